@@ -10,6 +10,7 @@ import (
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
+	"github.com/edl-go/edl/remote"
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/encoding/protojson"
 )
@@ -18,6 +19,8 @@ import (
 type jobsShowFlags struct {
 	findFlags
 	ledger   bool
+	rounds   bool
+	profile  string
 	snapshot string
 	output   *choice
 }
@@ -28,13 +31,16 @@ func newJobsShow(c *console) *cobra.Command {
 		Use:   "show [JOB]",
 		Short: "Show a job: its roles, its task queues, and which records it has trained",
 		Long: `Show a job of a listener: how far it is, each role with its restarts and its last failure, the task queues, and the tasks
-that were discarded. After its end a job is shown as it was known last. --ledger adds up the records of each pass. JOB may be left out
-when there is only one.`,
+that were discarded. After its end a job is shown as it was known last. --ledger adds up the records of each pass. --rounds says
+where the time of the last 100 rounds went. --profile writes the trace of a job that was told to record its first steps
+(profile_steps in the job file, or --profile). JOB may be left out when there is only one.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return showOneJob(cmd, c, f, args) },
 	}
 	f.add(cmd)
 	cmd.Flags().BoolVar(&f.ledger, "ledger", false, "add up the records of each pass")
+	cmd.Flags().BoolVar(&f.rounds, "rounds", false, "say where the time of the last 100 rounds of each role went")
+	cmd.Flags().StringVar(&f.profile, "profile", "", "write what roles have recorded of the first steps to this `FILE`, for ui.perfetto.dev")
 	cmd.Flags().StringVar(&f.snapshot, "snapshot", "", "write the durable task queues of a job that runs to this `FILE`, for \"edl show\"")
 	f.output = outputFlag(cmd)
 	return cmd
@@ -43,7 +49,14 @@ when there is only one.`,
 func showOneJob(cmd *cobra.Command, c *console, f *jobsShowFlags, args []string) error {
 	ctx := cmd.Context()
 	if f.snapshot != "" {
-		err := refuseIdle(cmd.Flags(), []string{"ledger", "output"}, "a snapshot, which is written to its file alone", "no --snapshot")
+		err := refuseIdle(cmd.Flags(), []string{"ledger", "output", "rounds", "profile"}, "a snapshot, which is written to its file alone",
+			"no --snapshot")
+		if err != nil {
+			return err
+		}
+	}
+	if f.profile != "" {
+		err := refuseIdle(cmd.Flags(), []string{"ledger", "output", "rounds"}, "a profile, which is written to its file alone", "no --profile")
 		if err != nil {
 			return err
 		}
@@ -56,9 +69,17 @@ func showOneJob(cmd *cobra.Command, c *console, f *jobsShowFlags, args []string)
 	if f.snapshot != "" {
 		return takeSnapshot(ctx, c, client, name, f.snapshot)
 	}
+	if f.profile != "" {
+		return saveTrace(ctx, c, client, name, f.profile)
+	}
 	ctx, cancel := context.WithTimeout(ctx, callTime)
 	defer cancel()
-	d, err := client.Show(ctx, name)
+	var d *rpc.JobDetails
+	if f.rounds {
+		d, err = remote.ShowTimes(ctx, client, name)
+	} else {
+		d, err = client.Show(ctx, name)
+	}
 	if err != nil {
 		return err
 	}
@@ -82,7 +103,12 @@ func showOneJob(cmd *cobra.Command, c *console, f *jobsShowFlags, args []string)
 		}
 	}
 	if f.ledger {
-		return writeLedger(c.out, ledger)
+		if err := writeLedger(c.out, ledger); err != nil {
+			return err
+		}
+	}
+	if f.rounds {
+		return writeRounds(c.out, d)
 	}
 	return nil
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -31,6 +30,7 @@ type place struct {
 	endpoints []string          // of that etcd
 	access    cluster.Access    // to that etcd
 	profile   *executor.Profile // of what runs on this machine; nil: none
+	trace     io.Writer         // gets the trace of a job on a cluster; nil: none
 	notices   io.Writer         // gets the name of the job and the address of its listener; nil: no output
 }
 
@@ -64,7 +64,7 @@ func openRemote(where place, spec *job.JobSpec) (executor.Executor, error) {
 	if err != nil {
 		return nil, unanswered(where.endpoints, err)
 	}
-	opened := &clusterExecutor{Executor: e, notices: where.notices, withdraw: func() {}}
+	opened := &clusterExecutor{Executor: e, notices: where.notices, trace: where.trace, withdraw: func() {}}
 	if where.address == "" {
 		opened.withdraw = announce(e.Client().Address())
 	}
@@ -75,6 +75,7 @@ func openRemote(where place, spec *job.JobSpec) (executor.Executor, error) {
 type clusterExecutor struct {
 	*remote.Executor
 	notices  io.Writer
+	trace    io.Writer // gets the trace of each job; nil: none
 	withdraw func()
 	loaded   bool // a state was loaded
 }
@@ -107,6 +108,9 @@ func (e *clusterExecutor) Train(ctx context.Context, p *program.Program, run exe
 		}
 		submitted(j.ID)
 		s, err = j.Follow(ctx, each)
+	}
+	if e.trace != nil && id != "" {
+		err = errors.Join(err, writeTrace(ctx, e.trace, e.notices, e.Client(), id, err))
 	}
 	if err == nil && e.notices != nil && id != "" {
 		e.tellDiscarded(ctx, id)
@@ -203,25 +207,6 @@ func (f *etcdFlags) options(flags *pflag.FlagSet, c *console) ([]remote.Option, 
 		}
 	}
 	return []remote.Option{remote.WithEtcd(f.endpoints...), remote.WithEtcdAccess(*a)}, nil
-}
-
-// profiled makes the runs of a place on this machine record when each op ran. The returned function writes the record to path; it is to be called
-// when the run has ended, with the error of the run, which it passes on.
-func (where *place) profiled(path string) (write func(error) error, err error) {
-	if path == "" {
-		return func(err error) error { return err }, nil
-	}
-	if where.remote {
-		return nil, fault.E(fault.InvalidArgument, fault.At("--profile"), fault.Got("a run on a cluster"), fault.Want("a run on this machine"))
-	}
-	f, err := os.Create(path)
-	if err != nil {
-		return nil, fault.Wrap(fault.InvalidArgument, "--profile", err)
-	}
-	where.profile = new(executor.Profile)
-	return func(err error) error {
-		return errors.Join(err, where.profile.WriteTrace(f), f.Close())
-	}, nil
 }
 
 // checkAddress refuses what is no address, before a connection waits for an answer.

@@ -65,7 +65,7 @@ the fetched variables depend on is computed, as it is after training.`,
 	flags.Lookup("remote").NoOptDefVal = onThisMachine
 	f.start.add(cmd)
 	f.cluster.add(cmd)
-	flags.StringVar(&f.trace, "profile", "", "write when each op ran to this `FILE`, for about:tracing and ui.perfetto.dev")
+	flags.StringVar(&f.trace, "profile", "", "write when each op ran, and on a cluster each phase of each round, to this `FILE`, for ui.perfetto.dev")
 	f.where.launcher = c.launcherFlag(cmd)
 	f.output = outputFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error { return runProgram(cmd, c, f, args) }
@@ -111,11 +111,19 @@ func runProgram(cmd *cobra.Command, c *console, f *runFlags, args []string) erro
 			return err
 		}
 	}
+	once := len(f.feed) > 0 || len(p.Feeds()) > 0 || !reads(p)
+	if once && f.trace != "" && f.where.remote {
+		return fault.E(fault.InvalidArgument, fault.At("--profile"), fault.Got("a single step on a cluster"),
+			fault.Want("a program that reads its own data, and no --feed; or no --remote"))
+	}
+	if f.trace != "" && f.where.remote && spec.ProfileSteps == 0 {
+		spec.ProfileSteps = profileSteps
+	}
 	write, err := f.where.profiled(f.trace)
 	if err != nil {
 		return err
 	}
-	if len(f.feed) > 0 || len(p.Feeds()) > 0 || !reads(p) {
+	if once {
 		return write(runOnce(cmd, c, f, spec, p))
 	}
 	return write(runToEnd(cmd, c, f, spec, p))

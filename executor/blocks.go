@@ -16,6 +16,7 @@ type blocks struct {
 	program *program.Program
 	env     ops.Env
 	scope   *Scope
+	profile *Profile // nil: none
 
 	mu    sync.Mutex
 	plans map[program.BlockIndex]*blockPlan
@@ -29,8 +30,8 @@ type blockPlan struct {
 
 var _ ops.BlockRunner = (*blocks)(nil)
 
-func newBlocks(p *program.Program, scope *Scope, env ops.Env) *blocks {
-	b := &blocks{program: p, env: env, scope: scope.NewChild(), plans: map[program.BlockIndex]*blockPlan{}}
+func newBlocks(p *program.Program, scope *Scope, env ops.Env, profile *Profile) *blocks {
+	b := &blocks{program: p, env: env, scope: scope.NewChild(), profile: profile, plans: map[program.BlockIndex]*blockPlan{}}
 	b.env.Blocks = b
 	return b
 }
@@ -47,6 +48,9 @@ func (b *blocks) RunBlock(ctx context.Context, index program.BlockIndex, step op
 		}
 		if p.plan, err = plan.Compile(plan.Request{Block: block, Scope: b.scope, Env: b.env}); err != nil {
 			return err
+		}
+		if b.profile != nil {
+			p.plan.SetTrace(&b.profile.trace)
 		}
 	}
 	p.plan.SetStep(step)

@@ -2,7 +2,6 @@ package executor
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/edl-go/edl/executor/internal/plan"
 	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/internal/chrometrace"
 	"github.com/edl-go/edl/ops"
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/tensor"
@@ -146,45 +146,59 @@ func singles(n int64) []int64 {
 // A Profile records when each step of the plans of an executor ran, and on which worker. Make one with new, hand it to WithProfile, and write
 // it out at any time. It costs some tens of nanoseconds for each step, and memory for up to 262,144 of them.
 type Profile struct {
-	trace plan.Trace
+	// Before, if it is not 0, ends the recording: rounds of this number and later ones are left out. Set it before the executor runs anything.
+	Before uint64
+	trace  plan.Trace
 }
 
 // WithProfile makes an executor record into p. Plans then know how long their steps take; see Prepared.Describe.
-func WithProfile(p *Profile) Option { return func(l *Local) { l.profile = p } }
+func WithProfile(p *Profile) Option {
+	return func(l *Local) {
+		l.profile = p
+		if p != nil {
+			p.trace.Before = p.Before
+		}
+	}
+}
+
+// A KernelRun is one run of a step of a plan, or of a part of it, on one worker.
+type KernelRun struct {
+	Name   string
+	Line   string // of the program, "" when unknown
+	Worker int    // from 0
+	Round  uint64
+	Start  time.Time
+	Took   time.Duration
+	Flops  int64 // of the whole step
+	Bytes  int64
+}
+
+// Runs returns what was recorded so far, in the order in which the runs ended, and how many runs did not fit.
+func (p *Profile) Runs() (runs []KernelRun, lost int) {
+	events, lost := p.trace.Events()
+	begin := p.trace.Begin()
+	for _, e := range events {
+		runs = append(runs, KernelRun{Name: e.Name, Line: e.Line, Worker: e.Lane, Round: e.Round, Start: begin.Add(e.Start), Took: e.Took,
+			Flops: e.Cost.Flops, Bytes: e.Cost.Bytes})
+	}
+	return runs, lost
+}
 
 // WriteTrace writes what was recorded in the trace event format of Chrome (JSON), which about:tracing and ui.perfetto.dev show: a lane for each
 // worker, and with each step its line of the program, its round and its arithmetic.
 func (p *Profile) WriteTrace(w io.Writer) error {
-	events, lost := p.trace.Events()
-	file := traceFile{Unit: "ns", Other: map[string]any{"lost_events": lost}}
+	runs, lost := p.Runs()
+	begin := p.trace.Begin()
+	file := &chrometrace.File{}
 	lanes := 0
-	for _, e := range events {
-		lanes = max(lanes, e.Lane+1)
-		took := float64(e.Took.Nanoseconds())
-		file.Events = append(file.Events, traceEvent{Name: e.Name, Phase: "X", Process: 1, Thread: e.Lane,
-			Start: float64(e.Start.Nanoseconds()) / 1000, Took: took / 1000,
-			Args: map[string]any{"line": e.Line, "round": e.Round, "flops": e.Cost.Flops, "bytes": e.Cost.Bytes}})
+	for _, r := range runs {
+		lanes = max(lanes, r.Worker+1)
+		file.Add(chrometrace.Span{Name: r.Name, Process: 1, Lane: r.Worker, Start: r.Start.Sub(begin), Took: r.Took,
+			Args: map[string]any{"line": r.Line, "round": r.Round, "flops": r.Flops, "bytes": r.Bytes}})
 	}
 	for lane := range lanes {
-		file.Events = append(file.Events, traceEvent{Name: "thread_name", Phase: "M", Process: 1, Thread: lane,
-			Args: map[string]any{"name": fmt.Sprintf("worker %d", lane)}})
+		file.NameLane(1, lane, fmt.Sprintf("worker %d", lane))
 	}
-	return json.NewEncoder(w).Encode(file)
-}
-
-// traceFile is a file of trace events. Times in it are microseconds; Unit only chooses how viewers print them.
-type traceFile struct {
-	Events []traceEvent   `json:"traceEvents"`
-	Unit   string         `json:"displayTimeUnit"`
-	Other  map[string]any `json:"otherData"`
-}
-
-type traceEvent struct {
-	Name    string         `json:"name"`
-	Phase   string         `json:"ph"` // X has a begin and a duration, M names a lane
-	Process int            `json:"pid"`
-	Thread  int            `json:"tid"`
-	Start   float64        `json:"ts"`
-	Took    float64        `json:"dur,omitempty"`
-	Args    map[string]any `json:"args"`
+	file.Note("lost_events", lost)
+	return file.Write(w)
 }

@@ -286,6 +286,30 @@ func (h *later) Waits() (list []*job.Wait, changed <-chan struct{}) {
 	return h.inner.Waits()
 }
 
+func (h *later) Rounds() *job.RoundTimes {
+	select {
+	case <-h.started:
+	default:
+		return nil
+	}
+	if h.inner == nil {
+		return nil
+	}
+	return h.inner.Rounds()
+}
+
+func (h *later) Trace() (encoded []byte, ahead time.Duration) {
+	select {
+	case <-h.started:
+	default:
+		return nil, 0
+	}
+	if h.inner == nil {
+		return nil, 0
+	}
+	return h.inner.Trace()
+}
+
 func (h *later) Node() string { return "" }
 
 func (h *later) Pid() int {

@@ -258,7 +258,7 @@ func goroutines(open func(ctx context.Context, spec *job.RoleSpec) (cluster.Regi
 		}
 		defer registry.Close()
 		return role.Run(ctx, spec, role.Options{Registry: registry, Log: slog.New(slog.NewTextHandler(log, nil)),
-			Report: func(waits []*job.Wait) { launch.ReportWaits(ctx, waits) }})
+			Report: launch.ReportOf(ctx)})
 	})
 }
 
@@ -282,7 +282,7 @@ func RunChild(ctx context.Context, stdin io.Reader, log io.Writer) (err error) {
 	defer cancel(nil)
 	ended := make(chan error, 1)
 	go func() {
-		ended <- role.Run(ctx, spec, role.Options{Log: text, Report: reporter.Waits})
+		ended <- role.Run(ctx, spec, role.Options{Log: text, Report: reporter})
 	}()
 	select {
 	case err := <-ended:

@@ -333,6 +333,7 @@ type JobSpec struct {
 	KeepState       bool                   `protobuf:"varint,27,opt,name=keep_state,json=keepState,proto3" json:"keep_state,omitempty"`                     // the listener holds the job's last state, under the job's id, until it is released
 	MaxAhead        int32                  `protobuf:"varint,28,opt,name=max_ahead,json=maxAhead,proto3" json:"max_ahead,omitempty"`                        // sync: a step begins only when at most so many steps before it are not acknowledged yet. A job that nobody follows for start_deadline fails. 0: steps wait for nobody
 	Transport       Transport              `protobuf:"varint,30,opt,name=transport,proto3,enum=edl.job.Transport" json:"transport,omitempty"`               // how the slices of a sync round travel
+	ProfileSteps    int32                  `protobuf:"varint,31,opt,name=profile_steps,json=profileSteps,proto3" json:"profile_steps,omitempty"`            // trainers and pservers record what they do in so many steps, from the first step of the job on; 0: none
 	Partial         bool                   `protobuf:"varint,29,opt,name=partial,proto3" json:"partial,omitempty"`                                          // params or state may lack variables of the program: the startup program initialises those
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
@@ -569,6 +570,13 @@ func (x *JobSpec) GetTransport() Transport {
 		return x.Transport
 	}
 	return Transport_AUTO
+}
+
+func (x *JobSpec) GetProfileSteps() int32 {
+	if x != nil {
+		return x.ProfileSteps
+	}
+	return 0
 }
 
 func (x *JobSpec) GetPartial() bool {
@@ -1144,6 +1152,8 @@ type RoleReport struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Waits         []*Wait                `protobuf:"bytes,1,rep,name=waits,proto3" json:"waits,omitempty"`     // what it waits for now; the field who is empty
 	Failure       *Failure               `protobuf:"bytes,2,opt,name=failure,proto3" json:"failure,omitempty"` // in the last report: why the role failed; absent when it has not
+	Rounds        *RoundTimes            `protobuf:"bytes,3,opt,name=rounds,proto3" json:"rounds,omitempty"`   // where the time of the last rounds went; absent before the first
+	Trace         []byte                 `protobuf:"bytes,4,opt,name=trace,proto3" json:"trace,omitempty"`     // the next piece of an encoded Trace, from a role that ends. A report with a piece has nothing else, and replaces none
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1192,6 +1202,437 @@ func (x *RoleReport) GetFailure() *Failure {
 	return nil
 }
 
+func (x *RoleReport) GetRounds() *RoundTimes {
+	if x != nil {
+		return x.Rounds
+	}
+	return nil
+}
+
+func (x *RoleReport) GetTrace() []byte {
+	if x != nil {
+		return x.Trace
+	}
+	return nil
+}
+
+// RoundTimes says where the time of the last rounds of one process went. Durations are nanoseconds.
+type RoundTimes struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	First         uint64                 `protobuf:"varint,1,opt,name=first,proto3" json:"first,omitempty"` // number of the first round that is counted
+	Last          uint64                 `protobuf:"varint,2,opt,name=last,proto3" json:"last,omitempty"`
+	Rounds        uint32                 `protobuf:"varint,3,opt,name=rounds,proto3" json:"rounds,omitempty"` // that are counted
+	Median        int64                  `protobuf:"varint,4,opt,name=median,proto3" json:"median,omitempty"` // of a whole round
+	Worst         int64                  `protobuf:"varint,5,opt,name=worst,proto3" json:"worst,omitempty"`
+	Phases        []*PhaseTime           `protobuf:"bytes,6,rep,name=phases,proto3" json:"phases,omitempty"`                                                                                                             // in the order in which a round has them
+	LastDeclared  map[uint32]uint32      `protobuf:"bytes,7,rep,name=last_declared,json=lastDeclared,proto3" json:"last_declared,omitempty" protobuf_key:"varint,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"` // of a pserver: in how many of the rounds each trainer was the last to declare
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RoundTimes) Reset() {
+	*x = RoundTimes{}
+	mi := &file_proto_job_job_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RoundTimes) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RoundTimes) ProtoMessage() {}
+
+func (x *RoundTimes) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_job_job_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RoundTimes.ProtoReflect.Descriptor instead.
+func (*RoundTimes) Descriptor() ([]byte, []int) {
+	return file_proto_job_job_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *RoundTimes) GetFirst() uint64 {
+	if x != nil {
+		return x.First
+	}
+	return 0
+}
+
+func (x *RoundTimes) GetLast() uint64 {
+	if x != nil {
+		return x.Last
+	}
+	return 0
+}
+
+func (x *RoundTimes) GetRounds() uint32 {
+	if x != nil {
+		return x.Rounds
+	}
+	return 0
+}
+
+func (x *RoundTimes) GetMedian() int64 {
+	if x != nil {
+		return x.Median
+	}
+	return 0
+}
+
+func (x *RoundTimes) GetWorst() int64 {
+	if x != nil {
+		return x.Worst
+	}
+	return 0
+}
+
+func (x *RoundTimes) GetPhases() []*PhaseTime {
+	if x != nil {
+		return x.Phases
+	}
+	return nil
+}
+
+func (x *RoundTimes) GetLastDeclared() map[uint32]uint32 {
+	if x != nil {
+		return x.LastDeclared
+	}
+	return nil
+}
+
+// PhaseTime is how long one phase took in the rounds of a RoundTimes.
+type PhaseTime struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Median        int64                  `protobuf:"varint,2,opt,name=median,proto3" json:"median,omitempty"`
+	Worst         int64                  `protobuf:"varint,3,opt,name=worst,proto3" json:"worst,omitempty"`
+	Total         int64                  `protobuf:"varint,4,opt,name=total,proto3" json:"total,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PhaseTime) Reset() {
+	*x = PhaseTime{}
+	mi := &file_proto_job_job_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PhaseTime) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PhaseTime) ProtoMessage() {}
+
+func (x *PhaseTime) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_job_job_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PhaseTime.ProtoReflect.Descriptor instead.
+func (*PhaseTime) Descriptor() ([]byte, []int) {
+	return file_proto_job_job_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *PhaseTime) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *PhaseTime) GetMedian() int64 {
+	if x != nil {
+		return x.Median
+	}
+	return 0
+}
+
+func (x *PhaseTime) GetWorst() int64 {
+	if x != nil {
+		return x.Worst
+	}
+	return 0
+}
+
+func (x *PhaseTime) GetTotal() int64 {
+	if x != nil {
+		return x.Total
+	}
+	return 0
+}
+
+// Trace is what one process did in the rounds that its job profiles. Times are nanoseconds since clock. The runs of kernels are columns of equal length.
+type Trace struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Clock         int64                  `protobuf:"varint,1,opt,name=clock,proto3" json:"clock,omitempty"` // nanoseconds since 1970, by the clock of the process's machine
+	Phases        []string               `protobuf:"bytes,2,rep,name=phases,proto3" json:"phases,omitempty"`
+	Rounds        []*TracedRound         `protobuf:"bytes,3,rep,name=rounds,proto3" json:"rounds,omitempty"`
+	Kernels       []*TracedKernel        `protobuf:"bytes,4,rep,name=kernels,proto3" json:"kernels,omitempty"`
+	RunKernel     []uint32               `protobuf:"varint,5,rep,packed,name=run_kernel,json=runKernel,proto3" json:"run_kernel,omitempty"` // index in kernels
+	RunWorker     []uint32               `protobuf:"varint,6,rep,packed,name=run_worker,json=runWorker,proto3" json:"run_worker,omitempty"`
+	RunRound      []uint64               `protobuf:"varint,7,rep,packed,name=run_round,json=runRound,proto3" json:"run_round,omitempty"`
+	RunStart      []int64                `protobuf:"varint,8,rep,packed,name=run_start,json=runStart,proto3" json:"run_start,omitempty"`
+	RunTook       []int64                `protobuf:"varint,9,rep,packed,name=run_took,json=runTook,proto3" json:"run_took,omitempty"`
+	Lost          uint64                 `protobuf:"varint,10,opt,name=lost,proto3" json:"lost,omitempty"` // runs of kernels that are left out, because they were too many
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Trace) Reset() {
+	*x = Trace{}
+	mi := &file_proto_job_job_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Trace) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Trace) ProtoMessage() {}
+
+func (x *Trace) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_job_job_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Trace.ProtoReflect.Descriptor instead.
+func (*Trace) Descriptor() ([]byte, []int) {
+	return file_proto_job_job_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *Trace) GetClock() int64 {
+	if x != nil {
+		return x.Clock
+	}
+	return 0
+}
+
+func (x *Trace) GetPhases() []string {
+	if x != nil {
+		return x.Phases
+	}
+	return nil
+}
+
+func (x *Trace) GetRounds() []*TracedRound {
+	if x != nil {
+		return x.Rounds
+	}
+	return nil
+}
+
+func (x *Trace) GetKernels() []*TracedKernel {
+	if x != nil {
+		return x.Kernels
+	}
+	return nil
+}
+
+func (x *Trace) GetRunKernel() []uint32 {
+	if x != nil {
+		return x.RunKernel
+	}
+	return nil
+}
+
+func (x *Trace) GetRunWorker() []uint32 {
+	if x != nil {
+		return x.RunWorker
+	}
+	return nil
+}
+
+func (x *Trace) GetRunRound() []uint64 {
+	if x != nil {
+		return x.RunRound
+	}
+	return nil
+}
+
+func (x *Trace) GetRunStart() []int64 {
+	if x != nil {
+		return x.RunStart
+	}
+	return nil
+}
+
+func (x *Trace) GetRunTook() []int64 {
+	if x != nil {
+		return x.RunTook
+	}
+	return nil
+}
+
+func (x *Trace) GetLost() uint64 {
+	if x != nil {
+		return x.Lost
+	}
+	return 0
+}
+
+// TracedRound is one round: the phases follow each other from start on.
+type TracedRound struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Round         uint64                 `protobuf:"varint,1,opt,name=round,proto3" json:"round,omitempty"`
+	Start         int64                  `protobuf:"varint,2,opt,name=start,proto3" json:"start,omitempty"`
+	Took          []int64                `protobuf:"varint,3,rep,packed,name=took,proto3" json:"took,omitempty"` // by phase
+	Last          int32                  `protobuf:"zigzag32,4,opt,name=last,proto3" json:"last,omitempty"`      // the trainer that was the last to declare; -1: not known
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TracedRound) Reset() {
+	*x = TracedRound{}
+	mi := &file_proto_job_job_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TracedRound) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TracedRound) ProtoMessage() {}
+
+func (x *TracedRound) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_job_job_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TracedRound.ProtoReflect.Descriptor instead.
+func (*TracedRound) Descriptor() ([]byte, []int) {
+	return file_proto_job_job_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *TracedRound) GetRound() uint64 {
+	if x != nil {
+		return x.Round
+	}
+	return 0
+}
+
+func (x *TracedRound) GetStart() int64 {
+	if x != nil {
+		return x.Start
+	}
+	return 0
+}
+
+func (x *TracedRound) GetTook() []int64 {
+	if x != nil {
+		return x.Took
+	}
+	return nil
+}
+
+func (x *TracedRound) GetLast() int32 {
+	if x != nil {
+		return x.Last
+	}
+	return 0
+}
+
+// TracedKernel is one step of a plan.
+type TracedKernel struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Line          string                 `protobuf:"bytes,2,opt,name=line,proto3" json:"line,omitempty"`
+	Flops         int64                  `protobuf:"varint,3,opt,name=flops,proto3" json:"flops,omitempty"`
+	Bytes         int64                  `protobuf:"varint,4,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TracedKernel) Reset() {
+	*x = TracedKernel{}
+	mi := &file_proto_job_job_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TracedKernel) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TracedKernel) ProtoMessage() {}
+
+func (x *TracedKernel) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_job_job_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TracedKernel.ProtoReflect.Descriptor instead.
+func (*TracedKernel) Descriptor() ([]byte, []int) {
+	return file_proto_job_job_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *TracedKernel) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *TracedKernel) GetLine() string {
+	if x != nil {
+		return x.Line
+	}
+	return ""
+}
+
+func (x *TracedKernel) GetFlops() int64 {
+	if x != nil {
+		return x.Flops
+	}
+	return 0
+}
+
+func (x *TracedKernel) GetBytes() int64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
 // JobStatus is what a listener knows of a job.
 type JobStatus struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1220,7 +1661,7 @@ type JobStatus struct {
 
 func (x *JobStatus) Reset() {
 	*x = JobStatus{}
-	mi := &file_proto_job_job_proto_msgTypes[8]
+	mi := &file_proto_job_job_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1232,7 +1673,7 @@ func (x *JobStatus) String() string {
 func (*JobStatus) ProtoMessage() {}
 
 func (x *JobStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[8]
+	mi := &file_proto_job_job_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1245,7 +1686,7 @@ func (x *JobStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobStatus.ProtoReflect.Descriptor instead.
 func (*JobStatus) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{8}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *JobStatus) GetJob() string {
@@ -1393,7 +1834,7 @@ type ServerLoad struct {
 
 func (x *ServerLoad) Reset() {
 	*x = ServerLoad{}
-	mi := &file_proto_job_job_proto_msgTypes[9]
+	mi := &file_proto_job_job_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1405,7 +1846,7 @@ func (x *ServerLoad) String() string {
 func (*ServerLoad) ProtoMessage() {}
 
 func (x *ServerLoad) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[9]
+	mi := &file_proto_job_job_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1418,7 +1859,7 @@ func (x *ServerLoad) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ServerLoad.ProtoReflect.Descriptor instead.
 func (*ServerLoad) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{9}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ServerLoad) GetServer() uint32 {
@@ -1453,7 +1894,7 @@ type Value struct {
 
 func (x *Value) Reset() {
 	*x = Value{}
-	mi := &file_proto_job_job_proto_msgTypes[10]
+	mi := &file_proto_job_job_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1465,7 +1906,7 @@ func (x *Value) String() string {
 func (*Value) ProtoMessage() {}
 
 func (x *Value) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[10]
+	mi := &file_proto_job_job_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1478,7 +1919,7 @@ func (x *Value) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Value.ProtoReflect.Descriptor instead.
 func (*Value) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{10}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Value) GetName() string {
@@ -1509,7 +1950,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_proto_job_job_proto_msgTypes[11]
+	mi := &file_proto_job_job_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1521,7 +1962,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[11]
+	mi := &file_proto_job_job_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1534,7 +1975,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{11}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Event) GetWhat() isEvent_What {
@@ -1594,7 +2035,7 @@ type Step struct {
 
 func (x *Step) Reset() {
 	*x = Step{}
-	mi := &file_proto_job_job_proto_msgTypes[12]
+	mi := &file_proto_job_job_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1606,7 +2047,7 @@ func (x *Step) String() string {
 func (*Step) ProtoMessage() {}
 
 func (x *Step) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[12]
+	mi := &file_proto_job_job_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1619,7 +2060,7 @@ func (x *Step) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Step.ProtoReflect.Descriptor instead.
 func (*Step) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{12}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Step) GetPass() int32 {
@@ -1679,7 +2120,7 @@ const file_proto_job_job_proto_rawDesc = "" +
 	"\vDataBinding\x12\x18\n" +
 	"\adataset\x18\x01 \x01(\tR\adataset\x12\x14\n" +
 	"\x05globs\x18\x02 \x03(\tR\x05globs\x12\x16\n" +
-	"\x06follow\x18\x03 \x01(\bR\x06follow\"\xc7\b\n" +
+	"\x06follow\x18\x03 \x01(\bR\x06follow\"\xec\b\n" +
 	"\aJobSpec\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aprogram\x18\x02 \x01(\fR\aprogram\x12(\n" +
@@ -1711,7 +2152,8 @@ const file_proto_job_job_proto_rawDesc = "" +
 	"\n" +
 	"keep_state\x18\x1b \x01(\bR\tkeepState\x12\x1b\n" +
 	"\tmax_ahead\x18\x1c \x01(\x05R\bmaxAhead\x120\n" +
-	"\ttransport\x18\x1e \x01(\x0e2\x12.edl.job.TransportR\ttransport\x12\x18\n" +
+	"\ttransport\x18\x1e \x01(\x0e2\x12.edl.job.TransportR\ttransport\x12#\n" +
+	"\rprofile_steps\x18\x1f \x01(\x05R\fprofileSteps\x12\x18\n" +
 	"\apartial\x18\x1d \x01(\bR\apartial\"b\n" +
 	"\bProgress\x12\x14\n" +
 	"\x05steps\x18\x01 \x01(\x04R\x05steps\x12\x12\n" +
@@ -1771,11 +2213,54 @@ const file_proto_job_job_proto_rawDesc = "" +
 	"\x05since\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x120\n" +
 	"\x05until\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x05until\x12\x1d\n" +
 	"\n" +
-	"last_error\x18\x06 \x01(\tR\tlastError\"]\n" +
+	"last_error\x18\x06 \x01(\tR\tlastError\"\xa0\x01\n" +
 	"\n" +
 	"RoleReport\x12#\n" +
 	"\x05waits\x18\x01 \x03(\v2\r.edl.job.WaitR\x05waits\x12*\n" +
-	"\afailure\x18\x02 \x01(\v2\x10.edl.job.FailureR\afailure\"\xd3\x04\n" +
+	"\afailure\x18\x02 \x01(\v2\x10.edl.job.FailureR\afailure\x12+\n" +
+	"\x06rounds\x18\x03 \x01(\v2\x13.edl.job.RoundTimesR\x06rounds\x12\x14\n" +
+	"\x05trace\x18\x04 \x01(\fR\x05trace\"\xb5\x02\n" +
+	"\n" +
+	"RoundTimes\x12\x14\n" +
+	"\x05first\x18\x01 \x01(\x04R\x05first\x12\x12\n" +
+	"\x04last\x18\x02 \x01(\x04R\x04last\x12\x16\n" +
+	"\x06rounds\x18\x03 \x01(\rR\x06rounds\x12\x16\n" +
+	"\x06median\x18\x04 \x01(\x03R\x06median\x12\x14\n" +
+	"\x05worst\x18\x05 \x01(\x03R\x05worst\x12*\n" +
+	"\x06phases\x18\x06 \x03(\v2\x12.edl.job.PhaseTimeR\x06phases\x12J\n" +
+	"\rlast_declared\x18\a \x03(\v2%.edl.job.RoundTimes.LastDeclaredEntryR\flastDeclared\x1a?\n" +
+	"\x11LastDeclaredEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\rR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\rR\x05value:\x028\x01\"c\n" +
+	"\tPhaseTime\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
+	"\x06median\x18\x02 \x01(\x03R\x06median\x12\x14\n" +
+	"\x05worst\x18\x03 \x01(\x03R\x05worst\x12\x14\n" +
+	"\x05total\x18\x04 \x01(\x03R\x05total\"\xbb\x02\n" +
+	"\x05Trace\x12\x14\n" +
+	"\x05clock\x18\x01 \x01(\x03R\x05clock\x12\x16\n" +
+	"\x06phases\x18\x02 \x03(\tR\x06phases\x12,\n" +
+	"\x06rounds\x18\x03 \x03(\v2\x14.edl.job.TracedRoundR\x06rounds\x12/\n" +
+	"\akernels\x18\x04 \x03(\v2\x15.edl.job.TracedKernelR\akernels\x12\x1d\n" +
+	"\n" +
+	"run_kernel\x18\x05 \x03(\rR\trunKernel\x12\x1d\n" +
+	"\n" +
+	"run_worker\x18\x06 \x03(\rR\trunWorker\x12\x1b\n" +
+	"\trun_round\x18\a \x03(\x04R\brunRound\x12\x1b\n" +
+	"\trun_start\x18\b \x03(\x03R\brunStart\x12\x19\n" +
+	"\brun_took\x18\t \x03(\x03R\arunTook\x12\x12\n" +
+	"\x04lost\x18\n" +
+	" \x01(\x04R\x04lost\"a\n" +
+	"\vTracedRound\x12\x14\n" +
+	"\x05round\x18\x01 \x01(\x04R\x05round\x12\x14\n" +
+	"\x05start\x18\x02 \x01(\x03R\x05start\x12\x12\n" +
+	"\x04took\x18\x03 \x03(\x03R\x04took\x12\x12\n" +
+	"\x04last\x18\x04 \x01(\x11R\x04last\"b\n" +
+	"\fTracedKernel\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
+	"\x04line\x18\x02 \x01(\tR\x04line\x12\x14\n" +
+	"\x05flops\x18\x03 \x01(\x03R\x05flops\x12\x14\n" +
+	"\x05bytes\x18\x04 \x01(\x03R\x05bytes\"\xd3\x04\n" +
 	"\tJobStatus\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12$\n" +
 	"\x05state\x18\x02 \x01(\x0e2\x0e.edl.job.StateR\x05state\x12!\n" +
@@ -1856,7 +2341,7 @@ func file_proto_job_job_proto_rawDescGZIP() []byte {
 }
 
 var file_proto_job_job_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_proto_job_job_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
+var file_proto_job_job_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
 var file_proto_job_job_proto_goTypes = []any{
 	(Mode)(0),                     // 0: edl.job.Mode
 	(Transport)(0),                // 1: edl.job.Transport
@@ -1870,50 +2355,61 @@ var file_proto_job_job_proto_goTypes = []any{
 	(*RoleStatus)(nil),            // 9: edl.job.RoleStatus
 	(*Wait)(nil),                  // 10: edl.job.Wait
 	(*RoleReport)(nil),            // 11: edl.job.RoleReport
-	(*JobStatus)(nil),             // 12: edl.job.JobStatus
-	(*ServerLoad)(nil),            // 13: edl.job.ServerLoad
-	(*Value)(nil),                 // 14: edl.job.Value
-	(*Event)(nil),                 // 15: edl.job.Event
-	(*Step)(nil),                  // 16: edl.job.Step
-	nil,                           // 17: edl.job.RoleSpec.OpsEntry
-	(*durationpb.Duration)(nil),   // 18: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 19: google.protobuf.Timestamp
+	(*RoundTimes)(nil),            // 12: edl.job.RoundTimes
+	(*PhaseTime)(nil),             // 13: edl.job.PhaseTime
+	(*Trace)(nil),                 // 14: edl.job.Trace
+	(*TracedRound)(nil),           // 15: edl.job.TracedRound
+	(*TracedKernel)(nil),          // 16: edl.job.TracedKernel
+	(*JobStatus)(nil),             // 17: edl.job.JobStatus
+	(*ServerLoad)(nil),            // 18: edl.job.ServerLoad
+	(*Value)(nil),                 // 19: edl.job.Value
+	(*Event)(nil),                 // 20: edl.job.Event
+	(*Step)(nil),                  // 21: edl.job.Step
+	nil,                           // 22: edl.job.RoleSpec.OpsEntry
+	nil,                           // 23: edl.job.RoundTimes.LastDeclaredEntry
+	(*durationpb.Duration)(nil),   // 24: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 25: google.protobuf.Timestamp
 }
 var file_proto_job_job_proto_depIdxs = []int32{
 	4,  // 0: edl.job.JobSpec.data:type_name -> edl.job.DataBinding
 	0,  // 1: edl.job.JobSpec.mode:type_name -> edl.job.Mode
-	18, // 2: edl.job.JobSpec.start_deadline:type_name -> google.protobuf.Duration
-	18, // 3: edl.job.JobSpec.round_deadline:type_name -> google.protobuf.Duration
-	18, // 4: edl.job.JobSpec.lease:type_name -> google.protobuf.Duration
-	18, // 5: edl.job.JobSpec.min_task_timeout:type_name -> google.protobuf.Duration
-	18, // 6: edl.job.JobSpec.max_task_timeout:type_name -> google.protobuf.Duration
+	24, // 2: edl.job.JobSpec.start_deadline:type_name -> google.protobuf.Duration
+	24, // 3: edl.job.JobSpec.round_deadline:type_name -> google.protobuf.Duration
+	24, // 4: edl.job.JobSpec.lease:type_name -> google.protobuf.Duration
+	24, // 5: edl.job.JobSpec.min_task_timeout:type_name -> google.protobuf.Duration
+	24, // 6: edl.job.JobSpec.max_task_timeout:type_name -> google.protobuf.Duration
 	1,  // 7: edl.job.JobSpec.transport:type_name -> edl.job.Transport
 	2,  // 8: edl.job.RoleSpec.role:type_name -> edl.job.Role
 	5,  // 9: edl.job.RoleSpec.spec:type_name -> edl.job.JobSpec
-	13, // 10: edl.job.RoleSpec.placement:type_name -> edl.job.ServerLoad
+	18, // 10: edl.job.RoleSpec.placement:type_name -> edl.job.ServerLoad
 	6,  // 11: edl.job.RoleSpec.begin:type_name -> edl.job.Progress
-	17, // 12: edl.job.RoleSpec.ops:type_name -> edl.job.RoleSpec.OpsEntry
+	22, // 12: edl.job.RoleSpec.ops:type_name -> edl.job.RoleSpec.OpsEntry
 	2,  // 13: edl.job.RoleStatus.role:type_name -> edl.job.Role
 	3,  // 14: edl.job.RoleStatus.state:type_name -> edl.job.State
 	8,  // 15: edl.job.RoleStatus.failure:type_name -> edl.job.Failure
-	19, // 16: edl.job.Wait.since:type_name -> google.protobuf.Timestamp
-	19, // 17: edl.job.Wait.until:type_name -> google.protobuf.Timestamp
+	25, // 16: edl.job.Wait.since:type_name -> google.protobuf.Timestamp
+	25, // 17: edl.job.Wait.until:type_name -> google.protobuf.Timestamp
 	10, // 18: edl.job.RoleReport.waits:type_name -> edl.job.Wait
 	8,  // 19: edl.job.RoleReport.failure:type_name -> edl.job.Failure
-	3,  // 20: edl.job.JobStatus.state:type_name -> edl.job.State
-	0,  // 21: edl.job.JobStatus.mode:type_name -> edl.job.Mode
-	9,  // 22: edl.job.JobStatus.roles:type_name -> edl.job.RoleStatus
-	8,  // 23: edl.job.JobStatus.failure:type_name -> edl.job.Failure
-	13, // 24: edl.job.JobStatus.placement:type_name -> edl.job.ServerLoad
-	6,  // 25: edl.job.JobStatus.progress:type_name -> edl.job.Progress
-	16, // 26: edl.job.Event.step:type_name -> edl.job.Step
-	12, // 27: edl.job.Event.status:type_name -> edl.job.JobStatus
-	14, // 28: edl.job.Step.fetched:type_name -> edl.job.Value
-	29, // [29:29] is the sub-list for method output_type
-	29, // [29:29] is the sub-list for method input_type
-	29, // [29:29] is the sub-list for extension type_name
-	29, // [29:29] is the sub-list for extension extendee
-	0,  // [0:29] is the sub-list for field type_name
+	12, // 20: edl.job.RoleReport.rounds:type_name -> edl.job.RoundTimes
+	13, // 21: edl.job.RoundTimes.phases:type_name -> edl.job.PhaseTime
+	23, // 22: edl.job.RoundTimes.last_declared:type_name -> edl.job.RoundTimes.LastDeclaredEntry
+	15, // 23: edl.job.Trace.rounds:type_name -> edl.job.TracedRound
+	16, // 24: edl.job.Trace.kernels:type_name -> edl.job.TracedKernel
+	3,  // 25: edl.job.JobStatus.state:type_name -> edl.job.State
+	0,  // 26: edl.job.JobStatus.mode:type_name -> edl.job.Mode
+	9,  // 27: edl.job.JobStatus.roles:type_name -> edl.job.RoleStatus
+	8,  // 28: edl.job.JobStatus.failure:type_name -> edl.job.Failure
+	18, // 29: edl.job.JobStatus.placement:type_name -> edl.job.ServerLoad
+	6,  // 30: edl.job.JobStatus.progress:type_name -> edl.job.Progress
+	21, // 31: edl.job.Event.step:type_name -> edl.job.Step
+	17, // 32: edl.job.Event.status:type_name -> edl.job.JobStatus
+	19, // 33: edl.job.Step.fetched:type_name -> edl.job.Value
+	34, // [34:34] is the sub-list for method output_type
+	34, // [34:34] is the sub-list for method input_type
+	34, // [34:34] is the sub-list for extension type_name
+	34, // [34:34] is the sub-list for extension extendee
+	0,  // [0:34] is the sub-list for field type_name
 }
 
 func init() { file_proto_job_job_proto_init() }
@@ -1921,7 +2417,7 @@ func file_proto_job_job_proto_init() {
 	if File_proto_job_job_proto != nil {
 		return
 	}
-	file_proto_job_job_proto_msgTypes[11].OneofWrappers = []any{
+	file_proto_job_job_proto_msgTypes[16].OneofWrappers = []any{
 		(*Event_Step)(nil),
 		(*Event_Status)(nil),
 	}
@@ -1931,7 +2427,7 @@ func file_proto_job_job_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_job_job_proto_rawDesc), len(file_proto_job_job_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   14,
+			NumMessages:   20,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

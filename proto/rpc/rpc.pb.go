@@ -121,6 +121,7 @@ type DescribeResponse struct {
 	Registry      string                 `protobuf:"bytes,2,opt,name=registry,proto3" json:"registry,omitempty"` // fingerprint of the op registry
 	Node          string                 `protobuf:"bytes,3,opt,name=node,proto3" json:"node,omitempty"`
 	Ops           map[string]string      `protobuf:"bytes,4,rep,name=ops,proto3" json:"ops,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"` // hash of each op by its type: says what differs when the fingerprints do
+	Now           int64                  `protobuf:"varint,5,opt,name=now,proto3" json:"now,omitempty"`                                                                          // nanoseconds since 1970, by the clock of the listener's machine
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -181,6 +182,13 @@ func (x *DescribeResponse) GetOps() map[string]string {
 		return x.Ops
 	}
 	return nil
+}
+
+func (x *DescribeResponse) GetNow() int64 {
+	if x != nil {
+		return x.Now
+	}
+	return 0
 }
 
 // SubmitRequest carries a JobSpec in pieces, because programs may be large: the concatenation of all pieces is one JobSpec.
@@ -277,6 +285,8 @@ type JobRequest struct {
 	Job           string                 `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
 	Entries       bool                   `protobuf:"varint,2,opt,name=entries,proto3" json:"entries,omitempty"` // Show: with the coordinator's durable entries
 	Follows       bool                   `protobuf:"varint,3,opt,name=follows,proto3" json:"follows,omitempty"` // Watch: by the client that a job needs: the follower who acknowledges the steps of a job with max_ahead, or who feeds a fed job and is told of no steps
+	Rounds        bool                   `protobuf:"varint,4,opt,name=rounds,proto3" json:"rounds,omitempty"`   // Show: with where the time of the last rounds went
+	Traces        bool                   `protobuf:"varint,5,opt,name=traces,proto3" json:"traces,omitempty"`   // Show: with what roles recorded of the steps that the job profiles
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -328,6 +338,20 @@ func (x *JobRequest) GetEntries() bool {
 func (x *JobRequest) GetFollows() bool {
 	if x != nil {
 		return x.Follows
+	}
+	return false
+}
+
+func (x *JobRequest) GetRounds() bool {
+	if x != nil {
+		return x.Rounds
+	}
+	return false
+}
+
+func (x *JobRequest) GetTraces() bool {
+	if x != nil {
+		return x.Traces
 	}
 	return false
 }
@@ -678,6 +702,7 @@ type JobDetails struct {
 	Spec          *job.JobSpec           `protobuf:"bytes,2,opt,name=spec,proto3" json:"spec,omitempty"`     // without program
 	Queues        *QueuesResponse        `protobuf:"bytes,3,opt,name=queues,proto3" json:"queues,omitempty"` // as last known, when the job has ended
 	Ledger        *LedgerResponse        `protobuf:"bytes,4,opt,name=ledger,proto3" json:"ledger,omitempty"` // likewise
+	Times         []*RoleTimes           `protobuf:"bytes,5,rep,name=times,proto3" json:"times,omitempty"`   // of pservers and trainers, in this order; only where the request asks for them
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -740,6 +765,106 @@ func (x *JobDetails) GetLedger() *LedgerResponse {
 	return nil
 }
 
+func (x *JobDetails) GetTimes() []*RoleTimes {
+	if x != nil {
+		return x.Times
+	}
+	return nil
+}
+
+// RoleTimes is what is known of the times of the last process of a role.
+type RoleTimes struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Role          job.Role               `protobuf:"varint,1,opt,name=role,proto3,enum=edl.job.Role" json:"role,omitempty"`
+	Index         uint32                 `protobuf:"varint,2,opt,name=index,proto3" json:"index,omitempty"`
+	Node          string                 `protobuf:"bytes,3,opt,name=node,proto3" json:"node,omitempty"` // that it runs on; empty: the machine of the listener
+	Rounds        *job.RoundTimes        `protobuf:"bytes,4,opt,name=rounds,proto3" json:"rounds,omitempty"`
+	Trace         []byte                 `protobuf:"bytes,5,opt,name=trace,proto3" json:"trace,omitempty"`     // an encoded edl.job.Trace
+	Clock         int64                  `protobuf:"varint,6,opt,name=clock,proto3" json:"clock,omitempty"`    // by how many nanoseconds the clock of its machine is ahead of that of the listener
+	Missing       string                 `protobuf:"bytes,7,opt,name=missing,proto3" json:"missing,omitempty"` // why there is no trace
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RoleTimes) Reset() {
+	*x = RoleTimes{}
+	mi := &file_proto_rpc_rpc_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RoleTimes) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RoleTimes) ProtoMessage() {}
+
+func (x *RoleTimes) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_rpc_rpc_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RoleTimes.ProtoReflect.Descriptor instead.
+func (*RoleTimes) Descriptor() ([]byte, []int) {
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *RoleTimes) GetRole() job.Role {
+	if x != nil {
+		return x.Role
+	}
+	return job.Role(0)
+}
+
+func (x *RoleTimes) GetIndex() uint32 {
+	if x != nil {
+		return x.Index
+	}
+	return 0
+}
+
+func (x *RoleTimes) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *RoleTimes) GetRounds() *job.RoundTimes {
+	if x != nil {
+		return x.Rounds
+	}
+	return nil
+}
+
+func (x *RoleTimes) GetTrace() []byte {
+	if x != nil {
+		return x.Trace
+	}
+	return nil
+}
+
+func (x *RoleTimes) GetClock() int64 {
+	if x != nil {
+		return x.Clock
+	}
+	return 0
+}
+
+func (x *RoleTimes) GetMissing() string {
+	if x != nil {
+		return x.Missing
+	}
+	return ""
+}
+
 type FinishRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Job           string                 `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
@@ -751,7 +876,7 @@ type FinishRequest struct {
 
 func (x *FinishRequest) Reset() {
 	*x = FinishRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[14]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -763,7 +888,7 @@ func (x *FinishRequest) String() string {
 func (*FinishRequest) ProtoMessage() {}
 
 func (x *FinishRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[14]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -776,7 +901,7 @@ func (x *FinishRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FinishRequest.ProtoReflect.Descriptor instead.
 func (*FinishRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{14}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *FinishRequest) GetJob() string {
@@ -811,7 +936,7 @@ type AcknowledgeRequest struct {
 
 func (x *AcknowledgeRequest) Reset() {
 	*x = AcknowledgeRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[15]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -823,7 +948,7 @@ func (x *AcknowledgeRequest) String() string {
 func (*AcknowledgeRequest) ProtoMessage() {}
 
 func (x *AcknowledgeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[15]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -836,7 +961,7 @@ func (x *AcknowledgeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AcknowledgeRequest.ProtoReflect.Descriptor instead.
 func (*AcknowledgeRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{15}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *AcknowledgeRequest) GetJob() string {
@@ -868,7 +993,7 @@ type AcknowledgeResponse struct {
 
 func (x *AcknowledgeResponse) Reset() {
 	*x = AcknowledgeResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[16]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -880,7 +1005,7 @@ func (x *AcknowledgeResponse) String() string {
 func (*AcknowledgeResponse) ProtoMessage() {}
 
 func (x *AcknowledgeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[16]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -893,7 +1018,7 @@ func (x *AcknowledgeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AcknowledgeResponse.ProtoReflect.Descriptor instead.
 func (*AcknowledgeResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{16}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{17}
 }
 
 // StateValues are variables of a state. All of them together are a whole state where the message comes from WriteState.
@@ -907,7 +1032,7 @@ type StateValues struct {
 
 func (x *StateValues) Reset() {
 	*x = StateValues{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[17]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -919,7 +1044,7 @@ func (x *StateValues) String() string {
 func (*StateValues) ProtoMessage() {}
 
 func (x *StateValues) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[17]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -932,7 +1057,7 @@ func (x *StateValues) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StateValues.ProtoReflect.Descriptor instead.
 func (*StateValues) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{17}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *StateValues) GetProgress() *job.Progress {
@@ -959,7 +1084,7 @@ type ReadStateRequest struct {
 
 func (x *ReadStateRequest) Reset() {
 	*x = ReadStateRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[18]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -971,7 +1096,7 @@ func (x *ReadStateRequest) String() string {
 func (*ReadStateRequest) ProtoMessage() {}
 
 func (x *ReadStateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[18]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -984,7 +1109,7 @@ func (x *ReadStateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadStateRequest.ProtoReflect.Descriptor instead.
 func (*ReadStateRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{18}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ReadStateRequest) GetState() string {
@@ -1010,7 +1135,7 @@ type WriteStateResponse struct {
 
 func (x *WriteStateResponse) Reset() {
 	*x = WriteStateResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[19]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1022,7 +1147,7 @@ func (x *WriteStateResponse) String() string {
 func (*WriteStateResponse) ProtoMessage() {}
 
 func (x *WriteStateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[19]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1035,7 +1160,7 @@ func (x *WriteStateResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WriteStateResponse.ProtoReflect.Descriptor instead.
 func (*WriteStateResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{19}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *WriteStateResponse) GetState() string {
@@ -1054,7 +1179,7 @@ type ReleaseStateRequest struct {
 
 func (x *ReleaseStateRequest) Reset() {
 	*x = ReleaseStateRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[20]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1066,7 +1191,7 @@ func (x *ReleaseStateRequest) String() string {
 func (*ReleaseStateRequest) ProtoMessage() {}
 
 func (x *ReleaseStateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[20]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1079,7 +1204,7 @@ func (x *ReleaseStateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseStateRequest.ProtoReflect.Descriptor instead.
 func (*ReleaseStateRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{20}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ReleaseStateRequest) GetState() string {
@@ -1097,7 +1222,7 @@ type ReleaseStateResponse struct {
 
 func (x *ReleaseStateResponse) Reset() {
 	*x = ReleaseStateResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[21]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1109,7 +1234,7 @@ func (x *ReleaseStateResponse) String() string {
 func (*ReleaseStateResponse) ProtoMessage() {}
 
 func (x *ReleaseStateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[21]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1122,7 +1247,7 @@ func (x *ReleaseStateResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseStateResponse.ProtoReflect.Descriptor instead.
 func (*ReleaseStateResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{21}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{22}
 }
 
 type StepRun struct {
@@ -1138,7 +1263,7 @@ type StepRun struct {
 
 func (x *StepRun) Reset() {
 	*x = StepRun{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[22]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1150,7 +1275,7 @@ func (x *StepRun) String() string {
 func (*StepRun) ProtoMessage() {}
 
 func (x *StepRun) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[22]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1163,7 +1288,7 @@ func (x *StepRun) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepRun.ProtoReflect.Descriptor instead.
 func (*StepRun) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{22}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *StepRun) GetFeed() []*job.Value {
@@ -1214,7 +1339,7 @@ type StepDone struct {
 
 func (x *StepDone) Reset() {
 	*x = StepDone{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[23]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1226,7 +1351,7 @@ func (x *StepDone) String() string {
 func (*StepDone) ProtoMessage() {}
 
 func (x *StepDone) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[23]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1239,7 +1364,7 @@ func (x *StepDone) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepDone.ProtoReflect.Descriptor instead.
 func (*StepDone) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{23}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *StepDone) GetStep() *job.Step {
@@ -1274,7 +1399,7 @@ type StartRoleChunk struct {
 
 func (x *StartRoleChunk) Reset() {
 	*x = StartRoleChunk{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[24]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1286,7 +1411,7 @@ func (x *StartRoleChunk) String() string {
 func (*StartRoleChunk) ProtoMessage() {}
 
 func (x *StartRoleChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[24]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1299,7 +1424,7 @@ func (x *StartRoleChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartRoleChunk.ProtoReflect.Descriptor instead.
 func (*StartRoleChunk) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{24}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *StartRoleChunk) GetPiece() []byte {
@@ -1320,7 +1445,7 @@ type RoleEvent struct {
 
 func (x *RoleEvent) Reset() {
 	*x = RoleEvent{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[25]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1332,7 +1457,7 @@ func (x *RoleEvent) String() string {
 func (*RoleEvent) ProtoMessage() {}
 
 func (x *RoleEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[25]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1345,7 +1470,7 @@ func (x *RoleEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RoleEvent.ProtoReflect.Descriptor instead.
 func (*RoleEvent) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{25}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *RoleEvent) GetLog() *LogLine {
@@ -1385,7 +1510,7 @@ type Identity struct {
 
 func (x *Identity) Reset() {
 	*x = Identity{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[26]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1397,7 +1522,7 @@ func (x *Identity) String() string {
 func (*Identity) ProtoMessage() {}
 
 func (x *Identity) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[26]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1410,7 +1535,7 @@ func (x *Identity) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Identity.ProtoReflect.Descriptor instead.
 func (*Identity) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{26}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Identity) GetJob() string {
@@ -1472,7 +1597,7 @@ type JoinRequest struct {
 
 func (x *JoinRequest) Reset() {
 	*x = JoinRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[27]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1484,7 +1609,7 @@ func (x *JoinRequest) String() string {
 func (*JoinRequest) ProtoMessage() {}
 
 func (x *JoinRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[27]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1497,7 +1622,7 @@ func (x *JoinRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JoinRequest.ProtoReflect.Descriptor instead.
 func (*JoinRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{27}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *JoinRequest) GetId() *Identity {
@@ -1531,7 +1656,7 @@ type JoinResponse struct {
 
 func (x *JoinResponse) Reset() {
 	*x = JoinResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[28]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1543,7 +1668,7 @@ func (x *JoinResponse) String() string {
 func (*JoinResponse) ProtoMessage() {}
 
 func (x *JoinResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[28]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1556,7 +1681,7 @@ func (x *JoinResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JoinResponse.ProtoReflect.Descriptor instead.
 func (*JoinResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{28}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *JoinResponse) GetTrainers() uint32 {
@@ -1629,7 +1754,7 @@ type Segment struct {
 
 func (x *Segment) Reset() {
 	*x = Segment{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[29]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1641,7 +1766,7 @@ func (x *Segment) String() string {
 func (*Segment) ProtoMessage() {}
 
 func (x *Segment) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[29]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1654,7 +1779,7 @@ func (x *Segment) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Segment.ProtoReflect.Descriptor instead.
 func (*Segment) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{29}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Segment) GetPass() int32 {
@@ -1699,7 +1824,7 @@ type DataFile struct {
 
 func (x *DataFile) Reset() {
 	*x = DataFile{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[30]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1711,7 +1836,7 @@ func (x *DataFile) String() string {
 func (*DataFile) ProtoMessage() {}
 
 func (x *DataFile) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[30]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1724,7 +1849,7 @@ func (x *DataFile) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DataFile.ProtoReflect.Descriptor instead.
 func (*DataFile) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{30}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *DataFile) GetPath() string {
@@ -1772,7 +1897,7 @@ type Dataset struct {
 
 func (x *Dataset) Reset() {
 	*x = Dataset{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[31]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1784,7 +1909,7 @@ func (x *Dataset) String() string {
 func (*Dataset) ProtoMessage() {}
 
 func (x *Dataset) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[31]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1797,7 +1922,7 @@ func (x *Dataset) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Dataset.ProtoReflect.Descriptor instead.
 func (*Dataset) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{31}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Dataset) GetName() string {
@@ -1824,7 +1949,7 @@ type ReportDatasetRequest struct {
 
 func (x *ReportDatasetRequest) Reset() {
 	*x = ReportDatasetRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[32]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1836,7 +1961,7 @@ func (x *ReportDatasetRequest) String() string {
 func (*ReportDatasetRequest) ProtoMessage() {}
 
 func (x *ReportDatasetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[32]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1849,7 +1974,7 @@ func (x *ReportDatasetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportDatasetRequest.ProtoReflect.Descriptor instead.
 func (*ReportDatasetRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{32}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ReportDatasetRequest) GetId() *Identity {
@@ -1874,7 +1999,7 @@ type ReportDatasetResponse struct {
 
 func (x *ReportDatasetResponse) Reset() {
 	*x = ReportDatasetResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[33]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1886,7 +2011,7 @@ func (x *ReportDatasetResponse) String() string {
 func (*ReportDatasetResponse) ProtoMessage() {}
 
 func (x *ReportDatasetResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[33]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1899,7 +2024,7 @@ func (x *ReportDatasetResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportDatasetResponse.ProtoReflect.Descriptor instead.
 func (*ReportDatasetResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{33}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{34}
 }
 
 // RecordRange is [from, to) in the global numbering of a dataset.
@@ -1913,7 +2038,7 @@ type RecordRange struct {
 
 func (x *RecordRange) Reset() {
 	*x = RecordRange{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[34]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1925,7 +2050,7 @@ func (x *RecordRange) String() string {
 func (*RecordRange) ProtoMessage() {}
 
 func (x *RecordRange) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[34]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1938,7 +2063,7 @@ func (x *RecordRange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordRange.ProtoReflect.Descriptor instead.
 func (*RecordRange) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{34}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *RecordRange) GetFrom() int64 {
@@ -1969,7 +2094,7 @@ type Task struct {
 
 func (x *Task) Reset() {
 	*x = Task{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[35]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1981,7 +2106,7 @@ func (x *Task) String() string {
 func (*Task) ProtoMessage() {}
 
 func (x *Task) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[35]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1994,7 +2119,7 @@ func (x *Task) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Task.ProtoReflect.Descriptor instead.
 func (*Task) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{35}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Task) GetId() int64 {
@@ -2055,7 +2180,7 @@ type GetTaskRequest struct {
 
 func (x *GetTaskRequest) Reset() {
 	*x = GetTaskRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[36]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2067,7 +2192,7 @@ func (x *GetTaskRequest) String() string {
 func (*GetTaskRequest) ProtoMessage() {}
 
 func (x *GetTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[36]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2080,7 +2205,7 @@ func (x *GetTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetTaskRequest.ProtoReflect.Descriptor instead.
 func (*GetTaskRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{36}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *GetTaskRequest) GetId() *Identity {
@@ -2153,7 +2278,7 @@ type GetTaskResponse struct {
 
 func (x *GetTaskResponse) Reset() {
 	*x = GetTaskResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[37]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2165,7 +2290,7 @@ func (x *GetTaskResponse) String() string {
 func (*GetTaskResponse) ProtoMessage() {}
 
 func (x *GetTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[37]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2178,7 +2303,7 @@ func (x *GetTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetTaskResponse.ProtoReflect.Descriptor instead.
 func (*GetTaskResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{37}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *GetTaskResponse) GetTask() *Task {
@@ -2234,7 +2359,7 @@ type TaskFailedRequest struct {
 
 func (x *TaskFailedRequest) Reset() {
 	*x = TaskFailedRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[38]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2246,7 +2371,7 @@ func (x *TaskFailedRequest) String() string {
 func (*TaskFailedRequest) ProtoMessage() {}
 
 func (x *TaskFailedRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[38]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2259,7 +2384,7 @@ func (x *TaskFailedRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskFailedRequest.ProtoReflect.Descriptor instead.
 func (*TaskFailedRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{38}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *TaskFailedRequest) GetId() *Identity {
@@ -2291,7 +2416,7 @@ type TaskFailedResponse struct {
 
 func (x *TaskFailedResponse) Reset() {
 	*x = TaskFailedResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[39]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2303,7 +2428,7 @@ func (x *TaskFailedResponse) String() string {
 func (*TaskFailedResponse) ProtoMessage() {}
 
 func (x *TaskFailedResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[39]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2316,7 +2441,7 @@ func (x *TaskFailedResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskFailedResponse.ProtoReflect.Descriptor instead.
 func (*TaskFailedResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{39}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{40}
 }
 
 type SaveModelRequest struct {
@@ -2328,7 +2453,7 @@ type SaveModelRequest struct {
 
 func (x *SaveModelRequest) Reset() {
 	*x = SaveModelRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[40]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2340,7 +2465,7 @@ func (x *SaveModelRequest) String() string {
 func (*SaveModelRequest) ProtoMessage() {}
 
 func (x *SaveModelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[40]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2353,7 +2478,7 @@ func (x *SaveModelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SaveModelRequest.ProtoReflect.Descriptor instead.
 func (*SaveModelRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{40}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *SaveModelRequest) GetId() *Identity {
@@ -2374,7 +2499,7 @@ type SaveModelResponse struct {
 
 func (x *SaveModelResponse) Reset() {
 	*x = SaveModelResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[41]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2386,7 +2511,7 @@ func (x *SaveModelResponse) String() string {
 func (*SaveModelResponse) ProtoMessage() {}
 
 func (x *SaveModelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[41]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2399,7 +2524,7 @@ func (x *SaveModelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SaveModelResponse.ProtoReflect.Descriptor instead.
 func (*SaveModelResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{41}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *SaveModelResponse) GetGranted() bool {
@@ -2434,7 +2559,7 @@ type TrainerSteps struct {
 
 func (x *TrainerSteps) Reset() {
 	*x = TrainerSteps{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[42]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2446,7 +2571,7 @@ func (x *TrainerSteps) String() string {
 func (*TrainerSteps) ProtoMessage() {}
 
 func (x *TrainerSteps) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[42]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2459,7 +2584,7 @@ func (x *TrainerSteps) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TrainerSteps.ProtoReflect.Descriptor instead.
 func (*TrainerSteps) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{42}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *TrainerSteps) GetId() *Identity {
@@ -2494,7 +2619,7 @@ type TrainerStep struct {
 
 func (x *TrainerStep) Reset() {
 	*x = TrainerStep{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[43]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2506,7 +2631,7 @@ func (x *TrainerStep) String() string {
 func (*TrainerStep) ProtoMessage() {}
 
 func (x *TrainerStep) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[43]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2519,7 +2644,7 @@ func (x *TrainerStep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TrainerStep.ProtoReflect.Descriptor instead.
 func (*TrainerStep) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{43}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *TrainerStep) GetId() *Identity {
@@ -2586,7 +2711,7 @@ type ReportStepsResponse struct {
 
 func (x *ReportStepsResponse) Reset() {
 	*x = ReportStepsResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[44]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2598,7 +2723,7 @@ func (x *ReportStepsResponse) String() string {
 func (*ReportStepsResponse) ProtoMessage() {}
 
 func (x *ReportStepsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[44]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2611,7 +2736,7 @@ func (x *ReportStepsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportStepsResponse.ProtoReflect.Descriptor instead.
 func (*ReportStepsResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{44}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{45}
 }
 
 // NextFeedRequest says by its item that the trainer has done those before it. Items are numbered from 0 on in each generation.
@@ -2625,7 +2750,7 @@ type NextFeedRequest struct {
 
 func (x *NextFeedRequest) Reset() {
 	*x = NextFeedRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[45]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2637,7 +2762,7 @@ func (x *NextFeedRequest) String() string {
 func (*NextFeedRequest) ProtoMessage() {}
 
 func (x *NextFeedRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[45]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2650,7 +2775,7 @@ func (x *NextFeedRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NextFeedRequest.ProtoReflect.Descriptor instead.
 func (*NextFeedRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{45}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *NextFeedRequest) GetId() *Identity {
@@ -2678,7 +2803,7 @@ type FinishDataRequest struct {
 
 func (x *FinishDataRequest) Reset() {
 	*x = FinishDataRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[46]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2690,7 +2815,7 @@ func (x *FinishDataRequest) String() string {
 func (*FinishDataRequest) ProtoMessage() {}
 
 func (x *FinishDataRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[46]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2703,7 +2828,7 @@ func (x *FinishDataRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FinishDataRequest.ProtoReflect.Descriptor instead.
 func (*FinishDataRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{46}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *FinishDataRequest) GetId() *Identity {
@@ -2736,7 +2861,7 @@ type FinishDataResponse struct {
 
 func (x *FinishDataResponse) Reset() {
 	*x = FinishDataResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[47]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2748,7 +2873,7 @@ func (x *FinishDataResponse) String() string {
 func (*FinishDataResponse) ProtoMessage() {}
 
 func (x *FinishDataResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[47]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2761,7 +2886,7 @@ func (x *FinishDataResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FinishDataResponse.ProtoReflect.Descriptor instead.
 func (*FinishDataResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{47}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *FinishDataResponse) GetSteps() uint64 {
@@ -2780,7 +2905,7 @@ type PermitRequest struct {
 
 func (x *PermitRequest) Reset() {
 	*x = PermitRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[48]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2792,7 +2917,7 @@ func (x *PermitRequest) String() string {
 func (*PermitRequest) ProtoMessage() {}
 
 func (x *PermitRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[48]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2805,7 +2930,7 @@ func (x *PermitRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PermitRequest.ProtoReflect.Descriptor instead.
 func (*PermitRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{48}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *PermitRequest) GetId() *Identity {
@@ -2825,7 +2950,7 @@ type PermitResponse struct {
 
 func (x *PermitResponse) Reset() {
 	*x = PermitResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[49]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2837,7 +2962,7 @@ func (x *PermitResponse) String() string {
 func (*PermitResponse) ProtoMessage() {}
 
 func (x *PermitResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[49]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2850,7 +2975,7 @@ func (x *PermitResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PermitResponse.ProtoReflect.Descriptor instead.
 func (*PermitResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{49}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *PermitResponse) GetUntil() uint64 {
@@ -2884,7 +3009,7 @@ type FeedShare struct {
 
 func (x *FeedShare) Reset() {
 	*x = FeedShare{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[50]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2896,7 +3021,7 @@ func (x *FeedShare) String() string {
 func (*FeedShare) ProtoMessage() {}
 
 func (x *FeedShare) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[50]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2909,7 +3034,7 @@ func (x *FeedShare) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FeedShare.ProtoReflect.Descriptor instead.
 func (*FeedShare) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{50}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *FeedShare) GetStep() uint64 {
@@ -2973,7 +3098,7 @@ type LeaveRequest struct {
 
 func (x *LeaveRequest) Reset() {
 	*x = LeaveRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[51]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2985,7 +3110,7 @@ func (x *LeaveRequest) String() string {
 func (*LeaveRequest) ProtoMessage() {}
 
 func (x *LeaveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[51]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2998,7 +3123,7 @@ func (x *LeaveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaveRequest.ProtoReflect.Descriptor instead.
 func (*LeaveRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{51}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *LeaveRequest) GetId() *Identity {
@@ -3030,7 +3155,7 @@ type LeaveResponse struct {
 
 func (x *LeaveResponse) Reset() {
 	*x = LeaveResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[52]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3042,7 +3167,7 @@ func (x *LeaveResponse) String() string {
 func (*LeaveResponse) ProtoMessage() {}
 
 func (x *LeaveResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[52]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3055,7 +3180,7 @@ func (x *LeaveResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaveResponse.ProtoReflect.Descriptor instead.
 func (*LeaveResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{52}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{53}
 }
 
 // WatchRequest says where the watcher is. For another coordinator than the one that answers the position means nothing: that one begins with the first event.
@@ -3070,7 +3195,7 @@ type WatchRequest struct {
 
 func (x *WatchRequest) Reset() {
 	*x = WatchRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[53]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3082,7 +3207,7 @@ func (x *WatchRequest) String() string {
 func (*WatchRequest) ProtoMessage() {}
 
 func (x *WatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[53]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3095,7 +3220,7 @@ func (x *WatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchRequest.ProtoReflect.Descriptor instead.
 func (*WatchRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{53}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *WatchRequest) GetJob() string {
@@ -3132,7 +3257,7 @@ type WatchResponse struct {
 
 func (x *WatchResponse) Reset() {
 	*x = WatchResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[54]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3144,7 +3269,7 @@ func (x *WatchResponse) String() string {
 func (*WatchResponse) ProtoMessage() {}
 
 func (x *WatchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[54]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3157,7 +3282,7 @@ func (x *WatchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchResponse.ProtoReflect.Descriptor instead.
 func (*WatchResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{54}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *WatchResponse) GetEvents() []*job.Event {
@@ -3192,7 +3317,7 @@ type QueuesRequest struct {
 
 func (x *QueuesRequest) Reset() {
 	*x = QueuesRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[55]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3204,7 +3329,7 @@ func (x *QueuesRequest) String() string {
 func (*QueuesRequest) ProtoMessage() {}
 
 func (x *QueuesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[55]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3217,7 +3342,7 @@ func (x *QueuesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueuesRequest.ProtoReflect.Descriptor instead.
 func (*QueuesRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{55}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *QueuesRequest) GetJob() string {
@@ -3261,7 +3386,7 @@ type QueueStatus struct {
 
 func (x *QueueStatus) Reset() {
 	*x = QueueStatus{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[56]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3273,7 +3398,7 @@ func (x *QueueStatus) String() string {
 func (*QueueStatus) ProtoMessage() {}
 
 func (x *QueueStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[56]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3286,7 +3411,7 @@ func (x *QueueStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueueStatus.ProtoReflect.Descriptor instead.
 func (*QueueStatus) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{56}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *QueueStatus) GetDataset() string {
@@ -3386,7 +3511,7 @@ type DiscardedTask struct {
 
 func (x *DiscardedTask) Reset() {
 	*x = DiscardedTask{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[57]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3398,7 +3523,7 @@ func (x *DiscardedTask) String() string {
 func (*DiscardedTask) ProtoMessage() {}
 
 func (x *DiscardedTask) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[57]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3411,7 +3536,7 @@ func (x *DiscardedTask) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DiscardedTask.ProtoReflect.Descriptor instead.
 func (*DiscardedTask) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{57}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *DiscardedTask) GetId() int64 {
@@ -3465,7 +3590,7 @@ type QueuesResponse struct {
 
 func (x *QueuesResponse) Reset() {
 	*x = QueuesResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[58]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3477,7 +3602,7 @@ func (x *QueuesResponse) String() string {
 func (*QueuesResponse) ProtoMessage() {}
 
 func (x *QueuesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[58]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3490,7 +3615,7 @@ func (x *QueuesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueuesResponse.ProtoReflect.Descriptor instead.
 func (*QueuesResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{58}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *QueuesResponse) GetQueues() []*QueueStatus {
@@ -3567,7 +3692,7 @@ type VariableChunk struct {
 
 func (x *VariableChunk) Reset() {
 	*x = VariableChunk{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[59]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3579,7 +3704,7 @@ func (x *VariableChunk) String() string {
 func (*VariableChunk) ProtoMessage() {}
 
 func (x *VariableChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[59]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3592,7 +3717,7 @@ func (x *VariableChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VariableChunk.ProtoReflect.Descriptor instead.
 func (*VariableChunk) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{59}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *VariableChunk) GetId() *Identity {
@@ -3660,7 +3785,7 @@ type SendResponse struct {
 
 func (x *SendResponse) Reset() {
 	*x = SendResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[60]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3672,7 +3797,7 @@ func (x *SendResponse) String() string {
 func (*SendResponse) ProtoMessage() {}
 
 func (x *SendResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[60]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3685,7 +3810,7 @@ func (x *SendResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SendResponse.ProtoReflect.Descriptor instead.
 func (*SendResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{60}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *SendResponse) GetDuplicate() bool {
@@ -3707,7 +3832,7 @@ type OpenDataRequest struct {
 
 func (x *OpenDataRequest) Reset() {
 	*x = OpenDataRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[61]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3719,7 +3844,7 @@ func (x *OpenDataRequest) String() string {
 func (*OpenDataRequest) ProtoMessage() {}
 
 func (x *OpenDataRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[61]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3732,7 +3857,7 @@ func (x *OpenDataRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenDataRequest.ProtoReflect.Descriptor instead.
 func (*OpenDataRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{61}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *OpenDataRequest) GetId() *Identity {
@@ -3770,7 +3895,7 @@ type OpenDataResponse struct {
 
 func (x *OpenDataResponse) Reset() {
 	*x = OpenDataResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[62]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3782,7 +3907,7 @@ func (x *OpenDataResponse) String() string {
 func (*OpenDataResponse) ProtoMessage() {}
 
 func (x *OpenDataResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[62]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3795,7 +3920,7 @@ func (x *OpenDataResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenDataResponse.ProtoReflect.Descriptor instead.
 func (*OpenDataResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{62}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *OpenDataResponse) GetToken() []byte {
@@ -3851,7 +3976,7 @@ type SliceInfo struct {
 
 func (x *SliceInfo) Reset() {
 	*x = SliceInfo{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[63]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3863,7 +3988,7 @@ func (x *SliceInfo) String() string {
 func (*SliceInfo) ProtoMessage() {}
 
 func (x *SliceInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[63]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3876,7 +4001,7 @@ func (x *SliceInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SliceInfo.ProtoReflect.Descriptor instead.
 func (*SliceInfo) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{63}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *SliceInfo) GetDtype() int32 {
@@ -3913,7 +4038,7 @@ type BarrierRequest struct {
 
 func (x *BarrierRequest) Reset() {
 	*x = BarrierRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[64]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3925,7 +4050,7 @@ func (x *BarrierRequest) String() string {
 func (*BarrierRequest) ProtoMessage() {}
 
 func (x *BarrierRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[64]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3938,7 +4063,7 @@ func (x *BarrierRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BarrierRequest.ProtoReflect.Descriptor instead.
 func (*BarrierRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{64}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *BarrierRequest) GetId() *Identity {
@@ -3984,7 +4109,7 @@ type BarrierResponse struct {
 
 func (x *BarrierResponse) Reset() {
 	*x = BarrierResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[65]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3996,7 +4121,7 @@ func (x *BarrierResponse) String() string {
 func (*BarrierResponse) ProtoMessage() {}
 
 func (x *BarrierResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[65]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4009,7 +4134,7 @@ func (x *BarrierResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BarrierResponse.ProtoReflect.Descriptor instead.
 func (*BarrierResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{65}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{66}
 }
 
 // FreezeRequest comes from a coordinator: id has its fence, and the generation that it ends.
@@ -4022,7 +4147,7 @@ type FreezeRequest struct {
 
 func (x *FreezeRequest) Reset() {
 	*x = FreezeRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[66]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4034,7 +4159,7 @@ func (x *FreezeRequest) String() string {
 func (*FreezeRequest) ProtoMessage() {}
 
 func (x *FreezeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[66]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4047,7 +4172,7 @@ func (x *FreezeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FreezeRequest.ProtoReflect.Descriptor instead.
 func (*FreezeRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{66}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *FreezeRequest) GetId() *Identity {
@@ -4070,7 +4195,7 @@ type FreezeResponse struct {
 
 func (x *FreezeResponse) Reset() {
 	*x = FreezeResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[67]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4082,7 +4207,7 @@ func (x *FreezeResponse) String() string {
 func (*FreezeResponse) ProtoMessage() {}
 
 func (x *FreezeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[67]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4095,7 +4220,7 @@ func (x *FreezeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FreezeResponse.ProtoReflect.Descriptor instead.
 func (*FreezeResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{67}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *FreezeResponse) GetGeneration() uint64 {
@@ -4146,7 +4271,7 @@ type Declared struct {
 
 func (x *Declared) Reset() {
 	*x = Declared{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[68]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4158,7 +4283,7 @@ func (x *Declared) String() string {
 func (*Declared) ProtoMessage() {}
 
 func (x *Declared) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[68]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4171,7 +4296,7 @@ func (x *Declared) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Declared.ProtoReflect.Descriptor instead.
 func (*Declared) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{68}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *Declared) GetRank() uint32 {
@@ -4212,7 +4337,7 @@ type Member struct {
 
 func (x *Member) Reset() {
 	*x = Member{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[69]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4224,7 +4349,7 @@ func (x *Member) String() string {
 func (*Member) ProtoMessage() {}
 
 func (x *Member) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[69]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4237,7 +4362,7 @@ func (x *Member) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Member.ProtoReflect.Descriptor instead.
 func (*Member) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{69}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *Member) GetRank() uint32 {
@@ -4267,7 +4392,7 @@ type ResumeRequest struct {
 
 func (x *ResumeRequest) Reset() {
 	*x = ResumeRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[70]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4279,7 +4404,7 @@ func (x *ResumeRequest) String() string {
 func (*ResumeRequest) ProtoMessage() {}
 
 func (x *ResumeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[70]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4292,7 +4417,7 @@ func (x *ResumeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeRequest.ProtoReflect.Descriptor instead.
 func (*ResumeRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{70}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *ResumeRequest) GetId() *Identity {
@@ -4331,7 +4456,7 @@ type ResumeResponse struct {
 
 func (x *ResumeResponse) Reset() {
 	*x = ResumeResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[71]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4343,7 +4468,7 @@ func (x *ResumeResponse) String() string {
 func (*ResumeResponse) ProtoMessage() {}
 
 func (x *ResumeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[71]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4356,7 +4481,7 @@ func (x *ResumeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeResponse.ProtoReflect.Descriptor instead.
 func (*ResumeResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{71}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{72}
 }
 
 type LedgerRequest struct {
@@ -4371,7 +4496,7 @@ type LedgerRequest struct {
 
 func (x *LedgerRequest) Reset() {
 	*x = LedgerRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[72]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4383,7 +4508,7 @@ func (x *LedgerRequest) String() string {
 func (*LedgerRequest) ProtoMessage() {}
 
 func (x *LedgerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[72]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4396,7 +4521,7 @@ func (x *LedgerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerRequest.ProtoReflect.Descriptor instead.
 func (*LedgerRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{72}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *LedgerRequest) GetJob() string {
@@ -4439,7 +4564,7 @@ type PassLedger struct {
 
 func (x *PassLedger) Reset() {
 	*x = PassLedger{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[73]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4451,7 +4576,7 @@ func (x *PassLedger) String() string {
 func (*PassLedger) ProtoMessage() {}
 
 func (x *PassLedger) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[73]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4464,7 +4589,7 @@ func (x *PassLedger) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PassLedger.ProtoReflect.Descriptor instead.
 func (*PassLedger) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{73}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *PassLedger) GetPass() int32 {
@@ -4505,7 +4630,7 @@ type LedgerResponse struct {
 
 func (x *LedgerResponse) Reset() {
 	*x = LedgerResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[74]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4517,7 +4642,7 @@ func (x *LedgerResponse) String() string {
 func (*LedgerResponse) ProtoMessage() {}
 
 func (x *LedgerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[74]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4530,7 +4655,7 @@ func (x *LedgerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerResponse.ProtoReflect.Descriptor instead.
 func (*LedgerResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{74}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *LedgerResponse) GetPasses() []*PassLedger {
@@ -4560,7 +4685,7 @@ type GetRequest struct {
 
 func (x *GetRequest) Reset() {
 	*x = GetRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[75]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4572,7 +4697,7 @@ func (x *GetRequest) String() string {
 func (*GetRequest) ProtoMessage() {}
 
 func (x *GetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[75]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4585,7 +4710,7 @@ func (x *GetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRequest.ProtoReflect.Descriptor instead.
 func (*GetRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{75}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *GetRequest) GetId() *Identity {
@@ -4632,7 +4757,7 @@ type CompleteRequest struct {
 
 func (x *CompleteRequest) Reset() {
 	*x = CompleteRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[76]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4644,7 +4769,7 @@ func (x *CompleteRequest) String() string {
 func (*CompleteRequest) ProtoMessage() {}
 
 func (x *CompleteRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[76]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4657,7 +4782,7 @@ func (x *CompleteRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompleteRequest.ProtoReflect.Descriptor instead.
 func (*CompleteRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{76}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *CompleteRequest) GetId() *Identity {
@@ -4675,7 +4800,7 @@ type CompleteResponse struct {
 
 func (x *CompleteResponse) Reset() {
 	*x = CompleteResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[77]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4687,7 +4812,7 @@ func (x *CompleteResponse) String() string {
 func (*CompleteResponse) ProtoMessage() {}
 
 func (x *CompleteResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[77]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4700,7 +4825,7 @@ func (x *CompleteResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompleteResponse.ProtoReflect.Descriptor instead.
 func (*CompleteResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{77}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{78}
 }
 
 type StatusRequest struct {
@@ -4712,7 +4837,7 @@ type StatusRequest struct {
 
 func (x *StatusRequest) Reset() {
 	*x = StatusRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[78]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4724,7 +4849,7 @@ func (x *StatusRequest) String() string {
 func (*StatusRequest) ProtoMessage() {}
 
 func (x *StatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[78]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4737,7 +4862,7 @@ func (x *StatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusRequest.ProtoReflect.Descriptor instead.
 func (*StatusRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{78}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *StatusRequest) GetJob() string {
@@ -4760,7 +4885,7 @@ type StatusResponse struct {
 
 func (x *StatusResponse) Reset() {
 	*x = StatusResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[79]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4772,7 +4897,7 @@ func (x *StatusResponse) String() string {
 func (*StatusResponse) ProtoMessage() {}
 
 func (x *StatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[79]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4785,7 +4910,7 @@ func (x *StatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusResponse.ProtoReflect.Descriptor instead.
 func (*StatusResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{79}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *StatusResponse) GetRound() uint64 {
@@ -4831,24 +4956,27 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\x05Piece\x12\x14\n" +
 	"\x05piece\x18\x01 \x01(\fR\x05piece\x12!\n" +
 	"\x02id\x18\x02 \x01(\v2\x11.edl.rpc.IdentityR\x02id\"\x11\n" +
-	"\x0fDescribeRequest\"\xca\x01\n" +
+	"\x0fDescribeRequest\"\xdc\x01\n" +
 	"\x10DescribeResponse\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\tR\aversion\x12\x1a\n" +
 	"\bregistry\x18\x02 \x01(\tR\bregistry\x12\x12\n" +
 	"\x04node\x18\x03 \x01(\tR\x04node\x124\n" +
-	"\x03ops\x18\x04 \x03(\v2\".edl.rpc.DescribeResponse.OpsEntryR\x03ops\x1a6\n" +
+	"\x03ops\x18\x04 \x03(\v2\".edl.rpc.DescribeResponse.OpsEntryR\x03ops\x12\x10\n" +
+	"\x03now\x18\x05 \x01(\x03R\x03now\x1a6\n" +
 	"\bOpsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"%\n" +
 	"\rSubmitRequest\x12\x14\n" +
 	"\x05piece\x18\x01 \x01(\fR\x05piece\"\"\n" +
 	"\x0eSubmitResponse\x12\x10\n" +
-	"\x03job\x18\x01 \x01(\tR\x03job\"R\n" +
+	"\x03job\x18\x01 \x01(\tR\x03job\"\x82\x01\n" +
 	"\n" +
 	"JobRequest\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12\x18\n" +
 	"\aentries\x18\x02 \x01(\bR\aentries\x12\x18\n" +
-	"\afollows\x18\x03 \x01(\bR\afollows\"0\n" +
+	"\afollows\x18\x03 \x01(\bR\afollows\x12\x16\n" +
+	"\x06rounds\x18\x04 \x01(\bR\x06rounds\x12\x16\n" +
+	"\x06traces\x18\x05 \x01(\bR\x06traces\"0\n" +
 	"\x06Events\x12&\n" +
 	"\x06events\x18\x01 \x03(\v2\x0e.edl.job.EventR\x06events\"\r\n" +
 	"\vListRequest\"6\n" +
@@ -4866,13 +4994,22 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\x05waits\x18\x02 \x03(\v2\r.edl.job.WaitR\x05waits\"<\n" +
 	"\fScaleRequest\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12\x1a\n" +
-	"\btrainers\x18\x02 \x01(\x05R\btrainers\"\xc0\x01\n" +
+	"\btrainers\x18\x02 \x01(\x05R\btrainers\"\xea\x01\n" +
 	"\n" +
 	"JobDetails\x12*\n" +
 	"\x06status\x18\x01 \x01(\v2\x12.edl.job.JobStatusR\x06status\x12$\n" +
 	"\x04spec\x18\x02 \x01(\v2\x10.edl.job.JobSpecR\x04spec\x12/\n" +
 	"\x06queues\x18\x03 \x01(\v2\x17.edl.rpc.QueuesResponseR\x06queues\x12/\n" +
-	"\x06ledger\x18\x04 \x01(\v2\x17.edl.rpc.LedgerResponseR\x06ledger\"w\n" +
+	"\x06ledger\x18\x04 \x01(\v2\x17.edl.rpc.LedgerResponseR\x06ledger\x12(\n" +
+	"\x05times\x18\x05 \x03(\v2\x12.edl.rpc.RoleTimesR\x05times\"\xcb\x01\n" +
+	"\tRoleTimes\x12!\n" +
+	"\x04role\x18\x01 \x01(\x0e2\r.edl.job.RoleR\x04role\x12\x14\n" +
+	"\x05index\x18\x02 \x01(\rR\x05index\x12\x12\n" +
+	"\x04node\x18\x03 \x01(\tR\x04node\x12+\n" +
+	"\x06rounds\x18\x04 \x01(\v2\x13.edl.job.RoundTimesR\x06rounds\x12\x14\n" +
+	"\x05trace\x18\x05 \x01(\fR\x05trace\x12\x14\n" +
+	"\x05clock\x18\x06 \x01(\x03R\x05clock\x12\x18\n" +
+	"\amissing\x18\a \x01(\tR\amissing\"w\n" +
 	"\rFinishRequest\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12\"\n" +
 	"\n" +
@@ -5242,7 +5379,7 @@ func file_proto_rpc_rpc_proto_rawDescGZIP() []byte {
 	return file_proto_rpc_rpc_proto_rawDescData
 }
 
-var file_proto_rpc_rpc_proto_msgTypes = make([]protoimpl.MessageInfo, 83)
+var file_proto_rpc_rpc_proto_msgTypes = make([]protoimpl.MessageInfo, 84)
 var file_proto_rpc_rpc_proto_goTypes = []any{
 	(*Piece)(nil),                 // 0: edl.rpc.Piece
 	(*DescribeRequest)(nil),       // 1: edl.rpc.DescribeRequest
@@ -5258,242 +5395,248 @@ var file_proto_rpc_rpc_proto_goTypes = []any{
 	(*WhyResponse)(nil),           // 11: edl.rpc.WhyResponse
 	(*ScaleRequest)(nil),          // 12: edl.rpc.ScaleRequest
 	(*JobDetails)(nil),            // 13: edl.rpc.JobDetails
-	(*FinishRequest)(nil),         // 14: edl.rpc.FinishRequest
-	(*AcknowledgeRequest)(nil),    // 15: edl.rpc.AcknowledgeRequest
-	(*AcknowledgeResponse)(nil),   // 16: edl.rpc.AcknowledgeResponse
-	(*StateValues)(nil),           // 17: edl.rpc.StateValues
-	(*ReadStateRequest)(nil),      // 18: edl.rpc.ReadStateRequest
-	(*WriteStateResponse)(nil),    // 19: edl.rpc.WriteStateResponse
-	(*ReleaseStateRequest)(nil),   // 20: edl.rpc.ReleaseStateRequest
-	(*ReleaseStateResponse)(nil),  // 21: edl.rpc.ReleaseStateResponse
-	(*StepRun)(nil),               // 22: edl.rpc.StepRun
-	(*StepDone)(nil),              // 23: edl.rpc.StepDone
-	(*StartRoleChunk)(nil),        // 24: edl.rpc.StartRoleChunk
-	(*RoleEvent)(nil),             // 25: edl.rpc.RoleEvent
-	(*Identity)(nil),              // 26: edl.rpc.Identity
-	(*JoinRequest)(nil),           // 27: edl.rpc.JoinRequest
-	(*JoinResponse)(nil),          // 28: edl.rpc.JoinResponse
-	(*Segment)(nil),               // 29: edl.rpc.Segment
-	(*DataFile)(nil),              // 30: edl.rpc.DataFile
-	(*Dataset)(nil),               // 31: edl.rpc.Dataset
-	(*ReportDatasetRequest)(nil),  // 32: edl.rpc.ReportDatasetRequest
-	(*ReportDatasetResponse)(nil), // 33: edl.rpc.ReportDatasetResponse
-	(*RecordRange)(nil),           // 34: edl.rpc.RecordRange
-	(*Task)(nil),                  // 35: edl.rpc.Task
-	(*GetTaskRequest)(nil),        // 36: edl.rpc.GetTaskRequest
-	(*GetTaskResponse)(nil),       // 37: edl.rpc.GetTaskResponse
-	(*TaskFailedRequest)(nil),     // 38: edl.rpc.TaskFailedRequest
-	(*TaskFailedResponse)(nil),    // 39: edl.rpc.TaskFailedResponse
-	(*SaveModelRequest)(nil),      // 40: edl.rpc.SaveModelRequest
-	(*SaveModelResponse)(nil),     // 41: edl.rpc.SaveModelResponse
-	(*TrainerSteps)(nil),          // 42: edl.rpc.TrainerSteps
-	(*TrainerStep)(nil),           // 43: edl.rpc.TrainerStep
-	(*ReportStepsResponse)(nil),   // 44: edl.rpc.ReportStepsResponse
-	(*NextFeedRequest)(nil),       // 45: edl.rpc.NextFeedRequest
-	(*FinishDataRequest)(nil),     // 46: edl.rpc.FinishDataRequest
-	(*FinishDataResponse)(nil),    // 47: edl.rpc.FinishDataResponse
-	(*PermitRequest)(nil),         // 48: edl.rpc.PermitRequest
-	(*PermitResponse)(nil),        // 49: edl.rpc.PermitResponse
-	(*FeedShare)(nil),             // 50: edl.rpc.FeedShare
-	(*LeaveRequest)(nil),          // 51: edl.rpc.LeaveRequest
-	(*LeaveResponse)(nil),         // 52: edl.rpc.LeaveResponse
-	(*WatchRequest)(nil),          // 53: edl.rpc.WatchRequest
-	(*WatchResponse)(nil),         // 54: edl.rpc.WatchResponse
-	(*QueuesRequest)(nil),         // 55: edl.rpc.QueuesRequest
-	(*QueueStatus)(nil),           // 56: edl.rpc.QueueStatus
-	(*DiscardedTask)(nil),         // 57: edl.rpc.DiscardedTask
-	(*QueuesResponse)(nil),        // 58: edl.rpc.QueuesResponse
-	(*VariableChunk)(nil),         // 59: edl.rpc.VariableChunk
-	(*SendResponse)(nil),          // 60: edl.rpc.SendResponse
-	(*OpenDataRequest)(nil),       // 61: edl.rpc.OpenDataRequest
-	(*OpenDataResponse)(nil),      // 62: edl.rpc.OpenDataResponse
-	(*SliceInfo)(nil),             // 63: edl.rpc.SliceInfo
-	(*BarrierRequest)(nil),        // 64: edl.rpc.BarrierRequest
-	(*BarrierResponse)(nil),       // 65: edl.rpc.BarrierResponse
-	(*FreezeRequest)(nil),         // 66: edl.rpc.FreezeRequest
-	(*FreezeResponse)(nil),        // 67: edl.rpc.FreezeResponse
-	(*Declared)(nil),              // 68: edl.rpc.Declared
-	(*Member)(nil),                // 69: edl.rpc.Member
-	(*ResumeRequest)(nil),         // 70: edl.rpc.ResumeRequest
-	(*ResumeResponse)(nil),        // 71: edl.rpc.ResumeResponse
-	(*LedgerRequest)(nil),         // 72: edl.rpc.LedgerRequest
-	(*PassLedger)(nil),            // 73: edl.rpc.PassLedger
-	(*LedgerResponse)(nil),        // 74: edl.rpc.LedgerResponse
-	(*GetRequest)(nil),            // 75: edl.rpc.GetRequest
-	(*CompleteRequest)(nil),       // 76: edl.rpc.CompleteRequest
-	(*CompleteResponse)(nil),      // 77: edl.rpc.CompleteResponse
-	(*StatusRequest)(nil),         // 78: edl.rpc.StatusRequest
-	(*StatusResponse)(nil),        // 79: edl.rpc.StatusResponse
-	nil,                           // 80: edl.rpc.DescribeResponse.OpsEntry
-	nil,                           // 81: edl.rpc.QueuesResponse.EntriesEntry
-	nil,                           // 82: edl.rpc.StatusResponse.RefusedEntry
-	(*job.Event)(nil),             // 83: edl.job.Event
-	(*job.JobStatus)(nil),         // 84: edl.job.JobStatus
-	(*job.Wait)(nil),              // 85: edl.job.Wait
-	(*job.JobSpec)(nil),           // 86: edl.job.JobSpec
-	(*job.Progress)(nil),          // 87: edl.job.Progress
-	(*job.Value)(nil),             // 88: edl.job.Value
-	(*job.Step)(nil),              // 89: edl.job.Step
-	(*job.RoleStatus)(nil),        // 90: edl.job.RoleStatus
-	(*job.RoleReport)(nil),        // 91: edl.job.RoleReport
-	(*job.Failure)(nil),           // 92: edl.job.Failure
+	(*RoleTimes)(nil),             // 14: edl.rpc.RoleTimes
+	(*FinishRequest)(nil),         // 15: edl.rpc.FinishRequest
+	(*AcknowledgeRequest)(nil),    // 16: edl.rpc.AcknowledgeRequest
+	(*AcknowledgeResponse)(nil),   // 17: edl.rpc.AcknowledgeResponse
+	(*StateValues)(nil),           // 18: edl.rpc.StateValues
+	(*ReadStateRequest)(nil),      // 19: edl.rpc.ReadStateRequest
+	(*WriteStateResponse)(nil),    // 20: edl.rpc.WriteStateResponse
+	(*ReleaseStateRequest)(nil),   // 21: edl.rpc.ReleaseStateRequest
+	(*ReleaseStateResponse)(nil),  // 22: edl.rpc.ReleaseStateResponse
+	(*StepRun)(nil),               // 23: edl.rpc.StepRun
+	(*StepDone)(nil),              // 24: edl.rpc.StepDone
+	(*StartRoleChunk)(nil),        // 25: edl.rpc.StartRoleChunk
+	(*RoleEvent)(nil),             // 26: edl.rpc.RoleEvent
+	(*Identity)(nil),              // 27: edl.rpc.Identity
+	(*JoinRequest)(nil),           // 28: edl.rpc.JoinRequest
+	(*JoinResponse)(nil),          // 29: edl.rpc.JoinResponse
+	(*Segment)(nil),               // 30: edl.rpc.Segment
+	(*DataFile)(nil),              // 31: edl.rpc.DataFile
+	(*Dataset)(nil),               // 32: edl.rpc.Dataset
+	(*ReportDatasetRequest)(nil),  // 33: edl.rpc.ReportDatasetRequest
+	(*ReportDatasetResponse)(nil), // 34: edl.rpc.ReportDatasetResponse
+	(*RecordRange)(nil),           // 35: edl.rpc.RecordRange
+	(*Task)(nil),                  // 36: edl.rpc.Task
+	(*GetTaskRequest)(nil),        // 37: edl.rpc.GetTaskRequest
+	(*GetTaskResponse)(nil),       // 38: edl.rpc.GetTaskResponse
+	(*TaskFailedRequest)(nil),     // 39: edl.rpc.TaskFailedRequest
+	(*TaskFailedResponse)(nil),    // 40: edl.rpc.TaskFailedResponse
+	(*SaveModelRequest)(nil),      // 41: edl.rpc.SaveModelRequest
+	(*SaveModelResponse)(nil),     // 42: edl.rpc.SaveModelResponse
+	(*TrainerSteps)(nil),          // 43: edl.rpc.TrainerSteps
+	(*TrainerStep)(nil),           // 44: edl.rpc.TrainerStep
+	(*ReportStepsResponse)(nil),   // 45: edl.rpc.ReportStepsResponse
+	(*NextFeedRequest)(nil),       // 46: edl.rpc.NextFeedRequest
+	(*FinishDataRequest)(nil),     // 47: edl.rpc.FinishDataRequest
+	(*FinishDataResponse)(nil),    // 48: edl.rpc.FinishDataResponse
+	(*PermitRequest)(nil),         // 49: edl.rpc.PermitRequest
+	(*PermitResponse)(nil),        // 50: edl.rpc.PermitResponse
+	(*FeedShare)(nil),             // 51: edl.rpc.FeedShare
+	(*LeaveRequest)(nil),          // 52: edl.rpc.LeaveRequest
+	(*LeaveResponse)(nil),         // 53: edl.rpc.LeaveResponse
+	(*WatchRequest)(nil),          // 54: edl.rpc.WatchRequest
+	(*WatchResponse)(nil),         // 55: edl.rpc.WatchResponse
+	(*QueuesRequest)(nil),         // 56: edl.rpc.QueuesRequest
+	(*QueueStatus)(nil),           // 57: edl.rpc.QueueStatus
+	(*DiscardedTask)(nil),         // 58: edl.rpc.DiscardedTask
+	(*QueuesResponse)(nil),        // 59: edl.rpc.QueuesResponse
+	(*VariableChunk)(nil),         // 60: edl.rpc.VariableChunk
+	(*SendResponse)(nil),          // 61: edl.rpc.SendResponse
+	(*OpenDataRequest)(nil),       // 62: edl.rpc.OpenDataRequest
+	(*OpenDataResponse)(nil),      // 63: edl.rpc.OpenDataResponse
+	(*SliceInfo)(nil),             // 64: edl.rpc.SliceInfo
+	(*BarrierRequest)(nil),        // 65: edl.rpc.BarrierRequest
+	(*BarrierResponse)(nil),       // 66: edl.rpc.BarrierResponse
+	(*FreezeRequest)(nil),         // 67: edl.rpc.FreezeRequest
+	(*FreezeResponse)(nil),        // 68: edl.rpc.FreezeResponse
+	(*Declared)(nil),              // 69: edl.rpc.Declared
+	(*Member)(nil),                // 70: edl.rpc.Member
+	(*ResumeRequest)(nil),         // 71: edl.rpc.ResumeRequest
+	(*ResumeResponse)(nil),        // 72: edl.rpc.ResumeResponse
+	(*LedgerRequest)(nil),         // 73: edl.rpc.LedgerRequest
+	(*PassLedger)(nil),            // 74: edl.rpc.PassLedger
+	(*LedgerResponse)(nil),        // 75: edl.rpc.LedgerResponse
+	(*GetRequest)(nil),            // 76: edl.rpc.GetRequest
+	(*CompleteRequest)(nil),       // 77: edl.rpc.CompleteRequest
+	(*CompleteResponse)(nil),      // 78: edl.rpc.CompleteResponse
+	(*StatusRequest)(nil),         // 79: edl.rpc.StatusRequest
+	(*StatusResponse)(nil),        // 80: edl.rpc.StatusResponse
+	nil,                           // 81: edl.rpc.DescribeResponse.OpsEntry
+	nil,                           // 82: edl.rpc.QueuesResponse.EntriesEntry
+	nil,                           // 83: edl.rpc.StatusResponse.RefusedEntry
+	(*job.Event)(nil),             // 84: edl.job.Event
+	(*job.JobStatus)(nil),         // 85: edl.job.JobStatus
+	(*job.Wait)(nil),              // 86: edl.job.Wait
+	(*job.JobSpec)(nil),           // 87: edl.job.JobSpec
+	(job.Role)(0),                 // 88: edl.job.Role
+	(*job.RoundTimes)(nil),        // 89: edl.job.RoundTimes
+	(*job.Progress)(nil),          // 90: edl.job.Progress
+	(*job.Value)(nil),             // 91: edl.job.Value
+	(*job.Step)(nil),              // 92: edl.job.Step
+	(*job.RoleStatus)(nil),        // 93: edl.job.RoleStatus
+	(*job.RoleReport)(nil),        // 94: edl.job.RoleReport
+	(*job.Failure)(nil),           // 95: edl.job.Failure
 }
 var file_proto_rpc_rpc_proto_depIdxs = []int32{
-	26,  // 0: edl.rpc.Piece.id:type_name -> edl.rpc.Identity
-	80,  // 1: edl.rpc.DescribeResponse.ops:type_name -> edl.rpc.DescribeResponse.OpsEntry
-	83,  // 2: edl.rpc.Events.events:type_name -> edl.job.Event
-	84,  // 3: edl.rpc.ListResponse.jobs:type_name -> edl.job.JobStatus
-	84,  // 4: edl.rpc.WhyResponse.status:type_name -> edl.job.JobStatus
-	85,  // 5: edl.rpc.WhyResponse.waits:type_name -> edl.job.Wait
-	84,  // 6: edl.rpc.JobDetails.status:type_name -> edl.job.JobStatus
-	86,  // 7: edl.rpc.JobDetails.spec:type_name -> edl.job.JobSpec
-	58,  // 8: edl.rpc.JobDetails.queues:type_name -> edl.rpc.QueuesResponse
-	74,  // 9: edl.rpc.JobDetails.ledger:type_name -> edl.rpc.LedgerResponse
-	87,  // 10: edl.rpc.StateValues.progress:type_name -> edl.job.Progress
-	88,  // 11: edl.rpc.StateValues.values:type_name -> edl.job.Value
-	88,  // 12: edl.rpc.StepRun.feed:type_name -> edl.job.Value
-	89,  // 13: edl.rpc.StepDone.step:type_name -> edl.job.Step
-	87,  // 14: edl.rpc.StepDone.progress:type_name -> edl.job.Progress
-	10,  // 15: edl.rpc.RoleEvent.log:type_name -> edl.rpc.LogLine
-	90,  // 16: edl.rpc.RoleEvent.status:type_name -> edl.job.RoleStatus
-	91,  // 17: edl.rpc.RoleEvent.report:type_name -> edl.job.RoleReport
-	26,  // 18: edl.rpc.JoinRequest.id:type_name -> edl.rpc.Identity
-	29,  // 19: edl.rpc.JoinResponse.segment:type_name -> edl.rpc.Segment
-	34,  // 20: edl.rpc.Segment.skip:type_name -> edl.rpc.RecordRange
-	30,  // 21: edl.rpc.Dataset.files:type_name -> edl.rpc.DataFile
-	26,  // 22: edl.rpc.ReportDatasetRequest.id:type_name -> edl.rpc.Identity
-	31,  // 23: edl.rpc.ReportDatasetRequest.dataset:type_name -> edl.rpc.Dataset
-	34,  // 24: edl.rpc.Task.records:type_name -> edl.rpc.RecordRange
-	30,  // 25: edl.rpc.Task.files:type_name -> edl.rpc.DataFile
-	26,  // 26: edl.rpc.GetTaskRequest.id:type_name -> edl.rpc.Identity
-	35,  // 27: edl.rpc.GetTaskRequest.finished:type_name -> edl.rpc.Task
-	35,  // 28: edl.rpc.GetTaskResponse.task:type_name -> edl.rpc.Task
-	35,  // 29: edl.rpc.GetTaskResponse.next:type_name -> edl.rpc.Task
-	26,  // 30: edl.rpc.TaskFailedRequest.id:type_name -> edl.rpc.Identity
-	35,  // 31: edl.rpc.TaskFailedRequest.task:type_name -> edl.rpc.Task
-	26,  // 32: edl.rpc.SaveModelRequest.id:type_name -> edl.rpc.Identity
-	87,  // 33: edl.rpc.SaveModelResponse.progress:type_name -> edl.job.Progress
-	26,  // 34: edl.rpc.TrainerSteps.id:type_name -> edl.rpc.Identity
-	43,  // 35: edl.rpc.TrainerSteps.steps:type_name -> edl.rpc.TrainerStep
-	26,  // 36: edl.rpc.TrainerStep.id:type_name -> edl.rpc.Identity
-	88,  // 37: edl.rpc.TrainerStep.fetched:type_name -> edl.job.Value
-	34,  // 38: edl.rpc.TrainerStep.records:type_name -> edl.rpc.RecordRange
-	26,  // 39: edl.rpc.NextFeedRequest.id:type_name -> edl.rpc.Identity
-	26,  // 40: edl.rpc.FinishDataRequest.id:type_name -> edl.rpc.Identity
-	26,  // 41: edl.rpc.PermitRequest.id:type_name -> edl.rpc.Identity
-	88,  // 42: edl.rpc.FeedShare.feed:type_name -> edl.job.Value
-	26,  // 43: edl.rpc.LeaveRequest.id:type_name -> edl.rpc.Identity
-	92,  // 44: edl.rpc.LeaveRequest.failure:type_name -> edl.job.Failure
-	83,  // 45: edl.rpc.WatchResponse.events:type_name -> edl.job.Event
-	57,  // 46: edl.rpc.QueueStatus.discarded_tasks:type_name -> edl.rpc.DiscardedTask
-	34,  // 47: edl.rpc.DiscardedTask.records:type_name -> edl.rpc.RecordRange
-	56,  // 48: edl.rpc.QueuesResponse.queues:type_name -> edl.rpc.QueueStatus
-	85,  // 49: edl.rpc.QueuesResponse.waits:type_name -> edl.job.Wait
-	81,  // 50: edl.rpc.QueuesResponse.entries:type_name -> edl.rpc.QueuesResponse.EntriesEntry
-	26,  // 51: edl.rpc.VariableChunk.id:type_name -> edl.rpc.Identity
-	26,  // 52: edl.rpc.OpenDataRequest.id:type_name -> edl.rpc.Identity
-	63,  // 53: edl.rpc.OpenDataResponse.send:type_name -> edl.rpc.SliceInfo
-	63,  // 54: edl.rpc.OpenDataResponse.receive:type_name -> edl.rpc.SliceInfo
-	26,  // 55: edl.rpc.BarrierRequest.id:type_name -> edl.rpc.Identity
-	34,  // 56: edl.rpc.BarrierRequest.records:type_name -> edl.rpc.RecordRange
-	26,  // 57: edl.rpc.FreezeRequest.id:type_name -> edl.rpc.Identity
-	68,  // 58: edl.rpc.FreezeResponse.declared:type_name -> edl.rpc.Declared
-	68,  // 59: edl.rpc.FreezeResponse.applied:type_name -> edl.rpc.Declared
-	34,  // 60: edl.rpc.Declared.records:type_name -> edl.rpc.RecordRange
-	26,  // 61: edl.rpc.ResumeRequest.id:type_name -> edl.rpc.Identity
-	69,  // 62: edl.rpc.ResumeRequest.members:type_name -> edl.rpc.Member
-	68,  // 63: edl.rpc.ResumeRequest.commit:type_name -> edl.rpc.Declared
-	34,  // 64: edl.rpc.PassLedger.committed:type_name -> edl.rpc.RecordRange
-	73,  // 65: edl.rpc.LedgerResponse.passes:type_name -> edl.rpc.PassLedger
-	26,  // 66: edl.rpc.GetRequest.id:type_name -> edl.rpc.Identity
-	26,  // 67: edl.rpc.CompleteRequest.id:type_name -> edl.rpc.Identity
-	82,  // 68: edl.rpc.StatusResponse.refused:type_name -> edl.rpc.StatusResponse.RefusedEntry
-	85,  // 69: edl.rpc.StatusResponse.waits:type_name -> edl.job.Wait
-	1,   // 70: edl.rpc.Listener.Describe:input_type -> edl.rpc.DescribeRequest
-	3,   // 71: edl.rpc.Listener.Submit:input_type -> edl.rpc.SubmitRequest
-	5,   // 72: edl.rpc.Listener.Status:input_type -> edl.rpc.JobRequest
-	7,   // 73: edl.rpc.Listener.List:input_type -> edl.rpc.ListRequest
-	5,   // 74: edl.rpc.Listener.Watch:input_type -> edl.rpc.JobRequest
-	9,   // 75: edl.rpc.Listener.Logs:input_type -> edl.rpc.LogsRequest
-	5,   // 76: edl.rpc.Listener.Stop:input_type -> edl.rpc.JobRequest
-	14,  // 77: edl.rpc.Listener.Finish:input_type -> edl.rpc.FinishRequest
-	15,  // 78: edl.rpc.Listener.Acknowledge:input_type -> edl.rpc.AcknowledgeRequest
-	18,  // 79: edl.rpc.Listener.ReadState:input_type -> edl.rpc.ReadStateRequest
-	0,   // 80: edl.rpc.Listener.WriteState:input_type -> edl.rpc.Piece
-	20,  // 81: edl.rpc.Listener.ReleaseState:input_type -> edl.rpc.ReleaseStateRequest
-	0,   // 82: edl.rpc.Listener.RunStep:input_type -> edl.rpc.Piece
-	5,   // 83: edl.rpc.Listener.Why:input_type -> edl.rpc.JobRequest
-	5,   // 84: edl.rpc.Listener.Show:input_type -> edl.rpc.JobRequest
-	12,  // 85: edl.rpc.Listener.Scale:input_type -> edl.rpc.ScaleRequest
-	24,  // 86: edl.rpc.Listener.StartRole:input_type -> edl.rpc.StartRoleChunk
-	27,  // 87: edl.rpc.Coordinator.Join:input_type -> edl.rpc.JoinRequest
-	0,   // 88: edl.rpc.Coordinator.ReportDataset:input_type -> edl.rpc.Piece
-	36,  // 89: edl.rpc.Coordinator.GetTask:input_type -> edl.rpc.GetTaskRequest
-	38,  // 90: edl.rpc.Coordinator.TaskFailed:input_type -> edl.rpc.TaskFailedRequest
-	40,  // 91: edl.rpc.Coordinator.RequestSaveModel:input_type -> edl.rpc.SaveModelRequest
-	0,   // 92: edl.rpc.Coordinator.ReportSteps:input_type -> edl.rpc.Piece
-	45,  // 93: edl.rpc.Coordinator.NextFeed:input_type -> edl.rpc.NextFeedRequest
-	0,   // 94: edl.rpc.Coordinator.Feed:input_type -> edl.rpc.Piece
-	46,  // 95: edl.rpc.Coordinator.Finish:input_type -> edl.rpc.FinishDataRequest
-	15,  // 96: edl.rpc.Coordinator.Acknowledge:input_type -> edl.rpc.AcknowledgeRequest
-	48,  // 97: edl.rpc.Coordinator.Permit:input_type -> edl.rpc.PermitRequest
-	51,  // 98: edl.rpc.Coordinator.Leave:input_type -> edl.rpc.LeaveRequest
-	53,  // 99: edl.rpc.Coordinator.Watch:input_type -> edl.rpc.WatchRequest
-	55,  // 100: edl.rpc.Coordinator.Queues:input_type -> edl.rpc.QueuesRequest
-	59,  // 101: edl.rpc.ParameterServer.SendVariable:input_type -> edl.rpc.VariableChunk
-	64,  // 102: edl.rpc.ParameterServer.SendBarrier:input_type -> edl.rpc.BarrierRequest
-	75,  // 103: edl.rpc.ParameterServer.GetVariable:input_type -> edl.rpc.GetRequest
-	61,  // 104: edl.rpc.ParameterServer.OpenData:input_type -> edl.rpc.OpenDataRequest
-	66,  // 105: edl.rpc.ParameterServer.Freeze:input_type -> edl.rpc.FreezeRequest
-	70,  // 106: edl.rpc.ParameterServer.Resume:input_type -> edl.rpc.ResumeRequest
-	72,  // 107: edl.rpc.ParameterServer.Ledger:input_type -> edl.rpc.LedgerRequest
-	76,  // 108: edl.rpc.ParameterServer.Complete:input_type -> edl.rpc.CompleteRequest
-	78,  // 109: edl.rpc.ParameterServer.Status:input_type -> edl.rpc.StatusRequest
-	2,   // 110: edl.rpc.Listener.Describe:output_type -> edl.rpc.DescribeResponse
-	4,   // 111: edl.rpc.Listener.Submit:output_type -> edl.rpc.SubmitResponse
-	84,  // 112: edl.rpc.Listener.Status:output_type -> edl.job.JobStatus
-	8,   // 113: edl.rpc.Listener.List:output_type -> edl.rpc.ListResponse
-	6,   // 114: edl.rpc.Listener.Watch:output_type -> edl.rpc.Events
-	10,  // 115: edl.rpc.Listener.Logs:output_type -> edl.rpc.LogLine
-	84,  // 116: edl.rpc.Listener.Stop:output_type -> edl.job.JobStatus
-	84,  // 117: edl.rpc.Listener.Finish:output_type -> edl.job.JobStatus
-	16,  // 118: edl.rpc.Listener.Acknowledge:output_type -> edl.rpc.AcknowledgeResponse
-	0,   // 119: edl.rpc.Listener.ReadState:output_type -> edl.rpc.Piece
-	19,  // 120: edl.rpc.Listener.WriteState:output_type -> edl.rpc.WriteStateResponse
-	21,  // 121: edl.rpc.Listener.ReleaseState:output_type -> edl.rpc.ReleaseStateResponse
-	0,   // 122: edl.rpc.Listener.RunStep:output_type -> edl.rpc.Piece
-	11,  // 123: edl.rpc.Listener.Why:output_type -> edl.rpc.WhyResponse
-	0,   // 124: edl.rpc.Listener.Show:output_type -> edl.rpc.Piece
-	84,  // 125: edl.rpc.Listener.Scale:output_type -> edl.job.JobStatus
-	25,  // 126: edl.rpc.Listener.StartRole:output_type -> edl.rpc.RoleEvent
-	28,  // 127: edl.rpc.Coordinator.Join:output_type -> edl.rpc.JoinResponse
-	33,  // 128: edl.rpc.Coordinator.ReportDataset:output_type -> edl.rpc.ReportDatasetResponse
-	37,  // 129: edl.rpc.Coordinator.GetTask:output_type -> edl.rpc.GetTaskResponse
-	39,  // 130: edl.rpc.Coordinator.TaskFailed:output_type -> edl.rpc.TaskFailedResponse
-	41,  // 131: edl.rpc.Coordinator.RequestSaveModel:output_type -> edl.rpc.SaveModelResponse
-	44,  // 132: edl.rpc.Coordinator.ReportSteps:output_type -> edl.rpc.ReportStepsResponse
-	0,   // 133: edl.rpc.Coordinator.NextFeed:output_type -> edl.rpc.Piece
-	0,   // 134: edl.rpc.Coordinator.Feed:output_type -> edl.rpc.Piece
-	47,  // 135: edl.rpc.Coordinator.Finish:output_type -> edl.rpc.FinishDataResponse
-	16,  // 136: edl.rpc.Coordinator.Acknowledge:output_type -> edl.rpc.AcknowledgeResponse
-	49,  // 137: edl.rpc.Coordinator.Permit:output_type -> edl.rpc.PermitResponse
-	52,  // 138: edl.rpc.Coordinator.Leave:output_type -> edl.rpc.LeaveResponse
-	54,  // 139: edl.rpc.Coordinator.Watch:output_type -> edl.rpc.WatchResponse
-	0,   // 140: edl.rpc.Coordinator.Queues:output_type -> edl.rpc.Piece
-	60,  // 141: edl.rpc.ParameterServer.SendVariable:output_type -> edl.rpc.SendResponse
-	65,  // 142: edl.rpc.ParameterServer.SendBarrier:output_type -> edl.rpc.BarrierResponse
-	59,  // 143: edl.rpc.ParameterServer.GetVariable:output_type -> edl.rpc.VariableChunk
-	62,  // 144: edl.rpc.ParameterServer.OpenData:output_type -> edl.rpc.OpenDataResponse
-	67,  // 145: edl.rpc.ParameterServer.Freeze:output_type -> edl.rpc.FreezeResponse
-	71,  // 146: edl.rpc.ParameterServer.Resume:output_type -> edl.rpc.ResumeResponse
-	0,   // 147: edl.rpc.ParameterServer.Ledger:output_type -> edl.rpc.Piece
-	77,  // 148: edl.rpc.ParameterServer.Complete:output_type -> edl.rpc.CompleteResponse
-	79,  // 149: edl.rpc.ParameterServer.Status:output_type -> edl.rpc.StatusResponse
-	110, // [110:150] is the sub-list for method output_type
-	70,  // [70:110] is the sub-list for method input_type
-	70,  // [70:70] is the sub-list for extension type_name
-	70,  // [70:70] is the sub-list for extension extendee
-	0,   // [0:70] is the sub-list for field type_name
+	27,  // 0: edl.rpc.Piece.id:type_name -> edl.rpc.Identity
+	81,  // 1: edl.rpc.DescribeResponse.ops:type_name -> edl.rpc.DescribeResponse.OpsEntry
+	84,  // 2: edl.rpc.Events.events:type_name -> edl.job.Event
+	85,  // 3: edl.rpc.ListResponse.jobs:type_name -> edl.job.JobStatus
+	85,  // 4: edl.rpc.WhyResponse.status:type_name -> edl.job.JobStatus
+	86,  // 5: edl.rpc.WhyResponse.waits:type_name -> edl.job.Wait
+	85,  // 6: edl.rpc.JobDetails.status:type_name -> edl.job.JobStatus
+	87,  // 7: edl.rpc.JobDetails.spec:type_name -> edl.job.JobSpec
+	59,  // 8: edl.rpc.JobDetails.queues:type_name -> edl.rpc.QueuesResponse
+	75,  // 9: edl.rpc.JobDetails.ledger:type_name -> edl.rpc.LedgerResponse
+	14,  // 10: edl.rpc.JobDetails.times:type_name -> edl.rpc.RoleTimes
+	88,  // 11: edl.rpc.RoleTimes.role:type_name -> edl.job.Role
+	89,  // 12: edl.rpc.RoleTimes.rounds:type_name -> edl.job.RoundTimes
+	90,  // 13: edl.rpc.StateValues.progress:type_name -> edl.job.Progress
+	91,  // 14: edl.rpc.StateValues.values:type_name -> edl.job.Value
+	91,  // 15: edl.rpc.StepRun.feed:type_name -> edl.job.Value
+	92,  // 16: edl.rpc.StepDone.step:type_name -> edl.job.Step
+	90,  // 17: edl.rpc.StepDone.progress:type_name -> edl.job.Progress
+	10,  // 18: edl.rpc.RoleEvent.log:type_name -> edl.rpc.LogLine
+	93,  // 19: edl.rpc.RoleEvent.status:type_name -> edl.job.RoleStatus
+	94,  // 20: edl.rpc.RoleEvent.report:type_name -> edl.job.RoleReport
+	27,  // 21: edl.rpc.JoinRequest.id:type_name -> edl.rpc.Identity
+	30,  // 22: edl.rpc.JoinResponse.segment:type_name -> edl.rpc.Segment
+	35,  // 23: edl.rpc.Segment.skip:type_name -> edl.rpc.RecordRange
+	31,  // 24: edl.rpc.Dataset.files:type_name -> edl.rpc.DataFile
+	27,  // 25: edl.rpc.ReportDatasetRequest.id:type_name -> edl.rpc.Identity
+	32,  // 26: edl.rpc.ReportDatasetRequest.dataset:type_name -> edl.rpc.Dataset
+	35,  // 27: edl.rpc.Task.records:type_name -> edl.rpc.RecordRange
+	31,  // 28: edl.rpc.Task.files:type_name -> edl.rpc.DataFile
+	27,  // 29: edl.rpc.GetTaskRequest.id:type_name -> edl.rpc.Identity
+	36,  // 30: edl.rpc.GetTaskRequest.finished:type_name -> edl.rpc.Task
+	36,  // 31: edl.rpc.GetTaskResponse.task:type_name -> edl.rpc.Task
+	36,  // 32: edl.rpc.GetTaskResponse.next:type_name -> edl.rpc.Task
+	27,  // 33: edl.rpc.TaskFailedRequest.id:type_name -> edl.rpc.Identity
+	36,  // 34: edl.rpc.TaskFailedRequest.task:type_name -> edl.rpc.Task
+	27,  // 35: edl.rpc.SaveModelRequest.id:type_name -> edl.rpc.Identity
+	90,  // 36: edl.rpc.SaveModelResponse.progress:type_name -> edl.job.Progress
+	27,  // 37: edl.rpc.TrainerSteps.id:type_name -> edl.rpc.Identity
+	44,  // 38: edl.rpc.TrainerSteps.steps:type_name -> edl.rpc.TrainerStep
+	27,  // 39: edl.rpc.TrainerStep.id:type_name -> edl.rpc.Identity
+	91,  // 40: edl.rpc.TrainerStep.fetched:type_name -> edl.job.Value
+	35,  // 41: edl.rpc.TrainerStep.records:type_name -> edl.rpc.RecordRange
+	27,  // 42: edl.rpc.NextFeedRequest.id:type_name -> edl.rpc.Identity
+	27,  // 43: edl.rpc.FinishDataRequest.id:type_name -> edl.rpc.Identity
+	27,  // 44: edl.rpc.PermitRequest.id:type_name -> edl.rpc.Identity
+	91,  // 45: edl.rpc.FeedShare.feed:type_name -> edl.job.Value
+	27,  // 46: edl.rpc.LeaveRequest.id:type_name -> edl.rpc.Identity
+	95,  // 47: edl.rpc.LeaveRequest.failure:type_name -> edl.job.Failure
+	84,  // 48: edl.rpc.WatchResponse.events:type_name -> edl.job.Event
+	58,  // 49: edl.rpc.QueueStatus.discarded_tasks:type_name -> edl.rpc.DiscardedTask
+	35,  // 50: edl.rpc.DiscardedTask.records:type_name -> edl.rpc.RecordRange
+	57,  // 51: edl.rpc.QueuesResponse.queues:type_name -> edl.rpc.QueueStatus
+	86,  // 52: edl.rpc.QueuesResponse.waits:type_name -> edl.job.Wait
+	82,  // 53: edl.rpc.QueuesResponse.entries:type_name -> edl.rpc.QueuesResponse.EntriesEntry
+	27,  // 54: edl.rpc.VariableChunk.id:type_name -> edl.rpc.Identity
+	27,  // 55: edl.rpc.OpenDataRequest.id:type_name -> edl.rpc.Identity
+	64,  // 56: edl.rpc.OpenDataResponse.send:type_name -> edl.rpc.SliceInfo
+	64,  // 57: edl.rpc.OpenDataResponse.receive:type_name -> edl.rpc.SliceInfo
+	27,  // 58: edl.rpc.BarrierRequest.id:type_name -> edl.rpc.Identity
+	35,  // 59: edl.rpc.BarrierRequest.records:type_name -> edl.rpc.RecordRange
+	27,  // 60: edl.rpc.FreezeRequest.id:type_name -> edl.rpc.Identity
+	69,  // 61: edl.rpc.FreezeResponse.declared:type_name -> edl.rpc.Declared
+	69,  // 62: edl.rpc.FreezeResponse.applied:type_name -> edl.rpc.Declared
+	35,  // 63: edl.rpc.Declared.records:type_name -> edl.rpc.RecordRange
+	27,  // 64: edl.rpc.ResumeRequest.id:type_name -> edl.rpc.Identity
+	70,  // 65: edl.rpc.ResumeRequest.members:type_name -> edl.rpc.Member
+	69,  // 66: edl.rpc.ResumeRequest.commit:type_name -> edl.rpc.Declared
+	35,  // 67: edl.rpc.PassLedger.committed:type_name -> edl.rpc.RecordRange
+	74,  // 68: edl.rpc.LedgerResponse.passes:type_name -> edl.rpc.PassLedger
+	27,  // 69: edl.rpc.GetRequest.id:type_name -> edl.rpc.Identity
+	27,  // 70: edl.rpc.CompleteRequest.id:type_name -> edl.rpc.Identity
+	83,  // 71: edl.rpc.StatusResponse.refused:type_name -> edl.rpc.StatusResponse.RefusedEntry
+	86,  // 72: edl.rpc.StatusResponse.waits:type_name -> edl.job.Wait
+	1,   // 73: edl.rpc.Listener.Describe:input_type -> edl.rpc.DescribeRequest
+	3,   // 74: edl.rpc.Listener.Submit:input_type -> edl.rpc.SubmitRequest
+	5,   // 75: edl.rpc.Listener.Status:input_type -> edl.rpc.JobRequest
+	7,   // 76: edl.rpc.Listener.List:input_type -> edl.rpc.ListRequest
+	5,   // 77: edl.rpc.Listener.Watch:input_type -> edl.rpc.JobRequest
+	9,   // 78: edl.rpc.Listener.Logs:input_type -> edl.rpc.LogsRequest
+	5,   // 79: edl.rpc.Listener.Stop:input_type -> edl.rpc.JobRequest
+	15,  // 80: edl.rpc.Listener.Finish:input_type -> edl.rpc.FinishRequest
+	16,  // 81: edl.rpc.Listener.Acknowledge:input_type -> edl.rpc.AcknowledgeRequest
+	19,  // 82: edl.rpc.Listener.ReadState:input_type -> edl.rpc.ReadStateRequest
+	0,   // 83: edl.rpc.Listener.WriteState:input_type -> edl.rpc.Piece
+	21,  // 84: edl.rpc.Listener.ReleaseState:input_type -> edl.rpc.ReleaseStateRequest
+	0,   // 85: edl.rpc.Listener.RunStep:input_type -> edl.rpc.Piece
+	5,   // 86: edl.rpc.Listener.Why:input_type -> edl.rpc.JobRequest
+	5,   // 87: edl.rpc.Listener.Show:input_type -> edl.rpc.JobRequest
+	12,  // 88: edl.rpc.Listener.Scale:input_type -> edl.rpc.ScaleRequest
+	25,  // 89: edl.rpc.Listener.StartRole:input_type -> edl.rpc.StartRoleChunk
+	28,  // 90: edl.rpc.Coordinator.Join:input_type -> edl.rpc.JoinRequest
+	0,   // 91: edl.rpc.Coordinator.ReportDataset:input_type -> edl.rpc.Piece
+	37,  // 92: edl.rpc.Coordinator.GetTask:input_type -> edl.rpc.GetTaskRequest
+	39,  // 93: edl.rpc.Coordinator.TaskFailed:input_type -> edl.rpc.TaskFailedRequest
+	41,  // 94: edl.rpc.Coordinator.RequestSaveModel:input_type -> edl.rpc.SaveModelRequest
+	0,   // 95: edl.rpc.Coordinator.ReportSteps:input_type -> edl.rpc.Piece
+	46,  // 96: edl.rpc.Coordinator.NextFeed:input_type -> edl.rpc.NextFeedRequest
+	0,   // 97: edl.rpc.Coordinator.Feed:input_type -> edl.rpc.Piece
+	47,  // 98: edl.rpc.Coordinator.Finish:input_type -> edl.rpc.FinishDataRequest
+	16,  // 99: edl.rpc.Coordinator.Acknowledge:input_type -> edl.rpc.AcknowledgeRequest
+	49,  // 100: edl.rpc.Coordinator.Permit:input_type -> edl.rpc.PermitRequest
+	52,  // 101: edl.rpc.Coordinator.Leave:input_type -> edl.rpc.LeaveRequest
+	54,  // 102: edl.rpc.Coordinator.Watch:input_type -> edl.rpc.WatchRequest
+	56,  // 103: edl.rpc.Coordinator.Queues:input_type -> edl.rpc.QueuesRequest
+	60,  // 104: edl.rpc.ParameterServer.SendVariable:input_type -> edl.rpc.VariableChunk
+	65,  // 105: edl.rpc.ParameterServer.SendBarrier:input_type -> edl.rpc.BarrierRequest
+	76,  // 106: edl.rpc.ParameterServer.GetVariable:input_type -> edl.rpc.GetRequest
+	62,  // 107: edl.rpc.ParameterServer.OpenData:input_type -> edl.rpc.OpenDataRequest
+	67,  // 108: edl.rpc.ParameterServer.Freeze:input_type -> edl.rpc.FreezeRequest
+	71,  // 109: edl.rpc.ParameterServer.Resume:input_type -> edl.rpc.ResumeRequest
+	73,  // 110: edl.rpc.ParameterServer.Ledger:input_type -> edl.rpc.LedgerRequest
+	77,  // 111: edl.rpc.ParameterServer.Complete:input_type -> edl.rpc.CompleteRequest
+	79,  // 112: edl.rpc.ParameterServer.Status:input_type -> edl.rpc.StatusRequest
+	2,   // 113: edl.rpc.Listener.Describe:output_type -> edl.rpc.DescribeResponse
+	4,   // 114: edl.rpc.Listener.Submit:output_type -> edl.rpc.SubmitResponse
+	85,  // 115: edl.rpc.Listener.Status:output_type -> edl.job.JobStatus
+	8,   // 116: edl.rpc.Listener.List:output_type -> edl.rpc.ListResponse
+	6,   // 117: edl.rpc.Listener.Watch:output_type -> edl.rpc.Events
+	10,  // 118: edl.rpc.Listener.Logs:output_type -> edl.rpc.LogLine
+	85,  // 119: edl.rpc.Listener.Stop:output_type -> edl.job.JobStatus
+	85,  // 120: edl.rpc.Listener.Finish:output_type -> edl.job.JobStatus
+	17,  // 121: edl.rpc.Listener.Acknowledge:output_type -> edl.rpc.AcknowledgeResponse
+	0,   // 122: edl.rpc.Listener.ReadState:output_type -> edl.rpc.Piece
+	20,  // 123: edl.rpc.Listener.WriteState:output_type -> edl.rpc.WriteStateResponse
+	22,  // 124: edl.rpc.Listener.ReleaseState:output_type -> edl.rpc.ReleaseStateResponse
+	0,   // 125: edl.rpc.Listener.RunStep:output_type -> edl.rpc.Piece
+	11,  // 126: edl.rpc.Listener.Why:output_type -> edl.rpc.WhyResponse
+	0,   // 127: edl.rpc.Listener.Show:output_type -> edl.rpc.Piece
+	85,  // 128: edl.rpc.Listener.Scale:output_type -> edl.job.JobStatus
+	26,  // 129: edl.rpc.Listener.StartRole:output_type -> edl.rpc.RoleEvent
+	29,  // 130: edl.rpc.Coordinator.Join:output_type -> edl.rpc.JoinResponse
+	34,  // 131: edl.rpc.Coordinator.ReportDataset:output_type -> edl.rpc.ReportDatasetResponse
+	38,  // 132: edl.rpc.Coordinator.GetTask:output_type -> edl.rpc.GetTaskResponse
+	40,  // 133: edl.rpc.Coordinator.TaskFailed:output_type -> edl.rpc.TaskFailedResponse
+	42,  // 134: edl.rpc.Coordinator.RequestSaveModel:output_type -> edl.rpc.SaveModelResponse
+	45,  // 135: edl.rpc.Coordinator.ReportSteps:output_type -> edl.rpc.ReportStepsResponse
+	0,   // 136: edl.rpc.Coordinator.NextFeed:output_type -> edl.rpc.Piece
+	0,   // 137: edl.rpc.Coordinator.Feed:output_type -> edl.rpc.Piece
+	48,  // 138: edl.rpc.Coordinator.Finish:output_type -> edl.rpc.FinishDataResponse
+	17,  // 139: edl.rpc.Coordinator.Acknowledge:output_type -> edl.rpc.AcknowledgeResponse
+	50,  // 140: edl.rpc.Coordinator.Permit:output_type -> edl.rpc.PermitResponse
+	53,  // 141: edl.rpc.Coordinator.Leave:output_type -> edl.rpc.LeaveResponse
+	55,  // 142: edl.rpc.Coordinator.Watch:output_type -> edl.rpc.WatchResponse
+	0,   // 143: edl.rpc.Coordinator.Queues:output_type -> edl.rpc.Piece
+	61,  // 144: edl.rpc.ParameterServer.SendVariable:output_type -> edl.rpc.SendResponse
+	66,  // 145: edl.rpc.ParameterServer.SendBarrier:output_type -> edl.rpc.BarrierResponse
+	60,  // 146: edl.rpc.ParameterServer.GetVariable:output_type -> edl.rpc.VariableChunk
+	63,  // 147: edl.rpc.ParameterServer.OpenData:output_type -> edl.rpc.OpenDataResponse
+	68,  // 148: edl.rpc.ParameterServer.Freeze:output_type -> edl.rpc.FreezeResponse
+	72,  // 149: edl.rpc.ParameterServer.Resume:output_type -> edl.rpc.ResumeResponse
+	0,   // 150: edl.rpc.ParameterServer.Ledger:output_type -> edl.rpc.Piece
+	78,  // 151: edl.rpc.ParameterServer.Complete:output_type -> edl.rpc.CompleteResponse
+	80,  // 152: edl.rpc.ParameterServer.Status:output_type -> edl.rpc.StatusResponse
+	113, // [113:153] is the sub-list for method output_type
+	73,  // [73:113] is the sub-list for method input_type
+	73,  // [73:73] is the sub-list for extension type_name
+	73,  // [73:73] is the sub-list for extension extendee
+	0,   // [0:73] is the sub-list for field type_name
 }
 
 func init() { file_proto_rpc_rpc_proto_init() }
@@ -5501,17 +5644,17 @@ func file_proto_rpc_rpc_proto_init() {
 	if File_proto_rpc_rpc_proto != nil {
 		return
 	}
-	file_proto_rpc_rpc_proto_msgTypes[14].OneofWrappers = []any{}
-	file_proto_rpc_rpc_proto_msgTypes[28].OneofWrappers = []any{}
-	file_proto_rpc_rpc_proto_msgTypes[37].OneofWrappers = []any{}
-	file_proto_rpc_rpc_proto_msgTypes[46].OneofWrappers = []any{}
+	file_proto_rpc_rpc_proto_msgTypes[15].OneofWrappers = []any{}
+	file_proto_rpc_rpc_proto_msgTypes[29].OneofWrappers = []any{}
+	file_proto_rpc_rpc_proto_msgTypes[38].OneofWrappers = []any{}
+	file_proto_rpc_rpc_proto_msgTypes[47].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_rpc_rpc_proto_rawDesc), len(file_proto_rpc_rpc_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   83,
+			NumMessages:   84,
 			NumExtensions: 0,
 			NumServices:   3,
 		},

@@ -14,6 +14,7 @@ import (
 	"github.com/edl-go/edl/executor"
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/proto/job"
+	"github.com/edl-go/edl/remote/timing"
 )
 
 // Limits of a job: far above useful values, and low enough that a mistake or an attack costs little.
@@ -93,6 +94,7 @@ func Check(s *job.JobSpec) error {
 	within("workers", int64(s.Workers), 1, maxWorkers)
 	within("min_block_size", s.MinBlockSize, 1, 1<<40)
 	within("records_per_task", s.RecordsPerTask, 0, 1<<40)
+	within("profile_steps", int64(s.ProfileSteps), 0, timing.MaxSteps)
 	within("max_ahead", int64(s.MaxAhead), 0, math.MaxInt32)
 	within("max_restarts", int64(s.MaxRestarts), -maxCount, maxCount)
 	within("max_task_failures", int64(s.MaxTaskFailures), 1, maxCount)

@@ -51,6 +51,7 @@ type file struct {
 	MaxTaskFailures int32             `yaml:"max_task_failures"`
 	MinTaskTimeout  time.Duration     `yaml:"min_task_timeout"`
 	MaxTaskTimeout  time.Duration     `yaml:"max_task_timeout"`
+	ProfileSteps    int32             `yaml:"profile_steps"`
 }
 
 // A File is a job file as it was read: the spec without its program, and where that is.
@@ -114,7 +115,7 @@ func (y *file) spec() (*job.JobSpec, error) {
 	s := &job.JobSpec{Name: y.Name, Trainers: y.Trainers.least, TrainersMax: most, Pservers: y.PServers, Mode: job.Mode(y.Mode), Passes: y.Passes,
 		Save: y.Save, Params: y.Params, Fetch: y.Fetch, MinBlockSize: y.MinBlockSize, NoSlice: y.NoSlice, SplitMethod: y.SplitMethod,
 		Transport: job.Transport(y.Transport), NoFiniteCheck: y.NoFiniteCheck, RecordsPerTask: y.RecordsPerTask, Workers: y.Workers,
-		MaxRestarts: y.MaxRestarts, MaxTaskFailures: y.MaxTaskFailures}
+		MaxRestarts: y.MaxRestarts, MaxTaskFailures: y.MaxTaskFailures, ProfileSteps: y.ProfileSteps}
 	for _, name := range slices.Sorted(maps.Keys(y.Data)) {
 		s.Data = append(s.Data, &job.DataBinding{Dataset: name, Globs: y.Data[name].Files, Follow: y.Data[name].Follow})
 	}

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"math"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -19,6 +20,7 @@ import (
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/remote/jobspec"
+	"github.com/edl-go/edl/remote/timing"
 	"github.com/edl-go/edl/remote/waits"
 	"github.com/edl-go/edl/remote/wire"
 )
@@ -105,11 +107,12 @@ const reportEnv = "EDL_REPORT_PIPE"
 // reports that could not be sent yet the last counts. A nil Reporter reports nothing.
 type Reporter struct {
 	to    io.WriteCloser
-	wake  chan struct{} // holds one token while next is to be sent
+	wake  chan struct{} // holds one token while next or pieces are to be sent
 	ended chan struct{}
 
 	mu     sync.Mutex
 	next   *job.RoleReport
+	pieces [][]byte // of the trace, to be sent before next
 	closed bool
 }
 
@@ -140,8 +143,15 @@ func (r *Reporter) run() {
 	defer close(r.ended)
 	for range r.wake {
 		r.mu.Lock()
+		pieces := r.pieces
+		r.pieces = nil
 		b, err := frame(bounded(r.next))
 		r.mu.Unlock()
+		for _, piece := range pieces {
+			if r.send(&job.RoleReport{Trace: piece}) != nil {
+				return
+			}
+		}
 		if err == nil {
 			_, err = r.to.Write(b)
 		}
@@ -151,9 +161,37 @@ func (r *Reporter) run() {
 	}
 }
 
+func (r *Reporter) send(m *job.RoleReport) error {
+	b, err := frame(m)
+	if err == nil {
+		_, err = r.to.Write(b)
+	}
+	return err
+}
+
 // Waits reports what the role waits for now. The list belongs to the Reporter from then on.
 func (r *Reporter) Waits(list []*job.Wait) {
 	r.put(func(next *job.RoleReport) { next.Waits = list })
+}
+
+// Rounds reports where the time of the last rounds went. The message belongs to the Reporter from then on.
+func (r *Reporter) Rounds(m *job.RoundTimes) {
+	r.put(func(next *job.RoleReport) { next.Rounds = m })
+}
+
+// Trace reports what the role has recorded of the rounds that its job profiles. It is called at most once, when the role ends.
+func (r *Reporter) Trace(m *job.Trace) {
+	pieces := piecesOf(m)
+	r.put(func(*job.RoleReport) { r.pieces = pieces })
+}
+
+// piecesOf encodes a trace in pieces that fit into reports. A trace that is too large, which no role makes, has none.
+func piecesOf(m *job.Trace) [][]byte {
+	b, err := proto.Marshal(m)
+	if err != nil || len(b) > timing.MaxTrace {
+		return nil
+	}
+	return slices.Collect(slices.Chunk(b, MaxReport/2))
 }
 
 func (r *Reporter) put(change func(next *job.RoleReport)) {
@@ -165,7 +203,7 @@ func (r *Reporter) put(change func(next *job.RoleReport)) {
 	if r.closed {
 		return
 	}
-	r.next = &job.RoleReport{Waits: r.next.Waits, Failure: r.next.Failure}
+	r.next = &job.RoleReport{Waits: r.next.Waits, Failure: r.next.Failure, Rounds: r.next.Rounds}
 	change(r.next)
 	select {
 	case r.wake <- struct{}{}:
@@ -204,7 +242,7 @@ func bounded(m *job.RoleReport) *job.RoleReport {
 	if proto.Size(m) <= MaxReport {
 		return m
 	}
-	m = &job.RoleReport{Waits: m.Waits, Failure: m.Failure}
+	m = &job.RoleReport{Waits: m.Waits, Failure: m.Failure, Rounds: m.Rounds}
 	if f := m.Failure; f != nil {
 		text := wire.FaultOf(f).Error()
 		m.Failure = &job.Failure{Kind: f.Kind, Message: strings.ToValidUTF8(text[:min(len(text), MaxReport/2)], "")}
@@ -219,16 +257,41 @@ func bounded(m *job.RoleReport) *job.RoleReport {
 type reports struct {
 	mu      sync.Mutex
 	last    *job.RoleReport
+	trace   []byte        // all pieces so far
+	ahead   time.Duration // of the clock of the role's machine before that of this one
 	changed chan struct{} // nil until somebody asks for it
 }
 
 // take keeps a report, unless it is one that no role makes.
 func (r *reports) take(m *job.RoleReport) error {
-	if err := waits.Check(m.GetWaits()); err != nil {
+	if err := check(m); err != nil {
 		return err
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	return r.enter(m)
+}
+
+// check refuses a report that no role makes.
+func check(m *job.RoleReport) error {
+	if err := waits.Check(m.GetWaits()); err != nil {
+		return err
+	}
+	if !timing.Check(m.GetRounds()) {
+		return fault.E(fault.Corrupt, fault.At("reports of a role"), fault.Got("times of rounds that no role has"))
+	}
+	return nil
+}
+
+// enter keeps a report. r.mu is held.
+func (r *reports) enter(m *job.RoleReport) error {
+	if len(m.GetTrace()) > 0 {
+		if len(r.trace)+len(m.Trace) > timing.MaxTrace {
+			return tooLarge("the trace of a role", int64(len(r.trace)+len(m.Trace)), timing.MaxTrace)
+		}
+		r.trace = append(r.trace, m.Trace...)
+		return nil
+	}
 	r.last = m
 	if r.changed != nil {
 		close(r.changed)
@@ -264,6 +327,20 @@ func (r *reports) Waits() (list []*job.Wait, changed <-chan struct{}) {
 	return r.last.GetWaits(), r.changed
 }
 
+// Rounds implements Handle.
+func (r *reports) Rounds() *job.RoundTimes {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.last.GetRounds()
+}
+
+// Trace implements Handle.
+func (r *reports) Trace() (encoded []byte, ahead time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.trace, r.ahead
+}
+
 // failure is why the role says that it failed; nil when it says nothing.
 func (r *reports) failure() *job.Failure {
 	r.mu.Lock()
@@ -274,10 +351,45 @@ func (r *reports) failure() *job.Failure {
 // reportsKey is the key of the *reports in the context of a role that is a goroutine.
 type reportsKey struct{}
 
-// ReportWaits tells the launcher what a role waits for that runs as a goroutine of this process; ctx is the context that the role was given. In any
-// other context it does nothing.
-func ReportWaits(ctx context.Context, list []*job.Wait) {
-	if r, ok := ctx.Value(reportsKey{}).(*reports); ok {
-		_ = r.take(bounded(&job.RoleReport{Waits: list})) // a refused list tells nobody anything
+// ReportOf returns what takes the reports of a role that runs as a goroutine of this process; ctx is the context that the role was given. In any other
+// context it takes them and does nothing.
+func ReportOf(ctx context.Context) Direct {
+	r, _ := ctx.Value(reportsKey{}).(*reports)
+	return Direct{r}
+}
+
+// Direct is the Reporter of a role that runs as a goroutine: it reports without a pipe. A refused report tells nobody anything.
+type Direct struct{ to *reports }
+
+// Waits is Reporter.Waits.
+func (d Direct) Waits(list []*job.Wait) {
+	d.put(func(next *job.RoleReport) { next.Waits = list })
+}
+
+// Rounds is Reporter.Rounds.
+func (d Direct) Rounds(m *job.RoundTimes) {
+	d.put(func(next *job.RoleReport) { next.Rounds = m })
+}
+
+// Trace is Reporter.Trace.
+func (d Direct) Trace(m *job.Trace) {
+	if d.to == nil {
+		return
+	}
+	for _, piece := range piecesOf(m) {
+		_ = d.to.take(&job.RoleReport{Trace: piece})
+	}
+}
+
+func (d Direct) put(change func(next *job.RoleReport)) {
+	if d.to == nil {
+		return
+	}
+	d.to.mu.Lock()
+	defer d.to.mu.Unlock()
+	next := &job.RoleReport{Waits: d.to.last.GetWaits(), Rounds: d.to.last.GetRounds()}
+	change(next)
+	if next = bounded(next); check(next) == nil {
+		_ = d.to.enter(next)
 	}
 }

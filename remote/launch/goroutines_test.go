@@ -83,9 +83,9 @@ func TestGoroutineReportsItsWaits(t *testing.T) {
 	next := make(chan string)
 	h, _ := start(t, launch.Goroutines(func(ctx context.Context, _ *job.RoleSpec, _ io.Writer) error {
 		for what := range next {
-			launch.ReportWaits(ctx, []*job.Wait{{What: what}})
-			launch.ReportWaits(ctx, []*job.Wait{nil})     // is refused
-			launch.ReportWaits(context.Background(), nil) // tells nobody
+			launch.ReportOf(ctx).Waits([]*job.Wait{{What: what}})
+			launch.ReportOf(ctx).Waits([]*job.Wait{nil})     // is refused
+			launch.ReportOf(context.Background()).Waits(nil) // tells nobody
 		}
 		return nil
 	}))

@@ -10,7 +10,8 @@
 //	launcher                                     child
 //	   |-- standard input: job.RoleSpec ----------->|   stays open; its end means that the launcher is gone, however it died, and the child ends
 //	   |<- standard output and error: the log ------|   lines for people; the last one is part of the error of a role that failed
-//	   |<- a further pipe: job.RoleReport, framed --|   what the role waits for, at most once a second, and at its end why it failed
+//	   |<- a further pipe: job.RoleReport, framed --|   what the role waits for and how long its rounds take, at most once a second; at its end
+//	                                                |   the trace of a job that is profiled, and why the role failed
 //
 // No child outlives its parent. A child is in a process group of its own, so that an interrupt from the terminal reaches the parent alone, which then
 // stops its children in order. A role that is started by hand has no pipe for reports, and says so in its log.
@@ -49,6 +50,10 @@ type Handle interface {
 	// Waits returns what the role said last that it waits for, without Who, and a channel that is closed when the role says something else. The list is
 	// not to be changed. It stays when the role hangs, and when the role has ended.
 	Waits() (list []*job.Wait, changed <-chan struct{})
+	// Rounds returns what the role said last of where the time of its rounds went; nil: nothing. It stays when the role has ended.
+	Rounds() *job.RoundTimes
+	// Trace returns the encoded job.Trace of a role that has ended, empty if it has told none, and how much the clock of its machine is ahead of this one.
+	Trace() (encoded []byte, ahead time.Duration)
 	// Node is the id of the node that runs the role; empty: this machine.
 	Node() string
 	// Pid is the process of the role; 0 when it has none here.

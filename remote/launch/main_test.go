@@ -70,6 +70,11 @@ func child(behaviour string) int {
 		fmt.Println("ready")
 		<-lost
 		return 0
+	case "times":
+		r := launch.OpenReporter()
+		reportTimes(r)
+		r.Close(nil)
+		return 0
 	case "babble": // writes no report where reports go
 		number, _ := strconv.Atoi(os.Getenv("EDL_REPORT_PIPE"))
 		fmt.Fprintln(os.NewFile(uintptr(number), "reports"), "is it here that I say it?")

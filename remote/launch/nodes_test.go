@@ -38,12 +38,18 @@ func (n *nodes) Nodes(context.Context) ([]cluster.Node, error) { return *n, nil 
 // add starts a node with a launcher of its own.
 func (n *nodes) add(t *testing.T, id string, l launch.Launcher) *grpc.Server {
 	t.Helper()
+	return n.serve(t, id, listener{Launcher: l})
+}
+
+// serve starts a node.
+func (n *nodes) serve(t *testing.T, id string, l rpc.ListenerServer) *grpc.Server {
+	t.Helper()
 	at, err := wire.Listen(t.Context(), "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	s := wire.NewServer()
-	rpc.RegisterListenerServer(s, listener{Launcher: l})
+	rpc.RegisterListenerServer(s, l)
 	served := make(chan error, 1)
 	go func() { served <- s.Serve(at) }()
 	t.Cleanup(func() {

@@ -3,6 +3,7 @@ package launch
 import (
 	"errors"
 	"io"
+	"slices"
 	"strings"
 	"sync"
 
@@ -43,7 +44,7 @@ func ServeRole(stream grpc.BidiStreamingServer[rpc.StartRoleChunk, rpc.RoleEvent
 	e.tell(job.State_RUNNING, nil)
 	ended := make(chan struct{})
 	var passing sync.WaitGroup
-	passing.Go(func() { e.passWaits(h, ended) })
+	passing.Go(func() { e.passReports(h, ended) })
 	go func() {
 		for {
 			if _, err := stream.Recv(); err != nil { // at the latest when this call has ended
@@ -89,19 +90,26 @@ func (e *events) tell(state job.State, err error) {
 		ExitCode: int32(fault.KindOf(err).ExitCode()), Failure: wire.FailureOf(err)}})
 }
 
-// passWaits sends what the role says that it waits for, whenever that has changed, until the role has ended.
-func (e *events) passWaits(h Handle, ended <-chan struct{}) {
-	for sent := 0; ; {
+// passReports sends what the role reports, whenever that has changed, until the role has ended, and then its trace.
+func (e *events) passReports(h Handle, ended <-chan struct{}) {
+	for sent, over := false, false; ; {
 		list, changed := h.Waits()
-		if len(list)+sent > 0 {
-			e.send(&rpc.RoleEvent{Report: &job.RoleReport{Waits: list}})
+		if rounds := h.Rounds(); sent || len(list) > 0 || rounds != nil {
+			e.send(&rpc.RoleEvent{Report: &job.RoleReport{Waits: list, Rounds: rounds}})
+			sent = true
 		}
-		sent = len(list)
+		if over {
+			break
+		}
 		select {
 		case <-changed:
 		case <-ended:
-			return
+			over = true
 		}
+	}
+	trace, _ := h.Trace()
+	for piece := range slices.Chunk(trace, MaxReport/2) {
+		e.send(&rpc.RoleEvent{Report: &job.RoleReport{Trace: piece}})
 	}
 }
 

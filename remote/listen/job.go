@@ -53,7 +53,7 @@ func newJob(m *Manager, id string, spec *job.JobSpec, p *plan, state *jobState) 
 	j := &Job{ID: id, manager: m, spec: s, limits: jobspec.DeadlinesOf(s), plan: *p, state: state,
 		events: eventlog.NewSized(maxEvents, maxEventBytes, func(e *job.Event) int { return proto.Size(e) }), logs: eventlog.New[*rpc.LogLine](maxLogLines),
 		began: time.Now(), done: make(chan struct{}), rolesStarted: make(chan struct{}),
-		record: record{reports: newReports(), wanted: spec.Trainers, begin: state.begin.Steps, next: state.begin.Steps,
+		record: record{reports: newReports(), profiled: spec.ProfileSteps > 0, wanted: spec.Trainers, begin: state.begin.Steps, next: state.begin.Steps,
 			status: &job.JobStatus{Job: id, State: job.State_PENDING, ProgramHash: p.hash.String(), Mode: spec.Mode,
 				Passes: int32(state.begin.Pass) + max(1, spec.Passes), Placement: p.loads, Trainers: spec.Trainers,
 				FirstPass: int32(state.begin.Pass), Progress: jobspec.ProgressMessage(state.begin)}}}

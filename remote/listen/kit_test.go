@@ -91,7 +91,7 @@ func (h *harness) real(ctx context.Context, spec *job.RoleSpec, log io.Writer) e
 	}
 	defer registry.Close()
 	return role.Run(ctx, spec, role.Options{Registry: registry, Log: slog.New(slog.NewTextHandler(log, nil)),
-		Report: func(waits []*job.Wait) { launch.ReportWaits(ctx, waits) }})
+		Report: launch.ReportOf(ctx)})
 }
 
 // all makes every role do the same.

@@ -10,7 +10,8 @@
 //   - plan.go: from a JobSpec to role programs; jobstate.go: what a job starts with and leaves; states.go: the states that the listener holds between jobs
 //   - job.go: Job, its calls; finish.go: its end in good order; record.go: what is known of a job
 //   - run.go: jobRun, the roles of a job and the reason of its end; roles.go: one role, from start to end
-//   - watch.go: events of the coordinator, final reports, acknowledgements; followers.go: whether somebody acknowledges; servers.go: regular reports of the servers; why.go: what the job waits for
+//   - watch.go: events of the coordinator, final reports, acknowledgements; followers.go: whether somebody acknowledges; servers.go: regular reports of the servers; why.go: what the job waits for; times.go: where
+//     the time of rounds went
 //
 // # A job
 //
@@ -143,6 +144,7 @@ func (m *Manager) add(j *Job) error {
 		return fault.E(fault.InvalidArgument, fault.At("job "+j.ID), fault.Got("a name that a running job has"), fault.Want("another name"))
 	}
 	m.forget()
+	dropTraces(m.list())
 	m.jobs[j.ID] = j
 	m.order = append(slices.DeleteFunc(m.order, func(o string) bool { return o == j.ID }), j.ID)
 	m.group.Go(func() { j.run(m.ctx) })
@@ -181,6 +183,11 @@ func (m *Manager) Job(id string) (*Job, error) {
 func (m *Manager) Jobs() []*Job {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	return m.list()
+}
+
+// list is Jobs. m.mu is held.
+func (m *Manager) list() []*Job {
 	out := make([]*Job, len(m.order))
 	for i, id := range m.order {
 		out[i] = m.jobs[id]

@@ -29,6 +29,9 @@ type record struct {
 	reported error // by the coordinator
 	wanted   int32 // trainers, before the roles are started
 
+	profiled      bool // the job records its first steps; never changes
+	tracesDropped bool
+
 	// The steps of this attempt are numbered from begin on.
 	begin uint64
 	next  uint64 // step that comes next

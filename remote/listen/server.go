@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"slices"
+	"time"
 
 	"google.golang.org/grpc"
 
@@ -30,7 +31,7 @@ type Server struct {
 
 // Describe tells what this listener can run.
 func (s *Server) Describe(context.Context, *rpc.DescribeRequest) (*rpc.DescribeResponse, error) {
-	return &rpc.DescribeResponse{Version: s.Version, Registry: ops.Fingerprint(), Ops: ops.Hashes(), Node: s.Node}, nil
+	return &rpc.DescribeResponse{Version: s.Version, Registry: ops.Fingerprint(), Ops: ops.Hashes(), Node: s.Node, Now: time.Now().UnixNano()}, nil
 }
 
 // Submit takes a job. If the answer cannot be delivered, nobody knows the id of the job, and it is stopped.
@@ -143,6 +144,9 @@ func (s *Server) Show(m *rpc.JobRequest, stream grpc.ServerStreamingServer[rpc.P
 	}
 	if err != nil {
 		return err
+	}
+	if m.Rounds || m.Traces {
+		d.Times = j.Times(m.Rounds, m.Traces)
 	}
 	return wire.Send(stream, d)
 }

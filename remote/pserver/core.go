@@ -7,6 +7,7 @@ import (
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/remote/id"
+	"github.com/edl-go/edl/remote/timing"
 	"github.com/edl-go/edl/remote/waits"
 )
 
@@ -29,6 +30,7 @@ type core struct {
 	sums       partialSums
 	lines      lines
 	heard      heard
+	timed      timed
 	refused    map[string]uint64
 	deadline   deadline
 	freezes    int      // how often a coordinator has ended a generation
@@ -38,7 +40,8 @@ type core struct {
 
 func newCore(cfg Config) *core {
 	c := &core{cfg: cfg, name: serverName(cfg.Index), ended: make(chan struct{}), released: make(chan struct{}), toApply: make(chan []Declaration, 1),
-		sums: newPartialSums(), lines: lines{}, heard: make(heard, cfg.MaxTrainers), refused: map[string]uint64{}, applied: cfg.Start}
+		sums: newPartialSums(), lines: lines{}, heard: make(heard, cfg.MaxTrainers), refused: map[string]uint64{}, applied: cfg.Start,
+		timed: timed{times: cfg.Times}}
 	c.Where = fmt.Sprintf("%s of job %s", c.name, cfg.Identity.Job)
 	return c
 }
@@ -59,10 +62,49 @@ func serverName(index int) string { return fmt.Sprintf("pserver %d", index) }
 // step tells the machine an event. It calls the machine by its own type, so that an event need not be moved to the heap, and asks for no time, because
 // neither machine reads it.
 func (c *core) step(e Event) (Effects, error) {
-	if c.rounds != nil {
-		return c.rounds.Step(0, e)
+	if c.rounds == nil {
+		return c.updates.Step(0, e)
 	}
-	return c.updates.Step(0, e)
+	f, err := c.rounds.Step(0, e)
+	if err == nil && !f.Hold && !f.Ignore {
+		c.timed.note(e, f)
+	}
+	return f, err
+}
+
+// timed is the round that is timed now. The lock of core guards it.
+type timed struct {
+	times *timing.Recorder
+	round id.Round
+	some  bool // there is one
+}
+
+// note notes when a round begins, when its last contribution is declared, and when it is given up. The machine has taken the event.
+func (t *timed) note(e Event, f Effects) {
+	switch e := e.(type) {
+	case Offered:
+		t.begin(e.Round)
+	case Declared:
+		t.begin(e.Round) // without gradients nothing is offered
+		t.times.Last(int(e.Rank))
+	}
+	switch {
+	case f.Apply:
+		t.times.Enter(timing.Merge)
+	case f.Drop:
+		t.times.End()
+		t.some = false
+	}
+}
+
+// begin begins to time the round of a message, unless that has begun.
+func (t *timed) begin(round id.Round) {
+	if t.some && t.round == round {
+		return
+	}
+	t.round, t.some = round, true
+	t.times.Begin(uint64(round))
+	t.times.Enter(timing.Gather)
 }
 
 // carryOut does what an event asks for, but for Hold, Ignore and LearningRate, which concern the call that has brought the event. The caller calls changed

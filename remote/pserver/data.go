@@ -262,6 +262,7 @@ func (l *line) declare(ctx context.Context, conn *dataplane.Conn, h dataplane.He
 	if _, err := l.server.core.decide(ctx, Read{next}); err != nil {
 		return err
 	}
+	defer l.server.core.cfg.Times.Mark()
 	// The values stay as they are until this trainer has declared the next round, or until its generation has ended; see GetVariable.
 	return conn.WriteSlices(l.answer(dataplane.Params, next.Round), l.all, func(slice int) ([]byte, error) {
 		t, ok := l.server.values.Variable(l.receive[slice].Name)

@@ -13,6 +13,7 @@ import (
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/dataplane"
 	"github.com/edl-go/edl/remote/id"
+	"github.com/edl-go/edl/remote/timing"
 	"github.com/edl-go/edl/remote/wire"
 	"github.com/edl-go/edl/tensor"
 )
@@ -33,6 +34,7 @@ type Config struct {
 	Workers       int                                                // optimize blocks that run at the same time; at least 1
 	Peer          func(index int) (rpc.ParameterServerClient, error) // the client of another server; it does not wait
 	Data          *dataplane.Acceptor                                // of the rounds of a sync job; nil: they come over gRPC
+	Times         *timing.Recorder                                   // notes the phases of its rounds; may be nil
 	Log           *slog.Logger
 }
 
@@ -112,7 +114,7 @@ func (s *Server) run(ctx context.Context, op *program.Op, blocks ops.BlockRunner
 	if box.bytes() < worthSharing {
 		workers = 1
 	}
-	return applyRounds(ctx, s.core, &stepper{service: &service, values: s.values, inbox: &s.core.inbox, workers: workers})
+	return applyRounds(ctx, s.core, &stepper{service: &service, values: s.values, inbox: &s.core.inbox, workers: workers, times: s.core.cfg.Times})
 }
 
 // open lets calls in.
@@ -154,6 +156,8 @@ func applyRounds(ctx context.Context, c *core, by *stepper) error {
 			}
 			c.Lock()
 			c.inbox.recycle()
+			c.cfg.Times.Enter(timing.Push)
+			c.cfg.Times.Mark()        // also where nobody reads
 			f, _ := c.step(Applied{}) // is never refused
 			c.carryOut(f)
 			c.changed()

@@ -163,6 +163,7 @@ func (s *Server) GetVariable(m *rpc.GetRequest, stream grpc.ServerStreamingServe
 	header := &rpc.VariableChunk{Name: m.Name, Version: uint64(s.core.version())}
 	s.core.Unlock()
 	if live {
+		defer s.core.cfg.Times.Mark()
 		// The value stays as it is until the asking trainer has declared the next round, which it does after it has received the value, or until its
 		// generation has ended. Two answers may mix values of two versions: one to a call that its sender has given up, and one to a trainer of an
 		// ended generation. Nobody reads the first, and nothing that the second trainer makes of it counts.

@@ -13,6 +13,7 @@ import (
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/id"
+	"github.com/edl-go/edl/remote/timing"
 	"github.com/edl-go/edl/remote/wire"
 	"github.com/edl-go/edl/tensor"
 )
@@ -148,6 +149,7 @@ type stepper struct {
 	values  *values
 	inbox   *inbox // reads targets and what has arrived
 	workers int    // blocks that run at the same time
+	times   *timing.Recorder
 }
 
 // worthSharing is how many bytes of gradients are worth a second core: less is merged and applied before another goroutine runs.
@@ -164,6 +166,7 @@ func (s *stepper) apply(ctx context.Context, round id.Round, from []Declaration)
 	if err := s.merge(ctx, from); err != nil {
 		return err
 	}
+	s.times.Enter(timing.Apply)
 	if err := s.runBlocks(ctx, s.service.Prepare, step); err != nil {
 		return err
 	}

@@ -113,19 +113,26 @@ func TestLinger(t *testing.T) {
 	}
 }
 
+// A taker takes reports of waits alone.
+type taker func([]*job.Wait)
+
+func (t taker) Waits(list []*job.Wait) { t(list) }
+func (taker) Rounds(*job.RoundTimes)   {}
+func (taker) Trace(*job.Trace)         {}
+
 // A role reports and logs what it waits for longer than a moment: once for each of those who can end the wait, and again when that changes.
 func TestLongWaitsAreReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
 		var reports []string
 		r := &runner{deadlines: jobspec.DeadlinesOf(nil), log: slog.New(slog.NewTextHandler(&log, nil))}
-		stop := r.reportWaits(func(list []*job.Wait) {
+		stop := r.report(taker(func(list []*job.Wait) {
 			text := ""
 			for _, w := range list {
 				text += w.What + " of " + w.By[0] + ";"
 			}
 			reports = append(reports, text)
-		})
+		}))
 		wait := func(what string, d time.Duration, by ...string) {
 			entry := r.waits.Begin(waits.Wait{What: what, By: by})
 			entry.Update(func(w *waits.Wait) { w.LastError = "nobody is there" })

@@ -37,7 +37,7 @@ func (r *runner) serve(ctx context.Context) error {
 	server := pserver.New(pserver.Config{
 		Identity: r.identity, Index: int(r.spec.Index), Servers: int(spec.Pservers), MaxTrainers: int(max(spec.Trainers, spec.TrainersMax)),
 		Start: id.Round(r.spec.Begin.GetSteps()), StartDeadline: r.deadlines.Idle, RoundDeadline: r.deadlines.Round,
-		Workers: min(runtime.GOMAXPROCS(0), int(spec.Workers)), Peer: peers.Server, Data: data, Log: r.log,
+		Workers: min(runtime.GOMAXPROCS(0), int(spec.Workers)), Peer: peers.Server, Data: data, Times: r.recording.times, Log: r.log,
 	})
 	l, err := r.listen(ctx)
 	if err != nil {
@@ -52,7 +52,7 @@ func (r *runner) serve(ctx context.Context) error {
 	}
 	run, cancel := whileMember(work, member)
 	defer cancel()
-	local := executor.New(executor.WithServer(server), executor.WithStage(program.StagePServer), executor.WithLogger(r.log))
+	local := executor.New(r.recording.options(executor.WithServer(server), executor.WithStage(program.StagePServer), executor.WithLogger(r.log))...)
 	if err = r.start().loadPieces(local.Scope(), p); err == nil {
 		_, err = local.Run(run, p, nil)
 	}

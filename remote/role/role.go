@@ -11,7 +11,7 @@
 //	      fault.Fenced, and may be started again            RoleDrain at most, and then takes leave
 //
 // Files in reading order: role.go has Run and how a role ends; trainer.go, pserver.go and coordinator.go have a role each; params.go
-// loads the state that a job starts with.
+// loads the state that a job starts with; recording.go notes where the time of rounds goes.
 package role
 
 import (
@@ -44,11 +44,18 @@ import (
 type Options struct {
 	Registry cluster.Registry // nil: opened from the RoleSpec's etcd endpoints
 	Log      *slog.Logger     // nil: silence
-	// Report receives what the role has waited for longer than 3 seconds, whenever that has changed, at most once a second. It must not block. It may
-	// keep the list. May be nil.
-	Report func(waits []*job.Wait)
+	// Report receives what the role has waited for longer than 3 seconds and where the time of its last rounds went, whenever that has changed, at most
+	// once a second; and at the end the trace of a job that is profiled. May be nil.
+	Report Report
 
 	listen func(ctx context.Context, address string) (net.Listener, error) // nil: wire.Listen
+}
+
+// Report takes what a role tells whoever has started it. Package launch has implementations. None of the methods blocks. What they are given is theirs.
+type Report interface {
+	Waits(list []*job.Wait)
+	Rounds(m *job.RoundTimes)
+	Trace(m *job.Trace)
 }
 
 // runner is what the three roles have in common.
@@ -60,6 +67,7 @@ type runner struct {
 	identity  wire.Identity
 	open      func(ctx context.Context, address string) (net.Listener, error) // a port
 	waits     waits.Board
+	recording recording
 }
 
 // Run runs a role to its end. The error names the role. When the lease of the role is lost, Run returns a fault of kind fault.Fenced: the
@@ -94,7 +102,9 @@ func Run(ctx context.Context, spec *job.RoleSpec, options Options) (err error) {
 		}
 		defer func() { err = errors.Join(err, r.registry.Close()) }()
 	}
-	defer r.reportWaits(options.Report)()
+	r.recording = newRecording(spec)
+	defer r.recording.tell(options.Report)
+	defer r.report(options.Report)()
 	r.log.Info("role starts", "program", hex.EncodeToString(spec.ProgramHash[:min(6, len(spec.ProgramHash))]))
 	switch spec.Role {
 	case job.Role_COORDINATOR:
@@ -117,12 +127,13 @@ func Name(spec *job.RoleSpec) string {
 	return cluster.Member{Role: spec.Role, Index: int(spec.Index)}.ID()
 }
 
-// reportWaits reports and logs what the role waits for, until stop.
-func (r *runner) reportWaits(to func([]*job.Wait)) (stop func()) {
+// report reports what the role waits for and how long its rounds take, and logs what it waits for, until stop.
+func (r *runner) report(to Report) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var group sync.WaitGroup
 	if to != nil {
-		group.Go(func() { r.followWaits(ctx, to) })
+		group.Go(func() { r.followWaits(ctx, to.Waits) })
+		group.Go(func() { r.recording.follow(ctx, r.deadlines.WaitEvery, to.Rounds) })
 	}
 	group.Go(func() { r.logWaits(ctx) })
 	return func() {

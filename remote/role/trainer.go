@@ -43,7 +43,8 @@ func (r *runner) train(ctx context.Context) error {
 		err = trainer.Run(run, trainer.Config{
 			Identity: r.identity, Rank: id.Rank(r.spec.Index), Incarnation: member.Incarnation(), Sync: r.spec.Spec.Mode == job.Mode_SYNC,
 			Spec: r.spec.Spec, Begin: r.spec.Begin, KeepDir: r.spec.KeepDir, Program: p, Save: save, Constants: r.start().constants(p),
-			Deadlines: r.deadlines, Servers: servers, Coordinator: coordinator, Data: data, Drain: drain, Waits: &r.waits, Log: r.log,
+			Deadlines: r.deadlines, Servers: servers, Coordinator: coordinator, Data: data, Drain: drain, Waits: &r.waits,
+			Times: r.recording.times, Kernels: r.recording.kernels, Log: r.log,
 		})
 	}
 	err = reasonOf(run, err)

@@ -17,6 +17,7 @@ import (
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/dataplane"
 	"github.com/edl-go/edl/remote/id"
+	"github.com/edl-go/edl/remote/timing"
 	"github.com/edl-go/edl/remote/wire"
 	"github.com/edl-go/edl/tensor"
 )
@@ -39,6 +40,7 @@ type Comm struct {
 	Deadline time.Duration // of each call to a server
 	Servers  []rpc.ParameterServerClient
 	Data     *dataplane.Dialer // of sync rounds; nil: they go over gRPC
+	Times    *timing.Recorder  // notes the phases of a step; may be nil
 	Log      *slog.Logger      // only with Data
 
 	identity wire.Identity // of the generation
@@ -141,6 +143,8 @@ func (c *Comm) Send(ctx context.Context, m ops.Message) error {
 // generation does not fail the step, because it may have committed. Superseded reports the end.
 func (c *Comm) SendBarrier(ctx context.Context) error {
 	c.init()
+	c.Times.Enter(timing.Send)
+	defer c.Times.Enter(timing.Await)
 	if err := c.sends.end(); err != nil || !c.Sync {
 		return err
 	}
@@ -168,9 +172,11 @@ func (c *Comm) Recv(ctx context.Context, m ops.Message) error {
 	c.init()
 	if !c.Sync {
 		// A trainer reads what it has written: its contributions are in the queues before it asks.
+		c.Times.Enter(timing.Send)
 		if err := c.sends.end(); err != nil {
 			return err
 		}
+		c.Times.Enter(timing.Await)
 	}
 	if err := c.check(m.Server); err != nil {
 		return err
@@ -190,7 +196,8 @@ func (c *Comm) Recv(ctx context.Context, m ops.Message) error {
 	c.recvs.start(ctx, c.slots, func(ctx context.Context) error {
 		return c.call(ctx, m.Server, fmt.Sprintf("%s of round %d", m.Name, round),
 			func(ctx context.Context, from rpc.ParameterServerClient, retry id.Retry) error {
-				return receive(ctx, from, &rpc.GetRequest{Id: c.message(identity, round, retry), Name: m.Name, Final: last, AnyVersion: now}, m.Value)
+				return receive(ctx, from, &rpc.GetRequest{Id: c.message(identity, round, retry), Name: m.Name, Final: last, AnyVersion: now},
+					func() *tensor.Tensor { c.Times.Enter(timing.Receive); return m.Value })
 			})
 	})
 	return nil
@@ -201,6 +208,9 @@ func (c *Comm) FetchBarrier(ctx context.Context) error {
 	err := c.recvs.end()
 	if c.links != nil && c.version == afterStep && c.Superseded() == nil {
 		err = moreTelling(err, c.links.fetch(ctx))
+	}
+	if err == nil && c.Superseded() == nil {
+		c.Times.Enter(timing.Other)
 	}
 	if err := c.noteSuperseded(err); err != nil || c.Sync || c.version != afterStep || len(c.records) == 0 {
 		return err
@@ -326,15 +336,15 @@ func send(ctx context.Context, to rpc.ParameterServerClient, header *rpc.Variabl
 	return err
 }
 
-// receive tries once to receive a variable. t is complete only if it succeeds.
-func receive(ctx context.Context, from rpc.ParameterServerClient, request *rpc.GetRequest, t *tensor.Tensor) error {
+// receive tries once to receive a variable, into the tensor that arrives returns when the first of it is here. It is complete only if receive succeeds.
+func receive(ctx context.Context, from rpc.ParameterServerClient, request *rpc.GetRequest, arrives func() *tensor.Tensor) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	stream, err := from.GetVariable(ctx, request, grpc.WaitForReady(false))
 	if err != nil {
 		return err
 	}
-	_, err = wire.ReceiveVariable(stream, func(*rpc.VariableChunk) (*tensor.Tensor, error) { return t, nil })
+	_, err = wire.ReceiveVariable(stream, func(*rpc.VariableChunk) (*tensor.Tensor, error) { return arrives(), nil })
 	return err
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/id"
+	"github.com/edl-go/edl/remote/timing"
 	"github.com/edl-go/edl/tensor"
 )
 
@@ -45,6 +46,7 @@ func (t *Trainer) runGeneration(ctx context.Context, in *generation) (err error)
 	t.comm.BeginGeneration(in.identity, id.Round(in.Round))
 	g := t.newGenerationRun(in)
 	defer func() {
+		t.cfg.Times.End()
 		t.comm.Abort()
 		err = errors.Join(err, g.saver.Close(), g.local.Close())
 	}()
@@ -73,6 +75,9 @@ func (t *Trainer) newGenerationRun(in *generation) *generationRun {
 	training := append(options[:2:2], executor.WithWorkers(max(1, int(t.cfg.Spec.Workers))), executor.WithStage(program.StageTrainer))
 	if t.cfg.Spec.NoFiniteCheck {
 		training = append(training, executor.WithoutFiniteCheck())
+	}
+	if t.cfg.Kernels != nil {
+		training = append(training, executor.WithProfile(t.cfg.Kernels))
 	}
 	local := executor.New(training...)
 	saving := append(options[:2:2], executor.WithStage(program.StageSave), executor.WithScope(local.Scope()), executor.WithStorage(t.storage))
@@ -126,9 +131,12 @@ type steps struct {
 
 // Next implements executor.BatchSource.
 func (s *steps) Next(context.Context) (*executor.Batch, error) {
+	s.cfg.Times.Begin(0)
 	if !s.caller.draining() {
 		batch, err := s.source.Next(s.reading)
 		if err == nil {
+			s.cfg.Times.Number(batch.Step.Round)
+			s.cfg.Times.Enter(timing.Compute)
 			s.batch = batch
 			s.comm.BeginStep(batch.Step, batch.Pass, batch.Records)
 			return batch, nil

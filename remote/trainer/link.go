@@ -16,6 +16,7 @@ import (
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/dataplane"
 	"github.com/edl-go/edl/remote/id"
+	"github.com/edl-go/edl/remote/timing"
 	"github.com/edl-go/edl/remote/waits"
 	"github.com/edl-go/edl/remote/wire"
 	"github.com/edl-go/edl/tensor"
@@ -338,6 +339,7 @@ func (l *link) readParams(conn *dataplane.Conn) error {
 		if err != nil {
 			return err
 		}
+		l.comm.Times.Enter(timing.Receive)
 		parts, err := conn.ReadParts(h, l.arrived)
 		if err != nil {
 			return err

@@ -18,6 +18,7 @@ import (
 	"github.com/edl-go/edl/remote/dataplane"
 	"github.com/edl-go/edl/remote/id"
 	"github.com/edl-go/edl/remote/jobspec"
+	"github.com/edl-go/edl/remote/timing"
 	"github.com/edl-go/edl/remote/waits"
 	"github.com/edl-go/edl/remote/wire"
 )
@@ -39,9 +40,11 @@ type Config struct {
 	Coordinator rpc.CoordinatorClient
 	Data        *dataplane.Dialer // opens data connections to the servers; nil: sync rounds go over gRPC
 	// Drain is closed when the trainer is to end before its data does: it finishes the step that it is in and takes leave. May be nil.
-	Drain <-chan struct{}
-	Waits *waits.Board // lists what the trainer waits for; may be nil
-	Log   *slog.Logger // may be nil
+	Drain   <-chan struct{}
+	Waits   *waits.Board      // lists what the trainer waits for; may be nil
+	Times   *timing.Recorder  // notes the phases of its rounds; may be nil
+	Kernels *executor.Profile // records its kernels; may be nil
+	Log     *slog.Logger      // may be nil
 }
 
 // Trainer is one trainer of a job.
@@ -65,7 +68,8 @@ func Run(ctx context.Context, cfg Config) error {
 	}
 	c := caller{unavailable: cfg.Deadlines.Unavailable, drain: cfg.Drain, waits: cfg.Waits}
 	t := &Trainer{cfg: cfg, caller: c, members: newMembership(&cfg, c)}
-	t.comm = &Comm{Rank: cfg.Rank, Sync: cfg.Sync, Deadline: cfg.Deadlines.TrainerRound, Servers: cfg.Servers, Data: cfg.Data, Log: cfg.Log, caller: c}
+	t.comm = &Comm{Rank: cfg.Rank, Sync: cfg.Sync, Deadline: cfg.Deadlines.TrainerRound, Servers: cfg.Servers, Data: cfg.Data, Times: cfg.Times,
+		Log: cfg.Log, caller: c}
 	storage, err := openStorage(cfg.KeepDir, cfg.Spec.Save)
 	if err != nil {
 		return t.leave(ctx, err)

@@ -91,6 +91,8 @@ func (s *step) counted() string {
 
 // A Trace records when the steps of plans run; see Plan.SetTrace. It may be read while plans run.
 type Trace struct {
+	Before uint64 // rounds of this number and later ones are left out; 0: none is. It is set before the first step
+
 	mu     sync.Mutex
 	begin  time.Time
 	events []Event
@@ -130,6 +132,9 @@ func (t *Trace) add(s *step, parts, lane int, start time.Time, round uint64) {
 	}
 	s.timing.runs += parts
 	s.timing.took += took
+	if t.Before > 0 && round >= t.Before {
+		return
+	}
 	if len(t.events) == maxEvents {
 		t.lost++
 		return
@@ -143,4 +148,11 @@ func (t *Trace) Events() (events []Event, lost int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.events, t.lost
+}
+
+// Begin is when the first event began. The Start of each event counts from then.
+func (t *Trace) Begin() time.Time {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.begin
 }
