@@ -33,32 +33,32 @@ func (s *Scope) NewChild() *Scope { return &Scope{parent: s, vars: map[string]*s
 
 // Find returns the variable that name means in this scope, or false when it has no value yet.
 func (s *Scope) Find(name string) (*tensor.Tensor, bool) {
-	if v := s.lookup(name); v != nil && v.ready {
+	if v, ok := s.lookup(name); ok && v.ready {
 		return v.value, true
 	}
 	return nil, false
 }
 
-func (s *Scope) lookup(name string) *scopeVar {
+func (s *Scope) lookup(name string) (v scopeVar, ok bool) {
 	for ; s != nil; s = s.parent {
 		s.mu.RLock()
-		v := s.vars[name]
-		if v != nil {
-			v = &scopeVar{v.value, v.ready}
+		found := s.vars[name]
+		if found != nil {
+			v = *found
 		}
 		s.mu.RUnlock()
-		if v != nil {
-			return v
+		if found != nil {
+			return v, true
 		}
 	}
-	return nil
+	return scopeVar{}, false
 }
 
 // Var returns the memory of a variable. When there is none, here or in a parent, it is allocated here; it has no value
 // before MarkReady. Memory of another dtype or other dims is an error.
 func (s *Scope) Var(name string, dtype tensor.DType, dims []int64) (*tensor.Tensor, error) {
 	if s.parent != nil {
-		if v := s.parent.lookup(name); v != nil && !s.holds(name) {
+		if v, ok := s.parent.lookup(name); ok && !s.holds(name) {
 			return v.value, checkVar(name, v.value, dtype, dims)
 		}
 	}

@@ -513,16 +513,17 @@ func (ls links) each(ctx context.Context, bytes func(*link) int, start func(*lin
 	if len(all) == 0 {
 		return nil
 	}
-	for _, l := range all {
-		if len(all) == 1 || bytes(l) <= inline {
-			start(l, ctx)
-		}
-	}
 	if len(all) == 1 {
+		start(all[0], ctx)
 		return finish(all[0], ctx)
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	for _, l := range all {
+		if bytes(l) <= inline {
+			start(l, ctx)
+		}
+	}
 	var mu sync.Mutex
 	var first error // that has failed; the others may have broken connections because of it
 	end := func(l *link) {
