@@ -28,32 +28,29 @@ type fakeCoordinator struct {
 	servers []rpc.ParameterServerClient
 
 	changing sync.Mutex // one change at a time
-	mu       sync.Mutex
-	changed  chan struct{}
-	current  machine.Generation
-	began    []machine.Generation
-	ended    id.Generation // generations up to this one have ended
-	waiting  map[uint32]*rpc.JoinRequest
-	told     map[uint32]id.Generation // the last generation that each rank has joined
-	data     *rpc.Dataset
-	queue    *queue.Queue
-	gets     int // requests for tasks
-	failed   []*rpc.TaskFailedRequest
-	reports  []*rpc.TrainerStep
-	asked    map[uint32]uint64  // the generation after which each rank has asked for another
-	late     []*rpc.TrainerStep // reports of a generation by a process that had asked for another: they are not counted
-	saver    *uint32
-	left     map[uint32]*rpc.LeaveRequest
-	noLeave  bool                    // it answers no Leave
-	hold     chan struct{}           // until it is closed no report is taken; nil: reports are taken at once
-	known    int                     // reports that had been taken when somebody left last
-	over     bool                    // all members have left: no other trainer is wanted
-	failing  func(generation uint64) // is called after a failed task in sync mode, when its generation has ended
-	fence    uint64
+	condition
+	current machine.Generation
+	began   []machine.Generation
+	ended   id.Generation // generations up to this one have ended
+	waiting map[uint32]*rpc.JoinRequest
+	told    map[uint32]id.Generation // the last generation that each rank has joined
+	data    *rpc.Dataset
+	queue   *queue.Queue
+	gets    int // requests for tasks
+	failed  []*rpc.TaskFailedRequest
+	reports []*rpc.TrainerStep
+	asked   map[uint32]uint64  // the generation after which each rank has asked for another
+	late    []*rpc.TrainerStep // reports of a generation by a process that had asked for another: they are not counted
+	saver   *uint32
+	left    map[uint32]*rpc.LeaveRequest
+	noLeave bool                    // it answers no Leave
+	hold    chan struct{}           // until it is closed no report is taken; nil: reports are taken at once
+	known   int                     // reports that had been taken when somebody left last
+	over    bool                    // all members have left: no other trainer is wanted
+	failing func(generation uint64) // is called after a failed task in sync mode, when its generation has ended
+	fence   uint64
 
-	feeds     []*fedItem
-	firstItem int  // that the current generation is given
-	noMore    bool // feeds are all that there are
+	fedItems
 
 	permitted uint64        // rounds below this number may begin
 	permits   int           // requests for permission
@@ -67,12 +64,18 @@ type fakeCoordinator struct {
 
 func newFakeCoordinator(p queue.Policy, servers ...rpc.ParameterServerClient) *fakeCoordinator {
 	p.Epoch = time.Now()
-	return &fakeCoordinator{policy: p, fence: 5, servers: servers, changed: make(chan struct{}), waiting: map[uint32]*rpc.JoinRequest{}, told: map[uint32]id.Generation{},
+	return &fakeCoordinator{policy: p, fence: 5, servers: servers, condition: condition{changed: make(chan struct{})}, waiting: map[uint32]*rpc.JoinRequest{}, told: map[uint32]id.Generation{},
 		asked: map[uint32]uint64{}, left: map[uint32]*rpc.LeaveRequest{}}
 }
 
+// A condition is a lock whose holders' changes others wait for.
+type condition struct {
+	mu      sync.Mutex
+	changed chan struct{} // closed and replaced with every change
+}
+
 // change changes the state under the lock and wakes those who wait.
-func (c *fakeCoordinator) change(do func()) {
+func (c *condition) change(do func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	do()
@@ -81,7 +84,7 @@ func (c *fakeCoordinator) change(do func()) {
 }
 
 // await waits until ok, which is called with the lock held.
-func (c *fakeCoordinator) await(ctx context.Context, ok func() (bool, error)) error {
+func (c *condition) await(ctx context.Context, ok func() (bool, error)) error {
 	for {
 		c.mu.Lock()
 		done, err := ok()
@@ -244,7 +247,7 @@ func (c *fakeCoordinator) regroup(ctx context.Context, ranks ...uint32) error {
 	c.change(func() {
 		c.current = next
 		c.began = append(c.began, next)
-		c.handOutAgain()
+		c.handOutAgain(c.current.Round)
 	})
 	if err != nil {
 		return err

@@ -16,6 +16,7 @@ import (
 	"github.com/edl-go/edl/optimizer"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
+	machine "github.com/edl-go/edl/remote/coordinator/generation"
 	"github.com/edl-go/edl/remote/coordinator/queue"
 	"github.com/edl-go/edl/remote/id"
 	"github.com/edl-go/edl/remote/internal/pstest"
@@ -56,9 +57,16 @@ func vector(t testing.TB, seed uint64, dims ...int64) *tensor.Tensor {
 	return v
 }
 
-// handOutAgain finds the first item that the current generation is to do: reads are not repeated. The lock is held.
-func (c *fakeCoordinator) handOutAgain() {
-	c.firstItem = slices.IndexFunc(c.feeds, func(item *fedItem) bool { return item.feed != nil && item.step >= uint64(c.current.Round) })
+// fedItems are what a fakeCoordinator gives to a fed job.
+type fedItems struct {
+	feeds     []*fedItem
+	firstItem int  // that the current generation is given
+	noMore    bool // feeds are all that there are
+}
+
+// handOutAgain finds the first item that a generation is to do, which begins at a round: reads are not repeated. The lock is held.
+func (c *fedItems) handOutAgain(round id.Round) {
+	c.firstItem = slices.IndexFunc(c.feeds, func(item *fedItem) bool { return item.feed != nil && item.step >= uint64(round) })
 	if c.firstItem < 0 {
 		c.firstItem = len(c.feeds)
 	}
@@ -76,7 +84,7 @@ func (c *fakeCoordinator) NextFeed(m *rpc.NextFeedRequest, stream grpc.ServerStr
 			if item.feed != nil && c.policy.Sync && m.Id.Round != item.step {
 				return false, fault.E(fault.InvalidArgument, fault.Gotf("round %d", m.Id.Round), fault.Wantf("round %d for item %d", item.step, at))
 			}
-			share = c.share(item, m.Id.Rank)
+			share = item.share(c.current, id.Rank(m.Id.Rank))
 			return true, nil
 		case c.noMore:
 			share = &rpc.FeedShare{End: true}
@@ -90,10 +98,10 @@ func (c *fakeCoordinator) NextFeed(m *rpc.NextFeedRequest, stream grpc.ServerStr
 	return wire.Send(stream, share)
 }
 
-// share is a member's part of an item. The lock is held.
-func (c *fakeCoordinator) share(item *fedItem, rank uint32) *rpc.FeedShare {
+// share is the part of an item that a member of a generation does.
+func (item *fedItem) share(g machine.Generation, rank id.Rank) *rpc.FeedShare {
 	share := &rpc.FeedShare{Step: item.step, Fetch: item.fetch}
-	position, members := int64(c.current.Position(id.Rank(rank))), int64(len(c.current.Members))
+	position, members := int64(g.Position(rank)), int64(len(g.Members))
 	from, to := item.rows*position/members, item.rows*(position+1)/members
 	for _, name := range []string{"x", "y"} {
 		if item.feed == nil {

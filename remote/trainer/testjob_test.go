@@ -136,7 +136,7 @@ func (c *testJob) run(ctx context.Context, rank uint32) error {
 		}
 		if carrier, ok := carriers[c.over]; ok {
 			cfg.Log = slog.New(slog.DiscardHandler)
-			cfg.Data = &dataplane.Dialer{Carrier: carrier, Wrap: func(conn net.Conn) net.Conn { return &watchedConn{conn, c.teller(rank, conn)} }}
+			cfg.Data = &dataplane.Dialer{Carrier: carrier, Wrap: func(conn net.Conn) net.Conn { return &watchedConn{conn, c.hooks(rank, conn)} }}
 		}
 		err := Run(process, cfg)
 		killed := context.Cause(process) == errKilled
@@ -147,8 +147,8 @@ func (c *testJob) run(ctx context.Context, rank uint32) error {
 	}
 }
 
-// teller returns what tells call of a data connection.
-func (c *testJob) teller(rank uint32, conn net.Conn) func(when string, round uint64) {
+// hooks returns what calls call for the reads and writes of a data connection.
+func (c *testJob) hooks(rank uint32, conn net.Conn) func(when string, round uint64) {
 	known, _ := c.addresses.Load(conn.RemoteAddr().String())
 	server := known.(int)
 	return func(when string, round uint64) {

@@ -73,14 +73,14 @@ func sumFour(u *asmFile) {
 	}
 	u.Label(done)
 	for i := range base {
-		u.addLanes(lanes[i])
+		addLanes(u, lanes[i])
 		u.Store(lanes[i].AsX(), u.ReturnIndex(i))
 	}
 	u.finish()
 }
 
 // addLanes makes lane 0 the sum of the four lanes of float64.
-func (u *asmFile) addLanes(lanes reg.VecVirtual) {
+func addLanes(u *asmFile, lanes reg.VecVirtual) {
 	upper := u.XMM()
 	u.VHADDPD(lanes, lanes, lanes) // lane 0 + lane 1 below, lane 2 + lane 3 above
 	u.VEXTRACTF128(operand.U8(1), lanes, upper)
@@ -183,7 +183,7 @@ func sum(u *asmFile, name, doc string, arrays int, term func(in vectors, center,
 	u.VPMOVSXDQ(mask.AsX(), exists)
 	u.VADDPD(term(in, center, exists), lanes, lanes)
 	u.Label(done)
-	u.addLanes(lanes)
+	addLanes(u, lanes)
 	u.Store(lanes.AsX(), u.ReturnIndex(0))
 	u.finish()
 }
