@@ -1,6 +1,7 @@
 package edlcmd
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -58,11 +59,11 @@ func writeTrace(ctx context.Context, to, notices io.Writer, client *remote.Clien
 	return err
 }
 
-// saveTrace is "edl jobs show --profile".
+// saveTrace is "edl jobs show --profile". It touches no file if there is no trace.
 func saveTrace(ctx context.Context, c *console, client *remote.Client, id, path string) error {
-	f, err := os.Create(path)
-	if err != nil {
-		return fault.Wrap(fault.InvalidArgument, "--profile", err)
+	var trace bytes.Buffer
+	if err := writeTrace(ctx, &trace, c.err, client, id, nil); err != nil {
+		return err
 	}
-	return errors.Join(writeTrace(ctx, f, c.err, client, id, nil), f.Close())
+	return fault.Wrap(fault.InvalidArgument, "--profile", os.WriteFile(path, trace.Bytes(), 0o666))
 }
