@@ -20,7 +20,7 @@ func ExampleFromSlice() {
 	_, err = tensor.FromSlice(pixels, 7)
 	fmt.Println(err)
 	// Output:
-	// float32[2 3] 9
+	// float32[2 3]{9 0.5 1 0.25 0.75 0} 9
 	// shape mismatch: got 6 elements, want 7 for dims [7]
 }
 
@@ -49,6 +49,6 @@ func ExampleDecodeStream() {
 		b = rest
 	}
 	// Output:
-	// float32[2 2] [1 2 3 4]
-	// float32[2] [5 6]
+	// float32[2 2]{1 2 3 4} [1 2 3 4]
+	// float32[2]{5 6} [5 6]
 }
