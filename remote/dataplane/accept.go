@@ -42,8 +42,8 @@ type Acceptor struct {
 
 	mu     sync.Mutex
 	offers map[Token]*Offer
-	conns  map[net.Conn]bool // all that are open
-	silent int               // that have not said hello
+	conns  map[net.Conn]bool // all that are open; true: it has not shown a good token
+	silent int               // that have not shown a good token
 	shared int               // bytes of memory
 	closed bool
 	group  sync.WaitGroup // connections
@@ -193,11 +193,20 @@ func (a *Acceptor) enter(c net.Conn) bool {
 			_ = c.Close()
 			a.mu.Lock()
 			defer a.mu.Unlock()
+			a.heard(c)
 			delete(a.conns, c)
 		}()
 		a.admit(c)
 	})
 	return true
+}
+
+// heard notes that a connection is not one of the silent. The lock is held.
+func (a *Acceptor) heard(c net.Conn) {
+	if a.conns[c] {
+		a.conns[c] = false
+		a.silent--
+	}
 }
 
 // admit serves a connection that shows a good token.
@@ -240,7 +249,6 @@ func (a *Acceptor) claim(c net.Conn) (o *Offer, memory bool, err error) {
 	_ = c.SetDeadline(time.Time{})
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.silent--
 	greeted := string(said[:len(hello)])
 	if err != nil || greeted != hello && greeted != helloShared {
 		return nil, false, nil
@@ -250,6 +258,7 @@ func (a *Acceptor) claim(c net.Conn) (o *Offer, memory bool, err error) {
 		return nil, false, fault.E(fault.Unavailable, fault.Got("a connection with a token that is not known"), fault.Want("the token of an open offer"))
 	}
 	o.conn = c
+	a.heard(c)
 	return o, greeted == helloShared, nil
 }
 

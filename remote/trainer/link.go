@@ -38,13 +38,14 @@ type link struct {
 	send     dataplane.Table
 	receive  dataplane.Table
 	arrived  *dataplane.Progress
-	sending  []int // slices that write is sending
-	dials    int   // that have failed
-	sends    int   // bytes of a contribution
-	receives int   // bytes of the parameters
-	declared bool  // on this connection
-	mayCount bool  // a declaration was written in this step, on any connection
-	acked    bool  // the server has the whole contribution
+	sending  []int    // slices that write is sending
+	dials    int      // that have failed
+	sends    int      // bytes of a contribution
+	receives int      // bytes of the parameters
+	declared bool     // on this connection
+	mayCount bool     // a declaration was written in this step, on any connection
+	acked    bool     // the server has the whole contribution: none of it is sent again, because its memory may change
+	retry    id.Retry // of the exchange that has opened this connection
 
 	out     contribution
 	targets [][]byte // of what is received; nil where the step does not receive it
@@ -380,7 +381,7 @@ func (l *link) read(k dataplane.Kind, round id.Round) (dataplane.Head, error) {
 
 func (l *link) head(k dataplane.Kind) dataplane.Head {
 	return dataplane.Head{Kind: k, Generation: l.comm.identity.Generation, Round: l.comm.round(), Rank: l.comm.Rank, Rows: l.comm.step.Rows,
-		Pass: l.comm.pass}
+		Pass: l.comm.pass, Retry: l.retry}
 }
 
 // exchange runs do on a connection, and again on another one when the connection breaks, until the deadline of the job.
@@ -431,6 +432,7 @@ func gaveUp(ctx context.Context, l *link, what string, err error) error {
 // connect opens a connection.
 func (l *link) connect(ctx context.Context, retry id.Retry) error {
 	c := l.comm
+	l.retry = retry
 	answer, err := c.Servers[l.server].OpenData(ctx, &rpc.OpenDataRequest{Id: c.message(c.identity, c.round(), retry), Send: l.traffic.Send,
 		Receive: l.traffic.Receive}, grpc.WaitForReady(false))
 	if err != nil {
