@@ -37,7 +37,7 @@ func TestAFedJobEndsAfterItsClient(t *testing.T) {
 			j.followers.change(-1, false)
 			after(limit - 1)
 			w := j.followers.waits()
-			if len(w) != 1 || w[0].What != "the client that feeds the job" || w[0].Until.AsTime().Sub(time.Now()) != 1 ||
+			if len(w) != 1 || w[0].What != "the client that feeds the job" || time.Until(w[0].Until.AsTime()) != 1 ||
 				w[0].Until.AsTime().Sub(w[0].Since.AsTime()) != limit {
 				t.Errorf("the job waits for %v", w)
 			}
@@ -49,7 +49,7 @@ func TestAFedJobEndsAfterItsClient(t *testing.T) {
 		if asked() != 1 || !j.finishing.withoutSave || j.followers.abandoned() == nil || ctx.Err() != nil {
 			t.Errorf("%d wishes for the end of the job, want one", asked())
 		}
-		if len(w) != 1 || w[0].What != "the end of the job in good order" || w[0].Until.AsTime().Sub(time.Now()) != limit {
+		if len(w) != 1 || w[0].What != "the end of the job in good order" || time.Until(w[0].Until.AsTime()) != limit {
 			t.Errorf("the job waits for %v", w)
 		}
 		after(limit - 1)
