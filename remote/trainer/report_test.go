@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -109,20 +110,20 @@ func TestReportsOfATrainerThatIsAhead(t *testing.T) {
 		m := &messages{after: time.Minute}
 		r := m.reporting(t, 20*time.Millisecond)
 		const steps = 5 * maxReports
-		reported := make(chan int, 1)
-		ahead := 0
+		reported := make(chan struct{})
+		var ahead atomic.Int64
 		go func() {
 			in := &generation{}
 			for step := range uint64(steps) {
 				if err := r.report(in, stepOf(step, 1)); err != nil {
 					t.Error(err)
 				}
-				ahead++
+				ahead.Add(1)
 			}
-			reported <- ahead
+			close(reported)
 		}()
-		if synctest.Wait(); ahead > 2*maxReports {
-			t.Errorf("the trainer is %d steps ahead", ahead)
+		if synctest.Wait(); ahead.Load() > 2*maxReports {
+			t.Errorf("the trainer is %d steps ahead", ahead.Load())
 		}
 		<-reported
 		if err := r.flush(); err != nil {
