@@ -91,8 +91,11 @@ func (d *Dialer) dialLocal(ctx context.Context, at Place, shared *Layout) (*Conn
 		return nil, err
 	}
 	if d.Wrap != nil {
-		c.net = d.Wrap(raw)
-		c.in.Reset(c.net)
+		wrapped := d.Wrap(raw)
+		c.mu.Lock() // ctx may end now
+		c.net = wrapped
+		c.mu.Unlock()
+		c.in.Reset(wrapped)
 	}
 	return c, nil
 }
