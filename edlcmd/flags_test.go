@@ -120,3 +120,15 @@ func TestIdleFlagsExist(t *testing.T) {
 		}
 	}
 }
+
+// A flag that says how a program is spread is refused where nothing is spread, but for the job file, which says more than that.
+func TestFlagsOfClustersAreIdleWithoutOne(t *testing.T) {
+	f, cmd := &jobFlags{}, &cobra.Command{}
+	f.addCluster(cmd)
+	f.addSupervision(cmd)
+	cmd.Flags().VisitAll(func(flag *pflag.Flag) {
+		if flag.Name != "file" && !slices.Contains(clusterFlags, flag.Name) {
+			t.Errorf("clusterFlags lacks --%s", flag.Name)
+		}
+	})
+}
