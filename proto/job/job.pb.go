@@ -676,6 +676,7 @@ type RoleSpec struct {
 	StateDir      string                 `protobuf:"bytes,16,opt,name=state_dir,json=stateDir,proto3" json:"state_dir,omitempty"`                                                 // directory of the state that the job starts with; empty: spec.params, or the startup program
 	Ops           map[string]string      `protobuf:"bytes,18,rep,name=ops,proto3" json:"ops,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"` // hash of each op of the listener by its type: says what differs when the fingerprints do
 	KeepDir       string                 `protobuf:"bytes,17,opt,name=keep_dir,json=keepDir,proto3" json:"keep_dir,omitempty"`                                                    // directory that the state is written to after the last step, beside spec.save; empty: none
+	Hosts         uint32                 `protobuf:"varint,19,opt,name=hosts,proto3" json:"hosts,omitempty"`                                                                      // over how many hosts the roles of the job are spread; 0: one
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -834,6 +835,13 @@ func (x *RoleSpec) GetKeepDir() string {
 		return x.KeepDir
 	}
 	return ""
+}
+
+func (x *RoleSpec) GetHosts() uint32 {
+	if x != nil {
+		return x.Hosts
+	}
+	return 0
 }
 
 // Failure is an error that survived the wire: the fields of fault.Fault.
@@ -2159,7 +2167,7 @@ const file_proto_job_job_proto_rawDesc = "" +
 	"\x05steps\x18\x01 \x01(\x04R\x05steps\x12\x12\n" +
 	"\x04pass\x18\x02 \x01(\x05R\x04pass\x12\x14\n" +
 	"\x05batch\x18\x03 \x01(\x04R\x05batch\x12\x16\n" +
-	"\x06reader\x18\x04 \x01(\tR\x06reader\"\xea\x04\n" +
+	"\x06reader\x18\x04 \x01(\tR\x06reader\"\x80\x05\n" +
 	"\bRoleSpec\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12!\n" +
 	"\x04role\x18\x02 \x01(\x0e2\r.edl.job.RoleR\x04role\x12\x14\n" +
@@ -2179,7 +2187,8 @@ const file_proto_job_job_proto_rawDesc = "" +
 	"\x05begin\x18\x0f \x01(\v2\x11.edl.job.ProgressR\x05begin\x12\x1b\n" +
 	"\tstate_dir\x18\x10 \x01(\tR\bstateDir\x12,\n" +
 	"\x03ops\x18\x12 \x03(\v2\x1a.edl.job.RoleSpec.OpsEntryR\x03ops\x12\x19\n" +
-	"\bkeep_dir\x18\x11 \x01(\tR\akeepDir\x1a6\n" +
+	"\bkeep_dir\x18\x11 \x01(\tR\akeepDir\x12\x14\n" +
+	"\x05hosts\x18\x13 \x01(\rR\x05hosts\x1a6\n" +
 	"\bOpsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xc7\x01\n" +

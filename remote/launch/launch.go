@@ -2,8 +2,8 @@
 // does not know which.
 //
 // Files in reading order: launch.go has Launcher and Handle, and cuts what a role writes into lines; goroutines.go, processes.go and nodes.go are the
-// three launchers; child.go is what passes between a launcher and its child process; serve.go is a node's side of nodes.go; rundir.go is the
-// directory of a cluster of one machine.
+// three launchers; threads.go, threads_linux.go and threads_other.go divide the cores of a host among child processes, and save wake-ups; child.go is
+// what passes between a launcher and its child process; serve.go is a node's side of nodes.go; rundir.go is the directory of a cluster of one machine.
 //
 // Three pipes join a launcher and its child:
 //

@@ -33,6 +33,9 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
+// children are what roles do in tests of one system.
+var children = map[string]func() int{}
+
 // child is what the test binary does as a role.
 func child(behaviour string) int {
 	if behaviour == "parent" {
@@ -47,6 +50,9 @@ func child(behaviour string) int {
 		fmt.Println(err)
 		return 1
 	}
+	if do, ok := children[behaviour]; ok {
+		return do()
+	}
 	switch behaviour {
 	case "work":
 		fmt.Printf("%v is %v %d and has %d bytes\n", os.Args[1:], spec.Role, spec.Index, len(spec.Program))
@@ -55,6 +61,9 @@ func child(behaviour string) int {
 	case "fail":
 		fmt.Println("first line\nout of data")
 		return 3
+	case "threads":
+		fmt.Println(os.Getenv("GOMAXPROCS"))
+		return 0
 	case "fenced":
 		return 138
 	case "explain":

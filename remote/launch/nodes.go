@@ -55,6 +55,8 @@ func (n *Nodes) Start(ctx context.Context, spec *job.RoleSpec, log io.Writer) (H
 		return nil, fault.E(fault.Unavailable, fault.At(nameOf(spec)), fault.Got("no node to run it on"),
 			fault.Hint("start listeners that join the cluster"))
 	}
+	spec = proto.Clone(spec).(*job.RoleSpec)
+	spec.Hosts = uint32(len(nodes))
 	var failures []error
 	turn := n.next.Add(1) - 1
 	for i := range uint64(len(nodes)) {

@@ -86,7 +86,7 @@ func untilStopped(ctx context.Context, _ *job.RoleSpec, log io.Writer) error {
 func TestNodesTakeTurns(t *testing.T) {
 	var all nodes
 	works := launch.Goroutines(func(_ context.Context, spec *job.RoleSpec, log io.Writer) error {
-		fmt.Fprintf(log, "%d bytes \xff\n", len(spec.Program))
+		fmt.Fprintf(log, "%d bytes \xff on one of %d hosts\n", len(spec.Program), spec.Hosts)
 		return nil
 	})
 	all.add(t, "a", works)
@@ -100,7 +100,7 @@ func TestNodesTakeTurns(t *testing.T) {
 			t.Fatal(err)
 		}
 		ran = append(ran, h.Node())
-		if want := []string{"1048576 bytes \uFFFD\n"}; !slices.Equal(log.rest(), want) {
+		if want := []string{"1048576 bytes \uFFFD on one of 3 hosts\n"}; !slices.Equal(log.rest(), want) {
 			t.Fatalf("the log is not %q", want)
 		}
 	}

@@ -38,7 +38,7 @@ func (p Processes) Start(ctx context.Context, spec *job.RoleSpec, log io.Writer)
 	limits := jobspec.DeadlinesOf(spec.Spec)
 	h := &process{name: nameOf(spec), member: memberOf(spec), out: newLines(log), done: make(chan struct{})}
 	h.cmd = exec.Command(p.Binary, append(slices.Clone(p.Args), spec.Job, memberOf(spec).ID())...)
-	h.cmd.Env = append(os.Environ(), p.Env...)
+	h.cmd.Env = slices.Concat(os.Environ(), threadsOf(spec), p.Env)
 	h.cmd.Stdout, h.cmd.Stderr = h.out, h.out
 	h.cmd.WaitDelay = limits.Output
 	ownGroup(h.cmd)
@@ -88,7 +88,7 @@ func (h *process) begin() (stdin io.WriteCloser, reported *os.File, err error) {
 		stdin, err = h.cmd.StdinPipe()
 	}
 	if err == nil {
-		err = h.cmd.Start()
+		err = startWithSlack(h.cmd)
 	}
 	if err != nil {
 		_ = reported.Close()

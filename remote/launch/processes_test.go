@@ -8,12 +8,14 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/remote/launch"
 )
 
@@ -63,6 +65,33 @@ func TestProcessFails(t *testing.T) {
 			expectFault(t, h.Wait(), c.kind, c.says...)
 			expectFault(t, h.Wait(), c.kind, c.says...)
 		})
+	}
+}
+
+// A launcher divides the cores of its host among the trainers of a job, unless the user has said how many threads a process has.
+func TestProcessGetsItsThreads(t *testing.T) {
+	shared := trainer(0)
+	shared.Spec = &job.JobSpec{Trainers: int32(runtime.GOMAXPROCS(0)), Pservers: 1}
+	run := func() string {
+		log := newTranscript()
+		h, err := launched("threads").Start(t.Context(), shared, log)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := h.Wait(); err != nil {
+			t.Fatal(err)
+		}
+		return strings.Join(log.rest(), "")
+	}
+	t.Setenv("GOMAXPROCS", "7")
+	if said := run(); said != "7\n" {
+		t.Errorf("a process of a user who wants 7 threads has %q", said)
+	}
+	if err := os.Unsetenv("GOMAXPROCS"); err != nil {
+		t.Fatal(err)
+	}
+	if said := run(); said != "1\n" {
+		t.Errorf("one of as many trainers as there are cores has %q threads, want 1", said)
 	}
 }
 
