@@ -14,7 +14,8 @@
 //	service.go   the calls of trainers
 //	data.go      the same over connections of the data plane, for sync rounds
 //	control.go   the calls of coordinators, and Status and Ledger
-//	stepper.go   the inbox, where contributions arrive, and the stepper, which applies a sync round to it
+//	inbox.go     where contributions arrive
+//	stepper.go   applies a sync round to the inbox
 //	updater.go   applies the contributions of an async job
 //	exchange.go  partial sums that servers give each other in the middle of a round
 //	ledger.go    which records were trained, and the encoding of that
