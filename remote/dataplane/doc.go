@@ -50,10 +50,11 @@
 // # Carriers
 //
 // Frames travel over TCP, or between processes of one host over a unix socket. There both ends may also share memory: then the bytes of slices lie in
-// it, each slice at a place that the layout gives, and the frames carry only the lists of parts. So a slice is copied twice and never by the kernel. The
-// memory needs no locks and no ring, because the rounds already say who may touch what: a trainer writes its slices of round r+1 when it has
-// received the parameters of r+1, and then the server has taken those of round r; the server writes parameters when the trainer has declared, and then
-// the trainer has taken those before.
+// it, each slice at a place that the layout gives, and the frames carry only the lists of parts. The
+// kernel copies nothing. A contribution stays in the memory until its round is applied (Conn.Lent); parameters are copied in and out.
+// The memory needs no locks and no ring, because the rounds already say who may touch what: a trainer writes its slices of round r+1 when it has
+// received the parameters of r+1, and then the server has applied round r; the server writes parameters when the trainer has declared, and then the
+// trainer has taken those before. A server that ends a connection copies what it still needs before it frees the memory.
 //
 // A peer that lies or dies can neither block nor corrupt. The server makes the memory and seals its size, so no access can fail. Lists are in frames, which
 // are checked after they were copied. What the peer writes into the memory is values and nothing else: they go into a tensor of its own

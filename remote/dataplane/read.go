@@ -125,6 +125,16 @@ func (c *reader) ReadPart(p Part, b []byte) error {
 	return c.Into(b)
 }
 
+// Lent returns the memory that a slice of so many bytes travels in, until Free; nil if it travels in frames. The peer may write it at any time. An honest
+// one has written what its frames name, and writes nothing more before the answer to its Declare. ReadPart into nil leaves the bytes there.
+func (c *reader) Lent(slice, bytes int) []byte {
+	if c.incoming == nil {
+		return nil
+	}
+	at := c.reads[slice]
+	return c.incoming[at : at+bytes : at+bytes]
+}
+
 // Into reads the next bytes of a body into b.
 func (c *reader) Into(b []byte) error {
 	if uint64(len(b)) > c.left {

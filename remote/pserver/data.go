@@ -27,6 +27,7 @@ type line struct {
 
 	arrived  *dataplane.Progress // of round sender.Round
 	buffers  []*tensor.Tensor    // of slices that are arriving; nil: the bytes are thrown away, or are not expected
+	lent     []*tensor.Tensor    // over shared memory, by slice of send; nil: slices arrive in buffers of the inbox
 	finished []int               // slices that the frame has completed
 }
 
@@ -123,6 +124,10 @@ func infos(t dataplane.Table) []*rpc.SliceInfo {
 // serve answers the frames of a connection until it ends. It tells the trainer why, unless the connection itself is broken.
 func (l *line) serve(ctx context.Context, conn *dataplane.Conn) {
 	defer l.forget()
+	if err := l.lend(conn); err != nil {
+		conn.Fail(l.server.core.refuse(err))
+		return
+	}
 	for {
 		h, err := conn.ReadHead()
 		if err != nil {
@@ -215,6 +220,10 @@ func (l *line) offered(ctx context.Context, slice int) error {
 	if err != nil || f.Ignore {
 		return err
 	}
+	if l.lent != nil {
+		l.buffers[slice] = l.lent[slice]
+		return nil
+	}
 	c.Lock()
 	defer c.Unlock()
 	l.buffers[slice], err = c.inbox.take(e.Variable)
@@ -224,7 +233,7 @@ func (l *line) offered(ctx context.Context, slice int) error {
 // take reads the bytes of one part.
 func (l *line) take(conn *dataplane.Conn, p dataplane.Part) error {
 	t := l.buffers[p.Slice]
-	if t == nil {
+	if t == nil || l.lent != nil {
 		return conn.ReadPart(p, nil)
 	}
 	b, err := wire.Memory(t)
@@ -289,12 +298,15 @@ func (l *line) reset() {
 	}
 }
 
-// forget ends what the line has on the server.
+// forget ends what the line has on the server. The connection may be freed afterwards.
 func (l *line) forget() {
 	c := l.server.core
 	c.Lock()
-	defer c.Unlock()
 	l.reset()
+	c.Unlock()
+	l.withdraw()
+	c.Lock()
+	defer c.Unlock()
 	if c.lines[l.sender.Rank] == l {
 		delete(c.lines, l.sender.Rank)
 	}

@@ -14,6 +14,7 @@
 //	service.go   the calls of trainers
 //	data.go      the same over connections of the data plane, for sync rounds
 //	control.go   the calls of coordinators, and Status and Ledger
+//	lent.go      contributions that stay in shared memory
 //	inbox.go     where contributions arrive
 //	stepper.go   applies a sync round to the inbox
 //	updater.go   applies the contributions of an async job

@@ -2,6 +2,7 @@ package pserver
 
 import (
 	"slices"
+	"sync"
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/internal/merge"
@@ -18,11 +19,15 @@ type inbox struct {
 	arrived map[string]map[id.Rank]*tensor.Tensor // by name and rank
 	free    map[string][]*tensor.Tensor           // at most spare of each name
 	spare   int                                   // members of the generation
+	lent    map[*tensor.Tensor]bool               // tensors whose memory belongs to a line
+	// elements is held shared by those who read elements of what has arrived, and alone by those who replace these elements by others.
+	elements *sync.RWMutex
 }
 
 // newInbox looks up the variables of every contribution.
 func newInbox(l *comm.Service, blocks ops.BlockRunner) (inbox, error) {
-	b := inbox{targets: map[string]*tensor.Tensor{}, arrived: map[string]map[id.Rank]*tensor.Tensor{}, free: map[string][]*tensor.Tensor{}}
+	b := inbox{targets: map[string]*tensor.Tensor{}, arrived: map[string]map[id.Rank]*tensor.Tensor{}, free: map[string][]*tensor.Tensor{},
+		lent: map[*tensor.Tensor]bool{}, elements: &sync.RWMutex{}}
 	for _, name := range namesOf(l) {
 		t, ok := blocks.Variable(name)
 		if !ok {
@@ -72,9 +77,9 @@ func (b *inbox) take(name string) (*tensor.Tensor, error) {
 	return tensor.New(target.DType(), target.Dims()...)
 }
 
-// give takes a buffer back.
+// give takes a buffer back. Lent memory stays with its line.
 func (b *inbox) give(name string, t *tensor.Tensor) {
-	if len(b.free[name]) < b.spare {
+	if !b.lent[t] && len(b.free[name]) < b.spare {
 		b.free[name] = append(b.free[name], t)
 	}
 }

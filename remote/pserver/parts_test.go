@@ -15,6 +15,7 @@ import (
 	"github.com/edl-go/edl/ops"
 	"github.com/edl-go/edl/ops/comm"
 	"github.com/edl-go/edl/program"
+	"github.com/edl-go/edl/remote/dataplane"
 	"github.com/edl-go/edl/remote/id"
 	"github.com/edl-go/edl/tensor"
 )
@@ -142,6 +143,56 @@ func TestInbox(t *testing.T) {
 		t.Errorf("%d buffers are kept for 1 member", len(b.free["g"]))
 	} else if again, err := b.take("g"); again != kept || err != nil {
 		t.Errorf("the next buffer is %p, %v; want %p", again, err, kept)
+	}
+}
+
+// A line takes its memory back when nobody reads it any more. What has arrived there keeps its values and is free for others when its round has ended;
+// what is still in the memory never is.
+func TestWithdraw(t *testing.T) {
+	c := newCore(Config{MaxTrainers: 1})
+	var err error
+	if c.inbox, err = newInbox(&comm.Service{Grads: []comm.Contribution{{Name: "g"}, {Name: "h"}}},
+		&blocks{variables: map[string]*tensor.Tensor{"g": vector(t, 0, 0), "h": vector(t, 0)}}); err != nil {
+		t.Fatal(err)
+	}
+	c.inbox.keepFor(2)
+	memory := vector(t, 1, 2)
+	view, err := memory.Reshape(2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &line{server: &Server{core: c}, send: dataplane.Table{{Name: "g"}, {Name: "h"}}, lent: []*tensor.Tensor{view, vector(t, 5)}}
+	for _, lent := range l.lent {
+		c.inbox.lent[lent] = true
+	}
+	c.inbox.give("h", l.lent[1])
+	c.inbox.arrived["g"][0] = view
+	done := make(chan struct{})
+	c.inbox.elements.RLock()
+	go func() {
+		l.withdraw()
+		close(done)
+	}()
+	for c.inbox.elements.TryRLock() { // until withdraw waits for this reader
+		c.inbox.elements.RUnlock()
+		select {
+		case <-done:
+			t.Fatal("memory is taken back while somebody reads it")
+		default:
+		}
+	}
+	if &view.Float32s()[0] != &memory.Float32s()[0] {
+		t.Error("memory is replaced while somebody reads it")
+	}
+	c.inbox.elements.RUnlock()
+	<-done
+	memory.Float32s()[0] = 7
+	if view.Float32s()[0] != 1 || view.Float32s()[1] != 2 {
+		t.Errorf("what has arrived is %v, want {1 2}", view)
+	}
+	c.inbox.recycle()
+	if len(c.inbox.free["g"]) != 1 || len(c.inbox.free["h"]) > 0 || len(c.inbox.lent) > 0 {
+		t.Errorf("free %v, lent %v", c.inbox.free, c.inbox.lent)
 	}
 }
 

@@ -70,6 +70,8 @@ func (s *stepper) apply(ctx context.Context, round id.Round, from []Declaration)
 
 // merge makes one value of the contributions to each name. The names are independent of each other.
 func (s *stepper) merge(ctx context.Context, from []Declaration) error {
+	s.inbox.elements.RLock()
+	defer s.inbox.elements.RUnlock()
 	tasks := make([]func() error, 0, len(s.service.Grads)+len(s.service.States))
 	for _, c := range s.service.Grads {
 		tasks = append(tasks, func() error {

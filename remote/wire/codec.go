@@ -172,3 +172,29 @@ func view[T float32 | float64 | int32 | int64](s []T) []byte {
 	var z T
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(s))), len(s)*int(unsafe.Sizeof(z)))
 }
+
+// Over returns a tensor whose elements are the bytes b, which must begin at a multiple of 8 in memory. It refuses bool, and a length that is not that of
+// dims.
+func Over(b []byte, dtype tensor.DType, dims ...int64) (*tensor.Tensor, error) {
+	if dims == nil {
+		dims = []int64{} // rank 0, not a vector
+	}
+	switch dtype {
+	case tensor.Float32:
+		return tensor.FromSlice(elements[float32](b), dims...)
+	case tensor.Float64:
+		return tensor.FromSlice(elements[float64](b), dims...)
+	case tensor.Int64:
+		return tensor.FromSlice(elements[int64](b), dims...)
+	case tensor.Int32:
+		return tensor.FromSlice(elements[int32](b), dims...)
+	}
+	return nil, fault.E(fault.Unsupported, fault.Got(dtype.String()+" on the wire"), fault.Want("float32, float64, int32 or int64"))
+}
+
+func elements[T float32 | float64 | int32 | int64](b []byte) []T {
+	if len(b) == 0 {
+		return []T{}
+	}
+	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(b))), len(b)/int(unsafe.Sizeof(*new(T))))
+}

@@ -44,6 +44,36 @@ func TestVariableRoundTrip(t *testing.T) {
 	}
 }
 
+// A tensor over the bytes of another one has its elements, and shares them. Lengths that are not those of the dims are refused.
+func TestOver(t *testing.T) {
+	for _, dtype := range []tensor.DType{tensor.Float32, tensor.Float64, tensor.Int32, tensor.Int64} {
+		for _, dims := range shapes {
+			x := countUp(t, makeTensor(t, dtype, dims...))
+			b, err := wire.Memory(x)
+			if err != nil {
+				t.Fatal(err)
+			}
+			y, err := wire.Over(b, dtype, dims...)
+			if err != nil || y.String() != x.String() {
+				t.Fatalf("%v over %v: %v, %v", y, x, dims, err)
+			}
+			clear(b)
+			if c, _ := wire.Memory(y); !bytes.Equal(b, c) {
+				t.Errorf("%s does not share its elements", x)
+			}
+			if _, err := wire.Over(append(b, make([]byte, 8)...), dtype, dims...); !errors.Is(err, fault.ShapeMismatch) {
+				t.Errorf("%s over 8 bytes too many: %v", x, err)
+			}
+		}
+	}
+	if scalar, err := wire.Over(make([]byte, 4), tensor.Float32); err != nil || len(scalar.Dims()) > 0 {
+		t.Errorf("a scalar is %v, %v", scalar, err)
+	}
+	if _, err := wire.Over(make([]byte, 4), tensor.Bool, 4); !errors.Is(err, fault.Unsupported) {
+		t.Errorf("bool: %v", err)
+	}
+}
+
 func receive(t *testing.T, p *pipe, want *tensor.Tensor) {
 	got := makeTensor(t, want.DType(), want.Dims()...)
 	header, err := wire.ReceiveVariable(p, func(h *rpc.VariableChunk) (*tensor.Tensor, error) { return got, nil })
