@@ -89,7 +89,7 @@ type Fusion = plan.Fusion
 // The fusions of a plan.
 const (
 	FuseUnread    = plan.FuseUnread    // leaves out what nobody reads, such as metrics that are not fetched
-	FuseViews     = plan.FuseViews     // lets copies, such as those of reshape2, share the elements of what they copy
+	FuseViews     = plan.FuseViews     // lets copies, such as those of reshape2 and of splits by rows, share the elements of what they copy
 	FuseEpilogues = plan.FuseEpilogues // lets products add a bias and apply an activation to what they have just computed
 	FuseFanIn     = plan.FuseFanIn     // lets products add their result to the gradients that it is summed with
 	FuseRows      = plan.FuseRows      // runs ops that hand rows on to each other, such as a softmax and its loss, range by range

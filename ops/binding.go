@@ -63,8 +63,8 @@ type Loop struct {
 	// Apart says that iterations own disjoint parts of the tensors, but not equal shares. All may still read the slots of Whole. An executor cannot
 	// know what a range touches, so it runs such a loop after all loops before it and before all loops after it.
 	Apart bool
-	// Copies says that the loop only copies the first slot of Reads to the first slot of Writes, which has as many elements. An executor that gives
-	// both the same memory need not run it.
+	// Copies says that the loop only copies the first slot of Reads to the first slot of Writes, which has as many elements. A slot may have several
+	// variables: then their elements follow one another, and no variable is missing. An executor that gives both the same memory need not run it.
 	Copies bool
 	// Epilogue describes a loop that is an epilogue and nothing else. Nil for other loops.
 	Epilogue *Epilogue

@@ -47,7 +47,8 @@ type Comm interface {
 	// SendBarrier waits until the servers have acknowledged every Send. Then it tells every server that the contribution of the trainer is
 	// complete.
 	SendBarrier(ctx context.Context) error
-	// Recv starts receiving a variable into m.Value, which is complete when FetchBarrier has returned.
+	// Recv starts receiving a variable into m.Value, which is complete when FetchBarrier has returned. m.Value may be rows of a parameter: if the
+	// step fails before, the parameter has some new elements and some old ones.
 	Recv(ctx context.Context, m Message) error
 	// FetchBarrier waits until every Recv is complete.
 	FetchBarrier(ctx context.Context) error

@@ -1,7 +1,6 @@
 package comm
 
 import (
-	"context"
 	"slices"
 
 	"github.com/edl-go/edl/fault"
@@ -15,8 +14,8 @@ func init() {
 	ops.Register(ops.Def{
 		Type:  "split_byref",
 		Class: ops.Dist,
-		Doc: "Cuts X into runs of rows, one for each pserver with a slice. It copies, unlike Fluid's op, because the plan gives every variable " +
-			"memory of its own: the cost is reading and writing X once.",
+		Doc: "Cuts X into runs of rows, one for each pserver with a slice. As in Fluid, the runs share the memory of X if nobody writes either of them " +
+			"later. Otherwise they are copies.",
 		Inputs:  []ops.Slot{{Name: "X", Doc: "tensor of rank 1 or more"}},
 		Outputs: []ops.Slot{{Name: "Out", Doc: "the runs, from the first row to the last", Duplicable: true}},
 		Attrs:   []ops.Attr{{Name: "sections", Kind: []int32{}, Doc: "rows of each Out; their sum is the rows of X"}},
@@ -71,7 +70,7 @@ func bindSplit[T tensor.Element](b *ops.Binding) (ops.Kernel, error) {
 			return nil, wrong("Out %v for %d rows", out, rows)
 		}
 	}
-	return func(context.Context) error {
+	run := func(_, _, _ int) error {
 		rest := tensor.Data[T](x)
 		for i, out := range outs {
 			if out != nil {
@@ -80,5 +79,6 @@ func bindSplit[T tensor.Element](b *ops.Binding) (ops.Kernel, error) {
 			rest = rest[lengths[i]:]
 		}
 		return nil
-	}, nil
+	}
+	return b.Loops(ops.Loop{N: 1, Reads: []string{"X"}, Writes: []string{"Out"}, Copies: !slices.Contains(outs, nil), Run: run})
 }

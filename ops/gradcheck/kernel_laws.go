@@ -2,6 +2,7 @@ package gradcheck
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -128,7 +129,7 @@ func unwanted(t *trace, op *program.Op) error {
 }
 
 // ranges checks the law of loops (see ops.Loop): ranges in any order and with different parts give the bits of the whole, and each range reads and
-// writes only what its iterations own.
+// writes only what its iterations own. A loop that says that it copies does so.
 func ranges(t *trace, op *program.Op) error {
 	whole := t.copyFor(op)
 	if err := whole.Run(context.Background(), op); err != nil {
@@ -150,6 +151,9 @@ func rangesOf(t *trace, op *program.Op, whole *Interpreter, workers int) error {
 		return err
 	}
 	for at, l := range loops {
+		if err := copies(op, l, whole); err != nil {
+			return fmt.Errorf("loop %d: %w", at, err)
+		}
 		for _, from := range []int{0, l.N / 2, l.N - 1} {
 			if from < 0 || from >= l.N {
 				continue
@@ -166,6 +170,47 @@ func rangesOf(t *trace, op *program.Op, whole *Interpreter, workers int) error {
 		}
 	}
 	return nil
+}
+
+// copies checks of a loop that copies that both slots have the same elements, one variable after the other.
+func copies(op *program.Op, l ops.Loop, whole *Interpreter) error {
+	if !l.Copies {
+		return nil
+	}
+	from, err := inARow(whole, op.Inputs[l.Reads[0]])
+	if err != nil {
+		return err
+	}
+	to, err := inARow(whole, op.Outputs[l.Writes[0]])
+	if err != nil {
+		return err
+	}
+	return sameBits(to, from)
+}
+
+// inARow returns the elements of several variables, one after the other.
+func inARow(m *Interpreter, names []string) (*tensor.Tensor, error) {
+	n := 0
+	for _, name := range names {
+		if name == program.Empty {
+			return nil, fmt.Errorf("it copies, and a variable is missing")
+		}
+		n += m.Vars[name].Len()
+	}
+	all, err := tensor.New(m.Vars[names[0]].DType(), int64(n))
+	at := int64(0)
+	for _, name := range names {
+		v := m.Vars[name]
+		part, cut := all.Rows(at, at+int64(v.Len()))
+		if err = errors.Join(err, cut); err == nil {
+			err = part.CopyFrom(v)
+		}
+		if err != nil {
+			return nil, err
+		}
+		at += int64(v.Len())
+	}
+	return all, nil
 }
 
 // before binds op in a new interpreter, runs the loops before one of them, and returns that loop and the later ones.

@@ -95,9 +95,19 @@ func partsAlong(joined []int64, axis int, tensors []*tensor.Tensor, extents []in
 	return parts
 }
 
+// copyParts makes the result of a Bind that copies runs of all parts. If there is one run, a part is one piece of the joined tensor.
+func copyParts(b *ops.Binding, from, to string, parts []part, run func(from, to int)) (ops.Kernel, error) {
+	complete := !slices.ContainsFunc(parts, func(p part) bool { return p.tensor == nil })
+	return b.Loops(ops.Loop{N: parts[0].runs, Reads: []string{from}, Writes: []string{to}, Copies: parts[0].runs == 1 && complete,
+		Run: func(_, from, to int) error {
+			run(from, to)
+			return nil
+		}})
+}
+
 // join copies the parts into the joined tensor.
 func join[T tensor.Element](b *ops.Binding, joined *tensor.Tensor, parts []part) (ops.Kernel, error) {
-	return opkit.Loop(b, parts[0].runs, func(from, to int) {
+	return copyParts(b, "X", "Out", parts, func(from, to int) {
 		whole := tensor.Data[T](joined)
 		for _, p := range parts {
 			kernel.CopyStrided(whole, p.offset+from*p.stride, p.stride, tensor.Data[T](p.tensor), from*p.width, p.width, to-from, p.width)
@@ -105,9 +115,9 @@ func join[T tensor.Element](b *ops.Binding, joined *tensor.Tensor, parts []part)
 	})
 }
 
-// cut copies the parts out of the joined tensor.
-func cut[T tensor.Element](b *ops.Binding, joined *tensor.Tensor, parts []part) (ops.Kernel, error) {
-	return opkit.Loop(b, parts[0].runs, func(from, to int) {
+// cut copies the parts out of the joined tensor, from one slot to another.
+func cut[T tensor.Element](b *ops.Binding, fromSlot, toSlot string, joined *tensor.Tensor, parts []part) (ops.Kernel, error) {
+	return copyParts(b, fromSlot, toSlot, parts, func(from, to int) {
 		whole := tensor.Data[T](joined)
 		for _, p := range parts {
 			if p.tensor != nil {
@@ -143,7 +153,7 @@ func bindConcatGrad[T tensor.Element](b *ops.Binding) (ops.Kernel, error) {
 	from, axis := b.In("Out@GRAD"), axisOf(b, len(b.In("Out@GRAD").Dims()))
 	gradients := make([]*tensor.Tensor, len(b.Ins("X")))
 	copy(gradients, b.Outs("X@GRAD"))
-	return cut[T](b, from, partsAlong(from.Dims(), axis, gradients, extentsAlong(axis, b.Ins("X"))))
+	return cut[T](b, "Out@GRAD", "X@GRAD", from, partsAlong(from.Dims(), axis, gradients, extentsAlong(axis, b.Ins("X"))))
 }
 
 func init() {
@@ -238,5 +248,5 @@ func bindSplit[T tensor.Element](b *ops.Binding) (ops.Kernel, error) {
 	if num := b.Int("num"); num != 0 {
 		extents = slices.Repeat([]int64{x.Dims()[axis] / num}, len(outs))
 	}
-	return cut[T](b, x, partsAlong(x.Dims(), axis, outs, extents))
+	return cut[T](b, "X", "Out", x, partsAlong(x.Dims(), axis, outs, extents))
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/ops"
@@ -21,6 +22,7 @@ type binder struct {
 	spaces    *spaces
 	blanks    map[tensor.DType]*tensor.Tensor
 	pieces    []*piece
+	held      []*variable // that pieces go on using until the end of the block
 }
 
 // bind makes the tensors and binds every op once. The tensors of temporaries have no memory of their own yet, because the layout decides later where
@@ -37,7 +39,30 @@ func (b *binder) bind(nodes []node) error {
 			return ops.At(nodes[i].op, err)
 		}
 	}
+	b.hold()
 	return nil
+}
+
+// hold finds the variables that a piece goes on reading or writing after its kernel has returned. A barrier waits for that, so it counts as a piece
+// that reads or writes them: every barrier waits for sends, and a fetch_barrier for what is received, too (ops.Comm). Where there is no barrier, that may
+// last until the end of the block.
+func (b *binder) hold() {
+	var reads, writes []*variable
+	for _, p := range b.pieces {
+		barrier := p.def.Class == ops.Dist && strings.HasSuffix(p.op.Type, "_barrier")
+		switch {
+		case barrier:
+			p.reads, reads = append(p.reads, reads...), nil
+			if p.op.Type == "fetch_barrier" {
+				p.writes, writes = append(p.writes, writes...), nil
+			}
+		case p.def.HoldsInputs:
+			reads = append(reads, p.reads...)
+		case p.def.Class == ops.Dist && !p.isLoop():
+			writes = append(writes, p.writes...)
+		}
+	}
+	b.held = slices.Concat(reads, writes)
 }
 
 func (b *binder) bindNode(n *node) (err error) {
@@ -181,6 +206,7 @@ type piece struct {
 	reads   []*variable
 	writes  []*variable
 	whole   []*variable // the reads that each iteration of the loop may read in full
+	parts   []*variable // of which the piece touches only some elements, through views: its iterations own others than their share
 	scratch []*variable
 	term    *variable // the variable of reads that the loop adds its result to; nil for none
 	cost    ops.Cost
@@ -220,6 +246,9 @@ func (p *piece) touches(f func(v *variable, write bool)) {
 func (p *piece) goesOutside() bool {
 	return p.def.Class == ops.Dist || p.def.Class == ops.Serve || p.def.Class == ops.FileIO
 }
+
+// isApart reports whether iterations of the piece may touch other elements of v than their share.
+func (p *piece) isApart(v *variable) bool { return uses(p.whole, v) || uses(p.parts, v) }
 
 // optimizes reports whether a piece belongs to the update of a parameter or to the schedule of the learning rate.
 func (p *piece) optimizes() bool {

@@ -15,7 +15,7 @@ type Fusion string
 const (
 	// FuseUnread leaves out ops whose results nobody reads.
 	FuseUnread Fusion = "unread"
-	// FuseViews lets copies such as reshape2 share the elements of what they copy.
+	// FuseViews lets copies share the elements of what they copy: reshape2, and a split and a concat of whole rows.
 	FuseViews Fusion = "views"
 	// FuseEpilogues lets products and convolutions add a bias and apply a function to blocks of their result as these become complete.
 	FuseEpilogues Fusion = "epilogues"
@@ -35,6 +35,7 @@ var Fusions = []Fusion{FuseUnread, FuseViews, FuseEpilogues, FuseFanIn, FuseRows
 type fuser struct {
 	variables *variables
 	pieces    []*piece
+	held      []*variable // that pieces go on using until the end of the block
 }
 
 // fuse applies every fusion that is not left out.
@@ -71,55 +72,6 @@ func (p *piece) hasEffect(needed map[*variable]bool) bool {
 	return p.goesOutside() || len(p.writes) == 0 || slices.ContainsFunc(p.writes, func(v *variable) bool {
 		return v.place != temporary || needed[v]
 	})
-}
-
-// shareViews leaves out pieces that only copy, such as reshape2 and the gradient of an addition: the copy shares the elements of the original. This
-// is right if nothing writes either of them after the copy: the copying piece is the only writer of the copy, and no piece after it writes the
-// original.
-func (f *fuser) shareViews() {
-	writes := map[*variable]int{}    // how many pieces write it
-	lastWrite := map[*variable]int{} // the last of them
-	for i, p := range f.pieces {
-		for _, v := range p.writes {
-			writes[v]++
-			lastWrite[v] = i
-		}
-	}
-	kept := f.pieces[:0]
-	for i, p := range f.pieces {
-		if p.isLoop() && p.loop.Copies && len(p.reads) == 1 && len(p.writes) == 1 {
-			from, to := p.reads[0], p.writes[0]
-			at, written := lastWrite[from]
-			if to.place == temporary && from != to && writes[to] == 1 && (!written || at < i) {
-				f.replace(to, from, i)
-				continue
-			}
-		}
-		kept = append(kept, p)
-	}
-	f.pieces = kept
-}
-
-// replace makes the pieces behind a copying piece read the original in place of the copy.
-func (f *fuser) replace(view, of *variable, after int) {
-	view.viewOf = of
-	for _, p := range f.pieces[after+1:] {
-		for _, list := range [][]*variable{p.reads, p.whole} {
-			for i, v := range list {
-				if v == view {
-					list[i] = of
-				}
-			}
-		}
-	}
-}
-
-// elementsOf returns the variable whose elements v shares, or v itself.
-func elementsOf(v *variable) *variable {
-	for v.viewOf != nil {
-		v = v.viewOf
-	}
-	return v
 }
 
 // takeEpilogues lets products and convolutions add a bias and apply a function to their result, and leaves out the pieces right behind them that did
@@ -175,6 +127,7 @@ func (p *piece) with(q *piece) *piece {
 			all.whole = append(all.whole, v)
 		}
 	}
+	all.parts = slices.Concat(p.parts, q.parts)
 	all.writes = q.writes
 	all.also = append(slices.Clone(p.also), q.op.Type)
 	all.cost = ops.Cost{Flops: p.cost.Flops + q.cost.Flops, Bytes: p.cost.Bytes + q.cost.Bytes - 2*between.bytes()}
@@ -198,7 +151,7 @@ func (f *fuser) foldSums() {
 // returns nil if piece i is not a sum, or if these pieces cannot take it over.
 func (f *fuser) foldable(i int, count map[*variable]int) (terms []*variable, makers []int) {
 	sum := f.pieces[i]
-	if sum.op.Type != "sum" || !sum.isLoop() || sum.optimizes() || len(sum.writes) != 1 || f.touchedBefore(i, sum.writes[0]) {
+	if sum.op.Type != "sum" || !sum.isLoop() || sum.optimizes() || len(sum.writes) != 1 || len(sum.parts) > 0 || f.touchedBefore(i, sum.writes[0]) {
 		return nil, nil
 	}
 	for _, name := range sum.op.Inputs["X"] {

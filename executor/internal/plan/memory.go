@@ -3,9 +3,7 @@ package plan
 import (
 	"cmp"
 	"slices"
-	"strings"
 
-	"github.com/edl-go/edl/ops"
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/tensor"
 )
@@ -22,6 +20,7 @@ type layout struct {
 	variables *variables
 	pieces    []*piece
 	steps     []step
+	held      []*variable // that pieces go on using until the end of the block
 	spaces    *spaces
 	arenas    map[tensor.DType]*arena
 	memory    Memory
@@ -30,7 +29,9 @@ type layout struct {
 // layOut finds how long each temporary lives, packs the arenas and gives every tensor its elements.
 func (l *layout) layOut() error {
 	l.findLifetimes()
-	l.holdUntilBarriers()
+	for _, v := range l.held {
+		elementsOf(v).last = len(l.pieces)
+	}
 	for _, v := range l.variables.order {
 		if v.place == temporary && v.viewOf == nil && v.first >= 0 {
 			v.buffer = &buffer{elements: v.elements(), first: v.first, last: v.last}
@@ -64,31 +65,6 @@ func (l *layout) findLifetimes() {
 			}
 			v.last = i
 		})
-	}
-}
-
-// holdUntilBarriers extends the lifetime of variables that a piece goes on reading or writing after its kernel returned: up to the next barrier, or
-// to the end of the block. The barrier then counts as a piece that touches them.
-func (l *layout) holdUntilBarriers() {
-	var held []*variable
-	for i, p := range l.pieces {
-		if strings.HasSuffix(p.op.Type, "_barrier") && p.def.Class == ops.Dist {
-			for _, v := range held {
-				v.last = max(v.last, i)
-			}
-			p.writes = append(p.writes, held...)
-			held = nil
-			continue
-		}
-		if p.def.HoldsInputs {
-			held = append(held, p.reads...)
-		}
-		if p.def.Class == ops.Dist {
-			held = append(held, p.writes...)
-		}
-	}
-	for _, v := range held {
-		v.last = len(l.pieces)
 	}
 }
 
@@ -153,7 +129,7 @@ func (l *layout) timesRead(p *piece, b *buffer) int {
 // iterations have run.
 func (s *step) rowsOnly(b *buffer) bool {
 	return len(s.chains) == 1 && !slices.ContainsFunc(s.pieces, func(p *piece) bool {
-		return slices.ContainsFunc(p.whole, func(v *variable) bool { return v.buffer == b })
+		return slices.ContainsFunc(slices.Concat(p.whole, p.parts), func(v *variable) bool { return v.buffer == b })
 	})
 }
 
@@ -262,19 +238,32 @@ func (l *layout) attach() error {
 }
 
 func (l *layout) attachTemporary(v *variable) error {
-	if of := elementsOf(v); of != v && of.place != temporary {
+	of, n := elementsOf(v), v.elements()
+	if of.place != temporary {
 		v.span = of.span
-		return v.tensor.Share(of.tensor)
+		if of.elements() == n {
+			return v.tensor.Share(of.tensor)
+		}
+		all, err := of.tensor.Reshape(int64(of.elements()))
+		if err != nil {
+			return err
+		}
+		return l.attachTo(v, all, offsetOf(v))
 	}
-	b := elementsOf(v).buffer
+	b := of.buffer
 	if b == nil { // nothing touches it
 		return nil
 	}
 	a := l.arenas[v.meta.DType]
 	v.span = span{space: a.space, from: b.offset, to: b.offset + rounded(b.elements)}
-	memory, err := view(a.memory, b.offset, b.elements, v.meta.Stored())
+	return l.attachTo(v, a.memory, b.offset+offsetOf(v))
+}
+
+// attachTo gives a variable the elements of memory from offset on.
+func (l *layout) attachTo(v *variable, memory *tensor.Tensor, offset int) error {
+	elements, err := view(memory, offset, v.elements(), v.meta.Stored())
 	if err != nil {
 		return err
 	}
-	return v.tensor.Share(memory)
+	return v.tensor.Share(elements)
 }

@@ -7,8 +7,8 @@
 //	inference  infer.go     request -> variables, nodes: gives every variable its concrete dtype and dims, and a place where its value lives
 //	paceOf     pace.go      variables, nodes -> pace: a plan that is too small to gain from workers is compiled for one
 //	binder     bind.go      nodes -> pieces: binds each op to its tensors. An op becomes one kernel, or loops that can be divided
-//	fuser      fuse.go      pieces -> fewer pieces: leaves out pieces that nobody needs. Copies share the elements of what they copy. Products
-//	                        add biases, apply functions, and add their results to gradients that are summed
+//	fuser      fuse.go      pieces -> fewer pieces: leaves out pieces that nobody needs. Copies share the elements of what they copy (views.go).
+//	                        Products add biases, apply functions, and add their results to gradients that are summed
 //	scheduler  step.go      pieces -> steps: joins loops that hand rows on to each other, and the updates of small parameters. Divides each
 //	                        step into as many parts as it has work for
 //	layout     memory.go    steps -> memory: finds which steps touch a temporary, writes outputs over inputs that nobody needs any more, and
@@ -111,13 +111,13 @@ func Compile(request Request) (*Plan, error) {
 	if err := b.bind(nodes); err != nil {
 		return nil, err
 	}
-	f := &fuser{variables, b.pieces}
+	f := &fuser{variables, b.pieces, b.held}
 	f.fuse(request.Without)
 	p.steps, p.update = (&scheduler{workers, request.Grain, request.Without}).schedule(f.pieces)
 	for _, s := range p.steps {
 		p.pieces = append(p.pieces, s.pieces...)
 	}
-	l := &layout{variables: variables, pieces: p.pieces, steps: p.steps, spaces: &spaces, arenas: map[tensor.DType]*arena{}}
+	l := &layout{variables: variables, pieces: p.pieces, steps: p.steps, held: b.held, spaces: &spaces, arenas: map[tensor.DType]*arena{}}
 	if err := l.layOut(); err != nil {
 		return nil, err
 	}

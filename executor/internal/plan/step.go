@@ -159,24 +159,19 @@ func (sc *scheduler) joins(s *step, p *piece) bool {
 	}
 	linked := false
 	for _, q := range s.pieces {
-		for _, v := range q.writes {
-			if uses(p.reads, v) {
-				linked = true
-			}
-			if uses(p.whole, v) {
-				return false
-			}
-		}
-		for _, v := range p.writes {
-			if uses(q.whole, v) {
-				return false
-			}
-		}
-		if slices.ContainsFunc(p.scratch, func(v *variable) bool { return uses(q.scratch, v) }) {
+		if collide(q, p) || collide(p, q) || slices.ContainsFunc(p.scratch, func(v *variable) bool { return uses(q.scratch, v) }) {
 			return false
 		}
+		linked = linked || slices.ContainsFunc(q.writes, func(v *variable) bool { return uses(p.reads, v) })
 	}
 	return linked
+}
+
+// collide reports whether p writes elements that other iterations of q may touch, or with other iterations than q.
+func collide(p, q *piece) bool {
+	return slices.ContainsFunc(p.writes, func(v *variable) bool {
+		return (uses(q.reads, v) || uses(q.writes, v)) && (p.isApart(v) || q.isApart(v))
+	})
 }
 
 // commonIterations returns the number of iterations of a chain of these pieces. Each piece has a multiple of it.
@@ -277,7 +272,7 @@ func (c *chain) measure(grain time.Duration) {
 	for i, p := range c.pieces {
 		c.each[i] = p.loop.N / c.n
 		for _, v := range slices.Concat(p.reads, p.writes) {
-			if !uses(p.whole, v) && !uses(rows, v) {
+			if !p.isApart(v) && !uses(rows, v) {
 				rows = append(rows, v)
 			}
 		}

@@ -27,6 +27,7 @@ type variable struct {
 	place       place
 	rows        *variable // of program.SelectedRows: the numbers of its rows. A piece that touches the variable touches these, too
 	viewOf      *variable // the variable whose elements it shares; nil if it has elements of its own
+	offset      int       // of its elements in those of viewOf
 	first, last int       // pieces that touch it; last counts pieces that use it after their kernel returned
 	writer      int       // first piece that writes it; -1 for none
 	buffer      *buffer
