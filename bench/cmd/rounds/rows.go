@@ -61,6 +61,7 @@ var tables = []section{
 		{label: "MLP 2x4", job: cluster(mlp+"/sgd", 2, 4)},
 		{label: "MLP 4x4", job: cluster(mlp+"/sgd", 4, 4)},
 		{label: "MLP 8x4", job: cluster(mlp+"/sgd", 8, 4)},
+		{label: "MLP 2x2, async", job: rounds.Job{Workload: mlp + "/sgd", Trainers: 2, Pservers: 2, Async: true}},
 		{label: "fit_a_line 4x2", job: cluster(line, 4, 2)},
 		{label: "fit_a_line 8x2", job: cluster(line, 8, 2)},
 	}, gridLine, []string{"job", "transport", "a step", "CPU of a step", "context switches", "peak memory of all processes"}},

@@ -23,6 +23,7 @@ import (
 	"github.com/edl-go/edl/bench/internal/measure"
 	"github.com/edl-go/edl/executor"
 	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/remote"
 	"github.com/edl-go/edl/remote/launch"
 )
@@ -32,6 +33,7 @@ type Job struct {
 	Workload   string  `json:"workload"` // of package bench. Its batch is that of all trainers together
 	Trainers   int32   `json:"trainers"`
 	Pservers   int32   `json:"pservers"`
+	Async      bool    `json:"async,omitempty"`      // a step is a batch of one trainer
 	Goroutines bool    `json:"goroutines,omitempty"` // roles are goroutines of the process that measures, and their store is in memory
 	Transport  string  `json:"transport,omitempty"`  // JobSpec.transport; empty: not set
 	NoSlice    bool    `json:"no_slice,omitempty"`
@@ -154,6 +156,9 @@ const manyPasses = 1 << 20
 func (j Job) spec() (*remote.JobSpec, error) {
 	spec := &remote.JobSpec{Trainers: j.Trainers, Pservers: j.Pservers, NoSlice: j.NoSlice, MinBlockSize: j.MinBlock,
 		RoundDeadline: durationpb.New(roundDeadline)}
+	if j.Async {
+		spec.Mode = job.Mode_ASYNC
+	}
 	if j.Lease > 0 {
 		spec.Lease = durationpb.New(time.Duration(j.Lease * float64(time.Second)))
 	}
