@@ -1395,8 +1395,8 @@ type ParameterServerClient interface {
 	SendBarrier(ctx context.Context, in *BarrierRequest, opts ...grpc.CallOption) (*BarrierResponse, error)
 	// GetVariable returns a variable as it is after a round, waiting for that round.
 	GetVariable(ctx context.Context, in *GetRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[VariableChunk], error)
-	// OpenData opens a connection of the data plane for the rounds of a generation: the contributions and parameters of a sync job travel on it in
-	// place of SendVariable, SendBarrier and GetVariable. A later call of the same rank ends the connection of an earlier one.
+	// OpenData opens a connection of the data plane for the steps of a generation: contributions and parameters travel on it in place of
+	// SendVariable, SendBarrier and GetVariable. A later call of the same rank ends the connection of an earlier one.
 	OpenData(ctx context.Context, in *OpenDataRequest, opts ...grpc.CallOption) (*OpenDataResponse, error)
 	// Freeze ends a generation: from its answer on nothing of it counts any more, and the answer tells what did.
 	Freeze(ctx context.Context, in *FreezeRequest, opts ...grpc.CallOption) (*FreezeResponse, error)
@@ -1540,8 +1540,8 @@ type ParameterServerServer interface {
 	SendBarrier(context.Context, *BarrierRequest) (*BarrierResponse, error)
 	// GetVariable returns a variable as it is after a round, waiting for that round.
 	GetVariable(*GetRequest, grpc.ServerStreamingServer[VariableChunk]) error
-	// OpenData opens a connection of the data plane for the rounds of a generation: the contributions and parameters of a sync job travel on it in
-	// place of SendVariable, SendBarrier and GetVariable. A later call of the same rank ends the connection of an earlier one.
+	// OpenData opens a connection of the data plane for the steps of a generation: contributions and parameters travel on it in place of
+	// SendVariable, SendBarrier and GetVariable. A later call of the same rank ends the connection of an earlier one.
 	OpenData(context.Context, *OpenDataRequest) (*OpenDataResponse, error)
 	// Freeze ends a generation: from its answer on nothing of it counts any more, and the answer tells what did.
 	Freeze(context.Context, *FreezeRequest) (*FreezeResponse, error)

@@ -1,4 +1,4 @@
-// Package dataplane moves the gradients and parameters of sync rounds between trainers and pservers. The control plane, which is gRPC, opens a
+// Package dataplane moves the gradients and parameters of steps between trainers and pservers. The control plane, which is gRPC, opens a
 // connection here for each pair of a trainer and a server in a generation. Then each round is a few frames, which carry no names.
 //
 // The package owns frames, connections and carriers. It does not know what a round is: package pserver decides what counts, and package trainer what is
@@ -47,14 +47,34 @@
 //     makes no memory of a length that a peer has chosen, but for Declare and Fault, which are bounded.
 //   - Fault ends a connection. Its body is a job.Failure with the kind of the error, as gRPC has it in its status.
 //
+// # Get
+//
+// A trainer asks for parameters where they are not pushed: before its first step, and in each step of an async job. Frames arrive in order, so a Get
+// behind Data asks for parameters to which that contribution is applied.
+//
+//	trainer                                  pserver
+//	Get: round                         --->  waits until this round is applied
+//	                                   <---  Params of that round
+//	Get with AnyVersion                --->
+//	                                   <---  Params as they are now
+//
+//	a step of an async job:
+//	Data: slices, as they are computed --->  queues each for its update; reads no further while the queue is full
+//	Get                                --->  waits until all contributions of this trainer are applied
+//	                                   <---  Params: the contribution was complete, too; or Ack after Data, where the trainer receives nothing
+//	all servers have answered
+//	Declare, to the server of the ledger ->  the ledger has the step
+//	                                   <---  Ack; only then the trainer sends Data of its next step
+//
 // # Carriers
 //
 // Frames travel over TCP, or between processes of one host over a unix socket. There both ends may also share memory: then the bytes of slices lie in
 // it, each slice at a place that the layout gives, and the frames carry only the lists of parts. The
 // kernel copies nothing. A contribution stays in the memory until its round is applied (Conn.Lent); parameters are copied in and out.
-// The memory needs no locks and no ring, because the rounds already say who may touch what: a trainer writes its slices of round r+1 when it has
-// received the parameters of r+1, and then the server has applied round r; the server writes parameters when the trainer has declared, and then the
-// trainer has taken those before. A server that ends a connection copies what it still needs before it frees the memory.
+// The memory needs no locks and no ring, because the frames already say who may touch what: a trainer writes its slices of round r+1 when it has
+// received the parameters of r+1, and then the server has applied round r; the server writes parameters when the trainer has declared, or has asked, and
+// then the trainer has taken those before. A server that ends a connection copies what it still needs before it frees the memory. In an async job, where
+// slices wait in queues, the server copies them before it answers.
 //
 // A peer that lies or dies can neither block nor corrupt. The server makes the memory and seals its size, so no access can fail. Lists are in frames, which
 // are checked after they were copied. What the peer writes into the memory is values and nothing else: they go into a tensor of its own

@@ -22,13 +22,14 @@ type Kind uint8
 const (
 	Data    Kind = 1 + iota // trainer: slices of a contribution
 	Declare                 // trainer: the contribution is at all servers
-	Ack                     // server: all slices of the contribution are here; also answers Declare where the trainer receives nothing
+	Ack                     // server: all slices of the contribution are here, or the declaration is; see the package for where Params say it
 	Params                  // server: slices of the parameters
 	Fault                   // server: why the connection ends
 	Welcome                 // server: the token is good
+	Get                     // trainer: asks for Params
 )
 
-var kindNames = [...]string{"unknown", "data", "declare", "ack", "params", "fault", "welcome"}
+var kindNames = [...]string{"unknown", "data", "declare", "ack", "params", "fault", "welcome", "get"}
 
 // String is the name of the kind, as errors have it.
 func (k Kind) String() string {
@@ -40,8 +41,9 @@ func (k Kind) String() string {
 
 // Flags of a frame.
 const (
-	Last   uint8 = 1 << iota // Params: no frame of this version follows
-	shared                   // Data and Params: the bytes of the parts lie in shared memory, not in the body
+	Last       uint8 = 1 << iota // Params: no frame of this version follows
+	shared                       // Data and Params: the bytes of the parts lie in shared memory, not in the body
+	AnyVersion                   // Get: the parameters as they are now
 )
 
 // A Head begins every frame.
@@ -49,7 +51,7 @@ type Head struct {
 	Kind       Kind
 	Flags      uint8
 	Generation id.Generation
-	Round      id.Round // Data, Declare and Ack: that is contributed to; Params: the version
+	Round      id.Round // Data, Declare and Ack: that is contributed to; Get and Params: the version, in async mode the step that asks
 	Retry      id.Retry // how often the frame was sent before
 	Rank       id.Rank
 	Rows       int64 // Declare: of the contribution
@@ -92,7 +94,7 @@ func parseHead(b []byte) (Head, error) {
 		Parts: le.Uint32(b[44:]), Body: le.Uint64(b[48:]), bodySum: le.Uint32(b[56:])}
 	sliced := h.Kind == Data || h.Kind == Params
 	switch {
-	case h.Kind == 0 || int(h.Kind) >= len(kindNames), b[6] != 0 || b[7] != 0, h.Flags&^(Last|shared) != 0:
+	case h.Kind == 0 || int(h.Kind) >= len(kindNames), b[6] != 0 || b[7] != 0, h.Flags&^(Last|shared|AnyVersion) != 0:
 		return Head{}, fault.E(fault.Corrupt, fault.Gotf("a frame of kind %d with flags %#x", b[4], b[5]), fault.Want("a kind and flags of this version"))
 	case sliced && (h.Body > FrameBytes+uint64(h.Parts)*partBytes || h.Body < uint64(h.Parts)*partBytes),
 		!sliced && (h.Parts > 0 || h.Body > maxMessage):

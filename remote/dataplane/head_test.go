@@ -30,7 +30,7 @@ func putHead(h Head) []byte {
 // Every head that may be sent is read as it was.
 func TestHeadRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		h := Head{Kind: Kind(rapid.Uint8Range(1, uint8(len(kindNames)-1)).Draw(t, "kind")), Flags: rapid.SampledFrom([]uint8{0, Last}).Draw(t, "flags"),
+		h := Head{Kind: Kind(rapid.Uint8Range(1, uint8(len(kindNames)-1)).Draw(t, "kind")), Flags: rapid.SampledFrom([]uint8{0, Last, AnyVersion}).Draw(t, "flags"),
 			Generation: id.Generation(rapid.Uint64().Draw(t, "generation")), Round: id.Round(rapid.Uint64().Draw(t, "round")),
 			Retry: id.Retry(rapid.Uint32().Draw(t, "retry")), Rank: id.Rank(rapid.Uint32().Draw(t, "rank")),
 			Rows: rapid.Int64().Draw(t, "rows"), Pass: rapid.Int32().Draw(t, "pass"), bodySum: rapid.Uint32().Draw(t, "sum")}
@@ -91,13 +91,14 @@ func TestHeadLimits(t *testing.T) {
 		"kind 0":                     {raw(func(b []byte) { b[4] = 0 }), fault.Corrupt},
 		"the first unknown kind":     {raw(func(b []byte) { b[4] = byte(len(kindNames)) }), fault.Corrupt},
 		"kind 255":                   {raw(func(b []byte) { b[4] = 255 }), fault.Corrupt},
-		"an unknown flag":            {raw(func(b []byte) { b[5] = 4 }), fault.Corrupt},
+		"an unknown flag":            {raw(func(b []byte) { b[5] = 8 }), fault.Corrupt},
 		"byte 6":                     {raw(func(b []byte) { b[6] = 1 }), fault.Corrupt},
 		"byte 7":                     {raw(func(b []byte) { b[7] = 1 }), fault.Corrupt},
 		"slices over a frame":        {putHead(Head{Kind: Data, Parts: 2, Body: FrameBytes + 2*partBytes + 1}), fault.TooLarge},
 		"parameters over a frame":    {putHead(Head{Kind: Params, Parts: 1, Body: math.MaxUint64}), fault.TooLarge},
 		"a body without its list":    {putHead(Head{Kind: Data, Parts: 2, Body: 2*partBytes - 1}), fault.TooLarge},
 		"parts of a declaration":     {putHead(Head{Kind: Declare, Parts: 1, Body: partBytes}), fault.TooLarge},
+		"a request over a frame":     {putHead(Head{Kind: Get, Body: maxMessage + 1}), fault.TooLarge},
 		"a declaration over a frame": {putHead(Head{Kind: Declare, Body: maxMessage + 1}), fault.TooLarge},
 		"a fault over a frame":       {putHead(Head{Kind: Fault, Body: math.MaxUint64}), fault.TooLarge},
 		"an acknowledgement":         {putHead(Head{Kind: Ack, Body: maxMessage + 1}), fault.TooLarge},
@@ -119,7 +120,7 @@ func TestHeadLimits(t *testing.T) {
 }
 
 func TestKindNames(t *testing.T) {
-	for k, want := range map[Kind]string{0: "unknown", Data: "data", Declare: "declare", Ack: "ack", Params: "params", Fault: "fault", Welcome: "welcome", 200: "unknown"} {
+	for k, want := range map[Kind]string{0: "unknown", Data: "data", Declare: "declare", Ack: "ack", Params: "params", Fault: "fault", Welcome: "welcome", Get: "get", 200: "unknown"} {
 		if got := k.String(); got != want {
 			t.Errorf("kind %d is %q, want %q", k, got, want)
 		}

@@ -40,7 +40,9 @@ func (c *writer) WriteSlices(h Head, slices []int, memory func(slice int) ([]byt
 			switch {
 			case n == 0:
 			case c.outgoing != nil:
-				copy(c.outgoing[c.writes[slices[next]]+offset:], b[offset:offset+n])
+				if place := c.outgoing[c.writes[slices[next]]:]; &place[0] != &b[0] { // else Place has given it out
+					copy(place[offset:], b[offset:offset+n])
+				}
 			default:
 				c.vec = append(c.vec, b[offset:offset+n])
 			}
@@ -60,6 +62,16 @@ func (c *writer) WriteSlices(h Head, slices []int, memory func(slice int) ([]byt
 			return err
 		}
 	}
+}
+
+// Place returns where the bytes of a slice that is written lie in memory that the peer shares, or nil where there is none. Whoever has made the bytes
+// there gives the place to WriteSlices, which then copies nothing. The slice has so many bytes.
+func (c *writer) Place(slice, bytes int) []byte {
+	if c.outgoing == nil {
+		return nil
+	}
+	at := c.writes[slice]
+	return c.outgoing[at : at+bytes : at+bytes]
 }
 
 // WriteMessage sends one frame with m, which may be nil, as its body.

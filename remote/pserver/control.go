@@ -95,7 +95,11 @@ func (s *Server) resume(e Resumed) (hold bool, err error) {
 		return f.Hold, err
 	}
 	c.inbox.keepFor(len(e.Members))
-	c.lines.cut(e.Generation)
+	if c.updates != nil {
+		c.lines.keep(e)
+	} else {
+		c.lines.cut(e.Generation)
+	}
 	for _, m := range e.Members {
 		if m.Since == e.Generation {
 			c.heard[m.Rank] = time.Time{} // another process, which was not heard yet

@@ -16,7 +16,7 @@ import (
 type lines map[id.Rank]*line
 
 // A line is the connection of one trainer in one generation. What arrives on it means the same as the calls SendVariable, SendBarrier and GetVariable:
-// the machine is told the same events. One goroutine serves it, and reads nothing while it waits for a round.
+// the machine is told the same events. One goroutine serves it, and reads nothing while it waits for a round, or for room in a queue.
 type line struct {
 	server  *Server
 	sender  Sender // its Round is that of the last frame
@@ -29,6 +29,7 @@ type line struct {
 	buffers  []*tensor.Tensor    // of slices that are arriving; nil: the bytes are thrown away, or are not expected
 	lent     []*tensor.Tensor    // over shared memory, by slice of send; nil: slices arrive in buffers of the inbox
 	finished []int               // slices that the frame has completed
+	copies   [][]byte            // of the parameters, by slice; nil before the first that is needed
 }
 
 // OpenData implements the rpc. The trainer's earlier connection ends.
@@ -38,7 +39,7 @@ func (s *Server) OpenData(ctx context.Context, m *rpc.OpenDataRequest) (*rpc.Ope
 		return nil, err
 	}
 	c := s.core
-	if c.cfg.Data == nil || c.rounds == nil {
+	if c.cfg.Data == nil {
 		return nil, fault.E(fault.Unsupported, fault.At(c.Where), fault.Got("a request for a data connection"), fault.Want("calls over gRPC"))
 	}
 	l := &line{server: s, sender: from}
@@ -56,7 +57,7 @@ func (s *Server) OpenData(ctx context.Context, m *rpc.OpenDataRequest) (*rpc.Ope
 		return nil, err
 	}
 	c.Lock()
-	if err = c.rounds.checkRank(from.Rank); err == nil {
+	if err = c.machine.checkRank(from.Rank); err == nil {
 		err = c.lines.enter(l)
 	}
 	c.Unlock()
@@ -142,8 +143,10 @@ func (l *line) serve(ctx context.Context, conn *dataplane.Conn) {
 				err = l.data(ctx, conn, h)
 			case dataplane.Declare:
 				err = l.declare(ctx, conn, h)
+			case dataplane.Get:
+				err = l.get(ctx, conn, h)
 			default:
-				err = l.server.core.refuse(fault.E(fault.Corrupt, fault.Gotf("a frame %s", h.Kind), fault.Want("data or declare")))
+				err = l.server.core.refuse(fault.E(fault.Corrupt, fault.Gotf("a frame %s", h.Kind), fault.Want("data, declare or get")))
 			}
 		}
 		if err != nil {
@@ -200,7 +203,7 @@ func (l *line) data(ctx context.Context, conn *dataplane.Conn, h dataplane.Head)
 			return err
 		}
 	}
-	if !l.arrived.Complete() {
+	if !l.arrived.Complete() || l.acknowledgedByParams() {
 		return nil
 	}
 	return conn.WriteMessage(l.answer(dataplane.Ack, h.Round), nil)
@@ -254,7 +257,7 @@ func (l *line) received(slice int) error {
 	return err
 }
 
-// declare takes a declaration, waits until the round is applied, and pushes the parameters.
+// declare takes a declaration. In a sync job it waits until the round is applied, and pushes the parameters.
 func (l *line) declare(ctx context.Context, conn *dataplane.Conn, h dataplane.Head) error {
 	m := &rpc.BarrierRequest{}
 	if err := conn.ReadMessage(h, m); err != nil {
@@ -263,7 +266,7 @@ func (l *line) declare(ctx context.Context, conn *dataplane.Conn, h dataplane.He
 	if err := declare(ctx, l.server.core, l.sender, m); err != nil {
 		return err
 	}
-	if len(l.receive) == 0 { // the trainer may go on before the round is applied
+	if l.server.core.updates != nil || len(l.receive) == 0 { // the trainer may go on before the round is applied
 		return conn.WriteMessage(l.answer(dataplane.Ack, h.Round), nil)
 	}
 	next := l.sender
@@ -271,15 +274,23 @@ func (l *line) declare(ctx context.Context, conn *dataplane.Conn, h dataplane.He
 	if _, err := l.server.core.decide(ctx, Read{next}); err != nil {
 		return err
 	}
+	return l.push(conn, next.Round)
+}
+
+// push writes the parameters of a round as they are. They stay so until this trainer has declared the next round, or until its generation has ended;
+// see GetVariable.
+func (l *line) push(conn *dataplane.Conn, round id.Round) error {
 	defer l.server.core.cfg.Times.Mark()
-	// The values stay as they are until this trainer has declared the next round, or until its generation has ended; see GetVariable.
-	return conn.WriteSlices(l.answer(dataplane.Params, next.Round), l.all, func(slice int) ([]byte, error) {
-		t, ok := l.server.values.Variable(l.receive[slice].Name)
-		if !ok || int(t.Bytes()) != l.receive[slice].Bytes {
-			return nil, fault.E(fault.Internal, fault.Var(l.receive[slice].Name), fault.Gotf("%v", t), fault.Want("the variable as it was at first"))
-		}
-		return wire.Memory(t)
-	})
+	return conn.WriteSlices(l.answer(dataplane.Params, round), l.all, l.value)
+}
+
+// value returns the elements of a parameter.
+func (l *line) value(slice int) ([]byte, error) {
+	t, ok := l.server.values.Variable(l.receive[slice].Name)
+	if !ok || int(t.Bytes()) != l.receive[slice].Bytes {
+		return nil, fault.E(fault.Internal, fault.Var(l.receive[slice].Name), fault.Gotf("%v", t), fault.Want("the variable as it was at first"))
+	}
+	return wire.Memory(t)
 }
 
 // answer is the head of a frame to the trainer.

@@ -308,8 +308,8 @@ func TestOpenDataRefuses(t *testing.T) {
 	later.Close()
 	untilLines(t, s, 0)
 	for name, s := range map[string]*pstest.Server{
-		"an async job":    pstest.Start(t, pstest.WithData(t, pstest.Config(1)), pstest.SGD(0, false, 1, 4)),
-		"a job over gRPC": pstest.Start(t, pstest.Config(1), pstest.SGD(0, true, 1, 4)),
+		"an async job over gRPC": pstest.Start(t, pstest.Config(1), pstest.SGD(0, false, 1, 4)),
+		"a sync job over gRPC":   pstest.Start(t, pstest.Config(1), pstest.SGD(0, true, 1, 4)),
 	} {
 		if r, err := s.OpenData(t.Context(), request(func(*rpc.OpenDataRequest) {})); !errors.Is(err, fault.Unsupported) {
 			t.Errorf("%s: %v, %v", name, r, err)

@@ -12,7 +12,8 @@
 //	updates.go   the machine of an async job
 //	core.go      the state under the one lock of a server; tells the machine events and carries out effects
 //	service.go   the calls of trainers
-//	data.go      the same over connections of the data plane, for sync rounds
+//	data.go      the same over connections of the data plane
+//	asyncdata.go what differs on these connections in an async job
 //	control.go   the calls of coordinators, and Status and Ledger
 //	lent.go      contributions that stay in shared memory
 //	inbox.go     where contributions arrive
@@ -106,6 +107,7 @@
 // Each contribution is an update of its own, without rounds: it waits in the queue of the block that reads it, and is applied in the order of
 // arrival. The learning-rate block runs once for each step of each trainer, before anything of that step is applied. A trainer that reads gets a
 // value to which all of its own contributions are applied. A trainer that is started again begins when all earlier contributions of its rank are applied.
+// A queue has room for some contributions. A trainer that is further ahead waits in its SendVariable, or its connection is not read.
 //
 // # Waits
 //

@@ -13,9 +13,9 @@ import (
 // When the line ends, its memory is unmapped. Before that withdraw moves what has arrived and still counts to memory of the server.
 
 // lend lets slices stay in the memory that both ends share, if they share any. A trainer that receives no parameters goes on before its round is applied,
-// so it lends nothing.
+// so it lends nothing. Neither does one of an async job, whose contributions may wait in queues when the line ends.
 func (l *line) lend(conn *dataplane.Conn) error {
-	if len(l.receive) == 0 {
+	if len(l.receive) == 0 || l.server.core.updates != nil {
 		return nil
 	}
 	lent := make([]*tensor.Tensor, len(l.send))

@@ -22,6 +22,8 @@ type machine interface {
 	Generation() id.Generation
 	// Fence is the highest fence of a coordinator that any message has named.
 	Fence() id.Fence
+	// checkRank refuses a rank that the job cannot have.
+	checkRank(rank id.Rank) error
 	// idle reports whether nothing goes on before a coordinator begins a generation.
 	idle() bool
 }

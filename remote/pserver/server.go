@@ -33,7 +33,7 @@ type Config struct {
 	RoundDeadline time.Duration                                      // from the first message of a round to the last
 	Workers       int                                                // optimize blocks that run at the same time; at least 1
 	Peer          func(index int) (rpc.ParameterServerClient, error) // the client of another server; it does not wait
-	Data          *dataplane.Acceptor                                // of the rounds of a sync job; nil: they come over gRPC
+	Data          *dataplane.Acceptor                                // of contributions and parameters; nil: they come over gRPC
 	Times         *timing.Recorder                                   // notes the phases of its rounds; may be nil
 	Log           *slog.Logger
 }

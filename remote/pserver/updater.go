@@ -12,7 +12,8 @@ import (
 	"github.com/edl-go/edl/tensor"
 )
 
-// queueLength bounds the contributions to one update that wait to be applied. A trainer that is further ahead waits in its SendVariable.
+// queueLength bounds the contributions to one update that wait to be applied. A trainer that is further ahead waits in its SendVariable, or its
+// connection is not read.
 const queueLength = 8
 
 // updaters apply the contributions of an async job. Each updater has a goroutine, so that updates of different parameters run at the same time.

@@ -72,7 +72,7 @@ func (r *runner) serve(ctx context.Context) error {
 
 // listenForData opens the port of the data plane, unless the job has none. end closes it and every connection; nothing serves them then.
 func (r *runner) listenForData(ctx context.Context) (a *dataplane.Acceptor, end func(), err error) {
-	if r.spec.Spec.Transport == job.Transport_GRPC || r.spec.Spec.Mode != job.Mode_SYNC {
+	if r.spec.Spec.Transport == job.Transport_GRPC {
 		return nil, func() {}, nil
 	}
 	if a, err = dataplane.Listen(ctx, r.host()); err != nil {

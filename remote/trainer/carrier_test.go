@@ -7,14 +7,18 @@ import (
 	"net"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/edl-go/edl/internal/ranges"
 	"github.com/edl-go/edl/ops"
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/dataplane"
+	"github.com/edl-go/edl/remote/id"
 	"github.com/edl-go/edl/remote/internal/pstest"
+	"github.com/edl-go/edl/remote/wire"
 )
 
 // A carrierFault is what happens to the first data connection to server 0, at one byte of one direction.
@@ -88,9 +92,10 @@ func (c *faultyConn) SetDeadline(t time.Time) error {
 	return c.Conn.SetDeadline(t)
 }
 
-// A carrierRig trains round after round on some servers. Each round subtracts 1 from every parameter.
+// A carrierRig trains round after round on some servers, as the only trainer. Each round, or async step, subtracts 1 from every parameter.
 type carrierRig struct {
 	t     *testing.T
+	async bool
 	over  dataplane.Carrier
 	list  []*pstest.Server
 	sizes []int64
@@ -127,12 +132,15 @@ func (r *carrierRig) train(f carrierFault) (wrote, read int, reached bool) {
 		return faulty
 	}
 	last, m := r.round+2, newModel(len(r.list), r.sizes...)
-	err := r.rounds(ctx, &dataplane.Dialer{Carrier: r.over, Wrap: wrap}, m, last)
+	err := r.rounds(ctx, &dataplane.Dialer{Carrier: r.over, Wrap: wrap}, m, last, true)
 	if f.action == "stop" && reached {
 		if err == nil {
 			r.t.Errorf("%+v: the step ends well", f)
 		}
-		err = r.rounds(r.t.Context(), &dataplane.Dialer{Carrier: r.over}, m, last)
+		err = r.rounds(r.t.Context(), &dataplane.Dialer{Carrier: r.over}, m, last, false)
+	}
+	if err == nil && r.async {
+		err = r.checkLedger(last)
 	}
 	if err != nil {
 		r.t.Fatalf("%s of byte %d, written %v: %v", f.action, f.at, f.written, err)
@@ -140,9 +148,9 @@ func (r *carrierRig) train(f carrierFault) (wrote, read int, reached bool) {
 	return faulty.wrote, faulty.read, reached
 }
 
-// rounds trains up to a round.
-func (r *carrierRig) rounds(ctx context.Context, d *dataplane.Dialer, m model, last uint64) error {
-	c := commOf(0, true, r.list...)
+// rounds trains up to a round. It begins with the parameters, unless a round was given up that may count: then they are those before or after it.
+func (r *carrierRig) rounds(ctx context.Context, d *dataplane.Dialer, m model, last uint64, begin bool) error {
+	c := commOf(0, !r.async, r.list...)
 	c.Data = d
 	c.Servers[0] = &confused{c.Servers[0], func(answer *rpc.OpenDataResponse) {
 		r.mu.Lock()
@@ -153,19 +161,41 @@ func (r *carrierRig) rounds(ctx context.Context, d *dataplane.Dialer, m model, l
 	if err := openOver(ctx, c, "tcp", len(r.sizes)); err != nil {
 		return err
 	}
+	c.BeginGeneration(pstest.Identity, id.Round(r.round))
+	if m.fillParams(77); begin {
+		if err := errors.Join(m.recv(ctx, c), m.check(-float32(r.round))); err != nil {
+			return err
+		}
+	}
 	for r.round < last {
-		c.BeginStep(ops.Step{Round: r.round, Rows: 1}, 0, nil)
+		c.BeginStep(ops.Step{Round: r.round, Rows: 1}, 0, []ranges.Range{{From: int64(r.round), To: int64(r.round) + 1}})
 		m.fill(1)
-		if err := errors.Join(m.send(ctx, c), c.SendBarrier(ctx)); err != nil {
+		if err := m.send(ctx, c); err != nil {
+			return err
+		}
+		if err := c.SendBarrier(ctx); err != nil {
 			return err
 		}
 		m.fillParams(77)
 		if err := errors.Join(m.recv(ctx, c), m.check(-float32(r.round+1))); err != nil {
 			return err
 		}
+		m.fill(1e6) // all servers have the contribution
+		if err := c.AwaitLedger(); err != nil {
+			return err
+		}
 		r.round++
 	}
 	return nil
+}
+
+// checkLedger checks that the ledger has each step once.
+func (r *carrierRig) checkLedger(steps uint64) error {
+	l, err := wire.Ledger(bounded(r.t), "pserver 0", r.list[0].Client, &rpc.LedgerRequest{Job: pstest.Identity.Job})
+	if err == nil && (len(l.Passes) != 1 || l.Passes[0].Records != int64(steps) || l.Passes[0].Again != 0) {
+		err = fmt.Errorf("after %d steps the ledger is %v", steps, l)
+	}
+	return err
 }
 
 func (m model) fillParams(x float32) { model{grads: m.params}.fill(x) }
@@ -183,6 +213,9 @@ func TestFaultsOfTheCarrier(t *testing.T) {
 		{"flip", "tcp", 1, 3}, {"flip", "tcp", 2, 5}, {"flip", "unix", 2, 11}, {"flip", "shm", 1, 5}, {"flip", "shm", 2, 7},
 		{"stop", "tcp", 1, 3}, {"stop", "tcp", 2, 5}, {"stop", "unix", 2, 11}, {"stop", "shm", 1, 5}, {"stop", "shm", 2, 7},
 		{"delay", "tcp", 1, 5}, {"delay", "shm", 1, 7},
+		{"async cut", "tcp", 1, 5}, {"async cut", "tcp", 2, 7}, {"async cut", "unix", 2, 17}, {"async cut", "shm", 2, 5},
+		{"async flip", "tcp", 2, 5}, {"async flip", "shm", 2, 7}, {"async stop", "tcp", 2, 7}, {"async stop", "shm", 1, 7},
+		{"async delay", "tcp", 1, 7}, {"async delay", "shm", 2, 17},
 	} {
 		if testing.Short() {
 			c.stride *= 10
@@ -190,7 +223,8 @@ func TestFaultsOfTheCarrier(t *testing.T) {
 		t.Run(fmt.Sprintf("%s, %s, %d servers", c.action, c.over, c.servers), func(t *testing.T) {
 			t.Parallel()
 			r := &carrierRig{t: t, over: carriers[c.over], sizes: []int64{3, 0, 5}}
-			r.list = servers(t, c.servers, 1, true, r.sizes...)
+			c.action, r.async = strings.CutPrefix(c.action, "async ")
+			r.list = servers(t, c.servers, 1, !r.async, r.sizes...)
 			wrote, read, _ := r.train(carrierFault{action: "none", at: 1 << 30})
 			for _, written := range []bool{true, false} {
 				total := read
@@ -213,19 +247,23 @@ func TestFaultsOfTheCarrier(t *testing.T) {
 // A slice that needs several frames, sent while the step still computes, survives faults in any of them, both ways.
 func TestFaultsInLargeSlices(t *testing.T) {
 	for name, over := range carriers {
-		t.Run(name, func(t *testing.T) {
-			r := &carrierRig{t: t, over: over, sizes: []int64{5, 1_500_000, 70_000}}
-			r.list = servers(t, 2, 1, true, r.sizes...)
-			wrote, read, _ := r.train(carrierFault{action: "none", at: 1 << 30})
-			for i, action := range []string{"cut", "flip", "stop", "cut", "flip"} {
-				for _, written := range []bool{true, false} {
-					total := read
-					if written {
-						total = wrote
-					}
-					r.train(carrierFault{action: action, written: written, at: 100 + i*total/5})
-				}
+		for _, async := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, async %v", name, async), func(t *testing.T) { faultsInLargeSlices(t, over, async) })
+		}
+	}
+}
+
+func faultsInLargeSlices(t *testing.T, over dataplane.Carrier, async bool) {
+	r := &carrierRig{t: t, over: over, async: async, sizes: []int64{5, 1_500_000, 70_000}}
+	r.list = servers(t, 2, 1, !async, r.sizes...)
+	wrote, read, _ := r.train(carrierFault{action: "none", at: 1 << 30})
+	for i, action := range []string{"cut", "flip", "stop", "cut", "flip"} {
+		for _, written := range []bool{true, false} {
+			total := read
+			if written {
+				total = wrote
 			}
-		})
+			r.train(carrierFault{action: action, written: written, at: 100 + i*total/5})
+		}
 	}
 }

@@ -33,13 +33,14 @@ import (
 //	             |          from here on the step is declared: it may commit, whatever becomes of this trainer
 //	             gradients, as they are computed
 //
-// In async mode FetchBarrier declares the step, on a goroutine of its own, and the first Send of the next step waits for that.
+// In async mode there is no SendBarrier. FetchBarrier declares the step to server 0, whose answer comes while the next step computes: the first Send of
+// that step waits for it.
 type Comm struct {
 	Rank     id.Rank
 	Sync     bool
 	Deadline time.Duration // of each call to a server
 	Servers  []rpc.ParameterServerClient
-	Data     *dataplane.Dialer // of sync rounds; nil: they go over gRPC
+	Data     *dataplane.Dialer // nil: steps go over gRPC
 	Times    *timing.Recorder  // notes the phases of a step; may be nil
 	Log      *slog.Logger      // only with Data
 
@@ -52,7 +53,7 @@ type Comm struct {
 	records  []*rpc.RecordRange // of the step
 	sends    callGroup
 	recvs    callGroup
-	ledger   callGroup // async: declarations
+	ledger   ledgerStep // async: the last step that was declared
 	links    links
 	slots    chan struct{} // holds one token for each call under way
 	once     sync.Once
@@ -189,7 +190,7 @@ func (c *Comm) Recv(ctx context.Context, m ops.Message) error {
 	if c.Superseded() != nil {
 		return nil
 	}
-	if l := c.links.to(m.Server); l != nil && c.version == afterStep {
+	if l := c.links.to(m.Server); l != nil && (c.version == afterStep || c.version == atBeginning) {
 		return l.expect(m.Name, m.Value)
 	}
 	identity := c.identity
@@ -206,8 +207,8 @@ func (c *Comm) Recv(ctx context.Context, m ops.Message) error {
 // FetchBarrier waits until everything is received. In async mode it starts entering the step in the ledger: everything of it has arrived.
 func (c *Comm) FetchBarrier(ctx context.Context) error {
 	err := c.recvs.end()
-	if c.links != nil && c.version == afterStep && c.Superseded() == nil {
-		err = moreTelling(err, c.links.fetch(ctx))
+	if c.links != nil && c.Superseded() == nil {
+		err = moreTelling(err, c.fetch(ctx))
 	}
 	if err == nil && c.Superseded() == nil {
 		c.Times.Enter(timing.Other)
@@ -218,13 +219,28 @@ func (c *Comm) FetchBarrier(ctx context.Context) error {
 	if err := c.sends.end(); err != nil {
 		return err
 	}
-	identity, round, barrier := c.identity, c.round(), c.declaration(0)
-	c.ledger.start(ctx, c.slots, func(ctx context.Context) error { return c.declare(ctx, 0, identity, round, barrier) })
+	c.ledger.declare(ctx, c)
 	return nil
 }
 
+// fetch receives over the connections what the step reads.
+func (c *Comm) fetch(ctx context.Context) error {
+	switch {
+	case c.version == atBeginning:
+		return c.links.begin(ctx)
+	case c.version != afterStep:
+		return nil // over calls
+	case c.Sync:
+		return c.links.fetch(ctx)
+	}
+	if err := moreTelling(c.sends.end(), c.AwaitLedger()); err != nil { // where nothing was sent or received before
+		return err
+	}
+	return c.links.update(ctx)
+}
+
 // AwaitLedger waits until every step that has ended is in the ledger. In sync mode that is so when the step ends.
-func (c *Comm) AwaitLedger() error { return c.ledger.end() }
+func (c *Comm) AwaitLedger() error { return c.ledger.await() }
 
 // Complete tells every server that this trainer contributes to no later round.
 func (c *Comm) Complete(ctx context.Context) error {
@@ -259,9 +275,10 @@ func (c *Comm) noteSuperseded(err error) error {
 
 // Abort ends the calls that a failed step left behind, so that their tensors may be used again, and the connections of the generation.
 func (c *Comm) Abort() {
-	for _, group := range []*callGroup{&c.sends, &c.recvs, &c.ledger} {
+	for _, group := range []*callGroup{&c.sends, &c.recvs, &c.ledger.call} {
 		group.abort()
 	}
+	c.ledger.forget()
 	c.links.close()
 	c.links = nil
 }

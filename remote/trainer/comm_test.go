@@ -29,13 +29,13 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// transports are those of sync rounds.
+// transports are those of steps.
 var transports = []string{"grpc", "tcp", "unix", "shm"}
 
 // carriers are those of the transports that have data connections.
 var carriers = map[string]dataplane.Carrier{"tcp": dataplane.TCP, "unix": dataplane.Unix, "shm": dataplane.Shared}
 
-// overEach runs a test of sync rounds over every transport.
+// overEach runs a test of steps over every transport.
 func overEach(t *testing.T, f func(t *testing.T, transport string)) {
 	for _, transport := range transports {
 		t.Run(transport, func(t *testing.T) { f(t, transport) })
@@ -85,18 +85,25 @@ func testCommSync(t *testing.T, transport string) {
 }
 
 // An async trainer reads at least what it wrote, although no barrier stands between, and what it wrote takes long to arrive.
-func TestCommAsync(t *testing.T) {
+func TestCommAsync(t *testing.T) { overEach(t, testCommAsync) }
+
+func testCommAsync(t *testing.T, transport string) {
 	const last = 2_000_000
 	for trainers := 1; trainers <= 2; trainers++ {
 		list := servers(t, 2, trainers, false, 5, last+1)
 		err := pstest.Parallel(trainers, func(rank int) error {
 			ctx, c, m := t.Context(), commOf(rank, false, list...), newModel(2, 5, last+1)
+			if err := openOver(ctx, c, transport, 2); err != nil {
+				return err
+			}
+			defer c.Abort()
 			c.Receive(atBeginning)
 			if err := m.recv(ctx, c); err != nil {
 				return err
 			}
 			for step := range uint64(3) {
-				c.BeginStep(ops.Step{Round: step, Lane: uint64(rank), Rows: 2}, 0, nil)
+				from := int64(step)*10 + int64(rank)*100
+				c.BeginStep(ops.Step{Round: step, Lane: uint64(rank), Rows: 2}, 0, []ranges.Range{{From: from, To: from + 2}})
 				m.fill(1)
 				if err := errors.Join(m.send(ctx, c), m.recv(ctx, c)); err != nil {
 					return err
@@ -105,10 +112,14 @@ func TestCommAsync(t *testing.T) {
 					return fmt.Errorf("trainer %d reads %v after its step %d", rank, got, step)
 				}
 			}
-			return c.Complete(ctx)
+			return errors.Join(c.AwaitLedger(), c.Complete(ctx))
 		})
 		if err != nil {
 			t.Fatalf("%d trainers: %v", trainers, err)
+		}
+		l, err := wire.Ledger(t.Context(), "pserver 0", list[0].Client, &rpc.LedgerRequest{Job: pstest.Identity.Job, Ranges: true})
+		if err != nil || len(l.Passes) != 1 || l.Passes[0].Records != int64(6*trainers) || l.Passes[0].Again != 0 {
+			t.Errorf("%d trainers: the ledger is %v, %v", trainers, l, err)
 		}
 		for _, s := range list {
 			if err := s.Wait(); err != nil {

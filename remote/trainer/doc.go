@@ -13,7 +13,8 @@
 //	tasks.go        what both sources of data share: tasks, and which of them are finished
 //	records.go      the records of tasks, read by their numbers
 //	comm.go         what send, recv and barrier ops do
-//	link.go         the same for sync rounds, over connections of the data plane
+//	link.go         the same over connections of the data plane
+//	asynclink.go    what differs there in an async job, and the ledger of its steps
 //	report.go       what the trainer fetched goes to the coordinator, while the next step trains
 //	call.go         how a trainer calls others, and lists that it waits for them
 //
@@ -49,6 +50,9 @@
 //
 // The call of Next for the batch after says that the step has ended well: only then do its records count as trained. In async mode they count when the
 // step is in the ledger of the pservers, which is one step later.
+//
+// An async step has no SendBarrier: the trainer asks for the parameters behind its gradients. When all are here, FetchBarrier declares the step at server
+// 0, which keeps the ledger. The answer comes while the next step computes, and the first Send of that step waits for it.
 //
 // # One trainer through a regroup
 //

@@ -22,9 +22,9 @@ import (
 	"github.com/edl-go/edl/tensor"
 )
 
-// A link is a trainer's end of the connection of the data plane to one server, in one generation. In a sync step it does what send, the barriers and
-// recv do over gRPC. When its connection breaks it opens another one, as often as the deadline of the job allows, and sends again what the server may
-// not have: the contribution until that is acknowledged, the declaration until the parameters are here.
+// A link is a trainer's end of the connection of the data plane to one server, in one generation. In a step it does what send, the barriers and recv do
+// over gRPC; asynclink.go has what differs in an async job. When its connection breaks it opens another one, as often as the deadline of the job allows,
+// and sends again what the server may not have: the contribution until that is acknowledged, the declaration until the parameters are here.
 //
 // add may run at the same time as writeEarly. The other methods follow each other.
 type link struct {
@@ -43,6 +43,7 @@ type link struct {
 	sends    int      // bytes of a contribution
 	receives int      // bytes of the parameters
 	declared bool     // on this connection
+	asked    bool     // for the parameters, on this connection
 	mayCount bool     // a declaration was written in this step, on any connection
 	acked    bool     // the server has the whole contribution: none of it is sent again, because its memory may change
 	retry    id.Retry // of the exchange that has opened this connection
@@ -131,10 +132,10 @@ const dialsAtFirst = 3
 // links are those of a generation, by server. An entry is nil where calls go over gRPC; without links all do.
 type links []*link
 
-// openLinks opens a connection to every server that has a data plane, for the generation. p is the trainer program. Rounds with servers that have none
-// go over gRPC.
+// openLinks opens a connection to every server that has a data plane, for the generation. p is the trainer program. Steps with servers that have none go
+// over gRPC.
 func openLinks(ctx context.Context, c *Comm, p *program.Program) (links, error) {
-	if c.Data == nil || !c.Sync {
+	if c.Data == nil {
 		return nil, nil
 	}
 	c.init()
@@ -150,7 +151,7 @@ func openLinks(ctx context.Context, c *Comm, p *program.Program) (links, error) 
 		case err == nil:
 			all[server] = l
 		case errors.Is(err, fault.Unsupported):
-			c.Log.Warn("rounds go over gRPC, because there is no data connection", "server", server, "reason", err.Error())
+			c.Log.Warn("steps go over gRPC, because there is no data connection", "server", server, "reason", err.Error())
 			err = nil
 		}
 		return err
@@ -199,7 +200,7 @@ func (ls links) mayCount() bool {
 func (l *link) begin() {
 	l.out.begin(len(l.send))
 	clear(l.targets)
-	l.declared, l.mayCount, l.acked = false, false, false
+	l.declared, l.asked, l.mayCount, l.acked = false, false, false, false
 }
 
 // add enters a slice of the contribution. write asks the caller to call writeEarly.
@@ -329,14 +330,14 @@ func (l *link) awaitParams() error {
 		_, err := l.read(dataplane.Ack, l.comm.round())
 		return err
 	}
-	return l.readParams(l.conn)
+	return l.readParams(l.conn, l.comm.round()+1)
 }
 
 // readParams reads the frames of one version of the parameters.
-func (l *link) readParams(conn *dataplane.Conn) error {
+func (l *link) readParams(conn *dataplane.Conn, version id.Round) error {
 	l.arrived.Reset()
 	for {
-		h, err := l.read(dataplane.Params, l.comm.round()+1)
+		h, err := l.read(dataplane.Params, version)
 		if err != nil {
 			return err
 		}
@@ -479,7 +480,7 @@ func (l *link) disconnect() {
 		return
 	}
 	l.conn.Free()
-	l.conn, l.declared = nil, false
+	l.conn, l.declared, l.asked = nil, false, false
 	l.out.again(!l.acked)
 }
 

@@ -38,7 +38,7 @@ type Config struct {
 	Deadlines   jobspec.Deadlines           // of the job
 	Servers     []rpc.ParameterServerClient // by index
 	Coordinator rpc.CoordinatorClient
-	Data        *dataplane.Dialer // opens data connections to the servers; nil: sync rounds go over gRPC
+	Data        *dataplane.Dialer // opens data connections to the servers; nil: steps go over gRPC
 	// Drain is closed when the trainer is to end before its data does: it finishes the step that it is in and takes leave. May be nil.
 	Drain   <-chan struct{}
 	Waits   *waits.Board      // lists what the trainer waits for; may be nil

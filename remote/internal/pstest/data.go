@@ -124,6 +124,9 @@ func (l *Line) Declare(round uint64, rows int64, variables int) error {
 	return l.WriteMessage(l.Head(dataplane.Declare, round), &rpc.BarrierRequest{Rows: rows, Variables: int32(variables)})
 }
 
+// Get asks for the parameters of a round, or, of an async job, with all contributions up to a step.
+func (l *Line) Get(round uint64) error { return l.WriteMessage(l.Head(dataplane.Get, round), nil) }
+
 // Params reads a version of the parameters.
 func (l *Line) Params(version uint64) ([]*tensor.Tensor, error) {
 	p := dataplane.NewProgress(l.receive)

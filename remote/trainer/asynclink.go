@@ -1,0 +1,154 @@
+package trainer
+
+import (
+	"context"
+	"sync"
+
+	"github.com/edl-go/edl/proto/rpc"
+	"github.com/edl-go/edl/remote/dataplane"
+)
+
+// update returns when every server with a link has the whole contribution of an async step, and the parameters are here to which it is applied.
+func (ls links) update(ctx context.Context) error {
+	return ls.each(ctx, func(l *link) int { return l.sends }, func(l *link, ctx context.Context) { l.attempt(ctx, l.sendUpdate) },
+		func(l *link, ctx context.Context) error {
+			if l.out.count == 0 && len(l.receive) == 0 {
+				return nil
+			}
+			return l.ask(ctx, "the parameters", (*link).awaitUpdate)
+		})
+}
+
+// begin returns when the parameters are here as they are before the first step of the generation, in a sync or an async job.
+func (ls links) begin(ctx context.Context) error {
+	return ls.each(ctx, func(*link) int { return 0 }, func(l *link, ctx context.Context) { l.attempt(ctx, l.sendFirst) },
+		func(l *link, ctx context.Context) error {
+			if len(l.receive) == 0 {
+				return nil
+			}
+			return l.ask(ctx, "the first parameters", (*link).awaitFirst)
+		})
+}
+
+// ask is exchange in a context that may be that of one step.
+func (l *link) ask(ctx context.Context, what string, do func(*link) error) error {
+	err := l.exchange(ctx, what, do)
+	if l.conn != nil {
+		l.conn.Unbound()
+	}
+	return err
+}
+
+// get asks for the parameters, unless there are none or the connection has been asked.
+func (l *link) get(h dataplane.Head) error {
+	if len(l.receive) == 0 || l.asked {
+		return nil
+	}
+	l.asked = true
+	return l.conn.WriteMessage(h, nil)
+}
+
+// sendUpdate writes what is left of the contribution, and asks for the parameters.
+func (l *link) sendUpdate() error {
+	if err := l.write(); err != nil {
+		return err
+	}
+	return l.get(l.head(dataplane.Get))
+}
+
+// awaitUpdate returns when the parameters are here, which say that the server has the contribution. A server without parameters acknowledges it.
+func (l *link) awaitUpdate() error {
+	err := l.sendUpdate()
+	switch {
+	case err != nil:
+	case len(l.receive) == 0:
+		_, err = l.read(dataplane.Ack, l.comm.round())
+	default:
+		err = l.readParams(l.conn, l.comm.round())
+	}
+	l.acked = err == nil
+	return err
+}
+
+// sendFirst asks for the parameters before the first step.
+func (l *link) sendFirst() error {
+	h := l.head(dataplane.Get)
+	h.Round = l.comm.first
+	if !l.comm.Sync {
+		h.Flags = dataplane.AnyVersion
+	}
+	return l.get(h)
+}
+
+func (l *link) awaitFirst() error {
+	if err := l.sendFirst(); err != nil {
+		return err
+	}
+	return l.readParams(l.conn, l.comm.first)
+}
+
+// A ledgerStep is an async step that was declared to server 0, and whose answer was not awaited yet. It is safe for concurrent use: all Sends of the next
+// step wait for it.
+type ledgerStep struct {
+	call callGroup // the declaration where server 0 has no link
+
+	mu   sync.Mutex
+	err  error           // why the step is not in the ledger; no step may follow
+	link *link           // to server 0, where it has the declaration or is to have it; else nil
+	ctx  context.Context // of the step
+	head dataplane.Head
+	step *rpc.BarrierRequest
+	on   *dataplane.Conn // that the declaration was written on
+}
+
+// declare declares the step that has ended. Every server has its contribution.
+func (s *ledgerStep) declare(ctx context.Context, c *Comm) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	step := c.declaration(0)
+	l := c.links.to(0)
+	if l == nil {
+		identity, round := c.identity, c.round()
+		s.call.start(ctx, c.slots, func(ctx context.Context) error { return c.declare(ctx, 0, identity, round, step) })
+		return
+	}
+	s.link, s.ctx, s.head, s.step, s.on = l, ctx, l.head(dataplane.Declare), step, nil
+	l.attempt(ctx, s.write) // a connection that breaks is mended by await
+}
+
+// write writes the declaration, unless the connection has it.
+func (s *ledgerStep) write() error {
+	if s.on == s.link.conn {
+		return nil
+	}
+	s.on = s.link.conn
+	return s.on.WriteMessage(s.head, s.step)
+}
+
+// await returns when the step is in the ledger. On another connection it declares the step again, and the server enters it once.
+func (s *ledgerStep) await() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.err != nil:
+	case s.link == nil:
+		s.err = s.call.end()
+	default:
+		s.err = s.link.ask(s.ctx, "the ledger", func(l *link) error {
+			if err := s.write(); err != nil {
+				return err
+			}
+			_, err := l.read(dataplane.Ack, s.head.Round)
+			return err
+		})
+		s.link, s.ctx, s.on = nil, nil, nil
+	}
+	return s.err
+}
+
+// forget forgets the step. Nobody waits for it.
+func (s *ledgerStep) forget() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.link, s.ctx, s.on, s.err = nil, nil, nil, nil
+}
