@@ -28,8 +28,6 @@ const (
 	acceptPause = 100 * time.Millisecond
 	maxShared   = 1 << 30 // bytes of memory that one server shares with all trainers; those that come later use TCP
 	maxSilent   = 256     // connections that have not said hello yet; more are closed
-	// socketBuffer is the size that the buffers of a TCP connection are asked to have, so that a round of a small model needs no wait for the peer to read.
-	socketBuffer = 2 << 20
 )
 
 // A Token admits one connection.
@@ -37,6 +35,10 @@ type Token [tokenBytes]byte
 
 // An Acceptor is the end of a server. It admits connections whose tokens were given out, and no others.
 type Acceptor struct {
+	// Silence is how long the machine of a trainer may leave a connection over TCP without an answer, in whole seconds from 2 on. Then the connection
+	// ends. 0 leaves it to the system. It is set before Serve.
+	Silence time.Duration
+
 	port  net.Listener
 	local net.Listener // a unix socket for processes of this host; nil where there is none
 
@@ -215,7 +217,7 @@ func (a *Acceptor) admit(c net.Conn) {
 	if o == nil && err == nil {
 		return
 	}
-	tune(c)
+	tune(c, a.Silence)
 	conn := newConn(c)
 	defer conn.Free()
 	if err != nil {
@@ -272,13 +274,4 @@ func (a *Acceptor) reserve(size int) error {
 	}
 	a.shared += size
 	return nil
-}
-
-// tune sets what a data connection needs of TCP.
-func tune(c net.Conn) {
-	if tcp, ok := c.(*net.TCPConn); ok {
-		_ = tcp.SetReadBuffer(socketBuffer)
-		_ = tcp.SetWriteBuffer(socketBuffer)
-		_ = tcp.SetNoDelay(true)
-	}
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/edl-go/edl/fault"
@@ -111,8 +112,11 @@ func broken(err error) error {
 	if err == nil {
 		return nil
 	}
-	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+	switch {
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		err = errors.New("the connection has ended")
+	case errors.Is(err, syscall.ETIMEDOUT): // see tune
+		err = errors.New("the machine of the peer does not answer on this connection any more")
 	}
 	return fault.E(fault.Unavailable, fault.At("data connection"), fault.Cause(err))
 }

@@ -31,6 +31,9 @@ type Place struct {
 // A Dialer opens connections. The zero Dialer is ready.
 type Dialer struct {
 	Carrier Carrier
+	// Silence is how long the machine of a server may leave a connection over TCP without an answer, in whole seconds from 2 on. Then the connection
+	// ends. A connection is also opened within this time, or is not. 0 leaves both to the system.
+	Silence time.Duration
 	// Wrap is given every connection before it is used; nil leaves it as it is. It is for tests that break connections. What a peer says before it shares
 	// memory is not wrapped.
 	Wrap func(net.Conn) net.Conn
@@ -63,7 +66,7 @@ func (d *Dialer) Dial(ctx context.Context, at Place, l Layout) (*Conn, error) {
 	case carrier == Shared:
 		return d.dialLocal(ctx, at, &l)
 	}
-	var dialer net.Dialer
+	dialer := net.Dialer{Timeout: d.Silence}
 	raw, err := dialer.DialContext(ctx, "tcp", at.Address)
 	if err != nil {
 		return nil, fault.E(fault.Unavailable, fault.At("data connection to "+at.Address), fault.Cause(err))
@@ -102,7 +105,7 @@ func (d *Dialer) dialLocal(ctx context.Context, at Place, shared *Layout) (*Conn
 
 // greet shows a token and waits for Welcome.
 func (d *Dialer) greet(ctx context.Context, raw net.Conn, token []byte) (*Conn, error) {
-	tune(raw)
+	tune(raw, d.Silence)
 	if d.Wrap != nil {
 		raw = d.Wrap(raw)
 	}

@@ -13,6 +13,7 @@
 //	read.go    frames are read: slices into place
 //	accept.go  the end of a server: who may connect
 //	dial.go    the end of a trainer, and the choice of a carrier
+//	tune.go, tune_linux.go, tune_other.go  what is asked of TCP: buffers, and the end of a connection that is silent
 //	shared_linux.go, shared_other.go  unix sockets, and memory that both ends share
 //
 // # A generation
@@ -79,6 +80,12 @@
 // A peer that lies or dies can neither block nor corrupt. The server makes the memory and seals its size, so no access can fail. Lists are in frames, which
 // are checked after they were copied. What the peer writes into the memory is values and nothing else: they go into a tensor of its own
 // contribution. Only a process of the same user is admitted.
+//
+// # Silence
+//
+// A connection over TCP may be lost without a word, as when a firewall forgets it: both processes are well, and both wait. So the kernel of each end probes
+// it when nothing is under way, and ends it when the peer's machine has not answered for some seconds (Dialer.Silence, Acceptor.Silence). A process that
+// is only paused answers: its kernel does. The trainer then opens another connection, as for every other end.
 //
 // # The head
 //

@@ -50,6 +50,11 @@ type Deadlines struct {
 	// again. Round and Start together: the listener has so long to start the other one again, while a round was under way.
 	Unavailable time.Duration
 
+	// DataSilence is how long the machine of a peer may leave a data connection over TCP without an answer, and how long it may take to connect. When it
+	// passes, that end closes the connection, and the trainer opens another one. In whole seconds, as kernels have it. A third of Round, so that the round
+	// survives, but no more than 5 and no less than 2 seconds.
+	DataSilence time.Duration
+
 	// Follower is how long a job with max_ahead goes on without a follower that acknowledges its steps, and a fed job without a client that lives. When
 	// it passes, the job fails; a fed job has as long again to end in good order. As long as Start: a client has as much time to come back as a role to
 	// start.
@@ -158,6 +163,7 @@ func DeadlinesOf(spec *job.JobSpec) Deadlines {
 		Registry: 5 * time.Second, Ledger: 10 * time.Second, Probe: 700 * time.Millisecond, ProbeEvery: time.Second, Entries: time.Minute,
 		Follow: time.Second,
 	}
+	d.DataSilence = min(5*time.Second, max(2*time.Second, (round/3).Truncate(time.Second)))
 	d.Drain, d.DrainGrace = round, round+d.StopGrace
 	if n := spec.GetMaxAhead(); !spec.GetFed() && (n == 0 || n >= farAhead) {
 		d.Tell = tellEvery

@@ -40,6 +40,9 @@ func TestDeadlinesInOrder(t *testing.T) {
 					{d.ServerGrace, d.StopGrace, "a server that is stopped has time for calls in flight"},
 					{d.Probe, d.ProbeEvery, "a probe ends before the next begins"},
 					{d.Linger + d.ServerGrace, d.Release, "a pserver may outlive a coordinator that lingers"},
+					{d.DataSilence, d.TrainerRound, "a data connection is given up before the round is"},
+					{2 * d.DataSilence, max(d.Round, 5*time.Second), "a round that lasts has time for another connection"},
+					{time.Second, d.DataSilence, "a kernel can probe a connection at least once before it is given up"},
 					{3 * d.Tell, 100 * time.Millisecond, "a terminal shows a step while its reader waits"},
 				} {
 					if c.less >= c.more {

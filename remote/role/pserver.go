@@ -78,6 +78,7 @@ func (r *runner) listenForData(ctx context.Context) (a *dataplane.Acceptor, end 
 	if a, err = dataplane.Listen(ctx, r.host()); err != nil {
 		return nil, nil, err
 	}
+	a.Silence = r.deadlines.DataSilence
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	ended := make(chan struct{})
 	go func() {

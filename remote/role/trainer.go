@@ -38,7 +38,7 @@ func (r *runner) train(ctx context.Context) error {
 	if err == nil {
 		var data *dataplane.Dialer
 		if r.spec.Spec.Transport != job.Transport_GRPC {
-			data = &dataplane.Dialer{Carrier: carriers[r.spec.Spec.Transport]}
+			data = &dataplane.Dialer{Carrier: carriers[r.spec.Spec.Transport], Silence: r.deadlines.DataSilence}
 		}
 		err = trainer.Run(run, trainer.Config{
 			Identity: r.identity, Rank: id.Rank(r.spec.Index), Incarnation: member.Incarnation(), Sync: r.spec.Spec.Mode == job.Mode_SYNC,
