@@ -12,8 +12,14 @@ import (
 // blockBytes is how many bytes of elements are converted at a time.
 const blockBytes = 64 << 10
 
-// AppendStream appends the LoDTensor stream of t to dst.
+// AppendStream appends the LoDTensor stream of t to dst. It allocates at most once.
 func AppendStream(dst []byte, t *Tensor) []byte {
+	const versions, desc, dim = 16, 2, 11 // with the lengths that they have; at most, in bytes
+	head := versions + 8 + desc + dim*len(t.dims)
+	for _, level := range t.lod {
+		head += 8 + 8*len(level)
+	}
+	dst = slices.Grow(dst, head+int(t.Bytes()))
 	dst = appendHead(dst, t)
 	return appendElements(dst, t, 0, t.Len())
 }

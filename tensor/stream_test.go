@@ -148,6 +148,20 @@ func TestParseAllocatesNothingOnceWarm(t *testing.T) {
 	}
 }
 
+func TestAppendStreamAllocatesOnce(t *testing.T) {
+	scalar, err := FromSlice([]float32{1})
+	must(t, scalar, err)
+	wide, err := New(Float64, make([]int64, MaxRank)...)
+	must(t, wide, err)
+	lod, err := New(Int64, 1000, 1)
+	must(t, lod, err).SetLoD([][]int64{make([]int64, 300), make([]int64, 1000)})
+	for _, x := range []*Tensor{scalar, wide, lod} {
+		if n := testing.AllocsPerRun(10, func() { AppendStream(nil, x) }); n != 1 {
+			t.Errorf("%v: %v allocations", x, n)
+		}
+	}
+}
+
 func TestSelectedRowsStream(t *testing.T) {
 	value, err := FromSlice([]float32{1, 2}, 2, 1)
 	must(t, value, err)
