@@ -37,6 +37,8 @@ type jobFlags struct {
 	noSlice  bool
 	split    *choice
 	carrier  *choice
+
+	compressGradients, compressParameters *choice
 }
 
 // addTraining adds the flags that say what a run reads, and how it trains.
@@ -62,6 +64,8 @@ func (f *jobFlags) addCluster(cmd *cobra.Command) {
 	flags.Int64Var(&f.minBlock, "min-block-size", 8192, "cut parameters into slices of at least `N` elements")
 	flags.BoolVar(&f.noSlice, "no-slice", false, "keep every parameter whole on one server")
 	f.carrier = choiceFlag(cmd, "transport", "how gradients and parameters of sync rounds travel", jobspec.Transports()...)
+	f.compressGradients = choiceFlag(cmd, "compress-gradients", "how float32 gradients travel to servers", "none", "bf16", "fp16")
+	f.compressParameters = choiceFlag(cmd, "compress-parameters", "how float32 parameters travel to trainers", "none", "bf16", "fp16")
 	f.split = choiceFlag(cmd, "split-method", "how slices are dealt to servers", "round_robin", "hash_name")
 }
 
@@ -179,6 +183,12 @@ func (f *jobFlags) overrideCluster(given func(name string) bool, spec *job.JobSp
 	}
 	if given("split-method") {
 		spec.SplitMethod = f.split.value
+	}
+	if given("compress-gradients") {
+		spec.CompressGradients = f.compressGradients.value
+	}
+	if given("compress-parameters") {
+		spec.CompressParameters = f.compressParameters.value
 	}
 	if given("transport") {
 		spec.Transport, _ = jobspec.ParseTransport(f.carrier.value)

@@ -126,6 +126,9 @@ func writeJobStatus(w io.Writer, d *rpc.JobDetails) error {
 		row("error", r.Error)
 	}
 	row("mode", r.Mode)
+	if form := compression(d.Spec); form != "" {
+		row("compression", form)
+	}
 	trainers := fmt.Sprintf("%d of %d", r.Trainers, r.Wanted)
 	if d.Spec.GetTrainersMax() > d.Spec.GetTrainers() {
 		trainers += fmt.Sprintf(", from %d to %d", d.Spec.Trainers, d.Spec.TrainersMax)

@@ -87,7 +87,8 @@ func transpilerConfig(spec *job.JobSpec) transpiler.Config {
 		mode = transpiler.Async
 	}
 	return transpiler.Config{Trainers: int(spec.Trainers), PServers: int(spec.Pservers), Mode: mode, MinBlockSize: spec.MinBlockSize,
-		NoSlice: spec.NoSlice, SplitMethod: spec.SplitMethod, Fetch: spec.Fetch}
+		NoSlice: spec.NoSlice, SplitMethod: spec.SplitMethod, Fetch: spec.Fetch,
+		CompressGradients: spec.CompressGradients, CompressParameters: spec.CompressParameters}
 }
 
 func saveRoles(ctx context.Context, dir string, result *transpiler.Result) error {

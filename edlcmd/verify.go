@@ -15,6 +15,7 @@ import (
 	"github.com/edl-go/edl/executor"
 	"github.com/edl-go/edl/executor/reference"
 	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/internal/compress"
 	"github.com/edl-go/edl/ops/reader"
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/proto/job"
@@ -122,21 +123,25 @@ func trainReference(ctx context.Context, spec *job.JobSpec, p *program.Program, 
 		return s, err
 	}
 	defer closeExecutor(e, &err)
+	if err := e.Compress(spec.CompressGradients, spec.CompressParameters); err != nil {
+		return s, err
+	}
 	return e.Train(ctx, p, run, nil)
 }
 
 // A verifyReport is what "edl verify --output json" prints.
 type verifyReport struct {
-	Mode      string       `json:"mode"`
-	Trainers  int32        `json:"trainers"`
-	PServers  int32        `json:"pservers"`
-	Steps     uint64       `json:"steps"`
-	Equal     bool         `json:"equal"` // bit for bit
-	Variables []difference `json:"variables"`
+	Mode        string       `json:"mode"`
+	Compression string       `json:"compression,omitempty"`
+	Trainers    int32        `json:"trainers"`
+	PServers    int32        `json:"pservers"`
+	Steps       uint64       `json:"steps"`
+	Equal       bool         `json:"equal"` // bit for bit
+	Variables   []difference `json:"variables"`
 }
 
 func reportDifferences(c *console, f *verifyFlags, spec *job.JobSpec, s executor.Summary, differences []difference) error {
-	r := verifyReport{modeName(spec), spec.Trainers, spec.Pservers, s.Steps, true, differences}
+	r := verifyReport{modeName(spec), compression(spec), spec.Trainers, spec.Pservers, s.Steps, true, differences}
 	worst := difference{}
 	for _, d := range differences {
 		if d.Differing > 0 {
@@ -181,8 +186,11 @@ func writeVerifyReport(c *console, f *verifyFlags, r verifyReport) error {
 	if !r.Equal {
 		verdict, of = "different", fmt.Sprintf("%d of %s", different, of)
 	}
-	_, err := fmt.Fprintf(c.out, "%s after %s: %s, %s, %s, %s\n", verdict, count(int(r.Steps), "step"), of, r.Mode,
-		count(int(r.Trainers), "trainer"), count(int(r.PServers), "pserver"))
+	line := []string{of, r.Mode, count(int(r.Trainers), "trainer"), count(int(r.PServers), "pserver")}
+	if r.Compression != "" {
+		line = append(line, "compressed: "+r.Compression)
+	}
+	_, err := fmt.Fprintf(c.out, "%s after %s: %s\n", verdict, count(int(r.Steps), "step"), strings.Join(line, ", "))
 	return err
 }
 
@@ -282,3 +290,14 @@ func sameBits(x, y *tensor.Tensor, i int) bool {
 
 // modeName is the mode of a job as flags have it.
 func modeName(spec *job.JobSpec) string { return strings.ToLower(spec.Mode.String()) }
+
+// compression says what a job compresses; it is empty for a job that compresses nothing.
+func compression(spec *job.JobSpec) string {
+	var all []string
+	for _, c := range []struct{ what, form string }{{"gradients", spec.GetCompressGradients()}, {"parameters", spec.GetCompressParameters()}} {
+		if form, _ := compress.Parse(c.form); form != compress.None {
+			all = append(all, c.what+" "+c.form)
+		}
+	}
+	return strings.Join(all, ", ")
+}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -14,6 +15,7 @@ import (
 	"github.com/edl-go/edl/executor/reference"
 	"github.com/edl-go/edl/internal/testkit"
 	"github.com/edl-go/edl/layers"
+	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/remote"
 	"github.com/edl-go/edl/tensor"
@@ -32,7 +34,19 @@ func drawCluster(t *rapid.T) *remote.JobSpec {
 		Transport:     job.Transport(rapid.IntRange(0, len(job.Transport_name)-1).Draw(t, "transport")),
 		RoundDeadline: durationpb.New(patience),
 		NoFiniteCheck: true, // a random model may diverge; then it does so everywhere
+
+		CompressGradients:  rapid.SampledFrom([]string{"none", "bf16", "fp16"}).Draw(t, "gradients"),
+		CompressParameters: rapid.SampledFrom([]string{"none", "bf16", "fp16"}).Draw(t, "parameters"),
 	}
+}
+
+// oracleFor is the reference executor that trains as a cluster of a spec does.
+func oracleFor(p *program.Program, spec *remote.JobSpec) (*reference.Executor, error) {
+	e, err := reference.New(p, int(spec.Trainers))
+	if err != nil {
+		return nil, err
+	}
+	return e, e.Compress(spec.CompressGradients, spec.CompressParameters)
 }
 
 // The law: whatever the program, the cluster and the batches, a synchronous job that is fed computes every value that the reference computes, bit for
@@ -43,7 +57,7 @@ func TestLawOfFedJobs(t *testing.T) {
 		s, spec := drawModel(r, nil), drawCluster(r)
 		batches := rapid.SliceOfN(rapid.Int64Range(1, 9), 1, 4).Draw(r, "rows")
 		spec.Save = scratch(r)
-		want, err := reference.New(s.Program, int(spec.Trainers))
+		want, err := oracleFor(s.Program, spec)
 		if err != nil {
 			r.Fatal(err)
 		}
@@ -54,13 +68,20 @@ func TestLawOfFedJobs(t *testing.T) {
 	})
 }
 
-// A job of one trainer computes what this machine alone computes, in async mode too.
+// A job of one trainer computes what this machine alone computes, in async mode too. What compresses equals the reference of one trainer.
 func TestLawOfOneTrainer(t *testing.T) {
 	l := listener(t)
 	rapid.Check(t, func(r *rapid.T) {
 		s, spec := drawModel(r, nil), drawCluster(r)
 		spec.Trainers, spec.Mode, spec.Save = 1, rapid.SampledFrom([]job.Mode{job.Mode_SYNC, job.Mode_ASYNC}).Draw(r, "mode"), scratch(r)
-		want := executor.New(executor.WithoutFiniteCheck())
+		var want oracle = executor.New(executor.WithoutFiniteCheck())
+		if compresses := []string{spec.CompressGradients, spec.CompressParameters}; !slices.Equal(compresses, []string{"none", "none"}) {
+			reference, err := oracleFor(s.Program, spec)
+			if err != nil {
+				r.Fatal(err)
+			}
+			want = reference
+		}
 		defer want.Close()
 		if err := checkFedLaw(l, s, spec, rapid.SliceOfN(rapid.Int64Range(1, 9), 1, 4).Draw(r, "rows"), want); err != nil {
 			r.Fatal(err)
@@ -166,7 +187,7 @@ func TestLawOfReadingJobs(t *testing.T) {
 func checkReadingLaw(l *remote.Listener, s subject, spec *remote.JobSpec, run executor.TrainOptions, dir string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	oracle, err := reference.New(s.Program, int(spec.Trainers))
+	oracle, err := oracleFor(s.Program, spec)
 	if err != nil {
 		return err
 	}

@@ -4,7 +4,6 @@ import (
 	"testing"
 
 	"github.com/edl-go/edl/executor"
-	"github.com/edl-go/edl/executor/reference"
 	"github.com/edl-go/edl/internal/testkit"
 	"github.com/edl-go/edl/optimizer"
 	"github.com/edl-go/edl/remote"
@@ -12,7 +11,7 @@ import (
 )
 
 // The law over each transport: a job that is fed and a job that reads compute what the reference computes, bit for bit, with one server and with
-// several.
+// several, and with what travels compressed in each of the two forms.
 func TestLawOverEachTransport(t *testing.T) {
 	l := listener(t)
 	for _, name := range jobspec.Transports() {
@@ -21,12 +20,13 @@ func TestLawOverEachTransport(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Run(name, func(t *testing.T) {
-			for _, servers := range []int32{1, 3} {
+			for servers, forms := range map[int32][2]string{1: {}, 2: {"bf16", "fp16"}, 3: {"fp16", "bf16"}} {
 				fed := testkit.Fed(t, optimizer.Adam(0.01))
 				spec := func() *remote.JobSpec {
-					return &remote.JobSpec{Trainers: 3, Pservers: servers, MinBlockSize: 4, Transport: transport, Save: t.TempDir()}
+					return &remote.JobSpec{Trainers: 3, Pservers: servers, MinBlockSize: 4, Transport: transport, Save: t.TempDir(),
+						CompressGradients: forms[0], CompressParameters: forms[1]}
 				}
-				want, err := reference.New(fed.Program, 3)
+				want, err := oracleFor(fed.Program, spec())
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -5,8 +5,8 @@ import "fmt"
 // DType is the type of one element. Its numbers are Fluid's VarType.Type, as in program and parameter files.
 type DType int32
 
-// Element types. Kernels compute with Bool, Int32, Int64, Float32 and Float64. The others have a name and a width, so that files with
-// these types can be read and shown.
+// Element types. Kernels compute with Bool, Int32, Int64, Float32 and Float64. Float16 and BFloat16 only travel: a Tensor holds their bits, and the ops
+// compress and decompress convert them. The others have a name and a width, so that files with these types can be read and shown.
 const (
 	Bool     DType = 0
 	Int16    DType = 1
@@ -59,8 +59,11 @@ func ParseDType(name string) (DType, bool) {
 // Size returns the bytes of one element, 0 for an unknown type.
 func (d DType) Size() int { return dtypes[d].size }
 
-// Computable reports whether kernels and Tensor can hold elements of this type.
+// Computable reports whether kernels compute with elements of this type.
 func (d DType) Computable() bool { return dtypes[d].compute }
+
+// IsHalf reports whether the type is Float16 or BFloat16.
+func (d DType) IsHalf() bool { return d == Float16 || d == BFloat16 }
 
 // IsFloat reports whether the type is Float32 or Float64.
 func (d DType) IsFloat() bool { return d == Float32 || d == Float64 }

@@ -12,7 +12,8 @@ import (
 // blockBytes is how many bytes of elements are converted at a time.
 const blockBytes = 64 << 10
 
-// AppendStream appends the LoDTensor stream of t to dst. It allocates at most once.
+// AppendStream appends the LoDTensor stream of t to dst. It allocates at most once. Streams of half types are written, for comparison, and not read: no
+// file has them.
 func AppendStream(dst []byte, t *Tensor) []byte {
 	const versions, desc, dim = 16, 2, 11 // with the lengths that they have; at most, in bytes
 	head := versions + 8 + desc + dim*len(t.dims)
@@ -178,6 +179,10 @@ func appendElements(dst []byte, t *Tensor, from, to int) []byte {
 	case []float64:
 		for _, v := range d[from:to] {
 			dst = binary.LittleEndian.AppendUint64(dst, math.Float64bits(v))
+		}
+	case []uint16:
+		for _, v := range d[from:to] {
+			dst = binary.LittleEndian.AppendUint16(dst, v)
 		}
 	}
 	return dst

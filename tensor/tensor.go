@@ -20,7 +20,7 @@ import (
 type Tensor struct {
 	dtype DType
 	dims  []int64
-	data  any // []bool, []int32, []int64, []float32 or []float64, of length exactly Count(dims)
+	data  any // []bool, []int32, []int64, []float32, []float64, or []uint16 for a half type, of length exactly Count(dims)
 	lod   [][]int64
 
 	rows   *Tensor // row numbers, if t holds rows of a tensor of height rows; nil for an ordinary tensor
@@ -51,8 +51,8 @@ func Count(dims []int64) (int, bool) {
 	return int(n), true
 }
 
-// New allocates a tensor of zeros. It fails for a type that is not Computable, and for dims that are negative, overflow, or have a rank above
-// MaxRank.
+// New allocates a tensor of zeros. It fails for a type that is neither Computable nor IsHalf, and for dims that are negative, overflow, or have a rank
+// above MaxRank.
 func New(dtype DType, dims ...int64) (*Tensor, error) {
 	n, err := check(dtype, dims)
 	if err != nil {
@@ -68,6 +68,8 @@ func New(dtype DType, dims ...int64) (*Tensor, error) {
 		t.data = zeros[int64](n)
 	case Float32:
 		t.data = zeros[float32](n)
+	case Float16, BFloat16:
+		t.data = zeros[uint16](n)
 	default:
 		t.data = zeros[float64](n)
 	}
@@ -75,8 +77,8 @@ func New(dtype DType, dims ...int64) (*Tensor, error) {
 }
 
 func check(dtype DType, dims []int64) (int, error) {
-	if !dtype.Computable() {
-		return 0, fault.E(fault.Unsupported, fault.Got(dtype.String()), fault.Want("bool, int32, int64, float32 or float64"))
+	if !dtype.Computable() && !dtype.IsHalf() {
+		return 0, fault.E(fault.Unsupported, fault.Got(dtype.String()), fault.Want("bool, int32, int64, float16, bfloat16, float32 or float64"))
 	}
 	if len(dims) > MaxRank {
 		return 0, fault.E(fault.TooLarge, fault.Gotf("rank %d", len(dims)), fault.Wantf("at most %d", MaxRank))
@@ -101,6 +103,21 @@ func FromSlice[T Element](data []T, dims ...int64) (*Tensor, error) {
 		return nil, fault.E(fault.ShapeMismatch, fault.Gotf("%d elements", len(data)), fault.Wantf("%d for dims %v", n, dims))
 	}
 	return &Tensor{dtype: Of[T](), dims: append([]int64(nil), dims...), data: data}, nil
+}
+
+// FromHalves is FromSlice for the bits of elements of a half type.
+func FromHalves(dtype DType, bits []uint16, dims ...int64) (*Tensor, error) {
+	if dims == nil {
+		dims = []int64{int64(len(bits))}
+	}
+	n, err := check(dtype, dims)
+	if err != nil {
+		return nil, err
+	}
+	if !dtype.IsHalf() || n != len(bits) {
+		return nil, fault.E(fault.ShapeMismatch, fault.Gotf("%d elements of 16 bits", len(bits)), fault.Wantf("%v%v", dtype, dims))
+	}
+	return &Tensor{dtype: dtype, dims: append([]int64(nil), dims...), data: bits}, nil
 }
 
 // DType returns the element type.
@@ -146,6 +163,12 @@ func (t *Tensor) Int32s() []int32 { return Data[int32](t) }
 // Bools is Data[bool].
 func (t *Tensor) Bools() []bool { return Data[bool](t) }
 
+// Halves returns the bits of the elements of a Float16 or BFloat16 tensor, which the tensor shares. For any other type it returns nil.
+func (t *Tensor) Halves() []uint16 {
+	d, _ := t.data.([]uint16)
+	return d
+}
+
 // String returns dtype and dims, such as "float32[64 784]", and for sparse rows the height of the whole tensor. It is short, for errors; Format shows
 // elements.
 func (t *Tensor) String() string {
@@ -155,7 +178,7 @@ func (t *Tensor) String() string {
 	return fmt.Sprintf("%v%v", t.dtype, t.dims)
 }
 
-// shownElements is how many elements Format shows.
+// shownElements is how many elements Format shows; of a half type it shows the bits as numbers.
 const shownElements = 8
 
 // Format implements fmt.Formatter: %s is String, and every other verb adds the first elements, such as float32[3]{1 2 3}.
@@ -179,10 +202,12 @@ func (t *Tensor) Format(f fmt.State, verb rune) {
 		formatElements(f, d)
 	case []float64:
 		formatElements(f, d)
+	case []uint16:
+		formatElements(f, d)
 	}
 }
 
-func formatElements[T Element](w io.Writer, data []T) {
+func formatElements[T Element | uint16](w io.Writer, data []T) {
 	more := ""
 	if len(data) > shownElements {
 		data, more = data[:shownElements], " ..."
@@ -205,6 +230,8 @@ func (t *Tensor) Clone() *Tensor {
 		c.data = append([]float32(nil), d...)
 	case []float64:
 		c.data = append([]float64(nil), d...)
+	case []uint16:
+		c.data = append([]uint16(nil), d...)
 	}
 	for _, level := range t.lod {
 		c.lod = append(c.lod, append([]int64(nil), level...))
@@ -231,6 +258,8 @@ func (t *Tensor) CopyFrom(src *Tensor) error {
 		copy(d, src.data.([]float32))
 	case []float64:
 		copy(d, src.data.([]float64))
+	case []uint16:
+		copy(d, src.data.([]uint16))
 	}
 	return nil
 }
@@ -278,6 +307,8 @@ func (t *Tensor) Rows(from, to int64) (*Tensor, error) {
 		v.data = d[a:b:b]
 	case []float64:
 		v.data = d[a:b:b]
+	case []uint16:
+		v.data = d[a:b:b]
 	}
 	return v, nil
 }
@@ -286,7 +317,7 @@ func (t *Tensor) Rows(from, to int64) (*Tensor, error) {
 const hugeLeast = 4 << 20
 
 // zeros allocates n elements.
-func zeros[T Element](n int) []T {
+func zeros[T Element | uint16](n int) []T {
 	x := make([]T, n)
 	if bytes := uintptr(n) * unsafe.Sizeof(*new(T)); bytes >= hugeLeast {
 		adviseHuge(unsafe.Pointer(unsafe.SliceData(x)), bytes)

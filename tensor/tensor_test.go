@@ -164,3 +164,39 @@ func TestPrinting(t *testing.T) {
 		}
 	}
 }
+
+// A tensor of a half type holds bits: it copies, is cut and is compared like any other, and is neither computed with nor read from a file.
+func TestHalves(t *testing.T) {
+	bits := []uint16{0x3f80, 0x4000, 0x7fc0, 1}
+	x, err := FromHalves(BFloat16, bits, 2, 2)
+	if err != nil || x.Bytes() != 8 || x.DType().Computable() || fmt.Sprint(x) != "bfloat16[2 2]{16256 16384 32704 1}" {
+		t.Fatalf("%v, %v", x, err)
+	}
+	rows, err := x.Rows(1, 2)
+	must(t, rows, err)
+	c, y := rows.Clone(), must(t, x, nil).Clone()
+	bits[2] = 5
+	if rows.Halves()[0] != 5 || c.Halves()[0] != 0x7fc0 || equal(x, y) {
+		t.Errorf("rows %v, clone %v, %v and %v", rows, c, x, y)
+	}
+	if err := y.CopyFrom(x); err != nil || !equal(x, y) {
+		t.Errorf("copy %v, %v", y, err)
+	}
+	other, err := New(Float16, 4)
+	must(t, other, err)
+	if err := other.CopyFrom(x); !errors.Is(err, fault.ShapeMismatch) {
+		t.Errorf("bfloat16 into float16: %v", err)
+	}
+	for _, wrong := range []func() (*Tensor, error){
+		func() (*Tensor, error) { return FromHalves(Float32, bits) },
+		func() (*Tensor, error) { return FromHalves(Float16, bits, 3) },
+		func() (*Tensor, error) { return FromHalves(Int16, bits) },
+	} {
+		if x, err := wrong(); err == nil {
+			t.Errorf("%v from halves", x)
+		}
+	}
+	if _, _, err := DecodeStream(AppendStream(nil, x), Limits{}); !errors.Is(err, fault.Unsupported) {
+		t.Errorf("read: %v", err)
+	}
+}

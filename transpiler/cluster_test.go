@@ -154,7 +154,7 @@ func (s *server) merge() error {
 				shares = append(shares, merge.Share{Value: value, Rows: s.cluster.declared[rank]})
 			}
 		}
-		dst, ok := s.blocks.Variable(contribution.Name)
+		dst, ok := s.blocks.Variable(contribution.Target())
 		if !ok || len(shares) == 0 {
 			return fmt.Errorf("pserver %d: nothing to merge into %s: %d shares", s.index, contribution.Name, len(shares))
 		}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/internal/compress"
 )
 
 // A Mode says when a pserver applies contributions. It is also the attribute sync_mode of listen_and_serv.
@@ -58,6 +59,11 @@ type Config struct {
 	NoSlice bool
 	// SplitMethod is RoundRobin (also when empty) or HashName.
 	SplitMethod string
+	// CompressGradients says how float32 gradients travel to servers: none (also when empty), bf16 or fp16. Servers add them up in float32.
+	CompressGradients string
+	// CompressParameters says how float32 parameters travel to trainers, in the same words. Servers keep float32. So trainers compute with rounded
+	// parameters, and report those if they are fetched.
+	CompressParameters string
 	// Fetch names variables that trainers must be able to report. Trainers receive a variable that only servers have, such as the learning
 	// rate, in every step.
 	Fetch []string
@@ -85,6 +91,11 @@ func (c Config) Validate() error {
 	}
 	if c.SplitMethod != "" && c.SplitMethod != RoundRobin && c.SplitMethod != HashName {
 		wrong("SplitMethod", fmt.Sprintf("%q", c.SplitMethod), RoundRobin+" or "+HashName)
+	}
+	for field, form := range map[string]string{"CompressGradients": c.CompressGradients, "CompressParameters": c.CompressParameters} {
+		if _, err := compress.Parse(form); err != nil {
+			wrong(field, fault.Quote(form), "none, bf16 or fp16")
+		}
 	}
 	return faults.Err()
 }

@@ -14,7 +14,7 @@
 // After each pass that changes role programs, the state verifies them against the table of stages. The first passes make a plan, and the later ones
 // write programs:
 //
-//	verify input ─> classify ─> global part ─> groups ─> contributions ─> slice ─> place ─> server variables ─> fetch
+//	verify input ─> classify ─> global part ─> groups ─> contributions ─> slice ─> forms ─> place ─> server variables ─> fetch
 //	             ─> trainer ─> trainer startup ─> pservers ─> pserver startup ─> save
 //
 // All passes keep one law: in sync mode the role programs compute, bit for bit, what the user's program computes in the reference executor. So the
@@ -23,5 +23,5 @@
 // variable and the user's line.
 //
 // Files in reading order: transpile.go (the table of passes), config.go, state.go; the plan: classify.go, groups.go, place.go (slices, and where they
-// go), server_vars.go, fetch.go; the programs: trainer.go, pserver.go, norm.go (norms over all servers), role_ops.go.
+// go), compress.go (what travels in fewer bits), server_vars.go, fetch.go; the programs: trainer.go, pserver.go, norm.go (norms over all servers), role_ops.go.
 package transpiler

@@ -49,6 +49,10 @@ func TestGolden(t *testing.T) {
 		"global_norm_servers": {small(clip(optimizer.ByGlobalNorm(1))), func(c *transpiler.Config) { c.PServers = 4 }},
 		"empty_servers":       {small(optimizer.SGD(0.1)), func(c *transpiler.Config) { c.PServers = 4 }},
 		"batch_norm":          {model: batchNorm},
+		"compress": {line(optimizer.Momentum(0.1, 0.9)), func(c *transpiler.Config) {
+			c.CompressGradients, c.CompressParameters = "bf16", "fp16"
+		}},
+		"compress_async": {small(optimizer.SGD(0.1)), func(c *transpiler.Config) { c.Mode, c.CompressParameters = transpiler.Async, "bf16" }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cfg := twoServers

@@ -60,6 +60,9 @@ func checkLaw(t testing.TB, p *program.Program, cfg transpiler.Config, fetch ...
 		return err
 	}
 	defer oracle.Close()
+	if err := oracle.Compress(cfg.CompressGradients, cfg.CompressParameters); err != nil {
+		return err
+	}
 	c := start(t, r, cfg.Trainers)
 	defer c.stop()
 	random := rand.New(rand.NewPCG(1, 2))

@@ -154,6 +154,8 @@ func drawOptimizer(t *rapid.T) *optimizer.Optimizer {
 	return optimizer.Adamax(0.1, options...)
 }
 
+var forms = []string{"", "none", "bf16", "fp16"}
+
 // Whatever the program, the cluster and the slicing, a distributed job computes what the reference computes.
 func TestLawProperty(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
@@ -167,6 +169,9 @@ func TestLawProperty(t *testing.T) {
 			MinBlockSize: rapid.Int64Range(1, 12).Draw(r, "min block"),
 			NoSlice:      rapid.IntRange(0, 9).Draw(r, "no slice") == 0,
 			SplitMethod:  rapid.SampledFrom([]string{transpiler.RoundRobin, transpiler.HashName}).Draw(r, "split method"),
+
+			CompressGradients:  rapid.SampledFrom(forms).Draw(r, "gradients"),
+			CompressParameters: rapid.SampledFrom(forms).Draw(r, "parameters"),
 		}
 		if err := checkLaw(t, p, cfg, "fc_0.b_0"); err != nil {
 			r.Fatal(fmt.Errorf("%+v: %w", cfg, err))

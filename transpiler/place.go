@@ -143,7 +143,7 @@ type Slice struct {
 	Grad     string // the contribution: the gradient, or the variable itself for forward state; empty if the server gets none
 	Block    int    // number of the slice, Whole when the variable is not sliced
 	Name     string // of the slice at the server
-	GradName string // of the contribution at the server
+	GradName string // of the merged contribution at the server
 	FirstRow int64
 	Rows     int64 // 1 for a variable of rank 0
 	Server   int

@@ -46,7 +46,16 @@ func (w *serverWriter) write() error {
 	}
 	for _, u := range w.shards {
 		for _, name := range u.group.contributions {
-			w.share(w.at(u, name))
+			v := w.at(u, name)
+			w.share(v)
+			if form, ok := w.sent[v.Name]; ok {
+				w.share(form)
+			}
+		}
+		for _, name := range u.group.params {
+			if form, ok := w.served[u.name(name)]; ok {
+				w.share(form)
+			}
 		}
 	}
 	if err := w.writeRates(); err != nil {
@@ -103,7 +112,7 @@ func (w *serverWriter) writeRates() error {
 	return nil
 }
 
-// writeUpdates writes one optimize block per shard.
+// writeUpdates writes one optimize block per shard. It ends with the compressed form of the parameters that it updates.
 func (w *serverWriter) writeUpdates() error {
 	for _, u := range w.shards {
 		b, index := w.newBlock()
@@ -112,8 +121,17 @@ func (w *serverWriter) writeUpdates() error {
 			w.copyOp(b, n, u)
 		}
 		w.service.updates = append(w.service.updates, index)
+		for _, name := range u.group.params {
+			if form, ok := w.served[u.name(name)]; ok {
+				b.Append(compressOp(u.group.ops[0].op.Line(), u.name(name), form))
+			}
+		}
 		for _, name := range u.group.contributions {
-			w.service.gradients = append(w.service.gradients, gradient{u.name(name), index, w.merge})
+			g := gradient{name: u.name(name), into: u.name(name), block: index, merge: w.merge}
+			if form, ok := w.sent[g.name]; ok {
+				g.name = form.Name
+			}
+			w.service.gradients = append(w.service.gradients, g)
 		}
 	}
 	if len(w.shards) == 0 {
@@ -213,6 +231,7 @@ type service struct {
 // A gradient is a contribution with the optimize block that reads it.
 type gradient struct {
 	name  string
+	into  string // where contributions merge: name, unless they are compressed
 	block program.BlockIndex
 	merge ops.Merge
 }
@@ -244,8 +263,12 @@ func (s *service) op(mode Mode, serverVars []serverVar) *program.Op {
 func (s *service) setContributions(op *program.Op) {
 	if len(s.gradients) > 0 {
 		names, blocks, merges := make([]string, len(s.gradients)), make([]int32, len(s.gradients)), make([]int32, len(s.gradients))
+		into := make([]string, len(s.gradients))
 		for i, g := range s.gradients {
-			names[i], blocks[i], merges[i] = g.name, int32(g.block), int32(g.merge)
+			names[i], blocks[i], merges[i], into[i] = g.name, int32(g.block), int32(g.merge), g.into
+		}
+		if !slices.Equal(names, into) {
+			op.SetAttr("grad_into", into)
 		}
 		op.SetAttr("grad_names", names)
 		op.SetAttr("grad_block_ids", blocks)

@@ -23,10 +23,12 @@ type state struct {
 	constants map[string]bool // global part: outputs of dutyConstant
 	groups    []*group        // groups, in the order of the first op of each
 
-	forward    []*forwardState // contributions
-	shards     []*shard        // slice; servers by place
-	serverVars serverVarTable  // hold: what each server holds
-	fetched    []fetched       // fetch: what trainers receive only to report it
+	forward    []*forwardState        // contributions
+	shards     []*shard               // slice; servers by place
+	sent       map[string]program.Var // forms: what trainers send in place of a contribution, by its name at the server
+	served     map[string]program.Var // forms: what trainers receive in place of a parameter, by its name at the server
+	serverVars serverVarTable         // hold: what each server holds
+	fetched    []fetched              // fetch: what trainers receive only to report it
 
 	result *Result
 }

@@ -126,8 +126,13 @@ func (w *trainerWriter) sendGradient(n *node, g *group, gradient string) error {
 	pair := []string{g.paramOf[gradient], gradient}
 	var parts []part
 	var rows []int64
+	var forms []program.Var
 	for _, u := range w.shardsOf(g) {
 		v := w.at(u, gradient)
+		if form, ok := w.state.sent[v.Name]; ok {
+			v = form
+			forms = append(forms, form)
+		}
 		parts = append(parts, part{v.Name, v.Name, u.server})
 		rows = append(rows, rowsOf(v.Dims))
 		w.block.EnsureVar(v)
@@ -136,8 +141,12 @@ func (w *trainerWriter) sendGradient(n *node, g *group, gradient string) error {
 		if err := checkSections(gradient, rowsOf(w.state.variable(gradient).Dims)); err != nil {
 			return err
 		}
-		split := w.block.Append(splitOp(program.RoleDist, n.op.Line(), gradient, locals(parts), rows))
-		split.SetAttr(program.AttrRoleVar, pair)
+	}
+	switch {
+	case forms != nil:
+		w.block.Append(compressOp(n.op.Line(), gradient, forms...)).SetAttr(program.AttrRoleVar, pair)
+	case len(parts) > 1:
+		w.block.Append(splitOp(program.RoleDist, n.op.Line(), gradient, locals(parts), rows)).SetAttr(program.AttrRoleVar, pair)
 	}
 	w.send(n, gradient, parts, w.merge, pair)
 	return nil
@@ -176,7 +185,7 @@ func (w *trainerWriter) exchange() {
 			if grad != "" {
 				pair = []string{param, grad}
 			}
-			g.variable(w.state.variable(param), w.serverVars.of(param), group.ops[0].op.Line(), after(grad), pair)
+			g.variable(w.state.variable(param), servedParts(w.state, w.serverVars.of(param)), group.ops[0].op.Line(), after(grad), pair)
 		}
 	}
 	for _, f := range w.forward {
@@ -189,12 +198,12 @@ func (w *trainerWriter) exchange() {
 }
 
 // A gather builds the ops that bring variables from servers into a program: a recv for each, one fetch barrier, and then a concat for each sliced
-// variable.
+// variable, or a decompress for each compressed one.
 type gather struct {
 	*controls
-	role    program.Role // of the concat ops
-	recvs   []*program.Op
-	concats []*program.Op
+	role  program.Role // of the concat ops
+	recvs []*program.Op
+	joins []*program.Op
 }
 
 // variable receives one variable from its parts, after the ops that write the control variables. v is its declaration, which the block gets unless
@@ -204,7 +213,7 @@ func (g *gather) variable(v *program.Var, parts []serverVar, line string, after,
 	var from []part
 	for _, h := range parts {
 		local := v.Name
-		if h.cut {
+		if h.cut || h.at.DType != v.DType {
 			local = h.at.Name
 			piece := h.at.Copy("")
 			piece.Persistable, piece.IsParameter = false, false
@@ -217,8 +226,11 @@ func (g *gather) variable(v *program.Var, parts []serverVar, line string, after,
 	if pair != nil {
 		recv.SetAttr(program.AttrRoleVar, pair)
 	}
-	if parts[0].cut {
-		g.concats = append(g.concats, concatOp(g.role, line, locals(from), v.Name))
+	switch {
+	case parts[0].at.DType != v.DType:
+		g.joins = append(g.joins, decompressOp(line, locals(from), v.Name))
+	case parts[0].cut:
+		g.joins = append(g.joins, concatOp(g.role, line, locals(from), v.Name))
 	}
 }
 
@@ -232,7 +244,7 @@ func (g *gather) ops() []*program.Op {
 		received = append(received, op.Outputs["Out"]...)
 	}
 	all := append(g.recvs, barrierOp("fetch_barrier", received, g.add()))
-	return append(all, g.concats...)
+	return append(all, g.joins...)
 }
 
 // controls makes variables without elements that only fix the order of ops. Fluid calls them __control_var@<n>.
@@ -264,7 +276,8 @@ func checkSections(name string, rows int64) error {
 }
 
 // buildTrainerStartup writes the program that initializes a trainer. It receives parameters and forward state, so that all trainers begin with the
-// values of the servers. Other variables are computed as in the user's startup program. Values that would be overwritten are not computed.
+// values of the servers. It rounds parameters that travel compressed later, so that a trainer that joins computes with the values of the others. Other
+// variables are computed as in the user's startup program. Values that would be overwritten are not computed.
 func buildTrainerStartup(s *state) error {
 	var own []string
 	if s.source.Startup != nil {
@@ -290,8 +303,26 @@ func buildTrainerStartup(s *state) error {
 	}
 	b := startup.Global()
 	b.Ops = append(b.Ops, g.ops()...)
+	for _, group := range s.groups {
+		for _, param := range group.params {
+			roundAtStart(s, b, param, group.ops[0].op.Line())
+		}
+	}
 	s.result.Trainer.Startup = startup
 	return nil
+}
+
+// roundAtStart rounds a parameter that a trainer has received, as its compressed form is rounded.
+func roundAtStart(s *state, b *program.Block, param, line string) {
+	form, ok := s.served[s.serverVars.of(param)[0].at.Name]
+	if !ok {
+		return
+	}
+	form = form.Copy(s.names.free(param + ".rounded"))
+	form.Dims = slices.Clone(s.variable(param).Dims)
+	b.EnsureVar(form)
+	b.Append(compressOp(line, param, form))
+	b.Append(decompressOp(line, []string{form.Name}, param))
 }
 
 // isReceived reports whether trainers receive the variable in every step because it changes.

@@ -6,6 +6,9 @@
 // asks for (ops.GradientMerge), state that the forward pass updates is merged as its op says (ops.Def.State), and the update
 // ops run once. Which op is which follows from its role: those of the learning-rate schedule and of optimizers are the
 // update. A remote job with N trainers must equal it bit for bit, and with N = 1 it equals executor.Local.
+//
+// Compress makes it the oracle of a job that compresses: each rank's gradients are rounded before they merge, and the forward half runs with rounded
+// parameters. The state has the parameters as the update computes them.
 package reference
 
 import (
@@ -17,6 +20,7 @@ import (
 
 	"github.com/edl-go/edl/executor"
 	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/internal/compress"
 	"github.com/edl-go/edl/ops"
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/tensor"
@@ -25,8 +29,10 @@ import (
 // Executor runs programs as N trainers would. A program must not change once it was run.
 type Executor struct {
 	trainers func(round uint64) int
-	shared   int  // trainers of the last round
-	finite   bool // a fetched value that is not finite fails the round
+	shared   int           // trainers of the last round
+	finite   bool          // a fetched value that is not finite fails the round
+	grads    compress.Form // of gradients on their way to the merge
+	params   compress.Form // of parameters on their way to the forward half
 	local    *executor.Local
 	splits   map[*program.Program]*split
 	prepared map[request]*executor.Prepared
@@ -78,6 +84,16 @@ func (e *Executor) Vary(of func(round uint64) int) { e.trainers = of }
 // CheckFinite makes a round that trains fail if a trainer has computed a fetched value of type float32 that is not finite. Executors check more: also a
 // loss that is not fetched. By default the oracle checks nothing.
 func (e *Executor) CheckFinite() { e.finite = true }
+
+// Compress makes gradients and parameters travel as a job of these settings sends them: none, bf16 or fp16. A parameter that is fetched is then as trainers
+// have it.
+func (e *Executor) Compress(gradients, parameters string) (err error) {
+	if e.grads, err = compress.Parse(gradients); err != nil {
+		return err
+	}
+	e.params, err = compress.Parse(parameters)
+	return err
+}
 
 // Scope returns the variables that live from round to round.
 func (e *Executor) Scope() *executor.Scope { return e.local.Scope() }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/edl-go/edl/executor"
 	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/internal/compress"
 	"github.com/edl-go/edl/internal/merge"
 	"github.com/edl-go/edl/ops"
 	"github.com/edl-go/edl/program"
@@ -100,6 +101,12 @@ func (r *round) runRanks(ctx context.Context, feed executor.Feed, rows int64, wa
 	if n < 1 {
 		return nil, nil, fault.E(fault.InvalidArgument, fault.Gotf("%d trainers in round %d", n, r.number), fault.Want("at least 1"))
 	}
+	var masters map[string]*tensor.Tensor
+	defer func() {
+		if restored := r.restore(masters); restored != nil {
+			err = errors.Join(err, restored)
+		}
+	}()
 	for t := range n {
 		from, to := rows*t/n, rows*(t+1)/n
 		if from == to {
@@ -115,6 +122,9 @@ func (r *round) runRanks(ctx context.Context, feed executor.Feed, rows int64, wa
 		}
 		if old == nil {
 			old = r.snapshot()
+			if masters, err = r.roundParameters(); err != nil {
+				return nil, old, err
+			}
 		} else if err := r.restore(old); err != nil {
 			return nil, nil, err
 		}
@@ -129,6 +139,26 @@ func (r *round) runRanks(ctx context.Context, feed executor.Feed, rows int64, wa
 		shares = append(shares, s)
 	}
 	return shares, old, nil
+}
+
+// roundParameters gives the parameters the values that trainers have, and returns those of the state.
+func (r *round) roundParameters() (masters map[string]*tensor.Tensor, err error) {
+	masters = map[string]*tensor.Tensor{}
+	for _, name := range r.parameters {
+		master, ok := r.Scope().Find(name)
+		if !ok || r.params == compress.None {
+			continue
+		}
+		masters[name] = master.Clone()
+		rounded := master.Clone()
+		if err := compress.Round(rounded, r.params); err != nil {
+			return masters, err
+		}
+		if err := r.Scope().Set(name, rounded); err != nil {
+			return masters, err
+		}
+	}
+	return masters, nil
 }
 
 // prepare compiles a half for feeds of these shapes, once.
@@ -163,6 +193,11 @@ func (r *round) fetched(fetch []string, updated map[string]*tensor.Tensor, share
 				return nil, fault.E(fault.NotFound, fault.Var(name), fault.Got("no value"), fault.Want("a variable to fetch"))
 			}
 			out[i] = t.Clone()
+			if slices.Contains(r.parameters, name) {
+				if err := compress.Round(out[i], r.params); err != nil {
+					return nil, err
+				}
+			}
 			continue
 		}
 		parts := make([]executor.Part, len(shares))
@@ -300,7 +335,14 @@ func (r *round) runUpdate(ctx context.Context, shares []share, rows int64, fetch
 	feed := executor.Feed{}
 	for _, name := range r.crosses {
 		merged := shares[0].values[name].Clone()
-		if err := merge.Gradients(merged, sharesOf(shares, name), r.merge); err != nil {
+		sent := sharesOf(shares, name)
+		for i := range sent {
+			var err error
+			if sent[i].Value, err = compress.Narrowed(sent[i].Value, r.grads); err != nil {
+				return nil, err
+			}
+		}
+		if err := merge.Gradients(merged, sent, r.merge); err != nil {
 			return nil, fault.E(fault.KindOf(err), fault.Var(name), fault.Cause(err))
 		}
 		feed[name] = merged

@@ -12,13 +12,14 @@ import (
 
 // split is a program in two halves.
 type split struct {
-	program *program.Program
-	forward *program.Program // forward and backward ops, fed with rows of the batch
-	update  *program.Program // learning rate and optimizer ops, fed with what crosses
-	crosses []string         // what the update reads of the forward half, sorted
-	state   []state          // persistable variables that the forward half writes
-	updated map[string]bool  // variables that the update writes
-	merge   ops.Merge        // of gradients and of fetched numbers: the mean for a program that does not train
+	program    *program.Program
+	forward    *program.Program // forward and backward ops, fed with rows of the batch
+	update     *program.Program // learning rate and optimizer ops, fed with what crosses
+	crosses    []string         // what the update reads of the forward half, sorted
+	parameters []string         // persistable variables that the update writes and trainers have, sorted
+	state      []state          // persistable variables that the forward half writes
+	updated    map[string]bool  // variables that the update writes
+	merge      ops.Merge        // of gradients and of fetched numbers: the mean for a program that does not train
 }
 
 // trains reports whether the program has update ops.
@@ -52,10 +53,26 @@ func splitByRole(p *program.Program) (*split, error) {
 		}
 	}
 	s.crosses = slices.Sorted(maps.Keys(crosses))
+	s.findParameters()
 	if s.merge = ops.MergeMean; s.trains() {
 		s.merge, err = ops.GradientMerge(p)
 	}
 	return s, err
+}
+
+// findParameters lists the parameters that the update writes: those that are declared as such, and those that the forward half reads.
+func (s *split) findParameters() {
+	read := map[string]bool{}
+	for _, op := range s.forward.Global().Ops {
+		reads, _ := s.forward.Global().Touches(op)
+		maps.Copy(read, reads)
+	}
+	for name := range s.updated {
+		if v, ok := s.program.Global().Find(name); ok && v.Persistable && (v.IsParameter || read[name]) {
+			s.parameters = append(s.parameters, name)
+		}
+	}
+	slices.Sort(s.parameters)
 }
 
 func isUpdate(op *program.Op) bool {

@@ -12,14 +12,18 @@
 //	State, MergeSum         old + sum of (value[t] - old)        counters: every trainer has added its own part
 //	State, MergeFirst       value[0]
 //
-// All arithmetic is done in the element type. Each element is added up from the first share to the last, so the order of ranks decides the bits, and
+// Contributions to a float32 gradient may be of a half type, as package compress has rounded them. They are converted to float32 first, exactly.
+//
+// All arithmetic is done in the element type of the result. Each element is added up from the first share to the last, so the order of ranks decides the bits, and
 // neither the order of arrival nor the slices of a parameter do. One share alone is taken as it is: rounds of one trainer give the bits of a local step.
 package merge
 
 import (
 	"math"
+	"sync"
 
 	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/internal/compress"
 	"github.com/edl-go/edl/ops"
 	"github.com/edl-go/edl/ops/kernel"
 	"github.com/edl-go/edl/tensor"
@@ -32,10 +36,18 @@ type Share struct {
 }
 
 // Gradients writes into dst the merge of shares, which stand in rank order: their mean weighted by rows, their sum, or the first of them. There is at
-// least one share. All values have the dtype and length of dst; dst is none of them. It refuses what cannot be merged, whoever has sent it.
+// least one share. All values have the length of dst, and its dtype or, for a float32 dst, one half type; dst is none of them. It refuses what cannot be
+// merged, whoever has sent it.
 func Gradients(dst *tensor.Tensor, shares []Share, how ops.Merge) error {
 	if err := check(dst, shares); err != nil {
 		return err
+	}
+	if how == ops.MergeFirst {
+		shares = shares[:1]
+	}
+	if dst.DType() == tensor.Float32 && shares[0].Value.DType().IsHalf() {
+		combineHalves(dst.Float32s(), shares, how)
+		return nil
 	}
 	if how == ops.MergeFirst {
 		return dst.CopyFrom(shares[0].Value)
@@ -83,7 +95,7 @@ func check(dst *tensor.Tensor, shares []Share) error {
 		return fault.New(fault.InvalidArgument, "a merge of nothing")
 	}
 	for _, s := range shares {
-		if s.Value == nil || s.Rows <= 0 || s.Value.DType() != dst.DType() || s.Value.Len() != dst.Len() {
+		if s.Value == nil || s.Rows <= 0 || !Fits(dst, s.Value) || s.Value.DType() != shares[0].Value.DType() {
 			return fault.E(fault.ShapeMismatch, fault.Gotf("a share of %d rows and %s", s.Rows, s.Value),
 				fault.Wantf("at least one row and %s", dst))
 		}
@@ -91,26 +103,65 @@ func check(dst *tensor.Tensor, shares []Share) error {
 	return nil
 }
 
-func combine[T tensor.Float](dst *tensor.Tensor, shares []Share, how ops.Merge) {
+// Fits reports whether contributions like value can be merged into dst.
+func Fits(dst, value *tensor.Tensor) bool {
+	return value.Len() == dst.Len() && (value.DType() == dst.DType() || value.DType().IsHalf() && dst.DType() == tensor.Float32)
+}
+
+// weights calls each with the place and the weight of every share.
+func weights[T tensor.Float](shares []Share, how ops.Merge, each func(i int, weight T)) {
 	var total int64
 	for _, s := range shares {
 		total += s.Rows
 	}
+	for i, s := range shares {
+		if how == ops.MergeMean {
+			each(i, T(s.Rows)/T(total))
+		} else {
+			each(i, 1)
+		}
+	}
+}
+
+func combine[T tensor.Float](dst *tensor.Tensor, shares []Share, how ops.Merge) {
 	out := tensor.Data[T](dst)
 	if len(shares) == 1 {
 		copy(out, tensor.Data[T](shares[0].Value))
 		return
 	}
-	for i, s := range shares {
-		weight := T(1)
-		if how == ops.MergeMean {
-			weight = T(s.Rows) / T(total)
-		}
+	weights(shares, how, func(i int, weight T) {
 		if i == 0 {
-			kernel.Scale(out, tensor.Data[T](s.Value), weight, 0, true)
-			continue
+			kernel.Scale(out, tensor.Data[T](shares[i].Value), weight, 0, true)
+			return
 		}
-		kernel.Axpy(out, tensor.Data[T](s.Value), weight)
+		kernel.Axpy(out, tensor.Data[T](shares[i].Value), weight)
+	})
+}
+
+// wide is how many elements are converted at a time. They stay in the cache of a core.
+const wide = 4096
+
+var rooms = sync.Pool{New: func() any { return new([wide]float32) }}
+
+// combineHalves is combine for shares of a half type. An element has the same bits wherever the shares are cut.
+func combineHalves(out []float32, shares []Share, how ops.Merge) {
+	if len(shares) == 1 {
+		compress.Widen(out, shares[0].Value, 0)
+		return
+	}
+	room := rooms.Get().(*[wide]float32)
+	defer rooms.Put(room)
+	for from := 0; from < len(out); from += wide {
+		part := out[from:min(from+wide, len(out))]
+		x := room[:len(part)]
+		weights(shares, how, func(i int, weight float32) {
+			compress.Widen(x, shares[i].Value, from)
+			if i == 0 {
+				kernel.Scale(part, x, weight, 0, true)
+				return
+			}
+			kernel.Axpy(part, x, weight)
+		})
 	}
 }
 

@@ -1,6 +1,7 @@
 package comm
 
 import (
+	"cmp"
 	"context"
 	"math"
 	"slices"
@@ -33,7 +34,11 @@ type Contribution struct {
 	Name  string
 	Block program.BlockIndex // the optimize block that reads it
 	Merge ops.Merge          // never MergeNone
+	Into  string             // the variable of block 0 that holds the merge; empty: Name itself
 }
+
+// Target returns the variable of block 0 that holds the merge. It differs from Name where contributions are compressed.
+func (c Contribution) Target() string { return cmp.Or(c.Into, c.Name) }
 
 // ServiceOf reads a listen_and_serv op. It does not check that the blocks exist; the verifier of the program does. The error is a *fault.Fault.
 func ServiceOf(op *program.Op) (Service, error) {
@@ -109,25 +114,35 @@ func (s *Service) readContributions(a attributes) error {
 	if len(blocks) != len(names) || len(merges) != len(names) {
 		return invalid("lists of one length", "%d grad_names, %d grad_block_ids and %d grad_merge", len(names), len(blocks), len(merges))
 	}
+	into := a.Strs("grad_into")
+	if len(into) == 0 {
+		into = make([]string, len(names))
+	} else if len(into) != len(names) || slices.Contains(into, "") {
+		return invalid("names, one for each of grad_names", "%d grad_names and the grad_into %q", len(names), into)
+	}
 	for i, name := range names {
 		block := program.BlockIndex(blocks[i])
 		if int64(block) != blocks[i] || !slices.Contains(s.Optimize, block) {
 			return invalid("one of optimize_blocks", "gradient %s for block %d", fault.Quote(name), blocks[i])
 		}
-		s.Grads = append(s.Grads, Contribution{name, block, ops.Merge(merges[i])})
+		s.Grads = append(s.Grads, Contribution{name, block, ops.Merge(merges[i]), into[i]})
 	}
 	names, merges = a.Strs("state_names"), a.Ints("state_merge")
 	if len(merges) != len(names) {
 		return invalid("lists of one length", "%d state_names and %d state_merge", len(names), len(merges))
 	}
 	for i, name := range names {
-		s.States = append(s.States, Contribution{name, NoBlock, ops.Merge(merges[i])})
+		s.States = append(s.States, Contribution{Name: name, Block: NoBlock, Merge: ops.Merge(merges[i])})
 	}
-	have := map[string]bool{}
+	have, merged := map[string]bool{}, map[string]bool{}
 	for _, c := range slices.Concat(s.Grads, s.States) {
 		if c.Name == "" || c.Name == program.Empty || have[c.Name] {
 			return invalid("names of variables, each once", "the contribution %s", fault.Quote(c.Name))
 		}
+		if into := c.Target(); into == program.Empty || merged[into] {
+			return invalid("names of variables, each once", "the merge of %s into %s", fault.Quote(c.Name), fault.Quote(into))
+		}
+		merged[c.Target()] = true
 		if !mergeable(int64(c.Merge)) {
 			return invalid("1 for a mean or 2 for a sum", "the merge %d of %s", c.Merge, fault.Quote(c.Name))
 		}
@@ -211,6 +226,7 @@ func init() {
 			{Name: "grad_names", Default: []string{}, Doc: "variables that trainers send gradients to"},
 			{Name: "grad_block_ids", Default: []int32{}, Doc: "the optimize block of each of grad_names"},
 			{Name: "grad_merge", Default: []int32{}, Doc: "how contributions to each of grad_names merge: 1 mean weighted by rows, 2 sum, 3 the first"},
+			{Name: "grad_into", Default: []string{}, Doc: "the variable that contributions to each of grad_names merge into; empty: grad_names themselves"},
 			{Name: "state_names", Default: []string{}, Doc: "variables that the forward pass of trainers updates and this pserver keeps"},
 			{Name: "state_merge", Default: []int32{}, Doc: "how each of state_names merges: 1 mean weighted by rows, 2 sum of the changes, 3 the first"},
 			{Name: "slice_names", Default: []string{}, Doc: "variables that this pserver keeps from round to round; a checkpoint holds them"},

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -49,6 +50,18 @@ func TestServiceOf(t *testing.T) {
 	}
 	if fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("got %+v\nwant %+v", got, want)
+	}
+}
+
+// Contributions that are compressed merge into a variable of their own.
+func TestServiceOfCompressedContributions(t *testing.T) {
+	got, err := comm.ServiceOf(serveOp(attrs{"grad_into": []string{"b@GRAD", "w@GRAD.block0"}}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	targets := []string{got.Grads[0].Target(), got.Grads[1].Target(), got.States[0].Target()}
+	if !slices.Equal(targets, []string{"b@GRAD", "w@GRAD.block0", "mean"}) || got.Grads[0].Name != "a:b@GRAD" {
+		t.Errorf("%v of %+v", targets, got)
 	}
 }
 
@@ -99,6 +112,10 @@ func TestServiceFaults(t *testing.T) {
 		"rows after the end":   {attrs{"slice_first_rows": []int64{501, 0}}, "rows"},
 		"overflowing rows":     {attrs{"slice_first_rows": []int64{math.MaxInt64, 0}}, "rows"},
 		"negative rows":        {attrs{"slice_rows": []int64{-1, 7}}, "rows"},
+		"merged twice":         {attrs{"grad_into": []string{"g", "g"}}, "each once"},
+		"merged into a state":  {attrs{"grad_into": []string{"g", "mean"}}, "each once"},
+		"merged nowhere":       {attrs{"grad_into": []string{"g", ""}}, "one for each of grad_names"},
+		"into too few":         {attrs{"grad_into": []string{"g"}}, "one for each of grad_names"},
 		"blocks as ints":       {attrs{"optimize_blocks": []int32{5, 6}}, "optimize_blocks"},
 	} {
 		_, err := comm.ServiceOf(serveOp(c.change))

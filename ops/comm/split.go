@@ -25,7 +25,10 @@ func init() {
 	})
 }
 
-func inferSplit(s *ops.Shapes) error {
+func inferSplit(s *ops.Shapes) error { return inferSections(s, s.In("X").DType) }
+
+// inferSections sets each Out to its rows of X, of type to.
+func inferSections(s *ops.Shapes, to tensor.DType) error {
 	x, sections := s.In("X"), s.Ints("sections")
 	if x.Kind != program.LoDTensor || len(x.Dims) == 0 {
 		return s.Errorf("X", "a tensor of rank 1 or more")
@@ -40,7 +43,7 @@ func inferSplit(s *ops.Shapes) error {
 			return opkit.BadAttr(s, "sections", "numbers of rows whose sum is %d, the rows of X", rows)
 		}
 		left -= n
-		s.SetAt("Out", i, ops.Meta{Kind: program.LoDTensor, DType: x.DType, Dims: slices.Concat([]int64{n}, x.Dims[1:])})
+		s.SetAt("Out", i, ops.Meta{Kind: program.LoDTensor, DType: to, Dims: slices.Concat([]int64{n}, x.Dims[1:])})
 	}
 	if rows != program.Unknown && left != 0 {
 		return opkit.BadAttr(s, "sections", "numbers of rows whose sum is %d, the rows of X", rows)

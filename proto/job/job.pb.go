@@ -303,40 +303,42 @@ func (x *DataBinding) GetFollow() bool {
 
 // JobSpec is everything that a user or a client says about a job. job.yaml has those fields that a person sets.
 type JobSpec struct {
-	state           protoimpl.MessageState `protogen:"open.v1"`
-	Name            string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`                                   // letters, digits and '-'; chosen by the listener when empty
-	Program         []byte                 `protobuf:"bytes,2,opt,name=program,proto3" json:"program,omitempty"`                             // ProgramDesc with its startup program
-	Data            []*DataBinding         `protobuf:"bytes,3,rep,name=data,proto3" json:"data,omitempty"`                                   // empty for a job that is fed
-	Trainers        int32                  `protobuf:"varint,4,opt,name=trainers,proto3" json:"trainers,omitempty"`                          // at least 1
-	TrainersMax     int32                  `protobuf:"varint,5,opt,name=trainers_max,json=trainersMax,proto3" json:"trainers_max,omitempty"` // 0: as trainers. Beyond trainers the job is elastic: it goes on with any number between the two
-	Pservers        int32                  `protobuf:"varint,6,opt,name=pservers,proto3" json:"pservers,omitempty"`                          // at least 1
-	Mode            Mode                   `protobuf:"varint,7,opt,name=mode,proto3,enum=edl.job.Mode" json:"mode,omitempty"`
-	Passes          int32                  `protobuf:"varint,8,opt,name=passes,proto3" json:"passes,omitempty"`                                    // 0: 1
-	Save            string                 `protobuf:"bytes,9,opt,name=save,proto3" json:"save,omitempty"`                                         // directory for persistable variables after training; empty: none
-	Params          string                 `protobuf:"bytes,10,opt,name=params,proto3" json:"params,omitempty"`                                    // directory or combined file to start from; empty: the startup program
-	Fetch           []string               `protobuf:"bytes,11,rep,name=fetch,proto3" json:"fetch,omitempty"`                                      // variables reported with every step
-	MinBlockSize    int64                  `protobuf:"varint,12,opt,name=min_block_size,json=minBlockSize,proto3" json:"min_block_size,omitempty"` // elements of the smallest slice; 0: 8192
-	NoSlice         bool                   `protobuf:"varint,13,opt,name=no_slice,json=noSlice,proto3" json:"no_slice,omitempty"`                  // keep every parameter whole
-	SplitMethod     string                 `protobuf:"bytes,14,opt,name=split_method,json=splitMethod,proto3" json:"split_method,omitempty"`       // round_robin (default) or hash_name
-	NoFiniteCheck   bool                   `protobuf:"varint,15,opt,name=no_finite_check,json=noFiniteCheck,proto3" json:"no_finite_check,omitempty"`
-	StartDeadline   *durationpb.Duration   `protobuf:"bytes,16,opt,name=start_deadline,json=startDeadline,proto3" json:"start_deadline,omitempty"`          // for all roles to be there; 0: 2 minutes
-	RoundDeadline   *durationpb.Duration   `protobuf:"bytes,17,opt,name=round_deadline,json=roundDeadline,proto3" json:"round_deadline,omitempty"`          // for the next round to complete; 0: 1 minute
-	Lease           *durationpb.Duration   `protobuf:"bytes,18,opt,name=lease,proto3" json:"lease,omitempty"`                                               // of every role; 0: 5 seconds
-	RecordsPerTask  int64                  `protobuf:"varint,19,opt,name=records_per_task,json=recordsPerTask,proto3" json:"records_per_task,omitempty"`    // 0: chosen from the dataset
-	Workers         int32                  `protobuf:"varint,20,opt,name=workers,proto3" json:"workers,omitempty"`                                          // kernel threads per trainer; 0: 1
-	Fed             bool                   `protobuf:"varint,21,opt,name=fed,proto3" json:"fed,omitempty"`                                                  // its batches come step by step from the client that submitted it, not from data, until the client finishes the job
-	MaxRestarts     int32                  `protobuf:"varint,22,opt,name=max_restarts,json=maxRestarts,proto3" json:"max_restarts,omitempty"`               // of each role, after failures that another start may mend; 0: 10; negative: none
-	MaxTaskFailures int32                  `protobuf:"varint,23,opt,name=max_task_failures,json=maxTaskFailures,proto3" json:"max_task_failures,omitempty"` // a task that failed or timed out more often is discarded; 0: 3
-	MinTaskTimeout  *durationpb.Duration   `protobuf:"bytes,24,opt,name=min_task_timeout,json=minTaskTimeout,proto3" json:"min_task_timeout,omitempty"`     // bounds of the time that a task may take, which is otherwise
-	MaxTaskTimeout  *durationpb.Duration   `protobuf:"bytes,25,opt,name=max_task_timeout,json=maxTaskTimeout,proto3" json:"max_task_timeout,omitempty"`     // a multiple of the moving average; 0: round_deadline, and 20 times that
-	State           string                 `protobuf:"bytes,26,opt,name=state,proto3" json:"state,omitempty"`                                               // id of a state that the listener holds: the job starts with it. If params is given, too, its variables replace those of the state
-	KeepState       bool                   `protobuf:"varint,27,opt,name=keep_state,json=keepState,proto3" json:"keep_state,omitempty"`                     // the listener holds the job's last state, under the job's id, until it is released
-	MaxAhead        int32                  `protobuf:"varint,28,opt,name=max_ahead,json=maxAhead,proto3" json:"max_ahead,omitempty"`                        // sync: a step begins only when at most so many steps before it are not acknowledged yet. A job that nobody follows for start_deadline fails. 0: steps wait for nobody
-	Transport       Transport              `protobuf:"varint,30,opt,name=transport,proto3,enum=edl.job.Transport" json:"transport,omitempty"`               // how the slices of a step travel
-	ProfileSteps    int32                  `protobuf:"varint,31,opt,name=profile_steps,json=profileSteps,proto3" json:"profile_steps,omitempty"`            // trainers and pservers record what they do in so many steps, from the first step of the job on; 0: none
-	Partial         bool                   `protobuf:"varint,29,opt,name=partial,proto3" json:"partial,omitempty"`                                          // params or state may lack variables of the program: the startup program initialises those
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	state              protoimpl.MessageState `protogen:"open.v1"`
+	Name               string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`                                   // letters, digits and '-'; chosen by the listener when empty
+	Program            []byte                 `protobuf:"bytes,2,opt,name=program,proto3" json:"program,omitempty"`                             // ProgramDesc with its startup program
+	Data               []*DataBinding         `protobuf:"bytes,3,rep,name=data,proto3" json:"data,omitempty"`                                   // empty for a job that is fed
+	Trainers           int32                  `protobuf:"varint,4,opt,name=trainers,proto3" json:"trainers,omitempty"`                          // at least 1
+	TrainersMax        int32                  `protobuf:"varint,5,opt,name=trainers_max,json=trainersMax,proto3" json:"trainers_max,omitempty"` // 0: as trainers. Beyond trainers the job is elastic: it goes on with any number between the two
+	Pservers           int32                  `protobuf:"varint,6,opt,name=pservers,proto3" json:"pservers,omitempty"`                          // at least 1
+	Mode               Mode                   `protobuf:"varint,7,opt,name=mode,proto3,enum=edl.job.Mode" json:"mode,omitempty"`
+	Passes             int32                  `protobuf:"varint,8,opt,name=passes,proto3" json:"passes,omitempty"`                                    // 0: 1
+	Save               string                 `protobuf:"bytes,9,opt,name=save,proto3" json:"save,omitempty"`                                         // directory for persistable variables after training; empty: none
+	Params             string                 `protobuf:"bytes,10,opt,name=params,proto3" json:"params,omitempty"`                                    // directory or combined file to start from; empty: the startup program
+	Fetch              []string               `protobuf:"bytes,11,rep,name=fetch,proto3" json:"fetch,omitempty"`                                      // variables reported with every step
+	MinBlockSize       int64                  `protobuf:"varint,12,opt,name=min_block_size,json=minBlockSize,proto3" json:"min_block_size,omitempty"` // elements of the smallest slice; 0: 8192
+	NoSlice            bool                   `protobuf:"varint,13,opt,name=no_slice,json=noSlice,proto3" json:"no_slice,omitempty"`                  // keep every parameter whole
+	SplitMethod        string                 `protobuf:"bytes,14,opt,name=split_method,json=splitMethod,proto3" json:"split_method,omitempty"`       // round_robin (default) or hash_name
+	NoFiniteCheck      bool                   `protobuf:"varint,15,opt,name=no_finite_check,json=noFiniteCheck,proto3" json:"no_finite_check,omitempty"`
+	StartDeadline      *durationpb.Duration   `protobuf:"bytes,16,opt,name=start_deadline,json=startDeadline,proto3" json:"start_deadline,omitempty"`                // for all roles to be there; 0: 2 minutes
+	RoundDeadline      *durationpb.Duration   `protobuf:"bytes,17,opt,name=round_deadline,json=roundDeadline,proto3" json:"round_deadline,omitempty"`                // for the next round to complete; 0: 1 minute
+	Lease              *durationpb.Duration   `protobuf:"bytes,18,opt,name=lease,proto3" json:"lease,omitempty"`                                                     // of every role; 0: 5 seconds
+	RecordsPerTask     int64                  `protobuf:"varint,19,opt,name=records_per_task,json=recordsPerTask,proto3" json:"records_per_task,omitempty"`          // 0: chosen from the dataset
+	Workers            int32                  `protobuf:"varint,20,opt,name=workers,proto3" json:"workers,omitempty"`                                                // kernel threads per trainer; 0: 1
+	Fed                bool                   `protobuf:"varint,21,opt,name=fed,proto3" json:"fed,omitempty"`                                                        // its batches come step by step from the client that submitted it, not from data, until the client finishes the job
+	MaxRestarts        int32                  `protobuf:"varint,22,opt,name=max_restarts,json=maxRestarts,proto3" json:"max_restarts,omitempty"`                     // of each role, after failures that another start may mend; 0: 10; negative: none
+	MaxTaskFailures    int32                  `protobuf:"varint,23,opt,name=max_task_failures,json=maxTaskFailures,proto3" json:"max_task_failures,omitempty"`       // a task that failed or timed out more often is discarded; 0: 3
+	MinTaskTimeout     *durationpb.Duration   `protobuf:"bytes,24,opt,name=min_task_timeout,json=minTaskTimeout,proto3" json:"min_task_timeout,omitempty"`           // bounds of the time that a task may take, which is otherwise
+	MaxTaskTimeout     *durationpb.Duration   `protobuf:"bytes,25,opt,name=max_task_timeout,json=maxTaskTimeout,proto3" json:"max_task_timeout,omitempty"`           // a multiple of the moving average; 0: round_deadline, and 20 times that
+	State              string                 `protobuf:"bytes,26,opt,name=state,proto3" json:"state,omitempty"`                                                     // id of a state that the listener holds: the job starts with it. If params is given, too, its variables replace those of the state
+	KeepState          bool                   `protobuf:"varint,27,opt,name=keep_state,json=keepState,proto3" json:"keep_state,omitempty"`                           // the listener holds the job's last state, under the job's id, until it is released
+	MaxAhead           int32                  `protobuf:"varint,28,opt,name=max_ahead,json=maxAhead,proto3" json:"max_ahead,omitempty"`                              // sync: a step begins only when at most so many steps before it are not acknowledged yet. A job that nobody follows for start_deadline fails. 0: steps wait for nobody
+	Transport          Transport              `protobuf:"varint,30,opt,name=transport,proto3,enum=edl.job.Transport" json:"transport,omitempty"`                     // how the slices of a step travel
+	ProfileSteps       int32                  `protobuf:"varint,31,opt,name=profile_steps,json=profileSteps,proto3" json:"profile_steps,omitempty"`                  // trainers and pservers record what they do in so many steps, from the first step of the job on; 0: none
+	CompressGradients  string                 `protobuf:"bytes,32,opt,name=compress_gradients,json=compressGradients,proto3" json:"compress_gradients,omitempty"`    // how float32 gradients travel: none (default), bf16 or fp16
+	CompressParameters string                 `protobuf:"bytes,33,opt,name=compress_parameters,json=compressParameters,proto3" json:"compress_parameters,omitempty"` // how float32 parameters travel to trainers, in the same words
+	Partial            bool                   `protobuf:"varint,29,opt,name=partial,proto3" json:"partial,omitempty"`                                                // params or state may lack variables of the program: the startup program initialises those
+	unknownFields      protoimpl.UnknownFields
+	sizeCache          protoimpl.SizeCache
 }
 
 func (x *JobSpec) Reset() {
@@ -577,6 +579,20 @@ func (x *JobSpec) GetProfileSteps() int32 {
 		return x.ProfileSteps
 	}
 	return 0
+}
+
+func (x *JobSpec) GetCompressGradients() string {
+	if x != nil {
+		return x.CompressGradients
+	}
+	return ""
+}
+
+func (x *JobSpec) GetCompressParameters() string {
+	if x != nil {
+		return x.CompressParameters
+	}
+	return ""
 }
 
 func (x *JobSpec) GetPartial() bool {
@@ -2128,7 +2144,7 @@ const file_proto_job_job_proto_rawDesc = "" +
 	"\vDataBinding\x12\x18\n" +
 	"\adataset\x18\x01 \x01(\tR\adataset\x12\x14\n" +
 	"\x05globs\x18\x02 \x03(\tR\x05globs\x12\x16\n" +
-	"\x06follow\x18\x03 \x01(\bR\x06follow\"\xec\b\n" +
+	"\x06follow\x18\x03 \x01(\bR\x06follow\"\xcc\t\n" +
 	"\aJobSpec\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aprogram\x18\x02 \x01(\fR\aprogram\x12(\n" +
@@ -2161,7 +2177,9 @@ const file_proto_job_job_proto_rawDesc = "" +
 	"keep_state\x18\x1b \x01(\bR\tkeepState\x12\x1b\n" +
 	"\tmax_ahead\x18\x1c \x01(\x05R\bmaxAhead\x120\n" +
 	"\ttransport\x18\x1e \x01(\x0e2\x12.edl.job.TransportR\ttransport\x12#\n" +
-	"\rprofile_steps\x18\x1f \x01(\x05R\fprofileSteps\x12\x18\n" +
+	"\rprofile_steps\x18\x1f \x01(\x05R\fprofileSteps\x12-\n" +
+	"\x12compress_gradients\x18  \x01(\tR\x11compressGradients\x12/\n" +
+	"\x13compress_parameters\x18! \x01(\tR\x12compressParameters\x12\x18\n" +
 	"\apartial\x18\x1d \x01(\bR\apartial\"b\n" +
 	"\bProgress\x12\x14\n" +
 	"\x05steps\x18\x01 \x01(\x04R\x05steps\x12\x12\n" +

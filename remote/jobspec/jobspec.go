@@ -13,6 +13,7 @@ import (
 
 	"github.com/edl-go/edl/executor"
 	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/internal/compress"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/remote/timing"
 )
@@ -103,6 +104,11 @@ func Check(s *job.JobSpec) error {
 	}
 	if s.SplitMethod != "round_robin" && s.SplitMethod != "hash_name" {
 		wrong("split_method", fault.Quote(s.SplitMethod), "round_robin or hash_name")
+	}
+	for field, form := range map[string]string{"compress_gradients": s.CompressGradients, "compress_parameters": s.CompressParameters} {
+		if _, err := compress.Parse(form); err != nil {
+			wrong(field, fault.Quote(form), "none, bf16 or fp16")
+		}
 	}
 	if _, ok := job.Transport_name[int32(s.Transport)]; !ok {
 		wrong("transport", fmt.Sprint(s.Transport), "one of "+strings.Join(Transports(), ", "))

@@ -63,6 +63,19 @@ max_task_timeout: 3m
 	}
 }
 
+// What a job compresses is read, and a form that does not exist is refused by name.
+func TestCompression(t *testing.T) {
+	s, err := load(t, "compress_gradients: bf16\ncompress_parameters: fp16")
+	if err != nil || s.CompressGradients != "bf16" || s.CompressParameters != "fp16" {
+		t.Errorf("%v, %v", s, err)
+	}
+	for _, field := range []string{"compress_gradients", "compress_parameters"} {
+		if _, err := load(t, field+": int8"); !errors.Is(err, fault.InvalidArgument) || !strings.Contains(err.Error(), field+` "int8"`) {
+			t.Errorf("%s: %v", field, err)
+		}
+	}
+}
+
 // What a job leaves open has defaults, which follow from what it says.
 func TestDefaults(t *testing.T) {
 	s, err := load(t, "trainers: 3\nround_deadline: 10s")

@@ -26,32 +26,34 @@ const maxFile = 1 << 20
 
 // file is job.yaml: those fields of JobSpec that a person sets, under their names, with the program as a path.
 type file struct {
-	Name            string            `yaml:"name"`
-	Program         string            `yaml:"program"`
-	Data            map[string]source `yaml:"data"`
-	Trainers        trainers          `yaml:"trainers"`
-	TrainersMax     int32             `yaml:"trainers_max"`
-	PServers        int32             `yaml:"pservers"`
-	Mode            mode              `yaml:"mode"`
-	Passes          int32             `yaml:"passes"`
-	Save            string            `yaml:"save"`
-	Params          string            `yaml:"params"`
-	Fetch           []string          `yaml:"fetch"`
-	MinBlockSize    int64             `yaml:"min_block_size"`
-	NoSlice         bool              `yaml:"no_slice"`
-	SplitMethod     string            `yaml:"split_method"`
-	Transport       transport         `yaml:"transport"`
-	NoFiniteCheck   bool              `yaml:"no_finite_check"`
-	StartDeadline   time.Duration     `yaml:"start_deadline"`
-	RoundDeadline   time.Duration     `yaml:"round_deadline"`
-	Lease           time.Duration     `yaml:"lease"`
-	RecordsPerTask  int64             `yaml:"records_per_task"`
-	Workers         int32             `yaml:"workers"`
-	MaxRestarts     int32             `yaml:"max_restarts"`
-	MaxTaskFailures int32             `yaml:"max_task_failures"`
-	MinTaskTimeout  time.Duration     `yaml:"min_task_timeout"`
-	MaxTaskTimeout  time.Duration     `yaml:"max_task_timeout"`
-	ProfileSteps    int32             `yaml:"profile_steps"`
+	Name               string            `yaml:"name"`
+	Program            string            `yaml:"program"`
+	Data               map[string]source `yaml:"data"`
+	Trainers           trainers          `yaml:"trainers"`
+	TrainersMax        int32             `yaml:"trainers_max"`
+	PServers           int32             `yaml:"pservers"`
+	Mode               mode              `yaml:"mode"`
+	Passes             int32             `yaml:"passes"`
+	Save               string            `yaml:"save"`
+	Params             string            `yaml:"params"`
+	Fetch              []string          `yaml:"fetch"`
+	MinBlockSize       int64             `yaml:"min_block_size"`
+	NoSlice            bool              `yaml:"no_slice"`
+	SplitMethod        string            `yaml:"split_method"`
+	Transport          transport         `yaml:"transport"`
+	CompressGradients  string            `yaml:"compress_gradients"`
+	CompressParameters string            `yaml:"compress_parameters"`
+	NoFiniteCheck      bool              `yaml:"no_finite_check"`
+	StartDeadline      time.Duration     `yaml:"start_deadline"`
+	RoundDeadline      time.Duration     `yaml:"round_deadline"`
+	Lease              time.Duration     `yaml:"lease"`
+	RecordsPerTask     int64             `yaml:"records_per_task"`
+	Workers            int32             `yaml:"workers"`
+	MaxRestarts        int32             `yaml:"max_restarts"`
+	MaxTaskFailures    int32             `yaml:"max_task_failures"`
+	MinTaskTimeout     time.Duration     `yaml:"min_task_timeout"`
+	MaxTaskTimeout     time.Duration     `yaml:"max_task_timeout"`
+	ProfileSteps       int32             `yaml:"profile_steps"`
 }
 
 // A File is a job file as it was read: the spec without its program, and where that is.
@@ -114,7 +116,8 @@ func (y *file) spec() (*job.JobSpec, error) {
 	}
 	s := &job.JobSpec{Name: y.Name, Trainers: y.Trainers.least, TrainersMax: most, Pservers: y.PServers, Mode: job.Mode(y.Mode), Passes: y.Passes,
 		Save: y.Save, Params: y.Params, Fetch: y.Fetch, MinBlockSize: y.MinBlockSize, NoSlice: y.NoSlice, SplitMethod: y.SplitMethod,
-		Transport: job.Transport(y.Transport), NoFiniteCheck: y.NoFiniteCheck, RecordsPerTask: y.RecordsPerTask, Workers: y.Workers,
+		Transport: job.Transport(y.Transport), CompressGradients: y.CompressGradients, CompressParameters: y.CompressParameters,
+		NoFiniteCheck: y.NoFiniteCheck, RecordsPerTask: y.RecordsPerTask, Workers: y.Workers,
 		MaxRestarts: y.MaxRestarts, MaxTaskFailures: y.MaxTaskFailures, ProfileSteps: y.ProfileSteps}
 	for _, name := range slices.Sorted(maps.Keys(y.Data)) {
 		s.Data = append(s.Data, &job.DataBinding{Dataset: name, Globs: y.Data[name].Files, Follow: y.Data[name].Follow})

@@ -34,7 +34,8 @@ func newPlan(ctx context.Context, spec *job.JobSpec) (*plan, error) {
 		return nil, err
 	}
 	result, err := transpiler.Transpile(ctx, p, transpiler.Config{Trainers: int(spec.Trainers), PServers: int(spec.Pservers), Mode: mode(spec.Mode),
-		MinBlockSize: spec.MinBlockSize, NoSlice: spec.NoSlice, SplitMethod: spec.SplitMethod, Fetch: spec.Fetch})
+		MinBlockSize: spec.MinBlockSize, NoSlice: spec.NoSlice, SplitMethod: spec.SplitMethod, Fetch: spec.Fetch,
+		CompressGradients: spec.CompressGradients, CompressParameters: spec.CompressParameters})
 	if err != nil {
 		return nil, err
 	}

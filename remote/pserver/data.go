@@ -43,7 +43,7 @@ func (s *Server) OpenData(ctx context.Context, m *rpc.OpenDataRequest) (*rpc.Ope
 		return nil, fault.E(fault.Unsupported, fault.At(c.Where), fault.Got("a request for a data connection"), fault.Want("calls over gRPC"))
 	}
 	l := &line{server: s, sender: from}
-	if l.send, err = tableOf(m.Send, c.inbox.target); err == nil {
+	if l.send, err = tableOf(m.Send, c.inbox.form); err == nil {
 		l.receive, err = tableOf(m.Receive, s.values.Variable)
 	}
 	if err != nil {

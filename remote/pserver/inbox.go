@@ -15,7 +15,8 @@ import (
 // An inbox has the contributions to the open round that have arrived, and the buffers that contributions arrive in. The lock of core guards it. While
 // a round is being applied, the stepper reads without the lock what has arrived: nothing is added then.
 type inbox struct {
-	targets map[string]*tensor.Tensor             // the merged variable, by name
+	targets map[string]*tensor.Tensor             // what contributions to a name merge into
+	forms   map[string]*tensor.Tensor             // a variable like contributions to a name: the same as in targets, unless they are compressed
 	arrived map[string]map[id.Rank]*tensor.Tensor // by name and rank
 	free    map[string][]*tensor.Tensor           // at most spare of each name
 	spare   int                                   // members of the generation
@@ -26,16 +27,21 @@ type inbox struct {
 
 // newInbox looks up the variables of every contribution.
 func newInbox(l *comm.Service, blocks ops.BlockRunner) (inbox, error) {
-	b := inbox{targets: map[string]*tensor.Tensor{}, arrived: map[string]map[id.Rank]*tensor.Tensor{}, free: map[string][]*tensor.Tensor{},
-		lent: map[*tensor.Tensor]bool{}, elements: &sync.RWMutex{}}
-	for _, name := range namesOf(l) {
-		t, ok := blocks.Variable(name)
-		if !ok {
-			return inbox{}, fault.E(fault.InvalidProgram, fault.Op("listen_and_serv"), fault.Var(name),
+	b := inbox{targets: map[string]*tensor.Tensor{}, forms: map[string]*tensor.Tensor{}, arrived: map[string]map[id.Rank]*tensor.Tensor{},
+		free: map[string][]*tensor.Tensor{}, lent: map[*tensor.Tensor]bool{}, elements: &sync.RWMutex{}}
+	for _, c := range slices.Concat(l.Grads, l.States) {
+		form, ok := blocks.Variable(c.Name)
+		target, found := blocks.Variable(c.Target())
+		if !ok || !found {
+			return inbox{}, fault.E(fault.InvalidProgram, fault.Op("listen_and_serv"), fault.Var(c.Name),
 				fault.Got("a contribution without a variable"), fault.Want("a persistable variable of block 0"))
 		}
-		b.targets[name] = t
-		b.arrived[name] = map[id.Rank]*tensor.Tensor{}
+		if !merge.Fits(target, form) {
+			return inbox{}, fault.E(fault.InvalidProgram, fault.Op("listen_and_serv"), fault.Var(c.Name),
+				fault.Gotf("contributions %s that merge into %s", form, target), fault.Want("one type, or a type of 16 bits into float32"))
+		}
+		b.forms[c.Name], b.targets[c.Name] = form, target
+		b.arrived[c.Name] = map[id.Rank]*tensor.Tensor{}
 	}
 	return b, nil
 }
@@ -49,15 +55,15 @@ func namesOf(l *comm.Service) []string {
 	return names
 }
 
-// target returns the variable that contributions to a name are merged into.
-func (b *inbox) target(name string) (*tensor.Tensor, bool) {
-	t, ok := b.targets[name]
+// form returns a variable like contributions to a name.
+func (b *inbox) form(name string) (*tensor.Tensor, bool) {
+	t, ok := b.forms[name]
 	return t, ok
 }
 
 // bytes is how many bytes the contribution of one trainer has.
 func (b *inbox) bytes() (n int64) {
-	for _, t := range b.targets {
+	for _, t := range b.forms {
 		n += t.Bytes()
 	}
 	return n
@@ -70,11 +76,11 @@ func (b *inbox) take(name string) (*tensor.Tensor, error) {
 		b.free[name] = b.free[name][:n-1]
 		return t, nil
 	}
-	target, ok := b.targets[name]
+	form, ok := b.forms[name]
 	if !ok {
 		return nil, fault.E(fault.Foreign, fault.Var(name), fault.Got("a contribution that this server does not hold"))
 	}
-	return tensor.New(target.DType(), target.Dims()...)
+	return tensor.New(form.DType(), form.Dims()...)
 }
 
 // give takes a buffer back. Lent memory stays with its line.

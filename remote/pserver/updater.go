@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/edl-go/edl/internal/merge"
 	"github.com/edl-go/edl/ops"
 	"github.com/edl-go/edl/ops/comm"
 	"github.com/edl-go/edl/program"
@@ -108,7 +109,8 @@ func (us *updaters) apply(ctx context.Context, u *updater, d delivery) error {
 	us.values.RLock()
 	defer us.values.RUnlock()
 	for name, value := range d.values {
-		if err := us.core.inbox.targets[name].CopyFrom(value); err != nil {
+		alone := []merge.Share{{Value: value, Rows: 1}}
+		if err := merge.Gradients(us.core.inbox.targets[name], alone, ops.MergeFirst); err != nil {
 			return err
 		}
 	}

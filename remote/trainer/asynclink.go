@@ -2,6 +2,7 @@ package trainer
 
 import (
 	"context"
+	"slices"
 	"sync"
 
 	"github.com/edl-go/edl/proto/rpc"
@@ -19,11 +20,23 @@ func (ls links) update(ctx context.Context) error {
 		})
 }
 
+// receivesEachStep reports whether a variable is one of those that the trainer receives in every step, and so has a place on the connection. Parameters
+// that travel compressed come in float32 at the beginning, over a call.
+func (l *link) receivesEachStep(name string) bool {
+	_, ok := l.places[name]
+	return ok
+}
+
+// expects reports whether anything that the connection brings is wanted.
+func (l *link) expects() bool {
+	return slices.ContainsFunc(l.targets, func(b []byte) bool { return b != nil })
+}
+
 // begin returns when the parameters are here as they are before the first step of the generation, in a sync or an async job.
 func (ls links) begin(ctx context.Context) error {
 	return ls.each(ctx, func(*link) int { return 0 }, func(l *link, ctx context.Context) { l.attempt(ctx, l.sendFirst) },
 		func(l *link, ctx context.Context) error {
-			if len(l.receive) == 0 {
+			if !l.expects() {
 				return nil
 			}
 			return l.ask(ctx, "the first parameters", (*link).awaitFirst)
@@ -72,6 +85,9 @@ func (l *link) awaitUpdate() error {
 
 // sendFirst asks for the parameters before the first step.
 func (l *link) sendFirst() error {
+	if !l.expects() {
+		return nil
+	}
 	h := l.head(dataplane.Get)
 	h.Round = l.comm.first
 	if !l.comm.Sync {

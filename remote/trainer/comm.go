@@ -190,7 +190,7 @@ func (c *Comm) Recv(ctx context.Context, m ops.Message) error {
 	if c.Superseded() != nil {
 		return nil
 	}
-	if l := c.links.to(m.Server); l != nil && (c.version == afterStep || c.version == atBeginning) {
+	if l := c.links.to(m.Server); l != nil && (c.version == afterStep || c.version == atBeginning && l.receivesEachStep(m.Name)) {
 		return l.expect(m.Name, m.Value)
 	}
 	identity := c.identity

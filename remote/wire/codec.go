@@ -161,11 +161,13 @@ func Memory(t *tensor.Tensor) ([]byte, error) {
 		return view(t.Int64s()), nil
 	case tensor.Int32:
 		return view(t.Int32s()), nil
+	case tensor.BFloat16, tensor.Float16:
+		return view(t.Halves()), nil
 	}
-	return nil, fault.E(fault.Unsupported, fault.Got(t.String()+" on the wire"), fault.Want("float32, float64, int32 or int64"))
+	return nil, fault.E(fault.Unsupported, fault.Got(t.String()+" on the wire"), fault.Want("float32, float64, bfloat16, float16, int32 or int64"))
 }
 
-func view[T float32 | float64 | int32 | int64](s []T) []byte {
+func view[T float32 | float64 | int32 | int64 | uint16](s []T) []byte {
 	if len(s) == 0 {
 		return nil
 	}
@@ -188,11 +190,14 @@ func Over(b []byte, dtype tensor.DType, dims ...int64) (*tensor.Tensor, error) {
 		return tensor.FromSlice(elements[int64](b), dims...)
 	case tensor.Int32:
 		return tensor.FromSlice(elements[int32](b), dims...)
+	case tensor.BFloat16, tensor.Float16:
+		return tensor.FromHalves(dtype, elements[uint16](b), dims...)
 	}
-	return nil, fault.E(fault.Unsupported, fault.Got(dtype.String()+" on the wire"), fault.Want("float32, float64, int32 or int64"))
+	return nil, fault.E(fault.Unsupported, fault.Got(dtype.String()+" on the wire"),
+		fault.Want("float32, float64, bfloat16, float16, int32 or int64"))
 }
 
-func elements[T float32 | float64 | int32 | int64](b []byte) []T {
+func elements[T float32 | float64 | int32 | int64 | uint16](b []byte) []T {
 	if len(b) == 0 {
 		return []T{}
 	}

@@ -19,7 +19,7 @@ var shapes = [][]int64{{}, {0}, {3, 0, 2}, {1}, {5, 7}, {wire.ChunkBytes / 8}, {
 
 // Every dtype and shape arrives as it was sent, from a live tensor and from a snapshot: scalars, nothing at all, and three chunks and a half.
 func TestVariableRoundTrip(t *testing.T) {
-	for _, dtype := range []tensor.DType{tensor.Float32, tensor.Float64, tensor.Int32, tensor.Int64} {
+	for _, dtype := range []tensor.DType{tensor.Float32, tensor.Float64, tensor.Int32, tensor.Int64, tensor.Float16, tensor.BFloat16} {
 		for _, dims := range shapes {
 			t.Run(fmt.Sprint(dtype, dims), func(t *testing.T) {
 				x := countUp(t, makeTensor(t, dtype, dims...))

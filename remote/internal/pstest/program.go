@@ -56,6 +56,11 @@ func (p *Program) Op() *program.Op {
 		names, blocks, merges = append(names, c.Name), append(blocks, int32(c.Block)), append(merges, int32(c.Merge))
 	}
 	op.Attrs["grad_names"], op.Attrs["grad_block_ids"], op.Attrs["grad_merge"] = names, blocks, merges
+	into := []string{}
+	for _, c := range s.Grads {
+		into = append(into, c.Target())
+	}
+	op.Attrs["grad_into"] = into
 	names, merges = []string{}, []int32{}
 	for _, c := range s.States {
 		names, merges = append(names, c.Name), append(merges, int32(c.Merge))
