@@ -19,6 +19,7 @@ type writer struct {
 	head [HeadBytes]byte // of the frame; list and vector follow it in one write
 	list []byte
 	vec  [][]byte
+	rest net.Buffers // of vec that is not written; a field, so that a frame makes no memory
 }
 
 // WriteSlices sends slices in frames like h, each with as many parts as fit. memory returns the bytes of a slice; they must not change before
@@ -100,8 +101,8 @@ func (c *writer) flush(h Head) error {
 	}
 	h.put(c.head[:])
 	c.vec[0], c.vec[1] = c.head[:], c.list
-	rest := net.Buffers(c.vec)
-	_, err := rest.WriteTo(c.net)
+	c.rest = c.vec
+	_, err := c.rest.WriteTo(c.net)
 	clear(c.vec) // tensors must not live on for it
 	return broken(err)
 }
