@@ -244,6 +244,10 @@ type etcdLease struct {
 	ended  chan struct{}
 	cancel context.CancelFunc // ends the renewals
 
+	// Used by the renewals only. All requests go over one stream. One that does not answer in time is given up for another.
+	stream etcdserverpb.Lease_LeaseKeepAliveClient // nil: there is none
+	hangUp context.CancelFunc                      // ends stream
+
 	// Guarded by store.mu.
 	deadline time.Time // of the last renewal
 	over     bool      // revoked or lost
@@ -289,9 +293,7 @@ func (l *etcdLease) renew(ctx context.Context, duration time.Duration) {
 			return
 		}
 		sent := time.Now()
-		try, cancel := context.WithTimeout(ctx, min(duration/4, l.left()))
-		seconds, err := l.renewOnce(try)
-		cancel()
+		seconds, err := l.renewWithin(ctx, min(duration/4, l.left()))
 		switch {
 		case l.left() <= 0 || err == nil && seconds <= 0:
 			return
@@ -304,17 +306,32 @@ func (l *etcdLease) renew(ctx context.Context, duration time.Duration) {
 	}
 }
 
-// renewOnce renews the lease and returns for how long; 0: there is no such lease. The method of the client is not used here: while no server is
-// there, it tries again without a pause.
+// renewWithin is renewOnce with a limit. When it fails, the stream ends.
+func (l *etcdLease) renewWithin(ctx context.Context, limit time.Duration) (seconds int64, err error) {
+	if l.stream == nil {
+		ctx, l.hangUp = context.WithCancel(ctx)
+	}
+	late := time.AfterFunc(limit, l.hangUp)
+	seconds, err = l.renewOnce(ctx)
+	if !late.Stop() || err != nil {
+		l.hangUp()
+		l.stream = nil
+	}
+	return seconds, err
+}
+
+// renewOnce renews the lease and returns for how long; 0: there is no such lease. It opens the stream, with ctx, unless there is one. The method of the
+// client is not used here: while no server is there, it tries again without a pause.
 func (l *etcdLease) renewOnce(ctx context.Context) (seconds int64, err error) {
-	stream, err := etcdserverpb.NewLeaseClient(l.store.client.ActiveConnection()).LeaseKeepAlive(ctx)
-	if err != nil {
+	if l.stream == nil {
+		if l.stream, err = etcdserverpb.NewLeaseClient(l.store.client.ActiveConnection()).LeaseKeepAlive(ctx); err != nil {
+			return 0, err
+		}
+	}
+	if err = l.stream.Send(&etcdserverpb.LeaseKeepAliveRequest{ID: l.id()}); err != nil {
 		return 0, err
 	}
-	if err := stream.Send(&etcdserverpb.LeaseKeepAliveRequest{ID: l.id()}); err != nil {
-		return 0, err
-	}
-	r, err := stream.Recv()
+	r, err := l.stream.Recv()
 	if err != nil {
 		return 0, err
 	}

@@ -16,6 +16,47 @@ func on(t *testing.T, servers *etcdtest.Cluster, job string) *home {
 	return &home{T: t, prefix: Prefix(job), handle: openAt(t, servers.Endpoints)}
 }
 
+// All renewals of a lease go over one stream. A renewal that takes too long, or a stream that breaks, costs that stream, and the next one gets another.
+func TestRenewalsShareAStream(t *testing.T) {
+	t.Parallel()
+	servers := etcdtest.Start(t, 1, etcdtest.Options{})
+	store, err := connect(t.Context(), Config{Endpoints: servers.Endpoints(), Lease: time.Minute}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.close()
+	granted, err := store.client.Grant(bounded(t), 60)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &etcdLease{store: store, number: granted.ID}
+	renew := func() any {
+		t.Helper()
+		if seconds, err := l.renewWithin(bounded(t), time.Minute); err != nil || seconds != 60 || l.stream == nil {
+			t.Fatalf("renewed for %d seconds over %v, %v", seconds, l.stream, err)
+		}
+		return l.stream
+	}
+	first := renew()
+	for range 5 {
+		if renew() != first {
+			t.Fatal("another renewal goes over another stream")
+		}
+	}
+	if _, err := l.renewWithin(bounded(t), 0); err == nil || l.stream != nil {
+		t.Errorf("a renewal without time has a stream, %v", err)
+	}
+	second := renew()
+	l.hangUp()
+	if _, err := l.renewWithin(bounded(t), time.Minute); err == nil || l.stream != nil {
+		t.Errorf("a renewal on a broken stream has a stream, %v", err)
+	}
+	if third := renew(); third == second || second == first {
+		t.Error("a stream that has ended is used again")
+	}
+	l.hangUp()
+}
+
 // The leader of three servers dies while a coordinator commits: it goes on, is still the coordinator, and nothing is lost or done twice.
 func TestLeaderOfEtcdDies(t *testing.T) {
 	t.Parallel()
