@@ -84,7 +84,7 @@ func (d *Dialer) dialLocal(ctx context.Context, at Place, shared *Layout) (*Conn
 	if err != nil {
 		return nil, fault.E(fault.Unavailable, fault.At("data connection to "+at.Address), fault.Cause(errors.Join(errNotThere, err)))
 	}
-	if shared == nil {
+	if shared == nil || shared.bytes() == 0 { // nothing would lie in the memory
 		return d.greet(ctx, raw, at.Token)
 	}
 	c := newConn(raw)

@@ -38,6 +38,12 @@ type Layout struct {
 	Receive Table // from the server to the trainer
 }
 
+// bytes is how many bytes of memory both ends share.
+func (l Layout) bytes() int {
+	_, _, total := l.places()
+	return total
+}
+
 // alignment of slices in shared memory, in bytes: a line of the cache, so that both ends copy whole lines.
 const alignment = 64
 

@@ -3,6 +3,8 @@ package trainer
 import (
 	"errors"
 	"fmt"
+	"log/slog"
+	"slices"
 	"sync"
 	"testing"
 
@@ -15,6 +17,7 @@ import (
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/coordinator/queue"
+	"github.com/edl-go/edl/remote/dataplane"
 	"github.com/edl-go/edl/remote/internal/pstest"
 )
 
@@ -88,4 +91,41 @@ func TestAsyncSendsAwaitTheLedger(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A server that holds no slices has a data connection, too: nobody falls back to calls for want of something to share.
+func TestServerWithoutSlices(t *testing.T) {
+	for _, transport := range []string{"auto", "shm", "unix", "tcp"} {
+		for _, sync := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s, sync %v", transport, sync), func(t *testing.T) {
+				ctx := t.Context()
+				var list []*pstest.Server
+				for i, sizes := range [][]int64{nil, {3}} {
+					cfg := pstest.WithData(t, pstest.Config(1))
+					cfg.Index, cfg.Servers = i, 2
+					list = append(list, pstest.Start(t, cfg, pstest.SGD(i, sync, 1, sizes...)))
+				}
+				c, m := commOf(0, sync, list...), newModel(2, 3)
+				m.params[0], m.grads[0] = nil, nil
+				c.Log, c.Data = slog.New(slog.DiscardHandler), &dataplane.Dialer{Carrier: carriers[transport]}
+				p := trafficProgram(2, 1)
+				p.Global().Ops = p.Global().Ops[2:] // those of server 1
+				var err error
+				if c.links, err = openLinks(ctx, c, p); err != nil || slices.Contains(c.links, nil) {
+					t.Fatalf("links %v, %v", c.links, err)
+				}
+				defer c.Abort()
+				for round := range uint64(3) {
+					c.BeginStep(ops.Step{Round: round, Rows: 1}, 0, nil)
+					m.fill(1)
+					if err := errors.Join(m.send(ctx, c), c.SendBarrier(ctx), m.recv(ctx, c), m.check(-float32(round+1))); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if err := c.Complete(ctx); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+	}
 }
