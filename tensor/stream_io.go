@@ -20,7 +20,9 @@ func AppendStream(dst []byte, t *Tensor) []byte {
 	for _, level := range t.lod {
 		head += 8 + 8*len(level)
 	}
-	dst = slices.Grow(dst, head+int(t.Bytes()))
+	if need := len(dst) + head + int(t.Bytes()); need > cap(dst) {
+		dst = append(make([]byte, 0, max(need, 2*cap(dst))), dst...)
+	}
 	dst = appendHead(dst, t)
 	return appendElements(dst, t, 0, t.Len())
 }
