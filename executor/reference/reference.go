@@ -9,6 +9,8 @@
 //
 // Compress makes it the oracle of a job that compresses: each rank's gradients are rounded before they merge, and the forward half runs with rounded
 // parameters. The state has the parameters as the update computes them.
+//
+// Where trainers form groups, as those of one host do in a job with merge_hosts, each group is merged first, and then the groups. See Group.
 package reference
 
 import (
@@ -29,10 +31,11 @@ import (
 // Executor runs programs as N trainers would. A program must not change once it was run.
 type Executor struct {
 	trainers func(round uint64) int
-	shared   int           // trainers of the last round
-	finite   bool          // a fetched value that is not finite fails the round
-	grads    compress.Form // of gradients on their way to the merge
-	params   compress.Form // of parameters on their way to the forward half
+	groups   func(round uint64) [][]int // nil: each trainer is a group of its own
+	shared   int                        // trainers of the last round
+	finite   bool                       // a fetched value that is not finite fails the round
+	grads    compress.Form              // of gradients on their way to the merge
+	params   compress.Form              // of parameters on their way to the forward half
 	local    *executor.Local
 	splits   map[*program.Program]*split
 	prepared map[request]*executor.Prepared
@@ -80,6 +83,10 @@ func (e *Executor) splitOf(p *program.Program) (*split, error) {
 // Vary lets the number of trainers differ from round to round, as it does in a job whose members come and go. of is called once for each round,
 // before it, and returns at least 1.
 func (e *Executor) Vary(of func(round uint64) int) { e.trainers = of }
+
+// Group lets trainers merge in groups. of is called once for each round, and returns the groups of that round: positions of trainers from 0 on,
+// ascending within a group and by the first of each group. A trainer that no group names is a group of its own, in its place by position.
+func (e *Executor) Group(of func(round uint64) [][]int) { e.groups = of }
 
 // CheckFinite makes a round that trains fail if a trainer has computed a fetched value of type float32 that is not finite. Executors check more: also a
 // loss that is not fetched. By default the oracle checks nothing.

@@ -18,10 +18,11 @@ import (
 	"github.com/edl-go/edl/tensor"
 )
 
-// share is what one trainer computed from its rows.
+// share is what one trainer computed from its rows, or what was merged of a group of trainers.
 type share struct {
-	rows   int64
-	values map[string]*tensor.Tensor // what crosses to the update, what is fetched, and the state
+	trainer int // its position, or that of the first of the group
+	rows    int64
+	values  map[string]*tensor.Tensor // what crosses to the update, what is fetched, and the state
 }
 
 // A round is one step of one program.
@@ -46,12 +47,16 @@ func (e *Executor) runRound(ctx context.Context, s *split, number uint64, feed e
 	if err == nil && r.finite && r.trains() {
 		err = checkFinite(shares, fetch)
 	}
+	merged := shares
+	if err == nil && e.groups != nil {
+		merged, err = r.mergeGroups(shares, old, e.groups(number))
+	}
 	if err == nil {
-		err = r.mergeState(shares, old)
+		err = r.mergeState(merged, old)
 	}
 	var updated map[string]*tensor.Tensor
 	if err == nil {
-		updated, err = r.runUpdate(ctx, shares, rows, fetch)
+		updated, err = r.runUpdate(ctx, merged, rows, fetch)
 	}
 	if err != nil {
 		if restored := e.restore(old); restored != nil {
@@ -132,7 +137,7 @@ func (r *round) runRanks(ctx context.Context, feed executor.Feed, rows int64, wa
 		if err != nil {
 			return nil, old, err
 		}
-		s := share{rows: to - from, values: r.snapshot()}
+		s := share{trainer: int(t), rows: to - from, values: r.snapshot()}
 		for i, name := range wanted {
 			s.values[name] = out[i].Clone()
 		}
@@ -304,18 +309,84 @@ func (e *Executor) written(s *split) map[string]*tensor.Tensor {
 // mergeState makes one state of what the ranks computed. State that its op gives no rule for is that of the first rank.
 func (r *round) mergeState(shares []share, old map[string]*tensor.Tensor) error {
 	for _, s := range r.state {
-		merged := shares[0].values[s.name]
-		if s.merge != ops.MergeNone && len(shares) > 1 {
-			merged = merged.Clone()
-			if err := merge.State(merged, old[s.name], sharesOf(shares, s.name), s.merge); err != nil {
-				return fault.E(fault.KindOf(err), fault.Var(s.name), fault.Cause(err))
-			}
+		merged, err := s.of(shares, old)
+		if err != nil {
+			return err
 		}
 		if err := r.Scope().Set(s.name, merged); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// of merges what the ranks computed of the state. The result may be a value of one of them.
+func (s state) of(shares []share, old map[string]*tensor.Tensor) (*tensor.Tensor, error) {
+	first := shares[0].values[s.name]
+	if s.merge == ops.MergeNone || len(shares) == 1 {
+		return first, nil
+	}
+	merged := first.Clone()
+	if err := merge.State(merged, old[s.name], sharesOf(shares, s.name), s.merge); err != nil {
+		return nil, fault.E(fault.KindOf(err), fault.Var(s.name), fault.Cause(err))
+	}
+	return merged, nil
+}
+
+// gradient merges what the ranks computed of a variable that crosses to the update.
+func (r *round) gradient(name string, shares []share) (*tensor.Tensor, error) {
+	merged := shares[0].values[name].Clone()
+	sent := sharesOf(shares, name)
+	for i := range sent {
+		var err error
+		if sent[i].Value, err = compress.Narrowed(sent[i].Value, r.grads); err != nil {
+			return nil, err
+		}
+	}
+	if err := merge.Gradients(merged, sent, r.merge); err != nil {
+		return nil, fault.E(fault.KindOf(err), fault.Var(name), fault.Cause(err))
+	}
+	return merged, nil
+}
+
+// mergeGroups merges the shares of each group to one, which has the rows of all of them. Trainers without rows have no share, and so have groups of
+// them.
+func (r *round) mergeGroups(shares []share, old map[string]*tensor.Tensor, groups [][]int) (out []share, err error) {
+	first := map[int]int{} // of its group, by position
+	for _, g := range groups {
+		for _, trainer := range g {
+			first[trainer] = g[0]
+		}
+	}
+	leader := func(trainer int) int {
+		if at, ok := first[trainer]; ok {
+			return at
+		}
+		return trainer
+	}
+	byLeader := map[int][]share{}
+	for _, s := range shares {
+		byLeader[leader(s.trainer)] = append(byLeader[leader(s.trainer)], s)
+	}
+	for _, at := range slices.Sorted(maps.Keys(byLeader)) {
+		g := byLeader[at]
+		one := share{trainer: at, values: map[string]*tensor.Tensor{}}
+		for _, s := range g {
+			one.rows += s.rows
+		}
+		for _, name := range r.crosses {
+			if one.values[name], err = r.gradient(name, g); err != nil {
+				return nil, err
+			}
+		}
+		for _, s := range r.state {
+			if one.values[s.name], err = s.of(g, old); err != nil {
+				return nil, err
+			}
+		}
+		out = append(out, one)
+	}
+	return out, nil
 }
 
 func sharesOf(shares []share, name string) []merge.Share {
@@ -333,19 +404,11 @@ func (r *round) runUpdate(ctx context.Context, shares []share, rows int64, fetch
 		return nil, nil
 	}
 	feed := executor.Feed{}
+	var err error
 	for _, name := range r.crosses {
-		merged := shares[0].values[name].Clone()
-		sent := sharesOf(shares, name)
-		for i := range sent {
-			var err error
-			if sent[i].Value, err = compress.Narrowed(sent[i].Value, r.grads); err != nil {
-				return nil, err
-			}
+		if feed[name], err = r.gradient(name, shares); err != nil {
+			return nil, err
 		}
-		if err := merge.Gradients(merged, sent, r.merge); err != nil {
-			return nil, fault.E(fault.KindOf(err), fault.Var(name), fault.Cause(err))
-		}
-		feed[name] = merged
 	}
 	var names []string
 	for _, name := range fetch {
