@@ -333,6 +333,7 @@ type JobSpec struct {
 	KeepState          bool                   `protobuf:"varint,27,opt,name=keep_state,json=keepState,proto3" json:"keep_state,omitempty"`                           // the listener holds the job's last state, under the job's id, until it is released
 	MaxAhead           int32                  `protobuf:"varint,28,opt,name=max_ahead,json=maxAhead,proto3" json:"max_ahead,omitempty"`                              // sync: a step begins only when at most so many steps before it are not acknowledged yet. A job that nobody follows for start_deadline fails. 0: steps wait for nobody
 	Transport          Transport              `protobuf:"varint,30,opt,name=transport,proto3,enum=edl.job.Transport" json:"transport,omitempty"`                     // how the slices of a step travel
+	MergeHosts         bool                   `protobuf:"varint,34,opt,name=merge_hosts,json=mergeHosts,proto3" json:"merge_hosts,omitempty"`                        // sync: trainers of one host merge their contributions before they send them to pservers
 	ProfileSteps       int32                  `protobuf:"varint,31,opt,name=profile_steps,json=profileSteps,proto3" json:"profile_steps,omitempty"`                  // trainers and pservers record what they do in so many steps, from the first step of the job on; 0: none
 	CompressGradients  string                 `protobuf:"bytes,32,opt,name=compress_gradients,json=compressGradients,proto3" json:"compress_gradients,omitempty"`    // how float32 gradients travel: none (default), bf16 or fp16
 	CompressParameters string                 `protobuf:"bytes,33,opt,name=compress_parameters,json=compressParameters,proto3" json:"compress_parameters,omitempty"` // how float32 parameters travel to trainers, in the same words
@@ -572,6 +573,13 @@ func (x *JobSpec) GetTransport() Transport {
 		return x.Transport
 	}
 	return Transport_AUTO
+}
+
+func (x *JobSpec) GetMergeHosts() bool {
+	if x != nil {
+		return x.MergeHosts
+	}
+	return false
 }
 
 func (x *JobSpec) GetProfileSteps() int32 {
@@ -2144,7 +2152,7 @@ const file_proto_job_job_proto_rawDesc = "" +
 	"\vDataBinding\x12\x18\n" +
 	"\adataset\x18\x01 \x01(\tR\adataset\x12\x14\n" +
 	"\x05globs\x18\x02 \x03(\tR\x05globs\x12\x16\n" +
-	"\x06follow\x18\x03 \x01(\bR\x06follow\"\xcc\t\n" +
+	"\x06follow\x18\x03 \x01(\bR\x06follow\"\xed\t\n" +
 	"\aJobSpec\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aprogram\x18\x02 \x01(\fR\aprogram\x12(\n" +
@@ -2176,7 +2184,9 @@ const file_proto_job_job_proto_rawDesc = "" +
 	"\n" +
 	"keep_state\x18\x1b \x01(\bR\tkeepState\x12\x1b\n" +
 	"\tmax_ahead\x18\x1c \x01(\x05R\bmaxAhead\x120\n" +
-	"\ttransport\x18\x1e \x01(\x0e2\x12.edl.job.TransportR\ttransport\x12#\n" +
+	"\ttransport\x18\x1e \x01(\x0e2\x12.edl.job.TransportR\ttransport\x12\x1f\n" +
+	"\vmerge_hosts\x18\" \x01(\bR\n" +
+	"mergeHosts\x12#\n" +
 	"\rprofile_steps\x18\x1f \x01(\x05R\fprofileSteps\x12-\n" +
 	"\x12compress_gradients\x18  \x01(\tR\x11compressGradients\x12/\n" +
 	"\x13compress_parameters\x18! \x01(\tR\x12compressParameters\x12\x18\n" +

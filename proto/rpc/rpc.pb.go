@@ -1591,6 +1591,8 @@ type JoinRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            *Identity              `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`                    // generation: the last one that this process was a member of, 0 for none
 	Incarnation   uint64                 `protobuf:"varint,2,opt,name=incarnation,proto3" json:"incarnation,omitempty"` // revision at which the trainer took its key: tells one that was started again from a repeated message
+	Host          string                 `protobuf:"bytes,3,opt,name=host,proto3" json:"host,omitempty"`                // on which the trainer runs, in a job with merge_hosts: members with the same name form a group
+	Address       string                 `protobuf:"bytes,4,opt,name=address,proto3" json:"address,omitempty"`          // where the trainer answers OpenData as the leader of a group
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1639,6 +1641,20 @@ func (x *JoinRequest) GetIncarnation() uint64 {
 	return 0
 }
 
+func (x *JoinRequest) GetHost() string {
+	if x != nil {
+		return x.Host
+	}
+	return ""
+}
+
+func (x *JoinRequest) GetAddress() string {
+	if x != nil {
+		return x.Address
+	}
+	return ""
+}
+
 // JoinResponse is what a member of a generation has to know.
 type JoinResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1647,9 +1663,11 @@ type JoinResponse struct {
 	Position      uint32                 `protobuf:"varint,3,opt,name=position,proto3" json:"position,omitempty"` // of this trainer among them, in rank order: its share of each batch in sync mode
 	Round         uint64                 `protobuf:"varint,4,opt,name=round,proto3" json:"round,omitempty"`       // sync: the first round of the generation, which is the version of the parameters to begin with
 	Fence         uint64                 `protobuf:"varint,5,opt,name=fence,proto3" json:"fence,omitempty"`
-	Segment       *Segment               `protobuf:"bytes,6,opt,name=segment,proto3" json:"segment,omitempty"`                          // sync: where that round lies in the data
-	DataEnded     bool                   `protobuf:"varint,7,opt,name=data_ended,json=dataEnded,proto3" json:"data_ended,omitempty"`    // nothing is left to train: take leave
-	EndRound      *uint64                `protobuf:"varint,8,opt,name=end_round,json=endRound,proto3,oneof" json:"end_round,omitempty"` // sync: the job ends early, before this round; absent: it ends with its data
+	Segment       *Segment               `protobuf:"bytes,6,opt,name=segment,proto3" json:"segment,omitempty"`                                   // sync: where that round lies in the data
+	DataEnded     bool                   `protobuf:"varint,7,opt,name=data_ended,json=dataEnded,proto3" json:"data_ended,omitempty"`             // nothing is left to train: take leave
+	EndRound      *uint64                `protobuf:"varint,8,opt,name=end_round,json=endRound,proto3,oneof" json:"end_round,omitempty"`          // sync: the job ends early, before this round; absent: it ends with its data
+	Group         []uint32               `protobuf:"varint,9,rep,packed,name=group,proto3" json:"group,omitempty"`                               // ranks of the trainer's group, in order, its leader first; empty: the trainer is in no group
+	LeaderAddress string                 `protobuf:"bytes,10,opt,name=leader_address,json=leaderAddress,proto3" json:"leader_address,omitempty"` // of the group's leader
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1738,6 +1756,20 @@ func (x *JoinResponse) GetEndRound() uint64 {
 		return *x.EndRound
 	}
 	return 0
+}
+
+func (x *JoinResponse) GetGroup() []uint32 {
+	if x != nil {
+		return x.Group
+	}
+	return nil
+}
+
+func (x *JoinResponse) GetLeaderAddress() string {
+	if x != nil {
+		return x.LeaderAddress
+	}
+	return ""
 }
 
 // Segment says which batch a sync round trains. The records of a pass without those in skip, in order, are shuffled and divided into batches, as the
@@ -3579,9 +3611,10 @@ type QueuesResponse struct {
 	Queues        []*QueueStatus         `protobuf:"bytes,1,rep,name=queues,proto3" json:"queues,omitempty"`
 	Waits         []*job.Wait            `protobuf:"bytes,3,rep,name=waits,proto3" json:"waits,omitempty"`
 	Generation    uint64                 `protobuf:"varint,4,opt,name=generation,proto3" json:"generation,omitempty"`
-	Members       []uint32               `protobuf:"varint,5,rep,packed,name=members,proto3" json:"members,omitempty"` // ranks
-	Round         uint64                 `protobuf:"varint,6,opt,name=round,proto3" json:"round,omitempty"`            // sync: the first round of the generation
-	Phase         string                 `protobuf:"bytes,7,opt,name=phase,proto3" json:"phase,omitempty"`             // starting (nothing is known yet), forming, running, regrouping, paused, ending
+	Members       []uint32               `protobuf:"varint,5,rep,packed,name=members,proto3" json:"members,omitempty"`  // ranks
+	Leaders       []uint32               `protobuf:"varint,10,rep,packed,name=leaders,proto3" json:"leaders,omitempty"` // in a job with merge_hosts: by member, the leader of its group; a member in no group leads itself
+	Round         uint64                 `protobuf:"varint,6,opt,name=round,proto3" json:"round,omitempty"`             // sync: the first round of the generation
+	Phase         string                 `protobuf:"bytes,7,opt,name=phase,proto3" json:"phase,omitempty"`              // starting (nothing is known yet), forming, running, regrouping, paused, ending
 	Fence         uint64                 `protobuf:"varint,8,opt,name=fence,proto3" json:"fence,omitempty"`
 	Entries       map[string][]byte      `protobuf:"bytes,9,rep,name=entries,proto3" json:"entries,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"` // by key below /edl/<job>/task_queues/, when asked for
 	unknownFields protoimpl.UnknownFields
@@ -3642,6 +3675,13 @@ func (x *QueuesResponse) GetGeneration() uint64 {
 func (x *QueuesResponse) GetMembers() []uint32 {
 	if x != nil {
 		return x.Members
+	}
+	return nil
+}
+
+func (x *QueuesResponse) GetLeaders() []uint32 {
+	if x != nil {
+		return x.Leaders
 	}
 	return nil
 }
@@ -3970,6 +4010,7 @@ type SliceInfo struct {
 	Dtype         int32                  `protobuf:"varint,1,opt,name=dtype,proto3" json:"dtype,omitempty"`
 	Dims          []int64                `protobuf:"varint,2,rep,packed,name=dims,proto3" json:"dims,omitempty"`
 	Bytes         int64                  `protobuf:"varint,3,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	Merge         int32                  `protobuf:"varint,4,opt,name=merge,proto3" json:"merge,omitempty"` // ops.Merge: how contributions to the slice are merged; 0: not in groups
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4025,13 +4066,21 @@ func (x *SliceInfo) GetBytes() int64 {
 	return 0
 }
 
+func (x *SliceInfo) GetMerge() int32 {
+	if x != nil {
+		return x.Merge
+	}
+	return 0
+}
+
 type BarrierRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            *Identity              `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	Rows          int64                  `protobuf:"varint,2,opt,name=rows,proto3" json:"rows,omitempty"`           // rows of the contribution; 0 contributes nothing
 	Variables     int32                  `protobuf:"varint,3,opt,name=variables,proto3" json:"variables,omitempty"` // how many variables this trainer sent to this server in the round
 	Records       []*RecordRange         `protobuf:"bytes,4,rep,name=records,proto3" json:"records,omitempty"`
-	Pass          int32                  `protobuf:"varint,5,opt,name=pass,proto3" json:"pass,omitempty"` // of the records
+	Pass          int32                  `protobuf:"varint,5,opt,name=pass,proto3" json:"pass,omitempty"`  // of the records
+	Group         []*Declared            `protobuf:"bytes,6,rep,name=group,proto3" json:"group,omitempty"` // from the leader of a group: what each trainer of the group that has not completed has contributed, in rank order; rows are the sum
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4099,6 +4148,13 @@ func (x *BarrierRequest) GetPass() int32 {
 		return x.Pass
 	}
 	return 0
+}
+
+func (x *BarrierRequest) GetGroup() []*Declared {
+	if x != nil {
+		return x.Group
+	}
+	return nil
 }
 
 type BarrierResponse struct {
@@ -4327,10 +4383,12 @@ func (x *Declared) GetRecords() []*RecordRange {
 	return nil
 }
 
+// Member: since is the generation in which it joined; leader is the rank that contributes for it, absent where that is its own.
 type Member struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Rank          uint32                 `protobuf:"varint,1,opt,name=rank,proto3" json:"rank,omitempty"`
 	Since         uint64                 `protobuf:"varint,2,opt,name=since,proto3" json:"since,omitempty"`
+	Leader        *uint32                `protobuf:"varint,3,opt,name=leader,proto3,oneof" json:"leader,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4375,6 +4433,13 @@ func (x *Member) GetRank() uint32 {
 func (x *Member) GetSince() uint64 {
 	if x != nil {
 		return x.Since
+	}
+	return 0
+}
+
+func (x *Member) GetLeader() uint32 {
+	if x != nil && x.Leader != nil {
+		return *x.Leader
 	}
 	return 0
 }
@@ -5057,10 +5122,12 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\x04rank\x18\x04 \x01(\rR\x04rank\x12\x14\n" +
 	"\x05round\x18\x05 \x01(\x04R\x05round\x12\x14\n" +
 	"\x05retry\x18\x06 \x01(\rR\x05retry\x12\x14\n" +
-	"\x05fence\x18\a \x01(\x04R\x05fence\"R\n" +
+	"\x05fence\x18\a \x01(\x04R\x05fence\"\x80\x01\n" +
 	"\vJoinRequest\x12!\n" +
 	"\x02id\x18\x01 \x01(\v2\x11.edl.rpc.IdentityR\x02id\x12 \n" +
-	"\vincarnation\x18\x02 \x01(\x04R\vincarnation\"\x8d\x02\n" +
+	"\vincarnation\x18\x02 \x01(\x04R\vincarnation\x12\x12\n" +
+	"\x04host\x18\x03 \x01(\tR\x04host\x12\x18\n" +
+	"\aaddress\x18\x04 \x01(\tR\aaddress\"\xca\x02\n" +
 	"\fJoinResponse\x12\x1a\n" +
 	"\btrainers\x18\x01 \x01(\rR\btrainers\x12\x1e\n" +
 	"\n" +
@@ -5072,7 +5139,10 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\asegment\x18\x06 \x01(\v2\x10.edl.rpc.SegmentR\asegment\x12\x1d\n" +
 	"\n" +
 	"data_ended\x18\a \x01(\bR\tdataEnded\x12 \n" +
-	"\tend_round\x18\b \x01(\x04H\x00R\bendRound\x88\x01\x01B\f\n" +
+	"\tend_round\x18\b \x01(\x04H\x00R\bendRound\x88\x01\x01\x12\x14\n" +
+	"\x05group\x18\t \x03(\rR\x05group\x12%\n" +
+	"\x0eleader_address\x18\n" +
+	" \x01(\tR\rleaderAddressB\f\n" +
 	"\n" +
 	"_end_round\"\x89\x01\n" +
 	"\aSegment\x12\x12\n" +
@@ -5211,14 +5281,16 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\x04pass\x18\x02 \x01(\x05R\x04pass\x12.\n" +
 	"\arecords\x18\x03 \x03(\v2\x14.edl.rpc.RecordRangeR\arecords\x12\x1a\n" +
 	"\bfailures\x18\x04 \x01(\rR\bfailures\x12\x16\n" +
-	"\x06reason\x18\x05 \x01(\tR\x06reason\"\xdb\x02\n" +
+	"\x06reason\x18\x05 \x01(\tR\x06reason\"\xf5\x02\n" +
 	"\x0eQueuesResponse\x12,\n" +
 	"\x06queues\x18\x01 \x03(\v2\x14.edl.rpc.QueueStatusR\x06queues\x12#\n" +
 	"\x05waits\x18\x03 \x03(\v2\r.edl.job.WaitR\x05waits\x12\x1e\n" +
 	"\n" +
 	"generation\x18\x04 \x01(\x04R\n" +
 	"generation\x12\x18\n" +
-	"\amembers\x18\x05 \x03(\rR\amembers\x12\x14\n" +
+	"\amembers\x18\x05 \x03(\rR\amembers\x12\x18\n" +
+	"\aleaders\x18\n" +
+	" \x03(\rR\aleaders\x12\x14\n" +
 	"\x05round\x18\x06 \x01(\x04R\x05round\x12\x14\n" +
 	"\x05phase\x18\a \x01(\tR\x05phase\x12\x14\n" +
 	"\x05fence\x18\b \x01(\x04R\x05fence\x12>\n" +
@@ -5247,17 +5319,19 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\x04send\x18\x03 \x03(\v2\x12.edl.rpc.SliceInfoR\x04send\x12,\n" +
 	"\areceive\x18\x04 \x03(\v2\x12.edl.rpc.SliceInfoR\areceive\x12\x12\n" +
 	"\x04host\x18\x05 \x01(\tR\x04host\x12\x14\n" +
-	"\x05local\x18\x06 \x01(\tR\x05local\"K\n" +
+	"\x05local\x18\x06 \x01(\tR\x05local\"a\n" +
 	"\tSliceInfo\x12\x14\n" +
 	"\x05dtype\x18\x01 \x01(\x05R\x05dtype\x12\x12\n" +
 	"\x04dims\x18\x02 \x03(\x03R\x04dims\x12\x14\n" +
-	"\x05bytes\x18\x03 \x01(\x03R\x05bytes\"\xa9\x01\n" +
+	"\x05bytes\x18\x03 \x01(\x03R\x05bytes\x12\x14\n" +
+	"\x05merge\x18\x04 \x01(\x05R\x05merge\"\xd2\x01\n" +
 	"\x0eBarrierRequest\x12!\n" +
 	"\x02id\x18\x01 \x01(\v2\x11.edl.rpc.IdentityR\x02id\x12\x12\n" +
 	"\x04rows\x18\x02 \x01(\x03R\x04rows\x12\x1c\n" +
 	"\tvariables\x18\x03 \x01(\x05R\tvariables\x12.\n" +
 	"\arecords\x18\x04 \x03(\v2\x14.edl.rpc.RecordRangeR\arecords\x12\x12\n" +
-	"\x04pass\x18\x05 \x01(\x05R\x04pass\"\x11\n" +
+	"\x04pass\x18\x05 \x01(\x05R\x04pass\x12'\n" +
+	"\x05group\x18\x06 \x03(\v2\x11.edl.rpc.DeclaredR\x05group\"\x11\n" +
 	"\x0fBarrierResponse\"2\n" +
 	"\rFreezeRequest\x12!\n" +
 	"\x02id\x18\x01 \x01(\v2\x11.edl.rpc.IdentityR\x02id\"\xc0\x01\n" +
@@ -5273,10 +5347,12 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\x04rank\x18\x01 \x01(\rR\x04rank\x12\x12\n" +
 	"\x04rows\x18\x02 \x01(\x03R\x04rows\x12\x12\n" +
 	"\x04pass\x18\x03 \x01(\x05R\x04pass\x12.\n" +
-	"\arecords\x18\x04 \x03(\v2\x14.edl.rpc.RecordRangeR\arecords\"2\n" +
+	"\arecords\x18\x04 \x03(\v2\x14.edl.rpc.RecordRangeR\arecords\"Z\n" +
 	"\x06Member\x12\x12\n" +
 	"\x04rank\x18\x01 \x01(\rR\x04rank\x12\x14\n" +
-	"\x05since\x18\x02 \x01(\x04R\x05since\"\x9e\x01\n" +
+	"\x05since\x18\x02 \x01(\x04R\x05since\x12\x1b\n" +
+	"\x06leader\x18\x03 \x01(\rH\x00R\x06leader\x88\x01\x01B\t\n" +
+	"\a_leader\"\x9e\x01\n" +
 	"\rResumeRequest\x12!\n" +
 	"\x02id\x18\x01 \x01(\v2\x11.edl.rpc.IdentityR\x02id\x12)\n" +
 	"\amembers\x18\x02 \x03(\v2\x0f.edl.rpc.MemberR\amembers\x12\x14\n" +
@@ -5539,104 +5615,105 @@ var file_proto_rpc_rpc_proto_depIdxs = []int32{
 	64,  // 57: edl.rpc.OpenDataResponse.receive:type_name -> edl.rpc.SliceInfo
 	27,  // 58: edl.rpc.BarrierRequest.id:type_name -> edl.rpc.Identity
 	35,  // 59: edl.rpc.BarrierRequest.records:type_name -> edl.rpc.RecordRange
-	27,  // 60: edl.rpc.FreezeRequest.id:type_name -> edl.rpc.Identity
-	69,  // 61: edl.rpc.FreezeResponse.declared:type_name -> edl.rpc.Declared
-	69,  // 62: edl.rpc.FreezeResponse.applied:type_name -> edl.rpc.Declared
-	35,  // 63: edl.rpc.Declared.records:type_name -> edl.rpc.RecordRange
-	27,  // 64: edl.rpc.ResumeRequest.id:type_name -> edl.rpc.Identity
-	70,  // 65: edl.rpc.ResumeRequest.members:type_name -> edl.rpc.Member
-	69,  // 66: edl.rpc.ResumeRequest.commit:type_name -> edl.rpc.Declared
-	35,  // 67: edl.rpc.PassLedger.committed:type_name -> edl.rpc.RecordRange
-	74,  // 68: edl.rpc.LedgerResponse.passes:type_name -> edl.rpc.PassLedger
-	27,  // 69: edl.rpc.GetRequest.id:type_name -> edl.rpc.Identity
-	27,  // 70: edl.rpc.CompleteRequest.id:type_name -> edl.rpc.Identity
-	83,  // 71: edl.rpc.StatusResponse.refused:type_name -> edl.rpc.StatusResponse.RefusedEntry
-	86,  // 72: edl.rpc.StatusResponse.waits:type_name -> edl.job.Wait
-	1,   // 73: edl.rpc.Listener.Describe:input_type -> edl.rpc.DescribeRequest
-	3,   // 74: edl.rpc.Listener.Submit:input_type -> edl.rpc.SubmitRequest
-	5,   // 75: edl.rpc.Listener.Status:input_type -> edl.rpc.JobRequest
-	7,   // 76: edl.rpc.Listener.List:input_type -> edl.rpc.ListRequest
-	5,   // 77: edl.rpc.Listener.Watch:input_type -> edl.rpc.JobRequest
-	9,   // 78: edl.rpc.Listener.Logs:input_type -> edl.rpc.LogsRequest
-	5,   // 79: edl.rpc.Listener.Stop:input_type -> edl.rpc.JobRequest
-	15,  // 80: edl.rpc.Listener.Finish:input_type -> edl.rpc.FinishRequest
-	16,  // 81: edl.rpc.Listener.Acknowledge:input_type -> edl.rpc.AcknowledgeRequest
-	19,  // 82: edl.rpc.Listener.ReadState:input_type -> edl.rpc.ReadStateRequest
-	0,   // 83: edl.rpc.Listener.WriteState:input_type -> edl.rpc.Piece
-	21,  // 84: edl.rpc.Listener.ReleaseState:input_type -> edl.rpc.ReleaseStateRequest
-	0,   // 85: edl.rpc.Listener.RunStep:input_type -> edl.rpc.Piece
-	5,   // 86: edl.rpc.Listener.Why:input_type -> edl.rpc.JobRequest
-	5,   // 87: edl.rpc.Listener.Show:input_type -> edl.rpc.JobRequest
-	12,  // 88: edl.rpc.Listener.Scale:input_type -> edl.rpc.ScaleRequest
-	25,  // 89: edl.rpc.Listener.StartRole:input_type -> edl.rpc.StartRoleChunk
-	28,  // 90: edl.rpc.Coordinator.Join:input_type -> edl.rpc.JoinRequest
-	0,   // 91: edl.rpc.Coordinator.ReportDataset:input_type -> edl.rpc.Piece
-	37,  // 92: edl.rpc.Coordinator.GetTask:input_type -> edl.rpc.GetTaskRequest
-	39,  // 93: edl.rpc.Coordinator.TaskFailed:input_type -> edl.rpc.TaskFailedRequest
-	41,  // 94: edl.rpc.Coordinator.RequestSaveModel:input_type -> edl.rpc.SaveModelRequest
-	0,   // 95: edl.rpc.Coordinator.ReportSteps:input_type -> edl.rpc.Piece
-	46,  // 96: edl.rpc.Coordinator.NextFeed:input_type -> edl.rpc.NextFeedRequest
-	0,   // 97: edl.rpc.Coordinator.Feed:input_type -> edl.rpc.Piece
-	47,  // 98: edl.rpc.Coordinator.Finish:input_type -> edl.rpc.FinishDataRequest
-	16,  // 99: edl.rpc.Coordinator.Acknowledge:input_type -> edl.rpc.AcknowledgeRequest
-	49,  // 100: edl.rpc.Coordinator.Permit:input_type -> edl.rpc.PermitRequest
-	52,  // 101: edl.rpc.Coordinator.Leave:input_type -> edl.rpc.LeaveRequest
-	54,  // 102: edl.rpc.Coordinator.Watch:input_type -> edl.rpc.WatchRequest
-	56,  // 103: edl.rpc.Coordinator.Queues:input_type -> edl.rpc.QueuesRequest
-	60,  // 104: edl.rpc.ParameterServer.SendVariable:input_type -> edl.rpc.VariableChunk
-	65,  // 105: edl.rpc.ParameterServer.SendBarrier:input_type -> edl.rpc.BarrierRequest
-	76,  // 106: edl.rpc.ParameterServer.GetVariable:input_type -> edl.rpc.GetRequest
-	62,  // 107: edl.rpc.ParameterServer.OpenData:input_type -> edl.rpc.OpenDataRequest
-	67,  // 108: edl.rpc.ParameterServer.Freeze:input_type -> edl.rpc.FreezeRequest
-	71,  // 109: edl.rpc.ParameterServer.Resume:input_type -> edl.rpc.ResumeRequest
-	73,  // 110: edl.rpc.ParameterServer.Ledger:input_type -> edl.rpc.LedgerRequest
-	77,  // 111: edl.rpc.ParameterServer.Complete:input_type -> edl.rpc.CompleteRequest
-	79,  // 112: edl.rpc.ParameterServer.Status:input_type -> edl.rpc.StatusRequest
-	2,   // 113: edl.rpc.Listener.Describe:output_type -> edl.rpc.DescribeResponse
-	4,   // 114: edl.rpc.Listener.Submit:output_type -> edl.rpc.SubmitResponse
-	85,  // 115: edl.rpc.Listener.Status:output_type -> edl.job.JobStatus
-	8,   // 116: edl.rpc.Listener.List:output_type -> edl.rpc.ListResponse
-	6,   // 117: edl.rpc.Listener.Watch:output_type -> edl.rpc.Events
-	10,  // 118: edl.rpc.Listener.Logs:output_type -> edl.rpc.LogLine
-	85,  // 119: edl.rpc.Listener.Stop:output_type -> edl.job.JobStatus
-	85,  // 120: edl.rpc.Listener.Finish:output_type -> edl.job.JobStatus
-	17,  // 121: edl.rpc.Listener.Acknowledge:output_type -> edl.rpc.AcknowledgeResponse
-	0,   // 122: edl.rpc.Listener.ReadState:output_type -> edl.rpc.Piece
-	20,  // 123: edl.rpc.Listener.WriteState:output_type -> edl.rpc.WriteStateResponse
-	22,  // 124: edl.rpc.Listener.ReleaseState:output_type -> edl.rpc.ReleaseStateResponse
-	0,   // 125: edl.rpc.Listener.RunStep:output_type -> edl.rpc.Piece
-	11,  // 126: edl.rpc.Listener.Why:output_type -> edl.rpc.WhyResponse
-	0,   // 127: edl.rpc.Listener.Show:output_type -> edl.rpc.Piece
-	85,  // 128: edl.rpc.Listener.Scale:output_type -> edl.job.JobStatus
-	26,  // 129: edl.rpc.Listener.StartRole:output_type -> edl.rpc.RoleEvent
-	29,  // 130: edl.rpc.Coordinator.Join:output_type -> edl.rpc.JoinResponse
-	34,  // 131: edl.rpc.Coordinator.ReportDataset:output_type -> edl.rpc.ReportDatasetResponse
-	38,  // 132: edl.rpc.Coordinator.GetTask:output_type -> edl.rpc.GetTaskResponse
-	40,  // 133: edl.rpc.Coordinator.TaskFailed:output_type -> edl.rpc.TaskFailedResponse
-	42,  // 134: edl.rpc.Coordinator.RequestSaveModel:output_type -> edl.rpc.SaveModelResponse
-	45,  // 135: edl.rpc.Coordinator.ReportSteps:output_type -> edl.rpc.ReportStepsResponse
-	0,   // 136: edl.rpc.Coordinator.NextFeed:output_type -> edl.rpc.Piece
-	0,   // 137: edl.rpc.Coordinator.Feed:output_type -> edl.rpc.Piece
-	48,  // 138: edl.rpc.Coordinator.Finish:output_type -> edl.rpc.FinishDataResponse
-	17,  // 139: edl.rpc.Coordinator.Acknowledge:output_type -> edl.rpc.AcknowledgeResponse
-	50,  // 140: edl.rpc.Coordinator.Permit:output_type -> edl.rpc.PermitResponse
-	53,  // 141: edl.rpc.Coordinator.Leave:output_type -> edl.rpc.LeaveResponse
-	55,  // 142: edl.rpc.Coordinator.Watch:output_type -> edl.rpc.WatchResponse
-	0,   // 143: edl.rpc.Coordinator.Queues:output_type -> edl.rpc.Piece
-	61,  // 144: edl.rpc.ParameterServer.SendVariable:output_type -> edl.rpc.SendResponse
-	66,  // 145: edl.rpc.ParameterServer.SendBarrier:output_type -> edl.rpc.BarrierResponse
-	60,  // 146: edl.rpc.ParameterServer.GetVariable:output_type -> edl.rpc.VariableChunk
-	63,  // 147: edl.rpc.ParameterServer.OpenData:output_type -> edl.rpc.OpenDataResponse
-	68,  // 148: edl.rpc.ParameterServer.Freeze:output_type -> edl.rpc.FreezeResponse
-	72,  // 149: edl.rpc.ParameterServer.Resume:output_type -> edl.rpc.ResumeResponse
-	0,   // 150: edl.rpc.ParameterServer.Ledger:output_type -> edl.rpc.Piece
-	78,  // 151: edl.rpc.ParameterServer.Complete:output_type -> edl.rpc.CompleteResponse
-	80,  // 152: edl.rpc.ParameterServer.Status:output_type -> edl.rpc.StatusResponse
-	113, // [113:153] is the sub-list for method output_type
-	73,  // [73:113] is the sub-list for method input_type
-	73,  // [73:73] is the sub-list for extension type_name
-	73,  // [73:73] is the sub-list for extension extendee
-	0,   // [0:73] is the sub-list for field type_name
+	69,  // 60: edl.rpc.BarrierRequest.group:type_name -> edl.rpc.Declared
+	27,  // 61: edl.rpc.FreezeRequest.id:type_name -> edl.rpc.Identity
+	69,  // 62: edl.rpc.FreezeResponse.declared:type_name -> edl.rpc.Declared
+	69,  // 63: edl.rpc.FreezeResponse.applied:type_name -> edl.rpc.Declared
+	35,  // 64: edl.rpc.Declared.records:type_name -> edl.rpc.RecordRange
+	27,  // 65: edl.rpc.ResumeRequest.id:type_name -> edl.rpc.Identity
+	70,  // 66: edl.rpc.ResumeRequest.members:type_name -> edl.rpc.Member
+	69,  // 67: edl.rpc.ResumeRequest.commit:type_name -> edl.rpc.Declared
+	35,  // 68: edl.rpc.PassLedger.committed:type_name -> edl.rpc.RecordRange
+	74,  // 69: edl.rpc.LedgerResponse.passes:type_name -> edl.rpc.PassLedger
+	27,  // 70: edl.rpc.GetRequest.id:type_name -> edl.rpc.Identity
+	27,  // 71: edl.rpc.CompleteRequest.id:type_name -> edl.rpc.Identity
+	83,  // 72: edl.rpc.StatusResponse.refused:type_name -> edl.rpc.StatusResponse.RefusedEntry
+	86,  // 73: edl.rpc.StatusResponse.waits:type_name -> edl.job.Wait
+	1,   // 74: edl.rpc.Listener.Describe:input_type -> edl.rpc.DescribeRequest
+	3,   // 75: edl.rpc.Listener.Submit:input_type -> edl.rpc.SubmitRequest
+	5,   // 76: edl.rpc.Listener.Status:input_type -> edl.rpc.JobRequest
+	7,   // 77: edl.rpc.Listener.List:input_type -> edl.rpc.ListRequest
+	5,   // 78: edl.rpc.Listener.Watch:input_type -> edl.rpc.JobRequest
+	9,   // 79: edl.rpc.Listener.Logs:input_type -> edl.rpc.LogsRequest
+	5,   // 80: edl.rpc.Listener.Stop:input_type -> edl.rpc.JobRequest
+	15,  // 81: edl.rpc.Listener.Finish:input_type -> edl.rpc.FinishRequest
+	16,  // 82: edl.rpc.Listener.Acknowledge:input_type -> edl.rpc.AcknowledgeRequest
+	19,  // 83: edl.rpc.Listener.ReadState:input_type -> edl.rpc.ReadStateRequest
+	0,   // 84: edl.rpc.Listener.WriteState:input_type -> edl.rpc.Piece
+	21,  // 85: edl.rpc.Listener.ReleaseState:input_type -> edl.rpc.ReleaseStateRequest
+	0,   // 86: edl.rpc.Listener.RunStep:input_type -> edl.rpc.Piece
+	5,   // 87: edl.rpc.Listener.Why:input_type -> edl.rpc.JobRequest
+	5,   // 88: edl.rpc.Listener.Show:input_type -> edl.rpc.JobRequest
+	12,  // 89: edl.rpc.Listener.Scale:input_type -> edl.rpc.ScaleRequest
+	25,  // 90: edl.rpc.Listener.StartRole:input_type -> edl.rpc.StartRoleChunk
+	28,  // 91: edl.rpc.Coordinator.Join:input_type -> edl.rpc.JoinRequest
+	0,   // 92: edl.rpc.Coordinator.ReportDataset:input_type -> edl.rpc.Piece
+	37,  // 93: edl.rpc.Coordinator.GetTask:input_type -> edl.rpc.GetTaskRequest
+	39,  // 94: edl.rpc.Coordinator.TaskFailed:input_type -> edl.rpc.TaskFailedRequest
+	41,  // 95: edl.rpc.Coordinator.RequestSaveModel:input_type -> edl.rpc.SaveModelRequest
+	0,   // 96: edl.rpc.Coordinator.ReportSteps:input_type -> edl.rpc.Piece
+	46,  // 97: edl.rpc.Coordinator.NextFeed:input_type -> edl.rpc.NextFeedRequest
+	0,   // 98: edl.rpc.Coordinator.Feed:input_type -> edl.rpc.Piece
+	47,  // 99: edl.rpc.Coordinator.Finish:input_type -> edl.rpc.FinishDataRequest
+	16,  // 100: edl.rpc.Coordinator.Acknowledge:input_type -> edl.rpc.AcknowledgeRequest
+	49,  // 101: edl.rpc.Coordinator.Permit:input_type -> edl.rpc.PermitRequest
+	52,  // 102: edl.rpc.Coordinator.Leave:input_type -> edl.rpc.LeaveRequest
+	54,  // 103: edl.rpc.Coordinator.Watch:input_type -> edl.rpc.WatchRequest
+	56,  // 104: edl.rpc.Coordinator.Queues:input_type -> edl.rpc.QueuesRequest
+	60,  // 105: edl.rpc.ParameterServer.SendVariable:input_type -> edl.rpc.VariableChunk
+	65,  // 106: edl.rpc.ParameterServer.SendBarrier:input_type -> edl.rpc.BarrierRequest
+	76,  // 107: edl.rpc.ParameterServer.GetVariable:input_type -> edl.rpc.GetRequest
+	62,  // 108: edl.rpc.ParameterServer.OpenData:input_type -> edl.rpc.OpenDataRequest
+	67,  // 109: edl.rpc.ParameterServer.Freeze:input_type -> edl.rpc.FreezeRequest
+	71,  // 110: edl.rpc.ParameterServer.Resume:input_type -> edl.rpc.ResumeRequest
+	73,  // 111: edl.rpc.ParameterServer.Ledger:input_type -> edl.rpc.LedgerRequest
+	77,  // 112: edl.rpc.ParameterServer.Complete:input_type -> edl.rpc.CompleteRequest
+	79,  // 113: edl.rpc.ParameterServer.Status:input_type -> edl.rpc.StatusRequest
+	2,   // 114: edl.rpc.Listener.Describe:output_type -> edl.rpc.DescribeResponse
+	4,   // 115: edl.rpc.Listener.Submit:output_type -> edl.rpc.SubmitResponse
+	85,  // 116: edl.rpc.Listener.Status:output_type -> edl.job.JobStatus
+	8,   // 117: edl.rpc.Listener.List:output_type -> edl.rpc.ListResponse
+	6,   // 118: edl.rpc.Listener.Watch:output_type -> edl.rpc.Events
+	10,  // 119: edl.rpc.Listener.Logs:output_type -> edl.rpc.LogLine
+	85,  // 120: edl.rpc.Listener.Stop:output_type -> edl.job.JobStatus
+	85,  // 121: edl.rpc.Listener.Finish:output_type -> edl.job.JobStatus
+	17,  // 122: edl.rpc.Listener.Acknowledge:output_type -> edl.rpc.AcknowledgeResponse
+	0,   // 123: edl.rpc.Listener.ReadState:output_type -> edl.rpc.Piece
+	20,  // 124: edl.rpc.Listener.WriteState:output_type -> edl.rpc.WriteStateResponse
+	22,  // 125: edl.rpc.Listener.ReleaseState:output_type -> edl.rpc.ReleaseStateResponse
+	0,   // 126: edl.rpc.Listener.RunStep:output_type -> edl.rpc.Piece
+	11,  // 127: edl.rpc.Listener.Why:output_type -> edl.rpc.WhyResponse
+	0,   // 128: edl.rpc.Listener.Show:output_type -> edl.rpc.Piece
+	85,  // 129: edl.rpc.Listener.Scale:output_type -> edl.job.JobStatus
+	26,  // 130: edl.rpc.Listener.StartRole:output_type -> edl.rpc.RoleEvent
+	29,  // 131: edl.rpc.Coordinator.Join:output_type -> edl.rpc.JoinResponse
+	34,  // 132: edl.rpc.Coordinator.ReportDataset:output_type -> edl.rpc.ReportDatasetResponse
+	38,  // 133: edl.rpc.Coordinator.GetTask:output_type -> edl.rpc.GetTaskResponse
+	40,  // 134: edl.rpc.Coordinator.TaskFailed:output_type -> edl.rpc.TaskFailedResponse
+	42,  // 135: edl.rpc.Coordinator.RequestSaveModel:output_type -> edl.rpc.SaveModelResponse
+	45,  // 136: edl.rpc.Coordinator.ReportSteps:output_type -> edl.rpc.ReportStepsResponse
+	0,   // 137: edl.rpc.Coordinator.NextFeed:output_type -> edl.rpc.Piece
+	0,   // 138: edl.rpc.Coordinator.Feed:output_type -> edl.rpc.Piece
+	48,  // 139: edl.rpc.Coordinator.Finish:output_type -> edl.rpc.FinishDataResponse
+	17,  // 140: edl.rpc.Coordinator.Acknowledge:output_type -> edl.rpc.AcknowledgeResponse
+	50,  // 141: edl.rpc.Coordinator.Permit:output_type -> edl.rpc.PermitResponse
+	53,  // 142: edl.rpc.Coordinator.Leave:output_type -> edl.rpc.LeaveResponse
+	55,  // 143: edl.rpc.Coordinator.Watch:output_type -> edl.rpc.WatchResponse
+	0,   // 144: edl.rpc.Coordinator.Queues:output_type -> edl.rpc.Piece
+	61,  // 145: edl.rpc.ParameterServer.SendVariable:output_type -> edl.rpc.SendResponse
+	66,  // 146: edl.rpc.ParameterServer.SendBarrier:output_type -> edl.rpc.BarrierResponse
+	60,  // 147: edl.rpc.ParameterServer.GetVariable:output_type -> edl.rpc.VariableChunk
+	63,  // 148: edl.rpc.ParameterServer.OpenData:output_type -> edl.rpc.OpenDataResponse
+	68,  // 149: edl.rpc.ParameterServer.Freeze:output_type -> edl.rpc.FreezeResponse
+	72,  // 150: edl.rpc.ParameterServer.Resume:output_type -> edl.rpc.ResumeResponse
+	0,   // 151: edl.rpc.ParameterServer.Ledger:output_type -> edl.rpc.Piece
+	78,  // 152: edl.rpc.ParameterServer.Complete:output_type -> edl.rpc.CompleteResponse
+	80,  // 153: edl.rpc.ParameterServer.Status:output_type -> edl.rpc.StatusResponse
+	114, // [114:154] is the sub-list for method output_type
+	74,  // [74:114] is the sub-list for method input_type
+	74,  // [74:74] is the sub-list for extension type_name
+	74,  // [74:74] is the sub-list for extension extendee
+	0,   // [0:74] is the sub-list for field type_name
 }
 
 func init() { file_proto_rpc_rpc_proto_init() }
@@ -5648,6 +5725,7 @@ func file_proto_rpc_rpc_proto_init() {
 	file_proto_rpc_rpc_proto_msgTypes[29].OneofWrappers = []any{}
 	file_proto_rpc_rpc_proto_msgTypes[38].OneofWrappers = []any{}
 	file_proto_rpc_rpc_proto_msgTypes[47].OneofWrappers = []any{}
+	file_proto_rpc_rpc_proto_msgTypes[70].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{

@@ -1397,6 +1397,7 @@ type ParameterServerClient interface {
 	GetVariable(ctx context.Context, in *GetRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[VariableChunk], error)
 	// OpenData opens a connection of the data plane for the steps of a generation: contributions and parameters travel on it in place of
 	// SendVariable, SendBarrier and GetVariable. A later call of the same rank ends the connection of an earlier one.
+	// A trainer that leads a group answers it, too, for the slices of all servers together.
 	OpenData(ctx context.Context, in *OpenDataRequest, opts ...grpc.CallOption) (*OpenDataResponse, error)
 	// Freeze ends a generation: from its answer on nothing of it counts any more, and the answer tells what did.
 	Freeze(ctx context.Context, in *FreezeRequest, opts ...grpc.CallOption) (*FreezeResponse, error)
@@ -1542,6 +1543,7 @@ type ParameterServerServer interface {
 	GetVariable(*GetRequest, grpc.ServerStreamingServer[VariableChunk]) error
 	// OpenData opens a connection of the data plane for the steps of a generation: contributions and parameters travel on it in place of
 	// SendVariable, SendBarrier and GetVariable. A later call of the same rank ends the connection of an earlier one.
+	// A trainer that leads a group answers it, too, for the slices of all servers together.
 	OpenData(context.Context, *OpenDataRequest) (*OpenDataResponse, error)
 	// Freeze ends a generation: from its answer on nothing of it counts any more, and the answer tells what did.
 	Freeze(context.Context, *FreezeRequest) (*FreezeResponse, error)

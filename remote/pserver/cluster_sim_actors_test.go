@@ -87,7 +87,7 @@ func (l *leader) decide(c *cluster) {
 	c.durable, c.log[d.generation], l.last, l.phase = d, d.members, d, "resuming"
 	e := pserver.Resumed{Generation: d.generation, Fence: l.fence, Round: d.round, Commit: d.commit}
 	for _, t := range d.processes {
-		e.Members = append(e.Members, pserver.Member{Rank: t.rank, Since: cmp.Or(t.since, d.generation)})
+		e.Members = append(e.Members, pserver.Member{Rank: t.rank, Since: cmp.Or(t.since, d.generation), Leader: t.rank})
 	}
 	l.everywhere(c, e, func(int, pserver.State) {})
 	if c.eager {

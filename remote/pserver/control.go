@@ -55,16 +55,12 @@ func (s *Server) Resume(ctx context.Context, m *rpc.ResumeRequest) (*rpc.ResumeR
 	from := wire.SenderOf(m.Id)
 	e := Resumed{Generation: from.Generation, Fence: from.Fence, Round: id.Round(m.Round)}
 	for _, member := range m.Members {
-		e.Members = append(e.Members, Member{Rank: id.Rank(member.GetRank()), Since: id.Generation(member.GetSince())})
-	}
-	for _, d := range m.Commit {
-		declared := Declaration{Rank: id.Rank(d.GetRank()), Rows: d.GetRows(), Pass: d.GetPass(), Records: wire.RangesOf(d.GetRecords())}
-		if err := checkRecords(declared.Pass, declared.Records); err != nil {
-			return nil, s.core.refuse(err)
-		}
-		e.Commit = append(e.Commit, declared)
+		e.Members = append(e.Members, memberOf(member))
 	}
 	var refused error
+	if e.Commit, refused = declarationsOf(m.Commit); refused != nil {
+		return nil, s.core.refuse(refused)
+	}
 	if len(e.Members) == 0 {
 		s.core.Lock()
 		refused = s.dismiss(e)
@@ -94,7 +90,7 @@ func (s *Server) resume(e Resumed) (hold bool, err error) {
 	if err != nil || f.Ignore || f.Hold {
 		return f.Hold, err
 	}
-	c.inbox.keepFor(len(e.Members))
+	c.inbox.keepFor(leaders(e.Members))
 	if c.updates != nil {
 		c.lines.keep(e)
 	} else {
@@ -137,6 +133,36 @@ func (s *Server) dismiss(e Resumed) error {
 	}
 	c.release()
 	return nil
+}
+
+func memberOf(m *rpc.Member) Member {
+	out := Member{Rank: id.Rank(m.GetRank()), Since: id.Generation(m.GetSince()), Leader: id.Rank(m.GetRank())}
+	if m != nil && m.Leader != nil {
+		out.Leader = id.Rank(*m.Leader)
+	}
+	return out
+}
+
+// leaders counts the members that contribute.
+func leaders(members []Member) (n int) {
+	for _, m := range members {
+		if m.Leader == m.Rank {
+			n++
+		}
+	}
+	return n
+}
+
+// declarationsOf reads declarations, and refuses what are no records.
+func declarationsOf(list []*rpc.Declared) (out []Declaration, err error) {
+	for _, d := range list {
+		declared := Declaration{Rank: id.Rank(d.GetRank()), Rows: d.GetRows(), Pass: d.GetPass(), Records: wire.RangesOf(d.GetRecords())}
+		if err := checkRecords(declared.Pass, declared.Records); err != nil {
+			return nil, err
+		}
+		out = append(out, declared)
+	}
+	return out, nil
 }
 
 func declaredMessages(list []Declaration) []*rpc.Declared {

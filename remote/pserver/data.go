@@ -66,7 +66,8 @@ func (s *Server) OpenData(ctx context.Context, m *rpc.OpenDataRequest) (*rpc.Ope
 		return nil, c.refuse(err)
 	}
 	at := c.cfg.Data.Place(l.offer.Token)
-	return &rpc.OpenDataResponse{Token: at.Token, Address: at.Address, Host: at.Host, Local: at.Local, Send: infos(l.send), Receive: infos(l.receive)}, nil
+	return &rpc.OpenDataResponse{Token: at.Token, Address: at.Address, Host: at.Host, Local: at.Local,
+		Send: c.inbox.mergeInfos(l.send), Receive: infos(l.receive)}, nil
 }
 
 // enter enters a line in place of an earlier one of its rank. The lock is held.

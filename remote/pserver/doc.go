@@ -36,6 +36,10 @@
 //	(Offered,       (Declared);            order       norm                                                      round = r+1
 //	Received)       the last: Apply
 //
+// In a job with merge_hosts the trainers of one host form a group. Its leader sends one contribution, which is the merge, and one declaration, which
+// names every member of the group with its rows and records. Members of a group are declared together or not at all. State and Resume speak of ranks;
+// a contribution belongs to the leader of its rank in the generation in which it was sent.
+//
 // Over a connection of the data plane (package dataplane) the same events come in frames, and the parameters are sent when the round is applied, without
 // being asked for. The machine does not see the difference.
 //

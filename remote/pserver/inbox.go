@@ -8,6 +8,8 @@ import (
 	"github.com/edl-go/edl/internal/merge"
 	"github.com/edl-go/edl/ops"
 	"github.com/edl-go/edl/ops/comm"
+	"github.com/edl-go/edl/proto/rpc"
+	"github.com/edl-go/edl/remote/dataplane"
 	"github.com/edl-go/edl/remote/id"
 	"github.com/edl-go/edl/tensor"
 )
@@ -17,6 +19,7 @@ import (
 type inbox struct {
 	targets map[string]*tensor.Tensor             // what contributions to a name merge into
 	forms   map[string]*tensor.Tensor             // a variable like contributions to a name: the same as in targets, unless they are compressed
+	merges  map[string]ops.Merge                  // how groups merge contributions to a name; MergeNone: they cannot
 	arrived map[string]map[id.Rank]*tensor.Tensor // by name and rank
 	free    map[string][]*tensor.Tensor           // at most spare of each name
 	spare   int                                   // members of the generation
@@ -28,7 +31,7 @@ type inbox struct {
 // newInbox looks up the variables of every contribution.
 func newInbox(l *comm.Service, blocks ops.BlockRunner) (inbox, error) {
 	b := inbox{targets: map[string]*tensor.Tensor{}, forms: map[string]*tensor.Tensor{}, arrived: map[string]map[id.Rank]*tensor.Tensor{},
-		free: map[string][]*tensor.Tensor{}, lent: map[*tensor.Tensor]bool{}, elements: &sync.RWMutex{}}
+		free: map[string][]*tensor.Tensor{}, merges: mergesOf(l), lent: map[*tensor.Tensor]bool{}, elements: &sync.RWMutex{}}
 	for _, c := range slices.Concat(l.Grads, l.States) {
 		form, ok := blocks.Variable(c.Name)
 		target, found := blocks.Variable(c.Target())
@@ -44,6 +47,30 @@ func newInbox(l *comm.Service, blocks ops.BlockRunner) (inbox, error) {
 		b.arrived[c.Name] = map[id.Rank]*tensor.Tensor{}
 	}
 	return b, nil
+}
+
+// mergesOf says how groups merge each contribution. State whose changes are added is not for groups, because they do not know its value before the
+// round.
+func mergesOf(l *comm.Service) map[string]ops.Merge {
+	merges := map[string]ops.Merge{}
+	for _, c := range l.Grads {
+		merges[c.Name] = c.Merge
+	}
+	for _, c := range l.States {
+		if merges[c.Name] = c.Merge; c.Merge == ops.MergeSum {
+			merges[c.Name] = ops.MergeNone
+		}
+	}
+	return merges
+}
+
+// mergeInfos describes contributions.
+func (b *inbox) mergeInfos(t dataplane.Table) []*rpc.SliceInfo {
+	list := infos(t)
+	for i, s := range t {
+		list[i].Merge = int32(b.merges[s.Name])
+	}
+	return list
 }
 
 // namesOf returns every variable that a contribution may hold.

@@ -53,6 +53,9 @@ type (
 		Sender
 		Variables   int         // sent to this server
 		Declaration Declaration // its Rank is not read: the sender has one
+		// Group is what each trainer of the sender's group that has not completed has contributed, in rank order. Then Declaration has only their
+		// rows together. It is empty where the sender leads nobody.
+		Group []Declaration
 	}
 	// Completed says that a trainer contributes to no later round.
 	Completed struct{ Sender }
@@ -113,10 +116,12 @@ func senderOf(e Event) Sender {
 	return Sender{}
 }
 
-// A Member of a generation is a rank, with the generation in which its process joined.
+// A Member of a generation is a rank, with the generation in which its process joined, and the rank that contributes for it: its own, or that of the
+// leader of its group, which is the lowest of the group.
 type Member struct {
-	Rank  id.Rank
-	Since id.Generation
+	Rank   id.Rank
+	Since  id.Generation
+	Leader id.Rank
 }
 
 // A Declaration is what a trainer says of its contribution to a round: how many rows it was computed from, and which records they were.
@@ -136,7 +141,7 @@ type Effects struct {
 	Commit       []Declaration // enter these in the ledger
 	Drop         bool          // sync: free all contributions that have arrived; they count in no round
 	Apply        bool          // sync: apply the round that Contributors have sent, then tell Applied
-	Contributors []Declaration // those with rows, in rank order
+	Contributors []Declaration // those with rows, in rank order: ranks and rows only; a group is one, with the rank of its leader
 	Finished     bool          // every member has completed; nothing follows
 }
 
@@ -246,16 +251,19 @@ func (g *generations) checkResume(e Resumed) (again bool, err error) {
 	return false, nil
 }
 
-// checkMembers checks that Members and Commit have ranks of the job in ascending order, and that no member joined in a generation to come.
+// checkMembers checks that Members and Commit have ranks of the job in ascending order, that no member joined in a generation to come, and that
+// leaders are members that lead themselves.
 func (g *generations) checkMembers(e Resumed) error {
 	ok, next := true, 0
 	in := func(rank id.Rank) {
 		ok = ok && int(rank) >= next && int(rank) < g.ranks
 		next = int(rank) + 1
 	}
+	leads := map[id.Rank]bool{}
 	for _, m := range e.Members {
 		in(m.Rank)
-		ok = ok && m.Since <= e.Generation
+		leads[m.Rank] = m.Leader == m.Rank
+		ok = ok && m.Since <= e.Generation && leads[m.Leader]
 	}
 	next = 0
 	for _, d := range e.Commit {

@@ -1,6 +1,7 @@
 package pserver_test
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -28,7 +29,7 @@ func eventOf(t *testing.T, c scripttest.Command) pserver.Event {
 		return pserver.Received{Sender: from, Variable: name}
 	case "barrier":
 		return pserver.Declared{Sender: from, Variables: int(number(t, c.Arg("variables", "0"))),
-			Declaration: pserver.Declaration{Rows: number(t, c.Arg("rows", "0"))}}
+			Declaration: pserver.Declaration{Rows: number(t, c.Arg("rows", "0"))}, Group: declarations(t, c.Arg("group", ""))}
 	case "complete":
 		return pserver.Completed{Sender: from}
 	case "read":
@@ -45,18 +46,26 @@ func eventOf(t *testing.T, c scripttest.Command) pserver.Event {
 		return pserver.Frozen{Generation: from.Generation, Fence: from.Fence}
 	case "resume":
 		e := pserver.Resumed{Generation: from.Generation, Fence: from.Fence, Round: from.Round}
-		for _, m := range fields(c.Arg("members", "")) { // rank:since
+		for _, m := range fields(c.Arg("members", "")) { // rank:since, or rank:since:leader
 			rank, since, _ := strings.Cut(m, ":")
-			e.Members = append(e.Members, pserver.Member{Rank: id.Rank(number(t, rank)), Since: id.Generation(number(t, "0"+since))})
+			since, leader, _ := strings.Cut(since, ":")
+			e.Members = append(e.Members, pserver.Member{Rank: id.Rank(number(t, rank)), Since: id.Generation(number(t, "0"+since)),
+				Leader: id.Rank(number(t, cmp.Or(leader, rank)))})
 		}
-		for _, m := range fields(c.Arg("commit", "")) { // rank:rows
-			rank, rows, _ := strings.Cut(m, ":")
-			e.Commit = append(e.Commit, pserver.Declaration{Rank: id.Rank(number(t, rank)), Rows: number(t, rows)})
-		}
+		e.Commit = declarations(t, c.Arg("commit", ""))
 		return e
 	}
 	t.Fatalf("unknown command %s", c.Name)
 	return nil
+}
+
+// declarations reads a list of rank:rows.
+func declarations(t *testing.T, list string) (out []pserver.Declaration) {
+	for _, m := range fields(list) {
+		rank, rows, _ := strings.Cut(m, ":")
+		out = append(out, pserver.Declaration{Rank: id.Rank(number(t, rank)), Rows: number(t, rows)})
+	}
+	return out
 }
 
 func number(t *testing.T, text string) int64 {

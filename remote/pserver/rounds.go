@@ -25,6 +25,7 @@ type Rounds struct {
 // member is what a server knows of one member of the generation in the open round.
 type member struct {
 	rank        id.Rank
+	leader      *member         // who contributes for it: itself, or the leader of its group
 	received    map[string]bool // variables of its contribution
 	declared    bool
 	declaration Declaration // when declared
@@ -102,6 +103,9 @@ func (r *Rounds) Step(_ time.Duration, e Event) (Effects, error) {
 	if m.complete {
 		return Effects{}, fault.E(fault.Stale, fault.Gotf("a message of trainer %d, which has completed", m.rank), fault.Want("nothing more"))
 	}
+	if err := m.checkLeader(); err != nil {
+		return Effects{}, err
+	}
 	if open, f, err := r.checkRound(m, from); !open {
 		return f, err
 	}
@@ -170,6 +174,15 @@ func (r *Rounds) contribution(m *member, variable string, received bool) (Effect
 	return Effects{}, nil
 }
 
+// checkLeader refuses contributions of a member whose leader contributes for it.
+func (m *member) checkLeader() error {
+	if m.leader == m {
+		return nil
+	}
+	return fault.E(fault.Foreign, fault.Gotf("a contribution of trainer %d", m.rank),
+		fault.Wantf("one of trainer %d, which merges for its host", m.leader.rank))
+}
+
 func (r *Rounds) declare(m *member, e Declared) (Effects, error) {
 	if m.declared {
 		return Effects{Ignore: true}, nil
@@ -177,9 +190,56 @@ func (r *Rounds) declare(m *member, e Declared) (Effects, error) {
 	if err := r.checkDeclared(e, len(m.received)); err != nil {
 		return Effects{}, err
 	}
+	if len(e.Group) > 0 {
+		return r.declareGroup(m, e)
+	}
+	if others := r.members.ledBy(m); len(others) > 1 {
+		return Effects{}, checkGroup(e, others)
+	}
 	m.declared, m.declaration = true, e.Declaration
 	m.declaration.Rank = m.rank
 	return r.advance(Effects{}), nil
+}
+
+// declareGroup notes the declarations of a whole group: all of them, or none.
+func (r *Rounds) declareGroup(leader *member, e Declared) (Effects, error) {
+	all := r.members.ledBy(leader)
+	if err := checkGroup(e, all); err != nil {
+		return Effects{}, err
+	}
+	for i, m := range all {
+		m.declared, m.declaration = true, e.Group[i]
+	}
+	return r.advance(Effects{}), nil
+}
+
+// ledBy returns those that a member contributes for and that have not completed, in rank order.
+func (ms members) ledBy(leader *member) (list members) {
+	for _, m := range ms {
+		if m.leader == leader && !m.complete {
+			list = append(list, m)
+		}
+	}
+	return list
+}
+
+// checkGroup refuses a declaration of a group that is not of all its members, or whose rows are not theirs.
+func checkGroup(e Declared, all members) error {
+	rows, ok := e.Declaration.Rows, len(e.Group) == len(all)
+	for i, d := range e.Group {
+		ok = ok && d.Rank == all[i].rank && d.Rows >= 0 && d.Rows <= rows
+		rows -= d.Rows
+	}
+	if ok && rows == 0 {
+		return nil
+	}
+	ranks := make([]id.Rank, len(all))
+	for i, m := range all {
+		ranks[i] = m.rank
+	}
+	return fault.E(fault.InvalidArgument,
+		fault.Gotf("a barrier of trainer %d for %d trainers with %d rows", e.Rank, len(e.Group), e.Declaration.Rows),
+		fault.Wantf("one for trainers %v, with the rows of all", ranks))
 }
 
 func (r *Rounds) complete(m *member) Effects {
@@ -199,25 +259,42 @@ func (r *Rounds) advance(f Effects) Effects {
 		return f
 	}
 	if declared := r.members.declarations(); len(declared) > 0 {
-		return r.apply(f, declared)
+		return r.apply(f, r.members, declared)
 	}
 	f.Finished = true
 	return f
 }
 
-// apply begins to apply the open round, which is made of declared.
-func (r *Rounds) apply(f Effects, declared []Declaration) Effects {
+// apply begins to apply the open round, which is made of declared, as members of its generation have sent it.
+func (r *Rounds) apply(f Effects, by members, declared []Declaration) Effects {
 	r.applying, r.lastApplied = true, declared
-	f.Apply, f.Contributors = true, withRows(declared)
+	f.Apply, f.Contributors = true, by.contributors(declared)
 	return f
 }
 
-// withRows returns the declarations that have rows.
-func withRows(list []Declaration) []Declaration {
-	if !slices.ContainsFunc(list, func(d Declaration) bool { return d.Rows == 0 }) {
+// contributors returns whose contributions the declarations are of, but for those without rows.
+func (ms members) contributors(list []Declaration) []Declaration {
+	apart := func(d Declaration) bool {
+		m := ms.find(d.Rank)
+		return d.Rows > 0 && (m == nil || m.leader == m)
+	}
+	if !slices.ContainsFunc(list, func(d Declaration) bool { return !apart(d) }) {
 		return list
 	}
-	return slices.DeleteFunc(slices.Clone(list), func(d Declaration) bool { return d.Rows == 0 })
+	rows := map[id.Rank]int64{}
+	for _, d := range list {
+		if m := ms.find(d.Rank); m != nil {
+			d.Rank = m.leader.rank
+		}
+		rows[d.Rank] += d.Rows
+	}
+	var out []Declaration
+	for _, rank := range slices.Sorted(maps.Keys(rows)) {
+		if rows[rank] > 0 {
+			out = append(out, Declaration{Rank: rank, Rows: rows[rank]})
+		}
+	}
+	return out
 }
 
 // applied opens the next round.
@@ -285,12 +362,15 @@ func (r *Rounds) resume(e Resumed) (Effects, error) {
 		return Effects{}, fault.E(fault.Internal, fault.Gotf("generation %d to start with round %d", e.Generation, e.Round),
 			fault.Wantf("round %d, or the next one with what to commit", have))
 	}
+	before := r.members
 	r.begun, r.ended, r.first, r.members = e.Generation, e.Generation-1, e.Round, nil
 	for _, m := range e.Members {
-		r.members = append(r.members, &member{rank: m.Rank, received: map[string]bool{}})
+		next := &member{rank: m.Rank, received: map[string]bool{}}
+		r.members = append(r.members, next)
+		next.leader = r.members.find(m.Leader)
 	}
 	if commit {
-		return r.apply(Effects{}, slices.Clone(e.Commit)), nil
+		return r.apply(Effects{}, before, slices.Clone(e.Commit)), nil
 	}
 	return r.advance(Effects{Drop: !r.applying}), nil
 }
@@ -301,9 +381,17 @@ func (r *Rounds) checkCommit(commit []Declaration) error {
 	for _, d := range commit {
 		m := r.members.find(d.Rank)
 		for _, name := range sorted(r.variables) {
-			if d.Rows > 0 && (m == nil || !m.received[name]) {
+			if d.Rows > 0 && (m == nil || !m.leader.received[name]) {
 				missing += fmt.Sprintf(" %s of trainer %d,", fault.Quote(name), d.Rank)
 			}
+		}
+	}
+	for _, m := range r.members { // what a leader has sent has the rows of its whole group
+		in := func(of *member) bool {
+			return slices.ContainsFunc(commit, func(d Declaration) bool { return d.Rank == of.rank })
+		}
+		if m.leader != m && in(m) != in(m.leader) && !m.complete && !m.leader.complete {
+			missing += fmt.Sprintf(" one of trainers %d and %d,", m.leader.rank, m.rank)
 		}
 	}
 	if missing == "" {
@@ -336,11 +424,11 @@ func (r *Rounds) State() State {
 	return s
 }
 
-// Missing returns the ranks that the open round waits for. There are none while no generation is under way.
+// Missing returns the ranks that the open round waits for: of a group its leader, where that is one. There are none while no generation is under way.
 func (r *Rounds) Missing() []id.Rank {
 	var ranks []id.Rank
 	for _, m := range r.members {
-		if m.missing() && !r.applying && !r.idle() {
+		if m.missing() && !r.applying && !r.idle() && (m.leader == m || !m.leader.missing()) {
 			ranks = append(ranks, m.rank)
 		}
 	}

@@ -80,7 +80,7 @@ func TestRoundsProperty(t *testing.T) {
 func first(n int) pserver.Resumed {
 	e := pserver.Resumed{Generation: 1}
 	for rank := range n {
-		e.Members = append(e.Members, pserver.Member{Rank: id.Rank(rank), Since: 1})
+		e.Members = append(e.Members, pserver.Member{Rank: id.Rank(rank), Since: 1, Leader: id.Rank(rank)})
 	}
 	return e
 }
