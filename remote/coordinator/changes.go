@@ -121,7 +121,11 @@ func (c *changes) freeze(ctx context.Context, change uint64, number id.Generatio
 func (c *changes) resume(ctx context.Context, n *generation.Next, i int, server rpc.ParameterServerClient) {
 	m := &rpc.ResumeRequest{Round: uint64(n.Generation.Round), Commit: n.Generation.Commit}
 	for _, member := range n.Generation.Members {
-		m.Members = append(m.Members, &rpc.Member{Rank: uint32(member.Rank), Since: uint64(member.Since)})
+		named := &rpc.Member{Rank: uint32(member.Rank), Since: uint64(member.Since)}
+		if leader := uint32(n.Generation.Leader(member.Rank)); leader != named.Rank {
+			named.Leader = &leader
+		}
+		m.Members = append(m.Members, named)
 	}
 	c.effect(ctx, n.Change, serverName(i), func(retry id.Retry) (generation.Event, error) {
 		_, err := server.Resume(ctx, &rpc.ResumeRequest{Id: c.identity(n.Generation.Number, retry), Members: m.Members, Round: m.Round, Commit: m.Commit})

@@ -25,6 +25,7 @@ type Config struct {
 	Trainers       int              // at least so many
 	TrainersMax    int              // and at most; 0: as Trainers
 	Sync           bool
+	MergeHosts     bool // sync: members of one host form a group, whose first contributes for all
 	Fed            bool // fed by its user instead of reading its own data
 	Passes         int
 	Begin          *job.Progress // where the job begins; nil: at its first step and the first batch
@@ -59,6 +60,17 @@ type Lead struct {
 // start is where the data and the rounds begin.
 func (c Config) start() queue.Position {
 	return queue.Position{Round: id.Round(c.Begin.GetSteps()), Pass: c.Begin.GetPass(), Batch: c.Begin.GetBatch()}
+}
+
+// maxPlace bounds the name of a host and an address, in bytes: a coordinator repeats them to others.
+const maxPlace = 256
+
+// placeOf returns where a trainer is that joins, as far as the job has groups. A trainer that does not tell is in none.
+func (c Config) placeOf(r *rpc.JoinRequest) generation.Place {
+	if !c.MergeHosts || !c.Sync || r.Host == "" || r.Address == "" || max(len(r.Host), len(r.Address)) > maxPlace {
+		return generation.Place{}
+	}
+	return generation.Place{Host: r.Host, Address: r.Address}
 }
 
 func (c Config) generationPolicy() generation.Policy {

@@ -114,7 +114,7 @@ func (m *members) keepTime() {
 func (m *members) join(ctx context.Context, r *rpc.JoinRequest) (answer *rpc.JoinResponse, err error) {
 	from, incarnation := wire.SenderOf(r.Id), id.Incarnation(r.Incarnation)
 	rank, last := from.Rank, from.Generation
-	if err := m.joined(ctx, generation.Joined{Rank: rank, Incarnation: incarnation, Last: last}); err != nil {
+	if err := m.joined(ctx, generation.Joined{Rank: rank, Incarnation: incarnation, Last: last, At: m.cfg.placeOf(r)}); err != nil {
 		return nil, err
 	}
 	err = m.await(ctx, waitFor(trainerName(rank), "the other trainers"), func() (bool, error) {
@@ -179,6 +179,12 @@ func (m *members) answer(rank id.Rank, g generation.Generation) (*rpc.JoinRespon
 	}
 	if m.cfg.Sync {
 		r.Generation, r.Round = uint64(g.Number), uint64(g.Round)
+		if group := g.Group(rank); len(group) > 1 {
+			for _, member := range group {
+				r.Group = append(r.Group, uint32(member.Rank))
+			}
+			r.LeaderAddress = group[0].At.Address
+		}
 		if r.Segment == nil && !m.cfg.Fed { // no dataset is reported yet
 			r.Segment = m.cfg.queuePolicy(m.epoch).FirstSegment()
 		}

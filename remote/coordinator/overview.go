@@ -47,6 +47,9 @@ func (o *overview) queues(ctx context.Context, m *rpc.QueuesRequest) (*rpc.Queue
 		r.Generation, r.Round = uint64(g.Number), uint64(g.Round)
 		for _, member := range g.Members {
 			r.Members = append(r.Members, uint32(member.Rank))
+			if o.cfg.MergeHosts {
+				r.Leaders = append(r.Leaders, uint32(g.Leader(member.Rank)))
+			}
 		}
 	}
 	return r, nil

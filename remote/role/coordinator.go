@@ -75,7 +75,9 @@ func (r *runner) newCoordinator(p *program.Program, servers []rpc.ParameterServe
 	}
 	return coordinator.New(coordinator.Config{
 		Identity: r.identity, Program: p, Trainers: int(spec.Trainers), TrainersMax: int(spec.TrainersMax), Sync: spec.Mode == job.Mode_SYNC,
-		Fed: spec.Fed, Passes: passes, Begin: r.spec.Begin, MaxAhead: int(spec.MaxAhead), Fetch: spec.Fetch, RecordsPerTask: spec.RecordsPerTask,
+		MergeHosts: spec.MergeHosts,
+		Fed:        spec.Fed, Passes: passes, Begin: r.spec.Begin,
+		MaxAhead: int(spec.MaxAhead), Fetch: spec.Fetch, RecordsPerTask: spec.RecordsPerTask,
 		MaxFailures: int(spec.MaxTaskFailures), TaskTimeout: [2]time.Duration{r.deadlines.TaskMin, r.deadlines.TaskMax},
 		StartDeadline: r.deadlines.Gather, RejoinDeadline: r.deadlines.Rejoin, FollowEvery: r.deadlines.Follow, TellEvery: r.deadlines.Tell, LedgerDeadline: r.deadlines.Ledger,
 		Servers: servers, Save: save, Constant: r.start().constant(p), Live: r.registry.Live, Follow: following(spec), Log: r.log,

@@ -30,6 +30,14 @@ type Member struct {
 	Rank        id.Rank
 	Since       id.Generation  // in which this process joined
 	Incarnation id.Incarnation // of the process
+	At          Place
+}
+
+// A Place is where the process of a trainer is, in a job whose trainers merge by host. It is the zero Place in other jobs. It is not durable: every
+// member of a sync job tells it again when it joins the next generation.
+type Place struct {
+	Host    string // trainers with the same name are on one host
+	Address string // where the trainer answers others of its host
 }
 
 // A Generation is a set of members that share rounds.
@@ -46,6 +54,23 @@ func (g Generation) Member(rank id.Rank) (Member, bool) {
 		return g.Members[i], true
 	}
 	return Member{}, false
+}
+
+// Leader returns who contributes for a rank: the lowest rank of its host, or the rank itself.
+func (g Generation) Leader(rank id.Rank) id.Rank { return g.Group(rank)[0].Rank }
+
+// Group returns the members on the host of a rank, in rank order. The first is their leader. A member whose host is not known is a group of its own.
+func (g Generation) Group(rank id.Rank) (group []Member) {
+	self, ok := g.Member(rank)
+	if !ok || self.At.Host == "" {
+		return []Member{self}
+	}
+	for _, m := range g.Members {
+		if m.At.Host == self.At.Host {
+			group = append(group, m)
+		}
+	}
+	return group
 }
 
 // Position returns the index of a rank among the members, -1 for none.
@@ -84,6 +109,7 @@ type (
 		Rank        id.Rank
 		Incarnation id.Incarnation
 		Last        id.Generation
+		At          Place
 	}
 	// Answered says that a trainer was given what Machine.Answer returned: it does not wait any more.
 	Answered struct{ Rank id.Rank }

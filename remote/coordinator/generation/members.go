@@ -24,10 +24,10 @@ func (e Joined) apply(m *Machine, now time.Duration, out *Effects) error {
 	case was && e.Incarnation <= dead:
 		return refused(e.Rank, fault.Fenced, fmt.Sprintf("the process of revision %d, whose lease has ended", e.Incarnation), "one that lives")
 	case isMember && !m.gone[e.Rank] && e.Incarnation == member.Incarnation && m.policy.newer(m.current, member, e.Last) && m.phase >= Resuming:
-		m.waiting[e.Rank] = waiter{e.Incarnation, e.Last} // it has not had its answer
+		m.waiting[e.Rank] = waiter{e.Incarnation, e.Last, e.At} // it has not had its answer
 		return nil
 	}
-	m.waiting[e.Rank] = waiter{e.Incarnation, e.Last}
+	m.waiting[e.Rank] = waiter{e.Incarnation, e.Last, e.At}
 	coming, isComing := m.next.Member(e.Rank)
 	isComing = isComing && m.phase == Persisting
 	if isComing && coming.Incarnation == e.Incarnation {

@@ -11,6 +11,7 @@ import (
 type waiter struct {
 	incarnation id.Incarnation
 	last        id.Generation // that it was a member of
+	at          Place
 }
 
 // roster is who is a member, who waits to be one, and who is gone.
@@ -63,13 +64,16 @@ func (r *roster) candidates() (members []Member) {
 		switch {
 		case r.left[old.Rank]:
 		case waits && (w.incarnation != old.Incarnation || !r.policy.Sync && w.last >= old.Since):
-			members = append(members, Member{old.Rank, number, w.incarnation})
-		case waits || !r.policy.Sync && !r.gone[old.Rank]:
+			members = append(members, Member{old.Rank, number, w.incarnation, w.at})
+		case waits:
+			old.At = w.at
+			members = append(members, old)
+		case !r.policy.Sync && !r.gone[old.Rank]:
 			members = append(members, old)
 		}
 	}
 	for _, rank := range r.newcomers(r.current, len(members)) {
-		members = append(members, Member{rank, number, r.waiting[rank].incarnation})
+		members = append(members, Member{rank, number, r.waiting[rank].incarnation, r.waiting[rank].at})
 	}
 	slices.SortFunc(members, func(a, b Member) int { return int(a.Rank) - int(b.Rank) })
 	return members

@@ -89,7 +89,8 @@ func (s *stage) run(c scripttest.Command) string {
 		s.now = time.Duration(seconds) * time.Second
 		return s.step(generation.Tick{})
 	case "join":
-		return s.step(generation.Joined{Rank: rank, Incarnation: incarnation, Last: last})
+		at := generation.Place{Host: c.Arg("host", ""), Address: c.Arg("address", "")}
+		return s.step(generation.Joined{Rank: rank, Incarnation: incarnation, Last: last, At: at})
 	case "lost":
 		return s.step(generation.Lost{Rank: rank, Incarnation: incarnation, Reason: c.Arg("reason", "")})
 	case "left":
@@ -123,7 +124,14 @@ func (s *stage) run(c scripttest.Command) string {
 		}
 		s.step(generation.Answered{Rank: rank})
 		m, _ := g.Member(rank)
-		return fmt.Sprintf("generation %d from round %d: position %d of %d, since %d", g.Number, g.Round, g.Position(rank), len(g.Members), m.Since)
+		text := fmt.Sprintf("generation %d from round %d: position %d of %d, since %d", g.Number, g.Round, g.Position(rank), len(g.Members), m.Since)
+		if group := g.Group(rank); len(group) > 1 {
+			text += fmt.Sprintf(", in the group of trainer %d at %s:", g.Leader(rank), group[0].At.Address)
+			for _, m := range group {
+				text += fmt.Sprintf(" %d", m.Rank)
+			}
+		}
+		return text
 	case "wait":
 		return s.wait()
 	case "deadline":
