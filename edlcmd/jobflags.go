@@ -37,6 +37,7 @@ type jobFlags struct {
 	noSlice  bool
 	split    *choice
 	carrier  *choice
+	hosts    bool
 
 	compressGradients, compressParameters *choice
 }
@@ -66,6 +67,7 @@ func (f *jobFlags) addCluster(cmd *cobra.Command) {
 	f.carrier = choiceFlag(cmd, "transport", "how gradients and parameters of sync rounds travel", jobspec.Transports()...)
 	f.compressGradients = choiceFlag(cmd, "compress-gradients", "how float32 gradients travel to servers", "none", "bf16", "fp16")
 	f.compressParameters = choiceFlag(cmd, "compress-parameters", "how float32 parameters travel to trainers", "none", "bf16", "fp16")
+	flags.BoolVar(&f.hosts, "merge-hosts", false, "let the trainers of one host merge their contributions before they send them to servers")
 	f.split = choiceFlag(cmd, "split-method", "how slices are dealt to servers", "round_robin", "hash_name")
 }
 
@@ -192,6 +194,9 @@ func (f *jobFlags) overrideCluster(given func(name string) bool, spec *job.JobSp
 	}
 	if given("transport") {
 		spec.Transport, _ = jobspec.ParseTransport(f.carrier.value)
+	}
+	if given("merge-hosts") {
+		spec.MergeHosts = f.hosts
 	}
 	return nil
 }

@@ -135,13 +135,32 @@ func writeJobStatus(w io.Writer, d *rpc.JobDetails) error {
 	}
 	row("trainers", trainers)
 	if g := d.Queues.GetGeneration(); g > 0 {
-		row("generation", fmt.Sprintf("%d of trainers %v", g, d.Queues.Members))
+		row("generation", fmt.Sprintf("%d of trainers %v%s", g, d.Queues.Members, groups(d.Queues)))
 	}
 	row("pass", fmt.Sprintf("%d of %d", r.Pass, r.Passes))
 	row("steps", r.Steps)
 	row("records", r.Records)
 	row("age", age(r.Seconds))
 	return t.Flush()
+}
+
+// groups names the trainers that merge as one, each group with its leader first.
+func groups(q *rpc.QueuesResponse) (text string) {
+	if len(q.Leaders) != len(q.Members) {
+		return ""
+	}
+	for _, leader := range q.Members {
+		var group []uint32
+		for i, rank := range q.Members {
+			if q.Leaders[i] == leader {
+				group = append(group, rank)
+			}
+		}
+		if len(group) > 1 {
+			text += fmt.Sprintf(", %v merge as one", group)
+		}
+	}
+	return text
 }
 
 // roleName is how commands call a role.

@@ -126,6 +126,13 @@ func trainReference(ctx context.Context, spec *job.JobSpec, p *program.Program, 
 	if err := e.Compress(spec.CompressGradients, spec.CompressParameters); err != nil {
 		return s, err
 	}
+	if spec.MergeHosts { // the cluster is on this machine: all trainers are one group
+		all := make([]int, trainers)
+		for i := range all {
+			all[i] = i
+		}
+		e.Group(func(uint64) [][]int { return [][]int{all} })
+	}
 	return e.Train(ctx, p, run, nil)
 }
 

@@ -24,20 +24,26 @@ import (
 
 // drawCluster draws the shape of a synchronous cluster.
 func drawCluster(t *rapid.T) *remote.JobSpec {
-	return &remote.JobSpec{
+	transport := job.Transport(rapid.IntRange(0, len(job.Transport_name)-1).Draw(t, "transport"))
+	spec := &remote.JobSpec{
+		MergeHosts:    rapid.Bool().Draw(t, "merge hosts") && transport != job.Transport_GRPC,
 		Trainers:      rapid.Int32Range(1, 4).Draw(t, "trainers"),
 		Pservers:      rapid.Int32Range(1, 4).Draw(t, "pservers"),
 		MinBlockSize:  rapid.SampledFrom([]int64{1, 2, 5, 12, 8192}).Draw(t, "min block"),
 		NoSlice:       rapid.IntRange(0, 9).Draw(t, "no slice") == 0,
 		SplitMethod:   rapid.SampledFrom([]string{transpiler.RoundRobin, transpiler.HashName}).Draw(t, "split method"),
 		Workers:       rapid.Int32Range(1, 2).Draw(t, "workers"),
-		Transport:     job.Transport(rapid.IntRange(0, len(job.Transport_name)-1).Draw(t, "transport")),
+		Transport:     transport,
 		RoundDeadline: durationpb.New(patience),
 		NoFiniteCheck: true, // a random model may diverge; then it does so everywhere
 
 		CompressGradients:  rapid.SampledFrom([]string{"none", "bf16", "fp16"}).Draw(t, "gradients"),
 		CompressParameters: rapid.SampledFrom([]string{"none", "bf16", "fp16"}).Draw(t, "parameters"),
 	}
+	if spec.MergeHosts {
+		spec.CompressGradients, spec.CompressParameters = "none", "none"
+	}
+	return spec
 }
 
 // oracleFor is the reference executor that trains as a cluster of a spec does.
@@ -74,6 +80,7 @@ func TestLawOfOneTrainer(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		s, spec := drawModel(r, nil), drawCluster(r)
 		spec.Trainers, spec.Mode, spec.Save = 1, rapid.SampledFrom([]job.Mode{job.Mode_SYNC, job.Mode_ASYNC}).Draw(r, "mode"), scratch(r)
+		spec.MergeHosts = spec.MergeHosts && spec.Mode == job.Mode_SYNC
 		var want oracle = executor.New(executor.WithoutFiniteCheck())
 		if compresses := []string{spec.CompressGradients, spec.CompressParameters}; !slices.Equal(compresses, []string{"none", "none"}) {
 			reference, err := oracleFor(s.Program, spec)

@@ -20,6 +20,9 @@ const (
 	Shared                // frames on a unix socket, slices in memory that both ends share: one host, one user, Linux
 )
 
+// HostID tells one running system from another: equal on one host, different on others. It is empty where the system has no such name.
+func HostID() string { return hostID() }
+
 // A Place says where a server of the data plane is, and what it admits.
 type Place struct {
 	Address string // of TCP

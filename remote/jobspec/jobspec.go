@@ -113,6 +113,15 @@ func Check(s *job.JobSpec) error {
 	if _, ok := job.Transport_name[int32(s.Transport)]; !ok {
 		wrong("transport", fmt.Sprint(s.Transport), "one of "+strings.Join(Transports(), ", "))
 	}
+	switch {
+	case !s.MergeHosts:
+	case s.Mode != job.Mode_SYNC:
+		wrong("merge_hosts", "in async mode", "sync mode, whose rounds merge contributions")
+	case s.Transport == job.Transport_GRPC:
+		wrong("merge_hosts", "with the transport grpc", "another transport: trainers of one host merge what travels on data connections")
+	case compresses(s):
+		wrong("merge_hosts", "with compression", "gradients and parameters that travel as float32")
+	}
 	seen := map[string]bool{}
 	for _, d := range s.Data {
 		if d.Dataset == "" || seen[d.Dataset] || len(d.Globs) == 0 {
@@ -133,6 +142,16 @@ func Check(s *job.JobSpec) error {
 		wrong("min_task_timeout", least.String(), "at most max_task_timeout, "+most.String())
 	}
 	return faults.Err()
+}
+
+// compresses reports whether gradients or parameters travel in fewer bits.
+func compresses(s *job.JobSpec) bool {
+	for _, name := range []string{s.CompressGradients, s.CompressParameters} {
+		if form, err := compress.Parse(name); err == nil && form != compress.None {
+			return true
+		}
+	}
+	return false
 }
 
 // ProgressOf returns what a message says. A message that is absent is the Progress of a new state. A pass beyond the range of int32 cannot be in a

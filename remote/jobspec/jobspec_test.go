@@ -40,11 +40,12 @@ max_restarts: -1
 max_task_failures: 5
 min_task_timeout: 2s
 max_task_timeout: 3m
+merge_hosts: true
 `)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.Trainers != 2 || s.TrainersMax != 8 || s.MaxRestarts != -1 || s.MaxTaskFailures != 5 ||
+	if !s.MergeHosts || s.Trainers != 2 || s.TrainersMax != 8 || s.MaxRestarts != -1 || s.MaxTaskFailures != 5 ||
 		s.MinTaskTimeout.AsDuration() != 2*time.Second || s.MaxTaskTimeout.AsDuration() != 3*time.Minute {
 		t.Errorf("%v", s)
 	}
@@ -104,6 +105,9 @@ func TestMistakes(t *testing.T) {
 		"lease: 9000h":                                   "at most 8784h",
 		"data: {x: {files: a, follow: 1, often: 2}}":     "often",
 		"data: {x: {follow: true}}":                      "at least one glob",
+		"merge_hosts: true\nmode: async":                 "merge_hosts in async mode",
+		"merge_hosts: true\ncompress_gradients: bf16":    "merge_hosts with compression",
+		"merge_hosts: true\ntransport: grpc":             "merge_hosts with the transport grpc",
 		"passes: 2\ndata: {x: {files: a, follow: true}}": "follows its folder",
 	} {
 		if _, err := load(t, text); !errors.Is(err, fault.InvalidArgument) || !strings.Contains(err.Error(), says) {

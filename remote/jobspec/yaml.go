@@ -43,6 +43,7 @@ type file struct {
 	Transport          transport         `yaml:"transport"`
 	CompressGradients  string            `yaml:"compress_gradients"`
 	CompressParameters string            `yaml:"compress_parameters"`
+	MergeHosts         bool              `yaml:"merge_hosts"`
 	NoFiniteCheck      bool              `yaml:"no_finite_check"`
 	StartDeadline      time.Duration     `yaml:"start_deadline"`
 	RoundDeadline      time.Duration     `yaml:"round_deadline"`
@@ -117,7 +118,7 @@ func (y *file) spec() (*job.JobSpec, error) {
 	s := &job.JobSpec{Name: y.Name, Trainers: y.Trainers.least, TrainersMax: most, Pservers: y.PServers, Mode: job.Mode(y.Mode), Passes: y.Passes,
 		Save: y.Save, Params: y.Params, Fetch: y.Fetch, MinBlockSize: y.MinBlockSize, NoSlice: y.NoSlice, SplitMethod: y.SplitMethod,
 		Transport: job.Transport(y.Transport), CompressGradients: y.CompressGradients, CompressParameters: y.CompressParameters,
-		NoFiniteCheck: y.NoFiniteCheck, RecordsPerTask: y.RecordsPerTask, Workers: y.Workers,
+		MergeHosts: y.MergeHosts, NoFiniteCheck: y.NoFiniteCheck, RecordsPerTask: y.RecordsPerTask, Workers: y.Workers,
 		MaxRestarts: y.MaxRestarts, MaxTaskFailures: y.MaxTaskFailures, ProfileSteps: y.ProfileSteps}
 	for _, name := range slices.Sorted(maps.Keys(y.Data)) {
 		s.Data = append(s.Data, &job.DataBinding{Dataset: name, Globs: y.Data[name].Files, Follow: y.Data[name].Follow})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
@@ -40,11 +41,13 @@ func (r *runner) train(ctx context.Context) error {
 		if r.spec.Spec.Transport != job.Transport_GRPC {
 			data = &dataplane.Dialer{Carrier: carriers[r.spec.Spec.Transport], Silence: r.deadlines.DataSilence}
 		}
-		err = trainer.Run(run, trainer.Config{
-			Identity: r.identity, Rank: id.Rank(r.spec.Index), Incarnation: member.Incarnation(), Sync: r.spec.Spec.Mode == job.Mode_SYNC,
-			Spec: r.spec.Spec, Begin: r.spec.Begin, KeepDir: r.spec.KeepDir, Program: p, Save: save, Constants: r.start().constants(p),
-			Deadlines: r.deadlines, Servers: servers, Coordinator: coordinator, Data: data, Drain: drain, Waits: &r.waits,
-			Times: r.recording.times, Kernels: r.recording.kernels, Log: r.log,
+		err = r.leading(run, func(leader *trainer.Leader, host string) error {
+			return trainer.Run(run, trainer.Config{
+				Identity: r.identity, Rank: id.Rank(r.spec.Index), Incarnation: member.Incarnation(), Sync: r.spec.Spec.Mode == job.Mode_SYNC,
+				Spec: r.spec.Spec, Begin: r.spec.Begin, KeepDir: r.spec.KeepDir, Program: p, Save: save, Constants: r.start().constants(p),
+				Deadlines: r.deadlines, Servers: servers, Coordinator: coordinator, Data: data, Host: host, Leader: leader, Drain: drain,
+				Waits: &r.waits, Times: r.recording.times, Kernels: r.recording.kernels, Log: r.log,
+			})
 		})
 	}
 	err = reasonOf(run, err)
@@ -55,6 +58,31 @@ func (r *runner) train(ctx context.Context) error {
 		return err
 	}
 	return errors.Join(err, r.leave(work, member))
+}
+
+// leading runs a trainer that may lead others of its host, if the job has trainers merge by host. host is what the trainer calls it.
+func (r *runner) leading(ctx context.Context, run func(leader *trainer.Leader, host string) error) error {
+	if !r.spec.Spec.MergeHosts {
+		return run(nil, "")
+	}
+	host := dataplane.HostID()
+	if host == "" {
+		return fault.E(fault.Unsupported, fault.Got("merge_hosts on a system that does not tell one host from another"), fault.Want("Linux"))
+	}
+	leader, err := trainer.NewLeader(ctx, r.identity, id.Rank(r.spec.Index), r.host(), r.open)
+	if err != nil {
+		return err
+	}
+	serve, stop := context.WithCancel(context.WithoutCancel(ctx))
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		if err := leader.Serve(serve); err != nil {
+			r.log.Warn("no trainer of this host can connect any more", "error", err)
+		}
+	}()
+	defer func() { stop(); <-served }()
+	return run(leader, host)
 }
 
 // carriers has the carrier of each transport that uses the data plane.

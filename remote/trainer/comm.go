@@ -43,6 +43,7 @@ type Comm struct {
 	Data     *dataplane.Dialer // nil: steps go over gRPC
 	Times    *timing.Recorder  // notes the phases of a step; may be nil
 	Log      *slog.Logger      // only with Data
+	Leader   *Leader           // where those connect whom this trainer leads; nil: it leads nobody
 
 	identity wire.Identity // of the generation
 	caller   caller
@@ -53,14 +54,17 @@ type Comm struct {
 	records  []*rpc.RecordRange // of the step
 	sends    callGroup
 	recvs    callGroup
-	ledger   ledgerStep // async: the last step that was declared
-	links    links
-	slots    chan struct{} // holds one token for each call under way
+	ledger   ledgerStep       // async: the last step that was declared
+	links    links            // of a led trainer: the only one is to its leader
+	group    *group           // that this trainer leads; nil: none
+	toLeader *grpc.ClientConn // to the leader of this trainer; nil: nobody leads it
+	slots    chan struct{}    // holds one token for each call under way
 	once     sync.Once
 
 	mu         sync.Mutex
 	sent       []int32 // variables sent in this step, by server
 	superseded error   // why the generation has ended since this step was declared; nil while it has not
+	probe      probe   // guarded by mu
 }
 
 // maxCalls bounds the tensor calls that one trainer has under way.
@@ -84,7 +88,7 @@ func (c *Comm) BeginGeneration(identity wire.Identity, first id.Round) {
 	c.identity, c.first, c.version = identity, first, atBeginning
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.superseded = nil
+	c.superseded, c.probe = nil, probe{}
 }
 
 // BeginStep says which step the following calls belong to, and which records of which pass it trains.
@@ -95,6 +99,9 @@ func (c *Comm) BeginStep(step ops.Step, pass int, records []ranges.Range) {
 		if l != nil {
 			l.begin()
 		}
+	}
+	if c.group != nil {
+		c.group.begin()
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -121,15 +128,19 @@ func (c *Comm) Send(ctx context.Context, m ops.Message) error {
 	if err := c.AwaitLedger(); err != nil {
 		return err
 	}
+	if c.group != nil {
+		return c.group.add(m.Name, m.Value)
+	}
+	l := c.links.to(m.Server)
+	to := m.Server
+	if l != nil {
+		to = l.server
+	}
 	c.mu.Lock()
-	c.sent[m.Server]++
+	c.sent[to]++
 	c.mu.Unlock()
-	if l := c.links.to(m.Server); l != nil {
-		early, err := l.add(m.Name, m.Value)
-		if early {
-			c.sends.start(ctx, c.slots, func(ctx context.Context) error { l.writeEarly(ctx); return nil })
-		}
-		return err
+	if l != nil {
+		return c.write(ctx, l, m.Name, m.Value)
 	}
 	identity, round := c.identity, c.round()
 	c.sends.start(ctx, c.slots, func(ctx context.Context) error {
@@ -140,6 +151,15 @@ func (c *Comm) Send(ctx context.Context, m ops.Message) error {
 	return nil
 }
 
+// write gives a slice to a link, which sends it while the step goes on when there is enough.
+func (c *Comm) write(ctx context.Context, l *link, name string, value *tensor.Tensor) error {
+	early, err := l.add(name, value)
+	if early {
+		c.sends.start(ctx, c.slots, func(ctx context.Context) error { l.writeEarly(ctx); return nil })
+	}
+	return err
+}
+
 // SendBarrier waits for all sends of the step and then, in sync mode, declares the contribution complete at every server. From then on the end of the
 // generation does not fail the step, because it may have committed. Superseded reports the end.
 func (c *Comm) SendBarrier(ctx context.Context) error {
@@ -148,6 +168,12 @@ func (c *Comm) SendBarrier(ctx context.Context) error {
 	defer c.Times.Enter(timing.Await)
 	if err := c.sends.end(); err != nil || !c.Sync {
 		return err
+	}
+	if c.group != nil {
+		err := c.group.gather(ctx)
+		if err = moreTelling(err, c.sends.end()); err != nil {
+			return err
+		}
 	}
 	if err := c.links.contribute(ctx); err != nil {
 		if c.links.mayCount() {
@@ -190,7 +216,15 @@ func (c *Comm) Recv(ctx context.Context, m ops.Message) error {
 	if c.Superseded() != nil {
 		return nil
 	}
+	if c.version == atBeginning && c.Sync {
+		c.noteProbe(m)
+	}
 	if l := c.links.to(m.Server); l != nil && (c.version == afterStep || c.version == atBeginning && l.receivesEachStep(m.Name)) {
+		if c.group != nil && c.version == afterStep {
+			if err := c.group.expect(m.Name, m.Value); err != nil {
+				return err
+			}
+		}
 		return l.expect(m.Name, m.Value)
 	}
 	identity := c.identity
@@ -209,6 +243,9 @@ func (c *Comm) FetchBarrier(ctx context.Context) error {
 	err := c.recvs.end()
 	if c.links != nil && c.Superseded() == nil {
 		err = moreTelling(err, c.fetch(ctx))
+	}
+	if err == nil && c.group != nil && c.version == afterStep && c.Superseded() == nil {
+		err = c.group.publish()
 	}
 	if err == nil && c.Superseded() == nil {
 		c.Times.Enter(timing.Other)
@@ -281,6 +318,7 @@ func (c *Comm) Abort() {
 	c.ledger.forget()
 	c.links.close()
 	c.links = nil
+	c.leaveGroup()
 }
 
 // round is the round of the step.
@@ -288,6 +326,9 @@ func (c *Comm) round() id.Round { return id.Round(c.step.Round) }
 
 // declaration is the barrier of the step for one server, but for its identity.
 func (c *Comm) declaration(server int) *rpc.BarrierRequest {
+	if c.group != nil {
+		return c.group.declaration(server)
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return &rpc.BarrierRequest{Rows: c.step.Rows, Variables: c.sent[server], Pass: c.pass, Records: c.records}

@@ -15,6 +15,11 @@
 //	comm.go         what send, recv and barrier ops do
 //	link.go         the same over connections of the data plane
 //	asynclink.go    what differs there in an async job, and the ledger of its steps
+//	group.go        the leader of the trainers of one host: it merges what they contribute
+//	grouprounds.go  the machine of a group's rounds
+//	groupline.go    the connection of a led trainer, at its leader
+//	groupled.go     what a led trainer does; how a trainer that waits for its group hears that the generation has ended
+//	leader.go       where a trainer answers those whom it leads
 //	report.go       what the trainer fetched goes to the coordinator, while the next step trains
 //	call.go         how a trainer calls others, and lists that it waits for them
 //
@@ -53,6 +58,29 @@
 //
 // An async step has no SendBarrier: the trainer asks for the parameters behind its gradients. When all are here, FetchBarrier declares the step at server
 // 0, which keeps the ledger. The answer comes while the next step computes, and the first Send of that step waits for it.
+//
+// # Groups
+//
+// In a job with merge_hosts the trainers of one host are a group, whose first is the leader. A round of a group of three and two servers:
+//
+//	led: 1, 2                         leader 0                                        servers A, B
+//	Data, Declare  ------------->     keeps both contributions
+//	               <------------- Ack
+//	                                  its own step ends: waits for 1 and 2
+//	                                  merges 0, 1, 2 in rank order
+//	                                  Data -----------------------------------------> one contribution
+//	                                  <---------------------------------------------- Ack of A and of B
+//	                                  Declare: rows, records and pass of 0, 1, 2 ---> the group has declared
+//	               <------------- Params <------------------------------------------- Params
+//
+// What holds:
+//
+//   - The leader declares nothing before every member has declared to it, and every server has the merge. So a server never knows of a part of a
+//     group.
+//   - A led trainer has declared when it has told its leader. If the generation ends before the parameters are here, its report is pending.
+//   - Who waits for another trainer of the group asks a server now and then. So a leader or led trainer that is gone or hangs holds up nobody longer
+//     than the coordinator needs to notice.
+//   - A leader ends a generation for its led trainers with fault.Superseded, whatever its own reason is.
 //
 // # One trainer through a regroup
 //

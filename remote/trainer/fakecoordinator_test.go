@@ -168,6 +168,12 @@ func (c *fakeCoordinator) Join(ctx context.Context, m *rpc.JoinRequest) (*rpc.Jo
 		r = &rpc.JoinResponse{Trainers: uint32(len(c.current.Members)), Generation: uint64(c.current.Number), Position: uint32(position),
 			Round: uint64(c.current.Round),
 			Fence: c.fence}
+		if group := c.current.Group(id.Rank(m.Id.Rank)); len(group) > 1 {
+			for _, member := range group {
+				r.Group = append(r.Group, uint32(member.Rank))
+			}
+			r.LeaderAddress = group[0].At.Address
+		}
 		if c.policy.Sync {
 			r.Segment, r.EndRound = c.policy.FirstSegment(), c.endAtJoin
 			if c.queue != nil {
@@ -223,7 +229,8 @@ func (c *fakeCoordinator) regroup(ctx context.Context, ranks ...uint32) error {
 		next.Members = nil
 		for _, rank := range ranks {
 			if m := c.waiting[rank]; m != nil {
-				next.Members = append(next.Members, machine.Member{Rank: id.Rank(rank), Since: next.Number, Incarnation: id.Incarnation(m.Incarnation)})
+				next.Members = append(next.Members, machine.Member{Rank: id.Rank(rank), Since: next.Number, Incarnation: id.Incarnation(m.Incarnation),
+					At: machine.Place{Host: m.Host, Address: m.Address}})
 			}
 		}
 		return len(next.Members) == len(ranks), nil
@@ -238,7 +245,8 @@ func (c *fakeCoordinator) regroup(ctx context.Context, ranks ...uint32) error {
 	}
 	resume := &rpc.ResumeRequest{Id: c.id(next.Number), Round: uint64(next.Round), Commit: next.Commit}
 	for _, m := range next.Members {
-		resume.Members = append(resume.Members, &rpc.Member{Rank: uint32(m.Rank), Since: uint64(m.Since)})
+		leader := uint32(next.Leader(m.Rank))
+		resume.Members = append(resume.Members, &rpc.Member{Rank: uint32(m.Rank), Since: uint64(m.Since), Leader: &leader})
 	}
 	err = pstest.Parallel(len(c.servers), func(i int) error {
 		_, err := c.servers[i].Resume(ctx, resume)

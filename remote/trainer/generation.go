@@ -54,10 +54,14 @@ func (t *Trainer) runGeneration(ctx context.Context, in *generation) (err error)
 		return err
 	}
 	if !in.DataEnded {
-		if t.comm.links, err = openLinks(ctx, t.comm, t.cfg.Program); err != nil {
+		group := groupOf(in)
+		if err := t.comm.connect(ctx, t.cfg.Program, group); err != nil {
 			return err
 		}
 		if err := g.startup(ctx); err != nil {
+			return err
+		}
+		if err := t.comm.join(ctx, t.cfg.Program, group); err != nil {
 			return err
 		}
 		if err := g.train(ctx); err != nil {

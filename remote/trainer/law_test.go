@@ -26,7 +26,8 @@ type lawCase struct {
 	records int
 	passes  int
 	servers int
-	over    string // grpc, or one of carriers: how the slices of rounds travel
+	over    string   // grpc, or one of carriers: how the slices of rounds travel
+	hosts   []string // of the trainers, where those of one host merge first; nil: they do not
 }
 
 // run trains on 3 trainers with trouble, and checks what is left of it. It returns how many calls the trainers made.
@@ -36,7 +37,7 @@ func (l lawCase) run(t *testing.T, seed uint64, at map[int]bool, kills float64, 
 	spec := &job.JobSpec{Trainers: 3, Pservers: int32(l.servers), Save: t.TempDir(), Fetch: []string{l.model.Loss, parameterOf(l.model)}}
 	c := newTestJob(t, l.model, l.data, spec, queue.Policy{Passes: l.passes, RecordsPerTask: 7, MaxFailures: 3})
 	x := &trouble{job: c, ctx: ctx, kills: kills, vary: vary, chance: seeded(seed), at: at, until: uint64(l.passes*((l.records+4)/5) - 3)}
-	c.call, c.cut, c.over = x.call, x.cut, l.over
+	c.call, c.cut, c.over, c.hosts = x.call, x.cut, l.over, l.hosts
 	err := c.train(ctx, 3)
 	x.group.Wait()
 	if err = errors.Join(withoutCanceled(err), x.err); err != nil {
@@ -48,6 +49,9 @@ func (l lawCase) run(t *testing.T, seed uint64, at map[int]bool, kills float64, 
 	}
 	defer oracle.Close()
 	oracle.Vary(c.coordinator.members)
+	if l.hosts != nil {
+		oracle.Group(c.coordinator.groups)
+	}
 	if _, err := oracle.Train(ctx, l.model.Program, executor.TrainOptions{Data: l.data, Passes: l.passes}, nil); err != nil {
 		t.Fatal(err)
 	}
@@ -87,6 +91,19 @@ const lawSeeds = 12
 func TestLawOfGenerations(t *testing.T) {
 	for _, l := range []lawCase{
 		{servers: 2, over: "grpc"}, {servers: 2, over: "tcp"}, {servers: 1, over: "tcp"}, {servers: 2, over: "shm"}, {servers: 1, over: "shm"},
+	} {
+		t.Run(fmt.Sprintf("%s, %d servers", l.over, l.servers), func(t *testing.T) {
+			l.model, l.data, l.records, l.passes = shuffling(t, 5, 12), testkit.Samples(t, t.TempDir(), 48), 48, 2
+			l.ofGenerations(t)
+		})
+	}
+}
+
+// The law of groups: the same, where trainers of one host merge first.
+func TestLawOfGroups(t *testing.T) {
+	for _, l := range []lawCase{
+		{servers: 2, over: "tcp", hosts: []string{"a", "b", "a"}}, {servers: 1, over: "tcp", hosts: []string{"a", "a", "a"}},
+		{servers: 2, over: "shm", hosts: []string{"a", "a", "b"}},
 	} {
 		t.Run(fmt.Sprintf("%s, %d servers", l.over, l.servers), func(t *testing.T) {
 			l.model, l.data, l.records, l.passes = shuffling(t, 5, 12), testkit.Samples(t, t.TempDir(), 48), 48, 2

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/ops"
 	"github.com/edl-go/edl/ops/comm"
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/proto/rpc"
@@ -28,15 +29,19 @@ import (
 //
 // add may run at the same time as writeEarly. The other methods follow each other.
 type link struct {
-	comm    *Comm
-	server  int
-	traffic comm.Traffic
-	index   map[string]int // of what is sent
-	places  map[string]int // of what is received
+	comm     *Comm
+	server   int                       // 0 where the peer is the leader of a group
+	peer     rpc.ParameterServerClient // opens the connection: the server, or the leader of the group
+	name     string                    // of the peer
+	toLeader bool                      // the peer is the leader of the group: it has the slices of all servers
+	traffic  comm.Traffic
+	index    map[string]int // of what is sent
+	places   map[string]int // of what is received
 
 	conn     *dataplane.Conn // nil: there is none
 	send     dataplane.Table
 	receive  dataplane.Table
+	merges   []ops.Merge // of send: how a group merges contributions
 	arrived  *dataplane.Progress
 	sending  []int    // slices that write is sending
 	dials    int      // that have failed
@@ -164,7 +169,7 @@ func openLinks(ctx context.Context, c *Comm, p *program.Program) (links, error) 
 }
 
 func newLink(c *Comm, server int, t comm.Traffic) *link {
-	l := &link{comm: c, server: server, traffic: t, index: map[string]int{}, places: map[string]int{}}
+	l := &link{comm: c, server: server, peer: c.Servers[server], name: serverName(server), traffic: t, index: map[string]int{}, places: map[string]int{}}
 	for i, name := range l.traffic.Send {
 		l.index[name] = i
 	}
@@ -183,10 +188,13 @@ func (ls links) close() {
 	}
 }
 
-// to returns the link to a server, or nil when messages to it are calls over gRPC.
+// to returns the link that leads to a server, or nil when messages to it are calls over gRPC.
 func (ls links) to(server int) *link {
-	if ls == nil {
+	switch {
+	case ls == nil:
 		return nil
+	case ls[0] != nil && ls[0].toLeader:
+		return ls[0]
 	}
 	return ls[server]
 }
@@ -207,7 +215,7 @@ func (l *link) begin() {
 func (l *link) add(name string, t *tensor.Tensor) (write bool, err error) {
 	i, b, err := find(name, t, l.index, l.send)
 	if err != nil {
-		return false, fault.E(fault.KindOf(err), fault.At(serverName(l.server)), fault.Cause(err))
+		return false, fault.E(fault.KindOf(err), fault.At(l.name), fault.Cause(err))
 	}
 	write, ok := l.out.add(i, b)
 	if !ok {
@@ -220,7 +228,7 @@ func (l *link) add(name string, t *tensor.Tensor) (write bool, err error) {
 func (l *link) expect(name string, t *tensor.Tensor) error {
 	i, b, err := find(name, t, l.places, l.receive)
 	if err != nil {
-		return fault.E(fault.KindOf(err), fault.At(serverName(l.server)), fault.Cause(err))
+		return fault.E(fault.KindOf(err), fault.At(l.name), fault.Cause(err))
 	}
 	l.targets[i] = b
 	return nil
@@ -257,7 +265,7 @@ func (l *link) write() error {
 // sendContribution writes what is left of the contribution. A job with one server declares it in the same breath.
 func (l *link) sendContribution() error {
 	err := l.write()
-	if err == nil && len(l.comm.Servers) == 1 && !l.declared {
+	if err == nil && (len(l.comm.Servers) == 1 || l.toLeader) && !l.declared {
 		err = l.writeDeclaration()
 	}
 	return err
@@ -362,7 +370,7 @@ func (l *link) readParams(conn *dataplane.Conn, version id.Round) error {
 		case last && l.arrived.Complete():
 			return nil
 		case last:
-			return fault.E(fault.Corrupt, fault.At(serverName(l.server)), fault.Got("parameters with slices missing"), fault.Want("all slices"))
+			return fault.E(fault.Corrupt, fault.At(l.name), fault.Got("parameters with slices missing"), fault.Want("all slices"))
 		}
 	}
 }
@@ -371,10 +379,10 @@ func (l *link) readParams(conn *dataplane.Conn, version id.Round) error {
 func (l *link) read(k dataplane.Kind, round id.Round) (dataplane.Head, error) {
 	h, err := l.conn.ReadHead()
 	if f, ok := err.(*fault.Fault); ok && f.Where == "" { // a fault of the server that does not say where it was found
-		err = f.In(serverName(l.server), "")
+		err = f.In(l.name, "")
 	}
 	if err == nil && (h.Kind != k || h.Round != round || h.Generation != l.comm.identity.Generation || h.Rank != l.comm.Rank) {
-		err = fault.E(fault.Corrupt, fault.At(serverName(l.server)), fault.Gotf("a frame %s of round %d", h.Kind, h.Round),
+		err = fault.E(fault.Corrupt, fault.At(l.name), fault.Gotf("a frame %s of round %d", h.Kind, h.Round),
 			fault.Wantf("%s of round %d", k, round))
 	}
 	return h, err
@@ -385,9 +393,18 @@ func (l *link) head(k dataplane.Kind) dataplane.Head {
 		Pass: l.comm.pass, Retry: l.retry}
 }
 
-// exchange runs do on a connection, and again on another one when the connection breaks, until the deadline of the job.
+// exchange runs do on a connection, and again on another one when the connection breaks, until the deadline of the job. A leader may be gone and tell
+// those whom it leads nothing; the servers know then that the generation has ended.
 func (l *link) exchange(ctx context.Context, what string, do func(*link) error) error {
-	target := callTarget{serverName(l.server), what}
+	if l.toLeader {
+		return l.comm.whileGenerationLasts(ctx, func(ctx context.Context) error { return l.repeat(ctx, what, do) })
+	}
+	return l.repeat(ctx, what, do)
+}
+
+// repeat is exchange with a peer that tells when the generation ends.
+func (l *link) repeat(ctx context.Context, what string, do func(*link) error) error {
+	target := callTarget{l.name, what}
 	if l.conn != nil { // without what only a second try needs
 		w := l.comm.caller.begin(target, l.comm.Deadline)
 		err := l.try(ctx, what, do)
@@ -416,7 +433,7 @@ func (l *link) try(ctx context.Context, what string, do func(*link) error) error
 	}
 	l.disconnect()
 	if ctx.Err() == nil && time.Since(began) >= l.comm.Deadline {
-		return waits.TimedOut(serverName(l.server),
+		return waits.TimedOut(l.name,
 			waits.Wait{What: fmt.Sprintf("%s of round %d", what, l.comm.round()), Since: began, Limit: l.comm.Deadline})
 	}
 	return gaveUp(ctx, l, what, err)
@@ -427,14 +444,14 @@ func gaveUp(ctx context.Context, l *link, what string, err error) error {
 	if ctx.Err() == nil {
 		return err
 	}
-	return waits.GaveUp(ctx, serverName(l.server), waits.Wait{What: fmt.Sprintf("%s of round %d", what, l.comm.round())})
+	return waits.GaveUp(ctx, l.name, waits.Wait{What: fmt.Sprintf("%s of round %d", what, l.comm.round())})
 }
 
 // connect opens a connection.
 func (l *link) connect(ctx context.Context, retry id.Retry) error {
 	c := l.comm
 	l.retry = retry
-	answer, err := c.Servers[l.server].OpenData(ctx, &rpc.OpenDataRequest{Id: c.message(c.identity, c.round(), retry), Send: l.traffic.Send,
+	answer, err := l.peer.OpenData(ctx, &rpc.OpenDataRequest{Id: c.message(c.identity, c.round(), retry), Send: l.traffic.Send,
 		Receive: l.traffic.Receive}, grpc.WaitForReady(false))
 	if err != nil {
 		return err
@@ -443,13 +460,14 @@ func (l *link) connect(ctx context.Context, retry id.Retry) error {
 		l.receive, err = tableOf(l.traffic.Receive, answer.Receive)
 	}
 	if err != nil {
-		return fault.E(fault.KindOf(err), fault.At(serverName(l.server)), fault.Cause(err))
+		return fault.E(fault.KindOf(err), fault.At(l.name), fault.Cause(err))
 	}
+	l.merges = mergesOf(answer.Send)
 	conn, err := c.Data.Dial(ctx, dataplane.Place{Address: answer.Address, Host: answer.Host, Local: answer.Local, Token: answer.Token},
 		dataplane.Layout{Send: l.send, Receive: l.receive})
 	if err != nil {
 		if l.dials++; l.targets == nil && l.dials == dialsAtFirst && errors.Is(err, fault.Unavailable) {
-			err = fault.E(fault.Unsupported, fault.At(serverName(l.server)), fault.Got(err.Error())) // not Cause: another try cannot help
+			err = fault.E(fault.Unsupported, fault.At(l.name), fault.Got(err.Error())) // not Cause: another try cannot help
 		}
 		return err
 	}
@@ -460,6 +478,15 @@ func (l *link) connect(ctx context.Context, retry id.Retry) error {
 		l.out.begin(len(l.send))
 	}
 	return nil
+}
+
+// mergesOf reads how a group merges contributions.
+func mergesOf(infos []*rpc.SliceInfo) []ops.Merge {
+	list := make([]ops.Merge, len(infos))
+	for i, info := range infos {
+		list[i] = ops.Merge(info.GetMerge())
+	}
+	return list
 }
 
 // tableOf joins names and what the server says of them.

@@ -45,6 +45,7 @@ type testJob struct {
 	deadlines   jobspec.Deadlines // of the trainers
 	// call is called before and after every call to a server, and every read and write of a data connection; may be nil.
 	call      func(rank uint32, server int, when string, round uint64)
+	hosts     []string    // by rank: trainers with the same name merge first; nil: none do
 	over      string      // how the slices of sync rounds travel; empty: over gRPC
 	cut       func() bool // is asked after call whether the data connection breaks now; may be nil
 	addresses sync.Map    // of data connections: the server
@@ -138,7 +139,9 @@ func (c *testJob) run(ctx context.Context, rank uint32) error {
 			cfg.Log = slog.New(slog.DiscardHandler)
 			cfg.Data = &dataplane.Dialer{Carrier: carrier, Wrap: func(conn net.Conn) net.Conn { return &watchedConn{conn, c.hooks(rank, conn)} }}
 		}
+		unlead := c.lead(process, &cfg)
 		err := Run(process, cfg)
+		unlead()
 		killed := context.Cause(process) == errKilled
 		cancel(nil)
 		if !killed || ctx.Err() != nil {
@@ -149,8 +152,11 @@ func (c *testJob) run(ctx context.Context, rank uint32) error {
 
 // hooks returns what calls call for the reads and writes of a data connection.
 func (c *testJob) hooks(rank uint32, conn net.Conn) func(when string, round uint64) {
-	known, _ := c.addresses.Load(conn.RemoteAddr().String())
-	server := known.(int)
+	known, ok := c.addresses.Load(conn.RemoteAddr().String())
+	server, _ := known.(int)
+	if !ok { // the leader of the group: a server is frozen in its stead
+		server = int(rank) % len(c.servers)
+	}
 	return func(when string, round uint64) {
 		if c.call != nil {
 			c.call(rank, server, when, round)

@@ -39,6 +39,10 @@ type Config struct {
 	Servers     []rpc.ParameterServerClient // by index
 	Coordinator rpc.CoordinatorClient
 	Data        *dataplane.Dialer // opens data connections to the servers; nil: steps go over gRPC
+	// Host names the machine that the trainer runs on, if trainers of one machine are to merge their contributions before they send them: those with
+	// the same name form a group. Leader is where others of the group connect; it must be given with a Host. Empty: this trainer is in no group.
+	Host   string
+	Leader *Leader
 	// Drain is closed when the trainer is to end before its data does: it finishes the step that it is in and takes leave. May be nil.
 	Drain   <-chan struct{}
 	Waits   *waits.Board      // lists what the trainer waits for; may be nil
@@ -69,7 +73,7 @@ func Run(ctx context.Context, cfg Config) error {
 	c := caller{unavailable: cfg.Deadlines.Unavailable, drain: cfg.Drain, waits: cfg.Waits}
 	t := &Trainer{cfg: cfg, caller: c, members: newMembership(&cfg, c)}
 	t.comm = &Comm{Rank: cfg.Rank, Sync: cfg.Sync, Deadline: cfg.Deadlines.TrainerRound, Servers: cfg.Servers, Data: cfg.Data, Times: cfg.Times,
-		Log: cfg.Log, caller: c}
+		Log: cfg.Log, Leader: cfg.Leader, caller: c}
 	storage, err := openStorage(cfg.KeepDir, cfg.Spec.Save)
 	if err != nil {
 		return t.leave(ctx, err)
@@ -133,7 +137,9 @@ type membership struct {
 	coordinator rpc.CoordinatorClient
 	incarnation id.Incarnation
 	caller      caller
-	known       bool // to a coordinator, or perhaps: a request has been sent
+	known       bool   // to a coordinator, or perhaps: a request has been sent
+	host        string // where the trainer may be in a group; empty: it is in none
+	address     string // of its Leader
 
 	current atomic.Pointer[generation]
 }
@@ -141,6 +147,9 @@ type membership struct {
 // newMembership is that of a trainer which has not joined yet.
 func newMembership(cfg *Config, c caller) *membership {
 	m := &membership{coordinator: cfg.Coordinator, incarnation: cfg.Incarnation, caller: c}
+	if cfg.Host != "" && cfg.Sync && cfg.Data != nil {
+		m.host, m.address = cfg.Host, cfg.Leader.calls.Addr().String()
+	}
 	m.current.Store(&generation{&rpc.JoinResponse{}, cfg.Identity, cfg.Rank})
 	return m
 }
@@ -160,7 +169,8 @@ func (m *membership) next(ctx context.Context) (*generation, error) {
 	err := m.caller.call(ctx, callTarget{"coordinator", "the next generation"}, func(ctx context.Context, retry id.Retry) error {
 		var err error
 		var to peer.Peer
-		answer, err = m.coordinator.Join(ctx, &rpc.JoinRequest{Id: last.message(0, retry), Incarnation: uint64(m.incarnation)},
+		answer, err = m.coordinator.Join(ctx, &rpc.JoinRequest{Id: last.message(0, retry), Incarnation: uint64(m.incarnation), Host: m.host,
+			Address: m.address},
 			grpc.WaitForReady(false), grpc.Peer(&to))
 		m.known = m.known || err == nil || to.Addr != nil
 		return err

@@ -36,6 +36,7 @@ type Job struct {
 	Async      bool    `json:"async,omitempty"`      // a step is a batch of one trainer
 	Goroutines bool    `json:"goroutines,omitempty"` // roles are goroutines of the process that measures, and their store is in memory
 	Transport  string  `json:"transport,omitempty"`  // JobSpec.transport; empty: not set
+	MergeHosts bool    `json:"merge_hosts,omitempty"`
 	NoSlice    bool    `json:"no_slice,omitempty"`
 	MinBlock   int64   `json:"min_block,omitempty"` // elements of the smallest slice; 0: the default
 	Lease      float64 `json:"lease,omitempty"`     // seconds; 0: the default
@@ -155,7 +156,7 @@ const manyPasses = 1 << 20
 // spec is the JobSpec of a job.
 func (j Job) spec() (*remote.JobSpec, error) {
 	spec := &remote.JobSpec{Trainers: j.Trainers, Pservers: j.Pservers, NoSlice: j.NoSlice, MinBlockSize: j.MinBlock,
-		RoundDeadline: durationpb.New(roundDeadline)}
+		RoundDeadline: durationpb.New(roundDeadline), MergeHosts: j.MergeHosts}
 	if j.Async {
 		spec.Mode = job.Mode_ASYNC
 	}

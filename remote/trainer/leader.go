@@ -1,0 +1,100 @@
+package trainer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/proto/rpc"
+	"github.com/edl-go/edl/remote/dataplane"
+	"github.com/edl-go/edl/remote/id"
+	"github.com/edl-go/edl/remote/waits"
+	"github.com/edl-go/edl/remote/wire"
+)
+
+// A Leader is where a trainer answers the led trainers of its group: OpenData, and no other call. The trainer may lead a group in one generation and
+// be led in the next. It is safe for concurrent use.
+type Leader struct {
+	rpc.UnimplementedParameterServerServer
+
+	identity wire.Identity
+	rank     id.Rank
+	data     *dataplane.Acceptor
+	calls    net.Listener
+
+	changes waits.Monitor // of what follows
+	last    id.Generation // that has begun here
+	group   *group        // of that generation; nil: it has ended
+}
+
+// NewLeader opens the ports of a Leader on a host: open opens one for calls. Serve must follow.
+func NewLeader(ctx context.Context, identity wire.Identity, rank id.Rank, host string,
+	open func(ctx context.Context, address string) (net.Listener, error)) (*Leader, error) {
+	data, err := dataplane.Listen(ctx, host)
+	if err != nil {
+		return nil, err
+	}
+	calls, err := open(ctx, net.JoinHostPort(host, "0"))
+	if err != nil {
+		data.Close()
+		return nil, err
+	}
+	return &Leader{changes: waits.Monitor{Where: trainerName(rank)}, identity: identity, rank: rank, data: data, calls: calls}, nil
+}
+
+// Serve answers led trainers until ctx ends. Then it ends every connection.
+func (l *Leader) Serve(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var group sync.WaitGroup
+	var failed error
+	group.Go(func() {
+		defer cancel()
+		failed = l.data.Serve(ctx)
+	})
+	service := wire.NewServer()
+	rpc.RegisterParameterServerServer(service, l)
+	err := wire.Serve(ctx, service, l.calls, 0)
+	cancel()
+	group.Wait()
+	return errors.Join(err, failed)
+}
+
+// OpenData implements the rpc. It waits until the generation of the caller has begun here.
+func (l *Leader) OpenData(ctx context.Context, m *rpc.OpenDataRequest) (*rpc.OpenDataResponse, error) {
+	if err := l.identity.Check(m.Id); err != nil {
+		return nil, err
+	}
+	from := wire.SenderOf(m.Id)
+	var g *group
+	reason := func() waits.Wait {
+		return waits.Wait{Who: trainerName(from.Rank), What: fmt.Sprintf("generation %d", from.Generation), By: []string{trainerName(l.rank)}}
+	}
+	if err := l.changes.Await(ctx, reason, func() (bool, error) {
+		if from.Generation < l.last || from.Generation == l.last && l.group == nil {
+			return false, groupEnded(l.rank, from.Generation)
+		}
+		g = l.group
+		return from.Generation == l.last, nil
+	}); err != nil {
+		return nil, err
+	}
+	return g.open(from.Rank, m)
+}
+
+// groupEnded is the error of a led trainer whose leader has ended the generation.
+func groupEnded(leader id.Rank, generation id.Generation) error {
+	return fault.E(fault.Superseded, fault.Gotf("the end of generation %d at trainer %d, which merges for its host", generation, leader),
+		fault.Want("a member of the next generation"))
+}
+
+// begin begins a generation, with a group or without one.
+func (l *Leader) begin(generation id.Generation, g *group) {
+	l.changes.Lock()
+	defer l.changes.Unlock()
+	l.last, l.group = generation, g
+	l.changes.Broadcast()
+}
