@@ -268,16 +268,16 @@ const orphanTime = time.Second
 // RunChild runs a child process: it reads its RoleSpec from stdin and runs the role. When stdin ends, the parent is gone: RunChild ends the role, and
 // removes what the embedded cluster has left on disk. The process must end when RunChild returns.
 func RunChild(ctx context.Context, stdin io.Reader, log io.Writer) (err error) {
+	reporter := launch.OpenReporter()
+	defer func() { reporter.Close(err) }()
 	spec, lost, err := launch.ChildSpec(stdin)
 	if err != nil {
 		return err
 	}
 	text := slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelInfo}))
-	reporter := launch.OpenReporter()
 	if reporter == nil {
 		text.Warn("nobody reads the reports of this role: edl why does not know what it waits for")
 	}
-	defer func() { reporter.Close(err) }()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	ended := make(chan error, 1)

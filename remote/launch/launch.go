@@ -9,7 +9,7 @@
 //
 //	launcher                                     child
 //	   |-- standard input: job.RoleSpec ----------->|   stays open; its end means that the launcher is gone, however it died, and the child ends
-//	   |<- standard output and error: the log ------|   lines for people; the last one is part of the error of a role that failed
+//	   |<- standard output and error: the log ------|   lines for people; the last one, or the first ones of a crash, are part of the error of a role
 //	   |<- a further pipe: job.RoleReport, framed --|   what the role waits for and how long its rounds take, at most once a second; at its end
 //	                                                |   the trace of a job that is profiled, and why the role failed
 //
@@ -22,6 +22,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"regexp"
 	"strings"
 	"sync"
 	"time"
@@ -40,7 +41,7 @@ type Launcher interface {
 
 // A Handle is a role that was started. Its methods may be called concurrently and repeatedly.
 type Handle interface {
-	// Wait returns when the role has ended: nil if it succeeded, else a *fault.Fault that names the role, how it ended, and its last line.
+	// Wait returns when the role has ended: nil if it succeeded, else a *fault.Fault that names the role, how it ended, and its last line or why it crashed.
 	Wait() error
 	// Stop asks the role to end, and makes it end after grace. It returns when the role has ended. Where the end of a role cannot be forced, it is given
 	// up.
@@ -79,6 +80,7 @@ type lines struct {
 	open []byte // the line so far, at most maxLine bytes
 	cut  bool   // the line is longer
 	last string // the last line that was not empty
+	crash
 }
 
 func newLines(to io.Writer) *lines {
@@ -121,15 +123,52 @@ func (l *lines) Last() string {
 	return l.last
 }
 
+// Crash returns the first lines of the last crash of a Go program; empty: there was none.
+func (l *lines) Crash() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Join(l.crash.lines, "; ")
+}
+
 func (l *lines) end() {
 	if l.cut {
 		l.open = append(l.open, " ..."...)
 	}
+	l.crash.next(string(l.open))
 	if text := bytes.TrimSpace(l.open); len(text) > 0 {
 		l.last = string(text)
 	}
 	_, _ = l.to.Write(append(l.open, '\n'))
 	l.open, l.cut = l.open[:0], false
+}
+
+// A crash is what the Go runtime says of why it ends a process: a few lines, an empty line, and then the stacks of all goroutines.
+type crash struct {
+	lines []string
+	open  bool // the next line may belong to it
+}
+
+// crashLines bounds the lines of a crash, and crashLine each of them in bytes.
+const (
+	crashLines = 2
+	crashLine  = 256
+)
+
+// crashBegins matches the first line of a crash.
+var crashBegins = regexp.MustCompile(`^(panic: |fatal error: |SIG[A-Z]+: )`)
+
+// next takes the next line of a log.
+func (c *crash) next(line string) {
+	begins := crashBegins.MatchString(line)
+	switch text := strings.TrimSpace(line); {
+	case begins && strings.HasPrefix(line, "SIGABRT") && len(c.lines) > 0: // the runtime ends itself by this signal if GOTRACEBACK is crash
+	case begins:
+		c.lines, c.open = []string{text[:min(len(text), crashLine)]}, true
+	case text == "" || len(c.lines) == crashLines:
+		c.open = false
+	case c.open:
+		c.lines = append(c.lines, text[:min(len(text), crashLine)])
+	}
 }
 
 // named returns err with the name of its role, once, and keeps its kind and fields. The role may have named itself, without its job.

@@ -57,6 +57,29 @@ func TestLongLineIsCut(t *testing.T) {
 	}
 }
 
+// The first lines of the last crash are kept, whatever is written before and after them.
+func TestLinesOfACrash(t *testing.T) {
+	const stacks = "\ngoroutine 1 [running]:\nmain.main()\n\t/a/main.go:1 +0x1\n"
+	for text, want := range map[string]string{
+		"a panic: no crash\n": "",
+		"panic: a\n" + stacks: "panic: a",
+		"panic: runtime error: invalid memory address\n[signal SIGSEGV: segmentation violation code=0x1]\n" + stacks: "panic: runtime error: " +
+			"invalid memory address; [signal SIGSEGV: segmentation violation code=0x1]",
+		"before\nSIGSEGV: segmentation violation\nPC=0x4 m=0 sigcode=0\nthird\n" + stacks: "SIGSEGV: segmentation violation; PC=0x4 m=0 sigcode=0",
+		"runtime: out of memory\nfatal error: out of memory\n" + stacks + "gs 0x0\n":      "fatal error: out of memory",
+		"panic: recovered\n" + stacks + "fatal error: later\n" + stacks:                   "fatal error: later",
+		"fatal error: first\n" + stacks + "SIGABRT: abort\nPC=0x1\n" + stacks:             "fatal error: first",
+		"SIGNAL\nSIGTERM arrives\n":                         "",
+		"panic: " + strings.Repeat("x", 2*crashLine) + "\n": "panic: " + strings.Repeat("x", crashLine-7),
+	} {
+		l := newLines(nil)
+		_, _ = l.Write([]byte(text))
+		if l.Crash() != want {
+			t.Errorf("the crash of %q is %q, want %q", text, l.Crash(), want)
+		}
+	}
+}
+
 // An error names its role once, whatever the role has called itself.
 func TestNamed(t *testing.T) {
 	const name = "pserver 0 of job j"

@@ -3,6 +3,7 @@ package launch_test
 import (
 	"context"
 	"fmt"
+	"math"
 	"net"
 	"os"
 	"os/signal"
@@ -22,6 +23,7 @@ import (
 // Environment of this test binary when it runs as a child.
 const (
 	behaviourEnv = "EDL_LAUNCH_TEST"    // what the child does
+	signalEnv    = "EDL_LAUNCH_SIGNAL"  // the number of the signal by which a child ends
 	reportEnv    = "EDL_LAUNCH_REPORT"  // where a grandchild connects, so that its end is seen
 	goOn         = "the parent is gone" // what a child says that outlived its spec's pipe
 )
@@ -66,6 +68,16 @@ func child(behaviour string) int {
 		return 0
 	case "fenced":
 		return 138
+	case "panic":
+		var none map[string]int
+		none["a"] = 1
+	case "kill itself":
+		number, _ := strconv.Atoi(os.Getenv(signalEnv))
+		p, _ := os.FindProcess(os.Getpid())
+		_ = p.Signal(syscall.Signal(number))
+	case "out of memory":
+		size := math.MaxInt >> 17 // more than a machine has, less than a slice may have
+		fmt.Println(len(make([]byte, size)))
 	case "explain":
 		fmt.Fprintln(os.Stderr, "before")
 		launch.OpenReporter().Close(fault.E(fault.NotFinite, fault.Op("log"), fault.Var("loss"), fault.Line("net.go:7")))

@@ -152,15 +152,22 @@ func (h *process) outcome(err error) error {
 	if h.stopped.Load() && state.ExitCode() < 0 {
 		f.Kind = fault.Canceled
 	}
-	if last := h.out.Last(); last != "" {
+	if crash := h.out.Crash(); crash != "" && (state.ExitCode() == crashStatus || state.ExitCode() < 0) {
+		f.Got, f.Hint = "a crash: "+state.String(), "it began with "+fault.Quote(crash)
+	} else if last := h.out.Last(); last != "" {
 		f.Hint = "its last line: " + fault.Quote(last)
 	}
 	return f
 }
 
-// kindOfExit returns the kind of an exit code. A code that no kind has, and -1, which stands for a signal, make a lost member.
+// crashStatus is the exit code of a process that the Go runtime ends because of a panic, a signal, or a lack of memory. It is also what edl exits with
+// after a mistake of its user. But a role reports why it failed, so a role that exits with this code and reports nothing has crashed.
+const crashStatus = 2
+
+// kindOfExit returns the kind of the exit code of a role that has not reported why it failed. A code that no kind has, that of a crash, and -1, which
+// stands for a signal, make a lost member: the role may be started again.
 func kindOfExit(code int) fault.Kind {
-	for _, kind := range []fault.Kind{fault.Internal, fault.InvalidArgument, fault.VerifyFailed, fault.Canceled, fault.Fenced, fault.Drained} {
+	for _, kind := range []fault.Kind{fault.Internal, fault.VerifyFailed, fault.Canceled, fault.Fenced, fault.Drained} {
 		if kind.ExitCode() == code {
 			return kind
 		}

@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -64,6 +65,35 @@ func TestProcessFails(t *testing.T) {
 			h, _ := start(t, launched(c.behaviour))
 			expectFault(t, h.Wait(), c.kind, c.says...)
 			expectFault(t, h.Wait(), c.kind, c.says...)
+		})
+	}
+}
+
+// A crash of a role is not a mistake of the user: the role may be started again, and the error says how the crash began, not how it ended.
+func TestProcessCrashes(t *testing.T) {
+	for _, c := range []struct {
+		name, behaviour string
+		signal          syscall.Signal
+		begins          string
+	}{
+		{"panic", "panic", 0, "panic: assignment to entry in nil map"},
+		{"memory", "out of memory", 0, "out of memory"},
+		{"SIGSEGV", "kill itself", syscall.SIGSEGV, "SIGSEGV: segmentation violation"},
+		{"SIGABRT", "kill itself", syscall.SIGABRT, "SIGABRT: abort"},
+		{"SIGQUIT", "kill itself", syscall.SIGQUIT, "SIGQUIT: quit"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			l := launched(c.behaviour)
+			l.Env = append(l.Env, fmt.Sprintf("%s=%d", signalEnv, c.signal))
+			h, err := l.Start(t.Context(), trainer(1), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			err = h.Wait()
+			expectFault(t, err, fault.LostMember, "trainer 1 of job digits", "a crash: exit status 2", c.begins)
+			if fault.KindOf(err).Permanent() || strings.Contains(err.Error(), "last line") {
+				t.Errorf("%v is no error after which a role starts again, or names the end of a stack", err)
+			}
 		})
 	}
 }
