@@ -27,12 +27,14 @@ const quota = 8 << 30
 // process.
 type Embedded struct {
 	server *embed.Etcd
+	broken *breakage
 	cancel context.CancelFunc
 	once   sync.Once
 }
 
 // Embed starts a server on free ports of the loopback interface, with its files in dir, which must be empty or absent. It returns when the server
-// takes requests.
+// takes requests. An etcd that cannot go on, as on a full disk, does not end this process: Embed returns why, or, once it has returned, the log has it and
+// all calls to the server fail.
 func Embed(ctx context.Context, dir string, log *slog.Logger) (*Embedded, error) {
 	return start(ctx, dir, log, false)
 }
@@ -40,6 +42,9 @@ func Embed(ctx context.Context, dir string, log *slog.Logger) (*Embedded, error)
 func start(ctx context.Context, dir string, log *slog.Logger, synced bool) (*Embedded, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fault.E(contextKind(ctx), fault.At("embedded etcd"), fault.Cause(context.Cause(ctx)))
+	}
+	if err := enoughFiles(); err != nil {
+		return nil, err
 	}
 	c := embed.NewConfig()
 	c.Dir = dir
@@ -53,19 +58,33 @@ func start(ctx context.Context, dir string, log *slog.Logger, synced bool) (*Emb
 	c.ListenPeerUrls, c.AdvertisePeerUrls, c.ListenClientUrls, c.AdvertiseClientUrls = free, free, free, free
 	c.InitialCluster = c.InitialClusterFromName(c.Name)
 	closing, cancel := context.WithCancel(context.Background())
-	c.ZapLoggerBuilder = embed.NewZapLoggerBuilder(zapTo(closing, log))
+	broken := &breakage{dir: dir, done: make(chan struct{}), stop: cancel, log: log}
+	c.ZapLoggerBuilder = embed.NewZapLoggerBuilder(zapTo(closing, log).WithOptions(zap.WithFatalHook(broken), zap.WithPanicHook(broken)))
 	c.GRPCAdditionalServerOptions = []grpc.ServerOption{grpc.ChainStreamInterceptor(endWith(closing))}
 
-	server, err := embed.StartEtcd(c)
-	if err != nil {
-		cancel()
-		return nil, fault.Wrap(fault.Unavailable, "embedded etcd in "+dir, err)
-	}
-	e := &Embedded{server: server, cancel: cancel}
+	started := make(chan *Embedded, 1)
+	go func() { // ends with the start, or with the goroutine of etcd that breaks
+		server, err := embed.StartEtcd(c)
+		if err != nil {
+			broken.enter(err)
+			return
+		}
+		started <- &Embedded{server: server, broken: broken, cancel: cancel}
+	}()
+	var e *Embedded
 	select {
-	case <-server.Server.ReadyNotify():
+	case e = <-started:
+	case <-broken.done:
+		return nil, broken.err
+	}
+	var err error
+	select {
+	case <-e.server.Server.ReadyNotify():
+		broken.running.Store(true)
 		return e, nil
-	case err = <-server.Err():
+	case err = <-e.server.Err():
+	case <-broken.done:
+		err = broken.err
 	case <-ctx.Done():
 		err = context.Cause(ctx)
 	}
@@ -74,7 +93,7 @@ func start(ctx context.Context, dir string, log *slog.Logger, synced bool) (*Emb
 	if ctx.Err() != nil {
 		kind = contextKind(ctx)
 	}
-	return nil, fault.Wrap(kind, "embedded etcd in "+dir, err)
+	return nil, fault.Wrap(kind, where(dir), err)
 }
 
 // Endpoints returns what Config.Endpoints needs.
@@ -90,7 +109,15 @@ func (e *Embedded) Endpoints() []string {
 func (e *Embedded) Close() error {
 	e.once.Do(func() {
 		e.cancel()
-		e.server.Close()
+		closed := make(chan struct{})
+		go func() {
+			defer close(closed)
+			e.server.Close()
+		}()
+		select {
+		case <-closed:
+		case <-e.broken.done: // it may wait for ever for its goroutine that is gone
+		}
 	})
 	return nil
 }

@@ -4,14 +4,18 @@ import (
 	"context"
 	"errors"
 	"flag"
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"go.uber.org/goleak"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
 
 	"github.com/edl-go/edl/fault"
 )
@@ -20,12 +24,28 @@ func TestMain(m *testing.M) {
 	if os.Getenv(childEndpoints) != "" {
 		os.Exit(coordinate())
 	}
+	if os.Getenv(embedEnv) != "" {
+		embedOnce()
+		os.Exit(0)
+	}
 	// These tests wait for servers and leases most of the time, also on a machine with few cores.
 	flag.Parse()
 	if err := flag.Set("test.parallel", "8"); err != nil {
 		panic(err)
 	}
 	goleak.VerifyTestMain(m)
+}
+
+// embedEnv has the directory in which this binary, run as a child, embeds a server.
+const embedEnv = "EDL_CLUSTER_EMBED"
+
+// embedOnce embeds a server and says how that ended.
+func embedOnce() {
+	server, err := Embed(context.Background(), os.Getenv(embedEnv), nil)
+	if err == nil {
+		err = server.Close()
+	}
+	fmt.Println("ended:", err)
 }
 
 // patience bounds waits that end at once unless something is broken.
@@ -69,6 +89,38 @@ func TestEmbeddedEndsBeforeItsClients(t *testing.T) {
 	if m, more := <-lost; more {
 		t.Fatalf("%v counts as lost though the store is gone", m)
 	}
+}
+
+// A server that cannot go on, as on a full disk, ends neither the process nor a caller of Close. Its members learn of it, and the log says why.
+func TestEmbeddedBreaks(t *testing.T) {
+	t.Parallel()
+	var out strings.Builder
+	server, err := Embed(t.Context(), filepath.Join(t.TempDir(), "etcd"), slog.New(slog.NewTextHandler(&out, nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := Open(t.Context(), Config{Endpoints: server.Endpoints(), Prefix: Prefix("digits")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	held, err := r.JoinServer(t.Context(), 0, "127.0.0.1:1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() { // as a goroutine of etcd does
+		defer close(ended)
+		zap.New(zapcore.NewNopCore(), zap.WithFatalHook(server.broken)).Fatal("failed to commit tx", zap.Error(syscall.ENOSPC))
+		t.Error("a goroutine of etcd goes on after an error that it cannot bear")
+	}()
+	<-ended
+	if s := out.String(); !strings.Contains(s, "level=ERROR") || !strings.Contains(s, "no space left") || !strings.Contains(s, "TMPDIR") {
+		t.Errorf("the log says %q", s)
+	}
+	if err := errors.Join(server.Close(), r.Close()); err != nil {
+		t.Fatal(err)
+	}
+	<-held.Done()
 }
 
 func TestEmbedRefuses(t *testing.T) {

@@ -3,7 +3,8 @@
 //
 // Files in reading order: registry.go is the contract; keys.go the names of keys and the loss records; store.go what is needed of etcd; members.go
 // how members join, leave and are removed; watch.go how others wait for them and watch them; state.go the state of the coordinator; etcd.go and
-// memory.go the two stores; open.go and embed.go the ways to an etcd server; peers.go connections that follow members.
+// memory.go the two stores; open.go and embed.go the ways to an etcd server; broken.go and files_*.go what can break an embedded one; peers.go
+// connections that follow members.
 //
 // The keys, below /edl/<job> but for the last:
 //

@@ -25,7 +25,10 @@ func MakeRunDir(parent string) (string, error) {
 	if dir, err = filepath.Abs(dir); err == nil {
 		err = os.WriteFile(filepath.Join(dir, marker), []byte(markerContent), 0o600)
 	}
-	return dir, fault.Wrap(fault.InvalidArgument, "run directory", err)
+	if err != nil {
+		return "", errors.Join(fault.Wrap(fault.InvalidArgument, "run directory", err), os.RemoveAll(dir))
+	}
+	return dir, nil
 }
 
 // RemoveRunDir removes a directory that MakeRunDir made, with its content, and refuses any other. Several processes may call it at once: a directory
