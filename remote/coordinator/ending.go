@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"time"
 
 	"github.com/edl-go/edl/executor"
 	"github.com/edl-go/edl/fault"
@@ -57,27 +58,57 @@ func (e *ending) finish(ctx context.Context, after *uint64, withoutSave bool) (u
 		e.locked(func() { steps = e.steps.written() })
 		return steps, nil
 	}
-	e.locked(func() { e.finishing++ })
+	decided := make(chan decision, 1)
+	e.locked(func() {
+		if e.ended {
+			decided <- decision{err: e.whyEnded()}
+			return
+		}
+		e.finishing++
+		e.spawn(func() { decided <- e.decide(after, withoutSave) })
+	})
+	select {
+	case d := <-decided:
+		return d.steps, d.err
+	case <-ctx.Done():
+		return 0, gaveUp(ctx, "the store")
+	}
+}
+
+// A decision is the answer of finish.
+type decision struct {
+	steps uint64
+	err   error
+}
+
+// decide makes the end durable, on a goroutine of its own: it goes on when the call that asks for it has ended, because a commit that has begun may become
+// durable all the same. Until it is known whether it did, no round is permitted.
+func (e *ending) decide(after *uint64, withoutSave bool) (d decision) {
 	defer e.locked(func() { e.finishing--; e.monitor.Broadcast() })
-	err = e.store.transact(ctx, func(t *txn) (err error) {
+	d.err = e.store.transact(e.ctx, func(t *txn) error {
 		if e.cfg.Fed || withoutSave {
 			t.then(func() {
 				e.feeds.finished = true
 				e.withoutSave = withoutSave
-				steps = e.feeds.first + e.feeds.accepted
+				d.steps = e.feeds.first + e.feeds.accepted
 			})
 			if err := t.put(finishedKey, &state.Finished{WithoutSave: withoutSave}); err != nil || e.cfg.Fed {
 				return err
 			}
 		}
-		steps, err = e.stop(t, after)
+		steps, err := e.stop(t, after)
+		t.then(func() { d.steps = steps })
 		return err
 	})
-	if err != nil {
-		return 0, err
+	if d.err != nil { // a commit that has failed may be durable: the next transaction reads first
+		for e.store.transact(e.ctx, func(*txn) error { return nil }) != nil && e.sleep(retryUnknown) {
+		}
 	}
-	return steps, nil
+	return d
 }
+
+// retryUnknown is how long decide waits before it asks again what is durable.
+const retryUnknown = 100 * time.Millisecond
 
 // stop lets the queues end, and returns how many steps the job will have trained.
 func (e *ending) stop(t *txn, after *uint64) (steps uint64, err error) {
