@@ -77,3 +77,56 @@ func TestNothingLentWithoutParameters(t *testing.T) {
 	b := open(t, s, pstest.Trainer{Rank: 1}, 0, 2)
 	all(t, b.Contribute(0, 3, 4, 4), b.Declare(0, 1, 2), values(b, 1, -2), l.Answer(dataplane.Ack, 1))
 }
+
+// A server holds its parameters, the merged gradients, and for each member the slices that have arrived. Those in shared memory are
+// not in the heap, until their connection ends. Rounds and new connections add nothing.
+func TestMemoryOfAServer(t *testing.T) {
+	const members, size, slice = 8, 1 << 20, 4 << 20 // elements; bytes
+	for _, of := range []pstest.Trainer{{}, shared(t, 0)} {
+		before := heap()
+		s := withData(t, members, size)
+		lines := make([]*pstest.Line, members)
+		v := pstest.Filled(size, 1)
+		for round := range uint64(3) {
+			for rank := range lines {
+				of.Rank = uint32(rank)
+				if lines[rank] == nil || rank%2 == int(round%2) { // half of the connections are opened anew
+					if lines[rank] != nil {
+						lines[rank].Free()
+						untilLines(t, s, members-1)
+					}
+					lines[rank] = open(t, s, of, round, 1)
+				}
+				all(t, lines[rank].Data(round, []int{0}, v), lines[rank].Answer(dataplane.Ack, round))
+			}
+			of.Rank = 0
+			lines[0].Free() // what it has sent counts
+			untilLines(t, s, members-1)
+			lines[0] = open(t, s, of, round, 1)
+			most := int64(2+members) * slice // parameters, gradients, and what has arrived
+			if of.Carrier == dataplane.Shared {
+				most = int64(2+round+1) * slice // and what was copied when its connection ended
+			}
+			if held := heap() - before - slice; held > most+slice/2 { // v has one slice
+				t.Errorf("round %d: %d MB of heap in the server, want at most %d", round, held>>20, most>>20)
+			}
+			for _, l := range lines {
+				all(t, l.Declare(round, 1, 1))
+			}
+			for _, l := range lines {
+				all(t, values(l, round+1, -float32(round+1)))
+			}
+		}
+		for _, l := range lines {
+			l.Free()
+		}
+	}
+}
+
+// heap returns how many bytes live objects have.
+func heap() int64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
