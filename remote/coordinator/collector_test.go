@@ -30,6 +30,7 @@ func TestCollector(t *testing.T) {
 		{"reopen7 6/0? close7", "6:1+1"},                     // until nobody has more to say
 		{"4/0 4/1 reopen5 close5", "4:2+0"},                  // one that knows has nothing open
 		{"reopen4 close4 4/0 4/1", "4:2+0"},                  // the first generation of a job
+		{"7/0 7/1 8/0 8/1 void9 close9", "7:2+0 8:2+0"},      // what died with a coordinator, told to the next before its first generation
 		{"8/0 8/1 9/0 goOn8 9/1", "8:2+0 9:2+0"},             // where the user knows how many there were
 		{"4/0 4/1 5/0 reopen6 5/1", "4:2+0 5:2+0"},           // a generation that begins while a step is reported
 		{"4/0 4/1 5/0? reopen6 void6 close6", "4:2+0 5:1+1"}, // and one of whose members is lost

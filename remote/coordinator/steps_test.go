@@ -63,6 +63,48 @@ func reportTogether(t *testing.T, s running, reports []*rpc.TrainerStep, ranks .
 	}
 }
 
+// A coordinator that dies has acknowledged reports that nobody was told of. The next one tells those that trainers send again before they join, each
+// whole and once, and those before them not at all.
+func TestAcknowledgedReportsOutliveTheCoordinator(t *testing.T) {
+	for name, report := range reporting {
+		t.Run(name, func(t *testing.T) {
+			h := newHome(t, config(2))
+			s := h.start()
+			s.joinAll(0, 0, 1)
+			s.reportDataset(t, 40)
+			var all []*rpc.TrainerStep
+			for round := range uint64(4) {
+				all = append(all, half(1, 0, round), half(1, 1, round))
+			}
+			report(t, s, all)
+			for _, server := range h.servers {
+				server.train(4)
+			}
+			s.stop()
+			<-s.ended
+			s = h.start()
+			report(t, s, all[4:])
+			s.joinAll(1, 0, 1)
+			report(t, s, []*rpc.TrainerStep{half(2, 0, 4), half(2, 1, 4)})
+			if err := pstest.Parallel(2, func(rank int) error {
+				_, err := s.client.Leave(t.Context(), &rpc.LeaveRequest{Id: idOf(2, uint32(rank), 5)})
+				return err
+			}); err != nil {
+				t.Fatal(err)
+			}
+			steps, _, err := s.watch(t.Context())
+			if err != nil || len(steps) != 3 {
+				t.Fatal(steps, err)
+			}
+			for i, step := range steps {
+				if want := fmt.Sprintf("0.%d 1.%d ", i+2, i+2); step.Step != uint64(i+2) || step.Unreported != 0 || string(step.Fetched[0].Stream) != want {
+					t.Errorf("step %d is %v, want the values %s", i+2, step, want)
+				}
+			}
+		})
+	}
+}
+
 // Whoever is lost, and with whatever coordinator: as many steps are told as rounds have committed, each at most once, and each says for how many of
 // its rows its values stand.
 func TestStepsOfLostTrainers(t *testing.T) {

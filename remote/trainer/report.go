@@ -22,6 +22,14 @@ const (
 	maxReportBytes = 1 << 20
 )
 
+// Bounds of the reports that a trainer keeps after the coordinator has taken them: by their age when the last one was taken, their number, and their
+// bytes. The last one is kept in any case. A coordinator tells the listener of a step within Deadlines.Tell, so the reports that die with it are younger.
+const (
+	keepReports  = 2 * time.Second
+	maxKept      = 1024
+	maxKeptBytes = 1 << 20
+)
+
 // reporter sends what was fetched to the coordinator, in order, while the training goes on, through all generations. Steps that are reported within
 // Deadlines.Tell of each other go in one message:
 //
@@ -30,8 +38,10 @@ const (
 //	                         - the queue is full, or
 //	                         - somebody waits: flush
 //
-// A message has steps of one generation. A message without an answer is sent again, with the same steps.
+// A message has steps of one generation. A message without an answer is sent again, with the same steps. A coordinator that dies may take reports with it
+// that it has answered: repeat sends the last ones again, to whichever coordinator there is. It counts each step once.
 type reporter struct {
+	keep   bool          // for repeat; only where a coordinator knows a step by its number
 	every  time.Duration // between the beginnings of two messages; 0: a message is sent when the one before is answered
 	send   func(ctx context.Context, in *generation, steps []*rpc.TrainerStep) error
 	begin  func() (end func()) // enters and ends a wait for room in the list of waits
@@ -43,6 +53,8 @@ type reporter struct {
 	changed *sync.Cond // steps were taken out of the queue or sent, or the reporter has ended
 	queue   []reported // not sent
 	bytes   int        // of queue
+	sent    []reported // what repeat sends again
+	weight  int        // bytes of sent
 	flushes int        // calls of flush that wait
 	sending bool       // a message is under way
 	closed  bool
@@ -52,12 +64,13 @@ type reporter struct {
 
 // reported is a step, and the generation that trained it.
 type reported struct {
-	in   *generation
-	step *rpc.TrainerStep
+	in    *generation
+	step  *rpc.TrainerStep
+	taken time.Time // when the coordinator had it
 }
 
 func newReporter(ctx context.Context, t *Trainer) *reporter {
-	r := &reporter{every: t.cfg.Deadlines.Tell, send: t.sendSteps,
+	r := &reporter{keep: t.cfg.Sync && !t.cfg.Spec.GetFed(), every: t.cfg.Deadlines.Tell, send: t.sendSteps,
 		begin: func() func() {
 			return t.caller.begin(callTarget{"coordinator", "room for another report of a step"}, 0).end
 		}}
@@ -103,6 +116,9 @@ func (r *reporter) run(ctx context.Context) error {
 			err := r.send(ctx, in, steps)
 			r.mu.Lock()
 			r.sending = false
+			if err == nil {
+				r.keepTaken(in, steps)
+			}
 			r.changed.Broadcast()
 			r.mu.Unlock()
 			if err != nil {
@@ -139,6 +155,33 @@ func (r *reporter) take() (in *generation, steps []*rpc.TrainerStep) {
 	return in, steps
 }
 
+// keepTaken keeps the steps of a message that the coordinator has taken, and forgets those that are beyond the bounds. r.mu is held.
+func (r *reporter) keepTaken(in *generation, steps []*rpc.TrainerStep) {
+	if !r.keep {
+		return
+	}
+	now := time.Now()
+	for _, step := range steps {
+		r.sent = append(r.sent, reported{in, step, now})
+		r.weight += bytesOf(step)
+	}
+	old := 0
+	for old < len(r.sent)-1 && (now.Sub(r.sent[old].taken) > keepReports || len(r.sent)-old > maxKept || r.weight > maxKeptBytes) {
+		r.weight -= bytesOf(r.sent[old].step)
+		old++
+	}
+	r.sent = slices.Delete(r.sent, 0, old)
+}
+
+// repeat is flush, and sends before that again what was kept.
+func (r *reporter) repeat() error {
+	r.mu.Lock()
+	r.queue, r.bytes = append(r.sent, r.queue...), r.bytes+r.weight
+	r.sent, r.weight = nil, 0
+	r.mu.Unlock()
+	return r.flush()
+}
+
 // bytesOf is what the values of a step weigh.
 func bytesOf(m *rpc.TrainerStep) (n int) {
 	for _, v := range m.Fetched {
@@ -160,7 +203,7 @@ func (r *reporter) report(in *generation, m *rpc.TrainerStep) error {
 	if r.ended {
 		return r.err
 	}
-	r.queue = append(r.queue, reported{in, m})
+	r.queue = append(r.queue, reported{in: in, step: m})
 	r.bytes += bytesOf(m)
 	if len(r.queue) == 1 || r.full() {
 		r.look()

@@ -185,6 +185,74 @@ func TestReportsAtRandom(t *testing.T) {
 	}
 }
 
+// A coordinator that dies takes with it what it has answered and not told. So a trainer keeps its last reports, within bounds, and sends them again, in
+// order and before those that were not sent yet. One that was sent again is kept again: the next coordinator may die, too.
+func TestReportsAreRepeated(t *testing.T) {
+	for name, c := range map[string]struct {
+		events string // a step with its bytes after a colon; a pause; repeat
+		lose   bool   // the reporter keeps nothing
+		want   string
+	}{
+		"nothing":       {events: "repeat", want: ""},
+		"the last":      {events: "0 1 2 repeat", want: "0 1 2 0 1 2"},
+		"and again":     {events: "0 1 repeat 2 repeat", want: "0 1 0 1 2 0 1 2"},
+		"in order":      {events: "0 1ms 1 1ms 2 repeat", want: "0 0 1 2"},
+		"too old":       {events: "0 1999ms 1 1999ms 2 repeat", want: "0 1 2 1 2"},
+		"one is kept":   {events: "0 1h repeat", want: "0 0"},
+		"too many":      {events: "0:600000 1s 1:600000 1s 2:1 1s repeat", want: "0 1 2 1 2"},
+		"one too large": {events: "0:9 1s 1:3000000 1s repeat", want: "0 1 1"},
+		"async":         {events: "0 1 2 repeat", lose: true, want: "0 1 2"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			m := &messages{}
+			r := m.reporting(t, 20*time.Millisecond)
+			r.keep = !c.lose
+			in := &generation{}
+			for _, event := range strings.Fields(c.events) {
+				var round uint64
+				var bytes int
+				pause, notPause := time.ParseDuration(event)
+				switch {
+				case event == "repeat":
+					if err := r.repeat(); err != nil {
+						t.Error(err)
+					}
+				case event != "0" && notPause == nil:
+					time.Sleep(pause)
+				default:
+					_, _ = fmt.Sscanf(event, "%d:%d", &round, &bytes)
+					if err := r.report(in, stepOf(round, bytes)); err != nil {
+						t.Error(err)
+					}
+					if name != "in order" {
+						if err := r.flush(); err != nil {
+							t.Error(err)
+						}
+					}
+				}
+			}
+			r.close()
+			if got := strings.Trim(fmt.Sprint(m.steps), "[]"); got != c.want {
+				t.Errorf("%s: sent %s, want %s", name, got, c.want)
+			}
+		})
+	}
+	synctest.Test(t, func(t *testing.T) {
+		m := &messages{}
+		r := m.reporting(t, 0)
+		r.keep = true
+		for round := range uint64(2 * maxKept) {
+			if err := r.report(&generation{}, stepOf(round, 0)); err != nil {
+				t.Error(err)
+			}
+		}
+		if err := errors.Join(r.flush(), r.repeat()); err != nil || len(m.steps) != 3*maxKept || m.steps[2*maxKept] != maxKept {
+			t.Errorf("%d steps were sent in all, error %v", len(m.steps), err)
+		}
+		r.close()
+	})
+}
+
 // When a message fails for good, whoever reports or waits is told why. Closing a reporter gives up what is under way.
 func TestReportsThatFail(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

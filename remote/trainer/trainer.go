@@ -105,7 +105,7 @@ func (t *Trainer) generations(ctx context.Context) error {
 		if !errors.Is(err, fault.Superseded) {
 			return err
 		}
-		if lost := t.reporter.flush(); lost != nil {
+		if lost := t.reporter.repeat(); lost != nil { // the generation may have ended because the coordinator has died
 			return lost
 		}
 		if t.caller.draining() {
