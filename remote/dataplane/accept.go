@@ -26,7 +26,7 @@ const (
 	claimTime  = 60 * time.Second // for a token to be claimed
 	// acceptPause is between two tries to accept while the process has too many open files.
 	acceptPause = 100 * time.Millisecond
-	maxShared   = 1 << 30 // bytes of memory that one server shares with all trainers; those that come later use TCP
+	maxShared   = 1 << 30 // bytes of memory that one server shares with all trainers
 	maxSilent   = 256     // connections that have not said hello yet; more are closed
 )
 
@@ -256,7 +256,10 @@ func (a *Acceptor) claim(c net.Conn) (o *Offer, memory bool, err error) {
 		return nil, false, nil
 	}
 	o = a.offers[Token(said[len(hello):])]
-	if o == nil || o.conn != nil || !sameUser(c) {
+	if !sameUser(c) {
+		return nil, false, fault.E(fault.Unsupported, fault.Got("a process of another user on a unix socket"), fault.Want("the user of the server"))
+	}
+	if o == nil || o.conn != nil {
 		return nil, false, fault.E(fault.Unavailable, fault.Got("a connection with a token that is not known"), fault.Want("the token of an open offer"))
 	}
 	o.conn = c

@@ -264,7 +264,7 @@ func TestOffersExpire(t *testing.T) {
 		stop := serving(t, a)
 		defer stop()
 		claimed, late := offer(t, a, echo), offer(t, a, echo)
-		c, err := (&Dialer{}).greet(t.Context(), p.connect(), claimed.Token[:])
+		c, err := (&Dialer{}).greet(t.Context(), p.connect(), claimed.Token[:], TCP)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -279,7 +279,7 @@ func TestOffersExpire(t *testing.T) {
 		if known(a) != 1 || late.ctx.Err() == nil {
 			t.Error("the offer is not forgotten")
 		}
-		if _, err := (&Dialer{}).greet(t.Context(), p.connect(), late.Token[:]); !errors.Is(err, fault.Unavailable) {
+		if _, err := (&Dialer{}).greet(t.Context(), p.connect(), late.Token[:], TCP); !errors.Is(err, fault.Unavailable) {
 			t.Errorf("the token is answered with %v", err)
 		}
 		answers(t, c)
@@ -294,7 +294,7 @@ func TestSilentConnections(t *testing.T) {
 		stop := serving(t, a)
 		defer stop()
 		o := offer(t, a, echo)
-		served, err := (&Dialer{}).greet(t.Context(), p.connect(), o.Token[:])
+		served, err := (&Dialer{}).greet(t.Context(), p.connect(), o.Token[:], TCP)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -313,7 +313,7 @@ func TestSilentConnections(t *testing.T) {
 		silent[1].Close()
 		synctest.Wait()
 		o = offer(t, a, echo)
-		c, err := (&Dialer{}).greet(t.Context(), p.connect(), o.Token[:]) // there is room again
+		c, err := (&Dialer{}).greet(t.Context(), p.connect(), o.Token[:], TCP) // there is room again
 		if err != nil {
 			t.Error(err)
 		}
@@ -348,7 +348,7 @@ func TestErrorsOfThePort(t *testing.T) {
 			p.errs <- &net.OpError{Op: "accept", Net: "tcp", Err: syscall.EMFILE}
 		}
 		o := offer(t, a, echo)
-		c, err := (&Dialer{}).greet(t.Context(), p.connect(), o.Token[:])
+		c, err := (&Dialer{}).greet(t.Context(), p.connect(), o.Token[:], TCP)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -19,7 +19,8 @@ import (
 type Conn struct {
 	writer
 	reader
-	memory *region // shared with the peer; nil: the bytes of slices are in the body of frames
+	carrier Carrier // of a trainer's end; Auto at the end of a server
+	memory  *region // shared with the peer; nil: the bytes of slices are in the body of frames
 
 	mu     sync.Mutex
 	bound  context.Context // of Bound; nil: none
@@ -29,6 +30,9 @@ type Conn struct {
 func newConn(c net.Conn) *Conn {
 	return &Conn{writer: writer{net: c}, reader: reader{in: bufio.NewReaderSize(c, readBuffer)}}
 }
+
+// Carrier says how the bytes travel that a trainer writes and reads. It is for the end of a trainer.
+func (c *Conn) Carrier() Carrier { return c.carrier }
 
 // Close ends the connection. It may be called at any time, by anyone, and again; it ends what reads or writes.
 func (c *Conn) Close() error {

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
-	"sync/atomic"
+	"sync"
 	"time"
 
 	"github.com/edl-go/edl/fault"
@@ -22,6 +22,14 @@ const (
 
 // HostID tells one running system from another: equal on one host, different on others. It is empty where the system has no such name.
 func HostID() string { return hostID() }
+
+var carrierNames = [...]string{"auto", "tcp", "unix", "shm"}
+
+// String is the name of the carrier, as the transport of a job has it.
+func (c Carrier) String() string { return carrierNames[c] }
+
+// Explicit reports whether somebody has asked for a carrier that does not work everywhere: then no other may take its place.
+func (c Carrier) Explicit() bool { return c == Unix || c == Shared }
 
 // A Place says where a server of the data plane is, and what it admits.
 type Place struct {
@@ -41,7 +49,8 @@ type Dialer struct {
 	// memory is not wrapped.
 	Wrap func(net.Conn) net.Conn
 
-	unshared atomic.Bool // Auto: sharing memory has failed, so it is not tried again
+	mu       sync.Mutex
+	unshared map[string]bool // Auto: addresses of servers with which this process can share no memory
 }
 
 // Dial opens a connection with a layout, and shows its token. The error is fault.Unavailable if the server cannot be reached or does not admit the
@@ -53,12 +62,14 @@ func (d *Dialer) Dial(ctx context.Context, at Place, l Layout) (*Conn, error) {
 	local := at.Local != "" && at.Host != "" && at.Host == hostID()
 	carrier := d.Carrier
 	switch {
-	case carrier == Auto && local && !d.unshared.Load():
+	case carrier == Auto && local && d.mayShare(at):
 		c, err := d.dialLocal(ctx, at, &l)
 		if err == nil || ctx.Err() != nil {
 			return c, err
 		}
-		d.unshared.Store(true) // as between containers that share neither users nor memory
+		if errors.Is(err, fault.Unsupported) { // as between containers that share neither users nor memory
+			d.unshare(at)
+		}
 		if !errors.Is(err, errNotThere) {
 			return nil, fault.E(fault.Unavailable, fault.Cause(err)) // the token is used up
 		}
@@ -74,13 +85,30 @@ func (d *Dialer) Dial(ctx context.Context, at Place, l Layout) (*Conn, error) {
 	if err != nil {
 		return nil, fault.E(fault.Unavailable, fault.At("data connection to "+at.Address), fault.Cause(err))
 	}
-	return d.greet(ctx, raw, at.Token)
+	return d.greet(ctx, raw, at.Token, TCP)
+}
+
+// mayShare reports whether sharing memory with a server may work.
+func (d *Dialer) mayShare(at Place) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return !d.unshared[at.Address]
+}
+
+// unshare notes that sharing memory with a server does not work.
+func (d *Dialer) unshare(at Place) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.unshared == nil {
+		d.unshared = map[string]bool{}
+	}
+	d.unshared[at.Address] = true
 }
 
 // errNotThere says that nobody listens: the token can still be used.
 var errNotThere = errors.New("the unix socket of the server cannot be reached")
 
-// dialLocal connects to the unix socket of a server, and shares memory with it unless shared is nil.
+// dialLocal connects to the unix socket of a server, and shares memory with it unless shared is nil, or has nothing that could lie there.
 func (d *Dialer) dialLocal(ctx context.Context, at Place, shared *Layout) (*Conn, error) {
 	var dialer net.Dialer
 	raw, err := dialer.DialContext(ctx, "unix", at.Local)
@@ -88,9 +116,10 @@ func (d *Dialer) dialLocal(ctx context.Context, at Place, shared *Layout) (*Conn
 		return nil, fault.E(fault.Unavailable, fault.At("data connection to "+at.Address), fault.Cause(errors.Join(errNotThere, err)))
 	}
 	if shared == nil || shared.bytes() == 0 { // nothing would lie in the memory
-		return d.greet(ctx, raw, at.Token)
+		return d.greet(ctx, raw, at.Token, Unix)
 	}
 	c := newConn(raw)
+	c.carrier = Shared
 	c.Bound(ctx, time.Time{})
 	if err = c.takeMemory(at.Token, *shared); err != nil {
 		c.Free()
@@ -107,12 +136,13 @@ func (d *Dialer) dialLocal(ctx context.Context, at Place, shared *Layout) (*Conn
 }
 
 // greet shows a token and waits for Welcome.
-func (d *Dialer) greet(ctx context.Context, raw net.Conn, token []byte) (*Conn, error) {
+func (d *Dialer) greet(ctx context.Context, raw net.Conn, token []byte, over Carrier) (*Conn, error) {
 	tune(raw, d.Silence)
 	if d.Wrap != nil {
 		raw = d.Wrap(raw)
 	}
 	c := newConn(raw)
+	c.carrier = over
 	c.Bound(ctx, time.Time{})
 	_, err := c.net.Write(append([]byte(hello), token...))
 	if err = broken(err); err == nil {

@@ -132,13 +132,18 @@ const early = 256 << 10
 const inline = 1 << 20
 
 // dialsAtFirst is how often the first connection to a server is tried. A server that answers calls and cannot be reached here has a firewall between.
-const dialsAtFirst = 3
+// With a carrier that was asked for there is no other way, so dialsExplicit is a second or two: the server may still hold the memory of a connection
+// that has ended.
+const (
+	dialsAtFirst  = 3
+	dialsExplicit = 8
+)
 
 // links are those of a generation, by server. An entry is nil where calls go over gRPC; without links all do.
 type links []*link
 
 // openLinks opens a connection to every server that has a data plane, for the generation. p is the trainer program. Steps with servers that have none go
-// over gRPC.
+// over gRPC, unless somebody has asked for a carrier that does not work.
 func openLinks(ctx context.Context, c *Comm, p *program.Program) (links, error) {
 	if c.Data == nil {
 		return nil, nil
@@ -155,7 +160,7 @@ func openLinks(ctx context.Context, c *Comm, p *program.Program) (links, error) 
 		switch {
 		case err == nil:
 			all[server] = l
-		case errors.Is(err, fault.Unsupported):
+		case errors.Is(err, fault.Unsupported) && !c.Data.Carrier.Explicit():
 			c.Log.Warn("steps go over gRPC, because there is no data connection", "server", server, "reason", err.Error())
 			err = nil
 		}
@@ -466,11 +471,9 @@ func (l *link) connect(ctx context.Context, retry id.Retry) error {
 	conn, err := c.Data.Dial(ctx, dataplane.Place{Address: answer.Address, Host: answer.Host, Local: answer.Local, Token: answer.Token},
 		dataplane.Layout{Send: l.send, Receive: l.receive})
 	if err != nil {
-		if l.dials++; l.targets == nil && l.dials == dialsAtFirst && errors.Is(err, fault.Unavailable) {
-			err = fault.E(fault.Unsupported, fault.At(l.name), fault.Got(err.Error())) // not Cause: another try cannot help
-		}
-		return err
+		return l.notConnected(err)
 	}
+	c.Log.Info("a data connection is open", "peer", l.name, "transport", conn.Carrier().String())
 	l.conn, l.arrived = conn, dataplane.NewProgress(l.receive)
 	l.sends, l.receives = l.send.Bytes(), l.receive.Bytes()
 	if l.targets == nil {
@@ -487,6 +490,31 @@ func mergesOf(infos []*rpc.SliceInfo) []ops.Merge {
 		list[i] = ops.Merge(info.GetMerge())
 	}
 	return list
+}
+
+// notConnected is the error of a connection that could not be opened, for the err of the Dialer. It is fault.Unavailable where another try may help, and
+// fault.Unsupported where this carrier does not work.
+func (l *link) notConnected(err error) error {
+	l.dials++
+	carrier := l.comm.Data.Carrier
+	tries := dialsAtFirst
+	if carrier.Explicit() {
+		tries = dialsExplicit
+	}
+	unsupported := errors.Is(err, fault.Unsupported)
+	switch {
+	case !unsupported && !errors.Is(err, fault.Unavailable):
+		return err
+	case l.targets == nil && (l.dials >= tries || unsupported && !carrier.Explicit()):
+		if carrier.Explicit() {
+			return fault.E(fault.Unsupported, fault.At(l.name), fault.Gotf("no data connection over %s: %v", carrier, err),
+				fault.Wantf("a server with which %s works", carrier), fault.Hint("use --transport auto"))
+		}
+		return fault.E(fault.Unsupported, fault.At(l.name), fault.Got(err.Error())) // not Cause: another try cannot help
+	case unsupported: // it has worked, or it may work when an earlier connection has ended
+		return fault.E(fault.Unavailable, fault.At(l.name), fault.Got(err.Error()))
+	}
+	return err
 }
 
 // tableOf joins names and what the server says of them.
