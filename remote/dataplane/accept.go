@@ -16,8 +16,8 @@ import (
 
 // A hello is the first thing that a trainer sends: the version of the protocol, the way that slices travel, and its token.
 const (
-	hello       = "EDLdata1" // slices travel in frames
-	helloShared = "EDLmem.1" // slices travel in memory that both ends share; over a unix socket only
+	hello       = "EDLdata2" // slices travel in frames
+	helloShared = "EDLmem.2" // slices travel in memory that both ends share; over a unix socket only
 )
 
 const (

@@ -46,6 +46,7 @@
 //   - Params repeat as often as Declare does. So after Ack, a broken connection costs a Declare and a Params.
 //   - A frame is checked before anything of it counts: the head by its own checksum, lengths against the table, the body by its checksum. A receiver
 //     makes no memory of a length that a peer has chosen, but for Declare and Fault, which are bounded.
+//   - A trainer checks what a server says of its slices: their bytes against type and dims, and every later connection against the first.
 //   - Fault ends a connection. Its body is a job.Failure with the kind of the error, as gRPC has it in its status.
 //
 // # Get
@@ -90,7 +91,7 @@
 // # The head
 //
 //	 0  "EDLd"   4  kind   5  flags   6  zero      8  generation
-//	16  round   24  retry 28  rank   32  rows     40  pass     44  parts
+//	16  round   24  zero  28  rank   32  zero (12 bytes)       44  parts
 //	48  length of the body            56  crc32c of the body    60  crc32c of the bytes before
 //
 // All numbers are little-endian. The body of Data and Params begins with a list of parts: the number of the slice (4 bytes), the length (4), and the

@@ -52,10 +52,7 @@ type Head struct {
 	Flags      uint8
 	Generation id.Generation
 	Round      id.Round // Data, Declare and Ack: that is contributed to; Get and Params: the version, in async mode the step that asks
-	Retry      id.Retry // how often the frame was sent before
 	Rank       id.Rank
-	Rows       int64 // Declare: of the contribution
-	Pass       int32 // Declare: of the records
 	Parts      uint32
 	Body       uint64 // length, with the list of parts
 
@@ -73,10 +70,9 @@ func (h *Head) put(b []byte) {
 	b[4], b[5], b[6], b[7] = byte(h.Kind), h.Flags, 0, 0
 	le.PutUint64(b[8:], uint64(h.Generation))
 	le.PutUint64(b[16:], uint64(h.Round))
-	le.PutUint32(b[24:], uint32(h.Retry))
+	le.PutUint32(b[24:], 0)
 	le.PutUint32(b[28:], uint32(h.Rank))
-	le.PutUint64(b[32:], uint64(h.Rows))
-	le.PutUint32(b[40:], uint32(h.Pass))
+	clear(b[32:44])
 	le.PutUint32(b[44:], h.Parts)
 	le.PutUint64(b[48:], h.Body)
 	le.PutUint32(b[56:], h.bodySum)
@@ -90,11 +86,11 @@ func parseHead(b []byte) (Head, error) {
 		return Head{}, damaged("head")
 	}
 	h := Head{Kind: Kind(b[4]), Flags: b[5], Generation: id.Generation(le.Uint64(b[8:])), Round: id.Round(le.Uint64(b[16:])),
-		Retry: id.Retry(le.Uint32(b[24:])), Rank: id.Rank(le.Uint32(b[28:])), Rows: int64(le.Uint64(b[32:])), Pass: int32(le.Uint32(b[40:])),
-		Parts: le.Uint32(b[44:]), Body: le.Uint64(b[48:]), bodySum: le.Uint32(b[56:])}
+		Rank: id.Rank(le.Uint32(b[28:])), Parts: le.Uint32(b[44:]), Body: le.Uint64(b[48:]), bodySum: le.Uint32(b[56:])}
 	sliced := h.Kind == Data || h.Kind == Params
+	zero := b[6] == 0 && b[7] == 0 && le.Uint32(b[24:]) == 0 && [12]byte(b[32:]) == [12]byte{}
 	switch {
-	case h.Kind == 0 || int(h.Kind) >= len(kindNames), b[6] != 0 || b[7] != 0, h.Flags&^(Last|shared|AnyVersion) != 0:
+	case h.Kind == 0 || int(h.Kind) >= len(kindNames), !zero, h.Flags&^(Last|shared|AnyVersion) != 0:
 		return Head{}, fault.E(fault.Corrupt, fault.Gotf("a frame of kind %d with flags %#x", b[4], b[5]), fault.Want("a kind and flags of this version"))
 	case sliced && (h.Body > FrameBytes+uint64(h.Parts)*partBytes || h.Body < uint64(h.Parts)*partBytes),
 		!sliced && (h.Parts > 0 || h.Body > maxMessage):

@@ -32,8 +32,7 @@ func TestHeadRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		h := Head{Kind: Kind(rapid.Uint8Range(1, uint8(len(kindNames)-1)).Draw(t, "kind")), Flags: rapid.SampledFrom([]uint8{0, Last, AnyVersion}).Draw(t, "flags"),
 			Generation: id.Generation(rapid.Uint64().Draw(t, "generation")), Round: id.Round(rapid.Uint64().Draw(t, "round")),
-			Retry: id.Retry(rapid.Uint32().Draw(t, "retry")), Rank: id.Rank(rapid.Uint32().Draw(t, "rank")),
-			Rows: rapid.Int64().Draw(t, "rows"), Pass: rapid.Int32().Draw(t, "pass"), bodySum: rapid.Uint32().Draw(t, "sum")}
+			Rank: id.Rank(rapid.Uint32().Draw(t, "rank")), bodySum: rapid.Uint32().Draw(t, "sum")}
 		if h.Kind == Data || h.Kind == Params {
 			h.Parts = rapid.Uint32().Draw(t, "parts")
 			h.Body = uint64(h.Parts)*partBytes + rapid.Uint64Range(0, FrameBytes).Draw(t, "body")
@@ -54,7 +53,7 @@ func TestHeadRoundTrip(t *testing.T) {
 
 // A head with any byte changed is refused, and another try may help.
 func TestHeadDamage(t *testing.T) {
-	good := putHead(Head{Kind: Params, Flags: Last, Generation: 1, Round: 2, Retry: 3, Rank: 4, Rows: 5, Pass: 6, Parts: 7, Body: 8 * partBytes})
+	good := putHead(Head{Kind: Params, Flags: Last, Generation: 1, Round: 2, Rank: 4, Parts: 7, Body: 8 * partBytes})
 	for i := range good {
 		for x := 1; x < 256; x++ {
 			b := append([]byte(nil), good...)
@@ -68,10 +67,10 @@ func TestHeadDamage(t *testing.T) {
 
 // The layout of a head is that of the package doc: both ends may be of different builds.
 func TestHeadLayout(t *testing.T) {
-	b := putHead(Head{Kind: Declare, Flags: Last, Generation: 0x0807060504030201, Round: 0x1817161514131211, Retry: 0x24232221, Rank: 0x28272625,
-		Rows: 0x3837363534333231, Pass: 0x44434241, Parts: 0x54535251, Body: 0x6867666564636261, bodySum: 0x74737271})
-	want := "EDLd\x02\x01\x00\x00" + "\x01\x02\x03\x04\x05\x06\x07\x08" + "\x11\x12\x13\x14\x15\x16\x17\x18" + "\x21\x22\x23\x24\x25\x26\x27\x28" +
-		"\x31\x32\x33\x34\x35\x36\x37\x38" + "\x41\x42\x43\x44\x51\x52\x53\x54" + "\x61\x62\x63\x64\x65\x66\x67\x68" + "\x71\x72\x73\x74"
+	b := putHead(Head{Kind: Declare, Flags: Last, Generation: 0x0807060504030201, Round: 0x1817161514131211, Rank: 0x28272625,
+		Parts: 0x54535251, Body: 0x6867666564636261, bodySum: 0x74737271})
+	want := "EDLd\x02\x01\x00\x00" + "\x01\x02\x03\x04\x05\x06\x07\x08" + "\x11\x12\x13\x14\x15\x16\x17\x18" + "\x00\x00\x00\x00\x25\x26\x27\x28" +
+		"\x00\x00\x00\x00\x00\x00\x00\x00" + "\x00\x00\x00\x00\x51\x52\x53\x54" + "\x61\x62\x63\x64\x65\x66\x67\x68" + "\x71\x72\x73\x74"
 	if string(b[:60]) != want {
 		t.Errorf("%q\nwant %q", b[:60], want)
 	}
@@ -94,6 +93,10 @@ func TestHeadLimits(t *testing.T) {
 		"an unknown flag":            {raw(func(b []byte) { b[5] = 8 }), fault.Corrupt},
 		"byte 6":                     {raw(func(b []byte) { b[6] = 1 }), fault.Corrupt},
 		"byte 7":                     {raw(func(b []byte) { b[7] = 1 }), fault.Corrupt},
+		"byte 24":                    {raw(func(b []byte) { b[24] = 1 }), fault.Corrupt},
+		"byte 27":                    {raw(func(b []byte) { b[27] = 1 }), fault.Corrupt},
+		"byte 32":                    {raw(func(b []byte) { b[32] = 1 }), fault.Corrupt},
+		"byte 43":                    {raw(func(b []byte) { b[43] = 1 }), fault.Corrupt},
 		"slices over a frame":        {putHead(Head{Kind: Data, Parts: 2, Body: FrameBytes + 2*partBytes + 1}), fault.TooLarge},
 		"parameters over a frame":    {putHead(Head{Kind: Params, Parts: 1, Body: math.MaxUint64}), fault.TooLarge},
 		"a body without its list":    {putHead(Head{Kind: Data, Parts: 2, Body: 2*partBytes - 1}), fault.TooLarge},
@@ -130,7 +133,7 @@ func TestKindNames(t *testing.T) {
 // FuzzHead reads any 64 bytes as a head. One that is taken is written as it was.
 func FuzzHead(f *testing.F) {
 	f.Add(putHead(Head{Kind: Data, Parts: 2, Body: 100}))
-	f.Add(putHead(Head{Kind: Declare, Body: 30, Rows: -1}))
+	f.Add(putHead(Head{Kind: Declare, Body: 30}))
 	f.Add(putHead(Head{Kind: Params, Flags: Last, Parts: math.MaxUint32, Body: math.MaxUint64}))
 	f.Add(make([]byte, HeadBytes))
 	f.Fuzz(func(t *testing.T, b []byte) {

@@ -80,7 +80,7 @@ func all(t Table) []int {
 // send writes values, in one call of WriteSlices for each list of slices.
 func send(c *Conn, values [][]byte, lists ...[]int) error {
 	for _, list := range lists {
-		err := c.WriteSlices(Head{Kind: Data, Generation: 7, Round: 3, Rank: 1, Rows: 5}, list, func(slice int) ([]byte, error) { return values[slice], nil })
+		err := c.WriteSlices(Head{Kind: Data, Generation: 7, Round: 3, Rank: 1}, list, func(slice int) ([]byte, error) { return values[slice], nil })
 		if err != nil {
 			return err
 		}

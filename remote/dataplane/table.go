@@ -1,6 +1,9 @@
 package dataplane
 
 import (
+	"math"
+	"slices"
+
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/tensor"
 )
@@ -23,6 +26,31 @@ func SliceOf(name string, t *tensor.Tensor) Slice {
 
 // A Table lists slices of one direction. A frame names a slice by its place.
 type Table []Slice
+
+// Check refuses a table that cannot be right: it comes from a peer.
+func (t Table) Check() error {
+	left := math.MaxInt / 4 // both tables of a layout together fit, with the gaps between their slices
+	for _, s := range t {
+		bytes, ok := s.DType.Size(), s.DType.Size() > 0
+		for _, d := range s.Dims {
+			if ok = ok && d >= 0 && (d == 0 || int64(bytes) <= int64(left)/d); ok {
+				bytes *= int(d)
+			}
+		}
+		if !ok || s.Bytes != bytes || bytes > left {
+			return fault.E(fault.Corrupt, fault.Var(s.Name), fault.Gotf("a slice %v%v of %d bytes", s.DType, s.Dims, s.Bytes), fault.Want("as many as its elements have"))
+		}
+		left -= bytes
+	}
+	return nil
+}
+
+// Equal reports whether two tables say the same.
+func (t Table) Equal(other Table) bool {
+	return slices.EqualFunc(t, other, func(a, b Slice) bool {
+		return a.Name == b.Name && a.DType == b.DType && a.Bytes == b.Bytes && slices.Equal(a.Dims, b.Dims)
+	})
+}
 
 // Bytes is how many bytes all slices have.
 func (t Table) Bytes() (n int) {

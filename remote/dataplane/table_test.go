@@ -88,4 +88,13 @@ func TestTable(t *testing.T) {
 	if table[0].Bytes != 48 || table[1].Bytes != 0 || table[2].Bytes != 8 || table.Bytes() != 56 || table[0].DType != tensor.Float64 || table[0].Dims[1] != 3 {
 		t.Errorf("%+v", table)
 	}
+	if err := table.Check(); err != nil {
+		t.Error(err)
+	}
+	for _, dims := range [][]int64{{1 << 61}, {math.MaxInt64, 2}, {1 << 30, 1 << 29}} { // each or together more than memory can have
+		lie := append(table[:3:3], Slice{DType: tensor.UInt8, Dims: dims, Bytes: 1 << 61}, Slice{DType: tensor.UInt8, Dims: []int64{1 << 60}, Bytes: 1 << 60})
+		if err := lie.Check(); !errors.Is(err, fault.Corrupt) {
+			t.Errorf("dims %v: %v", dims, err)
+		}
+	}
 }

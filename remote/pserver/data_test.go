@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"slices"
 	"testing"
@@ -141,6 +142,10 @@ func TestDataAgain(t *testing.T) {
 	a = open(t, s, pstest.Trainer{}, 0, 2)
 	all(t, a.Contribute(0, 70, 4, 1), a.Declare(0, 1, 2), values(a, 1, -2))
 	all(t, a.Contribute(1, 1, 4, 1), b.Contribute(1, 1, 4, 1), a.Declare(1, 1, 2), b.Declare(1, 1, 2), values(a, 2, -3), values(b, 2, -3))
+	status, err := s.Client.Status(t.Context(), &rpc.StatusRequest{Job: pstest.Identity.Job})
+	if want := map[string]uint64{fault.Duplicate.String(): 6 + 4}; err != nil || !maps.Equal(status.Refused, want) {
+		t.Errorf("refused %v (%v), want %v: three contributions of two slices, and the declarations that came again", status.GetRefused(), err, want)
+	}
 }
 
 // A frame that no trainer sends ends its connection with the reason, and counts as refused. The trainer may open another one.

@@ -44,11 +44,9 @@ func (c caller) call(ctx context.Context, target callTarget, do request) error {
 
 // within is call with a deadline for the request and all its retries together.
 func (c caller) within(ctx context.Context, limit time.Duration, target callTarget, do request) error {
-	ctx, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
 	w := c.begin(target, limit)
 	defer w.end()
-	return wire.Retry(ctx, func(retry id.Retry) error { return w.send(ctx, do, retry) })
+	return w.repeat(ctx, time.Now().Add(limit), do)
 }
 
 func (c caller) draining() bool {
@@ -90,6 +88,13 @@ func (c caller) begin(target callTarget, limit time.Duration) *callWait {
 		w.entry = c.waits.Begin(waits.Wait{What: target.what, By: []string{target.who}, Limit: limit})
 	}
 	return w
+}
+
+// repeat sends the request until it succeeds, fails with anything but fault.Unavailable, or the time has come.
+func (w *callWait) repeat(ctx context.Context, until time.Time, do request) error {
+	ctx, cancel := context.WithDeadline(ctx, until)
+	defer cancel()
+	return wire.Retry(ctx, func(retry id.Retry) error { return w.send(ctx, do, retry) })
 }
 
 // send sends the request once. No retry follows when the trainer is to end.

@@ -277,7 +277,7 @@ func TestReconnectTakesSeveralTries(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Abort()
-	c.links[0].disconnect()
+	c.links[0].disconnect(nil)
 	c.BeginStep(ops.Step{Rows: 1}, 0, nil)
 	m.fill(1)
 	if err := errors.Join(m.send(ctx, c), c.SendBarrier(ctx), m.recv(ctx, c), m.check(-1)); err != nil || tries != 6 {

@@ -39,19 +39,19 @@ type link struct {
 	places   map[string]int // of what is received
 
 	conn     *dataplane.Conn // nil: there is none
+	broken   error           // why the last one has ended; nil while there is one
 	send     dataplane.Table
 	receive  dataplane.Table
 	merges   []ops.Merge // of send: how a group merges contributions
 	arrived  *dataplane.Progress
-	sending  []int    // slices that write is sending
-	dials    int      // that have failed
-	sends    int      // bytes of a contribution
-	receives int      // bytes of the parameters
-	declared bool     // on this connection
-	asked    bool     // for the parameters, on this connection
-	mayCount bool     // a declaration was written in this step, on any connection
-	acked    bool     // the server has the whole contribution: none of it is sent again, because its memory may change
-	retry    id.Retry // of the exchange that has opened this connection
+	sending  []int // slices that write is sending
+	dials    int   // that have failed
+	sends    int   // bytes of a contribution
+	receives int   // bytes of the parameters
+	declared bool  // on this connection
+	asked    bool  // for the parameters, on this connection
+	mayCount bool  // a declaration was written in this step, on any connection
+	acked    bool  // the server has the whole contribution: none of it is sent again, because its memory may change
 
 	out     contribution
 	targets [][]byte // of what is received; nil where the step does not receive it
@@ -188,7 +188,7 @@ func newLink(c *Comm, server int, t comm.Traffic) *link {
 func (ls links) close() {
 	for _, l := range ls {
 		if l != nil {
-			l.disconnect()
+			l.disconnect(nil)
 		}
 	}
 }
@@ -282,8 +282,8 @@ func (l *link) attempt(ctx context.Context, do func() error) {
 		return
 	}
 	l.conn.Bound(ctx, time.Now().Add(l.comm.Deadline))
-	if do() != nil {
-		l.disconnect()
+	if err := do(); err != nil {
+		l.disconnect(err)
 	}
 }
 
@@ -394,12 +394,11 @@ func (l *link) read(k dataplane.Kind, round id.Round) (dataplane.Head, error) {
 }
 
 func (l *link) head(k dataplane.Kind) dataplane.Head {
-	return dataplane.Head{Kind: k, Generation: l.comm.identity.Generation, Round: l.comm.round(), Rank: l.comm.Rank, Rows: l.comm.step.Rows,
-		Pass: l.comm.pass, Retry: l.retry}
+	return dataplane.Head{Kind: k, Generation: l.comm.identity.Generation, Round: l.comm.round(), Rank: l.comm.Rank}
 }
 
-// exchange runs do on a connection, and again on another one when the connection breaks, until the deadline of the job. A leader may be gone and tell
-// those whom it leads nothing; the servers know then that the generation has ended.
+// exchange runs do on a connection, and again on another one when the connection breaks, until the deadline of the job: one for all tries. A
+// leader may be gone and tell those whom it leads nothing; the servers know then that the generation has ended.
 func (l *link) exchange(ctx context.Context, what string, do func(*link) error) error {
 	if l.toLeader {
 		return l.comm.whileGenerationLasts(ctx, func(ctx context.Context) error { return l.repeat(ctx, what, do) })
@@ -409,37 +408,40 @@ func (l *link) exchange(ctx context.Context, what string, do func(*link) error) 
 
 // repeat is exchange with a peer that tells when the generation ends.
 func (l *link) repeat(ctx context.Context, what string, do func(*link) error) error {
-	target := callTarget{l.name, what}
+	until := time.Now().Add(l.comm.Deadline)
+	w := l.comm.caller.begin(callTarget{l.name, what}, l.comm.Deadline)
+	defer w.end()
 	if l.conn != nil { // without what only a second try needs
-		w := l.comm.caller.begin(target, l.comm.Deadline)
-		err := l.try(ctx, what, do)
-		w.end()
+		err := l.try(ctx, what, until, do)
 		if !errors.Is(err, fault.Unavailable) {
 			return err
 		}
 	}
-	return l.comm.caller.within(ctx, l.comm.Deadline, target, func(ctx context.Context, retry id.Retry) error {
+	if l.broken != nil {
+		w.note(l.broken)
+		l.comm.Log.Info("a data connection has ended, another one is opened", "peer", l.name, "reason", l.broken.Error())
+	}
+	return w.repeat(ctx, until, func(ctx context.Context, retry id.Retry) error {
 		if l.conn == nil {
 			if err := l.connect(ctx, retry); err != nil {
 				return gaveUp(ctx, l, what, err)
 			}
 		}
-		return l.try(ctx, what, do)
+		return l.try(ctx, what, until, do)
 	})
 }
 
 // try runs do once, and ends the connection when that fails.
-func (l *link) try(ctx context.Context, what string, do func(*link) error) error {
-	began := time.Now()
-	l.conn.Bound(ctx, began.Add(l.comm.Deadline))
+func (l *link) try(ctx context.Context, what string, until time.Time, do func(*link) error) error {
+	l.conn.Bound(ctx, until)
 	err := do(l)
 	if err == nil {
 		return nil
 	}
-	l.disconnect()
-	if ctx.Err() == nil && time.Since(began) >= l.comm.Deadline {
-		return waits.TimedOut(l.name,
-			waits.Wait{What: fmt.Sprintf("%s of round %d", what, l.comm.round()), Since: began, Limit: l.comm.Deadline})
+	l.disconnect(err)
+	if !errors.Is(ctx.Err(), context.Canceled) && !time.Now().Before(until) {
+		return waits.TimedOut(l.name, waits.Wait{What: fmt.Sprintf("%s of round %d", what, l.comm.round()),
+			Since: until.Add(-l.comm.Deadline), Limit: l.comm.Deadline})
 	}
 	return gaveUp(ctx, l, what, err)
 }
@@ -455,26 +457,29 @@ func gaveUp(ctx context.Context, l *link, what string, err error) error {
 // connect opens a connection.
 func (l *link) connect(ctx context.Context, retry id.Retry) error {
 	c := l.comm
-	l.retry = retry
 	answer, err := l.peer.OpenData(ctx, &rpc.OpenDataRequest{Id: c.message(c.identity, c.round(), retry), Send: l.traffic.Send,
 		Receive: l.traffic.Receive}, grpc.WaitForReady(false))
 	if err != nil {
 		return err
 	}
-	if l.send, err = tableOf(l.traffic.Send, answer.Send); err == nil {
-		l.receive, err = tableOf(l.traffic.Receive, answer.Receive)
+	var layout dataplane.Layout
+	if layout.Send, err = tableOf(l.traffic.Send, answer.Send); err == nil {
+		layout.Receive, err = tableOf(l.traffic.Receive, answer.Receive)
+	}
+	if err == nil && l.targets != nil && !(layout.Send.Equal(l.send) && layout.Receive.Equal(l.receive)) { // values and targets have the sizes of the first
+		err = fault.E(fault.Corrupt, fault.Got("other slices than on the connection before"), fault.Want("the same"))
 	}
 	if err != nil {
 		return fault.E(fault.KindOf(err), fault.At(l.name), fault.Cause(err))
 	}
 	l.merges = mergesOf(answer.Send)
-	conn, err := c.Data.Dial(ctx, dataplane.Place{Address: answer.Address, Host: answer.Host, Local: answer.Local, Token: answer.Token},
-		dataplane.Layout{Send: l.send, Receive: l.receive})
+	conn, err := c.Data.Dial(ctx, dataplane.Place{Address: answer.Address, Host: answer.Host, Local: answer.Local, Token: answer.Token}, layout)
 	if err != nil {
 		return l.notConnected(err)
 	}
 	c.Log.Info("a data connection is open", "peer", l.name, "transport", conn.Carrier().String())
-	l.conn, l.arrived = conn, dataplane.NewProgress(l.receive)
+	l.send, l.receive = layout.Send, layout.Receive
+	l.conn, l.broken, l.arrived = conn, nil, dataplane.NewProgress(l.receive)
 	l.sends, l.receives = l.send.Bytes(), l.receive.Bytes()
 	if l.targets == nil {
 		l.targets = make([][]byte, len(l.receive))
@@ -526,15 +531,16 @@ func tableOf(names []string, infos []*rpc.SliceInfo) (dataplane.Table, error) {
 	for i, info := range infos {
 		t[i] = dataplane.Slice{Name: names[i], DType: tensor.DType(info.GetDtype()), Dims: info.GetDims(), Bytes: int(info.GetBytes())}
 	}
-	return t, nil
+	return t, t.Check()
 }
 
 // disconnect ends the connection. What the server has not acknowledged is to be sent again on the next one.
-func (l *link) disconnect() {
+func (l *link) disconnect(why error) {
 	if l.conn == nil {
 		return
 	}
 	l.conn.Free()
+	l.broken = why
 	l.conn, l.declared, l.asked = nil, false, false
 	l.out.again(!l.acked)
 }
