@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"net"
+	"os"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -121,6 +124,49 @@ func TestOptionsOfSilence(t *testing.T) {
 				err2 := raw.Control(func(fd uintptr) { got, err = unix.GetsockoptInt(int(fd), unix.IPPROTO_TCP, option) })
 				if got != want || errors.Join(err, err2) != nil {
 					t.Errorf("%v, the end of the %s: option %d is %d, want %d (%v)", c.silence, name, option, got, want, errors.Join(err, err2))
+				}
+			}
+		}
+	}
+}
+
+// The sockets of both ends have buffers as large as the system gives, over TCP and over a unix socket.
+func TestBuffers(t *testing.T) {
+	limit := func(name string) int {
+		b, err := os.ReadFile("/proc/sys/net/core/" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n, err := strconv.Atoi(strings.TrimSpace(string(b)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return 2 * min(n, socketBuffer) // the kernel counts its own needs
+	}
+	a := listening(t)
+	for _, carrier := range []Carrier{TCP, Unix} {
+		served := make(chan *Conn, 1)
+		o := offer(t, a, func(ctx context.Context, c *Conn) {
+			served <- c
+			<-ctx.Done()
+		})
+		c, err := (&Dialer{Carrier: carrier}).Dial(t.Context(), a.Place(o.Token), Layout{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		for name, end := range map[string]*Conn{"trainer": c, "server": <-served} {
+			raw, err := end.net.(interface {
+				SyscallConn() (syscall.RawConn, error)
+			}).SyscallConn()
+			if err != nil {
+				t.Fatal(err)
+			}
+			for option, want := range map[int]int{unix.SO_RCVBUF: limit("rmem_max"), unix.SO_SNDBUF: limit("wmem_max")} {
+				var got int
+				err2 := raw.Control(func(fd uintptr) { got, err = unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, option) })
+				if got != want || errors.Join(err, err2) != nil {
+					t.Errorf("%v, the end of the %s: option %d is %d, want %d (%v)", carrier, name, option, got, want, errors.Join(err, err2))
 				}
 			}
 		}

@@ -128,7 +128,8 @@ func (c *contribution) again(all bool) {
 // early is how many bytes of a contribution are worth a message of their own while the step still computes. Less goes with the rest, at the barrier.
 const early = 256 << 10
 
-// inline is how many bytes, for one server, fit into the buffers of a connection: they are written before anything is waited for.
+// inline is how many bytes, for one server, usually fit into the buffers of a connection: they are written before anything is waited for.
+// More than the kernel gives is no mistake: servers read, so it costs a wait.
 const inline = 1 << 20
 
 // dialsAtFirst is how often the first connection to a server is tried. A server that answers calls and cannot be reached here has a firewall between.
