@@ -337,6 +337,8 @@ type JobSpec struct {
 	ProfileSteps       int32                  `protobuf:"varint,31,opt,name=profile_steps,json=profileSteps,proto3" json:"profile_steps,omitempty"`                  // trainers and pservers record what they do in so many steps, from the first step of the job on; 0: none
 	CompressGradients  string                 `protobuf:"bytes,32,opt,name=compress_gradients,json=compressGradients,proto3" json:"compress_gradients,omitempty"`    // how float32 gradients travel: none (default), bf16 or fp16
 	CompressParameters string                 `protobuf:"bytes,33,opt,name=compress_parameters,json=compressParameters,proto3" json:"compress_parameters,omitempty"` // how float32 parameters travel to trainers, in the same words
+	Checkpoints        *Checkpoints           `protobuf:"bytes,40,opt,name=checkpoints,proto3" json:"checkpoints,omitempty"`                                         // absent: none are made
+	Resume             string                 `protobuf:"bytes,41,opt,name=resume,proto3" json:"resume,omitempty"`                                                   // a checkpoint to start from: STORE, STORE@STEPS or STORE@NAME; empty: params, state, or the startup program
 	Partial            bool                   `protobuf:"varint,29,opt,name=partial,proto3" json:"partial,omitempty"`                                                // params or state may lack variables of the program: the startup program initialises those
 	unknownFields      protoimpl.UnknownFields
 	sizeCache          protoimpl.SizeCache
@@ -603,11 +605,94 @@ func (x *JobSpec) GetCompressParameters() string {
 	return ""
 }
 
+func (x *JobSpec) GetCheckpoints() *Checkpoints {
+	if x != nil {
+		return x.Checkpoints
+	}
+	return nil
+}
+
+func (x *JobSpec) GetResume() string {
+	if x != nil {
+		return x.Resume
+	}
+	return ""
+}
+
 func (x *JobSpec) GetPartial() bool {
 	if x != nil {
 		return x.Partial
 	}
 	return false
+}
+
+// Checkpoints says when the state of a job is saved while it runs, and where. A job that loses a pserver starts over from its last checkpoint.
+type Checkpoints struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Store         string                 `protobuf:"bytes,1,opt,name=store,proto3" json:"store,omitempty"`    // a folder, or a URL such as s3://bucket/folder
+	Rounds        uint64                 `protobuf:"varint,2,opt,name=rounds,proto3" json:"rounds,omitempty"` // between two of them; 0: as often as every says
+	Every         *durationpb.Duration   `protobuf:"bytes,3,opt,name=every,proto3" json:"every,omitempty"`    // between two of them; 0 and no rounds: 5 minutes
+	Keep          int32                  `protobuf:"varint,4,opt,name=keep,proto3" json:"keep,omitempty"`     // so many of them, the newest; 0: 2
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Checkpoints) Reset() {
+	*x = Checkpoints{}
+	mi := &file_proto_job_job_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Checkpoints) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Checkpoints) ProtoMessage() {}
+
+func (x *Checkpoints) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_job_job_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Checkpoints.ProtoReflect.Descriptor instead.
+func (*Checkpoints) Descriptor() ([]byte, []int) {
+	return file_proto_job_job_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *Checkpoints) GetStore() string {
+	if x != nil {
+		return x.Store
+	}
+	return ""
+}
+
+func (x *Checkpoints) GetRounds() uint64 {
+	if x != nil {
+		return x.Rounds
+	}
+	return 0
+}
+
+func (x *Checkpoints) GetEvery() *durationpb.Duration {
+	if x != nil {
+		return x.Every
+	}
+	return nil
+}
+
+func (x *Checkpoints) GetKeep() int32 {
+	if x != nil {
+		return x.Keep
+	}
+	return 0
 }
 
 // Progress is the part of a state that is not a variable: how far training is.
@@ -623,7 +708,7 @@ type Progress struct {
 
 func (x *Progress) Reset() {
 	*x = Progress{}
-	mi := &file_proto_job_job_proto_msgTypes[2]
+	mi := &file_proto_job_job_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -635,7 +720,7 @@ func (x *Progress) String() string {
 func (*Progress) ProtoMessage() {}
 
 func (x *Progress) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[2]
+	mi := &file_proto_job_job_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -648,7 +733,7 @@ func (x *Progress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Progress.ProtoReflect.Descriptor instead.
 func (*Progress) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{2}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Progress) GetSteps() uint64 {
@@ -699,6 +784,9 @@ type RoleSpec struct {
 	Begin         *Progress              `protobuf:"bytes,15,opt,name=begin,proto3" json:"begin,omitempty"`                                                                       // where the job begins; absent: at its first step and the first batch
 	StateDir      string                 `protobuf:"bytes,16,opt,name=state_dir,json=stateDir,proto3" json:"state_dir,omitempty"`                                                 // directory of the state that the job starts with; empty: spec.params, or the startup program
 	Ops           map[string]string      `protobuf:"bytes,18,rep,name=ops,proto3" json:"ops,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"` // hash of each op of the listener by its type: says what differs when the fingerprints do
+	CheckpointRun string                 `protobuf:"bytes,20,opt,name=checkpoint_run,json=checkpointRun,proto3" json:"checkpoint_run,omitempty"`                                  // names the checkpoints of this job; no other job has it
+	FirstPass     int32                  `protobuf:"varint,22,opt,name=first_pass,json=firstPass,proto3" json:"first_pass,omitempty"`                                             // of the job, or of the one whose checkpoint it has resumed: its passes count from there
+	Ledger        []byte                 `protobuf:"bytes,21,opt,name=ledger,proto3" json:"ledger,omitempty"`                                                                     // of pserver 0: which records the state was computed from; empty: none that this job counts
 	KeepDir       string                 `protobuf:"bytes,17,opt,name=keep_dir,json=keepDir,proto3" json:"keep_dir,omitempty"`                                                    // directory that the state is written to after the last step, beside spec.save; empty: none
 	Hosts         uint32                 `protobuf:"varint,19,opt,name=hosts,proto3" json:"hosts,omitempty"`                                                                      // over how many hosts the roles of the job are spread; 0: one
 	unknownFields protoimpl.UnknownFields
@@ -707,7 +795,7 @@ type RoleSpec struct {
 
 func (x *RoleSpec) Reset() {
 	*x = RoleSpec{}
-	mi := &file_proto_job_job_proto_msgTypes[3]
+	mi := &file_proto_job_job_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -719,7 +807,7 @@ func (x *RoleSpec) String() string {
 func (*RoleSpec) ProtoMessage() {}
 
 func (x *RoleSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[3]
+	mi := &file_proto_job_job_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -732,7 +820,7 @@ func (x *RoleSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RoleSpec.ProtoReflect.Descriptor instead.
 func (*RoleSpec) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{3}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *RoleSpec) GetJob() string {
@@ -854,6 +942,27 @@ func (x *RoleSpec) GetOps() map[string]string {
 	return nil
 }
 
+func (x *RoleSpec) GetCheckpointRun() string {
+	if x != nil {
+		return x.CheckpointRun
+	}
+	return ""
+}
+
+func (x *RoleSpec) GetFirstPass() int32 {
+	if x != nil {
+		return x.FirstPass
+	}
+	return 0
+}
+
+func (x *RoleSpec) GetLedger() []byte {
+	if x != nil {
+		return x.Ledger
+	}
+	return nil
+}
+
 func (x *RoleSpec) GetKeepDir() string {
 	if x != nil {
 		return x.KeepDir
@@ -886,7 +995,7 @@ type Failure struct {
 
 func (x *Failure) Reset() {
 	*x = Failure{}
-	mi := &file_proto_job_job_proto_msgTypes[4]
+	mi := &file_proto_job_job_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -898,7 +1007,7 @@ func (x *Failure) String() string {
 func (*Failure) ProtoMessage() {}
 
 func (x *Failure) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[4]
+	mi := &file_proto_job_job_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -911,7 +1020,7 @@ func (x *Failure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Failure.ProtoReflect.Descriptor instead.
 func (*Failure) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{4}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Failure) GetKind() int32 {
@@ -996,7 +1105,7 @@ type RoleStatus struct {
 
 func (x *RoleStatus) Reset() {
 	*x = RoleStatus{}
-	mi := &file_proto_job_job_proto_msgTypes[5]
+	mi := &file_proto_job_job_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1008,7 +1117,7 @@ func (x *RoleStatus) String() string {
 func (*RoleStatus) ProtoMessage() {}
 
 func (x *RoleStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[5]
+	mi := &file_proto_job_job_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1021,7 +1130,7 @@ func (x *RoleStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RoleStatus.ProtoReflect.Descriptor instead.
 func (*RoleStatus) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{5}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *RoleStatus) GetRole() Role {
@@ -1109,7 +1218,7 @@ type Wait struct {
 
 func (x *Wait) Reset() {
 	*x = Wait{}
-	mi := &file_proto_job_job_proto_msgTypes[6]
+	mi := &file_proto_job_job_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1121,7 +1230,7 @@ func (x *Wait) String() string {
 func (*Wait) ProtoMessage() {}
 
 func (x *Wait) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[6]
+	mi := &file_proto_job_job_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1134,7 +1243,7 @@ func (x *Wait) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Wait.ProtoReflect.Descriptor instead.
 func (*Wait) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{6}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Wait) GetWho() string {
@@ -1192,7 +1301,7 @@ type RoleReport struct {
 
 func (x *RoleReport) Reset() {
 	*x = RoleReport{}
-	mi := &file_proto_job_job_proto_msgTypes[7]
+	mi := &file_proto_job_job_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1204,7 +1313,7 @@ func (x *RoleReport) String() string {
 func (*RoleReport) ProtoMessage() {}
 
 func (x *RoleReport) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[7]
+	mi := &file_proto_job_job_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1217,7 +1326,7 @@ func (x *RoleReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RoleReport.ProtoReflect.Descriptor instead.
 func (*RoleReport) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{7}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *RoleReport) GetWaits() []*Wait {
@@ -1264,7 +1373,7 @@ type RoundTimes struct {
 
 func (x *RoundTimes) Reset() {
 	*x = RoundTimes{}
-	mi := &file_proto_job_job_proto_msgTypes[8]
+	mi := &file_proto_job_job_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1276,7 +1385,7 @@ func (x *RoundTimes) String() string {
 func (*RoundTimes) ProtoMessage() {}
 
 func (x *RoundTimes) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[8]
+	mi := &file_proto_job_job_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1289,7 +1398,7 @@ func (x *RoundTimes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RoundTimes.ProtoReflect.Descriptor instead.
 func (*RoundTimes) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{8}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *RoundTimes) GetFirst() uint64 {
@@ -1354,7 +1463,7 @@ type PhaseTime struct {
 
 func (x *PhaseTime) Reset() {
 	*x = PhaseTime{}
-	mi := &file_proto_job_job_proto_msgTypes[9]
+	mi := &file_proto_job_job_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1366,7 +1475,7 @@ func (x *PhaseTime) String() string {
 func (*PhaseTime) ProtoMessage() {}
 
 func (x *PhaseTime) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[9]
+	mi := &file_proto_job_job_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1379,7 +1488,7 @@ func (x *PhaseTime) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PhaseTime.ProtoReflect.Descriptor instead.
 func (*PhaseTime) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{9}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *PhaseTime) GetName() string {
@@ -1429,7 +1538,7 @@ type Trace struct {
 
 func (x *Trace) Reset() {
 	*x = Trace{}
-	mi := &file_proto_job_job_proto_msgTypes[10]
+	mi := &file_proto_job_job_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1441,7 +1550,7 @@ func (x *Trace) String() string {
 func (*Trace) ProtoMessage() {}
 
 func (x *Trace) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[10]
+	mi := &file_proto_job_job_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1454,7 +1563,7 @@ func (x *Trace) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Trace.ProtoReflect.Descriptor instead.
 func (*Trace) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{10}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Trace) GetClock() int64 {
@@ -1540,7 +1649,7 @@ type TracedRound struct {
 
 func (x *TracedRound) Reset() {
 	*x = TracedRound{}
-	mi := &file_proto_job_job_proto_msgTypes[11]
+	mi := &file_proto_job_job_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1552,7 +1661,7 @@ func (x *TracedRound) String() string {
 func (*TracedRound) ProtoMessage() {}
 
 func (x *TracedRound) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[11]
+	mi := &file_proto_job_job_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1565,7 +1674,7 @@ func (x *TracedRound) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TracedRound.ProtoReflect.Descriptor instead.
 func (*TracedRound) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{11}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *TracedRound) GetRound() uint64 {
@@ -1609,7 +1718,7 @@ type TracedKernel struct {
 
 func (x *TracedKernel) Reset() {
 	*x = TracedKernel{}
-	mi := &file_proto_job_job_proto_msgTypes[12]
+	mi := &file_proto_job_job_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1621,7 +1730,7 @@ func (x *TracedKernel) String() string {
 func (*TracedKernel) ProtoMessage() {}
 
 func (x *TracedKernel) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[12]
+	mi := &file_proto_job_job_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1634,7 +1743,7 @@ func (x *TracedKernel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TracedKernel.ProtoReflect.Descriptor instead.
 func (*TracedKernel) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{12}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *TracedKernel) GetName() string {
@@ -1686,6 +1795,7 @@ type JobStatus struct {
 	Progress      *Progress              `protobuf:"bytes,17,opt,name=progress,proto3" json:"progress,omitempty"`                     // as last known
 	FirstPass     int32                  `protobuf:"varint,19,opt,name=first_pass,json=firstPass,proto3" json:"first_pass,omitempty"` // of the first step; of progress, before there is one
 	Kept          bool                   `protobuf:"varint,18,opt,name=kept,proto3" json:"kept,omitempty"`                            // the listener holds the state that the job has left; a job that failed to save its model keeps it, too
+	Checkpoint    *CheckpointStatus      `protobuf:"bytes,30,opt,name=checkpoint,proto3" json:"checkpoint,omitempty"`                 // absent: the job makes none
 	Refused       uint64                 `protobuf:"varint,13,opt,name=refused,proto3" json:"refused,omitempty"`                      // messages refused by pservers: duplicates, stale and foreign ones; as far as a status asked while they lived
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1693,7 +1803,7 @@ type JobStatus struct {
 
 func (x *JobStatus) Reset() {
 	*x = JobStatus{}
-	mi := &file_proto_job_job_proto_msgTypes[13]
+	mi := &file_proto_job_job_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1705,7 +1815,7 @@ func (x *JobStatus) String() string {
 func (*JobStatus) ProtoMessage() {}
 
 func (x *JobStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[13]
+	mi := &file_proto_job_job_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1718,7 +1828,7 @@ func (x *JobStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobStatus.ProtoReflect.Descriptor instead.
 func (*JobStatus) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{13}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *JobStatus) GetJob() string {
@@ -1847,6 +1957,13 @@ func (x *JobStatus) GetKept() bool {
 	return false
 }
 
+func (x *JobStatus) GetCheckpoint() *CheckpointStatus {
+	if x != nil {
+		return x.Checkpoint
+	}
+	return nil
+}
+
 func (x *JobStatus) GetRefused() uint64 {
 	if x != nil {
 		return x.Refused
@@ -1866,7 +1983,7 @@ type ServerLoad struct {
 
 func (x *ServerLoad) Reset() {
 	*x = ServerLoad{}
-	mi := &file_proto_job_job_proto_msgTypes[14]
+	mi := &file_proto_job_job_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1878,7 +1995,7 @@ func (x *ServerLoad) String() string {
 func (*ServerLoad) ProtoMessage() {}
 
 func (x *ServerLoad) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[14]
+	mi := &file_proto_job_job_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1891,7 +2008,7 @@ func (x *ServerLoad) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ServerLoad.ProtoReflect.Descriptor instead.
 func (*ServerLoad) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{14}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ServerLoad) GetServer() uint32 {
@@ -1926,7 +2043,7 @@ type Value struct {
 
 func (x *Value) Reset() {
 	*x = Value{}
-	mi := &file_proto_job_job_proto_msgTypes[15]
+	mi := &file_proto_job_job_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1938,7 +2055,7 @@ func (x *Value) String() string {
 func (*Value) ProtoMessage() {}
 
 func (x *Value) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[15]
+	mi := &file_proto_job_job_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1951,7 +2068,7 @@ func (x *Value) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Value.ProtoReflect.Descriptor instead.
 func (*Value) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{15}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Value) GetName() string {
@@ -1982,7 +2099,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_proto_job_job_proto_msgTypes[16]
+	mi := &file_proto_job_job_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1994,7 +2111,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[16]
+	mi := &file_proto_job_job_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2007,7 +2124,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{16}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Event) GetWhat() isEvent_What {
@@ -2067,7 +2184,7 @@ type Step struct {
 
 func (x *Step) Reset() {
 	*x = Step{}
-	mi := &file_proto_job_job_proto_msgTypes[17]
+	mi := &file_proto_job_job_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2079,7 +2196,7 @@ func (x *Step) String() string {
 func (*Step) ProtoMessage() {}
 
 func (x *Step) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[17]
+	mi := &file_proto_job_job_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2092,7 +2209,7 @@ func (x *Step) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Step.ProtoReflect.Descriptor instead.
 func (*Step) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{17}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Step) GetPass() int32 {
@@ -2144,6 +2261,269 @@ func (x *Step) GetUnreported() int64 {
 	return 0
 }
 
+// CheckpointStatus tells of the last checkpoint of a job that runs, and whether later ones could not be made.
+type CheckpointStatus struct {
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	Store          string                 `protobuf:"bytes,1,opt,name=store,proto3" json:"store,omitempty"`
+	Name           string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`    // of the last complete one; empty: none yet
+	Steps          uint64                 `protobuf:"varint,3,opt,name=steps,proto3" json:"steps,omitempty"` // trained when it was cut
+	Bytes          int64                  `protobuf:"varint,4,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	CreatedMs      int64                  `protobuf:"varint,5,opt,name=created_ms,json=createdMs,proto3" json:"created_ms,omitempty"`                  // since 1970
+	FailingSinceMs int64                  `protobuf:"varint,6,opt,name=failing_since_ms,json=failingSinceMs,proto3" json:"failing_since_ms,omitempty"` // since 1970; 0: the last attempt did not fail
+	Failure        *Failure               `protobuf:"bytes,7,opt,name=failure,proto3" json:"failure,omitempty"`                                        // of the last attempt
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *CheckpointStatus) Reset() {
+	*x = CheckpointStatus{}
+	mi := &file_proto_job_job_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CheckpointStatus) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CheckpointStatus) ProtoMessage() {}
+
+func (x *CheckpointStatus) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_job_job_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CheckpointStatus.ProtoReflect.Descriptor instead.
+func (*CheckpointStatus) Descriptor() ([]byte, []int) {
+	return file_proto_job_job_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *CheckpointStatus) GetStore() string {
+	if x != nil {
+		return x.Store
+	}
+	return ""
+}
+
+func (x *CheckpointStatus) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *CheckpointStatus) GetSteps() uint64 {
+	if x != nil {
+		return x.Steps
+	}
+	return 0
+}
+
+func (x *CheckpointStatus) GetBytes() int64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
+func (x *CheckpointStatus) GetCreatedMs() int64 {
+	if x != nil {
+		return x.CreatedMs
+	}
+	return 0
+}
+
+func (x *CheckpointStatus) GetFailingSinceMs() int64 {
+	if x != nil {
+		return x.FailingSinceMs
+	}
+	return 0
+}
+
+func (x *CheckpointStatus) GetFailure() *Failure {
+	if x != nil {
+		return x.Failure
+	}
+	return nil
+}
+
+// Shard is an object of a checkpoint, with the elements of pieces, one after another.
+type Shard struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Bytes         int64                  `protobuf:"varint,2,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	Sha256        []byte                 `protobuf:"bytes,3,opt,name=sha256,proto3" json:"sha256,omitempty"`
+	Pieces        []*Piece               `protobuf:"bytes,4,rep,name=pieces,proto3" json:"pieces,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Shard) Reset() {
+	*x = Shard{}
+	mi := &file_proto_job_job_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Shard) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Shard) ProtoMessage() {}
+
+func (x *Shard) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_job_job_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Shard.ProtoReflect.Descriptor instead.
+func (*Shard) Descriptor() ([]byte, []int) {
+	return file_proto_job_job_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *Shard) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Shard) GetBytes() int64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
+func (x *Shard) GetSha256() []byte {
+	if x != nil {
+		return x.Sha256
+	}
+	return nil
+}
+
+func (x *Shard) GetPieces() []*Piece {
+	if x != nil {
+		return x.Pieces
+	}
+	return nil
+}
+
+// Piece is a variable of the user's program, or some rows of one.
+type Piece struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Variable      string                 `protobuf:"bytes,1,opt,name=variable,proto3" json:"variable,omitempty"`
+	Dtype         int32                  `protobuf:"varint,2,opt,name=dtype,proto3" json:"dtype,omitempty"`      // VarType.Type
+	Dims          []int64                `protobuf:"varint,3,rep,packed,name=dims,proto3" json:"dims,omitempty"` // of the whole variable
+	FirstRow      int64                  `protobuf:"varint,4,opt,name=first_row,json=firstRow,proto3" json:"first_row,omitempty"`
+	Rows          int64                  `protobuf:"varint,5,opt,name=rows,proto3" json:"rows,omitempty"`     // 1 where the variable has no rows
+	Offset        int64                  `protobuf:"varint,6,opt,name=offset,proto3" json:"offset,omitempty"` // of the first element in the shard; row-major elements, little-endian
+	Bytes         int64                  `protobuf:"varint,7,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	Crc32C        uint32                 `protobuf:"fixed32,8,opt,name=crc32c,proto3" json:"crc32c,omitempty"` // of its elements
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Piece) Reset() {
+	*x = Piece{}
+	mi := &file_proto_job_job_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Piece) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Piece) ProtoMessage() {}
+
+func (x *Piece) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_job_job_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Piece.ProtoReflect.Descriptor instead.
+func (*Piece) Descriptor() ([]byte, []int) {
+	return file_proto_job_job_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *Piece) GetVariable() string {
+	if x != nil {
+		return x.Variable
+	}
+	return ""
+}
+
+func (x *Piece) GetDtype() int32 {
+	if x != nil {
+		return x.Dtype
+	}
+	return 0
+}
+
+func (x *Piece) GetDims() []int64 {
+	if x != nil {
+		return x.Dims
+	}
+	return nil
+}
+
+func (x *Piece) GetFirstRow() int64 {
+	if x != nil {
+		return x.FirstRow
+	}
+	return 0
+}
+
+func (x *Piece) GetRows() int64 {
+	if x != nil {
+		return x.Rows
+	}
+	return 0
+}
+
+func (x *Piece) GetOffset() int64 {
+	if x != nil {
+		return x.Offset
+	}
+	return 0
+}
+
+func (x *Piece) GetBytes() int64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
+func (x *Piece) GetCrc32C() uint32 {
+	if x != nil {
+		return x.Crc32C
+	}
+	return 0
+}
+
 var File_proto_job_job_proto protoreflect.FileDescriptor
 
 const file_proto_job_job_proto_rawDesc = "" +
@@ -2152,7 +2532,8 @@ const file_proto_job_job_proto_rawDesc = "" +
 	"\vDataBinding\x12\x18\n" +
 	"\adataset\x18\x01 \x01(\tR\adataset\x12\x14\n" +
 	"\x05globs\x18\x02 \x03(\tR\x05globs\x12\x16\n" +
-	"\x06follow\x18\x03 \x01(\bR\x06follow\"\xed\t\n" +
+	"\x06follow\x18\x03 \x01(\bR\x06follow\"\xbd\n" +
+	"\n" +
 	"\aJobSpec\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aprogram\x18\x02 \x01(\fR\aprogram\x12(\n" +
@@ -2189,13 +2570,20 @@ const file_proto_job_job_proto_rawDesc = "" +
 	"mergeHosts\x12#\n" +
 	"\rprofile_steps\x18\x1f \x01(\x05R\fprofileSteps\x12-\n" +
 	"\x12compress_gradients\x18  \x01(\tR\x11compressGradients\x12/\n" +
-	"\x13compress_parameters\x18! \x01(\tR\x12compressParameters\x12\x18\n" +
-	"\apartial\x18\x1d \x01(\bR\apartial\"b\n" +
+	"\x13compress_parameters\x18! \x01(\tR\x12compressParameters\x126\n" +
+	"\vcheckpoints\x18( \x01(\v2\x14.edl.job.CheckpointsR\vcheckpoints\x12\x16\n" +
+	"\x06resume\x18) \x01(\tR\x06resume\x12\x18\n" +
+	"\apartial\x18\x1d \x01(\bR\apartial\"\x80\x01\n" +
+	"\vCheckpoints\x12\x14\n" +
+	"\x05store\x18\x01 \x01(\tR\x05store\x12\x16\n" +
+	"\x06rounds\x18\x02 \x01(\x04R\x06rounds\x12/\n" +
+	"\x05every\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x05every\x12\x12\n" +
+	"\x04keep\x18\x04 \x01(\x05R\x04keep\"b\n" +
 	"\bProgress\x12\x14\n" +
 	"\x05steps\x18\x01 \x01(\x04R\x05steps\x12\x12\n" +
 	"\x04pass\x18\x02 \x01(\x05R\x04pass\x12\x14\n" +
 	"\x05batch\x18\x03 \x01(\x04R\x05batch\x12\x16\n" +
-	"\x06reader\x18\x04 \x01(\tR\x06reader\"\x80\x05\n" +
+	"\x06reader\x18\x04 \x01(\tR\x06reader\"\xde\x05\n" +
 	"\bRoleSpec\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12!\n" +
 	"\x04role\x18\x02 \x01(\x0e2\r.edl.job.RoleR\x04role\x12\x14\n" +
@@ -2214,7 +2602,11 @@ const file_proto_job_job_proto_rawDesc = "" +
 	"\tplacement\x18\x0e \x03(\v2\x13.edl.job.ServerLoadR\tplacement\x12'\n" +
 	"\x05begin\x18\x0f \x01(\v2\x11.edl.job.ProgressR\x05begin\x12\x1b\n" +
 	"\tstate_dir\x18\x10 \x01(\tR\bstateDir\x12,\n" +
-	"\x03ops\x18\x12 \x03(\v2\x1a.edl.job.RoleSpec.OpsEntryR\x03ops\x12\x19\n" +
+	"\x03ops\x18\x12 \x03(\v2\x1a.edl.job.RoleSpec.OpsEntryR\x03ops\x12%\n" +
+	"\x0echeckpoint_run\x18\x14 \x01(\tR\rcheckpointRun\x12\x1d\n" +
+	"\n" +
+	"first_pass\x18\x16 \x01(\x05R\tfirstPass\x12\x16\n" +
+	"\x06ledger\x18\x15 \x01(\fR\x06ledger\x12\x19\n" +
 	"\bkeep_dir\x18\x11 \x01(\tR\akeepDir\x12\x14\n" +
 	"\x05hosts\x18\x13 \x01(\rR\x05hosts\x1a6\n" +
 	"\bOpsEntry\x12\x10\n" +
@@ -2297,7 +2689,7 @@ const file_proto_job_job_proto_rawDesc = "" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04line\x18\x02 \x01(\tR\x04line\x12\x14\n" +
 	"\x05flops\x18\x03 \x01(\x03R\x05flops\x12\x14\n" +
-	"\x05bytes\x18\x04 \x01(\x03R\x05bytes\"\xd3\x04\n" +
+	"\x05bytes\x18\x04 \x01(\x03R\x05bytes\"\x8e\x05\n" +
 	"\tJobStatus\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12$\n" +
 	"\x05state\x18\x02 \x01(\x0e2\x0e.edl.job.StateR\x05state\x12!\n" +
@@ -2318,7 +2710,10 @@ const file_proto_job_job_proto_rawDesc = "" +
 	"\bprogress\x18\x11 \x01(\v2\x11.edl.job.ProgressR\bprogress\x12\x1d\n" +
 	"\n" +
 	"first_pass\x18\x13 \x01(\x05R\tfirstPass\x12\x12\n" +
-	"\x04kept\x18\x12 \x01(\bR\x04kept\x12\x18\n" +
+	"\x04kept\x18\x12 \x01(\bR\x04kept\x129\n" +
+	"\n" +
+	"checkpoint\x18\x1e \x01(\v2\x19.edl.job.CheckpointStatusR\n" +
+	"checkpoint\x12\x18\n" +
 	"\arefused\x18\r \x01(\x04R\arefused\"R\n" +
 	"\n" +
 	"ServerLoad\x12\x16\n" +
@@ -2341,7 +2736,30 @@ const file_proto_job_job_proto_rawDesc = "" +
 	"\brepeated\x18\a \x01(\bR\brepeated\x12\x1e\n" +
 	"\n" +
 	"unreported\x18\x06 \x01(\x03R\n" +
-	"unreported*\x1b\n" +
+	"unreported\"\xdd\x01\n" +
+	"\x10CheckpointStatus\x12\x14\n" +
+	"\x05store\x18\x01 \x01(\tR\x05store\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x14\n" +
+	"\x05steps\x18\x03 \x01(\x04R\x05steps\x12\x14\n" +
+	"\x05bytes\x18\x04 \x01(\x03R\x05bytes\x12\x1d\n" +
+	"\n" +
+	"created_ms\x18\x05 \x01(\x03R\tcreatedMs\x12(\n" +
+	"\x10failing_since_ms\x18\x06 \x01(\x03R\x0efailingSinceMs\x12*\n" +
+	"\afailure\x18\a \x01(\v2\x10.edl.job.FailureR\afailure\"q\n" +
+	"\x05Shard\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
+	"\x05bytes\x18\x02 \x01(\x03R\x05bytes\x12\x16\n" +
+	"\x06sha256\x18\x03 \x01(\fR\x06sha256\x12&\n" +
+	"\x06pieces\x18\x04 \x03(\v2\x0e.edl.job.PieceR\x06pieces\"\xc4\x01\n" +
+	"\x05Piece\x12\x1a\n" +
+	"\bvariable\x18\x01 \x01(\tR\bvariable\x12\x14\n" +
+	"\x05dtype\x18\x02 \x01(\x05R\x05dtype\x12\x12\n" +
+	"\x04dims\x18\x03 \x03(\x03R\x04dims\x12\x1b\n" +
+	"\tfirst_row\x18\x04 \x01(\x03R\bfirstRow\x12\x12\n" +
+	"\x04rows\x18\x05 \x01(\x03R\x04rows\x12\x16\n" +
+	"\x06offset\x18\x06 \x01(\x03R\x06offset\x12\x14\n" +
+	"\x05bytes\x18\a \x01(\x03R\x05bytes\x12\x16\n" +
+	"\x06crc32c\x18\b \x01(\aR\x06crc32c*\x1b\n" +
 	"\x04Mode\x12\b\n" +
 	"\x04SYNC\x10\x00\x12\t\n" +
 	"\x05ASYNC\x10\x01*;\n" +
@@ -2378,7 +2796,7 @@ func file_proto_job_job_proto_rawDescGZIP() []byte {
 }
 
 var file_proto_job_job_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_proto_job_job_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
+var file_proto_job_job_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
 var file_proto_job_job_proto_goTypes = []any{
 	(Mode)(0),                     // 0: edl.job.Mode
 	(Transport)(0),                // 1: edl.job.Transport
@@ -2386,67 +2804,76 @@ var file_proto_job_job_proto_goTypes = []any{
 	(State)(0),                    // 3: edl.job.State
 	(*DataBinding)(nil),           // 4: edl.job.DataBinding
 	(*JobSpec)(nil),               // 5: edl.job.JobSpec
-	(*Progress)(nil),              // 6: edl.job.Progress
-	(*RoleSpec)(nil),              // 7: edl.job.RoleSpec
-	(*Failure)(nil),               // 8: edl.job.Failure
-	(*RoleStatus)(nil),            // 9: edl.job.RoleStatus
-	(*Wait)(nil),                  // 10: edl.job.Wait
-	(*RoleReport)(nil),            // 11: edl.job.RoleReport
-	(*RoundTimes)(nil),            // 12: edl.job.RoundTimes
-	(*PhaseTime)(nil),             // 13: edl.job.PhaseTime
-	(*Trace)(nil),                 // 14: edl.job.Trace
-	(*TracedRound)(nil),           // 15: edl.job.TracedRound
-	(*TracedKernel)(nil),          // 16: edl.job.TracedKernel
-	(*JobStatus)(nil),             // 17: edl.job.JobStatus
-	(*ServerLoad)(nil),            // 18: edl.job.ServerLoad
-	(*Value)(nil),                 // 19: edl.job.Value
-	(*Event)(nil),                 // 20: edl.job.Event
-	(*Step)(nil),                  // 21: edl.job.Step
-	nil,                           // 22: edl.job.RoleSpec.OpsEntry
-	nil,                           // 23: edl.job.RoundTimes.LastDeclaredEntry
-	(*durationpb.Duration)(nil),   // 24: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 25: google.protobuf.Timestamp
+	(*Checkpoints)(nil),           // 6: edl.job.Checkpoints
+	(*Progress)(nil),              // 7: edl.job.Progress
+	(*RoleSpec)(nil),              // 8: edl.job.RoleSpec
+	(*Failure)(nil),               // 9: edl.job.Failure
+	(*RoleStatus)(nil),            // 10: edl.job.RoleStatus
+	(*Wait)(nil),                  // 11: edl.job.Wait
+	(*RoleReport)(nil),            // 12: edl.job.RoleReport
+	(*RoundTimes)(nil),            // 13: edl.job.RoundTimes
+	(*PhaseTime)(nil),             // 14: edl.job.PhaseTime
+	(*Trace)(nil),                 // 15: edl.job.Trace
+	(*TracedRound)(nil),           // 16: edl.job.TracedRound
+	(*TracedKernel)(nil),          // 17: edl.job.TracedKernel
+	(*JobStatus)(nil),             // 18: edl.job.JobStatus
+	(*ServerLoad)(nil),            // 19: edl.job.ServerLoad
+	(*Value)(nil),                 // 20: edl.job.Value
+	(*Event)(nil),                 // 21: edl.job.Event
+	(*Step)(nil),                  // 22: edl.job.Step
+	(*CheckpointStatus)(nil),      // 23: edl.job.CheckpointStatus
+	(*Shard)(nil),                 // 24: edl.job.Shard
+	(*Piece)(nil),                 // 25: edl.job.Piece
+	nil,                           // 26: edl.job.RoleSpec.OpsEntry
+	nil,                           // 27: edl.job.RoundTimes.LastDeclaredEntry
+	(*durationpb.Duration)(nil),   // 28: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 29: google.protobuf.Timestamp
 }
 var file_proto_job_job_proto_depIdxs = []int32{
 	4,  // 0: edl.job.JobSpec.data:type_name -> edl.job.DataBinding
 	0,  // 1: edl.job.JobSpec.mode:type_name -> edl.job.Mode
-	24, // 2: edl.job.JobSpec.start_deadline:type_name -> google.protobuf.Duration
-	24, // 3: edl.job.JobSpec.round_deadline:type_name -> google.protobuf.Duration
-	24, // 4: edl.job.JobSpec.lease:type_name -> google.protobuf.Duration
-	24, // 5: edl.job.JobSpec.min_task_timeout:type_name -> google.protobuf.Duration
-	24, // 6: edl.job.JobSpec.max_task_timeout:type_name -> google.protobuf.Duration
+	28, // 2: edl.job.JobSpec.start_deadline:type_name -> google.protobuf.Duration
+	28, // 3: edl.job.JobSpec.round_deadline:type_name -> google.protobuf.Duration
+	28, // 4: edl.job.JobSpec.lease:type_name -> google.protobuf.Duration
+	28, // 5: edl.job.JobSpec.min_task_timeout:type_name -> google.protobuf.Duration
+	28, // 6: edl.job.JobSpec.max_task_timeout:type_name -> google.protobuf.Duration
 	1,  // 7: edl.job.JobSpec.transport:type_name -> edl.job.Transport
-	2,  // 8: edl.job.RoleSpec.role:type_name -> edl.job.Role
-	5,  // 9: edl.job.RoleSpec.spec:type_name -> edl.job.JobSpec
-	18, // 10: edl.job.RoleSpec.placement:type_name -> edl.job.ServerLoad
-	6,  // 11: edl.job.RoleSpec.begin:type_name -> edl.job.Progress
-	22, // 12: edl.job.RoleSpec.ops:type_name -> edl.job.RoleSpec.OpsEntry
-	2,  // 13: edl.job.RoleStatus.role:type_name -> edl.job.Role
-	3,  // 14: edl.job.RoleStatus.state:type_name -> edl.job.State
-	8,  // 15: edl.job.RoleStatus.failure:type_name -> edl.job.Failure
-	25, // 16: edl.job.Wait.since:type_name -> google.protobuf.Timestamp
-	25, // 17: edl.job.Wait.until:type_name -> google.protobuf.Timestamp
-	10, // 18: edl.job.RoleReport.waits:type_name -> edl.job.Wait
-	8,  // 19: edl.job.RoleReport.failure:type_name -> edl.job.Failure
-	12, // 20: edl.job.RoleReport.rounds:type_name -> edl.job.RoundTimes
-	13, // 21: edl.job.RoundTimes.phases:type_name -> edl.job.PhaseTime
-	23, // 22: edl.job.RoundTimes.last_declared:type_name -> edl.job.RoundTimes.LastDeclaredEntry
-	15, // 23: edl.job.Trace.rounds:type_name -> edl.job.TracedRound
-	16, // 24: edl.job.Trace.kernels:type_name -> edl.job.TracedKernel
-	3,  // 25: edl.job.JobStatus.state:type_name -> edl.job.State
-	0,  // 26: edl.job.JobStatus.mode:type_name -> edl.job.Mode
-	9,  // 27: edl.job.JobStatus.roles:type_name -> edl.job.RoleStatus
-	8,  // 28: edl.job.JobStatus.failure:type_name -> edl.job.Failure
-	18, // 29: edl.job.JobStatus.placement:type_name -> edl.job.ServerLoad
-	6,  // 30: edl.job.JobStatus.progress:type_name -> edl.job.Progress
-	21, // 31: edl.job.Event.step:type_name -> edl.job.Step
-	17, // 32: edl.job.Event.status:type_name -> edl.job.JobStatus
-	19, // 33: edl.job.Step.fetched:type_name -> edl.job.Value
-	34, // [34:34] is the sub-list for method output_type
-	34, // [34:34] is the sub-list for method input_type
-	34, // [34:34] is the sub-list for extension type_name
-	34, // [34:34] is the sub-list for extension extendee
-	0,  // [0:34] is the sub-list for field type_name
+	6,  // 8: edl.job.JobSpec.checkpoints:type_name -> edl.job.Checkpoints
+	28, // 9: edl.job.Checkpoints.every:type_name -> google.protobuf.Duration
+	2,  // 10: edl.job.RoleSpec.role:type_name -> edl.job.Role
+	5,  // 11: edl.job.RoleSpec.spec:type_name -> edl.job.JobSpec
+	19, // 12: edl.job.RoleSpec.placement:type_name -> edl.job.ServerLoad
+	7,  // 13: edl.job.RoleSpec.begin:type_name -> edl.job.Progress
+	26, // 14: edl.job.RoleSpec.ops:type_name -> edl.job.RoleSpec.OpsEntry
+	2,  // 15: edl.job.RoleStatus.role:type_name -> edl.job.Role
+	3,  // 16: edl.job.RoleStatus.state:type_name -> edl.job.State
+	9,  // 17: edl.job.RoleStatus.failure:type_name -> edl.job.Failure
+	29, // 18: edl.job.Wait.since:type_name -> google.protobuf.Timestamp
+	29, // 19: edl.job.Wait.until:type_name -> google.protobuf.Timestamp
+	11, // 20: edl.job.RoleReport.waits:type_name -> edl.job.Wait
+	9,  // 21: edl.job.RoleReport.failure:type_name -> edl.job.Failure
+	13, // 22: edl.job.RoleReport.rounds:type_name -> edl.job.RoundTimes
+	14, // 23: edl.job.RoundTimes.phases:type_name -> edl.job.PhaseTime
+	27, // 24: edl.job.RoundTimes.last_declared:type_name -> edl.job.RoundTimes.LastDeclaredEntry
+	16, // 25: edl.job.Trace.rounds:type_name -> edl.job.TracedRound
+	17, // 26: edl.job.Trace.kernels:type_name -> edl.job.TracedKernel
+	3,  // 27: edl.job.JobStatus.state:type_name -> edl.job.State
+	0,  // 28: edl.job.JobStatus.mode:type_name -> edl.job.Mode
+	10, // 29: edl.job.JobStatus.roles:type_name -> edl.job.RoleStatus
+	9,  // 30: edl.job.JobStatus.failure:type_name -> edl.job.Failure
+	19, // 31: edl.job.JobStatus.placement:type_name -> edl.job.ServerLoad
+	7,  // 32: edl.job.JobStatus.progress:type_name -> edl.job.Progress
+	23, // 33: edl.job.JobStatus.checkpoint:type_name -> edl.job.CheckpointStatus
+	22, // 34: edl.job.Event.step:type_name -> edl.job.Step
+	18, // 35: edl.job.Event.status:type_name -> edl.job.JobStatus
+	20, // 36: edl.job.Step.fetched:type_name -> edl.job.Value
+	9,  // 37: edl.job.CheckpointStatus.failure:type_name -> edl.job.Failure
+	25, // 38: edl.job.Shard.pieces:type_name -> edl.job.Piece
+	39, // [39:39] is the sub-list for method output_type
+	39, // [39:39] is the sub-list for method input_type
+	39, // [39:39] is the sub-list for extension type_name
+	39, // [39:39] is the sub-list for extension extendee
+	0,  // [0:39] is the sub-list for field type_name
 }
 
 func init() { file_proto_job_job_proto_init() }
@@ -2454,7 +2881,7 @@ func file_proto_job_job_proto_init() {
 	if File_proto_job_job_proto != nil {
 		return
 	}
-	file_proto_job_job_proto_msgTypes[16].OneofWrappers = []any{
+	file_proto_job_job_proto_msgTypes[17].OneofWrappers = []any{
 		(*Event_Step)(nil),
 		(*Event_Status)(nil),
 	}
@@ -2464,7 +2891,7 @@ func file_proto_job_job_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_job_job_proto_rawDesc), len(file_proto_job_job_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   20,
+			NumMessages:   24,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

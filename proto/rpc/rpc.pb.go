@@ -3617,6 +3617,7 @@ type QueuesResponse struct {
 	Phase         string                 `protobuf:"bytes,7,opt,name=phase,proto3" json:"phase,omitempty"`              // starting (nothing is known yet), forming, running, regrouping, paused, ending
 	Fence         uint64                 `protobuf:"varint,8,opt,name=fence,proto3" json:"fence,omitempty"`
 	Entries       map[string][]byte      `protobuf:"bytes,9,rep,name=entries,proto3" json:"entries,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"` // by key below /edl/<job>/task_queues/, when asked for
+	Checkpoint    *job.CheckpointStatus  `protobuf:"bytes,11,opt,name=checkpoint,proto3" json:"checkpoint,omitempty"`                                                                    // absent: the job makes none
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3710,6 +3711,13 @@ func (x *QueuesResponse) GetFence() uint64 {
 func (x *QueuesResponse) GetEntries() map[string][]byte {
 	if x != nil {
 		return x.Entries
+	}
+	return nil
+}
+
+func (x *QueuesResponse) GetCheckpoint() *job.CheckpointStatus {
+	if x != nil {
+		return x.Checkpoint
 	}
 	return nil
 }
@@ -4193,6 +4201,135 @@ func (*BarrierResponse) Descriptor() ([]byte, []int) {
 	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{66}
 }
 
+// CutRequest comes from a coordinator: id has its fence, and the round of the cut.
+type CutRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            *Identity              `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Store         string                 `protobuf:"bytes,2,opt,name=store,proto3" json:"store,omitempty"` // where checkpoints go
+	Name          string                 `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`   // of the checkpoint
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CutRequest) Reset() {
+	*x = CutRequest{}
+	mi := &file_proto_rpc_rpc_proto_msgTypes[67]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CutRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CutRequest) ProtoMessage() {}
+
+func (x *CutRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_rpc_rpc_proto_msgTypes[67]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CutRequest.ProtoReflect.Descriptor instead.
+func (*CutRequest) Descriptor() ([]byte, []int) {
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{67}
+}
+
+func (x *CutRequest) GetId() *Identity {
+	if x != nil {
+		return x.Id
+	}
+	return nil
+}
+
+func (x *CutRequest) GetStore() string {
+	if x != nil {
+		return x.Store
+	}
+	return ""
+}
+
+func (x *CutRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+type CutResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Past          bool                   `protobuf:"varint,1,opt,name=past,proto3" json:"past,omitempty"`   // the round is applied already: nothing was written
+	Round         uint64                 `protobuf:"varint,2,opt,name=round,proto3" json:"round,omitempty"` // the version of the server, when past
+	Shard         *job.Shard             `protobuf:"bytes,3,opt,name=shard,proto3" json:"shard,omitempty"`
+	Ledger        []byte                 `protobuf:"bytes,4,opt,name=ledger,proto3" json:"ledger,omitempty"` // of pserver 0
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CutResponse) Reset() {
+	*x = CutResponse{}
+	mi := &file_proto_rpc_rpc_proto_msgTypes[68]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CutResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CutResponse) ProtoMessage() {}
+
+func (x *CutResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_rpc_rpc_proto_msgTypes[68]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CutResponse.ProtoReflect.Descriptor instead.
+func (*CutResponse) Descriptor() ([]byte, []int) {
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{68}
+}
+
+func (x *CutResponse) GetPast() bool {
+	if x != nil {
+		return x.Past
+	}
+	return false
+}
+
+func (x *CutResponse) GetRound() uint64 {
+	if x != nil {
+		return x.Round
+	}
+	return 0
+}
+
+func (x *CutResponse) GetShard() *job.Shard {
+	if x != nil {
+		return x.Shard
+	}
+	return nil
+}
+
+func (x *CutResponse) GetLedger() []byte {
+	if x != nil {
+		return x.Ledger
+	}
+	return nil
+}
+
 // FreezeRequest comes from a coordinator: id has its fence, and the generation that it ends.
 type FreezeRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -4203,7 +4340,7 @@ type FreezeRequest struct {
 
 func (x *FreezeRequest) Reset() {
 	*x = FreezeRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[67]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4215,7 +4352,7 @@ func (x *FreezeRequest) String() string {
 func (*FreezeRequest) ProtoMessage() {}
 
 func (x *FreezeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[67]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4228,7 +4365,7 @@ func (x *FreezeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FreezeRequest.ProtoReflect.Descriptor instead.
 func (*FreezeRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{67}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *FreezeRequest) GetId() *Identity {
@@ -4251,7 +4388,7 @@ type FreezeResponse struct {
 
 func (x *FreezeResponse) Reset() {
 	*x = FreezeResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[68]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4263,7 +4400,7 @@ func (x *FreezeResponse) String() string {
 func (*FreezeResponse) ProtoMessage() {}
 
 func (x *FreezeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[68]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4276,7 +4413,7 @@ func (x *FreezeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FreezeResponse.ProtoReflect.Descriptor instead.
 func (*FreezeResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{68}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *FreezeResponse) GetGeneration() uint64 {
@@ -4327,7 +4464,7 @@ type Declared struct {
 
 func (x *Declared) Reset() {
 	*x = Declared{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[69]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4339,7 +4476,7 @@ func (x *Declared) String() string {
 func (*Declared) ProtoMessage() {}
 
 func (x *Declared) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[69]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4352,7 +4489,7 @@ func (x *Declared) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Declared.ProtoReflect.Descriptor instead.
 func (*Declared) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{69}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *Declared) GetRank() uint32 {
@@ -4395,7 +4532,7 @@ type Member struct {
 
 func (x *Member) Reset() {
 	*x = Member{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[70]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4407,7 +4544,7 @@ func (x *Member) String() string {
 func (*Member) ProtoMessage() {}
 
 func (x *Member) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[70]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4420,7 +4557,7 @@ func (x *Member) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Member.ProtoReflect.Descriptor instead.
 func (*Member) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{70}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *Member) GetRank() uint32 {
@@ -4457,7 +4594,7 @@ type ResumeRequest struct {
 
 func (x *ResumeRequest) Reset() {
 	*x = ResumeRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[71]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4469,7 +4606,7 @@ func (x *ResumeRequest) String() string {
 func (*ResumeRequest) ProtoMessage() {}
 
 func (x *ResumeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[71]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4482,7 +4619,7 @@ func (x *ResumeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeRequest.ProtoReflect.Descriptor instead.
 func (*ResumeRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{71}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *ResumeRequest) GetId() *Identity {
@@ -4521,7 +4658,7 @@ type ResumeResponse struct {
 
 func (x *ResumeResponse) Reset() {
 	*x = ResumeResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[72]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4533,7 +4670,7 @@ func (x *ResumeResponse) String() string {
 func (*ResumeResponse) ProtoMessage() {}
 
 func (x *ResumeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[72]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4546,7 +4683,7 @@ func (x *ResumeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeResponse.ProtoReflect.Descriptor instead.
 func (*ResumeResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{72}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{74}
 }
 
 type LedgerRequest struct {
@@ -4561,7 +4698,7 @@ type LedgerRequest struct {
 
 func (x *LedgerRequest) Reset() {
 	*x = LedgerRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[73]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4573,7 +4710,7 @@ func (x *LedgerRequest) String() string {
 func (*LedgerRequest) ProtoMessage() {}
 
 func (x *LedgerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[73]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4586,7 +4723,7 @@ func (x *LedgerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerRequest.ProtoReflect.Descriptor instead.
 func (*LedgerRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{73}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *LedgerRequest) GetJob() string {
@@ -4629,7 +4766,7 @@ type PassLedger struct {
 
 func (x *PassLedger) Reset() {
 	*x = PassLedger{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[74]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4641,7 +4778,7 @@ func (x *PassLedger) String() string {
 func (*PassLedger) ProtoMessage() {}
 
 func (x *PassLedger) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[74]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4654,7 +4791,7 @@ func (x *PassLedger) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PassLedger.ProtoReflect.Descriptor instead.
 func (*PassLedger) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{74}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *PassLedger) GetPass() int32 {
@@ -4695,7 +4832,7 @@ type LedgerResponse struct {
 
 func (x *LedgerResponse) Reset() {
 	*x = LedgerResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[75]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4707,7 +4844,7 @@ func (x *LedgerResponse) String() string {
 func (*LedgerResponse) ProtoMessage() {}
 
 func (x *LedgerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[75]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4720,7 +4857,7 @@ func (x *LedgerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerResponse.ProtoReflect.Descriptor instead.
 func (*LedgerResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{75}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *LedgerResponse) GetPasses() []*PassLedger {
@@ -4750,7 +4887,7 @@ type GetRequest struct {
 
 func (x *GetRequest) Reset() {
 	*x = GetRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[76]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4762,7 +4899,7 @@ func (x *GetRequest) String() string {
 func (*GetRequest) ProtoMessage() {}
 
 func (x *GetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[76]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4775,7 +4912,7 @@ func (x *GetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRequest.ProtoReflect.Descriptor instead.
 func (*GetRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{76}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *GetRequest) GetId() *Identity {
@@ -4822,7 +4959,7 @@ type CompleteRequest struct {
 
 func (x *CompleteRequest) Reset() {
 	*x = CompleteRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[77]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4834,7 +4971,7 @@ func (x *CompleteRequest) String() string {
 func (*CompleteRequest) ProtoMessage() {}
 
 func (x *CompleteRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[77]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4847,7 +4984,7 @@ func (x *CompleteRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompleteRequest.ProtoReflect.Descriptor instead.
 func (*CompleteRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{77}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *CompleteRequest) GetId() *Identity {
@@ -4865,7 +5002,7 @@ type CompleteResponse struct {
 
 func (x *CompleteResponse) Reset() {
 	*x = CompleteResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[78]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4877,7 +5014,7 @@ func (x *CompleteResponse) String() string {
 func (*CompleteResponse) ProtoMessage() {}
 
 func (x *CompleteResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[78]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4890,7 +5027,7 @@ func (x *CompleteResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompleteResponse.ProtoReflect.Descriptor instead.
 func (*CompleteResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{78}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{80}
 }
 
 type StatusRequest struct {
@@ -4902,7 +5039,7 @@ type StatusRequest struct {
 
 func (x *StatusRequest) Reset() {
 	*x = StatusRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[79]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4914,7 +5051,7 @@ func (x *StatusRequest) String() string {
 func (*StatusRequest) ProtoMessage() {}
 
 func (x *StatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[79]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4927,7 +5064,7 @@ func (x *StatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusRequest.ProtoReflect.Descriptor instead.
 func (*StatusRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{79}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *StatusRequest) GetJob() string {
@@ -4950,7 +5087,7 @@ type StatusResponse struct {
 
 func (x *StatusResponse) Reset() {
 	*x = StatusResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[80]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4962,7 +5099,7 @@ func (x *StatusResponse) String() string {
 func (*StatusResponse) ProtoMessage() {}
 
 func (x *StatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[80]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4975,7 +5112,7 @@ func (x *StatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusResponse.ProtoReflect.Descriptor instead.
 func (*StatusResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{80}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *StatusResponse) GetRound() uint64 {
@@ -5281,7 +5418,7 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\x04pass\x18\x02 \x01(\x05R\x04pass\x12.\n" +
 	"\arecords\x18\x03 \x03(\v2\x14.edl.rpc.RecordRangeR\arecords\x12\x1a\n" +
 	"\bfailures\x18\x04 \x01(\rR\bfailures\x12\x16\n" +
-	"\x06reason\x18\x05 \x01(\tR\x06reason\"\xf5\x02\n" +
+	"\x06reason\x18\x05 \x01(\tR\x06reason\"\xb0\x03\n" +
 	"\x0eQueuesResponse\x12,\n" +
 	"\x06queues\x18\x01 \x03(\v2\x14.edl.rpc.QueueStatusR\x06queues\x12#\n" +
 	"\x05waits\x18\x03 \x03(\v2\r.edl.job.WaitR\x05waits\x12\x1e\n" +
@@ -5294,7 +5431,10 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\x05round\x18\x06 \x01(\x04R\x05round\x12\x14\n" +
 	"\x05phase\x18\a \x01(\tR\x05phase\x12\x14\n" +
 	"\x05fence\x18\b \x01(\x04R\x05fence\x12>\n" +
-	"\aentries\x18\t \x03(\v2$.edl.rpc.QueuesResponse.EntriesEntryR\aentries\x1a:\n" +
+	"\aentries\x18\t \x03(\v2$.edl.rpc.QueuesResponse.EntriesEntryR\aentries\x129\n" +
+	"\n" +
+	"checkpoint\x18\v \x01(\v2\x19.edl.job.CheckpointStatusR\n" +
+	"checkpoint\x1a:\n" +
 	"\fEntriesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\fR\x05value:\x028\x01\"\xcc\x01\n" +
@@ -5332,7 +5472,17 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\arecords\x18\x04 \x03(\v2\x14.edl.rpc.RecordRangeR\arecords\x12\x12\n" +
 	"\x04pass\x18\x05 \x01(\x05R\x04pass\x12'\n" +
 	"\x05group\x18\x06 \x03(\v2\x11.edl.rpc.DeclaredR\x05group\"\x11\n" +
-	"\x0fBarrierResponse\"2\n" +
+	"\x0fBarrierResponse\"Y\n" +
+	"\n" +
+	"CutRequest\x12!\n" +
+	"\x02id\x18\x01 \x01(\v2\x11.edl.rpc.IdentityR\x02id\x12\x14\n" +
+	"\x05store\x18\x02 \x01(\tR\x05store\x12\x12\n" +
+	"\x04name\x18\x03 \x01(\tR\x04name\"u\n" +
+	"\vCutResponse\x12\x12\n" +
+	"\x04past\x18\x01 \x01(\bR\x04past\x12\x14\n" +
+	"\x05round\x18\x02 \x01(\x04R\x05round\x12$\n" +
+	"\x05shard\x18\x03 \x01(\v2\x0e.edl.job.ShardR\x05shard\x12\x16\n" +
+	"\x06ledger\x18\x04 \x01(\fR\x06ledger\"2\n" +
 	"\rFreezeRequest\x12!\n" +
 	"\x02id\x18\x01 \x01(\v2\x11.edl.rpc.IdentityR\x02id\"\xc0\x01\n" +
 	"\x0eFreezeResponse\x12\x1e\n" +
@@ -5431,7 +5581,7 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\x06Permit\x12\x16.edl.rpc.PermitRequest\x1a\x17.edl.rpc.PermitResponse\x126\n" +
 	"\x05Leave\x12\x15.edl.rpc.LeaveRequest\x1a\x16.edl.rpc.LeaveResponse\x128\n" +
 	"\x05Watch\x12\x15.edl.rpc.WatchRequest\x1a\x16.edl.rpc.WatchResponse0\x01\x122\n" +
-	"\x06Queues\x12\x16.edl.rpc.QueuesRequest\x1a\x0e.edl.rpc.Piece0\x012\xb9\x04\n" +
+	"\x06Queues\x12\x16.edl.rpc.QueuesRequest\x1a\x0e.edl.rpc.Piece0\x012\xeb\x04\n" +
 	"\x0fParameterServer\x12?\n" +
 	"\fSendVariable\x12\x16.edl.rpc.VariableChunk\x1a\x15.edl.rpc.SendResponse(\x01\x12@\n" +
 	"\vSendBarrier\x12\x17.edl.rpc.BarrierRequest\x1a\x18.edl.rpc.BarrierResponse\x12<\n" +
@@ -5439,7 +5589,8 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\bOpenData\x12\x18.edl.rpc.OpenDataRequest\x1a\x19.edl.rpc.OpenDataResponse\x129\n" +
 	"\x06Freeze\x12\x16.edl.rpc.FreezeRequest\x1a\x17.edl.rpc.FreezeResponse\x129\n" +
 	"\x06Resume\x12\x16.edl.rpc.ResumeRequest\x1a\x17.edl.rpc.ResumeResponse\x122\n" +
-	"\x06Ledger\x12\x16.edl.rpc.LedgerRequest\x1a\x0e.edl.rpc.Piece0\x01\x12?\n" +
+	"\x06Ledger\x12\x16.edl.rpc.LedgerRequest\x1a\x0e.edl.rpc.Piece0\x01\x120\n" +
+	"\x03Cut\x12\x13.edl.rpc.CutRequest\x1a\x14.edl.rpc.CutResponse\x12?\n" +
 	"\bComplete\x12\x18.edl.rpc.CompleteRequest\x1a\x19.edl.rpc.CompleteResponse\x129\n" +
 	"\x06Status\x12\x16.edl.rpc.StatusRequest\x1a\x17.edl.rpc.StatusResponseB!Z\x1fgithub.com/edl-go/edl/proto/rpcb\x06proto3"
 
@@ -5455,7 +5606,7 @@ func file_proto_rpc_rpc_proto_rawDescGZIP() []byte {
 	return file_proto_rpc_rpc_proto_rawDescData
 }
 
-var file_proto_rpc_rpc_proto_msgTypes = make([]protoimpl.MessageInfo, 84)
+var file_proto_rpc_rpc_proto_msgTypes = make([]protoimpl.MessageInfo, 86)
 var file_proto_rpc_rpc_proto_goTypes = []any{
 	(*Piece)(nil),                 // 0: edl.rpc.Piece
 	(*DescribeRequest)(nil),       // 1: edl.rpc.DescribeRequest
@@ -5524,58 +5675,62 @@ var file_proto_rpc_rpc_proto_goTypes = []any{
 	(*SliceInfo)(nil),             // 64: edl.rpc.SliceInfo
 	(*BarrierRequest)(nil),        // 65: edl.rpc.BarrierRequest
 	(*BarrierResponse)(nil),       // 66: edl.rpc.BarrierResponse
-	(*FreezeRequest)(nil),         // 67: edl.rpc.FreezeRequest
-	(*FreezeResponse)(nil),        // 68: edl.rpc.FreezeResponse
-	(*Declared)(nil),              // 69: edl.rpc.Declared
-	(*Member)(nil),                // 70: edl.rpc.Member
-	(*ResumeRequest)(nil),         // 71: edl.rpc.ResumeRequest
-	(*ResumeResponse)(nil),        // 72: edl.rpc.ResumeResponse
-	(*LedgerRequest)(nil),         // 73: edl.rpc.LedgerRequest
-	(*PassLedger)(nil),            // 74: edl.rpc.PassLedger
-	(*LedgerResponse)(nil),        // 75: edl.rpc.LedgerResponse
-	(*GetRequest)(nil),            // 76: edl.rpc.GetRequest
-	(*CompleteRequest)(nil),       // 77: edl.rpc.CompleteRequest
-	(*CompleteResponse)(nil),      // 78: edl.rpc.CompleteResponse
-	(*StatusRequest)(nil),         // 79: edl.rpc.StatusRequest
-	(*StatusResponse)(nil),        // 80: edl.rpc.StatusResponse
-	nil,                           // 81: edl.rpc.DescribeResponse.OpsEntry
-	nil,                           // 82: edl.rpc.QueuesResponse.EntriesEntry
-	nil,                           // 83: edl.rpc.StatusResponse.RefusedEntry
-	(*job.Event)(nil),             // 84: edl.job.Event
-	(*job.JobStatus)(nil),         // 85: edl.job.JobStatus
-	(*job.Wait)(nil),              // 86: edl.job.Wait
-	(*job.JobSpec)(nil),           // 87: edl.job.JobSpec
-	(job.Role)(0),                 // 88: edl.job.Role
-	(*job.RoundTimes)(nil),        // 89: edl.job.RoundTimes
-	(*job.Progress)(nil),          // 90: edl.job.Progress
-	(*job.Value)(nil),             // 91: edl.job.Value
-	(*job.Step)(nil),              // 92: edl.job.Step
-	(*job.RoleStatus)(nil),        // 93: edl.job.RoleStatus
-	(*job.RoleReport)(nil),        // 94: edl.job.RoleReport
-	(*job.Failure)(nil),           // 95: edl.job.Failure
+	(*CutRequest)(nil),            // 67: edl.rpc.CutRequest
+	(*CutResponse)(nil),           // 68: edl.rpc.CutResponse
+	(*FreezeRequest)(nil),         // 69: edl.rpc.FreezeRequest
+	(*FreezeResponse)(nil),        // 70: edl.rpc.FreezeResponse
+	(*Declared)(nil),              // 71: edl.rpc.Declared
+	(*Member)(nil),                // 72: edl.rpc.Member
+	(*ResumeRequest)(nil),         // 73: edl.rpc.ResumeRequest
+	(*ResumeResponse)(nil),        // 74: edl.rpc.ResumeResponse
+	(*LedgerRequest)(nil),         // 75: edl.rpc.LedgerRequest
+	(*PassLedger)(nil),            // 76: edl.rpc.PassLedger
+	(*LedgerResponse)(nil),        // 77: edl.rpc.LedgerResponse
+	(*GetRequest)(nil),            // 78: edl.rpc.GetRequest
+	(*CompleteRequest)(nil),       // 79: edl.rpc.CompleteRequest
+	(*CompleteResponse)(nil),      // 80: edl.rpc.CompleteResponse
+	(*StatusRequest)(nil),         // 81: edl.rpc.StatusRequest
+	(*StatusResponse)(nil),        // 82: edl.rpc.StatusResponse
+	nil,                           // 83: edl.rpc.DescribeResponse.OpsEntry
+	nil,                           // 84: edl.rpc.QueuesResponse.EntriesEntry
+	nil,                           // 85: edl.rpc.StatusResponse.RefusedEntry
+	(*job.Event)(nil),             // 86: edl.job.Event
+	(*job.JobStatus)(nil),         // 87: edl.job.JobStatus
+	(*job.Wait)(nil),              // 88: edl.job.Wait
+	(*job.JobSpec)(nil),           // 89: edl.job.JobSpec
+	(job.Role)(0),                 // 90: edl.job.Role
+	(*job.RoundTimes)(nil),        // 91: edl.job.RoundTimes
+	(*job.Progress)(nil),          // 92: edl.job.Progress
+	(*job.Value)(nil),             // 93: edl.job.Value
+	(*job.Step)(nil),              // 94: edl.job.Step
+	(*job.RoleStatus)(nil),        // 95: edl.job.RoleStatus
+	(*job.RoleReport)(nil),        // 96: edl.job.RoleReport
+	(*job.Failure)(nil),           // 97: edl.job.Failure
+	(*job.CheckpointStatus)(nil),  // 98: edl.job.CheckpointStatus
+	(*job.Shard)(nil),             // 99: edl.job.Shard
 }
 var file_proto_rpc_rpc_proto_depIdxs = []int32{
 	27,  // 0: edl.rpc.Piece.id:type_name -> edl.rpc.Identity
-	81,  // 1: edl.rpc.DescribeResponse.ops:type_name -> edl.rpc.DescribeResponse.OpsEntry
-	84,  // 2: edl.rpc.Events.events:type_name -> edl.job.Event
-	85,  // 3: edl.rpc.ListResponse.jobs:type_name -> edl.job.JobStatus
-	85,  // 4: edl.rpc.WhyResponse.status:type_name -> edl.job.JobStatus
-	86,  // 5: edl.rpc.WhyResponse.waits:type_name -> edl.job.Wait
-	85,  // 6: edl.rpc.JobDetails.status:type_name -> edl.job.JobStatus
-	87,  // 7: edl.rpc.JobDetails.spec:type_name -> edl.job.JobSpec
+	83,  // 1: edl.rpc.DescribeResponse.ops:type_name -> edl.rpc.DescribeResponse.OpsEntry
+	86,  // 2: edl.rpc.Events.events:type_name -> edl.job.Event
+	87,  // 3: edl.rpc.ListResponse.jobs:type_name -> edl.job.JobStatus
+	87,  // 4: edl.rpc.WhyResponse.status:type_name -> edl.job.JobStatus
+	88,  // 5: edl.rpc.WhyResponse.waits:type_name -> edl.job.Wait
+	87,  // 6: edl.rpc.JobDetails.status:type_name -> edl.job.JobStatus
+	89,  // 7: edl.rpc.JobDetails.spec:type_name -> edl.job.JobSpec
 	59,  // 8: edl.rpc.JobDetails.queues:type_name -> edl.rpc.QueuesResponse
-	75,  // 9: edl.rpc.JobDetails.ledger:type_name -> edl.rpc.LedgerResponse
+	77,  // 9: edl.rpc.JobDetails.ledger:type_name -> edl.rpc.LedgerResponse
 	14,  // 10: edl.rpc.JobDetails.times:type_name -> edl.rpc.RoleTimes
-	88,  // 11: edl.rpc.RoleTimes.role:type_name -> edl.job.Role
-	89,  // 12: edl.rpc.RoleTimes.rounds:type_name -> edl.job.RoundTimes
-	90,  // 13: edl.rpc.StateValues.progress:type_name -> edl.job.Progress
-	91,  // 14: edl.rpc.StateValues.values:type_name -> edl.job.Value
-	91,  // 15: edl.rpc.StepRun.feed:type_name -> edl.job.Value
-	92,  // 16: edl.rpc.StepDone.step:type_name -> edl.job.Step
-	90,  // 17: edl.rpc.StepDone.progress:type_name -> edl.job.Progress
+	90,  // 11: edl.rpc.RoleTimes.role:type_name -> edl.job.Role
+	91,  // 12: edl.rpc.RoleTimes.rounds:type_name -> edl.job.RoundTimes
+	92,  // 13: edl.rpc.StateValues.progress:type_name -> edl.job.Progress
+	93,  // 14: edl.rpc.StateValues.values:type_name -> edl.job.Value
+	93,  // 15: edl.rpc.StepRun.feed:type_name -> edl.job.Value
+	94,  // 16: edl.rpc.StepDone.step:type_name -> edl.job.Step
+	92,  // 17: edl.rpc.StepDone.progress:type_name -> edl.job.Progress
 	10,  // 18: edl.rpc.RoleEvent.log:type_name -> edl.rpc.LogLine
-	93,  // 19: edl.rpc.RoleEvent.status:type_name -> edl.job.RoleStatus
-	94,  // 20: edl.rpc.RoleEvent.report:type_name -> edl.job.RoleReport
+	95,  // 19: edl.rpc.RoleEvent.status:type_name -> edl.job.RoleStatus
+	96,  // 20: edl.rpc.RoleEvent.report:type_name -> edl.job.RoleReport
 	27,  // 21: edl.rpc.JoinRequest.id:type_name -> edl.rpc.Identity
 	30,  // 22: edl.rpc.JoinResponse.segment:type_name -> edl.rpc.Segment
 	35,  // 23: edl.rpc.Segment.skip:type_name -> edl.rpc.RecordRange
@@ -5591,129 +5746,134 @@ var file_proto_rpc_rpc_proto_depIdxs = []int32{
 	27,  // 33: edl.rpc.TaskFailedRequest.id:type_name -> edl.rpc.Identity
 	36,  // 34: edl.rpc.TaskFailedRequest.task:type_name -> edl.rpc.Task
 	27,  // 35: edl.rpc.SaveModelRequest.id:type_name -> edl.rpc.Identity
-	90,  // 36: edl.rpc.SaveModelResponse.progress:type_name -> edl.job.Progress
+	92,  // 36: edl.rpc.SaveModelResponse.progress:type_name -> edl.job.Progress
 	27,  // 37: edl.rpc.TrainerSteps.id:type_name -> edl.rpc.Identity
 	44,  // 38: edl.rpc.TrainerSteps.steps:type_name -> edl.rpc.TrainerStep
 	27,  // 39: edl.rpc.TrainerStep.id:type_name -> edl.rpc.Identity
-	91,  // 40: edl.rpc.TrainerStep.fetched:type_name -> edl.job.Value
+	93,  // 40: edl.rpc.TrainerStep.fetched:type_name -> edl.job.Value
 	35,  // 41: edl.rpc.TrainerStep.records:type_name -> edl.rpc.RecordRange
 	27,  // 42: edl.rpc.NextFeedRequest.id:type_name -> edl.rpc.Identity
 	27,  // 43: edl.rpc.FinishDataRequest.id:type_name -> edl.rpc.Identity
 	27,  // 44: edl.rpc.PermitRequest.id:type_name -> edl.rpc.Identity
-	91,  // 45: edl.rpc.FeedShare.feed:type_name -> edl.job.Value
+	93,  // 45: edl.rpc.FeedShare.feed:type_name -> edl.job.Value
 	27,  // 46: edl.rpc.LeaveRequest.id:type_name -> edl.rpc.Identity
-	95,  // 47: edl.rpc.LeaveRequest.failure:type_name -> edl.job.Failure
-	84,  // 48: edl.rpc.WatchResponse.events:type_name -> edl.job.Event
+	97,  // 47: edl.rpc.LeaveRequest.failure:type_name -> edl.job.Failure
+	86,  // 48: edl.rpc.WatchResponse.events:type_name -> edl.job.Event
 	58,  // 49: edl.rpc.QueueStatus.discarded_tasks:type_name -> edl.rpc.DiscardedTask
 	35,  // 50: edl.rpc.DiscardedTask.records:type_name -> edl.rpc.RecordRange
 	57,  // 51: edl.rpc.QueuesResponse.queues:type_name -> edl.rpc.QueueStatus
-	86,  // 52: edl.rpc.QueuesResponse.waits:type_name -> edl.job.Wait
-	82,  // 53: edl.rpc.QueuesResponse.entries:type_name -> edl.rpc.QueuesResponse.EntriesEntry
-	27,  // 54: edl.rpc.VariableChunk.id:type_name -> edl.rpc.Identity
-	27,  // 55: edl.rpc.OpenDataRequest.id:type_name -> edl.rpc.Identity
-	64,  // 56: edl.rpc.OpenDataResponse.send:type_name -> edl.rpc.SliceInfo
-	64,  // 57: edl.rpc.OpenDataResponse.receive:type_name -> edl.rpc.SliceInfo
-	27,  // 58: edl.rpc.BarrierRequest.id:type_name -> edl.rpc.Identity
-	35,  // 59: edl.rpc.BarrierRequest.records:type_name -> edl.rpc.RecordRange
-	69,  // 60: edl.rpc.BarrierRequest.group:type_name -> edl.rpc.Declared
-	27,  // 61: edl.rpc.FreezeRequest.id:type_name -> edl.rpc.Identity
-	69,  // 62: edl.rpc.FreezeResponse.declared:type_name -> edl.rpc.Declared
-	69,  // 63: edl.rpc.FreezeResponse.applied:type_name -> edl.rpc.Declared
-	35,  // 64: edl.rpc.Declared.records:type_name -> edl.rpc.RecordRange
-	27,  // 65: edl.rpc.ResumeRequest.id:type_name -> edl.rpc.Identity
-	70,  // 66: edl.rpc.ResumeRequest.members:type_name -> edl.rpc.Member
-	69,  // 67: edl.rpc.ResumeRequest.commit:type_name -> edl.rpc.Declared
-	35,  // 68: edl.rpc.PassLedger.committed:type_name -> edl.rpc.RecordRange
-	74,  // 69: edl.rpc.LedgerResponse.passes:type_name -> edl.rpc.PassLedger
-	27,  // 70: edl.rpc.GetRequest.id:type_name -> edl.rpc.Identity
-	27,  // 71: edl.rpc.CompleteRequest.id:type_name -> edl.rpc.Identity
-	83,  // 72: edl.rpc.StatusResponse.refused:type_name -> edl.rpc.StatusResponse.RefusedEntry
-	86,  // 73: edl.rpc.StatusResponse.waits:type_name -> edl.job.Wait
-	1,   // 74: edl.rpc.Listener.Describe:input_type -> edl.rpc.DescribeRequest
-	3,   // 75: edl.rpc.Listener.Submit:input_type -> edl.rpc.SubmitRequest
-	5,   // 76: edl.rpc.Listener.Status:input_type -> edl.rpc.JobRequest
-	7,   // 77: edl.rpc.Listener.List:input_type -> edl.rpc.ListRequest
-	5,   // 78: edl.rpc.Listener.Watch:input_type -> edl.rpc.JobRequest
-	9,   // 79: edl.rpc.Listener.Logs:input_type -> edl.rpc.LogsRequest
-	5,   // 80: edl.rpc.Listener.Stop:input_type -> edl.rpc.JobRequest
-	15,  // 81: edl.rpc.Listener.Finish:input_type -> edl.rpc.FinishRequest
-	16,  // 82: edl.rpc.Listener.Acknowledge:input_type -> edl.rpc.AcknowledgeRequest
-	19,  // 83: edl.rpc.Listener.ReadState:input_type -> edl.rpc.ReadStateRequest
-	0,   // 84: edl.rpc.Listener.WriteState:input_type -> edl.rpc.Piece
-	21,  // 85: edl.rpc.Listener.ReleaseState:input_type -> edl.rpc.ReleaseStateRequest
-	0,   // 86: edl.rpc.Listener.RunStep:input_type -> edl.rpc.Piece
-	5,   // 87: edl.rpc.Listener.Why:input_type -> edl.rpc.JobRequest
-	5,   // 88: edl.rpc.Listener.Show:input_type -> edl.rpc.JobRequest
-	12,  // 89: edl.rpc.Listener.Scale:input_type -> edl.rpc.ScaleRequest
-	25,  // 90: edl.rpc.Listener.StartRole:input_type -> edl.rpc.StartRoleChunk
-	28,  // 91: edl.rpc.Coordinator.Join:input_type -> edl.rpc.JoinRequest
-	0,   // 92: edl.rpc.Coordinator.ReportDataset:input_type -> edl.rpc.Piece
-	37,  // 93: edl.rpc.Coordinator.GetTask:input_type -> edl.rpc.GetTaskRequest
-	39,  // 94: edl.rpc.Coordinator.TaskFailed:input_type -> edl.rpc.TaskFailedRequest
-	41,  // 95: edl.rpc.Coordinator.RequestSaveModel:input_type -> edl.rpc.SaveModelRequest
-	0,   // 96: edl.rpc.Coordinator.ReportSteps:input_type -> edl.rpc.Piece
-	46,  // 97: edl.rpc.Coordinator.NextFeed:input_type -> edl.rpc.NextFeedRequest
-	0,   // 98: edl.rpc.Coordinator.Feed:input_type -> edl.rpc.Piece
-	47,  // 99: edl.rpc.Coordinator.Finish:input_type -> edl.rpc.FinishDataRequest
-	16,  // 100: edl.rpc.Coordinator.Acknowledge:input_type -> edl.rpc.AcknowledgeRequest
-	49,  // 101: edl.rpc.Coordinator.Permit:input_type -> edl.rpc.PermitRequest
-	52,  // 102: edl.rpc.Coordinator.Leave:input_type -> edl.rpc.LeaveRequest
-	54,  // 103: edl.rpc.Coordinator.Watch:input_type -> edl.rpc.WatchRequest
-	56,  // 104: edl.rpc.Coordinator.Queues:input_type -> edl.rpc.QueuesRequest
-	60,  // 105: edl.rpc.ParameterServer.SendVariable:input_type -> edl.rpc.VariableChunk
-	65,  // 106: edl.rpc.ParameterServer.SendBarrier:input_type -> edl.rpc.BarrierRequest
-	76,  // 107: edl.rpc.ParameterServer.GetVariable:input_type -> edl.rpc.GetRequest
-	62,  // 108: edl.rpc.ParameterServer.OpenData:input_type -> edl.rpc.OpenDataRequest
-	67,  // 109: edl.rpc.ParameterServer.Freeze:input_type -> edl.rpc.FreezeRequest
-	71,  // 110: edl.rpc.ParameterServer.Resume:input_type -> edl.rpc.ResumeRequest
-	73,  // 111: edl.rpc.ParameterServer.Ledger:input_type -> edl.rpc.LedgerRequest
-	77,  // 112: edl.rpc.ParameterServer.Complete:input_type -> edl.rpc.CompleteRequest
-	79,  // 113: edl.rpc.ParameterServer.Status:input_type -> edl.rpc.StatusRequest
-	2,   // 114: edl.rpc.Listener.Describe:output_type -> edl.rpc.DescribeResponse
-	4,   // 115: edl.rpc.Listener.Submit:output_type -> edl.rpc.SubmitResponse
-	85,  // 116: edl.rpc.Listener.Status:output_type -> edl.job.JobStatus
-	8,   // 117: edl.rpc.Listener.List:output_type -> edl.rpc.ListResponse
-	6,   // 118: edl.rpc.Listener.Watch:output_type -> edl.rpc.Events
-	10,  // 119: edl.rpc.Listener.Logs:output_type -> edl.rpc.LogLine
-	85,  // 120: edl.rpc.Listener.Stop:output_type -> edl.job.JobStatus
-	85,  // 121: edl.rpc.Listener.Finish:output_type -> edl.job.JobStatus
-	17,  // 122: edl.rpc.Listener.Acknowledge:output_type -> edl.rpc.AcknowledgeResponse
-	0,   // 123: edl.rpc.Listener.ReadState:output_type -> edl.rpc.Piece
-	20,  // 124: edl.rpc.Listener.WriteState:output_type -> edl.rpc.WriteStateResponse
-	22,  // 125: edl.rpc.Listener.ReleaseState:output_type -> edl.rpc.ReleaseStateResponse
-	0,   // 126: edl.rpc.Listener.RunStep:output_type -> edl.rpc.Piece
-	11,  // 127: edl.rpc.Listener.Why:output_type -> edl.rpc.WhyResponse
-	0,   // 128: edl.rpc.Listener.Show:output_type -> edl.rpc.Piece
-	85,  // 129: edl.rpc.Listener.Scale:output_type -> edl.job.JobStatus
-	26,  // 130: edl.rpc.Listener.StartRole:output_type -> edl.rpc.RoleEvent
-	29,  // 131: edl.rpc.Coordinator.Join:output_type -> edl.rpc.JoinResponse
-	34,  // 132: edl.rpc.Coordinator.ReportDataset:output_type -> edl.rpc.ReportDatasetResponse
-	38,  // 133: edl.rpc.Coordinator.GetTask:output_type -> edl.rpc.GetTaskResponse
-	40,  // 134: edl.rpc.Coordinator.TaskFailed:output_type -> edl.rpc.TaskFailedResponse
-	42,  // 135: edl.rpc.Coordinator.RequestSaveModel:output_type -> edl.rpc.SaveModelResponse
-	45,  // 136: edl.rpc.Coordinator.ReportSteps:output_type -> edl.rpc.ReportStepsResponse
-	0,   // 137: edl.rpc.Coordinator.NextFeed:output_type -> edl.rpc.Piece
-	0,   // 138: edl.rpc.Coordinator.Feed:output_type -> edl.rpc.Piece
-	48,  // 139: edl.rpc.Coordinator.Finish:output_type -> edl.rpc.FinishDataResponse
-	17,  // 140: edl.rpc.Coordinator.Acknowledge:output_type -> edl.rpc.AcknowledgeResponse
-	50,  // 141: edl.rpc.Coordinator.Permit:output_type -> edl.rpc.PermitResponse
-	53,  // 142: edl.rpc.Coordinator.Leave:output_type -> edl.rpc.LeaveResponse
-	55,  // 143: edl.rpc.Coordinator.Watch:output_type -> edl.rpc.WatchResponse
-	0,   // 144: edl.rpc.Coordinator.Queues:output_type -> edl.rpc.Piece
-	61,  // 145: edl.rpc.ParameterServer.SendVariable:output_type -> edl.rpc.SendResponse
-	66,  // 146: edl.rpc.ParameterServer.SendBarrier:output_type -> edl.rpc.BarrierResponse
-	60,  // 147: edl.rpc.ParameterServer.GetVariable:output_type -> edl.rpc.VariableChunk
-	63,  // 148: edl.rpc.ParameterServer.OpenData:output_type -> edl.rpc.OpenDataResponse
-	68,  // 149: edl.rpc.ParameterServer.Freeze:output_type -> edl.rpc.FreezeResponse
-	72,  // 150: edl.rpc.ParameterServer.Resume:output_type -> edl.rpc.ResumeResponse
-	0,   // 151: edl.rpc.ParameterServer.Ledger:output_type -> edl.rpc.Piece
-	78,  // 152: edl.rpc.ParameterServer.Complete:output_type -> edl.rpc.CompleteResponse
-	80,  // 153: edl.rpc.ParameterServer.Status:output_type -> edl.rpc.StatusResponse
-	114, // [114:154] is the sub-list for method output_type
-	74,  // [74:114] is the sub-list for method input_type
-	74,  // [74:74] is the sub-list for extension type_name
-	74,  // [74:74] is the sub-list for extension extendee
-	0,   // [0:74] is the sub-list for field type_name
+	88,  // 52: edl.rpc.QueuesResponse.waits:type_name -> edl.job.Wait
+	84,  // 53: edl.rpc.QueuesResponse.entries:type_name -> edl.rpc.QueuesResponse.EntriesEntry
+	98,  // 54: edl.rpc.QueuesResponse.checkpoint:type_name -> edl.job.CheckpointStatus
+	27,  // 55: edl.rpc.VariableChunk.id:type_name -> edl.rpc.Identity
+	27,  // 56: edl.rpc.OpenDataRequest.id:type_name -> edl.rpc.Identity
+	64,  // 57: edl.rpc.OpenDataResponse.send:type_name -> edl.rpc.SliceInfo
+	64,  // 58: edl.rpc.OpenDataResponse.receive:type_name -> edl.rpc.SliceInfo
+	27,  // 59: edl.rpc.BarrierRequest.id:type_name -> edl.rpc.Identity
+	35,  // 60: edl.rpc.BarrierRequest.records:type_name -> edl.rpc.RecordRange
+	71,  // 61: edl.rpc.BarrierRequest.group:type_name -> edl.rpc.Declared
+	27,  // 62: edl.rpc.CutRequest.id:type_name -> edl.rpc.Identity
+	99,  // 63: edl.rpc.CutResponse.shard:type_name -> edl.job.Shard
+	27,  // 64: edl.rpc.FreezeRequest.id:type_name -> edl.rpc.Identity
+	71,  // 65: edl.rpc.FreezeResponse.declared:type_name -> edl.rpc.Declared
+	71,  // 66: edl.rpc.FreezeResponse.applied:type_name -> edl.rpc.Declared
+	35,  // 67: edl.rpc.Declared.records:type_name -> edl.rpc.RecordRange
+	27,  // 68: edl.rpc.ResumeRequest.id:type_name -> edl.rpc.Identity
+	72,  // 69: edl.rpc.ResumeRequest.members:type_name -> edl.rpc.Member
+	71,  // 70: edl.rpc.ResumeRequest.commit:type_name -> edl.rpc.Declared
+	35,  // 71: edl.rpc.PassLedger.committed:type_name -> edl.rpc.RecordRange
+	76,  // 72: edl.rpc.LedgerResponse.passes:type_name -> edl.rpc.PassLedger
+	27,  // 73: edl.rpc.GetRequest.id:type_name -> edl.rpc.Identity
+	27,  // 74: edl.rpc.CompleteRequest.id:type_name -> edl.rpc.Identity
+	85,  // 75: edl.rpc.StatusResponse.refused:type_name -> edl.rpc.StatusResponse.RefusedEntry
+	88,  // 76: edl.rpc.StatusResponse.waits:type_name -> edl.job.Wait
+	1,   // 77: edl.rpc.Listener.Describe:input_type -> edl.rpc.DescribeRequest
+	3,   // 78: edl.rpc.Listener.Submit:input_type -> edl.rpc.SubmitRequest
+	5,   // 79: edl.rpc.Listener.Status:input_type -> edl.rpc.JobRequest
+	7,   // 80: edl.rpc.Listener.List:input_type -> edl.rpc.ListRequest
+	5,   // 81: edl.rpc.Listener.Watch:input_type -> edl.rpc.JobRequest
+	9,   // 82: edl.rpc.Listener.Logs:input_type -> edl.rpc.LogsRequest
+	5,   // 83: edl.rpc.Listener.Stop:input_type -> edl.rpc.JobRequest
+	15,  // 84: edl.rpc.Listener.Finish:input_type -> edl.rpc.FinishRequest
+	16,  // 85: edl.rpc.Listener.Acknowledge:input_type -> edl.rpc.AcknowledgeRequest
+	19,  // 86: edl.rpc.Listener.ReadState:input_type -> edl.rpc.ReadStateRequest
+	0,   // 87: edl.rpc.Listener.WriteState:input_type -> edl.rpc.Piece
+	21,  // 88: edl.rpc.Listener.ReleaseState:input_type -> edl.rpc.ReleaseStateRequest
+	0,   // 89: edl.rpc.Listener.RunStep:input_type -> edl.rpc.Piece
+	5,   // 90: edl.rpc.Listener.Why:input_type -> edl.rpc.JobRequest
+	5,   // 91: edl.rpc.Listener.Show:input_type -> edl.rpc.JobRequest
+	12,  // 92: edl.rpc.Listener.Scale:input_type -> edl.rpc.ScaleRequest
+	25,  // 93: edl.rpc.Listener.StartRole:input_type -> edl.rpc.StartRoleChunk
+	28,  // 94: edl.rpc.Coordinator.Join:input_type -> edl.rpc.JoinRequest
+	0,   // 95: edl.rpc.Coordinator.ReportDataset:input_type -> edl.rpc.Piece
+	37,  // 96: edl.rpc.Coordinator.GetTask:input_type -> edl.rpc.GetTaskRequest
+	39,  // 97: edl.rpc.Coordinator.TaskFailed:input_type -> edl.rpc.TaskFailedRequest
+	41,  // 98: edl.rpc.Coordinator.RequestSaveModel:input_type -> edl.rpc.SaveModelRequest
+	0,   // 99: edl.rpc.Coordinator.ReportSteps:input_type -> edl.rpc.Piece
+	46,  // 100: edl.rpc.Coordinator.NextFeed:input_type -> edl.rpc.NextFeedRequest
+	0,   // 101: edl.rpc.Coordinator.Feed:input_type -> edl.rpc.Piece
+	47,  // 102: edl.rpc.Coordinator.Finish:input_type -> edl.rpc.FinishDataRequest
+	16,  // 103: edl.rpc.Coordinator.Acknowledge:input_type -> edl.rpc.AcknowledgeRequest
+	49,  // 104: edl.rpc.Coordinator.Permit:input_type -> edl.rpc.PermitRequest
+	52,  // 105: edl.rpc.Coordinator.Leave:input_type -> edl.rpc.LeaveRequest
+	54,  // 106: edl.rpc.Coordinator.Watch:input_type -> edl.rpc.WatchRequest
+	56,  // 107: edl.rpc.Coordinator.Queues:input_type -> edl.rpc.QueuesRequest
+	60,  // 108: edl.rpc.ParameterServer.SendVariable:input_type -> edl.rpc.VariableChunk
+	65,  // 109: edl.rpc.ParameterServer.SendBarrier:input_type -> edl.rpc.BarrierRequest
+	78,  // 110: edl.rpc.ParameterServer.GetVariable:input_type -> edl.rpc.GetRequest
+	62,  // 111: edl.rpc.ParameterServer.OpenData:input_type -> edl.rpc.OpenDataRequest
+	69,  // 112: edl.rpc.ParameterServer.Freeze:input_type -> edl.rpc.FreezeRequest
+	73,  // 113: edl.rpc.ParameterServer.Resume:input_type -> edl.rpc.ResumeRequest
+	75,  // 114: edl.rpc.ParameterServer.Ledger:input_type -> edl.rpc.LedgerRequest
+	67,  // 115: edl.rpc.ParameterServer.Cut:input_type -> edl.rpc.CutRequest
+	79,  // 116: edl.rpc.ParameterServer.Complete:input_type -> edl.rpc.CompleteRequest
+	81,  // 117: edl.rpc.ParameterServer.Status:input_type -> edl.rpc.StatusRequest
+	2,   // 118: edl.rpc.Listener.Describe:output_type -> edl.rpc.DescribeResponse
+	4,   // 119: edl.rpc.Listener.Submit:output_type -> edl.rpc.SubmitResponse
+	87,  // 120: edl.rpc.Listener.Status:output_type -> edl.job.JobStatus
+	8,   // 121: edl.rpc.Listener.List:output_type -> edl.rpc.ListResponse
+	6,   // 122: edl.rpc.Listener.Watch:output_type -> edl.rpc.Events
+	10,  // 123: edl.rpc.Listener.Logs:output_type -> edl.rpc.LogLine
+	87,  // 124: edl.rpc.Listener.Stop:output_type -> edl.job.JobStatus
+	87,  // 125: edl.rpc.Listener.Finish:output_type -> edl.job.JobStatus
+	17,  // 126: edl.rpc.Listener.Acknowledge:output_type -> edl.rpc.AcknowledgeResponse
+	0,   // 127: edl.rpc.Listener.ReadState:output_type -> edl.rpc.Piece
+	20,  // 128: edl.rpc.Listener.WriteState:output_type -> edl.rpc.WriteStateResponse
+	22,  // 129: edl.rpc.Listener.ReleaseState:output_type -> edl.rpc.ReleaseStateResponse
+	0,   // 130: edl.rpc.Listener.RunStep:output_type -> edl.rpc.Piece
+	11,  // 131: edl.rpc.Listener.Why:output_type -> edl.rpc.WhyResponse
+	0,   // 132: edl.rpc.Listener.Show:output_type -> edl.rpc.Piece
+	87,  // 133: edl.rpc.Listener.Scale:output_type -> edl.job.JobStatus
+	26,  // 134: edl.rpc.Listener.StartRole:output_type -> edl.rpc.RoleEvent
+	29,  // 135: edl.rpc.Coordinator.Join:output_type -> edl.rpc.JoinResponse
+	34,  // 136: edl.rpc.Coordinator.ReportDataset:output_type -> edl.rpc.ReportDatasetResponse
+	38,  // 137: edl.rpc.Coordinator.GetTask:output_type -> edl.rpc.GetTaskResponse
+	40,  // 138: edl.rpc.Coordinator.TaskFailed:output_type -> edl.rpc.TaskFailedResponse
+	42,  // 139: edl.rpc.Coordinator.RequestSaveModel:output_type -> edl.rpc.SaveModelResponse
+	45,  // 140: edl.rpc.Coordinator.ReportSteps:output_type -> edl.rpc.ReportStepsResponse
+	0,   // 141: edl.rpc.Coordinator.NextFeed:output_type -> edl.rpc.Piece
+	0,   // 142: edl.rpc.Coordinator.Feed:output_type -> edl.rpc.Piece
+	48,  // 143: edl.rpc.Coordinator.Finish:output_type -> edl.rpc.FinishDataResponse
+	17,  // 144: edl.rpc.Coordinator.Acknowledge:output_type -> edl.rpc.AcknowledgeResponse
+	50,  // 145: edl.rpc.Coordinator.Permit:output_type -> edl.rpc.PermitResponse
+	53,  // 146: edl.rpc.Coordinator.Leave:output_type -> edl.rpc.LeaveResponse
+	55,  // 147: edl.rpc.Coordinator.Watch:output_type -> edl.rpc.WatchResponse
+	0,   // 148: edl.rpc.Coordinator.Queues:output_type -> edl.rpc.Piece
+	61,  // 149: edl.rpc.ParameterServer.SendVariable:output_type -> edl.rpc.SendResponse
+	66,  // 150: edl.rpc.ParameterServer.SendBarrier:output_type -> edl.rpc.BarrierResponse
+	60,  // 151: edl.rpc.ParameterServer.GetVariable:output_type -> edl.rpc.VariableChunk
+	63,  // 152: edl.rpc.ParameterServer.OpenData:output_type -> edl.rpc.OpenDataResponse
+	70,  // 153: edl.rpc.ParameterServer.Freeze:output_type -> edl.rpc.FreezeResponse
+	74,  // 154: edl.rpc.ParameterServer.Resume:output_type -> edl.rpc.ResumeResponse
+	0,   // 155: edl.rpc.ParameterServer.Ledger:output_type -> edl.rpc.Piece
+	68,  // 156: edl.rpc.ParameterServer.Cut:output_type -> edl.rpc.CutResponse
+	80,  // 157: edl.rpc.ParameterServer.Complete:output_type -> edl.rpc.CompleteResponse
+	82,  // 158: edl.rpc.ParameterServer.Status:output_type -> edl.rpc.StatusResponse
+	118, // [118:159] is the sub-list for method output_type
+	77,  // [77:118] is the sub-list for method input_type
+	77,  // [77:77] is the sub-list for extension type_name
+	77,  // [77:77] is the sub-list for extension extendee
+	0,   // [0:77] is the sub-list for field type_name
 }
 
 func init() { file_proto_rpc_rpc_proto_init() }
@@ -5725,14 +5885,14 @@ func file_proto_rpc_rpc_proto_init() {
 	file_proto_rpc_rpc_proto_msgTypes[29].OneofWrappers = []any{}
 	file_proto_rpc_rpc_proto_msgTypes[38].OneofWrappers = []any{}
 	file_proto_rpc_rpc_proto_msgTypes[47].OneofWrappers = []any{}
-	file_proto_rpc_rpc_proto_msgTypes[70].OneofWrappers = []any{}
+	file_proto_rpc_rpc_proto_msgTypes[72].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_rpc_rpc_proto_rawDesc), len(file_proto_rpc_rpc_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   84,
+			NumMessages:   86,
 			NumExtensions: 0,
 			NumServices:   3,
 		},

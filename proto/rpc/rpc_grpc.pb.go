@@ -1379,6 +1379,7 @@ const (
 	ParameterServer_Freeze_FullMethodName       = "/edl.rpc.ParameterServer/Freeze"
 	ParameterServer_Resume_FullMethodName       = "/edl.rpc.ParameterServer/Resume"
 	ParameterServer_Ledger_FullMethodName       = "/edl.rpc.ParameterServer/Ledger"
+	ParameterServer_Cut_FullMethodName          = "/edl.rpc.ParameterServer/Cut"
 	ParameterServer_Complete_FullMethodName     = "/edl.rpc.ParameterServer/Complete"
 	ParameterServer_Status_FullMethodName       = "/edl.rpc.ParameterServer/Status"
 )
@@ -1405,6 +1406,9 @@ type ParameterServerClient interface {
 	Resume(ctx context.Context, in *ResumeRequest, opts ...grpc.CallOption) (*ResumeResponse, error)
 	// Ledger tells which records the updates of this server were computed from, in the pieces of a LedgerResponse; pserver 0 keeps it.
 	Ledger(ctx context.Context, in *LedgerRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[Piece], error)
+	// Cut makes a server write its part of a checkpoint, which is the state when the rounds below one are applied. It returns when the part is durable, or
+	// at once when that round is past. The same request again waits for the same part; another one takes its place.
+	Cut(ctx context.Context, in *CutRequest, opts ...grpc.CallOption) (*CutResponse, error)
 	// Complete says that the trainer contributes to no later round.
 	Complete(ctx context.Context, in *CompleteRequest, opts ...grpc.CallOption) (*CompleteResponse, error)
 	Status(ctx context.Context, in *StatusRequest, opts ...grpc.CallOption) (*StatusResponse, error)
@@ -1509,6 +1513,16 @@ func (c *parameterServerClient) Ledger(ctx context.Context, in *LedgerRequest, o
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type ParameterServer_LedgerClient = grpc.ServerStreamingClient[Piece]
 
+func (c *parameterServerClient) Cut(ctx context.Context, in *CutRequest, opts ...grpc.CallOption) (*CutResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(CutResponse)
+	err := c.cc.Invoke(ctx, ParameterServer_Cut_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *parameterServerClient) Complete(ctx context.Context, in *CompleteRequest, opts ...grpc.CallOption) (*CompleteResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(CompleteResponse)
@@ -1551,6 +1565,9 @@ type ParameterServerServer interface {
 	Resume(context.Context, *ResumeRequest) (*ResumeResponse, error)
 	// Ledger tells which records the updates of this server were computed from, in the pieces of a LedgerResponse; pserver 0 keeps it.
 	Ledger(*LedgerRequest, grpc.ServerStreamingServer[Piece]) error
+	// Cut makes a server write its part of a checkpoint, which is the state when the rounds below one are applied. It returns when the part is durable, or
+	// at once when that round is past. The same request again waits for the same part; another one takes its place.
+	Cut(context.Context, *CutRequest) (*CutResponse, error)
 	// Complete says that the trainer contributes to no later round.
 	Complete(context.Context, *CompleteRequest) (*CompleteResponse, error)
 	Status(context.Context, *StatusRequest) (*StatusResponse, error)
@@ -1584,6 +1601,9 @@ func (UnimplementedParameterServerServer) Resume(context.Context, *ResumeRequest
 }
 func (UnimplementedParameterServerServer) Ledger(*LedgerRequest, grpc.ServerStreamingServer[Piece]) error {
 	return status.Error(codes.Unimplemented, "method Ledger not implemented")
+}
+func (UnimplementedParameterServerServer) Cut(context.Context, *CutRequest) (*CutResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Cut not implemented")
 }
 func (UnimplementedParameterServerServer) Complete(context.Context, *CompleteRequest) (*CompleteResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Complete not implemented")
@@ -1713,6 +1733,24 @@ func _ParameterServer_Ledger_Handler(srv interface{}, stream grpc.ServerStream) 
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type ParameterServer_LedgerServer = grpc.ServerStreamingServer[Piece]
 
+func _ParameterServer_Cut_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(CutRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ParameterServerServer).Cut(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ParameterServer_Cut_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ParameterServerServer).Cut(ctx, req.(*CutRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _ParameterServer_Complete_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(CompleteRequest)
 	if err := dec(in); err != nil {
@@ -1771,6 +1809,10 @@ var ParameterServer_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Resume",
 			Handler:    _ParameterServer_Resume_Handler,
+		},
+		{
+			MethodName: "Cut",
+			Handler:    _ParameterServer_Cut_Handler,
 		},
 		{
 			MethodName: "Complete",

@@ -9,6 +9,7 @@
 package state
 
 import (
+	job "github.com/edl-go/edl/proto/job"
 	rpc "github.com/edl-go/edl/proto/rpc"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
@@ -1030,11 +1031,121 @@ func (x *Snapshot) GetEntries() map[string][]byte {
 	return nil
 }
 
+// Checkpoint is the manifest of a checkpoint: the state of a job as it was when the rounds below one were applied. It is written last, so a checkpoint that
+// has one is complete. How the state was spread over pservers does not matter to who reads it.
+type Checkpoint struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Version       int32                  `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"`
+	Job           string                 `protobuf:"bytes,2,opt,name=job,proto3" json:"job,omitempty"`
+	Mode          job.Mode               `protobuf:"varint,3,opt,name=mode,proto3,enum=edl.job.Mode" json:"mode,omitempty"`
+	Progress      *job.Progress          `protobuf:"bytes,4,opt,name=progress,proto3" json:"progress,omitempty"`                     // where a job goes on with this state. Its steps are the rounds that are applied
+	CreatedMs     int64                  `protobuf:"varint,5,opt,name=created_ms,json=createdMs,proto3" json:"created_ms,omitempty"` // since 1970
+	Program       []byte                 `protobuf:"bytes,6,opt,name=program,proto3" json:"program,omitempty"`                       // hash of the user's program
+	FirstPass     int32                  `protobuf:"varint,9,opt,name=first_pass,json=firstPass,proto3" json:"first_pass,omitempty"` // in which the job began: its passes count from there
+	Shards        []*job.Shard           `protobuf:"bytes,7,rep,name=shards,proto3" json:"shards,omitempty"`
+	Ledger        []byte                 `protobuf:"bytes,8,opt,name=ledger,proto3" json:"ledger,omitempty"` // which records the state was computed from, as pserver 0 encodes it
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Checkpoint) Reset() {
+	*x = Checkpoint{}
+	mi := &file_proto_state_state_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Checkpoint) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Checkpoint) ProtoMessage() {}
+
+func (x *Checkpoint) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_state_state_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Checkpoint.ProtoReflect.Descriptor instead.
+func (*Checkpoint) Descriptor() ([]byte, []int) {
+	return file_proto_state_state_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *Checkpoint) GetVersion() int32 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+func (x *Checkpoint) GetJob() string {
+	if x != nil {
+		return x.Job
+	}
+	return ""
+}
+
+func (x *Checkpoint) GetMode() job.Mode {
+	if x != nil {
+		return x.Mode
+	}
+	return job.Mode(0)
+}
+
+func (x *Checkpoint) GetProgress() *job.Progress {
+	if x != nil {
+		return x.Progress
+	}
+	return nil
+}
+
+func (x *Checkpoint) GetCreatedMs() int64 {
+	if x != nil {
+		return x.CreatedMs
+	}
+	return 0
+}
+
+func (x *Checkpoint) GetProgram() []byte {
+	if x != nil {
+		return x.Program
+	}
+	return nil
+}
+
+func (x *Checkpoint) GetFirstPass() int32 {
+	if x != nil {
+		return x.FirstPass
+	}
+	return 0
+}
+
+func (x *Checkpoint) GetShards() []*job.Shard {
+	if x != nil {
+		return x.Shards
+	}
+	return nil
+}
+
+func (x *Checkpoint) GetLedger() []byte {
+	if x != nil {
+		return x.Ledger
+	}
+	return nil
+}
+
 var File_proto_state_state_proto protoreflect.FileDescriptor
 
 const file_proto_state_state_proto_rawDesc = "" +
 	"\n" +
-	"\x17proto/state/state.proto\x12\tedl.state\x1a\x13proto/rpc/rpc.proto\"\xfa\x02\n" +
+	"\x17proto/state/state.proto\x12\tedl.state\x1a\x13proto/job/job.proto\x1a\x13proto/rpc/rpc.proto\"\xfa\x02\n" +
 	"\x04Head\x12\x12\n" +
 	"\x04sync\x18\x01 \x01(\bR\x04sync\x12\x12\n" +
 	"\x04pass\x18\x02 \x01(\x05R\x04pass\x12\x14\n" +
@@ -1121,7 +1232,20 @@ const file_proto_state_state_proto_rawDesc = "" +
 	"\aentries\x18\x02 \x03(\v2 .edl.state.Snapshot.EntriesEntryR\aentries\x1a:\n" +
 	"\fEntriesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\fR\x05value:\x028\x01B#Z!github.com/edl-go/edl/proto/stateb\x06proto3"
+	"\x05value\x18\x02 \x01(\fR\x05value:\x028\x01\"\xa2\x02\n" +
+	"\n" +
+	"Checkpoint\x12\x18\n" +
+	"\aversion\x18\x01 \x01(\x05R\aversion\x12\x10\n" +
+	"\x03job\x18\x02 \x01(\tR\x03job\x12!\n" +
+	"\x04mode\x18\x03 \x01(\x0e2\r.edl.job.ModeR\x04mode\x12-\n" +
+	"\bprogress\x18\x04 \x01(\v2\x11.edl.job.ProgressR\bprogress\x12\x1d\n" +
+	"\n" +
+	"created_ms\x18\x05 \x01(\x03R\tcreatedMs\x12\x18\n" +
+	"\aprogram\x18\x06 \x01(\fR\aprogram\x12\x1d\n" +
+	"\n" +
+	"first_pass\x18\t \x01(\x05R\tfirstPass\x12&\n" +
+	"\x06shards\x18\a \x03(\v2\x0e.edl.job.ShardR\x06shards\x12\x16\n" +
+	"\x06ledger\x18\b \x01(\fR\x06ledgerB#Z!github.com/edl-go/edl/proto/stateb\x06proto3"
 
 var (
 	file_proto_state_state_proto_rawDescOnce sync.Once
@@ -1136,7 +1260,7 @@ func file_proto_state_state_proto_rawDescGZIP() []byte {
 }
 
 var file_proto_state_state_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_proto_state_state_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
+var file_proto_state_state_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
 var file_proto_state_state_proto_goTypes = []any{
 	(Task_Place)(0),      // 0: edl.state.Task.Place
 	(*Head)(nil),         // 1: edl.state.Head
@@ -1153,21 +1277,28 @@ var file_proto_state_state_proto_goTypes = []any{
 	(*Steps)(nil),        // 12: edl.state.Steps
 	(*Finished)(nil),     // 13: edl.state.Finished
 	(*Snapshot)(nil),     // 14: edl.state.Snapshot
-	nil,                  // 15: edl.state.Snapshot.EntriesEntry
-	(*rpc.DataFile)(nil), // 16: edl.rpc.DataFile
+	(*Checkpoint)(nil),   // 15: edl.state.Checkpoint
+	nil,                  // 16: edl.state.Snapshot.EntriesEntry
+	(*rpc.DataFile)(nil), // 17: edl.rpc.DataFile
+	(job.Mode)(0),        // 18: edl.job.Mode
+	(*job.Progress)(nil), // 19: edl.job.Progress
+	(*job.Shard)(nil),    // 20: edl.job.Shard
 }
 var file_proto_state_state_proto_depIdxs = []int32{
-	16, // 0: edl.state.File.file:type_name -> edl.rpc.DataFile
+	17, // 0: edl.state.File.file:type_name -> edl.rpc.DataFile
 	0,  // 1: edl.state.Task.place:type_name -> edl.state.Task.Place
 	5,  // 2: edl.state.Rank.granted:type_name -> edl.state.Dispatch
 	5,  // 3: edl.state.Rank.finished:type_name -> edl.state.Dispatch
 	8,  // 4: edl.state.Generation.members:type_name -> edl.state.Member
-	15, // 5: edl.state.Snapshot.entries:type_name -> edl.state.Snapshot.EntriesEntry
-	6,  // [6:6] is the sub-list for method output_type
-	6,  // [6:6] is the sub-list for method input_type
-	6,  // [6:6] is the sub-list for extension type_name
-	6,  // [6:6] is the sub-list for extension extendee
-	0,  // [0:6] is the sub-list for field type_name
+	16, // 5: edl.state.Snapshot.entries:type_name -> edl.state.Snapshot.EntriesEntry
+	18, // 6: edl.state.Checkpoint.mode:type_name -> edl.job.Mode
+	19, // 7: edl.state.Checkpoint.progress:type_name -> edl.job.Progress
+	20, // 8: edl.state.Checkpoint.shards:type_name -> edl.job.Shard
+	9,  // [9:9] is the sub-list for method output_type
+	9,  // [9:9] is the sub-list for method input_type
+	9,  // [9:9] is the sub-list for extension type_name
+	9,  // [9:9] is the sub-list for extension extendee
+	0,  // [0:9] is the sub-list for field type_name
 }
 
 func init() { file_proto_state_state_proto_init() }
@@ -1181,7 +1312,7 @@ func file_proto_state_state_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_state_state_proto_rawDesc), len(file_proto_state_state_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   15,
+			NumMessages:   16,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -1,0 +1,287 @@
+package checkpoint
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/edl-go/edl/executor"
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/proto/job"
+	"github.com/edl-go/edl/proto/state"
+	"github.com/edl-go/edl/remote/jobspec"
+	"github.com/edl-go/edl/remote/wire"
+	"github.com/edl-go/edl/tensor"
+)
+
+// An Entry is a checkpoint in a list.
+type Entry struct {
+	Name     string
+	Run      string // the job that has written it, with what tells it from other jobs of its name
+	Steps    uint64 // that were trained
+	Complete bool   // it has a manifest
+
+	objects []string
+}
+
+// List returns the checkpoints in the store, those of most steps first, with those that nobody has completed.
+func (s *Store) List(ctx context.Context) ([]Entry, error) {
+	objects, err := s.objects.list(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var list []Entry
+	for _, object := range objects {
+		dir, base := path.Split(object)
+		name := strings.TrimSuffix(dir, "/")
+		if len(list) == 0 || list[len(list)-1].Name != name {
+			parts := names.FindStringSubmatch(name)
+			if parts == nil {
+				continue
+			}
+			steps, err := strconv.ParseUint(parts[2], 10, 64)
+			if err != nil {
+				continue
+			}
+			list = append(list, Entry{Name: name, Run: parts[1], Steps: steps})
+		}
+		e := &list[len(list)-1]
+		if base != "" {
+			e.objects = append(e.objects, base)
+		}
+		e.Complete = e.Complete || base == manifestName
+	}
+	slices.SortFunc(list, func(a, b Entry) int { return cmp.Or(cmp.Compare(b.Steps, a.Steps), cmp.Compare(a.Name, b.Name)) })
+	return list, nil
+}
+
+// A Checkpoint is a complete one that is read. It is safe for concurrent use.
+type Checkpoint struct {
+	Name     string
+	Manifest *state.Checkpoint // not to be changed
+
+	store  *Store
+	pieces map[string][]placed // by variable, in the order of rows
+}
+
+type placed struct {
+	*job.Piece
+	shard string
+}
+
+// Find reads the manifest of the newest complete checkpoint that an address names: STORE for the one with most steps, STORE@STEPS for one with so many,
+// and STORE@NAME for that one. The caller closes the store.
+func Find(ctx context.Context, address string) (*Checkpoint, error) {
+	where, which := split(address)
+	s, err := Open(ctx, where)
+	if err != nil {
+		return nil, err
+	}
+	c, err := s.find(ctx, which)
+	if err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return c, nil
+}
+
+// split separates what stands behind the last @ from an address.
+func split(address string) (where, which string) {
+	at := strings.LastIndexByte(address, '@')
+	if at < 0 || strings.ContainsAny(address[at:], "/\\") {
+		return address, ""
+	}
+	return address[:at], address[at+1:]
+}
+
+func (s *Store) find(ctx context.Context, which string) (*Checkpoint, error) {
+	list, err := s.List(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range list {
+		if e.Complete && (which == "" || which == e.Name || which == strconv.FormatUint(e.Steps, 10)) {
+			return s.Read(ctx, e.Name)
+		}
+	}
+	want := "a folder or bucket that a job has written checkpoints to"
+	if which != "" {
+		want = "a step, or a name, that \"edl checkpoint list\" shows"
+	}
+	return nil, fault.E(fault.NotFound, fault.At(s.where), fault.Got(gotNone(which, len(list))), fault.Want(want))
+}
+
+func gotNone(which string, n int) string {
+	if which != "" {
+		return "no complete checkpoint " + fault.Quote(which)
+	}
+	return fmt.Sprintf("no complete checkpoint, %d incomplete ones", n)
+}
+
+// Read reads the manifest of a checkpoint.
+func (s *Store) Read(ctx context.Context, name string) (*Checkpoint, error) {
+	if !isName(name) {
+		return nil, fault.E(fault.NotFound, fault.At(s.where), fault.Got("the name "+fault.Quote(name)), fault.Want("that of a checkpoint"))
+	}
+	r, err := s.objects.open(ctx, name+"/"+manifestName, 0, -1)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	b, err := io.ReadAll(io.LimitReader(r, maxManifest+1))
+	if err != nil {
+		return nil, fault.E(fault.Unavailable, fault.At(s.where+"/"+name), fault.Cause(err))
+	}
+	if len(b) > maxManifest {
+		return nil, fault.E(fault.TooLarge, fault.At(s.where+"/"+name), fault.Got("a longer manifest"), fault.Wantf("at most %d bytes", maxManifest))
+	}
+	m, err := decodeManifest(b)
+	if err != nil {
+		return nil, fault.E(fault.KindOf(err), fault.At(s.where+"/"+name), fault.Cause(err))
+	}
+	c := &Checkpoint{Name: name, Manifest: m, store: s, pieces: map[string][]placed{}}
+	for _, shard := range m.Shards {
+		for _, p := range shard.Pieces {
+			c.pieces[p.Variable] = append(c.pieces[p.Variable], placed{p, shard.Name})
+		}
+	}
+	for name, list := range c.pieces {
+		slices.SortStableFunc(list, func(a, b placed) int { return byRows(a.Piece, b.Piece) })
+		if first := list[0]; first.Rows == rowsOf(first.Dims) {
+			c.pieces[name] = list[:1] // the others are copies
+		}
+	}
+	return c, nil
+}
+
+// Close closes the store.
+func (c *Checkpoint) Close() error { return c.store.Close() }
+
+// Address names this checkpoint for Find.
+func (c *Checkpoint) Address() string { return c.store.where + "@" + c.Name }
+
+// Progress is where a job goes on with the checkpoint.
+func (c *Checkpoint) Progress() executor.Progress { return jobspec.ProgressOf(c.Manifest.Progress) }
+
+// Variables returns the names of all variables, sorted.
+func (c *Checkpoint) Variables() []string {
+	list := make([]string, 0, len(c.pieces))
+	for name := range c.pieces {
+		list = append(list, name)
+	}
+	slices.Sort(list)
+	return list
+}
+
+// Describe returns type and dims of a variable; ok is false where the checkpoint does not have it.
+func (c *Checkpoint) Describe(variable string) (dtype tensor.DType, dims []int64, ok bool) {
+	list := c.pieces[variable]
+	if len(list) == 0 {
+		return 0, nil, false
+	}
+	return tensor.DType(list[0].Dtype), slices.Clone(list[0].Dims), true
+}
+
+// Load reads rows of a variable into a tensor, which has these rows. It checks each piece that it reads.
+func (c *Checkpoint) Load(ctx context.Context, variable string, first int64, into *tensor.Tensor) error {
+	where := c.store.where + "/" + c.Name
+	dtype, dims, ok := c.Describe(variable)
+	if !ok {
+		return fault.E(fault.NotFound, fault.At(where), fault.Var(variable), fault.Got("no such variable"), fault.Want("one that the checkpoint has"))
+	}
+	have, rows := into.Dims(), rowsOf(into.Dims())
+	if dtype != into.DType() {
+		return fault.E(fault.TypeMismatch, fault.At(where), fault.Var(variable), fault.Got(dtype.String()), fault.Want(into.DType().String()))
+	}
+	if len(have) != len(dims) || len(dims) > 0 && !slices.Equal(have[1:], dims[1:]) || first < 0 || first > rowsOf(dims) || rows > rowsOf(dims)-first {
+		return fault.E(fault.ShapeMismatch, fault.At(where), fault.Var(variable), fault.Gotf("dims %v", dims), fault.Wantf("rows %d to %d of %v", first, first+rows, have))
+	}
+	memory, err := wire.Memory(into)
+	if err != nil {
+		return err
+	}
+	for _, p := range c.pieces[variable] {
+		from, to := max(p.FirstRow, first), min(p.FirstRow+p.Rows, first+rows)
+		if from >= to {
+			continue
+		}
+		n := rowBytes(p.Piece)
+		if err := c.loadPiece(ctx, p, (from-p.FirstRow)*n, memory[(from-first)*n:(to-first)*n]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// loadPiece reads a piece whole, checks its sum, and puts what begins at offset into b.
+func (c *Checkpoint) loadPiece(ctx context.Context, p placed, offset int64, b []byte) error {
+	where := fmt.Sprintf("%s/%s/%s", c.store.where, c.Name, p.shard)
+	r, err := c.store.objects.open(ctx, c.Name+"/"+p.shard, p.Offset, p.Bytes)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	sum := crc32.New(castagnoli)
+	in := io.TeeReader(r, sum)
+	_, err = io.CopyN(io.Discard, in, offset)
+	if err == nil {
+		for part := range slices.Chunk(b, writeBytes) {
+			if cause := context.Cause(ctx); cause != nil {
+				return fault.E(fault.Canceled, fault.At(where), fault.Cause(cause))
+			}
+			if _, err = io.ReadFull(in, part); err != nil {
+				break
+			}
+		}
+	}
+	if err == nil {
+		_, err = io.CopyN(io.Discard, in, p.Bytes-offset-int64(len(b)))
+	}
+	switch {
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return fault.E(fault.Corrupt, fault.At(where), fault.Var(p.Variable), fault.Got("fewer bytes"), fault.Wantf("%d from %d on", p.Bytes, p.Offset))
+	case err != nil:
+		return fault.E(fault.Unavailable, fault.At(where), fault.Cause(err))
+	case sum.Sum32() != p.Crc32C:
+		return fault.E(fault.Corrupt, fault.At(where), fault.Var(p.Variable), fault.Got("bytes that have changed: their sum differs"),
+			fault.Want("those that edl wrote"), fault.Hint("use an older checkpoint; \"edl checkpoint verify\" checks all"))
+	}
+	return nil
+}
+
+// Verify reads all shards and checks their lengths and sums.
+func (c *Checkpoint) Verify(ctx context.Context) error {
+	for _, shard := range c.Manifest.Shards {
+		where := fmt.Sprintf("%s/%s/%s", c.store.where, c.Name, shard.Name)
+		if err := c.verify(ctx, shard, where); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *Checkpoint) verify(ctx context.Context, shard *job.Shard, where string) error {
+	r, err := c.store.objects.open(ctx, c.Name+"/"+shard.Name, 0, -1)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	sum := sha256.New()
+	n, err := io.Copy(&bounded{ctx, sum}, io.LimitReader(r, shard.Bytes+1))
+	if err != nil {
+		return fault.E(fault.KindOf(err), fault.At(where), fault.Cause(err))
+	}
+	if n != shard.Bytes || !bytes.Equal(sum.Sum(nil), shard.Sha256) {
+		return fault.E(fault.Corrupt, fault.At(where), fault.Gotf("%d bytes with the SHA-256 %x", n, sum.Sum(nil)),
+			fault.Wantf("%d bytes with %x", shard.Bytes, shard.Sha256))
+	}
+	return nil
+}

@@ -1,0 +1,208 @@
+package checkpoint
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"io"
+	"io/fs"
+	"net/url"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/internal/regularfile"
+)
+
+// A Store has objects by name. The last part of a name comes after a slash, and names of checkpoints have no other. It is safe for concurrent use.
+type Store struct {
+	objects objects
+	where   string // as the user has named it
+}
+
+// objects is what a folder and a bucket have in common. Names are checked by the caller.
+type objects interface {
+	// create makes an object, which is there whole once write has returned nil and create has returned nil, or not at all.
+	create(ctx context.Context, name string, write func(io.Writer) error) error
+	// open reads bytes of an object; length -1 is the rest.
+	open(ctx context.Context, name string, offset, length int64) (io.ReadCloser, error)
+	// list returns the names of all objects of checkpoints, sorted.
+	list(ctx context.Context) ([]string, error)
+	// remove removes objects of one checkpoint. What is not there is removed already.
+	remove(ctx context.Context, checkpoint string, names []string) error
+	close() error
+}
+
+// Open opens the store at a URL, such as s3://bucket/folder, file:///folder, or a path of this machine. A folder is made with the first checkpoint. The
+// drivers of other URLs are those that the program has registered with gocloud.dev/blob.
+func Open(ctx context.Context, where string) (*Store, error) {
+	if where == "" {
+		return nil, fault.E(fault.InvalidArgument, fault.Got("no place for checkpoints"), fault.Want("a folder, or a URL such as s3://bucket/folder"))
+	}
+	scheme, rest, isURL := strings.Cut(where, "://")
+	switch {
+	case !isURL:
+		dir, err := filepath.Abs(where)
+		if err != nil {
+			return nil, fault.File(fault.InvalidArgument, where, err)
+		}
+		return &Store{&folder{dir}, where}, nil
+	case scheme == "file":
+		u, err := url.Parse(where)
+		if err != nil || u.Host != "" || !path.IsAbs(u.Path) {
+			return nil, fault.E(fault.InvalidArgument, fault.Got("URL "+fault.Quote(where)), fault.Want("such as file:///folder"))
+		}
+		return &Store{&folder{filepath.FromSlash(u.Path)}, where}, nil
+	case rest == "":
+		return nil, fault.E(fault.InvalidArgument, fault.Got("URL "+fault.Quote(where)), fault.Want("such as s3://bucket/folder"))
+	}
+	b, err := openBucket(ctx, where)
+	if err != nil {
+		return nil, err
+	}
+	return &Store{b, where}, nil
+}
+
+// Close ends the use of the store.
+func (s *Store) Close() error { return s.objects.close() }
+
+// String is the URL or path of the store.
+func (s *Store) String() string { return s.where }
+
+// A folder is a store in a directory: each checkpoint is a directory in it.
+type folder struct{ dir string }
+
+// part marks a file that is not whole yet.
+const part = ".part-"
+
+// create writes a temporary file, waits until it is on the disk, and renames it.
+func (f *folder) create(ctx context.Context, name string, write func(io.Writer) error) (err error) {
+	checkpoint, base := path.Split(name)
+	dir := filepath.Join(f.dir, filepath.FromSlash(checkpoint))
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return fault.File(fault.Unavailable, dir, err)
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return fault.File(fault.Unavailable, dir, err)
+	}
+	defer root.Close()
+	temporary := base + part + rand.Text()
+	to, err := root.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if err != nil {
+		return fault.File(fault.Unavailable, dir, err)
+	}
+	defer func() {
+		if err != nil {
+			_ = root.Remove(temporary)
+		}
+	}()
+	if err = write(&bounded{ctx, to}); err == nil {
+		err = to.Sync()
+	}
+	if err = errors.Join(err, to.Close()); err == nil {
+		err = root.Rename(temporary, base)
+	}
+	if err == nil {
+		err = errors.Join(syncDir(dir), syncDir(f.dir))
+	}
+	if err != nil {
+		return fault.File(fault.Unavailable, filepath.Join(dir, base), err)
+	}
+	return nil
+}
+
+// syncDir waits until the names in a directory are on the disk. File systems that cannot do that are left alone.
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	if err := d.Sync(); err != nil && !errors.Is(err, syscall.EINVAL) && !errors.Is(err, errors.ErrUnsupported) && !errors.Is(err, fs.ErrPermission) {
+		return err
+	}
+	return nil
+}
+
+func (f *folder) open(_ context.Context, name string, offset, length int64) (io.ReadCloser, error) {
+	file, size, err := regularfile.Open(fault.Unavailable, filepath.Join(f.dir, filepath.FromSlash(name)))
+	if err != nil {
+		return nil, err
+	}
+	if length < 0 {
+		length = max(0, size-offset)
+	}
+	return struct {
+		io.Reader
+		io.Closer
+	}{io.NewSectionReader(file, offset, length), file}, nil
+}
+
+func (f *folder) list(context.Context) ([]string, error) {
+	entries, err := os.ReadDir(f.dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fault.File(fault.Unavailable, f.dir, err)
+	}
+	var list []string
+	for _, e := range entries {
+		if !e.IsDir() || !isName(e.Name()) {
+			continue
+		}
+		files, err := os.ReadDir(filepath.Join(f.dir, e.Name()))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) { // another process may remove it
+			return nil, fault.File(fault.Unavailable, e.Name(), err)
+		}
+		for _, file := range files {
+			list = append(list, e.Name()+"/"+file.Name())
+		}
+		if len(files) == 0 {
+			list = append(list, e.Name()+"/")
+		}
+	}
+	slices.Sort(list)
+	return list, nil
+}
+
+func (f *folder) remove(_ context.Context, checkpoint string, names []string) error {
+	dir := filepath.Join(f.dir, checkpoint)
+	root, err := os.OpenRoot(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fault.File(fault.Unavailable, dir, err)
+	}
+	defer root.Close()
+	for _, name := range names {
+		if err := root.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fault.File(fault.Unavailable, filepath.Join(dir, name), err)
+		}
+	}
+	if err := os.Remove(dir); err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTEMPTY) {
+		return fault.File(fault.Unavailable, dir, err)
+	}
+	return nil
+}
+
+func (f *folder) close() error { return nil }
+
+// A bounded writer ends with its context.
+type bounded struct {
+	ctx context.Context
+	to  io.Writer
+}
+
+func (b *bounded) Write(p []byte) (int, error) {
+	if err := context.Cause(b.ctx); err != nil {
+		return 0, fault.E(fault.Canceled, fault.Cause(err))
+	}
+	return b.to.Write(p)
+}

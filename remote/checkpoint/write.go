@@ -1,0 +1,143 @@
+package checkpoint
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"slices"
+
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/proto/job"
+	"github.com/edl-go/edl/proto/state"
+	"github.com/edl-go/edl/remote/wire"
+	"github.com/edl-go/edl/tensor"
+)
+
+// A Piece is rows of a variable that somebody has.
+type Piece struct {
+	Variable string  // of the user's program
+	Dims     []int64 // of the whole variable
+	FirstRow int64
+	Rows     int64 // 1 where the variable has no rows
+	Value    *tensor.Tensor
+}
+
+// manifestName is the object that makes a checkpoint complete.
+const manifestName = "manifest"
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// NewName makes the name of a checkpoint of one run of a job, which has trained so many steps. No other checkpoint has it.
+func NewName(run string, steps uint64) string { return nameOf(run, steps, rand.Text()) }
+
+// WriteShard writes what one of the pservers of a job has at the cut. The values must not change meanwhile. It returns when the shard is durable: the
+// manifest of the checkpoint is to have what it returns.
+func (s *Store) WriteShard(ctx context.Context, checkpoint string, index int, pieces []Piece) (*job.Shard, error) {
+	if !isName(checkpoint) || index < 0 || index >= maxShards {
+		return nil, fault.E(fault.InvalidArgument, fault.Gotf("shard %d of the checkpoint %s", index, fault.Quote(checkpoint)), fault.Want("a name that edl made"))
+	}
+	shard := &job.Shard{Name: fmt.Sprintf("shard-%d", index)}
+	memory := make([][]byte, len(pieces))
+	for i, p := range pieces {
+		b, err := wire.Memory(p.Value)
+		if err != nil {
+			return nil, fault.E(fault.KindOf(err), fault.Var(p.Variable), fault.Cause(err))
+		}
+		m := &job.Piece{Variable: p.Variable, Dtype: int32(p.Value.DType()), Dims: slices.Clone(p.Dims), FirstRow: p.FirstRow, Rows: p.Rows,
+			Offset: shard.Bytes, Bytes: int64(len(b))}
+		if err := checkPiece(m); err != nil {
+			return nil, err
+		}
+		memory[i], shard.Bytes = b, shard.Bytes+m.Bytes
+		shard.Pieces = append(shard.Pieces, m)
+	}
+	sum := sha256.New()
+	err := s.objects.create(ctx, checkpoint+"/"+shard.Name, func(to io.Writer) error {
+		for i, b := range memory {
+			shard.Pieces[i].Crc32C = crc32.Checksum(b, castagnoli)
+			for part := range slices.Chunk(b, writeBytes) {
+				sum.Write(part)
+				if _, err := to.Write(part); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	})
+	shard.Sha256 = sum.Sum(nil)
+	return shard, err
+}
+
+// writeBytes is how much is written at once: so a writer sees soon that its context has ended.
+const writeBytes = 1 << 20
+
+// Publish writes the manifest of a checkpoint, whose shards are durable. From then on it is complete.
+func (s *Store) Publish(ctx context.Context, checkpoint string, m *state.Checkpoint) error {
+	if !isName(checkpoint) {
+		return fault.E(fault.InvalidArgument, fault.Gotf("the name %s", fault.Quote(checkpoint)), fault.Want("a name that edl made"))
+	}
+	m.Version = version
+	b, err := encodeManifest(m)
+	if err != nil {
+		return err
+	}
+	return s.objects.create(ctx, checkpoint+"/"+manifestName, func(to io.Writer) error {
+		_, err := to.Write(b)
+		return err
+	})
+}
+
+// Prune removes checkpoints of a run of a job: all but the newest keep complete ones, and those that nobody will complete. Only the writer of its checkpoints
+// may call it, between two of them.
+func (s *Store) Prune(ctx context.Context, run string, keep int) error {
+	if _, err := s.Remove(ctx, run, keep); err != nil {
+		return err
+	}
+	list, err := s.List(ctx)
+	if err != nil {
+		return err
+	}
+	for _, e := range list {
+		if e.Run == run && !e.Complete {
+			if err := s.removeAll(ctx, e); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// Remove removes checkpoints of a run until so many complete ones are left, and returns their names. Incomplete ones stay: a job may be writing them.
+func (s *Store) Remove(ctx context.Context, run string, keep int) (removed []string, err error) {
+	list, err := s.List(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range list {
+		if e.Run != run || !e.Complete {
+			continue
+		}
+		if keep > 0 {
+			keep--
+			continue
+		}
+		if err := s.removeAll(ctx, e); err != nil {
+			return removed, err
+		}
+		removed = append(removed, e.Name)
+	}
+	return removed, nil
+}
+
+// removeAll removes a checkpoint, its manifest first.
+func (s *Store) removeAll(ctx context.Context, e Entry) error {
+	if e.Complete {
+		if err := s.objects.remove(ctx, e.Name, []string{manifestName}); err != nil {
+			return err
+		}
+	}
+	return s.objects.remove(ctx, e.Name, slices.DeleteFunc(slices.Clone(e.objects), func(name string) bool { return name == manifestName }))
+}
