@@ -1,6 +1,7 @@
 package pserver
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"sync"
@@ -31,9 +32,11 @@ type Config struct {
 	// last.
 	StartDeadline time.Duration
 	RoundDeadline time.Duration                                      // from the first message of a round to the last
+	CutDeadline   time.Duration                                      // for writing the server's part of a checkpoint; 0: 10 minutes
 	Workers       int                                                // optimize blocks that run at the same time; at least 1
 	Peer          func(index int) (rpc.ParameterServerClient, error) // the client of another server; it does not wait
 	Data          *dataplane.Acceptor                                // of contributions and parameters; nil: they come over gRPC
+	Ledger        *Ledger                                            // of server 0: what the values that the program begins with were computed from; nil: empty
 	Times         *timing.Recorder                                   // notes the phases of its rounds; may be nil
 	Log           *slog.Logger
 }
@@ -48,7 +51,8 @@ type Server struct {
 	values   *values
 	exchange *exchange
 	updaters *updaters // nil in sync mode
-	bytes    int64     // of what lives here from round to round
+	cuts     *cuts
+	bytes    int64 // of what lives here from round to round
 }
 
 var _ ops.Server = (*Server)(nil)
@@ -58,6 +62,7 @@ func New(cfg Config) *Server {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
+	cfg.CutDeadline = cmp.Or(cfg.CutDeadline, cutDeadline)
 	return &Server{core: newCore(cfg)}
 }
 
@@ -109,29 +114,33 @@ func (s *Server) run(ctx context.Context, op *program.Op, blocks ops.BlockRunner
 		case <-ctx.Done():
 		}
 	})
-	s.open(ctx, &group, &service, box, blocks)
+	open(ctx, s, &group, &service, box, blocks)
 	workers := s.core.cfg.Workers
 	if box.bytes() < worthSharing {
 		workers = 1
 	}
-	return applyRounds(ctx, s.core, &stepper{service: &service, values: s.values, inbox: &s.core.inbox, workers: workers, times: s.core.cfg.Times})
+	return applyRounds(ctx, s, &group, &stepper{service: &service, values: s.values, inbox: &s.core.inbox, workers: workers, times: s.core.cfg.Times})
 }
 
 // open lets calls in.
-func (s *Server) open(ctx context.Context, group *sync.WaitGroup, service *comm.Service, box inbox, blocks ops.BlockRunner) {
+func open(ctx context.Context, s *Server, group *sync.WaitGroup, service *comm.Service, box inbox, blocks ops.BlockRunner) {
 	c := s.core
 	c.Lock()
 	defer c.Unlock()
 	c.inbox = box
 	s.values = &values{BlockRunner: blocks}
 	s.exchange = &exchange{core: c, values: s.values}
+	s.cuts = newCuts(service)
 	for _, slice := range service.Slices {
 		if t, ok := blocks.Variable(slice.Name); ok {
 			s.bytes += t.Bytes()
 		}
 	}
 	if c.cfg.Index == 0 {
-		c.ledger = &Ledger{}
+		c.ledger = c.cfg.Ledger
+		if c.ledger == nil {
+			c.ledger = &Ledger{}
+		}
 	}
 	if names := namesOf(service); service.Sync {
 		c.rounds = NewRounds(c.cfg.MaxTrainers, names, c.cfg.Start)
@@ -144,11 +153,19 @@ func (s *Server) open(ctx context.Context, group *sync.WaitGroup, service *comm.
 	c.changed()
 }
 
-// applyRounds applies the rounds of a sync job, one after another, and returns when the server has ended. In async mode there are none to apply.
-func applyRounds(ctx context.Context, c *core, by *stepper) error {
+// applyRounds applies the rounds of a sync job, one after another, and returns when the server has ended. In async mode there are none to apply. Cuts
+// are made between two rounds, and written on goroutines of group.
+func applyRounds(ctx context.Context, s *Server, group *sync.WaitGroup, by *stepper) error {
+	c := s.core
+	copied := func() {}
 	for {
+		if k := s.cuts.due(c); k != nil {
+			copied()
+			copied = s.cuts.begin(ctx, group, s.values, c, k)
+		}
 		select {
 		case from := <-c.toApply:
+			copied() // the round changes what is copied
 			if len(from) > 0 {
 				if err := by.apply(ctx, c.rounds.Round(), from); err != nil {
 					return err
@@ -162,6 +179,7 @@ func applyRounds(ctx context.Context, c *core, by *stepper) error {
 			c.carryOut(f)
 			c.changed()
 			c.Unlock()
+		case <-s.cuts.asked:
 		case <-c.ended:
 			return nil
 		case <-ctx.Done():

@@ -34,10 +34,16 @@ func (r *runner) serve(ctx context.Context) error {
 		return err
 	}
 	defer endData()
+	var ledger *pserver.Ledger
+	if len(r.spec.Ledger) > 0 {
+		if ledger, err = pserver.DecodeLedger(r.spec.Ledger); err != nil {
+			return err
+		}
+	}
 	server := pserver.New(pserver.Config{
 		Identity: r.identity, Index: int(r.spec.Index), Servers: int(spec.Pservers), MaxTrainers: int(max(spec.Trainers, spec.TrainersMax)),
 		Start: id.Round(r.spec.Begin.GetSteps()), StartDeadline: r.deadlines.Idle, RoundDeadline: r.deadlines.Round,
-		Workers: min(runtime.GOMAXPROCS(0), int(spec.Workers)), Peer: peers.Server, Data: data, Times: r.recording.times, Log: r.log,
+		Workers: min(runtime.GOMAXPROCS(0), int(spec.Workers)), Peer: peers.Server, Ledger: ledger, Data: data, Times: r.recording.times, Log: r.log,
 	})
 	l, err := r.listen(ctx)
 	if err != nil {

@@ -1,0 +1,222 @@
+package pserver
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/ops/comm"
+	"github.com/edl-go/edl/proto/job"
+	"github.com/edl-go/edl/proto/rpc"
+	"github.com/edl-go/edl/remote/checkpoint"
+	"github.com/edl-go/edl/remote/id"
+	"github.com/edl-go/edl/remote/waits"
+	"github.com/edl-go/edl/remote/wire"
+	"github.com/edl-go/edl/tensor"
+)
+
+// cuts make a server's parts of checkpoints. The goroutine that applies rounds notices that the version of a cut is there. Then the slices are copied, and
+// written from the copies while rounds go on:
+//
+//	Cut asked -> waiting for its round -> copying, with the next round waiting at most for that -> writing -> told to who has asked
+//
+// The lock of core guards current.
+type cuts struct {
+	service *comm.Service
+	asked   chan struct{} // has a token when a cut may be due
+	current *cut          // the last that was asked for; nil: none
+	copies  []*tensor.Tensor
+	busy    chan struct{} // has a token while copies are in use
+}
+
+// cutDeadline is Config.CutDeadline where nothing else is said.
+const cutDeadline = 10 * time.Minute
+
+// A cut is one checkpoint.
+type cut struct {
+	round       id.Round
+	store, name string
+	begun       bool          // its round is there
+	done        chan struct{} // closed when the part is durable, or will never be
+	cancel      context.CancelFunc
+
+	shard  *job.Shard // with ledger and err, written before done is closed
+	ledger []byte
+	err    error
+}
+
+func newCuts(service *comm.Service) *cuts {
+	return &cuts{service: service, asked: make(chan struct{}, 1), busy: make(chan struct{}, 1)}
+}
+
+// Cut implements the rpc.
+func (s *Server) Cut(ctx context.Context, m *rpc.CutRequest) (*rpc.CutResponse, error) {
+	if err := s.admit(ctx, m.Id); err != nil {
+		return nil, err
+	}
+	c, from := s.core, wire.SenderOf(m.Id)
+	if c.rounds == nil {
+		return nil, c.refuse(fault.E(fault.Unsupported, fault.At(c.Where), fault.Got("a cut of an async job"), fault.Want("a sync job")))
+	}
+	c.Lock()
+	k, err := s.cuts.ask(c, Sender(from), m)
+	past := k == nil
+	version := c.rounds.Round()
+	c.Unlock()
+	switch {
+	case err != nil:
+		return nil, c.refuse(err)
+	case past:
+		return &rpc.CutResponse{Past: true, Round: uint64(version)}, nil
+	}
+	select {
+	case <-k.done:
+	case <-c.ended:
+		select {
+		case <-k.done:
+		default:
+			return nil, fault.E(fault.Unavailable, fault.At(c.Where), fault.Gotf("a cut at round %d", k.round), fault.Want("one before the last round"))
+		}
+	case <-ctx.Done():
+		return nil, waits.GaveUp(ctx, c.Where, waits.Wait{What: "the checkpoint " + k.name})
+	}
+	if k.err != nil {
+		return nil, fault.E(fault.KindOf(k.err), fault.At(c.Where), fault.Cause(k.err))
+	}
+	return &rpc.CutResponse{Shard: k.shard, Ledger: k.ledger}, nil
+}
+
+// ask enters a cut, or finds the one that was asked for before. It returns nil where the round is past. The lock of core is held.
+func (cs *cuts) ask(c *core, from Sender, m *rpc.CutRequest) (*cut, error) {
+	if newest := c.rounds.Fence(); from.Fence < newest {
+		return nil, fault.E(fault.Fenced, fault.Gotf("a cut of the coordinator with fence %d", from.Fence), fault.Wantf("fence %d or higher", newest))
+	}
+	if k := cs.current; k != nil && k.name == m.Name && k.store == m.Store && k.round == from.Round {
+		return k, nil
+	}
+	cs.giveUp()
+	if c.rounds.Round() > from.Round {
+		return nil, nil
+	}
+	k := &cut{round: from.Round, store: m.Store, name: m.Name, done: make(chan struct{}), cancel: func() {}}
+	cs.current = k
+	select {
+	case cs.asked <- struct{}{}:
+	default:
+	}
+	return k, nil
+}
+
+// giveUp ends the current cut: nobody needs it any more. The lock of core is held.
+func (cs *cuts) giveUp() {
+	k := cs.current
+	if cs.current = nil; k == nil {
+		return
+	}
+	k.cancel() // what is being written
+	if !k.begun {
+		k.err = fault.E(fault.Superseded, fault.Got("the checkpoint "+k.name), fault.Want("a later one, which was asked for since"))
+		close(k.done)
+	}
+}
+
+// due returns the cut whose round is there now. The goroutine that applies rounds asks, between two of them.
+func (cs *cuts) due(c *core) *cut {
+	c.Lock()
+	defer c.Unlock()
+	k := cs.current
+	if k == nil || k.begun || k.round != c.rounds.Round() {
+		return nil
+	}
+	k.begun = true
+	if c.ledger != nil {
+		k.ledger = c.ledger.Encode()
+	}
+	return k
+}
+
+// begin makes the copies of a cut, and writes them on another goroutine of group. The next round may be applied when wait has returned.
+func (cs *cuts) begin(ctx context.Context, group *sync.WaitGroup, v *values, c *core, k *cut) (wait func()) {
+	ctx, cancel := context.WithTimeout(ctx, c.cfg.CutDeadline)
+	c.Lock()
+	k.cancel = cancel
+	superseded := cs.current != k
+	c.Unlock()
+	if superseded {
+		cancel()
+	}
+	select {
+	case cs.busy <- struct{}{}:
+	default: // an earlier cut is still being written: whoever asked for this one asks again
+		cancel()
+		k.err = fault.E(fault.Unavailable, fault.Got("a cut while another one is written"), fault.Want("one after the other"))
+		close(k.done)
+		return func() {}
+	}
+	copying := &copying{sources: make([]*tensor.Tensor, len(cs.service.Slices))}
+	for i, slice := range cs.service.Slices {
+		copying.sources[i], _ = v.Variable(slice.Name)
+	}
+	if cs.copies == nil {
+		cs.copies = make([]*tensor.Tensor, len(cs.service.Slices))
+	}
+	copying.into = cs.copies
+	copying.left.Add(len(copying.sources))
+	group.Go(func() {
+		defer func() { <-cs.busy }()
+		defer cancel()
+		defer close(k.done)
+		copying.help()
+		copying.left.Wait()
+		k.shard, k.err = cs.write(ctx, c.cfg.Index, k)
+	})
+	return func() { copying.help(); copying.left.Wait() }
+}
+
+// write writes the copies.
+func (cs *cuts) write(ctx context.Context, index int, k *cut) (shard *job.Shard, err error) {
+	pieces := make([]checkpoint.Piece, 0, len(cs.service.Slices))
+	for i, slice := range cs.service.Slices {
+		if cs.copies[i] == nil {
+			return nil, fault.E(fault.Internal, fault.Var(slice.Name), fault.Got("a slice that is no tensor"))
+		}
+		dims := append([]int64(nil), cs.copies[i].Dims()...)
+		if len(dims) > 0 {
+			dims[0] = slice.TotalRows
+		}
+		pieces = append(pieces, checkpoint.Piece{Variable: slice.Origin, Dims: dims, FirstRow: slice.FirstRow, Rows: slice.Rows, Value: cs.copies[i]})
+	}
+	store, err := checkpoint.Open(ctx, k.store)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, store.Close()) }()
+	return store.WriteShard(ctx, k.name, index, pieces)
+}
+
+// A copying copies tensors one by one. Several goroutines may help.
+type copying struct {
+	sources, into []*tensor.Tensor
+	next          atomic.Int64
+	left          sync.WaitGroup
+}
+
+// help copies tensors until nobody has to begin another one.
+func (c *copying) help() {
+	for {
+		i := int(c.next.Add(1)) - 1
+		if i >= len(c.sources) {
+			return
+		}
+		switch from := c.sources[i]; {
+		case from == nil:
+			c.into[i] = nil
+		case c.into[i] == nil || c.into[i].CopyFrom(from) != nil:
+			c.into[i] = from.Clone()
+		}
+		c.left.Done()
+	}
+}
