@@ -40,10 +40,12 @@ type Config struct {
 	Save           *program.Program // tells which server has which piece of a persistable variable; nil: the user does not read variables
 	// Constant returns a persistable variable that no server holds; nil where the startup program makes it. It may be nil, if that makes all.
 	Constant       func(name string) (*tensor.Tensor, error)
+	Constants      []string            // names of all persistable variables that no server holds
 	Follow         map[string][]string // globs of the datasets that grow while the job runs, by name
 	FollowEvery    time.Duration       // between two looks at them; 0: 1s
 	TellEvery      time.Duration       // how long a watcher may wait for a step, so that several are sent together; 0: each is sent at once
 	LedgerDeadline time.Duration       // of a question about the ledger outside of a change of members; 0: 10s
+	Checkpoints    Checkpoints         // of a sync job
 	// Live returns the members of the job that live now, with their incarnations. nil: whoever joins lives.
 	Live func(context.Context) (map[cluster.Member]id.Incarnation, error)
 	// Merge makes one list of values of what several trainers fetched in one step.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"time"
 
 	"github.com/edl-go/edl/executor"
 	"github.com/edl-go/edl/fault"
@@ -58,57 +57,27 @@ func (e *ending) finish(ctx context.Context, after *uint64, withoutSave bool) (u
 		e.locked(func() { steps = e.steps.written() })
 		return steps, nil
 	}
-	decided := make(chan decision, 1)
-	e.locked(func() {
-		if e.ended {
-			decided <- decision{err: e.whyEnded()}
-			return
-		}
-		e.finishing++
-		e.spawn(func() { decided <- e.decide(after, withoutSave) })
-	})
-	select {
-	case d := <-decided:
-		return d.steps, d.err
-	case <-ctx.Done():
-		return 0, gaveUp(ctx, "the store")
-	}
-}
-
-// A decision is the answer of finish.
-type decision struct {
-	steps uint64
-	err   error
-}
-
-// decide makes the end durable, on a goroutine of its own: it goes on when the call that asks for it has ended, because a commit that has begun may become
-// durable all the same. Until it is known whether it did, no round is permitted.
-func (e *ending) decide(after *uint64, withoutSave bool) (d decision) {
+	e.locked(func() { e.finishing++ })
 	defer e.locked(func() { e.finishing--; e.monitor.Broadcast() })
-	d.err = e.store.transact(e.ctx, func(t *txn) error {
+	err = e.store.transact(ctx, func(t *txn) (err error) {
 		if e.cfg.Fed || withoutSave {
 			t.then(func() {
 				e.feeds.finished = true
 				e.withoutSave = withoutSave
-				d.steps = e.feeds.first + e.feeds.accepted
+				steps = e.feeds.first + e.feeds.accepted
 			})
 			if err := t.put(finishedKey, &state.Finished{WithoutSave: withoutSave}); err != nil || e.cfg.Fed {
 				return err
 			}
 		}
-		steps, err := e.stop(t, after)
-		t.then(func() { d.steps = steps })
+		steps, err = e.stop(t, after)
 		return err
 	})
-	if d.err != nil { // a commit that has failed may be durable: the next transaction reads first
-		for e.store.transact(e.ctx, func(*txn) error { return nil }) != nil && e.sleep(retryUnknown) {
-		}
+	if err != nil {
+		return 0, err
 	}
-	return d
+	return steps, nil
 }
-
-// retryUnknown is how long decide waits before it asks again what is durable.
-const retryUnknown = 100 * time.Millisecond
 
 // stop lets the queues end, and returns how many steps the job will have trained.
 func (e *ending) stop(t *txn, after *uint64) (steps uint64, err error) {
@@ -203,8 +172,14 @@ func (e *ending) progress() *job.Progress {
 
 // progressAt is where a later job goes on with the state after the rounds below steps. The monitor is held.
 func (e *ending) progressAt(steps id.Round) *job.Progress {
+	p, _ := e.positionAt(steps)
+	return p
+}
+
+// positionAt is progressAt, and whether that is the place in the data of exactly these steps. The monitor is held.
+func (e *ending) positionAt(steps id.Round) (p *job.Progress, known bool) {
 	begin := e.cfg.start()
-	p := &job.Progress{Steps: uint64(steps), Pass: begin.Pass, Batch: begin.Batch, Reader: e.cfg.Begin.GetReader()}
+	p, known = &job.Progress{Steps: uint64(steps), Pass: begin.Pass, Batch: begin.Batch, Reader: e.cfg.Begin.GetReader()}, true
 	if e.cfg.Begin == nil && e.cfg.Program != nil {
 		p.Reader = executor.ReaderHash(e.cfg.Program)
 	}
@@ -215,9 +190,11 @@ func (e *ending) progressAt(steps id.Round) *job.Progress {
 			p.Pass, p.Batch = q.Pass()+1, 0
 		case ok:
 			p.Pass, p.Batch = at.Pass, at.Batch
+		default:
+			known = false
 		}
 	}
-	return p
+	return p, known
 }
 
 // requestSave elects the first trainer that asks, and answers it when all others have left: then nothing changes the model any more. The same trainer

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"sync"
 	"testing"
 	"time"
 
@@ -17,7 +16,6 @@ import (
 	"github.com/edl-go/edl/optimizer"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
-	"github.com/edl-go/edl/remote/cluster"
 	"github.com/edl-go/edl/remote/coordinator"
 )
 
@@ -253,77 +251,6 @@ func TestPermitAfterFinish(t *testing.T) {
 			s = h.start()
 			s.joinAll(1, 0)
 		}
-	}
-}
-
-// A user who gives up while the end is being made durable, or is told that this has failed, may have ended the job all the same. So no round is permitted
-// until that is known.
-func TestPermitWhileTheEndIsBeingDecided(t *testing.T) {
-	for name, outcome := range map[string]struct{ gives, durable, fails bool }{
-		"the user gives up":                    {gives: true, durable: true},
-		"the user gives up, and nothing lasts": {gives: true, fails: true},
-		"a commit that is lost":                {fails: true},
-		"a commit whose answer is lost":        {fails: true, durable: true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			cfg := reading(t, 1)
-			cfg.MaxAhead = 1
-			h := newHome(t, cfg)
-			s := h.start()
-			s.joinAll(0, 0)
-			s.reportDataset(t, 100)
-			if r, err := s.permit(1, 0, 0); err != nil || r.Until != 1 {
-				t.Fatal(r, err)
-			}
-			begun, goOn := make(chan struct{}), make(chan struct{})
-			var once sync.Once
-			h.store.failing(func(changes []cluster.Change) (err error) {
-				once.Do(func() {
-					close(begun)
-					<-goOn
-					if outcome.fails {
-						err = fault.E(fault.Unavailable, fault.At("store"))
-					}
-					if outcome.fails && outcome.durable {
-						h.store.apply(changes)
-					}
-				})
-				return err
-			})
-			ctx, cancel := context.WithCancel(t.Context())
-			defer cancel()
-			finished := make(chan error, 1)
-			go func() {
-				_, err := s.Finish(ctx, &rpc.FinishDataRequest{Id: idOf(0, 0, 0)})
-				finished <- err
-			}()
-			<-begun
-			if outcome.gives {
-				cancel()
-				if err := <-finished; !errors.Is(err, fault.Canceled) {
-					t.Error(err)
-				}
-			}
-			s.acknowledge(1)
-			answer := make(chan *rpc.PermitResponse, 1)
-			go func() {
-				r, err := s.permit(1, 0, 1)
-				if err != nil {
-					t.Error(err)
-				}
-				answer <- r
-			}()
-			s.status(func(q *rpc.QueuesResponse) bool { // it waits, though its step is acknowledged
-				return len(answer) > 0 || slices.ContainsFunc(q.Waits, func(w *job.Wait) bool { return w.Who == "trainer 0" })
-			})
-			if len(answer) > 0 {
-				t.Error("a round is permitted while the end is being decided")
-			}
-			close(goOn)
-			if r := <-answer; r.End != outcome.durable || !r.End && r.Until != 2 {
-				t.Errorf("round 1: %v", r)
-			}
-		})
 	}
 }
 

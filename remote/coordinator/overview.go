@@ -18,6 +18,7 @@ type overview struct {
 	*core
 	store   *store
 	members *members
+	cuts    *cuts
 }
 
 // queues tells how far the job is and what it waits for; when the final state is asked for, it waits for the end of the job itself.
@@ -38,7 +39,7 @@ func (o *overview) queues(ctx context.Context, m *rpc.QueuesRequest) (*rpc.Queue
 	}
 	o.monitor.Lock()
 	defer o.monitor.Unlock()
-	r := &rpc.QueuesResponse{Entries: entries, Waits: o.waits(), Phase: o.phase(), Fence: uint64(o.lead.Fence)}
+	r := &rpc.QueuesResponse{Entries: entries, Waits: o.waits(), Phase: o.phase(), Fence: uint64(o.lead.Fence), Checkpoint: o.cuts.status()}
 	for _, name := range sortedNames(o.store.queues) {
 		r.Queues = append(r.Queues, o.store.queues[name].Status())
 	}
@@ -73,6 +74,9 @@ func (o *overview) waits() (out []*job.Wait) {
 	if w, ok := o.members.machine.Wait(); ok {
 		out = append(out, waits.Wait{Who: "coordinator", What: w.What, By: w.By, Since: o.epoch.Add(w.Since), Until: o.epoch.Add(w.Until),
 			LastError: w.LastError}.Message())
+	}
+	if w, ok := o.cuts.wait(); ok {
+		out = append(out, w.Message())
 	}
 	return append(out, o.monitor.List()...)
 }

@@ -32,6 +32,7 @@ type Server struct {
 	ending   *ending
 	reader   *stateReader
 	overview *overview
+	cuts     *cuts
 }
 
 // New returns a coordinator.
@@ -49,7 +50,8 @@ func New(cfg Config) *Server {
 	s.changes = &changes{core: c, store: s.store, members: s.members, dispatch: s.dispatch, steps: s.steps, feeds: s.feeds}
 	s.ending = &ending{core: c, store: s.store, members: s.members, steps: s.steps, feeds: s.feeds}
 	s.reader = &stateReader{core: c, members: s.members, ending: s.ending}
-	s.overview = &overview{core: c, store: s.store, members: s.members}
+	s.cuts = &cuts{core: c, steps: s.steps, ending: s.ending}
+	s.overview = &overview{core: c, store: s.store, members: s.members, cuts: s.cuts}
 	s.members.store, s.members.changes = s.store, s.changes
 	s.steps.store, s.steps.members, s.steps.feeds = s.store, s.members, s.feeds
 	s.feeds.members, s.feeds.steps = s.members, s.steps
@@ -71,6 +73,9 @@ func (s *Server) Run(ctx context.Context, lead Lead) error {
 		s.tasks.Go(s.store.commits)
 		s.tasks.Go(s.members.keepTime)
 		s.tasks.Go(s.dispatch.expireTasks)
+		if s.cfg.Checkpoints.Store != "" && s.cfg.Sync {
+			s.tasks.Go(s.cuts.keep)
+		}
 		for name, globs := range s.cfg.Follow {
 			s.tasks.Go(func() { s.follower.follow(name, globs) })
 		}

@@ -204,6 +204,7 @@ func (s *step) dropSegments(n int) {
 	for _, g := range s.segments[:n] {
 		s.deleteLater(segmentPrefix, g.number)
 	}
+	s.past = append(slices.Clone(s.past[max(0, len(s.past)+n-maxPast):]), s.segments[:n]...)
 	s.segments = s.segments[n:]
 }
 
@@ -294,11 +295,15 @@ func (q *Queue) Position(round id.Round) (p Position, ok bool) {
 		}
 		return Position{Round: round, Pass: q.pass}, true
 	}
-	i := q.segments.at(round)
+	list := q.segments
+	if list.at(round) < 0 {
+		list = q.past
+	}
+	i := list.at(round)
 	if i < 0 {
 		return Position{}, false
 	}
-	g, rows := q.segments[i], max(1, q.policy.Reading.Rows)
+	g, rows := list[i], max(1, q.policy.Reading.Rows)
 	p = Position{Round: round, Pass: g.pass, Batch: g.batch(round) + uint64(g.skip.Count()/rows)}
 	if !q.open() && p.Batch >= q.policy.Reading.batches(q.layout.records) {
 		p.Pass, p.Batch = p.Pass+1, 0

@@ -139,6 +139,7 @@ const (
 	maxReason       = 256     // bytes of a failure's reason
 	maxRuns         = 1 << 15 // ranges in which what is left of a task is kept
 	maxEntry        = 1 << 19 // bytes of a durable entry
+	maxPast         = 64      // segments before the durable ones. Trainers are some rounds ahead of what is reported, and passes may be short
 	maxGrant        = 1 << 16 // bytes of a grant that another task may be added to
 )
 
@@ -154,6 +155,7 @@ type Queue struct {
 	trainers  tree[*trainer] // by rank
 	failed    tree[*task]    // sync, by task: failures of this pass
 	segments  segments       // sync: at most two, the second of which begins a pass
+	past      segments       // the last before them, at most maxPast; not durable, for Position only
 }
 
 // counters are what changes with most events. They are the entry "head"; the fields are those of state.Head.

@@ -1,0 +1,67 @@
+package coordinator
+
+import (
+	"time"
+
+	"github.com/edl-go/edl/remote/id"
+)
+
+// A cutPlan decides at which rounds checkpoints are cut. Times count from the epoch of the coordinator.
+//
+// A job with a number of rounds is cut at its multiples: it asks for the next one as soon as the one before is done, so that no server is past it. A job with a
+// time asks, when that has passed, for a round a little ahead. If a server is past it by then, the plan looks further ahead.
+type cutPlan struct {
+	rounds id.Round      // between two cuts; 0: every counts
+	every  time.Duration // between two cuts
+
+	last   id.Round      // of the last cut, or the beginning
+	lastAt time.Duration // when it was done
+	margin id.Round      // how far ahead a cut is asked for
+	fails  int           // since the last cut
+	until  time.Duration // nothing is tried again before
+}
+
+// Bounds of a plan.
+const (
+	leastMargin = 2
+	mostMargin  = 1 << 16
+	leastRetry  = time.Second
+	mostRetry   = time.Minute
+)
+
+func newCutPlan(rounds id.Round, every time.Duration, start id.Round) *cutPlan {
+	return &cutPlan{rounds: rounds, every: every, last: start, margin: leastMargin}
+}
+
+// when is the earliest time for the next attempt.
+func (p *cutPlan) when() time.Duration {
+	if p.rounds > 0 {
+		return p.until
+	}
+	return max(p.until, p.lastAt+p.every)
+}
+
+// next is the round of the next cut, where the job has applied the rounds below at. It is never at, which a server may be past.
+func (p *cutPlan) next(at id.Round) id.Round {
+	at = max(at, p.last)
+	if p.rounds == 0 {
+		return at + p.margin
+	}
+	return (at/p.rounds + 1) * p.rounds
+}
+
+// past notes that a server has version at, which is beyond the round that was asked for. Another one may be tried at once.
+func (p *cutPlan) past(round, at id.Round) {
+	p.margin = min(max(2*p.margin, 2*(at-min(at, round))), mostMargin)
+}
+
+// done notes a cut.
+func (p *cutPlan) done(now time.Duration, round id.Round) {
+	p.last, p.lastAt, p.fails, p.until = round, now, 0, 0
+}
+
+// failed notes an attempt that has failed: the next one waits, longer each time.
+func (p *cutPlan) failed(now time.Duration) {
+	p.until = now + min(leastRetry<<min(p.fails, 10), mostRetry)
+	p.fails++
+}

@@ -1,0 +1,250 @@
+package coordinator
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/proto/job"
+	"github.com/edl-go/edl/proto/rpc"
+	"github.com/edl-go/edl/proto/state"
+	"github.com/edl-go/edl/remote/checkpoint"
+	"github.com/edl-go/edl/remote/id"
+	"github.com/edl-go/edl/remote/waits"
+	"github.com/edl-go/edl/remote/wire"
+)
+
+// Checkpoints says where a coordinator keeps checkpoints of its job, and how often it makes one.
+type Checkpoints struct {
+	Store  string // as checkpoint.Open takes it; empty: none are made
+	Run    string // names those of this job
+	Rounds uint64 // between two; 0: Every counts
+	Every  time.Duration
+	Keep   int // so many complete ones stay
+	// FirstPass is the pass in which the job began: its passes count from there.
+	FirstPass int32
+}
+
+// cuts makes the checkpoints of a sync job. It asks all pservers for the same round, waits until their parts are durable, and publishes the manifest. Rounds
+// go on meanwhile. Training never waits for a checkpoint that fails: it is tried again, and told.
+type cuts struct {
+	*core
+	steps  *steps
+	ending *ending
+	plan   *cutPlan
+
+	// The monitor guards what follows.
+	last         *job.CheckpointStatus // nil: none yet
+	failingSince time.Time             // of the first attempt since last that has failed; zero: none has
+	reason       error                 // of the last failure
+}
+
+// keep makes checkpoints until the job ends.
+func (c *cuts) keep() {
+	c.plan = newCutPlan(id.Round(c.cfg.Checkpoints.Rounds), c.cfg.Checkpoints.Every, c.cfg.start().Round)
+	c.plan.lastAt = c.now()
+	for c.sleep(c.plan.when() - c.now()) {
+		var at id.Round
+		c.locked(func() { at = max(id.Round(c.steps.written()), c.cfg.start().Round) })
+		round := c.plan.next(at)
+		began := time.Now()
+		version, bytes, err := c.cut(c.ctx, round)
+		switch {
+		case c.ctx.Err() != nil:
+			return
+		case err == nil && version > round:
+			c.plan.past(round, version)
+		case err == nil:
+			c.plan.done(c.now(), round)
+			c.cfg.Log.Info("checkpoint", "steps", round, "bytes", bytes, "took", time.Since(began))
+		default:
+			c.plan.failed(c.now())
+			c.note(nil, err)
+			c.cfg.Log.Warn("no checkpoint; training goes on", "store", c.cfg.Checkpoints.Store, "round", round, "error", err)
+		}
+	}
+}
+
+// note notes how an attempt has ended.
+func (c *cuts) note(done *job.CheckpointStatus, err error) {
+	c.locked(func() {
+		if c.reason = err; err == nil {
+			c.last, c.failingSince = done, time.Time{}
+		} else if c.failingSince.IsZero() {
+			c.failingSince = time.Now()
+		}
+	})
+}
+
+// status tells of the last checkpoint, and of what has failed since. It is nil where the job makes none. The monitor is held.
+func (c *cuts) status() *job.CheckpointStatus {
+	if c.cfg.Checkpoints.Store == "" {
+		return nil
+	}
+	s := &job.CheckpointStatus{Store: c.cfg.Checkpoints.Store}
+	if c.last != nil {
+		s.Name, s.Steps, s.Bytes, s.CreatedMs = c.last.Name, c.last.Steps, c.last.Bytes, c.last.CreatedMs
+	}
+	if !c.failingSince.IsZero() {
+		s.FailingSinceMs, s.Failure = c.failingSince.UnixMilli(), wire.FailureOf(c.reason)
+	}
+	return s
+}
+
+// wait tells that no checkpoint could be made for some time; ok is false where that is not so. The monitor is held.
+func (c *cuts) wait() (w waits.Wait, ok bool) {
+	if c.failingSince.IsZero() {
+		return waits.Wait{}, false
+	}
+	return waits.Wait{Who: "coordinator", What: "a checkpoint; training goes on without it", By: []string{c.cfg.Checkpoints.Store}, Since: c.failingSince,
+		LastError: c.reason.Error()}, true
+}
+
+// cut makes one checkpoint. A version beyond round says that a server was past it: nothing was made.
+func (c *cuts) cut(ctx context.Context, round id.Round) (version id.Round, bytes int64, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	store, err := checkpoint.Open(ctx, c.cfg.Checkpoints.Store)
+	if err != nil {
+		return 0, 0, err
+	}
+	defer func() { err = errors.Join(err, store.Close()) }()
+	name := checkpoint.NewName(c.cfg.Checkpoints.Run, uint64(round))
+	position := c.position(ctx, round)
+	answers, err := c.ask(ctx, round, name)
+	if err != nil {
+		return 0, 0, err
+	}
+	m := &state.Checkpoint{Job: c.cfg.Identity.Job, Mode: job.Mode_SYNC, Program: c.cfg.Identity.Program, FirstPass: c.cfg.Checkpoints.FirstPass}
+	for _, a := range answers {
+		if a.Past {
+			return id.Round(a.Round), 0, nil
+		}
+		m.Shards = append(m.Shards, a.Shard)
+		if len(a.Ledger) > 0 {
+			m.Ledger = a.Ledger
+		}
+	}
+	own, err := c.constants(ctx, store, name, len(m.Shards))
+	if err != nil {
+		return 0, 0, err
+	}
+	if own != nil {
+		m.Shards = append(m.Shards, own)
+	}
+	select {
+	case at := <-position:
+		if m.Progress, err = at.Progress, at.err; err != nil {
+			return 0, 0, err
+		}
+	case <-ctx.Done():
+		return 0, 0, fault.E(fault.Canceled, fault.Cause(context.Cause(ctx)))
+	}
+	m.CreatedMs = time.Now().UnixMilli()
+	if err := store.Publish(ctx, name, m); err != nil {
+		return 0, 0, err
+	}
+	for _, s := range m.Shards {
+		bytes += s.GetBytes()
+	}
+	c.note(&job.CheckpointStatus{Name: name, Steps: uint64(round), Bytes: bytes, CreatedMs: m.CreatedMs}, nil)
+	return 0, bytes, store.Prune(ctx, c.cfg.Checkpoints.Run, c.cfg.Checkpoints.Keep)
+}
+
+// ask asks all pservers for their parts. The first that fails, or is past the round, ends the others.
+func (c *cuts) ask(ctx context.Context, round id.Round, name string) ([]*rpc.CutResponse, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	who := c.identity(0, 0)
+	who.Round = uint64(round)
+	answers := make([]*rpc.CutResponse, len(c.cfg.Servers))
+	var mu sync.Mutex
+	var first error
+	past := -1
+	var group sync.WaitGroup
+	for i, server := range c.cfg.Servers {
+		group.Go(func() {
+			a, err := server.Cut(ctx, &rpc.CutRequest{Id: who, Store: c.cfg.Checkpoints.Store, Name: name}, grpc.WaitForReady(true))
+			mu.Lock()
+			defer mu.Unlock()
+			if answers[i] = a; err != nil && first == nil && past < 0 {
+				first = wire.FromStatus(serverName(i), err)
+			}
+			if err == nil && a.Past && past < 0 {
+				past = i
+			}
+			if err != nil || a.Past {
+				cancel()
+			}
+		})
+	}
+	group.Wait()
+	if first == nil && past >= 0 {
+		return answers[past : past+1], nil
+	}
+	return answers, first
+}
+
+// constants writes the variables that no server holds, and that the startup program does not make. It returns nil where there are none.
+func (c *cuts) constants(ctx context.Context, store *checkpoint.Store, name string, index int) (*job.Shard, error) {
+	if c.cfg.Constant == nil {
+		return nil, nil
+	}
+	var pieces []checkpoint.Piece
+	for _, variable := range c.cfg.Constants {
+		value, err := c.cfg.Constant(variable)
+		if err != nil {
+			return nil, err
+		}
+		if value != nil {
+			rows := int64(1)
+			if dims := value.Dims(); len(dims) > 0 {
+				rows = dims[0]
+			}
+			pieces = append(pieces, checkpoint.Piece{Variable: variable, Dims: value.Dims(), Rows: rows, Value: value})
+		}
+	}
+	if len(pieces) == 0 {
+		return nil, nil
+	}
+	return store.WriteShard(ctx, name, index, pieces)
+}
+
+// A placed is a place in the data, or why it is not known.
+type placed struct {
+	*job.Progress
+	err error
+}
+
+// position finds where the data goes on with a round, as soon as the step before it is reported: the queues forget it later. It ends with ctx.
+func (c *cuts) position(ctx context.Context, round id.Round) <-chan placed {
+	found := make(chan placed, 1)
+	reason := func() waits.Wait {
+		return waits.Wait{Who: "coordinator", What: "the report of the step before a checkpoint", Unlisted: true}
+	}
+	c.locked(func() {
+		c.spawn(func() {
+			var p placed
+			err := c.await(ctx, reason, func() (bool, error) {
+				if c.ended {
+					return false, fault.E(fault.Canceled, fault.Got("the end of the job"), fault.Want("a step before it"))
+				}
+				if id.Round(c.steps.written()) < round {
+					return false, nil
+				}
+				known := false
+				if p.Progress, known = c.ending.positionAt(round); !known {
+					return false, fault.E(fault.Unavailable, fault.Gotf("no place in the data for round %d any more", round), fault.Want("a later round"))
+				}
+				return true, nil
+			})
+			p.err = err
+			found <- p
+		})
+	})
+	return found
+}

@@ -1,0 +1,261 @@
+package coordinator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/proto/job"
+	"github.com/edl-go/edl/proto/rpc"
+	"github.com/edl-go/edl/remote/checkpoint"
+	"github.com/edl-go/edl/remote/id"
+	"github.com/edl-go/edl/tensor"
+)
+
+// A plan with rounds cuts at their multiples, and one with a time a little ahead, further when servers were past it.
+func TestCutPlan(t *testing.T) {
+	p := newCutPlan(100, 0, 250)
+	for _, test := range []struct{ at, want id.Round }{{0, 300}, {250, 300}, {299, 300}, {300, 400}, {1234, 1300}} {
+		if got := p.next(test.at); got != test.want {
+			t.Errorf("at %d the next cut is at %d, want %d", test.at, got, test.want)
+		}
+	}
+	p.done(time.Second, 300)
+	if got := p.next(299); got != 400 { // the step before the cut is not reported yet
+		t.Errorf("after 300 comes %d", got)
+	}
+	p = newCutPlan(0, time.Minute, 0)
+	if p.when() != time.Minute || p.next(10) != 12 {
+		t.Errorf("a cut at %v, round %d", p.when(), p.next(10))
+	}
+	p.past(12, 20)
+	if p.next(20) != 36 {
+		t.Errorf("after a server at 20, round %d", p.next(20))
+	}
+	for range 100 {
+		p.past(0, 1<<40)
+	}
+	if p.next(20) != 20+mostMargin {
+		t.Errorf("the margin grows to %d", p.next(20))
+	}
+	now := time.Hour
+	for _, want := range []time.Duration{1, 2, 4, 8, 16, 32, 60, 60} {
+		p.failed(now)
+		if got := p.when() - now; got != want*time.Second {
+			t.Errorf("the next attempt comes after %v, want %v s", got, want)
+		}
+	}
+	if p.done(now, 40); p.when() != now+time.Minute {
+		t.Errorf("after a cut the next one comes at %v", p.when())
+	}
+}
+
+// A cutServer is a pserver that has one row of w.
+type cutServer struct {
+	rpc.ParameterServerClient
+	index int
+
+	mu    sync.Mutex
+	round id.Round
+	err   error
+	asked []id.Round
+}
+
+func (s *cutServer) set(round id.Round, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.round, s.err = round, err
+}
+
+func (s *cutServer) Cut(ctx context.Context, m *rpc.CutRequest, _ ...grpc.CallOption) (*rpc.CutResponse, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.asked = append(s.asked, id.Round(m.Id.Round))
+	if s.err != nil {
+		return nil, s.err
+	}
+	if s.round > id.Round(m.Id.Round) {
+		return &rpc.CutResponse{Past: true, Round: uint64(s.round)}, nil
+	}
+	store, err := checkpoint.Open(ctx, m.Store)
+	if err != nil {
+		return nil, err
+	}
+	w, err := tensor.FromSlice([]float32{float32(s.index)}, 1, 1)
+	if err != nil {
+		return nil, err
+	}
+	shard, err := store.WriteShard(ctx, m.Name, s.index, []checkpoint.Piece{{Variable: "w", Dims: []int64{2, 1}, FirstRow: int64(s.index), Rows: 1, Value: w}})
+	r := &rpc.CutResponse{Shard: shard}
+	if s.index == 0 {
+		r.Ledger = []byte("ledger")
+	}
+	return r, err
+}
+
+// withCuts runs the checkpoints of a coordinator of two pservers, with time that passes as nobody waits for anything else.
+func withCuts(t *testing.T, c Checkpoints, constants map[string]*tensor.Tensor, do func(s *Server, servers []*cutServer)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		servers := []*cutServer{{}, {index: 1}}
+		cfg := Config{Sync: true, Servers: []rpc.ParameterServerClient{servers[0], servers[1]}, Begin: &job.Progress{Steps: 10}, Checkpoints: c}
+		for name := range constants {
+			cfg.Constants = append(cfg.Constants, name)
+		}
+		cfg.Constant = func(name string) (*tensor.Tensor, error) { return constants[name], nil }
+		s := New(cfg)
+		ctx, cancel := context.WithCancel(t.Context())
+		s.ctx = ctx
+		s.tasks.Go(s.cuts.keep)
+		synctest.Wait()
+		do(s, servers)
+		cancel()
+		s.Fail(fault.New(fault.Canceled, "the end of the test"))
+		s.tasks.Wait()
+	})
+}
+
+// reports makes the coordinator know the steps below a round.
+func (c *cuts) reports(round id.Round) {
+	c.locked(func() { c.steps.restore(uint64(round)); c.monitor.Broadcast() })
+	synctest.Wait()
+}
+
+// stepsOf are the complete checkpoints in a folder.
+func stepsOf(t *testing.T, dir string) (steps []uint64) {
+	t.Helper()
+	s, err := checkpoint.Open(t.Context(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := s.List(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range list {
+		if e.Complete {
+			steps = append(steps, e.Steps)
+		}
+	}
+	return steps
+}
+
+func TestCutsByRounds(t *testing.T) {
+	dir := t.TempDir()
+	bias, err := tensor.FromSlice([]float32{7}, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	withCuts(t, Checkpoints{Store: dir, Run: "digits-1", Rounds: 100, Keep: 2, FirstPass: 3}, map[string]*tensor.Tensor{"b": bias, "c": nil},
+		func(s *Server, servers []*cutServer) {
+			s.cuts.reports(99)
+			if got := stepsOf(t, dir); got != nil {
+				t.Errorf("checkpoints %v before their round", got)
+			}
+			for round := id.Round(100); round <= 300; round += 100 {
+				s.cuts.reports(round)
+			}
+			if got := stepsOf(t, dir); fmt.Sprint(got) != "[300 200]" {
+				t.Errorf("the checkpoints are %v", got)
+			}
+			c, err := checkpoint.Find(t.Context(), dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if m := c.Manifest; m.Progress.GetSteps() != 300 || string(m.Ledger) != "ledger" || m.FirstPass != 3 {
+				t.Errorf("the manifest is %v", m)
+			}
+			if got := fmt.Sprint(c.Variables()); got != "[b w]" {
+				t.Errorf("the variables are %s", got)
+			}
+			s.locked(func() {
+				if st := s.cuts.status(); st.Name != c.Name || st.Steps != 300 || st.Bytes != 12 || st.FailingSinceMs != 0 {
+					t.Errorf("the status is %v", st)
+				}
+			})
+			if got := fmt.Sprint(servers[1].asked); got != "[100 200 300 400]" {
+				t.Errorf("a server was asked for %s", got)
+			}
+		})
+}
+
+// By time, a server may be past the round that was asked for: then a later one is asked for at once.
+func TestCutsByTime(t *testing.T) {
+	dir := t.TempDir()
+	withCuts(t, Checkpoints{Store: dir, Run: "digits-1", Every: time.Minute, Keep: 2}, nil, func(s *Server, servers []*cutServer) {
+		s.cuts.reports(20)
+		servers[1].set(50, nil)
+		time.Sleep(time.Minute - time.Millisecond)
+		synctest.Wait()
+		if len(servers[0].asked) > 0 {
+			t.Errorf("asked after %v", servers[0].asked)
+		}
+		time.Sleep(time.Millisecond)
+		synctest.Wait()
+		s.cuts.reports(200)
+		asked := servers[1].asked
+		if len(asked) < 2 || asked[0] != 22 || asked[len(asked)-1] < 50 {
+			t.Errorf("asked for %v", asked)
+		}
+		if got := stepsOf(t, dir); len(got) != 1 || id.Round(got[0]) != asked[len(asked)-1] {
+			t.Errorf("the checkpoints are %v", got)
+		}
+	})
+}
+
+// What fails is told, and tried again. What is there stays.
+func TestCutsFail(t *testing.T) {
+	parent := t.TempDir()
+	dir := filepath.Join(parent, "store")
+	withCuts(t, Checkpoints{Store: dir, Run: "digits-1", Rounds: 10, Keep: 2}, nil, func(s *Server, servers []*cutServer) {
+		s.cuts.reports(20)
+		servers[1].set(0, fault.E(fault.Unavailable, fault.Got("no answer")))
+		s.cuts.reports(30)
+		time.Sleep(time.Minute)
+		if got := fmt.Sprint(stepsOf(t, dir)); got != "[30 20]" {
+			t.Errorf("the checkpoints are %v", got)
+		}
+		s.cuts.reports(40)
+		s.locked(func() {
+			w, ok := s.cuts.wait()
+			st := s.cuts.status()
+			if !ok || !strings.Contains(w.LastError, "no answer") || w.By[0] != dir || st.FailingSinceMs == 0 || st.Failure == nil {
+				t.Errorf("nobody is told: %v, %v", w, st)
+			}
+		})
+		servers[1].set(0, nil)
+		time.Sleep(2 * time.Minute)
+		s.cuts.reports(100)
+		if got := stepsOf(t, dir); len(got) != 2 || got[0] < 50 {
+			t.Errorf("the checkpoints are %v", got)
+		}
+		s.locked(func() {
+			if w, ok := s.cuts.wait(); ok {
+				t.Errorf("what is over is told: %v", w)
+			}
+		})
+		if err := os.RemoveAll(dir); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(dir, nil, 0o600); err != nil { // the manifest of no checkpoint can be written
+			t.Fatal(err)
+		}
+		s.cuts.reports(200)
+		time.Sleep(time.Minute)
+		s.locked(func() {
+			if !errors.Is(s.cuts.reason, fault.Unavailable) {
+				t.Errorf("a store that is gone: %v", s.cuts.reason)
+			}
+		})
+	})
+}
