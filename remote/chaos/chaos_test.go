@@ -2,6 +2,7 @@ package chaos_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -63,23 +64,34 @@ func TestFixedMembership(t *testing.T) {
 	})
 }
 
-// A pserver that is lost loses its part of the parameters, and the job starts over. In the end it has saved the same as an undisturbed job.
+// A pserver that is lost loses its part of the parameters. The job starts over: from where it began, or from its last checkpoint. In the end it has saved
+// the same as an undisturbed job.
 func TestLostServer(t *testing.T) {
 	m := model(t, momentum())
 	data := testkit.Samples(t, t.TempDir(), records())
 	scope, _ := undisturbed(t, m, data, func(uint64) int { return 2 })
 	want := testkit.Persistables(scope, m.Program)
 	each(t, func(t *testing.T, seed uint64) {
-		plan := []disturbance{{what: "kill", whom: "pserver-1", after: rounds() / 4}, {what: "kill", whom: "trainer-0", after: rounds() / 2},
-			{what: "stop", whom: "pserver-0", after: rounds(), lasts: lease + 2*time.Second}}
-		out := newRig(t).run(m, spec(2, 2, job.Mode_SYNC), data, plan)
-		if out.hits != len(plan) {
-			t.Errorf("%d of %d disturbances happened", out.hits, len(plan))
+		for _, saved := range []bool{false, true} {
+			plan := []disturbance{{what: "kill", whom: "pserver-1", after: rounds() / 4}, {what: "kill", whom: "trainer-0", after: rounds() / 2},
+				{what: "stop", whom: "pserver-0", after: rounds(), lasts: lease + 2*time.Second}}
+			s := spec(2, 2, job.Mode_SYNC)
+			if saved {
+				s.Checkpoints = &job.Checkpoints{Store: t.TempDir(), Rounds: max(1, rounds()/16)}
+			}
+			out := newRig(t).run(m, s, data, plan)
+			if out.hits != len(plan) {
+				t.Errorf("%d of %d disturbances happened", out.hits, len(plan))
+			}
+			if err := testkit.Difference(testkit.Saved(t, out.saved, m.Program), want); err != nil {
+				t.Errorf("checkpoints %t: the parameters differ from those of the undisturbed run: %v", saved, err)
+			}
+			checkLedger(t, out.details.Ledger, data, 0)
+			again := slices.ContainsFunc(out.steps, func(r executor.StepResult) bool { return r.Attempt > 0 && r.Step == 0 })
+			if again == saved {
+				t.Errorf("checkpoints %t: the first step is trained again: %t", saved, again)
+			}
 		}
-		if err := testkit.Difference(testkit.Saved(t, out.saved, m.Program), want); err != nil {
-			t.Errorf("the parameters differ from those of the undisturbed run: %v", err)
-		}
-		checkLedger(t, out.details.Ledger, data, 0)
 	})
 }
 

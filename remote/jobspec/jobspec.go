@@ -20,12 +20,13 @@ import (
 
 // Limits of a job: far above useful values, and low enough that a mistake or an attack costs little.
 const (
-	maxTrainers = 4096
-	maxPServers = 1024
-	maxPasses   = 1 << 20
-	maxWorkers  = 1024
-	maxCount    = 1 << 20              // restarts of a role, failures of a task
-	maxDuration = 366 * 24 * time.Hour // roles add to durations and multiply them: a sum that overflows would be over at once
+	maxTrainers   = 4096
+	maxPServers   = 1024
+	maxPasses     = 1 << 20
+	maxWorkers    = 1024
+	minCheckpoint = 100 * time.Millisecond // between two
+	maxCount      = 1 << 20                // restarts of a role, failures of a task
+	maxDuration   = 366 * 24 * time.Hour   // roles add to durations and multiply them: a sum that overflows would be over at once
 )
 
 // reservedName is the key in etcd that holds the nodes of a cluster, next to the keys of jobs.
@@ -56,15 +57,22 @@ func Complete(s *job.JobSpec) {
 	if s.MaxTaskFailures == 0 {
 		s.MaxTaskFailures = 3
 	}
+	if c := s.Checkpoints; c != nil {
+		c.Keep = cmp.Or(c.Keep, 2)
+		if c.Rounds == 0 && c.Every.AsDuration() == 0 {
+			c.Every = durationpb.New(defaultCheckpoint)
+		}
+	}
 	d := DeadlinesOf(s)
 	s.MinTaskTimeout, s.MaxTaskTimeout = orDefault(s.MinTaskTimeout, d.TaskMin), orDefault(s.MaxTaskTimeout, d.TaskMax)
 }
 
 // Defaults of durations that a job does not set.
 const (
-	defaultStart = 2 * time.Minute
-	defaultRound = time.Minute
-	defaultLease = 5 * time.Second
+	defaultStart      = 2 * time.Minute
+	defaultCheckpoint = 5 * time.Minute // between two
+	defaultRound      = time.Minute
+	defaultLease      = 5 * time.Second
 )
 
 func orDefault(d *durationpb.Duration, value time.Duration) *durationpb.Duration {
@@ -121,6 +129,21 @@ func Check(s *job.JobSpec) error {
 		wrong("merge_hosts", "with the transport grpc", "another transport: trainers of one host merge what travels on data connections")
 	case compresses(s):
 		wrong("merge_hosts", "with compression", "gradients and parameters that travel as float32")
+	}
+	if c := s.Checkpoints; c != nil {
+		if c.Store == "" {
+			wrong("checkpoint", `""`, "a folder, or a URL such as s3://bucket/folder")
+		}
+		if s.Mode != job.Mode_SYNC {
+			wrong("checkpoint", "of an async job", "a sync job")
+		}
+		within("keep", int64(c.Keep), 1, maxCount)
+		if every := c.Every.AsDuration(); c.Rounds == 0 && (every < minCheckpoint || every > maxDuration) || c.Rounds > math.MaxInt64 {
+			wrong("checkpoint_every", every.String(), "rounds, or a time of "+minCheckpoint.String()+" to "+maxDuration.String())
+		}
+	}
+	if s.Resume != "" && (s.Params != "" || s.State != "") {
+		wrong("resume", fault.Quote(s.Resume), "it, or params: a job starts with one state")
 	}
 	seen := map[string]bool{}
 	for _, d := range s.Data {

@@ -55,6 +55,16 @@ type file struct {
 	MinTaskTimeout     time.Duration     `yaml:"min_task_timeout"`
 	MaxTaskTimeout     time.Duration     `yaml:"max_task_timeout"`
 	ProfileSteps       int32             `yaml:"profile_steps"`
+	Checkpoint         *checkpoints      `yaml:"checkpoint"`
+	Resume             string            `yaml:"resume"`
+}
+
+// checkpoints is where and how often the state is saved while the job trains. Rounds come before a time.
+type checkpoints struct {
+	Store  string        `yaml:"store"`
+	Rounds uint64        `yaml:"rounds"`
+	Every  time.Duration `yaml:"every"`
+	Keep   int32         `yaml:"keep"`
 }
 
 // A File is a job file as it was read: the spec without its program, and where that is.
@@ -120,6 +130,13 @@ func (y *file) spec() (*job.JobSpec, error) {
 		Transport: job.Transport(y.Transport), CompressGradients: y.CompressGradients, CompressParameters: y.CompressParameters,
 		MergeHosts: y.MergeHosts, NoFiniteCheck: y.NoFiniteCheck, RecordsPerTask: y.RecordsPerTask, Workers: y.Workers,
 		MaxRestarts: y.MaxRestarts, MaxTaskFailures: y.MaxTaskFailures, ProfileSteps: y.ProfileSteps}
+	s.Resume = y.Resume
+	if c := y.Checkpoint; c != nil {
+		s.Checkpoints = &job.Checkpoints{Store: c.Store, Rounds: c.Rounds, Keep: c.Keep}
+		if c.Every != 0 {
+			s.Checkpoints.Every = durationpb.New(c.Every)
+		}
+	}
 	for _, name := range slices.Sorted(maps.Keys(y.Data)) {
 		s.Data = append(s.Data, &job.DataBinding{Dataset: name, Globs: y.Data[name].Files, Follow: y.Data[name].Follow})
 	}

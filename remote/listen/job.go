@@ -28,6 +28,7 @@ const (
 // Job is one job that a Manager runs.
 type Job struct {
 	ID           string
+	name         string // of its checkpoints
 	manager      *Manager
 	spec         *job.JobSpec // without program
 	limits       jobspec.Deadlines
@@ -50,12 +51,12 @@ type Job struct {
 func newJob(m *Manager, id string, spec *job.JobSpec, p *plan, state *jobState) *Job {
 	s := proto.Clone(spec).(*job.JobSpec)
 	s.Program, s.Params = nil, state.params
-	j := &Job{ID: id, manager: m, spec: s, limits: jobspec.DeadlinesOf(s), plan: *p, state: state,
+	j := &Job{ID: id, name: newRun(id), manager: m, spec: s, limits: jobspec.DeadlinesOf(s), plan: *p, state: state,
 		events: eventlog.NewSized(maxEvents, maxEventBytes, func(e *job.Event) int { return proto.Size(e) }), logs: eventlog.New[*rpc.LogLine](maxLogLines),
 		began: time.Now(), done: make(chan struct{}), rolesStarted: make(chan struct{}),
 		record: record{reports: newReports(), profiled: spec.ProfileSteps > 0, wanted: spec.Trainers, begin: state.begin.Steps, next: state.begin.Steps,
 			status: &job.JobStatus{Job: id, State: job.State_PENDING, ProgramHash: p.hash.String(), Mode: spec.Mode,
-				Passes: int32(state.begin.Pass) + max(1, spec.Passes), Placement: p.loads, Trainers: spec.Trainers,
+				Passes: int32(state.first) + max(1, spec.Passes), Placement: p.loads, Trainers: spec.Trainers,
 				FirstPass: int32(state.begin.Pass), Progress: jobspec.ProgressMessage(state.begin)}}}
 	j.acks, j.finishing, j.followers = newAcknowledgements(j), newFinishing(j), newFollowers(j)
 	j.plan.user = nil
@@ -178,7 +179,7 @@ func (j *Job) end(err error) {
 func (j *Job) roleSpec(m cluster.Member, start int) *job.RoleSpec {
 	s := &job.RoleSpec{Job: j.ID, Role: m.Role, Index: uint32(m.Index), Spec: j.spec, Program: j.plan.trainer, ProgramHash: j.plan.hash[:],
 		Registry: ops.Fingerprint(), Ops: ops.Hashes(), Start: uint32(start), Etcd: j.manager.cfg.Etcd, Prefix: cluster.Prefix(j.ID),
-		RunDir: j.manager.cfg.RunDir, Advertise: j.manager.cfg.Host, Placement: j.plan.loads}
+		RunDir: j.manager.cfg.RunDir, Advertise: j.manager.cfg.Host, Placement: j.plan.loads, CheckpointRun: j.name}
 	switch m.Role {
 	case job.Role_COORDINATOR:
 		s.SaveProgram = j.plan.save
@@ -206,12 +207,12 @@ func (j *Job) Status() *job.JobStatus {
 // startOver begins the next attempt of the job.
 func (j *Job) startOver(cause error, servers ...interface{ forget() }) {
 	j.withLock(func() {
-		j.record.startOver()
+		j.record.startOver(j.state.restartProgress(), j.state.records())
 		for _, s := range servers {
 			s.forget()
 		}
 	})
-	j.manager.cfg.Log.Warn("the job starts over", "job", j.ID, "because", cause)
+	j.manager.cfg.Log.Warn("the job starts over", "job", j.ID, "from", j.state.whereFrom(), "because", cause)
 	j.setState(job.State_STARTING, nil)
 }
 

@@ -1,12 +1,16 @@
 package listen
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/edl-go/edl/executor"
 	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/ops/reader"
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/remote/jobspec"
@@ -14,19 +18,24 @@ import (
 
 // A jobState is what a job starts with and what it leaves behind:
 //
-//	it starts with   spec.params, files of the user    or   a kept state    or   the startup program
+//	it starts with   spec.params, files of the user    or   a kept state    or   a checkpoint    or   the startup program
 //	it leaves        spec.save, files of the user      and  a kept state, if keep_state is set
 type jobState struct {
 	begin    executor.Progress
-	dir      string // directory of the kept state that the roles start with; empty: params, or the startup program
-	params   string // directory of parameters that the roles start with; empty: dir, or the startup program
-	unpacked string // directory that a combined file of parameters was unpacked into; empty: none
-	done     func() // with the kept state; nil: there is none
+	restart  executor.Progress // where the attempt begins: begin, or a checkpoint of the job after it
+	first    int               // pass in which the job began, or the one whose checkpoint it has resumed
+	passes   int               // from first on; of a job that reads data
+	ledger   []byte            // of that checkpoint; empty: nothing is trained yet
+	dir      string            // directory of the kept state that the roles start with; empty: params, or the startup program
+	params   string            // directory of parameters that the roles start with; empty: dir, or the startup program
+	unpacked string            // directory that a combined file of parameters was unpacked into; empty: none
+	exported string            // directory that a checkpoint was exported to; empty: none
+	done     func()            // with the kept state; nil: there is none
 	keep     *expected
 }
 
 // openState makes ready what a job with this spec and program starts with. It takes as long as files are large.
-func (m *Manager) openState(id string, spec *job.JobSpec, p *program.Program) (_ *jobState, err error) {
+func (m *Manager) openState(ctx context.Context, id string, spec *job.JobSpec, p *program.Program) (_ *jobState, err error) {
 	s := &jobState{}
 	defer func() {
 		if err != nil {
@@ -51,7 +60,22 @@ func (m *Manager) openState(id string, spec *job.JobSpec, p *program.Program) (_
 			return nil, err
 		}
 	}
+	if spec.Resume != "" {
+		if progress, err = s.resume(ctx, spec, p, m.stateDir()); err != nil {
+			return nil, err
+		}
+	}
 	s.begin = jobspec.Begin(progress, executor.ReaderHash(p), spec.Fed)
+	if s.restart = s.begin; spec.Resume == "" {
+		s.first = s.begin.Pass
+	}
+	if s.passes, err = passesOf(p, spec); err != nil {
+		return nil, err
+	}
+	if spec.Resume != "" && s.left() < 1 {
+		return nil, fault.E(fault.InvalidArgument, fault.At(spec.Resume), fault.Gotf("a job whose %d passes are done", s.passes), fault.Want("more passes"),
+			fault.Hint("--passes counts all passes of the job, those before the checkpoint, too"))
+	}
 	if spec.KeepState {
 		s.keep, err = m.states.expect(id, spec.State, base)
 	}
@@ -87,10 +111,45 @@ func (s *jobState) unpack(from string, p *program.Program, scratch string) error
 
 // give tells a role what it starts with and what it leaves.
 func (s *jobState) give(spec *job.RoleSpec) {
-	spec.Begin, spec.StateDir = jobspec.ProgressMessage(s.begin), s.dir
+	spec.Begin, spec.StateDir = jobspec.ProgressMessage(s.restart), s.dir
+	if s.exported != "" { // what a checkpoint lacks, the startup program makes
+		spec.Spec = proto.CloneOf(spec.Spec)
+		spec.Spec.Partial = true
+		if s.passes > 0 {
+			spec.Spec.Passes = int32(s.left())
+		}
+	}
+	spec.FirstPass = int32(s.first)
+	if spec.Role == job.Role_PSERVER && spec.Index == 0 {
+		spec.Ledger = s.ledger
+	}
 	if s.keep != nil && spec.Role == job.Role_TRAINER {
 		spec.KeepDir = s.keep.dir
 	}
+}
+
+// left is how many passes are not done where the attempt begins. A job that is fed has no passes, and always something left.
+func (s *jobState) left() int {
+	if s.passes == 0 {
+		return 1
+	}
+	return s.first + s.passes - s.restart.Pass
+}
+
+// passesOf is how often a job reads its data; 0 for one that is fed.
+func passesOf(p *program.Program, spec *job.JobSpec) (int, error) {
+	if spec.Fed {
+		return 0, nil
+	}
+	if spec.Passes > 0 {
+		return int(spec.Passes), nil
+	}
+	read, err := executor.ReadOp(p)
+	if err != nil {
+		return 0, err
+	}
+	pipeline, err := reader.PipelineOf(p.Global(), read)
+	return max(1, pipeline.Passes), err
 }
 
 // finish keeps the state of a job, and returns its Progress if it is known. A job that has failed leaves a state only if its last step is trained and
@@ -120,8 +179,10 @@ func (s *jobState) close() (err error) {
 	if s.done != nil {
 		s.done()
 	}
-	if s.unpacked != "" {
-		err = fault.Wrap(fault.Internal, s.unpacked, os.RemoveAll(s.unpacked))
+	for _, dir := range []string{s.unpacked, s.exported} {
+		if dir != "" {
+			err = errors.Join(err, fault.Wrap(fault.Internal, dir, os.RemoveAll(dir)))
+		}
 	}
 	return err
 }

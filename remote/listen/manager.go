@@ -114,7 +114,7 @@ func (m *Manager) Start(ctx context.Context, spec *job.JobSpec) (*Job, error) {
 	if id == "" {
 		id = newID()
 	}
-	state, err := m.openState(id, spec, plan.user) // before the lock, because it takes as long as the files are large
+	state, err := m.openState(ctx, id, spec, plan.user) // before the lock, because it takes as long as the files are large
 	if err != nil {
 		return nil, err
 	}
@@ -124,6 +124,9 @@ func (m *Manager) Start(ctx context.Context, spec *job.JobSpec) (*Job, error) {
 	}
 	return j, nil
 }
+
+// stateDir is where the listener unpacks what roles load from; empty: the directory for temporary files.
+func (m *Manager) stateDir() string { return cmp.Or(m.cfg.StateDir, m.cfg.RunDir) }
 
 // discard stops a job whose id nobody was told, and releases its state if the job has ended before.
 func (m *Manager) discard(ctx context.Context, j *Job) {

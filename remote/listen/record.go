@@ -129,12 +129,13 @@ func (r *record) miss(steps uint64) {
 	}
 }
 
-// startOver begins the next attempt: what the last one has trained is gone.
-func (r *record) startOver() {
+// startOver begins the next attempt, which has so many records behind it: what the last one has trained after that is gone.
+func (r *record) startOver(restart *job.Progress, records int64) {
 	r.told = max(r.told, r.next)
-	r.next, r.reported = r.begin, nil
+	r.next, r.reported = max(r.begin, restart.GetSteps()), nil
 	r.status.Attempt++
-	r.status.Steps, r.status.Records, r.status.Pass = 0, 0, r.status.Progress.GetPass()
+	r.status.Progress = restart
+	r.status.Steps, r.status.Records, r.status.Pass = r.next-r.begin, records, restart.GetPass()
 	r.reports.forget()
 }
 

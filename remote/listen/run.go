@@ -245,11 +245,14 @@ func (c *jobRun) carryOut(ctx context.Context, effects supervise.Effects) (ended
 }
 
 // forget ends an attempt: every role of it has ended.
-func (c *jobRun) forget(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, c.job.limits.Registry)
+func (c *jobRun) forget(long context.Context) error {
+	ctx, cancel := context.WithTimeout(long, c.job.limits.Registry)
 	defer cancel()
 	if err := c.registry.Forget(ctx); err != nil {
 		return err
+	}
+	if err := goBack(long, c.job); err != nil {
+		c.job.manager.cfg.Log.Warn("the checkpoints of the job cannot be read", "job", c.job.ID, "error", err)
 	}
 	c.job.mu.Lock()
 	cause := c.machine.Cause()

@@ -79,10 +79,19 @@ func (r *runner) newCoordinator(p *program.Program, servers []rpc.ParameterServe
 		Fed:        spec.Fed, Passes: passes, Begin: r.spec.Begin,
 		MaxAhead: int(spec.MaxAhead), Fetch: spec.Fetch, RecordsPerTask: spec.RecordsPerTask,
 		MaxFailures: int(spec.MaxTaskFailures), TaskTimeout: [2]time.Duration{r.deadlines.TaskMin, r.deadlines.TaskMax},
-		StartDeadline: r.deadlines.Gather, RejoinDeadline: r.deadlines.Rejoin, FollowEvery: r.deadlines.Follow, TellEvery: r.deadlines.Tell, LedgerDeadline: r.deadlines.Ledger,
-		Servers: servers, Save: save, Constant: r.start().constant(p), Live: r.registry.Live, Follow: following(spec), Log: r.log,
+		StartDeadline: r.deadlines.Gather, RejoinDeadline: r.deadlines.Rejoin, FollowEvery: r.deadlines.Follow, TellEvery: r.deadlines.Tell,
+		LedgerDeadline: r.deadlines.Ledger,
+		Servers:        servers, Save: save, Constant: r.start().constant(p), Constants: constantNames(p), Checkpoints: r.checkpoints(),
+		Live: r.registry.Live, Follow: following(spec), Log: r.log,
 		Merge: func(reports []*rpc.TrainerStep) ([]*job.Value, error) { return mergeReports(p, loss, same, reports) },
 	}), nil
+}
+
+// checkpoints says how often the job is saved while it runs.
+func (r *runner) checkpoints() coordinator.Checkpoints {
+	c := r.spec.Spec.Checkpoints
+	return coordinator.Checkpoints{Store: c.GetStore(), Run: r.spec.CheckpointRun, Rounds: c.GetRounds(), Every: c.GetEvery().AsDuration(),
+		Keep: int(c.GetKeep()), FirstPass: r.spec.FirstPass}
 }
 
 // runCoordinator serves until the job has ended.

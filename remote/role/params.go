@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"slices"
 
 	"github.com/edl-go/edl/executor"
 	"github.com/edl-go/edl/fault"
@@ -74,22 +75,10 @@ func (s startState) constants(p *program.Program) func(*executor.Scope) error {
 	if s.dir == "" {
 		return nil
 	}
-	received := map[string]bool{}
-	if p.Startup != nil {
-		for _, op := range p.Startup.Global().Ops {
-			if op.Type == "recv" || op.Type == "concat" {
-				for _, name := range op.OutputNames() {
-					received[name] = true
-				}
-			}
-		}
-	}
+	names := constantNames(p)
 	return func(scope *executor.Scope) error {
 		return s.withFiles(func(files *executor.DirStorage) error {
-			for _, name := range executor.Persistables(p) {
-				if received[name] {
-					continue
-				}
+			for _, name := range names {
 				declared, _ := p.Global().Var(name)
 				t, err := s.load(files, name, declared.DType, declared.Dims)
 				if err == nil && t != nil {
@@ -102,6 +91,21 @@ func (s startState) constants(p *program.Program) func(*executor.Scope) error {
 			return nil
 		})
 	}
+}
+
+// constantNames lists the persistable variables of a trainer program that no server holds.
+func constantNames(p *program.Program) []string {
+	received := map[string]bool{}
+	if p.Startup != nil {
+		for _, op := range p.Startup.Global().Ops {
+			if op.Type == "recv" || op.Type == "concat" {
+				for _, name := range op.OutputNames() {
+					received[name] = true
+				}
+			}
+		}
+	}
+	return slices.DeleteFunc(executor.Persistables(p), func(name string) bool { return received[name] })
 }
 
 // constant returns what finds a persistable variable of trainers that no server holds; nil when the startup program makes all.
