@@ -38,6 +38,10 @@ type jobFlags struct {
 	split    *choice
 	carrier  *choice
 	hosts    bool
+	saved    string // where checkpoints go
+	every    string
+	keep     int32
+	resume   string
 
 	compressGradients, compressParameters *choice
 }
@@ -75,6 +79,10 @@ func (f *jobFlags) addCluster(cmd *cobra.Command) {
 func (f *jobFlags) addSupervision(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.Int32Var(&f.restarts, "max-restarts", 10, "start a role again up to `N` times; -1: never")
+	flags.StringVar(&f.saved, "checkpoint", "", "save the state to `STORE` while training: a folder, or a URL such as s3://bucket/folder")
+	flags.StringVar(&f.every, "checkpoint-every", "5m", "with --checkpoint: after so much time (5m), or so many rounds (1000r)")
+	flags.Int32Var(&f.keep, "keep", 2, "with --checkpoint: keep the newest `N`")
+	flags.StringVar(&f.resume, "resume", "", "go on from the checkpoint `STORE[@STEPS]`; any number of trainers and pservers will do")
 	flags.Int32Var(&f.failures, "max-task-failures", 3, "discard a task that fails more than `N` times: leave out its records")
 }
 
@@ -171,6 +179,9 @@ func (f *jobFlags) overrideCluster(given func(name string) bool, spec *job.JobSp
 			return err
 		}
 	}
+	if err := f.overrideCheckpoints(given, spec); err != nil {
+		return err
+	}
 	if given("mode") {
 		spec.Mode, _ = jobspec.ParseMode(f.mode.value)
 	}
@@ -197,6 +208,34 @@ func (f *jobFlags) overrideCluster(given func(name string) bool, spec *job.JobSp
 	}
 	if given("merge-hosts") {
 		spec.MergeHosts = f.hosts
+	}
+	return nil
+}
+
+// overrideCheckpoints is override for the flags of checkpoints.
+func (f *jobFlags) overrideCheckpoints(given func(name string) bool, spec *job.JobSpec) error {
+	if given("resume") {
+		spec.Resume = f.resume
+	}
+	if given("checkpoint") {
+		if spec.Checkpoints == nil {
+			spec.Checkpoints = &job.Checkpoints{}
+		}
+		spec.Checkpoints.Store = f.saved
+	}
+	for _, name := range []string{"checkpoint-every", "keep"} {
+		if given(name) && spec.Checkpoints == nil {
+			return fault.E(fault.InvalidArgument, fault.At("--"+name), fault.Got("a job without checkpoints"), fault.Want("it together with --checkpoint STORE"))
+		}
+	}
+	if given("keep") {
+		if f.keep < 1 {
+			return tooFew("--keep", int64(f.keep))
+		}
+		spec.Checkpoints.Keep = f.keep
+	}
+	if given("checkpoint-every") {
+		return parseEvery(f.every, spec.Checkpoints)
 	}
 	return nil
 }
@@ -266,8 +305,12 @@ func absolutePaths(spec *job.JobSpec) (err error) {
 			}
 		}
 	}
-	for _, path := range []*string{&spec.Save, &spec.Params} {
-		if *path == "" {
+	paths := []*string{&spec.Save, &spec.Params, &spec.Resume}
+	if spec.Checkpoints != nil {
+		paths = append(paths, &spec.Checkpoints.Store)
+	}
+	for _, path := range paths {
+		if *path == "" || strings.Contains(*path, "://") && (path != &spec.Save && path != &spec.Params) {
 			continue
 		}
 		absolute, err := filepath.Abs(*path)
