@@ -6,6 +6,7 @@ import (
 	"io"
 	"strings"
 	"text/tabwriter"
+	"time"
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/proto/job"
@@ -140,8 +141,23 @@ func writeJobStatus(w io.Writer, d *rpc.JobDetails) error {
 	row("pass", fmt.Sprintf("%d of %d", r.Pass, r.Passes))
 	row("steps", r.Steps)
 	row("records", r.Records)
+	if k := d.Queues.GetCheckpoint(); k != nil {
+		row("checkpoint", checkpointText(k))
+	}
 	row("age", age(r.Seconds))
 	return t.Flush()
+}
+
+// checkpointText says which checkpoint is the last, and why there is no later one.
+func checkpointText(k *job.CheckpointStatus) string {
+	text := "none yet in " + k.Store
+	if k.Name != "" {
+		text = fmt.Sprintf("after %d steps, %d bytes, in %s", k.Steps, k.Bytes, k.Store)
+	}
+	if k.FailingSinceMs > 0 {
+		text += fmt.Sprintf("; fails since %s: %s", time.UnixMilli(k.FailingSinceMs).UTC().Format(time.RFC3339), k.Failure.GetMessage())
+	}
+	return text
 }
 
 // groups names the trainers that merge as one, each group with its leader first.

@@ -92,3 +92,17 @@ func TestSnapshotsFromOutside(t *testing.T) {
 		t.Errorf("too many entries: %v", err)
 	}
 }
+
+// A job that saves its state says which checkpoint is the last, and why there is none since.
+func TestCheckpointOfAJob(t *testing.T) {
+	for want, status := range map[string]*job.CheckpointStatus{
+		"none yet in ckpt":                   {Store: "ckpt"},
+		"after 100 steps, 12 bytes, in ckpt": {Store: "ckpt", Name: "x", Steps: 100, Bytes: 12},
+		"after 100 steps, 12 bytes, in ckpt; fails since 1970-01-01T00:00:05Z: disk full": {Store: "ckpt", Name: "x", Steps: 100, Bytes: 12, FailingSinceMs: 5000,
+			Failure: wire.FailureOf(fault.New(fault.Unavailable, "disk full"))},
+	} {
+		if got := checkpointText(status); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}

@@ -1795,7 +1795,6 @@ type JobStatus struct {
 	Progress      *Progress              `protobuf:"bytes,17,opt,name=progress,proto3" json:"progress,omitempty"`                     // as last known
 	FirstPass     int32                  `protobuf:"varint,19,opt,name=first_pass,json=firstPass,proto3" json:"first_pass,omitempty"` // of the first step; of progress, before there is one
 	Kept          bool                   `protobuf:"varint,18,opt,name=kept,proto3" json:"kept,omitempty"`                            // the listener holds the state that the job has left; a job that failed to save its model keeps it, too
-	Checkpoint    *CheckpointStatus      `protobuf:"bytes,30,opt,name=checkpoint,proto3" json:"checkpoint,omitempty"`                 // absent: the job makes none
 	Refused       uint64                 `protobuf:"varint,13,opt,name=refused,proto3" json:"refused,omitempty"`                      // messages refused by pservers: duplicates, stale and foreign ones; as far as a status asked while they lived
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1955,13 +1954,6 @@ func (x *JobStatus) GetKept() bool {
 		return x.Kept
 	}
 	return false
-}
-
-func (x *JobStatus) GetCheckpoint() *CheckpointStatus {
-	if x != nil {
-		return x.Checkpoint
-	}
-	return nil
 }
 
 func (x *JobStatus) GetRefused() uint64 {
@@ -2689,7 +2681,7 @@ const file_proto_job_job_proto_rawDesc = "" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04line\x18\x02 \x01(\tR\x04line\x12\x14\n" +
 	"\x05flops\x18\x03 \x01(\x03R\x05flops\x12\x14\n" +
-	"\x05bytes\x18\x04 \x01(\x03R\x05bytes\"\x8e\x05\n" +
+	"\x05bytes\x18\x04 \x01(\x03R\x05bytes\"\xd3\x04\n" +
 	"\tJobStatus\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12$\n" +
 	"\x05state\x18\x02 \x01(\x0e2\x0e.edl.job.StateR\x05state\x12!\n" +
@@ -2710,10 +2702,7 @@ const file_proto_job_job_proto_rawDesc = "" +
 	"\bprogress\x18\x11 \x01(\v2\x11.edl.job.ProgressR\bprogress\x12\x1d\n" +
 	"\n" +
 	"first_pass\x18\x13 \x01(\x05R\tfirstPass\x12\x12\n" +
-	"\x04kept\x18\x12 \x01(\bR\x04kept\x129\n" +
-	"\n" +
-	"checkpoint\x18\x1e \x01(\v2\x19.edl.job.CheckpointStatusR\n" +
-	"checkpoint\x12\x18\n" +
+	"\x04kept\x18\x12 \x01(\bR\x04kept\x12\x18\n" +
 	"\arefused\x18\r \x01(\x04R\arefused\"R\n" +
 	"\n" +
 	"ServerLoad\x12\x16\n" +
@@ -2863,17 +2852,16 @@ var file_proto_job_job_proto_depIdxs = []int32{
 	9,  // 30: edl.job.JobStatus.failure:type_name -> edl.job.Failure
 	19, // 31: edl.job.JobStatus.placement:type_name -> edl.job.ServerLoad
 	7,  // 32: edl.job.JobStatus.progress:type_name -> edl.job.Progress
-	23, // 33: edl.job.JobStatus.checkpoint:type_name -> edl.job.CheckpointStatus
-	22, // 34: edl.job.Event.step:type_name -> edl.job.Step
-	18, // 35: edl.job.Event.status:type_name -> edl.job.JobStatus
-	20, // 36: edl.job.Step.fetched:type_name -> edl.job.Value
-	9,  // 37: edl.job.CheckpointStatus.failure:type_name -> edl.job.Failure
-	25, // 38: edl.job.Shard.pieces:type_name -> edl.job.Piece
-	39, // [39:39] is the sub-list for method output_type
-	39, // [39:39] is the sub-list for method input_type
-	39, // [39:39] is the sub-list for extension type_name
-	39, // [39:39] is the sub-list for extension extendee
-	0,  // [0:39] is the sub-list for field type_name
+	22, // 33: edl.job.Event.step:type_name -> edl.job.Step
+	18, // 34: edl.job.Event.status:type_name -> edl.job.JobStatus
+	20, // 35: edl.job.Step.fetched:type_name -> edl.job.Value
+	9,  // 36: edl.job.CheckpointStatus.failure:type_name -> edl.job.Failure
+	25, // 37: edl.job.Shard.pieces:type_name -> edl.job.Piece
+	38, // [38:38] is the sub-list for method output_type
+	38, // [38:38] is the sub-list for method input_type
+	38, // [38:38] is the sub-list for extension type_name
+	38, // [38:38] is the sub-list for extension extendee
+	0,  // [0:38] is the sub-list for field type_name
 }
 
 func init() { file_proto_job_job_proto_init() }

@@ -69,7 +69,7 @@ func (r *runner) leading(ctx context.Context, run func(leader *trainer.Leader, h
 	if host == "" {
 		return fault.E(fault.Unsupported, fault.Got("merge_hosts on a system that does not tell one host from another"), fault.Want("Linux"))
 	}
-	leader, err := trainer.NewLeader(ctx, r.identity, id.Rank(r.spec.Index), r.host(), r.open)
+	leader, err := trainer.NewLeader(ctx, r.identity, id.Rank(r.spec.Index), r.host(), r.deadlines.DataSilence, r.open)
 	if err != nil {
 		return err
 	}

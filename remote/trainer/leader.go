@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"sync"
+	"time"
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/proto/rpc"
@@ -30,13 +31,15 @@ type Leader struct {
 	group   *group        // of that generation; nil: it has ended
 }
 
-// NewLeader opens the ports of a Leader on a host: open opens one for calls. Serve must follow.
-func NewLeader(ctx context.Context, identity wire.Identity, rank id.Rank, host string,
+// NewLeader opens the ports of a Leader on a host: open opens one for calls. A data connection that is silent for longer than silence has ended; 0: the
+// system decides. Serve must follow.
+func NewLeader(ctx context.Context, identity wire.Identity, rank id.Rank, host string, silence time.Duration,
 	open func(ctx context.Context, address string) (net.Listener, error)) (*Leader, error) {
 	data, err := dataplane.Listen(ctx, host)
 	if err != nil {
 		return nil, err
 	}
+	data.Silence = silence
 	calls, err := open(ctx, net.JoinHostPort(host, "0"))
 	if err != nil {
 		data.Close()
