@@ -50,6 +50,7 @@ type fakeCoordinator struct {
 	failing func(generation uint64) // is called after a failed task in sync mode, when its generation has ended
 	fence   uint64
 
+	countsAgain bool // takes a report again that it has
 	fedItems
 
 	permitted uint64        // rounds below this number may begin
@@ -425,10 +426,23 @@ func (c *fakeCoordinator) ReportSteps(stream grpc.ClientStreamingServer[rpc.Piec
 			round := step.Id.Round
 			step.Id = proto.Clone(m.Id).(*rpc.Identity)
 			step.Id.Round = round
+			if !c.countsAgain && c.repeated(step) {
+				continue
+			}
 			if c.reports = append(c.reports, step); m.Id.Generation <= c.asked[m.Id.Rank] {
 				c.late = append(c.late, step)
 			}
 		}
 	})
 	return stream.SendAndClose(&rpc.ReportStepsResponse{})
+}
+
+// repeated reports whether a trainer of a sync job has sent the same report before, which it may do until it joins the next generation. Only a report of
+// the same generation, with the same content, counts as the same.
+func (c *fakeCoordinator) repeated(step *rpc.TrainerStep) bool {
+	return slices.ContainsFunc(c.reports, func(have *rpc.TrainerStep) bool {
+		a, b := proto.Clone(have).(*rpc.TrainerStep), proto.Clone(step).(*rpc.TrainerStep)
+		a.Id.Retry, b.Id.Retry = 0, 0
+		return proto.Equal(a, b) && step.GlobalRows > 0
+	})
 }

@@ -193,6 +193,7 @@ func TestLastFedStepIsReportedToTheNextCoordinator(t *testing.T) {
 	fake.feedBatches(t, []string{m.Loss}, 4, 4)
 	fake.noMore = false
 	began, ended := make(chan error, 1), make(chan error, 1)
+	fake.countsAgain = true
 	go func() { began <- fake.regroup(ctx, 0) }()
 	go func() { ended <- c.run(ctx, 0) }()
 	reported := func(want ...uint64) {
