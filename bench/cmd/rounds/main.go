@@ -210,10 +210,25 @@ func parse(arguments []string) (settings, error) {
 		return wrong("-transport NAME,NAME,...")
 	case s.growth && len(s.transports) > 1:
 		return wrong("one transport with -growth: the model is that of one")
+	case slices.ContainsFunc(s.transports, func(name string) bool { return !rounds.KnowsTransport(name) }):
+		return wrong("transports that this build knows")
+	case !s.measuresSomething():
+		return wrong("-run with the name of a row, SECTION/LABEL")
 	case !s.growth && (s.csv != "" || s.plot != ""):
 		return wrong("-csv and -plot together with -growth")
 	}
 	return s, nil
+}
+
+// measuresSomething reports whether -run chooses a row.
+func (s *settings) measuresSomething() bool {
+	if s.growth {
+		return slices.ContainsFunc(growthPoints(), func(p growthPoint) bool { return s.run.MatchString(p.curve + "/" + p.row().label) })
+	}
+	for range (&runner{settings: *s}).selected(tables) {
+		return true
+	}
+	return false
 }
 
 // compare measures what s asks for and writes the report.

@@ -137,7 +137,11 @@ func (f figures) time() string {
 	if f.n == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%s (%s to %s)", duration(f.median), duration(f.lowest), duration(f.highest))
+	text := fmt.Sprintf("%s (%s to %s)", duration(f.median), duration(f.lowest), duration(f.highest))
+	if f.disturbed > 0 {
+		text += fmt.Sprintf(", %d of %d disturbed", f.disturbed, f.n)
+	}
+	return text
 }
 
 // pair is a cell with a figure of two contenders, of which the second may be missing.

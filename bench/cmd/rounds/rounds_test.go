@@ -32,7 +32,8 @@ func runnerOf(t *testing.T, arguments ...string) *runner {
 
 func TestParse(t *testing.T) {
 	for _, arguments := range [][]string{{"-run", "("}, {"-rounds", "-1"}, {"-seconds", "0"}, {"-memory", "0"}, {"mlp"}, {"-transport", "tcp,"},
-		{"-growth", "-transport", "tcp,shm"}, {"-csv", "x"}, {"-plot", "x.svg"}, {"-what"}} {
+		{"-growth", "-transport", "tcp,shm"}, {"-csv", "x"}, {"-plot", "x.svg"}, {"-what"},
+		{"-transport", "tpc"}, {"-transport", "shm,tpc"}, {"-run", "nothing"}, {"-growth", "-run", "steps/"}} {
 		if s, err := parse(arguments); !errors.Is(err, fault.InvalidArgument) {
 			t.Errorf("%q: %+v, %v", arguments, s, err)
 		}
@@ -151,7 +152,7 @@ func samplesOf(result rounds.Result, microseconds ...float64) []sample {
 }
 
 func TestReport(t *testing.T) {
-	r := runnerOf(t, "-transport", "tcp,shm")
+	r := runnerOf(t, "-transport", "tcp,shm", "-calm", "0.3")
 	r.kernels["mlp/sgd"] = pytorch.SkylakeX
 	r.samples = map[key][]sample{
 		{"steps/MLP, SGD", edl, "tcp"}:            samplesOf(rounds.Result{CPU: 3000, Switches: 81}, 2000, 1000, 3000),
@@ -189,6 +190,24 @@ func TestReport(t *testing.T) {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %q in\n%s", want, &out)
 		}
+	}
+}
+
+// A measurement during which others used the machine is marked, also in its cell. A processor time that nobody measures is not told.
+func TestDisturbedMeasurementsAreMarked(t *testing.T) {
+	r := runnerOf(t, "-calm", "0.3")
+	calm, disturbed := samplesOf(rounds.Result{CPU: 2000}, 1000)[0], samplesOf(rounds.Result{}, 3000)[0]
+	disturbed.others = 0.31
+	if told := r.told(calm); told != "1.00 ms, CPU 2.00 ms, others used 0.25 cores" {
+		t.Error(told)
+	}
+	if told := r.told(disturbed); told != "3.00 ms, others used 0.31 cores: disturbed" {
+		t.Error(told)
+	}
+	k := key{"grid/MLP 8x4", edl, ""}
+	r.samples[k] = []sample{calm, disturbed, calm}
+	if cell := r.figures(k).time(); cell != "1.00 ms (1.00 ms to 3.00 ms), 1 of 3 disturbed" {
+		t.Error(cell)
 	}
 }
 

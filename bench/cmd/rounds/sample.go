@@ -165,9 +165,25 @@ func (r *runner) measure(ctx context.Context, k key, row row, round int) error {
 		return nil
 	}
 	r.samples[k] = append(r.samples[k], one)
-	fmt.Fprintf(os.Stderr, "round %d, %s: %s, CPU %s, others used %.2f cores\n", round+1, k, duration(one.Median), duration(one.CPU), one.others)
+	fmt.Fprintf(os.Stderr, "round %d, %s: %s\n", round+1, k, r.told(one))
 	return nil
 }
+
+// told is a sample in a line of progress.
+func (r *runner) told(one sample) string {
+	text := duration(one.Median)
+	if one.CPU > 0 { // nobody measures that of one machine and of copies
+		text += ", CPU " + duration(one.CPU)
+	}
+	text += fmt.Sprintf(", others used %.2f cores", one.others)
+	if r.disturbed(one) {
+		text += ": disturbed"
+	}
+	return text
+}
+
+// disturbed reports whether others used the machine during a sample, also during its repetitions.
+func (r *runner) disturbed(one sample) bool { return one.others > r.calm }
 
 // String names a measurement in messages.
 func (k key) String() string {
@@ -235,6 +251,7 @@ type figures struct {
 	median, lowest, highest                                 float64 // microseconds
 	cpu, switches, mallocs, peak, seconds, restarts, wholes float64 // medians; cpu in microseconds, wholes in seconds of processor time
 	steps                                                   uint64
+	disturbed                                               int // how many of the n
 }
 
 func (r *runner) figures(k key) figures {
@@ -250,6 +267,12 @@ func (r *runner) figures(k key) figures {
 		slices.Sort(all)
 		return all
 	}
+	disturbed := 0
+	for _, one := range samples {
+		if r.disturbed(one) {
+			disturbed++
+		}
+	}
 	median := func(value func(s sample) float64) float64 { return measure.Median(of(value)) }
 	times := of(func(s sample) float64 { return s.Median })
 	return figures{
@@ -261,7 +284,7 @@ func (r *runner) figures(k key) figures {
 		seconds:  median(func(s sample) float64 { return s.Seconds }),
 		wholes:   median(func(s sample) float64 { return s.cpu.Seconds() }),
 		restarts: median(func(s sample) float64 { return float64(s.Restarts) }),
-		steps:    samples[len(samples)-1].Steps,
+		steps:    samples[len(samples)-1].Steps, disturbed: disturbed,
 	}
 }
 

@@ -10,6 +10,7 @@ package rounds
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -168,6 +169,11 @@ func (j Job) spec() (*remote.JobSpec, error) {
 	return spec, setTransport(spec.ProtoReflect(), j.Transport)
 }
 
+// KnowsTransport reports whether jobs can have a transport; the empty one is the default of the product.
+func KnowsTransport(name string) bool {
+	return setTransport((&remote.JobSpec{}).ProtoReflect(), name) == nil
+}
+
 // setTransport sets the field transport of a JobSpec, which is a text or an enumeration.
 func setTransport(spec protoreflect.Message, transport string) error {
 	if transport == "" {
@@ -197,7 +203,7 @@ func setTransport(spec protoreflect.Message, transport string) error {
 	return wrong("a value that the field transport does not have")
 }
 
-// records writes the records of a job, unless they are there.
+// records writes the records of a job, unless they are there: the folder is named by all that makes them, the workload and their number.
 func (j Job) records(reading *bench.Reading, dir string) (map[string][]string, error) {
 	n := j.Records
 	if n == 0 {
@@ -205,7 +211,7 @@ func (j Job) records(reading *bench.Reading, dir string) (map[string][]string, e
 		turn := reading.Rows * int64(reading.Batches())
 		n = max(1, min(roundsOfPass*reading.Rows, dataBytes/size)/turn) * turn
 	}
-	dir = filepath.Join(dir, strings.NewReplacer("/", "_", ":", "_").Replace(j.Workload))
+	dir = filepath.Join(dir, fmt.Sprintf("%s_%d", strings.NewReplacer("/", "_", ":", "_").Replace(j.Workload), n))
 	if found, err := filepath.Glob(filepath.Join(dir, bench.Dataset+"-*")); err == nil && len(found) > 0 {
 		return map[string][]string{bench.Dataset: found}, nil
 	}

@@ -190,6 +190,18 @@ func TestRunMeasuresAJob(t *testing.T) {
 	}
 }
 
+// Jobs of one workload share record files only if they want as many records.
+func TestJobsOfOneWorkloadHaveTheirOwnRecords(t *testing.T) {
+	dir := t.TempDir()
+	j := Job{Workload: "fit_a_line/sgd", Trainers: 1, Pservers: 1, Goroutines: true, Passes: 1}
+	for _, records := range []int64{400, 40, 400} {
+		j.Records = records
+		if r, err := Run(t.Context(), j, nil, dir); err != nil || r.Steps != uint64(records)/20 {
+			t.Errorf("a job of %d records in batches of 20: %+v, %v", records, r, err)
+		}
+	}
+}
+
 func TestRunRunsAJobToItsEnd(t *testing.T) {
 	j := Job{Workload: "fit_a_line/sgd", Trainers: 2, Pservers: 2, Goroutines: true, Passes: 2, Records: 50}
 	r, err := Run(t.Context(), j, nil, t.TempDir())
