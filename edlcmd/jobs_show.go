@@ -208,8 +208,12 @@ func writeRoles(w io.Writer, d *rpc.JobDetails) error {
 // lastOf says in a few words how a role ended last, else what it waits for. JSON has the whole message.
 func lastOf(r *job.RoleStatus) string {
 	f := r.Failure
-	if f == nil {
-		return r.Waiting
+	switch {
+	case f != nil:
+	case r.Waiting == "" || r.State != job.State_RUNNING: // what it waited for before it ended
+		return ""
+	default:
+		return "waits for " + r.Waiting
 	}
 	kind := fault.Kind(f.Kind)
 	text := f.Got

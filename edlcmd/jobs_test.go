@@ -26,7 +26,7 @@ func TestLastOf(t *testing.T) {
 		failure error
 		want    string
 	}{
-		"waits":       {nil, "round 7"},
+		"waits":       {nil, "waits for round 7"},
 		"killed":      {killed, "member lost: signal: killed"},
 		"drained":     {fault.E(fault.Drained, fault.At("trainer-1"), fault.Got("got the request")), "drained"},
 		"only a kind": {fault.New(fault.Fenced, ""), "fenced"},
@@ -35,13 +35,25 @@ func TestLastOf(t *testing.T) {
 			fault.Got(strings.Repeat("ä", 100))), "corrupt data: " + strings.Repeat("ä", maxLast-1-len("corrupt data: ")) + "…"},
 		"a cause": {fault.E(fault.Internal, fault.At("x"), fault.Cause(errors.New("exit status 2"))), "exit status 2"},
 	} {
-		r := &job.RoleStatus{Waiting: "round 7"}
+		r := &job.RoleStatus{State: job.State_RUNNING, Waiting: "round 7"}
 		if c.failure != nil {
 			r.Failure = wire.FailureOf(c.failure)
 		}
 		if got := lastOf(r); got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
+	}
+}
+
+// A role that has ended waits for nothing any more.
+func TestLastOfARoleThatHasEnded(t *testing.T) {
+	for _, state := range []job.State{job.State_SUCCEEDED, job.State_FAILED, job.State_STOPPED, job.State_PENDING} {
+		if got := lastOf(&job.RoleStatus{State: state, Waiting: "round 7"}); got != "" {
+			t.Errorf("a role that is %v: %q", state, got)
+		}
+	}
+	if got := lastOf(&job.RoleStatus{State: job.State_RUNNING}); got != "" {
+		t.Errorf("a role that waits for nothing: %q", got)
 	}
 }
 
