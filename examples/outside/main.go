@@ -77,7 +77,7 @@ func train(ctx context.Context) error {
 		return err
 	}
 
-	exe := executor.New() // on a cluster: remote.NewExecutor("", &remote.JobSpec{Trainers: 2, Pservers: 2})
+	exe := executor.New() // on a cluster: exe, err := remote.NewExecutor(ADDRESS, &remote.JobSpec{Trainers: 2, Pservers: 2})
 	defer exe.Close()
 	data := map[string][]string{"train": {"data/train-*"}}
 	_, err = exe.Train(ctx, p, executor.TrainOptions{Data: data, Passes: 20, Fetch: layers.Names(loss), Save: "model"},
