@@ -144,6 +144,7 @@ func TestGroupsHearOfTheEnd(t *testing.T) {
 				gone = gone || now
 				c.mu.Unlock()
 				if now {
+					c.coordinator.end() // else the next process of the victim may join the generation that its last one was killed in
 					c.killTrainer(victim)
 					go func() { regrouped <- c.coordinator.regroup(ctx, 0, 1) }()
 				}
