@@ -27,7 +27,7 @@ func TestProfileOfAJob(t *testing.T) {
 	for _, transport := range []job.Transport{job.Transport_AUTO, job.Transport_GRPC} {
 		m := testkit.Reading(t, 4, optimizer.Adam(0.05))
 		e := executorOf(t, l, &remote.JobSpec{Trainers: 2, Pservers: 2, MinBlockSize: 1, Transport: transport, ProfileSteps: profiledSteps})
-		j, err := e.Submit(bounded(t), m.Program, executor.TrainOptions{Data: testkit.Samples(t, t.TempDir(), 20), Passes: 4})
+		j, err := e.Submit(bounded(t), m.Program, executor.TrainOptions{Data: testkit.Samples(t, t.TempDir(), 20), Passes: 4, Save: t.TempDir()})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -47,7 +47,7 @@ func TestProfileOfAJob(t *testing.T) {
 	}
 }
 
-// mustHaveRounds checks what the listener knows of the last rounds.
+// mustHaveRounds checks what the listener knows of the last rounds. The end of the data, and saving, are no round.
 func mustHaveRounds(t *testing.T, d *rpc.JobDetails, steps uint64) {
 	t.Helper()
 	if len(d.Times) != 4 {

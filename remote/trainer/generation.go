@@ -146,9 +146,11 @@ func (s *steps) Next(context.Context) (*executor.Batch, error) {
 			return batch, nil
 		}
 		if !s.caller.draining() {
+			s.cfg.Times.End() // what follows, such as saving, is no round
 			return nil, err
 		}
 	}
+	s.cfg.Times.End()
 	s.drained = true
 	return nil, fault.Drained
 }
