@@ -23,7 +23,6 @@ import (
 	"github.com/edl-go/edl/executor"
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/internal/compress"
-	"github.com/edl-go/edl/ops"
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/tensor"
 )
@@ -37,16 +36,10 @@ type Executor struct {
 	grads    compress.Form              // of gradients on their way to the merge
 	params   compress.Form              // of parameters on their way to the forward half
 	local    *executor.Local
-	splits   map[*program.Program]*split
-	prepared map[request]*executor.Prepared
+	splits   splits
+	prepared prepared
 	callback atomic.Bool // the callback of Train runs
 	closed   atomic.Bool
-}
-
-// A request is what a half of a program was prepared for.
-type request struct {
-	half          *program.Program
-	shapes, fetch string
 }
 
 var _ executor.Executor = (*Executor)(nil)
@@ -57,27 +50,12 @@ func New(p *program.Program, trainers int, options ...executor.Option) (*Executo
 	if trainers < 1 {
 		return nil, fault.E(fault.InvalidArgument, fault.Gotf("%d trainers", trainers), fault.Want("at least 1"))
 	}
-	e := &Executor{trainers: func(uint64) int { return trainers }, splits: map[*program.Program]*split{}, prepared: map[request]*executor.Prepared{}}
-	if _, err := e.splitOf(p); err != nil {
+	e := &Executor{trainers: func(uint64) int { return trainers }, splits: splits{}, prepared: prepared{}}
+	if _, err := e.splits.of(p); err != nil {
 		return nil, err
 	}
 	e.local = executor.New(options...)
 	return e, nil
-}
-
-// splitOf returns the halves of a program.
-func (e *Executor) splitOf(p *program.Program) (*split, error) {
-	if s := e.splits[p]; s != nil {
-		return s, nil
-	}
-	if err := ops.Verify(p, program.StageLocal); err != nil {
-		return nil, err
-	}
-	s, err := splitByRole(p)
-	if err == nil {
-		e.splits[p] = s
-	}
-	return s, err
 }
 
 // Vary lets the number of trainers differ from round to round, as it does in a job whose members come and go. of is called once for each round,
@@ -135,7 +113,7 @@ func (e *Executor) Run(ctx context.Context, p *program.Program, feed executor.Fe
 	if e.callback.Load() && executor.Trains(p) {
 		return nil, executor.RefuseInCallback("Run of a program that trains")
 	}
-	s, err := e.splitOf(p)
+	s, err := e.splits.of(p)
 	if err != nil {
 		return nil, err
 	}
@@ -158,7 +136,7 @@ func (e *Executor) Train(ctx context.Context, p *program.Program, run executor.T
 	if e.callback.Load() {
 		return executor.Summary{}, executor.RefuseInCallback("Train")
 	}
-	s, err := e.splitOf(p)
+	s, err := e.splits.of(p)
 	if err != nil {
 		return executor.Summary{}, err
 	}

@@ -3,11 +3,9 @@ package reference
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"math"
 	"slices"
-	"strings"
 
 	"github.com/edl-go/edl/executor"
 	"github.com/edl-go/edl/fault"
@@ -121,7 +119,7 @@ func (r *round) runRanks(ctx context.Context, feed executor.Feed, rows int64, wa
 		if err != nil {
 			return nil, nil, err
 		}
-		half, err := r.prepare(ctx, r.forward, part, wanted)
+		half, err := r.prepared.of(ctx, r.local, r.forward, part, wanted)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -164,23 +162,6 @@ func (r *round) roundParameters() (masters map[string]*tensor.Tensor, err error)
 		}
 	}
 	return masters, nil
-}
-
-// prepare compiles a half for feeds of these shapes, once.
-func (e *Executor) prepare(ctx context.Context, half *program.Program, feed executor.Feed, fetch []string) (*executor.Prepared, error) {
-	var shapes strings.Builder
-	for _, name := range slices.Sorted(maps.Keys(feed)) {
-		fmt.Fprintf(&shapes, "%q%s", name, feed[name])
-	}
-	key := request{half, shapes.String(), fmt.Sprintf("%q", fetch)}
-	if p := e.prepared[key]; p != nil {
-		return p, nil
-	}
-	p, err := e.local.Prepare(ctx, half, feed, fetch...)
-	if err == nil {
-		e.prepared[key] = p
-	}
-	return p, err
 }
 
 // fetched gathers the fetched variables from where they are.
@@ -416,7 +397,7 @@ func (r *round) runUpdate(ctx context.Context, shares []share, rows int64, fetch
 			names = append(names, name)
 		}
 	}
-	half, err := r.prepare(ctx, r.update, feed, names)
+	half, err := r.prepared.of(ctx, r.local, r.update, feed, names)
 	if err != nil {
 		return nil, err
 	}

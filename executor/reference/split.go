@@ -25,6 +25,24 @@ type split struct {
 // trains reports whether the program has update ops.
 func (s *split) trains() bool { return executor.Trains(s.program) }
 
+// splits are the programs that were run, in halves.
+type splits map[*program.Program]*split
+
+// of returns the halves of a program, which it splits once.
+func (all splits) of(p *program.Program) (*split, error) {
+	if s := all[p]; s != nil {
+		return s, nil
+	}
+	if err := ops.Verify(p, program.StageLocal); err != nil {
+		return nil, err
+	}
+	s, err := splitByRole(p)
+	if err == nil {
+		all[p] = s
+	}
+	return s, err
+}
+
 // state is a persistable variable that the forward half writes.
 type state struct {
 	name  string

@@ -22,43 +22,6 @@ type Rounds struct {
 	lastApplied []Declaration
 }
 
-// member is what a server knows of one member of the generation in the open round.
-type member struct {
-	rank        id.Rank
-	leader      *member         // who contributes for it: itself, or the leader of its group
-	received    map[string]bool // variables of its contribution
-	declared    bool
-	declaration Declaration // when declared
-	complete    bool
-}
-
-// missing reports whether the open round waits for the member.
-func (m *member) missing() bool { return !m.declared && !m.complete }
-
-// members are those of a generation, in rank order.
-type members []*member
-
-// find returns the member of a rank, or nil.
-func (ms members) find(rank id.Rank) *member {
-	for _, m := range ms {
-		if m.rank == rank {
-			return m
-		}
-	}
-	return nil
-}
-
-// declarations returns what the members have declared for the open round, in rank order.
-func (ms members) declarations() []Declaration {
-	list := make([]Declaration, 0, len(ms))
-	for _, m := range ms {
-		if m.declared {
-			list = append(list, m.declaration)
-		}
-	}
-	return list
-}
-
 // NewRounds starts at a round, without a generation, in a job whose ranks are less than ranks. variables are those that a contribution holds.
 func NewRounds(ranks int, variables []string, start id.Round) *Rounds {
 	return &Rounds{generations: newGenerations(ranks, variables), round: start}
@@ -96,7 +59,7 @@ func (r *Rounds) Step(_ time.Duration, e Event) (Effects, error) {
 	case Read:
 		return r.read(e)
 	case ReadFinal:
-		return holdUnless(r.othersComplete(e.Rank)), nil
+		return holdUnless(r.final(e.Rank)), nil
 	case Completed:
 		return r.complete(m), nil
 	}
@@ -126,7 +89,7 @@ func (r *Rounds) member(from Sender, final bool) (*member, error) {
 	switch {
 	case from.Generation > max(r.begun, r.ended):
 		return nil, nil
-	case from.Generation == r.begun && r.begun > 0 && final && r.othersComplete(from.Rank):
+	case from.Generation == r.begun && r.begun > 0 && final && r.final(from.Rank):
 		// The value is final, also when a new coordinator has ended the generation.
 	case from.Generation <= r.ended:
 		return nil, fault.E(fault.Superseded, fault.Gotf("a message of trainer %d in generation %d, which has ended", from.Rank, from.Generation),
@@ -174,15 +137,6 @@ func (r *Rounds) contribution(m *member, variable string, received bool) (Effect
 	return Effects{}, nil
 }
 
-// checkLeader refuses contributions of a member whose leader contributes for it.
-func (m *member) checkLeader() error {
-	if m.leader == m {
-		return nil
-	}
-	return fault.E(fault.Foreign, fault.Gotf("a contribution of trainer %d", m.rank),
-		fault.Wantf("one of trainer %d, which merges for its host", m.leader.rank))
-}
-
 func (r *Rounds) declare(m *member, e Declared) (Effects, error) {
 	if m.declared {
 		return Effects{Ignore: true}, nil
@@ -211,35 +165,6 @@ func (r *Rounds) declareGroup(leader *member, e Declared) (Effects, error) {
 		m.declared, m.declaration = true, e.Group[i]
 	}
 	return r.advance(Effects{}), nil
-}
-
-// ledBy returns those that a member contributes for and that have not completed, in rank order.
-func (ms members) ledBy(leader *member) (list members) {
-	for _, m := range ms {
-		if m.leader == leader && !m.complete {
-			list = append(list, m)
-		}
-	}
-	return list
-}
-
-// checkGroup refuses a declaration of a group that is not of all its members, or whose rows are not theirs.
-func checkGroup(e Declared, all members) error {
-	rows, ok := e.Declaration.Rows, len(e.Group) == len(all)
-	for i, d := range e.Group {
-		ok = ok && d.Rank == all[i].rank && d.Rows >= 0 && d.Rows <= rows
-		rows -= d.Rows
-	}
-	if ok && rows == 0 {
-		return nil
-	}
-	ranks := make([]id.Rank, len(all))
-	for i, m := range all {
-		ranks[i] = m.rank
-	}
-	return fault.E(fault.InvalidArgument,
-		fault.Gotf("a barrier of trainer %d for %d trainers with %d rows", e.Rank, len(e.Group), e.Declaration.Rows),
-		fault.Wantf("one for trainers %v, with the rows of all", ranks))
 }
 
 func (r *Rounds) complete(m *member) Effects {
@@ -323,10 +248,8 @@ func (r *Rounds) read(e Read) (Effects, error) {
 	return Effects{}, fault.E(kind, fault.Gotf("a request for version %d", e.Round), fault.Wantf("version %d", r.round))
 }
 
-// othersComplete reports whether every member but rank has completed, and no round is being applied.
-func (r *Rounds) othersComplete(rank id.Rank) bool {
-	return !r.applying && !slices.ContainsFunc(r.members, func(m *member) bool { return m.rank != rank && !m.complete })
-}
+// final reports whether a value is final for rank: every other member has completed, and no round is being applied.
+func (r *Rounds) final(rank id.Rank) bool { return !r.applying && r.members.othersComplete(rank) }
 
 // idle reports whether no generation is under way.
 func (r *Rounds) idle() bool { return r.ended >= r.begun }
@@ -355,7 +278,7 @@ func (r *Rounds) resume(e Resumed) (Effects, error) {
 		// finished it, so every server has what it needs for it.
 		return Effects{Hold: true}, nil
 	case commit && !r.applying:
-		if err := r.checkCommit(e.Commit); err != nil {
+		if err := r.members.checkCommit(e.Commit, r.round, r.variables); err != nil {
 			return Effects{}, err
 		}
 	case e.Round != have: // contributions to a round after the one that is being applied are not here
@@ -373,32 +296,6 @@ func (r *Rounds) resume(e Resumed) (Effects, error) {
 		return r.apply(Effects{}, before, slices.Clone(e.Commit)), nil
 	}
 	return r.advance(Effects{Drop: !r.applying}), nil
-}
-
-// checkCommit refuses to commit contributions that are not here, and names them.
-func (r *Rounds) checkCommit(commit []Declaration) error {
-	missing := ""
-	for _, d := range commit {
-		m := r.members.find(d.Rank)
-		for _, name := range sorted(r.variables) {
-			if d.Rows > 0 && (m == nil || !m.leader.received[name]) {
-				missing += fmt.Sprintf(" %s of trainer %d,", fault.Quote(name), d.Rank)
-			}
-		}
-	}
-	for _, m := range r.members { // what a leader has sent has the rows of its whole group
-		in := func(of *member) bool {
-			return slices.ContainsFunc(commit, func(d Declaration) bool { return d.Rank == of.rank })
-		}
-		if m.leader != m && in(m) != in(m.leader) && !m.complete && !m.leader.complete {
-			missing += fmt.Sprintf(" one of trainers %d and %d,", m.leader.rank, m.rank)
-		}
-	}
-	if missing == "" {
-		return nil
-	}
-	return fault.E(fault.Internal, fault.Gotf("round %d to commit without%s", r.round, missing[:len(missing)-1]),
-		fault.Want("a decision that rests on what the servers have"))
 }
 
 // committed is the version of the parameters, where a round that is being applied counts as applied.
@@ -464,5 +361,3 @@ func (r *Rounds) String() string {
 	}
 	return b.String()
 }
-
-func sorted(names map[string]bool) []string { return slices.Sorted(maps.Keys(names)) }

@@ -2,67 +2,17 @@ package trainer
 
 import (
 	"context"
-	"slices"
 	"sync"
 
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/dataplane"
 )
 
-// update returns when every server with a link has the whole contribution of an async step, and the parameters are here to which it is applied.
-func (ls links) update(ctx context.Context) error {
-	return ls.each(ctx, func(l *link) int { return l.sends }, func(l *link, ctx context.Context) { l.attempt(ctx, l.sendUpdate) },
-		func(l *link, ctx context.Context) error {
-			if l.out.count == 0 && len(l.receive) == 0 {
-				return nil
-			}
-			return l.ask(ctx, "the parameters", (*link).awaitUpdate)
-		})
-}
-
-// receivesEachStep reports whether a variable is one of those that the trainer receives in every step, and so has a place on the connection. Parameters
-// that travel compressed come in float32 at the beginning, over a call.
-func (l *link) receivesEachStep(name string) bool {
-	_, ok := l.places[name]
-	return ok
-}
-
-// expects reports whether anything that the connection brings is wanted.
-func (l *link) expects() bool {
-	return slices.ContainsFunc(l.targets, func(b []byte) bool { return b != nil })
-}
-
-// begin returns when the parameters are here as they are before the first step of the generation, in a sync or an async job.
-func (ls links) begin(ctx context.Context) error {
-	return ls.each(ctx, func(*link) int { return 0 }, func(l *link, ctx context.Context) { l.attempt(ctx, l.sendFirst) },
-		func(l *link, ctx context.Context) error {
-			if !l.expects() {
-				return nil
-			}
-			return l.ask(ctx, "the first parameters", (*link).awaitFirst)
-		})
-}
-
-// ask is exchange in a context that may be that of one step.
-func (l *link) ask(ctx context.Context, what string, do func(*link) error) error {
-	err := l.exchange(ctx, what, do)
-	if l.conn != nil {
-		l.conn.Unbound()
-	}
-	return err
-}
-
-// get asks for the parameters, unless there are none or the connection has been asked.
-func (l *link) get(h dataplane.Head) error {
-	if len(l.receive) == 0 || l.asked {
-		return nil
-	}
-	l.asked = true
-	return l.conn.WriteMessage(h, nil)
-}
+// An asyncStep is what a link does in a step of an async job: it sends an update, and receives the parameters that it is applied to.
+type asyncStep struct{ *link }
 
 // sendUpdate writes what is left of the contribution, and asks for the parameters.
-func (l *link) sendUpdate() error {
+func (l asyncStep) sendUpdate() error {
 	if err := l.write(); err != nil {
 		return err
 	}
@@ -70,7 +20,7 @@ func (l *link) sendUpdate() error {
 }
 
 // awaitUpdate returns when the parameters are here, which say that the server has the contribution. A server without parameters acknowledges it.
-func (l *link) awaitUpdate() error {
+func (l asyncStep) awaitUpdate() error {
 	err := l.sendUpdate()
 	switch {
 	case err != nil:
@@ -83,8 +33,11 @@ func (l *link) awaitUpdate() error {
 	return err
 }
 
-// sendFirst asks for the parameters before the first step.
-func (l *link) sendFirst() error {
+// firstParams is how a link receives the parameters before the first step of a generation, in a sync or an async job.
+type firstParams struct{ *link }
+
+// request asks for the parameters before the first step.
+func (l firstParams) request() error {
 	if !l.expects() {
 		return nil
 	}
@@ -96,8 +49,9 @@ func (l *link) sendFirst() error {
 	return l.get(h)
 }
 
-func (l *link) awaitFirst() error {
-	if err := l.sendFirst(); err != nil {
+// await waits for them.
+func (l firstParams) await() error {
+	if err := l.request(); err != nil {
 		return err
 	}
 	return l.readParams(l.conn, l.comm.first)

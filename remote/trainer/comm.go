@@ -54,17 +54,16 @@ type Comm struct {
 	records  []*rpc.RecordRange // of the step
 	sends    callGroup
 	recvs    callGroup
-	ledger   ledgerStep       // async: the last step that was declared
-	links    links            // of a led trainer: the only one is to its leader
-	group    *group           // that this trainer leads; nil: none
-	toLeader *grpc.ClientConn // to the leader of this trainer; nil: nobody leads it
-	slots    chan struct{}    // holds one token for each call under way
-	once     sync.Once
+	ledger   ledgerStep // async: the last step that was declared
+	links    links      // of a led trainer: the only one is to its leader
+	groupRole
+	probe probe         // for who waits for the group
+	slots chan struct{} // holds one token for each call under way
+	once  sync.Once
 
 	mu         sync.Mutex
 	sent       []int32 // variables sent in this step, by server
 	superseded error   // why the generation has ended since this step was declared; nil while it has not
-	probe      probe   // guarded by mu
 }
 
 // maxCalls bounds the tensor calls that one trainer has under way.
@@ -86,9 +85,10 @@ const (
 func (c *Comm) BeginGeneration(identity wire.Identity, first id.Round) {
 	c.init()
 	c.identity, c.first, c.version = identity, first, atBeginning
+	c.probe.forget()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.superseded, c.probe = nil, probe{}
+	c.superseded = nil
 }
 
 // BeginStep says which step the following calls belong to, and which records of which pass it trains.
@@ -122,7 +122,7 @@ func (c *Comm) init() {
 // Send starts sending a contribution. In async mode it first waits until the step before is in the ledger.
 func (c *Comm) Send(ctx context.Context, m ops.Message) error {
 	c.init()
-	if err := c.check(m.Server); err != nil {
+	if err := checkServer(m.Server, len(c.Servers)); err != nil {
 		return err
 	}
 	if err := c.AwaitLedger(); err != nil {
@@ -145,7 +145,7 @@ func (c *Comm) Send(ctx context.Context, m ops.Message) error {
 	identity, round := c.identity, c.round()
 	c.sends.start(ctx, c.slots, func(ctx context.Context) error {
 		return c.call(ctx, m.Server, "taking "+m.Name, func(ctx context.Context, to rpc.ParameterServerClient, retry id.Retry) error {
-			return send(ctx, to, &rpc.VariableChunk{Id: c.message(identity, round, retry), Name: m.Name}, m.Value)
+			return send(ctx, to, &rpc.VariableChunk{Id: identity.Of(c.Rank, round, retry), Name: m.Name}, m.Value)
 		})
 	})
 	return nil
@@ -185,9 +185,9 @@ func (c *Comm) SendBarrier(ctx context.Context) error {
 		c.links.declare(ctx)
 		return nil
 	}
-	return c.noteSuperseded(c.everyServer(ctx, func(ctx context.Context, server int) error {
+	return c.noteSuperseded(forEach(ctx, len(c.Servers), c.slots, func(ctx context.Context, server int) error {
 		if l := c.links.to(server); l != nil {
-			l.declare(ctx)
+			syncStep{l}.declare(ctx)
 			return nil
 		}
 		return c.declare(ctx, server, c.identity, c.round(), c.declaration(server))
@@ -205,7 +205,7 @@ func (c *Comm) Recv(ctx context.Context, m ops.Message) error {
 		}
 		c.Times.Enter(timing.Await)
 	}
-	if err := c.check(m.Server); err != nil {
+	if err := checkServer(m.Server, len(c.Servers)); err != nil {
 		return err
 	}
 	round := c.round() + 1
@@ -217,7 +217,7 @@ func (c *Comm) Recv(ctx context.Context, m ops.Message) error {
 		return nil
 	}
 	if c.version == atBeginning && c.Sync {
-		c.noteProbe(m)
+		c.probe.note(m)
 	}
 	if l := c.links.to(m.Server); l != nil && (c.version == afterStep || c.version == atBeginning && l.receivesEachStep(m.Name)) {
 		if c.group != nil && c.version == afterStep {
@@ -231,7 +231,7 @@ func (c *Comm) Recv(ctx context.Context, m ops.Message) error {
 	c.recvs.start(ctx, c.slots, func(ctx context.Context) error {
 		return c.call(ctx, m.Server, fmt.Sprintf("%s of round %d", m.Name, round),
 			func(ctx context.Context, from rpc.ParameterServerClient, retry id.Retry) error {
-				return receive(ctx, from, &rpc.GetRequest{Id: c.message(identity, round, retry), Name: m.Name, Final: last, AnyVersion: now},
+				return receive(ctx, from, &rpc.GetRequest{Id: identity.Of(c.Rank, round, retry), Name: m.Name, Final: last, AnyVersion: now},
 					func() *tensor.Tensor { c.Times.Enter(timing.Receive); return m.Value })
 			})
 	})
@@ -283,9 +283,9 @@ func (c *Comm) AwaitLedger() error { return c.ledger.await() }
 func (c *Comm) Complete(ctx context.Context) error {
 	c.init()
 	identity := c.identity
-	return c.everyServer(ctx, func(ctx context.Context, server int) error {
+	return forEach(ctx, len(c.Servers), c.slots, func(ctx context.Context, server int) error {
 		return c.call(ctx, server, "leave", func(ctx context.Context, to rpc.ParameterServerClient, retry id.Retry) error {
-			_, err := to.Complete(ctx, &rpc.CompleteRequest{Id: c.message(identity, c.round(), retry)}, grpc.WaitForReady(false))
+			_, err := to.Complete(ctx, &rpc.CompleteRequest{Id: identity.Of(c.Rank, c.round(), retry)}, grpc.WaitForReady(false))
 			return err
 		})
 	})
@@ -318,7 +318,7 @@ func (c *Comm) Abort() {
 	c.ledger.forget()
 	c.links.close()
 	c.links = nil
-	c.leaveGroup()
+	c.groupRole.leave()
 }
 
 // round is the round of the step.
@@ -338,26 +338,22 @@ func (c *Comm) declaration(server int) *rpc.BarrierRequest {
 func (c *Comm) declare(ctx context.Context, server int, identity wire.Identity, round id.Round, barrier *rpc.BarrierRequest) error {
 	return c.call(ctx, server, fmt.Sprintf("the declaration of round %d", round),
 		func(ctx context.Context, to rpc.ParameterServerClient, retry id.Retry) error {
-			barrier.Id = c.message(identity, round, retry)
+			barrier.Id = identity.Of(c.Rank, round, retry)
 			_, err := to.SendBarrier(ctx, barrier, grpc.WaitForReady(false))
 			return err
 		})
 }
 
-// check refuses the number of a server that does not exist.
-func (c *Comm) check(server int) error {
-	if server < 0 || server >= len(c.Servers) {
+// checkServer refuses the number of a server that does not exist.
+func checkServer(server, servers int) error {
+	if server < 0 || server >= servers {
 		return fault.E(fault.InvalidProgram, fault.At(serverName(server)), fault.Gotf("server %d", server),
-			fault.Wantf("0 to %d", len(c.Servers)-1))
+			fault.Wantf("0 to %d", servers-1))
 	}
 	return nil
 }
 
 func serverName(server int) string { return fmt.Sprintf("pserver %d", server) }
-
-func (c *Comm) message(identity wire.Identity, round id.Round, retry id.Retry) *rpc.Identity {
-	return identity.Of(c.Rank, round, retry)
-}
 
 // call makes one call to a server, and its retries.
 func (c *Comm) call(ctx context.Context, server int, what string,
@@ -365,15 +361,6 @@ func (c *Comm) call(ctx context.Context, server int, what string,
 	return c.caller.within(ctx, c.Deadline, callTarget{serverName(server), what}, func(ctx context.Context, retry id.Retry) error {
 		return do(ctx, c.Servers[server], retry)
 	})
-}
-
-// everyServer makes one call to each server, at the same time.
-func (c *Comm) everyServer(ctx context.Context, call func(ctx context.Context, server int) error) error {
-	var group callGroup
-	for server := range c.Servers {
-		group.start(ctx, c.slots, func(ctx context.Context) error { return call(ctx, server) })
-	}
-	return group.end()
 }
 
 // send tries once to send a variable. It returns only when the call has ended, so that t may be written afterwards.
@@ -404,79 +391,4 @@ func receive(ctx context.Context, from rpc.ParameterServerClient, request *rpc.G
 	}
 	_, err = wire.ReceiveVariable(stream, func(*rpc.VariableChunk) (*tensor.Tensor, error) { return arrives(), nil })
 	return err
-}
-
-// A callGroup is the calls of one kind that a step has under way. The first that fails ends the others. It is safe for concurrent use.
-type callGroup struct {
-	mu      sync.Mutex
-	ended   sync.Cond // L is mu
-	pending int
-	ctx     context.Context // of all calls since the last end, nil when there is none
-	cancel  context.CancelFunc
-	err     error
-}
-
-// start runs f on a goroutine of its own as soon as one of slots is free. The goroutine ends soon after ctx.
-func (g *callGroup) start(ctx context.Context, slots chan struct{}, f func(ctx context.Context) error) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.ctx == nil {
-		g.ended.L = &g.mu
-		g.ctx, g.cancel = context.WithCancel(ctx)
-	}
-	g.pending++
-	go g.run(g.ctx, slots, f)
-}
-
-func (g *callGroup) run(ctx context.Context, slots chan struct{}, f func(ctx context.Context) error) {
-	var err error
-	select {
-	case slots <- struct{}{}:
-		err = f(ctx)
-		<-slots
-	case <-ctx.Done():
-		err = fault.E(fault.Canceled, fault.Cause(context.Cause(ctx)))
-	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if err != nil {
-		g.err = moreTelling(g.err, err)
-		g.cancel()
-	}
-	if g.pending--; g.pending == 0 {
-		g.ended.Broadcast()
-	}
-}
-
-// end waits for all calls and returns their first error.
-func (g *callGroup) end() error {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	for g.pending > 0 {
-		g.ended.Wait()
-	}
-	err := g.err
-	if g.ctx != nil {
-		g.cancel()
-	}
-	g.ctx, g.cancel, g.err = nil, nil, nil
-	return err
-}
-
-// abort ends all calls, and waits until they no longer touch their tensors.
-func (g *callGroup) abort() {
-	g.mu.Lock()
-	if g.ctx != nil {
-		g.cancel()
-	}
-	g.mu.Unlock()
-	_ = g.end()
-}
-
-// moreTelling keeps the error that says more: a call that was given up because another failed says least.
-func moreTelling(a, b error) error {
-	if a == nil || b != nil && errors.Is(a, fault.Canceled) && !errors.Is(b, fault.Canceled) {
-		return b
-	}
-	return a
 }

@@ -13,12 +13,18 @@
 //	tasks.go        what both sources of data share: tasks, and which of them are finished
 //	records.go      the records of tasks, read by their numbers
 //	comm.go         what send, recv and barrier ops do
-//	link.go         the same over connections of the data plane
-//	asynclink.go    what differs there in an async job, and the ledger of its steps
+//	callgroup.go    calls that run at the same time, and end together
+//	links.go        the same over connections of the data plane: all links of a generation, which go one step at the same time
+//	link.go         one link: slices in and out, and an exchange that goes on over another connection when one breaks
+//	connect.go      how a link opens a connection, and what ends with one
+//	contribution.go what a step sends to one server
+//	synclink.go     what a link does in a step of a sync job
+//	asynclink.go    what it does in an async job, and before the first step; the ledger of async steps
 //	group.go        the leader of the trainers of one host: it merges what they contribute
 //	grouprounds.go  the machine of a group's rounds
 //	groupline.go    the connection of a led trainer, at its leader
-//	groupled.go     what a led trainer does; how a trainer that waits for its group hears that the generation has ended
+//	groupled.go     how a trainer begins to lead or to be led
+//	groupprobe.go   how a trainer that waits for its group hears that the generation has ended
 //	leader.go       where a trainer answers those whom it leads
 //	report.go       what the trainer fetched goes to the coordinator, while the next step trains
 //	call.go         how a trainer calls others, and lists that it waits for them

@@ -55,13 +55,13 @@ func (t *Trainer) runGeneration(ctx context.Context, in *generation) (err error)
 	}
 	if !in.DataEnded {
 		group := groupOf(in)
-		if err := t.comm.connect(ctx, t.cfg.Program, group); err != nil {
+		if err := group.connect(ctx, t.comm, t.cfg.Program); err != nil {
 			return err
 		}
 		if err := g.startup(ctx); err != nil {
 			return err
 		}
-		if err := t.comm.join(ctx, t.cfg.Program, group); err != nil {
+		if err := group.join(ctx, t.comm, t.cfg.Program); err != nil {
 			return err
 		}
 		if err := g.train(ctx); err != nil {

@@ -64,8 +64,8 @@ func joined(all []comm.Traffic) (t comm.Traffic, err error) {
 	return t, nil
 }
 
-// lead begins to lead a group. The links to all servers are open.
-func (c *Comm) lead(p *program.Program, ranks []id.Rank) error {
+// lead makes the trainer of c lead a group. The links to all servers are open.
+func lead(c *Comm, p *program.Program, ranks []id.Rank) error {
 	traffic, err := comm.TrafficOf(p, len(c.Servers))
 	if err != nil {
 		return err
@@ -226,7 +226,7 @@ func (g *group) gather(ctx context.Context) error {
 	if _, err := g.tell(declaring{c.round(), own}); err != nil {
 		return err
 	}
-	if err := c.whileGenerationLasts(ctx, g.await); err != nil {
+	if err := c.probe.whileGenerationLasts(ctx, c, g.await); err != nil {
 		return err
 	}
 	c.Times.Enter(timing.Send)

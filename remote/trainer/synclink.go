@@ -1,0 +1,78 @@
+package trainer
+
+import (
+	"context"
+
+	"github.com/edl-go/edl/remote/dataplane"
+)
+
+// A syncStep is what a link does in a step of a sync job: it contributes, declares, and fetches the next parameters.
+type syncStep struct{ *link }
+
+// sendContribution writes what is left of the contribution. A job with one server declares it in the same breath.
+func (l syncStep) sendContribution() error {
+	err := l.write()
+	if err == nil && (len(l.comm.Servers) == 1 || l.toLeader) && !l.declared {
+		err = l.writeDeclaration()
+	}
+	return err
+}
+
+// contribute returns when the server has the whole contribution.
+func (l syncStep) contribute(ctx context.Context) error {
+	if l.out.count == 0 {
+		return nil
+	}
+	return l.exchange(ctx, "taking the contribution", func(l *link) error { return syncStep{l}.awaitAck() })
+}
+
+// awaitAck writes what is left of the contribution, and waits until the server has all of it.
+func (l syncStep) awaitAck() error {
+	if err := l.sendContribution(); err != nil {
+		return err
+	}
+	if _, err := l.read(dataplane.Ack, l.comm.round()); err != nil {
+		return err
+	}
+	l.acked = true
+	return nil
+}
+
+// declare sends the declaration. When the connection breaks, fetch sends it again.
+func (l syncStep) declare(ctx context.Context) {
+	if !l.declared {
+		l.attempt(ctx, l.writeDeclaration)
+	}
+}
+
+func (l syncStep) writeDeclaration() error {
+	l.declared, l.mayCount = true, true
+	return l.conn.WriteMessage(l.head(dataplane.Declare), l.comm.declaration(l.server))
+}
+
+// fetch returns when the parameters of the next round are received, or, where nothing is received from the server, when it knows the declaration.
+func (l syncStep) fetch(ctx context.Context) error {
+	what := "the parameters"
+	if len(l.receive) == 0 {
+		what = "the answer to the declaration"
+	}
+	err := l.exchange(ctx, what, func(l *link) error { return syncStep{l}.awaitParams() })
+	if l.conn != nil {
+		l.conn.Unbound() // the context may be that of one step
+	}
+	return err
+}
+
+// awaitParams declares the contribution, unless that is done, and waits for the answer.
+func (l syncStep) awaitParams() error {
+	if !l.declared {
+		if err := l.writeDeclaration(); err != nil {
+			return err
+		}
+	}
+	if len(l.receive) == 0 {
+		_, err := l.read(dataplane.Ack, l.comm.round())
+		return err
+	}
+	return l.readParams(l.conn, l.comm.round()+1)
+}
