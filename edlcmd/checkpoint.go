@@ -2,6 +2,7 @@ package edlcmd
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -76,6 +77,7 @@ type checkpointRow struct {
 	Shards   int       `json:"shards"`
 	Created  time.Time `json:"created"`
 	Complete bool      `json:"complete"`
+	Error    string    `json:"error,omitempty"` // why its manifest cannot be used
 }
 
 func rowOfCheckpoint(k *checkpoint.Checkpoint) checkpointRow {
@@ -114,10 +116,14 @@ func listCheckpoints(ctx context.Context, c *console, s *checkpoint.Store, outpu
 			continue
 		}
 		k, err := s.Read(ctx, e.Name)
-		if err != nil {
+		switch {
+		case errors.Is(err, fault.Corrupt) || errors.Is(err, fault.TooLarge) || errors.Is(err, fault.Unsupported):
+			rows = append(rows, checkpointRow{Name: e.Name, Steps: e.Steps, Error: err.Error()})
+		case err != nil:
 			return err
+		default:
+			rows = append(rows, rowOfCheckpoint(k))
 		}
-		rows = append(rows, rowOfCheckpoint(k))
 	}
 	if output == "json" {
 		return writeJSON(c.out, rows)
@@ -125,9 +131,12 @@ func listCheckpoints(ctx context.Context, c *console, s *checkpoint.Store, outpu
 	t := tabwriter.NewWriter(c.out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "STEPS\tJOB\tPASS\tBYTES\tCREATED\tNAME")
 	for _, r := range rows {
-		if r.Complete {
+		switch {
+		case r.Error != "":
+			fmt.Fprintf(t, "%d\t\t\t\tdamaged\t%s\n", r.Steps, r.Name)
+		case r.Complete:
 			fmt.Fprintf(t, "%d\t%s\t%d\t%d\t%s\t%s\n", r.Steps, r.Job, r.Pass, r.Bytes, r.Created.Format(time.RFC3339), r.Name)
-		} else {
+		default:
 			fmt.Fprintf(t, "%d\t\t\t\tincomplete\t%s\n", r.Steps, r.Name)
 		}
 	}

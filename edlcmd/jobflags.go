@@ -214,6 +214,11 @@ func (f *jobFlags) overrideCluster(given func(name string) bool, spec *job.JobSp
 
 // overrideCheckpoints is override for the flags of checkpoints.
 func (f *jobFlags) overrideCheckpoints(given func(name string) bool, spec *job.JobSpec) error {
+	for name, value := range map[string]string{"resume": f.resume, "checkpoint": f.saved} {
+		if given(name) && value == "" {
+			return fault.E(fault.InvalidArgument, fault.At("--"+name), fault.Got(`""`), fault.Want("a folder, or a URL such as s3://bucket/folder"))
+		}
+	}
 	if given("resume") {
 		spec.Resume = f.resume
 	}

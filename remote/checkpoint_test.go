@@ -3,6 +3,8 @@ package remote_test
 import (
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -93,6 +95,13 @@ func TestResumeInAnotherShape(t *testing.T) {
 // A job that loses a pserver goes back to its last checkpoint, and ends with the bits of the undisturbed job. Each record counts once.
 func TestLostServerGoesBack(t *testing.T) {
 	t.Parallel()
+	for _, damaged := range []bool{false, true} {
+		t.Run(fmt.Sprintf("damaged %t", damaged), func(t *testing.T) { loseServer(t, damaged) })
+	}
+}
+
+// loseServer loses a pserver when there are two checkpoints, the newer of which may be damaged.
+func loseServer(t *testing.T, damaged bool) {
 	m := testkit.Reading(t, 16, optimizer.Momentum(0.05, 0.9))
 	data, dir, save := testkit.Samples(t, t.TempDir(), 70), t.TempDir(), t.TempDir()
 	r := newRig(t)
@@ -103,8 +112,13 @@ func TestLostServerGoesBack(t *testing.T) {
 		func(s executor.StepResult) error {
 			list := kept(t, dir)
 			switch {
-			case s.Attempt == 0 && killed == 0 && len(list) > 0 && list[0].Steps > 0:
+			case s.Attempt == 0 && killed == 0 && len(list) > 1:
 				killed = s.Step
+				if damaged {
+					if err := os.WriteFile(filepath.Join(dir, list[0].Name, "shard-1"), []byte("damaged"), 0o600); err != nil {
+						t.Fatal(err)
+					}
+				}
 				r.signal("pserver-1", syscall.SIGKILL)
 			case s.Attempt > 0 && again == 0:
 				again = s.Step

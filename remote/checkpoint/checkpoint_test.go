@@ -344,3 +344,22 @@ func FuzzManifest(f *testing.F) {
 		}
 	})
 }
+
+// A checkpoint that was discarded is incomplete, and goes with the next ones.
+func TestDiscard(t *testing.T) {
+	for kind, s := range stores(t) {
+		save(t, s, "digits-1", 100)
+		name := save(t, s, "digits-1", 200)
+		list, err := s.List(t.Context())
+		if err != nil {
+			t.Fatal(kind, err)
+		}
+		if err := s.Discard(t.Context(), list[0]); err != nil {
+			t.Fatal(kind, err)
+		}
+		list, err = s.List(t.Context())
+		if err != nil || len(list) != 2 || list[0].Name != name || list[0].Complete || !list[1].Complete {
+			t.Errorf("%s: the store has %v, %v", kind, list, err)
+		}
+	}
+}

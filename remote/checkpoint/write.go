@@ -132,6 +132,11 @@ func (s *Store) Remove(ctx context.Context, run string, keep int) (removed []str
 	return removed, nil
 }
 
+// Discard removes the manifest of a checkpoint that cannot be read: it is not complete any more, and the next Prune removes the rest.
+func (s *Store) Discard(ctx context.Context, e Entry) error {
+	return s.objects.remove(ctx, e.Name, []string{manifestName})
+}
+
 // removeAll removes a checkpoint, its manifest first.
 func (s *Store) removeAll(ctx context.Context, e Entry) error {
 	if e.Complete {

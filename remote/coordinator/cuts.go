@@ -113,6 +113,11 @@ func (c *cuts) cut(ctx context.Context, round id.Round) (version id.Round, bytes
 		return 0, 0, err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
+	if c.plan.fails > 0 { // what failed attempts have left may be what the disk is full of
+		if err := store.Prune(ctx, c.cfg.Checkpoints.Run, c.cfg.Checkpoints.Keep); err != nil {
+			return 0, 0, err
+		}
+	}
 	name := checkpoint.NewName(c.cfg.Checkpoints.Run, uint64(round))
 	position := c.position(ctx, round)
 	answers, err := c.ask(ctx, round, name)

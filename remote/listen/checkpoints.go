@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/edl-go/edl/executor"
 	"github.com/edl-go/edl/fault"
@@ -68,11 +69,37 @@ func (s *jobState) export(ctx context.Context, c *checkpoint.Checkpoint, scratch
 	return fault.Wrap(fault.Internal, scratch, err)
 }
 
-// goBack makes the last checkpoint of the job what its next attempt starts with. An attempt that has none begins where the job did. All roles have ended.
+// goBack makes the last checkpoint of the job what its next attempt starts with. An attempt that has none begins where the job did. All roles have ended. A
+// store that does not answer is asked again for the start deadline: then the job fails, because to begin at its first step would throw its work away.
 func goBack(ctx context.Context, j *Job) error {
 	if j.spec.Checkpoints == nil || j.spec.Mode != job.Mode_SYNC {
 		return nil
 	}
+	ctx, cancel := context.WithTimeout(ctx, j.limits.Start)
+	defer cancel()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		<-timer.C
+		err := findLast(ctx, j)
+		if err == nil || fault.KindOf(err).Permanent() || ctx.Err() != nil {
+			return err
+		}
+		j.manager.cfg.Log.Warn("the checkpoints of the job cannot be read; trying again", "job", j.ID, "error", err)
+		select {
+		case <-ctx.Done():
+			return err
+		default:
+			timer.Reset(j.limits.Start / storeTries)
+		}
+	}
+}
+
+// storeTries is about how often a store is asked within the start deadline.
+const storeTries = 100
+
+// findLast is goBack once. A checkpoint that is damaged is passed over, and is no checkpoint any more.
+func findLast(ctx context.Context, j *Job) error {
 	store, err := checkpoint.Open(ctx, j.spec.Checkpoints.Store)
 	if err != nil {
 		return err
@@ -82,27 +109,32 @@ func goBack(ctx context.Context, j *Job) error {
 	if err != nil {
 		return err
 	}
+	log, before := j.manager.cfg.Log, j.state.restart
 	for _, e := range list {
 		if e.Run != j.name || !e.Complete {
 			continue
 		}
 		c, err := store.Read(ctx, e.Name)
-		before := j.state.restart
 		if err == nil {
-			if j.state.restart = c.Progress(); j.state.left() < 1 { // all is trained but nothing saved: the last round is trained again
+			if j.state.restart = c.Progress(); j.state.left() < 1 { // all is trained but nothing saved: the last rounds are trained again
 				j.state.restart = before
 				continue
 			}
 			err = j.state.export(ctx, c, j.manager.stateDir())
 		}
-		if err != nil { // an older one may be whole
-			j.state.restart = before
-			j.manager.cfg.Log.Warn("a checkpoint cannot be used", "job", j.ID, "checkpoint", e.Name, "error", err)
-			continue
+		if err == nil {
+			j.state.ledger = c.Manifest.Ledger
+			log.Info("the job goes back to its last checkpoint", "job", j.ID, "checkpoint", e.Name, "steps", e.Steps)
+			return nil
 		}
-		j.state.ledger = c.Manifest.Ledger
-		j.manager.cfg.Log.Info("the job goes back to its last checkpoint", "job", j.ID, "checkpoint", e.Name, "steps", e.Steps)
-		return nil
+		j.state.restart = before
+		if !errors.Is(err, fault.Corrupt) && !errors.Is(err, fault.NotFound) {
+			return err
+		}
+		log.Warn("a checkpoint is damaged; an older one may be whole", "job", j.ID, "checkpoint", e.Name, "error", err)
+		if err := store.Discard(ctx, e); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -252,7 +252,8 @@ func (c *jobRun) forget(long context.Context) error {
 		return err
 	}
 	if err := goBack(long, c.job); err != nil {
-		c.job.manager.cfg.Log.Warn("the checkpoints of the job cannot be read", "job", c.job.ID, "error", err)
+		return fault.E(fault.KindOf(err), fault.At("job "+c.job.ID), fault.Cause(err),
+			fault.Hintf("its pservers are lost, and its checkpoints in %s cannot be read; when they can, go on with --resume", c.job.spec.Checkpoints.Store))
 	}
 	c.job.mu.Lock()
 	cause := c.machine.Cause()
