@@ -13,7 +13,6 @@
 //	tasks.go        what both sources of data share: tasks, and which of them are finished
 //	records.go      the records of tasks, read by their numbers
 //	comm.go         what send, recv and barrier ops do
-//	callgroup.go    calls that run at the same time, and end together
 //	links.go        the same over connections of the data plane: all links of a generation, which go one step at the same time
 //	link.go         one link: slices in and out, and an exchange that goes on over another connection when one breaks
 //	connect.go      how a link opens a connection, and what ends with one
@@ -28,6 +27,7 @@
 //	leader.go       where a trainer answers those whom it leads
 //	report.go       what the trainer fetched goes to the coordinator, while the next step trains
 //	call.go         how a trainer calls others, and lists that it waits for them
+//	callgroup.go    calls that run at the same time, and end together
 //
 // # Generations
 //
