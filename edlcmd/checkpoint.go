@@ -37,7 +37,7 @@ func newCheckpoint(c *console) *cobra.Command {
 		Use:   "checkpoint",
 		Short: "List, check and export the checkpoints of jobs",
 		Long: `A job that runs with --checkpoint STORE saves its state there while it trains. STORE is a folder, or a URL such as
-s3://bucket/folder. One checkpoint of it is STORE@STEPS, or STORE@NAME, and STORE alone is the newest. To go on from one, use
+s3://bucket/folder. One checkpoint of it is STORE@STEPS, or STORE@NAME, and STORE alone is the one with most steps. To go on from one, use
 "edl run PROGRAM --remote --resume STORE[@STEPS]".`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
@@ -117,6 +117,7 @@ func listCheckpoints(ctx context.Context, c *console, s *checkpoint.Store, outpu
 		}
 		k, err := s.Read(ctx, e.Name)
 		switch {
+		case errors.Is(err, fault.NotFound): // its job has just removed it
 		case errors.Is(err, fault.Corrupt) || errors.Is(err, fault.TooLarge) || errors.Is(err, fault.Unsupported):
 			rows = append(rows, checkpointRow{Name: e.Name, Steps: e.Steps, Error: err.Error()})
 		case err != nil:

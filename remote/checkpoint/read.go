@@ -78,7 +78,7 @@ type placed struct {
 	shard string
 }
 
-// Find reads the manifest of the newest complete checkpoint that an address names: STORE for the one with most steps, STORE@STEPS for one with so many,
+// Find reads the manifest of the complete checkpoint that an address names: STORE for the one with most steps, STORE@STEPS for one with so many,
 // and STORE@NAME for that one. The caller closes the store.
 func Find(ctx context.Context, address string) (*Checkpoint, error) {
 	where, which := split(address)
@@ -87,6 +87,9 @@ func Find(ctx context.Context, address string) (*Checkpoint, error) {
 		return nil, err
 	}
 	c, err := s.find(ctx, which)
+	if errors.Is(err, fault.NotFound) { // a job may have removed what was just listed
+		c, err = s.find(ctx, which)
+	}
 	if err != nil {
 		return nil, errors.Join(err, s.Close())
 	}

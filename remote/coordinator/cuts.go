@@ -3,6 +3,7 @@ package coordinator
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -41,7 +42,14 @@ type cuts struct {
 	last         *job.CheckpointStatus // nil: none yet
 	failingSince time.Time             // of the first attempt since last that has failed; zero: none has
 	reason       error                 // of the last failure
+	attempt      id.Round              // of the cut that is being made
+	reached      time.Time             // when its round was applied; zero: it is not yet
 }
+
+const (
+	cutDeadline = 10 * time.Minute // for all that an attempt does after its round
+	cutTold     = 30 * time.Second // an attempt that takes longer after its round is told
+)
 
 // keep makes checkpoints until the job ends.
 func (c *cuts) keep() {
@@ -52,7 +60,9 @@ func (c *cuts) keep() {
 		c.locked(func() { at = max(id.Round(c.steps.written()), c.cfg.start().Round) })
 		round := c.plan.next(at)
 		began := time.Now()
+		c.locked(func() { c.attempt, c.reached = round, time.Time{} })
 		version, bytes, err := c.cut(c.ctx, round)
+		c.locked(func() { c.reached = time.Time{} })
 		switch {
 		case c.ctx.Err() != nil:
 			return
@@ -97,6 +107,10 @@ func (c *cuts) status() *job.CheckpointStatus {
 
 // wait tells that no checkpoint could be made for some time; ok is false where that is not so. The monitor is held.
 func (c *cuts) wait() (w waits.Wait, ok bool) {
+	if !c.reached.IsZero() && time.Since(c.reached) > cutTold {
+		return waits.Wait{Who: "coordinator", What: fmt.Sprintf("the checkpoint of round %d; training goes on meanwhile", c.attempt),
+			By: []string{c.cfg.Checkpoints.Store}, Since: c.reached, Limit: cutDeadline}, true
+	}
 	if c.failingSince.IsZero() {
 		return waits.Wait{}, false
 	}
@@ -106,20 +120,22 @@ func (c *cuts) wait() (w waits.Wait, ok bool) {
 
 // cut makes one checkpoint. A version beyond round says that a server was past it: nothing was made.
 func (c *cuts) cut(ctx context.Context, round id.Round) (version id.Round, bytes int64, err error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
 	store, err := checkpoint.Open(ctx, c.cfg.Checkpoints.Store)
 	if err != nil {
 		return 0, 0, err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
 	if c.plan.fails > 0 { // what failed attempts have left may be what the disk is full of
+		ctx, cancel := context.WithTimeout(ctx, cutDeadline)
+		defer cancel()
 		if err := store.Prune(ctx, c.cfg.Checkpoints.Run, c.cfg.Checkpoints.Keep); err != nil {
 			return 0, 0, err
 		}
 	}
 	name := checkpoint.NewName(c.cfg.Checkpoints.Run, uint64(round))
-	position := c.position(ctx, round)
+	position := c.position(ctx, cancel, round)
 	answers, err := c.ask(ctx, round, name)
 	if err != nil {
 		return 0, 0, err
@@ -225,8 +241,9 @@ type placed struct {
 	err error
 }
 
-// position finds where the data goes on with a round, as soon as the step before it is reported: the queues forget it later. It ends with ctx.
-func (c *cuts) position(ctx context.Context, round id.Round) <-chan placed {
+// position finds where the data goes on with a round, as soon as the step before it is reported: the queues forget it later. From then on the attempt has
+// cutDeadline, until giveUp is called. It ends with ctx.
+func (c *cuts) position(ctx context.Context, giveUp context.CancelCauseFunc, round id.Round) <-chan placed {
 	found := make(chan placed, 1)
 	reason := func() waits.Wait {
 		return waits.Wait{Who: "coordinator", What: "the report of the step before a checkpoint", Unlisted: true}
@@ -245,6 +262,11 @@ func (c *cuts) position(ctx context.Context, round id.Round) <-chan placed {
 				if p.Progress, known = c.ending.positionAt(round); !known {
 					return false, fault.E(fault.Unavailable, fault.Gotf("no place in the data for round %d any more", round), fault.Want("a later round"))
 				}
+				c.reached = time.Now()
+				late := time.AfterFunc(cutDeadline, func() {
+					giveUp(fault.E(fault.DeadlineExceeded, fault.Gotf("a checkpoint that took %v", cutDeadline), fault.Want("a store that answers")))
+				})
+				context.AfterFunc(ctx, func() { late.Stop() })
 				return true, nil
 			})
 			p.err = err

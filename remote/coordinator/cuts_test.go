@@ -19,6 +19,7 @@ import (
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/checkpoint"
 	"github.com/edl-go/edl/remote/id"
+	"github.com/edl-go/edl/remote/waits"
 	"github.com/edl-go/edl/tensor"
 )
 
@@ -66,6 +67,7 @@ type cutServer struct {
 	index int
 
 	mu    sync.Mutex
+	hangs bool // its store does not answer
 	round id.Round
 	err   error
 	asked []id.Round
@@ -81,6 +83,12 @@ func (s *cutServer) Cut(ctx context.Context, m *rpc.CutRequest, _ ...grpc.CallOp
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.asked = append(s.asked, id.Round(m.Id.Round))
+	if s.hangs {
+		s.mu.Unlock()
+		<-ctx.Done()
+		s.mu.Lock()
+		return nil, ctx.Err()
+	}
 	if s.err != nil {
 		return nil, s.err
 	}
@@ -257,5 +265,32 @@ func TestCutsFail(t *testing.T) {
 				t.Errorf("a store that is gone: %v", s.cuts.reason)
 			}
 		})
+	})
+}
+
+// A store that takes bytes and never answers is told after some time, and the attempt is given up.
+func TestCutsHang(t *testing.T) {
+	withCuts(t, Checkpoints{Store: t.TempDir(), Run: "digits-1", Rounds: 10, Keep: 2}, nil, func(s *Server, servers []*cutServer) {
+		told := func() (w waits.Wait, ok bool) {
+			s.locked(func() { w, ok = s.cuts.wait() })
+			return w, ok
+		}
+		servers[1].mu.Lock()
+		servers[1].hangs = true
+		servers[1].mu.Unlock()
+		s.cuts.reports(20) // the cut that was asked for before
+		s.cuts.reports(30)
+		time.Sleep(cutTold)
+		if w, ok := told(); ok {
+			t.Errorf("told at once: %v", w)
+		}
+		time.Sleep(time.Second)
+		if w, ok := told(); !ok || !strings.Contains(w.What, "the checkpoint of round 30") {
+			t.Errorf("after %v: %v", cutTold, w)
+		}
+		time.Sleep(cutDeadline)
+		if w, ok := told(); !ok || w.LastError == "" {
+			t.Errorf("after %v: %v", cutDeadline, w)
+		}
 	})
 }

@@ -32,7 +32,8 @@ func (s *jobState) resume(ctx context.Context, spec *job.JobSpec, p *program.Pro
 	if err := checkVariables(c, p, spec.Partial); err != nil {
 		return executor.Progress{}, err
 	}
-	s.first = int(c.Manifest.FirstPass)
+	s.first, s.ledger = int(c.Manifest.FirstPass), c.Manifest.Ledger
+	s.earlier = s.records()
 	return c.Progress(), s.export(ctx, c, scratch)
 }
 
@@ -142,7 +143,7 @@ func findLast(ctx context.Context, j *Job) error {
 // restartProgress is where the attempt begins.
 func (s *jobState) restartProgress() *job.Progress { return jobspec.ProgressMessage(s.restart) }
 
-// records is how many records the job has trained where the attempt begins, each as often as it was.
+// records is how many records this job has trained where the attempt begins, each as often as it was.
 func (s *jobState) records() (n int64) {
 	l, err := pserver.DecodeLedger(s.ledger)
 	if err != nil { // there is none
@@ -151,7 +152,7 @@ func (s *jobState) records() (n int64) {
 	for _, pass := range l.Counts() {
 		n += pass.Records + pass.Again
 	}
-	return n
+	return n - s.earlier
 }
 
 // whereFrom says it in words.

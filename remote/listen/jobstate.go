@@ -26,6 +26,7 @@ type jobState struct {
 	first    int               // pass in which the job began, or the one whose checkpoint it has resumed
 	passes   int               // from first on; of a job that reads data
 	ledger   []byte            // of that checkpoint; empty: nothing is trained yet
+	earlier  int64             // records in it that a job before this one has trained, whose checkpoint this one has resumed
 	dir      string            // directory of the kept state that the roles start with; empty: params, or the startup program
 	params   string            // directory of parameters that the roles start with; empty: dir, or the startup program
 	unpacked string            // directory that a combined file of parameters was unpacked into; empty: none
