@@ -69,8 +69,7 @@ func child(behaviour string) int {
 	case "fenced":
 		return 138
 	case "panic":
-		var none map[string]int
-		none["a"] = 1
+		enter(nil)
 	case "kill itself":
 		number, _ := strconv.Atoi(os.Getenv(signalEnv))
 		p, _ := os.FindProcess(os.Getpid())
@@ -175,3 +174,6 @@ func (c transcript) rest() []string {
 	}
 	return all
 }
+
+// enter panics where a map is nil.
+func enter(into map[string]int) { into["a"] = 1 }

@@ -48,7 +48,7 @@ func checkVariables(c *checkpoint.Checkpoint, p *program.Program, partial bool) 
 	for _, name := range executor.Persistables(p) {
 		if _, ok := slices.BinarySearch(have, name); !ok {
 			return fault.E(fault.NotFound, fault.At(c.Address()), fault.Var(name), fault.Got("a checkpoint of another program, without this variable"),
-				fault.Want("one with all variables"), fault.Hint("--partial lets the startup program make what is missing"))
+				fault.Want("one with all variables"), fault.Hint("resume with the program of the job; or export the checkpoint, and use --params with --partial"))
 		}
 	}
 	return nil

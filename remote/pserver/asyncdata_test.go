@@ -21,11 +21,9 @@ var ways = map[string]dataplane.Carrier{"frames": dataplane.TCP, "memory": datap
 
 // stepOver sends an async step, and reads the parameters to which it is applied.
 func stepOver(l *pstest.Line, step uint64, x float32, sizes ...int64) ([]float32, error) {
-	var list []int
 	var values []float32
 	data := l.Data(step, nil)
 	for i, n := range sizes {
-		list = append(list, i)
 		data = errors.Join(data, l.Data(step, []int{i}, pstest.Filled(n, x)))
 	}
 	if err := errors.Join(data, l.Get(step)); err != nil {

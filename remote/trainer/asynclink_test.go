@@ -87,7 +87,7 @@ func TestAsyncSendsAwaitTheLedger(t *testing.T) {
 		for i, s := range list {
 			if w, _, err := (pstest.Trainer{Client: s.Client}).GetAs(ctx, &rpc.GetRequest{Id: pstest.Trainer{}.ID(0), Name: "w0", AnyVersion: true}, 4); err != nil ||
 				w.Float32s()[0] != -3 {
-				t.Error(fmt.Sprintf("server %d has %v, %v", i, w, err))
+				t.Errorf("server %d has %v, %v", i, w, err)
 			}
 		}
 	})
