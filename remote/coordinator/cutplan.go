@@ -47,7 +47,7 @@ func (p *cutPlan) next(at id.Round) id.Round {
 	if p.rounds == 0 {
 		return at + p.margin
 	}
-	return (at/p.rounds + 1) * p.rounds
+	return ((at+p.margin-leastMargin)/p.rounds + 1) * p.rounds
 }
 
 // past notes that a server has version at, which is beyond the round that was asked for. Another one may be tried at once.
@@ -58,6 +58,7 @@ func (p *cutPlan) past(round, at id.Round) {
 // done notes a cut.
 func (p *cutPlan) done(now time.Duration, round id.Round) {
 	p.last, p.lastAt, p.fails, p.until = round, now, 0, 0
+	p.margin = max(p.margin/2, leastMargin)
 }
 
 // failed notes an attempt that has failed: the next one waits, longer each time.

@@ -35,6 +35,13 @@ func TestCutPlan(t *testing.T) {
 	if got := p.next(299); got != 400 { // the step before the cut is not reported yet
 		t.Errorf("after 300 comes %d", got)
 	}
+	if p.past(400, 405); p.next(405) != 500 {
+		t.Errorf("after a server at 405, round %d", p.next(405))
+	}
+	p = newCutPlan(1, 0, 0)
+	if p.past(1, 9); p.next(9) != 24 { // as far ahead as the server was, and again as far
+		t.Errorf("a cut at every round comes next at %d", p.next(9))
+	}
 	p = newCutPlan(0, time.Minute, 0)
 	if p.when() != time.Minute || p.next(10) != 12 {
 		t.Errorf("a cut at %v, round %d", p.when(), p.next(10))
