@@ -77,7 +77,7 @@ func TestProcessCrashes(t *testing.T) {
 		begins          string
 	}{
 		{"panic", "panic", 0, "panic: assignment to entry in nil map"},
-		{"memory", "out of memory", 0, "out of memory"},
+		{"memory", "out of memory", 0, "fatal error: "},
 		{"SIGSEGV", "kill itself", syscall.SIGSEGV, "SIGSEGV: segmentation violation"},
 		{"SIGABRT", "kill itself", syscall.SIGABRT, "SIGABRT: abort"},
 		{"SIGQUIT", "kill itself", syscall.SIGQUIT, "SIGQUIT: quit"},

@@ -166,9 +166,9 @@ func (cs *cuts) begin(ctx context.Context, group *sync.WaitGroup, v *values, c *
 	copying.into = cs.copies
 	copying.left.Add(len(copying.sources))
 	group.Go(func() {
-		defer func() { <-cs.busy }()
 		defer cancel()
 		defer close(k.done)
+		defer func() { <-cs.busy }() // before anybody is told: the next cut may come at once
 		copying.help()
 		copying.left.Wait()
 		k.shard, k.err = cs.write(ctx, c.cfg.Index, k)

@@ -61,6 +61,16 @@ func (ms members) ledBy(leader *member) (list members) {
 	return list
 }
 
+// leads reports whether a member contributes for others, too.
+func (ms members) leads(leader *member) bool {
+	for _, m := range ms {
+		if m.leader == leader && m != leader {
+			return true
+		}
+	}
+	return false
+}
+
 // checkGroup refuses a declaration of a group that is not of all its members, or whose rows are not theirs.
 func checkGroup(e Declared, all members) error {
 	rows, ok := e.Declaration.Rows, len(e.Group) == len(all)

@@ -147,8 +147,8 @@ func (r *Rounds) declare(m *member, e Declared) (Effects, error) {
 	if len(e.Group) > 0 {
 		return r.declareGroup(m, e)
 	}
-	if others := r.members.ledBy(m); len(others) > 1 {
-		return Effects{}, checkGroup(e, others)
+	if r.members.leads(m) {
+		return Effects{}, checkGroup(e, r.members.ledBy(m))
 	}
 	m.declared, m.declaration = true, e.Declaration
 	m.declaration.Rank = m.rank

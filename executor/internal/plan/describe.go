@@ -105,7 +105,7 @@ type Event struct {
 	Line  string // line of the program, "" when unknown
 	Lane  int    // worker, from 0
 	Round uint64
-	Start time.Duration // since the first event of the trace
+	Start time.Duration // since Trace.Begin
 	Took  time.Duration
 	Cost  ops.Cost // of the whole step
 }
@@ -127,7 +127,14 @@ func (t *Trace) add(s *step, parts, lane int, start time.Time, round uint64) {
 	took := time.Since(start)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.begin.IsZero() {
+	switch {
+	case t.begin.IsZero():
+		t.begin = start
+	case start.Before(t.begin): // a worker that began earlier and ended later
+		earlier := t.begin.Sub(start)
+		for i := range t.events {
+			t.events[i].Start += earlier
+		}
 		t.begin = start
 	}
 	s.timing.runs += parts
