@@ -283,12 +283,16 @@ func (c *Comm) AwaitLedger() error { return c.ledger.await() }
 func (c *Comm) Complete(ctx context.Context) error {
 	c.init()
 	identity := c.identity
-	return forEach(ctx, len(c.Servers), c.slots, func(ctx context.Context, server int) error {
+	err := forEach(ctx, len(c.Servers), c.slots, func(ctx context.Context, server int) error {
 		return c.call(ctx, server, "leave", func(ctx context.Context, to rpc.ParameterServerClient, retry id.Retry) error {
 			_, err := to.Complete(ctx, &rpc.CompleteRequest{Id: identity.Of(c.Rank, c.round(), retry)}, grpc.WaitForReady(false))
 			return err
 		})
 	})
+	if err == nil && c.group != nil {
+		c.group.completed = true
+	}
+	return err
 }
 
 // Superseded returns how the trainer knows that the generation ended after the last step was declared; nil: the step was committed.

@@ -41,6 +41,8 @@ type group struct {
 	places  map[string]int // in send, by name
 	targets map[string]int // in receive, by name
 
+	completed bool // the leader has told the servers that it contributes no more
+
 	params []*tensor.Tensor // what led trainers are sent: written by the leader while all of them wait
 	own    []*tensor.Tensor // of the leader's step
 	values []*tensor.Tensor // likewise: where parameters are received
@@ -322,12 +324,16 @@ func (g *group) publish() error {
 	return err
 }
 
-// end ends the group: led trainers are told that the generation has ended.
+// end ends the group: led trainers are told that the generation has ended, or that the leader has completed.
 func (g *group) end() {
-	g.leader.begin(g.generation, nil)
 	g.Lock()
 	defer g.Unlock()
-	g.End(groupEnded(g.comm.Rank, g.generation))
+	why := groupEnded(g.comm.Rank, g.generation)
+	if g.completed {
+		why = groupLeft(g.comm.Rank)
+	}
+	g.leader.end(g.generation, why)
+	g.End(why)
 	for _, l := range g.lines {
 		if !l.answering {
 			l.offer.Close()

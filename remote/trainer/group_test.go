@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -23,6 +24,7 @@ import (
 	"github.com/edl-go/edl/remote/waits"
 	"github.com/edl-go/edl/remote/wire"
 	"github.com/edl-go/edl/tensor"
+	"google.golang.org/protobuf/proto"
 )
 
 // lead lets a process merge with others of its host, as the role does. end ends what that needs.
@@ -154,6 +156,46 @@ func TestGroupsHearOfTheEnd(t *testing.T) {
 			}
 			lawCase{model: m, records: 40, passes: 1}.checkLedger(t, c, 0)
 		})
+	}
+}
+
+// A led trainer whose connection breaks in the last round gets the parameters from the servers when its leader has left.
+func TestLeaderLeavesFirst(t *testing.T) {
+	for _, servers := range []int32{1, 2} {
+		m, data := testkit.Reading(t, 4, optimizer.SGD(0.05)), testkit.Samples(t, t.TempDir(), 40)
+		spec := &job.JobSpec{Trainers: 2, Pservers: servers, Fetch: []string{m.Loss, parameterOf(m)}}
+		c := newTestJob(t, m, data, spec, queue.Policy{Passes: 1, RecordsPerTask: 40, MaxFailures: 3})
+		c.over, c.hosts = "tcp", []string{"a", "a"}
+		ctx := bounded(t)
+		const last = 9
+		var declared, cut atomic.Bool
+		c.call = func(rank uint32, _ int, when string, round uint64) {
+			switch {
+			case rank == 1 && when == "after writing declare" && round == last:
+				declared.Store(true)
+			case rank == 1 && when == "before reading" && declared.CompareAndSwap(true, false):
+				if err := c.coordinator.await(ctx, func() (bool, error) { return c.coordinator.left[0] != nil, nil }); err != nil {
+					t.Error(err)
+				}
+				cut.Store(true)
+			}
+		}
+		c.cut = func() bool { return cut.CompareAndSwap(true, false) }
+		if err := c.train(ctx, 2); err != nil {
+			t.Fatalf("%d servers: %v", servers, err)
+		}
+		lawCase{model: m, records: 40, passes: 1}.checkLedger(t, c, 0)
+		var got []*job.Value // of the parameter after the last round, by trainer
+		for _, r := range c.coordinator.committed() {
+			for _, v := range r.Fetched {
+				if r.Id.Round == last && v.Name == parameterOf(m) {
+					got = append(got, v)
+				}
+			}
+		}
+		if len(got) != 2 || !proto.Equal(got[0], got[1]) {
+			t.Errorf("%d servers: the trainers end with %v", servers, got)
+		}
 	}
 }
 

@@ -49,7 +49,7 @@ func (g grouping) join(ctx context.Context, c *Comm, p *program.Program) error {
 	case g.ranks[0] == c.Rank:
 		return lead(c, p, g.ranks)
 	}
-	c.Leader.begin(c.identity.Generation, nil)
+	c.Leader.end(c.identity.Generation, groupEnded(c.Rank, c.identity.Generation))
 	return g.beLed(ctx, c, p)
 }
 
@@ -68,6 +68,9 @@ func (g grouping) beLed(ctx context.Context, c *Comm, p *program.Program) error 
 	}
 	l := newLink(c, 0, all)
 	l.peer, l.name, l.toLeader = rpc.NewParameterServerClient(c.toLeader), trainerName(g.ranks[0]), true
+	for server, t := range traffic {
+		l.homes = append(l.homes, slices.Repeat([]int{server}, len(t.Receive))...)
+	}
 	if err := l.exchange(ctx, "a data connection", func(*link) error { return nil }); err != nil {
 		var f *fault.Fault
 		if errors.As(err, &f) && f.Kind == fault.Unsupported && f.Hint == "" {

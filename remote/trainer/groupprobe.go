@@ -21,6 +21,7 @@ type probe struct {
 	server int
 	name   string
 	like   *tensor.Tensor // nil: there is none yet
+	before id.Round       // rounds before it are applied, as far as a server has said
 }
 
 // note keeps the smallest variable that is received.
@@ -36,7 +37,14 @@ func (p *probe) note(m ops.Message) {
 func (p *probe) forget() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.server, p.name, p.like = 0, "", nil
+	p.server, p.name, p.like, p.before = 0, "", nil, 0
+}
+
+// applied reports whether a server has said that a round is applied.
+func (p *probe) applied(round id.Round) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return round < p.before
 }
 
 // askAfter is how long a trainer waits for another one of its group before it asks a server whether the generation lasts.
@@ -82,9 +90,14 @@ func (p *probe) ask(ctx context.Context, c *Comm, end context.CancelCauseFunc) {
 	for retry := id.Retry(0); err == nil; retry++ {
 		request := &rpc.GetRequest{Id: c.identity.Of(c.Rank, version, retry), Name: name}
 		answer := receive(ctx, c.Servers[server], request, func() *tensor.Tensor { return value })
-		if answer = wire.FromStatus(serverName(server), answer); errors.Is(answer, fault.Superseded) {
+		switch answer = wire.FromStatus(serverName(server), answer); {
+		case errors.Is(answer, fault.Superseded):
 			end(answer)
 			return
+		case answer == nil && c.version == afterStep:
+			p.mu.Lock()
+			p.before = version
+			p.mu.Unlock()
 		}
 		timer := time.NewTimer(askAfter)
 		select {
@@ -94,4 +107,36 @@ func (p *probe) ask(ctx context.Context, c *Comm, end context.CancelCauseFunc) {
 			return
 		}
 	}
+}
+
+// errLeaderLeft says that the leader of a led trainer cannot be reached and that the round is applied. The leader may have completed then: after its last
+// round it waits for nobody.
+var errLeaderLeft = fault.New(fault.LostMember, "the leader of the group is gone")
+
+// fromServers receives the parameters of the next round from the servers themselves. They are those that the leader had, because no later round begins
+// without this trainer.
+func (l *link) fromServers(ctx context.Context) error {
+	c := l.comm
+	c.Log.Info("the leader of the group is gone, the servers are asked for the parameters", "leader", l.name)
+	return forEach(ctx, len(l.receive), c.slots, func(ctx context.Context, slice int) error {
+		s, to := l.receive[slice], l.targets[slice]
+		if to == nil {
+			return nil
+		}
+		value, err := tensor.New(s.DType, s.Dims...)
+		if err != nil {
+			return err
+		}
+		b, err := wire.Memory(value)
+		if err != nil {
+			return err
+		}
+		err = c.call(ctx, l.homes[slice], s.Name+" of round "+(c.round()+1).String(),
+			func(ctx context.Context, from rpc.ParameterServerClient, retry id.Retry) error {
+				request := &rpc.GetRequest{Id: c.identity.Of(c.Rank, c.round()+1, retry), Name: s.Name}
+				return receive(ctx, from, request, func() *tensor.Tensor { return value })
+			})
+		copy(to, b)
+		return err
+	})
 }

@@ -29,6 +29,7 @@ type Leader struct {
 	changes waits.Monitor // of what follows
 	last    id.Generation // that has begun here
 	group   *group        // of that generation; nil: it has ended
+	why     error         // it has ended
 }
 
 // NewLeader opens the ports of a Leader on a host: open opens one for calls. A data connection that is silent for longer than silence has ended; 0: the
@@ -77,8 +78,11 @@ func (l *Leader) OpenData(ctx context.Context, m *rpc.OpenDataRequest) (*rpc.Ope
 		return waits.Wait{Who: trainerName(from.Rank), What: fmt.Sprintf("generation %d", from.Generation), By: []string{trainerName(l.rank)}}
 	}
 	if err := l.changes.Await(ctx, reason, func() (bool, error) {
-		if from.Generation < l.last || from.Generation == l.last && l.group == nil {
+		switch {
+		case from.Generation < l.last:
 			return false, groupEnded(l.rank, from.Generation)
+		case from.Generation == l.last && l.group == nil:
+			return false, l.why
 		}
 		g = l.group
 		return from.Generation == l.last, nil
@@ -94,10 +98,20 @@ func groupEnded(leader id.Rank, generation id.Generation) error {
 		fault.Want("a member of the next generation"))
 }
 
-// begin begins a generation, with a group or without one.
-func (l *Leader) begin(generation id.Generation, g *group) {
+// groupLeft is the error of a led trainer whose leader has completed: the servers have what the leader had.
+func groupLeft(leader id.Rank) error {
+	return fault.E(fault.Unavailable, fault.Gotf("the end of the data at trainer %d, which has merged for its host", leader))
+}
+
+// begin begins a generation that the trainer leads.
+func (l *Leader) begin(generation id.Generation, g *group) { l.set(generation, g, nil) }
+
+// end ends a generation, or notes one that the trainer does not lead. why is what led trainers are told.
+func (l *Leader) end(generation id.Generation, why error) { l.set(generation, nil, why) }
+
+func (l *Leader) set(generation id.Generation, g *group, why error) {
 	l.changes.Lock()
 	defer l.changes.Unlock()
-	l.last, l.group = generation, g
+	l.last, l.group, l.why = generation, g, why
 	l.changes.Broadcast()
 }

@@ -30,6 +30,7 @@ type link struct {
 	peer     rpc.ParameterServerClient // opens the connection: the server, or the leader of the group
 	name     string                    // of the peer
 	toLeader bool                      // the peer is the leader of the group: it has the slices of all servers
+	homes    []int                     // by slice of what is received: its server; only where the peer is the leader
 	traffic  comm.Traffic
 	index    map[string]int // of what is sent
 	places   map[string]int // of what is received
@@ -232,6 +233,9 @@ func (l *link) repeat(ctx context.Context, what string, do func(*link) error) er
 	return w.repeat(ctx, until, func(ctx context.Context, retry id.Retry) error {
 		if l.conn == nil {
 			if err := l.connect(ctx, retry); err != nil {
+				if l.toLeader && errors.Is(err, fault.Unavailable) && l.comm.probe.applied(l.comm.round()) {
+					return errLeaderLeft
+				}
 				return gaveUp(ctx, l, what, err)
 			}
 		}

@@ -2,6 +2,7 @@ package trainer
 
 import (
 	"context"
+	"errors"
 
 	"github.com/edl-go/edl/remote/dataplane"
 )
@@ -23,7 +24,11 @@ func (l syncStep) contribute(ctx context.Context) error {
 	if l.out.count == 0 {
 		return nil
 	}
-	return l.exchange(ctx, "taking the contribution", func(l *link) error { return syncStep{l}.awaitAck() })
+	err := l.exchange(ctx, "taking the contribution", func(l *link) error { return syncStep{l}.awaitAck() })
+	if errors.Is(err, errLeaderLeft) { // the round is applied, so the contribution and the declaration have arrived
+		return nil
+	}
+	return err
 }
 
 // awaitAck writes what is left of the contribution, and waits until the server has all of it.
@@ -57,6 +62,9 @@ func (l syncStep) fetch(ctx context.Context) error {
 		what = "the answer to the declaration"
 	}
 	err := l.exchange(ctx, what, func(l *link) error { return syncStep{l}.awaitParams() })
+	if errors.Is(err, errLeaderLeft) {
+		return l.fromServers(ctx)
+	}
 	if l.conn != nil {
 		l.conn.Unbound() // the context may be that of one step
 	}
