@@ -7,8 +7,7 @@
 //	store.go     objects in a folder, each there whole or not at all
 //	bucket.go    the same in a bucket
 //	write.go     shards, the manifest, and the removal of what is old
-//	read.go      checkpoints are listed, checked, and read
-//	export.go    a checkpoint becomes a directory of variables
+//	read.go      checkpoints are listed, checked, read, and exported to a directory
 //
 // # A checkpoint
 //

@@ -15,7 +15,6 @@ import (
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/remote/checkpoint"
-	"github.com/edl-go/edl/remote/jobspec"
 	"github.com/edl-go/edl/remote/pserver"
 )
 
@@ -139,9 +138,6 @@ func findLast(ctx context.Context, j *Job) error {
 	}
 	return nil
 }
-
-// restartProgress is where the attempt begins.
-func (s *jobState) restartProgress() *job.Progress { return jobspec.ProgressMessage(s.restart) }
 
 // records is how many records this job has trained where the attempt begins, each as often as it was.
 func (s *jobState) records() (n int64) {

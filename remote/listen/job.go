@@ -207,7 +207,7 @@ func (j *Job) Status() *job.JobStatus {
 // startOver begins the next attempt of the job.
 func (j *Job) startOver(cause error, servers ...interface{ forget() }) {
 	j.withLock(func() {
-		j.record.startOver(j.state.restartProgress(), j.state.records())
+		j.record.startOver(jobspec.ProgressMessage(j.state.restart), j.state.records())
 		for _, s := range servers {
 			s.forget()
 		}
