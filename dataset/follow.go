@@ -7,10 +7,10 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/edl-go/edl/dataset/internal/bucket"
 	"github.com/edl-go/edl/dataset/internal/interrupt"
 	"github.com/edl-go/edl/dataset/recordio"
 	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/internal/bucket"
 )
 
 // A Listing is the content of a growing dataset at one time.

@@ -8,9 +8,9 @@ import (
 	"path/filepath"
 	"slices"
 
-	"github.com/edl-go/edl/dataset/internal/bucket"
 	"github.com/edl-go/edl/dataset/recordio"
 	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/internal/bucket"
 )
 
 // sources are the places of files: this machine, and open buckets.

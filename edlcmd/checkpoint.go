@@ -106,6 +106,9 @@ func newCheckpointList(c *console) *cobra.Command {
 
 func listCheckpoints(ctx context.Context, c *console, s *checkpoint.Store, output string) error {
 	list, err := s.List(ctx)
+	if err == nil && len(list) == 0 {
+		err = noCheckpoints(s)
+	}
 	if err != nil {
 		return err
 	}
@@ -142,6 +145,11 @@ func listCheckpoints(ctx context.Context, c *console, s *checkpoint.Store, outpu
 		}
 	}
 	return t.Flush()
+}
+
+// noCheckpoints is the error of a store without any, whose name is probably wrong.
+func noCheckpoints(s *checkpoint.Store) error {
+	return fault.E(fault.NotFound, fault.At(s.String()), fault.Got("no checkpoint"), fault.Want("a folder or bucket that a job has written checkpoints to"))
 }
 
 func newCheckpointShow(c *console) *cobra.Command {
@@ -256,6 +264,9 @@ func newCheckpointPrune(c *console) *cobra.Command {
 
 func pruneCheckpoints(ctx context.Context, c *console, s *checkpoint.Store, keep int) error {
 	list, err := s.List(ctx)
+	if err == nil && len(list) == 0 {
+		err = noCheckpoints(s)
+	}
 	if err != nil {
 		return err
 	}

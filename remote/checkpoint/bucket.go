@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"net/url"
 	"path"
 	"slices"
 	"strings"
@@ -13,6 +12,7 @@ import (
 	"gocloud.dev/gcerrors"
 
 	"github.com/edl-go/edl/fault"
+	buckets "github.com/edl-go/edl/internal/bucket"
 )
 
 // A bucket is a store in an object store. Its drivers make an object visible only when it is whole.
@@ -21,40 +21,12 @@ type bucket struct {
 	blobs *blob.Bucket
 }
 
-func openBucket(ctx context.Context, where string) (*bucket, error) {
-	u, err := url.Parse(where)
-	if err != nil || u.Fragment != "" {
-		return nil, fault.E(fault.InvalidArgument, fault.Got("URL "+fault.Quote(where)), fault.Want("such as s3://bucket/folder"), fault.Cause(err))
-	}
-	prefix := strings.Trim(u.Path, "/")
-	u.Path, u.RawPath = "", ""
-	if mux := blob.DefaultURLMux(); !mux.ValidBucketScheme(u.Scheme) {
-		return nil, fault.E(fault.InvalidArgument, fault.At(where), fault.Got("URL scheme "+fault.Quote(u.Scheme)),
-			fault.Want("one of "+strings.Join(mux.BucketSchemes(), ", ")), fault.Hint("import the driver of gocloud.dev/blob in the program"))
-	}
-	b, err := blob.OpenBucket(ctx, u.String())
+func openStore(ctx context.Context, where string) (*bucket, error) {
+	b, err := buckets.OpenFolder(ctx, where)
 	if err != nil {
-		return nil, failed(ctx, where, err)
-	}
-	if prefix != "" {
-		b = blob.PrefixedBucket(b, prefix+"/")
+		return nil, err
 	}
 	return &bucket{where, b}, nil
-}
-
-// failed gives the error of a driver its kind.
-func failed(ctx context.Context, where string, err error) error {
-	if cause := context.Cause(ctx); cause != nil {
-		return fault.E(fault.Canceled, fault.At(where), fault.Cause(cause))
-	}
-	kind := fault.Unavailable
-	switch gcerrors.Code(err) {
-	case gcerrors.NotFound:
-		kind = fault.NotFound
-	case gcerrors.InvalidArgument, gcerrors.PermissionDenied:
-		kind = fault.InvalidArgument
-	}
-	return fault.E(kind, fault.At(where), fault.Cause(err))
 }
 
 func (b *bucket) create(ctx context.Context, name string, write func(io.Writer) error) error {
@@ -62,7 +34,7 @@ func (b *bucket) create(ctx context.Context, name string, write func(io.Writer) 
 	defer cancel()
 	w, err := b.blobs.NewWriter(ctx, name, &blob.WriterOptions{ContentType: "application/octet-stream"})
 	if err != nil {
-		return failed(ctx, b.where, err)
+		return buckets.Failed(ctx, b.where, err)
 	}
 	if err := write(w); err != nil {
 		cancel() // so that Close drops the object
@@ -74,7 +46,7 @@ func (b *bucket) create(ctx context.Context, name string, write func(io.Writer) 
 		return fault.E(fault.Unavailable, fault.At(b.where), fault.Cause(err))
 	}
 	if err := w.Close(); err != nil {
-		return failed(ctx, b.where, err)
+		return buckets.Failed(ctx, b.where, err)
 	}
 	return nil
 }
@@ -82,7 +54,7 @@ func (b *bucket) create(ctx context.Context, name string, write func(io.Writer) 
 func (b *bucket) open(ctx context.Context, name string, offset, length int64) (io.ReadCloser, error) {
 	r, err := b.blobs.NewRangeReader(ctx, name, offset, length, nil)
 	if err != nil {
-		return nil, failed(ctx, b.where+"/"+name, err)
+		return nil, buckets.Failed(ctx, b.where+"/"+name, err)
 	}
 	return r, nil
 }
@@ -100,7 +72,7 @@ func (b *bucket) list(ctx context.Context) ([]string, error) {
 			return list, nil
 		}
 		if err != nil {
-			return nil, failed(ctx, b.where, err)
+			return nil, buckets.Failed(ctx, b.where, err)
 		}
 		if looked == maxListed {
 			return nil, fault.E(fault.TooLarge, fault.At(b.where), fault.Gotf("more than %d objects", maxListed), fault.Want("a folder of its own"))
@@ -114,7 +86,7 @@ func (b *bucket) list(ctx context.Context) ([]string, error) {
 func (b *bucket) remove(ctx context.Context, checkpoint string, names []string) error {
 	for _, name := range names {
 		if err := b.blobs.Delete(ctx, checkpoint+"/"+name); err != nil && gcerrors.Code(err) != gcerrors.NotFound {
-			return failed(ctx, b.where+"/"+checkpoint, err)
+			return buckets.Failed(ctx, b.where+"/"+checkpoint, err)
 		}
 	}
 	return nil

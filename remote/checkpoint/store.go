@@ -60,11 +60,28 @@ func Open(ctx context.Context, where string) (*Store, error) {
 	case rest == "":
 		return nil, fault.E(fault.InvalidArgument, fault.Got("URL "+fault.Quote(where)), fault.Want("such as s3://bucket/folder"))
 	}
-	b, err := openBucket(ctx, where)
+	b, err := openStore(ctx, where)
 	if err != nil {
 		return nil, err
 	}
 	return &Store{b, where}, nil
+}
+
+// Prepare makes the folder of a store, and fails where nothing can be written to it: what trains for hours should not learn that at its first checkpoint.
+func (s *Store) Prepare(ctx context.Context) error {
+	probe := NewName("probe", 0)
+	err := s.objects.create(ctx, probe+"/"+manifestName+part, func(to io.Writer) error {
+		_, err := to.Write([]byte("edl"))
+		return err
+	})
+	if err == nil {
+		err = s.objects.remove(ctx, probe, []string{manifestName + part})
+	}
+	if err == nil {
+		return nil
+	}
+	return fault.E(fault.KindOf(err), fault.At("cannot write checkpoints to "+s.where), fault.Cause(err),
+		fault.Hint("name a folder or bucket that can be written to"))
 }
 
 // Close ends the use of the store.
@@ -145,10 +162,12 @@ func (f *folder) open(_ context.Context, name string, offset, length int64) (io.
 
 func (f *folder) list(context.Context) ([]string, error) {
 	entries, err := os.ReadDir(f.dir)
-	if errors.Is(err, fs.ErrNotExist) {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
 		return nil, nil
-	}
-	if err != nil {
+	case errors.Is(err, syscall.ENOTDIR):
+		return nil, fault.E(fault.Unavailable, fault.At(f.dir), fault.Got("a file"), fault.Want("a folder with checkpoints"))
+	case err != nil:
 		return nil, fault.File(fault.Unavailable, f.dir, err)
 	}
 	var list []string

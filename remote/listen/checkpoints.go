@@ -21,6 +21,25 @@ import (
 // newRun names the checkpoints of one run of a job. A later job of the same name has another.
 func newRun(id string) string { return id + "-" + strings.ToLower(rand.Text()[:8]) }
 
+// storeTime bounds the first look at a store, when a job is submitted.
+const storeTime = 20 * time.Second
+
+// prepareStore refuses a job whose checkpoints have no place that can be written to.
+func prepareStore(ctx context.Context, c *job.Checkpoints) error {
+	if c == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, storeTime, fault.E(fault.DeadlineExceeded, fault.At(c.Store), fault.Gotf("no answer for %v", storeTime),
+		fault.Want("a store that answers")))
+	defer cancel()
+	store, err := checkpoint.Open(ctx, c.Store)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	return store.Prepare(ctx)
+}
+
 // resume makes ready what a job starts with that goes on from a checkpoint of its user.
 func (s *jobState) resume(ctx context.Context, spec *job.JobSpec, p *program.Program, scratch string) (executor.Progress, error) {
 	c, err := checkpoint.Find(ctx, spec.Resume)

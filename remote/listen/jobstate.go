@@ -43,6 +43,9 @@ func (m *Manager) openState(ctx context.Context, id string, spec *job.JobSpec, p
 			err = errors.Join(err, s.close())
 		}
 	}()
+	if err := prepareStore(ctx, spec.Checkpoints); err != nil {
+		return nil, err
+	}
 	if spec.State != "" {
 		if s.dir, s.done, err = m.states.use(spec.State); err != nil {
 			return nil, err

@@ -95,7 +95,7 @@ func (o *Object) read(p []byte, offset int64) (n int, err error) {
 			continue
 		}
 		o.Close()
-		named := failed(o.ctx, "", err)
+		named := Failed(o.ctx, "", err)
 		if failures++; failures == tries || fault.KindOf(named) != fault.Unavailable {
 			return n, named
 		}

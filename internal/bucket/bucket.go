@@ -1,5 +1,5 @@
-// Package bucket reads the objects of buckets as files: s3://bucket/key, file:///dir/key, and every other scheme whose driver the program has
-// registered with gocloud.dev/blob.
+// Package bucket reads the objects of buckets as files, and opens buckets for those who write them: s3://bucket/key, file:///dir/key, and every other
+// scheme whose driver the program has registered with gocloud.dev/blob.
 package bucket
 
 import (
@@ -97,20 +97,44 @@ func (c *Cache) bucket(ctx context.Context, a address) (*blob.Bucket, error) {
 	if b := c.open[name]; b != nil {
 		return b, nil
 	}
-	if mux := blob.DefaultURLMux(); !mux.ValidBucketScheme(a.bucket.Scheme) {
-		return nil, fault.E(fault.InvalidArgument, fault.At(name), fault.Got("URL scheme "+fault.Quote(a.bucket.Scheme)),
-			fault.Want("one of "+strings.Join(mux.BucketSchemes(), ", ")),
-			fault.Hint("import the driver of gocloud.dev/blob in the program that reads"))
-	}
-	b, err := blob.OpenBucket(ctx, name)
+	b, err := openBucket(ctx, a.bucket)
 	if err != nil {
-		return nil, failed(ctx, name, err)
+		return nil, err
 	}
 	if c.open == nil {
 		c.open = map[string]*blob.Bucket{}
 	}
 	c.open[name] = b
 	return b, nil
+}
+
+// openBucket opens a bucket with the driver of its scheme.
+func openBucket(ctx context.Context, u url.URL) (*blob.Bucket, error) {
+	name := u.String()
+	if mux := blob.DefaultURLMux(); !mux.ValidBucketScheme(u.Scheme) {
+		return nil, fault.E(fault.InvalidArgument, fault.At(name), fault.Got("URL scheme "+fault.Quote(u.Scheme)),
+			fault.Want("one of "+strings.Join(mux.BucketSchemes(), ", ")), fault.Hint("import the driver of gocloud.dev/blob in the program"))
+	}
+	b, err := blob.OpenBucket(ctx, name)
+	if err != nil {
+		return nil, Failed(ctx, name, err)
+	}
+	return b, nil
+}
+
+// OpenFolder opens the objects below a URL such as s3://bucket/folder: their names begin there. The caller closes the bucket.
+func OpenFolder(ctx context.Context, name string) (*blob.Bucket, error) {
+	u, err := url.Parse(name)
+	if err != nil || u.Fragment != "" || u.Host == "" {
+		return nil, fault.E(fault.InvalidArgument, fault.Got("URL "+fault.Quote(name)), fault.Want("such as s3://bucket/folder"), fault.Cause(err))
+	}
+	folder := strings.Trim(u.Path, "/")
+	u.Path, u.RawPath = "", ""
+	b, err := openBucket(ctx, *u)
+	if err != nil || folder == "" {
+		return b, err
+	}
+	return blob.PrefixedBucket(b, folder+"/"), nil
 }
 
 // Close closes the buckets. Open objects are invalid then. The Cache can be used again.
@@ -127,8 +151,8 @@ func (c *Cache) Close() error {
 	return errors.Join(errs...)
 }
 
-// failed gives the error of a driver its kind.
-func failed(ctx context.Context, where string, err error) error {
+// Failed gives the error of a driver its kind.
+func Failed(ctx context.Context, where string, err error) error {
 	if cause := context.Cause(ctx); cause != nil {
 		kind := fault.Canceled
 		if errors.Is(cause, context.DeadlineExceeded) {
@@ -193,7 +217,7 @@ func (c *Cache) List(ctx context.Context, pattern string) ([]File, error) {
 			return files, nil
 		}
 		if err != nil {
-			return nil, failed(ctx, pattern, err)
+			return nil, Failed(ctx, pattern, err)
 		}
 		if looked == maxListed {
 			return nil, fault.E(fault.TooLarge, fault.At(pattern), fault.Gotf("more than %d objects", maxListed), fault.Want("a longer prefix"))
@@ -226,7 +250,7 @@ func (c *Cache) Stat(ctx context.Context, name string) (File, error) {
 	}
 	attributes, err := b.Attributes(ctx, a.key)
 	if err != nil {
-		return File{}, failed(ctx, name, err)
+		return File{}, Failed(ctx, name, err)
 	}
 	return File{Name: name, Base: path.Base(a.key), Bytes: attributes.Size, Changed: attributes.ModTime}, nil
 }
