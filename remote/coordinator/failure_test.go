@@ -7,7 +7,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/proto/job"
@@ -177,7 +176,7 @@ func TestStrangersAreNotHeardOut(t *testing.T) {
 	cfg := config(1)
 	cfg.Fed = true
 	s := start(t, cfg)
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), pstest.Patience)
 	defer cancel()
 	type call interface {
 		grpc.ClientStream

@@ -7,7 +7,6 @@ import (
 	"io"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/program"
@@ -456,7 +455,7 @@ func TestTasksWhileValuesAreMerged(t *testing.T) {
 			<-merging
 			report(1)
 			report(2)
-			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), pstest.Patience)
 			defer cancel()
 			if _, err := s.client.GetTask(ctx, &rpc.GetTaskRequest{Id: firstID(0, 0), Dataset: "d"}); err != nil {
 				t.Error(err)
