@@ -6,31 +6,13 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
-	"strings"
 	"text/tabwriter"
 	"time"
 
 	"github.com/edl-go/edl/fault"
-	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/remote/checkpoint"
 	"github.com/spf13/cobra"
-	"google.golang.org/protobuf/types/known/durationpb"
 )
-
-// parseEvery reads how often checkpoints are made: 1000r is a number of rounds, 5m a time.
-func parseEvery(value string, c *job.Checkpoints) error {
-	if digits, ok := strings.CutSuffix(value, "r"); ok {
-		if n, err := strconv.ParseUint(digits, 10, 63); err == nil && n > 0 {
-			c.Rounds, c.Every = n, nil
-			return nil
-		}
-	} else if d, err := time.ParseDuration(value); err == nil && d > 0 {
-		c.Rounds, c.Every = 0, durationpb.New(d)
-		return nil
-	}
-	return fault.E(fault.InvalidArgument, fault.At("--checkpoint-every"), fault.Got(fault.Quote(value)), fault.Want("a time such as 5m, or rounds such as 1000r"))
-}
 
 func newCheckpoint(c *console) *cobra.Command {
 	cmd := &cobra.Command{

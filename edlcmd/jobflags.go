@@ -80,7 +80,7 @@ func (f *jobFlags) addSupervision(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.Int32Var(&f.restarts, "max-restarts", 10, "start a role again up to `N` times; -1: never")
 	flags.StringVar(&f.saved, "checkpoint", "", "save the state to `STORE` while training: a folder, or a URL such as s3://bucket/folder")
-	flags.StringVar(&f.every, "checkpoint-every", "5m", "with --checkpoint: after so much time (5m), or so many rounds (1000r)")
+	flags.StringVar(&f.every, "checkpoint-every", "5m", "with --checkpoint: after so much time (5m), so many rounds (1000r), or each `pass`")
 	flags.Int32Var(&f.keep, "keep", 2, "with --checkpoint: keep the newest `N`")
 	flags.StringVar(&f.resume, "resume", "", "go on from the checkpoint `STORE[@STEPS]`; any number of trainers and pservers will do")
 	flags.Int32Var(&f.failures, "max-task-failures", 3, "discard a task that fails more than `N` times: leave out its records")
@@ -240,7 +240,9 @@ func (f *jobFlags) overrideCheckpoints(given func(name string) bool, spec *job.J
 		spec.Checkpoints.Keep = f.keep
 	}
 	if given("checkpoint-every") {
-		return parseEvery(f.every, spec.Checkpoints)
+		if err := jobspec.ParseEvery(f.every, spec.Checkpoints); err != nil {
+			return inFile("--checkpoint-every", err)
+		}
 	}
 	return nil
 }

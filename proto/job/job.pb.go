@@ -633,6 +633,7 @@ type Checkpoints struct {
 	Rounds        uint64                 `protobuf:"varint,2,opt,name=rounds,proto3" json:"rounds,omitempty"` // between two of them; 0: as often as every says
 	Every         *durationpb.Duration   `protobuf:"bytes,3,opt,name=every,proto3" json:"every,omitempty"`    // between two of them; 0 and no rounds: 5 minutes
 	Keep          int32                  `protobuf:"varint,4,opt,name=keep,proto3" json:"keep,omitempty"`     // so many of them, the newest; 0: 2
+	Passes        bool                   `protobuf:"varint,5,opt,name=passes,proto3" json:"passes,omitempty"` // at the end of each pass, instead of rounds or every
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -693,6 +694,13 @@ func (x *Checkpoints) GetKeep() int32 {
 		return x.Keep
 	}
 	return 0
+}
+
+func (x *Checkpoints) GetPasses() bool {
+	if x != nil {
+		return x.Passes
+	}
+	return false
 }
 
 // Progress is the part of a state that is not a variable: how far training is.
@@ -2565,12 +2573,13 @@ const file_proto_job_job_proto_rawDesc = "" +
 	"\x13compress_parameters\x18! \x01(\tR\x12compressParameters\x126\n" +
 	"\vcheckpoints\x18( \x01(\v2\x14.edl.job.CheckpointsR\vcheckpoints\x12\x16\n" +
 	"\x06resume\x18) \x01(\tR\x06resume\x12\x18\n" +
-	"\apartial\x18\x1d \x01(\bR\apartial\"\x80\x01\n" +
+	"\apartial\x18\x1d \x01(\bR\apartial\"\x98\x01\n" +
 	"\vCheckpoints\x12\x14\n" +
 	"\x05store\x18\x01 \x01(\tR\x05store\x12\x16\n" +
 	"\x06rounds\x18\x02 \x01(\x04R\x06rounds\x12/\n" +
 	"\x05every\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x05every\x12\x12\n" +
-	"\x04keep\x18\x04 \x01(\x05R\x04keep\"b\n" +
+	"\x04keep\x18\x04 \x01(\x05R\x04keep\x12\x16\n" +
+	"\x06passes\x18\x05 \x01(\bR\x06passes\"b\n" +
 	"\bProgress\x12\x14\n" +
 	"\x05steps\x18\x01 \x01(\x04R\x05steps\x12\x12\n" +
 	"\x04pass\x18\x02 \x01(\x05R\x04pass\x12\x14\n" +

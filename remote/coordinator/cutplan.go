@@ -9,10 +9,12 @@ import (
 // A cutPlan decides at which rounds checkpoints are cut. Times count from the epoch of the coordinator.
 //
 // A job with a number of rounds is cut at its multiples: it asks for the next one as soon as the one before is done, so that no server is past it. A job with a
-// time asks, when that has passed, for a round a little ahead. If a server is past it by then, the plan looks further ahead.
+// time asks, when that has passed, for a round a little ahead. If a server is past it by then, the plan looks further ahead. A job that is cut at the ends of its
+// passes asks for the next end as soon as that is known.
 type cutPlan struct {
 	rounds id.Round      // between two cuts; 0: every counts
 	every  time.Duration // between two cuts
+	passes bool          // cut at the end of each pass; rounds and every are 0
 
 	last   id.Round      // of the last cut, or the beginning
 	lastAt time.Duration // when it was done
@@ -29,25 +31,29 @@ const (
 	mostRetry   = time.Minute
 )
 
-func newCutPlan(rounds id.Round, every time.Duration, start id.Round) *cutPlan {
-	return &cutPlan{rounds: rounds, every: every, last: start, margin: leastMargin}
+func newCutPlan(c Checkpoints, start id.Round) *cutPlan {
+	return &cutPlan{rounds: id.Round(c.Rounds), every: c.Every, passes: c.Passes, last: start, margin: leastMargin}
 }
 
 // when is the earliest time for the next attempt.
 func (p *cutPlan) when() time.Duration {
-	if p.rounds > 0 {
+	if p.rounds > 0 || p.passes {
 		return p.until
 	}
 	return max(p.until, p.lastAt+p.every)
 }
 
-// next is the round of the next cut, where the job has applied the rounds below at. It is never at, which a server may be past.
-func (p *cutPlan) next(at id.Round) id.Round {
+// next is the round of the next cut, where the job has applied the rounds below at. It is never at, which a server may be past. passEnd returns the first end
+// of a pass behind a round; ok is false where there is none, or none is known yet.
+func (p *cutPlan) next(at id.Round, passEnd func(id.Round) (id.Round, bool)) (round id.Round, ok bool) {
 	at = max(at, p.last)
-	if p.rounds == 0 {
-		return at + p.margin
+	switch ahead := p.margin - leastMargin; {
+	case p.passes:
+		return passEnd(at + ahead)
+	case p.rounds > 0:
+		return ((at+ahead)/p.rounds + 1) * p.rounds, true
 	}
-	return ((at+p.margin-leastMargin)/p.rounds + 1) * p.rounds
+	return at + p.margin, true
 }
 
 // past notes that a server has version at, which is beyond the round that was asked for. Another one may be tried at once.

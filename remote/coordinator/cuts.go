@@ -25,7 +25,8 @@ type Checkpoints struct {
 	Run    string // names those of this job
 	Rounds uint64 // between two; 0: Every counts
 	Every  time.Duration
-	Keep   int // so many complete ones stay
+	Passes bool // one at the end of each pass; Rounds and Every are 0
+	Keep   int  // so many complete ones stay
 	// FirstPass is the pass in which the job began: its passes count from there.
 	FirstPass int32
 }
@@ -53,12 +54,13 @@ const (
 
 // keep makes checkpoints until the job ends.
 func (c *cuts) keep() {
-	c.plan = newCutPlan(id.Round(c.cfg.Checkpoints.Rounds), c.cfg.Checkpoints.Every, c.cfg.start().Round)
+	c.plan = newCutPlan(c.cfg.Checkpoints, c.cfg.start().Round)
 	c.plan.lastAt = c.now()
 	for c.sleep(c.plan.when() - c.now()) {
-		var at id.Round
-		c.locked(func() { at = max(id.Round(c.steps.written()), c.cfg.start().Round) })
-		round := c.plan.next(at)
+		round, ok := c.next()
+		if !ok {
+			return
+		}
 		began := time.Now()
 		c.locked(func() { c.attempt, c.reached = round, time.Time{} })
 		version, bytes, err := c.cut(c.ctx, round)
@@ -66,6 +68,7 @@ func (c *cuts) keep() {
 		switch {
 		case c.ctx.Err() != nil:
 			return
+		case errors.Is(err, errMoved):
 		case err == nil && version > round:
 			c.plan.past(round, version)
 		case err == nil:
@@ -77,6 +80,28 @@ func (c *cuts) keep() {
 			c.cfg.Log.Warn("no checkpoint; training goes on", "store", c.cfg.Checkpoints.Store, "round", round, "error", err)
 		}
 	}
+}
+
+// errMoved ends an attempt whose round is not the end of its pass any more.
+var errMoved = errors.New("the end of the pass has moved")
+
+// next is the round of the next cut. It waits until that is known; ok is false when the job ends before.
+func (c *cuts) next() (round id.Round, ok bool) {
+	err := c.await(c.ctx, waitFor("coordinator", "the end of a pass"), func() (bool, error) {
+		round, ok = c.plan.next(max(id.Round(c.steps.written()), c.cfg.start().Round), c.passEnd)
+		return ok || c.ended, nil
+	})
+	return round, ok && err == nil
+}
+
+// passEnd is where the first pass ends behind a round, and another one follows. The monitor is held.
+func (c *cuts) passEnd(after id.Round) (end id.Round, ok bool) {
+	for _, q := range c.ending.store.queues {
+		if end, ok = q.PassEnd(after); ok {
+			return end, true
+		}
+	}
+	return 0, false
 }
 
 // note notes how an attempt has ended.
@@ -137,6 +162,9 @@ func (c *cuts) cut(ctx context.Context, round id.Round) (version id.Round, bytes
 	name := checkpoint.NewName(c.cfg.Checkpoints.Run, uint64(round))
 	position := c.position(ctx, cancel, round)
 	answers, err := c.ask(ctx, round, name)
+	if cause := context.Cause(ctx); err != nil && cause != nil { // it was given up
+		err = cause
+	}
 	if err != nil {
 		return 0, 0, err
 	}
@@ -256,6 +284,9 @@ func (c *cuts) position(ctx context.Context, giveUp context.CancelCauseFunc, rou
 					return false, fault.E(fault.Canceled, fault.Got("the end of the job"), fault.Want("a step before it"))
 				}
 				if id.Round(c.steps.written()) < round {
+					if end, ok := c.passEnd(round - 1); ok && end != round && c.plan.passes {
+						giveUp(errMoved)
+					}
 					return false, nil
 				}
 				known := false

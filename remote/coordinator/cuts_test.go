@@ -19,6 +19,7 @@ import (
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/checkpoint"
+	"github.com/edl-go/edl/remote/coordinator/queue"
 	"github.com/edl-go/edl/remote/id"
 	"github.com/edl-go/edl/remote/waits"
 	"github.com/edl-go/edl/tensor"
@@ -26,36 +27,56 @@ import (
 
 // A plan with rounds cuts at their multiples, and one with a time a little ahead, further when servers were past it.
 func TestCutPlan(t *testing.T) {
-	p := newCutPlan(100, 0, 250)
+	p := newCutPlan(Checkpoints{Rounds: 100}, 250)
+	next := func(at id.Round) id.Round {
+		round, _ := p.next(at, func(after id.Round) (id.Round, bool) { return (after/7 + 1) * 7, true })
+		return round
+	}
 	for _, test := range []struct{ at, want id.Round }{{0, 300}, {250, 300}, {299, 300}, {300, 400}, {1234, 1300}} {
-		if got := p.next(test.at); got != test.want {
+		if got := next(test.at); got != test.want {
 			t.Errorf("at %d the next cut is at %d, want %d", test.at, got, test.want)
 		}
 	}
 	p.done(time.Second, 300)
-	if got := p.next(299); got != 400 { // the step before the cut is not reported yet
+	if got := next(299); got != 400 { // the step before the cut is not reported yet
 		t.Errorf("after 300 comes %d", got)
 	}
-	if p.past(400, 405); p.next(405) != 500 {
-		t.Errorf("after a server at 405, round %d", p.next(405))
+	if p.past(400, 405); next(405) != 500 {
+		t.Errorf("after a server at 405, round %d", next(405))
 	}
-	p = newCutPlan(1, 0, 0)
-	if p.past(1, 9); p.next(9) != 24 { // as far ahead as the server was, and again as far
-		t.Errorf("a cut at every round comes next at %d", p.next(9))
+	p = newCutPlan(Checkpoints{Rounds: 1}, 0)
+	if p.past(1, 9); next(9) != 24 { // as far ahead as the server was, and again as far
+		t.Errorf("a cut at every round comes next at %d", next(9))
 	}
-	p = newCutPlan(0, time.Minute, 0)
-	if p.when() != time.Minute || p.next(10) != 12 {
-		t.Errorf("a cut at %v, round %d", p.when(), p.next(10))
+	p = newCutPlan(Checkpoints{Every: time.Minute}, 0)
+	if p.when() != time.Minute || next(10) != 12 {
+		t.Errorf("a cut at %v, round %d", p.when(), next(10))
 	}
 	p.past(12, 20)
-	if p.next(20) != 36 {
-		t.Errorf("after a server at 20, round %d", p.next(20))
+	if next(20) != 36 {
+		t.Errorf("after a server at 20, round %d", next(20))
 	}
 	for range 100 {
 		p.past(0, 1<<40)
 	}
-	if p.next(20) != 20+mostMargin {
-		t.Errorf("the margin grows to %d", p.next(20))
+	if next(20) != 20+mostMargin {
+		t.Errorf("the margin grows to %d", next(20))
+	}
+	passes := newCutPlan(Checkpoints{Passes: true}, 0)
+	end := func(after id.Round) (id.Round, bool) { return (after/7 + 1) * 7, after < 21 }
+	for at, want := range map[id.Round]id.Round{0: 7, 7: 14, 20: 21} {
+		if got, ok := passes.next(at, end); got != want || !ok || passes.when() != 0 {
+			t.Errorf("at %d a pass is cut at %d (%t)", at, got, ok)
+		}
+	}
+	if passes.past(7, 9); passes.margin != 4 {
+		t.Errorf("the margin is %d", passes.margin)
+	}
+	if got, ok := passes.next(5, end); got != 14 || !ok { // 7 is too near
+		t.Errorf("after a server at 9 a pass is cut at %d (%t)", got, ok)
+	}
+	if got, ok := passes.next(21, end); ok {
+		t.Errorf("behind the last pass comes a cut at %d", got)
 	}
 	now := time.Hour
 	for _, want := range []time.Duration{1, 2, 4, 8, 16, 32, 60, 60} {
@@ -210,6 +231,53 @@ func TestCutsByRounds(t *testing.T) {
 				t.Errorf("a server was asked for %s", got)
 			}
 		})
+}
+
+// A job is cut at the ends of its passes but the last. A failure moves one: then the servers are asked for the new end.
+func TestCutsByPasses(t *testing.T) {
+	dir := t.TempDir()
+	withCuts(t, Checkpoints{Store: dir, Run: "digits-1", Passes: true, Keep: 9}, nil, func(s *Server, servers []*cutServer) {
+		if asked := servers[0].rounds(); len(asked) > 0 {
+			t.Errorf("asked for %v before the dataset is known", asked)
+		}
+		q, _, err := queue.New(queue.Policy{Sync: true, Start: queue.Position{Round: 10}, Passes: 3, RecordsPerTask: 15, Reading: queue.Reading{Rows: 10}},
+			queue.Dataset{Name: "d", Files: []*rpc.DataFile{{Path: "f", Records: 90}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.locked(func() { s.store.queues["d"], s.cfg.Begin.Reader = q, strings.Repeat("7", 64) })
+		s.cuts.reports(11)
+		if asked := fmt.Sprint(servers[0].rounds()); asked != "[19]" {
+			t.Errorf("asked for %s", asked)
+		}
+		step := func(e queue.Event) {
+			s.locked(func() {
+				if _, err := q.Step(0, e); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		step(queue.TaskFailed{Task: &rpc.Task{}, Reason: "damaged"})
+		step(queue.Regrouped{Round: 12}) // leaves 75 records
+		s.cuts.reports(15)
+		step(queue.TaskWanted{Pass: 1, Round: 20, Records: 10})
+		for _, at := range []id.Round{20, 28, 36} {
+			s.cuts.reports(at)
+		}
+		if got := fmt.Sprint(stepsOf(t, dir)); got != "[28 20]" {
+			t.Errorf("the checkpoints are %s", got)
+		}
+		if asked := fmt.Sprint(servers[0].rounds()); asked != "[19 20 28]" {
+			t.Errorf("asked for %s", asked)
+		}
+		c, err := checkpoint.Find(t.Context(), dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p := c.Manifest.Progress; p.Pass != 2 || p.Batch != 0 {
+			t.Errorf("a pass ends at %v", p)
+		}
+	})
 }
 
 // By time, a server may be past the round that was asked for: then a later one is asked for at once.

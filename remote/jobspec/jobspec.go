@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"math"
 	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -59,7 +61,7 @@ func Complete(s *job.JobSpec) {
 	}
 	if c := s.Checkpoints; c != nil {
 		c.Keep = cmp.Or(c.Keep, 2)
-		if c.Rounds == 0 && c.Every.AsDuration() == 0 {
+		if c.Rounds == 0 && !c.Passes && c.Every.AsDuration() == 0 {
 			c.Every = durationpb.New(defaultCheckpoint)
 		}
 	}
@@ -138,7 +140,14 @@ func Check(s *job.JobSpec) error {
 			wrong("checkpoint", "of an async job", "a sync job")
 		}
 		within("keep", int64(c.Keep), 1, maxCount)
-		if every := c.Every.AsDuration(); c.Rounds == 0 && (every < minCheckpoint || every > maxDuration) || c.Rounds > math.MaxInt64 {
+		every := c.Every.AsDuration()
+		switch {
+		case c.Passes && (c.Rounds > 0 || every != 0):
+			wrong("checkpoint_every", "pass with rounds or a time", "one of them")
+		case c.Passes && (s.Fed || slices.ContainsFunc(s.Data, func(d *job.DataBinding) bool { return d.Follow })):
+			wrong("checkpoint_every", "pass in a job without passes", "rounds, or a time")
+		case c.Passes:
+		case c.Rounds == 0 && (every < minCheckpoint || every > maxDuration) || c.Rounds > math.MaxInt64:
 			wrong("checkpoint_every", every.String(), "rounds, or a time of "+minCheckpoint.String()+" to "+maxDuration.String())
 		}
 	}
@@ -165,6 +174,24 @@ func Check(s *job.JobSpec) error {
 		wrong("min_task_timeout", least.String(), "at most max_task_timeout, "+most.String())
 	}
 	return faults.Err()
+}
+
+// ParseEvery reads how often checkpoints are made: 1000r is a number of rounds, 5m a time, and pass is the end of each pass.
+func ParseEvery(value string, c *job.Checkpoints) error {
+	c.Rounds, c.Every, c.Passes = 0, nil, value == "pass"
+	if c.Passes {
+		return nil
+	}
+	if digits, ok := strings.CutSuffix(value, "r"); ok {
+		if n, err := strconv.ParseUint(digits, 10, 63); err == nil && n > 0 {
+			c.Rounds = n
+			return nil
+		}
+	} else if d, err := time.ParseDuration(value); err == nil && d > 0 {
+		c.Every = durationpb.New(d)
+		return nil
+	}
+	return fault.E(fault.InvalidArgument, fault.Got(fault.Quote(value)), fault.Want("a time such as 5m, rounds such as 1000r, or pass"))
 }
 
 // compresses reports whether gradients or parameters travel in fewer bits.

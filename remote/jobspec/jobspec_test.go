@@ -9,6 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
+
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/remote/jobspec"
@@ -109,6 +112,11 @@ func TestMistakes(t *testing.T) {
 		"merge_hosts: true\ncompress_gradients: bf16":    "merge_hosts with compression",
 		"merge_hosts: true\ntransport: grpc":             "merge_hosts with the transport grpc",
 		"passes: 2\ndata: {x: {files: a, follow: true}}": "follows its folder",
+
+		"checkpoint: {store: a, every: soon}":                                      "checkpoint.every",
+		"checkpoint: {store: a, every: pass, rounds: 3}":                           "pass with rounds",
+		"checkpoint: {store: a, every: pass}\ndata: {x: {files: a, follow: true}}": "a job without passes",
+		"checkpoint: {store: a, every: 1ms}":                                       "checkpoint_every 1ms",
 	} {
 		if _, err := load(t, text); !errors.Is(err, fault.InvalidArgument) || !strings.Contains(err.Error(), says) {
 			t.Errorf("%q: %v, want something about %s", text, err, says)
@@ -131,6 +139,22 @@ func TestMistakesNameTheirLines(t *testing.T) {
 	for _, says := range []string{"line 1: ", "line 2: unknown field tariners", "line 3: ", "sync or async", "line 4: "} {
 		if !strings.Contains(err.Error(), says) {
 			t.Errorf("%q is not in: %v", says, err)
+		}
+	}
+}
+
+// How often checkpoints are made is written as for the flag; rounds may be a number of their own.
+func TestCheckpointsOfFile(t *testing.T) {
+	for text, want := range map[string]*job.Checkpoints{
+		"checkpoint: {store: a}":                     {Store: "a", Keep: 2, Every: durationpb.New(5 * time.Minute)},
+		"checkpoint: {store: a, every: 3m, keep: 1}": {Store: "a", Keep: 1, Every: durationpb.New(3 * time.Minute)},
+		"checkpoint: {store: a, every: 100r}":        {Store: "a", Keep: 2, Rounds: 100},
+		"checkpoint: {store: a, rounds: 100}":        {Store: "a", Keep: 2, Rounds: 100},
+		"checkpoint: {store: a, every: pass}":        {Store: "a", Keep: 2, Passes: true},
+	} {
+		s, err := load(t, text)
+		if err != nil || !proto.Equal(s.Checkpoints, want) {
+			t.Errorf("%s: %v %v, want %v", text, s.GetCheckpoints(), err, want)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package jobspec
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -61,10 +62,10 @@ type file struct {
 
 // checkpoints is where and how often the state is saved while the job trains. Rounds come before a time.
 type checkpoints struct {
-	Store  string        `yaml:"store"`
-	Rounds uint64        `yaml:"rounds"`
-	Every  time.Duration `yaml:"every"`
-	Keep   int32         `yaml:"keep"`
+	Store  string `yaml:"store"`
+	Rounds uint64 `yaml:"rounds"`
+	Every  string `yaml:"every"` // as ParseEvery reads it
+	Keep   int32  `yaml:"keep"`
 }
 
 // A File is a job file as it was read: the spec without its program, and where that is.
@@ -132,10 +133,13 @@ func (y *file) spec() (*job.JobSpec, error) {
 		MaxRestarts: y.MaxRestarts, MaxTaskFailures: y.MaxTaskFailures, ProfileSteps: y.ProfileSteps}
 	s.Resume = y.Resume
 	if c := y.Checkpoint; c != nil {
-		s.Checkpoints = &job.Checkpoints{Store: c.Store, Rounds: c.Rounds, Keep: c.Keep}
-		if c.Every != 0 {
-			s.Checkpoints.Every = durationpb.New(c.Every)
+		s.Checkpoints = &job.Checkpoints{Store: c.Store, Keep: c.Keep}
+		if c.Every != "" {
+			if err := ParseEvery(c.Every, s.Checkpoints); err != nil {
+				return nil, fault.E(fault.InvalidArgument, fault.At("checkpoint.every"), fault.Cause(err))
+			}
 		}
+		s.Checkpoints.Rounds = cmp.Or(c.Rounds, s.Checkpoints.Rounds)
 	}
 	for _, name := range slices.Sorted(maps.Keys(y.Data)) {
 		s.Data = append(s.Data, &job.DataBinding{Dataset: name, Globs: y.Data[name].Files, Follow: y.Data[name].Follow})

@@ -218,10 +218,10 @@ func (list segments) skip(pass int32) ranges.Set {
 	return nil
 }
 
-func (s *step) discardedRecords() ranges.Set {
+func (q *Queue) discardedRecords() ranges.Set {
 	var list []ranges.Range
-	for k := range s.discarded.from(key{}) {
-		list = append(list, s.layout.recordsOf(k[0]))
+	for k := range q.discarded.from(key{}) {
+		list = append(list, q.layout.recordsOf(k[0]))
 	}
 	return ranges.Of(list...)
 }
@@ -283,6 +283,43 @@ func (q *Queue) Covered() id.Round {
 	return g.firstRound + id.Round(batches-g.firstBatch)
 }
 
+// batches is how many batches a segment would have whose first batch is 0.
+func (q *Queue) batches(g segment) uint64 {
+	return q.policy.Reading.batches(q.layout.records - g.skip.Count())
+}
+
+// PassEnd returns the first round behind a pass that is behind a round, too: where the next pass begins. ok is false where no further pass begins, and for a
+// dataset that follows a folder. A failure may move the end of its pass.
+func (q *Queue) PassEnd(after id.Round) (end id.Round, ok bool) {
+	if !q.policy.Sync || q.following || len(q.segments) == 0 {
+		return 0, false
+	}
+	last := q.segments[len(q.segments)-1]
+	left := uint64(max(0, q.policy.lastPass()-last.pass)) // passes that begin after it
+	switch i := len(q.segments) - 2; {
+	case i >= 0 && after < last.firstRound && q.segments[i].pass < last.pass:
+		end, ok = last.firstRound, true
+	default:
+		end = last.firstRound + id.Round(max(q.batches(last), last.firstBatch)-last.firstBatch)
+		if after >= end {
+			each := q.policy.Reading.batches(q.layout.records - q.discardedRecords().Count())
+			if each == 0 {
+				return 0, false
+			}
+			passes := uint64(after-end)/each + 1
+			if passes >= left {
+				return 0, false
+			}
+			end += id.Round(passes * each)
+		}
+		ok = left > 0
+	}
+	if stop, stopped := q.EndRound(); stopped && end >= stop {
+		return 0, false
+	}
+	return end, ok
+}
+
 // Position returns where the data goes on with a round, for a later job: Policy.Start of a queue of the same data. In async mode that is the beginning of
 // the current pass, or of the pass after the last. ok is false where the queue does not know where the round lies.
 //
@@ -305,7 +342,7 @@ func (q *Queue) Position(round id.Round) (p Position, ok bool) {
 	}
 	g, rows := list[i], max(1, q.policy.Reading.Rows)
 	p = Position{Round: round, Pass: g.pass, Batch: g.batch(round) + uint64(g.skip.Count()/rows)}
-	if !q.open() && p.Batch >= q.policy.Reading.batches(q.layout.records) {
+	if !q.open() && (p.Batch >= q.policy.Reading.batches(q.layout.records) || g.batch(round) >= q.batches(g)) {
 		p.Pass, p.Batch = p.Pass+1, 0
 	}
 	return p, true

@@ -46,6 +46,21 @@ func TestStartProperty(t *testing.T) {
 		}
 		l.queue = q
 		l.entries.commit(effects.Changes)
+		ends := map[id.Round]bool{} // of passes that another one follows
+		for i := range want[:max(0, len(want)-1)] {
+			if want[i+1] == fmt.Sprintf("pass %d batch 0", pass+int32(len(ends))+1) {
+				ends[p.Start.Round+id.Round(i)+1] = true
+			}
+		}
+		for after := p.Start.Round; after < p.Start.Round+id.Round(len(want))+2; after++ {
+			end, known := after+1, false
+			for ; end <= p.Start.Round+id.Round(len(want)) && !known; end++ {
+				known = ends[end]
+			}
+			if at, ok := q.PassEnd(after); ok != known || ok && at != end-1 {
+				t.Fatalf("behind round %d a pass ends at %d (%t), want %d (%t) of %v", after, at, ok, end-1, known, ends)
+			}
+		}
 		segment := p.FirstSegment()
 		if rapid.Bool().Draw(t, "joined after the dataset was reported") {
 			segment = l.queue.Segment(p.Start.Round)

@@ -13,6 +13,7 @@ import (
 	"github.com/edl-go/edl/internal/ranges"
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/coordinator/queue"
+	"github.com/edl-go/edl/remote/id"
 )
 
 // A segment leaves out a bounded number of runs of records, so that it stays a small entry: with more the job ends rather than grow.
@@ -35,6 +36,50 @@ func TestSegmentOfManyRuns(t *testing.T) {
 		if _, err := q.Step(0, queue.Regrouped{Round: 1, Committed: committed}); !errors.Is(err, kind) || (kind == nil) != (err == nil) {
 			t.Errorf("%d runs of records that are done: %v, want %v", runs, err, kind)
 		}
+	}
+}
+
+// A failure moves the end of its pass, and there the next pass begins, however the records that are left out fill batches. A job that ends before has no
+// such round.
+func TestPassEndAfterFailure(t *testing.T) {
+	q, _, err := queue.New(queue.Policy{Sync: true, Passes: 3, RecordsPerTask: 15, Reading: queue.Reading{Rows: 10}},
+		queue.Dataset{Name: "d", Files: []*rpc.DataFile{{Path: "f", Records: 91}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	step := func(e queue.Event) {
+		t.Helper()
+		if _, err := q.Step(0, e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := func(after, end id.Round, known bool) {
+		t.Helper()
+		if at, ok := q.PassEnd(after); ok != known || ok && at != end {
+			t.Errorf("behind round %d a pass ends at %d (%t), want %d (%t)", after, at, ok, end, known)
+		}
+	}
+	want(0, 10, true)
+	step(queue.TaskFailed{Task: &rpc.Task{}, Reason: "damaged"})
+	step(queue.Regrouped{Round: 2}) // leaves 76 records
+	want(2, 10, true)
+	want(10, 18, true)
+	want(18, 0, false)
+	if at, ok := q.Position(10); !ok || at != (queue.Position{Round: 10, Pass: 1}) {
+		t.Errorf("round 10 lies at %+v (%t)", at, ok)
+	}
+	step(queue.TaskWanted{Pass: 1, Round: 10, Records: 10})
+	want(9, 10, true) // where trainers were
+	want(10, 18, true)
+	step(queue.Stopped{End: 18})
+	want(10, 0, false)
+	want(9, 10, true)
+	following, _, err := queue.New(queue.Policy{Sync: true, Passes: 1, Reading: queue.Reading{Rows: 10}}, queue.Dataset{Name: "d", Following: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if at, ok := following.PassEnd(0); ok {
+		t.Errorf("a dataset that follows a folder has the end %d", at)
 	}
 }
 
