@@ -56,6 +56,9 @@ func writePhases(w io.Writer, roles []*rpc.RoleTimes, mode job.Mode) error {
 	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprint(t, "ROLE\tROUNDS\tMEDIAN\tWORST")
+	if len(roles[at].Rounds.Transports) > 0 {
+		fmt.Fprint(t, "\tTRANSPORT")
+	}
 	for _, p := range roles[at].Rounds.Phases {
 		fmt.Fprint(t, "\t", strings.ToUpper(p.Name))
 	}
@@ -67,6 +70,9 @@ func writePhases(w io.Writer, roles []*rpc.RoleTimes, mode job.Mode) error {
 			continue
 		}
 		fmt.Fprintf(t, "%s\t%d-%d\t%s\t%s", name, r.Rounds.First, r.Rounds.Last, millis(r.Rounds.Median), millis(r.Rounds.Worst))
+		if len(roles[at].Rounds.Transports) > 0 {
+			fmt.Fprint(t, "\t", transportsOf(r.Rounds))
+		}
 		total := totalOf(r.Rounds)
 		for _, p := range r.Rounds.Phases {
 			fmt.Fprintf(t, "\t%s %s/%s", share(p.Total, total), millis(p.Median), millis(p.Worst))
@@ -74,6 +80,18 @@ func writePhases(w io.Writer, roles []*rpc.RoleTimes, mode job.Mode) error {
 		fmt.Fprintln(t)
 	}
 	return t.Flush()
+}
+
+// transportsOf names the transports of a trainer, with the number of its peers where there are several.
+func transportsOf(m *job.RoundTimes) string {
+	var names []string
+	for _, name := range slices.Sorted(maps.Keys(m.Transports)) {
+		if len(m.Transports) > 1 {
+			name = fmt.Sprintf("%s (%d)", name, m.Transports[name])
+		}
+		names = append(names, name)
+	}
+	return strings.Join(names, ", ")
 }
 
 // meanings say what a trainer does in a phase.

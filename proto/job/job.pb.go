@@ -1375,6 +1375,7 @@ type RoundTimes struct {
 	Worst         int64                  `protobuf:"varint,5,opt,name=worst,proto3" json:"worst,omitempty"`
 	Phases        []*PhaseTime           `protobuf:"bytes,6,rep,name=phases,proto3" json:"phases,omitempty"`                                                                                                             // in the order in which a round has them
 	LastDeclared  map[uint32]uint32      `protobuf:"bytes,7,rep,name=last_declared,json=lastDeclared,proto3" json:"last_declared,omitempty" protobuf_key:"varint,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"` // of a pserver: in how many of the rounds each trainer was the last to declare
+	Transports    map[string]uint32      `protobuf:"bytes,8,rep,name=transports,proto3" json:"transports,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`                          // of a trainer: with how many pservers, or leaders, it exchanges slices over each transport
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1454,6 +1455,13 @@ func (x *RoundTimes) GetPhases() []*PhaseTime {
 func (x *RoundTimes) GetLastDeclared() map[uint32]uint32 {
 	if x != nil {
 		return x.LastDeclared
+	}
+	return nil
+}
+
+func (x *RoundTimes) GetTransports() map[string]uint32 {
+	if x != nil {
+		return x.Transports
 	}
 	return nil
 }
@@ -2649,7 +2657,7 @@ const file_proto_job_job_proto_rawDesc = "" +
 	"\x05waits\x18\x01 \x03(\v2\r.edl.job.WaitR\x05waits\x12*\n" +
 	"\afailure\x18\x02 \x01(\v2\x10.edl.job.FailureR\afailure\x12+\n" +
 	"\x06rounds\x18\x03 \x01(\v2\x13.edl.job.RoundTimesR\x06rounds\x12\x14\n" +
-	"\x05trace\x18\x04 \x01(\fR\x05trace\"\xb5\x02\n" +
+	"\x05trace\x18\x04 \x01(\fR\x05trace\"\xb9\x03\n" +
 	"\n" +
 	"RoundTimes\x12\x14\n" +
 	"\x05first\x18\x01 \x01(\x04R\x05first\x12\x12\n" +
@@ -2658,9 +2666,15 @@ const file_proto_job_job_proto_rawDesc = "" +
 	"\x06median\x18\x04 \x01(\x03R\x06median\x12\x14\n" +
 	"\x05worst\x18\x05 \x01(\x03R\x05worst\x12*\n" +
 	"\x06phases\x18\x06 \x03(\v2\x12.edl.job.PhaseTimeR\x06phases\x12J\n" +
-	"\rlast_declared\x18\a \x03(\v2%.edl.job.RoundTimes.LastDeclaredEntryR\flastDeclared\x1a?\n" +
+	"\rlast_declared\x18\a \x03(\v2%.edl.job.RoundTimes.LastDeclaredEntryR\flastDeclared\x12C\n" +
+	"\n" +
+	"transports\x18\b \x03(\v2#.edl.job.RoundTimes.TransportsEntryR\n" +
+	"transports\x1a?\n" +
 	"\x11LastDeclaredEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\rR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\rR\x05value:\x028\x01\x1a=\n" +
+	"\x0fTransportsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\rR\x05value:\x028\x01\"c\n" +
 	"\tPhaseTime\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
@@ -2794,7 +2808,7 @@ func file_proto_job_job_proto_rawDescGZIP() []byte {
 }
 
 var file_proto_job_job_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_proto_job_job_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
+var file_proto_job_job_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
 var file_proto_job_job_proto_goTypes = []any{
 	(Mode)(0),                     // 0: edl.job.Mode
 	(Transport)(0),                // 1: edl.job.Transport
@@ -2824,20 +2838,21 @@ var file_proto_job_job_proto_goTypes = []any{
 	(*Piece)(nil),                 // 25: edl.job.Piece
 	nil,                           // 26: edl.job.RoleSpec.OpsEntry
 	nil,                           // 27: edl.job.RoundTimes.LastDeclaredEntry
-	(*durationpb.Duration)(nil),   // 28: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 29: google.protobuf.Timestamp
+	nil,                           // 28: edl.job.RoundTimes.TransportsEntry
+	(*durationpb.Duration)(nil),   // 29: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 30: google.protobuf.Timestamp
 }
 var file_proto_job_job_proto_depIdxs = []int32{
 	4,  // 0: edl.job.JobSpec.data:type_name -> edl.job.DataBinding
 	0,  // 1: edl.job.JobSpec.mode:type_name -> edl.job.Mode
-	28, // 2: edl.job.JobSpec.start_deadline:type_name -> google.protobuf.Duration
-	28, // 3: edl.job.JobSpec.round_deadline:type_name -> google.protobuf.Duration
-	28, // 4: edl.job.JobSpec.lease:type_name -> google.protobuf.Duration
-	28, // 5: edl.job.JobSpec.min_task_timeout:type_name -> google.protobuf.Duration
-	28, // 6: edl.job.JobSpec.max_task_timeout:type_name -> google.protobuf.Duration
+	29, // 2: edl.job.JobSpec.start_deadline:type_name -> google.protobuf.Duration
+	29, // 3: edl.job.JobSpec.round_deadline:type_name -> google.protobuf.Duration
+	29, // 4: edl.job.JobSpec.lease:type_name -> google.protobuf.Duration
+	29, // 5: edl.job.JobSpec.min_task_timeout:type_name -> google.protobuf.Duration
+	29, // 6: edl.job.JobSpec.max_task_timeout:type_name -> google.protobuf.Duration
 	1,  // 7: edl.job.JobSpec.transport:type_name -> edl.job.Transport
 	6,  // 8: edl.job.JobSpec.checkpoints:type_name -> edl.job.Checkpoints
-	28, // 9: edl.job.Checkpoints.every:type_name -> google.protobuf.Duration
+	29, // 9: edl.job.Checkpoints.every:type_name -> google.protobuf.Duration
 	2,  // 10: edl.job.RoleSpec.role:type_name -> edl.job.Role
 	5,  // 11: edl.job.RoleSpec.spec:type_name -> edl.job.JobSpec
 	19, // 12: edl.job.RoleSpec.placement:type_name -> edl.job.ServerLoad
@@ -2846,31 +2861,32 @@ var file_proto_job_job_proto_depIdxs = []int32{
 	2,  // 15: edl.job.RoleStatus.role:type_name -> edl.job.Role
 	3,  // 16: edl.job.RoleStatus.state:type_name -> edl.job.State
 	9,  // 17: edl.job.RoleStatus.failure:type_name -> edl.job.Failure
-	29, // 18: edl.job.Wait.since:type_name -> google.protobuf.Timestamp
-	29, // 19: edl.job.Wait.until:type_name -> google.protobuf.Timestamp
+	30, // 18: edl.job.Wait.since:type_name -> google.protobuf.Timestamp
+	30, // 19: edl.job.Wait.until:type_name -> google.protobuf.Timestamp
 	11, // 20: edl.job.RoleReport.waits:type_name -> edl.job.Wait
 	9,  // 21: edl.job.RoleReport.failure:type_name -> edl.job.Failure
 	13, // 22: edl.job.RoleReport.rounds:type_name -> edl.job.RoundTimes
 	14, // 23: edl.job.RoundTimes.phases:type_name -> edl.job.PhaseTime
 	27, // 24: edl.job.RoundTimes.last_declared:type_name -> edl.job.RoundTimes.LastDeclaredEntry
-	16, // 25: edl.job.Trace.rounds:type_name -> edl.job.TracedRound
-	17, // 26: edl.job.Trace.kernels:type_name -> edl.job.TracedKernel
-	3,  // 27: edl.job.JobStatus.state:type_name -> edl.job.State
-	0,  // 28: edl.job.JobStatus.mode:type_name -> edl.job.Mode
-	10, // 29: edl.job.JobStatus.roles:type_name -> edl.job.RoleStatus
-	9,  // 30: edl.job.JobStatus.failure:type_name -> edl.job.Failure
-	19, // 31: edl.job.JobStatus.placement:type_name -> edl.job.ServerLoad
-	7,  // 32: edl.job.JobStatus.progress:type_name -> edl.job.Progress
-	22, // 33: edl.job.Event.step:type_name -> edl.job.Step
-	18, // 34: edl.job.Event.status:type_name -> edl.job.JobStatus
-	20, // 35: edl.job.Step.fetched:type_name -> edl.job.Value
-	9,  // 36: edl.job.CheckpointStatus.failure:type_name -> edl.job.Failure
-	25, // 37: edl.job.Shard.pieces:type_name -> edl.job.Piece
-	38, // [38:38] is the sub-list for method output_type
-	38, // [38:38] is the sub-list for method input_type
-	38, // [38:38] is the sub-list for extension type_name
-	38, // [38:38] is the sub-list for extension extendee
-	0,  // [0:38] is the sub-list for field type_name
+	28, // 25: edl.job.RoundTimes.transports:type_name -> edl.job.RoundTimes.TransportsEntry
+	16, // 26: edl.job.Trace.rounds:type_name -> edl.job.TracedRound
+	17, // 27: edl.job.Trace.kernels:type_name -> edl.job.TracedKernel
+	3,  // 28: edl.job.JobStatus.state:type_name -> edl.job.State
+	0,  // 29: edl.job.JobStatus.mode:type_name -> edl.job.Mode
+	10, // 30: edl.job.JobStatus.roles:type_name -> edl.job.RoleStatus
+	9,  // 31: edl.job.JobStatus.failure:type_name -> edl.job.Failure
+	19, // 32: edl.job.JobStatus.placement:type_name -> edl.job.ServerLoad
+	7,  // 33: edl.job.JobStatus.progress:type_name -> edl.job.Progress
+	22, // 34: edl.job.Event.step:type_name -> edl.job.Step
+	18, // 35: edl.job.Event.status:type_name -> edl.job.JobStatus
+	20, // 36: edl.job.Step.fetched:type_name -> edl.job.Value
+	9,  // 37: edl.job.CheckpointStatus.failure:type_name -> edl.job.Failure
+	25, // 38: edl.job.Shard.pieces:type_name -> edl.job.Piece
+	39, // [39:39] is the sub-list for method output_type
+	39, // [39:39] is the sub-list for method input_type
+	39, // [39:39] is the sub-list for extension type_name
+	39, // [39:39] is the sub-list for extension extendee
+	0,  // [0:39] is the sub-list for field type_name
 }
 
 func init() { file_proto_job_job_proto_init() }
@@ -2888,7 +2904,7 @@ func file_proto_job_job_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_job_job_proto_rawDesc), len(file_proto_job_job_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   24,
+			NumMessages:   25,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

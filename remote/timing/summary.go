@@ -13,7 +13,7 @@ func (r *Recorder) Times() *job.RoundTimes {
 		return nil
 	}
 	r.mu.Lock()
-	ring, n := r.ring, int(min(r.count, Kept))
+	ring, n, over := r.ring, int(min(r.count, Kept)), r.over
 	oldest := int(r.count) - n
 	r.mu.Unlock()
 	if n == 0 {
@@ -23,7 +23,7 @@ func (r *Recorder) Times() *job.RoundTimes {
 	for i := range rounds {
 		rounds[i] = ring[(oldest+i)%Kept]
 	}
-	m := &job.RoundTimes{First: rounds[0].number, Last: rounds[n-1].number, Rounds: uint32(n)}
+	m := &job.RoundTimes{First: rounds[0].number, Last: rounds[n-1].number, Rounds: uint32(n), Transports: over}
 	m.Median, m.Worst, _ = spread(rounds, (*round).total)
 	for i, name := range r.phases {
 		p := &job.PhaseTime{Name: name}
@@ -65,5 +65,8 @@ func Check(m *job.RoundTimes) bool {
 	for _, p := range m.Phases {
 		ok = ok && p != nil && len(p.Name) <= maxName && p.Median >= 0 && p.Worst >= p.Median && p.Total >= 0
 	}
-	return ok
+	for name := range m.Transports {
+		ok = ok && len(name) <= maxName
+	}
+	return ok && len(m.Transports) <= maxPhases
 }

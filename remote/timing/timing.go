@@ -87,8 +87,9 @@ type Recorder struct {
 	open     round // the round under way
 	running  bool  // there is one
 	phase    Phase
-	at       time.Duration // when phase began
-	mark     time.Duration // when the last phase ended, as Mark has said; 0: it has not
+	at       time.Duration     // when phase began
+	mark     time.Duration     // when the last phase ended, as Mark has said; 0: it has not
+	over     map[string]uint32 // transports, by name; replaced as a whole
 	ring     [Kept]round
 	count    uint64 // rounds that have ended
 	profiled []round
@@ -159,6 +160,16 @@ func (r *Recorder) Last(rank int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.open.last = int32(rank)
+}
+
+// Over notes with how many peers the role exchanges slices over each transport. The map must not change any more.
+func (r *Recorder) Over(transports map[string]uint32) {
+	if r == nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.over = transports
 }
 
 // End says that no round follows for now: the round under way counts if it is in its last phase, and is dropped otherwise.

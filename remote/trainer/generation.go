@@ -64,6 +64,7 @@ func (t *Trainer) runGeneration(ctx context.Context, in *generation) (err error)
 		if err := group.join(ctx, t.comm, t.cfg.Program); err != nil {
 			return err
 		}
+		t.cfg.Times.Over(t.comm.links.transports(len(t.cfg.Servers)))
 		if err := g.train(ctx); err != nil {
 			return err
 		}

@@ -54,6 +54,22 @@ func (ls links) close() {
 	}
 }
 
+// transports counts the links of a trainer of servers servers by carrier. Without a link a server is asked over gRPC.
+func (ls links) transports(servers int) map[string]uint32 {
+	if len(ls) == 0 {
+		return map[string]uint32{"grpc": uint32(servers)}
+	}
+	counts := map[string]uint32{}
+	for _, l := range ls {
+		name := "grpc"
+		if l != nil && l.conn != nil {
+			name = l.conn.Carrier().String()
+		}
+		counts[name]++
+	}
+	return counts
+}
+
 // to returns the link that leads to a server, or nil when messages to it are calls over gRPC.
 func (ls links) to(server int) *link {
 	switch {
