@@ -114,7 +114,11 @@ func TestLawOfGroups(t *testing.T) {
 
 func (l lawCase) ofGenerations(t *testing.T) {
 	calls := l.run(t, 0, nil, 0, false)
-	for seed := range uint64(lawSeeds) {
+	seeds := uint64(lawSeeds)
+	if testing.Short() {
+		seeds /= 2
+	}
+	for seed := range seeds {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			chance := seeded(1000 + seed)
 			at := map[int]bool{}
