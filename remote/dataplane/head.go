@@ -2,9 +2,9 @@ package dataplane
 
 import (
 	"encoding/binary"
-	"hash/crc32"
 
 	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/internal/crc32c"
 	"github.com/edl-go/edl/remote/id"
 )
 
@@ -59,8 +59,6 @@ type Head struct {
 	bodySum uint32
 }
 
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
-
 const magic = "EDLd"
 
 // put writes the head into b, which has HeadBytes.
@@ -76,13 +74,13 @@ func (h *Head) put(b []byte) {
 	le.PutUint32(b[44:], h.Parts)
 	le.PutUint64(b[48:], h.Body)
 	le.PutUint32(b[56:], h.bodySum)
-	le.PutUint32(b[60:], crc32.Checksum(b[:60], castagnoli))
+	le.PutUint32(b[60:], crc32c.Checksum(b[:60]))
 }
 
 // parseHead reads a head from b, which has HeadBytes. It checks everything that needs no table.
 func parseHead(b []byte) (Head, error) {
 	le := binary.LittleEndian
-	if string(b[:4]) != magic || le.Uint32(b[60:]) != crc32.Checksum(b[:60], castagnoli) {
+	if string(b[:4]) != magic || le.Uint32(b[60:]) != crc32c.Checksum(b[:60]) {
 		return Head{}, damaged("head")
 	}
 	h := Head{Kind: Kind(b[4]), Flags: b[5], Generation: id.Generation(le.Uint64(b[8:])), Round: id.Round(le.Uint64(b[16:])),

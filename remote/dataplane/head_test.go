@@ -13,7 +13,7 @@ import (
 	"github.com/edl-go/edl/remote/id"
 )
 
-func sumOf(b []byte) uint32 { return crc32.Checksum(b, castagnoli) }
+func sumOf(b []byte) uint32 { return crc32.Checksum(b, crc32.MakeTable(crc32.Castagnoli)) }
 
 // seal makes the checksum of a head right.
 func seal(b []byte) []byte {

@@ -3,12 +3,12 @@ package dataplane
 import (
 	"bufio"
 	"encoding/binary"
-	"hash/crc32"
 	"io"
 
 	"google.golang.org/protobuf/proto"
 
 	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/internal/crc32c"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/remote/wire"
 )
@@ -143,7 +143,7 @@ func (c *reader) Into(b []byte) error {
 	if _, err := io.ReadFull(c.in, b); err != nil {
 		return broken(err)
 	}
-	c.sum = crc32.Update(c.sum, castagnoli, b)
+	c.sum = crc32c.Update(c.sum, b)
 	c.left -= uint64(len(b))
 	return nil
 }

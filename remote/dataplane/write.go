@@ -2,12 +2,12 @@ package dataplane
 
 import (
 	"encoding/binary"
-	"hash/crc32"
 	"net"
 
 	"google.golang.org/protobuf/proto"
 
 	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/internal/crc32c"
 )
 
 // A writer writes frames.
@@ -95,9 +95,9 @@ func (c *writer) begin() {
 
 // flush writes a frame in one gather write, where the carrier has that.
 func (c *writer) flush(h Head) error {
-	h.bodySum = crc32.Checksum(c.list, castagnoli)
+	h.bodySum = crc32c.Checksum(c.list)
 	for _, b := range c.vec[2:] {
-		h.bodySum = crc32.Update(h.bodySum, castagnoli, b)
+		h.bodySum = crc32c.Update(h.bodySum, b)
 	}
 	h.put(c.head[:])
 	c.vec[0], c.vec[1] = c.head[:], c.list

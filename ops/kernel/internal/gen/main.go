@@ -1,4 +1,4 @@
-// Gen writes the assembly of packages simd and peak. It is a module of its own, so that building the project needs neither it
+// Gen writes the assembly of packages simd, peak and crc32c. It is a module of its own, so that building the project needs neither it
 // nor its assembler library.
 //
 // Usage, from ops/kernel:
@@ -37,6 +37,7 @@ var files = []struct {
 	{"simd/patch_amd64.s", patch},
 	{"simd/pool_amd64.s", pool},
 	{"../peak/peak_amd64.s", peak},
+	{"../../../internal/crc32c/fold_amd64.s", crc32c},
 }
 
 func main() {
