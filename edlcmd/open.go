@@ -8,6 +8,8 @@ import (
 	"net"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
+	"time"
 
 	"github.com/edl-go/edl/executor"
 	"github.com/edl-go/edl/fault"
@@ -92,8 +94,12 @@ func (e *clusterExecutor) Load(ctx context.Context, from string, p *program.Prog
 func (e *clusterExecutor) Train(ctx context.Context, p *program.Program, run executor.TrainOptions,
 	each func(executor.StepResult) error) (s executor.Summary, err error) {
 	var id string
+	var saves atomic.Pointer[string]
+	ctx, release := e.untilSaved(ctx, &saves)
+	defer release()
 	submitted := func(job string) {
 		id = job
+		saves.Store(&job)
 		if e.notices != nil {
 			fmt.Fprintf(e.notices, "job %s on the listener at %s\n", id, e.Client().Address())
 		}
@@ -116,6 +122,34 @@ func (e *clusterExecutor) Train(ctx context.Context, p *program.Program, run exe
 		e.tellDiscarded(ctx, id)
 	}
 	return s, fellSilent(err)
+}
+
+// lastTime bounds the last checkpoint of a run that is terminated.
+const lastTime = 15 * time.Second
+
+// untilSaved returns a context that ends after ctx. When that ends by SIGTERM, the job makes a last checkpoint before, if it makes any. The caller calls
+// release at its end.
+func (e *clusterExecutor) untilSaved(ctx context.Context, id *atomic.Pointer[string]) (until context.Context, release func()) {
+	until, end := context.WithCancelCause(context.WithoutCancel(ctx))
+	done := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(done)
+		defer end(context.Cause(ctx))
+		name := id.Load()
+		if name == nil || e.notices == nil || !errors.Is(context.Cause(ctx), fault.Drained) {
+			return
+		}
+		err := saveJob(context.WithoutCancel(ctx), e.notices, e.Client(), *name, lastTime)
+		if err != nil && !errors.Is(err, fault.InvalidArgument) { // which says that it makes none
+			fmt.Fprintf(e.notices, "edl: job %s ends without a last checkpoint: %s\n", *name, oneLine(err.Error()))
+		}
+	})
+	return until, func() {
+		if !stop() {
+			<-done
+		}
+		end(nil)
+	}
 }
 
 // tellDiscarded prints which records were left out. If the listener does not answer any more, it prints nothing.

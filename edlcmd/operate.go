@@ -3,6 +3,7 @@ package edlcmd
 import (
 	"context"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"time"
@@ -77,22 +78,42 @@ const stopTime = time.Minute
 
 func newStop(c *console) *cobra.Command {
 	f := &findFlags{}
+	var save bool
 	cmd := &cobra.Command{
 		Use:   "stop JOB",
 		Short: "End a job before its time",
 		Args:  cobra.ExactArgs(1),
-		RunE:  func(cmd *cobra.Command, args []string) error { return stopJob(cmd.Context(), c, f, args[0]) },
+		RunE:  func(cmd *cobra.Command, args []string) error { return stopJob(cmd.Context(), c, f, args[0], save) },
 	}
 	f.add(cmd)
+	cmd.Flags().BoolVar(&save, "save", false, "make a checkpoint before; a job that cannot make one within a minute goes on")
 	return cmd
 }
 
-func stopJob(ctx context.Context, c *console, f *findFlags, name string) error {
+// saveJob makes the last checkpoint of a job, and says where it is.
+func saveJob(ctx context.Context, to io.Writer, client *remote.Client, name string, limit time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	last, err := remote.Checkpoint(ctx, client, name)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(to, "job %s: checkpoint after %d steps, %s@%d\n", name, last.Steps, last.Store, last.Steps)
+	return err
+}
+
+func stopJob(ctx context.Context, c *console, f *findFlags, name string, save bool) error {
 	client, err := f.open(ctx, name)
 	if err != nil {
 		return err
 	}
 	defer client.Close()
+	if save {
+		if err := saveJob(ctx, c.out, client, name, stopTime); err != nil {
+			return fault.E(fault.KindOf(err), fault.At("no checkpoint, so the job is not stopped"), fault.Cause(err),
+				fault.Hint("\"edl stop\" without --save ends it without one"))
+		}
+	}
 	ctx, cancel := context.WithTimeout(ctx, stopTime)
 	defer cancel()
 	if err := client.Stop(ctx, name); err != nil {

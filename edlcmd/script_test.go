@@ -221,10 +221,13 @@ func details(ts *testscript.TestScript) *rpc.JobDetails {
 
 var signals = map[string]syscall.Signal{"TERM": syscall.SIGTERM, "KILL": syscall.SIGKILL, "STOP": syscall.SIGSTOP, "CONT": syscall.SIGCONT}
 
-// sendSignal sends a signal to a process: signal KILL $PID.
+// sendSignal sends a signal to a process: signal KILL $PID, or signal KILL FILE, which has the number.
 func sendSignal(ts *testscript.TestScript, _ bool, args []string) {
 	s, ok := signals[args[0]]
 	n, err := strconv.Atoi(args[1])
+	if err != nil {
+		n, err = strconv.Atoi(strings.TrimSpace(ts.ReadFile(args[1])))
+	}
 	ts.Check(err)
 	if !ok || n <= 1 {
 		ts.Fatalf("signal %v", args)

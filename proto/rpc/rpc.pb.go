@@ -3606,6 +3606,50 @@ func (x *DiscardedTask) GetReason() string {
 	return ""
 }
 
+type CheckpointRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Job           string                 `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CheckpointRequest) Reset() {
+	*x = CheckpointRequest{}
+	mi := &file_proto_rpc_rpc_proto_msgTypes[59]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CheckpointRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CheckpointRequest) ProtoMessage() {}
+
+func (x *CheckpointRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_rpc_rpc_proto_msgTypes[59]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CheckpointRequest.ProtoReflect.Descriptor instead.
+func (*CheckpointRequest) Descriptor() ([]byte, []int) {
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{59}
+}
+
+func (x *CheckpointRequest) GetJob() string {
+	if x != nil {
+		return x.Job
+	}
+	return ""
+}
+
 type QueuesResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Queues        []*QueueStatus         `protobuf:"bytes,1,rep,name=queues,proto3" json:"queues,omitempty"`
@@ -3624,7 +3668,7 @@ type QueuesResponse struct {
 
 func (x *QueuesResponse) Reset() {
 	*x = QueuesResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[59]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3636,7 +3680,7 @@ func (x *QueuesResponse) String() string {
 func (*QueuesResponse) ProtoMessage() {}
 
 func (x *QueuesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[59]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3649,7 +3693,7 @@ func (x *QueuesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueuesResponse.ProtoReflect.Descriptor instead.
 func (*QueuesResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{59}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *QueuesResponse) GetQueues() []*QueueStatus {
@@ -3740,7 +3784,7 @@ type VariableChunk struct {
 
 func (x *VariableChunk) Reset() {
 	*x = VariableChunk{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[60]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3752,7 +3796,7 @@ func (x *VariableChunk) String() string {
 func (*VariableChunk) ProtoMessage() {}
 
 func (x *VariableChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[60]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3765,7 +3809,7 @@ func (x *VariableChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VariableChunk.ProtoReflect.Descriptor instead.
 func (*VariableChunk) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{60}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *VariableChunk) GetId() *Identity {
@@ -3833,7 +3877,7 @@ type SendResponse struct {
 
 func (x *SendResponse) Reset() {
 	*x = SendResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[61]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3845,7 +3889,7 @@ func (x *SendResponse) String() string {
 func (*SendResponse) ProtoMessage() {}
 
 func (x *SendResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[61]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3858,7 +3902,7 @@ func (x *SendResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SendResponse.ProtoReflect.Descriptor instead.
 func (*SendResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{61}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *SendResponse) GetDuplicate() bool {
@@ -3880,7 +3924,7 @@ type OpenDataRequest struct {
 
 func (x *OpenDataRequest) Reset() {
 	*x = OpenDataRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[62]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3892,7 +3936,7 @@ func (x *OpenDataRequest) String() string {
 func (*OpenDataRequest) ProtoMessage() {}
 
 func (x *OpenDataRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[62]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3905,7 +3949,7 @@ func (x *OpenDataRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenDataRequest.ProtoReflect.Descriptor instead.
 func (*OpenDataRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{62}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *OpenDataRequest) GetId() *Identity {
@@ -3943,7 +3987,7 @@ type OpenDataResponse struct {
 
 func (x *OpenDataResponse) Reset() {
 	*x = OpenDataResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[63]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3955,7 +3999,7 @@ func (x *OpenDataResponse) String() string {
 func (*OpenDataResponse) ProtoMessage() {}
 
 func (x *OpenDataResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[63]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3968,7 +4012,7 @@ func (x *OpenDataResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenDataResponse.ProtoReflect.Descriptor instead.
 func (*OpenDataResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{63}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *OpenDataResponse) GetToken() []byte {
@@ -4025,7 +4069,7 @@ type SliceInfo struct {
 
 func (x *SliceInfo) Reset() {
 	*x = SliceInfo{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[64]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4037,7 +4081,7 @@ func (x *SliceInfo) String() string {
 func (*SliceInfo) ProtoMessage() {}
 
 func (x *SliceInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[64]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4050,7 +4094,7 @@ func (x *SliceInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SliceInfo.ProtoReflect.Descriptor instead.
 func (*SliceInfo) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{64}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *SliceInfo) GetDtype() int32 {
@@ -4095,7 +4139,7 @@ type BarrierRequest struct {
 
 func (x *BarrierRequest) Reset() {
 	*x = BarrierRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[65]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4107,7 +4151,7 @@ func (x *BarrierRequest) String() string {
 func (*BarrierRequest) ProtoMessage() {}
 
 func (x *BarrierRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[65]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4120,7 +4164,7 @@ func (x *BarrierRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BarrierRequest.ProtoReflect.Descriptor instead.
 func (*BarrierRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{65}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *BarrierRequest) GetId() *Identity {
@@ -4173,7 +4217,7 @@ type BarrierResponse struct {
 
 func (x *BarrierResponse) Reset() {
 	*x = BarrierResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[66]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4185,7 +4229,7 @@ func (x *BarrierResponse) String() string {
 func (*BarrierResponse) ProtoMessage() {}
 
 func (x *BarrierResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[66]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4198,7 +4242,7 @@ func (x *BarrierResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BarrierResponse.ProtoReflect.Descriptor instead.
 func (*BarrierResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{66}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{67}
 }
 
 // CutRequest comes from a coordinator: id has its fence, and the round of the cut.
@@ -4213,7 +4257,7 @@ type CutRequest struct {
 
 func (x *CutRequest) Reset() {
 	*x = CutRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[67]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4225,7 +4269,7 @@ func (x *CutRequest) String() string {
 func (*CutRequest) ProtoMessage() {}
 
 func (x *CutRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[67]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4238,7 +4282,7 @@ func (x *CutRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CutRequest.ProtoReflect.Descriptor instead.
 func (*CutRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{67}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *CutRequest) GetId() *Identity {
@@ -4274,7 +4318,7 @@ type CutResponse struct {
 
 func (x *CutResponse) Reset() {
 	*x = CutResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[68]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4286,7 +4330,7 @@ func (x *CutResponse) String() string {
 func (*CutResponse) ProtoMessage() {}
 
 func (x *CutResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[68]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4299,7 +4343,7 @@ func (x *CutResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CutResponse.ProtoReflect.Descriptor instead.
 func (*CutResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{68}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *CutResponse) GetPast() bool {
@@ -4340,7 +4384,7 @@ type FreezeRequest struct {
 
 func (x *FreezeRequest) Reset() {
 	*x = FreezeRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[69]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4352,7 +4396,7 @@ func (x *FreezeRequest) String() string {
 func (*FreezeRequest) ProtoMessage() {}
 
 func (x *FreezeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[69]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4365,7 +4409,7 @@ func (x *FreezeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FreezeRequest.ProtoReflect.Descriptor instead.
 func (*FreezeRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{69}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *FreezeRequest) GetId() *Identity {
@@ -4388,7 +4432,7 @@ type FreezeResponse struct {
 
 func (x *FreezeResponse) Reset() {
 	*x = FreezeResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[70]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4400,7 +4444,7 @@ func (x *FreezeResponse) String() string {
 func (*FreezeResponse) ProtoMessage() {}
 
 func (x *FreezeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[70]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4413,7 +4457,7 @@ func (x *FreezeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FreezeResponse.ProtoReflect.Descriptor instead.
 func (*FreezeResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{70}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *FreezeResponse) GetGeneration() uint64 {
@@ -4464,7 +4508,7 @@ type Declared struct {
 
 func (x *Declared) Reset() {
 	*x = Declared{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[71]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4476,7 +4520,7 @@ func (x *Declared) String() string {
 func (*Declared) ProtoMessage() {}
 
 func (x *Declared) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[71]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4489,7 +4533,7 @@ func (x *Declared) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Declared.ProtoReflect.Descriptor instead.
 func (*Declared) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{71}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *Declared) GetRank() uint32 {
@@ -4532,7 +4576,7 @@ type Member struct {
 
 func (x *Member) Reset() {
 	*x = Member{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[72]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4544,7 +4588,7 @@ func (x *Member) String() string {
 func (*Member) ProtoMessage() {}
 
 func (x *Member) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[72]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4557,7 +4601,7 @@ func (x *Member) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Member.ProtoReflect.Descriptor instead.
 func (*Member) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{72}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *Member) GetRank() uint32 {
@@ -4594,7 +4638,7 @@ type ResumeRequest struct {
 
 func (x *ResumeRequest) Reset() {
 	*x = ResumeRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[73]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4606,7 +4650,7 @@ func (x *ResumeRequest) String() string {
 func (*ResumeRequest) ProtoMessage() {}
 
 func (x *ResumeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[73]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4619,7 +4663,7 @@ func (x *ResumeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeRequest.ProtoReflect.Descriptor instead.
 func (*ResumeRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{73}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *ResumeRequest) GetId() *Identity {
@@ -4658,7 +4702,7 @@ type ResumeResponse struct {
 
 func (x *ResumeResponse) Reset() {
 	*x = ResumeResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[74]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4670,7 +4714,7 @@ func (x *ResumeResponse) String() string {
 func (*ResumeResponse) ProtoMessage() {}
 
 func (x *ResumeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[74]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4683,7 +4727,7 @@ func (x *ResumeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeResponse.ProtoReflect.Descriptor instead.
 func (*ResumeResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{74}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{75}
 }
 
 type LedgerRequest struct {
@@ -4698,7 +4742,7 @@ type LedgerRequest struct {
 
 func (x *LedgerRequest) Reset() {
 	*x = LedgerRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[75]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4710,7 +4754,7 @@ func (x *LedgerRequest) String() string {
 func (*LedgerRequest) ProtoMessage() {}
 
 func (x *LedgerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[75]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4723,7 +4767,7 @@ func (x *LedgerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerRequest.ProtoReflect.Descriptor instead.
 func (*LedgerRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{75}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *LedgerRequest) GetJob() string {
@@ -4766,7 +4810,7 @@ type PassLedger struct {
 
 func (x *PassLedger) Reset() {
 	*x = PassLedger{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[76]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4778,7 +4822,7 @@ func (x *PassLedger) String() string {
 func (*PassLedger) ProtoMessage() {}
 
 func (x *PassLedger) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[76]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4791,7 +4835,7 @@ func (x *PassLedger) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PassLedger.ProtoReflect.Descriptor instead.
 func (*PassLedger) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{76}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *PassLedger) GetPass() int32 {
@@ -4832,7 +4876,7 @@ type LedgerResponse struct {
 
 func (x *LedgerResponse) Reset() {
 	*x = LedgerResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[77]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4844,7 +4888,7 @@ func (x *LedgerResponse) String() string {
 func (*LedgerResponse) ProtoMessage() {}
 
 func (x *LedgerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[77]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4857,7 +4901,7 @@ func (x *LedgerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerResponse.ProtoReflect.Descriptor instead.
 func (*LedgerResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{77}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *LedgerResponse) GetPasses() []*PassLedger {
@@ -4887,7 +4931,7 @@ type GetRequest struct {
 
 func (x *GetRequest) Reset() {
 	*x = GetRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[78]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4899,7 +4943,7 @@ func (x *GetRequest) String() string {
 func (*GetRequest) ProtoMessage() {}
 
 func (x *GetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[78]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4912,7 +4956,7 @@ func (x *GetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRequest.ProtoReflect.Descriptor instead.
 func (*GetRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{78}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *GetRequest) GetId() *Identity {
@@ -4959,7 +5003,7 @@ type CompleteRequest struct {
 
 func (x *CompleteRequest) Reset() {
 	*x = CompleteRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[79]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4971,7 +5015,7 @@ func (x *CompleteRequest) String() string {
 func (*CompleteRequest) ProtoMessage() {}
 
 func (x *CompleteRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[79]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4984,7 +5028,7 @@ func (x *CompleteRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompleteRequest.ProtoReflect.Descriptor instead.
 func (*CompleteRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{79}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *CompleteRequest) GetId() *Identity {
@@ -5002,7 +5046,7 @@ type CompleteResponse struct {
 
 func (x *CompleteResponse) Reset() {
 	*x = CompleteResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[80]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5014,7 +5058,7 @@ func (x *CompleteResponse) String() string {
 func (*CompleteResponse) ProtoMessage() {}
 
 func (x *CompleteResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[80]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5027,7 +5071,7 @@ func (x *CompleteResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompleteResponse.ProtoReflect.Descriptor instead.
 func (*CompleteResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{80}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{81}
 }
 
 type StatusRequest struct {
@@ -5039,7 +5083,7 @@ type StatusRequest struct {
 
 func (x *StatusRequest) Reset() {
 	*x = StatusRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[81]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5051,7 +5095,7 @@ func (x *StatusRequest) String() string {
 func (*StatusRequest) ProtoMessage() {}
 
 func (x *StatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[81]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5064,7 +5108,7 @@ func (x *StatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusRequest.ProtoReflect.Descriptor instead.
 func (*StatusRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{81}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *StatusRequest) GetJob() string {
@@ -5087,7 +5131,7 @@ type StatusResponse struct {
 
 func (x *StatusResponse) Reset() {
 	*x = StatusResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[82]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5099,7 +5143,7 @@ func (x *StatusResponse) String() string {
 func (*StatusResponse) ProtoMessage() {}
 
 func (x *StatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[82]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5112,7 +5156,7 @@ func (x *StatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusResponse.ProtoReflect.Descriptor instead.
 func (*StatusResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{82}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *StatusResponse) GetRound() uint64 {
@@ -5418,7 +5462,9 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\x04pass\x18\x02 \x01(\x05R\x04pass\x12.\n" +
 	"\arecords\x18\x03 \x03(\v2\x14.edl.rpc.RecordRangeR\arecords\x12\x1a\n" +
 	"\bfailures\x18\x04 \x01(\rR\bfailures\x12\x16\n" +
-	"\x06reason\x18\x05 \x01(\tR\x06reason\"\xb0\x03\n" +
+	"\x06reason\x18\x05 \x01(\tR\x06reason\"%\n" +
+	"\x11CheckpointRequest\x12\x10\n" +
+	"\x03job\x18\x01 \x01(\tR\x03job\"\xb0\x03\n" +
 	"\x0eQueuesResponse\x12,\n" +
 	"\x06queues\x18\x01 \x03(\v2\x14.edl.rpc.QueueStatusR\x06queues\x12#\n" +
 	"\x05waits\x18\x03 \x03(\v2\r.edl.job.WaitR\x05waits\x12\x1e\n" +
@@ -5546,7 +5592,7 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"generation\x1a:\n" +
 	"\fRefusedEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x012\xca\a\n" +
+	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x012\x88\b\n" +
 	"\bListener\x12?\n" +
 	"\bDescribe\x12\x18.edl.rpc.DescribeRequest\x1a\x19.edl.rpc.DescribeResponse\x12;\n" +
 	"\x06Submit\x12\x16.edl.rpc.SubmitRequest\x1a\x17.edl.rpc.SubmitResponse(\x01\x121\n" +
@@ -5565,7 +5611,9 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\x03Why\x12\x13.edl.rpc.JobRequest\x1a\x14.edl.rpc.WhyResponse\x12-\n" +
 	"\x04Show\x12\x13.edl.rpc.JobRequest\x1a\x0e.edl.rpc.Piece0\x01\x122\n" +
 	"\x05Scale\x12\x15.edl.rpc.ScaleRequest\x1a\x12.edl.job.JobStatus\x12<\n" +
-	"\tStartRole\x12\x17.edl.rpc.StartRoleChunk\x1a\x12.edl.rpc.RoleEvent(\x010\x012\xe6\x06\n" +
+	"\n" +
+	"Checkpoint\x12\x13.edl.rpc.JobRequest\x1a\x19.edl.job.CheckpointStatus\x12<\n" +
+	"\tStartRole\x12\x17.edl.rpc.StartRoleChunk\x1a\x12.edl.rpc.RoleEvent(\x010\x012\xab\a\n" +
 	"\vCoordinator\x123\n" +
 	"\x04Join\x12\x14.edl.rpc.JoinRequest\x1a\x15.edl.rpc.JoinResponse\x12A\n" +
 	"\rReportDataset\x12\x0e.edl.rpc.Piece\x1a\x1e.edl.rpc.ReportDatasetResponse(\x01\x12<\n" +
@@ -5580,7 +5628,9 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\vAcknowledge\x12\x1b.edl.rpc.AcknowledgeRequest\x1a\x1c.edl.rpc.AcknowledgeResponse\x129\n" +
 	"\x06Permit\x12\x16.edl.rpc.PermitRequest\x1a\x17.edl.rpc.PermitResponse\x126\n" +
 	"\x05Leave\x12\x15.edl.rpc.LeaveRequest\x1a\x16.edl.rpc.LeaveResponse\x128\n" +
-	"\x05Watch\x12\x15.edl.rpc.WatchRequest\x1a\x16.edl.rpc.WatchResponse0\x01\x122\n" +
+	"\x05Watch\x12\x15.edl.rpc.WatchRequest\x1a\x16.edl.rpc.WatchResponse0\x01\x12C\n" +
+	"\n" +
+	"Checkpoint\x12\x1a.edl.rpc.CheckpointRequest\x1a\x19.edl.job.CheckpointStatus\x122\n" +
 	"\x06Queues\x12\x16.edl.rpc.QueuesRequest\x1a\x0e.edl.rpc.Piece0\x012\xeb\x04\n" +
 	"\x0fParameterServer\x12?\n" +
 	"\fSendVariable\x12\x16.edl.rpc.VariableChunk\x1a\x15.edl.rpc.SendResponse(\x01\x12@\n" +
@@ -5606,7 +5656,7 @@ func file_proto_rpc_rpc_proto_rawDescGZIP() []byte {
 	return file_proto_rpc_rpc_proto_rawDescData
 }
 
-var file_proto_rpc_rpc_proto_msgTypes = make([]protoimpl.MessageInfo, 86)
+var file_proto_rpc_rpc_proto_msgTypes = make([]protoimpl.MessageInfo, 87)
 var file_proto_rpc_rpc_proto_goTypes = []any{
 	(*Piece)(nil),                 // 0: edl.rpc.Piece
 	(*DescribeRequest)(nil),       // 1: edl.rpc.DescribeRequest
@@ -5667,70 +5717,71 @@ var file_proto_rpc_rpc_proto_goTypes = []any{
 	(*QueuesRequest)(nil),         // 56: edl.rpc.QueuesRequest
 	(*QueueStatus)(nil),           // 57: edl.rpc.QueueStatus
 	(*DiscardedTask)(nil),         // 58: edl.rpc.DiscardedTask
-	(*QueuesResponse)(nil),        // 59: edl.rpc.QueuesResponse
-	(*VariableChunk)(nil),         // 60: edl.rpc.VariableChunk
-	(*SendResponse)(nil),          // 61: edl.rpc.SendResponse
-	(*OpenDataRequest)(nil),       // 62: edl.rpc.OpenDataRequest
-	(*OpenDataResponse)(nil),      // 63: edl.rpc.OpenDataResponse
-	(*SliceInfo)(nil),             // 64: edl.rpc.SliceInfo
-	(*BarrierRequest)(nil),        // 65: edl.rpc.BarrierRequest
-	(*BarrierResponse)(nil),       // 66: edl.rpc.BarrierResponse
-	(*CutRequest)(nil),            // 67: edl.rpc.CutRequest
-	(*CutResponse)(nil),           // 68: edl.rpc.CutResponse
-	(*FreezeRequest)(nil),         // 69: edl.rpc.FreezeRequest
-	(*FreezeResponse)(nil),        // 70: edl.rpc.FreezeResponse
-	(*Declared)(nil),              // 71: edl.rpc.Declared
-	(*Member)(nil),                // 72: edl.rpc.Member
-	(*ResumeRequest)(nil),         // 73: edl.rpc.ResumeRequest
-	(*ResumeResponse)(nil),        // 74: edl.rpc.ResumeResponse
-	(*LedgerRequest)(nil),         // 75: edl.rpc.LedgerRequest
-	(*PassLedger)(nil),            // 76: edl.rpc.PassLedger
-	(*LedgerResponse)(nil),        // 77: edl.rpc.LedgerResponse
-	(*GetRequest)(nil),            // 78: edl.rpc.GetRequest
-	(*CompleteRequest)(nil),       // 79: edl.rpc.CompleteRequest
-	(*CompleteResponse)(nil),      // 80: edl.rpc.CompleteResponse
-	(*StatusRequest)(nil),         // 81: edl.rpc.StatusRequest
-	(*StatusResponse)(nil),        // 82: edl.rpc.StatusResponse
-	nil,                           // 83: edl.rpc.DescribeResponse.OpsEntry
-	nil,                           // 84: edl.rpc.QueuesResponse.EntriesEntry
-	nil,                           // 85: edl.rpc.StatusResponse.RefusedEntry
-	(*job.Event)(nil),             // 86: edl.job.Event
-	(*job.JobStatus)(nil),         // 87: edl.job.JobStatus
-	(*job.Wait)(nil),              // 88: edl.job.Wait
-	(*job.JobSpec)(nil),           // 89: edl.job.JobSpec
-	(job.Role)(0),                 // 90: edl.job.Role
-	(*job.RoundTimes)(nil),        // 91: edl.job.RoundTimes
-	(*job.Progress)(nil),          // 92: edl.job.Progress
-	(*job.Value)(nil),             // 93: edl.job.Value
-	(*job.Step)(nil),              // 94: edl.job.Step
-	(*job.RoleStatus)(nil),        // 95: edl.job.RoleStatus
-	(*job.RoleReport)(nil),        // 96: edl.job.RoleReport
-	(*job.Failure)(nil),           // 97: edl.job.Failure
-	(*job.CheckpointStatus)(nil),  // 98: edl.job.CheckpointStatus
-	(*job.Shard)(nil),             // 99: edl.job.Shard
+	(*CheckpointRequest)(nil),     // 59: edl.rpc.CheckpointRequest
+	(*QueuesResponse)(nil),        // 60: edl.rpc.QueuesResponse
+	(*VariableChunk)(nil),         // 61: edl.rpc.VariableChunk
+	(*SendResponse)(nil),          // 62: edl.rpc.SendResponse
+	(*OpenDataRequest)(nil),       // 63: edl.rpc.OpenDataRequest
+	(*OpenDataResponse)(nil),      // 64: edl.rpc.OpenDataResponse
+	(*SliceInfo)(nil),             // 65: edl.rpc.SliceInfo
+	(*BarrierRequest)(nil),        // 66: edl.rpc.BarrierRequest
+	(*BarrierResponse)(nil),       // 67: edl.rpc.BarrierResponse
+	(*CutRequest)(nil),            // 68: edl.rpc.CutRequest
+	(*CutResponse)(nil),           // 69: edl.rpc.CutResponse
+	(*FreezeRequest)(nil),         // 70: edl.rpc.FreezeRequest
+	(*FreezeResponse)(nil),        // 71: edl.rpc.FreezeResponse
+	(*Declared)(nil),              // 72: edl.rpc.Declared
+	(*Member)(nil),                // 73: edl.rpc.Member
+	(*ResumeRequest)(nil),         // 74: edl.rpc.ResumeRequest
+	(*ResumeResponse)(nil),        // 75: edl.rpc.ResumeResponse
+	(*LedgerRequest)(nil),         // 76: edl.rpc.LedgerRequest
+	(*PassLedger)(nil),            // 77: edl.rpc.PassLedger
+	(*LedgerResponse)(nil),        // 78: edl.rpc.LedgerResponse
+	(*GetRequest)(nil),            // 79: edl.rpc.GetRequest
+	(*CompleteRequest)(nil),       // 80: edl.rpc.CompleteRequest
+	(*CompleteResponse)(nil),      // 81: edl.rpc.CompleteResponse
+	(*StatusRequest)(nil),         // 82: edl.rpc.StatusRequest
+	(*StatusResponse)(nil),        // 83: edl.rpc.StatusResponse
+	nil,                           // 84: edl.rpc.DescribeResponse.OpsEntry
+	nil,                           // 85: edl.rpc.QueuesResponse.EntriesEntry
+	nil,                           // 86: edl.rpc.StatusResponse.RefusedEntry
+	(*job.Event)(nil),             // 87: edl.job.Event
+	(*job.JobStatus)(nil),         // 88: edl.job.JobStatus
+	(*job.Wait)(nil),              // 89: edl.job.Wait
+	(*job.JobSpec)(nil),           // 90: edl.job.JobSpec
+	(job.Role)(0),                 // 91: edl.job.Role
+	(*job.RoundTimes)(nil),        // 92: edl.job.RoundTimes
+	(*job.Progress)(nil),          // 93: edl.job.Progress
+	(*job.Value)(nil),             // 94: edl.job.Value
+	(*job.Step)(nil),              // 95: edl.job.Step
+	(*job.RoleStatus)(nil),        // 96: edl.job.RoleStatus
+	(*job.RoleReport)(nil),        // 97: edl.job.RoleReport
+	(*job.Failure)(nil),           // 98: edl.job.Failure
+	(*job.CheckpointStatus)(nil),  // 99: edl.job.CheckpointStatus
+	(*job.Shard)(nil),             // 100: edl.job.Shard
 }
 var file_proto_rpc_rpc_proto_depIdxs = []int32{
 	27,  // 0: edl.rpc.Piece.id:type_name -> edl.rpc.Identity
-	83,  // 1: edl.rpc.DescribeResponse.ops:type_name -> edl.rpc.DescribeResponse.OpsEntry
-	86,  // 2: edl.rpc.Events.events:type_name -> edl.job.Event
-	87,  // 3: edl.rpc.ListResponse.jobs:type_name -> edl.job.JobStatus
-	87,  // 4: edl.rpc.WhyResponse.status:type_name -> edl.job.JobStatus
-	88,  // 5: edl.rpc.WhyResponse.waits:type_name -> edl.job.Wait
-	87,  // 6: edl.rpc.JobDetails.status:type_name -> edl.job.JobStatus
-	89,  // 7: edl.rpc.JobDetails.spec:type_name -> edl.job.JobSpec
-	59,  // 8: edl.rpc.JobDetails.queues:type_name -> edl.rpc.QueuesResponse
-	77,  // 9: edl.rpc.JobDetails.ledger:type_name -> edl.rpc.LedgerResponse
+	84,  // 1: edl.rpc.DescribeResponse.ops:type_name -> edl.rpc.DescribeResponse.OpsEntry
+	87,  // 2: edl.rpc.Events.events:type_name -> edl.job.Event
+	88,  // 3: edl.rpc.ListResponse.jobs:type_name -> edl.job.JobStatus
+	88,  // 4: edl.rpc.WhyResponse.status:type_name -> edl.job.JobStatus
+	89,  // 5: edl.rpc.WhyResponse.waits:type_name -> edl.job.Wait
+	88,  // 6: edl.rpc.JobDetails.status:type_name -> edl.job.JobStatus
+	90,  // 7: edl.rpc.JobDetails.spec:type_name -> edl.job.JobSpec
+	60,  // 8: edl.rpc.JobDetails.queues:type_name -> edl.rpc.QueuesResponse
+	78,  // 9: edl.rpc.JobDetails.ledger:type_name -> edl.rpc.LedgerResponse
 	14,  // 10: edl.rpc.JobDetails.times:type_name -> edl.rpc.RoleTimes
-	90,  // 11: edl.rpc.RoleTimes.role:type_name -> edl.job.Role
-	91,  // 12: edl.rpc.RoleTimes.rounds:type_name -> edl.job.RoundTimes
-	92,  // 13: edl.rpc.StateValues.progress:type_name -> edl.job.Progress
-	93,  // 14: edl.rpc.StateValues.values:type_name -> edl.job.Value
-	93,  // 15: edl.rpc.StepRun.feed:type_name -> edl.job.Value
-	94,  // 16: edl.rpc.StepDone.step:type_name -> edl.job.Step
-	92,  // 17: edl.rpc.StepDone.progress:type_name -> edl.job.Progress
+	91,  // 11: edl.rpc.RoleTimes.role:type_name -> edl.job.Role
+	92,  // 12: edl.rpc.RoleTimes.rounds:type_name -> edl.job.RoundTimes
+	93,  // 13: edl.rpc.StateValues.progress:type_name -> edl.job.Progress
+	94,  // 14: edl.rpc.StateValues.values:type_name -> edl.job.Value
+	94,  // 15: edl.rpc.StepRun.feed:type_name -> edl.job.Value
+	95,  // 16: edl.rpc.StepDone.step:type_name -> edl.job.Step
+	93,  // 17: edl.rpc.StepDone.progress:type_name -> edl.job.Progress
 	10,  // 18: edl.rpc.RoleEvent.log:type_name -> edl.rpc.LogLine
-	95,  // 19: edl.rpc.RoleEvent.status:type_name -> edl.job.RoleStatus
-	96,  // 20: edl.rpc.RoleEvent.report:type_name -> edl.job.RoleReport
+	96,  // 19: edl.rpc.RoleEvent.status:type_name -> edl.job.RoleStatus
+	97,  // 20: edl.rpc.RoleEvent.report:type_name -> edl.job.RoleReport
 	27,  // 21: edl.rpc.JoinRequest.id:type_name -> edl.rpc.Identity
 	30,  // 22: edl.rpc.JoinResponse.segment:type_name -> edl.rpc.Segment
 	35,  // 23: edl.rpc.Segment.skip:type_name -> edl.rpc.RecordRange
@@ -5746,47 +5797,47 @@ var file_proto_rpc_rpc_proto_depIdxs = []int32{
 	27,  // 33: edl.rpc.TaskFailedRequest.id:type_name -> edl.rpc.Identity
 	36,  // 34: edl.rpc.TaskFailedRequest.task:type_name -> edl.rpc.Task
 	27,  // 35: edl.rpc.SaveModelRequest.id:type_name -> edl.rpc.Identity
-	92,  // 36: edl.rpc.SaveModelResponse.progress:type_name -> edl.job.Progress
+	93,  // 36: edl.rpc.SaveModelResponse.progress:type_name -> edl.job.Progress
 	27,  // 37: edl.rpc.TrainerSteps.id:type_name -> edl.rpc.Identity
 	44,  // 38: edl.rpc.TrainerSteps.steps:type_name -> edl.rpc.TrainerStep
 	27,  // 39: edl.rpc.TrainerStep.id:type_name -> edl.rpc.Identity
-	93,  // 40: edl.rpc.TrainerStep.fetched:type_name -> edl.job.Value
+	94,  // 40: edl.rpc.TrainerStep.fetched:type_name -> edl.job.Value
 	35,  // 41: edl.rpc.TrainerStep.records:type_name -> edl.rpc.RecordRange
 	27,  // 42: edl.rpc.NextFeedRequest.id:type_name -> edl.rpc.Identity
 	27,  // 43: edl.rpc.FinishDataRequest.id:type_name -> edl.rpc.Identity
 	27,  // 44: edl.rpc.PermitRequest.id:type_name -> edl.rpc.Identity
-	93,  // 45: edl.rpc.FeedShare.feed:type_name -> edl.job.Value
+	94,  // 45: edl.rpc.FeedShare.feed:type_name -> edl.job.Value
 	27,  // 46: edl.rpc.LeaveRequest.id:type_name -> edl.rpc.Identity
-	97,  // 47: edl.rpc.LeaveRequest.failure:type_name -> edl.job.Failure
-	86,  // 48: edl.rpc.WatchResponse.events:type_name -> edl.job.Event
+	98,  // 47: edl.rpc.LeaveRequest.failure:type_name -> edl.job.Failure
+	87,  // 48: edl.rpc.WatchResponse.events:type_name -> edl.job.Event
 	58,  // 49: edl.rpc.QueueStatus.discarded_tasks:type_name -> edl.rpc.DiscardedTask
 	35,  // 50: edl.rpc.DiscardedTask.records:type_name -> edl.rpc.RecordRange
 	57,  // 51: edl.rpc.QueuesResponse.queues:type_name -> edl.rpc.QueueStatus
-	88,  // 52: edl.rpc.QueuesResponse.waits:type_name -> edl.job.Wait
-	84,  // 53: edl.rpc.QueuesResponse.entries:type_name -> edl.rpc.QueuesResponse.EntriesEntry
-	98,  // 54: edl.rpc.QueuesResponse.checkpoint:type_name -> edl.job.CheckpointStatus
+	89,  // 52: edl.rpc.QueuesResponse.waits:type_name -> edl.job.Wait
+	85,  // 53: edl.rpc.QueuesResponse.entries:type_name -> edl.rpc.QueuesResponse.EntriesEntry
+	99,  // 54: edl.rpc.QueuesResponse.checkpoint:type_name -> edl.job.CheckpointStatus
 	27,  // 55: edl.rpc.VariableChunk.id:type_name -> edl.rpc.Identity
 	27,  // 56: edl.rpc.OpenDataRequest.id:type_name -> edl.rpc.Identity
-	64,  // 57: edl.rpc.OpenDataResponse.send:type_name -> edl.rpc.SliceInfo
-	64,  // 58: edl.rpc.OpenDataResponse.receive:type_name -> edl.rpc.SliceInfo
+	65,  // 57: edl.rpc.OpenDataResponse.send:type_name -> edl.rpc.SliceInfo
+	65,  // 58: edl.rpc.OpenDataResponse.receive:type_name -> edl.rpc.SliceInfo
 	27,  // 59: edl.rpc.BarrierRequest.id:type_name -> edl.rpc.Identity
 	35,  // 60: edl.rpc.BarrierRequest.records:type_name -> edl.rpc.RecordRange
-	71,  // 61: edl.rpc.BarrierRequest.group:type_name -> edl.rpc.Declared
+	72,  // 61: edl.rpc.BarrierRequest.group:type_name -> edl.rpc.Declared
 	27,  // 62: edl.rpc.CutRequest.id:type_name -> edl.rpc.Identity
-	99,  // 63: edl.rpc.CutResponse.shard:type_name -> edl.job.Shard
+	100, // 63: edl.rpc.CutResponse.shard:type_name -> edl.job.Shard
 	27,  // 64: edl.rpc.FreezeRequest.id:type_name -> edl.rpc.Identity
-	71,  // 65: edl.rpc.FreezeResponse.declared:type_name -> edl.rpc.Declared
-	71,  // 66: edl.rpc.FreezeResponse.applied:type_name -> edl.rpc.Declared
+	72,  // 65: edl.rpc.FreezeResponse.declared:type_name -> edl.rpc.Declared
+	72,  // 66: edl.rpc.FreezeResponse.applied:type_name -> edl.rpc.Declared
 	35,  // 67: edl.rpc.Declared.records:type_name -> edl.rpc.RecordRange
 	27,  // 68: edl.rpc.ResumeRequest.id:type_name -> edl.rpc.Identity
-	72,  // 69: edl.rpc.ResumeRequest.members:type_name -> edl.rpc.Member
-	71,  // 70: edl.rpc.ResumeRequest.commit:type_name -> edl.rpc.Declared
+	73,  // 69: edl.rpc.ResumeRequest.members:type_name -> edl.rpc.Member
+	72,  // 70: edl.rpc.ResumeRequest.commit:type_name -> edl.rpc.Declared
 	35,  // 71: edl.rpc.PassLedger.committed:type_name -> edl.rpc.RecordRange
-	76,  // 72: edl.rpc.LedgerResponse.passes:type_name -> edl.rpc.PassLedger
+	77,  // 72: edl.rpc.LedgerResponse.passes:type_name -> edl.rpc.PassLedger
 	27,  // 73: edl.rpc.GetRequest.id:type_name -> edl.rpc.Identity
 	27,  // 74: edl.rpc.CompleteRequest.id:type_name -> edl.rpc.Identity
-	85,  // 75: edl.rpc.StatusResponse.refused:type_name -> edl.rpc.StatusResponse.RefusedEntry
-	88,  // 76: edl.rpc.StatusResponse.waits:type_name -> edl.job.Wait
+	86,  // 75: edl.rpc.StatusResponse.refused:type_name -> edl.rpc.StatusResponse.RefusedEntry
+	89,  // 76: edl.rpc.StatusResponse.waits:type_name -> edl.job.Wait
 	1,   // 77: edl.rpc.Listener.Describe:input_type -> edl.rpc.DescribeRequest
 	3,   // 78: edl.rpc.Listener.Submit:input_type -> edl.rpc.SubmitRequest
 	5,   // 79: edl.rpc.Listener.Status:input_type -> edl.rpc.JobRequest
@@ -5803,74 +5854,78 @@ var file_proto_rpc_rpc_proto_depIdxs = []int32{
 	5,   // 90: edl.rpc.Listener.Why:input_type -> edl.rpc.JobRequest
 	5,   // 91: edl.rpc.Listener.Show:input_type -> edl.rpc.JobRequest
 	12,  // 92: edl.rpc.Listener.Scale:input_type -> edl.rpc.ScaleRequest
-	25,  // 93: edl.rpc.Listener.StartRole:input_type -> edl.rpc.StartRoleChunk
-	28,  // 94: edl.rpc.Coordinator.Join:input_type -> edl.rpc.JoinRequest
-	0,   // 95: edl.rpc.Coordinator.ReportDataset:input_type -> edl.rpc.Piece
-	37,  // 96: edl.rpc.Coordinator.GetTask:input_type -> edl.rpc.GetTaskRequest
-	39,  // 97: edl.rpc.Coordinator.TaskFailed:input_type -> edl.rpc.TaskFailedRequest
-	41,  // 98: edl.rpc.Coordinator.RequestSaveModel:input_type -> edl.rpc.SaveModelRequest
-	0,   // 99: edl.rpc.Coordinator.ReportSteps:input_type -> edl.rpc.Piece
-	46,  // 100: edl.rpc.Coordinator.NextFeed:input_type -> edl.rpc.NextFeedRequest
-	0,   // 101: edl.rpc.Coordinator.Feed:input_type -> edl.rpc.Piece
-	47,  // 102: edl.rpc.Coordinator.Finish:input_type -> edl.rpc.FinishDataRequest
-	16,  // 103: edl.rpc.Coordinator.Acknowledge:input_type -> edl.rpc.AcknowledgeRequest
-	49,  // 104: edl.rpc.Coordinator.Permit:input_type -> edl.rpc.PermitRequest
-	52,  // 105: edl.rpc.Coordinator.Leave:input_type -> edl.rpc.LeaveRequest
-	54,  // 106: edl.rpc.Coordinator.Watch:input_type -> edl.rpc.WatchRequest
-	56,  // 107: edl.rpc.Coordinator.Queues:input_type -> edl.rpc.QueuesRequest
-	60,  // 108: edl.rpc.ParameterServer.SendVariable:input_type -> edl.rpc.VariableChunk
-	65,  // 109: edl.rpc.ParameterServer.SendBarrier:input_type -> edl.rpc.BarrierRequest
-	78,  // 110: edl.rpc.ParameterServer.GetVariable:input_type -> edl.rpc.GetRequest
-	62,  // 111: edl.rpc.ParameterServer.OpenData:input_type -> edl.rpc.OpenDataRequest
-	69,  // 112: edl.rpc.ParameterServer.Freeze:input_type -> edl.rpc.FreezeRequest
-	73,  // 113: edl.rpc.ParameterServer.Resume:input_type -> edl.rpc.ResumeRequest
-	75,  // 114: edl.rpc.ParameterServer.Ledger:input_type -> edl.rpc.LedgerRequest
-	67,  // 115: edl.rpc.ParameterServer.Cut:input_type -> edl.rpc.CutRequest
-	79,  // 116: edl.rpc.ParameterServer.Complete:input_type -> edl.rpc.CompleteRequest
-	81,  // 117: edl.rpc.ParameterServer.Status:input_type -> edl.rpc.StatusRequest
-	2,   // 118: edl.rpc.Listener.Describe:output_type -> edl.rpc.DescribeResponse
-	4,   // 119: edl.rpc.Listener.Submit:output_type -> edl.rpc.SubmitResponse
-	87,  // 120: edl.rpc.Listener.Status:output_type -> edl.job.JobStatus
-	8,   // 121: edl.rpc.Listener.List:output_type -> edl.rpc.ListResponse
-	6,   // 122: edl.rpc.Listener.Watch:output_type -> edl.rpc.Events
-	10,  // 123: edl.rpc.Listener.Logs:output_type -> edl.rpc.LogLine
-	87,  // 124: edl.rpc.Listener.Stop:output_type -> edl.job.JobStatus
-	87,  // 125: edl.rpc.Listener.Finish:output_type -> edl.job.JobStatus
-	17,  // 126: edl.rpc.Listener.Acknowledge:output_type -> edl.rpc.AcknowledgeResponse
-	0,   // 127: edl.rpc.Listener.ReadState:output_type -> edl.rpc.Piece
-	20,  // 128: edl.rpc.Listener.WriteState:output_type -> edl.rpc.WriteStateResponse
-	22,  // 129: edl.rpc.Listener.ReleaseState:output_type -> edl.rpc.ReleaseStateResponse
-	0,   // 130: edl.rpc.Listener.RunStep:output_type -> edl.rpc.Piece
-	11,  // 131: edl.rpc.Listener.Why:output_type -> edl.rpc.WhyResponse
-	0,   // 132: edl.rpc.Listener.Show:output_type -> edl.rpc.Piece
-	87,  // 133: edl.rpc.Listener.Scale:output_type -> edl.job.JobStatus
-	26,  // 134: edl.rpc.Listener.StartRole:output_type -> edl.rpc.RoleEvent
-	29,  // 135: edl.rpc.Coordinator.Join:output_type -> edl.rpc.JoinResponse
-	34,  // 136: edl.rpc.Coordinator.ReportDataset:output_type -> edl.rpc.ReportDatasetResponse
-	38,  // 137: edl.rpc.Coordinator.GetTask:output_type -> edl.rpc.GetTaskResponse
-	40,  // 138: edl.rpc.Coordinator.TaskFailed:output_type -> edl.rpc.TaskFailedResponse
-	42,  // 139: edl.rpc.Coordinator.RequestSaveModel:output_type -> edl.rpc.SaveModelResponse
-	45,  // 140: edl.rpc.Coordinator.ReportSteps:output_type -> edl.rpc.ReportStepsResponse
-	0,   // 141: edl.rpc.Coordinator.NextFeed:output_type -> edl.rpc.Piece
-	0,   // 142: edl.rpc.Coordinator.Feed:output_type -> edl.rpc.Piece
-	48,  // 143: edl.rpc.Coordinator.Finish:output_type -> edl.rpc.FinishDataResponse
-	17,  // 144: edl.rpc.Coordinator.Acknowledge:output_type -> edl.rpc.AcknowledgeResponse
-	50,  // 145: edl.rpc.Coordinator.Permit:output_type -> edl.rpc.PermitResponse
-	53,  // 146: edl.rpc.Coordinator.Leave:output_type -> edl.rpc.LeaveResponse
-	55,  // 147: edl.rpc.Coordinator.Watch:output_type -> edl.rpc.WatchResponse
-	0,   // 148: edl.rpc.Coordinator.Queues:output_type -> edl.rpc.Piece
-	61,  // 149: edl.rpc.ParameterServer.SendVariable:output_type -> edl.rpc.SendResponse
-	66,  // 150: edl.rpc.ParameterServer.SendBarrier:output_type -> edl.rpc.BarrierResponse
-	60,  // 151: edl.rpc.ParameterServer.GetVariable:output_type -> edl.rpc.VariableChunk
-	63,  // 152: edl.rpc.ParameterServer.OpenData:output_type -> edl.rpc.OpenDataResponse
-	70,  // 153: edl.rpc.ParameterServer.Freeze:output_type -> edl.rpc.FreezeResponse
-	74,  // 154: edl.rpc.ParameterServer.Resume:output_type -> edl.rpc.ResumeResponse
-	0,   // 155: edl.rpc.ParameterServer.Ledger:output_type -> edl.rpc.Piece
-	68,  // 156: edl.rpc.ParameterServer.Cut:output_type -> edl.rpc.CutResponse
-	80,  // 157: edl.rpc.ParameterServer.Complete:output_type -> edl.rpc.CompleteResponse
-	82,  // 158: edl.rpc.ParameterServer.Status:output_type -> edl.rpc.StatusResponse
-	118, // [118:159] is the sub-list for method output_type
-	77,  // [77:118] is the sub-list for method input_type
+	5,   // 93: edl.rpc.Listener.Checkpoint:input_type -> edl.rpc.JobRequest
+	25,  // 94: edl.rpc.Listener.StartRole:input_type -> edl.rpc.StartRoleChunk
+	28,  // 95: edl.rpc.Coordinator.Join:input_type -> edl.rpc.JoinRequest
+	0,   // 96: edl.rpc.Coordinator.ReportDataset:input_type -> edl.rpc.Piece
+	37,  // 97: edl.rpc.Coordinator.GetTask:input_type -> edl.rpc.GetTaskRequest
+	39,  // 98: edl.rpc.Coordinator.TaskFailed:input_type -> edl.rpc.TaskFailedRequest
+	41,  // 99: edl.rpc.Coordinator.RequestSaveModel:input_type -> edl.rpc.SaveModelRequest
+	0,   // 100: edl.rpc.Coordinator.ReportSteps:input_type -> edl.rpc.Piece
+	46,  // 101: edl.rpc.Coordinator.NextFeed:input_type -> edl.rpc.NextFeedRequest
+	0,   // 102: edl.rpc.Coordinator.Feed:input_type -> edl.rpc.Piece
+	47,  // 103: edl.rpc.Coordinator.Finish:input_type -> edl.rpc.FinishDataRequest
+	16,  // 104: edl.rpc.Coordinator.Acknowledge:input_type -> edl.rpc.AcknowledgeRequest
+	49,  // 105: edl.rpc.Coordinator.Permit:input_type -> edl.rpc.PermitRequest
+	52,  // 106: edl.rpc.Coordinator.Leave:input_type -> edl.rpc.LeaveRequest
+	54,  // 107: edl.rpc.Coordinator.Watch:input_type -> edl.rpc.WatchRequest
+	59,  // 108: edl.rpc.Coordinator.Checkpoint:input_type -> edl.rpc.CheckpointRequest
+	56,  // 109: edl.rpc.Coordinator.Queues:input_type -> edl.rpc.QueuesRequest
+	61,  // 110: edl.rpc.ParameterServer.SendVariable:input_type -> edl.rpc.VariableChunk
+	66,  // 111: edl.rpc.ParameterServer.SendBarrier:input_type -> edl.rpc.BarrierRequest
+	79,  // 112: edl.rpc.ParameterServer.GetVariable:input_type -> edl.rpc.GetRequest
+	63,  // 113: edl.rpc.ParameterServer.OpenData:input_type -> edl.rpc.OpenDataRequest
+	70,  // 114: edl.rpc.ParameterServer.Freeze:input_type -> edl.rpc.FreezeRequest
+	74,  // 115: edl.rpc.ParameterServer.Resume:input_type -> edl.rpc.ResumeRequest
+	76,  // 116: edl.rpc.ParameterServer.Ledger:input_type -> edl.rpc.LedgerRequest
+	68,  // 117: edl.rpc.ParameterServer.Cut:input_type -> edl.rpc.CutRequest
+	80,  // 118: edl.rpc.ParameterServer.Complete:input_type -> edl.rpc.CompleteRequest
+	82,  // 119: edl.rpc.ParameterServer.Status:input_type -> edl.rpc.StatusRequest
+	2,   // 120: edl.rpc.Listener.Describe:output_type -> edl.rpc.DescribeResponse
+	4,   // 121: edl.rpc.Listener.Submit:output_type -> edl.rpc.SubmitResponse
+	88,  // 122: edl.rpc.Listener.Status:output_type -> edl.job.JobStatus
+	8,   // 123: edl.rpc.Listener.List:output_type -> edl.rpc.ListResponse
+	6,   // 124: edl.rpc.Listener.Watch:output_type -> edl.rpc.Events
+	10,  // 125: edl.rpc.Listener.Logs:output_type -> edl.rpc.LogLine
+	88,  // 126: edl.rpc.Listener.Stop:output_type -> edl.job.JobStatus
+	88,  // 127: edl.rpc.Listener.Finish:output_type -> edl.job.JobStatus
+	17,  // 128: edl.rpc.Listener.Acknowledge:output_type -> edl.rpc.AcknowledgeResponse
+	0,   // 129: edl.rpc.Listener.ReadState:output_type -> edl.rpc.Piece
+	20,  // 130: edl.rpc.Listener.WriteState:output_type -> edl.rpc.WriteStateResponse
+	22,  // 131: edl.rpc.Listener.ReleaseState:output_type -> edl.rpc.ReleaseStateResponse
+	0,   // 132: edl.rpc.Listener.RunStep:output_type -> edl.rpc.Piece
+	11,  // 133: edl.rpc.Listener.Why:output_type -> edl.rpc.WhyResponse
+	0,   // 134: edl.rpc.Listener.Show:output_type -> edl.rpc.Piece
+	88,  // 135: edl.rpc.Listener.Scale:output_type -> edl.job.JobStatus
+	99,  // 136: edl.rpc.Listener.Checkpoint:output_type -> edl.job.CheckpointStatus
+	26,  // 137: edl.rpc.Listener.StartRole:output_type -> edl.rpc.RoleEvent
+	29,  // 138: edl.rpc.Coordinator.Join:output_type -> edl.rpc.JoinResponse
+	34,  // 139: edl.rpc.Coordinator.ReportDataset:output_type -> edl.rpc.ReportDatasetResponse
+	38,  // 140: edl.rpc.Coordinator.GetTask:output_type -> edl.rpc.GetTaskResponse
+	40,  // 141: edl.rpc.Coordinator.TaskFailed:output_type -> edl.rpc.TaskFailedResponse
+	42,  // 142: edl.rpc.Coordinator.RequestSaveModel:output_type -> edl.rpc.SaveModelResponse
+	45,  // 143: edl.rpc.Coordinator.ReportSteps:output_type -> edl.rpc.ReportStepsResponse
+	0,   // 144: edl.rpc.Coordinator.NextFeed:output_type -> edl.rpc.Piece
+	0,   // 145: edl.rpc.Coordinator.Feed:output_type -> edl.rpc.Piece
+	48,  // 146: edl.rpc.Coordinator.Finish:output_type -> edl.rpc.FinishDataResponse
+	17,  // 147: edl.rpc.Coordinator.Acknowledge:output_type -> edl.rpc.AcknowledgeResponse
+	50,  // 148: edl.rpc.Coordinator.Permit:output_type -> edl.rpc.PermitResponse
+	53,  // 149: edl.rpc.Coordinator.Leave:output_type -> edl.rpc.LeaveResponse
+	55,  // 150: edl.rpc.Coordinator.Watch:output_type -> edl.rpc.WatchResponse
+	99,  // 151: edl.rpc.Coordinator.Checkpoint:output_type -> edl.job.CheckpointStatus
+	0,   // 152: edl.rpc.Coordinator.Queues:output_type -> edl.rpc.Piece
+	62,  // 153: edl.rpc.ParameterServer.SendVariable:output_type -> edl.rpc.SendResponse
+	67,  // 154: edl.rpc.ParameterServer.SendBarrier:output_type -> edl.rpc.BarrierResponse
+	61,  // 155: edl.rpc.ParameterServer.GetVariable:output_type -> edl.rpc.VariableChunk
+	64,  // 156: edl.rpc.ParameterServer.OpenData:output_type -> edl.rpc.OpenDataResponse
+	71,  // 157: edl.rpc.ParameterServer.Freeze:output_type -> edl.rpc.FreezeResponse
+	75,  // 158: edl.rpc.ParameterServer.Resume:output_type -> edl.rpc.ResumeResponse
+	0,   // 159: edl.rpc.ParameterServer.Ledger:output_type -> edl.rpc.Piece
+	69,  // 160: edl.rpc.ParameterServer.Cut:output_type -> edl.rpc.CutResponse
+	81,  // 161: edl.rpc.ParameterServer.Complete:output_type -> edl.rpc.CompleteResponse
+	83,  // 162: edl.rpc.ParameterServer.Status:output_type -> edl.rpc.StatusResponse
+	120, // [120:163] is the sub-list for method output_type
+	77,  // [77:120] is the sub-list for method input_type
 	77,  // [77:77] is the sub-list for extension type_name
 	77,  // [77:77] is the sub-list for extension extendee
 	0,   // [0:77] is the sub-list for field type_name
@@ -5885,14 +5940,14 @@ func file_proto_rpc_rpc_proto_init() {
 	file_proto_rpc_rpc_proto_msgTypes[29].OneofWrappers = []any{}
 	file_proto_rpc_rpc_proto_msgTypes[38].OneofWrappers = []any{}
 	file_proto_rpc_rpc_proto_msgTypes[47].OneofWrappers = []any{}
-	file_proto_rpc_rpc_proto_msgTypes[72].OneofWrappers = []any{}
+	file_proto_rpc_rpc_proto_msgTypes[73].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_rpc_rpc_proto_rawDesc), len(file_proto_rpc_rpc_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   86,
+			NumMessages:   87,
 			NumExtensions: 0,
 			NumServices:   3,
 		},

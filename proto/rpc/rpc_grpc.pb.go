@@ -39,6 +39,7 @@ const (
 	Listener_Why_FullMethodName          = "/edl.rpc.Listener/Why"
 	Listener_Show_FullMethodName         = "/edl.rpc.Listener/Show"
 	Listener_Scale_FullMethodName        = "/edl.rpc.Listener/Scale"
+	Listener_Checkpoint_FullMethodName   = "/edl.rpc.Listener/Checkpoint"
 	Listener_StartRole_FullMethodName    = "/edl.rpc.Listener/StartRole"
 )
 
@@ -79,6 +80,8 @@ type ListenerClient interface {
 	Show(ctx context.Context, in *JobRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[Piece], error)
 	// Scale changes the number of trainers that an elastic job wants, within the bounds of its spec.
 	Scale(ctx context.Context, in *ScaleRequest, opts ...grpc.CallOption) (*job.JobStatus, error)
+	// Checkpoint makes a checkpoint of a job that runs, and returns when it is complete. The job goes on.
+	Checkpoint(ctx context.Context, in *JobRequest, opts ...grpc.CallOption) (*job.CheckpointStatus, error)
 	// StartRole runs one role program on this node; the stream ends with the role.
 	StartRole(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[StartRoleChunk, RoleEvent], error)
 }
@@ -296,6 +299,16 @@ func (c *listenerClient) Scale(ctx context.Context, in *ScaleRequest, opts ...gr
 	return out, nil
 }
 
+func (c *listenerClient) Checkpoint(ctx context.Context, in *JobRequest, opts ...grpc.CallOption) (*job.CheckpointStatus, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(job.CheckpointStatus)
+	err := c.cc.Invoke(ctx, Listener_Checkpoint_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *listenerClient) StartRole(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[StartRoleChunk, RoleEvent], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	stream, err := c.cc.NewStream(ctx, &Listener_ServiceDesc.Streams[7], Listener_StartRole_FullMethodName, cOpts...)
@@ -346,6 +359,8 @@ type ListenerServer interface {
 	Show(*JobRequest, grpc.ServerStreamingServer[Piece]) error
 	// Scale changes the number of trainers that an elastic job wants, within the bounds of its spec.
 	Scale(context.Context, *ScaleRequest) (*job.JobStatus, error)
+	// Checkpoint makes a checkpoint of a job that runs, and returns when it is complete. The job goes on.
+	Checkpoint(context.Context, *JobRequest) (*job.CheckpointStatus, error)
 	// StartRole runs one role program on this node; the stream ends with the role.
 	StartRole(grpc.BidiStreamingServer[StartRoleChunk, RoleEvent]) error
 	mustEmbedUnimplementedListenerServer()
@@ -405,6 +420,9 @@ func (UnimplementedListenerServer) Show(*JobRequest, grpc.ServerStreamingServer[
 }
 func (UnimplementedListenerServer) Scale(context.Context, *ScaleRequest) (*job.JobStatus, error) {
 	return nil, status.Error(codes.Unimplemented, "method Scale not implemented")
+}
+func (UnimplementedListenerServer) Checkpoint(context.Context, *JobRequest) (*job.CheckpointStatus, error) {
+	return nil, status.Error(codes.Unimplemented, "method Checkpoint not implemented")
 }
 func (UnimplementedListenerServer) StartRole(grpc.BidiStreamingServer[StartRoleChunk, RoleEvent]) error {
 	return status.Error(codes.Unimplemented, "method StartRole not implemented")
@@ -657,6 +675,24 @@ func _Listener_Scale_Handler(srv interface{}, ctx context.Context, dec func(inte
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Listener_Checkpoint_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(JobRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ListenerServer).Checkpoint(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Listener_Checkpoint_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ListenerServer).Checkpoint(ctx, req.(*JobRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _Listener_StartRole_Handler(srv interface{}, stream grpc.ServerStream) error {
 	return srv.(ListenerServer).StartRole(&grpc.GenericServerStream[StartRoleChunk, RoleEvent]{ServerStream: stream})
 }
@@ -706,6 +742,10 @@ var Listener_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Scale",
 			Handler:    _Listener_Scale_Handler,
+		},
+		{
+			MethodName: "Checkpoint",
+			Handler:    _Listener_Checkpoint_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{
@@ -769,6 +809,7 @@ const (
 	Coordinator_Permit_FullMethodName           = "/edl.rpc.Coordinator/Permit"
 	Coordinator_Leave_FullMethodName            = "/edl.rpc.Coordinator/Leave"
 	Coordinator_Watch_FullMethodName            = "/edl.rpc.Coordinator/Watch"
+	Coordinator_Checkpoint_FullMethodName       = "/edl.rpc.Coordinator/Checkpoint"
 	Coordinator_Queues_FullMethodName           = "/edl.rpc.Coordinator/Queues"
 )
 
@@ -803,6 +844,8 @@ type CoordinatorClient interface {
 	Leave(ctx context.Context, in *LeaveRequest, opts ...grpc.CallOption) (*LeaveResponse, error)
 	// Watch streams the job's steps, as far as they are kept, until all trainers have left. The last event is a status.
 	Watch(ctx context.Context, in *WatchRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchResponse], error)
+	// Checkpoint makes a checkpoint as soon as it can, and returns when there is one of all steps that were reported before the call.
+	Checkpoint(ctx context.Context, in *CheckpointRequest, opts ...grpc.CallOption) (*job.CheckpointStatus, error)
 	// Queues tells how far the job is, in the pieces of a QueuesResponse.
 	Queues(ctx context.Context, in *QueuesRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[Piece], error)
 }
@@ -972,6 +1015,16 @@ func (c *coordinatorClient) Watch(ctx context.Context, in *WatchRequest, opts ..
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Coordinator_WatchClient = grpc.ServerStreamingClient[WatchResponse]
 
+func (c *coordinatorClient) Checkpoint(ctx context.Context, in *CheckpointRequest, opts ...grpc.CallOption) (*job.CheckpointStatus, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(job.CheckpointStatus)
+	err := c.cc.Invoke(ctx, Coordinator_Checkpoint_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *coordinatorClient) Queues(ctx context.Context, in *QueuesRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[Piece], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	stream, err := c.cc.NewStream(ctx, &Coordinator_ServiceDesc.Streams[5], Coordinator_Queues_FullMethodName, cOpts...)
@@ -1022,6 +1075,8 @@ type CoordinatorServer interface {
 	Leave(context.Context, *LeaveRequest) (*LeaveResponse, error)
 	// Watch streams the job's steps, as far as they are kept, until all trainers have left. The last event is a status.
 	Watch(*WatchRequest, grpc.ServerStreamingServer[WatchResponse]) error
+	// Checkpoint makes a checkpoint as soon as it can, and returns when there is one of all steps that were reported before the call.
+	Checkpoint(context.Context, *CheckpointRequest) (*job.CheckpointStatus, error)
 	// Queues tells how far the job is, in the pieces of a QueuesResponse.
 	Queues(*QueuesRequest, grpc.ServerStreamingServer[Piece]) error
 	mustEmbedUnimplementedCoordinatorServer()
@@ -1072,6 +1127,9 @@ func (UnimplementedCoordinatorServer) Leave(context.Context, *LeaveRequest) (*Le
 }
 func (UnimplementedCoordinatorServer) Watch(*WatchRequest, grpc.ServerStreamingServer[WatchResponse]) error {
 	return status.Error(codes.Unimplemented, "method Watch not implemented")
+}
+func (UnimplementedCoordinatorServer) Checkpoint(context.Context, *CheckpointRequest) (*job.CheckpointStatus, error) {
+	return nil, status.Error(codes.Unimplemented, "method Checkpoint not implemented")
 }
 func (UnimplementedCoordinatorServer) Queues(*QueuesRequest, grpc.ServerStreamingServer[Piece]) error {
 	return status.Error(codes.Unimplemented, "method Queues not implemented")
@@ -1284,6 +1342,24 @@ func _Coordinator_Watch_Handler(srv interface{}, stream grpc.ServerStream) error
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Coordinator_WatchServer = grpc.ServerStreamingServer[WatchResponse]
 
+func _Coordinator_Checkpoint_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(CheckpointRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(CoordinatorServer).Checkpoint(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Coordinator_Checkpoint_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(CoordinatorServer).Checkpoint(ctx, req.(*CheckpointRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _Coordinator_Queues_Handler(srv interface{}, stream grpc.ServerStream) error {
 	m := new(QueuesRequest)
 	if err := stream.RecvMsg(m); err != nil {
@@ -1333,6 +1409,10 @@ var Coordinator_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Leave",
 			Handler:    _Coordinator_Leave_Handler,
+		},
+		{
+			MethodName: "Checkpoint",
+			Handler:    _Coordinator_Checkpoint_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{

@@ -166,7 +166,7 @@ func (c *changes) settle(ctx context.Context, n *generation.Next) {
 // they stay until they hear of the end, because until then a coordinator may ask them how far they are.
 func (c *changes) end() {
 	if err := wire.Retry(c.ctx, func(id.Retry) error { return c.store.transact(c.ctx, c.putLeft) }); err != nil {
-		c.fail(err)
+		c.Fail(err)
 		return
 	}
 	ctx, cancel := context.WithTimeout(c.ctx, c.cfg.RejoinDeadline)

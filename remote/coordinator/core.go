@@ -44,8 +44,8 @@ func waitFor(who, what string) func() waits.Wait {
 	return func() waits.Wait { return waits.Wait{Who: who, What: what, Unlisted: true} }
 }
 
-// fail ends the job with err.
-func (c *core) fail(err error) { c.locked(func() { c.finish(err) }) }
+// Fail ends the job with err. Only the first call counts; later ones, and calls after the end, change nothing.
+func (c *core) Fail(err error) { c.locked(func() { c.finish(err) }) }
 
 // finish ends the job; err is why it has failed, nil if it has not. Only the first call counts. The monitor is held.
 func (c *core) finish(err error) {

@@ -35,19 +35,21 @@ func newCutPlan(c Checkpoints, start id.Round) *cutPlan {
 	return &cutPlan{rounds: id.Round(c.Rounds), every: c.Every, passes: c.Passes, last: start, margin: leastMargin}
 }
 
-// when is the earliest time for the next attempt.
-func (p *cutPlan) when() time.Duration {
-	if p.rounds > 0 || p.passes {
+// when is the earliest time for the next attempt; wanted says that somebody waits for it.
+func (p *cutPlan) when(wanted bool) time.Duration {
+	if p.rounds > 0 || p.passes || wanted {
 		return p.until
 	}
 	return max(p.until, p.lastAt+p.every)
 }
 
 // next is the round of the next cut, where the job has applied the rounds below at. It is never at, which a server may be past. passEnd returns the first end
-// of a pass behind a round; ok is false where there is none, or none is known yet.
-func (p *cutPlan) next(at id.Round, passEnd func(id.Round) (id.Round, bool)) (round id.Round, ok bool) {
+// of a pass behind a round; ok is false where there is none, or none is known yet. A cut that somebody waits for is made a little ahead.
+func (p *cutPlan) next(at id.Round, wanted bool, passEnd func(id.Round) (id.Round, bool)) (round id.Round, ok bool) {
 	at = max(at, p.last)
 	switch ahead := p.margin - leastMargin; {
+	case wanted:
+		return at + p.margin, true
 	case p.passes:
 		return passEnd(at + ahead)
 	case p.rounds > 0:

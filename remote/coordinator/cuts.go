@@ -45,6 +45,8 @@ type cuts struct {
 	reason       error                 // of the last failure
 	attempt      id.Round              // of the cut that is being made
 	reached      time.Time             // when its round was applied; zero: it is not yet
+	wanted       int                   // calls of make
+	giveUp       func()                // ends the attempt, which was not made for such a call, for another; nil: there is none
 }
 
 const (
@@ -56,15 +58,17 @@ const (
 func (c *cuts) keep() {
 	c.plan = newCutPlan(c.cfg.Checkpoints, c.cfg.start().Round)
 	c.plan.lastAt = c.now()
-	for c.sleep(c.plan.when() - c.now()) {
-		round, ok := c.next()
+	for c.alarm(func() time.Time { return c.epoch.Add(c.plan.when(c.wanted > 0)) }) {
+		ctx, giveUp := context.WithCancelCause(c.ctx)
+		round, ok := c.next(func() { giveUp(errMoved) })
 		if !ok {
+			giveUp(nil)
 			return
 		}
 		began := time.Now()
-		c.locked(func() { c.attempt, c.reached = round, time.Time{} })
-		version, bytes, err := c.cut(c.ctx, round)
-		c.locked(func() { c.reached = time.Time{} })
+		version, bytes, err := c.cut(ctx, giveUp, round)
+		giveUp(nil)
+		c.locked(func() { c.reached, c.giveUp = time.Time{}, nil })
 		switch {
 		case c.ctx.Err() != nil:
 			return
@@ -82,16 +86,60 @@ func (c *cuts) keep() {
 	}
 }
 
-// errMoved ends an attempt whose round is not the end of its pass any more.
-var errMoved = errors.New("the end of the pass has moved")
+// errMoved ends an attempt in favour of one at another round.
+var errMoved = errors.New("another round is cut")
 
-// next is the round of the next cut. It waits until that is known; ok is false when the job ends before.
-func (c *cuts) next() (round id.Round, ok bool) {
+// next begins an attempt, and returns its round. It waits until that is known; ok is false when the job ends before. giveUp ends the attempt.
+func (c *cuts) next(giveUp func()) (round id.Round, ok bool) {
 	err := c.await(c.ctx, waitFor("coordinator", "the end of a pass"), func() (bool, error) {
-		round, ok = c.plan.next(max(id.Round(c.steps.written()), c.cfg.start().Round), c.passEnd)
+		round, ok = c.plan.next(max(id.Round(c.steps.written()), c.cfg.start().Round), c.wanted > 0, c.passEnd)
+		if ok {
+			c.attempt, c.reached = round, time.Time{}
+		}
+		if ok && c.wanted == 0 {
+			c.giveUp = giveUp
+		}
 		return ok || c.ended, nil
 	})
 	return round, ok && err == nil
+}
+
+// make makes a checkpoint as soon as it can, and returns when there is one of all steps that are reported now.
+func (c *cuts) make(ctx context.Context) (last *job.CheckpointStatus, err error) {
+	if c.cfg.Checkpoints.Store == "" || !c.cfg.Sync {
+		return nil, fault.E(fault.InvalidArgument, fault.At("job "+c.cfg.Identity.Job), fault.Got("no place for checkpoints"),
+			fault.Want("a sync job that was started with --checkpoint STORE"))
+	}
+	var steps uint64
+	c.locked(func() {
+		steps = c.steps.written()
+		if c.wanted++; c.giveUp != nil && c.reached.IsZero() { // its round may be far
+			c.giveUp()
+		}
+		c.monitor.Broadcast()
+	})
+	defer c.locked(func() { c.wanted-- })
+	reason := func() waits.Wait {
+		return waits.Wait{Who: "the user", What: "a checkpoint", By: []string{c.cfg.Checkpoints.Store}}
+	}
+	err = c.await(ctx, reason, func() (bool, error) {
+		if last = c.status(); last.Name != "" && last.Steps >= steps {
+			return true, nil
+		}
+		if c.ended {
+			return false, fault.E(fault.Stale, fault.At("job "+c.cfg.Identity.Job), fault.Got("the end of the job"), fault.Want("a job that runs"))
+		}
+		return false, nil
+	})
+	if err == nil {
+		return last, nil
+	}
+	c.locked(func() {
+		if c.reason != nil && !c.failingSince.IsZero() {
+			err = errors.Join(err, c.reason)
+		}
+	})
+	return nil, err
 }
 
 // passEnd is where the first pass ends behind a round, and another one follows. The monitor is held.
@@ -112,6 +160,7 @@ func (c *cuts) note(done *job.CheckpointStatus, err error) {
 		} else if c.failingSince.IsZero() {
 			c.failingSince = time.Now()
 		}
+		c.monitor.Broadcast()
 	})
 }
 
@@ -144,9 +193,8 @@ func (c *cuts) wait() (w waits.Wait, ok bool) {
 }
 
 // cut makes one checkpoint. A version beyond round says that a server was past it: nothing was made.
-func (c *cuts) cut(ctx context.Context, round id.Round) (version id.Round, bytes int64, err error) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
+// giveUp ends ctx.
+func (c *cuts) cut(ctx context.Context, giveUp context.CancelCauseFunc, round id.Round) (version id.Round, bytes int64, err error) {
 	store, err := checkpoint.Open(ctx, c.cfg.Checkpoints.Store)
 	if err != nil {
 		return 0, 0, err
@@ -160,7 +208,7 @@ func (c *cuts) cut(ctx context.Context, round id.Round) (version id.Round, bytes
 		}
 	}
 	name := checkpoint.NewName(c.cfg.Checkpoints.Run, uint64(round))
-	position := c.position(ctx, cancel, round)
+	position := c.position(ctx, giveUp, round)
 	answers, err := c.ask(ctx, round, name)
 	if cause := context.Cause(ctx); err != nil && cause != nil { // it was given up
 		err = cause
@@ -284,7 +332,7 @@ func (c *cuts) position(ctx context.Context, giveUp context.CancelCauseFunc, rou
 					return false, fault.E(fault.Canceled, fault.Got("the end of the job"), fault.Want("a step before it"))
 				}
 				if id.Round(c.steps.written()) < round {
-					if end, ok := c.passEnd(round - 1); ok && end != round && c.plan.passes {
+					if end, ok := c.passEnd(round - 1); ok && end != round && c.plan.passes && c.giveUp != nil {
 						giveUp(errMoved)
 					}
 					return false, nil

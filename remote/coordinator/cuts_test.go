@@ -29,7 +29,7 @@ import (
 func TestCutPlan(t *testing.T) {
 	p := newCutPlan(Checkpoints{Rounds: 100}, 250)
 	next := func(at id.Round) id.Round {
-		round, _ := p.next(at, func(after id.Round) (id.Round, bool) { return (after/7 + 1) * 7, true })
+		round, _ := p.next(at, false, func(after id.Round) (id.Round, bool) { return (after/7 + 1) * 7, true })
 		return round
 	}
 	for _, test := range []struct{ at, want id.Round }{{0, 300}, {250, 300}, {299, 300}, {300, 400}, {1234, 1300}} {
@@ -49,8 +49,8 @@ func TestCutPlan(t *testing.T) {
 		t.Errorf("a cut at every round comes next at %d", next(9))
 	}
 	p = newCutPlan(Checkpoints{Every: time.Minute}, 0)
-	if p.when() != time.Minute || next(10) != 12 {
-		t.Errorf("a cut at %v, round %d", p.when(), next(10))
+	if p.when(false) != time.Minute || next(10) != 12 {
+		t.Errorf("a cut at %v, round %d", p.when(false), next(10))
 	}
 	p.past(12, 20)
 	if next(20) != 36 {
@@ -65,28 +65,34 @@ func TestCutPlan(t *testing.T) {
 	passes := newCutPlan(Checkpoints{Passes: true}, 0)
 	end := func(after id.Round) (id.Round, bool) { return (after/7 + 1) * 7, after < 21 }
 	for at, want := range map[id.Round]id.Round{0: 7, 7: 14, 20: 21} {
-		if got, ok := passes.next(at, end); got != want || !ok || passes.when() != 0 {
+		if got, ok := passes.next(at, false, end); got != want || !ok || passes.when(false) != 0 {
 			t.Errorf("at %d a pass is cut at %d (%t)", at, got, ok)
 		}
 	}
 	if passes.past(7, 9); passes.margin != 4 {
 		t.Errorf("the margin is %d", passes.margin)
 	}
-	if got, ok := passes.next(5, end); got != 14 || !ok { // 7 is too near
+	if got, ok := passes.next(5, false, end); got != 14 || !ok { // 7 is too near
 		t.Errorf("after a server at 9 a pass is cut at %d (%t)", got, ok)
 	}
-	if got, ok := passes.next(21, end); ok {
+	if got, ok := passes.next(21, false, end); ok {
 		t.Errorf("behind the last pass comes a cut at %d", got)
+	}
+	if got, ok := passes.next(21, true, end); got != 25 || !ok { // somebody waits
+		t.Errorf("a cut that somebody waits for comes at %d (%t)", got, ok)
+	}
+	if every := newCutPlan(Checkpoints{Every: time.Hour}, 0); every.when(true) != 0 {
+		t.Errorf("somebody waits until %v", every.when(true))
 	}
 	now := time.Hour
 	for _, want := range []time.Duration{1, 2, 4, 8, 16, 32, 60, 60} {
 		p.failed(now)
-		if got := p.when() - now; got != want*time.Second {
+		if got := p.when(false) - now; got != want*time.Second {
 			t.Errorf("the next attempt comes after %v, want %v s", got, want)
 		}
 	}
-	if p.done(now, 40); p.when() != now+time.Minute {
-		t.Errorf("after a cut the next one comes at %v", p.when())
+	if p.done(now, 40); p.when(false) != now+time.Minute {
+		t.Errorf("after a cut the next one comes at %v", p.when(false))
 	}
 }
 
@@ -302,6 +308,66 @@ func TestCutsByTime(t *testing.T) {
 			t.Errorf("the checkpoints are %v", got)
 		}
 	})
+}
+
+// Whoever asks for a checkpoint has one soon, with the steps that were reported, however far the next one is. The plan goes on after it.
+func TestCutsWhenAsked(t *testing.T) {
+	for _, plan := range []Checkpoints{{Rounds: 1000}, {Every: time.Hour}, {Passes: true}} {
+		dir := t.TempDir()
+		plan.Store, plan.Run, plan.Keep = dir, "digits-1", 9
+		withCuts(t, plan, nil, func(s *Server, servers []*cutServer) {
+			s.cuts.reports(20)
+			asked := make(chan error, 1)
+			ask := func(limit time.Duration) {
+				go func() {
+					ctx, cancel := context.WithTimeout(s.ctx, limit)
+					defer cancel()
+					last, err := s.Checkpoint(ctx, &rpc.CheckpointRequest{})
+					if err == nil && (last.Steps < 20 || last.Name == "" || last.Store != dir) {
+						err = fmt.Errorf("got %v", last)
+					}
+					asked <- err
+				}()
+				synctest.Wait()
+			}
+			ask(time.Minute)
+			select {
+			case err := <-asked:
+				t.Errorf("%+v: answered before the cut: %v", plan, err)
+			default:
+			}
+			s.cuts.reports(22)
+			if err := <-asked; err != nil {
+				t.Errorf("%+v: %v", plan, err)
+			}
+			if got := fmt.Sprint(stepsOf(t, dir)); got != "[22]" {
+				t.Errorf("%+v: the checkpoints are %s", plan, got)
+			}
+			ask(time.Minute) // nothing was trained since
+			if err := <-asked; err != nil {
+				t.Errorf("%+v: %v", plan, err)
+			}
+			s.cuts.reports(30)
+			servers[1].set(0, fault.E(fault.Unavailable, fault.Got("no room")))
+			ask(time.Minute)
+			s.cuts.reports(40)
+			if err := <-asked; err == nil || !strings.Contains(err.Error(), "no room") {
+				t.Errorf("%+v: what fails is not told: %v", plan, err)
+			}
+			servers[1].set(0, nil)
+			ask(time.Hour)
+			s.Fail(nil)
+			if err := <-asked; !errors.Is(err, fault.Stale) {
+				t.Errorf("%+v: at the end of the job: %v", plan, err)
+			}
+			if rounds := servers[0].rounds(); plan.Rounds > 0 && (rounds[0] != 1000 || !slices.Contains(rounds[1:], 1000)) {
+				t.Errorf("asked for %v", rounds)
+			}
+		})
+	}
+	if _, err := New(Config{Sync: true}).Checkpoint(t.Context(), &rpc.CheckpointRequest{}); !errors.Is(err, fault.InvalidArgument) {
+		t.Errorf("a job without a store: %v", err)
+	}
 }
 
 // What fails is told, and tried again. What is there stays.

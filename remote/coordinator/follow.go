@@ -49,7 +49,7 @@ func (f *follower) follow(name string, globs []string) {
 		case errors.Is(err, fault.Unavailable):
 			f.cfg.Log.Warn("files cannot be listed", "dataset", name, "reason", err.Error())
 		default:
-			f.fail(err)
+			f.Fail(err)
 		}
 		if !f.sleep(f.cfg.FollowEvery) {
 			return

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/cluster"
 	"github.com/edl-go/edl/remote/coordinator/queue"
@@ -119,9 +120,6 @@ func begin(ctx context.Context, s *Server, lead Lead) error {
 	})
 	return nil
 }
-
-// Fail ends the job with err. Only the first call counts; later ones, and calls after the end, change nothing.
-func (s *Server) Fail(err error) { s.fail(err) }
 
 // Heard is closed when somebody has been told everything up to the end of the job. Whoever serves this coordinator should go on doing so for a while
 // until then: a job may be over before its listener has found it.
@@ -281,6 +279,14 @@ func (s *Server) Watch(m *rpc.WatchRequest, stream grpc.ServerStreamingServer[rp
 		return err
 	}
 	return s.steps.watch(m, stream)
+}
+
+// Checkpoint makes a checkpoint.
+func (s *Server) Checkpoint(ctx context.Context, m *rpc.CheckpointRequest) (*job.CheckpointStatus, error) {
+	if err := s.checkJob(m.Job); err != nil {
+		return nil, err
+	}
+	return s.cuts.make(ctx)
 }
 
 // Queues tells how far the job is and what it waits for.

@@ -8,14 +8,17 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/edl-go/edl/executor"
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/proto/job"
+	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/checkpoint"
 	"github.com/edl-go/edl/remote/pserver"
+	"github.com/edl-go/edl/remote/wire"
 )
 
 // newRun names the checkpoints of one run of a job. A later job of the same name has another.
@@ -38,6 +41,42 @@ func prepareStore(ctx context.Context, c *job.Checkpoints) error {
 	}
 	defer store.Close()
 	return store.Prepare(ctx)
+}
+
+// lastTime bounds the last checkpoints that the end of a listener waits for.
+const lastTime = 20 * time.Second
+
+// saveAll lets each job that runs make a last checkpoint. It logs what could not be made.
+func (m *Manager) saveAll() {
+	ctx, cancel := context.WithTimeout(m.ctx, lastTime)
+	defer cancel()
+	var group sync.WaitGroup
+	for _, j := range m.Jobs() {
+		if j.Ended() || j.spec.Checkpoints == nil {
+			continue
+		}
+		group.Go(func() {
+			if last, err := save(ctx, j); err != nil {
+				m.cfg.Log.Warn("no last checkpoint of the job", "job", j.ID, "error", err)
+			} else {
+				m.cfg.Log.Info("the last checkpoint of the job", "job", j.ID, "steps", last.Steps, "store", last.Store)
+			}
+		})
+	}
+	group.Wait()
+}
+
+// save makes a checkpoint of a job that runs, and goes on.
+func save(ctx context.Context, j *Job) (*job.CheckpointStatus, error) {
+	if j.spec.Checkpoints == nil {
+		return nil, fault.E(fault.InvalidArgument, fault.At("job "+j.ID), fault.Got("a job without checkpoints"), fault.Want("one that was started with --checkpoint STORE"))
+	}
+	c, err := j.coordinator(ctx)
+	if err != nil {
+		return nil, err
+	}
+	last, err := c.Checkpoint(ctx, &rpc.CheckpointRequest{Job: j.ID})
+	return last, j.orFailure(ctx, wire.FromStatus("coordinator", err))
 }
 
 // resume makes ready what a job starts with that goes on from a checkpoint of its user.

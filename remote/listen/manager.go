@@ -90,8 +90,9 @@ func NewManager(cfg Config) *Manager {
 		states: newStates(cmp.Or(cfg.StateDir, cfg.RunDir), cfg.MaxStates, cfg.MaxStateBytes)}
 }
 
-// Close stops every job and waits until its roles have ended. No job starts after it.
+// Close stops every job, after its last checkpoint if it makes any, and waits until its roles have ended. No job starts after it.
 func (m *Manager) Close() error {
+	m.saveAll()
 	m.mu.Lock()
 	m.cancel(fault.New(fault.Canceled, "stopped with its listener"))
 	m.mu.Unlock()

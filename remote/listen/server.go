@@ -121,6 +121,15 @@ func (s *Server) Stop(ctx context.Context, m *rpc.JobRequest) (*job.JobStatus, e
 	return j.Status(), nil
 }
 
+// Checkpoint makes a checkpoint of a job, which goes on.
+func (s *Server) Checkpoint(ctx context.Context, m *rpc.JobRequest) (*job.CheckpointStatus, error) {
+	j, err := s.Manager.Job(m.Job)
+	if err != nil {
+		return nil, err
+	}
+	return save(ctx, j)
+}
+
 // Why tells what a job waits for.
 func (s *Server) Why(ctx context.Context, m *rpc.JobRequest) (*rpc.WhyResponse, error) {
 	j, err := s.Manager.Job(m.Job)
