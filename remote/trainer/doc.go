@@ -6,7 +6,8 @@
 // Files in reading order. For one step: generation.go (the loop), one of the sources, comm.go, report.go.
 //
 //	trainer.go      Run: join one generation after the other, and leave
-//	generation.go   what a trainer does in one generation: start, train, report, save
+//	generation.go   what a trainer does in one generation: start, train, report
+//	save.go         the election of who saves, and the directories of the state
 //	syncsource.go   batches of a sync job that reads data: the trainer's rows of every batch
 //	asyncsource.go  batches of an async job that reads data: whole batches of the trainer's tasks
 //	fedsource.go    batches of a fed job: the trainer's share of what the user feeds
