@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"path/filepath"
 	"strings"
@@ -44,6 +45,9 @@ func openExecutor(where place, spec *job.JobSpec) (executor.Executor, error) {
 	options := localOptions(spec)
 	if where.profile != nil {
 		options = append(options, executor.WithProfile(where.profile))
+	}
+	if where.notices != nil {
+		options = append(options, executor.WithLogger(slog.New(slog.NewTextHandler(where.notices, &slog.HandlerOptions{Level: slog.LevelWarn}))))
 	}
 	return executor.New(options...), nil
 }

@@ -162,7 +162,7 @@ func runToEnd(cmd *cobra.Command, c *console, f *runFlags, spec *job.JobSpec, p 
 		}
 	}
 	if f.where.remote && f.where.address == "" && spec.Save != "" { // a listener may be on a machine with other directories
-		if err := executor.PrepareSave(spec.Save); err != nil {
+		if err := executor.PrepareSave(spec.Save, p); err != nil {
 			return err
 		}
 	}

@@ -41,25 +41,6 @@ func CheckNames(p *program.Program) error {
 	return nil
 }
 
-// PrepareSave makes dir, and fails where no file can be created in it: what trains for hours should not learn that when it saves.
-func PrepareSave(dir string) error {
-	err := inRoot(dir, true, func(root *os.Root) error {
-		name := partMark + rand.Text()
-		f, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
-		if err == nil {
-			if err = errors.Join(f.Close(), root.Remove(name)); errors.Is(err, fs.ErrNotExist) { // a Save has removed it
-				err = nil
-			}
-		}
-		return fault.File(fault.InvalidArgument, dir, err)
-	})
-	if err == nil {
-		return nil
-	}
-	return fault.E(fault.KindOf(err), fault.At("cannot save to "+dir), fault.Cause(errors.Unwrap(err)),
-		fault.Hint("name a directory that can be made and written to"))
-}
-
 // SavePersistables writes every persistable tensor of p into a file of its name in dir, which is made if need be: parameters, and what
 // the optimizer needs to go on. Each file is a LoDTensor stream as Fluid writes it. All files appear or none, as StateWriter says. The Progress of an
 // earlier Save to dir is removed.
@@ -84,11 +65,51 @@ func SaveCombined(s *Scope, path string, p *program.Program) error {
 // LoadPersistables reads what SavePersistables wrote for p into s. Every persistable tensor of p must be there, with its dtype and
 // dims. When it fails, s is as it was.
 func LoadPersistables(s *Scope, dir string, p *program.Program) error {
-	values, err := readDirectory(dir, p, false)
+	var values []namedTensor
+	err := readUnchanged(dir, p, func() (err error) {
+		values, err = readDirectory(dir, p, false)
+		return err
+	})
 	if err != nil {
 		return err
 	}
 	return s.setAll(values)
+}
+
+// readUnchanged calls read, which reads the state of p in a directory, again if a Save has replaced the state meanwhile.
+func readUnchanged(dir string, p *program.Program, read func() error) error {
+	names := append(Persistables(p), ProgressFile)
+	files := func() (found []fs.FileInfo, err error) {
+		if err := CheckComplete(dir); err != nil {
+			return nil, err
+		}
+		for _, name := range names {
+			info, _ := os.Stat(filepath.Join(dir, name))
+			found = append(found, info)
+		}
+		return found, nil
+	}
+	same := func(a, b fs.FileInfo) bool {
+		if a == nil || b == nil {
+			return a == nil && b == nil
+		}
+		return os.SameFile(a, b) && a.ModTime().Equal(b.ModTime()) && a.Size() == b.Size()
+	}
+	for range 10 {
+		before, err := files()
+		if err != nil {
+			return err
+		}
+		failed := read()
+		after, err := files()
+		if err != nil {
+			return err
+		}
+		if slices.EqualFunc(before, after, same) {
+			return failed
+		}
+	}
+	return fault.E(fault.Unavailable, fault.At(dir), fault.Got("a directory whose state is replaced again and again"), fault.Want("a state that stays while it is read"))
 }
 
 // LoadCombined reads what SaveCombined wrote for p into s. When it fails, s is as it was.
@@ -103,9 +124,6 @@ func LoadCombined(s *Scope, path string, p *program.Program) error {
 // readDirectory reads the persistable tensors of p from their files in dir. With partial it leaves out those that are missing there or have another
 // dtype or other dims.
 func readDirectory(dir string, p *program.Program, partial bool) (values []namedTensor, err error) {
-	if err := CheckComplete(dir); err != nil {
-		return nil, err
-	}
 	err = inRoot(dir, false, func(root *os.Root) error {
 		for _, name := range Persistables(p) {
 			var value *tensor.Tensor

@@ -18,7 +18,7 @@ func (l *Local) Save(ctx context.Context, dir string, p *program.Program) error 
 		return err
 	}
 	defer l.lock.release()
-	if err := PrepareSave(dir); err != nil {
+	if err := PrepareSave(dir, p); err != nil {
 		return err
 	}
 	progress := l.stepper.progress
@@ -46,16 +46,19 @@ func (l *Local) Load(ctx context.Context, from string, p *program.Program, optio
 
 // load reads everything before it changes the state.
 func (l *Local) load(ctx context.Context, from string, p *program.Program, options LoadOptions) (LoadReport, error) {
-	values, err := readState(from, p, options)
+	var values []namedTensor
+	var progress Progress
+	err := readUnchanged(from, p, func() (err error) {
+		if values, err = readState(from, p, options); err == nil {
+			progress, _, err = ReadProgress(from)
+		}
+		return err
+	})
 	if err != nil {
 		return LoadReport{}, err
 	}
 	if all := Persistables(p); options.Partial && len(values) == 0 && len(all) > 0 {
 		return LoadReport{}, fault.E(fault.NotFound, fault.At(from), fault.Got("no variable of the program"), fault.Want("a directory with some of them"))
-	}
-	progress, _, err := ReadProgress(from)
-	if err != nil {
-		return LoadReport{}, err
 	}
 	if options.FromStart {
 		progress = Progress{}

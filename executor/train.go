@@ -82,7 +82,7 @@ func (t *training) all(ctx context.Context, each func(StepResult) error) (Summar
 		if err := CheckNames(t.program); err != nil {
 			return t.summary, err
 		}
-		if err := PrepareSave(t.run.Save); err != nil {
+		if err := PrepareSave(t.run.Save, t.program); err != nil {
 			return t.summary, err
 		}
 	}
@@ -93,7 +93,9 @@ func (t *training) all(ctx context.Context, each func(StepResult) error) (Summar
 	err := t.loop(ctx, each)
 	t.summary.Elapsed = time.Since(start)
 	if err == nil && t.run.Save != "" {
-		err = l.Save(ctx, t.run.Save, t.program)
+		err = RetrySave(ctx, func() error { return l.Save(ctx, t.run.Save, t.program) }, func(err error, pause time.Duration) {
+			l.log.Warn("the trained state cannot be saved yet", "error", err, "next try after", pause)
+		})
 	}
 	return t.summary, err
 }

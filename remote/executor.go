@@ -272,7 +272,7 @@ func (e *Executor) evaluate(ctx context.Context, p *program.Program, run executo
 		if err := executor.CheckNames(p); err != nil {
 			return executor.Summary{}, err
 		}
-		if err := executor.PrepareSave(run.Save); err != nil {
+		if err := executor.PrepareSave(run.Save, p); err != nil {
 			return executor.Summary{}, err
 		}
 	}

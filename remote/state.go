@@ -106,7 +106,7 @@ func (e *Executor) Save(ctx context.Context, dir string, p *program.Program) err
 }
 
 func (e *Executor) save(ctx context.Context, dir string, p *program.Program) error {
-	if err := executor.PrepareSave(dir); err != nil {
+	if err := executor.PrepareSave(dir, p); err != nil {
 		return err
 	}
 	if err := e.fed.settle(ctx); err != nil {

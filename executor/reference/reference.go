@@ -149,7 +149,7 @@ func (e *Executor) Train(ctx context.Context, p *program.Program, run executor.T
 	}
 	defer source.Close()
 	if run.Save != "" {
-		if err := executor.PrepareSave(run.Save); err != nil {
+		if err := executor.PrepareSave(run.Save, p); err != nil {
 			return executor.Summary{}, err
 		}
 	}

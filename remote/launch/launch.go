@@ -39,6 +39,15 @@ type Launcher interface {
 	Start(ctx context.Context, spec *job.RoleSpec, log io.Writer) (Handle, error)
 }
 
+// Here reports whether a launcher starts all roles on this machine, so that they see its directories. Of a launcher of the user it is not known.
+func Here(l Launcher) bool {
+	switch l.(type) {
+	case goroutines, Processes:
+		return true
+	}
+	return false
+}
+
 // A Handle is a role that was started. Its methods may be called concurrently and repeatedly.
 type Handle interface {
 	// Wait returns when the role has ended: nil if it succeeded, else a *fault.Fault that names the role, how it ended, and its last line or why it crashed.

@@ -14,6 +14,7 @@ import (
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/remote/jobspec"
+	"github.com/edl-go/edl/remote/launch"
 )
 
 // A jobState is what a job starts with and what it leaves behind:
@@ -45,6 +46,11 @@ func (m *Manager) openState(ctx context.Context, id string, spec *job.JobSpec, p
 	}()
 	if err := prepareStore(ctx, spec.Checkpoints); err != nil {
 		return nil, err
+	}
+	if spec.Save != "" && launch.Here(m.cfg.Launcher) {
+		if err := executor.PrepareSave(spec.Save, p); err != nil {
+			return nil, err
+		}
 	}
 	if spec.State != "" {
 		if s.dir, s.done, err = m.states.use(spec.State); err != nil {

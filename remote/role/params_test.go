@@ -142,7 +142,7 @@ func TestConstantsToStartWith(t *testing.T) {
 func TestAnIncompleteStateIsRefused(t *testing.T) {
 	m := testkit.Reading(t, 5, optimizer.SGD(0.05))
 	dir, _ := savedState(t, m)
-	if err := os.WriteFile(filepath.Join(dir, executor.IncompleteFile), nil, 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, executor.IncompleteFolder), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for name, s := range map[string]startState{"a state": {dir: dir}, "a part of it": {dir: dir, partial: true}} {

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
+	"time"
 
 	"google.golang.org/grpc"
 
@@ -15,6 +17,7 @@ import (
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/id"
+	"github.com/edl-go/edl/remote/waits"
 	"github.com/edl-go/edl/tensor"
 )
 
@@ -41,14 +44,46 @@ func (g *generationRun) finish(ctx context.Context) error {
 	return g.comm.Complete(ctx)
 }
 
-// save receives every persistable variable as it is when all others have completed, and writes them and the progress. If only the user's directory
-// cannot be written, the kept state is whole when save returns the error.
+// save writes the state as it is when all others have completed, and the progress. What cannot be written now is tried again for about a minute: the
+// servers keep the trained state until this trainer has completed. If only the user's directory cannot be written, the kept state is whole when save
+// returns the error.
 func (g *generationRun) save(ctx context.Context, progress *job.Progress) error {
 	if g.in.DataEnded { // then the variables that no server holds are not there yet
 		if err := g.startup(ctx); err != nil {
 			return err
 		}
 	}
+	var wait *waits.Entry
+	err := executor.RetrySave(ctx, func() error { return g.saveOnce(ctx, progress) }, func(err error, pause time.Duration) {
+		g.cfg.Log.Warn("the trained state cannot be saved yet", "error", err, "next try after", pause)
+		if wait == nil {
+			wait = g.cfg.Waits.Begin(waits.Wait{What: "a directory that takes the trained state", By: []string{g.storage.waiting()}, Limit: executor.SaveLimit})
+		}
+		wait.Update(func(w *waits.Wait) { w.LastError = err.Error() })
+	})
+	if wait != nil {
+		wait.End()
+	}
+	if err == nil {
+		return nil
+	}
+	kind := fault.KindOf(err)
+	if kind == fault.Unavailable && ctx.Err() == nil { // another start of this trainer would not help either
+		kind = fault.TooLarge
+	}
+	return fault.E(kind, fault.At(fmt.Sprintf("trainer %d", g.cfg.Rank)), fault.Cause(err), fault.Hint(hintAfter(g.cfg.Spec)))
+}
+
+// hintAfter says what is left of a training whose state could not be saved.
+func hintAfter(spec *job.JobSpec) string {
+	if store := spec.Checkpoints.GetStore(); store != "" {
+		return fmt.Sprintf("what was trained until the last checkpoint is in %s: \"edl checkpoint list %s\" shows it", store, store)
+	}
+	return "a job with --checkpoint keeps what it has trained"
+}
+
+// saveOnce receives every persistable variable, and writes those directories that have not been written yet.
+func (g *generationRun) saveOnce(ctx context.Context, progress *job.Progress) error {
 	err := g.storage.begin()
 	if err == nil {
 		g.comm.Receive(final)
@@ -57,19 +92,22 @@ func (g *generationRun) save(ctx context.Context, progress *job.Progress) error 
 	if err == nil {
 		err = g.storage.commit(progress)
 	}
-	if err = errors.Join(err, g.storage.failure()); err != nil {
-		return fault.E(fault.KindOf(err), fault.At(fmt.Sprintf("trainer %d", g.cfg.Rank)), fault.Cause(err))
-	}
-	return nil
+	return errors.Join(err, g.storage.failure())
 }
 
 // storage writes the state of a job into several directories: the same values into each. The zero storage has none. If a directory after the first one
-// cannot be written, it is left out, and failure tells why: the first one is still whole.
+// cannot be written, it is left out until the next begin, and failure tells why: the first one is still whole.
 type storage struct {
-	mu     sync.Mutex
-	names  []string // of the directories; guarded by mu
-	dirs   []*executor.StateWriter
-	failed error // why directories were left out; guarded by mu
+	mu   sync.Mutex
+	dirs []*savedDir // guarded by mu
+}
+
+// A savedDir is a directory of a storage.
+type savedDir struct {
+	name   string
+	writer *executor.StateWriter
+	failed error // why it is left out
+	done   bool  // it has the state
 }
 
 var _ ops.Storage = (*storage)(nil)
@@ -81,74 +119,89 @@ func openStorage(names ...string) (*storage, error) {
 		if name == "" {
 			continue
 		}
-		dir, err := executor.NewStateWriter(name)
+		writer, err := executor.NewStateWriter(name)
 		if err != nil {
 			return nil, errors.Join(err, s.Close())
 		}
-		s.names, s.dirs = append(s.names, name), append(s.dirs, dir)
+		s.dirs = append(s.dirs, &savedDir{name: name, writer: writer})
 	}
 	return s, nil
 }
 
-// each calls do with every directory. A directory after the first one for which do fails is left out from then on.
-func (s *storage) each(do func(dir *executor.StateWriter) error) error {
+// each calls do with every directory that is written now. A directory after the first one for which do fails is left out from then on.
+func (s *storage) each(do func(d *savedDir) error) error {
 	s.mu.Lock()
-	names, dirs := slices.Clone(s.names), slices.Clone(s.dirs)
+	dirs := slices.Clone(s.dirs)
 	s.mu.Unlock()
-	for i, name := range names {
-		err := do(dirs[i])
-		if err != nil && i == 0 {
-			return err
+	for i, d := range dirs {
+		if s.failureOf(d) != nil || d.done {
+			continue
 		}
-		if err != nil {
-			s.leaveOut(name, err)
+		if err := do(d); err != nil {
+			if i == 0 {
+				return err
+			}
+			s.mu.Lock()
+			d.failed = errors.Join(d.failed, err)
+			s.mu.Unlock()
 		}
 	}
 	return nil
 }
 
-// leaveOut ends the use of a directory after an error. Only the first error of a directory counts.
-func (s *storage) leaveOut(name string, err error) {
+func (s *storage) failureOf(d *savedDir) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if i := slices.Index(s.names, name); i >= 0 {
-		s.failed = errors.Join(s.failed, err, s.dirs[i].Close())
-		s.names, s.dirs = slices.Delete(s.names, i, i+1), slices.Delete(s.dirs, i, i+1)
-	}
+	return d.failed
 }
 
 // failure returns why directories were left out.
 func (s *storage) failure() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.failed
+	var err error
+	for _, d := range s.dirs {
+		err = errors.Join(err, d.failed)
+	}
+	return err
+}
+
+// waiting names the directories that do not have the state yet.
+func (s *storage) waiting() string {
+	var names []string
+	for _, d := range s.dirs {
+		if !d.done {
+			names = append(names, d.name)
+		}
+	}
+	return strings.Join(names, ", ")
 }
 
 // only leaves one directory and ends the use of the others.
 func (s *storage) only(name string) (err error) {
-	names, dirs := s.names, s.dirs
-	s.names, s.dirs = nil, nil
-	for i, dir := range dirs {
-		if names[i] == name {
-			s.names, s.dirs = append(s.names, name), append(s.dirs, dir)
+	var kept []*savedDir
+	for _, d := range s.dirs {
+		if d.name == name {
+			kept = append(kept, d)
 		} else {
-			err = errors.Join(err, dir.Close())
+			err = errors.Join(err, d.writer.Close())
 		}
 	}
+	s.dirs = kept
 	return err
 }
 
 // Close ends the use of the directories.
 func (s *storage) Close() (err error) {
-	for _, dir := range s.dirs {
-		err = errors.Join(err, dir.Close())
+	for _, d := range s.dirs {
+		err = errors.Join(err, d.writer.Close())
 	}
 	return err
 }
 
 // Save implements ops.Storage.
 func (s *storage) Save(name string, tensors []*tensor.Tensor, overwrite bool) error {
-	return s.each(func(dir *executor.StateWriter) error { return dir.Save(name, tensors, overwrite) })
+	return s.each(func(d *savedDir) error { return d.writer.Save(name, tensors, overwrite) })
 }
 
 // Load implements ops.Storage: a trainer loads nothing with ops.
@@ -156,8 +209,13 @@ func (s *storage) Load(name string, _ []*tensor.Tensor) error {
 	return fault.E(fault.Unsupported, fault.At(name), fault.Got("a load op in a save program"))
 }
 
-// begin begins a state in each directory.
-func (s *storage) begin() error { return s.each((*executor.StateWriter).Begin) }
+// begin begins a state in each directory that does not have it yet.
+func (s *storage) begin() error {
+	for _, d := range s.dirs {
+		d.failed = nil
+	}
+	return s.each(func(d *savedDir) error { return d.writer.Begin() })
+}
 
 // commit makes what was saved since begin the state in each directory. A nil progress is not known.
 func (s *storage) commit(p *job.Progress) error {
@@ -165,5 +223,9 @@ func (s *storage) commit(p *job.Progress) error {
 	if p != nil {
 		progress = &executor.Progress{Steps: p.Steps, Pass: int(p.Pass), Batch: p.Batch, Reader: p.Reader}
 	}
-	return s.each(func(dir *executor.StateWriter) error { return dir.Commit(progress) })
+	return s.each(func(d *savedDir) error {
+		err := d.writer.Commit(progress)
+		d.done = err == nil
+		return err
+	})
 }

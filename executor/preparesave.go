@@ -1,0 +1,80 @@
+package executor
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math"
+
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/internal/diskfree"
+	"github.com/edl-go/edl/program"
+)
+
+// StateBytes returns how many bytes the files of the persistable tensors of p have, as far as its declarations tell. Each file counts one block of the
+// file system more.
+func StateBytes(p *program.Program) int64 {
+	const block = 4096
+	var total int64
+	for _, name := range Persistables(p) {
+		v, _ := p.Global().Var(name)
+		bytes := int64(v.DType.Size())
+		for _, d := range v.Dims {
+			if d = max(d, 0); d > 0 && bytes > math.MaxInt32*int64(block)/d {
+				return math.MaxInt64 / 2
+			}
+			bytes *= d
+		}
+		total += bytes + block
+	}
+	return total
+}
+
+// free tells how much a disk can take; a test replaces it.
+var free = diskfree.Of
+
+// PrepareSave checks, before a training, that the state of p can be saved to dir: it makes dir, finishes or removes what an interrupted Save has left,
+// writes and renames a file, and compares the bytes that a Save needs with those that are free. While a Save replaces a state, both have their room.
+// What trains for hours should not learn this at its end.
+func PrepareSave(dir string, p *program.Program) error {
+	err := tryToSave(dir)
+	if err == nil {
+		need := StateBytes(p)
+		if has, known := free(dir); known && has < need {
+			return fault.E(fault.TooLarge, fault.At("cannot save to "+dir), fault.Gotf("%d bytes free", has),
+				fault.Wantf("%d for the variables of the program", need), fault.Hint("free some, or name a directory on another disk"))
+		}
+		return nil
+	}
+	cause := errors.Unwrap(err)
+	if cause == nil {
+		cause = err
+	}
+	hint := "name a directory that can be made and written to"
+	if errors.Is(err, fault.Unavailable) {
+		hint = "free some space, or name a directory on another disk"
+	}
+	return fault.E(fault.KindOf(err), fault.At("cannot save to "+dir), fault.Cause(cause), fault.Hint(hint))
+}
+
+// tryToSave does what a Save does in dir, but for its files.
+func tryToSave(dir string) error {
+	w, err := NewStateWriter(dir)
+	if err != nil {
+		return err
+	}
+	defer w.Close()
+	if err := w.Begin(); err != nil {
+		return err
+	}
+	if err := w.stage("probe", func(to io.Writer) error {
+		_, err := fmt.Fprintln(to, "This file tests if a Save can write here.")
+		return err
+	}); err != nil {
+		return err
+	}
+	if err := w.root.Rename(w.staged("probe"), w.staged("renamed")); err != nil {
+		return saveFault(w.root, "probe", err)
+	}
+	return nil
+}
