@@ -90,23 +90,38 @@ func TestLostServer(t *testing.T) {
 	})
 }
 
-// A job trains on while etcd is away, as long as no lease ends. When all of them have ended, so have all roles: they are started again and wait for
-// etcd, and the job starts over.
+// Nobody dies while etcd is away, for longer than a lease: killed, or paused so that it ends all leases itself when it is back. The job goes on where it
+// was: nothing begins again, and no role is started twice.
 func TestEtcdAway(t *testing.T) {
 	m := model(t, momentum())
 	data := testkit.Samples(t, t.TempDir(), records())
 	scope, _ := undisturbed(t, m, data, func(uint64) int { return 2 })
 	want := testkit.Persistables(scope, m.Program)
-	plan := []disturbance{{what: "kill", whom: "etcd", after: rounds() / 4, lasts: lease / 3},
-		{what: "kill", whom: "etcd", after: rounds() / 2, lasts: lease + time.Second}}
-	out := newRig(t).run(m, spec(2, 2, job.Mode_SYNC), data, plan)
-	if out.hits != len(plan) {
-		t.Errorf("%d of %d disturbances happened", out.hits, len(plan))
+	for _, what := range []string{"kill", "stop"} {
+		t.Run(what, func(t *testing.T) {
+			plan := []disturbance{{what: what, whom: "etcd", after: rounds() / 4, lasts: 3 * lease / 4},
+				{what: what, whom: "etcd", after: rounds() / 2, lasts: 2 * lease}}
+			r := newRig(t)
+			out := r.run(m, spec(2, 2, job.Mode_SYNC), data, plan)
+			if out.hits != len(plan) {
+				t.Errorf("%d of %d disturbances happened", out.hits, len(plan))
+			}
+			if err := testkit.Difference(testkit.Saved(t, out.saved, m.Program), want); err != nil {
+				t.Errorf("the parameters differ from those of the undisturbed run: %v", err)
+			}
+			checkLedger(t, out.details.Ledger, data, 0)
+			for _, step := range out.steps {
+				if step.Repeated {
+					t.Fatalf("step %d is trained again: the history began anew", step.Step)
+				}
+			}
+			for name, n := range r.starts {
+				if n != 1 {
+					t.Errorf("%s was started %d times", name, n)
+				}
+			}
+		})
 	}
-	if err := testkit.Difference(testkit.Saved(t, out.saved, m.Program), want); err != nil {
-		t.Errorf("the parameters differ from those of the undisturbed run: %v", err)
-	}
-	checkLedger(t, out.details.Ledger, data, 0)
 }
 
 // An elastic job goes on with those who are left. The law holds for it: the parameters are those of the reference with as many trainers in each

@@ -33,14 +33,19 @@ type etcdStore struct {
 	// renewEvery separates the renewals of a lease; 0: a third of its duration.
 	renewEvery time.Duration
 
+	reached *contact
+
 	mu      sync.Mutex
 	leases  map[*etcdLease]bool
 	running sync.WaitGroup // goroutines of leases
 }
 
-func (s *etcdStore) commit(ctx context.Context, t txn) (int64, bool, error) {
+func (s *etcdStore) contact() *contact { return s.reached }
+
+func (s *etcdStore) commit(ctx context.Context, t txn) (_ int64, _ bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
+	defer s.reached.request(ctx)(&err)
 	var conditions []clientv3.Cmp
 	for _, c := range t.when {
 		of := clientv3.ModRevision(c.key)
@@ -70,9 +75,10 @@ func (s *etcdStore) commit(ctx context.Context, t txn) (int64, bool, error) {
 	return r.Header.Revision, r.Succeeded, nil
 }
 
-func (s *etcdStore) get(ctx context.Context, keys ...string) (view, error) {
+func (s *etcdStore) get(ctx context.Context, keys ...string) (_ view, err error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
+	defer s.reached.request(ctx)(&err)
 	var reads []clientv3.Op
 	for _, key := range keys {
 		reads = append(reads, clientv3.OpGet(key))
@@ -156,9 +162,10 @@ func nextLimit(limit, bytes int) int {
 }
 
 // page reads at most limit entries from a key on; revision 0 is the latest.
-func (s *etcdStore) page(ctx context.Context, from, end string, revision int64, limit int) (*clientv3.GetResponse, error) {
+func (s *etcdStore) page(ctx context.Context, from, end string, revision int64, limit int) (_ *clientv3.GetResponse, err error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
+	defer s.reached.request(ctx)(&err)
 	r, err := s.client.Get(ctx, from, clientv3.WithRange(end), clientv3.WithLimit(int64(limit)), clientv3.WithRev(revision))
 	if err != nil {
 		return nil, etcdFault("etcd", err)
@@ -170,9 +177,10 @@ func (s *etcdStore) page(ctx context.Context, from, end string, revision int64, 
 }
 
 // list puts all keys below prefix into v and returns the revision at which they were so.
-func (s *etcdStore) list(ctx context.Context, prefix string, v view) (int64, error) {
+func (s *etcdStore) list(ctx context.Context, prefix string, v view) (_ int64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
+	defer s.reached.request(ctx)(&err)
 	r, err := s.client.Get(ctx, prefix, clientv3.WithPrefix())
 	if err != nil {
 		return 0, etcdFault("etcd", err)
@@ -234,10 +242,10 @@ func (s *etcdStore) watch(ctx context.Context, prefix string, revision int64, v 
 // etcdLease is a lease that is renewed three times in its duration:
 //
 //	granted --> renewed, renewed, ... --> revoked   by Leave or close
-//	                                 \--> lost      etcd says that it has ended, or its deadline has passed
+//	                                 \--> lost      etcd says that it has ended
 //
-// The deadline is one duration after the last answered renewal was sent. After that nobody can know whether etcd still has the lease. The time when
-// the request was sent counts, because the process may have been paused between the arrival of the answer and its reading.
+// While etcd does not answer, the lease is tried again and again, and is not lost: an etcd that was away gives its leases their whole duration again
+// when it is back. If etcd was there for others meanwhile, and has ended the lease, it says so.
 type etcdLease struct {
 	store  *etcdStore
 	number clientv3.LeaseID
@@ -249,23 +257,22 @@ type etcdLease struct {
 	hangUp context.CancelFunc                      // ends stream
 
 	// Guarded by store.mu.
-	deadline time.Time // of the last renewal
-	over     bool      // revoked or lost
+	over bool // revoked or lost
 }
 
 // renewPause separates tries to renew while etcd does not answer.
 const renewPause = 100 * time.Millisecond
 
-func (s *etcdStore) grant(ctx context.Context) (lease, error) {
+func (s *etcdStore) grant(ctx context.Context) (_ lease, err error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	sent := time.Now()
+	defer s.reached.request(ctx)(&err)
 	r, err := s.client.Grant(ctx, s.seconds)
 	if err != nil {
 		return nil, etcdFault("etcd", err)
 	}
 	duration := time.Duration(r.TTL) * time.Second
-	l := &etcdLease{store: s, number: r.ID, ended: make(chan struct{}), deadline: sent.Add(duration)}
+	l := &etcdLease{store: s, number: r.ID, ended: make(chan struct{})}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.leases == nil {
@@ -285,22 +292,20 @@ func (s *etcdStore) grant(ctx context.Context) (lease, error) {
 func (l *etcdLease) renew(ctx context.Context, duration time.Duration) {
 	every := cmp.Or(l.store.renewEvery, duration/3)
 	for next := every; ; {
-		timer := time.NewTimer(min(next, l.left()))
+		timer := time.NewTimer(next)
 		select {
 		case <-timer.C:
 		case <-ctx.Done():
 			timer.Stop()
 			return
 		}
-		sent := time.Now()
-		seconds, err := l.renewWithin(ctx, min(duration/4, l.left()))
+		seconds, err := l.renewWithin(ctx, duration/4)
 		switch {
-		case l.left() <= 0 || err == nil && seconds <= 0:
+		case err == nil && seconds <= 0:
 			return
 		case err != nil:
 			next = renewPause
 		default:
-			l.extend(sent.Add(time.Duration(seconds) * time.Second))
 			next = every
 		}
 	}
@@ -308,6 +313,7 @@ func (l *etcdLease) renew(ctx context.Context, duration time.Duration) {
 
 // renewWithin is renewOnce with a limit. When it fails, the stream ends.
 func (l *etcdLease) renewWithin(ctx context.Context, limit time.Duration) (seconds int64, err error) {
+	defer l.store.reached.request(ctx)(&err)
 	if l.stream == nil {
 		ctx, l.hangUp = context.WithCancel(ctx)
 	}
@@ -325,32 +331,20 @@ func (l *etcdLease) renewWithin(ctx context.Context, limit time.Duration) (secon
 func (l *etcdLease) renewOnce(ctx context.Context) (seconds int64, err error) {
 	if l.stream == nil {
 		if l.stream, err = etcdserverpb.NewLeaseClient(l.store.client.ActiveConnection()).LeaseKeepAlive(ctx); err != nil {
-			return 0, err
+			return 0, etcdFault("etcd", err)
 		}
 	}
 	if err = l.stream.Send(&etcdserverpb.LeaseKeepAliveRequest{ID: l.id()}); err != nil {
-		return 0, err
+		return 0, etcdFault("etcd", err)
 	}
 	r, err := l.stream.Recv()
 	if err != nil {
-		return 0, err
+		return 0, etcdFault("etcd", err)
 	}
 	return r.TTL, nil
 }
 
 func (l *etcdLease) id() int64 { return int64(l.number) }
-
-func (l *etcdLease) left() time.Duration {
-	l.store.mu.Lock()
-	defer l.store.mu.Unlock()
-	return time.Until(l.deadline)
-}
-
-func (l *etcdLease) extend(deadline time.Time) {
-	l.store.mu.Lock()
-	defer l.store.mu.Unlock()
-	l.deadline = deadline
-}
 
 // end ends the lease once, as lost or revoked. A second call changes nothing.
 func (l *etcdLease) end(lost bool) {
@@ -367,21 +361,17 @@ func (l *etcdLease) end(lost bool) {
 	}
 }
 
-func (l *etcdLease) lost() <-chan struct{} {
-	if l.left() <= 0 {
-		l.end(true)
-	}
-	return l.ended
-}
+func (l *etcdLease) lost() <-chan struct{} { return l.ended }
 
 func (l *etcdLease) revoke(ctx context.Context) error {
 	l.end(false)
 	return l.store.revoke(ctx, l.id())
 }
 
-func (s *etcdStore) revoke(ctx context.Context, lease int64) error {
+func (s *etcdStore) revoke(ctx context.Context, lease int64) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
+	defer s.reached.request(ctx)(&err)
 	if _, err := s.client.Revoke(ctx, clientv3.LeaseID(lease)); !errors.Is(err, rpctypes.ErrLeaseNotFound) {
 		return etcdFault("etcd", err)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/internal/etcdtest"
+	"github.com/edl-go/edl/remote/id"
 )
 
 func on(t *testing.T, servers *etcdtest.Cluster, job string) *home {
@@ -157,25 +158,62 @@ func TestEtcdIsAway(t *testing.T) {
 	until(h, addresses, "host:2")
 }
 
-// A member that cannot reach etcd for as long as its lease lasts is lost, too.
-func TestLeaseEndsWithoutEtcd(t *testing.T) {
+// While etcd is away for longer than a lease, nobody is lost: not who has died meanwhile, and not who lives. When it is back, the living have their
+// leases, and the dead are declared lost.
+func TestLeasesWithoutEtcd(t *testing.T) {
 	t.Parallel()
-	servers := etcdtest.Start(t, 1, etcdtest.Options{})
-	h := on(t, servers, "alone")
-	r := h.openWith(Config{Lease: 2 * time.Second})
-	leader := h.member(r.LeadCoordinator(t.Context(), "host:1"))
-	servers.Kill(0)
-	last := deadline(leader)
-	select {
-	case <-leader.Done():
-	case <-bounded(t).Done():
-		t.Fatal("a lease of two seconds goes on without etcd")
-	}
-	if time.Now().Before(last) {
-		t.Error("the lease was given up early")
-	}
-	if err := r.State(leader).Commit(t.Context(), nil); !errors.Is(err, fault.Fenced) {
-		t.Errorf("a commit without a lease: %v", err)
+	for _, paused := range []bool{false, true} { // a server that was paused ends all leases when it goes on
+		servers := etcdtest.Start(t, 1, etcdtest.Options{})
+		h := on(t, servers, "alone")
+		const lease = 2 * time.Second
+		r, dying := h.openWith(Config{Lease: lease}), h.openWith(Config{Lease: lease})
+		leader := h.member(r.LeadCoordinator(t.Context(), "host:1"))
+		server := h.member(r.JoinServer(t.Context(), 0, "host:2"))
+		h.member(dying.JoinTrainer(t.Context(), 0))
+		s := r.State(leader)
+		h.ok(s.Commit(t.Context(), []Change{{"a", []byte("1")}}))
+		lost, err := r.WatchLost(t.Context())
+		h.ok(err)
+		if paused {
+			servers.Pause(0)
+		} else {
+			servers.Kill(0)
+		}
+		eventually(t, "word that etcd is away", func() bool { since, _ := r.Silent(); return !since.IsZero() })
+		going := make(chan error, 1)
+		go func() { going <- s.Commit(bounded(t), []Change{{"b", []byte("2")}}) }()
+		h.ok(dying.Close()) // nobody renews its lease any more
+		over := time.NewTimer(2 * lease)
+		select {
+		case m := <-lost:
+			t.Fatalf("%v is lost while etcd is away", m)
+		case <-leader.Done():
+			t.Fatal("the coordinator is lost while etcd is away")
+		case <-server.Done():
+			t.Fatal("the pserver is lost while etcd is away")
+		case <-over.C:
+		}
+		if paused {
+			servers.Resume(0)
+		} else {
+			servers.Restart(0)
+		}
+		h.ok(expect(t, going))
+		if m := expect(t, lost); m != trainer0 {
+			t.Errorf("%v is lost, want trainer 0", m)
+		}
+		h.live(r, map[Member]id.Incarnation{coordinator: leader.Incarnation(), server0: server.Incarnation()})
+		h.entries(s, map[string]string{"a": "1", "b": "2"})
+		if since, reason := r.Silent(); !since.IsZero() {
+			t.Errorf("etcd is away since %v: %v", since, reason)
+		}
+		h.ok(leader.Leave(bounded(t)))
+		h.ok(server.Leave(bounded(t)))
+		select {
+		case m := <-lost:
+			t.Errorf("%v is lost", m)
+		default:
+		}
 	}
 }
 
@@ -198,17 +236,6 @@ func TestEtcdServerIsPaused(t *testing.T) {
 	h.ok(s.Commit(bounded(t), []Change{{"after", []byte("1")}}))
 	want["after"] = "1"
 	h.entries(s, want)
-}
-
-// A lease whose duration has passed is lost at the next call of lost, even if the goroutine that renews it has not noticed: the process may have been
-// paused.
-func TestLeaseIsOverByTheClock(t *testing.T) {
-	l := &etcdLease{store: &etcdStore{leases: map[*etcdLease]bool{}}, ended: make(chan struct{}), cancel: func() {}, deadline: time.Now()}
-	select {
-	case <-l.lost():
-	default:
-		t.Error("a lease goes on beyond its deadline")
-	}
 }
 
 // Pages grow when entries are small, because etcd counts all keys that are left for each page. They shrink when entries are large.

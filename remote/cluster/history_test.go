@@ -91,7 +91,7 @@ func TestHistories(t *testing.T) {
 				open := func() (Registry, error) { return memory.Open(prefix) }
 				err := play(t, seed, open, 4, 6, 5, func(n *network) {
 					if n.draw(3) == 0 {
-						memory.Expire(prefix, coordinator)
+						memory.expire(prefix, coordinator, n.draw(2) == 0)
 					}
 				})
 				if err != nil {

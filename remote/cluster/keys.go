@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"strconv"
@@ -103,40 +104,57 @@ func lossMember(key string) (Member, bool) {
 	return memberOf(role + "/" + name)
 }
 
-// A lossRecord tells what became of the holders of a member's key. It has no lease, so it stays when the key goes. While the key is absent, the
-// record tells whether its last holder was lost or has left.
+// A lossRecord tells what became of the holders of a member's key. It has no lease, so it stays when the key goes. It decides who has the place: the
+// holder takes its key anew only while its record says joined, and whoever declares it lost or follows it changes the record first.
 type lossRecord struct {
-	joined bool // the last holder has not left
-	losses int  // holders before the last one that were lost
+	how    string // joined: the last holder has neither left nor was declared lost; left; lost
+	losses int    // holders before the last one that were lost
+	as     int64  // incarnation of the last holder, if it has taken its key anew since; 0: the revision of the record
 }
 
 const (
 	recordJoined = "joined"
 	recordLeft   = "left"
+	recordLost   = "lost"
 )
 
-// String is the value in the store: "joined 2".
+// String is the value in the store: "joined 2", or "joined 2 as 57".
 func (r lossRecord) String() string {
-	if r.joined {
-		return fmt.Sprint(recordJoined, " ", r.losses)
+	if r.as != 0 {
+		return fmt.Sprint(r.how, " ", r.losses, " as ", r.as)
 	}
-	return fmt.Sprint(recordLeft, " ", r.losses)
+	return fmt.Sprint(r.how, " ", r.losses)
 }
 
 // parseLossRecord reads a record. Any other text, and no text, is the record of a member that never joined.
 func parseLossRecord(text string) lossRecord {
-	how, digits, _ := strings.Cut(text, " ")
+	how, rest, _ := strings.Cut(text, " ")
+	digits, as, _ := strings.Cut(rest, " as ")
 	losses, err := strconv.Atoi(digits)
 	if err != nil || losses < 0 {
-		return lossRecord{}
+		return lossRecord{how: recordLeft}
 	}
-	return lossRecord{joined: how == recordJoined, losses: losses}
+	r := lossRecord{how: how, losses: losses}
+	if as != "" {
+		if r.as, err = strconv.ParseInt(as, 10, 64); err != nil || r.as < 0 {
+			return lossRecord{how: recordLeft}
+		}
+	}
+	return r
 }
 
-// total returns how many holders were lost, when there is no key now.
+// joined reports whether the last holder has neither left nor was declared lost.
+func (r lossRecord) joined() bool { return r.how == recordJoined }
+
+// total returns how many holders were lost, when the last one does not hold the key any more.
 func (r lossRecord) total() int {
-	if r.joined {
+	if r.how != recordLeft {
 		return r.losses + 1
 	}
 	return r.losses
+}
+
+// incarnationOf returns the incarnation of the holder that a record tells of: the revision at which it joined.
+func incarnationOf(record entry) int64 {
+	return cmp.Or(parseLossRecord(record.value).as, record.modified)
 }

@@ -43,6 +43,9 @@ func (r *registry) Close() error {
 	return r.err
 }
 
+// Silent reports whether the store answers.
+func (r *registry) Silent() (since time.Time, reason error) { return r.store.contact().silent() }
+
 // commit makes one transaction: every change that this package makes in a store goes this way. When the transaction has no good answer, made finds
 // out whether it was applied all the same, by this try or an earlier one. made is nil where that does not matter.
 func (r *registry) commit(ctx context.Context, t txn, made func() (revision int64, ok bool)) (revision int64, ok bool, err error) {
@@ -157,19 +160,24 @@ func membershipOf(m *membership, err error) (Membership, error) {
 	return m, nil
 }
 
-// membership is a key under a lease.
+// membership is a key under a lease, see keep.go.
 type membership struct {
 	registry *registry
 	member   Member
-	lease    lease
 	keys     []string // the first is the one that counts
+	value    string   // of the keys
 	record   string   // key of the loss record; empty for a node
 	losses   int      // of earlier holders
-	created  int64    // revision of the keys
+	created  int64    // revision at which the member joined: its incarnation
 	state    *state   // of a coordinator
+	done     chan struct{}
 
-	mu   sync.Mutex
-	left bool
+	leaving sync.Mutex // held by Leave
+	mu      sync.Mutex
+	lease   lease
+	held    int64         // create revision of the keys, since they were taken for the last time
+	left    bool          // by Leave
+	gone    chan struct{} // closed when left is set
 }
 
 // acquire creates key, and further keys, under a lease of their own. It returns nil without an error when key exists. In the same transaction the
@@ -177,7 +185,8 @@ type membership struct {
 func (r *registry) acquire(ctx context.Context, member Member, key, value string, further ...string) (*membership, error) {
 	ctx, cancel := r.scope(ctx)
 	defer cancel()
-	m, keys := &membership{registry: r, member: member, keys: append([]string{key}, further...)}, []string{key}
+	m, keys := &membership{registry: r, member: member, keys: append([]string{key}, further...), value: value, done: make(chan struct{}),
+		gone: make(chan struct{})}, []string{key}
 	if member != (Member{}) {
 		m.record = r.prefix + lossKey(member)
 		keys = append(keys, m.record)
@@ -187,113 +196,166 @@ func (r *registry) acquire(ctx context.Context, member Member, key, value string
 		if _, exists := now[key]; exists || err != nil {
 			return nil, storeFault(ctx, key, err)
 		}
-		if ok, err := m.create(ctx, value, now[m.record]); err != nil {
+		if ok, err := m.create(ctx, now[m.record]); err != nil {
 			return nil, storeFault(ctx, key, err)
 		} else if ok {
+			r.running.Go(m.keep)
 			return m, nil
 		}
 	}
 }
 
 // create tries to create the keys, on the condition that the first is absent and that the loss record is the one that the caller has read.
-func (m *membership) create(ctx context.Context, value string, record entry) (bool, error) {
+func (m *membership) create(ctx context.Context, record entry) (bool, error) {
+	if m.record != "" {
+		m.losses = parseLossRecord(record.value).total()
+	}
+	revision, ok, err := m.take(ctx, entry{}, record, lossRecord{how: recordJoined, losses: m.losses})
+	m.created = revision
+	return ok, err
+}
+
+// take puts the keys under a new lease, together with a loss record, on the condition that the first key and the record are as the caller has read them.
+// It returns the create revision of the keys.
+func (m *membership) take(ctx context.Context, key, record entry, joined lossRecord) (int64, bool, error) {
 	s := m.registry.store
 	l, err := s.grant(ctx)
 	if err != nil {
-		return false, err
+		return 0, false, err
 	}
-	m.lease = l
-	t := txn{when: []condition{absent(m.keys[0])}}
+	t := txn{when: []condition{changed(m.keys[0], key.modified)}}
 	for _, k := range m.keys {
-		t.puts = append(t.puts, put{key: k, value: value, lease: l})
+		t.puts = append(t.puts, put{key: k, value: m.value, lease: l})
 	}
 	if m.record != "" {
-		m.losses = parseLossRecord(record.value).total()
 		t.when = append(t.when, changed(m.record, record.modified))
-		t.puts = append(t.puts, put{key: m.record, value: lossRecord{joined: true, losses: m.losses}.String()})
+		t.puts = append(t.puts, put{key: m.record, value: joined.String()})
 	}
 	revision, ok, err := m.registry.commit(ctx, t, func() (int64, bool) {
 		now, err := s.get(ctx, m.keys[0])
-		return now[m.keys[0]].created, err == nil && now[m.keys[0]].lease == l.id()
+		return now[m.keys[0]].modified, err == nil && now[m.keys[0]].lease == l.id()
 	})
 	if err != nil || !ok {
 		cleanup, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
 		defer cancel()
 		_ = l.revoke(cleanup) // if this fails, the lease ends because nobody renews it
-		return false, err
+		return 0, false, err
 	}
-	m.created = revision
-	return true, nil
+	held := cmp.Or(key.created, revision)
+	m.mu.Lock()
+	m.lease, m.held = l, held
+	m.mu.Unlock()
+	return held, true, nil
 }
 
 func (m *membership) Member() Member              { return m.member }
-func (m *membership) Done() <-chan struct{}       { return m.lease.lost() }
+func (m *membership) Done() <-chan struct{}       { return m.done }
 func (m *membership) Incarnation() id.Incarnation { return id.Incarnation(m.created) }
 func (m *membership) Fence() id.Fence             { return id.Fence(m.created) }
 
-// Leave records the member as left and removes its keys in one transaction, on the condition that the first key is the one that it created.
+// Leave records the member as left and removes its keys in one transaction, on the condition that the first key is the one that it holds. If its lease
+// has ended, but nobody has its place yet, the condition is that the loss record is its own.
 func (m *membership) Leave(ctx context.Context) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.left {
+	m.leaving.Lock()
+	defer m.leaving.Unlock()
+	if m.hasLeft() {
 		return nil
 	}
 	r := m.registry
 	ctx, cancel := r.scope(ctx)
 	defer cancel()
-	left := lossRecord{losses: m.losses}.String()
-	t := txn{when: []condition{created(m.keys[0], m.created)}, deletes: m.keys}
+	left := lossRecord{how: recordLeft, losses: m.losses}.String()
+	t := txn{when: []condition{created(m.keys[0], m.holds())}, deletes: m.keys}
 	if m.record != "" {
 		t.puts = []put{{key: m.record, value: left}}
 	}
-	// The record of a lost member, or of the next holder of its key, counts one loss more.
-	_, ok, err := r.commit(ctx, t, func() (int64, bool) {
-		if m.record == "" {
-			return 0, false
+	for {
+		var now view
+		// The record of a lost member, or of the next holder of its key, counts one loss more.
+		_, ok, err := r.commit(ctx, t, func() (int64, bool) {
+			if m.record == "" {
+				return 0, false
+			}
+			now, _ = r.store.get(ctx, m.keys[0], m.record)
+			return 0, now[m.keys[0]].created == 0 && now[m.record].value == left
+		})
+		if err == nil && !ok && now == nil && m.record != "" {
+			err = errChanged // and it is not known how
 		}
-		now, err := r.store.get(ctx, m.keys[0], m.record)
-		return 0, err == nil && now[m.keys[0]].created != m.created && now[m.record].value == left
-	})
-	if err != nil {
-		return storeFault(ctx, m.keys[0], err)
+		key, record := now[m.keys[0]], now[m.record]
+		switch {
+		case err != nil:
+			return storeFault(ctx, m.keys[0], err)
+		case ok:
+			m.mu.Lock()
+			m.left = true
+			l := m.lease
+			m.mu.Unlock()
+			close(m.gone)
+			_ = l.revoke(ctx) // a lease without keys does no harm
+			return nil
+		case m.record == "" || !m.owns(record):
+			return fault.E(fault.Fenced, fault.At(m.keys[0]), fault.Got("a lease that was lost before leaving"))
+		}
+		t.when = []condition{changed(m.keys[0], key.modified), changed(m.record, record.modified)}
 	}
-	if !ok {
-		return fault.E(fault.Fenced, fault.At(m.keys[0]), fault.Got("a lease that was lost before leaving"))
-	}
-	m.left = true
-	_ = m.lease.revoke(ctx) // a lease without keys does no harm
-	return nil
 }
 
-// Live looks at the keys of members.
+// Live looks at the keys of members and at their loss records, which know their incarnations.
 func (r *registry) Live(ctx context.Context) (map[Member]id.Incarnation, error) {
 	live := map[Member]id.Incarnation{}
-	for _, key := range []string{lockKey, serversKey, trainersKey} {
+	for _, key := range roleKeys {
 		v, err := r.look(ctx, r.prefix+key)
 		if err != nil {
 			return nil, err
 		}
-		for key, e := range v {
+		for key := range v {
 			if m, ok := memberOf(strings.TrimPrefix(key, r.prefix)); ok {
-				live[m] = id.Incarnation(e.created)
+				live[m] = id.Incarnation(incarnationOf(v[r.prefix+lossKey(m)]))
 			}
 		}
 	}
 	return live, nil
 }
 
-// RevokeLease revokes the lease and does not delete the key: every membership has a lease of its own, so a process that has taken the key in between
+// RevokeLease declares the member lost, and ends its lease. Every membership has a lease of its own, so a process that has taken the key in between
 // keeps it.
 func (r *registry) RevokeLease(ctx context.Context, m Member, incarnation id.Incarnation) error {
 	ctx, cancel := r.scope(ctx)
 	defer cancel()
-	key := r.prefix + memberKey(m)
-	v, err := r.store.get(ctx, key)
-	e, lives := v[key]
-	if err != nil || !lives || incarnation != 0 && incarnation != id.Incarnation(e.created) {
-		return storeFault(ctx, key, err)
+	key, recordKey := r.prefix+memberKey(m), r.prefix+lossKey(m)
+	for {
+		v, err := r.store.get(ctx, key, recordKey)
+		record := v[recordKey]
+		if err != nil || !parseLossRecord(record.value).joined() || incarnation != 0 && incarnation != id.Incarnation(incarnationOf(record)) {
+			return storeFault(ctx, key, err)
+		}
+		ok, err := r.declareLost(ctx, m, v[key], record)
+		switch {
+		case err != nil:
+			return storeFault(ctx, key, err)
+		case ok && v[key].lease != 0:
+			return storeFault(ctx, key, r.store.revoke(ctx, v[key].lease))
+		case ok:
+			return nil
+		}
 	}
-	return storeFault(ctx, key, r.store.revoke(ctx, e.lease))
+}
+
+// declareLost ends the place of a member in one transaction, if its key and its loss record are as the caller has read them. After that the member
+// cannot take its key anew.
+func (r *registry) declareLost(ctx context.Context, m Member, key, record entry) (bool, error) {
+	lost := lossRecord{how: recordLost, losses: parseLossRecord(record.value).losses}
+	t := txn{when: []condition{changed(r.prefix+memberKey(m), key.modified), changed(r.prefix+lossKey(m), record.modified)},
+		puts: []put{{key: r.prefix + lossKey(m), value: lost.String()}}}
+	if key.created != 0 {
+		t.deletes = []string{r.prefix + memberKey(m)}
+		if m.Role == job.Role_COORDINATOR {
+			t.deletes = append(t.deletes, r.prefix+addressKey)
+		}
+	}
+	_, ok, err := r.commit(ctx, t, nil)
+	return ok, err
 }
 
 // Forget removes all keys of the job but the numbers of its members, at one revision.

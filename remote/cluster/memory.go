@@ -16,6 +16,7 @@ type Memory struct {
 	mu       sync.Mutex
 	revision int64
 	leases   int64 // granted so far
+	granted  map[int64]*memoryLease
 	entries  map[string]memoryEntry
 	watchers map[*memoryWatcher]bool
 }
@@ -27,7 +28,7 @@ type memoryEntry struct {
 
 // NewMemory returns an empty store.
 func NewMemory() *Memory {
-	return &Memory{entries: map[string]memoryEntry{}, watchers: map[*memoryWatcher]bool{}}
+	return &Memory{entries: map[string]memoryEntry{}, granted: map[int64]*memoryLease{}, watchers: map[*memoryWatcher]bool{}}
 }
 
 // Open returns a handle on the job whose keys are below prefix. Every role has a handle of its own: closing it ends the role's memberships.
@@ -38,14 +39,23 @@ func (m *Memory) Open(prefix string) (Registry, error) {
 	return newRegistry(&memoryStore{memory: m, leases: map[*memoryLease]bool{}}, prefix), nil
 }
 
-// Expire ends the lease of a member as if it had ceased to renew it.
-func (m *Memory) Expire(prefix string, member Member) {
+// Expire ends the lease of a member as if it had ceased to renew it, and declares the member lost.
+func (m *Memory) Expire(prefix string, member Member) { m.expire(prefix, member, true) }
+
+// expire ends the lease of a member. If it is not declared lost, it may take its key anew.
+func (m *Memory) expire(prefix string, member Member, declared bool) {
 	m.mu.Lock()
+	defer m.mu.Unlock()
 	lease := m.entries[prefix+memberKey(member)].lease
-	m.mu.Unlock()
-	if lease != nil {
-		lease.end(true)
+	if lease == nil {
+		return
 	}
+	var t txn
+	if record := parseLossRecord(m.entries[prefix+lossKey(member)].value); declared {
+		record = lossRecord{how: recordLost, losses: record.losses}
+		t.puts = []put{{key: prefix + lossKey(member), value: record.String()}}
+	}
+	lease.endWith(true, t)
 }
 
 // change makes the changes of t and shows the watchers of the changed keys the result. m.mu is held.
@@ -121,6 +131,8 @@ type memoryStore struct {
 
 var errClosed = fault.E(fault.Canceled, fault.Got("a registry that is closed"))
 
+func (*memoryStore) contact() *contact { return nil }
+
 func (s *memoryStore) grant(context.Context) (lease, error) {
 	s.memory.mu.Lock()
 	defer s.memory.mu.Unlock()
@@ -129,7 +141,7 @@ func (s *memoryStore) grant(context.Context) (lease, error) {
 	}
 	s.memory.leases++
 	l := &memoryLease{store: s, number: s.memory.leases, ended: make(chan struct{})}
-	s.leases[l] = true
+	s.leases[l], s.memory.granted[l.number] = true, l
 	return l, nil
 }
 
@@ -160,15 +172,9 @@ func (s *memoryStore) commit(ctx context.Context, t txn) (int64, bool, error) {
 
 func (s *memoryStore) revoke(_ context.Context, lease int64) error {
 	s.memory.mu.Lock()
-	var found *memoryLease
-	for _, e := range s.memory.entries {
-		if e.lease != nil && e.lease.number == lease {
-			found = e.lease
-		}
-	}
-	s.memory.mu.Unlock()
-	if found != nil {
-		found.end(true)
+	defer s.memory.mu.Unlock()
+	if l := s.memory.granted[lease]; l != nil {
+		l.endWith(true, txn{})
 	}
 	return nil
 }
@@ -258,20 +264,26 @@ func (l *memoryLease) end(lost bool) {
 	m := l.store.memory
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	l.endWith(lost, txn{})
+}
+
+// endWith ends the lease and makes the changes of t at the same revision. The mutex of the Memory is held.
+func (l *memoryLease) endWith(lost bool, t txn) {
+	m := l.store.memory
 	if !l.store.leases[l] {
 		return
 	}
 	delete(l.store.leases, l)
+	delete(m.granted, l.number)
 	if lost {
 		close(l.ended)
 	}
-	var t txn
 	for key, e := range m.entries {
 		if e.lease == l {
 			t.deletes = append(t.deletes, key)
 		}
 	}
-	if len(t.deletes) > 0 {
+	if len(t.deletes)+len(t.puts) > 0 {
 		m.change(t)
 	}
 }

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
 
 	"github.com/edl-go/edl/fault"
 )
@@ -75,14 +77,21 @@ func connect(ctx context.Context, c Config, secured *tls.Config) (*etcdStore, er
 	client, err := clientv3.New(clientv3.Config{
 		Endpoints: c.Endpoints, TLS: secured, Username: c.Access.User, Password: c.Access.Password, DialTimeout: requestTimeout, Context: base,
 		Logger: zapTo(base, c.Log), DialKeepAliveTime: 10 * time.Second, DialKeepAliveTimeout: 5 * time.Second,
+		DialOptions: []grpc.DialOption{grpc.WithConnectParams(reconnect)},
 	})
 	if err != nil {
 		cancel()
 		return nil, etcdFault("etcd", err)
 	}
-	return &etcdStore{client: client, cancel: cancel, seconds: int64((c.Lease + time.Second - 1) / time.Second), renewEvery: c.renewEvery,
-		leases: map[*etcdLease]bool{}}, nil
+	seconds := int64((c.Lease + time.Second - 1) / time.Second)
+	return &etcdStore{client: client, cancel: cancel, seconds: seconds, renewEvery: c.renewEvery, leases: map[*etcdLease]bool{},
+		reached: newContact("etcd at "+strings.Join(c.Endpoints, ", "), time.Duration(seconds)*time.Second)}, nil
 }
+
+// reconnect says how often a client tries to connect to an etcd that was away. Leases count on when it is back, so the tries are closer to each other
+// than the shortest lease is long, however long it was away.
+var reconnect = grpc.ConnectParams{Backoff: backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2,
+	MaxDelay: 400 * time.Millisecond}, MinConnectTimeout: 2 * time.Second}
 
 // Variables of the environment that say where etcd is and what it asks of its clients. Roles get a password in this way and not in their JobSpec or
 // arguments, because those are shown to everybody.

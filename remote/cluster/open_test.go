@@ -86,8 +86,14 @@ func TestAccess(t *testing.T) {
 // renewed returns when the lease of a member has been renewed once more.
 func renewed(t *testing.T, m Membership) {
 	t.Helper()
-	before := deadline(m)
-	eventually(t, "renewal of the lease", func() bool { return deadline(m).After(before) })
+	c := m.(*membership).registry.store.contact()
+	answered := func() time.Time {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return c.answered
+	}
+	before := answered()
+	eventually(t, "renewal of the lease", func() bool { return answered().After(before) })
 }
 
 // protect lets only the user "edl" touch the keys of EDL.

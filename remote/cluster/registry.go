@@ -2,7 +2,7 @@
 // under it, and the nodes of a cluster.
 //
 // Files in reading order: registry.go is the contract; keys.go the names of keys and the loss records; store.go what is needed of etcd; members.go
-// how members join, leave and are removed; watch.go how others wait for them and watch them; state.go the state of the coordinator; etcd.go and
+// how members join, leave and are removed; keep.go how they stay; contact.go whether etcd answers; watch.go how others wait for them and watch them; state.go the state of the coordinator; etcd.go and
 // memory.go the two stores; open.go and embed.go the ways to an etcd server; broken.go and files_*.go what can break an embedded one; peers.go
 // connections that follow members.
 //
@@ -28,20 +28,21 @@
 //	        create key, record "joined n"          delete key, record "left n"
 //	absent ------------------------------> lives ------------------------------> absent     (Leave)
 //	   ^                                     |
-//	   |     the next holder records n+1     |  the lease ends: not renewed, revoked by RevokeLease, or the handle is closed
-//	   +------------------------------------ lost                                           (key gone, record still "joined n")
+//	   |     the next holder records n+1     |  the lease ends: not renewed, or the handle is closed     (key gone, record still "joined n")
+//	   +--------- lost <---------------- without key --> lives, record "joined n as R": it takes its key anew
+//	              record "lost n": by who watches, or by RevokeLease
 //
-// A member owns its key for as long as it renews its lease. When the lease ends without Leave, the member is lost: WatchLost reports it to the
-// others, and Done tells the member itself that it must not change shared state any more. Done closes also when the lease was not renewed for its
-// duration by the member's own clock. So after a pause of the process, Done and State notice first that the lease is over. A caller that knows that
-// the process of a member is dead need not wait for its lease: it calls RevokeLease.
+// A member owns its key for as long as it renews its lease. When the lease ends without Leave, whoever watches for losses declares the member lost, in
+// its loss record; the next holder of the key does the same. WatchLost reports that to the others, and Done tells the member itself that it must not
+// change shared state any more. A caller that knows that the process of a member is dead need not wait for its lease: it calls RevokeLease. A member
+// whose lease has ended, and which nobody has declared lost, takes its key anew and stays the same incarnation (keep.go).
 //
-// A lock alone does not stop a process that was paused while it held the lock. Every transaction of State is conditioned on the lock. Messages carry
-// its create revision, so that everyone who has seen a newer one refuses them.
+// A lock alone does not stop a process that was paused while it held the lock, or was cut off from etcd. Every transaction of State is conditioned on
+// the lock. Messages carry the fence, so that everyone who has seen a newer one refuses them.
 //
 // While etcd is away, calls try again until their context ends, and their error names what they waited for. A watch goes on when etcd is back, with
-// the keys as they are then; loss records make sure that no loss is missed. Leases run on: a member that cannot renew for its lease is lost. A commit
-// without an answer is tried again under the same token, so that it is applied once.
+// the keys as they are then; loss records make sure that no loss is missed. Nobody is lost meanwhile, and for the time of a lease after it nobody is
+// declared lost whose lease has ended (contact.go). A commit without an answer is tried again under the same token, so that it is applied once.
 //
 // The rules are written once, over a small store with revisions, leases and ordered watches. Open keeps the store in etcd, NewMemory in this process,
 // and Embed runs an etcd server inside this process, for a cluster of one machine. A real etcd cluster may ask for certificates and a password
@@ -53,6 +54,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/remote/id"
@@ -117,6 +119,10 @@ type Registry interface {
 	// Nodes returns the nodes that live now, ordered by id.
 	Nodes(ctx context.Context) ([]Node, error)
 
+	// Silent returns since when the store has answered nothing, and the last error if there was one; the zero time while it answers. Only a handle that
+	// holds a membership, or is used, can tell.
+	Silent() (since time.Time, reason error)
+
 	// Close ends this handle. Each of its memberships that has not left is lost at once.
 	Close() error
 }
@@ -128,12 +134,13 @@ const AnyIndex = -1
 type Membership interface {
 	// Member says which member of the job this is; zero for a node.
 	Member() Member
-	// Done is closed when the lease is lost. The holder must not change shared state any more. Leave does not close it.
+	// Done is closed when the member was declared lost, or another one has its place. The holder must not change shared state any more. Leave does not
+	// close it. It is not closed while etcd is away.
 	Done() <-chan struct{}
 	// Leave gives up the key, so that the member does not count as lost. It fails with fault.Fenced when the lease was lost before. After
 	// fault.Unavailable it is not known whether the member has left; Leave may be called again.
 	Leave(ctx context.Context) error
-	// Incarnation is the revision at which the key was created: later holders have greater ones.
+	// Incarnation is the revision at which the member joined: later holders of its key have greater ones.
 	Incarnation() id.Incarnation
 	// Fence is the same revision, of a coordinator's lock.
 	Fence() id.Fence

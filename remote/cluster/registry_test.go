@@ -3,6 +3,7 @@ package cluster
 import (
 	"cmp"
 	"context"
+	"errors"
 	"sync"
 	"testing"
 	"time"
@@ -16,7 +17,8 @@ import (
 type home struct {
 	*testing.T
 	handle func(c Config) (Registry, error)
-	end    func(prefix string, m Member) // ends the member's lease
+	end    func(prefix string, m Member) // declares the member lost and ends its lease
+	lapse  func(prefix string, m Member) // ends its lease, and says nothing
 	prefix string
 }
 
@@ -92,10 +94,20 @@ func TestRegistry(t *testing.T) {
 		"memory": {
 			handle: func(c Config) (Registry, error) { return memory.Open(c.Prefix) },
 			end:    memory.Expire,
+			lapse:  func(prefix string, m Member) { memory.expire(prefix, m, false) },
 		},
 		"etcd": {
 			handle: openAt(t, server.Endpoints),
-			end:    func(prefix string, m Member) { endLease(t, client, prefix+memberKey(m)) },
+			end: func(prefix string, m Member) {
+				r, err := Open(t.Context(), Config{Endpoints: server.Endpoints(), Prefix: prefix, Lease: longLease})
+				if err == nil {
+					err = errors.Join(r.RevokeLease(t.Context(), m, 0), r.Close())
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+			},
+			lapse: func(prefix string, m Member) { endLease(t, client, prefix+memberKey(m)) },
 		},
 	}
 	for name, h := range homes {
@@ -160,6 +172,9 @@ var suite = []struct {
 	{"a claim whose answer is lost", "claimed", testClaimAnswerLost},
 	{"a leave whose answer is lost", "left", testLeaveAnswerLost},
 	{"an attempt that is forgotten", "forget", testForget},
+	{"a lease that ends although its member lives", "anew", testAnew},
+	{"a member without its key, and who takes it for lost", "contest", testContest},
+	{"a member that leaves without its key", "leaves", testLeaveWithoutKey},
 	{"arguments out of range", "range", testRange},
 }
 
@@ -183,14 +198,6 @@ func eventually(t *testing.T, what string, holds func() bool) {
 		case <-looks.C:
 		}
 	}
-}
-
-// deadline is when the lease of a member in etcd ends unless it is renewed once more.
-func deadline(m Membership) time.Time {
-	l := m.(*membership).lease.(*etcdLease)
-	l.store.mu.Lock()
-	defer l.store.mu.Unlock()
-	return l.deadline
 }
 
 // expect receives what must come.

@@ -56,8 +56,8 @@ const (
 
 // state is the State of one membership.
 //
-// Each transaction has two conditions: this coordinator holds the lock, and commitKey has the revision that the transaction before gave it. Each
-// transaction writes its token to commitKey. So a try that was given up, but is still on its way to the store, can never be applied after a
+// Each transaction has two conditions: this coordinator holds the lock, and commitKey has the revision that the transaction before gave it. A lock that
+// was taken anew has another create revision than before, and nobody else had it in between. Each transaction writes its token to commitKey. So a try that was given up, but is still on its way to the store, can never be applied after a
 // later one. And commitKey tells whether a try without an answer was applied.
 //
 // An example. Commit A is sent with token 7 on revision 40, and its answer is lost. Three things can happen when A is sent again, on revision 40 too:
@@ -205,7 +205,7 @@ func (s *state) advance(ctx context.Context) error {
 
 // write makes one transaction after the one that gave commitKey the revision after. It reports false when its conditions did not hold.
 func (s *state) write(ctx context.Context, part txn, after int64, token string) (revision int64, ok bool, err error) {
-	t := txn{when: []condition{created(s.key(lockKey), s.leader.created), changed(s.key(commitKey), after)},
+	t := txn{when: []condition{created(s.key(lockKey), s.leader.holds()), changed(s.key(commitKey), after)},
 		deletes: part.deletes, puts: append(slices.Clip(part.puts), put{key: s.key(commitKey), value: token})}
 	return s.leader.registry.commit(ctx, t, nil)
 }
@@ -218,17 +218,19 @@ func refused(err error) bool {
 
 // outcome finds out why the conditions of a transaction did not hold. It returns the revision of an earlier try that was applied, or an error.
 func (s *state) outcome(ctx context.Context) (int64, error) {
-	lock, commit, err := s.look(ctx)
+	place, commit, err := s.look(ctx)
 	switch {
 	case err != nil:
 		return 0, err
 	case s.open.unanswered != "" && commit.value == s.open.unanswered:
 		return commit.modified, nil
-	case lock.created != s.leader.created:
+	case place == placeLost:
 		if commit.modified == s.last {
 			s.open.unanswered = "" // it was not applied, and without the lock it never will be
 		}
 		return 0, s.fenced()
+	case place == placeWithoutKey, commit.modified == s.last: // the lock was taken anew since the try
+		return 0, errWithoutLock
 	}
 	return 0, fault.E(fault.Internal, fault.At(s.key(commitKey)), fault.Got(fault.Quote(commit.value)),
 		fault.Want("the last commit of the coordinator that holds the lock"))
@@ -236,12 +238,14 @@ func (s *state) outcome(ctx context.Context) (int64, error) {
 
 // settle makes sure that no transaction is under way any more, and learns the revision of commitKey.
 func (s *state) settle(ctx context.Context) error {
-	lock, commit, err := s.look(ctx)
-	if err != nil {
+	place, commit, err := s.look(ctx)
+	switch {
+	case err != nil:
 		return err
-	}
-	if lock.created != s.leader.created {
+	case place == placeLost:
 		return s.fenced()
+	case place == placeWithoutKey:
+		return errWithoutLock
 	}
 	s.last = unknownRevision // until this call has succeeded: its own transaction may lose its answer, too
 	switch c := s.open; {
@@ -265,10 +269,14 @@ func (s *state) settle(ctx context.Context) error {
 
 var errUnsettled = fault.E(fault.Unavailable, fault.At("cluster"), fault.Got("a commit that was still on its way"))
 
-// look returns the lock and the last transaction as they are now.
-func (s *state) look(ctx context.Context) (lock, commit entry, err error) {
-	v, err := s.leader.registry.store.get(ctx, s.key(lockKey), s.key(commitKey))
-	return v[s.key(lockKey)], v[s.key(commitKey)], err
+// errWithoutLock is for a coordinator whose lease has ended, and which nobody has followed: it is about to take the lock anew.
+var errWithoutLock = fault.E(fault.Unavailable, fault.At("cluster"), fault.Got("a lock whose lease has ended"), fault.Want("the lock taken anew"))
+
+// look returns whether the lock is held, and the last transaction, as they are now.
+func (s *state) look(ctx context.Context) (place, entry, error) {
+	held := s.leader.holds() // before the keys are read: a lock that is taken anew meanwhile is another one
+	v, err := s.leader.registry.store.get(ctx, s.key(lockKey), s.leader.record, s.key(commitKey))
+	return s.leader.place(v, held), v[s.key(commitKey)], err
 }
 
 // begin waits for the turn of a call.

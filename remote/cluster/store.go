@@ -18,6 +18,8 @@ type store interface {
 	// follow calls see with all keys below prefix, and again after every revision that changed one of them, in order. It returns nil when see returns
 	// true. After an interruption it goes on with the keys as they are then; what happened in between is not shown. see must not keep the view.
 	follow(ctx context.Context, prefix string, see func(view) bool) error
+	// contact tells how well this handle has reached the store. nil: it always does.
+	contact() *contact
 	// close revokes all leases of this handle and gives up what is under way.
 	close() error
 }
@@ -26,7 +28,7 @@ type store interface {
 type lease interface {
 	// id is the number of the lease, as entries name it.
 	id() int64
-	// lost is closed when the lease ends by anything but revoke. A call of lost closes it at the latest, when the lease was not renewed in time.
+	// lost is closed when the store says that the lease has ended, or its handle is closed. A lease that nobody can ask about goes on.
 	lost() <-chan struct{}
 	// revoke ends the lease and removes its keys.
 	revoke(ctx context.Context) error

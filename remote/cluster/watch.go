@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/proto/job"
@@ -192,9 +193,9 @@ func watch[T comparable](ctx context.Context, r *reader, key string, value func(
 	return values, nil
 }
 
-// WatchLost compares loss records with keys: a member that is recorded as joined and has no key was lost. Records count losses, so a loss is reported
-// even if the member has joined again before this process looked.
-func (r *reader) WatchLost(ctx context.Context) (<-chan Member, error) {
+// WatchLost compares loss records with keys. A member that is recorded as joined and has no key may take it anew for as long as the store was silent;
+// then it is declared lost. Records count losses, so a loss is reported even if the member has joined again before this process looked.
+func (r *registry) WatchLost(ctx context.Context) (<-chan Member, error) {
 	ctx, cancel := r.scope(ctx)
 	if ctx.Err() != nil {
 		cancel()
@@ -211,8 +212,14 @@ func (r *reader) WatchLost(ctx context.Context) (<-chan Member, error) {
 	for _, key := range roleKeys {
 		following.Go(func() {
 			// If the store refuses one role, the watch ends for all: the receiver would else wait for losses that nobody reports.
+			var declaring sync.WaitGroup
+			defer declaring.Wait()
 			defer cancel()
-			_ = r.store.follow(ctx, r.prefix+key, (&lossWatch{prefix: r.prefix, report: report}).see) // the closed channel reports the error
+			watch := &lossWatch{prefix: r.prefix, report: report, suspected: map[Member]int64{}}
+			watch.suspect = func(m Member, record int64) {
+				declaring.Go(func() { r.declare(ctx, m, record) })
+			}
+			_ = r.store.follow(ctx, r.prefix+key, watch.see) // the closed channel reports the error
 		})
 	}
 	r.running.Go(func() {
@@ -223,11 +230,41 @@ func (r *reader) WatchLost(ctx context.Context) (<-chan Member, error) {
 	return lost, nil
 }
 
+// declare declares a member lost that has no key, with the loss record of that revision, once the time to take its key anew is over. It does nothing if
+// the member has its key again by then, or its record has changed. It tries until ctx ends.
+func (r *registry) declare(ctx context.Context, m Member, record int64) {
+	key, recordKey := r.prefix+memberKey(m), r.prefix+lossKey(m)
+	for pause := r.store.contact().grace(); ; pause = max(renewPause, r.store.contact().grace()) {
+		timer := time.NewTimer(pause)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		}
+		if r.store.contact().grace() > 0 {
+			continue
+		}
+		v, err := r.store.get(ctx, key, recordKey)
+		if err == nil && (v[key].created != 0 || v[recordKey].modified != record) {
+			return
+		}
+		if err == nil {
+			_, err = r.declareLost(ctx, m, entry{}, v[recordKey]) // where it changes nothing, a later view shows why
+		}
+		if err == nil || !retryable(err) {
+			return
+		}
+	}
+}
+
 // lossWatch finds the losses between one view and the next.
 type lossWatch struct {
-	prefix string
-	report func(Member)
-	known  map[Member]int // losses that were reported, or had been followed by another holder when the first view was seen; nil before
+	prefix    string
+	report    func(Member)
+	suspect   func(m Member, record int64) // is told of a member without a key that has not left, and the revision of its record
+	suspected map[Member]int64             // revisions of the records of those that are without a key now
+	known     map[Member]int               // losses that were reported, or had been followed by another holder when the first view was seen; nil before
 }
 
 func (l *lossWatch) see(v view) bool {
@@ -242,8 +279,14 @@ func (l *lossWatch) see(v view) bool {
 		}
 		record := parseLossRecord(e.value)
 		total := record.losses
-		if _, lives := v[l.prefix+memberKey(m)]; !lives {
+		if record.how == recordLost {
 			total = record.total()
+		}
+		if _, lives := v[l.prefix+memberKey(m)]; lives || !record.joined() {
+			delete(l.suspected, m)
+		} else if l.suspected[m] != e.modified {
+			l.suspected[m] = e.modified
+			l.suspect(m, e.modified)
 		}
 		if first || total < l.known[m] { // fewer than before: Forget removed the record, and the next attempt began another
 			l.known[m] = record.losses

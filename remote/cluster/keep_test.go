@@ -1,0 +1,123 @@
+package cluster
+
+import (
+	"errors"
+	"maps"
+
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/remote/id"
+)
+
+// Members whose leases have ended, and whose places nobody wants, take their keys anew. They stay the same incarnations, and the coordinator goes on under
+// the same fence.
+func testAnew(h *home) {
+	r, other := h.openWith(watchful), h.open()
+	leader := h.member(r.LeadCoordinator(h.Context(), "host:1"))
+	server := h.member(r.JoinServer(h.Context(), 0, "host:2"))
+	node := h.member(r.RegisterNode(h.Context(), "anew", "host:3"))
+	s := r.State(leader)
+	h.ok(s.Commit(h.Context(), []Change{{"a", []byte("1")}}))
+	want := map[Member]id.Incarnation{coordinator: leader.Incarnation(), server0: server.Incarnation()}
+	for i := range 3 {
+		h.lapse(h.prefix, coordinator)
+		h.ok(s.Commit(bounded(h.T), []Change{{"b", []byte{byte('0' + i)}}})) // waits until the lock is taken anew
+		h.lapse(h.prefix, server0)
+		eventually(h.T, "members that live as before", func() bool {
+			live, err := other.Live(bounded(h.T))
+			h.ok(err)
+			return maps.Equal(live, want)
+		})
+	}
+	h.entries(s, map[string]string{"a": "1", "b": "2"})
+	if address, err := other.Server(h.Context(), 0); address != "host:2" || err != nil {
+		h.Errorf("pserver 0 at %q, %v", address, err)
+	}
+	if v := h.view(); v[h.prefix+addressKey].value != "host:1" {
+		h.Errorf("the coordinator is at %q", v[h.prefix+addressKey].value)
+	}
+	for _, m := range []Membership{leader, server, node} {
+		select {
+		case <-m.Done():
+			h.Errorf("%v is lost", m.Member())
+		default:
+		}
+		h.ok(m.Leave(h.Context()))
+	}
+	h.live(other, map[Member]id.Incarnation{})
+	young := h.member(other.LeadCoordinator(h.Context(), "host:4"))
+	if young.Fence() <= leader.Fence() {
+		h.Errorf("fence %d after %d", young.Fence(), leader.Fence())
+	}
+	h.entries(other.State(young), map[string]string{"a": "1", "b": "2"})
+}
+
+// A member whose lease has ended tries to take its key anew while others declare it lost, or take its place. One of them wins, and all agree who.
+func testContest(h *home) {
+	watcher := h.open()
+	lost, err := watcher.WatchLost(h.Context())
+	h.ok(err)
+	gone := h.open()
+	h.member(gone.JoinTrainer(h.Context(), 0))
+	h.ok(gone.Close())
+	expect(h.T, lost) // and so the watcher sees what follows
+	for i := range 10 {
+		r := h.openWith(watchful)
+		m := h.member(r.JoinTrainer(h.Context(), 0))
+		h.lapse(h.prefix, trainer0)
+		var next Membership
+		if i%2 == 0 {
+			if next, err = watcher.JoinTrainer(h.Context(), 0); err != nil && !errors.Is(err, fault.Fenced) {
+				h.Fatal(err)
+			}
+		}
+		won := false
+		eventually(h.T, "a decision", func() bool {
+			live, err := watcher.Live(bounded(h.T))
+			h.ok(err)
+			if won = live[trainer0] == m.Incarnation(); won {
+				return true
+			}
+			select {
+			case <-m.Done():
+				return true
+			default:
+				return false
+			}
+		})
+		switch {
+		case won && next != nil:
+			h.Fatal("two processes hold one key")
+		case won:
+			h.ok(m.Leave(h.Context()))
+		default:
+			if who := expect(h.T, lost); who != trainer0 {
+				h.Fatalf("%v is lost, want trainer 0", who)
+			}
+			if err := m.Leave(h.Context()); !errors.Is(err, fault.Fenced) {
+				h.Errorf("a member that was lost leaves: %v", err)
+			}
+		}
+		if next != nil {
+			h.ok(next.Leave(h.Context()))
+		}
+	}
+	h.ok(watcher.Close())
+	for m := range lost {
+		h.Errorf("%v is lost once more", m)
+	}
+}
+
+// A member leaves in order although its lease has just ended.
+func testLeaveWithoutKey(h *home) {
+	r := h.open()
+	m := h.member(r.JoinTrainer(h.Context(), 0)) // it notices the end of its lease in a store that tells it
+	h.lapse(h.prefix, trainer0)
+	h.ok(m.Leave(h.Context()))
+	lost, err := r.WatchLost(h.Context())
+	h.ok(err)
+	h.live(r, map[Member]id.Incarnation{})
+	h.ok(r.Close())
+	for m := range lost {
+		h.Errorf("%v is lost, and had left", m)
+	}
+}
