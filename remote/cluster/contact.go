@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/edl-go/edl/fault"
 )
 
 // contact keeps how well a handle reaches its store: since when no request was answered, and when that was so for the last time. A nil contact always
@@ -57,7 +59,7 @@ func (c *contact) request(ctx context.Context) func(err *error) {
 	}
 }
 
-// silent reports since when no request was answered, and why, if the store does not answer now.
+// silent reports since when no request was answered, and a fault that says so, if the store does not answer now.
 func (c *contact) silent() (since time.Time, reason error) {
 	if c == nil {
 		return time.Time{}, nil
@@ -67,7 +69,8 @@ func (c *contact) silent() (since time.Time, reason error) {
 	if c.failure == nil && !c.waits(time.Now()) {
 		return time.Time{}, nil
 	}
-	return c.answered, c.failure
+	return c.answered, fault.E(fault.Unavailable, fault.At(c.where), fault.Cause(c.failure),
+		fault.Gotf("no answer since %s", c.answered.Format(time.TimeOnly)), fault.Hint("start etcd again, with the data that it had"))
 }
 
 // waits reports whether a request waits for its answer for too long. c.mu is held.

@@ -194,10 +194,10 @@ func (r *registry) acquire(ctx context.Context, member Member, key, value string
 	for {
 		now, err := r.store.get(ctx, keys...)
 		if _, exists := now[key]; exists || err != nil {
-			return nil, storeFault(ctx, key, err)
+			return nil, r.storeFault(ctx, key, err)
 		}
 		if ok, err := m.create(ctx, now[m.record]); err != nil {
-			return nil, storeFault(ctx, key, err)
+			return nil, r.storeFault(ctx, key, err)
 		} else if ok {
 			r.running.Go(m.keep)
 			return m, nil
@@ -285,7 +285,7 @@ func (m *membership) Leave(ctx context.Context) error {
 		key, record := now[m.keys[0]], now[m.record]
 		switch {
 		case err != nil:
-			return storeFault(ctx, m.keys[0], err)
+			return r.storeFault(ctx, m.keys[0], err)
 		case ok:
 			m.mu.Lock()
 			m.left = true
@@ -328,14 +328,14 @@ func (r *registry) RevokeLease(ctx context.Context, m Member, incarnation id.Inc
 		v, err := r.store.get(ctx, key, recordKey)
 		record := v[recordKey]
 		if err != nil || !parseLossRecord(record.value).joined() || incarnation != 0 && incarnation != id.Incarnation(incarnationOf(record)) {
-			return storeFault(ctx, key, err)
+			return r.storeFault(ctx, key, err)
 		}
 		ok, err := r.declareLost(ctx, m, v[key], record)
 		switch {
 		case err != nil:
-			return storeFault(ctx, key, err)
+			return r.storeFault(ctx, key, err)
 		case ok && v[key].lease != 0:
-			return storeFault(ctx, key, r.store.revoke(ctx, v[key].lease))
+			return r.storeFault(ctx, key, r.store.revoke(ctx, v[key].lease))
 		case ok:
 			return nil
 		}
@@ -367,7 +367,7 @@ func (r *registry) Forget(ctx context.Context) error {
 		t.clears = append(t.clears, r.prefix+key+"/", r.prefix+key+lossSuffix)
 	}
 	_, _, err := r.commit(ctx, t, nil)
-	return storeFault(ctx, r.prefix, err)
+	return r.storeFault(ctx, r.prefix, err)
 }
 
 // SetDesired puts the number of pservers without a lease: it stays when the member that wrote it goes.
@@ -387,7 +387,7 @@ func (r *registry) setCount(ctx context.Context, key string, n int) error {
 	ctx, cancel := r.scope(ctx)
 	defer cancel()
 	_, _, err := r.commit(ctx, txn{puts: []put{{key: r.prefix + key, value: fmt.Sprint(n)}}}, nil)
-	return storeFault(ctx, r.prefix+key, err)
+	return r.storeFault(ctx, r.prefix+key, err)
 }
 
 // checkCount bounds a number of members before anything is made of that size.

@@ -67,7 +67,7 @@ func Open(ctx context.Context, c Config) (Registry, error) {
 	if probed != nil && fault.KindOf(err) == fault.Unavailable {
 		err = fault.E(fault.Unavailable, fault.At(where), fault.Cause(probed))
 	}
-	return nil, storeFault(ctx, where, err)
+	return nil, storeFault(ctx, nil, where, err)
 }
 
 // connect makes a client. It lives until it is closed, also when ctx has ended.

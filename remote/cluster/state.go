@@ -302,7 +302,7 @@ func (s *state) retry(ctx context.Context, f func(context.Context) error) error 
 		case <-s.leader.Done():
 			return s.fenced()
 		case <-ctx.Done():
-			return storeFault(ctx, s.key(stateKey), cmp.Or(last, ctx.Err()))
+			return s.leader.registry.storeFault(ctx, s.key(stateKey), cmp.Or(last, ctx.Err()))
 		default:
 		}
 		try, cancel := context.WithTimeout(ctx, limit)

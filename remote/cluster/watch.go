@@ -116,9 +116,11 @@ func (r *reader) await(ctx context.Context, key string, missing func(view) strin
 		return reason == ""
 	})
 	if err == nil || ctx.Err() == nil {
-		return storeFault(ctx, r.prefix+key, err)
+		return r.storeFault(ctx, r.prefix+key, err)
 	}
-	if errors.Is(err, fault.Unavailable) {
+	if _, silent := r.store.contact().silent(); silent != nil {
+		reason += ": " + silent.Error()
+	} else if errors.Is(err, fault.Unavailable) {
 		reason += ": " + err.Error()
 	}
 	return waits.GaveUp(ctx, r.prefix+key, waits.Wait{What: reason})
@@ -133,7 +135,7 @@ func (r *reader) look(ctx context.Context, prefix string) (view, error) {
 		now = maps.Clone(v)
 		return true
 	})
-	return now, storeFault(ctx, prefix, err)
+	return now, r.storeFault(ctx, prefix, err)
 }
 
 // WatchTrainers follows the number of trainers. It leaves out what is not a number of members.
@@ -311,15 +313,22 @@ func (r *reader) scope(ctx context.Context) (context.Context, context.CancelFunc
 	}
 }
 
-// storeFault gives an error of the store a kind and a place.
-func storeFault(ctx context.Context, where string, err error) error {
+// storeFault is the function of that name, for the store of this handle.
+func (r *reader) storeFault(ctx context.Context, where string, err error) error {
+	return storeFault(ctx, r.store.contact(), where, err)
+}
+
+// storeFault gives an error of a store a kind and a place.
+func storeFault(ctx context.Context, c *contact, where string, err error) error {
 	var f *fault.Fault
 	switch {
 	case err == nil:
 		return nil
 	case ctx.Err() != nil:
 		what := "an answer of the store"
-		if fault.KindOf(err) == fault.Unavailable {
+		if _, silent := c.silent(); silent != nil {
+			what += ": " + silent.Error()
+		} else if fault.KindOf(err) == fault.Unavailable {
 			what += ": " + err.Error()
 		}
 		return waits.GaveUp(ctx, where, waits.Wait{What: what})

@@ -122,7 +122,7 @@ func (s *store) commit(first *op) {
 	var err error
 	if len(t.changes) > 0 {
 		t.count()
-		err = s.lead.State.Commit(s.ctx, distinct(t.changes))
+		err = s.durable(distinct(t.changes))
 	}
 	s.locked(func() {
 		if err == nil {
@@ -138,6 +138,21 @@ func (s *store) commit(first *op) {
 		}
 		o.done <- o.err
 	}
+}
+
+// durable commits changes, for as long as a job waits for what is missing. When the store has not answered by then, the job fails.
+func (s *store) durable(changes []cluster.Change) error {
+	ctx := s.ctx
+	if s.cfg.StartDeadline > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, s.cfg.StartDeadline)
+		defer cancel()
+	}
+	err := s.lead.State.Commit(ctx, changes)
+	if err != nil && s.ctx.Err() == nil && ctx.Err() != nil {
+		s.fail(err)
+	}
+	return err
 }
 
 // distinct keeps the last change of each key, if those fit into one transaction, which is atomic. Most requests of a group change the same head. If they

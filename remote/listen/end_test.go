@@ -243,3 +243,20 @@ func TestFailureOfAnEarlierCoordinator(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A job that fails because its roles were interrupted is not taken for one that its user has interrupted.
+func TestFailureIsNoInterruption(t *testing.T) {
+	spec := reading(t)
+	spec.MaxRestarts = -1
+	f := endsWith(t, newHarness(t, listen.Config{}, func(name string) run {
+		if name == "trainer-0" {
+			return func(context.Context, *job.RoleSpec, io.Writer) error {
+				return fault.E(fault.Canceled, fault.At("trainer 0"), fault.Cause(fault.New(fault.Fenced, "a lost lease")))
+			}
+		}
+		return idle
+	}).begin(t, spec))
+	if f.Kind.ExitCode() == fault.Canceled.ExitCode() || !strings.Contains(f.Error(), "a lost lease") {
+		t.Errorf("%v, exit code %d", f, f.Kind.ExitCode())
+	}
+}

@@ -164,6 +164,8 @@ func (j *Job) end(err error) {
 		state = job.State_FAILED
 		if j.stopped || j.manager.ctx.Err() != nil { // as isStopped
 			state = job.State_STOPPED
+		} else if fault.KindOf(err) == fault.Canceled { // nobody has interrupted it: a role was, by what befell another one
+			err = fault.E(fault.Unavailable, fault.At("job "+j.ID), fault.Cause(err))
 		}
 	}
 	j.status.Seconds = time.Since(j.began).Seconds()

@@ -144,7 +144,9 @@ func watchLeases(ctx context.Context, c *jobRun) {
 			return
 		}
 		starts := startsOf(c)
-		live, err := c.registry.Live(ctx)
+		asking, cancel := context.WithTimeout(ctx, c.job.limits.Lease) // while etcd is away an answer never comes
+		live, err := c.registry.Live(asking)
+		cancel()
 		if err != nil {
 			if ctx.Err() == nil && err.Error() != refused {
 				refused = err.Error()

@@ -246,7 +246,7 @@ func (c *jobRun) carryOut(ctx context.Context, effects supervise.Effects) (ended
 
 // forget ends an attempt: every role of it has ended.
 func (c *jobRun) forget(long context.Context) error {
-	ctx, cancel := context.WithTimeout(long, c.job.limits.Registry)
+	ctx, cancel := context.WithTimeout(long, c.job.limits.Start) // no role can start while etcd is away
 	defer cancel()
 	if err := c.registry.Forget(ctx); err != nil {
 		return err

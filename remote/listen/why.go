@@ -77,6 +77,10 @@ func (c *jobRun) waits() (waits []*job.Wait) {
 		}
 		waits = append(waits, w)
 	}
+	if away, reason := c.registry.Silent(); !away.IsZero() {
+		waits = append(waits, &job.Wait{Who: supervisor, What: "an answer of etcd; training goes on meanwhile, as long as no role ends", By: []string{"etcd"},
+			Since: timestamppb.New(away), LastError: reason.Error()})
+	}
 	begin, cause := c.machine.Restarting()
 	if cause != nil {
 		waits = append(waits, &job.Wait{Who: supervisor, What: "the next attempt of the job, because parameters are lost",

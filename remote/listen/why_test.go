@@ -5,6 +5,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -100,3 +101,43 @@ func TestLostFirst(t *testing.T) {
 		t.Errorf("%v, want %v", got, want)
 	}
 }
+
+// While etcd is away it is the first thing that a job waits for, by name, although its roles go on.
+func TestWhyNamesEtcd(t *testing.T) {
+	store := cluster.NewMemory()
+	since, away := time.Now().Add(-time.Minute), atomic.Bool{}
+	h := newHarnessIn(t, &harness{store: store}, listen.Config{Registry: func(_ context.Context, spec *job.RoleSpec) (cluster.Registry, error) {
+		r, err := store.Open(spec.Prefix)
+		return silent{r, func() (time.Time, error) {
+			if away.Load() {
+				return since, fault.E(fault.Unavailable, fault.At("etcd at host:2379"), fault.Got("no answer"), fault.Hint("start etcd again"))
+			}
+			return time.Time{}, nil
+		}}, err
+	}}, func(string) run { return idle })
+	j := h.begin(t, reading(t))
+	first := func() *job.Wait {
+		if w := j.Why(bounded(t)).Waits; len(w) > 0 {
+			return w[0]
+		}
+		return &job.Wait{}
+	}
+	eventually(t, func() bool { return first().What != "" && !strings.Contains(first().What, "etcd") })
+	away.Store(true)
+	if w := first(); !strings.Contains(w.What, "an answer of etcd") || !slices.Equal(w.By, []string{"etcd"}) || !w.Since.AsTime().Equal(since) ||
+		!strings.Contains(w.LastError, "host:2379") || !strings.Contains(w.LastError, "start etcd again") {
+		t.Errorf("the job waits for %v", w)
+	}
+	away.Store(false)
+	if w := first(); strings.Contains(w.What, "etcd") {
+		t.Errorf("the job waits for %v", w)
+	}
+}
+
+// silent is a registry that says whether its store answers.
+type silent struct {
+	cluster.Registry
+	since func() (time.Time, error)
+}
+
+func (s silent) Silent() (time.Time, error) { return s.since() }

@@ -95,16 +95,16 @@ func Run(ctx context.Context, spec *job.RoleSpec, options Options) (err error) {
 		r.log = slog.New(slog.DiscardHandler)
 	}
 	r.log = r.log.With("job", spec.Job, "role", name)
+	r.recording = newRecording(spec)
+	defer r.recording.tell(options.Report)
+	defer r.report(options.Report)()
 	if r.registry == nil {
-		if r.registry, err = cluster.Open(ctx, cluster.Config{Endpoints: spec.Etcd, Prefix: spec.Prefix, Lease: r.deadlines.Lease,
-			Log: r.log}); err != nil {
+		if r.registry, err = r.openRegistry(ctx); err != nil {
 			return err
 		}
 		defer func() { err = errors.Join(err, r.registry.Close()) }()
 	}
-	r.recording = newRecording(spec)
-	defer r.recording.tell(options.Report)
-	defer r.report(options.Report)()
+	defer r.watchEtcd()()
 	r.log.Info("role starts", "program", hex.EncodeToString(spec.ProgramHash[:min(6, len(spec.ProgramHash))]))
 	switch spec.Role {
 	case job.Role_COORDINATOR:
@@ -120,6 +120,73 @@ func Run(ctx context.Context, spec *job.RoleSpec, options Options) (err error) {
 		r.log.Info("role ends")
 	}
 	return err
+}
+
+// openRegistry opens the registry. While etcd does not answer it tries again, until Deadlines.Start.
+func (r *runner) openRegistry(ctx context.Context) (cluster.Registry, error) {
+	ctx, cancel := context.WithTimeout(ctx, r.deadlines.Start)
+	defer cancel()
+	wait := r.waits.Begin(waits.Wait{What: "an answer of etcd", By: []string{etcd}, Limit: r.deadlines.Start})
+	defer wait.End()
+	for {
+		registry, err := cluster.Open(ctx, cluster.Config{Endpoints: r.spec.Etcd, Prefix: r.spec.Prefix, Lease: r.deadlines.Lease, Log: r.log})
+		if err == nil || fault.KindOf(err) != fault.Unavailable {
+			return registry, err
+		}
+		wait.Update(func(w *waits.Wait) { w.LastError = err.Error() })
+		timer := time.NewTimer(etcdPause)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			kind := fault.DeadlineExceeded
+			if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
+				kind = fault.Canceled
+			}
+			return nil, fault.E(kind, fault.At(etcd), fault.Gotf("no answer within %v", r.deadlines.Start), fault.Cause(err),
+				fault.Hint("start etcd again; start_deadline says how long roles wait for it"))
+		}
+	}
+}
+
+// etcd is how waits and errors name it, and etcdPause separates tries to reach it.
+const (
+	etcd      = "etcd"
+	etcdPause = 200 * time.Millisecond
+)
+
+// watchEtcd lists the wait for etcd while it does not answer this role, until stop. The role goes on meanwhile: etcd decides whether it has lost its place,
+// and others refuse what a role does that has.
+func (r *runner) watchEtcd() (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		ticker := time.NewTicker(r.deadlines.WaitEvery)
+		defer ticker.Stop()
+		var wait *waits.Entry
+		for {
+			select {
+			case <-ticker.C:
+			case <-ctx.Done():
+				return
+			}
+			since, reason := r.registry.Silent()
+			switch {
+			case since.IsZero() && wait != nil:
+				wait.End()
+				wait = nil
+				r.log.Info("etcd answers again")
+			case since.IsZero():
+			case wait == nil:
+				wait = r.waits.Begin(waits.Wait{What: "an answer of etcd; training goes on meanwhile, as long as no role ends", By: []string{etcd},
+					Since: since, LastError: reason.Error()})
+			default:
+				wait.Update(func(w *waits.Wait) { w.LastError = reason.Error() })
+			}
+		}
+	}()
+	return func() { cancel(); <-ended }
 }
 
 // Name is how messages, logs and commands call a role: "trainer-1".
@@ -224,7 +291,12 @@ func (r *runner) leave(ctx context.Context, m cluster.Membership) error {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.deadlines.ServerGrace)
 	defer cancel()
-	return wire.Retry(ctx, func(id.Retry) error { return m.Leave(ctx) })
+	err := wire.Retry(ctx, func(id.Retry) error { return m.Leave(ctx) })
+	if since, _ := r.registry.Silent(); err != nil && !since.IsZero() {
+		r.log.Warn("the key of the role stays until its lease ends", "error", err)
+		return nil
+	}
+	return err
 }
 
 // drainable separates the request to end in order, which is the end of ctx for the cause fault.Drained, from the order to end at once. The context

@@ -116,15 +116,16 @@ func (m *Machine) afterDrain(now time.Duration, r *Role, err error, out *Effects
 
 // startOver ends all roles, so that the job can begin anew from its initial state: r has ended, and what it had is gone.
 func (m *Machine) startOver(now time.Duration, r *Role, cause error, out *Effects) {
-	if m.attempt >= m.policy.MaxRestarts {
-		m.end(exhausted("the job from its beginning", m.attempt, cause), out)
-		return
-	}
 	if now-m.began >= GoodRun {
-		m.pause = 0
+		m.pause, m.again = 0, 0
+	}
+	if m.again >= m.policy.MaxRestarts {
+		m.end(exhausted("the job from its beginning", m.again, cause), out)
+		return
 	}
 	m.pause = pauseAfter(m.pause)
 	m.attempt++
+	m.again++
 	m.clearing, m.cause, m.beginAt = true, cause, now+m.pause
 	r.enter(Down, now)
 	for _, other := range m.roles {

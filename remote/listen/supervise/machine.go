@@ -57,14 +57,14 @@ import (
 const (
 	FirstPause = 50 * time.Millisecond // between an end and the next start; it doubles
 	LongPause  = 5 * time.Second       // the longest pause
-	GoodRun    = time.Minute           // after such a run restarts count, and pauses begin, anew
+	GoodRun    = time.Minute           // after such a run of a role, or such an attempt of the job, restarts count, and pauses begin, anew
 	FairRun    = time.Second           // after such a run pauses begin anew if the job has gone on meanwhile
 )
 
 // A Policy is what a job allows.
 type Policy struct {
 	PServers    int
-	MaxRestarts int           // of each role, and of the whole job; 0: none
+	MaxRestarts int           // of each role, and of the whole job, without a GoodRun between them; 0: none
 	DrainTime   time.Duration // for a trainer to end that is not wanted any more; then it is killed
 	LostLease   time.Duration // for a role to end by itself when its lease is lost; then it is killed
 	Release     time.Duration // for a pserver to end by itself when the coordinator has ended well; a trainer has LostLease
@@ -161,6 +161,7 @@ type Machine struct {
 	wanted   int // trainers
 	roles    []*Role
 	attempt  int           // from 0
+	again    int           // attempts since the last one that has run for GoodRun
 	clearing bool          // an attempt has ended, and the next has not begun
 	beginAt  time.Duration // of the next attempt
 	pause    time.Duration // before this attempt

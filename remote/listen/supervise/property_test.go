@@ -24,6 +24,8 @@ func TestProperties(t *testing.T) {
 		running, starts := map[cluster.Member]bool{}, map[cluster.Member]int{}
 		since, good := map[cluster.Member]time.Duration{}, map[cluster.Member]int{} // good: runs after which restarts count anew
 		ended := false
+		var began time.Duration // of the attempt
+		attempt, goodAttempts := 0, 0
 		do := func(e supervise.Event) {
 			out, err := m.Step(now, e)
 			if err != nil {
@@ -47,6 +49,14 @@ func TestProperties(t *testing.T) {
 				running[start.Member] = true
 				starts[start.Member]++
 				since[start.Member] = now
+			}
+			if m.Attempt() > attempt {
+				if attempt = m.Attempt(); now-began >= supervise.GoodRun {
+					goodAttempts++
+				}
+			}
+			if out.Forget {
+				began = now
 			}
 			ended = ended || out.End
 		}
@@ -110,7 +120,7 @@ func TestProperties(t *testing.T) {
 		for member, n := range starts {
 			most := (policy.MaxRestarts + 1) * (policy.MaxRestarts + 1)
 			if policy.MaxRestarts > 0 {
-				most *= good[member] + 1
+				most *= (good[member] + 1) * (goodAttempts + 1)
 			}
 			if member.Role != job.Role_TRAINER && n > most {
 				t.Fatalf("%v started %d times, at most %d", member, n, most)
