@@ -150,7 +150,7 @@ func (s *store) durable(changes []cluster.Change) error {
 	}
 	err := s.lead.State.Commit(ctx, changes)
 	if err != nil && s.ctx.Err() == nil && ctx.Err() != nil {
-		s.fail(err)
+		s.Fail(err)
 	}
 	return err
 }

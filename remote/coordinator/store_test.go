@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,6 +16,7 @@ import (
 	"github.com/edl-go/edl/remote/cluster"
 	"github.com/edl-go/edl/remote/coordinator"
 	"github.com/edl-go/edl/remote/id"
+	"github.com/edl-go/edl/remote/waits"
 )
 
 // A large job keeps its queues in etcd. Its coordinators follow each other.
@@ -265,4 +268,52 @@ func TestLostAnswerOfTheStore(t *testing.T) {
 		t.Errorf("the request whose answer was lost is given task %d, dispatch %d, and another trainer task %d; want %d, 1 and %d", repeated.Id,
 			repeated.Epoch, other.Id, first.Id+1, first.Id+2)
 	}
+}
+
+// What needs the store waits for it as long as for a member that is missing. Then the job fails with what the store's client says.
+func TestStoreThatDoesNotAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := async(1)
+		cfg.StartDeadline = time.Minute
+		h := newHome(t, cfg)
+		away := &unanswered{}
+		lead := h.store.lead()
+		away.State = lead.State
+		lead.State = away
+		s, ended := coordinator.New(h.cfg), make(chan error, 1)
+		go func() { ended <- s.Run(t.Context(), lead) }()
+		h.live.set(0, incarnation(0))
+		if _, err := s.Join(t.Context(), &rpc.JoinRequest{Id: idOf(0, 0, 0), Incarnation: incarnation(0)}); err != nil {
+			t.Fatal(err)
+		}
+		away.now.Store(true)
+		told := make(chan error, 1)
+		began := time.Now()
+		go func() {
+			told <- s.TakeDataset(t.Context(), &rpc.ReportDatasetRequest{Id: firstID(0, 0), Dataset: &rpc.Dataset{Name: "d", Files: filesOf(100)}})
+		}()
+		if err := <-ended; !errors.Is(err, fault.DeadlineExceeded) || !strings.Contains(err.Error(), "etcd at host:2379") {
+			t.Errorf("the job ends with %v", err)
+		}
+		if waited := time.Since(began); waited != cfg.StartDeadline { // by the clock of the test
+			t.Errorf("it has waited for %v, want %v", waited, cfg.StartDeadline)
+		}
+		if err := <-told; !errors.Is(err, fault.DeadlineExceeded) {
+			t.Errorf("the trainer is told %v", err)
+		}
+	})
+}
+
+// unanswered is a state in an etcd that does not answer when it is away.
+type unanswered struct {
+	cluster.State
+	now atomic.Bool
+}
+
+func (u *unanswered) Commit(ctx context.Context, changes []cluster.Change) error {
+	if !u.now.Load() {
+		return u.State.Commit(ctx, changes)
+	}
+	<-ctx.Done()
+	return waits.GaveUp(ctx, "job", waits.Wait{What: "an answer of the store: etcd at host:2379"})
 }
