@@ -2,6 +2,7 @@ package executor
 
 import (
 	"context"
+	"maps"
 	"sync"
 
 	"github.com/edl-go/edl/executor/internal/plan"
@@ -84,4 +85,29 @@ func (b *blocks) Variable(name string) (*tensor.Tensor, bool) {
 	}
 	b.scope.MarkReady(name)
 	return t, true
+}
+
+// ReadByUpdate returns the variables that one op of one block alone names, which updates a parameter and does not write the variable: it is a gradient.
+// Such an op makes no other variable of its elements, so the variable may refer to other memory in each run (tensor.Tensor.Share).
+func (b *blocks) ReadByUpdate() map[string]bool {
+	only := map[string]bool{} // false: something else names it, too
+	for i := range b.program.Blocks {
+		block := b.program.Blocks[i]
+		for _, op := range block.Ops {
+			def, known := ops.Lookup(op.Type)
+			if known && def.Class == ops.Serve { // reads what the blocks do that it runs
+				continue
+			}
+			reads, writes := block.Touches(op)
+			for name := range reads {
+				_, again := only[name]
+				only[name] = known && def.Class == ops.Optimize && !again
+			}
+			for name := range writes {
+				only[name] = false
+			}
+		}
+	}
+	maps.DeleteFunc(only, func(_ string, is bool) bool { return !is })
+	return only
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"testing"
@@ -67,6 +68,68 @@ func pserver() *program.Program {
 		Attrs: map[string]program.Attr{"endpoint": "pserver:0", "pserver_id": int32(0), "lr_decay_block_id": int32(schedule.Index),
 			"optimize_blocks": blocks, "grad_names": grads, "grad_block_ids": ids, "grad_merge": merges}})
 	return p
+}
+
+// A variable may refer to other memory from run to run if an update op alone reads it, as its gradient. Then the op reads that memory.
+func TestReadByUpdate(t *testing.T) {
+	serve := func(ctx context.Context, blocks ops.BlockRunner) error {
+		got := blocks.(interface{ ReadByUpdate() map[string]bool }).ReadByUpdate()
+		if want := map[string]bool{"w1@GRAD": true}; !maps.Equal(got, want) {
+			t.Errorf("read by one update alone: %v, want %v", got, want)
+		}
+		g, _ := blocks.Variable("w1@GRAD")
+		for i := range 3 {
+			other, err := tensor.FromSlice([]float32{float32(i), 10})
+			if err != nil {
+				return err
+			}
+			if err := errors.Join(g.Share(other), blocks.RunBlock(ctx, 2, ops.Step{})); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	p := program.New()
+	b, startup := p.Global(), p.Startup.Global()
+	add := func(name string, n int64) {
+		v := program.Var{Name: name, Kind: program.LoDTensor, DType: tensor.Float32, Dims: []int64{n}, Persistable: true}
+		b.EnsureVar(v)
+		startup.EnsureVar(v)
+		startup.Append(&program.Op{Type: "fill_constant", Outputs: map[string][]string{"Out": {name}},
+			Attrs: map[string]program.Attr{"shape": v.Dims, "dtype": int32(v.DType), "value": float32(1)}})
+	}
+	add("rate", 1)
+	for i := range 4 {
+		add(fmt.Sprintf("w%d", i), 2)
+		add(fmt.Sprintf("w%d@GRAD", i), 2)
+	}
+	sgd := func(w, g string) *program.Op {
+		return &program.Op{Type: "sgd", Inputs: map[string][]string{"Param": {w}, "Grad": {g}, "LearningRate": {"rate"}},
+			Outputs: map[string][]string{"ParamOut": {w}}}
+	}
+	scale := func(g string) *program.Op {
+		return &program.Op{Type: "scale", Inputs: map[string][]string{"X": {g}}, Outputs: map[string][]string{"Out": {g}},
+			Attrs: map[string]program.Attr{"scale": float32(1)}}
+	}
+	blocks, grads, ids, merges := []program.BlockIndex{}, []string{}, []int32{}, []int32{}
+	for i, list := range [][]*program.Op{{scale("w0@GRAD"), sgd("w0", "w0@GRAD")}, {sgd("w1", "w1@GRAD")}, {sgd("w2", "w2@GRAD"), sgd("w3", "w2@GRAD")}, {}} {
+		block := p.NewBlock(b)
+		for _, op := range list {
+			block.Append(op)
+		}
+		blocks, grads = append(blocks, program.BlockIndex(block.Index)), append(grads, fmt.Sprintf("w%d@GRAD", i))
+		ids, merges = append(ids, int32(block.Index)), append(merges, int32(ops.MergeMean))
+	}
+	b.Append(&program.Op{Type: "listen_and_serv", Attrs: map[string]program.Attr{"endpoint": "pserver:0", "pserver_id": int32(0),
+		"optimize_blocks": blocks, "grad_names": grads, "grad_block_ids": ids, "grad_merge": merges}})
+	l := executor.New(executor.WithServer(server{serve}), executor.WithStage(program.StagePServer))
+	defer l.Close()
+	if _, err := l.Run(t.Context(), p, nil); err != nil {
+		t.Fatal(err)
+	}
+	if w, _ := l.Scope().Find("w1"); !slices.Equal(w.Float32s(), []float32{-2, -29}) {
+		t.Errorf("w1 is %v, want {-2 -29}", w)
+	}
 }
 
 func TestServersRunBlocksAtTheSameTime(t *testing.T) {

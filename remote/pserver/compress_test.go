@@ -24,6 +24,27 @@ func halves(t *testing.T, sync bool) *pstest.Program {
 	return p
 }
 
+// One contribution of 16 bits is widened, also where an update alone reads the gradient.
+func TestOneCompressedContribution(t *testing.T) {
+	p := halves(t, true)
+	p.InPlace = true
+	s := pstest.Start(t, pstest.Config(1), p)
+	half, err := compress.Narrowed(pstest.Filled(syncSize, 300), compress.BFloat16)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := pstest.Trainer{Client: s.Client}
+	if _, err := a.Send(t.Context(), 0, "w0@GRAD.bf16", half); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Barrier(t.Context(), 0, 1, 1); err != nil {
+		t.Fatal(err)
+	}
+	if w, _, err := a.Get(t.Context(), 1, "w0", syncSize); err != nil || w.Float32s()[syncSize-1] != -300 {
+		t.Errorf("w0 is %v, %v; want -300", w, err)
+	}
+}
+
 // Contributions of 16 bits are added up in float32, and applied one by one in async mode. A trainer that sends another type is refused, and what it
 // has sent changes nothing.
 func TestCompressedContributions(t *testing.T) {

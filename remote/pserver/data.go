@@ -44,7 +44,7 @@ func (s *Server) OpenData(ctx context.Context, m *rpc.OpenDataRequest) (*rpc.Ope
 	}
 	l := &line{server: s, sender: from}
 	if l.send, err = tableOf(m.Send, c.inbox.form); err == nil {
-		l.receive, err = tableOf(m.Receive, s.values.Variable)
+		l.receive, err = tableOf(m.Receive, c.inbox.received(s.values))
 	}
 	if err != nil {
 		return nil, c.refuse(err)

@@ -22,7 +22,9 @@ import (
 // withData starts a server with a data plane, whose parameters have the sizes.
 func withData(t *testing.T, trainers int, sizes ...int64) *pstest.Server {
 	t.Helper()
-	return pstest.Start(t, pstest.WithData(t, pstest.Config(trainers)), pstest.SGD(0, true, 1, sizes...))
+	p := pstest.SGD(0, true, 1, sizes...)
+	p.InPlace = true
+	return pstest.Start(t, pstest.WithData(t, pstest.Config(trainers)), p)
 }
 
 // open opens the data connection of a trainer for n parameters.

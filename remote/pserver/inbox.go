@@ -18,7 +18,8 @@ import (
 // a round is being applied, the stepper reads without the lock what has arrived: nothing is added then.
 type inbox struct {
 	targets map[string]*tensor.Tensor             // what contributions to a name merge into
-	forms   map[string]*tensor.Tensor             // a variable like contributions to a name: the same as in targets, unless they are compressed
+	forms   map[string]*tensor.Tensor             // a variable like contributions to a name: over the memory of the target, unless they are compressed
+	direct  map[string]bool                       // targets that may refer to the only contribution to a round while it is applied; else to the form
 	merges  map[string]ops.Merge                  // how groups merge contributions to a name; MergeNone: they cannot
 	arrived map[string]map[id.Rank]*tensor.Tensor // by name and rank
 	free    map[string][]*tensor.Tensor           // at most spare of each name
@@ -31,7 +32,7 @@ type inbox struct {
 // newInbox looks up the variables of every contribution.
 func newInbox(l *comm.Service, blocks ops.BlockRunner) (inbox, error) {
 	b := inbox{targets: map[string]*tensor.Tensor{}, forms: map[string]*tensor.Tensor{}, arrived: map[string]map[id.Rank]*tensor.Tensor{},
-		free: map[string][]*tensor.Tensor{}, merges: mergesOf(l), lent: map[*tensor.Tensor]bool{}, elements: &sync.RWMutex{}}
+		direct: map[string]bool{}, free: map[string][]*tensor.Tensor{}, merges: mergesOf(l), lent: map[*tensor.Tensor]bool{}, elements: &sync.RWMutex{}}
 	for _, c := range slices.Concat(l.Grads, l.States) {
 		form, ok := blocks.Variable(c.Name)
 		target, found := blocks.Variable(c.Target())
@@ -46,7 +47,60 @@ func newInbox(l *comm.Service, blocks ops.BlockRunner) (inbox, error) {
 		b.forms[c.Name], b.targets[c.Name] = form, target
 		b.arrived[c.Name] = map[id.Rank]*tensor.Tensor{}
 	}
-	return b, nil
+	return b, b.findDirect(l, blocks)
+}
+
+// An updateReader is a program that knows the gradients that one update op reads and nothing else names: they may refer to other memory in each round. The
+// program of an executor is one.
+type updateReader interface{ ReadByUpdate() map[string]bool }
+
+// findDirect finds the gradients that only an update op reads. A program that exchanges something in the middle of a round has none, because contributions
+// would be held where they are while other servers are waited for.
+func (b *inbox) findDirect(l *comm.Service, blocks ops.BlockRunner) (err error) {
+	program, ok := blocks.(updateReader)
+	if !ok || !l.Sync || len(l.Prepare) > 0 || l.Global != comm.NoBlock {
+		return nil
+	}
+	read := program.ReadByUpdate()
+	for _, c := range l.Grads {
+		target := b.targets[c.Name]
+		if b.forms[c.Name] != target || !read[c.Target()] {
+			continue
+		}
+		// The form is a tensor of its own: others read it while the target changes.
+		if b.forms[c.Name], err = target.Reshape(target.Dims()...); err != nil {
+			return err
+		}
+		b.direct[c.Name] = true
+	}
+	return nil
+}
+
+// merged makes the target of a gradient the merge of what the contributors have sent. The only contribution is not copied where it may be read in place:
+// elements is held until restore.
+func (b *inbox) merged(c comm.Contribution, from []Declaration) error {
+	shares := b.shares(c.Name, from)
+	if b.direct[c.Name] && len(shares) == 1 && shares[0].Value != nil {
+		return b.targets[c.Name].Share(shares[0].Value)
+	}
+	return merge.Gradients(b.targets[c.Name], shares, c.Merge)
+}
+
+// restore makes all targets refer to their own memory again.
+func (b *inbox) restore() {
+	for name := range b.direct {
+		_ = b.targets[name].Share(b.forms[name]) // of the same type and length: it never fails
+	}
+}
+
+// received returns the variables that trainers may receive as they are. A target that may refer to lent memory is none.
+func (b *inbox) received(from *values) func(name string) (*tensor.Tensor, bool) {
+	return func(name string) (*tensor.Tensor, bool) {
+		if b.direct[name] {
+			return nil, false
+		}
+		return from.Variable(name)
+	}
 }
 
 // mergesOf says how groups merge each contribution. State whose changes are added is not for groups, because they do not know its value before the

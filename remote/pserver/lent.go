@@ -8,7 +8,7 @@ import (
 
 // Contributions over shared memory stay where the trainer has written them: the inbox has tensors over the memory of the line until the round is applied or
 // dropped. An honest trainer writes the slices of the next round when it has received the parameters of this one, so the server has applied this one. One
-// that writes earlier changes its own contribution and nothing else: a merge reads each element once.
+// that writes earlier changes its own contribution and nothing else. Where it is the only one, updates read it where it is (inbox.merged).
 //
 // When the line ends, its memory is unmapped. Before that withdraw moves what has arrived and still counts to memory of the server.
 

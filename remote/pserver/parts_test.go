@@ -79,6 +79,15 @@ func (s *Server) Lines() int {
 	return len(s.core.lines)
 }
 
+// CopierWaits reports whether somebody waits for the end of a round, to copy variables.
+func (s *Server) CopierWaits() bool {
+	free := s.values.TryRLock()
+	if free {
+		s.values.RUnlock()
+	}
+	return !free
+}
+
 // blocks is a program that writes down which blocks it runs.
 type blocks struct {
 	variables map[string]*tensor.Tensor
@@ -217,6 +226,83 @@ func TestStepper(t *testing.T) {
 		if err := s.apply(t.Context(), 41, from); err == nil || !slices.Equal(p.ran, want) {
 			t.Errorf("ran %q, want %q; %v", p.ran, want, err)
 		}
+	}
+}
+
+// direct is a program whose gradient is read by an update alone. It writes down what each block sees.
+type direct struct {
+	blocks
+	box  *inbox
+	seen []sight
+}
+
+type sight struct {
+	value    float32
+	gradient *float32 // where it is
+	form     *float32 // where others see it
+	held     bool     // contributions had to stay where they were
+}
+
+func (d *direct) ReadByUpdate() map[string]bool { return map[string]bool{"g": true} }
+
+func (d *direct) RunBlock(ctx context.Context, block program.BlockIndex, step ops.Step) error {
+	free := d.box.elements.TryLock()
+	if free {
+		d.box.elements.Unlock()
+	}
+	gradient, form := d.variables["g"].Float32s(), d.box.forms["g"].Float32s()
+	d.seen = append(d.seen, sight{gradient[0], &gradient[0], &form[0], !free})
+	return d.blocks.RunBlock(ctx, block, step)
+}
+
+// The only contribution to a round is read where it is, and not longer than the round is applied, also when that fails. Programs that exchange something in
+// the middle of a round copy it.
+func TestOneContributor(t *testing.T) {
+	one, two := []Declaration{{Rank: 2, Rows: 3}}, []Declaration{{Rank: 0, Rows: 1}, {Rank: 2, Rows: 1}}
+	for name, c := range map[string]struct {
+		from     []Declaration
+		prepare  []program.BlockIndex
+		global   program.BlockIndex
+		fails    program.BlockIndex
+		inPlace  bool
+		received bool // by trainers that ask for the gradient
+	}{
+		"one":                   {from: one, global: comm.NoBlock, inPlace: true},
+		"one, and a failure":    {from: one, global: comm.NoBlock, fails: 7, inPlace: true},
+		"two":                   {from: two, global: comm.NoBlock},
+		"an exchange":           {from: one, global: 5, received: true},
+		"a part of an exchange": {from: one, global: comm.NoBlock, prepare: []program.BlockIndex{4}, received: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := &direct{blocks: blocks{variables: map[string]*tensor.Tensor{"g": vector(t, 0)}, fails: c.fails}}
+			service := &comm.Service{Sync: true, Grads: []comm.Contribution{{Name: "g", Merge: ops.MergeMean}}, LRDecay: comm.NoBlock,
+				Prepare: c.prepare, Global: c.global, Optimize: []program.BlockIndex{7}}
+			box, err := newInbox(service, p)
+			if err != nil {
+				t.Fatal(err)
+			}
+			p.box = &box
+			own, sent := &p.variables["g"].Float32s()[0], vector(t, 5)
+			box.arrived["g"][0], box.arrived["g"][2] = vector(t, 5), sent
+			v := &values{BlockRunner: p}
+			s := &stepper{service: service, values: v, inbox: &box, workers: 1}
+			if err := s.apply(t.Context(), 1, c.from); (err != nil) != (c.fails > 0) {
+				t.Fatal(err)
+			}
+			want := sight{5, own, own, false}
+			if c.inPlace {
+				want = sight{5, &sent.Float32s()[0], own, true}
+			}
+			if len(p.seen) == 0 || slices.ContainsFunc(p.seen, func(got sight) bool { return got != want }) {
+				t.Errorf("the blocks have seen %v, want %v", p.seen, want)
+			}
+			if &p.variables["g"].Float32s()[0] != own || !box.elements.TryLock() {
+				t.Error("after the round the gradient is not in its own memory, or that of the contribution is still held")
+			}
+			if _, ok := box.received(v)("g"); ok != c.received {
+				t.Errorf("trainers may receive the gradient: %v", ok)
+			}
+		})
 	}
 }
 

@@ -149,7 +149,7 @@ func (s *Server) GetVariable(m *rpc.GetRequest, stream grpc.ServerStreamingServe
 		return err
 	}
 	var e Event = Read{from}
-	live := s.core.rounds != nil
+	live := s.core.rounds != nil && !s.core.inbox.direct[m.Name]
 	switch {
 	case m.Final:
 		e, live = ReadFinal{from}, false

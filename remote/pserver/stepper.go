@@ -50,7 +50,15 @@ func (s *stepper) apply(ctx context.Context, round id.Round, from []Declaration)
 	for _, d := range from {
 		step.Rows += d.Rows
 	}
-	if err := s.merge(ctx, from); err != nil {
+	s.inbox.elements.RLock()
+	err := s.merge(ctx, from)
+	if len(from) == 1 && len(s.inbox.direct) > 0 { // updates read the contribution in place
+		defer s.inbox.elements.RUnlock()
+		defer s.inbox.restore()
+	} else {
+		s.inbox.elements.RUnlock()
+	}
+	if err != nil {
 		return err
 	}
 	s.times.Enter(timing.Apply)
@@ -68,15 +76,11 @@ func (s *stepper) apply(ctx context.Context, round id.Round, from []Declaration)
 	return s.runBlocks(ctx, s.service.Optimize, step)
 }
 
-// merge makes one value of the contributions to each name. The names are independent of each other.
+// merge makes one value of the contributions to each name. The names are independent of each other. The caller holds elements.
 func (s *stepper) merge(ctx context.Context, from []Declaration) error {
-	s.inbox.elements.RLock()
-	defer s.inbox.elements.RUnlock()
 	tasks := make([]func() error, 0, len(s.service.Grads)+len(s.service.States))
 	for _, c := range s.service.Grads {
-		tasks = append(tasks, func() error {
-			return merge.Gradients(s.inbox.targets[c.Name], s.inbox.shares(c.Name, from), c.Merge)
-		})
+		tasks = append(tasks, func() error { return s.inbox.merged(c, from) })
 	}
 	for _, c := range s.service.States {
 		tasks = append(tasks, func() error { return s.mergeState(c, s.inbox.shares(c.Name, from)) })

@@ -5,6 +5,7 @@ package pstest
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/ops"
@@ -18,6 +19,7 @@ type Program struct {
 	Service   comm.Service // as listen_and_serv describes it; the zero Global and LRDecay mean none
 	Variables map[string]*tensor.Tensor
 	Blocks    map[program.BlockIndex]func(ctx context.Context, step ops.Step) error
+	InPlace   bool // only updates read gradients, so the server may let them read the only contribution where it is
 }
 
 var _ ops.BlockRunner = (*Program)(nil)
@@ -35,6 +37,15 @@ func (p *Program) RunBlock(ctx context.Context, block program.BlockIndex, step o
 func (p *Program) Variable(name string) (*tensor.Tensor, bool) {
 	t, ok := p.Variables[name]
 	return t, ok
+}
+
+// ReadByUpdate returns the variables that may refer to other memory from round to round.
+func (p *Program) ReadByUpdate() map[string]bool {
+	names := map[string]bool{}
+	for name := range p.Variables {
+		names[name] = p.InPlace && strings.HasSuffix(name, program.GradSuffix)
+	}
+	return names
 }
 
 // Op is the listen_and_serv op of the program.
