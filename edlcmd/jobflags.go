@@ -79,7 +79,7 @@ func (f *jobFlags) addCluster(cmd *cobra.Command) {
 func (f *jobFlags) addSupervision(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.Int32Var(&f.restarts, "max-restarts", 10, "start a role again up to `N` times; -1: never")
-	flags.StringVar(&f.saved, "checkpoint", "", "save the state to `STORE` while training: a folder, or a URL such as s3://bucket/folder")
+	flags.StringVar(&f.saved, "checkpoint", "", "save the state to `STORE` while training: a folder, or a URL such as s3://bucket/folder; none: not at all")
 	flags.StringVar(&f.every, "checkpoint-every", "5m", "with --checkpoint: after so much time (5m), so many rounds (1000r), or each `pass`")
 	flags.Int32Var(&f.keep, "keep", 2, "with --checkpoint: keep the newest `N`")
 	flags.StringVar(&f.resume, "resume", "", "go on from the checkpoint `STORE[@STEPS]`; any number of trainers and pservers will do")
@@ -226,10 +226,13 @@ func (f *jobFlags) overrideCheckpoints(given func(name string) bool, spec *job.J
 		if spec.Checkpoints == nil {
 			spec.Checkpoints = &job.Checkpoints{}
 		}
-		spec.Checkpoints.Store = f.saved
+		spec.Checkpoints.Store, spec.Checkpoints.None = f.saved, false
+		if f.saved == "none" {
+			spec.Checkpoints = &job.Checkpoints{None: true}
+		}
 	}
 	for _, name := range []string{"checkpoint-every", "keep"} {
-		if given(name) && spec.Checkpoints == nil {
+		if given(name) && (spec.Checkpoints == nil || spec.Checkpoints.None) {
 			return fault.E(fault.InvalidArgument, fault.At("--"+name), fault.Got("a job without checkpoints"), fault.Want("it together with --checkpoint STORE"))
 		}
 	}
@@ -313,7 +316,7 @@ func absolutePaths(spec *job.JobSpec) (err error) {
 		}
 	}
 	paths := []*string{&spec.Save, &spec.Params, &spec.Resume}
-	if spec.Checkpoints != nil {
+	if !spec.Checkpoints.GetNone() && spec.Checkpoints != nil {
 		paths = append(paths, &spec.Checkpoints.Store)
 	}
 	for _, path := range paths {

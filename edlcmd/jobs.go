@@ -40,7 +40,7 @@ func newJobs(c *console) *cobra.Command {
 	}
 	f.add(cmd)
 	output = outputFlag(cmd)
-	cmd.AddCommand(newJobsShow(c))
+	cmd.AddCommand(newJobsShow(c), newJobsResume(c))
 	return cmd
 }
 

@@ -143,6 +143,8 @@ func writeJobStatus(w io.Writer, d *rpc.JobDetails) error {
 	row("records", r.Records)
 	if k := d.Queues.GetCheckpoint(); k != nil {
 		row("checkpoint", checkpointText(k))
+	} else if k := d.Spec.GetCheckpoints(); k != nil {
+		row("checkpoint", "in "+k.Store)
 	}
 	row("age", age(r.Seconds))
 	return t.Flush()

@@ -4,7 +4,10 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net"
 	"os"
+	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -18,6 +21,7 @@ import (
 type listenFlags struct {
 	etcdFlags
 	address  string
+	data     string
 	node     string
 	spread   bool
 	insecure bool
@@ -39,6 +43,7 @@ others, and --spread starts the roles of jobs on all machines that are offered.`
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.address, "addr", "127.0.0.1:7164", "`HOST:PORT` to listen on; port 0 chooses a free one")
+	flags.StringVar(&f.data, "data-dir", "", "keep checkpoints of jobs in the folder `DIR` (default: a folder of the user for this address; none with port 0 or --spread)")
 	f.add(cmd)
 	flags.StringVar(&f.node, "node", "", "offer this machine to other listeners of the etcd cluster as `NAME`")
 	flags.BoolVar(&f.spread, "spread", false, "start roles on the machines that are offered, in turns")
@@ -72,6 +77,10 @@ func serveJobs(cmd *cobra.Command, c *console, f *listenFlags) (err error) {
 	if f.spread {
 		options = append(options, remote.WithNodes())
 	}
+	if f.data == "" {
+		f.data = f.defaultData()
+	}
+	options = append(options, remote.WithDataDir(f.data))
 	if f.insecure {
 		options = append(options, remote.WithoutSecurity())
 	}
@@ -91,6 +100,27 @@ func serveJobs(cmd *cobra.Command, c *console, f *listenFlags) (err error) {
 		return err
 	}
 	return context.Cause(ctx)
+}
+
+// defaultData is the data folder of a listener whose user names none: below the place of the system for what programs keep. A listener has none whose address
+// no later one has, whose machines may not share a folder, or who cannot write there.
+func (f *listenFlags) defaultData() string {
+	if _, port, _ := net.SplitHostPort(f.address); f.spread || port == "0" {
+		return ""
+	}
+	base := os.Getenv("XDG_STATE_HOME")
+	if base == "" {
+		home, err := os.UserHomeDir()
+		if err != nil {
+			return ""
+		}
+		base = filepath.Join(home, ".local", "state")
+	}
+	dir := filepath.Join(base, "edl", strings.NewReplacer(":", "_", "/", "_").Replace(f.address))
+	if os.MkdirAll(dir, 0o700) != nil {
+		return ""
+	}
+	return dir
 }
 
 // childLauncher is the name of the launcher that starts child processes.

@@ -166,3 +166,49 @@ func scaleJob(ctx context.Context, c *console, f *findFlags, name string, traine
 	_, err = fmt.Fprintf(c.out, "job %s wants %d trainers\n", name, trainers)
 	return err
 }
+
+func newJobsResume(c *console) *cobra.Command {
+	f := &findFlags{}
+	var trainers string
+	var pservers int32
+	cmd := &cobra.Command{
+		Use:   "resume JOB",
+		Short: "Go on with a job that was stopped or has failed, from its last checkpoint",
+		Long: `Start a job of a listener again that was stopped, or has failed, as a new job: with its program, its data and its settings, from its
+last checkpoint. The listener may have been started again since. Nobody follows the steps of the new job: "edl jobs" and "edl logs" show it.`,
+		Example: "  edl stop mnist --save && edl jobs resume mnist --pservers 4",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			numbers := &job.JobSpec{Pservers: pservers}
+			if cmd.Flags().Changed("pservers") && pservers < 1 {
+				return tooFew("--pservers", int64(pservers))
+			}
+			if trainers != "" {
+				if err := parseTrainers(trainers, numbers); err != nil {
+					return err
+				}
+			}
+			return resumeJob(cmd.Context(), c, f, args[0], numbers)
+		},
+	}
+	f.add(cmd)
+	cmd.Flags().StringVar(&trainers, "trainers", "", "start `N[:MAX]` trainers (default: as before)")
+	cmd.Flags().Int32Var(&pservers, "pservers", 0, "start `N` parameter servers (default: as before)")
+	return cmd
+}
+
+func resumeJob(ctx context.Context, c *console, f *findFlags, name string, numbers *job.JobSpec) error {
+	client, err := f.open(ctx, "") // the one that had the job may have been started again
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	ctx, cancel := context.WithTimeout(ctx, stopTime)
+	defer cancel()
+	started, steps, err := remote.Resume(ctx, client, name, int(numbers.Trainers), int(numbers.TrainersMax), int(numbers.Pservers))
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(c.out, "job %s goes on with job %s after %d steps\n", started, name, steps)
+	return err
+}

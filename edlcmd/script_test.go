@@ -42,6 +42,7 @@ func TestScripts(t *testing.T) {
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("EDL_TESTDATA", os.Getenv("EDL_TESTDATA"))
 			e.Setenv("XDG_RUNTIME_DIR", filepath.Join(e.WorkDir, "runtime")) // where listeners are listed: a script sees its own
+			e.Setenv("XDG_STATE_HOME", filepath.Join(e.WorkDir, "state"))
 			return nil
 		},
 		Condition: func(name string) (bool, error) {

@@ -31,6 +31,7 @@ type Listener struct {
 	etcd    *cluster.Embedded
 	nodes   cluster.Registry
 	runDir  string
+	data    *listen.Data
 	once    sync.Once
 	err     error
 }
@@ -71,6 +72,12 @@ func Listen(ctx context.Context, options ...Option) (_ *Listener, err error) {
 	here := config.Launcher
 	if o.spread {
 		config.Launcher = &launch.Nodes{Directory: l.nodes}
+	}
+	if o.dataDir != "" {
+		if l.data, err = listen.OpenData(o.dataDir); err != nil {
+			return nil, err
+		}
+		config.Data = l.data
 	}
 	l.manager = listen.NewManager(config)
 	port, err := wire.Listen(ctx, o.address)
@@ -113,6 +120,9 @@ func (l *Listener) Close() error {
 		if l.etcd != nil {
 			l.err = errors.Join(l.err, l.etcd.Close())
 		}
+		if l.data != nil {
+			l.err = errors.Join(l.err, l.data.Close())
+		}
 		if l.runDir != "" {
 			l.err = errors.Join(l.err, launch.RemoveRunDir(l.runDir))
 		}
@@ -133,6 +143,7 @@ type listening struct {
 	spread    bool
 	insecure  bool
 	stateDir  string
+	dataDir   string
 	version   string
 	log       *slog.Logger
 }
@@ -162,6 +173,10 @@ func WithNodes() Option { return func(o *listening) { o.spread = true } }
 // WithStateDir says where the listener holds the states that executors leave between jobs. Where roles run on other machines, these must reach the
 // directory under the same path. The default is a scratch directory of this machine.
 func WithStateDir(dir string) Option { return func(o *listening) { o.stateDir = dir } }
+
+// WithDataDir gives the listener a folder that outlives it: for checkpoints of jobs that name no place for them, and for what is needed to resume a job by its
+// name. No other listener may use it. Where roles run on other machines, these must reach it under the same path. The default is no such folder.
+func WithDataDir(dir string) Option { return func(o *listening) { o.dataDir = dir } }
 
 // WithoutSecurity allows an address that other machines reach, although the listener does not ask who connects.
 func WithoutSecurity() Option { return func(o *listening) { o.insecure = true } }

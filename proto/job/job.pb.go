@@ -337,7 +337,7 @@ type JobSpec struct {
 	ProfileSteps       int32                  `protobuf:"varint,31,opt,name=profile_steps,json=profileSteps,proto3" json:"profile_steps,omitempty"`                  // trainers and pservers record what they do in so many steps, from the first step of the job on; 0: none
 	CompressGradients  string                 `protobuf:"bytes,32,opt,name=compress_gradients,json=compressGradients,proto3" json:"compress_gradients,omitempty"`    // how float32 gradients travel: none (default), bf16 or fp16
 	CompressParameters string                 `protobuf:"bytes,33,opt,name=compress_parameters,json=compressParameters,proto3" json:"compress_parameters,omitempty"` // how float32 parameters travel to trainers, in the same words
-	Checkpoints        *Checkpoints           `protobuf:"bytes,40,opt,name=checkpoints,proto3" json:"checkpoints,omitempty"`                                         // absent: none are made
+	Checkpoints        *Checkpoints           `protobuf:"bytes,40,opt,name=checkpoints,proto3" json:"checkpoints,omitempty"`                                         // absent: those of the listener, if it has a data folder
 	Resume             string                 `protobuf:"bytes,41,opt,name=resume,proto3" json:"resume,omitempty"`                                                   // a checkpoint to start from: STORE, STORE@STEPS or STORE@NAME; empty: params, state, or the startup program
 	Partial            bool                   `protobuf:"varint,29,opt,name=partial,proto3" json:"partial,omitempty"`                                                // params or state may lack variables of the program: the startup program initialises those
 	unknownFields      protoimpl.UnknownFields
@@ -634,6 +634,7 @@ type Checkpoints struct {
 	Every         *durationpb.Duration   `protobuf:"bytes,3,opt,name=every,proto3" json:"every,omitempty"`    // between two of them; 0 and no rounds: 5 minutes
 	Keep          int32                  `protobuf:"varint,4,opt,name=keep,proto3" json:"keep,omitempty"`     // so many of them, the newest; 0: 2
 	Passes        bool                   `protobuf:"varint,5,opt,name=passes,proto3" json:"passes,omitempty"` // at the end of each pass, instead of rounds or every
+	None          bool                   `protobuf:"varint,6,opt,name=none,proto3" json:"none,omitempty"`     // the job makes none, also not in the data folder of its listener
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -699,6 +700,13 @@ func (x *Checkpoints) GetKeep() int32 {
 func (x *Checkpoints) GetPasses() bool {
 	if x != nil {
 		return x.Passes
+	}
+	return false
+}
+
+func (x *Checkpoints) GetNone() bool {
+	if x != nil {
+		return x.None
 	}
 	return false
 }
@@ -774,31 +782,32 @@ func (x *Progress) GetReader() string {
 
 // RoleSpec is what one process of a job is given: its role program and how to find the others.
 type RoleSpec struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Job           string                 `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"` // job id, unique per cluster
-	Role          Role                   `protobuf:"varint,2,opt,name=role,proto3,enum=edl.job.Role" json:"role,omitempty"`
-	Index         uint32                 `protobuf:"varint,3,opt,name=index,proto3" json:"index,omitempty"`                                // rank of a trainer, index of a pserver
-	Spec          *JobSpec               `protobuf:"bytes,4,opt,name=spec,proto3" json:"spec,omitempty"`                                   // without program
-	Program       []byte                 `protobuf:"bytes,5,opt,name=program,proto3" json:"program,omitempty"`                             // role program; empty for the coordinator
-	ProgramHash   []byte                 `protobuf:"bytes,6,opt,name=program_hash,json=programHash,proto3" json:"program_hash,omitempty"`  // SHA-256 of the user's program: the identity of the job's messages
-	Registry      string                 `protobuf:"bytes,7,opt,name=registry,proto3" json:"registry,omitempty"`                           // fingerprint of the op registry that the program was verified against
-	Start         uint32                 `protobuf:"varint,8,opt,name=start,proto3" json:"start,omitempty"`                                // how often the role was started before
-	Etcd          []string               `protobuf:"bytes,9,rep,name=etcd,proto3" json:"etcd,omitempty"`                                   // endpoints of the cluster's store; empty: the in-process registry
-	Prefix        string                 `protobuf:"bytes,10,opt,name=prefix,proto3" json:"prefix,omitempty"`                              // key prefix of the job
-	RunDir        string                 `protobuf:"bytes,11,opt,name=run_dir,json=runDir,proto3" json:"run_dir,omitempty"`                // scratch directory of the embedded cluster, removed by whoever is left last
-	Advertise     string                 `protobuf:"bytes,12,opt,name=advertise,proto3" json:"advertise,omitempty"`                        // host that servers of this role listen on and announce
-	SaveProgram   []byte                 `protobuf:"bytes,13,opt,name=save_program,json=saveProgram,proto3" json:"save_program,omitempty"` // of a trainer: collects every persistable variable from the servers and saves it
-	Placement     []*ServerLoad          `protobuf:"bytes,14,rep,name=placement,proto3" json:"placement,omitempty"`
-	Begin         *Progress              `protobuf:"bytes,15,opt,name=begin,proto3" json:"begin,omitempty"`                                                                       // where the job begins; absent: at its first step and the first batch
-	StateDir      string                 `protobuf:"bytes,16,opt,name=state_dir,json=stateDir,proto3" json:"state_dir,omitempty"`                                                 // directory of the state that the job starts with; empty: spec.params, or the startup program
-	Ops           map[string]string      `protobuf:"bytes,18,rep,name=ops,proto3" json:"ops,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"` // hash of each op of the listener by its type: says what differs when the fingerprints do
-	CheckpointRun string                 `protobuf:"bytes,20,opt,name=checkpoint_run,json=checkpointRun,proto3" json:"checkpoint_run,omitempty"`                                  // names the checkpoints of this job; no other job has it
-	FirstPass     int32                  `protobuf:"varint,22,opt,name=first_pass,json=firstPass,proto3" json:"first_pass,omitempty"`                                             // of the job, or of the one whose checkpoint it has resumed: its passes count from there
-	Ledger        []byte                 `protobuf:"bytes,21,opt,name=ledger,proto3" json:"ledger,omitempty"`                                                                     // of pserver 0: which records the state was computed from; empty: none that this job counts
-	KeepDir       string                 `protobuf:"bytes,17,opt,name=keep_dir,json=keepDir,proto3" json:"keep_dir,omitempty"`                                                    // directory that the state is written to after the last step, beside spec.save; empty: none
-	Hosts         uint32                 `protobuf:"varint,19,opt,name=hosts,proto3" json:"hosts,omitempty"`                                                                      // over how many hosts the roles of the job are spread; 0: one
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state             protoimpl.MessageState `protogen:"open.v1"`
+	Job               string                 `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"` // job id, unique per cluster
+	Role              Role                   `protobuf:"varint,2,opt,name=role,proto3,enum=edl.job.Role" json:"role,omitempty"`
+	Index             uint32                 `protobuf:"varint,3,opt,name=index,proto3" json:"index,omitempty"`                                // rank of a trainer, index of a pserver
+	Spec              *JobSpec               `protobuf:"bytes,4,opt,name=spec,proto3" json:"spec,omitempty"`                                   // without program
+	Program           []byte                 `protobuf:"bytes,5,opt,name=program,proto3" json:"program,omitempty"`                             // role program; empty for the coordinator
+	ProgramHash       []byte                 `protobuf:"bytes,6,opt,name=program_hash,json=programHash,proto3" json:"program_hash,omitempty"`  // SHA-256 of the user's program: the identity of the job's messages
+	Registry          string                 `protobuf:"bytes,7,opt,name=registry,proto3" json:"registry,omitempty"`                           // fingerprint of the op registry that the program was verified against
+	Start             uint32                 `protobuf:"varint,8,opt,name=start,proto3" json:"start,omitempty"`                                // how often the role was started before
+	Etcd              []string               `protobuf:"bytes,9,rep,name=etcd,proto3" json:"etcd,omitempty"`                                   // endpoints of the cluster's store; empty: the in-process registry
+	Prefix            string                 `protobuf:"bytes,10,opt,name=prefix,proto3" json:"prefix,omitempty"`                              // key prefix of the job
+	RunDir            string                 `protobuf:"bytes,11,opt,name=run_dir,json=runDir,proto3" json:"run_dir,omitempty"`                // scratch directory of the embedded cluster, removed by whoever is left last
+	Advertise         string                 `protobuf:"bytes,12,opt,name=advertise,proto3" json:"advertise,omitempty"`                        // host that servers of this role listen on and announce
+	SaveProgram       []byte                 `protobuf:"bytes,13,opt,name=save_program,json=saveProgram,proto3" json:"save_program,omitempty"` // of a trainer: collects every persistable variable from the servers and saves it
+	Placement         []*ServerLoad          `protobuf:"bytes,14,rep,name=placement,proto3" json:"placement,omitempty"`
+	Begin             *Progress              `protobuf:"bytes,15,opt,name=begin,proto3" json:"begin,omitempty"`                                                                       // where the job begins; absent: at its first step and the first batch
+	StateDir          string                 `protobuf:"bytes,16,opt,name=state_dir,json=stateDir,proto3" json:"state_dir,omitempty"`                                                 // directory of the state that the job starts with; empty: spec.params, or the startup program
+	Ops               map[string]string      `protobuf:"bytes,18,rep,name=ops,proto3" json:"ops,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"` // hash of each op of the listener by its type: says what differs when the fingerprints do
+	CheckpointRun     string                 `protobuf:"bytes,20,opt,name=checkpoint_run,json=checkpointRun,proto3" json:"checkpoint_run,omitempty"`                                  // names the checkpoints of this job; no other job has it
+	FirstPass         int32                  `protobuf:"varint,22,opt,name=first_pass,json=firstPass,proto3" json:"first_pass,omitempty"`                                             // of the job, or of the one whose checkpoint it has resumed: its passes count from there
+	CheckpointOrigins []string               `protobuf:"bytes,23,rep,name=checkpoint_origins,json=checkpointOrigins,proto3" json:"checkpoint_origins,omitempty"`                      // the runs before that this job goes on with, the last one last
+	Ledger            []byte                 `protobuf:"bytes,21,opt,name=ledger,proto3" json:"ledger,omitempty"`                                                                     // of pserver 0: which records the state was computed from; empty: none that this job counts
+	KeepDir           string                 `protobuf:"bytes,17,opt,name=keep_dir,json=keepDir,proto3" json:"keep_dir,omitempty"`                                                    // directory that the state is written to after the last step, beside spec.save; empty: none
+	Hosts             uint32                 `protobuf:"varint,19,opt,name=hosts,proto3" json:"hosts,omitempty"`                                                                      // over how many hosts the roles of the job are spread; 0: one
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
 }
 
 func (x *RoleSpec) Reset() {
@@ -962,6 +971,13 @@ func (x *RoleSpec) GetFirstPass() int32 {
 		return x.FirstPass
 	}
 	return 0
+}
+
+func (x *RoleSpec) GetCheckpointOrigins() []string {
+	if x != nil {
+		return x.CheckpointOrigins
+	}
+	return nil
 }
 
 func (x *RoleSpec) GetLedger() []byte {
@@ -2581,18 +2597,19 @@ const file_proto_job_job_proto_rawDesc = "" +
 	"\x13compress_parameters\x18! \x01(\tR\x12compressParameters\x126\n" +
 	"\vcheckpoints\x18( \x01(\v2\x14.edl.job.CheckpointsR\vcheckpoints\x12\x16\n" +
 	"\x06resume\x18) \x01(\tR\x06resume\x12\x18\n" +
-	"\apartial\x18\x1d \x01(\bR\apartial\"\x98\x01\n" +
+	"\apartial\x18\x1d \x01(\bR\apartial\"\xac\x01\n" +
 	"\vCheckpoints\x12\x14\n" +
 	"\x05store\x18\x01 \x01(\tR\x05store\x12\x16\n" +
 	"\x06rounds\x18\x02 \x01(\x04R\x06rounds\x12/\n" +
 	"\x05every\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x05every\x12\x12\n" +
 	"\x04keep\x18\x04 \x01(\x05R\x04keep\x12\x16\n" +
-	"\x06passes\x18\x05 \x01(\bR\x06passes\"b\n" +
+	"\x06passes\x18\x05 \x01(\bR\x06passes\x12\x12\n" +
+	"\x04none\x18\x06 \x01(\bR\x04none\"b\n" +
 	"\bProgress\x12\x14\n" +
 	"\x05steps\x18\x01 \x01(\x04R\x05steps\x12\x12\n" +
 	"\x04pass\x18\x02 \x01(\x05R\x04pass\x12\x14\n" +
 	"\x05batch\x18\x03 \x01(\x04R\x05batch\x12\x16\n" +
-	"\x06reader\x18\x04 \x01(\tR\x06reader\"\xde\x05\n" +
+	"\x06reader\x18\x04 \x01(\tR\x06reader\"\x8d\x06\n" +
 	"\bRoleSpec\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12!\n" +
 	"\x04role\x18\x02 \x01(\x0e2\r.edl.job.RoleR\x04role\x12\x14\n" +
@@ -2614,7 +2631,8 @@ const file_proto_job_job_proto_rawDesc = "" +
 	"\x03ops\x18\x12 \x03(\v2\x1a.edl.job.RoleSpec.OpsEntryR\x03ops\x12%\n" +
 	"\x0echeckpoint_run\x18\x14 \x01(\tR\rcheckpointRun\x12\x1d\n" +
 	"\n" +
-	"first_pass\x18\x16 \x01(\x05R\tfirstPass\x12\x16\n" +
+	"first_pass\x18\x16 \x01(\x05R\tfirstPass\x12-\n" +
+	"\x12checkpoint_origins\x18\x17 \x03(\tR\x11checkpointOrigins\x12\x16\n" +
 	"\x06ledger\x18\x15 \x01(\fR\x06ledger\x12\x19\n" +
 	"\bkeep_dir\x18\x11 \x01(\tR\akeepDir\x12\x14\n" +
 	"\x05hosts\x18\x13 \x01(\rR\x05hosts\x1a6\n" +

@@ -280,6 +280,126 @@ func (x *SubmitResponse) GetJob() string {
 	return ""
 }
 
+type ResumeJobRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Job           string                 `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
+	Trainers      int32                  `protobuf:"varint,2,opt,name=trainers,proto3" json:"trainers,omitempty"` // 0: as before
+	TrainersMax   int32                  `protobuf:"varint,3,opt,name=trainers_max,json=trainersMax,proto3" json:"trainers_max,omitempty"`
+	Pservers      int32                  `protobuf:"varint,4,opt,name=pservers,proto3" json:"pservers,omitempty"` // 0: as before
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ResumeJobRequest) Reset() {
+	*x = ResumeJobRequest{}
+	mi := &file_proto_rpc_rpc_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ResumeJobRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ResumeJobRequest) ProtoMessage() {}
+
+func (x *ResumeJobRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_rpc_rpc_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ResumeJobRequest.ProtoReflect.Descriptor instead.
+func (*ResumeJobRequest) Descriptor() ([]byte, []int) {
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *ResumeJobRequest) GetJob() string {
+	if x != nil {
+		return x.Job
+	}
+	return ""
+}
+
+func (x *ResumeJobRequest) GetTrainers() int32 {
+	if x != nil {
+		return x.Trainers
+	}
+	return 0
+}
+
+func (x *ResumeJobRequest) GetTrainersMax() int32 {
+	if x != nil {
+		return x.TrainersMax
+	}
+	return 0
+}
+
+func (x *ResumeJobRequest) GetPservers() int32 {
+	if x != nil {
+		return x.Pservers
+	}
+	return 0
+}
+
+type ResumeJobResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Job           string                 `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`           // the new one
+	Progress      *job.Progress          `protobuf:"bytes,2,opt,name=progress,proto3" json:"progress,omitempty"` // where it begins
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ResumeJobResponse) Reset() {
+	*x = ResumeJobResponse{}
+	mi := &file_proto_rpc_rpc_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ResumeJobResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ResumeJobResponse) ProtoMessage() {}
+
+func (x *ResumeJobResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_rpc_rpc_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ResumeJobResponse.ProtoReflect.Descriptor instead.
+func (*ResumeJobResponse) Descriptor() ([]byte, []int) {
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *ResumeJobResponse) GetJob() string {
+	if x != nil {
+		return x.Job
+	}
+	return ""
+}
+
+func (x *ResumeJobResponse) GetProgress() *job.Progress {
+	if x != nil {
+		return x.Progress
+	}
+	return nil
+}
+
 type JobRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Job           string                 `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
@@ -293,7 +413,7 @@ type JobRequest struct {
 
 func (x *JobRequest) Reset() {
 	*x = JobRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[5]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -305,7 +425,7 @@ func (x *JobRequest) String() string {
 func (*JobRequest) ProtoMessage() {}
 
 func (x *JobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[5]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -318,7 +438,7 @@ func (x *JobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobRequest.ProtoReflect.Descriptor instead.
 func (*JobRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{5}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *JobRequest) GetJob() string {
@@ -365,7 +485,7 @@ type Events struct {
 
 func (x *Events) Reset() {
 	*x = Events{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[6]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -377,7 +497,7 @@ func (x *Events) String() string {
 func (*Events) ProtoMessage() {}
 
 func (x *Events) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[6]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -390,7 +510,7 @@ func (x *Events) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Events.ProtoReflect.Descriptor instead.
 func (*Events) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{6}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Events) GetEvents() []*job.Event {
@@ -408,7 +528,7 @@ type ListRequest struct {
 
 func (x *ListRequest) Reset() {
 	*x = ListRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[7]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -420,7 +540,7 @@ func (x *ListRequest) String() string {
 func (*ListRequest) ProtoMessage() {}
 
 func (x *ListRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[7]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -433,7 +553,7 @@ func (x *ListRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRequest.ProtoReflect.Descriptor instead.
 func (*ListRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{7}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{9}
 }
 
 type ListResponse struct {
@@ -445,7 +565,7 @@ type ListResponse struct {
 
 func (x *ListResponse) Reset() {
 	*x = ListResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[8]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -457,7 +577,7 @@ func (x *ListResponse) String() string {
 func (*ListResponse) ProtoMessage() {}
 
 func (x *ListResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[8]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -470,7 +590,7 @@ func (x *ListResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListResponse.ProtoReflect.Descriptor instead.
 func (*ListResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{8}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ListResponse) GetJobs() []*job.JobStatus {
@@ -491,7 +611,7 @@ type LogsRequest struct {
 
 func (x *LogsRequest) Reset() {
 	*x = LogsRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[9]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -503,7 +623,7 @@ func (x *LogsRequest) String() string {
 func (*LogsRequest) ProtoMessage() {}
 
 func (x *LogsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[9]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -516,7 +636,7 @@ func (x *LogsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogsRequest.ProtoReflect.Descriptor instead.
 func (*LogsRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{9}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *LogsRequest) GetJob() string {
@@ -550,7 +670,7 @@ type LogLine struct {
 
 func (x *LogLine) Reset() {
 	*x = LogLine{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[10]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -562,7 +682,7 @@ func (x *LogLine) String() string {
 func (*LogLine) ProtoMessage() {}
 
 func (x *LogLine) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[10]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -575,7 +695,7 @@ func (x *LogLine) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogLine.ProtoReflect.Descriptor instead.
 func (*LogLine) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{10}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *LogLine) GetRole() string {
@@ -602,7 +722,7 @@ type WhyResponse struct {
 
 func (x *WhyResponse) Reset() {
 	*x = WhyResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[11]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -614,7 +734,7 @@ func (x *WhyResponse) String() string {
 func (*WhyResponse) ProtoMessage() {}
 
 func (x *WhyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[11]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -627,7 +747,7 @@ func (x *WhyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhyResponse.ProtoReflect.Descriptor instead.
 func (*WhyResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{11}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *WhyResponse) GetStatus() *job.JobStatus {
@@ -654,7 +774,7 @@ type ScaleRequest struct {
 
 func (x *ScaleRequest) Reset() {
 	*x = ScaleRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[12]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -666,7 +786,7 @@ func (x *ScaleRequest) String() string {
 func (*ScaleRequest) ProtoMessage() {}
 
 func (x *ScaleRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[12]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -679,7 +799,7 @@ func (x *ScaleRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScaleRequest.ProtoReflect.Descriptor instead.
 func (*ScaleRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{12}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ScaleRequest) GetJob() string {
@@ -709,7 +829,7 @@ type JobDetails struct {
 
 func (x *JobDetails) Reset() {
 	*x = JobDetails{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[13]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -721,7 +841,7 @@ func (x *JobDetails) String() string {
 func (*JobDetails) ProtoMessage() {}
 
 func (x *JobDetails) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[13]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -734,7 +854,7 @@ func (x *JobDetails) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobDetails.ProtoReflect.Descriptor instead.
 func (*JobDetails) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{13}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *JobDetails) GetStatus() *job.JobStatus {
@@ -788,7 +908,7 @@ type RoleTimes struct {
 
 func (x *RoleTimes) Reset() {
 	*x = RoleTimes{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[14]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -800,7 +920,7 @@ func (x *RoleTimes) String() string {
 func (*RoleTimes) ProtoMessage() {}
 
 func (x *RoleTimes) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[14]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -813,7 +933,7 @@ func (x *RoleTimes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RoleTimes.ProtoReflect.Descriptor instead.
 func (*RoleTimes) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{14}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *RoleTimes) GetRole() job.Role {
@@ -876,7 +996,7 @@ type FinishRequest struct {
 
 func (x *FinishRequest) Reset() {
 	*x = FinishRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[15]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -888,7 +1008,7 @@ func (x *FinishRequest) String() string {
 func (*FinishRequest) ProtoMessage() {}
 
 func (x *FinishRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[15]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -901,7 +1021,7 @@ func (x *FinishRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FinishRequest.ProtoReflect.Descriptor instead.
 func (*FinishRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{15}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *FinishRequest) GetJob() string {
@@ -936,7 +1056,7 @@ type AcknowledgeRequest struct {
 
 func (x *AcknowledgeRequest) Reset() {
 	*x = AcknowledgeRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[16]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -948,7 +1068,7 @@ func (x *AcknowledgeRequest) String() string {
 func (*AcknowledgeRequest) ProtoMessage() {}
 
 func (x *AcknowledgeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[16]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -961,7 +1081,7 @@ func (x *AcknowledgeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AcknowledgeRequest.ProtoReflect.Descriptor instead.
 func (*AcknowledgeRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{16}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *AcknowledgeRequest) GetJob() string {
@@ -993,7 +1113,7 @@ type AcknowledgeResponse struct {
 
 func (x *AcknowledgeResponse) Reset() {
 	*x = AcknowledgeResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[17]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1005,7 +1125,7 @@ func (x *AcknowledgeResponse) String() string {
 func (*AcknowledgeResponse) ProtoMessage() {}
 
 func (x *AcknowledgeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[17]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1018,7 +1138,7 @@ func (x *AcknowledgeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AcknowledgeResponse.ProtoReflect.Descriptor instead.
 func (*AcknowledgeResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{17}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{19}
 }
 
 // StateValues are variables of a state. All of them together are a whole state where the message comes from WriteState.
@@ -1032,7 +1152,7 @@ type StateValues struct {
 
 func (x *StateValues) Reset() {
 	*x = StateValues{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[18]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1044,7 +1164,7 @@ func (x *StateValues) String() string {
 func (*StateValues) ProtoMessage() {}
 
 func (x *StateValues) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[18]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1057,7 +1177,7 @@ func (x *StateValues) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StateValues.ProtoReflect.Descriptor instead.
 func (*StateValues) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{18}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *StateValues) GetProgress() *job.Progress {
@@ -1084,7 +1204,7 @@ type ReadStateRequest struct {
 
 func (x *ReadStateRequest) Reset() {
 	*x = ReadStateRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[19]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1096,7 +1216,7 @@ func (x *ReadStateRequest) String() string {
 func (*ReadStateRequest) ProtoMessage() {}
 
 func (x *ReadStateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[19]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1109,7 +1229,7 @@ func (x *ReadStateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadStateRequest.ProtoReflect.Descriptor instead.
 func (*ReadStateRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{19}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ReadStateRequest) GetState() string {
@@ -1135,7 +1255,7 @@ type WriteStateResponse struct {
 
 func (x *WriteStateResponse) Reset() {
 	*x = WriteStateResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[20]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1147,7 +1267,7 @@ func (x *WriteStateResponse) String() string {
 func (*WriteStateResponse) ProtoMessage() {}
 
 func (x *WriteStateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[20]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1160,7 +1280,7 @@ func (x *WriteStateResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WriteStateResponse.ProtoReflect.Descriptor instead.
 func (*WriteStateResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{20}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *WriteStateResponse) GetState() string {
@@ -1179,7 +1299,7 @@ type ReleaseStateRequest struct {
 
 func (x *ReleaseStateRequest) Reset() {
 	*x = ReleaseStateRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[21]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1191,7 +1311,7 @@ func (x *ReleaseStateRequest) String() string {
 func (*ReleaseStateRequest) ProtoMessage() {}
 
 func (x *ReleaseStateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[21]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1204,7 +1324,7 @@ func (x *ReleaseStateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseStateRequest.ProtoReflect.Descriptor instead.
 func (*ReleaseStateRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{21}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ReleaseStateRequest) GetState() string {
@@ -1222,7 +1342,7 @@ type ReleaseStateResponse struct {
 
 func (x *ReleaseStateResponse) Reset() {
 	*x = ReleaseStateResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[22]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1234,7 +1354,7 @@ func (x *ReleaseStateResponse) String() string {
 func (*ReleaseStateResponse) ProtoMessage() {}
 
 func (x *ReleaseStateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[22]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1247,7 +1367,7 @@ func (x *ReleaseStateResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseStateResponse.ProtoReflect.Descriptor instead.
 func (*ReleaseStateResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{22}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{24}
 }
 
 type StepRun struct {
@@ -1263,7 +1383,7 @@ type StepRun struct {
 
 func (x *StepRun) Reset() {
 	*x = StepRun{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[23]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1275,7 +1395,7 @@ func (x *StepRun) String() string {
 func (*StepRun) ProtoMessage() {}
 
 func (x *StepRun) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[23]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1288,7 +1408,7 @@ func (x *StepRun) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepRun.ProtoReflect.Descriptor instead.
 func (*StepRun) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{23}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *StepRun) GetFeed() []*job.Value {
@@ -1339,7 +1459,7 @@ type StepDone struct {
 
 func (x *StepDone) Reset() {
 	*x = StepDone{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[24]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1351,7 +1471,7 @@ func (x *StepDone) String() string {
 func (*StepDone) ProtoMessage() {}
 
 func (x *StepDone) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[24]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1364,7 +1484,7 @@ func (x *StepDone) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepDone.ProtoReflect.Descriptor instead.
 func (*StepDone) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{24}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *StepDone) GetStep() *job.Step {
@@ -1399,7 +1519,7 @@ type StartRoleChunk struct {
 
 func (x *StartRoleChunk) Reset() {
 	*x = StartRoleChunk{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[25]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1411,7 +1531,7 @@ func (x *StartRoleChunk) String() string {
 func (*StartRoleChunk) ProtoMessage() {}
 
 func (x *StartRoleChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[25]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1424,7 +1544,7 @@ func (x *StartRoleChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartRoleChunk.ProtoReflect.Descriptor instead.
 func (*StartRoleChunk) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{25}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *StartRoleChunk) GetPiece() []byte {
@@ -1445,7 +1565,7 @@ type RoleEvent struct {
 
 func (x *RoleEvent) Reset() {
 	*x = RoleEvent{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[26]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1457,7 +1577,7 @@ func (x *RoleEvent) String() string {
 func (*RoleEvent) ProtoMessage() {}
 
 func (x *RoleEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[26]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1470,7 +1590,7 @@ func (x *RoleEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RoleEvent.ProtoReflect.Descriptor instead.
 func (*RoleEvent) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{26}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *RoleEvent) GetLog() *LogLine {
@@ -1510,7 +1630,7 @@ type Identity struct {
 
 func (x *Identity) Reset() {
 	*x = Identity{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[27]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1522,7 +1642,7 @@ func (x *Identity) String() string {
 func (*Identity) ProtoMessage() {}
 
 func (x *Identity) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[27]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1535,7 +1655,7 @@ func (x *Identity) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Identity.ProtoReflect.Descriptor instead.
 func (*Identity) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{27}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Identity) GetJob() string {
@@ -1599,7 +1719,7 @@ type JoinRequest struct {
 
 func (x *JoinRequest) Reset() {
 	*x = JoinRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[28]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1611,7 +1731,7 @@ func (x *JoinRequest) String() string {
 func (*JoinRequest) ProtoMessage() {}
 
 func (x *JoinRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[28]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1624,7 +1744,7 @@ func (x *JoinRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JoinRequest.ProtoReflect.Descriptor instead.
 func (*JoinRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{28}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *JoinRequest) GetId() *Identity {
@@ -1674,7 +1794,7 @@ type JoinResponse struct {
 
 func (x *JoinResponse) Reset() {
 	*x = JoinResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[29]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1686,7 +1806,7 @@ func (x *JoinResponse) String() string {
 func (*JoinResponse) ProtoMessage() {}
 
 func (x *JoinResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[29]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1699,7 +1819,7 @@ func (x *JoinResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JoinResponse.ProtoReflect.Descriptor instead.
 func (*JoinResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{29}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *JoinResponse) GetTrainers() uint32 {
@@ -1786,7 +1906,7 @@ type Segment struct {
 
 func (x *Segment) Reset() {
 	*x = Segment{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[30]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1798,7 +1918,7 @@ func (x *Segment) String() string {
 func (*Segment) ProtoMessage() {}
 
 func (x *Segment) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[30]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1811,7 +1931,7 @@ func (x *Segment) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Segment.ProtoReflect.Descriptor instead.
 func (*Segment) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{30}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Segment) GetPass() int32 {
@@ -1856,7 +1976,7 @@ type DataFile struct {
 
 func (x *DataFile) Reset() {
 	*x = DataFile{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[31]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1868,7 +1988,7 @@ func (x *DataFile) String() string {
 func (*DataFile) ProtoMessage() {}
 
 func (x *DataFile) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[31]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1881,7 +2001,7 @@ func (x *DataFile) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DataFile.ProtoReflect.Descriptor instead.
 func (*DataFile) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{31}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *DataFile) GetPath() string {
@@ -1929,7 +2049,7 @@ type Dataset struct {
 
 func (x *Dataset) Reset() {
 	*x = Dataset{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[32]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1941,7 +2061,7 @@ func (x *Dataset) String() string {
 func (*Dataset) ProtoMessage() {}
 
 func (x *Dataset) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[32]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1954,7 +2074,7 @@ func (x *Dataset) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Dataset.ProtoReflect.Descriptor instead.
 func (*Dataset) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{32}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Dataset) GetName() string {
@@ -1981,7 +2101,7 @@ type ReportDatasetRequest struct {
 
 func (x *ReportDatasetRequest) Reset() {
 	*x = ReportDatasetRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[33]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1993,7 +2113,7 @@ func (x *ReportDatasetRequest) String() string {
 func (*ReportDatasetRequest) ProtoMessage() {}
 
 func (x *ReportDatasetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[33]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2006,7 +2126,7 @@ func (x *ReportDatasetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportDatasetRequest.ProtoReflect.Descriptor instead.
 func (*ReportDatasetRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{33}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ReportDatasetRequest) GetId() *Identity {
@@ -2031,7 +2151,7 @@ type ReportDatasetResponse struct {
 
 func (x *ReportDatasetResponse) Reset() {
 	*x = ReportDatasetResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[34]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2043,7 +2163,7 @@ func (x *ReportDatasetResponse) String() string {
 func (*ReportDatasetResponse) ProtoMessage() {}
 
 func (x *ReportDatasetResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[34]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2056,7 +2176,7 @@ func (x *ReportDatasetResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportDatasetResponse.ProtoReflect.Descriptor instead.
 func (*ReportDatasetResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{34}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{36}
 }
 
 // RecordRange is [from, to) in the global numbering of a dataset.
@@ -2070,7 +2190,7 @@ type RecordRange struct {
 
 func (x *RecordRange) Reset() {
 	*x = RecordRange{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[35]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2082,7 +2202,7 @@ func (x *RecordRange) String() string {
 func (*RecordRange) ProtoMessage() {}
 
 func (x *RecordRange) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[35]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2095,7 +2215,7 @@ func (x *RecordRange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordRange.ProtoReflect.Descriptor instead.
 func (*RecordRange) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{35}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *RecordRange) GetFrom() int64 {
@@ -2126,7 +2246,7 @@ type Task struct {
 
 func (x *Task) Reset() {
 	*x = Task{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[36]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2138,7 +2258,7 @@ func (x *Task) String() string {
 func (*Task) ProtoMessage() {}
 
 func (x *Task) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[36]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2151,7 +2271,7 @@ func (x *Task) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Task.ProtoReflect.Descriptor instead.
 func (*Task) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{36}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *Task) GetId() int64 {
@@ -2212,7 +2332,7 @@ type GetTaskRequest struct {
 
 func (x *GetTaskRequest) Reset() {
 	*x = GetTaskRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[37]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2224,7 +2344,7 @@ func (x *GetTaskRequest) String() string {
 func (*GetTaskRequest) ProtoMessage() {}
 
 func (x *GetTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[37]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2237,7 +2357,7 @@ func (x *GetTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetTaskRequest.ProtoReflect.Descriptor instead.
 func (*GetTaskRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{37}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *GetTaskRequest) GetId() *Identity {
@@ -2310,7 +2430,7 @@ type GetTaskResponse struct {
 
 func (x *GetTaskResponse) Reset() {
 	*x = GetTaskResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[38]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2322,7 +2442,7 @@ func (x *GetTaskResponse) String() string {
 func (*GetTaskResponse) ProtoMessage() {}
 
 func (x *GetTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[38]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2335,7 +2455,7 @@ func (x *GetTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetTaskResponse.ProtoReflect.Descriptor instead.
 func (*GetTaskResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{38}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *GetTaskResponse) GetTask() *Task {
@@ -2391,7 +2511,7 @@ type TaskFailedRequest struct {
 
 func (x *TaskFailedRequest) Reset() {
 	*x = TaskFailedRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[39]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2403,7 +2523,7 @@ func (x *TaskFailedRequest) String() string {
 func (*TaskFailedRequest) ProtoMessage() {}
 
 func (x *TaskFailedRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[39]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2416,7 +2536,7 @@ func (x *TaskFailedRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskFailedRequest.ProtoReflect.Descriptor instead.
 func (*TaskFailedRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{39}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *TaskFailedRequest) GetId() *Identity {
@@ -2448,7 +2568,7 @@ type TaskFailedResponse struct {
 
 func (x *TaskFailedResponse) Reset() {
 	*x = TaskFailedResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[40]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2460,7 +2580,7 @@ func (x *TaskFailedResponse) String() string {
 func (*TaskFailedResponse) ProtoMessage() {}
 
 func (x *TaskFailedResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[40]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2473,7 +2593,7 @@ func (x *TaskFailedResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskFailedResponse.ProtoReflect.Descriptor instead.
 func (*TaskFailedResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{40}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{42}
 }
 
 type SaveModelRequest struct {
@@ -2485,7 +2605,7 @@ type SaveModelRequest struct {
 
 func (x *SaveModelRequest) Reset() {
 	*x = SaveModelRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[41]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2497,7 +2617,7 @@ func (x *SaveModelRequest) String() string {
 func (*SaveModelRequest) ProtoMessage() {}
 
 func (x *SaveModelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[41]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2510,7 +2630,7 @@ func (x *SaveModelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SaveModelRequest.ProtoReflect.Descriptor instead.
 func (*SaveModelRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{41}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *SaveModelRequest) GetId() *Identity {
@@ -2531,7 +2651,7 @@ type SaveModelResponse struct {
 
 func (x *SaveModelResponse) Reset() {
 	*x = SaveModelResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[42]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2543,7 +2663,7 @@ func (x *SaveModelResponse) String() string {
 func (*SaveModelResponse) ProtoMessage() {}
 
 func (x *SaveModelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[42]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2556,7 +2676,7 @@ func (x *SaveModelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SaveModelResponse.ProtoReflect.Descriptor instead.
 func (*SaveModelResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{42}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *SaveModelResponse) GetGranted() bool {
@@ -2591,7 +2711,7 @@ type TrainerSteps struct {
 
 func (x *TrainerSteps) Reset() {
 	*x = TrainerSteps{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[43]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2603,7 +2723,7 @@ func (x *TrainerSteps) String() string {
 func (*TrainerSteps) ProtoMessage() {}
 
 func (x *TrainerSteps) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[43]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2616,7 +2736,7 @@ func (x *TrainerSteps) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TrainerSteps.ProtoReflect.Descriptor instead.
 func (*TrainerSteps) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{43}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *TrainerSteps) GetId() *Identity {
@@ -2651,7 +2771,7 @@ type TrainerStep struct {
 
 func (x *TrainerStep) Reset() {
 	*x = TrainerStep{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[44]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2663,7 +2783,7 @@ func (x *TrainerStep) String() string {
 func (*TrainerStep) ProtoMessage() {}
 
 func (x *TrainerStep) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[44]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2676,7 +2796,7 @@ func (x *TrainerStep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TrainerStep.ProtoReflect.Descriptor instead.
 func (*TrainerStep) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{44}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *TrainerStep) GetId() *Identity {
@@ -2743,7 +2863,7 @@ type ReportStepsResponse struct {
 
 func (x *ReportStepsResponse) Reset() {
 	*x = ReportStepsResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[45]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2755,7 +2875,7 @@ func (x *ReportStepsResponse) String() string {
 func (*ReportStepsResponse) ProtoMessage() {}
 
 func (x *ReportStepsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[45]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2768,7 +2888,7 @@ func (x *ReportStepsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportStepsResponse.ProtoReflect.Descriptor instead.
 func (*ReportStepsResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{45}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{47}
 }
 
 // NextFeedRequest says by its item that the trainer has done those before it. Items are numbered from 0 on in each generation.
@@ -2782,7 +2902,7 @@ type NextFeedRequest struct {
 
 func (x *NextFeedRequest) Reset() {
 	*x = NextFeedRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[46]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2794,7 +2914,7 @@ func (x *NextFeedRequest) String() string {
 func (*NextFeedRequest) ProtoMessage() {}
 
 func (x *NextFeedRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[46]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2807,7 +2927,7 @@ func (x *NextFeedRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NextFeedRequest.ProtoReflect.Descriptor instead.
 func (*NextFeedRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{46}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *NextFeedRequest) GetId() *Identity {
@@ -2835,7 +2955,7 @@ type FinishDataRequest struct {
 
 func (x *FinishDataRequest) Reset() {
 	*x = FinishDataRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[47]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2847,7 +2967,7 @@ func (x *FinishDataRequest) String() string {
 func (*FinishDataRequest) ProtoMessage() {}
 
 func (x *FinishDataRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[47]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2860,7 +2980,7 @@ func (x *FinishDataRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FinishDataRequest.ProtoReflect.Descriptor instead.
 func (*FinishDataRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{47}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *FinishDataRequest) GetId() *Identity {
@@ -2893,7 +3013,7 @@ type FinishDataResponse struct {
 
 func (x *FinishDataResponse) Reset() {
 	*x = FinishDataResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[48]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2905,7 +3025,7 @@ func (x *FinishDataResponse) String() string {
 func (*FinishDataResponse) ProtoMessage() {}
 
 func (x *FinishDataResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[48]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2918,7 +3038,7 @@ func (x *FinishDataResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FinishDataResponse.ProtoReflect.Descriptor instead.
 func (*FinishDataResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{48}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *FinishDataResponse) GetSteps() uint64 {
@@ -2937,7 +3057,7 @@ type PermitRequest struct {
 
 func (x *PermitRequest) Reset() {
 	*x = PermitRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[49]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2949,7 +3069,7 @@ func (x *PermitRequest) String() string {
 func (*PermitRequest) ProtoMessage() {}
 
 func (x *PermitRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[49]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2962,7 +3082,7 @@ func (x *PermitRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PermitRequest.ProtoReflect.Descriptor instead.
 func (*PermitRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{49}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *PermitRequest) GetId() *Identity {
@@ -2982,7 +3102,7 @@ type PermitResponse struct {
 
 func (x *PermitResponse) Reset() {
 	*x = PermitResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[50]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2994,7 +3114,7 @@ func (x *PermitResponse) String() string {
 func (*PermitResponse) ProtoMessage() {}
 
 func (x *PermitResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[50]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3007,7 +3127,7 @@ func (x *PermitResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PermitResponse.ProtoReflect.Descriptor instead.
 func (*PermitResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{50}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *PermitResponse) GetUntil() uint64 {
@@ -3041,7 +3161,7 @@ type FeedShare struct {
 
 func (x *FeedShare) Reset() {
 	*x = FeedShare{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[51]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3053,7 +3173,7 @@ func (x *FeedShare) String() string {
 func (*FeedShare) ProtoMessage() {}
 
 func (x *FeedShare) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[51]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3066,7 +3186,7 @@ func (x *FeedShare) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FeedShare.ProtoReflect.Descriptor instead.
 func (*FeedShare) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{51}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *FeedShare) GetStep() uint64 {
@@ -3130,7 +3250,7 @@ type LeaveRequest struct {
 
 func (x *LeaveRequest) Reset() {
 	*x = LeaveRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[52]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3142,7 +3262,7 @@ func (x *LeaveRequest) String() string {
 func (*LeaveRequest) ProtoMessage() {}
 
 func (x *LeaveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[52]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3155,7 +3275,7 @@ func (x *LeaveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaveRequest.ProtoReflect.Descriptor instead.
 func (*LeaveRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{52}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *LeaveRequest) GetId() *Identity {
@@ -3187,7 +3307,7 @@ type LeaveResponse struct {
 
 func (x *LeaveResponse) Reset() {
 	*x = LeaveResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[53]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3199,7 +3319,7 @@ func (x *LeaveResponse) String() string {
 func (*LeaveResponse) ProtoMessage() {}
 
 func (x *LeaveResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[53]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3212,7 +3332,7 @@ func (x *LeaveResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaveResponse.ProtoReflect.Descriptor instead.
 func (*LeaveResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{53}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{55}
 }
 
 // WatchRequest says where the watcher is. For another coordinator than the one that answers the position means nothing: that one begins with the first event.
@@ -3227,7 +3347,7 @@ type WatchRequest struct {
 
 func (x *WatchRequest) Reset() {
 	*x = WatchRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[54]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3239,7 +3359,7 @@ func (x *WatchRequest) String() string {
 func (*WatchRequest) ProtoMessage() {}
 
 func (x *WatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[54]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3252,7 +3372,7 @@ func (x *WatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchRequest.ProtoReflect.Descriptor instead.
 func (*WatchRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{54}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *WatchRequest) GetJob() string {
@@ -3289,7 +3409,7 @@ type WatchResponse struct {
 
 func (x *WatchResponse) Reset() {
 	*x = WatchResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[55]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3301,7 +3421,7 @@ func (x *WatchResponse) String() string {
 func (*WatchResponse) ProtoMessage() {}
 
 func (x *WatchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[55]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3314,7 +3434,7 @@ func (x *WatchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchResponse.ProtoReflect.Descriptor instead.
 func (*WatchResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{55}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *WatchResponse) GetEvents() []*job.Event {
@@ -3349,7 +3469,7 @@ type QueuesRequest struct {
 
 func (x *QueuesRequest) Reset() {
 	*x = QueuesRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[56]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3361,7 +3481,7 @@ func (x *QueuesRequest) String() string {
 func (*QueuesRequest) ProtoMessage() {}
 
 func (x *QueuesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[56]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3374,7 +3494,7 @@ func (x *QueuesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueuesRequest.ProtoReflect.Descriptor instead.
 func (*QueuesRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{56}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *QueuesRequest) GetJob() string {
@@ -3418,7 +3538,7 @@ type QueueStatus struct {
 
 func (x *QueueStatus) Reset() {
 	*x = QueueStatus{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[57]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3430,7 +3550,7 @@ func (x *QueueStatus) String() string {
 func (*QueueStatus) ProtoMessage() {}
 
 func (x *QueueStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[57]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3443,7 +3563,7 @@ func (x *QueueStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueueStatus.ProtoReflect.Descriptor instead.
 func (*QueueStatus) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{57}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *QueueStatus) GetDataset() string {
@@ -3543,7 +3663,7 @@ type DiscardedTask struct {
 
 func (x *DiscardedTask) Reset() {
 	*x = DiscardedTask{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[58]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3555,7 +3675,7 @@ func (x *DiscardedTask) String() string {
 func (*DiscardedTask) ProtoMessage() {}
 
 func (x *DiscardedTask) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[58]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3568,7 +3688,7 @@ func (x *DiscardedTask) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DiscardedTask.ProtoReflect.Descriptor instead.
 func (*DiscardedTask) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{58}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *DiscardedTask) GetId() int64 {
@@ -3615,7 +3735,7 @@ type CheckpointRequest struct {
 
 func (x *CheckpointRequest) Reset() {
 	*x = CheckpointRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[59]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3627,7 +3747,7 @@ func (x *CheckpointRequest) String() string {
 func (*CheckpointRequest) ProtoMessage() {}
 
 func (x *CheckpointRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[59]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3640,7 +3760,7 @@ func (x *CheckpointRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckpointRequest.ProtoReflect.Descriptor instead.
 func (*CheckpointRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{59}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *CheckpointRequest) GetJob() string {
@@ -3668,7 +3788,7 @@ type QueuesResponse struct {
 
 func (x *QueuesResponse) Reset() {
 	*x = QueuesResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[60]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3680,7 +3800,7 @@ func (x *QueuesResponse) String() string {
 func (*QueuesResponse) ProtoMessage() {}
 
 func (x *QueuesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[60]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3693,7 +3813,7 @@ func (x *QueuesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueuesResponse.ProtoReflect.Descriptor instead.
 func (*QueuesResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{60}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *QueuesResponse) GetQueues() []*QueueStatus {
@@ -3784,7 +3904,7 @@ type VariableChunk struct {
 
 func (x *VariableChunk) Reset() {
 	*x = VariableChunk{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[61]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3796,7 +3916,7 @@ func (x *VariableChunk) String() string {
 func (*VariableChunk) ProtoMessage() {}
 
 func (x *VariableChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[61]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3809,7 +3929,7 @@ func (x *VariableChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VariableChunk.ProtoReflect.Descriptor instead.
 func (*VariableChunk) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{61}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *VariableChunk) GetId() *Identity {
@@ -3877,7 +3997,7 @@ type SendResponse struct {
 
 func (x *SendResponse) Reset() {
 	*x = SendResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[62]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3889,7 +4009,7 @@ func (x *SendResponse) String() string {
 func (*SendResponse) ProtoMessage() {}
 
 func (x *SendResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[62]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3902,7 +4022,7 @@ func (x *SendResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SendResponse.ProtoReflect.Descriptor instead.
 func (*SendResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{62}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *SendResponse) GetDuplicate() bool {
@@ -3924,7 +4044,7 @@ type OpenDataRequest struct {
 
 func (x *OpenDataRequest) Reset() {
 	*x = OpenDataRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[63]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3936,7 +4056,7 @@ func (x *OpenDataRequest) String() string {
 func (*OpenDataRequest) ProtoMessage() {}
 
 func (x *OpenDataRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[63]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3949,7 +4069,7 @@ func (x *OpenDataRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenDataRequest.ProtoReflect.Descriptor instead.
 func (*OpenDataRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{63}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *OpenDataRequest) GetId() *Identity {
@@ -3987,7 +4107,7 @@ type OpenDataResponse struct {
 
 func (x *OpenDataResponse) Reset() {
 	*x = OpenDataResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[64]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3999,7 +4119,7 @@ func (x *OpenDataResponse) String() string {
 func (*OpenDataResponse) ProtoMessage() {}
 
 func (x *OpenDataResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[64]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4012,7 +4132,7 @@ func (x *OpenDataResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenDataResponse.ProtoReflect.Descriptor instead.
 func (*OpenDataResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{64}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *OpenDataResponse) GetToken() []byte {
@@ -4069,7 +4189,7 @@ type SliceInfo struct {
 
 func (x *SliceInfo) Reset() {
 	*x = SliceInfo{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[65]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4081,7 +4201,7 @@ func (x *SliceInfo) String() string {
 func (*SliceInfo) ProtoMessage() {}
 
 func (x *SliceInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[65]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4094,7 +4214,7 @@ func (x *SliceInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SliceInfo.ProtoReflect.Descriptor instead.
 func (*SliceInfo) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{65}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *SliceInfo) GetDtype() int32 {
@@ -4139,7 +4259,7 @@ type BarrierRequest struct {
 
 func (x *BarrierRequest) Reset() {
 	*x = BarrierRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[66]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4151,7 +4271,7 @@ func (x *BarrierRequest) String() string {
 func (*BarrierRequest) ProtoMessage() {}
 
 func (x *BarrierRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[66]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4164,7 +4284,7 @@ func (x *BarrierRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BarrierRequest.ProtoReflect.Descriptor instead.
 func (*BarrierRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{66}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *BarrierRequest) GetId() *Identity {
@@ -4217,7 +4337,7 @@ type BarrierResponse struct {
 
 func (x *BarrierResponse) Reset() {
 	*x = BarrierResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[67]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4229,7 +4349,7 @@ func (x *BarrierResponse) String() string {
 func (*BarrierResponse) ProtoMessage() {}
 
 func (x *BarrierResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[67]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4242,7 +4362,7 @@ func (x *BarrierResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BarrierResponse.ProtoReflect.Descriptor instead.
 func (*BarrierResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{67}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{69}
 }
 
 // CutRequest comes from a coordinator: id has its fence, and the round of the cut.
@@ -4257,7 +4377,7 @@ type CutRequest struct {
 
 func (x *CutRequest) Reset() {
 	*x = CutRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[68]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4269,7 +4389,7 @@ func (x *CutRequest) String() string {
 func (*CutRequest) ProtoMessage() {}
 
 func (x *CutRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[68]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4282,7 +4402,7 @@ func (x *CutRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CutRequest.ProtoReflect.Descriptor instead.
 func (*CutRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{68}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *CutRequest) GetId() *Identity {
@@ -4318,7 +4438,7 @@ type CutResponse struct {
 
 func (x *CutResponse) Reset() {
 	*x = CutResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[69]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4330,7 +4450,7 @@ func (x *CutResponse) String() string {
 func (*CutResponse) ProtoMessage() {}
 
 func (x *CutResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[69]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4343,7 +4463,7 @@ func (x *CutResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CutResponse.ProtoReflect.Descriptor instead.
 func (*CutResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{69}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *CutResponse) GetPast() bool {
@@ -4384,7 +4504,7 @@ type FreezeRequest struct {
 
 func (x *FreezeRequest) Reset() {
 	*x = FreezeRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[70]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4396,7 +4516,7 @@ func (x *FreezeRequest) String() string {
 func (*FreezeRequest) ProtoMessage() {}
 
 func (x *FreezeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[70]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4409,7 +4529,7 @@ func (x *FreezeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FreezeRequest.ProtoReflect.Descriptor instead.
 func (*FreezeRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{70}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *FreezeRequest) GetId() *Identity {
@@ -4432,7 +4552,7 @@ type FreezeResponse struct {
 
 func (x *FreezeResponse) Reset() {
 	*x = FreezeResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[71]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4444,7 +4564,7 @@ func (x *FreezeResponse) String() string {
 func (*FreezeResponse) ProtoMessage() {}
 
 func (x *FreezeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[71]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4457,7 +4577,7 @@ func (x *FreezeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FreezeResponse.ProtoReflect.Descriptor instead.
 func (*FreezeResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{71}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *FreezeResponse) GetGeneration() uint64 {
@@ -4508,7 +4628,7 @@ type Declared struct {
 
 func (x *Declared) Reset() {
 	*x = Declared{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[72]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4520,7 +4640,7 @@ func (x *Declared) String() string {
 func (*Declared) ProtoMessage() {}
 
 func (x *Declared) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[72]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4533,7 +4653,7 @@ func (x *Declared) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Declared.ProtoReflect.Descriptor instead.
 func (*Declared) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{72}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *Declared) GetRank() uint32 {
@@ -4576,7 +4696,7 @@ type Member struct {
 
 func (x *Member) Reset() {
 	*x = Member{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[73]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4588,7 +4708,7 @@ func (x *Member) String() string {
 func (*Member) ProtoMessage() {}
 
 func (x *Member) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[73]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4601,7 +4721,7 @@ func (x *Member) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Member.ProtoReflect.Descriptor instead.
 func (*Member) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{73}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *Member) GetRank() uint32 {
@@ -4638,7 +4758,7 @@ type ResumeRequest struct {
 
 func (x *ResumeRequest) Reset() {
 	*x = ResumeRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[74]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4650,7 +4770,7 @@ func (x *ResumeRequest) String() string {
 func (*ResumeRequest) ProtoMessage() {}
 
 func (x *ResumeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[74]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4663,7 +4783,7 @@ func (x *ResumeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeRequest.ProtoReflect.Descriptor instead.
 func (*ResumeRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{74}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *ResumeRequest) GetId() *Identity {
@@ -4702,7 +4822,7 @@ type ResumeResponse struct {
 
 func (x *ResumeResponse) Reset() {
 	*x = ResumeResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[75]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4714,7 +4834,7 @@ func (x *ResumeResponse) String() string {
 func (*ResumeResponse) ProtoMessage() {}
 
 func (x *ResumeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[75]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4727,7 +4847,7 @@ func (x *ResumeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeResponse.ProtoReflect.Descriptor instead.
 func (*ResumeResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{75}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{77}
 }
 
 type LedgerRequest struct {
@@ -4742,7 +4862,7 @@ type LedgerRequest struct {
 
 func (x *LedgerRequest) Reset() {
 	*x = LedgerRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[76]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4754,7 +4874,7 @@ func (x *LedgerRequest) String() string {
 func (*LedgerRequest) ProtoMessage() {}
 
 func (x *LedgerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[76]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4767,7 +4887,7 @@ func (x *LedgerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerRequest.ProtoReflect.Descriptor instead.
 func (*LedgerRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{76}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *LedgerRequest) GetJob() string {
@@ -4810,7 +4930,7 @@ type PassLedger struct {
 
 func (x *PassLedger) Reset() {
 	*x = PassLedger{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[77]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4822,7 +4942,7 @@ func (x *PassLedger) String() string {
 func (*PassLedger) ProtoMessage() {}
 
 func (x *PassLedger) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[77]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4835,7 +4955,7 @@ func (x *PassLedger) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PassLedger.ProtoReflect.Descriptor instead.
 func (*PassLedger) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{77}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *PassLedger) GetPass() int32 {
@@ -4876,7 +4996,7 @@ type LedgerResponse struct {
 
 func (x *LedgerResponse) Reset() {
 	*x = LedgerResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[78]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4888,7 +5008,7 @@ func (x *LedgerResponse) String() string {
 func (*LedgerResponse) ProtoMessage() {}
 
 func (x *LedgerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[78]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4901,7 +5021,7 @@ func (x *LedgerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerResponse.ProtoReflect.Descriptor instead.
 func (*LedgerResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{78}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *LedgerResponse) GetPasses() []*PassLedger {
@@ -4931,7 +5051,7 @@ type GetRequest struct {
 
 func (x *GetRequest) Reset() {
 	*x = GetRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[79]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4943,7 +5063,7 @@ func (x *GetRequest) String() string {
 func (*GetRequest) ProtoMessage() {}
 
 func (x *GetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[79]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4956,7 +5076,7 @@ func (x *GetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRequest.ProtoReflect.Descriptor instead.
 func (*GetRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{79}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *GetRequest) GetId() *Identity {
@@ -5003,7 +5123,7 @@ type CompleteRequest struct {
 
 func (x *CompleteRequest) Reset() {
 	*x = CompleteRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[80]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5015,7 +5135,7 @@ func (x *CompleteRequest) String() string {
 func (*CompleteRequest) ProtoMessage() {}
 
 func (x *CompleteRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[80]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5028,7 +5148,7 @@ func (x *CompleteRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompleteRequest.ProtoReflect.Descriptor instead.
 func (*CompleteRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{80}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *CompleteRequest) GetId() *Identity {
@@ -5046,7 +5166,7 @@ type CompleteResponse struct {
 
 func (x *CompleteResponse) Reset() {
 	*x = CompleteResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[81]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5058,7 +5178,7 @@ func (x *CompleteResponse) String() string {
 func (*CompleteResponse) ProtoMessage() {}
 
 func (x *CompleteResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[81]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5071,7 +5191,7 @@ func (x *CompleteResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompleteResponse.ProtoReflect.Descriptor instead.
 func (*CompleteResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{81}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{83}
 }
 
 type StatusRequest struct {
@@ -5083,7 +5203,7 @@ type StatusRequest struct {
 
 func (x *StatusRequest) Reset() {
 	*x = StatusRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[82]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5095,7 +5215,7 @@ func (x *StatusRequest) String() string {
 func (*StatusRequest) ProtoMessage() {}
 
 func (x *StatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[82]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5108,7 +5228,7 @@ func (x *StatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusRequest.ProtoReflect.Descriptor instead.
 func (*StatusRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{82}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *StatusRequest) GetJob() string {
@@ -5131,7 +5251,7 @@ type StatusResponse struct {
 
 func (x *StatusResponse) Reset() {
 	*x = StatusResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[83]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5143,7 +5263,7 @@ func (x *StatusResponse) String() string {
 func (*StatusResponse) ProtoMessage() {}
 
 func (x *StatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[83]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5156,7 +5276,7 @@ func (x *StatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusResponse.ProtoReflect.Descriptor instead.
 func (*StatusResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{83}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *StatusResponse) GetRound() uint64 {
@@ -5215,7 +5335,15 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\rSubmitRequest\x12\x14\n" +
 	"\x05piece\x18\x01 \x01(\fR\x05piece\"\"\n" +
 	"\x0eSubmitResponse\x12\x10\n" +
-	"\x03job\x18\x01 \x01(\tR\x03job\"\x82\x01\n" +
+	"\x03job\x18\x01 \x01(\tR\x03job\"\x7f\n" +
+	"\x10ResumeJobRequest\x12\x10\n" +
+	"\x03job\x18\x01 \x01(\tR\x03job\x12\x1a\n" +
+	"\btrainers\x18\x02 \x01(\x05R\btrainers\x12!\n" +
+	"\ftrainers_max\x18\x03 \x01(\x05R\vtrainersMax\x12\x1a\n" +
+	"\bpservers\x18\x04 \x01(\x05R\bpservers\"T\n" +
+	"\x11ResumeJobResponse\x12\x10\n" +
+	"\x03job\x18\x01 \x01(\tR\x03job\x12-\n" +
+	"\bprogress\x18\x02 \x01(\v2\x11.edl.job.ProgressR\bprogress\"\x82\x01\n" +
 	"\n" +
 	"JobRequest\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12\x18\n" +
@@ -5592,7 +5720,7 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"generation\x1a:\n" +
 	"\fRefusedEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x012\x88\b\n" +
+	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x012\xcc\b\n" +
 	"\bListener\x12?\n" +
 	"\bDescribe\x12\x18.edl.rpc.DescribeRequest\x1a\x19.edl.rpc.DescribeResponse\x12;\n" +
 	"\x06Submit\x12\x16.edl.rpc.SubmitRequest\x1a\x17.edl.rpc.SubmitResponse(\x01\x121\n" +
@@ -5612,7 +5740,8 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\x04Show\x12\x13.edl.rpc.JobRequest\x1a\x0e.edl.rpc.Piece0\x01\x122\n" +
 	"\x05Scale\x12\x15.edl.rpc.ScaleRequest\x1a\x12.edl.job.JobStatus\x12<\n" +
 	"\n" +
-	"Checkpoint\x12\x13.edl.rpc.JobRequest\x1a\x19.edl.job.CheckpointStatus\x12<\n" +
+	"Checkpoint\x12\x13.edl.rpc.JobRequest\x1a\x19.edl.job.CheckpointStatus\x12B\n" +
+	"\tResumeJob\x12\x19.edl.rpc.ResumeJobRequest\x1a\x1a.edl.rpc.ResumeJobResponse\x12<\n" +
 	"\tStartRole\x12\x17.edl.rpc.StartRoleChunk\x1a\x12.edl.rpc.RoleEvent(\x010\x012\xab\a\n" +
 	"\vCoordinator\x123\n" +
 	"\x04Join\x12\x14.edl.rpc.JoinRequest\x1a\x15.edl.rpc.JoinResponse\x12A\n" +
@@ -5656,279 +5785,284 @@ func file_proto_rpc_rpc_proto_rawDescGZIP() []byte {
 	return file_proto_rpc_rpc_proto_rawDescData
 }
 
-var file_proto_rpc_rpc_proto_msgTypes = make([]protoimpl.MessageInfo, 87)
+var file_proto_rpc_rpc_proto_msgTypes = make([]protoimpl.MessageInfo, 89)
 var file_proto_rpc_rpc_proto_goTypes = []any{
 	(*Piece)(nil),                 // 0: edl.rpc.Piece
 	(*DescribeRequest)(nil),       // 1: edl.rpc.DescribeRequest
 	(*DescribeResponse)(nil),      // 2: edl.rpc.DescribeResponse
 	(*SubmitRequest)(nil),         // 3: edl.rpc.SubmitRequest
 	(*SubmitResponse)(nil),        // 4: edl.rpc.SubmitResponse
-	(*JobRequest)(nil),            // 5: edl.rpc.JobRequest
-	(*Events)(nil),                // 6: edl.rpc.Events
-	(*ListRequest)(nil),           // 7: edl.rpc.ListRequest
-	(*ListResponse)(nil),          // 8: edl.rpc.ListResponse
-	(*LogsRequest)(nil),           // 9: edl.rpc.LogsRequest
-	(*LogLine)(nil),               // 10: edl.rpc.LogLine
-	(*WhyResponse)(nil),           // 11: edl.rpc.WhyResponse
-	(*ScaleRequest)(nil),          // 12: edl.rpc.ScaleRequest
-	(*JobDetails)(nil),            // 13: edl.rpc.JobDetails
-	(*RoleTimes)(nil),             // 14: edl.rpc.RoleTimes
-	(*FinishRequest)(nil),         // 15: edl.rpc.FinishRequest
-	(*AcknowledgeRequest)(nil),    // 16: edl.rpc.AcknowledgeRequest
-	(*AcknowledgeResponse)(nil),   // 17: edl.rpc.AcknowledgeResponse
-	(*StateValues)(nil),           // 18: edl.rpc.StateValues
-	(*ReadStateRequest)(nil),      // 19: edl.rpc.ReadStateRequest
-	(*WriteStateResponse)(nil),    // 20: edl.rpc.WriteStateResponse
-	(*ReleaseStateRequest)(nil),   // 21: edl.rpc.ReleaseStateRequest
-	(*ReleaseStateResponse)(nil),  // 22: edl.rpc.ReleaseStateResponse
-	(*StepRun)(nil),               // 23: edl.rpc.StepRun
-	(*StepDone)(nil),              // 24: edl.rpc.StepDone
-	(*StartRoleChunk)(nil),        // 25: edl.rpc.StartRoleChunk
-	(*RoleEvent)(nil),             // 26: edl.rpc.RoleEvent
-	(*Identity)(nil),              // 27: edl.rpc.Identity
-	(*JoinRequest)(nil),           // 28: edl.rpc.JoinRequest
-	(*JoinResponse)(nil),          // 29: edl.rpc.JoinResponse
-	(*Segment)(nil),               // 30: edl.rpc.Segment
-	(*DataFile)(nil),              // 31: edl.rpc.DataFile
-	(*Dataset)(nil),               // 32: edl.rpc.Dataset
-	(*ReportDatasetRequest)(nil),  // 33: edl.rpc.ReportDatasetRequest
-	(*ReportDatasetResponse)(nil), // 34: edl.rpc.ReportDatasetResponse
-	(*RecordRange)(nil),           // 35: edl.rpc.RecordRange
-	(*Task)(nil),                  // 36: edl.rpc.Task
-	(*GetTaskRequest)(nil),        // 37: edl.rpc.GetTaskRequest
-	(*GetTaskResponse)(nil),       // 38: edl.rpc.GetTaskResponse
-	(*TaskFailedRequest)(nil),     // 39: edl.rpc.TaskFailedRequest
-	(*TaskFailedResponse)(nil),    // 40: edl.rpc.TaskFailedResponse
-	(*SaveModelRequest)(nil),      // 41: edl.rpc.SaveModelRequest
-	(*SaveModelResponse)(nil),     // 42: edl.rpc.SaveModelResponse
-	(*TrainerSteps)(nil),          // 43: edl.rpc.TrainerSteps
-	(*TrainerStep)(nil),           // 44: edl.rpc.TrainerStep
-	(*ReportStepsResponse)(nil),   // 45: edl.rpc.ReportStepsResponse
-	(*NextFeedRequest)(nil),       // 46: edl.rpc.NextFeedRequest
-	(*FinishDataRequest)(nil),     // 47: edl.rpc.FinishDataRequest
-	(*FinishDataResponse)(nil),    // 48: edl.rpc.FinishDataResponse
-	(*PermitRequest)(nil),         // 49: edl.rpc.PermitRequest
-	(*PermitResponse)(nil),        // 50: edl.rpc.PermitResponse
-	(*FeedShare)(nil),             // 51: edl.rpc.FeedShare
-	(*LeaveRequest)(nil),          // 52: edl.rpc.LeaveRequest
-	(*LeaveResponse)(nil),         // 53: edl.rpc.LeaveResponse
-	(*WatchRequest)(nil),          // 54: edl.rpc.WatchRequest
-	(*WatchResponse)(nil),         // 55: edl.rpc.WatchResponse
-	(*QueuesRequest)(nil),         // 56: edl.rpc.QueuesRequest
-	(*QueueStatus)(nil),           // 57: edl.rpc.QueueStatus
-	(*DiscardedTask)(nil),         // 58: edl.rpc.DiscardedTask
-	(*CheckpointRequest)(nil),     // 59: edl.rpc.CheckpointRequest
-	(*QueuesResponse)(nil),        // 60: edl.rpc.QueuesResponse
-	(*VariableChunk)(nil),         // 61: edl.rpc.VariableChunk
-	(*SendResponse)(nil),          // 62: edl.rpc.SendResponse
-	(*OpenDataRequest)(nil),       // 63: edl.rpc.OpenDataRequest
-	(*OpenDataResponse)(nil),      // 64: edl.rpc.OpenDataResponse
-	(*SliceInfo)(nil),             // 65: edl.rpc.SliceInfo
-	(*BarrierRequest)(nil),        // 66: edl.rpc.BarrierRequest
-	(*BarrierResponse)(nil),       // 67: edl.rpc.BarrierResponse
-	(*CutRequest)(nil),            // 68: edl.rpc.CutRequest
-	(*CutResponse)(nil),           // 69: edl.rpc.CutResponse
-	(*FreezeRequest)(nil),         // 70: edl.rpc.FreezeRequest
-	(*FreezeResponse)(nil),        // 71: edl.rpc.FreezeResponse
-	(*Declared)(nil),              // 72: edl.rpc.Declared
-	(*Member)(nil),                // 73: edl.rpc.Member
-	(*ResumeRequest)(nil),         // 74: edl.rpc.ResumeRequest
-	(*ResumeResponse)(nil),        // 75: edl.rpc.ResumeResponse
-	(*LedgerRequest)(nil),         // 76: edl.rpc.LedgerRequest
-	(*PassLedger)(nil),            // 77: edl.rpc.PassLedger
-	(*LedgerResponse)(nil),        // 78: edl.rpc.LedgerResponse
-	(*GetRequest)(nil),            // 79: edl.rpc.GetRequest
-	(*CompleteRequest)(nil),       // 80: edl.rpc.CompleteRequest
-	(*CompleteResponse)(nil),      // 81: edl.rpc.CompleteResponse
-	(*StatusRequest)(nil),         // 82: edl.rpc.StatusRequest
-	(*StatusResponse)(nil),        // 83: edl.rpc.StatusResponse
-	nil,                           // 84: edl.rpc.DescribeResponse.OpsEntry
-	nil,                           // 85: edl.rpc.QueuesResponse.EntriesEntry
-	nil,                           // 86: edl.rpc.StatusResponse.RefusedEntry
-	(*job.Event)(nil),             // 87: edl.job.Event
-	(*job.JobStatus)(nil),         // 88: edl.job.JobStatus
-	(*job.Wait)(nil),              // 89: edl.job.Wait
-	(*job.JobSpec)(nil),           // 90: edl.job.JobSpec
-	(job.Role)(0),                 // 91: edl.job.Role
-	(*job.RoundTimes)(nil),        // 92: edl.job.RoundTimes
-	(*job.Progress)(nil),          // 93: edl.job.Progress
-	(*job.Value)(nil),             // 94: edl.job.Value
-	(*job.Step)(nil),              // 95: edl.job.Step
-	(*job.RoleStatus)(nil),        // 96: edl.job.RoleStatus
-	(*job.RoleReport)(nil),        // 97: edl.job.RoleReport
-	(*job.Failure)(nil),           // 98: edl.job.Failure
-	(*job.CheckpointStatus)(nil),  // 99: edl.job.CheckpointStatus
-	(*job.Shard)(nil),             // 100: edl.job.Shard
+	(*ResumeJobRequest)(nil),      // 5: edl.rpc.ResumeJobRequest
+	(*ResumeJobResponse)(nil),     // 6: edl.rpc.ResumeJobResponse
+	(*JobRequest)(nil),            // 7: edl.rpc.JobRequest
+	(*Events)(nil),                // 8: edl.rpc.Events
+	(*ListRequest)(nil),           // 9: edl.rpc.ListRequest
+	(*ListResponse)(nil),          // 10: edl.rpc.ListResponse
+	(*LogsRequest)(nil),           // 11: edl.rpc.LogsRequest
+	(*LogLine)(nil),               // 12: edl.rpc.LogLine
+	(*WhyResponse)(nil),           // 13: edl.rpc.WhyResponse
+	(*ScaleRequest)(nil),          // 14: edl.rpc.ScaleRequest
+	(*JobDetails)(nil),            // 15: edl.rpc.JobDetails
+	(*RoleTimes)(nil),             // 16: edl.rpc.RoleTimes
+	(*FinishRequest)(nil),         // 17: edl.rpc.FinishRequest
+	(*AcknowledgeRequest)(nil),    // 18: edl.rpc.AcknowledgeRequest
+	(*AcknowledgeResponse)(nil),   // 19: edl.rpc.AcknowledgeResponse
+	(*StateValues)(nil),           // 20: edl.rpc.StateValues
+	(*ReadStateRequest)(nil),      // 21: edl.rpc.ReadStateRequest
+	(*WriteStateResponse)(nil),    // 22: edl.rpc.WriteStateResponse
+	(*ReleaseStateRequest)(nil),   // 23: edl.rpc.ReleaseStateRequest
+	(*ReleaseStateResponse)(nil),  // 24: edl.rpc.ReleaseStateResponse
+	(*StepRun)(nil),               // 25: edl.rpc.StepRun
+	(*StepDone)(nil),              // 26: edl.rpc.StepDone
+	(*StartRoleChunk)(nil),        // 27: edl.rpc.StartRoleChunk
+	(*RoleEvent)(nil),             // 28: edl.rpc.RoleEvent
+	(*Identity)(nil),              // 29: edl.rpc.Identity
+	(*JoinRequest)(nil),           // 30: edl.rpc.JoinRequest
+	(*JoinResponse)(nil),          // 31: edl.rpc.JoinResponse
+	(*Segment)(nil),               // 32: edl.rpc.Segment
+	(*DataFile)(nil),              // 33: edl.rpc.DataFile
+	(*Dataset)(nil),               // 34: edl.rpc.Dataset
+	(*ReportDatasetRequest)(nil),  // 35: edl.rpc.ReportDatasetRequest
+	(*ReportDatasetResponse)(nil), // 36: edl.rpc.ReportDatasetResponse
+	(*RecordRange)(nil),           // 37: edl.rpc.RecordRange
+	(*Task)(nil),                  // 38: edl.rpc.Task
+	(*GetTaskRequest)(nil),        // 39: edl.rpc.GetTaskRequest
+	(*GetTaskResponse)(nil),       // 40: edl.rpc.GetTaskResponse
+	(*TaskFailedRequest)(nil),     // 41: edl.rpc.TaskFailedRequest
+	(*TaskFailedResponse)(nil),    // 42: edl.rpc.TaskFailedResponse
+	(*SaveModelRequest)(nil),      // 43: edl.rpc.SaveModelRequest
+	(*SaveModelResponse)(nil),     // 44: edl.rpc.SaveModelResponse
+	(*TrainerSteps)(nil),          // 45: edl.rpc.TrainerSteps
+	(*TrainerStep)(nil),           // 46: edl.rpc.TrainerStep
+	(*ReportStepsResponse)(nil),   // 47: edl.rpc.ReportStepsResponse
+	(*NextFeedRequest)(nil),       // 48: edl.rpc.NextFeedRequest
+	(*FinishDataRequest)(nil),     // 49: edl.rpc.FinishDataRequest
+	(*FinishDataResponse)(nil),    // 50: edl.rpc.FinishDataResponse
+	(*PermitRequest)(nil),         // 51: edl.rpc.PermitRequest
+	(*PermitResponse)(nil),        // 52: edl.rpc.PermitResponse
+	(*FeedShare)(nil),             // 53: edl.rpc.FeedShare
+	(*LeaveRequest)(nil),          // 54: edl.rpc.LeaveRequest
+	(*LeaveResponse)(nil),         // 55: edl.rpc.LeaveResponse
+	(*WatchRequest)(nil),          // 56: edl.rpc.WatchRequest
+	(*WatchResponse)(nil),         // 57: edl.rpc.WatchResponse
+	(*QueuesRequest)(nil),         // 58: edl.rpc.QueuesRequest
+	(*QueueStatus)(nil),           // 59: edl.rpc.QueueStatus
+	(*DiscardedTask)(nil),         // 60: edl.rpc.DiscardedTask
+	(*CheckpointRequest)(nil),     // 61: edl.rpc.CheckpointRequest
+	(*QueuesResponse)(nil),        // 62: edl.rpc.QueuesResponse
+	(*VariableChunk)(nil),         // 63: edl.rpc.VariableChunk
+	(*SendResponse)(nil),          // 64: edl.rpc.SendResponse
+	(*OpenDataRequest)(nil),       // 65: edl.rpc.OpenDataRequest
+	(*OpenDataResponse)(nil),      // 66: edl.rpc.OpenDataResponse
+	(*SliceInfo)(nil),             // 67: edl.rpc.SliceInfo
+	(*BarrierRequest)(nil),        // 68: edl.rpc.BarrierRequest
+	(*BarrierResponse)(nil),       // 69: edl.rpc.BarrierResponse
+	(*CutRequest)(nil),            // 70: edl.rpc.CutRequest
+	(*CutResponse)(nil),           // 71: edl.rpc.CutResponse
+	(*FreezeRequest)(nil),         // 72: edl.rpc.FreezeRequest
+	(*FreezeResponse)(nil),        // 73: edl.rpc.FreezeResponse
+	(*Declared)(nil),              // 74: edl.rpc.Declared
+	(*Member)(nil),                // 75: edl.rpc.Member
+	(*ResumeRequest)(nil),         // 76: edl.rpc.ResumeRequest
+	(*ResumeResponse)(nil),        // 77: edl.rpc.ResumeResponse
+	(*LedgerRequest)(nil),         // 78: edl.rpc.LedgerRequest
+	(*PassLedger)(nil),            // 79: edl.rpc.PassLedger
+	(*LedgerResponse)(nil),        // 80: edl.rpc.LedgerResponse
+	(*GetRequest)(nil),            // 81: edl.rpc.GetRequest
+	(*CompleteRequest)(nil),       // 82: edl.rpc.CompleteRequest
+	(*CompleteResponse)(nil),      // 83: edl.rpc.CompleteResponse
+	(*StatusRequest)(nil),         // 84: edl.rpc.StatusRequest
+	(*StatusResponse)(nil),        // 85: edl.rpc.StatusResponse
+	nil,                           // 86: edl.rpc.DescribeResponse.OpsEntry
+	nil,                           // 87: edl.rpc.QueuesResponse.EntriesEntry
+	nil,                           // 88: edl.rpc.StatusResponse.RefusedEntry
+	(*job.Progress)(nil),          // 89: edl.job.Progress
+	(*job.Event)(nil),             // 90: edl.job.Event
+	(*job.JobStatus)(nil),         // 91: edl.job.JobStatus
+	(*job.Wait)(nil),              // 92: edl.job.Wait
+	(*job.JobSpec)(nil),           // 93: edl.job.JobSpec
+	(job.Role)(0),                 // 94: edl.job.Role
+	(*job.RoundTimes)(nil),        // 95: edl.job.RoundTimes
+	(*job.Value)(nil),             // 96: edl.job.Value
+	(*job.Step)(nil),              // 97: edl.job.Step
+	(*job.RoleStatus)(nil),        // 98: edl.job.RoleStatus
+	(*job.RoleReport)(nil),        // 99: edl.job.RoleReport
+	(*job.Failure)(nil),           // 100: edl.job.Failure
+	(*job.CheckpointStatus)(nil),  // 101: edl.job.CheckpointStatus
+	(*job.Shard)(nil),             // 102: edl.job.Shard
 }
 var file_proto_rpc_rpc_proto_depIdxs = []int32{
-	27,  // 0: edl.rpc.Piece.id:type_name -> edl.rpc.Identity
-	84,  // 1: edl.rpc.DescribeResponse.ops:type_name -> edl.rpc.DescribeResponse.OpsEntry
-	87,  // 2: edl.rpc.Events.events:type_name -> edl.job.Event
-	88,  // 3: edl.rpc.ListResponse.jobs:type_name -> edl.job.JobStatus
-	88,  // 4: edl.rpc.WhyResponse.status:type_name -> edl.job.JobStatus
-	89,  // 5: edl.rpc.WhyResponse.waits:type_name -> edl.job.Wait
-	88,  // 6: edl.rpc.JobDetails.status:type_name -> edl.job.JobStatus
-	90,  // 7: edl.rpc.JobDetails.spec:type_name -> edl.job.JobSpec
-	60,  // 8: edl.rpc.JobDetails.queues:type_name -> edl.rpc.QueuesResponse
-	78,  // 9: edl.rpc.JobDetails.ledger:type_name -> edl.rpc.LedgerResponse
-	14,  // 10: edl.rpc.JobDetails.times:type_name -> edl.rpc.RoleTimes
-	91,  // 11: edl.rpc.RoleTimes.role:type_name -> edl.job.Role
-	92,  // 12: edl.rpc.RoleTimes.rounds:type_name -> edl.job.RoundTimes
-	93,  // 13: edl.rpc.StateValues.progress:type_name -> edl.job.Progress
-	94,  // 14: edl.rpc.StateValues.values:type_name -> edl.job.Value
-	94,  // 15: edl.rpc.StepRun.feed:type_name -> edl.job.Value
-	95,  // 16: edl.rpc.StepDone.step:type_name -> edl.job.Step
-	93,  // 17: edl.rpc.StepDone.progress:type_name -> edl.job.Progress
-	10,  // 18: edl.rpc.RoleEvent.log:type_name -> edl.rpc.LogLine
-	96,  // 19: edl.rpc.RoleEvent.status:type_name -> edl.job.RoleStatus
-	97,  // 20: edl.rpc.RoleEvent.report:type_name -> edl.job.RoleReport
-	27,  // 21: edl.rpc.JoinRequest.id:type_name -> edl.rpc.Identity
-	30,  // 22: edl.rpc.JoinResponse.segment:type_name -> edl.rpc.Segment
-	35,  // 23: edl.rpc.Segment.skip:type_name -> edl.rpc.RecordRange
-	31,  // 24: edl.rpc.Dataset.files:type_name -> edl.rpc.DataFile
-	27,  // 25: edl.rpc.ReportDatasetRequest.id:type_name -> edl.rpc.Identity
-	32,  // 26: edl.rpc.ReportDatasetRequest.dataset:type_name -> edl.rpc.Dataset
-	35,  // 27: edl.rpc.Task.records:type_name -> edl.rpc.RecordRange
-	31,  // 28: edl.rpc.Task.files:type_name -> edl.rpc.DataFile
-	27,  // 29: edl.rpc.GetTaskRequest.id:type_name -> edl.rpc.Identity
-	36,  // 30: edl.rpc.GetTaskRequest.finished:type_name -> edl.rpc.Task
-	36,  // 31: edl.rpc.GetTaskResponse.task:type_name -> edl.rpc.Task
-	36,  // 32: edl.rpc.GetTaskResponse.next:type_name -> edl.rpc.Task
-	27,  // 33: edl.rpc.TaskFailedRequest.id:type_name -> edl.rpc.Identity
-	36,  // 34: edl.rpc.TaskFailedRequest.task:type_name -> edl.rpc.Task
-	27,  // 35: edl.rpc.SaveModelRequest.id:type_name -> edl.rpc.Identity
-	93,  // 36: edl.rpc.SaveModelResponse.progress:type_name -> edl.job.Progress
-	27,  // 37: edl.rpc.TrainerSteps.id:type_name -> edl.rpc.Identity
-	44,  // 38: edl.rpc.TrainerSteps.steps:type_name -> edl.rpc.TrainerStep
-	27,  // 39: edl.rpc.TrainerStep.id:type_name -> edl.rpc.Identity
-	94,  // 40: edl.rpc.TrainerStep.fetched:type_name -> edl.job.Value
-	35,  // 41: edl.rpc.TrainerStep.records:type_name -> edl.rpc.RecordRange
-	27,  // 42: edl.rpc.NextFeedRequest.id:type_name -> edl.rpc.Identity
-	27,  // 43: edl.rpc.FinishDataRequest.id:type_name -> edl.rpc.Identity
-	27,  // 44: edl.rpc.PermitRequest.id:type_name -> edl.rpc.Identity
-	94,  // 45: edl.rpc.FeedShare.feed:type_name -> edl.job.Value
-	27,  // 46: edl.rpc.LeaveRequest.id:type_name -> edl.rpc.Identity
-	98,  // 47: edl.rpc.LeaveRequest.failure:type_name -> edl.job.Failure
-	87,  // 48: edl.rpc.WatchResponse.events:type_name -> edl.job.Event
-	58,  // 49: edl.rpc.QueueStatus.discarded_tasks:type_name -> edl.rpc.DiscardedTask
-	35,  // 50: edl.rpc.DiscardedTask.records:type_name -> edl.rpc.RecordRange
-	57,  // 51: edl.rpc.QueuesResponse.queues:type_name -> edl.rpc.QueueStatus
-	89,  // 52: edl.rpc.QueuesResponse.waits:type_name -> edl.job.Wait
-	85,  // 53: edl.rpc.QueuesResponse.entries:type_name -> edl.rpc.QueuesResponse.EntriesEntry
-	99,  // 54: edl.rpc.QueuesResponse.checkpoint:type_name -> edl.job.CheckpointStatus
-	27,  // 55: edl.rpc.VariableChunk.id:type_name -> edl.rpc.Identity
-	27,  // 56: edl.rpc.OpenDataRequest.id:type_name -> edl.rpc.Identity
-	65,  // 57: edl.rpc.OpenDataResponse.send:type_name -> edl.rpc.SliceInfo
-	65,  // 58: edl.rpc.OpenDataResponse.receive:type_name -> edl.rpc.SliceInfo
-	27,  // 59: edl.rpc.BarrierRequest.id:type_name -> edl.rpc.Identity
-	35,  // 60: edl.rpc.BarrierRequest.records:type_name -> edl.rpc.RecordRange
-	72,  // 61: edl.rpc.BarrierRequest.group:type_name -> edl.rpc.Declared
-	27,  // 62: edl.rpc.CutRequest.id:type_name -> edl.rpc.Identity
-	100, // 63: edl.rpc.CutResponse.shard:type_name -> edl.job.Shard
-	27,  // 64: edl.rpc.FreezeRequest.id:type_name -> edl.rpc.Identity
-	72,  // 65: edl.rpc.FreezeResponse.declared:type_name -> edl.rpc.Declared
-	72,  // 66: edl.rpc.FreezeResponse.applied:type_name -> edl.rpc.Declared
-	35,  // 67: edl.rpc.Declared.records:type_name -> edl.rpc.RecordRange
-	27,  // 68: edl.rpc.ResumeRequest.id:type_name -> edl.rpc.Identity
-	73,  // 69: edl.rpc.ResumeRequest.members:type_name -> edl.rpc.Member
-	72,  // 70: edl.rpc.ResumeRequest.commit:type_name -> edl.rpc.Declared
-	35,  // 71: edl.rpc.PassLedger.committed:type_name -> edl.rpc.RecordRange
-	77,  // 72: edl.rpc.LedgerResponse.passes:type_name -> edl.rpc.PassLedger
-	27,  // 73: edl.rpc.GetRequest.id:type_name -> edl.rpc.Identity
-	27,  // 74: edl.rpc.CompleteRequest.id:type_name -> edl.rpc.Identity
-	86,  // 75: edl.rpc.StatusResponse.refused:type_name -> edl.rpc.StatusResponse.RefusedEntry
-	89,  // 76: edl.rpc.StatusResponse.waits:type_name -> edl.job.Wait
-	1,   // 77: edl.rpc.Listener.Describe:input_type -> edl.rpc.DescribeRequest
-	3,   // 78: edl.rpc.Listener.Submit:input_type -> edl.rpc.SubmitRequest
-	5,   // 79: edl.rpc.Listener.Status:input_type -> edl.rpc.JobRequest
-	7,   // 80: edl.rpc.Listener.List:input_type -> edl.rpc.ListRequest
-	5,   // 81: edl.rpc.Listener.Watch:input_type -> edl.rpc.JobRequest
-	9,   // 82: edl.rpc.Listener.Logs:input_type -> edl.rpc.LogsRequest
-	5,   // 83: edl.rpc.Listener.Stop:input_type -> edl.rpc.JobRequest
-	15,  // 84: edl.rpc.Listener.Finish:input_type -> edl.rpc.FinishRequest
-	16,  // 85: edl.rpc.Listener.Acknowledge:input_type -> edl.rpc.AcknowledgeRequest
-	19,  // 86: edl.rpc.Listener.ReadState:input_type -> edl.rpc.ReadStateRequest
-	0,   // 87: edl.rpc.Listener.WriteState:input_type -> edl.rpc.Piece
-	21,  // 88: edl.rpc.Listener.ReleaseState:input_type -> edl.rpc.ReleaseStateRequest
-	0,   // 89: edl.rpc.Listener.RunStep:input_type -> edl.rpc.Piece
-	5,   // 90: edl.rpc.Listener.Why:input_type -> edl.rpc.JobRequest
-	5,   // 91: edl.rpc.Listener.Show:input_type -> edl.rpc.JobRequest
-	12,  // 92: edl.rpc.Listener.Scale:input_type -> edl.rpc.ScaleRequest
-	5,   // 93: edl.rpc.Listener.Checkpoint:input_type -> edl.rpc.JobRequest
-	25,  // 94: edl.rpc.Listener.StartRole:input_type -> edl.rpc.StartRoleChunk
-	28,  // 95: edl.rpc.Coordinator.Join:input_type -> edl.rpc.JoinRequest
-	0,   // 96: edl.rpc.Coordinator.ReportDataset:input_type -> edl.rpc.Piece
-	37,  // 97: edl.rpc.Coordinator.GetTask:input_type -> edl.rpc.GetTaskRequest
-	39,  // 98: edl.rpc.Coordinator.TaskFailed:input_type -> edl.rpc.TaskFailedRequest
-	41,  // 99: edl.rpc.Coordinator.RequestSaveModel:input_type -> edl.rpc.SaveModelRequest
-	0,   // 100: edl.rpc.Coordinator.ReportSteps:input_type -> edl.rpc.Piece
-	46,  // 101: edl.rpc.Coordinator.NextFeed:input_type -> edl.rpc.NextFeedRequest
-	0,   // 102: edl.rpc.Coordinator.Feed:input_type -> edl.rpc.Piece
-	47,  // 103: edl.rpc.Coordinator.Finish:input_type -> edl.rpc.FinishDataRequest
-	16,  // 104: edl.rpc.Coordinator.Acknowledge:input_type -> edl.rpc.AcknowledgeRequest
-	49,  // 105: edl.rpc.Coordinator.Permit:input_type -> edl.rpc.PermitRequest
-	52,  // 106: edl.rpc.Coordinator.Leave:input_type -> edl.rpc.LeaveRequest
-	54,  // 107: edl.rpc.Coordinator.Watch:input_type -> edl.rpc.WatchRequest
-	59,  // 108: edl.rpc.Coordinator.Checkpoint:input_type -> edl.rpc.CheckpointRequest
-	56,  // 109: edl.rpc.Coordinator.Queues:input_type -> edl.rpc.QueuesRequest
-	61,  // 110: edl.rpc.ParameterServer.SendVariable:input_type -> edl.rpc.VariableChunk
-	66,  // 111: edl.rpc.ParameterServer.SendBarrier:input_type -> edl.rpc.BarrierRequest
-	79,  // 112: edl.rpc.ParameterServer.GetVariable:input_type -> edl.rpc.GetRequest
-	63,  // 113: edl.rpc.ParameterServer.OpenData:input_type -> edl.rpc.OpenDataRequest
-	70,  // 114: edl.rpc.ParameterServer.Freeze:input_type -> edl.rpc.FreezeRequest
-	74,  // 115: edl.rpc.ParameterServer.Resume:input_type -> edl.rpc.ResumeRequest
-	76,  // 116: edl.rpc.ParameterServer.Ledger:input_type -> edl.rpc.LedgerRequest
-	68,  // 117: edl.rpc.ParameterServer.Cut:input_type -> edl.rpc.CutRequest
-	80,  // 118: edl.rpc.ParameterServer.Complete:input_type -> edl.rpc.CompleteRequest
-	82,  // 119: edl.rpc.ParameterServer.Status:input_type -> edl.rpc.StatusRequest
-	2,   // 120: edl.rpc.Listener.Describe:output_type -> edl.rpc.DescribeResponse
-	4,   // 121: edl.rpc.Listener.Submit:output_type -> edl.rpc.SubmitResponse
-	88,  // 122: edl.rpc.Listener.Status:output_type -> edl.job.JobStatus
-	8,   // 123: edl.rpc.Listener.List:output_type -> edl.rpc.ListResponse
-	6,   // 124: edl.rpc.Listener.Watch:output_type -> edl.rpc.Events
-	10,  // 125: edl.rpc.Listener.Logs:output_type -> edl.rpc.LogLine
-	88,  // 126: edl.rpc.Listener.Stop:output_type -> edl.job.JobStatus
-	88,  // 127: edl.rpc.Listener.Finish:output_type -> edl.job.JobStatus
-	17,  // 128: edl.rpc.Listener.Acknowledge:output_type -> edl.rpc.AcknowledgeResponse
-	0,   // 129: edl.rpc.Listener.ReadState:output_type -> edl.rpc.Piece
-	20,  // 130: edl.rpc.Listener.WriteState:output_type -> edl.rpc.WriteStateResponse
-	22,  // 131: edl.rpc.Listener.ReleaseState:output_type -> edl.rpc.ReleaseStateResponse
-	0,   // 132: edl.rpc.Listener.RunStep:output_type -> edl.rpc.Piece
-	11,  // 133: edl.rpc.Listener.Why:output_type -> edl.rpc.WhyResponse
-	0,   // 134: edl.rpc.Listener.Show:output_type -> edl.rpc.Piece
-	88,  // 135: edl.rpc.Listener.Scale:output_type -> edl.job.JobStatus
-	99,  // 136: edl.rpc.Listener.Checkpoint:output_type -> edl.job.CheckpointStatus
-	26,  // 137: edl.rpc.Listener.StartRole:output_type -> edl.rpc.RoleEvent
-	29,  // 138: edl.rpc.Coordinator.Join:output_type -> edl.rpc.JoinResponse
-	34,  // 139: edl.rpc.Coordinator.ReportDataset:output_type -> edl.rpc.ReportDatasetResponse
-	38,  // 140: edl.rpc.Coordinator.GetTask:output_type -> edl.rpc.GetTaskResponse
-	40,  // 141: edl.rpc.Coordinator.TaskFailed:output_type -> edl.rpc.TaskFailedResponse
-	42,  // 142: edl.rpc.Coordinator.RequestSaveModel:output_type -> edl.rpc.SaveModelResponse
-	45,  // 143: edl.rpc.Coordinator.ReportSteps:output_type -> edl.rpc.ReportStepsResponse
-	0,   // 144: edl.rpc.Coordinator.NextFeed:output_type -> edl.rpc.Piece
-	0,   // 145: edl.rpc.Coordinator.Feed:output_type -> edl.rpc.Piece
-	48,  // 146: edl.rpc.Coordinator.Finish:output_type -> edl.rpc.FinishDataResponse
-	17,  // 147: edl.rpc.Coordinator.Acknowledge:output_type -> edl.rpc.AcknowledgeResponse
-	50,  // 148: edl.rpc.Coordinator.Permit:output_type -> edl.rpc.PermitResponse
-	53,  // 149: edl.rpc.Coordinator.Leave:output_type -> edl.rpc.LeaveResponse
-	55,  // 150: edl.rpc.Coordinator.Watch:output_type -> edl.rpc.WatchResponse
-	99,  // 151: edl.rpc.Coordinator.Checkpoint:output_type -> edl.job.CheckpointStatus
-	0,   // 152: edl.rpc.Coordinator.Queues:output_type -> edl.rpc.Piece
-	62,  // 153: edl.rpc.ParameterServer.SendVariable:output_type -> edl.rpc.SendResponse
-	67,  // 154: edl.rpc.ParameterServer.SendBarrier:output_type -> edl.rpc.BarrierResponse
-	61,  // 155: edl.rpc.ParameterServer.GetVariable:output_type -> edl.rpc.VariableChunk
-	64,  // 156: edl.rpc.ParameterServer.OpenData:output_type -> edl.rpc.OpenDataResponse
-	71,  // 157: edl.rpc.ParameterServer.Freeze:output_type -> edl.rpc.FreezeResponse
-	75,  // 158: edl.rpc.ParameterServer.Resume:output_type -> edl.rpc.ResumeResponse
-	0,   // 159: edl.rpc.ParameterServer.Ledger:output_type -> edl.rpc.Piece
-	69,  // 160: edl.rpc.ParameterServer.Cut:output_type -> edl.rpc.CutResponse
-	81,  // 161: edl.rpc.ParameterServer.Complete:output_type -> edl.rpc.CompleteResponse
-	83,  // 162: edl.rpc.ParameterServer.Status:output_type -> edl.rpc.StatusResponse
-	120, // [120:163] is the sub-list for method output_type
-	77,  // [77:120] is the sub-list for method input_type
-	77,  // [77:77] is the sub-list for extension type_name
-	77,  // [77:77] is the sub-list for extension extendee
-	0,   // [0:77] is the sub-list for field type_name
+	29,  // 0: edl.rpc.Piece.id:type_name -> edl.rpc.Identity
+	86,  // 1: edl.rpc.DescribeResponse.ops:type_name -> edl.rpc.DescribeResponse.OpsEntry
+	89,  // 2: edl.rpc.ResumeJobResponse.progress:type_name -> edl.job.Progress
+	90,  // 3: edl.rpc.Events.events:type_name -> edl.job.Event
+	91,  // 4: edl.rpc.ListResponse.jobs:type_name -> edl.job.JobStatus
+	91,  // 5: edl.rpc.WhyResponse.status:type_name -> edl.job.JobStatus
+	92,  // 6: edl.rpc.WhyResponse.waits:type_name -> edl.job.Wait
+	91,  // 7: edl.rpc.JobDetails.status:type_name -> edl.job.JobStatus
+	93,  // 8: edl.rpc.JobDetails.spec:type_name -> edl.job.JobSpec
+	62,  // 9: edl.rpc.JobDetails.queues:type_name -> edl.rpc.QueuesResponse
+	80,  // 10: edl.rpc.JobDetails.ledger:type_name -> edl.rpc.LedgerResponse
+	16,  // 11: edl.rpc.JobDetails.times:type_name -> edl.rpc.RoleTimes
+	94,  // 12: edl.rpc.RoleTimes.role:type_name -> edl.job.Role
+	95,  // 13: edl.rpc.RoleTimes.rounds:type_name -> edl.job.RoundTimes
+	89,  // 14: edl.rpc.StateValues.progress:type_name -> edl.job.Progress
+	96,  // 15: edl.rpc.StateValues.values:type_name -> edl.job.Value
+	96,  // 16: edl.rpc.StepRun.feed:type_name -> edl.job.Value
+	97,  // 17: edl.rpc.StepDone.step:type_name -> edl.job.Step
+	89,  // 18: edl.rpc.StepDone.progress:type_name -> edl.job.Progress
+	12,  // 19: edl.rpc.RoleEvent.log:type_name -> edl.rpc.LogLine
+	98,  // 20: edl.rpc.RoleEvent.status:type_name -> edl.job.RoleStatus
+	99,  // 21: edl.rpc.RoleEvent.report:type_name -> edl.job.RoleReport
+	29,  // 22: edl.rpc.JoinRequest.id:type_name -> edl.rpc.Identity
+	32,  // 23: edl.rpc.JoinResponse.segment:type_name -> edl.rpc.Segment
+	37,  // 24: edl.rpc.Segment.skip:type_name -> edl.rpc.RecordRange
+	33,  // 25: edl.rpc.Dataset.files:type_name -> edl.rpc.DataFile
+	29,  // 26: edl.rpc.ReportDatasetRequest.id:type_name -> edl.rpc.Identity
+	34,  // 27: edl.rpc.ReportDatasetRequest.dataset:type_name -> edl.rpc.Dataset
+	37,  // 28: edl.rpc.Task.records:type_name -> edl.rpc.RecordRange
+	33,  // 29: edl.rpc.Task.files:type_name -> edl.rpc.DataFile
+	29,  // 30: edl.rpc.GetTaskRequest.id:type_name -> edl.rpc.Identity
+	38,  // 31: edl.rpc.GetTaskRequest.finished:type_name -> edl.rpc.Task
+	38,  // 32: edl.rpc.GetTaskResponse.task:type_name -> edl.rpc.Task
+	38,  // 33: edl.rpc.GetTaskResponse.next:type_name -> edl.rpc.Task
+	29,  // 34: edl.rpc.TaskFailedRequest.id:type_name -> edl.rpc.Identity
+	38,  // 35: edl.rpc.TaskFailedRequest.task:type_name -> edl.rpc.Task
+	29,  // 36: edl.rpc.SaveModelRequest.id:type_name -> edl.rpc.Identity
+	89,  // 37: edl.rpc.SaveModelResponse.progress:type_name -> edl.job.Progress
+	29,  // 38: edl.rpc.TrainerSteps.id:type_name -> edl.rpc.Identity
+	46,  // 39: edl.rpc.TrainerSteps.steps:type_name -> edl.rpc.TrainerStep
+	29,  // 40: edl.rpc.TrainerStep.id:type_name -> edl.rpc.Identity
+	96,  // 41: edl.rpc.TrainerStep.fetched:type_name -> edl.job.Value
+	37,  // 42: edl.rpc.TrainerStep.records:type_name -> edl.rpc.RecordRange
+	29,  // 43: edl.rpc.NextFeedRequest.id:type_name -> edl.rpc.Identity
+	29,  // 44: edl.rpc.FinishDataRequest.id:type_name -> edl.rpc.Identity
+	29,  // 45: edl.rpc.PermitRequest.id:type_name -> edl.rpc.Identity
+	96,  // 46: edl.rpc.FeedShare.feed:type_name -> edl.job.Value
+	29,  // 47: edl.rpc.LeaveRequest.id:type_name -> edl.rpc.Identity
+	100, // 48: edl.rpc.LeaveRequest.failure:type_name -> edl.job.Failure
+	90,  // 49: edl.rpc.WatchResponse.events:type_name -> edl.job.Event
+	60,  // 50: edl.rpc.QueueStatus.discarded_tasks:type_name -> edl.rpc.DiscardedTask
+	37,  // 51: edl.rpc.DiscardedTask.records:type_name -> edl.rpc.RecordRange
+	59,  // 52: edl.rpc.QueuesResponse.queues:type_name -> edl.rpc.QueueStatus
+	92,  // 53: edl.rpc.QueuesResponse.waits:type_name -> edl.job.Wait
+	87,  // 54: edl.rpc.QueuesResponse.entries:type_name -> edl.rpc.QueuesResponse.EntriesEntry
+	101, // 55: edl.rpc.QueuesResponse.checkpoint:type_name -> edl.job.CheckpointStatus
+	29,  // 56: edl.rpc.VariableChunk.id:type_name -> edl.rpc.Identity
+	29,  // 57: edl.rpc.OpenDataRequest.id:type_name -> edl.rpc.Identity
+	67,  // 58: edl.rpc.OpenDataResponse.send:type_name -> edl.rpc.SliceInfo
+	67,  // 59: edl.rpc.OpenDataResponse.receive:type_name -> edl.rpc.SliceInfo
+	29,  // 60: edl.rpc.BarrierRequest.id:type_name -> edl.rpc.Identity
+	37,  // 61: edl.rpc.BarrierRequest.records:type_name -> edl.rpc.RecordRange
+	74,  // 62: edl.rpc.BarrierRequest.group:type_name -> edl.rpc.Declared
+	29,  // 63: edl.rpc.CutRequest.id:type_name -> edl.rpc.Identity
+	102, // 64: edl.rpc.CutResponse.shard:type_name -> edl.job.Shard
+	29,  // 65: edl.rpc.FreezeRequest.id:type_name -> edl.rpc.Identity
+	74,  // 66: edl.rpc.FreezeResponse.declared:type_name -> edl.rpc.Declared
+	74,  // 67: edl.rpc.FreezeResponse.applied:type_name -> edl.rpc.Declared
+	37,  // 68: edl.rpc.Declared.records:type_name -> edl.rpc.RecordRange
+	29,  // 69: edl.rpc.ResumeRequest.id:type_name -> edl.rpc.Identity
+	75,  // 70: edl.rpc.ResumeRequest.members:type_name -> edl.rpc.Member
+	74,  // 71: edl.rpc.ResumeRequest.commit:type_name -> edl.rpc.Declared
+	37,  // 72: edl.rpc.PassLedger.committed:type_name -> edl.rpc.RecordRange
+	79,  // 73: edl.rpc.LedgerResponse.passes:type_name -> edl.rpc.PassLedger
+	29,  // 74: edl.rpc.GetRequest.id:type_name -> edl.rpc.Identity
+	29,  // 75: edl.rpc.CompleteRequest.id:type_name -> edl.rpc.Identity
+	88,  // 76: edl.rpc.StatusResponse.refused:type_name -> edl.rpc.StatusResponse.RefusedEntry
+	92,  // 77: edl.rpc.StatusResponse.waits:type_name -> edl.job.Wait
+	1,   // 78: edl.rpc.Listener.Describe:input_type -> edl.rpc.DescribeRequest
+	3,   // 79: edl.rpc.Listener.Submit:input_type -> edl.rpc.SubmitRequest
+	7,   // 80: edl.rpc.Listener.Status:input_type -> edl.rpc.JobRequest
+	9,   // 81: edl.rpc.Listener.List:input_type -> edl.rpc.ListRequest
+	7,   // 82: edl.rpc.Listener.Watch:input_type -> edl.rpc.JobRequest
+	11,  // 83: edl.rpc.Listener.Logs:input_type -> edl.rpc.LogsRequest
+	7,   // 84: edl.rpc.Listener.Stop:input_type -> edl.rpc.JobRequest
+	17,  // 85: edl.rpc.Listener.Finish:input_type -> edl.rpc.FinishRequest
+	18,  // 86: edl.rpc.Listener.Acknowledge:input_type -> edl.rpc.AcknowledgeRequest
+	21,  // 87: edl.rpc.Listener.ReadState:input_type -> edl.rpc.ReadStateRequest
+	0,   // 88: edl.rpc.Listener.WriteState:input_type -> edl.rpc.Piece
+	23,  // 89: edl.rpc.Listener.ReleaseState:input_type -> edl.rpc.ReleaseStateRequest
+	0,   // 90: edl.rpc.Listener.RunStep:input_type -> edl.rpc.Piece
+	7,   // 91: edl.rpc.Listener.Why:input_type -> edl.rpc.JobRequest
+	7,   // 92: edl.rpc.Listener.Show:input_type -> edl.rpc.JobRequest
+	14,  // 93: edl.rpc.Listener.Scale:input_type -> edl.rpc.ScaleRequest
+	7,   // 94: edl.rpc.Listener.Checkpoint:input_type -> edl.rpc.JobRequest
+	5,   // 95: edl.rpc.Listener.ResumeJob:input_type -> edl.rpc.ResumeJobRequest
+	27,  // 96: edl.rpc.Listener.StartRole:input_type -> edl.rpc.StartRoleChunk
+	30,  // 97: edl.rpc.Coordinator.Join:input_type -> edl.rpc.JoinRequest
+	0,   // 98: edl.rpc.Coordinator.ReportDataset:input_type -> edl.rpc.Piece
+	39,  // 99: edl.rpc.Coordinator.GetTask:input_type -> edl.rpc.GetTaskRequest
+	41,  // 100: edl.rpc.Coordinator.TaskFailed:input_type -> edl.rpc.TaskFailedRequest
+	43,  // 101: edl.rpc.Coordinator.RequestSaveModel:input_type -> edl.rpc.SaveModelRequest
+	0,   // 102: edl.rpc.Coordinator.ReportSteps:input_type -> edl.rpc.Piece
+	48,  // 103: edl.rpc.Coordinator.NextFeed:input_type -> edl.rpc.NextFeedRequest
+	0,   // 104: edl.rpc.Coordinator.Feed:input_type -> edl.rpc.Piece
+	49,  // 105: edl.rpc.Coordinator.Finish:input_type -> edl.rpc.FinishDataRequest
+	18,  // 106: edl.rpc.Coordinator.Acknowledge:input_type -> edl.rpc.AcknowledgeRequest
+	51,  // 107: edl.rpc.Coordinator.Permit:input_type -> edl.rpc.PermitRequest
+	54,  // 108: edl.rpc.Coordinator.Leave:input_type -> edl.rpc.LeaveRequest
+	56,  // 109: edl.rpc.Coordinator.Watch:input_type -> edl.rpc.WatchRequest
+	61,  // 110: edl.rpc.Coordinator.Checkpoint:input_type -> edl.rpc.CheckpointRequest
+	58,  // 111: edl.rpc.Coordinator.Queues:input_type -> edl.rpc.QueuesRequest
+	63,  // 112: edl.rpc.ParameterServer.SendVariable:input_type -> edl.rpc.VariableChunk
+	68,  // 113: edl.rpc.ParameterServer.SendBarrier:input_type -> edl.rpc.BarrierRequest
+	81,  // 114: edl.rpc.ParameterServer.GetVariable:input_type -> edl.rpc.GetRequest
+	65,  // 115: edl.rpc.ParameterServer.OpenData:input_type -> edl.rpc.OpenDataRequest
+	72,  // 116: edl.rpc.ParameterServer.Freeze:input_type -> edl.rpc.FreezeRequest
+	76,  // 117: edl.rpc.ParameterServer.Resume:input_type -> edl.rpc.ResumeRequest
+	78,  // 118: edl.rpc.ParameterServer.Ledger:input_type -> edl.rpc.LedgerRequest
+	70,  // 119: edl.rpc.ParameterServer.Cut:input_type -> edl.rpc.CutRequest
+	82,  // 120: edl.rpc.ParameterServer.Complete:input_type -> edl.rpc.CompleteRequest
+	84,  // 121: edl.rpc.ParameterServer.Status:input_type -> edl.rpc.StatusRequest
+	2,   // 122: edl.rpc.Listener.Describe:output_type -> edl.rpc.DescribeResponse
+	4,   // 123: edl.rpc.Listener.Submit:output_type -> edl.rpc.SubmitResponse
+	91,  // 124: edl.rpc.Listener.Status:output_type -> edl.job.JobStatus
+	10,  // 125: edl.rpc.Listener.List:output_type -> edl.rpc.ListResponse
+	8,   // 126: edl.rpc.Listener.Watch:output_type -> edl.rpc.Events
+	12,  // 127: edl.rpc.Listener.Logs:output_type -> edl.rpc.LogLine
+	91,  // 128: edl.rpc.Listener.Stop:output_type -> edl.job.JobStatus
+	91,  // 129: edl.rpc.Listener.Finish:output_type -> edl.job.JobStatus
+	19,  // 130: edl.rpc.Listener.Acknowledge:output_type -> edl.rpc.AcknowledgeResponse
+	0,   // 131: edl.rpc.Listener.ReadState:output_type -> edl.rpc.Piece
+	22,  // 132: edl.rpc.Listener.WriteState:output_type -> edl.rpc.WriteStateResponse
+	24,  // 133: edl.rpc.Listener.ReleaseState:output_type -> edl.rpc.ReleaseStateResponse
+	0,   // 134: edl.rpc.Listener.RunStep:output_type -> edl.rpc.Piece
+	13,  // 135: edl.rpc.Listener.Why:output_type -> edl.rpc.WhyResponse
+	0,   // 136: edl.rpc.Listener.Show:output_type -> edl.rpc.Piece
+	91,  // 137: edl.rpc.Listener.Scale:output_type -> edl.job.JobStatus
+	101, // 138: edl.rpc.Listener.Checkpoint:output_type -> edl.job.CheckpointStatus
+	6,   // 139: edl.rpc.Listener.ResumeJob:output_type -> edl.rpc.ResumeJobResponse
+	28,  // 140: edl.rpc.Listener.StartRole:output_type -> edl.rpc.RoleEvent
+	31,  // 141: edl.rpc.Coordinator.Join:output_type -> edl.rpc.JoinResponse
+	36,  // 142: edl.rpc.Coordinator.ReportDataset:output_type -> edl.rpc.ReportDatasetResponse
+	40,  // 143: edl.rpc.Coordinator.GetTask:output_type -> edl.rpc.GetTaskResponse
+	42,  // 144: edl.rpc.Coordinator.TaskFailed:output_type -> edl.rpc.TaskFailedResponse
+	44,  // 145: edl.rpc.Coordinator.RequestSaveModel:output_type -> edl.rpc.SaveModelResponse
+	47,  // 146: edl.rpc.Coordinator.ReportSteps:output_type -> edl.rpc.ReportStepsResponse
+	0,   // 147: edl.rpc.Coordinator.NextFeed:output_type -> edl.rpc.Piece
+	0,   // 148: edl.rpc.Coordinator.Feed:output_type -> edl.rpc.Piece
+	50,  // 149: edl.rpc.Coordinator.Finish:output_type -> edl.rpc.FinishDataResponse
+	19,  // 150: edl.rpc.Coordinator.Acknowledge:output_type -> edl.rpc.AcknowledgeResponse
+	52,  // 151: edl.rpc.Coordinator.Permit:output_type -> edl.rpc.PermitResponse
+	55,  // 152: edl.rpc.Coordinator.Leave:output_type -> edl.rpc.LeaveResponse
+	57,  // 153: edl.rpc.Coordinator.Watch:output_type -> edl.rpc.WatchResponse
+	101, // 154: edl.rpc.Coordinator.Checkpoint:output_type -> edl.job.CheckpointStatus
+	0,   // 155: edl.rpc.Coordinator.Queues:output_type -> edl.rpc.Piece
+	64,  // 156: edl.rpc.ParameterServer.SendVariable:output_type -> edl.rpc.SendResponse
+	69,  // 157: edl.rpc.ParameterServer.SendBarrier:output_type -> edl.rpc.BarrierResponse
+	63,  // 158: edl.rpc.ParameterServer.GetVariable:output_type -> edl.rpc.VariableChunk
+	66,  // 159: edl.rpc.ParameterServer.OpenData:output_type -> edl.rpc.OpenDataResponse
+	73,  // 160: edl.rpc.ParameterServer.Freeze:output_type -> edl.rpc.FreezeResponse
+	77,  // 161: edl.rpc.ParameterServer.Resume:output_type -> edl.rpc.ResumeResponse
+	0,   // 162: edl.rpc.ParameterServer.Ledger:output_type -> edl.rpc.Piece
+	71,  // 163: edl.rpc.ParameterServer.Cut:output_type -> edl.rpc.CutResponse
+	83,  // 164: edl.rpc.ParameterServer.Complete:output_type -> edl.rpc.CompleteResponse
+	85,  // 165: edl.rpc.ParameterServer.Status:output_type -> edl.rpc.StatusResponse
+	122, // [122:166] is the sub-list for method output_type
+	78,  // [78:122] is the sub-list for method input_type
+	78,  // [78:78] is the sub-list for extension type_name
+	78,  // [78:78] is the sub-list for extension extendee
+	0,   // [0:78] is the sub-list for field type_name
 }
 
 func init() { file_proto_rpc_rpc_proto_init() }
@@ -5936,18 +6070,18 @@ func file_proto_rpc_rpc_proto_init() {
 	if File_proto_rpc_rpc_proto != nil {
 		return
 	}
-	file_proto_rpc_rpc_proto_msgTypes[15].OneofWrappers = []any{}
-	file_proto_rpc_rpc_proto_msgTypes[29].OneofWrappers = []any{}
-	file_proto_rpc_rpc_proto_msgTypes[38].OneofWrappers = []any{}
-	file_proto_rpc_rpc_proto_msgTypes[47].OneofWrappers = []any{}
-	file_proto_rpc_rpc_proto_msgTypes[73].OneofWrappers = []any{}
+	file_proto_rpc_rpc_proto_msgTypes[17].OneofWrappers = []any{}
+	file_proto_rpc_rpc_proto_msgTypes[31].OneofWrappers = []any{}
+	file_proto_rpc_rpc_proto_msgTypes[40].OneofWrappers = []any{}
+	file_proto_rpc_rpc_proto_msgTypes[49].OneofWrappers = []any{}
+	file_proto_rpc_rpc_proto_msgTypes[75].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_rpc_rpc_proto_rawDesc), len(file_proto_rpc_rpc_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   87,
+			NumMessages:   89,
 			NumExtensions: 0,
 			NumServices:   3,
 		},

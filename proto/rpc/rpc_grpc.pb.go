@@ -40,6 +40,7 @@ const (
 	Listener_Show_FullMethodName         = "/edl.rpc.Listener/Show"
 	Listener_Scale_FullMethodName        = "/edl.rpc.Listener/Scale"
 	Listener_Checkpoint_FullMethodName   = "/edl.rpc.Listener/Checkpoint"
+	Listener_ResumeJob_FullMethodName    = "/edl.rpc.Listener/ResumeJob"
 	Listener_StartRole_FullMethodName    = "/edl.rpc.Listener/StartRole"
 )
 
@@ -82,6 +83,8 @@ type ListenerClient interface {
 	Scale(ctx context.Context, in *ScaleRequest, opts ...grpc.CallOption) (*job.JobStatus, error)
 	// Checkpoint makes a checkpoint of a job that runs, and returns when it is complete. The job goes on.
 	Checkpoint(ctx context.Context, in *JobRequest, opts ...grpc.CallOption) (*job.CheckpointStatus, error)
+	// ResumeJob starts a job again that has ended before its time, from its last checkpoint, as another job.
+	ResumeJob(ctx context.Context, in *ResumeJobRequest, opts ...grpc.CallOption) (*ResumeJobResponse, error)
 	// StartRole runs one role program on this node; the stream ends with the role.
 	StartRole(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[StartRoleChunk, RoleEvent], error)
 }
@@ -309,6 +312,16 @@ func (c *listenerClient) Checkpoint(ctx context.Context, in *JobRequest, opts ..
 	return out, nil
 }
 
+func (c *listenerClient) ResumeJob(ctx context.Context, in *ResumeJobRequest, opts ...grpc.CallOption) (*ResumeJobResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ResumeJobResponse)
+	err := c.cc.Invoke(ctx, Listener_ResumeJob_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *listenerClient) StartRole(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[StartRoleChunk, RoleEvent], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	stream, err := c.cc.NewStream(ctx, &Listener_ServiceDesc.Streams[7], Listener_StartRole_FullMethodName, cOpts...)
@@ -361,6 +374,8 @@ type ListenerServer interface {
 	Scale(context.Context, *ScaleRequest) (*job.JobStatus, error)
 	// Checkpoint makes a checkpoint of a job that runs, and returns when it is complete. The job goes on.
 	Checkpoint(context.Context, *JobRequest) (*job.CheckpointStatus, error)
+	// ResumeJob starts a job again that has ended before its time, from its last checkpoint, as another job.
+	ResumeJob(context.Context, *ResumeJobRequest) (*ResumeJobResponse, error)
 	// StartRole runs one role program on this node; the stream ends with the role.
 	StartRole(grpc.BidiStreamingServer[StartRoleChunk, RoleEvent]) error
 	mustEmbedUnimplementedListenerServer()
@@ -423,6 +438,9 @@ func (UnimplementedListenerServer) Scale(context.Context, *ScaleRequest) (*job.J
 }
 func (UnimplementedListenerServer) Checkpoint(context.Context, *JobRequest) (*job.CheckpointStatus, error) {
 	return nil, status.Error(codes.Unimplemented, "method Checkpoint not implemented")
+}
+func (UnimplementedListenerServer) ResumeJob(context.Context, *ResumeJobRequest) (*ResumeJobResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ResumeJob not implemented")
 }
 func (UnimplementedListenerServer) StartRole(grpc.BidiStreamingServer[StartRoleChunk, RoleEvent]) error {
 	return status.Error(codes.Unimplemented, "method StartRole not implemented")
@@ -693,6 +711,24 @@ func _Listener_Checkpoint_Handler(srv interface{}, ctx context.Context, dec func
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Listener_ResumeJob_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ResumeJobRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ListenerServer).ResumeJob(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Listener_ResumeJob_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ListenerServer).ResumeJob(ctx, req.(*ResumeJobRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _Listener_StartRole_Handler(srv interface{}, stream grpc.ServerStream) error {
 	return srv.(ListenerServer).StartRole(&grpc.GenericServerStream[StartRoleChunk, RoleEvent]{ServerStream: stream})
 }
@@ -746,6 +782,10 @@ var Listener_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Checkpoint",
 			Handler:    _Listener_Checkpoint_Handler,
+		},
+		{
+			MethodName: "ResumeJob",
+			Handler:    _Listener_ResumeJob_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{

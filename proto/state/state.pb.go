@@ -1043,7 +1043,8 @@ type Checkpoint struct {
 	Program       []byte                 `protobuf:"bytes,6,opt,name=program,proto3" json:"program,omitempty"`                       // hash of the user's program
 	FirstPass     int32                  `protobuf:"varint,9,opt,name=first_pass,json=firstPass,proto3" json:"first_pass,omitempty"` // in which the job began: its passes count from there
 	Shards        []*job.Shard           `protobuf:"bytes,7,rep,name=shards,proto3" json:"shards,omitempty"`
-	Ledger        []byte                 `protobuf:"bytes,8,opt,name=ledger,proto3" json:"ledger,omitempty"` // which records the state was computed from, as pserver 0 encodes it
+	Ledger        []byte                 `protobuf:"bytes,8,opt,name=ledger,proto3" json:"ledger,omitempty"`    // which records the state was computed from, as pserver 0 encodes it
+	Origins       []string               `protobuf:"bytes,10,rep,name=origins,proto3" json:"origins,omitempty"` // the runs before that the run of this checkpoint goes on with, the last one last; not all where there were many
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1141,6 +1142,90 @@ func (x *Checkpoint) GetLedger() []byte {
 	return nil
 }
 
+func (x *Checkpoint) GetOrigins() []string {
+	if x != nil {
+		return x.Origins
+	}
+	return nil
+}
+
+// KeptJob is what a listener keeps of a job in its data folder, so that the job can be resumed.
+type KeptJob struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Spec          *job.JobSpec           `protobuf:"bytes,1,opt,name=spec,proto3" json:"spec,omitempty"`                          // with the program
+	Run           string                 `protobuf:"bytes,2,opt,name=run,proto3" json:"run,omitempty"`                            // of its checkpoints
+	Origins       []string               `protobuf:"bytes,3,rep,name=origins,proto3" json:"origins,omitempty"`                    // as in its checkpoints
+	OwnStore      bool                   `protobuf:"varint,4,opt,name=own_store,json=ownStore,proto3" json:"own_store,omitempty"` // its checkpoints are in the data folder
+	Continues     string                 `protobuf:"bytes,5,opt,name=continues,proto3" json:"continues,omitempty"`                // the job that it resumes; empty: none
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *KeptJob) Reset() {
+	*x = KeptJob{}
+	mi := &file_proto_state_state_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *KeptJob) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*KeptJob) ProtoMessage() {}
+
+func (x *KeptJob) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_state_state_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use KeptJob.ProtoReflect.Descriptor instead.
+func (*KeptJob) Descriptor() ([]byte, []int) {
+	return file_proto_state_state_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *KeptJob) GetSpec() *job.JobSpec {
+	if x != nil {
+		return x.Spec
+	}
+	return nil
+}
+
+func (x *KeptJob) GetRun() string {
+	if x != nil {
+		return x.Run
+	}
+	return ""
+}
+
+func (x *KeptJob) GetOrigins() []string {
+	if x != nil {
+		return x.Origins
+	}
+	return nil
+}
+
+func (x *KeptJob) GetOwnStore() bool {
+	if x != nil {
+		return x.OwnStore
+	}
+	return false
+}
+
+func (x *KeptJob) GetContinues() string {
+	if x != nil {
+		return x.Continues
+	}
+	return ""
+}
+
 var File_proto_state_state_proto protoreflect.FileDescriptor
 
 const file_proto_state_state_proto_rawDesc = "" +
@@ -1232,7 +1317,7 @@ const file_proto_state_state_proto_rawDesc = "" +
 	"\aentries\x18\x02 \x03(\v2 .edl.state.Snapshot.EntriesEntryR\aentries\x1a:\n" +
 	"\fEntriesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\fR\x05value:\x028\x01\"\xa2\x02\n" +
+	"\x05value\x18\x02 \x01(\fR\x05value:\x028\x01\"\xbc\x02\n" +
 	"\n" +
 	"Checkpoint\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\x05R\aversion\x12\x10\n" +
@@ -1245,7 +1330,15 @@ const file_proto_state_state_proto_rawDesc = "" +
 	"\n" +
 	"first_pass\x18\t \x01(\x05R\tfirstPass\x12&\n" +
 	"\x06shards\x18\a \x03(\v2\x0e.edl.job.ShardR\x06shards\x12\x16\n" +
-	"\x06ledger\x18\b \x01(\fR\x06ledgerB#Z!github.com/edl-go/edl/proto/stateb\x06proto3"
+	"\x06ledger\x18\b \x01(\fR\x06ledger\x12\x18\n" +
+	"\aorigins\x18\n" +
+	" \x03(\tR\aorigins\"\x96\x01\n" +
+	"\aKeptJob\x12$\n" +
+	"\x04spec\x18\x01 \x01(\v2\x10.edl.job.JobSpecR\x04spec\x12\x10\n" +
+	"\x03run\x18\x02 \x01(\tR\x03run\x12\x18\n" +
+	"\aorigins\x18\x03 \x03(\tR\aorigins\x12\x1b\n" +
+	"\town_store\x18\x04 \x01(\bR\bownStore\x12\x1c\n" +
+	"\tcontinues\x18\x05 \x01(\tR\tcontinuesB#Z!github.com/edl-go/edl/proto/stateb\x06proto3"
 
 var (
 	file_proto_state_state_proto_rawDescOnce sync.Once
@@ -1260,7 +1353,7 @@ func file_proto_state_state_proto_rawDescGZIP() []byte {
 }
 
 var file_proto_state_state_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_proto_state_state_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
+var file_proto_state_state_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
 var file_proto_state_state_proto_goTypes = []any{
 	(Task_Place)(0),      // 0: edl.state.Task.Place
 	(*Head)(nil),         // 1: edl.state.Head
@@ -1278,27 +1371,30 @@ var file_proto_state_state_proto_goTypes = []any{
 	(*Finished)(nil),     // 13: edl.state.Finished
 	(*Snapshot)(nil),     // 14: edl.state.Snapshot
 	(*Checkpoint)(nil),   // 15: edl.state.Checkpoint
-	nil,                  // 16: edl.state.Snapshot.EntriesEntry
-	(*rpc.DataFile)(nil), // 17: edl.rpc.DataFile
-	(job.Mode)(0),        // 18: edl.job.Mode
-	(*job.Progress)(nil), // 19: edl.job.Progress
-	(*job.Shard)(nil),    // 20: edl.job.Shard
+	(*KeptJob)(nil),      // 16: edl.state.KeptJob
+	nil,                  // 17: edl.state.Snapshot.EntriesEntry
+	(*rpc.DataFile)(nil), // 18: edl.rpc.DataFile
+	(job.Mode)(0),        // 19: edl.job.Mode
+	(*job.Progress)(nil), // 20: edl.job.Progress
+	(*job.Shard)(nil),    // 21: edl.job.Shard
+	(*job.JobSpec)(nil),  // 22: edl.job.JobSpec
 }
 var file_proto_state_state_proto_depIdxs = []int32{
-	17, // 0: edl.state.File.file:type_name -> edl.rpc.DataFile
+	18, // 0: edl.state.File.file:type_name -> edl.rpc.DataFile
 	0,  // 1: edl.state.Task.place:type_name -> edl.state.Task.Place
 	5,  // 2: edl.state.Rank.granted:type_name -> edl.state.Dispatch
 	5,  // 3: edl.state.Rank.finished:type_name -> edl.state.Dispatch
 	8,  // 4: edl.state.Generation.members:type_name -> edl.state.Member
-	16, // 5: edl.state.Snapshot.entries:type_name -> edl.state.Snapshot.EntriesEntry
-	18, // 6: edl.state.Checkpoint.mode:type_name -> edl.job.Mode
-	19, // 7: edl.state.Checkpoint.progress:type_name -> edl.job.Progress
-	20, // 8: edl.state.Checkpoint.shards:type_name -> edl.job.Shard
-	9,  // [9:9] is the sub-list for method output_type
-	9,  // [9:9] is the sub-list for method input_type
-	9,  // [9:9] is the sub-list for extension type_name
-	9,  // [9:9] is the sub-list for extension extendee
-	0,  // [0:9] is the sub-list for field type_name
+	17, // 5: edl.state.Snapshot.entries:type_name -> edl.state.Snapshot.EntriesEntry
+	19, // 6: edl.state.Checkpoint.mode:type_name -> edl.job.Mode
+	20, // 7: edl.state.Checkpoint.progress:type_name -> edl.job.Progress
+	21, // 8: edl.state.Checkpoint.shards:type_name -> edl.job.Shard
+	22, // 9: edl.state.KeptJob.spec:type_name -> edl.job.JobSpec
+	10, // [10:10] is the sub-list for method output_type
+	10, // [10:10] is the sub-list for method input_type
+	10, // [10:10] is the sub-list for extension type_name
+	10, // [10:10] is the sub-list for extension extendee
+	0,  // [0:10] is the sub-list for field type_name
 }
 
 func init() { file_proto_state_state_proto_init() }
@@ -1312,7 +1408,7 @@ func file_proto_state_state_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_state_state_proto_rawDesc), len(file_proto_state_state_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   16,
+			NumMessages:   17,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

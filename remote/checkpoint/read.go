@@ -171,6 +171,9 @@ func (c *Checkpoint) Close() error { return c.store.Close() }
 // Address names this checkpoint for Find.
 func (c *Checkpoint) Address() string { return c.store.where + "@" + c.Name }
 
+// Run is the run of a job that has written the checkpoint.
+func (c *Checkpoint) Run() string { return names.FindStringSubmatch(c.Name)[1] }
+
 // Progress is where a job goes on with the checkpoint.
 func (c *Checkpoint) Progress() executor.Progress { return jobspec.ProgressOf(c.Manifest.Progress) }
 

@@ -21,12 +21,13 @@ import (
 
 // Checkpoints says where a coordinator keeps checkpoints of its job, and how often it makes one.
 type Checkpoints struct {
-	Store  string // as checkpoint.Open takes it; empty: none are made
-	Run    string // names those of this job
-	Rounds uint64 // between two; 0: Every counts
-	Every  time.Duration
-	Passes bool // one at the end of each pass; Rounds and Every are 0
-	Keep   int  // so many complete ones stay
+	Store   string // as checkpoint.Open takes it; empty: none are made
+	Run     string // names those of this job
+	Rounds  uint64 // between two; 0: Every counts
+	Every   time.Duration
+	Passes  bool     // one at the end of each pass; Rounds and Every are 0
+	Keep    int      // so many complete ones stay
+	Origins []string // runs whose checkpoints this one goes on with, the last one last
 	// FirstPass is the pass in which the job began: its passes count from there.
 	FirstPass int32
 }
@@ -216,7 +217,8 @@ func (c *cuts) cut(ctx context.Context, giveUp context.CancelCauseFunc, round id
 	if err != nil {
 		return 0, 0, err
 	}
-	m := &state.Checkpoint{Job: c.cfg.Identity.Job, Mode: job.Mode_SYNC, Program: c.cfg.Identity.Program, FirstPass: c.cfg.Checkpoints.FirstPass}
+	m := &state.Checkpoint{Job: c.cfg.Identity.Job, Mode: job.Mode_SYNC, Program: c.cfg.Identity.Program, FirstPass: c.cfg.Checkpoints.FirstPass,
+		Origins: c.cfg.Checkpoints.Origins}
 	for _, a := range answers {
 		if a.Past {
 			return id.Round(a.Round), 0, nil

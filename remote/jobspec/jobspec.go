@@ -36,6 +36,9 @@ const reservedName = "nodes"
 
 var jobName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
 
+// IsName reports whether a job may have a name.
+func IsName(name string) bool { return name != reservedName && jobName.MatchString(name) }
+
 // Complete fills in the defaults of what a spec leaves open.
 func Complete(s *job.JobSpec) {
 	s.Trainers = cmp.Or(s.Trainers, 1)
@@ -59,7 +62,7 @@ func Complete(s *job.JobSpec) {
 	if s.MaxTaskFailures == 0 {
 		s.MaxTaskFailures = 3
 	}
-	if c := s.Checkpoints; c != nil {
+	if c := s.Checkpoints; c != nil && !c.None {
 		c.Keep = cmp.Or(c.Keep, 2)
 		if c.Rounds == 0 && !c.Passes && c.Every.AsDuration() == 0 {
 			c.Every = durationpb.New(defaultCheckpoint)
@@ -95,7 +98,7 @@ func Check(s *job.JobSpec) error {
 			wrong(field, fmt.Sprint(n), fmt.Sprintf("%d to %d", least, most))
 		}
 	}
-	if s.Name == reservedName || s.Name != "" && !jobName.MatchString(s.Name) {
+	if s.Name != "" && !IsName(s.Name) {
 		wrong("name", fault.Quote(s.Name), "up to 63 lower-case letters, digits and '-', other than "+reservedName)
 	}
 	within("trainers", int64(s.Trainers), 1, maxTrainers)
@@ -132,7 +135,11 @@ func Check(s *job.JobSpec) error {
 	case compresses(s):
 		wrong("merge_hosts", "with compression", "gradients and parameters that travel as float32")
 	}
-	if c := s.Checkpoints; c != nil {
+	if c := s.Checkpoints; c.GetNone() {
+		if c.Store != "" || c.Keep != 0 || c.Rounds > 0 || c.Passes || c.Every != nil {
+			wrong("checkpoint", "none, with what a job has that makes some", "one of them")
+		}
+	} else if c != nil {
 		if c.Store == "" {
 			wrong("checkpoint", `""`, "a folder, or a URL such as s3://bucket/folder")
 		}

@@ -116,6 +116,8 @@ func TestMistakes(t *testing.T) {
 		"checkpoint: {store: a, every: soon}":                                      "checkpoint.every",
 		"checkpoint: {store: a, every: pass, rounds: 3}":                           "pass with rounds",
 		"checkpoint: {store: a, every: pass}\ndata: {x: {files: a, follow: true}}": "a job without passes",
+		"checkpoint: {store: a, often: 1}":                                         "unknown field often",
+		"checkpoint: never":                                                        "checkpoint",
 		"checkpoint: {store: a, every: 1ms}":                                       "checkpoint_every 1ms",
 	} {
 		if _, err := load(t, text); !errors.Is(err, fault.InvalidArgument) || !strings.Contains(err.Error(), says) {
@@ -146,6 +148,7 @@ func TestMistakesNameTheirLines(t *testing.T) {
 // How often checkpoints are made is written as for the flag; rounds may be a number of their own.
 func TestCheckpointsOfFile(t *testing.T) {
 	for text, want := range map[string]*job.Checkpoints{
+		"checkpoint: none":                           {None: true},
 		"checkpoint: {store: a}":                     {Store: "a", Keep: 2, Every: durationpb.New(5 * time.Minute)},
 		"checkpoint: {store: a, every: 3m, keep: 1}": {Store: "a", Keep: 1, Every: durationpb.New(3 * time.Minute)},
 		"checkpoint: {store: a, every: 100r}":        {Store: "a", Keep: 2, Rounds: 100},

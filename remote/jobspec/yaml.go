@@ -62,6 +62,7 @@ type file struct {
 
 // checkpoints is where and how often the state is saved while the job trains. Rounds come before a time.
 type checkpoints struct {
+	None   bool   `yaml:"-"` // the text none in place of all
 	Store  string `yaml:"store"`
 	Rounds uint64 `yaml:"rounds"`
 	Every  string `yaml:"every"` // as ParseEvery reads it
@@ -133,7 +134,7 @@ func (y *file) spec() (*job.JobSpec, error) {
 		MaxRestarts: y.MaxRestarts, MaxTaskFailures: y.MaxTaskFailures, ProfileSteps: y.ProfileSteps}
 	s.Resume = y.Resume
 	if c := y.Checkpoint; c != nil {
-		s.Checkpoints = &job.Checkpoints{Store: c.Store, Keep: c.Keep}
+		s.Checkpoints = &job.Checkpoints{Store: c.Store, Keep: c.Keep, None: c.None}
 		if c.Every != "" {
 			if err := ParseEvery(c.Every, s.Checkpoints); err != nil {
 				return nil, fault.E(fault.InvalidArgument, fault.At("checkpoint.every"), fault.Cause(err))
@@ -203,6 +204,24 @@ func (s *source) UnmarshalYAML(n *yaml.Node) error {
 	}
 	type plain source
 	return n.Decode((*plain)(s))
+}
+
+// UnmarshalYAML takes the text none for a job that makes no checkpoints.
+func (c *checkpoints) UnmarshalYAML(n *yaml.Node) error {
+	if n.Kind == yaml.ScalarNode && n.Value == "none" {
+		c.None = true
+		return nil
+	}
+	if n.Kind != yaml.MappingNode {
+		return &yaml.TypeError{Errors: []string{fmt.Sprintf("line %d: checkpoint is neither none nor has a store", n.Line)}}
+	}
+	for i := 0; i < len(n.Content); i += 2 {
+		if key := n.Content[i]; !slices.Contains([]string{"store", "rounds", "every", "keep"}, key.Value) {
+			return &yaml.TypeError{Errors: []string{fmt.Sprintf("line %d: unknown field %s in checkpoint, want store, every, rounds or keep", key.Line, key.Value)}}
+		}
+	}
+	type plain checkpoints
+	return n.Decode((*plain)(c))
 }
 
 // globs is one glob or a list of them.

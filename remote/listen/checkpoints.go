@@ -11,6 +11,8 @@ import (
 	"sync"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/edl-go/edl/executor"
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/program"
@@ -76,6 +78,12 @@ func save(ctx context.Context, j *Job) (*job.CheckpointStatus, error) {
 		return nil, err
 	}
 	last, err := c.Checkpoint(ctx, &rpc.CheckpointRequest{Job: j.ID})
+	j.withLock(func() {
+		if q := j.reports.queues; q != nil && err == nil {
+			q = proto.CloneOf(q)
+			q.Checkpoint, j.reports.queues = last, q
+		}
+	})
 	return last, j.orFailure(ctx, wire.FromStatus("coordinator", err))
 }
 
@@ -89,6 +97,8 @@ func (s *jobState) resume(ctx context.Context, spec *job.JobSpec, p *program.Pro
 	if err := checkVariables(c, p, spec.Partial); err != nil {
 		return executor.Progress{}, err
 	}
+	s.origins = append(slices.Clone(c.Manifest.Origins), c.Run())
+	s.origins = s.origins[max(0, len(s.origins)-maxContinued):]
 	s.first, s.ledger = int(c.Manifest.FirstPass), c.Manifest.Ledger
 	s.earlier = s.records()
 	return c.Progress(), s.export(ctx, c, scratch)

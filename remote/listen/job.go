@@ -170,6 +170,11 @@ func (j *Job) end(err error) {
 	}
 	j.status.Seconds = time.Since(j.began).Seconds()
 	j.mu.Unlock()
+	if j.manager.cfg.Data != nil && state == job.State_SUCCEEDED {
+		if err := j.manager.cfg.Data.remove(j.ID, j.manager.runs); err != nil {
+			j.manager.cfg.Log.Warn("data of the job are left", "job", j.ID, "error", err)
+		}
+	}
 	j.plan.release() // the manager remembers a job without its programs
 	j.setState(state, err)
 	j.events.End()
@@ -181,7 +186,7 @@ func (j *Job) end(err error) {
 func (j *Job) roleSpec(m cluster.Member, start int) *job.RoleSpec {
 	s := &job.RoleSpec{Job: j.ID, Role: m.Role, Index: uint32(m.Index), Spec: j.spec, Program: j.plan.trainer, ProgramHash: j.plan.hash[:],
 		Registry: ops.Fingerprint(), Ops: ops.Hashes(), Start: uint32(start), Etcd: j.manager.cfg.Etcd, Prefix: cluster.Prefix(j.ID),
-		RunDir: j.manager.cfg.RunDir, Advertise: j.manager.cfg.Host, Placement: j.plan.loads, CheckpointRun: j.name}
+		RunDir: j.manager.cfg.RunDir, Advertise: j.manager.cfg.Host, Placement: j.plan.loads, CheckpointRun: j.name, CheckpointOrigins: j.state.origins}
 	switch m.Role {
 	case job.Role_COORDINATOR:
 		s.SaveProgram = j.plan.save

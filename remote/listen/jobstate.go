@@ -27,6 +27,7 @@ type jobState struct {
 	first    int               // pass in which the job began, or the one whose checkpoint it has resumed
 	passes   int               // from first on; of a job that reads data
 	ledger   []byte            // of that checkpoint; empty: nothing is trained yet
+	origins  []string          // runs whose checkpoints this job goes on with, the last one last
 	earlier  int64             // records in it that a job before this one has trained, whose checkpoint this one has resumed
 	dir      string            // directory of the kept state that the roles start with; empty: params, or the startup program
 	params   string            // directory of parameters that the roles start with; empty: dir, or the startup program

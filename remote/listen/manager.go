@@ -7,6 +7,7 @@
 // Its files in reading order:
 //
 //   - manager.go: Manager, the jobs of a listener; server.go: Server, its calls
+//   - data.go: Data, what outlives a listener: jobs that can be resumed, and their checkpoints; checkpoints.go: from a checkpoint to the start of an attempt
 //   - plan.go: from a JobSpec to role programs; jobstate.go: what a job starts with and leaves; states.go: the states that the listener holds between jobs
 //   - job.go: Job, its calls; finish.go: its end in good order; record.go: what is known of a job
 //   - run.go: jobRun, the roles of a job and the reason of its end; roles.go: one role, from start to end
@@ -41,6 +42,7 @@ import (
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/proto/job"
+	"github.com/edl-go/edl/proto/state"
 	"github.com/edl-go/edl/remote/cluster"
 	"github.com/edl-go/edl/remote/jobspec"
 	"github.com/edl-go/edl/remote/launch"
@@ -60,6 +62,7 @@ type Config struct {
 	StateDir      string
 	MaxStates     int   // that are held at a time; 0: 100
 	MaxStateBytes int64 // of all of them together; 0: 64 GiB
+	Data          *Data // for jobs that are resumed, and for checkpoints of jobs that name no place; nil: none. The caller closes it
 	Log           *slog.Logger
 }
 
@@ -102,6 +105,11 @@ func (m *Manager) Close() error {
 
 // Start checks a job, makes its role programs, and begins to run it. A wrong program or specification is refused before any process starts.
 func (m *Manager) Start(ctx context.Context, spec *job.JobSpec) (*Job, error) {
+	return m.start(ctx, spec, "")
+}
+
+// start is Start of a job that resumes another; empty: none.
+func (m *Manager) start(ctx context.Context, spec *job.JobSpec, continues string) (*Job, error) {
 	jobspec.Complete(spec)
 	if err := jobspec.Check(spec); err != nil {
 		return nil, err
@@ -115,13 +123,14 @@ func (m *Manager) Start(ctx context.Context, spec *job.JobSpec) (*Job, error) {
 	if id == "" {
 		id = newID()
 	}
-	state, err := m.openState(ctx, id, spec, plan.user) // before the lock, because it takes as long as the files are large
+	kept := &state.KeptJob{OwnStore: m.defaultCheckpoints(ctx, id, spec, plan.user), Spec: spec, Continues: continues}
+	begin, err := m.openState(ctx, id, spec, plan.user) // before the lock, because it takes as long as the files are large
 	if err != nil {
 		return nil, err
 	}
-	j := newJob(m, id, spec, plan, state)
-	if err := m.add(j); err != nil {
-		return nil, errors.Join(err, state.close())
+	j := newJob(m, id, spec, plan, begin)
+	if err := m.add(j, kept); err != nil {
+		return nil, errors.Join(err, begin.close())
 	}
 	return j, nil
 }
@@ -138,7 +147,7 @@ func (m *Manager) discard(ctx context.Context, j *Job) {
 }
 
 // add begins to run a job, unless another has its name.
-func (m *Manager) add(j *Job) error {
+func (m *Manager) add(j *Job, kept *state.KeptJob) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.ctx.Err() != nil {
@@ -148,6 +157,7 @@ func (m *Manager) add(j *Job) error {
 		return fault.E(fault.InvalidArgument, fault.At("job "+j.ID), fault.Got("a name that a running job has"), fault.Want("another name"))
 	}
 	m.forget()
+	m.remember(j, kept)
 	dropTraces(m.list())
 	m.jobs[j.ID] = j
 	m.order = append(slices.DeleteFunc(m.order, func(o string) bool { return o == j.ID }), j.ID)

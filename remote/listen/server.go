@@ -13,6 +13,7 @@ import (
 	"github.com/edl-go/edl/ops"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
+	"github.com/edl-go/edl/remote/jobspec"
 	"github.com/edl-go/edl/remote/launch"
 	"github.com/edl-go/edl/remote/wire"
 )
@@ -128,6 +129,15 @@ func (s *Server) Checkpoint(ctx context.Context, m *rpc.JobRequest) (*job.Checkp
 		return nil, err
 	}
 	return save(ctx, j)
+}
+
+// ResumeJob starts a job again.
+func (s *Server) ResumeJob(ctx context.Context, m *rpc.ResumeJobRequest) (*rpc.ResumeJobResponse, error) {
+	j, err := s.Manager.Resume(ctx, m.Job, m.Trainers, m.TrainersMax, m.Pservers)
+	if err != nil {
+		return nil, err
+	}
+	return &rpc.ResumeJobResponse{Job: j.ID, Progress: jobspec.ProgressMessage(j.state.begin)}, nil
 }
 
 // Why tells what a job waits for.

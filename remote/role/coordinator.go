@@ -91,7 +91,7 @@ func (r *runner) newCoordinator(p *program.Program, servers []rpc.ParameterServe
 func (r *runner) checkpoints() coordinator.Checkpoints {
 	c := r.spec.Spec.Checkpoints
 	return coordinator.Checkpoints{Store: c.GetStore(), Run: r.spec.CheckpointRun, Rounds: c.GetRounds(), Every: c.GetEvery().AsDuration(),
-		Passes: c.GetPasses(), Keep: int(c.GetKeep()), FirstPass: r.spec.FirstPass}
+		Passes: c.GetPasses(), Keep: int(c.GetKeep()), FirstPass: r.spec.FirstPass, Origins: r.spec.CheckpointOrigins}
 }
 
 // runCoordinator serves until the job has ended.

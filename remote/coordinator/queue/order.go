@@ -98,7 +98,7 @@ func (s *step) nextPass(round id.Round) error {
 	s.beginPass()
 	s.forgetFailures()
 	s.dropSegments(len(s.segments) - 1)
-	s.addSegment(segment{pass: s.pass, firstRound: round, skip: s.discardedRecords()})
+	s.addSegment(segment{pass: s.pass, firstRound: round, skip: discardedRecords(&s.Queue)})
 	return nil
 }
 
@@ -178,7 +178,7 @@ func (e Regrouped) apply(s *step) error {
 			s.discard(&gone, -1)
 		}
 	}
-	skip := s.discardedRecords().Union(committed)
+	skip := discardedRecords(&s.Queue).Union(committed)
 	if len(skip) > maxRuns {
 		return s.fault(fault.TooLarge, fmt.Sprintf("%d ranges of records that are done, in pass %d", len(skip), e.Pass),
 			fmt.Sprintf("at most %d, by a smaller shuffle buffer", maxRuns))
@@ -218,7 +218,7 @@ func (list segments) skip(pass int32) ranges.Set {
 	return nil
 }
 
-func (q *Queue) discardedRecords() ranges.Set {
+func discardedRecords(q *Queue) ranges.Set {
 	var list []ranges.Range
 	for k := range q.discarded.from(key{}) {
 		list = append(list, q.layout.recordsOf(k[0]))
@@ -283,11 +283,6 @@ func (q *Queue) Covered() id.Round {
 	return g.firstRound + id.Round(batches-g.firstBatch)
 }
 
-// batches is how many batches a segment would have whose first batch is 0.
-func (q *Queue) batches(g segment) uint64 {
-	return q.policy.Reading.batches(q.layout.records - g.skip.Count())
-}
-
 // PassEnd returns the first round behind a pass that is behind a round, too: where the next pass begins. ok is false where no further pass begins, and for a
 // dataset that follows a folder. A failure may move the end of its pass.
 func (q *Queue) PassEnd(after id.Round) (end id.Round, ok bool) {
@@ -300,9 +295,10 @@ func (q *Queue) PassEnd(after id.Round) (end id.Round, ok bool) {
 	case i >= 0 && after < last.firstRound && q.segments[i].pass < last.pass:
 		end, ok = last.firstRound, true
 	default:
-		end = last.firstRound + id.Round(max(q.batches(last), last.firstBatch)-last.firstBatch)
+		batches := q.policy.Reading.batches(q.layout.records - last.skip.Count())
+		end = last.firstRound + id.Round(max(batches, last.firstBatch)-last.firstBatch)
 		if after >= end {
-			each := q.policy.Reading.batches(q.layout.records - q.discardedRecords().Count())
+			each := q.policy.Reading.batches(q.layout.records - discardedRecords(q).Count())
 			if each == 0 {
 				return 0, false
 			}
@@ -342,7 +338,7 @@ func (q *Queue) Position(round id.Round) (p Position, ok bool) {
 	}
 	g, rows := list[i], max(1, q.policy.Reading.Rows)
 	p = Position{Round: round, Pass: g.pass, Batch: g.batch(round) + uint64(g.skip.Count()/rows)}
-	if !q.open() && (p.Batch >= q.policy.Reading.batches(q.layout.records) || g.batch(round) >= q.batches(g)) {
+	if !q.open() && (p.Batch >= q.policy.Reading.batches(q.layout.records) || g.batch(round) >= q.policy.Reading.batches(q.layout.records-g.skip.Count())) {
 		p.Pass, p.Batch = p.Pass+1, 0
 	}
 	return p, true

@@ -1,0 +1,264 @@
+package listen
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/edl-go/edl/executor"
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/internal/filelock"
+	"github.com/edl-go/edl/program"
+	"github.com/edl-go/edl/proto/job"
+	"github.com/edl-go/edl/proto/state"
+	"github.com/edl-go/edl/remote/checkpoint"
+	"github.com/edl-go/edl/remote/jobspec"
+)
+
+// A Data is the data folder of a listener, which outlives it:
+//
+//	lock                        held by the listener that uses the folder
+//	jobs/NAME/job               a state.KeptJob: what is needed to resume the job
+//	jobs/NAME/checkpoints/...   its checkpoints, unless it names a place for them
+//
+// A job has its folder from its start on. It is removed when the job succeeds, when another job of its name starts that does not resume it, and when it is
+// one of the oldest beyond the number of jobs that a listener remembers.
+type Data struct {
+	dir  string
+	lock *os.File
+}
+
+// jobFile is the file of a job in its folder.
+const jobFile = "job"
+
+// OpenData opens the data folder of a listener, and makes it where it is missing. Another listener cannot open it until Close.
+func OpenData(dir string) (*Data, error) {
+	dir, err := filepath.Abs(dir)
+	if err == nil {
+		err = os.MkdirAll(filepath.Join(dir, "jobs"), 0o700)
+	}
+	if err != nil {
+		return nil, fault.File(fault.Unavailable, dir, err)
+	}
+	f, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, fault.File(fault.Unavailable, dir, err)
+	}
+	if filelock.Supported {
+		if err := filelock.Try(f); err != nil {
+			return nil, errors.Join(fault.E(fault.InvalidArgument, fault.At(dir), fault.Got("the data folder of another listener that runs"),
+				fault.Want("a folder of its own"), fault.Hint("name one with --data-dir")), f.Close())
+		}
+	}
+	return &Data{dir: dir, lock: f}, nil
+}
+
+// Close lets another listener use the folder.
+func (d *Data) Close() error { return d.lock.Close() }
+
+// folder is the folder of a job.
+func (d *Data) folder(id string) string { return filepath.Join(d.dir, "jobs", id) }
+
+// store is where a job has its checkpoints that names no place for them.
+func (d *Data) store(id string) string { return filepath.Join(d.folder(id), "checkpoints") }
+
+// keep makes the folder of a job that starts. It removes what an earlier job of the name has left, unless the job goes on from there.
+func (d *Data) keep(id string, k *state.KeptJob) error {
+	b, err := proto.Marshal(k)
+	if err != nil {
+		return fault.Wrap(fault.Internal, "job "+id, err)
+	}
+	dir := d.folder(id)
+	if k.Continues != id {
+		if err := os.RemoveAll(dir); err != nil {
+			return fault.File(fault.Unavailable, dir, err)
+		}
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return fault.File(fault.Unavailable, dir, err)
+	}
+	path := filepath.Join(dir, jobFile)
+	if err := os.WriteFile(path+".new", b, 0o600); err != nil {
+		return fault.File(fault.Unavailable, path, err)
+	}
+	if err := os.Rename(path+".new", path); err != nil {
+		return fault.File(fault.Unavailable, path, err)
+	}
+	return nil
+}
+
+// read returns what is kept of a job.
+func (d *Data) read(id string) (*state.KeptJob, error) {
+	unknown := fault.E(fault.NotFound, fault.Got("job "+fault.Quote(id)), fault.Want("a job in the data folder "+d.dir))
+	if !jobspec.IsName(id) {
+		return nil, unknown
+	}
+	path := filepath.Join(d.folder(id), jobFile)
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, unknown
+	}
+	if err != nil {
+		return nil, fault.File(fault.Unavailable, path, err)
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, maxSpec+1))
+	k := &state.KeptJob{}
+	if err == nil && len(b) > maxSpec {
+		err = errors.New("too long")
+	}
+	if err == nil {
+		err = proto.Unmarshal(b, k)
+	}
+	if err == nil && k.Spec == nil {
+		err = errors.New("no job")
+	}
+	if err != nil {
+		return nil, fault.File(fault.Corrupt, path, err)
+	}
+	return k, nil
+}
+
+// remove removes the folder of a job, and of those that it has continued and that do not run again.
+func (d *Data) remove(id string, runs func(id string) bool) error {
+	for range maxContinued {
+		k, err := d.read(id)
+		if err := os.RemoveAll(d.folder(id)); err != nil {
+			return fault.File(fault.Unavailable, d.folder(id), err)
+		}
+		if err != nil || k.Continues == "" || k.Continues == id || !jobspec.IsName(k.Continues) || runs(k.Continues) {
+			break
+		}
+		id = k.Continues
+	}
+	return nil
+}
+
+// maxContinued bounds a chain of jobs that resume each other.
+const maxContinued = 64
+
+// trim removes the folders of the oldest jobs that do not run, beyond a number.
+func (d *Data) trim(runs func(id string) bool, most int) error {
+	entries, err := os.ReadDir(filepath.Join(d.dir, "jobs"))
+	if err != nil {
+		return fault.File(fault.Unavailable, d.dir, err)
+	}
+	type kept struct {
+		id string
+		at time.Time
+	}
+	var list []kept
+	for _, e := range entries {
+		if info, err := e.Info(); err == nil && !runs(e.Name()) {
+			list = append(list, kept{e.Name(), info.ModTime()})
+		}
+	}
+	slices.SortFunc(list, func(a, b kept) int { return cmp.Or(b.at.Compare(a.at), cmp.Compare(a.id, b.id)) })
+	for _, k := range list[min(most, len(list)):] {
+		if err := os.RemoveAll(d.folder(k.id)); err != nil {
+			return fault.File(fault.Unavailable, d.folder(k.id), err)
+		}
+	}
+	return nil
+}
+
+// defaultCheckpoints gives a job a place for checkpoints in the data folder if it names none, and reports whether it has done so. A folder that cannot be
+// written to is no reason to refuse the job.
+func (m *Manager) defaultCheckpoints(ctx context.Context, id string, spec *job.JobSpec, p *program.Program) bool {
+	if spec.Checkpoints.GetNone() {
+		spec.Checkpoints = nil
+		return false
+	}
+	if m.cfg.Data == nil || spec.Checkpoints != nil || spec.Mode != job.Mode_SYNC || spec.Fed || !executor.Trains(p) {
+		return false
+	}
+	spec.Checkpoints = &job.Checkpoints{Store: m.cfg.Data.store(id)}
+	jobspec.Complete(spec)
+	if err := prepareStore(ctx, spec.Checkpoints); err != nil {
+		m.cfg.Log.Warn("the job makes no checkpoints in the data folder", "job", id, "error", err)
+		spec.Checkpoints = nil
+	}
+	return spec.Checkpoints != nil
+}
+
+// remember makes the folder of a job that starts. m.mu is held.
+func (m *Manager) remember(j *Job, k *state.KeptJob) {
+	if m.cfg.Data == nil || j.spec.Checkpoints == nil {
+		return
+	}
+	k.Run, k.Origins = j.name, j.state.origins
+	if err := m.cfg.Data.keep(j.ID, k); err != nil {
+		m.cfg.Log.Warn("the job cannot be resumed by its name", "job", j.ID, "error", err)
+	}
+	runs := func(id string) bool { return m.jobs[id] != nil && !m.jobs[id].Ended() }
+	if err := m.cfg.Data.trim(runs, m.cfg.MaxJobs); err != nil {
+		m.cfg.Log.Warn("data of old jobs are left", "error", err)
+	}
+}
+
+// Resume starts a job again that has ended before its time, as another job, from its last checkpoint. Numbers of roles that are not 0 replace those of the
+// job.
+func (m *Manager) Resume(ctx context.Context, id string, trainers, trainersMax, pservers int32) (*Job, error) {
+	if m.cfg.Data == nil {
+		return nil, fault.E(fault.InvalidArgument, fault.At("job "+id), fault.Got("a listener without a data folder"), fault.Want("one with --data-dir"),
+			fault.Hint("submit the job again, with --resume STORE"))
+	}
+	if m.runs(id) {
+		return nil, fault.E(fault.InvalidArgument, fault.At("job "+id), fault.Got("a job that runs"), fault.Want("one that was stopped or has failed"))
+	}
+	k, err := m.cfg.Data.read(id)
+	if err != nil {
+		return nil, err
+	}
+	spec := k.Spec
+	store := spec.Checkpoints.GetStore()
+	if k.OwnStore {
+		store, spec.Checkpoints = m.cfg.Data.store(id), nil
+	}
+	if spec.Resume, err = lastOf(ctx, store, append(slices.Clone(k.Origins), k.Run)); err != nil {
+		return nil, err
+	}
+	if trainers > 0 {
+		spec.Trainers, spec.TrainersMax = trainers, max(trainers, trainersMax)
+	}
+	spec.Pservers = cmp.Or(pservers, spec.Pservers)
+	spec.Params, spec.State, spec.KeepState, spec.MaxAhead = "", "", false, 0 // nobody follows it
+	return m.start(ctx, spec, id)
+}
+
+// runs reports whether a job runs.
+func (m *Manager) runs(id string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.jobs[id] != nil && !m.jobs[id].Ended()
+}
+
+// lastOf is the address of the last checkpoint of the last of some runs that has any.
+func lastOf(ctx context.Context, where string, runs []string) (string, error) {
+	store, err := checkpoint.Open(ctx, where)
+	if err != nil {
+		return "", err
+	}
+	defer store.Close()
+	list, err := store.List(ctx)
+	if err != nil {
+		return "", err
+	}
+	for _, run := range slices.Backward(runs) {
+		for _, e := range list {
+			if e.Complete && e.Run == run {
+				return where + "@" + e.Name, nil
+			}
+		}
+	}
+	return "", fault.E(fault.NotFound, fault.At(where), fault.Got("no complete checkpoint of the job"), fault.Want("one"),
+		fault.Hint("submit the job again: it has ended before its first checkpoint"))
+}
