@@ -19,6 +19,8 @@ func (l asyncStep) sendUpdate() error {
 	return l.get(l.head(dataplane.Get))
 }
 
+func sendUpdate(l *link) error { return asyncStep{l}.sendUpdate() }
+
 // awaitUpdate returns when the parameters are here, which say that the server has the contribution. A server without parameters acknowledges it.
 func (l asyncStep) awaitUpdate() error {
 	err := l.sendUpdate()
@@ -48,6 +50,8 @@ func (l firstParams) request() error {
 	}
 	return l.get(h)
 }
+
+func requestParams(l *link) error { return firstParams{l}.request() }
 
 // await waits for them.
 func (l firstParams) await() error {
@@ -82,8 +86,9 @@ func (s *ledgerStep) declare(ctx context.Context, c *Comm) {
 		s.call.start(ctx, c.slots, func(ctx context.Context) error { return c.declare(ctx, 0, identity, round, step) })
 		return
 	}
+	ctx = c.exchanges.context(ctx)
 	s.link, s.ctx, s.head, s.step, s.on = l, ctx, l.head(dataplane.Declare), step, nil
-	l.attempt(ctx, s.write) // a connection that breaks is mended by await
+	l.attempt(ctx, func(*link) error { return s.write() }) // a connection that breaks is mended by await
 }
 
 // write writes the declaration, unless the connection has it.
@@ -104,7 +109,7 @@ func (s *ledgerStep) await() error {
 	case s.link == nil:
 		s.err = s.call.end()
 	default:
-		s.err = s.link.ask(s.ctx, "the ledger", func(l *link) error {
+		s.err = s.link.exchange(s.ctx, "the ledger", func(l *link) error {
 			if err := s.write(); err != nil {
 				return err
 			}

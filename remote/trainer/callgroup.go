@@ -16,6 +16,7 @@ type callGroup struct {
 	ctx     context.Context // of all calls since the last end, nil when there is none
 	cancel  context.CancelFunc
 	err     error
+	failed  func() // called when a call has failed; may be nil
 }
 
 // start runs f on a goroutine of its own as soon as one of slots is free. The goroutine ends soon after ctx.
@@ -44,6 +45,9 @@ func (g *callGroup) run(ctx context.Context, slots chan struct{}, f func(ctx con
 	if err != nil {
 		g.err = moreTelling(g.err, err)
 		g.cancel()
+		if g.failed != nil {
+			g.failed()
+		}
 	}
 	if g.pending--; g.pending == 0 {
 		g.ended.Broadcast()

@@ -45,17 +45,18 @@ type Comm struct {
 	Log      *slog.Logger      // only with Data
 	Leader   *Leader           // where those connect whom this trainer leads; nil: it leads nobody
 
-	identity wire.Identity // of the generation
-	caller   caller
-	first    id.Round // round that the parameters are received of before the first step
-	step     ops.Step
-	version  version
-	pass     int32
-	records  []*rpc.RecordRange // of the step
-	sends    callGroup
-	recvs    callGroup
-	ledger   ledgerStep // async: the last step that was declared
-	links    links      // of a led trainer: the only one is to its leader
+	identity  wire.Identity // of the generation
+	caller    caller
+	first     id.Round // round that the parameters are received of before the first step
+	step      ops.Step
+	version   version
+	pass      int32
+	records   []*rpc.RecordRange // of the step
+	sends     callGroup
+	recvs     callGroup
+	ledger    ledgerStep // async: the last step that was declared
+	links     links      // of a led trainer: the only one is to its leader
+	exchanges exchanges  // of links
 	groupRole
 	probe probe         // for who waits for the group
 	slots chan struct{} // holds one token for each call under way
@@ -114,6 +115,7 @@ func (c *Comm) Receive(v version) { c.version = v }
 
 func (c *Comm) init() {
 	c.once.Do(func() {
+		c.sends.failed = c.exchanges.end
 		c.slots = make(chan struct{}, maxCalls)
 		c.sent = make([]int32, len(c.Servers))
 	})
@@ -155,7 +157,8 @@ func (c *Comm) Send(ctx context.Context, m ops.Message) error {
 func (c *Comm) write(ctx context.Context, l *link, name string, value *tensor.Tensor) error {
 	early, err := l.add(name, value)
 	if early {
-		c.sends.start(ctx, c.slots, func(ctx context.Context) error { l.writeEarly(ctx); return nil })
+		bound := c.exchanges.context(ctx) // to which the connection is bound already
+		c.sends.start(ctx, c.slots, func(context.Context) error { l.writeEarly(bound); return nil })
 	}
 	return err
 }
@@ -316,6 +319,7 @@ func (c *Comm) noteSuperseded(err error) error {
 
 // Abort ends the calls that a failed step left behind, so that their tensors may be used again, and the connections of the generation.
 func (c *Comm) Abort() {
+	c.exchanges.end()
 	for _, group := range []*callGroup{&c.sends, &c.recvs, &c.ledger.call} {
 		group.abort()
 	}

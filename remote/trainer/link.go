@@ -122,7 +122,7 @@ func find(name string, t *tensor.Tensor, places map[string]int, table dataplane.
 
 // writeEarly writes what is ready while the step goes on. A connection that breaks is not mended before the barrier.
 func (l *link) writeEarly(ctx context.Context) {
-	l.attempt(ctx, l.write)
+	l.attempt(ctx, (*link).write)
 	l.out.written()
 }
 
@@ -136,12 +136,12 @@ func (l *link) write() error {
 }
 
 // attempt does something with the connection, if there is one, and closes it when that fails.
-func (l *link) attempt(ctx context.Context, do func() error) {
+func (l *link) attempt(ctx context.Context, do func(*link) error) {
 	if l.conn == nil {
 		return
 	}
 	l.conn.Bound(ctx, time.Now().Add(l.comm.Deadline))
-	if err := do(); err != nil {
+	if err := do(l); err != nil {
 		l.disconnect(err)
 	}
 }
@@ -210,7 +210,13 @@ func (l *link) head(k dataplane.Kind) dataplane.Head {
 // leader may be gone and tell those whom it leads nothing; the servers know then that the generation has ended.
 func (l *link) exchange(ctx context.Context, what string, do func(*link) error) error {
 	if l.toLeader {
-		return l.comm.probe.whileGenerationLasts(ctx, l.comm, func(ctx context.Context) error { return l.repeat(ctx, what, do) })
+		return l.comm.probe.whileGenerationLasts(ctx, l.comm, func(ctx context.Context) error {
+			err := l.repeat(ctx, what, do)
+			if l.conn != nil {
+				l.conn.Unbound() // the context is that of this exchange
+			}
+			return err
+		})
 	}
 	return l.repeat(ctx, what, do)
 }
@@ -241,15 +247,6 @@ func (l *link) repeat(ctx context.Context, what string, do func(*link) error) er
 		}
 		return l.try(ctx, what, until, do)
 	})
-}
-
-// ask is exchange in a context that may be that of one step.
-func (l *link) ask(ctx context.Context, what string, do func(*link) error) error {
-	err := l.exchange(ctx, what, do)
-	if l.conn != nil {
-		l.conn.Unbound()
-	}
-	return err
 }
 
 // try runs do once, and ends the connection when that fails.

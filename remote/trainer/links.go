@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/ops/comm"
@@ -88,12 +89,12 @@ func (ls links) mayCount() bool {
 
 // begin returns when the parameters are here as they are before the first step of the generation, in a sync or an async job.
 func (ls links) begin(ctx context.Context) error {
-	return ls.each(ctx, func(*link) int { return 0 }, func(l *link, ctx context.Context) { l.attempt(ctx, firstParams{l}.request) },
+	return ls.each(ctx, func(*link) int { return 0 }, func(l *link, ctx context.Context) { l.attempt(ctx, requestParams) },
 		func(l *link, ctx context.Context) error {
 			if !l.expects() {
 				return nil
 			}
-			return l.ask(ctx, "the first parameters", func(l *link) error { return firstParams{l}.await() })
+			return l.exchange(ctx, "the first parameters", func(l *link) error { return firstParams{l}.await() })
 		})
 }
 
@@ -101,7 +102,7 @@ func (ls links) begin(ctx context.Context) error {
 func (ls links) contribute(ctx context.Context) error {
 	begin := func(l *link, ctx context.Context) {
 		if l.out.count > 0 {
-			l.attempt(ctx, syncStep{l}.sendContribution) // a connection that breaks is mended by contribute
+			l.attempt(ctx, sendContribution) // a connection that breaks is mended by contribute
 		}
 	}
 	finish := func(l *link, ctx context.Context) error { return syncStep{l}.contribute(ctx) }
@@ -126,53 +127,152 @@ func (ls links) fetch(ctx context.Context) error {
 
 // update returns when every server with a link has the whole contribution of an async step, and the parameters are here to which it is applied.
 func (ls links) update(ctx context.Context) error {
-	return ls.each(ctx, func(l *link) int { return l.sends }, func(l *link, ctx context.Context) { l.attempt(ctx, asyncStep{l}.sendUpdate) },
+	return ls.each(ctx, func(l *link) int { return l.sends }, func(l *link, ctx context.Context) { l.attempt(ctx, sendUpdate) },
 		func(l *link, ctx context.Context) error {
 			if l.out.count == 0 && len(l.receive) == 0 {
 				return nil
 			}
-			return l.ask(ctx, "the parameters", func(l *link) error { return asyncStep{l}.awaitUpdate() })
+			return l.exchange(ctx, "the parameters", func(l *link) error { return asyncStep{l}.awaitUpdate() })
 		})
 }
 
-// inline is how many bytes, for one server, usually fit into the buffers of a connection: they are written before anything is waited for.
-// More than the kernel gives is no mistake: servers read, so it costs a wait.
+// inline is how many bytes usually fit into the buffers of a connection: those for one server are written before anything is waited for. More than the
+// kernel gives is no mistake: servers read, so it costs a wait.
 const inline = 1 << 20
 
-// each starts something on each link, and then finishes it on all of them at the same time: the first that fails ends the others, because they may wait
-// for each other's servers. Links that have so many bytes to move that they would wait for each other also start it there.
+// each starts something on each link, and then finishes it on each. The first that fails ends the others, because they may wait for each other's servers.
+// Links that have so many bytes to move that they would wait for each other also start it when they finish it.
 func (ls links) each(ctx context.Context, bytes func(*link) int, start func(*link, context.Context),
 	finish func(*link, context.Context) error) error {
-	all := slices.DeleteFunc(slices.Clone(ls), func(l *link) bool { return l == nil })
-	if len(all) == 0 {
+	count, last, total := 0, (*link)(nil), 0
+	for _, l := range ls {
+		if l != nil {
+			count, last, total = count+1, l, total+bytes(l)
+		}
+	}
+	if count == 0 {
 		return nil
 	}
-	if len(all) == 1 {
-		start(all[0], ctx)
-		return finish(all[0], ctx)
+	e := &last.comm.exchanges
+	ctx = e.context(ctx)
+	if count == 1 {
+		start(last, ctx)
+		return finish(last, ctx)
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	for _, l := range all {
-		if bytes(l) <= inline {
+	for _, l := range ls {
+		if l != nil && bytes(l) <= inline {
 			start(l, ctx)
 		}
 	}
-	var mu sync.Mutex
-	var first error // that has failed; the others may have broken connections because of it
-	end := func(l *link) {
-		if err := finish(l, ctx); err != nil {
-			mu.Lock()
-			defer mu.Unlock()
-			first = moreTelling(first, err)
-			cancel()
+	return e.finish(ctx, ls, total, finish)
+}
+
+// Exchanges are those of all links that a step waits for at the same time. Only their context lasts from step to step: so connections are bound to it once.
+//
+// One link is finished after the other, by the caller: while that takes microseconds, goroutines would cost more than they bring. After patience, and from
+// the beginning where many bytes have to move, each link that is left has a goroutine of its own. So a link that waits for good hides no failure of
+// another one, nor the need to send something again.
+type exchanges struct {
+	mu      sync.Mutex
+	parent  context.Context // of ctx
+	ctx     context.Context // ends with the first failure
+	cancel  context.CancelFunc
+	timer   *time.Timer // calls help after patience
+	links   links       // to be finished
+	next    int         // the first of links that nobody finishes
+	do      func(*link, context.Context) error
+	first   error // that has failed; the others may have broken connections because of it
+	helpers sync.WaitGroup
+}
+
+// patience is how long links are finished one after the other.
+const patience = 20 * time.Millisecond
+
+// context returns what ends with parent or with the first failure after it.
+func (e *exchanges) context(parent context.Context) context.Context {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.ctx == nil || e.parent != parent || e.ctx.Err() != nil {
+		if e.cancel != nil {
+			e.cancel()
+		}
+		e.parent = parent
+		e.ctx, e.cancel = context.WithCancel(parent)
+	}
+	return e.ctx
+}
+
+// end ends the context, and so whatever waits in it.
+func (e *exchanges) end() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.cancel != nil {
+		e.cancel()
+	}
+}
+
+// finish runs do on each link, and returns the first error when all have ended. The links have so many bytes to move.
+func (e *exchanges) finish(ctx context.Context, ls links, bytes int, do func(*link, context.Context) error) error {
+	e.mu.Lock()
+	e.links, e.next, e.do, e.first = ls, 0, do, nil
+	e.mu.Unlock()
+	l := e.take()
+	switch {
+	case bytes > inline:
+		e.help()
+	case e.timer == nil:
+		e.timer = time.AfterFunc(patience, e.help)
+	default:
+		e.timer.Reset(patience)
+	}
+	for ; l != nil; l = e.take() {
+		e.note(do(l, ctx))
+	}
+	if e.timer != nil {
+		e.timer.Stop() // a call of help that it comes too late for finds nothing to do
+	}
+	e.helpers.Wait()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.links, e.do = nil, nil
+	return e.first
+}
+
+// take returns a link that nobody finishes, nil if there is none. The caller then finishes it.
+func (e *exchanges) take() *link {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.pop()
+}
+
+// pop is take with the lock held.
+func (e *exchanges) pop() *link {
+	for e.next < len(e.links) {
+		e.next++
+		if l := e.links[e.next-1]; l != nil {
+			return l
 		}
 	}
-	var group sync.WaitGroup
-	for _, l := range all[1:] {
-		group.Go(func() { end(l) })
+	return nil
+}
+
+// note notes how a link has ended.
+func (e *exchanges) note(err error) {
+	if err == nil {
+		return
 	}
-	end(all[0])
-	group.Wait()
-	return first
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.first = moreTelling(e.first, err)
+	e.cancel()
+}
+
+// help gives each link that nobody finishes a goroutine of its own.
+func (e *exchanges) help() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for l := e.pop(); l != nil; l = e.pop() {
+		do, ctx := e.do, e.ctx
+		e.helpers.Go(func() { e.note(do(l, ctx)) })
+	}
 }

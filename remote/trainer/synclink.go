@@ -19,6 +19,8 @@ func (l syncStep) sendContribution() error {
 	return err
 }
 
+func sendContribution(l *link) error { return syncStep{l}.sendContribution() }
+
 // contribute returns when the server has the whole contribution.
 func (l syncStep) contribute(ctx context.Context) error {
 	if l.out.count == 0 {
@@ -46,7 +48,7 @@ func (l syncStep) awaitAck() error {
 // declare sends the declaration. When the connection breaks, fetch sends it again.
 func (l syncStep) declare(ctx context.Context) {
 	if !l.declared {
-		l.attempt(ctx, l.writeDeclaration)
+		l.attempt(ctx, writeDeclaration)
 	}
 }
 
@@ -54,6 +56,8 @@ func (l syncStep) writeDeclaration() error {
 	l.declared, l.mayCount = true, true
 	return l.conn.WriteMessage(l.head(dataplane.Declare), l.comm.declaration(l.server))
 }
+
+func writeDeclaration(l *link) error { return syncStep{l}.writeDeclaration() }
 
 // fetch returns when the parameters of the next round are received, or, where nothing is received from the server, when it knows the declaration.
 func (l syncStep) fetch(ctx context.Context) error {
@@ -64,9 +68,6 @@ func (l syncStep) fetch(ctx context.Context) error {
 	err := l.exchange(ctx, what, func(l *link) error { return syncStep{l}.awaitParams() })
 	if errors.Is(err, errLeaderLeft) {
 		return l.fromServers(ctx)
-	}
-	if l.conn != nil {
-		l.conn.Unbound() // the context may be that of one step
 	}
 	return err
 }
