@@ -129,6 +129,7 @@ func TestFailedCallsEndLinks(t *testing.T) {
 			t.Error("another context for the next step")
 		}
 		other, cancel := context.WithCancel(t.Context())
+		defer cancel()
 		if of := c.exchanges.context(other); ctx.Err() == nil {
 			t.Error("a context of an earlier caller")
 		} else if cancel(); of.Err() == nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"iter"
+	"sync"
 	"sync/atomic"
 
 	"github.com/edl-go/edl/dataset"
@@ -189,13 +190,21 @@ func (s *syncSource) open(ctx context.Context) iter.Seq2[*dataset.Batch, error] 
 // and how many are given beyond them.
 const askRounds = 16
 
-// order is the stream of record numbers of the segment from a place on. It makes the files of the records known to read.
+// aheadRounds is how many rounds are left of the tasks that were given when the trainer asks for more, so that no round waits for the coordinator and its
+// store. Then tasks for at most askRounds + aheadRounds rounds are given beyond those that have been trained.
+const aheadRounds = 8
+
+// order is the stream of record numbers of the segment from a place on. It makes the files of the records known to read. The trainer asks for tasks while
+// it trains those before. Nobody has a task in sync mode, so one that it has heard of and does not train need not be given back.
 func (s *syncSource) order(ctx context.Context, place int64, read *recordReader) iter.Seq2[[]ranges.Range, error] {
 	s.progress.begin(place) // records before it may have been trained; that they are not counted only delays the reports
 	return func(yield func([]ranges.Range, error) bool) {
-		for position := s.segment.skip.Outside(place); ; {
-			r, err := s.calls.get(ctx, s.segment.firstRound, &rpc.GetTaskRequest{Pass: s.pass, Position: position,
-				Records: int64(askRounds * s.reader.Rows()), Finished: s.finished(false), Wait: true})
+		ctx, cancel := context.WithCancel(ctx)
+		var asking sync.WaitGroup
+		defer asking.Wait()
+		defer cancel()
+		position := s.segment.skip.Outside(place)
+		for r, err := s.ask(ctx, position, true); ; {
 			if err != nil {
 				yield(nil, err)
 				return
@@ -204,8 +213,8 @@ func (s *syncSource) order(ctx context.Context, place int64, read *recordReader)
 			if s.end = endingOf(r); s.end != more {
 				return
 			}
-			given, err := taskRunOf(r, position, s.segment.skip)
-			if err != nil {
+			var given *taskRun
+			if given, err = taskRunOf(r, position, s.segment.skip); err != nil {
 				yield(nil, err)
 				return
 			}
@@ -213,12 +222,39 @@ func (s *syncSource) order(ctx context.Context, place int64, read *recordReader)
 				s.progress.give(task, given.records[i])
 			}
 			read.add(given.files)
+			position = given.to
+			soon, wanted := s.progress.atMost(int64(aheadRounds*s.reader.Rows())), make(chan struct{})
+			asking.Go(func() {
+				wait := false
+				select {
+				case <-soon:
+				case <-wanted:
+					wait = true
+				case <-ctx.Done(): // the error says so
+				}
+				r, err = s.ask(ctx, position, wait)
+			})
 			if !yield(given.ranges, nil) {
 				return
 			}
-			position = given.to
+			close(wanted)
+			asking.Wait()
+			if err == nil && endingOf(r) == pending { // by now everything before has been read: the trainer may wait
+				r, err = s.ask(ctx, position, true)
+			}
 		}
 	}
+}
+
+// ask asks for the tasks from a position on, and reports what is finished.
+func (s *syncSource) ask(ctx context.Context, position int64, wait bool) (*rpc.GetTaskResponse, error) {
+	finished := s.finished(false)
+	r, err := s.calls.get(ctx, s.segment.firstRound, &rpc.GetTaskRequest{Pass: s.pass, Position: position,
+		Records: int64(askRounds * s.reader.Rows()), Finished: finished, Wait: wait})
+	if err != nil {
+		s.progress.reportAgain(finished)
+	}
+	return r, err
 }
 
 // A taskRun is the consecutive tasks of one answer.

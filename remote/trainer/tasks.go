@@ -237,6 +237,9 @@ type taskProgress struct {
 	given   int64 // position in the stream behind the last task
 	trained int64 // position behind the last record whose step has ended
 	delay   int64 // how many records late a record may be delivered
+
+	low   chan struct{} // of atMost; nil: nobody waits
+	lowAt int64
 }
 
 // openTask is a task that was given and not yet reported, with the position of its end in the stream.
@@ -249,7 +252,7 @@ type openTask struct {
 func (p *taskProgress) begin(at int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.open, p.given, p.trained = nil, at, at
+	p.open, p.given, p.trained, p.low = nil, at, at, nil
 }
 
 // give notes a task, of which so many records are in the stream.
@@ -272,6 +275,34 @@ func (p *taskProgress) train(records int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.trained += records
+	p.checkLow()
+}
+
+// atMost returns a channel that is closed when at most so many of the records that were given are still to be trained, without those that a shuffle buffer
+// holds back. It replaces the channel of an earlier call.
+func (p *taskProgress) atMost(records int64) <-chan struct{} {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	low := make(chan struct{})
+	p.low, p.lowAt = low, records
+	p.checkLow()
+	return low
+}
+
+func (p *taskProgress) checkLow() {
+	if p.low != nil && p.given-p.delay-p.trained <= p.lowAt {
+		close(p.low)
+		p.low = nil
+	}
+}
+
+// reportAgain takes tasks back that finished has returned, because the report has failed.
+func (p *taskProgress) reportAgain(tasks []*rpc.Task) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, task := range slices.Backward(tasks) {
+		p.open = slices.Insert(p.open, 0, openTask{task, -p.delay})
+	}
 }
 
 // holding returns the task of a record among those that were given and not yet reported, nil if there is none.
