@@ -186,12 +186,11 @@ func (s *syncSource) open(ctx context.Context) iter.Seq2[*dataset.Batch, error] 
 	}
 }
 
-// askRounds is how many rounds the tasks of one answer are for, where tasks are small. It bounds how late tasks are reported that have been trained,
-// and how many are given beyond them.
+// askRounds is how many rounds the tasks of one answer are for, where tasks are small. It bounds how late tasks are reported that have been trained.
 const askRounds = 16
 
 // aheadRounds is how many rounds are left of the tasks that were given when the trainer asks for more, so that no round waits for the coordinator and its
-// store. Then tasks for at most askRounds + aheadRounds rounds are given beyond those that have been trained.
+// store. Where tasks are small, askRounds + aheadRounds rounds at most are given beyond those that have been trained, and what a shuffle buffer holds back.
 const aheadRounds = 8
 
 // order is the stream of record numbers of the segment from a place on. It makes the files of the records known to read. The trainer asks for tasks while
