@@ -12,6 +12,7 @@ import (
 
 	"github.com/edl-go/edl/dataset/recordio"
 	"github.com/edl-go/edl/executor"
+	"github.com/edl-go/edl/executor/export"
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/internal/regularfile"
 	"github.com/edl-go/edl/ops"
@@ -21,8 +22,8 @@ import (
 // modelFile is the name that Fluid gives to a program in the directory of its parameters, and combinedFile the usual name of all
 // parameters in one file.
 const (
-	modelFile    = "__model__"
-	combinedFile = "__params__"
+	modelFile    = export.ModelFile
+	combinedFile = export.CombinedFile
 )
 
 // fileFault gives an error of the file system its kind, and names the file once.
@@ -62,6 +63,9 @@ func loadProgram(path string) (p *program.Program, params string, err error) {
 		return nil, "", fault.E(fault.InvalidArgument, fault.Got("no program"), fault.Want(wantedProgram))
 	}
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		if err := executor.CheckComplete(path); err != nil {
+			return nil, "", err
+		}
 		model := filepath.Join(path, modelFile)
 		if _, err := os.Stat(model); errors.Is(err, fs.ErrNotExist) {
 			return nil, "", fault.E(fault.NotFound, fault.At(path), fault.Got("a directory without "+modelFile), fault.Want(wantedProgram))
@@ -82,9 +86,11 @@ func loadProgram(path string) (p *program.Program, params string, err error) {
 	}
 	if filepath.Base(path) == modelFile {
 		params = filepath.Dir(path)
-		combined := filepath.Join(params, combinedFile)
-		if info, err := os.Stat(combined); err == nil && info.Mode().IsRegular() {
-			params = combined
+		for _, name := range []string{combinedFile, export.SafetensorsFile} {
+			if info, err := os.Stat(filepath.Join(params, name)); err == nil && info.Mode().IsRegular() {
+				params = filepath.Join(params, name)
+				break
+			}
 		}
 	}
 	return p, params, nil
@@ -117,6 +123,9 @@ const wantedKinds = "a program, parameters, records, a snapshot of task queues, 
 // kindOf tells the kind of a file from its name or its first bytes.
 func kindOf(path string) (fileKind, error) {
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		if err := executor.CheckComplete(path); err != nil {
+			return 0, err
+		}
 		if _, err := os.Stat(filepath.Join(path, modelFile)); err == nil {
 			return programFile, nil
 		}

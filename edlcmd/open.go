@@ -34,6 +34,7 @@ type place struct {
 	access    cluster.Access    // to that etcd
 	profile   *executor.Profile // of what runs on this machine; nil: none
 	trace     io.Writer         // gets the trace of a job on a cluster; nil: none
+	keep      bool              // the state of a job is read when it has ended
 	notices   io.Writer         // gets the name of the job and the address of its listener; nil: no output
 }
 
@@ -70,7 +71,7 @@ func openRemote(where place, spec *job.JobSpec) (executor.Executor, error) {
 	if err != nil {
 		return nil, unanswered(where.endpoints, err)
 	}
-	opened := &clusterExecutor{Executor: e, notices: where.notices, trace: where.trace, withdraw: func() {}}
+	opened := &clusterExecutor{Executor: e, notices: where.notices, trace: where.trace, keep: where.keep, withdraw: func() {}}
 	if where.address == "" {
 		opened.withdraw = announce(e.Client().Address())
 	}
@@ -84,6 +85,7 @@ type clusterExecutor struct {
 	trace    io.Writer // gets the trace of each job; nil: none
 	withdraw func()
 	loaded   bool // a state was loaded
+	keep     bool // the state that a job leaves is read when it has ended
 }
 
 // Load implements executor.Executor. What is loaded is the state that Train then begins with.
@@ -108,7 +110,7 @@ func (e *clusterExecutor) Train(ctx context.Context, p *program.Program, run exe
 			fmt.Fprintf(e.notices, "job %s on the listener at %s\n", id, e.Client().Address())
 		}
 	}
-	if e.loaded {
+	if e.loaded || e.keep {
 		e.OnSubmit(submitted)
 		s, err = e.Executor.Train(ctx, p, run, each)
 	} else {

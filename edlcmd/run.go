@@ -26,6 +26,7 @@ type runFlags struct {
 	feed    []string
 	every   uint64
 	start   startFlags
+	export  runExport
 	output  *choice
 	trace   string
 }
@@ -59,6 +60,8 @@ the fetched variables depend on is computed, as it is after training.`,
 	flags.StringSliceVar(&f.fetch, "fetch", nil, "report the variables `NAME,...` (default: the loss, or what the program's fetch ops name)")
 	flags.StringSliceVar(&f.follow, "follow", nil, "datasets `NAME,...` grow while the job runs, until a file named _END appears in their folder")
 	flags.StringVar(&f.save, "save", "", "save persistable variables to the directory `DIR` when the run is done")
+	flags.StringVar(&f.export.dir, "export", "", "write the trained model for use to the directory `DIR` of this machine when the run is done")
+	flags.StringSliceVar(&f.export.targets, "export-fetch", nil, "with --export: the model computes the variables `NAME,...` (default: those of --fetch)")
 	flags.StringArrayVar(&f.feed, "feed", nil, "value of a variable, as `NAME=FILE` (.npy or .csv); without NAME, of the next feed op; repeatable")
 	flags.Uint64Var(&f.every, "every", 10, "report every `N` steps")
 	flags.StringVar(&f.where.address, "remote", "", "run on the cluster of the listener at `ADDR`; without ADDR on processes of this machine")
@@ -166,6 +169,16 @@ func runToEnd(cmd *cobra.Command, c *console, f *runFlags, spec *job.JobSpec, p 
 			return err
 		}
 	}
+	if f.export.dir == "" {
+		if err := refuseIdle(cmd.Flags(), []string{"export-fetch"}, "a run that exports no model", "it together with --export DIR"); err != nil {
+			return err
+		}
+	}
+	exported, err := f.export.program(p, spec.Fetch, f.where.remote)
+	if err != nil {
+		return err
+	}
+	f.where.keep = exported != nil
 	what := watchOf(p, spec.Fetch, f.every)
 	if len(what.names) == 0 && !trains(p) && spec.Save == "" {
 		return fault.E(fault.InvalidArgument, fault.Got("an evaluation with nothing to report: the program has no loss and no fetch op"),
@@ -198,6 +211,9 @@ func runToEnd(cmd *cobra.Command, c *console, f *runFlags, spec *job.JobSpec, p 
 		return r.step(s)
 	})
 	if err != nil {
+		return err
+	}
+	if err := f.export.write(ctx, c, e, exported); err != nil {
 		return err
 	}
 	if c.ran != nil {

@@ -18,6 +18,9 @@ func runOnce(cmd *cobra.Command, c *console, f *runFlags, spec *job.JobSpec, p *
 	if err := refuseIdle(flags, readingFlags, "a program that is run once", "one that reads its own data, and no --feed"); err != nil {
 		return err
 	}
+	if err := refuseIdle(flags, []string{"export", "export-fetch"}, "a program that is run once", "one that trains on its own data; \"edl export\" exports others"); err != nil {
+		return err
+	}
 	fetch := spec.Fetch
 	if len(fetch) == 0 {
 		fetch = p.Targets()

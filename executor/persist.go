@@ -179,7 +179,7 @@ func readCombined(path string, p *program.Program) (values []namedTensor, err er
 	return values, err
 }
 
-// LoadParams is LoadPersistables for a directory and LoadCombined for a file.
+// LoadParams is LoadPersistables for a directory, and LoadCombined for a file. A file whose name ends with .safetensors holds the names of its tensors.
 func LoadParams(s *Scope, path string, p *program.Program) error {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -187,6 +187,13 @@ func LoadParams(s *Scope, path string, p *program.Program) error {
 	}
 	if info.IsDir() {
 		return LoadPersistables(s, path, p)
+	}
+	if isSafetensors(path) {
+		values, err := readSafetensors(path, p, false)
+		if err != nil {
+			return err
+		}
+		return s.setAll(values)
 	}
 	return LoadCombined(s, path, p)
 }

@@ -22,9 +22,9 @@ const IncompleteFolder = "__incomplete__"
 
 // A Save writes into a folder with the name saveMark and a token. It becomes the IncompleteFolder. In it are:
 const (
-	saveLock       = "lock"        // is locked as long as the Save lives
-	saveState      = "state"       // the new state: the files of the directory by name
-	saveNoProgress = "no-progress" // is there if the new state has no Progress
+	saveLock    = "lock"    // is locked as long as the Save lives
+	saveState   = "state"   // the new state: the files of the directory by name
+	saveRemoved = "removed" // empty files with the names of those that the new state does not have
 )
 
 // A temporary file has the name of the file that it will be, then partMark, then a token.
@@ -168,14 +168,12 @@ func moveIn(root *os.Root, lock *os.File, did func(step string) error) error {
 	if err != nil {
 		return err
 	}
-	remove := names
-	_, err = root.Lstat(filepath.Join(IncompleteFolder, saveNoProgress))
-	switch {
-	case err == nil:
-		remove = append(slices.Clone(names), ProgressFile)
-	case !errors.Is(err, fs.ErrNotExist):
-		return saveFault(root, IncompleteFolder, err)
+	gone, err := filesIn(root, filepath.Join(IncompleteFolder, saveRemoved))
+	if err != nil {
+		return err
 	}
+	remove := append(gone, names...)
+	slices.Sort(remove)
 	for _, name := range remove {
 		if err := root.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return saveFault(root, name, err)
@@ -206,7 +204,7 @@ func moveIn(root *os.Root, lock *os.File, did func(step string) error) error {
 	if err := did("sync"); err != nil {
 		return err
 	}
-	for _, part := range []string{saveState, saveNoProgress} {
+	for _, part := range []string{saveState, saveRemoved} {
 		if err := root.RemoveAll(filepath.Join(IncompleteFolder, part)); err != nil {
 			return saveFault(root, IncompleteFolder, err)
 		}

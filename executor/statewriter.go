@@ -208,7 +208,7 @@ func (w *StateWriter) Commit(p *Progress) error {
 	for i, f := range w.files {
 		names[i] = filepath.Join(saveState, f.name)
 	}
-	if err := syncFoldersOf(w.root, w.folder, names); err != nil {
+	if err := syncFoldersOf(w.root, w.folder, append(names, filepath.Join(saveRemoved, "x"))); err != nil {
 		return err
 	}
 	if err := syncFolder(w.root, "."); err != nil {
@@ -237,17 +237,28 @@ func (w *StateWriter) Commit(p *Progress) error {
 	return nil
 }
 
+// Remove says that the new state does not have a file, which Commit removes if it is there.
+func (w *StateWriter) Remove(name string) error {
+	mark := filepath.Join(w.folder, saveRemoved, name)
+	if name != ProgressFile {
+		if err := checkName(name); err != nil {
+			return err
+		}
+	}
+	err := w.root.MkdirAll(filepath.Dir(mark), 0o755)
+	if err == nil {
+		err = writeNew(w.root, mark, func(io.Writer) error { return nil })
+	}
+	if err != nil && !errors.Is(err, fs.ErrExist) {
+		return saveFault(w.root, name, err)
+	}
+	return nil
+}
+
 // stageProgress writes the Progress, or a mark that there is none.
 func (w *StateWriter) stageProgress(p *Progress) error {
 	if p == nil {
-		err := w.root.MkdirAll(w.staged("."), 0o755)
-		if err == nil {
-			err = writeNew(w.root, filepath.Join(w.folder, saveNoProgress), func(io.Writer) error { return nil })
-		}
-		if err != nil {
-			return saveFault(w.root, ProgressFile, err)
-		}
-		return nil
+		return w.Remove(ProgressFile)
 	}
 	text, err := encodeProgress(*p)
 	if err != nil {

@@ -105,7 +105,7 @@ func (s *jobState) unpack(from string, p *program.Program, scratch string) error
 		return fault.Wrap(fault.InvalidArgument, from, err)
 	}
 	scope := executor.NewScope()
-	if err := executor.LoadCombined(scope, from, p); err != nil {
+	if err := executor.LoadParams(scope, from, p); err != nil {
 		return err
 	}
 	dir, err := os.MkdirTemp(scratch, "params-")

@@ -1,0 +1,232 @@
+package edlcmd
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/edl-go/edl/executor"
+	"github.com/edl-go/edl/executor/export"
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/program"
+	"github.com/edl-go/edl/remote/checkpoint"
+	"github.com/edl-go/edl/tensor"
+	"github.com/spf13/cobra"
+)
+
+// exportFlags are the flags of "edl export".
+type exportFlags struct {
+	program  string
+	fetch    []string
+	feed     []string
+	dir      string
+	format   *choice
+	combined bool
+}
+
+func newExport(c *console) *cobra.Command {
+	f := &exportFlags{}
+	cmd := &cobra.Command{
+		Use:   "export MODEL|CHECKPOINT",
+		Short: "Write a trained model for use: its inference program and its parameters",
+		Long: `Write the program that computes predictions, and its parameters, to a directory. MODEL is a directory that --save has written, a directory
+that holds ` + modelFile + `, or one file of parameters. CHECKPOINT is STORE or STORE@STEPS, as "edl checkpoint" takes it.
+
+The program is pruned to what --fetch needs: without labels, the loss, the optimizer and data readers; dropout and batch norm are in their form for
+inference. What it is fed are the inputs that are left.`,
+		Example: `  edl export model --program program.pb --fetch prediction -o served
+  edl export s3://models/digits@12000 --program program.pb --fetch prediction -o served --format safetensors
+  edl run served --feed x=x.npy`,
+		Args: cobra.ExactArgs(1),
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.program, "program", "", "the program `FILE` that was trained; needed unless MODEL holds "+modelFile)
+	flags.StringSliceVar(&f.fetch, "fetch", nil, "the model computes the variables `NAME,...` (default: what the program's fetch ops name)")
+	flags.StringSliceVar(&f.feed, "feed", nil, "the model is fed the variables `NAME,...`, in this order (default: all that it needs)")
+	flags.StringVarP(&f.dir, "out", "o", "", "write to the directory `DIR`")
+	flags.BoolVar(&f.combined, "combined", false, "with the format fluid: all parameters in one file, "+combinedFile)
+	f.format = choiceFlag(cmd, "format", "how parameters are written", string(export.Fluid), string(export.Safetensors), string(export.NPZ))
+	cmd.RunE = func(cmd *cobra.Command, args []string) error { return exportModel(cmd.Context(), c, f, args[0]) }
+	return cmd
+}
+
+func exportModel(ctx context.Context, c *console, f *exportFlags, from string) error {
+	format := export.Format(f.format.value)
+	switch {
+	case f.dir == "":
+		return fault.E(fault.InvalidArgument, fault.At("edl export"), fault.Got("no directory to write to"), fault.Want("-o DIR"))
+	case f.combined && format != export.Fluid:
+		return fault.E(fault.InvalidArgument, fault.At("--combined"), fault.Got("a format that has one file for all parameters"), fault.Want("--format fluid"))
+	case f.combined:
+		format = export.Combined
+	}
+	path, params := f.program, from
+	if path == "" {
+		if kind, err := kindOf(from); err != nil || kind != programFile {
+			return fault.E(fault.InvalidArgument, fault.At(from), fault.Got("no "+modelFile+" in it"), fault.Want("--program FILE, the program that was trained"))
+		}
+		path, params = from, ""
+	}
+	p, ofModel, err := loadWhole(path)
+	if err != nil {
+		return err
+	}
+	if params == "" {
+		params = ofModel
+	}
+	inference, err := export.Program(p, f.feed, f.fetch)
+	if err != nil {
+		return err
+	}
+	if sameFile(params, f.dir) {
+		return fault.E(fault.InvalidArgument, fault.At("-o "+f.dir), fault.Got("the directory that is exported"), fault.Want("another one"))
+	}
+	write := func(value func(string) (*tensor.Tensor, error)) error {
+		return c.writeExport(f.dir, inference, format, value)
+	}
+	if isParameters(params, inference) {
+		value, err := valuesOfFile(params, p, inference)
+		if err != nil {
+			return err
+		}
+		return write(value)
+	}
+	return withCheckpoint(ctx, params, func(k *checkpoint.Checkpoint) error {
+		return write(func(name string) (*tensor.Tensor, error) { return valueOfCheckpoint(ctx, k, name) })
+	})
+}
+
+// sameFile reports whether two paths lead to one file.
+func sameFile(a, b string) bool {
+	first, err := os.Stat(a)
+	second, wrong := os.Stat(b)
+	return err == nil && wrong == nil && os.SameFile(first, second)
+}
+
+// isParameters reports whether a path is that of parameters of p: a file, or a directory with a file for one of them. Otherwise it is that of a store of
+// checkpoints.
+func isParameters(path string, p *program.Program) bool {
+	info, err := os.Stat(path)
+	if err != nil || !info.IsDir() {
+		return err == nil
+	}
+	names := executor.Persistables(p)
+	for _, name := range append(names, executor.ProgressFile, executor.IncompleteFolder) {
+		if _, err := os.Lstat(filepath.Join(path, name)); err == nil {
+			return true
+		}
+	}
+	return len(names) == 0
+}
+
+// valuesOfFile reads the parameters of an inference program. trained is the program whose parameters are in a combined file.
+func valuesOfFile(path string, trained, inference *program.Program) (func(string) (*tensor.Tensor, error), error) {
+	scope, err := executor.NewScope(), error(nil)
+	if info, wrong := os.Stat(path); wrong == nil && info.Mode().IsRegular() && filepath.Ext(path) != filepath.Ext(export.SafetensorsFile) {
+		err = executor.LoadCombined(scope, path, trained)
+	} else {
+		err = executor.LoadParams(scope, path, inference)
+	}
+	return valuesOfScope(scope), err
+}
+
+func valuesOfScope(scope *executor.Scope) func(string) (*tensor.Tensor, error) {
+	return func(name string) (*tensor.Tensor, error) {
+		if t, ok := scope.Find(name); ok {
+			return t, nil
+		}
+		return nil, fault.E(fault.NotFound, fault.Var(name), fault.Got("no value to export"), fault.Want("a program that was trained or loaded"))
+	}
+}
+
+func valueOfCheckpoint(ctx context.Context, k *checkpoint.Checkpoint, name string) (*tensor.Tensor, error) {
+	dtype, dims, ok := k.Describe(name)
+	if !ok {
+		return nil, fault.E(fault.NotFound, fault.At(k.Name), fault.Var(name), fault.Got("no variable of this name in the checkpoint"),
+			fault.Want("a checkpoint of this program"))
+	}
+	t, err := tensor.New(dtype, dims...)
+	if err != nil {
+		return nil, fault.E(fault.KindOf(err), fault.Var(name), fault.Cause(err))
+	}
+	return t, k.Load(ctx, name, 0, t)
+}
+
+// writeExport writes a model, and says what it takes and computes.
+func (c *console) writeExport(dir string, inference *program.Program, format export.Format, value func(string) (*tensor.Tensor, error)) error {
+	var bytes int64
+	counted := func(name string) (*tensor.Tensor, error) {
+		t, err := value(name)
+		if err == nil {
+			bytes += t.Bytes()
+		}
+		return t, err
+	}
+	if err := export.Write(dir, inference, format, counted); err != nil {
+		return err
+	}
+	of := func(names []string) string {
+		var all []string
+		for _, name := range names {
+			v, _ := inference.Global().Var(name)
+			all = append(all, describe(v))
+		}
+		return strings.Join(all, ", ")
+	}
+	_, err := fmt.Fprintf(c.err, "exported %s to %s: from %s it computes %s\n", humanBytes(bytes), dir, of(inference.Feeds()), of(inference.Targets()))
+	return err
+}
+
+// runExport is the export at the end of "edl run".
+type runExport struct {
+	dir     string
+	targets []string
+}
+
+// program returns the program that is exported, before the run: nil when nothing is. It checks the directory, too.
+func (x *runExport) program(p *program.Program, fetch []string, remote bool) (*program.Program, error) {
+	if x.dir == "" {
+		return nil, nil
+	}
+	if remote && !trains(p) {
+		return nil, fault.E(fault.InvalidArgument, fault.At("--export"), fault.Got("a program that trains nothing, on a cluster"), fault.Want("one that trains"),
+			fault.Hint("\"edl export\" exports what is trained"))
+	}
+	if len(x.targets) > 0 {
+		fetch = x.targets
+	}
+	inference, err := export.Program(p, nil, fetch)
+	if err != nil {
+		return nil, fault.E(fault.KindOf(err), fault.At("--export"), fault.Cause(err), fault.Hint("--export-fetch NAME,... says what the model computes"))
+	}
+	return inference, export.Prepare(x.dir, inference)
+}
+
+// write exports what an executor has trained. The state of a cluster comes here in a directory for temporary files.
+func (x *runExport) write(ctx context.Context, c *console, e executor.Executor, inference *program.Program) (err error) {
+	if inference == nil {
+		return nil
+	}
+	var value func(string) (*tensor.Tensor, error)
+	if local, ok := e.(*executor.Local); ok {
+		value = valuesOfScope(local.Scope())
+	} else {
+		dir, err := os.MkdirTemp("", "edl-export-")
+		if err != nil {
+			return fileFault(os.TempDir(), err)
+		}
+		defer os.RemoveAll(dir)
+		if err := e.Save(ctx, dir, inference); err != nil {
+			return err
+		}
+		if value, err = valuesOfFile(dir, inference, inference); err != nil {
+			return err
+		}
+	}
+	return executor.RetrySave(ctx, func() error { return c.writeExport(x.dir, inference, export.Fluid, value) }, func(err error, pause time.Duration) {
+		fmt.Fprintf(c.err, "edl: %v; next try after %v\n", err, pause)
+	})
+}

@@ -1,0 +1,233 @@
+// Package export writes a trained model for use: the program that computes predictions, and its parameters, in formats that other programs read.
+//
+// It owns what lies in the directory of an exported model:
+//
+//	__model__            always: the program of Fluid's inference layout, with feed ops at its head and fetch ops at its end
+//	fc_0.w_0, ...        Fluid: each parameter in a file of its name, as a LoDTensor stream
+//	__params__           Combined: all of them in one file, in the order of their names
+//	model.safetensors    Safetensors
+//	params.npz           NPZ
+//
+// Files in reading order: export.go. The formats of parameters are in executor, tensor/safetensors and tensor/npz.
+package export
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/edl-go/edl/executor"
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/program"
+	"github.com/edl-go/edl/tensor"
+	"github.com/edl-go/edl/tensor/npz"
+	"github.com/edl-go/edl/tensor/safetensors"
+)
+
+// Names of files in the directory of a model.
+const (
+	ModelFile       = "__model__"
+	CombinedFile    = "__params__"
+	SafetensorsFile = "model" + safetensors.Extension
+	NPZFile         = "params" + npz.Extension
+)
+
+// A Format says how parameters are written.
+type Format string
+
+// The formats.
+const (
+	Fluid       Format = "fluid"       // a file for each parameter
+	Combined    Format = "combined"    // Fluid's form of one file for all
+	Safetensors Format = "safetensors" // one file
+	NPZ         Format = "npz"         // one file, for NumPy
+)
+
+// Program returns the program that computes targets from feeds as it is after training: without the ops of training, data readers and what the targets do
+// not need, with dropout and batch norm in their form for inference. No targets: those of the program's fetch ops. No feeds: what the targets need and
+// nothing in the program computes, in the order of the program's feed ops and readers. p does not change.
+func Program(p *program.Program, feeds, targets []string) (*program.Program, error) {
+	if len(targets) == 0 {
+		targets = p.Targets()
+	}
+	if len(targets) == 0 {
+		return nil, fault.E(fault.InvalidArgument, fault.Got("a program without fetch ops, and no target"), fault.Want("the variables to compute"))
+	}
+	if len(feeds) == 0 {
+		var err error
+		if feeds, err = neededFeeds(p, targets); err != nil {
+			return nil, err
+		}
+	}
+	c := p.Clone()
+	c.Global().Ops = slices.DeleteFunc(c.Global().Ops, func(op *program.Op) bool { return op.Type == "read" }) // what it read is fed
+	inference, err := c.InferenceProgram(feeds, targets)
+	if err != nil {
+		return nil, err
+	}
+	inference.Startup = nil
+	return inference, nil
+}
+
+// neededFeeds returns what targets need and nothing but feed ops and readers computes.
+func neededFeeds(p *program.Program, targets []string) ([]string, error) {
+	c := p.CloneForTest()
+	block := c.Global()
+	order := c.Feeds()
+	block.Ops = slices.DeleteFunc(block.Ops, func(op *program.Op) bool {
+		if op.Type == "read" {
+			order = append(order, op.OutputNames()...)
+		}
+		return op.Type == "feed" || op.Type == "fetch" || op.Type == "read"
+	})
+	c, err := c.Prune(targets...)
+	if err != nil {
+		return nil, err
+	}
+	for _, v := range c.Global().Vars() {
+		order = append(order, v.Name)
+	}
+	uses := c.Global().Uses()
+	var feeds []string
+	for _, name := range order {
+		v, ok := c.Global().Var(name)
+		if ok && !v.Persistable && v.Kind == program.LoDTensor && len(uses[name].Readers) > 0 && len(uses[name].Writers) == 0 && !slices.Contains(feeds, name) {
+			feeds = append(feeds, name)
+		}
+	}
+	return feeds, nil
+}
+
+// Prepare checks, before a training, that Write can write to dir.
+func Prepare(dir string, inference *program.Program) error {
+	if err := checkPlace(dir); err != nil {
+		return err
+	}
+	return executor.PrepareSave(dir, inference)
+}
+
+// checkPlace refuses a directory that Save has written: an export of other variables would make it useless.
+func checkPlace(dir string) error {
+	_, err := os.Lstat(filepath.Join(dir, executor.ProgressFile))
+	if err == nil {
+		return fault.E(fault.InvalidArgument, fault.At(dir), fault.Got("the directory of a training, with "+executor.ProgressFile), fault.Want("another directory"))
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return fault.File(fault.InvalidArgument, dir, err)
+}
+
+// Write writes a program that Program has made, and its parameters, to dir, which is made if need be. It replaces an exported model there as a whole or not at
+// all, as executor.StateWriter says. value returns the parameters by name, each once.
+func Write(dir string, inference *program.Program, format Format, value func(name string) (*tensor.Tensor, error)) (err error) {
+	if err := checkPlace(dir); err != nil {
+		return err
+	}
+	if err := executor.CheckNames(inference); err != nil {
+		return err
+	}
+	model, err := inference.Encode()
+	if err != nil {
+		return err
+	}
+	w, err := executor.NewStateWriter(dir)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, w.Close()) }()
+	if err := w.Begin(); err != nil {
+		return err
+	}
+	if err := w.SaveFile(ModelFile, func(to io.Writer) error { _, err := to.Write(model); return err }, true); err != nil {
+		return err
+	}
+	e := &exporter{program: inference, value: value}
+	one := map[Format]string{Combined: CombinedFile, Safetensors: SafetensorsFile, NPZ: NPZFile}[format]
+	switch {
+	case one != "":
+		err = w.SaveFile(one, func(to io.Writer) error { return e.writeOne(to, format) }, true)
+	case format == Fluid:
+		err = e.writeEach(w)
+	default:
+		err = fault.E(fault.InvalidArgument, fault.At("the format of an export"), fault.Got(fault.Quote(string(format))), fault.Want("fluid, combined, safetensors or npz"))
+	}
+	if err != nil {
+		return err
+	}
+	for _, other := range []string{CombinedFile, SafetensorsFile, NPZFile} { // of an earlier export: a reader would take its parameters
+		if other != one {
+			if err := w.Remove(other); err != nil {
+				return err
+			}
+		}
+	}
+	return w.Commit(nil)
+}
+
+// An exporter writes the parameters of one program.
+type exporter struct {
+	program *program.Program
+	value   func(name string) (*tensor.Tensor, error)
+}
+
+// find returns a parameter, with the type that the program declares.
+func (e *exporter) find(name string) (*tensor.Tensor, error) {
+	t, err := e.value(name)
+	if err != nil {
+		return nil, err
+	}
+	v, _ := e.program.Global().Var(name)
+	fits := t.DType() == v.DType && len(t.Dims()) == len(v.Dims)
+	for i := 0; fits && i < len(v.Dims); i++ {
+		fits = v.Dims[i] < 0 || v.Dims[i] == t.Dims()[i]
+	}
+	if !fits {
+		return nil, fault.E(fault.ShapeMismatch, fault.Var(name), fault.Got(t.String()), fault.Wantf("%s%v, as the program declares", v.DType, v.Dims))
+	}
+	return t, nil
+}
+
+func (e *exporter) writeEach(w *executor.StateWriter) error {
+	for _, name := range executor.Persistables(e.program) {
+		if name == CombinedFile || name == SafetensorsFile || name == NPZFile || name == ModelFile {
+			return fault.E(fault.InvalidArgument, fault.Var(name), fault.Got("the name of a file of an exported model"), fault.Want("another name"))
+		}
+		t, err := e.find(name)
+		if err != nil {
+			return err
+		}
+		if err := w.Save(name, []*tensor.Tensor{t}, true); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (e *exporter) writeOne(to io.Writer, format Format) error {
+	names := executor.Persistables(e.program)
+	switch format {
+	case Safetensors:
+		list := make([]safetensors.Tensor, len(names))
+		for i, name := range names {
+			v, _ := e.program.Global().Var(name)
+			list[i] = safetensors.Tensor{Name: name, DType: v.DType, Dims: v.Dims}
+		}
+		return safetensors.Write(to, list, map[string]string{"producer": "edl"}, e.find)
+	case NPZ:
+		return npz.Write(to, names, e.find)
+	}
+	for _, name := range names {
+		t, err := e.find(name)
+		if err == nil {
+			_, err = t.WriteTo(to)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

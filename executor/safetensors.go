@@ -1,0 +1,71 @@
+package executor
+
+import (
+	"bufio"
+	"errors"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/internal/regularfile"
+	"github.com/edl-go/edl/ops"
+	"github.com/edl-go/edl/program"
+	"github.com/edl-go/edl/tensor/safetensors"
+)
+
+// isSafetensors reports whether a file of parameters is one of named tensors. The combined files of Fluid hold no names.
+func isSafetensors(path string) bool { return strings.HasSuffix(path, safetensors.Extension) }
+
+// readSafetensors reads the persistable tensors of p from a file of named tensors. Others in the file are left out. With partial it leaves out those that
+// are missing there or have another dtype or other dims.
+func readSafetensors(path string, p *program.Program, partial bool) ([]namedTensor, error) {
+	f, _, err := regularfile.Open(fault.InvalidArgument, path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	values, err := namedIn(bufio.NewReaderSize(f, 1<<20), p, partial)
+	var found *fault.Fault
+	if errors.As(err, &found) {
+		return nil, found.In(path, ", ")
+	}
+	return values, err
+}
+
+func namedIn(r io.Reader, p *program.Program, partial bool) (values []namedTensor, err error) {
+	file, err := safetensors.Open(r, safetensors.Limits{})
+	if err != nil {
+		return nil, err
+	}
+	missing := Persistables(p)
+	for {
+		name, t, err := file.Next()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
+		at, ok := slices.BinarySearch(missing, name)
+		if !ok {
+			continue
+		}
+		declared, _ := p.Global().Var(name)
+		if t.DType() != declared.DType || !ops.Compatible(t.Dims(), declared.Dims) {
+			if partial {
+				continue
+			}
+			return nil, fault.E(fault.ShapeMismatch, fault.Var(name), fault.Got(t.String()+" in the file"), fault.Want(ops.MetaOf(declared).String()),
+				fault.Hint(loadPart))
+		}
+		missing = slices.Delete(missing, at, at+1)
+		values = append(values, namedTensor{name, t})
+	}
+	if len(missing) > 0 && !partial {
+		return nil, fault.E(fault.NotFound, fault.Var(missing[0]), fault.Got("no tensor of this name for a variable of the program"),
+			fault.Want("the file of this program"), fault.Hint(loadPart))
+	}
+	slices.SortFunc(values, func(a, b namedTensor) int { return strings.Compare(a.name, b.name) })
+	return values, nil
+}
