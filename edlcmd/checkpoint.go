@@ -19,7 +19,8 @@ func newCheckpoint(c *console) *cobra.Command {
 		Use:   "checkpoint",
 		Short: "List, check and export the checkpoints of jobs",
 		Long: `A job that runs with --checkpoint STORE saves its state there while it trains. STORE is a folder, or a URL such as
-s3://bucket/folder. One checkpoint of it is STORE@STEPS, or STORE@NAME, and STORE alone is the one with most steps. To go on from one, use
+s3://bucket/folder. One checkpoint of it is STORE@STEPS, STORE@NAME, or STORE@RUN, the last one of a run or a job. STORE alone is the last one of the
+last run: where several runs have checkpoints there, and none goes on with another, say which. To go on from one, use
 "edl run PROGRAM --remote --resume STORE[@STEPS]".`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
@@ -228,23 +229,27 @@ func newCheckpointExport(c *console) *cobra.Command {
 }
 
 func newCheckpointPrune(c *console) *cobra.Command {
-	keep := 2
+	keep, age := 2, checkpoint.Dead
 	cmd := &cobra.Command{
 		Use:   "prune STORE",
-		Short: "Remove old checkpoints: of each run of a job, all but the newest",
+		Short: "Remove old checkpoints: of each run of a job all but the newest, and incomplete ones",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if keep < 1 {
 				return tooFew("--keep", int64(keep))
 			}
-			return withStore(cmd.Context(), args[0], func(s *checkpoint.Store) error { return pruneCheckpoints(cmd.Context(), c, s, keep) })
+			if age < 0 {
+				return fault.E(fault.InvalidArgument, fault.At("--incomplete"), fault.Got(age.String()), fault.Want("0 or more"))
+			}
+			return withStore(cmd.Context(), args[0], func(s *checkpoint.Store) error { return pruneCheckpoints(cmd.Context(), c, s, keep, age) })
 		},
 	}
 	cmd.Flags().IntVar(&keep, "keep", keep, "keep the newest `N` of each run")
+	cmd.Flags().DurationVar(&age, "incomplete", age, "remove incomplete ones to which nobody has written for so `LONG`")
 	return cmd
 }
 
-func pruneCheckpoints(ctx context.Context, c *console, s *checkpoint.Store, keep int) error {
+func pruneCheckpoints(ctx context.Context, c *console, s *checkpoint.Store, keep int, age time.Duration) error {
 	list, err := s.List(ctx)
 	if err == nil && len(list) == 0 {
 		err = noCheckpoints(s)
@@ -265,5 +270,9 @@ func pruneCheckpoints(ctx context.Context, c *console, s *checkpoint.Store, keep
 			return err
 		}
 	}
-	return nil
+	removed, err := s.RemoveIncomplete(ctx, age)
+	for _, name := range removed {
+		fmt.Fprintln(c.out, "removed "+name+", which was incomplete")
+	}
+	return err
 }

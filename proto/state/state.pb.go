@@ -1045,6 +1045,7 @@ type Checkpoint struct {
 	Shards        []*job.Shard           `protobuf:"bytes,7,rep,name=shards,proto3" json:"shards,omitempty"`
 	Ledger        []byte                 `protobuf:"bytes,8,opt,name=ledger,proto3" json:"ledger,omitempty"`    // which records the state was computed from, as pserver 0 encodes it
 	Origins       []string               `protobuf:"bytes,10,rep,name=origins,proto3" json:"origins,omitempty"` // the runs before that the run of this checkpoint goes on with, the last one last; not all where there were many
+	Name          string                 `protobuf:"bytes,11,opt,name=name,proto3" json:"name,omitempty"`       // of the checkpoint, so that a manifest is of no use in another place
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1147,6 +1148,13 @@ func (x *Checkpoint) GetOrigins() []string {
 		return x.Origins
 	}
 	return nil
+}
+
+func (x *Checkpoint) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
 }
 
 // KeptJob is what a listener keeps of a job in its data folder, so that the job can be resumed.
@@ -1317,7 +1325,7 @@ const file_proto_state_state_proto_rawDesc = "" +
 	"\aentries\x18\x02 \x03(\v2 .edl.state.Snapshot.EntriesEntryR\aentries\x1a:\n" +
 	"\fEntriesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\fR\x05value:\x028\x01\"\xbc\x02\n" +
+	"\x05value\x18\x02 \x01(\fR\x05value:\x028\x01\"\xd0\x02\n" +
 	"\n" +
 	"Checkpoint\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\x05R\aversion\x12\x10\n" +
@@ -1332,7 +1340,8 @@ const file_proto_state_state_proto_rawDesc = "" +
 	"\x06shards\x18\a \x03(\v2\x0e.edl.job.ShardR\x06shards\x12\x16\n" +
 	"\x06ledger\x18\b \x01(\fR\x06ledger\x12\x18\n" +
 	"\aorigins\x18\n" +
-	" \x03(\tR\aorigins\"\x96\x01\n" +
+	" \x03(\tR\aorigins\x12\x12\n" +
+	"\x04name\x18\v \x01(\tR\x04name\"\x96\x01\n" +
 	"\aKeptJob\x12$\n" +
 	"\x04spec\x18\x01 \x01(\v2\x10.edl.job.JobSpecR\x04spec\x12\x10\n" +
 	"\x03run\x18\x02 \x01(\tR\x03run\x12\x18\n" +

@@ -62,13 +62,13 @@ func (b *bucket) open(ctx context.Context, name string, offset, length int64) (i
 // maxListed bounds the objects that a store may list.
 const maxListed = 1 << 20
 
-func (b *bucket) list(ctx context.Context) ([]string, error) {
-	var list []string
+func (b *bucket) list(ctx context.Context) ([]object, error) {
+	var list []object
 	objects := b.blobs.List(nil)
 	for looked := 0; ; looked++ {
 		o, err := objects.Next(ctx)
 		if errors.Is(err, io.EOF) {
-			slices.Sort(list)
+			slices.SortFunc(list, byName)
 			return list, nil
 		}
 		if err != nil {
@@ -78,7 +78,7 @@ func (b *bucket) list(ctx context.Context) ([]string, error) {
 			return nil, fault.E(fault.TooLarge, fault.At(b.where), fault.Gotf("more than %d objects", maxListed), fault.Want("a folder of its own"))
 		}
 		if dir, base := path.Split(o.Key); base != "" && isName(strings.TrimSuffix(dir, "/")) {
-			list = append(list, o.Key)
+			list = append(list, object{o.Key, o.ModTime})
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/edl-go/edl/executor"
 	"github.com/edl-go/edl/fault"
@@ -167,6 +168,106 @@ func TestFind(t *testing.T) {
 	}
 }
 
+// A store with several runs has one last checkpoint if each run goes on with another but one. Else whoever wants one has to say which, and is told how.
+func TestFindOfSeveralRuns(t *testing.T) {
+	dir := t.TempDir()
+	s, err := Open(t.Context(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write := func(run string, steps uint64, origins ...string) string {
+		t.Helper()
+		name := NewName(run, steps)
+		m := manifest(t, s, name, steps)
+		m.Origins, m.CreatedMs = origins, int64(steps)
+		if err := s.Publish(t.Context(), name, m); err != nil {
+			t.Fatal(err)
+		}
+		return name
+	}
+	is := func(which, want string) {
+		t.Helper()
+		if c, err := Find(t.Context(), dir+which); err != nil || c.Name != want {
+			t.Errorf("%q is %v, %v, want %s", which, c, err, want)
+		}
+	}
+	first, same := write("digits-aaaaaaaa", 900), write("digits-aaaaaaaa", 500)
+	resumed := write("digits-bbbbbbbb", 600, "digits-gone", "digits-aaaaaaaa")
+	is("", resumed)
+	is("@digits", resumed)
+	is("@digits-aaaaaaaa", first)
+	is("@00000000000000000500", same)
+	other := write("other-cccccccc", 500)
+	for _, which := range []string{"", "@500"} {
+		_, err := Find(t.Context(), dir+which)
+		for _, says := range []string{"checkpoints of 2 runs", dir + "@other-cccccccc (500 steps"} {
+			if !errors.Is(err, fault.InvalidArgument) || !strings.Contains(err.Error(), says) {
+				t.Errorf("%q: %v, want something of %q", which, err, says)
+			}
+		}
+	}
+	is("@digits", resumed)
+	is("@other", other)
+	is("@"+other, other)
+}
+
+// A manifest is of no use in another place.
+func TestCopiedManifest(t *testing.T) {
+	for kind, s := range stores(t) {
+		from, to := save(t, s, "digits-1", 100), save(t, s, "digits-1", 200)
+		r, err := s.objects.open(t.Context(), from+"/"+manifestName, 0, -1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := io.ReadAll(r)
+		if err := errors.Join(err, r.Close()); err != nil {
+			t.Fatal(err)
+		}
+		err = s.objects.create(t.Context(), to+"/"+manifestName, func(w io.Writer) error { _, err := w.Write(b); return err })
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Read(t.Context(), to); !errors.Is(err, fault.Corrupt) || !strings.Contains(err.Error(), from) {
+			t.Errorf("%s: %v", kind, err)
+		}
+		if _, err := s.Read(t.Context(), from); err != nil {
+			t.Errorf("%s: %v", kind, err)
+		}
+	}
+}
+
+// What a run that is dead has not completed goes with the next checkpoint of any run, and when a user says so.
+func TestIncompleteOfOthers(t *testing.T) {
+	s := stores(t)["folder"]
+	dir := s.objects.(*folder).dir
+	dead, empty, begun, whole := NewName("dead-1", 10), NewName("dead-2", 20), NewName("lives-1", 30), save(t, s, "dead-1", 5)
+	for _, name := range []string{dead, begun} {
+		if _, err := s.WriteShard(t.Context(), name, 0, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Mkdir(filepath.Join(dir, empty), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	at := time.Now().Add(-Dead - time.Minute)
+	for _, path := range []string{dead + "/shard-0", empty, whole + "/manifest", whole + "/shard-0", whole + "/shard-1"} {
+		if err := os.Chtimes(filepath.Join(dir, path), at, at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if removed, err := s.RemoveIncomplete(t.Context(), 2*Dead); err != nil || len(removed) > 0 {
+		t.Errorf("removed %v, %v", removed, err)
+	}
+	if err := s.Prune(t.Context(), "digits-1", 2); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, s, begun, whole)
+	if removed, err := s.RemoveIncomplete(t.Context(), 0); err != nil || !slices.Equal(removed, []string{begun}) {
+		t.Errorf("removed %v, %v", removed, err)
+	}
+	expect(t, s, whole)
+}
+
 // Prune leaves the newest of a run, and nothing that nobody will complete. Remove leaves what a job may be writing.
 func TestPrune(t *testing.T) {
 	for kind, s := range stores(t) {
@@ -221,7 +322,7 @@ func TestWriteFails(t *testing.T) {
 			t.Errorf("%s: %v", kind, err)
 		}
 		list, err := s.objects.list(t.Context())
-		if err != nil || len(list) > 1 || len(list) == 1 && list[0] != name+"/" {
+		if err != nil || len(list) > 1 || len(list) == 1 && list[0].name != name+"/" {
 			t.Errorf("%s: the store has %v, %v", kind, list, err)
 		}
 		ctx, cancel := context.WithCancel(t.Context())

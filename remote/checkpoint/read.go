@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/edl-go/edl/executor"
 	"github.com/edl-go/edl/fault"
@@ -26,9 +27,10 @@ import (
 // An Entry is a checkpoint in a list.
 type Entry struct {
 	Name     string
-	Run      string // the job that has written it, with what tells it from other jobs of its name
-	Steps    uint64 // that were trained
-	Complete bool   // it has a manifest
+	Run      string    // the job that has written it, with what tells it from other jobs of its name
+	Steps    uint64    // that were trained
+	Complete bool      // it has a manifest
+	Changed  time.Time // when the last of its objects was written
 
 	objects []string
 }
@@ -41,7 +43,7 @@ func (s *Store) List(ctx context.Context) ([]Entry, error) {
 	}
 	var list []Entry
 	for _, object := range objects {
-		dir, base := path.Split(object)
+		dir, base := path.Split(object.name)
 		name := strings.TrimSuffix(dir, "/")
 		if len(list) == 0 || list[len(list)-1].Name != name {
 			parts := names.FindStringSubmatch(name)
@@ -57,6 +59,9 @@ func (s *Store) List(ctx context.Context) ([]Entry, error) {
 		e := &list[len(list)-1]
 		if base != "" {
 			e.objects = append(e.objects, base)
+		}
+		if object.changed.After(e.Changed) {
+			e.Changed = object.changed
 		}
 		e.Complete = e.Complete || base == manifestName
 	}
@@ -78,8 +83,14 @@ type placed struct {
 	shard string
 }
 
-// Find reads the manifest of the complete checkpoint that an address names: STORE for the one with most steps, STORE@STEPS for one with so many,
-// and STORE@NAME for that one. The caller closes the store.
+// Find reads the manifest of the complete checkpoint that an address names:
+//
+//	STORE          the one with most steps of the last run in the store
+//	STORE@STEPS    the one with so many steps
+//	STORE@RUN      the one with most steps of a run, or of a job
+//	STORE@NAME     that one
+//
+// A run that another one has gone on with is not the last. Where that leaves several, the error names them. The caller closes the store.
 func Find(ctx context.Context, address string) (*Checkpoint, error) {
 	where, which := split(address)
 	s, err := Open(ctx, where)
@@ -110,16 +121,58 @@ func (s *Store) find(ctx context.Context, which string) (*Checkpoint, error) {
 	if err != nil {
 		return nil, err
 	}
+	steps, notSteps := strconv.ParseUint(which, 10, 64)
+	var last []*Checkpoint // of each run
 	for _, e := range list {
-		if e.Complete && (which == "" || which == e.Name || which == strconv.FormatUint(e.Steps, 10)) {
-			return s.Read(ctx, e.Name)
+		job, _ := cutLast(e.Run, "-")
+		named := which == "" || which == e.Name || which == e.Run || which == job || notSteps == nil && e.Steps == steps
+		if !e.Complete || !named || slices.ContainsFunc(last, func(c *Checkpoint) bool { return c.Run() == e.Run }) {
+			continue
 		}
+		c, err := s.Read(ctx, e.Name)
+		if err != nil {
+			return nil, err
+		}
+		last = append(last, c)
+	}
+	all := last
+	last = slices.DeleteFunc(slices.Clone(all), func(c *Checkpoint) bool {
+		return slices.ContainsFunc(all, func(o *Checkpoint) bool { return slices.Contains(o.Manifest.Origins, c.Run()) })
+	})
+	switch {
+	case len(last) == 1:
+		return last[0], nil
+	case len(last) > 1:
+		return nil, severalRuns(s.where, last)
 	}
 	want := "a folder or bucket that a job has written checkpoints to"
 	if which != "" {
-		want = "a step, or a name, that \"edl checkpoint list\" shows"
+		want = "steps, a run or a name that \"edl checkpoint list\" shows"
 	}
 	return nil, fault.E(fault.NotFound, fault.At(s.where), fault.Got(gotNone(which, len(list))), fault.Want(want))
+}
+
+// cutLast cuts a text before the last separator.
+func cutLast(text, separator string) (before, after string) {
+	i := strings.LastIndex(text, separator)
+	if i < 0 {
+		return text, ""
+	}
+	return text[:i], text[i+len(separator):]
+}
+
+// maxNamed bounds the runs that an error names.
+const maxNamed = 8
+
+// severalRuns is the error of an address that fits checkpoints of several runs, the newest of which it names first.
+func severalRuns(where string, last []*Checkpoint) error {
+	slices.SortStableFunc(last, func(a, b *Checkpoint) int { return cmp.Compare(b.Manifest.CreatedMs, a.Manifest.CreatedMs) })
+	var names []string
+	for _, c := range last[:min(len(last), maxNamed)] {
+		names = append(names, fmt.Sprintf("%s@%s (%d steps, %s)", where, c.Run(), c.Manifest.Progress.GetSteps(),
+			time.UnixMilli(c.Manifest.CreatedMs).UTC().Format(time.RFC3339)))
+	}
+	return fault.E(fault.InvalidArgument, fault.At(where), fault.Gotf("checkpoints of %d runs", len(last)), fault.Want("one of "+strings.Join(names, ", ")))
 }
 
 func gotNone(which string, n int) string {
@@ -149,6 +202,10 @@ func (s *Store) Read(ctx context.Context, name string) (*Checkpoint, error) {
 	m, err := decodeManifest(b)
 	if err != nil {
 		return nil, fault.E(fault.KindOf(err), fault.At(s.where+"/"+name), fault.Cause(err))
+	}
+	if m.Name != name {
+		return nil, fault.E(fault.Corrupt, fault.At(s.where+"/"+name), fault.Got("the manifest of "+fault.Quote(m.Name)),
+			fault.Want("its own: a checkpoint cannot be renamed, nor its manifest copied"))
 	}
 	c := &Checkpoint{Name: name, Manifest: m, store: s, pieces: map[string][]placed{}}
 	for _, shard := range m.Shards {

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/internal/regularfile"
@@ -30,12 +31,20 @@ type objects interface {
 	create(ctx context.Context, name string, write func(io.Writer) error) error
 	// open reads bytes of an object; length -1 is the rest.
 	open(ctx context.Context, name string, offset, length int64) (io.ReadCloser, error)
-	// list returns the names of all objects of checkpoints, sorted.
-	list(ctx context.Context) ([]string, error)
+	// list returns all objects of checkpoints, sorted by their names.
+	list(ctx context.Context) ([]object, error)
 	// remove removes objects of one checkpoint. What is not there is removed already.
 	remove(ctx context.Context, checkpoint string, names []string) error
 	close() error
 }
+
+// An object is one in a list.
+type object struct {
+	name    string
+	changed time.Time
+}
+
+func byName(a, b object) int { return strings.Compare(a.name, b.name) }
 
 // Open opens the store at a URL, such as s3://bucket/folder, file:///folder, or a path of this machine. A folder is made with the first checkpoint. The
 // drivers of other URLs are those that the program has registered with gocloud.dev/blob.
@@ -160,7 +169,7 @@ func (f *folder) open(_ context.Context, name string, offset, length int64) (io.
 	}{io.NewSectionReader(file, offset, length), file}, nil
 }
 
-func (f *folder) list(context.Context) ([]string, error) {
+func (f *folder) list(context.Context) ([]object, error) {
 	entries, err := os.ReadDir(f.dir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -170,7 +179,12 @@ func (f *folder) list(context.Context) ([]string, error) {
 	case err != nil:
 		return nil, fault.File(fault.Unavailable, f.dir, err)
 	}
-	var list []string
+	var list []object
+	add := func(name string, e fs.DirEntry) {
+		if info, err := e.Info(); err == nil { // another process may remove it
+			list = append(list, object{name, info.ModTime()})
+		}
+	}
 	for _, e := range entries {
 		if !e.IsDir() || !isName(e.Name()) {
 			continue
@@ -180,13 +194,13 @@ func (f *folder) list(context.Context) ([]string, error) {
 			return nil, fault.File(fault.Unavailable, e.Name(), err)
 		}
 		for _, file := range files {
-			list = append(list, e.Name()+"/"+file.Name())
+			add(e.Name()+"/"+file.Name(), file)
 		}
 		if len(files) == 0 {
-			list = append(list, e.Name()+"/")
+			add(e.Name()+"/", e)
 		}
 	}
-	slices.Sort(list)
+	slices.SortFunc(list, byName)
 	return list, nil
 }
 

@@ -8,6 +8,7 @@ import (
 	"hash/crc32"
 	"io"
 	"slices"
+	"time"
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/proto/job"
@@ -79,7 +80,7 @@ func (s *Store) Publish(ctx context.Context, checkpoint string, m *state.Checkpo
 	if !isName(checkpoint) {
 		return fault.E(fault.InvalidArgument, fault.Gotf("the name %s", fault.Quote(checkpoint)), fault.Want("a name that edl made"))
 	}
-	m.Version = version
+	m.Version, m.Name = version, checkpoint
 	b, err := encodeManifest(m)
 	if err != nil {
 		return err
@@ -90,8 +91,8 @@ func (s *Store) Publish(ctx context.Context, checkpoint string, m *state.Checkpo
 	})
 }
 
-// Prune removes checkpoints of a run of a job: all but the newest keep complete ones, and those that nobody will complete. Only the writer of its checkpoints
-// may call it, between two of them.
+// Prune removes checkpoints of a run of a job: all but the newest keep complete ones, and those that nobody will complete, also of other runs. Only the writer
+// of its checkpoints may call it, between two of them.
 func (s *Store) Prune(ctx context.Context, run string, keep int) error {
 	if _, err := s.Remove(ctx, run, keep); err != nil {
 		return err
@@ -101,13 +102,34 @@ func (s *Store) Prune(ctx context.Context, run string, keep int) error {
 		return err
 	}
 	for _, e := range list {
-		if e.Run == run && !e.Complete {
+		if !e.Complete && (e.Run == run || time.Since(e.Changed) > Dead) {
 			if err := s.removeAll(ctx, e); err != nil {
 				return err
 			}
 		}
 	}
 	return nil
+}
+
+// Dead is how long after the last write an incomplete checkpoint is one that nobody will complete. A job gives it up earlier.
+const Dead = time.Hour
+
+// RemoveIncomplete removes incomplete checkpoints to which nobody has written for some time, and returns their names.
+func (s *Store) RemoveIncomplete(ctx context.Context, age time.Duration) (removed []string, err error) {
+	list, err := s.List(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range list {
+		if e.Complete || time.Since(e.Changed) <= age {
+			continue
+		}
+		if err := s.removeAll(ctx, e); err != nil {
+			return removed, err
+		}
+		removed = append(removed, e.Name)
+	}
+	return removed, nil
 }
 
 // Remove removes checkpoints of a run until so many complete ones are left, and returns their names. Incomplete ones stay: a job may be writing them.

@@ -91,7 +91,7 @@ func (w Wait) end() time.Time {
 
 // Message returns w for the wire, its texts and names cut to their bounds.
 func (w Wait) Message() *job.Wait {
-	m := &job.Wait{Who: cut(w.Who), What: cut(w.What), LastError: cut(w.lastError())}
+	m := &job.Wait{Who: cut(w.Who), What: cut(w.What), LastError: cutMiddle(w.lastError())}
 	for _, name := range w.By[:min(len(w.By), MaxNames)] {
 		m.By = append(m.By, cut(name))
 	}
@@ -126,6 +126,16 @@ func cut(text string) string {
 	}
 	const more = " ..."
 	return strings.ToValidUTF8(text[:MaxText-len(more)], "") + more
+}
+
+// cutMiddle is cut that keeps the end of a text, too: there errors have their reason.
+func cutMiddle(text string) string {
+	if len(text) <= MaxText {
+		return strings.ToValidUTF8(text, "?")
+	}
+	const more = " ... "
+	half := (MaxText - len(more)) / 2
+	return strings.ToValidUTF8(text[:half], "") + more + strings.ToValidUTF8(text[len(text)-half:], "")
 }
 
 // Check refuses waits from outside that no process of EDL lists: it returns fault.Corrupt when they break a bound.

@@ -194,6 +194,10 @@ func TestBounds(t *testing.T) {
 	if err := waits.Check(got); err != nil {
 		t.Error(err)
 	}
+	failed := waits.Wait{LastError: "PutObject: " + long + ": no such host"}.Message().LastError // the reason is at the end
+	if len(failed) > waits.MaxText || !strings.HasPrefix(failed, "PutObject: é") || !strings.HasSuffix(failed, ": no such host") {
+		t.Errorf("an error of %d bytes: %.20q to %q", len(failed), failed, failed[len(failed)-20:])
+	}
 	for name, list := range map[string][]*job.Wait{
 		"many": append(got, got[0]), "absent": {nil}, "text": {{What: long}}, "name": {{By: []string{long}}},
 		"names": {{By: make([]string, waits.MaxNames+1)}}, "time": {{Until: &timestamppb.Timestamp{Nanos: -1}}},
