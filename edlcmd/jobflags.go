@@ -43,7 +43,8 @@ type jobFlags struct {
 	keep     int32
 	resume   string
 
-	compressGradients, compressParameters *choice
+	compressGradients  string // checked with the other fields of a JobSpec
+	compressParameters *choice
 }
 
 // addTraining adds the flags that say what a run reads, and how it trains.
@@ -69,7 +70,10 @@ func (f *jobFlags) addCluster(cmd *cobra.Command) {
 	flags.Int64Var(&f.minBlock, "min-block-size", 8192, "cut parameters into slices of at least `N` elements")
 	flags.BoolVar(&f.noSlice, "no-slice", false, "keep every parameter whole on one server")
 	f.carrier = choiceFlag(cmd, "transport", "how gradients and parameters of sync rounds travel", jobspec.Transports()...)
-	f.compressGradients = choiceFlag(cmd, "compress-gradients", "how float32 gradients travel to servers", "none", "bf16", "fp16")
+	flags.StringVar(&f.compressGradients, "compress-gradients", "none",
+		"how float32 gradients travel to servers, as `FORM`: none, bf16, fp16, topk:FRACTION or topk:FRACTION:LEAST")
+	_ = cmd.RegisterFlagCompletionFunc("compress-gradients",
+		cobra.FixedCompletions([]string{"none", "bf16", "fp16", "topk:0.01"}, cobra.ShellCompDirectiveNoFileComp))
 	f.compressParameters = choiceFlag(cmd, "compress-parameters", "how float32 parameters travel to trainers", "none", "bf16", "fp16")
 	flags.BoolVar(&f.hosts, "merge-hosts", false, "let the trainers of one host merge their contributions before they send them to servers")
 	f.split = choiceFlag(cmd, "split-method", "how slices are dealt to servers", "round_robin", "hash_name")
@@ -198,7 +202,7 @@ func (f *jobFlags) overrideCluster(given func(name string) bool, spec *job.JobSp
 		spec.SplitMethod = f.split.value
 	}
 	if given("compress-gradients") {
-		spec.CompressGradients = f.compressGradients.value
+		spec.CompressGradients = f.compressGradients
 	}
 	if given("compress-parameters") {
 		spec.CompressParameters = f.compressParameters.value

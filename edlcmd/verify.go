@@ -20,6 +20,7 @@ import (
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/tensor"
+	"github.com/edl-go/edl/transpiler"
 	"github.com/spf13/cobra"
 )
 
@@ -125,6 +126,13 @@ func trainReference(ctx context.Context, spec *job.JobSpec, p *program.Program, 
 	defer closeExecutor(e, &err)
 	if err := e.Compress(spec.CompressGradients, spec.CompressParameters); err != nil {
 		return s, err
+	}
+	if form, err := compress.ParseGradients(spec.CompressGradients); err == nil && form.Selects() { // from each slice by itself
+		cut, err := transpiler.Transpile(ctx, p, transpilerConfig(spec))
+		if err != nil {
+			return s, err
+		}
+		e.Slice(cut.Placement.Rows)
 	}
 	if spec.MergeHosts { // the cluster is on this machine: all trainers are one group
 		all := make([]int, trainers)
@@ -301,10 +309,11 @@ func modeName(spec *job.JobSpec) string { return strings.ToLower(spec.Mode.Strin
 // compression says what a job compresses; it is empty for a job that compresses nothing.
 func compression(spec *job.JobSpec) string {
 	var all []string
-	for _, c := range []struct{ what, form string }{{"gradients", spec.GetCompressGradients()}, {"parameters", spec.GetCompressParameters()}} {
-		if form, _ := compress.Parse(c.form); form != compress.None {
-			all = append(all, c.what+" "+c.form)
-		}
+	if form, _ := compress.ParseGradients(spec.GetCompressGradients()); form != compress.None {
+		all = append(all, "gradients "+form.String())
+	}
+	if form, _ := compress.ParseParameters(spec.GetCompressParameters()); form != compress.None {
+		all = append(all, "parameters "+form.String())
 	}
 	return strings.Join(all, ", ")
 }

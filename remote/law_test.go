@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -37,7 +38,7 @@ func drawCluster(t *rapid.T) *remote.JobSpec {
 		RoundDeadline: durationpb.New(patience),
 		NoFiniteCheck: true, // a random model may diverge; then it does so everywhere
 
-		CompressGradients:  rapid.SampledFrom([]string{"none", "bf16", "fp16"}).Draw(t, "gradients"),
+		CompressGradients:  rapid.SampledFrom([]string{"none", "bf16", "fp16", "topk:0.25:1", "topk:0.01:1"}).Draw(t, "gradients"),
 		CompressParameters: rapid.SampledFrom([]string{"none", "bf16", "fp16"}).Draw(t, "parameters"),
 	}
 	if spec.MergeHosts {
@@ -51,6 +52,15 @@ func oracleFor(p *program.Program, spec *remote.JobSpec) (*reference.Executor, e
 	e, err := reference.New(p, int(spec.Trainers))
 	if err != nil {
 		return nil, err
+	}
+	if strings.HasPrefix(spec.CompressGradients, "topk") { // from each slice by itself
+		cut, err := transpiler.Transpile(context.Background(), p, transpiler.Config{Trainers: int(spec.Trainers), PServers: int(spec.Pservers),
+			Mode: map[job.Mode]transpiler.Mode{job.Mode_ASYNC: transpiler.Async}[spec.Mode], MinBlockSize: spec.MinBlockSize, NoSlice: spec.NoSlice,
+			SplitMethod: spec.SplitMethod, CompressGradients: spec.CompressGradients})
+		if err != nil {
+			return nil, err
+		}
+		e.Slice(cut.Placement.Rows)
 	}
 	return e, e.Compress(spec.CompressGradients, spec.CompressParameters)
 }

@@ -11,7 +11,7 @@ import (
 )
 
 // The law over each transport: a job that is fed and a job that reads compute what the reference computes, bit for bit, with one server and with
-// several, and with what travels compressed in each of the two forms.
+// several, and with what travels compressed in each form.
 func TestLawOverEachTransport(t *testing.T) {
 	l := listener(t)
 	for _, name := range jobspec.Transports() {
@@ -20,7 +20,7 @@ func TestLawOverEachTransport(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Run(name, func(t *testing.T) {
-			for servers, forms := range map[int32][2]string{1: {}, 2: {"bf16", "fp16"}, 3: {"fp16", "bf16"}} {
+			for servers, forms := range map[int32][2]string{1: {}, 2: {"bf16", "fp16"}, 3: {"fp16", "bf16"}, 4: {"topk:0.2:4", "none"}} {
 				fed := testkit.Fed(t, optimizer.Adam(0.01))
 				spec := func() *remote.JobSpec {
 					return &remote.JobSpec{Trainers: 3, Pservers: servers, MinBlockSize: 4, Transport: transport, Save: t.TempDir(),

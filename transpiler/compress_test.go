@@ -2,8 +2,10 @@ package transpiler_test
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/edl-go/edl/executor"
@@ -17,14 +19,14 @@ import (
 )
 
 // Each shape of a cluster computes what its own reference computes that rounds in the same places: with every form, whole and sliced, with forward
-// state, which is not rounded, and with norms over all servers.
+// state, which is not rounded, with gradients that are too small to select from, and with norms over all servers.
 func TestLawOfCompression(t *testing.T) {
 	models := map[string]*program.Program{
 		"adam, global norm": perceptron(t, optimizer.Adam(0.1, optimizer.ClipGradients(optimizer.ByGlobalNorm(0.1)))),
 		"batch norm":        batchNorm(t),
 	}
 	for name, p := range models {
-		for _, gradients := range forms {
+		for _, gradients := range append([]string{"topk:0.2:1", "topk:0.01:12"}, forms...) {
 			for _, parameters := range forms {
 				for _, cfg := range []transpiler.Config{
 					{Trainers: 1, PServers: 1},
@@ -118,5 +120,65 @@ func TestNothingToCompressIsRefused(t *testing.T) {
 	cfg := transpiler.Config{Trainers: 2, PServers: 2, CompressGradients: "int8"}
 	if _, err := transpiler.Transpile(t.Context(), p, cfg); !errors.Is(err, fault.InvalidArgument) {
 		t.Errorf("int8: %v", err)
+	}
+	cfg.CompressGradients, cfg.CompressParameters = "none", "topk:0.01"
+	if _, err := transpiler.Transpile(t.Context(), p, cfg); !errors.Is(err, fault.InvalidArgument) {
+		t.Errorf("parameters by topk: %v", err)
+	}
+	cfg.CompressGradients, cfg.CompressParameters = "topk:0.01", "none"
+	small := perceptron(t, optimizer.SGD(0.1))
+	if _, err := transpiler.Transpile(t.Context(), small, cfg); !errors.Is(err, fault.Unsupported) || !strings.Contains(err.Error(), "LEAST") {
+		t.Errorf("topk of small gradients: %v", err)
+	}
+	if cfg.CompressParameters = "bf16"; checkLaw(t, small, cfg, "fc_0.w_0") != nil {
+		t.Error("topk that finds nothing is refused although parameters are compressed")
+	}
+}
+
+// Gradients that topk does not send whole make a difference in each step, and the residual makes up for it: what is sent in all steps together is what dense
+// gradients would be, but for what is left. So a model whose gradients do not depend on its parameters ends near the dense result, and one without a residual
+// would not.
+func TestResidualMakesUpForWhatIsNotSent(t *testing.T) {
+	const rate, rounds, fraction = 0.5, 400, 0.1
+	train := func(gradients string) []float32 {
+		m := layers.NewModel().Seed(3)
+		x := layers.Data(m, "x", layers.Dims(40))
+		loss := layers.Mean(layers.FC(x, 5, layers.NoBias()), layers.Name("loss"))
+		optimizer.SGD(rate).Minimize(loss)
+		p := built(t, m)
+		e, err := reference.New(p, 2)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer e.Close()
+		if err := e.Compress(gradients, "none"); err != nil {
+			t.Fatal(err)
+		}
+		v, _ := tensor.New(tensor.Float32, batchRows, 40)
+		for i := range v.Float32s() {
+			v.Float32s()[i] = 1 + float32(i%40)
+		}
+		for range rounds {
+			if _, err := e.Run(t.Context(), p, executor.Feed{"x": v}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w, _ := e.Scope().Find("fc_0.w_0")
+		return slices.Clone(w.Float32s())
+	}
+	dense, got := train("none"), train(fmt.Sprintf("topk:%v:1", fraction))
+	differ := 0
+	for i := range dense {
+		if got[i] != dense[i] {
+			differ++
+		}
+		// An element of magnitude g is sent when it has grown to at most the sum of all gradients divided by the elements that are sent.
+		g, all := float64(1+i/5)/5, 40*41/2.0
+		if left := math.Abs(float64(got[i]-dense[i])) / rate; left > all/(fraction*200)+g+1e-2*rounds {
+			t.Errorf("element %d is %v, want %v: %v of its gradients is missing", i, got[i], dense[i], left)
+		}
+	}
+	if differ < len(dense)/2 {
+		t.Errorf("%d of %d elements differ", differ, len(dense))
 	}
 }

@@ -59,10 +59,11 @@ type Config struct {
 	NoSlice bool
 	// SplitMethod is RoundRobin (also when empty) or HashName.
 	SplitMethod string
-	// CompressGradients says how float32 gradients travel to servers: none (also when empty), bf16 or fp16. Servers add them up in float32.
+	// CompressGradients says how float32 gradients travel to servers: none (also when empty), bf16, fp16, topk:FRACTION or topk:FRACTION:LEAST. Servers add
+	// them up in float32.
 	CompressGradients string
-	// CompressParameters says how float32 parameters travel to trainers, in the same words. Servers keep float32. So trainers compute with rounded
-	// parameters, and report those if they are fetched.
+	// CompressParameters says how float32 parameters travel to trainers: none (also when empty), bf16 or fp16. Servers keep float32. So trainers compute
+	// with rounded parameters, and report those if they are fetched.
 	CompressParameters string
 	// Fetch names variables that trainers must be able to report. Trainers receive a variable that only servers have, such as the learning
 	// rate, in every step.
@@ -92,10 +93,11 @@ func (c Config) Validate() error {
 	if c.SplitMethod != "" && c.SplitMethod != RoundRobin && c.SplitMethod != HashName {
 		wrong("SplitMethod", fmt.Sprintf("%q", c.SplitMethod), RoundRobin+" or "+HashName)
 	}
-	for field, form := range map[string]string{"CompressGradients": c.CompressGradients, "CompressParameters": c.CompressParameters} {
-		if _, err := compress.Parse(form); err != nil {
-			wrong(field, fault.Quote(form), "none, bf16 or fp16")
-		}
+	if _, err := compress.ParseGradients(c.CompressGradients); err != nil {
+		wrong("CompressGradients", fault.Quote(c.CompressGradients), compress.GradientForms)
+	}
+	if _, err := compress.ParseParameters(c.CompressParameters); err != nil {
+		wrong("CompressParameters", fault.Quote(c.CompressParameters), compress.ParameterForms)
 	}
 	return faults.Err()
 }

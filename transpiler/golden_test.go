@@ -53,6 +53,10 @@ func TestGolden(t *testing.T) {
 			c.CompressGradients, c.CompressParameters = "bf16", "fp16"
 		}},
 		"compress_async": {small(optimizer.SGD(0.1)), func(c *transpiler.Config) { c.Mode, c.CompressParameters = transpiler.Async, "bf16" }},
+		"compress_topk": {line(optimizer.Momentum(0.1, 0.9, optimizer.Regularize(layers.L2(0.01)), optimizer.ClipGradients(optimizer.ByGlobalNorm(1)))),
+			func(c *transpiler.Config) { c.CompressGradients, c.CompressParameters = "topk:0.01", "bf16" }},
+		"compress_topk_async": {line(optimizer.SGD(0.1, optimizer.ClipGradients(optimizer.ByGlobalNorm(1)))),
+			func(c *transpiler.Config) { c.Mode, c.CompressGradients = transpiler.Async, "topk:0.001:1000" }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cfg := twoServers

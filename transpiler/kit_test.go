@@ -75,7 +75,7 @@ func renderProgram(b *strings.Builder, name string, p *program.Program) {
 }
 
 // shown lists the attributes that say where and how much.
-var shown = []string{"epmap", "send_varnames", "recv_varnames", "merge", "sections", "origin", "first_element", "prepare_blocks", "global_block",
+var shown = []string{"epmap", "send_varnames", "recv_varnames", "merge", "sections", "entries", "origin", "first_element", "prepare_blocks", "global_block",
 	"lr_decay_block_id", "optimize_blocks", "grad_names", "grad_block_ids", "grad_merge", "grad_into", "state_names", "state_merge", "sync_mode"}
 
 func renderOp(b *strings.Builder, op *program.Op) {

@@ -63,6 +63,7 @@ func checkLaw(t testing.TB, p *program.Program, cfg transpiler.Config, fetch ...
 	if err := oracle.Compress(cfg.CompressGradients, cfg.CompressParameters); err != nil {
 		return err
 	}
+	oracle.Slice(r.Placement.Rows)
 	c := start(t, r, cfg.Trainers)
 	defer c.stop()
 	random := rand.New(rand.NewPCG(1, 2))

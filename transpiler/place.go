@@ -168,6 +168,17 @@ func (p Placement) Of(variable string) []Slice {
 	return slices
 }
 
+// Rows returns how many rows of a gradient are in each slice, in order of rows; nil if it is not the gradient of a parameter.
+func (p Placement) Rows(gradient string) []int64 {
+	var rows []int64
+	for _, s := range p.Slices {
+		if s.Grad == gradient && s.Grad != s.Param {
+			rows = append(rows, s.Rows)
+		}
+	}
+	return rows
+}
+
 // assignServers places shards and forward state, and describes the result.
 func assignServers(s *state) error {
 	var items []item

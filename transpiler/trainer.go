@@ -121,7 +121,7 @@ func (w *trainerWriter) sendsAfter(n *node) error {
 	return nil
 }
 
-// sendGradient appends the send of a gradient, and before it a split if the parameter is sliced.
+// sendGradient appends the send of a gradient, and before it a split if the parameter is sliced, or what compresses it.
 func (w *trainerWriter) sendGradient(n *node, g *group, gradient string) error {
 	pair := []string{g.paramOf[gradient], gradient}
 	var parts []part
@@ -129,20 +129,24 @@ func (w *trainerWriter) sendGradient(n *node, g *group, gradient string) error {
 	var forms []program.Var
 	for _, u := range w.shardsOf(g) {
 		v := w.at(u, gradient)
+		rows = append(rows, rowsOf(v.Dims))
 		if form, ok := w.state.sent[v.Name]; ok {
 			v = form
 			forms = append(forms, form)
 		}
 		parts = append(parts, part{v.Name, v.Name, u.server})
-		rows = append(rows, rowsOf(v.Dims))
 		w.block.EnsureVar(v)
 	}
-	if len(parts) > 1 {
+	residual, selects := w.residuals[gradient]
+	if len(parts) > 1 || selects {
 		if err := checkSections(gradient, rowsOf(w.state.variable(gradient).Dims)); err != nil {
 			return err
 		}
 	}
 	switch {
+	case selects:
+		w.block.EnsureVar(residual)
+		w.block.Append(topKOp(n.op.Line(), gradient, residual.Name, rows, forms)).SetAttr(program.AttrRoleVar, pair)
 	case forms != nil:
 		w.block.Append(compressOp(n.op.Line(), gradient, forms...)).SetAttr(program.AttrRoleVar, pair)
 	case len(parts) > 1:
@@ -276,8 +280,8 @@ func checkSections(name string, rows int64) error {
 }
 
 // buildTrainerStartup writes the program that initializes a trainer. It receives parameters and forward state, so that all trainers begin with the
-// values of the servers. It rounds parameters that travel compressed later, so that a trainer that joins computes with the values of the others. Other
-// variables are computed as in the user's startup program. Values that would be overwritten are not computed.
+// values of the servers. It rounds parameters that travel compressed later, so that a trainer that joins computes with the values of the others. Residuals
+// are 0. Other variables are computed as in the user's startup program. Values that would be overwritten are not computed.
 func buildTrainerStartup(s *state) error {
 	var own []string
 	if s.source.Startup != nil {
@@ -306,6 +310,10 @@ func buildTrainerStartup(s *state) error {
 	for _, group := range s.groups {
 		for _, param := range group.params {
 			roundAtStart(s, b, param, group.ops[0].op.Line())
+			if residual, ok := s.residuals[group.gradientOf(param)]; ok {
+				b.EnsureVar(residual)
+				b.Append(zeroOp(residual))
+			}
 		}
 	}
 	s.result.Trainer.Startup = startup

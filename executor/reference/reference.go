@@ -8,7 +8,8 @@
 // update. A remote job with N trainers must equal it bit for bit, and with N = 1 it equals executor.Local.
 //
 // Compress makes it the oracle of a job that compresses: each rank's gradients are rounded before they merge, and the forward half runs with rounded
-// parameters. The state has the parameters as the update computes them.
+// parameters. The state has the parameters as the update computes them. With topk each rank has a residual for each gradient, and selects from each
+// slice of a gradient by itself. So Slice says how gradients are cut, and Regroup when generations begin, whose residuals are 0.
 //
 // Where trainers form groups, as those of one host do in a job with merge_hosts, each group is merged first, and then the groups. See Group.
 package reference
@@ -34,7 +35,10 @@ type Executor struct {
 	shared   int                        // trainers of the last round
 	finite   bool                       // a fetched value that is not finite fails the round
 	grads    compress.Form              // of gradients on their way to the merge
-	params   compress.Form              // of parameters on their way to the forward half
+	slices   func(gradient string) []int64
+	begins   func(round uint64) bool
+	residual map[residualOf]*tensor.Tensor
+	params   compress.Form // of parameters on their way to the forward half
 	local    *executor.Local
 	splits   splits
 	prepared prepared
@@ -70,15 +74,23 @@ func (e *Executor) Group(of func(round uint64) [][]int) { e.groups = of }
 // loss that is not fetched. By default the oracle checks nothing.
 func (e *Executor) CheckFinite() { e.finite = true }
 
-// Compress makes gradients and parameters travel as a job of these settings sends them: none, bf16 or fp16. A parameter that is fetched is then as trainers
-// have it.
+// Compress makes gradients and parameters travel as a job of these settings sends them: none, bf16 or fp16, and topk for gradients. A parameter that is
+// fetched is then as trainers have it.
 func (e *Executor) Compress(gradients, parameters string) (err error) {
-	if e.grads, err = compress.Parse(gradients); err != nil {
+	if e.grads, err = compress.ParseGradients(gradients); err != nil {
 		return err
 	}
-	e.params, err = compress.Parse(parameters)
+	e.params, err = compress.ParseParameters(parameters)
 	return err
 }
+
+// Slice says how many rows of a gradient are in each slice, in order; nil for one that is sent as it is. Only topk depends on it. By default each gradient
+// is one slice.
+func (e *Executor) Slice(rows func(gradient string) []int64) { e.slices = rows }
+
+// Regroup says whether a generation begins with a round. Only topk depends on it: the residuals of a generation begin with 0. By default one begins with
+// each call of Train, with a Run after it, after Load, and where the number of trainers changes.
+func (e *Executor) Regroup(at func(round uint64) bool) { e.begins = at }
 
 // Scope returns the variables that live from round to round.
 func (e *Executor) Scope() *executor.Scope { return e.local.Scope() }
@@ -96,6 +108,7 @@ func (e *Executor) Load(ctx context.Context, from string, p *program.Program, op
 	if e.callback.Load() {
 		return executor.LoadReport{}, executor.RefuseInCallback("Load")
 	}
+	e.residual = nil
 	return e.local.Load(ctx, from, p, options)
 }
 
@@ -181,6 +194,8 @@ func (e *Executor) train(ctx context.Context, p *program.Program, s *split, sour
 		now.Pass, now.Batch = 0, 0
 	}
 	source.GoOn(now.Pass, now.Batch, now.Steps)
+	e.residual = nil
+	defer func() { e.residual = nil }()
 	return e.rounds(ctx, s, source, fetch, each, e.runRound, func() {
 		now := executor.Progress{Steps: e.local.Progress().Steps, Reader: reader}
 		now.Pass, now.Batch = source.Position()

@@ -28,11 +28,12 @@ type round struct {
 	*Executor
 	*split
 	number uint64
+	next   map[residualOf]*tensor.Tensor // residuals after the round
 }
 
 // runRound runs one round and returns the fetched variables. A round that fails leaves the state as it was.
 func (e *Executor) runRound(ctx context.Context, s *split, number uint64, feed executor.Feed, fetch []string) ([]*tensor.Tensor, error) {
-	r := &round{e, s, number}
+	r := &round{e, s, number, map[residualOf]*tensor.Tensor{}}
 	if len(fetch) == 0 {
 		fetch = s.program.Targets()
 	}
@@ -62,6 +63,7 @@ func (e *Executor) runRound(ctx context.Context, s *split, number uint64, feed e
 		}
 		return nil, err
 	}
+	r.keepResiduals()
 	return r.fetched(fetch, updated, shares, rows)
 }
 
@@ -99,7 +101,11 @@ func (r *round) wantedFromForward(fetch []string) []string {
 // runRanks runs the forward half for every rank that has rows, each from the same state, and returns that state as it was.
 func (r *round) runRanks(ctx context.Context, feed executor.Feed, rows int64, wanted []string) (shares []share,
 	old map[string]*tensor.Tensor, err error) {
+	before := r.shared
 	r.shared = r.trainers(r.number)
+	if r.trains() {
+		r.beginResiduals(before)
+	}
 	n := int64(r.shared)
 	if n < 1 {
 		return nil, nil, fault.E(fault.InvalidArgument, fault.Gotf("%d trainers in round %d", n, r.number), fault.Want("at least 1"))
@@ -317,10 +323,13 @@ func (s state) of(shares []share, old map[string]*tensor.Tensor) (*tensor.Tensor
 // gradient merges what the ranks computed of a variable that crosses to the update.
 func (r *round) gradient(name string, shares []share) (*tensor.Tensor, error) {
 	merged := shares[0].values[name].Clone()
+	if rows := r.selects(name, merged); rows != nil {
+		return merged, r.selected(merged, name, rows, shares)
+	}
 	sent := sharesOf(shares, name)
 	for i := range sent {
 		var err error
-		if sent[i].Value, err = compress.Narrowed(sent[i].Value, r.grads); err != nil {
+		if sent[i].Value, err = compress.Narrowed(sent[i].Value, r.halves()); err != nil {
 			return nil, err
 		}
 	}

@@ -50,7 +50,7 @@ func rat(x *big.Float) *big.Rat {
 // Every float32 becomes the nearest number of the form, and stays within the bounds that the package doc states.
 func TestRoundByDefinition(t *testing.T) {
 	for _, f := range formats {
-		t.Run(string(f.form), func(t *testing.T) {
+		t.Run(f.form.String(), func(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {
 				x := make([]float32, rapid.IntRange(0, 40).Draw(t, "n"))
 				for i := range x {
@@ -130,14 +130,57 @@ func TestWhatStaysAsItIs(t *testing.T) {
 }
 
 func TestParse(t *testing.T) {
-	for name, want := range map[string]compress.Form{"": compress.None, "none": compress.None, "bf16": compress.BFloat16, "fp16": compress.Float16} {
-		if got, err := compress.Parse(name); got != want || err != nil {
-			t.Errorf("%q: %q, %v", name, got, err)
+	for text, want := range map[string]compress.Form{"": compress.None, "none": compress.None, "bf16": compress.BFloat16, "fp16": compress.Float16} {
+		if got, err := compress.ParseGradients(text); got != want || err != nil {
+			t.Errorf("%q: %q, %v", text, got, err)
+		}
+		if got, err := compress.ParseParameters(text); got != want || err != nil {
+			t.Errorf("%q: %q, %v", text, got, err)
 		}
 	}
-	for _, name := range []string{"bfloat16", "BF16", " bf16", "int8"} {
-		if _, err := compress.Parse(name); !errors.Is(err, fault.InvalidArgument) {
-			t.Errorf("%q: %v", name, err)
+	for _, text := range []string{"bfloat16", "BF16", " bf16", "int8", "topk", "bf16:0.1", "topk:", "topk:0", "topk:-0.1", "topk:0.26", "topk:1",
+		"topk:NaN", "topk:inf", "topk:1e-400", "topk:0.01:", "topk:0.01:0", "topk:0.01:-1", "topk:0.01:1:1", "topk:0.01:1e3", "dgc:0.001"} {
+		if _, err := compress.ParseGradients(text); !errors.Is(err, fault.InvalidArgument) {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+	for _, text := range []string{"int8", "topk:0.01"} {
+		if _, err := compress.ParseParameters(text); !errors.Is(err, fault.InvalidArgument) {
+			t.Errorf("parameters %q: %v", text, err)
+		}
+	}
+}
+
+// What topk says is read, and written again.
+func TestParseTopK(t *testing.T) {
+	for text, c := range map[string]struct {
+		says            string
+		least, elements int64 // gradients of fewer than least are sent whole; entries of elements
+		entries         int64
+	}{
+		"topk:0.01":           {"topk:0.01", 16384, 1000, 10},
+		"topk:1e-3":           {"topk:0.001", 16384, 1001, 2},
+		"topk:0.25:1":         {"topk:0.25:1", 1, 1, 1},
+		"topk:0.010:16384":    {"topk:0.01", 16384, 0, 0},
+		"topk:1e-300:9000000": {"topk:1e-300:9000000", 9000000, 1 << 31, 1},
+	} {
+		f, err := compress.ParseGradients(text)
+		if err != nil || f.String() != c.says || !f.Selects() || f.DType() != tensor.Int32 || f.Name() != "topk" {
+			t.Errorf("%q: %v, %v", text, f, err)
+		}
+		if f.Of(c.least) != f || f.Of(c.least-1) != compress.None {
+			t.Errorf("%q: gradients of %d elements", text, c.least)
+		}
+		if got := f.Entries(c.elements); got != c.entries {
+			t.Errorf("%q: %d entries of %d, want %d", text, got, c.elements, c.entries)
+		}
+		if again, err := compress.ParseGradients(f.String()); again != f || err != nil {
+			t.Errorf("%q: %v, %v", f, again, err)
+		}
+	}
+	for _, f := range []compress.Form{compress.None, compress.BFloat16, compress.Float16} {
+		if again, err := compress.ParseGradients(f.String()); again != f || err != nil || f.Selects() || f.Of(0) != f {
+			t.Errorf("%q: %v, %v", f, again, err)
 		}
 	}
 }

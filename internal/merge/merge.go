@@ -12,7 +12,8 @@
 //	State, MergeSum         old + sum of (value[t] - old)        counters: every trainer has added its own part
 //	State, MergeFirst       value[0]
 //
-// Contributions to a float32 gradient may be of a half type, as package compress has rounded them. They are converted to float32 first, exactly.
+// Contributions to a float32 gradient may be of a half type, as package compress has rounded them. They are converted to float32 first, exactly. Or they are
+// entries, as package compress has selected them: the other elements are 0. Then sums skip what is not there, and are equal to those with the zeros.
 //
 // All arithmetic is done in the element type of the result. Each element is added up from the first share to the last, so the order of ranks decides the bits, and
 // neither the order of arrival nor the slices of a parameter do. One share alone is taken as it is: rounds of one trainer give the bits of a local step.
@@ -36,8 +37,8 @@ type Share struct {
 }
 
 // Gradients writes into dst the merge of shares, which stand in rank order: their mean weighted by rows, their sum, or the first of them. There is at
-// least one share. All values have the length of dst, and its dtype or, for a float32 dst, one half type; dst is none of them. It refuses what cannot be
-// merged, whoever has sent it.
+// least one share. All values have the length of dst, and its dtype or, for a float32 dst, one half type; or they are entries of a float32 dst. dst is
+// none of them. It refuses what cannot be merged, whoever has sent it.
 func Gradients(dst *tensor.Tensor, shares []Share, how ops.Merge) error {
 	if err := check(dst, shares); err != nil {
 		return err
@@ -48,6 +49,9 @@ func Gradients(dst *tensor.Tensor, shares []Share, how ops.Merge) error {
 	if dst.DType() == tensor.Float32 && shares[0].Value.DType().IsHalf() {
 		combineHalves(dst.Float32s(), shares, how)
 		return nil
+	}
+	if dst.DType() == tensor.Float32 && shares[0].Value.DType() == tensor.Int32 {
+		return combineEntries(dst.Float32s(), shares, how)
 	}
 	if how == ops.MergeFirst {
 		return dst.CopyFrom(shares[0].Value)
@@ -105,7 +109,20 @@ func check(dst *tensor.Tensor, shares []Share) error {
 
 // Fits reports whether contributions like value can be merged into dst.
 func Fits(dst, value *tensor.Tensor) bool {
+	if dst.DType() == tensor.Float32 && value.DType() == tensor.Int32 {
+		_, _, ok := compress.EntriesOf(value, dst.Len())
+		return ok
+	}
 	return value.Len() == dst.Len() && (value.DType() == dst.DType() || value.DType().IsHalf() && dst.DType() == tensor.Float32)
+}
+
+// Check refuses a contribution that fits dst and cannot be merged, because its entries are of elements that dst does not have. Gradients checks the same.
+func Check(dst, value *tensor.Tensor) error {
+	if dst.DType() != tensor.Float32 || value.DType() != tensor.Int32 {
+		return nil
+	}
+	indices, _, _ := compress.EntriesOf(value, dst.Len())
+	return compress.CheckIndices(indices, -1, dst.Len())
 }
 
 // weights calls each with the place and the weight of every share.
@@ -164,6 +181,66 @@ func combineHalves(out []float32, shares []Share, how ops.Merge) {
 		})
 	}
 }
+
+// combineEntries is combine for shares of entries. It reads each of them once, because a peer that shares the memory may change them meanwhile.
+func combineEntries(out []float32, shares []Share, how ops.Merge) (err error) {
+	clear(out)
+	if len(shares) == 1 {
+		return eachEntries(shares[0].Value, out, func(indices []int32, x, _ []float32) {
+			for j, i := range indices {
+				out[i] = x[j]
+			}
+		})
+	}
+	weights(shares, how, func(i int, weight float32) {
+		if err != nil {
+			return
+		}
+		err = eachEntries(shares[i].Value, out, func(indices []int32, x, sums []float32) {
+			if i == 0 {
+				kernel.Scale(sums, x, weight, 0, true)
+			} else {
+				for j, i := range indices {
+					sums[j] = out[i]
+				}
+				kernel.Axpy(sums, x, weight)
+			}
+			for j, i := range indices {
+				out[i] = sums[j]
+			}
+		})
+	})
+	return err
+}
+
+// eachEntries calls do with some entries after the other: copies of their indices, which are checked, and of their elements, and room for as many sums.
+func eachEntries(value *tensor.Tensor, out []float32, do func(indices []int32, x, sums []float32)) error {
+	indices, bits, _ := compress.EntriesOf(value, len(out))
+	room := entryRooms.Get().(*entryRoom)
+	defer entryRooms.Put(room)
+	after := int32(-1)
+	for len(indices) > 0 {
+		n := copy(room.indices[:], indices)
+		if err := compress.CheckIndices(room.indices[:n], after, len(out)); err != nil {
+			return err
+		}
+		after = room.indices[n-1]
+		for j, b := range bits[:n] {
+			room.x[j] = math.Float32frombits(uint32(b))
+		}
+		do(room.indices[:n], room.x[:n], room.sums[:n])
+		indices, bits = indices[n:], bits[n:]
+	}
+	return nil
+}
+
+// An entryRoom is room for some entries.
+type entryRoom struct {
+	indices [wide]int32
+	x, sums [wide]float32
+}
+
+var entryRooms = sync.Pool{New: func() any { return new(entryRoom) }}
 
 // State writes into dst the merge of a persistable variable that each trainer has updated, all from the value old: the mean weighted by rows, old with
 // the changes of all trainers, or the first value. Only ops.MergeSum reads old, which must not be dst. The rules of Gradients hold for the rest.

@@ -118,10 +118,11 @@ func Check(s *job.JobSpec) error {
 	if s.SplitMethod != "round_robin" && s.SplitMethod != "hash_name" {
 		wrong("split_method", fault.Quote(s.SplitMethod), "round_robin or hash_name")
 	}
-	for field, form := range map[string]string{"compress_gradients": s.CompressGradients, "compress_parameters": s.CompressParameters} {
-		if _, err := compress.Parse(form); err != nil {
-			wrong(field, fault.Quote(form), "none, bf16 or fp16")
-		}
+	if _, err := compress.ParseGradients(s.CompressGradients); err != nil {
+		wrong("compress_gradients", fault.Quote(s.CompressGradients), compress.GradientForms)
+	}
+	if _, err := compress.ParseParameters(s.CompressParameters); err != nil {
+		wrong("compress_parameters", fault.Quote(s.CompressParameters), compress.ParameterForms)
 	}
 	if _, ok := job.Transport_name[int32(s.Transport)]; !ok {
 		wrong("transport", fmt.Sprint(s.Transport), "one of "+strings.Join(Transports(), ", "))
@@ -203,12 +204,9 @@ func ParseEvery(value string, c *job.Checkpoints) error {
 
 // compresses reports whether gradients or parameters travel in fewer bits.
 func compresses(s *job.JobSpec) bool {
-	for _, name := range []string{s.CompressGradients, s.CompressParameters} {
-		if form, err := compress.Parse(name); err == nil && form != compress.None {
-			return true
-		}
-	}
-	return false
+	gradients, _ := compress.ParseGradients(s.CompressGradients)
+	parameters, _ := compress.ParseParameters(s.CompressParameters)
+	return gradients != compress.None || parameters != compress.None
 }
 
 // ProgressOf returns what a message says. A message that is absent is the Progress of a new state. A pass beyond the range of int32 cannot be in a

@@ -73,6 +73,15 @@ func TestCompression(t *testing.T) {
 	if err != nil || s.CompressGradients != "bf16" || s.CompressParameters != "fp16" {
 		t.Errorf("%v, %v", s, err)
 	}
+	if s, err = load(t, "compress_gradients: topk:0.001:4096"); err != nil || s.CompressGradients != "topk:0.001:4096" {
+		t.Errorf("%v, %v", s, err)
+	}
+	if _, err := load(t, "compress_gradients: topk:0.5"); !errors.Is(err, fault.InvalidArgument) || !strings.Contains(err.Error(), "topk:FRACTION") {
+		t.Errorf("topk:0.5: %v", err)
+	}
+	if _, err := load(t, "compress_parameters: topk:0.01"); !errors.Is(err, fault.InvalidArgument) {
+		t.Errorf("parameters by topk: %v", err)
+	}
 	for _, field := range []string{"compress_gradients", "compress_parameters"} {
 		if _, err := load(t, field+": int8"); !errors.Is(err, fault.InvalidArgument) || !strings.Contains(err.Error(), field+` "int8"`) {
 			t.Errorf("%s: %v", field, err)
@@ -97,21 +106,22 @@ func TestDefaults(t *testing.T) {
 
 func TestMistakes(t *testing.T) {
 	for text, says := range map[string]string{
-		"trainers: 4:2":                                  `"4:2"`,
-		"trainers: [2, 4]":                               "N or N:MAX",
-		"trainers: 2:4\ntrainers_max: 5":                 "trainers_max 5",
-		"trainers: 4\ntrainers_max: 2":                   "trainers_max 2",
-		"max_task_failures: -1":                          "max_task_failures",
-		"min_task_timeout: 1h\nmax_task_timeout: 1s":     "min_task_timeout",
-		"max_task_timeout: -1s":                          "max_task_timeout",
-		"round_deadline: 2562047h":                       "round_deadline",
-		"lease: 9000h":                                   "at most 8784h",
-		"data: {x: {files: a, follow: 1, often: 2}}":     "often",
-		"data: {x: {follow: true}}":                      "at least one glob",
-		"merge_hosts: true\nmode: async":                 "merge_hosts in async mode",
-		"merge_hosts: true\ncompress_gradients: bf16":    "merge_hosts with compression",
-		"merge_hosts: true\ntransport: grpc":             "merge_hosts with the transport grpc",
-		"passes: 2\ndata: {x: {files: a, follow: true}}": "follows its folder",
+		"trainers: 4:2":                                   `"4:2"`,
+		"trainers: [2, 4]":                                "N or N:MAX",
+		"trainers: 2:4\ntrainers_max: 5":                  "trainers_max 5",
+		"trainers: 4\ntrainers_max: 2":                    "trainers_max 2",
+		"max_task_failures: -1":                           "max_task_failures",
+		"min_task_timeout: 1h\nmax_task_timeout: 1s":      "min_task_timeout",
+		"max_task_timeout: -1s":                           "max_task_timeout",
+		"round_deadline: 2562047h":                        "round_deadline",
+		"lease: 9000h":                                    "at most 8784h",
+		"data: {x: {files: a, follow: 1, often: 2}}":      "often",
+		"data: {x: {follow: true}}":                       "at least one glob",
+		"merge_hosts: true\nmode: async":                  "merge_hosts in async mode",
+		"merge_hosts: true\ncompress_gradients: bf16":     "merge_hosts with compression",
+		"merge_hosts: true\ncompress_gradients: topk:0.1": "merge_hosts with compression",
+		"merge_hosts: true\ntransport: grpc":              "merge_hosts with the transport grpc",
+		"passes: 2\ndata: {x: {files: a, follow: true}}":  "follows its folder",
 
 		"checkpoint: {store: a, every: soon}":                                      "checkpoint.every",
 		"checkpoint: {store: a, every: pass, rounds: 3}":                           "pass with rounds",

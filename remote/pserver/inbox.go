@@ -42,7 +42,7 @@ func newInbox(l *comm.Service, blocks ops.BlockRunner) (inbox, error) {
 		}
 		if !merge.Fits(target, form) {
 			return inbox{}, fault.E(fault.InvalidProgram, fault.Op("listen_and_serv"), fault.Var(c.Name),
-				fault.Gotf("contributions %s that merge into %s", form, target), fault.Want("one type, or a type of 16 bits into float32"))
+				fault.Gotf("contributions %s that merge into %s", form, target), fault.Want("one type, or a type of 16 bits or entries into float32"))
 		}
 		b.forms[c.Name], b.targets[c.Name] = form, target
 		b.arrived[c.Name] = map[id.Rank]*tensor.Tensor{}
@@ -140,6 +140,19 @@ func namesOf(l *comm.Service) []string {
 func (b *inbox) form(name string) (*tensor.Tensor, bool) {
 	t, ok := b.forms[name]
 	return t, ok
+}
+
+// check refuses a contribution to name whose entries are of elements that are not there. A merge checks them again, because a trainer that shares its
+// memory may change them. value may be nil. It takes no lock.
+func (b *inbox) check(name string, value *tensor.Tensor) error {
+	form, ok := b.forms[name]
+	if !ok || value == nil || form.DType() != tensor.Int32 { // a target of any other form may change meanwhile
+		return nil
+	}
+	if err := merge.Check(b.targets[name], value); err != nil {
+		return fault.E(fault.KindOf(err), fault.Var(name), fault.Cause(err))
+	}
+	return nil
 }
 
 // bytes is how many bytes the contribution of one trainer has.

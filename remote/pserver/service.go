@@ -64,12 +64,15 @@ func (s *Server) SendVariable(stream grpc.ClientStreamingServer[rpc.VariableChun
 	return stream.SendMsg(&rpc.SendResponse{Duplicate: !taken})
 }
 
-// deliver enters a contribution that has arrived. It is not taken when another try came first, and refused when its generation has ended meanwhile.
+// deliver enters a contribution that has arrived. It is not taken when another try came first, and refused when its generation has ended meanwhile, or when
+// it cannot be merged.
 // value, which may be nil, belongs to the server from then on.
 func (s *Server) deliver(e Received, value *tensor.Tensor) (taken bool, err error) {
-	if s.core.rounds != nil {
+	switch err = s.core.inbox.check(e.Variable, value); {
+	case err != nil:
+	case s.core.rounds != nil:
 		taken, err = s.core.keep(e, value)
-	} else {
+	default:
 		taken, err = s.updaters.deliver(e, value)
 	}
 	if !taken && value != nil {

@@ -147,6 +147,13 @@ func (c *fakeCoordinator) members(round uint64) int {
 	return 0
 }
 
+// begins reports whether the generation that committed the round began with it.
+func (c *fakeCoordinator) begins(round uint64) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.ContainsFunc(c.began, func(g machine.Generation) bool { return g.Round == id.Round(round) })
+}
+
 func (c *fakeCoordinator) Join(ctx context.Context, m *rpc.JoinRequest) (*rpc.JoinResponse, error) {
 	c.change(func() {
 		if last := c.waiting[m.Id.Rank]; last == nil || last.Incarnation <= m.Incarnation { // else it was overtaken by the process that took its place

@@ -28,13 +28,15 @@ type lawCase struct {
 	servers int
 	over    string   // grpc, or one of carriers: how the slices of rounds travel
 	hosts   []string // of the trainers, where those of one host merge first; nil: they do not
+	form    string   // in which gradients travel; empty: as they are
 }
 
 // run trains on 3 trainers with trouble, and checks what is left of it. It returns how many calls the trainers made.
 func (l lawCase) run(t *testing.T, seed uint64, at map[int]bool, kills float64, vary bool) (calls int) {
 	t.Helper()
 	ctx := bounded(t)
-	spec := &job.JobSpec{Trainers: 3, Pservers: int32(l.servers), Save: t.TempDir(), Fetch: []string{l.model.Loss, parameterOf(l.model)}}
+	spec := &job.JobSpec{Trainers: 3, Pservers: int32(l.servers), Save: t.TempDir(), Fetch: []string{l.model.Loss, parameterOf(l.model)},
+		CompressGradients: l.form}
 	c := newTestJob(t, l.model, l.data, spec, queue.Policy{Passes: l.passes, RecordsPerTask: 7, MaxFailures: 3})
 	x := &trouble{job: c, ctx: ctx, kills: kills, vary: vary, chance: seeded(seed), at: at, until: uint64(l.passes*((l.records+4)/5) - 3)}
 	c.call, c.cut, c.over, c.hosts = x.call, x.cut, l.over, l.hosts
@@ -49,6 +51,11 @@ func (l lawCase) run(t *testing.T, seed uint64, at map[int]bool, kills float64, 
 	}
 	defer oracle.Close()
 	oracle.Vary(c.coordinator.members)
+	oracle.Slice(c.roles.Placement.Rows)
+	oracle.Regroup(c.coordinator.begins)
+	if err := oracle.Compress(l.form, "none"); err != nil {
+		t.Fatal(err)
+	}
 	if l.hosts != nil {
 		oracle.Group(c.coordinator.groups)
 	}
@@ -94,6 +101,16 @@ func TestLawOfGenerations(t *testing.T) {
 	} {
 		t.Run(fmt.Sprintf("%s, %d servers", l.over, l.servers), func(t *testing.T) {
 			l.model, l.data, l.records, l.passes = shuffling(t, 5, 12), testkit.Samples(t, t.TempDir(), 48), 48, 2
+			l.ofGenerations(t)
+		})
+	}
+}
+
+// The law of topk: the same, where each generation begins with residuals of 0.
+func TestLawOfResiduals(t *testing.T) {
+	for _, l := range []lawCase{{servers: 2, over: "grpc"}, {servers: 1, over: "tcp"}, {servers: 3, over: "shm"}} {
+		t.Run(fmt.Sprintf("%s, %d servers", l.over, l.servers), func(t *testing.T) {
+			l.model, l.data, l.records, l.passes, l.form = shuffling(t, 5, 12), testkit.Samples(t, t.TempDir(), 48), 48, 2, "topk:0.2:5"
 			l.ofGenerations(t)
 		})
 	}

@@ -63,7 +63,7 @@ func newTestJob(t testing.TB, m testkit.Model, data map[string][]string, spec *j
 		mode = transpiler.Async
 	}
 	roles, err := transpiler.Transpile(t.Context(), m.Program, transpiler.Config{Trainers: int(spec.Trainers), PServers: int(spec.Pservers),
-		MinBlockSize: 4, Mode: mode, Fetch: spec.Fetch})
+		MinBlockSize: 4, Mode: mode, Fetch: spec.Fetch, CompressGradients: spec.CompressGradients})
 	if err != nil {
 		t.Fatal(err)
 	}

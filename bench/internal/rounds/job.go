@@ -39,7 +39,7 @@ type Job struct {
 	Transport  string  `json:"transport,omitempty"`  // JobSpec.transport; empty: not set
 	MergeHosts bool    `json:"merge_hosts,omitempty"`
 	NoSlice    bool    `json:"no_slice,omitempty"`
-	Compress   string  `json:"compress,omitempty"`  // JobSpec.compress_gradients and compress_parameters; empty: not set
+	Compress   string  `json:"compress,omitempty"`  // JobSpec.compress_gradients and compress_parameters; topk is for gradients only; empty: not set
 	MinBlock   int64   `json:"min_block,omitempty"` // elements of the smallest slice; 0: the default
 	Lease      float64 `json:"lease,omitempty"`     // seconds; 0: the default
 	Seconds    float64 `json:"seconds,omitempty"`   // length of the measurement after the warm-up
@@ -158,8 +158,10 @@ const manyPasses = 1 << 20
 // spec is the JobSpec of a job.
 func (j Job) spec() (*remote.JobSpec, error) {
 	spec := &remote.JobSpec{Trainers: j.Trainers, Pservers: j.Pservers, NoSlice: j.NoSlice, MinBlockSize: j.MinBlock,
-		RoundDeadline: durationpb.New(roundDeadline), MergeHosts: j.MergeHosts,
-		CompressGradients: j.Compress, CompressParameters: j.Compress}
+		RoundDeadline: durationpb.New(roundDeadline), MergeHosts: j.MergeHosts, CompressGradients: j.Compress}
+	if !strings.HasPrefix(j.Compress, "topk:") {
+		spec.CompressParameters = j.Compress
+	}
 	if j.Async {
 		spec.Mode = job.Mode_ASYNC
 	}
