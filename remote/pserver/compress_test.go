@@ -2,6 +2,9 @@ package pserver_test
 
 import (
 	"errors"
+	"math"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/edl-go/edl/fault"
@@ -97,6 +100,9 @@ func TestCompressedContributionsThatDoNotFit(t *testing.T) {
 	for name, change := range map[string]func(*pstest.Program){
 		"nowhere":        func(p *pstest.Program) { p.Service.Grads[0].Into = "gone" },
 		"another length": func(p *pstest.Program) { p.Variables["w0@GRAD"] = pstest.Vector(syncSize + 1) },
+		"more entries than elements": func(p *pstest.Program) {
+			p.Variables["w0@GRAD.bf16"], _ = tensor.New(tensor.Int32, 2, syncSize+1)
+		},
 		"int32 into float32": func(p *pstest.Program) {
 			p.Variables["w0@GRAD.bf16"], _ = tensor.New(tensor.Int32, syncSize)
 		},
@@ -107,6 +113,62 @@ func TestCompressedContributionsThatDoNotFit(t *testing.T) {
 		s.Serve(p)
 		if err := s.Wait(); !errors.Is(err, fault.InvalidProgram) {
 			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// entries is a program whose trainers send entries of its one gradient.
+func entries(t *testing.T, sync bool, k int64) *pstest.Program {
+	p := halves(t, sync)
+	form, err := tensor.New(tensor.Int32, 2, k)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Variables["w0@GRAD.bf16"] = form
+	return p
+}
+
+// Entries are added up, and applied one by one in async mode. A trainer that sends entries of elements that are not there is refused by name, and what it has
+// sent changes nothing: it may send others.
+func TestContributionsOfEntries(t *testing.T) {
+	for _, sync := range []bool{true, false} {
+		s := pstest.Start(t, pstest.Config(2), entries(t, sync, 2))
+		send := func(rank int, indices [2]int32, x float32) error {
+			bits := int32(math.Float32bits(x))
+			v, err := tensor.FromSlice([]int32{indices[0], indices[1], bits, bits}, 2, 2)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = pstest.Trainer{Client: s.Client, Rank: uint32(rank)}.Send(t.Context(), 0, "w0@GRAD.bf16", v)
+			return err
+		}
+		for rank, good := range [][2]int32{{0, 1}, {1, syncSize - 1}} {
+			for _, bad := range [][2]int32{{-1, 0}, {0, syncSize}, {1, 1}, {1, 0}, {0, math.MaxInt32}} {
+				if err := send(rank, bad, 1e9); !errors.Is(err, fault.Corrupt) || !strings.Contains(err.Error(), "w0@GRAD.bf16") {
+					t.Errorf("entries of %v: %v", bad, err)
+				}
+			}
+			if err := send(rank, good, float32(1+rank)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if sync {
+			if err := pstest.Parallel(2, func(rank int) error {
+				return pstest.Trainer{Client: s.Client, Rank: uint32(rank)}.Barrier(t.Context(), 0, 1, 1)
+			}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for rank := range 2 { // both ask, as above
+			got, _, err := pstest.Trainer{Client: s.Client, Rank: uint32(rank)}.Get(t.Context(), 1, "w0", syncSize)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := make([]float32, syncSize)
+			want[0], want[1], want[syncSize-1] = -1, -3, -2
+			if !slices.Equal(got.Float32s(), want) && (sync || rank == 1) {
+				t.Errorf("sync %v: %v, want %v", sync, got.Float32s(), want)
+			}
 		}
 	}
 }
