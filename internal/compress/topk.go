@@ -81,18 +81,25 @@ func NewSelector(n, k int) *Selector {
 	return s
 }
 
-// Select adds a gradient to a residual and moves the entries of largest magnitude from the residual to indices and bits. It returns what it adds to
-// the residual and what it moves as the file comment says. The lengths are those of NewSelector.
+// Select adds a gradient to a residual and moves the entries of largest magnitude from the residual to indices and bits, as the file comment says. The
+// lengths are those of NewSelector.
 func (s *Selector) Select(indices, bits []int32, residual, gradient []float32) {
-	found, ok := s.add(residual, gradient)
-	if len(indices) == 0 {
-		return
-	}
-	if ok = ok && found >= len(indices); !ok {
-		least, equal := s.kth(residual, len(indices))
+	k := len(indices)
+	guess, found, greater := s.add(residual, gradient)
+	switch {
+	case k == 0:
+	case k <= found && found <= len(s.places):
+		s.emitCandidates(indices, bits, residual, found)
+	case greater < k && k <= found: // many elements have the magnitude that was guessed
+		emit(indices, bits, residual, guess, k-greater)
+	default:
+		least, equal := s.kth(residual, k)
 		emit(indices, bits, residual, least, equal)
-		return
 	}
+}
+
+// emitCandidates is emit for a residual all of whose largest elements are among the first candidates.
+func (s *Selector) emitCandidates(indices, bits []int32, residual []float32, found int) {
 	places, values := s.places[:found], s.values[:found]
 	least, equal := s.kth(values, len(indices))
 	at := 0
@@ -130,29 +137,32 @@ func emit(indices, bits []int32, residual []float32, least uint32, equal int) {
 // block is how many elements are added before they are looked at. They stay in the cache of a core.
 const block = 4096
 
-// add adds the gradient to the residual, and lists candidates: all elements of some magnitude and more. It reports false if it has no list.
-func (s *Selector) add(residual, gradient []float32) (found int, ok bool) {
+// add adds the gradient to the residual, and finds candidates: all elements of at least the magnitude that it guesses. It lists the first of them. greater is
+// how many of them are greater than the guess.
+func (s *Selector) add(residual, gradient []float32) (guess uint32, found, greater int) {
 	if len(s.sample) == 0 {
 		kernel.Axpy(residual, gradient, 1)
-		return 0, false
+		return 0, 0, 0
 	}
-	least := s.guess(residual, gradient)
+	guess = s.guess(residual, gradient)
 	for from := 0; from < len(residual); from += block {
 		part := residual[from:min(from+block, len(residual))]
 		kernel.Axpy(part, gradient[from:][:len(part)], 1)
 		for i, x := range part {
-			if magnitude(x) < least {
+			m := magnitude(x)
+			if m < guess {
 				continue
 			}
-			if found == len(s.places) {
-				kernel.Axpy(residual[from+len(part):], gradient[from+len(part):], 1)
-				return 0, false
+			if m > guess {
+				greater++
 			}
-			s.places[found], s.values[found] = int32(from+i), x
+			if found < len(s.places) {
+				s.places[found], s.values[found] = int32(from+i), x
+			}
 			found++
 		}
 	}
-	return found, true
+	return guess, found, greater
 }
 
 // guess returns a magnitude that about twice as many elements of the sum have as are to be sent, by a sample: one element of each run of equal

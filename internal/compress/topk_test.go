@@ -232,12 +232,15 @@ func BenchmarkSelect(b *testing.B) {
 	for _, c := range []struct {
 		name string
 		k    int
-		zero int // of so many elements one is not 0
-	}{{"1%", n / 100, 1}, {"0.1%", n / 1000, 1}, {"25%", n / 4, 1}, {"1% of zeros", n / 100, 200}} {
+		zero int // of so many elements one is not 0; 0: all are 1
+	}{{"1%", n / 100, 1}, {"1% of equal", n / 100, 0}, {"0.1%", n / 1000, 1}, {"25%", n / 4, 1}, {"1% of zeros", n / 100, 200}} {
 		b.Run(c.name, func(b *testing.B) {
 			own := slices.Clone(gradient)
 			for i := range own {
-				if i%c.zero != 0 {
+				switch {
+				case c.zero == 0:
+					own[i] = 1
+				case i%c.zero != 0:
 					own[i] = 0
 				}
 			}
