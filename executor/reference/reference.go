@@ -266,7 +266,7 @@ func (e *Executor) rounds(ctx context.Context, s *split, source executor.BatchSo
 		if each == nil {
 			continue
 		}
-		err = e.tell(each, executor.StepResult{Pass: batch.Pass, Step: batch.Step.Round, Rows: batch.GlobalRows, Trainers: e.shared, Fetched: fetched})
+		err = tell(e, each, executor.StepResult{Pass: batch.Pass, Step: batch.Step.Round, Rows: batch.GlobalRows, Trainers: e.shared, Fetched: fetched})
 		if errors.Is(err, executor.ErrStop) {
 			summary.Stopped = true
 			return summary, nil
@@ -278,7 +278,7 @@ func (e *Executor) rounds(ctx context.Context, s *split, source executor.BatchSo
 }
 
 // tell calls the callback. Other calls see meanwhile that it runs.
-func (e *Executor) tell(each func(executor.StepResult) error, s executor.StepResult) error {
+func tell(e *Executor, each func(executor.StepResult) error, s executor.StepResult) error {
 	e.callback.Store(true)
 	defer e.callback.Store(false)
 	err := each(s)
