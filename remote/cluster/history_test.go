@@ -211,10 +211,10 @@ func (l *client) commit(ctx context.Context, net *faulty, s State, fence id.Fenc
 	for {
 		try, cancel := context.WithCancel(ctx)
 		if l.network.draw(3) == 0 {
-			net.failed = cancel // the caller gives up
+			net.failed.Store(&cancel) // the caller gives up
 		}
 		err := s.Commit(try, []Change{{"a", []byte(value)}, {"b", []byte(value)}})
-		net.failed = nil
+		net.failed.Store(nil)
 		cancel()
 		end := l.recorder.clock.Add(1)
 		switch {
@@ -342,14 +342,14 @@ func (n *network) release(all bool) {
 type faulty struct {
 	store
 	network *network
-	failed  func() // called when a request fails; may be nil
+	failed  atomic.Pointer[context.CancelFunc] // is called when a request fails; nil: nothing is
 }
 
 var errLost = fault.E(fault.Unavailable, fault.At("network"), fault.Got("a request that was lost"))
 
 func (f *faulty) lose() error {
-	if f.failed != nil {
-		f.failed()
+	if failed := f.failed.Load(); failed != nil {
+		(*failed)()
 	}
 	return errLost
 }
