@@ -273,15 +273,16 @@ func addUp(d *rpc.JobDetails) []passSum {
 	return sums
 }
 
-// discardedBy counts the records of tasks that were discarded in a pass or before it: they stay out.
+// discardedBy counts the records of tasks that were discarded in a pass or before it: they stay out. A task that was discarded in the pass may have had
+// records that were trained before; in later passes all of it stays out.
 func discardedBy(q *rpc.QueuesResponse, pass int32) (records int64) {
 	for _, queue := range q.GetQueues() {
-		for _, task := range queue.DiscardedTasks {
-			if task.Pass > pass {
-				continue
-			}
-			for _, r := range task.Records {
-				records += r.To - r.From
+		for _, d := range queue.Discards {
+			switch {
+			case d.Pass == pass:
+				records += d.Records
+			case d.Pass < pass:
+				records += d.Later
 			}
 		}
 	}

@@ -24,16 +24,18 @@ import (
 
 // Listener is a listener of this process, with everything that its jobs need.
 type Listener struct {
-	manager *listen.Manager
-	address string
-	stop    context.CancelFunc
-	served  chan error
-	etcd    *cluster.Embedded
-	nodes   cluster.Registry
-	runDir  string
-	data    *listen.Data
-	once    sync.Once
-	err     error
+	manager  *listen.Manager
+	address  string
+	stop     context.CancelFunc
+	served   chan error
+	etcd     *cluster.Embedded
+	nodes    cluster.Registry
+	runDir   string
+	data     *listen.Data
+	unsweep  context.CancelFunc // ends sweeping; nil: there is none
+	sweeping sync.WaitGroup
+	once     sync.Once
+	err      error
 }
 
 // stopGrace is how long a listener that ends lets calls in flight finish.
@@ -107,6 +109,10 @@ func (l *Listener) Address() string { return l.address }
 // Close stops every job, ends the listener, and removes what it has made.
 func (l *Listener) Close() error {
 	l.once.Do(func() {
+		if l.unsweep != nil {
+			l.unsweep()
+			l.sweeping.Wait()
+		}
 		if l.manager != nil {
 			l.err = l.manager.Close()
 		}
@@ -235,8 +241,13 @@ func (l *Listener) findEtcd(ctx context.Context, config *listen.Config, o *liste
 			return err
 		}
 		config.Etcd = l.etcd.Endpoints()
-	} else if err = tryEtcd(ctx, o); err != nil {
-		return err
+	} else {
+		if err = tryEtcd(ctx, o); err != nil {
+			return err
+		}
+		sweeping, stop := context.WithCancel(context.Background())
+		l.unsweep = stop
+		l.sweeping.Go(func() { removeAbandoned(sweeping, o) })
 	}
 	config.Registry = func(ctx context.Context, spec *job.RoleSpec) (cluster.Registry, error) {
 		return cluster.Open(ctx, cluster.Config{Endpoints: spec.Etcd, Prefix: spec.Prefix, Lease: spec.Spec.Lease.AsDuration(), Access: o.access,
@@ -255,6 +266,41 @@ func tryEtcd(ctx context.Context, o *listening) error {
 		return err
 	}
 	return registry.Close()
+}
+
+// removeAbandoned removes from etcd what listeners have left that were killed. Leases that live may be their last ones, so it looks once more.
+func removeAbandoned(ctx context.Context, o *listening) {
+	for range 2 {
+		others, err := sweep(ctx, o)
+		if err != nil && ctx.Err() == nil {
+			o.log.Warn("keys of jobs whose listeners were killed may stay in etcd", "error", err)
+		}
+		if err != nil || !others {
+			return
+		}
+		timer := time.NewTimer(lastLeases)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		}
+	}
+}
+
+// lastLeases is when the leases of a listener that was killed have ended, unless its jobs have longer ones.
+const lastLeases = 3 * cluster.DefaultLease
+
+func sweep(ctx context.Context, o *listening) (others bool, err error) {
+	registry, err := cluster.Open(ctx, cluster.Config{Endpoints: o.etcd, Prefix: cluster.Prefix("listener"), Access: o.access, Log: o.log})
+	if err != nil {
+		return false, err
+	}
+	removed, others, err := registry.RemoveAbandoned(ctx)
+	if len(removed) > 0 {
+		o.log.Info("removed from etcd what killed listeners have left", "jobs", removed)
+	}
+	return others, errors.Join(err, registry.Close())
 }
 
 // shareMemory makes roles goroutines of this process.

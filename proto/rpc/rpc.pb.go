@@ -3532,6 +3532,7 @@ type QueueStatus struct {
 	DiscardedTasks   []*DiscardedTask       `protobuf:"bytes,10,rep,name=discarded_tasks,json=discardedTasks,proto3" json:"discarded_tasks,omitempty"`       // at most 1000
 	Following        bool                   `protobuf:"varint,11,opt,name=following,proto3" json:"following,omitempty"`                                      // new files become tasks
 	Passes           int32                  `protobuf:"varint,12,opt,name=passes,proto3" json:"passes,omitempty"`
+	Discards         []*PassDiscards        `protobuf:"bytes,13,rep,name=discards,proto3" json:"discards,omitempty"` // by pass, for those in which a task was discarded
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
 }
@@ -3650,6 +3651,73 @@ func (x *QueueStatus) GetPasses() int32 {
 	return 0
 }
 
+func (x *QueueStatus) GetDiscards() []*PassDiscards {
+	if x != nil {
+		return x.Discards
+	}
+	return nil
+}
+
+type PassDiscards struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Pass          int32                  `protobuf:"varint,1,opt,name=pass,proto3" json:"pass,omitempty"`
+	Records       int64                  `protobuf:"varint,2,opt,name=records,proto3" json:"records,omitempty"` // that tasks discarded in the pass still had
+	Later         int64                  `protobuf:"varint,3,opt,name=later,proto3" json:"later,omitempty"`     // that those tasks have in each later pass
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PassDiscards) Reset() {
+	*x = PassDiscards{}
+	mi := &file_proto_rpc_rpc_proto_msgTypes[60]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PassDiscards) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PassDiscards) ProtoMessage() {}
+
+func (x *PassDiscards) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_rpc_rpc_proto_msgTypes[60]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PassDiscards.ProtoReflect.Descriptor instead.
+func (*PassDiscards) Descriptor() ([]byte, []int) {
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{60}
+}
+
+func (x *PassDiscards) GetPass() int32 {
+	if x != nil {
+		return x.Pass
+	}
+	return 0
+}
+
+func (x *PassDiscards) GetRecords() int64 {
+	if x != nil {
+		return x.Records
+	}
+	return 0
+}
+
+func (x *PassDiscards) GetLater() int64 {
+	if x != nil {
+		return x.Later
+	}
+	return 0
+}
+
 type DiscardedTask struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            int64                  `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -3663,7 +3731,7 @@ type DiscardedTask struct {
 
 func (x *DiscardedTask) Reset() {
 	*x = DiscardedTask{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[60]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3675,7 +3743,7 @@ func (x *DiscardedTask) String() string {
 func (*DiscardedTask) ProtoMessage() {}
 
 func (x *DiscardedTask) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[60]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3688,7 +3756,7 @@ func (x *DiscardedTask) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DiscardedTask.ProtoReflect.Descriptor instead.
 func (*DiscardedTask) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{60}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *DiscardedTask) GetId() int64 {
@@ -3735,7 +3803,7 @@ type CheckpointRequest struct {
 
 func (x *CheckpointRequest) Reset() {
 	*x = CheckpointRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[61]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3747,7 +3815,7 @@ func (x *CheckpointRequest) String() string {
 func (*CheckpointRequest) ProtoMessage() {}
 
 func (x *CheckpointRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[61]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3760,7 +3828,7 @@ func (x *CheckpointRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckpointRequest.ProtoReflect.Descriptor instead.
 func (*CheckpointRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{61}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *CheckpointRequest) GetJob() string {
@@ -3788,7 +3856,7 @@ type QueuesResponse struct {
 
 func (x *QueuesResponse) Reset() {
 	*x = QueuesResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[62]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3800,7 +3868,7 @@ func (x *QueuesResponse) String() string {
 func (*QueuesResponse) ProtoMessage() {}
 
 func (x *QueuesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[62]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3813,7 +3881,7 @@ func (x *QueuesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueuesResponse.ProtoReflect.Descriptor instead.
 func (*QueuesResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{62}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *QueuesResponse) GetQueues() []*QueueStatus {
@@ -3904,7 +3972,7 @@ type VariableChunk struct {
 
 func (x *VariableChunk) Reset() {
 	*x = VariableChunk{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[63]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3916,7 +3984,7 @@ func (x *VariableChunk) String() string {
 func (*VariableChunk) ProtoMessage() {}
 
 func (x *VariableChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[63]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3929,7 +3997,7 @@ func (x *VariableChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VariableChunk.ProtoReflect.Descriptor instead.
 func (*VariableChunk) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{63}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *VariableChunk) GetId() *Identity {
@@ -3997,7 +4065,7 @@ type SendResponse struct {
 
 func (x *SendResponse) Reset() {
 	*x = SendResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[64]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4009,7 +4077,7 @@ func (x *SendResponse) String() string {
 func (*SendResponse) ProtoMessage() {}
 
 func (x *SendResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[64]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4022,7 +4090,7 @@ func (x *SendResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SendResponse.ProtoReflect.Descriptor instead.
 func (*SendResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{64}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *SendResponse) GetDuplicate() bool {
@@ -4044,7 +4112,7 @@ type OpenDataRequest struct {
 
 func (x *OpenDataRequest) Reset() {
 	*x = OpenDataRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[65]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4056,7 +4124,7 @@ func (x *OpenDataRequest) String() string {
 func (*OpenDataRequest) ProtoMessage() {}
 
 func (x *OpenDataRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[65]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4069,7 +4137,7 @@ func (x *OpenDataRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenDataRequest.ProtoReflect.Descriptor instead.
 func (*OpenDataRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{65}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *OpenDataRequest) GetId() *Identity {
@@ -4107,7 +4175,7 @@ type OpenDataResponse struct {
 
 func (x *OpenDataResponse) Reset() {
 	*x = OpenDataResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[66]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4119,7 +4187,7 @@ func (x *OpenDataResponse) String() string {
 func (*OpenDataResponse) ProtoMessage() {}
 
 func (x *OpenDataResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[66]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4132,7 +4200,7 @@ func (x *OpenDataResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenDataResponse.ProtoReflect.Descriptor instead.
 func (*OpenDataResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{66}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *OpenDataResponse) GetToken() []byte {
@@ -4189,7 +4257,7 @@ type SliceInfo struct {
 
 func (x *SliceInfo) Reset() {
 	*x = SliceInfo{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[67]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4201,7 +4269,7 @@ func (x *SliceInfo) String() string {
 func (*SliceInfo) ProtoMessage() {}
 
 func (x *SliceInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[67]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4214,7 +4282,7 @@ func (x *SliceInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SliceInfo.ProtoReflect.Descriptor instead.
 func (*SliceInfo) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{67}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *SliceInfo) GetDtype() int32 {
@@ -4259,7 +4327,7 @@ type BarrierRequest struct {
 
 func (x *BarrierRequest) Reset() {
 	*x = BarrierRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[68]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4271,7 +4339,7 @@ func (x *BarrierRequest) String() string {
 func (*BarrierRequest) ProtoMessage() {}
 
 func (x *BarrierRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[68]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4284,7 +4352,7 @@ func (x *BarrierRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BarrierRequest.ProtoReflect.Descriptor instead.
 func (*BarrierRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{68}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *BarrierRequest) GetId() *Identity {
@@ -4337,7 +4405,7 @@ type BarrierResponse struct {
 
 func (x *BarrierResponse) Reset() {
 	*x = BarrierResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[69]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4349,7 +4417,7 @@ func (x *BarrierResponse) String() string {
 func (*BarrierResponse) ProtoMessage() {}
 
 func (x *BarrierResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[69]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4362,7 +4430,7 @@ func (x *BarrierResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BarrierResponse.ProtoReflect.Descriptor instead.
 func (*BarrierResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{69}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{70}
 }
 
 // CutRequest comes from a coordinator: id has its fence, and the round of the cut.
@@ -4377,7 +4445,7 @@ type CutRequest struct {
 
 func (x *CutRequest) Reset() {
 	*x = CutRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[70]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4389,7 +4457,7 @@ func (x *CutRequest) String() string {
 func (*CutRequest) ProtoMessage() {}
 
 func (x *CutRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[70]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4402,7 +4470,7 @@ func (x *CutRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CutRequest.ProtoReflect.Descriptor instead.
 func (*CutRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{70}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *CutRequest) GetId() *Identity {
@@ -4438,7 +4506,7 @@ type CutResponse struct {
 
 func (x *CutResponse) Reset() {
 	*x = CutResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[71]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4450,7 +4518,7 @@ func (x *CutResponse) String() string {
 func (*CutResponse) ProtoMessage() {}
 
 func (x *CutResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[71]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4463,7 +4531,7 @@ func (x *CutResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CutResponse.ProtoReflect.Descriptor instead.
 func (*CutResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{71}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *CutResponse) GetPast() bool {
@@ -4504,7 +4572,7 @@ type FreezeRequest struct {
 
 func (x *FreezeRequest) Reset() {
 	*x = FreezeRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[72]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4516,7 +4584,7 @@ func (x *FreezeRequest) String() string {
 func (*FreezeRequest) ProtoMessage() {}
 
 func (x *FreezeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[72]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4529,7 +4597,7 @@ func (x *FreezeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FreezeRequest.ProtoReflect.Descriptor instead.
 func (*FreezeRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{72}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *FreezeRequest) GetId() *Identity {
@@ -4552,7 +4620,7 @@ type FreezeResponse struct {
 
 func (x *FreezeResponse) Reset() {
 	*x = FreezeResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[73]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4564,7 +4632,7 @@ func (x *FreezeResponse) String() string {
 func (*FreezeResponse) ProtoMessage() {}
 
 func (x *FreezeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[73]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4577,7 +4645,7 @@ func (x *FreezeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FreezeResponse.ProtoReflect.Descriptor instead.
 func (*FreezeResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{73}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *FreezeResponse) GetGeneration() uint64 {
@@ -4628,7 +4696,7 @@ type Declared struct {
 
 func (x *Declared) Reset() {
 	*x = Declared{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[74]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4640,7 +4708,7 @@ func (x *Declared) String() string {
 func (*Declared) ProtoMessage() {}
 
 func (x *Declared) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[74]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4653,7 +4721,7 @@ func (x *Declared) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Declared.ProtoReflect.Descriptor instead.
 func (*Declared) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{74}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *Declared) GetRank() uint32 {
@@ -4696,7 +4764,7 @@ type Member struct {
 
 func (x *Member) Reset() {
 	*x = Member{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[75]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4708,7 +4776,7 @@ func (x *Member) String() string {
 func (*Member) ProtoMessage() {}
 
 func (x *Member) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[75]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4721,7 +4789,7 @@ func (x *Member) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Member.ProtoReflect.Descriptor instead.
 func (*Member) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{75}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *Member) GetRank() uint32 {
@@ -4758,7 +4826,7 @@ type ResumeRequest struct {
 
 func (x *ResumeRequest) Reset() {
 	*x = ResumeRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[76]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4770,7 +4838,7 @@ func (x *ResumeRequest) String() string {
 func (*ResumeRequest) ProtoMessage() {}
 
 func (x *ResumeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[76]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4783,7 +4851,7 @@ func (x *ResumeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeRequest.ProtoReflect.Descriptor instead.
 func (*ResumeRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{76}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *ResumeRequest) GetId() *Identity {
@@ -4822,7 +4890,7 @@ type ResumeResponse struct {
 
 func (x *ResumeResponse) Reset() {
 	*x = ResumeResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[77]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4834,7 +4902,7 @@ func (x *ResumeResponse) String() string {
 func (*ResumeResponse) ProtoMessage() {}
 
 func (x *ResumeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[77]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4847,7 +4915,7 @@ func (x *ResumeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeResponse.ProtoReflect.Descriptor instead.
 func (*ResumeResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{77}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{78}
 }
 
 type LedgerRequest struct {
@@ -4862,7 +4930,7 @@ type LedgerRequest struct {
 
 func (x *LedgerRequest) Reset() {
 	*x = LedgerRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[78]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4874,7 +4942,7 @@ func (x *LedgerRequest) String() string {
 func (*LedgerRequest) ProtoMessage() {}
 
 func (x *LedgerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[78]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4887,7 +4955,7 @@ func (x *LedgerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerRequest.ProtoReflect.Descriptor instead.
 func (*LedgerRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{78}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *LedgerRequest) GetJob() string {
@@ -4930,7 +4998,7 @@ type PassLedger struct {
 
 func (x *PassLedger) Reset() {
 	*x = PassLedger{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[79]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4942,7 +5010,7 @@ func (x *PassLedger) String() string {
 func (*PassLedger) ProtoMessage() {}
 
 func (x *PassLedger) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[79]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4955,7 +5023,7 @@ func (x *PassLedger) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PassLedger.ProtoReflect.Descriptor instead.
 func (*PassLedger) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{79}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *PassLedger) GetPass() int32 {
@@ -4996,7 +5064,7 @@ type LedgerResponse struct {
 
 func (x *LedgerResponse) Reset() {
 	*x = LedgerResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[80]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5008,7 +5076,7 @@ func (x *LedgerResponse) String() string {
 func (*LedgerResponse) ProtoMessage() {}
 
 func (x *LedgerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[80]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5021,7 +5089,7 @@ func (x *LedgerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerResponse.ProtoReflect.Descriptor instead.
 func (*LedgerResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{80}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *LedgerResponse) GetPasses() []*PassLedger {
@@ -5051,7 +5119,7 @@ type GetRequest struct {
 
 func (x *GetRequest) Reset() {
 	*x = GetRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[81]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5063,7 +5131,7 @@ func (x *GetRequest) String() string {
 func (*GetRequest) ProtoMessage() {}
 
 func (x *GetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[81]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5076,7 +5144,7 @@ func (x *GetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRequest.ProtoReflect.Descriptor instead.
 func (*GetRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{81}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *GetRequest) GetId() *Identity {
@@ -5123,7 +5191,7 @@ type CompleteRequest struct {
 
 func (x *CompleteRequest) Reset() {
 	*x = CompleteRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[82]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5135,7 +5203,7 @@ func (x *CompleteRequest) String() string {
 func (*CompleteRequest) ProtoMessage() {}
 
 func (x *CompleteRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[82]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5148,7 +5216,7 @@ func (x *CompleteRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompleteRequest.ProtoReflect.Descriptor instead.
 func (*CompleteRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{82}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *CompleteRequest) GetId() *Identity {
@@ -5166,7 +5234,7 @@ type CompleteResponse struct {
 
 func (x *CompleteResponse) Reset() {
 	*x = CompleteResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[83]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5178,7 +5246,7 @@ func (x *CompleteResponse) String() string {
 func (*CompleteResponse) ProtoMessage() {}
 
 func (x *CompleteResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[83]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5191,7 +5259,7 @@ func (x *CompleteResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompleteResponse.ProtoReflect.Descriptor instead.
 func (*CompleteResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{83}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{84}
 }
 
 type StatusRequest struct {
@@ -5203,7 +5271,7 @@ type StatusRequest struct {
 
 func (x *StatusRequest) Reset() {
 	*x = StatusRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[84]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5215,7 +5283,7 @@ func (x *StatusRequest) String() string {
 func (*StatusRequest) ProtoMessage() {}
 
 func (x *StatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[84]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5228,7 +5296,7 @@ func (x *StatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusRequest.ProtoReflect.Descriptor instead.
 func (*StatusRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{84}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *StatusRequest) GetJob() string {
@@ -5251,7 +5319,7 @@ type StatusResponse struct {
 
 func (x *StatusResponse) Reset() {
 	*x = StatusResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[85]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5263,7 +5331,7 @@ func (x *StatusResponse) String() string {
 func (*StatusResponse) ProtoMessage() {}
 
 func (x *StatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[85]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5276,7 +5344,7 @@ func (x *StatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusResponse.ProtoReflect.Descriptor instead.
 func (*StatusResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{85}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{86}
 }
 
 func (x *StatusResponse) GetRound() uint64 {
@@ -5570,7 +5638,7 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\rQueuesRequest\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12\x14\n" +
 	"\x05final\x18\x02 \x01(\bR\x05final\x12\x18\n" +
-	"\aentries\x18\x03 \x01(\bR\aentries\"\xf3\x02\n" +
+	"\aentries\x18\x03 \x01(\bR\aentries\"\xa6\x03\n" +
 	"\vQueueStatus\x12\x18\n" +
 	"\adataset\x18\x01 \x01(\tR\adataset\x12\x12\n" +
 	"\x04pass\x18\x02 \x01(\x05R\x04pass\x12\x12\n" +
@@ -5584,7 +5652,12 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\x0fdiscarded_tasks\x18\n" +
 	" \x03(\v2\x16.edl.rpc.DiscardedTaskR\x0ediscardedTasks\x12\x1c\n" +
 	"\tfollowing\x18\v \x01(\bR\tfollowing\x12\x16\n" +
-	"\x06passes\x18\f \x01(\x05R\x06passes\"\x97\x01\n" +
+	"\x06passes\x18\f \x01(\x05R\x06passes\x121\n" +
+	"\bdiscards\x18\r \x03(\v2\x15.edl.rpc.PassDiscardsR\bdiscards\"R\n" +
+	"\fPassDiscards\x12\x12\n" +
+	"\x04pass\x18\x01 \x01(\x05R\x04pass\x12\x18\n" +
+	"\arecords\x18\x02 \x01(\x03R\arecords\x12\x14\n" +
+	"\x05later\x18\x03 \x01(\x03R\x05later\"\x97\x01\n" +
 	"\rDiscardedTask\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x03R\x02id\x12\x12\n" +
 	"\x04pass\x18\x02 \x01(\x05R\x04pass\x12.\n" +
@@ -5785,7 +5858,7 @@ func file_proto_rpc_rpc_proto_rawDescGZIP() []byte {
 	return file_proto_rpc_rpc_proto_rawDescData
 }
 
-var file_proto_rpc_rpc_proto_msgTypes = make([]protoimpl.MessageInfo, 89)
+var file_proto_rpc_rpc_proto_msgTypes = make([]protoimpl.MessageInfo, 90)
 var file_proto_rpc_rpc_proto_goTypes = []any{
 	(*Piece)(nil),                 // 0: edl.rpc.Piece
 	(*DescribeRequest)(nil),       // 1: edl.rpc.DescribeRequest
@@ -5847,73 +5920,74 @@ var file_proto_rpc_rpc_proto_goTypes = []any{
 	(*WatchResponse)(nil),         // 57: edl.rpc.WatchResponse
 	(*QueuesRequest)(nil),         // 58: edl.rpc.QueuesRequest
 	(*QueueStatus)(nil),           // 59: edl.rpc.QueueStatus
-	(*DiscardedTask)(nil),         // 60: edl.rpc.DiscardedTask
-	(*CheckpointRequest)(nil),     // 61: edl.rpc.CheckpointRequest
-	(*QueuesResponse)(nil),        // 62: edl.rpc.QueuesResponse
-	(*VariableChunk)(nil),         // 63: edl.rpc.VariableChunk
-	(*SendResponse)(nil),          // 64: edl.rpc.SendResponse
-	(*OpenDataRequest)(nil),       // 65: edl.rpc.OpenDataRequest
-	(*OpenDataResponse)(nil),      // 66: edl.rpc.OpenDataResponse
-	(*SliceInfo)(nil),             // 67: edl.rpc.SliceInfo
-	(*BarrierRequest)(nil),        // 68: edl.rpc.BarrierRequest
-	(*BarrierResponse)(nil),       // 69: edl.rpc.BarrierResponse
-	(*CutRequest)(nil),            // 70: edl.rpc.CutRequest
-	(*CutResponse)(nil),           // 71: edl.rpc.CutResponse
-	(*FreezeRequest)(nil),         // 72: edl.rpc.FreezeRequest
-	(*FreezeResponse)(nil),        // 73: edl.rpc.FreezeResponse
-	(*Declared)(nil),              // 74: edl.rpc.Declared
-	(*Member)(nil),                // 75: edl.rpc.Member
-	(*ResumeRequest)(nil),         // 76: edl.rpc.ResumeRequest
-	(*ResumeResponse)(nil),        // 77: edl.rpc.ResumeResponse
-	(*LedgerRequest)(nil),         // 78: edl.rpc.LedgerRequest
-	(*PassLedger)(nil),            // 79: edl.rpc.PassLedger
-	(*LedgerResponse)(nil),        // 80: edl.rpc.LedgerResponse
-	(*GetRequest)(nil),            // 81: edl.rpc.GetRequest
-	(*CompleteRequest)(nil),       // 82: edl.rpc.CompleteRequest
-	(*CompleteResponse)(nil),      // 83: edl.rpc.CompleteResponse
-	(*StatusRequest)(nil),         // 84: edl.rpc.StatusRequest
-	(*StatusResponse)(nil),        // 85: edl.rpc.StatusResponse
-	nil,                           // 86: edl.rpc.DescribeResponse.OpsEntry
-	nil,                           // 87: edl.rpc.QueuesResponse.EntriesEntry
-	nil,                           // 88: edl.rpc.StatusResponse.RefusedEntry
-	(*job.Progress)(nil),          // 89: edl.job.Progress
-	(*job.Event)(nil),             // 90: edl.job.Event
-	(*job.JobStatus)(nil),         // 91: edl.job.JobStatus
-	(*job.Wait)(nil),              // 92: edl.job.Wait
-	(*job.JobSpec)(nil),           // 93: edl.job.JobSpec
-	(job.Role)(0),                 // 94: edl.job.Role
-	(*job.RoundTimes)(nil),        // 95: edl.job.RoundTimes
-	(*job.Value)(nil),             // 96: edl.job.Value
-	(*job.Step)(nil),              // 97: edl.job.Step
-	(*job.RoleStatus)(nil),        // 98: edl.job.RoleStatus
-	(*job.RoleReport)(nil),        // 99: edl.job.RoleReport
-	(*job.Failure)(nil),           // 100: edl.job.Failure
-	(*job.CheckpointStatus)(nil),  // 101: edl.job.CheckpointStatus
-	(*job.Shard)(nil),             // 102: edl.job.Shard
+	(*PassDiscards)(nil),          // 60: edl.rpc.PassDiscards
+	(*DiscardedTask)(nil),         // 61: edl.rpc.DiscardedTask
+	(*CheckpointRequest)(nil),     // 62: edl.rpc.CheckpointRequest
+	(*QueuesResponse)(nil),        // 63: edl.rpc.QueuesResponse
+	(*VariableChunk)(nil),         // 64: edl.rpc.VariableChunk
+	(*SendResponse)(nil),          // 65: edl.rpc.SendResponse
+	(*OpenDataRequest)(nil),       // 66: edl.rpc.OpenDataRequest
+	(*OpenDataResponse)(nil),      // 67: edl.rpc.OpenDataResponse
+	(*SliceInfo)(nil),             // 68: edl.rpc.SliceInfo
+	(*BarrierRequest)(nil),        // 69: edl.rpc.BarrierRequest
+	(*BarrierResponse)(nil),       // 70: edl.rpc.BarrierResponse
+	(*CutRequest)(nil),            // 71: edl.rpc.CutRequest
+	(*CutResponse)(nil),           // 72: edl.rpc.CutResponse
+	(*FreezeRequest)(nil),         // 73: edl.rpc.FreezeRequest
+	(*FreezeResponse)(nil),        // 74: edl.rpc.FreezeResponse
+	(*Declared)(nil),              // 75: edl.rpc.Declared
+	(*Member)(nil),                // 76: edl.rpc.Member
+	(*ResumeRequest)(nil),         // 77: edl.rpc.ResumeRequest
+	(*ResumeResponse)(nil),        // 78: edl.rpc.ResumeResponse
+	(*LedgerRequest)(nil),         // 79: edl.rpc.LedgerRequest
+	(*PassLedger)(nil),            // 80: edl.rpc.PassLedger
+	(*LedgerResponse)(nil),        // 81: edl.rpc.LedgerResponse
+	(*GetRequest)(nil),            // 82: edl.rpc.GetRequest
+	(*CompleteRequest)(nil),       // 83: edl.rpc.CompleteRequest
+	(*CompleteResponse)(nil),      // 84: edl.rpc.CompleteResponse
+	(*StatusRequest)(nil),         // 85: edl.rpc.StatusRequest
+	(*StatusResponse)(nil),        // 86: edl.rpc.StatusResponse
+	nil,                           // 87: edl.rpc.DescribeResponse.OpsEntry
+	nil,                           // 88: edl.rpc.QueuesResponse.EntriesEntry
+	nil,                           // 89: edl.rpc.StatusResponse.RefusedEntry
+	(*job.Progress)(nil),          // 90: edl.job.Progress
+	(*job.Event)(nil),             // 91: edl.job.Event
+	(*job.JobStatus)(nil),         // 92: edl.job.JobStatus
+	(*job.Wait)(nil),              // 93: edl.job.Wait
+	(*job.JobSpec)(nil),           // 94: edl.job.JobSpec
+	(job.Role)(0),                 // 95: edl.job.Role
+	(*job.RoundTimes)(nil),        // 96: edl.job.RoundTimes
+	(*job.Value)(nil),             // 97: edl.job.Value
+	(*job.Step)(nil),              // 98: edl.job.Step
+	(*job.RoleStatus)(nil),        // 99: edl.job.RoleStatus
+	(*job.RoleReport)(nil),        // 100: edl.job.RoleReport
+	(*job.Failure)(nil),           // 101: edl.job.Failure
+	(*job.CheckpointStatus)(nil),  // 102: edl.job.CheckpointStatus
+	(*job.Shard)(nil),             // 103: edl.job.Shard
 }
 var file_proto_rpc_rpc_proto_depIdxs = []int32{
 	29,  // 0: edl.rpc.Piece.id:type_name -> edl.rpc.Identity
-	86,  // 1: edl.rpc.DescribeResponse.ops:type_name -> edl.rpc.DescribeResponse.OpsEntry
-	89,  // 2: edl.rpc.ResumeJobResponse.progress:type_name -> edl.job.Progress
-	90,  // 3: edl.rpc.Events.events:type_name -> edl.job.Event
-	91,  // 4: edl.rpc.ListResponse.jobs:type_name -> edl.job.JobStatus
-	91,  // 5: edl.rpc.WhyResponse.status:type_name -> edl.job.JobStatus
-	92,  // 6: edl.rpc.WhyResponse.waits:type_name -> edl.job.Wait
-	91,  // 7: edl.rpc.JobDetails.status:type_name -> edl.job.JobStatus
-	93,  // 8: edl.rpc.JobDetails.spec:type_name -> edl.job.JobSpec
-	62,  // 9: edl.rpc.JobDetails.queues:type_name -> edl.rpc.QueuesResponse
-	80,  // 10: edl.rpc.JobDetails.ledger:type_name -> edl.rpc.LedgerResponse
+	87,  // 1: edl.rpc.DescribeResponse.ops:type_name -> edl.rpc.DescribeResponse.OpsEntry
+	90,  // 2: edl.rpc.ResumeJobResponse.progress:type_name -> edl.job.Progress
+	91,  // 3: edl.rpc.Events.events:type_name -> edl.job.Event
+	92,  // 4: edl.rpc.ListResponse.jobs:type_name -> edl.job.JobStatus
+	92,  // 5: edl.rpc.WhyResponse.status:type_name -> edl.job.JobStatus
+	93,  // 6: edl.rpc.WhyResponse.waits:type_name -> edl.job.Wait
+	92,  // 7: edl.rpc.JobDetails.status:type_name -> edl.job.JobStatus
+	94,  // 8: edl.rpc.JobDetails.spec:type_name -> edl.job.JobSpec
+	63,  // 9: edl.rpc.JobDetails.queues:type_name -> edl.rpc.QueuesResponse
+	81,  // 10: edl.rpc.JobDetails.ledger:type_name -> edl.rpc.LedgerResponse
 	16,  // 11: edl.rpc.JobDetails.times:type_name -> edl.rpc.RoleTimes
-	94,  // 12: edl.rpc.RoleTimes.role:type_name -> edl.job.Role
-	95,  // 13: edl.rpc.RoleTimes.rounds:type_name -> edl.job.RoundTimes
-	89,  // 14: edl.rpc.StateValues.progress:type_name -> edl.job.Progress
-	96,  // 15: edl.rpc.StateValues.values:type_name -> edl.job.Value
-	96,  // 16: edl.rpc.StepRun.feed:type_name -> edl.job.Value
-	97,  // 17: edl.rpc.StepDone.step:type_name -> edl.job.Step
-	89,  // 18: edl.rpc.StepDone.progress:type_name -> edl.job.Progress
+	95,  // 12: edl.rpc.RoleTimes.role:type_name -> edl.job.Role
+	96,  // 13: edl.rpc.RoleTimes.rounds:type_name -> edl.job.RoundTimes
+	90,  // 14: edl.rpc.StateValues.progress:type_name -> edl.job.Progress
+	97,  // 15: edl.rpc.StateValues.values:type_name -> edl.job.Value
+	97,  // 16: edl.rpc.StepRun.feed:type_name -> edl.job.Value
+	98,  // 17: edl.rpc.StepDone.step:type_name -> edl.job.Step
+	90,  // 18: edl.rpc.StepDone.progress:type_name -> edl.job.Progress
 	12,  // 19: edl.rpc.RoleEvent.log:type_name -> edl.rpc.LogLine
-	98,  // 20: edl.rpc.RoleEvent.status:type_name -> edl.job.RoleStatus
-	99,  // 21: edl.rpc.RoleEvent.report:type_name -> edl.job.RoleReport
+	99,  // 20: edl.rpc.RoleEvent.status:type_name -> edl.job.RoleStatus
+	100, // 21: edl.rpc.RoleEvent.report:type_name -> edl.job.RoleReport
 	29,  // 22: edl.rpc.JoinRequest.id:type_name -> edl.rpc.Identity
 	32,  // 23: edl.rpc.JoinResponse.segment:type_name -> edl.rpc.Segment
 	37,  // 24: edl.rpc.Segment.skip:type_name -> edl.rpc.RecordRange
@@ -5929,140 +6003,141 @@ var file_proto_rpc_rpc_proto_depIdxs = []int32{
 	29,  // 34: edl.rpc.TaskFailedRequest.id:type_name -> edl.rpc.Identity
 	38,  // 35: edl.rpc.TaskFailedRequest.task:type_name -> edl.rpc.Task
 	29,  // 36: edl.rpc.SaveModelRequest.id:type_name -> edl.rpc.Identity
-	89,  // 37: edl.rpc.SaveModelResponse.progress:type_name -> edl.job.Progress
+	90,  // 37: edl.rpc.SaveModelResponse.progress:type_name -> edl.job.Progress
 	29,  // 38: edl.rpc.TrainerSteps.id:type_name -> edl.rpc.Identity
 	46,  // 39: edl.rpc.TrainerSteps.steps:type_name -> edl.rpc.TrainerStep
 	29,  // 40: edl.rpc.TrainerStep.id:type_name -> edl.rpc.Identity
-	96,  // 41: edl.rpc.TrainerStep.fetched:type_name -> edl.job.Value
+	97,  // 41: edl.rpc.TrainerStep.fetched:type_name -> edl.job.Value
 	37,  // 42: edl.rpc.TrainerStep.records:type_name -> edl.rpc.RecordRange
 	29,  // 43: edl.rpc.NextFeedRequest.id:type_name -> edl.rpc.Identity
 	29,  // 44: edl.rpc.FinishDataRequest.id:type_name -> edl.rpc.Identity
 	29,  // 45: edl.rpc.PermitRequest.id:type_name -> edl.rpc.Identity
-	96,  // 46: edl.rpc.FeedShare.feed:type_name -> edl.job.Value
+	97,  // 46: edl.rpc.FeedShare.feed:type_name -> edl.job.Value
 	29,  // 47: edl.rpc.LeaveRequest.id:type_name -> edl.rpc.Identity
-	100, // 48: edl.rpc.LeaveRequest.failure:type_name -> edl.job.Failure
-	90,  // 49: edl.rpc.WatchResponse.events:type_name -> edl.job.Event
-	60,  // 50: edl.rpc.QueueStatus.discarded_tasks:type_name -> edl.rpc.DiscardedTask
-	37,  // 51: edl.rpc.DiscardedTask.records:type_name -> edl.rpc.RecordRange
-	59,  // 52: edl.rpc.QueuesResponse.queues:type_name -> edl.rpc.QueueStatus
-	92,  // 53: edl.rpc.QueuesResponse.waits:type_name -> edl.job.Wait
-	87,  // 54: edl.rpc.QueuesResponse.entries:type_name -> edl.rpc.QueuesResponse.EntriesEntry
-	101, // 55: edl.rpc.QueuesResponse.checkpoint:type_name -> edl.job.CheckpointStatus
-	29,  // 56: edl.rpc.VariableChunk.id:type_name -> edl.rpc.Identity
-	29,  // 57: edl.rpc.OpenDataRequest.id:type_name -> edl.rpc.Identity
-	67,  // 58: edl.rpc.OpenDataResponse.send:type_name -> edl.rpc.SliceInfo
-	67,  // 59: edl.rpc.OpenDataResponse.receive:type_name -> edl.rpc.SliceInfo
-	29,  // 60: edl.rpc.BarrierRequest.id:type_name -> edl.rpc.Identity
-	37,  // 61: edl.rpc.BarrierRequest.records:type_name -> edl.rpc.RecordRange
-	74,  // 62: edl.rpc.BarrierRequest.group:type_name -> edl.rpc.Declared
-	29,  // 63: edl.rpc.CutRequest.id:type_name -> edl.rpc.Identity
-	102, // 64: edl.rpc.CutResponse.shard:type_name -> edl.job.Shard
-	29,  // 65: edl.rpc.FreezeRequest.id:type_name -> edl.rpc.Identity
-	74,  // 66: edl.rpc.FreezeResponse.declared:type_name -> edl.rpc.Declared
-	74,  // 67: edl.rpc.FreezeResponse.applied:type_name -> edl.rpc.Declared
-	37,  // 68: edl.rpc.Declared.records:type_name -> edl.rpc.RecordRange
-	29,  // 69: edl.rpc.ResumeRequest.id:type_name -> edl.rpc.Identity
-	75,  // 70: edl.rpc.ResumeRequest.members:type_name -> edl.rpc.Member
-	74,  // 71: edl.rpc.ResumeRequest.commit:type_name -> edl.rpc.Declared
-	37,  // 72: edl.rpc.PassLedger.committed:type_name -> edl.rpc.RecordRange
-	79,  // 73: edl.rpc.LedgerResponse.passes:type_name -> edl.rpc.PassLedger
-	29,  // 74: edl.rpc.GetRequest.id:type_name -> edl.rpc.Identity
-	29,  // 75: edl.rpc.CompleteRequest.id:type_name -> edl.rpc.Identity
-	88,  // 76: edl.rpc.StatusResponse.refused:type_name -> edl.rpc.StatusResponse.RefusedEntry
-	92,  // 77: edl.rpc.StatusResponse.waits:type_name -> edl.job.Wait
-	1,   // 78: edl.rpc.Listener.Describe:input_type -> edl.rpc.DescribeRequest
-	3,   // 79: edl.rpc.Listener.Submit:input_type -> edl.rpc.SubmitRequest
-	7,   // 80: edl.rpc.Listener.Status:input_type -> edl.rpc.JobRequest
-	9,   // 81: edl.rpc.Listener.List:input_type -> edl.rpc.ListRequest
-	7,   // 82: edl.rpc.Listener.Watch:input_type -> edl.rpc.JobRequest
-	11,  // 83: edl.rpc.Listener.Logs:input_type -> edl.rpc.LogsRequest
-	7,   // 84: edl.rpc.Listener.Stop:input_type -> edl.rpc.JobRequest
-	17,  // 85: edl.rpc.Listener.Finish:input_type -> edl.rpc.FinishRequest
-	18,  // 86: edl.rpc.Listener.Acknowledge:input_type -> edl.rpc.AcknowledgeRequest
-	21,  // 87: edl.rpc.Listener.ReadState:input_type -> edl.rpc.ReadStateRequest
-	0,   // 88: edl.rpc.Listener.WriteState:input_type -> edl.rpc.Piece
-	23,  // 89: edl.rpc.Listener.ReleaseState:input_type -> edl.rpc.ReleaseStateRequest
-	0,   // 90: edl.rpc.Listener.RunStep:input_type -> edl.rpc.Piece
-	7,   // 91: edl.rpc.Listener.Why:input_type -> edl.rpc.JobRequest
-	7,   // 92: edl.rpc.Listener.Show:input_type -> edl.rpc.JobRequest
-	14,  // 93: edl.rpc.Listener.Scale:input_type -> edl.rpc.ScaleRequest
-	7,   // 94: edl.rpc.Listener.Checkpoint:input_type -> edl.rpc.JobRequest
-	5,   // 95: edl.rpc.Listener.ResumeJob:input_type -> edl.rpc.ResumeJobRequest
-	27,  // 96: edl.rpc.Listener.StartRole:input_type -> edl.rpc.StartRoleChunk
-	30,  // 97: edl.rpc.Coordinator.Join:input_type -> edl.rpc.JoinRequest
-	0,   // 98: edl.rpc.Coordinator.ReportDataset:input_type -> edl.rpc.Piece
-	39,  // 99: edl.rpc.Coordinator.GetTask:input_type -> edl.rpc.GetTaskRequest
-	41,  // 100: edl.rpc.Coordinator.TaskFailed:input_type -> edl.rpc.TaskFailedRequest
-	43,  // 101: edl.rpc.Coordinator.RequestSaveModel:input_type -> edl.rpc.SaveModelRequest
-	0,   // 102: edl.rpc.Coordinator.ReportSteps:input_type -> edl.rpc.Piece
-	48,  // 103: edl.rpc.Coordinator.NextFeed:input_type -> edl.rpc.NextFeedRequest
-	0,   // 104: edl.rpc.Coordinator.Feed:input_type -> edl.rpc.Piece
-	49,  // 105: edl.rpc.Coordinator.Finish:input_type -> edl.rpc.FinishDataRequest
-	18,  // 106: edl.rpc.Coordinator.Acknowledge:input_type -> edl.rpc.AcknowledgeRequest
-	51,  // 107: edl.rpc.Coordinator.Permit:input_type -> edl.rpc.PermitRequest
-	54,  // 108: edl.rpc.Coordinator.Leave:input_type -> edl.rpc.LeaveRequest
-	56,  // 109: edl.rpc.Coordinator.Watch:input_type -> edl.rpc.WatchRequest
-	61,  // 110: edl.rpc.Coordinator.Checkpoint:input_type -> edl.rpc.CheckpointRequest
-	58,  // 111: edl.rpc.Coordinator.Queues:input_type -> edl.rpc.QueuesRequest
-	63,  // 112: edl.rpc.ParameterServer.SendVariable:input_type -> edl.rpc.VariableChunk
-	68,  // 113: edl.rpc.ParameterServer.SendBarrier:input_type -> edl.rpc.BarrierRequest
-	81,  // 114: edl.rpc.ParameterServer.GetVariable:input_type -> edl.rpc.GetRequest
-	65,  // 115: edl.rpc.ParameterServer.OpenData:input_type -> edl.rpc.OpenDataRequest
-	72,  // 116: edl.rpc.ParameterServer.Freeze:input_type -> edl.rpc.FreezeRequest
-	76,  // 117: edl.rpc.ParameterServer.Resume:input_type -> edl.rpc.ResumeRequest
-	78,  // 118: edl.rpc.ParameterServer.Ledger:input_type -> edl.rpc.LedgerRequest
-	70,  // 119: edl.rpc.ParameterServer.Cut:input_type -> edl.rpc.CutRequest
-	82,  // 120: edl.rpc.ParameterServer.Complete:input_type -> edl.rpc.CompleteRequest
-	84,  // 121: edl.rpc.ParameterServer.Status:input_type -> edl.rpc.StatusRequest
-	2,   // 122: edl.rpc.Listener.Describe:output_type -> edl.rpc.DescribeResponse
-	4,   // 123: edl.rpc.Listener.Submit:output_type -> edl.rpc.SubmitResponse
-	91,  // 124: edl.rpc.Listener.Status:output_type -> edl.job.JobStatus
-	10,  // 125: edl.rpc.Listener.List:output_type -> edl.rpc.ListResponse
-	8,   // 126: edl.rpc.Listener.Watch:output_type -> edl.rpc.Events
-	12,  // 127: edl.rpc.Listener.Logs:output_type -> edl.rpc.LogLine
-	91,  // 128: edl.rpc.Listener.Stop:output_type -> edl.job.JobStatus
-	91,  // 129: edl.rpc.Listener.Finish:output_type -> edl.job.JobStatus
-	19,  // 130: edl.rpc.Listener.Acknowledge:output_type -> edl.rpc.AcknowledgeResponse
-	0,   // 131: edl.rpc.Listener.ReadState:output_type -> edl.rpc.Piece
-	22,  // 132: edl.rpc.Listener.WriteState:output_type -> edl.rpc.WriteStateResponse
-	24,  // 133: edl.rpc.Listener.ReleaseState:output_type -> edl.rpc.ReleaseStateResponse
-	0,   // 134: edl.rpc.Listener.RunStep:output_type -> edl.rpc.Piece
-	13,  // 135: edl.rpc.Listener.Why:output_type -> edl.rpc.WhyResponse
-	0,   // 136: edl.rpc.Listener.Show:output_type -> edl.rpc.Piece
-	91,  // 137: edl.rpc.Listener.Scale:output_type -> edl.job.JobStatus
-	101, // 138: edl.rpc.Listener.Checkpoint:output_type -> edl.job.CheckpointStatus
-	6,   // 139: edl.rpc.Listener.ResumeJob:output_type -> edl.rpc.ResumeJobResponse
-	28,  // 140: edl.rpc.Listener.StartRole:output_type -> edl.rpc.RoleEvent
-	31,  // 141: edl.rpc.Coordinator.Join:output_type -> edl.rpc.JoinResponse
-	36,  // 142: edl.rpc.Coordinator.ReportDataset:output_type -> edl.rpc.ReportDatasetResponse
-	40,  // 143: edl.rpc.Coordinator.GetTask:output_type -> edl.rpc.GetTaskResponse
-	42,  // 144: edl.rpc.Coordinator.TaskFailed:output_type -> edl.rpc.TaskFailedResponse
-	44,  // 145: edl.rpc.Coordinator.RequestSaveModel:output_type -> edl.rpc.SaveModelResponse
-	47,  // 146: edl.rpc.Coordinator.ReportSteps:output_type -> edl.rpc.ReportStepsResponse
-	0,   // 147: edl.rpc.Coordinator.NextFeed:output_type -> edl.rpc.Piece
-	0,   // 148: edl.rpc.Coordinator.Feed:output_type -> edl.rpc.Piece
-	50,  // 149: edl.rpc.Coordinator.Finish:output_type -> edl.rpc.FinishDataResponse
-	19,  // 150: edl.rpc.Coordinator.Acknowledge:output_type -> edl.rpc.AcknowledgeResponse
-	52,  // 151: edl.rpc.Coordinator.Permit:output_type -> edl.rpc.PermitResponse
-	55,  // 152: edl.rpc.Coordinator.Leave:output_type -> edl.rpc.LeaveResponse
-	57,  // 153: edl.rpc.Coordinator.Watch:output_type -> edl.rpc.WatchResponse
-	101, // 154: edl.rpc.Coordinator.Checkpoint:output_type -> edl.job.CheckpointStatus
-	0,   // 155: edl.rpc.Coordinator.Queues:output_type -> edl.rpc.Piece
-	64,  // 156: edl.rpc.ParameterServer.SendVariable:output_type -> edl.rpc.SendResponse
-	69,  // 157: edl.rpc.ParameterServer.SendBarrier:output_type -> edl.rpc.BarrierResponse
-	63,  // 158: edl.rpc.ParameterServer.GetVariable:output_type -> edl.rpc.VariableChunk
-	66,  // 159: edl.rpc.ParameterServer.OpenData:output_type -> edl.rpc.OpenDataResponse
-	73,  // 160: edl.rpc.ParameterServer.Freeze:output_type -> edl.rpc.FreezeResponse
-	77,  // 161: edl.rpc.ParameterServer.Resume:output_type -> edl.rpc.ResumeResponse
-	0,   // 162: edl.rpc.ParameterServer.Ledger:output_type -> edl.rpc.Piece
-	71,  // 163: edl.rpc.ParameterServer.Cut:output_type -> edl.rpc.CutResponse
-	83,  // 164: edl.rpc.ParameterServer.Complete:output_type -> edl.rpc.CompleteResponse
-	85,  // 165: edl.rpc.ParameterServer.Status:output_type -> edl.rpc.StatusResponse
-	122, // [122:166] is the sub-list for method output_type
-	78,  // [78:122] is the sub-list for method input_type
-	78,  // [78:78] is the sub-list for extension type_name
-	78,  // [78:78] is the sub-list for extension extendee
-	0,   // [0:78] is the sub-list for field type_name
+	101, // 48: edl.rpc.LeaveRequest.failure:type_name -> edl.job.Failure
+	91,  // 49: edl.rpc.WatchResponse.events:type_name -> edl.job.Event
+	61,  // 50: edl.rpc.QueueStatus.discarded_tasks:type_name -> edl.rpc.DiscardedTask
+	60,  // 51: edl.rpc.QueueStatus.discards:type_name -> edl.rpc.PassDiscards
+	37,  // 52: edl.rpc.DiscardedTask.records:type_name -> edl.rpc.RecordRange
+	59,  // 53: edl.rpc.QueuesResponse.queues:type_name -> edl.rpc.QueueStatus
+	93,  // 54: edl.rpc.QueuesResponse.waits:type_name -> edl.job.Wait
+	88,  // 55: edl.rpc.QueuesResponse.entries:type_name -> edl.rpc.QueuesResponse.EntriesEntry
+	102, // 56: edl.rpc.QueuesResponse.checkpoint:type_name -> edl.job.CheckpointStatus
+	29,  // 57: edl.rpc.VariableChunk.id:type_name -> edl.rpc.Identity
+	29,  // 58: edl.rpc.OpenDataRequest.id:type_name -> edl.rpc.Identity
+	68,  // 59: edl.rpc.OpenDataResponse.send:type_name -> edl.rpc.SliceInfo
+	68,  // 60: edl.rpc.OpenDataResponse.receive:type_name -> edl.rpc.SliceInfo
+	29,  // 61: edl.rpc.BarrierRequest.id:type_name -> edl.rpc.Identity
+	37,  // 62: edl.rpc.BarrierRequest.records:type_name -> edl.rpc.RecordRange
+	75,  // 63: edl.rpc.BarrierRequest.group:type_name -> edl.rpc.Declared
+	29,  // 64: edl.rpc.CutRequest.id:type_name -> edl.rpc.Identity
+	103, // 65: edl.rpc.CutResponse.shard:type_name -> edl.job.Shard
+	29,  // 66: edl.rpc.FreezeRequest.id:type_name -> edl.rpc.Identity
+	75,  // 67: edl.rpc.FreezeResponse.declared:type_name -> edl.rpc.Declared
+	75,  // 68: edl.rpc.FreezeResponse.applied:type_name -> edl.rpc.Declared
+	37,  // 69: edl.rpc.Declared.records:type_name -> edl.rpc.RecordRange
+	29,  // 70: edl.rpc.ResumeRequest.id:type_name -> edl.rpc.Identity
+	76,  // 71: edl.rpc.ResumeRequest.members:type_name -> edl.rpc.Member
+	75,  // 72: edl.rpc.ResumeRequest.commit:type_name -> edl.rpc.Declared
+	37,  // 73: edl.rpc.PassLedger.committed:type_name -> edl.rpc.RecordRange
+	80,  // 74: edl.rpc.LedgerResponse.passes:type_name -> edl.rpc.PassLedger
+	29,  // 75: edl.rpc.GetRequest.id:type_name -> edl.rpc.Identity
+	29,  // 76: edl.rpc.CompleteRequest.id:type_name -> edl.rpc.Identity
+	89,  // 77: edl.rpc.StatusResponse.refused:type_name -> edl.rpc.StatusResponse.RefusedEntry
+	93,  // 78: edl.rpc.StatusResponse.waits:type_name -> edl.job.Wait
+	1,   // 79: edl.rpc.Listener.Describe:input_type -> edl.rpc.DescribeRequest
+	3,   // 80: edl.rpc.Listener.Submit:input_type -> edl.rpc.SubmitRequest
+	7,   // 81: edl.rpc.Listener.Status:input_type -> edl.rpc.JobRequest
+	9,   // 82: edl.rpc.Listener.List:input_type -> edl.rpc.ListRequest
+	7,   // 83: edl.rpc.Listener.Watch:input_type -> edl.rpc.JobRequest
+	11,  // 84: edl.rpc.Listener.Logs:input_type -> edl.rpc.LogsRequest
+	7,   // 85: edl.rpc.Listener.Stop:input_type -> edl.rpc.JobRequest
+	17,  // 86: edl.rpc.Listener.Finish:input_type -> edl.rpc.FinishRequest
+	18,  // 87: edl.rpc.Listener.Acknowledge:input_type -> edl.rpc.AcknowledgeRequest
+	21,  // 88: edl.rpc.Listener.ReadState:input_type -> edl.rpc.ReadStateRequest
+	0,   // 89: edl.rpc.Listener.WriteState:input_type -> edl.rpc.Piece
+	23,  // 90: edl.rpc.Listener.ReleaseState:input_type -> edl.rpc.ReleaseStateRequest
+	0,   // 91: edl.rpc.Listener.RunStep:input_type -> edl.rpc.Piece
+	7,   // 92: edl.rpc.Listener.Why:input_type -> edl.rpc.JobRequest
+	7,   // 93: edl.rpc.Listener.Show:input_type -> edl.rpc.JobRequest
+	14,  // 94: edl.rpc.Listener.Scale:input_type -> edl.rpc.ScaleRequest
+	7,   // 95: edl.rpc.Listener.Checkpoint:input_type -> edl.rpc.JobRequest
+	5,   // 96: edl.rpc.Listener.ResumeJob:input_type -> edl.rpc.ResumeJobRequest
+	27,  // 97: edl.rpc.Listener.StartRole:input_type -> edl.rpc.StartRoleChunk
+	30,  // 98: edl.rpc.Coordinator.Join:input_type -> edl.rpc.JoinRequest
+	0,   // 99: edl.rpc.Coordinator.ReportDataset:input_type -> edl.rpc.Piece
+	39,  // 100: edl.rpc.Coordinator.GetTask:input_type -> edl.rpc.GetTaskRequest
+	41,  // 101: edl.rpc.Coordinator.TaskFailed:input_type -> edl.rpc.TaskFailedRequest
+	43,  // 102: edl.rpc.Coordinator.RequestSaveModel:input_type -> edl.rpc.SaveModelRequest
+	0,   // 103: edl.rpc.Coordinator.ReportSteps:input_type -> edl.rpc.Piece
+	48,  // 104: edl.rpc.Coordinator.NextFeed:input_type -> edl.rpc.NextFeedRequest
+	0,   // 105: edl.rpc.Coordinator.Feed:input_type -> edl.rpc.Piece
+	49,  // 106: edl.rpc.Coordinator.Finish:input_type -> edl.rpc.FinishDataRequest
+	18,  // 107: edl.rpc.Coordinator.Acknowledge:input_type -> edl.rpc.AcknowledgeRequest
+	51,  // 108: edl.rpc.Coordinator.Permit:input_type -> edl.rpc.PermitRequest
+	54,  // 109: edl.rpc.Coordinator.Leave:input_type -> edl.rpc.LeaveRequest
+	56,  // 110: edl.rpc.Coordinator.Watch:input_type -> edl.rpc.WatchRequest
+	62,  // 111: edl.rpc.Coordinator.Checkpoint:input_type -> edl.rpc.CheckpointRequest
+	58,  // 112: edl.rpc.Coordinator.Queues:input_type -> edl.rpc.QueuesRequest
+	64,  // 113: edl.rpc.ParameterServer.SendVariable:input_type -> edl.rpc.VariableChunk
+	69,  // 114: edl.rpc.ParameterServer.SendBarrier:input_type -> edl.rpc.BarrierRequest
+	82,  // 115: edl.rpc.ParameterServer.GetVariable:input_type -> edl.rpc.GetRequest
+	66,  // 116: edl.rpc.ParameterServer.OpenData:input_type -> edl.rpc.OpenDataRequest
+	73,  // 117: edl.rpc.ParameterServer.Freeze:input_type -> edl.rpc.FreezeRequest
+	77,  // 118: edl.rpc.ParameterServer.Resume:input_type -> edl.rpc.ResumeRequest
+	79,  // 119: edl.rpc.ParameterServer.Ledger:input_type -> edl.rpc.LedgerRequest
+	71,  // 120: edl.rpc.ParameterServer.Cut:input_type -> edl.rpc.CutRequest
+	83,  // 121: edl.rpc.ParameterServer.Complete:input_type -> edl.rpc.CompleteRequest
+	85,  // 122: edl.rpc.ParameterServer.Status:input_type -> edl.rpc.StatusRequest
+	2,   // 123: edl.rpc.Listener.Describe:output_type -> edl.rpc.DescribeResponse
+	4,   // 124: edl.rpc.Listener.Submit:output_type -> edl.rpc.SubmitResponse
+	92,  // 125: edl.rpc.Listener.Status:output_type -> edl.job.JobStatus
+	10,  // 126: edl.rpc.Listener.List:output_type -> edl.rpc.ListResponse
+	8,   // 127: edl.rpc.Listener.Watch:output_type -> edl.rpc.Events
+	12,  // 128: edl.rpc.Listener.Logs:output_type -> edl.rpc.LogLine
+	92,  // 129: edl.rpc.Listener.Stop:output_type -> edl.job.JobStatus
+	92,  // 130: edl.rpc.Listener.Finish:output_type -> edl.job.JobStatus
+	19,  // 131: edl.rpc.Listener.Acknowledge:output_type -> edl.rpc.AcknowledgeResponse
+	0,   // 132: edl.rpc.Listener.ReadState:output_type -> edl.rpc.Piece
+	22,  // 133: edl.rpc.Listener.WriteState:output_type -> edl.rpc.WriteStateResponse
+	24,  // 134: edl.rpc.Listener.ReleaseState:output_type -> edl.rpc.ReleaseStateResponse
+	0,   // 135: edl.rpc.Listener.RunStep:output_type -> edl.rpc.Piece
+	13,  // 136: edl.rpc.Listener.Why:output_type -> edl.rpc.WhyResponse
+	0,   // 137: edl.rpc.Listener.Show:output_type -> edl.rpc.Piece
+	92,  // 138: edl.rpc.Listener.Scale:output_type -> edl.job.JobStatus
+	102, // 139: edl.rpc.Listener.Checkpoint:output_type -> edl.job.CheckpointStatus
+	6,   // 140: edl.rpc.Listener.ResumeJob:output_type -> edl.rpc.ResumeJobResponse
+	28,  // 141: edl.rpc.Listener.StartRole:output_type -> edl.rpc.RoleEvent
+	31,  // 142: edl.rpc.Coordinator.Join:output_type -> edl.rpc.JoinResponse
+	36,  // 143: edl.rpc.Coordinator.ReportDataset:output_type -> edl.rpc.ReportDatasetResponse
+	40,  // 144: edl.rpc.Coordinator.GetTask:output_type -> edl.rpc.GetTaskResponse
+	42,  // 145: edl.rpc.Coordinator.TaskFailed:output_type -> edl.rpc.TaskFailedResponse
+	44,  // 146: edl.rpc.Coordinator.RequestSaveModel:output_type -> edl.rpc.SaveModelResponse
+	47,  // 147: edl.rpc.Coordinator.ReportSteps:output_type -> edl.rpc.ReportStepsResponse
+	0,   // 148: edl.rpc.Coordinator.NextFeed:output_type -> edl.rpc.Piece
+	0,   // 149: edl.rpc.Coordinator.Feed:output_type -> edl.rpc.Piece
+	50,  // 150: edl.rpc.Coordinator.Finish:output_type -> edl.rpc.FinishDataResponse
+	19,  // 151: edl.rpc.Coordinator.Acknowledge:output_type -> edl.rpc.AcknowledgeResponse
+	52,  // 152: edl.rpc.Coordinator.Permit:output_type -> edl.rpc.PermitResponse
+	55,  // 153: edl.rpc.Coordinator.Leave:output_type -> edl.rpc.LeaveResponse
+	57,  // 154: edl.rpc.Coordinator.Watch:output_type -> edl.rpc.WatchResponse
+	102, // 155: edl.rpc.Coordinator.Checkpoint:output_type -> edl.job.CheckpointStatus
+	0,   // 156: edl.rpc.Coordinator.Queues:output_type -> edl.rpc.Piece
+	65,  // 157: edl.rpc.ParameterServer.SendVariable:output_type -> edl.rpc.SendResponse
+	70,  // 158: edl.rpc.ParameterServer.SendBarrier:output_type -> edl.rpc.BarrierResponse
+	64,  // 159: edl.rpc.ParameterServer.GetVariable:output_type -> edl.rpc.VariableChunk
+	67,  // 160: edl.rpc.ParameterServer.OpenData:output_type -> edl.rpc.OpenDataResponse
+	74,  // 161: edl.rpc.ParameterServer.Freeze:output_type -> edl.rpc.FreezeResponse
+	78,  // 162: edl.rpc.ParameterServer.Resume:output_type -> edl.rpc.ResumeResponse
+	0,   // 163: edl.rpc.ParameterServer.Ledger:output_type -> edl.rpc.Piece
+	72,  // 164: edl.rpc.ParameterServer.Cut:output_type -> edl.rpc.CutResponse
+	84,  // 165: edl.rpc.ParameterServer.Complete:output_type -> edl.rpc.CompleteResponse
+	86,  // 166: edl.rpc.ParameterServer.Status:output_type -> edl.rpc.StatusResponse
+	123, // [123:167] is the sub-list for method output_type
+	79,  // [79:123] is the sub-list for method input_type
+	79,  // [79:79] is the sub-list for extension type_name
+	79,  // [79:79] is the sub-list for extension extendee
+	0,   // [0:79] is the sub-list for field type_name
 }
 
 func init() { file_proto_rpc_rpc_proto_init() }
@@ -6074,14 +6149,14 @@ func file_proto_rpc_rpc_proto_init() {
 	file_proto_rpc_rpc_proto_msgTypes[31].OneofWrappers = []any{}
 	file_proto_rpc_rpc_proto_msgTypes[40].OneofWrappers = []any{}
 	file_proto_rpc_rpc_proto_msgTypes[49].OneofWrappers = []any{}
-	file_proto_rpc_rpc_proto_msgTypes[75].OneofWrappers = []any{}
+	file_proto_rpc_rpc_proto_msgTypes[76].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_rpc_rpc_proto_rawDesc), len(file_proto_rpc_rpc_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   89,
+			NumMessages:   90,
 			NumExtensions: 0,
 			NumServices:   3,
 		},

@@ -20,6 +20,7 @@ const nodesPrefix = root + "nodes/"
 // Keys of a job, below its prefix. WatchLost compares the key of a member with its loss record. Both lie below the same key of roleKeys, so that one
 // watch shows the changes of both in order.
 const (
+	ownerKey    = "/listener"
 	desiredKey  = "/ps_desired"
 	wantedKey   = "/trainers_desired"
 	serversKey  = "/ps/"

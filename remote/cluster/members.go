@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -368,6 +369,65 @@ func (r *registry) Forget(ctx context.Context) error {
 	}
 	_, _, err := r.commit(ctx, t, nil)
 	return r.storeFault(ctx, r.prefix, err)
+}
+
+// Entry reads one key.
+func (r *registry) Entry(ctx context.Context, key string) ([]byte, error) {
+	ctx, cancel := r.scope(ctx)
+	defer cancel()
+	key = r.prefix + stateKey + key
+	v, err := r.store.get(ctx, key)
+	if e, exists := v[key]; exists {
+		return []byte(e.value), nil
+	}
+	return nil, r.storeFault(ctx, key, err)
+}
+
+// Claim creates the key of the listener.
+func (r *registry) Claim(ctx context.Context) (Membership, error) {
+	owner, err := r.acquire(ctx, Member{}, r.prefix+ownerKey, "")
+	if owner == nil && err == nil {
+		err = fault.E(fault.Fenced, fault.At(r.prefix+ownerKey), fault.Got("another listener that runs a job of this name"),
+			fault.Want("another name"), fault.Hint("a listener that was killed holds the name until its lease has ended"))
+	}
+	return membershipOf(owner, err)
+}
+
+// Remove clears the prefix of the job in one transaction, with the key of the listener.
+func (r *registry) Remove(ctx context.Context, owner Membership) error {
+	m, ok := owner.(*membership)
+	if !ok {
+		return fault.E(fault.InvalidArgument, fault.At(r.prefix), fault.Got("no membership of this package"))
+	}
+	ctx, cancel := r.scope(ctx)
+	defer cancel()
+	_, _, err := r.commit(ctx, txn{when: []condition{created(r.prefix+ownerKey, m.holds())}, clears: []string{r.prefix + "/"}}, nil)
+	return r.storeFault(ctx, r.prefix, err)
+}
+
+// RemoveAbandoned looks for jobs without a key that has a lease. The transaction that removes one has the condition that there is no listener yet.
+func (r *registry) RemoveAbandoned(ctx context.Context) (removed []string, others bool, err error) {
+	ctx, cancel := r.scope(ctx)
+	defer cancel()
+	lives := map[string]bool{}
+	err = r.store.scan(ctx, root, func(key string, e entry) error {
+		if name, _, ok := strings.Cut(strings.TrimPrefix(key, root), "/"); ok && !strings.HasPrefix(key, nodesPrefix) {
+			lives[name] = lives[name] || e.lease != 0
+		}
+		return nil
+	})
+	for _, name := range slices.Sorted(maps.Keys(lives)) {
+		if others = others || lives[name]; lives[name] || err != nil {
+			continue
+		}
+		var ok bool
+		prefix := Prefix(name)
+		_, ok, err = r.commit(ctx, txn{when: []condition{absent(prefix + ownerKey), absent(prefix + lockKey)}, clears: []string{prefix + "/"}}, nil)
+		if ok {
+			removed = append(removed, name)
+		}
+	}
+	return removed, others, r.storeFault(ctx, root, err)
 }
 
 // SetDesired puts the number of pservers without a lease: it stays when the member that wrote it goes.

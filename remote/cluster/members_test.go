@@ -363,3 +363,58 @@ func testForget(h *home) {
 		h.Errorf("another job has %v", live)
 	}
 }
+
+// What a job has in the store goes with it: with its listener, or after a listener that was killed. Jobs that somebody runs stay.
+func testRemove(h *home) {
+	r := h.open()
+	owner := h.member(r.Claim(h.Context()))
+	if _, err := h.open().Claim(h.Context()); !errors.Is(err, fault.Fenced) {
+		h.Errorf("a second listener of the job: %v", err)
+	}
+	fill := func(r Registry) {
+		h.Helper()
+		h.ok(r.SetDesired(h.Context(), 2))
+		h.ok(r.SetTrainers(h.Context(), 3))
+		leader := h.member(r.LeadCoordinator(h.Context(), "host:1"))
+		h.ok(r.State(leader).Commit(h.Context(), []Change{{"job/steps", []byte("7")}}))
+		h.ok(h.member(r.JoinTrainer(h.Context(), 0)).Leave(h.Context()))
+		h.ok(leader.Leave(h.Context()))
+	}
+	fill(r)
+	if b, err := r.Entry(h.Context(), "job/steps"); string(b) != "7" || err != nil {
+		h.Errorf("the entry is %q, %v", b, err)
+	}
+	if b, err := r.Entry(h.Context(), "job/none"); b != nil || err != nil {
+		h.Errorf("an entry that does not exist is %q, %v", b, err)
+	}
+	near := h.openWith(Config{Prefix: h.prefix + "er"}) // a job whose name begins as that of the other one
+	h.member(near.Claim(h.Context()))
+	fill(near)
+	before := len(h.view())
+	removed, others, err := r.RemoveAbandoned(h.Context())
+	h.ok(err)
+	if slices.Contains(removed, "remove") || slices.Contains(removed, "remover") || !others || len(h.view()) != before {
+		h.Errorf("removed %q, others %v, %d keys of %d", removed, others, len(h.view()), before)
+	}
+	h.ok(r.Remove(h.Context(), owner))
+	if v := h.view(); len(v) != 0 {
+		h.Errorf("left: %v", v)
+	}
+	h.ok(r.Close())
+
+	next := h.open()
+	h.member(next.Claim(h.Context()))
+	fill(next)
+	h.ok(next.Close()) // it was killed
+	again := h.open()
+	h.ok(again.Remove(h.Context(), owner)) // it is not the owner any more
+	if v := h.view(); len(v) == 0 {
+		h.Error("a listener has removed the job of another one")
+	}
+	if removed, _, err = again.RemoveAbandoned(h.Context()); err != nil || !slices.Contains(removed, "remove") || slices.Contains(removed, "remover") {
+		h.Errorf("removed %q, %v", removed, err)
+	}
+	if v := h.view(); len(v) != 0 {
+		h.Errorf("left: %v", v)
+	}
+}

@@ -9,6 +9,7 @@
 // The keys, below /edl/<job> but for the last:
 //
 //	key                        value                             written by                  lease
+//	/listener                  empty; its listener lives         the listener                its own
 //	/ps_desired                how many pservers the job has     the listener                none: it outlives every member
 //	/trainers_desired          how many trainers it wants now    the listener                none
 //	/ps/<index>                address of a live pserver         that pserver                its own
@@ -113,6 +114,17 @@ type Registry interface {
 	// Forget removes everything of an attempt of the job that has ended: the state of the coordinator, members, addresses and loss records. The numbers
 	// of pservers and trainers stay. All members must have ended. A member that has not loses its key, is not reported as lost, and can change nothing.
 	Forget(ctx context.Context) error
+
+	// Entry returns an entry of the coordinator's state as it is durable now, whoever leads; nil: there is none.
+	Entry(ctx context.Context, key string) ([]byte, error)
+
+	// Claim makes this listener the one that runs the job. It fails with fault.Fenced when another one that lives does.
+	Claim(ctx context.Context) (Membership, error)
+	// Remove removes all keys of the job, if owner, which Claim has returned, still holds it. All members must have ended.
+	Remove(ctx context.Context, owner Membership) error
+	// RemoveAbandoned removes all keys of the jobs of the cluster that no listener runs and no member lives of, and returns their names: their listeners
+	// were killed. It reports whether it has seen others, which may be about to end.
+	RemoveAbandoned(ctx context.Context) (removed []string, others bool, err error)
 
 	// RegisterNode announces a listener that starts roles for any job of the cluster. It fails with fault.Fenced when a live one holds the id.
 	RegisterNode(ctx context.Context, id, address string) (Membership, error)

@@ -37,9 +37,12 @@ const (
 	settledKey    = "job/settled"
 	leftKey       = "job/left/"
 	saverKey      = "job/saver"
-	stepsKey      = "job/steps"
+	stepsKey      = StepsEntry
 	finishedKey   = "job/finished"
 )
+
+// StepsEntry is the durable number of steps of the job, a state.Steps.
+const StepsEntry = "job/steps"
 
 // maxGroup is the number of entries beyond which no further request is taken into a transaction. An event of a queue changes few.
 const maxGroup = cluster.MaxChanges - 2*queue.MaxStepChanges

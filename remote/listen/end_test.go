@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/internal/testkit"
@@ -15,7 +16,9 @@ import (
 	"github.com/edl-go/edl/optimizer"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
+	"github.com/edl-go/edl/proto/state"
 	"github.com/edl-go/edl/remote/cluster"
+	"github.com/edl-go/edl/remote/coordinator"
 	"github.com/edl-go/edl/remote/listen"
 	"github.com/edl-go/edl/remote/wire"
 )
@@ -258,5 +261,45 @@ func TestFailureIsNoInterruption(t *testing.T) {
 	}).begin(t, spec))
 	if f.Kind.ExitCode() == fault.Canceled.ExitCode() || !strings.Contains(f.Error(), "a lost lease") {
 		t.Errorf("%v, exit code %d", f, f.Kind.ExitCode())
+	}
+}
+
+// A listener that slept while its job ended has not heard the last steps. It counts them all the same, and leaves nothing of the job in the registry.
+func TestStepsThatNobodyHeard(t *testing.T) {
+	h := newHarness(t, listen.Config{}, nil)
+	silent := func(ctx context.Context, spec *job.RoleSpec, _ io.Writer) error {
+		if spec.Role != job.Role_COORDINATOR {
+			return nil
+		}
+		registry, err := h.store.Open(spec.Prefix)
+		if err != nil {
+			return err
+		}
+		defer registry.Close()
+		leader, err := registry.LeadCoordinator(ctx, "127.0.0.1:1") // where nobody is
+		if err != nil {
+			return err
+		}
+		last, err := proto.Marshal(&state.Steps{Steps: 41})
+		if err == nil {
+			err = registry.State(leader).Commit(ctx, []cluster.Change{{Key: coordinator.StepsEntry, Value: last}})
+		}
+		return errors.Join(err, leader.Leave(ctx))
+	}
+	asleep := newHarnessIn(t, &harness{store: h.store}, listen.Config{}, func(string) run { return silent })
+	j := asleep.begin(t, reading(t))
+	if err := j.Wait(bounded(t)); err != nil {
+		t.Fatal(err)
+	}
+	if s := j.Status(); s.Steps != 41 || s.State != job.State_SUCCEEDED {
+		t.Errorf("%v after %d steps, want 41", s.State, s.Steps)
+	}
+	registry, err := h.store.Open(cluster.Prefix("listener"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer registry.Close()
+	if left, others, err := registry.RemoveAbandoned(bounded(t)); len(left) > 0 || others || err != nil {
+		t.Errorf("left in the registry: %q, others %v, %v", left, others, err)
 	}
 }

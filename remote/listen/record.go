@@ -129,6 +129,14 @@ func (r *record) miss(steps uint64) {
 	}
 }
 
+// countTo counts the steps below a number as made, although nobody has told them.
+func (r *record) countTo(steps uint64) {
+	if steps > r.next {
+		r.next = steps
+		r.status.Steps = r.next - r.begin
+	}
+}
+
 // startOver begins the next attempt, which has so many records behind it: what the last one has trained after that is gone.
 func (r *record) startOver(restart *job.Progress, records int64) {
 	r.told = max(r.told, r.next)

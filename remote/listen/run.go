@@ -7,9 +7,13 @@ import (
 	"sync"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/proto/job"
+	"github.com/edl-go/edl/proto/state"
 	"github.com/edl-go/edl/remote/cluster"
+	"github.com/edl-go/edl/remote/coordinator"
 	"github.com/edl-go/edl/remote/listen/supervise"
 	"github.com/edl-go/edl/remote/wire"
 )
@@ -21,9 +25,11 @@ func runRoles(ctx context.Context, j *Job) error {
 		return err
 	}
 	defer registry.Close()
-	if err := prepareRegistry(ctx, j, registry); err != nil {
+	owner, err := prepareRegistry(ctx, j, registry)
+	if err != nil {
 		return err
 	}
+	defer removeTraces(ctx, j, registry, owner)
 	watching, unwatch := context.WithCancel(ctx)
 	connections := cluster.NewPeers(watching, registry)
 	defer connections.Close()
@@ -51,37 +57,49 @@ func runRoles(ctx context.Context, j *Job) error {
 	group.Go(func() { j.finishing.passOn(watching, peers.coordinator) })
 	group.Go(func() { probeRegularly(watching, j, peers) })
 
-	err = c.run(ctx)
-	if err == nil {
+	if err = c.run(ctx); err == nil {
 		c.awaitFinals(ctx)
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), j.limits.Registry)
-	defer cancel()
-	if wrong := registry.Forget(ctx); wrong != nil {
-		j.manager.cfg.Log.Warn("traces of the job are left in the registry", "job", j.ID, "error", wrong)
+		c.countLast(ctx)
 	}
 	return err
 }
 
-// prepareRegistry removes what an earlier job of the same name has left in the registry. If roles of that job still live, the name is refused.
-func prepareRegistry(ctx context.Context, j *Job, registry cluster.Registry) error {
+// removeTraces removes all keys of a job whose roles have ended.
+func removeTraces(ctx context.Context, j *Job, registry cluster.Registry, owner cluster.Membership) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), j.limits.Registry)
+	defer cancel()
+	if err := registry.Remove(ctx, owner); err != nil {
+		j.manager.cfg.Log.Warn("traces of the job are left in the registry until a listener starts", "job", j.ID, "error", err)
+	}
+}
+
+// prepareRegistry claims the name of the job, and removes what an earlier job of the same name has left in the registry. If roles of that job still live,
+// the name is refused.
+func prepareRegistry(ctx context.Context, j *Job, registry cluster.Registry) (owner cluster.Membership, err error) {
 	ctx, cancel := context.WithTimeout(ctx, j.limits.Start)
 	defer cancel()
 	live, err := registry.Live(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	for m := range live {
-		return fault.E(fault.InvalidArgument, fault.At("job "+j.ID), fault.Got("a name whose "+m.String()+" lives"),
+		return nil, fault.E(fault.InvalidArgument, fault.At("job "+j.ID), fault.Got("a name whose "+m.String()+" lives"),
 			fault.Want("another name"), fault.Hint("another listener of the cluster runs a job of this name, or its roles have not ended yet"))
 	}
-	if err := registry.Forget(ctx); err != nil {
-		return err
+	if owner, err = registry.Claim(ctx); err != nil {
+		if errors.Is(err, fault.Fenced) {
+			err = fault.E(fault.InvalidArgument, fault.At("job "+j.ID), fault.Cause(err))
+		}
+		return nil, err
 	}
-	if err := registry.SetDesired(ctx, int(j.spec.Pservers)); err != nil {
-		return err
+	if err = registry.Forget(ctx); err == nil {
+		err = registry.SetDesired(ctx, int(j.spec.Pservers))
 	}
-	return nil
+	if err != nil {
+		removeTraces(ctx, j, registry, owner)
+		return nil, err
+	}
+	return owner, nil
 }
 
 // startRoles makes the jobRun of a job, once the registry knows how many trainers are wanted by then.
@@ -121,6 +139,27 @@ func (c *jobRun) awaitFinals(ctx context.Context) {
 	case <-ctx.Done():
 	}
 	c.finals.wait(ctx.Done())
+}
+
+// countLast counts the steps of a job that has ended well while the listener slept, so that it has not heard the last ones: their number is durable.
+func (c *jobRun) countLast(ctx context.Context) {
+	select {
+	case <-c.watcher.told():
+		return
+	default:
+	}
+	ctx, cancel := context.WithTimeout(ctx, c.job.limits.Registry)
+	defer cancel()
+	b, err := c.registry.Entry(ctx, coordinator.StepsEntry)
+	var last state.Steps
+	if err == nil {
+		err = fault.Wrap(fault.Corrupt, coordinator.StepsEntry, proto.Unmarshal(b, &last))
+	}
+	if err != nil {
+		c.job.manager.cfg.Log.Warn("it is not known how many steps the job has made", "job", c.job.ID, "error", err)
+		return
+	}
+	c.job.withLock(func() { c.job.countTo(last.Steps) })
 }
 
 // A jobRun is the roles of a job that runs. It tells the supervision policy what happens, and carries out what the policy decides. The goroutine of

@@ -214,6 +214,9 @@ func (s *sim) final() {
 			}
 		}
 		discarded += int64(len(out))
+		if n := discardedIn(q.Status(), pass); n != int64(len(out)) {
+			s.fail("%d records discarded in pass %d, and %d counted", len(out), pass, n)
+		}
 		for r := range d.cut[len(d.cut)-1][1] {
 			n, most := s.applied[pass][r], 1+s.excuse[pass][r]
 			least := 1

@@ -136,6 +136,9 @@ func (s *rounds) final(q *queue.Queue) {
 			}
 		}
 		gone += int64(len(out))
+		if n := discardedIn(status, pass); n != int64(len(out)) {
+			s.fail("%d records discarded in pass %d, and %d counted", len(out), pass, n)
+		}
 		if q.Exhausted() && pass == q.Pass() {
 			continue
 		}
@@ -153,6 +156,19 @@ func (s *rounds) final(q *queue.Queue) {
 	} else if int(q.Pass())+1 != s.policy.Passes || status.Done+status.Discarded == 0 || status.Todo+status.Pending > 0 {
 		s.fail("ends with %v", status)
 	}
+}
+
+// discardedIn counts the records that a pass leaves out, as Status tells them by pass.
+func discardedIn(r *rpc.QueueStatus, pass int32) (n int64) {
+	for _, d := range r.Discards {
+		switch {
+		case d.Pass == pass:
+			n += d.Records
+		case d.Pass < pass:
+			n += d.Later
+		}
+	}
+	return n
 }
 
 func (s *rounds) task(id int64) *rpc.RecordRange {

@@ -1,6 +1,8 @@
 package queue
 
 import (
+	"slices"
+
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/id"
 	"github.com/edl-go/edl/remote/wire"
@@ -28,6 +30,12 @@ func (q *Queue) Status() *rpc.QueueStatus {
 			r.Done--
 		}
 		r.DiscardedRecords += q.left(t).Count() + int64(q.pass-t.pass)*q.layout.recordsOf(t.id).Len()
+		i, known := slices.BinarySearchFunc(r.Discards, t.pass, func(d *rpc.PassDiscards, pass int32) int { return int(d.Pass) - int(pass) })
+		if !known {
+			r.Discards = slices.Insert(r.Discards, i, &rpc.PassDiscards{Pass: t.pass})
+		}
+		r.Discards[i].Records += q.left(t).Count()
+		r.Discards[i].Later += q.layout.recordsOf(t.id).Len()
 		if len(r.DiscardedTasks) < maxListed {
 			r.DiscardedTasks = append(r.DiscardedTasks, &rpc.DiscardedTask{Id: t.id, Pass: t.pass, Records: wire.Ranges(q.left(t)), Failures: t.failures,
 				Reason: t.reason})

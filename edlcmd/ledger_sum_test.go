@@ -1,0 +1,30 @@
+package edlcmd
+
+import (
+	"testing"
+
+	"github.com/edl-go/edl/proto/job"
+	"github.com/edl-go/edl/proto/rpc"
+)
+
+// Each record of a pass is trained, given up or outstanding. A task that was discarded when a part of it was trained is left out as a whole in later
+// passes.
+func TestLedgerSums(t *testing.T) {
+	d := &rpc.JobDetails{Status: &job.JobStatus{State: job.State_SUCCEEDED},
+		Queues: &rpc.QueuesResponse{Queues: []*rpc.QueueStatus{{Records: 100, Pass: 2, Discards: []*rpc.PassDiscards{{Pass: 0, Records: 3, Later: 10},
+			{Pass: 1, Records: 10, Later: 10}}}}},
+		Ledger: &rpc.LedgerResponse{Passes: []*rpc.PassLedger{{Pass: 0, Records: 97}, {Pass: 1, Records: 80}, {Pass: 2, Records: 80}}}}
+	for _, s := range addUp(d) {
+		if !s.Agrees || s.NotYet != 0 || s.Once+s.Discarded+s.NotYet != s.Records {
+			t.Errorf("pass %d: %+v", s.Pass, s)
+		}
+	}
+	d.Ledger.Passes[1].Records = 79
+	if s := addUp(d)[1]; s.Agrees || s.NotYet != 1 {
+		t.Errorf("a record that was lost: %+v", s)
+	}
+	d.Ledger.Passes[2].Records = 81
+	if s := addUp(d)[2]; s.Agrees || s.NotYet != -1 {
+		t.Errorf("a record that was trained and given up: %+v", s)
+	}
+}
