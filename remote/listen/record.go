@@ -79,13 +79,20 @@ func (r *record) roleRuns(m cluster.Member, h launch.Handle) {
 	r.reports.handles[m] = h
 }
 
-// roleEnds notes how a role has ended. It takes mu.
+// roleEnds notes how a role has ended. A role that ends because another one is lost, for the next attempt of the job, has not failed. It takes mu.
 func (r *record) roleEnds(m cluster.Member, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	s := r.role(m)
 	s.Pid = 0
+	var another error
+	if r.roles != nil {
+		_, another = r.roles.machine.Restarting()
+	}
 	switch {
+	case err != nil && another != nil:
+		s.State, s.ExitCode = job.State_STOPPED, 0 // the last failure stays
+		return
 	case err == nil:
 		s.State, s.ExitCode = job.State_SUCCEEDED, 0 // the last failure stays
 		return

@@ -107,6 +107,11 @@ func TestLostPServerBeginsTheJobAnew(t *testing.T) {
 	if states, _ := statesOf(t, serve(t, h.Manager), j); !slices.Equal(states, []string{"STARTING", "STARTING", "SUCCEEDED"}) {
 		t.Errorf("told %v", states)
 	}
+	for _, r := range j.Status().Roles { // only the one that was lost has failed
+		if lost := r.Role == job.Role_PSERVER && r.Index == 1; lost != (r.Failure != nil) {
+			t.Errorf("%v %d is told to have ended with %v", r.Role, r.Index, r.Failure)
+		}
+	}
 }
 
 // A role that hangs keeps its process, but not its lease: it is killed and started again.
