@@ -132,7 +132,7 @@ func TestMendedLossIsNoCause(t *testing.T) {
 	}
 }
 
-// A gate is a registry that calls functions before Forget and Close.
+// A gate is a registry that calls functions before Forget and Remove, and before Close.
 type gate struct {
 	cluster.Registry
 	forget, close func()
@@ -141,6 +141,11 @@ type gate struct {
 func (g gate) Forget(ctx context.Context) error {
 	g.forget()
 	return g.Registry.Forget(ctx)
+}
+
+func (g gate) Remove(ctx context.Context, owner cluster.Membership) error {
+	g.forget()
+	return g.Registry.Remove(ctx, owner)
 }
 
 func (g gate) Close() error {
@@ -171,7 +176,7 @@ func TestStepOfAJobThatEnds(t *testing.T) {
 			pass, stop := func() {}, func() { reached <- struct{}{}; <-open }
 			calls := 0
 			second := func() {
-				if calls++; calls == 2 { // the first is before the job begins
+				if calls++; calls == 2 { // the first is Forget before the job begins, the second Remove
 					stop()
 				}
 			}

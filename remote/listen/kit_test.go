@@ -264,6 +264,18 @@ func (f triggering) Forget(ctx context.Context) error {
 	return f.Registry.Forget(ctx)
 }
 
+func (f triggering) Claim(ctx context.Context) (cluster.Membership, error) {
+	f.point(ctx)
+	defer f.point(ctx)
+	return f.Registry.Claim(ctx)
+}
+
+func (f triggering) Remove(ctx context.Context, owner cluster.Membership) error {
+	f.point(ctx)
+	defer f.point(ctx)
+	return f.Registry.Remove(ctx, owner)
+}
+
 func (f triggering) SetTrainers(ctx context.Context, n int) error {
 	f.point(ctx)
 	defer f.point(ctx)
