@@ -25,7 +25,7 @@ last run: where several runs have checkpoints there, and none goes on with anoth
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newCheckpointList(c), newCheckpointShow(c), newCheckpointVerify(c), newCheckpointExport(c), newCheckpointPrune(c))
+	cmd.AddCommand(newCheckpointList(c), newCheckpointShow(c), newCheckpointVerify(c), newCheckpointDiff(c), newCheckpointExport(c), newCheckpointPrune(c))
 	return cmd
 }
 

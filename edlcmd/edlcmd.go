@@ -193,6 +193,9 @@ func (c *console) report(ctx context.Context, err error) int {
 	if err == nil {
 		return 0
 	}
+	if errors.Is(err, errDiffer) { // it has been printed
+		return 1
+	}
 	var known *fault.Fault
 	if !c.parsed && !errors.As(err, &known) {
 		err = fault.E(fault.InvalidArgument, fault.Cause(errors.New(oneLine(err.Error()))), fault.Hint(`"edl --help" lists commands and flags`))

@@ -5,7 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -14,6 +16,7 @@ import (
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/proto/job"
+	"github.com/edl-go/edl/remote/checkpoint"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
@@ -108,6 +111,14 @@ func runProgram(cmd *cobra.Command, c *console, f *runFlags, args []string) erro
 	}
 	if spec.Params == "" {
 		spec.Params = params
+	}
+	if checkpoint.IsAddress(spec.Params) {
+		dir, err := f.start.unpack(cmd.Context(), spec.Params, p, f.where.notices)
+		if err != nil {
+			return err
+		}
+		defer os.RemoveAll(dir)
+		spec.Params = dir
 	}
 	if f.where.remote {
 		if err := absolutePaths(spec); err != nil {
@@ -225,6 +236,7 @@ func runToEnd(cmd *cobra.Command, c *console, f *runFlags, spec *job.JobSpec, p 
 // startFlags say with which state a run begins.
 type startFlags struct {
 	initial, partial, anew bool
+	same                   bool // what the checkpoint lacks is what the startup program makes
 }
 
 func (f *startFlags) add(cmd *cobra.Command) {
@@ -236,7 +248,31 @@ func (f *startFlags) add(cmd *cobra.Command) {
 
 // options is how the parameters are loaded.
 func (f *startFlags) options() executor.LoadOptions {
-	return executor.LoadOptions{Partial: f.partial, FromStart: f.anew}
+	return executor.LoadOptions{Partial: f.partial || f.same, FromStart: f.anew}
+}
+
+// unpack writes the variables of a checkpoint to a new directory, for a run that begins with the first step and the first record.
+func (f *startFlags) unpack(ctx context.Context, address string, p *program.Program, notices io.Writer) (dir string, err error) {
+	k, err := checkpoint.Find(ctx, address)
+	if err != nil {
+		return "", err
+	}
+	defer k.Close()
+	hash, err := p.Hash()
+	if err != nil {
+		return "", err
+	}
+	f.anew, f.same = trains(p), slices.Equal(hash[:], k.Manifest.Program)
+	if dir, err = os.MkdirTemp("", "edl-params-"); err != nil {
+		return "", fault.Wrap(fault.Unavailable, "parameters of "+address, err)
+	}
+	if err := k.Export(ctx, dir); err != nil {
+		return "", errors.Join(err, os.RemoveAll(dir))
+	}
+	if notices != nil {
+		fmt.Fprintf(notices, "parameters after %d steps (%s)\n", k.Manifest.Progress.GetSteps(), k.Address())
+	}
+	return dir, nil
 }
 
 // check refuses flags that would have no effect, and results of parameters that nothing has trained.

@@ -14,6 +14,7 @@ import (
 	"github.com/edl-go/edl/ops/reader"
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/program/draw"
+	"github.com/edl-go/edl/remote/checkpoint"
 	"github.com/edl-go/edl/remote/jobspec"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -38,7 +39,7 @@ func newShow(c *console) *cobra.Command {
 		Short: "Show a program, parameters, records, a job file or task queues",
 		Long: `Show what is in a file: a program, saved parameters, training records, a job file, or a snapshot of task queues. The kind of the file follows
 from its content; a job file is one whose name ends in .yaml or .yml. Of a directory with ` + modelFile + ` show the program, of any other the saved
-variables with the progress of training, and the record files.`,
+variables with the progress of training, and the record files. Of a checkpoint, STORE[@STEPS], show the variables.`,
 		Example: `  edl show program.pb
   edl show program.pb --svg program.svg
   edl show model
@@ -61,6 +62,9 @@ func showFile(cmd *cobra.Command, c *console, f *showFlags, path string) error {
 	ctx := cmd.Context()
 	if err := f.refuseIdle(cmd.Flags()); err != nil {
 		return err
+	}
+	if checkpoint.IsAddress(path) {
+		return showAddress(cmd, c, f, path)
 	}
 	kind, err := kindOf(path)
 	if err != nil {
@@ -93,6 +97,17 @@ func showFile(cmd *cobra.Command, c *console, f *showFlags, path string) error {
 		return showDirectory(ctx, c, path, f.as.value)
 	}
 	return showProgram(ctx, c, f, path)
+}
+
+// showAddress shows a checkpoint.
+func showAddress(cmd *cobra.Command, c *console, f *showFlags, address string) error {
+	if err := refuseIdle(cmd.Flags(), []string{"full", "svg", "plan"}, "a checkpoint, which holds no program", "a program"); err != nil {
+		return err
+	}
+	if f.as.value == "prototext" {
+		return fault.E(fault.InvalidArgument, fault.At(address), fault.Got("a checkpoint, which holds no program"), fault.Want("a program for --output prototext"))
+	}
+	return withCheckpoint(cmd.Context(), address, func(k *checkpoint.Checkpoint) error { return showCheckpoint(c, k, f.as.value) })
 }
 
 // refuseIdle refuses flags that are for another form of the output than what is asked for.

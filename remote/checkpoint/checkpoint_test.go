@@ -211,6 +211,26 @@ func TestFindOfSeveralRuns(t *testing.T) {
 	is("@"+other, other)
 }
 
+// An address of a checkpoint is told from paths of other things.
+func TestIsAddress(t *testing.T) {
+	dir := t.TempDir()
+	store := filepath.Join(dir, "sto@re")
+	s, err := Open(t.Context(), store)
+	if err != nil {
+		t.Fatal(err)
+	}
+	save(t, s, "digits-1", 100)
+	if err := os.WriteFile(filepath.Join(dir, "model@1"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for address, want := range map[string]bool{store: true, store + "@100": true, store + "@7": true, "s3://bucket/x": true, dir: false, dir + "@100": false,
+		filepath.Join(dir, "model@1"): false, filepath.Join(dir, "none"): false, filepath.Join(dir, "none@1"): false} {
+		if IsAddress(address) != want {
+			t.Errorf("%s: %t", address, !want)
+		}
+	}
+}
+
 // A manifest is of no use in another place.
 func TestCopiedManifest(t *testing.T) {
 	for kind, s := range stores(t) {

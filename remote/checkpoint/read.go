@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"io/fs"
+	"os"
 	"path"
 	"slices"
 	"strconv"
@@ -105,6 +107,21 @@ func Find(ctx context.Context, address string) (*Checkpoint, error) {
 		return nil, errors.Join(err, s.Close())
 	}
 	return c, nil
+}
+
+// IsAddress reports whether an address is one of a checkpoint and not a path of something else: a URL, or a folder with checkpoints.
+func IsAddress(address string) bool {
+	if strings.Contains(address, "://") {
+		return true
+	}
+	where, which := split(address)
+	if _, err := os.Stat(address); err == nil {
+		where = address // whatever its name has
+	} else if which == "" {
+		return false
+	}
+	entries, err := os.ReadDir(where)
+	return err == nil && slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return e.IsDir() && isName(e.Name()) })
 }
 
 // split separates what stands behind the last @ from an address.

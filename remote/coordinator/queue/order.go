@@ -289,12 +289,14 @@ func (q *Queue) PassEnd(after id.Round) (end id.Round, ok bool) {
 	if !q.policy.Sync || q.following || len(q.segments) == 0 {
 		return 0, false
 	}
-	last := q.segments[len(q.segments)-1]
-	left := uint64(max(0, q.policy.lastPass()-last.pass)) // passes that begin after it
-	switch i := len(q.segments) - 2; {
-	case i >= 0 && after < last.firstRound && q.segments[i].pass < last.pass:
-		end, ok = last.firstRound, true
-	default:
+	list := slices.DeleteFunc(slices.Clone(q.past), func(g segment) bool { return g.firstRound >= q.segments[0].firstRound }) // others have not begun after all
+	list = append(list, q.segments...)
+	for i := 1; i < len(list) && !ok; i++ { // trainers may be some passes ahead
+		end, ok = list[i].firstRound, list[i].firstRound > after && list[i].pass > list[i-1].pass
+	}
+	if !ok {
+		last := list[len(list)-1]
+		left := uint64(max(0, q.policy.lastPass()-last.pass)) // passes that begin after it
 		batches := q.policy.Reading.batches(q.layout.records - last.skip.Count())
 		end = last.firstRound + id.Round(max(batches, last.firstBatch)-last.firstBatch)
 		if after >= end {

@@ -71,6 +71,14 @@ func TestPassEndAfterFailure(t *testing.T) {
 	step(queue.TaskWanted{Pass: 1, Round: 10, Records: 10})
 	want(9, 10, true) // where trainers were
 	want(10, 18, true)
+	step(queue.TaskWanted{Pass: 2, Round: 18, Records: 10})
+	want(0, 10, true) // trainers are ahead
+	want(9, 10, true)
+	want(10, 18, true)
+	want(18, 0, false)
+	step(queue.TaskFailed{Task: &rpc.Task{Id: 1, Pass: 2}, Reason: "damaged"})
+	step(queue.Regrouped{Round: 16, Pass: 1}) // the last pass had not begun after all
+	want(10, 24, true)                        // and its failure does not count
 	step(queue.Stopped{End: 18})
 	want(10, 0, false)
 	want(9, 10, true)

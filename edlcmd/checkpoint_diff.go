@@ -1,0 +1,165 @@
+package edlcmd
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/edl-go/edl/remote/checkpoint"
+	"github.com/edl-go/edl/remote/jobspec"
+	"github.com/edl-go/edl/tensor"
+	"github.com/spf13/cobra"
+)
+
+// errDiffer ends a command that has found differences, and has printed them. Its exit code is 1, as that of diff.
+var errDiffer = errors.New("the checkpoints differ")
+
+func newCheckpointDiff(c *console) *cobra.Command {
+	var output *choice
+	cmd := &cobra.Command{
+		Use:   "diff A B",
+		Short: "Compare two checkpoints: which variables differ and by how much, and what else",
+		Long: `Compare two checkpoints, STORE[@STEPS|@NAME] each: their values bit by bit, whatever number of pservers has written them, and how far
+they are in the data, their program and their ledger. The exit code is that of diff: 0 if they are equal, 1 if not, 2 if one cannot be read.`,
+		Example: "  edl checkpoint diff ckpt@1000 ckpt@2000",
+		Args:    cobra.ExactArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return withCheckpoint(cmd.Context(), args[0], func(a *checkpoint.Checkpoint) error {
+				return withCheckpoint(cmd.Context(), args[1], func(b *checkpoint.Checkpoint) error {
+					return diffCheckpoints(cmd.Context(), c, a, b, output.value)
+				})
+			})
+		},
+	}
+	output = outputFlag(cmd)
+	return cmd
+}
+
+// A checkpointDiff is what differs between two checkpoints. Its fields are those of the JSON form.
+type checkpointDiff struct {
+	Equal     bool         `json:"equal"`
+	Compared  int          `json:"compared"` // variables that both have
+	Fields    []fieldDiff  `json:"fields"`
+	Variables []difference `json:"variables"` // with other values
+}
+
+// A fieldDiff is something that two checkpoints say otherwise.
+type fieldDiff struct {
+	What string `json:"what"`
+	A    string `json:"a"`
+	B    string `json:"b"`
+}
+
+func diffCheckpoints(ctx context.Context, c *console, a, b *checkpoint.Checkpoint, output string) error {
+	d := checkpointDiff{Fields: diffManifests(a, b), Variables: []difference{}}
+	for _, name := range a.Variables() {
+		atype, adims, _ := a.Describe(name)
+		btype, bdims, ok := b.Describe(name)
+		if !ok || atype != btype || !slices.Equal(adims, bdims) {
+			continue // it is among the fields
+		}
+		d.Compared++
+		x, err := valueOf(ctx, a, name)
+		if err != nil {
+			return err
+		}
+		y, err := valueOf(ctx, b, name)
+		if err != nil {
+			return err
+		}
+		if one := compare(name, x, y); one.Differing > 0 {
+			d.Variables = append(d.Variables, one)
+		}
+	}
+	d.Equal = len(d.Fields) == 0 && len(d.Variables) == 0
+	if err := writeDiff(c, d, output); err != nil || d.Equal {
+		return err
+	}
+	return errDiffer
+}
+
+// valueOf reads a variable whole.
+func valueOf(ctx context.Context, k *checkpoint.Checkpoint, name string) (*tensor.Tensor, error) {
+	dtype, dims, _ := k.Describe(name)
+	t, err := tensor.New(dtype, dims...)
+	if err != nil {
+		return nil, err
+	}
+	return t, k.Load(ctx, name, 0, t)
+}
+
+// diffManifests compares all but values. How a state was spread over pservers, and when, is no difference.
+func diffManifests(a, b *checkpoint.Checkpoint) []fieldDiff {
+	list := []fieldDiff{}
+	add := func(what, x, y string) {
+		if x != y {
+			list = append(list, fieldDiff{what, x, y})
+		}
+	}
+	m, n := a.Manifest, b.Manifest
+	at := func(k *checkpoint.Checkpoint) string {
+		p := jobspec.ProgressOf(k.Manifest.Progress)
+		return fmt.Sprintf("pass %d, after %d batches", p.Pass, p.Batch)
+	}
+	add("steps", fmt.Sprint(m.Progress.GetSteps()), fmt.Sprint(n.Progress.GetSteps()))
+	add("place", at(a), at(b))
+	add("reader", short(m.Progress.GetReader()), short(n.Progress.GetReader()))
+	add("program", short(fmt.Sprintf("%x", m.Program)), short(fmt.Sprintf("%x", n.Program)))
+	add("mode", m.Mode.String(), n.Mode.String())
+	if !bytes.Equal(m.Ledger, n.Ledger) {
+		add("ledger", "of its records", "of others")
+	}
+	names := slices.Concat(a.Variables(), b.Variables())
+	slices.Sort(names)
+	for _, name := range slices.Compact(names) {
+		add("variable "+name, shapeOf(a, name), shapeOf(b, name))
+	}
+	return list
+}
+
+// shapeOf is the type and the dims of a variable as text.
+func shapeOf(k *checkpoint.Checkpoint, name string) string {
+	dtype, dims, ok := k.Describe(name)
+	if !ok {
+		return "missing"
+	}
+	return fmt.Sprintf("%v %v", dtype, dims)
+}
+
+// short is the beginning of a hash, enough to tell it from others.
+func short(hash string) string { return hash[:min(len(hash), 12)] }
+
+func writeDiff(c *console, d checkpointDiff, output string) error {
+	if output == "json" {
+		return writeJSON(c.out, d)
+	}
+	if d.Equal {
+		_, err := fmt.Fprintf(c.out, "equal: %d variables\n", d.Compared)
+		return err
+	}
+	t := tabwriter.NewWriter(c.out, 0, 0, 2, ' ', 0)
+	if len(d.Fields) > 0 {
+		fmt.Fprintln(t, "WHAT\tA\tB")
+	}
+	for _, f := range d.Fields {
+		fmt.Fprintln(t, strings.Join([]string{f.What, f.A, f.B}, "\t"))
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	if len(d.Variables) > 0 {
+		fmt.Fprintln(t, "VARIABLE\tELEMENTS\tDIFFERENT\tLARGEST DIFFERENCE")
+	}
+	for _, v := range d.Variables {
+		fmt.Fprintf(t, "%s\t%d\t%d\t%g\n", v.Name, v.Elements, v.Differing, float64(v.Largest))
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(c.out, "%d of %d variables have other values\n", len(d.Variables), d.Compared)
+	return err
+}
