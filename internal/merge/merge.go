@@ -140,19 +140,27 @@ func weights[T tensor.Float](shares []Share, how ops.Merge, each func(i int, wei
 	}
 }
 
+// cached is how many elements of all shares are added up before the next: their sum stays in the cache of a core. An element has the same bits
+// wherever the shares are cut.
+const cached = 32 << 10
+
 func combine[T tensor.Float](dst *tensor.Tensor, shares []Share, how ops.Merge) {
 	out := tensor.Data[T](dst)
 	if len(shares) == 1 {
 		copy(out, tensor.Data[T](shares[0].Value))
 		return
 	}
-	weights(shares, how, func(i int, weight T) {
-		if i == 0 {
-			kernel.Scale(out, tensor.Data[T](shares[i].Value), weight, 0, true)
-			return
-		}
-		kernel.Axpy(out, tensor.Data[T](shares[i].Value), weight)
-	})
+	for from := 0; from < len(out); from += cached {
+		part := out[from:min(from+cached, len(out))]
+		weights(shares, how, func(i int, weight T) {
+			x := tensor.Data[T](shares[i].Value)[from:][:len(part)]
+			if i == 0 {
+				kernel.Scale(part, x, weight, 0, true)
+				return
+			}
+			kernel.Axpy(part, x, weight)
+		})
+	}
 }
 
 // wide is how many elements are converted at a time. They stay in the cache of a core.
@@ -160,7 +168,7 @@ const wide = 4096
 
 var rooms = sync.Pool{New: func() any { return new([wide]float32) }}
 
-// combineHalves is combine for shares of a half type. An element has the same bits wherever the shares are cut.
+// combineHalves is combine for shares of a half type.
 func combineHalves(out []float32, shares []Share, how ops.Merge) {
 	if len(shares) == 1 {
 		compress.Widen(out, shares[0].Value, 0)

@@ -55,6 +55,46 @@ func TestGradientsByDefinition(t *testing.T) {
 	})
 }
 
+// A large variable has the bits of its rows, which are merged by themselves.
+func TestLargeSharesHaveTheBitsOfTheirParts(t *testing.T) {
+	const size, rows = 3*(32<<10) + 5, 1001 // rows of elements at a time
+	shares := make([]merge.Share, 3)
+	for i := range shares {
+		v := make([]float32, size)
+		for k := range v {
+			v[k] = 1 / float32(k+3*i+1)
+		}
+		shares[i] = merge.Share{Value: of(t, v...), Rows: int64(3 + 4*i)}
+	}
+	for _, how := range []ops.Merge{ops.MergeMean, ops.MergeSum} {
+		whole, part := of(t, make([]float32, size)...), of(t, make([]float32, size)...)
+		if err := merge.Gradients(whole, shares, how); err != nil {
+			t.Fatal(err)
+		}
+		for from := int64(0); from < size; from += rows {
+			cut := func(v *tensor.Tensor) *tensor.Tensor {
+				r, err := v.Rows(from, min(from+rows, size))
+				if err != nil {
+					t.Fatal(err)
+				}
+				return r
+			}
+			list := slices.Clone(shares)
+			for i := range list {
+				list[i].Value = cut(list[i].Value)
+			}
+			if err := merge.Gradients(cut(part), list, how); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for i, x := range whole.Float32s() {
+			if math.Float32bits(x) != math.Float32bits(part.Float32s()[i]) || x == 0 {
+				t.Fatalf("merge %v: element %d is %v, want %v", how, i, x, part.Float32s()[i])
+			}
+		}
+	}
+}
+
 // One contribution is taken as it is, to the bit, whatever its rows are.
 func TestOneShareIsTakenAsItIs(t *testing.T) {
 	odd := []float32{0.1, float32(math.Copysign(0, -1)), 1e-45, float32(math.Inf(1)), 3}
