@@ -6,12 +6,13 @@ import (
 	"github.com/edl-go/edl/executor"
 	"github.com/edl-go/edl/internal/testkit"
 	"github.com/edl-go/edl/optimizer"
+	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/remote"
 	"github.com/edl-go/edl/remote/jobspec"
 )
 
 // The law over each transport: a job that is fed and a job that reads compute what the reference computes, bit for bit, with one server and with
-// several, and with what travels compressed in each form.
+// several, and with what travels compressed in each form. So does an async job of one trainer, whose residuals last from step to step.
 func TestLawOverEachTransport(t *testing.T) {
 	l := listener(t)
 	for _, name := range jobspec.Transports() {
@@ -41,6 +42,17 @@ func TestLawOverEachTransport(t *testing.T) {
 				if err := checkReadingLaw(l, subject{Model: reading, fetch: run.Fetch}, of, run, t.TempDir()); err != nil {
 					t.Errorf("%d servers, reading: %v", servers, err)
 				}
+			}
+			async := testkit.Fed(t, optimizer.Adam(0.01))
+			alone := &remote.JobSpec{Trainers: 1, Pservers: 2, MinBlockSize: 4, Mode: job.Mode_ASYNC, Transport: transport, Save: t.TempDir(),
+				CompressGradients: "topk:0.2:4"}
+			want, err := oracleFor(async.Program, alone)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer want.Close()
+			if err := checkFedLaw(l, subject{Model: async, fetch: []string{async.Loss}}, alone, []int64{7, 1, 12, 3}, want); err != nil {
+				t.Errorf("async, topk: %v", err)
 			}
 		})
 	}
