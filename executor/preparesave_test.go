@@ -116,3 +116,44 @@ func forged(dir, name string) error {
 	file := filepath.Join(dir, IncompleteFolder, filepath.FromSlash(name))
 	return errors.Join(os.MkdirAll(filepath.Dir(file), 0o700), os.WriteFile(file, nil, 0o600))
 }
+
+// Commit refuses what it could not finish: a file that has lost bytes since it was written, and a variable below a file.
+func TestCommitChecksBeforeItReplaces(t *testing.T) {
+	p, s := twoVariables(t, 1)
+	value, _ := s.Find("a")
+	for name, c := range map[string]struct {
+		damage func(w *StateWriter) error
+		want   error
+	}{
+		"a file that is cut":  {func(w *StateWriter) error { return os.Truncate(w.where(w.staged("of/b")), 3) }, fault.Unavailable},
+		"a file that is gone": {func(w *StateWriter) error { return os.Remove(w.where(w.staged("of/b"))) }, fault.NotFound},
+		"a folder that is a file": {func(w *StateWriter) error {
+			return errors.Join(os.RemoveAll(w.where("of")), os.WriteFile(w.where("of"), nil, 0o600))
+		}, fault.InvalidArgument},
+	} {
+		dir := t.TempDir()
+		if err := SaveState(s, dir, p, nil); err != nil {
+			t.Fatal(err)
+		}
+		w, err := NewStateWriter(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = errors.Join(w.Begin(), w.Save("a", []*tensor.Tensor{value}, true), w.Save("of/b", []*tensor.Tensor{value}, true), c.damage(w))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Commit(nil); !errors.Is(err, c.want) {
+			t.Errorf("%s: %v, want %v", name, err, c.want)
+		}
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := os.Lstat(filepath.Join(dir, IncompleteFolder)); err == nil {
+			t.Errorf("%s: the Save was committed", name)
+		}
+		if got := filesBelow(t, dir); got["/a"] == "" {
+			t.Errorf("%s: the older state has lost a file: %v", name, got)
+		}
+	}
+}

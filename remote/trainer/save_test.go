@@ -65,6 +65,7 @@ func TestASaveIsTriedAgain(t *testing.T) {
 		pause time.Duration
 	}{
 		"passes":    {3, full, 4, 7 * time.Second},
+		"too small": {1, fault.E(fault.TooLarge), 2, time.Second},
 		"stays":     {1000, full, 7, executor.SaveLimit},
 		"permanent": {1000, fault.E(fault.InvalidArgument, fault.Cause(io.ErrShortWrite)), 1, 0},
 	} {
