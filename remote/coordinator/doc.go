@@ -5,7 +5,7 @@
 //
 //   - server.go: the Server, a gRPC shell. It checks who calls and asks a part; config.go has what it is told about its job
 //   - core.go: what the parts share: the monitor, the waits for it, the end of the job
-//   - store.go: what is durable, and the one way to change it
+//   - store.go: what is durable, and the one way to change it; ahead.go: what may be told before it is
 //   - members.go, changes.go: who trains. members tells the generation machine what happens; changes carries out what the machine wants
 //   - dispatch.go, follow.go: data. Tasks for trainers; files of datasets that grow
 //   - feeds.go, share.go: the source of a fed job; the parts of a batch

@@ -107,10 +107,7 @@ func (s *store) commit(first *op) {
 		first.done <- err
 		return
 	}
-	t := &txn{store: s, queues: map[string]*queue.Queue{}, keys: map[string]bool{}}
-	for name, q := range s.current() {
-		t.queues[name] = q
-	}
+	t := s.begin()
 	group := []*op{first}
 	t.apply(first)
 	for more := true; more && len(t.keys) < maxGroup; {
@@ -123,12 +120,13 @@ func (s *store) commit(first *op) {
 		}
 	}
 	var err error
+	var later []*op
 	if len(t.changes) > 0 {
 		t.count()
-		err = s.durable(distinct(t.changes))
+		group, later, err = s.durable(t, group)
 	}
 	s.locked(func() {
-		if err == nil {
+		if err == nil && group != nil {
 			t.take()
 		} else if errors.Is(err, fault.Fenced) {
 			s.finish(err)
@@ -141,21 +139,18 @@ func (s *store) commit(first *op) {
 		}
 		o.done <- o.err
 	}
+	for _, o := range later {
+		s.commit(o)
+	}
 }
 
-// durable commits changes, for as long as a job waits for what is missing. When the store has not answered by then, the job fails.
-func (s *store) durable(changes []cluster.Change) error {
-	ctx := s.ctx
-	if s.cfg.StartDeadline > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, s.cfg.StartDeadline)
-		defer cancel()
+// begin begins a transaction with a copy of the state.
+func (s *store) begin() *txn {
+	t := &txn{store: s, queues: map[string]*queue.Queue{}, keys: map[string]bool{}}
+	for name, q := range s.current() {
+		t.queues[name] = q
 	}
-	err := s.lead.State.Commit(ctx, changes)
-	if err != nil && s.ctx.Err() == nil && ctx.Err() != nil {
-		s.Fail(err)
-	}
-	return err
+	return t
 }
 
 // distinct keeps the last change of each key, if those fit into one transaction, which is atomic. Most requests of a group change the same head. If they

@@ -19,12 +19,15 @@ import (
 
 // The keys of entries, below that of the dataset.
 const (
-	headKey       = "head"
+	headKey       = HeadKey
 	filePrefix    = "file/"
 	taskPrefix    = "task/"
 	trainerPrefix = "rank/"
 	segmentPrefix = "segment/"
 )
+
+// HeadKey is the key of the entry with the counters of a queue.
+const HeadKey = "head"
 
 // changes are the entries that a step sets and deletes.
 type changes struct {

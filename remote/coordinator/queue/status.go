@@ -44,6 +44,15 @@ func (q *Queue) Status() *rpc.QueueStatus {
 	return r
 }
 
+// AheadOf reports whether the queue differs from an earlier copy of it by nothing but the numbers of tasks that were given and are done in the current
+// pass of sync mode. A coordinator that begins with the earlier copy goes on as well: it begins another generation, whose trainers ask again for the
+// tasks from their round on, and nobody trains a task because it was given.
+func (q *Queue) AheadOf(before *Queue) bool {
+	now := q.counters
+	now.given, now.done = before.given, before.done
+	return q.policy.Sync && now == before.counters
+}
+
 // Exhausted reports whether every task was discarded, so that nothing is left to train.
 func (q *Queue) Exhausted() bool {
 	return q.layout.tasks > 0 && int64(q.discarded.len) == q.layout.tasks && !q.open()
