@@ -246,7 +246,10 @@ func TestTopKConverges(t *testing.T) {
 	if !ok {
 		return
 	}
-	const passes = 20 // 800 steps
+	passes, low, factor := 20, 0.2, 1.0 // 800 steps
+	if testing.Short() {                // 120 steps: then the race detector needs 10 s for each training
+		passes, low, factor = 3, 0.6, 3
+	}
 	sgd := func() *optimizer.Optimizer { return optimizer.SGD(0.05) }
 	momentum := func() *optimizer.Optimizer { return optimizer.Momentum(0.01, 0.9) }
 	for _, c := range []struct {
@@ -255,13 +258,13 @@ func TestTopKConverges(t *testing.T) {
 		bound     float64
 	}{{sgd, []string{"topk:0.1", "topk:0.01"}, 0.05}, {momentum, []string{"topk:0.1"}, 0.1}} {
 		want := trainDigits(t, d, passes, c.optimizer(), "none")
-		if want > 0.2 { // the first is 2.3
+		if want > low { // the first is 2.3
 			t.Fatalf("without compression the loss is %v", want)
 		}
 		for _, form := range c.forms {
 			got := trainDigits(t, d, passes, c.optimizer(), form)
 			t.Logf("%s: loss %.4f, without %.4f", form, got, want)
-			if got == want || math.Abs(got-want) > c.bound*want {
+			if got == want || math.Abs(got-want) > factor*c.bound*want {
 				t.Errorf("%s: loss %v, without %v", form, got, want)
 			}
 		}
