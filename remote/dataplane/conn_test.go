@@ -81,8 +81,35 @@ func TestFramesAreBounded(t *testing.T) {
 	}
 }
 
+// Where the bytes lie in shared memory, a frame names more of them, because each wakes the peer.
+func TestSharedFramesNameMore(t *testing.T) {
+	table := tableOf(2*sharedBytes + 1)
+	values, memory := valuesOf(table), &region{make([]byte, table.Bytes())}
+	out := written(t, func(c *Conn) error {
+		c.share(memory, []int{0}, nil)
+		return send(c, values, all(table))
+	})
+	c, p, frames := reading(out), NewProgress(table), 0
+	c.share(memory, nil, []int{0})
+	for ; !p.Complete(); frames++ {
+		h, err := c.ReadHead()
+		if err == nil {
+			_, err = c.ReadParts(h, p)
+		}
+		if err == nil {
+			err = c.End(h)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if frames != 3 || !bytes.Equal(memory.bytes, values[0]) {
+		t.Errorf("%d frames for %d bytes, want 3 and the bytes in memory", frames, table.Bytes())
+	}
+}
+
 // connected returns both ends of a TCP connection.
-func connected(t *testing.T) (a, b *Conn) {
+func connected(t testing.TB) (a, b *Conn) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -11,10 +11,14 @@ import (
 // Limits of a frame, in bytes.
 const (
 	HeadBytes  = 64
-	FrameBytes = 4 << 20  // parts of one frame together; the last part may be cut for it
+	FrameBytes = 1 << 20  // parts of one frame together; the last part may be cut for it
 	maxMessage = 16 << 20 // body of Declare and Fault
 	partBytes  = 16       // entry of a part in the list
 )
+
+// sharedBytes is what FrameBytes is where the bytes of parts lie in shared memory. A frame wakes the peer, and is cut only so that the peer may begin. Bytes
+// that travel in frames are cut finer: the kernel copies a frame while it is in the cache where the checksum has read it.
+const sharedBytes = 4 << 20
 
 // A Kind says what a frame is.
 type Kind uint8

@@ -16,6 +16,9 @@ import (
 // readBuffer holds heads and small slices. A larger part is read into place past the buffer, but for what the buffer has of it.
 const readBuffer = 16 << 10
 
+// readPiece is how many bytes are read before the checksum takes them, which are then still in the cache of the core.
+const readPiece = 256 << 10
+
 // A reader reads frames.
 type reader struct {
 	in       *bufio.Reader
@@ -140,11 +143,15 @@ func (c *reader) Into(b []byte) error {
 	if uint64(len(b)) > c.left {
 		return fault.E(fault.Corrupt, fault.Gotf("a body with %d bytes left", c.left), fault.Wantf("%d", len(b)))
 	}
-	if _, err := io.ReadFull(c.in, b); err != nil {
-		return broken(err)
+	for len(b) > 0 {
+		piece := b[:min(len(b), readPiece)]
+		if _, err := io.ReadFull(c.in, piece); err != nil {
+			return broken(err)
+		}
+		c.sum = crc32c.Update(c.sum, piece)
+		c.left -= uint64(len(piece))
+		b = b[len(piece):]
 	}
-	c.sum = crc32c.Update(c.sum, b)
-	c.left -= uint64(len(b))
 	return nil
 }
 

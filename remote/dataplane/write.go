@@ -25,16 +25,19 @@ type writer struct {
 // WriteSlices sends slices in frames like h, each with as many parts as fit. memory returns the bytes of a slice; they must not change before
 // WriteSlices returns. Without slices it sends one frame without parts. The last frame has the flag Last.
 func (c *writer) WriteSlices(h Head, slices []int, memory func(slice int) ([]byte, error)) error {
-	next, offset := 0, 0 // of slices, and in that slice
+	next, offset, most := 0, 0, FrameBytes // of slices, and in that slice
+	if c.outgoing != nil {
+		most = sharedBytes
+	}
 	for {
 		c.begin()
 		body := 0
-		for next < len(slices) && body < FrameBytes {
+		for next < len(slices) && body < most {
 			b, err := memory(slices[next])
 			if err != nil {
 				return err
 			}
-			n := min(len(b)-offset, FrameBytes-body)
+			n := min(len(b)-offset, most-body)
 			c.list = binary.LittleEndian.AppendUint32(c.list, uint32(slices[next]))
 			c.list = binary.LittleEndian.AppendUint32(c.list, uint32(n))
 			c.list = binary.LittleEndian.AppendUint64(c.list, uint64(offset))
