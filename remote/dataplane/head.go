@@ -16,8 +16,8 @@ const (
 	partBytes  = 16       // entry of a part in the list
 )
 
-// sharedBytes is what FrameBytes is where the bytes of parts lie in shared memory. A frame wakes the peer, and is cut only so that the peer may begin. Bytes
-// that travel in frames are cut finer: the kernel copies a frame while it is in the cache where the checksum has read it.
+// sharedBytes is what FrameBytes is where the bytes of parts lie in shared memory. There a frame is cut only so that the peer may begin, and each frame
+// wakes the peer. Bytes that travel in frames are cut finer: the kernel copies a frame while it is in the cache, because the checksum has just read it.
 const sharedBytes = 4 << 20
 
 // A Kind says what a frame is.
