@@ -42,24 +42,24 @@ func crc32c(u *asmFile) {
 	}
 	forward(turn)
 	k := u.ZMM()
-	u.VMOVDQU64(u.factors(8*turn, 8*turn, 8*turn, 8*turn), k)
+	u.VMOVDQU64(factors(u, 8*turn, 8*turn, 8*turn, 8*turn), k)
 	whole(turn, func() {
 		for i, sum := range sums {
-			u.foldOver(sum, k, at(from, i*vector))
+			foldOver(u, sum, k, at(from, i*vector))
 		}
 	})
-	u.VMOVDQU64(u.factors(8*vector, 8*vector, 8*vector, 8*vector), k)
+	u.VMOVDQU64(factors(u, 8*vector, 8*vector, 8*vector, 8*vector), k)
 	sum := sums[0]
 	for _, next := range sums[1:] {
-		u.foldOver(sum, k, next)
+		foldOver(u, sum, k, next)
 	}
-	whole(vector, func() { u.foldOver(sum, k, at(from, 0)) })
+	whole(vector, func() { foldOver(u, sum, k, at(from, 0)) })
 
-	u.VMOVDQU64(u.factors(384, 256, 128, 0), k) // the first three lanes over those that follow them
+	u.VMOVDQU64(factors(u, 384, 256, 128, 0), k) // the first three lanes over those that follow them
 	lanes, last := u.ZMM(), u.XMM()
 	u.VPXORQ(lanes, lanes, lanes)
 	u.VEXTRACTI32X4(operand.U8(3), sum, last)
-	u.foldOver(sum, k, lanes)
+	foldOver(u, sum, k, lanes)
 	for i := range 3 {
 		u.VEXTRACTI32X4(operand.U8(i), sum, lanes.AsX())
 		u.VPXOR(lanes.AsX(), last, last)
@@ -75,7 +75,7 @@ func crc32c(u *asmFile) {
 }
 
 // foldOver moves the lanes of sum over the bits that the factors k stand for, and adds next.
-func (u *asmFile) foldOver(sum, k reg.VecVirtual, next operand.Op) {
+func foldOver(u *asmFile, sum, k reg.VecVirtual, next operand.Op) {
 	first := u.ZMM()
 	u.VPCLMULQDQ(operand.U8(0x00), k, sum, first)
 	u.VPCLMULQDQ(operand.U8(0x11), k, sum, sum)
@@ -85,7 +85,7 @@ func (u *asmFile) foldOver(sum, k reg.VecVirtual, next operand.Op) {
 // factors addresses a vector with the factors that move each lane over so many bits; 0: the lane becomes zero. A lane has a factor for its first and one
 // for its second 64 bits. The first are the upper half of its polynomial. A product of 64 and 32 bits counts x^33 too much, because both begin with the
 // highest power.
-func (u *asmFile) factors(bits ...int) operand.Mem {
+func factors(u *asmFile, bits ...int) operand.Mem {
 	m := u.StaticGlobal(fmt.Sprintf("factors%d", bits[0]))
 	u.DataAttributes(attr.RODATA | attr.NOPTR)
 	for i, n := range bits {
