@@ -16,7 +16,11 @@ import (
 func BenchmarkTransfer(b *testing.B) {
 	for _, size := range []int{64 << 10, 1 << 20, 16 << 20, 128 << 20} {
 		b.Run(fmt.Sprintf("%dKB", size>>10), func(b *testing.B) {
-			frames, plain := newTransfer(b, size, pushFrames, serveFrames), newTransfer(b, size, pushPlain, servePlain)
+			var memory [4][]byte // of both ends of two connections; the same for both ways
+			for i := range memory {
+				memory[i] = make([]byte, size/2)
+			}
+			frames, plain := newTransfer(b, memory[:], pushFrames, serveFrames), newTransfer(b, memory[:], pushPlain, servePlain)
 			defer frames.end()
 			defer plain.end()
 			var inFrames, inPlain []time.Duration
@@ -47,16 +51,16 @@ type transfer struct {
 	servers sync.WaitGroup
 }
 
-func newTransfer(b *testing.B, size int, push, serve func(*shipment) error) *transfer {
+func newTransfer(b *testing.B, memory [][]byte, push, serve func(*shipment) error) *transfer {
 	t := &transfer{push: push}
-	for range 2 {
+	for ; len(memory) > 0; memory = memory[2:] {
 		dialed, accepted := connected(b)
-		load := func(c *Conn) *shipment {
+		load := func(c *Conn, memory []byte) *shipment {
 			tune(c.net, 0)
-			return &shipment{c, NewProgress(tableOf(size / 2)), make([]byte, size/2)}
+			return &shipment{c, NewProgress(tableOf(len(memory))), memory}
 		}
-		t.trainer = append(t.trainer, load(dialed))
-		server := load(accepted)
+		t.trainer = append(t.trainer, load(dialed, memory[0]))
+		server := load(accepted, memory[1])
 		t.servers.Go(func() {
 			defer server.Close()
 			for serve(server) == nil {
