@@ -802,6 +802,7 @@ type RoleSpec struct {
 	Ops               map[string]string      `protobuf:"bytes,18,rep,name=ops,proto3" json:"ops,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"` // hash of each op of the listener by its type: says what differs when the fingerprints do
 	CheckpointRun     string                 `protobuf:"bytes,20,opt,name=checkpoint_run,json=checkpointRun,proto3" json:"checkpoint_run,omitempty"`                                  // names the checkpoints of this job; no other job has it
 	FirstPass         int32                  `protobuf:"varint,22,opt,name=first_pass,json=firstPass,proto3" json:"first_pass,omitempty"`                                             // of the job, or of the one whose checkpoint it has resumed: its passes count from there
+	Datasets          []byte                 `protobuf:"bytes,24,opt,name=datasets,proto3" json:"datasets,omitempty"`                                                                 // of the coordinator: an edl.state.Datasets, the files that the job has read before; empty: none
 	CheckpointOrigins []string               `protobuf:"bytes,23,rep,name=checkpoint_origins,json=checkpointOrigins,proto3" json:"checkpoint_origins,omitempty"`                      // the runs before that this job goes on with, the last one last
 	Ledger            []byte                 `protobuf:"bytes,21,opt,name=ledger,proto3" json:"ledger,omitempty"`                                                                     // of pserver 0: which records the state was computed from; empty: none that this job counts
 	KeepDir           string                 `protobuf:"bytes,17,opt,name=keep_dir,json=keepDir,proto3" json:"keep_dir,omitempty"`                                                    // directory that the state is written to after the last step, beside spec.save; empty: none
@@ -971,6 +972,13 @@ func (x *RoleSpec) GetFirstPass() int32 {
 		return x.FirstPass
 	}
 	return 0
+}
+
+func (x *RoleSpec) GetDatasets() []byte {
+	if x != nil {
+		return x.Datasets
+	}
+	return nil
 }
 
 func (x *RoleSpec) GetCheckpointOrigins() []string {
@@ -2609,7 +2617,7 @@ const file_proto_job_job_proto_rawDesc = "" +
 	"\x05steps\x18\x01 \x01(\x04R\x05steps\x12\x12\n" +
 	"\x04pass\x18\x02 \x01(\x05R\x04pass\x12\x14\n" +
 	"\x05batch\x18\x03 \x01(\x04R\x05batch\x12\x16\n" +
-	"\x06reader\x18\x04 \x01(\tR\x06reader\"\x8d\x06\n" +
+	"\x06reader\x18\x04 \x01(\tR\x06reader\"\xa9\x06\n" +
 	"\bRoleSpec\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12!\n" +
 	"\x04role\x18\x02 \x01(\x0e2\r.edl.job.RoleR\x04role\x12\x14\n" +
@@ -2631,7 +2639,8 @@ const file_proto_job_job_proto_rawDesc = "" +
 	"\x03ops\x18\x12 \x03(\v2\x1a.edl.job.RoleSpec.OpsEntryR\x03ops\x12%\n" +
 	"\x0echeckpoint_run\x18\x14 \x01(\tR\rcheckpointRun\x12\x1d\n" +
 	"\n" +
-	"first_pass\x18\x16 \x01(\x05R\tfirstPass\x12-\n" +
+	"first_pass\x18\x16 \x01(\x05R\tfirstPass\x12\x1a\n" +
+	"\bdatasets\x18\x18 \x01(\fR\bdatasets\x12-\n" +
 	"\x12checkpoint_origins\x18\x17 \x03(\tR\x11checkpointOrigins\x12\x16\n" +
 	"\x06ledger\x18\x15 \x01(\fR\x06ledger\x12\x19\n" +
 	"\bkeep_dir\x18\x11 \x01(\tR\akeepDir\x12\x14\n" +

@@ -3463,6 +3463,7 @@ type QueuesRequest struct {
 	Job           string                 `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
 	Final         bool                   `protobuf:"varint,2,opt,name=final,proto3" json:"final,omitempty"`     // answer when every trainer has left: these queues are the last
 	Entries       bool                   `protobuf:"varint,3,opt,name=entries,proto3" json:"entries,omitempty"` // with the durable entries
+	Files         bool                   `protobuf:"varint,4,opt,name=files,proto3" json:"files,omitempty"`     // with the files of datasets
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3514,6 +3515,13 @@ func (x *QueuesRequest) GetFinal() bool {
 func (x *QueuesRequest) GetEntries() bool {
 	if x != nil {
 		return x.Entries
+	}
+	return false
+}
+
+func (x *QueuesRequest) GetFiles() bool {
+	if x != nil {
+		return x.Files
 	}
 	return false
 }
@@ -3850,6 +3858,7 @@ type QueuesResponse struct {
 	Fence         uint64                 `protobuf:"varint,8,opt,name=fence,proto3" json:"fence,omitempty"`
 	Entries       map[string][]byte      `protobuf:"bytes,9,rep,name=entries,proto3" json:"entries,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"` // by key below /edl/<job>/task_queues/, when asked for
 	Checkpoint    *job.CheckpointStatus  `protobuf:"bytes,11,opt,name=checkpoint,proto3" json:"checkpoint,omitempty"`                                                                    // absent: the job makes none
+	Datasets      []*Dataset             `protobuf:"bytes,12,rep,name=datasets,proto3" json:"datasets,omitempty"`                                                                        // with their files, when asked for; those that follow a folder are left out
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3950,6 +3959,13 @@ func (x *QueuesResponse) GetEntries() map[string][]byte {
 func (x *QueuesResponse) GetCheckpoint() *job.CheckpointStatus {
 	if x != nil {
 		return x.Checkpoint
+	}
+	return nil
+}
+
+func (x *QueuesResponse) GetDatasets() []*Dataset {
+	if x != nil {
+		return x.Datasets
 	}
 	return nil
 }
@@ -5634,11 +5650,12 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\rWatchResponse\x12&\n" +
 	"\x06events\x18\x01 \x03(\v2\x0e.edl.job.EventR\x06events\x12\x16\n" +
 	"\x06number\x18\x02 \x01(\x04R\x06number\x12\x14\n" +
-	"\x05fence\x18\x03 \x01(\x04R\x05fence\"Q\n" +
+	"\x05fence\x18\x03 \x01(\x04R\x05fence\"g\n" +
 	"\rQueuesRequest\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12\x14\n" +
 	"\x05final\x18\x02 \x01(\bR\x05final\x12\x18\n" +
-	"\aentries\x18\x03 \x01(\bR\aentries\"\xa6\x03\n" +
+	"\aentries\x18\x03 \x01(\bR\aentries\x12\x14\n" +
+	"\x05files\x18\x04 \x01(\bR\x05files\"\xa6\x03\n" +
 	"\vQueueStatus\x12\x18\n" +
 	"\adataset\x18\x01 \x01(\tR\adataset\x12\x12\n" +
 	"\x04pass\x18\x02 \x01(\x05R\x04pass\x12\x12\n" +
@@ -5665,7 +5682,7 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\bfailures\x18\x04 \x01(\rR\bfailures\x12\x16\n" +
 	"\x06reason\x18\x05 \x01(\tR\x06reason\"%\n" +
 	"\x11CheckpointRequest\x12\x10\n" +
-	"\x03job\x18\x01 \x01(\tR\x03job\"\xb0\x03\n" +
+	"\x03job\x18\x01 \x01(\tR\x03job\"\xde\x03\n" +
 	"\x0eQueuesResponse\x12,\n" +
 	"\x06queues\x18\x01 \x03(\v2\x14.edl.rpc.QueueStatusR\x06queues\x12#\n" +
 	"\x05waits\x18\x03 \x03(\v2\r.edl.job.WaitR\x05waits\x12\x1e\n" +
@@ -5681,7 +5698,8 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\aentries\x18\t \x03(\v2$.edl.rpc.QueuesResponse.EntriesEntryR\aentries\x129\n" +
 	"\n" +
 	"checkpoint\x18\v \x01(\v2\x19.edl.job.CheckpointStatusR\n" +
-	"checkpoint\x1a:\n" +
+	"checkpoint\x12,\n" +
+	"\bdatasets\x18\f \x03(\v2\x10.edl.rpc.DatasetR\bdatasets\x1a:\n" +
 	"\fEntriesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\fR\x05value:\x028\x01\"\xcc\x01\n" +
@@ -6023,121 +6041,122 @@ var file_proto_rpc_rpc_proto_depIdxs = []int32{
 	93,  // 54: edl.rpc.QueuesResponse.waits:type_name -> edl.job.Wait
 	88,  // 55: edl.rpc.QueuesResponse.entries:type_name -> edl.rpc.QueuesResponse.EntriesEntry
 	102, // 56: edl.rpc.QueuesResponse.checkpoint:type_name -> edl.job.CheckpointStatus
-	29,  // 57: edl.rpc.VariableChunk.id:type_name -> edl.rpc.Identity
-	29,  // 58: edl.rpc.OpenDataRequest.id:type_name -> edl.rpc.Identity
-	68,  // 59: edl.rpc.OpenDataResponse.send:type_name -> edl.rpc.SliceInfo
-	68,  // 60: edl.rpc.OpenDataResponse.receive:type_name -> edl.rpc.SliceInfo
-	29,  // 61: edl.rpc.BarrierRequest.id:type_name -> edl.rpc.Identity
-	37,  // 62: edl.rpc.BarrierRequest.records:type_name -> edl.rpc.RecordRange
-	75,  // 63: edl.rpc.BarrierRequest.group:type_name -> edl.rpc.Declared
-	29,  // 64: edl.rpc.CutRequest.id:type_name -> edl.rpc.Identity
-	103, // 65: edl.rpc.CutResponse.shard:type_name -> edl.job.Shard
-	29,  // 66: edl.rpc.FreezeRequest.id:type_name -> edl.rpc.Identity
-	75,  // 67: edl.rpc.FreezeResponse.declared:type_name -> edl.rpc.Declared
-	75,  // 68: edl.rpc.FreezeResponse.applied:type_name -> edl.rpc.Declared
-	37,  // 69: edl.rpc.Declared.records:type_name -> edl.rpc.RecordRange
-	29,  // 70: edl.rpc.ResumeRequest.id:type_name -> edl.rpc.Identity
-	76,  // 71: edl.rpc.ResumeRequest.members:type_name -> edl.rpc.Member
-	75,  // 72: edl.rpc.ResumeRequest.commit:type_name -> edl.rpc.Declared
-	37,  // 73: edl.rpc.PassLedger.committed:type_name -> edl.rpc.RecordRange
-	80,  // 74: edl.rpc.LedgerResponse.passes:type_name -> edl.rpc.PassLedger
-	29,  // 75: edl.rpc.GetRequest.id:type_name -> edl.rpc.Identity
-	29,  // 76: edl.rpc.CompleteRequest.id:type_name -> edl.rpc.Identity
-	89,  // 77: edl.rpc.StatusResponse.refused:type_name -> edl.rpc.StatusResponse.RefusedEntry
-	93,  // 78: edl.rpc.StatusResponse.waits:type_name -> edl.job.Wait
-	1,   // 79: edl.rpc.Listener.Describe:input_type -> edl.rpc.DescribeRequest
-	3,   // 80: edl.rpc.Listener.Submit:input_type -> edl.rpc.SubmitRequest
-	7,   // 81: edl.rpc.Listener.Status:input_type -> edl.rpc.JobRequest
-	9,   // 82: edl.rpc.Listener.List:input_type -> edl.rpc.ListRequest
-	7,   // 83: edl.rpc.Listener.Watch:input_type -> edl.rpc.JobRequest
-	11,  // 84: edl.rpc.Listener.Logs:input_type -> edl.rpc.LogsRequest
-	7,   // 85: edl.rpc.Listener.Stop:input_type -> edl.rpc.JobRequest
-	17,  // 86: edl.rpc.Listener.Finish:input_type -> edl.rpc.FinishRequest
-	18,  // 87: edl.rpc.Listener.Acknowledge:input_type -> edl.rpc.AcknowledgeRequest
-	21,  // 88: edl.rpc.Listener.ReadState:input_type -> edl.rpc.ReadStateRequest
-	0,   // 89: edl.rpc.Listener.WriteState:input_type -> edl.rpc.Piece
-	23,  // 90: edl.rpc.Listener.ReleaseState:input_type -> edl.rpc.ReleaseStateRequest
-	0,   // 91: edl.rpc.Listener.RunStep:input_type -> edl.rpc.Piece
-	7,   // 92: edl.rpc.Listener.Why:input_type -> edl.rpc.JobRequest
-	7,   // 93: edl.rpc.Listener.Show:input_type -> edl.rpc.JobRequest
-	14,  // 94: edl.rpc.Listener.Scale:input_type -> edl.rpc.ScaleRequest
-	7,   // 95: edl.rpc.Listener.Checkpoint:input_type -> edl.rpc.JobRequest
-	5,   // 96: edl.rpc.Listener.ResumeJob:input_type -> edl.rpc.ResumeJobRequest
-	27,  // 97: edl.rpc.Listener.StartRole:input_type -> edl.rpc.StartRoleChunk
-	30,  // 98: edl.rpc.Coordinator.Join:input_type -> edl.rpc.JoinRequest
-	0,   // 99: edl.rpc.Coordinator.ReportDataset:input_type -> edl.rpc.Piece
-	39,  // 100: edl.rpc.Coordinator.GetTask:input_type -> edl.rpc.GetTaskRequest
-	41,  // 101: edl.rpc.Coordinator.TaskFailed:input_type -> edl.rpc.TaskFailedRequest
-	43,  // 102: edl.rpc.Coordinator.RequestSaveModel:input_type -> edl.rpc.SaveModelRequest
-	0,   // 103: edl.rpc.Coordinator.ReportSteps:input_type -> edl.rpc.Piece
-	48,  // 104: edl.rpc.Coordinator.NextFeed:input_type -> edl.rpc.NextFeedRequest
-	0,   // 105: edl.rpc.Coordinator.Feed:input_type -> edl.rpc.Piece
-	49,  // 106: edl.rpc.Coordinator.Finish:input_type -> edl.rpc.FinishDataRequest
-	18,  // 107: edl.rpc.Coordinator.Acknowledge:input_type -> edl.rpc.AcknowledgeRequest
-	51,  // 108: edl.rpc.Coordinator.Permit:input_type -> edl.rpc.PermitRequest
-	54,  // 109: edl.rpc.Coordinator.Leave:input_type -> edl.rpc.LeaveRequest
-	56,  // 110: edl.rpc.Coordinator.Watch:input_type -> edl.rpc.WatchRequest
-	62,  // 111: edl.rpc.Coordinator.Checkpoint:input_type -> edl.rpc.CheckpointRequest
-	58,  // 112: edl.rpc.Coordinator.Queues:input_type -> edl.rpc.QueuesRequest
-	64,  // 113: edl.rpc.ParameterServer.SendVariable:input_type -> edl.rpc.VariableChunk
-	69,  // 114: edl.rpc.ParameterServer.SendBarrier:input_type -> edl.rpc.BarrierRequest
-	82,  // 115: edl.rpc.ParameterServer.GetVariable:input_type -> edl.rpc.GetRequest
-	66,  // 116: edl.rpc.ParameterServer.OpenData:input_type -> edl.rpc.OpenDataRequest
-	73,  // 117: edl.rpc.ParameterServer.Freeze:input_type -> edl.rpc.FreezeRequest
-	77,  // 118: edl.rpc.ParameterServer.Resume:input_type -> edl.rpc.ResumeRequest
-	79,  // 119: edl.rpc.ParameterServer.Ledger:input_type -> edl.rpc.LedgerRequest
-	71,  // 120: edl.rpc.ParameterServer.Cut:input_type -> edl.rpc.CutRequest
-	83,  // 121: edl.rpc.ParameterServer.Complete:input_type -> edl.rpc.CompleteRequest
-	85,  // 122: edl.rpc.ParameterServer.Status:input_type -> edl.rpc.StatusRequest
-	2,   // 123: edl.rpc.Listener.Describe:output_type -> edl.rpc.DescribeResponse
-	4,   // 124: edl.rpc.Listener.Submit:output_type -> edl.rpc.SubmitResponse
-	92,  // 125: edl.rpc.Listener.Status:output_type -> edl.job.JobStatus
-	10,  // 126: edl.rpc.Listener.List:output_type -> edl.rpc.ListResponse
-	8,   // 127: edl.rpc.Listener.Watch:output_type -> edl.rpc.Events
-	12,  // 128: edl.rpc.Listener.Logs:output_type -> edl.rpc.LogLine
-	92,  // 129: edl.rpc.Listener.Stop:output_type -> edl.job.JobStatus
-	92,  // 130: edl.rpc.Listener.Finish:output_type -> edl.job.JobStatus
-	19,  // 131: edl.rpc.Listener.Acknowledge:output_type -> edl.rpc.AcknowledgeResponse
-	0,   // 132: edl.rpc.Listener.ReadState:output_type -> edl.rpc.Piece
-	22,  // 133: edl.rpc.Listener.WriteState:output_type -> edl.rpc.WriteStateResponse
-	24,  // 134: edl.rpc.Listener.ReleaseState:output_type -> edl.rpc.ReleaseStateResponse
-	0,   // 135: edl.rpc.Listener.RunStep:output_type -> edl.rpc.Piece
-	13,  // 136: edl.rpc.Listener.Why:output_type -> edl.rpc.WhyResponse
-	0,   // 137: edl.rpc.Listener.Show:output_type -> edl.rpc.Piece
-	92,  // 138: edl.rpc.Listener.Scale:output_type -> edl.job.JobStatus
-	102, // 139: edl.rpc.Listener.Checkpoint:output_type -> edl.job.CheckpointStatus
-	6,   // 140: edl.rpc.Listener.ResumeJob:output_type -> edl.rpc.ResumeJobResponse
-	28,  // 141: edl.rpc.Listener.StartRole:output_type -> edl.rpc.RoleEvent
-	31,  // 142: edl.rpc.Coordinator.Join:output_type -> edl.rpc.JoinResponse
-	36,  // 143: edl.rpc.Coordinator.ReportDataset:output_type -> edl.rpc.ReportDatasetResponse
-	40,  // 144: edl.rpc.Coordinator.GetTask:output_type -> edl.rpc.GetTaskResponse
-	42,  // 145: edl.rpc.Coordinator.TaskFailed:output_type -> edl.rpc.TaskFailedResponse
-	44,  // 146: edl.rpc.Coordinator.RequestSaveModel:output_type -> edl.rpc.SaveModelResponse
-	47,  // 147: edl.rpc.Coordinator.ReportSteps:output_type -> edl.rpc.ReportStepsResponse
-	0,   // 148: edl.rpc.Coordinator.NextFeed:output_type -> edl.rpc.Piece
-	0,   // 149: edl.rpc.Coordinator.Feed:output_type -> edl.rpc.Piece
-	50,  // 150: edl.rpc.Coordinator.Finish:output_type -> edl.rpc.FinishDataResponse
-	19,  // 151: edl.rpc.Coordinator.Acknowledge:output_type -> edl.rpc.AcknowledgeResponse
-	52,  // 152: edl.rpc.Coordinator.Permit:output_type -> edl.rpc.PermitResponse
-	55,  // 153: edl.rpc.Coordinator.Leave:output_type -> edl.rpc.LeaveResponse
-	57,  // 154: edl.rpc.Coordinator.Watch:output_type -> edl.rpc.WatchResponse
-	102, // 155: edl.rpc.Coordinator.Checkpoint:output_type -> edl.job.CheckpointStatus
-	0,   // 156: edl.rpc.Coordinator.Queues:output_type -> edl.rpc.Piece
-	65,  // 157: edl.rpc.ParameterServer.SendVariable:output_type -> edl.rpc.SendResponse
-	70,  // 158: edl.rpc.ParameterServer.SendBarrier:output_type -> edl.rpc.BarrierResponse
-	64,  // 159: edl.rpc.ParameterServer.GetVariable:output_type -> edl.rpc.VariableChunk
-	67,  // 160: edl.rpc.ParameterServer.OpenData:output_type -> edl.rpc.OpenDataResponse
-	74,  // 161: edl.rpc.ParameterServer.Freeze:output_type -> edl.rpc.FreezeResponse
-	78,  // 162: edl.rpc.ParameterServer.Resume:output_type -> edl.rpc.ResumeResponse
-	0,   // 163: edl.rpc.ParameterServer.Ledger:output_type -> edl.rpc.Piece
-	72,  // 164: edl.rpc.ParameterServer.Cut:output_type -> edl.rpc.CutResponse
-	84,  // 165: edl.rpc.ParameterServer.Complete:output_type -> edl.rpc.CompleteResponse
-	86,  // 166: edl.rpc.ParameterServer.Status:output_type -> edl.rpc.StatusResponse
-	123, // [123:167] is the sub-list for method output_type
-	79,  // [79:123] is the sub-list for method input_type
-	79,  // [79:79] is the sub-list for extension type_name
-	79,  // [79:79] is the sub-list for extension extendee
-	0,   // [0:79] is the sub-list for field type_name
+	34,  // 57: edl.rpc.QueuesResponse.datasets:type_name -> edl.rpc.Dataset
+	29,  // 58: edl.rpc.VariableChunk.id:type_name -> edl.rpc.Identity
+	29,  // 59: edl.rpc.OpenDataRequest.id:type_name -> edl.rpc.Identity
+	68,  // 60: edl.rpc.OpenDataResponse.send:type_name -> edl.rpc.SliceInfo
+	68,  // 61: edl.rpc.OpenDataResponse.receive:type_name -> edl.rpc.SliceInfo
+	29,  // 62: edl.rpc.BarrierRequest.id:type_name -> edl.rpc.Identity
+	37,  // 63: edl.rpc.BarrierRequest.records:type_name -> edl.rpc.RecordRange
+	75,  // 64: edl.rpc.BarrierRequest.group:type_name -> edl.rpc.Declared
+	29,  // 65: edl.rpc.CutRequest.id:type_name -> edl.rpc.Identity
+	103, // 66: edl.rpc.CutResponse.shard:type_name -> edl.job.Shard
+	29,  // 67: edl.rpc.FreezeRequest.id:type_name -> edl.rpc.Identity
+	75,  // 68: edl.rpc.FreezeResponse.declared:type_name -> edl.rpc.Declared
+	75,  // 69: edl.rpc.FreezeResponse.applied:type_name -> edl.rpc.Declared
+	37,  // 70: edl.rpc.Declared.records:type_name -> edl.rpc.RecordRange
+	29,  // 71: edl.rpc.ResumeRequest.id:type_name -> edl.rpc.Identity
+	76,  // 72: edl.rpc.ResumeRequest.members:type_name -> edl.rpc.Member
+	75,  // 73: edl.rpc.ResumeRequest.commit:type_name -> edl.rpc.Declared
+	37,  // 74: edl.rpc.PassLedger.committed:type_name -> edl.rpc.RecordRange
+	80,  // 75: edl.rpc.LedgerResponse.passes:type_name -> edl.rpc.PassLedger
+	29,  // 76: edl.rpc.GetRequest.id:type_name -> edl.rpc.Identity
+	29,  // 77: edl.rpc.CompleteRequest.id:type_name -> edl.rpc.Identity
+	89,  // 78: edl.rpc.StatusResponse.refused:type_name -> edl.rpc.StatusResponse.RefusedEntry
+	93,  // 79: edl.rpc.StatusResponse.waits:type_name -> edl.job.Wait
+	1,   // 80: edl.rpc.Listener.Describe:input_type -> edl.rpc.DescribeRequest
+	3,   // 81: edl.rpc.Listener.Submit:input_type -> edl.rpc.SubmitRequest
+	7,   // 82: edl.rpc.Listener.Status:input_type -> edl.rpc.JobRequest
+	9,   // 83: edl.rpc.Listener.List:input_type -> edl.rpc.ListRequest
+	7,   // 84: edl.rpc.Listener.Watch:input_type -> edl.rpc.JobRequest
+	11,  // 85: edl.rpc.Listener.Logs:input_type -> edl.rpc.LogsRequest
+	7,   // 86: edl.rpc.Listener.Stop:input_type -> edl.rpc.JobRequest
+	17,  // 87: edl.rpc.Listener.Finish:input_type -> edl.rpc.FinishRequest
+	18,  // 88: edl.rpc.Listener.Acknowledge:input_type -> edl.rpc.AcknowledgeRequest
+	21,  // 89: edl.rpc.Listener.ReadState:input_type -> edl.rpc.ReadStateRequest
+	0,   // 90: edl.rpc.Listener.WriteState:input_type -> edl.rpc.Piece
+	23,  // 91: edl.rpc.Listener.ReleaseState:input_type -> edl.rpc.ReleaseStateRequest
+	0,   // 92: edl.rpc.Listener.RunStep:input_type -> edl.rpc.Piece
+	7,   // 93: edl.rpc.Listener.Why:input_type -> edl.rpc.JobRequest
+	7,   // 94: edl.rpc.Listener.Show:input_type -> edl.rpc.JobRequest
+	14,  // 95: edl.rpc.Listener.Scale:input_type -> edl.rpc.ScaleRequest
+	7,   // 96: edl.rpc.Listener.Checkpoint:input_type -> edl.rpc.JobRequest
+	5,   // 97: edl.rpc.Listener.ResumeJob:input_type -> edl.rpc.ResumeJobRequest
+	27,  // 98: edl.rpc.Listener.StartRole:input_type -> edl.rpc.StartRoleChunk
+	30,  // 99: edl.rpc.Coordinator.Join:input_type -> edl.rpc.JoinRequest
+	0,   // 100: edl.rpc.Coordinator.ReportDataset:input_type -> edl.rpc.Piece
+	39,  // 101: edl.rpc.Coordinator.GetTask:input_type -> edl.rpc.GetTaskRequest
+	41,  // 102: edl.rpc.Coordinator.TaskFailed:input_type -> edl.rpc.TaskFailedRequest
+	43,  // 103: edl.rpc.Coordinator.RequestSaveModel:input_type -> edl.rpc.SaveModelRequest
+	0,   // 104: edl.rpc.Coordinator.ReportSteps:input_type -> edl.rpc.Piece
+	48,  // 105: edl.rpc.Coordinator.NextFeed:input_type -> edl.rpc.NextFeedRequest
+	0,   // 106: edl.rpc.Coordinator.Feed:input_type -> edl.rpc.Piece
+	49,  // 107: edl.rpc.Coordinator.Finish:input_type -> edl.rpc.FinishDataRequest
+	18,  // 108: edl.rpc.Coordinator.Acknowledge:input_type -> edl.rpc.AcknowledgeRequest
+	51,  // 109: edl.rpc.Coordinator.Permit:input_type -> edl.rpc.PermitRequest
+	54,  // 110: edl.rpc.Coordinator.Leave:input_type -> edl.rpc.LeaveRequest
+	56,  // 111: edl.rpc.Coordinator.Watch:input_type -> edl.rpc.WatchRequest
+	62,  // 112: edl.rpc.Coordinator.Checkpoint:input_type -> edl.rpc.CheckpointRequest
+	58,  // 113: edl.rpc.Coordinator.Queues:input_type -> edl.rpc.QueuesRequest
+	64,  // 114: edl.rpc.ParameterServer.SendVariable:input_type -> edl.rpc.VariableChunk
+	69,  // 115: edl.rpc.ParameterServer.SendBarrier:input_type -> edl.rpc.BarrierRequest
+	82,  // 116: edl.rpc.ParameterServer.GetVariable:input_type -> edl.rpc.GetRequest
+	66,  // 117: edl.rpc.ParameterServer.OpenData:input_type -> edl.rpc.OpenDataRequest
+	73,  // 118: edl.rpc.ParameterServer.Freeze:input_type -> edl.rpc.FreezeRequest
+	77,  // 119: edl.rpc.ParameterServer.Resume:input_type -> edl.rpc.ResumeRequest
+	79,  // 120: edl.rpc.ParameterServer.Ledger:input_type -> edl.rpc.LedgerRequest
+	71,  // 121: edl.rpc.ParameterServer.Cut:input_type -> edl.rpc.CutRequest
+	83,  // 122: edl.rpc.ParameterServer.Complete:input_type -> edl.rpc.CompleteRequest
+	85,  // 123: edl.rpc.ParameterServer.Status:input_type -> edl.rpc.StatusRequest
+	2,   // 124: edl.rpc.Listener.Describe:output_type -> edl.rpc.DescribeResponse
+	4,   // 125: edl.rpc.Listener.Submit:output_type -> edl.rpc.SubmitResponse
+	92,  // 126: edl.rpc.Listener.Status:output_type -> edl.job.JobStatus
+	10,  // 127: edl.rpc.Listener.List:output_type -> edl.rpc.ListResponse
+	8,   // 128: edl.rpc.Listener.Watch:output_type -> edl.rpc.Events
+	12,  // 129: edl.rpc.Listener.Logs:output_type -> edl.rpc.LogLine
+	92,  // 130: edl.rpc.Listener.Stop:output_type -> edl.job.JobStatus
+	92,  // 131: edl.rpc.Listener.Finish:output_type -> edl.job.JobStatus
+	19,  // 132: edl.rpc.Listener.Acknowledge:output_type -> edl.rpc.AcknowledgeResponse
+	0,   // 133: edl.rpc.Listener.ReadState:output_type -> edl.rpc.Piece
+	22,  // 134: edl.rpc.Listener.WriteState:output_type -> edl.rpc.WriteStateResponse
+	24,  // 135: edl.rpc.Listener.ReleaseState:output_type -> edl.rpc.ReleaseStateResponse
+	0,   // 136: edl.rpc.Listener.RunStep:output_type -> edl.rpc.Piece
+	13,  // 137: edl.rpc.Listener.Why:output_type -> edl.rpc.WhyResponse
+	0,   // 138: edl.rpc.Listener.Show:output_type -> edl.rpc.Piece
+	92,  // 139: edl.rpc.Listener.Scale:output_type -> edl.job.JobStatus
+	102, // 140: edl.rpc.Listener.Checkpoint:output_type -> edl.job.CheckpointStatus
+	6,   // 141: edl.rpc.Listener.ResumeJob:output_type -> edl.rpc.ResumeJobResponse
+	28,  // 142: edl.rpc.Listener.StartRole:output_type -> edl.rpc.RoleEvent
+	31,  // 143: edl.rpc.Coordinator.Join:output_type -> edl.rpc.JoinResponse
+	36,  // 144: edl.rpc.Coordinator.ReportDataset:output_type -> edl.rpc.ReportDatasetResponse
+	40,  // 145: edl.rpc.Coordinator.GetTask:output_type -> edl.rpc.GetTaskResponse
+	42,  // 146: edl.rpc.Coordinator.TaskFailed:output_type -> edl.rpc.TaskFailedResponse
+	44,  // 147: edl.rpc.Coordinator.RequestSaveModel:output_type -> edl.rpc.SaveModelResponse
+	47,  // 148: edl.rpc.Coordinator.ReportSteps:output_type -> edl.rpc.ReportStepsResponse
+	0,   // 149: edl.rpc.Coordinator.NextFeed:output_type -> edl.rpc.Piece
+	0,   // 150: edl.rpc.Coordinator.Feed:output_type -> edl.rpc.Piece
+	50,  // 151: edl.rpc.Coordinator.Finish:output_type -> edl.rpc.FinishDataResponse
+	19,  // 152: edl.rpc.Coordinator.Acknowledge:output_type -> edl.rpc.AcknowledgeResponse
+	52,  // 153: edl.rpc.Coordinator.Permit:output_type -> edl.rpc.PermitResponse
+	55,  // 154: edl.rpc.Coordinator.Leave:output_type -> edl.rpc.LeaveResponse
+	57,  // 155: edl.rpc.Coordinator.Watch:output_type -> edl.rpc.WatchResponse
+	102, // 156: edl.rpc.Coordinator.Checkpoint:output_type -> edl.job.CheckpointStatus
+	0,   // 157: edl.rpc.Coordinator.Queues:output_type -> edl.rpc.Piece
+	65,  // 158: edl.rpc.ParameterServer.SendVariable:output_type -> edl.rpc.SendResponse
+	70,  // 159: edl.rpc.ParameterServer.SendBarrier:output_type -> edl.rpc.BarrierResponse
+	64,  // 160: edl.rpc.ParameterServer.GetVariable:output_type -> edl.rpc.VariableChunk
+	67,  // 161: edl.rpc.ParameterServer.OpenData:output_type -> edl.rpc.OpenDataResponse
+	74,  // 162: edl.rpc.ParameterServer.Freeze:output_type -> edl.rpc.FreezeResponse
+	78,  // 163: edl.rpc.ParameterServer.Resume:output_type -> edl.rpc.ResumeResponse
+	0,   // 164: edl.rpc.ParameterServer.Ledger:output_type -> edl.rpc.Piece
+	72,  // 165: edl.rpc.ParameterServer.Cut:output_type -> edl.rpc.CutResponse
+	84,  // 166: edl.rpc.ParameterServer.Complete:output_type -> edl.rpc.CompleteResponse
+	86,  // 167: edl.rpc.ParameterServer.Status:output_type -> edl.rpc.StatusResponse
+	124, // [124:168] is the sub-list for method output_type
+	80,  // [80:124] is the sub-list for method input_type
+	80,  // [80:80] is the sub-list for extension type_name
+	80,  // [80:80] is the sub-list for extension extendee
+	0,   // [0:80] is the sub-list for field type_name
 }
 
 func init() { file_proto_rpc_rpc_proto_init() }

@@ -1046,6 +1046,7 @@ type Checkpoint struct {
 	Ledger        []byte                 `protobuf:"bytes,8,opt,name=ledger,proto3" json:"ledger,omitempty"`    // which records the state was computed from, as pserver 0 encodes it
 	Origins       []string               `protobuf:"bytes,10,rep,name=origins,proto3" json:"origins,omitempty"` // the runs before that the run of this checkpoint goes on with, the last one last; not all where there were many
 	Name          string                 `protobuf:"bytes,11,opt,name=name,proto3" json:"name,omitempty"`       // of the checkpoint, so that a manifest is of no use in another place
+	Data          []*rpc.Dataset         `protobuf:"bytes,12,rep,name=data,proto3" json:"data,omitempty"`       // the files that were read; those of datasets that follow a folder are left out
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1157,6 +1158,58 @@ func (x *Checkpoint) GetName() string {
 	return ""
 }
 
+func (x *Checkpoint) GetData() []*rpc.Dataset {
+	if x != nil {
+		return x.Data
+	}
+	return nil
+}
+
+// Datasets is what a coordinator is told of the files that its job has read before.
+type Datasets struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Datasets      []*rpc.Dataset         `protobuf:"bytes,1,rep,name=datasets,proto3" json:"datasets,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Datasets) Reset() {
+	*x = Datasets{}
+	mi := &file_proto_state_state_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Datasets) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Datasets) ProtoMessage() {}
+
+func (x *Datasets) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_state_state_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Datasets.ProtoReflect.Descriptor instead.
+func (*Datasets) Descriptor() ([]byte, []int) {
+	return file_proto_state_state_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *Datasets) GetDatasets() []*rpc.Dataset {
+	if x != nil {
+		return x.Datasets
+	}
+	return nil
+}
+
 // KeptJob is what a listener keeps of a job in its data folder, so that the job can be resumed.
 type KeptJob struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1171,7 +1224,7 @@ type KeptJob struct {
 
 func (x *KeptJob) Reset() {
 	*x = KeptJob{}
-	mi := &file_proto_state_state_proto_msgTypes[15]
+	mi := &file_proto_state_state_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1183,7 +1236,7 @@ func (x *KeptJob) String() string {
 func (*KeptJob) ProtoMessage() {}
 
 func (x *KeptJob) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_state_state_proto_msgTypes[15]
+	mi := &file_proto_state_state_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1196,7 +1249,7 @@ func (x *KeptJob) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeptJob.ProtoReflect.Descriptor instead.
 func (*KeptJob) Descriptor() ([]byte, []int) {
-	return file_proto_state_state_proto_rawDescGZIP(), []int{15}
+	return file_proto_state_state_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *KeptJob) GetSpec() *job.JobSpec {
@@ -1325,7 +1378,7 @@ const file_proto_state_state_proto_rawDesc = "" +
 	"\aentries\x18\x02 \x03(\v2 .edl.state.Snapshot.EntriesEntryR\aentries\x1a:\n" +
 	"\fEntriesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\fR\x05value:\x028\x01\"\xd0\x02\n" +
+	"\x05value\x18\x02 \x01(\fR\x05value:\x028\x01\"\xf6\x02\n" +
 	"\n" +
 	"Checkpoint\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\x05R\aversion\x12\x10\n" +
@@ -1341,7 +1394,10 @@ const file_proto_state_state_proto_rawDesc = "" +
 	"\x06ledger\x18\b \x01(\fR\x06ledger\x12\x18\n" +
 	"\aorigins\x18\n" +
 	" \x03(\tR\aorigins\x12\x12\n" +
-	"\x04name\x18\v \x01(\tR\x04name\"\x96\x01\n" +
+	"\x04name\x18\v \x01(\tR\x04name\x12$\n" +
+	"\x04data\x18\f \x03(\v2\x10.edl.rpc.DatasetR\x04data\"8\n" +
+	"\bDatasets\x12,\n" +
+	"\bdatasets\x18\x01 \x03(\v2\x10.edl.rpc.DatasetR\bdatasets\"\x96\x01\n" +
 	"\aKeptJob\x12$\n" +
 	"\x04spec\x18\x01 \x01(\v2\x10.edl.job.JobSpecR\x04spec\x12\x10\n" +
 	"\x03run\x18\x02 \x01(\tR\x03run\x12\x18\n" +
@@ -1362,7 +1418,7 @@ func file_proto_state_state_proto_rawDescGZIP() []byte {
 }
 
 var file_proto_state_state_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_proto_state_state_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
+var file_proto_state_state_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
 var file_proto_state_state_proto_goTypes = []any{
 	(Task_Place)(0),      // 0: edl.state.Task.Place
 	(*Head)(nil),         // 1: edl.state.Head
@@ -1380,30 +1436,34 @@ var file_proto_state_state_proto_goTypes = []any{
 	(*Finished)(nil),     // 13: edl.state.Finished
 	(*Snapshot)(nil),     // 14: edl.state.Snapshot
 	(*Checkpoint)(nil),   // 15: edl.state.Checkpoint
-	(*KeptJob)(nil),      // 16: edl.state.KeptJob
-	nil,                  // 17: edl.state.Snapshot.EntriesEntry
-	(*rpc.DataFile)(nil), // 18: edl.rpc.DataFile
-	(job.Mode)(0),        // 19: edl.job.Mode
-	(*job.Progress)(nil), // 20: edl.job.Progress
-	(*job.Shard)(nil),    // 21: edl.job.Shard
-	(*job.JobSpec)(nil),  // 22: edl.job.JobSpec
+	(*Datasets)(nil),     // 16: edl.state.Datasets
+	(*KeptJob)(nil),      // 17: edl.state.KeptJob
+	nil,                  // 18: edl.state.Snapshot.EntriesEntry
+	(*rpc.DataFile)(nil), // 19: edl.rpc.DataFile
+	(job.Mode)(0),        // 20: edl.job.Mode
+	(*job.Progress)(nil), // 21: edl.job.Progress
+	(*job.Shard)(nil),    // 22: edl.job.Shard
+	(*rpc.Dataset)(nil),  // 23: edl.rpc.Dataset
+	(*job.JobSpec)(nil),  // 24: edl.job.JobSpec
 }
 var file_proto_state_state_proto_depIdxs = []int32{
-	18, // 0: edl.state.File.file:type_name -> edl.rpc.DataFile
+	19, // 0: edl.state.File.file:type_name -> edl.rpc.DataFile
 	0,  // 1: edl.state.Task.place:type_name -> edl.state.Task.Place
 	5,  // 2: edl.state.Rank.granted:type_name -> edl.state.Dispatch
 	5,  // 3: edl.state.Rank.finished:type_name -> edl.state.Dispatch
 	8,  // 4: edl.state.Generation.members:type_name -> edl.state.Member
-	17, // 5: edl.state.Snapshot.entries:type_name -> edl.state.Snapshot.EntriesEntry
-	19, // 6: edl.state.Checkpoint.mode:type_name -> edl.job.Mode
-	20, // 7: edl.state.Checkpoint.progress:type_name -> edl.job.Progress
-	21, // 8: edl.state.Checkpoint.shards:type_name -> edl.job.Shard
-	22, // 9: edl.state.KeptJob.spec:type_name -> edl.job.JobSpec
-	10, // [10:10] is the sub-list for method output_type
-	10, // [10:10] is the sub-list for method input_type
-	10, // [10:10] is the sub-list for extension type_name
-	10, // [10:10] is the sub-list for extension extendee
-	0,  // [0:10] is the sub-list for field type_name
+	18, // 5: edl.state.Snapshot.entries:type_name -> edl.state.Snapshot.EntriesEntry
+	20, // 6: edl.state.Checkpoint.mode:type_name -> edl.job.Mode
+	21, // 7: edl.state.Checkpoint.progress:type_name -> edl.job.Progress
+	22, // 8: edl.state.Checkpoint.shards:type_name -> edl.job.Shard
+	23, // 9: edl.state.Checkpoint.data:type_name -> edl.rpc.Dataset
+	23, // 10: edl.state.Datasets.datasets:type_name -> edl.rpc.Dataset
+	24, // 11: edl.state.KeptJob.spec:type_name -> edl.job.JobSpec
+	12, // [12:12] is the sub-list for method output_type
+	12, // [12:12] is the sub-list for method input_type
+	12, // [12:12] is the sub-list for extension type_name
+	12, // [12:12] is the sub-list for extension extendee
+	0,  // [0:12] is the sub-list for field type_name
 }
 
 func init() { file_proto_state_state_proto_init() }
@@ -1417,7 +1477,7 @@ func file_proto_state_state_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_state_state_proto_rawDesc), len(file_proto_state_state_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   17,
+			NumMessages:   18,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -244,6 +244,7 @@ func (c *cuts) cut(ctx context.Context, giveUp context.CancelCauseFunc, round id
 		return 0, 0, fault.E(fault.Canceled, fault.Cause(context.Cause(ctx)))
 	}
 	m.CreatedMs = time.Now().UnixMilli()
+	c.locked(func() { m.Data = c.datasets() })
 	if err := store.Publish(ctx, name, m); err != nil {
 		return 0, 0, err
 	}
@@ -252,6 +253,16 @@ func (c *cuts) cut(ctx context.Context, giveUp context.CancelCauseFunc, round id
 	}
 	c.note(&job.CheckpointStatus{Name: name, Steps: uint64(round), Bytes: bytes, CreatedMs: m.CreatedMs}, nil)
 	return 0, bytes, store.Prune(ctx, c.cfg.Checkpoints.Run, c.cfg.Checkpoints.Keep)
+}
+
+// datasets are the files that the job reads, but for those of folders that it follows. The monitor is held.
+func (c *cuts) datasets() (list []*rpc.Dataset) {
+	for _, name := range sortedNames(c.ending.store.queues) {
+		if _, follows := c.cfg.Follow[name]; !follows {
+			list = append(list, &rpc.Dataset{Name: name, Files: c.ending.store.queues[name].Files()})
+		}
+	}
+	return list
 }
 
 // ask asks all pservers for their parts. The first that fails, or is past the round, ends the others.

@@ -443,3 +443,36 @@ func TestCutsHang(t *testing.T) {
 		}
 	})
 }
+
+// A job that goes on refuses files that are not those that it has read before. Their folder does not matter.
+func TestSameDataset(t *testing.T) {
+	file := func(path string, print uint64) *rpc.DataFile {
+		return &rpc.DataFile{Path: path, Records: 10, Bytes: 100, Fingerprint: print}
+	}
+	d := &dispatch{core: &core{cfg: Config{Datasets: []*rpc.Dataset{{Name: "d", Files: []*rpc.DataFile{file("/a/x", 1), file("/a/y", 2)}}}}}}
+	for _, same := range []struct {
+		name  string
+		files []*rpc.DataFile
+	}{{"d", []*rpc.DataFile{file("/b/x", 1), file("/b/y", 2)}}, {"other", nil}} {
+		if err := d.sameAsBefore(same.name, same.files); err != nil {
+			t.Error(err)
+		}
+	}
+	longer := file("/a/y", 2)
+	longer.Records++
+	larger := file("/a/y", 2)
+	larger.Bytes++
+	for says, files := range map[string][]*rpc.DataFile{
+		`without "/a/y"`:      {file("/a/x", 1)},
+		`with "/a/z"`:         {file("/a/x", 1), file("/a/y", 2), file("/a/z", 3)},
+		`"/a/z" of 10`:        {file("/a/x", 1), file("/a/z", 2)},
+		"0000000000000003":    {file("/a/x", 1), file("/a/y", 3)},
+		"11 records":          {file("/a/x", 1), longer},
+		"101 bytes":           {file("/a/x", 1), larger},
+		`want "/a/x" of 10 r`: {file("/a/y", 2), file("/a/x", 1)},
+	} {
+		if err := d.sameAsBefore("d", files); !errors.Is(err, fault.InvalidArgument) || !strings.Contains(err.Error(), says) {
+			t.Errorf("%v, want something of %s", err, says)
+		}
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path"
 	"slices"
 	"time"
 
@@ -119,6 +120,9 @@ func (d *dispatch) takeDataset(ctx context.Context, m *rpc.ReportDatasetRequest)
 	return d.store.transact(ctx, func(t *txn) error {
 		q, ok := t.queues[name]
 		if !ok {
+			if err := d.sameAsBefore(name, m.Dataset.GetFiles()); err != nil {
+				return err
+			}
 			return t.create(queue.Dataset{Name: name, Files: m.Dataset.GetFiles()})
 		}
 		if slices.EqualFunc(q.Files(), m.Dataset.GetFiles(), func(a, b *rpc.DataFile) bool { return proto.Equal(a, b) }) {
@@ -128,6 +132,39 @@ func (d *dispatch) takeDataset(ctx context.Context, m *rpc.ReportDatasetRequest)
 			fault.Got(describe(m.Dataset.GetFiles(), q.Files())+" from "+trainerName(m.Id.Rank)),
 			fault.Want(describe(q.Files(), m.Dataset.GetFiles())+", as first reported"), fault.Hint("give every trainer the same files"))
 	})
+}
+
+// sameAsBefore refuses files that are not those that the job has read before. A folder may have another place by now.
+func (d *dispatch) sameAsBefore(name string, files []*rpc.DataFile) error {
+	i := slices.IndexFunc(d.cfg.Datasets, func(before *rpc.Dataset) bool { return before.Name == name })
+	if i < 0 {
+		return nil
+	}
+	before := d.cfg.Datasets[i].Files
+	differ := func(got, want string) error {
+		return fault.E(fault.InvalidArgument, fault.At("dataset "+fault.Quote(name)), fault.Got(got), fault.Want(want),
+			fault.Hint("put back the files that the job began with; or begin anew, with --params STORE in place of --resume STORE"))
+	}
+	for i := range max(len(files), len(before)) {
+		switch {
+		case i >= len(files):
+			return differ(fmt.Sprintf("%d files, without %s", len(files), fault.Quote(before[i].Path)), fmt.Sprintf("the %d files that the job has read", len(before)))
+		case i >= len(before):
+			return differ(fmt.Sprintf("%d files, with %s", len(files), fault.Quote(files[i].Path)), fmt.Sprintf("the %d files that the job has read", len(before)))
+		case !sameFile(files[i], before[i]):
+			return differ(describeFile(files[i]), describeFile(before[i])+", which the job has read")
+		}
+	}
+	return nil
+}
+
+// sameFile reports whether two files have the same name and the same content, as far as the headers of their chunks tell.
+func sameFile(a, b *rpc.DataFile) bool {
+	return path.Base(a.Path) == path.Base(b.Path) && a.Records == b.Records && a.Bytes == b.Bytes && a.Fingerprint == b.Fingerprint
+}
+
+func describeFile(f *rpc.DataFile) string {
+	return fmt.Sprintf("%s of %d records in %d bytes with fingerprint %016x", fault.Quote(f.Path), f.Records, f.Bytes, f.Fingerprint)
 }
 
 // describe tells what files have that others do not.

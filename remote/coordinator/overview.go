@@ -40,6 +40,9 @@ func (o *overview) queues(ctx context.Context, m *rpc.QueuesRequest) (*rpc.Queue
 	o.monitor.Lock()
 	defer o.monitor.Unlock()
 	r := &rpc.QueuesResponse{Entries: entries, Waits: o.waits(), Phase: o.phase(), Fence: uint64(o.lead.Fence), Checkpoint: o.cuts.status()}
+	if m.Files {
+		r.Datasets = o.cuts.datasets()
+	}
 	for _, name := range sortedNames(o.store.queues) {
 		r.Queues = append(r.Queues, o.store.queues[name].Status())
 	}

@@ -97,6 +97,9 @@ func (s *jobState) resume(ctx context.Context, spec *job.JobSpec, p *program.Pro
 	if err := checkVariables(c, p, spec.Partial); err != nil {
 		return executor.Progress{}, err
 	}
+	if c.Manifest.Progress.GetReader() == executor.ReaderHash(p) {
+		s.datasets = c.Manifest.Data
+	}
 	s.origins = append(slices.Clone(c.Manifest.Origins), c.Run())
 	s.origins = s.origins[max(0, len(s.origins)-maxContinued):]
 	s.first, s.ledger = int(c.Manifest.FirstPass), c.Manifest.Ledger
@@ -192,6 +195,7 @@ func findLast(ctx context.Context, j *Job) error {
 		}
 		if err == nil {
 			j.state.ledger = c.Manifest.Ledger
+			j.withLock(func() { j.datasets = c.Manifest.Data })
 			log.Info("the job goes back to its last checkpoint", "job", j.ID, "checkpoint", e.Name, "steps", e.Steps)
 			return nil
 		}

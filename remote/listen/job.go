@@ -14,6 +14,7 @@ import (
 	"github.com/edl-go/edl/ops"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
+	"github.com/edl-go/edl/proto/state"
 	"github.com/edl-go/edl/remote/cluster"
 	"github.com/edl-go/edl/remote/jobspec"
 	"github.com/edl-go/edl/remote/wire"
@@ -54,7 +55,7 @@ func newJob(m *Manager, id string, spec *job.JobSpec, p *plan, state *jobState) 
 	j := &Job{ID: id, name: newRun(id), manager: m, spec: s, limits: jobspec.DeadlinesOf(s), plan: *p, state: state,
 		events: eventlog.NewSized(maxEvents, maxEventBytes, func(e *job.Event) int { return proto.Size(e) }), logs: eventlog.New[*rpc.LogLine](maxLogLines),
 		began: time.Now(), done: make(chan struct{}), rolesStarted: make(chan struct{}),
-		record: record{reports: newReports(), profiled: spec.ProfileSteps > 0, wanted: spec.Trainers, begin: state.begin.Steps, next: state.begin.Steps,
+		record: record{reports: newReports(), profiled: spec.ProfileSteps > 0, wanted: spec.Trainers, begin: state.begin.Steps, next: state.begin.Steps, datasets: state.datasets,
 			status: &job.JobStatus{Job: id, State: job.State_PENDING, ProgramHash: p.hash.String(), Mode: spec.Mode,
 				Passes: int32(state.first) + max(1, spec.Passes), Placement: p.loads, Trainers: spec.Trainers,
 				FirstPass: int32(state.begin.Pass), Progress: jobspec.ProgressMessage(state.begin)}}}
@@ -190,6 +191,7 @@ func (j *Job) roleSpec(m cluster.Member, start int) *job.RoleSpec {
 	switch m.Role {
 	case job.Role_COORDINATOR:
 		s.SaveProgram = j.plan.save
+		j.withLock(func() { s.Datasets, _ = proto.Marshal(&state.Datasets{Datasets: j.datasets}) }) // only invalid UTF-8 is an error; a path has none
 	case job.Role_PSERVER:
 		s.Program = j.plan.pservers[m.Index]
 	case job.Role_TRAINER:

@@ -13,6 +13,7 @@ import (
 	"github.com/edl-go/edl/ops/reader"
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/proto/job"
+	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/jobspec"
 	"github.com/edl-go/edl/remote/launch"
 )
@@ -28,6 +29,7 @@ type jobState struct {
 	passes   int               // from first on; of a job that reads data
 	ledger   []byte            // of that checkpoint; empty: nothing is trained yet
 	origins  []string          // runs whose checkpoints this job goes on with, the last one last
+	datasets []*rpc.Dataset    // that were read before that checkpoint, if the job goes on in them
 	earlier  int64             // records in it that a job before this one has trained, whose checkpoint this one has resumed
 	dir      string            // directory of the kept state that the roles start with; empty: params, or the startup program
 	params   string            // directory of parameters that the roles start with; empty: dir, or the startup program

@@ -26,8 +26,9 @@ type record struct {
 	status   *job.JobStatus
 	roles    *jobRun // while the job runs
 	reports  reports
-	reported error // by the coordinator
-	wanted   int32 // trainers, before the roles are started
+	reported error          // by the coordinator
+	wanted   int32          // trainers, before the roles are started
+	datasets []*rpc.Dataset // that the job reads, once they are known: every attempt must find the same
 
 	profiled      bool // the job records its first steps; never changes
 	tracesDropped bool

@@ -60,8 +60,14 @@ func probe(ctx context.Context, j *Job, p *peers) {
 // askServer asks one server, and returns a function that enters the answer. Its caller holds j.mu.
 func askServer(ctx context.Context, j *Job, p *peers, m cluster.Member) (enter func(), err error) {
 	if m.Role == job.Role_COORDINATOR {
-		q, err := wire.Queues(ctx, p.coordinator, queuesRequest(j.ID, false))
-		return func() { j.reports.queues = q }, err
+		ask := queuesRequest(j.ID, false)
+		j.withLock(func() { ask.Files = j.datasets == nil })
+		q, err := wire.Queues(ctx, p.coordinator, ask)
+		return func() {
+			if j.reports.queues = q; ask.Files && len(q.Datasets) > 0 {
+				j.datasets, q.Datasets = q.Datasets, nil
+			}
+		}, err
 	}
 	server := p.servers[m.Index]
 	s, err := server.Status(ctx, &rpc.StatusRequest{Job: j.ID})

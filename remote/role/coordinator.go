@@ -9,6 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/edl-go/edl/executor"
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/ops"
@@ -16,6 +18,7 @@ import (
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
+	"github.com/edl-go/edl/proto/state"
 	"github.com/edl-go/edl/remote/cluster"
 	"github.com/edl-go/edl/remote/coordinator"
 	"github.com/edl-go/edl/remote/wire"
@@ -73,7 +76,12 @@ func (r *runner) newCoordinator(p *program.Program, servers []rpc.ParameterServe
 			return nil, err
 		}
 	}
+	before := &state.Datasets{}
+	if err := proto.Unmarshal(r.spec.Datasets, before); err != nil {
+		return nil, fault.Wrap(fault.Corrupt, "the files that the job has read", err)
+	}
 	return coordinator.New(coordinator.Config{
+		Datasets: before.Datasets,
 		Identity: r.identity, Program: p, Trainers: int(spec.Trainers), TrainersMax: int(spec.TrainersMax), Sync: spec.Mode == job.Mode_SYNC,
 		MergeHosts: spec.MergeHosts,
 		Fed:        spec.Fed, Passes: passes, Begin: r.spec.Begin,
