@@ -1,8 +1,11 @@
 package cluster
 
 import (
+	"context"
 	"errors"
 	"maps"
+	"sync/atomic"
+	"testing"
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/remote/id"
@@ -120,4 +123,48 @@ func testLeaveWithoutKey(h *home) {
 	for m := range lost {
 		h.Errorf("%v is lost, and had left", m)
 	}
+}
+
+// A member is declared lost after it has read its record and before it takes its key anew: it does not get the key.
+func testDeclaredMeanwhile(h *home) {
+	other := h.open()
+	r := h.openWith(watchful).(*registry)
+	late := &interrupted{store: r.store}
+	r.store = late
+	m := h.member(r.JoinTrainer(h.Context(), 0))
+	declare := func() {
+		if err := other.RevokeLease(bounded(h.T), trainer0, 0); err != nil {
+			h.Error(err)
+		}
+	}
+	late.before.Store(&declare)
+	h.lapse(h.prefix, trainer0)
+	expectClosed(h.T, m.Done())
+	h.live(other, map[Member]id.Incarnation{})
+	if v := h.view(); v[h.prefix+lossKey(trainer0)].value != "lost 0" {
+		h.Errorf("the record is %q", v[h.prefix+lossKey(trainer0)].value)
+	}
+}
+
+// expectClosed waits until a channel is closed.
+func expectClosed(t *testing.T, c <-chan struct{}) {
+	t.Helper()
+	select {
+	case <-c:
+	case <-bounded(t).Done():
+		t.Fatal("it is still open")
+	}
+}
+
+// interrupted is a store that calls a function once, just before a commit.
+type interrupted struct {
+	store
+	before atomic.Pointer[func()]
+}
+
+func (s *interrupted) commit(ctx context.Context, t txn) (int64, bool, error) {
+	if f := s.before.Swap(nil); f != nil {
+		(*f)()
+	}
+	return s.store.commit(ctx, t)
 }

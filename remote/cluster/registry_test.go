@@ -175,6 +175,7 @@ var suite = []struct {
 	{"a lease that ends although its member lives", "anew", testAnew},
 	{"a member without its key, and who takes it for lost", "contest", testContest},
 	{"a member that leaves without its key", "leaves", testLeaveWithoutKey},
+	{"a member that is declared lost while it takes its key anew", "declared", testDeclaredMeanwhile},
 	{"a job that has ended leaves nothing", "remove", testRemove},
 	{"arguments out of range", "range", testRange},
 }
