@@ -52,7 +52,7 @@ func (f *jobFlags) addTraining(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringArrayVar(&f.data, "data", nil, "record files of a dataset of the program, as `NAME=GLOB`; repeatable")
 	flags.Int32Var(&f.passes, "passes", 0, "read the dataset `N` times (default: as the program says)")
-	flags.StringVar(&f.params, "params", "", "start from the parameters at `PATH`: a directory, one file that holds all, or a checkpoint STORE[@STEPS]")
+	flags.StringVar(&f.params, "params", "", "start from the parameters at `PATH`: a directory, or one file that holds all")
 	flags.Int32Var(&f.workers, "workers", 0, "run the ops of a step on `N` goroutines (default: every core for a run without --remote, else 1)")
 	flags.BoolVar(&f.noFinite, "no-finite-check", false, "go on when the loss is NaN or infinite")
 }

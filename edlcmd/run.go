@@ -69,6 +69,7 @@ the fetched variables depend on is computed, as it is after training.`,
 	flags.Uint64Var(&f.every, "every", 10, "report every `N` steps")
 	flags.StringVar(&f.where.address, "remote", "", "run on the cluster of the listener at `ADDR`; without ADDR on processes of this machine")
 	flags.Lookup("remote").NoOptDefVal = onThisMachine
+	flags.Lookup("params").Usage += ", or a checkpoint STORE[@STEPS]"
 	f.start.add(cmd)
 	f.cluster.add(cmd)
 	flags.StringVar(&f.trace, "profile", "", "write when each op ran, and on a cluster each phase of each round, to this `FILE`, for ui.perfetto.dev")
