@@ -81,7 +81,7 @@ func (r *registry) JoinServer(ctx context.Context, index int, address string) (M
 			return nil, fault.E(fault.Fenced, fault.At(r.prefix+serversKey), fault.Gotf("%d live pservers", desired), fault.Want("a free index"),
 				fault.Hint("the job already has all its pservers"))
 		}
-		if joined, err := r.acquire(ctx, m, r.prefix+memberKey(m), address); joined != nil || err != nil {
+		if joined, err := acquire(ctx, r, m, r.prefix+memberKey(m), address); joined != nil || err != nil {
 			return membershipOf(joined, err)
 		}
 	}
@@ -97,7 +97,7 @@ func (r *registry) join(ctx context.Context, m Member, address string) (Membersh
 		return nil, fault.E(fault.InvalidArgument, fault.At(r.prefix), fault.Got(m.String()), fault.Wantf("0 to %d", maxMembers-1))
 	}
 	key := r.prefix + memberKey(m)
-	joined, err := r.acquire(ctx, m, key, address)
+	joined, err := acquire(ctx, r, m, key, address)
 	if joined == nil && err == nil {
 		err = fault.E(fault.Fenced, fault.At(key), fault.Got("another live "+m.String()), fault.Hint("wait until its lease has ended"))
 	}
@@ -118,7 +118,7 @@ func (r *registry) LeadCoordinator(ctx context.Context, address string) (Members
 		if err != nil {
 			return nil, err
 		}
-		leader, err := r.acquire(ctx, m, r.prefix+lockKey, address, r.prefix+addressKey)
+		leader, err := acquire(ctx, r, m, r.prefix+lockKey, address, r.prefix+addressKey)
 		if leader != nil {
 			leader.state = newState(leader)
 		}
@@ -134,7 +134,7 @@ func (r *registry) RegisterNode(ctx context.Context, id, address string) (Member
 		return nil, fault.E(fault.InvalidArgument, fault.At("cluster"), fault.Got("node id "+fault.Quote(id)),
 			fault.Want("1 to 128 letters, digits, '.', '_', ':' and '-'"))
 	}
-	node, err := r.acquire(ctx, Member{}, nodesPrefix+id, address)
+	node, err := acquire(ctx, r, Member{}, nodesPrefix+id, address)
 	if node == nil && err == nil {
 		err = fault.E(fault.Fenced, fault.At(nodesPrefix+id), fault.Got("another live node of this id"),
 			fault.Hint("give every listener an id of its own"))
@@ -183,7 +183,7 @@ type membership struct {
 
 // acquire creates key, and further keys, under a lease of their own. It returns nil without an error when key exists. In the same transaction the
 // member is recorded as joined, so that a loss can be told from leaving.
-func (r *registry) acquire(ctx context.Context, member Member, key, value string, further ...string) (*membership, error) {
+func acquire(ctx context.Context, r *registry, member Member, key, value string, further ...string) (*membership, error) {
 	ctx, cancel := r.scope(ctx)
 	defer cancel()
 	m, keys := &membership{registry: r, member: member, keys: append([]string{key}, further...), value: value, done: make(chan struct{}),
@@ -331,7 +331,7 @@ func (r *registry) RevokeLease(ctx context.Context, m Member, incarnation id.Inc
 		if err != nil || !parseLossRecord(record.value).joined() || incarnation != 0 && incarnation != id.Incarnation(incarnationOf(record)) {
 			return r.storeFault(ctx, key, err)
 		}
-		ok, err := r.declareLost(ctx, m, v[key], record)
+		ok, err := declareLost(ctx, r, m, v[key], record)
 		switch {
 		case err != nil:
 			return r.storeFault(ctx, key, err)
@@ -345,7 +345,7 @@ func (r *registry) RevokeLease(ctx context.Context, m Member, incarnation id.Inc
 
 // declareLost ends the place of a member in one transaction, if its key and its loss record are as the caller has read them. After that the member
 // cannot take its key anew.
-func (r *registry) declareLost(ctx context.Context, m Member, key, record entry) (bool, error) {
+func declareLost(ctx context.Context, r *registry, m Member, key, record entry) (bool, error) {
 	lost := lossRecord{how: recordLost, losses: parseLossRecord(record.value).losses}
 	t := txn{when: []condition{changed(r.prefix+memberKey(m), key.modified), changed(r.prefix+lossKey(m), record.modified)},
 		puts: []put{{key: r.prefix + lossKey(m), value: lost.String()}}}
@@ -385,7 +385,7 @@ func (r *registry) Entry(ctx context.Context, key string) ([]byte, error) {
 
 // Claim creates the key of the listener.
 func (r *registry) Claim(ctx context.Context) (Membership, error) {
-	owner, err := r.acquire(ctx, Member{}, r.prefix+ownerKey, "")
+	owner, err := acquire(ctx, r, Member{}, r.prefix+ownerKey, "")
 	if owner == nil && err == nil {
 		err = fault.E(fault.Fenced, fault.At(r.prefix+ownerKey), fault.Got("another listener that runs a job of this name"),
 			fault.Want("another name"), fault.Hint("a listener that was killed holds the name until its lease has ended"))
@@ -432,15 +432,15 @@ func (r *registry) RemoveAbandoned(ctx context.Context) (removed []string, other
 
 // SetDesired puts the number of pservers without a lease: it stays when the member that wrote it goes.
 func (r *registry) SetDesired(ctx context.Context, servers int) error {
-	return r.setCount(ctx, desiredKey, servers)
+	return setCount(ctx, r, desiredKey, servers)
 }
 
 // SetTrainers puts the number of trainers, without a lease too.
 func (r *registry) SetTrainers(ctx context.Context, trainers int) error {
-	return r.setCount(ctx, wantedKey, trainers)
+	return setCount(ctx, r, wantedKey, trainers)
 }
 
-func (r *registry) setCount(ctx context.Context, key string, n int) error {
+func setCount(ctx context.Context, r *registry, key string, n int) error {
 	if err := checkCount(n); err != nil {
 		return err
 	}

@@ -219,7 +219,7 @@ func (r *registry) WatchLost(ctx context.Context) (<-chan Member, error) {
 			defer cancel()
 			watch := &lossWatch{prefix: r.prefix, report: report, suspected: map[Member]int64{}}
 			watch.suspect = func(m Member, record int64) {
-				declaring.Go(func() { r.declare(ctx, m, record) })
+				declaring.Go(func() { declare(ctx, r, m, record) })
 			}
 			_ = r.store.follow(ctx, r.prefix+key, watch.see) // the closed channel reports the error
 		})
@@ -234,7 +234,7 @@ func (r *registry) WatchLost(ctx context.Context) (<-chan Member, error) {
 
 // declare declares a member lost that has no key, with the loss record of that revision, once the time to take its key anew is over. It does nothing if
 // the member has its key again by then, or its record has changed. It tries until ctx ends.
-func (r *registry) declare(ctx context.Context, m Member, record int64) {
+func declare(ctx context.Context, r *registry, m Member, record int64) {
 	key, recordKey := r.prefix+memberKey(m), r.prefix+lossKey(m)
 	for pause := r.store.contact().grace(); ; pause = max(renewPause, r.store.contact().grace()) {
 		timer := time.NewTimer(pause)
@@ -252,7 +252,7 @@ func (r *registry) declare(ctx context.Context, m Member, record int64) {
 			return
 		}
 		if err == nil {
-			_, err = r.declareLost(ctx, m, entry{}, v[recordKey]) // where it changes nothing, a later view shows why
+			_, err = declareLost(ctx, r, m, entry{}, v[recordKey]) // where it changes nothing, a later view shows why
 		}
 		if err == nil || !retryable(err) {
 			return

@@ -89,14 +89,14 @@ func (r *runner) newCoordinator(p *program.Program, servers []rpc.ParameterServe
 		MaxFailures: int(spec.MaxTaskFailures), TaskTimeout: [2]time.Duration{r.deadlines.TaskMin, r.deadlines.TaskMax},
 		StartDeadline: r.deadlines.Gather, RejoinDeadline: r.deadlines.Rejoin, FollowEvery: r.deadlines.Follow, TellEvery: r.deadlines.Tell,
 		LedgerDeadline: r.deadlines.Ledger,
-		Servers:        servers, Save: save, Constant: r.start().constant(p), Constants: constantNames(p), Checkpoints: r.checkpoints(),
+		Servers:        servers, Save: save, Constant: r.start().constant(p), Constants: constantNames(p), Checkpoints: checkpointsOf(r),
 		Live: r.registry.Live, Follow: following(spec), Log: r.log,
 		Merge: func(reports []*rpc.TrainerStep) ([]*job.Value, error) { return mergeReports(p, loss, same, reports) },
 	}), nil
 }
 
-// checkpoints says how often the job is saved while it runs.
-func (r *runner) checkpoints() coordinator.Checkpoints {
+// checkpointsOf says how often the job is saved while it runs.
+func checkpointsOf(r *runner) coordinator.Checkpoints {
 	c := r.spec.Spec.Checkpoints
 	return coordinator.Checkpoints{Store: c.GetStore(), Run: r.spec.CheckpointRun, Rounds: c.GetRounds(), Every: c.GetEvery().AsDuration(),
 		Passes: c.GetPasses(), Keep: int(c.GetKeep()), FirstPass: r.spec.FirstPass, Origins: r.spec.CheckpointOrigins}

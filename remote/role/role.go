@@ -202,7 +202,7 @@ func (r *runner) report(to Report) (stop func()) {
 		group.Go(func() { r.followWaits(ctx, to.Waits) })
 		group.Go(func() { r.recording.follow(ctx, r.deadlines.WaitEvery, to.Rounds) })
 	}
-	group.Go(func() { r.logWaits(ctx) })
+	group.Go(func() { logWaits(ctx, r) })
 	return func() {
 		cancel()
 		group.Wait()
@@ -231,7 +231,7 @@ func oldestOfEach(list []*job.Wait) (out []*job.Wait) {
 }
 
 // logWaits writes a line for each long wait, until ctx ends.
-func (r *runner) logWaits(ctx context.Context) {
+func logWaits(ctx context.Context, r *runner) {
 	ticker := time.NewTicker(r.deadlines.WaitLogged)
 	defer ticker.Stop()
 	for {

@@ -29,7 +29,7 @@ func (dispatched) want(s *step, e TaskWanted) error {
 		return s.fault(fault.Stale, fmt.Sprintf("request %d of trainer %d", e.Request, e.Rank), fmt.Sprintf("request %d or later", t.request))
 	case e.Request == t.request && t.granted.epoch > 0:
 		if p := s.pending.of(e.Rank, e.Since, t.granted, s.pass); p != nil {
-			s.effects.Grant.Task = s.grant(&p.task)
+			s.effects.Grant.Task = grant(&s.Queue, &p.task)
 			s.putTrainer(e.Rank, t) // a change, so that a coordinator that has lost its lock grants nothing
 			return nil
 		}
@@ -62,11 +62,11 @@ func (s *step) dispatch(e TaskWanted, to *trainer) {
 	}
 	t.epoch++
 	s.assign(&pending{task: t, rank: e.Rank, since: e.Since, dispatched: s.now, deadline: s.now + s.policy.timeout(s.average).Milliseconds()})
-	s.effects.Grant.Task = s.grant(&t)
+	s.effects.Grant.Task = grant(&s.Queue, &t)
 	s.putTrainer(e.Rank, &trainer{since: e.Since, request: e.Request, granted: dispatch{s.pass, t.id, t.epoch}, finished: to.finished})
 }
 
-func (q *Queue) grant(t *task) *rpc.Task {
+func grant(q *Queue, t *task) *rpc.Task {
 	left := q.left(t)
 	m := &rpc.Task{Id: t.id, Epoch: t.epoch, Pass: q.pass, Dataset: q.name, Records: wire.Ranges(left)}
 	if q.following {

@@ -81,7 +81,7 @@ func (s *step) consecutive(at int64, e TaskWanted, skip ranges.Set) (tasks []*rp
 		t := &task{id: s.layout.taskOf(at)}
 		end := s.layout.recordsOf(t.id).To
 		t.left = (ranges.Set{{From: at, To: end}}).Without(skip)
-		m := s.grant(t)
+		m := grant(&s.Queue, t)
 		m.Pass = e.Pass
 		tasks, records, bytes = append(tasks, m), records+t.left.Count(), bytes+proto.Size(m)
 		at = skip.After(end)
