@@ -92,38 +92,77 @@ func TestResumeInAnotherShape(t *testing.T) {
 	}
 }
 
-// A job that loses a pserver goes back to its last checkpoint, and ends with the bits of the undisturbed job. Each record counts once.
+// A job that loses a pserver goes back to its last checkpoint, and ends with the bits of the undisturbed job. Each record counts once. Only the pserver that
+// was lost is another process.
 func TestLostServerGoesBack(t *testing.T) {
 	t.Parallel()
-	for _, damaged := range []bool{false, true} {
-		t.Run(fmt.Sprintf("damaged %t", damaged), func(t *testing.T) { loseServer(t, damaged) })
+	for name, loss := range map[string]serverLoss{
+		"one":                  {kill: []string{"pserver-1"}},
+		"that of the ledger":   {kill: []string{"pserver-0"}},
+		"damaged":              {kill: []string{"pserver-1"}, damaged: true},
+		"twice":                {kill: []string{"pserver-1"}, times: 2},
+		"all":                  {kill: []string{"pserver-0", "pserver-1"}, restarts: true},
+		"with the coordinator": {kill: []string{"pserver-1", "coordinator"}, restarts: true},
+	} {
+		t.Run(name, func(t *testing.T) { loseServers(t, loss) })
 	}
 }
 
-// loseServer loses a pserver when there are two checkpoints, the newer of which may be damaged.
-func loseServer(t *testing.T, damaged bool) {
-	m := testkit.Reading(t, 16, optimizer.Momentum(0.05, 0.9))
+// A serverLoss says which roles are killed when there are two checkpoints.
+type serverLoss struct {
+	kill     []string
+	damaged  bool // the newer checkpoint is
+	times    int  // how often they are killed; 0: once
+	restarts bool // all roles may start again
+}
+
+func (r *rig) pids(names ...string) (pids []int) {
+	for _, name := range names {
+		pids = append(pids, r.handle(name).Pid())
+	}
+	return pids
+}
+
+func loseServers(t *testing.T, loss serverLoss) {
+	m := testkit.Reading(t, 16, optimizer.Adam(optimizer.Exponential(0.02, 3, 0.9, true), optimizer.ClipGradients(optimizer.ByGlobalNorm(0.5))))
 	data, dir, save := testkit.Samples(t, t.TempDir(), 70), t.TempDir(), t.TempDir()
 	r := newRig(t)
 	spec := shortLived()
 	spec.Checkpoints = &job.Checkpoints{Store: dir, Rounds: 2}
-	killed, again, passes := uint64(0), uint64(0), 0
-	_, err := executorOf(t, r.listener(), spec).Train(bounded(t), m.Program, executor.TrainOptions{Data: data, Passes: 100000, Save: save},
+	others := slices.DeleteFunc([]string{"coordinator", "pserver-0", "pserver-1", "trainer-0", "trainer-1"},
+		func(name string) bool { return slices.Contains(loss.kill, name) })
+	killed, attempt, again, passes := uint64(0), 0, 0, 0
+	var before, after []int
+	next := uint64(0)
+	l := r.listener()
+	e := executorOf(t, l, spec)
+	_, err := e.Train(bounded(t), m.Program, executor.TrainOptions{Data: data, Passes: 100000, Save: save},
 		func(s executor.StepResult) error {
 			list := kept(t, dir)
+			if s.Attempt != attempt {
+				if s.Step > killed+1 || !s.Repeated && s.Step <= killed {
+					t.Errorf("after step %d attempt %d goes on with step %d, repeated: %v", killed, s.Attempt, s.Step, s.Repeated)
+				}
+				attempt, next = s.Attempt, s.Step
+			}
+			if s.Step != next {
+				t.Errorf("attempt %d has step %d, want %d", s.Attempt, s.Step, next)
+			}
+			next++
 			switch {
-			case s.Attempt == 0 && killed == 0 && len(list) > 1:
-				killed = s.Step
-				if damaged {
+			case again < max(1, loss.times) && len(list) > 1 && s.Step > killed+3:
+				before = append(before[:0], r.pids(others...)...)
+				again, killed = again+1, s.Step
+				if loss.damaged {
 					if err := os.WriteFile(filepath.Join(dir, list[0].Name, "shard-1"), []byte("damaged"), 0o600); err != nil {
 						t.Fatal(err)
 					}
 				}
-				r.signal("pserver-1", syscall.SIGKILL)
-			case s.Attempt > 0 && again == 0:
-				again = s.Step
-			case s.Attempt > 0 && s.Step > killed && (s.Step+1)%5 == 0:
-				passes = s.Pass + 1
+				for _, name := range loss.kill {
+					r.signal(name, syscall.SIGKILL)
+				}
+			case s.Attempt >= max(1, loss.times) && s.Step > killed+5 && (s.Step+1)%5 == 0:
+				after, passes = r.pids(others...), s.Pass+1
 				return executor.ErrStop
 			}
 			return nil
@@ -131,8 +170,8 @@ func loseServer(t *testing.T, damaged bool) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if again == 0 || again > killed+1 {
-		t.Errorf("after a pserver was killed at step %d, the job goes on with step %d", killed, again)
+	if !loss.restarts && !slices.Equal(before, after) {
+		t.Errorf("%v were the processes %v, and are %v after %v were lost", others, before, after, loss.kill)
 	}
 	want, err := reference.New(m.Program, int(spec.Trainers))
 	if err != nil {

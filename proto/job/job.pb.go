@@ -806,6 +806,7 @@ type RoleSpec struct {
 	CheckpointOrigins []string               `protobuf:"bytes,23,rep,name=checkpoint_origins,json=checkpointOrigins,proto3" json:"checkpoint_origins,omitempty"`                      // the runs before that this job goes on with, the last one last
 	Ledger            []byte                 `protobuf:"bytes,21,opt,name=ledger,proto3" json:"ledger,omitempty"`                                                                     // of pserver 0: which records the state was computed from; empty: none that this job counts
 	KeepDir           string                 `protobuf:"bytes,17,opt,name=keep_dir,json=keepDir,proto3" json:"keep_dir,omitempty"`                                                    // directory that the state is written to after the last step, beside spec.save; empty: none
+	History           uint64                 `protobuf:"varint,25,opt,name=history,proto3" json:"history,omitempty"`                                                                  // of a pserver in the place of a lost one: it waits for the state of the checkpoint that this history begins with; else 0
 	Hosts             uint32                 `protobuf:"varint,19,opt,name=hosts,proto3" json:"hosts,omitempty"`                                                                      // over how many hosts the roles of the job are spread; 0: one
 	unknownFields     protoimpl.UnknownFields
 	sizeCache         protoimpl.SizeCache
@@ -1000,6 +1001,13 @@ func (x *RoleSpec) GetKeepDir() string {
 		return x.KeepDir
 	}
 	return ""
+}
+
+func (x *RoleSpec) GetHistory() uint64 {
+	if x != nil {
+		return x.History
+	}
+	return 0
 }
 
 func (x *RoleSpec) GetHosts() uint32 {
@@ -2617,7 +2625,7 @@ const file_proto_job_job_proto_rawDesc = "" +
 	"\x05steps\x18\x01 \x01(\x04R\x05steps\x12\x12\n" +
 	"\x04pass\x18\x02 \x01(\x05R\x04pass\x12\x14\n" +
 	"\x05batch\x18\x03 \x01(\x04R\x05batch\x12\x16\n" +
-	"\x06reader\x18\x04 \x01(\tR\x06reader\"\xa9\x06\n" +
+	"\x06reader\x18\x04 \x01(\tR\x06reader\"\xc3\x06\n" +
 	"\bRoleSpec\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12!\n" +
 	"\x04role\x18\x02 \x01(\x0e2\r.edl.job.RoleR\x04role\x12\x14\n" +
@@ -2643,7 +2651,8 @@ const file_proto_job_job_proto_rawDesc = "" +
 	"\bdatasets\x18\x18 \x01(\fR\bdatasets\x12-\n" +
 	"\x12checkpoint_origins\x18\x17 \x03(\tR\x11checkpointOrigins\x12\x16\n" +
 	"\x06ledger\x18\x15 \x01(\fR\x06ledger\x12\x19\n" +
-	"\bkeep_dir\x18\x11 \x01(\tR\akeepDir\x12\x14\n" +
+	"\bkeep_dir\x18\x11 \x01(\tR\akeepDir\x12\x18\n" +
+	"\ahistory\x18\x19 \x01(\x04R\ahistory\x12\x14\n" +
 	"\x05hosts\x18\x13 \x01(\rR\x05hosts\x1a6\n" +
 	"\bOpsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +

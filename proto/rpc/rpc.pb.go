@@ -3401,8 +3401,9 @@ func (x *WatchRequest) GetFrom() uint64 {
 type WatchResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Events        []*job.Event           `protobuf:"bytes,1,rep,name=events,proto3" json:"events,omitempty"`
-	Number        uint64                 `protobuf:"varint,2,opt,name=number,proto3" json:"number,omitempty"` // of the first of them among the events of this coordinator, from 0 on
-	Fence         uint64                 `protobuf:"varint,3,opt,name=fence,proto3" json:"fence,omitempty"`   // of this coordinator: a later one has a greater one
+	Number        uint64                 `protobuf:"varint,2,opt,name=number,proto3" json:"number,omitempty"`   // of the first of them among the events of this coordinator, from 0 on
+	Fence         uint64                 `protobuf:"varint,3,opt,name=fence,proto3" json:"fence,omitempty"`     // of this coordinator: a later one has a greater one
+	History       uint64                 `protobuf:"varint,4,opt,name=history,proto3" json:"history,omitempty"` // that the events belong to: how often the coordinators of this attempt have gone back to a checkpoint
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3458,6 +3459,119 @@ func (x *WatchResponse) GetFence() uint64 {
 	return 0
 }
 
+func (x *WatchResponse) GetHistory() uint64 {
+	if x != nil {
+		return x.History
+	}
+	return 0
+}
+
+// GoBackRequest comes from a listener. history is the one that begins with the checkpoint.
+type GoBackRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            *Identity              `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	History       uint64                 `protobuf:"varint,2,opt,name=history,proto3" json:"history,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GoBackRequest) Reset() {
+	*x = GoBackRequest{}
+	mi := &file_proto_rpc_rpc_proto_msgTypes[58]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GoBackRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GoBackRequest) ProtoMessage() {}
+
+func (x *GoBackRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_rpc_rpc_proto_msgTypes[58]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GoBackRequest.ProtoReflect.Descriptor instead.
+func (*GoBackRequest) Descriptor() ([]byte, []int) {
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{58}
+}
+
+func (x *GoBackRequest) GetId() *Identity {
+	if x != nil {
+		return x.Id
+	}
+	return nil
+}
+
+func (x *GoBackRequest) GetHistory() uint64 {
+	if x != nil {
+		return x.History
+	}
+	return 0
+}
+
+// GoBackResponse tells where that history begins.
+type GoBackResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Progress      *job.Progress          `protobuf:"bytes,1,opt,name=progress,proto3" json:"progress,omitempty"`
+	Records       int64                  `protobuf:"varint,2,opt,name=records,proto3" json:"records,omitempty"` // that are in the ledger there, each as often as it was trained
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GoBackResponse) Reset() {
+	*x = GoBackResponse{}
+	mi := &file_proto_rpc_rpc_proto_msgTypes[59]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GoBackResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GoBackResponse) ProtoMessage() {}
+
+func (x *GoBackResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_rpc_rpc_proto_msgTypes[59]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GoBackResponse.ProtoReflect.Descriptor instead.
+func (*GoBackResponse) Descriptor() ([]byte, []int) {
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{59}
+}
+
+func (x *GoBackResponse) GetProgress() *job.Progress {
+	if x != nil {
+		return x.Progress
+	}
+	return nil
+}
+
+func (x *GoBackResponse) GetRecords() int64 {
+	if x != nil {
+		return x.Records
+	}
+	return 0
+}
+
 type QueuesRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Job           string                 `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
@@ -3470,7 +3584,7 @@ type QueuesRequest struct {
 
 func (x *QueuesRequest) Reset() {
 	*x = QueuesRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[58]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3482,7 +3596,7 @@ func (x *QueuesRequest) String() string {
 func (*QueuesRequest) ProtoMessage() {}
 
 func (x *QueuesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[58]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3495,7 +3609,7 @@ func (x *QueuesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueuesRequest.ProtoReflect.Descriptor instead.
 func (*QueuesRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{58}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *QueuesRequest) GetJob() string {
@@ -3547,7 +3661,7 @@ type QueueStatus struct {
 
 func (x *QueueStatus) Reset() {
 	*x = QueueStatus{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[59]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3559,7 +3673,7 @@ func (x *QueueStatus) String() string {
 func (*QueueStatus) ProtoMessage() {}
 
 func (x *QueueStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[59]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3572,7 +3686,7 @@ func (x *QueueStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueueStatus.ProtoReflect.Descriptor instead.
 func (*QueueStatus) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{59}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *QueueStatus) GetDataset() string {
@@ -3677,7 +3791,7 @@ type PassDiscards struct {
 
 func (x *PassDiscards) Reset() {
 	*x = PassDiscards{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[60]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3689,7 +3803,7 @@ func (x *PassDiscards) String() string {
 func (*PassDiscards) ProtoMessage() {}
 
 func (x *PassDiscards) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[60]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3702,7 +3816,7 @@ func (x *PassDiscards) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PassDiscards.ProtoReflect.Descriptor instead.
 func (*PassDiscards) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{60}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *PassDiscards) GetPass() int32 {
@@ -3739,7 +3853,7 @@ type DiscardedTask struct {
 
 func (x *DiscardedTask) Reset() {
 	*x = DiscardedTask{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[61]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3751,7 +3865,7 @@ func (x *DiscardedTask) String() string {
 func (*DiscardedTask) ProtoMessage() {}
 
 func (x *DiscardedTask) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[61]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3764,7 +3878,7 @@ func (x *DiscardedTask) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DiscardedTask.ProtoReflect.Descriptor instead.
 func (*DiscardedTask) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{61}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *DiscardedTask) GetId() int64 {
@@ -3811,7 +3925,7 @@ type CheckpointRequest struct {
 
 func (x *CheckpointRequest) Reset() {
 	*x = CheckpointRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[62]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3823,7 +3937,7 @@ func (x *CheckpointRequest) String() string {
 func (*CheckpointRequest) ProtoMessage() {}
 
 func (x *CheckpointRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[62]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3836,7 +3950,7 @@ func (x *CheckpointRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckpointRequest.ProtoReflect.Descriptor instead.
 func (*CheckpointRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{62}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *CheckpointRequest) GetJob() string {
@@ -3865,7 +3979,7 @@ type QueuesResponse struct {
 
 func (x *QueuesResponse) Reset() {
 	*x = QueuesResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[63]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3877,7 +3991,7 @@ func (x *QueuesResponse) String() string {
 func (*QueuesResponse) ProtoMessage() {}
 
 func (x *QueuesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[63]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3890,7 +4004,7 @@ func (x *QueuesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueuesResponse.ProtoReflect.Descriptor instead.
 func (*QueuesResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{63}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *QueuesResponse) GetQueues() []*QueueStatus {
@@ -3988,7 +4102,7 @@ type VariableChunk struct {
 
 func (x *VariableChunk) Reset() {
 	*x = VariableChunk{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[64]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4000,7 +4114,7 @@ func (x *VariableChunk) String() string {
 func (*VariableChunk) ProtoMessage() {}
 
 func (x *VariableChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[64]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4013,7 +4127,7 @@ func (x *VariableChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VariableChunk.ProtoReflect.Descriptor instead.
 func (*VariableChunk) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{64}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *VariableChunk) GetId() *Identity {
@@ -4081,7 +4195,7 @@ type SendResponse struct {
 
 func (x *SendResponse) Reset() {
 	*x = SendResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[65]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4093,7 +4207,7 @@ func (x *SendResponse) String() string {
 func (*SendResponse) ProtoMessage() {}
 
 func (x *SendResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[65]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4106,7 +4220,7 @@ func (x *SendResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SendResponse.ProtoReflect.Descriptor instead.
 func (*SendResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{65}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *SendResponse) GetDuplicate() bool {
@@ -4128,7 +4242,7 @@ type OpenDataRequest struct {
 
 func (x *OpenDataRequest) Reset() {
 	*x = OpenDataRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[66]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4140,7 +4254,7 @@ func (x *OpenDataRequest) String() string {
 func (*OpenDataRequest) ProtoMessage() {}
 
 func (x *OpenDataRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[66]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4153,7 +4267,7 @@ func (x *OpenDataRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenDataRequest.ProtoReflect.Descriptor instead.
 func (*OpenDataRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{66}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *OpenDataRequest) GetId() *Identity {
@@ -4191,7 +4305,7 @@ type OpenDataResponse struct {
 
 func (x *OpenDataResponse) Reset() {
 	*x = OpenDataResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[67]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4203,7 +4317,7 @@ func (x *OpenDataResponse) String() string {
 func (*OpenDataResponse) ProtoMessage() {}
 
 func (x *OpenDataResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[67]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4216,7 +4330,7 @@ func (x *OpenDataResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenDataResponse.ProtoReflect.Descriptor instead.
 func (*OpenDataResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{67}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *OpenDataResponse) GetToken() []byte {
@@ -4273,7 +4387,7 @@ type SliceInfo struct {
 
 func (x *SliceInfo) Reset() {
 	*x = SliceInfo{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[68]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4285,7 +4399,7 @@ func (x *SliceInfo) String() string {
 func (*SliceInfo) ProtoMessage() {}
 
 func (x *SliceInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[68]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4298,7 +4412,7 @@ func (x *SliceInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SliceInfo.ProtoReflect.Descriptor instead.
 func (*SliceInfo) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{68}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *SliceInfo) GetDtype() int32 {
@@ -4343,7 +4457,7 @@ type BarrierRequest struct {
 
 func (x *BarrierRequest) Reset() {
 	*x = BarrierRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[69]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4355,7 +4469,7 @@ func (x *BarrierRequest) String() string {
 func (*BarrierRequest) ProtoMessage() {}
 
 func (x *BarrierRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[69]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4368,7 +4482,7 @@ func (x *BarrierRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BarrierRequest.ProtoReflect.Descriptor instead.
 func (*BarrierRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{69}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *BarrierRequest) GetId() *Identity {
@@ -4421,7 +4535,7 @@ type BarrierResponse struct {
 
 func (x *BarrierResponse) Reset() {
 	*x = BarrierResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[70]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4433,7 +4547,7 @@ func (x *BarrierResponse) String() string {
 func (*BarrierResponse) ProtoMessage() {}
 
 func (x *BarrierResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[70]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4446,7 +4560,7 @@ func (x *BarrierResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BarrierResponse.ProtoReflect.Descriptor instead.
 func (*BarrierResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{70}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{72}
 }
 
 // CutRequest comes from a coordinator: id has its fence, and the round of the cut.
@@ -4461,7 +4575,7 @@ type CutRequest struct {
 
 func (x *CutRequest) Reset() {
 	*x = CutRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[71]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4473,7 +4587,7 @@ func (x *CutRequest) String() string {
 func (*CutRequest) ProtoMessage() {}
 
 func (x *CutRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[71]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4486,7 +4600,7 @@ func (x *CutRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CutRequest.ProtoReflect.Descriptor instead.
 func (*CutRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{71}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *CutRequest) GetId() *Identity {
@@ -4522,7 +4636,7 @@ type CutResponse struct {
 
 func (x *CutResponse) Reset() {
 	*x = CutResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[72]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4534,7 +4648,7 @@ func (x *CutResponse) String() string {
 func (*CutResponse) ProtoMessage() {}
 
 func (x *CutResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[72]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4547,7 +4661,7 @@ func (x *CutResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CutResponse.ProtoReflect.Descriptor instead.
 func (*CutResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{72}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *CutResponse) GetPast() bool {
@@ -4578,6 +4692,119 @@ func (x *CutResponse) GetLedger() []byte {
 	return nil
 }
 
+// RestoreRequest comes from a coordinator: id has its fence, the generation that it ends, and the round that the checkpoint was cut at.
+type RestoreRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            *Identity              `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Store         string                 `protobuf:"bytes,2,opt,name=store,proto3" json:"store,omitempty"`
+	Name          string                 `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`        // of the checkpoint
+	History       uint64                 `protobuf:"varint,4,opt,name=history,proto3" json:"history,omitempty"` // that begins with it, from 1 on
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RestoreRequest) Reset() {
+	*x = RestoreRequest{}
+	mi := &file_proto_rpc_rpc_proto_msgTypes[75]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RestoreRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RestoreRequest) ProtoMessage() {}
+
+func (x *RestoreRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_rpc_rpc_proto_msgTypes[75]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RestoreRequest.ProtoReflect.Descriptor instead.
+func (*RestoreRequest) Descriptor() ([]byte, []int) {
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{75}
+}
+
+func (x *RestoreRequest) GetId() *Identity {
+	if x != nil {
+		return x.Id
+	}
+	return nil
+}
+
+func (x *RestoreRequest) GetStore() string {
+	if x != nil {
+		return x.Store
+	}
+	return ""
+}
+
+func (x *RestoreRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *RestoreRequest) GetHistory() uint64 {
+	if x != nil {
+		return x.History
+	}
+	return 0
+}
+
+type RestoreResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Records       int64                  `protobuf:"varint,1,opt,name=records,proto3" json:"records,omitempty"` // pserver 0: that are in the ledger of the checkpoint, each as often as it was trained
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RestoreResponse) Reset() {
+	*x = RestoreResponse{}
+	mi := &file_proto_rpc_rpc_proto_msgTypes[76]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RestoreResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RestoreResponse) ProtoMessage() {}
+
+func (x *RestoreResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_rpc_rpc_proto_msgTypes[76]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RestoreResponse.ProtoReflect.Descriptor instead.
+func (*RestoreResponse) Descriptor() ([]byte, []int) {
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{76}
+}
+
+func (x *RestoreResponse) GetRecords() int64 {
+	if x != nil {
+		return x.Records
+	}
+	return 0
+}
+
 // FreezeRequest comes from a coordinator: id has its fence, and the generation that it ends.
 type FreezeRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -4588,7 +4815,7 @@ type FreezeRequest struct {
 
 func (x *FreezeRequest) Reset() {
 	*x = FreezeRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[73]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4600,7 +4827,7 @@ func (x *FreezeRequest) String() string {
 func (*FreezeRequest) ProtoMessage() {}
 
 func (x *FreezeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[73]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4613,7 +4840,7 @@ func (x *FreezeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FreezeRequest.ProtoReflect.Descriptor instead.
 func (*FreezeRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{73}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *FreezeRequest) GetId() *Identity {
@@ -4630,13 +4857,14 @@ type FreezeResponse struct {
 	Declared      []*Declared            `protobuf:"bytes,3,rep,name=declared,proto3" json:"declared,omitempty"`           // sync: who has declared a contribution to the open round
 	Applied       []*Declared            `protobuf:"bytes,4,rep,name=applied,proto3" json:"applied,omitempty"`             // sync: what the last round was made of
 	Completed     []uint32               `protobuf:"varint,5,rep,packed,name=completed,proto3" json:"completed,omitempty"` // ranks
+	History       uint64                 `protobuf:"varint,6,opt,name=history,proto3" json:"history,omitempty"`            // that the state of this server belongs to: that of its last Restore, 0 before the first
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *FreezeResponse) Reset() {
 	*x = FreezeResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[74]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4648,7 +4876,7 @@ func (x *FreezeResponse) String() string {
 func (*FreezeResponse) ProtoMessage() {}
 
 func (x *FreezeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[74]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4661,7 +4889,7 @@ func (x *FreezeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FreezeResponse.ProtoReflect.Descriptor instead.
 func (*FreezeResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{74}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *FreezeResponse) GetGeneration() uint64 {
@@ -4699,6 +4927,13 @@ func (x *FreezeResponse) GetCompleted() []uint32 {
 	return nil
 }
 
+func (x *FreezeResponse) GetHistory() uint64 {
+	if x != nil {
+		return x.History
+	}
+	return 0
+}
+
 // Declared is the barrier of one trainer.
 type Declared struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -4712,7 +4947,7 @@ type Declared struct {
 
 func (x *Declared) Reset() {
 	*x = Declared{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[75]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4724,7 +4959,7 @@ func (x *Declared) String() string {
 func (*Declared) ProtoMessage() {}
 
 func (x *Declared) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[75]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4737,7 +4972,7 @@ func (x *Declared) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Declared.ProtoReflect.Descriptor instead.
 func (*Declared) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{75}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *Declared) GetRank() uint32 {
@@ -4780,7 +5015,7 @@ type Member struct {
 
 func (x *Member) Reset() {
 	*x = Member{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[76]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4792,7 +5027,7 @@ func (x *Member) String() string {
 func (*Member) ProtoMessage() {}
 
 func (x *Member) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[76]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4805,7 +5040,7 @@ func (x *Member) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Member.ProtoReflect.Descriptor instead.
 func (*Member) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{76}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *Member) GetRank() uint32 {
@@ -4842,7 +5077,7 @@ type ResumeRequest struct {
 
 func (x *ResumeRequest) Reset() {
 	*x = ResumeRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[77]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4854,7 +5089,7 @@ func (x *ResumeRequest) String() string {
 func (*ResumeRequest) ProtoMessage() {}
 
 func (x *ResumeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[77]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4867,7 +5102,7 @@ func (x *ResumeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeRequest.ProtoReflect.Descriptor instead.
 func (*ResumeRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{77}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *ResumeRequest) GetId() *Identity {
@@ -4906,7 +5141,7 @@ type ResumeResponse struct {
 
 func (x *ResumeResponse) Reset() {
 	*x = ResumeResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[78]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4918,7 +5153,7 @@ func (x *ResumeResponse) String() string {
 func (*ResumeResponse) ProtoMessage() {}
 
 func (x *ResumeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[78]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4931,7 +5166,7 @@ func (x *ResumeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeResponse.ProtoReflect.Descriptor instead.
 func (*ResumeResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{78}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{82}
 }
 
 type LedgerRequest struct {
@@ -4946,7 +5181,7 @@ type LedgerRequest struct {
 
 func (x *LedgerRequest) Reset() {
 	*x = LedgerRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[79]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4958,7 +5193,7 @@ func (x *LedgerRequest) String() string {
 func (*LedgerRequest) ProtoMessage() {}
 
 func (x *LedgerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[79]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4971,7 +5206,7 @@ func (x *LedgerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerRequest.ProtoReflect.Descriptor instead.
 func (*LedgerRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{79}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *LedgerRequest) GetJob() string {
@@ -5014,7 +5249,7 @@ type PassLedger struct {
 
 func (x *PassLedger) Reset() {
 	*x = PassLedger{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[80]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5026,7 +5261,7 @@ func (x *PassLedger) String() string {
 func (*PassLedger) ProtoMessage() {}
 
 func (x *PassLedger) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[80]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5039,7 +5274,7 @@ func (x *PassLedger) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PassLedger.ProtoReflect.Descriptor instead.
 func (*PassLedger) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{80}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *PassLedger) GetPass() int32 {
@@ -5080,7 +5315,7 @@ type LedgerResponse struct {
 
 func (x *LedgerResponse) Reset() {
 	*x = LedgerResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[81]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5092,7 +5327,7 @@ func (x *LedgerResponse) String() string {
 func (*LedgerResponse) ProtoMessage() {}
 
 func (x *LedgerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[81]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5105,7 +5340,7 @@ func (x *LedgerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerResponse.ProtoReflect.Descriptor instead.
 func (*LedgerResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{81}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *LedgerResponse) GetPasses() []*PassLedger {
@@ -5135,7 +5370,7 @@ type GetRequest struct {
 
 func (x *GetRequest) Reset() {
 	*x = GetRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[82]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5147,7 +5382,7 @@ func (x *GetRequest) String() string {
 func (*GetRequest) ProtoMessage() {}
 
 func (x *GetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[82]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5160,7 +5395,7 @@ func (x *GetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRequest.ProtoReflect.Descriptor instead.
 func (*GetRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{82}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{86}
 }
 
 func (x *GetRequest) GetId() *Identity {
@@ -5207,7 +5442,7 @@ type CompleteRequest struct {
 
 func (x *CompleteRequest) Reset() {
 	*x = CompleteRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[83]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5219,7 +5454,7 @@ func (x *CompleteRequest) String() string {
 func (*CompleteRequest) ProtoMessage() {}
 
 func (x *CompleteRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[83]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5232,7 +5467,7 @@ func (x *CompleteRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompleteRequest.ProtoReflect.Descriptor instead.
 func (*CompleteRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{83}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{87}
 }
 
 func (x *CompleteRequest) GetId() *Identity {
@@ -5250,7 +5485,7 @@ type CompleteResponse struct {
 
 func (x *CompleteResponse) Reset() {
 	*x = CompleteResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[84]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5262,7 +5497,7 @@ func (x *CompleteResponse) String() string {
 func (*CompleteResponse) ProtoMessage() {}
 
 func (x *CompleteResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[84]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5275,7 +5510,7 @@ func (x *CompleteResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompleteResponse.ProtoReflect.Descriptor instead.
 func (*CompleteResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{84}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{88}
 }
 
 type StatusRequest struct {
@@ -5287,7 +5522,7 @@ type StatusRequest struct {
 
 func (x *StatusRequest) Reset() {
 	*x = StatusRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[85]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[89]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5299,7 +5534,7 @@ func (x *StatusRequest) String() string {
 func (*StatusRequest) ProtoMessage() {}
 
 func (x *StatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[85]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[89]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5312,7 +5547,7 @@ func (x *StatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusRequest.ProtoReflect.Descriptor instead.
 func (*StatusRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{85}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{89}
 }
 
 func (x *StatusRequest) GetJob() string {
@@ -5335,7 +5570,7 @@ type StatusResponse struct {
 
 func (x *StatusResponse) Reset() {
 	*x = StatusResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[86]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[90]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5347,7 +5582,7 @@ func (x *StatusResponse) String() string {
 func (*StatusResponse) ProtoMessage() {}
 
 func (x *StatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[86]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[90]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5360,7 +5595,7 @@ func (x *StatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusResponse.ProtoReflect.Descriptor instead.
 func (*StatusResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{86}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{90}
 }
 
 func (x *StatusResponse) GetRound() uint64 {
@@ -5646,11 +5881,18 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\fWatchRequest\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12\x14\n" +
 	"\x05fence\x18\x02 \x01(\x04R\x05fence\x12\x12\n" +
-	"\x04from\x18\x03 \x01(\x04R\x04from\"e\n" +
+	"\x04from\x18\x03 \x01(\x04R\x04from\"\x7f\n" +
 	"\rWatchResponse\x12&\n" +
 	"\x06events\x18\x01 \x03(\v2\x0e.edl.job.EventR\x06events\x12\x16\n" +
 	"\x06number\x18\x02 \x01(\x04R\x06number\x12\x14\n" +
-	"\x05fence\x18\x03 \x01(\x04R\x05fence\"g\n" +
+	"\x05fence\x18\x03 \x01(\x04R\x05fence\x12\x18\n" +
+	"\ahistory\x18\x04 \x01(\x04R\ahistory\"L\n" +
+	"\rGoBackRequest\x12!\n" +
+	"\x02id\x18\x01 \x01(\v2\x11.edl.rpc.IdentityR\x02id\x12\x18\n" +
+	"\ahistory\x18\x02 \x01(\x04R\ahistory\"Y\n" +
+	"\x0eGoBackResponse\x12-\n" +
+	"\bprogress\x18\x01 \x01(\v2\x11.edl.job.ProgressR\bprogress\x12\x18\n" +
+	"\arecords\x18\x02 \x01(\x03R\arecords\"g\n" +
 	"\rQueuesRequest\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12\x14\n" +
 	"\x05final\x18\x02 \x01(\bR\x05final\x12\x18\n" +
@@ -5747,9 +5989,16 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\x04past\x18\x01 \x01(\bR\x04past\x12\x14\n" +
 	"\x05round\x18\x02 \x01(\x04R\x05round\x12$\n" +
 	"\x05shard\x18\x03 \x01(\v2\x0e.edl.job.ShardR\x05shard\x12\x16\n" +
-	"\x06ledger\x18\x04 \x01(\fR\x06ledger\"2\n" +
+	"\x06ledger\x18\x04 \x01(\fR\x06ledger\"w\n" +
+	"\x0eRestoreRequest\x12!\n" +
+	"\x02id\x18\x01 \x01(\v2\x11.edl.rpc.IdentityR\x02id\x12\x14\n" +
+	"\x05store\x18\x02 \x01(\tR\x05store\x12\x12\n" +
+	"\x04name\x18\x03 \x01(\tR\x04name\x12\x18\n" +
+	"\ahistory\x18\x04 \x01(\x04R\ahistory\"+\n" +
+	"\x0fRestoreResponse\x12\x18\n" +
+	"\arecords\x18\x01 \x01(\x03R\arecords\"2\n" +
 	"\rFreezeRequest\x12!\n" +
-	"\x02id\x18\x01 \x01(\v2\x11.edl.rpc.IdentityR\x02id\"\xc0\x01\n" +
+	"\x02id\x18\x01 \x01(\v2\x11.edl.rpc.IdentityR\x02id\"\xda\x01\n" +
 	"\x0eFreezeResponse\x12\x1e\n" +
 	"\n" +
 	"generation\x18\x01 \x01(\x04R\n" +
@@ -5757,7 +6006,8 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\x05round\x18\x02 \x01(\x04R\x05round\x12-\n" +
 	"\bdeclared\x18\x03 \x03(\v2\x11.edl.rpc.DeclaredR\bdeclared\x12+\n" +
 	"\aapplied\x18\x04 \x03(\v2\x11.edl.rpc.DeclaredR\aapplied\x12\x1c\n" +
-	"\tcompleted\x18\x05 \x03(\rR\tcompleted\"v\n" +
+	"\tcompleted\x18\x05 \x03(\rR\tcompleted\x12\x18\n" +
+	"\ahistory\x18\x06 \x01(\x04R\ahistory\"v\n" +
 	"\bDeclared\x12\x12\n" +
 	"\x04rank\x18\x01 \x01(\rR\x04rank\x12\x12\n" +
 	"\x04rows\x18\x02 \x01(\x03R\x04rows\x12\x12\n" +
@@ -5833,7 +6083,7 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\n" +
 	"Checkpoint\x12\x13.edl.rpc.JobRequest\x1a\x19.edl.job.CheckpointStatus\x12B\n" +
 	"\tResumeJob\x12\x19.edl.rpc.ResumeJobRequest\x1a\x1a.edl.rpc.ResumeJobResponse\x12<\n" +
-	"\tStartRole\x12\x17.edl.rpc.StartRoleChunk\x1a\x12.edl.rpc.RoleEvent(\x010\x012\xab\a\n" +
+	"\tStartRole\x12\x17.edl.rpc.StartRoleChunk\x1a\x12.edl.rpc.RoleEvent(\x010\x012\xe6\a\n" +
 	"\vCoordinator\x123\n" +
 	"\x04Join\x12\x14.edl.rpc.JoinRequest\x1a\x15.edl.rpc.JoinResponse\x12A\n" +
 	"\rReportDataset\x12\x0e.edl.rpc.Piece\x1a\x1e.edl.rpc.ReportDatasetResponse(\x01\x12<\n" +
@@ -5851,7 +6101,8 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\x05Watch\x12\x15.edl.rpc.WatchRequest\x1a\x16.edl.rpc.WatchResponse0\x01\x12C\n" +
 	"\n" +
 	"Checkpoint\x12\x1a.edl.rpc.CheckpointRequest\x1a\x19.edl.job.CheckpointStatus\x122\n" +
-	"\x06Queues\x12\x16.edl.rpc.QueuesRequest\x1a\x0e.edl.rpc.Piece0\x012\xeb\x04\n" +
+	"\x06Queues\x12\x16.edl.rpc.QueuesRequest\x1a\x0e.edl.rpc.Piece0\x01\x129\n" +
+	"\x06GoBack\x12\x16.edl.rpc.GoBackRequest\x1a\x17.edl.rpc.GoBackResponse2\xa9\x05\n" +
 	"\x0fParameterServer\x12?\n" +
 	"\fSendVariable\x12\x16.edl.rpc.VariableChunk\x1a\x15.edl.rpc.SendResponse(\x01\x12@\n" +
 	"\vSendBarrier\x12\x17.edl.rpc.BarrierRequest\x1a\x18.edl.rpc.BarrierResponse\x12<\n" +
@@ -5860,7 +6111,8 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\x06Freeze\x12\x16.edl.rpc.FreezeRequest\x1a\x17.edl.rpc.FreezeResponse\x129\n" +
 	"\x06Resume\x12\x16.edl.rpc.ResumeRequest\x1a\x17.edl.rpc.ResumeResponse\x122\n" +
 	"\x06Ledger\x12\x16.edl.rpc.LedgerRequest\x1a\x0e.edl.rpc.Piece0\x01\x120\n" +
-	"\x03Cut\x12\x13.edl.rpc.CutRequest\x1a\x14.edl.rpc.CutResponse\x12?\n" +
+	"\x03Cut\x12\x13.edl.rpc.CutRequest\x1a\x14.edl.rpc.CutResponse\x12<\n" +
+	"\aRestore\x12\x17.edl.rpc.RestoreRequest\x1a\x18.edl.rpc.RestoreResponse\x12?\n" +
 	"\bComplete\x12\x18.edl.rpc.CompleteRequest\x1a\x19.edl.rpc.CompleteResponse\x129\n" +
 	"\x06Status\x12\x16.edl.rpc.StatusRequest\x1a\x17.edl.rpc.StatusResponseB!Z\x1fgithub.com/edl-go/edl/proto/rpcb\x06proto3"
 
@@ -5876,7 +6128,7 @@ func file_proto_rpc_rpc_proto_rawDescGZIP() []byte {
 	return file_proto_rpc_rpc_proto_rawDescData
 }
 
-var file_proto_rpc_rpc_proto_msgTypes = make([]protoimpl.MessageInfo, 90)
+var file_proto_rpc_rpc_proto_msgTypes = make([]protoimpl.MessageInfo, 94)
 var file_proto_rpc_rpc_proto_goTypes = []any{
 	(*Piece)(nil),                 // 0: edl.rpc.Piece
 	(*DescribeRequest)(nil),       // 1: edl.rpc.DescribeRequest
@@ -5936,76 +6188,80 @@ var file_proto_rpc_rpc_proto_goTypes = []any{
 	(*LeaveResponse)(nil),         // 55: edl.rpc.LeaveResponse
 	(*WatchRequest)(nil),          // 56: edl.rpc.WatchRequest
 	(*WatchResponse)(nil),         // 57: edl.rpc.WatchResponse
-	(*QueuesRequest)(nil),         // 58: edl.rpc.QueuesRequest
-	(*QueueStatus)(nil),           // 59: edl.rpc.QueueStatus
-	(*PassDiscards)(nil),          // 60: edl.rpc.PassDiscards
-	(*DiscardedTask)(nil),         // 61: edl.rpc.DiscardedTask
-	(*CheckpointRequest)(nil),     // 62: edl.rpc.CheckpointRequest
-	(*QueuesResponse)(nil),        // 63: edl.rpc.QueuesResponse
-	(*VariableChunk)(nil),         // 64: edl.rpc.VariableChunk
-	(*SendResponse)(nil),          // 65: edl.rpc.SendResponse
-	(*OpenDataRequest)(nil),       // 66: edl.rpc.OpenDataRequest
-	(*OpenDataResponse)(nil),      // 67: edl.rpc.OpenDataResponse
-	(*SliceInfo)(nil),             // 68: edl.rpc.SliceInfo
-	(*BarrierRequest)(nil),        // 69: edl.rpc.BarrierRequest
-	(*BarrierResponse)(nil),       // 70: edl.rpc.BarrierResponse
-	(*CutRequest)(nil),            // 71: edl.rpc.CutRequest
-	(*CutResponse)(nil),           // 72: edl.rpc.CutResponse
-	(*FreezeRequest)(nil),         // 73: edl.rpc.FreezeRequest
-	(*FreezeResponse)(nil),        // 74: edl.rpc.FreezeResponse
-	(*Declared)(nil),              // 75: edl.rpc.Declared
-	(*Member)(nil),                // 76: edl.rpc.Member
-	(*ResumeRequest)(nil),         // 77: edl.rpc.ResumeRequest
-	(*ResumeResponse)(nil),        // 78: edl.rpc.ResumeResponse
-	(*LedgerRequest)(nil),         // 79: edl.rpc.LedgerRequest
-	(*PassLedger)(nil),            // 80: edl.rpc.PassLedger
-	(*LedgerResponse)(nil),        // 81: edl.rpc.LedgerResponse
-	(*GetRequest)(nil),            // 82: edl.rpc.GetRequest
-	(*CompleteRequest)(nil),       // 83: edl.rpc.CompleteRequest
-	(*CompleteResponse)(nil),      // 84: edl.rpc.CompleteResponse
-	(*StatusRequest)(nil),         // 85: edl.rpc.StatusRequest
-	(*StatusResponse)(nil),        // 86: edl.rpc.StatusResponse
-	nil,                           // 87: edl.rpc.DescribeResponse.OpsEntry
-	nil,                           // 88: edl.rpc.QueuesResponse.EntriesEntry
-	nil,                           // 89: edl.rpc.StatusResponse.RefusedEntry
-	(*job.Progress)(nil),          // 90: edl.job.Progress
-	(*job.Event)(nil),             // 91: edl.job.Event
-	(*job.JobStatus)(nil),         // 92: edl.job.JobStatus
-	(*job.Wait)(nil),              // 93: edl.job.Wait
-	(*job.JobSpec)(nil),           // 94: edl.job.JobSpec
-	(job.Role)(0),                 // 95: edl.job.Role
-	(*job.RoundTimes)(nil),        // 96: edl.job.RoundTimes
-	(*job.Value)(nil),             // 97: edl.job.Value
-	(*job.Step)(nil),              // 98: edl.job.Step
-	(*job.RoleStatus)(nil),        // 99: edl.job.RoleStatus
-	(*job.RoleReport)(nil),        // 100: edl.job.RoleReport
-	(*job.Failure)(nil),           // 101: edl.job.Failure
-	(*job.CheckpointStatus)(nil),  // 102: edl.job.CheckpointStatus
-	(*job.Shard)(nil),             // 103: edl.job.Shard
+	(*GoBackRequest)(nil),         // 58: edl.rpc.GoBackRequest
+	(*GoBackResponse)(nil),        // 59: edl.rpc.GoBackResponse
+	(*QueuesRequest)(nil),         // 60: edl.rpc.QueuesRequest
+	(*QueueStatus)(nil),           // 61: edl.rpc.QueueStatus
+	(*PassDiscards)(nil),          // 62: edl.rpc.PassDiscards
+	(*DiscardedTask)(nil),         // 63: edl.rpc.DiscardedTask
+	(*CheckpointRequest)(nil),     // 64: edl.rpc.CheckpointRequest
+	(*QueuesResponse)(nil),        // 65: edl.rpc.QueuesResponse
+	(*VariableChunk)(nil),         // 66: edl.rpc.VariableChunk
+	(*SendResponse)(nil),          // 67: edl.rpc.SendResponse
+	(*OpenDataRequest)(nil),       // 68: edl.rpc.OpenDataRequest
+	(*OpenDataResponse)(nil),      // 69: edl.rpc.OpenDataResponse
+	(*SliceInfo)(nil),             // 70: edl.rpc.SliceInfo
+	(*BarrierRequest)(nil),        // 71: edl.rpc.BarrierRequest
+	(*BarrierResponse)(nil),       // 72: edl.rpc.BarrierResponse
+	(*CutRequest)(nil),            // 73: edl.rpc.CutRequest
+	(*CutResponse)(nil),           // 74: edl.rpc.CutResponse
+	(*RestoreRequest)(nil),        // 75: edl.rpc.RestoreRequest
+	(*RestoreResponse)(nil),       // 76: edl.rpc.RestoreResponse
+	(*FreezeRequest)(nil),         // 77: edl.rpc.FreezeRequest
+	(*FreezeResponse)(nil),        // 78: edl.rpc.FreezeResponse
+	(*Declared)(nil),              // 79: edl.rpc.Declared
+	(*Member)(nil),                // 80: edl.rpc.Member
+	(*ResumeRequest)(nil),         // 81: edl.rpc.ResumeRequest
+	(*ResumeResponse)(nil),        // 82: edl.rpc.ResumeResponse
+	(*LedgerRequest)(nil),         // 83: edl.rpc.LedgerRequest
+	(*PassLedger)(nil),            // 84: edl.rpc.PassLedger
+	(*LedgerResponse)(nil),        // 85: edl.rpc.LedgerResponse
+	(*GetRequest)(nil),            // 86: edl.rpc.GetRequest
+	(*CompleteRequest)(nil),       // 87: edl.rpc.CompleteRequest
+	(*CompleteResponse)(nil),      // 88: edl.rpc.CompleteResponse
+	(*StatusRequest)(nil),         // 89: edl.rpc.StatusRequest
+	(*StatusResponse)(nil),        // 90: edl.rpc.StatusResponse
+	nil,                           // 91: edl.rpc.DescribeResponse.OpsEntry
+	nil,                           // 92: edl.rpc.QueuesResponse.EntriesEntry
+	nil,                           // 93: edl.rpc.StatusResponse.RefusedEntry
+	(*job.Progress)(nil),          // 94: edl.job.Progress
+	(*job.Event)(nil),             // 95: edl.job.Event
+	(*job.JobStatus)(nil),         // 96: edl.job.JobStatus
+	(*job.Wait)(nil),              // 97: edl.job.Wait
+	(*job.JobSpec)(nil),           // 98: edl.job.JobSpec
+	(job.Role)(0),                 // 99: edl.job.Role
+	(*job.RoundTimes)(nil),        // 100: edl.job.RoundTimes
+	(*job.Value)(nil),             // 101: edl.job.Value
+	(*job.Step)(nil),              // 102: edl.job.Step
+	(*job.RoleStatus)(nil),        // 103: edl.job.RoleStatus
+	(*job.RoleReport)(nil),        // 104: edl.job.RoleReport
+	(*job.Failure)(nil),           // 105: edl.job.Failure
+	(*job.CheckpointStatus)(nil),  // 106: edl.job.CheckpointStatus
+	(*job.Shard)(nil),             // 107: edl.job.Shard
 }
 var file_proto_rpc_rpc_proto_depIdxs = []int32{
 	29,  // 0: edl.rpc.Piece.id:type_name -> edl.rpc.Identity
-	87,  // 1: edl.rpc.DescribeResponse.ops:type_name -> edl.rpc.DescribeResponse.OpsEntry
-	90,  // 2: edl.rpc.ResumeJobResponse.progress:type_name -> edl.job.Progress
-	91,  // 3: edl.rpc.Events.events:type_name -> edl.job.Event
-	92,  // 4: edl.rpc.ListResponse.jobs:type_name -> edl.job.JobStatus
-	92,  // 5: edl.rpc.WhyResponse.status:type_name -> edl.job.JobStatus
-	93,  // 6: edl.rpc.WhyResponse.waits:type_name -> edl.job.Wait
-	92,  // 7: edl.rpc.JobDetails.status:type_name -> edl.job.JobStatus
-	94,  // 8: edl.rpc.JobDetails.spec:type_name -> edl.job.JobSpec
-	63,  // 9: edl.rpc.JobDetails.queues:type_name -> edl.rpc.QueuesResponse
-	81,  // 10: edl.rpc.JobDetails.ledger:type_name -> edl.rpc.LedgerResponse
+	91,  // 1: edl.rpc.DescribeResponse.ops:type_name -> edl.rpc.DescribeResponse.OpsEntry
+	94,  // 2: edl.rpc.ResumeJobResponse.progress:type_name -> edl.job.Progress
+	95,  // 3: edl.rpc.Events.events:type_name -> edl.job.Event
+	96,  // 4: edl.rpc.ListResponse.jobs:type_name -> edl.job.JobStatus
+	96,  // 5: edl.rpc.WhyResponse.status:type_name -> edl.job.JobStatus
+	97,  // 6: edl.rpc.WhyResponse.waits:type_name -> edl.job.Wait
+	96,  // 7: edl.rpc.JobDetails.status:type_name -> edl.job.JobStatus
+	98,  // 8: edl.rpc.JobDetails.spec:type_name -> edl.job.JobSpec
+	65,  // 9: edl.rpc.JobDetails.queues:type_name -> edl.rpc.QueuesResponse
+	85,  // 10: edl.rpc.JobDetails.ledger:type_name -> edl.rpc.LedgerResponse
 	16,  // 11: edl.rpc.JobDetails.times:type_name -> edl.rpc.RoleTimes
-	95,  // 12: edl.rpc.RoleTimes.role:type_name -> edl.job.Role
-	96,  // 13: edl.rpc.RoleTimes.rounds:type_name -> edl.job.RoundTimes
-	90,  // 14: edl.rpc.StateValues.progress:type_name -> edl.job.Progress
-	97,  // 15: edl.rpc.StateValues.values:type_name -> edl.job.Value
-	97,  // 16: edl.rpc.StepRun.feed:type_name -> edl.job.Value
-	98,  // 17: edl.rpc.StepDone.step:type_name -> edl.job.Step
-	90,  // 18: edl.rpc.StepDone.progress:type_name -> edl.job.Progress
+	99,  // 12: edl.rpc.RoleTimes.role:type_name -> edl.job.Role
+	100, // 13: edl.rpc.RoleTimes.rounds:type_name -> edl.job.RoundTimes
+	94,  // 14: edl.rpc.StateValues.progress:type_name -> edl.job.Progress
+	101, // 15: edl.rpc.StateValues.values:type_name -> edl.job.Value
+	101, // 16: edl.rpc.StepRun.feed:type_name -> edl.job.Value
+	102, // 17: edl.rpc.StepDone.step:type_name -> edl.job.Step
+	94,  // 18: edl.rpc.StepDone.progress:type_name -> edl.job.Progress
 	12,  // 19: edl.rpc.RoleEvent.log:type_name -> edl.rpc.LogLine
-	99,  // 20: edl.rpc.RoleEvent.status:type_name -> edl.job.RoleStatus
-	100, // 21: edl.rpc.RoleEvent.report:type_name -> edl.job.RoleReport
+	103, // 20: edl.rpc.RoleEvent.status:type_name -> edl.job.RoleStatus
+	104, // 21: edl.rpc.RoleEvent.report:type_name -> edl.job.RoleReport
 	29,  // 22: edl.rpc.JoinRequest.id:type_name -> edl.rpc.Identity
 	32,  // 23: edl.rpc.JoinResponse.segment:type_name -> edl.rpc.Segment
 	37,  // 24: edl.rpc.Segment.skip:type_name -> edl.rpc.RecordRange
@@ -6021,142 +6277,149 @@ var file_proto_rpc_rpc_proto_depIdxs = []int32{
 	29,  // 34: edl.rpc.TaskFailedRequest.id:type_name -> edl.rpc.Identity
 	38,  // 35: edl.rpc.TaskFailedRequest.task:type_name -> edl.rpc.Task
 	29,  // 36: edl.rpc.SaveModelRequest.id:type_name -> edl.rpc.Identity
-	90,  // 37: edl.rpc.SaveModelResponse.progress:type_name -> edl.job.Progress
+	94,  // 37: edl.rpc.SaveModelResponse.progress:type_name -> edl.job.Progress
 	29,  // 38: edl.rpc.TrainerSteps.id:type_name -> edl.rpc.Identity
 	46,  // 39: edl.rpc.TrainerSteps.steps:type_name -> edl.rpc.TrainerStep
 	29,  // 40: edl.rpc.TrainerStep.id:type_name -> edl.rpc.Identity
-	97,  // 41: edl.rpc.TrainerStep.fetched:type_name -> edl.job.Value
+	101, // 41: edl.rpc.TrainerStep.fetched:type_name -> edl.job.Value
 	37,  // 42: edl.rpc.TrainerStep.records:type_name -> edl.rpc.RecordRange
 	29,  // 43: edl.rpc.NextFeedRequest.id:type_name -> edl.rpc.Identity
 	29,  // 44: edl.rpc.FinishDataRequest.id:type_name -> edl.rpc.Identity
 	29,  // 45: edl.rpc.PermitRequest.id:type_name -> edl.rpc.Identity
-	97,  // 46: edl.rpc.FeedShare.feed:type_name -> edl.job.Value
+	101, // 46: edl.rpc.FeedShare.feed:type_name -> edl.job.Value
 	29,  // 47: edl.rpc.LeaveRequest.id:type_name -> edl.rpc.Identity
-	101, // 48: edl.rpc.LeaveRequest.failure:type_name -> edl.job.Failure
-	91,  // 49: edl.rpc.WatchResponse.events:type_name -> edl.job.Event
-	61,  // 50: edl.rpc.QueueStatus.discarded_tasks:type_name -> edl.rpc.DiscardedTask
-	60,  // 51: edl.rpc.QueueStatus.discards:type_name -> edl.rpc.PassDiscards
-	37,  // 52: edl.rpc.DiscardedTask.records:type_name -> edl.rpc.RecordRange
-	59,  // 53: edl.rpc.QueuesResponse.queues:type_name -> edl.rpc.QueueStatus
-	93,  // 54: edl.rpc.QueuesResponse.waits:type_name -> edl.job.Wait
-	88,  // 55: edl.rpc.QueuesResponse.entries:type_name -> edl.rpc.QueuesResponse.EntriesEntry
-	102, // 56: edl.rpc.QueuesResponse.checkpoint:type_name -> edl.job.CheckpointStatus
-	34,  // 57: edl.rpc.QueuesResponse.datasets:type_name -> edl.rpc.Dataset
-	29,  // 58: edl.rpc.VariableChunk.id:type_name -> edl.rpc.Identity
-	29,  // 59: edl.rpc.OpenDataRequest.id:type_name -> edl.rpc.Identity
-	68,  // 60: edl.rpc.OpenDataResponse.send:type_name -> edl.rpc.SliceInfo
-	68,  // 61: edl.rpc.OpenDataResponse.receive:type_name -> edl.rpc.SliceInfo
-	29,  // 62: edl.rpc.BarrierRequest.id:type_name -> edl.rpc.Identity
-	37,  // 63: edl.rpc.BarrierRequest.records:type_name -> edl.rpc.RecordRange
-	75,  // 64: edl.rpc.BarrierRequest.group:type_name -> edl.rpc.Declared
-	29,  // 65: edl.rpc.CutRequest.id:type_name -> edl.rpc.Identity
-	103, // 66: edl.rpc.CutResponse.shard:type_name -> edl.job.Shard
-	29,  // 67: edl.rpc.FreezeRequest.id:type_name -> edl.rpc.Identity
-	75,  // 68: edl.rpc.FreezeResponse.declared:type_name -> edl.rpc.Declared
-	75,  // 69: edl.rpc.FreezeResponse.applied:type_name -> edl.rpc.Declared
-	37,  // 70: edl.rpc.Declared.records:type_name -> edl.rpc.RecordRange
-	29,  // 71: edl.rpc.ResumeRequest.id:type_name -> edl.rpc.Identity
-	76,  // 72: edl.rpc.ResumeRequest.members:type_name -> edl.rpc.Member
-	75,  // 73: edl.rpc.ResumeRequest.commit:type_name -> edl.rpc.Declared
-	37,  // 74: edl.rpc.PassLedger.committed:type_name -> edl.rpc.RecordRange
-	80,  // 75: edl.rpc.LedgerResponse.passes:type_name -> edl.rpc.PassLedger
-	29,  // 76: edl.rpc.GetRequest.id:type_name -> edl.rpc.Identity
-	29,  // 77: edl.rpc.CompleteRequest.id:type_name -> edl.rpc.Identity
-	89,  // 78: edl.rpc.StatusResponse.refused:type_name -> edl.rpc.StatusResponse.RefusedEntry
-	93,  // 79: edl.rpc.StatusResponse.waits:type_name -> edl.job.Wait
-	1,   // 80: edl.rpc.Listener.Describe:input_type -> edl.rpc.DescribeRequest
-	3,   // 81: edl.rpc.Listener.Submit:input_type -> edl.rpc.SubmitRequest
-	7,   // 82: edl.rpc.Listener.Status:input_type -> edl.rpc.JobRequest
-	9,   // 83: edl.rpc.Listener.List:input_type -> edl.rpc.ListRequest
-	7,   // 84: edl.rpc.Listener.Watch:input_type -> edl.rpc.JobRequest
-	11,  // 85: edl.rpc.Listener.Logs:input_type -> edl.rpc.LogsRequest
-	7,   // 86: edl.rpc.Listener.Stop:input_type -> edl.rpc.JobRequest
-	17,  // 87: edl.rpc.Listener.Finish:input_type -> edl.rpc.FinishRequest
-	18,  // 88: edl.rpc.Listener.Acknowledge:input_type -> edl.rpc.AcknowledgeRequest
-	21,  // 89: edl.rpc.Listener.ReadState:input_type -> edl.rpc.ReadStateRequest
-	0,   // 90: edl.rpc.Listener.WriteState:input_type -> edl.rpc.Piece
-	23,  // 91: edl.rpc.Listener.ReleaseState:input_type -> edl.rpc.ReleaseStateRequest
-	0,   // 92: edl.rpc.Listener.RunStep:input_type -> edl.rpc.Piece
-	7,   // 93: edl.rpc.Listener.Why:input_type -> edl.rpc.JobRequest
-	7,   // 94: edl.rpc.Listener.Show:input_type -> edl.rpc.JobRequest
-	14,  // 95: edl.rpc.Listener.Scale:input_type -> edl.rpc.ScaleRequest
-	7,   // 96: edl.rpc.Listener.Checkpoint:input_type -> edl.rpc.JobRequest
-	5,   // 97: edl.rpc.Listener.ResumeJob:input_type -> edl.rpc.ResumeJobRequest
-	27,  // 98: edl.rpc.Listener.StartRole:input_type -> edl.rpc.StartRoleChunk
-	30,  // 99: edl.rpc.Coordinator.Join:input_type -> edl.rpc.JoinRequest
-	0,   // 100: edl.rpc.Coordinator.ReportDataset:input_type -> edl.rpc.Piece
-	39,  // 101: edl.rpc.Coordinator.GetTask:input_type -> edl.rpc.GetTaskRequest
-	41,  // 102: edl.rpc.Coordinator.TaskFailed:input_type -> edl.rpc.TaskFailedRequest
-	43,  // 103: edl.rpc.Coordinator.RequestSaveModel:input_type -> edl.rpc.SaveModelRequest
-	0,   // 104: edl.rpc.Coordinator.ReportSteps:input_type -> edl.rpc.Piece
-	48,  // 105: edl.rpc.Coordinator.NextFeed:input_type -> edl.rpc.NextFeedRequest
-	0,   // 106: edl.rpc.Coordinator.Feed:input_type -> edl.rpc.Piece
-	49,  // 107: edl.rpc.Coordinator.Finish:input_type -> edl.rpc.FinishDataRequest
-	18,  // 108: edl.rpc.Coordinator.Acknowledge:input_type -> edl.rpc.AcknowledgeRequest
-	51,  // 109: edl.rpc.Coordinator.Permit:input_type -> edl.rpc.PermitRequest
-	54,  // 110: edl.rpc.Coordinator.Leave:input_type -> edl.rpc.LeaveRequest
-	56,  // 111: edl.rpc.Coordinator.Watch:input_type -> edl.rpc.WatchRequest
-	62,  // 112: edl.rpc.Coordinator.Checkpoint:input_type -> edl.rpc.CheckpointRequest
-	58,  // 113: edl.rpc.Coordinator.Queues:input_type -> edl.rpc.QueuesRequest
-	64,  // 114: edl.rpc.ParameterServer.SendVariable:input_type -> edl.rpc.VariableChunk
-	69,  // 115: edl.rpc.ParameterServer.SendBarrier:input_type -> edl.rpc.BarrierRequest
-	82,  // 116: edl.rpc.ParameterServer.GetVariable:input_type -> edl.rpc.GetRequest
-	66,  // 117: edl.rpc.ParameterServer.OpenData:input_type -> edl.rpc.OpenDataRequest
-	73,  // 118: edl.rpc.ParameterServer.Freeze:input_type -> edl.rpc.FreezeRequest
-	77,  // 119: edl.rpc.ParameterServer.Resume:input_type -> edl.rpc.ResumeRequest
-	79,  // 120: edl.rpc.ParameterServer.Ledger:input_type -> edl.rpc.LedgerRequest
-	71,  // 121: edl.rpc.ParameterServer.Cut:input_type -> edl.rpc.CutRequest
-	83,  // 122: edl.rpc.ParameterServer.Complete:input_type -> edl.rpc.CompleteRequest
-	85,  // 123: edl.rpc.ParameterServer.Status:input_type -> edl.rpc.StatusRequest
-	2,   // 124: edl.rpc.Listener.Describe:output_type -> edl.rpc.DescribeResponse
-	4,   // 125: edl.rpc.Listener.Submit:output_type -> edl.rpc.SubmitResponse
-	92,  // 126: edl.rpc.Listener.Status:output_type -> edl.job.JobStatus
-	10,  // 127: edl.rpc.Listener.List:output_type -> edl.rpc.ListResponse
-	8,   // 128: edl.rpc.Listener.Watch:output_type -> edl.rpc.Events
-	12,  // 129: edl.rpc.Listener.Logs:output_type -> edl.rpc.LogLine
-	92,  // 130: edl.rpc.Listener.Stop:output_type -> edl.job.JobStatus
-	92,  // 131: edl.rpc.Listener.Finish:output_type -> edl.job.JobStatus
-	19,  // 132: edl.rpc.Listener.Acknowledge:output_type -> edl.rpc.AcknowledgeResponse
-	0,   // 133: edl.rpc.Listener.ReadState:output_type -> edl.rpc.Piece
-	22,  // 134: edl.rpc.Listener.WriteState:output_type -> edl.rpc.WriteStateResponse
-	24,  // 135: edl.rpc.Listener.ReleaseState:output_type -> edl.rpc.ReleaseStateResponse
-	0,   // 136: edl.rpc.Listener.RunStep:output_type -> edl.rpc.Piece
-	13,  // 137: edl.rpc.Listener.Why:output_type -> edl.rpc.WhyResponse
-	0,   // 138: edl.rpc.Listener.Show:output_type -> edl.rpc.Piece
-	92,  // 139: edl.rpc.Listener.Scale:output_type -> edl.job.JobStatus
-	102, // 140: edl.rpc.Listener.Checkpoint:output_type -> edl.job.CheckpointStatus
-	6,   // 141: edl.rpc.Listener.ResumeJob:output_type -> edl.rpc.ResumeJobResponse
-	28,  // 142: edl.rpc.Listener.StartRole:output_type -> edl.rpc.RoleEvent
-	31,  // 143: edl.rpc.Coordinator.Join:output_type -> edl.rpc.JoinResponse
-	36,  // 144: edl.rpc.Coordinator.ReportDataset:output_type -> edl.rpc.ReportDatasetResponse
-	40,  // 145: edl.rpc.Coordinator.GetTask:output_type -> edl.rpc.GetTaskResponse
-	42,  // 146: edl.rpc.Coordinator.TaskFailed:output_type -> edl.rpc.TaskFailedResponse
-	44,  // 147: edl.rpc.Coordinator.RequestSaveModel:output_type -> edl.rpc.SaveModelResponse
-	47,  // 148: edl.rpc.Coordinator.ReportSteps:output_type -> edl.rpc.ReportStepsResponse
-	0,   // 149: edl.rpc.Coordinator.NextFeed:output_type -> edl.rpc.Piece
-	0,   // 150: edl.rpc.Coordinator.Feed:output_type -> edl.rpc.Piece
-	50,  // 151: edl.rpc.Coordinator.Finish:output_type -> edl.rpc.FinishDataResponse
-	19,  // 152: edl.rpc.Coordinator.Acknowledge:output_type -> edl.rpc.AcknowledgeResponse
-	52,  // 153: edl.rpc.Coordinator.Permit:output_type -> edl.rpc.PermitResponse
-	55,  // 154: edl.rpc.Coordinator.Leave:output_type -> edl.rpc.LeaveResponse
-	57,  // 155: edl.rpc.Coordinator.Watch:output_type -> edl.rpc.WatchResponse
-	102, // 156: edl.rpc.Coordinator.Checkpoint:output_type -> edl.job.CheckpointStatus
-	0,   // 157: edl.rpc.Coordinator.Queues:output_type -> edl.rpc.Piece
-	65,  // 158: edl.rpc.ParameterServer.SendVariable:output_type -> edl.rpc.SendResponse
-	70,  // 159: edl.rpc.ParameterServer.SendBarrier:output_type -> edl.rpc.BarrierResponse
-	64,  // 160: edl.rpc.ParameterServer.GetVariable:output_type -> edl.rpc.VariableChunk
-	67,  // 161: edl.rpc.ParameterServer.OpenData:output_type -> edl.rpc.OpenDataResponse
-	74,  // 162: edl.rpc.ParameterServer.Freeze:output_type -> edl.rpc.FreezeResponse
-	78,  // 163: edl.rpc.ParameterServer.Resume:output_type -> edl.rpc.ResumeResponse
-	0,   // 164: edl.rpc.ParameterServer.Ledger:output_type -> edl.rpc.Piece
-	72,  // 165: edl.rpc.ParameterServer.Cut:output_type -> edl.rpc.CutResponse
-	84,  // 166: edl.rpc.ParameterServer.Complete:output_type -> edl.rpc.CompleteResponse
-	86,  // 167: edl.rpc.ParameterServer.Status:output_type -> edl.rpc.StatusResponse
-	124, // [124:168] is the sub-list for method output_type
-	80,  // [80:124] is the sub-list for method input_type
-	80,  // [80:80] is the sub-list for extension type_name
-	80,  // [80:80] is the sub-list for extension extendee
-	0,   // [0:80] is the sub-list for field type_name
+	105, // 48: edl.rpc.LeaveRequest.failure:type_name -> edl.job.Failure
+	95,  // 49: edl.rpc.WatchResponse.events:type_name -> edl.job.Event
+	29,  // 50: edl.rpc.GoBackRequest.id:type_name -> edl.rpc.Identity
+	94,  // 51: edl.rpc.GoBackResponse.progress:type_name -> edl.job.Progress
+	63,  // 52: edl.rpc.QueueStatus.discarded_tasks:type_name -> edl.rpc.DiscardedTask
+	62,  // 53: edl.rpc.QueueStatus.discards:type_name -> edl.rpc.PassDiscards
+	37,  // 54: edl.rpc.DiscardedTask.records:type_name -> edl.rpc.RecordRange
+	61,  // 55: edl.rpc.QueuesResponse.queues:type_name -> edl.rpc.QueueStatus
+	97,  // 56: edl.rpc.QueuesResponse.waits:type_name -> edl.job.Wait
+	92,  // 57: edl.rpc.QueuesResponse.entries:type_name -> edl.rpc.QueuesResponse.EntriesEntry
+	106, // 58: edl.rpc.QueuesResponse.checkpoint:type_name -> edl.job.CheckpointStatus
+	34,  // 59: edl.rpc.QueuesResponse.datasets:type_name -> edl.rpc.Dataset
+	29,  // 60: edl.rpc.VariableChunk.id:type_name -> edl.rpc.Identity
+	29,  // 61: edl.rpc.OpenDataRequest.id:type_name -> edl.rpc.Identity
+	70,  // 62: edl.rpc.OpenDataResponse.send:type_name -> edl.rpc.SliceInfo
+	70,  // 63: edl.rpc.OpenDataResponse.receive:type_name -> edl.rpc.SliceInfo
+	29,  // 64: edl.rpc.BarrierRequest.id:type_name -> edl.rpc.Identity
+	37,  // 65: edl.rpc.BarrierRequest.records:type_name -> edl.rpc.RecordRange
+	79,  // 66: edl.rpc.BarrierRequest.group:type_name -> edl.rpc.Declared
+	29,  // 67: edl.rpc.CutRequest.id:type_name -> edl.rpc.Identity
+	107, // 68: edl.rpc.CutResponse.shard:type_name -> edl.job.Shard
+	29,  // 69: edl.rpc.RestoreRequest.id:type_name -> edl.rpc.Identity
+	29,  // 70: edl.rpc.FreezeRequest.id:type_name -> edl.rpc.Identity
+	79,  // 71: edl.rpc.FreezeResponse.declared:type_name -> edl.rpc.Declared
+	79,  // 72: edl.rpc.FreezeResponse.applied:type_name -> edl.rpc.Declared
+	37,  // 73: edl.rpc.Declared.records:type_name -> edl.rpc.RecordRange
+	29,  // 74: edl.rpc.ResumeRequest.id:type_name -> edl.rpc.Identity
+	80,  // 75: edl.rpc.ResumeRequest.members:type_name -> edl.rpc.Member
+	79,  // 76: edl.rpc.ResumeRequest.commit:type_name -> edl.rpc.Declared
+	37,  // 77: edl.rpc.PassLedger.committed:type_name -> edl.rpc.RecordRange
+	84,  // 78: edl.rpc.LedgerResponse.passes:type_name -> edl.rpc.PassLedger
+	29,  // 79: edl.rpc.GetRequest.id:type_name -> edl.rpc.Identity
+	29,  // 80: edl.rpc.CompleteRequest.id:type_name -> edl.rpc.Identity
+	93,  // 81: edl.rpc.StatusResponse.refused:type_name -> edl.rpc.StatusResponse.RefusedEntry
+	97,  // 82: edl.rpc.StatusResponse.waits:type_name -> edl.job.Wait
+	1,   // 83: edl.rpc.Listener.Describe:input_type -> edl.rpc.DescribeRequest
+	3,   // 84: edl.rpc.Listener.Submit:input_type -> edl.rpc.SubmitRequest
+	7,   // 85: edl.rpc.Listener.Status:input_type -> edl.rpc.JobRequest
+	9,   // 86: edl.rpc.Listener.List:input_type -> edl.rpc.ListRequest
+	7,   // 87: edl.rpc.Listener.Watch:input_type -> edl.rpc.JobRequest
+	11,  // 88: edl.rpc.Listener.Logs:input_type -> edl.rpc.LogsRequest
+	7,   // 89: edl.rpc.Listener.Stop:input_type -> edl.rpc.JobRequest
+	17,  // 90: edl.rpc.Listener.Finish:input_type -> edl.rpc.FinishRequest
+	18,  // 91: edl.rpc.Listener.Acknowledge:input_type -> edl.rpc.AcknowledgeRequest
+	21,  // 92: edl.rpc.Listener.ReadState:input_type -> edl.rpc.ReadStateRequest
+	0,   // 93: edl.rpc.Listener.WriteState:input_type -> edl.rpc.Piece
+	23,  // 94: edl.rpc.Listener.ReleaseState:input_type -> edl.rpc.ReleaseStateRequest
+	0,   // 95: edl.rpc.Listener.RunStep:input_type -> edl.rpc.Piece
+	7,   // 96: edl.rpc.Listener.Why:input_type -> edl.rpc.JobRequest
+	7,   // 97: edl.rpc.Listener.Show:input_type -> edl.rpc.JobRequest
+	14,  // 98: edl.rpc.Listener.Scale:input_type -> edl.rpc.ScaleRequest
+	7,   // 99: edl.rpc.Listener.Checkpoint:input_type -> edl.rpc.JobRequest
+	5,   // 100: edl.rpc.Listener.ResumeJob:input_type -> edl.rpc.ResumeJobRequest
+	27,  // 101: edl.rpc.Listener.StartRole:input_type -> edl.rpc.StartRoleChunk
+	30,  // 102: edl.rpc.Coordinator.Join:input_type -> edl.rpc.JoinRequest
+	0,   // 103: edl.rpc.Coordinator.ReportDataset:input_type -> edl.rpc.Piece
+	39,  // 104: edl.rpc.Coordinator.GetTask:input_type -> edl.rpc.GetTaskRequest
+	41,  // 105: edl.rpc.Coordinator.TaskFailed:input_type -> edl.rpc.TaskFailedRequest
+	43,  // 106: edl.rpc.Coordinator.RequestSaveModel:input_type -> edl.rpc.SaveModelRequest
+	0,   // 107: edl.rpc.Coordinator.ReportSteps:input_type -> edl.rpc.Piece
+	48,  // 108: edl.rpc.Coordinator.NextFeed:input_type -> edl.rpc.NextFeedRequest
+	0,   // 109: edl.rpc.Coordinator.Feed:input_type -> edl.rpc.Piece
+	49,  // 110: edl.rpc.Coordinator.Finish:input_type -> edl.rpc.FinishDataRequest
+	18,  // 111: edl.rpc.Coordinator.Acknowledge:input_type -> edl.rpc.AcknowledgeRequest
+	51,  // 112: edl.rpc.Coordinator.Permit:input_type -> edl.rpc.PermitRequest
+	54,  // 113: edl.rpc.Coordinator.Leave:input_type -> edl.rpc.LeaveRequest
+	56,  // 114: edl.rpc.Coordinator.Watch:input_type -> edl.rpc.WatchRequest
+	64,  // 115: edl.rpc.Coordinator.Checkpoint:input_type -> edl.rpc.CheckpointRequest
+	60,  // 116: edl.rpc.Coordinator.Queues:input_type -> edl.rpc.QueuesRequest
+	58,  // 117: edl.rpc.Coordinator.GoBack:input_type -> edl.rpc.GoBackRequest
+	66,  // 118: edl.rpc.ParameterServer.SendVariable:input_type -> edl.rpc.VariableChunk
+	71,  // 119: edl.rpc.ParameterServer.SendBarrier:input_type -> edl.rpc.BarrierRequest
+	86,  // 120: edl.rpc.ParameterServer.GetVariable:input_type -> edl.rpc.GetRequest
+	68,  // 121: edl.rpc.ParameterServer.OpenData:input_type -> edl.rpc.OpenDataRequest
+	77,  // 122: edl.rpc.ParameterServer.Freeze:input_type -> edl.rpc.FreezeRequest
+	81,  // 123: edl.rpc.ParameterServer.Resume:input_type -> edl.rpc.ResumeRequest
+	83,  // 124: edl.rpc.ParameterServer.Ledger:input_type -> edl.rpc.LedgerRequest
+	73,  // 125: edl.rpc.ParameterServer.Cut:input_type -> edl.rpc.CutRequest
+	75,  // 126: edl.rpc.ParameterServer.Restore:input_type -> edl.rpc.RestoreRequest
+	87,  // 127: edl.rpc.ParameterServer.Complete:input_type -> edl.rpc.CompleteRequest
+	89,  // 128: edl.rpc.ParameterServer.Status:input_type -> edl.rpc.StatusRequest
+	2,   // 129: edl.rpc.Listener.Describe:output_type -> edl.rpc.DescribeResponse
+	4,   // 130: edl.rpc.Listener.Submit:output_type -> edl.rpc.SubmitResponse
+	96,  // 131: edl.rpc.Listener.Status:output_type -> edl.job.JobStatus
+	10,  // 132: edl.rpc.Listener.List:output_type -> edl.rpc.ListResponse
+	8,   // 133: edl.rpc.Listener.Watch:output_type -> edl.rpc.Events
+	12,  // 134: edl.rpc.Listener.Logs:output_type -> edl.rpc.LogLine
+	96,  // 135: edl.rpc.Listener.Stop:output_type -> edl.job.JobStatus
+	96,  // 136: edl.rpc.Listener.Finish:output_type -> edl.job.JobStatus
+	19,  // 137: edl.rpc.Listener.Acknowledge:output_type -> edl.rpc.AcknowledgeResponse
+	0,   // 138: edl.rpc.Listener.ReadState:output_type -> edl.rpc.Piece
+	22,  // 139: edl.rpc.Listener.WriteState:output_type -> edl.rpc.WriteStateResponse
+	24,  // 140: edl.rpc.Listener.ReleaseState:output_type -> edl.rpc.ReleaseStateResponse
+	0,   // 141: edl.rpc.Listener.RunStep:output_type -> edl.rpc.Piece
+	13,  // 142: edl.rpc.Listener.Why:output_type -> edl.rpc.WhyResponse
+	0,   // 143: edl.rpc.Listener.Show:output_type -> edl.rpc.Piece
+	96,  // 144: edl.rpc.Listener.Scale:output_type -> edl.job.JobStatus
+	106, // 145: edl.rpc.Listener.Checkpoint:output_type -> edl.job.CheckpointStatus
+	6,   // 146: edl.rpc.Listener.ResumeJob:output_type -> edl.rpc.ResumeJobResponse
+	28,  // 147: edl.rpc.Listener.StartRole:output_type -> edl.rpc.RoleEvent
+	31,  // 148: edl.rpc.Coordinator.Join:output_type -> edl.rpc.JoinResponse
+	36,  // 149: edl.rpc.Coordinator.ReportDataset:output_type -> edl.rpc.ReportDatasetResponse
+	40,  // 150: edl.rpc.Coordinator.GetTask:output_type -> edl.rpc.GetTaskResponse
+	42,  // 151: edl.rpc.Coordinator.TaskFailed:output_type -> edl.rpc.TaskFailedResponse
+	44,  // 152: edl.rpc.Coordinator.RequestSaveModel:output_type -> edl.rpc.SaveModelResponse
+	47,  // 153: edl.rpc.Coordinator.ReportSteps:output_type -> edl.rpc.ReportStepsResponse
+	0,   // 154: edl.rpc.Coordinator.NextFeed:output_type -> edl.rpc.Piece
+	0,   // 155: edl.rpc.Coordinator.Feed:output_type -> edl.rpc.Piece
+	50,  // 156: edl.rpc.Coordinator.Finish:output_type -> edl.rpc.FinishDataResponse
+	19,  // 157: edl.rpc.Coordinator.Acknowledge:output_type -> edl.rpc.AcknowledgeResponse
+	52,  // 158: edl.rpc.Coordinator.Permit:output_type -> edl.rpc.PermitResponse
+	55,  // 159: edl.rpc.Coordinator.Leave:output_type -> edl.rpc.LeaveResponse
+	57,  // 160: edl.rpc.Coordinator.Watch:output_type -> edl.rpc.WatchResponse
+	106, // 161: edl.rpc.Coordinator.Checkpoint:output_type -> edl.job.CheckpointStatus
+	0,   // 162: edl.rpc.Coordinator.Queues:output_type -> edl.rpc.Piece
+	59,  // 163: edl.rpc.Coordinator.GoBack:output_type -> edl.rpc.GoBackResponse
+	67,  // 164: edl.rpc.ParameterServer.SendVariable:output_type -> edl.rpc.SendResponse
+	72,  // 165: edl.rpc.ParameterServer.SendBarrier:output_type -> edl.rpc.BarrierResponse
+	66,  // 166: edl.rpc.ParameterServer.GetVariable:output_type -> edl.rpc.VariableChunk
+	69,  // 167: edl.rpc.ParameterServer.OpenData:output_type -> edl.rpc.OpenDataResponse
+	78,  // 168: edl.rpc.ParameterServer.Freeze:output_type -> edl.rpc.FreezeResponse
+	82,  // 169: edl.rpc.ParameterServer.Resume:output_type -> edl.rpc.ResumeResponse
+	0,   // 170: edl.rpc.ParameterServer.Ledger:output_type -> edl.rpc.Piece
+	74,  // 171: edl.rpc.ParameterServer.Cut:output_type -> edl.rpc.CutResponse
+	76,  // 172: edl.rpc.ParameterServer.Restore:output_type -> edl.rpc.RestoreResponse
+	88,  // 173: edl.rpc.ParameterServer.Complete:output_type -> edl.rpc.CompleteResponse
+	90,  // 174: edl.rpc.ParameterServer.Status:output_type -> edl.rpc.StatusResponse
+	129, // [129:175] is the sub-list for method output_type
+	83,  // [83:129] is the sub-list for method input_type
+	83,  // [83:83] is the sub-list for extension type_name
+	83,  // [83:83] is the sub-list for extension extendee
+	0,   // [0:83] is the sub-list for field type_name
 }
 
 func init() { file_proto_rpc_rpc_proto_init() }
@@ -6168,14 +6431,14 @@ func file_proto_rpc_rpc_proto_init() {
 	file_proto_rpc_rpc_proto_msgTypes[31].OneofWrappers = []any{}
 	file_proto_rpc_rpc_proto_msgTypes[40].OneofWrappers = []any{}
 	file_proto_rpc_rpc_proto_msgTypes[49].OneofWrappers = []any{}
-	file_proto_rpc_rpc_proto_msgTypes[76].OneofWrappers = []any{}
+	file_proto_rpc_rpc_proto_msgTypes[80].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_rpc_rpc_proto_rawDesc), len(file_proto_rpc_rpc_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   90,
+			NumMessages:   94,
 			NumExtensions: 0,
 			NumServices:   3,
 		},

@@ -851,6 +851,7 @@ const (
 	Coordinator_Watch_FullMethodName            = "/edl.rpc.Coordinator/Watch"
 	Coordinator_Checkpoint_FullMethodName       = "/edl.rpc.Coordinator/Checkpoint"
 	Coordinator_Queues_FullMethodName           = "/edl.rpc.Coordinator/Queues"
+	Coordinator_GoBack_FullMethodName           = "/edl.rpc.Coordinator/GoBack"
 )
 
 // CoordinatorClient is the client API for Coordinator service.
@@ -888,6 +889,9 @@ type CoordinatorClient interface {
 	Checkpoint(ctx context.Context, in *CheckpointRequest, opts ...grpc.CallOption) (*job.CheckpointStatus, error)
 	// Queues tells how far the job is, in the pieces of a QueuesResponse.
 	Queues(ctx context.Context, in *QueuesRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[Piece], error)
+	// GoBack makes the job go back to its last checkpoint, because a pserver is lost: all pservers take the state of it, the new one too, and the trainers
+	// go on from there. The coordinator that has done so ends; the next one, in the same process, answers. The same request again changes nothing.
+	GoBack(ctx context.Context, in *GoBackRequest, opts ...grpc.CallOption) (*GoBackResponse, error)
 }
 
 type coordinatorClient struct {
@@ -1084,6 +1088,16 @@ func (c *coordinatorClient) Queues(ctx context.Context, in *QueuesRequest, opts 
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Coordinator_QueuesClient = grpc.ServerStreamingClient[Piece]
 
+func (c *coordinatorClient) GoBack(ctx context.Context, in *GoBackRequest, opts ...grpc.CallOption) (*GoBackResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(GoBackResponse)
+	err := c.cc.Invoke(ctx, Coordinator_GoBack_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // CoordinatorServer is the server API for Coordinator service.
 // All implementations must embed UnimplementedCoordinatorServer
 // for forward compatibility.
@@ -1119,6 +1133,9 @@ type CoordinatorServer interface {
 	Checkpoint(context.Context, *CheckpointRequest) (*job.CheckpointStatus, error)
 	// Queues tells how far the job is, in the pieces of a QueuesResponse.
 	Queues(*QueuesRequest, grpc.ServerStreamingServer[Piece]) error
+	// GoBack makes the job go back to its last checkpoint, because a pserver is lost: all pservers take the state of it, the new one too, and the trainers
+	// go on from there. The coordinator that has done so ends; the next one, in the same process, answers. The same request again changes nothing.
+	GoBack(context.Context, *GoBackRequest) (*GoBackResponse, error)
 	mustEmbedUnimplementedCoordinatorServer()
 }
 
@@ -1173,6 +1190,9 @@ func (UnimplementedCoordinatorServer) Checkpoint(context.Context, *CheckpointReq
 }
 func (UnimplementedCoordinatorServer) Queues(*QueuesRequest, grpc.ServerStreamingServer[Piece]) error {
 	return status.Error(codes.Unimplemented, "method Queues not implemented")
+}
+func (UnimplementedCoordinatorServer) GoBack(context.Context, *GoBackRequest) (*GoBackResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method GoBack not implemented")
 }
 func (UnimplementedCoordinatorServer) mustEmbedUnimplementedCoordinatorServer() {}
 func (UnimplementedCoordinatorServer) testEmbeddedByValue()                     {}
@@ -1411,6 +1431,24 @@ func _Coordinator_Queues_Handler(srv interface{}, stream grpc.ServerStream) erro
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Coordinator_QueuesServer = grpc.ServerStreamingServer[Piece]
 
+func _Coordinator_GoBack_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GoBackRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(CoordinatorServer).GoBack(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Coordinator_GoBack_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(CoordinatorServer).GoBack(ctx, req.(*GoBackRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // Coordinator_ServiceDesc is the grpc.ServiceDesc for Coordinator service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -1453,6 +1491,10 @@ var Coordinator_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Checkpoint",
 			Handler:    _Coordinator_Checkpoint_Handler,
+		},
+		{
+			MethodName: "GoBack",
+			Handler:    _Coordinator_GoBack_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{
@@ -1500,6 +1542,7 @@ const (
 	ParameterServer_Resume_FullMethodName       = "/edl.rpc.ParameterServer/Resume"
 	ParameterServer_Ledger_FullMethodName       = "/edl.rpc.ParameterServer/Ledger"
 	ParameterServer_Cut_FullMethodName          = "/edl.rpc.ParameterServer/Cut"
+	ParameterServer_Restore_FullMethodName      = "/edl.rpc.ParameterServer/Restore"
 	ParameterServer_Complete_FullMethodName     = "/edl.rpc.ParameterServer/Complete"
 	ParameterServer_Status_FullMethodName       = "/edl.rpc.ParameterServer/Status"
 )
@@ -1529,6 +1572,8 @@ type ParameterServerClient interface {
 	// Cut makes a server write its part of a checkpoint, which is the state when the rounds below one are applied. It returns when the part is durable, or
 	// at once when that round is past. The same request again waits for the same part; another one takes its place.
 	Cut(ctx context.Context, in *CutRequest, opts ...grpc.CallOption) (*CutResponse, error)
+	// Restore ends a generation, and puts this server's part of a checkpoint in the place of what the server has. It returns when that is done.
+	Restore(ctx context.Context, in *RestoreRequest, opts ...grpc.CallOption) (*RestoreResponse, error)
 	// Complete says that the trainer contributes to no later round.
 	Complete(ctx context.Context, in *CompleteRequest, opts ...grpc.CallOption) (*CompleteResponse, error)
 	Status(ctx context.Context, in *StatusRequest, opts ...grpc.CallOption) (*StatusResponse, error)
@@ -1643,6 +1688,16 @@ func (c *parameterServerClient) Cut(ctx context.Context, in *CutRequest, opts ..
 	return out, nil
 }
 
+func (c *parameterServerClient) Restore(ctx context.Context, in *RestoreRequest, opts ...grpc.CallOption) (*RestoreResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(RestoreResponse)
+	err := c.cc.Invoke(ctx, ParameterServer_Restore_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *parameterServerClient) Complete(ctx context.Context, in *CompleteRequest, opts ...grpc.CallOption) (*CompleteResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(CompleteResponse)
@@ -1688,6 +1743,8 @@ type ParameterServerServer interface {
 	// Cut makes a server write its part of a checkpoint, which is the state when the rounds below one are applied. It returns when the part is durable, or
 	// at once when that round is past. The same request again waits for the same part; another one takes its place.
 	Cut(context.Context, *CutRequest) (*CutResponse, error)
+	// Restore ends a generation, and puts this server's part of a checkpoint in the place of what the server has. It returns when that is done.
+	Restore(context.Context, *RestoreRequest) (*RestoreResponse, error)
 	// Complete says that the trainer contributes to no later round.
 	Complete(context.Context, *CompleteRequest) (*CompleteResponse, error)
 	Status(context.Context, *StatusRequest) (*StatusResponse, error)
@@ -1724,6 +1781,9 @@ func (UnimplementedParameterServerServer) Ledger(*LedgerRequest, grpc.ServerStre
 }
 func (UnimplementedParameterServerServer) Cut(context.Context, *CutRequest) (*CutResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Cut not implemented")
+}
+func (UnimplementedParameterServerServer) Restore(context.Context, *RestoreRequest) (*RestoreResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Restore not implemented")
 }
 func (UnimplementedParameterServerServer) Complete(context.Context, *CompleteRequest) (*CompleteResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Complete not implemented")
@@ -1871,6 +1931,24 @@ func _ParameterServer_Cut_Handler(srv interface{}, ctx context.Context, dec func
 	return interceptor(ctx, in, info, handler)
 }
 
+func _ParameterServer_Restore_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RestoreRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ParameterServerServer).Restore(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ParameterServer_Restore_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ParameterServerServer).Restore(ctx, req.(*RestoreRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _ParameterServer_Complete_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(CompleteRequest)
 	if err := dec(in); err != nil {
@@ -1933,6 +2011,10 @@ var ParameterServer_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Cut",
 			Handler:    _ParameterServer_Cut_Handler,
+		},
+		{
+			MethodName: "Restore",
+			Handler:    _ParameterServer_Restore_Handler,
 		},
 		{
 			MethodName: "Complete",

@@ -978,6 +978,91 @@ func (x *Finished) GetWithoutSave() bool {
 	return false
 }
 
+// Back is the entry "job/back" of a job that has gone back to a checkpoint, because a pserver was lost. All else that is kept belongs to its history.
+type Back struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	History       uint64                 `protobuf:"varint,1,opt,name=history,proto3" json:"history,omitempty"`       // how often the job has, since its roles were last started together
+	Progress      *job.Progress          `protobuf:"bytes,2,opt,name=progress,proto3" json:"progress,omitempty"`      // where this history begins
+	Passes        int32                  `protobuf:"varint,3,opt,name=passes,proto3" json:"passes,omitempty"`         // that are left there, the one of progress included
+	Generation    uint64                 `protobuf:"varint,4,opt,name=generation,proto3" json:"generation,omitempty"` // messages of it and of earlier ones belong to earlier histories
+	Records       int64                  `protobuf:"varint,5,opt,name=records,proto3" json:"records,omitempty"`       // in the ledger where it begins
+	Checkpoint    string                 `protobuf:"bytes,6,opt,name=checkpoint,proto3" json:"checkpoint,omitempty"`  // its name
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Back) Reset() {
+	*x = Back{}
+	mi := &file_proto_state_state_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Back) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Back) ProtoMessage() {}
+
+func (x *Back) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_state_state_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Back.ProtoReflect.Descriptor instead.
+func (*Back) Descriptor() ([]byte, []int) {
+	return file_proto_state_state_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *Back) GetHistory() uint64 {
+	if x != nil {
+		return x.History
+	}
+	return 0
+}
+
+func (x *Back) GetProgress() *job.Progress {
+	if x != nil {
+		return x.Progress
+	}
+	return nil
+}
+
+func (x *Back) GetPasses() int32 {
+	if x != nil {
+		return x.Passes
+	}
+	return 0
+}
+
+func (x *Back) GetGeneration() uint64 {
+	if x != nil {
+		return x.Generation
+	}
+	return 0
+}
+
+func (x *Back) GetRecords() int64 {
+	if x != nil {
+		return x.Records
+	}
+	return 0
+}
+
+func (x *Back) GetCheckpoint() string {
+	if x != nil {
+		return x.Checkpoint
+	}
+	return ""
+}
+
 // Snapshot is all entries of a job at one time, in a file of their own.
 type Snapshot struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -989,7 +1074,7 @@ type Snapshot struct {
 
 func (x *Snapshot) Reset() {
 	*x = Snapshot{}
-	mi := &file_proto_state_state_proto_msgTypes[13]
+	mi := &file_proto_state_state_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1001,7 +1086,7 @@ func (x *Snapshot) String() string {
 func (*Snapshot) ProtoMessage() {}
 
 func (x *Snapshot) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_state_state_proto_msgTypes[13]
+	mi := &file_proto_state_state_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1014,7 +1099,7 @@ func (x *Snapshot) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Snapshot.ProtoReflect.Descriptor instead.
 func (*Snapshot) Descriptor() ([]byte, []int) {
-	return file_proto_state_state_proto_rawDescGZIP(), []int{13}
+	return file_proto_state_state_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Snapshot) GetJob() string {
@@ -1053,7 +1138,7 @@ type Checkpoint struct {
 
 func (x *Checkpoint) Reset() {
 	*x = Checkpoint{}
-	mi := &file_proto_state_state_proto_msgTypes[14]
+	mi := &file_proto_state_state_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1065,7 +1150,7 @@ func (x *Checkpoint) String() string {
 func (*Checkpoint) ProtoMessage() {}
 
 func (x *Checkpoint) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_state_state_proto_msgTypes[14]
+	mi := &file_proto_state_state_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1078,7 +1163,7 @@ func (x *Checkpoint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Checkpoint.ProtoReflect.Descriptor instead.
 func (*Checkpoint) Descriptor() ([]byte, []int) {
-	return file_proto_state_state_proto_rawDescGZIP(), []int{14}
+	return file_proto_state_state_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Checkpoint) GetVersion() int32 {
@@ -1175,7 +1260,7 @@ type Datasets struct {
 
 func (x *Datasets) Reset() {
 	*x = Datasets{}
-	mi := &file_proto_state_state_proto_msgTypes[15]
+	mi := &file_proto_state_state_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1187,7 +1272,7 @@ func (x *Datasets) String() string {
 func (*Datasets) ProtoMessage() {}
 
 func (x *Datasets) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_state_state_proto_msgTypes[15]
+	mi := &file_proto_state_state_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1200,7 +1285,7 @@ func (x *Datasets) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Datasets.ProtoReflect.Descriptor instead.
 func (*Datasets) Descriptor() ([]byte, []int) {
-	return file_proto_state_state_proto_rawDescGZIP(), []int{15}
+	return file_proto_state_state_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Datasets) GetDatasets() []*rpc.Dataset {
@@ -1224,7 +1309,7 @@ type KeptJob struct {
 
 func (x *KeptJob) Reset() {
 	*x = KeptJob{}
-	mi := &file_proto_state_state_proto_msgTypes[16]
+	mi := &file_proto_state_state_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1236,7 +1321,7 @@ func (x *KeptJob) String() string {
 func (*KeptJob) ProtoMessage() {}
 
 func (x *KeptJob) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_state_state_proto_msgTypes[16]
+	mi := &file_proto_state_state_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1249,7 +1334,7 @@ func (x *KeptJob) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeptJob.ProtoReflect.Descriptor instead.
 func (*KeptJob) Descriptor() ([]byte, []int) {
-	return file_proto_state_state_proto_rawDescGZIP(), []int{16}
+	return file_proto_state_state_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *KeptJob) GetSpec() *job.JobSpec {
@@ -1372,7 +1457,18 @@ const file_proto_state_state_proto_rawDesc = "" +
 	"\x05Steps\x12\x14\n" +
 	"\x05steps\x18\x01 \x01(\x04R\x05steps\"-\n" +
 	"\bFinished\x12!\n" +
-	"\fwithout_save\x18\x01 \x01(\bR\vwithoutSave\"\x94\x01\n" +
+	"\fwithout_save\x18\x01 \x01(\bR\vwithoutSave\"\xc1\x01\n" +
+	"\x04Back\x12\x18\n" +
+	"\ahistory\x18\x01 \x01(\x04R\ahistory\x12-\n" +
+	"\bprogress\x18\x02 \x01(\v2\x11.edl.job.ProgressR\bprogress\x12\x16\n" +
+	"\x06passes\x18\x03 \x01(\x05R\x06passes\x12\x1e\n" +
+	"\n" +
+	"generation\x18\x04 \x01(\x04R\n" +
+	"generation\x12\x18\n" +
+	"\arecords\x18\x05 \x01(\x03R\arecords\x12\x1e\n" +
+	"\n" +
+	"checkpoint\x18\x06 \x01(\tR\n" +
+	"checkpoint\"\x94\x01\n" +
 	"\bSnapshot\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12:\n" +
 	"\aentries\x18\x02 \x03(\v2 .edl.state.Snapshot.EntriesEntryR\aentries\x1a:\n" +
@@ -1418,7 +1514,7 @@ func file_proto_state_state_proto_rawDescGZIP() []byte {
 }
 
 var file_proto_state_state_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_proto_state_state_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
+var file_proto_state_state_proto_msgTypes = make([]protoimpl.MessageInfo, 19)
 var file_proto_state_state_proto_goTypes = []any{
 	(Task_Place)(0),      // 0: edl.state.Task.Place
 	(*Head)(nil),         // 1: edl.state.Head
@@ -1434,36 +1530,38 @@ var file_proto_state_state_proto_goTypes = []any{
 	(*Saver)(nil),        // 11: edl.state.Saver
 	(*Steps)(nil),        // 12: edl.state.Steps
 	(*Finished)(nil),     // 13: edl.state.Finished
-	(*Snapshot)(nil),     // 14: edl.state.Snapshot
-	(*Checkpoint)(nil),   // 15: edl.state.Checkpoint
-	(*Datasets)(nil),     // 16: edl.state.Datasets
-	(*KeptJob)(nil),      // 17: edl.state.KeptJob
-	nil,                  // 18: edl.state.Snapshot.EntriesEntry
-	(*rpc.DataFile)(nil), // 19: edl.rpc.DataFile
-	(job.Mode)(0),        // 20: edl.job.Mode
+	(*Back)(nil),         // 14: edl.state.Back
+	(*Snapshot)(nil),     // 15: edl.state.Snapshot
+	(*Checkpoint)(nil),   // 16: edl.state.Checkpoint
+	(*Datasets)(nil),     // 17: edl.state.Datasets
+	(*KeptJob)(nil),      // 18: edl.state.KeptJob
+	nil,                  // 19: edl.state.Snapshot.EntriesEntry
+	(*rpc.DataFile)(nil), // 20: edl.rpc.DataFile
 	(*job.Progress)(nil), // 21: edl.job.Progress
-	(*job.Shard)(nil),    // 22: edl.job.Shard
-	(*rpc.Dataset)(nil),  // 23: edl.rpc.Dataset
-	(*job.JobSpec)(nil),  // 24: edl.job.JobSpec
+	(job.Mode)(0),        // 22: edl.job.Mode
+	(*job.Shard)(nil),    // 23: edl.job.Shard
+	(*rpc.Dataset)(nil),  // 24: edl.rpc.Dataset
+	(*job.JobSpec)(nil),  // 25: edl.job.JobSpec
 }
 var file_proto_state_state_proto_depIdxs = []int32{
-	19, // 0: edl.state.File.file:type_name -> edl.rpc.DataFile
+	20, // 0: edl.state.File.file:type_name -> edl.rpc.DataFile
 	0,  // 1: edl.state.Task.place:type_name -> edl.state.Task.Place
 	5,  // 2: edl.state.Rank.granted:type_name -> edl.state.Dispatch
 	5,  // 3: edl.state.Rank.finished:type_name -> edl.state.Dispatch
 	8,  // 4: edl.state.Generation.members:type_name -> edl.state.Member
-	18, // 5: edl.state.Snapshot.entries:type_name -> edl.state.Snapshot.EntriesEntry
-	20, // 6: edl.state.Checkpoint.mode:type_name -> edl.job.Mode
-	21, // 7: edl.state.Checkpoint.progress:type_name -> edl.job.Progress
-	22, // 8: edl.state.Checkpoint.shards:type_name -> edl.job.Shard
-	23, // 9: edl.state.Checkpoint.data:type_name -> edl.rpc.Dataset
-	23, // 10: edl.state.Datasets.datasets:type_name -> edl.rpc.Dataset
-	24, // 11: edl.state.KeptJob.spec:type_name -> edl.job.JobSpec
-	12, // [12:12] is the sub-list for method output_type
-	12, // [12:12] is the sub-list for method input_type
-	12, // [12:12] is the sub-list for extension type_name
-	12, // [12:12] is the sub-list for extension extendee
-	0,  // [0:12] is the sub-list for field type_name
+	21, // 5: edl.state.Back.progress:type_name -> edl.job.Progress
+	19, // 6: edl.state.Snapshot.entries:type_name -> edl.state.Snapshot.EntriesEntry
+	22, // 7: edl.state.Checkpoint.mode:type_name -> edl.job.Mode
+	21, // 8: edl.state.Checkpoint.progress:type_name -> edl.job.Progress
+	23, // 9: edl.state.Checkpoint.shards:type_name -> edl.job.Shard
+	24, // 10: edl.state.Checkpoint.data:type_name -> edl.rpc.Dataset
+	24, // 11: edl.state.Datasets.datasets:type_name -> edl.rpc.Dataset
+	25, // 12: edl.state.KeptJob.spec:type_name -> edl.job.JobSpec
+	13, // [13:13] is the sub-list for method output_type
+	13, // [13:13] is the sub-list for method input_type
+	13, // [13:13] is the sub-list for extension type_name
+	13, // [13:13] is the sub-list for extension extendee
+	0,  // [0:13] is the sub-list for field type_name
 }
 
 func init() { file_proto_state_state_proto_init() }
@@ -1477,7 +1575,7 @@ func file_proto_state_state_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_state_state_proto_rawDesc), len(file_proto_state_state_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   18,
+			NumMessages:   19,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

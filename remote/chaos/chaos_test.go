@@ -63,8 +63,8 @@ func TestFixedMembership(t *testing.T) {
 	})
 }
 
-// A pserver that is lost loses its part of the parameters. The job starts over: from where it began, or from its last checkpoint. In the end it has saved
-// the same as an undisturbed job.
+// A pserver that is lost loses its part of the parameters. A job without checkpoints starts over from where it began. Another one goes back to its last
+// checkpoint, and only the processes that were hit are others. In the end both have saved the same as an undisturbed job.
 func TestLostServer(t *testing.T) {
 	m := model(t, momentum())
 	data := testkit.Samples(t, t.TempDir(), records())
@@ -78,9 +78,15 @@ func TestLostServer(t *testing.T) {
 			if saved {
 				s.Checkpoints = &job.Checkpoints{Store: t.TempDir(), Rounds: max(1, rounds()/16)}
 			}
-			out := newRig(t).run(m, s, data, plan)
+			r := newRig(t)
+			out := r.run(m, s, data, plan)
 			if out.hits != len(plan) {
 				t.Errorf("%d of %d disturbances happened", out.hits, len(plan))
+			}
+			for name, n := range map[string]int{"coordinator": 1, "pserver-0": 2, "pserver-1": 2, "trainer-0": 2, "trainer-1": 1} {
+				if saved && r.startsOf(name) != n {
+					t.Errorf("%s was started %d times, want %d", name, r.startsOf(name), n)
+				}
 			}
 			if err := testkit.Difference(testkit.Saved(t, out.saved, m.Program), want); err != nil {
 				t.Errorf("checkpoints %t: the parameters differ from those of the undisturbed run: %v", saved, err)

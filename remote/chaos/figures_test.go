@@ -25,10 +25,12 @@ type endless struct {
 	steps chan time.Time // when steps were seen; the reader drains it
 }
 
-func newEndless(b *testing.B, trainers int32, passes int) *endless {
+func newEndless(b *testing.B, trainers int32, passes int, checkpoints *job.Checkpoints) *endless {
 	b.Helper()
 	r := newRig(b)
-	e, err := remote.NewExecutor(r.listener.Address(), spec(trainers, trainers, job.Mode_SYNC))
+	s := spec(trainers, trainers, job.Mode_SYNC)
+	s.Checkpoints = checkpoints
+	e, err := remote.NewExecutor(r.listener.Address(), s)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -38,21 +40,21 @@ func newEndless(b *testing.B, trainers int32, passes int) *endless {
 	if err != nil {
 		b.Fatal(err)
 	}
-	s := &endless{rig: r, id: j.ID, steps: make(chan time.Time, 1<<16)}
+	job := &endless{rig: r, id: j.ID, steps: make(chan time.Time, 1<<16)}
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
 		_, _ = j.Follow(ctx, func(executor.StepResult) error {
 			select {
-			case s.steps <- time.Now():
+			case job.steps <- time.Now():
 			default:
 			}
 			return nil
 		})
 	}()
 	b.Cleanup(func() { cancel(); <-ended; e.Close() })
-	s.next(time.Now())
-	return s
+	job.next(time.Now())
+	return job
 }
 
 // next waits for the first step that was seen after a moment.
@@ -96,11 +98,11 @@ func report(b *testing.B, took []time.Duration) {
 }
 
 // BenchmarkKill measures the time from kill -9 of a role to the next step that is seen after the role has come back; the job is of a fixed number of
-// trainers, so that no step can be made without it.
+// trainers, so that no step can be made without it. A pserver comes back with the state of a checkpoint.
 func BenchmarkKill(b *testing.B) {
-	for _, name := range []string{"trainer-1", "coordinator"} {
+	for _, name := range []string{"trainer-1", "coordinator", "pserver-1"} {
 		b.Run(name, func(b *testing.B) {
-			s := newEndless(b, 2, 1<<20)
+			s := newEndless(b, 2, 1<<20, &job.Checkpoints{Store: b.TempDir(), Rounds: 500})
 			var took []time.Duration
 			for range *kills {
 				s.mu.Lock()
@@ -120,7 +122,7 @@ func BenchmarkKill(b *testing.B) {
 
 // BenchmarkStopToWhy measures the time from SIGSTOP of a trainer until `edl why` names it as lost or silent.
 func BenchmarkStopToWhy(b *testing.B) {
-	s := newEndless(b, 2, 1<<20)
+	s := newEndless(b, 2, 1<<20, nil)
 	var took []time.Duration
 	for range *kills {
 		s.mu.Lock()

@@ -134,6 +134,13 @@ func (r *rig) Start(ctx context.Context, spec *job.RoleSpec, log io.Writer) (lau
 	return h, nil
 }
 
+// startsOf is how often a role was started.
+func (r *rig) startsOf(name string) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.starts[name]
+}
+
 // signal sends a signal to the process of a role, if there is one.
 func (r *rig) signal(name string, s syscall.Signal) error {
 	r.mu.Lock()

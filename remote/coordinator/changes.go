@@ -50,9 +50,7 @@ func (c *changes) carryOut(out generation.Effects) {
 		return
 	}
 	if out.Freeze > 0 || out.Persist != nil && !c.cfg.Sync {
-		if c.giveUp != nil {
-			c.giveUp()
-		}
+		c.giveUpEffects()
 		c.current, c.giveUp = context.WithCancel(c.ctx)
 	}
 	ctx, number := c.current, machine.Generation().Number
@@ -88,16 +86,19 @@ func (c *changes) carryOut(out generation.Effects) {
 	}
 }
 
+// giveUpEffects ends what the change that is under way still has to do. The monitor is held.
+func (c *changes) giveUpEffects() {
+	if c.giveUp != nil {
+		c.giveUp()
+	}
+}
+
 // effect calls a server until it answers, or until the change is given up, and tells the machine of the answer.
 func (c *changes) effect(ctx context.Context, change uint64, who string, call func(retry id.Retry) (generation.Event, error)) {
 	var e generation.Event
 	err := wire.Retry(ctx, func(retry id.Retry) (err error) {
 		e, err = call(retry)
-		err = wire.FromStatus(who, err)
-		if errors.Is(err, fault.Canceled) && ctx.Err() == nil { // the end of that server's process: another takes its place
-			err = fault.E(fault.Unavailable, fault.At(who), fault.Got("the end of this server"), fault.Want("the next one"), fault.Cause(err))
-		}
-		return err
+		return ofServer(ctx, who, err)
 	})
 	switch {
 	case err == nil:
@@ -107,6 +108,15 @@ func (c *changes) effect(ctx context.Context, change uint64, who string, call fu
 		e = generation.Failed{Change: change, Err: err}
 	}
 	c.members.event(e)
+}
+
+// ofServer is the error of a call to a server. The end of its process is no failure: another takes its place.
+func ofServer(ctx context.Context, who string, err error) error {
+	err = wire.FromStatus(who, err)
+	if errors.Is(err, fault.Canceled) && ctx.Err() == nil {
+		err = fault.E(fault.Unavailable, fault.At(who), fault.Got("the end of this server"), fault.Want("the next one"), fault.Cause(err))
+	}
+	return err
 }
 
 // freeze ends a generation on one server.

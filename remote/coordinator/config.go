@@ -10,6 +10,7 @@ import (
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
+	"github.com/edl-go/edl/proto/state"
 	"github.com/edl-go/edl/remote/cluster"
 	"github.com/edl-go/edl/remote/coordinator/generation"
 	"github.com/edl-go/edl/remote/coordinator/queue"
@@ -47,6 +48,7 @@ type Config struct {
 	LedgerDeadline time.Duration       // of a question about the ledger outside of a change of members; 0: 10s
 	Checkpoints    Checkpoints         // of a sync job
 	Datasets       []*rpc.Dataset      // that the job has read before, in an earlier attempt or before a checkpoint: they must be the same
+	Back           *state.Back         // where the history begins that the durable entries belong to, as LastBack returns it; nil: with Begin
 	// Live returns the members of the job that live now, with their incarnations. nil: whoever joins lives.
 	Live func(context.Context) (map[cluster.Member]id.Incarnation, error)
 	// Merge makes one list of values of what several trainers fetched in one step.
@@ -59,6 +61,12 @@ type Lead struct {
 	Fence id.Fence
 	State cluster.State
 }
+
+// goesBack reports whether the job can go back to a checkpoint while its processes stay. A fed job is fed again.
+func (c Config) goesBack() bool { return c.Checkpoints.Store != "" && c.Sync && !c.Fed }
+
+// late reports whether a message belongs to an earlier history.
+func (c Config) late(g uint64) bool { return g <= c.Back.GetGeneration() }
 
 // start is where the data and the rounds begin.
 func (c Config) start() queue.Position {
@@ -77,7 +85,7 @@ func (c Config) placeOf(r *rpc.JoinRequest) generation.Place {
 }
 
 func (c Config) generationPolicy() generation.Policy {
-	return generation.Policy{Sync: c.Sync, Start: c.start().Round, Servers: len(c.Servers), Min: c.Trainers, Max: max(c.Trainers, c.TrainersMax),
+	return generation.Policy{Sync: c.Sync, Start: c.start().Round, History: c.Back.GetHistory(), Servers: len(c.Servers), Min: c.Trainers, Max: max(c.Trainers, c.TrainersMax),
 		RejoinDeadline: c.RejoinDeadline, StartDeadline: c.StartDeadline}
 }
 

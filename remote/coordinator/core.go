@@ -31,6 +31,8 @@ type core struct {
 	ready   bool            // what is durable has been read
 	ended   bool
 	err     error // why the job has failed
+	// goesBack is set while the job goes back to a checkpoint. Nothing that trainers say counts any more at this coordinator.
+	goesBack bool
 }
 
 // await blocks until ok returns true or an error, the job has ended, or ctx has. Once the job has failed it returns why: nobody goes on then. ok and

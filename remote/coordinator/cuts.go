@@ -39,6 +39,7 @@ type cuts struct {
 	steps  *steps
 	ending *ending
 	plan   *cutPlan
+	over   chan struct{} // closed when keep has returned
 
 	// The monitor guards what follows.
 	last         *job.CheckpointStatus // nil: none yet
@@ -48,6 +49,7 @@ type cuts struct {
 	reached      time.Time             // when its round was applied; zero: it is not yet
 	wanted       int                   // calls of make
 	giveUp       func()                // ends the attempt, which was not made for such a call, for another; nil: there is none
+	abandon      func()                // ends the attempt; nil: there is none
 }
 
 const (
@@ -55,11 +57,29 @@ const (
 	cutTold     = 30 * time.Second // an attempt that takes longer after its round is told
 )
 
-// keep makes checkpoints until the job ends.
+// stop returns when the last checkpoint is made or given up. The job goes back to one.
+func (c *cuts) stop() {
+	c.locked(func() {
+		if c.abandon != nil {
+			c.abandon()
+		}
+		c.monitor.Broadcast()
+	})
+	<-c.over
+}
+
+// keep makes checkpoints until the job ends or goes back to one.
 func (c *cuts) keep() {
+	defer close(c.over)
 	c.plan = newCutPlan(c.cfg.Checkpoints, c.cfg.start().Round)
 	c.plan.lastAt = c.now()
-	for c.alarm(func() time.Time { return c.epoch.Add(c.plan.when(c.wanted > 0)) }) {
+	due := func() time.Time {
+		if c.goesBack {
+			return c.epoch
+		}
+		return c.epoch.Add(c.plan.when(c.wanted > 0))
+	}
+	for c.alarm(due) {
 		ctx, giveUp := context.WithCancelCause(c.ctx)
 		round, ok := c.next(func() { giveUp(errMoved) })
 		if !ok {
@@ -69,7 +89,7 @@ func (c *cuts) keep() {
 		began := time.Now()
 		version, bytes, err := c.cut(ctx, giveUp, round)
 		giveUp(nil)
-		c.locked(func() { c.reached, c.giveUp = time.Time{}, nil })
+		c.locked(func() { c.reached, c.giveUp, c.abandon = time.Time{}, nil, nil })
 		switch {
 		case c.ctx.Err() != nil:
 			return
@@ -90,12 +110,16 @@ func (c *cuts) keep() {
 // errMoved ends an attempt in favour of one at another round.
 var errMoved = errors.New("another round is cut")
 
-// next begins an attempt, and returns its round. It waits until that is known; ok is false when the job ends before. giveUp ends the attempt.
+// next begins an attempt, and returns its round. It waits until that is known; ok is false when the job ends before, or goes back.
+// giveUp ends the attempt.
 func (c *cuts) next(giveUp func()) (round id.Round, ok bool) {
 	err := c.await(c.ctx, waitFor("coordinator", "the end of a pass"), func() (bool, error) {
+		if c.goesBack {
+			return true, nil
+		}
 		round, ok = c.plan.next(max(id.Round(c.steps.written()), c.cfg.start().Round), c.wanted > 0, c.passEnd)
 		if ok {
-			c.attempt, c.reached = round, time.Time{}
+			c.attempt, c.reached, c.abandon = round, time.Time{}, giveUp
 		}
 		if ok && c.wanted == 0 {
 			c.giveUp = giveUp

@@ -110,6 +110,10 @@ type fakeServer struct {
 	applied  []*rpc.Declared
 	ledger   map[int32][]*rpc.RecordRange
 
+	history  uint64
+	restored []*rpc.RestoreRequest
+	refuses  map[string]error // of Restore, by checkpoint
+
 	completed []uint32
 	dismissed int  // how often it has heard of the end
 	gone      bool // nobody answers
@@ -139,7 +143,7 @@ func (s *fakeServer) Freeze(_ context.Context, m *rpc.FreezeRequest, _ ...grpc.C
 		return nil, fault.New(fault.Canceled, "a server that is told to end")
 	}
 	return &rpc.FreezeResponse{Generation: s.resumed.GetId().GetGeneration(), Round: s.round, Declared: slices.Clone(s.declared),
-		Applied: slices.Clone(s.applied), Completed: s.completed}, nil
+		Applied: slices.Clone(s.applied), Completed: s.completed, History: s.history}, nil
 }
 
 func (s *fakeServer) Resume(_ context.Context, m *rpc.ResumeRequest, _ ...grpc.CallOption) (*rpc.ResumeResponse, error) {

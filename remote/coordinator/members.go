@@ -77,7 +77,7 @@ func (m *members) begin(durable generation.State, live map[cluster.Member]id.Inc
 
 // step tells the machine of an event and begins to carry out its effects. The monitor is held.
 func (m *members) step(e generation.Event) error {
-	if m.ended || !m.ready {
+	if _, lost := e.(generation.ServerLost); m.ended || !m.ready || m.goesBack || m.halted() && !lost {
 		return nil
 	}
 	before := m.machine.Phase()
@@ -91,6 +91,10 @@ func (m *members) step(e generation.Event) error {
 	}
 	return nil
 }
+
+// halted reports whether the job waits for its listener to say that it goes back to a checkpoint. The machine is told nothing meanwhile: what it asks a
+// pserver, one without the parameters might answer. The monitor is held.
+func (m *members) halted() bool { return len(m.lostServers) > 0 && m.cfg.goesBack() }
 
 // event is step for those who do not hold the monitor.
 func (m *members) event(e generation.Event) {
@@ -248,6 +252,9 @@ func (m *members) leave(ctx context.Context, r *rpc.LeaveRequest) error {
 		return fault.E(fault.Stale, fault.At("coordinator"), fault.Gotf("leave of trainer %d as of generation %d", rank, r.Id.Generation),
 			fault.Want("that of the process which took its place"))
 	}
+	if r.Failure == nil && !r.Drained && r.Id.Generation > 0 && m.cfg.late(r.Id.Generation) {
+		return noMember(fault.Superseded, r.Id, "one that has trained again what was lost with a pserver")
+	}
 	switch {
 	case r.Failure != nil:
 		m.failed(r)
@@ -319,6 +326,9 @@ func (m *members) lostServer(index int) error {
 		return nil
 	}
 	m.lostServers[index] = true
+	if m.halted() {
+		m.changes.giveUpEffects()
+	}
 	m.cfg.Log.Warn("the job pauses, because parameters are gone", "pserver", index)
 	w := waits.Wait{Who: "coordinator", What: "the next attempt of the job, because parameters are gone", By: []string{serverName(index)},
 		Since: time.Now(), Limit: m.cfg.StartDeadline}

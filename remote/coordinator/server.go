@@ -34,6 +34,7 @@ type Server struct {
 	reader   *stateReader
 	overview *overview
 	cuts     *cuts
+	back     *goBack
 }
 
 // New returns a coordinator.
@@ -42,6 +43,9 @@ func New(cfg Config) *Server {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
 	cfg.FollowEvery = cmp.Or(cfg.FollowEvery, followEvery)
+	if b := cfg.Back; b != nil {
+		cfg.Begin, cfg.Passes = b.Progress, int(b.Passes)
+	}
 	cfg.LedgerDeadline = cmp.Or(cfg.LedgerDeadline, ledgerDeadline)
 	c := &core{cfg: cfg, epoch: time.Now(), led: make(chan struct{}), done: make(chan struct{}), monitor: waits.Monitor{Where: "coordinator"}}
 	s := &Server{core: c, members: newMembers(c), steps: newSteps(c), feeds: newFeeds(c)}
@@ -51,7 +55,8 @@ func New(cfg Config) *Server {
 	s.changes = &changes{core: c, store: s.store, members: s.members, dispatch: s.dispatch, steps: s.steps, feeds: s.feeds}
 	s.ending = &ending{core: c, store: s.store, members: s.members, steps: s.steps, feeds: s.feeds}
 	s.reader = &stateReader{core: c, members: s.members, ending: s.ending}
-	s.cuts = &cuts{core: c, steps: s.steps, ending: s.ending}
+	s.cuts = &cuts{core: c, steps: s.steps, ending: s.ending, over: make(chan struct{})}
+	s.back = &goBack{core: c, store: s.store, members: s.members, changes: s.changes, cuts: s.cuts}
 	s.overview = &overview{core: c, store: s.store, members: s.members, cuts: s.cuts}
 	s.members.store, s.members.changes = s.store, s.changes
 	s.steps.store, s.steps.members, s.steps.feeds = s.store, s.members, s.feeds
@@ -287,6 +292,14 @@ func (s *Server) Checkpoint(ctx context.Context, m *rpc.CheckpointRequest) (*job
 		return nil, err
 	}
 	return s.cuts.make(ctx)
+}
+
+// GoBack makes the job go back to its last checkpoint, because a pserver is lost.
+func (s *Server) GoBack(ctx context.Context, m *rpc.GoBackRequest) (*rpc.GoBackResponse, error) {
+	if err := s.cfg.Identity.Check(m.Id); err != nil {
+		return nil, err
+	}
+	return s.back.ask(ctx, m.History)
 }
 
 // Queues tells how far the job is and what it waits for.

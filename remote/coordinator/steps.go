@@ -96,6 +96,7 @@ func (s *steps) report(m *rpc.TrainerSteps) error {
 // take takes one report, and queues the steps that are complete with it. The monitor is held.
 func (s *steps) take(m *rpc.TrainerStep) {
 	switch {
+	case s.goesBack, s.cfg.late(m.Id.Generation): // the step is trained again
 	case s.cfg.Fed && m.GlobalRows == 0:
 		s.feeds.readReported(m)
 	case m.Pending && !s.mayCount(m.Id):
@@ -224,7 +225,7 @@ func (s *steps) watch(m *rpc.WatchRequest, stream grpc.ServerStreamingServer[rpc
 		from = m.From
 	}
 	err := s.log.ReadBatches(stream.Context(), from, s.cfg.TellEvery, func(number uint64, events []*job.Event) error {
-		return stream.Send(&rpc.WatchResponse{Events: events, Number: number, Fence: fence})
+		return stream.Send(&rpc.WatchResponse{Events: events, Number: number, Fence: fence, History: s.cfg.Back.GetHistory()})
 	})
 	if err == nil {
 		s.hear()

@@ -39,6 +39,7 @@ const (
 	saverKey      = "job/saver"
 	stepsKey      = StepsEntry
 	finishedKey   = "job/finished"
+	backKey       = "job/back"
 )
 
 // StepsEntry is the durable number of steps of the job, a state.Steps.
@@ -50,6 +51,7 @@ const maxGroup = cluster.MaxChanges - 2*queue.MaxStepChanges
 // An op is a request that may change what is durable.
 type op struct {
 	apply func(*txn) error
+	alone bool // in a transaction of its own, all or nothing
 	err   error
 	done  chan error
 }
@@ -58,7 +60,15 @@ type op struct {
 // transact returns while apply may still run on another goroutine, and the changes may become durable later. So callers read what apply sets only
 // after a transact without error, and apply sets no named result: a return writes it.
 func (s *store) transact(ctx context.Context, apply func(*txn) error) error {
-	o := &op{apply: apply, done: make(chan error, 1)}
+	return s.do(ctx, &op{apply: apply, done: make(chan error, 1)})
+}
+
+// transactAlone is transact for changes that nobody may see in part. No number of steps is added to them.
+func (s *store) transactAlone(ctx context.Context, apply func(*txn) error) error {
+	return s.do(ctx, &op{apply: apply, alone: true, done: make(chan error, 1)})
+}
+
+func (s *store) do(ctx context.Context, o *op) error {
 	select {
 	case s.ops <- o:
 	case <-ctx.Done():
@@ -95,26 +105,36 @@ func (s *store) commits() {
 	for {
 		select {
 		case first := <-s.ops:
-			s.commit(first)
+			for first != nil {
+				first = s.commit(first)
+			}
 		case <-s.done:
 			return
 		}
 	}
 }
 
-func (s *store) commit(first *op) {
+// commit commits a group of requests, and returns one that came meanwhile and has to be committed alone.
+func (s *store) commit(first *op) (alone *op) {
+	if err := s.mayCommit(first); err != nil {
+		first.done <- err
+		return nil
+	}
 	if err := s.readAgain(); err != nil {
 		first.done <- err
-		return
+		return nil
 	}
 	t := s.begin()
 	group := []*op{first}
 	t.apply(first)
-	for more := true; more && len(t.keys) < maxGroup; {
+	for more := !first.alone; more && len(t.keys) < maxGroup; {
 		select {
 		case o := <-s.ops:
-			group = append(group, o)
-			t.apply(o)
+			if alone, more = o, !o.alone; more {
+				alone = nil
+				group = append(group, o)
+				t.apply(o)
+			}
 		default:
 			more = false
 		}
@@ -122,7 +142,9 @@ func (s *store) commit(first *op) {
 	var err error
 	var later []*op
 	if len(t.changes) > 0 {
-		t.count()
+		if !first.alone {
+			t.count()
+		}
 		group, later, err = s.durable(t, group)
 	}
 	s.locked(func() {
@@ -140,8 +162,24 @@ func (s *store) commit(first *op) {
 		o.done <- o.err
 	}
 	for _, o := range later {
-		s.commit(o)
+		for o != nil {
+			o = s.commit(o)
+		}
 	}
+	return alone
+}
+
+// mayCommit refuses requests of a job that goes back: what they ask for is over. The next coordinator answers them.
+func (s *store) mayCommit(o *op) error {
+	s.monitor.Lock()
+	defer s.monitor.Unlock()
+	switch {
+	case s.ended && s.err != nil:
+		return s.whyEnded()
+	case s.goesBack && !o.alone:
+		return fault.E(fault.Unavailable, fault.At("coordinator"), fault.Got("a job that goes back to a checkpoint"), fault.Want("the next coordinator"))
+	}
+	return nil
 }
 
 // begin begins a transaction with a copy of the state.

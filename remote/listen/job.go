@@ -225,6 +225,16 @@ func (j *Job) startOver(cause error, servers ...interface{ forget() }) {
 	j.setState(job.State_STARTING, nil)
 }
 
+// wentBack begins the next attempt of the job where a checkpoint was made. Its processes stay.
+func (j *Job) wentBack(p *job.Progress, records int64, servers ...interface{ forget() }) {
+	j.withLock(func() {
+		j.record.goBack(p, records-j.state.earlier)
+		for _, s := range servers {
+			s.forget()
+		}
+	})
+}
+
 // setState enters another state and tells it.
 func (j *Job) setState(state job.State, err error) {
 	j.mu.Lock()

@@ -147,12 +147,17 @@ func (r *record) countTo(steps uint64) {
 
 // startOver begins the next attempt, which has so many records behind it: what the last one has trained after that is gone.
 func (r *record) startOver(restart *job.Progress, records int64) {
+	r.goBack(restart, records)
+	r.reports.forget()
+}
+
+// goBack is startOver where the processes stay, and with them what they have reported.
+func (r *record) goBack(restart *job.Progress, records int64) {
 	r.told = max(r.told, r.next)
 	r.next, r.reported = max(r.begin, restart.GetSteps()), nil
 	r.status.Attempt++
 	r.status.Progress = restart
 	r.status.Steps, r.status.Records, r.status.Pass = r.next-r.begin, records, restart.GetPass()
-	r.reports.forget()
 }
 
 // serversRunning returns how often each server that runs was started. It takes mu.
@@ -196,6 +201,9 @@ func (r *record) paused() string {
 	}
 	if _, cause := r.roles.machine.Restarting(); cause != nil {
 		return fmt.Sprintf("the job starts over, because parameters are lost: %v", cause)
+	}
+	if cause := r.roles.machine.GoesBack(); cause != nil {
+		return fmt.Sprintf("the job goes back to its last checkpoint, because parameters are lost: %v", cause)
 	}
 	roles := r.roles.machine.Roles()
 	for _, s := range roles {

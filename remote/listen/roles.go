@@ -39,6 +39,11 @@ func (l *roleRun) stop(grace time.Duration) { l.with(func(h launch.Handle) { h.S
 // start starts a role and follows it to its end.
 func (c *jobRun) start(ctx context.Context, m cluster.Member, before int) {
 	spec := c.job.roleSpec(m, before)
+	c.job.withLock(func() {
+		if m.Role == job.Role_PSERVER && c.machine.GoesBack() != nil {
+			spec.History = c.watcher.history + 1
+		}
+	})
 	// The end of ctx does not end the role: stopAll ends roles in an order.
 	starting, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	l := &roleRun{cancel: cancel, ready: make(chan struct{})}

@@ -11,9 +11,11 @@ import (
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/proto/job"
+	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/proto/state"
 	"github.com/edl-go/edl/remote/cluster"
 	"github.com/edl-go/edl/remote/coordinator"
+	"github.com/edl-go/edl/remote/id"
 	"github.com/edl-go/edl/remote/listen/supervise"
 	"github.com/edl-go/edl/remote/wire"
 )
@@ -176,6 +178,7 @@ type jobRun struct {
 	group    sync.WaitGroup
 	running  map[cluster.Member]*roleRun // that have not ended; of run
 	failures []failure                   // of roles that have ended, until they start again; in order; of run
+	went     *rpc.GoBackResponse         // where the history begins that the job has gone back to; of run
 
 	machine *supervise.Machine // guarded by job.mu
 }
@@ -188,7 +191,8 @@ type failure struct {
 
 func newJobRun(j *Job, registry cluster.Registry, peers *peers, trainers int) *jobRun {
 	policy := supervise.Policy{PServers: int(j.spec.Pservers), MaxRestarts: int(max(j.spec.MaxRestarts, 0)),
-		DrainTime: j.limits.Drain, LostLease: j.limits.LostLease, Release: j.limits.Release, OneAttempt: j.spec.Fed}
+		DrainTime: j.limits.Drain, LostLease: j.limits.LostLease, Release: j.limits.Release, OneAttempt: j.spec.Fed,
+		GoesBack: j.spec.Checkpoints != nil && j.spec.Mode == job.Mode_SYNC && !j.spec.Fed}
 	return &jobRun{job: j, registry: registry, peers: peers, began: time.Now(), events: make(chan func() supervise.Event),
 		over: make(chan struct{}), running: map[cluster.Member]*roleRun{}, machine: supervise.New(policy, trainers)}
 }
@@ -280,7 +284,66 @@ func (c *jobRun) carryOut(ctx context.Context, effects supervise.Effects) (ended
 	for _, s := range effects.Start {
 		c.start(ctx, s.Member, s.Before)
 	}
+	if effects.GoBack > 0 {
+		c.group.Go(func() { c.goBack(ctx, effects.GoBack) })
+	}
+	if effects.Back {
+		c.wentBack()
+	}
 	return effects.End, effects.Err
+}
+
+// goBack lets the coordinator take the job back to its last checkpoint. A coordinator that is gone is waited for: the next one knows how far it was.
+func (c *jobRun) goBack(ctx context.Context, number int) {
+	ctx, cancel := context.WithTimeout(ctx, c.job.limits.Start)
+	defer cancel()
+	c.group.Go(func() { // the job may end meanwhile
+		select {
+		case <-c.over:
+			cancel()
+		case <-ctx.Done():
+		}
+	})
+	m := &rpc.GoBackRequest{Id: identityOf(c.job)}
+	c.job.withLock(func() { m.History = c.watcher.history + 1 })
+	var answer *rpc.GoBackResponse
+	err := wire.Retry(ctx, func(id.Retry) (err error) {
+		answer, err = c.peers.coordinator.GoBack(ctx, m)
+		if err = wire.FromStatus("coordinator", err); errors.Is(err, fault.Canceled) && ctx.Err() == nil { // its end
+			err = fault.E(fault.Unavailable, fault.Cause(err))
+		}
+		return err
+	})
+	c.happen(func() supervise.Event {
+		c.went = answer
+		return supervise.WentBack{Number: number, Err: err}
+	})
+}
+
+// wentBack begins the next attempt of a job whose processes have stayed. Its steps are told from the checkpoint on.
+func (c *jobRun) wentBack() {
+	c.watcher.turn.Lock()
+	defer c.watcher.turn.Unlock()
+	p, cause := c.went.GetProgress(), c.lastLoss()
+	var before uint64
+	c.job.withLock(func() { before = c.watcher.history })
+	c.job.wentBack(p, c.went.GetRecords(), c.watcher, c.job.acks, c.job.finishing)
+	c.job.manager.cfg.Log.Warn("the job has gone back to a checkpoint", "job", c.job.ID, "steps", p.GetSteps(), "because", cause)
+	c.job.setState(job.State_STARTING, nil)
+	c.job.withLock(func() { c.watcher.history = before + 1 })
+}
+
+// lastLoss is how a pserver has ended last.
+func (c *jobRun) lastLoss() (err error) {
+	c.job.mu.Lock()
+	defer c.job.mu.Unlock()
+	var last time.Duration
+	for _, r := range c.machine.Roles() {
+		if r.Role == job.Role_PSERVER && r.Last != nil && r.Since >= last {
+			last, err = r.Since, r.Last
+		}
+	}
+	return err
 }
 
 // forget ends an attempt: every role of it has ended.

@@ -24,11 +24,14 @@ type watcher struct {
 	job    *Job
 	client rpc.CoordinatorClient
 
+	turn sync.Mutex // held while events are entered and told; before job.mu
+
 	// Guarded by job.mu.
-	fence uint64             // of the coordinator whose event came last
-	next  uint64             // number of its next event
-	cut   context.CancelFunc // ends the stream that is read; nil: none
-	all   chan struct{}      // closed when a coordinator has said that the job has ended well: no more events come
+	history uint64             // of the events that count: how often the coordinators of the attempt have gone back to a checkpoint
+	fence   uint64             // of the coordinator whose event came last
+	next    uint64             // number of its next event
+	cut     context.CancelFunc // ends the stream that is read; nil: none
+	all     chan struct{}      // closed when a coordinator has said that the job has ended well: no more events come
 }
 
 func newWatcher(j *Job, client rpc.CoordinatorClient) *watcher {
@@ -62,7 +65,7 @@ func (w *watcher) forget() {
 	if w.cut != nil {
 		w.cut()
 	}
-	w.all = make(chan struct{})
+	w.all, w.history = make(chan struct{}), 0
 }
 
 // told returns a channel that is closed when all events of this attempt have come.
@@ -75,6 +78,8 @@ func (w *watcher) told() <-chan struct{} {
 // take enters the events of a message of a stream. The stream ends with ctx. Watchers are told the steps before the job can hear of its end: nothing is
 // told after that.
 func (w *watcher) take(ctx context.Context, m *rpc.WatchResponse) error {
+	w.turn.Lock()
+	defer w.turn.Unlock()
 	j := w.job
 	first := false
 	var end *job.JobStatus
@@ -125,6 +130,8 @@ func (w *watcher) place(m *rpc.WatchResponse) (missed uint64, err error) {
 		return fault.E(fault.Stale, fault.At("coordinator"), fault.Got(got), fault.Want(want))
 	}
 	switch {
+	case m.History != w.history: // of an earlier one; or of one that the listener is about to hear of
+		return 0, wrong(fmt.Sprintf("an event of history %d", m.History), fmt.Sprintf("one of history %d", w.history))
 	case m.Fence < w.fence:
 		return 0, wrong(fmt.Sprintf("an event of the one of fence %d", m.Fence), fmt.Sprintf("one of fence %d", w.fence))
 	case m.Fence > w.fence:

@@ -86,6 +86,10 @@ func (c *jobRun) waits() (waits []*job.Wait) {
 		waits = append(waits, &job.Wait{Who: supervisor, What: "the next attempt of the job, because parameters are lost",
 			Until: timestamppb.New(c.at(begin)), LastError: cause.Error()})
 	}
+	if lost := c.machine.GoesBack(); lost != nil {
+		waits = append(waits, &job.Wait{Who: supervisor, What: "the job to go back to its last checkpoint, because parameters are lost",
+			By: []string{"coordinator"}, LastError: lost.Error()})
+	}
 	for _, r := range lostFirst(c.machine.Roles()) {
 		name := r.Member.String()
 		switch {

@@ -33,6 +33,9 @@ type leader struct {
 func (c *cluster) elect() {
 	c.lock += 1 + id.Fence(c.rand.IntN(3))
 	c.leaders = append(c.leaders, &leader{fence: c.lock, phase: "starting", last: c.durable})
+	if c.back.under {
+		c.goBack()
+	}
 }
 
 func (l *leader) act(c *cluster) {
@@ -41,8 +44,15 @@ func (l *leader) act(c *cluster) {
 	case l.phase == "starting", l.phase == "serving" && l.mustRegroup(c):
 		l.phase, l.states = "freezing", map[int]pserver.State{}
 		l.everywhere(c, pserver.Frozen{Generation: l.last.generation, Fence: l.fence}, func(server int, s pserver.State) { l.states[server] = s })
+	case l.phase == "going back":
+		l.wentBack(c)
 	case l.phase == "freezing":
 		l.phase = "deciding"
+		for server, s := range l.states {
+			if s.History != c.back.history && l.fence == c.lock {
+				c.Errorf("server %d has the state of history %d, want %d", server, s.History, c.back.history)
+			}
+		}
 	case l.phase == "deciding":
 		l.decide(c)
 	case l.phase == "resuming":
@@ -133,17 +143,23 @@ func (l *leader) tell(c *cluster) {
 func (l *leader) everywhere(c *cluster, e pserver.Event, answered func(server int, s pserver.State)) {
 	for i := range c.servers {
 		l.waiting++
-		c.send(i, e, func(_ pserver.Effects, err error, s pserver.State) {
+		var answer func(_ pserver.Effects, err error, s pserver.State)
+		answer = func(_ pserver.Effects, err error, s pserver.State) {
 			switch {
 			case err == nil:
 				l.waiting--
 				answered(i, s)
 			case fault.KindOf(err) == fault.Fenced:
 				l.phase = "ended"
+			case fault.KindOf(err) == fault.Unavailable:
+				if l.fence == c.lock { // a later coordinator says more
+					c.send(i, e, answer)
+				}
 			case l.fence == c.lock:
 				c.Errorf("server %d refuses %+v: %v", i, e, err)
 			}
-		})
+		}
+		c.send(i, e, answer)
 	}
 }
 
@@ -230,6 +246,10 @@ func (t *process) act(c *cluster) {
 		t.round++
 		t.fetch(c)
 	case completes:
+		if c.back.under || t.generation <= c.back.floor { // the coordinator refuses its leave, and another process takes its place
+			t.dead = true
+			return
+		}
 		t.left = true
 	}
 }

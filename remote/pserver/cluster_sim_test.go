@@ -39,6 +39,7 @@ type cluster struct {
 	joined   map[id.Rank]*process        // that wait to be told of a generation, by rank
 	ledger   pserver.Ledger
 	start    id.Round // that the job starts at
+	back     way
 }
 
 // A simMessage is a call of a server.
@@ -63,7 +64,7 @@ func TestServersAgree(t *testing.T) {
 func newCluster(t *testing.T, seed uint64) *cluster {
 	r := rand.New(rand.NewPCG(seed, 1))
 	c := &cluster{T: t, rand: r, exchange: r.IntN(2) == 0, elastic: r.IntN(2) == 0, limit: 1 + r.IntN(4), faults: r.IntN(12),
-		log: map[id.Generation][]id.Rank{}, joined: map[id.Rank]*process{}, start: []id.Round{0, 41}[r.IntN(2)]}
+		log: map[id.Generation][]id.Rank{}, joined: map[id.Rank]*process{}, start: []id.Round{0, 41}[r.IntN(2)], back: way{ledgers: map[id.Round][]byte{}}}
 	c.eager = r.IntN(2) == 0
 	for i := range 1 + r.IntN(3) {
 		names := []string{"a", "b"}[:r.IntN(3)]
@@ -115,6 +116,9 @@ func (c *cluster) step() {
 	case n < 97 && c.faults > 0:
 		c.faults--
 		c.fail()
+	case n < 98 && c.faults > 0:
+		c.faults--
+		c.loseServer()
 	default: // sooner or later a trainer that died is started again, and in an elastic job perhaps not
 		if t := c.trainers[c.rand.IntN(c.limit)]; t.dead && !t.left {
 			c.launch(t.rank)
@@ -196,6 +200,9 @@ func (s *simServer) take(c *cluster, e pserver.Event) (pserver.Effects, error) {
 			s.arrived[at] = e.Generation
 		}
 	}
+	if e, ok := e.(pserver.Restored); ok && err == nil {
+		s.restored(c, e)
+	}
 	s.carryOut(c, f)
 	return f, err
 }
@@ -266,6 +273,9 @@ func (s *simServer) finishRound(c *cluster) {
 	s.busy = false
 	clear(s.arrived)
 	s.carryOut(c, must(c, s.machine, pserver.Applied{}))
+	if s.index == 0 {
+		c.back.ledgers[s.machine.Round()] = c.ledger.Encode()
+	}
 }
 
 // ended reports whether every trainer has left and every server has been told that all have completed.

@@ -21,9 +21,14 @@ func (s *Server) Freeze(ctx context.Context, m *rpc.FreezeRequest) (*rpc.FreezeR
 	if err := s.admit(ctx, m.Id); err != nil {
 		return nil, err
 	}
-	c, from := s.core, wire.SenderOf(m.Id)
+	return s.freeze(m.Id, false)
+}
+
+// freeze is Freeze of a message that is admitted, or what Restore begins with.
+func (s *Server) freeze(who *rpc.Identity, restores bool) (*rpc.FreezeResponse, error) {
+	c, from := s.core, wire.SenderOf(who)
 	c.Lock()
-	f, refused := c.step(Frozen{Generation: from.Generation, Fence: from.Fence})
+	f, refused := c.step(Frozen{Generation: from.Generation, Fence: from.Fence, Restores: restores})
 	state, err := c.machine.State(), c.Err()
 	if refused == nil {
 		c.freezes++
@@ -39,7 +44,7 @@ func (s *Server) Freeze(ctx context.Context, m *rpc.FreezeRequest) (*rpc.FreezeR
 	}
 	c.cfg.Log.Info("generation ended", "generation", from.Generation, "round", state.Round)
 	r := &rpc.FreezeResponse{Generation: uint64(state.Generation), Round: uint64(state.Round), Declared: declaredMessages(state.Declared),
-		Applied: declaredMessages(state.Applied)}
+		Applied: declaredMessages(state.Applied), History: state.History}
 	for _, rank := range state.Completed {
 		r.Completed = append(r.Completed, uint32(rank))
 	}

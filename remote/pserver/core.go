@@ -21,6 +21,7 @@ type core struct {
 	ended    chan struct{} // closed when the Monitor has ended
 	released chan struct{} // closed when a coordinator knows that the server has finished, or there is none
 	toApply  chan []Declaration
+	toTake   chan *restoring // states of checkpoints
 
 	machine    machine  // rounds or updates; nil until the program serves
 	rounds     *Rounds  // in sync mode, else nil
@@ -36,11 +37,15 @@ type core struct {
 	freezes    int      // how often a coordinator has ended a generation
 	applied    id.Round // async: updates applied
 	isReleased bool     // released is closed
+	giveUp     func()   // gives up the round that is being applied; nil: none is
+	restoring  int      // states of checkpoints that are about to be taken: no round is applied before
+	gaveUp     bool     // a round was given up: only a Restored helps
 }
 
 func newCore(cfg Config) *core {
 	c := &core{cfg: cfg, name: serverName(cfg.Index), ended: make(chan struct{}), released: make(chan struct{}), toApply: make(chan []Declaration, 1),
-		sums: newPartialSums(), lines: lines{}, heard: make(heard, cfg.MaxTrainers), refused: map[string]uint64{}, applied: cfg.Start,
+		toTake: make(chan *restoring),
+		sums:   newPartialSums(), lines: lines{}, heard: make(heard, cfg.MaxTrainers), refused: map[string]uint64{}, applied: cfg.Start,
 		timed: timed{times: cfg.Times}}
 	c.Where = fmt.Sprintf("%s of job %s", c.name, cfg.Identity.Job)
 	return c

@@ -16,6 +16,7 @@
 //	data.go      the same over connections of the data plane
 //	asyncdata.go what differs on these connections in an async job
 //	control.go   the calls of coordinators, and Status and Ledger
+//	cut.go       the server's parts of checkpoints; restore.go: the way back to one
 //	lent.go      contributions that stay in shared memory
 //	inbox.go     where contributions arrive
 //	stepper.go   applies a sync round to the inbox
@@ -79,6 +80,15 @@
 // such a server is still applying, the server holds that Resume until the earlier round has ended.
 //
 // In async mode Freeze stops nobody, and Resume only replaces the list of members.
+//
+// # Restore
+//
+// When another server is lost, a coordinator puts the state of the last checkpoint in the place of what each server has, the new one, too. The round that is
+// being applied is given up, because it may wait for partial sums of the server that is lost.
+//
+//	generation g --Restore(g, round, history)--> frozen, version = round --Resume(g+1, round)--> generation g+1
+//
+// Freeze tells which history the state of a server belongs to. A coordinator goes on only with servers of its own history.
 //
 // # An example: a trainer dies
 //

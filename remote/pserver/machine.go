@@ -73,6 +73,7 @@ type (
 	Frozen struct {
 		Generation id.Generation
 		Fence      id.Fence // of the coordinator
+		Restores   bool     // Restored follows: also a server without the state that it is to have ends the generation
 	}
 	// Resumed says that a coordinator begins a generation. One without members is the end of the job.
 	Resumed struct {
@@ -83,6 +84,13 @@ type (
 		// Commit says, in sync mode, what round Round-1 is made of, in rank order. It is empty when all servers have applied that round.
 		Commit []Declaration
 	}
+	// Restored says that a coordinator ends a generation, and puts the state of a checkpoint in the place of what the server has. Sync mode only.
+	Restored struct {
+		Generation id.Generation
+		Fence      id.Fence // of the coordinator
+		Round      id.Round // that the checkpoint was cut at
+		History    uint64   // that begins with it
+	}
 	// FenceSeen says that another server has named a fence.
 	FenceSeen struct{ Fence id.Fence }
 	// Applied is the server's own report: it has applied the round, or, in async mode, one contribution of Rank.
@@ -91,6 +99,7 @@ type (
 
 func (Frozen) event()    {}
 func (Resumed) event()   {}
+func (Restored) event()  {}
 func (FenceSeen) event() {}
 func (Applied) event()   {}
 
@@ -152,6 +161,7 @@ type State struct {
 	Declared   []Declaration // sync: what members of the ended generation have declared for the open round
 	Applied    []Declaration // sync: what the last round was made of; nil before the first
 	Completed  []id.Rank
+	History    uint64 // sync: of the last Restored, 0 before the first
 }
 
 // generations is what Rounds and Updates share: what a server knows of its job, of coordinators, and of the generations that they begin and end.

@@ -44,6 +44,8 @@ func eventOf(t *testing.T, c scripttest.Command) pserver.Event {
 		return pserver.FenceSeen{Fence: from.Fence}
 	case "freeze":
 		return pserver.Frozen{Generation: from.Generation, Fence: from.Fence}
+	case "restore":
+		return pserver.Restored{Generation: from.Generation, Fence: from.Fence, Round: from.Round, History: uint64(number(t, c.Arg("history", "1")))}
 	case "resume":
 		e := pserver.Resumed{Generation: from.Generation, Fence: from.Fence, Round: from.Round}
 		for _, m := range fields(c.Arg("members", "")) { // rank:since, or rank:since:leader
@@ -127,7 +129,9 @@ func TestRoundsScripts(t *testing.T) {
 			switch c.Name {
 			case "new":
 				ranks, names, begin := created(t, c)
-				if r = pserver.NewRounds(ranks, names, begin.Round); len(begin.Members) > 0 {
+				r = pserver.NewRounds(ranks, names, begin.Round)
+				r.Await(uint64(number(t, c.Arg("awaits", "0"))))
+				if len(begin.Members) > 0 {
 					must(t, r, begin)
 				}
 				return ""
@@ -135,8 +139,12 @@ func TestRoundsScripts(t *testing.T) {
 				return fmt.Sprintf("%v; missing %v", r, r.Missing())
 			case "told":
 				s := r.State()
-				return fmt.Sprintf("generation %d, round %d, declared %v, applied %v, completed %v", s.Generation, s.Round, rowsOf(s.Declared),
+				text := fmt.Sprintf("generation %d, round %d, declared %v, applied %v, completed %v", s.Generation, s.Round, rowsOf(s.Declared),
 					rowsOf(s.Applied), s.Completed)
+				if s.History > 0 {
+					text += fmt.Sprintf(", history %d", s.History)
+				}
+				return text
 			}
 			return show(r.Step(0, eventOf(t, c)))
 		}

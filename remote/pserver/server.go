@@ -28,6 +28,9 @@ type Config struct {
 	// Start is the version of the parameters that the program begins with: 0 for initial values, R for values that R rounds of training have made. In
 	// sync mode the first round is Start. In async mode Start is the number of updates that the server reports at first.
 	Start id.Round
+	// History is, of a server of a sync job that was started in the place of a lost one, the history that begins with the state of a checkpoint, which a
+	// coordinator is to give it. 0: the job goes on with the values that the program begins with.
+	History uint64
 	// StartDeadline limits how long the server waits for a coordinator to begin a generation: the first one, or another one after the end of the
 	// last.
 	StartDeadline time.Duration
@@ -144,6 +147,7 @@ func open(ctx context.Context, s *Server, group *sync.WaitGroup, service *comm.S
 	}
 	if names := namesOf(service); service.Sync {
 		c.rounds = NewRounds(c.cfg.MaxTrainers, names, c.cfg.Start)
+		c.rounds.Await(c.cfg.History)
 		c.machine = c.rounds
 	} else {
 		c.updates = NewUpdates(c.cfg.MaxTrainers, names)
@@ -167,8 +171,11 @@ func applyRounds(ctx context.Context, s *Server, group *sync.WaitGroup, by *step
 		case from := <-c.toApply:
 			copied() // the round changes what is copied
 			if len(from) > 0 {
-				if err := by.apply(ctx, c.rounds.Round(), from); err != nil {
-					return err
+				if gaveUp, err := c.applyUnlessRestored(ctx, by, from); gaveUp || err != nil {
+					if err != nil {
+						return err
+					}
+					continue
 				}
 			}
 			c.Lock()
@@ -179,6 +186,9 @@ func applyRounds(ctx context.Context, s *Server, group *sync.WaitGroup, by *step
 			c.carryOut(f)
 			c.changed()
 			c.Unlock()
+		case r := <-c.toTake:
+			copied()
+			s.take(r)
 		case <-s.cuts.asked:
 		case <-c.ended:
 			return nil

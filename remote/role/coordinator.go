@@ -30,6 +30,17 @@ func (r *runner) coordinate(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	for {
+		err := r.lead(ctx, p)
+		if !errors.Is(err, coordinator.ErrWentBack) || ctx.Err() != nil {
+			return err
+		}
+	}
+}
+
+// lead coordinates from the taking of the lock on. It returns coordinator.ErrWentBack when the job has gone back to a checkpoint: the next coordinator of the
+// job is this process again.
+func (r *runner) lead(ctx context.Context, p *program.Program) error {
 	l, err := r.listen(ctx)
 	if err != nil {
 		return err
@@ -46,20 +57,25 @@ func (r *runner) coordinate(ctx context.Context) error {
 	run := peers.Context()
 	servers, err := peers.Servers(int(r.spec.Spec.Pservers))
 	var server *coordinator.Server
+	lead := coordinator.Lead{Fence: member.Fence(), State: r.registry.State(member)}
+	var back *state.Back
 	if err == nil {
-		server, err = r.newCoordinator(p, servers)
+		back, err = coordinator.LastBack(run, lead.State)
+	}
+	if err == nil {
+		server, err = r.newCoordinator(p, servers, back)
 	}
 	if err == nil && r.spec.Spec.TrainersMax > r.spec.Spec.Trainers {
 		err = r.wantTrainers(run, server)
 	}
 	if err == nil {
-		err = r.runCoordinator(run, server, l, coordinator.Lead{Fence: member.Fence(), State: r.registry.State(member)})
+		err = r.runCoordinator(run, server, l, lead)
 	}
 	err = reasonOf(run, err)
 	return errors.Join(err, r.leave(ctx, member))
 }
 
-func (r *runner) newCoordinator(p *program.Program, servers []rpc.ParameterServerClient) (*coordinator.Server, error) {
+func (r *runner) newCoordinator(p *program.Program, servers []rpc.ParameterServerClient, back *state.Back) (*coordinator.Server, error) {
 	spec := r.spec.Spec
 	passes, err := passesOf(p, spec)
 	if err != nil {
@@ -90,6 +106,7 @@ func (r *runner) newCoordinator(p *program.Program, servers []rpc.ParameterServe
 		StartDeadline: r.deadlines.Gather, RejoinDeadline: r.deadlines.Rejoin, FollowEvery: r.deadlines.Follow, TellEvery: r.deadlines.Tell,
 		LedgerDeadline: r.deadlines.Ledger,
 		Servers:        servers, Save: save, Constant: r.start().constant(p), Constants: constantNames(p), Checkpoints: checkpointsOf(r),
+		Back: back,
 		Live: r.registry.Live, Follow: following(spec), Log: r.log,
 		Merge: func(reports []*rpc.TrainerStep) ([]*job.Value, error) { return mergeReports(p, loss, same, reports) },
 	}), nil
@@ -117,8 +134,9 @@ func (r *runner) runCoordinator(ctx context.Context, server *coordinator.Server,
 	}
 	defer watching.Wait()
 	defer cancel()
-	err = server.Run(ctx, lead)
-	r.linger(ctx, server.Heard())
+	if err = server.Run(ctx, lead); !errors.Is(err, coordinator.ErrWentBack) {
+		r.linger(ctx, server.Heard())
+	}
 	return err
 }
 

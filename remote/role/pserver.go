@@ -42,7 +42,7 @@ func (r *runner) serve(ctx context.Context) error {
 	}
 	server := pserver.New(pserver.Config{
 		Identity: r.identity, Index: int(r.spec.Index), Servers: int(spec.Pservers), MaxTrainers: int(max(spec.Trainers, spec.TrainersMax)),
-		Start: id.Round(r.spec.Begin.GetSteps()), StartDeadline: r.deadlines.Idle, RoundDeadline: r.deadlines.Round,
+		Start: id.Round(r.spec.Begin.GetSteps()), History: r.spec.History, StartDeadline: r.deadlines.Idle, RoundDeadline: r.deadlines.Round,
 		Workers: min(runtime.GOMAXPROCS(0), int(spec.Workers)), Peer: peers.Server, Ledger: ledger, Data: data, Times: r.recording.times, Log: r.log,
 	})
 	l, err := r.listen(ctx)

@@ -12,12 +12,12 @@ import (
 )
 
 // Decide says at which round all servers go on after a freeze that ended generation g, and what the round before is made of. answers are those of all
-// servers, by index. start is the first round of the job.
+// servers, by index. start is the first round of the job, or of a history that began with a checkpoint; then every server must have the state of it.
 //
 // When some server has applied a round, every member had declared it. A member declares a round after it has sent its contribution to every server, so all
 // servers can apply the round. The same holds when every member has declared the round at some server. In every other case no server has applied the open
 // round, and no server will.
-func Decide(start id.Round, g Generation, answers []*rpc.FreezeResponse) (round id.Round, commit []*rpc.Declared, err error) {
+func Decide(start id.Round, history uint64, g Generation, answers []*rpc.FreezeResponse) (round id.Round, commit []*rpc.Declared, err error) {
 	begun := max(g.Round, start)
 	least, most := applied(start, answers[0]), applied(start, answers[0])
 	shared := true // the open round of every server is one of g
@@ -26,6 +26,9 @@ func Decide(start id.Round, g Generation, answers []*rpc.FreezeResponse) (round 
 		shared = shared && id.Generation(a.Generation) == g.Number
 	}
 	for server, a := range answers {
+		if a.History != history { // it was started after the others had gone back
+			return 0, nil, parametersGone(server, fmt.Sprintf("after the checkpoint of round %d", start))
+		}
 		if last := max(most, begun); a.Generation == 0 && last > start {
 			return 0, nil, parametersGone(server, fmt.Sprintf("after round %d", last-1))
 		}

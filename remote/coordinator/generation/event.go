@@ -13,6 +13,7 @@ import (
 type Policy struct {
 	Sync           bool
 	Start          id.Round      // the first round of the job; async: how many updates the servers report before the first one
+	History        uint64        // that the state of every server belongs to, where it is not 0
 	Servers        int           // pservers, indexes 0 to Servers-1
 	Min            int           // trainers that the job does not go on without
 	Max            int           // ranks are 0 to Max-1; the number of trainers is fixed where Max is Min, else elastic

@@ -116,7 +116,7 @@ type Machine struct {
 
 // New returns a machine; its first event must be Began.
 func New(p Policy, s State) *Machine {
-	m := &Machine{frozen: make([]*rpc.FreezeResponse, p.Servers), progressed: s.Round > p.Start || !p.Sync && s.Settled > 0,
+	m := &Machine{frozen: make([]*rpc.FreezeResponse, p.Servers), progressed: s.Round > p.Start || !p.Sync && s.Settled > 0 || p.History > 0,
 		roster: roster{policy: p, wanted: p.Min, current: s.Generation, settled: s.Settled, left: map[id.Rank]bool{}, waiting: map[id.Rank]waiter{},
 			gone: map[id.Rank]bool{}, errors: map[id.Rank]string{}, dead: map[id.Rank]id.Incarnation{}}}
 	if p.Sync {
@@ -257,7 +257,7 @@ func (m *Machine) decide(now time.Duration, out *Effects) {
 	}
 	if m.policy.Sync {
 		var err error
-		if m.round, m.commit, err = Decide(m.policy.Start, m.current, m.frozen); err != nil {
+		if m.round, m.commit, err = Decide(m.policy.Start, m.policy.History, m.current, m.frozen); err != nil {
 			m.end(out, Effects{Fail: err})
 			return
 		}
@@ -355,6 +355,14 @@ func (m *Machine) Wait() (Wait, bool) {
 // Paused reports whether the job does not go on because trainers are missing, rather than because a change takes its time.
 func (m *Machine) Paused() bool {
 	return m.phase == Gathering && m.current.Number > 0 && len(m.expected()) < max(1, m.policy.Min-len(m.left))
+}
+
+// Known returns the highest number that a generation may have, as far as anybody can have heard of it.
+func (m *Machine) Known() id.Generation {
+	if m.phase == Persisting {
+		return m.next.Number
+	}
+	return m.current.Number
 }
 
 // Progressed reports whether a server that is lost now takes parameters along that nobody else has.

@@ -93,6 +93,11 @@ type Stopped struct {
 	End id.Round // sync: the first round that is not trained
 }
 
+// WentBack says that a sync job goes on from an earlier position, as if it had begun there: a pserver was lost, and all have the state of a checkpoint. The
+// failures of tasks are forgotten, because the tasks are read again. What Stopped has said stays. All changes fit into one transaction or the event is refused,
+// because a part of them would make no queue.
+type WentBack struct{ To Position }
+
 // Effects are what the caller does after an event, in this order.
 type Effects struct {
 	// Changes are made durable, in order, before anybody hears of the event. When there are none nothing has changed; a task that is granted in

@@ -5,6 +5,7 @@
 //	layout.go    files, and how they are divided into tasks
 //	dispatch.go  async mode: tasks are dispatched to one trainer each
 //	order.go     sync mode: all trainers read the same records; segments
+//	back.go      sync mode: on from an earlier position, after a pserver was lost
 //	durable.go   the entries in etcd, and how a queue is restored
 //	status.go    queries
 //	tree.go      the ordered map that the state is made of

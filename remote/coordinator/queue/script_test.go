@@ -46,7 +46,7 @@ func (s *stage) run(c scripttest.Command) string {
 	case "new":
 		s.policy = queue.Policy{Sync: c.Arg("mode", "async") == "sync", Passes: s.number(c, "passes", "1"),
 			RecordsPerTask: int64(s.number(c, "size", "10")), Trainers: s.number(c, "trainers", "2"),
-			MaxFailures: s.number(c, "failures", "0"), MinTimeout: 10 * time.Second, MaxTimeout: 100 * time.Second, Epoch: epoch}
+			MaxFailures: s.number(c, "failures", "0"), Reading: queue.Reading{Rows: int64(s.number(c, "batch", "0"))}, MinTimeout: 10 * time.Second, MaxTimeout: 100 * time.Second, Epoch: epoch}
 		q, effects, err := queue.New(s.policy, queue.Dataset{Name: "d", Files: filesOf(c.Arg("files", ""), true),
 			Following: c.Arg("follow", "no") == "yes"})
 		if err != nil {
@@ -164,6 +164,10 @@ func (s *stage) event(c scripttest.Command) queue.Event {
 		return queue.FilesAdded{Files: filesOf(c.Arg("files", ""), false)}
 	case "end":
 		return queue.FilesEnded{}
+	case "back":
+		to := queue.Position{Round: id.Round(s.number(c, "round", "0")), Pass: pass, Batch: uint64(s.number(c, "batch", "0"))}
+		s.policy.Passes, s.policy.Start = s.policy.Passes+int(s.policy.Start.Pass-pass), to // of the next coordinator
+		return queue.WentBack{To: to}
 	case "regroup":
 		return queue.Regrouped{Round: id.Round(s.number(c, "round", "0")), Pass: pass, Committed: committed}
 	}

@@ -42,8 +42,10 @@ func (e Exited) apply(m *Machine, now time.Duration, out *Effects) error {
 		r.enter(Done, now)
 	case r.Role == job.Role_PSERVER && e.Trained && m.policy.OneAttempt:
 		m.end(e.Err, out)
-	case r.Role == job.Role_PSERVER && e.Trained:
-		m.startOver(now, r, e.Err, out)
+	case r.Role == job.Role_PSERVER && e.Trained && !m.mayGoBack(),
+		r.Role == job.Role_COORDINATOR && m.policy.GoesBack && errors.Is(e.Err, fault.LostMember): // it has failed to go back
+		r.enter(Down, now)
+		m.startOver(now, e.Err, out)
 		return nil
 	case r.restarts >= m.policy.MaxRestarts && (ran < GoodRun || m.policy.MaxRestarts == 0):
 		m.end(exhausted(e.Member.String(), r.restarts, e.Err), out)
@@ -58,6 +60,10 @@ func (e Exited) apply(m *Machine, now time.Duration, out *Effects) error {
 		r.pause = pauseAfter(r.pause)
 		r.enter(Down, now)
 		r.Due = now + r.pause
+		if r.Role == job.Role_PSERVER && e.Trained {
+			m.backs++
+			m.back, out.GoBack = e.Err, m.backs
+		}
 	}
 	m.endIfFinished(out)
 	return nil
@@ -114,8 +120,12 @@ func (m *Machine) afterDrain(now time.Duration, r *Role, err error, out *Effects
 	}
 }
 
-// startOver ends all roles, so that the job can begin anew from its initial state: r has ended, and what it had is gone.
-func (m *Machine) startOver(now time.Duration, r *Role, cause error, out *Effects) {
+// mayGoBack reports whether a pserver alone may start again, although its parameters are gone. A second one that ends while the job goes back ends the
+// attempt, and so does one that ends when a trainer has no more to train: nobody would train that trainer's share.
+func (m *Machine) mayGoBack() bool { return m.policy.GoesBack && m.back == nil && !m.dataEnded() }
+
+// startOver ends all roles, so that the job can begin anew: what a pserver had is gone.
+func (m *Machine) startOver(now time.Duration, cause error, out *Effects) {
 	if now-m.began >= GoodRun {
 		m.pause, m.again = 0, 0
 	}
@@ -126,8 +136,7 @@ func (m *Machine) startOver(now time.Duration, r *Role, cause error, out *Effect
 	m.pause = pauseAfter(m.pause)
 	m.attempt++
 	m.again++
-	m.clearing, m.cause, m.beginAt = true, cause, now+m.pause
-	r.enter(Down, now)
+	m.clearing, m.cause, m.beginAt, m.back = true, cause, now+m.pause, nil
 	for _, other := range m.roles {
 		if other.live() {
 			other.killed = true

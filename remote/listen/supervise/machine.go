@@ -29,7 +29,9 @@
 // run in which the job went on. An error of the program, its data or its configuration would come again (fault.Kind.Permanent), and ends the job at once.
 //
 // The parameters are in the memory of pservers only. When a pserver ends after training has begun, its part of them is gone and a restart cannot bring it
-// back. The job then starts over: all roles are killed, and when the last one has ended the next attempt begins, from the initial state.
+// back. If the job has checkpoints, that pserver alone starts again, and all go back to the last one (GoBack). If that fails, or another pserver ends meanwhile,
+// or there is no checkpoint, the job starts over: all roles are killed, and when the last one has ended the next attempt begins, from a checkpoint or from the
+// initial state.
 //
 // # Example
 //
@@ -41,6 +43,13 @@
 //	20s    LeaseLost trainer 0          It is due in one second. It ends by itself, or is killed at 21s.
 //	30s    Exited pserver 0, trained    The attempt is over. Kill coordinator and trainers. Nothing starts before all have ended.
 //	31s    Exited (the last of them)    Forget, then Start all four: the next attempt.
+//
+// With GoesBack:
+//
+//	30s    Exited pserver 0, trained    GoBack 1. It is Down, due at 30.05s.
+//	30.05s Tick                         Start pserver 0. The others run on.
+//	30.4s  WentBack 1                   Back. With an error: kill the others, as above.
+//
 //	99s    Exited, well, all four       End.
 package supervise
 
@@ -69,6 +78,7 @@ type Policy struct {
 	LostLease   time.Duration // for a role to end by itself when its lease is lost; then it is killed
 	Release     time.Duration // for a pserver to end by itself when the coordinator has ended well; a trainer has LostLease
 	OneAttempt  bool          // the job does not start over: its client feeds another one
+	GoesBack    bool          // the job can go back to a checkpoint while its processes stay
 }
 
 // An Event is what happens to the roles of a job: one of the types below.
@@ -90,6 +100,11 @@ type (
 		Member cluster.Member
 		Starts int // of the role, with the one that the lease belonged to: StartsOf
 	}
+	// WentBack answers Effects.GoBack: the job goes on from a checkpoint, or cannot when Err is not nil.
+	WentBack struct {
+		Number int // of Effects.GoBack
+		Err    error
+	}
 	// Wanted says how many trainers are wanted. Missing ones are started, and the highest ranks end.
 	Wanted struct{ Trainers int }
 	// Progressed says that the job has made a step.
@@ -104,6 +119,9 @@ type Effects struct {
 	Kill   []cluster.Member // end these roles at once
 	Forget bool             // remove the traces of the attempt that has ended; what follows begins the next one
 	Start  []Start
+	// GoBack is the number of an attempt to take the job back to its last checkpoint, while the pserver that was lost starts again; 0: none.
+	GoBack int
+	Back   bool  // the job has gone back: its steps are told from there on
 	End    bool  // end the job: well when Err is nil. No effect follows
 	Err    error // of End
 }
@@ -169,6 +187,8 @@ type Machine struct {
 	cause    error         // of the end of the last attempt
 	ended    bool
 	steps    uint64 // of the job, as far as they were told
+	backs    int    // how often GoBack was told
+	back     error  // why the job goes back to a checkpoint now: how the pserver has ended; nil: it does not
 }
 
 // New returns the machine of a job that wants a number of trainers at first.
@@ -226,6 +246,19 @@ func (e Wanted) apply(m *Machine, now time.Duration, out *Effects) error {
 		m.adjustTrainers(now, out)
 		m.tick(now, out)
 	}
+	return nil
+}
+
+func (e WentBack) apply(m *Machine, now time.Duration, out *Effects) error {
+	cause := m.back
+	if e.Number != m.backs || cause == nil || m.ended || m.clearing {
+		return nil
+	}
+	if m.back = nil; e.Err == nil {
+		out.Back = true
+		return nil
+	}
+	m.startOver(now, cause, out)
 	return nil
 }
 
@@ -348,6 +381,9 @@ func (m *Machine) Restarting() (at time.Duration, cause error) {
 	}
 	return m.beginAt, m.cause
 }
+
+// GoesBack tells why the job goes back to a checkpoint; nil when it does not.
+func (m *Machine) GoesBack() error { return m.back }
 
 // Cause returns why the last attempt ended; nil in the first one.
 func (m *Machine) Cause() error { return m.cause }

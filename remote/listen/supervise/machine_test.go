@@ -31,11 +31,12 @@ func nameOf(m cluster.Member) string { return strings.ReplaceAll(m.String(), " "
 
 // TestScripts tells the stories of jobs. Time goes on by "after=" of each command.
 //
-//	new pservers=N trainers=N restarts=N   a job
+//	new pservers=N trainers=N restarts=N   a job; back=yes: one with checkpoints
 //	begin                                  its start
 //	exit NAME KIND [trained]               a role ends; KIND "well" is no error
 //	lost NAME [starts=N]                   the lease of a role, of its last start or another, is gone
 //	want N                                 another number of trainers
+//	back [number=N] [failed=KIND]          the answer to "go back"
 //	step                                   the job makes one
 //	tick                                   nothing but time
 //	roles                                  what is known of them
@@ -68,7 +69,7 @@ func TestScripts(t *testing.T) {
 				now = 0
 				m = supervise.New(supervise.Policy{PServers: number("pservers", 1), MaxRestarts: number("restarts", 10), DrainTime: 10 * time.Second,
 					LostLease: time.Second, Release: 10 * time.Second,
-					OneAttempt: number("attempts", 0) == 1},
+					OneAttempt: number("attempts", 0) == 1, GoesBack: c.Arg("back", "no") == "yes"},
 					number("trainers", 2))
 			case "begin":
 				return step(supervise.Began{})
@@ -83,6 +84,12 @@ func TestScripts(t *testing.T) {
 			case "lost":
 				member := memberOf(c.Args[0])
 				return step(supervise.LeaseLost{Member: member, Starts: number("starts", m.StartsOf(member))})
+			case "back":
+				var err error
+				if kind, ok := kinds[c.Arg("failed", "")]; ok {
+					err = fault.New(kind, "no checkpoint")
+				}
+				return step(supervise.WentBack{Number: number("number", 1), Err: err})
 			case "want":
 				n, err := strconv.Atoi(c.Args[0])
 				if err != nil {
@@ -130,6 +137,12 @@ func told(e supervise.Effects) string {
 	}
 	for _, start := range e.Start {
 		lines = append(lines, fmt.Sprintf("start %s, started %d times before", nameOf(start.Member), start.Before))
+	}
+	if e.GoBack > 0 {
+		lines = append(lines, fmt.Sprintf("go back, %d", e.GoBack))
+	}
+	if e.Back {
+		lines = append(lines, "the job has gone back")
 	}
 	switch {
 	case e.End && e.Err == nil:

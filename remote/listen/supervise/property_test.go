@@ -18,20 +18,20 @@ import (
 func TestProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		policy := supervise.Policy{LostLease: time.Second, Release: 10 * time.Second, PServers: rapid.IntRange(1, 3).Draw(t, "pservers"), MaxRestarts: rapid.IntRange(0, 4).Draw(t, "restarts"),
-			DrainTime: 10 * time.Second}
+			DrainTime: 10 * time.Second, GoesBack: rapid.Bool().Draw(t, "back")}
 		m := supervise.New(policy, rapid.IntRange(1, 4).Draw(t, "trainers"))
 		var now time.Duration
 		running, starts := map[cluster.Member]bool{}, map[cluster.Member]int{}
 		since, good := map[cluster.Member]time.Duration{}, map[cluster.Member]int{} // good: runs after which restarts count anew
-		ended := false
-		var began time.Duration // of the attempt
+		var began time.Duration                                                     // of the attempt
 		attempt, goodAttempts := 0, 0
+		ended, backs, goingBack := false, 0, false
 		do := func(e supervise.Event) {
 			out, err := m.Step(now, e)
 			if err != nil {
 				t.Fatalf("%T: %v", e, err)
 			}
-			if ended && (len(out.Start)+len(out.Drain)+len(out.Kill) > 0 || out.Forget || out.End) {
+			if ended && (len(out.Start)+len(out.Drain)+len(out.Kill) > 0 || out.Forget || out.End || out.GoBack > 0 || out.Back) {
 				t.Fatalf("%+v after the end", out)
 			}
 			for _, member := range slices.Concat(out.Drain, out.Kill) {
@@ -58,6 +58,11 @@ func TestProperties(t *testing.T) {
 			if out.Forget {
 				began = now
 			}
+			if out.GoBack > 0 && (out.GoBack <= backs || goingBack || len(out.Kill) > 0) || out.Back && !goingBack {
+				t.Fatalf("%+v after %d times; going back: %v", out, backs, goingBack)
+			}
+			backs = max(backs, out.GoBack)
+			goingBack = m.GoesBack() != nil
 			ended = ended || out.End
 		}
 		exit := func(member cluster.Member, err error, trained bool) {
@@ -83,7 +88,7 @@ func TestProperties(t *testing.T) {
 		for range rapid.IntRange(0, 60).Draw(t, "events") {
 			now += time.Duration(rapid.IntRange(0, 70_000).Draw(t, "ms")) * time.Millisecond
 			member := some()
-			switch rapid.IntRange(0, 4).Draw(t, "event") {
+			switch rapid.IntRange(0, 5).Draw(t, "event") {
 			case 0, 1:
 				if member != (cluster.Member{}) {
 					kind := rapid.SampledFrom([]fault.Kind{fault.LostMember, fault.Fenced, fault.Internal, fault.Drained}).Draw(t, "kind")
@@ -97,6 +102,12 @@ func TestProperties(t *testing.T) {
 				do(supervise.Wanted{Trainers: rapid.IntRange(1, 4).Draw(t, "wanted")})
 			case 4:
 				do(supervise.Tick{})
+			case 5:
+				e := supervise.WentBack{Number: max(0, backs-rapid.IntRange(0, 1).Draw(t, "late"))}
+				if rapid.Bool().Draw(t, "failed") {
+					e.Err = fault.New(fault.LostMember, "no checkpoint")
+				}
+				do(e)
 			}
 		}
 		for range 200 {

@@ -1,0 +1,178 @@
+package pserver
+
+import (
+	"context"
+	"errors"
+
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/proto/rpc"
+	"github.com/edl-go/edl/remote/checkpoint"
+	"github.com/edl-go/edl/remote/id"
+	"github.com/edl-go/edl/remote/wire"
+	"github.com/edl-go/edl/tensor"
+)
+
+// A restoring is the server's part of a checkpoint, in memory. The goroutine that applies rounds takes it, so that nothing else changes the parameters.
+type restoring struct {
+	event  Restored
+	values []*tensor.Tensor // by slice
+	ledger *Ledger          // of server 0
+	done   chan error       // has room
+}
+
+// Restore implements the rpc. It first ends the generation, so that nobody waits for this server meanwhile. Until the state is in memory, whole and checked,
+// the server keeps what it has.
+func (s *Server) Restore(ctx context.Context, m *rpc.RestoreRequest) (*rpc.RestoreResponse, error) {
+	if err := s.admit(ctx, m.Id); err != nil {
+		return nil, err
+	}
+	c, from := s.core, wire.SenderOf(m.Id)
+	if c.rounds == nil || m.History == 0 {
+		return nil, c.refuse(fault.E(fault.Unsupported, fault.At(c.Where), fault.Gotf("a way back to history %d", m.History), fault.Want("a later one, of a sync job")))
+	}
+	if _, err := s.freeze(m.Id, true); err != nil {
+		return nil, err
+	}
+	r := &restoring{event: Restored{Generation: from.Generation, Fence: from.Fence, Round: from.Round, History: m.History}, done: make(chan error, 1)}
+	if err := s.load(ctx, m, r); err != nil {
+		return nil, fault.E(fault.KindOf(err), fault.At(c.Where), fault.Cause(err))
+	}
+	if err := c.makeWay(r.event); err != nil {
+		return nil, c.refuse(err)
+	}
+	select { // ctx does not end it: a round may be given up
+	case c.toTake <- r:
+	case <-c.ended:
+		return nil, fault.E(fault.LostMember, fault.At(c.Where), fault.Got("a way back after the end of this server"), fault.Cause(c.failure()))
+	}
+	if err := <-r.done; err != nil {
+		return nil, c.refuse(err)
+	}
+	answer := &rpc.RestoreResponse{}
+	if r.ledger != nil {
+		for _, pass := range r.ledger.Counts() {
+			answer.Records += pass.Records + pass.Again
+		}
+	}
+	c.cfg.Log.Info("state of a checkpoint", "checkpoint", m.Name, "round", from.Round, "history", m.History)
+	return answer, nil
+}
+
+// load reads this server's part of a checkpoint into memory.
+func (s *Server) load(ctx context.Context, m *rpc.RestoreRequest, r *restoring) (err error) {
+	store, err := checkpoint.Open(ctx, m.Store)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, store.Close()) }()
+	k, err := store.Read(ctx, m.Name)
+	if err != nil {
+		return err
+	}
+	if have := id.Round(k.Manifest.Progress.GetSteps()); have != r.event.Round {
+		return fault.E(fault.Corrupt, fault.At(k.Address()), fault.Gotf("the state of round %d", have), fault.Wantf("that of round %d", r.event.Round))
+	}
+	for _, slice := range s.cuts.service.Slices {
+		have, ok := s.values.Variable(slice.Name)
+		if !ok {
+			return fault.E(fault.Internal, fault.Var(slice.Name), fault.Got("a slice that is no tensor"))
+		}
+		t, err := tensor.New(have.DType(), have.Dims()...)
+		if err == nil {
+			err = k.Load(ctx, slice.Origin, slice.FirstRow, t)
+		}
+		if err != nil {
+			return err
+		}
+		r.values = append(r.values, t)
+	}
+	if s.core.cfg.Index == 0 {
+		r.ledger = &Ledger{}
+		if len(k.Manifest.Ledger) > 0 {
+			r.ledger, err = DecodeLedger(k.Manifest.Ledger)
+		}
+	}
+	return err
+}
+
+// failure is why the server has ended; nil where it has done all that it had to do.
+func (c *core) failure() error {
+	c.Lock()
+	defer c.Unlock()
+	return c.Err()
+}
+
+// makeWay gives up the round that is being applied, unless the coordinator is refused. take must follow.
+func (c *core) makeWay(e Restored) error {
+	c.Lock()
+	defer c.Unlock()
+	if _, err := c.step(Frozen{Generation: e.Generation, Fence: e.Fence, Restores: true}); err != nil {
+		return err
+	}
+	c.restoring++
+	if c.giveUp != nil {
+		c.giveUp()
+	}
+	return nil
+}
+
+// applyUnlessRestored applies a round. It reports whether the round was given up: then its values are mixed, until a checkpoint takes their place.
+func (c *core) applyUnlessRestored(ctx context.Context, by *stepper, from []Declaration) (gaveUp bool, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	c.Lock()
+	round := c.rounds.Round()
+	if gaveUp = c.restoring > 0; !gaveUp {
+		c.giveUp = cancel
+	}
+	c.Unlock()
+	if gaveUp {
+		return true, nil
+	}
+	err = by.apply(ctx, round, from)
+	c.Lock()
+	defer c.Unlock()
+	if c.giveUp = nil; err != nil && c.restoring > 0 {
+		c.gaveUp = true
+		return true, nil
+	}
+	return false, err
+}
+
+// take puts a state in the place of what the server has.
+func (s *Server) take(r *restoring) {
+	c := s.core
+	s.values.Lock()
+	defer s.values.Unlock()
+	c.Lock()
+	defer c.Unlock()
+	c.restoring--
+	f, err := c.step(r.event)
+	if err != nil {
+		if c.gaveUp {
+			c.end(fault.E(fault.LostMember, fault.At(c.Where), fault.Got("a round that was given up, and no state of a checkpoint"), fault.Cause(err)))
+		}
+		r.done <- err
+		return
+	}
+	for i, slice := range s.cuts.service.Slices {
+		have, _ := s.values.Variable(slice.Name)
+		err = errors.Join(err, have.CopyFrom(r.values[i]))
+	}
+	if err != nil {
+		c.end(fault.E(fault.Internal, fault.At(c.Where), fault.Cause(err)))
+	}
+	select {
+	case <-c.toApply: // a round that nobody has begun to apply
+	default:
+	}
+	c.gaveUp = false
+	c.sums.published = map[string]publication{} // of the rounds that are trained again
+	s.cuts.giveUp()
+	if r.ledger != nil {
+		c.ledger = r.ledger
+	}
+	c.carryOut(f)
+	c.changed()
+	r.done <- err
+}
