@@ -23,6 +23,7 @@ type core struct {
 	led   chan struct{}  // closed when lead is known
 	done  chan struct{}  // closed when the job has ended
 	tasks sync.WaitGroup // goroutines of Run
+	heard chan struct{}  // closed when somebody has been told everything up to the end of the job
 
 	// monitor guards the state of every part, and what follows here. Whoever changes what a call may wait for calls Broadcast.
 	monitor waits.Monitor
@@ -58,6 +59,10 @@ func (c *core) finish(err error) {
 	close(c.done)
 	c.monitor.End(asUnavailable(err))
 }
+
+// Heard is closed when somebody has been told everything up to the end of the job. Whoever serves this coordinator should go on doing so for a while
+// until then: a job may be over before its listener has found it.
+func (c *core) Heard() <-chan struct{} { return c.heard }
 
 // lostLock ends a coordinator that has heard of a later one, and returns what its caller is told. The monitor is held.
 func (c *core) lostLock(got string) error {

@@ -126,10 +126,6 @@ func begin(ctx context.Context, s *Server, lead Lead) error {
 	return nil
 }
 
-// Heard is closed when somebody has been told everything up to the end of the job. Whoever serves this coordinator should go on doing so for a while
-// until then: a job may be over before its listener has found it.
-func (s *Server) Heard() <-chan struct{} { return s.steps.heard }
-
 // Lost tells that the lease of a member has ended without its having left. A trainer that has come back since is known by its incarnation.
 func (s *Server) Lost(ctx context.Context, m cluster.Member) error { return s.members.lost(ctx, m) }
 

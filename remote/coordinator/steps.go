@@ -33,8 +33,7 @@ type steps struct {
 	log       *eventlog.Log[*job.Event]
 	collector collector
 	writer    stepWriter
-	heard     chan struct{} // closed by hear
-	hear      func()        // somebody has been told everything up to the end of the job
+	hear      func() // somebody has been told everything up to the end of the job
 }
 
 // stepWriter merges values and writes steps, in the order of its queue. It merges without the monitor, because values may be large, and others should not
@@ -46,9 +45,9 @@ type stepWriter struct {
 }
 
 func newSteps(c *core) *steps {
-	heard := make(chan struct{})
+	c.heard = make(chan struct{})
 	return &steps{core: c, log: eventlog.NewSized(maxEvents, maxEventBytes, func(e *job.Event) int { return proto.Size(e) }),
-		collector: newCollector(c.cfg), heard: heard, hear: sync.OnceFunc(func() { close(heard) })}
+		collector: newCollector(c.cfg), hear: sync.OnceFunc(func() { close(c.heard) })}
 }
 
 // written is how many steps were written, also by earlier coordinators. The monitor is held.

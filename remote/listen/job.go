@@ -226,7 +226,7 @@ func (j *Job) startOver(cause error, servers ...interface{ forget() }) {
 }
 
 // wentBack begins the next attempt of the job where a checkpoint was made. Its processes stay.
-func (j *Job) wentBack(p *job.Progress, records int64, servers ...interface{ forget() }) {
+func wentBack(j *Job, p *job.Progress, records int64, servers ...interface{ forget() }) {
 	j.withLock(func() {
 		j.record.goBack(p, records-j.state.earlier)
 		for _, s := range servers {

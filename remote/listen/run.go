@@ -285,7 +285,7 @@ func (c *jobRun) carryOut(ctx context.Context, effects supervise.Effects) (ended
 		c.start(ctx, s.Member, s.Before)
 	}
 	if effects.GoBack > 0 {
-		c.group.Go(func() { c.goBack(ctx, effects.GoBack) })
+		c.group.Go(func() { askToGoBack(ctx, c, effects.GoBack) })
 	}
 	if effects.Back {
 		c.wentBack()
@@ -293,8 +293,8 @@ func (c *jobRun) carryOut(ctx context.Context, effects supervise.Effects) (ended
 	return effects.End, effects.Err
 }
 
-// goBack lets the coordinator take the job back to its last checkpoint. A coordinator that is gone is waited for: the next one knows how far it was.
-func (c *jobRun) goBack(ctx context.Context, number int) {
+// askToGoBack lets the coordinator take the job back to its last checkpoint. A coordinator that is gone is waited for: the next one knows how far it was.
+func askToGoBack(ctx context.Context, c *jobRun, number int) {
 	ctx, cancel := context.WithTimeout(ctx, c.job.limits.Start)
 	defer cancel()
 	c.group.Go(func() { // the job may end meanwhile
@@ -324,17 +324,17 @@ func (c *jobRun) goBack(ctx context.Context, number int) {
 func (c *jobRun) wentBack() {
 	c.watcher.turn.Lock()
 	defer c.watcher.turn.Unlock()
-	p, cause := c.went.GetProgress(), c.lastLoss()
+	p, cause := c.went.GetProgress(), lastLoss(c)
 	var before uint64
 	c.job.withLock(func() { before = c.watcher.history })
-	c.job.wentBack(p, c.went.GetRecords(), c.watcher, c.job.acks, c.job.finishing)
+	wentBack(c.job, p, c.went.GetRecords(), c.watcher, c.job.acks, c.job.finishing)
 	c.job.manager.cfg.Log.Warn("the job has gone back to a checkpoint", "job", c.job.ID, "steps", p.GetSteps(), "because", cause)
 	c.job.setState(job.State_STARTING, nil)
 	c.job.withLock(func() { c.watcher.history = before + 1 })
 }
 
 // lastLoss is how a pserver has ended last.
-func (c *jobRun) lastLoss() (err error) {
+func lastLoss(c *jobRun) (err error) {
 	c.job.mu.Lock()
 	defer c.job.mu.Unlock()
 	var last time.Duration

@@ -21,11 +21,11 @@ func (s *Server) Freeze(ctx context.Context, m *rpc.FreezeRequest) (*rpc.FreezeR
 	if err := s.admit(ctx, m.Id); err != nil {
 		return nil, err
 	}
-	return s.freeze(m.Id, false)
+	return freeze(s, m.Id, false)
 }
 
 // freeze is Freeze of a message that is admitted, or what Restore begins with.
-func (s *Server) freeze(who *rpc.Identity, restores bool) (*rpc.FreezeResponse, error) {
+func freeze(s *Server, who *rpc.Identity, restores bool) (*rpc.FreezeResponse, error) {
 	c, from := s.core, wire.SenderOf(who)
 	c.Lock()
 	f, refused := c.step(Frozen{Generation: from.Generation, Fence: from.Fence, Restores: restores})
@@ -68,7 +68,7 @@ func (s *Server) Resume(ctx context.Context, m *rpc.ResumeRequest) (*rpc.ResumeR
 	}
 	if len(e.Members) == 0 {
 		s.core.Lock()
-		refused = s.dismiss(e)
+		refused = dismiss(s, e)
 		s.core.Unlock()
 	} else if err := s.core.Await(ctx, func() waits.Wait { return s.core.forRound(s.core.rounds.Round()) }, func() (bool, error) {
 		var hold bool
@@ -114,7 +114,7 @@ func (s *Server) resume(e Resumed) (hold bool, err error) {
 
 // dismiss is told by a coordinator that every trainer has left. Nothing is under way then: before a trainer completes at any server, all servers have
 // acknowledged all of its barriers. The lock is held.
-func (s *Server) dismiss(e Resumed) error {
+func dismiss(s *Server, e Resumed) error {
 	c := s.core
 	switch {
 	case e.Fence < c.machine.Fence():

@@ -12,6 +12,40 @@ import (
 	"github.com/edl-go/edl/tensor"
 )
 
+// past is what Rounds knows of the checkpoints that its job has gone back to.
+type past struct {
+	history uint64 // that the parameters belong to: of the last Restored, 0 before the first
+	awaited uint64 // the least that they have to belong to
+}
+
+// Await makes the server one that was started in the place of a lost one: it has no parameters that a job could go on with before it is Restored for a
+// history. Until then coordinators are told fault.Unavailable: one that does not know yet that the job goes back must not take its state for that of the job.
+func (p *past) Await(history uint64) { p.awaited = history }
+
+// checkHistory refuses a coordinator while the server lacks the state that it is to have.
+func (p *past) checkHistory() error {
+	if p.history >= p.awaited {
+		return nil
+	}
+	return fault.E(fault.Unavailable, fault.Gotf("a server that waits for the state of a checkpoint, with which history %d begins", p.awaited),
+		fault.Want("the coordinator to restore it"))
+}
+
+// restore makes the machine that of a server whose parameters are those of a checkpoint. The round that is open, or is being applied, counts no more: all
+// servers go back.
+func restore(r *Rounds, e Restored) (Effects, error) {
+	if err := r.freeze(Frozen{Generation: e.Generation, Fence: e.Fence}); err != nil {
+		return Effects{}, err
+	}
+	r.round, r.first, r.history = e.Round, e.Round, e.History
+	r.applying, r.lastApplied = false, nil
+	for _, m := range r.members {
+		m.declared, m.complete = false, false
+		clear(m.received)
+	}
+	return Effects{Drop: true}, nil
+}
+
 // A restoring is the server's part of a checkpoint, in memory. The goroutine that applies rounds takes it, so that nothing else changes the parameters.
 type restoring struct {
 	event  Restored
@@ -30,20 +64,20 @@ func (s *Server) Restore(ctx context.Context, m *rpc.RestoreRequest) (*rpc.Resto
 	if c.rounds == nil || m.History == 0 {
 		return nil, c.refuse(fault.E(fault.Unsupported, fault.At(c.Where), fault.Gotf("a way back to history %d", m.History), fault.Want("a later one, of a sync job")))
 	}
-	if _, err := s.freeze(m.Id, true); err != nil {
+	if _, err := freeze(s, m.Id, true); err != nil {
 		return nil, err
 	}
 	r := &restoring{event: Restored{Generation: from.Generation, Fence: from.Fence, Round: from.Round, History: m.History}, done: make(chan error, 1)}
-	if err := s.load(ctx, m, r); err != nil {
+	if err := r.load(ctx, s, m); err != nil {
 		return nil, fault.E(fault.KindOf(err), fault.At(c.Where), fault.Cause(err))
 	}
-	if err := c.makeWay(r.event); err != nil {
+	if err := r.makeWay(c); err != nil {
 		return nil, c.refuse(err)
 	}
 	select { // ctx does not end it: a round may be given up
 	case c.toTake <- r:
 	case <-c.ended:
-		return nil, fault.E(fault.LostMember, fault.At(c.Where), fault.Got("a way back after the end of this server"), fault.Cause(c.failure()))
+		return nil, fault.E(fault.LostMember, fault.At(c.Where), fault.Got("a way back after the end of this server"), fault.Cause(failureOf(c)))
 	}
 	if err := <-r.done; err != nil {
 		return nil, c.refuse(err)
@@ -59,7 +93,7 @@ func (s *Server) Restore(ctx context.Context, m *rpc.RestoreRequest) (*rpc.Resto
 }
 
 // load reads this server's part of a checkpoint into memory.
-func (s *Server) load(ctx context.Context, m *rpc.RestoreRequest, r *restoring) (err error) {
+func (r *restoring) load(ctx context.Context, s *Server, m *rpc.RestoreRequest) (err error) {
 	store, err := checkpoint.Open(ctx, m.Store)
 	if err != nil {
 		return err
@@ -95,15 +129,16 @@ func (s *Server) load(ctx context.Context, m *rpc.RestoreRequest, r *restoring) 
 	return err
 }
 
-// failure is why the server has ended; nil where it has done all that it had to do.
-func (c *core) failure() error {
+// failureOf is why a server has ended; nil where it has done all that it had to do.
+func failureOf(c *core) error {
 	c.Lock()
 	defer c.Unlock()
 	return c.Err()
 }
 
 // makeWay gives up the round that is being applied, unless the coordinator is refused. take must follow.
-func (c *core) makeWay(e Restored) error {
+func (r *restoring) makeWay(c *core) error {
+	e := r.event
 	c.Lock()
 	defer c.Unlock()
 	if _, err := c.step(Frozen{Generation: e.Generation, Fence: e.Fence, Restores: true}); err != nil {
@@ -117,7 +152,7 @@ func (c *core) makeWay(e Restored) error {
 }
 
 // applyUnlessRestored applies a round. It reports whether the round was given up: then its values are mixed, until a checkpoint takes their place.
-func (c *core) applyUnlessRestored(ctx context.Context, by *stepper, from []Declaration) (gaveUp bool, err error) {
+func applyUnlessRestored(ctx context.Context, c *core, by *stepper, from []Declaration) (gaveUp bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	c.Lock()
@@ -140,7 +175,7 @@ func (c *core) applyUnlessRestored(ctx context.Context, by *stepper, from []Decl
 }
 
 // take puts a state in the place of what the server has.
-func (s *Server) take(r *restoring) {
+func (r *restoring) take(s *Server) {
 	c := s.core
 	s.values.Lock()
 	defer s.values.Unlock()

@@ -20,26 +20,12 @@ type Rounds struct {
 	round       id.Round // the open round, which is the version of the parameters: rounds before it are applied
 	applying    bool     // the open round is being applied
 	lastApplied []Declaration
-	history     uint64 // that the parameters belong to
-	awaited     uint64 // the least that they have to belong to
+	past
 }
 
 // NewRounds starts at a round, without a generation, in a job whose ranks are less than ranks. variables are those that a contribution holds.
 func NewRounds(ranks int, variables []string, start id.Round) *Rounds {
 	return &Rounds{generations: newGenerations(ranks, variables), round: start}
-}
-
-// Await makes the server one that was started in the place of a lost one: it has no parameters that a job could go on with before it is Restored for a
-// history. Until then coordinators are told fault.Unavailable: one that does not know yet that the job goes back must not take its state for that of the job.
-func (r *Rounds) Await(history uint64) { r.awaited = history }
-
-// checkHistory refuses a coordinator while the server lacks the state that it is to have.
-func (r *Rounds) checkHistory() error {
-	if r.history >= r.awaited {
-		return nil
-	}
-	return fault.E(fault.Unavailable, fault.Gotf("a server that waits for the state of a checkpoint, with which history %d begins", r.awaited),
-		fault.Want("the coordinator to restore it"))
 }
 
 // Round is the open round, which is the version of the parameters.
@@ -61,7 +47,7 @@ func (r *Rounds) Step(_ time.Duration, e Event) (Effects, error) {
 		}
 		return r.resume(e)
 	case Restored:
-		return r.restore(e)
+		return restore(r, e)
 	case FenceSeen:
 		r.noteFence(e.Fence)
 		return Effects{}, nil
@@ -319,21 +305,6 @@ func (r *Rounds) resume(e Resumed) (Effects, error) {
 		return r.apply(Effects{}, before, slices.Clone(e.Commit)), nil
 	}
 	return r.advance(Effects{Drop: !r.applying}), nil
-}
-
-// restore makes the machine that of a server whose parameters are those of a checkpoint. The round that is open, or is being applied, counts no more: all
-// servers go back.
-func (r *Rounds) restore(e Restored) (Effects, error) {
-	if err := r.freeze(Frozen{Generation: e.Generation, Fence: e.Fence}); err != nil {
-		return Effects{}, err
-	}
-	r.round, r.first, r.history = e.Round, e.Round, e.History
-	r.applying, r.lastApplied = false, nil
-	for _, m := range r.members {
-		m.declared, m.complete = false, false
-		clear(m.received)
-	}
-	return Effects{Drop: true}, nil
 }
 
 // committed is the version of the parameters, where a round that is being applied counts as applied.

@@ -171,7 +171,7 @@ func applyRounds(ctx context.Context, s *Server, group *sync.WaitGroup, by *step
 		case from := <-c.toApply:
 			copied() // the round changes what is copied
 			if len(from) > 0 {
-				if gaveUp, err := c.applyUnlessRestored(ctx, by, from); gaveUp || err != nil {
+				if gaveUp, err := applyUnlessRestored(ctx, c, by, from); gaveUp || err != nil {
 					if err != nil {
 						return err
 					}
@@ -188,7 +188,7 @@ func applyRounds(ctx context.Context, s *Server, group *sync.WaitGroup, by *step
 			c.Unlock()
 		case r := <-c.toTake:
 			copied()
-			s.take(r)
+			r.take(s)
 		case <-s.cuts.asked:
 		case <-c.ended:
 			return nil

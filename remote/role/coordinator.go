@@ -31,7 +31,7 @@ func (r *runner) coordinate(ctx context.Context) error {
 		return err
 	}
 	for {
-		err := r.lead(ctx, p)
+		err := lead(ctx, r, p)
 		if !errors.Is(err, coordinator.ErrWentBack) || ctx.Err() != nil {
 			return err
 		}
@@ -40,7 +40,7 @@ func (r *runner) coordinate(ctx context.Context) error {
 
 // lead coordinates from the taking of the lock on. It returns coordinator.ErrWentBack when the job has gone back to a checkpoint: the next coordinator of the
 // job is this process again.
-func (r *runner) lead(ctx context.Context, p *program.Program) error {
+func lead(ctx context.Context, r *runner, p *program.Program) error {
 	l, err := r.listen(ctx)
 	if err != nil {
 		return err
@@ -57,10 +57,10 @@ func (r *runner) lead(ctx context.Context, p *program.Program) error {
 	run := peers.Context()
 	servers, err := peers.Servers(int(r.spec.Spec.Pservers))
 	var server *coordinator.Server
-	lead := coordinator.Lead{Fence: member.Fence(), State: r.registry.State(member)}
+	lock := coordinator.Lead{Fence: member.Fence(), State: r.registry.State(member)}
 	var back *state.Back
 	if err == nil {
-		back, err = coordinator.LastBack(run, lead.State)
+		back, err = coordinator.LastBack(run, lock.State)
 	}
 	if err == nil {
 		server, err = r.newCoordinator(p, servers, back)
@@ -69,7 +69,7 @@ func (r *runner) lead(ctx context.Context, p *program.Program) error {
 		err = r.wantTrainers(run, server)
 	}
 	if err == nil {
-		err = r.runCoordinator(run, server, l, lead)
+		err = r.runCoordinator(run, server, l, lock)
 	}
 	err = reasonOf(run, err)
 	return errors.Join(err, r.leave(ctx, member))

@@ -42,7 +42,7 @@ func (e Exited) apply(m *Machine, now time.Duration, out *Effects) error {
 		r.enter(Done, now)
 	case r.Role == job.Role_PSERVER && e.Trained && m.policy.OneAttempt:
 		m.end(e.Err, out)
-	case r.Role == job.Role_PSERVER && e.Trained && !m.mayGoBack(),
+	case r.Role == job.Role_PSERVER && e.Trained && !mayGoBack(m),
 		r.Role == job.Role_COORDINATOR && m.policy.GoesBack && errors.Is(e.Err, fault.LostMember): // it has failed to go back
 		r.enter(Down, now)
 		m.startOver(now, e.Err, out)
@@ -61,8 +61,8 @@ func (e Exited) apply(m *Machine, now time.Duration, out *Effects) error {
 		r.enter(Down, now)
 		r.Due = now + r.pause
 		if r.Role == job.Role_PSERVER && e.Trained {
-			m.backs++
-			m.back, out.GoBack = e.Err, m.backs
+			m.number++
+			m.why, out.GoBack = e.Err, m.number
 		}
 	}
 	m.endIfFinished(out)
@@ -122,7 +122,7 @@ func (m *Machine) afterDrain(now time.Duration, r *Role, err error, out *Effects
 
 // mayGoBack reports whether a pserver alone may start again, although its parameters are gone. A second one that ends while the job goes back ends the
 // attempt, and so does one that ends when a trainer has no more to train: nobody would train that trainer's share.
-func (m *Machine) mayGoBack() bool { return m.policy.GoesBack && m.back == nil && !m.dataEnded() }
+func mayGoBack(m *Machine) bool { return m.policy.GoesBack && m.why == nil && !m.dataEnded() }
 
 // startOver ends all roles, so that the job can begin anew: what a pserver had is gone.
 func (m *Machine) startOver(now time.Duration, cause error, out *Effects) {
@@ -136,7 +136,7 @@ func (m *Machine) startOver(now time.Duration, cause error, out *Effects) {
 	m.pause = pauseAfter(m.pause)
 	m.attempt++
 	m.again++
-	m.clearing, m.cause, m.beginAt, m.back = true, cause, now+m.pause, nil
+	m.clearing, m.cause, m.beginAt, m.why = true, cause, now+m.pause, nil
 	for _, other := range m.roles {
 		if other.live() {
 			other.killed = true

@@ -187,9 +187,17 @@ type Machine struct {
 	cause    error         // of the end of the last attempt
 	ended    bool
 	steps    uint64 // of the job, as far as they were told
-	backs    int    // how often GoBack was told
-	back     error  // why the job goes back to a checkpoint now: how the pserver has ended; nil: it does not
+	back
 }
+
+// back is the way of a job back to a checkpoint.
+type back struct {
+	number int   // how often GoBack was told
+	why    error // how the pserver has ended because of which the job goes back now; nil: it does not
+}
+
+// GoesBack tells why the job goes back to a checkpoint; nil when it does not.
+func (b *back) GoesBack() error { return b.why }
 
 // New returns the machine of a job that wants a number of trainers at first.
 func New(p Policy, trainers int) *Machine { return &Machine{policy: p, wanted: trainers} }
@@ -250,11 +258,11 @@ func (e Wanted) apply(m *Machine, now time.Duration, out *Effects) error {
 }
 
 func (e WentBack) apply(m *Machine, now time.Duration, out *Effects) error {
-	cause := m.back
-	if e.Number != m.backs || cause == nil || m.ended || m.clearing {
+	cause := m.why
+	if e.Number != m.number || cause == nil || m.ended || m.clearing {
 		return nil
 	}
-	if m.back = nil; e.Err == nil {
+	if m.why = nil; e.Err == nil {
 		out.Back = true
 		return nil
 	}
@@ -381,9 +389,6 @@ func (m *Machine) Restarting() (at time.Duration, cause error) {
 	}
 	return m.beginAt, m.cause
 }
-
-// GoesBack tells why the job goes back to a checkpoint; nil when it does not.
-func (m *Machine) GoesBack() error { return m.back }
 
 // Cause returns why the last attempt ended; nil in the first one.
 func (m *Machine) Cause() error { return m.cause }
