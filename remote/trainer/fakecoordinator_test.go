@@ -229,7 +229,7 @@ func (c *fakeCoordinator) regroup(ctx context.Context, ranks ...uint32) error {
 		if err != nil {
 			return err
 		}
-		if next.Round, next.Commit, err = machine.Decide(c.policy.Start.Round, c.current, answers); err != nil {
+		if next.Round, next.Commit, err = machine.Decide(c.policy.Start.Round, 0, c.current, answers); err != nil {
 			return err
 		}
 	}
