@@ -61,7 +61,7 @@ func runRoles(ctx context.Context, j *Job) error {
 
 	if err = c.run(ctx); err == nil {
 		c.awaitFinals(ctx)
-		c.countLast(ctx)
+		countLast(ctx, c)
 	}
 	return err
 }
@@ -144,7 +144,7 @@ func (c *jobRun) awaitFinals(ctx context.Context) {
 }
 
 // countLast counts the steps of a job that has ended well while the listener slept, so that it has not heard the last ones: their number is durable.
-func (c *jobRun) countLast(ctx context.Context) {
+func countLast(ctx context.Context, c *jobRun) {
 	select {
 	case <-c.watcher.told():
 		return
