@@ -77,6 +77,7 @@ func TestLostServer(t *testing.T) {
 			s := spec(2, 2, job.Mode_SYNC)
 			if saved { // few steps are told twice, and the last fault must come before the last round
 				plan[2].after = rounds() * 3 / 4
+				plan[0].saved = true
 				s.Checkpoints = &job.Checkpoints{Store: t.TempDir(), Rounds: max(1, rounds()/16)}
 			}
 			r := newRig(t)

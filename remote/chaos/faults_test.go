@@ -26,6 +26,7 @@ type disturbance struct {
 	after uint64        // step at which it happens
 	delay time.Duration // after that step was seen: the moment within a round
 	lasts time.Duration // 0: it is not undone
+	saved bool          // a checkpoint is made before
 }
 
 func (d disturbance) String() string {

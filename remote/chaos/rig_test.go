@@ -280,6 +280,11 @@ func (r *rig) disturb(ctx context.Context, plan []disturbance, seen *atomic.Uint
 		if !pass(ctx, d.delay) {
 			return
 		}
+		if d.saved {
+			if _, err := r.client.Checkpoint(ctx, &rpc.JobRequest{Job: r.job}); err != nil {
+				r.t.Errorf("no checkpoint before %v: %v", d, err)
+			}
+		}
 		r.t.Logf("at step %d: %v", seen.Load(), d)
 		end, err := r.begin(d)
 		if err != nil {
