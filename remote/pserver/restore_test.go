@@ -205,6 +205,14 @@ func TestRestoreDuringExchange(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	first := pstest.Trainer{Client: servers[1].Client, Generation: g + 1}
+	if _, err := first.Send(ctx, 1, "w0@GRAD", pstest.Filled(1, 1)); err != nil {
+		t.Fatal(err)
+	}
+	if err := first.Barrier(ctx, 1, 1, 1); err != nil {
+		t.Fatal(err)
+	}
+	untilWaits(t, servers[0], "round 1") // server 1 asks for its sums of round 1, not of round 3, which it had published
 	if err := trainIn(ctx, servers, g+1, 1, 6); err != nil {
 		t.Fatal(err)
 	}
