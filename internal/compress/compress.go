@@ -73,7 +73,7 @@ const (
 
 // What a user may say of gradients and of parameters.
 const (
-	GradientForms  = "none, bf16, fp16, topk:FRACTION or topk:FRACTION:LEAST"
+	GradientForms  = "none, bf16, fp16, topk:FRACTION (above 0, at most 0.25) or topk:FRACTION:LEAST"
 	ParameterForms = "none, bf16 or fp16"
 )
 

@@ -345,3 +345,40 @@ func (q *Queue) Position(round id.Round) (p Position, ok bool) {
 	}
 	return p, true
 }
+
+// maxBackChanges bounds the changes of WentBack, so that they and those of the coordinator fit into one transaction.
+const maxBackChanges = 64
+
+func (e WentBack) apply(s *step) error {
+	if !s.policy.Sync {
+		return s.fault(fault.InvalidArgument, "a way back", "sync mode")
+	}
+	if e.To.Pass < s.policy.Start.Pass || e.To.Pass > s.policy.lastPass() {
+		return s.fault(fault.InvalidArgument, fmt.Sprintf("a way back to pass %d", e.To.Pass),
+			fmt.Sprintf("passes %d to %d", s.policy.Start.Pass, s.policy.lastPass()))
+	}
+	p := s.policy
+	p.Passes, p.Start = int(p.lastPass()-e.To.Pass)+1, e.To
+	if err := p.check(); err != nil {
+		return err
+	}
+	for _, tasks := range []tree[*task]{s.failed, s.discarded} {
+		for k := range tasks.from(key{}) {
+			s.putTask(k[0], nil)
+		}
+	}
+	for _, g := range s.segments {
+		s.put(numbered(segmentPrefix, g.number), nil)
+	}
+	s.policy, s.pass = p, e.To.Pass
+	s.failed, s.discarded, s.segments, s.past = tree[*task]{}, tree[*task]{}, nil, nil
+	s.ended, s.regroup = false, false
+	s.addSegment(segment{pass: e.To.Pass, firstRound: e.To.Round, firstBatch: e.To.Batch})
+	s.done = s.layout.tasksIn(p.trainedBefore(s.pass, s.layout.records))
+	s.given = s.done
+	s.note(fmt.Sprintf("data goes on from round %d", e.To.Round), nil, -1)
+	if len(s.made) > maxBackChanges {
+		return s.fault(fault.TooLarge, fmt.Sprintf("%d tasks and segments to forget", len(s.made)), fmt.Sprintf("at most %d", maxBackChanges))
+	}
+	return nil
+}

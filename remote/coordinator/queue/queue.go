@@ -4,8 +4,7 @@
 //	event.go     events and effects
 //	layout.go    files, and how they are divided into tasks
 //	dispatch.go  async mode: tasks are dispatched to one trainer each
-//	order.go     sync mode: all trainers read the same records; segments
-//	back.go      sync mode: on from an earlier position, after a pserver was lost
+//	order.go     sync mode: all trainers read the same records; segments; on from an earlier position, after a pserver was lost
 //	durable.go   the entries in etcd, and how a queue is restored
 //	status.go    queries
 //	tree.go      the ordered map that the state is made of
