@@ -302,7 +302,15 @@ func (c *cuts) ask(ctx context.Context, round id.Round, name string) ([]*rpc.Cut
 	var group sync.WaitGroup
 	for i, server := range c.cfg.Servers {
 		group.Go(func() {
-			a, err := server.Cut(ctx, &rpc.CutRequest{Id: who, Store: c.cfg.Checkpoints.Store, Name: name}, grpc.WaitForReady(true))
+			var a *rpc.CutResponse
+			var err error
+			_ = wire.Retry(ctx, func(id.Retry) error {
+				a, err = server.Cut(ctx, &rpc.CutRequest{Id: who, Store: c.cfg.Checkpoints.Store, Name: name}, grpc.WaitForReady(true))
+				if wire.Broken(err) { // a server knows the name of a cut: it makes no second one
+					return err
+				}
+				return nil
+			})
 			mu.Lock()
 			defer mu.Unlock()
 			if answers[i] = a; err != nil && first == nil && past < 0 {

@@ -146,6 +146,14 @@ type transportError string
 
 func (e transportError) Error() string { return string(e) }
 
+// Broken reports whether a call has failed because its connection broke: err comes straight from the call, and the peer did not answer. What may be
+// asked twice can be asked again.
+func Broken(err error) bool {
+	var f *fault.Fault
+	var transport transportError
+	return errors.As(err, &f) && f.Kind == fault.Unavailable && errors.As(f.Err, &transport)
+}
+
 // fromAddress is FromStatus for a caller that knows only the address of the peer.
 func fromAddress(address string, err error) error {
 	err = FromStatus(address, err)

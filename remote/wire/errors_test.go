@@ -55,6 +55,9 @@ func TestFaultsSurviveTheWire(t *testing.T) {
 			if !errors.As(err, &got) {
 				t.Fatalf("%s: %v", form, err)
 			}
+			if wire.Broken(err) {
+				t.Errorf("%s of %v: the connection is said to be broken", form, kind)
+			}
 			if got.Err == nil || got.Err.Error() != "cause" {
 				t.Errorf("%s of %v: cause %v", form, kind, got.Err)
 			}
