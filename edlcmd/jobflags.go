@@ -69,7 +69,7 @@ func (f *jobFlags) addCluster(cmd *cobra.Command) {
 	f.mode = choiceFlag(cmd, "mode", "when servers apply gradients", "sync", "async")
 	flags.Int64Var(&f.minBlock, "min-block-size", 8192, "cut parameters into slices of at least `N` elements")
 	flags.BoolVar(&f.noSlice, "no-slice", false, "keep every parameter whole on one server")
-	f.carrier = choiceFlag(cmd, "transport", "how gradients and parameters of sync rounds travel", jobspec.Transports()...)
+	f.carrier = choiceFlag(cmd, "transport", "how gradients and parameters travel", jobspec.Transports()...)
 	flags.StringVar(&f.compressGradients, "compress-gradients", "none",
 		"how float32 gradients travel to servers, as `FORM`: none, bf16, fp16, topk:FRACTION or topk:FRACTION:LEAST")
 	_ = cmd.RegisterFlagCompletionFunc("compress-gradients",

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -24,10 +25,10 @@ const (
 	tokenBytes = 16
 	greeting   = 5 * time.Second  // for a hello to arrive whole
 	claimTime  = 60 * time.Second // for a token to be claimed
-	// acceptPause is between two tries to accept while the process has too many open files.
+	// acceptPause is between two tries to accept while the system gives no connection.
 	acceptPause = 100 * time.Millisecond
 	maxShared   = 1 << 30 // bytes of memory that one server shares with all trainers
-	maxSilent   = 256     // connections that have not said hello yet; more are closed
+	maxSilent   = 256     // connections that have not shown a good token yet; for one more, the oldest of them is closed
 )
 
 // A Token admits one connection.
@@ -44,8 +45,8 @@ type Acceptor struct {
 
 	mu     sync.Mutex
 	offers map[Token]*Offer
-	conns  map[net.Conn]bool // all that are open; true: it has not shown a good token
-	silent int               // that have not shown a good token
+	conns  map[net.Conn]bool // all that are open
+	silent []net.Conn        // of these, those that have not shown a good token, the oldest first
 	shared int               // bytes of memory
 	closed bool
 	group  sync.WaitGroup // connections
@@ -84,8 +85,8 @@ type Offer struct {
 	conn   net.Conn // nil until it is claimed
 }
 
-// Offer makes a token for a connection with a layout. When a peer shows it, serve runs on a goroutine of its own until it returns; the connection is closed then. The context of serve
-// ends when the offer or the Acceptor is closed. A token that nobody claims within a minute is forgotten.
+// Offer makes a token for a connection with a layout. When a peer shows it, serve runs on a goroutine of its own until it returns; the connection is
+// closed then. The context of serve ends when the offer or the Acceptor is closed. A token that nobody claims within a minute is forgotten.
 func (a *Acceptor) Offer(l Layout, serve func(ctx context.Context, c *Conn)) (*Offer, error) {
 	o := &Offer{of: a, layout: l, serve: serve}
 	if _, err := rand.Read(o.Token[:]); err != nil {
@@ -134,7 +135,10 @@ func (a *Acceptor) Serve(ctx context.Context) error {
 	defer a.group.Wait()
 	defer a.close()
 	if a.local != nil {
-		a.group.Go(func() { _ = a.accept(ctx, a.local) }) // who cannot connect here takes the port
+		a.group.Go(func() {
+			_ = a.accept(ctx, a.local)
+			_ = a.local.Close() // a trainer that cannot connect here takes the port
+		})
 	}
 	return a.accept(ctx, a.port)
 }
@@ -147,8 +151,8 @@ func (a *Acceptor) accept(ctx context.Context, from net.Listener) error {
 			if ctx.Err() != nil {
 				return nil
 			}
-			if errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) {
-				select { // others may close some
+			if short(err) {
+				select { // others may give some back
 				case <-time.After(acceptPause):
 				case <-ctx.Done():
 				}
@@ -160,6 +164,16 @@ func (a *Acceptor) accept(ctx context.Context, from net.Listener) error {
 			_ = c.Close()
 		}
 	}
+}
+
+// short reports whether a connection could not be accepted because the process or the system is short of file descriptors or memory.
+func short(err error) bool {
+	for _, errno := range []syscall.Errno{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM} {
+		if errors.Is(err, errno) {
+			return true
+		}
+	}
+	return false
 }
 
 // Close is for an Acceptor that does not Serve.
@@ -181,14 +195,20 @@ func (a *Acceptor) close() {
 	}
 }
 
-// enter starts the goroutine of a connection, unless too many are silent.
+// enter starts the goroutine of a connection. When too many are silent, the oldest of them gives way: a trainer says hello at once, so peers that only
+// connect cannot keep trainers out.
 func (a *Acceptor) enter(c net.Conn) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.closed || a.silent >= maxSilent {
+	if a.closed {
 		return false
 	}
-	a.silent++
+	if len(a.silent) >= maxSilent {
+		oldest := a.silent[0]
+		a.heard(oldest)
+		_ = oldest.Close()
+	}
+	a.silent = append(a.silent, c)
 	a.conns[c] = true
 	a.group.Go(func() {
 		defer func() {
@@ -205,9 +225,8 @@ func (a *Acceptor) enter(c net.Conn) bool {
 
 // heard notes that a connection is not one of the silent. The lock is held.
 func (a *Acceptor) heard(c net.Conn) {
-	if a.conns[c] {
-		a.conns[c] = false
-		a.silent--
+	if i := slices.Index(a.silent, c); i >= 0 {
+		a.silent = slices.Delete(a.silent, i, i+1)
 	}
 }
 

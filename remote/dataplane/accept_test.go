@@ -306,22 +306,24 @@ func TestSilentConnections(t *testing.T) {
 		if _, err := silent[0].Write([]byte(hello)); err != nil { // half a hello is silence, too
 			t.Error(err)
 		}
-		more := p.connect()
-		if _, err := more.Read(make([]byte, 1)); err != io.EOF {
-			t.Errorf("one connection too many is told %v", err)
-		}
-		silent[1].Close()
 		synctest.Wait()
+		start := time.Now()
+		more := p.connect()
+		if _, err := silent[0].Read(make([]byte, 1)); err != io.EOF || time.Since(start) > 0 {
+			t.Errorf("the oldest silent connection is told %v after %v when there is one more", err, time.Since(start))
+		}
 		o = offer(t, a, echo)
-		c, err := (&Dialer{}).greet(t.Context(), p.connect(), o.Token[:], TCP) // there is room again
+		c, err := (&Dialer{}).greet(t.Context(), p.connect(), o.Token[:], TCP) // a trainer is let in although as many as may be are silent
 		if err != nil {
-			t.Error(err)
+			t.Fatal(err)
 		}
 		c.Close()
-		start := time.Now()
-		for i, s := range silent {
-			if _, err := s.Read(make([]byte, 1)); err != io.EOF && i != 1 {
+		for i, s := range append(silent, more) {
+			if _, err := s.Read(make([]byte, 1)); err != io.EOF {
 				t.Errorf("silent connection %d is told %v", i, err)
+			}
+			if d := time.Since(start); (d > 0) != (i > 1) { // two have given way
+				t.Errorf("silent connection %d is closed after %v", i, d)
 			}
 		}
 		if d := time.Since(start); d != greeting {
@@ -331,8 +333,8 @@ func TestSilentConnections(t *testing.T) {
 		synctest.Wait()
 		a.mu.Lock()
 		defer a.mu.Unlock()
-		if a.silent != 0 || len(a.conns) != 1 {
-			t.Errorf("%d silent connections of %d are left", a.silent, len(a.conns))
+		if len(a.silent) != 0 || len(a.conns) != 1 {
+			t.Errorf("%d silent connections of %d are left", len(a.silent), len(a.conns))
 		}
 	})
 }
@@ -344,8 +346,8 @@ func TestErrorsOfThePort(t *testing.T) {
 		a := acceptor(p)
 		served := make(chan error, 1)
 		go func() { served <- a.Serve(context.Background()) }()
-		for range 20 {
-			p.errs <- &net.OpError{Op: "accept", Net: "tcp", Err: syscall.EMFILE}
+		for i := range 20 {
+			p.errs <- &net.OpError{Op: "accept", Net: "tcp", Err: []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM}[i%4]}
 		}
 		o := offer(t, a, echo)
 		c, err := (&Dialer{}).greet(t.Context(), p.connect(), o.Token[:], TCP)
@@ -401,6 +403,20 @@ func TestDialRefusesStrangeAnswers(t *testing.T) {
 			t.Errorf("a port that is closed: %v", err)
 		}
 	}
+}
+
+// A peer that takes a connection over TCP and says nothing, as a proxy does that passes nothing on, is given up: another try may help.
+func TestDialIsAnsweredInTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		trainer, server := net.Pipe()
+		defer server.Close()
+		go func() { _, _ = io.Copy(io.Discard, server) }()
+		start := time.Now()
+		_, err := (&Dialer{Silence: 3 * time.Second}).greet(t.Context(), trainer, make([]byte, tokenBytes), TCP)
+		if d := time.Since(start); d != 3*time.Second || !errors.Is(err, fault.Unavailable) || !strings.Contains(err.Error(), "firewall") {
+			t.Errorf("after %v: %v", d, err)
+		}
+	})
 }
 
 // Dial ends with its context, although the server says nothing.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"os"
 	"sync"
 	"time"
 
@@ -43,7 +44,8 @@ type Place struct {
 type Dialer struct {
 	Carrier Carrier
 	// Silence is how long the machine of a server may leave a connection over TCP without an answer, in whole seconds from 2 on. Then the connection
-	// ends. A connection is also opened within this time, or is not. 0 leaves both to the system.
+	// ends. A server must also take a connection within this time, and answer the token within as much again: what stands between the two may take a
+	// connection and pass nothing on. 0 leaves the first to the system, and the second to ctx.
 	Silence time.Duration
 	// Wrap is given every connection before it is used; nil leaves it as it is. It is for tests that break connections. What a peer says before it shares
 	// memory is not wrapped.
@@ -143,15 +145,24 @@ func (d *Dialer) greet(ctx context.Context, raw net.Conn, token []byte, over Car
 	}
 	c := newConn(raw)
 	c.carrier = over
-	c.Bound(ctx, time.Time{})
+	var until time.Time
+	if over == TCP && d.Silence > 0 {
+		until = time.Now().Add(d.Silence)
+	}
+	c.Bound(ctx, until)
 	_, err := c.net.Write(append([]byte(hello), token...))
 	if err = broken(err); err == nil {
 		err = welcomed(c.ReadHead())
 	}
 	if err != nil {
+		if errors.Is(err, os.ErrDeadlineExceeded) && ctx.Err() == nil {
+			err = fault.E(fault.Unavailable, fault.At("data connection to "+raw.RemoteAddr().String()),
+				fault.Gotf("a peer that took the connection and said nothing for %v", d.Silence), fault.Want("a pserver: is there a firewall or proxy between?"))
+		}
 		c.Free()
 		return nil, err
 	}
+	c.Bound(ctx, time.Time{})
 	return c, nil
 }
 

@@ -39,8 +39,8 @@
 //
 // What holds:
 //
-//   - Data and Declare stay two messages, because no contribution may be declared anywhere before it is everywhere. A job with one server may send both
-//     without waiting between them.
+//   - Data and Declare stay two messages, because no contribution may be declared anywhere before it is everywhere. In a job with one server a trainer
+//     sends both without waiting between them.
 //   - Gradients must not change until Ack has come: a connection that breaks is opened again and they are sent again. The receiver throws away what it
 //     has already, and acknowledges it.
 //   - Params repeat as often as Declare does. So after Ack, a broken connection costs a Declare and a Params.

@@ -210,7 +210,8 @@ func (l *line) data(ctx context.Context, conn *dataplane.Conn, h dataplane.Head)
 	return conn.WriteMessage(l.answer(dataplane.Ack, h.Round), nil)
 }
 
-// offered makes room for a slice, unless the machine says that it has arrived before: then it is counted as a duplicate. It waits where the machine holds the slice.
+// offered makes room for a slice, unless the machine says that it has arrived before: then it is counted as a duplicate. It waits while the machine holds
+// the slice.
 func (l *line) offered(ctx context.Context, slice int) error {
 	c, e := l.server.core, Offered{Sender: l.sender, Variable: l.send[slice].Name}
 	c.Lock()

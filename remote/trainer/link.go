@@ -20,8 +20,8 @@ import (
 )
 
 // A link is a trainer's end of the connection of the data plane to one server, in one generation. In a step it does what send, the barriers and recv do
-// over gRPC: syncStep and asyncStep have what each kind of job does. When its connection breaks it opens another one, as often as the deadline of the job allows,
-// and sends again what the server may not have: the contribution until that is acknowledged, the declaration until the parameters are here.
+// over gRPC: syncStep and asyncStep have what each kind of job does. When its connection breaks it opens another one, until the deadline of the
+// exchange, and sends again what the server may not have: the contribution until that is acknowledged, the declaration until the parameters are here.
 //
 // add may run at the same time as writeEarly. The other methods follow each other.
 type link struct {

@@ -12,7 +12,7 @@ import (
 	"github.com/edl-go/edl/program"
 )
 
-// links are those of a generation, by server. An entry is nil where calls go over gRPC; without links all do.
+// links are the links of a trainer in one generation, by server. An entry is nil where calls go over gRPC; without links all do.
 type links []*link
 
 // openLinks opens a connection to every server that has a data plane, for the generation. p is the trainer program. Steps with servers that have none go
@@ -87,7 +87,7 @@ func (ls links) mayCount() bool {
 	return slices.ContainsFunc(ls, func(l *link) bool { return l != nil && l.mayCount })
 }
 
-// begin returns when the parameters are here as they are before the first step of the generation, in a sync or an async job.
+// begin returns when the parameters before the first step of the generation are here, in a sync or an async job.
 func (ls links) begin(ctx context.Context) error {
 	return ls.each(ctx, func(*link) int { return 0 }, func(l *link, ctx context.Context) { l.attempt(ctx, requestParams) },
 		func(l *link, ctx context.Context) error {
@@ -125,7 +125,7 @@ func (ls links) fetch(ctx context.Context) error {
 	return ls.each(ctx, func(l *link) int { return l.receives }, begin, finish)
 }
 
-// update returns when every server with a link has the whole contribution of an async step, and the parameters are here to which it is applied.
+// update returns when every server with a link has the whole contribution of an async step and has applied it, and the parameters after it are here.
 func (ls links) update(ctx context.Context) error {
 	return ls.each(ctx, func(l *link) int { return l.sends }, func(l *link, ctx context.Context) { l.attempt(ctx, sendUpdate) },
 		func(l *link, ctx context.Context) error {
@@ -136,12 +136,12 @@ func (ls links) update(ctx context.Context) error {
 		})
 }
 
-// inline is how many bytes usually fit into the buffers of a connection: those for one server are written before anything is waited for. More than the
-// kernel gives is no mistake: servers read, so it costs a wait.
+// inline is how many bytes usually fit into the buffers of a connection. A contribution of at most so many bytes is written to each server before any
+// answer is read. Where the kernel has less room, the write waits until the server reads: servers always read.
 const inline = 1 << 20
 
-// each starts something on each link, and then finishes it on each. The first that fails ends the others, because they may wait for each other's servers.
-// Links that have so many bytes to move that they would wait for each other also start it when they finish it.
+// each runs start on each link, and then finish on each. The first error ends the others, because a server may wait for what another link has not sent.
+// bytes is how many bytes a link has to move: where those are more than inline, start is left out, and finish does all of it.
 func (ls links) each(ctx context.Context, bytes func(*link) int, start func(*link, context.Context),
 	finish func(*link, context.Context) error) error {
 	count, last, total := 0, (*link)(nil), 0
@@ -167,7 +167,7 @@ func (ls links) each(ctx context.Context, bytes func(*link) int, start func(*lin
 	return e.finish(ctx, ls, total, finish)
 }
 
-// Exchanges are those of all links that a step waits for at the same time. Only their context lasts from step to step: so connections are bound to it once.
+// exchanges waits for several links at the same time. One context serves all steps that have the same parent, so that connections are bound to it once.
 //
 // One link is finished after the other, by the caller: while that takes microseconds, goroutines would cost more than they bring. After patience, and from
 // the beginning where many bytes have to move, each link that is left has a goroutine of its own. So a link that waits for good hides no failure of
@@ -179,16 +179,16 @@ type exchanges struct {
 	cancel  context.CancelFunc
 	timer   *time.Timer // calls help after patience
 	links   links       // to be finished
-	next    int         // the first of links that nobody finishes
+	next    int         // the first of links that nobody has taken to finish
 	do      func(*link, context.Context) error
-	first   error // that has failed; the others may have broken connections because of it
+	first   error // the most telling error so far; the others may have broken connections because of it
 	helpers sync.WaitGroup
 }
 
 // patience is how long links are finished one after the other.
 const patience = 20 * time.Millisecond
 
-// context returns what ends with parent or with the first failure after it.
+// context returns a context that ends with parent, or with the first failure. After a failure the next call returns another one.
 func (e *exchanges) context(parent context.Context) context.Context {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -229,7 +229,7 @@ func (e *exchanges) finish(ctx context.Context, ls links, bytes int, do func(*li
 		e.note(do(l, ctx))
 	}
 	if e.timer != nil {
-		e.timer.Stop() // a call of help that it comes too late for finds nothing to do
+		e.timer.Stop() // if help runs already, it finds no link
 	}
 	e.helpers.Wait()
 	e.mu.Lock()
