@@ -140,7 +140,7 @@ def lstm(threads, optimizer, arguments):
     net = Net()
     words = [torch.randint(0, vocabulary, (length, batch)) for _ in range(BATCHES)]
     labels = [torch.randint(0, 2, (batch,)) for _ in range(BATCHES)]
-    return net, lambda i: F.cross_entropy(net(words[i]), labels[i])
+    return net, lambda net, i: F.cross_entropy(net(words[i]), labels[i])
 
 
 MODELS = {"fit_a_line": fit_a_line, "mlp": mlp, "conv": conv, "ctr": ctr, "word2vec": word2vec, "lstm": lstm, "fc": fully_connected}
