@@ -282,7 +282,7 @@ func (m *meter) ended(summary executor.Summary) Result {
 }
 
 // memoryPause is the time between two looks at the memory of a job.
-const memoryPause = 500 * time.Millisecond
+const memoryPause = 2 * time.Second
 
 // watchMemory cancels a job when its processes take more than so many bytes. It returns when ctx ends.
 func watchMemory(ctx context.Context, most int64, cancel context.CancelCauseFunc) {
