@@ -73,7 +73,7 @@ func (d *Dialer) Dial(ctx context.Context, at Place, l Layout) (*Conn, error) {
 			d.unshare(at)
 		}
 		if !errors.Is(err, errNotThere) {
-			return nil, fault.E(fault.Unavailable, fault.Cause(err)) // the token is used up
+			return nil, fault.E(fault.Unavailable, fault.Got(err.Error())) // not Cause: the token is used up, but another one may help, over TCP
 		}
 	case (carrier == Unix || carrier == Shared) && !local:
 		return nil, fault.E(fault.Unsupported, fault.Got("a server on another host"), fault.Want("one on this host"), fault.Hint("use the transport auto or tcp"))

@@ -58,3 +58,26 @@ func TestExplicitCarrierIsTriedAgain(t *testing.T) {
 		t.Errorf("%d connections were asked for", opened)
 	}
 }
+
+// Where nobody has asked for a carrier, TCP takes the place of shared memory that cannot be had.
+func TestAutoTakesTCPWithoutSharedMemory(t *testing.T) {
+	c := commOf(0, true, servers(t, 1, 1, true, 4)...)
+	opened := 0
+	c.Servers[0] = &confused{c.Servers[0], func(r *rpc.OpenDataResponse) {
+		if opened++; opened == 1 { // the memory that the server makes has another size
+			info := r.Receive[0]
+			n := info.Bytes/4 + 1000
+			info.Dims, info.Bytes = []int64{n}, 4*n
+		}
+	}}
+	c.Log, c.Data = slog.New(slog.DiscardHandler), &dataplane.Dialer{}
+	defer c.Abort()
+	ls, err := openLinks(t.Context(), c, trafficProgram(1, 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ls.close()
+	if got := ls.transports(1); opened != 2 || got["tcp"] != 1 {
+		t.Errorf("after %d connections the trainer has links over %v", opened, got)
+	}
+}
