@@ -24,6 +24,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"google.golang.org/grpc"
@@ -99,6 +100,10 @@ const scheme = "passthrough:///"
 // Listen opens a TCP port; port 0 chooses a free one.
 func Listen(ctx context.Context, address string) (net.Listener, error) {
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return nil, fault.E(fault.InvalidArgument, fault.At("listen on "+address), fault.Got("a port that a process has"), fault.Want("a free one"),
+			fault.Hint("end that process, such as another listener, or name another port"))
+	}
 	return l, fault.Wrap(fault.InvalidArgument, "listen on "+address, err)
 }
 

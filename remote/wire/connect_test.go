@@ -363,3 +363,15 @@ func TestSilentConnections(t *testing.T) {
 		})
 	}
 }
+
+// Who listens on a port that another process has is told what to do.
+func TestListenOnATakenPort(t *testing.T) {
+	l, err := wire.Listen(t.Context(), "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if _, err := wire.Listen(t.Context(), l.Addr().String()); !errors.Is(err, fault.InvalidArgument) || !strings.Contains(err.Error(), "another port") {
+		t.Error(err)
+	}
+}
