@@ -130,16 +130,20 @@ type Deadlines struct {
 	Entries time.Duration
 	// Follow is how often the coordinator lists the files of a dataset that grows.
 	Follow time.Duration
-	// Tell is how long a step may wait for others, so that they are told in one message: at the trainer that reports it, at the coordinator and at
-	// the listener. A step that comes after a pause waits for none. Three times Tell is less than the 100 ms within which a terminal shows a step.
-	// 0 in a fed job, whose user waits for each step, and in a job whose trainers may soon wait until their user has heard of the step.
-	Tell time.Duration
+	// Report is how long a step may wait for others at the trainer that reports it, so that they go in one message, and Tell is the same at the
+	// coordinator and at the listener. A step that comes after a pause waits for none. Report and twice Tell are less than the 100 ms within which a
+	// terminal shows a step. Report grows with the number of trainers: all of them together send about 1000 messages a second at most, as long as
+	// there are no more than 50. Both are 0 in a fed job, whose user waits for each step, and in a job whose trainers may soon wait until their user
+	// has heard of the step.
+	Report, Tell time.Duration
 }
 
-// tellEvery is Deadlines.Tell for jobs that do not wait for their user, or may be at least so many rounds ahead of them.
+// tellEvery is Deadlines.Tell for jobs that do not wait for their user, or may be at least farAhead rounds ahead of them. Deadlines.Report is between
+// tellEvery and reportLatest there.
 const (
-	tellEvery = 20 * time.Millisecond
-	farAhead  = 256
+	tellEvery    = 20 * time.Millisecond
+	reportLatest = 50 * time.Millisecond
+	farAhead     = 256
 )
 
 // margin is how much longer the next one waits where several wait for the same thing: enough for an error to travel.
@@ -167,6 +171,8 @@ func DeadlinesOf(spec *job.JobSpec) Deadlines {
 	d.Drain, d.DrainGrace = round, round+d.StopGrace
 	if n := spec.GetMaxAhead(); !spec.GetFed() && (n == 0 || n >= farAhead) {
 		d.Tell = tellEvery
+		trainers := max(spec.GetTrainers(), spec.GetTrainersMax())
+		d.Report = min(max(tellEvery, time.Duration(trainers)*time.Millisecond), reportLatest)
 	}
 	return d
 }

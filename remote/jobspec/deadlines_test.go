@@ -43,7 +43,7 @@ func TestDeadlinesInOrder(t *testing.T) {
 					{d.DataSilence, d.TrainerRound, "a data connection is given up before the round is"},
 					{2 * d.DataSilence, max(d.Round, 5*time.Second), "a round that lasts has time for another connection"},
 					{time.Second, d.DataSilence, "a kernel can probe a connection at least once before it is given up"},
-					{3 * d.Tell, 100 * time.Millisecond, "a terminal shows a step while its reader waits"},
+					{d.Report + 2*d.Tell, 100 * time.Millisecond, "a terminal shows a step while its reader waits"},
 				} {
 					if c.less >= c.more {
 						t.Errorf("start %v, round %v, lease %v: %s: %v is not less than %v", start, round, lease, c.says, c.less, c.more)
@@ -63,8 +63,21 @@ func TestTell(t *testing.T) {
 		{&job.JobSpec{}, true}, {&job.JobSpec{MaxAhead: 1 << 20}, true}, {&job.JobSpec{MaxAhead: 1}, false}, {&job.JobSpec{MaxAhead: 50}, false},
 		{&job.JobSpec{Fed: true}, false},
 	} {
-		if got := jobspec.DeadlinesOf(c.spec).Tell; (got > 0) != c.want {
-			t.Errorf("%v: steps wait %v for others", c.spec, got)
+		if d := jobspec.DeadlinesOf(c.spec); (d.Tell > 0) != c.want || (d.Report > 0) != c.want {
+			t.Errorf("%v: steps wait %v and %v for others", c.spec, d.Report, d.Tell)
+		}
+	}
+}
+
+// The reports of many trainers do not grow into more messages a second than one coordinator should take, and not so old that a reader would notice.
+func TestReportsOfManyTrainers(t *testing.T) {
+	for _, c := range []struct {
+		trainers, most int32
+		want           time.Duration
+	}{{1, 0, 20 * time.Millisecond}, {20, 20, 20 * time.Millisecond}, {2, 50, 50 * time.Millisecond}, {50, 50, 50 * time.Millisecond}, {1000, 1000, 50 * time.Millisecond}} {
+		d := jobspec.DeadlinesOf(&job.JobSpec{Trainers: c.trainers, TrainersMax: c.most})
+		if d.Report != c.want || d.Report+2*d.Tell >= 100*time.Millisecond {
+			t.Errorf("%d to %d trainers: reports wait %v, want %v; then %v twice", c.trainers, c.most, d.Report, c.want, d.Tell)
 		}
 	}
 }

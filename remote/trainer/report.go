@@ -31,10 +31,10 @@ const (
 )
 
 // reporter sends what was fetched to the coordinator, in order, while the training goes on, through all generations. Steps that are reported within
-// Deadlines.Tell of each other go in one message:
+// Deadlines.Report of each other go in one message:
 //
 //	report ---> queue ---> message, when the one before is answered and
-//	                         - Deadlines.Tell has passed since that was begun, or
+//	                         - Deadlines.Report has passed since that was begun, or
 //	                         - the queue is full, or
 //	                         - somebody waits: flush
 //
@@ -70,7 +70,7 @@ type reported struct {
 }
 
 func newReporter(ctx context.Context, t *Trainer) *reporter {
-	r := &reporter{keep: t.cfg.Sync && !t.cfg.Spec.GetFed(), every: t.cfg.Deadlines.Tell, send: t.sendSteps,
+	r := &reporter{keep: t.cfg.Sync && !t.cfg.Spec.GetFed(), every: t.cfg.Deadlines.Report, send: t.sendSteps,
 		begin: func() func() {
 			return t.caller.begin(callTarget{"coordinator", "room for another report of a step"}, 0).end
 		}}
