@@ -132,8 +132,8 @@ type Deadlines struct {
 	Follow time.Duration
 	// Report is how long a step may wait for others at the trainer that reports it, so that they go in one message, and Tell is the same at the
 	// coordinator and at the listener. A step that comes after a pause waits for none. Report and twice Tell are less than the 100 ms within which a
-	// terminal shows a step. Report grows with the number of trainers: all of them together send about 1000 messages a second at most, as long as
-	// there are no more than 50. Both are 0 in a fed job, whose user waits for each step, and in a job whose trainers may soon wait until their user
+	// terminal shows a step, also where each comes 4 ms late (launch.timerSlack). Report grows with the number of trainers: all of them together send about 1000 messages a second at most, as long as
+	// there are no more than 45. Both are 0 in a fed job, whose user waits for each step, and in a job whose trainers may soon wait until their user
 	// has heard of the step.
 	Report, Tell time.Duration
 }
@@ -142,7 +142,7 @@ type Deadlines struct {
 // tellEvery and reportLatest there.
 const (
 	tellEvery    = 20 * time.Millisecond
-	reportLatest = 50 * time.Millisecond
+	reportLatest = 45 * time.Millisecond
 	farAhead     = 256
 )
 

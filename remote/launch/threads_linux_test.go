@@ -32,7 +32,7 @@ func TestProcessHasTimersWithSlack(t *testing.T) {
 	if err := h.Wait(); err != nil {
 		t.Fatal(err)
 	}
-	if said := strings.Join(log.rest(), ""); said != "[1000000 1000000 1000000]\n" {
+	if said := strings.Join(log.rest(), ""); said != "[4000000 4000000 4000000]\n" {
 		t.Errorf("threads of the role have slacks of %s", said)
 	}
 }
