@@ -35,10 +35,12 @@ func kept(t *testing.T, dir string) (list []checkpoint.Entry) {
 	return slices.DeleteFunc(all, func(e checkpoint.Entry) bool { return !e.Complete })
 }
 
-// A job that goes on from any checkpoint of another one, with another number of pservers, ends as if nothing had happened: with its accumulators, its
-// schedule, its place in the data, and as many passes in all.
+// A job that goes on from any checkpoint of another one, with other numbers of pservers and trainers, ends as if nothing had happened: with its accumulators,
+// its schedule, its place in the data, and as many passes in all. It is the same job to who follows it: its first step has the number and the pass that come
+// after the checkpoint.
 func TestResumeInAnotherShape(t *testing.T) {
 	m := testkit.Reading(t, 16, optimizer.Adam(optimizer.Exponential(0.02, 3, 0.9, true), optimizer.ClipGradients(optimizer.ByGlobalNorm(0.5))))
+	const perPass = 5 // batches of 70 records
 	data, dir := testkit.Samples(t, t.TempDir(), 70), t.TempDir()
 	l := listener(t)
 	passes := 0 // of the first job, when it has some checkpoints
@@ -52,26 +54,40 @@ func TestResumeInAnotherShape(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want, err := reference.New(m.Program, 2)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer want.Close()
-	if _, err := want.Train(bounded(t), m.Program, executor.TrainOptions{Data: data, Passes: passes}, nil); err != nil {
-		t.Fatal(err)
-	}
-	train := func(spec *remote.JobSpec, passes int) (string, error) {
-		save := t.TempDir()
-		_, err := executorOf(t, l, spec).Train(bounded(t), m.Program, executor.TrainOptions{Data: data, Passes: passes, Save: save}, nil)
-		return save, err
+	train := func(spec *remote.JobSpec, passes int) (saved string, first *executor.StepResult, err error) {
+		saved = t.TempDir()
+		_, err = executorOf(t, l, spec).Train(bounded(t), m.Program, executor.TrainOptions{Data: data, Passes: passes, Save: saved}, func(r executor.StepResult) error {
+			if first == nil {
+				first = &r
+			}
+			return nil
+		})
+		return saved, first, err
 	}
 	list := kept(t, dir)
 	for i, e := range list[:4] {
-		spec := &remote.JobSpec{Trainers: 2, Pservers: int32(1 + i), MinBlockSize: 4, NoSlice: i == 1, Resume: dir + "@" + e.Name}
-		what := fmt.Sprintf("from step %d with %d pservers", e.Steps, spec.Pservers)
-		saved, err := train(spec, passes)
+		spec := &remote.JobSpec{Trainers: int32(2 + i%3), Pservers: int32(1 + i), MinBlockSize: 4, NoSlice: i == 1, Resume: dir + "@" + e.Name}
+		what := fmt.Sprintf("from step %d with %d trainers and %d pservers", e.Steps, spec.Trainers, spec.Pservers)
+		saved, first, err := train(spec, passes)
 		if err != nil {
 			t.Fatal(what, err)
+		}
+		if first.Step != e.Steps || first.Pass != int(e.Steps/perPass) || first.Repeated {
+			t.Errorf("%s: the first step is %d of pass %d, repeated: %v", what, first.Step, first.Pass, first.Repeated)
+		}
+		want, err := reference.New(m.Program, 2)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer want.Close()
+		want.Vary(func(round uint64) int {
+			if round < e.Steps {
+				return 2
+			}
+			return int(spec.Trainers)
+		})
+		if _, err := want.Train(bounded(t), m.Program, executor.TrainOptions{Data: data, Passes: passes}, nil); err != nil {
+			t.Fatal(err)
 		}
 		if err := testkit.Difference(testkit.Saved(t, saved, m.Program), testkit.Persistables(want.Scope(), m.Program)); err != nil {
 			t.Errorf("%s: %v", what, err)
@@ -79,14 +95,14 @@ func TestResumeInAnotherShape(t *testing.T) {
 	}
 
 	done := &remote.JobSpec{Trainers: 2, Pservers: 1, Resume: dir}
-	if first := int(list[0].Steps / 5); first > 0 {
-		if _, err := train(done, first); !errors.Is(err, fault.InvalidArgument) || !strings.Contains(err.Error(), "passes are done") {
+	if first := int(list[0].Steps / perPass); first > 0 {
+		if _, _, err := train(done, first); !errors.Is(err, fault.InvalidArgument) || !strings.Contains(err.Error(), "passes are done") {
 			t.Errorf("a job of %d passes from step %d: %v", first, list[0].Steps, err)
 		}
 	}
 	for _, bad := range []*remote.JobSpec{{Resume: dir + "@99999999"}, {Checkpoints: &job.Checkpoints{}},
 		{Checkpoints: &job.Checkpoints{Store: dir}, Mode: job.Mode_ASYNC}} {
-		if _, err := train(bad, 1); !errors.Is(err, fault.NotFound) && !errors.Is(err, fault.InvalidArgument) {
+		if _, _, err := train(bad, 1); !errors.Is(err, fault.NotFound) && !errors.Is(err, fault.InvalidArgument) {
 			t.Errorf("%v: %v", bad, err)
 		}
 	}
