@@ -53,6 +53,9 @@ type Def struct {
 	// gives exactly the bits of these rows. The transpiler slices a parameter over pservers only if all ops of its update are RowSliced.
 	RowSliced bool
 
+	// TouchesRows reports, of an update op whose Grad is sparse, whether it changes only the rows of Param that Grad holds. Nil: never.
+	TouchesRows func(*program.Op) bool
+
 	// InPlace maps an output slot to the input slot whose buffer it may share.
 	InPlace map[string]string
 

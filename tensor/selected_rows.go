@@ -3,6 +3,7 @@ package tensor
 import (
 	"encoding/binary"
 	"fmt"
+	"slices"
 
 	"github.com/edl-go/edl/fault"
 )
@@ -38,6 +39,19 @@ func (t *Tensor) Select(rows *Tensor, height int64) (*Tensor, error) {
 
 // Selected returns the row numbers of t, an int64 vector that t shares, and the height of the whole tensor. It returns nil for an ordinary tensor.
 func (t *Tensor) Selected() (rows *Tensor, height int64) { return t.rows, t.height }
+
+// UsedRows returns the row numbers of t that are in use: those before the first that equals the height. A tensor that has room for more rows than it
+// holds ends them so. It returns nil for an ordinary tensor.
+func UsedRows(t *Tensor) []int64 {
+	if t.rows == nil {
+		return nil
+	}
+	numbers := t.rows.Int64s()
+	if end := slices.Index(numbers, t.height); end >= 0 {
+		return numbers[:end]
+	}
+	return numbers
+}
 
 // IsSelected reports whether t holds some rows of a tall tensor.
 func (t *Tensor) IsSelected() bool { return t.rows != nil }

@@ -159,6 +159,18 @@ func OrderedBetween(ordered []int64, n int, from, to int64) []int64 {
 	return ordered[first:last]
 }
 
+// DifferentRows counts the rows among entries of OrderRows, for n places.
+func DifferentRows(ordered []int64, n int) (rows int) {
+	shift := placeBits(n)
+	last := int64(-1)
+	for _, entry := range ordered {
+		if row := entry >> shift; row != last {
+			rows, last = rows+1, row
+		}
+	}
+	return rows
+}
+
 // MergeRows takes entries of OrderRows, for n places, from the front of ordered, until merged is full of different rows. It writes the rows,
 // counted from row first, to merged. It sets row k of sums to the sum of the values at the places of merged[k]. values and sums have rows of width.
 // It returns the number of rows and the number of entries.

@@ -135,21 +135,25 @@ func addTerms[T kernel.Number](total []T, terms []*tensor.Tensor, width int) {
 			continue
 		}
 		values := tensor.Data[T](t)
-		for i, row := range rows.Int64s() {
+		for i, row := range tensor.UsedRows(t) {
 			kernel.Accumulate(total[int(row)*width:][:width], values[i*width:][:width])
 		}
 	}
 }
 
-// concatRows puts the rows of all terms one after another.
+// concatRows puts the rows of all terms one after another. What is left has the number that ends them (tensor.UsedRows).
 func concatRows[T kernel.Number](to *tensor.Tensor, terms []*tensor.Tensor) ops.Kernel {
-	all, _ := to.Selected()
+	all, height := to.Selected()
+	width := to.Len() / max(1, all.Len())
 	return func(context.Context) error {
 		rows, values := all.Int64s(), tensor.Data[T](to)
 		for _, t := range terms {
-			numbers, _ := t.Selected()
-			rows = rows[copy(rows, numbers.Int64s()):]
-			values = values[copy(values, tensor.Data[T](t)):]
+			n := copy(rows, tensor.UsedRows(t))
+			rows = rows[n:]
+			values = values[copy(values, tensor.Data[T](t)[:n*width]):]
+		}
+		if len(rows) > 0 {
+			rows[0] = height
 		}
 		return nil
 	}

@@ -7,19 +7,26 @@ import (
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/ops"
 	"github.com/edl-go/edl/ops/kernel"
+	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/tensor"
 )
 
-// A sparse gradient holds rows of a table. A row may occur several times: each occurrence is a place. Unless the rule has rowByRow, the
-// update first sums the places of one row, in the order of the batch, which gives the bits of the dense gradient. Then the rule runs on
-// blocks of rows that fit into the cache. A rule that changes all rows runs on one block of the table after another, with zeros for rows
-// without a gradient. A lazy rule runs on blocks gathered from rows of the gradient. No memory grows with the table.
+// A sparse gradient holds rows of a table. A row may occur several times: each occurrence is a place. The update first sums the places of one
+// row, in the order of the batch, which gives the bits of the dense gradient. So a row has one gradient on one machine and on a cluster, whose trainers send
+// sums. Then the rule runs on blocks of rows that fit into the cache. A rule that changes all rows runs on one block of the table after another, with zeros
+// for rows without a gradient. A lazy rule runs on blocks gathered from rows of the gradient, or steps on them in place. No memory grows with the table.
 
 // blockElements is about how many elements of each operand a block has. All operands of adam for one block fit into the L2 cache.
 const blockElements = 4096
 
-// always is the lazy function of a rule that changes nothing where the gradient is zero.
-func always(*ops.Binding) bool { return true }
+// always is the lazy of a rule that changes nothing where the gradient is zero.
+const always = "always"
+
+// touchesRows reports whether op changes only rows that a sparse gradient has.
+func (r *rule) touchesRows(op *program.Op) bool {
+	lazy, _ := op.Bool(r.lazy)
+	return lazy || r.lazy == always
+}
 
 // A rowUpdate applies a rule to a sparse gradient.
 type rowUpdate[T tensor.Float] struct {
@@ -29,10 +36,11 @@ type rowUpdate[T tensor.Float] struct {
 	rows   *tensor.Tensor
 	height int64
 	width  int
-	whole  operands[T] // only for a rule with rowByRow
+	lazy   bool // only rows of the gradient change
+	steps  bool // by kernel.SGDRows
 
 	order, spare *tensor.Tensor // of the length of rows
-	ordered      []int64        // one of them, as kernel.OrderRows left it
+	ordered      []int64        // of one of them, as kernel.OrderRows left it: an entry for each row that the gradient holds
 	parts        []rowPart[T]
 }
 
@@ -52,21 +60,17 @@ func bindRows[T tensor.Float](r *rule, b *ops.Binding, bound *bound[T], update f
 		return func(context.Context) error { return nil }, nil
 	}
 	u := &rowUpdate[T]{bound: bound, update: update, grad: grad, rows: rows, height: height, width: param.Len() / int(height)}
-	if r.rowByRow {
-		u.whole = bound.operands()
-		return u.inTurn, nil
-	}
 	n := rows.Len()
 	if !kernel.OrderableRows(n, u.height) {
 		return nil, fault.E(fault.TooLarge, fault.Var(b.Op().In(gradSlot)), fault.Gotf("%d rows of %d", n, u.height),
 			fault.Want("a product of both below 2^62"))
 	}
 	u.order, u.spare = b.Scratch(tensor.Int64, n), b.Scratch(tensor.Int64, n)
-	lazy := r.lazy != nil && r.lazy(b)
+	u.lazy, u.steps = r.touchesRows(b.Op()), r.steps
 	block := max(1, blockElements/u.width)
-	u.makeParts(b, lazy, len(r.accumulators), block)
+	u.makeParts(b, len(r.accumulators), block)
 	run := u.allRows
-	if lazy {
+	if u.lazy {
 		run = u.touchedRows
 	}
 	return b.Loops(
@@ -74,9 +78,9 @@ func bindRows[T tensor.Float](r *rule, b *ops.Binding, bound *bound[T], update f
 		ops.Loop{N: int(u.height), Least: block, Whole: append(r.numberSlots(), gradSlot), Run: run})
 }
 
-func (u *rowUpdate[T]) makeParts(b *ops.Binding, lazy bool, accumulators, block int) {
+func (u *rowUpdate[T]) makeParts(b *ops.Binding, accumulators, block int) {
 	most := int(u.height)
-	if lazy {
+	if u.lazy {
 		most = max(1, u.rows.Len())
 	}
 	block = min(block, most)
@@ -85,27 +89,22 @@ func (u *rowUpdate[T]) makeParts(b *ops.Binding, lazy bool, accumulators, block 
 		p := &u.parts[i]
 		p.whole, p.block = u.bound.operands(), u.bound.operands()
 		p.sums = b.Scratch(tensor.Of[T](), block*u.width)
-		if !lazy {
+		if !u.lazy {
 			continue
 		}
 		p.touched = b.Scratch(tensor.Int64, block)
+		if u.steps {
+			continue
+		}
 		for range 1 + accumulators {
 			p.gathered = append(p.gathered, b.Scratch(tensor.Of[T](), block*u.width))
 		}
 	}
 }
 
-// inTurn applies the places of the gradient one after another.
-func (u *rowUpdate[T]) inTurn(context.Context) error {
-	o := &u.whole
-	u.bound.load(o, 0, u.width*int(u.height))
-	kernel.SGDRows(o.param, u.rows.Int64s(), tensor.Data[T](u.grad), u.width, o.rate)
-	return nil
-}
-
 // sort orders the places of the gradient by row.
 func (u *rowUpdate[T]) sort(int, int, int) error {
-	u.ordered = kernel.OrderRows(u.order.Int64s(), u.spare.Int64s(), u.rows.Int64s(), u.height)
+	u.ordered = kernel.OrderRows(u.order.Int64s(), u.spare.Int64s(), tensor.UsedRows(u.grad), u.height)
 	return nil
 }
 
@@ -126,13 +125,13 @@ func (u *rowUpdate[T]) part(part, from, to int) (p *rowPart[T], ordered []int64)
 	p = &u.parts[part]
 	u.bound.load(&p.whole, from*u.width, to*u.width)
 	p.block.rate, p.block.numbers = p.whole.rate, p.whole.numbers
-	return p, kernel.OrderedBetween(u.ordered, u.rows.Len(), int64(from), int64(to))
+	return p, kernel.OrderedBetween(u.ordered, len(u.ordered), int64(from), int64(to))
 }
 
 // allRows updates rows [from, to) of the table.
 func (u *rowUpdate[T]) allRows(part, from, to int) error {
 	p, ordered := u.part(part, from, to)
-	o, b, n, values := &p.whole, &p.block, u.rows.Len(), tensor.Data[T](u.grad)
+	o, b, n, values := &p.whole, &p.block, len(u.ordered), tensor.Data[T](u.grad)
 	sums := tensor.Data[T](p.sums)
 	for at := 0; at < len(o.param); at += len(sums) {
 		end := min(at+len(sums), len(o.param))
@@ -153,12 +152,16 @@ func (u *rowUpdate[T]) allRows(part, from, to int) error {
 // touchedRows updates the rows of the gradient that lie in rows [from, to) of the table.
 func (u *rowUpdate[T]) touchedRows(part, from, to int) error {
 	p, ordered := u.part(part, from, to)
-	o, b, n, values := &p.whole, &p.block, u.rows.Len(), tensor.Data[T](u.grad)
+	o, b, n, values := &p.whole, &p.block, len(u.ordered), tensor.Data[T](u.grad)
 	sums, all := tensor.Data[T](p.sums), p.touched.Int64s()
 	for len(ordered) > 0 {
 		rows, taken := kernel.MergeRows(sums, all, ordered, int64(from), n, values, u.width)
 		ordered = ordered[taken:]
 		touched, size := all[:rows], rows*u.width
+		if u.steps {
+			kernel.SGDRows(o.param, touched, sums[:size], u.width, o.rate)
+			continue
+		}
 		b.param, b.grad = tensor.Data[T](p.gathered[0])[:size], sums[:size]
 		kernel.GatherRows(b.param, o.param, touched, u.width)
 		for i, a := range o.accumulators {

@@ -22,8 +22,8 @@ type rule struct {
 	float64      prepare[float64]
 
 	// For a sparse gradient; see rows.go.
-	lazy     func(*ops.Binding) bool // whether only rows of the gradient change; nil: never
-	rowByRow bool                    // apply repeated rows one after another; right for sgd, which is linear in the gradient
+	lazy  string // when only rows of the gradient change: always, or with the BOOLEAN attribute of this name; "": never
+	steps bool   // the update of a row is kernel.SGDRows, which needs no rows gathered
 }
 
 // An accumulator is a tensor that the update reads and writes.
@@ -73,6 +73,8 @@ func register(r rule) {
 		Bind:      r.bind,
 		RowSliced: true,
 		InPlace:   map[string]string{paramOutSlot: paramSlot},
+
+		TouchesRows: r.touchesRows,
 	}
 	if !r.noRate {
 		def.Inputs = append(def.Inputs, ops.Slot{Name: rateSlot, Doc: "the learning rate, one element"})

@@ -36,12 +36,13 @@ func epsilonAttr(value float32) ops.Attr {
 
 func init() {
 	register(rule{
-		opType:   "sgd",
-		doc:      "Steps against the gradient. ParamOut = Param - LearningRate*Grad. Repeated rows of a sparse gradient apply one after another.",
-		flops:    2,
-		float32:  sgd[float32],
-		float64:  sgd[float64],
-		rowByRow: true,
+		opType:  "sgd",
+		doc:     "Steps against the gradient. ParamOut = Param - LearningRate*Grad.",
+		flops:   2,
+		float32: sgd[float32],
+		float64: sgd[float64],
+		lazy:    always,
+		steps:   true,
 	})
 	register(rule{
 		opType: "momentum",
@@ -189,7 +190,7 @@ func init() {
 		flops:   12,
 		float32: adam[float32],
 		float64: adam[float64],
-		lazy:    func(b *ops.Binding) bool { return b.Bool("lazy_mode") },
+		lazy:    "lazy_mode",
 	})
 	register(rule{
 		opType: "adamax",
