@@ -146,10 +146,41 @@ func TestRowsAreNoFeedForAWhole(t *testing.T) {
 	}
 }
 
-func TestReferenceRefusesToSplitSparseGradients(t *testing.T) {
-	p := clicks(t, optimizer.SGD(0.5), layers.Sparse())
-	if _, err := reference.New(p, 2); !errors.Is(err, fault.Unsupported) {
-		t.Errorf("got %v", err)
+// What trainers send of a sparse gradient, one trainer merges to what one machine has.
+func TestReferenceOfOneTrainerIsLocal(t *testing.T) {
+	for name, minimizer := range map[string]func() *optimizer.Optimizer{
+		"sgd":       func() *optimizer.Optimizer { return optimizer.SGD(0.5) },
+		"lazy adam": func() *optimizer.Optimizer { return optimizer.Adam(0.01, optimizer.Lazy()) },
+		"momentum":  func() *optimizer.Optimizer { return optimizer.Momentum(0.1, 0.9) },
+	} {
+		p := clicks(t, minimizer(), layers.Sparse())
+		one, err := reference.New(p, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer one.Close()
+		local := executor.New()
+		defer local.Close()
+		for step := range int64(4) {
+			want, err := local.Run(t.Context(), p, click(step), "loss")
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := one.Run(t.Context(), p, click(step), "loss")
+			if err != nil || got[0].Float32s()[0] != want[0].Float32s()[0] {
+				t.Fatalf("%s, step %d: loss %v, %v, want %v", name, step, got, err, want)
+			}
+		}
+		for _, declared := range p.Global().Vars() {
+			if !declared.IsParameter {
+				continue
+			}
+			got, _ := one.Scope().Find(declared.Name)
+			want, _ := local.Scope().Find(declared.Name)
+			if !slices.Equal(got.Float32s(), want.Float32s()) {
+				t.Errorf("%s: %s differs", name, declared.Name)
+			}
+		}
 	}
 }
 

@@ -42,7 +42,7 @@ func classify(s *state) error {
 	return checkKinds(s)
 }
 
-// checkKinds checks that updates read and write dense tensors.
+// checkKinds checks that updates read and write tensors, or sparse gradients that can travel.
 func checkKinds(s *state) error {
 	for _, n := range s.nodes {
 		if n.duty == dutyTrainer {
@@ -52,10 +52,10 @@ func checkKinds(s *state) error {
 			for _, name := range names {
 				v, hint := s.variable(name), ""
 				if v.Kind == program.SelectedRows {
-					hint = "tables with layers.Sparse train on one machine only: drop layers.Sparse"
+					hint = checkRows(v)
 				}
-				if v.Kind != program.LoDTensor {
-					return unsupported(n, name, ops.MetaOf(v).String(), "a dense tensor in an update", hint)
+				if hint != "" || v.Kind != program.LoDTensor && v.Kind != program.SelectedRows {
+					return unsupported(n, name, ops.MetaOf(v).String(), "a tensor in an update", hint)
 				}
 			}
 		}

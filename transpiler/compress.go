@@ -11,9 +11,10 @@ import (
 )
 
 // chooseForms declares what travels in place of float32 gradients and parameters, if the job compresses them. Slices of another type, and forward
-// state, travel as they are. So do gradients that topk sends whole.
+// state, travel as they are. So do gradients that topk sends whole. Sparse gradients travel by rows in any job (rows.go).
 func chooseForms(s *state) error {
 	s.sent, s.served, s.residuals = map[string]program.Var{}, map[string]program.Var{}, map[string]program.Var{}
+	s.changed = map[string]program.Var{}
 	gradients, err := compress.ParseGradients(s.cfg.CompressGradients)
 	if err != nil {
 		return err
@@ -33,7 +34,11 @@ func chooseForms(s *state) error {
 			declareForms(s, s.served, u, u.group.params, parameters)
 		}
 	}
-	if len(s.shards) == 0 || gradients == compress.None && parameters == compress.None || len(s.sent)+len(s.served) > 0 {
+	compressed := len(s.sent)+len(s.served) > 0
+	for _, u := range s.shards {
+		declareRows(s, u)
+	}
+	if len(s.shards) == 0 || gradients == compress.None && parameters == compress.None || compressed {
 		return nil
 	}
 	first := s.shards[0].group.ops[0]
@@ -53,7 +58,7 @@ func declareForms(s *state, forms map[string]program.Var, u *shard, names []stri
 	}
 	for _, name := range names {
 		v := s.at(u, name)
-		if v.DType != tensor.Float32 {
+		if v.DType != tensor.Float32 || v.Kind != program.LoDTensor {
 			continue
 		}
 		form := v.Copy(s.names.free(v.Name + "." + f.Name()))
@@ -68,7 +73,7 @@ func declareEntries(s *state, u *shard, f compress.Form) {
 	for _, param := range u.group.params {
 		gradient := u.group.gradientOf(param)
 		whole := s.variable(gradient)
-		if gradient == "" || whole.DType != tensor.Float32 || len(whole.Dims) == 0 || slices.Contains(whole.Dims, program.Unknown) ||
+		if gradient == "" || whole.DType != tensor.Float32 || whole.Kind != program.LoDTensor || len(whole.Dims) == 0 || slices.Contains(whole.Dims, program.Unknown) ||
 			f.Of(ops.Product(whole.Dims)) == compress.None {
 			continue
 		}

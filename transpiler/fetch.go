@@ -25,6 +25,11 @@ func findFetched(s *state) error {
 			faults.Add(unknownFetch(s, name))
 			continue
 		}
+		if v.Kind == program.SelectedRows {
+			faults.Add(fault.E(fault.Unsupported, fault.At("fetch"), fault.Var(name), fault.Got("a sparse gradient: each trainer has other rows"),
+				fault.Want("a dense variable"), fault.Hint("fetch the parameter, or look the table up without layers.Sparse")))
+			continue
+		}
 		if isOnTrainer(s, name) {
 			continue
 		}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/layers"
 	"github.com/edl-go/edl/optimizer"
 	"github.com/edl-go/edl/transpiler"
 )
@@ -17,6 +18,11 @@ func TestFetchFaults(t *testing.T) {
 	var faults fault.List
 	if !errors.As(err, &faults) || len(faults) != 3 {
 		t.Fatalf("got %v, want three faults", err)
+	}
+	sparse := lookups(t, optimizer.SGD(0.1), layers.ParamAttr{}, 5)
+	_, err = transpiler.Transpile(t.Context(), sparse, transpiler.Config{Trainers: 1, PServers: 1, Fetch: []string{"table@GRAD"}})
+	if !errors.Is(err, fault.Unsupported) || !strings.Contains(err.Error(), "fetch the parameter") {
+		t.Errorf("a sparse gradient: %v", err)
 	}
 	for i, want := range []string{`did you mean "loss"?`, "temporary of the update", "no such variable"} {
 		if !strings.Contains(faults[i].Error(), want) {

@@ -320,3 +320,52 @@ func TestLawOfSummedLoss(t *testing.T) {
 		}
 	}
 }
+
+// lookups is a model of two lookups in one table, whose gradient is sparse, and of a wide one beside it.
+func lookups(t testing.TB, o *optimizer.Optimizer, table layers.ParamAttr, rows int64) *program.Program {
+	m := layers.NewModel().Seed(3)
+	a := layers.Data(m, "a", layers.Dims(1), layers.DType(tensor.Int64))
+	b := layers.Data(m, "b", layers.Dims(1), layers.DType(tensor.Int64))
+	y := layers.Data(m, "y", layers.Dims(1))
+	table.Name = "table"
+	deep := layers.Sums([]layers.Variable{layers.Embedding(a, rows, 4, layers.Param(table), layers.Sparse()),
+		layers.Embedding(b, rows, 4, layers.Param(table), layers.Sparse())})
+	wide := layers.Embedding(a, rows, 1, layers.Param(layers.ParamAttr{Name: "wide"}), layers.Sparse())
+	hidden := layers.FC(deep, 3, layers.Act("tanh"))
+	cost := layers.SquareErrorCost(layers.Sums([]layers.Variable{layers.FC(hidden, 1), wide}), y)
+	o.Minimize(layers.Mean(cost, layers.Name("loss")))
+	return built(t, m)
+}
+
+// Of sparse gradients only the rows of a batch travel, and back come those that changed, or all.
+func TestLawOfSparseGradients(t *testing.T) {
+	rate := optimizer.Exponential(0.1, 2, 0.5, false)
+	optimizers := map[string]*optimizer.Optimizer{
+		"sgd":       optimizer.SGD(rate),
+		"momentum":  optimizer.Momentum(0.1, 0.9),
+		"adagrad":   optimizer.Adagrad(0.1),
+		"adam":      optimizer.Adam(rate),
+		"lazy adam": optimizer.Adam(rate, optimizer.Lazy()),
+		"ftrl":      optimizer.Ftrl(0.1),
+		"rmsprop":   optimizer.RMSProp(0.1, optimizer.Centered()),
+	}
+	for name, o := range optimizers {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for _, rows := range []int64{2, 9} {
+				p := lookups(t, o, layers.ParamAttr{LearningRate: 0.5}, rows)
+				for _, cfg := range []transpiler.Config{
+					{Trainers: 1, PServers: 1},
+					{Trainers: 3, PServers: 2, MinBlockSize: 4},
+					{Trainers: 2, PServers: 4, MinBlockSize: 3, SplitMethod: transpiler.HashName, CompressGradients: "bf16"},
+					{Trainers: 2, PServers: 3, MinBlockSize: 3, CompressParameters: "bf16", CompressGradients: "topk:0.2:1"},
+					{Trainers: 1, PServers: 3, MinBlockSize: 5, Mode: transpiler.Async},
+				} {
+					if err := checkLaw(t, p, cfg, "loss", "table", "fc_0.w_0"); err != nil {
+						t.Errorf("%d rows, %+v: %v", rows, cfg, err)
+					}
+				}
+			}
+		})
+	}
+}

@@ -38,6 +38,7 @@ func (w *serverWriter) writePrepare(u *shard) error {
 	b, index := w.newBlock()
 	w.service.prepare = append(w.service.prepare, index)
 	w.shareAcross(u)
+	w.unpackRows(b, u, before)
 	for _, n := range before {
 		if !n.norm {
 			w.copyOp(b, n, u)

@@ -47,13 +47,18 @@ func (w *serverWriter) write() error {
 	for _, u := range w.shards {
 		for _, name := range u.group.contributions {
 			v := w.at(u, name)
-			w.share(v)
+			if !w.travelsByRows(name) {
+				w.share(v)
+			}
 			if form, ok := w.sent[v.Name]; ok {
 				w.share(form)
 			}
 		}
 		for _, name := range u.group.params {
 			if form, ok := w.served[u.name(name)]; ok {
+				w.share(form)
+			}
+			if form, ok := w.changed[u.name(name)]; ok {
 				w.share(form)
 			}
 		}
@@ -72,7 +77,10 @@ func (w *serverWriter) write() error {
 			w.service.states = append(w.service.states, f)
 		}
 	}
-	block.Append(w.service.op(w.cfg.Mode, w.serverVars.on(w.server)))
+	op := block.Append(w.service.op(w.cfg.Mode, w.serverVars.on(w.server)))
+	if names := w.rowsNames(); len(names) > 0 {
+		op.SetAttr("rows_names", names)
+	}
 	return nil
 }
 
@@ -112,11 +120,12 @@ func (w *serverWriter) writeRates() error {
 	return nil
 }
 
-// writeUpdates writes one optimize block per shard. It ends with the compressed form of the parameters that it updates.
+// writeUpdates writes one optimize block per shard. It ends with the compressed form of the parameters that it updates, or with their changed rows.
 func (w *serverWriter) writeUpdates() error {
 	for _, u := range w.shards {
 		b, index := w.newBlock()
 		_, update := u.group.prepare()
+		w.unpackRows(b, u, update)
 		for _, n := range update {
 			w.copyOp(b, n, u)
 		}
@@ -126,10 +135,14 @@ func (w *serverWriter) writeUpdates() error {
 				b.Append(compressOp(u.group.ops[0].op.Line(), u.name(name), form))
 			}
 		}
+		w.packRows(b, u)
 		for _, name := range u.group.contributions {
 			g := gradient{name: u.name(name), into: u.name(name), block: index, merge: w.merge}
 			if form, ok := w.sent[g.name]; ok {
 				g.name = form.Name
+				if w.travelsByRows(name) {
+					g.into = form.Name
+				}
 			}
 			w.service.gradients = append(w.service.gradients, g)
 		}

@@ -27,6 +27,7 @@ type state struct {
 	shards     []*shard               // slice; servers by place
 	sent       map[string]program.Var // forms: what trainers send in place of a contribution, by its name at the server
 	served     map[string]program.Var // forms: what trainers receive in place of a parameter, by its name at the server
+	changed    map[string]program.Var // forms: what trainers receive in place of a parameter of which only some rows change, by its name at the server
 	residuals  map[string]program.Var // forms: what trainers keep of a gradient of which they send entries, by its name
 	serverVars serverVarTable         // hold: what each server holds
 	fetched    []fetched              // fetch: what trainers receive only to report it

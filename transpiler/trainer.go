@@ -138,12 +138,14 @@ func (w *trainerWriter) sendGradient(n *node, g *group, gradient string) error {
 		w.block.EnsureVar(v)
 	}
 	residual, selects := w.residuals[gradient]
-	if len(parts) > 1 || selects {
+	if len(parts) > 1 || selects || w.travelsByRows(gradient) {
 		if err := checkSections(gradient, rowsOf(w.state.variable(gradient).Dims)); err != nil {
 			return err
 		}
 	}
 	switch {
+	case w.travelsByRows(gradient):
+		w.block.Append(splitRowsOp(n.op.Line(), gradient, locals(parts), rows)).SetAttr(program.AttrRoleVar, pair)
 	case selects:
 		w.block.EnsureVar(residual)
 		w.block.Append(topKOp(n.op.Line(), gradient, residual.Name, rows, forms)).SetAttr(program.AttrRoleVar, pair)
@@ -189,7 +191,12 @@ func (w *trainerWriter) exchange() {
 			if grad != "" {
 				pair = []string{param, grad}
 			}
-			g.variable(w.state.variable(param), servedParts(w.state, w.serverVars.of(param)), group.ops[0].op.Line(), after(grad), pair)
+			v, line, parts := w.state.variable(param), group.ops[0].op.Line(), w.serverVars.of(param)
+			if changed := changedParts(w.state, parts); changed != nil {
+				g.rows(v, changed, line, after(grad), pair)
+			} else {
+				g.variable(v, servedParts(w.state, parts), line, after(grad), pair)
+			}
 		}
 	}
 	for _, f := range w.forward {
@@ -202,7 +209,7 @@ func (w *trainerWriter) exchange() {
 }
 
 // A gather builds the ops that bring variables from servers into a program: a recv for each, one fetch barrier, and then a concat for each sliced
-// variable, or a decompress for each compressed one.
+// variable, a decompress for each compressed one, or a scatter_rows for one of which only rows arrive.
 type gather struct {
 	*controls
 	role  program.Role // of the concat ops
@@ -213,8 +220,23 @@ type gather struct {
 // variable receives one variable from its parts, after the ops that write the control variables. v is its declaration, which the block gets unless
 // it has one.
 func (g *gather) variable(v *program.Var, parts []serverVar, line string, after, pair []string) {
+	from := g.receive(v, parts, line, after, pair)
+	switch {
+	case parts[0].at.DType != v.DType:
+		g.joins = append(g.joins, decompressOp(line, locals(from), v.Name))
+	case parts[0].cut:
+		g.joins = append(g.joins, concatOp(g.role, line, locals(from), v.Name))
+	}
+}
+
+// rows is variable for rows of its parts, which are put in their place.
+func (g *gather) rows(v *program.Var, parts []serverVar, line string, after, pair []string) {
+	g.joins = append(g.joins, scatterRowsOp(line, locals(g.receive(v, parts, line, after, pair)), v.Name))
+}
+
+// receive adds the recv of the parts of a variable.
+func (g *gather) receive(v *program.Var, parts []serverVar, line string, after, pair []string) (from []part) {
 	g.block.EnsureVar(v.Copy(""))
-	var from []part
 	for _, h := range parts {
 		local := v.Name
 		if h.cut || h.at.DType != v.DType {
@@ -230,12 +252,7 @@ func (g *gather) variable(v *program.Var, parts []serverVar, line string, after,
 	if pair != nil {
 		recv.SetAttr(program.AttrRoleVar, pair)
 	}
-	switch {
-	case parts[0].at.DType != v.DType:
-		g.joins = append(g.joins, decompressOp(line, locals(from), v.Name))
-	case parts[0].cut:
-		g.joins = append(g.joins, concatOp(g.role, line, locals(from), v.Name))
-	}
+	return from
 }
 
 // ops returns the ops, none if no variable was added.

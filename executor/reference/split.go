@@ -16,13 +16,14 @@ import (
 // split is a program in two halves.
 type split struct {
 	program    *program.Program
-	forward    *program.Program // forward and backward ops, fed with rows of the batch
-	update     *program.Program // learning rate and optimizer ops, fed with what crosses
-	crosses    []string         // what the update reads of the forward half, sorted
-	parameters []string         // persistable variables that the update writes and trainers have, sorted
-	state      []state          // persistable variables that the forward half writes
-	updated    map[string]bool  // variables that the update writes
-	merge      ops.Merge        // of gradients and of fetched numbers: the mean for a program that does not train
+	forward    *program.Program  // forward and backward ops, fed with rows of the batch
+	update     *program.Program  // learning rate and optimizer ops, fed with what crosses
+	crosses    []string          // what the update reads of the forward half, sorted
+	parameters []string          // persistable variables that the update writes and trainers have, sorted
+	state      []state           // persistable variables that the forward half writes
+	updated    map[string]bool   // variables that the update writes
+	byRows     map[string]string // sparse gradients that cross: the variable in which their rows do
+	merge      ops.Merge         // of gradients and of fetched numbers: the mean for a program that does not train
 }
 
 // trains reports whether the program has update ops.
@@ -54,7 +55,7 @@ type state struct {
 
 // splitByRole divides the ops of the global block. The halves share all declarations and the startup program.
 func splitByRole(p *program.Program) (*split, error) {
-	s := &split{program: p, forward: p.Clone(), update: p.Clone(), updated: map[string]bool{}}
+	s := &split{program: p, forward: p.Clone(), update: p.Clone(), updated: map[string]bool{}, byRows: map[string]string{}}
 	var err error
 	s.forward.Global().Ops, s.update.Global().Ops = nil, nil
 	written := map[string]bool{} // by the forward half
@@ -72,6 +73,9 @@ func splitByRole(p *program.Program) (*split, error) {
 				return nil, err
 			}
 		}
+	}
+	if err := s.splitRows(); err != nil {
+		return nil, err
 	}
 	s.crosses = slices.Sorted(maps.Keys(crosses))
 	s.findParameters()
@@ -104,12 +108,15 @@ func isUpdate(op *program.Op) bool {
 func (s *split) addUpdate(p *program.Program, op *program.Op, crosses map[string]bool) error {
 	for _, name := range op.InputNames() {
 		v, _ := p.Global().Find(name)
-		if v.Kind == program.SelectedRows {
-			return ops.At(op, fault.E(fault.Unsupported, fault.Var(name), fault.Got(ops.MetaOf(v).String()),
-				fault.Want("dense gradients in what trainers share"),
-				fault.Hint("a lookup with is_sparse is trained on one machine only: drop layers.Sparse")))
-		}
-		if !s.updated[name] && !v.Persistable {
+		switch {
+		case s.updated[name] || v.Persistable:
+		case v.Kind == program.SelectedRows:
+			form, err := s.crossByRows(op, v)
+			if err != nil {
+				return err
+			}
+			crosses[form] = true
+		default:
 			crosses[name] = true
 		}
 	}

@@ -14,6 +14,7 @@
 //
 // Contributions to a float32 gradient may be of a half type, as package compress has rounded them. They are converted to float32 first, exactly. Or they are
 // entries, as package compress has selected them: the other elements are 0. Then sums skip what is not there, and are equal to those with the zeros.
+// Contributions to a sparse gradient are rows of a table, and so is what they merge into (rows.go).
 //
 // All arithmetic is done in the element type of the result. Each element is added up from the first share to the last, so the order of ranks decides the bits, and
 // neither the order of arrival nor the slices of a parameter do. One share alone is taken as it is: rounds of one trainer give the bits of a local step.
@@ -21,6 +22,7 @@ package merge
 
 import (
 	"math"
+	"slices"
 	"sync"
 
 	"github.com/edl-go/edl/fault"
@@ -37,14 +39,17 @@ type Share struct {
 }
 
 // Gradients writes into dst the merge of shares, which stand in rank order: their mean weighted by rows, their sum, or the first of them. There is at
-// least one share. All values have the length of dst, and its dtype or, for a float32 dst, one half type; or they are entries of a float32 dst. dst is
-// none of them. It refuses what cannot be merged, whoever has sent it.
+// least one share. All values have the length of dst, and its dtype or, for a float32 dst, one half type; or they are entries of a float32 dst; or dst and
+// they are rows of one table. dst is none of them. It refuses what cannot be merged, whoever has sent it.
 func Gradients(dst *tensor.Tensor, shares []Share, how ops.Merge) error {
 	if err := check(dst, shares); err != nil {
 		return err
 	}
 	if how == ops.MergeFirst {
 		shares = shares[:1]
+	}
+	if travelsByRows(dst, how) {
+		return combineRows(dst, shares, how)
 	}
 	if dst.DType() == tensor.Float32 && shares[0].Value.DType().IsHalf() {
 		combineHalves(dst.Float32s(), shares, how)
@@ -113,10 +118,14 @@ func Fits(dst, value *tensor.Tensor) bool {
 		_, _, ok := compress.EntriesOf(value, dst.Len())
 		return ok
 	}
+	if dst.DType() == tensor.Int32 && !slices.Equal(dst.Dims(), value.Dims()) {
+		return false
+	}
 	return value.Len() == dst.Len() && (value.DType() == dst.DType() || value.DType().IsHalf() && dst.DType() == tensor.Float32)
 }
 
-// Check refuses a contribution that fits dst and cannot be merged, because its entries are of elements that dst does not have. Gradients checks the same.
+// Check refuses a contribution that fits dst and cannot be merged, because its entries are of elements that dst does not have. Gradients checks the same,
+// and it checks contributions that are rows (compress.RowsForm), about which Check says nothing.
 func Check(dst, value *tensor.Tensor) error {
 	if dst.DType() != tensor.Float32 || value.DType() != tensor.Int32 {
 		return nil

@@ -26,6 +26,7 @@ type Service struct {
 	Optimize []program.BlockIndex
 	Grads    []Contribution // gradients, in the order of the op
 	States   []Contribution // state of the forward pass that this server keeps; Block is NoBlock
+	Rows     []string       // variables of block 0 that travel as rows of a table (compress.RowsForm), gradients and parameters
 	Slices   []Slice        // everything that this server keeps from round to round, in the order of the op
 }
 
@@ -63,6 +64,7 @@ func serviceOf(a attributes) (Service, error) {
 	if err := s.readContributions(a); err != nil {
 		return Service{}, err
 	}
+	s.Rows = a.Strs("rows_names")
 	if err := s.readSlices(a); err != nil {
 		return Service{}, err
 	}
@@ -229,6 +231,7 @@ func init() {
 			{Name: "grad_into", Default: []string{}, Doc: "the variable that contributions to each of grad_names merge into; empty: grad_names themselves"},
 			{Name: "state_names", Default: []string{}, Doc: "variables that the forward pass of trainers updates and this pserver keeps"},
 			{Name: "state_merge", Default: []int32{}, Doc: "how each of state_names merges: 1 mean weighted by rows, 2 sum of the changes, 3 the first"},
+			{Name: "rows_names", Default: []string{}, Doc: "variables that travel as rows of a table: some of grad_names, and what trainers receive"},
 			{Name: "slice_names", Default: []string{}, Doc: "variables that this pserver keeps from round to round; a checkpoint holds them"},
 			{Name: "slice_origins", Default: []string{}, Doc: "the variable of the user's program that each of slice_names is a part of"},
 			{Name: "slice_first_rows", Default: []int64{}, Doc: "first row of each of slice_names in its origin"},

@@ -1,0 +1,125 @@
+package merge
+
+import (
+	"sync"
+
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/internal/compress"
+	"github.com/edl-go/edl/ops"
+	"github.com/edl-go/edl/ops/kernel"
+	"github.com/edl-go/edl/tensor"
+)
+
+// travelsByRows reports whether contributions to dst are rows of a table (compress.RowsForm), which are merged into rows of the table.
+func travelsByRows(dst *tensor.Tensor, how ops.Merge) bool {
+	return dst.DType() == tensor.Int32 && how != ops.MergeFirst
+}
+
+// rowsOf is a share's view, with copies of the numbers: a peer that shares the memory may change them meanwhile.
+type rowsOf struct {
+	numbers []int32
+	values  []float32
+	next    int // of numbers
+	weight  float32
+}
+
+// rowRooms have row numbers of shares.
+var rowRooms = sync.Pool{New: func() any { return new([]int32) }}
+
+// combineRows is combine for rows. The result has each row that a share has, once. A share without a row adds nothing to it, as its zeros would.
+func combineRows(dst *tensor.Tensor, shares []Share, how ops.Merge) error {
+	out, ok := compress.RowsOf(dst)
+	if !ok {
+		return fault.E(fault.TypeMismatch, fault.Got("contributions of "+dst.String()), fault.Want("float32, float64, or rows of a table"))
+	}
+	room := rowRooms.Get().(*[]int32)
+	defer rowRooms.Put(room)
+	numbers := (*room)[:0]
+	all := make([]rowsOf, len(shares))
+	for i, s := range shares {
+		form, _ := compress.RowsOf(s.Value)
+		theirs, values, err := form.Used()
+		if err != nil {
+			return err
+		}
+		numbers = append(numbers, theirs...)
+		if err := compress.CheckIndices(numbers[len(numbers)-len(theirs):], -1, out.Height()); err != nil {
+			return err
+		}
+		all[i].values = values
+		all[i].next = len(theirs) // how many, until the numbers stand still
+	}
+	*room = numbers
+	for i := range all {
+		all[i].numbers, numbers = numbers[:all[i].next], numbers[all[i].next:]
+		all[i].next = 0
+	}
+	weights(shares, how, func(i int, weight float32) { all[i].weight = weight })
+	addRows(out, all)
+	return nil
+}
+
+// addRows fills in the sum of shares.
+func addRows(out compress.RowsForm, shares []rowsOf) {
+	width := out.Width()
+	numbers, values := out.Begin(different(shares))
+	if len(shares) == 1 {
+		copy(numbers, shares[0].numbers)
+		copy(values, shares[0].values)
+		return
+	}
+	for k := range numbers {
+		row := lowest(shares)
+		sum, first := values[k*width:][:width], true
+		for i := range shares {
+			s := &shares[i]
+			if s.next == len(s.numbers) || s.numbers[s.next] != row {
+				continue
+			}
+			x := s.values[s.next*width:][:width]
+			s.next++
+			if first {
+				kernel.Scale(sum, x, s.weight, 0, true)
+			} else {
+				kernel.Axpy(sum, x, s.weight)
+			}
+			first = false
+		}
+		numbers[k] = row
+	}
+}
+
+// lowest is the lowest row that is next in a share. There is one.
+func lowest(shares []rowsOf) int32 {
+	row := int32(compress.MaxRows)
+	for i := range shares {
+		if s := &shares[i]; s.next < len(s.numbers) {
+			row = min(row, s.numbers[s.next])
+		}
+	}
+	return row
+}
+
+// different counts the rows that shares have, each once.
+func different(shares []rowsOf) (n int) {
+	if len(shares) == 1 {
+		return len(shares[0].numbers)
+	}
+	for {
+		row, found := lowest(shares), false
+		for i := range shares {
+			if s := &shares[i]; s.next < len(s.numbers) && s.numbers[s.next] == row {
+				s.next++
+				found = true
+			}
+		}
+		if !found {
+			break
+		}
+		n++
+	}
+	for i := range shares {
+		shares[i].next = 0
+	}
+	return n
+}

@@ -1,0 +1,304 @@
+package comm
+
+import (
+	"context"
+	"slices"
+
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/internal/compress"
+	"github.com/edl-go/edl/ops"
+	"github.com/edl-go/edl/ops/kernel"
+	"github.com/edl-go/edl/ops/opkit"
+	"github.com/edl-go/edl/program"
+	"github.com/edl-go/edl/tensor"
+)
+
+// The ops of this file move rows of tables. Package compress says in what form rows travel.
+
+const formDoc = "rows of a table as they travel: int32, [1+rows, 1+width]"
+
+func init() {
+	ops.Register(ops.Def{
+		Type:  "split_selected_rows",
+		Class: ops.Compute,
+		Doc: "Cuts a sparse gradient into runs of rows of its table, one for each pserver with a slice. The values of a row that repeats are summed, in " +
+			"the order of the batch. In Fluid, rows that repeat stay so, and Out is of SelectedRows.",
+		Inputs:  []ops.Slot{{Name: "X", Doc: "a sparse gradient of float32", Rows: true}},
+		Outputs: []ops.Slot{{Name: "Out", Doc: formDoc + "; row numbers count from the first row of the run", Duplicable: true}},
+		Attrs:   []ops.Attr{{Name: "sections", Kind: []int32{}, Doc: "rows of the table in each run; their sum is all of them"}},
+		Infer:   inferSplitRows,
+		Cost:    opkit.PerElement(1),
+		Bind:    bindSplitRows,
+	})
+	ops.Register(ops.Def{
+		Type:    "get_selected_rows",
+		Class:   ops.Compute,
+		Doc:     "Makes a sparse gradient of rows as they travel.",
+		Inputs:  []ops.Slot{{Name: "X", Doc: formDoc}},
+		Outputs: []ops.Slot{{Name: "Out", Doc: "a sparse gradient of float32, with room for all rows of its table", Rows: true}},
+		Infer:   inferGetRows,
+		Cost:    opkit.PerElement(1),
+		Bind:    bindGetRows,
+	})
+	ops.Register(ops.Def{
+		Type:  "gather_rows",
+		Class: ops.Compute,
+		Doc:   "Takes the rows of a table that Rows names.",
+		Inputs: []ops.Slot{{Name: "X", Doc: "a float32 table, [rows, width]"},
+			{Name: "Rows", Doc: formDoc + ", of which only the numbers count"}},
+		Outputs: []ops.Slot{{Name: "Out", Doc: "these rows of X, like Rows"}},
+		Infer:   inferGatherRows,
+		Cost:    opkit.PerElement(1),
+		Bind:    bindGatherRows,
+	})
+	ops.Register(ops.Def{
+		Type:  "scatter_rows",
+		Class: ops.Compute,
+		Doc:   "Puts rows of runs of a table in their place. The other rows of the table stay as they are.",
+		Inputs: []ops.Slot{{Name: "X", Doc: "a float32 table, [rows, width]"},
+			{Name: "Rows", Doc: formDoc + ", one for each run of rows of X", Duplicable: true}},
+		Outputs: []ops.Slot{{Name: "Out", Doc: "the table with these rows, usually the variable of X"}},
+		InPlace: map[string]string{"Out": "X"},
+		Infer:   inferScatterRows,
+		Cost:    opkit.PerElement(1),
+		Bind:    bindScatterRows,
+	})
+}
+
+// isTable reports whether m is a float32 table of rank 2.
+func isTable(m ops.Meta) bool { return m.DType == tensor.Float32 && len(m.Dims) == 2 }
+
+// isForm reports whether rows of a table may travel in m, of known dims.
+func isForm(m ops.Meta) bool {
+	return m.Kind == program.LoDTensor && m.DType == tensor.Int32 && len(m.Dims) == 2 && m.Dims[0] > 0 && m.Dims[1] > 0 && m.Dims[0]-1 <= compress.MaxRows
+}
+
+func inferSplitRows(s *ops.Shapes) error {
+	x, sections := s.In("X"), s.Ints("sections")
+	if x.Kind != program.SelectedRows || !isTable(x) || slices.Contains(x.Dims, program.Unknown) {
+		return s.Errorf("X", "rows of a float32 table of rank 2")
+	}
+	if len(sections) != len(s.Outs("Out")) {
+		return opkit.BadAttr(s, "sections", "%d numbers of rows, one for each Out", len(s.Outs("Out")))
+	}
+	left := x.Dims[0]
+	for i, n := range sections {
+		if n < 0 || n > left || n > compress.MaxRows {
+			return opkit.BadAttr(s, "sections", "numbers of rows whose sum is %d, the rows of the table", x.Dims[0])
+		}
+		left -= n
+		s.SetAt("Out", i, ops.Meta{Kind: program.LoDTensor, DType: tensor.Int32, Dims: compress.RowsDims(n, x.Dims[1])})
+	}
+	if left != 0 {
+		return opkit.BadAttr(s, "sections", "numbers of rows whose sum is %d, the rows of the table", x.Dims[0])
+	}
+	return nil
+}
+
+// formsOf returns the views of tensors. The memory of a tensor is fixed after it is bound, so kernels call it when they run.
+func formsOf(ts []*tensor.Tensor, width int) ([]compress.RowsForm, error) {
+	forms := make([]compress.RowsForm, len(ts))
+	for i, t := range ts {
+		ok := t != nil
+		if ok {
+			forms[i], ok = compress.RowsOf(t)
+		}
+		if !ok || forms[i].Width() != width {
+			return nil, fault.E(fault.ShapeMismatch, fault.Gotf("%v", t), fault.Wantf("rows of width %d as they travel", width))
+		}
+	}
+	return forms, nil
+}
+
+// refresh points views at the memory of their tensors.
+func refresh(forms []compress.RowsForm, ts []*tensor.Tensor) {
+	for i, t := range ts {
+		forms[i], _ = compress.RowsOf(t)
+	}
+}
+
+// mergedAtOnce is how many rows split_selected_rows merges before it converts their numbers.
+const mergedAtOnce = 512
+
+func bindSplitRows(b *ops.Binding) (ops.Kernel, error) {
+	x, outs := b.In("X"), b.Outs("Out")
+	rows, height := x.Selected()
+	if rows == nil || x.DType() != tensor.Float32 || len(x.Dims()) != 2 {
+		return nil, fault.E(fault.TypeMismatch, fault.Got(x.String()), fault.Want("a sparse gradient of float32"))
+	}
+	width := int(x.Dims()[1])
+	forms, err := formsOf(outs, width)
+	if err != nil {
+		return nil, err
+	}
+	total := 0
+	for _, f := range forms {
+		total += f.Height()
+	}
+	if int64(total) != height {
+		return nil, fault.E(fault.ShapeMismatch, fault.Gotf("runs of %d rows", total), fault.Wantf("all %d of the table", height))
+	}
+	n := rows.Len()
+	if !kernel.OrderableRows(n, height) {
+		return nil, fault.E(fault.TooLarge, fault.Var(b.Op().In("X")), fault.Gotf("%d rows of %d", n, height), fault.Want("a product of both below 2^62"))
+	}
+	order, spare, merged := b.Scratch(tensor.Int64, n), b.Scratch(tensor.Int64, n), b.Scratch(tensor.Int64, mergedAtOnce)
+	return func(context.Context) error {
+		refresh(forms, outs)
+		ordered := kernel.OrderRows(order.Int64s(), spare.Int64s(), tensor.UsedRows(x), height)
+		first, places := int64(0), len(ordered)
+		for _, f := range forms {
+			own := kernel.OrderedBetween(ordered, places, first, first+int64(f.Height()))
+			numbers, sums := f.Begin(kernel.DifferentRows(own, places))
+			for len(own) > 0 {
+				some := merged.Int64s()[:min(mergedAtOnce, len(numbers))]
+				did, taken := kernel.MergeRows(sums, some, own, first, places, x.Float32s(), width)
+				for i, row := range some[:did] {
+					numbers[i] = int32(row)
+				}
+				own, numbers, sums = own[taken:], numbers[did:], sums[did*width:]
+			}
+			first += int64(f.Height())
+		}
+		return nil
+	}, nil
+}
+
+func inferGetRows(s *ops.Shapes) error {
+	x := s.In("X")
+	if !isForm(x) {
+		return s.Errorf("X", "rows of a table as they travel, of known dims")
+	}
+	rows, width := x.Dims[0]-1, x.Dims[1]-1
+	s.SetAt("Out", 0, ops.Meta{Kind: program.SelectedRows, DType: tensor.Float32, Dims: []int64{rows, width}, Rows: rows})
+	return nil
+}
+
+func bindGetRows(b *ops.Binding) (ops.Kernel, error) {
+	from, to := b.In("X"), b.Out("Out")
+	rows, height := to.Selected()
+	form, ok := compress.RowsOf(from)
+	if !ok || rows == nil || to.DType() != tensor.Float32 || height != int64(form.Height()) || to.Len() != form.Height()*form.Width() {
+		return nil, fault.E(fault.ShapeMismatch, fault.Gotf("%v of %v", to, from), fault.Want("a sparse gradient with room for all rows"))
+	}
+	return func(context.Context) error {
+		form, _ := compress.RowsOf(from)
+		numbers, values, err := form.Used()
+		if err != nil {
+			return err
+		}
+		all := rows.Int64s()
+		for i, row := range numbers {
+			all[i] = int64(row)
+		}
+		if len(numbers) < len(all) {
+			all[len(numbers)] = height
+		}
+		copy(to.Float32s(), values)
+		return compress.CheckIndices(numbers, -1, form.Height())
+	}, nil
+}
+
+func inferGatherRows(s *ops.Shapes) error {
+	x, rows := s.In("X"), s.In("Rows")
+	if x.Kind != program.LoDTensor || !isTable(x) {
+		return s.Errorf("X", "a float32 table of rank 2")
+	}
+	if !isForm(rows) || !ops.Compatible(rows.Dims, compress.RowsDims(x.Dims[0], x.Dims[1])) {
+		return s.Errorf("Rows", "rows of X as they travel")
+	}
+	s.Set("Out", tensor.Int32, rows.Dims...)
+	return nil
+}
+
+func bindGatherRows(b *ops.Binding) (ops.Kernel, error) {
+	table, from, to := b.In("X"), b.In("Rows"), b.Out("Out")
+	form, ok := compress.RowsOf(from)
+	if !ok || table.DType() != tensor.Float32 || table.Len() != form.Height()*form.Width() || !slices.Equal(from.Dims(), to.Dims()) {
+		return nil, fault.E(fault.ShapeMismatch, fault.Gotf("%v of %v into %v", from, table, to), fault.Want("rows of the table as they travel"))
+	}
+	room := b.Scratch(tensor.Int64, mergedAtOnce)
+	return func(context.Context) error {
+		form, _ := compress.RowsOf(from)
+		out, _ := compress.RowsOf(to)
+		rows, _, err := form.Used()
+		if err == nil {
+			err = compress.CheckIndices(rows, -1, form.Height())
+		}
+		if err != nil {
+			return err
+		}
+		numbers, values := out.Begin(len(rows))
+		copy(numbers, rows)
+		eachRows(numbers, room.Int64s(), func(at int, some []int64) {
+			kernel.GatherRows(values[at*form.Width():][:len(some)*form.Width()], table.Float32s(), some, form.Width())
+		})
+		return nil
+	}, nil
+}
+
+// eachRows calls do with some row numbers after the other, as the kernels have them; the first of them is numbers[at].
+func eachRows(numbers []int32, room []int64, do func(at int, some []int64)) {
+	for at := 0; at < len(numbers); {
+		some := room[:min(len(room), len(numbers)-at)]
+		for i := range some {
+			some[i] = int64(numbers[at+i])
+		}
+		do(at, some)
+		at += len(some)
+	}
+}
+
+func inferScatterRows(s *ops.Shapes) error {
+	x, all := s.In("X"), s.Ins("Rows")
+	if x.Kind != program.LoDTensor || !isTable(x) || slices.Contains(x.Dims, program.Unknown) {
+		return s.Errorf("X", "a float32 table of rank 2 and known dims")
+	}
+	left := x.Dims[0]
+	for _, rows := range all {
+		if !isForm(rows) || rows.Dims[1]-1 != x.Dims[1] {
+			return s.Errorf("Rows", "rows of X as they travel")
+		}
+		left -= rows.Dims[0] - 1
+	}
+	if left != 0 {
+		return s.Errorf("Rows", "runs with all rows of X together")
+	}
+	s.Set("Out", tensor.Float32, x.Dims...)
+	return nil
+}
+
+func bindScatterRows(b *ops.Binding) (ops.Kernel, error) {
+	table, from, to := b.In("X"), b.Ins("Rows"), b.Out("Out")
+	if len(table.Dims()) != 2 || table.DType() != tensor.Float32 || !slices.Equal(table.Dims(), to.Dims()) {
+		return nil, fault.E(fault.ShapeMismatch, fault.Gotf("%v into %v", table, to), fault.Want("a float32 table of rank 2"))
+	}
+	width := int(table.Dims()[1])
+	forms, err := formsOf(from, width)
+	if err != nil {
+		return nil, err
+	}
+	room := b.Scratch(tensor.Int64, mergedAtOnce)
+	return func(context.Context) error {
+		refresh(forms, from)
+		data := to.Float32s()
+		if old := table.Float32s(); len(data) > 0 && &old[0] != &data[0] {
+			copy(data, old)
+		}
+		for _, f := range forms {
+			numbers, values, err := f.Used()
+			if err == nil {
+				err = compress.CheckIndices(numbers, -1, f.Height())
+			}
+			if err != nil {
+				return err
+			}
+			run := data[:f.Height()*width]
+			eachRows(numbers, room.Int64s(), func(at int, some []int64) {
+				kernel.ScatterRows(run, values[at*width:][:len(some)*width], some, width)
+			})
+			data = data[len(run):]
+		}
+		return nil
+	}, nil
+}
