@@ -14,6 +14,7 @@ type subject struct {
 	testkit.Model
 	fetch  []string // the loss first, then a prediction by rows and a parameter
 	inputs []input
+	sparse bool // tables have sparse gradients
 }
 
 // An input is a variable that the batch or the dataset brings.
@@ -48,8 +49,7 @@ func drawModel(t *rapid.T, reader func(layers.Reader) layers.Reader) subject {
 	h := v[0]
 	switch kind {
 	case "words":
-		h = layers.Embedding(h, rapid.Int64Range(testkit.Classes, 9).Draw(t, "vocabulary"), 4, layers.Param(layers.ParamAttr{Name: "emb"}))
-		h = layers.Mul(h, layers.Embedding(v[0], 5, 4, layers.Param(layers.ParamAttr{Name: "embedding"})))
+		h, s.sparse = drawTables(t, h)
 	case "image":
 		h = layers.Conv2D(h, 2, 3, layers.Padding(1, 1), layers.Act("relu"))
 		if rapid.Bool().Draw(t, "norm of images") {
@@ -59,7 +59,7 @@ func drawModel(t *rapid.T, reader func(layers.Reader) layers.Reader) subject {
 	}
 	h = drawLayers(t, m, h)
 	loss := drawLoss(t, h, v[1], classify)
-	drawOptimizer(t).Minimize(loss)
+	drawOptimizer(t, s.sparse).Minimize(loss)
 	s.Model = testkit.Built(t, m, loss)
 	s.fetch = []string{loss.Name(), h.Name(), m.Parameters()[0].Name()}
 	return s
@@ -113,6 +113,24 @@ func drawLayers(t *rapid.T, m *layers.Model, h layers.Variable) layers.Variable 
 	return h
 }
 
+// drawTables looks words up in two tables. With sparse gradients it does so in one of them twice.
+func drawTables(t *rapid.T, words layers.Variable) (h layers.Variable, sparse bool) {
+	sparse = rapid.Bool().Draw(t, "sparse")
+	var options []layers.Option
+	if sparse {
+		options = append(options, layers.Sparse())
+	}
+	table := func(name string, rows int64) layers.Variable {
+		return layers.Embedding(words, rows, 4, append(options, layers.Param(layers.ParamAttr{Name: name}))...)
+	}
+	rows := rapid.Int64Range(testkit.Classes, 9).Draw(t, "vocabulary")
+	h = layers.Mul(table("emb", rows), table("embedding", 5))
+	if sparse {
+		h = layers.Add(h, table("emb", rows))
+	}
+	return h, sparse
+}
+
 // drawLoss draws a mean or a sum over the batch.
 func drawLoss(t *rapid.T, h, y layers.Variable, classify bool) layers.Variable {
 	var cost layers.Variable
@@ -130,10 +148,14 @@ func drawLoss(t *rapid.T, h, y layers.Variable, classify bool) layers.Variable {
 	return layers.Mean(cost, layers.Name("loss"))
 }
 
-// drawOptimizer draws a rule with a rate or a schedule, clipping and regularization.
-func drawOptimizer(t *rapid.T) *optimizer.Optimizer {
+// drawOptimizer draws a rule with a rate or a schedule, clipping and regularization; those that take sparse gradients, if there are some.
+func drawOptimizer(t *rapid.T, sparse bool) *optimizer.Optimizer {
 	var options []optimizer.Option
-	switch rapid.IntRange(0, 4).Draw(t, "clip") {
+	rules, none := rules, 0
+	if sparse {
+		rules, none = append(rules[:len(rules)-1:len(rules)-1], "lazy adam"), 10
+	}
+	switch none + rapid.IntRange(0, 4).Draw(t, "clip") {
 	case 0:
 		options = append(options, optimizer.ClipGradients(optimizer.ByValue(-0.1, 0.1)))
 	case 1:
@@ -141,7 +163,7 @@ func drawOptimizer(t *rapid.T) *optimizer.Optimizer {
 	case 2:
 		options = append(options, optimizer.ClipGradients(optimizer.ByGlobalNorm(0.1)))
 	}
-	switch rapid.IntRange(0, 3).Draw(t, "regularize") {
+	switch none + rapid.IntRange(0, 3).Draw(t, "regularize") {
 	case 0:
 		options = append(options, optimizer.Regularize(layers.L1(0.01)))
 	case 1:
@@ -154,7 +176,7 @@ func drawOptimizer(t *rapid.T) *optimizer.Optimizer {
 	return update(name, 0.05, options)
 }
 
-// rules names every update rule.
+// rules names every update rule; the last refuses sparse gradients.
 var rules = []string{"sgd", "momentum", "nesterov", "adagrad", "adam", "decayed_adagrad", "adadelta", "adamax", "rmsprop", "ftrl", "custom"}
 
 // update returns the optimizer of a rule.
@@ -170,6 +192,8 @@ func update[R optimizer.Rate](rule string, rate R, options []optimizer.Option) *
 		return optimizer.Adagrad(rate, options...)
 	case "adam":
 		return optimizer.Adam(rate, options...)
+	case "lazy adam":
+		return optimizer.Adam(rate, append(options, optimizer.Lazy())...)
 	case "decayed_adagrad":
 		return optimizer.DecayedAdagrad(rate, options...)
 	case "adadelta":

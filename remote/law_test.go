@@ -24,10 +24,10 @@ import (
 )
 
 // drawCluster draws the shape of a synchronous cluster.
-func drawCluster(t *rapid.T) *remote.JobSpec {
+func drawCluster(t *rapid.T, s subject) *remote.JobSpec {
 	transport := job.Transport(rapid.IntRange(0, len(job.Transport_name)-1).Draw(t, "transport"))
 	spec := &remote.JobSpec{
-		MergeHosts:    rapid.Bool().Draw(t, "merge hosts") && transport != job.Transport_GRPC,
+		MergeHosts:    rapid.Bool().Draw(t, "merge hosts") && transport != job.Transport_GRPC && !s.sparse,
 		Trainers:      rapid.Int32Range(1, 4).Draw(t, "trainers"),
 		Pservers:      rapid.Int32Range(1, 4).Draw(t, "pservers"),
 		MinBlockSize:  rapid.SampledFrom([]int64{1, 2, 5, 12, 8192}).Draw(t, "min block"),
@@ -70,7 +70,8 @@ func oracleFor(p *program.Program, spec *remote.JobSpec) (*reference.Executor, e
 func TestLawOfFedJobs(t *testing.T) {
 	l := listener(t)
 	rapid.Check(t, func(r *rapid.T) {
-		s, spec := drawModel(r, nil), drawCluster(r)
+		s := drawModel(r, nil)
+		spec := drawCluster(r, s)
 		batches := rapid.SliceOfN(rapid.Int64Range(1, 9), 1, 4).Draw(r, "rows")
 		spec.Save = scratch(r)
 		want, err := oracleFor(s.Program, spec)
@@ -88,7 +89,8 @@ func TestLawOfFedJobs(t *testing.T) {
 func TestLawOfOneTrainer(t *testing.T) {
 	l := listener(t)
 	rapid.Check(t, func(r *rapid.T) {
-		s, spec := drawModel(r, nil), drawCluster(r)
+		s := drawModel(r, nil)
+		spec := drawCluster(r, s)
 		spec.Trainers, spec.Mode, spec.Save = 1, rapid.SampledFrom([]job.Mode{job.Mode_SYNC, job.Mode_ASYNC}).Draw(r, "mode"), scratch(r)
 		spec.MergeHosts = spec.MergeHosts && spec.Mode == job.Mode_SYNC
 		if spec.Mode == job.Mode_ASYNC && clipsByGlobalNorm(s.Program) { // a trainer clips before it rounds, where the reference rounds first as in sync mode
@@ -191,7 +193,7 @@ func TestLawOfReadingJobs(t *testing.T) {
 			}
 			return reader
 		})
-		spec := drawCluster(r)
+		spec := drawCluster(r, s)
 		spec.RecordsPerTask = rapid.SampledFrom([]int64{0, 1, 7, 100}).Draw(r, "records per task")
 		dir := scratch(r)
 		data := testkit.Records(r, dir, rapid.IntRange(1, 45).Draw(r, "records"), func(i int) []*tensor.Tensor {

@@ -4381,6 +4381,7 @@ type SliceInfo struct {
 	Dims          []int64                `protobuf:"varint,2,rep,packed,name=dims,proto3" json:"dims,omitempty"`
 	Bytes         int64                  `protobuf:"varint,3,opt,name=bytes,proto3" json:"bytes,omitempty"`
 	Merge         int32                  `protobuf:"varint,4,opt,name=merge,proto3" json:"merge,omitempty"` // ops.Merge: how contributions to the slice are merged; 0: not in groups
+	Rows          bool                   `protobuf:"varint,5,opt,name=rows,proto3" json:"rows,omitempty"`   // holds rows of a table, of which only those in use travel
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4441,6 +4442,13 @@ func (x *SliceInfo) GetMerge() int32 {
 		return x.Merge
 	}
 	return 0
+}
+
+func (x *SliceInfo) GetRows() bool {
+	if x != nil {
+		return x.Rows
+	}
+	return false
 }
 
 type BarrierRequest struct {
@@ -5966,12 +5974,13 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\x04send\x18\x03 \x03(\v2\x12.edl.rpc.SliceInfoR\x04send\x12,\n" +
 	"\areceive\x18\x04 \x03(\v2\x12.edl.rpc.SliceInfoR\areceive\x12\x12\n" +
 	"\x04host\x18\x05 \x01(\tR\x04host\x12\x14\n" +
-	"\x05local\x18\x06 \x01(\tR\x05local\"a\n" +
+	"\x05local\x18\x06 \x01(\tR\x05local\"u\n" +
 	"\tSliceInfo\x12\x14\n" +
 	"\x05dtype\x18\x01 \x01(\x05R\x05dtype\x12\x12\n" +
 	"\x04dims\x18\x02 \x03(\x03R\x04dims\x12\x14\n" +
 	"\x05bytes\x18\x03 \x01(\x03R\x05bytes\x12\x14\n" +
-	"\x05merge\x18\x04 \x01(\x05R\x05merge\"\xd2\x01\n" +
+	"\x05merge\x18\x04 \x01(\x05R\x05merge\x12\x12\n" +
+	"\x04rows\x18\x05 \x01(\bR\x04rows\"\xd2\x01\n" +
 	"\x0eBarrierRequest\x12!\n" +
 	"\x02id\x18\x01 \x01(\v2\x11.edl.rpc.IdentityR\x02id\x12\x12\n" +
 	"\x04rows\x18\x02 \x01(\x03R\x04rows\x12\x1c\n" +

@@ -95,6 +95,6 @@
 //	48  length of the body            56  crc32c of the body    60  crc32c of the bytes before
 //
 // All numbers are little-endian. The body of Data and Params begins with a list of parts: the number of the slice (4 bytes), the length (4), and the
-// offset in the slice (8). The bytes of the parts follow in the same order. The parts of a slice come in order, without gaps; a slice that is larger than
+// offset in the slice (8). Bit 31 of the number marks the last part of the slice, because of rows of a table only those in use travel. The bytes of the parts follow in the same order. The parts of a slice come in order, without gaps; a slice that is larger than
 // FrameBytes needs several frames.
 package dataplane

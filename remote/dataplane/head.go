@@ -14,6 +14,7 @@ const (
 	FrameBytes = 1 << 20  // parts of one frame together; the last part may be cut for it
 	maxMessage = 16 << 20 // body of Declare and Fault
 	partBytes  = 16       // entry of a part in the list
+	endBit     = 1 << 31  // of the number of a slice in the list: nothing of the slice follows
 )
 
 // sharedBytes is what FrameBytes is where the bytes of parts lie in shared memory. There a frame is cut only so that the peer may begin, and each frame

@@ -82,7 +82,8 @@ func (c *reader) ReadParts(h Head, p *Progress) ([]Part, error) {
 		if err := c.Into(entry); err != nil {
 			return nil, err
 		}
-		part := Part{Slice: int(binary.LittleEndian.Uint32(entry)), Length: int(binary.LittleEndian.Uint32(entry[4:])),
+		number := binary.LittleEndian.Uint32(entry)
+		part := Part{Slice: int(number &^ endBit), End: number&endBit != 0, Length: int(binary.LittleEndian.Uint32(entry[4:])),
 			Offset: int(binary.LittleEndian.Uint64(entry[8:]))}
 		if err := p.add(part); err != nil {
 			return nil, c.refused(h, err)

@@ -1,6 +1,7 @@
 package dataplane
 
 import (
+	"encoding/binary"
 	"math"
 	"slices"
 
@@ -16,12 +17,24 @@ type Slice struct {
 	Name  string // at the server
 	DType tensor.DType
 	Dims  []int64
-	Bytes int // of all elements
+	Bytes int  // of all elements
+	Rows  bool // holds rows of a table (compress.RowsForm): only the bytes in use travel
 }
 
 // SliceOf describes a value.
 func SliceOf(name string, t *tensor.Tensor) Slice {
 	return Slice{Name: name, DType: t.DType(), Dims: t.Dims(), Bytes: int(t.Bytes())}
+}
+
+// Used is how many of the bytes of a slice travel: all, or those of the rows that it holds. b has all bytes. It refuses rows that cannot be.
+func (s Slice) Used(b []byte) (int, error) {
+	if !s.Rows {
+		return len(b), nil
+	}
+	if n := uint64(binary.NativeEndian.Uint32(b)); n < uint64(s.Dims[0]) { // dims are those of compress.RowsDims: 1 + rows, 1 + width
+		return int(4 + 4*n*uint64(s.Dims[1])), nil
+	}
+	return 0, fault.E(fault.Corrupt, fault.Var(s.Name), fault.Gotf("%d rows", binary.NativeEndian.Uint32(b)), fault.Wantf("at most %d", s.Dims[0]-1))
 }
 
 // A Table lists slices of one direction. A frame names a slice by its place.
@@ -37,6 +50,7 @@ func (t Table) Check() error {
 				bytes *= int(d)
 			}
 		}
+		ok = ok && (!s.Rows || s.DType == tensor.Int32 && len(s.Dims) == 2 && s.Dims[0] > 0 && s.Dims[1] > 0)
 		if !ok || s.Bytes != bytes || bytes > left {
 			return fault.E(fault.Corrupt, fault.Var(s.Name), fault.Gotf("a slice %v%v of %d bytes", s.DType, s.Dims, s.Bytes), fault.Want("as many as its elements have"))
 		}
@@ -48,7 +62,7 @@ func (t Table) Check() error {
 // Equal reports whether two tables say the same.
 func (t Table) Equal(other Table) bool {
 	return slices.EqualFunc(t, other, func(a, b Slice) bool {
-		return a.Name == b.Name && a.DType == b.DType && a.Bytes == b.Bytes && slices.Equal(a.Dims, b.Dims)
+		return a.Name == b.Name && a.DType == b.DType && a.Bytes == b.Bytes && a.Rows == b.Rows && slices.Equal(a.Dims, b.Dims)
 	})
 }
 
@@ -94,6 +108,7 @@ type Part struct {
 	Slice  int
 	Offset int // of the first byte in the slice
 	Length int
+	End    bool // nothing of the slice follows
 }
 
 // Progress says how much of each slice of a table a round has brought. The zero Progress with a table is the beginning of a round.
@@ -101,27 +116,38 @@ type Progress struct {
 	table    Table
 	at       []int // bytes, by slice
 	complete int   // slices
-	started  []bool
+	ended    []bool
 }
 
 // NewProgress is that of a table at the beginning of a round.
 func NewProgress(t Table) *Progress {
-	return &Progress{table: t, at: make([]int, len(t)), started: make([]bool, len(t))}
+	return &Progress{table: t, at: make([]int, len(t)), ended: make([]bool, len(t))}
 }
 
 // Reset is the beginning of the next round.
 func (p *Progress) Reset() {
 	clear(p.at)
-	clear(p.started)
+	clear(p.ended)
 	p.complete = 0
 }
 
 // Complete reports whether every byte of every slice is there.
 func (p *Progress) Complete() bool { return p.complete == len(p.table) }
 
-// Has reports whether every byte of a slice is there.
-func (p *Progress) Has(slice int) bool {
-	return p.started[slice] && p.at[slice] == p.table[slice].Bytes
+// Has reports whether every byte of a slice that travels is there.
+func (p *Progress) Has(slice int) bool { return p.ended[slice] }
+
+// Check refuses a slice that is there and has another length than its rows. b has its memory.
+func (p *Progress) Check(slice int, b []byte) error {
+	s := p.table[slice]
+	if !s.Rows {
+		return nil
+	}
+	used, err := s.Used(b)
+	if err == nil && used != p.at[slice] {
+		err = fault.E(fault.Corrupt, fault.Var(s.Name), fault.Gotf("%d bytes of rows", p.at[slice]), fault.Wantf("%d, as it says", used))
+	}
+	return err
 }
 
 // add notes a part. It refuses one that does not follow the part before.
@@ -130,13 +156,15 @@ func (p *Progress) add(part Part) error {
 		return fault.E(fault.Corrupt, fault.Gotf("slice %d in a frame", part.Slice), fault.Wantf("0 to %d", len(p.table)-1))
 	}
 	s := p.table[part.Slice]
-	if part.Offset != p.at[part.Slice] || part.Length > s.Bytes-part.Offset || part.Length == 0 && s.Bytes > 0 || p.Has(part.Slice) {
+	left := s.Bytes - p.at[part.Slice]
+	end := part.Length == left || s.Rows && part.End // all bytes of a tensor travel
+	if part.Offset != p.at[part.Slice] || part.Length > left || part.Length == 0 && s.Bytes > 0 || p.Has(part.Slice) || end != part.End {
 		return fault.E(fault.Corrupt, fault.Var(s.Name), fault.Gotf("%d bytes at offset %d", part.Length, part.Offset),
-			fault.Wantf("at most %d at offset %d", s.Bytes-p.at[part.Slice], p.at[part.Slice]))
+			fault.Wantf("at most %d at offset %d, the last of them marked as the end", left, p.at[part.Slice]))
 	}
-	p.started[part.Slice] = true
 	p.at[part.Slice] += part.Length
-	if p.at[part.Slice] == s.Bytes {
+	if part.End {
+		p.ended[part.Slice] = true
 		p.complete++
 	}
 	return nil

@@ -1,6 +1,7 @@
 package dataplane
 
 import (
+	"encoding/binary"
 	"errors"
 	"math"
 	"testing"
@@ -28,8 +29,11 @@ func TestProgressTakesEveryCut(t *testing.T) {
 				if left := table[slice].Bytes - at[slice]; left > 0 {
 					part.Length = rapid.IntRange(1, left).Draw(t, "length")
 				}
+				part.End = part.Length == table[slice].Bytes-at[slice]
 				wrong := part
-				switch rapid.IntRange(0, 3).Draw(t, "wrong") {
+				switch rapid.IntRange(0, 4).Draw(t, "wrong") {
+				case 4:
+					wrong.End = !part.End
 				case 0:
 					wrong.Offset += rapid.SampledFrom([]int{-1, 1, 1 << 40, math.MinInt}).Draw(t, "by")
 				case 1:
@@ -95,6 +99,52 @@ func TestTable(t *testing.T) {
 		lie := append(table[:3:3], Slice{DType: tensor.UInt8, Dims: dims, Bytes: 1 << 61}, Slice{DType: tensor.UInt8, Dims: []int64{1 << 60}, Bytes: 1 << 60})
 		if err := lie.Check(); !errors.Is(err, fault.Corrupt) {
 			t.Errorf("dims %v: %v", dims, err)
+		}
+	}
+}
+
+// rowsTable is a table of one slice with room for 5 rows of width 3.
+var rowsTable = Table{{Name: "rows", DType: tensor.Int32, Dims: []int64{6, 4}, Bytes: 6 * 4 * 4, Rows: true}}
+
+// Of rows only those in use travel: the part that is marked ends the slice, and the slice says how many bytes that must be.
+func TestProgressOfRows(t *testing.T) {
+	if err := rowsTable.Check(); err != nil {
+		t.Fatal(err)
+	}
+	memory := make([]byte, rowsTable[0].Bytes)
+	for rows := range uint32(6) {
+		binary.NativeEndian.PutUint32(memory, rows)
+		used := 4 + int(rows)*4*4
+		if n, err := rowsTable[0].Used(memory); n != used || err != nil {
+			t.Fatalf("%d rows: %d bytes, %v, want %d", rows, n, err, used)
+		}
+		for _, length := range []int{used - 4, used, used + 4} {
+			p := NewProgress(rowsTable)
+			for _, part := range []Part{{Length: 2}, {Offset: 2, Length: length - 2, End: true}} {
+				if err := p.add(part); err != nil && length > 2 && length <= rowsTable[0].Bytes {
+					t.Fatal(err)
+				}
+			}
+			if length <= 2 || length > rowsTable[0].Bytes {
+				continue
+			}
+			if err := p.Check(0, memory); !p.Complete() || (err == nil) != (length == used) {
+				t.Errorf("%d bytes for %d rows: complete %t, %v", length, rows, p.Complete(), err)
+			}
+		}
+	}
+	binary.NativeEndian.PutUint32(memory, 6)
+	if _, err := rowsTable[0].Used(memory); !errors.Is(err, fault.Corrupt) {
+		t.Errorf("more rows than there is room for: %v", err)
+	}
+	p := NewProgress(rowsTable)
+	if err := p.add(Part{Length: rowsTable[0].Bytes}); !errors.Is(err, fault.Corrupt) {
+		t.Errorf("a slice that is full and has no end: %v", err)
+	}
+	for _, lie := range []Slice{{DType: tensor.Float32, Dims: []int64{6, 4}, Bytes: 96, Rows: true}, {DType: tensor.Int32, Dims: []int64{24}, Bytes: 96, Rows: true},
+		{DType: tensor.Int32, Dims: []int64{0, 4}, Rows: true}} {
+		if err := (Table{lie}).Check(); !errors.Is(err, fault.Corrupt) {
+			t.Errorf("rows in %v%v: %v", lie.DType, lie.Dims, err)
 		}
 	}
 }

@@ -22,7 +22,7 @@ type writer struct {
 	rest net.Buffers // of vec that is not written; a field, so that a frame makes no memory
 }
 
-// WriteSlices sends slices in frames like h, each with as many parts as fit. memory returns the bytes of a slice; they must not change before
+// WriteSlices sends slices in frames like h, each with as many parts as fit. memory returns the bytes of a slice that travel; they must not change before
 // WriteSlices returns. Without slices it sends one frame without parts. The last frame has the flag Last.
 func (c *writer) WriteSlices(h Head, slices []int, memory func(slice int) ([]byte, error)) error {
 	next, offset, most := 0, 0, FrameBytes // of slices, and in that slice
@@ -38,7 +38,11 @@ func (c *writer) WriteSlices(h Head, slices []int, memory func(slice int) ([]byt
 				return err
 			}
 			n := min(len(b)-offset, most-body)
-			c.list = binary.LittleEndian.AppendUint32(c.list, uint32(slices[next]))
+			number := uint32(slices[next])
+			if offset+n == len(b) {
+				number |= endBit
+			}
+			c.list = binary.LittleEndian.AppendUint32(c.list, number)
 			c.list = binary.LittleEndian.AppendUint32(c.list, uint32(n))
 			c.list = binary.LittleEndian.AppendUint64(c.list, uint64(offset))
 			switch {

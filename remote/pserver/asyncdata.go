@@ -43,7 +43,10 @@ func (l *line) get(ctx context.Context, conn *dataplane.Conn, h dataplane.Head) 
 	if err := l.copy(conn); err != nil {
 		return err
 	}
-	return conn.WriteSlices(l.answer(dataplane.Params, h.Round), l.all, func(slice int) ([]byte, error) { return l.copies[slice], nil })
+	return conn.WriteSlices(l.answer(dataplane.Params, h.Round), l.all, func(slice int) ([]byte, error) {
+		used, err := l.receive[slice].Used(l.copies[slice])
+		return l.copies[slice][:used], err
+	})
 }
 
 // copy copies the parameters while nobody changes them: into the memory that the trainer shares, or into memory of the line. A trainer that does not

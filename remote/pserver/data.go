@@ -43,8 +43,8 @@ func (s *Server) OpenData(ctx context.Context, m *rpc.OpenDataRequest) (*rpc.Ope
 		return nil, fault.E(fault.Unsupported, fault.At(c.Where), fault.Got("a request for a data connection"), fault.Want("calls over gRPC"))
 	}
 	l := &line{server: s, sender: from}
-	if l.send, err = tableOf(m.Send, c.inbox.form); err == nil {
-		l.receive, err = tableOf(m.Receive, c.inbox.received(s.values))
+	if l.send, err = c.inbox.tableOf(m.Send, c.inbox.form); err == nil {
+		l.receive, err = c.inbox.tableOf(m.Receive, c.inbox.received(s.values))
 	}
 	if err != nil {
 		return nil, c.refuse(err)
@@ -94,7 +94,7 @@ func (ls lines) cut(before id.Generation) {
 }
 
 // tableOf describes variables of a server.
-func tableOf(names []string, find func(string) (*tensor.Tensor, bool)) (dataplane.Table, error) {
+func (b *inbox) tableOf(names []string, find func(string) (*tensor.Tensor, bool)) (dataplane.Table, error) {
 	if len(names) > dataplane.MaxSlices {
 		return nil, fault.E(fault.TooLarge, fault.Gotf("%d slices", len(names)), fault.Wantf("at most %d", dataplane.MaxSlices))
 	}
@@ -111,14 +111,15 @@ func tableOf(names []string, find func(string) (*tensor.Tensor, bool)) (dataplan
 			return nil, err
 		}
 		t[i] = dataplane.SliceOf(name, v)
+		t[i].Rows = b.rows[name]
 	}
-	return t, nil
+	return t, t.Check()
 }
 
 func infos(t dataplane.Table) []*rpc.SliceInfo {
 	out := make([]*rpc.SliceInfo, len(t))
 	for i, s := range t {
-		out[i] = &rpc.SliceInfo{Dtype: int32(s.DType), Dims: s.Dims, Bytes: int64(s.Bytes)}
+		out[i] = &rpc.SliceInfo{Dtype: int32(s.DType), Dims: s.Dims, Bytes: int64(s.Bytes), Rows: s.Rows}
 	}
 	return out
 }
@@ -258,8 +259,15 @@ func (l *line) received(slice int) error {
 	if t == nil {
 		return nil
 	}
+	b, err := wire.Memory(t)
+	if err == nil {
+		err = l.arrived.Check(slice, b)
+	}
+	if err != nil {
+		return l.server.core.refuse(err)
+	}
 	l.buffers[slice] = nil
-	_, err := l.server.deliver(Received{Sender: l.sender, Variable: l.send[slice].Name}, t)
+	_, err = l.server.deliver(Received{Sender: l.sender, Variable: l.send[slice].Name}, t)
 	return err
 }
 
@@ -290,13 +298,18 @@ func (l *line) push(conn *dataplane.Conn, round id.Round) error {
 	return conn.WriteSlices(l.answer(dataplane.Params, round), l.all, l.value)
 }
 
-// value returns the elements of a parameter.
+// value returns the elements of a parameter that travel.
 func (l *line) value(slice int) ([]byte, error) {
 	t, ok := l.server.values.Variable(l.receive[slice].Name)
 	if !ok || int(t.Bytes()) != l.receive[slice].Bytes {
 		return nil, fault.E(fault.Internal, fault.Var(l.receive[slice].Name), fault.Gotf("%v", t), fault.Want("the variable as it was at first"))
 	}
-	return wire.Memory(t)
+	b, err := wire.Memory(t)
+	if err != nil {
+		return nil, err
+	}
+	used, err := l.receive[slice].Used(b)
+	return b[:used], err
 }
 
 // answer is the head of a frame to the trainer.

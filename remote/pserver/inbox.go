@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/internal/compress"
 	"github.com/edl-go/edl/internal/merge"
 	"github.com/edl-go/edl/ops"
 	"github.com/edl-go/edl/ops/comm"
@@ -20,6 +21,7 @@ type inbox struct {
 	targets map[string]*tensor.Tensor             // what contributions to a name merge into
 	forms   map[string]*tensor.Tensor             // a variable like contributions to a name: over the memory of the target, unless they are compressed
 	direct  map[string]bool                       // targets that may refer to the only contribution to a round while it is applied; else to the form
+	rows    map[string]bool                       // what travels as rows of a table, contributions and parameters
 	merges  map[string]ops.Merge                  // how groups merge contributions to a name; MergeNone: they cannot
 	arrived map[string]map[id.Rank]*tensor.Tensor // by name and rank
 	free    map[string][]*tensor.Tensor           // at most spare of each name
@@ -31,7 +33,7 @@ type inbox struct {
 
 // newInbox looks up the variables of every contribution.
 func newInbox(l *comm.Service, blocks ops.BlockRunner) (inbox, error) {
-	b := inbox{targets: map[string]*tensor.Tensor{}, forms: map[string]*tensor.Tensor{}, arrived: map[string]map[id.Rank]*tensor.Tensor{},
+	b := inbox{rows: rowsOf(l), targets: map[string]*tensor.Tensor{}, forms: map[string]*tensor.Tensor{}, arrived: map[string]map[id.Rank]*tensor.Tensor{},
 		direct: map[string]bool{}, free: map[string][]*tensor.Tensor{}, merges: mergesOf(l), lent: map[*tensor.Tensor]bool{}, elements: &sync.RWMutex{}}
 	for _, c := range slices.Concat(l.Grads, l.States) {
 		form, ok := blocks.Variable(c.Name)
@@ -40,7 +42,7 @@ func newInbox(l *comm.Service, blocks ops.BlockRunner) (inbox, error) {
 			return inbox{}, fault.E(fault.InvalidProgram, fault.Op("listen_and_serv"), fault.Var(c.Name),
 				fault.Got("a contribution without a variable"), fault.Want("a persistable variable of block 0"))
 		}
-		if !merge.Fits(target, form) {
+		if _, ok := compress.RowsOf(form); !merge.Fits(target, form) || b.rows[c.Name] && !ok {
 			return inbox{}, fault.E(fault.InvalidProgram, fault.Op("listen_and_serv"), fault.Var(c.Name),
 				fault.Gotf("contributions %s that merge into %s", form, target), fault.Want("one type, or a type of 16 bits or entries into float32"))
 		}
@@ -103,12 +105,24 @@ func (b *inbox) received(from *values) func(name string) (*tensor.Tensor, bool) 
 	}
 }
 
+// rowsOf is the set of what travels as rows.
+func rowsOf(l *comm.Service) map[string]bool {
+	rows := map[string]bool{}
+	for _, name := range l.Rows {
+		rows[name] = true
+	}
+	return rows
+}
+
 // mergesOf says how groups merge each contribution. State whose changes are added is not for groups, because they do not know its value before the
-// round.
+// round. Neither are rows of a table.
 func mergesOf(l *comm.Service) map[string]ops.Merge {
 	merges := map[string]ops.Merge{}
 	for _, c := range l.Grads {
 		merges[c.Name] = c.Merge
+	}
+	for _, name := range l.Rows {
+		merges[name] = ops.MergeNone
 	}
 	for _, c := range l.States {
 		if merges[c.Name] = c.Merge; c.Merge == ops.MergeSum {
@@ -149,10 +163,23 @@ func (b *inbox) check(name string, value *tensor.Tensor) error {
 	if !ok || value == nil || form.DType() != tensor.Int32 { // a target of any other form may change meanwhile
 		return nil
 	}
-	if err := merge.Check(b.targets[name], value); err != nil {
+	err := merge.Check(b.targets[name], value)
+	if b.rows[name] {
+		err = checkRows(value)
+	}
+	if err != nil {
 		return fault.E(fault.KindOf(err), fault.Var(name), fault.Cause(err))
 	}
 	return nil
+}
+
+// checkRows refuses rows that cannot be those of the table.
+func checkRows(value *tensor.Tensor) error {
+	rows, ok := compress.RowsOf(value)
+	if !ok {
+		return fault.E(fault.TypeMismatch, fault.Got(value.String()), fault.Want("rows of a table"))
+	}
+	return rows.Check()
 }
 
 // bytes is how many bytes the contribution of one trainer has.

@@ -97,7 +97,7 @@ func tableOf(names []string, infos []*rpc.SliceInfo) (dataplane.Table, error) {
 	}
 	t := make(dataplane.Table, len(names))
 	for i, info := range infos {
-		t[i] = dataplane.Slice{Name: names[i], DType: tensor.DType(info.GetDtype()), Dims: info.GetDims(), Bytes: int(info.GetBytes())}
+		t[i] = dataplane.Slice{Name: names[i], DType: tensor.DType(info.GetDtype()), Dims: info.GetDims(), Bytes: int(info.GetBytes()), Rows: info.GetRows()}
 	}
 	return t, t.Check()
 }

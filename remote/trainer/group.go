@@ -87,7 +87,7 @@ func lead(c *Comm, p *program.Program, ranks []id.Rank) error {
 		}
 		for i, s := range l.send {
 			if l.merges[i] == ops.MergeNone {
-				return fault.E(fault.Unsupported, fault.At(serverName(server)), fault.Var(s.Name), fault.Got("a state that groups cannot merge"),
+				return fault.E(fault.Unsupported, fault.At(serverName(server)), fault.Var(s.Name), fault.Got("a contribution that groups cannot merge"),
 					fault.Hint("run without merge_hosts"))
 			}
 			g.places[s.Name] = len(g.send)
@@ -143,7 +143,7 @@ func (g *group) open(rank id.Rank, m *rpc.OpenDataRequest) (*rpc.OpenDataRespons
 func infosOf(t dataplane.Table) []*rpc.SliceInfo {
 	out := make([]*rpc.SliceInfo, len(t))
 	for i, s := range t {
-		out[i] = &rpc.SliceInfo{Dtype: int32(s.DType), Dims: s.Dims, Bytes: int64(s.Bytes)}
+		out[i] = &rpc.SliceInfo{Dtype: int32(s.DType), Dims: s.Dims, Bytes: int64(s.Bytes), Rows: s.Rows}
 	}
 	return out
 }

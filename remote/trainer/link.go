@@ -78,7 +78,11 @@ func (l *link) add(name string, t *tensor.Tensor) (write bool, err error) {
 	if err != nil {
 		return false, fault.E(fault.KindOf(err), fault.At(l.name), fault.Cause(err))
 	}
-	write, ok := l.out.add(i, b)
+	used, err := l.send[i].Used(b)
+	if err != nil {
+		return false, err
+	}
+	write, ok := l.out.add(i, b[:used])
 	if !ok {
 		return false, fault.E(fault.InvalidProgram, fault.Var(name), fault.Got("a variable that is sent twice in a step"), fault.Want("once"))
 	}
@@ -171,6 +175,9 @@ func (l *link) readParams(conn *dataplane.Conn, version id.Round) error {
 		if err := conn.End(h); err != nil {
 			return err
 		}
+		if err := l.checkRows(parts); err != nil {
+			return err
+		}
 		switch last := h.Flags&dataplane.Last != 0; {
 		case last && l.arrived.Complete():
 			return nil
@@ -178,6 +185,18 @@ func (l *link) readParams(conn *dataplane.Conn, version id.Round) error {
 			return fault.E(fault.Corrupt, fault.At(l.name), fault.Got("parameters with slices missing"), fault.Want("all slices"))
 		}
 	}
+}
+
+// checkRows refuses rows of tables that have arrived with another length than they say.
+func (l *link) checkRows(parts []dataplane.Part) error {
+	for _, p := range parts {
+		if to := l.targets[p.Slice]; to != nil && p.End {
+			if err := l.arrived.Check(p.Slice, to); err != nil {
+				return fault.E(fault.KindOf(err), fault.At(l.name), fault.Cause(err))
+			}
+		}
+	}
+	return nil
 }
 
 // get asks for the parameters, unless there are none or the connection has been asked.

@@ -60,7 +60,7 @@ func (t Trainer) Open(ctx context.Context, round uint64, send, receive []string,
 	}
 	table := func(names []string, infos []*rpc.SliceInfo) (out dataplane.Table) {
 		for i, info := range infos {
-			out = append(out, dataplane.Slice{Name: names[i], DType: tensor.DType(info.Dtype), Dims: info.Dims, Bytes: int(info.Bytes)})
+			out = append(out, dataplane.Slice{Name: names[i], DType: tensor.DType(info.Dtype), Dims: info.Dims, Bytes: int(info.Bytes), Rows: info.Rows})
 		}
 		return out
 	}
@@ -88,7 +88,7 @@ func (l *Line) Head(k dataplane.Kind, round uint64) dataplane.Head {
 	return dataplane.Head{Kind: k, Generation: id.Generation(l.Trainer.ID(0).Generation), Round: id.Round(round), Rank: id.Rank(l.Trainer.Rank)}
 }
 
-// Data sends slices of a contribution: values has one value for each number in slices.
+// Data sends slices of a contribution: values has one value for each number in slices, with the bytes that travel.
 func (l *Line) Data(round uint64, slices []int, values ...*tensor.Tensor) error {
 	of := make(map[int]*tensor.Tensor, len(slices))
 	for i, slice := range slices {
@@ -126,6 +126,15 @@ func (l *Line) Declare(round uint64, rows int64, variables int) error {
 
 // Get asks for the parameters of a round, or, of an async job, with all contributions up to a step.
 func (l *Line) Get(round uint64) error { return l.WriteMessage(l.Head(dataplane.Get, round), nil) }
+
+// CopyBits copies the bits of a received vector to a tensor of another type with as many bytes.
+func CopyBits(to, from *tensor.Tensor) {
+	a, err := wire.Memory(to)
+	b, wrong := wire.Memory(from)
+	if err != nil || wrong != nil || copy(a, b) != len(a) {
+		panic(fmt.Sprint("bits of ", from, " for ", to))
+	}
+}
 
 // Params reads a version of the parameters.
 func (l *Line) Params(version uint64) ([]*tensor.Tensor, error) {

@@ -72,6 +72,7 @@ func (p *Program) Op() *program.Op {
 		into = append(into, c.Target())
 	}
 	op.Attrs["grad_into"] = into
+	op.Attrs["rows_names"] = append([]string{}, s.Rows...)
 	names, merges = []string{}, []int32{}
 	for _, c := range s.States {
 		names, merges = append(names, c.Name), append(merges, int32(c.Merge))
