@@ -95,11 +95,16 @@ func serveJobs(cmd *cobra.Command, c *console, f *listenFlags) (err error) {
 	if _, err := fmt.Fprintln(c.out, "listening on", l.Address()); err != nil {
 		return err
 	}
-	<-ctx.Done()
-	if err := l.Close(); err != nil {
-		return err
+	select {
+	case <-ctx.Done():
+		err = context.Cause(ctx)
+	case <-l.Broken():
+		err = l.Cause()
 	}
-	return context.Cause(ctx)
+	if wrong := l.Close(); wrong != nil {
+		return wrong
+	}
+	return err
 }
 
 // defaultData is the data folder of a listener whose user names none: below the place of the system for what programs keep. A listener has none whose address

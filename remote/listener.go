@@ -29,6 +29,7 @@ type Listener struct {
 	stop     context.CancelFunc
 	served   chan error
 	etcd     *cluster.Embedded
+	broken   chan struct{} // of Broken
 	nodes    cluster.Registry
 	runDir   string
 	data     *listen.Data
@@ -51,7 +52,7 @@ func Listen(ctx context.Context, options ...Option) (_ *Listener, err error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &Listener{served: make(chan error, 1), stop: func() {}}
+	l := &Listener{served: make(chan error, 1), broken: make(chan struct{}), stop: func() {}}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, l.Close())
@@ -96,6 +97,16 @@ func Listen(ctx context.Context, options ...Option) (_ *Listener, err error) {
 	serving, stop := context.WithCancel(context.Background())
 	l.stop = stop
 	go func() { l.served <- wire.Serve(serving, service, port, stopGrace) }()
+	if l.etcd != nil {
+		go func() {
+			select {
+			case <-l.etcd.Broken():
+				l.manager.Fail(l.etcd.Cause())
+				close(l.broken)
+			case <-serving.Done():
+			}
+		}()
+	}
 	if o.node == "" {
 		return l, nil
 	}
@@ -105,6 +116,19 @@ func Listen(ctx context.Context, options ...Option) (_ *Listener, err error) {
 
 // Address is where the listener listens.
 func (l *Listener) Address() string { return l.address }
+
+// Broken is closed when the listener has lost the etcd inside of this process, as on a full disk: its jobs fail, and it takes no more. Cause says why.
+func (l *Listener) Broken() <-chan struct{} { return l.broken }
+
+// Cause is why the listener is Broken; nil while it is not.
+func (l *Listener) Cause() error {
+	select {
+	case <-l.broken:
+		return l.etcd.Cause()
+	default:
+		return nil
+	}
+}
 
 // Close stops every job, ends the listener, and removes what it has made.
 func (l *Listener) Close() error {

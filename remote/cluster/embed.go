@@ -33,8 +33,8 @@ type Embedded struct {
 }
 
 // Embed starts a server on free ports of the loopback interface, with its files in dir, which must be empty or absent. It returns when the server
-// takes requests. An etcd that cannot go on, as on a full disk, does not end this process: Embed returns why, or, once it has returned, the log has it and
-// all calls to the server fail.
+// takes requests. An etcd that cannot go on, as on a full disk, does not end this process: Embed returns why, or, once it has returned, Broken and the log
+// say so, and all calls to the server fail.
 func Embed(ctx context.Context, dir string, log *slog.Logger) (*Embedded, error) {
 	return start(ctx, dir, log, false)
 }
@@ -103,6 +103,19 @@ func (e *Embedded) Endpoints() []string {
 		endpoints = append(endpoints, l.Addr().String())
 	}
 	return endpoints
+}
+
+// Broken is closed when the server cannot go on. It will not answer again, and nobody else has its data.
+func (e *Embedded) Broken() <-chan struct{} { return e.broken.done }
+
+// Cause says why the server cannot go on; nil while it is not Broken.
+func (e *Embedded) Cause() error {
+	select {
+	case <-e.broken.done:
+		return e.broken.err
+	default:
+		return nil
+	}
 }
 
 // Close ends the server; its files stay. Registries should be closed first: their calls fail when the server ends.

@@ -117,6 +117,10 @@ func TestEmbeddedBreaks(t *testing.T) {
 	if s := out.String(); !strings.Contains(s, "level=ERROR") || !strings.Contains(s, "no space left") || !strings.Contains(s, "TMPDIR") {
 		t.Errorf("the log says %q", s)
 	}
+	<-server.Broken()
+	if err := server.Cause(); !errors.Is(err, syscall.ENOSPC) {
+		t.Errorf("it is broken because of %v", err)
+	}
 	if err := errors.Join(server.Close(), r.Close()); err != nil {
 		t.Fatal(err)
 	}

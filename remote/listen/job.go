@@ -152,18 +152,19 @@ func (j *Job) run(ctx context.Context) {
 
 // isStopped reports whether a user, or the end of the listener, has stopped the job.
 func (j *Job) isStopped() bool {
+	stopping := j.manager.ctx.Err() != nil && !j.manager.failing()
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return j.stopped || j.manager.ctx.Err() != nil
+	return j.stopped || stopping
 }
 
 // end writes the last event.
 func (j *Job) end(err error) {
-	state := job.State_SUCCEEDED
+	state, stopped := job.State_SUCCEEDED, j.isStopped()
 	j.mu.Lock()
 	if err != nil {
 		state = job.State_FAILED
-		if j.stopped || j.manager.ctx.Err() != nil { // as isStopped
+		if stopped {
 			state = job.State_STOPPED
 		} else if fault.KindOf(err) == fault.Canceled { // nobody has interrupted it: a role was, by what befell another one
 			err = fault.E(fault.Unavailable, fault.At("job "+j.ID), fault.Cause(err))

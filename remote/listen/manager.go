@@ -75,9 +75,10 @@ type Manager struct {
 
 	states *states
 
-	mu    sync.Mutex
-	jobs  map[string]*Job
-	order []string
+	mu     sync.Mutex
+	jobs   map[string]*Job
+	order  []string
+	broken error // of Fail
 }
 
 // NewManager returns a manager without jobs.
@@ -101,6 +102,24 @@ func (m *Manager) Close() error {
 	m.mu.Unlock()
 	m.group.Wait()
 	return m.states.close()
+}
+
+// Fail ends every job with an error, because the manager has lost what its jobs need. It does not wait for their ends. No job starts after it. Close is
+// still to be called.
+func (m *Manager) Fail(why error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.ctx.Err() == nil {
+		m.broken = why
+		m.cancel(why)
+	}
+}
+
+// failing reports whether the manager has lost what its jobs need.
+func (m *Manager) failing() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.broken != nil
 }
 
 // Start checks a job, makes its role programs, and begins to run it. A wrong program or specification is refused before any process starts.
@@ -150,6 +169,9 @@ func (m *Manager) discard(ctx context.Context, j *Job) {
 func (m *Manager) add(j *Job, kept *state.KeptJob) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if m.broken != nil {
+		return fault.E(fault.Unavailable, fault.At("the listener cannot go on"), fault.Cause(m.broken))
+	}
 	if m.ctx.Err() != nil {
 		return fault.New(fault.Unavailable, "the listener is closing")
 	}

@@ -31,6 +31,25 @@ func TestJobsStopWithTheirManager(t *testing.T) {
 	}
 }
 
+// When the manager has lost what its jobs need, they fail and say why, and no other starts.
+func TestJobsFailWithTheirManager(t *testing.T) {
+	h := newHarness(t, listen.Config{}, func(string) run { return idle })
+	j, stopped := h.begin(t, fedAs(t, "runs")), h.begin(t, fedAs(t, "stopped"))
+	if err := stopped.Stop(bounded(t)); err != nil {
+		t.Fatal(err)
+	}
+	h.Fail(fault.E(fault.Unavailable, fault.At("the store"), fault.Got("a full disk")))
+	if err := j.Wait(bounded(t)); !errors.Is(err, fault.Unavailable) || !strings.Contains(err.Error(), "a full disk") {
+		t.Errorf("the job ends with %v", err)
+	}
+	if s, before := j.Status().State, stopped.Status().State; s != job.State_FAILED || before != job.State_STOPPED {
+		t.Errorf("the job is %v, and the one before %v", s, before)
+	}
+	if _, err := h.Start(bounded(t), fed(t)); !errors.Is(err, fault.Unavailable) || !strings.Contains(err.Error(), "a full disk") {
+		t.Errorf("a job after the loss: %v", err)
+	}
+}
+
 // Jobs that have ended are forgotten, the oldest first, and those that run never.
 func TestOldJobsAreForgotten(t *testing.T) {
 	h := newHarness(t, listen.Config{MaxJobs: 3}, all(idle))

@@ -66,8 +66,11 @@ func runRoles(ctx context.Context, j *Job) error {
 	return err
 }
 
-// removeTraces removes all keys of a job whose roles have ended.
+// removeTraces removes all keys of a job whose roles have ended. What a manager has that fails does not answer, and is gone with it.
 func removeTraces(ctx context.Context, j *Job, registry cluster.Registry, owner cluster.Membership) {
+	if j.manager.failing() {
+		return
+	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), j.limits.Registry)
 	defer cancel()
 	if err := registry.Remove(ctx, owner); err != nil {
@@ -224,7 +227,7 @@ func (c *jobRun) run(ctx context.Context) error {
 		case <-timer.C:
 			effects = c.step(func() supervise.Event { return supervise.Tick{} })
 		case <-ctx.Done():
-			return fault.E(fault.Canceled, fault.At("job "+c.job.ID), fault.Cause(context.Cause(ctx)))
+			return fault.Wrap(fault.KindOf(context.Cause(ctx)), "job "+c.job.ID, context.Cause(ctx))
 		}
 	}
 }
