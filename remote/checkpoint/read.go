@@ -7,7 +7,6 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io"
 	"io/fs"
 	"os"
@@ -19,6 +18,7 @@ import (
 
 	"github.com/edl-go/edl/executor"
 	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/internal/crc32c"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/state"
 	"github.com/edl-go/edl/remote/jobspec"
@@ -309,8 +309,7 @@ func (c *Checkpoint) loadPiece(ctx context.Context, p placed, offset int64, b []
 		return err
 	}
 	defer r.Close()
-	sum := crc32.New(castagnoli)
-	in := io.TeeReader(r, sum)
+	in := &summed{from: r}
 	_, err = io.CopyN(io.Discard, in, offset)
 	if err == nil {
 		for part := range slices.Chunk(b, writeBytes) {
@@ -330,11 +329,23 @@ func (c *Checkpoint) loadPiece(ctx context.Context, p placed, offset int64, b []
 		return fault.E(fault.Corrupt, fault.At(where), fault.Var(p.Variable), fault.Got("fewer bytes"), fault.Wantf("%d from %d on", p.Bytes, p.Offset))
 	case err != nil:
 		return fault.E(fault.Unavailable, fault.At(where), fault.Cause(err))
-	case sum.Sum32() != p.Crc32C:
+	case in.crc != p.Crc32C:
 		return fault.E(fault.Corrupt, fault.At(where), fault.Var(p.Variable), fault.Got("bytes that have changed: their sum differs"),
 			fault.Want("those that edl wrote"), fault.Hint("use an older checkpoint; \"edl checkpoint verify\" checks all"))
 	}
 	return nil
+}
+
+// A summed reader sums up what is read.
+type summed struct {
+	from io.Reader
+	crc  uint32
+}
+
+func (s *summed) Read(p []byte) (int, error) {
+	n, err := s.from.Read(p)
+	s.crc = crc32c.Update(s.crc, p[:n])
+	return n, err
 }
 
 // Verify reads all shards and checks their lengths and sums.

@@ -4,13 +4,14 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
+	"errors"
 	"fmt"
-	"hash/crc32"
 	"io"
 	"slices"
 	"time"
 
 	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/internal/crc32c"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/state"
 	"github.com/edl-go/edl/remote/wire"
@@ -28,8 +29,6 @@ type Piece struct {
 
 // manifestName is the object that makes a checkpoint complete.
 const manifestName = "manifest"
-
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // NewName makes the name of a checkpoint of one run of a job, which has trained so many steps. No other checkpoint has it.
 func NewName(run string, steps uint64) string { return nameOf(run, steps, rand.Text()) }
@@ -55,21 +54,42 @@ func (s *Store) WriteShard(ctx context.Context, checkpoint string, index int, pi
 		memory[i], shard.Bytes = b, shard.Bytes+m.Bytes
 		shard.Pieces = append(shard.Pieces, m)
 	}
-	sum := sha256.New()
 	err := s.objects.create(ctx, checkpoint+"/"+shard.Name, func(to io.Writer) error {
-		for i, b := range memory {
-			shard.Pieces[i].Crc32C = crc32.Checksum(b, castagnoli)
-			for part := range slices.Chunk(b, writeBytes) {
-				sum.Write(part)
-				if _, err := to.Write(part); err != nil {
-					return err
-				}
+		summed := make(chan error, 1)
+		go func() { summed <- sumUp(ctx, shard, memory) }() // takes as long as writing
+		err := writeAll(to, memory)
+		return errors.Join(err, <-summed)
+	})
+	return shard, err
+}
+
+func writeAll(to io.Writer, memory [][]byte) error {
+	for _, b := range memory {
+		for part := range slices.Chunk(b, writeBytes) {
+			if _, err := to.Write(part); err != nil {
+				return err
 			}
 		}
-		return nil
-	})
+	}
+	return nil
+}
+
+// sumUp enters the sums of a shard whose pieces lie in memory.
+func sumUp(ctx context.Context, shard *job.Shard, memory [][]byte) error {
+	sum := sha256.New()
+	for i, b := range memory {
+		crc := uint32(0)
+		for part := range slices.Chunk(b, writeBytes) {
+			if cause := context.Cause(ctx); cause != nil {
+				return fault.E(fault.Canceled, fault.Cause(cause))
+			}
+			crc = crc32c.Update(crc, part)
+			sum.Write(part)
+		}
+		shard.Pieces[i].Crc32C = crc
+	}
 	shard.Sha256 = sum.Sum(nil)
-	return shard, err
+	return nil
 }
 
 // writeBytes is how much is written at once: so a writer sees soon that its context has ended.

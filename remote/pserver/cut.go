@@ -30,6 +30,7 @@ type cuts struct {
 	current *cut          // the last that was asked for; nil: none
 	copies  []*tensor.Tensor
 	busy    chan struct{} // has a token while copies are in use
+	held    atomic.Int64  // nanoseconds that a round has waited for the copies of the last cut
 }
 
 // cutDeadline is Config.CutDeadline where nothing else is said.
@@ -165,15 +166,24 @@ func (cs *cuts) begin(ctx context.Context, group *sync.WaitGroup, v *values, c *
 	}
 	copying.into = cs.copies
 	copying.left.Add(len(copying.sources))
+	cs.held.Store(0)
+	began := time.Now()
 	group.Go(func() {
 		defer cancel()
 		defer close(k.done)
 		defer func() { <-cs.busy }() // before anybody is told: the next cut may come at once
 		copying.help()
 		copying.left.Wait()
-		k.shard, k.err = cs.write(ctx, c.cfg.Index, k)
+		if k.shard, k.err = cs.write(ctx, c.cfg.Index, k); k.err == nil {
+			c.cfg.Log.Info("part of a checkpoint", "round", k.round, "bytes", k.shard.Bytes, "took", time.Since(began), "held", time.Duration(cs.held.Load()))
+		}
 	})
-	return func() { copying.help(); copying.left.Wait() }
+	return func() {
+		arrived := time.Now()
+		copying.help()
+		copying.left.Wait()
+		cs.held.CompareAndSwap(0, int64(time.Since(arrived)))
+	}
 }
 
 // write writes the copies.

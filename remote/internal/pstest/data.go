@@ -138,22 +138,27 @@ func CopyBits(to, from *tensor.Tensor) {
 
 // Params reads a version of the parameters.
 func (l *Line) Params(version uint64) ([]*tensor.Tensor, error) {
-	p := dataplane.NewProgress(l.receive)
 	values := make([]*tensor.Tensor, len(l.receive))
 	for i, s := range l.receive {
 		values[i] = Vector(int64(s.Bytes / 4))
 	}
+	return values, l.ParamsInto(version, values)
+}
+
+// ParamsInto is Params into vectors that are there.
+func (l *Line) ParamsInto(version uint64, values []*tensor.Tensor) error {
+	p := dataplane.NewProgress(l.receive)
 	for {
 		h, err := l.ReadHead()
 		if err != nil {
-			return nil, err
+			return err
 		}
 		if h.Kind != dataplane.Params || h.Round != id.Round(version) || h.Rank != id.Rank(l.Trainer.Rank) {
-			return nil, fmt.Errorf("the answer is %+v, want the parameters of round %d", h, version)
+			return fmt.Errorf("the answer is %+v, want the parameters of round %d", h, version)
 		}
 		parts, err := l.ReadParts(h, p)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		for _, part := range parts {
 			b, err := wire.Memory(values[part.Slice])
@@ -161,16 +166,16 @@ func (l *Line) Params(version uint64) ([]*tensor.Tensor, error) {
 				err = l.ReadPart(part, b[part.Offset:part.Offset+part.Length])
 			}
 			if err != nil {
-				return nil, err
+				return err
 			}
 		}
 		if err := l.End(h); err != nil {
-			return nil, err
+			return err
 		}
 		if last := h.Flags&dataplane.Last != 0; last != p.Complete() {
-			return nil, fault.E(fault.Corrupt, fault.Gotf("last %v, complete %v", last, p.Complete()))
+			return fault.E(fault.Corrupt, fault.Gotf("last %v, complete %v", last, p.Complete()))
 		} else if last {
-			return values, nil
+			return nil
 		}
 	}
 }
