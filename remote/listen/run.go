@@ -287,11 +287,11 @@ func (c *jobRun) carryOut(ctx context.Context, effects supervise.Effects) (ended
 	for _, s := range effects.Start {
 		c.start(ctx, s.Member, s.Before)
 	}
-	if effects.GoBack > 0 {
-		c.group.Go(func() { askToGoBack(ctx, c, effects.GoBack) })
-	}
 	if effects.Back {
 		c.wentBack()
+	}
+	if effects.GoBack > 0 {
+		c.group.Go(func() { askToGoBack(ctx, c, effects.GoBack) })
 	}
 	return effects.End, effects.Err
 }

@@ -61,8 +61,7 @@ func (e Exited) apply(m *Machine, now time.Duration, out *Effects) error {
 		r.enter(Down, now)
 		r.Due = now + r.pause
 		if r.Role == job.Role_PSERVER && e.Trained {
-			m.number++
-			m.why, out.GoBack = e.Err, m.number
+			m.goBack(e.Err, out)
 		}
 	}
 	m.endIfFinished(out)
@@ -120,9 +119,19 @@ func (m *Machine) afterDrain(now time.Duration, r *Role, err error, out *Effects
 	}
 }
 
-// mayGoBack reports whether a pserver alone may start again, although its parameters are gone. A second one that ends while the job goes back ends the
-// attempt, and so does one that ends when a trainer has no more to train: nobody would train that trainer's share.
-func mayGoBack(m *Machine) bool { return m.policy.GoesBack && m.why == nil && !m.dataEnded() }
+// mayGoBack reports whether a pserver alone may start again, although its parameters are gone. One that ends when a trainer has no more to train ends the
+// attempt: nobody would train that trainer's share.
+func mayGoBack(m *Machine) bool { return m.policy.GoesBack && !m.dataEnded() }
+
+// goBack begins the way back to a checkpoint. If another one is under way, it may have passed the pserver that has ended now: so the job goes back once more
+// after it.
+func (b *back) goBack(cause error, out *Effects) {
+	if b.more = b.why != nil; b.more {
+		return
+	}
+	b.number++
+	b.why, out.GoBack = cause, b.number
+}
 
 // startOver ends all roles, so that the job can begin anew: what a pserver had is gone.
 func (m *Machine) startOver(now time.Duration, cause error, out *Effects) {
@@ -136,7 +145,7 @@ func (m *Machine) startOver(now time.Duration, cause error, out *Effects) {
 	m.pause = pauseAfter(m.pause)
 	m.attempt++
 	m.again++
-	m.clearing, m.cause, m.beginAt, m.why = true, cause, now+m.pause, nil
+	m.clearing, m.cause, m.beginAt, m.why, m.more = true, cause, now+m.pause, nil, false
 	for _, other := range m.roles {
 		if other.live() {
 			other.killed = true

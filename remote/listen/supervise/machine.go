@@ -29,9 +29,9 @@
 // run in which the job went on. An error of the program, its data or its configuration would come again (fault.Kind.Permanent), and ends the job at once.
 //
 // The parameters are in the memory of pservers only. When a pserver ends after training has begun, its part of them is gone and a restart cannot bring it
-// back. If the job has checkpoints, that pserver alone starts again, and all go back to the last one (GoBack). If that fails, or another pserver ends meanwhile,
-// or there is no checkpoint, the job starts over: all roles are killed, and when the last one has ended the next attempt begins, from a checkpoint or from the
-// initial state.
+// back. If the job has checkpoints, that pserver alone starts again, and all go back to the last one (GoBack). If other pservers end meanwhile, they start again
+// too, and the job goes back once more. If that fails, or there is no checkpoint, the job starts over: all roles are killed, and when the last one has ended the
+// next attempt begins, from a checkpoint or from the initial state.
 //
 // # Example
 //
@@ -119,9 +119,9 @@ type Effects struct {
 	Kill   []cluster.Member // end these roles at once
 	Forget bool             // remove the traces of the attempt that has ended; what follows begins the next one
 	Start  []Start
-	// GoBack is the number of an attempt to take the job back to its last checkpoint, while the pserver that was lost starts again; 0: none.
+	Back   bool // the job has gone back: its steps are told from there on
+	// GoBack is the number of an attempt to take the job back to its last checkpoint, while the pservers that were lost start again; 0: none.
 	GoBack int
-	Back   bool  // the job has gone back: its steps are told from there on
 	End    bool  // end the job: well when Err is nil. No effect follows
 	Err    error // of End
 }
@@ -194,6 +194,7 @@ type Machine struct {
 type back struct {
 	number int   // how often GoBack was told
 	why    error // how the pserver has ended because of which the job goes back now; nil: it does not
+	more   bool  // another pserver has ended meanwhile
 }
 
 // GoesBack tells why the job goes back to a checkpoint; nil when it does not.
@@ -258,15 +259,17 @@ func (e Wanted) apply(m *Machine, now time.Duration, out *Effects) error {
 }
 
 func (e WentBack) apply(m *Machine, now time.Duration, out *Effects) error {
-	cause := m.why
+	cause, more := m.why, m.more
 	if e.Number != m.number || cause == nil || m.ended || m.clearing {
 		return nil
 	}
-	if m.why = nil; e.Err == nil {
-		out.Back = true
+	if m.why, m.more = nil, false; e.Err != nil {
+		m.startOver(now, cause, out)
 		return nil
 	}
-	m.startOver(now, cause, out)
+	if out.Back = true; more {
+		m.goBack(cause, out)
+	}
 	return nil
 }
 

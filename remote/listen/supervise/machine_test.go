@@ -138,11 +138,11 @@ func told(e supervise.Effects) string {
 	for _, start := range e.Start {
 		lines = append(lines, fmt.Sprintf("start %s, started %d times before", nameOf(start.Member), start.Before))
 	}
-	if e.GoBack > 0 {
-		lines = append(lines, fmt.Sprintf("go back, %d", e.GoBack))
-	}
 	if e.Back {
 		lines = append(lines, "the job has gone back")
+	}
+	if e.GoBack > 0 {
+		lines = append(lines, fmt.Sprintf("go back, %d", e.GoBack))
 	}
 	switch {
 	case e.End && e.Err == nil:

@@ -58,7 +58,7 @@ func TestProperties(t *testing.T) {
 			if out.Forget {
 				began = now
 			}
-			if out.GoBack > 0 && (out.GoBack <= backs || goingBack || len(out.Kill) > 0) || out.Back && !goingBack {
+			if out.GoBack > 0 && (out.GoBack <= backs || goingBack && !out.Back || len(out.Kill) > 0) || out.Back && !goingBack {
 				t.Fatalf("%+v after %d times; going back: %v", out, backs, goingBack)
 			}
 			backs = max(backs, out.GoBack)
