@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -134,6 +135,14 @@ func (c *Cluster) Kill(i int) {
 	_ = m.process.Process.Kill()
 	_ = m.process.Wait()
 	m.process = nil
+}
+
+// Wipe removes what a server that was killed had written. A cluster of one has lost all its data then.
+func (c *Cluster) Wipe(i int) {
+	c.t.Helper()
+	if err := os.RemoveAll(c.members[i].dir); err != nil {
+		c.t.Fatal(err)
+	}
 }
 
 // Pause stops a server until Resume.

@@ -98,14 +98,14 @@ func TestLostServer(t *testing.T) {
 	})
 }
 
-// Nobody dies while etcd is away, for longer than a lease: killed, or paused so that it ends all leases itself when it is back. The job goes on where it
-// was: nothing begins again, and no role is started twice.
+// Nobody dies while etcd is away, for longer than a lease: killed, killed with the loss of all its data, or paused so that it ends all leases itself when it is
+// back. The job goes on where it was: nothing begins again, and no role is started twice.
 func TestEtcdAway(t *testing.T) {
 	m := model(t, momentum())
 	data := testkit.Samples(t, t.TempDir(), records())
 	scope, _ := undisturbed(t, m, data, func(uint64) int { return 2 })
 	want := testkit.Persistables(scope, m.Program)
-	for _, what := range []string{"kill", "stop"} {
+	for _, what := range []string{"kill", "wipe", "stop"} {
 		t.Run(what, func(t *testing.T) {
 			plan := []disturbance{{what: what, whom: "etcd", after: rounds() / 4, lasts: 3 * lease / 4},
 				{what: what, whom: "etcd", after: rounds() / 2, lasts: 2 * lease}}

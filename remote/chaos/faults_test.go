@@ -108,6 +108,10 @@ func (r *rig) begin(d disturbance) (end func(), err error) {
 	case d.whom == "etcd" && d.what == "kill":
 		r.etcd.Kill(0)
 		return func() { r.etcd.Restart(0) }, nil
+	case d.whom == "etcd" && d.what == "wipe":
+		r.etcd.Kill(0)
+		r.etcd.Wipe(0)
+		return func() { r.etcd.Restart(0) }, nil
 	case d.whom == "etcd" && d.what == "stop":
 		r.etcd.Pause(0)
 		return func() { r.etcd.Resume(0) }, nil

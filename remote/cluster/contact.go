@@ -70,7 +70,7 @@ func (c *contact) silent() (since time.Time, reason error) {
 		return time.Time{}, nil
 	}
 	return c.answered, fault.E(fault.Unavailable, fault.At(c.where), fault.Cause(c.failure),
-		fault.Gotf("no answer since %s", c.answered.Format(time.TimeOnly)), fault.Hint("start etcd again, with the data that it had"))
+		fault.Gotf("no answer since %s", c.answered.Format(time.TimeOnly)), fault.Hint("start etcd again, with the data that it had if they are there"))
 }
 
 // waits reports whether a request waits for its answer for too long. c.mu is held.

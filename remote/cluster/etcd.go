@@ -35,9 +35,11 @@ type etcdStore struct {
 
 	reached *contact
 
-	mu      sync.Mutex
-	leases  map[*etcdLease]bool
-	running sync.WaitGroup // goroutines of leases
+	mu       sync.Mutex
+	again    context.Context    // ends when watches are to begin again
+	breakOff context.CancelFunc // ends it
+	leases   map[*etcdLease]bool
+	running  sync.WaitGroup // goroutines of leases
 }
 
 func (s *etcdStore) contact() *contact { return s.reached }
@@ -197,10 +199,11 @@ func (s *etcdStore) list(ctx context.Context, prefix string, v view) (_ int64, e
 func (s *etcdStore) follow(ctx context.Context, prefix string, see func(view) bool) error {
 	v := view{}
 	for {
+		again := s.watchAgain()
 		revision, err := s.list(ctx, prefix, v)
 		switch {
 		case err == nil:
-			if see(v) || s.watch(ctx, prefix, revision, v, see) {
+			if see(v) || s.watch(ctx, prefix, revision, v, see, again) {
 				return nil
 			}
 		case !errors.Is(err, fault.Unavailable) || ctx.Err() != nil:
@@ -220,9 +223,10 @@ func (s *etcdStore) follow(ctx context.Context, prefix string, see func(view) bo
 }
 
 // watch keeps v up to date after revision until see returns true, which it reports, or the watch breaks.
-func (s *etcdStore) watch(ctx context.Context, prefix string, revision int64, v view, see func(view) bool) bool {
+func (s *etcdStore) watch(ctx context.Context, prefix string, revision int64, v view, see func(view) bool, again context.Context) bool {
 	ctx, cancel := context.WithCancel(clientv3.WithRequireLeader(ctx))
 	defer cancel()
+	defer context.AfterFunc(again, cancel)()
 	for r := range s.client.Watch(ctx, prefix, clientv3.WithPrefix(), clientv3.WithRev(revision+1)) {
 		for i, event := range r.Events {
 			if event.Type == mvccpb.Event_DELETE {
@@ -237,6 +241,22 @@ func (s *etcdStore) watch(ctx context.Context, prefix string, revision int64, v 
 		}
 	}
 	return false
+}
+
+// watchAgain ends when the watches that begin now are to begin again.
+func (s *etcdStore) watchAgain() context.Context {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.again
+}
+
+// relist lets all watches begin again with a list. When a lease ends, etcd may have lost its data: then its revisions begin anew, and a watch from a revision
+// that is not there yet would show nothing.
+func (s *etcdStore) relist() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.breakOff()
+	s.again, s.breakOff = context.WithCancel(s.client.Ctx())
 }
 
 // etcdLease is a lease that is renewed three times in its duration:
@@ -283,6 +303,7 @@ func (s *etcdStore) grant(ctx context.Context) (_ lease, err error) {
 	l.cancel = stop
 	s.running.Go(func() {
 		l.renew(renewing, duration)
+		s.relist()
 		l.end(true)
 	})
 	return l, nil

@@ -31,6 +31,8 @@ const (
 // place returns how the member stands, where v has its key and its loss record, and held is what it holds by its own account.
 func (m *membership) place(v view, held int64) place {
 	switch {
+	case !m.knows(v):
+		return placeWithoutKey
 	case !m.owns(v[m.record]):
 		return placeLost
 	case v[m.keys[0]].created != held:
@@ -76,15 +78,27 @@ func (m *membership) keep() {
 			}
 			return
 		}
+		if m.state != nil {
+			m.registry.running.Go(func() { m.state.restore(ctx) })
+		}
 	}
 }
 
 // takeAnew tries until the member holds its keys again, which it reports, or has lost its place, or ctx ends.
 func (m *membership) takeAnew(ctx context.Context) bool {
+	var waits time.Time // for the listener, since
 	for ctx.Err() == nil {
 		held, err := m.tryAnew(ctx)
 		if err == nil {
 			return held
+		}
+		switch {
+		case !errors.Is(err, errDataLost):
+			waits = time.Time{}
+		case waits.IsZero():
+			waits = time.Now()
+		case time.Since(waits) > m.registry.patience:
+			return false
 		}
 		timer := time.NewTimer(renewPause)
 		select {
@@ -101,19 +115,23 @@ var errChanged = fault.E(fault.Unavailable, fault.At("cluster"), fault.Got("keys
 
 func (m *membership) tryAnew(ctx context.Context) (held bool, err error) {
 	read := []string{m.keys[0]}
-	if m.record != "" {
-		read = append(read, m.record)
+	for _, key := range []string{m.record, m.eraKey} {
+		if key != "" {
+			read = append(read, key)
+		}
 	}
 	v, err := m.registry.store.get(ctx, read...)
 	if err != nil {
 		return false, err
 	}
-	key, record := v[m.keys[0]], v[m.record]
-	if m.record == "" && key.created != 0 || m.record != "" && !m.owns(record) {
-		return false, nil
+	if may, err := m.mayReturn(v); err != nil || !may {
+		return false, err
 	}
-	// The key exists if an earlier try was made and its answer was lost.
-	_, held, err = m.take(ctx, key, record, lossRecord{how: recordJoined, losses: m.losses, as: m.created})
+	// The key exists if an earlier try was made and its answer was lost, or somebody else has it who was lost in an earlier era.
+	_, held, err = m.take(ctx, v, lossRecord{how: recordJoined, losses: m.losses, as: m.created})
+	if other := v[m.keys[0]].lease; held && other != 0 {
+		_ = m.registry.store.revoke(ctx, other) // else it ends because nobody renews it, or holds no key
+	}
 	switch {
 	case errors.Is(err, errClosed):
 		return false, nil

@@ -23,6 +23,7 @@ const (
 	ownerKey    = "/listener"
 	desiredKey  = "/ps_desired"
 	wantedKey   = "/trainers_desired"
+	eraKey      = "/era"
 	serversKey  = "/ps/"
 	lockKey     = "/master/lock"
 	addressKey  = "/master/addr"
@@ -110,7 +111,8 @@ func lossMember(key string) (Member, bool) {
 type lossRecord struct {
 	how    string // joined: the last holder has neither left nor was declared lost; left; lost
 	losses int    // holders before the last one that were lost
-	as     int64  // incarnation of the last holder, if it has taken its key anew since; 0: the revision of the record
+	as     int64  // incarnation of the last holder, if it has taken its key anew since; 0: the revision of the record, counted from over
+	over   int64  // what incarnations of the era in which the record was written are greater than
 }
 
 const (
@@ -119,10 +121,13 @@ const (
 	recordLost   = "lost"
 )
 
-// String is the value in the store: "joined 2", or "joined 2 as 57".
+// String is the value in the store: "joined 2", "joined 2 as 57", or "joined 2 over 1099511627776".
 func (r lossRecord) String() string {
-	if r.as != 0 {
+	switch {
+	case r.as != 0:
 		return fmt.Sprint(r.how, " ", r.losses, " as ", r.as)
+	case r.over != 0:
+		return fmt.Sprint(r.how, " ", r.losses, " over ", r.over)
 	}
 	return fmt.Sprint(r.how, " ", r.losses)
 }
@@ -130,16 +135,18 @@ func (r lossRecord) String() string {
 // parseLossRecord reads a record. Any other text, and no text, is the record of a member that never joined.
 func parseLossRecord(text string) lossRecord {
 	how, rest, _ := strings.Cut(text, " ")
+	rest, over, _ := strings.Cut(rest, " over ")
 	digits, as, _ := strings.Cut(rest, " as ")
-	losses, err := strconv.Atoi(digits)
-	if err != nil || losses < 0 {
-		return lossRecord{how: recordLeft}
-	}
-	r := lossRecord{how: how, losses: losses}
-	if as != "" {
-		if r.as, err = strconv.ParseInt(as, 10, 64); err != nil || r.as < 0 {
-			return lossRecord{how: recordLeft}
+	r := lossRecord{how: how}
+	losses, err := strconv.ParseInt(digits, 10, 32)
+	r.losses = int(losses)
+	for text, into := range map[string]*int64{as: &r.as, over: &r.over} {
+		if err == nil && text != "" {
+			*into, err = strconv.ParseInt(text, 10, 64)
 		}
+	}
+	if err != nil || min(losses, r.as, r.over) < 0 || r.over > maxOver {
+		return lossRecord{how: recordLeft}
 	}
 	return r
 }
@@ -157,5 +164,6 @@ func (r lossRecord) total() int {
 
 // incarnationOf returns the incarnation of the holder that a record tells of: the revision at which it joined.
 func incarnationOf(record entry) int64 {
-	return cmp.Or(parseLossRecord(record.value).as, record.modified)
+	r := parseLossRecord(record.value)
+	return cmp.Or(r.as, r.over+record.modified)
 }

@@ -24,12 +24,17 @@ type registry struct {
 	cancel context.CancelCauseFunc
 	once   sync.Once
 	err    error // of closing
+	// patience is how long members wait for the listener of their job when etcd has lost its data.
+	patience time.Duration
+
+	mu     sync.Mutex
+	counts map[string]string // what SetDesired and SetTrainers have written last, by key
 }
 
 var _ Registry = (*registry)(nil)
 
 func newRegistry(s store, prefix string) *registry {
-	r := &registry{reader: reader{store: s, prefix: prefix}}
+	r := &registry{reader: reader{store: s, prefix: prefix}, patience: rebuildPatience, counts: map[string]string{}}
 	r.ctx, r.cancel = context.WithCancelCause(context.Background())
 	return r
 }
@@ -119,9 +124,6 @@ func (r *registry) LeadCoordinator(ctx context.Context, address string) (Members
 			return nil, err
 		}
 		leader, err := acquire(ctx, r, m, r.prefix+lockKey, address, r.prefix+addressKey)
-		if leader != nil {
-			leader.state = newState(leader)
-		}
 		if leader != nil || err != nil {
 			return membershipOf(leader, err)
 		}
@@ -167,7 +169,8 @@ type membership struct {
 	member   Member
 	keys     []string // the first is the one that counts
 	value    string   // of the keys
-	record   string   // key of the loss record; empty for a node
+	record   string   // key of the loss record; empty for a node and a listener
+	eraKey   string   // empty for a node
 	losses   int      // of earlier holders
 	created  int64    // revision at which the member joined: its incarnation
 	state    *state   // of a coordinator
@@ -177,6 +180,7 @@ type membership struct {
 	mu      sync.Mutex
 	lease   lease
 	held    int64         // create revision of the keys, since they were taken for the last time
+	era     int64         // in which that was
 	left    bool          // by Leave
 	gone    chan struct{} // closed when left is set
 }
@@ -192,12 +196,19 @@ func acquire(ctx context.Context, r *registry, member Member, key, value string,
 		m.record = r.prefix + lossKey(member)
 		keys = append(keys, m.record)
 	}
+	if member != (Member{}) || key == r.prefix+ownerKey {
+		m.eraKey = r.prefix + eraKey
+		keys = append(keys, m.eraKey)
+	}
+	if member.Role == job.Role_COORDINATOR {
+		m.state = newState(m)
+	}
 	for {
 		now, err := r.store.get(ctx, keys...)
 		if _, exists := now[key]; exists || err != nil {
 			return nil, r.storeFault(ctx, key, err)
 		}
-		if ok, err := m.create(ctx, now[m.record]); err != nil {
+		if ok, err := m.create(ctx, now); err != nil {
 			return nil, r.storeFault(ctx, key, err)
 		} else if ok {
 			r.running.Go(m.keep)
@@ -206,25 +217,35 @@ func acquire(ctx context.Context, r *registry, member Member, key, value string,
 	}
 }
 
-// create tries to create the keys, on the condition that the first is absent and that the loss record is the one that the caller has read.
-func (m *membership) create(ctx context.Context, record entry) (bool, error) {
+// create tries to create the keys, on the condition that the first is absent and that the loss record and the era are those that the caller has read.
+func (m *membership) create(ctx context.Context, v view) (bool, error) {
 	if m.record != "" {
-		m.losses = parseLossRecord(record.value).total()
+		m.losses = parseLossRecord(v[m.record].value).total()
 	}
-	revision, ok, err := m.take(ctx, entry{}, record, lossRecord{how: recordJoined, losses: m.losses})
-	m.created = revision
+	over := overOf(eraOf(v[m.eraKey]))
+	revision, ok, err := m.take(ctx, v, lossRecord{how: recordJoined, losses: m.losses, over: over})
+	m.created = over + revision
+	if m.state != nil {
+		m.state.era = m.inEra()
+	}
 	return ok, err
 }
 
-// take puts the keys under a new lease, together with a loss record, on the condition that the first key and the record are as the caller has read them.
-// It returns the create revision of the keys.
-func (m *membership) take(ctx context.Context, key, record entry, joined lossRecord) (int64, bool, error) {
+// take puts the keys under a new lease, together with a loss record, on the condition that the first key, the record and the era are as the caller has read
+// them. It returns the create revision of the keys.
+func (m *membership) take(ctx context.Context, v view, joined lossRecord) (int64, bool, error) {
+	key, record := v[m.keys[0]], v[m.record]
 	s := m.registry.store
 	l, err := s.grant(ctx)
 	if err != nil {
 		return 0, false, err
 	}
 	t := txn{when: []condition{changed(m.keys[0], key.modified)}}
+	lasting, era := m.lasting(v[m.eraKey])
+	t.puts = append(t.puts, lasting...)
+	if m.eraKey != "" {
+		t.when = append(t.when, changed(m.eraKey, v[m.eraKey].modified))
+	}
 	for _, k := range m.keys {
 		t.puts = append(t.puts, put{key: k, value: m.value, lease: l})
 	}
@@ -244,7 +265,7 @@ func (m *membership) take(ctx context.Context, key, record entry, joined lossRec
 	}
 	held := cmp.Or(key.created, revision)
 	m.mu.Lock()
-	m.lease, m.held = l, held
+	m.lease, m.held, m.era = l, held, era
 	m.mu.Unlock()
 	return held, true, nil
 }
@@ -277,7 +298,7 @@ func (m *membership) Leave(ctx context.Context) error {
 			if m.record == "" {
 				return 0, false
 			}
-			now, _ = r.store.get(ctx, m.keys[0], m.record)
+			now, _ = r.store.get(ctx, m.keys[0], m.record, m.eraKey)
 			return 0, now[m.keys[0]].created == 0 && now[m.record].value == left
 		})
 		if err == nil && !ok && now == nil && m.record != "" {
@@ -295,6 +316,8 @@ func (m *membership) Leave(ctx context.Context) error {
 			close(m.gone)
 			_ = l.revoke(ctx) // a lease without keys does no harm
 			return nil
+		case !m.knows(now):
+			return r.storeFault(ctx, m.keys[0], errDataLost)
 		case m.record == "" || !m.owns(record):
 			return fault.E(fault.Fenced, fault.At(m.keys[0]), fault.Got("a lease that was lost before leaving"))
 		}
@@ -447,6 +470,9 @@ func setCount(ctx context.Context, r *registry, key string, n int) error {
 	ctx, cancel := r.scope(ctx)
 	defer cancel()
 	_, _, err := r.commit(ctx, txn{puts: []put{{key: r.prefix + key, value: fmt.Sprint(n)}}}, nil)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.counts[r.prefix+key] = fmt.Sprint(n)
 	return r.storeFault(ctx, r.prefix+key, err)
 }
 

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -27,8 +28,10 @@ type Config struct {
 	Endpoints []string      // of etcd
 	Prefix    string        // of the job's keys; see Prefix
 	Lease     time.Duration // after which a member that does not renew is lost; rounded up to seconds; 0: DefaultLease
-	Access    Access        // what etcd asks for; the zero value: what the environment of this process says, see AccessFrom
-	Log       *slog.Logger  // nil: discarded
+	// Patience is how long a member waits for the listener of its job when etcd has lost its data; 0: 2 minutes.
+	Patience time.Duration
+	Access   Access       // what etcd asks for; the zero value: what the environment of this process says, see AccessFrom
+	Log      *slog.Logger // nil: discarded
 
 	renewEvery time.Duration            // of leases; 0: a third of their duration
 	getenv     func(name string) string // nil: os.Getenv
@@ -60,7 +63,9 @@ func Open(ctx context.Context, c Config) (Registry, error) {
 	s, err := connect(ctx, c, secured)
 	if err == nil {
 		if _, err = s.list(ctx, c.Prefix+"/", view{}); err == nil {
-			return newRegistry(s, c.Prefix), nil
+			r := newRegistry(s, c.Prefix)
+			r.patience = cmp.Or(c.Patience, r.patience)
+			return r, nil
 		}
 		_ = s.close()
 	}
@@ -84,8 +89,10 @@ func connect(ctx context.Context, c Config, secured *tls.Config) (*etcdStore, er
 		return nil, etcdFault("etcd", err)
 	}
 	seconds := int64((c.Lease + time.Second - 1) / time.Second)
-	return &etcdStore{client: client, cancel: cancel, seconds: seconds, renewEvery: c.renewEvery, leases: map[*etcdLease]bool{},
-		reached: newContact("etcd at "+strings.Join(c.Endpoints, ", "), time.Duration(seconds)*time.Second)}, nil
+	s := &etcdStore{client: client, cancel: cancel, seconds: seconds, renewEvery: c.renewEvery, leases: map[*etcdLease]bool{},
+		reached: newContact("etcd at "+strings.Join(c.Endpoints, ", "), time.Duration(seconds)*time.Second)}
+	s.again, s.breakOff = context.WithCancel(base)
+	return s, nil
 }
 
 // reconnect says how often a client tries to connect to an etcd that was away. Leases count on when it is back, so the tries are closer to each other

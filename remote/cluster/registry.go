@@ -2,14 +2,15 @@
 // under it, and the nodes of a cluster.
 //
 // Files in reading order: registry.go is the contract; keys.go the names of keys and the loss records; store.go what is needed of etcd; members.go
-// how members join, leave and are removed; keep.go how they stay; contact.go whether etcd answers; watch.go how others wait for them and watch them; state.go the state of the coordinator; etcd.go and
-// memory.go the two stores; open.go and embed.go the ways to an etcd server; broken.go and files_*.go what can break an embedded one; peers.go
-// connections that follow members.
+// how members join, leave and are removed; keep.go how they stay; era.go how they write again what etcd has lost; contact.go whether etcd answers;
+// watch.go how others wait for them and watch them; state.go the state of the coordinator; etcd.go and memory.go the two stores; open.go and embed.go
+// the ways to an etcd server; broken.go and files_*.go what can break an embedded one; peers.go connections that follow members.
 //
 // The keys, below /edl/<job> but for the last:
 //
 //	key                        value                             written by                  lease
 //	/listener                  empty; its listener lives         the listener                its own
+//	/era                       how many stores the job has had   the listener                none
 //	/ps_desired                how many pservers the job has     the listener                none: it outlives every member
 //	/trainers_desired          how many trainers it wants now    the listener                none
 //	/ps/<index>                address of a live pserver         that pserver                its own
@@ -48,7 +49,7 @@
 // The rules are written once, over a small store with revisions, leases and ordered watches. Open keeps the store in etcd, NewMemory in this process,
 // and Embed runs an etcd server inside this process, for a cluster of one machine. A real etcd cluster may ask for certificates and a password
 // (Access); roles find them in their environment. It should compact old revisions (--auto-compaction-retention of etcd), because a coordinator makes
-// revisions all the time. The user needs read and write access to /edl/.
+// revisions all the time. If it loses all its data, the members of jobs that run write theirs again (era.go). The user needs read and write access to /edl/.
 package cluster
 
 import (

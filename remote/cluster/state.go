@@ -18,8 +18,8 @@ import (
 // A State is what the coordinator of a job keeps, as small entries below /edl/<job>/task_queues/. Its methods may be called concurrently; they run
 // one after the other. They wait for the store until ctx ends or the lease of the lock is lost.
 type State interface {
-	// Load returns all entries by key, read in pages at one revision. It fails with fault.Fenced when the membership no longer holds the lock. When it
-	// returns no error, no earlier Commit is under way any more: the next Commit changes the entries that Load has returned.
+	// Load returns all entries by key, read in pages at one revision. It fails with fault.Fenced when the membership no longer holds the lock, and with
+	// fault.LostMember when etcd has lost its data, and nobody who lives knows the entries. When it returns no error, no earlier Commit is under way any more: the next Commit changes the entries that Load has returned.
 	Load(ctx context.Context) (map[string][]byte, error)
 	// Commit makes the changes durable, in order: all or none when there are at most MaxChanges that hold at most MaxBytes, else in several transactions
 	// of that size. A Commit without changes checks that the lock is held. The outcome is one of three:
@@ -70,11 +70,13 @@ const (
 // because A was faster, and commitKey says "7". So what Load reads is what the next commit changes.
 type state struct {
 	leader   *membership
-	turn     chan struct{} // holds one token: the right to use the fields below
-	last     int64         // revision of commitKey; unknownRevision before it was read
-	number   uint64        // of transactions so far
-	open     *openCommit   // a commit that has not ended well, and parts of which may be durable
-	lostLock bool          // the lock was lost while open had no answer
+	turn     chan struct{}     // holds one token: the right to use the fields below
+	last     int64             // revision of commitKey; unknownRevision before it was read
+	era      int64             // in which that is
+	entries  map[string]string // by key, as they are durable; nil before Load
+	number   uint64            // of transactions so far
+	open     *openCommit       // a commit that has not ended well, and parts of which may be durable
+	lostLock bool              // the lock was lost while open had no answer
 }
 
 const unknownRevision = -1
@@ -121,10 +123,28 @@ func (s *state) Load(ctx context.Context) (map[string][]byte, error) {
 	s.open = nil
 	var entries map[string][]byte
 	err = s.retry(ctx, func(ctx context.Context) (err error) {
-		entries, err = s.read(ctx)
-		return err
+		if entries, err = s.read(ctx); err != nil {
+			return err
+		}
+		place, commit, err := s.look(ctx)
+		switch {
+		case err != nil:
+			return err
+		case place == placeLost:
+			return s.fenced()
+		case place == placeWithoutKey || commit.modified != s.last: // what was read may be less than all
+			return errWithoutLock
+		}
+		return nil
 	})
-	return entries, err
+	if err != nil {
+		return nil, err
+	}
+	s.entries = make(map[string]string, len(entries))
+	for key, value := range entries {
+		s.entries[s.key(stateKey)+key] = string(value)
+	}
+	return entries, nil
 }
 
 func (s *state) read(ctx context.Context) (map[string][]byte, error) {
@@ -198,6 +218,7 @@ func (s *state) advance(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		s.durable(c.parts[c.next])
 		s.last, c.next, c.unanswered = revision, c.next+1, ""
 	}
 	return nil
@@ -246,11 +267,15 @@ func (s *state) settle(ctx context.Context) error {
 		return s.fenced()
 	case place == placeWithoutKey:
 		return errWithoutLock
+	case commit.value == stateLost && s.entries == nil:
+		return fault.E(fault.LostMember, fault.At(s.key(commitKey)), fault.Got("an etcd that has lost its data, and no coordinator that knew the state"),
+			fault.Want("all roles to begin with the last checkpoint"))
 	}
 	s.last = unknownRevision // until this call has succeeded: its own transaction may lose its answer, too
 	switch c := s.open; {
 	case c == nil || c.unanswered == "":
 	case commit.value == c.unanswered: // it was applied
+		s.durable(c.parts[c.next])
 		c.next, c.unanswered = c.next+1, ""
 	default:
 		// It may still come. A transaction without changes excludes that. If the open one is faster, this one fails, and the next look shows it.
@@ -275,7 +300,7 @@ var errWithoutLock = fault.E(fault.Unavailable, fault.At("cluster"), fault.Got("
 // look returns whether the lock is held, and the last transaction, as they are now.
 func (s *state) look(ctx context.Context) (place, entry, error) {
 	held := s.leader.holds() // before the keys are read: a lock that is taken anew meanwhile is another one
-	v, err := s.leader.registry.store.get(ctx, s.key(lockKey), s.leader.record, s.key(commitKey))
+	v, err := s.leader.registry.store.get(ctx, s.key(lockKey), s.leader.record, s.key(commitKey), s.leader.eraKey)
 	return s.leader.place(v, held), v[s.key(commitKey)], err
 }
 
@@ -306,7 +331,10 @@ func (s *state) retry(ctx context.Context, f func(context.Context) error) error 
 		default:
 		}
 		try, cancel := context.WithTimeout(ctx, limit)
-		err := f(try)
+		err := s.rebuild(try)
+		if err == nil {
+			err = f(try)
+		}
 		cancel()
 		if err == nil || !retryable(err) {
 			return err

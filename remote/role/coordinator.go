@@ -46,6 +46,9 @@ func lead(ctx context.Context, r *runner, p *program.Program) error {
 		return err
 	}
 	defer l.Close()
+	if _, err := r.registry.Desired(ctx); err != nil { // an etcd without it has lost its data, and the listener is about to say so
+		return err
+	}
 	member, err := r.registry.LeadCoordinator(ctx, l.Addr().String())
 	if err != nil {
 		return err

@@ -129,7 +129,8 @@ func (r *runner) openRegistry(ctx context.Context) (cluster.Registry, error) {
 	wait := r.waits.Begin(waits.Wait{What: "an answer of etcd", By: []string{etcd}, Limit: r.deadlines.Start})
 	defer wait.End()
 	for {
-		registry, err := cluster.Open(ctx, cluster.Config{Endpoints: r.spec.Etcd, Prefix: r.spec.Prefix, Lease: r.deadlines.Lease, Log: r.log})
+		registry, err := cluster.Open(ctx, cluster.Config{Endpoints: r.spec.Etcd, Prefix: r.spec.Prefix, Lease: r.deadlines.Lease,
+			Patience: r.deadlines.Start, Log: r.log})
 		if err == nil || fault.KindOf(err) != fault.Unavailable {
 			return registry, err
 		}
