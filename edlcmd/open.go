@@ -33,7 +33,7 @@ type place struct {
 	endpoints []string          // of that etcd
 	access    cluster.Access    // to that etcd
 	profile   *executor.Profile // of what runs on this machine; nil: none
-	trace     io.Writer         // gets the trace of a job on a cluster; nil: none
+	trace     *traceFile        // gets the trace of a run; nil: none
 	keep      bool              // the state of a job is read when it has ended
 	notices   io.Writer         // gets the name of the job and the address of its listener; nil: no output
 }
@@ -82,7 +82,7 @@ func openRemote(where place, spec *job.JobSpec) (executor.Executor, error) {
 type clusterExecutor struct {
 	*remote.Executor
 	notices  io.Writer
-	trace    io.Writer // gets the trace of each job; nil: none
+	trace    *traceFile // gets the trace of each job; nil: none
 	withdraw func()
 	loaded   bool // a state was loaded
 	keep     bool // the state that a job leaves is read when it has ended
@@ -122,7 +122,7 @@ func (e *clusterExecutor) Train(ctx context.Context, p *program.Program, run exe
 		s, err = j.Follow(ctx, each)
 	}
 	if e.trace != nil && id != "" {
-		err = errors.Join(err, writeTrace(ctx, e.trace, e.notices, e.Client(), id, err))
+		e.trace.written, e.trace.err = writeTrace(ctx, e.trace, e.notices, e.Client(), id, err)
 	}
 	if err == nil && e.notices != nil && id != "" {
 		e.tellDiscarded(ctx, id)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"syscall"
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/internal/diskfree"
@@ -51,7 +52,10 @@ func PrepareSave(dir string, p *program.Program) error {
 		cause = err
 	}
 	hint := "name a directory that can be made and written to"
-	if errors.Is(err, fault.Unavailable) {
+	switch {
+	case errors.Is(err, syscall.EMFILE):
+		hint = "raise the limit of open files, with ulimit -n"
+	case errors.Is(err, fault.Unavailable):
 		hint = "free some space, or name a directory on another disk"
 	}
 	return fault.E(fault.KindOf(err), fault.At("cannot save to "+dir), fault.Cause(cause), fault.Hint(hint))

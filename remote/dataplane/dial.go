@@ -71,9 +71,10 @@ func (d *Dialer) Dial(ctx context.Context, at Place, l Layout) (*Conn, error) {
 		}
 		if errors.Is(err, fault.Unsupported) { // as between containers that share neither users nor memory
 			d.unshare(at)
+			return nil, fault.E(fault.Unavailable, fault.Cause(ErrUnshared), fault.Got(err.Error())) // the token is used up, but another one may help
 		}
 		if !errors.Is(err, errNotThere) {
-			return nil, fault.E(fault.Unavailable, fault.Got(err.Error())) // not Cause: the token is used up, but another one may help, over TCP
+			return nil, fault.E(fault.Unavailable, fault.Got(err.Error())) // not Cause, as above
 		}
 	case (carrier == Unix || carrier == Shared) && !local:
 		return nil, fault.E(fault.Unsupported, fault.Got("a server on another host"), fault.Want("one on this host"), fault.Hint("use the transport auto or tcp"))
@@ -106,6 +107,9 @@ func (d *Dialer) unshare(at Place) {
 	}
 	d.unshared[at.Address] = true
 }
+
+// ErrUnshared says that an Auto Dialer cannot share memory with a server of this host. The next connection to this server takes TCP.
+var ErrUnshared = errors.New("memory cannot be shared")
 
 // errNotThere says that nobody listens: the token can still be used.
 var errNotThere = errors.New("the unix socket of the server cannot be reached")

@@ -69,6 +69,9 @@ func mergesOf(infos []*rpc.SliceInfo) []ops.Merge {
 // fault.Unsupported where this carrier does not work.
 func (l *link) notConnected(err error) error {
 	l.dials++
+	if errors.Is(err, dataplane.ErrUnshared) {
+		l.comm.Log.Warn("TCP takes the place of shared memory", "peer", l.name, "error", err)
+	}
 	carrier := l.comm.Data.Carrier
 	tries := dialsAtFirst
 	if carrier.Explicit() {

@@ -1,6 +1,7 @@
 package trainer
 
 import (
+	"bytes"
 	"errors"
 	"log/slog"
 	"net"
@@ -70,13 +71,17 @@ func TestAutoTakesTCPWithoutSharedMemory(t *testing.T) {
 			info.Dims, info.Bytes = []int64{n}, 4*n
 		}
 	}}
-	c.Log, c.Data = slog.New(slog.DiscardHandler), &dataplane.Dialer{}
+	var said bytes.Buffer
+	c.Log, c.Data = slog.New(slog.NewTextHandler(&said, nil)), &dataplane.Dialer{}
 	defer c.Abort()
 	ls, err := openLinks(t.Context(), c, trafficProgram(1, 1))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer ls.close()
+	if s := said.String(); strings.Count(s, "level=WARN") != 1 || !strings.Contains(s, "memory cannot be shared: got ") {
+		t.Errorf("the log says %s", s)
+	}
 	if got := ls.transports(1); opened != 2 || got["tcp"] != 1 {
 		t.Errorf("after %d connections the trainer has links over %v", opened, got)
 	}
