@@ -11,8 +11,6 @@ import (
 	"sync"
 	"time"
 
-	"google.golang.org/protobuf/proto"
-
 	"github.com/edl-go/edl/executor"
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/program"
@@ -79,9 +77,8 @@ func save(ctx context.Context, j *Job) (*job.CheckpointStatus, error) {
 	}
 	last, err := c.Checkpoint(ctx, &rpc.CheckpointRequest{Job: j.ID})
 	j.withLock(func() {
-		if q := j.reports.queues; q != nil && err == nil {
-			q = proto.CloneOf(q)
-			q.Checkpoint, j.reports.queues = last, q
+		if err == nil {
+			j.reports.enterSaved(last)
 		}
 	})
 	return last, j.orFailure(ctx, wire.FromStatus("coordinator", err))

@@ -5,6 +5,8 @@ import (
 	"sync"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/cluster"
@@ -64,7 +66,7 @@ func askServer(ctx context.Context, j *Job, p *peers, m cluster.Member) (enter f
 		j.withLock(func() { ask.Files = j.datasets == nil })
 		q, err := wire.Queues(ctx, p.coordinator, ask)
 		return func() {
-			if j.reports.queues = q; ask.Files && len(q.Datasets) > 0 {
+			if j.reports.enterQueues(q); ask.Files && len(q.Datasets) > 0 {
 				j.datasets, q.Datasets = q.Datasets, nil
 			}
 		}, err
@@ -89,11 +91,27 @@ func askServer(ctx context.Context, j *Job, p *peers, m cluster.Member) (enter f
 // reports are the last reports of the servers of a job. They outlive the servers.
 type reports struct {
 	queues  *rpc.QueuesResponse
+	saved   *job.CheckpointStatus // the last checkpoint that the listener has asked for
 	ledger  *rpc.LedgerResponse
 	servers map[int]*rpc.StatusResponse
 	refused map[int]uint64 // messages, by pserver
 	silent  map[cluster.Member]silence
 	handles map[cluster.Member]launch.Handle // of the last process of each role, which knows what the role says that it waits for
+}
+
+// enterQueues enters an answer of the coordinator. It may be older than the answer to the last request for a checkpoint, and says less of it then.
+func (r *reports) enterQueues(q *rpc.QueuesResponse) {
+	if q != nil && q.Checkpoint.GetSteps() < r.saved.GetSteps() {
+		q = proto.CloneOf(q)
+		q.Checkpoint = r.saved
+	}
+	r.queues = q
+}
+
+// enterSaved enters a checkpoint that the listener has asked for.
+func (r *reports) enterSaved(last *job.CheckpointStatus) {
+	r.saved = last
+	r.enterQueues(r.queues)
 }
 
 // silence is a server that was asked and has not answered.
