@@ -75,12 +75,19 @@ func Sparse() Option {
 	return Option{"Sparse", func(s *settings) { s.sparse = true }}
 }
 
+// Distributed keeps the table on pservers alone, where it has Sparse too: a trainer of a cluster asks for the rows that its batch looks up. It holds no
+// other row, so a table may be larger than the memory of a machine. It counts where all lookups in the table say so, and the optimizer trains the table. On
+// one machine it changes nothing.
+func Distributed() Option {
+	return Option{"Distributed", func(s *settings) { s.distributed = true }}
+}
+
 // Embedding looks up rows of a table [vocabulary, width] by int64 ids [..., 1]. The result is [..., width]. Layers whose Param names the same
 // parameter share a table.
 //
-// Options: Param (default Xavier), PaddingIndex, Sparse, DType, Name. Op: lookup_table.
+// Options: Param (default Xavier), PaddingIndex, Sparse, Distributed, DType, Name. Op: lookup_table.
 func Embedding(ids Variable, vocabulary, width int64, opts ...Option) Variable {
-	l := start("embedding", opts, []string{"Param", "PaddingIndex", "Sparse", "DType"}, ids)
+	l := start("embedding", opts, []string{"Param", "PaddingIndex", "Sparse", "Distributed", "DType"}, ids)
 	if l.failed {
 		return l.fail()
 	}
@@ -90,6 +97,9 @@ func Embedding(ids Variable, vocabulary, width int64, opts ...Option) Variable {
 	}
 	w := l.parameter("w", l.param, l.dtype, []int64{vocabulary, width}, Xavier())
 	attrs := Attrs{"padding_idx": l.padID}
+	if l.distributed {
+		attrs["is_distributed"] = true
+	}
 	if l.sparse {
 		attrs["is_sparse"] = true
 	}

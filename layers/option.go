@@ -28,13 +28,14 @@ type settings struct {
 	noBatch bool
 	lod     int
 
-	flatten   int // FC
-	padID     int64
-	sparse    bool
-	epsilon   float64
-	momentum  float64 // of moving statistics
-	beginNorm int
-	upscale   bool
+	flatten     int // FC
+	padID       int64
+	sparse      bool
+	distributed bool
+	epsilon     float64
+	momentum    float64 // of moving statistics
+	beginNorm   int
+	upscale     bool
 
 	stride, padding, dilation []int64 // Conv2D and Pool2D
 	window                    []int64 // nil for a square one

@@ -35,6 +35,7 @@ type Message struct {
 	Name   string // name at the server, such as "fc_0.w_0@GRAD.block1"
 	Server int    // index of the pserver
 	Merge  Merge  // how the contributions of several trainers merge
+	Rows   bool   // Value holds rows of a table (compress.RowsForm): only those in use need to travel
 	Value  *tensor.Tensor
 }
 
@@ -52,6 +53,20 @@ type Comm interface {
 	Recv(ctx context.Context, m Message) error
 	// FetchBarrier waits until every Recv is complete.
 	FetchBarrier(ctx context.Context) error
+}
+
+// A RowsMessage asks a server for rows of a table.
+type RowsMessage struct {
+	Name   string    // of the table, or of the slice of one, at the server
+	Server int       // index of the pserver
+	Rows   []int32   // numbers of the rows, ascending
+	Into   []float32 // where the rows go, one after another; its length divided by that of Rows is the width of a row
+}
+
+// A RowFetcher is a Comm that brings single rows of tables which no trainer holds. FetchRows returns when all rows are there, as they are after the rounds
+// before the step; in async mode, as they are.
+type RowFetcher interface {
+	FetchRows(ctx context.Context, from []RowsMessage) error
 }
 
 // Server runs listen_and_serv: it serves the variables of a program until the job is done.

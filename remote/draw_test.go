@@ -12,9 +12,10 @@ import (
 // A subject is a random model under the law.
 type subject struct {
 	testkit.Model
-	fetch  []string // the loss first, then a prediction by rows and a parameter
-	inputs []input
-	sparse bool // tables have sparse gradients
+	fetch       []string // the loss first, then a prediction by rows and a parameter
+	inputs      []input
+	sparse      bool // tables have sparse gradients
+	distributed bool // and only servers hold them
 }
 
 // An input is a variable that the batch or the dataset brings.
@@ -49,7 +50,7 @@ func drawModel(t *rapid.T, reader func(layers.Reader) layers.Reader) subject {
 	h := v[0]
 	switch kind {
 	case "words":
-		h, s.sparse = drawTables(t, h)
+		h = drawTables(t, h, &s)
 	case "image":
 		h = layers.Conv2D(h, 2, 3, layers.Padding(1, 1), layers.Act("relu"))
 		if rapid.Bool().Draw(t, "norm of images") {
@@ -61,7 +62,12 @@ func drawModel(t *rapid.T, reader func(layers.Reader) layers.Reader) subject {
 	loss := drawLoss(t, h, v[1], classify)
 	drawOptimizer(t, s.sparse).Minimize(loss)
 	s.Model = testkit.Built(t, m, loss)
-	s.fetch = []string{loss.Name(), h.Name(), m.Parameters()[0].Name()}
+	parameters := m.Parameters()
+	parameter := parameters[0]
+	if s.distributed { // a table that trainers do not hold cannot be fetched
+		parameter = parameters[len(parameters)-1]
+	}
+	s.fetch = []string{loss.Name(), h.Name(), parameter.Name()}
 	return s
 }
 
@@ -114,21 +120,24 @@ func drawLayers(t *rapid.T, m *layers.Model, h layers.Variable) layers.Variable 
 }
 
 // drawTables looks words up in two tables. With sparse gradients it does so in one of them twice.
-func drawTables(t *rapid.T, words layers.Variable) (h layers.Variable, sparse bool) {
-	sparse = rapid.Bool().Draw(t, "sparse")
+func drawTables(t *rapid.T, words layers.Variable, s *subject) layers.Variable {
+	s.sparse = rapid.Bool().Draw(t, "sparse")
 	var options []layers.Option
-	if sparse {
+	if s.sparse {
 		options = append(options, layers.Sparse())
+		if s.distributed = rapid.Bool().Draw(t, "distributed"); s.distributed {
+			options = append(options, layers.Distributed())
+		}
 	}
 	table := func(name string, rows int64) layers.Variable {
 		return layers.Embedding(words, rows, 4, append(options, layers.Param(layers.ParamAttr{Name: name}))...)
 	}
 	rows := rapid.Int64Range(testkit.Classes, 9).Draw(t, "vocabulary")
-	h = layers.Mul(table("emb", rows), table("embedding", 5))
-	if sparse {
+	h := layers.Mul(table("emb", rows), table("embedding", 5))
+	if s.sparse {
 		h = layers.Add(h, table("emb", rows))
 	}
-	return h, sparse
+	return h
 }
 
 // drawLoss draws a mean or a sum over the batch.

@@ -44,6 +44,9 @@ func drawCluster(t *rapid.T, s subject) *remote.JobSpec {
 	if spec.MergeHosts {
 		spec.CompressGradients, spec.CompressParameters = "none", "none"
 	}
+	if s.distributed {
+		spec.CompressParameters = "none"
+	}
 	return spec
 }
 

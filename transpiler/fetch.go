@@ -62,6 +62,9 @@ func unknownFetch(s *state, name string) *fault.Fault {
 // isOnTrainer reports whether the trainer program has the variable with its value.
 func isOnTrainer(s *state, name string) bool {
 	use := s.use(name)
+	if s.tables[name] != nil {
+		return false
+	}
 	if len(use.readers)+len(use.writers) == 0 || s.isParameter(name) {
 		return true
 	}

@@ -322,15 +322,16 @@ func TestLawOfSummedLoss(t *testing.T) {
 }
 
 // lookups is a model of two lookups in one table, whose gradient is sparse, and of a wide one beside it.
-func lookups(t testing.TB, o *optimizer.Optimizer, table layers.ParamAttr, rows int64) *program.Program {
+func lookups(t testing.TB, o *optimizer.Optimizer, table layers.ParamAttr, rows int64, options ...layers.Option) *program.Program {
+	options = append(options, layers.Sparse())
 	m := layers.NewModel().Seed(3)
 	a := layers.Data(m, "a", layers.Dims(1), layers.DType(tensor.Int64))
 	b := layers.Data(m, "b", layers.Dims(1), layers.DType(tensor.Int64))
 	y := layers.Data(m, "y", layers.Dims(1))
 	table.Name = "table"
-	deep := layers.Sums([]layers.Variable{layers.Embedding(a, rows, 4, layers.Param(table), layers.Sparse()),
-		layers.Embedding(b, rows, 4, layers.Param(table), layers.Sparse())})
-	wide := layers.Embedding(a, rows, 1, layers.Param(layers.ParamAttr{Name: "wide"}), layers.Sparse())
+	deep := layers.Sums([]layers.Variable{layers.Embedding(a, rows, 4, append(options, layers.Param(table), layers.PaddingIndex(1))...),
+		layers.Embedding(b, rows, 4, append(options, layers.Param(table))...)})
+	wide := layers.Embedding(a, rows, 1, append(options, layers.Param(layers.ParamAttr{Name: "wide"}))...)
 	hidden := layers.FC(deep, 3, layers.Act("tanh"))
 	cost := layers.SquareErrorCost(layers.Sums([]layers.Variable{layers.FC(hidden, 1), wide}), y)
 	o.Minimize(layers.Mean(cost, layers.Name("loss")))
@@ -363,6 +364,40 @@ func TestLawOfSparseGradients(t *testing.T) {
 				} {
 					if err := checkLaw(t, p, cfg, "loss", "table", "fc_0.w_0"); err != nil {
 						t.Errorf("%d rows, %+v: %v", rows, cfg, err)
+					}
+				}
+			}
+		})
+	}
+}
+
+// Tables that only servers hold train as others do. Trainers have no variable of a table.
+func TestLawOfDistributedTables(t *testing.T) {
+	for name, o := range map[string]*optimizer.Optimizer{
+		"sgd":       optimizer.SGD(0.1),
+		"momentum":  optimizer.Momentum(0.1, 0.9),
+		"lazy adam": optimizer.Adam(optimizer.Exponential(0.1, 2, 0.5, false), optimizer.Lazy()),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for _, rows := range []int64{2, 9} {
+				p := lookups(t, o, layers.ParamAttr{LearningRate: 0.5}, rows, layers.Distributed())
+				for _, cfg := range []transpiler.Config{
+					{Trainers: 1, PServers: 1},
+					{Trainers: 3, PServers: 2, MinBlockSize: 4},
+					{Trainers: 2, PServers: 4, MinBlockSize: 3, SplitMethod: transpiler.HashName, CompressGradients: "bf16"},
+					{Trainers: 1, PServers: 3, MinBlockSize: 5, Mode: transpiler.Async},
+				} {
+					if err := checkLaw(t, p, cfg, "loss", "fc_0.w_0"); err != nil {
+						t.Errorf("%d rows, %+v: %v", rows, cfg, err)
+					}
+					trainer := transpile(t, p, cfg).Trainer
+					for _, q := range []*program.Program{trainer, trainer.Startup} {
+						for _, table := range []string{"table", "wide"} {
+							if _, has := q.Global().Var(table); has {
+								t.Errorf("%+v: trainers hold %s", cfg, table)
+							}
+						}
 					}
 				}
 			}

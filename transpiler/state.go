@@ -23,6 +23,8 @@ type state struct {
 	constants map[string]bool // global part: outputs of dutyConstant
 	groups    []*group        // groups, in the order of the first op of each
 
+	tables     map[string]*table      // tables, by parameter
+	lookups    map[*node]*table       // tables: ops of trainers that look up in them, and their gradients
 	forward    []*forwardState        // contributions
 	shards     []*shard               // slice; servers by place
 	sent       map[string]program.Var // forms: what trainers send in place of a contribution, by its name at the server

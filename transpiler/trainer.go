@@ -24,7 +24,12 @@ func buildTrainer(s *state) error {
 	b.Ops = nil
 	last := exchangeAt(s)
 	for i, n := range s.nodes {
-		if staysOnTrainer(s, n) {
+		switch {
+		case s.lookups[n] != nil:
+			if err := w.lookup.write(n); err != nil {
+				return err
+			}
+		case staysOnTrainer(s, n):
 			op := b.Append(originals[i])
 			if op.Role().Has(program.RoleOptimize) {
 				op.SetRole(program.RoleBackward)
@@ -38,6 +43,7 @@ func buildTrainer(s *state) error {
 		}
 	}
 	dropServerVars(s, b)
+	forgetTables(s, b)
 	s.result.Trainer = t
 	return nil
 }
@@ -81,8 +87,9 @@ type trainerWriter struct {
 	*state
 	*controls
 	produced map[*node][]contribution // by last producer
-	sent     map[string]string        // contribution -> control variable of its send
-	order    []string                 // control variables of all sends
+	lookup   *lookupWriter
+	sent     map[string]string // contribution -> control variable of its send
+	order    []string          // control variables of all sends
 }
 
 // A contribution is a gradient of a group, or forward state.
@@ -94,6 +101,7 @@ type contribution struct {
 
 func newTrainerWriter(s *state, b *program.Block) *trainerWriter {
 	w := &trainerWriter{state: s, controls: &controls{block: b, names: s.names}, produced: map[*node][]contribution{}, sent: map[string]string{}}
+	w.lookup = &lookupWriter{state: s, block: b, places: map[*node]string{}, rows: map[*node]string{}}
 	for _, g := range s.groups {
 		for _, name := range g.contributions {
 			n := lastProducer(s, name)
@@ -135,6 +143,9 @@ func (w *trainerWriter) sendGradient(n *node, g *group, gradient string) error {
 			forms = append(forms, form)
 		}
 		parts = append(parts, part{v.Name, v.Name, u.server})
+		if v = v.Copy(""); w.travelsByRows(gradient) {
+			v.Dims[0] = program.Unknown // as many as the batch names
+		}
 		w.block.EnsureVar(v)
 	}
 	residual, selects := w.residuals[gradient]
@@ -155,6 +166,9 @@ func (w *trainerWriter) sendGradient(n *node, g *group, gradient string) error {
 		w.block.Append(splitOp(program.RoleDist, n.op.Line(), gradient, locals(parts), rows)).SetAttr(program.AttrRoleVar, pair)
 	}
 	w.send(n, gradient, parts, w.merge, pair)
+	if w.travelsByRows(gradient) {
+		w.block.Ops[len(w.block.Ops)-1].SetAttr("rows", true)
+	}
 	return nil
 }
 
@@ -186,6 +200,9 @@ func (w *trainerWriter) exchange() {
 	}
 	for _, group := range w.groups {
 		for _, param := range group.params {
+			if w.tables[param] != nil {
+				continue
+			}
 			var pair []string
 			grad := group.gradientOf(param)
 			if grad != "" {
@@ -316,6 +333,9 @@ func buildTrainerStartup(s *state) error {
 	g := &gather{controls: &controls{block: startup.Global(), names: s.names}, role: program.RoleDist}
 	for _, group := range s.groups {
 		for _, param := range group.params {
+			if s.tables[param] != nil {
+				continue
+			}
 			g.variable(s.variable(param), s.serverVars.of(param), group.ops[0].op.Line(), nil, nil)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/edl-go/edl/executor"
+	"github.com/edl-go/edl/internal/compress"
 	"github.com/edl-go/edl/ops"
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/tensor"
@@ -29,7 +30,17 @@ func (w *wire) Send(_ context.Context, m ops.Message) error {
 	if w.sent[m.Server][m.Name][w.rank] != nil {
 		return fmt.Errorf("trainer %d sends %s twice", w.rank, m.Name)
 	}
-	w.sent[m.Server][m.Name][w.rank] = m.Value.Clone()
+	value := m.Value.Clone()
+	if m.Rows { // the server has room for all rows
+		form, _ := w.servers[m.Server].blocks.Variable(m.Name)
+		used, err := compress.RowsInUse(m.Value)
+		if err != nil {
+			return err
+		}
+		value = form.Clone()
+		copy(value.Int32s(), used.Int32s())
+	}
+	w.sent[m.Server][m.Name][w.rank] = value
 	return nil
 }
 
@@ -73,6 +84,24 @@ func (w *wire) Recv(_ context.Context, m ops.Message) error {
 		return fmt.Errorf("pserver %d has no variable %s", m.Server, m.Name)
 	}
 	return m.Value.CopyFrom(value)
+}
+
+// FetchRows implements ops.RowFetcher.
+func (w *wire) FetchRows(_ context.Context, from []ops.RowsMessage) error {
+	c := w.cluster
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, m := range from {
+		table, ok := c.servers[m.Server].blocks.Variable(m.Name)
+		if !ok {
+			return fmt.Errorf("pserver %d has no %s", m.Server, m.Name)
+		}
+		width := len(m.Into) / len(m.Rows)
+		for i, row := range m.Rows {
+			copy(m.Into[i*width:][:width], table.Float32s()[int(row)*width:])
+		}
+	}
+	return nil
 }
 
 func (w *wire) FetchBarrier(context.Context) error { return nil }

@@ -48,6 +48,7 @@ func (s *split) splitRows() error {
 			Outputs: map[string][]string{"Out": op.Inputs["X"]}})
 		split.SetRole(program.RoleBackward)
 		split.SetAttr("sections", []int32{int32(v.Dims[0])})
+		split.SetAttr("room_for_all", true) // the first trainer's becomes the merge
 	}
 	return nil
 }

@@ -10,7 +10,8 @@ import (
 )
 
 // Of a sparse gradient, and of a table of which a round has changed some rows, only those rows travel, as they are. What travels of a table of so many rows
-// of float32, each width long, is an int32 tensor of RowsDims. It has room for all rows. Its first elements are in use, one after another:
+// of float32, each width long, is an int32 tensor of RowsDims. It has room for all rows, or on a trainer for as many as a batch names. Its first elements are
+// in use, one after another:
 //
 //	n                  how many rows there are
 //	n row numbers      ascending, so each row is there once
@@ -21,7 +22,7 @@ import (
 // MaxRows bounds the rows of a table, or of a slice of one, that travels by rows: a row number is an int32.
 const MaxRows = math.MaxInt32 - 1
 
-// RowsDims are the dims of the tensor in which rows of a table travel. An open extent stays open.
+// RowsDims are the dims of the tensor in which so many rows of a table travel. An open extent stays open.
 func RowsDims(rows, width int64) []int64 {
 	dims := []int64{program.Unknown, program.Unknown}
 	if rows != program.Unknown {
@@ -36,7 +37,7 @@ func RowsDims(rows, width int64) []int64 {
 // A RowsForm is a view of a tensor in which rows of a table travel.
 type RowsForm struct {
 	all   []int32
-	rows  int // of the table
+	rows  int // that there is room for: where contributions merge, all of the table
 	width int
 }
 
@@ -49,7 +50,7 @@ func RowsOf(t *tensor.Tensor) (f RowsForm, ok bool) {
 	return RowsForm{all: t.Int32s(), rows: int(dims[0] - 1), width: int(dims[1] - 1)}, true
 }
 
-// Height is how many rows the table has.
+// Height is how many rows there is room for.
 func (f RowsForm) Height() int { return f.rows }
 
 // Width is how many elements a row has.
@@ -77,6 +78,19 @@ func (f RowsForm) parts(n int) (numbers []int32, values []float32) {
 		return numbers, nil
 	}
 	return numbers, unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(bits))), len(bits))
+}
+
+// RowsInUse returns the elements of such a tensor that travel, as a vector that shares its memory.
+func RowsInUse(t *tensor.Tensor) (*tensor.Tensor, error) {
+	form, ok := RowsOf(t)
+	if !ok {
+		return nil, fault.E(fault.TypeMismatch, fault.Got(t.String()), fault.Want("rows of a table"))
+	}
+	n, err := form.Bytes()
+	if err != nil {
+		return nil, err
+	}
+	return tensor.FromSlice(form.all[:n/4])
 }
 
 // Bytes is how many bytes of the tensor are in use.

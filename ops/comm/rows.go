@@ -25,8 +25,9 @@ func init() {
 			"the order of the batch. In Fluid, rows that repeat stay so, and Out is of SelectedRows.",
 		Inputs:  []ops.Slot{{Name: "X", Doc: "a sparse gradient of float32", Rows: true}},
 		Outputs: []ops.Slot{{Name: "Out", Doc: formDoc + "; row numbers count from the first row of the run", Duplicable: true}},
-		Attrs:   []ops.Attr{{Name: "sections", Kind: []int32{}, Doc: "rows of the table in each run; their sum is all of them"}},
-		Infer:   inferSplitRows,
+		Attrs: []ops.Attr{{Name: "sections", Kind: []int32{}, Doc: "rows of the table in each run; their sum is all of them"},
+			{Name: "room_for_all", Default: false, Doc: "make room for all rows of a run, so that Out can take others of them; else for those of X"}},
+		Infer: inferSplitRows,
 		Cost:    opkit.PerElement(1),
 		Bind:    bindSplitRows,
 	})
@@ -87,7 +88,11 @@ func inferSplitRows(s *ops.Shapes) error {
 			return opkit.BadAttr(s, "sections", "numbers of rows whose sum is %d, the rows of the table", x.Dims[0])
 		}
 		left -= n
-		s.SetAt("Out", i, ops.Meta{Kind: program.LoDTensor, DType: tensor.Int32, Dims: compress.RowsDims(n, x.Dims[1])})
+		room := n
+		if !s.Bool("room_for_all") {
+			room = min(n, x.Rows) // open if X is
+		}
+		s.SetAt("Out", i, ops.Meta{Kind: program.LoDTensor, DType: tensor.Int32, Dims: compress.RowsDims(room, x.Dims[1])})
 	}
 	if left != 0 {
 		return opkit.BadAttr(s, "sections", "numbers of rows whose sum is %d, the rows of the table", x.Dims[0])
@@ -131,14 +136,15 @@ func bindSplitRows(b *ops.Binding) (ops.Kernel, error) {
 	if err != nil {
 		return nil, err
 	}
-	total := 0
-	for _, f := range forms {
-		total += f.Height()
+	sections, total, n := b.Ints("sections"), int64(0), rows.Len()
+	for i, f := range forms {
+		if i < len(sections) && int64(f.Height()) >= min(sections[i], int64(n)) {
+			total += sections[i]
+		}
 	}
-	if int64(total) != height {
-		return nil, fault.E(fault.ShapeMismatch, fault.Gotf("runs of %d rows", total), fault.Wantf("all %d of the table", height))
+	if total != height {
+		return nil, fault.E(fault.ShapeMismatch, fault.Gotf("room in runs of %d rows", total), fault.Wantf("all %d of the table", height))
 	}
-	n := rows.Len()
 	if !kernel.OrderableRows(n, height) {
 		return nil, fault.E(fault.TooLarge, fault.Var(b.Op().In("X")), fault.Gotf("%d rows of %d", n, height), fault.Want("a product of both below 2^62"))
 	}
@@ -147,8 +153,8 @@ func bindSplitRows(b *ops.Binding) (ops.Kernel, error) {
 		refresh(forms, outs)
 		ordered := kernel.OrderRows(order.Int64s(), spare.Int64s(), tensor.UsedRows(x), height)
 		first, places := int64(0), len(ordered)
-		for _, f := range forms {
-			own := kernel.OrderedBetween(ordered, places, first, first+int64(f.Height()))
+		for i, f := range forms {
+			own := kernel.OrderedBetween(ordered, places, first, first+sections[i])
 			numbers, sums := f.Begin(kernel.DifferentRows(own, places))
 			for len(own) > 0 {
 				some := merged.Int64s()[:min(mergedAtOnce, len(numbers))]
@@ -158,7 +164,7 @@ func bindSplitRows(b *ops.Binding) (ops.Kernel, error) {
 				}
 				own, numbers, sums = own[taken:], numbers[did:], sums[did*width:]
 			}
-			first += int64(f.Height())
+			first += sections[i]
 		}
 		return nil
 	}, nil

@@ -135,6 +135,7 @@ func init() {
 		Attrs: []ops.Attr{
 			{Name: epmapAttr, Kind: []string{}, Doc: "logical address of the pserver of each X, such as pserver:0"},
 			{Name: "send_varnames", Default: []string{}, Doc: "name of each X at its pserver; empty for its own name"},
+			{Name: "rows", Default: false, Doc: "each X holds rows of a table, of which only those in use travel"},
 			{Name: "merge", Default: int32(ops.MergeMean),
 				Doc: "how the contributions of all trainers merge: 1 mean weighted by rows, 2 sum, 3 the first", Check: checkMerge},
 		},
@@ -161,6 +162,9 @@ func bindSend(b *ops.Binding) (ops.Kernel, error) {
 	all, err := messages(b, b.Op().Inputs["X"], b.Ins("X"), "send_varnames", ops.Merge(b.Int("merge")))
 	if err != nil {
 		return nil, err
+	}
+	for i := range all {
+		all[i].Rows = b.Bool("rows")
 	}
 	return func(ctx context.Context) error {
 		for i := range all {

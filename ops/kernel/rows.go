@@ -159,6 +159,12 @@ func OrderedBetween(ordered []int64, n int, from, to int64) []int64 {
 	return ordered[first:last]
 }
 
+// RowAndPlace returns the row and the place of an entry of OrderRows, for n places.
+func RowAndPlace(entry int64, n int) (row, place int64) {
+	shift := placeBits(n)
+	return entry >> shift, entry & (1<<shift - 1)
+}
+
 // DifferentRows counts the rows among entries of OrderRows, for n places.
 func DifferentRows(ordered []int64, n int) (rows int) {
 	shift := placeBits(n)

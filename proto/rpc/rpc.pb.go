@@ -4230,6 +4230,67 @@ func (x *SendResponse) GetDuplicate() bool {
 	return false
 }
 
+// RowsRequest names rows of a table that a server has, or of its slice of one.
+type RowsRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            *Identity              `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`             // with the round in sync mode
+	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`         // of the table at the server
+	Rows          []uint32               `protobuf:"varint,3,rep,packed,name=rows,proto3" json:"rows,omitempty"` // from the first row of the slice on; at most 2^20
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RowsRequest) Reset() {
+	*x = RowsRequest{}
+	mi := &file_proto_rpc_rpc_proto_msgTypes[68]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RowsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RowsRequest) ProtoMessage() {}
+
+func (x *RowsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_rpc_rpc_proto_msgTypes[68]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RowsRequest.ProtoReflect.Descriptor instead.
+func (*RowsRequest) Descriptor() ([]byte, []int) {
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{68}
+}
+
+func (x *RowsRequest) GetId() *Identity {
+	if x != nil {
+		return x.Id
+	}
+	return nil
+}
+
+func (x *RowsRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *RowsRequest) GetRows() []uint32 {
+	if x != nil {
+		return x.Rows
+	}
+	return nil
+}
+
 // OpenDataRequest names the slices of this server that a trainer sends and receives in every round. Frames know them by their place in these lists.
 type OpenDataRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -4242,7 +4303,7 @@ type OpenDataRequest struct {
 
 func (x *OpenDataRequest) Reset() {
 	*x = OpenDataRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[68]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4254,7 +4315,7 @@ func (x *OpenDataRequest) String() string {
 func (*OpenDataRequest) ProtoMessage() {}
 
 func (x *OpenDataRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[68]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4267,7 +4328,7 @@ func (x *OpenDataRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenDataRequest.ProtoReflect.Descriptor instead.
 func (*OpenDataRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{68}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *OpenDataRequest) GetId() *Identity {
@@ -4305,7 +4366,7 @@ type OpenDataResponse struct {
 
 func (x *OpenDataResponse) Reset() {
 	*x = OpenDataResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[69]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4317,7 +4378,7 @@ func (x *OpenDataResponse) String() string {
 func (*OpenDataResponse) ProtoMessage() {}
 
 func (x *OpenDataResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[69]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4330,7 +4391,7 @@ func (x *OpenDataResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenDataResponse.ProtoReflect.Descriptor instead.
 func (*OpenDataResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{69}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *OpenDataResponse) GetToken() []byte {
@@ -4388,7 +4449,7 @@ type SliceInfo struct {
 
 func (x *SliceInfo) Reset() {
 	*x = SliceInfo{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[70]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4400,7 +4461,7 @@ func (x *SliceInfo) String() string {
 func (*SliceInfo) ProtoMessage() {}
 
 func (x *SliceInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[70]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4413,7 +4474,7 @@ func (x *SliceInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SliceInfo.ProtoReflect.Descriptor instead.
 func (*SliceInfo) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{70}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *SliceInfo) GetDtype() int32 {
@@ -4465,7 +4526,7 @@ type BarrierRequest struct {
 
 func (x *BarrierRequest) Reset() {
 	*x = BarrierRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[71]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4477,7 +4538,7 @@ func (x *BarrierRequest) String() string {
 func (*BarrierRequest) ProtoMessage() {}
 
 func (x *BarrierRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[71]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4490,7 +4551,7 @@ func (x *BarrierRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BarrierRequest.ProtoReflect.Descriptor instead.
 func (*BarrierRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{71}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *BarrierRequest) GetId() *Identity {
@@ -4543,7 +4604,7 @@ type BarrierResponse struct {
 
 func (x *BarrierResponse) Reset() {
 	*x = BarrierResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[72]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4555,7 +4616,7 @@ func (x *BarrierResponse) String() string {
 func (*BarrierResponse) ProtoMessage() {}
 
 func (x *BarrierResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[72]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4568,7 +4629,7 @@ func (x *BarrierResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BarrierResponse.ProtoReflect.Descriptor instead.
 func (*BarrierResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{72}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{73}
 }
 
 // CutRequest comes from a coordinator: id has its fence, and the round of the cut.
@@ -4583,7 +4644,7 @@ type CutRequest struct {
 
 func (x *CutRequest) Reset() {
 	*x = CutRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[73]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4595,7 +4656,7 @@ func (x *CutRequest) String() string {
 func (*CutRequest) ProtoMessage() {}
 
 func (x *CutRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[73]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4608,7 +4669,7 @@ func (x *CutRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CutRequest.ProtoReflect.Descriptor instead.
 func (*CutRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{73}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *CutRequest) GetId() *Identity {
@@ -4644,7 +4705,7 @@ type CutResponse struct {
 
 func (x *CutResponse) Reset() {
 	*x = CutResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[74]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4656,7 +4717,7 @@ func (x *CutResponse) String() string {
 func (*CutResponse) ProtoMessage() {}
 
 func (x *CutResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[74]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4669,7 +4730,7 @@ func (x *CutResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CutResponse.ProtoReflect.Descriptor instead.
 func (*CutResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{74}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *CutResponse) GetPast() bool {
@@ -4713,7 +4774,7 @@ type RestoreRequest struct {
 
 func (x *RestoreRequest) Reset() {
 	*x = RestoreRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[75]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4725,7 +4786,7 @@ func (x *RestoreRequest) String() string {
 func (*RestoreRequest) ProtoMessage() {}
 
 func (x *RestoreRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[75]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4738,7 +4799,7 @@ func (x *RestoreRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RestoreRequest.ProtoReflect.Descriptor instead.
 func (*RestoreRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{75}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *RestoreRequest) GetId() *Identity {
@@ -4778,7 +4839,7 @@ type RestoreResponse struct {
 
 func (x *RestoreResponse) Reset() {
 	*x = RestoreResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[76]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4790,7 +4851,7 @@ func (x *RestoreResponse) String() string {
 func (*RestoreResponse) ProtoMessage() {}
 
 func (x *RestoreResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[76]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4803,7 +4864,7 @@ func (x *RestoreResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RestoreResponse.ProtoReflect.Descriptor instead.
 func (*RestoreResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{76}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *RestoreResponse) GetRecords() int64 {
@@ -4823,7 +4884,7 @@ type FreezeRequest struct {
 
 func (x *FreezeRequest) Reset() {
 	*x = FreezeRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[77]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4835,7 +4896,7 @@ func (x *FreezeRequest) String() string {
 func (*FreezeRequest) ProtoMessage() {}
 
 func (x *FreezeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[77]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4848,7 +4909,7 @@ func (x *FreezeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FreezeRequest.ProtoReflect.Descriptor instead.
 func (*FreezeRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{77}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *FreezeRequest) GetId() *Identity {
@@ -4872,7 +4933,7 @@ type FreezeResponse struct {
 
 func (x *FreezeResponse) Reset() {
 	*x = FreezeResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[78]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4884,7 +4945,7 @@ func (x *FreezeResponse) String() string {
 func (*FreezeResponse) ProtoMessage() {}
 
 func (x *FreezeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[78]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4897,7 +4958,7 @@ func (x *FreezeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FreezeResponse.ProtoReflect.Descriptor instead.
 func (*FreezeResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{78}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *FreezeResponse) GetGeneration() uint64 {
@@ -4955,7 +5016,7 @@ type Declared struct {
 
 func (x *Declared) Reset() {
 	*x = Declared{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[79]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4967,7 +5028,7 @@ func (x *Declared) String() string {
 func (*Declared) ProtoMessage() {}
 
 func (x *Declared) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[79]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4980,7 +5041,7 @@ func (x *Declared) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Declared.ProtoReflect.Descriptor instead.
 func (*Declared) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{79}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *Declared) GetRank() uint32 {
@@ -5023,7 +5084,7 @@ type Member struct {
 
 func (x *Member) Reset() {
 	*x = Member{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[80]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5035,7 +5096,7 @@ func (x *Member) String() string {
 func (*Member) ProtoMessage() {}
 
 func (x *Member) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[80]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5048,7 +5109,7 @@ func (x *Member) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Member.ProtoReflect.Descriptor instead.
 func (*Member) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{80}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *Member) GetRank() uint32 {
@@ -5085,7 +5146,7 @@ type ResumeRequest struct {
 
 func (x *ResumeRequest) Reset() {
 	*x = ResumeRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[81]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5097,7 +5158,7 @@ func (x *ResumeRequest) String() string {
 func (*ResumeRequest) ProtoMessage() {}
 
 func (x *ResumeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[81]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5110,7 +5171,7 @@ func (x *ResumeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeRequest.ProtoReflect.Descriptor instead.
 func (*ResumeRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{81}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *ResumeRequest) GetId() *Identity {
@@ -5149,7 +5210,7 @@ type ResumeResponse struct {
 
 func (x *ResumeResponse) Reset() {
 	*x = ResumeResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[82]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5161,7 +5222,7 @@ func (x *ResumeResponse) String() string {
 func (*ResumeResponse) ProtoMessage() {}
 
 func (x *ResumeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[82]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5174,7 +5235,7 @@ func (x *ResumeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeResponse.ProtoReflect.Descriptor instead.
 func (*ResumeResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{82}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{83}
 }
 
 type LedgerRequest struct {
@@ -5189,7 +5250,7 @@ type LedgerRequest struct {
 
 func (x *LedgerRequest) Reset() {
 	*x = LedgerRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[83]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5201,7 +5262,7 @@ func (x *LedgerRequest) String() string {
 func (*LedgerRequest) ProtoMessage() {}
 
 func (x *LedgerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[83]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5214,7 +5275,7 @@ func (x *LedgerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerRequest.ProtoReflect.Descriptor instead.
 func (*LedgerRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{83}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *LedgerRequest) GetJob() string {
@@ -5257,7 +5318,7 @@ type PassLedger struct {
 
 func (x *PassLedger) Reset() {
 	*x = PassLedger{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[84]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5269,7 +5330,7 @@ func (x *PassLedger) String() string {
 func (*PassLedger) ProtoMessage() {}
 
 func (x *PassLedger) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[84]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5282,7 +5343,7 @@ func (x *PassLedger) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PassLedger.ProtoReflect.Descriptor instead.
 func (*PassLedger) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{84}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *PassLedger) GetPass() int32 {
@@ -5323,7 +5384,7 @@ type LedgerResponse struct {
 
 func (x *LedgerResponse) Reset() {
 	*x = LedgerResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[85]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5335,7 +5396,7 @@ func (x *LedgerResponse) String() string {
 func (*LedgerResponse) ProtoMessage() {}
 
 func (x *LedgerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[85]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5348,7 +5409,7 @@ func (x *LedgerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerResponse.ProtoReflect.Descriptor instead.
 func (*LedgerResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{85}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{86}
 }
 
 func (x *LedgerResponse) GetPasses() []*PassLedger {
@@ -5378,7 +5439,7 @@ type GetRequest struct {
 
 func (x *GetRequest) Reset() {
 	*x = GetRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[86]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5390,7 +5451,7 @@ func (x *GetRequest) String() string {
 func (*GetRequest) ProtoMessage() {}
 
 func (x *GetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[86]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5403,7 +5464,7 @@ func (x *GetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRequest.ProtoReflect.Descriptor instead.
 func (*GetRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{86}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{87}
 }
 
 func (x *GetRequest) GetId() *Identity {
@@ -5450,7 +5511,7 @@ type CompleteRequest struct {
 
 func (x *CompleteRequest) Reset() {
 	*x = CompleteRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[87]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5462,7 +5523,7 @@ func (x *CompleteRequest) String() string {
 func (*CompleteRequest) ProtoMessage() {}
 
 func (x *CompleteRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[87]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5475,7 +5536,7 @@ func (x *CompleteRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompleteRequest.ProtoReflect.Descriptor instead.
 func (*CompleteRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{87}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{88}
 }
 
 func (x *CompleteRequest) GetId() *Identity {
@@ -5493,7 +5554,7 @@ type CompleteResponse struct {
 
 func (x *CompleteResponse) Reset() {
 	*x = CompleteResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[88]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[89]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5505,7 +5566,7 @@ func (x *CompleteResponse) String() string {
 func (*CompleteResponse) ProtoMessage() {}
 
 func (x *CompleteResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[88]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[89]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5518,7 +5579,7 @@ func (x *CompleteResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompleteResponse.ProtoReflect.Descriptor instead.
 func (*CompleteResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{88}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{89}
 }
 
 type StatusRequest struct {
@@ -5530,7 +5591,7 @@ type StatusRequest struct {
 
 func (x *StatusRequest) Reset() {
 	*x = StatusRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[89]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[90]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5542,7 +5603,7 @@ func (x *StatusRequest) String() string {
 func (*StatusRequest) ProtoMessage() {}
 
 func (x *StatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[89]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[90]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5555,7 +5616,7 @@ func (x *StatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusRequest.ProtoReflect.Descriptor instead.
 func (*StatusRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{89}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{90}
 }
 
 func (x *StatusRequest) GetJob() string {
@@ -5578,7 +5639,7 @@ type StatusResponse struct {
 
 func (x *StatusResponse) Reset() {
 	*x = StatusResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[90]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[91]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5590,7 +5651,7 @@ func (x *StatusResponse) String() string {
 func (*StatusResponse) ProtoMessage() {}
 
 func (x *StatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[90]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[91]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5603,7 +5664,7 @@ func (x *StatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusResponse.ProtoReflect.Descriptor instead.
 func (*StatusResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{90}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{91}
 }
 
 func (x *StatusResponse) GetRound() uint64 {
@@ -5963,7 +6024,11 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\aversion\x18\a \x01(\x04R\aversion\x12\x12\n" +
 	"\x04data\x18\b \x01(\fR\x04data\",\n" +
 	"\fSendResponse\x12\x1c\n" +
-	"\tduplicate\x18\x01 \x01(\bR\tduplicate\"b\n" +
+	"\tduplicate\x18\x01 \x01(\bR\tduplicate\"X\n" +
+	"\vRowsRequest\x12!\n" +
+	"\x02id\x18\x01 \x01(\v2\x11.edl.rpc.IdentityR\x02id\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x12\n" +
+	"\x04rows\x18\x03 \x03(\rR\x04rows\"b\n" +
 	"\x0fOpenDataRequest\x12!\n" +
 	"\x02id\x18\x01 \x01(\v2\x11.edl.rpc.IdentityR\x02id\x12\x12\n" +
 	"\x04send\x18\x02 \x03(\tR\x04send\x12\x18\n" +
@@ -6111,11 +6176,12 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\n" +
 	"Checkpoint\x12\x1a.edl.rpc.CheckpointRequest\x1a\x19.edl.job.CheckpointStatus\x122\n" +
 	"\x06Queues\x12\x16.edl.rpc.QueuesRequest\x1a\x0e.edl.rpc.Piece0\x01\x129\n" +
-	"\x06GoBack\x12\x16.edl.rpc.GoBackRequest\x1a\x17.edl.rpc.GoBackResponse2\xa9\x05\n" +
+	"\x06GoBack\x12\x16.edl.rpc.GoBackRequest\x1a\x17.edl.rpc.GoBackResponse2\xe4\x05\n" +
 	"\x0fParameterServer\x12?\n" +
 	"\fSendVariable\x12\x16.edl.rpc.VariableChunk\x1a\x15.edl.rpc.SendResponse(\x01\x12@\n" +
 	"\vSendBarrier\x12\x17.edl.rpc.BarrierRequest\x1a\x18.edl.rpc.BarrierResponse\x12<\n" +
-	"\vGetVariable\x12\x13.edl.rpc.GetRequest\x1a\x16.edl.rpc.VariableChunk0\x01\x12?\n" +
+	"\vGetVariable\x12\x13.edl.rpc.GetRequest\x1a\x16.edl.rpc.VariableChunk0\x01\x129\n" +
+	"\aGetRows\x12\x14.edl.rpc.RowsRequest\x1a\x16.edl.rpc.VariableChunk0\x01\x12?\n" +
 	"\bOpenData\x12\x18.edl.rpc.OpenDataRequest\x1a\x19.edl.rpc.OpenDataResponse\x129\n" +
 	"\x06Freeze\x12\x16.edl.rpc.FreezeRequest\x1a\x17.edl.rpc.FreezeResponse\x129\n" +
 	"\x06Resume\x12\x16.edl.rpc.ResumeRequest\x1a\x17.edl.rpc.ResumeResponse\x122\n" +
@@ -6137,7 +6203,7 @@ func file_proto_rpc_rpc_proto_rawDescGZIP() []byte {
 	return file_proto_rpc_rpc_proto_rawDescData
 }
 
-var file_proto_rpc_rpc_proto_msgTypes = make([]protoimpl.MessageInfo, 94)
+var file_proto_rpc_rpc_proto_msgTypes = make([]protoimpl.MessageInfo, 95)
 var file_proto_rpc_rpc_proto_goTypes = []any{
 	(*Piece)(nil),                 // 0: edl.rpc.Piece
 	(*DescribeRequest)(nil),       // 1: edl.rpc.DescribeRequest
@@ -6207,70 +6273,71 @@ var file_proto_rpc_rpc_proto_goTypes = []any{
 	(*QueuesResponse)(nil),        // 65: edl.rpc.QueuesResponse
 	(*VariableChunk)(nil),         // 66: edl.rpc.VariableChunk
 	(*SendResponse)(nil),          // 67: edl.rpc.SendResponse
-	(*OpenDataRequest)(nil),       // 68: edl.rpc.OpenDataRequest
-	(*OpenDataResponse)(nil),      // 69: edl.rpc.OpenDataResponse
-	(*SliceInfo)(nil),             // 70: edl.rpc.SliceInfo
-	(*BarrierRequest)(nil),        // 71: edl.rpc.BarrierRequest
-	(*BarrierResponse)(nil),       // 72: edl.rpc.BarrierResponse
-	(*CutRequest)(nil),            // 73: edl.rpc.CutRequest
-	(*CutResponse)(nil),           // 74: edl.rpc.CutResponse
-	(*RestoreRequest)(nil),        // 75: edl.rpc.RestoreRequest
-	(*RestoreResponse)(nil),       // 76: edl.rpc.RestoreResponse
-	(*FreezeRequest)(nil),         // 77: edl.rpc.FreezeRequest
-	(*FreezeResponse)(nil),        // 78: edl.rpc.FreezeResponse
-	(*Declared)(nil),              // 79: edl.rpc.Declared
-	(*Member)(nil),                // 80: edl.rpc.Member
-	(*ResumeRequest)(nil),         // 81: edl.rpc.ResumeRequest
-	(*ResumeResponse)(nil),        // 82: edl.rpc.ResumeResponse
-	(*LedgerRequest)(nil),         // 83: edl.rpc.LedgerRequest
-	(*PassLedger)(nil),            // 84: edl.rpc.PassLedger
-	(*LedgerResponse)(nil),        // 85: edl.rpc.LedgerResponse
-	(*GetRequest)(nil),            // 86: edl.rpc.GetRequest
-	(*CompleteRequest)(nil),       // 87: edl.rpc.CompleteRequest
-	(*CompleteResponse)(nil),      // 88: edl.rpc.CompleteResponse
-	(*StatusRequest)(nil),         // 89: edl.rpc.StatusRequest
-	(*StatusResponse)(nil),        // 90: edl.rpc.StatusResponse
-	nil,                           // 91: edl.rpc.DescribeResponse.OpsEntry
-	nil,                           // 92: edl.rpc.QueuesResponse.EntriesEntry
-	nil,                           // 93: edl.rpc.StatusResponse.RefusedEntry
-	(*job.Progress)(nil),          // 94: edl.job.Progress
-	(*job.Event)(nil),             // 95: edl.job.Event
-	(*job.JobStatus)(nil),         // 96: edl.job.JobStatus
-	(*job.Wait)(nil),              // 97: edl.job.Wait
-	(*job.JobSpec)(nil),           // 98: edl.job.JobSpec
-	(job.Role)(0),                 // 99: edl.job.Role
-	(*job.RoundTimes)(nil),        // 100: edl.job.RoundTimes
-	(*job.Value)(nil),             // 101: edl.job.Value
-	(*job.Step)(nil),              // 102: edl.job.Step
-	(*job.RoleStatus)(nil),        // 103: edl.job.RoleStatus
-	(*job.RoleReport)(nil),        // 104: edl.job.RoleReport
-	(*job.Failure)(nil),           // 105: edl.job.Failure
-	(*job.CheckpointStatus)(nil),  // 106: edl.job.CheckpointStatus
-	(*job.Shard)(nil),             // 107: edl.job.Shard
+	(*RowsRequest)(nil),           // 68: edl.rpc.RowsRequest
+	(*OpenDataRequest)(nil),       // 69: edl.rpc.OpenDataRequest
+	(*OpenDataResponse)(nil),      // 70: edl.rpc.OpenDataResponse
+	(*SliceInfo)(nil),             // 71: edl.rpc.SliceInfo
+	(*BarrierRequest)(nil),        // 72: edl.rpc.BarrierRequest
+	(*BarrierResponse)(nil),       // 73: edl.rpc.BarrierResponse
+	(*CutRequest)(nil),            // 74: edl.rpc.CutRequest
+	(*CutResponse)(nil),           // 75: edl.rpc.CutResponse
+	(*RestoreRequest)(nil),        // 76: edl.rpc.RestoreRequest
+	(*RestoreResponse)(nil),       // 77: edl.rpc.RestoreResponse
+	(*FreezeRequest)(nil),         // 78: edl.rpc.FreezeRequest
+	(*FreezeResponse)(nil),        // 79: edl.rpc.FreezeResponse
+	(*Declared)(nil),              // 80: edl.rpc.Declared
+	(*Member)(nil),                // 81: edl.rpc.Member
+	(*ResumeRequest)(nil),         // 82: edl.rpc.ResumeRequest
+	(*ResumeResponse)(nil),        // 83: edl.rpc.ResumeResponse
+	(*LedgerRequest)(nil),         // 84: edl.rpc.LedgerRequest
+	(*PassLedger)(nil),            // 85: edl.rpc.PassLedger
+	(*LedgerResponse)(nil),        // 86: edl.rpc.LedgerResponse
+	(*GetRequest)(nil),            // 87: edl.rpc.GetRequest
+	(*CompleteRequest)(nil),       // 88: edl.rpc.CompleteRequest
+	(*CompleteResponse)(nil),      // 89: edl.rpc.CompleteResponse
+	(*StatusRequest)(nil),         // 90: edl.rpc.StatusRequest
+	(*StatusResponse)(nil),        // 91: edl.rpc.StatusResponse
+	nil,                           // 92: edl.rpc.DescribeResponse.OpsEntry
+	nil,                           // 93: edl.rpc.QueuesResponse.EntriesEntry
+	nil,                           // 94: edl.rpc.StatusResponse.RefusedEntry
+	(*job.Progress)(nil),          // 95: edl.job.Progress
+	(*job.Event)(nil),             // 96: edl.job.Event
+	(*job.JobStatus)(nil),         // 97: edl.job.JobStatus
+	(*job.Wait)(nil),              // 98: edl.job.Wait
+	(*job.JobSpec)(nil),           // 99: edl.job.JobSpec
+	(job.Role)(0),                 // 100: edl.job.Role
+	(*job.RoundTimes)(nil),        // 101: edl.job.RoundTimes
+	(*job.Value)(nil),             // 102: edl.job.Value
+	(*job.Step)(nil),              // 103: edl.job.Step
+	(*job.RoleStatus)(nil),        // 104: edl.job.RoleStatus
+	(*job.RoleReport)(nil),        // 105: edl.job.RoleReport
+	(*job.Failure)(nil),           // 106: edl.job.Failure
+	(*job.CheckpointStatus)(nil),  // 107: edl.job.CheckpointStatus
+	(*job.Shard)(nil),             // 108: edl.job.Shard
 }
 var file_proto_rpc_rpc_proto_depIdxs = []int32{
 	29,  // 0: edl.rpc.Piece.id:type_name -> edl.rpc.Identity
-	91,  // 1: edl.rpc.DescribeResponse.ops:type_name -> edl.rpc.DescribeResponse.OpsEntry
-	94,  // 2: edl.rpc.ResumeJobResponse.progress:type_name -> edl.job.Progress
-	95,  // 3: edl.rpc.Events.events:type_name -> edl.job.Event
-	96,  // 4: edl.rpc.ListResponse.jobs:type_name -> edl.job.JobStatus
-	96,  // 5: edl.rpc.WhyResponse.status:type_name -> edl.job.JobStatus
-	97,  // 6: edl.rpc.WhyResponse.waits:type_name -> edl.job.Wait
-	96,  // 7: edl.rpc.JobDetails.status:type_name -> edl.job.JobStatus
-	98,  // 8: edl.rpc.JobDetails.spec:type_name -> edl.job.JobSpec
+	92,  // 1: edl.rpc.DescribeResponse.ops:type_name -> edl.rpc.DescribeResponse.OpsEntry
+	95,  // 2: edl.rpc.ResumeJobResponse.progress:type_name -> edl.job.Progress
+	96,  // 3: edl.rpc.Events.events:type_name -> edl.job.Event
+	97,  // 4: edl.rpc.ListResponse.jobs:type_name -> edl.job.JobStatus
+	97,  // 5: edl.rpc.WhyResponse.status:type_name -> edl.job.JobStatus
+	98,  // 6: edl.rpc.WhyResponse.waits:type_name -> edl.job.Wait
+	97,  // 7: edl.rpc.JobDetails.status:type_name -> edl.job.JobStatus
+	99,  // 8: edl.rpc.JobDetails.spec:type_name -> edl.job.JobSpec
 	65,  // 9: edl.rpc.JobDetails.queues:type_name -> edl.rpc.QueuesResponse
-	85,  // 10: edl.rpc.JobDetails.ledger:type_name -> edl.rpc.LedgerResponse
+	86,  // 10: edl.rpc.JobDetails.ledger:type_name -> edl.rpc.LedgerResponse
 	16,  // 11: edl.rpc.JobDetails.times:type_name -> edl.rpc.RoleTimes
-	99,  // 12: edl.rpc.RoleTimes.role:type_name -> edl.job.Role
-	100, // 13: edl.rpc.RoleTimes.rounds:type_name -> edl.job.RoundTimes
-	94,  // 14: edl.rpc.StateValues.progress:type_name -> edl.job.Progress
-	101, // 15: edl.rpc.StateValues.values:type_name -> edl.job.Value
-	101, // 16: edl.rpc.StepRun.feed:type_name -> edl.job.Value
-	102, // 17: edl.rpc.StepDone.step:type_name -> edl.job.Step
-	94,  // 18: edl.rpc.StepDone.progress:type_name -> edl.job.Progress
+	100, // 12: edl.rpc.RoleTimes.role:type_name -> edl.job.Role
+	101, // 13: edl.rpc.RoleTimes.rounds:type_name -> edl.job.RoundTimes
+	95,  // 14: edl.rpc.StateValues.progress:type_name -> edl.job.Progress
+	102, // 15: edl.rpc.StateValues.values:type_name -> edl.job.Value
+	102, // 16: edl.rpc.StepRun.feed:type_name -> edl.job.Value
+	103, // 17: edl.rpc.StepDone.step:type_name -> edl.job.Step
+	95,  // 18: edl.rpc.StepDone.progress:type_name -> edl.job.Progress
 	12,  // 19: edl.rpc.RoleEvent.log:type_name -> edl.rpc.LogLine
-	103, // 20: edl.rpc.RoleEvent.status:type_name -> edl.job.RoleStatus
-	104, // 21: edl.rpc.RoleEvent.report:type_name -> edl.job.RoleReport
+	104, // 20: edl.rpc.RoleEvent.status:type_name -> edl.job.RoleStatus
+	105, // 21: edl.rpc.RoleEvent.report:type_name -> edl.job.RoleReport
 	29,  // 22: edl.rpc.JoinRequest.id:type_name -> edl.rpc.Identity
 	32,  // 23: edl.rpc.JoinResponse.segment:type_name -> edl.rpc.Segment
 	37,  // 24: edl.rpc.Segment.skip:type_name -> edl.rpc.RecordRange
@@ -6286,149 +6353,152 @@ var file_proto_rpc_rpc_proto_depIdxs = []int32{
 	29,  // 34: edl.rpc.TaskFailedRequest.id:type_name -> edl.rpc.Identity
 	38,  // 35: edl.rpc.TaskFailedRequest.task:type_name -> edl.rpc.Task
 	29,  // 36: edl.rpc.SaveModelRequest.id:type_name -> edl.rpc.Identity
-	94,  // 37: edl.rpc.SaveModelResponse.progress:type_name -> edl.job.Progress
+	95,  // 37: edl.rpc.SaveModelResponse.progress:type_name -> edl.job.Progress
 	29,  // 38: edl.rpc.TrainerSteps.id:type_name -> edl.rpc.Identity
 	46,  // 39: edl.rpc.TrainerSteps.steps:type_name -> edl.rpc.TrainerStep
 	29,  // 40: edl.rpc.TrainerStep.id:type_name -> edl.rpc.Identity
-	101, // 41: edl.rpc.TrainerStep.fetched:type_name -> edl.job.Value
+	102, // 41: edl.rpc.TrainerStep.fetched:type_name -> edl.job.Value
 	37,  // 42: edl.rpc.TrainerStep.records:type_name -> edl.rpc.RecordRange
 	29,  // 43: edl.rpc.NextFeedRequest.id:type_name -> edl.rpc.Identity
 	29,  // 44: edl.rpc.FinishDataRequest.id:type_name -> edl.rpc.Identity
 	29,  // 45: edl.rpc.PermitRequest.id:type_name -> edl.rpc.Identity
-	101, // 46: edl.rpc.FeedShare.feed:type_name -> edl.job.Value
+	102, // 46: edl.rpc.FeedShare.feed:type_name -> edl.job.Value
 	29,  // 47: edl.rpc.LeaveRequest.id:type_name -> edl.rpc.Identity
-	105, // 48: edl.rpc.LeaveRequest.failure:type_name -> edl.job.Failure
-	95,  // 49: edl.rpc.WatchResponse.events:type_name -> edl.job.Event
+	106, // 48: edl.rpc.LeaveRequest.failure:type_name -> edl.job.Failure
+	96,  // 49: edl.rpc.WatchResponse.events:type_name -> edl.job.Event
 	29,  // 50: edl.rpc.GoBackRequest.id:type_name -> edl.rpc.Identity
-	94,  // 51: edl.rpc.GoBackResponse.progress:type_name -> edl.job.Progress
+	95,  // 51: edl.rpc.GoBackResponse.progress:type_name -> edl.job.Progress
 	63,  // 52: edl.rpc.QueueStatus.discarded_tasks:type_name -> edl.rpc.DiscardedTask
 	62,  // 53: edl.rpc.QueueStatus.discards:type_name -> edl.rpc.PassDiscards
 	37,  // 54: edl.rpc.DiscardedTask.records:type_name -> edl.rpc.RecordRange
 	61,  // 55: edl.rpc.QueuesResponse.queues:type_name -> edl.rpc.QueueStatus
-	97,  // 56: edl.rpc.QueuesResponse.waits:type_name -> edl.job.Wait
-	92,  // 57: edl.rpc.QueuesResponse.entries:type_name -> edl.rpc.QueuesResponse.EntriesEntry
-	106, // 58: edl.rpc.QueuesResponse.checkpoint:type_name -> edl.job.CheckpointStatus
+	98,  // 56: edl.rpc.QueuesResponse.waits:type_name -> edl.job.Wait
+	93,  // 57: edl.rpc.QueuesResponse.entries:type_name -> edl.rpc.QueuesResponse.EntriesEntry
+	107, // 58: edl.rpc.QueuesResponse.checkpoint:type_name -> edl.job.CheckpointStatus
 	34,  // 59: edl.rpc.QueuesResponse.datasets:type_name -> edl.rpc.Dataset
 	29,  // 60: edl.rpc.VariableChunk.id:type_name -> edl.rpc.Identity
-	29,  // 61: edl.rpc.OpenDataRequest.id:type_name -> edl.rpc.Identity
-	70,  // 62: edl.rpc.OpenDataResponse.send:type_name -> edl.rpc.SliceInfo
-	70,  // 63: edl.rpc.OpenDataResponse.receive:type_name -> edl.rpc.SliceInfo
-	29,  // 64: edl.rpc.BarrierRequest.id:type_name -> edl.rpc.Identity
-	37,  // 65: edl.rpc.BarrierRequest.records:type_name -> edl.rpc.RecordRange
-	79,  // 66: edl.rpc.BarrierRequest.group:type_name -> edl.rpc.Declared
-	29,  // 67: edl.rpc.CutRequest.id:type_name -> edl.rpc.Identity
-	107, // 68: edl.rpc.CutResponse.shard:type_name -> edl.job.Shard
-	29,  // 69: edl.rpc.RestoreRequest.id:type_name -> edl.rpc.Identity
-	29,  // 70: edl.rpc.FreezeRequest.id:type_name -> edl.rpc.Identity
-	79,  // 71: edl.rpc.FreezeResponse.declared:type_name -> edl.rpc.Declared
-	79,  // 72: edl.rpc.FreezeResponse.applied:type_name -> edl.rpc.Declared
-	37,  // 73: edl.rpc.Declared.records:type_name -> edl.rpc.RecordRange
-	29,  // 74: edl.rpc.ResumeRequest.id:type_name -> edl.rpc.Identity
-	80,  // 75: edl.rpc.ResumeRequest.members:type_name -> edl.rpc.Member
-	79,  // 76: edl.rpc.ResumeRequest.commit:type_name -> edl.rpc.Declared
-	37,  // 77: edl.rpc.PassLedger.committed:type_name -> edl.rpc.RecordRange
-	84,  // 78: edl.rpc.LedgerResponse.passes:type_name -> edl.rpc.PassLedger
-	29,  // 79: edl.rpc.GetRequest.id:type_name -> edl.rpc.Identity
-	29,  // 80: edl.rpc.CompleteRequest.id:type_name -> edl.rpc.Identity
-	93,  // 81: edl.rpc.StatusResponse.refused:type_name -> edl.rpc.StatusResponse.RefusedEntry
-	97,  // 82: edl.rpc.StatusResponse.waits:type_name -> edl.job.Wait
-	1,   // 83: edl.rpc.Listener.Describe:input_type -> edl.rpc.DescribeRequest
-	3,   // 84: edl.rpc.Listener.Submit:input_type -> edl.rpc.SubmitRequest
-	7,   // 85: edl.rpc.Listener.Status:input_type -> edl.rpc.JobRequest
-	9,   // 86: edl.rpc.Listener.List:input_type -> edl.rpc.ListRequest
-	7,   // 87: edl.rpc.Listener.Watch:input_type -> edl.rpc.JobRequest
-	11,  // 88: edl.rpc.Listener.Logs:input_type -> edl.rpc.LogsRequest
-	7,   // 89: edl.rpc.Listener.Stop:input_type -> edl.rpc.JobRequest
-	17,  // 90: edl.rpc.Listener.Finish:input_type -> edl.rpc.FinishRequest
-	18,  // 91: edl.rpc.Listener.Acknowledge:input_type -> edl.rpc.AcknowledgeRequest
-	21,  // 92: edl.rpc.Listener.ReadState:input_type -> edl.rpc.ReadStateRequest
-	0,   // 93: edl.rpc.Listener.WriteState:input_type -> edl.rpc.Piece
-	23,  // 94: edl.rpc.Listener.ReleaseState:input_type -> edl.rpc.ReleaseStateRequest
-	0,   // 95: edl.rpc.Listener.RunStep:input_type -> edl.rpc.Piece
-	7,   // 96: edl.rpc.Listener.Why:input_type -> edl.rpc.JobRequest
-	7,   // 97: edl.rpc.Listener.Show:input_type -> edl.rpc.JobRequest
-	14,  // 98: edl.rpc.Listener.Scale:input_type -> edl.rpc.ScaleRequest
-	7,   // 99: edl.rpc.Listener.Checkpoint:input_type -> edl.rpc.JobRequest
-	5,   // 100: edl.rpc.Listener.ResumeJob:input_type -> edl.rpc.ResumeJobRequest
-	27,  // 101: edl.rpc.Listener.StartRole:input_type -> edl.rpc.StartRoleChunk
-	30,  // 102: edl.rpc.Coordinator.Join:input_type -> edl.rpc.JoinRequest
-	0,   // 103: edl.rpc.Coordinator.ReportDataset:input_type -> edl.rpc.Piece
-	39,  // 104: edl.rpc.Coordinator.GetTask:input_type -> edl.rpc.GetTaskRequest
-	41,  // 105: edl.rpc.Coordinator.TaskFailed:input_type -> edl.rpc.TaskFailedRequest
-	43,  // 106: edl.rpc.Coordinator.RequestSaveModel:input_type -> edl.rpc.SaveModelRequest
-	0,   // 107: edl.rpc.Coordinator.ReportSteps:input_type -> edl.rpc.Piece
-	48,  // 108: edl.rpc.Coordinator.NextFeed:input_type -> edl.rpc.NextFeedRequest
-	0,   // 109: edl.rpc.Coordinator.Feed:input_type -> edl.rpc.Piece
-	49,  // 110: edl.rpc.Coordinator.Finish:input_type -> edl.rpc.FinishDataRequest
-	18,  // 111: edl.rpc.Coordinator.Acknowledge:input_type -> edl.rpc.AcknowledgeRequest
-	51,  // 112: edl.rpc.Coordinator.Permit:input_type -> edl.rpc.PermitRequest
-	54,  // 113: edl.rpc.Coordinator.Leave:input_type -> edl.rpc.LeaveRequest
-	56,  // 114: edl.rpc.Coordinator.Watch:input_type -> edl.rpc.WatchRequest
-	64,  // 115: edl.rpc.Coordinator.Checkpoint:input_type -> edl.rpc.CheckpointRequest
-	60,  // 116: edl.rpc.Coordinator.Queues:input_type -> edl.rpc.QueuesRequest
-	58,  // 117: edl.rpc.Coordinator.GoBack:input_type -> edl.rpc.GoBackRequest
-	66,  // 118: edl.rpc.ParameterServer.SendVariable:input_type -> edl.rpc.VariableChunk
-	71,  // 119: edl.rpc.ParameterServer.SendBarrier:input_type -> edl.rpc.BarrierRequest
-	86,  // 120: edl.rpc.ParameterServer.GetVariable:input_type -> edl.rpc.GetRequest
-	68,  // 121: edl.rpc.ParameterServer.OpenData:input_type -> edl.rpc.OpenDataRequest
-	77,  // 122: edl.rpc.ParameterServer.Freeze:input_type -> edl.rpc.FreezeRequest
-	81,  // 123: edl.rpc.ParameterServer.Resume:input_type -> edl.rpc.ResumeRequest
-	83,  // 124: edl.rpc.ParameterServer.Ledger:input_type -> edl.rpc.LedgerRequest
-	73,  // 125: edl.rpc.ParameterServer.Cut:input_type -> edl.rpc.CutRequest
-	75,  // 126: edl.rpc.ParameterServer.Restore:input_type -> edl.rpc.RestoreRequest
-	87,  // 127: edl.rpc.ParameterServer.Complete:input_type -> edl.rpc.CompleteRequest
-	89,  // 128: edl.rpc.ParameterServer.Status:input_type -> edl.rpc.StatusRequest
-	2,   // 129: edl.rpc.Listener.Describe:output_type -> edl.rpc.DescribeResponse
-	4,   // 130: edl.rpc.Listener.Submit:output_type -> edl.rpc.SubmitResponse
-	96,  // 131: edl.rpc.Listener.Status:output_type -> edl.job.JobStatus
-	10,  // 132: edl.rpc.Listener.List:output_type -> edl.rpc.ListResponse
-	8,   // 133: edl.rpc.Listener.Watch:output_type -> edl.rpc.Events
-	12,  // 134: edl.rpc.Listener.Logs:output_type -> edl.rpc.LogLine
-	96,  // 135: edl.rpc.Listener.Stop:output_type -> edl.job.JobStatus
-	96,  // 136: edl.rpc.Listener.Finish:output_type -> edl.job.JobStatus
-	19,  // 137: edl.rpc.Listener.Acknowledge:output_type -> edl.rpc.AcknowledgeResponse
-	0,   // 138: edl.rpc.Listener.ReadState:output_type -> edl.rpc.Piece
-	22,  // 139: edl.rpc.Listener.WriteState:output_type -> edl.rpc.WriteStateResponse
-	24,  // 140: edl.rpc.Listener.ReleaseState:output_type -> edl.rpc.ReleaseStateResponse
-	0,   // 141: edl.rpc.Listener.RunStep:output_type -> edl.rpc.Piece
-	13,  // 142: edl.rpc.Listener.Why:output_type -> edl.rpc.WhyResponse
-	0,   // 143: edl.rpc.Listener.Show:output_type -> edl.rpc.Piece
-	96,  // 144: edl.rpc.Listener.Scale:output_type -> edl.job.JobStatus
-	106, // 145: edl.rpc.Listener.Checkpoint:output_type -> edl.job.CheckpointStatus
-	6,   // 146: edl.rpc.Listener.ResumeJob:output_type -> edl.rpc.ResumeJobResponse
-	28,  // 147: edl.rpc.Listener.StartRole:output_type -> edl.rpc.RoleEvent
-	31,  // 148: edl.rpc.Coordinator.Join:output_type -> edl.rpc.JoinResponse
-	36,  // 149: edl.rpc.Coordinator.ReportDataset:output_type -> edl.rpc.ReportDatasetResponse
-	40,  // 150: edl.rpc.Coordinator.GetTask:output_type -> edl.rpc.GetTaskResponse
-	42,  // 151: edl.rpc.Coordinator.TaskFailed:output_type -> edl.rpc.TaskFailedResponse
-	44,  // 152: edl.rpc.Coordinator.RequestSaveModel:output_type -> edl.rpc.SaveModelResponse
-	47,  // 153: edl.rpc.Coordinator.ReportSteps:output_type -> edl.rpc.ReportStepsResponse
-	0,   // 154: edl.rpc.Coordinator.NextFeed:output_type -> edl.rpc.Piece
-	0,   // 155: edl.rpc.Coordinator.Feed:output_type -> edl.rpc.Piece
-	50,  // 156: edl.rpc.Coordinator.Finish:output_type -> edl.rpc.FinishDataResponse
-	19,  // 157: edl.rpc.Coordinator.Acknowledge:output_type -> edl.rpc.AcknowledgeResponse
-	52,  // 158: edl.rpc.Coordinator.Permit:output_type -> edl.rpc.PermitResponse
-	55,  // 159: edl.rpc.Coordinator.Leave:output_type -> edl.rpc.LeaveResponse
-	57,  // 160: edl.rpc.Coordinator.Watch:output_type -> edl.rpc.WatchResponse
-	106, // 161: edl.rpc.Coordinator.Checkpoint:output_type -> edl.job.CheckpointStatus
-	0,   // 162: edl.rpc.Coordinator.Queues:output_type -> edl.rpc.Piece
-	59,  // 163: edl.rpc.Coordinator.GoBack:output_type -> edl.rpc.GoBackResponse
-	67,  // 164: edl.rpc.ParameterServer.SendVariable:output_type -> edl.rpc.SendResponse
-	72,  // 165: edl.rpc.ParameterServer.SendBarrier:output_type -> edl.rpc.BarrierResponse
-	66,  // 166: edl.rpc.ParameterServer.GetVariable:output_type -> edl.rpc.VariableChunk
-	69,  // 167: edl.rpc.ParameterServer.OpenData:output_type -> edl.rpc.OpenDataResponse
-	78,  // 168: edl.rpc.ParameterServer.Freeze:output_type -> edl.rpc.FreezeResponse
-	82,  // 169: edl.rpc.ParameterServer.Resume:output_type -> edl.rpc.ResumeResponse
-	0,   // 170: edl.rpc.ParameterServer.Ledger:output_type -> edl.rpc.Piece
-	74,  // 171: edl.rpc.ParameterServer.Cut:output_type -> edl.rpc.CutResponse
-	76,  // 172: edl.rpc.ParameterServer.Restore:output_type -> edl.rpc.RestoreResponse
-	88,  // 173: edl.rpc.ParameterServer.Complete:output_type -> edl.rpc.CompleteResponse
-	90,  // 174: edl.rpc.ParameterServer.Status:output_type -> edl.rpc.StatusResponse
-	129, // [129:175] is the sub-list for method output_type
-	83,  // [83:129] is the sub-list for method input_type
-	83,  // [83:83] is the sub-list for extension type_name
-	83,  // [83:83] is the sub-list for extension extendee
-	0,   // [0:83] is the sub-list for field type_name
+	29,  // 61: edl.rpc.RowsRequest.id:type_name -> edl.rpc.Identity
+	29,  // 62: edl.rpc.OpenDataRequest.id:type_name -> edl.rpc.Identity
+	71,  // 63: edl.rpc.OpenDataResponse.send:type_name -> edl.rpc.SliceInfo
+	71,  // 64: edl.rpc.OpenDataResponse.receive:type_name -> edl.rpc.SliceInfo
+	29,  // 65: edl.rpc.BarrierRequest.id:type_name -> edl.rpc.Identity
+	37,  // 66: edl.rpc.BarrierRequest.records:type_name -> edl.rpc.RecordRange
+	80,  // 67: edl.rpc.BarrierRequest.group:type_name -> edl.rpc.Declared
+	29,  // 68: edl.rpc.CutRequest.id:type_name -> edl.rpc.Identity
+	108, // 69: edl.rpc.CutResponse.shard:type_name -> edl.job.Shard
+	29,  // 70: edl.rpc.RestoreRequest.id:type_name -> edl.rpc.Identity
+	29,  // 71: edl.rpc.FreezeRequest.id:type_name -> edl.rpc.Identity
+	80,  // 72: edl.rpc.FreezeResponse.declared:type_name -> edl.rpc.Declared
+	80,  // 73: edl.rpc.FreezeResponse.applied:type_name -> edl.rpc.Declared
+	37,  // 74: edl.rpc.Declared.records:type_name -> edl.rpc.RecordRange
+	29,  // 75: edl.rpc.ResumeRequest.id:type_name -> edl.rpc.Identity
+	81,  // 76: edl.rpc.ResumeRequest.members:type_name -> edl.rpc.Member
+	80,  // 77: edl.rpc.ResumeRequest.commit:type_name -> edl.rpc.Declared
+	37,  // 78: edl.rpc.PassLedger.committed:type_name -> edl.rpc.RecordRange
+	85,  // 79: edl.rpc.LedgerResponse.passes:type_name -> edl.rpc.PassLedger
+	29,  // 80: edl.rpc.GetRequest.id:type_name -> edl.rpc.Identity
+	29,  // 81: edl.rpc.CompleteRequest.id:type_name -> edl.rpc.Identity
+	94,  // 82: edl.rpc.StatusResponse.refused:type_name -> edl.rpc.StatusResponse.RefusedEntry
+	98,  // 83: edl.rpc.StatusResponse.waits:type_name -> edl.job.Wait
+	1,   // 84: edl.rpc.Listener.Describe:input_type -> edl.rpc.DescribeRequest
+	3,   // 85: edl.rpc.Listener.Submit:input_type -> edl.rpc.SubmitRequest
+	7,   // 86: edl.rpc.Listener.Status:input_type -> edl.rpc.JobRequest
+	9,   // 87: edl.rpc.Listener.List:input_type -> edl.rpc.ListRequest
+	7,   // 88: edl.rpc.Listener.Watch:input_type -> edl.rpc.JobRequest
+	11,  // 89: edl.rpc.Listener.Logs:input_type -> edl.rpc.LogsRequest
+	7,   // 90: edl.rpc.Listener.Stop:input_type -> edl.rpc.JobRequest
+	17,  // 91: edl.rpc.Listener.Finish:input_type -> edl.rpc.FinishRequest
+	18,  // 92: edl.rpc.Listener.Acknowledge:input_type -> edl.rpc.AcknowledgeRequest
+	21,  // 93: edl.rpc.Listener.ReadState:input_type -> edl.rpc.ReadStateRequest
+	0,   // 94: edl.rpc.Listener.WriteState:input_type -> edl.rpc.Piece
+	23,  // 95: edl.rpc.Listener.ReleaseState:input_type -> edl.rpc.ReleaseStateRequest
+	0,   // 96: edl.rpc.Listener.RunStep:input_type -> edl.rpc.Piece
+	7,   // 97: edl.rpc.Listener.Why:input_type -> edl.rpc.JobRequest
+	7,   // 98: edl.rpc.Listener.Show:input_type -> edl.rpc.JobRequest
+	14,  // 99: edl.rpc.Listener.Scale:input_type -> edl.rpc.ScaleRequest
+	7,   // 100: edl.rpc.Listener.Checkpoint:input_type -> edl.rpc.JobRequest
+	5,   // 101: edl.rpc.Listener.ResumeJob:input_type -> edl.rpc.ResumeJobRequest
+	27,  // 102: edl.rpc.Listener.StartRole:input_type -> edl.rpc.StartRoleChunk
+	30,  // 103: edl.rpc.Coordinator.Join:input_type -> edl.rpc.JoinRequest
+	0,   // 104: edl.rpc.Coordinator.ReportDataset:input_type -> edl.rpc.Piece
+	39,  // 105: edl.rpc.Coordinator.GetTask:input_type -> edl.rpc.GetTaskRequest
+	41,  // 106: edl.rpc.Coordinator.TaskFailed:input_type -> edl.rpc.TaskFailedRequest
+	43,  // 107: edl.rpc.Coordinator.RequestSaveModel:input_type -> edl.rpc.SaveModelRequest
+	0,   // 108: edl.rpc.Coordinator.ReportSteps:input_type -> edl.rpc.Piece
+	48,  // 109: edl.rpc.Coordinator.NextFeed:input_type -> edl.rpc.NextFeedRequest
+	0,   // 110: edl.rpc.Coordinator.Feed:input_type -> edl.rpc.Piece
+	49,  // 111: edl.rpc.Coordinator.Finish:input_type -> edl.rpc.FinishDataRequest
+	18,  // 112: edl.rpc.Coordinator.Acknowledge:input_type -> edl.rpc.AcknowledgeRequest
+	51,  // 113: edl.rpc.Coordinator.Permit:input_type -> edl.rpc.PermitRequest
+	54,  // 114: edl.rpc.Coordinator.Leave:input_type -> edl.rpc.LeaveRequest
+	56,  // 115: edl.rpc.Coordinator.Watch:input_type -> edl.rpc.WatchRequest
+	64,  // 116: edl.rpc.Coordinator.Checkpoint:input_type -> edl.rpc.CheckpointRequest
+	60,  // 117: edl.rpc.Coordinator.Queues:input_type -> edl.rpc.QueuesRequest
+	58,  // 118: edl.rpc.Coordinator.GoBack:input_type -> edl.rpc.GoBackRequest
+	66,  // 119: edl.rpc.ParameterServer.SendVariable:input_type -> edl.rpc.VariableChunk
+	72,  // 120: edl.rpc.ParameterServer.SendBarrier:input_type -> edl.rpc.BarrierRequest
+	87,  // 121: edl.rpc.ParameterServer.GetVariable:input_type -> edl.rpc.GetRequest
+	68,  // 122: edl.rpc.ParameterServer.GetRows:input_type -> edl.rpc.RowsRequest
+	69,  // 123: edl.rpc.ParameterServer.OpenData:input_type -> edl.rpc.OpenDataRequest
+	78,  // 124: edl.rpc.ParameterServer.Freeze:input_type -> edl.rpc.FreezeRequest
+	82,  // 125: edl.rpc.ParameterServer.Resume:input_type -> edl.rpc.ResumeRequest
+	84,  // 126: edl.rpc.ParameterServer.Ledger:input_type -> edl.rpc.LedgerRequest
+	74,  // 127: edl.rpc.ParameterServer.Cut:input_type -> edl.rpc.CutRequest
+	76,  // 128: edl.rpc.ParameterServer.Restore:input_type -> edl.rpc.RestoreRequest
+	88,  // 129: edl.rpc.ParameterServer.Complete:input_type -> edl.rpc.CompleteRequest
+	90,  // 130: edl.rpc.ParameterServer.Status:input_type -> edl.rpc.StatusRequest
+	2,   // 131: edl.rpc.Listener.Describe:output_type -> edl.rpc.DescribeResponse
+	4,   // 132: edl.rpc.Listener.Submit:output_type -> edl.rpc.SubmitResponse
+	97,  // 133: edl.rpc.Listener.Status:output_type -> edl.job.JobStatus
+	10,  // 134: edl.rpc.Listener.List:output_type -> edl.rpc.ListResponse
+	8,   // 135: edl.rpc.Listener.Watch:output_type -> edl.rpc.Events
+	12,  // 136: edl.rpc.Listener.Logs:output_type -> edl.rpc.LogLine
+	97,  // 137: edl.rpc.Listener.Stop:output_type -> edl.job.JobStatus
+	97,  // 138: edl.rpc.Listener.Finish:output_type -> edl.job.JobStatus
+	19,  // 139: edl.rpc.Listener.Acknowledge:output_type -> edl.rpc.AcknowledgeResponse
+	0,   // 140: edl.rpc.Listener.ReadState:output_type -> edl.rpc.Piece
+	22,  // 141: edl.rpc.Listener.WriteState:output_type -> edl.rpc.WriteStateResponse
+	24,  // 142: edl.rpc.Listener.ReleaseState:output_type -> edl.rpc.ReleaseStateResponse
+	0,   // 143: edl.rpc.Listener.RunStep:output_type -> edl.rpc.Piece
+	13,  // 144: edl.rpc.Listener.Why:output_type -> edl.rpc.WhyResponse
+	0,   // 145: edl.rpc.Listener.Show:output_type -> edl.rpc.Piece
+	97,  // 146: edl.rpc.Listener.Scale:output_type -> edl.job.JobStatus
+	107, // 147: edl.rpc.Listener.Checkpoint:output_type -> edl.job.CheckpointStatus
+	6,   // 148: edl.rpc.Listener.ResumeJob:output_type -> edl.rpc.ResumeJobResponse
+	28,  // 149: edl.rpc.Listener.StartRole:output_type -> edl.rpc.RoleEvent
+	31,  // 150: edl.rpc.Coordinator.Join:output_type -> edl.rpc.JoinResponse
+	36,  // 151: edl.rpc.Coordinator.ReportDataset:output_type -> edl.rpc.ReportDatasetResponse
+	40,  // 152: edl.rpc.Coordinator.GetTask:output_type -> edl.rpc.GetTaskResponse
+	42,  // 153: edl.rpc.Coordinator.TaskFailed:output_type -> edl.rpc.TaskFailedResponse
+	44,  // 154: edl.rpc.Coordinator.RequestSaveModel:output_type -> edl.rpc.SaveModelResponse
+	47,  // 155: edl.rpc.Coordinator.ReportSteps:output_type -> edl.rpc.ReportStepsResponse
+	0,   // 156: edl.rpc.Coordinator.NextFeed:output_type -> edl.rpc.Piece
+	0,   // 157: edl.rpc.Coordinator.Feed:output_type -> edl.rpc.Piece
+	50,  // 158: edl.rpc.Coordinator.Finish:output_type -> edl.rpc.FinishDataResponse
+	19,  // 159: edl.rpc.Coordinator.Acknowledge:output_type -> edl.rpc.AcknowledgeResponse
+	52,  // 160: edl.rpc.Coordinator.Permit:output_type -> edl.rpc.PermitResponse
+	55,  // 161: edl.rpc.Coordinator.Leave:output_type -> edl.rpc.LeaveResponse
+	57,  // 162: edl.rpc.Coordinator.Watch:output_type -> edl.rpc.WatchResponse
+	107, // 163: edl.rpc.Coordinator.Checkpoint:output_type -> edl.job.CheckpointStatus
+	0,   // 164: edl.rpc.Coordinator.Queues:output_type -> edl.rpc.Piece
+	59,  // 165: edl.rpc.Coordinator.GoBack:output_type -> edl.rpc.GoBackResponse
+	67,  // 166: edl.rpc.ParameterServer.SendVariable:output_type -> edl.rpc.SendResponse
+	73,  // 167: edl.rpc.ParameterServer.SendBarrier:output_type -> edl.rpc.BarrierResponse
+	66,  // 168: edl.rpc.ParameterServer.GetVariable:output_type -> edl.rpc.VariableChunk
+	66,  // 169: edl.rpc.ParameterServer.GetRows:output_type -> edl.rpc.VariableChunk
+	70,  // 170: edl.rpc.ParameterServer.OpenData:output_type -> edl.rpc.OpenDataResponse
+	79,  // 171: edl.rpc.ParameterServer.Freeze:output_type -> edl.rpc.FreezeResponse
+	83,  // 172: edl.rpc.ParameterServer.Resume:output_type -> edl.rpc.ResumeResponse
+	0,   // 173: edl.rpc.ParameterServer.Ledger:output_type -> edl.rpc.Piece
+	75,  // 174: edl.rpc.ParameterServer.Cut:output_type -> edl.rpc.CutResponse
+	77,  // 175: edl.rpc.ParameterServer.Restore:output_type -> edl.rpc.RestoreResponse
+	89,  // 176: edl.rpc.ParameterServer.Complete:output_type -> edl.rpc.CompleteResponse
+	91,  // 177: edl.rpc.ParameterServer.Status:output_type -> edl.rpc.StatusResponse
+	131, // [131:178] is the sub-list for method output_type
+	84,  // [84:131] is the sub-list for method input_type
+	84,  // [84:84] is the sub-list for extension type_name
+	84,  // [84:84] is the sub-list for extension extendee
+	0,   // [0:84] is the sub-list for field type_name
 }
 
 func init() { file_proto_rpc_rpc_proto_init() }
@@ -6440,14 +6510,14 @@ func file_proto_rpc_rpc_proto_init() {
 	file_proto_rpc_rpc_proto_msgTypes[31].OneofWrappers = []any{}
 	file_proto_rpc_rpc_proto_msgTypes[40].OneofWrappers = []any{}
 	file_proto_rpc_rpc_proto_msgTypes[49].OneofWrappers = []any{}
-	file_proto_rpc_rpc_proto_msgTypes[80].OneofWrappers = []any{}
+	file_proto_rpc_rpc_proto_msgTypes[81].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_rpc_rpc_proto_rawDesc), len(file_proto_rpc_rpc_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   94,
+			NumMessages:   95,
 			NumExtensions: 0,
 			NumServices:   3,
 		},

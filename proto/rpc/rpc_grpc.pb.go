@@ -1537,6 +1537,7 @@ const (
 	ParameterServer_SendVariable_FullMethodName = "/edl.rpc.ParameterServer/SendVariable"
 	ParameterServer_SendBarrier_FullMethodName  = "/edl.rpc.ParameterServer/SendBarrier"
 	ParameterServer_GetVariable_FullMethodName  = "/edl.rpc.ParameterServer/GetVariable"
+	ParameterServer_GetRows_FullMethodName      = "/edl.rpc.ParameterServer/GetRows"
 	ParameterServer_OpenData_FullMethodName     = "/edl.rpc.ParameterServer/OpenData"
 	ParameterServer_Freeze_FullMethodName       = "/edl.rpc.ParameterServer/Freeze"
 	ParameterServer_Resume_FullMethodName       = "/edl.rpc.ParameterServer/Resume"
@@ -1559,6 +1560,8 @@ type ParameterServerClient interface {
 	SendBarrier(ctx context.Context, in *BarrierRequest, opts ...grpc.CallOption) (*BarrierResponse, error)
 	// GetVariable returns a variable as it is after a round, waiting for that round.
 	GetVariable(ctx context.Context, in *GetRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[VariableChunk], error)
+	// GetRows returns rows of a table as they are after a round, waiting for that round: a variable of dims [rows asked for, width].
+	GetRows(ctx context.Context, in *RowsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[VariableChunk], error)
 	// OpenData opens a connection of the data plane for the steps of a generation: contributions and parameters travel on it in place of
 	// SendVariable, SendBarrier and GetVariable. A later call of the same rank ends the connection of an earlier one.
 	// A trainer that leads a group answers it, too, for the slices of all servers together.
@@ -1629,6 +1632,25 @@ func (c *parameterServerClient) GetVariable(ctx context.Context, in *GetRequest,
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type ParameterServer_GetVariableClient = grpc.ServerStreamingClient[VariableChunk]
 
+func (c *parameterServerClient) GetRows(ctx context.Context, in *RowsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[VariableChunk], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &ParameterServer_ServiceDesc.Streams[2], ParameterServer_GetRows_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[RowsRequest, VariableChunk]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type ParameterServer_GetRowsClient = grpc.ServerStreamingClient[VariableChunk]
+
 func (c *parameterServerClient) OpenData(ctx context.Context, in *OpenDataRequest, opts ...grpc.CallOption) (*OpenDataResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(OpenDataResponse)
@@ -1661,7 +1683,7 @@ func (c *parameterServerClient) Resume(ctx context.Context, in *ResumeRequest, o
 
 func (c *parameterServerClient) Ledger(ctx context.Context, in *LedgerRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[Piece], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &ParameterServer_ServiceDesc.Streams[2], ParameterServer_Ledger_FullMethodName, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &ParameterServer_ServiceDesc.Streams[3], ParameterServer_Ledger_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -1730,6 +1752,8 @@ type ParameterServerServer interface {
 	SendBarrier(context.Context, *BarrierRequest) (*BarrierResponse, error)
 	// GetVariable returns a variable as it is after a round, waiting for that round.
 	GetVariable(*GetRequest, grpc.ServerStreamingServer[VariableChunk]) error
+	// GetRows returns rows of a table as they are after a round, waiting for that round: a variable of dims [rows asked for, width].
+	GetRows(*RowsRequest, grpc.ServerStreamingServer[VariableChunk]) error
 	// OpenData opens a connection of the data plane for the steps of a generation: contributions and parameters travel on it in place of
 	// SendVariable, SendBarrier and GetVariable. A later call of the same rank ends the connection of an earlier one.
 	// A trainer that leads a group answers it, too, for the slices of all servers together.
@@ -1766,6 +1790,9 @@ func (UnimplementedParameterServerServer) SendBarrier(context.Context, *BarrierR
 }
 func (UnimplementedParameterServerServer) GetVariable(*GetRequest, grpc.ServerStreamingServer[VariableChunk]) error {
 	return status.Error(codes.Unimplemented, "method GetVariable not implemented")
+}
+func (UnimplementedParameterServerServer) GetRows(*RowsRequest, grpc.ServerStreamingServer[VariableChunk]) error {
+	return status.Error(codes.Unimplemented, "method GetRows not implemented")
 }
 func (UnimplementedParameterServerServer) OpenData(context.Context, *OpenDataRequest) (*OpenDataResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method OpenData not implemented")
@@ -1847,6 +1874,17 @@ func _ParameterServer_GetVariable_Handler(srv interface{}, stream grpc.ServerStr
 
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type ParameterServer_GetVariableServer = grpc.ServerStreamingServer[VariableChunk]
+
+func _ParameterServer_GetRows_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(RowsRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(ParameterServerServer).GetRows(m, &grpc.GenericServerStream[RowsRequest, VariableChunk]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type ParameterServer_GetRowsServer = grpc.ServerStreamingServer[VariableChunk]
 
 func _ParameterServer_OpenData_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(OpenDataRequest)
@@ -2034,6 +2072,11 @@ var ParameterServer_ServiceDesc = grpc.ServiceDesc{
 		{
 			StreamName:    "GetVariable",
 			Handler:       _ParameterServer_GetVariable_Handler,
+			ServerStreams: true,
+		},
+		{
+			StreamName:    "GetRows",
+			Handler:       _ParameterServer_GetRows_Handler,
 			ServerStreams: true,
 		},
 		{

@@ -72,7 +72,7 @@ func (s *Server) Resume(ctx context.Context, m *rpc.ResumeRequest) (*rpc.ResumeR
 		s.core.Unlock()
 	} else if err := s.core.Await(ctx, func() waits.Wait { return s.core.forRound(s.core.rounds.Round()) }, func() (bool, error) {
 		var hold bool
-		hold, refused = s.resume(e)
+		hold, refused = resume(s, e)
 		return !hold, nil
 	}); err != nil {
 		return nil, err
@@ -85,7 +85,7 @@ func (s *Server) Resume(ctx context.Context, m *rpc.ResumeRequest) (*rpc.ResumeR
 }
 
 // resume begins a generation with members, unless it has to wait for the end of a round. The lock is held.
-func (s *Server) resume(e Resumed) (hold bool, err error) {
+func resume(s *Server, e Resumed) (hold bool, err error) {
 	c := s.core
 	if c.finished() && c.rounds != nil && e.Generation != c.machine.Generation() {
 		return false, fault.E(fault.Stale, fault.At(c.Where), fault.Gotf("the start of generation %d", e.Generation),

@@ -12,8 +12,10 @@ import (
 	"github.com/edl-go/edl/ops"
 	"github.com/edl-go/edl/ops/comm"
 	"github.com/edl-go/edl/program"
+	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/dataplane"
 	"github.com/edl-go/edl/remote/internal/pstest"
+	"github.com/edl-go/edl/remote/wire"
 	"github.com/edl-go/edl/tensor"
 )
 
@@ -138,11 +140,11 @@ func TestHostileRows(t *testing.T) {
 				t.Errorf("over a data connection: %v", err)
 			}
 			line.Close()
-			if whole := form(t, 1, 0, 2); !strings.HasSuffix(name, "have come") { // a call brings the room for all rows
-				spoil(whole.Int32s())
-				if _, err := trainer.Send(t.Context(), 0, "g", whole); !errors.Is(err, fault.Corrupt) || !strings.Contains(err.Error(), `"g"`) {
-					t.Errorf("over a call: %v", err)
-				}
+			if _, err := trainer.Send(t.Context(), 0, "g", used); !errors.Is(err, fault.Corrupt) || !strings.Contains(err.Error(), `"g"`) {
+				t.Errorf("over a call: %v", err)
+			}
+			if _, err := trainer.Send(t.Context(), 0, "g", form(t, 1, 0, 2)); !errors.Is(err, fault.ShapeMismatch) {
+				t.Errorf("with what is not in use: %v", err)
 			}
 			if line, err = trainer.Open(t.Context(), 0, []string{"g"}, []string{"w"}, nil); err != nil {
 				t.Fatal(err)
@@ -152,5 +154,75 @@ func TestHostileRows(t *testing.T) {
 				t.Errorf("the next contribution: %v, %v", got, err)
 			}
 		})
+	}
+}
+
+// rowsAsked calls GetRows and returns what it answers.
+func rowsAsked(t *testing.T, s *pstest.Server, id *rpc.Identity, name string, rows ...uint32) ([]float32, error) {
+	t.Helper()
+	stream, err := s.Client.GetRows(t.Context(), &rpc.RowsRequest{Id: id, Name: name, Rows: rows})
+	if err != nil {
+		return nil, err
+	}
+	var got *tensor.Tensor
+	_, err = wire.ReceiveVariable(stream, func(h *rpc.VariableChunk) (*tensor.Tensor, error) {
+		got, err = tensor.New(tensor.DType(h.Dtype), h.Dims...)
+		return got, err
+	})
+	if err != nil {
+		return nil, wire.FromStatus("pserver", err)
+	}
+	return got.Float32s(), nil
+}
+
+// A trainer asks for rows of a table as they are after the rounds before, in any order. It gets nothing that is not a row of a table.
+func TestGetRows(t *testing.T) {
+	for _, sync := range []bool{true, false} {
+		p := pstest.SGD(0, sync, 1, 12)
+		reshaped, err := p.Variables["w0"].Reshape(4, 3)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.Variables["w0"] = reshaped
+		p.Service.Slices = []comm.Slice{{Name: "w0", Origin: "w", Rows: 4, TotalRows: 4}, {Name: "lr", Origin: "lr", Rows: 1, TotalRows: 1}}
+		p.Variables["lr"] = pstest.Vector(1)
+		s := pstest.Start(t, pstest.Config(1), p)
+		a := pstest.Trainer{Client: s.Client}
+		if _, err := a.Send(t.Context(), 0, "w0@GRAD", pstest.Filled(12, 5)); err != nil {
+			t.Fatal(err)
+		}
+		if sync {
+			all(t, a.Barrier(t.Context(), 0, 1, 1))
+		} else if _, _, err := a.Get(t.Context(), 1, "w0@GRAD", 12); err != nil { // its own contribution is applied
+			t.Fatal(err)
+		}
+		got, err := rowsAsked(t, s, a.ID(1), "w0", 3, 0, 3)
+		if err != nil || !slices.Equal(got, slices.Repeat([]float32{-5}, 9)) {
+			t.Errorf("sync %v: %v, %v", sync, got, err)
+		}
+		if got, err := rowsAsked(t, s, a.ID(1), "w0"); err != nil || len(got) != 0 {
+			t.Errorf("no rows: %v, %v", got, err)
+		}
+		for name, c := range map[string]struct {
+			variable string
+			rows     []uint32
+			kind     fault.Kind
+		}{
+			"a row behind the table":        {"w0", []uint32{4}, fault.InvalidArgument},
+			"the largest row":               {"w0", []uint32{1<<32 - 1}, fault.InvalidArgument},
+			"a variable that is no table":   {"lr", []uint32{0}, fault.Foreign},
+			"a gradient":                    {"w0@GRAD", []uint32{0}, fault.Foreign},
+			"a variable that is not here":   {"gone", []uint32{0}, fault.Foreign},
+			"more rows than one answer has": {"w0", make([]uint32, 1<<20+1), fault.TooLarge},
+		} {
+			if _, err := rowsAsked(t, s, a.ID(1), c.variable, c.rows...); !errors.Is(err, c.kind) {
+				t.Errorf("sync %v, %s: %v", sync, name, err)
+			}
+		}
+		stranger := a.ID(1)
+		stranger.Job = "another"
+		if _, err := rowsAsked(t, s, stranger, "w0", 0); !errors.Is(err, fault.Foreign) {
+			t.Errorf("sync %v, another job: %v", sync, err)
+		}
 	}
 }

@@ -34,7 +34,7 @@ func (s *Server) admitTrainer(ctx context.Context, m *rpc.Identity) (Sender, err
 // SendVariable receives one contribution. A trainer that sends one again is told so, and the bytes go into a buffer that nobody reads.
 func (s *Server) SendVariable(stream grpc.ClientStreamingServer[rpc.VariableChunk, rpc.SendResponse]) error {
 	ctx := stream.Context()
-	var buffer *tensor.Tensor
+	var buffer, arrives *tensor.Tensor // arrives: the part of buffer for rows of a table
 	var sent Received
 	_, err := wire.ReceiveVariable(stream, func(h *rpc.VariableChunk) (*tensor.Tensor, error) {
 		from, err := s.admitTrainer(ctx, h.Id)
@@ -47,10 +47,16 @@ func (s *Server) SendVariable(stream grpc.ClientStreamingServer[rpc.VariableChun
 		}
 		s.core.Lock()
 		defer s.core.Unlock()
-		buffer, err = s.core.inbox.take(h.Name)
-		return buffer, err
+		if buffer, err = s.core.inbox.take(h.Name); err != nil || !s.core.inbox.rows[h.Name] {
+			return buffer, err
+		}
+		arrives, err = rowsRoom(h, buffer)
+		return arrives, err
 	})
 	taken := false
+	if err == nil && arrives != nil {
+		err = checkArrived(sent.Variable, buffer, arrives)
+	}
 	if err == nil {
 		taken, err = s.deliver(sent, buffer)
 	} else if buffer != nil {

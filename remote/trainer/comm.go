@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/internal/compress"
 	"github.com/edl-go/edl/internal/ranges"
 	"github.com/edl-go/edl/ops"
 	"github.com/edl-go/edl/proto/rpc"
@@ -143,6 +144,12 @@ func (c *Comm) Send(ctx context.Context, m ops.Message) error {
 	c.mu.Unlock()
 	if l != nil {
 		return c.write(ctx, l, m.Name, m.Value)
+	}
+	if m.Rows {
+		var err error
+		if m.Value, err = compress.RowsInUse(m.Value); err != nil {
+			return err
+		}
 	}
 	identity, round := c.identity, c.round()
 	c.sends.start(ctx, c.slots, func(ctx context.Context) error {

@@ -181,7 +181,7 @@ func (g *group) take(rank id.Rank, round id.Round, values []*tensor.Tensor) erro
 
 // add enters a slice of the leader's own contribution.
 func (g *group) add(name string, t *tensor.Tensor) error {
-	i, _, err := find(name, t, g.places, g.send)
+	i, _, err := find(name, t, g.places, g.send, true)
 	if err != nil {
 		return err
 	}
@@ -196,7 +196,7 @@ func (g *group) add(name string, t *tensor.Tensor) error {
 
 // expect says where a slice of the parameters is received.
 func (g *group) expect(name string, t *tensor.Tensor) error {
-	i, _, err := find(name, t, g.targets, g.receive)
+	i, _, err := find(name, t, g.targets, g.receive, false)
 	if err == nil {
 		g.Lock()
 		defer g.Unlock()

@@ -74,11 +74,14 @@ func (l *link) begin() {
 
 // add enters a slice of the contribution. write asks the caller to call writeEarly.
 func (l *link) add(name string, t *tensor.Tensor) (write bool, err error) {
-	i, b, err := find(name, t, l.index, l.send)
+	i, b, err := find(name, t, l.index, l.send, true)
 	if err != nil {
 		return false, fault.E(fault.KindOf(err), fault.At(l.name), fault.Cause(err))
 	}
 	used, err := l.send[i].Used(b)
+	if err == nil && used > len(b) {
+		err = fault.E(fault.Corrupt, fault.Var(name), fault.Gotf("%d bytes of rows", used), fault.Wantf("at most %d", len(b)))
+	}
 	if err != nil {
 		return false, err
 	}
@@ -91,7 +94,7 @@ func (l *link) add(name string, t *tensor.Tensor) (write bool, err error) {
 
 // expect says where a slice of the parameters goes.
 func (l *link) expect(name string, t *tensor.Tensor) error {
-	i, b, err := find(name, t, l.places, l.receive)
+	i, b, err := find(name, t, l.places, l.receive, false)
 	if err != nil {
 		return fault.E(fault.KindOf(err), fault.At(l.name), fault.Cause(err))
 	}
@@ -112,12 +115,18 @@ func (l *link) expects() bool {
 }
 
 // find looks up a slice in a table, checks that the server has it in the same shape, and returns the elements of t.
-func find(name string, t *tensor.Tensor, places map[string]int, table dataplane.Table) (int, []byte, error) {
+// What is sent by rows may have room for fewer than the server.
+func find(name string, t *tensor.Tensor, places map[string]int, table dataplane.Table, sends bool) (int, []byte, error) {
 	i, ok := places[name]
 	if !ok {
 		return 0, nil, fault.E(fault.Internal, fault.Var(name), fault.Got("a slice that the program does not name"))
 	}
-	if s := table[i]; s.DType != t.DType() || !slices.Equal(s.Dims, t.Dims()) || s.Bytes != int(t.Bytes()) {
+	s := table[i]
+	fits := slices.Equal(s.Dims, t.Dims()) && s.Bytes == int(t.Bytes())
+	if d := t.Dims(); s.Rows && sends { // room for the rows of a batch
+		fits = len(d) == 2 && d[0] > 0 && d[0] <= s.Dims[0] && d[1] == s.Dims[1]
+	}
+	if s.DType != t.DType() || !fits {
 		return 0, nil, fault.E(fault.ShapeMismatch, fault.Var(name), fault.Got(t.String()), fault.Wantf("%v%v", s.DType, s.Dims))
 	}
 	b, err := wire.Memory(t)

@@ -1,0 +1,345 @@
+package comm
+
+import (
+	"context"
+	"math"
+	"slices"
+
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/ops"
+	"github.com/edl-go/edl/ops/kernel"
+	"github.com/edl-go/edl/ops/opkit"
+	"github.com/edl-go/edl/program"
+	"github.com/edl-go/edl/tensor"
+)
+
+// The ops of this file are lookups in a table that only servers hold (lookup_table with is_distributed). Each step brings the rows that its batch names,
+// each once, and lookups find their places among them:
+//
+//	split_ids    ids of all lookups in a table -> for each server the rows that it has of them, and for each id its place among all rows
+//	prefetch     these rows -> a small table of them, in the order of servers and rows
+//	merge_ids    the small table and places -> what lookup_table gives
+//	lookup_table_rows_grad   gradient of that, and ids -> the sparse gradient of the whole table
+
+const placesDoc = "int64 like ids: for each the place of its row in the small table"
+
+func init() {
+	ops.Register(ops.Def{
+		Type:  "split_ids",
+		Class: ops.Compute,
+		Doc: "Finds the different rows of a table that ids name, for each run of rows of the table. In Fluid, a row is on the server with the number id " +
+			"modulo servers, and ids that repeat stay so.",
+		Inputs: []ops.Slot{{Name: "Ids", Doc: "int64, the ids of each lookup", Duplicable: true}},
+		Outputs: []ops.Slot{
+			{Name: "Out", Doc: "int32, for each run: how many rows, and their ascending numbers from the first row of the run on", Duplicable: true},
+			{Name: "Places", Doc: placesDoc, Duplicable: true}},
+		Attrs: []ops.Attr{{Name: "sections", Kind: []int32{}, Doc: "rows of the table in each run; their sum is all of them"}},
+		Infer: inferSplitIDs,
+		Cost:  opkit.PerElement(1),
+		Bind:  bindSplitIDs,
+	})
+	ops.Register(ops.Def{
+		Type:    "prefetch",
+		Class:   ops.Dist,
+		Doc:     "Brings rows of tables from their pservers, as they are after the last round. It waits for them.",
+		Inputs:  []ops.Slot{{Name: "X", Doc: "int32: rows as split_ids gives them", Duplicable: true}},
+		Outputs: []ops.Slot{{Name: "Out", Doc: "float32, [rows, width]: for each table its rows, in the order of X", Duplicable: true}},
+		Attrs: []ops.Attr{
+			{Name: epmapAttr, Kind: []string{}, Doc: "logical address of the pserver of each X, such as pserver:0"},
+			{Name: "table_names", Kind: []string{}, Doc: "name of the table, or of the slice, of each X at its pserver"},
+			{Name: "outs", Kind: []int32{}, Doc: "the index in Out of the table of each X, ascending"},
+			{Name: "widths", Kind: []int32{}, Doc: "elements of a row of each Out"}},
+		Infer: inferPrefetch,
+		Bind:  bindPrefetch,
+	})
+	ops.Register(ops.Def{
+		Type:  "merge_ids",
+		Class: ops.Compute,
+		Doc:   "Looks ids up in the rows that prefetch has brought, as lookup_table does in the whole table.",
+		Inputs: []ops.Slot{{Name: "X", Doc: "float32, the small table"}, {Name: "Places", Doc: placesDoc},
+			{Name: "Ids", Doc: "int64, the ids; only padding_idx is looked for among them"}},
+		Outputs: []ops.Slot{{Name: "Out", Doc: "a row for each id"}},
+		Attrs: []ops.Attr{{Name: "padding_idx", Default: kernel.NoPadding, Doc: "id whose row reads as zeros; -1 for none"},
+			{Name: "shape", Kind: []int64{}, Doc: "dims of Out: those of Ids, maybe without a last 1, and the width"}},
+		Infer: inferMergeIDs,
+		Cost:  opkit.PerElement(1),
+		Bind:  bindMergeIDs,
+	})
+	ops.Register(ops.Def{
+		Type:    "lookup_table_rows_grad",
+		Class:   ops.Backward,
+		Doc:     "The sparse gradient of a table that is not here: the rows of Out@GRAD as they stand, each with its id. Those of padding_idx are zeros.",
+		Inputs:  []ops.Slot{{Name: "Ids", Doc: "int64, the ids of the lookup"}, {Name: "Out@GRAD", Doc: "float32, a row for each id"}},
+		Outputs: []ops.Slot{{Name: "W@GRAD", Doc: "rows of the table", Rows: true}},
+		Attrs: []ops.Attr{{Name: "padding_idx", Default: kernel.NoPadding, Doc: "id whose row is not trained; -1 for none"},
+			{Name: "shape", Kind: []int64{}, Doc: "dims of the table, [rows, width]"}},
+		Infer: inferRowsGrad,
+		Cost:  opkit.PerElement(1),
+		Bind:  bindRowsGrad,
+	})
+}
+
+// totalOf adds extents, of which any may be open.
+func totalOf(all []ops.Meta) int64 {
+	total := int64(0)
+	for _, m := range all {
+		n := ops.Product(m.Dims)
+		if n < 0 || total+n < 0 {
+			return program.Unknown
+		}
+		total += n
+	}
+	return total
+}
+
+func inferSplitIDs(s *ops.Shapes) error {
+	ids := s.Ins("Ids")
+	for _, m := range ids {
+		if m.Kind != program.LoDTensor || m.DType != tensor.Int64 {
+			return s.Errorf("Ids", "int64")
+		}
+	}
+	if len(s.Ints("sections")) != len(s.Outs("Out")) || len(ids) == 0 || len(s.Outs("Places")) != len(ids) {
+		return opkit.BadAttr(s, "sections", "%d numbers of rows, one for each Out, and a Places for each Ids", len(s.Outs("Out")))
+	}
+	left := int64(math.MaxInt64)
+	for _, n := range s.Ints("sections") {
+		if n < 0 || n > math.MaxInt32-1 || n > left {
+			return opkit.BadAttr(s, "sections", "numbers of rows")
+		}
+		left -= n
+	}
+	room := totalOf(ids)
+	if room != program.Unknown {
+		room++
+	}
+	for i := range s.Outs("Out") {
+		s.SetAt("Out", i, ops.Meta{Kind: program.LoDTensor, DType: tensor.Int32, Dims: []int64{room}})
+	}
+	for i, m := range ids {
+		s.SetAt("Places", i, ops.Meta{Kind: program.LoDTensor, DType: tensor.Int64, Dims: m.Dims})
+	}
+	return nil
+}
+
+func bindSplitIDs(b *ops.Binding) (ops.Kernel, error) {
+	ids, outs, places, sections := b.Ins("Ids"), b.Outs("Out"), b.Outs("Places"), b.Ints("sections")
+	n, height := 0, int64(0)
+	for i, t := range ids {
+		if places[i] == nil || t.DType() != tensor.Int64 || places[i].DType() != tensor.Int64 || places[i].Len() != t.Len() {
+			return nil, fault.E(fault.ShapeMismatch, fault.Gotf("%v for %v", places[i], t), fault.Want("a place for each id"))
+		}
+		n += t.Len()
+	}
+	for i, rows := range sections {
+		if outs[i] == nil || outs[i].DType() != tensor.Int32 || outs[i].Len() <= n {
+			return nil, fault.E(fault.ShapeMismatch, fault.Gotf("%v", outs[i]), fault.Wantf("room for %d rows", n))
+		}
+		height += rows
+	}
+	if !kernel.OrderableRows(n, height) {
+		return nil, fault.E(fault.TooLarge, fault.Gotf("%d ids of %d rows", n, height), fault.Want("a product of both below 2^62"))
+	}
+	all, order, spare := b.Scratch(tensor.Int64, n), b.Scratch(tensor.Int64, n), b.Scratch(tensor.Int64, n)
+	op := b.Op()
+	return func(context.Context) error {
+		joined := all.Int64s()[:0]
+		for i, t := range ids {
+			if at := kernel.FirstBadID(t.Int64s(), height); at >= 0 {
+				return fault.E(fault.InvalidArgument, fault.On(op), fault.Var(op.Inputs["Ids"][i]), fault.Gotf("id %d in row %d", t.Int64s()[at], at),
+					fault.Wantf("0 to %d, the rows of the table", height-1))
+			}
+			joined = append(joined, t.Int64s()...)
+		}
+		ordered := kernel.OrderRows(order.Int64s(), spare.Int64s(), joined, height)
+		ranks := joined // each id is read before its rank is written, because the entries have the rows
+		first, rank := int64(0), int64(-1)
+		for i, rows := range sections {
+			own := kernel.OrderedBetween(ordered, n, first, first+rows)
+			numbers, last := outs[i].Int32s(), int64(-1)
+			count := int32(0)
+			for _, entry := range own {
+				row, place := kernel.RowAndPlace(entry, n)
+				if row != last {
+					rank, last = rank+1, row
+					count++
+					numbers[count] = int32(row - first)
+				}
+				ranks[place] = rank
+			}
+			numbers[0] = count
+			first += rows
+		}
+		for i, t := range ids {
+			copy(places[i].Int64s(), ranks)
+			ranks = ranks[t.Len():]
+		}
+		return nil
+	}, nil
+}
+
+// A source is where prefetch finds one X.
+type source struct {
+	destination
+	out int
+}
+
+// sources reads the attributes of prefetch.
+func sources(a attributes, variables []string, outs int) ([]source, []int64, error) {
+	to, err := destinations(a, variables, "table_names")
+	if err != nil {
+		return nil, nil, err
+	}
+	of, widths := a.Ints("outs"), a.Ints("widths")
+	if len(of) != len(to) || len(widths) != outs || !slices.IsSorted(of) {
+		return nil, nil, fault.E(fault.InvalidProgram, fault.Gotf("outs %v and widths %v", of, widths), fault.Want("an index for each X, ascending, and a width for each Out"))
+	}
+	all := make([]source, len(to))
+	for i, d := range to {
+		if of[i] < 0 || of[i] >= int64(outs) || widths[of[i]] < 1 {
+			return nil, nil, fault.E(fault.InvalidProgram, fault.Gotf("the table %d of %d", of[i], outs), fault.Want("one of Out, with a width of at least 1"))
+		}
+		all[i] = source{d, int(of[i])}
+	}
+	return all, widths, nil
+}
+
+func inferPrefetch(s *ops.Shapes) error {
+	from, widths, err := sources(s, s.Op().Inputs["X"], len(s.Outs("Out")))
+	if err != nil {
+		return err
+	}
+	rows := make([]int64, len(widths))
+	for i, m := range s.Ins("X") {
+		if m.Kind != program.LoDTensor || m.DType != tensor.Int32 || len(m.Dims) != 1 || m.Dims[0] == 0 {
+			return s.Errorf("X", "rows as split_ids gives them")
+		}
+		rows[from[i].out] = max(m.Dims[0]-1, program.Unknown) // of all X of a table together: each has room for all
+	}
+	for i, width := range widths {
+		s.SetAt("Out", i, ops.Meta{Kind: program.LoDTensor, DType: tensor.Float32, Dims: []int64{rows[i], width}})
+	}
+	return nil
+}
+
+func bindPrefetch(b *ops.Binding) (ops.Kernel, error) {
+	wire, err := wire(b)
+	if err != nil {
+		return nil, err
+	}
+	fetcher, ok := wire.(ops.RowFetcher)
+	if !ok {
+		return nil, needsCluster("a connection that brings no rows of tables")
+	}
+	xs, outs := b.Ins("X"), b.Outs("Out")
+	from, widths, err := sources(b, b.Op().Inputs["X"], len(outs))
+	if err != nil {
+		return nil, err
+	}
+	for i, x := range xs {
+		if x.DType() != tensor.Int32 || x.Len() < 1 || outs[from[i].out] == nil || outs[from[i].out].DType() != tensor.Float32 {
+			return nil, fault.E(fault.ShapeMismatch, fault.Gotf("%v for %v", outs[from[i].out], x), fault.Want("rows as split_ids gives them"))
+		}
+	}
+	messages := make([]ops.RowsMessage, 0, len(xs))
+	return func(ctx context.Context) error {
+		messages = messages[:0]
+		used, out := 0, 0
+		for i, x := range xs {
+			if from[i].out != out {
+				used, out = 0, from[i].out
+			}
+			numbers, into := x.Int32s(), outs[out].Float32s()[used:]
+			n := int(numbers[0])
+			if n < 0 || n >= len(numbers) || n*int(widths[out]) > len(into) {
+				return fault.E(fault.Corrupt, fault.Var(b.Op().Inputs["X"][i]), fault.Gotf("%d rows", n), fault.Wantf("at most %d", len(numbers)-1))
+			}
+			if n > 0 {
+				elements := n * int(widths[out])
+				messages = append(messages, ops.RowsMessage{Name: from[i].name, Server: from[i].server, Rows: numbers[1 : 1+n], Into: into[:elements]})
+				used += elements
+			}
+		}
+		return fetcher.FetchRows(ctx, messages)
+	}, nil
+}
+
+func inferMergeIDs(s *ops.Shapes) error {
+	x, shape := s.In("X"), s.Ints("shape")
+	if x.Kind != program.LoDTensor || x.DType != tensor.Float32 || len(x.Dims) != 2 {
+		return s.Errorf("X", "a float32 table of rank 2")
+	}
+	ids := s.In("Ids")
+	if ids.DType != tensor.Int64 || s.In("Places").DType != tensor.Int64 {
+		return s.Errorf("Ids", "int64, and Places like it")
+	}
+	dims := slices.Clone(shape)
+	if len(dims) == 0 || len(dims)-1 > len(ids.Dims) || !opkit.Agree(x.Dims[1], dims[len(dims)-1]) {
+		return opkit.BadAttr(s, "shape", "dims of Ids, maybe without a last 1, and the width of X")
+	}
+	for i := range dims[:len(dims)-1] {
+		if !opkit.Agree(ids.Dims[i], dims[i]) {
+			return opkit.BadAttr(s, "shape", "dims of Ids, maybe without a last 1, and the width of X")
+		}
+		dims[i] = ids.Dims[i]
+	}
+	if rest := ids.Dims[len(dims)-1:]; ops.Product(rest) != 1 {
+		return opkit.BadAttr(s, "shape", "dims of Ids, maybe without a last 1, and the width of X")
+	}
+	s.SetAt("Out", 0, ops.Meta{Kind: program.LoDTensor, DType: tensor.Float32, Dims: dims})
+	s.ShareLoD("Out", "Ids")
+	return nil
+}
+
+func bindMergeIDs(b *ops.Binding) (ops.Kernel, error) {
+	table, places, ids, to, padding := b.In("X"), b.In("Places"), b.In("Ids"), b.Out("Out"), b.Int("padding_idx")
+	width := int(table.Dims()[1])
+	if places.Len() != ids.Len() || to.Len() != ids.Len()*width {
+		return nil, fault.E(fault.ShapeMismatch, fault.Gotf("%v for %v", to, ids), fault.Wantf("a row of %d for each id", width))
+	}
+	rows := table.Dims()[0]
+	return func(context.Context) error {
+		some := places.Int64s()
+		if at := kernel.FirstBadID(some, rows); at >= 0 {
+			return fault.E(fault.Corrupt, fault.Gotf("place %d", some[at]), fault.Wantf("0 to %d", rows-1))
+		}
+		kernel.Embedding(to.Float32s(), table.Float32s(), some, width, kernel.NoPadding)
+		if padding != kernel.NoPadding {
+			kernel.ClearRowsOf(to.Float32s(), ids.Int64s(), width, padding)
+		}
+		return nil
+	}, nil
+}
+
+func inferRowsGrad(s *ops.Shapes) error {
+	shape := s.Ints("shape")
+	if len(shape) != 2 || shape[0] < 1 || shape[1] < 1 {
+		return opkit.BadAttr(s, "shape", "rows and width of the table")
+	}
+	if s.In("Ids").DType != tensor.Int64 || s.In("Out@GRAD").DType != tensor.Float32 {
+		return s.Errorf("Ids", "int64, and Out@GRAD of float32")
+	}
+	s.SetAt("W@GRAD", 0, ops.Meta{Kind: program.SelectedRows, DType: tensor.Float32, Dims: slices.Clone(shape), Rows: ops.Product(s.In("Ids").Dims)})
+	return nil
+}
+
+func bindRowsGrad(b *ops.Binding) (ops.Kernel, error) {
+	ids, dout, grad, padding := b.In("Ids"), b.In("Out@GRAD"), b.Out("W@GRAD"), b.Int("padding_idx")
+	numbers, height := grad.Selected()
+	if numbers == nil || numbers.Len() != ids.Len() || dout.Len() != grad.Len() {
+		return nil, fault.E(fault.ShapeMismatch, fault.Gotf("%v of %v", grad, dout), fault.Want("a row for each id"))
+	}
+	width := int(grad.Dims()[1])
+	return func(context.Context) error {
+		if at := kernel.FirstBadID(ids.Int64s(), height); at >= 0 {
+			return fault.E(fault.InvalidArgument, fault.Var(b.Op().In("Ids")), fault.Gotf("id %d in row %d", ids.Int64s()[at], at),
+				fault.Wantf("0 to %d, the rows of the table", height-1))
+		}
+		copy(numbers.Int64s(), ids.Int64s())
+		copy(grad.Float32s(), dout.Float32s())
+		if padding != kernel.NoPadding {
+			kernel.ClearRowsOf(grad.Float32s(), numbers.Int64s(), width, padding)
+		}
+		return nil
+	}, nil
+}

@@ -1,0 +1,132 @@
+package pserver
+
+import (
+	"slices"
+	"sync"
+
+	"google.golang.org/grpc"
+
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/internal/compress"
+	"github.com/edl-go/edl/ops/kernel"
+	"github.com/edl-go/edl/proto/rpc"
+	"github.com/edl-go/edl/remote/wire"
+	"github.com/edl-go/edl/tensor"
+)
+
+// Limits of one answer of GetRows.
+const (
+	mostRows     = 1 << 20
+	mostRowBytes = 64 << 20
+)
+
+// GetRows sends rows of a table: in sync mode as they are after the rounds below id.round, in async mode as they are now.
+//
+// In sync mode the rows stay as they are while they are read: the table changes when this trainer has declared the round, which it does after it has
+// received them, or when its generation has ended. Then nothing counts that the trainer makes of them.
+func (s *Server) GetRows(m *rpc.RowsRequest, stream grpc.ServerStreamingServer[rpc.VariableChunk]) error {
+	ctx, c := stream.Context(), s.core
+	from, err := s.admitTrainer(ctx, m.Id)
+	if err != nil {
+		return err
+	}
+	var e Event = Read{from}
+	if c.rounds == nil {
+		e = ReadAny{from}
+	}
+	if _, err := c.decide(ctx, e); err != nil {
+		return err
+	}
+	table, err := tableOf(s, m.Name)
+	if err != nil {
+		return c.refuse(err)
+	}
+	room := rowsAnswers.Get().(*rowsAnswer)
+	snapshot, err := room.gather(s.values, c.rounds == nil, m, table)
+	rowsAnswers.Put(room)
+	if err != nil {
+		return c.refuse(err)
+	}
+	if c.rounds != nil {
+		defer c.cfg.Times.Mark()
+	}
+	return snapshot.Send(stream)
+}
+
+// A rowsAnswer is memory for one answer. A server with large tables has much memory that lives, so its collector runs rarely: answers must leave little behind.
+type rowsAnswer struct {
+	rows   []int64
+	values []float32
+}
+
+var rowsAnswers = sync.Pool{New: func() any { return new(rowsAnswer) }}
+
+// gather copies the rows that are asked for, while nobody changes the table if it may change.
+func (r *rowsAnswer) gather(v *values, changes bool, m *rpc.RowsRequest, table *tensor.Tensor) (*wire.Snapshot, error) {
+	if err := r.read(m, table); err != nil {
+		return nil, err
+	}
+	width := table.Dims()[1]
+	n := len(r.rows) * int(width)
+	r.values = slices.Grow(r.values[:0], n)[:n]
+	if changes {
+		v.Lock()
+		defer v.Unlock()
+	}
+	kernel.GatherRows(r.values, table.Float32s(), r.rows, int(width))
+	out, err := tensor.FromSlice(r.values, int64(len(r.rows)), width)
+	if err != nil {
+		return nil, err
+	}
+	return wire.Snap(&rpc.VariableChunk{Name: m.Name}, out)
+}
+
+// tableOf returns a variable that this server keeps from round to round and that has rows of float32.
+func tableOf(s *Server, name string) (*tensor.Tensor, error) {
+	for _, slice := range s.cuts.service.Slices {
+		if slice.Name != name {
+			continue
+		}
+		if t, ok := s.values.Variable(name); ok && t.DType() == tensor.Float32 && len(t.Dims()) == 2 {
+			return t, nil
+		}
+	}
+	return nil, fault.E(fault.Foreign, fault.Var(name), fault.At(s.core.Where), fault.Got("a request for rows of a table that is not here"))
+}
+
+// read checks which rows are asked for.
+func (r *rowsAnswer) read(m *rpc.RowsRequest, table *tensor.Tensor) error {
+	height, width := table.Dims()[0], table.Dims()[1]
+	if n := int64(len(m.Rows)); n > mostRows || n*width > mostRowBytes/4 {
+		return fault.E(fault.TooLarge, fault.Var(m.Name), fault.Gotf("a request for %d rows of %d elements", n, width),
+			fault.Wantf("at most %d rows and %d bytes", mostRows, mostRowBytes))
+	}
+	r.rows = r.rows[:0]
+	for _, row := range m.Rows {
+		if int64(row) >= height {
+			return fault.E(fault.InvalidArgument, fault.Var(m.Name), fault.Gotf("row %d", row), fault.Wantf("0 to %d", height-1))
+		}
+		r.rows = append(r.rows, int64(row))
+	}
+	return nil
+}
+
+// rowsRoom returns the part of a buffer that takes the rows of a table that a call brings.
+func rowsRoom(h *rpc.VariableChunk, buffer *tensor.Tensor) (*tensor.Tensor, error) {
+	if len(h.Dims) != 1 || h.Dims[0] < 1 || h.Dims[0] > int64(buffer.Len()) {
+		return nil, fault.E(fault.ShapeMismatch, fault.Var(h.Name), fault.Gotf("rows of dims %v", h.Dims), fault.Wantf("a vector of at most %d elements", buffer.Len()))
+	}
+	return tensor.FromSlice(buffer.Int32s()[:h.Dims[0]])
+}
+
+// checkArrived refuses rows that have come with another length than they say.
+func checkArrived(name string, buffer, arrived *tensor.Tensor) error {
+	rows, ok := compress.RowsOf(buffer)
+	if !ok {
+		return fault.E(fault.Internal, fault.Got(buffer.String()), fault.Want("rows of a table"))
+	}
+	if n, err := rows.Bytes(); err != nil || int64(n) != arrived.Bytes() {
+		return fault.E(fault.Corrupt, fault.Var(name), fault.Gotf("%d bytes of rows", arrived.Bytes()), fault.Wantf("%d, as they say", n), fault.Cause(err))
+	}
+	return nil
+}

@@ -1,0 +1,75 @@
+package trainer
+
+import (
+	"context"
+	"fmt"
+
+	"google.golang.org/grpc"
+
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/ops"
+	"github.com/edl-go/edl/proto/rpc"
+	"github.com/edl-go/edl/remote/id"
+	"github.com/edl-go/edl/remote/timing"
+	"github.com/edl-go/edl/remote/wire"
+	"github.com/edl-go/edl/tensor"
+)
+
+var _ ops.RowFetcher = (*Comm)(nil)
+
+// Limits of one request for rows: an answer fits into a few megabytes, so that others go on beside it.
+const (
+	rowsAtOnce     = 1 << 16
+	rowBytesAtOnce = 8 << 20
+)
+
+// FetchRows brings rows of tables that only servers hold, from all servers at once.
+func (c *Comm) FetchRows(ctx context.Context, from []ops.RowsMessage) error {
+	c.init()
+	if err := c.AwaitLedger(); err != nil { // async: what this trainer has contributed is applied or in a queue
+		return err
+	}
+	var asks []ops.RowsMessage
+	for _, m := range from {
+		if err := checkServer(m.Server, len(c.Servers)); err != nil {
+			return err
+		}
+		if len(m.Rows) == 0 || len(m.Into)%len(m.Rows) != 0 {
+			return fault.E(fault.Internal, fault.Var(m.Name), fault.Gotf("%d elements for %d rows", len(m.Into), len(m.Rows)))
+		}
+		width := len(m.Into) / len(m.Rows)
+		most := max(1, min(rowsAtOnce, rowBytesAtOnce/4/max(1, width)))
+		for n := 0; len(m.Rows) > 0; m.Rows, m.Into = m.Rows[n:], m.Into[n*width:] {
+			n = min(most, len(m.Rows))
+			asks = append(asks, ops.RowsMessage{Name: m.Name, Server: m.Server, Rows: m.Rows[:n], Into: m.Into[:n*width]})
+		}
+	}
+	c.Times.Enter(timing.Receive)
+	defer c.Times.Enter(timing.Compute)
+	return forEach(ctx, len(asks), c.slots, func(ctx context.Context, i int) error { return fetchRows(ctx, c, asks[i]) })
+}
+
+// fetchRows makes one request and its retries.
+func fetchRows(ctx context.Context, c *Comm, m ops.RowsMessage) error {
+	request := &rpc.RowsRequest{Name: m.Name, Rows: make([]uint32, len(m.Rows))}
+	for i, row := range m.Rows {
+		request.Rows[i] = uint32(row)
+	}
+	into, err := tensor.FromSlice(m.Into, int64(len(m.Rows)), int64(len(m.Into)/len(m.Rows)))
+	if err != nil {
+		return err
+	}
+	identity, round := c.identity, c.round()
+	return c.call(ctx, m.Server, fmt.Sprintf("rows of %s for round %d", m.Name, round),
+		func(ctx context.Context, from rpc.ParameterServerClient, retry id.Retry) error {
+			ctx, cancel := context.WithCancel(ctx)
+			defer cancel()
+			request.Id = identity.Of(c.Rank, round, retry)
+			stream, err := from.GetRows(ctx, request, grpc.WaitForReady(false))
+			if err != nil {
+				return err
+			}
+			_, err = wire.ReceiveVariable(stream, func(*rpc.VariableChunk) (*tensor.Tensor, error) { return into, nil })
+			return err
+		})
+}
