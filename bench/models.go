@@ -89,9 +89,11 @@ func conv(b *builder, arguments string) layers.Variable {
 }
 
 // ctr predicts from 26 ids and 13 numbers whether somebody clicks on an advertisement, by a factorization machine and a network (DeepFM, Guo et al.
-// 2017). The ids are rows of two tables with sparse gradients. Small ids are frequent, as in logs of clicks.
-func ctr(b *builder, _ string) layers.Variable {
-	const batch, slots, width, vocabulary, numbers, hidden = 512, 26, 10, 1000001, 13, 400
+// 2017). The ids are rows of two tables with sparse gradients. Small ids are frequent, as in logs of clicks. Its argument is the batch; without one it
+// is 512.
+func ctr(b *builder, arguments string) layers.Variable {
+	const slots, width, vocabulary, numbers, hidden = 26, 10, 1000001, 13, 400
+	batch := batchOf(b, arguments, 512)
 	feed(b, "ids", batch, []int64{slots, 1}, func() int64 {
 		u := b.random.Float64()
 		return int64(u * u * u * (vocabulary - 1))

@@ -66,8 +66,8 @@ var rules = map[string]rule{
 	"adam": {func() *optimizer.Optimizer { return optimizer.Adam(1e-3, optimizer.Lazy()) }, 2},
 }
 
-// New builds the workload MODEL/OPTIMIZER. Models are fit_a_line, mlp, conv, ctr, word2vec, lstm, conv:BATCH, fc:BATCH:WIDTH-WIDTH-... for a network
-// of fully connected layers, and flat:BATCH:PARAMETERS:BYTES for parameters with almost no arithmetic. Optimizers are sgd and adam. sgemm:MxKxN,
+// New builds the workload MODEL/OPTIMIZER. Models are fit_a_line, mlp, conv, ctr, word2vec, lstm, conv:BATCH, ctr:BATCH, fc:BATCH:WIDTH-WIDTH-... for a
+// network of fully connected layers, and flat:BATCH:PARAMETERS:BYTES for parameters with almost no arithmetic. Optimizers are sgd and adam. sgemm:MxKxN,
 // without an optimizer, is one matrix product. A name always has the same initial values and batches.
 func New(name string) (*Workload, error) {
 	w, _, err := build(name, newBuilder())

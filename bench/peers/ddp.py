@@ -5,7 +5,7 @@
 
 WORKLOAD is what measure.py takes; each process trains batches of that size. A process has one thread, and its batches
 are ready in memory. With "read" they are in a file of plain numbers, which is mapped, and each step copies its batch
-out of it: the least that reading can cost. This is for classifiers. gloo uses the loopback interface. Gradients are views of the buckets that are reduced
+out of it: the least that reading can cost. This is for classifiers and ctr. gloo uses the loopback interface. Gradients are views of the buckets that are reduced
 (gradient_as_bucket_view), and buffers are not broadcast, because these models have none that change.
 
 All times are of process 0, where every step waits for all processes. Processor time and context switches are summed

@@ -102,9 +102,9 @@ def ctr(threads, optimizer, arguments):
             return self.weights(ids).sum(1) + self.linear(dense) + pairs + deep
 
     net = Net()
-    ids = [(torch.rand(batch, slots).pow(3) * (vocabulary - 1)).long() for _ in range(BATCHES)]
-    dense = [torch.rand(batch, 13) for _ in range(BATCHES)]
-    labels = [torch.randint(0, 2, (batch, 1)).float() for _ in range(BATCHES)]
+    ids = stored([(torch.rand(batch, slots).pow(3) * (vocabulary - 1)).long() for _ in range(BATCHES)])
+    dense = stored([torch.rand(batch, 13) for _ in range(BATCHES)])
+    labels = stored([torch.randint(0, 2, (batch, 1)).float() for _ in range(BATCHES)])
     return net, lambda net, i: F.binary_cross_entropy_with_logits(net(ids[i], dense[i]), labels[i])
 
 

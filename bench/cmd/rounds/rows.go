@@ -36,6 +36,7 @@ const (
 	mlp  = "fc:128:784-200-200-10"
 	conv = "conv:128"
 	line = "fit_a_line/sgd"
+	ctr  = "ctr:1024"
 )
 
 // Sections by name.
@@ -45,15 +46,19 @@ const (
 	transfer = "transfer"
 	requests = "requests"
 	whole    = "whole"
+	sparse   = "sparse"
 )
+
+// stepHeading is that of stepLines.
+var stepHeading = []string{"model", "transport", "EDL, a step", "DDP, a step", "DDP / EDL", ddpReading, ddpReading + " / EDL",
+	"one machine, 1 thread", "CPU of a step, EDL / DDP", "context switches, EDL / DDP", "mallocs, roles as goroutines"}
 
 var tables = []section{
 	{steps, "Steps beside PyTorch: 2 trainers, 2 pservers, batches of 128; DDP with 2 processes", []row{
 		{label: "MLP, SGD", job: cluster(mlp+"/sgd", 2, 2), ddp: "mlp/sgd", goroutines: true, local: true},
 		{label: "MLP, Adam", job: cluster(mlp+"/adam", 2, 2), ddp: "mlp/adam", goroutines: true, local: true},
 		{label: "conv net, SGD", job: cluster(conv+"/sgd", 2, 2), ddp: "conv/sgd", goroutines: true, local: true},
-	}, stepLines, []string{"model", "transport", "EDL, a step", "DDP, a step", "DDP / EDL", ddpReading, ddpReading + " / EDL",
-		"one machine, 1 thread", "CPU of a step, EDL / DDP", "context switches, EDL / DDP", "mallocs, roles as goroutines"}},
+	}, stepLines, stepHeading},
 	{grid, "Trainers x pservers", []row{
 		{label: "MLP 1x1", job: cluster(mlp+"/sgd", 1, 1)},
 		{label: "MLP 2x1", job: cluster(mlp+"/sgd", 2, 1)},
@@ -79,6 +84,10 @@ var tables = []section{
 	{whole, "A whole job, from the start of its cluster to its end: 404 records in batches of 20, 20 passes, a lease of 2 s", []row{
 		{label: "fit_a_line 50x4", job: rounds.Job{Workload: line, Trainers: 50, Pservers: 4, Lease: 2, Passes: 20, Records: 404}},
 	}, wholeLine, []string{"job", "transport", "wall time", "CPU time", "steps", "roles started again"}},
+	{sparse, "Sparse gradients beside PyTorch: 2 trainers, 2 pservers, batches of 1,024, two tables of 1,000,001 rows; DDP with 2 processes", []row{
+		{label: "CTR (DeepFM), SGD", job: cluster(ctr+"/sgd", 2, 2), ddp: "ctr/sgd", goroutines: true, local: true},
+		{label: "CTR (DeepFM), Adam", job: cluster(ctr+"/adam", 2, 2), ddp: "ctr/adam", goroutines: true, local: true},
+	}, stepLines, stepHeading},
 }
 
 func transferRow(label string, bytes int) row {
