@@ -58,6 +58,8 @@ func (s *sketch) print(variables ...layers.Variable) {
 		switch t.DType() {
 		case tensor.Float32:
 			fmt.Printf("%v %.3g\n", t.Dims(), t.Float32s())
+		case tensor.Float64:
+			fmt.Printf("%v %.3g\n", t.Dims(), t.Float64s())
 		case tensor.Int64:
 			fmt.Println(t.Dims(), t.Int64s())
 		case tensor.Bool:

@@ -111,6 +111,13 @@ func ExampleAccuracy() {
 	// [1] [1]
 }
 
+// Of the four pairs of a record of label 1 and one of label 0, three are in the right order.
+func ExampleAUC() {
+	s := newSketch()
+	s.print(layers.AUC(s.numbers("probability", 1, 0.9, 0.8, 0.3, 0.1), s.classes("label", 1, 0, 1, 0)))
+	// Output: [1] [0.75]
+}
+
 func ExampleSoftmaxWithCrossEntropy() {
 	m := layers.NewModel()
 	logits := layers.Data(m, "logits", layers.Dims(10))

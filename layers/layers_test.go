@@ -66,6 +66,7 @@ func TestLayersAppendFluidsOpsWithTheirShapes(t *testing.T) {
 		}, "sigmoid_cross_entropy_with_logits", "[-1 6]"},
 		{"mean", func(in inputs) []layers.Variable { return one(layers.Mean(in.rows)) }, "mean", "[1]"},
 		{"accuracy", func(in inputs) []layers.Variable { return one(layers.Accuracy(in.rows, in.label, layers.K(2))) }, "top_k accuracy", "[1]"},
+		{"auc", func(in inputs) []layers.Variable { return one(layers.AUC(layers.Sigmoid(in.rows), in.label)) }, "sigmoid auc", "[1]"},
 		{"top_k", func(in inputs) []layers.Variable { return two(layers.TopK(in.rows, 2)) }, "top_k", "[-1 2] [-1 2]"},
 		{"concat", func(in inputs) []layers.Variable {
 			return one(layers.Concat([]layers.Variable{in.rows, in.columns}, -1))

@@ -82,3 +82,14 @@ func Accuracy(probabilities, label Variable, opts ...Option) Variable {
 
 // K sets how many of the most probable classes count.
 func K(k int) Option { return Option{"K", func(s *settings) { s.k = k }} }
+
+// AUC is the area under the receiver operating characteristic of a batch, float64 [1]: how probable it is that a record of label 1 has a larger
+// probability than one of label 0. Label is int64 [rows, 1], 0 or 1. The last column of probability is that of label 1. It is 0 if all labels of the
+// batch are equal. The mean over batches is not the AUC of a dataset, but close to it for large batches; on a cluster each trainer contributes
+// the AUC of its rows. Op: auc.
+//
+// Options: Name.
+func AUC(probability, label Variable, opts ...Option) Variable {
+	l := start("auc", opts, nil, probability, label)
+	return l.result(l.op("auc", In{"Predict": {probability}, "Label": {label}}, nil, "AUC"))
+}

@@ -1,4 +1,4 @@
-// Package convert makes training records from common formats: CSV, MNIST's idx files, and the Boston housing table.
+// Package convert makes training records from common formats: CSV, logs of clicks, MNIST's idx files, and the Boston housing table.
 //
 // Every converter reads from an io.Reader, so the caller decides where data comes from. It writes to a dataset.RecordWriter, usually a
 // dataset.ShardWriter. Sources are not trusted: lines and rows have bounds, and numbers must be finite. Errors name the line or image, but not the
@@ -43,48 +43,57 @@ func CSV(ctx context.Context, r io.Reader, w dataset.RecordWriter, options CSVOp
 	if options.LabelDType != tensor.Int64 && options.LabelDType != tensor.Float32 {
 		return 0, fault.E(fault.InvalidArgument, fault.Got("a label of "+options.LabelDType.String()), fault.Want("int64 or float32"))
 	}
+	var converter *csvConverter
+	err := eachRow(ctx, r, options.Comma, func(row []string, line int) (err error) {
+		if converter == nil {
+			if converter, err = newCSVConverter(row, w, options); err != nil || options.Header {
+				return err
+			}
+		}
+		return converter.convert(row, line)
+	})
+	return converter.written(), err
+}
+
+// eachRow calls f with every row of a table and the line on which it begins. f does not keep the row. All rows have as many columns as the first. comma
+// separates columns; 0 stands for ','.
+func eachRow(ctx context.Context, r io.Reader, comma rune, f func(row []string, line int) error) error {
 	guard := &lineGuard{r: r}
 	rows := csv.NewReader(guard)
-	rows.ReuseRecord, rows.TrimLeadingSpace = true, true
-	if options.Comma != 0 {
-		rows.Comma = options.Comma
+	rows.ReuseRecord, rows.TrimLeadingSpace = true, comma != '\t' // a tab that leads is an empty column
+	if comma != 0 {
+		rows.Comma = comma
 	}
-	var converter *csvConverter
+	columns := 0
 	for {
 		if err := interrupt.Check(ctx, "csv"); err != nil {
-			return converter.written(), err
+			return err
 		}
 		guard.read = 0
 		row, err := rows.Read()
 		if errors.Is(err, io.EOF) {
-			return converter.written(), nil
+			return nil
 		}
 		if err != nil {
-			return converter.written(), csvError(err, len(row), converter)
+			return csvError(err, len(row), columns)
 		}
-		header := converter == nil && options.Header
-		if converter == nil {
-			if converter, err = newCSVConverter(row, w, options); err != nil {
-				return 0, err
-			}
-		}
-		if header {
-			continue
+		if columns = len(row); columns > maxColumns {
+			return fault.E(fault.TooLarge, fault.At(atLine(1)), fault.Gotf("%d columns", columns), fault.Wantf("at most %d", maxColumns))
 		}
 		line, _ := rows.FieldPos(0)
-		if err := converter.convert(row, line); err != nil {
-			return converter.written(), err
+		if err := f(row, line); err != nil {
+			return err
 		}
 	}
 }
 
-// csvError gives an error of the CSV reader its kind and line. columns is the length of the row that came with the error.
-func csvError(err error, columns int, c *csvConverter) error {
+// csvError gives an error of the CSV reader its kind and line. columns is the length of the row that came with the error, want that of the others.
+func csvError(err error, columns, want int) error {
 	var parse *csv.ParseError
 	switch {
 	case errors.Is(err, csv.ErrFieldCount) && errors.As(err, &parse):
 		return fault.E(fault.Corrupt, fault.At(atLine(parse.Line)), fault.Gotf("%d columns", columns),
-			fault.Wantf("%d, as in the first row", len(c.names)))
+			fault.Wantf("%d, as in the first row", want))
 	case errors.As(err, &parse):
 		return fault.E(fault.Corrupt, fault.Atf("%s, column %d", atLine(parse.Line), parse.Column), fault.Cause(parse.Err))
 	}
@@ -97,34 +106,21 @@ func csvError(err error, columns int, c *csvConverter) error {
 // A csvConverter knows the columns of features and label.
 type csvConverter struct {
 	samples        *sampleWriter
-	names          []string // by column; the index if there is no header
+	names          columns
 	labelColumn    int
 	featureColumns []int // in the order of the sample
 }
 
 // newCSVConverter resolves the columns against the first row.
 func newCSVConverter(row []string, w dataset.RecordWriter, options CSVOptions) (c *csvConverter, err error) {
-	if len(row) > maxColumns {
-		return nil, fault.E(fault.TooLarge, fault.At(atLine(1)), fault.Gotf("%d columns", len(row)), fault.Wantf("at most %d", maxColumns))
-	}
-	c = &csvConverter{labelColumn: len(row) - 1}
-	for i, name := range row {
-		if !options.Header {
-			name = strconv.Itoa(i)
-		}
-		c.names = append(c.names, strings.TrimSpace(name))
-	}
+	c = &csvConverter{labelColumn: len(row) - 1, names: columnNames(row, options.Header)}
 	if options.Label != "" {
-		if c.labelColumn, err = c.column(options.Label); err != nil {
+		if c.labelColumn, err = c.names.find(options.Label); err != nil {
 			return nil, err
 		}
 	}
-	for _, name := range options.Features {
-		i, err := c.column(name)
-		if err != nil {
-			return nil, err
-		}
-		c.featureColumns = append(c.featureColumns, i)
+	if c.featureColumns, err = c.names.findAll(options.Features); err != nil {
+		return nil, err
 	}
 	for i := range row {
 		if options.Features == nil && i != c.labelColumn {
@@ -139,16 +135,43 @@ func newCSVConverter(row []string, w dataset.RecordWriter, options CSVOptions) (
 	return c, err
 }
 
-// column finds a column by name, or by index.
-func (c *csvConverter) column(name string) (int, error) {
-	if i := slices.Index(c.names, name); i >= 0 {
+// columns are the names of columns in their order: the index where there is no header.
+type columns []string
+
+// columnNames returns the names that the first row of a table gives.
+func columnNames(row []string, header bool) columns {
+	names := make(columns, len(row))
+	for i, name := range row {
+		if !header {
+			name = strconv.Itoa(i)
+		}
+		names[i] = strings.TrimSpace(name)
+	}
+	return names
+}
+
+// find finds a column by name, or by index.
+func (c columns) find(name string) (int, error) {
+	if i := slices.Index(c, name); i >= 0 {
 		return i, nil
 	}
-	if i, err := strconv.Atoi(name); err == nil && i >= 0 && i < len(c.names) {
+	if i, err := strconv.Atoi(name); err == nil && i >= 0 && i < len(c) {
 		return i, nil
 	}
 	return 0, fault.E(fault.NotFound, fault.At(atLine(1)), fault.Got("no column "+fault.Quote(name)),
-		fault.Wantf("one of %d columns", len(c.names)))
+		fault.Wantf("one of %d columns", len(c)))
+}
+
+// findAll finds several columns.
+func (c columns) findAll(names []string) (found []int, err error) {
+	for _, name := range names {
+		i, err := c.find(name)
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, i)
+	}
+	return found, nil
 }
 
 func (c *csvConverter) convert(row []string, line int) error {

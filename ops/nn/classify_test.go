@@ -16,6 +16,11 @@ func accuracy(name string, indices, label *tensor.Tensor, share float64, correct
 		Want: slots{"Accuracy": One(Floats(dims{1}, share)), "Correct": One(Int32s(dims{1}, correct)), "Total": One(Int32s(dims{1}, total))}}
 }
 
+func auc(name string, predict, label *tensor.Tensor, area float64) Case {
+	return Case{Type: "auc", Name: name, Constant: []string{"Predict"}, Outputs: map[string]int{"StatPosOut": 0, "StatNegOut": 0},
+		Inputs: slots{"Predict": One(predict), "Label": One(label)}, Want: slots{"AUC": One(Floats(dims{1}, area))}}
+}
+
 var classifyCases = []Case{
 	{Type: "sigmoid_cross_entropy_with_logits", Constant: []string{"Label"},
 		Inputs: slots{"X": One(Floats(dims{2, 3}, 0, 1, -1, 800, -800, 3)), "Label": One(Floats(dims{2, 3}, 1, 0, 0.25, 1, 0, -100))},
@@ -29,6 +34,15 @@ var classifyCases = []Case{
 		Want: slots{"Out": One(Ints(dims{1}, 3)), "Indices": One(Ints(dims{1}, 1))}},
 	accuracy("", Ints(dims{4, 2}, 0, 1, 2, 0, 1, 2, 2, 1), Ints(dims{4, 1}, 1, 1, 1, 2), 0.75, 3, 4),
 	accuracy("no rows", Ints(dims{0, 2}), Ints(dims{0, 1}), 0, 0, 0),
+	auc("", Floats(dims{4, 1}, 0.9, 0.8, 0.3, 0.1), Ints(dims{4, 1}, 1, 0, 1, 0), 0.75),
+	auc("probabilities of both", Floats(dims{2, 2}, 0.9, 0.1, 0.2, 0.8), Ints(dims{2, 1}, 0, 1), 1),
+	auc("in one bin", Floats(dims{2, 1}, 0.5, 0.50001), Ints(dims{2, 1}, 0, 1), 0.5),
+	auc("one label", Floats(dims{2, 1}, 0.2, 0.8), Ints(dims{2, 1}, 1, 1), 0),
+	auc("no rows", Floats(dims{0, 1}), Ints(dims{0, 1}), 0),
+	{Type: "auc", Name: "all steps", Attrs: attrs{"num_thresholds": int32(2), "slide_steps": int32(0)}, Constant: []string{"Predict"},
+		Inputs: slots{"Predict": One(Floats(dims{3, 1}, 0.2, 0.7, 1)), "Label": One(Ints(dims{3, 1}, 0, 1, 1)),
+			"StatPos": One(Ints(dims{3}, 1, 0, 0)), "StatNeg": One(Ints(dims{3}, 0, 0, 1))},
+		Want: slots{"StatPosOut": One(Ints(dims{3}, 1, 1, 1)), "StatNegOut": One(Ints(dims{3}, 1, 0, 1)), "AUC": One(Floats(dims{1}, 0.5))}},
 	{Type: "one_hot", Attrs: attrs{"depth": int32(3)}, Inputs: slots{"X": One(Ints(dims{2, 1}, 2, 0))},
 		Want: slots{"Out": One(single(dims{2, 3}, 0, 0, 1, 1, 0, 0))}},
 	{Type: "one_hot", Name: "int64", Attrs: attrs{"depth": int64(2), "dtype": int32(tensor.Int64)}, Inputs: slots{"X": One(Ints(dims{1, 1}, 1))},
@@ -60,6 +74,18 @@ func TestTopKOfMoreThanThereAre(t *testing.T) {
 		err := Golden(Case{Type: "top_k", Attrs: attrs{"k": k}, Inputs: slots{"X": One(Ints(dims{3}, 1, 3, 2))}})
 		if fault.KindOf(err) != fault.InvalidArgument {
 			t.Errorf("k = %d of 3: %v", k, err)
+		}
+	}
+}
+
+func TestAUCOfWhatIsNoProbability(t *testing.T) {
+	for want, c := range map[string]Case{
+		"1.5 in row 1":     auc("", Floats(dims{2, 1}, 0.5, 1.5), Ints(dims{2, 1}, 0, 1), 0),
+		"NaN in row 0":     auc("", Floats(dims{1, 1}, math.NaN()), Ints(dims{1, 1}, 1), 0),
+		"label 2 in row 1": auc("", Floats(dims{2, 1}, 0.5, 0.5), Ints(dims{2, 1}, 0, 2), 0),
+	} {
+		if err := Golden(c); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
 		}
 	}
 }

@@ -79,7 +79,7 @@ func bind(out, name string) map[string][]string {
 func run(t testing.TB, exe executor.Executor, p *program.Program, options executor.TrainOptions) (values []float64) {
 	t.Helper()
 	_, err := exe.Train(t.Context(), p, options, func(s executor.StepResult) error {
-		values = append(values, float64(s.Fetched[0].Float32s()[0]))
+		values = append(values, executor.Scalar(s.Fetched[0]))
 		return nil
 	})
 	if err != nil {
