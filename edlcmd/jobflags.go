@@ -38,6 +38,8 @@ type jobFlags struct {
 	split    *choice
 	carrier  *choice
 	hosts    bool
+	push     int32
+	pull     int32
 	saved    string // where checkpoints go
 	every    string
 	keep     int32
@@ -76,6 +78,8 @@ func (f *jobFlags) addCluster(cmd *cobra.Command) {
 		cobra.FixedCompletions([]string{"none", "bf16", "fp16", "topk:0.01"}, cobra.ShellCompDirectiveNoFileComp))
 	f.compressParameters = choiceFlag(cmd, "compress-parameters", "how float32 parameters travel to trainers", "none", "bf16", "fp16")
 	flags.BoolVar(&f.hosts, "merge-hosts", false, "let the trainers of one host merge their contributions before they send them to servers")
+	flags.Int32Var(&f.push, "push-every", 1, "in async mode, add up the gradients of `N` steps before they are sent to servers")
+	flags.Int32Var(&f.pull, "pull-every", 1, "in async mode, receive parameters after every `N` steps")
 	f.split = choiceFlag(cmd, "split-method", "how slices are dealt to servers", "round_robin", "hash_name")
 }
 
@@ -212,6 +216,18 @@ func (f *jobFlags) overrideCluster(given func(name string) bool, spec *job.JobSp
 	}
 	if given("merge-hosts") {
 		spec.MergeHosts = f.hosts
+	}
+	for name, every := range map[string]struct {
+		value int32
+		field *int32
+	}{"push-every": {f.push, &spec.PushEvery}, "pull-every": {f.pull, &spec.PullEvery}} {
+		if !given(name) {
+			continue
+		}
+		if every.value < 1 {
+			return tooFew("--"+name, int64(every.value))
+		}
+		*every.field = every.value
 	}
 	return nil
 }

@@ -139,11 +139,17 @@ func TestDeathsWithoutRestarts(t *testing.T) {
 	}
 }
 
-// In async mode a trainer that is lost leaves its tasks to the others: the job ends, and no more than its last batch is counted twice.
+// In async mode a trainer that is lost leaves its tasks to the others: the job ends, and no more than its last push is counted twice.
 func TestTrainerKilledInAsync(t *testing.T) {
+	for _, push := range []int32{1, 3} {
+		t.Run(fmt.Sprintf("push every %d", push), func(t *testing.T) { killedInAsync(t, push) })
+	}
+}
+
+func killedInAsync(t *testing.T, push int32) {
 	t.Parallel()
 	spec := shortLived()
-	spec.Mode = job.Mode_ASYNC
+	spec.Mode, spec.PushEvery, spec.PullEvery = job.Mode_ASYNC, push, push
 	s := submit(t, spec)
 	deaths["trainer while sending"](s)
 	s.flow()
@@ -158,7 +164,7 @@ func TestTrainerKilledInAsync(t *testing.T) {
 		t.Errorf("the ledger is %v", d.Ledger)
 	}
 	for _, p := range d.Ledger.GetPasses() {
-		if p.Records != struckRecords || p.Again > 8 {
+		if p.Records != struckRecords || p.Again > 8*int64(push) {
 			t.Errorf("the ledger of pass %d: %d records, %d again", p.Pass, p.Records, p.Again)
 		}
 	}

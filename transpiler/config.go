@@ -68,6 +68,8 @@ type Config struct {
 	// Fetch names variables that trainers must be able to report. Trainers receive a variable that only servers have, such as the learning
 	// rate, in every step.
 	Fetch []string
+	// KeepReceived makes trainers keep what they have received until they receive it again, so that a step of async mode may receive nothing.
+	KeepReceived bool
 	// Dump keeps a copy of all programs after each pass in Result.Stages.
 	Dump bool
 }

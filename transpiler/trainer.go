@@ -186,7 +186,7 @@ func (w *trainerWriter) send(n *node, name string, parts []part, merge ops.Merge
 //
 // In async mode there is no round and no send barrier. A recv waits for the trainer's own sends.
 func (w *trainerWriter) exchange() {
-	g := &gather{controls: w.controls, role: program.RoleDist}
+	g := &gather{controls: w.controls, role: program.RoleDist, keep: w.cfg.KeepReceived}
 	after := func(contribution string) []string {
 		if control := w.sent[contribution]; control != "" {
 			return []string{control}
@@ -220,6 +220,7 @@ func (w *trainerWriter) exchange() {
 		g.variable(w.state.variable(f.name), w.serverVars.of(f.name), lastProducer(w.state, f.name).op.Line(), after(f.name), nil)
 	}
 	for _, f := range w.fetched {
+		f.declaration.Persistable = g.keep
 		g.variable(&f.declaration, f.parts, "", after(""), nil)
 	}
 	w.block.Ops = append(w.block.Ops, g.ops()...)
@@ -230,6 +231,7 @@ func (w *trainerWriter) exchange() {
 type gather struct {
 	*controls
 	role  program.Role // of the concat ops
+	keep  bool         // parts stay as they were received until they are received again
 	recvs []*program.Op
 	joins []*program.Op
 }
@@ -259,7 +261,7 @@ func (g *gather) receive(v *program.Var, parts []serverVar, line string, after, 
 		if h.cut || h.at.DType != v.DType {
 			local = h.at.Name
 			piece := h.at.Copy("")
-			piece.Persistable, piece.IsParameter = false, false
+			piece.Persistable, piece.IsParameter = g.keep, false
 			g.block.EnsureVar(piece)
 		}
 		from = append(from, part{local: local, remote: h.at.Name, server: h.server})
@@ -315,7 +317,7 @@ func checkSections(name string, rows int64) error {
 
 // buildTrainerStartup writes the program that initializes a trainer. It receives parameters and forward state, so that all trainers begin with the
 // values of the servers. It rounds parameters that travel compressed later, so that a trainer that joins computes with the values of the others. Residuals
-// are 0. Other variables are computed as in the user's startup program. Values that would be overwritten are not computed.
+// are 0, and so is what is fetched from servers and kept. Other variables are computed as in the user's startup program. Values that would be overwritten are not computed.
 func buildTrainerStartup(s *state) error {
 	var own []string
 	if s.source.Startup != nil {
@@ -330,7 +332,7 @@ func buildTrainerStartup(s *state) error {
 	if err != nil {
 		return err
 	}
-	g := &gather{controls: &controls{block: startup.Global(), names: s.names}, role: program.RoleDist}
+	g := &gather{controls: &controls{block: startup.Global(), names: s.names}, role: program.RoleDist, keep: s.cfg.KeepReceived}
 	for _, group := range s.groups {
 		for _, param := range group.params {
 			if s.tables[param] != nil {
@@ -353,14 +355,34 @@ func buildTrainerStartup(s *state) error {
 			}
 		}
 	}
+	for _, f := range s.fetched {
+		if g.keep {
+			f.declaration.Persistable = true
+			b.EnsureVar(f.declaration)
+			b.Append(zeroOp(f.declaration))
+		}
+	}
 	s.result.Trainer.Startup = startup
 	return nil
 }
 
-// roundAtStart rounds a parameter that a trainer has received, as its compressed form is rounded.
+// roundAtStart rounds a parameter that a trainer has received, as its compressed form is rounded. Forms that trainers keep are those of the steps.
 func roundAtStart(s *state, b *program.Block, param, line string) {
 	form, ok := s.served[s.serverVars.of(param)[0].at.Name]
 	if !ok {
+		return
+	}
+	if s.cfg.KeepReceived {
+		var forms []program.Var
+		var names []string
+		for _, part := range servedParts(s, s.serverVars.of(param)) {
+			kept := part.at.Copy("")
+			kept.Persistable = true
+			b.EnsureVar(kept)
+			forms, names = append(forms, kept), append(names, kept.Name)
+		}
+		b.Append(compressOp(line, param, forms...))
+		b.Append(decompressOp(line, names, param))
 		return
 	}
 	form = form.Copy(s.names.free(param + ".rounded"))

@@ -11,6 +11,8 @@
 // parameters. The state has the parameters as the update computes them. With topk each rank has a residual for each gradient, and selects from each
 // slice of a gradient by itself. So Slice says how gradients are cut, and Regroup when generations begin, whose residuals are 0.
 //
+// Rhythm makes it the oracle of an async job of one trainer that does not push and pull in every step.
+//
 // Where trainers form groups, as those of one host do in a job with merge_hosts, each group is merged first, and then the groups. See Group.
 package reference
 
@@ -39,6 +41,10 @@ type Executor struct {
 	begins   func(round uint64) bool
 	residual map[residualOf]*tensor.Tensor
 	params   compress.Form // of parameters on their way to the forward half
+
+	pushEvery, pullEvery int       // of Rhythm; 0: 1
+	unpushed             *unpushed // of a Train with a Rhythm; else nil
+
 	local    *executor.Local
 	splits   splits
 	prepared prepared
@@ -195,12 +201,19 @@ func (e *Executor) train(ctx context.Context, p *program.Program, s *split, sour
 	}
 	source.GoOn(now.Pass, now.Batch, now.Steps)
 	e.residual = nil
-	defer func() { e.residual = nil }()
-	return e.rounds(ctx, s, source, fetch, each, e.runRound, func() {
+	if e.pushEvery > 1 || e.pullEvery > 1 {
+		e.unpushed = &unpushed{pushEvery: e.pushEvery, pullEvery: e.pullEvery, sums: map[string]*tensor.Tensor{}}
+	}
+	defer func() { e.residual, e.unpushed = nil, nil }()
+	summary, err := e.rounds(ctx, s, source, fetch, each, e.runRound, func() {
 		now := executor.Progress{Steps: e.local.Progress().Steps, Reader: reader}
 		now.Pass, now.Batch = source.Position()
 		e.local.SetProgress(now)
 	})
+	if err == nil {
+		err = e.unpushed.settle(ctx, -1)
+	}
+	return summary, err
 }
 
 // evaluate runs a program that does not train. A round goes on with what the round before has written. While the callback runs, the variables have the
@@ -248,6 +261,9 @@ func (e *Executor) rounds(ctx context.Context, s *split, source executor.BatchSo
 		feed := executor.Feed{}
 		for i, name := range variables {
 			feed[name] = batch.Tensors[i]
+		}
+		if err := e.unpushed.settle(ctx, batch.Pass); err != nil {
+			return summary, err
 		}
 		if s.trains() {
 			batch.Step.Round = e.local.Progress().Steps

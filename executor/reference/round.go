@@ -1,6 +1,7 @@
 package reference
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -55,7 +56,11 @@ func (e *Executor) runRound(ctx context.Context, s *split, number uint64, feed e
 	}
 	var updated map[string]*tensor.Tensor
 	if err == nil {
-		updated, err = r.runUpdate(ctx, merged, rows, fetch)
+		if e.unpushed != nil {
+			updated, err = e.unpushed.step(ctx, r, merged[0].values, rows, fetch)
+		} else {
+			updated, err = r.runUpdate(ctx, merged, rows, fetch)
+		}
 	}
 	if err != nil {
 		if restored := e.restore(old); restored != nil {
@@ -155,11 +160,12 @@ func (r *round) roundParameters() (masters map[string]*tensor.Tensor, err error)
 	masters = map[string]*tensor.Tensor{}
 	for _, name := range r.parameters {
 		master, ok := r.Scope().Find(name)
-		if !ok || r.params == compress.None {
+		pulled := r.unpushed.has(name)
+		if !ok || r.params == compress.None && pulled == nil {
 			continue
 		}
 		masters[name] = master.Clone()
-		rounded := master.Clone()
+		rounded := cmp.Or(pulled, master).Clone()
 		if err := compress.Round(rounded, r.params); err != nil {
 			return masters, err
 		}

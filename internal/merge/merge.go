@@ -72,6 +72,25 @@ func Gradients(dst *tensor.Tensor, shares []Share, how ops.Merge) error {
 	return nil
 }
 
+// Accumulate adds a gradient of a later batch to the sum of those before it, in the element type. Both may be rows of one table.
+func Accumulate(sum, gradient *tensor.Tensor) error {
+	if travelsByRows(sum, ops.MergeSum) {
+		return accumulateRows(sum, gradient)
+	}
+	if gradient.DType() != sum.DType() || gradient.Len() != sum.Len() {
+		return fault.E(fault.ShapeMismatch, fault.Got(gradient.String()), fault.Want(sum.String()))
+	}
+	switch sum.DType() {
+	case tensor.Float32:
+		kernel.Accumulate(sum.Float32s(), gradient.Float32s())
+	case tensor.Float64:
+		kernel.Accumulate(sum.Float64s(), gradient.Float64s())
+	default:
+		return fault.E(fault.TypeMismatch, fault.Got("a sum of "+sum.String()), fault.Want("float32 or float64"))
+	}
+	return nil
+}
+
 // ScaleRows makes gradients of a trainer's rows, of a mean over these rows, what they are of the mean over all rows of the batch. A trainer that has all
 // rows has them already. It refuses what is no gradient.
 func ScaleRows(gradients *tensor.Tensor, rows, all int64) error {

@@ -334,6 +334,8 @@ type JobSpec struct {
 	MaxAhead           int32                  `protobuf:"varint,28,opt,name=max_ahead,json=maxAhead,proto3" json:"max_ahead,omitempty"`                              // sync: a step begins only when at most so many steps before it are not acknowledged yet. A job that nobody follows for start_deadline fails. 0: steps wait for nobody
 	Transport          Transport              `protobuf:"varint,30,opt,name=transport,proto3,enum=edl.job.Transport" json:"transport,omitempty"`                     // how the slices of a step travel
 	MergeHosts         bool                   `protobuf:"varint,34,opt,name=merge_hosts,json=mergeHosts,proto3" json:"merge_hosts,omitempty"`                        // sync: trainers of one host merge their contributions before they send them to pservers
+	PushEvery          int32                  `protobuf:"varint,35,opt,name=push_every,json=pushEvery,proto3" json:"push_every,omitempty"`                           // async, reading data: a trainer adds up the gradients of so many steps and sends their sum; 0: 1
+	PullEvery          int32                  `protobuf:"varint,36,opt,name=pull_every,json=pullEvery,proto3" json:"pull_every,omitempty"`                           // async, reading data: a trainer receives parameters after each so many steps; 0: 1
 	ProfileSteps       int32                  `protobuf:"varint,31,opt,name=profile_steps,json=profileSteps,proto3" json:"profile_steps,omitempty"`                  // trainers and pservers record what they do in so many steps, from the first step of the job on; 0: none
 	CompressGradients  string                 `protobuf:"bytes,32,opt,name=compress_gradients,json=compressGradients,proto3" json:"compress_gradients,omitempty"`    // how float32 gradients travel: none (default), bf16, fp16 or topk:FRACTION[:LEAST]
 	CompressParameters string                 `protobuf:"bytes,33,opt,name=compress_parameters,json=compressParameters,proto3" json:"compress_parameters,omitempty"` // how float32 parameters travel to trainers: none (default), bf16 or fp16
@@ -582,6 +584,20 @@ func (x *JobSpec) GetMergeHosts() bool {
 		return x.MergeHosts
 	}
 	return false
+}
+
+func (x *JobSpec) GetPushEvery() int32 {
+	if x != nil {
+		return x.PushEvery
+	}
+	return 0
+}
+
+func (x *JobSpec) GetPullEvery() int32 {
+	if x != nil {
+		return x.PullEvery
+	}
+	return 0
 }
 
 func (x *JobSpec) GetProfileSteps() int32 {
@@ -2572,7 +2588,7 @@ const file_proto_job_job_proto_rawDesc = "" +
 	"\vDataBinding\x12\x18\n" +
 	"\adataset\x18\x01 \x01(\tR\adataset\x12\x14\n" +
 	"\x05globs\x18\x02 \x03(\tR\x05globs\x12\x16\n" +
-	"\x06follow\x18\x03 \x01(\bR\x06follow\"\xbd\n" +
+	"\x06follow\x18\x03 \x01(\bR\x06follow\"\xfb\n" +
 	"\n" +
 	"\aJobSpec\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
@@ -2607,7 +2623,11 @@ const file_proto_job_job_proto_rawDesc = "" +
 	"\tmax_ahead\x18\x1c \x01(\x05R\bmaxAhead\x120\n" +
 	"\ttransport\x18\x1e \x01(\x0e2\x12.edl.job.TransportR\ttransport\x12\x1f\n" +
 	"\vmerge_hosts\x18\" \x01(\bR\n" +
-	"mergeHosts\x12#\n" +
+	"mergeHosts\x12\x1d\n" +
+	"\n" +
+	"push_every\x18# \x01(\x05R\tpushEvery\x12\x1d\n" +
+	"\n" +
+	"pull_every\x18$ \x01(\x05R\tpullEvery\x12#\n" +
 	"\rprofile_steps\x18\x1f \x01(\x05R\fprofileSteps\x12-\n" +
 	"\x12compress_gradients\x18  \x01(\tR\x11compressGradients\x12/\n" +
 	"\x13compress_parameters\x18! \x01(\tR\x12compressParameters\x126\n" +

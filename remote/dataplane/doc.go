@@ -64,6 +64,8 @@
 //	Data: slices, as they are computed --->  queues each for its update; reads no further while the queue is full
 //	Get                                --->  waits until all contributions of this trainer are applied
 //	                                   <---  Params: the contribution was complete, too; or Ack after Data, where the trainer receives nothing
+//	Get with Confirm                   --->  waits as well: the trainer pushes in this step and pulls in a later one
+//	                                   <---  Ack
 //	all servers have answered
 //	Declare, to the server of the ledger ->  the ledger has the step
 //	                                   <---  Ack; only then the trainer sends Data of its next step

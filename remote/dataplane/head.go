@@ -49,6 +49,7 @@ const (
 	Last       uint8 = 1 << iota // Params: no frame of this version follows
 	shared                       // Data and Params: the bytes of the parts lie in shared memory, not in the body
 	AnyVersion                   // Get: the parameters as they are now
+	Confirm                      // Get: an Ack in place of the parameters
 )
 
 // A Head begins every frame.
@@ -93,7 +94,7 @@ func parseHead(b []byte) (Head, error) {
 	sliced := h.Kind == Data || h.Kind == Params
 	zero := b[6] == 0 && b[7] == 0 && le.Uint32(b[24:]) == 0 && [12]byte(b[32:]) == [12]byte{}
 	switch {
-	case h.Kind == 0 || int(h.Kind) >= len(kindNames), !zero, h.Flags&^(Last|shared|AnyVersion) != 0:
+	case h.Kind == 0 || int(h.Kind) >= len(kindNames), !zero, h.Flags&^(Last|shared|AnyVersion|Confirm) != 0:
 		return Head{}, fault.E(fault.Corrupt, fault.Gotf("a frame of kind %d with flags %#x", b[4], b[5]), fault.Want("a kind and flags of this version"))
 	case sliced && (h.Body > FrameBytes+uint64(h.Parts)*partBytes || h.Body < uint64(h.Parts)*partBytes),
 		!sliced && (h.Parts > 0 || h.Body > maxMessage):

@@ -90,7 +90,7 @@ func TestHeadLimits(t *testing.T) {
 		"kind 0":                     {raw(func(b []byte) { b[4] = 0 }), fault.Corrupt},
 		"the first unknown kind":     {raw(func(b []byte) { b[4] = byte(len(kindNames)) }), fault.Corrupt},
 		"kind 255":                   {raw(func(b []byte) { b[4] = 255 }), fault.Corrupt},
-		"an unknown flag":            {raw(func(b []byte) { b[5] = 8 }), fault.Corrupt},
+		"an unknown flag":            {raw(func(b []byte) { b[5] = 16 }), fault.Corrupt},
 		"byte 6":                     {raw(func(b []byte) { b[6] = 1 }), fault.Corrupt},
 		"byte 7":                     {raw(func(b []byte) { b[7] = 1 }), fault.Corrupt},
 		"byte 24":                    {raw(func(b []byte) { b[24] = 1 }), fault.Corrupt},

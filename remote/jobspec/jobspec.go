@@ -28,6 +28,7 @@ const (
 	maxWorkers    = 1024
 	minCheckpoint = 100 * time.Millisecond // between two
 	maxCount      = 1 << 20                // restarts of a role, failures of a task
+	maxEvery      = 1000                   // steps between two pushes or pulls: the records of a push travel in one message
 	maxDuration   = 366 * 24 * time.Hour   // roles add to durations and multiply them: a sum that overflows would be over at once
 )
 
@@ -53,6 +54,7 @@ func Complete(s *job.JobSpec) {
 		s.SplitMethod = "round_robin"
 	}
 	s.Workers = cmp.Or(s.Workers, 1)
+	s.PushEvery, s.PullEvery = cmp.Or(s.PushEvery, 1), cmp.Or(s.PullEvery, 1)
 	s.StartDeadline = orDefault(s.StartDeadline, defaultStart)
 	s.RoundDeadline = orDefault(s.RoundDeadline, defaultRound)
 	s.Lease = orDefault(s.Lease, defaultLease)
@@ -126,6 +128,16 @@ func Check(s *job.JobSpec) error {
 	}
 	if _, ok := job.Transport_name[int32(s.Transport)]; !ok {
 		wrong("transport", fmt.Sprint(s.Transport), "one of "+strings.Join(Transports(), ", "))
+	}
+	within("push_every", int64(s.PushEvery), 1, maxEvery)
+	within("pull_every", int64(s.PullEvery), 1, maxEvery)
+	for field, every := range map[string]int32{"push_every": s.PushEvery, "pull_every": s.PullEvery} {
+		if every > 1 && s.Mode == job.Mode_SYNC {
+			wrong(field, fmt.Sprintf("%d in sync mode", every), "async mode, whose trainers do not wait for rounds")
+		}
+	}
+	if s.PushEvery > 1 && compresses(s) { // sums are made of whole gradients, and servers round parameters when they have updated them
+		wrong("push_every", fmt.Sprintf("%d with compression", s.PushEvery), "gradients and parameters that travel as float32")
 	}
 	switch {
 	case !s.MergeHosts:

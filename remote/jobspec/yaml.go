@@ -45,6 +45,8 @@ type file struct {
 	CompressGradients  string            `yaml:"compress_gradients"`
 	CompressParameters string            `yaml:"compress_parameters"`
 	MergeHosts         bool              `yaml:"merge_hosts"`
+	PushEvery          int32             `yaml:"push_every"`
+	PullEvery          int32             `yaml:"pull_every"`
 	NoFiniteCheck      bool              `yaml:"no_finite_check"`
 	StartDeadline      time.Duration     `yaml:"start_deadline"`
 	RoundDeadline      time.Duration     `yaml:"round_deadline"`
@@ -131,6 +133,7 @@ func (y *file) spec() (*job.JobSpec, error) {
 		Save: y.Save, Params: y.Params, Fetch: y.Fetch, MinBlockSize: y.MinBlockSize, NoSlice: y.NoSlice, SplitMethod: y.SplitMethod,
 		Transport: job.Transport(y.Transport), CompressGradients: y.CompressGradients, CompressParameters: y.CompressParameters,
 		MergeHosts: y.MergeHosts, NoFiniteCheck: y.NoFiniteCheck, RecordsPerTask: y.RecordsPerTask, Workers: y.Workers,
+		PushEvery: y.PushEvery, PullEvery: y.PullEvery,
 		MaxRestarts: y.MaxRestarts, MaxTaskFailures: y.MaxTaskFailures, ProfileSteps: y.ProfileSteps}
 	s.Resume = y.Resume
 	if c := y.Checkpoint; c != nil {

@@ -3,6 +3,7 @@ package pserver
 import (
 	"context"
 
+	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/remote/dataplane"
 	"github.com/edl-go/edl/remote/id"
 )
@@ -12,7 +13,7 @@ import (
 //	trainer                                  pserver
 //	Data                               --->  a buffer of its own for each slice, then the queue of its update
 //	Get                                --->  waits until all contributions of this trainer are applied
-//	                                   <---  Params; or Ack after Data, where the trainer receives nothing
+//	                                   <---  Params; Ack, where it asked with Confirm; or Ack after Data, where the trainer receives nothing
 //	all servers have answered
 //	Declare, to server 0               --->  the ledger has the step
 //	                                   <---  Ack
@@ -28,6 +29,9 @@ func (l *line) get(ctx context.Context, conn *dataplane.Conn, h dataplane.Head) 
 	c := l.server.core
 	if err := conn.End(h); err != nil {
 		return c.refuse(err)
+	}
+	if h.Flags&dataplane.Confirm != 0 {
+		return l.confirm(ctx, conn, h)
 	}
 	asItIs := h.Flags&dataplane.AnyVersion != 0
 	var e Event = Read{l.sender}
@@ -47,6 +51,18 @@ func (l *line) get(ctx context.Context, conn *dataplane.Conn, h dataplane.Head) 
 		used, err := l.receive[slice].Used(l.copies[slice])
 		return l.copies[slice][:used], err
 	})
+}
+
+// confirm tells a trainer that everything is applied that it has sent.
+func (l *line) confirm(ctx context.Context, conn *dataplane.Conn, h dataplane.Head) error {
+	c := l.server.core
+	if c.updates == nil {
+		return c.refuse(fault.E(fault.Corrupt, fault.Got("a frame get that asks for no parameters, in a sync job"), fault.Want("get of a version")))
+	}
+	if _, err := c.decide(ctx, Read{l.sender}); err != nil {
+		return err
+	}
+	return conn.WriteMessage(l.answer(dataplane.Ack, h.Round), nil)
 }
 
 // copy copies the parameters while nobody changes them: into the memory that the trainer shares, or into memory of the line. A trainer that does not

@@ -8,25 +8,28 @@ import (
 	"github.com/edl-go/edl/remote/dataplane"
 )
 
-// An asyncStep is what a link does in a step of an async job: it sends an update, and receives the parameters that it is applied to.
+// An asyncStep is what a link does in a step of an async job: it pushes, and pulls the parameters that the push is applied to, or one of both.
 type asyncStep struct{ *link }
 
-// sendUpdate writes what is left of the contribution, and asks for the parameters.
-func (l asyncStep) sendUpdate() error {
+// sendUpdate writes what is left of the push, and asks for the parameters, or only whether it is applied.
+func (l asyncStep) sendUpdate(pulls bool) error {
 	if err := l.write(); err != nil {
 		return err
 	}
-	return l.get(l.head(dataplane.Get))
+	h := l.head(dataplane.Get)
+	if !pulls {
+		h.Flags = dataplane.Confirm
+	}
+	return l.get(h)
 }
 
-func sendUpdate(l *link) error { return asyncStep{l}.sendUpdate() }
-
-// awaitUpdate returns when the parameters are here, which say that the server has the contribution. A server without parameters acknowledges it.
-func (l asyncStep) awaitUpdate() error {
-	err := l.sendUpdate()
+// awaitUpdate returns when the parameters are here, which say that the server has the push. Without a pull, and where a server has no parameters, it
+// acknowledges the push.
+func (l asyncStep) awaitUpdate(pulls bool) error {
+	err := l.sendUpdate(pulls)
 	switch {
 	case err != nil:
-	case len(l.receive) == 0:
+	case len(l.receive) == 0 || !pulls:
 		_, err = l.read(dataplane.Ack, l.comm.round())
 	default:
 		err = l.readParams(l.conn, l.comm.round())

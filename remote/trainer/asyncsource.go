@@ -19,13 +19,13 @@ import (
 // asyncSource is the source of an async job that reads data: whole batches of the records of the tasks that the trainer was given. Each trainer
 // shuffles within its tasks, so that none takes more tasks than it trains.
 //
-// A step counts when it is in the ledger. The sends of the next step wait for that, so the records of a batch count as trained when the next step has
-// ended.
+// A step counts when its push is in the ledger. A push waits for the one before, so the records of a push count as trained when the next one has ended.
 type asyncSource struct {
 	taskReader
-	awaitLedger func() error // waits until every step is in the ledger
+	ledger ledger
 
-	ended    int64    // records of the step that has ended last
+	pushed   int64    // records of the last push
+	unpushed int64    // records of the steps that have ended after it
 	requests id.Round // for tasks so far: a repeated one is known by its number
 	last     bool     // all passes have been delivered
 
@@ -34,9 +34,15 @@ type asyncSource struct {
 	badReason error
 }
 
-// newAsyncSource begins with the pass and the step with which the job does. awaitLedger is Comm.AwaitLedger.
-func newAsyncSource(read taskReader, begin *job.Progress, awaitLedger func() error) *asyncSource {
-	s := &asyncSource{taskReader: read, awaitLedger: awaitLedger}
+// A ledger is what a source knows of the pushes of its steps, while none is under way: those of Comm.
+type ledger struct {
+	settle func() error // pushes what is not pushed, and waits until all is in the ledger. A drain does not end it
+	open   func() bool  // steps have ended that are not pushed
+}
+
+// newAsyncSource begins with the pass and the step with which the job does.
+func newAsyncSource(read taskReader, begin *job.Progress, ledger ledger) *asyncSource {
+	s := &asyncSource{taskReader: read, ledger: ledger}
 	s.pass, s.round = begin.GetPass(), id.Round(begin.GetSteps())
 	return s
 }
@@ -67,8 +73,12 @@ func (s *asyncSource) Next(ctx context.Context) (*executor.Batch, error) {
 
 // stepEnded notes that the step of the last batch has ended well.
 func (s *asyncSource) stepEnded() {
-	s.progress.train(s.ended)
-	s.ended, s.batch = s.batch.GlobalRows, executor.Batch{}
+	s.unpushed += s.batch.GlobalRows
+	s.batch = executor.Batch{}
+	if s.unpushed > 0 && !s.ledger.open() {
+		s.progress.train(s.pushed)
+		s.pushed, s.unpushed = s.unpushed, 0
+	}
 }
 
 // HandIn implements source.
@@ -98,11 +108,11 @@ func (s *asyncSource) streamEnded(ctx context.Context) error {
 
 // report reports what is finished, while nobody reads ahead and every step has ended.
 func (s *asyncSource) report(ctx context.Context, whole bool) error {
-	if err := s.awaitLedger(); err != nil {
+	if err := s.ledger.settle(); err != nil {
 		return err
 	}
-	s.progress.train(s.ended)
-	s.ended = 0
+	s.progress.train(s.pushed + s.unpushed)
+	s.pushed, s.unpushed = 0, 0
 	finished := s.progress.finished(whole)
 	if len(finished) == 0 {
 		return nil
@@ -122,7 +132,7 @@ func (s *asyncSource) get(ctx context.Context, m *rpc.GetTaskRequest) (*rpc.GetT
 // has.
 func (s *asyncSource) open(ctx context.Context) iter.Seq2[*dataset.Batch, error] {
 	s.progress.begin(0)
-	s.ended, s.bad = 0, nil
+	s.bad = nil
 	return s.reader.Batches(ctx, s.records(ctx), dataset.Part{})
 }
 

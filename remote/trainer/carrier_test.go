@@ -181,7 +181,7 @@ func (r *carrierRig) rounds(ctx context.Context, d *dataplane.Dialer, m model, l
 			return err
 		}
 		m.fill(1e6) // all servers have the contribution
-		if err := c.AwaitLedger(); err != nil {
+		if err := c.rhythm.settle(ctx, c); err != nil {
 			return err
 		}
 		r.round++

@@ -35,7 +35,7 @@ import (
 //	             gradients, as they are computed
 //
 // In async mode there is no SendBarrier. FetchBarrier declares the step to server 0, whose answer comes while the next step computes: the first Send of
-// that step waits for it.
+// that step waits for it. Where not every step pushes or pulls, rhythm says which do: what the ledger gets is a push.
 type Comm struct {
 	Rank     id.Rank
 	Sync     bool
@@ -55,7 +55,8 @@ type Comm struct {
 	records   []*rpc.RecordRange // of the step
 	sends     callGroup
 	recvs     callGroup
-	ledger    ledgerStep // async: the last step that was declared
+	rhythm    rhythm     // async: which steps push and pull
+	ledger    ledgerStep // async: the last push that was declared
 	links     links      // of a led trainer: the only one is to its leader
 	exchanges exchanges  // of links
 	groupRole
@@ -87,6 +88,7 @@ const (
 func (c *Comm) BeginGeneration(identity wire.Identity, first id.Round) {
 	c.init()
 	c.identity, c.first, c.version = identity, first, atBeginning
+	c.rhythm.restart()
 	c.probe.forget()
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -97,6 +99,9 @@ func (c *Comm) BeginGeneration(identity wire.Identity, first id.Round) {
 func (c *Comm) BeginStep(step ops.Step, pass int, records []ranges.Range) {
 	c.init()
 	c.step, c.version, c.pass, c.records = step, afterStep, int32(pass), wire.Ranges(records)
+	if !c.Sync {
+		c.rhythm.begin(step.Rows, c.pass, records)
+	}
 	for _, l := range c.links {
 		if l != nil {
 			l.begin()
@@ -122,13 +127,22 @@ func (c *Comm) init() {
 	})
 }
 
-// Send starts sending a contribution. In async mode it first waits until the step before is in the ledger.
+// Send starts sending a contribution. In async mode a step that does not push keeps it. Else Send first waits until the push before is in the ledger.
 func (c *Comm) Send(ctx context.Context, m ops.Message) error {
 	c.init()
 	if err := checkServer(m.Server, len(c.Servers)); err != nil {
 		return err
 	}
-	if err := c.AwaitLedger(); err != nil {
+	m, now, err := c.rhythm.add(m)
+	if err != nil || !now {
+		return err
+	}
+	return c.post(ctx, m)
+}
+
+// post is Send for what the step sends.
+func (c *Comm) post(ctx context.Context, m ops.Message) error {
+	if err := c.ledger.await(); err != nil {
 		return err
 	}
 	if c.group != nil {
@@ -226,6 +240,20 @@ func (c *Comm) Recv(ctx context.Context, m ops.Message) error {
 	if c.Superseded() != nil {
 		return nil
 	}
+	if !c.Sync && c.version == afterStep {
+		linked := c.links.to(m.Server) != nil
+		if !linked {
+			if err := c.rhythm.note(m); err != nil {
+				return err
+			}
+		}
+		if !c.rhythm.receives(m.Name) {
+			if ask, ok := c.rhythm.confirms(m.Server); ok && !linked {
+				c.request(ctx, ask, round, last, now)
+			}
+			return nil
+		}
+	}
 	if c.version == atBeginning && c.Sync {
 		c.probe.note(m)
 	}
@@ -237,6 +265,12 @@ func (c *Comm) Recv(ctx context.Context, m ops.Message) error {
 		}
 		return l.expect(m.Name, m.Value)
 	}
+	c.request(ctx, m, round, last, now)
+	return nil
+}
+
+// request starts receiving a variable by a call. last and now say which version, as GetRequest has them.
+func (c *Comm) request(ctx context.Context, m ops.Message, round id.Round, last, now bool) {
 	identity := c.identity
 	c.recvs.start(ctx, c.slots, func(ctx context.Context) error {
 		return c.call(ctx, m.Server, fmt.Sprintf("%s of round %d", m.Name, round),
@@ -245,10 +279,9 @@ func (c *Comm) Recv(ctx context.Context, m ops.Message) error {
 					func() *tensor.Tensor { c.Times.Enter(timing.Receive); return m.Value })
 			})
 	})
-	return nil
 }
 
-// FetchBarrier waits until everything is received. In async mode it starts entering the step in the ledger: everything of it has arrived.
+// FetchBarrier waits until everything is received. In async mode it starts entering a push in the ledger: everything of it has been applied.
 func (c *Comm) FetchBarrier(ctx context.Context) error {
 	err := c.recvs.end()
 	if c.links != nil && c.Superseded() == nil {
@@ -260,8 +293,11 @@ func (c *Comm) FetchBarrier(ctx context.Context) error {
 	if err == nil && c.Superseded() == nil {
 		c.Times.Enter(timing.Other)
 	}
-	if err := c.noteSuperseded(err); err != nil || c.Sync || c.version != afterStep || len(c.records) == 0 {
+	if err := c.noteSuperseded(err); err != nil || c.Sync || c.version != afterStep {
 		return err
+	}
+	if !c.rhythm.pushes || len(c.records) == 0 {
+		return nil
 	}
 	if err := c.sends.end(); err != nil {
 		return err
@@ -279,15 +315,14 @@ func (c *Comm) fetch(ctx context.Context) error {
 		return nil // over calls
 	case c.Sync:
 		return c.links.fetch(ctx)
+	case !c.rhythm.pushes && !c.rhythm.pulls:
+		return nil
 	}
-	if err := moreTelling(c.sends.end(), c.AwaitLedger()); err != nil { // where nothing was sent or received before
+	if err := moreTelling(c.sends.end(), c.ledger.await()); err != nil { // where nothing was sent or received before
 		return err
 	}
-	return c.links.update(ctx)
+	return c.links.update(ctx, c.rhythm.pulls)
 }
-
-// AwaitLedger waits until every step that has ended is in the ledger. In sync mode that is so when the step ends.
-func (c *Comm) AwaitLedger() error { return c.ledger.await() }
 
 // Complete tells every server that this trainer contributes to no later round.
 func (c *Comm) Complete(ctx context.Context) error {
@@ -346,6 +381,9 @@ func (c *Comm) declaration(server int) *rpc.BarrierRequest {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if !c.Sync {
+		return c.rhythm.declaration(c.sent[server])
+	}
 	return &rpc.BarrierRequest{Rows: c.step.Rows, Variables: c.sent[server], Pass: c.pass, Records: c.records}
 }
 

@@ -112,7 +112,7 @@ func testCommAsync(t *testing.T, transport string) {
 					return fmt.Errorf("trainer %d reads %v after its step %d", rank, got, step)
 				}
 			}
-			return errors.Join(c.AwaitLedger(), c.Complete(ctx))
+			return errors.Join(c.rhythm.settle(ctx, c), c.Complete(ctx))
 		})
 		if err != nil {
 			t.Fatalf("%d trainers: %v", trainers, err)

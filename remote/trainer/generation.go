@@ -32,6 +32,8 @@ type generationRun struct {
 	in    *generation
 	local *executor.Local // runs the trainer program
 	saver *executor.Local // runs the save program, on the same variables
+
+	settle func() error // pushes what async steps have not pushed, and awaits the ledger. A drain does not end it
 }
 
 // runGeneration trains in a generation until the data or the generation ends.
@@ -97,6 +99,7 @@ func (g *generationRun) startup(ctx context.Context) error {
 func (g *generationRun) train(ctx context.Context) error {
 	reading, cancel := g.caller.untilDrain(ctx)
 	defer cancel()
+	g.settle = func() error { return g.comm.rhythm.settle(ctx, g.comm) }
 	from, err := g.openSource(reading)
 	if err != nil {
 		return err

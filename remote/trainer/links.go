@@ -125,15 +125,26 @@ func (ls links) fetch(ctx context.Context) error {
 	return ls.each(ctx, func(l *link) int { return l.receives }, begin, finish)
 }
 
-// update returns when every server with a link has the whole contribution of an async step and has applied it, and the parameters after it are here.
-func (ls links) update(ctx context.Context) error {
-	return ls.each(ctx, func(l *link) int { return l.sends }, func(l *link, ctx context.Context) { l.attempt(ctx, sendUpdate) },
-		func(l *link, ctx context.Context) error {
-			if l.out.count == 0 && len(l.receive) == 0 {
-				return nil
-			}
-			return l.exchange(ctx, "the parameters", func(l *link) error { return asyncStep{l}.awaitUpdate() })
-		})
+// update returns when every server with a link has applied the whole push of an async step, if it has one, and, if it pulls, the parameters after it are
+// here.
+func (ls links) update(ctx context.Context, pulls bool) error {
+	idle := func(l *link) bool { return l.out.count == 0 && (len(l.receive) == 0 || !pulls) }
+	begin := func(l *link, ctx context.Context) {
+		if !idle(l) {
+			l.attempt(ctx, func(l *link) error { return asyncStep{l}.sendUpdate(pulls) })
+		}
+	}
+	what := "the parameters"
+	if !pulls {
+		what = "the end of its update"
+	}
+	finish := func(l *link, ctx context.Context) error {
+		if idle(l) {
+			return nil
+		}
+		return l.exchange(ctx, what, func(l *link) error { return asyncStep{l}.awaitUpdate(pulls) })
+	}
+	return ls.each(ctx, func(l *link) int { return l.sends }, begin, finish)
 }
 
 // inline is how many bytes usually fit into the buffers of a connection. A contribution of at most so many bytes is written to each server before any

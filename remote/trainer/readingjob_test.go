@@ -64,7 +64,7 @@ func (j *readingJob) source(ctx context.Context, g *generationRun) (source, erro
 	}
 	read := newTaskReader(calls, reader, &taskFiles{data: opened})
 	if !j.policy.Sync {
-		return newAsyncSource(read, j.begin, func() error { return nil }), nil
+		return newAsyncSource(read, j.begin, ledger{func() error { return nil }, func() bool { return false }}), nil
 	}
 	return newSyncSource(read, j.asksPermission)
 }

@@ -205,7 +205,7 @@ func TestTasksAreFinishedWhenInTheLedger(t *testing.T) {
 			}
 		}
 		broken := fault.New(fault.LostMember, "a ledger that is gone")
-		s.awaitLedger = func() error { return broken }
+		s.ledger.settle = func() error { return broken }
 		if err := end(s); !errors.Is(err, broken) {
 			t.Errorf("%s, without the ledger: %v, want %v", name, err, broken)
 		}

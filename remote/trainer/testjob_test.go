@@ -63,7 +63,8 @@ func newTestJob(t testing.TB, m testkit.Model, data map[string][]string, spec *j
 		mode = transpiler.Async
 	}
 	roles, err := transpiler.Transpile(t.Context(), m.Program, transpiler.Config{Trainers: int(spec.Trainers), PServers: int(spec.Pservers),
-		MinBlockSize: 4, Mode: mode, Fetch: spec.Fetch, CompressGradients: spec.CompressGradients})
+		MinBlockSize: 4, Mode: mode, Fetch: spec.Fetch, CompressGradients: spec.CompressGradients,
+		CompressParameters: spec.CompressParameters, KeepReceived: spec.PullEvery > 1})
 	if err != nil {
 		t.Fatal(err)
 	}

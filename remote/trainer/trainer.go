@@ -74,6 +74,9 @@ func Run(ctx context.Context, cfg Config) error {
 	t := &Trainer{cfg: cfg, caller: c, members: newMembership(&cfg, c)}
 	t.comm = &Comm{Rank: cfg.Rank, Sync: cfg.Sync, Deadline: cfg.Deadlines.TrainerRound, Servers: cfg.Servers, Data: cfg.Data, Times: cfg.Times,
 		Log: cfg.Log, Leader: cfg.Leader, caller: c}
+	if err := t.comm.rhythm.set(cfg.Spec, cfg.Program, len(cfg.Servers)); err != nil {
+		return t.leave(ctx, err)
+	}
 	storage, err := openStorage(cfg.KeepDir, cfg.Spec.Save)
 	if err != nil {
 		return t.leave(ctx, err)
