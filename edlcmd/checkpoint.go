@@ -58,6 +58,8 @@ type checkpointRow struct {
 	Batch    uint64    `json:"batch"`
 	Bytes    int64     `json:"bytes"`
 	Shards   int       `json:"shards"`
+	Written  int64     `json:"written"`         // bytes of its own; the others are those of its bases
+	Bases    []string  `json:"bases,omitempty"` // earlier checkpoints that it has shards of
 	Created  time.Time `json:"created"`
 	Complete bool      `json:"complete"`
 	Error    string    `json:"error,omitempty"` // why its manifest cannot be used
@@ -66,9 +68,11 @@ type checkpointRow struct {
 func rowOfCheckpoint(k *checkpoint.Checkpoint) checkpointRow {
 	m := k.Manifest
 	r := checkpointRow{Name: k.Name, Job: m.Job, Steps: m.Progress.GetSteps(), Pass: m.Progress.GetPass(), Batch: m.Progress.GetBatch(), Shards: len(m.Shards),
-		Created: time.UnixMilli(m.CreatedMs).UTC(), Complete: true}
+		Created: time.UnixMilli(m.CreatedMs).UTC(), Complete: true, Bases: checkpoint.BasesOf(m)}
 	for _, s := range m.Shards {
-		r.Bytes += s.Bytes
+		if r.Bytes += s.Bytes; s.Checkpoint == "" {
+			r.Written += s.Bytes
+		}
 	}
 	return r
 }

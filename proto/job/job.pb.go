@@ -2417,6 +2417,8 @@ type Shard struct {
 	Bytes         int64                  `protobuf:"varint,2,opt,name=bytes,proto3" json:"bytes,omitempty"`
 	Sha256        []byte                 `protobuf:"bytes,3,opt,name=sha256,proto3" json:"sha256,omitempty"`
 	Pieces        []*Piece               `protobuf:"bytes,4,rep,name=pieces,proto3" json:"pieces,omitempty"`
+	Checkpoint    string                 `protobuf:"bytes,5,opt,name=checkpoint,proto3" json:"checkpoint,omitempty"` // an earlier one of the run, which has the object; empty: that of the manifest
+	Changes       bool                   `protobuf:"varint,6,opt,name=changes,proto3" json:"changes,omitempty"`      // its pieces take the place of rows that other shards have
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2477,6 +2479,20 @@ func (x *Shard) GetPieces() []*Piece {
 		return x.Pieces
 	}
 	return nil
+}
+
+func (x *Shard) GetCheckpoint() string {
+	if x != nil {
+		return x.Checkpoint
+	}
+	return ""
+}
+
+func (x *Shard) GetChanges() bool {
+	if x != nil {
+		return x.Changes
+	}
+	return false
 }
 
 // Piece is a variable of the user's program, or some rows of one.
@@ -2813,12 +2829,16 @@ const file_proto_job_job_proto_rawDesc = "" +
 	"\n" +
 	"created_ms\x18\x05 \x01(\x03R\tcreatedMs\x12(\n" +
 	"\x10failing_since_ms\x18\x06 \x01(\x03R\x0efailingSinceMs\x12*\n" +
-	"\afailure\x18\a \x01(\v2\x10.edl.job.FailureR\afailure\"q\n" +
+	"\afailure\x18\a \x01(\v2\x10.edl.job.FailureR\afailure\"\xab\x01\n" +
 	"\x05Shard\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05bytes\x18\x02 \x01(\x03R\x05bytes\x12\x16\n" +
 	"\x06sha256\x18\x03 \x01(\fR\x06sha256\x12&\n" +
-	"\x06pieces\x18\x04 \x03(\v2\x0e.edl.job.PieceR\x06pieces\"\xc4\x01\n" +
+	"\x06pieces\x18\x04 \x03(\v2\x0e.edl.job.PieceR\x06pieces\x12\x1e\n" +
+	"\n" +
+	"checkpoint\x18\x05 \x01(\tR\n" +
+	"checkpoint\x12\x18\n" +
+	"\achanges\x18\x06 \x01(\bR\achanges\"\xc4\x01\n" +
 	"\x05Piece\x12\x1a\n" +
 	"\bvariable\x18\x01 \x01(\tR\bvariable\x12\x14\n" +
 	"\x05dtype\x18\x02 \x01(\x05R\x05dtype\x12\x12\n" +

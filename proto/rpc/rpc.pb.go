@@ -4638,6 +4638,7 @@ type CutRequest struct {
 	Id            *Identity              `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	Store         string                 `protobuf:"bytes,2,opt,name=store,proto3" json:"store,omitempty"` // where checkpoints go
 	Name          string                 `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`   // of the checkpoint
+	Bases         []string               `protobuf:"bytes,4,rep,name=bases,proto3" json:"bases,omitempty"` // earlier ones that are complete and stay: only what has changed since one of them may be written
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4693,12 +4694,20 @@ func (x *CutRequest) GetName() string {
 	return ""
 }
 
+func (x *CutRequest) GetBases() []string {
+	if x != nil {
+		return x.Bases
+	}
+	return nil
+}
+
 type CutResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Past          bool                   `protobuf:"varint,1,opt,name=past,proto3" json:"past,omitempty"`   // the round is applied already: nothing was written
 	Round         uint64                 `protobuf:"varint,2,opt,name=round,proto3" json:"round,omitempty"` // the version of the server, when past
 	Shard         *job.Shard             `protobuf:"bytes,3,opt,name=shard,proto3" json:"shard,omitempty"`
 	Ledger        []byte                 `protobuf:"bytes,4,opt,name=ledger,proto3" json:"ledger,omitempty"` // of pserver 0
+	Base          *job.Shard             `protobuf:"bytes,5,opt,name=base,proto3" json:"base,omitempty"`     // of an earlier checkpoint, where shard has only changes to it
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4757,6 +4766,13 @@ func (x *CutResponse) GetShard() *job.Shard {
 func (x *CutResponse) GetLedger() []byte {
 	if x != nil {
 		return x.Ledger
+	}
+	return nil
+}
+
+func (x *CutResponse) GetBase() *job.Shard {
+	if x != nil {
+		return x.Base
 	}
 	return nil
 }
@@ -6053,17 +6069,19 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\arecords\x18\x04 \x03(\v2\x14.edl.rpc.RecordRangeR\arecords\x12\x12\n" +
 	"\x04pass\x18\x05 \x01(\x05R\x04pass\x12'\n" +
 	"\x05group\x18\x06 \x03(\v2\x11.edl.rpc.DeclaredR\x05group\"\x11\n" +
-	"\x0fBarrierResponse\"Y\n" +
+	"\x0fBarrierResponse\"o\n" +
 	"\n" +
 	"CutRequest\x12!\n" +
 	"\x02id\x18\x01 \x01(\v2\x11.edl.rpc.IdentityR\x02id\x12\x14\n" +
 	"\x05store\x18\x02 \x01(\tR\x05store\x12\x12\n" +
-	"\x04name\x18\x03 \x01(\tR\x04name\"u\n" +
+	"\x04name\x18\x03 \x01(\tR\x04name\x12\x14\n" +
+	"\x05bases\x18\x04 \x03(\tR\x05bases\"\x99\x01\n" +
 	"\vCutResponse\x12\x12\n" +
 	"\x04past\x18\x01 \x01(\bR\x04past\x12\x14\n" +
 	"\x05round\x18\x02 \x01(\x04R\x05round\x12$\n" +
 	"\x05shard\x18\x03 \x01(\v2\x0e.edl.job.ShardR\x05shard\x12\x16\n" +
-	"\x06ledger\x18\x04 \x01(\fR\x06ledger\"w\n" +
+	"\x06ledger\x18\x04 \x01(\fR\x06ledger\x12\"\n" +
+	"\x04base\x18\x05 \x01(\v2\x0e.edl.job.ShardR\x04base\"w\n" +
 	"\x0eRestoreRequest\x12!\n" +
 	"\x02id\x18\x01 \x01(\v2\x11.edl.rpc.IdentityR\x02id\x12\x14\n" +
 	"\x05store\x18\x02 \x01(\tR\x05store\x12\x12\n" +
@@ -6386,119 +6404,120 @@ var file_proto_rpc_rpc_proto_depIdxs = []int32{
 	80,  // 67: edl.rpc.BarrierRequest.group:type_name -> edl.rpc.Declared
 	29,  // 68: edl.rpc.CutRequest.id:type_name -> edl.rpc.Identity
 	108, // 69: edl.rpc.CutResponse.shard:type_name -> edl.job.Shard
-	29,  // 70: edl.rpc.RestoreRequest.id:type_name -> edl.rpc.Identity
-	29,  // 71: edl.rpc.FreezeRequest.id:type_name -> edl.rpc.Identity
-	80,  // 72: edl.rpc.FreezeResponse.declared:type_name -> edl.rpc.Declared
-	80,  // 73: edl.rpc.FreezeResponse.applied:type_name -> edl.rpc.Declared
-	37,  // 74: edl.rpc.Declared.records:type_name -> edl.rpc.RecordRange
-	29,  // 75: edl.rpc.ResumeRequest.id:type_name -> edl.rpc.Identity
-	81,  // 76: edl.rpc.ResumeRequest.members:type_name -> edl.rpc.Member
-	80,  // 77: edl.rpc.ResumeRequest.commit:type_name -> edl.rpc.Declared
-	37,  // 78: edl.rpc.PassLedger.committed:type_name -> edl.rpc.RecordRange
-	85,  // 79: edl.rpc.LedgerResponse.passes:type_name -> edl.rpc.PassLedger
-	29,  // 80: edl.rpc.GetRequest.id:type_name -> edl.rpc.Identity
-	29,  // 81: edl.rpc.CompleteRequest.id:type_name -> edl.rpc.Identity
-	94,  // 82: edl.rpc.StatusResponse.refused:type_name -> edl.rpc.StatusResponse.RefusedEntry
-	98,  // 83: edl.rpc.StatusResponse.waits:type_name -> edl.job.Wait
-	1,   // 84: edl.rpc.Listener.Describe:input_type -> edl.rpc.DescribeRequest
-	3,   // 85: edl.rpc.Listener.Submit:input_type -> edl.rpc.SubmitRequest
-	7,   // 86: edl.rpc.Listener.Status:input_type -> edl.rpc.JobRequest
-	9,   // 87: edl.rpc.Listener.List:input_type -> edl.rpc.ListRequest
-	7,   // 88: edl.rpc.Listener.Watch:input_type -> edl.rpc.JobRequest
-	11,  // 89: edl.rpc.Listener.Logs:input_type -> edl.rpc.LogsRequest
-	7,   // 90: edl.rpc.Listener.Stop:input_type -> edl.rpc.JobRequest
-	17,  // 91: edl.rpc.Listener.Finish:input_type -> edl.rpc.FinishRequest
-	18,  // 92: edl.rpc.Listener.Acknowledge:input_type -> edl.rpc.AcknowledgeRequest
-	21,  // 93: edl.rpc.Listener.ReadState:input_type -> edl.rpc.ReadStateRequest
-	0,   // 94: edl.rpc.Listener.WriteState:input_type -> edl.rpc.Piece
-	23,  // 95: edl.rpc.Listener.ReleaseState:input_type -> edl.rpc.ReleaseStateRequest
-	0,   // 96: edl.rpc.Listener.RunStep:input_type -> edl.rpc.Piece
-	7,   // 97: edl.rpc.Listener.Why:input_type -> edl.rpc.JobRequest
-	7,   // 98: edl.rpc.Listener.Show:input_type -> edl.rpc.JobRequest
-	14,  // 99: edl.rpc.Listener.Scale:input_type -> edl.rpc.ScaleRequest
-	7,   // 100: edl.rpc.Listener.Checkpoint:input_type -> edl.rpc.JobRequest
-	5,   // 101: edl.rpc.Listener.ResumeJob:input_type -> edl.rpc.ResumeJobRequest
-	27,  // 102: edl.rpc.Listener.StartRole:input_type -> edl.rpc.StartRoleChunk
-	30,  // 103: edl.rpc.Coordinator.Join:input_type -> edl.rpc.JoinRequest
-	0,   // 104: edl.rpc.Coordinator.ReportDataset:input_type -> edl.rpc.Piece
-	39,  // 105: edl.rpc.Coordinator.GetTask:input_type -> edl.rpc.GetTaskRequest
-	41,  // 106: edl.rpc.Coordinator.TaskFailed:input_type -> edl.rpc.TaskFailedRequest
-	43,  // 107: edl.rpc.Coordinator.RequestSaveModel:input_type -> edl.rpc.SaveModelRequest
-	0,   // 108: edl.rpc.Coordinator.ReportSteps:input_type -> edl.rpc.Piece
-	48,  // 109: edl.rpc.Coordinator.NextFeed:input_type -> edl.rpc.NextFeedRequest
-	0,   // 110: edl.rpc.Coordinator.Feed:input_type -> edl.rpc.Piece
-	49,  // 111: edl.rpc.Coordinator.Finish:input_type -> edl.rpc.FinishDataRequest
-	18,  // 112: edl.rpc.Coordinator.Acknowledge:input_type -> edl.rpc.AcknowledgeRequest
-	51,  // 113: edl.rpc.Coordinator.Permit:input_type -> edl.rpc.PermitRequest
-	54,  // 114: edl.rpc.Coordinator.Leave:input_type -> edl.rpc.LeaveRequest
-	56,  // 115: edl.rpc.Coordinator.Watch:input_type -> edl.rpc.WatchRequest
-	64,  // 116: edl.rpc.Coordinator.Checkpoint:input_type -> edl.rpc.CheckpointRequest
-	60,  // 117: edl.rpc.Coordinator.Queues:input_type -> edl.rpc.QueuesRequest
-	58,  // 118: edl.rpc.Coordinator.GoBack:input_type -> edl.rpc.GoBackRequest
-	66,  // 119: edl.rpc.ParameterServer.SendVariable:input_type -> edl.rpc.VariableChunk
-	72,  // 120: edl.rpc.ParameterServer.SendBarrier:input_type -> edl.rpc.BarrierRequest
-	87,  // 121: edl.rpc.ParameterServer.GetVariable:input_type -> edl.rpc.GetRequest
-	68,  // 122: edl.rpc.ParameterServer.GetRows:input_type -> edl.rpc.RowsRequest
-	69,  // 123: edl.rpc.ParameterServer.OpenData:input_type -> edl.rpc.OpenDataRequest
-	78,  // 124: edl.rpc.ParameterServer.Freeze:input_type -> edl.rpc.FreezeRequest
-	82,  // 125: edl.rpc.ParameterServer.Resume:input_type -> edl.rpc.ResumeRequest
-	84,  // 126: edl.rpc.ParameterServer.Ledger:input_type -> edl.rpc.LedgerRequest
-	74,  // 127: edl.rpc.ParameterServer.Cut:input_type -> edl.rpc.CutRequest
-	76,  // 128: edl.rpc.ParameterServer.Restore:input_type -> edl.rpc.RestoreRequest
-	88,  // 129: edl.rpc.ParameterServer.Complete:input_type -> edl.rpc.CompleteRequest
-	90,  // 130: edl.rpc.ParameterServer.Status:input_type -> edl.rpc.StatusRequest
-	2,   // 131: edl.rpc.Listener.Describe:output_type -> edl.rpc.DescribeResponse
-	4,   // 132: edl.rpc.Listener.Submit:output_type -> edl.rpc.SubmitResponse
-	97,  // 133: edl.rpc.Listener.Status:output_type -> edl.job.JobStatus
-	10,  // 134: edl.rpc.Listener.List:output_type -> edl.rpc.ListResponse
-	8,   // 135: edl.rpc.Listener.Watch:output_type -> edl.rpc.Events
-	12,  // 136: edl.rpc.Listener.Logs:output_type -> edl.rpc.LogLine
-	97,  // 137: edl.rpc.Listener.Stop:output_type -> edl.job.JobStatus
-	97,  // 138: edl.rpc.Listener.Finish:output_type -> edl.job.JobStatus
-	19,  // 139: edl.rpc.Listener.Acknowledge:output_type -> edl.rpc.AcknowledgeResponse
-	0,   // 140: edl.rpc.Listener.ReadState:output_type -> edl.rpc.Piece
-	22,  // 141: edl.rpc.Listener.WriteState:output_type -> edl.rpc.WriteStateResponse
-	24,  // 142: edl.rpc.Listener.ReleaseState:output_type -> edl.rpc.ReleaseStateResponse
-	0,   // 143: edl.rpc.Listener.RunStep:output_type -> edl.rpc.Piece
-	13,  // 144: edl.rpc.Listener.Why:output_type -> edl.rpc.WhyResponse
-	0,   // 145: edl.rpc.Listener.Show:output_type -> edl.rpc.Piece
-	97,  // 146: edl.rpc.Listener.Scale:output_type -> edl.job.JobStatus
-	107, // 147: edl.rpc.Listener.Checkpoint:output_type -> edl.job.CheckpointStatus
-	6,   // 148: edl.rpc.Listener.ResumeJob:output_type -> edl.rpc.ResumeJobResponse
-	28,  // 149: edl.rpc.Listener.StartRole:output_type -> edl.rpc.RoleEvent
-	31,  // 150: edl.rpc.Coordinator.Join:output_type -> edl.rpc.JoinResponse
-	36,  // 151: edl.rpc.Coordinator.ReportDataset:output_type -> edl.rpc.ReportDatasetResponse
-	40,  // 152: edl.rpc.Coordinator.GetTask:output_type -> edl.rpc.GetTaskResponse
-	42,  // 153: edl.rpc.Coordinator.TaskFailed:output_type -> edl.rpc.TaskFailedResponse
-	44,  // 154: edl.rpc.Coordinator.RequestSaveModel:output_type -> edl.rpc.SaveModelResponse
-	47,  // 155: edl.rpc.Coordinator.ReportSteps:output_type -> edl.rpc.ReportStepsResponse
-	0,   // 156: edl.rpc.Coordinator.NextFeed:output_type -> edl.rpc.Piece
-	0,   // 157: edl.rpc.Coordinator.Feed:output_type -> edl.rpc.Piece
-	50,  // 158: edl.rpc.Coordinator.Finish:output_type -> edl.rpc.FinishDataResponse
-	19,  // 159: edl.rpc.Coordinator.Acknowledge:output_type -> edl.rpc.AcknowledgeResponse
-	52,  // 160: edl.rpc.Coordinator.Permit:output_type -> edl.rpc.PermitResponse
-	55,  // 161: edl.rpc.Coordinator.Leave:output_type -> edl.rpc.LeaveResponse
-	57,  // 162: edl.rpc.Coordinator.Watch:output_type -> edl.rpc.WatchResponse
-	107, // 163: edl.rpc.Coordinator.Checkpoint:output_type -> edl.job.CheckpointStatus
-	0,   // 164: edl.rpc.Coordinator.Queues:output_type -> edl.rpc.Piece
-	59,  // 165: edl.rpc.Coordinator.GoBack:output_type -> edl.rpc.GoBackResponse
-	67,  // 166: edl.rpc.ParameterServer.SendVariable:output_type -> edl.rpc.SendResponse
-	73,  // 167: edl.rpc.ParameterServer.SendBarrier:output_type -> edl.rpc.BarrierResponse
-	66,  // 168: edl.rpc.ParameterServer.GetVariable:output_type -> edl.rpc.VariableChunk
-	66,  // 169: edl.rpc.ParameterServer.GetRows:output_type -> edl.rpc.VariableChunk
-	70,  // 170: edl.rpc.ParameterServer.OpenData:output_type -> edl.rpc.OpenDataResponse
-	79,  // 171: edl.rpc.ParameterServer.Freeze:output_type -> edl.rpc.FreezeResponse
-	83,  // 172: edl.rpc.ParameterServer.Resume:output_type -> edl.rpc.ResumeResponse
-	0,   // 173: edl.rpc.ParameterServer.Ledger:output_type -> edl.rpc.Piece
-	75,  // 174: edl.rpc.ParameterServer.Cut:output_type -> edl.rpc.CutResponse
-	77,  // 175: edl.rpc.ParameterServer.Restore:output_type -> edl.rpc.RestoreResponse
-	89,  // 176: edl.rpc.ParameterServer.Complete:output_type -> edl.rpc.CompleteResponse
-	91,  // 177: edl.rpc.ParameterServer.Status:output_type -> edl.rpc.StatusResponse
-	131, // [131:178] is the sub-list for method output_type
-	84,  // [84:131] is the sub-list for method input_type
-	84,  // [84:84] is the sub-list for extension type_name
-	84,  // [84:84] is the sub-list for extension extendee
-	0,   // [0:84] is the sub-list for field type_name
+	108, // 70: edl.rpc.CutResponse.base:type_name -> edl.job.Shard
+	29,  // 71: edl.rpc.RestoreRequest.id:type_name -> edl.rpc.Identity
+	29,  // 72: edl.rpc.FreezeRequest.id:type_name -> edl.rpc.Identity
+	80,  // 73: edl.rpc.FreezeResponse.declared:type_name -> edl.rpc.Declared
+	80,  // 74: edl.rpc.FreezeResponse.applied:type_name -> edl.rpc.Declared
+	37,  // 75: edl.rpc.Declared.records:type_name -> edl.rpc.RecordRange
+	29,  // 76: edl.rpc.ResumeRequest.id:type_name -> edl.rpc.Identity
+	81,  // 77: edl.rpc.ResumeRequest.members:type_name -> edl.rpc.Member
+	80,  // 78: edl.rpc.ResumeRequest.commit:type_name -> edl.rpc.Declared
+	37,  // 79: edl.rpc.PassLedger.committed:type_name -> edl.rpc.RecordRange
+	85,  // 80: edl.rpc.LedgerResponse.passes:type_name -> edl.rpc.PassLedger
+	29,  // 81: edl.rpc.GetRequest.id:type_name -> edl.rpc.Identity
+	29,  // 82: edl.rpc.CompleteRequest.id:type_name -> edl.rpc.Identity
+	94,  // 83: edl.rpc.StatusResponse.refused:type_name -> edl.rpc.StatusResponse.RefusedEntry
+	98,  // 84: edl.rpc.StatusResponse.waits:type_name -> edl.job.Wait
+	1,   // 85: edl.rpc.Listener.Describe:input_type -> edl.rpc.DescribeRequest
+	3,   // 86: edl.rpc.Listener.Submit:input_type -> edl.rpc.SubmitRequest
+	7,   // 87: edl.rpc.Listener.Status:input_type -> edl.rpc.JobRequest
+	9,   // 88: edl.rpc.Listener.List:input_type -> edl.rpc.ListRequest
+	7,   // 89: edl.rpc.Listener.Watch:input_type -> edl.rpc.JobRequest
+	11,  // 90: edl.rpc.Listener.Logs:input_type -> edl.rpc.LogsRequest
+	7,   // 91: edl.rpc.Listener.Stop:input_type -> edl.rpc.JobRequest
+	17,  // 92: edl.rpc.Listener.Finish:input_type -> edl.rpc.FinishRequest
+	18,  // 93: edl.rpc.Listener.Acknowledge:input_type -> edl.rpc.AcknowledgeRequest
+	21,  // 94: edl.rpc.Listener.ReadState:input_type -> edl.rpc.ReadStateRequest
+	0,   // 95: edl.rpc.Listener.WriteState:input_type -> edl.rpc.Piece
+	23,  // 96: edl.rpc.Listener.ReleaseState:input_type -> edl.rpc.ReleaseStateRequest
+	0,   // 97: edl.rpc.Listener.RunStep:input_type -> edl.rpc.Piece
+	7,   // 98: edl.rpc.Listener.Why:input_type -> edl.rpc.JobRequest
+	7,   // 99: edl.rpc.Listener.Show:input_type -> edl.rpc.JobRequest
+	14,  // 100: edl.rpc.Listener.Scale:input_type -> edl.rpc.ScaleRequest
+	7,   // 101: edl.rpc.Listener.Checkpoint:input_type -> edl.rpc.JobRequest
+	5,   // 102: edl.rpc.Listener.ResumeJob:input_type -> edl.rpc.ResumeJobRequest
+	27,  // 103: edl.rpc.Listener.StartRole:input_type -> edl.rpc.StartRoleChunk
+	30,  // 104: edl.rpc.Coordinator.Join:input_type -> edl.rpc.JoinRequest
+	0,   // 105: edl.rpc.Coordinator.ReportDataset:input_type -> edl.rpc.Piece
+	39,  // 106: edl.rpc.Coordinator.GetTask:input_type -> edl.rpc.GetTaskRequest
+	41,  // 107: edl.rpc.Coordinator.TaskFailed:input_type -> edl.rpc.TaskFailedRequest
+	43,  // 108: edl.rpc.Coordinator.RequestSaveModel:input_type -> edl.rpc.SaveModelRequest
+	0,   // 109: edl.rpc.Coordinator.ReportSteps:input_type -> edl.rpc.Piece
+	48,  // 110: edl.rpc.Coordinator.NextFeed:input_type -> edl.rpc.NextFeedRequest
+	0,   // 111: edl.rpc.Coordinator.Feed:input_type -> edl.rpc.Piece
+	49,  // 112: edl.rpc.Coordinator.Finish:input_type -> edl.rpc.FinishDataRequest
+	18,  // 113: edl.rpc.Coordinator.Acknowledge:input_type -> edl.rpc.AcknowledgeRequest
+	51,  // 114: edl.rpc.Coordinator.Permit:input_type -> edl.rpc.PermitRequest
+	54,  // 115: edl.rpc.Coordinator.Leave:input_type -> edl.rpc.LeaveRequest
+	56,  // 116: edl.rpc.Coordinator.Watch:input_type -> edl.rpc.WatchRequest
+	64,  // 117: edl.rpc.Coordinator.Checkpoint:input_type -> edl.rpc.CheckpointRequest
+	60,  // 118: edl.rpc.Coordinator.Queues:input_type -> edl.rpc.QueuesRequest
+	58,  // 119: edl.rpc.Coordinator.GoBack:input_type -> edl.rpc.GoBackRequest
+	66,  // 120: edl.rpc.ParameterServer.SendVariable:input_type -> edl.rpc.VariableChunk
+	72,  // 121: edl.rpc.ParameterServer.SendBarrier:input_type -> edl.rpc.BarrierRequest
+	87,  // 122: edl.rpc.ParameterServer.GetVariable:input_type -> edl.rpc.GetRequest
+	68,  // 123: edl.rpc.ParameterServer.GetRows:input_type -> edl.rpc.RowsRequest
+	69,  // 124: edl.rpc.ParameterServer.OpenData:input_type -> edl.rpc.OpenDataRequest
+	78,  // 125: edl.rpc.ParameterServer.Freeze:input_type -> edl.rpc.FreezeRequest
+	82,  // 126: edl.rpc.ParameterServer.Resume:input_type -> edl.rpc.ResumeRequest
+	84,  // 127: edl.rpc.ParameterServer.Ledger:input_type -> edl.rpc.LedgerRequest
+	74,  // 128: edl.rpc.ParameterServer.Cut:input_type -> edl.rpc.CutRequest
+	76,  // 129: edl.rpc.ParameterServer.Restore:input_type -> edl.rpc.RestoreRequest
+	88,  // 130: edl.rpc.ParameterServer.Complete:input_type -> edl.rpc.CompleteRequest
+	90,  // 131: edl.rpc.ParameterServer.Status:input_type -> edl.rpc.StatusRequest
+	2,   // 132: edl.rpc.Listener.Describe:output_type -> edl.rpc.DescribeResponse
+	4,   // 133: edl.rpc.Listener.Submit:output_type -> edl.rpc.SubmitResponse
+	97,  // 134: edl.rpc.Listener.Status:output_type -> edl.job.JobStatus
+	10,  // 135: edl.rpc.Listener.List:output_type -> edl.rpc.ListResponse
+	8,   // 136: edl.rpc.Listener.Watch:output_type -> edl.rpc.Events
+	12,  // 137: edl.rpc.Listener.Logs:output_type -> edl.rpc.LogLine
+	97,  // 138: edl.rpc.Listener.Stop:output_type -> edl.job.JobStatus
+	97,  // 139: edl.rpc.Listener.Finish:output_type -> edl.job.JobStatus
+	19,  // 140: edl.rpc.Listener.Acknowledge:output_type -> edl.rpc.AcknowledgeResponse
+	0,   // 141: edl.rpc.Listener.ReadState:output_type -> edl.rpc.Piece
+	22,  // 142: edl.rpc.Listener.WriteState:output_type -> edl.rpc.WriteStateResponse
+	24,  // 143: edl.rpc.Listener.ReleaseState:output_type -> edl.rpc.ReleaseStateResponse
+	0,   // 144: edl.rpc.Listener.RunStep:output_type -> edl.rpc.Piece
+	13,  // 145: edl.rpc.Listener.Why:output_type -> edl.rpc.WhyResponse
+	0,   // 146: edl.rpc.Listener.Show:output_type -> edl.rpc.Piece
+	97,  // 147: edl.rpc.Listener.Scale:output_type -> edl.job.JobStatus
+	107, // 148: edl.rpc.Listener.Checkpoint:output_type -> edl.job.CheckpointStatus
+	6,   // 149: edl.rpc.Listener.ResumeJob:output_type -> edl.rpc.ResumeJobResponse
+	28,  // 150: edl.rpc.Listener.StartRole:output_type -> edl.rpc.RoleEvent
+	31,  // 151: edl.rpc.Coordinator.Join:output_type -> edl.rpc.JoinResponse
+	36,  // 152: edl.rpc.Coordinator.ReportDataset:output_type -> edl.rpc.ReportDatasetResponse
+	40,  // 153: edl.rpc.Coordinator.GetTask:output_type -> edl.rpc.GetTaskResponse
+	42,  // 154: edl.rpc.Coordinator.TaskFailed:output_type -> edl.rpc.TaskFailedResponse
+	44,  // 155: edl.rpc.Coordinator.RequestSaveModel:output_type -> edl.rpc.SaveModelResponse
+	47,  // 156: edl.rpc.Coordinator.ReportSteps:output_type -> edl.rpc.ReportStepsResponse
+	0,   // 157: edl.rpc.Coordinator.NextFeed:output_type -> edl.rpc.Piece
+	0,   // 158: edl.rpc.Coordinator.Feed:output_type -> edl.rpc.Piece
+	50,  // 159: edl.rpc.Coordinator.Finish:output_type -> edl.rpc.FinishDataResponse
+	19,  // 160: edl.rpc.Coordinator.Acknowledge:output_type -> edl.rpc.AcknowledgeResponse
+	52,  // 161: edl.rpc.Coordinator.Permit:output_type -> edl.rpc.PermitResponse
+	55,  // 162: edl.rpc.Coordinator.Leave:output_type -> edl.rpc.LeaveResponse
+	57,  // 163: edl.rpc.Coordinator.Watch:output_type -> edl.rpc.WatchResponse
+	107, // 164: edl.rpc.Coordinator.Checkpoint:output_type -> edl.job.CheckpointStatus
+	0,   // 165: edl.rpc.Coordinator.Queues:output_type -> edl.rpc.Piece
+	59,  // 166: edl.rpc.Coordinator.GoBack:output_type -> edl.rpc.GoBackResponse
+	67,  // 167: edl.rpc.ParameterServer.SendVariable:output_type -> edl.rpc.SendResponse
+	73,  // 168: edl.rpc.ParameterServer.SendBarrier:output_type -> edl.rpc.BarrierResponse
+	66,  // 169: edl.rpc.ParameterServer.GetVariable:output_type -> edl.rpc.VariableChunk
+	66,  // 170: edl.rpc.ParameterServer.GetRows:output_type -> edl.rpc.VariableChunk
+	70,  // 171: edl.rpc.ParameterServer.OpenData:output_type -> edl.rpc.OpenDataResponse
+	79,  // 172: edl.rpc.ParameterServer.Freeze:output_type -> edl.rpc.FreezeResponse
+	83,  // 173: edl.rpc.ParameterServer.Resume:output_type -> edl.rpc.ResumeResponse
+	0,   // 174: edl.rpc.ParameterServer.Ledger:output_type -> edl.rpc.Piece
+	75,  // 175: edl.rpc.ParameterServer.Cut:output_type -> edl.rpc.CutResponse
+	77,  // 176: edl.rpc.ParameterServer.Restore:output_type -> edl.rpc.RestoreResponse
+	89,  // 177: edl.rpc.ParameterServer.Complete:output_type -> edl.rpc.CompleteResponse
+	91,  // 178: edl.rpc.ParameterServer.Status:output_type -> edl.rpc.StatusResponse
+	132, // [132:179] is the sub-list for method output_type
+	85,  // [85:132] is the sub-list for method input_type
+	85,  // [85:85] is the sub-list for extension type_name
+	85,  // [85:85] is the sub-list for extension extendee
+	0,   // [0:85] is the sub-list for field type_name
 }
 
 func init() { file_proto_rpc_rpc_proto_init() }

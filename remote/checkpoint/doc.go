@@ -6,7 +6,7 @@
 //	manifest.go  the manifest: what a checkpoint consists of, and its encoding
 //	store.go     objects in a folder, each there whole or not at all
 //	bucket.go    the same in a bucket
-//	write.go     shards, the manifest, and the removal of what is old
+//	write.go     shards, the manifest, and the removal of what is old, which keeps bases
 //	read.go      checkpoints are listed, checked, read, and exported to a directory
 //
 // # A checkpoint
@@ -23,6 +23,8 @@
 //     checkpoint, and is removed with the next one.
 //   - An object never changes. The token is drawn at random, so two writers never write the same object.
 //   - A manifest speaks of variables of the user's program and their rows, never of servers. So a job with any number of pservers goes on from it.
+//   - A shard may have only changes, to shards of an earlier checkpoint of the run, which the manifest names too. Those have no changes themselves. Nobody
+//     removes a checkpoint that a complete one has shards of.
 //   - The manifest is removed first, so a checkpoint that is being removed is no longer listed.
 //
 // A reader trusts nothing: the manifest has a sum of its own, its lengths are checked before memory is made, and a shard is checked against its sum while

@@ -32,9 +32,14 @@ func stores(t *testing.T) map[string]*Store {
 	if err != nil {
 		t.Fatal(err)
 	}
-	memory := &Store{&bucket{"mem://", blob.PrefixedBucket(memblob.OpenBucket(nil), "below/")}, "mem://"}
-	t.Cleanup(func() { memory.Close(); dir.Close() })
-	return map[string]*Store{"folder": dir, "bucket": memory}
+	t.Cleanup(func() { dir.Close() })
+	return map[string]*Store{"folder": dir, "bucket": memoryStore(t)}
+}
+
+func memoryStore(t *testing.T) *Store {
+	s := &Store{&bucket{"mem://", blob.PrefixedBucket(memblob.OpenBucket(nil), "below/")}, "mem://"}
+	t.Cleanup(func() { s.Close() })
+	return s
 }
 
 // save writes a checkpoint after so many steps: w with 5 rows of 3 cut after row 2, lr as a copy on both servers, and n, a number, on the second.

@@ -18,8 +18,9 @@ import (
 	"github.com/edl-go/edl/tensor"
 )
 
+// Version 2 has shards of earlier checkpoints, and changes to them. A manifest without those is of version 1.
 const (
-	version = 1
+	version = 2
 	magic   = "EDLckpt\n"
 
 	maxManifest = 256 << 20 // bytes
@@ -58,8 +59,8 @@ func decodeManifest(b []byte) (*state.Checkpoint, error) {
 	if err := proto.Unmarshal(b[len(magic):end], m); err != nil {
 		return nil, fault.Wrap(fault.Corrupt, "manifest", err)
 	}
-	if m.Version != version {
-		return nil, fault.E(fault.Unsupported, fault.At("manifest"), fault.Gotf("version %d", m.Version), fault.Wantf("version %d", version))
+	if m.Version < 1 || m.Version > version {
+		return nil, fault.E(fault.Unsupported, fault.At("manifest"), fault.Gotf("version %d", m.Version), fault.Wantf("version 1 to %d", version))
 	}
 	return m, checkManifest(m)
 }
@@ -85,13 +86,16 @@ func checkManifest(m *state.Checkpoint) error {
 	if len(m.Ledger) > maxManifest {
 		return fault.E(fault.TooLarge, fault.At("manifest"), fault.Gotf("a ledger of %d bytes", len(m.Ledger)), fault.Wantf("at most %d", maxManifest))
 	}
-	pieces, seen := map[string][]*job.Piece{}, map[string]bool{}
+	pieces, changes, seen := map[string][]*job.Piece{}, []*job.Piece{}, map[string]bool{}
 	count := 0
 	for _, s := range m.Shards {
-		if !shardName.MatchString(s.Name) || seen[s.Name] || s.Bytes < 0 || len(s.Sha256) != sha256.Size {
+		if !shardName.MatchString(s.Name) || seen[s.Checkpoint+"/"+s.Name] || s.Bytes < 0 || len(s.Sha256) != sha256.Size {
 			return corrupt("shard "+fault.Quote(s.Name)+", which is named twice or wrongly, or has no sum", "shards, each once")
 		}
-		seen[s.Name] = true
+		if of := s.Checkpoint; of != "" && (!isName(of) || of == m.Name || isName(m.Name) && runOf(of) != runOf(m.Name)) {
+			return corrupt("a shard of the checkpoint "+fault.Quote(of), "one of an earlier checkpoint of the run")
+		}
+		seen[s.Checkpoint+"/"+s.Name] = true
 		if count += len(s.Pieces); count > maxPieces {
 			return fault.E(fault.TooLarge, fault.At("manifest"), fault.Gotf("%d pieces", count), fault.Wantf("at most %d", maxPieces))
 		}
@@ -104,8 +108,11 @@ func checkManifest(m *state.Checkpoint) error {
 				return corrupt(fmt.Sprintf("%d bytes of %s at offset %d of %s", p.Bytes, fault.Quote(p.Variable), p.Offset, s.Name),
 					fmt.Sprintf("offset %d, within %d bytes", end, s.Bytes))
 			}
-			end += p.Bytes
-			pieces[p.Variable] = append(pieces[p.Variable], p)
+			if end += p.Bytes; s.Changes {
+				changes = append(changes, p)
+			} else {
+				pieces[p.Variable] = append(pieces[p.Variable], p)
+			}
 		}
 		if end != s.Bytes {
 			return corrupt(fmt.Sprintf("%s of %d bytes with pieces of %d", s.Name, s.Bytes, end), "as many")
@@ -114,6 +121,11 @@ func checkManifest(m *state.Checkpoint) error {
 	for name, list := range pieces {
 		if err := checkWhole(name, list); err != nil {
 			return err
+		}
+	}
+	for _, p := range changes {
+		if of := pieces[p.Variable]; len(of) == 0 || of[0].Dtype != p.Dtype || !slices.Equal(of[0].Dims, p.Dims) {
+			return corrupt(fmt.Sprintf("changes of %s, of dims %v", fault.Quote(p.Variable), p.Dims), "those of a variable that another shard has")
 		}
 	}
 	return nil
@@ -195,6 +207,9 @@ func byRows(a, b *job.Piece) int {
 
 // names of checkpoints: the run of a job, the steps, the token.
 var names = regexp.MustCompile(`^([A-Za-z0-9][A-Za-z0-9-]{0,127})\.([0-9]{20})\.([A-Z2-7]{26})$`)
+
+// runOf is the run of the checkpoint of that name.
+func runOf(name string) string { return names.FindStringSubmatch(name)[1] }
 
 // isName reports whether name may be that of a checkpoint, which is safe as a path.
 func isName(name string) bool { return names.MatchString(name) }

@@ -76,13 +76,14 @@ type Checkpoint struct {
 	Name     string
 	Manifest *state.Checkpoint // not to be changed
 
-	store  *Store
-	pieces map[string][]placed // by variable, in the order of rows
+	store   *Store
+	pieces  map[string][]placed // by variable, in the order of rows
+	changes map[string][]placed // to them
 }
 
 type placed struct {
 	*job.Piece
-	shard string
+	object string
 }
 
 // Find reads the manifest of the complete checkpoint that an address names:
@@ -224,10 +225,14 @@ func (s *Store) Read(ctx context.Context, name string) (*Checkpoint, error) {
 		return nil, fault.E(fault.Corrupt, fault.At(s.where+"/"+name), fault.Got("the manifest of "+fault.Quote(m.Name)),
 			fault.Want("its own: a checkpoint cannot be renamed, nor its manifest copied"))
 	}
-	c := &Checkpoint{Name: name, Manifest: m, store: s, pieces: map[string][]placed{}}
+	c := &Checkpoint{Name: name, Manifest: m, store: s, pieces: map[string][]placed{}, changes: map[string][]placed{}}
 	for _, shard := range m.Shards {
+		into := c.pieces
+		if shard.Changes {
+			into = c.changes
+		}
 		for _, p := range shard.Pieces {
-			c.pieces[p.Variable] = append(c.pieces[p.Variable], placed{p, shard.Name})
+			into[p.Variable] = append(into[p.Variable], placed{p, c.object(shard)})
 		}
 	}
 	for name, list := range c.pieces {
@@ -246,7 +251,20 @@ func (c *Checkpoint) Close() error { return c.store.Close() }
 func (c *Checkpoint) Address() string { return c.store.where + "@" + c.Name }
 
 // Run is the run of a job that has written the checkpoint.
-func (c *Checkpoint) Run() string { return names.FindStringSubmatch(c.Name)[1] }
+func (c *Checkpoint) Run() string { return runOf(c.Name) }
+
+// object is the name of a shard in the store.
+func (c *Checkpoint) object(s *job.Shard) string { return cmp.Or(s.Checkpoint, c.Name) + "/" + s.Name }
+
+// BasesOf returns the earlier checkpoints that a manifest has shards of, each once.
+func BasesOf(m *state.Checkpoint) (list []string) {
+	for _, s := range m.Shards {
+		if s.Checkpoint != "" && !slices.Contains(list, s.Checkpoint) {
+			list = append(list, s.Checkpoint)
+		}
+	}
+	return list
+}
 
 // Progress is where a job goes on with the checkpoint.
 func (c *Checkpoint) Progress() executor.Progress { return jobspec.ProgressOf(c.Manifest.Progress) }
@@ -288,7 +306,7 @@ func (c *Checkpoint) Load(ctx context.Context, variable string, first int64, int
 	if err != nil {
 		return err
 	}
-	for _, p := range c.pieces[variable] {
+	for _, p := range slices.Concat(c.pieces[variable], c.changes[variable]) {
 		from, to := max(p.FirstRow, first), min(p.FirstRow+p.Rows, first+rows)
 		if from >= to {
 			continue
@@ -303,8 +321,8 @@ func (c *Checkpoint) Load(ctx context.Context, variable string, first int64, int
 
 // loadPiece reads a piece whole, checks its sum, and puts what begins at offset into b.
 func (c *Checkpoint) loadPiece(ctx context.Context, p placed, offset int64, b []byte) error {
-	where := fmt.Sprintf("%s/%s/%s", c.store.where, c.Name, p.shard)
-	r, err := c.store.objects.open(ctx, c.Name+"/"+p.shard, p.Offset, p.Bytes)
+	where := c.store.where + "/" + p.object
+	r, err := c.store.objects.open(ctx, p.object, p.Offset, p.Bytes)
 	if err != nil {
 		return err
 	}
@@ -351,16 +369,16 @@ func (s *summed) Read(p []byte) (int, error) {
 // Verify reads all shards and checks their lengths and sums.
 func (c *Checkpoint) Verify(ctx context.Context) error {
 	for _, shard := range c.Manifest.Shards {
-		where := fmt.Sprintf("%s/%s/%s", c.store.where, c.Name, shard.Name)
-		if err := c.verify(ctx, shard, where); err != nil {
+		if err := c.verify(ctx, shard); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (c *Checkpoint) verify(ctx context.Context, shard *job.Shard, where string) error {
-	r, err := c.store.objects.open(ctx, c.Name+"/"+shard.Name, 0, -1)
+func (c *Checkpoint) verify(ctx context.Context, shard *job.Shard) error {
+	where := c.store.where + "/" + c.object(shard)
+	r, err := c.store.objects.open(ctx, c.object(shard), 0, -1)
 	if err != nil {
 		return err
 	}

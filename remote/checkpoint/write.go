@@ -100,7 +100,9 @@ func (s *Store) Publish(ctx context.Context, checkpoint string, m *state.Checkpo
 	if !isName(checkpoint) {
 		return fault.E(fault.InvalidArgument, fault.Gotf("the name %s", fault.Quote(checkpoint)), fault.Want("a name that edl made"))
 	}
-	m.Version, m.Name = version, checkpoint
+	if m.Version, m.Name = 1, checkpoint; slices.ContainsFunc(m.Shards, func(s *job.Shard) bool { return s.Checkpoint != "" || s.Changes }) {
+		m.Version = version
+	}
 	b, err := encodeManifest(m)
 	if err != nil {
 		return err
@@ -117,18 +119,8 @@ func (s *Store) Prune(ctx context.Context, run string, keep int) error {
 	if _, err := s.Remove(ctx, run, keep); err != nil {
 		return err
 	}
-	list, err := s.List(ctx)
-	if err != nil {
-		return err
-	}
-	for _, e := range list {
-		if !e.Complete && (e.Run == run || time.Since(e.Changed) > Dead) {
-			if err := s.removeAll(ctx, e); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
+	_, err := s.removeIncomplete(ctx, func(e Entry) bool { return e.Run == run || time.Since(e.Changed) > Dead })
+	return err
 }
 
 // Dead is how long after the last write an incomplete checkpoint is one that nobody will complete. A job gives it up earlier.
@@ -136,12 +128,25 @@ const Dead = time.Hour
 
 // RemoveIncomplete removes incomplete checkpoints to which nobody has written for some time, and returns their names.
 func (s *Store) RemoveIncomplete(ctx context.Context, age time.Duration) (removed []string, err error) {
+	return s.removeIncomplete(ctx, func(e Entry) bool { return time.Since(e.Changed) > age })
+}
+
+// removeIncomplete removes incomplete checkpoints, but for those that complete ones have shards of.
+func (s *Store) removeIncomplete(ctx context.Context, dead func(Entry) bool) (removed []string, err error) {
 	list, err := s.List(ctx)
 	if err != nil {
 		return nil, err
 	}
-	for _, e := range list {
-		if e.Complete || time.Since(e.Changed) <= age {
+	gone := slices.DeleteFunc(slices.Clone(list), func(e Entry) bool { return e.Complete || !dead(e) })
+	if len(gone) == 0 {
+		return nil, nil
+	}
+	bases, err := s.bases(ctx, list)
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range gone {
+		if bases[e.Name] {
 			continue
 		}
 		if err := s.removeAll(ctx, e); err != nil {
@@ -152,18 +157,42 @@ func (s *Store) RemoveIncomplete(ctx context.Context, age time.Duration) (remove
 	return removed, nil
 }
 
-// Remove removes checkpoints of a run until so many complete ones are left, and returns their names. Incomplete ones stay: a job may be writing them.
+// bases returns the checkpoints that complete ones in a list have shards of. One that cannot be read for good has none.
+func (s *Store) bases(ctx context.Context, list []Entry) (map[string]bool, error) {
+	bases := map[string]bool{}
+	for _, e := range list {
+		if !e.Complete {
+			continue
+		}
+		c, err := s.Read(ctx, e.Name)
+		switch {
+		case errors.Is(err, fault.Corrupt), errors.Is(err, fault.NotFound): // another process may have removed it
+			continue
+		case err != nil:
+			return nil, err
+		}
+		for _, name := range BasesOf(c.Manifest) {
+			bases[name] = true
+		}
+	}
+	return bases, nil
+}
+
+// Remove removes checkpoints of a run until so many complete ones are left, besides those that these have shards of, and returns their names. Incomplete ones
+// stay: a job may be writing them.
 func (s *Store) Remove(ctx context.Context, run string, keep int) (removed []string, err error) {
 	list, err := s.List(ctx)
 	if err != nil {
 		return nil, err
 	}
-	for _, e := range list {
-		if e.Run != run || !e.Complete {
-			continue
-		}
-		if keep > 0 {
-			keep--
+	list = slices.DeleteFunc(list, func(e Entry) bool { return e.Run != run || !e.Complete })
+	keep = min(max(keep, 0), len(list))
+	bases, err := s.bases(ctx, list[:keep])
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range list[keep:] {
+		if bases[e.Name] {
 			continue
 		}
 		if err := s.removeAll(ctx, e); err != nil {

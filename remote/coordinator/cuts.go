@@ -1,13 +1,16 @@
 package coordinator
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/proto/job"
@@ -48,6 +51,8 @@ type cuts struct {
 	attempt      id.Round              // of the cut that is being made
 	reached      time.Time             // when its round was applied; zero: it is not yet
 	wanted       int                   // calls of make
+	bases        []string              // complete checkpoints that stay: the last one, and those that it has shards of
+	constant     *job.Shard            // of the variables that no server holds, as an earlier one has it; nil: none. Both belong to the goroutine of keep
 	giveUp       func()                // ends the attempt, which was not made for such a call, for another; nil: there is none
 	abandon      func()                // ends the attempt; nil: there is none
 }
@@ -248,13 +253,18 @@ func (c *cuts) cut(ctx context.Context, giveUp context.CancelCauseFunc, round id
 			return id.Round(a.Round), 0, nil
 		}
 		m.Shards = append(m.Shards, a.Shard)
+		if a.Base != nil {
+			m.Shards = append(m.Shards, a.Base)
+		}
 		if len(a.Ledger) > 0 {
 			m.Ledger = a.Ledger
 		}
 	}
-	own, err := c.constants(ctx, store, name, len(m.Shards))
-	if err != nil {
-		return 0, 0, err
+	own := c.constant
+	if own == nil || !slices.ContainsFunc(m.Shards, func(s *job.Shard) bool { return s.Checkpoint == own.Checkpoint }) { // none that stays for others
+		if own, err = c.constants(ctx, store, name, len(c.cfg.Servers)); err != nil {
+			return 0, 0, err
+		}
 	}
 	if own != nil {
 		m.Shards = append(m.Shards, own)
@@ -272,8 +282,14 @@ func (c *cuts) cut(ctx context.Context, giveUp context.CancelCauseFunc, round id
 	if err := store.Publish(ctx, name, m); err != nil {
 		return 0, 0, err
 	}
+	c.bases = append(checkpoint.BasesOf(m), name)
+	if c.constant = proto.CloneOf(own); own != nil {
+		c.constant.Checkpoint = cmp.Or(own.Checkpoint, name)
+	}
 	for _, s := range m.Shards {
-		bytes += s.GetBytes()
+		if s.Checkpoint == "" {
+			bytes += s.Bytes
+		}
 	}
 	c.note(&job.CheckpointStatus{Name: name, Steps: uint64(round), Bytes: bytes, CreatedMs: m.CreatedMs}, nil)
 	return 0, bytes, store.Prune(ctx, c.cfg.Checkpoints.Run, c.cfg.Checkpoints.Keep)
@@ -305,7 +321,7 @@ func (c *cuts) ask(ctx context.Context, round id.Round, name string) ([]*rpc.Cut
 			var a *rpc.CutResponse
 			var err error
 			_ = wire.Retry(ctx, func(id.Retry) error {
-				a, err = server.Cut(ctx, &rpc.CutRequest{Id: who, Store: c.cfg.Checkpoints.Store, Name: name}, grpc.WaitForReady(true))
+				a, err = server.Cut(ctx, &rpc.CutRequest{Id: who, Store: c.cfg.Checkpoints.Store, Name: name, Bases: c.bases}, grpc.WaitForReady(true))
 				if wire.Broken(err) { // a server knows the name of a cut: it makes no second one
 					return err
 				}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/proto/job"
@@ -102,7 +103,9 @@ type cutServer struct {
 	index int
 
 	mu    sync.Mutex
-	hangs bool // its store does not answer
+	hangs bool       // its store does not answer
+	same  bool       // its row never changes
+	base  *job.Shard // the last that was written whole
 	round id.Round
 	err   error
 	asked []id.Round
@@ -138,8 +141,22 @@ func (s *cutServer) Cut(ctx context.Context, m *rpc.CutRequest, _ ...grpc.CallOp
 	if err != nil {
 		return nil, err
 	}
-	shard, err := store.WriteShard(ctx, m.Name, s.index, []checkpoint.Piece{{Variable: "w", Dims: []int64{2, 1}, FirstRow: int64(s.index), Rows: 1, Value: w}})
+	pieces := []checkpoint.Piece{{Variable: "w", Dims: []int64{2, 1}, FirstRow: int64(s.index), Rows: 1, Value: w}}
+	same := s.same && s.base != nil && slices.Contains(m.Bases, s.base.Checkpoint)
+	if same {
+		pieces = nil
+	}
+	shard, err := store.WriteShard(ctx, m.Name, s.index, pieces)
+	if err != nil {
+		return nil, err
+	}
 	r := &rpc.CutResponse{Shard: shard}
+	if shard.Changes = same; same {
+		r.Base = s.base
+	} else {
+		s.base = proto.CloneOf(shard)
+		s.base.Checkpoint = m.Name
+	}
 	if s.index == 0 {
 		r.Ledger = []byte("ledger")
 	}
@@ -237,6 +254,39 @@ func TestCutsByRounds(t *testing.T) {
 				t.Errorf("a server was asked for %s", got)
 			}
 		})
+}
+
+// A server that has not changed since a checkpoint writes nothing for the next ones. They go on with that checkpoint, which stays, and with its constants.
+func TestCutsOfChanges(t *testing.T) {
+	dir := t.TempDir()
+	bias, err := tensor.FromSlice([]float32{7}, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	withCuts(t, Checkpoints{Store: dir, Run: "digits-1", Rounds: 100, Keep: 2}, map[string]*tensor.Tensor{"b": bias}, func(s *Server, servers []*cutServer) {
+		servers[1].same = true
+		for round := id.Round(100); round <= 400; round += 100 {
+			s.cuts.reports(round)
+		}
+		if got := stepsOf(t, dir); fmt.Sprint(got) != "[400 300 100]" {
+			t.Errorf("the checkpoints are %v", got)
+		}
+		c, err := checkpoint.Find(t.Context(), dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if bases := checkpoint.BasesOf(c.Manifest); len(bases) != 1 || !strings.Contains(bases[0], ".00000000000000000100.") {
+			t.Errorf("the bases are %v", bases)
+		}
+		if got := fmt.Sprint(c.Variables()); got != "[b w]" || c.Verify(t.Context()) != nil {
+			t.Errorf("the variables are %s, %v", got, c.Verify(t.Context()))
+		}
+		s.locked(func() {
+			if st := s.cuts.status(); st.Bytes != 4 || st.Steps != 400 {
+				t.Errorf("the status is %v", st)
+			}
+		})
+	})
 }
 
 // A job is cut at the ends of its passes but the last. A failure moves one: then the servers are asked for the new end.

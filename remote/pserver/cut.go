@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/ops/comm"
 	"github.com/edl-go/edl/proto/job"
@@ -28,7 +30,7 @@ type cuts struct {
 	service *comm.Service
 	asked   chan struct{} // has a token when a cut may be due
 	current *cut          // the last that was asked for; nil: none
-	copies  []*tensor.Tensor
+	since   since         // belongs to who has the token of busy
 	busy    chan struct{} // has a token while copies are in use
 	held    atomic.Int64  // nanoseconds that a round has waited for the copies of the last cut
 }
@@ -40,11 +42,13 @@ const cutDeadline = 10 * time.Minute
 type cut struct {
 	round       id.Round
 	store, name string
+	bases       []string      // checkpoints that stay
 	begun       bool          // its round is there
 	done        chan struct{} // closed when the part is durable, or will never be
 	cancel      context.CancelFunc
 
-	shard  *job.Shard // with ledger and err, written before done is closed
+	shard  *job.Shard // with base, ledger and err, written before done is closed
+	base   *job.Shard // nil: shard has all
 	ledger []byte
 	err    error
 }
@@ -87,7 +91,7 @@ func (s *Server) Cut(ctx context.Context, m *rpc.CutRequest) (*rpc.CutResponse, 
 	if k.err != nil {
 		return nil, fault.E(fault.KindOf(k.err), fault.At(c.Where), fault.Cause(k.err))
 	}
-	return &rpc.CutResponse{Shard: k.shard, Ledger: k.ledger}, nil
+	return &rpc.CutResponse{Shard: k.shard, Base: k.base, Ledger: k.ledger}, nil
 }
 
 // ask enters a cut, or finds the one that was asked for before. It returns nil where the round is past. The lock of core is held.
@@ -102,7 +106,7 @@ func (cs *cuts) ask(c *core, from Sender, m *rpc.CutRequest) (*cut, error) {
 	if c.rounds.Round() > from.Round {
 		return nil, nil
 	}
-	k := &cut{round: from.Round, store: m.Store, name: m.Name, done: make(chan struct{}), cancel: func() {}}
+	k := &cut{round: from.Round, store: m.Store, name: m.Name, bases: m.Bases, done: make(chan struct{}), cancel: func() {}}
 	cs.current = k
 	select {
 	case cs.asked <- struct{}{}:
@@ -157,14 +161,13 @@ func (cs *cuts) begin(ctx context.Context, group *sync.WaitGroup, v *values, c *
 		close(k.done)
 		return func() {}
 	}
-	copying := &copying{sources: make([]*tensor.Tensor, len(cs.service.Slices))}
+	copying := &copying{sources: make([]*tensor.Tensor, len(cs.service.Slices)), into: &cs.since}
 	for i, slice := range cs.service.Slices {
 		copying.sources[i], _ = v.Variable(slice.Name)
 	}
-	if cs.copies == nil {
-		cs.copies = make([]*tensor.Tensor, len(cs.service.Slices))
+	if cs.since.copies == nil {
+		cs.since.copies, cs.since.marks = make([]*tensor.Tensor, len(cs.service.Slices)), make([][]bool, len(cs.service.Slices))
 	}
-	copying.into = cs.copies
 	copying.left.Add(len(copying.sources))
 	cs.held.Store(0)
 	began := time.Now()
@@ -174,7 +177,7 @@ func (cs *cuts) begin(ctx context.Context, group *sync.WaitGroup, v *values, c *
 		defer func() { <-cs.busy }() // before anybody is told: the next cut may come at once
 		copying.help()
 		copying.left.Wait()
-		if k.shard, k.err = cs.write(ctx, c.cfg.Index, k); k.err == nil {
+		if k.err = cs.write(ctx, c.cfg.Index, k); k.err == nil {
 			c.cfg.Log.Info("part of a checkpoint", "round", k.round, "bytes", k.shard.Bytes, "took", time.Since(began), "held", time.Duration(cs.held.Load()))
 		}
 	})
@@ -186,32 +189,46 @@ func (cs *cuts) begin(ctx context.Context, group *sync.WaitGroup, v *values, c *
 	}
 }
 
-// write writes the copies.
-func (cs *cuts) write(ctx context.Context, index int, k *cut) (shard *job.Shard, err error) {
+// write writes the copies, or what has changed in them.
+func (cs *cuts) write(ctx context.Context, index int, k *cut) (err error) {
 	pieces := make([]checkpoint.Piece, 0, len(cs.service.Slices))
 	for i, slice := range cs.service.Slices {
-		if cs.copies[i] == nil {
-			return nil, fault.E(fault.Internal, fault.Var(slice.Name), fault.Got("a slice that is no tensor"))
+		if cs.since.copies[i] == nil {
+			return fault.E(fault.Internal, fault.Var(slice.Name), fault.Got("a slice that is no tensor"))
 		}
-		dims := append([]int64(nil), cs.copies[i].Dims()...)
+		dims := append([]int64(nil), cs.since.copies[i].Dims()...)
 		if len(dims) > 0 {
 			dims[0] = slice.TotalRows
 		}
-		pieces = append(pieces, checkpoint.Piece{Variable: slice.Origin, Dims: dims, FirstRow: slice.FirstRow, Rows: slice.Rows, Value: cs.copies[i]})
+		pieces = append(pieces, checkpoint.Piece{Variable: slice.Origin, Dims: dims, FirstRow: slice.FirstRow, Rows: slice.Rows, Value: cs.since.copies[i]})
 	}
 	store, err := checkpoint.Open(ctx, k.store)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
-	return store.WriteShard(ctx, k.name, index, pieces)
+	changes, only := cs.since.changes(pieces, k.bases)
+	if only {
+		pieces = changes
+	}
+	if k.shard, err = store.WriteShard(ctx, k.name, index, pieces); err != nil {
+		return err
+	}
+	if k.shard.Changes = only; only {
+		k.base = proto.CloneOf(cs.since.base)
+		k.base.Checkpoint = cs.since.name
+	} else {
+		cs.since.begin(k.name, k.shard)
+	}
+	return nil
 }
 
 // A copying copies tensors one by one. Several goroutines may help.
 type copying struct {
-	sources, into []*tensor.Tensor
-	next          atomic.Int64
-	left          sync.WaitGroup
+	sources []*tensor.Tensor
+	into    *since
+	next    atomic.Int64
+	left    sync.WaitGroup
 }
 
 // help copies tensors until nobody has to begin another one.
@@ -221,12 +238,7 @@ func (c *copying) help() {
 		if i >= len(c.sources) {
 			return
 		}
-		switch from := c.sources[i]; {
-		case from == nil:
-			c.into[i] = nil
-		case c.into[i] == nil || c.into[i].CopyFrom(from) != nil:
-			c.into[i] = from.Clone()
-		}
+		c.into.refresh(i, c.sources[i])
 		c.left.Done()
 	}
 }

@@ -16,7 +16,7 @@
 //	data.go      the same over connections of the data plane
 //	asyncdata.go what differs on these connections in an async job
 //	control.go   the calls of coordinators, and Status and Ledger
-//	cut.go       the server's parts of checkpoints; restore.go: the way back to one
+//	cut.go       the server's parts of checkpoints; changed.go: what has changed since a whole one; restore.go: the way back to one
 //	lent.go      contributions that stay in shared memory
 //	inbox.go     where contributions arrive
 //	stepper.go   applies a sync round to the inbox
