@@ -183,7 +183,6 @@ func (w *lookupWriter) declare(name string, dtype tensor.DType, dims ...int64) s
 	return name
 }
 
-
 // forgetTables takes the names of distributed tables from the role variables of ops: they are not declared there.
 func forgetTables(s *state, b *program.Block) {
 	for _, op := range b.Ops {

@@ -116,7 +116,7 @@ func (r *rhythm) add(m ops.Message) (sum ops.Message, now bool, err error) {
 	switch {
 	case !begins:
 		err = merge.Accumulate(sum.Value, m.Value)
-	case m.Merge != ops.MergeFirst && m.Value.DType() == tensor.Int32: // rows of a table: those in use
+	case m.Rows: // those in use
 		err = merge.CopyRows(sum.Value, m.Value)
 	default:
 		err = sum.Value.CopyFrom(m.Value)
@@ -135,7 +135,7 @@ func (r *rhythm) sumOf(m ops.Message) (sum ops.Message, err error) {
 			return m, err
 		}
 		r.sums[to] = known
-		r.order = append(r.order, ops.Message{Name: m.Name, Server: m.Server, Merge: m.Merge, Value: known})
+		r.order = append(r.order, ops.Message{Name: m.Name, Server: m.Server, Merge: m.Merge, Rows: m.Rows, Value: known})
 	}
 	m.Value = known
 	return m, nil

@@ -26,7 +26,7 @@ const (
 // FetchRows brings rows of tables that only servers hold, from all servers at once.
 func (c *Comm) FetchRows(ctx context.Context, from []ops.RowsMessage) error {
 	c.init()
-	if err := c.AwaitLedger(); err != nil { // async: what this trainer has contributed is applied or in a queue
+	if err := c.ledger.await(); err != nil { // async: what this trainer has contributed is applied or in a queue
 		return err
 	}
 	var asks []ops.RowsMessage
