@@ -25,6 +25,110 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+type Standing_Kind int32
+
+const (
+	Standing_BEGIN  Standing_Kind = 0 // the standby has nothing: what it has had before counts no more
+	Standing_STATE  Standing_Kind = 1 // slices of the server are before it, or none
+	Standing_SYNCED Standing_Kind = 2 // the standby has all slices, at this round
+	Standing_ROUND  Standing_Kind = 3 // what the contributions to this round merge into is before it: the standby is to apply the round
+	Standing_OVER   Standing_Kind = 4 // the job has ended
+)
+
+// Enum value maps for Standing_Kind.
+var (
+	Standing_Kind_name = map[int32]string{
+		0: "BEGIN",
+		1: "STATE",
+		2: "SYNCED",
+		3: "ROUND",
+		4: "OVER",
+	}
+	Standing_Kind_value = map[string]int32{
+		"BEGIN":  0,
+		"STATE":  1,
+		"SYNCED": 2,
+		"ROUND":  3,
+		"OVER":   4,
+	}
+)
+
+func (x Standing_Kind) Enum() *Standing_Kind {
+	p := new(Standing_Kind)
+	*p = x
+	return p
+}
+
+func (x Standing_Kind) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Standing_Kind) Descriptor() protoreflect.EnumDescriptor {
+	return file_proto_rpc_rpc_proto_enumTypes[0].Descriptor()
+}
+
+func (Standing_Kind) Type() protoreflect.EnumType {
+	return &file_proto_rpc_rpc_proto_enumTypes[0]
+}
+
+func (x Standing_Kind) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Standing_Kind.Descriptor instead.
+func (Standing_Kind) EnumDescriptor() ([]byte, []int) {
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{86, 0}
+}
+
+type StatusResponse_Standby int32
+
+const (
+	StatusResponse_NONE       StatusResponse_Standby = 0
+	StatusResponse_CATCHES_UP StatusResponse_Standby = 1
+	StatusResponse_IN_STEP    StatusResponse_Standby = 2
+)
+
+// Enum value maps for StatusResponse_Standby.
+var (
+	StatusResponse_Standby_name = map[int32]string{
+		0: "NONE",
+		1: "CATCHES_UP",
+		2: "IN_STEP",
+	}
+	StatusResponse_Standby_value = map[string]int32{
+		"NONE":       0,
+		"CATCHES_UP": 1,
+		"IN_STEP":    2,
+	}
+)
+
+func (x StatusResponse_Standby) Enum() *StatusResponse_Standby {
+	p := new(StatusResponse_Standby)
+	*p = x
+	return p
+}
+
+func (x StatusResponse_Standby) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (StatusResponse_Standby) Descriptor() protoreflect.EnumDescriptor {
+	return file_proto_rpc_rpc_proto_enumTypes[1].Descriptor()
+}
+
+func (StatusResponse_Standby) Type() protoreflect.EnumType {
+	return &file_proto_rpc_rpc_proto_enumTypes[1]
+}
+
+func (x StatusResponse_Standby) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use StatusResponse_Standby.Descriptor instead.
+func (StatusResponse_Standby) EnumDescriptor() ([]byte, []int) {
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{96, 0}
+}
+
 // Piece is a part of a message that may be larger than one of the transport: all pieces of one direction of a call, one after the other, are the message
 // that its method names. The bounds are those of package wire.
 type Piece struct {
@@ -4358,8 +4462,9 @@ type OpenDataResponse struct {
 	Address       string                 `protobuf:"bytes,2,opt,name=address,proto3" json:"address,omitempty"` // of TCP
 	Send          []*SliceInfo           `protobuf:"bytes,3,rep,name=send,proto3" json:"send,omitempty"`       // as in the request
 	Receive       []*SliceInfo           `protobuf:"bytes,4,rep,name=receive,proto3" json:"receive,omitempty"`
-	Host          string                 `protobuf:"bytes,5,opt,name=host,proto3" json:"host,omitempty"`   // on which a process may use local; empty: none
-	Local         string                 `protobuf:"bytes,6,opt,name=local,proto3" json:"local,omitempty"` // name of a unix socket, over which memory may be shared, too
+	Host          string                 `protobuf:"bytes,5,opt,name=host,proto3" json:"host,omitempty"`        // on which a process may use local; empty: none
+	Local         string                 `protobuf:"bytes,6,opt,name=local,proto3" json:"local,omitempty"`      // name of a unix socket, over which memory may be shared, too
+	Process       uint64                 `protobuf:"varint,7,opt,name=process,proto3" json:"process,omitempty"` // of the server: another one has nothing of what an earlier one has acknowledged; 0: not told
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4434,6 +4539,13 @@ func (x *OpenDataResponse) GetLocal() string {
 		return x.Local
 	}
 	return ""
+}
+
+func (x *OpenDataResponse) GetProcess() uint64 {
+	if x != nil {
+		return x.Process
+	}
+	return 0
 }
 
 type SliceInfo struct {
@@ -4943,6 +5055,7 @@ type FreezeResponse struct {
 	Applied       []*Declared            `protobuf:"bytes,4,rep,name=applied,proto3" json:"applied,omitempty"`             // sync: what the last round was made of
 	Completed     []uint32               `protobuf:"varint,5,rep,packed,name=completed,proto3" json:"completed,omitempty"` // ranks
 	History       uint64                 `protobuf:"varint,6,opt,name=history,proto3" json:"history,omitempty"`            // that the state of this server belongs to: that of its last Restore, 0 before the first
+	Lacks         bool                   `protobuf:"varint,7,opt,name=lacks,proto3" json:"lacks,omitempty"`                // it was a standby until its open round: it has only those contributions to it that it names as declared
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -5017,6 +5130,13 @@ func (x *FreezeResponse) GetHistory() uint64 {
 		return x.History
 	}
 	return 0
+}
+
+func (x *FreezeResponse) GetLacks() bool {
+	if x != nil {
+		return x.Lacks
+	}
+	return false
 }
 
 // Declared is the barrier of one trainer.
@@ -5254,6 +5374,340 @@ func (*ResumeResponse) Descriptor() ([]byte, []int) {
 	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{83}
 }
 
+// FollowRequest comes from a standby. start rises from one process of the standby to the next.
+type FollowRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            *Identity              `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Start         uint32                 `protobuf:"varint,2,opt,name=start,proto3" json:"start,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FollowRequest) Reset() {
+	*x = FollowRequest{}
+	mi := &file_proto_rpc_rpc_proto_msgTypes[84]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FollowRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FollowRequest) ProtoMessage() {}
+
+func (x *FollowRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_rpc_rpc_proto_msgTypes[84]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FollowRequest.ProtoReflect.Descriptor instead.
+func (*FollowRequest) Descriptor() ([]byte, []int) {
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{84}
+}
+
+func (x *FollowRequest) GetId() *Identity {
+	if x != nil {
+		return x.Id
+	}
+	return nil
+}
+
+func (x *FollowRequest) GetStart() uint32 {
+	if x != nil {
+		return x.Start
+	}
+	return 0
+}
+
+type FollowResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Token         []byte                 `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"`     // admits one connection
+	Address       string                 `protobuf:"bytes,2,opt,name=address,proto3" json:"address,omitempty"` // of TCP
+	Slices        []*SliceInfo           `protobuf:"bytes,3,rep,name=slices,proto3" json:"slices,omitempty"`   // that travel: what contributions merge into, then what the server keeps from round to round
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FollowResponse) Reset() {
+	*x = FollowResponse{}
+	mi := &file_proto_rpc_rpc_proto_msgTypes[85]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FollowResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FollowResponse) ProtoMessage() {}
+
+func (x *FollowResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_rpc_rpc_proto_msgTypes[85]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FollowResponse.ProtoReflect.Descriptor instead.
+func (*FollowResponse) Descriptor() ([]byte, []int) {
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{85}
+}
+
+func (x *FollowResponse) GetToken() []byte {
+	if x != nil {
+		return x.Token
+	}
+	return nil
+}
+
+func (x *FollowResponse) GetAddress() string {
+	if x != nil {
+		return x.Address
+	}
+	return ""
+}
+
+func (x *FollowResponse) GetSlices() []*SliceInfo {
+	if x != nil {
+		return x.Slices
+	}
+	return nil
+}
+
+// Standing is what a standby is told. On the connection it follows the slices that belong to it.
+type Standing struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Kind          Standing_Kind          `protobuf:"varint,1,opt,name=kind,proto3,enum=edl.rpc.Standing_Kind" json:"kind,omitempty"`
+	Generation    uint64                 `protobuf:"varint,2,opt,name=generation,proto3" json:"generation,omitempty"` // that has begun at the server
+	Ended         uint64                 `protobuf:"varint,3,opt,name=ended,proto3" json:"ended,omitempty"`           // generations up to this one have ended
+	Fence         uint64                 `protobuf:"varint,4,opt,name=fence,proto3" json:"fence,omitempty"`
+	First         uint64                 `protobuf:"varint,5,opt,name=first,proto3" json:"first,omitempty"` // round of the generation
+	History       uint64                 `protobuf:"varint,6,opt,name=history,proto3" json:"history,omitempty"`
+	Members       []*Member              `protobuf:"bytes,7,rep,name=members,proto3" json:"members,omitempty"`
+	Completed     []uint32               `protobuf:"varint,8,rep,packed,name=completed,proto3" json:"completed,omitempty"` // ranks
+	Round         uint64                 `protobuf:"varint,9,opt,name=round,proto3" json:"round,omitempty"`                // SYNCED: the open round; ROUND: the one to apply
+	Applied       []*Declared            `protobuf:"bytes,10,rep,name=applied,proto3" json:"applied,omitempty"`            // SYNCED: what the round before is made of; ROUND: what this one is
+	Ledger        []byte                 `protobuf:"bytes,11,opt,name=ledger,proto3" json:"ledger,omitempty"`              // SYNCED: of server 0
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Standing) Reset() {
+	*x = Standing{}
+	mi := &file_proto_rpc_rpc_proto_msgTypes[86]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Standing) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Standing) ProtoMessage() {}
+
+func (x *Standing) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_rpc_rpc_proto_msgTypes[86]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Standing.ProtoReflect.Descriptor instead.
+func (*Standing) Descriptor() ([]byte, []int) {
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{86}
+}
+
+func (x *Standing) GetKind() Standing_Kind {
+	if x != nil {
+		return x.Kind
+	}
+	return Standing_BEGIN
+}
+
+func (x *Standing) GetGeneration() uint64 {
+	if x != nil {
+		return x.Generation
+	}
+	return 0
+}
+
+func (x *Standing) GetEnded() uint64 {
+	if x != nil {
+		return x.Ended
+	}
+	return 0
+}
+
+func (x *Standing) GetFence() uint64 {
+	if x != nil {
+		return x.Fence
+	}
+	return 0
+}
+
+func (x *Standing) GetFirst() uint64 {
+	if x != nil {
+		return x.First
+	}
+	return 0
+}
+
+func (x *Standing) GetHistory() uint64 {
+	if x != nil {
+		return x.History
+	}
+	return 0
+}
+
+func (x *Standing) GetMembers() []*Member {
+	if x != nil {
+		return x.Members
+	}
+	return nil
+}
+
+func (x *Standing) GetCompleted() []uint32 {
+	if x != nil {
+		return x.Completed
+	}
+	return nil
+}
+
+func (x *Standing) GetRound() uint64 {
+	if x != nil {
+		return x.Round
+	}
+	return 0
+}
+
+func (x *Standing) GetApplied() []*Declared {
+	if x != nil {
+		return x.Applied
+	}
+	return nil
+}
+
+func (x *Standing) GetLedger() []byte {
+	if x != nil {
+		return x.Ledger
+	}
+	return nil
+}
+
+type TakeOverRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            *Identity              `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	History       uint64                 `protobuf:"varint,2,opt,name=history,proto3" json:"history,omitempty"` // that the state of the standby must belong to
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TakeOverRequest) Reset() {
+	*x = TakeOverRequest{}
+	mi := &file_proto_rpc_rpc_proto_msgTypes[87]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TakeOverRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TakeOverRequest) ProtoMessage() {}
+
+func (x *TakeOverRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_rpc_rpc_proto_msgTypes[87]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TakeOverRequest.ProtoReflect.Descriptor instead.
+func (*TakeOverRequest) Descriptor() ([]byte, []int) {
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{87}
+}
+
+func (x *TakeOverRequest) GetId() *Identity {
+	if x != nil {
+		return x.Id
+	}
+	return nil
+}
+
+func (x *TakeOverRequest) GetHistory() uint64 {
+	if x != nil {
+		return x.History
+	}
+	return 0
+}
+
+type TakeOverResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Round         uint64                 `protobuf:"varint,1,opt,name=round,proto3" json:"round,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TakeOverResponse) Reset() {
+	*x = TakeOverResponse{}
+	mi := &file_proto_rpc_rpc_proto_msgTypes[88]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TakeOverResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TakeOverResponse) ProtoMessage() {}
+
+func (x *TakeOverResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_rpc_rpc_proto_msgTypes[88]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TakeOverResponse.ProtoReflect.Descriptor instead.
+func (*TakeOverResponse) Descriptor() ([]byte, []int) {
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{88}
+}
+
+func (x *TakeOverResponse) GetRound() uint64 {
+	if x != nil {
+		return x.Round
+	}
+	return 0
+}
+
 type LedgerRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Job           string                 `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
@@ -5266,7 +5720,7 @@ type LedgerRequest struct {
 
 func (x *LedgerRequest) Reset() {
 	*x = LedgerRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[84]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[89]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5278,7 +5732,7 @@ func (x *LedgerRequest) String() string {
 func (*LedgerRequest) ProtoMessage() {}
 
 func (x *LedgerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[84]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[89]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5291,7 +5745,7 @@ func (x *LedgerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerRequest.ProtoReflect.Descriptor instead.
 func (*LedgerRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{84}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{89}
 }
 
 func (x *LedgerRequest) GetJob() string {
@@ -5334,7 +5788,7 @@ type PassLedger struct {
 
 func (x *PassLedger) Reset() {
 	*x = PassLedger{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[85]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[90]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5346,7 +5800,7 @@ func (x *PassLedger) String() string {
 func (*PassLedger) ProtoMessage() {}
 
 func (x *PassLedger) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[85]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[90]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5359,7 +5813,7 @@ func (x *PassLedger) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PassLedger.ProtoReflect.Descriptor instead.
 func (*PassLedger) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{85}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{90}
 }
 
 func (x *PassLedger) GetPass() int32 {
@@ -5400,7 +5854,7 @@ type LedgerResponse struct {
 
 func (x *LedgerResponse) Reset() {
 	*x = LedgerResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[86]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[91]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5412,7 +5866,7 @@ func (x *LedgerResponse) String() string {
 func (*LedgerResponse) ProtoMessage() {}
 
 func (x *LedgerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[86]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[91]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5425,7 +5879,7 @@ func (x *LedgerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerResponse.ProtoReflect.Descriptor instead.
 func (*LedgerResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{86}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{91}
 }
 
 func (x *LedgerResponse) GetPasses() []*PassLedger {
@@ -5455,7 +5909,7 @@ type GetRequest struct {
 
 func (x *GetRequest) Reset() {
 	*x = GetRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[87]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[92]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5467,7 +5921,7 @@ func (x *GetRequest) String() string {
 func (*GetRequest) ProtoMessage() {}
 
 func (x *GetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[87]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[92]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5480,7 +5934,7 @@ func (x *GetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRequest.ProtoReflect.Descriptor instead.
 func (*GetRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{87}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{92}
 }
 
 func (x *GetRequest) GetId() *Identity {
@@ -5527,7 +5981,7 @@ type CompleteRequest struct {
 
 func (x *CompleteRequest) Reset() {
 	*x = CompleteRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[88]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[93]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5539,7 +5993,7 @@ func (x *CompleteRequest) String() string {
 func (*CompleteRequest) ProtoMessage() {}
 
 func (x *CompleteRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[88]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[93]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5552,7 +6006,7 @@ func (x *CompleteRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompleteRequest.ProtoReflect.Descriptor instead.
 func (*CompleteRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{88}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{93}
 }
 
 func (x *CompleteRequest) GetId() *Identity {
@@ -5570,7 +6024,7 @@ type CompleteResponse struct {
 
 func (x *CompleteResponse) Reset() {
 	*x = CompleteResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[89]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[94]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5582,7 +6036,7 @@ func (x *CompleteResponse) String() string {
 func (*CompleteResponse) ProtoMessage() {}
 
 func (x *CompleteResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[89]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[94]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5595,7 +6049,7 @@ func (x *CompleteResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompleteResponse.ProtoReflect.Descriptor instead.
 func (*CompleteResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{89}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{94}
 }
 
 type StatusRequest struct {
@@ -5607,7 +6061,7 @@ type StatusRequest struct {
 
 func (x *StatusRequest) Reset() {
 	*x = StatusRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[90]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[95]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5619,7 +6073,7 @@ func (x *StatusRequest) String() string {
 func (*StatusRequest) ProtoMessage() {}
 
 func (x *StatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[90]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[95]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5632,7 +6086,7 @@ func (x *StatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusRequest.ProtoReflect.Descriptor instead.
 func (*StatusRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{90}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{95}
 }
 
 func (x *StatusRequest) GetJob() string {
@@ -5649,13 +6103,14 @@ type StatusResponse struct {
 	Bytes         int64                  `protobuf:"varint,4,opt,name=bytes,proto3" json:"bytes,omitempty"`
 	Waits         []*job.Wait            `protobuf:"bytes,5,rep,name=waits,proto3" json:"waits,omitempty"`
 	Generation    uint64                 `protobuf:"varint,6,opt,name=generation,proto3" json:"generation,omitempty"`
+	Standby       StatusResponse_Standby `protobuf:"varint,7,opt,name=standby,proto3,enum=edl.rpc.StatusResponse_Standby" json:"standby,omitempty"` // that follows this server
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *StatusResponse) Reset() {
 	*x = StatusResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[91]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[96]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5667,7 +6122,7 @@ func (x *StatusResponse) String() string {
 func (*StatusResponse) ProtoMessage() {}
 
 func (x *StatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[91]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[96]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5680,7 +6135,7 @@ func (x *StatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusResponse.ProtoReflect.Descriptor instead.
 func (*StatusResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{91}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{96}
 }
 
 func (x *StatusResponse) GetRound() uint64 {
@@ -5716,6 +6171,13 @@ func (x *StatusResponse) GetGeneration() uint64 {
 		return x.Generation
 	}
 	return 0
+}
+
+func (x *StatusResponse) GetStandby() StatusResponse_Standby {
+	if x != nil {
+		return x.Standby
+	}
+	return StatusResponse_NONE
 }
 
 var File_proto_rpc_rpc_proto protoreflect.FileDescriptor
@@ -6048,14 +6510,15 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\x0fOpenDataRequest\x12!\n" +
 	"\x02id\x18\x01 \x01(\v2\x11.edl.rpc.IdentityR\x02id\x12\x12\n" +
 	"\x04send\x18\x02 \x03(\tR\x04send\x12\x18\n" +
-	"\areceive\x18\x03 \x03(\tR\areceive\"\xc2\x01\n" +
+	"\areceive\x18\x03 \x03(\tR\areceive\"\xdc\x01\n" +
 	"\x10OpenDataResponse\x12\x14\n" +
 	"\x05token\x18\x01 \x01(\fR\x05token\x12\x18\n" +
 	"\aaddress\x18\x02 \x01(\tR\aaddress\x12&\n" +
 	"\x04send\x18\x03 \x03(\v2\x12.edl.rpc.SliceInfoR\x04send\x12,\n" +
 	"\areceive\x18\x04 \x03(\v2\x12.edl.rpc.SliceInfoR\areceive\x12\x12\n" +
 	"\x04host\x18\x05 \x01(\tR\x04host\x12\x14\n" +
-	"\x05local\x18\x06 \x01(\tR\x05local\"u\n" +
+	"\x05local\x18\x06 \x01(\tR\x05local\x12\x18\n" +
+	"\aprocess\x18\a \x01(\x04R\aprocess\"u\n" +
 	"\tSliceInfo\x12\x14\n" +
 	"\x05dtype\x18\x01 \x01(\x05R\x05dtype\x12\x12\n" +
 	"\x04dims\x18\x02 \x03(\x03R\x04dims\x12\x14\n" +
@@ -6090,7 +6553,7 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\x0fRestoreResponse\x12\x18\n" +
 	"\arecords\x18\x01 \x01(\x03R\arecords\"2\n" +
 	"\rFreezeRequest\x12!\n" +
-	"\x02id\x18\x01 \x01(\v2\x11.edl.rpc.IdentityR\x02id\"\xda\x01\n" +
+	"\x02id\x18\x01 \x01(\v2\x11.edl.rpc.IdentityR\x02id\"\xf0\x01\n" +
 	"\x0eFreezeResponse\x12\x1e\n" +
 	"\n" +
 	"generation\x18\x01 \x01(\x04R\n" +
@@ -6099,7 +6562,8 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\bdeclared\x18\x03 \x03(\v2\x11.edl.rpc.DeclaredR\bdeclared\x12+\n" +
 	"\aapplied\x18\x04 \x03(\v2\x11.edl.rpc.DeclaredR\aapplied\x12\x1c\n" +
 	"\tcompleted\x18\x05 \x03(\rR\tcompleted\x12\x18\n" +
-	"\ahistory\x18\x06 \x01(\x04R\ahistory\"v\n" +
+	"\ahistory\x18\x06 \x01(\x04R\ahistory\x12\x14\n" +
+	"\x05lacks\x18\a \x01(\bR\x05lacks\"v\n" +
 	"\bDeclared\x12\x12\n" +
 	"\x04rank\x18\x01 \x01(\rR\x04rank\x12\x12\n" +
 	"\x04rows\x18\x02 \x01(\x03R\x04rows\x12\x12\n" +
@@ -6115,7 +6579,41 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\amembers\x18\x02 \x03(\v2\x0f.edl.rpc.MemberR\amembers\x12\x14\n" +
 	"\x05round\x18\x03 \x01(\x04R\x05round\x12)\n" +
 	"\x06commit\x18\x04 \x03(\v2\x11.edl.rpc.DeclaredR\x06commit\"\x10\n" +
-	"\x0eResumeResponse\"c\n" +
+	"\x0eResumeResponse\"H\n" +
+	"\rFollowRequest\x12!\n" +
+	"\x02id\x18\x01 \x01(\v2\x11.edl.rpc.IdentityR\x02id\x12\x14\n" +
+	"\x05start\x18\x02 \x01(\rR\x05start\"l\n" +
+	"\x0eFollowResponse\x12\x14\n" +
+	"\x05token\x18\x01 \x01(\fR\x05token\x12\x18\n" +
+	"\aaddress\x18\x02 \x01(\tR\aaddress\x12*\n" +
+	"\x06slices\x18\x03 \x03(\v2\x12.edl.rpc.SliceInfoR\x06slices\"\x95\x03\n" +
+	"\bStanding\x12*\n" +
+	"\x04kind\x18\x01 \x01(\x0e2\x16.edl.rpc.Standing.KindR\x04kind\x12\x1e\n" +
+	"\n" +
+	"generation\x18\x02 \x01(\x04R\n" +
+	"generation\x12\x14\n" +
+	"\x05ended\x18\x03 \x01(\x04R\x05ended\x12\x14\n" +
+	"\x05fence\x18\x04 \x01(\x04R\x05fence\x12\x14\n" +
+	"\x05first\x18\x05 \x01(\x04R\x05first\x12\x18\n" +
+	"\ahistory\x18\x06 \x01(\x04R\ahistory\x12)\n" +
+	"\amembers\x18\a \x03(\v2\x0f.edl.rpc.MemberR\amembers\x12\x1c\n" +
+	"\tcompleted\x18\b \x03(\rR\tcompleted\x12\x14\n" +
+	"\x05round\x18\t \x01(\x04R\x05round\x12+\n" +
+	"\aapplied\x18\n" +
+	" \x03(\v2\x11.edl.rpc.DeclaredR\aapplied\x12\x16\n" +
+	"\x06ledger\x18\v \x01(\fR\x06ledger\"=\n" +
+	"\x04Kind\x12\t\n" +
+	"\x05BEGIN\x10\x00\x12\t\n" +
+	"\x05STATE\x10\x01\x12\n" +
+	"\n" +
+	"\x06SYNCED\x10\x02\x12\t\n" +
+	"\x05ROUND\x10\x03\x12\b\n" +
+	"\x04OVER\x10\x04\"N\n" +
+	"\x0fTakeOverRequest\x12!\n" +
+	"\x02id\x18\x01 \x01(\v2\x11.edl.rpc.IdentityR\x02id\x12\x18\n" +
+	"\ahistory\x18\x02 \x01(\x04R\ahistory\"(\n" +
+	"\x10TakeOverResponse\x12\x14\n" +
+	"\x05round\x18\x01 \x01(\x04R\x05round\"c\n" +
 	"\rLedgerRequest\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12\x16\n" +
 	"\x06ranges\x18\x02 \x01(\bR\x06ranges\x12\x12\n" +
@@ -6142,7 +6640,7 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\x02id\x18\x01 \x01(\v2\x11.edl.rpc.IdentityR\x02id\"\x12\n" +
 	"\x10CompleteResponse\"!\n" +
 	"\rStatusRequest\x12\x10\n" +
-	"\x03job\x18\x01 \x01(\tR\x03job\"\xfd\x01\n" +
+	"\x03job\x18\x01 \x01(\tR\x03job\"\xea\x02\n" +
 	"\x0eStatusResponse\x12\x14\n" +
 	"\x05round\x18\x01 \x01(\x04R\x05round\x12>\n" +
 	"\arefused\x18\x03 \x03(\v2$.edl.rpc.StatusResponse.RefusedEntryR\arefused\x12\x14\n" +
@@ -6150,10 +6648,16 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\x05waits\x18\x05 \x03(\v2\r.edl.job.WaitR\x05waits\x12\x1e\n" +
 	"\n" +
 	"generation\x18\x06 \x01(\x04R\n" +
-	"generation\x1a:\n" +
+	"generation\x129\n" +
+	"\astandby\x18\a \x01(\x0e2\x1f.edl.rpc.StatusResponse.StandbyR\astandby\x1a:\n" +
 	"\fRefusedEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x012\xcc\b\n" +
+	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\"0\n" +
+	"\aStandby\x12\b\n" +
+	"\x04NONE\x10\x00\x12\x0e\n" +
+	"\n" +
+	"CATCHES_UP\x10\x01\x12\v\n" +
+	"\aIN_STEP\x10\x022\xcc\b\n" +
 	"\bListener\x12?\n" +
 	"\bDescribe\x12\x18.edl.rpc.DescribeRequest\x1a\x19.edl.rpc.DescribeResponse\x12;\n" +
 	"\x06Submit\x12\x16.edl.rpc.SubmitRequest\x1a\x17.edl.rpc.SubmitResponse(\x01\x121\n" +
@@ -6194,7 +6698,7 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\n" +
 	"Checkpoint\x12\x1a.edl.rpc.CheckpointRequest\x1a\x19.edl.job.CheckpointStatus\x122\n" +
 	"\x06Queues\x12\x16.edl.rpc.QueuesRequest\x1a\x0e.edl.rpc.Piece0\x01\x129\n" +
-	"\x06GoBack\x12\x16.edl.rpc.GoBackRequest\x1a\x17.edl.rpc.GoBackResponse2\xe4\x05\n" +
+	"\x06GoBack\x12\x16.edl.rpc.GoBackRequest\x1a\x17.edl.rpc.GoBackResponse2\xe0\x06\n" +
 	"\x0fParameterServer\x12?\n" +
 	"\fSendVariable\x12\x16.edl.rpc.VariableChunk\x1a\x15.edl.rpc.SendResponse(\x01\x12@\n" +
 	"\vSendBarrier\x12\x17.edl.rpc.BarrierRequest\x1a\x18.edl.rpc.BarrierResponse\x12<\n" +
@@ -6207,6 +6711,8 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\x03Cut\x12\x13.edl.rpc.CutRequest\x1a\x14.edl.rpc.CutResponse\x12<\n" +
 	"\aRestore\x12\x17.edl.rpc.RestoreRequest\x1a\x18.edl.rpc.RestoreResponse\x12?\n" +
 	"\bComplete\x12\x18.edl.rpc.CompleteRequest\x1a\x19.edl.rpc.CompleteResponse\x129\n" +
+	"\x06Follow\x12\x16.edl.rpc.FollowRequest\x1a\x17.edl.rpc.FollowResponse\x12?\n" +
+	"\bTakeOver\x12\x18.edl.rpc.TakeOverRequest\x1a\x19.edl.rpc.TakeOverResponse\x129\n" +
 	"\x06Status\x12\x16.edl.rpc.StatusRequest\x1a\x17.edl.rpc.StatusResponseB!Z\x1fgithub.com/edl-go/edl/proto/rpcb\x06proto3"
 
 var (
@@ -6221,303 +6727,322 @@ func file_proto_rpc_rpc_proto_rawDescGZIP() []byte {
 	return file_proto_rpc_rpc_proto_rawDescData
 }
 
-var file_proto_rpc_rpc_proto_msgTypes = make([]protoimpl.MessageInfo, 95)
+var file_proto_rpc_rpc_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
+var file_proto_rpc_rpc_proto_msgTypes = make([]protoimpl.MessageInfo, 100)
 var file_proto_rpc_rpc_proto_goTypes = []any{
-	(*Piece)(nil),                 // 0: edl.rpc.Piece
-	(*DescribeRequest)(nil),       // 1: edl.rpc.DescribeRequest
-	(*DescribeResponse)(nil),      // 2: edl.rpc.DescribeResponse
-	(*SubmitRequest)(nil),         // 3: edl.rpc.SubmitRequest
-	(*SubmitResponse)(nil),        // 4: edl.rpc.SubmitResponse
-	(*ResumeJobRequest)(nil),      // 5: edl.rpc.ResumeJobRequest
-	(*ResumeJobResponse)(nil),     // 6: edl.rpc.ResumeJobResponse
-	(*JobRequest)(nil),            // 7: edl.rpc.JobRequest
-	(*Events)(nil),                // 8: edl.rpc.Events
-	(*ListRequest)(nil),           // 9: edl.rpc.ListRequest
-	(*ListResponse)(nil),          // 10: edl.rpc.ListResponse
-	(*LogsRequest)(nil),           // 11: edl.rpc.LogsRequest
-	(*LogLine)(nil),               // 12: edl.rpc.LogLine
-	(*WhyResponse)(nil),           // 13: edl.rpc.WhyResponse
-	(*ScaleRequest)(nil),          // 14: edl.rpc.ScaleRequest
-	(*JobDetails)(nil),            // 15: edl.rpc.JobDetails
-	(*RoleTimes)(nil),             // 16: edl.rpc.RoleTimes
-	(*FinishRequest)(nil),         // 17: edl.rpc.FinishRequest
-	(*AcknowledgeRequest)(nil),    // 18: edl.rpc.AcknowledgeRequest
-	(*AcknowledgeResponse)(nil),   // 19: edl.rpc.AcknowledgeResponse
-	(*StateValues)(nil),           // 20: edl.rpc.StateValues
-	(*ReadStateRequest)(nil),      // 21: edl.rpc.ReadStateRequest
-	(*WriteStateResponse)(nil),    // 22: edl.rpc.WriteStateResponse
-	(*ReleaseStateRequest)(nil),   // 23: edl.rpc.ReleaseStateRequest
-	(*ReleaseStateResponse)(nil),  // 24: edl.rpc.ReleaseStateResponse
-	(*StepRun)(nil),               // 25: edl.rpc.StepRun
-	(*StepDone)(nil),              // 26: edl.rpc.StepDone
-	(*StartRoleChunk)(nil),        // 27: edl.rpc.StartRoleChunk
-	(*RoleEvent)(nil),             // 28: edl.rpc.RoleEvent
-	(*Identity)(nil),              // 29: edl.rpc.Identity
-	(*JoinRequest)(nil),           // 30: edl.rpc.JoinRequest
-	(*JoinResponse)(nil),          // 31: edl.rpc.JoinResponse
-	(*Segment)(nil),               // 32: edl.rpc.Segment
-	(*DataFile)(nil),              // 33: edl.rpc.DataFile
-	(*Dataset)(nil),               // 34: edl.rpc.Dataset
-	(*ReportDatasetRequest)(nil),  // 35: edl.rpc.ReportDatasetRequest
-	(*ReportDatasetResponse)(nil), // 36: edl.rpc.ReportDatasetResponse
-	(*RecordRange)(nil),           // 37: edl.rpc.RecordRange
-	(*Task)(nil),                  // 38: edl.rpc.Task
-	(*GetTaskRequest)(nil),        // 39: edl.rpc.GetTaskRequest
-	(*GetTaskResponse)(nil),       // 40: edl.rpc.GetTaskResponse
-	(*TaskFailedRequest)(nil),     // 41: edl.rpc.TaskFailedRequest
-	(*TaskFailedResponse)(nil),    // 42: edl.rpc.TaskFailedResponse
-	(*SaveModelRequest)(nil),      // 43: edl.rpc.SaveModelRequest
-	(*SaveModelResponse)(nil),     // 44: edl.rpc.SaveModelResponse
-	(*TrainerSteps)(nil),          // 45: edl.rpc.TrainerSteps
-	(*TrainerStep)(nil),           // 46: edl.rpc.TrainerStep
-	(*ReportStepsResponse)(nil),   // 47: edl.rpc.ReportStepsResponse
-	(*NextFeedRequest)(nil),       // 48: edl.rpc.NextFeedRequest
-	(*FinishDataRequest)(nil),     // 49: edl.rpc.FinishDataRequest
-	(*FinishDataResponse)(nil),    // 50: edl.rpc.FinishDataResponse
-	(*PermitRequest)(nil),         // 51: edl.rpc.PermitRequest
-	(*PermitResponse)(nil),        // 52: edl.rpc.PermitResponse
-	(*FeedShare)(nil),             // 53: edl.rpc.FeedShare
-	(*LeaveRequest)(nil),          // 54: edl.rpc.LeaveRequest
-	(*LeaveResponse)(nil),         // 55: edl.rpc.LeaveResponse
-	(*WatchRequest)(nil),          // 56: edl.rpc.WatchRequest
-	(*WatchResponse)(nil),         // 57: edl.rpc.WatchResponse
-	(*GoBackRequest)(nil),         // 58: edl.rpc.GoBackRequest
-	(*GoBackResponse)(nil),        // 59: edl.rpc.GoBackResponse
-	(*QueuesRequest)(nil),         // 60: edl.rpc.QueuesRequest
-	(*QueueStatus)(nil),           // 61: edl.rpc.QueueStatus
-	(*PassDiscards)(nil),          // 62: edl.rpc.PassDiscards
-	(*DiscardedTask)(nil),         // 63: edl.rpc.DiscardedTask
-	(*CheckpointRequest)(nil),     // 64: edl.rpc.CheckpointRequest
-	(*QueuesResponse)(nil),        // 65: edl.rpc.QueuesResponse
-	(*VariableChunk)(nil),         // 66: edl.rpc.VariableChunk
-	(*SendResponse)(nil),          // 67: edl.rpc.SendResponse
-	(*RowsRequest)(nil),           // 68: edl.rpc.RowsRequest
-	(*OpenDataRequest)(nil),       // 69: edl.rpc.OpenDataRequest
-	(*OpenDataResponse)(nil),      // 70: edl.rpc.OpenDataResponse
-	(*SliceInfo)(nil),             // 71: edl.rpc.SliceInfo
-	(*BarrierRequest)(nil),        // 72: edl.rpc.BarrierRequest
-	(*BarrierResponse)(nil),       // 73: edl.rpc.BarrierResponse
-	(*CutRequest)(nil),            // 74: edl.rpc.CutRequest
-	(*CutResponse)(nil),           // 75: edl.rpc.CutResponse
-	(*RestoreRequest)(nil),        // 76: edl.rpc.RestoreRequest
-	(*RestoreResponse)(nil),       // 77: edl.rpc.RestoreResponse
-	(*FreezeRequest)(nil),         // 78: edl.rpc.FreezeRequest
-	(*FreezeResponse)(nil),        // 79: edl.rpc.FreezeResponse
-	(*Declared)(nil),              // 80: edl.rpc.Declared
-	(*Member)(nil),                // 81: edl.rpc.Member
-	(*ResumeRequest)(nil),         // 82: edl.rpc.ResumeRequest
-	(*ResumeResponse)(nil),        // 83: edl.rpc.ResumeResponse
-	(*LedgerRequest)(nil),         // 84: edl.rpc.LedgerRequest
-	(*PassLedger)(nil),            // 85: edl.rpc.PassLedger
-	(*LedgerResponse)(nil),        // 86: edl.rpc.LedgerResponse
-	(*GetRequest)(nil),            // 87: edl.rpc.GetRequest
-	(*CompleteRequest)(nil),       // 88: edl.rpc.CompleteRequest
-	(*CompleteResponse)(nil),      // 89: edl.rpc.CompleteResponse
-	(*StatusRequest)(nil),         // 90: edl.rpc.StatusRequest
-	(*StatusResponse)(nil),        // 91: edl.rpc.StatusResponse
-	nil,                           // 92: edl.rpc.DescribeResponse.OpsEntry
-	nil,                           // 93: edl.rpc.QueuesResponse.EntriesEntry
-	nil,                           // 94: edl.rpc.StatusResponse.RefusedEntry
-	(*job.Progress)(nil),          // 95: edl.job.Progress
-	(*job.Event)(nil),             // 96: edl.job.Event
-	(*job.JobStatus)(nil),         // 97: edl.job.JobStatus
-	(*job.Wait)(nil),              // 98: edl.job.Wait
-	(*job.JobSpec)(nil),           // 99: edl.job.JobSpec
-	(job.Role)(0),                 // 100: edl.job.Role
-	(*job.RoundTimes)(nil),        // 101: edl.job.RoundTimes
-	(*job.Value)(nil),             // 102: edl.job.Value
-	(*job.Step)(nil),              // 103: edl.job.Step
-	(*job.RoleStatus)(nil),        // 104: edl.job.RoleStatus
-	(*job.RoleReport)(nil),        // 105: edl.job.RoleReport
-	(*job.Failure)(nil),           // 106: edl.job.Failure
-	(*job.CheckpointStatus)(nil),  // 107: edl.job.CheckpointStatus
-	(*job.Shard)(nil),             // 108: edl.job.Shard
+	(Standing_Kind)(0),            // 0: edl.rpc.Standing.Kind
+	(StatusResponse_Standby)(0),   // 1: edl.rpc.StatusResponse.Standby
+	(*Piece)(nil),                 // 2: edl.rpc.Piece
+	(*DescribeRequest)(nil),       // 3: edl.rpc.DescribeRequest
+	(*DescribeResponse)(nil),      // 4: edl.rpc.DescribeResponse
+	(*SubmitRequest)(nil),         // 5: edl.rpc.SubmitRequest
+	(*SubmitResponse)(nil),        // 6: edl.rpc.SubmitResponse
+	(*ResumeJobRequest)(nil),      // 7: edl.rpc.ResumeJobRequest
+	(*ResumeJobResponse)(nil),     // 8: edl.rpc.ResumeJobResponse
+	(*JobRequest)(nil),            // 9: edl.rpc.JobRequest
+	(*Events)(nil),                // 10: edl.rpc.Events
+	(*ListRequest)(nil),           // 11: edl.rpc.ListRequest
+	(*ListResponse)(nil),          // 12: edl.rpc.ListResponse
+	(*LogsRequest)(nil),           // 13: edl.rpc.LogsRequest
+	(*LogLine)(nil),               // 14: edl.rpc.LogLine
+	(*WhyResponse)(nil),           // 15: edl.rpc.WhyResponse
+	(*ScaleRequest)(nil),          // 16: edl.rpc.ScaleRequest
+	(*JobDetails)(nil),            // 17: edl.rpc.JobDetails
+	(*RoleTimes)(nil),             // 18: edl.rpc.RoleTimes
+	(*FinishRequest)(nil),         // 19: edl.rpc.FinishRequest
+	(*AcknowledgeRequest)(nil),    // 20: edl.rpc.AcknowledgeRequest
+	(*AcknowledgeResponse)(nil),   // 21: edl.rpc.AcknowledgeResponse
+	(*StateValues)(nil),           // 22: edl.rpc.StateValues
+	(*ReadStateRequest)(nil),      // 23: edl.rpc.ReadStateRequest
+	(*WriteStateResponse)(nil),    // 24: edl.rpc.WriteStateResponse
+	(*ReleaseStateRequest)(nil),   // 25: edl.rpc.ReleaseStateRequest
+	(*ReleaseStateResponse)(nil),  // 26: edl.rpc.ReleaseStateResponse
+	(*StepRun)(nil),               // 27: edl.rpc.StepRun
+	(*StepDone)(nil),              // 28: edl.rpc.StepDone
+	(*StartRoleChunk)(nil),        // 29: edl.rpc.StartRoleChunk
+	(*RoleEvent)(nil),             // 30: edl.rpc.RoleEvent
+	(*Identity)(nil),              // 31: edl.rpc.Identity
+	(*JoinRequest)(nil),           // 32: edl.rpc.JoinRequest
+	(*JoinResponse)(nil),          // 33: edl.rpc.JoinResponse
+	(*Segment)(nil),               // 34: edl.rpc.Segment
+	(*DataFile)(nil),              // 35: edl.rpc.DataFile
+	(*Dataset)(nil),               // 36: edl.rpc.Dataset
+	(*ReportDatasetRequest)(nil),  // 37: edl.rpc.ReportDatasetRequest
+	(*ReportDatasetResponse)(nil), // 38: edl.rpc.ReportDatasetResponse
+	(*RecordRange)(nil),           // 39: edl.rpc.RecordRange
+	(*Task)(nil),                  // 40: edl.rpc.Task
+	(*GetTaskRequest)(nil),        // 41: edl.rpc.GetTaskRequest
+	(*GetTaskResponse)(nil),       // 42: edl.rpc.GetTaskResponse
+	(*TaskFailedRequest)(nil),     // 43: edl.rpc.TaskFailedRequest
+	(*TaskFailedResponse)(nil),    // 44: edl.rpc.TaskFailedResponse
+	(*SaveModelRequest)(nil),      // 45: edl.rpc.SaveModelRequest
+	(*SaveModelResponse)(nil),     // 46: edl.rpc.SaveModelResponse
+	(*TrainerSteps)(nil),          // 47: edl.rpc.TrainerSteps
+	(*TrainerStep)(nil),           // 48: edl.rpc.TrainerStep
+	(*ReportStepsResponse)(nil),   // 49: edl.rpc.ReportStepsResponse
+	(*NextFeedRequest)(nil),       // 50: edl.rpc.NextFeedRequest
+	(*FinishDataRequest)(nil),     // 51: edl.rpc.FinishDataRequest
+	(*FinishDataResponse)(nil),    // 52: edl.rpc.FinishDataResponse
+	(*PermitRequest)(nil),         // 53: edl.rpc.PermitRequest
+	(*PermitResponse)(nil),        // 54: edl.rpc.PermitResponse
+	(*FeedShare)(nil),             // 55: edl.rpc.FeedShare
+	(*LeaveRequest)(nil),          // 56: edl.rpc.LeaveRequest
+	(*LeaveResponse)(nil),         // 57: edl.rpc.LeaveResponse
+	(*WatchRequest)(nil),          // 58: edl.rpc.WatchRequest
+	(*WatchResponse)(nil),         // 59: edl.rpc.WatchResponse
+	(*GoBackRequest)(nil),         // 60: edl.rpc.GoBackRequest
+	(*GoBackResponse)(nil),        // 61: edl.rpc.GoBackResponse
+	(*QueuesRequest)(nil),         // 62: edl.rpc.QueuesRequest
+	(*QueueStatus)(nil),           // 63: edl.rpc.QueueStatus
+	(*PassDiscards)(nil),          // 64: edl.rpc.PassDiscards
+	(*DiscardedTask)(nil),         // 65: edl.rpc.DiscardedTask
+	(*CheckpointRequest)(nil),     // 66: edl.rpc.CheckpointRequest
+	(*QueuesResponse)(nil),        // 67: edl.rpc.QueuesResponse
+	(*VariableChunk)(nil),         // 68: edl.rpc.VariableChunk
+	(*SendResponse)(nil),          // 69: edl.rpc.SendResponse
+	(*RowsRequest)(nil),           // 70: edl.rpc.RowsRequest
+	(*OpenDataRequest)(nil),       // 71: edl.rpc.OpenDataRequest
+	(*OpenDataResponse)(nil),      // 72: edl.rpc.OpenDataResponse
+	(*SliceInfo)(nil),             // 73: edl.rpc.SliceInfo
+	(*BarrierRequest)(nil),        // 74: edl.rpc.BarrierRequest
+	(*BarrierResponse)(nil),       // 75: edl.rpc.BarrierResponse
+	(*CutRequest)(nil),            // 76: edl.rpc.CutRequest
+	(*CutResponse)(nil),           // 77: edl.rpc.CutResponse
+	(*RestoreRequest)(nil),        // 78: edl.rpc.RestoreRequest
+	(*RestoreResponse)(nil),       // 79: edl.rpc.RestoreResponse
+	(*FreezeRequest)(nil),         // 80: edl.rpc.FreezeRequest
+	(*FreezeResponse)(nil),        // 81: edl.rpc.FreezeResponse
+	(*Declared)(nil),              // 82: edl.rpc.Declared
+	(*Member)(nil),                // 83: edl.rpc.Member
+	(*ResumeRequest)(nil),         // 84: edl.rpc.ResumeRequest
+	(*ResumeResponse)(nil),        // 85: edl.rpc.ResumeResponse
+	(*FollowRequest)(nil),         // 86: edl.rpc.FollowRequest
+	(*FollowResponse)(nil),        // 87: edl.rpc.FollowResponse
+	(*Standing)(nil),              // 88: edl.rpc.Standing
+	(*TakeOverRequest)(nil),       // 89: edl.rpc.TakeOverRequest
+	(*TakeOverResponse)(nil),      // 90: edl.rpc.TakeOverResponse
+	(*LedgerRequest)(nil),         // 91: edl.rpc.LedgerRequest
+	(*PassLedger)(nil),            // 92: edl.rpc.PassLedger
+	(*LedgerResponse)(nil),        // 93: edl.rpc.LedgerResponse
+	(*GetRequest)(nil),            // 94: edl.rpc.GetRequest
+	(*CompleteRequest)(nil),       // 95: edl.rpc.CompleteRequest
+	(*CompleteResponse)(nil),      // 96: edl.rpc.CompleteResponse
+	(*StatusRequest)(nil),         // 97: edl.rpc.StatusRequest
+	(*StatusResponse)(nil),        // 98: edl.rpc.StatusResponse
+	nil,                           // 99: edl.rpc.DescribeResponse.OpsEntry
+	nil,                           // 100: edl.rpc.QueuesResponse.EntriesEntry
+	nil,                           // 101: edl.rpc.StatusResponse.RefusedEntry
+	(*job.Progress)(nil),          // 102: edl.job.Progress
+	(*job.Event)(nil),             // 103: edl.job.Event
+	(*job.JobStatus)(nil),         // 104: edl.job.JobStatus
+	(*job.Wait)(nil),              // 105: edl.job.Wait
+	(*job.JobSpec)(nil),           // 106: edl.job.JobSpec
+	(job.Role)(0),                 // 107: edl.job.Role
+	(*job.RoundTimes)(nil),        // 108: edl.job.RoundTimes
+	(*job.Value)(nil),             // 109: edl.job.Value
+	(*job.Step)(nil),              // 110: edl.job.Step
+	(*job.RoleStatus)(nil),        // 111: edl.job.RoleStatus
+	(*job.RoleReport)(nil),        // 112: edl.job.RoleReport
+	(*job.Failure)(nil),           // 113: edl.job.Failure
+	(*job.CheckpointStatus)(nil),  // 114: edl.job.CheckpointStatus
+	(*job.Shard)(nil),             // 115: edl.job.Shard
 }
 var file_proto_rpc_rpc_proto_depIdxs = []int32{
-	29,  // 0: edl.rpc.Piece.id:type_name -> edl.rpc.Identity
-	92,  // 1: edl.rpc.DescribeResponse.ops:type_name -> edl.rpc.DescribeResponse.OpsEntry
-	95,  // 2: edl.rpc.ResumeJobResponse.progress:type_name -> edl.job.Progress
-	96,  // 3: edl.rpc.Events.events:type_name -> edl.job.Event
-	97,  // 4: edl.rpc.ListResponse.jobs:type_name -> edl.job.JobStatus
-	97,  // 5: edl.rpc.WhyResponse.status:type_name -> edl.job.JobStatus
-	98,  // 6: edl.rpc.WhyResponse.waits:type_name -> edl.job.Wait
-	97,  // 7: edl.rpc.JobDetails.status:type_name -> edl.job.JobStatus
-	99,  // 8: edl.rpc.JobDetails.spec:type_name -> edl.job.JobSpec
-	65,  // 9: edl.rpc.JobDetails.queues:type_name -> edl.rpc.QueuesResponse
-	86,  // 10: edl.rpc.JobDetails.ledger:type_name -> edl.rpc.LedgerResponse
-	16,  // 11: edl.rpc.JobDetails.times:type_name -> edl.rpc.RoleTimes
-	100, // 12: edl.rpc.RoleTimes.role:type_name -> edl.job.Role
-	101, // 13: edl.rpc.RoleTimes.rounds:type_name -> edl.job.RoundTimes
-	95,  // 14: edl.rpc.StateValues.progress:type_name -> edl.job.Progress
-	102, // 15: edl.rpc.StateValues.values:type_name -> edl.job.Value
-	102, // 16: edl.rpc.StepRun.feed:type_name -> edl.job.Value
-	103, // 17: edl.rpc.StepDone.step:type_name -> edl.job.Step
-	95,  // 18: edl.rpc.StepDone.progress:type_name -> edl.job.Progress
-	12,  // 19: edl.rpc.RoleEvent.log:type_name -> edl.rpc.LogLine
-	104, // 20: edl.rpc.RoleEvent.status:type_name -> edl.job.RoleStatus
-	105, // 21: edl.rpc.RoleEvent.report:type_name -> edl.job.RoleReport
-	29,  // 22: edl.rpc.JoinRequest.id:type_name -> edl.rpc.Identity
-	32,  // 23: edl.rpc.JoinResponse.segment:type_name -> edl.rpc.Segment
-	37,  // 24: edl.rpc.Segment.skip:type_name -> edl.rpc.RecordRange
-	33,  // 25: edl.rpc.Dataset.files:type_name -> edl.rpc.DataFile
-	29,  // 26: edl.rpc.ReportDatasetRequest.id:type_name -> edl.rpc.Identity
-	34,  // 27: edl.rpc.ReportDatasetRequest.dataset:type_name -> edl.rpc.Dataset
-	37,  // 28: edl.rpc.Task.records:type_name -> edl.rpc.RecordRange
-	33,  // 29: edl.rpc.Task.files:type_name -> edl.rpc.DataFile
-	29,  // 30: edl.rpc.GetTaskRequest.id:type_name -> edl.rpc.Identity
-	38,  // 31: edl.rpc.GetTaskRequest.finished:type_name -> edl.rpc.Task
-	38,  // 32: edl.rpc.GetTaskResponse.task:type_name -> edl.rpc.Task
-	38,  // 33: edl.rpc.GetTaskResponse.next:type_name -> edl.rpc.Task
-	29,  // 34: edl.rpc.TaskFailedRequest.id:type_name -> edl.rpc.Identity
-	38,  // 35: edl.rpc.TaskFailedRequest.task:type_name -> edl.rpc.Task
-	29,  // 36: edl.rpc.SaveModelRequest.id:type_name -> edl.rpc.Identity
-	95,  // 37: edl.rpc.SaveModelResponse.progress:type_name -> edl.job.Progress
-	29,  // 38: edl.rpc.TrainerSteps.id:type_name -> edl.rpc.Identity
-	46,  // 39: edl.rpc.TrainerSteps.steps:type_name -> edl.rpc.TrainerStep
-	29,  // 40: edl.rpc.TrainerStep.id:type_name -> edl.rpc.Identity
-	102, // 41: edl.rpc.TrainerStep.fetched:type_name -> edl.job.Value
-	37,  // 42: edl.rpc.TrainerStep.records:type_name -> edl.rpc.RecordRange
-	29,  // 43: edl.rpc.NextFeedRequest.id:type_name -> edl.rpc.Identity
-	29,  // 44: edl.rpc.FinishDataRequest.id:type_name -> edl.rpc.Identity
-	29,  // 45: edl.rpc.PermitRequest.id:type_name -> edl.rpc.Identity
-	102, // 46: edl.rpc.FeedShare.feed:type_name -> edl.job.Value
-	29,  // 47: edl.rpc.LeaveRequest.id:type_name -> edl.rpc.Identity
-	106, // 48: edl.rpc.LeaveRequest.failure:type_name -> edl.job.Failure
-	96,  // 49: edl.rpc.WatchResponse.events:type_name -> edl.job.Event
-	29,  // 50: edl.rpc.GoBackRequest.id:type_name -> edl.rpc.Identity
-	95,  // 51: edl.rpc.GoBackResponse.progress:type_name -> edl.job.Progress
-	63,  // 52: edl.rpc.QueueStatus.discarded_tasks:type_name -> edl.rpc.DiscardedTask
-	62,  // 53: edl.rpc.QueueStatus.discards:type_name -> edl.rpc.PassDiscards
-	37,  // 54: edl.rpc.DiscardedTask.records:type_name -> edl.rpc.RecordRange
-	61,  // 55: edl.rpc.QueuesResponse.queues:type_name -> edl.rpc.QueueStatus
-	98,  // 56: edl.rpc.QueuesResponse.waits:type_name -> edl.job.Wait
-	93,  // 57: edl.rpc.QueuesResponse.entries:type_name -> edl.rpc.QueuesResponse.EntriesEntry
-	107, // 58: edl.rpc.QueuesResponse.checkpoint:type_name -> edl.job.CheckpointStatus
-	34,  // 59: edl.rpc.QueuesResponse.datasets:type_name -> edl.rpc.Dataset
-	29,  // 60: edl.rpc.VariableChunk.id:type_name -> edl.rpc.Identity
-	29,  // 61: edl.rpc.RowsRequest.id:type_name -> edl.rpc.Identity
-	29,  // 62: edl.rpc.OpenDataRequest.id:type_name -> edl.rpc.Identity
-	71,  // 63: edl.rpc.OpenDataResponse.send:type_name -> edl.rpc.SliceInfo
-	71,  // 64: edl.rpc.OpenDataResponse.receive:type_name -> edl.rpc.SliceInfo
-	29,  // 65: edl.rpc.BarrierRequest.id:type_name -> edl.rpc.Identity
-	37,  // 66: edl.rpc.BarrierRequest.records:type_name -> edl.rpc.RecordRange
-	80,  // 67: edl.rpc.BarrierRequest.group:type_name -> edl.rpc.Declared
-	29,  // 68: edl.rpc.CutRequest.id:type_name -> edl.rpc.Identity
-	108, // 69: edl.rpc.CutResponse.shard:type_name -> edl.job.Shard
-	108, // 70: edl.rpc.CutResponse.base:type_name -> edl.job.Shard
-	29,  // 71: edl.rpc.RestoreRequest.id:type_name -> edl.rpc.Identity
-	29,  // 72: edl.rpc.FreezeRequest.id:type_name -> edl.rpc.Identity
-	80,  // 73: edl.rpc.FreezeResponse.declared:type_name -> edl.rpc.Declared
-	80,  // 74: edl.rpc.FreezeResponse.applied:type_name -> edl.rpc.Declared
-	37,  // 75: edl.rpc.Declared.records:type_name -> edl.rpc.RecordRange
-	29,  // 76: edl.rpc.ResumeRequest.id:type_name -> edl.rpc.Identity
-	81,  // 77: edl.rpc.ResumeRequest.members:type_name -> edl.rpc.Member
-	80,  // 78: edl.rpc.ResumeRequest.commit:type_name -> edl.rpc.Declared
-	37,  // 79: edl.rpc.PassLedger.committed:type_name -> edl.rpc.RecordRange
-	85,  // 80: edl.rpc.LedgerResponse.passes:type_name -> edl.rpc.PassLedger
-	29,  // 81: edl.rpc.GetRequest.id:type_name -> edl.rpc.Identity
-	29,  // 82: edl.rpc.CompleteRequest.id:type_name -> edl.rpc.Identity
-	94,  // 83: edl.rpc.StatusResponse.refused:type_name -> edl.rpc.StatusResponse.RefusedEntry
-	98,  // 84: edl.rpc.StatusResponse.waits:type_name -> edl.job.Wait
-	1,   // 85: edl.rpc.Listener.Describe:input_type -> edl.rpc.DescribeRequest
-	3,   // 86: edl.rpc.Listener.Submit:input_type -> edl.rpc.SubmitRequest
-	7,   // 87: edl.rpc.Listener.Status:input_type -> edl.rpc.JobRequest
-	9,   // 88: edl.rpc.Listener.List:input_type -> edl.rpc.ListRequest
-	7,   // 89: edl.rpc.Listener.Watch:input_type -> edl.rpc.JobRequest
-	11,  // 90: edl.rpc.Listener.Logs:input_type -> edl.rpc.LogsRequest
-	7,   // 91: edl.rpc.Listener.Stop:input_type -> edl.rpc.JobRequest
-	17,  // 92: edl.rpc.Listener.Finish:input_type -> edl.rpc.FinishRequest
-	18,  // 93: edl.rpc.Listener.Acknowledge:input_type -> edl.rpc.AcknowledgeRequest
-	21,  // 94: edl.rpc.Listener.ReadState:input_type -> edl.rpc.ReadStateRequest
-	0,   // 95: edl.rpc.Listener.WriteState:input_type -> edl.rpc.Piece
-	23,  // 96: edl.rpc.Listener.ReleaseState:input_type -> edl.rpc.ReleaseStateRequest
-	0,   // 97: edl.rpc.Listener.RunStep:input_type -> edl.rpc.Piece
-	7,   // 98: edl.rpc.Listener.Why:input_type -> edl.rpc.JobRequest
-	7,   // 99: edl.rpc.Listener.Show:input_type -> edl.rpc.JobRequest
-	14,  // 100: edl.rpc.Listener.Scale:input_type -> edl.rpc.ScaleRequest
-	7,   // 101: edl.rpc.Listener.Checkpoint:input_type -> edl.rpc.JobRequest
-	5,   // 102: edl.rpc.Listener.ResumeJob:input_type -> edl.rpc.ResumeJobRequest
-	27,  // 103: edl.rpc.Listener.StartRole:input_type -> edl.rpc.StartRoleChunk
-	30,  // 104: edl.rpc.Coordinator.Join:input_type -> edl.rpc.JoinRequest
-	0,   // 105: edl.rpc.Coordinator.ReportDataset:input_type -> edl.rpc.Piece
-	39,  // 106: edl.rpc.Coordinator.GetTask:input_type -> edl.rpc.GetTaskRequest
-	41,  // 107: edl.rpc.Coordinator.TaskFailed:input_type -> edl.rpc.TaskFailedRequest
-	43,  // 108: edl.rpc.Coordinator.RequestSaveModel:input_type -> edl.rpc.SaveModelRequest
-	0,   // 109: edl.rpc.Coordinator.ReportSteps:input_type -> edl.rpc.Piece
-	48,  // 110: edl.rpc.Coordinator.NextFeed:input_type -> edl.rpc.NextFeedRequest
-	0,   // 111: edl.rpc.Coordinator.Feed:input_type -> edl.rpc.Piece
-	49,  // 112: edl.rpc.Coordinator.Finish:input_type -> edl.rpc.FinishDataRequest
-	18,  // 113: edl.rpc.Coordinator.Acknowledge:input_type -> edl.rpc.AcknowledgeRequest
-	51,  // 114: edl.rpc.Coordinator.Permit:input_type -> edl.rpc.PermitRequest
-	54,  // 115: edl.rpc.Coordinator.Leave:input_type -> edl.rpc.LeaveRequest
-	56,  // 116: edl.rpc.Coordinator.Watch:input_type -> edl.rpc.WatchRequest
-	64,  // 117: edl.rpc.Coordinator.Checkpoint:input_type -> edl.rpc.CheckpointRequest
-	60,  // 118: edl.rpc.Coordinator.Queues:input_type -> edl.rpc.QueuesRequest
-	58,  // 119: edl.rpc.Coordinator.GoBack:input_type -> edl.rpc.GoBackRequest
-	66,  // 120: edl.rpc.ParameterServer.SendVariable:input_type -> edl.rpc.VariableChunk
-	72,  // 121: edl.rpc.ParameterServer.SendBarrier:input_type -> edl.rpc.BarrierRequest
-	87,  // 122: edl.rpc.ParameterServer.GetVariable:input_type -> edl.rpc.GetRequest
-	68,  // 123: edl.rpc.ParameterServer.GetRows:input_type -> edl.rpc.RowsRequest
-	69,  // 124: edl.rpc.ParameterServer.OpenData:input_type -> edl.rpc.OpenDataRequest
-	78,  // 125: edl.rpc.ParameterServer.Freeze:input_type -> edl.rpc.FreezeRequest
-	82,  // 126: edl.rpc.ParameterServer.Resume:input_type -> edl.rpc.ResumeRequest
-	84,  // 127: edl.rpc.ParameterServer.Ledger:input_type -> edl.rpc.LedgerRequest
-	74,  // 128: edl.rpc.ParameterServer.Cut:input_type -> edl.rpc.CutRequest
-	76,  // 129: edl.rpc.ParameterServer.Restore:input_type -> edl.rpc.RestoreRequest
-	88,  // 130: edl.rpc.ParameterServer.Complete:input_type -> edl.rpc.CompleteRequest
-	90,  // 131: edl.rpc.ParameterServer.Status:input_type -> edl.rpc.StatusRequest
-	2,   // 132: edl.rpc.Listener.Describe:output_type -> edl.rpc.DescribeResponse
-	4,   // 133: edl.rpc.Listener.Submit:output_type -> edl.rpc.SubmitResponse
-	97,  // 134: edl.rpc.Listener.Status:output_type -> edl.job.JobStatus
-	10,  // 135: edl.rpc.Listener.List:output_type -> edl.rpc.ListResponse
-	8,   // 136: edl.rpc.Listener.Watch:output_type -> edl.rpc.Events
-	12,  // 137: edl.rpc.Listener.Logs:output_type -> edl.rpc.LogLine
-	97,  // 138: edl.rpc.Listener.Stop:output_type -> edl.job.JobStatus
-	97,  // 139: edl.rpc.Listener.Finish:output_type -> edl.job.JobStatus
-	19,  // 140: edl.rpc.Listener.Acknowledge:output_type -> edl.rpc.AcknowledgeResponse
-	0,   // 141: edl.rpc.Listener.ReadState:output_type -> edl.rpc.Piece
-	22,  // 142: edl.rpc.Listener.WriteState:output_type -> edl.rpc.WriteStateResponse
-	24,  // 143: edl.rpc.Listener.ReleaseState:output_type -> edl.rpc.ReleaseStateResponse
-	0,   // 144: edl.rpc.Listener.RunStep:output_type -> edl.rpc.Piece
-	13,  // 145: edl.rpc.Listener.Why:output_type -> edl.rpc.WhyResponse
-	0,   // 146: edl.rpc.Listener.Show:output_type -> edl.rpc.Piece
-	97,  // 147: edl.rpc.Listener.Scale:output_type -> edl.job.JobStatus
-	107, // 148: edl.rpc.Listener.Checkpoint:output_type -> edl.job.CheckpointStatus
-	6,   // 149: edl.rpc.Listener.ResumeJob:output_type -> edl.rpc.ResumeJobResponse
-	28,  // 150: edl.rpc.Listener.StartRole:output_type -> edl.rpc.RoleEvent
-	31,  // 151: edl.rpc.Coordinator.Join:output_type -> edl.rpc.JoinResponse
-	36,  // 152: edl.rpc.Coordinator.ReportDataset:output_type -> edl.rpc.ReportDatasetResponse
-	40,  // 153: edl.rpc.Coordinator.GetTask:output_type -> edl.rpc.GetTaskResponse
-	42,  // 154: edl.rpc.Coordinator.TaskFailed:output_type -> edl.rpc.TaskFailedResponse
-	44,  // 155: edl.rpc.Coordinator.RequestSaveModel:output_type -> edl.rpc.SaveModelResponse
-	47,  // 156: edl.rpc.Coordinator.ReportSteps:output_type -> edl.rpc.ReportStepsResponse
-	0,   // 157: edl.rpc.Coordinator.NextFeed:output_type -> edl.rpc.Piece
-	0,   // 158: edl.rpc.Coordinator.Feed:output_type -> edl.rpc.Piece
-	50,  // 159: edl.rpc.Coordinator.Finish:output_type -> edl.rpc.FinishDataResponse
-	19,  // 160: edl.rpc.Coordinator.Acknowledge:output_type -> edl.rpc.AcknowledgeResponse
-	52,  // 161: edl.rpc.Coordinator.Permit:output_type -> edl.rpc.PermitResponse
-	55,  // 162: edl.rpc.Coordinator.Leave:output_type -> edl.rpc.LeaveResponse
-	57,  // 163: edl.rpc.Coordinator.Watch:output_type -> edl.rpc.WatchResponse
-	107, // 164: edl.rpc.Coordinator.Checkpoint:output_type -> edl.job.CheckpointStatus
-	0,   // 165: edl.rpc.Coordinator.Queues:output_type -> edl.rpc.Piece
-	59,  // 166: edl.rpc.Coordinator.GoBack:output_type -> edl.rpc.GoBackResponse
-	67,  // 167: edl.rpc.ParameterServer.SendVariable:output_type -> edl.rpc.SendResponse
-	73,  // 168: edl.rpc.ParameterServer.SendBarrier:output_type -> edl.rpc.BarrierResponse
-	66,  // 169: edl.rpc.ParameterServer.GetVariable:output_type -> edl.rpc.VariableChunk
-	66,  // 170: edl.rpc.ParameterServer.GetRows:output_type -> edl.rpc.VariableChunk
-	70,  // 171: edl.rpc.ParameterServer.OpenData:output_type -> edl.rpc.OpenDataResponse
-	79,  // 172: edl.rpc.ParameterServer.Freeze:output_type -> edl.rpc.FreezeResponse
-	83,  // 173: edl.rpc.ParameterServer.Resume:output_type -> edl.rpc.ResumeResponse
-	0,   // 174: edl.rpc.ParameterServer.Ledger:output_type -> edl.rpc.Piece
-	75,  // 175: edl.rpc.ParameterServer.Cut:output_type -> edl.rpc.CutResponse
-	77,  // 176: edl.rpc.ParameterServer.Restore:output_type -> edl.rpc.RestoreResponse
-	89,  // 177: edl.rpc.ParameterServer.Complete:output_type -> edl.rpc.CompleteResponse
-	91,  // 178: edl.rpc.ParameterServer.Status:output_type -> edl.rpc.StatusResponse
-	132, // [132:179] is the sub-list for method output_type
-	85,  // [85:132] is the sub-list for method input_type
-	85,  // [85:85] is the sub-list for extension type_name
-	85,  // [85:85] is the sub-list for extension extendee
-	0,   // [0:85] is the sub-list for field type_name
+	31,  // 0: edl.rpc.Piece.id:type_name -> edl.rpc.Identity
+	99,  // 1: edl.rpc.DescribeResponse.ops:type_name -> edl.rpc.DescribeResponse.OpsEntry
+	102, // 2: edl.rpc.ResumeJobResponse.progress:type_name -> edl.job.Progress
+	103, // 3: edl.rpc.Events.events:type_name -> edl.job.Event
+	104, // 4: edl.rpc.ListResponse.jobs:type_name -> edl.job.JobStatus
+	104, // 5: edl.rpc.WhyResponse.status:type_name -> edl.job.JobStatus
+	105, // 6: edl.rpc.WhyResponse.waits:type_name -> edl.job.Wait
+	104, // 7: edl.rpc.JobDetails.status:type_name -> edl.job.JobStatus
+	106, // 8: edl.rpc.JobDetails.spec:type_name -> edl.job.JobSpec
+	67,  // 9: edl.rpc.JobDetails.queues:type_name -> edl.rpc.QueuesResponse
+	93,  // 10: edl.rpc.JobDetails.ledger:type_name -> edl.rpc.LedgerResponse
+	18,  // 11: edl.rpc.JobDetails.times:type_name -> edl.rpc.RoleTimes
+	107, // 12: edl.rpc.RoleTimes.role:type_name -> edl.job.Role
+	108, // 13: edl.rpc.RoleTimes.rounds:type_name -> edl.job.RoundTimes
+	102, // 14: edl.rpc.StateValues.progress:type_name -> edl.job.Progress
+	109, // 15: edl.rpc.StateValues.values:type_name -> edl.job.Value
+	109, // 16: edl.rpc.StepRun.feed:type_name -> edl.job.Value
+	110, // 17: edl.rpc.StepDone.step:type_name -> edl.job.Step
+	102, // 18: edl.rpc.StepDone.progress:type_name -> edl.job.Progress
+	14,  // 19: edl.rpc.RoleEvent.log:type_name -> edl.rpc.LogLine
+	111, // 20: edl.rpc.RoleEvent.status:type_name -> edl.job.RoleStatus
+	112, // 21: edl.rpc.RoleEvent.report:type_name -> edl.job.RoleReport
+	31,  // 22: edl.rpc.JoinRequest.id:type_name -> edl.rpc.Identity
+	34,  // 23: edl.rpc.JoinResponse.segment:type_name -> edl.rpc.Segment
+	39,  // 24: edl.rpc.Segment.skip:type_name -> edl.rpc.RecordRange
+	35,  // 25: edl.rpc.Dataset.files:type_name -> edl.rpc.DataFile
+	31,  // 26: edl.rpc.ReportDatasetRequest.id:type_name -> edl.rpc.Identity
+	36,  // 27: edl.rpc.ReportDatasetRequest.dataset:type_name -> edl.rpc.Dataset
+	39,  // 28: edl.rpc.Task.records:type_name -> edl.rpc.RecordRange
+	35,  // 29: edl.rpc.Task.files:type_name -> edl.rpc.DataFile
+	31,  // 30: edl.rpc.GetTaskRequest.id:type_name -> edl.rpc.Identity
+	40,  // 31: edl.rpc.GetTaskRequest.finished:type_name -> edl.rpc.Task
+	40,  // 32: edl.rpc.GetTaskResponse.task:type_name -> edl.rpc.Task
+	40,  // 33: edl.rpc.GetTaskResponse.next:type_name -> edl.rpc.Task
+	31,  // 34: edl.rpc.TaskFailedRequest.id:type_name -> edl.rpc.Identity
+	40,  // 35: edl.rpc.TaskFailedRequest.task:type_name -> edl.rpc.Task
+	31,  // 36: edl.rpc.SaveModelRequest.id:type_name -> edl.rpc.Identity
+	102, // 37: edl.rpc.SaveModelResponse.progress:type_name -> edl.job.Progress
+	31,  // 38: edl.rpc.TrainerSteps.id:type_name -> edl.rpc.Identity
+	48,  // 39: edl.rpc.TrainerSteps.steps:type_name -> edl.rpc.TrainerStep
+	31,  // 40: edl.rpc.TrainerStep.id:type_name -> edl.rpc.Identity
+	109, // 41: edl.rpc.TrainerStep.fetched:type_name -> edl.job.Value
+	39,  // 42: edl.rpc.TrainerStep.records:type_name -> edl.rpc.RecordRange
+	31,  // 43: edl.rpc.NextFeedRequest.id:type_name -> edl.rpc.Identity
+	31,  // 44: edl.rpc.FinishDataRequest.id:type_name -> edl.rpc.Identity
+	31,  // 45: edl.rpc.PermitRequest.id:type_name -> edl.rpc.Identity
+	109, // 46: edl.rpc.FeedShare.feed:type_name -> edl.job.Value
+	31,  // 47: edl.rpc.LeaveRequest.id:type_name -> edl.rpc.Identity
+	113, // 48: edl.rpc.LeaveRequest.failure:type_name -> edl.job.Failure
+	103, // 49: edl.rpc.WatchResponse.events:type_name -> edl.job.Event
+	31,  // 50: edl.rpc.GoBackRequest.id:type_name -> edl.rpc.Identity
+	102, // 51: edl.rpc.GoBackResponse.progress:type_name -> edl.job.Progress
+	65,  // 52: edl.rpc.QueueStatus.discarded_tasks:type_name -> edl.rpc.DiscardedTask
+	64,  // 53: edl.rpc.QueueStatus.discards:type_name -> edl.rpc.PassDiscards
+	39,  // 54: edl.rpc.DiscardedTask.records:type_name -> edl.rpc.RecordRange
+	63,  // 55: edl.rpc.QueuesResponse.queues:type_name -> edl.rpc.QueueStatus
+	105, // 56: edl.rpc.QueuesResponse.waits:type_name -> edl.job.Wait
+	100, // 57: edl.rpc.QueuesResponse.entries:type_name -> edl.rpc.QueuesResponse.EntriesEntry
+	114, // 58: edl.rpc.QueuesResponse.checkpoint:type_name -> edl.job.CheckpointStatus
+	36,  // 59: edl.rpc.QueuesResponse.datasets:type_name -> edl.rpc.Dataset
+	31,  // 60: edl.rpc.VariableChunk.id:type_name -> edl.rpc.Identity
+	31,  // 61: edl.rpc.RowsRequest.id:type_name -> edl.rpc.Identity
+	31,  // 62: edl.rpc.OpenDataRequest.id:type_name -> edl.rpc.Identity
+	73,  // 63: edl.rpc.OpenDataResponse.send:type_name -> edl.rpc.SliceInfo
+	73,  // 64: edl.rpc.OpenDataResponse.receive:type_name -> edl.rpc.SliceInfo
+	31,  // 65: edl.rpc.BarrierRequest.id:type_name -> edl.rpc.Identity
+	39,  // 66: edl.rpc.BarrierRequest.records:type_name -> edl.rpc.RecordRange
+	82,  // 67: edl.rpc.BarrierRequest.group:type_name -> edl.rpc.Declared
+	31,  // 68: edl.rpc.CutRequest.id:type_name -> edl.rpc.Identity
+	115, // 69: edl.rpc.CutResponse.shard:type_name -> edl.job.Shard
+	115, // 70: edl.rpc.CutResponse.base:type_name -> edl.job.Shard
+	31,  // 71: edl.rpc.RestoreRequest.id:type_name -> edl.rpc.Identity
+	31,  // 72: edl.rpc.FreezeRequest.id:type_name -> edl.rpc.Identity
+	82,  // 73: edl.rpc.FreezeResponse.declared:type_name -> edl.rpc.Declared
+	82,  // 74: edl.rpc.FreezeResponse.applied:type_name -> edl.rpc.Declared
+	39,  // 75: edl.rpc.Declared.records:type_name -> edl.rpc.RecordRange
+	31,  // 76: edl.rpc.ResumeRequest.id:type_name -> edl.rpc.Identity
+	83,  // 77: edl.rpc.ResumeRequest.members:type_name -> edl.rpc.Member
+	82,  // 78: edl.rpc.ResumeRequest.commit:type_name -> edl.rpc.Declared
+	31,  // 79: edl.rpc.FollowRequest.id:type_name -> edl.rpc.Identity
+	73,  // 80: edl.rpc.FollowResponse.slices:type_name -> edl.rpc.SliceInfo
+	0,   // 81: edl.rpc.Standing.kind:type_name -> edl.rpc.Standing.Kind
+	83,  // 82: edl.rpc.Standing.members:type_name -> edl.rpc.Member
+	82,  // 83: edl.rpc.Standing.applied:type_name -> edl.rpc.Declared
+	31,  // 84: edl.rpc.TakeOverRequest.id:type_name -> edl.rpc.Identity
+	39,  // 85: edl.rpc.PassLedger.committed:type_name -> edl.rpc.RecordRange
+	92,  // 86: edl.rpc.LedgerResponse.passes:type_name -> edl.rpc.PassLedger
+	31,  // 87: edl.rpc.GetRequest.id:type_name -> edl.rpc.Identity
+	31,  // 88: edl.rpc.CompleteRequest.id:type_name -> edl.rpc.Identity
+	101, // 89: edl.rpc.StatusResponse.refused:type_name -> edl.rpc.StatusResponse.RefusedEntry
+	105, // 90: edl.rpc.StatusResponse.waits:type_name -> edl.job.Wait
+	1,   // 91: edl.rpc.StatusResponse.standby:type_name -> edl.rpc.StatusResponse.Standby
+	3,   // 92: edl.rpc.Listener.Describe:input_type -> edl.rpc.DescribeRequest
+	5,   // 93: edl.rpc.Listener.Submit:input_type -> edl.rpc.SubmitRequest
+	9,   // 94: edl.rpc.Listener.Status:input_type -> edl.rpc.JobRequest
+	11,  // 95: edl.rpc.Listener.List:input_type -> edl.rpc.ListRequest
+	9,   // 96: edl.rpc.Listener.Watch:input_type -> edl.rpc.JobRequest
+	13,  // 97: edl.rpc.Listener.Logs:input_type -> edl.rpc.LogsRequest
+	9,   // 98: edl.rpc.Listener.Stop:input_type -> edl.rpc.JobRequest
+	19,  // 99: edl.rpc.Listener.Finish:input_type -> edl.rpc.FinishRequest
+	20,  // 100: edl.rpc.Listener.Acknowledge:input_type -> edl.rpc.AcknowledgeRequest
+	23,  // 101: edl.rpc.Listener.ReadState:input_type -> edl.rpc.ReadStateRequest
+	2,   // 102: edl.rpc.Listener.WriteState:input_type -> edl.rpc.Piece
+	25,  // 103: edl.rpc.Listener.ReleaseState:input_type -> edl.rpc.ReleaseStateRequest
+	2,   // 104: edl.rpc.Listener.RunStep:input_type -> edl.rpc.Piece
+	9,   // 105: edl.rpc.Listener.Why:input_type -> edl.rpc.JobRequest
+	9,   // 106: edl.rpc.Listener.Show:input_type -> edl.rpc.JobRequest
+	16,  // 107: edl.rpc.Listener.Scale:input_type -> edl.rpc.ScaleRequest
+	9,   // 108: edl.rpc.Listener.Checkpoint:input_type -> edl.rpc.JobRequest
+	7,   // 109: edl.rpc.Listener.ResumeJob:input_type -> edl.rpc.ResumeJobRequest
+	29,  // 110: edl.rpc.Listener.StartRole:input_type -> edl.rpc.StartRoleChunk
+	32,  // 111: edl.rpc.Coordinator.Join:input_type -> edl.rpc.JoinRequest
+	2,   // 112: edl.rpc.Coordinator.ReportDataset:input_type -> edl.rpc.Piece
+	41,  // 113: edl.rpc.Coordinator.GetTask:input_type -> edl.rpc.GetTaskRequest
+	43,  // 114: edl.rpc.Coordinator.TaskFailed:input_type -> edl.rpc.TaskFailedRequest
+	45,  // 115: edl.rpc.Coordinator.RequestSaveModel:input_type -> edl.rpc.SaveModelRequest
+	2,   // 116: edl.rpc.Coordinator.ReportSteps:input_type -> edl.rpc.Piece
+	50,  // 117: edl.rpc.Coordinator.NextFeed:input_type -> edl.rpc.NextFeedRequest
+	2,   // 118: edl.rpc.Coordinator.Feed:input_type -> edl.rpc.Piece
+	51,  // 119: edl.rpc.Coordinator.Finish:input_type -> edl.rpc.FinishDataRequest
+	20,  // 120: edl.rpc.Coordinator.Acknowledge:input_type -> edl.rpc.AcknowledgeRequest
+	53,  // 121: edl.rpc.Coordinator.Permit:input_type -> edl.rpc.PermitRequest
+	56,  // 122: edl.rpc.Coordinator.Leave:input_type -> edl.rpc.LeaveRequest
+	58,  // 123: edl.rpc.Coordinator.Watch:input_type -> edl.rpc.WatchRequest
+	66,  // 124: edl.rpc.Coordinator.Checkpoint:input_type -> edl.rpc.CheckpointRequest
+	62,  // 125: edl.rpc.Coordinator.Queues:input_type -> edl.rpc.QueuesRequest
+	60,  // 126: edl.rpc.Coordinator.GoBack:input_type -> edl.rpc.GoBackRequest
+	68,  // 127: edl.rpc.ParameterServer.SendVariable:input_type -> edl.rpc.VariableChunk
+	74,  // 128: edl.rpc.ParameterServer.SendBarrier:input_type -> edl.rpc.BarrierRequest
+	94,  // 129: edl.rpc.ParameterServer.GetVariable:input_type -> edl.rpc.GetRequest
+	70,  // 130: edl.rpc.ParameterServer.GetRows:input_type -> edl.rpc.RowsRequest
+	71,  // 131: edl.rpc.ParameterServer.OpenData:input_type -> edl.rpc.OpenDataRequest
+	80,  // 132: edl.rpc.ParameterServer.Freeze:input_type -> edl.rpc.FreezeRequest
+	84,  // 133: edl.rpc.ParameterServer.Resume:input_type -> edl.rpc.ResumeRequest
+	91,  // 134: edl.rpc.ParameterServer.Ledger:input_type -> edl.rpc.LedgerRequest
+	76,  // 135: edl.rpc.ParameterServer.Cut:input_type -> edl.rpc.CutRequest
+	78,  // 136: edl.rpc.ParameterServer.Restore:input_type -> edl.rpc.RestoreRequest
+	95,  // 137: edl.rpc.ParameterServer.Complete:input_type -> edl.rpc.CompleteRequest
+	86,  // 138: edl.rpc.ParameterServer.Follow:input_type -> edl.rpc.FollowRequest
+	89,  // 139: edl.rpc.ParameterServer.TakeOver:input_type -> edl.rpc.TakeOverRequest
+	97,  // 140: edl.rpc.ParameterServer.Status:input_type -> edl.rpc.StatusRequest
+	4,   // 141: edl.rpc.Listener.Describe:output_type -> edl.rpc.DescribeResponse
+	6,   // 142: edl.rpc.Listener.Submit:output_type -> edl.rpc.SubmitResponse
+	104, // 143: edl.rpc.Listener.Status:output_type -> edl.job.JobStatus
+	12,  // 144: edl.rpc.Listener.List:output_type -> edl.rpc.ListResponse
+	10,  // 145: edl.rpc.Listener.Watch:output_type -> edl.rpc.Events
+	14,  // 146: edl.rpc.Listener.Logs:output_type -> edl.rpc.LogLine
+	104, // 147: edl.rpc.Listener.Stop:output_type -> edl.job.JobStatus
+	104, // 148: edl.rpc.Listener.Finish:output_type -> edl.job.JobStatus
+	21,  // 149: edl.rpc.Listener.Acknowledge:output_type -> edl.rpc.AcknowledgeResponse
+	2,   // 150: edl.rpc.Listener.ReadState:output_type -> edl.rpc.Piece
+	24,  // 151: edl.rpc.Listener.WriteState:output_type -> edl.rpc.WriteStateResponse
+	26,  // 152: edl.rpc.Listener.ReleaseState:output_type -> edl.rpc.ReleaseStateResponse
+	2,   // 153: edl.rpc.Listener.RunStep:output_type -> edl.rpc.Piece
+	15,  // 154: edl.rpc.Listener.Why:output_type -> edl.rpc.WhyResponse
+	2,   // 155: edl.rpc.Listener.Show:output_type -> edl.rpc.Piece
+	104, // 156: edl.rpc.Listener.Scale:output_type -> edl.job.JobStatus
+	114, // 157: edl.rpc.Listener.Checkpoint:output_type -> edl.job.CheckpointStatus
+	8,   // 158: edl.rpc.Listener.ResumeJob:output_type -> edl.rpc.ResumeJobResponse
+	30,  // 159: edl.rpc.Listener.StartRole:output_type -> edl.rpc.RoleEvent
+	33,  // 160: edl.rpc.Coordinator.Join:output_type -> edl.rpc.JoinResponse
+	38,  // 161: edl.rpc.Coordinator.ReportDataset:output_type -> edl.rpc.ReportDatasetResponse
+	42,  // 162: edl.rpc.Coordinator.GetTask:output_type -> edl.rpc.GetTaskResponse
+	44,  // 163: edl.rpc.Coordinator.TaskFailed:output_type -> edl.rpc.TaskFailedResponse
+	46,  // 164: edl.rpc.Coordinator.RequestSaveModel:output_type -> edl.rpc.SaveModelResponse
+	49,  // 165: edl.rpc.Coordinator.ReportSteps:output_type -> edl.rpc.ReportStepsResponse
+	2,   // 166: edl.rpc.Coordinator.NextFeed:output_type -> edl.rpc.Piece
+	2,   // 167: edl.rpc.Coordinator.Feed:output_type -> edl.rpc.Piece
+	52,  // 168: edl.rpc.Coordinator.Finish:output_type -> edl.rpc.FinishDataResponse
+	21,  // 169: edl.rpc.Coordinator.Acknowledge:output_type -> edl.rpc.AcknowledgeResponse
+	54,  // 170: edl.rpc.Coordinator.Permit:output_type -> edl.rpc.PermitResponse
+	57,  // 171: edl.rpc.Coordinator.Leave:output_type -> edl.rpc.LeaveResponse
+	59,  // 172: edl.rpc.Coordinator.Watch:output_type -> edl.rpc.WatchResponse
+	114, // 173: edl.rpc.Coordinator.Checkpoint:output_type -> edl.job.CheckpointStatus
+	2,   // 174: edl.rpc.Coordinator.Queues:output_type -> edl.rpc.Piece
+	61,  // 175: edl.rpc.Coordinator.GoBack:output_type -> edl.rpc.GoBackResponse
+	69,  // 176: edl.rpc.ParameterServer.SendVariable:output_type -> edl.rpc.SendResponse
+	75,  // 177: edl.rpc.ParameterServer.SendBarrier:output_type -> edl.rpc.BarrierResponse
+	68,  // 178: edl.rpc.ParameterServer.GetVariable:output_type -> edl.rpc.VariableChunk
+	68,  // 179: edl.rpc.ParameterServer.GetRows:output_type -> edl.rpc.VariableChunk
+	72,  // 180: edl.rpc.ParameterServer.OpenData:output_type -> edl.rpc.OpenDataResponse
+	81,  // 181: edl.rpc.ParameterServer.Freeze:output_type -> edl.rpc.FreezeResponse
+	85,  // 182: edl.rpc.ParameterServer.Resume:output_type -> edl.rpc.ResumeResponse
+	2,   // 183: edl.rpc.ParameterServer.Ledger:output_type -> edl.rpc.Piece
+	77,  // 184: edl.rpc.ParameterServer.Cut:output_type -> edl.rpc.CutResponse
+	79,  // 185: edl.rpc.ParameterServer.Restore:output_type -> edl.rpc.RestoreResponse
+	96,  // 186: edl.rpc.ParameterServer.Complete:output_type -> edl.rpc.CompleteResponse
+	87,  // 187: edl.rpc.ParameterServer.Follow:output_type -> edl.rpc.FollowResponse
+	90,  // 188: edl.rpc.ParameterServer.TakeOver:output_type -> edl.rpc.TakeOverResponse
+	98,  // 189: edl.rpc.ParameterServer.Status:output_type -> edl.rpc.StatusResponse
+	141, // [141:190] is the sub-list for method output_type
+	92,  // [92:141] is the sub-list for method input_type
+	92,  // [92:92] is the sub-list for extension type_name
+	92,  // [92:92] is the sub-list for extension extendee
+	0,   // [0:92] is the sub-list for field type_name
 }
 
 func init() { file_proto_rpc_rpc_proto_init() }
@@ -6535,13 +7060,14 @@ func file_proto_rpc_rpc_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_rpc_rpc_proto_rawDesc), len(file_proto_rpc_rpc_proto_rawDesc)),
-			NumEnums:      0,
-			NumMessages:   95,
+			NumEnums:      2,
+			NumMessages:   100,
 			NumExtensions: 0,
 			NumServices:   3,
 		},
 		GoTypes:           file_proto_rpc_rpc_proto_goTypes,
 		DependencyIndexes: file_proto_rpc_rpc_proto_depIdxs,
+		EnumInfos:         file_proto_rpc_rpc_proto_enumTypes,
 		MessageInfos:      file_proto_rpc_rpc_proto_msgTypes,
 	}.Build()
 	File_proto_rpc_rpc_proto = out.File

@@ -1545,6 +1545,8 @@ const (
 	ParameterServer_Cut_FullMethodName          = "/edl.rpc.ParameterServer/Cut"
 	ParameterServer_Restore_FullMethodName      = "/edl.rpc.ParameterServer/Restore"
 	ParameterServer_Complete_FullMethodName     = "/edl.rpc.ParameterServer/Complete"
+	ParameterServer_Follow_FullMethodName       = "/edl.rpc.ParameterServer/Follow"
+	ParameterServer_TakeOver_FullMethodName     = "/edl.rpc.ParameterServer/TakeOver"
 	ParameterServer_Status_FullMethodName       = "/edl.rpc.ParameterServer/Status"
 )
 
@@ -1579,6 +1581,11 @@ type ParameterServerClient interface {
 	Restore(ctx context.Context, in *RestoreRequest, opts ...grpc.CallOption) (*RestoreResponse, error)
 	// Complete says that the trainer contributes to no later round.
 	Complete(ctx context.Context, in *CompleteRequest, opts ...grpc.CallOption) (*CompleteResponse, error)
+	// Follow opens a connection of the data plane to a standby of this server. On it the server sends its state, and then what each round is made of.
+	Follow(ctx context.Context, in *FollowRequest, opts ...grpc.CallOption) (*FollowResponse, error)
+	// TakeOver makes a standby the server that it has followed, which is lost. It is refused unless the standby has every round that the server has told
+	// anybody of.
+	TakeOver(ctx context.Context, in *TakeOverRequest, opts ...grpc.CallOption) (*TakeOverResponse, error)
 	Status(ctx context.Context, in *StatusRequest, opts ...grpc.CallOption) (*StatusResponse, error)
 }
 
@@ -1730,6 +1737,26 @@ func (c *parameterServerClient) Complete(ctx context.Context, in *CompleteReques
 	return out, nil
 }
 
+func (c *parameterServerClient) Follow(ctx context.Context, in *FollowRequest, opts ...grpc.CallOption) (*FollowResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(FollowResponse)
+	err := c.cc.Invoke(ctx, ParameterServer_Follow_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *parameterServerClient) TakeOver(ctx context.Context, in *TakeOverRequest, opts ...grpc.CallOption) (*TakeOverResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(TakeOverResponse)
+	err := c.cc.Invoke(ctx, ParameterServer_TakeOver_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *parameterServerClient) Status(ctx context.Context, in *StatusRequest, opts ...grpc.CallOption) (*StatusResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(StatusResponse)
@@ -1771,6 +1798,11 @@ type ParameterServerServer interface {
 	Restore(context.Context, *RestoreRequest) (*RestoreResponse, error)
 	// Complete says that the trainer contributes to no later round.
 	Complete(context.Context, *CompleteRequest) (*CompleteResponse, error)
+	// Follow opens a connection of the data plane to a standby of this server. On it the server sends its state, and then what each round is made of.
+	Follow(context.Context, *FollowRequest) (*FollowResponse, error)
+	// TakeOver makes a standby the server that it has followed, which is lost. It is refused unless the standby has every round that the server has told
+	// anybody of.
+	TakeOver(context.Context, *TakeOverRequest) (*TakeOverResponse, error)
 	Status(context.Context, *StatusRequest) (*StatusResponse, error)
 	mustEmbedUnimplementedParameterServerServer()
 }
@@ -1814,6 +1846,12 @@ func (UnimplementedParameterServerServer) Restore(context.Context, *RestoreReque
 }
 func (UnimplementedParameterServerServer) Complete(context.Context, *CompleteRequest) (*CompleteResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Complete not implemented")
+}
+func (UnimplementedParameterServerServer) Follow(context.Context, *FollowRequest) (*FollowResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Follow not implemented")
+}
+func (UnimplementedParameterServerServer) TakeOver(context.Context, *TakeOverRequest) (*TakeOverResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method TakeOver not implemented")
 }
 func (UnimplementedParameterServerServer) Status(context.Context, *StatusRequest) (*StatusResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Status not implemented")
@@ -2005,6 +2043,42 @@ func _ParameterServer_Complete_Handler(srv interface{}, ctx context.Context, dec
 	return interceptor(ctx, in, info, handler)
 }
 
+func _ParameterServer_Follow_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(FollowRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ParameterServerServer).Follow(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ParameterServer_Follow_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ParameterServerServer).Follow(ctx, req.(*FollowRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _ParameterServer_TakeOver_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(TakeOverRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ParameterServerServer).TakeOver(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ParameterServer_TakeOver_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ParameterServerServer).TakeOver(ctx, req.(*TakeOverRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _ParameterServer_Status_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(StatusRequest)
 	if err := dec(in); err != nil {
@@ -2057,6 +2131,14 @@ var ParameterServer_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Complete",
 			Handler:    _ParameterServer_Complete_Handler,
+		},
+		{
+			MethodName: "Follow",
+			Handler:    _ParameterServer_Follow_Handler,
+		},
+		{
+			MethodName: "TakeOver",
+			Handler:    _ParameterServer_TakeOver_Handler,
 		},
 		{
 			MethodName: "Status",

@@ -21,7 +21,11 @@ func (s *Server) Freeze(ctx context.Context, m *rpc.FreezeRequest) (*rpc.FreezeR
 	if err := s.admit(ctx, m.Id); err != nil {
 		return nil, err
 	}
-	return freeze(s, m.Id, false)
+	answer, err := freeze(s, m.Id, false)
+	if err == nil {
+		err = s.mirror.tell(ctx)
+	}
+	return answer, err
 }
 
 // freeze is Freeze of a message that is admitted, or what Restore begins with.
@@ -44,7 +48,7 @@ func freeze(s *Server, who *rpc.Identity, restores bool) (*rpc.FreezeResponse, e
 	}
 	c.cfg.Log.Info("generation ended", "generation", from.Generation, "round", state.Round)
 	r := &rpc.FreezeResponse{Generation: uint64(state.Generation), Round: uint64(state.Round), Declared: declaredMessages(state.Declared),
-		Applied: declaredMessages(state.Applied), History: state.History}
+		Applied: declaredMessages(state.Applied), History: state.History, Lacks: state.Lacks}
 	for _, rank := range state.Completed {
 		r.Completed = append(r.Completed, uint32(rank))
 	}
@@ -70,6 +74,12 @@ func (s *Server) Resume(ctx context.Context, m *rpc.ResumeRequest) (*rpc.ResumeR
 		s.core.Lock()
 		refused = dismiss(s, e)
 		s.core.Unlock()
+		if refused == nil {
+			s.mirror.over(ctx)
+			s.core.Lock()
+			s.core.release()
+			s.core.Unlock()
+		}
 	} else if err := s.core.Await(ctx, func() waits.Wait { return s.core.forRound(s.core.rounds.Round()) }, func() (bool, error) {
 		var hold bool
 		hold, refused = resume(s, e)
@@ -81,6 +91,11 @@ func (s *Server) Resume(ctx context.Context, m *rpc.ResumeRequest) (*rpc.ResumeR
 		return nil, s.core.refuse(refused)
 	}
 	s.core.cfg.Log.Info("generation begun", "generation", e.Generation, "round", e.Round, "members", len(e.Members))
+	if len(e.Members) > 0 {
+		if err := s.mirror.tell(ctx); err != nil {
+			return nil, err
+		}
+	}
 	return &rpc.ResumeResponse{}, nil
 }
 
@@ -112,7 +127,7 @@ func resume(s *Server, e Resumed) (hold bool, err error) {
 	return false, nil
 }
 
-// dismiss is told by a coordinator that every trainer has left. Nothing is under way then: before a trainer completes at any server, all servers have
+// dismiss is told by a coordinator that every trainer has left: the server may be released. Nothing is under way then: before a trainer completes at any server, all servers have
 // acknowledged all of its barriers. The lock is held.
 func dismiss(s *Server, e Resumed) error {
 	c := s.core
@@ -136,7 +151,6 @@ func dismiss(s *Server, e Resumed) error {
 		c.carryOut(f)
 		c.changed()
 	}
-	c.release()
 	return nil
 }
 
@@ -194,7 +208,7 @@ func (s *Server) Status(_ context.Context, m *rpc.StatusRequest) (*rpc.StatusRes
 	}
 	c.Lock()
 	defer c.Unlock()
-	r := &rpc.StatusResponse{Refused: maps.Clone(c.refused), Bytes: s.bytes, Round: uint64(c.version()), Waits: c.waiting()}
+	r := &rpc.StatusResponse{Refused: maps.Clone(c.refused), Bytes: s.bytes, Round: uint64(c.version()), Waits: c.waiting(), Standby: s.mirror.status()}
 	if c.machine != nil { // not before the program serves
 		r.Generation = uint64(c.machine.Generation())
 	}

@@ -3,6 +3,7 @@ package pserver
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"time"
 
 	"github.com/edl-go/edl/fault"
@@ -40,13 +41,18 @@ type core struct {
 	giveUp     func()   // gives up the round that is being applied; nil: none is
 	restoring  int      // states of checkpoints that are about to be taken: no round is applied before
 	gaveUp     bool     // a round was given up: only a Restored helps
+	process    uint64   // tells this server from others of its index
+	standby    *standby // nil: the server has never been one
 }
 
 func newCore(cfg Config) *core {
 	c := &core{cfg: cfg, name: serverName(cfg.Index), ended: make(chan struct{}), released: make(chan struct{}), toApply: make(chan []Declaration, 1),
 		toTake: make(chan *restoring),
 		sums:   newPartialSums(), lines: lines{}, heard: make(heard, cfg.MaxTrainers), refused: map[string]uint64{}, applied: cfg.Start,
-		timed: timed{times: cfg.Times}}
+		timed: timed{times: cfg.Times}, process: rand.Uint64() | 1}
+	if cfg.Follows != nil {
+		c.standby, c.name = &standby{following: true}, standbyName(cfg.Index)
+	}
 	c.Where = fmt.Sprintf("%s of job %s", c.name, cfg.Identity.Job)
 	return c
 }
@@ -178,10 +184,12 @@ func (c *core) duplicate(what string, variable string, from Sender) {
 	_ = c.refuse(fault.E(fault.Duplicate, fault.Var(variable), fault.Gotf("trainer %d's %s to round %d again", from.Rank, what, from.Round)))
 }
 
-// serves waits until the program serves. It takes the lock.
+// serves waits until the program serves, and, at a standby, until that takes over. It takes the lock.
 func (c *core) serves(ctx context.Context) error {
 	w := waits.Wait{Who: c.name, What: "its program to start", By: []string{c.name}}
-	return c.Await(ctx, func() waits.Wait { return w }, func() (bool, error) { return c.machine != nil, nil })
+	return c.Await(ctx, func() waits.Wait { return w }, func() (bool, error) {
+		return c.machine != nil && !c.standby.follows(), nil
+	})
 }
 
 // version is what the server serves: rounds, or in async mode updates, since the beginning of the training.

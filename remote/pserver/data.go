@@ -67,7 +67,7 @@ func (s *Server) OpenData(ctx context.Context, m *rpc.OpenDataRequest) (*rpc.Ope
 	}
 	at := c.cfg.Data.Place(l.offer.Token)
 	return &rpc.OpenDataResponse{Token: at.Token, Address: at.Address, Host: at.Host, Local: at.Local,
-		Send: c.inbox.mergeInfos(l.send), Receive: infos(l.receive)}, nil
+		Send: c.inbox.mergeInfos(l.send), Receive: infos(l.receive), Process: c.process}, nil
 }
 
 // enter enters a line in place of an earlier one of its rank. The lock is held.
@@ -267,7 +267,7 @@ func (l *line) received(slice int) error {
 		return l.server.core.refuse(err)
 	}
 	l.buffers[slice] = nil
-	_, err = l.server.deliver(Received{Sender: l.sender, Variable: l.send[slice].Name}, t)
+	_, err = deliver(l.server, Received{Sender: l.sender, Variable: l.send[slice].Name}, t)
 	return err
 }
 
@@ -280,13 +280,16 @@ func (l *line) declare(ctx context.Context, conn *dataplane.Conn, h dataplane.He
 	if err := declare(ctx, l.server.core, l.sender, m); err != nil {
 		return err
 	}
-	if l.server.core.updates != nil || len(l.receive) == 0 { // the trainer may go on before the round is applied
+	if l.server.core.updates != nil || len(l.receive) == 0 && !l.server.core.cfg.Standby { // the trainer may go on before the round is applied
 		return conn.WriteMessage(l.answer(dataplane.Ack, h.Round), nil)
 	}
 	next := l.sender
 	next.Round++
 	if _, err := l.server.core.decide(ctx, Read{next}); err != nil {
 		return err
+	}
+	if len(l.receive) == 0 { // a trainer that went on could not send the round again to a standby that takes over
+		return conn.WriteMessage(l.answer(dataplane.Ack, h.Round), nil)
 	}
 	return l.push(conn, next.Round)
 }

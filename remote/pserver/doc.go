@@ -17,6 +17,7 @@
 //	asyncdata.go what differs on these connections in an async job
 //	control.go   the calls of coordinators, and Status and Ledger
 //	cut.go       the server's parts of checkpoints; changed.go: what has changed since a whole one; restore.go: the way back to one
+//	mirror.go    keeps the standby of a server equal to it; standby.go: the end of the standby; standing.go: what their machines tell each other
 //	lent.go      contributions that stay in shared memory
 //	inbox.go     where contributions arrive
 //	stepper.go   applies a sync round to the inbox
@@ -89,6 +90,23 @@
 //	generation g --Restore(g, round, history)--> frozen, version = round --Resume(g+1, round)--> generation g+1
 //
 // Freeze tells which history the state of a server belongs to. A coordinator goes on only with servers of its own history.
+//
+// # A standby
+//
+// A standby has the program of its server, and applies the same rounds. A round is a function of the merges of contributions, so these are sent to it, once,
+// and it has the same bits. The server publishes a round when the standby has its merges. So when the server is lost, the standby has every round that
+// anybody may have seen. It takes over in the same generation:
+//
+//	server 0, round 7          standby of 0               server 1               trainers
+//	merges 7, sends it ------> has 7                      applies 7
+//	publishes 8                applies 7                  publishes 8            receive 8, send round 8 to both, declare it
+//	dies                       TakeOver: server 0,        declared by all:       get 9 of server 1; their connection to server 0 ends
+//	                           round 8, nothing of it     applies 8
+//	                           receives round 8 again <------------------------- send it again to the process that has not acknowledged it
+//	                           applies 8                                         get 9
+//
+// So nobody begins another generation for it. Where one begins meanwhile, Freeze says that contributions may be missing (Lacks): the coordinator drops the
+// open round, unless another server has applied it. Then, if a contributor is lost, too, only a checkpoint helps.
 //
 // # An example: a trainer dies
 //

@@ -162,6 +162,8 @@ type State struct {
 	Applied    []Declaration // sync: what the last round was made of; nil before the first
 	Completed  []id.Rank
 	History    uint64 // sync: of the last Restored, 0 before the first
+	// Lacks says, in sync mode, that the server was a standby until Round: of the contributions to it, only those that are Declared are here for sure.
+	Lacks bool
 }
 
 // generations is what Rounds and Updates share: what a server knows of its job, of coordinators, and of the generations that they begin and end.

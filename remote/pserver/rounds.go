@@ -21,6 +21,7 @@ type Rounds struct {
 	applying    bool     // the open round is being applied
 	lastApplied []Declaration
 	past
+	takeover
 }
 
 // NewRounds starts at a round, without a generation, in a job whose ranks are less than ranks. variables are those that a contribution holds.
@@ -48,6 +49,8 @@ func (r *Rounds) Step(_ time.Duration, e Event) (Effects, error) {
 		return r.resume(e)
 	case Restored:
 		return restore(r, e)
+	case Followed, Synced, Merged, TookOver:
+		return follow(r, e)
 	case FenceSeen:
 		r.noteFence(e.Fence)
 		return Effects{}, nil
@@ -272,6 +275,9 @@ func (r *Rounds) resume(e Resumed) (Effects, error) {
 		return Effects{}, err
 	case again:
 		return Effects{Ignore: true}, nil
+	case !r.idle() && r.tookOver:
+		return Effects{}, fault.E(fault.Unavailable, fault.Gotf("the start of generation %d at a standby that has taken over", e.Generation),
+			fault.Wantf("the end of generation %d before it", r.begun))
 	case !r.idle():
 		return Effects{}, fault.E(fault.Internal, fault.Gotf("the start of generation %d", e.Generation),
 			fault.Wantf("the end of generation %d before it", r.begun))
@@ -318,7 +324,7 @@ func (r *Rounds) committed() id.Round {
 // State answers Freeze. It leaves out declarations of a generation that was ended earlier than the last one. The decision on the round of that
 // generation has come into force, and then another server has applied the round, or it never will.
 func (r *Rounds) State() State {
-	s := State{Generation: r.begun, Round: r.committed(), Applied: r.lastApplied, History: r.history}
+	s := State{Generation: r.begun, Round: r.committed(), Applied: r.lastApplied, History: r.history, Lacks: r.lacking(r.committed())}
 	if !r.applying && r.begun >= r.ended {
 		s.Declared = r.members.declarations()
 	}

@@ -39,9 +39,12 @@ type Config struct {
 	Workers       int                                                // optimize blocks that run at the same time; at least 1
 	Peer          func(index int) (rpc.ParameterServerClient, error) // the client of another server; it does not wait
 	Data          *dataplane.Acceptor                                // of contributions and parameters; nil: they come over gRPC
-	Ledger        *Ledger                                            // of server 0: what the values that the program begins with were computed from; nil: empty
-	Times         *timing.Recorder                                   // notes the phases of its rounds; may be nil
-	Log           *slog.Logger
+	// Standby says that the server has a standby. Sync mode, with Data.
+	Standby bool
+	Follows *Follows         // the server is the standby of another process, which is the server Index of the job; nil: it is the server itself
+	Ledger  *Ledger          // of server 0: what the values that the program begins with were computed from; nil: empty
+	Times   *timing.Recorder // notes the phases of its rounds; may be nil
+	Log     *slog.Logger
 }
 
 // Server is the parameter server: a gRPC service, and the ops.Server that listen_and_serv runs. Calls that arrive before the program serves wait for
@@ -55,7 +58,8 @@ type Server struct {
 	exchange *exchange
 	updaters *updaters // nil in sync mode
 	cuts     *cuts
-	bytes    int64 // of what lives here from round to round
+	mirror   *mirror // nil without standbys
+	bytes    int64   // of what lives here from round to round
 }
 
 var _ ops.Server = (*Server)(nil)
@@ -89,7 +93,7 @@ func (s *Server) Exchange(ctx context.Context, name string, own *tensor.Tensor, 
 // Serve runs listen_and_serv: it opens the service on the program's variables and returns when every member of the generation has completed. However
 // it ends, nobody waits for this server afterwards.
 func (s *Server) Serve(ctx context.Context, op *program.Op, blocks ops.BlockRunner) error {
-	if err := s.run(ctx, op, blocks); err != nil {
+	if err := run(ctx, s, op, blocks); err != nil {
 		s.Fail(err)
 	}
 	s.core.Lock()
@@ -97,7 +101,7 @@ func (s *Server) Serve(ctx context.Context, op *program.Op, blocks ops.BlockRunn
 	return s.core.Err()
 }
 
-func (s *Server) run(ctx context.Context, op *program.Op, blocks ops.BlockRunner) error {
+func run(ctx context.Context, s *Server, op *program.Op, blocks ops.BlockRunner) error {
 	service, err := comm.ServiceOf(op)
 	if err != nil {
 		return err
@@ -117,21 +121,34 @@ func (s *Server) run(ctx context.Context, op *program.Op, blocks ops.BlockRunner
 		case <-ctx.Done():
 		}
 	})
-	open(ctx, s, &group, &service, box, blocks)
+	if err := open(ctx, s, &group, &service, box, blocks); err != nil {
+		return err
+	}
 	workers := s.core.cfg.Workers
 	if box.bytes() < worthSharing {
 		workers = 1
 	}
-	return applyRounds(ctx, s, &group, &stepper{service: &service, values: s.values, inbox: &s.core.inbox, workers: workers, times: s.core.cfg.Times})
+	by := &stepper{service: &service, values: s.values, inbox: &s.core.inbox, mirror: s.mirror, workers: workers, times: s.core.cfg.Times}
+	if s.core.standby != nil {
+		if err := followServer(ctx, s, by); err != nil {
+			return err
+		}
+	}
+	return applyRounds(ctx, s, &group, by)
 }
 
-// open lets calls in.
-func open(ctx context.Context, s *Server, group *sync.WaitGroup, service *comm.Service, box inbox, blocks ops.BlockRunner) {
+// open lets calls in: trainers and coordinators only where the server is no standby.
+func open(ctx context.Context, s *Server, group *sync.WaitGroup, service *comm.Service, box inbox, blocks ops.BlockRunner) (err error) {
 	c := s.core
 	c.Lock()
 	defer c.Unlock()
 	c.inbox = box
 	s.values = &values{BlockRunner: blocks}
+	if service.Sync && c.cfg.Standby {
+		if s.mirror, err = newMirror(c, service, s.values); err != nil {
+			return err
+		}
+	}
 	s.exchange = &exchange{core: c, values: s.values}
 	s.cuts = newCuts(service)
 	for _, slice := range service.Slices {
@@ -155,6 +172,7 @@ func open(ctx context.Context, s *Server, group *sync.WaitGroup, service *comm.S
 		s.updaters = startUpdaters(ctx, group, c, s.values, service)
 	}
 	c.changed()
+	return nil
 }
 
 // applyRounds applies the rounds of a sync job, one after another, and returns when the server has ended. In async mode there are none to apply. Cuts
@@ -167,9 +185,13 @@ func applyRounds(ctx context.Context, s *Server, group *sync.WaitGroup, by *step
 			copied()
 			copied = s.cuts.begin(ctx, group, s.values, c, k)
 		}
+		told := s.mirror.catchUp()
 		select {
 		case from := <-c.toApply:
-			copied() // the round changes what is copied
+			copied() // the round changes what is copied and told
+			if err := told(ctx); err != nil {
+				return err
+			}
 			if len(from) > 0 {
 				if gaveUp, err := applyUnlessRestored(ctx, c, by, from); gaveUp || err != nil {
 					if err != nil {
@@ -188,7 +210,9 @@ func applyRounds(ctx context.Context, s *Server, group *sync.WaitGroup, by *step
 			c.Unlock()
 		case r := <-c.toTake:
 			copied()
+			s.mirror.drop()
 			r.take(s)
+		case <-s.mirror.mayWake():
 		case <-s.cuts.asked:
 		case <-c.ended:
 			return nil

@@ -58,7 +58,7 @@ func (s *Server) SendVariable(stream grpc.ClientStreamingServer[rpc.VariableChun
 		err = checkArrived(sent.Variable, buffer, arrives)
 	}
 	if err == nil {
-		taken, err = s.deliver(sent, buffer)
+		taken, err = deliver(s, sent, buffer)
 	} else if buffer != nil {
 		s.core.Lock()
 		s.core.inbox.give(sent.Variable, buffer)
@@ -73,7 +73,7 @@ func (s *Server) SendVariable(stream grpc.ClientStreamingServer[rpc.VariableChun
 // deliver enters a contribution that has arrived. It is not taken when another try came first, and refused when its generation has ended meanwhile, or when
 // it cannot be merged.
 // value, which may be nil, belongs to the server from then on.
-func (s *Server) deliver(e Received, value *tensor.Tensor) (taken bool, err error) {
+func deliver(s *Server, e Received, value *tensor.Tensor) (taken bool, err error) {
 	switch err = s.core.inbox.check(e.Variable, value); {
 	case err != nil:
 	case s.core.rounds != nil:
@@ -138,9 +138,13 @@ func (s *Server) Complete(ctx context.Context, m *rpc.CompleteRequest) (*rpc.Com
 		return nil, err
 	}
 	s.core.Lock()
-	defer s.core.Unlock()
 	s.updaters.abandon()
-	return &rpc.CompleteResponse{}, s.core.Err()
+	err = s.core.Err()
+	s.core.Unlock()
+	if err == nil {
+		err = s.mirror.tell(ctx)
+	}
+	return &rpc.CompleteResponse{}, err
 }
 
 // GetVariable sends a variable: to a trainer in sync mode as it is after round id.round, in async mode with all of the trainer's own contributions;

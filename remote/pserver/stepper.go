@@ -35,7 +35,8 @@ type stepper struct {
 	service *comm.Service
 	values  *values
 	inbox   *inbox // reads targets and what has arrived
-	workers int    // blocks that run at the same time
+	mirror  *mirror
+	workers int // blocks that run at the same time
 	times   *timing.Recorder
 }
 
@@ -61,6 +62,23 @@ func (s *stepper) apply(ctx context.Context, round id.Round, from []Declaration)
 	if err != nil {
 		return err
 	}
+	taken := s.mirror.round()
+	err = s.run(ctx, step)
+	if wrong := taken(ctx); err == nil {
+		err = wrong
+	}
+	return err
+}
+
+// update applies a round whose merges are there.
+func (s *stepper) update(ctx context.Context, step ops.Step) error {
+	s.values.RLock()
+	defer s.values.RUnlock()
+	return s.run(ctx, step)
+}
+
+// run runs the blocks of the program. The lock of values is held shared.
+func (s *stepper) run(ctx context.Context, step ops.Step) error {
 	s.times.Enter(timing.Apply)
 	if err := s.runBlocks(ctx, s.service.Prepare, step); err != nil {
 		return err

@@ -88,7 +88,7 @@ const (
 func (c *core) reason() reason {
 	r := reason{}
 	switch {
-	case c.machine == nil, c.isReleased && c.finished(), c.Err() != nil:
+	case c.machine == nil, c.isReleased && c.finished(), c.Err() != nil, c.standby.follows():
 		return r
 	case c.finished():
 		r.kind = forRelease
