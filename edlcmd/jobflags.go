@@ -40,6 +40,7 @@ type jobFlags struct {
 	hosts    bool
 	push     int32
 	pull     int32
+	standby  int32
 	saved    string // where checkpoints go
 	every    string
 	keep     int32
@@ -80,6 +81,7 @@ func (f *jobFlags) addCluster(cmd *cobra.Command) {
 	flags.BoolVar(&f.hosts, "merge-hosts", false, "let the trainers of one host merge their contributions before they send them to servers")
 	flags.Int32Var(&f.push, "push-every", 1, "in async mode, add up the gradients of `N` steps before they are sent to servers")
 	flags.Int32Var(&f.pull, "pull-every", 1, "in async mode, receive parameters after every `N` steps")
+	flags.Int32Var(&f.standby, "standby", 0, "in sync mode: `1` runs a standby of each server, which takes its place when it is lost")
 	f.split = choiceFlag(cmd, "split-method", "how slices are dealt to servers", "round_robin", "hash_name")
 }
 
@@ -228,6 +230,9 @@ func (f *jobFlags) overrideCluster(given func(name string) bool, spec *job.JobSp
 			return tooFew("--"+name, int64(every.value))
 		}
 		*every.field = every.value
+	}
+	if given("standby") {
+		spec.Standby = f.standby
 	}
 	return nil
 }

@@ -211,6 +211,10 @@ func writeRoles(w io.Writer, d *rpc.JobDetails) error {
 func lastOf(r *job.RoleStatus) string {
 	f := r.Failure
 	switch {
+	case r.Role == job.Role_STANDBY && r.InStep:
+		return "in step with pserver " + fmt.Sprint(r.Index)
+	case r.Role == job.Role_STANDBY && r.State == job.State_RUNNING:
+		return "catches up"
 	case f != nil:
 	case r.Waiting == "" || r.State != job.State_RUNNING: // what it waited for before it ended
 		return ""

@@ -42,8 +42,8 @@ type Message struct {
 // Comm is the trainer's side of the wire. Send and Recv may return before the bytes have moved. The barriers wait for them. Every call keeps the
 // deadlines of the job and returns a *fault.Fault that names the peer.
 type Comm interface {
-	// Send starts sending m as the trainer's contribution to the current round. The caller must not write to m.Value until SendBarrier has
-	// returned; in async mode, until SendBarrier or Recv has returned, which both wait for every Send.
+	// Send starts sending m as the trainer's contribution to the current round. The caller must not write to m.Value until FetchBarrier has
+	// returned, because it may be sent again; in async mode, until SendBarrier or Recv has returned, which both wait for every Send.
 	Send(ctx context.Context, m Message) error
 	// SendBarrier waits until the servers have acknowledged every Send. Then it tells every server that the contribution of the trainer is
 	// complete.

@@ -136,6 +136,7 @@ const (
 	Role_COORDINATOR      Role = 1
 	Role_PSERVER          Role = 2
 	Role_TRAINER          Role = 3
+	Role_STANDBY          Role = 4 // of the pserver with the same index: it applies the same rounds, and takes the place of a lost one
 )
 
 // Enum value maps for Role.
@@ -145,12 +146,14 @@ var (
 		1: "COORDINATOR",
 		2: "PSERVER",
 		3: "TRAINER",
+		4: "STANDBY",
 	}
 	Role_value = map[string]int32{
 		"ROLE_UNSPECIFIED": 0,
 		"COORDINATOR":      1,
 		"PSERVER":          2,
 		"TRAINER":          3,
+		"STANDBY":          4,
 	}
 )
 
@@ -341,6 +344,7 @@ type JobSpec struct {
 	CompressParameters string                 `protobuf:"bytes,33,opt,name=compress_parameters,json=compressParameters,proto3" json:"compress_parameters,omitempty"` // how float32 parameters travel to trainers: none (default), bf16 or fp16
 	Checkpoints        *Checkpoints           `protobuf:"bytes,40,opt,name=checkpoints,proto3" json:"checkpoints,omitempty"`                                         // absent: those of the listener, if it has a data folder
 	Resume             string                 `protobuf:"bytes,41,opt,name=resume,proto3" json:"resume,omitempty"`                                                   // a checkpoint to start from: STORE, STORE@STEPS or STORE@NAME; empty: params, state, or the startup program
+	Standby            int32                  `protobuf:"varint,42,opt,name=standby,proto3" json:"standby,omitempty"`                                                // sync: how many standbys each pserver has; 0 or 1
 	Partial            bool                   `protobuf:"varint,29,opt,name=partial,proto3" json:"partial,omitempty"`                                                // params or state may lack variables of the program: the startup program initialises those
 	unknownFields      protoimpl.UnknownFields
 	sizeCache          protoimpl.SizeCache
@@ -635,6 +639,13 @@ func (x *JobSpec) GetResume() string {
 	return ""
 }
 
+func (x *JobSpec) GetStandby() int32 {
+	if x != nil {
+		return x.Standby
+	}
+	return 0
+}
+
 func (x *JobSpec) GetPartial() bool {
 	if x != nil {
 		return x.Partial
@@ -801,7 +812,7 @@ type RoleSpec struct {
 	state             protoimpl.MessageState `protogen:"open.v1"`
 	Job               string                 `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"` // job id, unique per cluster
 	Role              Role                   `protobuf:"varint,2,opt,name=role,proto3,enum=edl.job.Role" json:"role,omitempty"`
-	Index             uint32                 `protobuf:"varint,3,opt,name=index,proto3" json:"index,omitempty"`                                // rank of a trainer, index of a pserver
+	Index             uint32                 `protobuf:"varint,3,opt,name=index,proto3" json:"index,omitempty"`                                // rank of a trainer, index of a pserver or of the one that a standby follows
 	Spec              *JobSpec               `protobuf:"bytes,4,opt,name=spec,proto3" json:"spec,omitempty"`                                   // without program
 	Program           []byte                 `protobuf:"bytes,5,opt,name=program,proto3" json:"program,omitempty"`                             // role program; empty for the coordinator
 	ProgramHash       []byte                 `protobuf:"bytes,6,opt,name=program_hash,json=programHash,proto3" json:"program_hash,omitempty"`  // SHA-256 of the user's program: the identity of the job's messages
@@ -823,6 +834,7 @@ type RoleSpec struct {
 	Ledger            []byte                 `protobuf:"bytes,21,opt,name=ledger,proto3" json:"ledger,omitempty"`                                                                     // of pserver 0: which records the state was computed from; empty: none that this job counts
 	KeepDir           string                 `protobuf:"bytes,17,opt,name=keep_dir,json=keepDir,proto3" json:"keep_dir,omitempty"`                                                    // directory that the state is written to after the last step, beside spec.save; empty: none
 	History           uint64                 `protobuf:"varint,25,opt,name=history,proto3" json:"history,omitempty"`                                                                  // of a pserver in the place of a lost one: it waits for the state of the checkpoint that this history begins with; else 0
+	Avoid             string                 `protobuf:"bytes,26,opt,name=avoid,proto3" json:"avoid,omitempty"`                                                                       // a node that the role should not run on, if there is another: a standby is of use where its pserver is not
 	Hosts             uint32                 `protobuf:"varint,19,opt,name=hosts,proto3" json:"hosts,omitempty"`                                                                      // over how many hosts the roles of the job are spread; 0: one
 	unknownFields     protoimpl.UnknownFields
 	sizeCache         protoimpl.SizeCache
@@ -1026,6 +1038,13 @@ func (x *RoleSpec) GetHistory() uint64 {
 	return 0
 }
 
+func (x *RoleSpec) GetAvoid() string {
+	if x != nil {
+		return x.Avoid
+	}
+	return ""
+}
+
 func (x *RoleSpec) GetHosts() uint32 {
 	if x != nil {
 		return x.Hosts
@@ -1153,8 +1172,9 @@ type RoleStatus struct {
 	ExitCode      int32                  `protobuf:"varint,6,opt,name=exit_code,json=exitCode,proto3" json:"exit_code,omitempty"`
 	Waiting       string                 `protobuf:"bytes,7,opt,name=waiting,proto3" json:"waiting,omitempty"` // what it waits for, by whom, until when; empty when it does not
 	Failure       *Failure               `protobuf:"bytes,8,opt,name=failure,proto3" json:"failure,omitempty"`
-	Starts        int32                  `protobuf:"varint,9,opt,name=starts,proto3" json:"starts,omitempty"` // how often it was started
-	Pid           int32                  `protobuf:"varint,10,opt,name=pid,proto3" json:"pid,omitempty"`      // of its process; 0 when it has none on this machine
+	Starts        int32                  `protobuf:"varint,9,opt,name=starts,proto3" json:"starts,omitempty"`                // how often it was started
+	Pid           int32                  `protobuf:"varint,10,opt,name=pid,proto3" json:"pid,omitempty"`                     // of its process; 0 when it has none on this machine
+	InStep        bool                   `protobuf:"varint,11,opt,name=in_step,json=inStep,proto3" json:"in_step,omitempty"` // of a standby: it can take the place of its pserver
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1257,6 +1277,13 @@ func (x *RoleStatus) GetPid() int32 {
 		return x.Pid
 	}
 	return 0
+}
+
+func (x *RoleStatus) GetInStep() bool {
+	if x != nil {
+		return x.InStep
+	}
+	return false
 }
 
 // Wait is something that does not go on.
@@ -2604,8 +2631,7 @@ const file_proto_job_job_proto_rawDesc = "" +
 	"\vDataBinding\x12\x18\n" +
 	"\adataset\x18\x01 \x01(\tR\adataset\x12\x14\n" +
 	"\x05globs\x18\x02 \x03(\tR\x05globs\x12\x16\n" +
-	"\x06follow\x18\x03 \x01(\bR\x06follow\"\xfb\n" +
-	"\n" +
+	"\x06follow\x18\x03 \x01(\bR\x06follow\"\x95\v\n" +
 	"\aJobSpec\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aprogram\x18\x02 \x01(\fR\aprogram\x12(\n" +
@@ -2649,6 +2675,7 @@ const file_proto_job_job_proto_rawDesc = "" +
 	"\x13compress_parameters\x18! \x01(\tR\x12compressParameters\x126\n" +
 	"\vcheckpoints\x18( \x01(\v2\x14.edl.job.CheckpointsR\vcheckpoints\x12\x16\n" +
 	"\x06resume\x18) \x01(\tR\x06resume\x12\x18\n" +
+	"\astandby\x18* \x01(\x05R\astandby\x12\x18\n" +
 	"\apartial\x18\x1d \x01(\bR\apartial\"\xac\x01\n" +
 	"\vCheckpoints\x12\x14\n" +
 	"\x05store\x18\x01 \x01(\tR\x05store\x12\x16\n" +
@@ -2661,7 +2688,7 @@ const file_proto_job_job_proto_rawDesc = "" +
 	"\x05steps\x18\x01 \x01(\x04R\x05steps\x12\x12\n" +
 	"\x04pass\x18\x02 \x01(\x05R\x04pass\x12\x14\n" +
 	"\x05batch\x18\x03 \x01(\x04R\x05batch\x12\x16\n" +
-	"\x06reader\x18\x04 \x01(\tR\x06reader\"\xc3\x06\n" +
+	"\x06reader\x18\x04 \x01(\tR\x06reader\"\xd9\x06\n" +
 	"\bRoleSpec\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12!\n" +
 	"\x04role\x18\x02 \x01(\x0e2\r.edl.job.RoleR\x04role\x12\x14\n" +
@@ -2689,6 +2716,7 @@ const file_proto_job_job_proto_rawDesc = "" +
 	"\x06ledger\x18\x15 \x01(\fR\x06ledger\x12\x19\n" +
 	"\bkeep_dir\x18\x11 \x01(\tR\akeepDir\x12\x18\n" +
 	"\ahistory\x18\x19 \x01(\x04R\ahistory\x12\x14\n" +
+	"\x05avoid\x18\x1a \x01(\tR\x05avoid\x12\x14\n" +
 	"\x05hosts\x18\x13 \x01(\rR\x05hosts\x1a6\n" +
 	"\bOpsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
@@ -2702,7 +2730,7 @@ const file_proto_job_job_proto_rawDesc = "" +
 	"\x04want\x18\x06 \x01(\tR\x04want\x12\x12\n" +
 	"\x04line\x18\a \x01(\tR\x04line\x12\x12\n" +
 	"\x04hint\x18\b \x01(\tR\x04hint\x12\x18\n" +
-	"\amessage\x18\t \x01(\tR\amessage\"\xa6\x02\n" +
+	"\amessage\x18\t \x01(\tR\amessage\"\xbf\x02\n" +
 	"\n" +
 	"RoleStatus\x12!\n" +
 	"\x04role\x18\x01 \x01(\x0e2\r.edl.job.RoleR\x04role\x12\x14\n" +
@@ -2715,7 +2743,8 @@ const file_proto_job_job_proto_rawDesc = "" +
 	"\afailure\x18\b \x01(\v2\x10.edl.job.FailureR\afailure\x12\x16\n" +
 	"\x06starts\x18\t \x01(\x05R\x06starts\x12\x10\n" +
 	"\x03pid\x18\n" +
-	" \x01(\x05R\x03pid\"\xbf\x01\n" +
+	" \x01(\x05R\x03pid\x12\x17\n" +
+	"\ain_step\x18\v \x01(\bR\x06inStep\"\xbf\x01\n" +
 	"\x04Wait\x12\x10\n" +
 	"\x03who\x18\x01 \x01(\tR\x03who\x12\x12\n" +
 	"\x04what\x18\x02 \x01(\tR\x04what\x12\x0e\n" +
@@ -2856,12 +2885,13 @@ const file_proto_job_job_proto_rawDesc = "" +
 	"\x04GRPC\x10\x01\x12\a\n" +
 	"\x03TCP\x10\x02\x12\b\n" +
 	"\x04UNIX\x10\x03\x12\a\n" +
-	"\x03SHM\x10\x04*G\n" +
+	"\x03SHM\x10\x04*T\n" +
 	"\x04Role\x12\x14\n" +
 	"\x10ROLE_UNSPECIFIED\x10\x00\x12\x0f\n" +
 	"\vCOORDINATOR\x10\x01\x12\v\n" +
 	"\aPSERVER\x10\x02\x12\v\n" +
-	"\aTRAINER\x10\x03*W\n" +
+	"\aTRAINER\x10\x03\x12\v\n" +
+	"\aSTANDBY\x10\x04*W\n" +
 	"\x05State\x12\v\n" +
 	"\aPENDING\x10\x00\x12\f\n" +
 	"\bSTARTING\x10\x01\x12\v\n" +

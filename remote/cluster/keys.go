@@ -25,6 +25,7 @@ const (
 	wantedKey   = "/trainers_desired"
 	eraKey      = "/era"
 	serversKey  = "/ps/"
+	standbysKey = "/standby/"
 	lockKey     = "/master/lock"
 	addressKey  = "/master/addr"
 	trainersKey = "/trainer/"
@@ -35,7 +36,7 @@ const (
 )
 
 // roleKeys are where the members of each role are, and their loss records.
-var roleKeys = []string{"/master", "/ps", "/trainer"}
+var roleKeys = []string{"/master", "/ps", "/standby", "/trainer"}
 
 // Prefix returns the key prefix of a job.
 func Prefix(job string) string { return root + job }
@@ -59,6 +60,8 @@ func memberKey(m Member) string {
 	switch m.Role {
 	case job.Role_PSERVER:
 		return serversKey + strconv.Itoa(m.Index)
+	case job.Role_STANDBY:
+		return standbysKey + strconv.Itoa(m.Index)
 	case job.Role_TRAINER:
 		return trainersKey + strconv.Itoa(m.Index)
 	}
@@ -70,17 +73,15 @@ func memberOf(key string) (Member, bool) {
 	if key == lockKey {
 		return Member{Role: job.Role_COORDINATOR}, true
 	}
-	m := Member{Role: job.Role_PSERVER}
-	digits, ok := strings.CutPrefix(key, serversKey)
-	if !ok {
-		m.Role = job.Role_TRAINER
-		if digits, ok = strings.CutPrefix(key, trainersKey); !ok {
-			return Member{}, false
+	for _, role := range []job.Role{job.Role_PSERVER, job.Role_STANDBY, job.Role_TRAINER} {
+		m := Member{Role: role}
+		if digits, ok := strings.CutPrefix(key, strings.TrimSuffix(memberKey(m), "0")); ok {
+			index, err := strconv.ParseUint(digits, 10, 16)
+			m.Index = int(index)
+			return m, err == nil && memberKey(m) == key
 		}
 	}
-	index, err := strconv.ParseUint(digits, 10, 16)
-	m.Index = int(index)
-	return m, err == nil && memberKey(m) == key
+	return Member{}, false
 }
 
 // lossKey returns where the loss record of a member is.
@@ -88,6 +89,8 @@ func lossKey(m Member) string {
 	switch m.Role {
 	case job.Role_PSERVER:
 		return "/ps" + lossSuffix + strconv.Itoa(m.Index)
+	case job.Role_STANDBY:
+		return "/standby" + lossSuffix + strconv.Itoa(m.Index)
 	case job.Role_TRAINER:
 		return "/trainer" + lossSuffix + strconv.Itoa(m.Index)
 	}

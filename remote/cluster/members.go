@@ -67,7 +67,7 @@ func (r *registry) commit(ctx context.Context, t txn, made func() (revision int6
 // JoinServer announces a pserver.
 func (r *registry) JoinServer(ctx context.Context, index int, address string) (Membership, error) {
 	if index != AnyIndex {
-		return r.join(ctx, Member{Role: job.Role_PSERVER, Index: index}, address)
+		return join(ctx, r, Member{Role: job.Role_PSERVER, Index: index}, address)
 	}
 	desired, err := r.Desired(ctx)
 	if err != nil {
@@ -92,12 +92,17 @@ func (r *registry) JoinServer(ctx context.Context, index int, address string) (M
 	}
 }
 
-// JoinTrainer announces a trainer.
-func (r *registry) JoinTrainer(ctx context.Context, rank int) (Membership, error) {
-	return r.join(ctx, Member{Role: job.Role_TRAINER, Index: rank}, "")
+// JoinStandby announces a standby.
+func (r *registry) JoinStandby(ctx context.Context, index int, address string) (Membership, error) {
+	return join(ctx, r, Member{Role: job.Role_STANDBY, Index: index}, address)
 }
 
-func (r *registry) join(ctx context.Context, m Member, address string) (Membership, error) {
+// JoinTrainer announces a trainer.
+func (r *registry) JoinTrainer(ctx context.Context, rank int) (Membership, error) {
+	return join(ctx, r, Member{Role: job.Role_TRAINER, Index: rank}, "")
+}
+
+func join(ctx context.Context, r *registry, m Member, address string) (Membership, error) {
 	if m.Index < 0 || m.Index >= maxMembers {
 		return nil, fault.E(fault.InvalidArgument, fault.At(r.prefix), fault.Got(m.String()), fault.Wantf("0 to %d", maxMembers-1))
 	}

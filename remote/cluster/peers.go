@@ -48,6 +48,12 @@ func (p *Peers) Server(index int) (rpc.ParameterServerClient, error) {
 	return rpc.NewParameterServerClient(conn), err
 }
 
+// Standby returns the client of the standby of a pserver. It does not wait for the standby.
+func (p *Peers) Standby(index int) (rpc.ParameterServerClient, error) {
+	conn, err := p.dial(Member{Role: job.Role_STANDBY, Index: index})
+	return rpc.NewParameterServerClient(conn), err
+}
+
 // Servers returns the clients of pservers 0 to n-1.
 func (p *Peers) Servers(n int) ([]rpc.ParameterServerClient, error) {
 	var servers []rpc.ParameterServerClient

@@ -14,6 +14,7 @@
 //	/ps_desired                how many pservers the job has     the listener                none: it outlives every member
 //	/trainers_desired          how many trainers it wants now    the listener                none
 //	/ps/<index>                address of a live pserver         that pserver                its own
+//	/standby/<index>           address of the live standby of it that standby                its own
 //	/master/lock               address of the coordinator        the coordinator; its create revision is the fencing number of the job
 //	/master/addr               the same                          with the lock               that of the lock
 //	/trainer/<rank>            empty; the trainer lives          that trainer                its own
@@ -81,6 +82,8 @@ type Registry interface {
 	// JoinServer announces the pserver of an index; AnyIndex takes the first free index below Desired. It fails with fault.Fenced when a live
 	// member holds the index, or live members hold all of them.
 	JoinServer(ctx context.Context, index int, address string) (Membership, error)
+	// JoinStandby announces the standby of a pserver. It fails with fault.Fenced when a live member holds the index.
+	JoinStandby(ctx context.Context, index int, address string) (Membership, error)
 	// Servers returns the addresses of pservers 0 to n-1; it waits until all are there.
 	Servers(ctx context.Context, n int) ([]string, error)
 	// Server returns the address of one pserver; it waits until it is there.
@@ -106,7 +109,7 @@ type Registry interface {
 	// not dead after all, its Done closes.
 	RevokeLease(ctx context.Context, m Member, incarnation id.Incarnation) error
 
-	// WatchAddress reports the address of the coordinator or of a pserver, now and whenever it changes; it is "" while there is none. A slow receiver
+	// WatchAddress reports the address of the coordinator, of a pserver or of a standby, now and whenever it changes; it is "" while there is none. A slow receiver
 	// sees only the latest address. The channel is closed when ctx ends, the registry is closed, or the store refuses to report more.
 	WatchAddress(ctx context.Context, m Member) (<-chan string, error)
 
@@ -162,7 +165,7 @@ type Membership interface {
 // A Member is a role of a job by its index.
 type Member struct {
 	Role  job.Role
-	Index int // of a pserver, rank of a trainer, 0 of the coordinator
+	Index int // of a pserver or of the one that a standby follows, rank of a trainer, 0 of the coordinator
 }
 
 // String names the member as messages do: "pserver 1".
@@ -172,6 +175,8 @@ func (m Member) String() string {
 		return "coordinator"
 	case job.Role_PSERVER:
 		return fmt.Sprintf("pserver %d", m.Index)
+	case job.Role_STANDBY:
+		return fmt.Sprintf("standby %d", m.Index)
 	case job.Role_TRAINER:
 		return fmt.Sprintf("trainer %d", m.Index)
 	}

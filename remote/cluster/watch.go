@@ -156,10 +156,10 @@ func (r *reader) WatchAddress(ctx context.Context, m Member) (<-chan string, err
 	switch m.Role {
 	case job.Role_COORDINATOR:
 		key = addressKey
-	case job.Role_PSERVER:
+	case job.Role_PSERVER, job.Role_STANDBY:
 	default:
 		return nil, fault.E(fault.InvalidArgument, fault.At(r.prefix), fault.Got(m.String()),
-			fault.Want("a coordinator or a pserver, which have addresses"))
+			fault.Want("a coordinator, a pserver or a standby, which have addresses"))
 	}
 	return watch(ctx, r, key, func(v view) (string, bool) { return v[r.prefix+key].value, true })
 }

@@ -26,6 +26,7 @@ type Config struct {
 	Trainers       int              // at least so many
 	TrainersMax    int              // and at most; 0: as Trainers
 	Sync           bool
+	Standby        bool // sync: each server has a standby
 	MergeHosts     bool // sync: members of one host form a group, whose first contributes for all
 	Fed            bool // fed by its user instead of reading its own data
 	Passes         int
@@ -85,7 +86,7 @@ func (c Config) placeOf(r *rpc.JoinRequest) generation.Place {
 }
 
 func (c Config) generationPolicy() generation.Policy {
-	return generation.Policy{Sync: c.Sync, Start: c.start().Round, History: c.Back.GetHistory(), Servers: len(c.Servers), Min: c.Trainers, Max: max(c.Trainers, c.TrainersMax),
+	return generation.Policy{Sync: c.Sync, Start: c.start().Round, History: c.Back.GetHistory(), Servers: len(c.Servers), Standby: c.Standby, Min: c.Trainers, Max: max(c.Trainers, c.TrainersMax),
 		RejoinDeadline: c.RejoinDeadline, StartDeadline: c.StartDeadline}
 }
 

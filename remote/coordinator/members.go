@@ -313,13 +313,13 @@ func (m *members) lost(ctx context.Context, who cluster.Member) error {
 	return nil
 }
 
-// lostServer lets another server take the place of a lost one, if that had only initial parameters. Otherwise the job cannot go on here: the listener
+// lostServer lets another server take the place of a lost one, if that had only initial parameters or has a standby. Otherwise the job cannot go on here: the listener
 // ends it or begins its next attempt. The coordinator pauses until then, because the listener has the better error and would have to start a coordinator
 // that ends again. If the listener does nothing, the job fails after the start deadline.
 func (m *members) lostServer(index int) error {
 	m.monitor.Lock()
 	defer m.monitor.Unlock()
-	if !m.machine.Progressed() {
+	if !m.machine.Progressed() || m.cfg.Standby {
 		return m.step(generation.ServerLost{Server: index})
 	}
 	if m.lostServers[index] {

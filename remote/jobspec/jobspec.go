@@ -148,6 +148,16 @@ func Check(s *job.JobSpec) error {
 	case compresses(s):
 		wrong("merge_hosts", "with compression", "gradients and parameters that travel as float32")
 	}
+	within("standby", int64(s.Standby), 0, 1)
+	switch {
+	case s.Standby == 0:
+	case s.Mode != job.Mode_SYNC:
+		wrong("standby", "in async mode", "sync mode, whose rounds a standby applies, too")
+	case s.Transport == job.Transport_GRPC:
+		wrong("standby", "with the transport grpc", "another transport: a standby is told of rounds on a data connection")
+	case s.MergeHosts:
+		wrong("standby", "with merge_hosts", "one of them: a standby that takes over asks each trainer for its contribution again")
+	}
 	if c := s.Checkpoints; c.GetNone() {
 		if c.Store != "" || c.Keep != 0 || c.Rounds > 0 || c.Passes || c.Every != nil {
 			wrong("checkpoint", "none, with what a job has that makes some", "one of them")

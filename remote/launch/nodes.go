@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -20,7 +21,7 @@ import (
 	"github.com/edl-go/edl/remote/wire"
 )
 
-// Nodes starts roles on the listeners of a cluster, in turns. It passes over a node that does not answer.
+// Nodes starts roles on the listeners of a cluster, in turns. It passes over a node that does not answer, and over one that a role should avoid.
 //
 // One stream of Listener.StartRole goes with each role, for as long as the role runs:
 //
@@ -58,9 +59,14 @@ func (n *Nodes) Start(ctx context.Context, spec *job.RoleSpec, log io.Writer) (H
 	spec = proto.Clone(spec).(*job.RoleSpec)
 	spec.Hosts = uint32(len(nodes))
 	var failures []error
-	turn := n.next.Add(1) - 1
-	for i := range uint64(len(nodes)) {
-		h, err := n.startOn(ctx, nodes[(turn+i)%uint64(len(nodes))], spec, log)
+	turn := int((n.next.Add(1) - 1) % uint64(len(nodes)))
+	nodes = slices.Concat(nodes[turn:], nodes[:turn])
+	if i := slices.IndexFunc(nodes, func(n cluster.Node) bool { return n.ID == spec.Avoid }); i >= 0 {
+		last := nodes[i]
+		nodes = append(slices.Delete(nodes, i, i+1), last)
+	}
+	for _, node := range nodes {
+		h, err := n.startOn(ctx, node, spec, log)
 		if err == nil {
 			return h, nil
 		}

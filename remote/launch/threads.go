@@ -23,8 +23,8 @@ func threads(spec *job.RoleSpec, cores int) int {
 	switch spec.Role {
 	case job.Role_TRAINER:
 		roles = int(max(s.GetTrainers(), s.GetTrainersMax()))
-	case job.Role_PSERVER:
-		roles = int(s.GetPservers())
+	case job.Role_PSERVER, job.Role_STANDBY:
+		roles = int(s.GetPservers() * (1 + s.GetStandby()))
 	}
 	if roles == 0 {
 		return 0

@@ -193,7 +193,7 @@ func (j *Job) roleSpec(m cluster.Member, start int) *job.RoleSpec {
 	case job.Role_COORDINATOR:
 		s.SaveProgram = j.plan.save
 		j.withLock(func() { s.Datasets, _ = proto.Marshal(&state.Datasets{Datasets: j.datasets}) }) // only invalid UTF-8 is an error; a path has none
-	case job.Role_PSERVER:
+	case job.Role_PSERVER, job.Role_STANDBY:
 		s.Program = j.plan.pservers[m.Index]
 	case job.Role_TRAINER:
 		s.SaveProgram = j.plan.save

@@ -66,7 +66,7 @@ func (r *record) roleStarts(m cluster.Member) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	s := r.role(m)
-	s.State, s.Pid, s.Address, s.Node, s.ExitCode = job.State_STARTING, 0, "", "", 0
+	s.State, s.Pid, s.Address, s.Node, s.ExitCode, s.InStep = job.State_STARTING, 0, "", "", 0, false
 	s.Starts++
 	r.reports.startsAgain(m)
 }
@@ -85,7 +85,7 @@ func (r *record) roleEnds(m cluster.Member, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	s := r.role(m)
-	s.Pid = 0
+	s.Pid, s.InStep = 0, false
 	var another error
 	if r.roles != nil {
 		_, another = r.roles.machine.Restarting()
@@ -103,6 +103,17 @@ func (r *record) roleEnds(m cluster.Member, err error) {
 		s.State = job.State_FAILED
 	}
 	s.Failure, s.ExitCode = wire.FailureOf(err), int32(fault.KindOf(err).ExitCode())
+}
+
+// replace notes that a process of another role is that of a role from now on. mu is held.
+func (r *record) replace(m, by cluster.Member) {
+	now, from := r.role(m), r.role(by)
+	now.State, now.Pid, now.Node, now.Address, now.ExitCode = from.State, from.Pid, from.Node, from.Address, 0
+	now.Starts++
+	r.reports.startsAgain(m)
+	r.reports.handles[m] = r.reports.handles[by]
+	delete(r.reports.handles, by)
+	from.State, from.Pid, from.Node, from.Address, from.InStep = job.State_PENDING, 0, "", "", false
 }
 
 // addStep takes over a step. told reports whether watchers are told of it, first whether it is the first of an attempt. A sync job has told a step
@@ -160,7 +171,7 @@ func (r *record) goBack(restart *job.Progress, records int64) {
 	r.status.Steps, r.status.Records, r.status.Pass = r.next-r.begin, records, restart.GetPass()
 }
 
-// serversRunning returns how often each server that runs was started. It takes mu.
+// serversRunning returns how often each server and standby that runs was started. It takes mu.
 func (r *record) serversRunning() map[cluster.Member]int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -179,6 +190,9 @@ func (r *record) serversRunning() map[cluster.Member]int {
 // addServer takes over what a pserver says of itself.
 func (r *record) addServer(m cluster.Member, report *rpc.StatusResponse) {
 	r.reports.servers[m.Index] = report
+	if report.Standby != rpc.StatusResponse_NONE {
+		r.role(cluster.Member{Role: job.Role_STANDBY, Index: m.Index}).InStep = report.Standby == rpc.StatusResponse_IN_STEP
+	}
 	s := r.role(m)
 	s.Waiting = ""
 	for _, w := range report.Waits {

@@ -16,6 +16,7 @@ import (
 
 // A roleRun is one start of a role, to its end.
 type roleRun struct {
+	member cluster.Member     // that it is; a standby may become a pserver; guarded by job.mu
 	cancel context.CancelFunc // of a start that has not succeeded yet
 	ready  chan struct{}      // closed when handle is known
 	handle launch.Handle      // nil when the role could not be started
@@ -46,7 +47,8 @@ func (c *jobRun) start(ctx context.Context, m cluster.Member, before int) {
 	})
 	// The end of ctx does not end the role: stopAll ends roles in an order.
 	starting, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	l := &roleRun{cancel: cancel, ready: make(chan struct{})}
+	l := &roleRun{member: m, cancel: cancel, ready: make(chan struct{})}
+	beside := c.running[cluster.Member{Role: job.Role_PSERVER, Index: m.Index}] // of a standby
 	c.running[m] = l
 	c.failures = slices.DeleteFunc(c.failures, func(f failure) bool { return f.of == m })
 	c.job.roleStarts(m)
@@ -56,6 +58,9 @@ func (c *jobRun) start(ctx context.Context, m cluster.Member, before int) {
 	}
 	c.group.Go(func() {
 		defer cancel()
+		if m.Role == job.Role_STANDBY && beside != nil {
+			spec.Avoid = nodeOf(starting, beside)
+		}
 		h, err := c.job.manager.cfg.Launcher.Start(starting, spec, lineWriter{c.job.logs, role.Name(spec)})
 		l.handle = h
 		close(l.ready)
@@ -63,16 +68,36 @@ func (c *jobRun) start(ctx context.Context, m cluster.Member, before int) {
 			c.job.roleRuns(m, h)
 			err = h.Wait()
 		}
-		c.ended(ctx, m, err)
+		c.ended(ctx, l, err)
 	})
+}
+
+// nodeOf waits for the start of a role, and tells on which node it is; empty: here, or nowhere.
+func nodeOf(ctx context.Context, l *roleRun) string {
+	select {
+	case <-l.ready:
+		if l.handle != nil {
+			return l.handle.Node()
+		}
+	case <-ctx.Done():
+	}
+	return ""
+}
+
+// memberOf tells which role a process is now.
+func memberOf(c *jobRun, l *roleRun) (m cluster.Member) {
+	c.job.withLock(func() { m = l.member })
+	return m
 }
 
 // ended removes the keys of a role that has failed, and tells the policy of the end. Without that, the others would take the role for alive until its
 // lease ends.
-func (c *jobRun) ended(ctx context.Context, m cluster.Member, err error) {
+func (c *jobRun) ended(ctx context.Context, l *roleRun, err error) {
 	ctx, cancel := context.WithTimeout(ctx, c.job.limits.Registry)
 	defer cancel()
+	m := memberOf(c, l)
 	if err != nil {
+		takenOver(ctx, c, m)
 		if wrong := c.registry.RevokeLease(ctx, m, 0); wrong != nil && ctx.Err() == nil {
 			c.job.manager.cfg.Log.Warn("the end of a role is not known to the others yet", "job", c.job.ID, "role", m.ID(), "error", wrong)
 		}
@@ -80,7 +105,8 @@ func (c *jobRun) ended(ctx context.Context, m cluster.Member, err error) {
 	}
 	trained := m.Role == job.Role_PSERVER && err != nil && c.mayHaveTrained(ctx)
 	c.job.roleEnds(m, err)
-	c.happen(func() supervise.Event {
+	c.happen(func() supervise.Event { // job.mu is held
+		m := l.member
 		delete(c.running, m)
 		if err != nil {
 			c.failures = append(c.failures, failure{m, err})

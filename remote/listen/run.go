@@ -35,7 +35,7 @@ func runRoles(ctx context.Context, j *Job) error {
 	watching, unwatch := context.WithCancel(ctx)
 	connections := cluster.NewPeers(watching, registry)
 	defer connections.Close()
-	peers, err := newPeers(connections, int(j.spec.Pservers))
+	peers, err := newPeers(connections, int(j.spec.Pservers), j.spec.Standby > 0)
 	if err != nil {
 		unwatch()
 		return err
@@ -195,7 +195,7 @@ type failure struct {
 func newJobRun(j *Job, registry cluster.Registry, peers *peers, trainers int) *jobRun {
 	policy := supervise.Policy{PServers: int(j.spec.Pservers), MaxRestarts: int(max(j.spec.MaxRestarts, 0)),
 		DrainTime: j.limits.Drain, LostLease: j.limits.LostLease, Release: j.limits.Release, OneAttempt: j.spec.Fed,
-		GoesBack: j.spec.Checkpoints != nil && j.spec.Mode == job.Mode_SYNC && !j.spec.Fed}
+		GoesBack: j.spec.Checkpoints != nil && j.spec.Mode == job.Mode_SYNC && !j.spec.Fed, Standbys: j.spec.Standby > 0}
 	return &jobRun{job: j, registry: registry, peers: peers, began: time.Now(), events: make(chan func() supervise.Event),
 		over: make(chan struct{}), running: map[cluster.Member]*roleRun{}, machine: supervise.New(policy, trainers)}
 }
@@ -286,6 +286,12 @@ func (c *jobRun) carryOut(ctx context.Context, effects supervise.Effects) (ended
 	}
 	for _, s := range effects.Start {
 		c.start(ctx, s.Member, s.Before)
+	}
+	for _, t := range effects.TakeOver {
+		c.group.Go(func() { askToTakeOver(ctx, c, t) })
+	}
+	for _, index := range effects.Replaced {
+		replace(c, index)
 	}
 	if effects.Back {
 		c.wentBack()

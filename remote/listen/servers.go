@@ -72,19 +72,24 @@ func askServer(ctx context.Context, j *Job, p *peers, m cluster.Member) (enter f
 		}, err
 	}
 	server := p.servers[m.Index]
+	if m.Role == job.Role_STANDBY {
+		server = p.standbys[m.Index]
+	}
 	s, err := server.Status(ctx, &rpc.StatusRequest{Job: j.ID})
 	if err != nil {
 		return nil, err
 	}
 	var ledger *rpc.LedgerResponse
-	if m.Index == 0 {
+	if m.Index == 0 && m.Role == job.Role_PSERVER {
 		ledger, _ = wire.Ledger(ctx, "pserver 0", server, &rpc.LedgerRequest{Job: j.ID}) // without an answer the next probe asks again
 	}
 	return func() {
 		if ledger != nil {
 			j.reports.ledger = ledger
 		}
-		j.addServer(m, s)
+		if m.Role == job.Role_PSERVER {
+			j.addServer(m, s)
+		}
 	}, nil
 }
 
@@ -152,14 +157,20 @@ func (k *reports) heard(m cluster.Member, asked time.Time, err error) {
 type peers struct {
 	coordinator rpc.CoordinatorClient
 	servers     []rpc.ParameterServerClient
+	standbys    []rpc.ParameterServerClient // by pserver; nil in a job without them
 }
 
-func newPeers(of *cluster.Peers, servers int) (*peers, error) {
+func newPeers(of *cluster.Peers, servers int, standbys bool) (*peers, error) {
 	coordinator, err := of.Coordinator()
 	if err != nil {
 		return nil, err
 	}
 	p := &peers{coordinator: coordinator}
 	p.servers, err = of.Servers(servers)
+	for i := 0; standbys && i < servers && err == nil; i++ {
+		var standby rpc.ParameterServerClient
+		standby, err = of.Standby(i)
+		p.standbys = append(p.standbys, standby)
+	}
 	return p, err
 }

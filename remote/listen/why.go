@@ -93,6 +93,9 @@ func (c *jobRun) waits() (waits []*job.Wait) {
 	for _, r := range lostFirst(c.machine.Roles()) {
 		name := r.Member.String()
 		switch {
+		case r.State == supervise.Absent:
+			add("its standby to take the place of "+name, r, r.Since, r.Since+c.job.limits.Start)
+			waits[len(waits)-1].By = []string{standby(r.Index).String()}
 		case r.State == supervise.Down && cause == nil:
 			add("the next start of "+name, r, r.Since, r.Due)
 		case r.Lost:

@@ -302,7 +302,7 @@ func (b *standby) takeOver(c *core, history uint64) (id.Round, error) {
 	if err != nil {
 		return 0, err
 	}
-	b.following = false
+	b.following, c.name = false, serverName(c.cfg.Index)
 	if b.stop != nil {
 		b.stop()
 	}

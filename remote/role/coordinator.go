@@ -102,8 +102,8 @@ func (r *runner) newCoordinator(p *program.Program, servers []rpc.ParameterServe
 	return coordinator.New(coordinator.Config{
 		Datasets: before.Datasets,
 		Identity: r.identity, Program: p, Trainers: int(spec.Trainers), TrainersMax: int(spec.TrainersMax), Sync: spec.Mode == job.Mode_SYNC,
-		MergeHosts: spec.MergeHosts,
-		Fed:        spec.Fed, Passes: passes, Begin: r.spec.Begin,
+		MergeHosts: spec.MergeHosts, Standby: spec.Standby > 0,
+		Fed: spec.Fed, Passes: passes, Begin: r.spec.Begin,
 		MaxAhead: int(spec.MaxAhead), Fetch: spec.Fetch, RecordsPerTask: spec.RecordsPerTask,
 		MaxFailures: int(spec.MaxTaskFailures), TaskTimeout: [2]time.Duration{r.deadlines.TaskMin, r.deadlines.TaskMax},
 		StartDeadline: r.deadlines.Gather, RejoinDeadline: r.deadlines.Rejoin, FollowEvery: r.deadlines.Follow, TellEvery: r.deadlines.Tell,

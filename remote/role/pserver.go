@@ -40,23 +40,28 @@ func (r *runner) serve(ctx context.Context) error {
 			return err
 		}
 	}
-	server := pserver.New(pserver.Config{
-		Identity: r.identity, Index: int(r.spec.Index), Servers: int(spec.Pservers), MaxTrainers: int(max(spec.Trainers, spec.TrainersMax)),
-		Start: id.Round(r.spec.Begin.GetSteps()), History: r.spec.History, StartDeadline: r.deadlines.Idle, RoundDeadline: r.deadlines.Round,
-		Workers: min(runtime.GOMAXPROCS(0), int(spec.Workers)), Peer: peers.Server, Ledger: ledger, Data: data, Times: r.recording.times, Log: r.log,
-	})
 	l, err := r.listen(ctx)
 	if err != nil {
 		return err
 	}
+	at := &place{role: r, address: l.Addr().String()}
+	config := pserver.Config{
+		Identity: r.identity, Index: int(r.spec.Index), Servers: int(spec.Pservers), MaxTrainers: int(max(spec.Trainers, spec.TrainersMax)),
+		Start: id.Round(r.spec.Begin.GetSteps()), History: r.spec.History, StartDeadline: r.deadlines.Idle, RoundDeadline: r.deadlines.Round,
+		Workers: min(runtime.GOMAXPROCS(0), int(spec.Workers)), Peer: peers.Server, Standby: spec.Standby > 0, Ledger: ledger, Data: data,
+		Times: r.recording.times, Log: r.log,
+	}
+	if r.spec.Role == job.Role_STANDBY {
+		config.Follows = &pserver.Follows{Start: r.spec.Start + 1, TakeOver: at.takeOver}
+	}
+	server := pserver.New(config)
 	service := wire.NewServer()
 	rpc.RegisterParameterServerServer(service, server)
 	work, end := serving(ctx, service, l, r.deadlines.ServerGrace)
-	member, err := r.registry.JoinServer(work, int(r.spec.Index), l.Addr().String())
-	if err != nil {
+	if err := at.take(work); err != nil {
 		return end(err)
 	}
-	run, cancel := whileMember(work, member)
+	run, cancel := at.while(work)
 	defer cancel()
 	local := executor.New(r.recording.options(executor.WithServer(server), executor.WithStage(program.StagePServer), executor.WithLogger(r.log))...)
 	if err = r.start().loadPieces(local.Scope(), p); err == nil {
@@ -73,7 +78,89 @@ func (r *runner) serve(ctx context.Context) error {
 	}
 	err = errors.Join(err, local.Close())
 	err = end(err) // before the address is gone: clients that follow it hang up then, also where an answer is under way
-	return errors.Join(err, r.leave(ctx, member))
+	return errors.Join(err, r.leave(ctx, at.membership()))
+}
+
+// A place is where others find a pserver or a standby. A standby that takes over takes the place of its server.
+type place struct {
+	role    *runner
+	address string
+
+	mu     sync.Mutex
+	held   cluster.Membership
+	lost   func(error)   // ends what runs in the place
+	ended  chan struct{} // closed when the role ends
+	taking sync.Mutex    // held while the place changes
+}
+
+// take takes the first place.
+func (p *place) take(ctx context.Context) (err error) {
+	index, registry := int(p.role.spec.Index), p.role.registry
+	if p.role.spec.Role == job.Role_STANDBY {
+		p.held, err = registry.JoinStandby(ctx, index, p.address)
+	} else {
+		p.held, err = registry.JoinServer(ctx, index, p.address)
+	}
+	return err
+}
+
+// while returns a context that ends when the place is lost, whichever it is then.
+func (p *place) while(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.lost, p.ended = cancel, make(chan struct{})
+	p.watch(p.held)
+	return ctx, sync.OnceFunc(func() { close(p.ended); cancel(nil) })
+}
+
+// watch ends the role when a membership is lost. The lock is held.
+func (p *place) watch(m cluster.Membership) {
+	lost, ended := p.lost, p.ended
+	go func() {
+		select {
+		case <-m.Done():
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			if p.held == m {
+				lost(lostLease(m))
+			}
+		case <-ended:
+		}
+	}()
+}
+
+// takeOver takes the place of the server that this standby follows, which is lost. It waits until the registry knows the loss. The place of the standby stays
+// until the listener has the answer: it asks there.
+func (p *place) takeOver(ctx context.Context) error {
+	p.taking.Lock()
+	defer p.taking.Unlock()
+	if p.membership().Member().Role == job.Role_PSERVER {
+		return nil
+	}
+	var now cluster.Membership
+	err := wire.Retry(ctx, func(id.Retry) (err error) {
+		now, err = p.role.registry.JoinServer(ctx, int(p.role.spec.Index), p.address)
+		if errors.Is(err, fault.Fenced) {
+			err = fault.E(fault.Unavailable, fault.Got(err.Error()), fault.Want("the end of its lease"))
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	p.mu.Lock()
+	p.held = now
+	p.watch(now)
+	p.mu.Unlock()
+	return nil
+}
+
+// membership is the place that the role has now.
+func (p *place) membership() cluster.Membership {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.held
 }
 
 // listenForData opens the port of the data plane, unless the job has none. end closes it and every connection; nothing serves them then.

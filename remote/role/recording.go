@@ -21,13 +21,13 @@ type recording struct {
 func newRecording(spec *job.RoleSpec) recording {
 	phases := timing.Trainer
 	switch spec.Role {
-	case job.Role_PSERVER:
+	case job.Role_PSERVER, job.Role_STANDBY:
 		phases = timing.PServer
 	case job.Role_COORDINATOR:
 		return recording{}
 	}
 	s := spec.Spec
-	r := recording{roles: int(s.Pservers) + int(max(s.Trainers, s.TrainersMax))}
+	r := recording{roles: int(s.Pservers*(1+s.Standby)) + int(max(s.Trainers, s.TrainersMax))}
 	first, steps := spec.Begin.GetSteps(), min(int(s.ProfileSteps), timing.RoundsOf(r.roles))
 	r.times = timing.New(phases, first, steps)
 	if steps > 0 {

@@ -109,12 +109,12 @@ func Run(ctx context.Context, spec *job.RoleSpec, options Options) (err error) {
 	switch spec.Role {
 	case job.Role_COORDINATOR:
 		err = r.coordinate(ctx)
-	case job.Role_PSERVER:
+	case job.Role_PSERVER, job.Role_STANDBY:
 		err = r.serve(ctx)
 	case job.Role_TRAINER:
 		err = r.train(ctx)
 	default:
-		err = fault.E(fault.InvalidArgument, fault.Gotf("role %d", spec.Role), fault.Want("coordinator, pserver or trainer"))
+		err = fault.E(fault.InvalidArgument, fault.Gotf("role %d", spec.Role), fault.Want("coordinator, pserver, standby or trainer"))
 	}
 	if err == nil {
 		r.log.Info("role ends")
@@ -275,12 +275,16 @@ func whileMember(ctx context.Context, m cluster.Membership) (context.Context, co
 	go func() {
 		select {
 		case <-m.Done():
-			cancel(fault.E(fault.Fenced, fault.At(m.Member().String()), fault.Got("a lost lease"), fault.Want("a live one"),
-				fault.Hint("start the role again")))
+			cancel(lostLease(m))
 		case <-stop:
 		}
 	}()
 	return ctx, sync.OnceFunc(func() { close(stop); cancel(nil) })
+}
+
+// lostLease is why a role ends whose place is lost.
+func lostLease(m cluster.Membership) error {
+	return fault.E(fault.Fenced, fault.At(m.Member().String()), fault.Got("a lost lease"), fault.Want("a live one"), fault.Hint("start the role again"))
 }
 
 // leave gives a membership up, however the role has ended: the role's launcher reports that. A role whose lease is lost has nothing to give up.

@@ -48,6 +48,11 @@ func (l *link) connect(ctx context.Context, retry id.Retry) error {
 	c.Log.Info("a data connection is open", "peer", l.name, "transport", conn.Carrier().String())
 	l.send, l.receive = layout.Send, layout.Receive
 	l.conn, l.broken, l.arrived = conn, nil, dataplane.NewProgress(l.receive)
+	if l.process != 0 && l.process != answer.Process { // a standby, which has taken over
+		l.acked = false
+		l.out.again(true)
+	}
+	l.process = answer.Process
 	l.sends, l.receives = l.send.Bytes(), l.receive.Bytes()
 	if l.targets == nil {
 		l.targets = make([][]byte, len(l.receive))

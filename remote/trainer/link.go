@@ -41,14 +41,15 @@ type link struct {
 	receive  dataplane.Table
 	merges   []ops.Merge // of send: how a group merges contributions
 	arrived  *dataplane.Progress
-	sending  []int // slices that write is sending
-	dials    int   // that have failed
-	sends    int   // bytes of a contribution
-	receives int   // bytes of the parameters
-	declared bool  // on this connection
-	asked    bool  // for the parameters, on this connection
-	mayCount bool  // a declaration was written in this step, on any connection
-	acked    bool  // the server has the whole contribution: none of it is sent again, because its memory may change
+	sending  []int  // slices that write is sending
+	dials    int    // that have failed
+	sends    int    // bytes of a contribution
+	receives int    // bytes of the parameters
+	declared bool   // on this connection
+	asked    bool   // for the parameters, on this connection
+	mayCount bool   // a declaration was written in this step, on any connection
+	acked    bool   // the server has the whole contribution: none of it is sent again, unless another process takes the place of the server
+	process  uint64 // of the server, on the last connection; 0: none yet
 
 	out     contribution
 	targets [][]byte // of what is received; nil where the step does not receive it

@@ -72,8 +72,13 @@ func (l syncStep) fetch(ctx context.Context) error {
 	return err
 }
 
-// awaitParams declares the contribution, unless that is done, and waits for the answer.
+// awaitParams contributes and declares what this server does not have of the step, and waits for the answer.
 func (l syncStep) awaitParams() error {
+	if !l.acked && l.out.count > 0 { // another process is the server since it was
+		if err := l.awaitAck(); err != nil {
+			return err
+		}
+	}
 	if !l.declared {
 		if err := l.writeDeclaration(); err != nil {
 			return err

@@ -44,17 +44,17 @@ func (b *binder) bind(nodes []node) error {
 }
 
 // hold finds the variables that a piece goes on reading or writing after its kernel has returned. A barrier waits for that, so it counts as a piece
-// that reads or writes them: every barrier waits for sends, and a fetch_barrier for what is received, too (ops.Comm). Where there is no barrier, that may
-// last until the end of the block.
+// that reads or writes them: every barrier waits for sends, and a fetch_barrier for what is received, too (ops.Comm). What is sent may be sent again until
+// the fetch_barrier, so each barrier up to it counts. Where there is no barrier, that may last until the end of the block.
 func (b *binder) hold() {
 	var reads, writes []*variable
 	for _, p := range b.pieces {
 		barrier := p.def.Class == ops.Dist && strings.HasSuffix(p.op.Type, "_barrier")
 		switch {
 		case barrier:
-			p.reads, reads = append(p.reads, reads...), nil
+			p.reads = append(p.reads, reads...)
 			if p.op.Type == "fetch_barrier" {
-				p.writes, writes = append(p.writes, writes...), nil
+				p.writes, reads, writes = append(p.writes, writes...), nil, nil
 			}
 		case p.def.HoldsInputs:
 			reads = append(reads, p.reads...)

@@ -40,10 +40,20 @@ func Decide(start id.Round, history uint64, g Generation, answers []*rpc.FreezeR
 			fault.Gotf("servers that have applied %d to %d rounds, with a decision for %d", least, most, begun),
 			fault.Want("rounds that differ by at most 1"))
 	}
-	if shared && least == most && most >= begun && declaredByAll(g, answers) {
+	if shared && least == most && most >= begun && declaredByAll(g, answers) && !slices.ContainsFunc(answers, func(a *rpc.FreezeResponse) bool {
+		return a.Lacks && !declaredByAll(g, []*rpc.FreezeResponse{a})
+	}) {
 		round++
 	}
-	return round, madeOf(round, answers), nil
+	commit = madeOf(round, answers)
+	for server, a := range answers {
+		if a.Lacks && id.Round(a.Round) < round && !slices.EqualFunc(a.Declared, commit, func(a, b *rpc.Declared) bool { return a.Rank == b.Rank }) {
+			return 0, nil, fault.E(fault.LostMember, fault.At("coordinator"),
+				fault.Gotf("pserver %d lost in round %d, which others have applied; its standby lacks contributions to it", server, a.Round),
+				fault.Want("its contributors to send them again"))
+		}
+	}
+	return round, commit, nil
 }
 
 // applied is how many rounds a server has applied. One that has never heard of a generation has the parameters that the job begins with.

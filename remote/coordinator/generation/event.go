@@ -15,6 +15,7 @@ type Policy struct {
 	Start          id.Round      // the first round of the job; async: how many updates the servers report before the first one
 	History        uint64        // that the state of every server belongs to, where it is not 0
 	Servers        int           // pservers, indexes 0 to Servers-1
+	Standby        bool          // the standby of a server that is lost takes its place, in the same generation
 	Min            int           // trainers that the job does not go on without
 	Max            int           // ranks are 0 to Max-1; the number of trainers is fixed where Max is Min, else elastic
 	RejoinDeadline time.Duration // for members that live to join the next generation; then an elastic job goes on without them

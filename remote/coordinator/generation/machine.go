@@ -295,10 +295,12 @@ func (m *Machine) run(now time.Duration, out *Effects) {
 	}
 }
 
-// A server that had nothing to lose is replaced: the change begins anew and waits for the one that takes its place.
+// A server that had nothing to lose is replaced, and so is one that has a standby: the change begins anew and waits for the one that takes its place. What
+// the lost server has answered is void: of what was sent to it, its standby has only the rounds that are applied.
 func (e ServerLost) apply(m *Machine, now time.Duration, out *Effects) error {
 	switch {
-	case m.progressed:
+	case m.policy.Standby && m.phase == Running:
+	case m.progressed && !m.policy.Standby:
 		m.end(out, Effects{Fail: parametersGone(e.Server, "in generation "+fmt.Sprint(m.current.Number))})
 	case m.phase == Persisting: // the number of next may be durable already, and must not name another generation
 		m.refreeze = true

@@ -59,9 +59,9 @@ func declared(ranks []id.Rank) (out []*rpc.Declared) {
 }
 
 // start makes a machine: of a new job that begins with round first=N, or with restored=GENERATION members=RANKS round=N settled=N left=RANKS one that goes
-// on. With history=N all servers have to have the state of round first.
+// on. With standby=yes a server that is lost has one. With history=N all servers have to have the state of round first.
 func (s *stage) start(c scripttest.Command) string {
-	s.policy = generation.Policy{Sync: c.Arg("mode", "sync") == "sync", Servers: int(s.number(c, "servers", "1")), Min: int(s.number(c, "min", "1")),
+	s.policy = generation.Policy{Sync: c.Arg("mode", "sync") == "sync", Servers: int(s.number(c, "servers", "1")), Standby: c.Arg("standby", "no") == "yes", Min: int(s.number(c, "min", "1")),
 		Max: int(s.number(c, "max", "1")), RejoinDeadline: 10 * time.Second, StartDeadline: time.Minute, Start: id.Round(s.number(c, "first", "0")), History: s.number(c, "history", "0")}
 	var state generation.State
 	state.Number, state.Round = id.Generation(s.number(c, "restored", "0")), id.Round(s.number(c, "round", "0"))
@@ -109,7 +109,7 @@ func (s *stage) run(c scripttest.Command) string {
 	case "frozen":
 		return s.step(generation.Frozen{Change: s.change, Server: int(s.number(c, "server", "0")),
 			Answer: &rpc.FreezeResponse{Generation: s.number(c, "generation", fmt.Sprint(s.machine.Generation().Number)), Round: s.number(c, "round", "0"), History: s.number(c, "history", "0"),
-				Declared: declared(s.ranks(c, "declared")), Applied: declared(s.ranks(c, "applied")), Completed: numbers(s.ranks(c, "completed"))}})
+				Declared: declared(s.ranks(c, "declared")), Applied: declared(s.ranks(c, "applied")), Completed: numbers(s.ranks(c, "completed")), Lacks: c.Arg("lacks", "no") == "yes"}})
 	case "persisted":
 		return s.step(generation.Persisted{Change: s.change})
 	case "resumed":

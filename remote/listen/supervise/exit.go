@@ -40,15 +40,29 @@ func (e Exited) apply(m *Machine, now time.Duration, out *Effects) error {
 		m.end(e.Err, out)
 	case m.complete():
 		r.enter(Done, now)
-	case r.Role == job.Role_PSERVER && e.Trained && m.policy.OneAttempt:
-		m.end(e.Err, out)
-	case r.Role == job.Role_PSERVER && e.Trained && !mayGoBack(m),
-		r.Role == job.Role_COORDINATOR && m.policy.GoesBack && errors.Is(e.Err, fault.LostMember): // it has failed to go back
+	case r.Role == job.Role_PSERVER && e.Trained && beginTakeover(m, now, r, e.Err, out):
+	default:
+		startAgain(m, now, r, ran, e.Err, e.Trained, out)
+		if r.Role == job.Role_STANDBY {
+			standbyEnded(m, now, r.Index, out)
+		}
+	}
+	m.endIfFinished(out)
+	return nil
+}
+
+// startAgain is the failure of a role that nothing else can make up for: the role starts again, or all roles do, or the job ends.
+func startAgain(m *Machine, now time.Duration, r *Role, ran time.Duration, err error, trained bool, out *Effects) {
+	trained = trained && r.Role == job.Role_PSERVER
+	switch {
+	case trained && m.policy.OneAttempt:
+		m.end(err, out)
+	case trained && !mayGoBack(m),
+		r.Role == job.Role_COORDINATOR && (m.policy.GoesBack || m.policy.Standbys) && errors.Is(err, fault.LostMember): // it has failed to go on
 		r.enter(Down, now)
-		m.startOver(now, e.Err, out)
-		return nil
+		m.startOver(now, err, out)
 	case r.restarts >= m.policy.MaxRestarts && (ran < GoodRun || m.policy.MaxRestarts == 0):
-		m.end(exhausted(e.Member.String(), r.restarts, e.Err), out)
+		m.end(exhausted(r.Member.String(), r.restarts, err), out)
 	default:
 		if ran >= GoodRun {
 			r.pause, r.restarts = 0, 0
@@ -60,12 +74,10 @@ func (e Exited) apply(m *Machine, now time.Duration, out *Effects) error {
 		r.pause = pauseAfter(r.pause)
 		r.enter(Down, now)
 		r.Due = now + r.pause
-		if r.Role == job.Role_PSERVER && e.Trained {
-			m.goBack(e.Err, out)
+		if trained {
+			m.goBack(err, out)
 		}
 	}
-	m.endIfFinished(out)
-	return nil
 }
 
 // mendable reports whether another start may help. The deadlines of the coordinator, and those of pservers, are bounds that the user has set to the job.
@@ -94,7 +106,7 @@ func pauseAfter(last time.Duration) time.Duration { return min(max(2*last, First
 func (m *Machine) release(now time.Duration) {
 	for _, r := range m.roles {
 		switch {
-		case r.State == Down:
+		case r.State == Down || r.State == Absent:
 			r.enter(Done, now)
 		case r.live() && r.Due == 0:
 			r.Due = now + m.policy.Release
@@ -143,6 +155,7 @@ func (m *Machine) startOver(now time.Duration, cause error, out *Effects) {
 		return
 	}
 	m.pause = pauseAfter(m.pause)
+	clear(m.under)
 	m.attempt++
 	m.again++
 	m.clearing, m.cause, m.beginAt, m.why, m.more = true, cause, now+m.pause, nil, false

@@ -79,6 +79,7 @@ type Policy struct {
 	Release     time.Duration // for a pserver to end by itself when the coordinator has ended well; a trainer has LostLease
 	OneAttempt  bool          // the job does not start over: its client feeds another one
 	GoesBack    bool          // the job can go back to a checkpoint while its processes stay
+	Standbys    bool          // each pserver has a standby, which takes its place when it is lost
 }
 
 // An Event is what happens to the roles of a job: one of the types below.
@@ -105,6 +106,11 @@ type (
 		Number int // of Effects.GoBack
 		Err    error
 	}
+	// TookOver answers Effects.TakeOver: the process of the standby is that of the pserver from now on, or cannot be when Err is not nil.
+	TookOver struct {
+		TakeOver
+		Err error
+	}
 	// Wanted says how many trainers are wanted. Missing ones are started, and the highest ranks end.
 	Wanted struct{ Trainers int }
 	// Progressed says that the job has made a step.
@@ -119,7 +125,11 @@ type Effects struct {
 	Kill   []cluster.Member // end these roles at once
 	Forget bool             // remove the traces of the attempt that has ended; what follows begins the next one
 	Start  []Start
-	Back   bool // the job has gone back: its steps are told from there on
+	// TakeOver lets the standbys of pservers that are lost take their places.
+	TakeOver []TakeOver
+	// Replaced are pservers whose processes are those of their standbys from now on. The standbys start again.
+	Replaced []int
+	Back     bool // the job has gone back: its steps are told from there on
 	// GoBack is the number of an attempt to take the job back to its last checkpoint, while the pservers that were lost start again; 0: none.
 	GoBack int
 	End    bool  // end the job: well when Err is nil. No effect follows
@@ -142,11 +152,12 @@ const (
 	Draining // not wanted any more, and told to end
 	Drained  // ended on request
 	Done     // ended well, or too late to matter
+	Absent   // a pserver that is lost, and whose standby is asked to take its place
 )
 
 // String names the state.
 func (s State) String() string {
-	return [...]string{"down", "running", "draining", "drained", "done"}[s]
+	return [...]string{"down", "running", "draining", "drained", "done", "absent"}[s]
 }
 
 // A Role is what a Machine knows of one role.
@@ -188,6 +199,7 @@ type Machine struct {
 	ended    bool
 	steps    uint64 // of the job, as far as they were told
 	back
+	takeovers
 }
 
 // back is the way of a job back to a checkpoint.
@@ -201,7 +213,9 @@ type back struct {
 func (b *back) GoesBack() error { return b.why }
 
 // New returns the machine of a job that wants a number of trainers at first.
-func New(p Policy, trainers int) *Machine { return &Machine{policy: p, wanted: trainers} }
+func New(p Policy, trainers int) *Machine {
+	return &Machine{policy: p, wanted: trainers, takeovers: takeovers{under: map[int]takeover{}}}
+}
 
 // Step lets an event happen at now. It refuses word of a role that the job does not have, and changes nothing then.
 func (m *Machine) Step(now time.Duration, e Event) (out Effects, err error) {
@@ -232,6 +246,9 @@ func (Began) apply(m *Machine, now time.Duration, out *Effects) error {
 	m.role(cluster.Member{Role: job.Role_COORDINATOR})
 	for i := range m.policy.PServers {
 		m.role(cluster.Member{Role: job.Role_PSERVER, Index: i})
+		if m.policy.Standbys {
+			m.role(cluster.Member{Role: job.Role_STANDBY, Index: i})
+		}
 	}
 	m.adjustTrainers(now, out)
 	m.tick(now, out)

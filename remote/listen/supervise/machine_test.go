@@ -31,12 +31,13 @@ func nameOf(m cluster.Member) string { return strings.ReplaceAll(m.String(), " "
 
 // TestScripts tells the stories of jobs. Time goes on by "after=" of each command.
 //
-//	new pservers=N trainers=N restarts=N   a job; back=yes: one with checkpoints
+//	new pservers=N trainers=N restarts=N   a job; back=yes: one with checkpoints; standbys=yes: one with standbys
 //	begin                                  its start
 //	exit NAME KIND [trained]               a role ends; KIND "well" is no error
 //	lost NAME [starts=N]                   the lease of a role, of its last start or another, is gone
 //	want N                                 another number of trainers
 //	back [number=N] [failed=KIND]          the answer to "go back"
+//	taken index=N number=N [failed=KIND]   the answer to "take over"
 //	step                                   the job makes one
 //	tick                                   nothing but time
 //	roles                                  what is known of them
@@ -69,7 +70,7 @@ func TestScripts(t *testing.T) {
 				now = 0
 				m = supervise.New(supervise.Policy{PServers: number("pservers", 1), MaxRestarts: number("restarts", 10), DrainTime: 10 * time.Second,
 					LostLease: time.Second, Release: 10 * time.Second,
-					OneAttempt: number("attempts", 0) == 1, GoesBack: c.Arg("back", "no") == "yes"},
+					OneAttempt: number("attempts", 0) == 1, GoesBack: c.Arg("back", "no") == "yes", Standbys: c.Arg("standbys", "no") == "yes"},
 					number("trainers", 2))
 			case "begin":
 				return step(supervise.Began{})
@@ -90,6 +91,12 @@ func TestScripts(t *testing.T) {
 					err = fault.New(kind, "no checkpoint")
 				}
 				return step(supervise.WentBack{Number: number("number", 1), Err: err})
+			case "taken":
+				var err error
+				if kind, ok := kinds[c.Arg("failed", "")]; ok {
+					err = fault.New(kind, "not in step")
+				}
+				return step(supervise.TookOver{TakeOver: supervise.TakeOver{Index: number("index", 0), Number: number("number", 1)}, Err: err})
 			case "want":
 				n, err := strconv.Atoi(c.Args[0])
 				if err != nil {
@@ -137,6 +144,12 @@ func told(e supervise.Effects) string {
 	}
 	for _, start := range e.Start {
 		lines = append(lines, fmt.Sprintf("start %s, started %d times before", nameOf(start.Member), start.Before))
+	}
+	for _, t := range e.TakeOver {
+		lines = append(lines, fmt.Sprintf("standby-%d takes over, %d", t.Index, t.Number))
+	}
+	for _, index := range e.Replaced {
+		lines = append(lines, fmt.Sprintf("pserver-%d is the process of its standby", index))
 	}
 	if e.Back {
 		lines = append(lines, "the job has gone back")
