@@ -28,8 +28,8 @@ func init() {
 		Attrs: []ops.Attr{{Name: "sections", Kind: []int32{}, Doc: "rows of the table in each run; their sum is all of them"},
 			{Name: "room_for_all", Default: false, Doc: "make room for all rows of a run, so that Out can take others of them; else for those of X"}},
 		Infer: inferSplitRows,
-		Cost:    opkit.PerElement(1),
-		Bind:    bindSplitRows,
+		Cost:  opkit.PerElement(1),
+		Bind:  bindSplitRows,
 	})
 	ops.Register(ops.Def{
 		Type:    "get_selected_rows",
