@@ -88,8 +88,7 @@ func transpilerConfig(spec *job.JobSpec) transpiler.Config {
 	}
 	return transpiler.Config{Trainers: int(spec.Trainers), PServers: int(spec.Pservers), Mode: mode, MinBlockSize: spec.MinBlockSize,
 		NoSlice: spec.NoSlice, SplitMethod: spec.SplitMethod, Fetch: spec.Fetch,
-		CompressGradients: spec.CompressGradients, CompressParameters: spec.CompressParameters, KeepReceived: spec.PullEvery > 1 && !spec.Fed,
-		AddSteps: spec.PushEvery > 1 && !spec.Fed}
+		CompressGradients: spec.CompressGradients, CompressParameters: spec.CompressParameters, KeepReceived: spec.PullEvery > 1 && !spec.Fed}
 }
 
 func saveRoles(ctx context.Context, dir string, result *transpiler.Result) error {

@@ -70,9 +70,6 @@ type Config struct {
 	Fetch []string
 	// KeepReceived makes trainers keep what they have received until they receive it again, so that a step of async mode may receive nothing.
 	KeepReceived bool
-
-	// AddSteps makes room for the rows of sparse gradients of several steps, which trainers of async mode add up before they send them.
-	AddSteps bool
 	// Dump keeps a copy of all programs after each pass in Result.Stages.
 	Dump bool
 }

@@ -143,7 +143,7 @@ func (w *trainerWriter) sendGradient(n *node, g *group, gradient string) error {
 			forms = append(forms, form)
 		}
 		parts = append(parts, part{v.Name, v.Name, u.server})
-		if v = v.Copy(""); w.travelsByRows(gradient) && !w.cfg.AddSteps {
+		if v = v.Copy(""); w.travelsByRows(gradient) {
 			v.Dims[0] = program.Unknown // as many as the batch names
 		}
 		w.block.EnsureVar(v)
@@ -156,11 +156,7 @@ func (w *trainerWriter) sendGradient(n *node, g *group, gradient string) error {
 	}
 	switch {
 	case w.travelsByRows(gradient):
-		op := w.block.Append(splitRowsOp(n.op.Line(), gradient, locals(parts), rows))
-		op.SetAttr(program.AttrRoleVar, pair)
-		if w.cfg.AddSteps {
-			op.SetAttr("room_for_all", true)
-		}
+		w.block.Append(splitRowsOp(n.op.Line(), gradient, locals(parts), rows)).SetAttr(program.AttrRoleVar, pair)
 	case selects:
 		w.block.EnsureVar(residual)
 		w.block.Append(topKOp(n.op.Line(), gradient, residual.Name, rows, forms)).SetAttr(program.AttrRoleVar, pair)

@@ -220,18 +220,18 @@ func (e *Executor) train(ctx context.Context, p *program.Program, s *split, sour
 // values of the state.
 func (e *Executor) evaluate(ctx context.Context, s *split, source executor.BatchSource, fetch []string,
 	each func(executor.StepResult) error) (executor.Summary, error) {
-	var written map[string]*tensor.Tensor // by the rounds so far
+	var before map[string]*tensor.Tensor // what was written, by the rounds so far
 	run := func(ctx context.Context, s *split, number uint64, feed executor.Feed, fetch []string) ([]*tensor.Tensor, error) {
 		restore, err := e.keep(ctx, s)
 		if err != nil {
 			return nil, err
 		}
 		defer restore()
-		if err := e.restore(written); err != nil {
+		if err := e.restore(before); err != nil {
 			return nil, err
 		}
 		fetched, err := e.runRound(ctx, s, number, feed, fetch)
-		written = e.written(s)
+		before = written(e, s)
 		return fetched, err
 	}
 	return e.rounds(ctx, s, source, fetch, each, run, func() {})

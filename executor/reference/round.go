@@ -280,7 +280,7 @@ func (e *Executor) keep(ctx context.Context, s *split) (restore func(), err erro
 	if err := e.local.Startup(ctx, s.program); err != nil {
 		return nil, err
 	}
-	old := e.written(s)
+	old := written(e, s)
 	return func() {
 		if err := e.restore(old); err != nil {
 			panic(err) // dims of variables in a scope never change
@@ -289,7 +289,7 @@ func (e *Executor) keep(ctx context.Context, s *split) (restore func(), err erro
 }
 
 // written copies what a program writes that does not train.
-func (e *Executor) written(s *split) map[string]*tensor.Tensor {
+func written(e *Executor, s *split) map[string]*tensor.Tensor {
 	values := (&round{Executor: e, split: s}).snapshot()
 	for name := range s.updated {
 		if t, ok := e.Scope().Find(name); ok {

@@ -72,11 +72,8 @@ func Gradients(dst *tensor.Tensor, shares []Share, how ops.Merge) error {
 	return nil
 }
 
-// Accumulate adds a gradient of a later batch to the sum of those before it, in the element type. Both may be rows of one table.
+// Accumulate adds a gradient of a later batch to the sum of those before it, in the element type.
 func Accumulate(sum, gradient *tensor.Tensor) error {
-	if travelsByRows(sum, ops.MergeSum) {
-		return accumulateRows(sum, gradient)
-	}
 	if gradient.DType() != sum.DType() || gradient.Len() != sum.Len() {
 		return fault.E(fault.ShapeMismatch, fault.Got(gradient.String()), fault.Want(sum.String()))
 	}

@@ -123,32 +123,3 @@ func different(shares []rowsOf) (n int) {
 	}
 	return n
 }
-
-// accumulateRows is Accumulate for rows.
-func accumulateRows(sum, gradient *tensor.Tensor) error {
-	before, err := tensor.New(sum.DType(), sum.Dims()...)
-	if err == nil {
-		err = CopyRows(before, sum)
-	}
-	if err != nil {
-		return err
-	}
-	return Gradients(sum, []Share{{Value: before, Rows: 1}, {Value: gradient, Rows: 1}}, ops.MergeSum)
-}
-
-// CopyRows copies the rows that are in use.
-func CopyRows(dst, src *tensor.Tensor) error {
-	to, ok := compress.RowsOf(dst)
-	from, fits := compress.RowsOf(src)
-	if !ok || !fits || to.Height() != from.Height() || to.Width() != from.Width() {
-		return fault.E(fault.ShapeMismatch, fault.Got(src.String()), fault.Wantf("rows of a table, like %s", dst))
-	}
-	numbers, values, err := from.Used()
-	if err != nil {
-		return err
-	}
-	into, elements := to.Begin(len(numbers))
-	copy(into, numbers)
-	copy(elements, values)
-	return nil
-}

@@ -54,7 +54,6 @@ func Complete(s *job.JobSpec) {
 		s.SplitMethod = "round_robin"
 	}
 	s.Workers = cmp.Or(s.Workers, 1)
-	s.PushEvery, s.PullEvery = cmp.Or(s.PushEvery, 1), cmp.Or(s.PullEvery, 1)
 	s.StartDeadline = orDefault(s.StartDeadline, defaultStart)
 	s.RoundDeadline = orDefault(s.RoundDeadline, defaultRound)
 	s.Lease = orDefault(s.Lease, defaultLease)
@@ -129,8 +128,8 @@ func Check(s *job.JobSpec) error {
 	if _, ok := job.Transport_name[int32(s.Transport)]; !ok {
 		wrong("transport", fmt.Sprint(s.Transport), "one of "+strings.Join(Transports(), ", "))
 	}
-	within("push_every", int64(s.PushEvery), 1, maxEvery)
-	within("pull_every", int64(s.PullEvery), 1, maxEvery)
+	within("push_every", int64(s.PushEvery), 0, maxEvery)
+	within("pull_every", int64(s.PullEvery), 0, maxEvery)
 	for field, every := range map[string]int32{"push_every": s.PushEvery, "pull_every": s.PullEvery} {
 		if every > 1 && s.Mode == job.Mode_SYNC {
 			wrong(field, fmt.Sprintf("%d in sync mode", every), "async mode, whose trainers do not wait for rounds")

@@ -35,8 +35,7 @@ func newPlan(ctx context.Context, spec *job.JobSpec) (*plan, error) {
 	}
 	result, err := transpiler.Transpile(ctx, p, transpiler.Config{Trainers: int(spec.Trainers), PServers: int(spec.Pservers), Mode: mode(spec.Mode),
 		MinBlockSize: spec.MinBlockSize, NoSlice: spec.NoSlice, SplitMethod: spec.SplitMethod, Fetch: spec.Fetch,
-		CompressGradients: spec.CompressGradients, CompressParameters: spec.CompressParameters, KeepReceived: spec.PullEvery > 1 && !spec.Fed,
-		AddSteps: spec.PushEvery > 1 && !spec.Fed})
+		CompressGradients: spec.CompressGradients, CompressParameters: spec.CompressParameters, KeepReceived: spec.PullEvery > 1 && !spec.Fed})
 	if err != nil {
 		return nil, err
 	}

@@ -249,7 +249,7 @@ func (c *Comm) Recv(ctx context.Context, m ops.Message) error {
 		}
 		if !c.rhythm.receives(m.Name) {
 			if ask, ok := c.rhythm.confirms(m.Server); ok && !linked {
-				c.request(ctx, ask, round, last, now)
+				startReceiving(ctx, c, ask, round, last, now)
 			}
 			return nil
 		}
@@ -265,12 +265,12 @@ func (c *Comm) Recv(ctx context.Context, m ops.Message) error {
 		}
 		return l.expect(m.Name, m.Value)
 	}
-	c.request(ctx, m, round, last, now)
+	startReceiving(ctx, c, m, round, last, now)
 	return nil
 }
 
-// request starts receiving a variable by a call. last and now say which version, as GetRequest has them.
-func (c *Comm) request(ctx context.Context, m ops.Message, round id.Round, last, now bool) {
+// startReceiving starts receiving a variable by a call. last and now say which version, as GetRequest has them.
+func startReceiving(ctx context.Context, c *Comm, m ops.Message, round id.Round, last, now bool) {
 	identity := c.identity
 	c.recvs.start(ctx, c.slots, func(ctx context.Context) error {
 		return c.call(ctx, m.Server, fmt.Sprintf("%s of round %d", m.Name, round),

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/internal/merge"
 	"github.com/edl-go/edl/internal/ranges"
 	"github.com/edl-go/edl/ops"
@@ -109,17 +110,17 @@ func (r *rhythm) add(m ops.Message) (sum ops.Message, now bool, err error) {
 	if r.pushEvery <= 1 {
 		return m, true, nil
 	}
+	if m.Rows {
+		return m, false, fault.E(fault.Unsupported, fault.Var(m.Name), fault.Gotf("a sparse gradient, and a push every %d steps", r.pushEvery),
+			fault.Want("a push in each step"), fault.Hint("drop layers.Sparse or push_every"))
+	}
 	if sum, err = r.sumOf(m); err != nil {
 		return m, false, err
 	}
-	begins := r.unpushed == 1 || r.states[m.Name]
-	switch {
-	case !begins:
-		err = merge.Accumulate(sum.Value, m.Value)
-	case m.Rows: // those in use
-		err = merge.CopyRows(sum.Value, m.Value)
-	default:
+	if r.unpushed == 1 || r.states[m.Name] {
 		err = sum.Value.CopyFrom(m.Value)
+	} else {
+		err = merge.Accumulate(sum.Value, m.Value)
 	}
 	return sum, r.pushes, err
 }
@@ -135,7 +136,7 @@ func (r *rhythm) sumOf(m ops.Message) (sum ops.Message, err error) {
 			return m, err
 		}
 		r.sums[to] = known
-		r.order = append(r.order, ops.Message{Name: m.Name, Server: m.Server, Merge: m.Merge, Rows: m.Rows, Value: known})
+		r.order = append(r.order, ops.Message{Name: m.Name, Server: m.Server, Merge: m.Merge, Value: known})
 	}
 	m.Value = known
 	return m, nil
@@ -211,7 +212,7 @@ func (r *rhythm) push(ctx context.Context, c *Comm) error {
 		return err
 	}
 	for _, m := range r.asks {
-		c.request(ctx, m, c.round()+1, false, false)
+		startReceiving(ctx, c, m, c.round()+1, false, false)
 	}
 	if err := moreTelling(c.recvs.end(), c.links.update(ctx, false)); err != nil {
 		return err
