@@ -77,7 +77,7 @@ func (x Standing_Kind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Standing_Kind.Descriptor instead.
 func (Standing_Kind) EnumDescriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{86, 0}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{89, 0}
 }
 
 type StatusResponse_Standby int32
@@ -126,7 +126,7 @@ func (x StatusResponse_Standby) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use StatusResponse_Standby.Descriptor instead.
 func (StatusResponse_Standby) EnumDescriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{96, 0}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{99, 0}
 }
 
 // Piece is a part of a message that may be larger than one of the transport: all pieces of one direction of a call, one after the other, are the message
@@ -4744,13 +4744,14 @@ func (*BarrierResponse) Descriptor() ([]byte, []int) {
 	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{73}
 }
 
-// CutRequest comes from a coordinator: id has its fence, and the round of the cut.
+// CutRequest comes from a coordinator: id has its fence, and in sync mode the round of the cut.
 type CutRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            *Identity              `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	Store         string                 `protobuf:"bytes,2,opt,name=store,proto3" json:"store,omitempty"` // where checkpoints go
 	Name          string                 `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`   // of the checkpoint
 	Bases         []string               `protobuf:"bytes,4,rep,name=bases,proto3" json:"bases,omitempty"` // earlier ones that are complete and stay: only what has changed since one of them may be written
+	Below         []*StepBound           `protobuf:"bytes,5,rep,name=below,proto3" json:"below,omitempty"` // async: the steps that the cut has. A rank that has begun nothing is left out
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4813,20 +4814,81 @@ func (x *CutRequest) GetBases() []string {
 	return nil
 }
 
+func (x *CutRequest) GetBelow() []*StepBound {
+	if x != nil {
+		return x.Below
+	}
+	return nil
+}
+
+// StepBound is the first step of a trainer that something does not have.
+type StepBound struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Rank          uint32                 `protobuf:"varint,1,opt,name=rank,proto3" json:"rank,omitempty"`
+	Below         uint64                 `protobuf:"varint,2,opt,name=below,proto3" json:"below,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StepBound) Reset() {
+	*x = StepBound{}
+	mi := &file_proto_rpc_rpc_proto_msgTypes[75]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StepBound) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StepBound) ProtoMessage() {}
+
+func (x *StepBound) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_rpc_rpc_proto_msgTypes[75]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StepBound.ProtoReflect.Descriptor instead.
+func (*StepBound) Descriptor() ([]byte, []int) {
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{75}
+}
+
+func (x *StepBound) GetRank() uint32 {
+	if x != nil {
+		return x.Rank
+	}
+	return 0
+}
+
+func (x *StepBound) GetBelow() uint64 {
+	if x != nil {
+		return x.Below
+	}
+	return 0
+}
+
 type CutResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Past          bool                   `protobuf:"varint,1,opt,name=past,proto3" json:"past,omitempty"`   // the round is applied already: nothing was written
+	Past          bool                   `protobuf:"varint,1,opt,name=past,proto3" json:"past,omitempty"`   // sync: the round is applied already: nothing was written
 	Round         uint64                 `protobuf:"varint,2,opt,name=round,proto3" json:"round,omitempty"` // the version of the server, when past
 	Shard         *job.Shard             `protobuf:"bytes,3,opt,name=shard,proto3" json:"shard,omitempty"`
 	Ledger        []byte                 `protobuf:"bytes,4,opt,name=ledger,proto3" json:"ledger,omitempty"` // of pserver 0
 	Base          *job.Shard             `protobuf:"bytes,5,opt,name=base,proto3" json:"base,omitempty"`     // of an earlier checkpoint, where shard has only changes to it
+	Steps         uint64                 `protobuf:"varint,6,opt,name=steps,proto3" json:"steps,omitempty"`  // async, of pserver 0: in its ledger, and those before the job
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *CutResponse) Reset() {
 	*x = CutResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[75]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4838,7 +4900,7 @@ func (x *CutResponse) String() string {
 func (*CutResponse) ProtoMessage() {}
 
 func (x *CutResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[75]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4851,7 +4913,7 @@ func (x *CutResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CutResponse.ProtoReflect.Descriptor instead.
 func (*CutResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{75}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *CutResponse) GetPast() bool {
@@ -4889,6 +4951,118 @@ func (x *CutResponse) GetBase() *job.Shard {
 	return nil
 }
 
+func (x *CutResponse) GetSteps() uint64 {
+	if x != nil {
+		return x.Steps
+	}
+	return 0
+}
+
+// HoldRequest comes from a coordinator: id has its fence, and the generation that trains.
+type HoldRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            *Identity              `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Store         string                 `protobuf:"bytes,2,opt,name=store,proto3" json:"store,omitempty"` // as in the CutRequest that follows
+	Name          string                 `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HoldRequest) Reset() {
+	*x = HoldRequest{}
+	mi := &file_proto_rpc_rpc_proto_msgTypes[77]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HoldRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HoldRequest) ProtoMessage() {}
+
+func (x *HoldRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_rpc_rpc_proto_msgTypes[77]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HoldRequest.ProtoReflect.Descriptor instead.
+func (*HoldRequest) Descriptor() ([]byte, []int) {
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{77}
+}
+
+func (x *HoldRequest) GetId() *Identity {
+	if x != nil {
+		return x.Id
+	}
+	return nil
+}
+
+func (x *HoldRequest) GetStore() string {
+	if x != nil {
+		return x.Store
+	}
+	return ""
+}
+
+func (x *HoldRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+type HoldResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Begun         []*StepBound           `protobuf:"bytes,1,rep,name=begun,proto3" json:"begun,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HoldResponse) Reset() {
+	*x = HoldResponse{}
+	mi := &file_proto_rpc_rpc_proto_msgTypes[78]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HoldResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HoldResponse) ProtoMessage() {}
+
+func (x *HoldResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_rpc_rpc_proto_msgTypes[78]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HoldResponse.ProtoReflect.Descriptor instead.
+func (*HoldResponse) Descriptor() ([]byte, []int) {
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{78}
+}
+
+func (x *HoldResponse) GetBegun() []*StepBound {
+	if x != nil {
+		return x.Begun
+	}
+	return nil
+}
+
 // RestoreRequest comes from a coordinator: id has its fence, the generation that it ends, and the round that the checkpoint was cut at.
 type RestoreRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -4902,7 +5076,7 @@ type RestoreRequest struct {
 
 func (x *RestoreRequest) Reset() {
 	*x = RestoreRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[76]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4914,7 +5088,7 @@ func (x *RestoreRequest) String() string {
 func (*RestoreRequest) ProtoMessage() {}
 
 func (x *RestoreRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[76]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4927,7 +5101,7 @@ func (x *RestoreRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RestoreRequest.ProtoReflect.Descriptor instead.
 func (*RestoreRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{76}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *RestoreRequest) GetId() *Identity {
@@ -4967,7 +5141,7 @@ type RestoreResponse struct {
 
 func (x *RestoreResponse) Reset() {
 	*x = RestoreResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[77]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4979,7 +5153,7 @@ func (x *RestoreResponse) String() string {
 func (*RestoreResponse) ProtoMessage() {}
 
 func (x *RestoreResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[77]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4992,7 +5166,7 @@ func (x *RestoreResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RestoreResponse.ProtoReflect.Descriptor instead.
 func (*RestoreResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{77}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *RestoreResponse) GetRecords() int64 {
@@ -5012,7 +5186,7 @@ type FreezeRequest struct {
 
 func (x *FreezeRequest) Reset() {
 	*x = FreezeRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[78]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5024,7 +5198,7 @@ func (x *FreezeRequest) String() string {
 func (*FreezeRequest) ProtoMessage() {}
 
 func (x *FreezeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[78]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5037,7 +5211,7 @@ func (x *FreezeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FreezeRequest.ProtoReflect.Descriptor instead.
 func (*FreezeRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{78}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *FreezeRequest) GetId() *Identity {
@@ -5062,7 +5236,7 @@ type FreezeResponse struct {
 
 func (x *FreezeResponse) Reset() {
 	*x = FreezeResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[79]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5074,7 +5248,7 @@ func (x *FreezeResponse) String() string {
 func (*FreezeResponse) ProtoMessage() {}
 
 func (x *FreezeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[79]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5087,7 +5261,7 @@ func (x *FreezeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FreezeResponse.ProtoReflect.Descriptor instead.
 func (*FreezeResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{79}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *FreezeResponse) GetGeneration() uint64 {
@@ -5152,7 +5326,7 @@ type Declared struct {
 
 func (x *Declared) Reset() {
 	*x = Declared{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[80]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5164,7 +5338,7 @@ func (x *Declared) String() string {
 func (*Declared) ProtoMessage() {}
 
 func (x *Declared) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[80]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5177,7 +5351,7 @@ func (x *Declared) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Declared.ProtoReflect.Descriptor instead.
 func (*Declared) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{80}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *Declared) GetRank() uint32 {
@@ -5220,7 +5394,7 @@ type Member struct {
 
 func (x *Member) Reset() {
 	*x = Member{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[81]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5232,7 +5406,7 @@ func (x *Member) String() string {
 func (*Member) ProtoMessage() {}
 
 func (x *Member) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[81]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5245,7 +5419,7 @@ func (x *Member) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Member.ProtoReflect.Descriptor instead.
 func (*Member) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{81}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *Member) GetRank() uint32 {
@@ -5282,7 +5456,7 @@ type ResumeRequest struct {
 
 func (x *ResumeRequest) Reset() {
 	*x = ResumeRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[82]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5294,7 +5468,7 @@ func (x *ResumeRequest) String() string {
 func (*ResumeRequest) ProtoMessage() {}
 
 func (x *ResumeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[82]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5307,7 +5481,7 @@ func (x *ResumeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeRequest.ProtoReflect.Descriptor instead.
 func (*ResumeRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{82}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *ResumeRequest) GetId() *Identity {
@@ -5346,7 +5520,7 @@ type ResumeResponse struct {
 
 func (x *ResumeResponse) Reset() {
 	*x = ResumeResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[83]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5358,7 +5532,7 @@ func (x *ResumeResponse) String() string {
 func (*ResumeResponse) ProtoMessage() {}
 
 func (x *ResumeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[83]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5371,7 +5545,7 @@ func (x *ResumeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeResponse.ProtoReflect.Descriptor instead.
 func (*ResumeResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{83}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{86}
 }
 
 // FollowRequest comes from a standby. start rises from one process of the standby to the next.
@@ -5385,7 +5559,7 @@ type FollowRequest struct {
 
 func (x *FollowRequest) Reset() {
 	*x = FollowRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[84]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5397,7 +5571,7 @@ func (x *FollowRequest) String() string {
 func (*FollowRequest) ProtoMessage() {}
 
 func (x *FollowRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[84]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5410,7 +5584,7 @@ func (x *FollowRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowRequest.ProtoReflect.Descriptor instead.
 func (*FollowRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{84}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{87}
 }
 
 func (x *FollowRequest) GetId() *Identity {
@@ -5438,7 +5612,7 @@ type FollowResponse struct {
 
 func (x *FollowResponse) Reset() {
 	*x = FollowResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[85]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5450,7 +5624,7 @@ func (x *FollowResponse) String() string {
 func (*FollowResponse) ProtoMessage() {}
 
 func (x *FollowResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[85]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5463,7 +5637,7 @@ func (x *FollowResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowResponse.ProtoReflect.Descriptor instead.
 func (*FollowResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{85}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{88}
 }
 
 func (x *FollowResponse) GetToken() []byte {
@@ -5507,7 +5681,7 @@ type Standing struct {
 
 func (x *Standing) Reset() {
 	*x = Standing{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[86]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[89]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5519,7 +5693,7 @@ func (x *Standing) String() string {
 func (*Standing) ProtoMessage() {}
 
 func (x *Standing) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[86]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[89]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5532,7 +5706,7 @@ func (x *Standing) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Standing.ProtoReflect.Descriptor instead.
 func (*Standing) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{86}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{89}
 }
 
 func (x *Standing) GetKind() Standing_Kind {
@@ -5622,7 +5796,7 @@ type TakeOverRequest struct {
 
 func (x *TakeOverRequest) Reset() {
 	*x = TakeOverRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[87]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[90]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5634,7 +5808,7 @@ func (x *TakeOverRequest) String() string {
 func (*TakeOverRequest) ProtoMessage() {}
 
 func (x *TakeOverRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[87]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[90]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5647,7 +5821,7 @@ func (x *TakeOverRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TakeOverRequest.ProtoReflect.Descriptor instead.
 func (*TakeOverRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{87}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{90}
 }
 
 func (x *TakeOverRequest) GetId() *Identity {
@@ -5673,7 +5847,7 @@ type TakeOverResponse struct {
 
 func (x *TakeOverResponse) Reset() {
 	*x = TakeOverResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[88]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[91]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5685,7 +5859,7 @@ func (x *TakeOverResponse) String() string {
 func (*TakeOverResponse) ProtoMessage() {}
 
 func (x *TakeOverResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[88]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[91]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5698,7 +5872,7 @@ func (x *TakeOverResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TakeOverResponse.ProtoReflect.Descriptor instead.
 func (*TakeOverResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{88}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{91}
 }
 
 func (x *TakeOverResponse) GetRound() uint64 {
@@ -5720,7 +5894,7 @@ type LedgerRequest struct {
 
 func (x *LedgerRequest) Reset() {
 	*x = LedgerRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[89]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[92]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5732,7 +5906,7 @@ func (x *LedgerRequest) String() string {
 func (*LedgerRequest) ProtoMessage() {}
 
 func (x *LedgerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[89]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[92]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5745,7 +5919,7 @@ func (x *LedgerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerRequest.ProtoReflect.Descriptor instead.
 func (*LedgerRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{89}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{92}
 }
 
 func (x *LedgerRequest) GetJob() string {
@@ -5788,7 +5962,7 @@ type PassLedger struct {
 
 func (x *PassLedger) Reset() {
 	*x = PassLedger{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[90]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[93]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5800,7 +5974,7 @@ func (x *PassLedger) String() string {
 func (*PassLedger) ProtoMessage() {}
 
 func (x *PassLedger) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[90]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[93]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5813,7 +5987,7 @@ func (x *PassLedger) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PassLedger.ProtoReflect.Descriptor instead.
 func (*PassLedger) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{90}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{93}
 }
 
 func (x *PassLedger) GetPass() int32 {
@@ -5854,7 +6028,7 @@ type LedgerResponse struct {
 
 func (x *LedgerResponse) Reset() {
 	*x = LedgerResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[91]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[94]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5866,7 +6040,7 @@ func (x *LedgerResponse) String() string {
 func (*LedgerResponse) ProtoMessage() {}
 
 func (x *LedgerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[91]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[94]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5879,7 +6053,7 @@ func (x *LedgerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerResponse.ProtoReflect.Descriptor instead.
 func (*LedgerResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{91}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{94}
 }
 
 func (x *LedgerResponse) GetPasses() []*PassLedger {
@@ -5909,7 +6083,7 @@ type GetRequest struct {
 
 func (x *GetRequest) Reset() {
 	*x = GetRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[92]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[95]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5921,7 +6095,7 @@ func (x *GetRequest) String() string {
 func (*GetRequest) ProtoMessage() {}
 
 func (x *GetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[92]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[95]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5934,7 +6108,7 @@ func (x *GetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRequest.ProtoReflect.Descriptor instead.
 func (*GetRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{92}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{95}
 }
 
 func (x *GetRequest) GetId() *Identity {
@@ -5981,7 +6155,7 @@ type CompleteRequest struct {
 
 func (x *CompleteRequest) Reset() {
 	*x = CompleteRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[93]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[96]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5993,7 +6167,7 @@ func (x *CompleteRequest) String() string {
 func (*CompleteRequest) ProtoMessage() {}
 
 func (x *CompleteRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[93]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[96]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6006,7 +6180,7 @@ func (x *CompleteRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompleteRequest.ProtoReflect.Descriptor instead.
 func (*CompleteRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{93}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{96}
 }
 
 func (x *CompleteRequest) GetId() *Identity {
@@ -6024,7 +6198,7 @@ type CompleteResponse struct {
 
 func (x *CompleteResponse) Reset() {
 	*x = CompleteResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[94]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[97]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6036,7 +6210,7 @@ func (x *CompleteResponse) String() string {
 func (*CompleteResponse) ProtoMessage() {}
 
 func (x *CompleteResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[94]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[97]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6049,7 +6223,7 @@ func (x *CompleteResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompleteResponse.ProtoReflect.Descriptor instead.
 func (*CompleteResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{94}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{97}
 }
 
 type StatusRequest struct {
@@ -6061,7 +6235,7 @@ type StatusRequest struct {
 
 func (x *StatusRequest) Reset() {
 	*x = StatusRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[95]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[98]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6073,7 +6247,7 @@ func (x *StatusRequest) String() string {
 func (*StatusRequest) ProtoMessage() {}
 
 func (x *StatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[95]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[98]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6086,7 +6260,7 @@ func (x *StatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusRequest.ProtoReflect.Descriptor instead.
 func (*StatusRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{95}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{98}
 }
 
 func (x *StatusRequest) GetJob() string {
@@ -6110,7 +6284,7 @@ type StatusResponse struct {
 
 func (x *StatusResponse) Reset() {
 	*x = StatusResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[96]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[99]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6122,7 +6296,7 @@ func (x *StatusResponse) String() string {
 func (*StatusResponse) ProtoMessage() {}
 
 func (x *StatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[96]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[99]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6135,7 +6309,7 @@ func (x *StatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusResponse.ProtoReflect.Descriptor instead.
 func (*StatusResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{96}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{99}
 }
 
 func (x *StatusResponse) GetRound() uint64 {
@@ -6532,19 +6706,30 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\arecords\x18\x04 \x03(\v2\x14.edl.rpc.RecordRangeR\arecords\x12\x12\n" +
 	"\x04pass\x18\x05 \x01(\x05R\x04pass\x12'\n" +
 	"\x05group\x18\x06 \x03(\v2\x11.edl.rpc.DeclaredR\x05group\"\x11\n" +
-	"\x0fBarrierResponse\"o\n" +
+	"\x0fBarrierResponse\"\x99\x01\n" +
 	"\n" +
 	"CutRequest\x12!\n" +
 	"\x02id\x18\x01 \x01(\v2\x11.edl.rpc.IdentityR\x02id\x12\x14\n" +
 	"\x05store\x18\x02 \x01(\tR\x05store\x12\x12\n" +
 	"\x04name\x18\x03 \x01(\tR\x04name\x12\x14\n" +
-	"\x05bases\x18\x04 \x03(\tR\x05bases\"\x99\x01\n" +
+	"\x05bases\x18\x04 \x03(\tR\x05bases\x12(\n" +
+	"\x05below\x18\x05 \x03(\v2\x12.edl.rpc.StepBoundR\x05below\"5\n" +
+	"\tStepBound\x12\x12\n" +
+	"\x04rank\x18\x01 \x01(\rR\x04rank\x12\x14\n" +
+	"\x05below\x18\x02 \x01(\x04R\x05below\"\xaf\x01\n" +
 	"\vCutResponse\x12\x12\n" +
 	"\x04past\x18\x01 \x01(\bR\x04past\x12\x14\n" +
 	"\x05round\x18\x02 \x01(\x04R\x05round\x12$\n" +
 	"\x05shard\x18\x03 \x01(\v2\x0e.edl.job.ShardR\x05shard\x12\x16\n" +
 	"\x06ledger\x18\x04 \x01(\fR\x06ledger\x12\"\n" +
-	"\x04base\x18\x05 \x01(\v2\x0e.edl.job.ShardR\x04base\"w\n" +
+	"\x04base\x18\x05 \x01(\v2\x0e.edl.job.ShardR\x04base\x12\x14\n" +
+	"\x05steps\x18\x06 \x01(\x04R\x05steps\"Z\n" +
+	"\vHoldRequest\x12!\n" +
+	"\x02id\x18\x01 \x01(\v2\x11.edl.rpc.IdentityR\x02id\x12\x14\n" +
+	"\x05store\x18\x02 \x01(\tR\x05store\x12\x12\n" +
+	"\x04name\x18\x03 \x01(\tR\x04name\"8\n" +
+	"\fHoldResponse\x12(\n" +
+	"\x05begun\x18\x01 \x03(\v2\x12.edl.rpc.StepBoundR\x05begun\"w\n" +
 	"\x0eRestoreRequest\x12!\n" +
 	"\x02id\x18\x01 \x01(\v2\x11.edl.rpc.IdentityR\x02id\x12\x14\n" +
 	"\x05store\x18\x02 \x01(\tR\x05store\x12\x12\n" +
@@ -6698,7 +6883,7 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\n" +
 	"Checkpoint\x12\x1a.edl.rpc.CheckpointRequest\x1a\x19.edl.job.CheckpointStatus\x122\n" +
 	"\x06Queues\x12\x16.edl.rpc.QueuesRequest\x1a\x0e.edl.rpc.Piece0\x01\x129\n" +
-	"\x06GoBack\x12\x16.edl.rpc.GoBackRequest\x1a\x17.edl.rpc.GoBackResponse2\xe0\x06\n" +
+	"\x06GoBack\x12\x16.edl.rpc.GoBackRequest\x1a\x17.edl.rpc.GoBackResponse2\x95\a\n" +
 	"\x0fParameterServer\x12?\n" +
 	"\fSendVariable\x12\x16.edl.rpc.VariableChunk\x1a\x15.edl.rpc.SendResponse(\x01\x12@\n" +
 	"\vSendBarrier\x12\x17.edl.rpc.BarrierRequest\x1a\x18.edl.rpc.BarrierResponse\x12<\n" +
@@ -6708,7 +6893,8 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\x06Freeze\x12\x16.edl.rpc.FreezeRequest\x1a\x17.edl.rpc.FreezeResponse\x129\n" +
 	"\x06Resume\x12\x16.edl.rpc.ResumeRequest\x1a\x17.edl.rpc.ResumeResponse\x122\n" +
 	"\x06Ledger\x12\x16.edl.rpc.LedgerRequest\x1a\x0e.edl.rpc.Piece0\x01\x120\n" +
-	"\x03Cut\x12\x13.edl.rpc.CutRequest\x1a\x14.edl.rpc.CutResponse\x12<\n" +
+	"\x03Cut\x12\x13.edl.rpc.CutRequest\x1a\x14.edl.rpc.CutResponse\x123\n" +
+	"\x04Hold\x12\x14.edl.rpc.HoldRequest\x1a\x15.edl.rpc.HoldResponse\x12<\n" +
 	"\aRestore\x12\x17.edl.rpc.RestoreRequest\x1a\x18.edl.rpc.RestoreResponse\x12?\n" +
 	"\bComplete\x12\x18.edl.rpc.CompleteRequest\x1a\x19.edl.rpc.CompleteResponse\x129\n" +
 	"\x06Follow\x12\x16.edl.rpc.FollowRequest\x1a\x17.edl.rpc.FollowResponse\x12?\n" +
@@ -6728,7 +6914,7 @@ func file_proto_rpc_rpc_proto_rawDescGZIP() []byte {
 }
 
 var file_proto_rpc_rpc_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_proto_rpc_rpc_proto_msgTypes = make([]protoimpl.MessageInfo, 100)
+var file_proto_rpc_rpc_proto_msgTypes = make([]protoimpl.MessageInfo, 103)
 var file_proto_rpc_rpc_proto_goTypes = []any{
 	(Standing_Kind)(0),            // 0: edl.rpc.Standing.Kind
 	(StatusResponse_Standby)(0),   // 1: edl.rpc.StatusResponse.Standby
@@ -6807,69 +6993,72 @@ var file_proto_rpc_rpc_proto_goTypes = []any{
 	(*BarrierRequest)(nil),        // 74: edl.rpc.BarrierRequest
 	(*BarrierResponse)(nil),       // 75: edl.rpc.BarrierResponse
 	(*CutRequest)(nil),            // 76: edl.rpc.CutRequest
-	(*CutResponse)(nil),           // 77: edl.rpc.CutResponse
-	(*RestoreRequest)(nil),        // 78: edl.rpc.RestoreRequest
-	(*RestoreResponse)(nil),       // 79: edl.rpc.RestoreResponse
-	(*FreezeRequest)(nil),         // 80: edl.rpc.FreezeRequest
-	(*FreezeResponse)(nil),        // 81: edl.rpc.FreezeResponse
-	(*Declared)(nil),              // 82: edl.rpc.Declared
-	(*Member)(nil),                // 83: edl.rpc.Member
-	(*ResumeRequest)(nil),         // 84: edl.rpc.ResumeRequest
-	(*ResumeResponse)(nil),        // 85: edl.rpc.ResumeResponse
-	(*FollowRequest)(nil),         // 86: edl.rpc.FollowRequest
-	(*FollowResponse)(nil),        // 87: edl.rpc.FollowResponse
-	(*Standing)(nil),              // 88: edl.rpc.Standing
-	(*TakeOverRequest)(nil),       // 89: edl.rpc.TakeOverRequest
-	(*TakeOverResponse)(nil),      // 90: edl.rpc.TakeOverResponse
-	(*LedgerRequest)(nil),         // 91: edl.rpc.LedgerRequest
-	(*PassLedger)(nil),            // 92: edl.rpc.PassLedger
-	(*LedgerResponse)(nil),        // 93: edl.rpc.LedgerResponse
-	(*GetRequest)(nil),            // 94: edl.rpc.GetRequest
-	(*CompleteRequest)(nil),       // 95: edl.rpc.CompleteRequest
-	(*CompleteResponse)(nil),      // 96: edl.rpc.CompleteResponse
-	(*StatusRequest)(nil),         // 97: edl.rpc.StatusRequest
-	(*StatusResponse)(nil),        // 98: edl.rpc.StatusResponse
-	nil,                           // 99: edl.rpc.DescribeResponse.OpsEntry
-	nil,                           // 100: edl.rpc.QueuesResponse.EntriesEntry
-	nil,                           // 101: edl.rpc.StatusResponse.RefusedEntry
-	(*job.Progress)(nil),          // 102: edl.job.Progress
-	(*job.Event)(nil),             // 103: edl.job.Event
-	(*job.JobStatus)(nil),         // 104: edl.job.JobStatus
-	(*job.Wait)(nil),              // 105: edl.job.Wait
-	(*job.JobSpec)(nil),           // 106: edl.job.JobSpec
-	(job.Role)(0),                 // 107: edl.job.Role
-	(*job.RoundTimes)(nil),        // 108: edl.job.RoundTimes
-	(*job.Value)(nil),             // 109: edl.job.Value
-	(*job.Step)(nil),              // 110: edl.job.Step
-	(*job.RoleStatus)(nil),        // 111: edl.job.RoleStatus
-	(*job.RoleReport)(nil),        // 112: edl.job.RoleReport
-	(*job.Failure)(nil),           // 113: edl.job.Failure
-	(*job.CheckpointStatus)(nil),  // 114: edl.job.CheckpointStatus
-	(*job.Shard)(nil),             // 115: edl.job.Shard
+	(*StepBound)(nil),             // 77: edl.rpc.StepBound
+	(*CutResponse)(nil),           // 78: edl.rpc.CutResponse
+	(*HoldRequest)(nil),           // 79: edl.rpc.HoldRequest
+	(*HoldResponse)(nil),          // 80: edl.rpc.HoldResponse
+	(*RestoreRequest)(nil),        // 81: edl.rpc.RestoreRequest
+	(*RestoreResponse)(nil),       // 82: edl.rpc.RestoreResponse
+	(*FreezeRequest)(nil),         // 83: edl.rpc.FreezeRequest
+	(*FreezeResponse)(nil),        // 84: edl.rpc.FreezeResponse
+	(*Declared)(nil),              // 85: edl.rpc.Declared
+	(*Member)(nil),                // 86: edl.rpc.Member
+	(*ResumeRequest)(nil),         // 87: edl.rpc.ResumeRequest
+	(*ResumeResponse)(nil),        // 88: edl.rpc.ResumeResponse
+	(*FollowRequest)(nil),         // 89: edl.rpc.FollowRequest
+	(*FollowResponse)(nil),        // 90: edl.rpc.FollowResponse
+	(*Standing)(nil),              // 91: edl.rpc.Standing
+	(*TakeOverRequest)(nil),       // 92: edl.rpc.TakeOverRequest
+	(*TakeOverResponse)(nil),      // 93: edl.rpc.TakeOverResponse
+	(*LedgerRequest)(nil),         // 94: edl.rpc.LedgerRequest
+	(*PassLedger)(nil),            // 95: edl.rpc.PassLedger
+	(*LedgerResponse)(nil),        // 96: edl.rpc.LedgerResponse
+	(*GetRequest)(nil),            // 97: edl.rpc.GetRequest
+	(*CompleteRequest)(nil),       // 98: edl.rpc.CompleteRequest
+	(*CompleteResponse)(nil),      // 99: edl.rpc.CompleteResponse
+	(*StatusRequest)(nil),         // 100: edl.rpc.StatusRequest
+	(*StatusResponse)(nil),        // 101: edl.rpc.StatusResponse
+	nil,                           // 102: edl.rpc.DescribeResponse.OpsEntry
+	nil,                           // 103: edl.rpc.QueuesResponse.EntriesEntry
+	nil,                           // 104: edl.rpc.StatusResponse.RefusedEntry
+	(*job.Progress)(nil),          // 105: edl.job.Progress
+	(*job.Event)(nil),             // 106: edl.job.Event
+	(*job.JobStatus)(nil),         // 107: edl.job.JobStatus
+	(*job.Wait)(nil),              // 108: edl.job.Wait
+	(*job.JobSpec)(nil),           // 109: edl.job.JobSpec
+	(job.Role)(0),                 // 110: edl.job.Role
+	(*job.RoundTimes)(nil),        // 111: edl.job.RoundTimes
+	(*job.Value)(nil),             // 112: edl.job.Value
+	(*job.Step)(nil),              // 113: edl.job.Step
+	(*job.RoleStatus)(nil),        // 114: edl.job.RoleStatus
+	(*job.RoleReport)(nil),        // 115: edl.job.RoleReport
+	(*job.Failure)(nil),           // 116: edl.job.Failure
+	(*job.CheckpointStatus)(nil),  // 117: edl.job.CheckpointStatus
+	(*job.Shard)(nil),             // 118: edl.job.Shard
 }
 var file_proto_rpc_rpc_proto_depIdxs = []int32{
 	31,  // 0: edl.rpc.Piece.id:type_name -> edl.rpc.Identity
-	99,  // 1: edl.rpc.DescribeResponse.ops:type_name -> edl.rpc.DescribeResponse.OpsEntry
-	102, // 2: edl.rpc.ResumeJobResponse.progress:type_name -> edl.job.Progress
-	103, // 3: edl.rpc.Events.events:type_name -> edl.job.Event
-	104, // 4: edl.rpc.ListResponse.jobs:type_name -> edl.job.JobStatus
-	104, // 5: edl.rpc.WhyResponse.status:type_name -> edl.job.JobStatus
-	105, // 6: edl.rpc.WhyResponse.waits:type_name -> edl.job.Wait
-	104, // 7: edl.rpc.JobDetails.status:type_name -> edl.job.JobStatus
-	106, // 8: edl.rpc.JobDetails.spec:type_name -> edl.job.JobSpec
+	102, // 1: edl.rpc.DescribeResponse.ops:type_name -> edl.rpc.DescribeResponse.OpsEntry
+	105, // 2: edl.rpc.ResumeJobResponse.progress:type_name -> edl.job.Progress
+	106, // 3: edl.rpc.Events.events:type_name -> edl.job.Event
+	107, // 4: edl.rpc.ListResponse.jobs:type_name -> edl.job.JobStatus
+	107, // 5: edl.rpc.WhyResponse.status:type_name -> edl.job.JobStatus
+	108, // 6: edl.rpc.WhyResponse.waits:type_name -> edl.job.Wait
+	107, // 7: edl.rpc.JobDetails.status:type_name -> edl.job.JobStatus
+	109, // 8: edl.rpc.JobDetails.spec:type_name -> edl.job.JobSpec
 	67,  // 9: edl.rpc.JobDetails.queues:type_name -> edl.rpc.QueuesResponse
-	93,  // 10: edl.rpc.JobDetails.ledger:type_name -> edl.rpc.LedgerResponse
+	96,  // 10: edl.rpc.JobDetails.ledger:type_name -> edl.rpc.LedgerResponse
 	18,  // 11: edl.rpc.JobDetails.times:type_name -> edl.rpc.RoleTimes
-	107, // 12: edl.rpc.RoleTimes.role:type_name -> edl.job.Role
-	108, // 13: edl.rpc.RoleTimes.rounds:type_name -> edl.job.RoundTimes
-	102, // 14: edl.rpc.StateValues.progress:type_name -> edl.job.Progress
-	109, // 15: edl.rpc.StateValues.values:type_name -> edl.job.Value
-	109, // 16: edl.rpc.StepRun.feed:type_name -> edl.job.Value
-	110, // 17: edl.rpc.StepDone.step:type_name -> edl.job.Step
-	102, // 18: edl.rpc.StepDone.progress:type_name -> edl.job.Progress
+	110, // 12: edl.rpc.RoleTimes.role:type_name -> edl.job.Role
+	111, // 13: edl.rpc.RoleTimes.rounds:type_name -> edl.job.RoundTimes
+	105, // 14: edl.rpc.StateValues.progress:type_name -> edl.job.Progress
+	112, // 15: edl.rpc.StateValues.values:type_name -> edl.job.Value
+	112, // 16: edl.rpc.StepRun.feed:type_name -> edl.job.Value
+	113, // 17: edl.rpc.StepDone.step:type_name -> edl.job.Step
+	105, // 18: edl.rpc.StepDone.progress:type_name -> edl.job.Progress
 	14,  // 19: edl.rpc.RoleEvent.log:type_name -> edl.rpc.LogLine
-	111, // 20: edl.rpc.RoleEvent.status:type_name -> edl.job.RoleStatus
-	112, // 21: edl.rpc.RoleEvent.report:type_name -> edl.job.RoleReport
+	114, // 20: edl.rpc.RoleEvent.status:type_name -> edl.job.RoleStatus
+	115, // 21: edl.rpc.RoleEvent.report:type_name -> edl.job.RoleReport
 	31,  // 22: edl.rpc.JoinRequest.id:type_name -> edl.rpc.Identity
 	34,  // 23: edl.rpc.JoinResponse.segment:type_name -> edl.rpc.Segment
 	39,  // 24: edl.rpc.Segment.skip:type_name -> edl.rpc.RecordRange
@@ -6885,28 +7074,28 @@ var file_proto_rpc_rpc_proto_depIdxs = []int32{
 	31,  // 34: edl.rpc.TaskFailedRequest.id:type_name -> edl.rpc.Identity
 	40,  // 35: edl.rpc.TaskFailedRequest.task:type_name -> edl.rpc.Task
 	31,  // 36: edl.rpc.SaveModelRequest.id:type_name -> edl.rpc.Identity
-	102, // 37: edl.rpc.SaveModelResponse.progress:type_name -> edl.job.Progress
+	105, // 37: edl.rpc.SaveModelResponse.progress:type_name -> edl.job.Progress
 	31,  // 38: edl.rpc.TrainerSteps.id:type_name -> edl.rpc.Identity
 	48,  // 39: edl.rpc.TrainerSteps.steps:type_name -> edl.rpc.TrainerStep
 	31,  // 40: edl.rpc.TrainerStep.id:type_name -> edl.rpc.Identity
-	109, // 41: edl.rpc.TrainerStep.fetched:type_name -> edl.job.Value
+	112, // 41: edl.rpc.TrainerStep.fetched:type_name -> edl.job.Value
 	39,  // 42: edl.rpc.TrainerStep.records:type_name -> edl.rpc.RecordRange
 	31,  // 43: edl.rpc.NextFeedRequest.id:type_name -> edl.rpc.Identity
 	31,  // 44: edl.rpc.FinishDataRequest.id:type_name -> edl.rpc.Identity
 	31,  // 45: edl.rpc.PermitRequest.id:type_name -> edl.rpc.Identity
-	109, // 46: edl.rpc.FeedShare.feed:type_name -> edl.job.Value
+	112, // 46: edl.rpc.FeedShare.feed:type_name -> edl.job.Value
 	31,  // 47: edl.rpc.LeaveRequest.id:type_name -> edl.rpc.Identity
-	113, // 48: edl.rpc.LeaveRequest.failure:type_name -> edl.job.Failure
-	103, // 49: edl.rpc.WatchResponse.events:type_name -> edl.job.Event
+	116, // 48: edl.rpc.LeaveRequest.failure:type_name -> edl.job.Failure
+	106, // 49: edl.rpc.WatchResponse.events:type_name -> edl.job.Event
 	31,  // 50: edl.rpc.GoBackRequest.id:type_name -> edl.rpc.Identity
-	102, // 51: edl.rpc.GoBackResponse.progress:type_name -> edl.job.Progress
+	105, // 51: edl.rpc.GoBackResponse.progress:type_name -> edl.job.Progress
 	65,  // 52: edl.rpc.QueueStatus.discarded_tasks:type_name -> edl.rpc.DiscardedTask
 	64,  // 53: edl.rpc.QueueStatus.discards:type_name -> edl.rpc.PassDiscards
 	39,  // 54: edl.rpc.DiscardedTask.records:type_name -> edl.rpc.RecordRange
 	63,  // 55: edl.rpc.QueuesResponse.queues:type_name -> edl.rpc.QueueStatus
-	105, // 56: edl.rpc.QueuesResponse.waits:type_name -> edl.job.Wait
-	100, // 57: edl.rpc.QueuesResponse.entries:type_name -> edl.rpc.QueuesResponse.EntriesEntry
-	114, // 58: edl.rpc.QueuesResponse.checkpoint:type_name -> edl.job.CheckpointStatus
+	108, // 56: edl.rpc.QueuesResponse.waits:type_name -> edl.job.Wait
+	103, // 57: edl.rpc.QueuesResponse.entries:type_name -> edl.rpc.QueuesResponse.EntriesEntry
+	117, // 58: edl.rpc.QueuesResponse.checkpoint:type_name -> edl.job.CheckpointStatus
 	36,  // 59: edl.rpc.QueuesResponse.datasets:type_name -> edl.rpc.Dataset
 	31,  // 60: edl.rpc.VariableChunk.id:type_name -> edl.rpc.Identity
 	31,  // 61: edl.rpc.RowsRequest.id:type_name -> edl.rpc.Identity
@@ -6915,134 +7104,139 @@ var file_proto_rpc_rpc_proto_depIdxs = []int32{
 	73,  // 64: edl.rpc.OpenDataResponse.receive:type_name -> edl.rpc.SliceInfo
 	31,  // 65: edl.rpc.BarrierRequest.id:type_name -> edl.rpc.Identity
 	39,  // 66: edl.rpc.BarrierRequest.records:type_name -> edl.rpc.RecordRange
-	82,  // 67: edl.rpc.BarrierRequest.group:type_name -> edl.rpc.Declared
+	85,  // 67: edl.rpc.BarrierRequest.group:type_name -> edl.rpc.Declared
 	31,  // 68: edl.rpc.CutRequest.id:type_name -> edl.rpc.Identity
-	115, // 69: edl.rpc.CutResponse.shard:type_name -> edl.job.Shard
-	115, // 70: edl.rpc.CutResponse.base:type_name -> edl.job.Shard
-	31,  // 71: edl.rpc.RestoreRequest.id:type_name -> edl.rpc.Identity
-	31,  // 72: edl.rpc.FreezeRequest.id:type_name -> edl.rpc.Identity
-	82,  // 73: edl.rpc.FreezeResponse.declared:type_name -> edl.rpc.Declared
-	82,  // 74: edl.rpc.FreezeResponse.applied:type_name -> edl.rpc.Declared
-	39,  // 75: edl.rpc.Declared.records:type_name -> edl.rpc.RecordRange
-	31,  // 76: edl.rpc.ResumeRequest.id:type_name -> edl.rpc.Identity
-	83,  // 77: edl.rpc.ResumeRequest.members:type_name -> edl.rpc.Member
-	82,  // 78: edl.rpc.ResumeRequest.commit:type_name -> edl.rpc.Declared
-	31,  // 79: edl.rpc.FollowRequest.id:type_name -> edl.rpc.Identity
-	73,  // 80: edl.rpc.FollowResponse.slices:type_name -> edl.rpc.SliceInfo
-	0,   // 81: edl.rpc.Standing.kind:type_name -> edl.rpc.Standing.Kind
-	83,  // 82: edl.rpc.Standing.members:type_name -> edl.rpc.Member
-	82,  // 83: edl.rpc.Standing.applied:type_name -> edl.rpc.Declared
-	31,  // 84: edl.rpc.TakeOverRequest.id:type_name -> edl.rpc.Identity
-	39,  // 85: edl.rpc.PassLedger.committed:type_name -> edl.rpc.RecordRange
-	92,  // 86: edl.rpc.LedgerResponse.passes:type_name -> edl.rpc.PassLedger
-	31,  // 87: edl.rpc.GetRequest.id:type_name -> edl.rpc.Identity
-	31,  // 88: edl.rpc.CompleteRequest.id:type_name -> edl.rpc.Identity
-	101, // 89: edl.rpc.StatusResponse.refused:type_name -> edl.rpc.StatusResponse.RefusedEntry
-	105, // 90: edl.rpc.StatusResponse.waits:type_name -> edl.job.Wait
-	1,   // 91: edl.rpc.StatusResponse.standby:type_name -> edl.rpc.StatusResponse.Standby
-	3,   // 92: edl.rpc.Listener.Describe:input_type -> edl.rpc.DescribeRequest
-	5,   // 93: edl.rpc.Listener.Submit:input_type -> edl.rpc.SubmitRequest
-	9,   // 94: edl.rpc.Listener.Status:input_type -> edl.rpc.JobRequest
-	11,  // 95: edl.rpc.Listener.List:input_type -> edl.rpc.ListRequest
-	9,   // 96: edl.rpc.Listener.Watch:input_type -> edl.rpc.JobRequest
-	13,  // 97: edl.rpc.Listener.Logs:input_type -> edl.rpc.LogsRequest
-	9,   // 98: edl.rpc.Listener.Stop:input_type -> edl.rpc.JobRequest
-	19,  // 99: edl.rpc.Listener.Finish:input_type -> edl.rpc.FinishRequest
-	20,  // 100: edl.rpc.Listener.Acknowledge:input_type -> edl.rpc.AcknowledgeRequest
-	23,  // 101: edl.rpc.Listener.ReadState:input_type -> edl.rpc.ReadStateRequest
-	2,   // 102: edl.rpc.Listener.WriteState:input_type -> edl.rpc.Piece
-	25,  // 103: edl.rpc.Listener.ReleaseState:input_type -> edl.rpc.ReleaseStateRequest
-	2,   // 104: edl.rpc.Listener.RunStep:input_type -> edl.rpc.Piece
-	9,   // 105: edl.rpc.Listener.Why:input_type -> edl.rpc.JobRequest
-	9,   // 106: edl.rpc.Listener.Show:input_type -> edl.rpc.JobRequest
-	16,  // 107: edl.rpc.Listener.Scale:input_type -> edl.rpc.ScaleRequest
-	9,   // 108: edl.rpc.Listener.Checkpoint:input_type -> edl.rpc.JobRequest
-	7,   // 109: edl.rpc.Listener.ResumeJob:input_type -> edl.rpc.ResumeJobRequest
-	29,  // 110: edl.rpc.Listener.StartRole:input_type -> edl.rpc.StartRoleChunk
-	32,  // 111: edl.rpc.Coordinator.Join:input_type -> edl.rpc.JoinRequest
-	2,   // 112: edl.rpc.Coordinator.ReportDataset:input_type -> edl.rpc.Piece
-	41,  // 113: edl.rpc.Coordinator.GetTask:input_type -> edl.rpc.GetTaskRequest
-	43,  // 114: edl.rpc.Coordinator.TaskFailed:input_type -> edl.rpc.TaskFailedRequest
-	45,  // 115: edl.rpc.Coordinator.RequestSaveModel:input_type -> edl.rpc.SaveModelRequest
-	2,   // 116: edl.rpc.Coordinator.ReportSteps:input_type -> edl.rpc.Piece
-	50,  // 117: edl.rpc.Coordinator.NextFeed:input_type -> edl.rpc.NextFeedRequest
-	2,   // 118: edl.rpc.Coordinator.Feed:input_type -> edl.rpc.Piece
-	51,  // 119: edl.rpc.Coordinator.Finish:input_type -> edl.rpc.FinishDataRequest
-	20,  // 120: edl.rpc.Coordinator.Acknowledge:input_type -> edl.rpc.AcknowledgeRequest
-	53,  // 121: edl.rpc.Coordinator.Permit:input_type -> edl.rpc.PermitRequest
-	56,  // 122: edl.rpc.Coordinator.Leave:input_type -> edl.rpc.LeaveRequest
-	58,  // 123: edl.rpc.Coordinator.Watch:input_type -> edl.rpc.WatchRequest
-	66,  // 124: edl.rpc.Coordinator.Checkpoint:input_type -> edl.rpc.CheckpointRequest
-	62,  // 125: edl.rpc.Coordinator.Queues:input_type -> edl.rpc.QueuesRequest
-	60,  // 126: edl.rpc.Coordinator.GoBack:input_type -> edl.rpc.GoBackRequest
-	68,  // 127: edl.rpc.ParameterServer.SendVariable:input_type -> edl.rpc.VariableChunk
-	74,  // 128: edl.rpc.ParameterServer.SendBarrier:input_type -> edl.rpc.BarrierRequest
-	94,  // 129: edl.rpc.ParameterServer.GetVariable:input_type -> edl.rpc.GetRequest
-	70,  // 130: edl.rpc.ParameterServer.GetRows:input_type -> edl.rpc.RowsRequest
-	71,  // 131: edl.rpc.ParameterServer.OpenData:input_type -> edl.rpc.OpenDataRequest
-	80,  // 132: edl.rpc.ParameterServer.Freeze:input_type -> edl.rpc.FreezeRequest
-	84,  // 133: edl.rpc.ParameterServer.Resume:input_type -> edl.rpc.ResumeRequest
-	91,  // 134: edl.rpc.ParameterServer.Ledger:input_type -> edl.rpc.LedgerRequest
-	76,  // 135: edl.rpc.ParameterServer.Cut:input_type -> edl.rpc.CutRequest
-	78,  // 136: edl.rpc.ParameterServer.Restore:input_type -> edl.rpc.RestoreRequest
-	95,  // 137: edl.rpc.ParameterServer.Complete:input_type -> edl.rpc.CompleteRequest
-	86,  // 138: edl.rpc.ParameterServer.Follow:input_type -> edl.rpc.FollowRequest
-	89,  // 139: edl.rpc.ParameterServer.TakeOver:input_type -> edl.rpc.TakeOverRequest
-	97,  // 140: edl.rpc.ParameterServer.Status:input_type -> edl.rpc.StatusRequest
-	4,   // 141: edl.rpc.Listener.Describe:output_type -> edl.rpc.DescribeResponse
-	6,   // 142: edl.rpc.Listener.Submit:output_type -> edl.rpc.SubmitResponse
-	104, // 143: edl.rpc.Listener.Status:output_type -> edl.job.JobStatus
-	12,  // 144: edl.rpc.Listener.List:output_type -> edl.rpc.ListResponse
-	10,  // 145: edl.rpc.Listener.Watch:output_type -> edl.rpc.Events
-	14,  // 146: edl.rpc.Listener.Logs:output_type -> edl.rpc.LogLine
-	104, // 147: edl.rpc.Listener.Stop:output_type -> edl.job.JobStatus
-	104, // 148: edl.rpc.Listener.Finish:output_type -> edl.job.JobStatus
-	21,  // 149: edl.rpc.Listener.Acknowledge:output_type -> edl.rpc.AcknowledgeResponse
-	2,   // 150: edl.rpc.Listener.ReadState:output_type -> edl.rpc.Piece
-	24,  // 151: edl.rpc.Listener.WriteState:output_type -> edl.rpc.WriteStateResponse
-	26,  // 152: edl.rpc.Listener.ReleaseState:output_type -> edl.rpc.ReleaseStateResponse
-	2,   // 153: edl.rpc.Listener.RunStep:output_type -> edl.rpc.Piece
-	15,  // 154: edl.rpc.Listener.Why:output_type -> edl.rpc.WhyResponse
-	2,   // 155: edl.rpc.Listener.Show:output_type -> edl.rpc.Piece
-	104, // 156: edl.rpc.Listener.Scale:output_type -> edl.job.JobStatus
-	114, // 157: edl.rpc.Listener.Checkpoint:output_type -> edl.job.CheckpointStatus
-	8,   // 158: edl.rpc.Listener.ResumeJob:output_type -> edl.rpc.ResumeJobResponse
-	30,  // 159: edl.rpc.Listener.StartRole:output_type -> edl.rpc.RoleEvent
-	33,  // 160: edl.rpc.Coordinator.Join:output_type -> edl.rpc.JoinResponse
-	38,  // 161: edl.rpc.Coordinator.ReportDataset:output_type -> edl.rpc.ReportDatasetResponse
-	42,  // 162: edl.rpc.Coordinator.GetTask:output_type -> edl.rpc.GetTaskResponse
-	44,  // 163: edl.rpc.Coordinator.TaskFailed:output_type -> edl.rpc.TaskFailedResponse
-	46,  // 164: edl.rpc.Coordinator.RequestSaveModel:output_type -> edl.rpc.SaveModelResponse
-	49,  // 165: edl.rpc.Coordinator.ReportSteps:output_type -> edl.rpc.ReportStepsResponse
-	2,   // 166: edl.rpc.Coordinator.NextFeed:output_type -> edl.rpc.Piece
-	2,   // 167: edl.rpc.Coordinator.Feed:output_type -> edl.rpc.Piece
-	52,  // 168: edl.rpc.Coordinator.Finish:output_type -> edl.rpc.FinishDataResponse
-	21,  // 169: edl.rpc.Coordinator.Acknowledge:output_type -> edl.rpc.AcknowledgeResponse
-	54,  // 170: edl.rpc.Coordinator.Permit:output_type -> edl.rpc.PermitResponse
-	57,  // 171: edl.rpc.Coordinator.Leave:output_type -> edl.rpc.LeaveResponse
-	59,  // 172: edl.rpc.Coordinator.Watch:output_type -> edl.rpc.WatchResponse
-	114, // 173: edl.rpc.Coordinator.Checkpoint:output_type -> edl.job.CheckpointStatus
-	2,   // 174: edl.rpc.Coordinator.Queues:output_type -> edl.rpc.Piece
-	61,  // 175: edl.rpc.Coordinator.GoBack:output_type -> edl.rpc.GoBackResponse
-	69,  // 176: edl.rpc.ParameterServer.SendVariable:output_type -> edl.rpc.SendResponse
-	75,  // 177: edl.rpc.ParameterServer.SendBarrier:output_type -> edl.rpc.BarrierResponse
-	68,  // 178: edl.rpc.ParameterServer.GetVariable:output_type -> edl.rpc.VariableChunk
-	68,  // 179: edl.rpc.ParameterServer.GetRows:output_type -> edl.rpc.VariableChunk
-	72,  // 180: edl.rpc.ParameterServer.OpenData:output_type -> edl.rpc.OpenDataResponse
-	81,  // 181: edl.rpc.ParameterServer.Freeze:output_type -> edl.rpc.FreezeResponse
-	85,  // 182: edl.rpc.ParameterServer.Resume:output_type -> edl.rpc.ResumeResponse
-	2,   // 183: edl.rpc.ParameterServer.Ledger:output_type -> edl.rpc.Piece
-	77,  // 184: edl.rpc.ParameterServer.Cut:output_type -> edl.rpc.CutResponse
-	79,  // 185: edl.rpc.ParameterServer.Restore:output_type -> edl.rpc.RestoreResponse
-	96,  // 186: edl.rpc.ParameterServer.Complete:output_type -> edl.rpc.CompleteResponse
-	87,  // 187: edl.rpc.ParameterServer.Follow:output_type -> edl.rpc.FollowResponse
-	90,  // 188: edl.rpc.ParameterServer.TakeOver:output_type -> edl.rpc.TakeOverResponse
-	98,  // 189: edl.rpc.ParameterServer.Status:output_type -> edl.rpc.StatusResponse
-	141, // [141:190] is the sub-list for method output_type
-	92,  // [92:141] is the sub-list for method input_type
-	92,  // [92:92] is the sub-list for extension type_name
-	92,  // [92:92] is the sub-list for extension extendee
-	0,   // [0:92] is the sub-list for field type_name
+	77,  // 69: edl.rpc.CutRequest.below:type_name -> edl.rpc.StepBound
+	118, // 70: edl.rpc.CutResponse.shard:type_name -> edl.job.Shard
+	118, // 71: edl.rpc.CutResponse.base:type_name -> edl.job.Shard
+	31,  // 72: edl.rpc.HoldRequest.id:type_name -> edl.rpc.Identity
+	77,  // 73: edl.rpc.HoldResponse.begun:type_name -> edl.rpc.StepBound
+	31,  // 74: edl.rpc.RestoreRequest.id:type_name -> edl.rpc.Identity
+	31,  // 75: edl.rpc.FreezeRequest.id:type_name -> edl.rpc.Identity
+	85,  // 76: edl.rpc.FreezeResponse.declared:type_name -> edl.rpc.Declared
+	85,  // 77: edl.rpc.FreezeResponse.applied:type_name -> edl.rpc.Declared
+	39,  // 78: edl.rpc.Declared.records:type_name -> edl.rpc.RecordRange
+	31,  // 79: edl.rpc.ResumeRequest.id:type_name -> edl.rpc.Identity
+	86,  // 80: edl.rpc.ResumeRequest.members:type_name -> edl.rpc.Member
+	85,  // 81: edl.rpc.ResumeRequest.commit:type_name -> edl.rpc.Declared
+	31,  // 82: edl.rpc.FollowRequest.id:type_name -> edl.rpc.Identity
+	73,  // 83: edl.rpc.FollowResponse.slices:type_name -> edl.rpc.SliceInfo
+	0,   // 84: edl.rpc.Standing.kind:type_name -> edl.rpc.Standing.Kind
+	86,  // 85: edl.rpc.Standing.members:type_name -> edl.rpc.Member
+	85,  // 86: edl.rpc.Standing.applied:type_name -> edl.rpc.Declared
+	31,  // 87: edl.rpc.TakeOverRequest.id:type_name -> edl.rpc.Identity
+	39,  // 88: edl.rpc.PassLedger.committed:type_name -> edl.rpc.RecordRange
+	95,  // 89: edl.rpc.LedgerResponse.passes:type_name -> edl.rpc.PassLedger
+	31,  // 90: edl.rpc.GetRequest.id:type_name -> edl.rpc.Identity
+	31,  // 91: edl.rpc.CompleteRequest.id:type_name -> edl.rpc.Identity
+	104, // 92: edl.rpc.StatusResponse.refused:type_name -> edl.rpc.StatusResponse.RefusedEntry
+	108, // 93: edl.rpc.StatusResponse.waits:type_name -> edl.job.Wait
+	1,   // 94: edl.rpc.StatusResponse.standby:type_name -> edl.rpc.StatusResponse.Standby
+	3,   // 95: edl.rpc.Listener.Describe:input_type -> edl.rpc.DescribeRequest
+	5,   // 96: edl.rpc.Listener.Submit:input_type -> edl.rpc.SubmitRequest
+	9,   // 97: edl.rpc.Listener.Status:input_type -> edl.rpc.JobRequest
+	11,  // 98: edl.rpc.Listener.List:input_type -> edl.rpc.ListRequest
+	9,   // 99: edl.rpc.Listener.Watch:input_type -> edl.rpc.JobRequest
+	13,  // 100: edl.rpc.Listener.Logs:input_type -> edl.rpc.LogsRequest
+	9,   // 101: edl.rpc.Listener.Stop:input_type -> edl.rpc.JobRequest
+	19,  // 102: edl.rpc.Listener.Finish:input_type -> edl.rpc.FinishRequest
+	20,  // 103: edl.rpc.Listener.Acknowledge:input_type -> edl.rpc.AcknowledgeRequest
+	23,  // 104: edl.rpc.Listener.ReadState:input_type -> edl.rpc.ReadStateRequest
+	2,   // 105: edl.rpc.Listener.WriteState:input_type -> edl.rpc.Piece
+	25,  // 106: edl.rpc.Listener.ReleaseState:input_type -> edl.rpc.ReleaseStateRequest
+	2,   // 107: edl.rpc.Listener.RunStep:input_type -> edl.rpc.Piece
+	9,   // 108: edl.rpc.Listener.Why:input_type -> edl.rpc.JobRequest
+	9,   // 109: edl.rpc.Listener.Show:input_type -> edl.rpc.JobRequest
+	16,  // 110: edl.rpc.Listener.Scale:input_type -> edl.rpc.ScaleRequest
+	9,   // 111: edl.rpc.Listener.Checkpoint:input_type -> edl.rpc.JobRequest
+	7,   // 112: edl.rpc.Listener.ResumeJob:input_type -> edl.rpc.ResumeJobRequest
+	29,  // 113: edl.rpc.Listener.StartRole:input_type -> edl.rpc.StartRoleChunk
+	32,  // 114: edl.rpc.Coordinator.Join:input_type -> edl.rpc.JoinRequest
+	2,   // 115: edl.rpc.Coordinator.ReportDataset:input_type -> edl.rpc.Piece
+	41,  // 116: edl.rpc.Coordinator.GetTask:input_type -> edl.rpc.GetTaskRequest
+	43,  // 117: edl.rpc.Coordinator.TaskFailed:input_type -> edl.rpc.TaskFailedRequest
+	45,  // 118: edl.rpc.Coordinator.RequestSaveModel:input_type -> edl.rpc.SaveModelRequest
+	2,   // 119: edl.rpc.Coordinator.ReportSteps:input_type -> edl.rpc.Piece
+	50,  // 120: edl.rpc.Coordinator.NextFeed:input_type -> edl.rpc.NextFeedRequest
+	2,   // 121: edl.rpc.Coordinator.Feed:input_type -> edl.rpc.Piece
+	51,  // 122: edl.rpc.Coordinator.Finish:input_type -> edl.rpc.FinishDataRequest
+	20,  // 123: edl.rpc.Coordinator.Acknowledge:input_type -> edl.rpc.AcknowledgeRequest
+	53,  // 124: edl.rpc.Coordinator.Permit:input_type -> edl.rpc.PermitRequest
+	56,  // 125: edl.rpc.Coordinator.Leave:input_type -> edl.rpc.LeaveRequest
+	58,  // 126: edl.rpc.Coordinator.Watch:input_type -> edl.rpc.WatchRequest
+	66,  // 127: edl.rpc.Coordinator.Checkpoint:input_type -> edl.rpc.CheckpointRequest
+	62,  // 128: edl.rpc.Coordinator.Queues:input_type -> edl.rpc.QueuesRequest
+	60,  // 129: edl.rpc.Coordinator.GoBack:input_type -> edl.rpc.GoBackRequest
+	68,  // 130: edl.rpc.ParameterServer.SendVariable:input_type -> edl.rpc.VariableChunk
+	74,  // 131: edl.rpc.ParameterServer.SendBarrier:input_type -> edl.rpc.BarrierRequest
+	97,  // 132: edl.rpc.ParameterServer.GetVariable:input_type -> edl.rpc.GetRequest
+	70,  // 133: edl.rpc.ParameterServer.GetRows:input_type -> edl.rpc.RowsRequest
+	71,  // 134: edl.rpc.ParameterServer.OpenData:input_type -> edl.rpc.OpenDataRequest
+	83,  // 135: edl.rpc.ParameterServer.Freeze:input_type -> edl.rpc.FreezeRequest
+	87,  // 136: edl.rpc.ParameterServer.Resume:input_type -> edl.rpc.ResumeRequest
+	94,  // 137: edl.rpc.ParameterServer.Ledger:input_type -> edl.rpc.LedgerRequest
+	76,  // 138: edl.rpc.ParameterServer.Cut:input_type -> edl.rpc.CutRequest
+	79,  // 139: edl.rpc.ParameterServer.Hold:input_type -> edl.rpc.HoldRequest
+	81,  // 140: edl.rpc.ParameterServer.Restore:input_type -> edl.rpc.RestoreRequest
+	98,  // 141: edl.rpc.ParameterServer.Complete:input_type -> edl.rpc.CompleteRequest
+	89,  // 142: edl.rpc.ParameterServer.Follow:input_type -> edl.rpc.FollowRequest
+	92,  // 143: edl.rpc.ParameterServer.TakeOver:input_type -> edl.rpc.TakeOverRequest
+	100, // 144: edl.rpc.ParameterServer.Status:input_type -> edl.rpc.StatusRequest
+	4,   // 145: edl.rpc.Listener.Describe:output_type -> edl.rpc.DescribeResponse
+	6,   // 146: edl.rpc.Listener.Submit:output_type -> edl.rpc.SubmitResponse
+	107, // 147: edl.rpc.Listener.Status:output_type -> edl.job.JobStatus
+	12,  // 148: edl.rpc.Listener.List:output_type -> edl.rpc.ListResponse
+	10,  // 149: edl.rpc.Listener.Watch:output_type -> edl.rpc.Events
+	14,  // 150: edl.rpc.Listener.Logs:output_type -> edl.rpc.LogLine
+	107, // 151: edl.rpc.Listener.Stop:output_type -> edl.job.JobStatus
+	107, // 152: edl.rpc.Listener.Finish:output_type -> edl.job.JobStatus
+	21,  // 153: edl.rpc.Listener.Acknowledge:output_type -> edl.rpc.AcknowledgeResponse
+	2,   // 154: edl.rpc.Listener.ReadState:output_type -> edl.rpc.Piece
+	24,  // 155: edl.rpc.Listener.WriteState:output_type -> edl.rpc.WriteStateResponse
+	26,  // 156: edl.rpc.Listener.ReleaseState:output_type -> edl.rpc.ReleaseStateResponse
+	2,   // 157: edl.rpc.Listener.RunStep:output_type -> edl.rpc.Piece
+	15,  // 158: edl.rpc.Listener.Why:output_type -> edl.rpc.WhyResponse
+	2,   // 159: edl.rpc.Listener.Show:output_type -> edl.rpc.Piece
+	107, // 160: edl.rpc.Listener.Scale:output_type -> edl.job.JobStatus
+	117, // 161: edl.rpc.Listener.Checkpoint:output_type -> edl.job.CheckpointStatus
+	8,   // 162: edl.rpc.Listener.ResumeJob:output_type -> edl.rpc.ResumeJobResponse
+	30,  // 163: edl.rpc.Listener.StartRole:output_type -> edl.rpc.RoleEvent
+	33,  // 164: edl.rpc.Coordinator.Join:output_type -> edl.rpc.JoinResponse
+	38,  // 165: edl.rpc.Coordinator.ReportDataset:output_type -> edl.rpc.ReportDatasetResponse
+	42,  // 166: edl.rpc.Coordinator.GetTask:output_type -> edl.rpc.GetTaskResponse
+	44,  // 167: edl.rpc.Coordinator.TaskFailed:output_type -> edl.rpc.TaskFailedResponse
+	46,  // 168: edl.rpc.Coordinator.RequestSaveModel:output_type -> edl.rpc.SaveModelResponse
+	49,  // 169: edl.rpc.Coordinator.ReportSteps:output_type -> edl.rpc.ReportStepsResponse
+	2,   // 170: edl.rpc.Coordinator.NextFeed:output_type -> edl.rpc.Piece
+	2,   // 171: edl.rpc.Coordinator.Feed:output_type -> edl.rpc.Piece
+	52,  // 172: edl.rpc.Coordinator.Finish:output_type -> edl.rpc.FinishDataResponse
+	21,  // 173: edl.rpc.Coordinator.Acknowledge:output_type -> edl.rpc.AcknowledgeResponse
+	54,  // 174: edl.rpc.Coordinator.Permit:output_type -> edl.rpc.PermitResponse
+	57,  // 175: edl.rpc.Coordinator.Leave:output_type -> edl.rpc.LeaveResponse
+	59,  // 176: edl.rpc.Coordinator.Watch:output_type -> edl.rpc.WatchResponse
+	117, // 177: edl.rpc.Coordinator.Checkpoint:output_type -> edl.job.CheckpointStatus
+	2,   // 178: edl.rpc.Coordinator.Queues:output_type -> edl.rpc.Piece
+	61,  // 179: edl.rpc.Coordinator.GoBack:output_type -> edl.rpc.GoBackResponse
+	69,  // 180: edl.rpc.ParameterServer.SendVariable:output_type -> edl.rpc.SendResponse
+	75,  // 181: edl.rpc.ParameterServer.SendBarrier:output_type -> edl.rpc.BarrierResponse
+	68,  // 182: edl.rpc.ParameterServer.GetVariable:output_type -> edl.rpc.VariableChunk
+	68,  // 183: edl.rpc.ParameterServer.GetRows:output_type -> edl.rpc.VariableChunk
+	72,  // 184: edl.rpc.ParameterServer.OpenData:output_type -> edl.rpc.OpenDataResponse
+	84,  // 185: edl.rpc.ParameterServer.Freeze:output_type -> edl.rpc.FreezeResponse
+	88,  // 186: edl.rpc.ParameterServer.Resume:output_type -> edl.rpc.ResumeResponse
+	2,   // 187: edl.rpc.ParameterServer.Ledger:output_type -> edl.rpc.Piece
+	78,  // 188: edl.rpc.ParameterServer.Cut:output_type -> edl.rpc.CutResponse
+	80,  // 189: edl.rpc.ParameterServer.Hold:output_type -> edl.rpc.HoldResponse
+	82,  // 190: edl.rpc.ParameterServer.Restore:output_type -> edl.rpc.RestoreResponse
+	99,  // 191: edl.rpc.ParameterServer.Complete:output_type -> edl.rpc.CompleteResponse
+	90,  // 192: edl.rpc.ParameterServer.Follow:output_type -> edl.rpc.FollowResponse
+	93,  // 193: edl.rpc.ParameterServer.TakeOver:output_type -> edl.rpc.TakeOverResponse
+	101, // 194: edl.rpc.ParameterServer.Status:output_type -> edl.rpc.StatusResponse
+	145, // [145:195] is the sub-list for method output_type
+	95,  // [95:145] is the sub-list for method input_type
+	95,  // [95:95] is the sub-list for extension type_name
+	95,  // [95:95] is the sub-list for extension extendee
+	0,   // [0:95] is the sub-list for field type_name
 }
 
 func init() { file_proto_rpc_rpc_proto_init() }
@@ -7054,14 +7248,14 @@ func file_proto_rpc_rpc_proto_init() {
 	file_proto_rpc_rpc_proto_msgTypes[31].OneofWrappers = []any{}
 	file_proto_rpc_rpc_proto_msgTypes[40].OneofWrappers = []any{}
 	file_proto_rpc_rpc_proto_msgTypes[49].OneofWrappers = []any{}
-	file_proto_rpc_rpc_proto_msgTypes[81].OneofWrappers = []any{}
+	file_proto_rpc_rpc_proto_msgTypes[84].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_rpc_rpc_proto_rawDesc), len(file_proto_rpc_rpc_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   100,
+			NumMessages:   103,
 			NumExtensions: 0,
 			NumServices:   3,
 		},

@@ -1543,6 +1543,7 @@ const (
 	ParameterServer_Resume_FullMethodName       = "/edl.rpc.ParameterServer/Resume"
 	ParameterServer_Ledger_FullMethodName       = "/edl.rpc.ParameterServer/Ledger"
 	ParameterServer_Cut_FullMethodName          = "/edl.rpc.ParameterServer/Cut"
+	ParameterServer_Hold_FullMethodName         = "/edl.rpc.ParameterServer/Hold"
 	ParameterServer_Restore_FullMethodName      = "/edl.rpc.ParameterServer/Restore"
 	ParameterServer_Complete_FullMethodName     = "/edl.rpc.ParameterServer/Complete"
 	ParameterServer_Follow_FullMethodName       = "/edl.rpc.ParameterServer/Follow"
@@ -1575,8 +1576,11 @@ type ParameterServerClient interface {
 	// Ledger tells which records the updates of this server were computed from, in the pieces of a LedgerResponse; pserver 0 keeps it.
 	Ledger(ctx context.Context, in *LedgerRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[Piece], error)
 	// Cut makes a server write its part of a checkpoint, which is the state when the rounds below one are applied. It returns when the part is durable, or
-	// at once when that round is past. The same request again waits for the same part; another one takes its place.
+	// at once when that round is past. The same request again waits for the same part; another one takes its place. In async mode Hold comes first.
 	Cut(ctx context.Context, in *CutRequest, opts ...grpc.CallOption) (*CutResponse, error)
+	// Hold comes before Cut in async mode: trainers do not begin steps at this server before it has copied the state of the cut. It tells which steps have
+	// begun. The server gives the cut up when a generation begins, and after the round deadline.
+	Hold(ctx context.Context, in *HoldRequest, opts ...grpc.CallOption) (*HoldResponse, error)
 	// Restore ends a generation, and puts this server's part of a checkpoint in the place of what the server has. It returns when that is done.
 	Restore(ctx context.Context, in *RestoreRequest, opts ...grpc.CallOption) (*RestoreResponse, error)
 	// Complete says that the trainer contributes to no later round.
@@ -1717,6 +1721,16 @@ func (c *parameterServerClient) Cut(ctx context.Context, in *CutRequest, opts ..
 	return out, nil
 }
 
+func (c *parameterServerClient) Hold(ctx context.Context, in *HoldRequest, opts ...grpc.CallOption) (*HoldResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(HoldResponse)
+	err := c.cc.Invoke(ctx, ParameterServer_Hold_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *parameterServerClient) Restore(ctx context.Context, in *RestoreRequest, opts ...grpc.CallOption) (*RestoreResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(RestoreResponse)
@@ -1792,8 +1806,11 @@ type ParameterServerServer interface {
 	// Ledger tells which records the updates of this server were computed from, in the pieces of a LedgerResponse; pserver 0 keeps it.
 	Ledger(*LedgerRequest, grpc.ServerStreamingServer[Piece]) error
 	// Cut makes a server write its part of a checkpoint, which is the state when the rounds below one are applied. It returns when the part is durable, or
-	// at once when that round is past. The same request again waits for the same part; another one takes its place.
+	// at once when that round is past. The same request again waits for the same part; another one takes its place. In async mode Hold comes first.
 	Cut(context.Context, *CutRequest) (*CutResponse, error)
+	// Hold comes before Cut in async mode: trainers do not begin steps at this server before it has copied the state of the cut. It tells which steps have
+	// begun. The server gives the cut up when a generation begins, and after the round deadline.
+	Hold(context.Context, *HoldRequest) (*HoldResponse, error)
 	// Restore ends a generation, and puts this server's part of a checkpoint in the place of what the server has. It returns when that is done.
 	Restore(context.Context, *RestoreRequest) (*RestoreResponse, error)
 	// Complete says that the trainer contributes to no later round.
@@ -1840,6 +1857,9 @@ func (UnimplementedParameterServerServer) Ledger(*LedgerRequest, grpc.ServerStre
 }
 func (UnimplementedParameterServerServer) Cut(context.Context, *CutRequest) (*CutResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Cut not implemented")
+}
+func (UnimplementedParameterServerServer) Hold(context.Context, *HoldRequest) (*HoldResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Hold not implemented")
 }
 func (UnimplementedParameterServerServer) Restore(context.Context, *RestoreRequest) (*RestoreResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Restore not implemented")
@@ -2007,6 +2027,24 @@ func _ParameterServer_Cut_Handler(srv interface{}, ctx context.Context, dec func
 	return interceptor(ctx, in, info, handler)
 }
 
+func _ParameterServer_Hold_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(HoldRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ParameterServerServer).Hold(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ParameterServer_Hold_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ParameterServerServer).Hold(ctx, req.(*HoldRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _ParameterServer_Restore_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(RestoreRequest)
 	if err := dec(in); err != nil {
@@ -2123,6 +2161,10 @@ var ParameterServer_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Cut",
 			Handler:    _ParameterServer_Cut_Handler,
+		},
+		{
+			MethodName: "Hold",
+			Handler:    _ParameterServer_Hold_Handler,
 		},
 		{
 			MethodName: "Restore",

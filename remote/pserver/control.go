@@ -122,6 +122,7 @@ func resume(s *Server, e Resumed) (hold bool, err error) {
 		}
 	}
 	s.updaters.abandon()
+	s.cuts.overtaken(c)
 	c.carryOut(f)
 	c.changed()
 	return false, nil

@@ -23,6 +23,7 @@ type core struct {
 	released chan struct{} // closed when a coordinator knows that the server has finished, or there is none
 	toApply  chan []Declaration
 	toTake   chan *restoring // states of checkpoints
+	toCut    token           // wakes who makes cuts
 
 	machine    machine  // rounds or updates; nil until the program serves
 	rounds     *Rounds  // in sync mode, else nil
@@ -47,7 +48,7 @@ type core struct {
 
 func newCore(cfg Config) *core {
 	c := &core{cfg: cfg, name: serverName(cfg.Index), ended: make(chan struct{}), released: make(chan struct{}), toApply: make(chan []Declaration, 1),
-		toTake: make(chan *restoring),
+		toTake: make(chan *restoring), toCut: make(token, 1),
 		sums:   newPartialSums(), lines: lines{}, heard: make(heard, cfg.MaxTrainers), refused: map[string]uint64{}, applied: cfg.Start,
 		timed: timed{times: cfg.Times}, process: rand.Uint64() | 1}
 	if cfg.Follows != nil {
@@ -137,6 +138,19 @@ func (c *core) carryOut(f Effects) {
 	}
 	if f.Finished {
 		c.end(nil)
+	}
+	if f.Cut {
+		c.toCut.wake()
+	}
+}
+
+// A token wakes a goroutine, which looks what there is to do. It has room for one.
+type token chan struct{}
+
+func (t token) wake() {
+	select {
+	case t <- struct{}{}:
+	default: // it will look anyway
 	}
 }
 

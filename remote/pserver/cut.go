@@ -25,12 +25,13 @@ import (
 //
 //	Cut asked -> waiting for its round -> copying, with the next round waiting at most for that -> writing -> told to who has asked
 //
+// In an async job Hold comes before Cut, and the cut waits for its steps, see hold.go.
+//
 // The lock of core guards current.
 type cuts struct {
 	service *comm.Service
-	asked   chan struct{} // has a token when a cut may be due
-	current *cut          // the last that was asked for; nil: none
-	since   since         // belongs to who has the token of busy
+	current *cut  // the last that was asked for; nil: none
+	since   since // belongs to who has the token of busy
 	busy    chan struct{} // has a token while copies are in use
 	held    atomic.Int64  // nanoseconds that a round has waited for the copies of the last cut
 }
@@ -40,21 +41,27 @@ const cutDeadline = 10 * time.Minute
 
 // A cut is one checkpoint.
 type cut struct {
-	round       id.Round
+	round       id.Round // sync
 	store, name string
 	bases       []string      // checkpoints that stay
-	begun       bool          // its round is there
+	begun       bool          // what it is to have is there
 	done        chan struct{} // closed when the part is durable, or will never be
 	cancel      context.CancelFunc
 
-	shard  *job.Shard // with base, ledger and err, written before done is closed
+	// Of an async job, see hold.go.
+	held    time.Time   // since when steps are
+	late    *time.Timer // ends that; nil: sync
+	bounded bool        // it is known which steps it has
+
+	shard  *job.Shard // with what follows, written before done is closed
 	base   *job.Shard // nil: shard has all
-	ledger []byte
+	ledger []byte     // of server 0
+	steps  id.Round   // async, of server 0: in the ledger, and those before the job
 	err    error
 }
 
 func newCuts(service *comm.Service) *cuts {
-	return &cuts{service: service, asked: make(chan struct{}, 1), busy: make(chan struct{}, 1)}
+	return &cuts{service: service, busy: make(chan struct{}, 1)}
 }
 
 // Cut implements the rpc.
@@ -63,18 +70,20 @@ func (s *Server) Cut(ctx context.Context, m *rpc.CutRequest) (*rpc.CutResponse, 
 		return nil, err
 	}
 	c, from := s.core, wire.SenderOf(m.Id)
-	if c.rounds == nil {
-		return nil, c.refuse(fault.E(fault.Unsupported, fault.At(c.Where), fault.Got("a cut of an async job"), fault.Want("a sync job")))
-	}
+	var k *cut
+	var err error
 	c.Lock()
-	k, err := s.cuts.ask(c, Sender(from), m)
-	past := k == nil
-	version := c.rounds.Round()
+	if c.rounds != nil {
+		k, err = s.cuts.ask(c, Sender(from), m)
+	} else {
+		k, err = s.cuts.bound(c, m)
+	}
+	version := c.version()
 	c.Unlock()
 	switch {
 	case err != nil:
 		return nil, c.refuse(err)
-	case past:
+	case k == nil: // the round is past
 		return &rpc.CutResponse{Past: true, Round: uint64(version)}, nil
 	}
 	select {
@@ -91,7 +100,7 @@ func (s *Server) Cut(ctx context.Context, m *rpc.CutRequest) (*rpc.CutResponse, 
 	if k.err != nil {
 		return nil, fault.E(fault.KindOf(k.err), fault.At(c.Where), fault.Cause(k.err))
 	}
-	return &rpc.CutResponse{Shard: k.shard, Base: k.base, Ledger: k.ledger}, nil
+	return &rpc.CutResponse{Shard: k.shard, Base: k.base, Ledger: k.ledger, Steps: uint64(k.steps)}, nil
 }
 
 // ask enters a cut, or finds the one that was asked for before. It returns nil where the round is past. The lock of core is held.
@@ -108,10 +117,7 @@ func (cs *cuts) ask(c *core, from Sender, m *rpc.CutRequest) (*cut, error) {
 	}
 	k := &cut{round: from.Round, store: m.Store, name: m.Name, bases: m.Bases, done: make(chan struct{}), cancel: func() {}}
 	cs.current = k
-	select {
-	case cs.asked <- struct{}{}:
-	default:
-	}
+	c.toCut.wake()
 	return k, nil
 }
 
@@ -122,23 +128,29 @@ func (cs *cuts) giveUp() {
 		return
 	}
 	k.cancel() // what is being written
+	if k.late != nil {
+		k.late.Stop()
+	}
 	if !k.begun {
 		k.err = fault.E(fault.Superseded, fault.Got("the checkpoint "+k.name), fault.Want("a later one, which was asked for since"))
 		close(k.done)
 	}
 }
 
-// due returns the cut whose round is there now. The goroutine that applies rounds asks, between two of them.
+// due returns the cut whose round is there now, or whose steps are. The goroutine that applies rounds asks, between two of them.
 func (cs *cuts) due(c *core) *cut {
 	c.Lock()
 	defer c.Unlock()
 	k := cs.current
-	if k == nil || k.begun || k.round != c.rounds.Round() {
+	if k == nil || k.begun || c.rounds != nil && k.round != c.rounds.Round() || c.updates != nil && !c.updates.there {
 		return nil
 	}
 	k.begun = true
 	if c.ledger != nil {
 		k.ledger = c.ledger.Encode()
+	}
+	if c.updates != nil {
+		k.steps = c.updates.steps
 	}
 	return k
 }

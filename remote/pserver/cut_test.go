@@ -208,8 +208,4 @@ func TestCutRefuses(t *testing.T) {
 			t.Errorf("%v, want %v", err, kind)
 		}
 	}
-	async := pstest.Start(t, pstest.Config(1), pstest.SGD(0, false, 1, 4))
-	if _, err := (cutter{async, t.TempDir()}).ask(t.Context(), 0, checkpoint.NewName("job", 0)); !errors.Is(err, fault.Unsupported) {
-		t.Errorf("a cut of an async job: %v", err)
-	}
 }

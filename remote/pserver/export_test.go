@@ -1,6 +1,13 @@
 package pserver
 
-import "time"
+import (
+	"time"
+
+	"github.com/edl-go/edl/remote/id"
+)
 
 // Held is how long a round has waited for the copies of the last cut.
 func (s *Server) Held() time.Duration { return time.Duration(s.cuts.held.Load()) }
+
+// NextSteps is nextSteps for tests.
+func (u *Updates) NextSteps() map[id.Rank]id.Round { return u.nextSteps() }

@@ -152,6 +152,7 @@ type Effects struct {
 	Apply        bool          // sync: apply the round that Contributors have sent, then tell Applied
 	Contributors []Declaration // those with rows, in rank order: ranks and rows only; a group is one, with the rank of its leader
 	Finished     bool          // every member has completed; nothing follows
+	Cut          bool          // async: the server has exactly what a cut is to have: copy it, then tell LetGo
 }
 
 // State is what a server tells the coordinator that freezes it.

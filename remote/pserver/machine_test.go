@@ -42,6 +42,17 @@ func eventOf(t *testing.T, c scripttest.Command) pserver.Event {
 		return pserver.Applied{Rank: from.Rank}
 	case "fence":
 		return pserver.FenceSeen{Fence: from.Fence}
+	case "hold":
+		return pserver.Held{Generation: from.Generation, Fence: from.Fence}
+	case "bound":
+		e := pserver.Bounded{Below: map[id.Rank]id.Round{}, Ledger: c.Arg("ledger", "") == "yes"}
+		for _, b := range fields(c.Arg("below", "")) { // rank:step
+			rank, step, _ := strings.Cut(b, ":")
+			e.Below[id.Rank(number(t, rank))] = id.Round(number(t, step))
+		}
+		return e
+	case "let-go":
+		return pserver.LetGo{}
 	case "freeze":
 		return pserver.Frozen{Generation: from.Generation, Fence: from.Fence}
 	case "restore":
@@ -110,6 +121,9 @@ func show(f pserver.Effects, err error) string {
 	}
 	if f.Finished {
 		out += "; finished"
+	}
+	if f.Cut {
+		out += "; cut"
 	}
 	return out
 }
@@ -187,6 +201,8 @@ func TestUpdatesScripts(t *testing.T) {
 				return ""
 			case "missing":
 				return fmt.Sprint(u.Missing())
+			case "begun":
+				return fmt.Sprint(u.NextSteps())
 			case "told":
 				s := u.State()
 				return fmt.Sprintf("generation %d, completed %v", s.Generation, s.Completed)

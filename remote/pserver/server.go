@@ -168,6 +168,7 @@ func open(ctx context.Context, s *Server, group *sync.WaitGroup, service *comm.S
 		c.machine = c.rounds
 	} else {
 		c.updates = NewUpdates(c.cfg.MaxTrainers, names)
+		c.updates.steps = c.cfg.Start
 		c.machine = c.updates
 		s.updaters = startUpdaters(ctx, group, c, s.values, service)
 	}
@@ -176,7 +177,7 @@ func open(ctx context.Context, s *Server, group *sync.WaitGroup, service *comm.S
 }
 
 // applyRounds applies the rounds of a sync job, one after another, and returns when the server has ended. In async mode there are none to apply. Cuts
-// are made between two rounds, and written on goroutines of group.
+// are made between two rounds, or while no update is applied, and written on goroutines of group.
 func applyRounds(ctx context.Context, s *Server, group *sync.WaitGroup, by *stepper) error {
 	c := s.core
 	copied := func() {}
@@ -184,6 +185,12 @@ func applyRounds(ctx context.Context, s *Server, group *sync.WaitGroup, by *step
 		if k := s.cuts.due(c); k != nil {
 			copied()
 			copied = s.cuts.begin(ctx, group, s.values, c, k)
+			if c.updates != nil {
+				copied()
+				c.Lock()
+				s.cuts.letGo(c)
+				c.Unlock()
+			}
 		}
 		told := s.mirror.catchUp()
 		select {
@@ -213,7 +220,7 @@ func applyRounds(ctx context.Context, s *Server, group *sync.WaitGroup, by *step
 			s.mirror.drop()
 			r.take(s)
 		case <-s.mirror.mayWake():
-		case <-s.cuts.asked:
+		case <-c.toCut:
 		case <-c.ended:
 			return nil
 		case <-ctx.Done():

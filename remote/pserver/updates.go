@@ -13,13 +13,16 @@ import (
 // changes nothing for those that stay.
 type Updates struct {
 	generations
+	hold
 	members map[id.Rank]*progress // with those that are gone
+	steps   id.Round              // in the ledger, and those before the job; on the server that keeps it
 }
 
 // progress is how far one trainer is, as this server sees it.
 type progress struct {
 	since     id.Generation // in which its process joined
 	gone      bool          // it is no member any more
+	next      id.Round      // the first step that no contribution was let in of
 	started   bool          // a contribution was received
 	step      id.Round      // of the latest contribution
 	received  map[string]bool
@@ -51,6 +54,14 @@ func (u *Updates) Step(_ time.Duration, e Event) (Effects, error) {
 		return u.resume(e)
 	case FenceSeen:
 		u.noteFence(e.Fence)
+		return Effects{}, nil
+	case Held:
+		return Effects{}, u.beginHold(e)
+	case Bounded:
+		u.below, u.ledger = e.Below, e.Ledger
+		return Effects{Cut: u.reached()}, nil
+	case LetGo:
+		u.hold = hold{}
 		return Effects{}, nil
 	}
 	from := senderOf(e)
@@ -118,7 +129,11 @@ func (u *Updates) contribution(m *progress, from Sender, variable string, receiv
 		return Effects{}, fault.E(fault.Stale, fault.Gotf("step %d of trainer %d", from.Round, from.Rank), fault.Wantf("step %d or later", m.step))
 	case m.started && from.Round == m.step && m.received[variable]:
 		return Effects{Ignore: true}, nil
-	case !received:
+	case u.holds(m, from):
+		return Effects{Hold: true}, nil
+	}
+	m.next = max(m.next, from.Round+1)
+	if !received {
 		return Effects{}, nil
 	}
 	begins := m.begin(from.Round)
@@ -154,8 +169,9 @@ func (u *Updates) declare(m *progress, e Declared) (Effects, error) {
 		return Effects{}, err
 	}
 	m.committed = e.Round + 1
+	u.steps++
 	e.Declaration.Rank = e.Rank
-	return Effects{Commit: []Declaration{e.Declaration}}, nil
+	return Effects{Commit: []Declaration{e.Declaration}, Cut: u.reached()}, nil
 }
 
 func (u *Updates) complete(m *progress) Effects {
@@ -173,7 +189,7 @@ func (u *Updates) applied(e Applied) Effects {
 	} else {
 		m.pending--
 	}
-	return Effects{Finished: u.finished()}
+	return Effects{Finished: u.finished(), Cut: u.reached()}
 }
 
 // resume takes over the list of members. A rank with another process begins at its first step, after all that it sent before has been applied.
@@ -198,6 +214,7 @@ func (u *Updates) resume(e Resumed) (Effects, error) {
 		m.gone = false
 	}
 	u.begun = e.Generation
+	u.letGo()
 	return Effects{Finished: u.finished()}, nil
 }
 

@@ -25,6 +25,8 @@ func (c *core) holding(e Event) waits.Wait {
 		}}
 	case c.rounds != nil:
 		return c.forRound(c.rounds.Round())
+	case c.updates.held:
+		return waits.Wait{Who: c.name, What: "a checkpoint, for which steps that begin are held", By: []string{c.name}, Limit: c.cfg.RoundDeadline}
 	}
 	return waits.Wait{Who: c.name, What: fmt.Sprintf("queued contributions of trainer %d", from.Rank), By: []string{c.name}}
 }
