@@ -2337,13 +2337,16 @@ func (x *RecordRange) GetTo() int64 {
 }
 
 type Task struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Id            int64                  `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
-	Epoch         uint32                 `protobuf:"varint,2,opt,name=epoch,proto3" json:"epoch,omitempty"` // raised with every dispatch: a late answer of an older one is refused
-	Pass          int32                  `protobuf:"varint,3,opt,name=pass,proto3" json:"pass,omitempty"`
-	Dataset       string                 `protobuf:"bytes,4,opt,name=dataset,proto3" json:"dataset,omitempty"`
-	Records       []*RecordRange         `protobuf:"bytes,6,rep,name=records,proto3" json:"records,omitempty"` // ascending; several where some records of the task were committed by a trainer that was lost
-	Files         []*DataFile            `protobuf:"bytes,7,rep,name=files,proto3" json:"files,omitempty"`     // those that hold the records, where the dataset follows a folder: trainers cannot know them otherwise
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Id      int64                  `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
+	Epoch   uint32                 `protobuf:"varint,2,opt,name=epoch,proto3" json:"epoch,omitempty"` // raised with every dispatch: a late answer of an older one is refused
+	Pass    int32                  `protobuf:"varint,3,opt,name=pass,proto3" json:"pass,omitempty"`
+	Dataset string                 `protobuf:"bytes,4,opt,name=dataset,proto3" json:"dataset,omitempty"`
+	Records []*RecordRange         `protobuf:"bytes,6,rep,name=records,proto3" json:"records,omitempty"` // ascending; several where some records of the task were committed by a trainer that was lost
+	Files   []*DataFile            `protobuf:"bytes,7,rep,name=files,proto3" json:"files,omitempty"`     // those that hold the records, where the dataset follows a folder: trainers cannot know them otherwise
+	// within is async: the records are read in the order in which those of this range are shuffled, of which some were trained before the job began. Absent:
+	// they are shuffled among themselves.
+	Within        *RecordRange `protobuf:"bytes,8,opt,name=within,proto3" json:"within,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2416,6 +2419,13 @@ func (x *Task) GetRecords() []*RecordRange {
 func (x *Task) GetFiles() []*DataFile {
 	if x != nil {
 		return x.Files
+	}
+	return nil
+}
+
+func (x *Task) GetWithin() *RecordRange {
+	if x != nil {
+		return x.Within
 	}
 	return nil
 }
@@ -6516,14 +6526,15 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\x15ReportDatasetResponse\"1\n" +
 	"\vRecordRange\x12\x12\n" +
 	"\x04from\x18\x01 \x01(\x03R\x04from\x12\x0e\n" +
-	"\x02to\x18\x02 \x01(\x03R\x02to\"\xb3\x01\n" +
+	"\x02to\x18\x02 \x01(\x03R\x02to\"\xe1\x01\n" +
 	"\x04Task\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x03R\x02id\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\rR\x05epoch\x12\x12\n" +
 	"\x04pass\x18\x03 \x01(\x05R\x04pass\x12\x18\n" +
 	"\adataset\x18\x04 \x01(\tR\adataset\x12.\n" +
 	"\arecords\x18\x06 \x03(\v2\x14.edl.rpc.RecordRangeR\arecords\x12'\n" +
-	"\x05files\x18\a \x03(\v2\x11.edl.rpc.DataFileR\x05files\"\xf7\x01\n" +
+	"\x05files\x18\a \x03(\v2\x11.edl.rpc.DataFileR\x05files\x12,\n" +
+	"\x06within\x18\b \x01(\v2\x14.edl.rpc.RecordRangeR\x06within\"\xf7\x01\n" +
 	"\x0eGetTaskRequest\x12!\n" +
 	"\x02id\x18\x01 \x01(\v2\x11.edl.rpc.IdentityR\x02id\x12\x18\n" +
 	"\adataset\x18\x02 \x01(\tR\adataset\x12\x12\n" +
@@ -7067,176 +7078,177 @@ var file_proto_rpc_rpc_proto_depIdxs = []int32{
 	36,  // 27: edl.rpc.ReportDatasetRequest.dataset:type_name -> edl.rpc.Dataset
 	39,  // 28: edl.rpc.Task.records:type_name -> edl.rpc.RecordRange
 	35,  // 29: edl.rpc.Task.files:type_name -> edl.rpc.DataFile
-	31,  // 30: edl.rpc.GetTaskRequest.id:type_name -> edl.rpc.Identity
-	40,  // 31: edl.rpc.GetTaskRequest.finished:type_name -> edl.rpc.Task
-	40,  // 32: edl.rpc.GetTaskResponse.task:type_name -> edl.rpc.Task
-	40,  // 33: edl.rpc.GetTaskResponse.next:type_name -> edl.rpc.Task
-	31,  // 34: edl.rpc.TaskFailedRequest.id:type_name -> edl.rpc.Identity
-	40,  // 35: edl.rpc.TaskFailedRequest.task:type_name -> edl.rpc.Task
-	31,  // 36: edl.rpc.SaveModelRequest.id:type_name -> edl.rpc.Identity
-	105, // 37: edl.rpc.SaveModelResponse.progress:type_name -> edl.job.Progress
-	31,  // 38: edl.rpc.TrainerSteps.id:type_name -> edl.rpc.Identity
-	48,  // 39: edl.rpc.TrainerSteps.steps:type_name -> edl.rpc.TrainerStep
-	31,  // 40: edl.rpc.TrainerStep.id:type_name -> edl.rpc.Identity
-	112, // 41: edl.rpc.TrainerStep.fetched:type_name -> edl.job.Value
-	39,  // 42: edl.rpc.TrainerStep.records:type_name -> edl.rpc.RecordRange
-	31,  // 43: edl.rpc.NextFeedRequest.id:type_name -> edl.rpc.Identity
-	31,  // 44: edl.rpc.FinishDataRequest.id:type_name -> edl.rpc.Identity
-	31,  // 45: edl.rpc.PermitRequest.id:type_name -> edl.rpc.Identity
-	112, // 46: edl.rpc.FeedShare.feed:type_name -> edl.job.Value
-	31,  // 47: edl.rpc.LeaveRequest.id:type_name -> edl.rpc.Identity
-	116, // 48: edl.rpc.LeaveRequest.failure:type_name -> edl.job.Failure
-	106, // 49: edl.rpc.WatchResponse.events:type_name -> edl.job.Event
-	31,  // 50: edl.rpc.GoBackRequest.id:type_name -> edl.rpc.Identity
-	105, // 51: edl.rpc.GoBackResponse.progress:type_name -> edl.job.Progress
-	65,  // 52: edl.rpc.QueueStatus.discarded_tasks:type_name -> edl.rpc.DiscardedTask
-	64,  // 53: edl.rpc.QueueStatus.discards:type_name -> edl.rpc.PassDiscards
-	39,  // 54: edl.rpc.DiscardedTask.records:type_name -> edl.rpc.RecordRange
-	63,  // 55: edl.rpc.QueuesResponse.queues:type_name -> edl.rpc.QueueStatus
-	108, // 56: edl.rpc.QueuesResponse.waits:type_name -> edl.job.Wait
-	103, // 57: edl.rpc.QueuesResponse.entries:type_name -> edl.rpc.QueuesResponse.EntriesEntry
-	117, // 58: edl.rpc.QueuesResponse.checkpoint:type_name -> edl.job.CheckpointStatus
-	36,  // 59: edl.rpc.QueuesResponse.datasets:type_name -> edl.rpc.Dataset
-	31,  // 60: edl.rpc.VariableChunk.id:type_name -> edl.rpc.Identity
-	31,  // 61: edl.rpc.RowsRequest.id:type_name -> edl.rpc.Identity
-	31,  // 62: edl.rpc.OpenDataRequest.id:type_name -> edl.rpc.Identity
-	73,  // 63: edl.rpc.OpenDataResponse.send:type_name -> edl.rpc.SliceInfo
-	73,  // 64: edl.rpc.OpenDataResponse.receive:type_name -> edl.rpc.SliceInfo
-	31,  // 65: edl.rpc.BarrierRequest.id:type_name -> edl.rpc.Identity
-	39,  // 66: edl.rpc.BarrierRequest.records:type_name -> edl.rpc.RecordRange
-	85,  // 67: edl.rpc.BarrierRequest.group:type_name -> edl.rpc.Declared
-	31,  // 68: edl.rpc.CutRequest.id:type_name -> edl.rpc.Identity
-	77,  // 69: edl.rpc.CutRequest.below:type_name -> edl.rpc.StepBound
-	118, // 70: edl.rpc.CutResponse.shard:type_name -> edl.job.Shard
-	118, // 71: edl.rpc.CutResponse.base:type_name -> edl.job.Shard
-	31,  // 72: edl.rpc.HoldRequest.id:type_name -> edl.rpc.Identity
-	77,  // 73: edl.rpc.HoldResponse.begun:type_name -> edl.rpc.StepBound
-	31,  // 74: edl.rpc.RestoreRequest.id:type_name -> edl.rpc.Identity
-	31,  // 75: edl.rpc.FreezeRequest.id:type_name -> edl.rpc.Identity
-	85,  // 76: edl.rpc.FreezeResponse.declared:type_name -> edl.rpc.Declared
-	85,  // 77: edl.rpc.FreezeResponse.applied:type_name -> edl.rpc.Declared
-	39,  // 78: edl.rpc.Declared.records:type_name -> edl.rpc.RecordRange
-	31,  // 79: edl.rpc.ResumeRequest.id:type_name -> edl.rpc.Identity
-	86,  // 80: edl.rpc.ResumeRequest.members:type_name -> edl.rpc.Member
-	85,  // 81: edl.rpc.ResumeRequest.commit:type_name -> edl.rpc.Declared
-	31,  // 82: edl.rpc.FollowRequest.id:type_name -> edl.rpc.Identity
-	73,  // 83: edl.rpc.FollowResponse.slices:type_name -> edl.rpc.SliceInfo
-	0,   // 84: edl.rpc.Standing.kind:type_name -> edl.rpc.Standing.Kind
-	86,  // 85: edl.rpc.Standing.members:type_name -> edl.rpc.Member
-	85,  // 86: edl.rpc.Standing.applied:type_name -> edl.rpc.Declared
-	31,  // 87: edl.rpc.TakeOverRequest.id:type_name -> edl.rpc.Identity
-	39,  // 88: edl.rpc.PassLedger.committed:type_name -> edl.rpc.RecordRange
-	95,  // 89: edl.rpc.LedgerResponse.passes:type_name -> edl.rpc.PassLedger
-	31,  // 90: edl.rpc.GetRequest.id:type_name -> edl.rpc.Identity
-	31,  // 91: edl.rpc.CompleteRequest.id:type_name -> edl.rpc.Identity
-	104, // 92: edl.rpc.StatusResponse.refused:type_name -> edl.rpc.StatusResponse.RefusedEntry
-	108, // 93: edl.rpc.StatusResponse.waits:type_name -> edl.job.Wait
-	1,   // 94: edl.rpc.StatusResponse.standby:type_name -> edl.rpc.StatusResponse.Standby
-	3,   // 95: edl.rpc.Listener.Describe:input_type -> edl.rpc.DescribeRequest
-	5,   // 96: edl.rpc.Listener.Submit:input_type -> edl.rpc.SubmitRequest
-	9,   // 97: edl.rpc.Listener.Status:input_type -> edl.rpc.JobRequest
-	11,  // 98: edl.rpc.Listener.List:input_type -> edl.rpc.ListRequest
-	9,   // 99: edl.rpc.Listener.Watch:input_type -> edl.rpc.JobRequest
-	13,  // 100: edl.rpc.Listener.Logs:input_type -> edl.rpc.LogsRequest
-	9,   // 101: edl.rpc.Listener.Stop:input_type -> edl.rpc.JobRequest
-	19,  // 102: edl.rpc.Listener.Finish:input_type -> edl.rpc.FinishRequest
-	20,  // 103: edl.rpc.Listener.Acknowledge:input_type -> edl.rpc.AcknowledgeRequest
-	23,  // 104: edl.rpc.Listener.ReadState:input_type -> edl.rpc.ReadStateRequest
-	2,   // 105: edl.rpc.Listener.WriteState:input_type -> edl.rpc.Piece
-	25,  // 106: edl.rpc.Listener.ReleaseState:input_type -> edl.rpc.ReleaseStateRequest
-	2,   // 107: edl.rpc.Listener.RunStep:input_type -> edl.rpc.Piece
-	9,   // 108: edl.rpc.Listener.Why:input_type -> edl.rpc.JobRequest
-	9,   // 109: edl.rpc.Listener.Show:input_type -> edl.rpc.JobRequest
-	16,  // 110: edl.rpc.Listener.Scale:input_type -> edl.rpc.ScaleRequest
-	9,   // 111: edl.rpc.Listener.Checkpoint:input_type -> edl.rpc.JobRequest
-	7,   // 112: edl.rpc.Listener.ResumeJob:input_type -> edl.rpc.ResumeJobRequest
-	29,  // 113: edl.rpc.Listener.StartRole:input_type -> edl.rpc.StartRoleChunk
-	32,  // 114: edl.rpc.Coordinator.Join:input_type -> edl.rpc.JoinRequest
-	2,   // 115: edl.rpc.Coordinator.ReportDataset:input_type -> edl.rpc.Piece
-	41,  // 116: edl.rpc.Coordinator.GetTask:input_type -> edl.rpc.GetTaskRequest
-	43,  // 117: edl.rpc.Coordinator.TaskFailed:input_type -> edl.rpc.TaskFailedRequest
-	45,  // 118: edl.rpc.Coordinator.RequestSaveModel:input_type -> edl.rpc.SaveModelRequest
-	2,   // 119: edl.rpc.Coordinator.ReportSteps:input_type -> edl.rpc.Piece
-	50,  // 120: edl.rpc.Coordinator.NextFeed:input_type -> edl.rpc.NextFeedRequest
-	2,   // 121: edl.rpc.Coordinator.Feed:input_type -> edl.rpc.Piece
-	51,  // 122: edl.rpc.Coordinator.Finish:input_type -> edl.rpc.FinishDataRequest
-	20,  // 123: edl.rpc.Coordinator.Acknowledge:input_type -> edl.rpc.AcknowledgeRequest
-	53,  // 124: edl.rpc.Coordinator.Permit:input_type -> edl.rpc.PermitRequest
-	56,  // 125: edl.rpc.Coordinator.Leave:input_type -> edl.rpc.LeaveRequest
-	58,  // 126: edl.rpc.Coordinator.Watch:input_type -> edl.rpc.WatchRequest
-	66,  // 127: edl.rpc.Coordinator.Checkpoint:input_type -> edl.rpc.CheckpointRequest
-	62,  // 128: edl.rpc.Coordinator.Queues:input_type -> edl.rpc.QueuesRequest
-	60,  // 129: edl.rpc.Coordinator.GoBack:input_type -> edl.rpc.GoBackRequest
-	68,  // 130: edl.rpc.ParameterServer.SendVariable:input_type -> edl.rpc.VariableChunk
-	74,  // 131: edl.rpc.ParameterServer.SendBarrier:input_type -> edl.rpc.BarrierRequest
-	97,  // 132: edl.rpc.ParameterServer.GetVariable:input_type -> edl.rpc.GetRequest
-	70,  // 133: edl.rpc.ParameterServer.GetRows:input_type -> edl.rpc.RowsRequest
-	71,  // 134: edl.rpc.ParameterServer.OpenData:input_type -> edl.rpc.OpenDataRequest
-	83,  // 135: edl.rpc.ParameterServer.Freeze:input_type -> edl.rpc.FreezeRequest
-	87,  // 136: edl.rpc.ParameterServer.Resume:input_type -> edl.rpc.ResumeRequest
-	94,  // 137: edl.rpc.ParameterServer.Ledger:input_type -> edl.rpc.LedgerRequest
-	76,  // 138: edl.rpc.ParameterServer.Cut:input_type -> edl.rpc.CutRequest
-	79,  // 139: edl.rpc.ParameterServer.Hold:input_type -> edl.rpc.HoldRequest
-	81,  // 140: edl.rpc.ParameterServer.Restore:input_type -> edl.rpc.RestoreRequest
-	98,  // 141: edl.rpc.ParameterServer.Complete:input_type -> edl.rpc.CompleteRequest
-	89,  // 142: edl.rpc.ParameterServer.Follow:input_type -> edl.rpc.FollowRequest
-	92,  // 143: edl.rpc.ParameterServer.TakeOver:input_type -> edl.rpc.TakeOverRequest
-	100, // 144: edl.rpc.ParameterServer.Status:input_type -> edl.rpc.StatusRequest
-	4,   // 145: edl.rpc.Listener.Describe:output_type -> edl.rpc.DescribeResponse
-	6,   // 146: edl.rpc.Listener.Submit:output_type -> edl.rpc.SubmitResponse
-	107, // 147: edl.rpc.Listener.Status:output_type -> edl.job.JobStatus
-	12,  // 148: edl.rpc.Listener.List:output_type -> edl.rpc.ListResponse
-	10,  // 149: edl.rpc.Listener.Watch:output_type -> edl.rpc.Events
-	14,  // 150: edl.rpc.Listener.Logs:output_type -> edl.rpc.LogLine
-	107, // 151: edl.rpc.Listener.Stop:output_type -> edl.job.JobStatus
-	107, // 152: edl.rpc.Listener.Finish:output_type -> edl.job.JobStatus
-	21,  // 153: edl.rpc.Listener.Acknowledge:output_type -> edl.rpc.AcknowledgeResponse
-	2,   // 154: edl.rpc.Listener.ReadState:output_type -> edl.rpc.Piece
-	24,  // 155: edl.rpc.Listener.WriteState:output_type -> edl.rpc.WriteStateResponse
-	26,  // 156: edl.rpc.Listener.ReleaseState:output_type -> edl.rpc.ReleaseStateResponse
-	2,   // 157: edl.rpc.Listener.RunStep:output_type -> edl.rpc.Piece
-	15,  // 158: edl.rpc.Listener.Why:output_type -> edl.rpc.WhyResponse
-	2,   // 159: edl.rpc.Listener.Show:output_type -> edl.rpc.Piece
-	107, // 160: edl.rpc.Listener.Scale:output_type -> edl.job.JobStatus
-	117, // 161: edl.rpc.Listener.Checkpoint:output_type -> edl.job.CheckpointStatus
-	8,   // 162: edl.rpc.Listener.ResumeJob:output_type -> edl.rpc.ResumeJobResponse
-	30,  // 163: edl.rpc.Listener.StartRole:output_type -> edl.rpc.RoleEvent
-	33,  // 164: edl.rpc.Coordinator.Join:output_type -> edl.rpc.JoinResponse
-	38,  // 165: edl.rpc.Coordinator.ReportDataset:output_type -> edl.rpc.ReportDatasetResponse
-	42,  // 166: edl.rpc.Coordinator.GetTask:output_type -> edl.rpc.GetTaskResponse
-	44,  // 167: edl.rpc.Coordinator.TaskFailed:output_type -> edl.rpc.TaskFailedResponse
-	46,  // 168: edl.rpc.Coordinator.RequestSaveModel:output_type -> edl.rpc.SaveModelResponse
-	49,  // 169: edl.rpc.Coordinator.ReportSteps:output_type -> edl.rpc.ReportStepsResponse
-	2,   // 170: edl.rpc.Coordinator.NextFeed:output_type -> edl.rpc.Piece
-	2,   // 171: edl.rpc.Coordinator.Feed:output_type -> edl.rpc.Piece
-	52,  // 172: edl.rpc.Coordinator.Finish:output_type -> edl.rpc.FinishDataResponse
-	21,  // 173: edl.rpc.Coordinator.Acknowledge:output_type -> edl.rpc.AcknowledgeResponse
-	54,  // 174: edl.rpc.Coordinator.Permit:output_type -> edl.rpc.PermitResponse
-	57,  // 175: edl.rpc.Coordinator.Leave:output_type -> edl.rpc.LeaveResponse
-	59,  // 176: edl.rpc.Coordinator.Watch:output_type -> edl.rpc.WatchResponse
-	117, // 177: edl.rpc.Coordinator.Checkpoint:output_type -> edl.job.CheckpointStatus
-	2,   // 178: edl.rpc.Coordinator.Queues:output_type -> edl.rpc.Piece
-	61,  // 179: edl.rpc.Coordinator.GoBack:output_type -> edl.rpc.GoBackResponse
-	69,  // 180: edl.rpc.ParameterServer.SendVariable:output_type -> edl.rpc.SendResponse
-	75,  // 181: edl.rpc.ParameterServer.SendBarrier:output_type -> edl.rpc.BarrierResponse
-	68,  // 182: edl.rpc.ParameterServer.GetVariable:output_type -> edl.rpc.VariableChunk
-	68,  // 183: edl.rpc.ParameterServer.GetRows:output_type -> edl.rpc.VariableChunk
-	72,  // 184: edl.rpc.ParameterServer.OpenData:output_type -> edl.rpc.OpenDataResponse
-	84,  // 185: edl.rpc.ParameterServer.Freeze:output_type -> edl.rpc.FreezeResponse
-	88,  // 186: edl.rpc.ParameterServer.Resume:output_type -> edl.rpc.ResumeResponse
-	2,   // 187: edl.rpc.ParameterServer.Ledger:output_type -> edl.rpc.Piece
-	78,  // 188: edl.rpc.ParameterServer.Cut:output_type -> edl.rpc.CutResponse
-	80,  // 189: edl.rpc.ParameterServer.Hold:output_type -> edl.rpc.HoldResponse
-	82,  // 190: edl.rpc.ParameterServer.Restore:output_type -> edl.rpc.RestoreResponse
-	99,  // 191: edl.rpc.ParameterServer.Complete:output_type -> edl.rpc.CompleteResponse
-	90,  // 192: edl.rpc.ParameterServer.Follow:output_type -> edl.rpc.FollowResponse
-	93,  // 193: edl.rpc.ParameterServer.TakeOver:output_type -> edl.rpc.TakeOverResponse
-	101, // 194: edl.rpc.ParameterServer.Status:output_type -> edl.rpc.StatusResponse
-	145, // [145:195] is the sub-list for method output_type
-	95,  // [95:145] is the sub-list for method input_type
-	95,  // [95:95] is the sub-list for extension type_name
-	95,  // [95:95] is the sub-list for extension extendee
-	0,   // [0:95] is the sub-list for field type_name
+	39,  // 30: edl.rpc.Task.within:type_name -> edl.rpc.RecordRange
+	31,  // 31: edl.rpc.GetTaskRequest.id:type_name -> edl.rpc.Identity
+	40,  // 32: edl.rpc.GetTaskRequest.finished:type_name -> edl.rpc.Task
+	40,  // 33: edl.rpc.GetTaskResponse.task:type_name -> edl.rpc.Task
+	40,  // 34: edl.rpc.GetTaskResponse.next:type_name -> edl.rpc.Task
+	31,  // 35: edl.rpc.TaskFailedRequest.id:type_name -> edl.rpc.Identity
+	40,  // 36: edl.rpc.TaskFailedRequest.task:type_name -> edl.rpc.Task
+	31,  // 37: edl.rpc.SaveModelRequest.id:type_name -> edl.rpc.Identity
+	105, // 38: edl.rpc.SaveModelResponse.progress:type_name -> edl.job.Progress
+	31,  // 39: edl.rpc.TrainerSteps.id:type_name -> edl.rpc.Identity
+	48,  // 40: edl.rpc.TrainerSteps.steps:type_name -> edl.rpc.TrainerStep
+	31,  // 41: edl.rpc.TrainerStep.id:type_name -> edl.rpc.Identity
+	112, // 42: edl.rpc.TrainerStep.fetched:type_name -> edl.job.Value
+	39,  // 43: edl.rpc.TrainerStep.records:type_name -> edl.rpc.RecordRange
+	31,  // 44: edl.rpc.NextFeedRequest.id:type_name -> edl.rpc.Identity
+	31,  // 45: edl.rpc.FinishDataRequest.id:type_name -> edl.rpc.Identity
+	31,  // 46: edl.rpc.PermitRequest.id:type_name -> edl.rpc.Identity
+	112, // 47: edl.rpc.FeedShare.feed:type_name -> edl.job.Value
+	31,  // 48: edl.rpc.LeaveRequest.id:type_name -> edl.rpc.Identity
+	116, // 49: edl.rpc.LeaveRequest.failure:type_name -> edl.job.Failure
+	106, // 50: edl.rpc.WatchResponse.events:type_name -> edl.job.Event
+	31,  // 51: edl.rpc.GoBackRequest.id:type_name -> edl.rpc.Identity
+	105, // 52: edl.rpc.GoBackResponse.progress:type_name -> edl.job.Progress
+	65,  // 53: edl.rpc.QueueStatus.discarded_tasks:type_name -> edl.rpc.DiscardedTask
+	64,  // 54: edl.rpc.QueueStatus.discards:type_name -> edl.rpc.PassDiscards
+	39,  // 55: edl.rpc.DiscardedTask.records:type_name -> edl.rpc.RecordRange
+	63,  // 56: edl.rpc.QueuesResponse.queues:type_name -> edl.rpc.QueueStatus
+	108, // 57: edl.rpc.QueuesResponse.waits:type_name -> edl.job.Wait
+	103, // 58: edl.rpc.QueuesResponse.entries:type_name -> edl.rpc.QueuesResponse.EntriesEntry
+	117, // 59: edl.rpc.QueuesResponse.checkpoint:type_name -> edl.job.CheckpointStatus
+	36,  // 60: edl.rpc.QueuesResponse.datasets:type_name -> edl.rpc.Dataset
+	31,  // 61: edl.rpc.VariableChunk.id:type_name -> edl.rpc.Identity
+	31,  // 62: edl.rpc.RowsRequest.id:type_name -> edl.rpc.Identity
+	31,  // 63: edl.rpc.OpenDataRequest.id:type_name -> edl.rpc.Identity
+	73,  // 64: edl.rpc.OpenDataResponse.send:type_name -> edl.rpc.SliceInfo
+	73,  // 65: edl.rpc.OpenDataResponse.receive:type_name -> edl.rpc.SliceInfo
+	31,  // 66: edl.rpc.BarrierRequest.id:type_name -> edl.rpc.Identity
+	39,  // 67: edl.rpc.BarrierRequest.records:type_name -> edl.rpc.RecordRange
+	85,  // 68: edl.rpc.BarrierRequest.group:type_name -> edl.rpc.Declared
+	31,  // 69: edl.rpc.CutRequest.id:type_name -> edl.rpc.Identity
+	77,  // 70: edl.rpc.CutRequest.below:type_name -> edl.rpc.StepBound
+	118, // 71: edl.rpc.CutResponse.shard:type_name -> edl.job.Shard
+	118, // 72: edl.rpc.CutResponse.base:type_name -> edl.job.Shard
+	31,  // 73: edl.rpc.HoldRequest.id:type_name -> edl.rpc.Identity
+	77,  // 74: edl.rpc.HoldResponse.begun:type_name -> edl.rpc.StepBound
+	31,  // 75: edl.rpc.RestoreRequest.id:type_name -> edl.rpc.Identity
+	31,  // 76: edl.rpc.FreezeRequest.id:type_name -> edl.rpc.Identity
+	85,  // 77: edl.rpc.FreezeResponse.declared:type_name -> edl.rpc.Declared
+	85,  // 78: edl.rpc.FreezeResponse.applied:type_name -> edl.rpc.Declared
+	39,  // 79: edl.rpc.Declared.records:type_name -> edl.rpc.RecordRange
+	31,  // 80: edl.rpc.ResumeRequest.id:type_name -> edl.rpc.Identity
+	86,  // 81: edl.rpc.ResumeRequest.members:type_name -> edl.rpc.Member
+	85,  // 82: edl.rpc.ResumeRequest.commit:type_name -> edl.rpc.Declared
+	31,  // 83: edl.rpc.FollowRequest.id:type_name -> edl.rpc.Identity
+	73,  // 84: edl.rpc.FollowResponse.slices:type_name -> edl.rpc.SliceInfo
+	0,   // 85: edl.rpc.Standing.kind:type_name -> edl.rpc.Standing.Kind
+	86,  // 86: edl.rpc.Standing.members:type_name -> edl.rpc.Member
+	85,  // 87: edl.rpc.Standing.applied:type_name -> edl.rpc.Declared
+	31,  // 88: edl.rpc.TakeOverRequest.id:type_name -> edl.rpc.Identity
+	39,  // 89: edl.rpc.PassLedger.committed:type_name -> edl.rpc.RecordRange
+	95,  // 90: edl.rpc.LedgerResponse.passes:type_name -> edl.rpc.PassLedger
+	31,  // 91: edl.rpc.GetRequest.id:type_name -> edl.rpc.Identity
+	31,  // 92: edl.rpc.CompleteRequest.id:type_name -> edl.rpc.Identity
+	104, // 93: edl.rpc.StatusResponse.refused:type_name -> edl.rpc.StatusResponse.RefusedEntry
+	108, // 94: edl.rpc.StatusResponse.waits:type_name -> edl.job.Wait
+	1,   // 95: edl.rpc.StatusResponse.standby:type_name -> edl.rpc.StatusResponse.Standby
+	3,   // 96: edl.rpc.Listener.Describe:input_type -> edl.rpc.DescribeRequest
+	5,   // 97: edl.rpc.Listener.Submit:input_type -> edl.rpc.SubmitRequest
+	9,   // 98: edl.rpc.Listener.Status:input_type -> edl.rpc.JobRequest
+	11,  // 99: edl.rpc.Listener.List:input_type -> edl.rpc.ListRequest
+	9,   // 100: edl.rpc.Listener.Watch:input_type -> edl.rpc.JobRequest
+	13,  // 101: edl.rpc.Listener.Logs:input_type -> edl.rpc.LogsRequest
+	9,   // 102: edl.rpc.Listener.Stop:input_type -> edl.rpc.JobRequest
+	19,  // 103: edl.rpc.Listener.Finish:input_type -> edl.rpc.FinishRequest
+	20,  // 104: edl.rpc.Listener.Acknowledge:input_type -> edl.rpc.AcknowledgeRequest
+	23,  // 105: edl.rpc.Listener.ReadState:input_type -> edl.rpc.ReadStateRequest
+	2,   // 106: edl.rpc.Listener.WriteState:input_type -> edl.rpc.Piece
+	25,  // 107: edl.rpc.Listener.ReleaseState:input_type -> edl.rpc.ReleaseStateRequest
+	2,   // 108: edl.rpc.Listener.RunStep:input_type -> edl.rpc.Piece
+	9,   // 109: edl.rpc.Listener.Why:input_type -> edl.rpc.JobRequest
+	9,   // 110: edl.rpc.Listener.Show:input_type -> edl.rpc.JobRequest
+	16,  // 111: edl.rpc.Listener.Scale:input_type -> edl.rpc.ScaleRequest
+	9,   // 112: edl.rpc.Listener.Checkpoint:input_type -> edl.rpc.JobRequest
+	7,   // 113: edl.rpc.Listener.ResumeJob:input_type -> edl.rpc.ResumeJobRequest
+	29,  // 114: edl.rpc.Listener.StartRole:input_type -> edl.rpc.StartRoleChunk
+	32,  // 115: edl.rpc.Coordinator.Join:input_type -> edl.rpc.JoinRequest
+	2,   // 116: edl.rpc.Coordinator.ReportDataset:input_type -> edl.rpc.Piece
+	41,  // 117: edl.rpc.Coordinator.GetTask:input_type -> edl.rpc.GetTaskRequest
+	43,  // 118: edl.rpc.Coordinator.TaskFailed:input_type -> edl.rpc.TaskFailedRequest
+	45,  // 119: edl.rpc.Coordinator.RequestSaveModel:input_type -> edl.rpc.SaveModelRequest
+	2,   // 120: edl.rpc.Coordinator.ReportSteps:input_type -> edl.rpc.Piece
+	50,  // 121: edl.rpc.Coordinator.NextFeed:input_type -> edl.rpc.NextFeedRequest
+	2,   // 122: edl.rpc.Coordinator.Feed:input_type -> edl.rpc.Piece
+	51,  // 123: edl.rpc.Coordinator.Finish:input_type -> edl.rpc.FinishDataRequest
+	20,  // 124: edl.rpc.Coordinator.Acknowledge:input_type -> edl.rpc.AcknowledgeRequest
+	53,  // 125: edl.rpc.Coordinator.Permit:input_type -> edl.rpc.PermitRequest
+	56,  // 126: edl.rpc.Coordinator.Leave:input_type -> edl.rpc.LeaveRequest
+	58,  // 127: edl.rpc.Coordinator.Watch:input_type -> edl.rpc.WatchRequest
+	66,  // 128: edl.rpc.Coordinator.Checkpoint:input_type -> edl.rpc.CheckpointRequest
+	62,  // 129: edl.rpc.Coordinator.Queues:input_type -> edl.rpc.QueuesRequest
+	60,  // 130: edl.rpc.Coordinator.GoBack:input_type -> edl.rpc.GoBackRequest
+	68,  // 131: edl.rpc.ParameterServer.SendVariable:input_type -> edl.rpc.VariableChunk
+	74,  // 132: edl.rpc.ParameterServer.SendBarrier:input_type -> edl.rpc.BarrierRequest
+	97,  // 133: edl.rpc.ParameterServer.GetVariable:input_type -> edl.rpc.GetRequest
+	70,  // 134: edl.rpc.ParameterServer.GetRows:input_type -> edl.rpc.RowsRequest
+	71,  // 135: edl.rpc.ParameterServer.OpenData:input_type -> edl.rpc.OpenDataRequest
+	83,  // 136: edl.rpc.ParameterServer.Freeze:input_type -> edl.rpc.FreezeRequest
+	87,  // 137: edl.rpc.ParameterServer.Resume:input_type -> edl.rpc.ResumeRequest
+	94,  // 138: edl.rpc.ParameterServer.Ledger:input_type -> edl.rpc.LedgerRequest
+	76,  // 139: edl.rpc.ParameterServer.Cut:input_type -> edl.rpc.CutRequest
+	79,  // 140: edl.rpc.ParameterServer.Hold:input_type -> edl.rpc.HoldRequest
+	81,  // 141: edl.rpc.ParameterServer.Restore:input_type -> edl.rpc.RestoreRequest
+	98,  // 142: edl.rpc.ParameterServer.Complete:input_type -> edl.rpc.CompleteRequest
+	89,  // 143: edl.rpc.ParameterServer.Follow:input_type -> edl.rpc.FollowRequest
+	92,  // 144: edl.rpc.ParameterServer.TakeOver:input_type -> edl.rpc.TakeOverRequest
+	100, // 145: edl.rpc.ParameterServer.Status:input_type -> edl.rpc.StatusRequest
+	4,   // 146: edl.rpc.Listener.Describe:output_type -> edl.rpc.DescribeResponse
+	6,   // 147: edl.rpc.Listener.Submit:output_type -> edl.rpc.SubmitResponse
+	107, // 148: edl.rpc.Listener.Status:output_type -> edl.job.JobStatus
+	12,  // 149: edl.rpc.Listener.List:output_type -> edl.rpc.ListResponse
+	10,  // 150: edl.rpc.Listener.Watch:output_type -> edl.rpc.Events
+	14,  // 151: edl.rpc.Listener.Logs:output_type -> edl.rpc.LogLine
+	107, // 152: edl.rpc.Listener.Stop:output_type -> edl.job.JobStatus
+	107, // 153: edl.rpc.Listener.Finish:output_type -> edl.job.JobStatus
+	21,  // 154: edl.rpc.Listener.Acknowledge:output_type -> edl.rpc.AcknowledgeResponse
+	2,   // 155: edl.rpc.Listener.ReadState:output_type -> edl.rpc.Piece
+	24,  // 156: edl.rpc.Listener.WriteState:output_type -> edl.rpc.WriteStateResponse
+	26,  // 157: edl.rpc.Listener.ReleaseState:output_type -> edl.rpc.ReleaseStateResponse
+	2,   // 158: edl.rpc.Listener.RunStep:output_type -> edl.rpc.Piece
+	15,  // 159: edl.rpc.Listener.Why:output_type -> edl.rpc.WhyResponse
+	2,   // 160: edl.rpc.Listener.Show:output_type -> edl.rpc.Piece
+	107, // 161: edl.rpc.Listener.Scale:output_type -> edl.job.JobStatus
+	117, // 162: edl.rpc.Listener.Checkpoint:output_type -> edl.job.CheckpointStatus
+	8,   // 163: edl.rpc.Listener.ResumeJob:output_type -> edl.rpc.ResumeJobResponse
+	30,  // 164: edl.rpc.Listener.StartRole:output_type -> edl.rpc.RoleEvent
+	33,  // 165: edl.rpc.Coordinator.Join:output_type -> edl.rpc.JoinResponse
+	38,  // 166: edl.rpc.Coordinator.ReportDataset:output_type -> edl.rpc.ReportDatasetResponse
+	42,  // 167: edl.rpc.Coordinator.GetTask:output_type -> edl.rpc.GetTaskResponse
+	44,  // 168: edl.rpc.Coordinator.TaskFailed:output_type -> edl.rpc.TaskFailedResponse
+	46,  // 169: edl.rpc.Coordinator.RequestSaveModel:output_type -> edl.rpc.SaveModelResponse
+	49,  // 170: edl.rpc.Coordinator.ReportSteps:output_type -> edl.rpc.ReportStepsResponse
+	2,   // 171: edl.rpc.Coordinator.NextFeed:output_type -> edl.rpc.Piece
+	2,   // 172: edl.rpc.Coordinator.Feed:output_type -> edl.rpc.Piece
+	52,  // 173: edl.rpc.Coordinator.Finish:output_type -> edl.rpc.FinishDataResponse
+	21,  // 174: edl.rpc.Coordinator.Acknowledge:output_type -> edl.rpc.AcknowledgeResponse
+	54,  // 175: edl.rpc.Coordinator.Permit:output_type -> edl.rpc.PermitResponse
+	57,  // 176: edl.rpc.Coordinator.Leave:output_type -> edl.rpc.LeaveResponse
+	59,  // 177: edl.rpc.Coordinator.Watch:output_type -> edl.rpc.WatchResponse
+	117, // 178: edl.rpc.Coordinator.Checkpoint:output_type -> edl.job.CheckpointStatus
+	2,   // 179: edl.rpc.Coordinator.Queues:output_type -> edl.rpc.Piece
+	61,  // 180: edl.rpc.Coordinator.GoBack:output_type -> edl.rpc.GoBackResponse
+	69,  // 181: edl.rpc.ParameterServer.SendVariable:output_type -> edl.rpc.SendResponse
+	75,  // 182: edl.rpc.ParameterServer.SendBarrier:output_type -> edl.rpc.BarrierResponse
+	68,  // 183: edl.rpc.ParameterServer.GetVariable:output_type -> edl.rpc.VariableChunk
+	68,  // 184: edl.rpc.ParameterServer.GetRows:output_type -> edl.rpc.VariableChunk
+	72,  // 185: edl.rpc.ParameterServer.OpenData:output_type -> edl.rpc.OpenDataResponse
+	84,  // 186: edl.rpc.ParameterServer.Freeze:output_type -> edl.rpc.FreezeResponse
+	88,  // 187: edl.rpc.ParameterServer.Resume:output_type -> edl.rpc.ResumeResponse
+	2,   // 188: edl.rpc.ParameterServer.Ledger:output_type -> edl.rpc.Piece
+	78,  // 189: edl.rpc.ParameterServer.Cut:output_type -> edl.rpc.CutResponse
+	80,  // 190: edl.rpc.ParameterServer.Hold:output_type -> edl.rpc.HoldResponse
+	82,  // 191: edl.rpc.ParameterServer.Restore:output_type -> edl.rpc.RestoreResponse
+	99,  // 192: edl.rpc.ParameterServer.Complete:output_type -> edl.rpc.CompleteResponse
+	90,  // 193: edl.rpc.ParameterServer.Follow:output_type -> edl.rpc.FollowResponse
+	93,  // 194: edl.rpc.ParameterServer.TakeOver:output_type -> edl.rpc.TakeOverResponse
+	101, // 195: edl.rpc.ParameterServer.Status:output_type -> edl.rpc.StatusResponse
+	146, // [146:196] is the sub-list for method output_type
+	96,  // [96:146] is the sub-list for method input_type
+	96,  // [96:96] is the sub-list for extension type_name
+	96,  // [96:96] is the sub-list for extension extendee
+	0,   // [0:96] is the sub-list for field type_name
 }
 
 func init() { file_proto_rpc_rpc_proto_init() }

@@ -69,6 +69,10 @@ func (s *step) dispatch(e TaskWanted, to *trainer) {
 func grant(q *Queue, t *task) *rpc.Task {
 	left := q.left(t)
 	m := &rpc.Task{Id: t.id, Epoch: t.epoch, Pass: q.pass, Dataset: q.name, Records: wire.Ranges(left)}
+	if whole := q.layout.recordsOf(t.id); t.left == nil && left.Count() < whole.Len() {
+		m.Within = wire.Ranges([]ranges.Range{whole})[0]
+		left = ranges.Set{whole}
+	}
 	if q.following {
 		m.Files = q.layout.filesOf(left)
 	}
@@ -158,7 +162,7 @@ func (dispatched) finish(s *step, e TaskFinished) error {
 	}
 	s.pending.remove(p)
 	s.putTask(p.id, nil)
-	if p.left == nil {
+	if s.left(&p.task).Count() == s.layout.recordsOf(p.id).Len() {
 		s.updateAverage(time.Duration(s.now-p.dispatched) * time.Millisecond)
 	}
 	after := *t
@@ -235,6 +239,9 @@ func (s *step) putBack(p *pending, committed ranges.Set, failed bool, reason str
 		t.failures++
 	}
 	if t.pass = s.pass; int64(t.failures) > int64(s.policy.MaxFailures) {
+		if left.Count() < s.layout.recordsOf(t.id).Len() {
+			t.left = left // also in later passes
+		}
 		s.discard(&t, int(p.rank))
 		return
 	}
@@ -247,7 +254,7 @@ func (s *step) putBack(p *pending, committed ranges.Set, failed bool, reason str
 
 func (dispatched) settle(s *step) {
 	for !s.ended {
-		for s.given < s.layout.tasks && s.discarded.has(key{s.given}) {
+		for s.given < s.layout.tasks && (s.discarded.has(key{s.given}) || len(s.untrained(s.given)) == 0) {
 			s.given++
 		}
 		left := s.given < s.layout.tasks || s.returned.len > 0 || s.open()

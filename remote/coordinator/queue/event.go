@@ -93,10 +93,13 @@ type Stopped struct {
 	End id.Round // sync: the first round that is not trained
 }
 
-// WentBack says that a sync job goes on from an earlier position, as if it had begun there: a pserver was lost, and all have the state of a checkpoint. The
-// failures of tasks are forgotten, because the tasks are read again. What Stopped has said stays. All changes fit into one transaction or the event is refused,
-// because a part of them would make no queue.
-type WentBack struct{ To Position }
+// WentBack says that a job goes on from an earlier position, as if it had begun there: a pserver was lost, and all have the state of a checkpoint. Nobody has
+// a task any more, and the failures of tasks are forgotten, because the tasks are read again. What Stopped has said stays. All changes fit into one
+// transaction or the event is refused, because a part of them would make no queue.
+type WentBack struct {
+	To      Position
+	Trained ranges.Set // async: the records of To.Pass that the checkpoint has
+}
 
 // Effects are what the caller does after an event, in this order.
 type Effects struct {

@@ -4,7 +4,8 @@
 //	event.go     events and effects
 //	layout.go    files, and how they are divided into tasks
 //	dispatch.go  async mode: tasks are dispatched to one trainer each
-//	order.go     sync mode: all trainers read the same records; segments; on from an earlier position, after a pserver was lost
+//	order.go     sync mode: all trainers read the same records; segments
+//	back.go      on from an earlier position, after a pserver was lost
 //	durable.go   the entries in etcd, and how a queue is restored
 //	status.go    queries
 //	tree.go      the ordered map that the state is made of
@@ -81,6 +82,7 @@ import (
 type Policy struct {
 	Sync           bool
 	Start          Position      // where the job begins
+	Trained        ranges.Set    // async: the records of Start.Pass that were trained before
 	Passes         int           // that end in this job, at least 1; a pass that Start lies in counts. A dataset that follows a folder has one
 	Reading        Reading       // sync: as the program says
 	RecordsPerTask int64         // 0: 16 tasks a pass for each of Trainers
@@ -183,7 +185,7 @@ type task struct {
 	epoch    uint32 // of the last dispatch
 	failures uint32
 	reason   string
-	left     ranges.Set // nil: all of it
+	left     ranges.Set // nil: all of it that was not trained before the job began
 	returned int64
 }
 
@@ -278,9 +280,12 @@ func New(p Policy, d Dataset) (*Queue, Effects, error) {
 		s.done = s.layout.tasksIn(p.trainedBefore(s.pass, s.layout.records))
 		s.given = s.done
 	}
+	if !p.Sync {
+		p.mode().settle(s) // all of the pass may be trained
+	}
 	s.putHead()
 	*q = s.Queue
-	return q, Effects{Changes: s.all()}, nil
+	return q, Effects{Changes: s.all(), Notes: s.effects.Notes}, nil
 }
 
 // Clone returns a copy, whose steps leave q as it is.
@@ -396,7 +401,16 @@ func (q *Queue) left(t *task) ranges.Set {
 	if t.left != nil {
 		return t.left
 	}
-	return ranges.Set{q.layout.recordsOf(t.id)}
+	return q.untrained(t.id)
+}
+
+// untrained returns the records of a task that were not trained before the job began.
+func (q *Queue) untrained(task int64) ranges.Set {
+	whole := ranges.Set{q.layout.recordsOf(task)}
+	if q.pass != q.policy.Start.Pass {
+		return whole
+	}
+	return whole.Without(q.policy.Trained)
 }
 
 // discard puts a task away for good.

@@ -46,6 +46,7 @@ func (s *stage) run(c scripttest.Command) string {
 	case "new":
 		s.policy = queue.Policy{Sync: c.Arg("mode", "async") == "sync", Passes: s.number(c, "passes", "1"),
 			RecordsPerTask: int64(s.number(c, "size", "10")), Trainers: s.number(c, "trainers", "2"),
+			Start: queue.Position{Pass: int32(s.number(c, "pass", "0"))}, Trained: rangesOf(c.Arg("trained", "")),
 			MaxFailures: s.number(c, "failures", "0"), Reading: queue.Reading{Rows: int64(s.number(c, "batch", "0"))}, MinTimeout: 10 * time.Second, MaxTimeout: 100 * time.Second, Epoch: epoch}
 		q, effects, err := queue.New(s.policy, queue.Dataset{Name: "d", Files: filesOf(c.Arg("files", ""), true),
 			Following: c.Arg("follow", "no") == "yes"})
@@ -165,9 +166,10 @@ func (s *stage) event(c scripttest.Command) queue.Event {
 	case "end":
 		return queue.FilesEnded{}
 	case "back":
-		to := queue.Position{Round: id.Round(s.number(c, "round", "0")), Pass: pass, Batch: uint64(s.number(c, "batch", "0"))}
-		s.policy.Passes, s.policy.Start = s.policy.Passes+int(s.policy.Start.Pass-pass), to // of the next coordinator
-		return queue.WentBack{To: to}
+		to, trained := queue.Position{Round: id.Round(s.number(c, "round", "0")), Pass: pass, Batch: uint64(s.number(c, "batch", "0"))}, rangesOf(c.Arg("trained", ""))
+		s.policy.Passes += int(s.policy.Start.Pass - pass) // of the next coordinator
+		s.policy.Start, s.policy.Trained = to, trained
+		return queue.WentBack{To: to, Trained: trained}
 	case "regroup":
 		return queue.Regrouped{Round: id.Round(s.number(c, "round", "0")), Pass: pass, Committed: committed}
 	}
@@ -244,6 +246,9 @@ func showEffects(e queue.Effects) string {
 	case g.Task != nil:
 		for _, t := range append([]*rpc.Task{g.Task}, g.Next...) {
 			text := fmt.Sprintf("task %d, dispatch %d, pass %d, records %s", t.Id, t.Epoch, t.Pass, showRanges(t.Records))
+			if t.Within != nil {
+				text += " of " + showRanges([]*rpc.RecordRange{t.Within})
+			}
 			for _, f := range t.Files {
 				text += fmt.Sprintf(", %s from %d", f.Path, f.FirstRecord)
 			}

@@ -19,7 +19,8 @@ import (
 // Messages are lost, late, doubled and reordered, coordinators crash before and after their commits and go on when they have lost their lock, trainers are
 // killed, paused, drained and started again; whatever happens no task is lost or in two queues, the counters are right, a coordinator that has
 // lost its lock grants nothing, and in the end each record was trained once per pass, or is discarded, except for what a trainer had applied that was lost
-// before the ledger knew, and what went on being trained after its time was over.
+// before the ledger knew, and what went on being trained after its time was over. This holds for what the parameters have, also where pservers are lost and the
+// job goes back to a checkpoint.
 func TestSimulation(t *testing.T) {
 	simulate(t, *histories, func(seed uint64, tell bool) (map[string]int, error) {
 		s := newSim(seed, tell)
@@ -28,7 +29,8 @@ func TestSimulation(t *testing.T) {
 		"message doubled", "trainer killed",
 		"trainer lost between update and ledger", "trainer paused", "trainer drained", "timed out", "task came back", "task discarded", "grace", "stale",
 		"finish repeated",
-		"request repeated", "pass ended", "file added", "several requests in a commit", "exact history", "exhausted")
+		"request repeated", "pass ended", "file added", "several requests in a commit", "exact history", "exhausted", "checkpoint", "pserver lost", "goes back", "all begin again",
+		"exact after going back")
 }
 
 // sim is one history.
@@ -43,6 +45,7 @@ type sim struct {
 	poison  map[int64]bool  // records that no trainer can read
 	store   store
 	fence   uint64 // of the coordinator that holds the lock
+	least   uint64 // of the coordinator that the history has begun with; who trains in it knows that
 	leaders []*leader
 	next    uint64 // incarnation
 	trainer []*process
@@ -55,6 +58,7 @@ type sim struct {
 	excuse   []map[int64]int // how often a record may be trained beyond once
 	failures map[int64]uint32
 	pass     int32               // of failures
+	cut      *simCut             // the last one; nil: there is none
 	granted  map[string]*process // to whom each dispatch went
 	graces   map[string]int      // how often a dispatch was given more time
 }
@@ -235,7 +239,10 @@ func (s *sim) final() {
 	if exact {
 		s.note("exact history")
 	}
-	if !q.Exhausted() && int(q.Pass())+1 != s.policy.Passes {
+	if exact && s.seen["pserver lost"] > 0 {
+		s.note("exact after going back")
+	}
+	if !q.Exhausted() && int(q.Pass())+1 != int(s.policy.Start.Pass)+s.policy.Passes {
 		s.fail("ends in pass %d of %d", q.Pass(), s.policy.Passes)
 	}
 }
@@ -322,9 +329,10 @@ func (s *sim) revived(changes []queue.Change) {
 
 // durable is what the store holds, read without the queue's own code.
 type durable struct {
-	head  *state.Head
-	tasks map[int64]*state.Task
-	cut   [][2]int64 // records of each task
+	head    *state.Head
+	tasks   map[int64]*state.Task
+	cut     [][2]int64 // records of each task
+	trained ranges.Set // of the current pass, before the history
 }
 
 func (s *sim) durable() (d durable, ok bool) {
@@ -334,6 +342,9 @@ func (s *sim) durable() (d durable, ok bool) {
 	}
 	if d.cut, ok = cutOf(s.store); !ok {
 		return d, false
+	}
+	if d.head.Pass == s.policy.Start.Pass {
+		d.trained = s.policy.Trained
 	}
 	for k, v := range s.store {
 		if id, found := strings.CutPrefix(k, "task/"); found {
@@ -378,7 +389,9 @@ func (d durable) left(id int64) map[int64]bool {
 	}
 	for i, at := 0, int64(0); i < len(runs); i += 2 {
 		for r := at + runs[i]; r < at+runs[i]+runs[i+1]; r++ {
-			out[r] = true
+			if d.tasks[id].GetRuns() != nil || !d.trained.Has(r) {
+				out[r] = true
+			}
 		}
 		at += runs[i] + runs[i+1]
 	}

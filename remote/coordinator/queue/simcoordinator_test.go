@@ -140,7 +140,7 @@ func (s *sim) deliver() {
 		return
 	}
 	l := s.leaders[s.random.IntN(len(s.leaders))]
-	if l.queue == nil || m.from.gone && s.random.IntN(2) == 0 {
+	if l.queue == nil || m.from.past || m.from.gone && s.random.IntN(2) == 0 {
 		return
 	}
 	if m.fence > l.fence {
@@ -161,7 +161,7 @@ func (s *sim) deliver() {
 	}
 	requests := []message{m}
 	for len(requests) < 3 && s.random.IntN(2) == 0 {
-		if i := slices.IndexFunc(s.net, func(m message) bool { return m.to == nil && m.failed == nil && m.fence <= l.fence }); i >= 0 {
+		if i := slices.IndexFunc(s.net, func(m message) bool { return m.to == nil && m.failed == nil && m.fence <= l.fence && !m.from.past }); i >= 0 {
 			requests = append(requests, s.net[i])
 			s.net = slices.Delete(s.net, i, i+1)
 			s.note("several requests in a commit")

@@ -24,6 +24,7 @@ type process struct {
 	drained     bool
 	stopped     bool // lost its lease, and may go on
 	gone        bool // the coordinator has dealt with it
+	past        bool // its history is over: no coordinator takes a message of it
 }
 
 // held is a task that a process believes to have.
@@ -35,7 +36,7 @@ type held struct {
 func (s *sim) process(rank int) *process {
 	s.next++
 	s.since[rank] = s.next
-	return &process{s: s, rank: rank, incarnation: s.next}
+	return &process{s: s, rank: rank, incarnation: s.next, fence: s.least}
 }
 
 // act is the next thing that a trainer does.
@@ -208,6 +209,10 @@ func (s *sim) world() {
 	switch {
 	case leader.queue == nil:
 		leader.create()
+	case !leader.queue.Following() && s.chance(10, "checkpoint"):
+		s.cutNow()
+	case s.cut != nil && s.chance(25, "pserver lost"):
+		leader.goBack()
 	case p.dead || p.stopped:
 		if !p.gone {
 			leader.lost(p)
