@@ -100,8 +100,7 @@ func TestResumeInAnotherShape(t *testing.T) {
 			t.Errorf("a job of %d passes from step %d: %v", first, list[0].Steps, err)
 		}
 	}
-	for _, bad := range []*remote.JobSpec{{Resume: dir + "@99999999"}, {Checkpoints: &job.Checkpoints{}},
-		{Checkpoints: &job.Checkpoints{Store: dir}, Mode: job.Mode_ASYNC}} {
+	for _, bad := range []*remote.JobSpec{{Resume: dir + "@99999999"}, {Checkpoints: &job.Checkpoints{}}} {
 		if _, _, err := train(bad, 1); !errors.Is(err, fault.NotFound) && !errors.Is(err, fault.InvalidArgument) {
 			t.Errorf("%v: %v", bad, err)
 		}

@@ -835,6 +835,7 @@ type RoleSpec struct {
 	KeepDir           string                 `protobuf:"bytes,17,opt,name=keep_dir,json=keepDir,proto3" json:"keep_dir,omitempty"`                                                    // directory that the state is written to after the last step, beside spec.save; empty: none
 	History           uint64                 `protobuf:"varint,25,opt,name=history,proto3" json:"history,omitempty"`                                                                  // of a pserver in the place of a lost one: it waits for the state of the checkpoint that this history begins with; else 0
 	Avoid             string                 `protobuf:"bytes,26,opt,name=avoid,proto3" json:"avoid,omitempty"`                                                                       // a node that the role should not run on, if there is another: a standby is of use where its pserver is not
+	Trained           []int64                `protobuf:"varint,27,rep,packed,name=trained,proto3" json:"trained,omitempty"`                                                           // of the coordinator of an async job: runs of the records of the pass of begin that were trained before
 	Hosts             uint32                 `protobuf:"varint,19,opt,name=hosts,proto3" json:"hosts,omitempty"`                                                                      // over how many hosts the roles of the job are spread; 0: one
 	unknownFields     protoimpl.UnknownFields
 	sizeCache         protoimpl.SizeCache
@@ -1043,6 +1044,13 @@ func (x *RoleSpec) GetAvoid() string {
 		return x.Avoid
 	}
 	return ""
+}
+
+func (x *RoleSpec) GetTrained() []int64 {
+	if x != nil {
+		return x.Trained
+	}
+	return nil
 }
 
 func (x *RoleSpec) GetHosts() uint32 {
@@ -2688,7 +2696,7 @@ const file_proto_job_job_proto_rawDesc = "" +
 	"\x05steps\x18\x01 \x01(\x04R\x05steps\x12\x12\n" +
 	"\x04pass\x18\x02 \x01(\x05R\x04pass\x12\x14\n" +
 	"\x05batch\x18\x03 \x01(\x04R\x05batch\x12\x16\n" +
-	"\x06reader\x18\x04 \x01(\tR\x06reader\"\xd9\x06\n" +
+	"\x06reader\x18\x04 \x01(\tR\x06reader\"\xf3\x06\n" +
 	"\bRoleSpec\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12!\n" +
 	"\x04role\x18\x02 \x01(\x0e2\r.edl.job.RoleR\x04role\x12\x14\n" +
@@ -2716,7 +2724,8 @@ const file_proto_job_job_proto_rawDesc = "" +
 	"\x06ledger\x18\x15 \x01(\fR\x06ledger\x12\x19\n" +
 	"\bkeep_dir\x18\x11 \x01(\tR\akeepDir\x12\x18\n" +
 	"\ahistory\x18\x19 \x01(\x04R\ahistory\x12\x14\n" +
-	"\x05avoid\x18\x1a \x01(\tR\x05avoid\x12\x14\n" +
+	"\x05avoid\x18\x1a \x01(\tR\x05avoid\x12\x18\n" +
+	"\atrained\x18\x1b \x03(\x03R\atrained\x12\x14\n" +
 	"\x05hosts\x18\x13 \x01(\rR\x05hosts\x1a6\n" +
 	"\bOpsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +

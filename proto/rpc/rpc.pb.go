@@ -1885,9 +1885,9 @@ type JoinResponse struct {
 	Trainers      uint32                 `protobuf:"varint,1,opt,name=trainers,proto3" json:"trainers,omitempty"` // members of the generation
 	Generation    uint64                 `protobuf:"varint,2,opt,name=generation,proto3" json:"generation,omitempty"`
 	Position      uint32                 `protobuf:"varint,3,opt,name=position,proto3" json:"position,omitempty"` // of this trainer among them, in rank order: its share of each batch in sync mode
-	Round         uint64                 `protobuf:"varint,4,opt,name=round,proto3" json:"round,omitempty"`       // sync: the first round of the generation, which is the version of the parameters to begin with
+	Round         uint64                 `protobuf:"varint,4,opt,name=round,proto3" json:"round,omitempty"`       // sync: the first round of the generation, which is the version of the parameters to begin with. Async: the first step
 	Fence         uint64                 `protobuf:"varint,5,opt,name=fence,proto3" json:"fence,omitempty"`
-	Segment       *Segment               `protobuf:"bytes,6,opt,name=segment,proto3" json:"segment,omitempty"`                                   // sync: where that round lies in the data
+	Segment       *Segment               `protobuf:"bytes,6,opt,name=segment,proto3" json:"segment,omitempty"`                                   // where that round lies in the data. Async: its pass only
 	DataEnded     bool                   `protobuf:"varint,7,opt,name=data_ended,json=dataEnded,proto3" json:"data_ended,omitempty"`             // nothing is left to train: take leave
 	EndRound      *uint64                `protobuf:"varint,8,opt,name=end_round,json=endRound,proto3,oneof" json:"end_round,omitempty"`          // sync: the job ends early, before this round; absent: it ends with its data
 	Group         []uint32               `protobuf:"varint,9,rep,packed,name=group,proto3" json:"group,omitempty"`                               // ranks of the trainer's group, in order, its leader first; empty: the trainer is in no group
@@ -4761,7 +4761,8 @@ type CutRequest struct {
 	Store         string                 `protobuf:"bytes,2,opt,name=store,proto3" json:"store,omitempty"` // where checkpoints go
 	Name          string                 `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`   // of the checkpoint
 	Bases         []string               `protobuf:"bytes,4,rep,name=bases,proto3" json:"bases,omitempty"` // earlier ones that are complete and stay: only what has changed since one of them may be written
-	Below         []*StepBound           `protobuf:"bytes,5,rep,name=below,proto3" json:"below,omitempty"` // async: the steps that the cut has. A rank that has begun nothing is left out
+	Hold          string                 `protobuf:"bytes,5,opt,name=hold,proto3" json:"hold,omitempty"`   // async: the HoldRequest that came before
+	Below         []*StepBound           `protobuf:"bytes,6,rep,name=below,proto3" json:"below,omitempty"` // async: the steps that the cut has. A rank that has begun nothing is left out
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4822,6 +4823,13 @@ func (x *CutRequest) GetBases() []string {
 		return x.Bases
 	}
 	return nil
+}
+
+func (x *CutRequest) GetHold() string {
+	if x != nil {
+		return x.Hold
+	}
+	return ""
 }
 
 func (x *CutRequest) GetBelow() []*StepBound {
@@ -4892,6 +4900,7 @@ type CutResponse struct {
 	Ledger        []byte                 `protobuf:"bytes,4,opt,name=ledger,proto3" json:"ledger,omitempty"` // of pserver 0
 	Base          *job.Shard             `protobuf:"bytes,5,opt,name=base,proto3" json:"base,omitempty"`     // of an earlier checkpoint, where shard has only changes to it
 	Steps         uint64                 `protobuf:"varint,6,opt,name=steps,proto3" json:"steps,omitempty"`  // async, of pserver 0: in its ledger, and those before the job
+	Pass          int32                  `protobuf:"varint,7,opt,name=pass,proto3" json:"pass,omitempty"`    // async, of pserver 0: the last of which its ledger has records
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4968,12 +4977,19 @@ func (x *CutResponse) GetSteps() uint64 {
 	return 0
 }
 
+func (x *CutResponse) GetPass() int32 {
+	if x != nil {
+		return x.Pass
+	}
+	return 0
+}
+
 // HoldRequest comes from a coordinator: id has its fence, and the generation that trains.
 type HoldRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            *Identity              `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	Store         string                 `protobuf:"bytes,2,opt,name=store,proto3" json:"store,omitempty"` // as in the CutRequest that follows
-	Name          string                 `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
+	Hold          string                 `protobuf:"bytes,2,opt,name=hold,proto3" json:"hold,omitempty"`  // its name; another one takes the place of the last
+	Over          bool                   `protobuf:"varint,3,opt,name=over,proto3" json:"over,omitempty"` // it is given up
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -5015,23 +5031,25 @@ func (x *HoldRequest) GetId() *Identity {
 	return nil
 }
 
-func (x *HoldRequest) GetStore() string {
+func (x *HoldRequest) GetHold() string {
 	if x != nil {
-		return x.Store
+		return x.Hold
 	}
 	return ""
 }
 
-func (x *HoldRequest) GetName() string {
+func (x *HoldRequest) GetOver() bool {
 	if x != nil {
-		return x.Name
+		return x.Over
 	}
-	return ""
+	return false
 }
 
 type HoldResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Begun         []*StepBound           `protobuf:"bytes,1,rep,name=begun,proto3" json:"begun,omitempty"`
+	Begun         []*StepBound           `protobuf:"bytes,1,rep,name=begun,proto3" json:"begun,omitempty"`   // by rank the first step that has not begun here
+	Steps         uint64                 `protobuf:"varint,2,opt,name=steps,proto3" json:"steps,omitempty"`  // of pserver 0: in its ledger, and those before the job
+	Ledger        []*StepBound           `protobuf:"bytes,3,rep,name=ledger,proto3" json:"ledger,omitempty"` // of pserver 0: by rank the first step that is not in its ledger
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -5069,6 +5087,20 @@ func (*HoldResponse) Descriptor() ([]byte, []int) {
 func (x *HoldResponse) GetBegun() []*StepBound {
 	if x != nil {
 		return x.Begun
+	}
+	return nil
+}
+
+func (x *HoldResponse) GetSteps() uint64 {
+	if x != nil {
+		return x.Steps
+	}
+	return 0
+}
+
+func (x *HoldResponse) GetLedger() []*StepBound {
+	if x != nil {
+		return x.Ledger
 	}
 	return nil
 }
@@ -6717,30 +6749,34 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\arecords\x18\x04 \x03(\v2\x14.edl.rpc.RecordRangeR\arecords\x12\x12\n" +
 	"\x04pass\x18\x05 \x01(\x05R\x04pass\x12'\n" +
 	"\x05group\x18\x06 \x03(\v2\x11.edl.rpc.DeclaredR\x05group\"\x11\n" +
-	"\x0fBarrierResponse\"\x99\x01\n" +
+	"\x0fBarrierResponse\"\xad\x01\n" +
 	"\n" +
 	"CutRequest\x12!\n" +
 	"\x02id\x18\x01 \x01(\v2\x11.edl.rpc.IdentityR\x02id\x12\x14\n" +
 	"\x05store\x18\x02 \x01(\tR\x05store\x12\x12\n" +
 	"\x04name\x18\x03 \x01(\tR\x04name\x12\x14\n" +
-	"\x05bases\x18\x04 \x03(\tR\x05bases\x12(\n" +
-	"\x05below\x18\x05 \x03(\v2\x12.edl.rpc.StepBoundR\x05below\"5\n" +
+	"\x05bases\x18\x04 \x03(\tR\x05bases\x12\x12\n" +
+	"\x04hold\x18\x05 \x01(\tR\x04hold\x12(\n" +
+	"\x05below\x18\x06 \x03(\v2\x12.edl.rpc.StepBoundR\x05below\"5\n" +
 	"\tStepBound\x12\x12\n" +
 	"\x04rank\x18\x01 \x01(\rR\x04rank\x12\x14\n" +
-	"\x05below\x18\x02 \x01(\x04R\x05below\"\xaf\x01\n" +
+	"\x05below\x18\x02 \x01(\x04R\x05below\"\xc3\x01\n" +
 	"\vCutResponse\x12\x12\n" +
 	"\x04past\x18\x01 \x01(\bR\x04past\x12\x14\n" +
 	"\x05round\x18\x02 \x01(\x04R\x05round\x12$\n" +
 	"\x05shard\x18\x03 \x01(\v2\x0e.edl.job.ShardR\x05shard\x12\x16\n" +
 	"\x06ledger\x18\x04 \x01(\fR\x06ledger\x12\"\n" +
 	"\x04base\x18\x05 \x01(\v2\x0e.edl.job.ShardR\x04base\x12\x14\n" +
-	"\x05steps\x18\x06 \x01(\x04R\x05steps\"Z\n" +
+	"\x05steps\x18\x06 \x01(\x04R\x05steps\x12\x12\n" +
+	"\x04pass\x18\a \x01(\x05R\x04pass\"X\n" +
 	"\vHoldRequest\x12!\n" +
-	"\x02id\x18\x01 \x01(\v2\x11.edl.rpc.IdentityR\x02id\x12\x14\n" +
-	"\x05store\x18\x02 \x01(\tR\x05store\x12\x12\n" +
-	"\x04name\x18\x03 \x01(\tR\x04name\"8\n" +
+	"\x02id\x18\x01 \x01(\v2\x11.edl.rpc.IdentityR\x02id\x12\x12\n" +
+	"\x04hold\x18\x02 \x01(\tR\x04hold\x12\x12\n" +
+	"\x04over\x18\x03 \x01(\bR\x04over\"z\n" +
 	"\fHoldResponse\x12(\n" +
-	"\x05begun\x18\x01 \x03(\v2\x12.edl.rpc.StepBoundR\x05begun\"w\n" +
+	"\x05begun\x18\x01 \x03(\v2\x12.edl.rpc.StepBoundR\x05begun\x12\x14\n" +
+	"\x05steps\x18\x02 \x01(\x04R\x05steps\x12*\n" +
+	"\x06ledger\x18\x03 \x03(\v2\x12.edl.rpc.StepBoundR\x06ledger\"w\n" +
 	"\x0eRestoreRequest\x12!\n" +
 	"\x02id\x18\x01 \x01(\v2\x11.edl.rpc.IdentityR\x02id\x12\x14\n" +
 	"\x05store\x18\x02 \x01(\tR\x05store\x12\x12\n" +
@@ -7123,132 +7159,133 @@ var file_proto_rpc_rpc_proto_depIdxs = []int32{
 	118, // 72: edl.rpc.CutResponse.base:type_name -> edl.job.Shard
 	31,  // 73: edl.rpc.HoldRequest.id:type_name -> edl.rpc.Identity
 	77,  // 74: edl.rpc.HoldResponse.begun:type_name -> edl.rpc.StepBound
-	31,  // 75: edl.rpc.RestoreRequest.id:type_name -> edl.rpc.Identity
-	31,  // 76: edl.rpc.FreezeRequest.id:type_name -> edl.rpc.Identity
-	85,  // 77: edl.rpc.FreezeResponse.declared:type_name -> edl.rpc.Declared
-	85,  // 78: edl.rpc.FreezeResponse.applied:type_name -> edl.rpc.Declared
-	39,  // 79: edl.rpc.Declared.records:type_name -> edl.rpc.RecordRange
-	31,  // 80: edl.rpc.ResumeRequest.id:type_name -> edl.rpc.Identity
-	86,  // 81: edl.rpc.ResumeRequest.members:type_name -> edl.rpc.Member
-	85,  // 82: edl.rpc.ResumeRequest.commit:type_name -> edl.rpc.Declared
-	31,  // 83: edl.rpc.FollowRequest.id:type_name -> edl.rpc.Identity
-	73,  // 84: edl.rpc.FollowResponse.slices:type_name -> edl.rpc.SliceInfo
-	0,   // 85: edl.rpc.Standing.kind:type_name -> edl.rpc.Standing.Kind
-	86,  // 86: edl.rpc.Standing.members:type_name -> edl.rpc.Member
-	85,  // 87: edl.rpc.Standing.applied:type_name -> edl.rpc.Declared
-	31,  // 88: edl.rpc.TakeOverRequest.id:type_name -> edl.rpc.Identity
-	39,  // 89: edl.rpc.PassLedger.committed:type_name -> edl.rpc.RecordRange
-	95,  // 90: edl.rpc.LedgerResponse.passes:type_name -> edl.rpc.PassLedger
-	31,  // 91: edl.rpc.GetRequest.id:type_name -> edl.rpc.Identity
-	31,  // 92: edl.rpc.CompleteRequest.id:type_name -> edl.rpc.Identity
-	104, // 93: edl.rpc.StatusResponse.refused:type_name -> edl.rpc.StatusResponse.RefusedEntry
-	108, // 94: edl.rpc.StatusResponse.waits:type_name -> edl.job.Wait
-	1,   // 95: edl.rpc.StatusResponse.standby:type_name -> edl.rpc.StatusResponse.Standby
-	3,   // 96: edl.rpc.Listener.Describe:input_type -> edl.rpc.DescribeRequest
-	5,   // 97: edl.rpc.Listener.Submit:input_type -> edl.rpc.SubmitRequest
-	9,   // 98: edl.rpc.Listener.Status:input_type -> edl.rpc.JobRequest
-	11,  // 99: edl.rpc.Listener.List:input_type -> edl.rpc.ListRequest
-	9,   // 100: edl.rpc.Listener.Watch:input_type -> edl.rpc.JobRequest
-	13,  // 101: edl.rpc.Listener.Logs:input_type -> edl.rpc.LogsRequest
-	9,   // 102: edl.rpc.Listener.Stop:input_type -> edl.rpc.JobRequest
-	19,  // 103: edl.rpc.Listener.Finish:input_type -> edl.rpc.FinishRequest
-	20,  // 104: edl.rpc.Listener.Acknowledge:input_type -> edl.rpc.AcknowledgeRequest
-	23,  // 105: edl.rpc.Listener.ReadState:input_type -> edl.rpc.ReadStateRequest
-	2,   // 106: edl.rpc.Listener.WriteState:input_type -> edl.rpc.Piece
-	25,  // 107: edl.rpc.Listener.ReleaseState:input_type -> edl.rpc.ReleaseStateRequest
-	2,   // 108: edl.rpc.Listener.RunStep:input_type -> edl.rpc.Piece
-	9,   // 109: edl.rpc.Listener.Why:input_type -> edl.rpc.JobRequest
-	9,   // 110: edl.rpc.Listener.Show:input_type -> edl.rpc.JobRequest
-	16,  // 111: edl.rpc.Listener.Scale:input_type -> edl.rpc.ScaleRequest
-	9,   // 112: edl.rpc.Listener.Checkpoint:input_type -> edl.rpc.JobRequest
-	7,   // 113: edl.rpc.Listener.ResumeJob:input_type -> edl.rpc.ResumeJobRequest
-	29,  // 114: edl.rpc.Listener.StartRole:input_type -> edl.rpc.StartRoleChunk
-	32,  // 115: edl.rpc.Coordinator.Join:input_type -> edl.rpc.JoinRequest
-	2,   // 116: edl.rpc.Coordinator.ReportDataset:input_type -> edl.rpc.Piece
-	41,  // 117: edl.rpc.Coordinator.GetTask:input_type -> edl.rpc.GetTaskRequest
-	43,  // 118: edl.rpc.Coordinator.TaskFailed:input_type -> edl.rpc.TaskFailedRequest
-	45,  // 119: edl.rpc.Coordinator.RequestSaveModel:input_type -> edl.rpc.SaveModelRequest
-	2,   // 120: edl.rpc.Coordinator.ReportSteps:input_type -> edl.rpc.Piece
-	50,  // 121: edl.rpc.Coordinator.NextFeed:input_type -> edl.rpc.NextFeedRequest
-	2,   // 122: edl.rpc.Coordinator.Feed:input_type -> edl.rpc.Piece
-	51,  // 123: edl.rpc.Coordinator.Finish:input_type -> edl.rpc.FinishDataRequest
-	20,  // 124: edl.rpc.Coordinator.Acknowledge:input_type -> edl.rpc.AcknowledgeRequest
-	53,  // 125: edl.rpc.Coordinator.Permit:input_type -> edl.rpc.PermitRequest
-	56,  // 126: edl.rpc.Coordinator.Leave:input_type -> edl.rpc.LeaveRequest
-	58,  // 127: edl.rpc.Coordinator.Watch:input_type -> edl.rpc.WatchRequest
-	66,  // 128: edl.rpc.Coordinator.Checkpoint:input_type -> edl.rpc.CheckpointRequest
-	62,  // 129: edl.rpc.Coordinator.Queues:input_type -> edl.rpc.QueuesRequest
-	60,  // 130: edl.rpc.Coordinator.GoBack:input_type -> edl.rpc.GoBackRequest
-	68,  // 131: edl.rpc.ParameterServer.SendVariable:input_type -> edl.rpc.VariableChunk
-	74,  // 132: edl.rpc.ParameterServer.SendBarrier:input_type -> edl.rpc.BarrierRequest
-	97,  // 133: edl.rpc.ParameterServer.GetVariable:input_type -> edl.rpc.GetRequest
-	70,  // 134: edl.rpc.ParameterServer.GetRows:input_type -> edl.rpc.RowsRequest
-	71,  // 135: edl.rpc.ParameterServer.OpenData:input_type -> edl.rpc.OpenDataRequest
-	83,  // 136: edl.rpc.ParameterServer.Freeze:input_type -> edl.rpc.FreezeRequest
-	87,  // 137: edl.rpc.ParameterServer.Resume:input_type -> edl.rpc.ResumeRequest
-	94,  // 138: edl.rpc.ParameterServer.Ledger:input_type -> edl.rpc.LedgerRequest
-	76,  // 139: edl.rpc.ParameterServer.Cut:input_type -> edl.rpc.CutRequest
-	79,  // 140: edl.rpc.ParameterServer.Hold:input_type -> edl.rpc.HoldRequest
-	81,  // 141: edl.rpc.ParameterServer.Restore:input_type -> edl.rpc.RestoreRequest
-	98,  // 142: edl.rpc.ParameterServer.Complete:input_type -> edl.rpc.CompleteRequest
-	89,  // 143: edl.rpc.ParameterServer.Follow:input_type -> edl.rpc.FollowRequest
-	92,  // 144: edl.rpc.ParameterServer.TakeOver:input_type -> edl.rpc.TakeOverRequest
-	100, // 145: edl.rpc.ParameterServer.Status:input_type -> edl.rpc.StatusRequest
-	4,   // 146: edl.rpc.Listener.Describe:output_type -> edl.rpc.DescribeResponse
-	6,   // 147: edl.rpc.Listener.Submit:output_type -> edl.rpc.SubmitResponse
-	107, // 148: edl.rpc.Listener.Status:output_type -> edl.job.JobStatus
-	12,  // 149: edl.rpc.Listener.List:output_type -> edl.rpc.ListResponse
-	10,  // 150: edl.rpc.Listener.Watch:output_type -> edl.rpc.Events
-	14,  // 151: edl.rpc.Listener.Logs:output_type -> edl.rpc.LogLine
-	107, // 152: edl.rpc.Listener.Stop:output_type -> edl.job.JobStatus
-	107, // 153: edl.rpc.Listener.Finish:output_type -> edl.job.JobStatus
-	21,  // 154: edl.rpc.Listener.Acknowledge:output_type -> edl.rpc.AcknowledgeResponse
-	2,   // 155: edl.rpc.Listener.ReadState:output_type -> edl.rpc.Piece
-	24,  // 156: edl.rpc.Listener.WriteState:output_type -> edl.rpc.WriteStateResponse
-	26,  // 157: edl.rpc.Listener.ReleaseState:output_type -> edl.rpc.ReleaseStateResponse
-	2,   // 158: edl.rpc.Listener.RunStep:output_type -> edl.rpc.Piece
-	15,  // 159: edl.rpc.Listener.Why:output_type -> edl.rpc.WhyResponse
-	2,   // 160: edl.rpc.Listener.Show:output_type -> edl.rpc.Piece
-	107, // 161: edl.rpc.Listener.Scale:output_type -> edl.job.JobStatus
-	117, // 162: edl.rpc.Listener.Checkpoint:output_type -> edl.job.CheckpointStatus
-	8,   // 163: edl.rpc.Listener.ResumeJob:output_type -> edl.rpc.ResumeJobResponse
-	30,  // 164: edl.rpc.Listener.StartRole:output_type -> edl.rpc.RoleEvent
-	33,  // 165: edl.rpc.Coordinator.Join:output_type -> edl.rpc.JoinResponse
-	38,  // 166: edl.rpc.Coordinator.ReportDataset:output_type -> edl.rpc.ReportDatasetResponse
-	42,  // 167: edl.rpc.Coordinator.GetTask:output_type -> edl.rpc.GetTaskResponse
-	44,  // 168: edl.rpc.Coordinator.TaskFailed:output_type -> edl.rpc.TaskFailedResponse
-	46,  // 169: edl.rpc.Coordinator.RequestSaveModel:output_type -> edl.rpc.SaveModelResponse
-	49,  // 170: edl.rpc.Coordinator.ReportSteps:output_type -> edl.rpc.ReportStepsResponse
-	2,   // 171: edl.rpc.Coordinator.NextFeed:output_type -> edl.rpc.Piece
-	2,   // 172: edl.rpc.Coordinator.Feed:output_type -> edl.rpc.Piece
-	52,  // 173: edl.rpc.Coordinator.Finish:output_type -> edl.rpc.FinishDataResponse
-	21,  // 174: edl.rpc.Coordinator.Acknowledge:output_type -> edl.rpc.AcknowledgeResponse
-	54,  // 175: edl.rpc.Coordinator.Permit:output_type -> edl.rpc.PermitResponse
-	57,  // 176: edl.rpc.Coordinator.Leave:output_type -> edl.rpc.LeaveResponse
-	59,  // 177: edl.rpc.Coordinator.Watch:output_type -> edl.rpc.WatchResponse
-	117, // 178: edl.rpc.Coordinator.Checkpoint:output_type -> edl.job.CheckpointStatus
-	2,   // 179: edl.rpc.Coordinator.Queues:output_type -> edl.rpc.Piece
-	61,  // 180: edl.rpc.Coordinator.GoBack:output_type -> edl.rpc.GoBackResponse
-	69,  // 181: edl.rpc.ParameterServer.SendVariable:output_type -> edl.rpc.SendResponse
-	75,  // 182: edl.rpc.ParameterServer.SendBarrier:output_type -> edl.rpc.BarrierResponse
-	68,  // 183: edl.rpc.ParameterServer.GetVariable:output_type -> edl.rpc.VariableChunk
-	68,  // 184: edl.rpc.ParameterServer.GetRows:output_type -> edl.rpc.VariableChunk
-	72,  // 185: edl.rpc.ParameterServer.OpenData:output_type -> edl.rpc.OpenDataResponse
-	84,  // 186: edl.rpc.ParameterServer.Freeze:output_type -> edl.rpc.FreezeResponse
-	88,  // 187: edl.rpc.ParameterServer.Resume:output_type -> edl.rpc.ResumeResponse
-	2,   // 188: edl.rpc.ParameterServer.Ledger:output_type -> edl.rpc.Piece
-	78,  // 189: edl.rpc.ParameterServer.Cut:output_type -> edl.rpc.CutResponse
-	80,  // 190: edl.rpc.ParameterServer.Hold:output_type -> edl.rpc.HoldResponse
-	82,  // 191: edl.rpc.ParameterServer.Restore:output_type -> edl.rpc.RestoreResponse
-	99,  // 192: edl.rpc.ParameterServer.Complete:output_type -> edl.rpc.CompleteResponse
-	90,  // 193: edl.rpc.ParameterServer.Follow:output_type -> edl.rpc.FollowResponse
-	93,  // 194: edl.rpc.ParameterServer.TakeOver:output_type -> edl.rpc.TakeOverResponse
-	101, // 195: edl.rpc.ParameterServer.Status:output_type -> edl.rpc.StatusResponse
-	146, // [146:196] is the sub-list for method output_type
-	96,  // [96:146] is the sub-list for method input_type
-	96,  // [96:96] is the sub-list for extension type_name
-	96,  // [96:96] is the sub-list for extension extendee
-	0,   // [0:96] is the sub-list for field type_name
+	77,  // 75: edl.rpc.HoldResponse.ledger:type_name -> edl.rpc.StepBound
+	31,  // 76: edl.rpc.RestoreRequest.id:type_name -> edl.rpc.Identity
+	31,  // 77: edl.rpc.FreezeRequest.id:type_name -> edl.rpc.Identity
+	85,  // 78: edl.rpc.FreezeResponse.declared:type_name -> edl.rpc.Declared
+	85,  // 79: edl.rpc.FreezeResponse.applied:type_name -> edl.rpc.Declared
+	39,  // 80: edl.rpc.Declared.records:type_name -> edl.rpc.RecordRange
+	31,  // 81: edl.rpc.ResumeRequest.id:type_name -> edl.rpc.Identity
+	86,  // 82: edl.rpc.ResumeRequest.members:type_name -> edl.rpc.Member
+	85,  // 83: edl.rpc.ResumeRequest.commit:type_name -> edl.rpc.Declared
+	31,  // 84: edl.rpc.FollowRequest.id:type_name -> edl.rpc.Identity
+	73,  // 85: edl.rpc.FollowResponse.slices:type_name -> edl.rpc.SliceInfo
+	0,   // 86: edl.rpc.Standing.kind:type_name -> edl.rpc.Standing.Kind
+	86,  // 87: edl.rpc.Standing.members:type_name -> edl.rpc.Member
+	85,  // 88: edl.rpc.Standing.applied:type_name -> edl.rpc.Declared
+	31,  // 89: edl.rpc.TakeOverRequest.id:type_name -> edl.rpc.Identity
+	39,  // 90: edl.rpc.PassLedger.committed:type_name -> edl.rpc.RecordRange
+	95,  // 91: edl.rpc.LedgerResponse.passes:type_name -> edl.rpc.PassLedger
+	31,  // 92: edl.rpc.GetRequest.id:type_name -> edl.rpc.Identity
+	31,  // 93: edl.rpc.CompleteRequest.id:type_name -> edl.rpc.Identity
+	104, // 94: edl.rpc.StatusResponse.refused:type_name -> edl.rpc.StatusResponse.RefusedEntry
+	108, // 95: edl.rpc.StatusResponse.waits:type_name -> edl.job.Wait
+	1,   // 96: edl.rpc.StatusResponse.standby:type_name -> edl.rpc.StatusResponse.Standby
+	3,   // 97: edl.rpc.Listener.Describe:input_type -> edl.rpc.DescribeRequest
+	5,   // 98: edl.rpc.Listener.Submit:input_type -> edl.rpc.SubmitRequest
+	9,   // 99: edl.rpc.Listener.Status:input_type -> edl.rpc.JobRequest
+	11,  // 100: edl.rpc.Listener.List:input_type -> edl.rpc.ListRequest
+	9,   // 101: edl.rpc.Listener.Watch:input_type -> edl.rpc.JobRequest
+	13,  // 102: edl.rpc.Listener.Logs:input_type -> edl.rpc.LogsRequest
+	9,   // 103: edl.rpc.Listener.Stop:input_type -> edl.rpc.JobRequest
+	19,  // 104: edl.rpc.Listener.Finish:input_type -> edl.rpc.FinishRequest
+	20,  // 105: edl.rpc.Listener.Acknowledge:input_type -> edl.rpc.AcknowledgeRequest
+	23,  // 106: edl.rpc.Listener.ReadState:input_type -> edl.rpc.ReadStateRequest
+	2,   // 107: edl.rpc.Listener.WriteState:input_type -> edl.rpc.Piece
+	25,  // 108: edl.rpc.Listener.ReleaseState:input_type -> edl.rpc.ReleaseStateRequest
+	2,   // 109: edl.rpc.Listener.RunStep:input_type -> edl.rpc.Piece
+	9,   // 110: edl.rpc.Listener.Why:input_type -> edl.rpc.JobRequest
+	9,   // 111: edl.rpc.Listener.Show:input_type -> edl.rpc.JobRequest
+	16,  // 112: edl.rpc.Listener.Scale:input_type -> edl.rpc.ScaleRequest
+	9,   // 113: edl.rpc.Listener.Checkpoint:input_type -> edl.rpc.JobRequest
+	7,   // 114: edl.rpc.Listener.ResumeJob:input_type -> edl.rpc.ResumeJobRequest
+	29,  // 115: edl.rpc.Listener.StartRole:input_type -> edl.rpc.StartRoleChunk
+	32,  // 116: edl.rpc.Coordinator.Join:input_type -> edl.rpc.JoinRequest
+	2,   // 117: edl.rpc.Coordinator.ReportDataset:input_type -> edl.rpc.Piece
+	41,  // 118: edl.rpc.Coordinator.GetTask:input_type -> edl.rpc.GetTaskRequest
+	43,  // 119: edl.rpc.Coordinator.TaskFailed:input_type -> edl.rpc.TaskFailedRequest
+	45,  // 120: edl.rpc.Coordinator.RequestSaveModel:input_type -> edl.rpc.SaveModelRequest
+	2,   // 121: edl.rpc.Coordinator.ReportSteps:input_type -> edl.rpc.Piece
+	50,  // 122: edl.rpc.Coordinator.NextFeed:input_type -> edl.rpc.NextFeedRequest
+	2,   // 123: edl.rpc.Coordinator.Feed:input_type -> edl.rpc.Piece
+	51,  // 124: edl.rpc.Coordinator.Finish:input_type -> edl.rpc.FinishDataRequest
+	20,  // 125: edl.rpc.Coordinator.Acknowledge:input_type -> edl.rpc.AcknowledgeRequest
+	53,  // 126: edl.rpc.Coordinator.Permit:input_type -> edl.rpc.PermitRequest
+	56,  // 127: edl.rpc.Coordinator.Leave:input_type -> edl.rpc.LeaveRequest
+	58,  // 128: edl.rpc.Coordinator.Watch:input_type -> edl.rpc.WatchRequest
+	66,  // 129: edl.rpc.Coordinator.Checkpoint:input_type -> edl.rpc.CheckpointRequest
+	62,  // 130: edl.rpc.Coordinator.Queues:input_type -> edl.rpc.QueuesRequest
+	60,  // 131: edl.rpc.Coordinator.GoBack:input_type -> edl.rpc.GoBackRequest
+	68,  // 132: edl.rpc.ParameterServer.SendVariable:input_type -> edl.rpc.VariableChunk
+	74,  // 133: edl.rpc.ParameterServer.SendBarrier:input_type -> edl.rpc.BarrierRequest
+	97,  // 134: edl.rpc.ParameterServer.GetVariable:input_type -> edl.rpc.GetRequest
+	70,  // 135: edl.rpc.ParameterServer.GetRows:input_type -> edl.rpc.RowsRequest
+	71,  // 136: edl.rpc.ParameterServer.OpenData:input_type -> edl.rpc.OpenDataRequest
+	83,  // 137: edl.rpc.ParameterServer.Freeze:input_type -> edl.rpc.FreezeRequest
+	87,  // 138: edl.rpc.ParameterServer.Resume:input_type -> edl.rpc.ResumeRequest
+	94,  // 139: edl.rpc.ParameterServer.Ledger:input_type -> edl.rpc.LedgerRequest
+	76,  // 140: edl.rpc.ParameterServer.Cut:input_type -> edl.rpc.CutRequest
+	79,  // 141: edl.rpc.ParameterServer.Hold:input_type -> edl.rpc.HoldRequest
+	81,  // 142: edl.rpc.ParameterServer.Restore:input_type -> edl.rpc.RestoreRequest
+	98,  // 143: edl.rpc.ParameterServer.Complete:input_type -> edl.rpc.CompleteRequest
+	89,  // 144: edl.rpc.ParameterServer.Follow:input_type -> edl.rpc.FollowRequest
+	92,  // 145: edl.rpc.ParameterServer.TakeOver:input_type -> edl.rpc.TakeOverRequest
+	100, // 146: edl.rpc.ParameterServer.Status:input_type -> edl.rpc.StatusRequest
+	4,   // 147: edl.rpc.Listener.Describe:output_type -> edl.rpc.DescribeResponse
+	6,   // 148: edl.rpc.Listener.Submit:output_type -> edl.rpc.SubmitResponse
+	107, // 149: edl.rpc.Listener.Status:output_type -> edl.job.JobStatus
+	12,  // 150: edl.rpc.Listener.List:output_type -> edl.rpc.ListResponse
+	10,  // 151: edl.rpc.Listener.Watch:output_type -> edl.rpc.Events
+	14,  // 152: edl.rpc.Listener.Logs:output_type -> edl.rpc.LogLine
+	107, // 153: edl.rpc.Listener.Stop:output_type -> edl.job.JobStatus
+	107, // 154: edl.rpc.Listener.Finish:output_type -> edl.job.JobStatus
+	21,  // 155: edl.rpc.Listener.Acknowledge:output_type -> edl.rpc.AcknowledgeResponse
+	2,   // 156: edl.rpc.Listener.ReadState:output_type -> edl.rpc.Piece
+	24,  // 157: edl.rpc.Listener.WriteState:output_type -> edl.rpc.WriteStateResponse
+	26,  // 158: edl.rpc.Listener.ReleaseState:output_type -> edl.rpc.ReleaseStateResponse
+	2,   // 159: edl.rpc.Listener.RunStep:output_type -> edl.rpc.Piece
+	15,  // 160: edl.rpc.Listener.Why:output_type -> edl.rpc.WhyResponse
+	2,   // 161: edl.rpc.Listener.Show:output_type -> edl.rpc.Piece
+	107, // 162: edl.rpc.Listener.Scale:output_type -> edl.job.JobStatus
+	117, // 163: edl.rpc.Listener.Checkpoint:output_type -> edl.job.CheckpointStatus
+	8,   // 164: edl.rpc.Listener.ResumeJob:output_type -> edl.rpc.ResumeJobResponse
+	30,  // 165: edl.rpc.Listener.StartRole:output_type -> edl.rpc.RoleEvent
+	33,  // 166: edl.rpc.Coordinator.Join:output_type -> edl.rpc.JoinResponse
+	38,  // 167: edl.rpc.Coordinator.ReportDataset:output_type -> edl.rpc.ReportDatasetResponse
+	42,  // 168: edl.rpc.Coordinator.GetTask:output_type -> edl.rpc.GetTaskResponse
+	44,  // 169: edl.rpc.Coordinator.TaskFailed:output_type -> edl.rpc.TaskFailedResponse
+	46,  // 170: edl.rpc.Coordinator.RequestSaveModel:output_type -> edl.rpc.SaveModelResponse
+	49,  // 171: edl.rpc.Coordinator.ReportSteps:output_type -> edl.rpc.ReportStepsResponse
+	2,   // 172: edl.rpc.Coordinator.NextFeed:output_type -> edl.rpc.Piece
+	2,   // 173: edl.rpc.Coordinator.Feed:output_type -> edl.rpc.Piece
+	52,  // 174: edl.rpc.Coordinator.Finish:output_type -> edl.rpc.FinishDataResponse
+	21,  // 175: edl.rpc.Coordinator.Acknowledge:output_type -> edl.rpc.AcknowledgeResponse
+	54,  // 176: edl.rpc.Coordinator.Permit:output_type -> edl.rpc.PermitResponse
+	57,  // 177: edl.rpc.Coordinator.Leave:output_type -> edl.rpc.LeaveResponse
+	59,  // 178: edl.rpc.Coordinator.Watch:output_type -> edl.rpc.WatchResponse
+	117, // 179: edl.rpc.Coordinator.Checkpoint:output_type -> edl.job.CheckpointStatus
+	2,   // 180: edl.rpc.Coordinator.Queues:output_type -> edl.rpc.Piece
+	61,  // 181: edl.rpc.Coordinator.GoBack:output_type -> edl.rpc.GoBackResponse
+	69,  // 182: edl.rpc.ParameterServer.SendVariable:output_type -> edl.rpc.SendResponse
+	75,  // 183: edl.rpc.ParameterServer.SendBarrier:output_type -> edl.rpc.BarrierResponse
+	68,  // 184: edl.rpc.ParameterServer.GetVariable:output_type -> edl.rpc.VariableChunk
+	68,  // 185: edl.rpc.ParameterServer.GetRows:output_type -> edl.rpc.VariableChunk
+	72,  // 186: edl.rpc.ParameterServer.OpenData:output_type -> edl.rpc.OpenDataResponse
+	84,  // 187: edl.rpc.ParameterServer.Freeze:output_type -> edl.rpc.FreezeResponse
+	88,  // 188: edl.rpc.ParameterServer.Resume:output_type -> edl.rpc.ResumeResponse
+	2,   // 189: edl.rpc.ParameterServer.Ledger:output_type -> edl.rpc.Piece
+	78,  // 190: edl.rpc.ParameterServer.Cut:output_type -> edl.rpc.CutResponse
+	80,  // 191: edl.rpc.ParameterServer.Hold:output_type -> edl.rpc.HoldResponse
+	82,  // 192: edl.rpc.ParameterServer.Restore:output_type -> edl.rpc.RestoreResponse
+	99,  // 193: edl.rpc.ParameterServer.Complete:output_type -> edl.rpc.CompleteResponse
+	90,  // 194: edl.rpc.ParameterServer.Follow:output_type -> edl.rpc.FollowResponse
+	93,  // 195: edl.rpc.ParameterServer.TakeOver:output_type -> edl.rpc.TakeOverResponse
+	101, // 196: edl.rpc.ParameterServer.Status:output_type -> edl.rpc.StatusResponse
+	147, // [147:197] is the sub-list for method output_type
+	97,  // [97:147] is the sub-list for method input_type
+	97,  // [97:97] is the sub-list for extension type_name
+	97,  // [97:97] is the sub-list for extension extendee
+	0,   // [0:97] is the sub-list for field type_name
 }
 
 func init() { file_proto_rpc_rpc_proto_init() }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/edl-go/edl/executor"
+	"github.com/edl-go/edl/internal/ranges"
 	"github.com/edl-go/edl/ops/reader"
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/proto/job"
@@ -47,9 +48,10 @@ type Config struct {
 	FollowEvery    time.Duration       // between two looks at them; 0: 1s
 	TellEvery      time.Duration       // how long a watcher may wait for a step, so that several are sent together; 0: each is sent at once
 	LedgerDeadline time.Duration       // of a question about the ledger outside of a change of members; 0: 10s
-	Checkpoints    Checkpoints         // of a sync job
-	Datasets       []*rpc.Dataset      // that the job has read before, in an earlier attempt or before a checkpoint: they must be the same
-	Back           *state.Back         // where the history begins that the durable entries belong to, as LastBack returns it; nil: with Begin
+	Checkpoints    Checkpoints
+	Trained        ranges.Set     // async: the records of the pass of Begin that were trained before
+	Datasets       []*rpc.Dataset // that the job has read before, in an earlier attempt or before a checkpoint: they must be the same
+	Back           *state.Back    // where the history begins that the durable entries belong to, as LastBack returns it; nil: with Begin
 	// Live returns the members of the job that live now, with their incarnations. nil: whoever joins lives.
 	Live func(context.Context) (map[cluster.Member]id.Incarnation, error)
 	// Merge makes one list of values of what several trainers fetched in one step.
@@ -64,7 +66,7 @@ type Lead struct {
 }
 
 // goesBack reports whether the job can go back to a checkpoint while its processes stay. A fed job is fed again.
-func (c Config) goesBack() bool { return c.Checkpoints.Store != "" && c.Sync && !c.Fed }
+func (c Config) goesBack() bool { return c.Checkpoints.Store != "" && !c.Fed }
 
 // late reports whether a message belongs to an earlier history.
 func (c Config) late(g uint64) bool { return g <= c.Back.GetGeneration() }
@@ -86,12 +88,16 @@ func (c Config) placeOf(r *rpc.JoinRequest) generation.Place {
 }
 
 func (c Config) generationPolicy() generation.Policy {
-	return generation.Policy{Sync: c.Sync, Start: c.start().Round, History: c.Back.GetHistory(), Servers: len(c.Servers), Standby: c.Standby, Min: c.Trainers, Max: max(c.Trainers, c.TrainersMax),
+	return generation.Policy{Sync: c.Sync, Start: c.start().Round, History: c.Back.GetHistory(), GoesBack: c.goesBack(), Servers: len(c.Servers), Standby: c.Standby, Min: c.Trainers, Max: max(c.Trainers, c.TrainersMax),
 		RejoinDeadline: c.RejoinDeadline, StartDeadline: c.StartDeadline}
 }
 
 func (c Config) queuePolicy(epoch time.Time) queue.Policy {
-	return queue.Policy{Sync: c.Sync, Start: c.start(), Passes: max(c.Passes, 1), Reading: readingOf(c.Program), RecordsPerTask: c.RecordsPerTask,
+	start := c.start()
+	if len(c.Trained) > 0 {
+		start.Batch = 0 // the ledger knows better
+	}
+	return queue.Policy{Sync: c.Sync, Start: start, Trained: c.Trained, Passes: max(c.Passes, 1), Reading: readingOf(c.Program), RecordsPerTask: c.RecordsPerTask,
 		Trainers: c.Trainers, MaxFailures: c.MaxFailures, MinTimeout: c.TaskTimeout[0], MaxTimeout: c.TaskTimeout[1], Epoch: epoch}
 }
 

@@ -16,6 +16,7 @@ type cutPlan struct {
 	every  time.Duration // between two cuts
 	passes bool          // cut at the end of each pass; rounds and every are 0
 
+	pass   int32         // async, with passes: the last one in which a cut was tried, or the first of the job
 	last   id.Round      // of the last cut, or the beginning
 	lastAt time.Duration // when it was done
 	margin id.Round      // how far ahead a cut is asked for

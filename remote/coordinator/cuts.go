@@ -35,8 +35,8 @@ type Checkpoints struct {
 	FirstPass int32
 }
 
-// cuts makes the checkpoints of a sync job. It asks all pservers for the same round, waits until their parts are durable, and publishes the manifest. Rounds
-// go on meanwhile. Training never waits for a checkpoint that fails: it is tried again, and told.
+// cuts makes the checkpoints of a job. It asks all pservers for the same round, waits until their parts are durable, and publishes the manifest. Rounds
+// go on meanwhile. Training never waits for a checkpoint that fails: it is tried again, and told. What an async job does instead is in cutupdates.go.
 type cuts struct {
 	*core
 	steps  *steps
@@ -49,6 +49,8 @@ type cuts struct {
 	failingSince time.Time             // of the first attempt since last that has failed; zero: none has
 	reason       error                 // of the last failure
 	attempt      id.Round              // of the cut that is being made
+	attempts     int                   // so far
+	made         int                   // which of them the last one is that was made
 	reached      time.Time             // when its round was applied; zero: it is not yet
 	wanted       int                   // calls of make
 	bases        []string              // complete checkpoints that stay: the last one, and those that it has shards of
@@ -77,7 +79,7 @@ func (c *cuts) stop() {
 func (c *cuts) keep() {
 	defer close(c.over)
 	c.plan = newCutPlan(c.cfg.Checkpoints, c.cfg.start().Round)
-	c.plan.lastAt = c.now()
+	c.plan.lastAt, c.plan.pass = c.now(), c.cfg.start().Pass
 	due := func() time.Time {
 		if c.goesBack {
 			return c.epoch
@@ -92,7 +94,7 @@ func (c *cuts) keep() {
 			return
 		}
 		began := time.Now()
-		version, bytes, err := c.cut(ctx, giveUp, round)
+		version, round, bytes, err := c.cut(ctx, giveUp, round)
 		giveUp(nil)
 		c.locked(func() { c.reached, c.giveUp, c.abandon = time.Time{}, nil, nil })
 		switch {
@@ -122,11 +124,16 @@ func (c *cuts) next(giveUp func()) (round id.Round, ok bool) {
 		if c.goesBack {
 			return true, nil
 		}
-		round, ok = c.plan.next(max(id.Round(c.steps.written()), c.cfg.start().Round), c.wanted > 0, c.passEnd)
+		if c.cfg.Sync {
+			round, ok = c.plan.next(max(id.Round(c.steps.written()), c.cfg.start().Round), c.wanted > 0, c.passEnd)
+		} else {
+			round, ok = c.dueNow()
+		}
 		if ok {
 			c.attempt, c.reached, c.abandon = round, time.Time{}, giveUp
+			c.attempts++
 		}
-		if ok && c.wanted == 0 {
+		if ok && c.wanted == 0 && c.cfg.Sync {
 			c.giveUp = giveUp
 		}
 		return ok || c.ended, nil
@@ -134,15 +141,17 @@ func (c *cuts) next(giveUp func()) (round id.Round, ok bool) {
 	return round, ok && err == nil
 }
 
-// make makes a checkpoint as soon as it can, and returns when there is one of all steps that are reported now.
+// make makes a checkpoint as soon as it can, and returns when there is one of all steps that are reported now. In async mode that is one that is begun later:
+// a step may be reported that is not in the ledger, because its trainer was lost.
 func (c *cuts) make(ctx context.Context) (last *job.CheckpointStatus, err error) {
-	if c.cfg.Checkpoints.Store == "" || !c.cfg.Sync {
+	if c.cfg.Checkpoints.Store == "" {
 		return nil, fault.E(fault.InvalidArgument, fault.At("job "+c.cfg.Identity.Job), fault.Got("no place for checkpoints"),
-			fault.Want("a sync job that was started with --checkpoint STORE"))
+			fault.Want("a job that was started with --checkpoint STORE"))
 	}
 	var steps uint64
+	var before int
 	c.locked(func() {
-		steps = c.steps.written()
+		steps, before = c.steps.written(), c.attempts
 		if c.wanted++; c.giveUp != nil && c.reached.IsZero() { // its round may be far
 			c.giveUp()
 		}
@@ -153,7 +162,8 @@ func (c *cuts) make(ctx context.Context) (last *job.CheckpointStatus, err error)
 		return waits.Wait{Who: "the user", What: "a checkpoint", By: []string{c.cfg.Checkpoints.Store}}
 	}
 	err = c.await(ctx, reason, func() (bool, error) {
-		if last = c.status(); last.Name != "" && last.Steps >= steps {
+		last = c.status()
+		if last.Name != "" && (c.cfg.Sync && last.Steps >= steps || !c.cfg.Sync && c.made > before) {
 			return true, nil
 		}
 		if c.ended {
@@ -186,7 +196,7 @@ func (c *cuts) passEnd(after id.Round) (end id.Round, ok bool) {
 func (c *cuts) note(done *job.CheckpointStatus, err error) {
 	c.locked(func() {
 		if c.reason = err; err == nil {
-			c.last, c.failingSince = done, time.Time{}
+			c.last, c.failingSince, c.made = done, time.Time{}, c.attempts
 		} else if c.failingSince.IsZero() {
 			c.failingSince = time.Now()
 		}
@@ -222,35 +232,46 @@ func (c *cuts) wait() (w waits.Wait, ok bool) {
 		LastError: c.reason.Error()}, true
 }
 
-// cut makes one checkpoint. A version beyond round says that a server was past it: nothing was made.
-// giveUp ends ctx.
-func (c *cuts) cut(ctx context.Context, giveUp context.CancelCauseFunc, round id.Round) (version id.Round, bytes int64, err error) {
+// cut makes one checkpoint, and returns the round of it, which is another than the one that is asked for in async mode. A version beyond it says that a server
+// was past it: nothing was made. giveUp ends ctx.
+func (c *cuts) cut(ctx context.Context, giveUp context.CancelCauseFunc, asked id.Round) (version, round id.Round, bytes int64, err error) {
+	round = asked
 	store, err := checkpoint.Open(ctx, c.cfg.Checkpoints.Store)
 	if err != nil {
-		return 0, 0, err
+		return 0, round, 0, err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
 	if c.plan.fails > 0 { // what failed attempts have left may be what the disk is full of
 		ctx, cancel := context.WithTimeout(ctx, cutDeadline)
 		defer cancel()
 		if err := store.Prune(ctx, c.cfg.Checkpoints.Run, c.cfg.Checkpoints.Keep); err != nil {
-			return 0, 0, err
+			return 0, round, 0, err
 		}
 	}
-	name := checkpoint.NewName(c.cfg.Checkpoints.Run, uint64(round))
-	position := c.position(ctx, giveUp, round)
-	answers, err := c.ask(ctx, round, name)
+	m := &state.Checkpoint{Job: c.cfg.Identity.Job, Mode: job.Mode_ASYNC, Program: c.cfg.Identity.Program, FirstPass: c.cfg.Checkpoints.FirstPass,
+		Origins: c.cfg.Checkpoints.Origins}
+	var name string
+	var answers []*rpc.CutResponse
+	var position <-chan placed
+	if c.cfg.Sync {
+		m.Mode, name = job.Mode_SYNC, checkpoint.NewName(c.cfg.Checkpoints.Run, uint64(round))
+		position = c.position(ctx, giveUp, round)
+		answers, err = c.ask(ctx, round, name)
+	} else {
+		answers, err = c.cutUpdates(ctx, giveUp, func(steps id.Round) string {
+			round, name = steps, checkpoint.NewName(c.cfg.Checkpoints.Run, uint64(steps))
+			return name
+		})
+	}
 	if cause := context.Cause(ctx); err != nil && cause != nil { // it was given up
 		err = cause
 	}
 	if err != nil {
-		return 0, 0, err
+		return 0, round, 0, err
 	}
-	m := &state.Checkpoint{Job: c.cfg.Identity.Job, Mode: job.Mode_SYNC, Program: c.cfg.Identity.Program, FirstPass: c.cfg.Checkpoints.FirstPass,
-		Origins: c.cfg.Checkpoints.Origins}
 	for _, a := range answers {
 		if a.Past {
-			return id.Round(a.Round), 0, nil
+			return id.Round(a.Round), round, 0, nil
 		}
 		m.Shards = append(m.Shards, a.Shard)
 		if a.Base != nil {
@@ -263,24 +284,21 @@ func (c *cuts) cut(ctx context.Context, giveUp context.CancelCauseFunc, round id
 	own := c.constant
 	if own == nil || !slices.ContainsFunc(m.Shards, func(s *job.Shard) bool { return s.Checkpoint == own.Checkpoint }) { // none that stays for others
 		if own, err = c.constants(ctx, store, name, len(c.cfg.Servers)); err != nil {
-			return 0, 0, err
+			return 0, round, 0, err
 		}
 	}
 	if own != nil {
 		m.Shards = append(m.Shards, own)
 	}
-	select {
-	case at := <-position:
-		if m.Progress, err = at.Progress, at.err; err != nil {
-			return 0, 0, err
-		}
-	case <-ctx.Done():
-		return 0, 0, fault.E(fault.Canceled, fault.Cause(context.Cause(ctx)))
+	if !c.cfg.Sync {
+		m.Progress = c.progressOfUpdates(answers[0])
+	} else if m.Progress, err = awaitPosition(ctx, position); err != nil {
+		return 0, round, 0, err
 	}
 	m.CreatedMs = time.Now().UnixMilli()
 	c.locked(func() { m.Data = c.datasets() })
 	if err := store.Publish(ctx, name, m); err != nil {
-		return 0, 0, err
+		return 0, round, 0, err
 	}
 	c.bases = append(checkpoint.BasesOf(m), name)
 	if c.constant = proto.CloneOf(own); own != nil {
@@ -292,7 +310,17 @@ func (c *cuts) cut(ctx context.Context, giveUp context.CancelCauseFunc, round id
 		}
 	}
 	c.note(&job.CheckpointStatus{Name: name, Steps: uint64(round), Bytes: bytes, CreatedMs: m.CreatedMs}, nil)
-	return 0, bytes, store.Prune(ctx, c.cfg.Checkpoints.Run, c.cfg.Checkpoints.Keep)
+	return 0, round, bytes, store.Prune(ctx, c.cfg.Checkpoints.Run, c.cfg.Checkpoints.Keep)
+}
+
+// awaitPosition returns what position has found.
+func awaitPosition(ctx context.Context, position <-chan placed) (*job.Progress, error) {
+	select {
+	case at := <-position:
+		return at.Progress, at.err
+	case <-ctx.Done():
+		return nil, fault.E(fault.Canceled, fault.Cause(context.Cause(ctx)))
+	}
 }
 
 // datasets are the files that the job reads, but for those of folders that it follows. The monitor is held.

@@ -3,6 +3,7 @@ package coordinator
 import (
 	"context"
 	"errors"
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/internal/ranges"
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/proto/state"
 	"github.com/edl-go/edl/remote/checkpoint"
@@ -41,6 +43,8 @@ type goBack struct {
 	members *members
 	changes *changes
 	cuts    *cuts
+
+	dispatch *dispatch
 }
 
 // LastBack returns where the history begins that the entries of a job belong to; nil where it has never gone back.
@@ -54,7 +58,9 @@ func LastBack(ctx context.Context, s cluster.State) (*state.Back, error) {
 		return nil, nil
 	}
 	back := &state.Back{}
-	if err := proto.Unmarshal(b, back); err != nil || back.Progress == nil || back.History == 0 || back.Passes < 1 {
+	err = proto.Unmarshal(b, back)
+	_, sound := ranges.OfRuns(back.Trained, math.MaxInt64)
+	if err != nil || back.Progress == nil || back.History == 0 || back.Passes < 1 || !sound {
 		return nil, fault.E(fault.Corrupt, fault.At("entry "+backKey), fault.Gotf("%d bytes that say no place in the data", len(b)), fault.Cause(err))
 	}
 	return back, nil
@@ -71,7 +77,7 @@ func (g *goBack) ask(ctx context.Context, history uint64) (*rpc.GoBackResponse, 
 		return &rpc.GoBackResponse{Progress: g.cfg.Back.Progress, Records: g.cfg.Back.Records}, nil
 	case history != have+1 || !g.cfg.goesBack():
 		return nil, fault.E(fault.InvalidArgument, fault.At("coordinator"), fault.Gotf("a way back to history %d", history),
-			fault.Wantf("history %d, of a sync job with checkpoints that is not fed", have+1))
+			fault.Wantf("history %d, of a job with checkpoints that is not fed", have+1))
 	}
 	g.locked(func() {
 		if !g.goesBack && !g.ended {
@@ -156,7 +162,8 @@ func (g *goBack) mayGoBack() error {
 // restore goes back to one checkpoint.
 func (g *goBack) restore(ctx context.Context, store *checkpoint.Store, name string) error {
 	var c *checkpoint.Checkpoint
-	if err := wire.Retry(ctx, func(id.Retry) (err error) { c, err = store.Read(ctx, name); return err }); err != nil {
+	err := wire.Retry(ctx, func(id.Retry) (err error) { c, err = store.Read(ctx, name); return err })
+	if err != nil {
 		return err
 	}
 	p := c.Manifest.Progress
@@ -167,6 +174,9 @@ func (g *goBack) restore(ctx context.Context, store *checkpoint.Store, name stri
 		last = entryOf(g.members.machine.Generation())
 		last.Number, last.Round = uint64(g.members.machine.Known()), uint64(to.Round)
 		back.Generation = last.Number
+		if !g.cfg.Sync {
+			last.Members = nil // all have to join again
+		}
 		for _, q := range g.store.queues {
 			back.Passes = q.Status().Passes - to.Pass
 		}
@@ -177,7 +187,14 @@ func (g *goBack) restore(ctx context.Context, store *checkpoint.Store, name stri
 	if err := g.tellServers(ctx, back, to.Round); err != nil {
 		return err
 	}
-	return g.store.transactAlone(ctx, func(t *txn) error { return t.goBack(back, last, to) })
+	var trained ranges.Set
+	if !g.cfg.Sync { // server 0 has the ledger of the checkpoint by now
+		if trained, err = g.dispatch.committed(ctx, to.Pass, 0); err != nil {
+			return err
+		}
+		back.Trained = trained.Runs()
+	}
+	return g.store.transactAlone(ctx, func(t *txn) error { return t.goBack(back, last, queue.WentBack{To: to, Trained: trained}) })
 }
 
 // tellServers lets every server take the state of a checkpoint. The first that cannot ends the others.
@@ -213,12 +230,15 @@ func (g *goBack) tellServers(ctx context.Context, back *state.Back, round id.Rou
 }
 
 // goBack makes what is durable that of a job that begins with a position. It is one transaction.
-func (t *txn) goBack(back *state.Back, last *state.Generation, to queue.Position) error {
+func (t *txn) goBack(back *state.Back, last *state.Generation, to queue.WentBack) error {
 	for name := range t.queues {
-		if _, err := t.step(name, queue.WentBack{To: to}); err != nil {
+		if _, err := t.step(name, to); err != nil {
 			return err
 		}
 	}
+	if n := proto.Size(back); n > cluster.MaxBytes/4 {
+		return fault.E(fault.TooLarge, fault.Gotf("%d bytes of what is trained of a pass", n), fault.Wantf("at most %d", cluster.MaxBytes/4))
+	}
 	return errors.Join(t.put(generationKey, last), t.put(settledKey, &state.Settled{Generation: back.Generation}),
-		t.put(stepsKey, &state.Steps{Steps: uint64(to.Round)}), t.put(backKey, back))
+		t.put(stepsKey, &state.Steps{Steps: uint64(to.To.Round)}), t.put(backKey, back))
 }

@@ -181,6 +181,10 @@ func (m *members) answer(rank id.Rank, g generation.Generation) (*rpc.JoinRespon
 				fault.Gotf("round %d, of which it is not known where it lies", g.Round))
 		}
 	}
+	if !m.cfg.Sync {
+		begin := m.cfg.start()
+		r.Round, r.Segment = uint64(begin.Round), &rpc.Segment{Pass: begin.Pass, FirstRound: uint64(begin.Round)}
+	}
 	if m.cfg.Sync {
 		r.Generation, r.Round = uint64(g.Number), uint64(g.Round)
 		if group := g.Group(rank); len(group) > 1 {
@@ -222,6 +226,8 @@ func (m *members) isMember(who *rpc.Identity) error {
 	g, from := m.machine.Generation(), wire.SenderOf(who)
 	member, ok := g.Member(from.Rank)
 	switch {
+	case m.cfg.late(who.Generation) && !m.cfg.Sync:
+		return noMember(fault.Superseded, who, "a member of the next generation: the job has gone back to a checkpoint")
 	case from.Generation > g.Number:
 		return noMember(fault.Stale, who, fmt.Sprintf("at most generation %d", g.Number))
 	case !m.cfg.Sync && (!ok || member.Since != from.Generation):

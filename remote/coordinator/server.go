@@ -4,12 +4,14 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
+	"math"
 	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/internal/ranges"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/cluster"
@@ -45,6 +47,7 @@ func New(cfg Config) *Server {
 	cfg.FollowEvery = cmp.Or(cfg.FollowEvery, followEvery)
 	if b := cfg.Back; b != nil {
 		cfg.Begin, cfg.Passes = b.Progress, int(b.Passes)
+		cfg.Trained, _ = ranges.OfRuns(b.Trained, math.MaxInt64) // LastBack has checked them
 	}
 	cfg.LedgerDeadline = cmp.Or(cfg.LedgerDeadline, ledgerDeadline)
 	c := &core{cfg: cfg, epoch: time.Now(), led: make(chan struct{}), done: make(chan struct{}), monitor: waits.Monitor{Where: "coordinator"}}
@@ -56,7 +59,7 @@ func New(cfg Config) *Server {
 	s.ending = &ending{core: c, store: s.store, members: s.members, steps: s.steps, feeds: s.feeds}
 	s.reader = &stateReader{core: c, members: s.members, ending: s.ending}
 	s.cuts = &cuts{core: c, steps: s.steps, ending: s.ending, over: make(chan struct{})}
-	s.back = &goBack{core: c, store: s.store, members: s.members, changes: s.changes, cuts: s.cuts}
+	s.back = &goBack{core: c, store: s.store, members: s.members, changes: s.changes, cuts: s.cuts, dispatch: s.dispatch}
 	s.overview = &overview{core: c, store: s.store, members: s.members, cuts: s.cuts}
 	s.members.store, s.members.changes = s.store, s.changes
 	s.steps.store, s.steps.members, s.steps.feeds = s.store, s.members, s.feeds
@@ -79,7 +82,7 @@ func (s *Server) Run(ctx context.Context, lead Lead) error {
 		s.tasks.Go(s.store.commits)
 		s.tasks.Go(s.members.keepTime)
 		s.tasks.Go(s.dispatch.expireTasks)
-		if s.cfg.Checkpoints.Store != "" && s.cfg.Sync {
+		if s.cfg.Checkpoints.Store != "" {
 			s.tasks.Go(s.cuts.keep)
 		}
 		for name, globs := range s.cfg.Follow {

@@ -165,8 +165,8 @@ func Check(s *job.JobSpec) error {
 		if c.Store == "" {
 			wrong("checkpoint", `""`, "a folder, or a URL such as s3://bucket/folder")
 		}
-		if s.Mode != job.Mode_SYNC {
-			wrong("checkpoint", "of an async job", "a sync job")
+		if s.Mode != job.Mode_SYNC && s.Fed {
+			wrong("checkpoint", "of an async job that is fed", "a sync job, or one that reads its own data")
 		}
 		within("keep", int64(c.Keep), 1, maxCount)
 		every := c.Every.AsDuration()

@@ -13,6 +13,7 @@ import (
 
 	"github.com/edl-go/edl/executor"
 	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/internal/ranges"
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
@@ -94,13 +95,16 @@ func (s *jobState) resume(ctx context.Context, spec *job.JobSpec, p *program.Pro
 	if err := checkVariables(c, p, spec.Partial); err != nil {
 		return executor.Progress{}, err
 	}
-	if c.Manifest.Progress.GetReader() == executor.ReaderHash(p) {
-		s.datasets = c.Manifest.Data
+	if c.Manifest.Mode == job.Mode_ASYNC && spec.Mode == job.Mode_SYNC {
+		return executor.Progress{}, fault.E(fault.InvalidArgument, fault.At(c.Address()), fault.Got("a checkpoint of an async job, whose pass has no next batch"),
+			fault.Want("an async job to go on"), fault.Hint("begin a sync job with its parameters: --params instead of --resume"))
 	}
 	s.origins = append(slices.Clone(c.Manifest.Origins), c.Run())
 	s.origins = s.origins[max(0, len(s.origins)-maxContinued):]
-	s.first, s.ledger = int(c.Manifest.FirstPass), c.Manifest.Ledger
-	s.earlier = s.records()
+	if c.Manifest.Progress.GetReader() == executor.ReaderHash(p) { // else it begins with the first pass
+		s.datasets, s.first, s.ledger = c.Manifest.Data, int(c.Manifest.FirstPass), c.Manifest.Ledger
+		s.earlier = s.records()
+	}
 	return c.Progress(), s.export(ctx, c, scratch)
 }
 
@@ -140,7 +144,7 @@ func (s *jobState) export(ctx context.Context, c *checkpoint.Checkpoint, scratch
 // goBack makes the last checkpoint of the job what its next attempt starts with. An attempt that has none begins where the job did. All roles have ended. A
 // store that does not answer is asked again for the start deadline: then the job fails, because to begin at its first step would throw its work away.
 func goBack(ctx context.Context, j *Job) error {
-	if j.spec.Checkpoints == nil || j.spec.Mode != job.Mode_SYNC {
+	if j.spec.Checkpoints == nil {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, j.limits.Start)
@@ -218,6 +222,15 @@ func (s *jobState) records() (n int64) {
 		n += pass.Records + pass.Again
 	}
 	return n - s.earlier
+}
+
+// trained is the records of the pass where the attempt begins that are trained before.
+func (s *jobState) trained() ranges.Set {
+	l, err := pserver.DecodeLedger(s.ledger)
+	if err != nil { // there is none
+		return nil
+	}
+	return l.Committed(int32(s.restart.Pass))
 }
 
 // whereFrom says it in words.

@@ -177,7 +177,7 @@ func (m *Manager) defaultCheckpoints(ctx context.Context, id string, spec *job.J
 		spec.Checkpoints = nil
 		return false
 	}
-	if m.cfg.Data == nil || spec.Checkpoints != nil || spec.Mode != job.Mode_SYNC || spec.Fed || !executor.Trains(p) {
+	if m.cfg.Data == nil || spec.Checkpoints != nil || spec.Fed || !executor.Trains(p) {
 		return false
 	}
 	spec.Checkpoints = &job.Checkpoints{Store: m.cfg.Data.store(id)}

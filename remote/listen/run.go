@@ -195,7 +195,7 @@ type failure struct {
 func newJobRun(j *Job, registry cluster.Registry, peers *peers, trainers int) *jobRun {
 	policy := supervise.Policy{PServers: int(j.spec.Pservers), MaxRestarts: int(max(j.spec.MaxRestarts, 0)),
 		DrainTime: j.limits.Drain, LostLease: j.limits.LostLease, Release: j.limits.Release, OneAttempt: j.spec.Fed,
-		GoesBack: j.spec.Checkpoints != nil && j.spec.Mode == job.Mode_SYNC && !j.spec.Fed, Standbys: j.spec.Standby > 0}
+		GoesBack: j.spec.Checkpoints != nil && !j.spec.Fed, Standbys: j.spec.Standby > 0}
 	return &jobRun{job: j, registry: registry, peers: peers, began: time.Now(), events: make(chan func() supervise.Event),
 		over: make(chan struct{}), running: map[cluster.Member]*roleRun{}, machine: supervise.New(policy, trainers)}
 }

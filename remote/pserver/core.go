@@ -49,7 +49,7 @@ type core struct {
 func newCore(cfg Config) *core {
 	c := &core{cfg: cfg, name: serverName(cfg.Index), ended: make(chan struct{}), released: make(chan struct{}), toApply: make(chan []Declaration, 1),
 		toTake: make(chan *restoring), toCut: make(token, 1),
-		sums:   newPartialSums(), lines: lines{}, heard: make(heard, cfg.MaxTrainers), refused: map[string]uint64{}, applied: cfg.Start,
+		sums: newPartialSums(), lines: lines{}, heard: make(heard, cfg.MaxTrainers), refused: map[string]uint64{}, applied: cfg.Start,
 		timed: timed{times: cfg.Times}, process: rand.Uint64() | 1}
 	if cfg.Follows != nil {
 		c.standby, c.name = &standby{following: true}, standbyName(cfg.Index)

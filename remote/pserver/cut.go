@@ -30,8 +30,8 @@ import (
 // The lock of core guards current.
 type cuts struct {
 	service *comm.Service
-	current *cut  // the last that was asked for; nil: none
-	since   since // belongs to who has the token of busy
+	current *cut          // the last that was asked for; nil: none
+	since   since         // belongs to who has the token of busy
 	busy    chan struct{} // has a token while copies are in use
 	held    atomic.Int64  // nanoseconds that a round has waited for the copies of the last cut
 }
@@ -49,6 +49,7 @@ type cut struct {
 	cancel      context.CancelFunc
 
 	// Of an async job, see hold.go.
+	hold    string      // its name
 	held    time.Time   // since when steps are
 	late    *time.Timer // ends that; nil: sync
 	bounded bool        // it is known which steps it has
@@ -57,6 +58,7 @@ type cut struct {
 	base   *job.Shard // nil: shard has all
 	ledger []byte     // of server 0
 	steps  id.Round   // async, of server 0: in the ledger, and those before the job
+	pass   int32      // async, of server 0: the last in the ledger
 	err    error
 }
 
@@ -100,7 +102,7 @@ func (s *Server) Cut(ctx context.Context, m *rpc.CutRequest) (*rpc.CutResponse, 
 	if k.err != nil {
 		return nil, fault.E(fault.KindOf(k.err), fault.At(c.Where), fault.Cause(k.err))
 	}
-	return &rpc.CutResponse{Shard: k.shard, Base: k.base, Ledger: k.ledger, Steps: uint64(k.steps)}, nil
+	return &rpc.CutResponse{Shard: k.shard, Base: k.base, Ledger: k.ledger, Steps: uint64(k.steps), Pass: k.pass}, nil
 }
 
 // ask enters a cut, or finds the one that was asked for before. It returns nil where the round is past. The lock of core is held.
@@ -132,7 +134,9 @@ func (cs *cuts) giveUp() {
 		k.late.Stop()
 	}
 	if !k.begun {
-		k.err = fault.E(fault.Superseded, fault.Got("the checkpoint "+k.name), fault.Want("a later one, which was asked for since"))
+		if k.err == nil {
+			k.err = fault.E(fault.Superseded, fault.Got("the checkpoint "+k.name), fault.Want("a later one, which was asked for since"))
+		}
 		close(k.done)
 	}
 }
@@ -148,6 +152,9 @@ func (cs *cuts) due(c *core) *cut {
 	k.begun = true
 	if c.ledger != nil {
 		k.ledger = c.ledger.Encode()
+		for _, pass := range c.ledger.Counts() {
+			k.pass = pass.Pass
+		}
 	}
 	if c.updates != nil {
 		k.steps = c.updates.steps

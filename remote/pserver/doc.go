@@ -90,6 +90,8 @@
 //
 //	generation g --Restore(g, round, history)--> frozen, version = round --Resume(g+1, round)--> generation g+1
 //
+// In async mode a server drops what it has received and not applied, and the trainers have to join the next generation.
+//
 // Freeze tells which history the state of a server belongs to. A coordinator goes on only with servers of its own history.
 //
 // # A standby

@@ -10,4 +10,4 @@ import (
 func (s *Server) Held() time.Duration { return time.Duration(s.cuts.held.Load()) }
 
 // NextSteps is nextSteps for tests.
-func (u *Updates) NextSteps() map[id.Rank]id.Round { return u.nextSteps() }
+func (u *Updates) NextSteps() (begun, ledger map[id.Rank]id.Round) { return u.nextSteps() }

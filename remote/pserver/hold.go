@@ -69,15 +69,18 @@ func (u *Updates) beginHold(e Held) error {
 	return nil
 }
 
-// nextSteps returns the first step of each rank that has not begun here.
-func (u *Updates) nextSteps() map[id.Rank]id.Round {
-	next := map[id.Rank]id.Round{}
+// nextSteps returns the first step of each rank that has not begun here, and the first that is not in the ledger. Ranks of which none has are left out.
+func (u *Updates) nextSteps() (begun, ledger map[id.Rank]id.Round) {
+	begun, ledger = map[id.Rank]id.Round{}, map[id.Rank]id.Round{}
 	for rank, m := range u.members {
 		if m.next > 0 && !m.gone {
-			next[rank] = m.next
+			begun[rank] = m.next
+		}
+		if m.committed > 0 && !m.gone {
+			ledger[rank] = m.committed
 		}
 	}
-	return next
+	return begun, ledger
 }
 
 // reached reports, once, that the server has exactly what the cut is to have.
@@ -106,7 +109,7 @@ func (h *hold) letGo() {
 	}
 }
 
-// Hold implements the rpc. The cut that is asked for by its name waits for Cut.
+// Hold implements the rpc. Cut follows.
 func (s *Server) Hold(ctx context.Context, m *rpc.HoldRequest) (*rpc.HoldResponse, error) {
 	if err := s.admit(ctx, m.Id); err != nil {
 		return nil, err
@@ -120,36 +123,50 @@ func (s *Server) Hold(ctx context.Context, m *rpc.HoldRequest) (*rpc.HoldRespons
 	if err := c.Err(); err != nil {
 		return nil, err
 	}
+	if m.Over {
+		if k := s.cuts.current; k != nil && k.hold == m.Hold && !c.updates.there && !k.begun {
+			s.cuts.letGo(c)
+		}
+		return &rpc.HoldResponse{}, nil
+	}
 	if _, err := c.step(Held{Generation: from.Generation, Fence: from.Fence}); err != nil {
 		return nil, fault.E(fault.KindOf(err), fault.At(c.Where), fault.Cause(err))
 	}
 	s.cuts.giveUp()
-	k := &cut{store: m.Store, name: m.Name, done: make(chan struct{}), cancel: func() {}, held: time.Now()}
+	k := &cut{hold: m.Hold, done: make(chan struct{}), cancel: func() {}, held: time.Now()}
 	s.cuts.current = k
 	k.late = time.AfterFunc(c.cfg.RoundDeadline, func() {
 		c.Lock()
 		defer c.Unlock()
-		if s.cuts.current == k && !c.updates.there {
+		if s.cuts.current == k && !c.updates.there && !k.begun {
+			k.err = fault.E(fault.DeadlineExceeded, fault.Gotf("steps that have not ended for %v, for which a cut waits", c.cfg.RoundDeadline),
+				fault.Want("their end"), fault.Hint("raise round_deadline"))
 			s.cuts.letGo(c)
 		}
 	})
-	r := &rpc.HoldResponse{}
-	for rank, next := range c.updates.nextSteps() {
-		r.Begun = append(r.Begun, &rpc.StepBound{Rank: uint32(rank), Below: uint64(next)})
-	}
+	r := &rpc.HoldResponse{Steps: uint64(c.updates.steps)}
+	begun, ledger := c.updates.nextSteps()
+	r.Begun, r.Ledger = stepBounds(begun), stepBounds(ledger)
 	return r, nil
 }
 
-// bound says which steps the held cut of a request has. It returns nil where nothing is held for it any more. The lock of core is held.
+func stepBounds(by map[id.Rank]id.Round) (list []*rpc.StepBound) {
+	for rank, below := range by {
+		list = append(list, &rpc.StepBound{Rank: uint32(rank), Below: uint64(below)})
+	}
+	return list
+}
+
+// bound says which steps the held cut of a request has, and its name. The lock of core is held.
 func (cs *cuts) bound(c *core, m *rpc.CutRequest) (*cut, error) {
 	k := cs.current
-	if k == nil || k.name != m.Name || k.store != m.Store {
+	if k == nil || k.hold != m.Hold || k.bounded && (k.name != m.Name || k.store != m.Store) {
 		return nil, fault.E(fault.Superseded, fault.Got("the checkpoint "+m.Name+", for which no step is held any more"), fault.Want("another one"))
 	}
 	if k.bounded {
 		return k, nil
 	}
-	k.bounded, k.bases = true, m.Bases
+	k.bounded, k.name, k.store, k.bases = true, m.Name, m.Store, m.Bases
 	below := map[id.Rank]id.Round{}
 	for _, b := range m.Below {
 		below[id.Rank(b.GetRank())] = id.Round(b.GetBelow())

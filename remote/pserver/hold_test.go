@@ -183,7 +183,8 @@ func (j *cutJob) coordinate() {
 		if _, err := s.Step(0, pserver.Held{Generation: j.g}); err != nil {
 			j.t.Fatal(err)
 		}
-		for rank, next := range s.NextSteps() {
+		begun, _ := s.NextSteps()
+		for rank, next := range begun {
 			j.held[rank] = max(j.held[rank], next)
 		}
 		j.asked++
@@ -221,7 +222,7 @@ func (j *cutJob) coordinate() {
 func (c cutter) hold(ctx context.Context, generation uint64, name string) (map[uint32]uint64, error) {
 	own := pstest.Identity
 	own.Generation = id.Generation(generation)
-	a, err := c.server.Client.Hold(ctx, &rpc.HoldRequest{Id: own.Of(0, 0, 0), Store: c.dir, Name: name})
+	a, err := c.server.Client.Hold(ctx, &rpc.HoldRequest{Id: own.Of(0, 0, 0), Hold: name})
 	begun := map[uint32]uint64{}
 	for _, b := range a.GetBegun() {
 		begun[b.Rank] = b.Below
@@ -231,7 +232,7 @@ func (c cutter) hold(ctx context.Context, generation uint64, name string) (map[u
 
 // bound asks for the cut that has the steps below some, by rank.
 func (c cutter) bound(ctx context.Context, name string, below map[uint32]uint64) (*rpc.CutResponse, error) {
-	m := &rpc.CutRequest{Id: pstest.Identity.Of(0, 0, 0), Store: c.dir, Name: name}
+	m := &rpc.CutRequest{Id: pstest.Identity.Of(0, 0, 0), Store: c.dir, Name: name, Hold: name}
 	for rank, step := range below {
 		m.Below = append(m.Below, &rpc.StepBound{Rank: rank, Below: step})
 	}
@@ -397,12 +398,12 @@ func TestHoldIsLate(t *testing.T) {
 			t.Fatal(err)
 		}
 		name, store := checkpoint.NewName("job", 0), t.TempDir()
-		if _, err := s.Hold(ctx, &rpc.HoldRequest{Id: own, Store: store, Name: name}); err != nil {
+		if _, err := s.Hold(ctx, &rpc.HoldRequest{Id: own, Hold: name}); err != nil {
 			t.Fatal(err)
 		}
 		began := time.Now()
-		_, err := s.Cut(ctx, &rpc.CutRequest{Id: own, Store: store, Name: name, Below: []*rpc.StepBound{{Rank: 0, Below: 1}}})
-		if took := time.Since(began); !errors.Is(err, fault.Superseded) || took != time.Minute {
+		_, err := s.Cut(ctx, &rpc.CutRequest{Id: own, Store: store, Name: name, Hold: name, Below: []*rpc.StepBound{{Rank: 0, Below: 1}}})
+		if took := time.Since(began); !errors.Is(err, fault.DeadlineExceeded) || took != time.Minute {
 			t.Errorf("after %v a cut whose step does not come ends with %v", took, err)
 		}
 		stop()

@@ -84,11 +84,11 @@ type (
 		// Commit says, in sync mode, what round Round-1 is made of, in rank order. It is empty when all servers have applied that round.
 		Commit []Declaration
 	}
-	// Restored says that a coordinator ends a generation, and puts the state of a checkpoint in the place of what the server has. Sync mode only.
+	// Restored says that a coordinator ends a generation, and puts the state of a checkpoint in the place of what the server has.
 	Restored struct {
 		Generation id.Generation
 		Fence      id.Fence // of the coordinator
-		Round      id.Round // that the checkpoint was cut at
+		Round      id.Round // that the checkpoint was cut at; async: steps that it has
 		History    uint64   // that begins with it
 	}
 	// FenceSeen says that another server has named a fence.
@@ -162,7 +162,7 @@ type State struct {
 	Declared   []Declaration // sync: what members of the ended generation have declared for the open round
 	Applied    []Declaration // sync: what the last round was made of; nil before the first
 	Completed  []id.Rank
-	History    uint64 // sync: of the last Restored, 0 before the first
+	History    uint64 // of the last Restored, 0 before the first
 	// Lacks says, in sync mode, that the server was a standby until Round: of the contributions to it, only those that are Declared are here for sure.
 	Lacks bool
 }

@@ -202,10 +202,11 @@ func TestUpdatesScripts(t *testing.T) {
 			case "missing":
 				return fmt.Sprint(u.Missing())
 			case "begun":
-				return fmt.Sprint(u.NextSteps())
+				begun, ledger := u.NextSteps()
+				return fmt.Sprint(begun, ledger)
 			case "told":
 				s := u.State()
-				return fmt.Sprintf("generation %d, completed %v", s.Generation, s.Completed)
+				return fmt.Sprintf("generation %d, history %d, completed %v", s.Generation, s.History, s.Completed)
 			}
 			return show(u.Step(0, eventOf(t, c)))
 		}

@@ -12,10 +12,12 @@ import (
 	"github.com/edl-go/edl/tensor"
 )
 
-// past is what Rounds knows of the checkpoints that its job has gone back to.
+// past is what a machine knows of the checkpoints that its job has gone back to.
 type past struct {
 	history uint64 // that the parameters belong to: of the last Restored, 0 before the first
 	awaited uint64 // the least that they have to belong to
+	// back is async: messages of generations up to this one belong to an earlier history.
+	back id.Generation
 }
 
 // Await makes the server one that was started in the place of a lost one: it has no parameters that a job could go on with before it is Restored for a
@@ -46,6 +48,22 @@ func restore(r *Rounds, e Restored) (Effects, error) {
 	return Effects{Drop: true}, nil
 }
 
+// restoreUpdates does the same for a server of an async job. What is in the queues is dropped, not applied.
+func restoreUpdates(u *Updates, e Restored) (Effects, error) {
+	if err := u.freeze(Frozen{Generation: e.Generation, Fence: e.Fence}); err != nil {
+		return Effects{}, err
+	}
+	u.steps, u.history, u.back = e.Round, e.History, e.Generation
+	u.hold = hold{}
+	for _, m := range u.members {
+		m.gone = true
+	}
+	return Effects{}, nil
+}
+
+// over reports whether nothing counts any more that a process which joined in a generation has sent.
+func (p *past) over(since id.Generation) bool { return p.history > 0 && since <= p.back }
+
 // A restoring is the server's part of a checkpoint, in memory. The goroutine that applies rounds takes it, so that nothing else changes the parameters.
 type restoring struct {
 	event  Restored
@@ -61,8 +79,8 @@ func (s *Server) Restore(ctx context.Context, m *rpc.RestoreRequest) (*rpc.Resto
 		return nil, err
 	}
 	c, from := s.core, wire.SenderOf(m.Id)
-	if c.rounds == nil || m.History == 0 {
-		return nil, c.refuse(fault.E(fault.Unsupported, fault.At(c.Where), fault.Gotf("a way back to history %d", m.History), fault.Want("a later one, of a sync job")))
+	if m.History == 0 {
+		return nil, c.refuse(fault.E(fault.Unsupported, fault.At(c.Where), fault.Gotf("a way back to history %d", m.History), fault.Want("a later one")))
 	}
 	if _, err := freeze(s, m.Id, true); err != nil {
 		return nil, err
@@ -204,6 +222,10 @@ func (r *restoring) take(s *Server) {
 	c.gaveUp = false
 	c.sums.published = map[string]publication{} // of the rounds that are trained again
 	s.cuts.giveUp()
+	s.updaters.abandon()
+	if c.updates != nil {
+		c.applied = r.event.Round
+	}
 	if r.ledger != nil {
 		c.ledger = r.ledger
 	}

@@ -148,10 +148,6 @@ func TestRestoreRefuses(t *testing.T) {
 	if w, _, err := (pstest.Trainer{Client: s.Client, Generation: g + 1}).Get(t.Context(), 3, "w0", 4); err != nil || w.Float32s()[0] != -3 {
 		t.Errorf("%v, %v", w, err)
 	}
-	async := pstest.Start(t, pstest.Config(1), pstest.SGD(0, false, 1, 4))
-	if _, err := (cutter{async, c.dir}).restore(t.Context(), 10, g, 1, 1, name); !errors.Is(err, fault.Unsupported) {
-		t.Errorf("an async job: %v", err)
-	}
 }
 
 // Server 1 is lost while server 0 waits for its partial sums of a round. Server 0 gives the round up. Both train the rounds after the checkpoint again, with

@@ -28,7 +28,7 @@ type Config struct {
 	// Start is the version of the parameters that the program begins with: 0 for initial values, R for values that R rounds of training have made. In
 	// sync mode the first round is Start. In async mode Start is the number of updates that the server reports at first.
 	Start id.Round
-	// History is, of a server of a sync job that was started in the place of a lost one, the history that begins with the state of a checkpoint, which a
+	// History is, of a server that was started in the place of a lost one, the history that begins with the state of a checkpoint, which a
 	// coordinator is to give it. 0: the job goes on with the values that the program begins with.
 	History uint64
 	// StartDeadline limits how long the server waits for a coordinator to begin a generation: the first one, or another one after the end of the
@@ -169,6 +169,7 @@ func open(ctx context.Context, s *Server, group *sync.WaitGroup, service *comm.S
 	} else {
 		c.updates = NewUpdates(c.cfg.MaxTrainers, names)
 		c.updates.steps = c.cfg.Start
+		c.updates.Await(c.cfg.History)
 		c.machine = c.updates
 		s.updaters = startUpdaters(ctx, group, c, s.values, service)
 	}

@@ -68,12 +68,22 @@ func startUpdaters(ctx context.Context, group *sync.WaitGroup, c *core, v *value
 		}
 		v.Lock()
 		defer v.Unlock()
+		if us.over(from) {
+			return nil
+		}
 		return v.RunBlock(ctx, service.LRDecay, stepOf(from))
 	}
 	for _, u := range us.all {
 		group.Go(func() { us.run(ctx, u) })
 	}
 	return us
+}
+
+// over reports whether a contribution belongs to a history that has ended. While the lock of values is held none ends.
+func (us *updaters) over(from Sender) bool {
+	us.core.Lock()
+	defer us.core.Unlock()
+	return us.core.updates.over(from.Generation)
 }
 
 // stepOf tells a block which step of which trainer it runs for.
@@ -108,6 +118,9 @@ func (us *updaters) run(ctx context.Context, u *updater) {
 func (us *updaters) apply(ctx context.Context, u *updater, d delivery) error {
 	us.values.RLock()
 	defer us.values.RUnlock()
+	if us.over(d.from) {
+		return nil
+	}
 	for name, value := range d.values {
 		alone := []merge.Share{{Value: value, Rows: 1}}
 		if err := merge.Gradients(us.core.inbox.targets[name], alone, ops.MergeFirst); err != nil {

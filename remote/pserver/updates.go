@@ -13,6 +13,7 @@ import (
 // changes nothing for those that stay.
 type Updates struct {
 	generations
+	past
 	hold
 	members map[id.Rank]*progress // with those that are gone
 	steps   id.Round              // in the ledger, and those before the job; on the server that keeps it
@@ -49,9 +50,17 @@ func (u *Updates) Step(_ time.Duration, e Event) (Effects, error) {
 	case Applied:
 		return u.applied(e), nil
 	case Frozen:
+		if err := u.checkHistory(); err != nil && !e.Restores {
+			return Effects{}, err
+		}
 		return Effects{}, u.freeze(e) // members go on: they do not wait for each other
 	case Resumed:
+		if err := u.checkHistory(); err != nil {
+			return Effects{}, err
+		}
 		return u.resume(e)
+	case Restored:
+		return restoreUpdates(u, e)
 	case FenceSeen:
 		u.noteFence(e.Fence)
 		return Effects{}, nil
@@ -104,6 +113,8 @@ func (u *Updates) member(from Sender) (*progress, error) {
 	var want string
 	kind := fault.Stale
 	switch {
+	case u.over(from.Generation):
+		kind, want = fault.Superseded, fmt.Sprintf("a member of a generation after %d: the job has gone back to a checkpoint", u.back)
 	case from.Generation > u.begun:
 		return nil, nil
 	case m == nil || m.gone:
@@ -224,7 +235,7 @@ func (u *Updates) finished() bool {
 			return false
 		}
 	}
-	return u.begun > 0
+	return u.begun > u.back
 }
 
 // othersDone reports whether nothing follows from any member but rank.
@@ -248,7 +259,7 @@ func (u *Updates) expects(rank id.Rank, since id.Generation) bool {
 
 // State answers Freeze.
 func (u *Updates) State() State {
-	return State{Generation: u.begun, Completed: u.where(func(m *progress) bool { return m.complete && !m.gone })}
+	return State{Generation: u.begun, History: u.history, Completed: u.where(func(m *progress) bool { return m.complete && !m.gone })}
 }
 
 // Missing returns the members that have not completed.

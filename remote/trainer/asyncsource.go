@@ -10,7 +10,6 @@ import (
 	"github.com/edl-go/edl/executor"
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/internal/ranges"
-	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/id"
 	"github.com/edl-go/edl/remote/wire"
@@ -40,10 +39,10 @@ type ledger struct {
 	open   func() bool  // steps have ended that are not pushed
 }
 
-// newAsyncSource begins with the pass and the step with which the job does.
-func newAsyncSource(read taskReader, begin *job.Progress, ledger ledger) *asyncSource {
+// newAsyncSource begins with the pass and the step with which the job does, or its history.
+func newAsyncSource(read taskReader, begin *rpc.JoinResponse, ledger ledger) *asyncSource {
 	s := &asyncSource{taskReader: read, ledger: ledger}
-	s.pass, s.round = begin.GetPass(), id.Round(begin.GetSteps())
+	s.pass, s.round = begin.Segment.GetPass(), id.Round(begin.Round)
 	return s
 }
 
@@ -151,7 +150,7 @@ func (s *asyncSource) records(ctx context.Context) iter.Seq2[dataset.Record, err
 			}
 			list := wire.RangesOf(r.Task.Records)
 			s.progress.give(r.Task, ranges.Count(list))
-			for record, err := range s.reader.Shuffle(s.files.records(ctx, r.Task, list), int(s.pass)) {
+			for record, err := range s.shuffled(ctx, r.Task, list) {
 				if errors.Is(err, fault.Corrupt) {
 					s.end, s.bad, s.badReason = pending, r.Task, err
 					return
@@ -159,6 +158,22 @@ func (s *asyncSource) records(ctx context.Context) iter.Seq2[dataset.Record, err
 				if !yield(record, err) || err != nil {
 					return
 				}
+			}
+		}
+	}
+}
+
+// shuffled is the records of a task, in the order of its whole range where the rest of that was trained before.
+func (s *asyncSource) shuffled(ctx context.Context, task *rpc.Task, list []ranges.Range) iter.Seq2[dataset.Record, error] {
+	if task.Within == nil || s.reader.ShuffleBuffer() < 2 {
+		return s.reader.Shuffle(s.files.records(ctx, task, list), int(s.pass))
+	}
+	left := ranges.Of(list...)
+	whole := s.reader.Shuffle(s.files.records(ctx, task, wire.RangesOf([]*rpc.RecordRange{task.Within})), int(s.pass))
+	return func(yield func(dataset.Record, error) bool) {
+		for record, err := range whole {
+			if (err != nil || left.Has(record.Number)) && !yield(record, err) {
+				return
 			}
 		}
 	}

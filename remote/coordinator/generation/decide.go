@@ -25,10 +25,10 @@ func Decide(start id.Round, history uint64, g Generation, answers []*rpc.FreezeR
 		least, most = min(least, applied(start, a)), max(most, applied(start, a))
 		shared = shared && id.Generation(a.Generation) == g.Number
 	}
+	if err := sameHistory(history, answers, fmt.Sprintf("after the checkpoint of round %d", start)); err != nil {
+		return 0, nil, err
+	}
 	for server, a := range answers {
-		if a.History != history { // it was started after the others had gone back
-			return 0, nil, parametersGone(server, fmt.Sprintf("after the checkpoint of round %d", start))
-		}
 		if last := max(most, begun); a.Generation == 0 && last > start {
 			return 0, nil, parametersGone(server, fmt.Sprintf("after round %d", last-1))
 		}
@@ -54,6 +54,17 @@ func Decide(start id.Round, history uint64, g Generation, answers []*rpc.FreezeR
 		}
 	}
 	return round, commit, nil
+}
+
+// sameHistory refuses a server that has the state of another history: it was started after the others had gone back, or has gone back although the job
+// has not.
+func sameHistory(history uint64, answers []*rpc.FreezeResponse, when string) error {
+	for server, a := range answers {
+		if a.History != history {
+			return parametersGone(server, when)
+		}
+	}
+	return nil
 }
 
 // applied is how many rounds a server has applied. One that has never heard of a generation has the parameters that the job begins with.

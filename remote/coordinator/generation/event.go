@@ -14,6 +14,7 @@ type Policy struct {
 	Sync           bool
 	Start          id.Round      // the first round of the job; async: how many updates the servers report before the first one
 	History        uint64        // that the state of every server belongs to, where it is not 0
+	GoesBack       bool          // the job goes back to a checkpoint when a server is lost
 	Servers        int           // pservers, indexes 0 to Servers-1
 	Standby        bool          // the standby of a server that is lost takes its place, in the same generation
 	Min            int           // trainers that the job does not go on without

@@ -228,7 +228,9 @@ func (m *Machine) begin(now time.Duration, out *Effects) {
 	m.again, m.refreeze, m.began = false, false, now
 	m.frozen = make([]*rpc.FreezeResponse, m.policy.Servers)
 	m.round, m.commit = m.current.Round, nil
-	if !m.policy.Sync && !m.lacksOld() {
+	// A coordinator that begins asks the servers which history they have: the one before may have been about to go back.
+	asks := m.change == 1 && m.policy.GoesBack && m.current.Number > 0
+	if !m.policy.Sync && !m.lacksOld() && !asks {
 		m.enter(now, Gathering)
 		m.gather(now, out)
 		return
@@ -261,6 +263,9 @@ func (m *Machine) decide(now time.Duration, out *Effects) {
 			m.end(out, Effects{Fail: err})
 			return
 		}
+	} else if err := sameHistory(m.policy.History, m.frozen, "and has not the state of the job"); err != nil {
+		m.end(out, Effects{Fail: err})
+		return
 	}
 	// One that has completed anywhere has done all its work, the saving of the model too, and was about to leave.
 	for _, member := range m.current.Members {

@@ -254,7 +254,7 @@ func (s *step) putBack(p *pending, committed ranges.Set, failed bool, reason str
 
 func (dispatched) settle(s *step) {
 	for !s.ended {
-		for s.given < s.layout.tasks && (s.discarded.has(key{s.given}) || len(s.untrained(s.given)) == 0) {
+		for s.given < s.layout.tasks && (s.discarded.has(key{s.given}) || len(untrained(&s.Queue, s.given)) == 0) {
 			s.given++
 		}
 		left := s.given < s.layout.tasks || s.returned.len > 0 || s.open()

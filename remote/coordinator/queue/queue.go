@@ -401,11 +401,11 @@ func (q *Queue) left(t *task) ranges.Set {
 	if t.left != nil {
 		return t.left
 	}
-	return q.untrained(t.id)
+	return untrained(q, t.id)
 }
 
 // untrained returns the records of a task that were not trained before the job began.
-func (q *Queue) untrained(task int64) ranges.Set {
+func untrained(q *Queue, task int64) ranges.Set {
 	whole := ranges.Set{q.layout.recordsOf(task)}
 	if q.pass != q.policy.Start.Pass {
 		return whole
