@@ -11,3 +11,10 @@ func (s *Server) Held() time.Duration { return time.Duration(s.cuts.held.Load())
 
 // NextSteps is nextSteps for tests.
 func (u *Updates) NextSteps() (begun, ledger map[id.Rank]id.Round) { return u.nextSteps() }
+
+// Restoring reports whether a state of a checkpoint is about to be taken.
+func (s *Server) Restoring() bool {
+	s.core.Lock()
+	defer s.core.Unlock()
+	return s.core.restoring > 0
+}
