@@ -62,7 +62,8 @@ func declared(ranks []id.Rank) (out []*rpc.Declared) {
 // on. With standby=yes a server that is lost has one. With history=N all servers have to have the state of round first.
 func (s *stage) start(c scripttest.Command) string {
 	s.policy = generation.Policy{Sync: c.Arg("mode", "sync") == "sync", Servers: int(s.number(c, "servers", "1")), Standby: c.Arg("standby", "no") == "yes", Min: int(s.number(c, "min", "1")),
-		Max: int(s.number(c, "max", "1")), RejoinDeadline: 10 * time.Second, StartDeadline: time.Minute, Start: id.Round(s.number(c, "first", "0")), History: s.number(c, "history", "0")}
+		Max: int(s.number(c, "max", "1")), RejoinDeadline: 10 * time.Second, StartDeadline: time.Minute, Start: id.Round(s.number(c, "first", "0")), History: s.number(c, "history", "0"),
+		GoesBack: c.Arg("goes-back", "no") == "yes"}
 	var state generation.State
 	state.Number, state.Round = id.Generation(s.number(c, "restored", "0")), id.Round(s.number(c, "round", "0"))
 	state.Settled, state.Left = id.Generation(s.number(c, "settled", c.Arg("restored", "0"))), s.ranks(c, "left")
