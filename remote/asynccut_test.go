@@ -75,7 +75,7 @@ func TestAsyncResumeInAnotherShape(t *testing.T) {
 	m := testkit.ReadingLine(t, optimizer.Adam(0.02))
 	data, dir := testkit.LineFiles(t, t.TempDir(), 307), t.TempDir()
 	l := listener(t)
-	const passes = 6
+	const passes = 80 // far more than a job trains before it hears that it is to stop
 	resume := ""
 	for i, spec := range []*remote.JobSpec{{Trainers: 2, Pservers: 2}, {Trainers: 3, Pservers: 1, Mode: job.Mode_ASYNC}, {Trainers: 2, Pservers: 3, Mode: job.Mode_ASYNC},
 		{Trainers: 1, Pservers: 2, Mode: job.Mode_ASYNC}} {
