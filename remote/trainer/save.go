@@ -77,7 +77,7 @@ func (g *generationRun) save(ctx context.Context, progress *job.Progress) error 
 // hintAfter says what is left of a training whose state could not be saved.
 func hintAfter(spec *job.JobSpec) string {
 	if store := spec.Checkpoints.GetStore(); store != "" {
-		return fmt.Sprintf("what was trained until the last checkpoint is in %s: \"edl checkpoint list %s\" shows it", store, store)
+		return fmt.Sprintf("if the job has made a checkpoint, what was trained until then is in %s: \"edl checkpoint list %s\" shows it", store, store)
 	}
 	return "a job with --checkpoint keeps what it has trained"
 }
