@@ -6,8 +6,10 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"os/signal"
 	"path/filepath"
 	"sync"
+	"syscall"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -353,6 +355,7 @@ const orphanTime = time.Second
 // RunChild runs a child process: it reads its RoleSpec from stdin and runs the role. When stdin ends, the parent is gone: RunChild ends the role, and
 // removes what the embedded cluster has left on disk. The process must end when RunChild returns.
 func RunChild(ctx context.Context, stdin io.Reader, log io.Writer) (err error) {
+	signal.Ignore(syscall.SIGPIPE) // nobody reads the log of a parent that is gone: the signal would end this process before it has removed anything
 	reporter := launch.OpenReporter()
 	defer func() { reporter.Close(err) }()
 	spec, lost, err := launch.ChildSpec(stdin)

@@ -1,7 +1,9 @@
 package remote_test
 
 import (
+	"bytes"
 	"context"
+	"encoding/binary"
 	"fmt"
 	"os"
 	"os/exec"
@@ -11,14 +13,18 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/edl-go/edl/executor"
 	"github.com/edl-go/edl/internal/testkit"
+	"github.com/edl-go/edl/ops"
 	"github.com/edl-go/edl/optimizer"
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/remote"
+	"github.com/edl-go/edl/remote/cluster"
+	"github.com/edl-go/edl/remote/jobspec"
 	"github.com/edl-go/edl/remote/launch"
 )
 
@@ -212,6 +218,36 @@ func trainForever(ctx context.Context) error {
 		return nil
 	})
 	return err
+}
+
+// A child whose parent is gone removes the run directory although nobody reads its log any more.
+func TestChildWithoutReader(t *testing.T) {
+	t.Parallel()
+	scratch := t.TempDir()
+	dir, err := launch.MakeRunDir(scratch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec := &remote.JobSpec{Trainers: 1, Pservers: 1}
+	jobspec.Complete(spec)
+	b, err := proto.Marshal(&job.RoleSpec{Job: "digits", Role: job.Role_COORDINATOR, Spec: spec, Registry: ops.Fingerprint(),
+		Etcd: []string{"127.0.0.1:1"}, Prefix: cluster.Prefix("digits"), RunDir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	closed, log, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	closed.Close()
+	child := exec.CommandContext(bounded(t), os.Args[0])
+	child.Env = append(os.Environ(), behaviourEnv+"=role")
+	child.Stdin, child.Stderr = bytes.NewReader(append(binary.LittleEndian.AppendUint32(nil, uint32(len(b))), b...)), log
+	err = child.Run()
+	if left, wrong := os.ReadDir(scratch); wrong != nil || len(left) > 0 {
+		t.Errorf("the child ends with %v, and leaves %v, %v", err, left, wrong)
+	}
 }
 
 // Whatever ends the process that has started a cluster, nothing of the cluster is left: no process, no file.
