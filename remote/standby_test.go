@@ -8,10 +8,12 @@ import (
 	"github.com/edl-go/edl/executor"
 	"github.com/edl-go/edl/executor/reference"
 	"github.com/edl-go/edl/internal/testkit"
+	"github.com/edl-go/edl/layers"
 	"github.com/edl-go/edl/optimizer"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/remote"
 	"github.com/edl-go/edl/remote/cluster"
+	"github.com/edl-go/edl/tensor"
 )
 
 // A job with standbys goes on when it loses pservers: each step is told once, in its order, and in one attempt, each record is trained once, and the parameters
@@ -25,15 +27,41 @@ func TestStandbyTakesOver(t *testing.T) {
 		"the standby":        {"standby-0"},
 		"one and a standby":  {"pserver-0", "standby-1"},
 	} {
-		t.Run(name, func(t *testing.T) { loseWithStandby(t, kill, false) })
+		t.Run(name, func(t *testing.T) { loseWithStandby(t, dense, kill, false) })
 	}
+	t.Run("one with tables", func(t *testing.T) { loseWithStandby(t, tables, []string{"pserver-1"}, false) })
+}
+
+// dense is a network without tables.
+func dense(t *testing.T) (testkit.Model, map[string][]string) {
+	opt := optimizer.Adam(optimizer.Exponential(0.02, 3, 0.9, true), optimizer.ClipGradients(optimizer.ByGlobalNorm(0.5)))
+	return testkit.Reading(t, 16, opt), testkit.Samples(t, t.TempDir(), 70)
+}
+
+// tables is a network with a table that trainers hold, and one that only servers hold.
+func tables(t *testing.T) (testkit.Model, map[string][]string) {
+	m := layers.NewModel().Seed(3)
+	r := layers.OpenDataset(m, testkit.Dataset, layers.Field("ids", layers.Dims(3, 1), layers.DType(tensor.Int64)), layers.Field("y", layers.Dims(1)))
+	v := layers.Read(layers.DoubleBuffer(layers.Batch(r, 16)))
+	held := layers.Embedding(v[0], 40, 4, layers.Sparse())
+	rows := layers.Add(held, layers.Embedding(v[0], 40, 4, layers.Sparse(), layers.Distributed()))
+	loss := layers.Mean(layers.SquareErrorCost(layers.FC(layers.ReduceSum(rows, layers.Axes(1)), 1), v[1]), layers.Name("loss"))
+	optimizer.Adam(0.02, optimizer.Lazy()).Minimize(loss)
+	data := testkit.Records(t, t.TempDir(), 70, func(i int) []*tensor.Tensor {
+		ids, err := tensor.FromSlice([]int64{int64(i) % 40, int64(i*i) % 40, int64(i*7) % 40}, 3, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return []*tensor.Tensor{ids, testkit.Random(t, tensor.Float32, uint64(i), 1)}
+	})
+	return testkit.Built(t, m, loss), data
 }
 
 // A generation that ends while trainers send a round again may cost the rounds since the last checkpoint, and never a bit.
 func TestStandbyAndOthersAreLost(t *testing.T) {
 	t.Parallel()
 	for _, other := range []string{"trainer-1", "coordinator", "standby-1"} {
-		t.Run(other, func(t *testing.T) { loseWithStandby(t, []string{other, "pserver-1"}, true) })
+		t.Run(other, func(t *testing.T) { loseWithStandby(t, dense, []string{other, "pserver-1"}, true) })
 	}
 }
 
@@ -66,9 +94,9 @@ func (w *watched) roles() (pids map[string]int, inStep bool) {
 }
 
 // loseWithStandby kills roles three times. again says that the job may begin again.
-func loseWithStandby(t *testing.T, kill []string, again bool) {
-	m := testkit.Reading(t, 16, optimizer.Adam(optimizer.Exponential(0.02, 3, 0.9, true), optimizer.ClipGradients(optimizer.ByGlobalNorm(0.5))))
-	data, save := testkit.Samples(t, t.TempDir(), 70), t.TempDir()
+func loseWithStandby(t *testing.T, model func(*testing.T) (testkit.Model, map[string][]string), kill []string, again bool) {
+	m, data := model(t)
+	save := t.TempDir()
 	r := newRig(t)
 	spec := shortLived()
 	spec.Standby = 1

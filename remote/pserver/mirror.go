@@ -82,7 +82,7 @@ func newMirror(c *core, service *comm.Service, v *values) (*mirror, error) {
 			m.targets = append(m.targets, contribution.Target())
 		}
 	}
-	names := m.targets
+	names, rows := m.targets, rowsOf(service)
 	for _, slice := range service.Slices {
 		names = append(names[:len(names):len(names)], slice.Name)
 	}
@@ -94,18 +94,25 @@ func newMirror(c *core, service *comm.Service, v *values) (*mirror, error) {
 		if _, err := wire.Memory(t); err != nil {
 			return nil, err
 		}
-		m.table = append(m.table, dataplane.SliceOf(name, t))
+		slice := dataplane.SliceOf(name, t)
+		slice.Rows = rows[name]
+		m.table = append(m.table, slice)
 	}
 	return m, nil
 }
 
-// memory returns the elements of a slice of the table.
+// memory returns the elements of a slice of the table that travel.
 func (m *mirror) memory(slice int) ([]byte, error) {
 	t, ok := m.values.Variable(m.table[slice].Name)
 	if !ok || int(t.Bytes()) != m.table[slice].Bytes {
 		return nil, fault.E(fault.Internal, fault.Var(m.table[slice].Name), fault.Got("another variable"), fault.Want("the variable as it was at first"))
 	}
-	return wire.Memory(t)
+	b, err := wire.Memory(t)
+	if err != nil {
+		return nil, err
+	}
+	used, err := m.table[slice].Used(b)
+	return b[:used], err
 }
 
 // Follow implements the rpc.

@@ -107,7 +107,7 @@ func dialServer(ctx context.Context, s *Server, retry id.Retry) (*dataplane.Conn
 	}
 	table := make(dataplane.Table, len(answer.Slices))
 	for i, info := range answer.Slices {
-		table[i] = dataplane.Slice{DType: tensor.DType(info.GetDtype()), Dims: info.GetDims(), Bytes: int(info.GetBytes())}
+		table[i] = dataplane.Slice{DType: tensor.DType(info.GetDtype()), Dims: info.GetDims(), Bytes: int(info.GetBytes()), Rows: info.GetRows()}
 		if i < len(s.mirror.table) {
 			table[i].Name = s.mirror.table[i].Name
 		}
@@ -160,10 +160,22 @@ func takeSlices(conn *dataplane.Conn, h dataplane.Head, arrived *dataplane.Progr
 			return err
 		}
 	}
+	if err := conn.End(h); err != nil {
+		return err
+	}
+	for _, p := range parts {
+		b, err := wire.Memory(room[p.Slice])
+		if err == nil && p.End {
+			err = arrived.Check(p.Slice, b)
+		}
+		if err != nil {
+			return err
+		}
+	}
 	if h.Flags&dataplane.Last != 0 {
 		arrived.Reset()
 	}
-	return conn.End(h)
+	return nil
 }
 
 // takeStanding takes a message, acknowledges it, and applies its round.
