@@ -34,7 +34,7 @@ type line struct {
 
 // OpenData implements the rpc. The trainer's earlier connection ends.
 func (s *Server) OpenData(ctx context.Context, m *rpc.OpenDataRequest) (*rpc.OpenDataResponse, error) {
-	from, err := s.admitTrainer(ctx, m.Id)
+	from, err := admitTrainer(ctx, s, m.Id)
 	if err != nil {
 		return nil, err
 	}

@@ -26,7 +26,7 @@ const (
 // received them, or when its generation has ended. Then nothing counts that the trainer makes of them.
 func (s *Server) GetRows(m *rpc.RowsRequest, stream grpc.ServerStreamingServer[rpc.VariableChunk]) error {
 	ctx, c := stream.Context(), s.core
-	from, err := s.admitTrainer(ctx, m.Id)
+	from, err := admitTrainer(ctx, s, m.Id)
 	if err != nil {
 		return err
 	}

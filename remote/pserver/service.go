@@ -21,7 +21,7 @@ func (s *Server) admit(ctx context.Context, m *rpc.Identity) error {
 }
 
 // admitTrainer is admit for messages of trainers. It notes when the sender was heard.
-func (s *Server) admitTrainer(ctx context.Context, m *rpc.Identity) (Sender, error) {
+func admitTrainer(ctx context.Context, s *Server, m *rpc.Identity) (Sender, error) {
 	if err := s.admit(ctx, m); err != nil {
 		return Sender{}, err
 	}
@@ -37,7 +37,7 @@ func (s *Server) SendVariable(stream grpc.ClientStreamingServer[rpc.VariableChun
 	var buffer, arrives *tensor.Tensor // arrives: the part of buffer for rows of a table
 	var sent Received
 	_, err := wire.ReceiveVariable(stream, func(h *rpc.VariableChunk) (*tensor.Tensor, error) {
-		from, err := s.admitTrainer(ctx, h.Id)
+		from, err := admitTrainer(ctx, s, h.Id)
 		if err != nil {
 			return nil, err
 		}
@@ -97,7 +97,7 @@ func deliver(s *Server, e Received, value *tensor.Tensor) (taken bool, err error
 
 // SendBarrier declares a contribution complete. In async mode it enters the step in the ledger, so it goes to server 0 only.
 func (s *Server) SendBarrier(ctx context.Context, m *rpc.BarrierRequest) (*rpc.BarrierResponse, error) {
-	from, err := s.admitTrainer(ctx, m.Id)
+	from, err := admitTrainer(ctx, s, m.Id)
 	if err != nil {
 		return nil, err
 	}
@@ -130,7 +130,7 @@ func declare(ctx context.Context, c *core, from Sender, m *rpc.BarrierRequest) e
 
 // Complete says that a trainer contributes to no later round.
 func (s *Server) Complete(ctx context.Context, m *rpc.CompleteRequest) (*rpc.CompleteResponse, error) {
-	from, err := s.admitTrainer(ctx, m.Id)
+	from, err := admitTrainer(ctx, s, m.Id)
 	if err != nil {
 		return nil, err
 	}
@@ -157,7 +157,7 @@ func (s *Server) GetVariable(m *rpc.GetRequest, stream grpc.ServerStreamingServe
 		}
 		return s.exchange.answer(ctx, m, stream)
 	}
-	from, err := s.admitTrainer(ctx, m.Id)
+	from, err := admitTrainer(ctx, s, m.Id)
 	if err != nil {
 		return err
 	}
