@@ -19,6 +19,7 @@ type plan struct {
 	pservers [][]byte
 	loads    []*job.ServerLoad
 	user     *program.Program // the user's program, until the job has started
+	encoded  []byte           // the same
 }
 
 // newPlan decodes, verifies and transpiles the program of a spec.
@@ -39,7 +40,7 @@ func newPlan(ctx context.Context, spec *job.JobSpec) (*plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	plan := &plan{user: p}
+	plan := &plan{user: p, encoded: spec.Program}
 	if plan.hash, err = p.Hash(); err != nil {
 		return nil, err
 	}
@@ -91,4 +92,4 @@ func mode(m job.Mode) transpiler.Mode {
 }
 
 // release drops the programs.
-func (p *plan) release() { p.user, p.trainer, p.save, p.pservers = nil, nil, nil, nil }
+func (p *plan) release() { p.user, p.encoded, p.trainer, p.save, p.pservers = nil, nil, nil, nil, nil }
