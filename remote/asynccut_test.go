@@ -37,7 +37,7 @@ func TestAsyncResumeEqualsUndisturbed(t *testing.T) {
 	m := testkit.ReadingLine(t, optimizer.Adam(optimizer.Exponential(0.02, 3, 0.9, true)))
 	data, dir := testkit.LineFiles(t, t.TempDir(), 403), t.TempDir()
 	l := listener(t)
-	const passes = 4
+	const passes = 30 // long enough for some checkpoints on a fast machine
 	train := func(spec *remote.JobSpec) (string, executor.Summary) {
 		spec.Trainers, spec.Mode, spec.MinBlockSize, spec.RecordsPerTask = 1, job.Mode_ASYNC, 4, 33
 		save := t.TempDir()
