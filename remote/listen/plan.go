@@ -19,7 +19,6 @@ type plan struct {
 	pservers [][]byte
 	loads    []*job.ServerLoad
 	user     *program.Program // the user's program, until the job has started
-	encoded  []byte           // the same
 }
 
 // newPlan decodes, verifies and transpiles the program of a spec.
@@ -40,7 +39,7 @@ func newPlan(ctx context.Context, spec *job.JobSpec) (*plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	plan := &plan{user: p, encoded: spec.Program}
+	plan := &plan{user: p}
 	if plan.hash, err = p.Hash(); err != nil {
 		return nil, err
 	}
@@ -92,4 +91,4 @@ func mode(m job.Mode) transpiler.Mode {
 }
 
 // release drops the programs.
-func (p *plan) release() { p.user, p.encoded, p.trainer, p.save, p.pservers = nil, nil, nil, nil, nil }
+func (p *plan) release() { p.user, p.trainer, p.save, p.pservers = nil, nil, nil, nil }

@@ -71,13 +71,9 @@ func askServer(ctx context.Context, j *Job, p *peers, m cluster.Member) (enter f
 			}
 		}, err
 	}
-	find := p.of.Server
+	server := p.servers[m.Index]
 	if m.Role == job.Role_STANDBY {
-		find = p.of.Standby
-	}
-	server, err := find(m.Index)
-	if err != nil {
-		return nil, err
+		server = p.standbys[m.Index]
 	}
 	s, err := server.Status(ctx, &rpc.StatusRequest{Job: j.ID})
 	if err != nil {
@@ -159,11 +155,22 @@ func (k *reports) heard(m cluster.Member, asked time.Time, err error) {
 
 // peers are connections to the servers of a job. They follow a server to the address of its next process.
 type peers struct {
-	of          *cluster.Peers
 	coordinator rpc.CoordinatorClient
+	servers     []rpc.ParameterServerClient
+	standbys    []rpc.ParameterServerClient // by pserver; nil in a job without them
 }
 
-func newPeers(of *cluster.Peers) (*peers, error) {
+func newPeers(of *cluster.Peers, servers int, standbys bool) (*peers, error) {
 	coordinator, err := of.Coordinator()
-	return &peers{of: of, coordinator: coordinator}, err
+	if err != nil {
+		return nil, err
+	}
+	p := &peers{coordinator: coordinator}
+	p.servers, err = of.Servers(servers)
+	for i := 0; standbys && i < servers && err == nil; i++ {
+		var standby rpc.ParameterServerClient
+		standby, err = of.Standby(i)
+		p.standbys = append(p.standbys, standby)
+	}
+	return p, err
 }

@@ -19,7 +19,6 @@
 //	cut.go       the server's parts of checkpoints; changed.go: what has changed since a whole one; restore.go: the way back to one
 //	mirror.go    keeps the standby of a server equal to it; standby.go: the end of the standby; standing.go: what their machines tell each other
 //	hold.go      how an async job is cut between the steps of its trainers
-//	move.go      the state moves to the servers of another placement
 //	lent.go      contributions that stay in shared memory
 //	inbox.go     where contributions arrive
 //	stepper.go   applies a sync round to the inbox

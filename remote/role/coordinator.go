@@ -28,22 +28,21 @@ import (
 )
 
 func (r *runner) coordinate(ctx context.Context) error {
-	known := newPlacements(r)
+	p, err := r.program(r.spec.Program, program.StageTrainer)
+	if err != nil {
+		return err
+	}
 	for {
-		err := lead(ctx, r, known)
-		if !leadsAgain(err) || ctx.Err() != nil {
+		err := lead(ctx, r, p)
+		if !errors.Is(err, coordinator.ErrWentBack) || ctx.Err() != nil {
 			return err
 		}
 	}
 }
 
-// leadsAgain reports whether a coordinator has ended so that the next one of the job is this process again.
-func leadsAgain(err error) bool {
-	return errors.Is(err, coordinator.ErrWentBack) || errors.Is(err, coordinator.ErrMoved)
-}
-
-// lead coordinates from the taking of the lock on.
-func lead(ctx context.Context, r *runner, known *placements) error {
+// lead coordinates from the taking of the lock on. It returns coordinator.ErrWentBack when the job has gone back to a checkpoint: the next coordinator of the
+// job is this process again.
+func lead(ctx context.Context, r *runner, p *program.Program) error {
 	l, err := r.listen(ctx)
 	if err != nil {
 		return err
@@ -61,15 +60,15 @@ func lead(ctx context.Context, r *runner, known *placements) error {
 	peers := cluster.NewPeers(leased, r.registry)
 	defer peers.Close()
 	run := peers.Context()
+	servers, err := peers.Servers(int(r.spec.Spec.Pservers))
 	var server *coordinator.Server
 	lock := coordinator.Lead{Fence: member.Fence(), State: r.registry.State(member)}
-	back, err := coordinator.LastBack(run, lock.State)
-	var placed *state.Placed
+	var back *state.Back
 	if err == nil {
-		placed, err = coordinator.LastPlaced(run, lock.State)
+		back, err = coordinator.LastBack(run, lock.State)
 	}
 	if err == nil {
-		server, err = r.newCoordinator(known, peers, placed, back)
+		server, err = r.newCoordinator(p, servers, back)
 	}
 	if err == nil && r.spec.Spec.TrainersMax > r.spec.Spec.Trainers {
 		err = r.wantTrainers(run, server)
@@ -81,20 +80,8 @@ func lead(ctx context.Context, r *runner, known *placements) error {
 	return errors.Join(err, r.leave(ctx, member))
 }
 
-func (r *runner) newCoordinator(known *placements, peers *cluster.Peers, placed *state.Placed, back *state.Back) (*coordinator.Server, error) {
+func (r *runner) newCoordinator(p *program.Program, servers []rpc.ParameterServerClient, back *state.Back) (*coordinator.Server, error) {
 	spec := r.spec.Spec
-	placement, err := known.of(placed)
-	if err != nil {
-		return nil, err
-	}
-	p, err := r.program(placement.Program, program.StageTrainer)
-	if err != nil {
-		return nil, err
-	}
-	servers, err := peers.Servers(int(placement.Pservers))
-	if err != nil {
-		return nil, err
-	}
 	passes, err := passesOf(p, spec)
 	if err != nil {
 		return nil, err
@@ -106,7 +93,7 @@ func (r *runner) newCoordinator(known *placements, peers *cluster.Peers, placed 
 	same := received(p)
 	var save *program.Program
 	if spec.MaxAhead > 0 && !spec.Fed {
-		if save, err = r.program(placement.SaveProgram, program.StageSave); err != nil {
+		if save, err = r.program(r.spec.SaveProgram, program.StageSave); err != nil {
 			return nil, err
 		}
 	}
@@ -128,7 +115,7 @@ func (r *runner) newCoordinator(known *placements, peers *cluster.Peers, placed 
 		StartDeadline: r.deadlines.Gather, RejoinDeadline: r.deadlines.Rejoin, FollowEvery: r.deadlines.Follow, TellEvery: r.deadlines.Tell,
 		LedgerDeadline: r.deadlines.Ledger,
 		Servers:        servers, Save: save, Constant: r.start().constant(p), Constants: constantNames(p), Checkpoints: checkpointsOf(r),
-		Back: back, Placement: placement, Placed: placed, Offer: known.add, Peer: peers.Server,
+		Back: back,
 		Live: r.registry.Live, Follow: following(spec), Log: r.log,
 		Merge: func(reports []*rpc.TrainerStep) ([]*job.Value, error) { return mergeReports(p, loss, same, reports) },
 	}), nil
@@ -156,7 +143,7 @@ func (r *runner) runCoordinator(ctx context.Context, server *coordinator.Server,
 	}
 	defer watching.Wait()
 	defer cancel()
-	if err = server.Run(ctx, lead); !leadsAgain(err) {
+	if err = server.Run(ctx, lead); !errors.Is(err, coordinator.ErrWentBack) {
 		r.linger(ctx, server.Heard())
 	}
 	return err

@@ -29,8 +29,6 @@ func (e Exited) apply(m *Machine, now time.Duration, out *Effects) error {
 		r.enter(Down, now)
 		m.tick(now, out)
 		return nil
-	case extra(m, r):
-		extraExited(m, now, r, e.Err)
 	case e.Err == nil:
 		r.enter(Done, now)
 		if r.Role == job.Role_COORDINATOR {
@@ -60,8 +58,7 @@ func startAgain(m *Machine, now time.Duration, r *Role, ran time.Duration, err e
 	case trained && m.policy.OneAttempt:
 		m.end(err, out)
 	case trained && !mayGoBack(m),
-		r.Role == job.Role_COORDINATOR && errors.Is(err, fault.LostMember) && // it has failed to go on
-			(m.policy.Standbys || m.policy.GoesBack && m.misses(r, m.steps)):
+		r.Role == job.Role_COORDINATOR && (m.policy.GoesBack || m.policy.Standbys) && errors.Is(err, fault.LostMember): // it has failed to go on
 		r.enter(Down, now)
 		m.startOver(now, err, out)
 	case r.restarts >= m.policy.MaxRestarts && (ran < GoodRun || m.policy.MaxRestarts == 0):
@@ -81,12 +78,6 @@ func startAgain(m *Machine, now time.Duration, r *Role, ran time.Duration, err e
 			m.goBack(err, out)
 		}
 	}
-}
-
-// misses reports whether a coordinator that has ended may miss parameters for good, rather than having been killed: the job was going back, or it has ended so
-// once more without a step in between.
-func (b *back) misses(r *Role, steps uint64) bool {
-	return b.why != nil || r.restarts > 0 && r.steps == steps
 }
 
 // mendable reports whether another start may help. The deadlines of the coordinator, and those of pservers, are bounds that the user has set to the job.
@@ -141,8 +132,8 @@ func (m *Machine) afterDrain(now time.Duration, r *Role, err error, out *Effects
 }
 
 // mayGoBack reports whether a pserver alone may start again, although its parameters are gone. One that ends when a trainer has no more to train ends the
-// attempt: nobody would train that trainer's share. While the number of pservers changes it is not known which of them have the state.
-func mayGoBack(m *Machine) bool { return m.policy.GoesBack && !m.dataEnded() && m.scaling.to == 0 }
+// attempt: nobody would train that trainer's share.
+func mayGoBack(m *Machine) bool { return m.policy.GoesBack && !m.dataEnded() }
 
 // goBack begins the way back to a checkpoint. If another one is under way, it may have passed the pserver that has ended now: so the job goes back once more
 // after it.
@@ -163,7 +154,6 @@ func (m *Machine) startOver(now time.Duration, cause error, out *Effects) {
 		m.end(exhausted("the job from its beginning", m.again, cause), out)
 		return
 	}
-	m.scaling.giveUp(cause, out)
 	m.pause = pauseAfter(m.pause)
 	clear(m.under)
 	m.attempt++
@@ -183,9 +173,6 @@ func (m *Machine) beginAttempt(now time.Duration, out *Effects) {
 	for _, r := range m.roles {
 		r.restarts, r.pause = 0, 0
 		r.enter(Down, now)
-		if extra(m, r) {
-			r.enter(Drained, now)
-		}
 	}
 	out.Forget = true
 	m.adjustTrainers(now, out)
