@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/edl-go/edl/fault"
-	"github.com/edl-go/edl/proto/job"
+	"github.com/edl-go/edl/remote/jobspec"
 	"github.com/edl-go/edl/transpiler"
 	"github.com/edl-go/edl/transpiler/report"
 )
@@ -58,7 +58,7 @@ func transpileProgram(cmd *cobra.Command, c *console, f *transpileFlags, args []
 	if err != nil {
 		return err
 	}
-	config := transpilerConfig(spec)
+	config := jobspec.Transpiler(spec)
 	config.Dump = f.dump || f.html != ""
 	result, err := transpiler.Transpile(cmd.Context(), p, config)
 	if err != nil {
@@ -78,17 +78,6 @@ func transpileProgram(cmd *cobra.Command, c *console, f *transpileFlags, args []
 		}
 	}
 	return reportPlacement(c, f, result)
-}
-
-// transpilerConfig is what a job says about its role programs.
-func transpilerConfig(spec *job.JobSpec) transpiler.Config {
-	mode := transpiler.Sync
-	if spec.Mode == job.Mode_ASYNC {
-		mode = transpiler.Async
-	}
-	return transpiler.Config{Trainers: int(spec.Trainers), PServers: int(spec.Pservers), Mode: mode, MinBlockSize: spec.MinBlockSize,
-		NoSlice: spec.NoSlice, SplitMethod: spec.SplitMethod, Fetch: spec.Fetch,
-		CompressGradients: spec.CompressGradients, CompressParameters: spec.CompressParameters, KeepReceived: spec.PullEvery > 1 && !spec.Fed}
 }
 
 func saveRoles(ctx context.Context, dir string, result *transpiler.Result) error {

@@ -19,6 +19,7 @@ import (
 	"github.com/edl-go/edl/ops/reader"
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/proto/job"
+	"github.com/edl-go/edl/remote/jobspec"
 	"github.com/edl-go/edl/tensor"
 	"github.com/edl-go/edl/transpiler"
 	"github.com/spf13/cobra"
@@ -128,7 +129,7 @@ func trainReference(ctx context.Context, spec *job.JobSpec, p *program.Program, 
 		return s, err
 	}
 	if form, err := compress.ParseGradients(spec.CompressGradients); err == nil && form.Selects() { // from each slice by itself
-		cut, err := transpiler.Transpile(ctx, p, transpilerConfig(spec))
+		cut, err := transpiler.Transpile(ctx, p, jobspec.Transpiler(spec))
 		if err != nil {
 			return s, err
 		}

@@ -36,7 +36,9 @@ func chooseForms(s *state) error {
 	}
 	compressed := len(s.sent)+len(s.served) > 0
 	for _, u := range s.shards {
-		declareRows(s, u)
+		if err := declareRows(s, u); err != nil {
+			return err
+		}
 	}
 	if len(s.shards) == 0 || gradients == compress.None && parameters == compress.None || compressed {
 		return nil

@@ -1,9 +1,11 @@
 package transpiler_test
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
+	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/layers"
 	"github.com/edl-go/edl/optimizer"
 	"github.com/edl-go/edl/program"
@@ -150,6 +152,25 @@ func TestUpdateOpsWithBlocks(t *testing.T) {
 		_, err := transpiler.Transpile(t.Context(), p, twoServers)
 		if err == nil || !strings.Contains(err.Error(), "sub-block") {
 			t.Errorf("got %v, want a fault that names the sub-block", err)
+		}
+	}
+}
+
+// Rows that trainers would have to merge among themselves are refused before a role starts, with the lookup's line and the flag to leave out.
+func TestSparseGradientsThatTrainersMerge(t *testing.T) {
+	p := lookups(t, optimizer.SGD(0.1), layers.ParamAttr{}, 9)
+	for flag, cfg := range map[string]transpiler.Config{
+		"--merge-hosts": {Trainers: 2, PServers: 2, MergeHosts: true},
+		"--push-every":  {Trainers: 2, PServers: 2, Mode: transpiler.Async, AddSteps: true},
+	} {
+		_, err := transpiler.Transpile(t.Context(), p, cfg)
+		if f := new(fault.Fault); !errors.As(err, &f) || f.Kind != fault.Unsupported || !strings.Contains(err.Error(), "leave out "+flag) ||
+			!strings.HasPrefix(err.Error(), "transpiler/law_test.go:") {
+			t.Errorf("%s: %v", flag, err)
+		}
+		dense := perceptron(t, optimizer.SGD(0.1))
+		if _, err := transpiler.Transpile(t.Context(), dense, cfg); err != nil {
+			t.Errorf("%s of dense gradients: %v", flag, err)
 		}
 	}
 }

@@ -46,10 +46,13 @@ func rowsForm(s *state, v program.Var) program.Var {
 }
 
 // declareRows declares what travels of the sparse gradients of a shard, and of the parameters of which a round changes only those rows.
-func declareRows(s *state, u *shard) {
+func declareRows(s *state, u *shard) error {
 	for _, gradient := range u.group.contributions {
 		if !s.travelsByRows(gradient) {
 			continue
+		}
+		if err := checkMerges(s, gradient); err != nil {
+			return err
 		}
 		at := s.at(u, gradient)
 		s.sent[at.Name] = rowsForm(s, at)
@@ -59,6 +62,21 @@ func declareRows(s *state, u *shard) {
 			s.changed[name] = rowsForm(s, s.at(u, param))
 		}
 	}
+	return nil
+}
+
+// checkMerges refuses a sparse gradient where trainers would have to add up rows of several steps or trainers.
+func checkMerges(s *state, gradient string) error {
+	n := lastProducer(s, gradient)
+	switch {
+	case s.cfg.MergeHosts:
+		return unsupported(n, gradient, "a sparse gradient in a job whose trainers of one host merge", "dense gradients, or contributions of single trainers",
+			"leave out --merge-hosts, or look the table up without layers.Sparse")
+	case s.cfg.AddSteps:
+		return unsupported(n, gradient, "a sparse gradient in a job that adds up the gradients of several steps", "dense gradients, or a push in each step",
+			"leave out --push-every, or look the table up without layers.Sparse")
+	}
+	return nil
 }
 
 // changesOnlyRows reports whether the update changes only those rows of a parameter that its sparse gradient has.

@@ -8,6 +8,7 @@ import (
 	"github.com/edl-go/edl/ops"
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/proto/job"
+	"github.com/edl-go/edl/remote/jobspec"
 	"github.com/edl-go/edl/transpiler"
 )
 
@@ -33,9 +34,7 @@ func newPlan(ctx context.Context, spec *job.JobSpec) (*plan, error) {
 	if err := checkData(p, spec); err != nil {
 		return nil, err
 	}
-	result, err := transpiler.Transpile(ctx, p, transpiler.Config{Trainers: int(spec.Trainers), PServers: int(spec.Pservers), Mode: mode(spec.Mode),
-		MinBlockSize: spec.MinBlockSize, NoSlice: spec.NoSlice, SplitMethod: spec.SplitMethod, Fetch: spec.Fetch,
-		CompressGradients: spec.CompressGradients, CompressParameters: spec.CompressParameters, KeepReceived: spec.PullEvery > 1 && !spec.Fed})
+	result, err := transpiler.Transpile(ctx, p, jobspec.Transpiler(spec))
 	if err != nil {
 		return nil, err
 	}
@@ -81,13 +80,6 @@ func checkData(p *program.Program, spec *job.JobSpec) error {
 			fault.Want("a program with a read op, or no data"))
 	}
 	return nil
-}
-
-func mode(m job.Mode) transpiler.Mode {
-	if m == job.Mode_ASYNC {
-		return transpiler.Async
-	}
-	return transpiler.Sync
 }
 
 // release drops the programs.
