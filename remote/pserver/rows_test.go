@@ -70,8 +70,11 @@ func TestRowsOfRounds(t *testing.T) {
 			var lines []*pstest.Line
 			for rank := range uint32(2) {
 				l, err := (pstest.Trainer{Client: s.Client, Rank: rank, Carrier: carrier}).Open(t.Context(), 0, []string{"g"}, []string{"w"}, nil)
+				if carrier == dataplane.Shared && errors.Is(err, fault.Unsupported) {
+					t.Skip("this system has no memory that processes share by descriptors: ", err)
+				}
 				if err != nil {
-					t.Skip(err) // memory cannot be shared here
+					t.Fatal(err)
 				}
 				defer l.Free()
 				lines = append(lines, l)
