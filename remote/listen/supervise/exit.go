@@ -58,7 +58,8 @@ func startAgain(m *Machine, now time.Duration, r *Role, ran time.Duration, err e
 	case trained && m.policy.OneAttempt:
 		m.end(err, out)
 	case trained && !mayGoBack(m),
-		r.Role == job.Role_COORDINATOR && (m.policy.GoesBack || m.policy.Standbys) && errors.Is(err, fault.LostMember): // it has failed to go on
+		r.Role == job.Role_COORDINATOR && errors.Is(err, fault.LostMember) && // it has failed to go on
+			(m.policy.Standbys || m.policy.GoesBack && m.misses(r, m.steps)):
 		r.enter(Down, now)
 		m.startOver(now, err, out)
 	case r.restarts >= m.policy.MaxRestarts && (ran < GoodRun || m.policy.MaxRestarts == 0):
@@ -78,6 +79,12 @@ func startAgain(m *Machine, now time.Duration, r *Role, ran time.Duration, err e
 			m.goBack(err, out)
 		}
 	}
+}
+
+// misses reports whether a coordinator that has ended may miss parameters for good, rather than having been killed: the job was going back, or the
+// coordinator has ended so once more without a step in between.
+func (b *back) misses(r *Role, steps uint64) bool {
+	return b.why != nil || r.restarts > 0 && r.steps == steps
 }
 
 // mendable reports whether another start may help. The deadlines of the coordinator, and those of pservers, are bounds that the user has set to the job.
