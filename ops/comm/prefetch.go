@@ -145,9 +145,8 @@ func bindSplitIDs(b *ops.Binding) (ops.Kernel, error) {
 	return func(context.Context) error {
 		joined := all.Int64s()[:0]
 		for i, t := range ids {
-			if at := kernel.FirstBadID(t.Int64s(), height); at >= 0 {
-				return fault.E(fault.InvalidArgument, fault.On(op), fault.Var(op.Inputs["Ids"][i]), fault.Gotf("id %d in row %d", t.Int64s()[at], at),
-					fault.Wantf("0 to %d, the rows of the table", height-1))
+			if err := opkit.CheckIDs(op, op.Inputs["Ids"][i], t.Int64s(), 0, height); err != nil {
+				return err
 			}
 			joined = append(joined, t.Int64s()...)
 		}
@@ -331,9 +330,8 @@ func bindRowsGrad(b *ops.Binding) (ops.Kernel, error) {
 	}
 	width := int(grad.Dims()[1])
 	return func(context.Context) error {
-		if at := kernel.FirstBadID(ids.Int64s(), height); at >= 0 {
-			return fault.E(fault.InvalidArgument, fault.Var(b.Op().In("Ids")), fault.Gotf("id %d in row %d", ids.Int64s()[at], at),
-				fault.Wantf("0 to %d, the rows of the table", height-1))
+		if err := opkit.CheckIDs(b.Op(), b.Op().In("Ids"), ids.Int64s(), 0, height); err != nil {
+			return err
 		}
 		copy(numbers.Int64s(), ids.Int64s())
 		copy(grad.Float32s(), dout.Float32s())

@@ -4,7 +4,6 @@ import (
 	"context"
 	"slices"
 
-	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/ops"
 	"github.com/edl-go/edl/ops/kernel"
 	"github.com/edl-go/edl/ops/opkit"
@@ -76,23 +75,13 @@ func inferLookup(s *ops.Shapes, places func(*ops.Shapes) ([]int64, error)) error
 	return nil
 }
 
-// checkIDs reports the first id that is no row of the table. ids[0] belongs to row first.
-func checkIDs(op *program.Op, ids []int64, first int, rows int64) error {
-	at := kernel.FirstBadID(ids, rows)
-	if at < 0 {
-		return nil
-	}
-	return fault.E(fault.InvalidArgument, fault.On(op), fault.Var(op.In("Ids")),
-		fault.Gotf("id %d in row %d", ids[at], first+at), fault.Wantf("0 to %d, the rows of the table", rows-1))
-}
-
 func bindLookup[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 	op, table, ids, to := b.Op(), b.In("W"), b.In("Ids"), b.Out("Out")
 	rows, width, padding := table.Dims()[0], int(table.Dims()[1]), b.Int("padding_idx")
 	n := ids.Len()
 	return b.Loops(ops.Loop{N: n, Whole: []string{"W"}, Run: func(_, from, till int) error {
 		some := ids.Int64s()[from:till]
-		if err := checkIDs(op, some, from, rows); err != nil {
+		if err := opkit.CheckIDs(op, op.In("Ids"), some, from, rows); err != nil {
 			return err
 		}
 		kernel.Embedding(opkit.Owned[T](to, from, till, n), tensor.Data[T](table), some, width, padding)
@@ -107,7 +96,7 @@ func bindLookupGrad[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 	}
 	rows, width, padding := table.Dims()[0], int(table.Dims()[1]), b.Int("padding_idx")
 	scatter := func(from, to int, values []T) error {
-		if err := checkIDs(op, ids.Int64s(), 0, rows); err != nil {
+		if err := opkit.CheckIDs(op, op.In("Ids"), ids.Int64s(), 0, rows); err != nil {
 			return err
 		}
 		kernel.EmbeddingGrad(tensor.Data[T](dtable), ids.Int64s(), values, width, padding, from, to)
@@ -140,7 +129,7 @@ func bindLookupRows[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 	height, width, padding := table.Dims()[0], int(table.Dims()[1]), b.Int("padding_idx")
 	numbers, _ := dtable.Selected()
 	return func(context.Context) error {
-		if err := checkIDs(op, ids.Int64s(), 0, height); err != nil {
+		if err := opkit.CheckIDs(op, op.In("Ids"), ids.Int64s(), 0, height); err != nil {
 			return err
 		}
 		rows := numbers.Int64s()
