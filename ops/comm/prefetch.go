@@ -19,7 +19,7 @@ import (
 //	split_ids    ids of all lookups in a table -> for each server the rows that it has of them, and for each id its place among all rows
 //	prefetch     these rows -> a small table of them, in the order of servers and rows
 //	merge_ids    the small table and places -> what lookup_table gives
-//	lookup_table_rows_grad   gradient of that, and ids -> the sparse gradient of the whole table
+//	lookup_table_rows_grad (ops/nn)   gradient of that, and ids -> the sparse gradient of the whole table
 
 const placesDoc = "int64 like ids: for each the place of its row in the small table"
 
@@ -64,18 +64,6 @@ func init() {
 		Infer: inferMergeIDs,
 		Cost:  opkit.PerElement(1),
 		Bind:  bindMergeIDs,
-	})
-	ops.Register(ops.Def{
-		Type:    "lookup_table_rows_grad",
-		Class:   ops.Backward,
-		Doc:     "The sparse gradient of a table that is not here: the rows of Out@GRAD as they stand, each with its id. Those of padding_idx are zeros.",
-		Inputs:  []ops.Slot{{Name: "Ids", Doc: "int64, the ids of the lookup"}, {Name: "Out@GRAD", Doc: "float32, a row for each id"}},
-		Outputs: []ops.Slot{{Name: "W@GRAD", Doc: "rows of the table", Rows: true}},
-		Attrs: []ops.Attr{{Name: "padding_idx", Default: kernel.NoPadding, Doc: "id whose row is not trained; -1 for none"},
-			{Name: "shape", Kind: []int64{}, Doc: "dims of the table, [rows, width]"}},
-		Infer: inferRowsGrad,
-		Cost:  opkit.PerElement(1),
-		Bind:  bindRowsGrad,
 	})
 }
 
@@ -305,38 +293,6 @@ func bindMergeIDs(b *ops.Binding) (ops.Kernel, error) {
 		kernel.Embedding(to.Float32s(), table.Float32s(), some, width, kernel.NoPadding)
 		if padding != kernel.NoPadding {
 			kernel.ClearRowsOf(to.Float32s(), ids.Int64s(), width, padding)
-		}
-		return nil
-	}, nil
-}
-
-func inferRowsGrad(s *ops.Shapes) error {
-	shape := s.Ints("shape")
-	if len(shape) != 2 || shape[0] < 1 || shape[1] < 1 {
-		return opkit.BadAttr(s, "shape", "rows and width of the table")
-	}
-	if s.In("Ids").DType != tensor.Int64 || s.In("Out@GRAD").DType != tensor.Float32 {
-		return s.Errorf("Ids", "int64, and Out@GRAD of float32")
-	}
-	s.SetAt("W@GRAD", 0, ops.Meta{Kind: program.SelectedRows, DType: tensor.Float32, Dims: slices.Clone(shape), Rows: ops.Product(s.In("Ids").Dims)})
-	return nil
-}
-
-func bindRowsGrad(b *ops.Binding) (ops.Kernel, error) {
-	ids, dout, grad, padding := b.In("Ids"), b.In("Out@GRAD"), b.Out("W@GRAD"), b.Int("padding_idx")
-	numbers, height := grad.Selected()
-	if numbers == nil || numbers.Len() != ids.Len() || dout.Len() != grad.Len() {
-		return nil, fault.E(fault.ShapeMismatch, fault.Gotf("%v of %v", grad, dout), fault.Want("a row for each id"))
-	}
-	width := int(grad.Dims()[1])
-	return func(context.Context) error {
-		if err := opkit.CheckIDs(b.Op(), b.Op().In("Ids"), ids.Int64s(), 0, height); err != nil {
-			return err
-		}
-		copy(numbers.Int64s(), ids.Int64s())
-		copy(grad.Float32s(), dout.Float32s())
-		if padding != kernel.NoPadding {
-			kernel.ClearRowsOf(grad.Float32s(), numbers.Int64s(), width, padding)
 		}
 		return nil
 	}, nil

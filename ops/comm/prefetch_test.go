@@ -166,7 +166,7 @@ func TestPrefetchInference(t *testing.T) {
 	request := ops.Meta{Kind: program.LoDTensor, DType: tensor.Int32, Dims: []int64{5}}
 	small := ops.Meta{Kind: program.LoDTensor, DType: tensor.Float32, Dims: []int64{4, 3}}
 	wrong := ops.Meta{Kind: program.LoDTensor, DType: tensor.Float64, Dims: []int64{2}}
-	good := map[string]ops.Meta{"i": ids, "p": ids, "x": request, "s": small, "g": {Kind: program.LoDTensor, DType: tensor.Float32, Dims: []int64{4, 3}}}
+	good := map[string]ops.Meta{"i": ids, "p": ids, "x": request, "s": small}
 	make := func(opType string, in, out args, a attrs) *program.Op {
 		op := rowsOp(opType, in, out)
 		op.Attrs = a
@@ -180,9 +180,6 @@ func TestPrefetchInference(t *testing.T) {
 	}
 	merge := func(shape ...int64) *program.Op {
 		return make("merge_ids", args{"X": {"s"}, "Places": {"p"}, "Ids": {"i"}}, args{"Out": {"o"}}, attrs{"shape": shape})
-	}
-	grad := func(shape ...int64) *program.Op {
-		return make("lookup_table_rows_grad", args{"Ids": {"i"}, "Out@GRAD": {"g"}}, args{"W@GRAD": {"o"}}, attrs{"shape": shape})
 	}
 	for name, c := range map[string]struct {
 		op   *program.Op
@@ -203,8 +200,6 @@ func TestPrefetchInference(t *testing.T) {
 		"merge of another width":      {merge(4, 4), false, ""},
 		"merge of other rows":         {merge(5, 3), false, ""},
 		"merge without dims":          {merge(), false, ""},
-		"gradient":                    {grad(9, 3), true, "i"},
-		"gradient of no table":        {grad(9), false, ""},
 	} {
 		for _, spoil := range slices.Compact([]string{"", c.read}) {
 			_, err := ops.Infer(c.op, func(name string) (ops.Meta, bool) {

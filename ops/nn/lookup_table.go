@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/ops"
 	"github.com/edl-go/edl/ops/kernel"
 	"github.com/edl-go/edl/ops/opkit"
@@ -24,6 +25,21 @@ func init() {
 		func(s *ops.Shapes) ([]int64, error) { return s.In("Ids").Dims, nil })
 }
 
+func init() {
+	ops.Register(ops.Def{
+		Type:    "lookup_table_rows_grad",
+		Class:   ops.Backward,
+		Doc:     "The sparse gradient of a table that is not here: the rows of Out@GRAD as they stand, each with its id. Those of padding_idx are zeros.",
+		Inputs:  []ops.Slot{{Name: "Ids", Doc: "int64, the ids of the lookup"}, {Name: "Out@GRAD", Doc: "a row for each id"}},
+		Outputs: []ops.Slot{{Name: "W@GRAD", Doc: "rows of the table", Rows: true}},
+		Attrs: []ops.Attr{{Name: "padding_idx", Default: kernel.NoPadding, Doc: "id whose row is not trained; -1 for none"},
+			{Name: "shape", Kind: []int64{}, Doc: "dims of the table, [rows, width]"}},
+		Infer: inferRowsGrad,
+		Cost:  opkit.PerElement(1),
+		Bind:  opkit.BindFloats("Out@GRAD", bindLookupRows[float32], bindLookupRows[float64]),
+	})
+}
+
 // registerLookup registers an embedding. places returns the dims of Ids without the last 1.
 func registerLookup(name, ids, out string, places func(*ops.Shapes) ([]int64, error)) {
 	opkit.Register(ops.Def{
@@ -36,7 +52,7 @@ func registerLookup(name, ids, out string, places func(*ops.Shapes) ([]int64, er
 		Attrs: []ops.Attr{
 			{Name: "padding_idx", Doc: "id whose row reads as zeros and is not trained; -1 for none", Default: kernel.NoPadding},
 			{Name: "is_sparse", Doc: "the gradient of W is sparse: one row for each id", Default: false},
-			{Name: "is_distributed", Doc: "ignored; in Fluid, whether the table has servers of its own", Default: false}},
+			{Name: "is_distributed", Doc: "with is_sparse, pservers alone hold the table on a cluster", Default: false}},
 		Infer: func(s *ops.Shapes) error { return inferLookup(s, places) },
 		Bind:  opkit.BindFloats("W", bindLookup[float32], bindLookup[float64]),
 	}, opkit.Gradient{
@@ -123,11 +139,28 @@ func sparseGradient(s *ops.Shapes) {
 	s.SetAt("W@GRAD", 0, ops.Meta{Kind: program.SelectedRows, DType: table.DType, Dims: table.Dims, Rows: ops.Product(s.In("Ids").Dims)})
 }
 
+// inferRowsGrad sets the sparse gradient of a table whose dims an attribute says.
+func inferRowsGrad(s *ops.Shapes) error {
+	shape := s.Ints("shape")
+	if len(shape) != 2 || shape[0] < 1 || shape[1] < 1 {
+		return opkit.BadAttr(s, "shape", "rows and width of the table")
+	}
+	given := s.In("Out@GRAD").DType
+	if s.In("Ids").DType != tensor.Int64 || given != tensor.Float32 && given != tensor.Float64 {
+		return s.Errorf("Ids", "int64, and Out@GRAD of float32 or float64")
+	}
+	s.SetAt("W@GRAD", 0, ops.Meta{Kind: program.SelectedRows, DType: given, Dims: slices.Clone(shape), Rows: ops.Product(s.In("Ids").Dims)})
+	return nil
+}
+
 // bindLookupRows makes a sparse gradient: its rows are the ids and its values the gradient of Out. Rows of padding ids are zeros.
 func bindLookupRows[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
-	op, table, ids, dout, dtable := b.Op(), b.In("W"), b.In("Ids"), b.In("Out@GRAD"), b.Out("W@GRAD")
-	height, width, padding := table.Dims()[0], int(table.Dims()[1]), b.Int("padding_idx")
-	numbers, _ := dtable.Selected()
+	op, ids, dout, dtable, padding := b.Op(), b.In("Ids"), b.In("Out@GRAD"), b.Out("W@GRAD"), b.Int("padding_idx")
+	numbers, height := dtable.Selected()
+	if numbers == nil || numbers.Len() != ids.Len() || dout.Len() != dtable.Len() {
+		return nil, fault.E(fault.ShapeMismatch, fault.Gotf("%v of %v", dtable, dout), fault.Want("a row for each id"))
+	}
+	width := int(dtable.Dims()[1])
 	return func(context.Context) error {
 		if err := opkit.CheckIDs(op, op.In("Ids"), ids.Int64s(), 0, height); err != nil {
 			return err
