@@ -26,6 +26,7 @@ func TestStandbyTakesOver(t *testing.T) {
 		"all":                {"pserver-0", "pserver-1"},
 		"the standby":        {"standby-0"},
 		"one and a standby":  {"pserver-0", "standby-1"},
+		"the coordinator":    {"coordinator"},
 	} {
 		t.Run(name, func(t *testing.T) { loseWithStandby(t, dense, kill, false) })
 	}

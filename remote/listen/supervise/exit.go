@@ -59,7 +59,7 @@ func startAgain(m *Machine, now time.Duration, r *Role, ran time.Duration, err e
 		m.end(err, out)
 	case trained && !mayGoBack(m),
 		r.Role == job.Role_COORDINATOR && errors.Is(err, fault.LostMember) && // it has failed to go on
-			(m.policy.Standbys || m.policy.GoesBack && m.misses(r, m.steps)):
+			(m.policy.Standbys || m.policy.GoesBack) && m.misses(r, m.steps):
 		r.enter(Down, now)
 		m.startOver(now, err, out)
 	case r.restarts >= m.policy.MaxRestarts && (ran < GoodRun || m.policy.MaxRestarts == 0):
