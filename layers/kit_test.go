@@ -29,8 +29,8 @@ func opTypes(p *program.Program) string {
 
 // inputs are the variables that the table below builds on.
 type inputs struct {
-	m                                   *layers.Model
-	rows, columns, image, label, matrix layers.Variable
+	m                                               *layers.Model
+	rows, columns, image, label, ids, words, matrix layers.Variable
 }
 
 func newInputs() inputs {
@@ -40,6 +40,8 @@ func newInputs() inputs {
 		columns: layers.Data(m, "columns", layers.Dims(6)),
 		image:   layers.Data(m, "image", layers.Dims(4, 8, 8)),
 		label:   layers.Data(m, "label", layers.Dims(1), layers.DType(tensor.Int64)),
+		ids:     layers.Data(m, "ids", layers.Dims(4, 1), layers.DType(tensor.Int64)),
+		words:   layers.Data(m, "words", layers.Dims(1), layers.DType(tensor.Int64), layers.LoD(1)),
 		matrix:  layers.Data(m, "matrix", layers.Dims(6, 3), layers.NoBatchDim()),
 	}
 }

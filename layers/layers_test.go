@@ -31,6 +31,16 @@ func TestLayersAppendFluidsOpsWithTheirShapes(t *testing.T) {
 			return one(layers.FCs([]layers.Variable{in.rows, in.columns}, 3))
 		}, "mul mul sum elementwise_add", "[-1 3]"},
 		{"embedding", func(in inputs) []layers.Variable { return one(layers.Embedding(in.label, 10, 5)) }, "lookup_table", "[-1 5]"},
+		{"embedding of sums", func(in inputs) []layers.Variable { return one(layers.Embedding(in.ids, 10, 5, layers.Combine("sum"))) },
+			"lookup_table reduce_sum", "[-1 5]"},
+		{"embedding of means", func(in inputs) []layers.Variable { return one(layers.Embedding(in.ids, 10, 5, layers.Combine("mean"))) },
+			"lookup_table reduce_mean", "[-1 5]"},
+		{"embedding of sums over a root", func(in inputs) []layers.Variable { return one(layers.Embedding(in.ids, 10, 5, layers.Combine("sqrt"))) },
+			"lookup_table reduce_sum scale", "[-1 5]"},
+		{"embedding of sequences", func(in inputs) []layers.Variable {
+			return one(layers.Embedding(in.words, 10, 5, layers.Combine("mean")))
+		},
+			"lookup_table sequence_pool", "[-1 5]"},
 		{"conv2d", func(in inputs) []layers.Variable {
 			return one(layers.Conv2D(in.image, 6, 3, layers.Stride(2, 2), layers.Padding(1, 1), layers.Groups(2), layers.Act("relu")))
 		}, "conv2d elementwise_add relu", "[-1 6 4 4]"},

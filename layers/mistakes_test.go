@@ -62,6 +62,12 @@ func TestEachMistakeSaysWhatIsWrong(t *testing.T) {
 		{"open columns", func(m *layers.Model, x layers.Variable) { layers.FC(layers.Data(m, "open", layers.Dims(-1)), 1) }, fault.ShapeMismatch,
 			"dims [-1 1]"},
 		{"float ids", func(m *layers.Model, x layers.Variable) { layers.Embedding(x, 10, 2) }, fault.TypeMismatch, "int64"},
+		{"combine by a new word", func(m *layers.Model, x layers.Variable) {
+			layers.Embedding(layers.Data(m, "ids", layers.Dims(3, 1), layers.DType(tensor.Int64)), 10, 2, layers.Combine("max"))
+		}, fault.InvalidArgument, "sum, mean or sqrt"},
+		{"combine one id", func(m *layers.Model, x layers.Variable) {
+			layers.Embedding(layers.Data(m, "ids", layers.Dims(1), layers.DType(tensor.Int64)), 10, 2, layers.Combine("sum"))
+		}, fault.ShapeMismatch, "[..., k, 1]"},
 		{"float label", func(m *layers.Model, x layers.Variable) { layers.CrossEntropy(layers.Softmax(x), x) }, fault.TypeMismatch, "int64"},
 		{"no image", func(m *layers.Model, x layers.Variable) { layers.Conv2D(x, 1, 3) }, fault.ShapeMismatch, "[batch, channels, height, width]"},
 		{"groups", func(m *layers.Model, x layers.Variable) {

@@ -1,6 +1,8 @@
 package layers
 
 import (
+	"math"
+
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/ops"
 	"github.com/edl-go/edl/tensor"
@@ -82,12 +84,20 @@ func Distributed() Option {
 	return Option{"Distributed", func(s *settings) { s.distributed = true }}
 }
 
+// Combine makes Embedding give one row for several ids: for each k ids of [..., k, 1], or for each sequence of ids of layers.LoD. kind is sum, mean, or
+// sqrt: the sum divided by the square root of the number of ids. A padding id reads as zeros and counts. For k ids the lookup and the sum run over the same
+// few rows at a time, so that the rows are in the cache when they are added.
+func Combine(kind string) Option {
+	return Option{"Combine", func(s *settings) { s.combine = kind }}
+}
+
 // Embedding looks up rows of a table [vocabulary, width] by int64 ids [..., 1]. The result is [..., width]. Layers whose Param names the same
 // parameter share a table.
 //
-// Options: Param (default Xavier), PaddingIndex, Sparse, Distributed, DType, Name. Op: lookup_table.
+// Options: Param (default Xavier), PaddingIndex, Sparse, Distributed, Combine, DType, Name. Ops: lookup_table; with Combine one of reduce_sum, reduce_mean and
+// sequence_pool, and for sqrt scale.
 func Embedding(ids Variable, vocabulary, width int64, opts ...Option) Variable {
-	l := start("embedding", opts, []string{"Param", "PaddingIndex", "Sparse", "Distributed", "DType"}, ids)
+	l := start("embedding", opts, []string{"Param", "PaddingIndex", "Sparse", "Distributed", "Combine", "DType"}, ids)
 	if l.failed {
 		return l.fail()
 	}
@@ -103,7 +113,36 @@ func Embedding(ids Variable, vocabulary, width int64, opts ...Option) Variable {
 	if l.sparse {
 		attrs["is_sparse"] = true
 	}
-	return l.result(l.op("lookup_table", In{"W": {w}, "Ids": {ids}}, attrs, "Out"))
+	rows := l.op("lookup_table", In{"W": {w}, "Ids": {ids}}, attrs, "Out")
+	if l.combine != "" && !l.failed {
+		rows = l.combined(rows)
+	}
+	return l.result(rows)
+}
+
+// combined appends the sum, mean or root mean of rows [..., k, width] over k, or over each sequence.
+func (l *layer) combined(rows Variable) Variable {
+	sequences := map[string]string{"sum": "SUM", "mean": "AVERAGE", "sqrt": "SQRT"}[l.combine]
+	dims := rows.Dims()
+	switch k := len(dims) - 2; {
+	case sequences == "":
+		return l.mistake(fault.E(fault.InvalidArgument, fault.Gotf("combine %q", l.combine), fault.Want("sum, mean or sqrt")))
+	case rows.v.LoDLevel > 0:
+		return l.op("sequence_pool", In{"X": {rows}}, Attrs{"pooltype": sequences}, "Out")
+	case k < 1 || dims[k] < 1:
+		return l.mistake(fault.E(fault.ShapeMismatch, fault.Gotf("rows %v of ids that are to be combined", rows), fault.Want("ids [..., k, 1] with a fixed k, or sequences"),
+			fault.Hint("declare the ids with layers.Dims(k, 1), or with layers.LoD(1)")))
+	default:
+		opType := "reduce_sum"
+		if l.combine == "mean" {
+			opType = "reduce_mean"
+		}
+		sum := l.op(opType, In{"X": {rows}}, Attrs{"dim": []int{k}}, "Out")
+		if l.combine == "sqrt" {
+			sum = l.op("scale", In{"X": {sum}}, Attrs{"scale": 1 / math.Sqrt(float64(dims[k]))}, "Out")
+		}
+		return sum
+	}
 }
 
 // UpscaleInTrain makes dropout divide the kept values by the share of kept values in training, and keep values unchanged in testing. By default

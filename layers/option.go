@@ -32,6 +32,7 @@ type settings struct {
 	padID       int64
 	sparse      bool
 	distributed bool
+	combine     string
 	epsilon     float64
 	momentum    float64 // of moving statistics
 	beginNorm   int

@@ -44,9 +44,9 @@ func tables(t *testing.T) (testkit.Model, map[string][]string) {
 	m := layers.NewModel().Seed(3)
 	r := layers.OpenDataset(m, testkit.Dataset, layers.Field("ids", layers.Dims(3, 1), layers.DType(tensor.Int64)), layers.Field("y", layers.Dims(1)))
 	v := layers.Read(layers.DoubleBuffer(layers.Batch(r, 16)))
-	held := layers.Embedding(v[0], 40, 4, layers.Sparse())
-	rows := layers.Add(held, layers.Embedding(v[0], 40, 4, layers.Sparse(), layers.Distributed()))
-	loss := layers.Mean(layers.SquareErrorCost(layers.FC(layers.ReduceSum(rows, layers.Axes(1)), 1), v[1]), layers.Name("loss"))
+	held := layers.Embedding(v[0], 40, 4, layers.Sparse(), layers.Combine("mean"))
+	rows := layers.Add(held, layers.Embedding(v[0], 40, 4, layers.Sparse(), layers.Distributed(), layers.Combine("sqrt")))
+	loss := layers.Mean(layers.SquareErrorCost(layers.FC(rows, 1), v[1]), layers.Name("loss"))
 	optimizer.Adam(0.02, optimizer.Lazy()).Minimize(loss)
 	data := testkit.Records(t, t.TempDir(), 70, func(i int) []*tensor.Tensor {
 		ids, err := tensor.FromSlice([]int64{int64(i) % 40, int64(i*i) % 40, int64(i*7) % 40}, 3, 1)

@@ -284,16 +284,16 @@ func bindMergeIDs(b *ops.Binding) (ops.Kernel, error) {
 	if places.Len() != ids.Len() || to.Len() != ids.Len()*width {
 		return nil, fault.E(fault.ShapeMismatch, fault.Gotf("%v for %v", to, ids), fault.Wantf("a row of %d for each id", width))
 	}
-	rows := table.Dims()[0]
-	return func(context.Context) error {
-		some := places.Int64s()
+	rows, n := table.Dims()[0], places.Len()
+	return b.Loops(ops.Loop{N: n, Whole: []string{"X"}, Run: func(_, from, till int) error {
+		some, out := places.Int64s()[from:till], to.Float32s()[from*width:till*width]
 		if at := kernel.FirstBadID(some, rows); at >= 0 {
 			return fault.E(fault.Corrupt, fault.Gotf("place %d", some[at]), fault.Wantf("0 to %d", rows-1))
 		}
-		kernel.Embedding(to.Float32s(), table.Float32s(), some, width, kernel.NoPadding)
+		kernel.Embedding(out, table.Float32s(), some, width, kernel.NoPadding)
 		if padding != kernel.NoPadding {
-			kernel.ClearRowsOf(to.Float32s(), ids.Int64s(), width, padding)
+			kernel.ClearRowsOf(out, ids.Int64s()[from:till], width, padding)
 		}
 		return nil
-	}, nil
+	}})
 }

@@ -163,3 +163,32 @@ func TestSumsThatProductsMustNotTakeOver(t *testing.T) {
 		t.Errorf("two terms in the other order: steps %v", names)
 	}
 }
+
+// Rows of a table are added while they are in the cache: in the same ranges as they are looked up.
+func TestCombinedRowsAreLookedUpRangeByRange(t *testing.T) {
+	for _, kind := range []string{"sum", "mean", "sqrt"} {
+		m := layers.NewModel()
+		ids := layers.Data(m, "ids", layers.Dims(8, 1), layers.DType(tensor.Int64))
+		combined := layers.Embedding(ids, 50, 16, layers.Combine(kind))
+		p, err := m.Program()
+		if err != nil {
+			t.Fatal(err)
+		}
+		scope := values{}
+		startup, err := Compile(Request{Block: p.Startup.Global(), Scope: scope})
+		if err == nil {
+			err = startup.Run(t.Context(), nil)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		compiled, err := Compile(Request{Block: p.Global(), Scope: scope, Fetch: []string{combined.Name()},
+			Feeds: map[string]ops.Meta{"ids": {Kind: program.LoDTensor, DType: tensor.Int64, Dims: []int64{256, 8, 1}}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if steps := compiled.Steps(); len(steps) != 1 {
+			t.Errorf("%s: %d steps, the first is %s", kind, len(steps), steps[0].Name)
+		}
+	}
+}
