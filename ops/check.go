@@ -1,6 +1,7 @@
 package ops
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -12,7 +13,8 @@ import (
 )
 
 // Check compares the slots and attributes of op with the definition and returns every fault. It allows attributes that the definition does not
-// list, because Fluid's programs carry many that only Fluid's runtime reads.
+// list; Verify checks these. A fault is of kind Unsupported where Fluid has more than this build: a slot, or the value of an attribute. All other
+// kinds say that no Fluid has written the op.
 func (d *Def) Check(op *program.Op) fault.List {
 	var faults fault.List
 	add := func(kind fault.Kind, variable, got, want string) {
@@ -34,7 +36,11 @@ func (d *Def) Check(op *program.Op) fault.List {
 			continue
 		}
 		if err := a.Check(op); err != nil {
-			add(fault.InvalidArgument, "", fmt.Sprintf("attribute %s = %v", a.Name, value), err.Error())
+			kind := fault.InvalidArgument
+			if errors.Is(err, fault.Unsupported) {
+				kind = fault.Unsupported
+			}
+			add(kind, "", fmt.Sprintf("attribute %s = %v", a.Name, value), err.Error())
 		}
 	}
 	return faults
@@ -72,7 +78,7 @@ func checkSlots(args map[string][]string, slots []Slot, side string, also map[st
 	}
 	for _, name := range slices.Sorted(maps.Keys(args)) {
 		if !known[name] && !also[name] && len(args[name]) > 0 {
-			add(fault.InvalidProgram, args[name][0], side+" "+name, "one of the slots "+slotNames(slots))
+			add(fault.Unsupported, args[name][0], side+" "+name, "one of the slots "+slotNames(slots))
 		}
 	}
 }

@@ -14,7 +14,7 @@
 // Running a Kernel allocates nothing.
 //
 // Files in reading order: def.go (Def and the registry), shapes.go and lod.go (what Infer sees), check.go (slots and attributes), binding.go and
-// env.go (what Bind and kernels see), grad.go, merge.go, stage.go (which ops are legal where), verify.go, describe.go.
+// env.go (what Bind and kernels see), accepted.go (attributes of other writers), grad.go, merge.go, stage.go (which ops are legal where), verify.go, describe.go.
 package ops
 
 import (
@@ -103,9 +103,10 @@ type Slot struct {
 type Attr struct {
 	Name    string
 	Doc     string
-	Default program.Attr               // also gives the attribute its type; nil for a required attribute
-	Kind    program.Attr               // for a required attribute: the zero value of its type
-	Check   func(op *program.Op) error // nil: every value of the type is legal
+	Default program.Attr // also gives the attribute its type; nil for a required attribute
+	Kind    program.Attr // for a required attribute: the zero value of its type
+	// Check refuses values, with the kind fault.Unsupported those that Fluid has and this build does not. Nil: every value of the type is legal.
+	Check func(op *program.Op) error
 }
 
 // Merge says how the values that several trainers computed for one variable become one value.

@@ -2,7 +2,6 @@ package nn
 
 import (
 	"context"
-	"errors"
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/ops"
@@ -222,7 +221,7 @@ func init() {
 
 func neverNormalize(op *program.Op) error {
 	if on, _ := op.Bool("normalize"); on {
-		return errors.New("false; divide the sum of the costs by what counts")
+		return fault.New(fault.Unsupported, "false; divide the sum of the costs by what counts")
 	}
 	return nil
 }

@@ -1,0 +1,185 @@
+package ops
+
+import (
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/program"
+)
+
+// A foreignAttr is an attribute that Fluid writes and that the ops here do not define. With one of the values it does not change what the op
+// computes. Any other value asks for something that this build does not have.
+type foreignAttr struct {
+	ops    string         // type of the ops without _grad, as a pattern of path.Match
+	names  string         // attributes, separated by spaces
+	values []program.Attr // with which they have no effect; none: no value has one
+	unless string         // the attribute only counts if this one, which has an entry of its own, has an effect; for readers of the table
+}
+
+// foreignAttrs is what Fluid 0.10 to 1.8 and Paddle 2 put on ops in addition to the attributes that the definitions list. Empty lists are written
+// with any element type.
+var foreignAttrs = []foreignAttr{
+	// Choices of kernels and devices, and marks that other tools leave.
+	{ops: "*", names: "use_cudnn use_mkldnn use_onednn exhaustive_search workspace_size_MB user_defined_device force_cpu inplace is_test"},
+	{ops: "*", names: "with_quant_attr skip_quant quantization_type out_threshold"},
+	{ops: "*", names: "x_data_format y_data_format"}, // layouts in the memory of oneDNN
+	{ops: "*", names: "data_format data_layout", values: []program.Attr{"NCHW", "AnyLayout", "ANYLAYOUT", ""}},
+	{ops: "*", names: "padding_algorithm", values: []program.Attr{"EXPLICIT"}},
+	// Arithmetic with fewer bits.
+	{ops: "*", names: "mkldnn_data_type", values: []program.Attr{"float32", ""}},
+	{ops: "*", names: "use_quantizer force_fp32_output multi_precision", values: []program.Attr{false}},
+	{ops: "*", names: "quantize_weight_bits weight_bits", values: []program.Attr{int32(0)}},
+	{ops: "*", names: "Scale_in Scale_in_eltwise Scale_out Scale_x Scale_y scale_in scale_out scale_x", values: []program.Attr{float32(1)}},
+	{ops: "*", names: "Scale_weights scale_weights scale_y Scale_y Scale_x", values: []program.Attr{[]float32{1}, []float32{}}},
+	// Ops that a pass has merged into this one.
+	{ops: "*", names: "fuse_relu fuse_with_relu fuse_brelu fuse_residual_connection fuse_relu_before_depthwise_conv", values: []program.Attr{false}},
+	{ops: "*", names: "fuse_activation", values: []program.Attr{""}},
+	{ops: "*", names: "fuse_alpha fuse_beta", unless: "fuse_activation"},
+	{ops: "*", names: "fuse_brelu_threshold", unless: "fuse_brelu"},
+	{ops: "matmul", names: "fused_reshape_X fused_reshape_Y fused_reshape_Out fused_transpose_X fused_transpose_Y fused_transpose_Out",
+		values: []program.Attr{[]int32{}}},
+	{ops: "matmul", names: "head_number", values: []program.Attr{int32(1)}},
+	// Where tables are: the transpiler of EDL decides it anew.
+	{ops: "*", names: "endpoints epmap height_sections table_names trainer_id trainers_num remote_prefetch is_sparse is_distributed"},
+	{ops: "lookup_table*", names: "grad_inplace", values: []program.Attr{false}},
+	{ops: "lookup_table*", names: "entry", values: []program.Attr{"none", ""}},
+	{ops: "lookup_table*", names: "entry_config", unless: "entry"},
+	// Later options of old ops.
+	{ops: "batch_norm", names: "trainable_statistics", values: []program.Attr{false}},
+	{ops: "reduce_*", names: "in_dtype out_dtype", values: []program.Attr{int32(-1)}},
+	{ops: "fill_constant", names: "place_type", values: []program.Attr{int32(-1), int32(0)}},
+	{ops: "uniform_random", names: "diag_num", values: []program.Attr{int32(0)}},
+	{ops: "uniform_random", names: "diag_step diag_val", unless: "diag_num"},
+	{ops: "truncated_gaussian_random", names: "a", values: []program.Attr{float32(-2)}},
+	{ops: "truncated_gaussian_random", names: "b", values: []program.Attr{float32(2)}},
+	{ops: "one_hot", names: "allow_out_of_range", values: []program.Attr{false}},
+	{ops: "softmax_with_cross_entropy", names: "numeric_stable_mode"}, // EDL computes the stable way always
+	{ops: "softmax_with_cross_entropy", names: "use_softmax", values: []program.Attr{true}},
+	{ops: "softmax_with_cross_entropy", names: "axis", values: []program.Attr{int32(-1)}},
+	{ops: "sequence_pool", names: "pad_value", values: []program.Attr{float32(0)}},
+	{ops: "momentum", names: "regularization_method", values: []program.Attr{""}},
+	{ops: "momentum", names: "regularization_coeff", unless: "regularization_method"},
+	{ops: "momentum", names: "rescale_grad", values: []program.Attr{float32(1)}},
+	{ops: "adam", names: "use_global_beta_pow", values: []program.Attr{false}},
+	{ops: "equal", names: "axis", values: []program.Attr{int32(-1)}},
+	{ops: "not_equal", names: "axis", values: []program.Attr{int32(-1)}},
+	{ops: "less_*", names: "axis", values: []program.Attr{int32(-1)}},
+	{ops: "greater_*", names: "axis", values: []program.Attr{int32(-1)}},
+	{ops: "read", names: "throw_eof_exp"},
+}
+
+// checkAttrNames reports attributes that neither the op nor its forward op defines and that Fluid does not write, and those that Fluid writes
+// with a value that changes what the op computes. If they were ignored, another model would run without a warning.
+func checkAttrNames(op *program.Op, def *Def) fault.List {
+	forward, hasForward := Lookup(strings.TrimSuffix(op.Type, "_grad"))
+	var faults fault.List
+	for _, name := range slices.Sorted(maps.Keys(op.Attrs)) {
+		if def.hasAttr(name) || hasForward && forward.hasAttr(name) || strings.HasPrefix(name, "op_") || strings.HasPrefix(name, "@") ||
+			strings.HasPrefix(name, "__") {
+			continue
+		}
+		if f := checkForeign(op, name); f != nil {
+			faults.Add(f)
+		}
+	}
+	return faults
+}
+
+// checkForeign reports an attribute that the definition of op does not list, unless it has no effect.
+func checkForeign(op *program.Op, name string) *fault.Fault {
+	opType, value := strings.TrimSuffix(op.Type, "_grad"), op.Attrs[name]
+	if opType == "fill_constant" && name == "str_value" {
+		return checkStrValue(op)
+	}
+	var wanted []string
+	for _, a := range foreignAttrs {
+		if matches, _ := path.Match(a.ops, opType); !matches || !slices.Contains(strings.Fields(a.names), name) {
+			continue
+		}
+		if len(a.values) == 0 {
+			return nil
+		}
+		for _, v := range a.values {
+			if sameAttr(op, name, v) {
+				return nil
+			}
+			wanted = append(wanted, fmt.Sprintf("%#v", v))
+		}
+	}
+	if wanted == nil {
+		return fault.E(fault.Unsupported, fault.Got("attribute "+fault.Quote(name)+", which this build does not know"),
+			fault.Want("an attribute that `edl show ops "+op.Type+"` lists"))
+	}
+	for i, text := range wanted {
+		wanted[i] = strings.NewReplacer("[]float32", "", "[]int32", "").Replace(text)
+	}
+	return fault.E(fault.Unsupported, fault.Got("attribute "+name+" = "+fault.Quote(fmt.Sprint(value))), fault.Wantf("%s: this build has no other value yet",
+		strings.Join(wanted, " or ")))
+}
+
+// sameAttr reports whether the attribute has the value v, whichever type of the same sort it was written with.
+func sameAttr(op *program.Op, name string, v program.Attr) bool {
+	switch v := v.(type) {
+	case bool:
+		got, ok := op.Bool(name)
+		return ok && got == v
+	case int32:
+		got, ok := op.Int(name)
+		return ok && got == int64(v)
+	case float32:
+		got, ok := op.Float(name)
+		return ok && got == float64(v)
+	case string:
+		got, ok := op.Str(name)
+		return ok && got == v
+	case []int32:
+		if got, ok := op.Ints(name); ok {
+			return slices.EqualFunc(got, v, func(a int64, b int32) bool { return a == int64(b) })
+		}
+		return len(v) == 0 && emptyList(op.Attrs[name])
+	case []float32:
+		if got, ok := op.Floats(name); ok {
+			return slices.EqualFunc(got, v, func(a float64, b float32) bool { return a == float64(b) })
+		}
+		return len(v) == 0 && emptyList(op.Attrs[name])
+	}
+	return false
+}
+
+// emptyList reports whether a value is a list without elements. Fluid could not know their type.
+func emptyList(value program.Attr) bool {
+	switch v := value.(type) {
+	case []bool:
+		return len(v) == 0
+	case []int32:
+		return len(v) == 0
+	case []int64:
+		return len(v) == 0
+	case []float32:
+		return len(v) == 0
+	case []float64:
+		return len(v) == 0
+	case []string:
+		return len(v) == 0
+	}
+	return false
+}
+
+// checkStrValue checks the second form in which Fluid 1.7 and later write the value of fill_constant: as text. It replaces the number if it is not
+// empty, so it must say the same.
+func checkStrValue(op *program.Op) *fault.Fault {
+	text, isText := op.Str("str_value")
+	if isText && text == "" {
+		return nil
+	}
+	value, _ := op.Float("value")
+	if number, err := strconv.ParseFloat(text, 64); err == nil && float32(number) == float32(value) {
+		return nil
+	}
+	return fault.E(fault.Unsupported, fault.Got("attribute str_value = "+fault.Quote(text)), fault.Wantf("the number of the attribute value, %v", value))
+}
