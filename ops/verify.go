@@ -31,7 +31,8 @@ func Verify(p *program.Program, stage program.Stage) error {
 }
 
 func verifyOne(p *program.Program, stage program.Stage, rule stageRule) fault.List {
-	err := program.Verify(p, program.Spec{Ops: registryRules{stage, rule}, Fed: rule.fed, Shape: rule.checkShape})
+	rules := registryRules{stage: stage, rule: rule, bound: boundVars(p), inferred: map[*program.Var]Meta{}}
+	err := program.Verify(p, program.Spec{Ops: rules, Fed: rule.fed, Shape: rule.checkShape})
 	var faults fault.List
 	errors.As(err, &faults)
 	return faults
@@ -41,6 +42,31 @@ func verifyOne(p *program.Program, stage program.Stage, rule stageRule) fault.Li
 type registryRules struct {
 	stage program.Stage
 	rule  stageRule
+	bound map[*program.Var]bool
+	// inferred has the types of temporary variables whose declarations are wrong, for the ops that read them later.
+	inferred map[*program.Var]Meta
+}
+
+// boundVars returns the variables whose declared types others rely on: persistable ones, and those that are fed, read from data, fetched, sent,
+// received, saved or loaded. The declaration of any other is a hint, which Fluid has often written wrongly.
+func boundVars(p *program.Program) map[*program.Var]bool {
+	bound := map[*program.Var]bool{}
+	for _, b := range p.Blocks {
+		for _, v := range b.Vars() {
+			bound[v] = v.Persistable || v.NeedCheckFeed
+		}
+		for _, op := range b.Ops {
+			if def, ok := Lookup(op.Type); !ok || def.Class.computes() {
+				continue
+			}
+			for _, name := range slices.Concat(op.InputNames(), op.OutputNames()) {
+				if v, ok := b.Find(name); ok {
+					bound[v] = true
+				}
+			}
+		}
+	}
+	return bound
 }
 
 func (r registryRules) CheckOp(b *program.Block, op *program.Op) fault.List {
@@ -63,7 +89,7 @@ func (r registryRules) CheckOp(b *program.Block, op *program.Op) fault.List {
 func (r registryRules) CheckTypes(b *program.Block, op *program.Op) fault.List {
 	var shapes *Shapes
 	var err error
-	if f := guard(op, func() { shapes, err = Infer(op, metaIn(b)) }); f != nil {
+	if f := guard(op, func() { shapes, err = Infer(op, r.metaIn(b)) }); f != nil {
 		return fault.List{f}
 	}
 	if err != nil {
@@ -74,31 +100,41 @@ func (r registryRules) CheckTypes(b *program.Block, op *program.Op) fault.List {
 	var faults fault.List
 	for _, slot := range slices.Sorted(maps.Keys(op.Outputs)) {
 		for i, name := range op.Outputs[slot] {
-			declared, ok := metaIn(b)(name)
+			v, ok := b.Find(name)
 			if name == program.Empty || !ok {
 				continue
 			}
-			if f := compare(shapes.Outs(slot)[i], declared); f != nil {
-				f.Variable = name
-				faults.Add(f)
+			declared, inferred := MetaOf(v), shapes.Outs(slot)[i]
+			delete(r.inferred, v)
+			if r.bound[v] || inferred.Kind != declared.Kind {
+				if f := compare(inferred, declared); f != nil {
+					f.Variable = name
+					faults.Add(f)
+				}
+			} else if inferred.DType != declared.DType || !Compatible(inferred.Dims, declared.Dims) {
+				declared.DType, declared.Dims = inferred.DType, inferred.Dims
+				r.inferred[v] = declared
 			}
 		}
 	}
 	return faults
 }
 
-// metaIn returns a lookup of the declared types that ops of block b see.
-func metaIn(b *program.Block) func(string) (Meta, bool) {
+// metaIn returns a lookup of the types that ops of block b see: the declared one, unless another was inferred.
+func (r registryRules) metaIn(b *program.Block) func(string) (Meta, bool) {
 	return func(name string) (Meta, bool) {
 		v, ok := b.Find(name)
 		if !ok {
 			return Meta{}, false
 		}
+		if m, ok := r.inferred[v]; ok {
+			return m, true
+		}
 		return MetaOf(v), true
 	}
 }
 
-// compare checks the declared type of an output against the inferred one. A declaration without dims, as old files have them, fits any.
+// compare checks the declared type of a bound output against the inferred one. A declaration without dims, as old files have them, fits any.
 func compare(inferred, declared Meta) *fault.Fault {
 	switch {
 	case inferred.Kind == 0: // the op leaves it open

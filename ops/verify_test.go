@@ -67,13 +67,35 @@ func TestVerifyComparesTypesWithDeclarations(t *testing.T) {
 	}
 	for _, test := range tests {
 		d := newDraft(t)
-		test.declared.Name = "y"
+		test.declared.Name, test.declared.Persistable = "y", true
 		d.p.Global().EnsureVar(test.declared)
 		op := d.op(d.p.Global(), "fill", "", "y")
 		op.SetAttr("shape", test.shape)
 		op.SetAttr("dtype", test.dtype)
 		d.requireFaults(program.StageLocal, test.want...)
 	}
+}
+
+// Fluid declares temporary variables wrongly, such as indices as float32 and results without dims. What ops compute counts.
+func TestDeclarationsOfTemporaryVariablesAreHints(t *testing.T) {
+	testOps(t)
+	d := newDraft(t)
+	b := d.p.Global()
+	b.EnsureVar(program.Var{Name: "indices", Kind: program.LoDTensor, DType: tensor.Float32})
+	b.EnsureVar(program.Var{Name: "copy", Kind: program.LoDTensor, DType: tensor.Float32, Dims: []int64{7}})
+	b.EnsureVar(program.Var{Name: "kept", Kind: program.LoDTensor, DType: tensor.Int64, Dims: []int64{2, 3}, Persistable: true})
+	fill := d.op(b, "fill", "", "indices")
+	fill.SetAttr("shape", []int64{2, 3})
+	fill.SetAttr("dtype", int32(tensor.Int64))
+	d.op(b, "relu", "indices", "copy")
+	d.op(b, "relu", "copy", "kept")
+	d.requireFaults(program.StageLocal)
+	fill.SetAttr("shape", []int64{2, 4})
+	d.requireFaults(program.StageLocal, `op 2; "kept"; int64[2 3]; want int64[2 4]`)
+	fill.SetAttr("shape", []int64{2, 3})
+	d.op(b, "save", "copy", "") // its declaration is what readers of the file rely on
+	d.requireFaults(program.StageLocal, `op 1; "copy"; float32[7]; want int64[2 3]`,
+		`op 2; "kept"; int64[2 3]; want float32[7]`)
 }
 
 func TestAttributesOfOtherWritersAreTaken(t *testing.T) {

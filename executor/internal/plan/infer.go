@@ -182,7 +182,7 @@ func (in *inference) output(name string, inferred ops.Meta) error {
 		}
 		return nil
 	}
-	meta, err := resolve(declared, inferred)
+	meta, err := resolve(declared, inferred, declared.Persistable || slices.Contains(in.Fetch, name))
 	switch {
 	case err != nil:
 		return err
@@ -198,22 +198,23 @@ func (in *inference) output(name string, inferred ops.Meta) error {
 	return nil
 }
 
-// resolve combines the inferred with the declared Meta. It fails if some dims are still unknown.
-func resolve(declared *program.Var, inferred ops.Meta) (ops.Meta, error) {
+// resolve combines the inferred with the declared Meta. They must agree if the variable is bound: persistable or fetched. The declaration of any other
+// is a hint. resolve fails if some dims are still unknown.
+func resolve(declared *program.Var, inferred ops.Meta, bound bool) (ops.Meta, error) {
 	want := ops.MetaOf(declared)
 	if inferred.Dims == nil && inferred.Kind == 0 {
 		inferred = want.WithoutLoD() // of an op such as load, only the declaration describes the output
 	}
 	switch {
-	case inferred.Kind != want.Kind || inferred.DType != want.DType:
+	case inferred.Kind != want.Kind || bound && inferred.DType != want.DType:
 		return want, fault.E(fault.TypeMismatch, fault.Var(declared.Name), fault.Got(inferred.String()), fault.Want(want.String()))
-	case !ops.Compatible(inferred.Dims, want.Dims):
+	case bound && (declared.Persistable || len(want.Dims) > 0) && !ops.Compatible(inferred.Dims, want.Dims):
 		return want, fault.E(fault.ShapeMismatch, fault.Var(declared.Name), fault.Got(inferred.String()), fault.Want(want.String()))
 	}
 	meta := inferred
 	meta.Dims = slices.Clone(inferred.Dims)
 	for i, d := range meta.Dims {
-		if d == program.Unknown {
+		if d == program.Unknown && ops.Compatible(inferred.Dims, want.Dims) {
 			meta.Dims[i] = want.Dims[i]
 		}
 	}

@@ -1,0 +1,45 @@
+package executor_test
+
+import (
+	"testing"
+
+	"github.com/edl-go/edl/executor"
+	"github.com/edl-go/edl/program"
+	"github.com/edl-go/edl/tensor"
+)
+
+// A program of Fluid whose temporary variables are declared wrongly runs, and computes what its ops say.
+func TestDeclarationsOfTemporariesDoNotDecide(t *testing.T) {
+	p := program.New()
+	b := p.Global()
+	for _, v := range []program.Var{
+		{Name: "x", DType: tensor.Float32, Dims: []int64{program.Unknown, 3}},
+		{Name: "best", DType: tensor.Float32},
+		{Name: "indices", DType: tensor.Float32, Dims: []int64{7, 7}}, // int64[-1 1]
+		{Name: "numbers", DType: tensor.Float32, Dims: []int64{program.Unknown, 1}},
+	} {
+		v.Kind = program.LoDTensor
+		b.EnsureVar(v)
+	}
+	b.Append(&program.Op{Type: "top_k", Inputs: map[string][]string{"X": {"x"}}, Outputs: map[string][]string{"Out": {"best"}, "Indices": {"indices"}}}).
+		SetAttr("k", int32(1))
+	cast := b.Append(&program.Op{Type: "cast", Inputs: map[string][]string{"X": {"indices"}}, Outputs: map[string][]string{"Out": {"numbers"}}})
+	cast.SetAttr("in_dtype", int32(tensor.Int64))
+	cast.SetAttr("out_dtype", int32(tensor.Float32))
+	e := executor.New()
+	defer e.Close()
+	x, err := tensor.FromSlice([]float32{1, 3, 2, 9, 5, 4}, 2, 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := e.Run(t.Context(), p, executor.Feed{"x": x}, "numbers", "best")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := got[0].Float32s(); len(n) != 2 || n[0] != 1 || n[1] != 0 {
+		t.Errorf("the indices of the largest are %v", n)
+	}
+	if n := got[1].Float32s(); len(n) != 2 || n[0] != 3 || n[1] != 9 {
+		t.Errorf("the largest are %v", n)
+	}
+}
