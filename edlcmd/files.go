@@ -2,9 +2,7 @@ package edlcmd
 
 import (
 	"encoding/binary"
-	"errors"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -35,7 +33,7 @@ func openRegular(path string) (*os.File, int64, error) {
 }
 
 // wantedProgram is what loadProgram wants.
-const wantedProgram = "a program file, or a directory with " + modelFile
+const wantedProgram = "a program file, or a directory with " + modelFile + ", model or *" + modelExt
 
 // placeOf says where files that are no programs belong.
 var placeOf = map[fileKind]string{
@@ -66,8 +64,11 @@ func loadProgram(path string) (p *program.Program, params string, err error) {
 		if err := executor.CheckComplete(path); err != nil {
 			return nil, "", err
 		}
-		model := filepath.Join(path, modelFile)
-		if _, err := os.Stat(model); errors.Is(err, fs.ErrNotExist) {
+		model, err := modelIn(path)
+		if err != nil {
+			return nil, "", err
+		}
+		if model == "" {
 			return nil, "", fault.E(fault.NotFound, fault.At(path), fault.Got("a directory without "+modelFile), fault.Want(wantedProgram))
 		}
 		path = model
@@ -84,16 +85,7 @@ func loadProgram(path string) (p *program.Program, params string, err error) {
 	if err != nil {
 		return nil, "", err
 	}
-	if filepath.Base(path) == modelFile {
-		params = filepath.Dir(path)
-		for _, name := range []string{combinedFile, export.SafetensorsFile} {
-			if info, err := os.Stat(filepath.Join(params, name)); err == nil && info.Mode().IsRegular() {
-				params = filepath.Join(params, name)
-				break
-			}
-		}
-	}
-	return p, params, nil
+	return p, paramsOf(path), nil
 }
 
 // A fileKind is what a file holds.
@@ -126,7 +118,7 @@ func kindOf(path string) (fileKind, error) {
 		if err := executor.CheckComplete(path); err != nil {
 			return 0, err
 		}
-		if _, err := os.Stat(filepath.Join(path, modelFile)); err == nil {
+		if model, err := modelIn(path); err == nil && model != "" {
 			return programFile, nil
 		}
 		return directory, nil
@@ -144,6 +136,9 @@ func kindOf(path string) (fileKind, error) {
 	}
 	if filepath.Base(path) == executor.ProgressFile {
 		return progressFile, nil
+	}
+	if filepath.Ext(path) == textExt {
+		return programFile, nil
 	}
 	head := make([]byte, min(size, 512))
 	if _, err := io.ReadFull(f, head); err != nil {
@@ -166,6 +161,8 @@ func kindOfBytes(head []byte) fileKind {
 	}
 	isText := !slices.ContainsFunc(head, func(b byte) bool { return b < ' ' && b != '\n' && b != '\r' && b != '\t' })
 	switch {
+	case program.IsText(head):
+		return programFile
 	case isText: // every block of a program begins with byte 8
 		return unknownFile
 	case slices.Contains(firstBytes, head[0]):

@@ -29,6 +29,7 @@ type runFlags struct {
 	feed    []string
 	every   uint64
 	start   startFlags
+	startup startupFlag
 	export  runExport
 	output  *choice
 	trace   string
@@ -71,6 +72,7 @@ the fetched variables depend on is computed, as it is after training.`,
 	flags.Lookup("remote").NoOptDefVal = onThisMachine
 	flags.Lookup("params").Usage += ", or a checkpoint STORE[@STEPS]"
 	f.start.add(cmd)
+	f.startup.add(cmd)
 	f.cluster.add(cmd)
 	flags.StringVar(&f.trace, "profile", "", "write when each op ran, and on a cluster each phase of each round, to this `FILE`, for ui.perfetto.dev")
 	f.where.launcher = c.launcherFlag(cmd)
@@ -108,6 +110,9 @@ func runProgram(cmd *cobra.Command, c *console, f *runFlags, args []string) erro
 	}
 	p, params, err := loadWhole(path)
 	if err != nil {
+		return err
+	}
+	if err := f.startup.give(p); err != nil {
 		return err
 	}
 	if spec.Params == "" {

@@ -9,13 +9,17 @@ import (
 	"github.com/edl-go/edl/fault"
 )
 
-// Load reads a program file; see Decode. Its faults name the path.
+// Load reads a program file, binary or text; see Decode and DecodeProtoText. Its faults name the path.
 func Load(path string, limits Limits) (*Program, error) {
 	data, err := readFile(path, limits.withDefaults().Bytes)
 	if err != nil {
 		return nil, err
 	}
-	p, err := Decode(data, limits)
+	decode := Decode
+	if IsText(data) {
+		decode = DecodeProtoText
+	}
+	p, err := decode(data, limits)
 	if err != nil {
 		return nil, inFile(path, err)
 	}

@@ -29,6 +29,12 @@ func (p *Program) ProtoText() ([]byte, error) {
 // people can compare texts.
 var afterName = regexp.MustCompile(`(?m)^( *[a-z_0-9]+:) +`)
 
+// beginsText matches the first field of a program as text, behind comments.
+var beginsText = regexp.MustCompile(`^(\s|#[^\n]*\n)*(blocks|version)\s*[:{]`)
+
+// IsText reports whether a file with these first bytes holds a program in protobuf's text format. No binary program begins so.
+func IsText(head []byte) bool { return beginsText.Match(head) }
+
 // DecodeProtoText reads a program in protobuf's text format, such as the .pbtxt dumps of Fluid, with all checks of Decode. Dumps of generation B
 // call field 2 "version", which this function reads as the version.
 func DecodeProtoText(data []byte, limits Limits) (*Program, error) {

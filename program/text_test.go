@@ -189,3 +189,33 @@ func TestRealTextDumpsReadAsTheirBinary(t *testing.T) {
 		}
 	}
 }
+
+// Text comes from outside, too: it gives a fault or a program that is written and read back alike.
+func FuzzDecodeProtoText(f *testing.F) {
+	for _, seed := range []string{
+		"blocks { idx: 0 parent_idx: -1 }", "# a dump\nblocks: <idx: 0 parent_idx: -1>", "version { version: 0 }",
+		`blocks { idx: 0 parent_idx: -1 vars { name: "x" type { type: LOD_TENSOR lod_tensor { tensor { data_type: FP32 dims: -1 } } } } }`,
+		`blocks { idx: 0 parent_idx: -1 ops { type: "relu" attrs { name: "a" type: INT i: 3 } } }`, "blocks {{{{",
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		p, err := program.DecodeProtoText(data, program.Limits{Bytes: 1 << 16})
+		if err != nil {
+			if fault.KindOf(err) == fault.Internal {
+				t.Fatalf("a text led to %v", err)
+			}
+			return
+		}
+		text, err := p.ProtoText()
+		if err != nil {
+			t.Fatalf("a program that was read cannot be written: %v", err)
+		}
+		if !program.IsText(text) {
+			t.Fatalf("%q is not known for a program", text)
+		}
+		if _, err := program.DecodeProtoText(text, program.Limits{}); err != nil {
+			t.Fatalf("%q cannot be read back: %v", text, err)
+		}
+	})
+}
