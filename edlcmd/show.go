@@ -27,6 +27,7 @@ type showFlags struct {
 	svg  string
 	full bool
 
+	support bool
 	plan    bool
 	rows    int64
 	workers int
@@ -51,6 +52,7 @@ variables with the progress of training, and the record files. Of a checkpoint, 
 	f.as = choiceFlag(cmd, "output", "form of the output; prototext is for programs", "table", "json", "prototext")
 	cmd.Flags().StringVar(&f.svg, "svg", "", "draw the program to this `FILE`; - is standard output")
 	cmd.Flags().BoolVar(&f.full, "full", false, "do not shorten long lists and texts of a program")
+	cmd.Flags().BoolVar(&f.support, "support", false, "say which ops of the program run, and what does not run and why")
 	cmd.Flags().BoolVar(&f.plan, "plan", false, "show how this machine would run the program: each step with its shapes, arithmetic, memory and time")
 	cmd.Flags().Int64Var(&f.rows, "rows", 0, "with --plan: a batch of `N` rows (default: as the program reads)")
 	cmd.Flags().IntVar(&f.workers, "workers", runtime.GOMAXPROCS(0), "with --plan: run the ops of a step on `N` goroutines")
@@ -78,9 +80,9 @@ func showFile(cmd *cobra.Command, c *console, f *showFlags, path string) error {
 			return err
 		}
 	}
-	if kind != programFile && (f.svg != "" || f.plan || f.as.value == "prototext") {
+	if kind != programFile && (f.svg != "" || f.plan || f.support || f.as.value == "prototext") {
 		return fault.E(fault.InvalidArgument, fault.At(path), fault.Got("a file that holds no program"),
-			fault.Want("a program for --svg, --plan and --output prototext"))
+			fault.Want("a program for --svg, --plan, --support and --output prototext"))
 	}
 	switch kind {
 	case tensorFile:
@@ -101,7 +103,7 @@ func showFile(cmd *cobra.Command, c *console, f *showFlags, path string) error {
 
 // showAddress shows a checkpoint.
 func showAddress(cmd *cobra.Command, c *console, f *showFlags, address string) error {
-	if err := refuseIdle(cmd.Flags(), []string{"full", "svg", "plan"}, "a checkpoint, which holds no program", "a program"); err != nil {
+	if err := refuseIdle(cmd.Flags(), []string{"full", "svg", "plan", "support"}, "a checkpoint, which holds no program", "a program"); err != nil {
 		return err
 	}
 	if f.as.value == "prototext" {
@@ -114,9 +116,13 @@ func showAddress(cmd *cobra.Command, c *console, f *showFlags, address string) e
 func (f *showFlags) refuseIdle(flags *pflag.FlagSet) error {
 	switch {
 	case f.svg != "":
-		return refuseIdle(flags, []string{"plan", "rows", "workers", "full", "output"}, "a picture of the program", "no --svg")
+		return refuseIdle(flags, []string{"plan", "support", "rows", "workers", "full", "output"}, "a picture of the program", "no --svg")
 	case f.plan:
-		return refuseIdle(flags, []string{"full", "output"}, "a plan, which is a table of all steps", "no --plan")
+		return refuseIdle(flags, []string{"full", "support", "output"}, "a plan, which is a table of all steps", "no --plan")
+	case f.support && f.as.value == "prototext":
+		return fault.E(fault.InvalidArgument, fault.At("--output"), fault.Got("prototext with --support"), fault.Want("table or json"))
+	case f.support:
+		return refuseIdle(flags, []string{"full", "rows", "workers"}, "a list of what is supported", "no --support")
 	case f.as.value != "table":
 		if err := refuseIdle(flags, []string{"full"}, "a form of the program that shortens nothing", "--output table"); err != nil {
 			return err
@@ -149,6 +155,9 @@ func showProgram(ctx context.Context, c *console, f *showFlags, path string) err
 	}
 	if f.plan {
 		return showPlan(ctx, c, f, p)
+	}
+	if f.support {
+		return showSupport(c, f, p)
 	}
 	switch f.as.value {
 	case "json":

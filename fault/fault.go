@@ -7,7 +7,7 @@
 // Make a Fault by E. New and Wrap are short forms of E for a plain statement and for the error of a library, File for an error of the file
 // system. List collects all faults of one check.
 //
-// Files: fault.go (Fault, List), e.go (E and its fields), kind.go (the table of kinds).
+// Files: fault.go (Fault, List), reason.go (what several faults say alike), e.go (E and its fields), kind.go (the table of kinds).
 package fault
 
 import (
@@ -129,16 +129,30 @@ func (l List) Err() error {
 	return l
 }
 
-// Error returns one line for each fault. If there are several, a first line counts them.
+// Error returns one line for each fault, but one only for all that say alike what this build does not support. If there are several, a first line
+// counts them.
 func (l List) Error() string {
 	if len(l) == 1 {
 		return l[0].Error()
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d faults:", len(l))
-	for _, f := range l {
+	line := func(text string) {
 		b.WriteString("\n  ")
-		b.WriteString(f.Error())
+		b.WriteString(text)
+	}
+	reasons := map[*Fault]Reason{}
+	for _, r := range l.Reasons() {
+		reasons[r.First] = r
+	}
+	for _, f := range l {
+		r, first := reasons[f]
+		switch {
+		case f.Kind != Unsupported:
+			line(f.Error())
+		case first:
+			line(r.String())
+		}
 	}
 	return b.String()
 }
