@@ -34,6 +34,7 @@ type place struct {
 	access    cluster.Access    // to that etcd
 	profile   *executor.Profile // of what runs on this machine; nil: none
 	trace     *traceFile        // gets the trace of a run; nil: none
+	memory    int64             // MiB that a plan on this machine may take; 0: what is free
 	keep      bool              // the state of a job is read when it has ended
 	notices   io.Writer         // gets the name of the job and the address of its listener; nil: no output
 }
@@ -44,6 +45,9 @@ func openExecutor(where place, spec *job.JobSpec) (executor.Executor, error) {
 		return openRemote(where, spec)
 	}
 	options := localOptions(spec)
+	if where.memory > 0 {
+		options = append(options, executor.WithMemory(min(where.memory, 1<<40)<<20))
+	}
 	if where.profile != nil {
 		options = append(options, executor.WithProfile(where.profile))
 	}

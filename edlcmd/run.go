@@ -74,6 +74,7 @@ the fetched variables depend on is computed, as it is after training.`,
 	f.start.add(cmd)
 	f.startup.add(cmd)
 	f.cluster.add(cmd)
+	flags.Int64Var(&f.where.memory, "memory", 0, "refuse a program that needs more than `N` MiB on this machine (default: what the machine has free)")
 	flags.StringVar(&f.trace, "profile", "", "write when each op ran, and on a cluster each phase of each round, to this `FILE`, for ui.perfetto.dev")
 	f.where.launcher = c.launcherFlag(cmd)
 	f.output = outputFlag(cmd)
@@ -99,6 +100,9 @@ func runProgram(cmd *cobra.Command, c *console, f *runFlags, args []string) erro
 	}
 	if err := f.findCluster(cmd.Flags(), c); err != nil {
 		return err
+	}
+	if f.where.memory < 0 {
+		return tooFew("--memory", f.where.memory)
 	}
 	if f.every == 0 {
 		return fault.E(fault.InvalidArgument, fault.At("--every"), fault.Got("0"), fault.Want("1 or more"))
@@ -155,9 +159,12 @@ func (f *runFlags) findCluster(flags *pflag.FlagSet, c *console) (err error) {
 	switch {
 	case !f.where.remote:
 		return refuseIdle(flags, append(ofEtcd, clusterFlags...), "a run without a cluster", "it together with --remote")
-	case f.where.address != "":
+	case f.where.address != "" && f.where.memory == 0:
 		return refuseIdle(flags, ofEtcd, "a cluster that has its etcd", "--remote without an address",
 			"give it to the \"edl listen\" that listens there")
+	}
+	if err := refuseIdle(flags, []string{"memory"}, "a run on a cluster", "no --remote"); err != nil {
+		return err
 	}
 	f.where.etcd, err = f.cluster.options(flags, c)
 	f.where.access, f.where.endpoints = f.cluster.access, f.cluster.endpoints

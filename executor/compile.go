@@ -66,7 +66,7 @@ func (k *planner) compile(ctx context.Context, p *program.Program, shapes map[st
 		fetch = p.Targets()
 	}
 	request := plan.Request{Block: p.Global(), Feeds: shapes, Fetch: fetch, Scope: k.scope, Env: k.env,
-		Workers: k.workers, Grain: k.grain, CheckFinite: k.checkFinite, Without: k.without}
+		Workers: k.workers, Grain: k.grain, CheckFinite: k.checkFinite, Without: k.without, Memory: k.memory()}
 	if len(p.Blocks) > 1 {
 		request.Env.Blocks = newBlocks(p, k.scope, request.Env, k.profile)
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/edl-go/edl/executor/internal/plan"
 	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/internal/freememory"
 	"github.com/edl-go/edl/ops"
 	_ "github.com/edl-go/edl/ops/all" // a program that was loaded may have any op
 	"github.com/edl-go/edl/program"
@@ -36,12 +37,14 @@ type settings struct {
 	grain       time.Duration
 	profile     *Profile
 	log         *slog.Logger
+	memory      func() int64 // bytes that a new plan may take; 0 is no bound
 }
 
 // New returns an executor for this machine. Close ends its goroutines.
 func New(options ...Option) *Local {
 	l := &Local{lock: newStateLock(),
-		settings: settings{scope: NewScope(), workers: 1, grain: defaultGrain, checkFinite: true, log: slog.New(slog.DiscardHandler)}}
+		settings: settings{scope: NewScope(), workers: 1, grain: defaultGrain, checkFinite: true, log: slog.New(slog.DiscardHandler),
+			memory: freememory.Bytes}}
 	for _, option := range options {
 		option(l)
 	}
@@ -130,6 +133,10 @@ func WithScope(s *Scope) Option { return func(l *Local) { l.scope = s } }
 // WithWorkers lets n goroutines, one of them the caller's, run the ops of a step. Each op runs as soon as its inputs are ready; large ops are
 // divided. A program that is too small to gain from it runs on the caller's alone. Results are the same bits for every n. The default is 1.
 func WithWorkers(n int) Option { return func(l *Local) { l.workers = n } }
+
+// WithMemory refuses a program, before anything is allocated, if one plan of it needs more than n bytes; 0 refuses none. The default is what the
+// machine or the control group of the process has free, where the system says.
+func WithMemory(n int64) Option { return func(l *Local) { l.memory = func() int64 { return n } } }
 
 // defaultGrain is a few times as long as it takes to hand a part over to a worker that looks for one.
 const defaultGrain = 2 * time.Microsecond

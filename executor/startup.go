@@ -57,7 +57,7 @@ func (s *startup) run(ctx context.Context, p *program.Program) error {
 // initialValues runs a startup program in a scope of its own. It was verified with the program that carries it.
 func (s *startup) initialValues(ctx context.Context, p *program.Program) (*Scope, error) {
 	fresh := NewScope()
-	compiled, err := plan.Compile(plan.Request{Block: p.Global(), Scope: fresh, Env: s.env, Workers: s.workers, Grain: s.grain})
+	compiled, err := plan.Compile(plan.Request{Block: p.Global(), Scope: fresh, Env: s.env, Workers: s.workers, Grain: s.grain, Memory: s.memory()})
 	if err != nil {
 		return nil, err
 	}

@@ -48,6 +48,7 @@ type Request struct {
 	Grain       time.Duration // estimated time of a range that is worth a worker of its own; 0 divides everything that can be divided
 	CheckFinite bool          // end a training step with NotFinite before its update when the loss or a fetched variable is not finite
 	Without     []Fusion      // fusions to leave out
+	Memory      int64         // bytes that the plan may allocate; it is refused before if it needs more. 0 is no bound
 }
 
 // A Scope holds the values that outlive a run.
@@ -98,6 +99,9 @@ func Compile(request Request) (*Plan, error) {
 		return nil, err
 	}
 	variables, nodes := inferred.variables, inferred.nodes
+	if err := checkMemory(request.Memory, &request, variables, nodes); err != nil {
+		return nil, err
+	}
 	pace, nanos := paceOf(variables, nodes)
 	workers := max(1, request.Workers)
 	if nanos < smallestPlan*float64(request.Grain) {
