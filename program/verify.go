@@ -280,7 +280,7 @@ func checkTensor(v *Var) *fault.Fault {
 	case v.DType == noDType:
 		return fault.E(fault.TypeMismatch, fault.Got("no element type"), fault.Want("one"))
 	case v.DType.Size() == 0:
-		return fault.E(fault.TypeMismatch, fault.Got("element type "+v.DType.String()),
+		return fault.E(fault.Unsupported, fault.Got("element type "+v.DType.String()),
 			fault.Want("one of bool, int8 to int64, uint8, float16 to float64, bfloat16"))
 	case len(v.Dims) > tensor.MaxRank:
 		return fault.E(fault.TooLarge, fault.Gotf("rank %d", len(v.Dims)), fault.Wantf("at most %d", tensor.MaxRank))
