@@ -11,9 +11,9 @@ import (
 
 // A Batch holds the rows of one step, or a trainer's part of them.
 type Batch struct {
-	Tensors    []*tensor.Tensor // one per field, of dims [Rows, field dims...]
-	Rows       int              // rows of this part; may be 0 if the global batch has fewer rows than parts
-	GlobalRows int              // rows of the global batch
+	Tensors    []*tensor.Tensor // one per field: of dims [Rows, field dims...], or Rows sequences with their LoD
+	Rows       int              // records of this part; may be 0 if the global batch has fewer rows than parts
+	GlobalRows int              // records of the global batch
 	RowOffset  int              // the first row of this part in the global batch
 	Records    []Range          // the records of this part, in row order
 }
@@ -51,7 +51,7 @@ type BatchOptions struct {
 	// Slots is how many batches exist at a time. A batch is valid until the Slots-th batch after it, or until the next iteration. The default is 1.
 	// Under Prefetch it must be depth + 2: one in use, depth waiting, one under construction.
 	Slots    int
-	MaxBytes int64 // of all slots together; default 1 GiB
+	MaxBytes int64 // of all slots together, also when sequences have made them grow; default 1 GiB
 }
 
 // Bounds far beyond any cluster, within which rows*parts does not overflow.
@@ -66,9 +66,9 @@ func (o BatchOptions) check() error {
 			fault.Wantf("1 to %d rows, 1 or more slots", maxRows))
 	}
 	for _, f := range o.Fields {
-		if _, ok := tensor.Count(f.Dims); !ok || !f.DType.Computable() || len(f.Dims) >= tensor.MaxRank {
+		if _, ok := tensor.Count(f.Dims); !ok || !f.DType.Computable() || len(f.Dims) >= tensor.MaxRank || f.LoDLevel < 0 || f.LoDLevel > MaxLoDLevel {
 			return fault.E(fault.InvalidArgument, fault.At("batch options"), fault.Gotf("field %s of %v", fault.Quote(f.Name), f),
-				fault.Want("known dims and type bool, int32, int64, float32 or float64"))
+				fault.Wantf("known dims, type bool, int32, int64, float32 or float64, and at most %d LoD levels", MaxLoDLevel))
 		}
 	}
 	return nil
@@ -86,10 +86,13 @@ func (p Part) check() error {
 // most returns the largest number of rows of the part in a global batch of n rows.
 func (p Part) most(n int) int { return (n + max(1, p.Of) - 1) / max(1, p.Of) }
 
-// fit checks that slots of the given number of rows stay within MaxBytes.
+// fit checks that slots of the given number of rows stay within MaxBytes. Fields of sequences, whose size is not known, must leave that to their columns.
 func (o BatchOptions) fit(rows int) error {
 	left := o.MaxBytes / int64(o.Slots) / int64(rows) // largest size of a sample
 	for _, f := range o.Fields {
+		if f.LoDLevel > 0 {
+			continue
+		}
 		n, _ := tensor.Count(f.Dims)
 		if size := int64(f.DType.Size()); int64(n) > left/size {
 			return fault.E(fault.TooLarge, fault.At("batches"), fault.Var(f.Name), fault.Gotf("%d slots of %d rows of %v", o.Slots, rows, f),
@@ -160,8 +163,13 @@ func (b *Batcher) Batches(records iter.Seq2[Record, error], part Part) iter.Seq2
 func (b *Batcher) begin() {
 	b.rows = 0
 	b.held.reset()
-	batch := &b.slots[b.next].batch
-	batch.Records = batch.Records[:0]
+	s := &b.slots[b.next]
+	s.batch.Records = s.batch.Records[:0]
+	for i, f := range b.options.Fields {
+		if f.LoDLevel > 0 {
+			s.columns[i].reset(f)
+		}
+	}
 }
 
 // add takes the next record of the global batch. Only at the end of the batch is the number of its rows known, and so which rows belong to the
@@ -196,10 +204,10 @@ func (b *Batcher) done(rows, from, to int) (*Batch, error) {
 	s := &b.slots[b.next]
 	b.next = (b.next + 1) % len(b.slots)
 	s.batch.GlobalRows, s.batch.RowOffset = rows, from
-	return &s.batch, s.setRows(to - from)
+	return &s.batch, s.setRows(to-from, b.options.Fields)
 }
 
-// decode writes the tensors of a record to a row of the current slot.
+// decode writes the tensors of a record to a row of the current slot. Rows come in ascending order.
 func (b *Batcher) decode(record Record, row int) (err error) {
 	if b.streams, err = ParseRecord(record.Bytes, b.streams); err != nil {
 		return fault.Wrap(fault.KindOf(err), record.place(), err)
@@ -215,7 +223,12 @@ func (b *Batcher) decode(record Record, row int) (err error) {
 			wrong.Where, wrong.Variable = record.place(), f.label(i)
 			return wrong
 		}
-		if err := stream.CopyInto(s.whole[i], row*stream.Len()); err != nil {
+		if f.LoDLevel > 0 {
+			err = s.columns[i].add(f, stream, b.budget(i))
+		} else {
+			err = stream.CopyInto(s.whole[i], row*stream.Len())
+		}
+		if err != nil {
 			return fault.E(fault.KindOf(err), fault.At(record.place()), fault.Var(f.label(i)), fault.Cause(err))
 		}
 	}
@@ -225,8 +238,23 @@ func (b *Batcher) decode(record Record, row int) (err error) {
 
 // A slot is the memory of one batch.
 type slot struct {
-	batch Batch
-	whole []*tensor.Tensor // of Batcher.most rows; Batch.Tensors are their first rows
+	batch   Batch
+	whole   []*tensor.Tensor // of Batcher.most rows; Batch.Tensors are their first rows; nil for fields of sequences
+	columns []column         // of the fields of sequences
+}
+
+// budget returns how many bytes the column of a field may have in the current slot: what the fields of one shape and the other columns leave.
+func (b *Batcher) budget(field int) int64 {
+	left := b.options.MaxBytes / int64(b.options.Slots)
+	s := &b.slots[b.next]
+	for i, t := range s.whole {
+		if t != nil {
+			left -= t.Bytes()
+		} else if i != field {
+			left -= s.columns[i].bytes()
+		}
+	}
+	return left
 }
 
 func (b *Batcher) take(part Part) error {
@@ -244,7 +272,12 @@ func (b *Batcher) take(part Part) error {
 	for i := range b.slots {
 		s := &b.slots[i]
 		s.whole = s.whole[:0]
+		s.columns = make([]column, len(b.options.Fields))
 		for _, f := range b.options.Fields {
+			if f.LoDLevel > 0 {
+				s.whole = append(s.whole, nil)
+				continue
+			}
 			t, err := tensor.New(f.DType, append([]int64{int64(most)}, f.Dims...)...)
 			if err != nil {
 				return fault.Wrap(fault.KindOf(err), "batches", err)
@@ -258,13 +291,20 @@ func (b *Batcher) take(part Part) error {
 }
 
 // setRows makes the batch's tensors views of the first rows of the slot.
-func (s *slot) setRows(rows int) error {
-	if s.batch.Rows == rows {
-		return nil
-	}
+func (s *slot) setRows(rows int, fields []Field) error {
+	same := s.batch.Rows == rows
 	s.batch.Rows = rows
 	for i, t := range s.whole {
-		view, err := t.Rows(0, int64(rows))
+		var view *tensor.Tensor
+		var err error
+		switch {
+		case t == nil:
+			view, err = s.columns[i].value(fields[i])
+		case same:
+			continue
+		default:
+			view, err = t.Rows(0, int64(rows))
+		}
 		if err != nil {
 			return err
 		}

@@ -89,9 +89,9 @@ func TestBatchNamesTheWrongRecord(t *testing.T) {
 		kind   fault.Kind
 		want   string
 	}{
-		"type": {[]Field{{"image", tensor.Float64, []int64{3}}, sampleFields[1]}, fault.TypeMismatch,
+		"type": {[]Field{{"image", tensor.Float64, []int64{3}, 0}, sampleFields[1]}, fault.TypeMismatch,
 			`variable "image": type mismatch: got float32[3], want float64[3]`},
-		"dims": {[]Field{sampleFields[0], {"", tensor.Int64, []int64{2}}}, fault.ShapeMismatch,
+		"dims": {[]Field{sampleFields[0], {"", tensor.Int64, []int64{2}, 0}}, fault.ShapeMismatch,
 			`variable "field 1": shape mismatch: got int64[1], want int64[2]`},
 		"count": {sampleFields[:1], fault.ShapeMismatch, "got 2 tensors, want 1"},
 	} {
@@ -107,32 +107,19 @@ func TestBatchNamesTheWrongRecord(t *testing.T) {
 	}
 }
 
-func TestBatchesOfSequencesAreUnsupported(t *testing.T) {
-	words, err := tensor.FromSlice([]int64{1, 2, 3}, 3)
-	if err != nil {
-		t.Fatal(err)
-	}
-	words.SetLoD([][]int64{{0, 3}})
-	b := newBatcher(t, BatchOptions{Rows: 1, Fields: []Field{{"words", tensor.Int64, []int64{3}}}})
-	for _, err := range b.Batches(func(yield func(Record, error) bool) { yield(Record{Bytes: AppendRecord(nil, words)}, nil) }, Part{}) {
-		if !errors.Is(err, fault.Unsupported) {
-			t.Errorf("got %v", err)
-		}
-	}
-}
-
 func TestBatchOptionsAreChecked(t *testing.T) {
 	for name, o := range map[string]BatchOptions{
 		"no rows":      {Fields: sampleFields},
 		"slots":        {Fields: sampleFields, Rows: 1, Slots: -1},
-		"unknown dims": {Fields: []Field{{"x", tensor.Float32, []int64{-1}}}, Rows: 1},
-		"type":         {Fields: []Field{{"x", tensor.UInt8, []int64{1}}}, Rows: 1},
+		"unknown dims": {Fields: []Field{{"x", tensor.Float32, []int64{-1}, 0}}, Rows: 1},
+		"LoD levels":   {Fields: []Field{{"x", tensor.Int64, nil, 9}}, Rows: 1},
+		"type":         {Fields: []Field{{"x", tensor.UInt8, []int64{1}, 0}}, Rows: 1},
 	} {
 		if _, err := NewBatcher(o); !errors.Is(err, fault.InvalidArgument) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	huge := BatchOptions{Fields: []Field{{"x", tensor.Float32, []int64{1 << 20}}}, Rows: 1 << 20}
+	huge := BatchOptions{Fields: []Field{{"x", tensor.Float32, []int64{1 << 20}, 0}}, Rows: 1 << 20}
 	for _, err := range newBatcher(t, huge).Batches(numbered(1), Part{}) {
 		if !errors.Is(err, fault.TooLarge) {
 			t.Errorf("4 TiB: %v", err)

@@ -203,31 +203,47 @@ func matches(f file, want FileInfo) error {
 	return nil
 }
 
-// A Field is one tensor of every sample.
+// A Field is one tensor of every sample. With LoDLevel 0 all samples have the same dims, and a batch has one row for each. Otherwise a sample is one
+// sequence of LoDLevel levels: it has any number of rows of Dims, which follow those of the sample before in a batch. The LoD of the batch says where
+// each sequence begins.
 type Field struct {
-	Name  string // for errors, usually the name of the program's variable; may be empty
-	DType tensor.DType
-	Dims  []int64 // of one sample, without the batch
+	Name     string // for errors, usually the name of the program's variable; may be empty
+	DType    tensor.DType
+	Dims     []int64 // of one sample, without the batch; of sequences: of one row
+	LoDLevel int     // 0 to MaxLoDLevel
 }
 
-// String names type and dims, such as "float32[784]".
-func (f Field) String() string { return fmt.Sprintf("%v%v", f.DType, f.Dims) }
+// MaxLoDLevel is the largest number of LoD levels of a field. The stream of a tensor has no more.
+const MaxLoDLevel = 8
+
+// String names type and dims, such as "float32[784]", and the LoD levels of sequences, such as "int64[1] in 1 LoD level".
+func (f Field) String() string {
+	switch f.LoDLevel {
+	case 0:
+		return fmt.Sprintf("%v%v", f.DType, f.Dims)
+	case 1:
+		return fmt.Sprintf("%v%v in 1 LoD level", f.DType, f.Dims)
+	}
+	return fmt.Sprintf("%v%v in %d LoD levels", f.DType, f.Dims, f.LoDLevel)
+}
 
 // check compares a parsed tensor of a sample with the field.
 func (f Field) check(s *tensor.Stream) *fault.Fault {
-	got := Field{DType: s.DType, Dims: s.Dims}
 	switch {
 	case s.DType != f.DType:
-		return fault.E(fault.TypeMismatch, fault.Got(got.String()), fault.Want(f.String()))
+		return fault.E(fault.TypeMismatch, fault.Gotf("%v%v", s.DType, s.Dims), fault.Want(f.String()))
+	case f.LoDLevel > 0:
+		return f.checkSequence(s)
 	case !slices.Equal(s.Dims, f.Dims):
-		return fault.E(fault.ShapeMismatch, fault.Got(got.String()), fault.Want(f.String()))
+		return fault.E(fault.ShapeMismatch, fault.Gotf("%v%v", s.DType, s.Dims), fault.Want(f.String()))
 	case len(s.LoD) > 0:
-		return fault.E(fault.Unsupported, fault.Gotf("%d LoD levels", len(s.LoD)), fault.Want("samples of one shape"))
+		return fault.E(fault.ShapeMismatch, fault.Gotf("a sequence (%d LoD levels)", len(s.LoD)), fault.Want("samples of one shape"),
+			fault.Hint("declare the field with layers.LoD"))
 	}
 	return nil
 }
 
-// Fields describes the tensors of the first record, without names. For a dataset without records it returns none.
+// Fields describes the tensors of the first record, without names. A tensor with LoD is a field of sequences. For a dataset without records it returns none.
 func (d *Dataset) Fields(ctx context.Context) ([]Field, error) {
 	for record, err := range d.Records(ctx, 0, min(1, d.NumRecords())) {
 		if err != nil {
@@ -239,7 +255,10 @@ func (d *Dataset) Fields(ctx context.Context) ([]Field, error) {
 		}
 		fields := make([]Field, len(streams))
 		for i, s := range streams {
-			fields[i] = Field{DType: s.DType, Dims: s.Dims}
+			fields[i] = Field{DType: s.DType, Dims: s.Dims, LoDLevel: len(s.LoD)}
+			if len(s.LoD) > 0 {
+				fields[i].Dims = s.Dims[1:]
+			}
 		}
 		return fields, nil
 	}

@@ -27,7 +27,7 @@ func sample(t rapid.TB, i int) []byte {
 	return AppendRecord(nil, image, label)
 }
 
-var sampleFields = []Field{{"image", tensor.Float32, []int64{3}}, {"label", tensor.Int64, []int64{1}}}
+var sampleFields = []Field{{"image", tensor.Float32, []int64{3}, 0}, {"label", tensor.Int64, []int64{1}, 0}}
 
 // writeFile writes samples [from, to), two to a chunk.
 func writeFile(t testing.TB, path string, from, to int) {

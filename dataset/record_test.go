@@ -53,7 +53,7 @@ func FuzzParseRecord(f *testing.F) {
 	})
 }
 
-var imageFields = []Field{{"image", tensor.Float32, []int64{784}}, {"label", tensor.Int64, []int64{1}}}
+var imageFields = []Field{{"image", tensor.Float32, []int64{784}, 0}, {"label", tensor.Int64, []int64{1}, 0}}
 
 // imageRecord is a record of the shape of MNIST.
 func imageRecord(t testing.TB) []byte {
