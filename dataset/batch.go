@@ -66,9 +66,9 @@ func (o BatchOptions) check() error {
 			fault.Wantf("1 to %d rows, 1 or more slots", maxRows))
 	}
 	for _, f := range o.Fields {
-		if _, ok := tensor.Count(f.Dims); !ok || !f.DType.Computable() || len(f.Dims) >= tensor.MaxRank || f.LoDLevel < 0 || f.LoDLevel > MaxLoDLevel {
+		if _, ok := tensor.Count(f.Dims); !ok || !f.DType.Computable() || len(f.Dims) >= tensor.MaxRank || f.LoDLevel < 0 || f.LoDLevel > tensor.MaxLoDLevel {
 			return fault.E(fault.InvalidArgument, fault.At("batch options"), fault.Gotf("field %s of %v", fault.Quote(f.Name), f),
-				fault.Wantf("known dims, type bool, int32, int64, float32 or float64, and at most %d LoD levels", MaxLoDLevel))
+				fault.Wantf("known dims, type bool, int32, int64, float32 or float64, and at most %d LoD levels", tensor.MaxLoDLevel))
 		}
 	}
 	return nil

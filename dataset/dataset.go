@@ -210,11 +210,8 @@ type Field struct {
 	Name     string // for errors, usually the name of the program's variable; may be empty
 	DType    tensor.DType
 	Dims     []int64 // of one sample, without the batch; of sequences: of one row
-	LoDLevel int     // 0 to MaxLoDLevel
+	LoDLevel int     // 0 to tensor.MaxLoDLevel
 }
-
-// MaxLoDLevel is the largest number of LoD levels of a field. The stream of a tensor has no more.
-const MaxLoDLevel = 8
 
 // String names type and dims, such as "float32[784]", and the LoD levels of sequences, such as "int64[1] in 1 LoD level".
 func (f Field) String() string {

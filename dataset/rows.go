@@ -12,8 +12,8 @@ import (
 
 // A Selection is a stream of records that is known by its numbers before its bytes: which records it has, in which order, and who reads them. The
 // numbers say which records the rows of a part are, so nobody reads the records of other parts. Streams of files are of this kind, whatever is left out
-// of them and however they are shuffled. Two others are for Batches: records that exist only as bytes, such as those that Go code makes or maps, and
-// sequences (LoD), whose number of rows only decoding shows.
+// of them and however they are shuffled. Others are for Batches: records that exist only as bytes, such as those
+// that Go code makes or maps.
 type Selection struct {
 	Part  Part
 	First int64 // number of the first batch that is wanted

@@ -20,6 +20,13 @@ type planner struct {
 	*settings
 	startup *startup
 	cache   planCache
+	right   verified // the program that was verified last: batches of sequences compile it again and again
+}
+
+// verified names a program that has no mistakes.
+type verified struct {
+	program     *program.Program
+	fingerprint uint64
 }
 
 // planFor returns the plan of the global block for feeds of the shapes of feed. It compiles the plan if none is kept.
@@ -28,7 +35,7 @@ func (k *planner) planFor(ctx context.Context, p *program.Program, feed Feed, fe
 	if err != nil {
 		return nil, err
 	}
-	key := planKey{p, fingerprint(p), requestKey(shapes, fetch)}
+	key := planKey{verified{p, fingerprint(p)}, requestKey(shapes, fetch)}
 	if compiled := k.cache.get(key); compiled != nil {
 		return compiled, nil
 	}
@@ -53,8 +60,11 @@ func requestKey(shapes map[string]ops.Meta, fetch []string) string {
 
 // compile verifies a program, gives its persistable variables values, and compiles its global block.
 func (k *planner) compile(ctx context.Context, p *program.Program, shapes map[string]ops.Meta, fetch []string) (*plan.Plan, error) {
-	if err := ops.Verify(p, k.stage); err != nil {
-		return nil, err
+	if program := (verified{p, fingerprint(p)}); k.right != program {
+		if err := ops.Verify(p, k.stage); err != nil {
+			return nil, err
+		}
+		k.right = program
 	}
 	if err := k.startup.complete(ctx, p); err != nil {
 		return nil, err
@@ -66,7 +76,7 @@ func (k *planner) compile(ctx context.Context, p *program.Program, shapes map[st
 		fetch = p.Targets()
 	}
 	request := plan.Request{Block: p.Global(), Feeds: shapes, Fetch: fetch, Scope: k.scope, Env: k.env,
-		Workers: k.workers, Grain: k.grain, CheckFinite: k.checkFinite, Without: k.without, Memory: k.memory()}
+		Workers: k.workers, Grain: k.grain, CheckFinite: k.checkFinite, Without: k.without, Store: k.store, Memory: k.memory()}
 	if len(p.Blocks) > 1 {
 		request.Env.Blocks = newBlocks(p, k.scope, request.Env, k.profile)
 	}
@@ -113,9 +123,8 @@ const cachedPlans = 16
 
 // planKey says what a plan was compiled for. A program that was changed has another fingerprint.
 type planKey struct {
-	program     *program.Program
-	fingerprint uint64
-	request     string // feeds with dtype and dims, and fetched names
+	of      verified
+	request string // feeds with dtype and dims, and fetched names
 }
 
 // A planCache keeps the plans that were used last, the latest at the end.

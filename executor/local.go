@@ -37,14 +37,16 @@ type settings struct {
 	grain       time.Duration
 	profile     *Profile
 	log         *slog.Logger
-	memory      func() int64 // bytes that a new plan may take; 0 is no bound
+	store       *plan.Store  // of the temporaries of all plans, of which the lock lets one run at a time
+	memory      func() int64 // bytes that a new plan may need; 0 is no bound
 }
 
 // New returns an executor for this machine. Close ends its goroutines.
 func New(options ...Option) *Local {
 	l := &Local{lock: newStateLock(),
 		settings: settings{scope: NewScope(), workers: 1, grain: defaultGrain, checkFinite: true, log: slog.New(slog.DiscardHandler),
-			memory: freememory.Bytes}}
+			store: plan.NewStore()}}
+	l.memory = l.freeMemory
 	for _, option := range options {
 		option(l)
 	}
@@ -54,6 +56,14 @@ func New(options ...Option) *Local {
 	l.startup = startup{&l.settings, l.stepper.pool}
 	l.planner = planner{settings: &l.settings, startup: &l.startup}
 	return l
+}
+
+// freeMemory is what a new plan may need: what is free, and the temporaries that it will share. It is 0 where the system does not say.
+func (l *Local) freeMemory() int64 {
+	if free := freememory.Bytes(); free > 0 {
+		return free + l.store.Bytes()
+	}
+	return 0
 }
 
 // Scope returns the variables that live from step to step.

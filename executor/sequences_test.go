@@ -3,10 +3,15 @@ package executor_test
 import (
 	"errors"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/edl-go/edl/dataset"
+	"github.com/edl-go/edl/dataset/recordio"
 	"github.com/edl-go/edl/executor"
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/layers"
@@ -194,6 +199,170 @@ func sentences(random *rand.Rand, lengths ...int64) executor.Feed {
 	w, _ := tensor.FromSlice(words, int64(len(words)), 1)
 	w.SetLoD([][]int64{offsets})
 	l, _ := tensor.FromSlice(labels, int64(len(labels)), 1)
+	return executor.Feed{"words": w, "label": l}
+}
+
+// TestTrainingFromRecordsOfSequences trains from record files, shuffled and in batches, and feeds the same batches to another executor.
+func TestTrainingFromRecordsOfSequences(t *testing.T) {
+	build := func(fromFiles bool) (*program.Program, string) {
+		m := layers.NewModel().Seed(3)
+		var words, label layers.Variable
+		if fromFiles {
+			data := layers.OpenDataset(m, "train", layers.Field("words", layers.Dims(1), layers.DType(tensor.Int64), layers.LoD(1)),
+				layers.Field("label", layers.Dims(1), layers.DType(tensor.Int64)))
+			read := layers.Read(layers.DoubleBuffer(layers.Batch(layers.Shuffle(data, 7, 5), 4)))
+			words, label = read[0], read[1]
+		} else {
+			words = layers.Data(m, "words", layers.Dims(1), layers.DType(tensor.Int64), layers.LoD(1))
+			label = layers.Data(m, "label", layers.Dims(1), layers.DType(tensor.Int64))
+		}
+		h, _ := layers.DynamicLSTM(layers.FC(layers.Embedding(words, vocabulary, 8), 32), 32)
+		cost, _ := layers.SoftmaxWithCrossEntropy(layers.FC(layers.SequencePool(h, "max"), 2), label)
+		loss := layers.Mean(cost, layers.Name("loss"))
+		optimizer.Adam(0.01).Minimize(loss)
+		p, err := m.Program()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p, loss.Name()
+	}
+	lengths := []int64{4, 1, 9, 3, 3, 17, 2, 5, 1, 1, 6, 30, 2}
+	whole := sentences(rand.New(rand.NewPCG(5, 6)), lengths...)
+	path := filepath.Join(t.TempDir(), "train-0")
+	file, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := recordio.NewWriter(file, recordio.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range lengths {
+		one := part(t, whole, i, i+1)
+		label, err := one["label"].Reshape(1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Write(dataset.AppendRecord(nil, one["words"], label)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(w.Close(), file.Close()); err != nil {
+		t.Fatal(err)
+	}
+
+	p, loss := build(true)
+	trained, other := executor.New(executor.WithWorkers(2)), executor.New()
+	defer trained.Close()
+	defer other.Close()
+	var losses []float32
+	summary, err := trained.Train(t.Context(), p, executor.TrainOptions{Data: map[string][]string{"train": {path}}, Passes: 2, Fetch: []string{loss}},
+		func(s executor.StepResult) error {
+			losses = append(losses, s.Fetched[0].Float32s()[0])
+			return nil
+		})
+	if err != nil || summary.Records != 26 || summary.Steps != 8 {
+		t.Fatalf("%+v, %v", summary, err)
+	}
+	fed, loss := build(false)
+	for pass := range 2 {
+		order := make([]int, len(lengths))
+		for i := range order {
+			order[i] = i
+		}
+		var records []dataset.Record
+		for _, i := range order {
+			records = append(records, dataset.Record{Number: int64(i)})
+		}
+		order = order[:0]
+		for r := range dataset.Shuffle(func(yield func(dataset.Record, error) bool) {
+			for _, r := range records {
+				if !yield(r, nil) {
+					return
+				}
+			}
+		}, 7, 5, uint64(pass)) {
+			order = append(order, int(r.Number))
+		}
+		for batch := range slices.Chunk(order, 4) {
+			out, err := other.Run(t.Context(), fed, chosen(t, whole, batch), loss)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if out[0].Float32s()[0] != losses[0] {
+				t.Fatalf("pass %d: from files the loss is %v, fed %v", pass, losses[0], out[0].Float32s())
+			}
+			losses = losses[1:]
+		}
+	}
+	for _, v := range fed.Global().Vars() {
+		if a, ok := trained.Scope().Find(v.Name); ok && v.IsParameter {
+			if b, ok := other.Scope().Find(v.Name); !ok || !slices.Equal(a.Float32s(), b.Float32s()) {
+				t.Errorf("%s differs", v.Name)
+			}
+		}
+	}
+}
+
+// TestABatchWithoutTokens trains on sentences of no words.
+func TestABatchWithoutTokens(t *testing.T) {
+	p, loss, _ := sentiment(t, 0.01)
+	local := executor.New()
+	defer local.Close()
+	out, err := local.Run(t.Context(), p, sentences(rand.New(rand.NewPCG(1, 1)), 0, 0), loss)
+	if err != nil || out[0].Float32s()[0] <= 0 {
+		t.Errorf("%v, %v", out, err)
+	}
+}
+
+// TestPlansOfSequencesShareMemory trains batches of ever other lengths: the memory that remains is that of the largest.
+func TestPlansOfSequencesShareMemory(t *testing.T) {
+	p, loss, _ := sentiment(t, 0.01)
+	local := executor.New()
+	defer local.Close()
+	random := rand.New(rand.NewPCG(3, 4))
+	step := func(n int64) {
+		t.Helper()
+		if _, err := local.Run(t.Context(), p, sentences(random, n, 2*n, 3), loss); err != nil {
+			t.Fatal(err)
+		}
+	}
+	step(20_000)
+	held := heap()
+	for n := range int64(12) {
+		step(19_000 + n)
+	}
+	if grown := heap() - held; grown > held/2 {
+		t.Errorf("12 more shapes take %d bytes in addition to %d", grown, held)
+	}
+}
+
+// heap is how many bytes live objects take.
+func heap() int64 {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
+// chosen joins sentences of a batch by hand.
+func chosen(t *testing.T, feed executor.Feed, which []int) executor.Feed {
+	t.Helper()
+	offsets, words, labels := []int64{0}, []int64{}, []int64{}
+	for _, i := range which {
+		one := part(t, feed, i, i+1)
+		words, labels = append(words, one["words"].Int64s()...), append(labels, one["label"].Int64s()...)
+		offsets = append(offsets, int64(len(words)))
+	}
+	w, err := tensor.FromSlice(words, int64(len(words)), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.SetLoD([][]int64{offsets})
+	l, err := tensor.FromSlice(labels, int64(len(labels)), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
 	return executor.Feed{"words": w, "label": l}
 }
 

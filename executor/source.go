@@ -115,7 +115,7 @@ func NewReader(p *program.Program, data map[string][]string, d *dataset.Dataset)
 	}
 	fields := make([]dataset.Field, len(pipeline.Fields))
 	for i, f := range pipeline.Fields {
-		fields[i] = dataset.Field{Name: f.Name, DType: f.DType, Dims: f.Dims}
+		fields[i] = dataset.Field{Name: f.Name, DType: f.DType, Dims: f.Dims, LoDLevel: f.LoDLevel}
 	}
 	slots := 1
 	if pipeline.Prefetch > 0 {
@@ -318,8 +318,8 @@ type Segment struct {
 	Open func(from int64) iter.Seq2[dataset.Record, error]
 
 	// Order and Read are those of a dataset.Selection: only the records of Part are read. Every reader that a program can describe today has this form: its
-	// records come from files, each record is one row, and a shuffle depends only on positions. A stream that is not known by numbers needs Open: records
-	// that Go code makes, or sequences (LoD), whose number of rows only decoding shows.
+	// records come from files, each record is one row or one sequence, and a shuffle depends only on positions. A stream that is not known by numbers needs
+	// Open: records that Go code makes.
 	Order func(from int64) iter.Seq2[[]dataset.Range, error]
 	Read  func(list []dataset.Range) iter.Seq2[dataset.Record, error]
 }

@@ -240,20 +240,50 @@ func (t *training) step(ctx context.Context, batch *Batch) (_ []*tensor.Tensor, 
 }
 
 // maxShapes is how many batch shapes keep a plan: the full batch, the last one of a pass, and what splitting over trainers makes of
-// both.
+// both. Nearly each batch of sequences has a shape of its own. The temporaries of all plans share memory, so another plan costs its compilation.
 const maxShapes = 4
 
-// A shapedPlan is a plan with the rows that its batches have.
+// A shapedPlan is a plan with the rows that its batches have, and the rows and sequences of their fields of sequences.
 type shapedPlan struct {
-	rows int64
-	plan *plan.Plan
+	rows      int64
+	sequences []int64
+	plan      *plan.Plan
+}
+
+// fits reports whether the plan was compiled for batches of such a shape.
+func (s *shapedPlan) fits(batch *Batch) bool {
+	if s.rows != batch.Step.Rows {
+		return false
+	}
+	rest := s.sequences
+	for _, v := range batch.Tensors {
+		for _, n := range sequencesOf(v) {
+			if len(rest) == 0 || rest[0] != n {
+				return false
+			}
+			rest = rest[1:]
+		}
+	}
+	return true
+}
+
+// sequencesOf yields the number of rows of a tensor with LoD, and of its sequences in each level. It allocates only for such a tensor.
+func sequencesOf(v *tensor.Tensor) []int64 {
+	if len(v.LoD()) == 0 {
+		return nil
+	}
+	list := []int64{v.Dims()[0]}
+	for _, level := range v.LoD() {
+		list = append(list, int64(len(level)))
+	}
+	return list
 }
 
 // planFor returns the plan for the shapes of a batch. For a batch without rows any plan serves.
 func (t *training) planFor(ctx context.Context, batch *Batch) (*plan.Plan, error) {
 	rows := batch.Step.Rows
-	for i, have := range t.plans {
-		if have.rows == rows || rows == 0 {
+	for i := range t.plans {
+		if rows == 0 || t.plans[i].fits(batch) {
 			return t.plans[i].plan, nil
 		}
 	}
@@ -273,11 +303,17 @@ func (t *training) planFor(ctx context.Context, batch *Batch) (*plan.Plan, error
 	if len(t.plans) == maxShapes {
 		t.plans = slices.Delete(t.plans, 0, 1)
 	}
-	t.plans = append(t.plans, shapedPlan{max(rows, 1), compiled})
+	shaped := shapedPlan{rows: max(rows, 1), plan: compiled}
+	if rows > 0 {
+		for _, v := range batch.Tensors {
+			shaped.sequences = append(shaped.sequences, sequencesOf(v)...)
+		}
+	}
+	t.plans = append(t.plans, shaped)
 	return compiled, nil
 }
 
-// shapes describes the variables that are read: as they are in batch, or with one row when it has none.
+// shapes describes the variables that are read: as they are in batch, or with one row, and one sequence, when it has none.
 func (t *training) shapes(batch *Batch) (map[string]ops.Meta, error) {
 	feed := Feed{}
 	for i, name := range t.variables {
@@ -295,6 +331,9 @@ func (t *training) shapes(batch *Batch) (map[string]ops.Meta, error) {
 		row, err := tensor.New(declared.DType, dims...)
 		if err != nil {
 			return nil, err
+		}
+		for range declared.LoDLevel {
+			row.SetLoD(append(row.LoD(), singles(1)))
 		}
 		feed[name] = row
 	}

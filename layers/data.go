@@ -69,9 +69,9 @@ type FieldSpec struct {
 }
 
 // Field declares one tensor of a sample: the name of the variable for a batch of it, and the dims of one sample. The type is float32 unless DType
-// says otherwise.
+// says otherwise. With LoD a sample is one sequence, of any number of rows of Dims.
 //
-// Options: Dims, DType.
+// Options: Dims, DType, LoD.
 func Field(name string, opts ...Option) FieldSpec { return FieldSpec{name, opts} }
 
 // OpenDataset reads the samples of a dataset. The program knows the dataset by name, and the job says which files hold its records. The fields
@@ -83,12 +83,12 @@ func OpenDataset(m *Model, dataset string, fields ...FieldSpec) Reader {
 	r := Reader{}
 	for _, f := range fields {
 		s := &settings{dtype: tensor.Float32}
-		if wrong := s.apply("field "+f.name, f.opts, []string{"Dims", "DType"}); wrong != nil && !l.failed {
+		if wrong := s.apply("field "+f.name, f.opts, []string{"Dims", "DType", "LoD"}); wrong != nil && !l.failed {
 			l.mistake(wrong)
 		}
 		push("shape_concat", s.dims...)
 		push("ranks", int64(len(s.dims)))
-		push("lod_levels", 0)
+		push("lod_levels", int64(s.lod))
 		push("dtypes", int64(s.dtype))
 		r.fields = append(r.fields, f.name)
 	}

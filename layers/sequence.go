@@ -6,8 +6,9 @@ import (
 	"github.com/edl-go/edl/fault"
 )
 
-// LoD says that the rows of Data form sequences, in the given number of levels: 1 for sentences of words, 2 for paragraphs of sentences. The variable has one
-// open axis, for the rows of all sequences. The fed tensor carries the offsets of the sequences (tensor.Tensor.SetLoD).
+// LoD says that the rows of Data or Field form sequences, in the given number of levels: 1 for sentences of words, 2 for paragraphs of sentences. The variable has one
+// open axis, for the rows of all sequences. The fed tensor carries the offsets of the sequences (tensor.Tensor.SetLoD). With Field, each sample is one
+// sequence of the outermost level: a record has the offsets of the levels below (tensor.Tensor.SetLoD), and of the outermost one if it likes.
 func LoD(levels int) Option { return Option{"LoD", func(s *settings) { s.lod = levels }} }
 
 // NoPeepholes builds DynamicLSTM without peepholes: the gates do not see the cell, and the bias has no weights for it.

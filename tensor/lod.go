@@ -7,6 +7,9 @@ import (
 	"github.com/edl-go/edl/fault"
 )
 
+// MaxLoDLevel is the largest number of LoD levels that a stream or a field of a dataset has, unless Limits says otherwise.
+const MaxLoDLevel = 8
+
 // CheckLoD returns an error if the LoD offsets of t do not divide the rows of t into sequences. Every level must start at 0 and must not fall. The innermost
 // level must end at the number of rows, and each other level at the number of sequences of the next. A tensor without LoD passes.
 func CheckLoD(t *Tensor) error {

@@ -15,7 +15,7 @@ import (
 type Limits struct {
 	Bytes     int64 // elements and LoD offsets of one stream together; default 4 GiB
 	Rank      int   // dims; default and upper bound MaxRank
-	LoDLevels int   // LoD levels; default 8
+	LoDLevels int   // LoD levels; default MaxLoDLevel
 }
 
 func (l Limits) withDefaults() Limits {
@@ -26,7 +26,7 @@ func (l Limits) withDefaults() Limits {
 		l.Rank = MaxRank
 	}
 	if l.LoDLevels <= 0 {
-		l.LoDLevels = 8
+		l.LoDLevels = MaxLoDLevel
 	}
 	return l
 }

@@ -14,6 +14,9 @@ import (
 func classify(s *state) error {
 	for at, op := range s.global().Ops {
 		n := newNode(s.global(), at, op)
+		if err := checkSequences(s, n); err != nil {
+			return err
+		}
 		switch role := op.Role(); {
 		case role.Has(program.RoleLRSched):
 			n.duty = dutyRate
@@ -40,6 +43,16 @@ func classify(s *state) error {
 		}
 	}
 	return checkKinds(s)
+}
+
+// checkSequences refuses rows that form sequences: trainers divide a batch by rows.
+func checkSequences(s *state, n *node) error {
+	for _, name := range n.reads {
+		if s.variable(name).LoDLevel > 0 {
+			return unsupported(n, name, "rows that form sequences", "rows that can be divided among trainers", "train models of sequences on one machine")
+		}
+	}
+	return nil
 }
 
 // checkKinds checks that updates read and write tensors, or sparse gradients that can travel.

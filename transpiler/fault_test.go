@@ -45,6 +45,11 @@ func TestUnsupported(t *testing.T) {
 			loss := layers.Mean(layers.Embedding(words, 100, 1, layers.Sparse(), layers.DType(tensor.Float64)))
 			optimizer.SGD(0.1).Minimize(loss)
 		}, transpiler.Sync, []string{"op sgd", `"embedding_0.w_0@GRAD"`, "rows of float64[100 1]", "drop layers.Sparse", "transpiler/fault_test.go"}},
+		"sequences": {func(r regression) {
+			data := layers.OpenDataset(r.Model, "train", layers.Field("words", layers.Dims(4), layers.LoD(1)))
+			pooled := layers.SequencePool(layers.Read(layers.Batch(data, 8))[0], "sum")
+			optimizer.SGD(0.1).Minimize(layers.Mean(layers.FC(pooled, 1)))
+		}, transpiler.Sync, []string{"op sequence_pool", `"words"`, "rows that form sequences", "transpiler/fault_test.go"}},
 		"schedule of the loss": {func(r regression) {
 			optimizer.SGD(optimizer.Schedule(func(layers.Variable) layers.Variable { return layers.Scale(r.loss, 0.1, 0) })).Minimize(r.loss)
 		}, transpiler.Sync, []string{"op scale", `"loss"`, "learning-rate schedule that reads a value of the forward pass"}},

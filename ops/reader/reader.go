@@ -5,7 +5,8 @@
 // create_multi_pass_reader. The op read takes the next batch from the last reader. These ops compute nothing. PipelineOf turns the chain of readers
 // of a read op into a Pipeline, and an executor that knows the files runs it.
 //
-// All samples have one shape, such as [784]. A batch has an open extent in front: [-1 784]. A shuffle works on samples, so it comes before the
+// All samples have one shape, such as [784]. A batch has an open extent in front: [-1 784]. A field of sequences (lod_levels) has one sequence in each
+// sample; in a batch the rows of all sequences follow each other, and a LoD says where each begins. A shuffle works on samples, so it comes before the
 // batch. The other decorators may stand anywhere, each at most once. A pass ends with its records wherever create_multi_pass_reader stands: no
 // shuffle buffer and no batch contains records of two passes.
 //
@@ -50,7 +51,7 @@ func init() {
 			{Name: "dataset", Kind: "", Doc: "logical name of the dataset, which the job binds to files", Check: checkDataset},
 			{Name: "shape_concat", Kind: []int32{}, Doc: "dims of all tensors of a sample, one after another, without the batch"},
 			{Name: "ranks", Kind: []int32{}, Doc: "how many entries of shape_concat belong to each tensor"},
-			{Name: "lod_levels", Kind: []int32{}, Doc: "0 for each tensor, because all samples have one shape"},
+			{Name: "lod_levels", Kind: []int32{}, Doc: "how many levels of sequences each tensor has: 0 if all samples have one shape"},
 			{Name: "dtypes", Kind: []int32{}, Doc: "element type of each tensor, as Fluid numbers it"},
 		},
 		Infer: func(s *ops.Shapes) error {
@@ -174,10 +175,10 @@ func fieldsOf(s *ops.Shapes) ([]program.Var, error) {
 		if int64(dtype) != dtypes[i] || !dtype.Computable() {
 			return nil, opkit.BadAttr(s, "dtypes", "bool 0, int32 2, int64 3, float32 5 or float64 6")
 		}
-		if levels[i] != 0 {
-			return nil, opkit.UnsupportedAttr(s, "lod_levels", "0, because all samples have one shape")
+		if levels[i] < 0 || levels[i] > tensor.MaxLoDLevel {
+			return nil, opkit.BadAttr(s, "lod_levels", "0 to %d", tensor.MaxLoDLevel)
 		}
-		fields[i] = program.Var{Kind: program.LoDTensor, DType: dtype, Dims: slices.Clone(dims)}
+		fields[i] = program.Var{Kind: program.LoDTensor, DType: dtype, Dims: slices.Clone(dims), LoDLevel: int(levels[i])}
 	}
 	if len(shapes) > 0 {
 		return nil, opkit.BadAttr(s, "ranks", "ranks whose sum is the length of shape_concat")

@@ -42,6 +42,20 @@ func TestBatchesHaveAnOpenExtentInFront(t *testing.T) {
 	}
 }
 
+func TestBatchesOfSequencesHaveTheirLevels(t *testing.T) {
+	block, read := chain([]string{"words", "label"}, digits(attrs{"shape_concat": []int32{1, 1}, "lod_levels": []int32{2, 0}}), shuffle(9), batch(4))
+	known, err := infer(block)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if words, label := known["words"], known["label"]; words.LoDLevel != 2 || !slices.Equal(words.Dims, []int64{program.Unknown, 1}) || label.LoDLevel != 0 {
+		t.Errorf("read yields %+v and %+v", words, label)
+	}
+	if p := mustPipeline(t, block, read); p.Fields[0].LoDLevel != 2 || !slices.Equal(p.Fields[0].Dims, []int64{1}) || p.Fields[1].LoDLevel != 0 {
+		t.Errorf("the pipeline has the fields %+v", p.Fields)
+	}
+}
+
 func TestInferFaults(t *testing.T) {
 	long := make([]int32, 16)
 	for i := range long {
@@ -59,7 +73,8 @@ func TestInferFaults(t *testing.T) {
 		"negative rank":     {[]stage{digits(attrs{"ranks": []int32{3, -1}})}, fault.InvalidArgument, "ranks"},
 		"no room for batch": {[]stage{digits(attrs{"ranks": []int32{16, 0}, "shape_concat": long})}, fault.InvalidArgument, "ranks"},
 		"levels missing":    {[]stage{digits(attrs{"lod_levels": []int32{0}})}, fault.InvalidArgument, "lod_levels"},
-		"sequences":         {[]stage{digits(attrs{"lod_levels": []int32{1, 0}})}, fault.Unsupported, "lod_levels"},
+		"negative level":    {[]stage{digits(attrs{"lod_levels": []int32{-1, 0}})}, fault.InvalidArgument, "lod_levels"},
+		"too many levels":   {[]stage{digits(attrs{"lod_levels": []int32{9, 0}})}, fault.InvalidArgument, "lod_levels"},
 		"types missing":     {[]stage{digits(attrs{"dtypes": []int32{5, 5, 5}})}, fault.InvalidArgument, "dtypes"},
 		"half floats":       {[]stage{digits(attrs{"dtypes": []int32{4, 3}})}, fault.InvalidArgument, "dtypes"},
 		"type overflow":     {[]stage{digits(attrs{"dtypes": []int64{1<<32 + 5, 3}})}, fault.InvalidArgument, "dtypes"},

@@ -20,6 +20,7 @@ type binder struct {
 	pace      pace
 	variables *variables
 	spaces    *spaces
+	store     *Store
 	blanks    map[tensor.DType]*tensor.Tensor
 	pieces    []*piece
 	held      []*variable // that pieces go on using until the end of the block
@@ -147,7 +148,7 @@ func (b *binder) blank(dtype tensor.DType, dims []int64) (*tensor.Tensor, error)
 		return tensor.New(dtype, dims...) // reports what is wrong with dims
 	}
 	if have := b.blanks[dtype]; have == nil || have.Len() < n {
-		made, err := tensor.New(dtype, int64(n))
+		made, err := b.store.of(dtype, n)
 		if err != nil {
 			return nil, err
 		}

@@ -23,6 +23,7 @@ type layout struct {
 	held      []*variable // that pieces go on using until the end of the block
 	spaces    *spaces
 	arenas    map[tensor.DType]*arena
+	store     *Store
 	memory    Memory
 }
 
@@ -216,12 +217,12 @@ func rounded(n int) int { return max(1, (n+align-1)/align) * align }
 // attach makes the arenas and gives every tensor its elements, which kernels see from now on.
 func (l *layout) attach() error {
 	for dtype, a := range l.arenas {
-		memory, err := tensor.New(dtype, int64(a.size))
+		memory, err := l.store.of(dtype, a.size)
 		if err != nil {
 			return err
 		}
 		a.memory = memory
-		l.memory.Arena += memory.Bytes()
+		l.memory.Arena += int64(a.size) * int64(dtype.Size())
 	}
 	for _, v := range l.variables.order {
 		switch v.place {

@@ -48,7 +48,8 @@ type Request struct {
 	Grain       time.Duration // estimated time of a range that is worth a worker of its own; 0 divides everything that can be divided
 	CheckFinite bool          // end a training step with NotFinite before its update when the loss or a fetched variable is not finite
 	Without     []Fusion      // fusions to leave out
-	Memory      int64         // bytes that the plan may allocate; it is refused before if it needs more. 0 is no bound
+	Store       *Store        // of the temporaries; nil for memory of the plan's own
+	Memory      int64         // bytes that the plan may need; it is refused before if it needs more. 0 is no bound
 }
 
 // A Scope holds the values that outlive a run.
@@ -85,9 +86,9 @@ type Plan struct {
 	trial    *trial     // nil unless it is uncertain whether the plan gains from a pool
 }
 
-// Memory says how much memory a plan allocated, in bytes.
+// Memory says how much memory a plan uses, in bytes.
 type Memory struct {
-	Arena int64 // shared by temporaries and scratch
+	Arena int64 // shared by temporaries and scratch, and with other plans of a Store
 	Own   int64 // fetched and checked variables
 	Sum   int64 // that temporaries and scratch would need without sharing
 }
@@ -111,7 +112,7 @@ func Compile(request Request) (*Plan, error) {
 	p := &Plan{scope: request.Scope, env: request.Env}
 	p.env.Step, p.env.Workers = &p.step, workers
 	var spaces spaces
-	b := &binder{scope: request.Scope, env: &p.env, pace: pace, variables: variables, spaces: &spaces, blanks: map[tensor.DType]*tensor.Tensor{}}
+	b := &binder{scope: request.Scope, env: &p.env, pace: pace, variables: variables, spaces: &spaces, store: request.Store, blanks: map[tensor.DType]*tensor.Tensor{}}
 	if err := b.bind(nodes); err != nil {
 		return nil, err
 	}
@@ -121,7 +122,8 @@ func Compile(request Request) (*Plan, error) {
 	for _, s := range p.steps {
 		p.pieces = append(p.pieces, s.pieces...)
 	}
-	l := &layout{variables: variables, pieces: p.pieces, steps: p.steps, held: b.held, spaces: &spaces, arenas: map[tensor.DType]*arena{}}
+	l := &layout{variables: variables, pieces: p.pieces, steps: p.steps, held: b.held, spaces: &spaces, arenas: map[tensor.DType]*arena{},
+		store: request.Store}
 	if err := l.layOut(); err != nil {
 		return nil, err
 	}
@@ -204,7 +206,7 @@ func (p *Plan) Trains() bool { return p.trains }
 // SetStep says which step the next run is.
 func (p *Plan) SetStep(s ops.Step) { p.step = s }
 
-// Memory returns what the plan allocated.
+// Memory returns what the plan uses.
 func (p *Plan) Memory() Memory { return p.memory }
 
 // Keep copies what a run writes before its update, for Restore. A run that trains does so by itself.

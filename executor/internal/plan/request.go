@@ -60,6 +60,7 @@ func checkFeed(block *program.Block, name string, meta ops.Meta) error {
 		return fault.E(fault.TypeMismatch, fault.Var(name), fault.Gotf("a feed of %v", meta), fault.Want(want))
 	case !ops.Compatible(declared.Dims, meta.Dims):
 		return fault.E(fault.ShapeMismatch, fault.Var(name), fault.Gotf("a feed of %v", meta), fault.Want(want))
+	case len(meta.Sequences) > 0 && meta.Sequences[0] > 0: // of which all may be empty
 	case slices.Contains(meta.Dims, 0) && trains(block):
 		return fault.E(fault.ShapeMismatch, fault.Var(name), fault.Gotf("a feed of %v", meta), fault.Want(want+", with at least one row"))
 	}
