@@ -88,17 +88,12 @@ func (o *Optimizer) Apply(pairs []Pair) {
 	}
 }
 
-// regularize adds the gradient of the penalty. The regularizer of the parameter comes before that of the optimizer.
+// regularize adds the gradient of the penalty. The regularizer of the parameter comes before that of the optimizer. The penalty is on all rows of a table,
+// so a sparse gradient becomes dense, as in Fluid since 1.2. (Before, Fluid's penalty was on rows of the gradient, which is no penalty on the parameter.)
 func (o *Optimizer) regularize(p Pair) Pair {
 	penalty := p.Param.Model().Settings(p.Param.Name()).Regularizer
 	if penalty == nil {
 		penalty = o.penalty
-	}
-	if penalty != nil && p.Grad.IsSparse() {
-		p.Param.Model().Report(fault.E(fault.Unsupported, fault.Var(p.Param.Name()), fault.Got("a penalty on a parameter with a sparse gradient"),
-			fault.Want("a dense gradient"),
-			fault.Hint("give the penalty to the other parameters only, or look the table up without layers.Sparse"), fault.Line(userLine())))
-		return p
 	}
 	if penalty != nil {
 		p.Build(func() { p.Grad = layers.Sums([]layers.Variable{p.Grad, penalty(p.Param)}) })

@@ -1,14 +1,10 @@
 package optimizer_test
 
 import (
-	"errors"
-	"fmt"
 	"math"
-	"runtime"
-	"strings"
+	"slices"
 	"testing"
 
-	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/layers"
 	"github.com/edl-go/edl/ops"
 	"github.com/edl-go/edl/optimizer"
@@ -126,25 +122,57 @@ func TestLazyAdamLeavesOtherRowsAlone(t *testing.T) {
 	}
 }
 
-func TestSparseGradientsAreNeitherClippedNorPenalized(t *testing.T) {
-	for want, opt := range map[string]optimizer.Option{
-		"op clip":            optimizer.ClipGradients(optimizer.ByValue(-1, 1)),
-		"op clip_by_norm":    optimizer.ClipGradients(optimizer.ByNorm(1)),
-		"op squared_l2_norm": optimizer.ClipGradients(optimizer.ByGlobalNorm(1)),
-		`variable "table"`:   optimizer.Regularize(layers.L2(0.1)),
+// Where no row is looked up twice there is nothing to sum: a sparse gradient that is clipped or penalized gives the bits of the dense one.
+func TestLimitsOfSparseGradientsAreThoseOfDenseOnes(t *testing.T) {
+	for name, options := range map[string][]optimizer.Option{
+		"by value":        {optimizer.ClipGradients(optimizer.ByValue(-0.01, 0.01))},
+		"by norm":         {optimizer.ClipGradients(optimizer.ByNorm(0.01))},
+		"by global norm":  {optimizer.ClipGradients(optimizer.ByGlobalNorm(0.01))},
+		"l1":              {optimizer.Regularize(layers.L1(0.1))},
+		"l2":              {optimizer.Regularize(layers.L2(0.1))},
+		"l2, global norm": {optimizer.Regularize(layers.L2(0.1)), optimizer.ClipGradients(optimizer.ByGlobalNorm(0.01))},
 	} {
-		m, loss := wordPairs(true, true)
-		_, _, line, _ := runtime.Caller(0)
-		optimizer.SGD(0.1, opt).Minimize(loss)
-		_, err := m.Program()
-		var f *fault.Fault
-		if !errors.As(err, &f) {
-			t.Errorf("%s: %v", want, err)
-			continue
+		for rule, minimizer := range map[string]func(...optimizer.Option) *optimizer.Optimizer{
+			"sgd":      func(o ...optimizer.Option) *optimizer.Optimizer { return optimizer.SGD(0.1, o...) },
+			"momentum": func(o ...optimizer.Option) *optimizer.Optimizer { return optimizer.Momentum(0.1, 0.9, o...) },
+			"adam":     func(o ...optimizer.Option) *optimizer.Optimizer { return optimizer.Adam(0.1, o...) },
+		} {
+			train := func(sparse bool) []float64 {
+				m, loss := wordPairs(sparse, sparse)
+				minimizer(options...).Minimize(loss)
+				p := build(t, m)
+				machine := start(t, p, map[string]*tensor.Tensor{"first": integers([]int64{3, 1}, 5, 0, 3), "second": integers([]int64{3, 1}, 4, 1, 2)})
+				for range 4 {
+					machine.run(p.Global().Ops)
+				}
+				return machine.Vars["table"].Float64s()
+			}
+			if got, want := train(true), train(false); !slices.Equal(got, want) {
+				t.Errorf("%s, %s: %v, dense %v", name, rule, got, want)
+			}
 		}
-		if line := fmt.Sprintf("optimizer/sparse_test.go:%d", line+1); f.Line != line ||
-			!strings.Contains(f.Error(), want) || !strings.Contains(f.Hint, "layers.Sparse") {
-			t.Errorf("%s, want it at %s", f, line)
+	}
+}
+
+// Ids that repeat are clipped by the norm of the sums of their rows.
+func TestRepeatedRowsAreClippedAsOne(t *testing.T) {
+	const tolerance = 1e-14
+	for name, clip := range map[string]optimizer.Clip{"value": optimizer.ByValue(-0.01, 0.01), "norm": optimizer.ByNorm(0.01), "global": optimizer.ByGlobalNorm(0.01)} {
+		train := func(sparse bool) []float64 {
+			m, loss := wordPairs(sparse, sparse)
+			optimizer.SGD(0.1, optimizer.ClipGradients(clip)).Minimize(loss)
+			p := build(t, m)
+			machine := start(t, p, words())
+			for range 4 {
+				machine.run(p.Global().Ops)
+			}
+			return machine.Vars["table"].Float64s()
+		}
+		got, want := train(true), train(false)
+		for i := range want {
+			if math.Abs(got[i]-want[i]) > tolerance {
+				t.Errorf("by %s: element %d of the table is %v, dense %v", name, i, got[i], want[i])
+			}
 		}
 	}
 }

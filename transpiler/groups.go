@@ -181,9 +181,9 @@ func (g *group) norms() []*node {
 	return norms
 }
 
-// prepare splits the ops in two: the ops before the exchange of norms, and the update. Both keep their order. An op that is not late commutes with
-// late ops, so the split does not change results.
-func (g *group) prepare() (before, update []*node) {
+// prepare splits the ops of a group in two: the ops before the exchange of norms, and the update. Both keep their order. An op that is not late commutes with
+// late ops, so the split does not change results. What makes a sparse gradient is in both, because rows outlive no block.
+func (g *group) prepare(s *state) (before, update []*node) {
 	last := -1
 	for i, n := range g.ops {
 		if n.norm {
@@ -191,9 +191,11 @@ func (g *group) prepare() (before, update []*node) {
 		}
 	}
 	for i, n := range g.ops {
-		if i <= last && !n.late {
+		early := i <= last && !n.late
+		if early {
 			before = append(before, n)
-		} else {
+		}
+		if !early || isRows(s, n) {
 			update = append(update, n)
 		}
 	}

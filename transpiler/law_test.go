@@ -3,6 +3,8 @@ package transpiler_test
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"testing"
 
 	"github.com/edl-go/edl/fault"
@@ -338,6 +340,24 @@ func lookups(t testing.TB, o *optimizer.Optimizer, table layers.ParamAttr, rows 
 	return built(t, m)
 }
 
+// limited are optimizers that change gradients before the update reads them. The limits are low, so that they act.
+func limited() map[string]*optimizer.Optimizer {
+	rate := optimizer.Exponential(0.1, 2, 0.5, false)
+	valueThenGlobal := func(pairs []optimizer.Pair) []optimizer.Pair {
+		return optimizer.ByGlobalNorm(0.01)(optimizer.ByValue(-0.02, 0.02)(pairs))
+	}
+	return map[string]*optimizer.Optimizer{
+		"by value":               optimizer.SGD(0.1, optimizer.ClipGradients(optimizer.ByValue(-0.02, 0.02))),
+		"by norm":                optimizer.Momentum(0.1, 0.9, optimizer.ClipGradients(optimizer.ByNorm(0.02))),
+		"by global norm":         optimizer.Adagrad(0.1, optimizer.ClipGradients(optimizer.ByGlobalNorm(0.02))),
+		"by value, global norm":  optimizer.Adam(rate, optimizer.Lazy(), optimizer.ClipGradients(valueThenGlobal)),
+		"l2":                     optimizer.SGD(rate, optimizer.Regularize(layers.L2(0.1))),
+		"l1, lazily":             optimizer.Adam(0.1, optimizer.Lazy(), optimizer.Regularize(layers.L1(0.1))),
+		"l2, by norm":            optimizer.Ftrl(0.1, optimizer.Regularize(layers.L2(0.1)), optimizer.ClipGradients(optimizer.ByNorm(0.02))),
+		"l1, by the global norm": optimizer.RMSProp(rate, optimizer.Regularize(layers.L1(0.1)), optimizer.ClipGradients(optimizer.ByGlobalNorm(0.02))),
+	}
+}
+
 // Of sparse gradients only the rows of a batch travel, and back come those that changed, or all.
 func TestLawOfSparseGradients(t *testing.T) {
 	rate := optimizer.Exponential(0.1, 2, 0.5, false)
@@ -350,6 +370,7 @@ func TestLawOfSparseGradients(t *testing.T) {
 		"ftrl":      optimizer.Ftrl(0.1),
 		"rmsprop":   optimizer.RMSProp(0.1, optimizer.Centered()),
 	}
+	maps.Copy(optimizers, limited())
 	for name, o := range optimizers {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -373,11 +394,13 @@ func TestLawOfSparseGradients(t *testing.T) {
 
 // Tables that only servers hold train as others do. Trainers have no variable of a table.
 func TestLawOfDistributedTables(t *testing.T) {
-	for name, o := range map[string]*optimizer.Optimizer{
+	optimizers := map[string]*optimizer.Optimizer{
 		"sgd":       optimizer.SGD(0.1),
 		"momentum":  optimizer.Momentum(0.1, 0.9),
 		"lazy adam": optimizer.Adam(optimizer.Exponential(0.1, 2, 0.5, false), optimizer.Lazy()),
-	} {
+	}
+	maps.Copy(optimizers, limited())
+	for name, o := range optimizers {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			for _, rows := range []int64{2, 9} {
@@ -402,5 +425,26 @@ func TestLawOfDistributedTables(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A clip between the gradient and the update keeps the rows of the gradient: only those come back.
+func TestChangedRowsOfClippedGradients(t *testing.T) {
+	for name, c := range map[string]struct {
+		o    *optimizer.Optimizer
+		rows bool
+	}{
+		"by value":       {optimizer.SGD(0.1, optimizer.ClipGradients(optimizer.ByValue(-1, 1))), true},
+		"by norm":        {optimizer.Adagrad(0.1, optimizer.ClipGradients(optimizer.ByNorm(1))), true},
+		"by global norm": {optimizer.Adam(0.1, optimizer.Lazy(), optimizer.ClipGradients(optimizer.ByGlobalNorm(1))), true},
+		"eager":          {optimizer.Adam(0.1, optimizer.ClipGradients(optimizer.ByNorm(1))), false},
+		"penalty":        {optimizer.SGD(0.1, optimizer.Regularize(layers.L2(0.1))), false},
+	} {
+		p := lookups(t, c.o, layers.ParamAttr{}, 9)
+		trainer := transpile(t, p, transpiler.Config{Trainers: 2, PServers: 2, MinBlockSize: 4}).Trainer
+		scatters := slices.ContainsFunc(trainer.Global().Ops, func(op *program.Op) bool { return op.Type == "scatter_rows" })
+		if scatters != c.rows {
+			t.Errorf("%s: only changed rows come back: %v", name, scatters)
+		}
 	}
 }

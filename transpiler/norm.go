@@ -31,7 +31,7 @@ func (w *serverWriter) writeNorms() error {
 
 // writePrepare writes the block that computes the norms of a shard, if it has norms.
 func (w *serverWriter) writePrepare(u *shard) error {
-	before, _ := u.group.prepare()
+	before, _ := u.group.prepare(w.state)
 	if len(before) == 0 {
 		return nil
 	}
@@ -55,11 +55,11 @@ func (w *serverWriter) writePrepare(u *shard) error {
 
 // shareAcross declares in block 0 the temporaries that both the prepare block and the optimize block of a shard use.
 func (w *serverWriter) shareAcross(u *shard) {
-	before, update := u.group.prepare()
+	before, update := u.group.prepare(w.state)
 	prepared := usages(before)
 	updated := usages(update)
 	for _, name := range u.group.temporaries {
-		if prepared[name] != nil && updated[name] != nil {
+		if prepared[name] != nil && updated[name] != nil && !w.travelsByRows(name) {
 			w.share(w.at(u, name))
 		}
 	}

@@ -124,7 +124,7 @@ func (w *serverWriter) writeRates() error {
 func (w *serverWriter) writeUpdates() error {
 	for _, u := range w.shards {
 		b, index := w.newBlock()
-		_, update := u.group.prepare()
+		_, update := u.group.prepare(w.state)
 		w.unpackRows(b, u, update)
 		for _, n := range update {
 			w.copyOp(b, n, u)

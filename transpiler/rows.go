@@ -79,14 +79,32 @@ func checkMerges(s *state, gradient string) error {
 	return nil
 }
 
-// changesOnlyRows reports whether the update changes only those rows of a parameter that its sparse gradient has.
+// changesOnlyRows reports whether the update changes only those rows of a parameter that its sparse gradient has. Clips in between are fine: what they make
+// of a sparse gradient has its rows.
 func changesOnlyRows(s *state, g *group, param, gradient string) bool {
 	for _, w := range s.use(param).writers {
-		if w.duty != dutyUpdate || w.def.TouchesRows == nil || !w.def.TouchesRows(w.op) || w.op.In("Param") != param || w.op.In("Grad") != gradient {
+		if w.duty != dutyUpdate || w.def.TouchesRows == nil || !w.def.TouchesRows(w.op) || w.op.In("Param") != param ||
+			!hasRowsOf(s, w.op.In("Grad"), gradient) {
 			return false
 		}
 	}
 	return true
+}
+
+// hasRowsOf reports whether a sparse variable is the gradient, or what ops of the update make of it alone.
+func hasRowsOf(s *state, name, gradient string) bool {
+	if name == gradient || !s.travelsByRows(name) {
+		return name == gradient
+	}
+	writers := s.use(name).writers
+	return len(writers) == 1 && !slices.ContainsFunc(writers[0].reads, func(read string) bool {
+		return s.travelsByRows(read) && !hasRowsOf(s, read, gradient)
+	})
+}
+
+// isRows reports whether an op computes nothing but sparse gradients.
+func isRows(s *state, n *node) bool {
+	return !slices.ContainsFunc(n.writes, func(name string) bool { return !s.travelsByRows(name) })
 }
 
 // unpackRows appends ops to a block of a server that make sparse gradients of what has arrived, for those that the nodes read.

@@ -6,6 +6,7 @@ import (
 	"github.com/edl-go/edl/ops"
 	"github.com/edl-go/edl/ops/kernel"
 	"github.com/edl-go/edl/ops/opkit"
+	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/tensor"
 )
 
@@ -23,9 +24,7 @@ func init() {
 		bindElementwise(kernel.Sub[int64]))),
 		elementwiseGradient("dX = dOut, dY = -dOut summed over the axes that Y does not have.", []string{"Y"}, nil,
 			bindElementwiseGrad(true, kernel.SubGrad[float32], nil), bindElementwiseGrad(true, kernel.SubGrad[float64], nil)))
-	opkit.Register(elementwise("elementwise_mul", "X * Y", opkit.BindNumbers("X",
-		bindElementwise(kernel.Mul[float32]), bindElementwise(kernel.Mul[float64]), bindElementwise(kernel.Mul[int32]),
-		bindElementwise(kernel.Mul[int64]))),
+	opkit.Register(multiply(),
 		elementwiseGradient("dX = dOut*Y, dY = dOut*X summed over the axes that Y does not have.", []string{"X", "Y"}, nil,
 			bindElementwiseGrad(false, kernel.MulGrad[float32], nil), bindElementwiseGrad(false, kernel.MulGrad[float64], nil)))
 	opkit.Register(elementwise("elementwise_div", "X / Y; for integers truncated, and 0 where Y is 0", opkit.BindNumbers("X",
@@ -67,6 +66,38 @@ func elementwise(name, formula string, binder opkit.Binder) ops.Def {
 		Bind:      binder,
 		RowSliced: true,
 		InPlace:   map[string]string{"Out": "X"},
+	}
+}
+
+// multiply is elementwise_mul, which also multiplies a sparse X by one number.
+func multiply() ops.Def {
+	def := elementwise("elementwise_mul", "X * Y", opkit.BindNumbers("X", bindMultiply(kernel.Mul[float32]), bindMultiply(kernel.Mul[float64]),
+		bindElementwise(kernel.Mul[int32]), bindElementwise(kernel.Mul[int64])))
+	def.Doc += " A sparse X is multiplied by a Y of one element. The values of a row are summed first."
+	def.Inputs[0].Rows, def.Outputs[0].Rows = true, true
+	def.Infer = func(s *ops.Shapes) error {
+		if s.In("X").Kind != program.SelectedRows {
+			return inferElementwise(s)
+		}
+		if n := ops.Product(s.In("Y").Dims); n != 1 && n != program.Unknown {
+			return s.Errorf("Y", "one element, for a sparse X")
+		}
+		s.Like("Out", "X")
+		if err := s.SameType("X", "Y"); err != nil {
+			return err
+		}
+		return s.IsFloat("X")
+	}
+	return def
+}
+
+func bindMultiply[T tensor.Float](f func(out, x, y []T, pre, n, post int)) opkit.Binder {
+	return func(b *ops.Binding) (ops.Kernel, error) {
+		if !b.In("X").IsSelected() {
+			return b.Loops(elementwiseLoop(b, f))
+		}
+		y := b.In("Y")
+		return limitRows(b, func(out, values []T) { f(out, values, tensor.Data[T](y), 1, 1, len(values)) })
 	}
 }
 

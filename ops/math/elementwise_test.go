@@ -26,6 +26,8 @@ var arithmeticCases = []Case{
 	binary("min", "", -1, Floats(dims{3}, 1, 2, -3), Floats(dims{3}, 2, -4, 8), Floats(dims{3}, 1, -4, -3)),
 	binary("pow", "", -1, Floats(dims{3}, 4, 2, 3), Floats(dims{3}, 0.5, -1, 2), Floats(dims{3}, 2, 0.5, 9)),
 	binary("div", "int64", -1, Ints(dims{3}, 7, -7, 7), Ints(dims{3}, 2, 2, 0), Ints(dims{3}, 3, -3, 0)),
+	{Type: "elementwise_mul", Name: "rows", Constant: []string{"X", "Y"}, Inputs: slots{"X": One(Rows(4, []int64{3, 0, 3}, dims{3, 2}, 1, 2, 3, 4, 5, 6)), "Y": One(Floats(dims{1}, 10))},
+		Want: slots{"Out": One(Rows(4, []int64{0, 3, 4}, dims{3, 2}, 30, 40, 60, 80, 0, 0))}},
 	binary("max", "int32", -1, Int32s(dims{2}, 7, -7), Int32s(dims{1}, 2), Int32s(dims{2}, 7, 2)),
 }
 

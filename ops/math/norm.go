@@ -7,6 +7,7 @@ import (
 	"github.com/edl-go/edl/ops"
 	"github.com/edl-go/edl/ops/kernel"
 	"github.com/edl-go/edl/ops/opkit"
+	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/tensor"
 )
 
@@ -17,8 +18,8 @@ import (
 func init() {
 	opkit.Register(ops.Def{
 		Type:    "squared_l2_norm",
-		Doc:     "The exact sum of the squares of all elements, rounded once: Out[0] = sum(X*X).",
-		Inputs:  in("X", "float"),
+		Doc:     "The exact sum of the squares of all elements, rounded once: Out[0] = sum(X*X). The values of a row of a sparse X are summed first.",
+		Inputs:  rowsIn("X", "float"),
 		Outputs: out("Out", "dims [1]"),
 		Infer:   inferNumber,
 		Cost:    opkit.PerElement(8),
@@ -33,7 +34,7 @@ func init() {
 	ops.Register(ops.Def{
 		Type:    "squared_l2_norm_partial",
 		Doc:     "The exact sum of the squares of a slice of a tensor, as digits for squared_l2_norm_merge.",
-		Inputs:  in("X", "float"),
+		Inputs:  rowsIn("X", "float"),
 		Outputs: out("Out", "int64, as many words as an exact sum takes"),
 		Infer: func(s *ops.Shapes) error {
 			s.Set("Out", tensor.Int64, kernel.SquareSumWords)
@@ -77,13 +78,30 @@ func inferSquaredNormMerge(s *ops.Shapes) error {
 	return nil
 }
 
+// elements returns the function that gets the elements of X: those of a sparse X are sums of rows.
+func elements[T tensor.Float](b *ops.Binding) (func() []T, error) {
+	x := b.In("X")
+	if !x.IsSelected() {
+		return func() []T { return tensor.Data[T](x) }, nil
+	}
+	m, err := bindMergedRows[T](b, x)
+	if err != nil {
+		return nil, err
+	}
+	return func() []T {
+		_, values := m.merge()
+		return values
+	}, nil
+}
+
 func bindSquaredNorm[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
-	x, to := b.In("X"), b.Out("Out")
+	to := b.Out("Out")
+	x, err := elements[T](b)
 	words := b.Scratch(tensor.Int64, kernel.SquareSumWords)
 	return func(context.Context) error {
-		tensor.Data[T](to)[0] = T(squareSum(words.Int64s(), tensor.Data[T](x)))
+		tensor.Data[T](to)[0] = T(squareSum(words.Int64s(), x()))
 		return nil
-	}, nil
+	}, err
 }
 
 func bindSquaredNormGrad[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
@@ -95,12 +113,13 @@ func bindSquaredNormGrad[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 }
 
 func bindSquaredNormPartial[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
-	x, to := b.In("X"), b.Out("Out")
+	to := b.Out("Out")
+	x, err := elements[T](b)
 	return func(context.Context) error {
 		clear(to.Int64s())
-		kernel.SquareSumAdd(to.Int64s(), tensor.Data[T](x))
+		kernel.SquareSumAdd(to.Int64s(), x())
 		return nil
-	}, nil
+	}, err
 }
 
 func bindSquaredNormMerge[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
@@ -120,9 +139,9 @@ func bindSquaredNormMerge[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 func init() {
 	opkit.Register(ops.Def{
 		Type:    "clip",
-		Doc:     "Limits each element: Out = min(max(X, min), max).",
-		Inputs:  in("X", "float"),
-		Outputs: out("Out", "of the shape and type of X"),
+		Doc:     "Limits each element: Out = min(max(X, min), max). A sparse X needs 0 in the range. The values of a row are summed first.",
+		Inputs:  rowsIn("X", "float"),
+		Outputs: rowsOut("Out", "of the shape and type of X"),
 		Attrs: []ops.Attr{
 			{Name: "min", Doc: "least value, at most max", Kind: float32(0)},
 			{Name: "max", Doc: "greatest value", Kind: float32(0)}},
@@ -142,9 +161,9 @@ func init() {
 	ops.Register(ops.Def{
 		Type: "clip_by_norm",
 		Doc: "Shortens a vector: Out = X*max_norm/norm(X) when the Euclidean norm of X is above max_norm, else X. No gradient " +
-			"flows through it. The norm is that of squared_l2_norm.",
-		Inputs:  in("X", "float"),
-		Outputs: out("Out", "of the shape and type of X"),
+			"flows through it. The norm is that of squared_l2_norm. The values of a row of a sparse X are summed first.",
+		Inputs:  rowsIn("X", "float"),
+		Outputs: rowsOut("Out", "of the shape and type of X"),
 		Attrs:   []ops.Attr{{Name: "max_norm", Doc: "greatest norm, above 0", Kind: float32(0)}},
 		Infer:   inferClipByNorm,
 		Cost:    opkit.PerElement(4),
@@ -157,6 +176,9 @@ func inferClip(s *ops.Shapes) error {
 	if !(s.Float("min") <= s.Float("max")) {
 		return opkit.BadAttr(s, "min", "at most max = %v", s.Float("max"))
 	}
+	if s.In("X").Kind == program.SelectedRows && (s.Float("min") > 0 || s.Float("max") < 0) {
+		return s.Errorf("X", "a dense tensor where 0 is not in [min, max]: rows that a sparse gradient does not hold are zeros")
+	}
 	s.Like("Out", "X")
 	return s.IsFloat("X")
 }
@@ -164,6 +186,9 @@ func inferClip(s *ops.Shapes) error {
 func bindClip[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 	x, to := b.In("X"), b.Out("Out")
 	low, high := T(b.Float("min")), T(b.Float("max"))
+	if to.IsSelected() {
+		return limitRows(b, func(out, values []T) { kernel.Clip(out, values, low, high) })
+	}
 	return func(context.Context) error {
 		kernel.Clip(tensor.Data[T](to), tensor.Data[T](x), low, high)
 		return nil
@@ -190,12 +215,18 @@ func inferClipByNorm(s *ops.Shapes) error {
 func bindClipByNorm[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 	x, to, most := b.In("X"), b.Out("Out"), b.Float("max_norm")
 	words := b.Scratch(tensor.Int64, kernel.SquareSumWords)
-	return func(context.Context) error {
-		from, factor := tensor.Data[T](x), T(1)
+	shorten := func(out, from []T) {
+		factor := T(1)
 		if norm := math.Sqrt(squareSum(words.Int64s(), from)); norm > most {
 			factor = T(most / norm)
 		}
-		kernel.Scale(tensor.Data[T](to), from, factor, 0, true)
+		kernel.Scale(out, from, factor, 0, true)
+	}
+	if to.IsSelected() {
+		return limitRows(b, shorten)
+	}
+	return func(context.Context) error {
+		shorten(tensor.Data[T](to), tensor.Data[T](x))
 		return nil
 	}, nil
 }

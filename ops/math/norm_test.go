@@ -33,6 +33,16 @@ var normCases = []Case{
 	{Type: "squared_l2_norm", Inputs: slots{"X": One(Floats(dims{3, 1}, 3, -4, 0.5))}, Want: slots{"Out": One(Floats(dims{1}, 25.25))}},
 	{Type: "squared_l2_norm", Name: "of nothing", Inputs: slots{"X": One(Floats(dims{0}))}, Want: slots{"Out": One(Floats(dims{1}, 0))}},
 	{Type: "squared_l2_norm_partial", Inputs: slots{"X": One(Floats(dims{2}, 3, -4))}, Want: slots{"Out": One(words(5))}},
+	{Type: "clip", Name: "rows", Attrs: attrs{"min": float32(-1), "max": float32(1.5)}, Constant: []string{"X"},
+		Inputs: slots{"X": One(Rows(4, []int64{3, 0, 3}, dims{3, 1}, -3, 0.5, 2.5))}, Want: slots{"Out": One(Rows(4, []int64{0, 3, 4}, dims{3, 1}, 0.5, -0.5, 0))}},
+	{Type: "clip", Name: "rising rows", Attrs: attrs{"min": float32(-1), "max": float32(1.5)}, Constant: []string{"X"},
+		Inputs: slots{"X": One(Rows(4, []int64{0, 2}, dims{2, 1}, -3, 0.5))}, Want: slots{"Out": One(Rows(4, []int64{0, 2}, dims{2, 1}, -1, 0.5))}},
+	{Type: "clip_by_norm", Name: "rows", Attrs: attrs{"max_norm": float32(2.5)}, Constant: []string{"X"},
+		Inputs: slots{"X": One(Rows(4, []int64{3, 0}, dims{2, 1}, 3, -4))}, Want: slots{"Out": One(Rows(4, []int64{0, 3}, dims{2, 1}, -2, 1.5))}},
+	{Type: "squared_l2_norm", Name: "rows", Constant: []string{"X"},
+		Inputs: slots{"X": One(Rows(4, []int64{3, 0, 3}, dims{3, 1}, 1, -4, 2))}, Want: slots{"Out": One(Floats(dims{1}, 25))}},
+	{Type: "squared_l2_norm_partial", Name: "rows", Constant: []string{"X"},
+		Inputs: slots{"X": One(Rows(4, []int64{3, 0, 3}, dims{3, 1}, 1, -4, 2))}, Want: slots{"Out": One(words(5))}},
 	{Type: "squared_l2_norm_merge", Attrs: attrs{"dtype": int32(tensor.Float64)}, Inputs: slots{"X": One(words(3), words(4, 12))},
 		Want: slots{"Out": One(Floats(dims{1}, 169))}},
 }
@@ -42,6 +52,20 @@ func TestClipRefusesAnEmptyRange(t *testing.T) {
 		c := Case{Type: "clip", Attrs: attrs{"min": low, "max": float32(1)}, Inputs: slots{"X": One(matrix)}}
 		if err := Golden(c); fault.KindOf(err) != fault.InvalidArgument {
 			t.Errorf("min %v, max 1: %v", low, err)
+		}
+	}
+}
+
+// What limits a sparse gradient may not change rows that it does not hold.
+func TestLimitsOfRowsThatAreNotThere(t *testing.T) {
+	rows := One(Rows(4, []int64{3}, dims{1, 2}, 1, 2))
+	for _, c := range []Case{
+		{Type: "clip", Attrs: attrs{"min": float32(0.5), "max": float32(1)}, Inputs: slots{"X": rows}},
+		{Type: "clip", Attrs: attrs{"min": float32(-2), "max": float32(-1)}, Inputs: slots{"X": rows}},
+		{Type: "elementwise_mul", Attrs: attrs{"axis": int32(-1)}, Inputs: slots{"X": rows, "Y": One(Floats(dims{2}, 3, 4))}},
+	} {
+		if err := Golden(c); fault.KindOf(err) != fault.ShapeMismatch {
+			t.Errorf("%s %v: %v", c.Type, c.Attrs, err)
 		}
 	}
 }

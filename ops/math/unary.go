@@ -12,6 +12,10 @@ import (
 func in(name, doc string) []ops.Slot  { return []ops.Slot{{Name: name, Doc: doc}} }
 func out(name, doc string) []ops.Slot { return []ops.Slot{{Name: name, Doc: doc}} }
 
+// rowsIn and rowsOut are slots that also take sparse gradients.
+func rowsIn(name, doc string) []ops.Slot  { return []ops.Slot{{Name: name, Doc: doc, Rows: true}} }
+func rowsOut(name, doc string) []ops.Slot { return []ops.Slot{{Name: name, Doc: doc, Rows: true}} }
+
 // A unary is a function of each element, with its derivative.
 type unary struct {
 	name    string

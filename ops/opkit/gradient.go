@@ -82,6 +82,7 @@ func gradientDef(f ops.Def, g Gradient) ops.Def {
 		},
 	}
 	for _, s := range f.Inputs {
+		s.Rows = false // no gradient flows through a gradient
 		if slices.Contains(g.Inputs, s.Name) {
 			_, lacks := g.StandIn[s.Name]
 			s.Dispensable = s.Dispensable || lacks
@@ -94,7 +95,7 @@ func gradientDef(f ops.Def, g Gradient) ops.Def {
 	}
 	for _, s := range f.Outputs {
 		if slices.Contains(g.Outputs, s.Name) {
-			s.Intermediate = false
+			s.Intermediate, s.Rows = false, false
 			d.Inputs = append(d.Inputs, s)
 		}
 		if slices.Contains(g.From, s.Name) {
