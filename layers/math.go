@@ -47,6 +47,51 @@ func Floor(x Variable, opts ...Option) Variable { return unary("floor", x, opts)
 // Ceil is the next integer above or equal to x. Its gradient is 0.
 func Ceil(x Variable, opts ...Option) Variable { return unary("ceil", x, opts) }
 
+// Sin is the sine of an angle in radians.
+func Sin(x Variable, opts ...Option) Variable { return unary("sin", x, opts) }
+
+// Tan is the tangent of an angle in radians.
+func Tan(x Variable, opts ...Option) Variable { return unary("tan", x, opts) }
+
+// Asin is the angle in radians whose sine is x, NaN beyond [-1, 1].
+func Asin(x Variable, opts ...Option) Variable { return unary("asin", x, opts) }
+
+// Acos is the angle in radians whose cosine is x, NaN beyond [-1, 1].
+func Acos(x Variable, opts ...Option) Variable { return unary("acos", x, opts) }
+
+// Atan is the angle in radians whose tangent is x.
+func Atan(x Variable, opts ...Option) Variable { return unary("atan", x, opts) }
+
+// Sinh is the hyperbolic sine.
+func Sinh(x Variable, opts ...Option) Variable { return unary("sinh", x, opts) }
+
+// Cosh is the hyperbolic cosine.
+func Cosh(x Variable, opts ...Option) Variable { return unary("cosh", x, opts) }
+
+// Erf is the error function.
+func Erf(x Variable, opts ...Option) Variable { return unary("erf", x, opts) }
+
+// Expm1 is e to the power of x, minus 1. It is precise near 0.
+func Expm1(x Variable, opts ...Option) Variable { return unary("expm1", x, opts) }
+
+// Log1p is the natural logarithm of 1 + x. It is precise near 0.
+func Log1p(x Variable, opts ...Option) Variable { return unary("log1p", x, opts) }
+
+// Log2 is the logarithm to the base 2.
+func Log2(x Variable, opts ...Option) Variable { return unary("log2", x, opts) }
+
+// Log10 is the logarithm to the base 10.
+func Log10(x Variable, opts ...Option) Variable { return unary("log10", x, opts) }
+
+// Rsqrt is 1 over the square root of x.
+func Rsqrt(x Variable, opts ...Option) Variable { return unary("rsqrt", x, opts) }
+
+// Round is the nearest integer to x, away from 0 for a half. Its gradient is 0.
+func Round(x Variable, opts ...Option) Variable { return unary("round", x, opts) }
+
+// Reciprocal is 1 / x.
+func Reciprocal(x Variable, opts ...Option) Variable { return unary("reciprocal", x, opts) }
+
 func unary(opType string, x Variable, opts []Option) Variable {
 	l := start(opType, opts, nil, x)
 	return l.result(l.op(opType, In{"X": {x}}, nil, "Out"))

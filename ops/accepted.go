@@ -70,6 +70,7 @@ var foreignAttrs = []foreignAttr{
 	{ops: "not_equal", names: "axis", values: []program.Attr{int32(-1)}},
 	{ops: "less_*", names: "axis", values: []program.Attr{int32(-1)}},
 	{ops: "greater_*", names: "axis", values: []program.Attr{int32(-1)}},
+	{ops: "mish", names: "threshold", values: []program.Attr{float32(20)}}, // above, Fluid takes X for log(1 + e**X): the difference is below 3e-9
 	{ops: "read", names: "throw_eof_exp"},
 }
 

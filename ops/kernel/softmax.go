@@ -123,3 +123,86 @@ func OneHot[T Number](out []T, ids []int64, classes int) {
 		out[i*classes+int(id)] = 1
 	}
 }
+
+// SoftmaxStrided is Softmax along an axis that is not the last: x has rows parts of classes runs of inner elements, and classes lie inner elements
+// apart. Every element has the bits that Softmax would give a class of its own row.
+func SoftmaxStrided[T tensor.Float](out, x []T, rows, classes, inner int, row []T) {
+	eachColumn(rows, classes, inner, func(at int) {
+		gatherColumn(row[:classes], x[at:], inner)
+		softmaxRow(row[:classes], row[:classes])
+		scatterColumn(out[at:], row[:classes], inner)
+	})
+}
+
+// SoftmaxStridedGrad is SoftmaxGrad along an axis that is not the last. y and g are memory for classes elements each.
+func SoftmaxStridedGrad[T tensor.Float](dx, out, dout []T, rows, classes, inner int, y, g []T) {
+	eachColumn(rows, classes, inner, func(at int) {
+		gatherColumn(y[:classes], out[at:], inner)
+		gatherColumn(g[:classes], dout[at:], inner)
+		SoftmaxGrad(g, y, g, 1, classes)
+		scatterColumn(dx[at:], g[:classes], inner)
+	})
+}
+
+// LogSoftmax computes the logarithms of the probabilities that Softmax computes, without rounding them first: x - log(sum(exp(x))). out may not be x.
+func LogSoftmax[T tensor.Float](out, x []T, rows, classes int) {
+	for r := range rows {
+		to, from := out[r*classes:][:classes], x[r*classes:][:classes]
+		shift := softmaxRow(to, from)
+		for i, v := range from {
+			to[i] = T(float64(v) - shift)
+		}
+	}
+}
+
+// LogSoftmaxGrad computes dx = dout - exp(out)*sum(dout) for each row; out is what LogSoftmax gave. dx may not be out or dout.
+func LogSoftmaxGrad[T tensor.Float](dx, out, dout []T, rows, classes int) {
+	for r := range rows {
+		to, y, g := dx[r*classes:][:classes], out[r*classes:][:classes], dout[r*classes:][:classes]
+		Exp(to, y)
+		total := T(sum(g))
+		for i := range to {
+			to[i] = g[i] - T(to[i]*total)
+		}
+	}
+}
+
+// LogSoftmaxStrided is LogSoftmax along an axis that is not the last, as SoftmaxStrided. a and b are memory for classes elements each.
+func LogSoftmaxStrided[T tensor.Float](out, x []T, rows, classes, inner int, a, b []T) {
+	eachColumn(rows, classes, inner, func(at int) {
+		gatherColumn(a[:classes], x[at:], inner)
+		LogSoftmax(b, a, 1, classes)
+		scatterColumn(out[at:], b[:classes], inner)
+	})
+}
+
+// LogSoftmaxStridedGrad is LogSoftmaxGrad along an axis that is not the last. a, b and c are memory for classes elements each.
+func LogSoftmaxStridedGrad[T tensor.Float](dx, out, dout []T, rows, classes, inner int, a, b, c []T) {
+	eachColumn(rows, classes, inner, func(at int) {
+		gatherColumn(a[:classes], out[at:], inner)
+		gatherColumn(b[:classes], dout[at:], inner)
+		LogSoftmaxGrad(c, a, b, 1, classes)
+		scatterColumn(dx[at:], c[:classes], inner)
+	})
+}
+
+// eachColumn calls do with the index of the first element of each column: classes elements, inner apart.
+func eachColumn(rows, classes, inner int, do func(at int)) {
+	for r := range rows {
+		for i := range inner {
+			do(r*classes*inner + i)
+		}
+	}
+}
+
+func gatherColumn[T tensor.Float](column, x []T, inner int) {
+	for i := range column {
+		column[i] = x[i*inner]
+	}
+}
+
+func scatterColumn[T tensor.Float](x, column []T, inner int) {
+	for i, v := range column {
+		x[i*inner] = v
+	}
+}

@@ -9,6 +9,6 @@ import (
 )
 
 func TestLaws(t *testing.T) {
-	gradcheck.Laws(t, slices.Concat(fillCases, moveCases, arithmeticCases, broadcastCases, unaryCases, productCases,
+	gradcheck.Laws(t, slices.Concat(fillCases, moveCases, arithmeticCases, broadcastCases, unaryCases, curveCases, productCases,
 		reduceCases, normCases, logicCases))
 }

@@ -1,6 +1,8 @@
 package math
 
 import (
+	"math"
+
 	"github.com/edl-go/edl/ops"
 	"github.com/edl-go/edl/ops/kernel"
 	"github.com/edl-go/edl/ops/opkit"
@@ -28,6 +30,22 @@ type unary struct {
 	f64     func(out, x []float64)
 	gradF32 func(dx, x, out, dout []float32)
 	gradF64 func(dx, x, out, dout []float64)
+}
+
+// mapped makes the unary of a function that is evaluated in float64. slope is its derivative, of what the gradient reads.
+func mapped(name, doc, gradDoc, reads string, flops int64, f, slope func(float64) float64) unary {
+	return unary{name, doc, gradDoc, reads, flops, mapOf[float32](f), mapOf[float64](f), slopeOf[float32](reads, slope), slopeOf[float64](reads, slope)}
+}
+
+func mapOf[T tensor.Float](f func(float64) float64) func(out, x []T) {
+	return func(out, x []T) { kernel.Map(out, x, f) }
+}
+
+func slopeOf[T tensor.Float](reads string, slope func(float64) float64) func(dx, x, out, dout []T) {
+	if reads == "Out" {
+		return func(dx, _, out, dout []T) { kernel.MapGrad(dx, out, dout, slope) }
+	}
+	return func(dx, x, _, dout []T) { kernel.MapGrad(dx, x, dout, slope) }
 }
 
 var unaries = []unary{
@@ -59,6 +77,28 @@ var unaries = []unary{
 		kernel.Cos[float32], kernel.Cos[float64], kernel.CosGrad[float32], kernel.CosGrad[float64]},
 	{"reciprocal", "1/X", "-dOut*Out*Out", "Out", 1,
 		kernel.Reciprocal[float32], kernel.Reciprocal[float64], kernel.ReciprocalGrad[float32], kernel.ReciprocalGrad[float64]},
+	{"round", "the nearest integer to X, away from 0 for a half", "0", "", 1,
+		mapOf[float32](math.Round), mapOf[float64](math.Round), kernel.ZeroGrad[float32], kernel.ZeroGrad[float64]},
+	mapped("rsqrt", "1 over the square root of X, NaN below 0", "-dOut*Out**3/2", "Out", 2,
+		func(x float64) float64 { return 1 / math.Sqrt(x) }, func(y float64) float64 { return -0.5 * y * y * y }),
+	mapped("sin", "the sine of X in radians", "dOut*cos(X)", "X", 4, math.Sin, math.Cos),
+	mapped("tan", "the tangent of X in radians", "dOut/cos(X)**2", "X", 4, math.Tan,
+		func(x float64) float64 { c := math.Cos(x); return 1 / (c * c) }),
+	mapped("asin", "the angle in radians whose sine is X, NaN beyond [-1, 1]", "dOut/sqrt(1 - X*X)", "X", 4, math.Asin,
+		func(x float64) float64 { return 1 / math.Sqrt(1-x*x) }),
+	mapped("acos", "the angle in radians whose cosine is X, NaN beyond [-1, 1]", "-dOut/sqrt(1 - X*X)", "X", 4, math.Acos,
+		func(x float64) float64 { return -1 / math.Sqrt(1-x*x) }),
+	mapped("atan", "the angle in radians whose tangent is X", "dOut/(1 + X*X)", "X", 4, math.Atan,
+		func(x float64) float64 { return 1 / (1 + x*x) }),
+	mapped("sinh", "the hyperbolic sine of X", "dOut*cosh(X)", "X", 4, math.Sinh, math.Cosh),
+	mapped("cosh", "the hyperbolic cosine of X", "dOut*sinh(X)", "X", 4, math.Cosh, math.Sinh),
+	mapped("erf", "the error function of X", "dOut*2/sqrt(pi)*exp(-X*X)", "X", 8, math.Erf,
+		func(x float64) float64 { return 2 / math.Sqrt(math.Pi) * math.Exp(-x*x) }),
+	mapped("expm1", "e**X - 1, precise near 0", "dOut*(Out + 1)", "Out", 4, math.Expm1, func(y float64) float64 { return y + 1 }),
+	mapped("log1p", "the natural logarithm of 1 + X, precise near 0", "dOut/(1 + X)", "X", 4, math.Log1p,
+		func(x float64) float64 { return 1 / (1 + x) }),
+	mapped("log2", "the logarithm of X to the base 2", "dOut/(X*ln(2))", "X", 4, math.Log2, func(x float64) float64 { return 1 / (x * math.Ln2) }),
+	mapped("log10", "the logarithm of X to the base 10", "dOut/(X*ln(10))", "X", 4, math.Log10, func(x float64) float64 { return 1 / (x * math.Ln10) }),
 }
 
 func init() {
@@ -67,14 +107,39 @@ func init() {
 	}
 }
 
+// registerUnary registers a unary, which is a curve without attributes.
 func registerUnary(u unary) {
+	registerCurve(curve{name: u.name, doc: "Applies a function to each element: Out = " + u.doc + ".", gradDoc: u.gradDoc, reads: u.reads, flops: u.flops,
+		f32: func(*ops.Binding) (func(out, x []float32), func(dx, x, out, dout []float32)) { return u.f32, u.gradF32 },
+		f64: func(*ops.Binding) (func(out, x []float64), func(dx, x, out, dout []float64)) { return u.f64, u.gradF64 }})
+}
+
+// A curve is a function of each element that attributes shape, with its derivative.
+type curve struct {
+	name    string
+	doc     string // of the op
+	gradDoc string
+	reads   string // what the gradient reads in addition to dOut: "X", "Out" or nothing
+	flops   int64
+	attrs   []ops.Attr
+
+	// apart says that the function may not write where X is, and gradApart that the gradient may not write where dOut is.
+	apart, gradApart bool
+
+	f32 func(*ops.Binding) (func(out, x []float32), func(dx, x, out, dout []float32))
+	f64 func(*ops.Binding) (func(out, x []float64), func(dx, x, out, dout []float64))
+}
+
+func registerCurve(u curve) {
 	g := opkit.Gradient{
 		Doc:     "dX = " + u.gradDoc + ", for each element.",
 		Wrt:     []string{"X"},
 		StandIn: map[string]string{},
-		InPlace: map[string]string{"X@GRAD": "Out@GRAD"},
 		Cost:    opkit.PerElement(u.flops + 1),
-		Bind:    opkit.BindFloats("Out@GRAD", bindUnaryGrad(u.gradF32), bindUnaryGrad(u.gradF64)),
+		Bind:    opkit.BindFloats("Out@GRAD", bindCurveGrad(u.f32), bindCurveGrad(u.f64)),
+	}
+	if !u.gradApart {
+		g.InPlace = map[string]string{"X@GRAD": "Out@GRAD"}
 	}
 	switch u.reads {
 	case "X":
@@ -85,35 +150,45 @@ func registerUnary(u unary) {
 	default:
 		g.StandIn["X"] = "Out@GRAD"
 	}
-	opkit.Register(ops.Def{
+	f := ops.Def{
 		Type:    u.name,
-		Doc:     "Applies a function to each element: Out = " + u.doc + ".",
+		Doc:     u.doc,
 		Inputs:  in("X", "float"),
 		Outputs: out("Out", "of the shape and type of X"),
+		Attrs:   u.attrs,
 		Infer: func(s *ops.Shapes) error {
 			s.Like("Out", "X")
 			return s.IsFloat("X")
 		},
 		Cost:      opkit.PerElement(u.flops),
-		Bind:      opkit.BindFloats("X", bindUnary(u.f32), bindUnary(u.f64)),
+		Bind:      opkit.BindFloats("X", bindCurve(u.f32, !u.apart), bindCurve(u.f64, !u.apart)),
 		RowSliced: true,
-		InPlace:   map[string]string{"Out": "X"},
-	}, g)
+	}
+	if !u.apart {
+		f.InPlace = map[string]string{"Out": "X"}
+	}
+	opkit.Register(f, g)
 }
 
-func bindUnary[T tensor.Float](f func(out, x []T)) opkit.Binder {
+func bindCurve[T tensor.Float](of func(*ops.Binding) (func(out, x []T), func(dx, x, out, dout []T)), inPlace bool) opkit.Binder {
 	return func(b *ops.Binding) (ops.Kernel, error) {
 		x, to := b.In("X"), b.Out("Out")
-		return b.Loops(ops.Loop{N: x.Len(), Epilogue: &ops.Epilogue{Of: "X", Out: to, Function: f}, Run: func(_, from, till int) error {
+		f, _ := of(b)
+		var epilogue *ops.Epilogue
+		if inPlace {
+			epilogue = &ops.Epilogue{Of: "X", Out: to, Function: f}
+		}
+		return b.Loops(ops.Loop{N: x.Len(), Epilogue: epilogue, Run: func(_, from, till int) error {
 			f(tensor.Data[T](to)[from:till], tensor.Data[T](x)[from:till])
 			return nil
 		}})
 	}
 }
 
-func bindUnaryGrad[T tensor.Float](f func(dx, x, out, dout []T)) opkit.Binder {
+func bindCurveGrad[T tensor.Float](of func(*ops.Binding) (func(out, x []T), func(dx, x, out, dout []T))) opkit.Binder {
 	return func(b *ops.Binding) (ops.Kernel, error) {
 		x, y, dout, dx := b.In("X"), b.In("Out"), b.In("Out@GRAD"), b.Out("X@GRAD")
+		_, f := of(b)
 		n := dout.Len()
 		return opkit.Loop(b, n, func(from, to int) {
 			f(tensor.Data[T](dx)[from:to], opkit.Owned[T](x, from, to, n), opkit.Owned[T](y, from, to, n), tensor.Data[T](dout)[from:to])
