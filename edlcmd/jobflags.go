@@ -257,8 +257,11 @@ func (f *jobFlags) overrideCheckpoints(given func(name string) bool, spec *job.J
 		}
 	}
 	for _, name := range []string{"checkpoint-every", "keep"} {
-		if given(name) && (spec.Checkpoints == nil || spec.Checkpoints.None) {
-			return fault.E(fault.InvalidArgument, fault.At("--"+name), fault.Got("a job without checkpoints"), fault.Want("it together with --checkpoint STORE"))
+		if given(name) && spec.Checkpoints.GetNone() {
+			return fault.E(fault.InvalidArgument, fault.At("--"+name), fault.Got("a job without checkpoints"), fault.Want("it without --checkpoint none"))
+		}
+		if given(name) && spec.Checkpoints == nil {
+			spec.Checkpoints = &job.Checkpoints{} // in the listener's data folder
 		}
 	}
 	if given("keep") {

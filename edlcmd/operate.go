@@ -2,6 +2,7 @@ package edlcmd
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -199,6 +200,11 @@ last checkpoint. The listener may have been started again since. Nobody follows 
 
 func resumeJob(ctx context.Context, c *console, f *findFlags, name string, numbers *job.JobSpec) error {
 	client, err := f.open(ctx, "") // the one that had the job may have been started again
+	if f.listener == "" && errors.Is(err, fault.NotFound) {
+		return fault.E(fault.NotFound, fault.At("job "+name), fault.Got("no listener on this machine"), fault.Want("one that knows the job, or --listener ADDR"),
+			fault.Hint("start \"edl listen\" again as before: its data folder has the job. A job that named its own --checkpoint STORE goes on with "+
+				"\"edl run PROGRAM --remote --resume STORE\", too"))
+	}
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package remote_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -18,19 +19,24 @@ import (
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/remote"
 	"github.com/edl-go/edl/remote/checkpoint"
+	"github.com/edl-go/edl/tensor"
 )
 
 // kept are the complete checkpoints in a folder, the newest first.
-func kept(t *testing.T, dir string) (list []checkpoint.Entry) {
+func kept(t *testing.T, dir string) []checkpoint.Entry {
 	t.Helper()
-	store, err := checkpoint.Open(t.Context(), dir)
+	return complete(t.Context(), dir)
+}
+
+func complete(ctx context.Context, dir string) []checkpoint.Entry {
+	store, err := checkpoint.Open(ctx, dir)
 	if err != nil {
-		t.Fatal(err)
+		panic(err)
 	}
 	defer store.Close()
-	all, err := store.List(t.Context())
+	all, err := store.List(ctx)
 	if err != nil {
-		t.Fatal(err)
+		panic(err)
 	}
 	return slices.DeleteFunc(all, func(e checkpoint.Entry) bool { return !e.Complete })
 }
@@ -198,5 +204,65 @@ func loseServers(t *testing.T, loss serverLoss) {
 	}
 	if err := testkit.Difference(testkit.Saved(t, save, m.Program), testkit.Persistables(want.Scope(), m.Program)); err != nil {
 		t.Error(err)
+	}
+}
+
+// What cannot be saved at the end is in a last checkpoint, and the error says so.
+func TestStateThatCannotBeSavedIsCut(t *testing.T) {
+	m := testkit.Reading(t, 16, optimizer.Adam(0.02))
+	data := testkit.Samples(t, t.TempDir(), 70)
+	for name, mode := range map[string]job.Mode{"sync": job.Mode_SYNC, "async": job.Mode_ASYNC} {
+		t.Run(name, func(t *testing.T) {
+			dir, save := t.TempDir(), filepath.Join(t.TempDir(), "saved")
+			l := listener(t)
+			spec := &remote.JobSpec{Name: "late", Mode: mode, Trainers: 2, Pservers: 2, MinBlockSize: 4, Checkpoints: &job.Checkpoints{Store: dir, Rounds: 100000}}
+			_, err := executorOf(t, l, spec).Train(bounded(t), m.Program, executor.TrainOptions{Data: data, Passes: 3, Save: save}, func(executor.StepResult) error {
+				return errors.Join(os.RemoveAll(save), os.WriteFile(save, nil, 0o600)) // is no directory
+			})
+			list := kept(t, dir)
+			if len(list) != 1 {
+				t.Fatalf("%d checkpoints after %v", len(list), err)
+			}
+			if mode == job.Mode_SYNC && list[0].Steps != 15 {
+				t.Errorf("the last checkpoint has %d steps", list[0].Steps)
+			}
+			hint := fmt.Sprintf("edl checkpoint export %s@%s -o DIR", dir, list[0].Name)
+			var f *fault.Fault
+			if !errors.As(err, &f) || !strings.Contains(err.Error()+f.Hint, hint) {
+				t.Errorf("%v, want %s", err, hint)
+			}
+			client, err := remote.Dial(t.Context(), l.Address())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer client.Close()
+			if answer, err := client.Why(t.Context(), "late"); err != nil || !strings.Contains(answer.GetStatus().String(), hint) {
+				t.Errorf("the failed job: %v, %v", answer, err)
+			}
+			if mode == job.Mode_ASYNC {
+				return
+			}
+			want, err := reference.New(m.Program, 2)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer want.Close()
+			if _, err := want.Train(bounded(t), m.Program, executor.TrainOptions{Data: data, Passes: 3}, nil); err != nil {
+				t.Fatal(err)
+			}
+			c, err := checkpoint.Find(t.Context(), dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			for name, w := range testkit.Persistables(want.Scope(), m.Program) {
+				got := w.Clone()
+				if err := c.Load(t.Context(), name, 0, got); err != nil {
+					t.Error(err)
+				} else if err := testkit.Difference(map[string]*tensor.Tensor{name: got}, map[string]*tensor.Tensor{name: w}); err != nil {
+					t.Error(err)
+				}
+			}
+		})
 	}
 }

@@ -45,9 +45,13 @@ func (p *cutPlan) when(wanted bool) time.Duration {
 }
 
 // next is the round of the next cut, where the job has applied the rounds below at. It is never at, which a server may be past. passEnd returns the first end
-// of a pass behind a round; ok is false where there is none, or none is known yet. A cut that somebody waits for is made a little ahead.
-func (p *cutPlan) next(at id.Round, wanted bool, passEnd func(id.Round) (id.Round, bool)) (round id.Round, ok bool) {
+// of a pass behind a round; ok is false where there is none, or none is known yet. A cut that somebody waits for is made a little ahead; where no round is
+// applied any more it is made of the last.
+func (p *cutPlan) next(at id.Round, wanted, over bool, passEnd func(id.Round) (id.Round, bool)) (round id.Round, ok bool) {
 	at = max(at, p.last)
+	if over {
+		return at, wanted
+	}
 	switch ahead := p.margin - leastMargin; {
 	case wanted:
 		return at + p.margin, true

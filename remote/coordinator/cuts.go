@@ -125,7 +125,7 @@ func (c *cuts) next(giveUp func()) (round id.Round, ok bool) {
 			return true, nil
 		}
 		if c.cfg.Sync {
-			round, ok = c.plan.next(max(id.Round(c.steps.written()), c.cfg.start().Round), c.wanted > 0, c.passEnd)
+			round, ok = c.plan.next(max(id.Round(c.steps.written()), c.cfg.start().Round), c.wanted > 0, c.ending.isOver(), c.passEnd)
 		} else {
 			round, ok = c.dueNow()
 		}

@@ -30,7 +30,7 @@ import (
 func TestCutPlan(t *testing.T) {
 	p := newCutPlan(Checkpoints{Rounds: 100}, 250)
 	next := func(at id.Round) id.Round {
-		round, _ := p.next(at, false, func(after id.Round) (id.Round, bool) { return (after/7 + 1) * 7, true })
+		round, _ := p.next(at, false, false, func(after id.Round) (id.Round, bool) { return (after/7 + 1) * 7, true })
 		return round
 	}
 	for _, test := range []struct{ at, want id.Round }{{0, 300}, {250, 300}, {299, 300}, {300, 400}, {1234, 1300}} {
@@ -66,21 +66,27 @@ func TestCutPlan(t *testing.T) {
 	passes := newCutPlan(Checkpoints{Passes: true}, 0)
 	end := func(after id.Round) (id.Round, bool) { return (after/7 + 1) * 7, after < 21 }
 	for at, want := range map[id.Round]id.Round{0: 7, 7: 14, 20: 21} {
-		if got, ok := passes.next(at, false, end); got != want || !ok || passes.when(false) != 0 {
+		if got, ok := passes.next(at, false, false, end); got != want || !ok || passes.when(false) != 0 {
 			t.Errorf("at %d a pass is cut at %d (%t)", at, got, ok)
 		}
 	}
 	if passes.past(7, 9); passes.margin != 4 {
 		t.Errorf("the margin is %d", passes.margin)
 	}
-	if got, ok := passes.next(5, false, end); got != 14 || !ok { // 7 is too near
+	if got, ok := passes.next(5, false, false, end); got != 14 || !ok { // 7 is too near
 		t.Errorf("after a server at 9 a pass is cut at %d (%t)", got, ok)
 	}
-	if got, ok := passes.next(21, false, end); ok {
+	if got, ok := passes.next(21, false, false, end); ok {
 		t.Errorf("behind the last pass comes a cut at %d", got)
 	}
-	if got, ok := passes.next(21, true, end); got != 25 || !ok { // somebody waits
+	if got, ok := passes.next(21, true, false, end); got != 25 || !ok { // somebody waits
 		t.Errorf("a cut that somebody waits for comes at %d (%t)", got, ok)
+	}
+	if got, ok := passes.next(21, true, true, end); got != 21 || !ok { // of the last round
+		t.Errorf("after the end: %d, %v", got, ok)
+	}
+	if got, ok := passes.next(21, false, true, end); ok {
+		t.Errorf("after the end, for nobody: %d", got)
 	}
 	if every := newCutPlan(Checkpoints{Every: time.Hour}, 0); every.when(true) != 0 {
 		t.Errorf("somebody waits until %v", every.when(true))

@@ -197,6 +197,12 @@ func (e *ending) positionAt(steps id.Round) (p *job.Progress, known bool) {
 	return p, known
 }
 
+// isOver reports whether nothing changes the model any more: the trainer that saves it is the last one. The monitor is held.
+func (e *ending) isOver() bool {
+	saver := e.members.saver
+	return saver != nil && e.members.machine.Saves(id.Rank(*saver)) && len(e.members.machine.Others(id.Rank(*saver))) == 0
+}
+
 // requestSave elects the first trainer that asks, and answers it when all others have left: then nothing changes the model any more. The same trainer
 // asking again is told the same, so that a repeated message does no harm. When the one that was elected is lost for good another is.
 func (e *ending) requestSave(ctx context.Context, m *rpc.SaveModelRequest) (*rpc.SaveModelResponse, error) {

@@ -162,9 +162,6 @@ func Check(s *job.JobSpec) error {
 			wrong("checkpoint", "none, with what a job has that makes some", "one of them")
 		}
 	} else if c != nil {
-		if c.Store == "" {
-			wrong("checkpoint", `""`, "a folder, or a URL such as s3://bucket/folder")
-		}
 		if s.Mode != job.Mode_SYNC && s.Fed {
 			wrong("checkpoint", "of an async job that is fed", "a sync job, or one that reads its own data")
 		}

@@ -171,22 +171,41 @@ func (d *Data) trim(runs func(id string) bool, most int) error {
 }
 
 // defaultCheckpoints gives a job a place for checkpoints in the data folder if it names none, and reports whether it has done so. A folder that cannot be
-// written to is no reason to refuse the job.
-func (m *Manager) defaultCheckpoints(ctx context.Context, id string, spec *job.JobSpec, p *program.Program) bool {
-	if spec.Checkpoints.GetNone() {
-		spec.Checkpoints = nil
-		return false
-	}
-	if m.cfg.Data == nil || spec.Checkpoints != nil || spec.Fed || !executor.Trains(p) {
-		return false
-	}
-	spec.Checkpoints = &job.Checkpoints{Store: m.cfg.Data.store(id)}
-	jobspec.Complete(spec)
-	if err := prepareStore(ctx, spec.Checkpoints); err != nil {
-		m.cfg.Log.Warn("the job makes no checkpoints in the data folder", "job", id, "error", err)
+// written to is no reason to refuse a job that says nothing of checkpoints. A job that says how often they are made must have a place for them.
+func (m *Manager) defaultCheckpoints(ctx context.Context, id string, spec *job.JobSpec, p *program.Program) (own bool, err error) {
+	c := spec.Checkpoints
+	if c.GetNone() {
 		spec.Checkpoints = nil
 	}
-	return spec.Checkpoints != nil
+	if c.GetNone() || c.GetStore() != "" {
+		return false, nil
+	}
+	noPlace := func(got, want string) error {
+		return fault.E(fault.InvalidArgument, fault.At("job "+id), fault.Got("checkpoints without a place, "+got), fault.Want(want))
+	}
+	switch {
+	case m.cfg.Data == nil:
+		err = noPlace("at a listener without a data folder", "--checkpoint STORE, or a listener with --data-dir")
+	case spec.Fed:
+		err = noPlace("of a job that is fed", "--checkpoint STORE")
+	case !executor.Trains(p):
+		err = noPlace("of a program that trains nothing", "a program that trains, or no checkpoints")
+	default:
+		place := &job.Checkpoints{Store: m.cfg.Data.store(id)}
+		if err = prepareStore(ctx, place); err == nil {
+			spec.Checkpoints = cmp.Or(c, place)
+			spec.Checkpoints.Store = place.Store
+			jobspec.Complete(spec)
+			return true, nil
+		}
+		if c == nil {
+			m.cfg.Log.Warn("the job makes no checkpoints in the data folder", "job", id, "error", err)
+		}
+	}
+	if c == nil {
+		err = nil
+	}
+	return false, err
 }
 
 // remember makes the folder of a job that starts. m.mu is held.
@@ -221,7 +240,7 @@ func (m *Manager) Resume(ctx context.Context, id string, trainers, trainersMax, 
 	spec := k.Spec
 	store := spec.Checkpoints.GetStore()
 	if k.OwnStore {
-		store, spec.Checkpoints = m.cfg.Data.store(id), nil
+		store, spec.Checkpoints.Store = m.cfg.Data.store(id), ""
 	}
 	if spec.Resume, err = lastOf(ctx, store, append(slices.Clone(k.Origins), k.Run)); err != nil {
 		return nil, err

@@ -142,7 +142,11 @@ func (m *Manager) start(ctx context.Context, spec *job.JobSpec, continues string
 	if id == "" {
 		id = newID()
 	}
-	kept := &state.KeptJob{OwnStore: m.defaultCheckpoints(ctx, id, spec, plan.user), Spec: spec, Continues: continues}
+	own, err := m.defaultCheckpoints(ctx, id, spec, plan.user)
+	if err != nil {
+		return nil, err
+	}
+	kept := &state.KeptJob{OwnStore: own, Spec: spec, Continues: continues}
 	begin, err := m.openState(ctx, id, spec, plan.user) // before the lock, because it takes as long as the files are large
 	if err != nil {
 		return nil, err

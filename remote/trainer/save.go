@@ -71,15 +71,40 @@ func (g *generationRun) save(ctx context.Context, progress *job.Progress) error 
 	if kind == fault.Unavailable && ctx.Err() == nil { // another start of this trainer would not help either
 		kind = fault.TooLarge
 	}
-	return fault.E(kind, fault.At(fmt.Sprintf("trainer %d", g.cfg.Rank)), fault.Cause(err), fault.Hint(hintAfter(g.cfg.Spec)))
+	return fault.E(kind, fault.At(fmt.Sprintf("trainer %d", g.cfg.Rank)), fault.Cause(err), fault.Hint(hintAfter(g.cfg.Spec, g.lastCut(ctx))))
 }
 
-// hintAfter says what is left of a training whose state could not be saved.
-func hintAfter(spec *job.JobSpec) string {
-	if store := spec.Checkpoints.GetStore(); store != "" {
-		return fmt.Sprintf("if the job has made a checkpoint, what was trained until then is in %s: \"edl checkpoint list %s\" shows it", store, store)
+// lastCutTime bounds the checkpoint that is made of what could not be saved.
+const lastCutTime = time.Minute
+
+// lastCut makes a checkpoint of the trained state, which servers lose when the job fails. It returns nil where the job makes none, or could not make this one.
+func (g *generationRun) lastCut(ctx context.Context) (last *job.CheckpointStatus) {
+	if g.cfg.Spec.Checkpoints.GetStore() == "" {
+		return nil
 	}
-	return "a job with --checkpoint keeps what it has trained"
+	target := callTarget{"coordinator", "a checkpoint of the trained state, which could not be saved"}
+	err := g.caller.within(ctx, lastCutTime, target, func(ctx context.Context, retry id.Retry) (err error) {
+		last, err = g.cfg.Coordinator.Checkpoint(ctx, &rpc.CheckpointRequest{Job: g.id(0, retry).Job}, grpc.WaitForReady(false))
+		return err
+	})
+	if err != nil {
+		g.cfg.Log.Warn("no checkpoint of the trained state", "store", g.cfg.Spec.Checkpoints.Store, "error", err)
+		return nil
+	}
+	return last
+}
+
+// hintAfter says what is left of a training whose state could not be saved. last is the checkpoint that was made of it; nil: none was.
+func hintAfter(spec *job.JobSpec, last *job.CheckpointStatus) string {
+	store := spec.Checkpoints.GetStore()
+	switch {
+	case store == "":
+		return "a job with --checkpoint keeps what it has trained"
+	case last.GetName() != "":
+		return fmt.Sprintf("a checkpoint has the trained state, after %d steps: \"edl checkpoint export %s@%s -o DIR\" writes it", last.Steps, store, last.Name)
+	}
+	return fmt.Sprintf("no last checkpoint could be made; if the job has made one before, what was trained until then is in %s: \"edl checkpoint list %s\" shows it",
+		store, store)
 }
 
 // saveOnce receives every persistable variable, and writes those directories that have not been written yet.

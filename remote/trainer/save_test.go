@@ -86,10 +86,14 @@ func TestASaveIsTriedAgain(t *testing.T) {
 
 // The error of a save says where the trained state is.
 func TestTheErrorOfASaveNamesTheCheckpoints(t *testing.T) {
-	if hint := hintAfter(&job.JobSpec{Checkpoints: &job.Checkpoints{Store: "s3://models"}}); !strings.Contains(hint, "edl checkpoint list s3://models") {
+	spec := &job.JobSpec{Checkpoints: &job.Checkpoints{Store: "s3://models"}}
+	if hint := hintAfter(spec, &job.CheckpointStatus{Name: "line-0007", Steps: 7}); !strings.Contains(hint, "after 7 steps") || !strings.Contains(hint, "edl checkpoint export s3://models@line-0007 ") {
 		t.Error(hint)
 	}
-	if hint := hintAfter(&job.JobSpec{}); !strings.Contains(hint, "--checkpoint") {
+	if hint := hintAfter(spec, nil); !strings.Contains(hint, "edl checkpoint list s3://models") {
+		t.Error(hint)
+	}
+	if hint := hintAfter(&job.JobSpec{}, nil); !strings.Contains(hint, "--checkpoint") {
 		t.Error(hint)
 	}
 }
