@@ -53,6 +53,11 @@ type Def struct {
 	// gives exactly the bits of these rows. The transpiler slices a parameter over pservers only if all ops of its update are RowSliced.
 	RowSliced bool
 
+	// MixesRows reports whether the outputs lack what lets trainers divide a batch by rows: that they have the rows of the batch, in its order, and that
+	// each depends on no other row. divided says of an input slot whether it holds rows of the batch; other slots are equal on all trainers. At least
+	// one slot is divided, and extents of the batch may be open. The transpiler refuses such an op where the loss depends on it. Nil: never.
+	MixesRows func(s *Shapes, divided func(slot string) bool) bool
+
 	// TouchesRows reports, of an update op whose Grad is sparse, whether it changes only the rows of Param that Grad holds. Nil: never.
 	TouchesRows func(*program.Op) bool
 

@@ -14,6 +14,9 @@ import (
 //
 // A term of the loss that does not depend on the batch, such as a penalty on parameters, is the same on every trainer. Added to a mean, it survives
 // the weighted mean. Added to a sum, it would count once per trainer, so GradientMerge returns Unsupported.
+//
+// What the loss reduces must have the rows of the batch. GradientMerge returns Unsupported if an op before mixes them (Def.MixesRows): on a cluster it would
+// see only the rows of one trainer.
 func GradientMerge(p *program.Program) (Merge, error) {
 	block := p.Global()
 	at := slices.IndexFunc(block.Ops, func(op *program.Op) bool { return op.Role().Has(program.RoleLoss | program.RoleBackward) })
@@ -43,10 +46,14 @@ type reductions struct {
 	writers map[string]*program.Op // last writer of each variable
 	batch   map[string]bool        // the variable depends on the batch
 	known   map[string]Merge
+	shapes  map[*program.Op]*Shapes // of the forward ops, as far as they can be inferred
+	types   map[string]Meta         // of what they write
+	rowwise map[string]bool         // the variable has been found to have the rows of the batch
 }
 
 func newReductions(block *program.Block, forward []*program.Op) *reductions {
-	r := &reductions{block: block, writers: map[string]*program.Op{}, batch: map[string]bool{}, known: map[string]Merge{}}
+	r := &reductions{block: block, writers: map[string]*program.Op{}, batch: map[string]bool{}, known: map[string]Merge{},
+		shapes: map[*program.Op]*Shapes{}, types: map[string]Meta{}, rowwise: map[string]bool{}}
 	written := map[string]bool{}
 	for _, op := range forward {
 		def, _ := Lookup(op.Type)
@@ -62,6 +69,7 @@ func newReductions(block *program.Block, forward []*program.Op) *reductions {
 			r.batch[name] = depends
 			r.writers[name] = op
 		}
+		r.infer(op)
 	}
 	return r
 }
@@ -97,6 +105,9 @@ func (r *reductions) through(op *program.Op, name string) (Merge, error) {
 		}
 		if !r.isScalar(name) {
 			return MergeNone, r.unclear(name, "a loss that reduces only some axes")
+		}
+		if err := r.checkRows(op.In("X")); err != nil {
+			return MergeNone, err
 		}
 		if op.Type == "reduce_sum" {
 			return MergeSum, nil
@@ -141,8 +152,64 @@ func (r *reductions) joined(op *program.Op, name string) (Merge, error) {
 }
 
 func (r *reductions) isScalar(name string) bool {
+	m, ok := r.typeOf(name)
+	return ok && Product(m.Dims) == 1
+}
+
+// infer notes the types of what a forward op writes. They count more than declarations, which are only hints.
+func (r *reductions) infer(op *program.Op) {
+	shapes, err := Infer(op, r.typeOf)
+	if err != nil {
+		return
+	}
+	r.shapes[op] = shapes
+	for slot, names := range op.Outputs {
+		for i, name := range names {
+			if m := shapes.Outs(slot)[i]; name != program.Empty && m.Kind != 0 {
+				r.types[name] = m
+			}
+		}
+	}
+}
+
+func (r *reductions) typeOf(name string) (Meta, bool) {
+	if m, ok := r.types[name]; ok {
+		return m, true
+	}
 	v, ok := r.block.Find(name)
-	return ok && Product(v.Dims) == 1
+	if !ok {
+		return Meta{}, false
+	}
+	return MetaOf(v), true
+}
+
+// checkRows checks that a variable has the rows of the batch, each computed from its row alone, if it depends on the batch.
+func (r *reductions) checkRows(name string) error {
+	op := r.writers[name]
+	if op == nil || !r.batch[name] || r.rowwise[name] {
+		return nil
+	}
+	r.rowwise[name] = true
+	def, _ := Lookup(op.Type)
+	if def == nil || def.Class == Read || def.Class == Feed {
+		return nil
+	}
+	if def.MixesRows != nil {
+		divided := func(slot string) bool {
+			return slices.ContainsFunc(op.Inputs[slot], func(name string) bool { return r.batch[name] })
+		}
+		if s := r.shapes[op]; s == nil || def.MixesRows(s, divided) {
+			return At(op, fault.E(fault.Unsupported, fault.Var(name), fault.Got("a loss that depends on "+op.Type+", which mixes the rows of a batch"),
+				fault.Want("ops that compute each row by itself, before a mean or a sum over the batch"),
+				fault.Hint("train the model on one machine: a trainer of a cluster has only a part of the rows")))
+		}
+	}
+	for _, from := range op.InputNames() {
+		if err := r.checkRows(from); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (r *reductions) unclear(name, got string) error {

@@ -75,3 +75,61 @@ func TestGradientMergeWantsABackwardPass(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// A trainer has only a part of the rows of a batch. So an op that mixes rows is refused, wherever the loss depends on it, and named.
+func TestOpsThatMixRowsAreRefused(t *testing.T) {
+	type variable = layers.Variable
+	product := func(x, y variable, opts ...layers.Option) variable { return layers.MatMul(x, y, opts...) }
+	for name, test := range map[string]struct {
+		rows  func(m *layers.Model, x variable) variable // of x [-1, 4]
+		mixes string                                     // the op that is named, "" if rows stay apart
+	}{
+		"reshaped rows":        {func(_ *layers.Model, x variable) variable { return layers.Reshape(x, []int64{-1, 2}) }, ""},
+		"images":               {func(_ *layers.Model, x variable) variable { return layers.Reshape(x, []int64{0, 2, -1}) }, ""},
+		"rows that become one": {func(_ *layers.Model, x variable) variable { return layers.Reshape(x, []int64{-1, 8}) }, "reshape2"},
+		"one row":              {func(_ *layers.Model, x variable) variable { return layers.Reshape(x, []int64{1, -1}) }, "reshape2"},
+		"transposed":           {func(_ *layers.Model, x variable) variable { return layers.Transpose(x, []int{1, 0}) }, "transpose2"},
+		"joined along axis 0":  {func(_ *layers.Model, x variable) variable { return layers.Concat([]variable{x, x}, 0) }, "concat"},
+		"joined along axis 1":  {func(_ *layers.Model, x variable) variable { return layers.Concat([]variable{x, x}, 1) }, ""},
+		"parts of axis 1":      {func(_ *layers.Model, x variable) variable { return layers.Split(x, 2, 1)[1] }, ""},
+		"sum over axis 1":      {func(_ *layers.Model, x variable) variable { return layers.ReduceSum(x, layers.Axes(-1)) }, ""},
+		"sum over axis 0":      {func(_ *layers.Model, x variable) variable { return layers.ReduceSum(x, layers.Axes(0)) }, "reduce_sum"},
+		"mean over axis -2":    {func(_ *layers.Model, x variable) variable { return layers.ReduceMean(x, layers.Axes(-2)) }, "reduce_mean"},
+		"products of rows":     {func(_ *layers.Model, x variable) variable { return product(x, x, layers.TransposeY()) }, "matmul"},
+		"weights times rows": {func(m *layers.Model, x variable) variable {
+			return product(m.Parameters()[0], x, layers.TransposeY())
+		}, "matmul"},
+		"rows times weights": {func(m *layers.Model, x variable) variable { return product(x, m.Parameters()[0]) }, ""},
+		"matrices of a batch": {func(_ *layers.Model, x variable) variable {
+			y := layers.Reshape(x, []int64{0, 2, 2})
+			return product(y, y)
+		}, ""},
+		"divided by a sum": {func(_ *layers.Model, x variable) variable { return layers.Div(x, layers.ReduceSum(x)) }, "elementwise_div"},
+		"less their mean":  {func(_ *layers.Model, x variable) variable { return layers.Sub(x, layers.Mean(x)) }, "elementwise_sub"},
+		"times a number a row": {func(_ *layers.Model, x variable) variable {
+			return layers.Mul(x, layers.ReduceSum(x, layers.Axes(1)), layers.Axis(0))
+		}, ""},
+		"log softmax, axis 0":    {func(_ *layers.Model, x variable) variable { return layers.LogSoftmax(x, layers.Axis(0)) }, "log_softmax"},
+		"log softmax, axis 1":    {func(_ *layers.Model, x variable) variable { return layers.LogSoftmax(x) }, ""},
+		"batch norm":             {func(_ *layers.Model, x variable) variable { return layers.BatchNorm(x) }, ""}, // its state merges
+		"only fetched, not used": {func(_ *layers.Model, x variable) variable { layers.Transpose(x, []int{1, 0}); return x }, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := layers.NewModel()
+			x := layers.FC(layers.Data(m, "x", layers.Dims(4)), 4) // weights [4, 4]
+			optimizer.SGD(0.1).Minimize(layers.Mean(layers.Square(test.rows(m, x))))
+			p, err := m.Program()
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = ops.GradientMerge(p)
+			var f *fault.Fault
+			switch refused := errors.As(err, &f); {
+			case refused != (test.mixes != ""):
+				t.Errorf("got %v, want a refusal of %q", err, test.mixes)
+			case refused && (f.Kind != fault.Unsupported || f.Op != test.mixes || f.Line == "" || f.Hint == ""):
+				t.Errorf("got %v, want %s unsupported, with its line and a hint", err, test.mixes)
+			}
+		})
+	}
+}

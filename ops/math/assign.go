@@ -170,6 +170,10 @@ func init() {
 			{Name: "output_dim_idx", Doc: "axis of Out that takes it", Default: int32(0)}},
 		Infer: inferFillBatchSizeLike,
 		Bind:  bindFill,
+
+		MixesRows: func(s *ops.Shapes, _ func(string) bool) bool {
+			return s.Int("input_dim_idx") != 0 || s.Int("output_dim_idx") != 0
+		},
 	})
 	ops.Register(ops.Def{
 		Type:      "fill_zeros_like",

@@ -21,6 +21,7 @@ func init() {
 		Infer:   inferConcat,
 		Bind: opkit.BindElements("Out", bindConcat[float32], bindConcat[float64], bindConcat[int32],
 			bindConcat[int64], bindConcat[bool]),
+		MixesRows: opkit.MixesAlong("X", "axis"),
 	}, opkit.Gradient{
 		Doc:    "each dX is its part of dOut.",
 		Inputs: []string{"X"},
@@ -169,6 +170,8 @@ func init() {
 		Infer:    inferSplit,
 		Gradient: splitGradient,
 		Bind:     opkit.BindElements("X", bindSplit[float32], bindSplit[float64], bindSplit[int32], bindSplit[int64], bindSplit[bool]),
+
+		MixesRows: opkit.MixesAlong("X", "axis"),
 	})
 }
 

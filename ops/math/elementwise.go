@@ -66,7 +66,20 @@ func elementwise(name, formula string, binder opkit.Binder) ops.Def {
 		Bind:      binder,
 		RowSliced: true,
 		InPlace:   map[string]string{"Out": "X"},
+		MixesRows: broadcastMixesRows,
 	}
+}
+
+// broadcastMixesRows is the MixesRows of an op whose Y lies over adjacent axes of X. If that is axis 0, both have the rows of the batch, or Y has one
+// number for all.
+func broadcastMixesRows(s *ops.Shapes, divided func(string) bool) bool {
+	x, y := s.In("X").Dims, s.In("Y").Dims
+	axis := s.Int("axis")
+	if axis < 0 {
+		axis = int64(len(x) - len(y))
+	}
+	over := axis == 0 && len(y) > 0 && y[0] != 1
+	return !divided("X") || over != divided("Y")
 }
 
 // multiply is elementwise_mul, which also multiplies a sparse X by one number.

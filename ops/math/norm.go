@@ -24,6 +24,8 @@ func init() {
 		Infer:   inferNumber,
 		Cost:    opkit.PerElement(8),
 		Bind:    opkit.BindFloats("X", bindSquaredNorm[float32], bindSquaredNorm[float64]),
+
+		MixesRows: opkit.Mixes,
 	}, opkit.Gradient{
 		Doc:    "dX = 2*dOut[0]*X.",
 		Inputs: []string{"X"},
@@ -168,7 +170,9 @@ func init() {
 		Infer:   inferClipByNorm,
 		Cost:    opkit.PerElement(4),
 		Bind:    opkit.BindFloats("X", bindClipByNorm[float32], bindClipByNorm[float64]),
-		InPlace: map[string]string{"Out": "X"},
+
+		MixesRows: opkit.Mixes,
+		InPlace:   map[string]string{"Out": "X"},
 	})
 }
 

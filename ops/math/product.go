@@ -23,6 +23,8 @@ func init() {
 		Infer: inferMul,
 		Cost:  mulCost(2),
 		Bind:  opkit.BindFloats("X", bindMul[float32], bindMul[float64]),
+
+		MixesRows: opkit.RowsOnlyIn("X"),
 	}, opkit.Gradient{
 		Doc:    "dX = dOut*transpose(Y), dY = transpose(X)*dOut.",
 		Inputs: []string{"X", "Y"},
@@ -106,6 +108,8 @@ func init() {
 		Infer: inferMatmul,
 		Cost:  matmulCost(2),
 		Bind:  opkit.BindFloats("X", bindMatmul[float32], bindMatmul[float64]),
+
+		MixesRows: matmulMixesRows("transpose_X"),
 	}, opkit.Gradient{
 		Doc:    "dX = alpha*dOut*transpose(op(Y)), dY = alpha*transpose(op(X))*dOut, transposed back where op transposes.",
 		Inputs: []string{"X", "Y"},
@@ -113,6 +117,21 @@ func init() {
 		Cost:   matmulCost(4),
 		Bind:   opkit.BindFloats("X", bindMatmulGrad[float32], bindMatmulGrad[float64]),
 	})
+}
+
+// matmulMixesRows makes the MixesRows of a product of matrices. Rows of a batch may be the rows of one matrix X, or each row is a matrix, of both operands
+// or of one that meets a single matrix of the other.
+func matmulMixesRows(transposeX string) opkit.Mixing {
+	return func(s *ops.Shapes, divided func(string) bool) bool {
+		x, y := len(s.In("X").Dims), len(s.In("Y").Dims)
+		switch {
+		case divided("X") && divided("Y"):
+			return x < 3 || x != y
+		case divided("Y"):
+			return y < 3 || x > 2
+		}
+		return x < 2 || y > 2 || x == 2 && s.Bool(transposeX)
+	}
 }
 
 // lastTwo returns the extents of op(matrix) for dims of rank 2 or more.

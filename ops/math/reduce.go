@@ -19,6 +19,8 @@ func init() {
 		Infer:   inferNumber,
 		Cost:    opkit.PerElement(1),
 		Bind:    opkit.BindFloats("X", bindMean[float32], bindMean[float64]),
+
+		MixesRows: opkit.Mixes,
 	}, opkit.Gradient{
 		Doc:    "dX[i] = dOut[0]/count(X).",
 		Inputs: []string{"X"},
@@ -78,6 +80,11 @@ func registerReduction(name, what, gradient string, outputs []string, forward, b
 		Infer: inferReduction,
 		Cost:  opkit.PerElement(1),
 		Bind:  forward,
+
+		MixesRows: func(s *ops.Shapes, _ func(string) bool) bool {
+			reduced, _ := markReduced(s.Ints("dim"), s.Bool("reduce_all"), len(s.In("X").Dims))
+			return len(reduced) == 0 || reduced[0]
+		},
 	}, opkit.Gradient{
 		Doc: "dX is " + gradient + ".", Inputs: []string{"X"}, Outputs: outputs, Wrt: []string{"X"},
 		Cost: opkit.PerElement(1),

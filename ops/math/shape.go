@@ -27,6 +27,11 @@ func init() {
 		Gradient: ops.StandardGrad(nil, []string{"XShape"}, []string{"X"}),
 		Bind:     bindCopy,
 		InPlace:  map[string]string{"Out": "X"},
+
+		MixesRows: func(s *ops.Shapes, divided func(string) bool) bool {
+			shape := s.Ints("shape")
+			return (len(shape) == 0 || shape[0] != 0) && opkit.MixesShape(s, divided)
+		},
 	}
 	ops.Register(reshape)
 	ops.Register(ops.Def{
@@ -145,6 +150,11 @@ func init() {
 		Infer:    inferTranspose,
 		Gradient: ops.StandardGrad(nil, []string{"XShape"}, []string{"X"}),
 		Bind:     opkit.BindElements("X", bindTranspose[float32], bindTranspose[float64], bindTranspose[int32], bindTranspose[int64], bindTranspose[bool]),
+
+		MixesRows: func(s *ops.Shapes, _ func(string) bool) bool {
+			axes := s.Ints("axis")
+			return len(axes) == 0 || axes[0] != 0
+		},
 	}
 	gradient := ops.Def{
 		Type:    "transpose2_grad",

@@ -32,11 +32,13 @@ func init() {
 			{Name: "curve", Doc: "ROC", Default: "ROC"},
 			{Name: "num_thresholds", Doc: "number of bins less one, 1 to 1048576", Default: int32(4095)},
 			{Name: "slide_steps", Doc: "0 with StatPos: all steps count", Default: int32(1)}},
-		Infer:   inferAUC,
-		Cost:    opkit.PerElement(2),
-		Bind:    opkit.BindFloats("Predict", bindAUC[float32], bindAUC[float64]),
-		InPlace: map[string]string{"StatPosOut": "StatPos", "StatNegOut": "StatNeg"},
-		State:   map[string]ops.Merge{"StatPosOut": ops.MergeSum, "StatNegOut": ops.MergeSum},
+		Infer: inferAUC,
+		Cost:  opkit.PerElement(2),
+		Bind:  opkit.BindFloats("Predict", bindAUC[float32], bindAUC[float64]),
+
+		MixesRows: opkit.Mixes,
+		InPlace:   map[string]string{"StatPosOut": "StatPos", "StatNegOut": "StatNeg"},
+		State:     map[string]ops.Merge{"StatPosOut": ops.MergeSum, "StatNegOut": ops.MergeSum},
 	})
 }
 

@@ -24,6 +24,8 @@ func init() {
 		Infer: inferTopK,
 		Cost:  opkit.PerElement(2),
 		Bind:  opkit.BindNumbers("X", bindTopK[float32], bindTopK[float64], bindTopK[int32], bindTopK[int64]),
+
+		MixesRows: func(s *ops.Shapes, _ func(string) bool) bool { return len(s.In("X").Dims) == 1 },
 	})
 }
 
@@ -76,6 +78,8 @@ func init() {
 		Infer: inferAccuracy,
 		Cost:  opkit.PerElement(1),
 		Bind:  opkit.BindFloats("Out", bindAccuracy[float32], bindAccuracy[float64]),
+
+		MixesRows: opkit.Mixes,
 	})
 }
 

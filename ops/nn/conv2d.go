@@ -35,6 +35,8 @@ func registerConvolution(name, doc string) {
 		Infer: inferConv2D,
 		Cost:  convolutionCost(2),
 		Bind:  opkit.BindFloats("Input", bindConv2D[float32], bindConv2D[float64]),
+
+		MixesRows: opkit.RowsOnlyIn("Input"),
 	}, opkit.Gradient{
 		Doc: "each product gives dOutput*Filter to dInput and dOutput*Input to dFilter; dBias is dOutput summed over all but " +
 			"the channels.",

@@ -55,6 +55,8 @@ func registerLookup(name, ids, out string, places func(*ops.Shapes) ([]int64, er
 			{Name: "is_distributed", Doc: "with is_sparse, pservers alone hold the table on a cluster", Default: false}},
 		Infer: func(s *ops.Shapes) error { return inferLookup(s, places) },
 		Bind:  opkit.BindFloats("W", bindLookup[float32], bindLookup[float64]),
+
+		MixesRows: opkit.RowsOnlyIn("Ids"),
 	}, opkit.Gradient{
 		Doc: "dW holds, for each row of W, the sum of dOut over the places that name it, in their order. With is_sparse " +
 			"it is the rows of dOut as they stand, each with its id; those of padding_idx are zeros.",

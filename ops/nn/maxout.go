@@ -22,6 +22,8 @@ func init() {
 		Infer: inferMaxout,
 		Cost:  opkit.PerElement(1),
 		Bind:  opkit.BindFloats("X", bindMaxout[float32], bindMaxout[float64]),
+
+		MixesRows: opkit.MixesAlong("X", "axis"),
 	}, opkit.Gradient{
 		Doc:     "dX is dOut for the first of the channels that has the largest element, 0 for the others.",
 		Inputs:  []string{"X"},

@@ -169,10 +169,12 @@ func init() {
 		Attrs: []ops.Attr{
 			{Name: "epsilon", Doc: "added to the variance, at least 0", Default: float32(1e-5)},
 			{Name: "begin_norm_axis", Doc: "first axis of a row, at least 1", Default: int32(1)}},
-		Infer:   inferLayerNorm,
-		Cost:    opkit.PerElement(8),
-		Bind:    opkit.BindFloats("X", bindLayerNorm[float32], bindLayerNorm[float64]),
-		InPlace: map[string]string{"Y": "X"},
+		Infer: inferLayerNorm,
+		Cost:  opkit.PerElement(8),
+		Bind:  opkit.BindFloats("X", bindLayerNorm[float32], bindLayerNorm[float64]),
+
+		MixesRows: opkit.RowsOnlyIn("X"),
+		InPlace:   map[string]string{"Y": "X"},
 	}, opkit.Gradient{
 		Doc: "with h = (X - Mean)/sqrt(Variance + epsilon), g = dY*Scale and means over a row, dBias = sum(dY), " +
 			"dScale = sum(dY*h), dX = (g - mean(g) - h*mean(g*h))/sqrt(Variance + epsilon).",

@@ -29,6 +29,8 @@ func init() {
 		Infer: inferPrelu,
 		Cost:  opkit.PerElement(2),
 		Bind:  opkit.BindFloats("X", bindPrelu[float32], bindPrelu[float64]),
+
+		MixesRows: opkit.RowsOnlyIn("X"),
 	}, opkit.Gradient{
 		Doc:    "dX = dOut where X > 0, else Alpha*dOut; dAlpha is the sum of X*dOut where X is not above 0.",
 		Inputs: []string{"X", "Alpha"},

@@ -19,7 +19,9 @@ func init() {
 		Infer:   inferSoftmax,
 		Cost:    opkit.PerElement(6),
 		Bind:    opkit.BindFloats("X", bindSoftmax[float32], bindSoftmax[float64]),
-		InPlace: map[string]string{"Out": "X"},
+
+		MixesRows: opkit.MixesAlong("X", "axis"),
+		InPlace:   map[string]string{"Out": "X"},
 	}, opkit.Gradient{
 		Doc:     "dX = Out*(dOut - sum(dOut*Out)), the sum over the axis.",
 		Outputs: []string{"Out"},
@@ -38,6 +40,8 @@ func init() {
 		Infer:   inferSoftmax,
 		Cost:    opkit.PerElement(6),
 		Bind:    opkit.BindFloats("X", bindLogSoftmax[float32], bindLogSoftmax[float64]),
+
+		MixesRows: opkit.MixesAlong("X", "axis"),
 	}, opkit.Gradient{
 		Doc:     "dX = dOut - exp(Out)*sum(dOut), the sum over the axis.",
 		Outputs: []string{"Out"},
