@@ -18,33 +18,34 @@ import (
 // jobFlags are the flags of a job. Commands that share them read one JobSpec from them: the job file given with -f, with the fields that
 // flags set replaced.
 type jobFlags struct {
-	file     string
-	data     []string
-	passes   int32
-	save     string
-	params   string
-	fetch    []string
-	workers  int32
-	alone    bool // the run has this machine's cores for itself
-	noFinite bool
-	follow   []string
-	restarts int32
-	failures int32
-	trainers string
-	pservers int32
-	mode     *choice
-	minBlock int64
-	noSlice  bool
-	split    *choice
-	carrier  *choice
-	hosts    bool
-	push     int32
-	pull     int32
-	standby  int32
-	saved    string // where checkpoints go
-	every    string
-	keep     int32
-	resume   string
+	file      string
+	data      []string
+	passes    int32
+	save      string
+	params    string
+	fetch     []string
+	workers   int32
+	alone     bool // the run has this machine's cores for itself
+	noFinite  bool
+	follow    []string
+	restarts  int32
+	failures  int32
+	trainers  string
+	pservers  int32
+	mode      *choice
+	minBlock  int64
+	noSlice   bool
+	split     *choice
+	carrier   *choice
+	hosts     bool
+	push      int32
+	pull      int32
+	staleness int32
+	standby   int32
+	saved     string // where checkpoints go
+	every     string
+	keep      int32
+	resume    string
 
 	compressGradients  string // checked with the other fields of a JobSpec
 	compressParameters *choice
@@ -80,6 +81,7 @@ func (f *jobFlags) addCluster(cmd *cobra.Command) {
 	f.compressParameters = choiceFlag(cmd, "compress-parameters", "how float32 parameters travel to trainers", "none", "bf16", "fp16")
 	flags.BoolVar(&f.hosts, "merge-hosts", false, "let the trainers of one host merge their contributions before they send them to servers")
 	flags.Int32Var(&f.push, "push-every", 1, "in async mode, add up the gradients of `N` steps before they are sent to servers")
+	flags.Int32Var(&f.staleness, "staleness", 0, "in async mode, a trainer waits that is more than `K` pushes ahead of another one; without it none waits")
 	flags.Int32Var(&f.pull, "pull-every", 1, "in async mode, receive parameters after every `N` steps")
 	flags.Int32Var(&f.standby, "standby", 0, "in sync mode: `1` runs a standby of each server, which takes its place when it is lost")
 	f.split = choiceFlag(cmd, "split-method", "how slices are dealt to servers", "round_robin", "hash_name")
@@ -218,6 +220,9 @@ func (f *jobFlags) overrideCluster(given func(name string) bool, spec *job.JobSp
 	}
 	if given("merge-hosts") {
 		spec.MergeHosts = f.hosts
+	}
+	if given("staleness") {
+		spec.Staleness = &f.staleness
 	}
 	for name, every := range map[string]struct {
 		value int32

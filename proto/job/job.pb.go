@@ -339,6 +339,7 @@ type JobSpec struct {
 	MergeHosts         bool                   `protobuf:"varint,34,opt,name=merge_hosts,json=mergeHosts,proto3" json:"merge_hosts,omitempty"`                        // sync: trainers of one host merge their contributions before they send them to pservers
 	PushEvery          int32                  `protobuf:"varint,35,opt,name=push_every,json=pushEvery,proto3" json:"push_every,omitempty"`                           // async, reading data: a trainer adds up the gradients of so many steps and sends their sum; 0: 1
 	PullEvery          int32                  `protobuf:"varint,36,opt,name=pull_every,json=pullEvery,proto3" json:"pull_every,omitempty"`                           // async, reading data: a trainer receives parameters after each so many steps; 0: 1
+	Staleness          *int32                 `protobuf:"varint,37,opt,name=staleness,proto3,oneof" json:"staleness,omitempty"`                                      // async, reading data: a trainer waits that is more than so many pushes ahead of another one; absent: none waits
 	ProfileSteps       int32                  `protobuf:"varint,31,opt,name=profile_steps,json=profileSteps,proto3" json:"profile_steps,omitempty"`                  // trainers and pservers record what they do in so many steps, from the first step of the job on; 0: none
 	CompressGradients  string                 `protobuf:"bytes,32,opt,name=compress_gradients,json=compressGradients,proto3" json:"compress_gradients,omitempty"`    // how float32 gradients travel: none (default), bf16, fp16 or topk:FRACTION[:LEAST]
 	CompressParameters string                 `protobuf:"bytes,33,opt,name=compress_parameters,json=compressParameters,proto3" json:"compress_parameters,omitempty"` // how float32 parameters travel to trainers: none (default), bf16 or fp16
@@ -600,6 +601,13 @@ func (x *JobSpec) GetPushEvery() int32 {
 func (x *JobSpec) GetPullEvery() int32 {
 	if x != nil {
 		return x.PullEvery
+	}
+	return 0
+}
+
+func (x *JobSpec) GetStaleness() int32 {
+	if x != nil && x.Staleness != nil {
+		return *x.Staleness
 	}
 	return 0
 }
@@ -2639,7 +2647,7 @@ const file_proto_job_job_proto_rawDesc = "" +
 	"\vDataBinding\x12\x18\n" +
 	"\adataset\x18\x01 \x01(\tR\adataset\x12\x14\n" +
 	"\x05globs\x18\x02 \x03(\tR\x05globs\x12\x16\n" +
-	"\x06follow\x18\x03 \x01(\bR\x06follow\"\x95\v\n" +
+	"\x06follow\x18\x03 \x01(\bR\x06follow\"\xc6\v\n" +
 	"\aJobSpec\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aprogram\x18\x02 \x01(\fR\aprogram\x12(\n" +
@@ -2677,14 +2685,17 @@ const file_proto_job_job_proto_rawDesc = "" +
 	"\n" +
 	"push_every\x18# \x01(\x05R\tpushEvery\x12\x1d\n" +
 	"\n" +
-	"pull_every\x18$ \x01(\x05R\tpullEvery\x12#\n" +
+	"pull_every\x18$ \x01(\x05R\tpullEvery\x12!\n" +
+	"\tstaleness\x18% \x01(\x05H\x00R\tstaleness\x88\x01\x01\x12#\n" +
 	"\rprofile_steps\x18\x1f \x01(\x05R\fprofileSteps\x12-\n" +
 	"\x12compress_gradients\x18  \x01(\tR\x11compressGradients\x12/\n" +
 	"\x13compress_parameters\x18! \x01(\tR\x12compressParameters\x126\n" +
 	"\vcheckpoints\x18( \x01(\v2\x14.edl.job.CheckpointsR\vcheckpoints\x12\x16\n" +
 	"\x06resume\x18) \x01(\tR\x06resume\x12\x18\n" +
 	"\astandby\x18* \x01(\x05R\astandby\x12\x18\n" +
-	"\apartial\x18\x1d \x01(\bR\apartial\"\xac\x01\n" +
+	"\apartial\x18\x1d \x01(\bR\apartialB\f\n" +
+	"\n" +
+	"_staleness\"\xac\x01\n" +
 	"\vCheckpoints\x12\x14\n" +
 	"\x05store\x18\x01 \x01(\tR\x05store\x12\x16\n" +
 	"\x06rounds\x18\x02 \x01(\x04R\x06rounds\x12/\n" +
@@ -3009,6 +3020,7 @@ func file_proto_job_job_proto_init() {
 	if File_proto_job_job_proto != nil {
 		return
 	}
+	file_proto_job_job_proto_msgTypes[1].OneofWrappers = []any{}
 	file_proto_job_job_proto_msgTypes[17].OneofWrappers = []any{
 		(*Event_Step)(nil),
 		(*Event_Status)(nil),

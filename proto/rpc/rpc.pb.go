@@ -126,7 +126,7 @@ func (x StatusResponse_Standby) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use StatusResponse_Standby.Descriptor instead.
 func (StatusResponse_Standby) EnumDescriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{99, 0}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{101, 0}
 }
 
 // Piece is a part of a message that may be larger than one of the transport: all pieces of one direction of a call, one after the other, are the message
@@ -6188,6 +6188,103 @@ func (x *GetRequest) GetExchange() bool {
 	return false
 }
 
+// PaceRequest: the round of id numbers these messages of a trainer.
+type PaceRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            *Identity              `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Lead          uint32                 `protobuf:"varint,2,opt,name=lead,proto3" json:"lead,omitempty"`   // how many pushes the trainer may be ahead of another one
+	Rests         bool                   `protobuf:"varint,3,opt,name=rests,proto3" json:"rests,omitempty"` // the trainer has no tasks: nobody waits for it until it asks again
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PaceRequest) Reset() {
+	*x = PaceRequest{}
+	mi := &file_proto_rpc_rpc_proto_msgTypes[96]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PaceRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PaceRequest) ProtoMessage() {}
+
+func (x *PaceRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_rpc_rpc_proto_msgTypes[96]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PaceRequest.ProtoReflect.Descriptor instead.
+func (*PaceRequest) Descriptor() ([]byte, []int) {
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{96}
+}
+
+func (x *PaceRequest) GetId() *Identity {
+	if x != nil {
+		return x.Id
+	}
+	return nil
+}
+
+func (x *PaceRequest) GetLead() uint32 {
+	if x != nil {
+		return x.Lead
+	}
+	return 0
+}
+
+func (x *PaceRequest) GetRests() bool {
+	if x != nil {
+		return x.Rests
+	}
+	return false
+}
+
+type PaceResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PaceResponse) Reset() {
+	*x = PaceResponse{}
+	mi := &file_proto_rpc_rpc_proto_msgTypes[97]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PaceResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PaceResponse) ProtoMessage() {}
+
+func (x *PaceResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_rpc_rpc_proto_msgTypes[97]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PaceResponse.ProtoReflect.Descriptor instead.
+func (*PaceResponse) Descriptor() ([]byte, []int) {
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{97}
+}
+
 type CompleteRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            *Identity              `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -6197,7 +6294,7 @@ type CompleteRequest struct {
 
 func (x *CompleteRequest) Reset() {
 	*x = CompleteRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[96]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[98]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6209,7 +6306,7 @@ func (x *CompleteRequest) String() string {
 func (*CompleteRequest) ProtoMessage() {}
 
 func (x *CompleteRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[96]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[98]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6222,7 +6319,7 @@ func (x *CompleteRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompleteRequest.ProtoReflect.Descriptor instead.
 func (*CompleteRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{96}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{98}
 }
 
 func (x *CompleteRequest) GetId() *Identity {
@@ -6240,7 +6337,7 @@ type CompleteResponse struct {
 
 func (x *CompleteResponse) Reset() {
 	*x = CompleteResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[97]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[99]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6252,7 +6349,7 @@ func (x *CompleteResponse) String() string {
 func (*CompleteResponse) ProtoMessage() {}
 
 func (x *CompleteResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[97]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[99]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6265,7 +6362,7 @@ func (x *CompleteResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompleteResponse.ProtoReflect.Descriptor instead.
 func (*CompleteResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{97}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{99}
 }
 
 type StatusRequest struct {
@@ -6277,7 +6374,7 @@ type StatusRequest struct {
 
 func (x *StatusRequest) Reset() {
 	*x = StatusRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[98]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[100]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6289,7 +6386,7 @@ func (x *StatusRequest) String() string {
 func (*StatusRequest) ProtoMessage() {}
 
 func (x *StatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[98]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[100]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6302,7 +6399,7 @@ func (x *StatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusRequest.ProtoReflect.Descriptor instead.
 func (*StatusRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{98}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{100}
 }
 
 func (x *StatusRequest) GetJob() string {
@@ -6326,7 +6423,7 @@ type StatusResponse struct {
 
 func (x *StatusResponse) Reset() {
 	*x = StatusResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[99]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[101]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6338,7 +6435,7 @@ func (x *StatusResponse) String() string {
 func (*StatusResponse) ProtoMessage() {}
 
 func (x *StatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[99]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[101]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6351,7 +6448,7 @@ func (x *StatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusResponse.ProtoReflect.Descriptor instead.
 func (*StatusResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{99}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{101}
 }
 
 func (x *StatusResponse) GetRound() uint64 {
@@ -6867,7 +6964,12 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\vany_version\x18\x03 \x01(\bR\n" +
 	"anyVersion\x12\x14\n" +
 	"\x05final\x18\x04 \x01(\bR\x05final\x12\x1a\n" +
-	"\bexchange\x18\x05 \x01(\bR\bexchange\"4\n" +
+	"\bexchange\x18\x05 \x01(\bR\bexchange\"Z\n" +
+	"\vPaceRequest\x12!\n" +
+	"\x02id\x18\x01 \x01(\v2\x11.edl.rpc.IdentityR\x02id\x12\x12\n" +
+	"\x04lead\x18\x02 \x01(\rR\x04lead\x12\x14\n" +
+	"\x05rests\x18\x03 \x01(\bR\x05rests\"\x0e\n" +
+	"\fPaceResponse\"4\n" +
 	"\x0fCompleteRequest\x12!\n" +
 	"\x02id\x18\x01 \x01(\v2\x11.edl.rpc.IdentityR\x02id\"\x12\n" +
 	"\x10CompleteResponse\"!\n" +
@@ -6930,7 +7032,7 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\n" +
 	"Checkpoint\x12\x1a.edl.rpc.CheckpointRequest\x1a\x19.edl.job.CheckpointStatus\x122\n" +
 	"\x06Queues\x12\x16.edl.rpc.QueuesRequest\x1a\x0e.edl.rpc.Piece0\x01\x129\n" +
-	"\x06GoBack\x12\x16.edl.rpc.GoBackRequest\x1a\x17.edl.rpc.GoBackResponse2\x95\a\n" +
+	"\x06GoBack\x12\x16.edl.rpc.GoBackRequest\x1a\x17.edl.rpc.GoBackResponse2\xca\a\n" +
 	"\x0fParameterServer\x12?\n" +
 	"\fSendVariable\x12\x16.edl.rpc.VariableChunk\x1a\x15.edl.rpc.SendResponse(\x01\x12@\n" +
 	"\vSendBarrier\x12\x17.edl.rpc.BarrierRequest\x1a\x18.edl.rpc.BarrierResponse\x12<\n" +
@@ -6942,7 +7044,8 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\x06Ledger\x12\x16.edl.rpc.LedgerRequest\x1a\x0e.edl.rpc.Piece0\x01\x120\n" +
 	"\x03Cut\x12\x13.edl.rpc.CutRequest\x1a\x14.edl.rpc.CutResponse\x123\n" +
 	"\x04Hold\x12\x14.edl.rpc.HoldRequest\x1a\x15.edl.rpc.HoldResponse\x12<\n" +
-	"\aRestore\x12\x17.edl.rpc.RestoreRequest\x1a\x18.edl.rpc.RestoreResponse\x12?\n" +
+	"\aRestore\x12\x17.edl.rpc.RestoreRequest\x1a\x18.edl.rpc.RestoreResponse\x123\n" +
+	"\x04Pace\x12\x14.edl.rpc.PaceRequest\x1a\x15.edl.rpc.PaceResponse\x12?\n" +
 	"\bComplete\x12\x18.edl.rpc.CompleteRequest\x1a\x19.edl.rpc.CompleteResponse\x129\n" +
 	"\x06Follow\x12\x16.edl.rpc.FollowRequest\x1a\x17.edl.rpc.FollowResponse\x12?\n" +
 	"\bTakeOver\x12\x18.edl.rpc.TakeOverRequest\x1a\x19.edl.rpc.TakeOverResponse\x129\n" +
@@ -6961,7 +7064,7 @@ func file_proto_rpc_rpc_proto_rawDescGZIP() []byte {
 }
 
 var file_proto_rpc_rpc_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_proto_rpc_rpc_proto_msgTypes = make([]protoimpl.MessageInfo, 103)
+var file_proto_rpc_rpc_proto_msgTypes = make([]protoimpl.MessageInfo, 105)
 var file_proto_rpc_rpc_proto_goTypes = []any{
 	(Standing_Kind)(0),            // 0: edl.rpc.Standing.Kind
 	(StatusResponse_Standby)(0),   // 1: edl.rpc.StatusResponse.Standby
@@ -7061,51 +7164,53 @@ var file_proto_rpc_rpc_proto_goTypes = []any{
 	(*PassLedger)(nil),            // 95: edl.rpc.PassLedger
 	(*LedgerResponse)(nil),        // 96: edl.rpc.LedgerResponse
 	(*GetRequest)(nil),            // 97: edl.rpc.GetRequest
-	(*CompleteRequest)(nil),       // 98: edl.rpc.CompleteRequest
-	(*CompleteResponse)(nil),      // 99: edl.rpc.CompleteResponse
-	(*StatusRequest)(nil),         // 100: edl.rpc.StatusRequest
-	(*StatusResponse)(nil),        // 101: edl.rpc.StatusResponse
-	nil,                           // 102: edl.rpc.DescribeResponse.OpsEntry
-	nil,                           // 103: edl.rpc.QueuesResponse.EntriesEntry
-	nil,                           // 104: edl.rpc.StatusResponse.RefusedEntry
-	(*job.Progress)(nil),          // 105: edl.job.Progress
-	(*job.Event)(nil),             // 106: edl.job.Event
-	(*job.JobStatus)(nil),         // 107: edl.job.JobStatus
-	(*job.Wait)(nil),              // 108: edl.job.Wait
-	(*job.JobSpec)(nil),           // 109: edl.job.JobSpec
-	(job.Role)(0),                 // 110: edl.job.Role
-	(*job.RoundTimes)(nil),        // 111: edl.job.RoundTimes
-	(*job.Value)(nil),             // 112: edl.job.Value
-	(*job.Step)(nil),              // 113: edl.job.Step
-	(*job.RoleStatus)(nil),        // 114: edl.job.RoleStatus
-	(*job.RoleReport)(nil),        // 115: edl.job.RoleReport
-	(*job.Failure)(nil),           // 116: edl.job.Failure
-	(*job.CheckpointStatus)(nil),  // 117: edl.job.CheckpointStatus
-	(*job.Shard)(nil),             // 118: edl.job.Shard
+	(*PaceRequest)(nil),           // 98: edl.rpc.PaceRequest
+	(*PaceResponse)(nil),          // 99: edl.rpc.PaceResponse
+	(*CompleteRequest)(nil),       // 100: edl.rpc.CompleteRequest
+	(*CompleteResponse)(nil),      // 101: edl.rpc.CompleteResponse
+	(*StatusRequest)(nil),         // 102: edl.rpc.StatusRequest
+	(*StatusResponse)(nil),        // 103: edl.rpc.StatusResponse
+	nil,                           // 104: edl.rpc.DescribeResponse.OpsEntry
+	nil,                           // 105: edl.rpc.QueuesResponse.EntriesEntry
+	nil,                           // 106: edl.rpc.StatusResponse.RefusedEntry
+	(*job.Progress)(nil),          // 107: edl.job.Progress
+	(*job.Event)(nil),             // 108: edl.job.Event
+	(*job.JobStatus)(nil),         // 109: edl.job.JobStatus
+	(*job.Wait)(nil),              // 110: edl.job.Wait
+	(*job.JobSpec)(nil),           // 111: edl.job.JobSpec
+	(job.Role)(0),                 // 112: edl.job.Role
+	(*job.RoundTimes)(nil),        // 113: edl.job.RoundTimes
+	(*job.Value)(nil),             // 114: edl.job.Value
+	(*job.Step)(nil),              // 115: edl.job.Step
+	(*job.RoleStatus)(nil),        // 116: edl.job.RoleStatus
+	(*job.RoleReport)(nil),        // 117: edl.job.RoleReport
+	(*job.Failure)(nil),           // 118: edl.job.Failure
+	(*job.CheckpointStatus)(nil),  // 119: edl.job.CheckpointStatus
+	(*job.Shard)(nil),             // 120: edl.job.Shard
 }
 var file_proto_rpc_rpc_proto_depIdxs = []int32{
 	31,  // 0: edl.rpc.Piece.id:type_name -> edl.rpc.Identity
-	102, // 1: edl.rpc.DescribeResponse.ops:type_name -> edl.rpc.DescribeResponse.OpsEntry
-	105, // 2: edl.rpc.ResumeJobResponse.progress:type_name -> edl.job.Progress
-	106, // 3: edl.rpc.Events.events:type_name -> edl.job.Event
-	107, // 4: edl.rpc.ListResponse.jobs:type_name -> edl.job.JobStatus
-	107, // 5: edl.rpc.WhyResponse.status:type_name -> edl.job.JobStatus
-	108, // 6: edl.rpc.WhyResponse.waits:type_name -> edl.job.Wait
-	107, // 7: edl.rpc.JobDetails.status:type_name -> edl.job.JobStatus
-	109, // 8: edl.rpc.JobDetails.spec:type_name -> edl.job.JobSpec
+	104, // 1: edl.rpc.DescribeResponse.ops:type_name -> edl.rpc.DescribeResponse.OpsEntry
+	107, // 2: edl.rpc.ResumeJobResponse.progress:type_name -> edl.job.Progress
+	108, // 3: edl.rpc.Events.events:type_name -> edl.job.Event
+	109, // 4: edl.rpc.ListResponse.jobs:type_name -> edl.job.JobStatus
+	109, // 5: edl.rpc.WhyResponse.status:type_name -> edl.job.JobStatus
+	110, // 6: edl.rpc.WhyResponse.waits:type_name -> edl.job.Wait
+	109, // 7: edl.rpc.JobDetails.status:type_name -> edl.job.JobStatus
+	111, // 8: edl.rpc.JobDetails.spec:type_name -> edl.job.JobSpec
 	67,  // 9: edl.rpc.JobDetails.queues:type_name -> edl.rpc.QueuesResponse
 	96,  // 10: edl.rpc.JobDetails.ledger:type_name -> edl.rpc.LedgerResponse
 	18,  // 11: edl.rpc.JobDetails.times:type_name -> edl.rpc.RoleTimes
-	110, // 12: edl.rpc.RoleTimes.role:type_name -> edl.job.Role
-	111, // 13: edl.rpc.RoleTimes.rounds:type_name -> edl.job.RoundTimes
-	105, // 14: edl.rpc.StateValues.progress:type_name -> edl.job.Progress
-	112, // 15: edl.rpc.StateValues.values:type_name -> edl.job.Value
-	112, // 16: edl.rpc.StepRun.feed:type_name -> edl.job.Value
-	113, // 17: edl.rpc.StepDone.step:type_name -> edl.job.Step
-	105, // 18: edl.rpc.StepDone.progress:type_name -> edl.job.Progress
+	112, // 12: edl.rpc.RoleTimes.role:type_name -> edl.job.Role
+	113, // 13: edl.rpc.RoleTimes.rounds:type_name -> edl.job.RoundTimes
+	107, // 14: edl.rpc.StateValues.progress:type_name -> edl.job.Progress
+	114, // 15: edl.rpc.StateValues.values:type_name -> edl.job.Value
+	114, // 16: edl.rpc.StepRun.feed:type_name -> edl.job.Value
+	115, // 17: edl.rpc.StepDone.step:type_name -> edl.job.Step
+	107, // 18: edl.rpc.StepDone.progress:type_name -> edl.job.Progress
 	14,  // 19: edl.rpc.RoleEvent.log:type_name -> edl.rpc.LogLine
-	114, // 20: edl.rpc.RoleEvent.status:type_name -> edl.job.RoleStatus
-	115, // 21: edl.rpc.RoleEvent.report:type_name -> edl.job.RoleReport
+	116, // 20: edl.rpc.RoleEvent.status:type_name -> edl.job.RoleStatus
+	117, // 21: edl.rpc.RoleEvent.report:type_name -> edl.job.RoleReport
 	31,  // 22: edl.rpc.JoinRequest.id:type_name -> edl.rpc.Identity
 	34,  // 23: edl.rpc.JoinResponse.segment:type_name -> edl.rpc.Segment
 	39,  // 24: edl.rpc.Segment.skip:type_name -> edl.rpc.RecordRange
@@ -7122,28 +7227,28 @@ var file_proto_rpc_rpc_proto_depIdxs = []int32{
 	31,  // 35: edl.rpc.TaskFailedRequest.id:type_name -> edl.rpc.Identity
 	40,  // 36: edl.rpc.TaskFailedRequest.task:type_name -> edl.rpc.Task
 	31,  // 37: edl.rpc.SaveModelRequest.id:type_name -> edl.rpc.Identity
-	105, // 38: edl.rpc.SaveModelResponse.progress:type_name -> edl.job.Progress
+	107, // 38: edl.rpc.SaveModelResponse.progress:type_name -> edl.job.Progress
 	31,  // 39: edl.rpc.TrainerSteps.id:type_name -> edl.rpc.Identity
 	48,  // 40: edl.rpc.TrainerSteps.steps:type_name -> edl.rpc.TrainerStep
 	31,  // 41: edl.rpc.TrainerStep.id:type_name -> edl.rpc.Identity
-	112, // 42: edl.rpc.TrainerStep.fetched:type_name -> edl.job.Value
+	114, // 42: edl.rpc.TrainerStep.fetched:type_name -> edl.job.Value
 	39,  // 43: edl.rpc.TrainerStep.records:type_name -> edl.rpc.RecordRange
 	31,  // 44: edl.rpc.NextFeedRequest.id:type_name -> edl.rpc.Identity
 	31,  // 45: edl.rpc.FinishDataRequest.id:type_name -> edl.rpc.Identity
 	31,  // 46: edl.rpc.PermitRequest.id:type_name -> edl.rpc.Identity
-	112, // 47: edl.rpc.FeedShare.feed:type_name -> edl.job.Value
+	114, // 47: edl.rpc.FeedShare.feed:type_name -> edl.job.Value
 	31,  // 48: edl.rpc.LeaveRequest.id:type_name -> edl.rpc.Identity
-	116, // 49: edl.rpc.LeaveRequest.failure:type_name -> edl.job.Failure
-	106, // 50: edl.rpc.WatchResponse.events:type_name -> edl.job.Event
+	118, // 49: edl.rpc.LeaveRequest.failure:type_name -> edl.job.Failure
+	108, // 50: edl.rpc.WatchResponse.events:type_name -> edl.job.Event
 	31,  // 51: edl.rpc.GoBackRequest.id:type_name -> edl.rpc.Identity
-	105, // 52: edl.rpc.GoBackResponse.progress:type_name -> edl.job.Progress
+	107, // 52: edl.rpc.GoBackResponse.progress:type_name -> edl.job.Progress
 	65,  // 53: edl.rpc.QueueStatus.discarded_tasks:type_name -> edl.rpc.DiscardedTask
 	64,  // 54: edl.rpc.QueueStatus.discards:type_name -> edl.rpc.PassDiscards
 	39,  // 55: edl.rpc.DiscardedTask.records:type_name -> edl.rpc.RecordRange
 	63,  // 56: edl.rpc.QueuesResponse.queues:type_name -> edl.rpc.QueueStatus
-	108, // 57: edl.rpc.QueuesResponse.waits:type_name -> edl.job.Wait
-	103, // 58: edl.rpc.QueuesResponse.entries:type_name -> edl.rpc.QueuesResponse.EntriesEntry
-	117, // 59: edl.rpc.QueuesResponse.checkpoint:type_name -> edl.job.CheckpointStatus
+	110, // 57: edl.rpc.QueuesResponse.waits:type_name -> edl.job.Wait
+	105, // 58: edl.rpc.QueuesResponse.entries:type_name -> edl.rpc.QueuesResponse.EntriesEntry
+	119, // 59: edl.rpc.QueuesResponse.checkpoint:type_name -> edl.job.CheckpointStatus
 	36,  // 60: edl.rpc.QueuesResponse.datasets:type_name -> edl.rpc.Dataset
 	31,  // 61: edl.rpc.VariableChunk.id:type_name -> edl.rpc.Identity
 	31,  // 62: edl.rpc.RowsRequest.id:type_name -> edl.rpc.Identity
@@ -7155,8 +7260,8 @@ var file_proto_rpc_rpc_proto_depIdxs = []int32{
 	85,  // 68: edl.rpc.BarrierRequest.group:type_name -> edl.rpc.Declared
 	31,  // 69: edl.rpc.CutRequest.id:type_name -> edl.rpc.Identity
 	77,  // 70: edl.rpc.CutRequest.below:type_name -> edl.rpc.StepBound
-	118, // 71: edl.rpc.CutResponse.shard:type_name -> edl.job.Shard
-	118, // 72: edl.rpc.CutResponse.base:type_name -> edl.job.Shard
+	120, // 71: edl.rpc.CutResponse.shard:type_name -> edl.job.Shard
+	120, // 72: edl.rpc.CutResponse.base:type_name -> edl.job.Shard
 	31,  // 73: edl.rpc.HoldRequest.id:type_name -> edl.rpc.Identity
 	77,  // 74: edl.rpc.HoldResponse.begun:type_name -> edl.rpc.StepBound
 	77,  // 75: edl.rpc.HoldResponse.ledger:type_name -> edl.rpc.StepBound
@@ -7177,115 +7282,118 @@ var file_proto_rpc_rpc_proto_depIdxs = []int32{
 	39,  // 90: edl.rpc.PassLedger.committed:type_name -> edl.rpc.RecordRange
 	95,  // 91: edl.rpc.LedgerResponse.passes:type_name -> edl.rpc.PassLedger
 	31,  // 92: edl.rpc.GetRequest.id:type_name -> edl.rpc.Identity
-	31,  // 93: edl.rpc.CompleteRequest.id:type_name -> edl.rpc.Identity
-	104, // 94: edl.rpc.StatusResponse.refused:type_name -> edl.rpc.StatusResponse.RefusedEntry
-	108, // 95: edl.rpc.StatusResponse.waits:type_name -> edl.job.Wait
-	1,   // 96: edl.rpc.StatusResponse.standby:type_name -> edl.rpc.StatusResponse.Standby
-	3,   // 97: edl.rpc.Listener.Describe:input_type -> edl.rpc.DescribeRequest
-	5,   // 98: edl.rpc.Listener.Submit:input_type -> edl.rpc.SubmitRequest
-	9,   // 99: edl.rpc.Listener.Status:input_type -> edl.rpc.JobRequest
-	11,  // 100: edl.rpc.Listener.List:input_type -> edl.rpc.ListRequest
-	9,   // 101: edl.rpc.Listener.Watch:input_type -> edl.rpc.JobRequest
-	13,  // 102: edl.rpc.Listener.Logs:input_type -> edl.rpc.LogsRequest
-	9,   // 103: edl.rpc.Listener.Stop:input_type -> edl.rpc.JobRequest
-	19,  // 104: edl.rpc.Listener.Finish:input_type -> edl.rpc.FinishRequest
-	20,  // 105: edl.rpc.Listener.Acknowledge:input_type -> edl.rpc.AcknowledgeRequest
-	23,  // 106: edl.rpc.Listener.ReadState:input_type -> edl.rpc.ReadStateRequest
-	2,   // 107: edl.rpc.Listener.WriteState:input_type -> edl.rpc.Piece
-	25,  // 108: edl.rpc.Listener.ReleaseState:input_type -> edl.rpc.ReleaseStateRequest
-	2,   // 109: edl.rpc.Listener.RunStep:input_type -> edl.rpc.Piece
-	9,   // 110: edl.rpc.Listener.Why:input_type -> edl.rpc.JobRequest
-	9,   // 111: edl.rpc.Listener.Show:input_type -> edl.rpc.JobRequest
-	16,  // 112: edl.rpc.Listener.Scale:input_type -> edl.rpc.ScaleRequest
-	9,   // 113: edl.rpc.Listener.Checkpoint:input_type -> edl.rpc.JobRequest
-	7,   // 114: edl.rpc.Listener.ResumeJob:input_type -> edl.rpc.ResumeJobRequest
-	29,  // 115: edl.rpc.Listener.StartRole:input_type -> edl.rpc.StartRoleChunk
-	32,  // 116: edl.rpc.Coordinator.Join:input_type -> edl.rpc.JoinRequest
-	2,   // 117: edl.rpc.Coordinator.ReportDataset:input_type -> edl.rpc.Piece
-	41,  // 118: edl.rpc.Coordinator.GetTask:input_type -> edl.rpc.GetTaskRequest
-	43,  // 119: edl.rpc.Coordinator.TaskFailed:input_type -> edl.rpc.TaskFailedRequest
-	45,  // 120: edl.rpc.Coordinator.RequestSaveModel:input_type -> edl.rpc.SaveModelRequest
-	2,   // 121: edl.rpc.Coordinator.ReportSteps:input_type -> edl.rpc.Piece
-	50,  // 122: edl.rpc.Coordinator.NextFeed:input_type -> edl.rpc.NextFeedRequest
-	2,   // 123: edl.rpc.Coordinator.Feed:input_type -> edl.rpc.Piece
-	51,  // 124: edl.rpc.Coordinator.Finish:input_type -> edl.rpc.FinishDataRequest
-	20,  // 125: edl.rpc.Coordinator.Acknowledge:input_type -> edl.rpc.AcknowledgeRequest
-	53,  // 126: edl.rpc.Coordinator.Permit:input_type -> edl.rpc.PermitRequest
-	56,  // 127: edl.rpc.Coordinator.Leave:input_type -> edl.rpc.LeaveRequest
-	58,  // 128: edl.rpc.Coordinator.Watch:input_type -> edl.rpc.WatchRequest
-	66,  // 129: edl.rpc.Coordinator.Checkpoint:input_type -> edl.rpc.CheckpointRequest
-	62,  // 130: edl.rpc.Coordinator.Queues:input_type -> edl.rpc.QueuesRequest
-	60,  // 131: edl.rpc.Coordinator.GoBack:input_type -> edl.rpc.GoBackRequest
-	68,  // 132: edl.rpc.ParameterServer.SendVariable:input_type -> edl.rpc.VariableChunk
-	74,  // 133: edl.rpc.ParameterServer.SendBarrier:input_type -> edl.rpc.BarrierRequest
-	97,  // 134: edl.rpc.ParameterServer.GetVariable:input_type -> edl.rpc.GetRequest
-	70,  // 135: edl.rpc.ParameterServer.GetRows:input_type -> edl.rpc.RowsRequest
-	71,  // 136: edl.rpc.ParameterServer.OpenData:input_type -> edl.rpc.OpenDataRequest
-	83,  // 137: edl.rpc.ParameterServer.Freeze:input_type -> edl.rpc.FreezeRequest
-	87,  // 138: edl.rpc.ParameterServer.Resume:input_type -> edl.rpc.ResumeRequest
-	94,  // 139: edl.rpc.ParameterServer.Ledger:input_type -> edl.rpc.LedgerRequest
-	76,  // 140: edl.rpc.ParameterServer.Cut:input_type -> edl.rpc.CutRequest
-	79,  // 141: edl.rpc.ParameterServer.Hold:input_type -> edl.rpc.HoldRequest
-	81,  // 142: edl.rpc.ParameterServer.Restore:input_type -> edl.rpc.RestoreRequest
-	98,  // 143: edl.rpc.ParameterServer.Complete:input_type -> edl.rpc.CompleteRequest
-	89,  // 144: edl.rpc.ParameterServer.Follow:input_type -> edl.rpc.FollowRequest
-	92,  // 145: edl.rpc.ParameterServer.TakeOver:input_type -> edl.rpc.TakeOverRequest
-	100, // 146: edl.rpc.ParameterServer.Status:input_type -> edl.rpc.StatusRequest
-	4,   // 147: edl.rpc.Listener.Describe:output_type -> edl.rpc.DescribeResponse
-	6,   // 148: edl.rpc.Listener.Submit:output_type -> edl.rpc.SubmitResponse
-	107, // 149: edl.rpc.Listener.Status:output_type -> edl.job.JobStatus
-	12,  // 150: edl.rpc.Listener.List:output_type -> edl.rpc.ListResponse
-	10,  // 151: edl.rpc.Listener.Watch:output_type -> edl.rpc.Events
-	14,  // 152: edl.rpc.Listener.Logs:output_type -> edl.rpc.LogLine
-	107, // 153: edl.rpc.Listener.Stop:output_type -> edl.job.JobStatus
-	107, // 154: edl.rpc.Listener.Finish:output_type -> edl.job.JobStatus
-	21,  // 155: edl.rpc.Listener.Acknowledge:output_type -> edl.rpc.AcknowledgeResponse
-	2,   // 156: edl.rpc.Listener.ReadState:output_type -> edl.rpc.Piece
-	24,  // 157: edl.rpc.Listener.WriteState:output_type -> edl.rpc.WriteStateResponse
-	26,  // 158: edl.rpc.Listener.ReleaseState:output_type -> edl.rpc.ReleaseStateResponse
-	2,   // 159: edl.rpc.Listener.RunStep:output_type -> edl.rpc.Piece
-	15,  // 160: edl.rpc.Listener.Why:output_type -> edl.rpc.WhyResponse
-	2,   // 161: edl.rpc.Listener.Show:output_type -> edl.rpc.Piece
-	107, // 162: edl.rpc.Listener.Scale:output_type -> edl.job.JobStatus
-	117, // 163: edl.rpc.Listener.Checkpoint:output_type -> edl.job.CheckpointStatus
-	8,   // 164: edl.rpc.Listener.ResumeJob:output_type -> edl.rpc.ResumeJobResponse
-	30,  // 165: edl.rpc.Listener.StartRole:output_type -> edl.rpc.RoleEvent
-	33,  // 166: edl.rpc.Coordinator.Join:output_type -> edl.rpc.JoinResponse
-	38,  // 167: edl.rpc.Coordinator.ReportDataset:output_type -> edl.rpc.ReportDatasetResponse
-	42,  // 168: edl.rpc.Coordinator.GetTask:output_type -> edl.rpc.GetTaskResponse
-	44,  // 169: edl.rpc.Coordinator.TaskFailed:output_type -> edl.rpc.TaskFailedResponse
-	46,  // 170: edl.rpc.Coordinator.RequestSaveModel:output_type -> edl.rpc.SaveModelResponse
-	49,  // 171: edl.rpc.Coordinator.ReportSteps:output_type -> edl.rpc.ReportStepsResponse
-	2,   // 172: edl.rpc.Coordinator.NextFeed:output_type -> edl.rpc.Piece
-	2,   // 173: edl.rpc.Coordinator.Feed:output_type -> edl.rpc.Piece
-	52,  // 174: edl.rpc.Coordinator.Finish:output_type -> edl.rpc.FinishDataResponse
-	21,  // 175: edl.rpc.Coordinator.Acknowledge:output_type -> edl.rpc.AcknowledgeResponse
-	54,  // 176: edl.rpc.Coordinator.Permit:output_type -> edl.rpc.PermitResponse
-	57,  // 177: edl.rpc.Coordinator.Leave:output_type -> edl.rpc.LeaveResponse
-	59,  // 178: edl.rpc.Coordinator.Watch:output_type -> edl.rpc.WatchResponse
-	117, // 179: edl.rpc.Coordinator.Checkpoint:output_type -> edl.job.CheckpointStatus
-	2,   // 180: edl.rpc.Coordinator.Queues:output_type -> edl.rpc.Piece
-	61,  // 181: edl.rpc.Coordinator.GoBack:output_type -> edl.rpc.GoBackResponse
-	69,  // 182: edl.rpc.ParameterServer.SendVariable:output_type -> edl.rpc.SendResponse
-	75,  // 183: edl.rpc.ParameterServer.SendBarrier:output_type -> edl.rpc.BarrierResponse
-	68,  // 184: edl.rpc.ParameterServer.GetVariable:output_type -> edl.rpc.VariableChunk
-	68,  // 185: edl.rpc.ParameterServer.GetRows:output_type -> edl.rpc.VariableChunk
-	72,  // 186: edl.rpc.ParameterServer.OpenData:output_type -> edl.rpc.OpenDataResponse
-	84,  // 187: edl.rpc.ParameterServer.Freeze:output_type -> edl.rpc.FreezeResponse
-	88,  // 188: edl.rpc.ParameterServer.Resume:output_type -> edl.rpc.ResumeResponse
-	2,   // 189: edl.rpc.ParameterServer.Ledger:output_type -> edl.rpc.Piece
-	78,  // 190: edl.rpc.ParameterServer.Cut:output_type -> edl.rpc.CutResponse
-	80,  // 191: edl.rpc.ParameterServer.Hold:output_type -> edl.rpc.HoldResponse
-	82,  // 192: edl.rpc.ParameterServer.Restore:output_type -> edl.rpc.RestoreResponse
-	99,  // 193: edl.rpc.ParameterServer.Complete:output_type -> edl.rpc.CompleteResponse
-	90,  // 194: edl.rpc.ParameterServer.Follow:output_type -> edl.rpc.FollowResponse
-	93,  // 195: edl.rpc.ParameterServer.TakeOver:output_type -> edl.rpc.TakeOverResponse
-	101, // 196: edl.rpc.ParameterServer.Status:output_type -> edl.rpc.StatusResponse
-	147, // [147:197] is the sub-list for method output_type
-	97,  // [97:147] is the sub-list for method input_type
-	97,  // [97:97] is the sub-list for extension type_name
-	97,  // [97:97] is the sub-list for extension extendee
-	0,   // [0:97] is the sub-list for field type_name
+	31,  // 93: edl.rpc.PaceRequest.id:type_name -> edl.rpc.Identity
+	31,  // 94: edl.rpc.CompleteRequest.id:type_name -> edl.rpc.Identity
+	106, // 95: edl.rpc.StatusResponse.refused:type_name -> edl.rpc.StatusResponse.RefusedEntry
+	110, // 96: edl.rpc.StatusResponse.waits:type_name -> edl.job.Wait
+	1,   // 97: edl.rpc.StatusResponse.standby:type_name -> edl.rpc.StatusResponse.Standby
+	3,   // 98: edl.rpc.Listener.Describe:input_type -> edl.rpc.DescribeRequest
+	5,   // 99: edl.rpc.Listener.Submit:input_type -> edl.rpc.SubmitRequest
+	9,   // 100: edl.rpc.Listener.Status:input_type -> edl.rpc.JobRequest
+	11,  // 101: edl.rpc.Listener.List:input_type -> edl.rpc.ListRequest
+	9,   // 102: edl.rpc.Listener.Watch:input_type -> edl.rpc.JobRequest
+	13,  // 103: edl.rpc.Listener.Logs:input_type -> edl.rpc.LogsRequest
+	9,   // 104: edl.rpc.Listener.Stop:input_type -> edl.rpc.JobRequest
+	19,  // 105: edl.rpc.Listener.Finish:input_type -> edl.rpc.FinishRequest
+	20,  // 106: edl.rpc.Listener.Acknowledge:input_type -> edl.rpc.AcknowledgeRequest
+	23,  // 107: edl.rpc.Listener.ReadState:input_type -> edl.rpc.ReadStateRequest
+	2,   // 108: edl.rpc.Listener.WriteState:input_type -> edl.rpc.Piece
+	25,  // 109: edl.rpc.Listener.ReleaseState:input_type -> edl.rpc.ReleaseStateRequest
+	2,   // 110: edl.rpc.Listener.RunStep:input_type -> edl.rpc.Piece
+	9,   // 111: edl.rpc.Listener.Why:input_type -> edl.rpc.JobRequest
+	9,   // 112: edl.rpc.Listener.Show:input_type -> edl.rpc.JobRequest
+	16,  // 113: edl.rpc.Listener.Scale:input_type -> edl.rpc.ScaleRequest
+	9,   // 114: edl.rpc.Listener.Checkpoint:input_type -> edl.rpc.JobRequest
+	7,   // 115: edl.rpc.Listener.ResumeJob:input_type -> edl.rpc.ResumeJobRequest
+	29,  // 116: edl.rpc.Listener.StartRole:input_type -> edl.rpc.StartRoleChunk
+	32,  // 117: edl.rpc.Coordinator.Join:input_type -> edl.rpc.JoinRequest
+	2,   // 118: edl.rpc.Coordinator.ReportDataset:input_type -> edl.rpc.Piece
+	41,  // 119: edl.rpc.Coordinator.GetTask:input_type -> edl.rpc.GetTaskRequest
+	43,  // 120: edl.rpc.Coordinator.TaskFailed:input_type -> edl.rpc.TaskFailedRequest
+	45,  // 121: edl.rpc.Coordinator.RequestSaveModel:input_type -> edl.rpc.SaveModelRequest
+	2,   // 122: edl.rpc.Coordinator.ReportSteps:input_type -> edl.rpc.Piece
+	50,  // 123: edl.rpc.Coordinator.NextFeed:input_type -> edl.rpc.NextFeedRequest
+	2,   // 124: edl.rpc.Coordinator.Feed:input_type -> edl.rpc.Piece
+	51,  // 125: edl.rpc.Coordinator.Finish:input_type -> edl.rpc.FinishDataRequest
+	20,  // 126: edl.rpc.Coordinator.Acknowledge:input_type -> edl.rpc.AcknowledgeRequest
+	53,  // 127: edl.rpc.Coordinator.Permit:input_type -> edl.rpc.PermitRequest
+	56,  // 128: edl.rpc.Coordinator.Leave:input_type -> edl.rpc.LeaveRequest
+	58,  // 129: edl.rpc.Coordinator.Watch:input_type -> edl.rpc.WatchRequest
+	66,  // 130: edl.rpc.Coordinator.Checkpoint:input_type -> edl.rpc.CheckpointRequest
+	62,  // 131: edl.rpc.Coordinator.Queues:input_type -> edl.rpc.QueuesRequest
+	60,  // 132: edl.rpc.Coordinator.GoBack:input_type -> edl.rpc.GoBackRequest
+	68,  // 133: edl.rpc.ParameterServer.SendVariable:input_type -> edl.rpc.VariableChunk
+	74,  // 134: edl.rpc.ParameterServer.SendBarrier:input_type -> edl.rpc.BarrierRequest
+	97,  // 135: edl.rpc.ParameterServer.GetVariable:input_type -> edl.rpc.GetRequest
+	70,  // 136: edl.rpc.ParameterServer.GetRows:input_type -> edl.rpc.RowsRequest
+	71,  // 137: edl.rpc.ParameterServer.OpenData:input_type -> edl.rpc.OpenDataRequest
+	83,  // 138: edl.rpc.ParameterServer.Freeze:input_type -> edl.rpc.FreezeRequest
+	87,  // 139: edl.rpc.ParameterServer.Resume:input_type -> edl.rpc.ResumeRequest
+	94,  // 140: edl.rpc.ParameterServer.Ledger:input_type -> edl.rpc.LedgerRequest
+	76,  // 141: edl.rpc.ParameterServer.Cut:input_type -> edl.rpc.CutRequest
+	79,  // 142: edl.rpc.ParameterServer.Hold:input_type -> edl.rpc.HoldRequest
+	81,  // 143: edl.rpc.ParameterServer.Restore:input_type -> edl.rpc.RestoreRequest
+	98,  // 144: edl.rpc.ParameterServer.Pace:input_type -> edl.rpc.PaceRequest
+	100, // 145: edl.rpc.ParameterServer.Complete:input_type -> edl.rpc.CompleteRequest
+	89,  // 146: edl.rpc.ParameterServer.Follow:input_type -> edl.rpc.FollowRequest
+	92,  // 147: edl.rpc.ParameterServer.TakeOver:input_type -> edl.rpc.TakeOverRequest
+	102, // 148: edl.rpc.ParameterServer.Status:input_type -> edl.rpc.StatusRequest
+	4,   // 149: edl.rpc.Listener.Describe:output_type -> edl.rpc.DescribeResponse
+	6,   // 150: edl.rpc.Listener.Submit:output_type -> edl.rpc.SubmitResponse
+	109, // 151: edl.rpc.Listener.Status:output_type -> edl.job.JobStatus
+	12,  // 152: edl.rpc.Listener.List:output_type -> edl.rpc.ListResponse
+	10,  // 153: edl.rpc.Listener.Watch:output_type -> edl.rpc.Events
+	14,  // 154: edl.rpc.Listener.Logs:output_type -> edl.rpc.LogLine
+	109, // 155: edl.rpc.Listener.Stop:output_type -> edl.job.JobStatus
+	109, // 156: edl.rpc.Listener.Finish:output_type -> edl.job.JobStatus
+	21,  // 157: edl.rpc.Listener.Acknowledge:output_type -> edl.rpc.AcknowledgeResponse
+	2,   // 158: edl.rpc.Listener.ReadState:output_type -> edl.rpc.Piece
+	24,  // 159: edl.rpc.Listener.WriteState:output_type -> edl.rpc.WriteStateResponse
+	26,  // 160: edl.rpc.Listener.ReleaseState:output_type -> edl.rpc.ReleaseStateResponse
+	2,   // 161: edl.rpc.Listener.RunStep:output_type -> edl.rpc.Piece
+	15,  // 162: edl.rpc.Listener.Why:output_type -> edl.rpc.WhyResponse
+	2,   // 163: edl.rpc.Listener.Show:output_type -> edl.rpc.Piece
+	109, // 164: edl.rpc.Listener.Scale:output_type -> edl.job.JobStatus
+	119, // 165: edl.rpc.Listener.Checkpoint:output_type -> edl.job.CheckpointStatus
+	8,   // 166: edl.rpc.Listener.ResumeJob:output_type -> edl.rpc.ResumeJobResponse
+	30,  // 167: edl.rpc.Listener.StartRole:output_type -> edl.rpc.RoleEvent
+	33,  // 168: edl.rpc.Coordinator.Join:output_type -> edl.rpc.JoinResponse
+	38,  // 169: edl.rpc.Coordinator.ReportDataset:output_type -> edl.rpc.ReportDatasetResponse
+	42,  // 170: edl.rpc.Coordinator.GetTask:output_type -> edl.rpc.GetTaskResponse
+	44,  // 171: edl.rpc.Coordinator.TaskFailed:output_type -> edl.rpc.TaskFailedResponse
+	46,  // 172: edl.rpc.Coordinator.RequestSaveModel:output_type -> edl.rpc.SaveModelResponse
+	49,  // 173: edl.rpc.Coordinator.ReportSteps:output_type -> edl.rpc.ReportStepsResponse
+	2,   // 174: edl.rpc.Coordinator.NextFeed:output_type -> edl.rpc.Piece
+	2,   // 175: edl.rpc.Coordinator.Feed:output_type -> edl.rpc.Piece
+	52,  // 176: edl.rpc.Coordinator.Finish:output_type -> edl.rpc.FinishDataResponse
+	21,  // 177: edl.rpc.Coordinator.Acknowledge:output_type -> edl.rpc.AcknowledgeResponse
+	54,  // 178: edl.rpc.Coordinator.Permit:output_type -> edl.rpc.PermitResponse
+	57,  // 179: edl.rpc.Coordinator.Leave:output_type -> edl.rpc.LeaveResponse
+	59,  // 180: edl.rpc.Coordinator.Watch:output_type -> edl.rpc.WatchResponse
+	119, // 181: edl.rpc.Coordinator.Checkpoint:output_type -> edl.job.CheckpointStatus
+	2,   // 182: edl.rpc.Coordinator.Queues:output_type -> edl.rpc.Piece
+	61,  // 183: edl.rpc.Coordinator.GoBack:output_type -> edl.rpc.GoBackResponse
+	69,  // 184: edl.rpc.ParameterServer.SendVariable:output_type -> edl.rpc.SendResponse
+	75,  // 185: edl.rpc.ParameterServer.SendBarrier:output_type -> edl.rpc.BarrierResponse
+	68,  // 186: edl.rpc.ParameterServer.GetVariable:output_type -> edl.rpc.VariableChunk
+	68,  // 187: edl.rpc.ParameterServer.GetRows:output_type -> edl.rpc.VariableChunk
+	72,  // 188: edl.rpc.ParameterServer.OpenData:output_type -> edl.rpc.OpenDataResponse
+	84,  // 189: edl.rpc.ParameterServer.Freeze:output_type -> edl.rpc.FreezeResponse
+	88,  // 190: edl.rpc.ParameterServer.Resume:output_type -> edl.rpc.ResumeResponse
+	2,   // 191: edl.rpc.ParameterServer.Ledger:output_type -> edl.rpc.Piece
+	78,  // 192: edl.rpc.ParameterServer.Cut:output_type -> edl.rpc.CutResponse
+	80,  // 193: edl.rpc.ParameterServer.Hold:output_type -> edl.rpc.HoldResponse
+	82,  // 194: edl.rpc.ParameterServer.Restore:output_type -> edl.rpc.RestoreResponse
+	99,  // 195: edl.rpc.ParameterServer.Pace:output_type -> edl.rpc.PaceResponse
+	101, // 196: edl.rpc.ParameterServer.Complete:output_type -> edl.rpc.CompleteResponse
+	90,  // 197: edl.rpc.ParameterServer.Follow:output_type -> edl.rpc.FollowResponse
+	93,  // 198: edl.rpc.ParameterServer.TakeOver:output_type -> edl.rpc.TakeOverResponse
+	103, // 199: edl.rpc.ParameterServer.Status:output_type -> edl.rpc.StatusResponse
+	149, // [149:200] is the sub-list for method output_type
+	98,  // [98:149] is the sub-list for method input_type
+	98,  // [98:98] is the sub-list for extension type_name
+	98,  // [98:98] is the sub-list for extension extendee
+	0,   // [0:98] is the sub-list for field type_name
 }
 
 func init() { file_proto_rpc_rpc_proto_init() }
@@ -7304,7 +7412,7 @@ func file_proto_rpc_rpc_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_rpc_rpc_proto_rawDesc), len(file_proto_rpc_rpc_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   103,
+			NumMessages:   105,
 			NumExtensions: 0,
 			NumServices:   3,
 		},

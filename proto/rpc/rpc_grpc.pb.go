@@ -1545,6 +1545,7 @@ const (
 	ParameterServer_Cut_FullMethodName          = "/edl.rpc.ParameterServer/Cut"
 	ParameterServer_Hold_FullMethodName         = "/edl.rpc.ParameterServer/Hold"
 	ParameterServer_Restore_FullMethodName      = "/edl.rpc.ParameterServer/Restore"
+	ParameterServer_Pace_FullMethodName         = "/edl.rpc.ParameterServer/Pace"
 	ParameterServer_Complete_FullMethodName     = "/edl.rpc.ParameterServer/Complete"
 	ParameterServer_Follow_FullMethodName       = "/edl.rpc.ParameterServer/Follow"
 	ParameterServer_TakeOver_FullMethodName     = "/edl.rpc.ParameterServer/TakeOver"
@@ -1583,6 +1584,8 @@ type ParameterServerClient interface {
 	Hold(ctx context.Context, in *HoldRequest, opts ...grpc.CallOption) (*HoldResponse, error)
 	// Restore ends a generation, and puts this server's part of a checkpoint in the place of what the server has. It returns when that is done.
 	Restore(ctx context.Context, in *RestoreRequest, opts ...grpc.CallOption) (*RestoreResponse, error)
+	// Pace asks server 0 of an async job whether a trainer may go on after a push. It answers when no trainer is further behind than the lead.
+	Pace(ctx context.Context, in *PaceRequest, opts ...grpc.CallOption) (*PaceResponse, error)
 	// Complete says that the trainer contributes to no later round.
 	Complete(ctx context.Context, in *CompleteRequest, opts ...grpc.CallOption) (*CompleteResponse, error)
 	// Follow opens a connection of the data plane to a standby of this server. On it the server sends its state, and then what each round is made of.
@@ -1741,6 +1744,16 @@ func (c *parameterServerClient) Restore(ctx context.Context, in *RestoreRequest,
 	return out, nil
 }
 
+func (c *parameterServerClient) Pace(ctx context.Context, in *PaceRequest, opts ...grpc.CallOption) (*PaceResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(PaceResponse)
+	err := c.cc.Invoke(ctx, ParameterServer_Pace_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *parameterServerClient) Complete(ctx context.Context, in *CompleteRequest, opts ...grpc.CallOption) (*CompleteResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(CompleteResponse)
@@ -1813,6 +1826,8 @@ type ParameterServerServer interface {
 	Hold(context.Context, *HoldRequest) (*HoldResponse, error)
 	// Restore ends a generation, and puts this server's part of a checkpoint in the place of what the server has. It returns when that is done.
 	Restore(context.Context, *RestoreRequest) (*RestoreResponse, error)
+	// Pace asks server 0 of an async job whether a trainer may go on after a push. It answers when no trainer is further behind than the lead.
+	Pace(context.Context, *PaceRequest) (*PaceResponse, error)
 	// Complete says that the trainer contributes to no later round.
 	Complete(context.Context, *CompleteRequest) (*CompleteResponse, error)
 	// Follow opens a connection of the data plane to a standby of this server. On it the server sends its state, and then what each round is made of.
@@ -1863,6 +1878,9 @@ func (UnimplementedParameterServerServer) Hold(context.Context, *HoldRequest) (*
 }
 func (UnimplementedParameterServerServer) Restore(context.Context, *RestoreRequest) (*RestoreResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Restore not implemented")
+}
+func (UnimplementedParameterServerServer) Pace(context.Context, *PaceRequest) (*PaceResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Pace not implemented")
 }
 func (UnimplementedParameterServerServer) Complete(context.Context, *CompleteRequest) (*CompleteResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Complete not implemented")
@@ -2063,6 +2081,24 @@ func _ParameterServer_Restore_Handler(srv interface{}, ctx context.Context, dec 
 	return interceptor(ctx, in, info, handler)
 }
 
+func _ParameterServer_Pace_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(PaceRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ParameterServerServer).Pace(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ParameterServer_Pace_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ParameterServerServer).Pace(ctx, req.(*PaceRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _ParameterServer_Complete_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(CompleteRequest)
 	if err := dec(in); err != nil {
@@ -2169,6 +2205,10 @@ var ParameterServer_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Restore",
 			Handler:    _ParameterServer_Restore_Handler,
+		},
+		{
+			MethodName: "Pace",
+			Handler:    _ParameterServer_Pace_Handler,
 		},
 		{
 			MethodName: "Complete",

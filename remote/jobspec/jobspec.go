@@ -28,6 +28,7 @@ const (
 	maxWorkers    = 1024
 	minCheckpoint = 100 * time.Millisecond // between two
 	maxCount      = 1 << 20                // restarts of a role, failures of a task
+	maxStaleness  = 1 << 20                // pushes
 	maxEvery      = 1000                   // steps between two pushes or pulls: the records of a push travel in one message
 	maxDuration   = 366 * 24 * time.Hour   // roles add to durations and multiply them: a sum that overflows would be over at once
 )
@@ -133,6 +134,12 @@ func Check(s *job.JobSpec) error {
 	for field, every := range map[string]int32{"push_every": s.PushEvery, "pull_every": s.PullEvery} {
 		if every > 1 && s.Mode == job.Mode_SYNC {
 			wrong(field, fmt.Sprintf("%d in sync mode", every), "async mode, whose trainers do not wait for rounds")
+		}
+	}
+	if s.Staleness != nil {
+		within("staleness", int64(*s.Staleness), 0, maxStaleness)
+		if s.Mode == job.Mode_SYNC {
+			wrong("staleness", fmt.Sprintf("%d in sync mode", *s.Staleness), "async mode: the trainers of a sync job wait for each other in each round")
 		}
 	}
 	if s.PushEvery > 1 && compresses(s) { // sums are made of whole gradients, and servers round parameters when they have updated them

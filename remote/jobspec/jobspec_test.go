@@ -120,6 +120,8 @@ func TestMistakes(t *testing.T) {
 		"push_every: 2":                                        "push_every 2 in sync mode",
 		"pull_every: 3":                                        "pull_every 3 in sync mode",
 		"pull_every: 1001\nmode: async":                        "pull_every 1001",
+		"staleness: 0":                                         "staleness 0 in sync mode",
+		"staleness: -1\nmode: async":                           "staleness -1",
 		"push_every: -1\nmode: async":                          "push_every -1",
 		"push_every: 2\nmode: async\ncompress_gradients: bf16": "push_every 2 with compression",
 		"merge_hosts: true\nmode: async":                       "merge_hosts in async mode",

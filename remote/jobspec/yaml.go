@@ -47,6 +47,7 @@ type file struct {
 	MergeHosts         bool              `yaml:"merge_hosts"`
 	PushEvery          int32             `yaml:"push_every"`
 	PullEvery          int32             `yaml:"pull_every"`
+	Staleness          *int32            `yaml:"staleness"`
 	Standby            int32             `yaml:"standby"`
 	NoFiniteCheck      bool              `yaml:"no_finite_check"`
 	StartDeadline      time.Duration     `yaml:"start_deadline"`
@@ -133,7 +134,7 @@ func (y *file) spec() (*job.JobSpec, error) {
 	s := &job.JobSpec{Name: y.Name, Trainers: y.Trainers.least, TrainersMax: most, Pservers: y.PServers, Mode: job.Mode(y.Mode), Passes: y.Passes,
 		Save: y.Save, Params: y.Params, Fetch: y.Fetch, MinBlockSize: y.MinBlockSize, NoSlice: y.NoSlice, SplitMethod: y.SplitMethod,
 		Transport: job.Transport(y.Transport), CompressGradients: y.CompressGradients, CompressParameters: y.CompressParameters,
-		PushEvery: y.PushEvery, PullEvery: y.PullEvery,
+		PushEvery: y.PushEvery, PullEvery: y.PullEvery, Staleness: y.Staleness,
 		MergeHosts: y.MergeHosts, Standby: y.Standby, NoFiniteCheck: y.NoFiniteCheck, RecordsPerTask: y.RecordsPerTask, Workers: y.Workers,
 		MaxRestarts: y.MaxRestarts, MaxTaskFailures: y.MaxTaskFailures, ProfileSteps: y.ProfileSteps}
 	s.Resume = y.Resume

@@ -164,7 +164,11 @@ func (c *core) decide(ctx context.Context, e Event) (ignored bool, err error) {
 		if f.Hold {
 			return false, nil
 		}
-		switch e.(type) {
+		switch e := e.(type) {
+		case Paced:
+			if e.Rests {
+				c.Broadcast() // who waits for the trainer goes on
+			}
 		case Declared, Completed: // others change nothing that anybody waits for
 			if refused != nil || f.Ignore {
 				break

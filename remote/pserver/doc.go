@@ -18,6 +18,7 @@
 //	control.go   the calls of coordinators, and Status and Ledger
 //	cut.go       the server's parts of checkpoints; changed.go: what has changed since a whole one; restore.go: the way back to one
 //	mirror.go    keeps the standby of a server equal to it; standby.go: the end of the standby; standing.go: what their machines tell each other
+//	pace.go      how far a trainer of an async job may be ahead of the others
 //	hold.go      how an async job is cut between the steps of its trainers
 //	lent.go      contributions that stay in shared memory
 //	inbox.go     where contributions arrive

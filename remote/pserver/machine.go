@@ -121,6 +121,8 @@ func senderOf(e Event) Sender {
 		return e.Sender
 	case ReadAny:
 		return e.Sender
+	case Paced:
+		return e.Sender
 	}
 	return Sender{}
 }

@@ -38,6 +38,10 @@ func eventOf(t *testing.T, c scripttest.Command) pserver.Event {
 		return pserver.ReadFinal{Sender: from}
 	case "any":
 		return pserver.ReadAny{Sender: from}
+	case "ask":
+		return pserver.Paced{Sender: from, Lead: number(t, c.Arg("lead", "0"))}
+	case "rest":
+		return pserver.Paced{Sender: from, Rests: true}
 	case "applied":
 		return pserver.Applied{Rank: from.Rank}
 	case "fence":

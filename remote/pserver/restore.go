@@ -54,7 +54,7 @@ func restoreUpdates(u *Updates, e Restored) (Effects, error) {
 		return Effects{}, err
 	}
 	u.steps, u.history, u.back = e.Round, e.History, e.Generation
-	u.hold = hold{}
+	u.hold, u.pace = hold{}, pace{}
 	for _, m := range u.members {
 		m.gone = true
 	}

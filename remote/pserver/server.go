@@ -50,7 +50,8 @@ type Config struct {
 // Server is the parameter server: a gRPC service, and the ops.Server that listen_and_serv runs. Calls that arrive before the program serves wait for
 // it, and messages of trainers that arrive before their generation begins wait for that.
 type Server struct {
-	rpc.UnimplementedParameterServerServer
+	unimplemented
+	pacer
 	core *core
 
 	// These are written once, before the program serves.
@@ -62,7 +63,15 @@ type Server struct {
 	bytes    int64   // of what lives here from round to round
 }
 
-var _ ops.Server = (*Server)(nil)
+// unimplemented answers calls that a server does not know. A method of pacer comes before its own of the same name.
+type unimplemented struct {
+	rpc.UnimplementedParameterServerServer
+}
+
+var (
+	_ ops.Server                = (*Server)(nil)
+	_ rpc.ParameterServerServer = (*Server)(nil)
+)
 
 // New returns a server that waits for its program.
 func New(cfg Config) *Server {
@@ -70,7 +79,8 @@ func New(cfg Config) *Server {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
 	cfg.CutDeadline = cmp.Or(cfg.CutDeadline, cutDeadline)
-	return &Server{core: newCore(cfg)}
+	c := newCore(cfg)
+	return &Server{pacer: pacer{c}, core: c}
 }
 
 // Released is closed when nobody will ask this server anything any more, which may be some time after Serve has returned well: a coordinator has said

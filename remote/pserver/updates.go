@@ -15,6 +15,7 @@ type Updates struct {
 	generations
 	past
 	hold
+	pace    pace
 	members map[id.Rank]*progress // with those that are gone
 	steps   id.Round              // in the ledger, and those before the job; on the server that keeps it
 }
@@ -90,6 +91,7 @@ func (u *Updates) Step(_ time.Duration, e Event) (Effects, error) {
 	case ReadFinal:
 		return holdUnless(m.pending == 0 && u.othersDone(e.Rank)), nil
 	case Completed:
+		u.pace.leave(e.Rank)
 		return u.complete(m), nil
 	}
 	if m.complete {
@@ -102,6 +104,8 @@ func (u *Updates) Step(_ time.Duration, e Event) (Effects, error) {
 		return u.contribution(m, from, e.Variable, true)
 	case Declared:
 		return u.declare(m, e)
+	case Paced:
+		return u.pace.step(e, m.since)
 	}
 	panic("pserver: an unknown type of event") // all types are in this package
 }
@@ -181,6 +185,7 @@ func (u *Updates) declare(m *progress, e Declared) (Effects, error) {
 	}
 	m.committed = e.Round + 1
 	u.steps++
+	u.pace.pushed(e.Rank)
 	e.Declaration.Rank = e.Rank
 	return Effects{Commit: []Declaration{e.Declaration}, Cut: u.reached()}, nil
 }
@@ -223,6 +228,11 @@ func (u *Updates) resume(e Resumed) (Effects, error) {
 			u.members[member.Rank] = m
 		}
 		m.gone = false
+	}
+	for rank, m := range u.members {
+		if c := u.pace.clocks[rank]; c != nil && (m.gone || m.since != c.since) {
+			u.pace.leave(rank)
+		}
 	}
 	u.begun = e.Generation
 	u.letGo()

@@ -15,6 +15,7 @@ import (
 func (c *core) holding(e Event) waits.Wait {
 	from := senderOf(e)
 	_, final := e.(ReadFinal)
+	paced, isPaced := e.(Paced)
 	switch {
 	case from.Generation > c.machine.Generation():
 		return waits.Wait{Who: c.name, What: fmt.Sprintf("generation %d", from.Generation), By: []string{"coordinator"}, Limit: c.cfg.StartDeadline}
@@ -25,6 +26,8 @@ func (c *core) holding(e Event) waits.Wait {
 		}}
 	case c.rounds != nil:
 		return c.forRound(c.rounds.Round())
+	case isPaced:
+		return forPace(c, paced)
 	case c.updates.held:
 		return waits.Wait{Who: c.name, What: "a checkpoint, for which steps that begin are held", By: []string{c.name}, Limit: c.cfg.RoundDeadline}
 	}

@@ -35,8 +35,9 @@ type asyncSource struct {
 
 // A ledger is what a source knows of the pushes of its steps, while none is under way: those of Comm.
 type ledger struct {
-	settle func() error // pushes what is not pushed, and waits until all is in the ledger. A drain does not end it
-	open   func() bool  // steps have ended that are not pushed
+	settle func() error                // pushes what is not pushed, and waits until all is in the ledger. A drain does not end it
+	open   func() bool                 // steps have ended that are not pushed
+	rest   func(context.Context) error // says that no step follows for now, when everything is settled
 }
 
 // newAsyncSource begins with the pass and the step with which the job does, or its history.
@@ -58,6 +59,9 @@ func (s *asyncSource) Next(ctx context.Context) (*executor.Batch, error) {
 			return s.deliver(b, s.calls.in.rank), nil
 		}
 		if err := s.streamEnded(ctx); err != nil {
+			return nil, err
+		}
+		if err := s.ledger.rest(ctx); err != nil {
 			return nil, err
 		}
 		switch s.end {

@@ -35,7 +35,8 @@ import (
 //	             gradients, as they are computed
 //
 // In async mode there is no SendBarrier. FetchBarrier declares the step to server 0, whose answer comes while the next step computes: the first Send of
-// that step waits for it. Where not every step pushes or pulls, rhythm says which do: what the ledger gets is a push.
+// that step waits for it. Where not every step pushes or pulls, rhythm says which do: what the ledger gets is a push. Where trainers may be so far ahead of
+// others and no further, FetchBarrier asks server 0 between a push and the pull; see pace.
 type Comm struct {
 	Rank     id.Rank
 	Sync     bool
@@ -57,6 +58,7 @@ type Comm struct {
 	recvs     callGroup
 	rhythm    rhythm     // async: which steps push and pull
 	ledger    ledgerStep // async: the last push that was declared
+	pace      pace       // async: how far the trainer may be ahead of others
 	links     links      // of a led trainer: the only one is to its leader
 	exchanges exchanges  // of links
 	groupRole
@@ -89,6 +91,7 @@ func (c *Comm) BeginGeneration(identity wire.Identity, first id.Round) {
 	c.init()
 	c.identity, c.first, c.version = identity, first, atBeginning
 	c.rhythm.restart()
+	c.pace.restart()
 	c.probe.forget()
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -248,9 +251,13 @@ func (c *Comm) Recv(ctx context.Context, m ops.Message) error {
 			}
 		}
 		if !c.rhythm.receives(m.Name) {
-			if ask, ok := c.rhythm.confirms(m.Server); ok && !linked {
+			if ask, ok := c.rhythm.confirms(m.Server); ok && !linked && !c.pace.bounded {
 				startReceiving(ctx, c, ask, round, last, now)
 			}
+			return nil
+		}
+		if c.pace.asks(&c.rhythm) && !linked {
+			c.pace.defers(m)
 			return nil
 		}
 	}
@@ -283,6 +290,9 @@ func startReceiving(ctx context.Context, c *Comm, m ops.Message, round id.Round,
 
 // FetchBarrier waits until everything is received. In async mode it starts entering a push in the ledger: everything of it has been applied.
 func (c *Comm) FetchBarrier(ctx context.Context) error {
+	if c.version == afterStep && c.pace.asks(&c.rhythm) {
+		return c.pace.barrier(ctx, c)
+	}
 	err := c.recvs.end()
 	if c.links != nil && c.Superseded() == nil {
 		err = moreTelling(err, c.fetch(ctx))

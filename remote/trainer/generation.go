@@ -131,11 +131,14 @@ type steps struct {
 }
 
 // Next implements executor.BatchSource.
-func (s *steps) Next(context.Context) (*executor.Batch, error) {
+func (s *steps) Next(ctx context.Context) (*executor.Batch, error) {
 	s.cfg.Times.Begin(0)
 	if !s.caller.draining() {
 		batch, err := s.source.Next(s.reading)
 		if err == nil {
+			if err := s.comm.pace.begin(ctx, s.comm); err != nil {
+				return nil, err
+			}
 			s.cfg.Times.Number(batch.Step.Round)
 			s.cfg.Times.Enter(timing.Compute)
 			s.batch = batch

@@ -147,6 +147,21 @@ func (ls links) update(ctx context.Context, pulls bool) error {
 	return ls.each(ctx, func(l *link) int { return l.sends }, begin, finish)
 }
 
+// pull receives the parameters in a step whose push update has confirmed.
+func (ls links) pull(ctx context.Context) error {
+	for _, l := range ls {
+		if l != nil {
+			l.asked = false // but for the end of the update
+		}
+	}
+	return ls.each(ctx, func(l *link) int { return l.receives }, func(*link, context.Context) {}, func(l *link, ctx context.Context) error {
+		if len(l.receive) == 0 {
+			return nil
+		}
+		return l.exchange(ctx, "the parameters", func(l *link) error { return asyncStep{l}.awaitUpdate(true) })
+	})
+}
+
 // inline is how many bytes usually fit into the buffers of a connection. A contribution of at most so many bytes is written to each server before any
 // answer is read. Where the kernel has less room, the write waits until the server reads: servers always read.
 const inline = 1 << 20

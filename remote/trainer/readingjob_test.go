@@ -65,7 +65,7 @@ func (j *readingJob) source(ctx context.Context, g *generationRun) (source, erro
 	read := newTaskReader(calls, reader, &taskFiles{data: opened})
 	if !j.policy.Sync {
 		return newAsyncSource(read, &rpc.JoinResponse{Round: j.begin.GetSteps(), Segment: &rpc.Segment{Pass: j.begin.GetPass()}},
-			ledger{func() error { return nil }, func() bool { return false }}), nil
+			ledger{func() error { return nil }, func() bool { return false }, func(context.Context) error { return nil }}), nil
 	}
 	return newSyncSource(read, j.asksPermission)
 }

@@ -37,6 +37,7 @@ import (
 type rhythm struct {
 	pushEvery, pullEvery int             // steps; 0: 1
 	states               map[string]bool // forward state, by name at its server
+	confirming           bool            // pushes are confirmed before the pull; see pace
 
 	pushes, pulls bool // what the last step does
 	unpushed      int  // steps since the push before, with the last one
@@ -147,7 +148,7 @@ func (r *rhythm) receives(name string) bool { return r.pulls && (r.pushes || !r.
 
 // note notes a variable that can be received by a call. One of each server is enough to ask whether a push is applied there.
 func (r *rhythm) note(m ops.Message) (err error) {
-	if r.pullEvery <= 1 && r.pushEvery <= 1 {
+	if r.pullEvery <= 1 && r.pushEvery <= 1 && !r.confirming {
 		return nil
 	}
 	r.mu.Lock()

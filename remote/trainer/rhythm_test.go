@@ -1,6 +1,7 @@
 package trainer
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"sync/atomic"
@@ -19,7 +20,7 @@ import (
 )
 
 // rhythms are pairs of how often a trainer pushes and pulls, some beyond the batches of a pass.
-var rhythms = [][2]int32{{3, 1}, {1, 3}, {2, 5}, {5, 2}, {4, 4}, {100, 3}, {2, 100}}
+var rhythms = [][2]int32{{3, 1}, {1, 1}, {1, 3}, {2, 5}, {5, 2}, {4, 4}, {100, 3}, {2, 100}}
 
 // An async job of one trainer that pushes and pulls in some steps only computes the bits of the reference that does, with forward state, a schedule and
 // rounded parameters, and trains each record once, over every transport, however its connections break. What is left at the end of a pass is pushed.
@@ -46,6 +47,9 @@ func TestLawOfTheRhythm(t *testing.T) {
 				}
 				spec := &job.JobSpec{Trainers: 1, Pservers: 2, Mode: job.Mode_ASYNC, Save: t.TempDir(), Fetch: []string{l.model.Loss},
 					PushEvery: rhythm[0], PullEvery: rhythm[1], CompressParameters: "none"}
+				if i%2 == 1 { // which changes no bit of a job of one trainer
+					spec.Staleness = new(int32)
+				}
 				if rhythm[0] == 1 {
 					spec.CompressParameters = "bf16"
 				}
@@ -117,35 +121,41 @@ func TestSparseGradientsPushInEachStep(t *testing.T) {
 // Several trainers that push in some steps only train each record once. A trainer that drains pushes what it has.
 func TestRhythmOfSeveralTrainers(t *testing.T) {
 	overEach(t, func(t *testing.T, transport string) {
-		l := lawCase{model: testkit.Reading(t, 5, optimizer.SGD(0.05)), data: testkit.Samples(t, t.TempDir(), 96), records: 96, passes: 2}
-		spec := &job.JobSpec{Trainers: 3, Pservers: 2, Mode: job.Mode_ASYNC, Save: t.TempDir(), Fetch: []string{l.model.Loss}, PushEvery: 3, PullEvery: 2}
-		c := newTestJob(t, l.model, l.data, spec, queue.Policy{Passes: 2, RecordsPerTask: 7, MaxFailures: 3})
-		c.over = transport
-		var drained atomic.Bool
-		c.call = func(rank uint32, _ int, _ string, round uint64) {
-			if rank == 1 && round == 2 && drained.CompareAndSwap(false, true) { // the first push: two steps later it drains, with steps that are not pushed
-				c.drainTrainer(1)
-			}
-		}
-		ctx := bounded(t)
-		began := make(chan error, 1)
-		go func() { began <- c.coordinator.regroup(ctx, 0, 1, 2) }()
-		err := pstest.Parallel(3, func(rank int) error {
-			err := c.run(ctx, uint32(rank))
-			if rank != 1 || !errors.Is(err, fault.Drained) {
-				return err
-			}
-			c.coordinator.mu.Lock()
-			delete(c.coordinator.left, 1)
-			c.coordinator.mu.Unlock()
-			return c.coordinator.giveUp(ctx, 1)
-		})
-		if err := errors.Join(err, <-began); err != nil {
-			t.Fatal(err)
-		}
-		l.checkLedger(t, c, 0)
-		l.checkReports(t, c, true)
+		testRhythmOfSeveralTrainers(t, transport, nil)
+		testRhythmOfSeveralTrainers(t, transport, new(int32))
 	})
+}
+
+func testRhythmOfSeveralTrainers(t *testing.T, transport string, staleness *int32) {
+	l := lawCase{model: testkit.Reading(t, 5, optimizer.SGD(0.05)), data: testkit.Samples(t, t.TempDir(), 96), records: 96, passes: 2}
+	spec := &job.JobSpec{Trainers: 3, Pservers: 2, Mode: job.Mode_ASYNC, Save: t.TempDir(), Fetch: []string{l.model.Loss}, PushEvery: 3, PullEvery: 2,
+		Staleness: staleness}
+	c := newTestJob(t, l.model, l.data, spec, queue.Policy{Passes: 2, RecordsPerTask: 7, MaxFailures: 3})
+	c.over = transport
+	var drained atomic.Bool
+	c.call = func(rank uint32, _ int, _ string, round uint64) {
+		if rank == 1 && round == 2 && drained.CompareAndSwap(false, true) { // the first push: two steps later it drains, with steps that are not pushed
+			c.drainTrainer(1)
+		}
+	}
+	ctx := bounded(t)
+	began := make(chan error, 1)
+	go func() { began <- c.coordinator.regroup(ctx, 0, 1, 2) }()
+	err := pstest.Parallel(3, func(rank int) error {
+		err := c.run(ctx, uint32(rank))
+		if rank != 1 || !errors.Is(err, fault.Drained) {
+			return err
+		}
+		c.coordinator.mu.Lock()
+		delete(c.coordinator.left, 1)
+		c.coordinator.mu.Unlock()
+		return c.coordinator.giveUp(ctx, 1)
+	})
+	if err := errors.Join(err, <-began); err != nil {
+		t.Fatal(err)
+	}
+	l.checkLedger(t, c, 0)
+	l.checkReports(t, c, true)
 }
 
 // A task counts as trained when the pushes of all its records are in the ledger: not when its steps have ended.
@@ -155,7 +165,8 @@ func TestTasksAreFinishedWhenPushed(t *testing.T) {
 	s := j.alone(t).(*asyncSource)
 	defer s.Close()
 	steps, settled := 0, 0
-	s.ledger = ledger{settle: func() error { settled++; return nil }, open: func() bool { return steps%3 != 0 }}
+	s.ledger = ledger{settle: func() error { settled++; return nil }, open: func() bool { return steps%3 != 0 },
+		rest: func(context.Context) error { return nil }}
 	var done []int
 	for range records / 5 {
 		if _, err := s.Next(bounded(t)); err != nil {

@@ -77,7 +77,7 @@ func (g *generationRun) openData(ctx context.Context) (source, error) {
 	if g.cfg.Sync {
 		return newSyncSource(read, g.cfg.Spec.MaxAhead > 0)
 	}
-	return newAsyncSource(read, g.in.JoinResponse, ledger{g.settle, g.comm.rhythm.open}), nil
+	return newAsyncSource(read, g.in.JoinResponse, ledger{g.settle, g.comm.rhythm.open, func(ctx context.Context) error { return g.comm.pace.rest(ctx, g.comm) }}), nil
 }
 
 // A taskReader is what the sources of sync and async jobs share: a stream of batches of the records of tasks, and which of the tasks are finished.

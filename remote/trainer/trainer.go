@@ -77,6 +77,7 @@ func Run(ctx context.Context, cfg Config) error {
 	if err := t.comm.rhythm.set(cfg.Spec, cfg.Program, len(cfg.Servers)); err != nil {
 		return t.leave(ctx, err)
 	}
+	t.comm.pace.set(cfg.Spec, &t.comm.rhythm)
 	storage, err := openStorage(cfg.KeepDir, cfg.Spec.Save)
 	if err != nil {
 		return t.leave(ctx, err)
