@@ -1,10 +1,14 @@
 package executor
 
 import (
+	"maps"
+	"slices"
+
 	"github.com/edl-go/edl/executor/internal/plan"
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/ops/reader"
 	"github.com/edl-go/edl/program"
+	"github.com/edl-go/edl/tensor"
 )
 
 // The checks of this file are those that every executor makes of what a caller asks for, before anything runs. So a mistake has the same error on one
@@ -34,6 +38,26 @@ func CheckStep(p *program.Program, feed Feed, fetch ...string) error {
 		return err
 	}
 	return plan.CheckShapes(p.Global(), shapes)
+}
+
+// CheckSequences refuses feeds that do not have the LoD levels that p declares, or whose offsets are wrong. Who divides a batch among trainers relies on
+// both.
+func CheckSequences(p *program.Program, feed Feed) error {
+	for _, name := range slices.Sorted(maps.Keys(feed)) {
+		v, ok := p.Global().Find(name)
+		t := feed[name]
+		if !ok || t == nil {
+			continue
+		}
+		if len(t.LoD()) != v.LoDLevel {
+			return fault.E(fault.ShapeMismatch, fault.Var(name), fault.Gotf("%d LoD levels", len(t.LoD())), fault.Wantf("%d, as declared", v.LoDLevel),
+				fault.Hint("declare sequences with layers.LoD, and feed them with their offsets (tensor.Tensor.SetLoD)"))
+		}
+		if err := tensor.CheckLoD(t); err != nil {
+			return fault.E(fault.KindOf(err), fault.Var(name), fault.Cause(err))
+		}
+	}
+	return nil
 }
 
 // CheckRun refuses what Train cannot do, whatever the state and the files: a number of passes that is out of range, a program without a read op,

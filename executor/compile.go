@@ -75,8 +75,12 @@ func (k *planner) compile(ctx context.Context, p *program.Program, shapes map[st
 	if len(fetch) == 0 {
 		fetch = p.Targets()
 	}
+	weight, err := ops.WeightOf(p, fetch)
+	if err != nil {
+		weight = "" // one trainer needs none; who divides a batch among several has checked it
+	}
 	request := plan.Request{Block: p.Global(), Feeds: shapes, Fetch: fetch, Scope: k.scope, Env: k.env,
-		Workers: k.workers, Grain: k.grain, CheckFinite: k.checkFinite, Without: k.without, Store: k.store, Memory: k.memory()}
+		Workers: k.workers, Grain: k.grain, Weight: weight, CheckFinite: k.checkFinite, Without: k.without, Store: k.store, Memory: k.memory()}
 	if len(p.Blocks) > 1 {
 		request.Env.Blocks = newBlocks(p, k.scope, request.Env, k.profile)
 	}

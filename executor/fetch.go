@@ -1,6 +1,7 @@
 package executor
 
 import (
+	"cmp"
 	"strings"
 
 	"github.com/edl-go/edl/fault"
@@ -37,18 +38,22 @@ func Scalar(t *tensor.Tensor) float64 {
 type Part struct {
 	Value *tensor.Tensor // not read when Rows is 0
 	Rows  int64
+	// Weight is what the part weighs in a mean where that is not Rows, because rows form sequences; see ops.WeightOf. 0 in all parts where it is.
+	Weight int64
 }
 
 // MergeFetch makes of what several trainers fetched what one machine would have fetched, as far as the declaration of the variable
-// tells: rows are put one after another in the order of parts, persistable variables are the same everywhere, whole numbers are
+// tells: rows are put one after another in the order of parts, and so are their sequences; persistable variables are the same everywhere, whole numbers are
 // counts and are added, and other numbers are averaged with the weight of their rows, or added when loss is ops.MergeSum. Gradients that have rows are
 // scaled when the loss is a mean, because each trainer has divided it by its own rows. rows is how many the batch has, also those that no part has,
 // because its trainer was lost. At least one part must have rows. The result belongs to the caller.
 func MergeFetch(declared *program.Var, loss ops.Merge, rows int64, parts []Part) (*tensor.Tensor, error) {
 	var shares []merge.Share
+	var weight int64
 	for _, p := range parts {
 		if p.Rows > 0 {
-			shares = append(shares, merge.Share{Value: p.Value, Rows: p.Rows})
+			shares = append(shares, merge.Share{Value: p.Value, Rows: p.Rows, Weight: p.Weight})
+			weight += p.Weight
 		}
 	}
 	if len(shares) == 0 {
@@ -66,6 +71,8 @@ func MergeFetch(declared *program.Var, loss ops.Merge, rows int64, parts []Part)
 	case byRows:
 		if loss != ops.MergeMean || !strings.Contains(declared.Name, program.GradSuffix) {
 			rows = 0
+		} else if weight > 0 {
+			rows = weight
 		}
 		return concatenate(declared.Name, shares, rows)
 	case declared.Persistable || len(shares) == 1 || first.DType() == tensor.Bool:
@@ -81,11 +88,19 @@ func MergeFetch(declared *program.Var, loss ops.Merge, rows int64, parts []Part)
 // mean over so many rows.
 func concatenate(name string, shares []merge.Share, scaledTo int64) (*tensor.Tensor, error) {
 	rows := int64(0)
-	for _, s := range shares {
+	var lod [][]int64
+	for i, s := range shares {
 		if len(s.Value.Dims()) == 0 {
 			return nil, fault.E(fault.ShapeMismatch, fault.Var(name), fault.Got(s.Value.String()), fault.Want("a tensor with rows"))
 		}
 		rows += s.Value.Dims()[0]
+		if i == 0 {
+			lod = make([][]int64, len(s.Value.LoD()))
+		}
+		if len(s.Value.LoD()) != len(lod) {
+			return nil, fault.E(fault.ShapeMismatch, fault.Var(name), fault.Gotf("%d LoD levels of one trainer", len(s.Value.LoD())), fault.Wantf("%d, as of another", len(lod)))
+		}
+		tensor.AppendLoD(lod, s.Value.LoD())
 	}
 	first := shares[0].Value
 	whole, err := tensor.New(first.DType(), append([]int64{rows}, first.Dims()[1:]...)...)
@@ -102,13 +117,14 @@ func concatenate(name string, shares []merge.Share, scaledTo int64) (*tensor.Ten
 		if err := part.CopyFrom(s.Value); err != nil {
 			return nil, fault.E(fault.ShapeMismatch, fault.Var(name), fault.Cause(err))
 		}
-		if scaledTo != 0 {
-			if err := merge.ScaleRows(part, s.Rows, scaledTo); err != nil {
+		if own := cmp.Or(s.Weight, s.Rows); scaledTo != 0 && s.Value.Len() > 0 {
+			if err := merge.ScaleRows(part, own, scaledTo); err != nil {
 				return nil, fault.E(fault.KindOf(err), fault.Var(name), fault.Cause(err))
 			}
 		}
 		from = to
 	}
+	whole.SetLoD(lod)
 	return whole, nil
 }
 

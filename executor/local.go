@@ -203,6 +203,9 @@ func (l *Local) Prepare(ctx context.Context, p *program.Program, example Feed, f
 	return &Prepared{l, compiled}, nil
 }
 
+// Weight returns what a trainer's part of a batch weighs, when the feeds are such a part: see ops.WeightOf. It is 0 where rows are the weight.
+func (p *Prepared) Weight() int64 { return p.plan.Weight }
+
 // Run runs one step, as Executor.Run does. The tensors that it returns are the plan's own memory, or that of variables of the Scope, and are valid
 // until the next Run. A feed that is left out keeps the tensor of the step before.
 func (p *Prepared) Run(ctx context.Context, feed Feed) ([]*tensor.Tensor, error) {
@@ -268,7 +271,7 @@ func (l *Local) RunStep(ctx context.Context, p *program.Program, step ops.Step, 
 	return cloneAll(compiled.Fetched()), nil
 }
 
-// oneRow gives every feed that has no rows one, so that a plan can be made.
+// oneRow gives every feed that has no rows one, and every feed without sequences one of one row, so that a plan can be made.
 func oneRow(feed Feed) (Feed, error) {
 	padded := Feed{}
 	for name, t := range feed {
@@ -277,6 +280,9 @@ func oneRow(feed Feed) (Feed, error) {
 			row, err := tensor.New(t.DType(), append([]int64{1}, dims[1:]...)...)
 			if err != nil {
 				return nil, err
+			}
+			for range t.LoD() {
+				row.SetLoD(append(row.LoD(), singles(1)))
 			}
 			padded[name] = row
 		}

@@ -35,6 +35,7 @@ func (s *stepper) run(ctx context.Context, compiled *plan.Plan, feed Feed, step 
 			return err
 		}
 	}
+	step.Weight = compiled.Weight
 	s.now = step
 	compiled.SetStep(step)
 	if err := compiled.Run(ctx, s.pool); err != nil {

@@ -188,6 +188,14 @@ func (v Variable) Dims() []int64 {
 	return slices.Clone(v.v.Dims)
 }
 
+// LoDLevel returns how many levels of sequences divide the rows, 0 for none.
+func (v Variable) LoDLevel() int {
+	if v.v == nil {
+		return 0
+	}
+	return v.v.LoDLevel
+}
+
 // DType returns the element type. The type of a poisoned variable means nothing.
 func (v Variable) DType() tensor.DType {
 	if v.v == nil {

@@ -43,17 +43,20 @@ func GradientMerge(p *program.Program) (Merge, error) {
 // reductions follows variables of a forward pass back to the op that reduced the batch.
 type reductions struct {
 	block   *program.Block
+	forward []*program.Op
 	writers map[string]*program.Op // last writer of each variable
 	batch   map[string]bool        // the variable depends on the batch
+	weight  string                 // the variable whose rows weigh in means; "" while it is unknown
 	known   map[string]Merge
+	over    map[string]string       // of a scalar that is a mean over the batch: the variable whose rows it averages
 	shapes  map[*program.Op]*Shapes // of the forward ops, as far as they can be inferred
 	types   map[string]Meta         // of what they write
 	rowwise map[string]bool         // the variable has been found to have the rows of the batch
 }
 
 func newReductions(block *program.Block, forward []*program.Op) *reductions {
-	r := &reductions{block: block, writers: map[string]*program.Op{}, batch: map[string]bool{}, known: map[string]Merge{},
-		shapes: map[*program.Op]*Shapes{}, types: map[string]Meta{}, rowwise: map[string]bool{}}
+	r := &reductions{block: block, forward: forward, writers: map[string]*program.Op{}, batch: map[string]bool{}, known: map[string]Merge{},
+		over: map[string]string{}, shapes: map[*program.Op]*Shapes{}, types: map[string]Meta{}, rowwise: map[string]bool{}}
 	written := map[string]bool{}
 	for _, op := range forward {
 		def, _ := Lookup(op.Type)
@@ -101,8 +104,9 @@ func (r *reductions) through(op *program.Op, name string) (Merge, error) {
 	switch op.Type {
 	case "mean", "reduce_mean", "reduce_sum":
 		if r.isScalar(op.In("X")) {
-			return r.of(op.In("X"))
+			return r.like(op.In("X"), name)
 		}
+		r.over[name] = op.In("X")
 		if !r.isScalar(name) {
 			return MergeNone, r.unclear(name, "a loss that reduces only some axes")
 		}
@@ -114,18 +118,28 @@ func (r *reductions) through(op *program.Op, name string) (Merge, error) {
 		}
 		return MergeMean, nil
 	case "scale", "assign", "cast", "reshape", "reshape2":
-		return r.of(op.In("X"))
+		return r.like(op.In("X"), name)
+	case "accuracy":
+		r.over[name] = op.In("Label")
+		return MergeMean, nil
 	case "sum", "elementwise_add", "elementwise_sub":
 		return r.joined(op, name)
 	case "elementwise_mul", "elementwise_div":
 		if !r.batch[op.In("Y")] {
-			return r.of(op.In("X"))
+			return r.like(op.In("X"), name)
 		}
 		if op.Type == "elementwise_mul" && !r.batch[op.In("X")] {
-			return r.of(op.In("Y"))
+			return r.like(op.In("Y"), name)
 		}
 	}
 	return MergeNone, r.unclear(name, "a loss computed by "+op.Type)
+}
+
+// like returns how a scalar was reduced that name is computed from.
+func (r *reductions) like(scalar, name string) (Merge, error) {
+	kind, err := r.of(scalar)
+	r.over[name] = r.over[scalar]
+	return kind, err
 }
 
 // joined returns how the terms of a sum were reduced. All must be reduced in the same way.
@@ -143,7 +157,10 @@ func (r *reductions) joined(op *program.Op, name string) (Merge, error) {
 		if joined != MergeNone && kind != joined {
 			return MergeNone, r.unclear(name, "a loss that adds a mean over the batch to a sum over it")
 		}
-		joined = kind
+		if over := r.over[name]; joined == MergeMean && !r.same(over, r.over[term]) {
+			return MergeNone, r.unclear(name, "a loss that adds a mean over the rows of "+fault.Quote(over)+" to one over those of "+fault.Quote(r.over[term]))
+		}
+		joined, r.over[name] = kind, r.over[term]
 	}
 	if joined == MergeSum && independent {
 		return MergeNone, r.unclear(name, "a sum over the batch plus a term that does not depend on the batch")
@@ -163,6 +180,9 @@ func (r *reductions) infer(op *program.Op) {
 		return
 	}
 	r.shapes[op] = shapes
+	if def, _ := Lookup(op.Type); def.Class == Read || def.Class == Feed {
+		return
+	}
 	for slot, names := range op.Outputs {
 		for i, name := range names {
 			if m := shapes.Outs(slot)[i]; name != program.Empty && m.Kind != 0 {
@@ -180,7 +200,11 @@ func (r *reductions) typeOf(name string) (Meta, bool) {
 	if !ok {
 		return Meta{}, false
 	}
-	return MetaOf(v), true
+	m := MetaOf(v)
+	if m.LoDLevel > 0 {
+		m.LoDOf = name // of what comes with the batch; of other variables, the declaration is a hint
+	}
+	return m, true
 }
 
 // checkRows checks that a variable has the rows of the batch, each computed from its row alone, if it depends on the batch.

@@ -16,6 +16,7 @@ type subject struct {
 	inputs      []input
 	sparse      bool // tables have sparse gradients
 	distributed bool // and only servers hold them
+	pooled      int  // levels of sequences that become one row
 }
 
 // An input is a variable that the batch or the dataset brings.
@@ -23,6 +24,18 @@ type input struct {
 	name  string
 	dtype tensor.DType
 	dims  []int64 // of one row
+	lod   int     // levels of sequences
+}
+
+// sample makes the value of record i of the dataset. All inputs of a record that are sequences have the same lengths.
+func (in input) sample(t testkit.TB, k, i int) *tensor.Tensor {
+	if in.lod == 0 {
+		return testkit.Random(t, in.dtype, uint64(i*7+k), in.dims...)
+	}
+	lod, rows := testkit.Sequences(uint64(i), 1, in.lod)
+	value := testkit.Random(t, in.dtype, uint64(i*7+k), append([]int64{rows}, in.dims...)...)
+	value.SetLoD(lod)
+	return value
 }
 
 // drawModel draws a small network: what goes in, layers, a loss, and how it is trained. Where reader is set, the program reads the inputs from the
@@ -30,19 +43,22 @@ type input struct {
 func drawModel(t *rapid.T, reader func(layers.Reader) layers.Reader) subject {
 	m := layers.NewModel().Seed(rapid.Int64Range(1, 1<<20).Draw(t, "seed"))
 	var s subject
-	kind := rapid.SampledFrom([]string{"numbers", "numbers", "words", "image"}).Draw(t, "input")
+	kind := rapid.SampledFrom([]string{"numbers", "numbers", "words", "image", "sequences", "sequences"}).Draw(t, "input")
 	classify := rapid.Bool().Draw(t, "classify")
 	switch kind {
 	case "numbers":
-		s.inputs = append(s.inputs, input{"x", tensor.Float32, []int64{rapid.Int64Range(1, 5).Draw(t, "features")}})
+		s.inputs = append(s.inputs, input{"x", tensor.Float32, []int64{rapid.Int64Range(1, 5).Draw(t, "features")}, 0})
 	case "words":
-		s.inputs = append(s.inputs, input{"x", tensor.Int64, []int64{1}})
+		s.inputs = append(s.inputs, input{"x", tensor.Int64, []int64{1}, 0})
 	case "image":
-		s.inputs = append(s.inputs, input{"x", tensor.Float32, []int64{1, 5, 5}})
+		s.inputs = append(s.inputs, input{"x", tensor.Float32, []int64{1, 5, 5}, 0})
+	case "sequences":
+		s.inputs = append(s.inputs, input{"x", tensor.Int64, []int64{1}, rapid.IntRange(1, 2).Draw(t, "levels")})
+		s.pooled = rapid.IntRange(0, s.inputs[0].lod).Draw(t, "pooled levels")
 	}
-	label := input{"y", tensor.Float32, []int64{2}}
+	label := input{"y", tensor.Float32, []int64{2}, s.inputs[0].lod - s.pooled}
 	if classify {
-		label = input{"y", tensor.Int64, []int64{1}}
+		label.dtype, label.dims = tensor.Int64, []int64{1}
 	}
 	s.inputs = append(s.inputs, label)
 
@@ -51,6 +67,8 @@ func drawModel(t *rapid.T, reader func(layers.Reader) layers.Reader) subject {
 	switch kind {
 	case "words":
 		h = drawTables(t, h, &s)
+	case "sequences":
+		h = drawSequences(t, drawTables(t, h, &s), s.pooled)
 	case "image":
 		h = layers.Conv2D(h, 2, 3, layers.Padding(1, 1), layers.Act("relu"))
 		if rapid.Bool().Draw(t, "norm of images") {
@@ -77,10 +95,10 @@ func declare(m *layers.Model, inputs []input, reader func(layers.Reader) layers.
 	var fed []layers.Variable
 	for _, in := range inputs {
 		if reader == nil {
-			fed = append(fed, layers.Data(m, in.name, layers.Dims(in.dims...), layers.DType(in.dtype)))
+			fed = append(fed, layers.Data(m, in.name, layers.Dims(in.dims...), layers.DType(in.dtype), layers.LoD(in.lod)))
 			continue
 		}
-		fields = append(fields, layers.Field(in.name, layers.Dims(in.dims...), layers.DType(in.dtype)))
+		fields = append(fields, layers.Field(in.name, layers.Dims(in.dims...), layers.DType(in.dtype), layers.LoD(in.lod)))
 	}
 	if reader != nil {
 		return layers.Read(reader(layers.OpenDataset(m, testkit.Dataset, fields...)))
@@ -136,6 +154,17 @@ func drawTables(t *rapid.T, words layers.Variable, s *subject) layers.Variable {
 	h := layers.Mul(table("emb", rows), table("embedding", 5))
 	if s.sparse {
 		h = layers.Add(h, table("emb", rows))
+	}
+	return h
+}
+
+// drawSequences reads sequences with an LSTM, if they have one level, and makes one row of those of the innermost levels.
+func drawSequences(t *rapid.T, h layers.Variable, pooled int) layers.Variable {
+	if h.LoDLevel() == 1 && rapid.Bool().Draw(t, "lstm") {
+		h, _ = layers.DynamicLSTM(layers.FC(h, 8), 8)
+	}
+	for range pooled {
+		h = layers.SequencePool(h, rapid.SampledFrom([]string{"sum", "average", "sqrt", "max", "last", "first"}).Draw(t, "pool"))
 	}
 	return h
 }

@@ -23,6 +23,55 @@ func CheckLoD(t *Tensor) error {
 	return nil
 }
 
+// AppendLoD appends the sequences of one LoD to those of another, whose rows stand before its rows. Both have the same number of levels. A level of dst
+// may be nil, which is one without sequences.
+func AppendLoD(dst, lod [][]int64) {
+	for i, level := range lod {
+		if len(dst[i]) == 0 {
+			dst[i] = []int64{0}
+		}
+		last := dst[i][len(dst[i])-1]
+		for _, offset := range level[1:] {
+			dst[i] = append(dst[i], last+offset)
+		}
+	}
+}
+
+// PartOf returns rows [from, to) of axis 0 of t, which share the elements of t. If rows form sequences, from and to count the sequences of the outermost level
+// instead, and the result has the offsets of its sequences.
+func PartOf(t *Tensor, from, to int64) (*Tensor, error) {
+	if len(t.lod) == 0 {
+		return t.Rows(from, to)
+	}
+	if sequences := int64(len(t.lod[0])) - 1; from < 0 || to < from || to > sequences {
+		return nil, fault.E(fault.ShapeMismatch, fault.Gotf("sequences [%d, %d)", from, to), fault.Wantf("a range within [0, %d)", sequences))
+	}
+	lod := make([][]int64, len(t.lod))
+	for i, level := range t.lod {
+		lod[i] = make([]int64, to-from+1)
+		for j := range lod[i] {
+			lod[i][j] = level[from+int64(j)] - level[from]
+		}
+		from, to = level[from], level[to]
+	}
+	part, err := t.Rows(from, to)
+	if err == nil {
+		part.lod = lod
+	}
+	return part, err
+}
+
+// Records returns how many records the rows of t are: the sequences of its outermost level, or its rows if it has no LoD.
+func Records(t *Tensor) int64 {
+	switch {
+	case len(t.lod) > 0:
+		return int64(len(t.lod[0])) - 1
+	case len(t.dims) > 0:
+		return t.dims[0]
+	}
+	return 0
+}
+
 // lodMistake describes the first mistake in a LoD over the given number of rows. Without a mistake got is empty.
 func lodMistake(lod [][]int64, rows int64) (got, want string) {
 	for i, level := range lod {

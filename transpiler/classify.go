@@ -14,9 +14,6 @@ import (
 func classify(s *state) error {
 	for at, op := range s.global().Ops {
 		n := newNode(s.global(), at, op)
-		if err := checkSequences(s, n); err != nil {
-			return err
-		}
 		switch role := op.Role(); {
 		case role.Has(program.RoleLRSched):
 			n.duty = dutyRate
@@ -42,17 +39,12 @@ func classify(s *state) error {
 			return err
 		}
 	}
-	return checkKinds(s)
-}
-
-// checkSequences refuses rows that form sequences: trainers divide a batch by rows.
-func checkSequences(s *state, n *node) error {
-	for _, name := range n.reads {
-		if s.variable(name).LoDLevel > 0 {
-			return unsupported(n, name, "rows that form sequences", "rows that can be divided among trainers", "train models of sequences on one machine")
+	if s.cfg.Mode == Sync {
+		if _, err := ops.WeightOf(s.source, s.cfg.Fetch); err != nil {
+			return err
 		}
 	}
-	return nil
+	return checkKinds(s)
 }
 
 // checkKinds checks that updates read and write tensors, or sparse gradients that can travel.

@@ -47,9 +47,15 @@ func TestUnsupported(t *testing.T) {
 		}, transpiler.Sync, []string{"op sgd", `"embedding_0.w_0@GRAD"`, "rows of float64[100 1]", "drop layers.Sparse", "transpiler/fault_test.go"}},
 		"sequences": {func(r regression) {
 			data := layers.OpenDataset(r.Model, "train", layers.Field("words", layers.Dims(4), layers.LoD(1)))
-			pooled := layers.SequencePool(layers.Read(layers.Batch(data, 8))[0], "sum")
+			words := layers.FC(layers.Read(layers.Batch(data, 8))[0], 1)
+			sentences := layers.Mean(layers.SequencePool(words, "sum"))
+			optimizer.SGD(0.1).Minimize(layers.Add(sentences, layers.Mean(words)))
+		}, transpiler.Sync, []string{"op elementwise_add", "a loss that adds a mean over the rows of", "transpiler/fault_test.go"}},
+		"state of other sequences": {func(r regression) {
+			words := layers.Data(r.Model, "words", layers.Dims(4), layers.LoD(1))
+			pooled := layers.SequencePool(layers.BatchNorm(words), "sum")
 			optimizer.SGD(0.1).Minimize(layers.Mean(layers.FC(pooled, 1)))
-		}, transpiler.Sync, []string{"op sequence_pool", `"words"`, "rows that form sequences", "transpiler/fault_test.go"}},
+		}, transpiler.Sync, []string{"op batch_norm", `the rows of "words"`, "train on one machine"}},
 		"schedule of the loss": {func(r regression) {
 			optimizer.SGD(optimizer.Schedule(func(layers.Variable) layers.Variable { return layers.Scale(r.loss, 0.1, 0) })).Minimize(r.loss)
 		}, transpiler.Sync, []string{"op scale", `"loss"`, "learning-rate schedule that reads a value of the forward pass"}},

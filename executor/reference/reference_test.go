@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/edl-go/edl/executor"
@@ -180,7 +181,7 @@ func TestReferenceRefuses(t *testing.T) {
 	}
 	sequences := fixture.Numbers(1, 4, 13)
 	sequences.SetLoD([][]int64{{0, 1, 4}})
-	if _, err := e.Run(t.Context(), m.Program, executor.Feed{"x": sequences, "y": fixture.Numbers(1, 4, 1)}); !errors.Is(err, fault.Unsupported) {
+	if _, err := e.Run(t.Context(), m.Program, executor.Feed{"x": sequences, "y": fixture.Numbers(1, 4, 1)}); !errors.Is(err, fault.ShapeMismatch) || !strings.Contains(err.Error(), "layers.LoD") {
 		t.Errorf("sequences: %v", err)
 	}
 	if _, err := e.Run(t.Context(), m.Program, nil); !errors.Is(err, fault.InvalidArgument) {

@@ -21,6 +21,7 @@ import (
 type share struct {
 	trainer int // its position, or that of the first of the group
 	rows    int64
+	weight  int64                     // in a mean, where that is not rows
 	values  map[string]*tensor.Tensor // what crosses to the update, what is fetched, and the state
 }
 
@@ -37,6 +38,12 @@ func (e *Executor) runRound(ctx context.Context, s *split, number uint64, feed e
 	r := &round{e, s, number, map[residualOf]*tensor.Tensor{}}
 	if len(fetch) == 0 {
 		fetch = s.program.Targets()
+	}
+	if _, err := ops.WeightOf(s.program, fetch); err != nil {
+		return nil, err
+	}
+	if err := executor.CheckSequences(s.program, feed); err != nil {
+		return nil, err
 	}
 	rows, err := r.rowsOf(feed)
 	if err != nil {
@@ -146,7 +153,7 @@ func (r *round) runRanks(ctx context.Context, feed executor.Feed, rows int64, wa
 		if err != nil {
 			return nil, old, err
 		}
-		s := share{trainer: int(t), rows: to - from, values: r.snapshot()}
+		s := share{trainer: int(t), rows: to - from, weight: half.Weight(), values: r.snapshot()}
 		for i, name := range wanted {
 			s.values[name] = out[i].Clone()
 		}
@@ -200,7 +207,7 @@ func (r *round) fetched(fetch []string, updated map[string]*tensor.Tensor, share
 		}
 		parts := make([]executor.Part, len(shares))
 		for k, s := range shares {
-			parts[k] = executor.Part{Value: s.values[name], Rows: s.rows}
+			parts[k] = executor.Part{Value: s.values[name], Rows: s.rows, Weight: s.weight}
 		}
 		var err error
 		if out[i], err = executor.MergeFetch(declared, r.merge, rows, parts); err != nil {
@@ -210,18 +217,15 @@ func (r *round) fetched(fetch []string, updated map[string]*tensor.Tensor, share
 	return out, nil
 }
 
-// rowsOf returns the rows of the batch: the extent of axis 0 of every fed variable that leaves it open.
+// rowsOf returns the rows of the batch: the extent of axis 0 of every fed variable that leaves it open. Of sequences it is their number in the outermost
+// level.
 func (r *round) rowsOf(feed executor.Feed) (int64, error) {
 	rows := int64(-1)
 	for _, name := range slices.Sorted(maps.Keys(feed)) {
-		if feed[name] != nil && len(feed[name].LoD()) > 0 {
-			return 0, fault.E(fault.Unsupported, fault.Var(name), fault.Got("a feed whose rows form sequences"),
-				fault.Want("rows that can be divided among trainers"))
-		}
 		if !r.byRows(name) || feed[name] == nil || len(feed[name].Dims()) == 0 {
 			continue
 		}
-		n := feed[name].Dims()[0]
+		n := tensor.Records(feed[name])
 		if rows >= 0 && n != rows {
 			return 0, fault.E(fault.ShapeMismatch, fault.Var(name), fault.Gotf("%d rows", n), fault.Wantf("%d rows, as the other feeds have", rows))
 		}
@@ -246,7 +250,7 @@ func (r *round) rowsFrom(feed executor.Feed, from, to int64) (executor.Feed, err
 		if t == nil || !r.byRows(name) {
 			continue
 		}
-		rows, err := t.Rows(from, to)
+		rows, err := tensor.PartOf(t, from, to)
 		if err != nil {
 			return nil, err
 		}
@@ -368,7 +372,7 @@ func (r *round) mergeGroups(shares []share, old map[string]*tensor.Tensor, group
 		g := byLeader[at]
 		one := share{trainer: at, values: map[string]*tensor.Tensor{}}
 		for _, s := range g {
-			one.rows += s.rows
+			one.rows, one.weight = one.rows+s.rows, one.weight+s.weight
 		}
 		for _, name := range r.crosses {
 			if one.values[name], err = r.gradient(name, g); err != nil {
@@ -388,7 +392,7 @@ func (r *round) mergeGroups(shares []share, old map[string]*tensor.Tensor, group
 func sharesOf(shares []share, name string) []merge.Share {
 	list := make([]merge.Share, len(shares))
 	for i, s := range shares {
-		list[i] = merge.Share{Value: s.values[name], Rows: s.rows}
+		list[i] = merge.Share{Value: s.values[name], Rows: s.rows, Weight: s.weight}
 	}
 	return list
 }

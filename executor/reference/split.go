@@ -203,6 +203,9 @@ type request struct {
 	shapes, fetch string
 }
 
+// mostPrepared is how many compiled halves are kept.
+const mostPrepared = 64
+
 // prepared are the halves that were compiled.
 type prepared map[request]*executor.Prepared
 
@@ -212,12 +215,18 @@ func (all prepared) of(ctx context.Context, local *executor.Local, half *program
 	var shapes strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(feed)) {
 		fmt.Fprintf(&shapes, "%q%s", name, feed[name])
+		for _, level := range feed[name].LoD() {
+			fmt.Fprintf(&shapes, "/%d", len(level))
+		}
 	}
 	key := request{half, shapes.String(), fmt.Sprintf("%q", fetch)}
 	if p := all[key]; p != nil {
 		return p, nil
 	}
 	p, err := local.Prepare(ctx, half, feed, fetch...)
+	if len(all) == mostPrepared {
+		clear(all) // nearly each batch of sequences has a shape of its own
+	}
 	if err == nil {
 		all[key] = p
 	}

@@ -84,7 +84,7 @@ func (r *round) selected(merged *tensor.Tensor, name string, rows []int64, share
 			if err != nil {
 				return err
 			}
-			sent[i].Rows = s.rows
+			sent[i].Rows, sent[i].Weight = s.rows, s.weight
 			if sent[i].Value, err = compress.Selected(residual.Float32s(), gradient.Float32s(), r.grads); err != nil {
 				return err
 			}

@@ -2,7 +2,7 @@
 // parameter servers merge gradients and state with it (remote/pserver), the reference executor does (executor/reference), and what trainers fetch is
 // merged with it (executor.MergeFetch). So a cluster and its reference cannot differ, not even in the last bit.
 //
-// For trainers t in rank order, with rows[t] > 0 rows each and R rows together:
+// For trainers t in rank order, with rows[t] > 0 rows each and R rows together (of sequences, what the loss averages over in place of rows, such as tokens):
 //
 //	Gradients, MergeMean    sum of value[t] * (rows[t] / R)      the gradient of a mean loss; each weight is computed first
 //	Gradients, MergeSum     sum of value[t]                      the gradient of a summed loss
@@ -36,6 +36,23 @@ import (
 type Share struct {
 	Value *tensor.Tensor
 	Rows  int64 // of the batch that Value was computed from, > 0
+	// Weight is how many rows the loss averages over in these rows of the batch, such as the tokens of its sequences; it stands for Rows in a mean. A share
+	// of weight 0 counts for nothing, unless all have weight 0: then Rows are the weights.
+	Weight int64
+}
+
+// weighed returns the shares that count, with their weights as rows. It allocates only if some share has a weight.
+func weighed(shares []Share) []Share {
+	if !slices.ContainsFunc(shares, func(s Share) bool { return s.Weight > 0 }) {
+		return shares
+	}
+	out := make([]Share, 0, len(shares))
+	for _, s := range shares {
+		if s.Weight > 0 {
+			out = append(out, Share{Value: s.Value, Rows: s.Weight})
+		}
+	}
+	return out
 }
 
 // Gradients writes into dst the merge of shares, which stand in rank order: their mean weighted by rows, their sum, or the first of them. There is at
@@ -47,6 +64,9 @@ func Gradients(dst *tensor.Tensor, shares []Share, how ops.Merge) error {
 	}
 	if how == ops.MergeFirst {
 		shares = shares[:1]
+	}
+	if how == ops.MergeMean {
+		shares = weighed(shares)
 	}
 	if travelsByRows(dst, how) {
 		return combineRows(dst, shares, how)

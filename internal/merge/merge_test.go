@@ -55,6 +55,28 @@ func TestGradientsByDefinition(t *testing.T) {
 	})
 }
 
+// Weights stand for rows in means, a share of weight 0 counts for nothing, and without any weight rows count.
+func TestWeightsStandForRows(t *testing.T) {
+	share := func(value float32, rows, weight int64) merge.Share {
+		return merge.Share{Value: of(t, value), Rows: rows, Weight: weight}
+	}
+	for _, c := range []struct {
+		how    ops.Merge
+		shares []merge.Share
+		want   float32
+	}{
+		{ops.MergeMean, []merge.Share{share(8, 1, 3), share(4, 7, 1)}, 7},
+		{ops.MergeMean, []merge.Share{share(8, 1, 0), share(4, 7, 1)}, 4},
+		{ops.MergeMean, []merge.Share{share(8, 1, 0), share(4, 3, 0)}, 5},
+		{ops.MergeSum, []merge.Share{share(8, 1, 3), share(4, 7, 0)}, 12},
+	} {
+		dst := of(t, float32(0))
+		if err := merge.Gradients(dst, c.shares, c.how); err != nil || dst.Float32s()[0] != c.want {
+			t.Errorf("%v of %v: %v, %v, want %v", c.how, c.shares, dst.Float32s(), err, c.want)
+		}
+	}
+}
+
 // A large variable has the bits of its rows, which are merged by themselves.
 func TestLargeSharesHaveTheBitsOfTheirParts(t *testing.T) {
 	const size, rows = 3*(32<<10) + 5, 1001 // rows of elements at a time
@@ -118,21 +140,21 @@ func TestOneShareIsTakenAsItIs(t *testing.T) {
 func TestStateAddsChanges(t *testing.T) {
 	big := int64(1) << 60
 	dst := of(t, int64(0), 0)
-	if err := merge.State(dst, of(t, big, 5), []merge.Share{{of(t, big+1, 5), 1}, {of(t, big+2, 7), 9}}, ops.MergeSum); err != nil {
+	if err := merge.State(dst, of(t, big, 5), []merge.Share{{of(t, big+1, 5), 1, 0}, {of(t, big+2, 7), 9, 0}}, ops.MergeSum); err != nil {
 		t.Fatal(err)
 	}
 	if got := dst.Int64s(); !slices.Equal(got, []int64{big + 3, 7}) {
 		t.Errorf("got %v", got)
 	}
 	floats := of(t, 0.0)
-	if err := merge.State(floats, of(t, 2.0), []merge.Share{{of(t, 3.0), 1}, {of(t, 2.5), 9}}, ops.MergeSum); err != nil || floats.Float64s()[0] != 3.5 {
+	if err := merge.State(floats, of(t, 2.0), []merge.Share{{of(t, 3.0), 1, 0}, {of(t, 2.5), 9, 0}}, ops.MergeSum); err != nil || floats.Float64s()[0] != 3.5 {
 		t.Error(floats.Float64s(), err)
 	}
-	if err := merge.State(floats, nil, []merge.Share{{of(t, 3.0), 1}, {of(t, 1.0), 3}}, ops.MergeMean); err != nil || floats.Float64s()[0] != 1.5 {
+	if err := merge.State(floats, nil, []merge.Share{{of(t, 3.0), 1, 0}, {of(t, 1.0), 3, 0}}, ops.MergeMean); err != nil || floats.Float64s()[0] != 1.5 {
 		t.Error(floats.Float64s(), err)
 	}
 	small := of(t, int32(0))
-	if err := merge.State(small, of(t, int32(4)), []merge.Share{{of(t, int32(6)), 1}}, ops.MergeSum); err != nil || small.Int32s()[0] != 6 {
+	if err := merge.State(small, of(t, int32(4)), []merge.Share{{of(t, int32(6)), 1, 0}}, ops.MergeSum); err != nil || small.Int32s()[0] != 6 {
 		t.Error(small.Int32s(), err)
 	}
 }
@@ -145,21 +167,21 @@ func TestWhatCannotBeMerged(t *testing.T) {
 		kind   fault.Kind
 	}{
 		"nothing":        {two, nil, fault.InvalidArgument},
-		"another length": {two, []merge.Share{{two, 1}, {of(t, float32(1)), 1}}, fault.ShapeMismatch},
-		"another dtype":  {two, []merge.Share{{of(t, 1.0, 2), 1}}, fault.ShapeMismatch},
-		"no rows":        {two, []merge.Share{{two, 0}}, fault.ShapeMismatch},
-		"no value":       {two, []merge.Share{{nil, 1}}, fault.ShapeMismatch},
-		"whole numbers":  {of(t, int64(1)), []merge.Share{{of(t, int64(1)), 1}}, fault.TypeMismatch},
-		"bools":          {of(t, true), []merge.Share{{of(t, true), 1}}, fault.TypeMismatch},
+		"another length": {two, []merge.Share{{two, 1, 0}, {of(t, float32(1)), 1, 0}}, fault.ShapeMismatch},
+		"another dtype":  {two, []merge.Share{{of(t, 1.0, 2), 1, 0}}, fault.ShapeMismatch},
+		"no rows":        {two, []merge.Share{{two, 0, 0}}, fault.ShapeMismatch},
+		"no value":       {two, []merge.Share{{nil, 1, 0}}, fault.ShapeMismatch},
+		"whole numbers":  {of(t, int64(1)), []merge.Share{{of(t, int64(1)), 1, 0}}, fault.TypeMismatch},
+		"bools":          {of(t, true), []merge.Share{{of(t, true), 1, 0}}, fault.TypeMismatch},
 	} {
 		if err := merge.Gradients(c.dst, c.shares, ops.MergeMean); !errors.Is(err, c.kind) {
 			t.Errorf("%s: got %v, want %v", name, err, c.kind)
 		}
 	}
-	if err := merge.State(two, of(t, float32(1)), []merge.Share{{two, 1}, {two, 1}}, ops.MergeSum); !errors.Is(err, fault.ShapeMismatch) {
+	if err := merge.State(two, of(t, float32(1)), []merge.Share{{two, 1, 0}, {two, 1, 0}}, ops.MergeSum); !errors.Is(err, fault.ShapeMismatch) {
 		t.Errorf("an old value of another length: %v", err)
 	}
-	if err := merge.State(of(t, true), of(t, true), []merge.Share{{of(t, true), 1}}, ops.MergeSum); !errors.Is(err, fault.TypeMismatch) {
+	if err := merge.State(of(t, true), of(t, true), []merge.Share{{of(t, true), 1, 0}}, ops.MergeSum); !errors.Is(err, fault.TypeMismatch) {
 		t.Errorf("a sum of bools: %v", err)
 	}
 }

@@ -15,16 +15,32 @@ import (
 // Classes bounds the whole numbers of a Batch: labels and ids are below it.
 const Classes = 3
 
-// Batch returns rows of random values for every variable that p is fed with. Equal seeds give equal batches.
+// Batch returns rows of random values for every variable that p is fed with, or sequences where it declares LoD levels. Equal seeds give equal batches.
 func Batch(t TB, p *program.Program, seed uint64, rows int64) executor.Feed {
 	t.Helper()
 	feed := executor.Feed{}
 	for _, v := range p.Global().Vars() {
 		if v.NeedCheckFeed {
-			feed[v.Name] = Random(t, v.DType, seed+uint64(len(feed)), append([]int64{rows}, v.Dims[1:]...)...)
+			lod, n := Sequences(seed, rows, v.LoDLevel)
+			feed[v.Name] = Random(t, v.DType, seed+uint64(len(feed)), append([]int64{n}, v.Dims[1:]...)...)
+			feed[v.Name].SetLoD(lod)
 		}
 	}
 	return feed
+}
+
+// Sequences returns the LoD of so many sequences of the outermost level, and their rows. Sequences of equal seeds have equal lengths, some of them 0.
+func Sequences(seed uint64, sequences int64, levels int) (lod [][]int64, rows int64) {
+	random := rand.New(rand.NewPCG(seed, 2))
+	rows = sequences
+	for range levels {
+		level := []int64{0}
+		for range rows {
+			level = append(level, level[len(level)-1]+random.Int64N(5))
+		}
+		lod, rows = append(lod, level), level[len(level)-1]
+	}
+	return lod, rows
 }
 
 // Random returns a tensor of normal numbers, or of whole numbers below Classes.

@@ -117,8 +117,14 @@ func Axpy[T tensor.Float](out, x []T, weight T) {
 	}
 }
 
-// Mean returns the mean of all elements (Fluid's mean), NaN for none.
-func Mean[T tensor.Float](x []T) T { return T(sum(x) / float64(len(x))) }
+// Mean returns the mean of all elements (Fluid's mean), 0 for none: sequences may have no rows, and what a
+// trainer computes from none counts for nothing.
+func Mean[T tensor.Float](x []T) T {
+	if len(x) == 0 {
+		return 0
+	}
+	return T(sum(x) / float64(len(x)))
+}
 
 // sumSquaredDeviation adds (x[i]-center)^2 in four interleaved lanes of float64.
 func sumSquaredDeviation[T tensor.Float](x []T, center float64) float64 {

@@ -13,7 +13,7 @@ import (
 func init() {
 	opkit.Register(ops.Def{
 		Type:    "mean",
-		Doc:     "The mean of all elements: Out[0] = sum(X)/count(X), NaN for none.",
+		Doc:     "The mean of all elements: Out[0] = sum(X)/count(X), 0 for none.",
 		Inputs:  in("X", "float"),
 		Outputs: out("Out", "dims [1]"),
 		Infer:   inferNumber,

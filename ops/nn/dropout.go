@@ -1,6 +1,8 @@
 package nn
 
 import (
+	"sort"
+
 	"github.com/edl-go/edl/ops"
 	"github.com/edl-go/edl/ops/kernel"
 	"github.com/edl-go/edl/ops/opkit"
@@ -70,7 +72,10 @@ func bindDropout[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 	seed, name, step := b.Int("seed"), kernel.StreamOf("dropout", b.Op().Out("Out")), b.Env.Step
 	return opkit.Loop(b, x.Len(), func(from, till int) {
 		m := tensor.Data[T](mask)[from:till]
-		kernel.DropoutMask(m, probability, seed, streamAt(name, step), firstElement(x, step)+uint64(from))
+		stream := streamAt(name, step)
+		eachRun(x, step, from, till, func(at, end int, place uint64) {
+			kernel.DropoutMask(m[at-from:end-from], probability, seed, stream, place)
+		})
 		apply(tensor.Data[T](to)[from:till], tensor.Data[T](x)[from:till], m)
 	})
 }
@@ -95,6 +100,33 @@ func dropout[T tensor.Float](b *ops.Binding) func(out, x, mask []T) {
 		return func(out, x, mask []T) { kernel.DropoutUpscale(out, x, mask, probability) }
 	default:
 		return kernel.DropoutDowngrade[T]
+	}
+}
+
+// eachRun calls do with runs of the elements [from, till) of x, and with the place in the random stream of the first of each. Of rows that form sequences,
+// the place follows from the number of the outermost sequence in the whole batch, and from the element within it: other sequences do not matter.
+func eachRun(x *tensor.Tensor, step *ops.Step, from, till int, do func(at, end int, place uint64)) {
+	lod := x.LoD()
+	if len(lod) == 0 || from >= till {
+		do(from, till, firstElement(x, step)+uint64(from))
+		return
+	}
+	width := x.Len() / int(x.Dims()[0])
+	start := func(sequence int) int {
+		row := int64(sequence)
+		for _, level := range lod {
+			row = level[row]
+		}
+		return int(row) * width
+	}
+	sequences := len(lod[0]) - 1
+	s := sort.Search(sequences, func(i int) bool { return start(i+1) > from })
+	for ; from < till && s < sequences; s++ {
+		begin, end := start(s), min(start(s+1), till)
+		if end > from {
+			do(from, end, uint64(step.RowOffset+int64(s))<<32+uint64(from-begin))
+			from = end
+		}
 	}
 }
 

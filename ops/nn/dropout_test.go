@@ -59,6 +59,41 @@ func TestDropoutOfASplitBatchIsThatOfTheWhole(t *testing.T) {
 	}
 }
 
+// TestDropoutOfSequencesIsThatOfTheWhole draws for a batch of three sequences, and for its last two, of two levels.
+func TestDropoutOfSequencesIsThatOfTheWhole(t *testing.T) {
+	whole := dropSequences(t, [][]int64{{0, 2, 2, 4}, {0, 3, 5, 5, 9}}, ops.Step{Round: 3, Rows: 3})
+	part := dropSequences(t, [][]int64{{0, 0, 2}, {0, 0, 4}}, ops.Step{Round: 3, Rows: 2, RowOffset: 1})
+	if !slices.Equal(part, whole[5*5:]) {
+		t.Errorf("the last sequences are dropped otherwise than in the whole:\n%v\n%v", part, whole)
+	}
+	long := dropSequences(t, [][]int64{{0, 400}}, ops.Step{Rows: 1})
+	dropped := 0.0
+	for _, kept := range long {
+		dropped += 1 - float64(kept)
+	}
+	if math.Abs(dropped/2000-0.25) > 0.05 {
+		t.Errorf("%v of 2000 dropped with probability 0.25", dropped)
+	}
+}
+
+// dropSequences runs dropout over ones of width 5 with a LoD and returns the mask.
+func dropSequences(t *testing.T, lod [][]int64, step ops.Step) []float32 {
+	t.Helper()
+	last := lod[len(lod)-1]
+	x, err := tensor.New(tensor.Float32, last[len(last)-1], 5)
+	if err != nil {
+		t.Fatal(err)
+	}
+	x.SetLoD(lod)
+	m := NewInterpreter(map[string]*tensor.Tensor{"x": x}, step)
+	op := &program.Op{Type: "dropout", Inputs: map[string][]string{"X": {"x"}}, Outputs: map[string][]string{"Out": {"out"}, "Mask": {"mask"}},
+		Attrs: attrs{"dropout_prob": float32(0.25), "seed": int32(1)}}
+	if err := m.Run(context.Background(), op); err != nil {
+		t.Fatal(err)
+	}
+	return m.Vars["mask"].Float32s()
+}
+
 func TestDropoutDependsOnSeedNameRoundAndLane(t *testing.T) {
 	step := ops.Step{Round: 3, Rows: 100}
 	base := drop(t, 100, 10, "out", 1, step)

@@ -2878,7 +2878,8 @@ type TrainerStep struct {
 	Trainers   uint32                 `protobuf:"varint,7,opt,name=trainers,proto3" json:"trainers,omitempty"` // that the batch was divided among
 	// The generation, id.generation, ended after the contribution was declared and before the sender heard whether the round has committed. What the
 	// step receives from servers is not fetched then. The coordinator drops the report when the round has not.
-	Pending       bool `protobuf:"varint,8,opt,name=pending,proto3" json:"pending,omitempty"`
+	Pending       bool  `protobuf:"varint,8,opt,name=pending,proto3" json:"pending,omitempty"`
+	Weight        int64 `protobuf:"varint,9,opt,name=weight,proto3" json:"weight,omitempty"` // of what is fetched in a mean, as in Declared
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2967,6 +2968,13 @@ func (x *TrainerStep) GetPending() bool {
 		return x.Pending
 	}
 	return false
+}
+
+func (x *TrainerStep) GetWeight() int64 {
+	if x != nil {
+		return x.Weight
+	}
+	return 0
 }
 
 type ReportStepsResponse struct {
@@ -4640,8 +4648,9 @@ type BarrierRequest struct {
 	Rows          int64                  `protobuf:"varint,2,opt,name=rows,proto3" json:"rows,omitempty"`           // rows of the contribution; 0 contributes nothing
 	Variables     int32                  `protobuf:"varint,3,opt,name=variables,proto3" json:"variables,omitempty"` // how many variables this trainer sent to this server in the round
 	Records       []*RecordRange         `protobuf:"bytes,4,rep,name=records,proto3" json:"records,omitempty"`
-	Pass          int32                  `protobuf:"varint,5,opt,name=pass,proto3" json:"pass,omitempty"`  // of the records
-	Group         []*Declared            `protobuf:"bytes,6,rep,name=group,proto3" json:"group,omitempty"` // from the leader of a group: what each trainer of the group that has not completed has contributed, in rank order; rows are the sum
+	Pass          int32                  `protobuf:"varint,5,opt,name=pass,proto3" json:"pass,omitempty"`     // of the records
+	Group         []*Declared            `protobuf:"bytes,6,rep,name=group,proto3" json:"group,omitempty"`    // from the leader of a group: what each trainer of the group that has not completed has contributed, in rank order; rows and weight are the sums
+	Weight        int64                  `protobuf:"varint,7,opt,name=weight,proto3" json:"weight,omitempty"` // of the contribution in a mean, as in Declared
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4716,6 +4725,13 @@ func (x *BarrierRequest) GetGroup() []*Declared {
 		return x.Group
 	}
 	return nil
+}
+
+func (x *BarrierRequest) GetWeight() int64 {
+	if x != nil {
+		return x.Weight
+	}
+	return 0
 }
 
 type BarrierResponse struct {
@@ -5356,12 +5372,14 @@ func (x *FreezeResponse) GetLacks() bool {
 }
 
 // Declared is the barrier of one trainer.
+// Declared: weight is how many rows the loss averages over, where that is not rows, such as the tokens of sequences; 0 in all of a round where it is rows.
 type Declared struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Rank          uint32                 `protobuf:"varint,1,opt,name=rank,proto3" json:"rank,omitempty"`
 	Rows          int64                  `protobuf:"varint,2,opt,name=rows,proto3" json:"rows,omitempty"`
 	Pass          int32                  `protobuf:"varint,3,opt,name=pass,proto3" json:"pass,omitempty"`
 	Records       []*RecordRange         `protobuf:"bytes,4,rep,name=records,proto3" json:"records,omitempty"`
+	Weight        int64                  `protobuf:"varint,5,opt,name=weight,proto3" json:"weight,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -5422,6 +5440,13 @@ func (x *Declared) GetRecords() []*RecordRange {
 		return x.Records
 	}
 	return nil
+}
+
+func (x *Declared) GetWeight() int64 {
+	if x != nil {
+		return x.Weight
+	}
+	return 0
 }
 
 // Member: since is the generation in which it joined; leader is the rank that contributes for it, absent where that is its own.
@@ -6696,7 +6721,7 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\fwithout_save\x18\x03 \x01(\bR\vwithoutSave\"]\n" +
 	"\fTrainerSteps\x12!\n" +
 	"\x02id\x18\x01 \x01(\v2\x11.edl.rpc.IdentityR\x02id\x12*\n" +
-	"\x05steps\x18\x02 \x03(\v2\x14.edl.rpc.TrainerStepR\x05steps\"\x89\x02\n" +
+	"\x05steps\x18\x02 \x03(\v2\x14.edl.rpc.TrainerStepR\x05steps\"\xa1\x02\n" +
 	"\vTrainerStep\x12!\n" +
 	"\x02id\x18\x01 \x01(\v2\x11.edl.rpc.IdentityR\x02id\x12\x12\n" +
 	"\x04pass\x18\x02 \x01(\x05R\x04pass\x12\x12\n" +
@@ -6706,7 +6731,8 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\afetched\x18\x05 \x03(\v2\x0e.edl.job.ValueR\afetched\x12.\n" +
 	"\arecords\x18\x06 \x03(\v2\x14.edl.rpc.RecordRangeR\arecords\x12\x1a\n" +
 	"\btrainers\x18\a \x01(\rR\btrainers\x12\x18\n" +
-	"\apending\x18\b \x01(\bR\apending\"\x15\n" +
+	"\apending\x18\b \x01(\bR\apending\x12\x16\n" +
+	"\x06weight\x18\t \x01(\x03R\x06weight\"\x15\n" +
 	"\x13ReportStepsResponse\"H\n" +
 	"\x0fNextFeedRequest\x12!\n" +
 	"\x02id\x18\x01 \x01(\v2\x11.edl.rpc.IdentityR\x02id\x12\x12\n" +
@@ -6838,14 +6864,15 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\x04dims\x18\x02 \x03(\x03R\x04dims\x12\x14\n" +
 	"\x05bytes\x18\x03 \x01(\x03R\x05bytes\x12\x14\n" +
 	"\x05merge\x18\x04 \x01(\x05R\x05merge\x12\x12\n" +
-	"\x04rows\x18\x05 \x01(\bR\x04rows\"\xd2\x01\n" +
+	"\x04rows\x18\x05 \x01(\bR\x04rows\"\xea\x01\n" +
 	"\x0eBarrierRequest\x12!\n" +
 	"\x02id\x18\x01 \x01(\v2\x11.edl.rpc.IdentityR\x02id\x12\x12\n" +
 	"\x04rows\x18\x02 \x01(\x03R\x04rows\x12\x1c\n" +
 	"\tvariables\x18\x03 \x01(\x05R\tvariables\x12.\n" +
 	"\arecords\x18\x04 \x03(\v2\x14.edl.rpc.RecordRangeR\arecords\x12\x12\n" +
 	"\x04pass\x18\x05 \x01(\x05R\x04pass\x12'\n" +
-	"\x05group\x18\x06 \x03(\v2\x11.edl.rpc.DeclaredR\x05group\"\x11\n" +
+	"\x05group\x18\x06 \x03(\v2\x11.edl.rpc.DeclaredR\x05group\x12\x16\n" +
+	"\x06weight\x18\a \x01(\x03R\x06weight\"\x11\n" +
 	"\x0fBarrierResponse\"\xad\x01\n" +
 	"\n" +
 	"CutRequest\x12!\n" +
@@ -6892,12 +6919,13 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\aapplied\x18\x04 \x03(\v2\x11.edl.rpc.DeclaredR\aapplied\x12\x1c\n" +
 	"\tcompleted\x18\x05 \x03(\rR\tcompleted\x12\x18\n" +
 	"\ahistory\x18\x06 \x01(\x04R\ahistory\x12\x14\n" +
-	"\x05lacks\x18\a \x01(\bR\x05lacks\"v\n" +
+	"\x05lacks\x18\a \x01(\bR\x05lacks\"\x8e\x01\n" +
 	"\bDeclared\x12\x12\n" +
 	"\x04rank\x18\x01 \x01(\rR\x04rank\x12\x12\n" +
 	"\x04rows\x18\x02 \x01(\x03R\x04rows\x12\x12\n" +
 	"\x04pass\x18\x03 \x01(\x05R\x04pass\x12.\n" +
-	"\arecords\x18\x04 \x03(\v2\x14.edl.rpc.RecordRangeR\arecords\"Z\n" +
+	"\arecords\x18\x04 \x03(\v2\x14.edl.rpc.RecordRangeR\arecords\x12\x16\n" +
+	"\x06weight\x18\x05 \x01(\x03R\x06weight\"Z\n" +
 	"\x06Member\x12\x12\n" +
 	"\x04rank\x18\x01 \x01(\rR\x04rank\x12\x14\n" +
 	"\x05since\x18\x02 \x01(\x04R\x05since\x12\x1b\n" +

@@ -3,6 +3,7 @@ package coordinator
 import (
 	"github.com/edl-go/edl/executor"
 	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/ops"
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
@@ -14,11 +15,11 @@ type batch struct {
 	feed    []*job.Value
 	fetch   []string
 	batched map[string]*tensor.Tensor // values of feed whose first dim the program leaves open
-	rows    int64                     // of batched
+	rows    int64                     // of batched, or sequences of the outermost level
 }
 
-// newBatch decodes and checks what a user gives.
-func newBatch(p *program.Program, run *rpc.StepRun) (*batch, error) {
+// newBatch decodes and checks what a user gives. divided says that trainers divide the batch.
+func newBatch(p *program.Program, run *rpc.StepRun, divided bool) (*batch, error) {
 	b := &batch{feed: run.Feed, fetch: run.Fetch, batched: map[string]*tensor.Tensor{}}
 	feed := executor.Feed{}
 	for _, value := range run.Feed {
@@ -36,17 +37,22 @@ func newBatch(p *program.Program, run *rpc.StepRun) (*batch, error) {
 	if err := checkStep(p, run, feed); err != nil {
 		return nil, err
 	}
+	if divided {
+		if _, err := ops.WeightOf(p, run.Fetch); err != nil {
+			return nil, err
+		}
+	}
 	for _, value := range run.Feed {
 		v, _ := p.Global().Var(value.Name)
 		if len(v.Dims) == 0 || v.Dims[0] != program.Unknown {
 			continue
 		}
 		whole := feed[value.Name]
-		if len(b.batched) > 0 && whole.Dims()[0] != b.rows {
-			return nil, fault.E(fault.ShapeMismatch, fault.Var(value.Name), fault.Got(whole.String()),
-				fault.Wantf("%d rows, as the other feeds have", b.rows))
+		if len(b.batched) > 0 && tensor.Records(whole) != b.rows {
+			return nil, fault.E(fault.ShapeMismatch, fault.Var(value.Name), fault.Gotf("%v of %d rows or sequences", whole, tensor.Records(whole)),
+				fault.Wantf("%d, as the other feeds have", b.rows))
 		}
-		b.batched[value.Name], b.rows = whole, whole.Dims()[0]
+		b.batched[value.Name], b.rows = whole, tensor.Records(whole)
 	}
 	return b, nil
 }
@@ -55,7 +61,7 @@ func newBatch(p *program.Program, run *rpc.StepRun) (*batch, error) {
 func (b *batch) reads() bool { return len(b.feed) == 0 }
 
 // share cuts out the part of one of several trainers, by its position among them: rows [rows*position/of, rows*(position+1)/of) of every variable whose
-// first dim the program leaves open, and all of the others.
+// first dim the program leaves open, and all of the others. Of rows that form sequences it cuts the sequences of the outermost level.
 func (b *batch) share(position, of int) (*rpc.FeedShare, error) {
 	s := &rpc.FeedShare{Fetch: b.fetch}
 	if b.reads() {
@@ -65,7 +71,7 @@ func (b *batch) share(position, of int) (*rpc.FeedShare, error) {
 	s.RowOffset, s.Rows, s.GlobalRows = from, to-from, b.rows
 	for _, value := range b.feed {
 		if whole := b.batched[value.Name]; whole != nil {
-			part, err := whole.Rows(from, to)
+			part, err := tensor.PartOf(whole, from, to)
 			if err != nil {
 				return nil, err
 			}
@@ -95,12 +101,8 @@ func decode(v *job.Value) (*tensor.Tensor, error) {
 // checkStep refuses a step that trainers could not run, in the words of the local executor: a trainer that fails in a step ends the job, and a user's
 // slip should not. p is the program of the trainers; feed holds the decoded values of run.
 func checkStep(p *program.Program, run *rpc.StepRun, feed executor.Feed) error {
-	for _, value := range run.Feed {
-		v, ok := p.Global().Var(value.Name)
-		if ok && v.LoDLevel > 0 || len(feed[value.Name].LoD()) > 0 {
-			return fault.E(fault.Unsupported, fault.Var(value.Name), fault.Got("a feed whose rows form sequences"),
-				fault.Want("rows that can be divided among trainers"), fault.Hint("train models of sequences with the local executor"))
-		}
+	if err := executor.CheckSequences(p, feed); err != nil {
+		return err
 	}
 	for _, name := range run.Fetch {
 		if _, ok := p.Global().Var(name); !ok {

@@ -226,7 +226,7 @@ func (b *inbox) keepFor(members int) {
 func (b *inbox) shares(name string, from []Declaration) []merge.Share {
 	out := make([]merge.Share, len(from))
 	for i, d := range from {
-		out[i] = merge.Share{Value: b.arrived[name][d.Rank], Rows: d.Rows}
+		out[i] = merge.Share{Value: b.arrived[name][d.Rank], Rows: d.Rows, Weight: d.Weight}
 	}
 	return out
 }

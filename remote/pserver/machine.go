@@ -135,10 +135,11 @@ type Member struct {
 	Leader id.Rank
 }
 
-// A Declaration is what a trainer says of its contribution to a round: how many rows it was computed from, and which records they were.
+// A Declaration is what a trainer says of its contribution to a round: how many rows it was computed from, what it weighs, and which records they were.
 type Declaration struct {
 	Rank    id.Rank
 	Rows    int64
+	Weight  int64 // in a mean, where it is not Rows: see merge.Share
 	Pass    int32
 	Records []ranges.Range
 }
@@ -220,7 +221,7 @@ func (g *generations) checkVariable(name string) error {
 // checkDeclared checks a barrier against the number of variables that were received: all of them, or none for a contribution without rows.
 func (g *generations) checkDeclared(e Declared, received int) error {
 	rows, all := e.Declaration.Rows, len(g.variables)
-	if rows < 0 || e.Variables != received || rows > 0 && received != all || rows == 0 && received != 0 {
+	if rows < 0 || e.Declaration.Weight < 0 || e.Variables != received || rows > 0 && received != all || rows == 0 && received != 0 {
 		return fault.E(fault.InvalidArgument,
 			fault.Gotf("a barrier of trainer %d over %d rows and %d variables with %d received", e.Rank, rows, e.Variables, received),
 			fault.Wantf("all %d variables, or none for 0 rows", all))
@@ -283,7 +284,7 @@ func (g *generations) checkMembers(e Resumed) error {
 	next = 0
 	for _, d := range e.Commit {
 		in(d.Rank)
-		ok = ok && d.Rows >= 0
+		ok = ok && d.Rows >= 0 && d.Weight >= 0
 	}
 	if !ok {
 		return fault.E(fault.InvalidArgument, fault.Gotf("members %v with a commit of %d contributions", e.Members, len(e.Commit)),

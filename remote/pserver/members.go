@@ -71,14 +71,14 @@ func (ms members) leads(leader *member) bool {
 	return false
 }
 
-// checkGroup refuses a declaration of a group that is not of all its members, or whose rows are not theirs.
+// checkGroup refuses a declaration of a group that is not of all its members, or whose rows and weight are not theirs.
 func checkGroup(e Declared, all members) error {
-	rows, ok := e.Declaration.Rows, len(e.Group) == len(all)
+	rows, weight, ok := e.Declaration.Rows, e.Declaration.Weight, len(e.Group) == len(all)
 	for i, d := range e.Group {
-		ok = ok && d.Rank == all[i].rank && d.Rows >= 0 && d.Rows <= rows
-		rows -= d.Rows
+		ok = ok && d.Rank == all[i].rank && d.Rows >= 0 && d.Rows <= rows && d.Weight >= 0 && d.Weight <= weight
+		rows, weight = rows-d.Rows, weight-d.Weight
 	}
-	if ok && rows == 0 {
+	if ok && rows == 0 && weight == 0 {
 		return nil
 	}
 	ranks := make([]id.Rank, len(all))

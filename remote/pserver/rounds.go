@@ -218,17 +218,18 @@ func (ms members) contributors(list []Declaration) []Declaration {
 	if !slices.ContainsFunc(list, func(d Declaration) bool { return !apart(d) }) {
 		return list
 	}
-	rows := map[id.Rank]int64{}
+	sums := map[id.Rank]Declaration{}
 	for _, d := range list {
 		if m := ms.find(d.Rank); m != nil {
 			d.Rank = m.leader.rank
 		}
-		rows[d.Rank] += d.Rows
+		of := sums[d.Rank]
+		sums[d.Rank] = Declaration{Rank: d.Rank, Rows: of.Rows + d.Rows, Weight: of.Weight + d.Weight}
 	}
 	var out []Declaration
-	for _, rank := range slices.Sorted(maps.Keys(rows)) {
-		if rows[rank] > 0 {
-			out = append(out, Declaration{Rank: rank, Rows: rows[rank]})
+	for _, rank := range slices.Sorted(maps.Keys(sums)) {
+		if sums[rank].Rows > 0 {
+			out = append(out, sums[rank])
 		}
 	}
 	return out

@@ -286,7 +286,7 @@ func mergeReports(p *program.Program, loss ops.Merge, same map[string]bool, repo
 			if err != nil {
 				return nil, err
 			}
-			parts = append(parts, executor.Part{Value: t, Rows: report.Rows})
+			parts = append(parts, executor.Part{Value: t, Rows: report.Rows, Weight: report.Weight})
 		}
 		merged, err := executor.MergeFetch(declared, loss, rows, parts)
 		if err != nil {

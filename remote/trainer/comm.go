@@ -45,6 +45,7 @@ type Comm struct {
 	Data     *dataplane.Dialer // nil: steps go over gRPC
 	Times    *timing.Recorder  // notes the phases of a step; may be nil
 	Log      *slog.Logger      // only with Data
+	Now      *ops.Step         // that the executor runs; nil: what BeginStep has said
 	Leader   *Leader           // where those connect whom this trainer leads; nil: it leads nobody
 
 	identity  wire.Identity // of the generation
@@ -195,6 +196,9 @@ func (c *Comm) SendBarrier(ctx context.Context) error {
 	defer c.Times.Enter(timing.Await)
 	if err := c.sends.end(); err != nil || !c.Sync {
 		return err
+	}
+	if c.Now != nil {
+		c.step.Weight = c.Now.Weight
 	}
 	if c.group != nil {
 		err := c.group.gather(ctx)
@@ -394,7 +398,7 @@ func (c *Comm) declaration(server int) *rpc.BarrierRequest {
 	if !c.Sync {
 		return c.rhythm.declaration(c.sent[server])
 	}
-	return &rpc.BarrierRequest{Rows: c.step.Rows, Variables: c.sent[server], Pass: c.pass, Records: c.records}
+	return &rpc.BarrierRequest{Rows: c.step.Rows, Weight: c.step.Weight, Variables: c.sent[server], Pass: c.pass, Records: c.records}
 }
 
 // declare sends the barrier of a round to one server. In async mode the next step may have begun.

@@ -80,6 +80,7 @@ func (t *Trainer) newGenerationRun(in *generation) *generationRun {
 		training = append(training, executor.WithProfile(t.cfg.Kernels))
 	}
 	local := executor.New(training...)
+	t.comm.Now = local.Step()
 	saving := append(options[:2:2], executor.WithStage(program.StageSave), executor.WithScope(local.Scope()), executor.WithStorage(t.storage))
 	return &generationRun{Trainer: t, in: in, local: local, saver: executor.New(saving...)}
 }
@@ -167,7 +168,7 @@ func (g *generationRun) report(s *steps, values []*tensor.Tensor) error {
 	if superseded != nil {
 		fetched = beforeDeclaration(g.cfg.Program, fetched)
 	}
-	m := &rpc.TrainerStep{Id: roundOf(s.Number()), Pass: int32(s.batch.Pass), Rows: s.batch.Step.Rows, GlobalRows: s.batch.GlobalRows,
+	m := &rpc.TrainerStep{Id: roundOf(s.Number()), Pass: int32(s.batch.Pass), Rows: s.batch.Step.Rows, Weight: s.local.Step().Weight, GlobalRows: s.batch.GlobalRows,
 		Fetched: fetched, Records: g.comm.records, Trainers: g.sharing(), Pending: superseded != nil}
 	if g.cfg.Spec.Fed {
 		g.lastFed = fedReport{m, g.in, g.in.identity.Fence}

@@ -48,6 +48,7 @@ type group struct {
 	values []*tensor.Tensor // likewise: where parameters are received
 	merged []*tensor.Tensor // likewise
 	rows   int64            // likewise: of the group
+	weight int64            // likewise
 	parts  []*rpc.Declared  // likewise: the declarations of the group
 }
 
@@ -224,7 +225,7 @@ func (g *group) gather(ctx context.Context) error {
 			return err
 		}
 	}
-	own := &rpc.Declared{Rank: uint32(c.Rank), Rows: c.step.Rows, Pass: c.pass, Records: c.records}
+	own := &rpc.Declared{Rank: uint32(c.Rank), Rows: c.step.Rows, Weight: c.step.Weight, Pass: c.pass, Records: c.records}
 	if _, err := g.tell(declaring{c.round(), own}); err != nil {
 		return err
 	}
@@ -233,9 +234,9 @@ func (g *group) gather(ctx context.Context) error {
 	}
 	c.Times.Enter(timing.Send)
 	g.Lock()
-	g.parts, g.rows = g.rounds.declarations(), 0
+	g.parts, g.rows, g.weight = g.rounds.declarations(), 0, 0
 	for _, d := range g.parts {
-		g.rows += d.Rows
+		g.rows, g.weight = g.rows+d.Rows, g.weight+d.Weight
 	}
 	g.Unlock()
 	if g.rows == 0 {
@@ -292,7 +293,7 @@ func (g *group) merge(i int) (*tensor.Tensor, error) {
 	var shares []merge.Share
 	for _, d := range g.parts {
 		if d.Rows > 0 {
-			shares = append(shares, merge.Share{Value: g.arrived[id.Rank(d.Rank)][i], Rows: d.Rows})
+			shares = append(shares, merge.Share{Value: g.arrived[id.Rank(d.Rank)][i], Rows: d.Rows, Weight: d.Weight})
 		}
 	}
 	if len(shares) == 1 {
@@ -303,7 +304,7 @@ func (g *group) merge(i int) (*tensor.Tensor, error) {
 
 // declaration is the barrier of the group for one server, but for its identity. Its records are in its parts.
 func (g *group) declaration(server int) *rpc.BarrierRequest {
-	m := &rpc.BarrierRequest{Rows: g.rows, Pass: g.comm.pass, Group: g.parts}
+	m := &rpc.BarrierRequest{Rows: g.rows, Weight: g.weight, Pass: g.comm.pass, Group: g.parts}
 	if g.rows > 0 {
 		m.Variables = int32(len(g.comm.links[server].send))
 	}

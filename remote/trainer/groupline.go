@@ -117,7 +117,7 @@ func (l *groupLine) declare(ctx context.Context, conn *dataplane.Conn, h datapla
 	g.Lock()
 	l.answering = true
 	g.Unlock()
-	e := declaring{h.Round, &rpc.Declared{Rank: uint32(l.rank), Rows: m.Rows, Pass: m.Pass, Records: m.Records}}
+	e := declaring{h.Round, &rpc.Declared{Rank: uint32(l.rank), Rows: m.Rows, Weight: m.Weight, Pass: m.Pass, Records: m.Records}}
 	if _, err := g.tell(e); err != nil {
 		return err
 	}
@@ -149,7 +149,7 @@ func (l *groupLine) checkDeclaration(m *rpc.BarrierRequest) error {
 	if m.Rows > 0 {
 		variables = len(l.group.send)
 	}
-	ok := m.Pass >= 0 && int(m.Variables) == variables && len(m.Group) == 0
+	ok := m.Pass >= 0 && m.Weight >= 0 && int(m.Variables) == variables && len(m.Group) == 0
 	for _, r := range m.Records {
 		ok = ok && r.GetFrom() >= 0 && r.GetFrom() < r.GetTo()
 	}

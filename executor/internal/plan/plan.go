@@ -46,6 +46,7 @@ type Request struct {
 
 	Workers     int           // of the Pool that will run the plan; 0 or 1 for none
 	Grain       time.Duration // estimated time of a range that is worth a worker of its own; 0 divides everything that can be divided
+	Weight      string        // a variable whose number of rows Plan.Weight is; "" for none
 	CheckFinite bool          // end a training step with NotFinite before its update when the loss or a fetched variable is not finite
 	Without     []Fusion      // fusions to leave out
 	Store       *Store        // of the temporaries; nil for memory of the plan's own
@@ -64,6 +65,8 @@ type Scope interface {
 
 // A Plan is a compiled block. One goroutine at a time may feed and run it.
 type Plan struct {
+	Weight int64 // how many rows the variable Request.Weight has; 0 if none was named
+
 	pieces  []*piece // of all steps, in their order
 	steps   []step
 	update  int // index of the first step that changes parameters or exchanges variables with other machines; len(steps) if there is none
@@ -130,6 +133,9 @@ func Compile(request Request) (*Plan, error) {
 	p.memory = l.memory
 
 	p.connect(variables, request.Fetch)
+	if v := variables.named[request.Weight]; v != nil && len(v.meta.Dims) > 0 {
+		p.Weight = v.meta.Dims[0]
+	}
 	p.protect(nodes, inferred.checks)
 	p.segments = [2]segment{{steps: p.steps[:p.update]}, {steps: p.steps[p.update:]}}
 	if workers > 1 {

@@ -1,0 +1,124 @@
+package ops
+
+import (
+	"strings"
+
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/program"
+)
+
+// WeightOf returns the variable whose number of rows weighs what a trainer has computed from its part of a batch, in means over all parts. Where rows
+// are records, a trainer's rows are its weight, and WeightOf returns "". Where rows form sequences, a loss may average over sequences, or over all their
+// tokens: WeightOf follows it back to the op that averages, and returns what that reads. Numbers that are fetched, such as an accuracy, are averaged
+// with the same weight. fetch names them.
+//
+// It returns Unsupported if the program does not tell what a number averages over, or if two of them average over the rows of different sequences. State
+// that the forward pass averages, such as moving statistics, must have those rows, too. A program that is not divided among trainers needs no weight.
+func WeightOf(p *program.Program, fetch []string) (string, error) {
+	block := p.Global()
+	if !readsSequences(block) {
+		return "", nil
+	}
+	end, loss := len(block.Ops), ""
+	for i, op := range block.Ops {
+		if op.Role().Has(program.RoleLoss | program.RoleBackward) {
+			kind, err := GradientMerge(p)
+			if err != nil {
+				return "", err
+			}
+			if end = i; kind == MergeMean {
+				loss = strings.TrimSuffix(op.Out("Out"), program.GradSuffix)
+			} else {
+				fetch = nil // all numbers are added
+			}
+			break
+		}
+	}
+	r := newReductions(block, block.Ops[:end])
+	if loss != "" {
+		if err := r.weigh(loss); err != nil {
+			return "", err
+		}
+	}
+	for _, name := range fetch {
+		if v, ok := block.Find(name); !ok || !r.batch[name] || r.writers[name] == nil || v.Persistable || !v.DType.IsFloat() || !r.isScalar(name) {
+			continue // has rows, is the same on every trainer, is counted, or is a gradient
+		}
+		if err := r.weigh(name); err != nil {
+			return "", err
+		}
+	}
+	if err := r.weighState(); err != nil {
+		return "", err
+	}
+	return r.weight, nil
+}
+
+// weigh takes the rows that a scalar averages over as the weight, or compares them with it.
+func (r *reductions) weigh(name string) error {
+	kind, err := r.of(name)
+	if err == nil && kind != MergeMean {
+		err = r.unclear(name, "a number that is no mean over the batch")
+	}
+	if err != nil {
+		return err
+	}
+	if over := r.over[name]; r.weight == "" {
+		r.weight = over
+	} else if !r.same(r.weight, over) {
+		return r.unclear(name, "a mean over the rows of "+fault.Quote(over)+" beside one over those of "+fault.Quote(r.weight))
+	}
+	return nil
+}
+
+// weighState does so for state that trainers average: the rows that its op reads.
+func (r *reductions) weighState() error {
+	for _, op := range r.forward {
+		def, _ := Lookup(op.Type)
+		for slot, merge := range def.State {
+			name := op.Out(slot)
+			if v, ok := r.block.Find(name); merge != MergeMean || !ok || !v.Persistable {
+				continue
+			}
+			for _, in := range op.InputNames() {
+				if v, ok := r.block.Find(in); !ok || v.Persistable || !r.batch[in] {
+					continue
+				}
+				if r.weight == "" {
+					r.weight = in
+				}
+				if !r.same(in, r.weight) {
+					return At(op, fault.E(fault.Unsupported, fault.Var(name), fault.Got("state that is averaged over the rows of "+fault.Quote(in)),
+						fault.Want("the rows of "+fault.Quote(r.weight)+", over which other means are"), fault.Hint("train on one machine")))
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// readsSequences reports whether rows that come with the batch form sequences.
+func readsSequences(block *program.Block) bool {
+	for _, v := range block.Vars() {
+		if v.LoDLevel > 0 && v.NeedCheckFeed {
+			return true
+		}
+	}
+	for _, op := range block.Ops {
+		def, _ := Lookup(op.Type)
+		border := def != nil && (def.Class == Read || def.Class == Feed)
+		for _, name := range op.OutputNames() {
+			if v, ok := block.Find(name); ok && border && v.LoDLevel > 0 {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// same reports whether two variables have the rows of the same sequences, or both those of records.
+func (r *reductions) same(a, b string) bool {
+	x, _ := r.typeOf(a)
+	y, _ := r.typeOf(b)
+	return x.LoDLevel == y.LoDLevel && x.LoDOf == y.LoDOf
+}
