@@ -130,41 +130,61 @@ func stopJob(ctx context.Context, c *console, f *findFlags, name string, save bo
 
 func newScale(c *console) *cobra.Command {
 	f := &findFlags{}
-	var trainers int32
+	var numbers job.JobSpec
 	cmd := &cobra.Command{
-		Use:   "scale JOB --trainers N",
-		Short: "Change the number of trainers of an elastic job",
+		Use:   "scale JOB --trainers N | --pservers N",
+		Short: "Change the number of trainers of an elastic job, or of pservers of a sync job",
 		Long: `Change how many trainers an elastic job wants, within the bounds that it was started with (--trainers MIN:MAX). Trainers that are
-missing are started. Those that are too many finish their round, give their tasks back, and end.`,
-		Example: "  edl scale mnist --trainers 5",
+missing are started. Those that are too many finish their round, give their tasks back, and end.
+
+Or change how many pservers a sync job has. The job goes on between two rounds, when the state has moved to where it belongs then. No round is trained
+twice, and the result is the same, bit for bit. The command ends when the job has the new number.`,
+		Example: "  edl scale mnist --trainers 5\n  edl scale mnist --pservers 4",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return scaleJob(cmd.Context(), c, f, args[0], trainers, cmd.Flags().Changed("trainers"))
+			for _, flag := range []struct {
+				name string
+				n    int32
+			}{{"trainers", numbers.Trainers}, {"pservers", numbers.Pservers}} {
+				if cmd.Flags().Changed(flag.name) && flag.n < 1 {
+					return tooFew("--"+flag.name, int64(flag.n))
+				}
+			}
+			return scaleJob(cmd.Context(), c, f, args[0], &numbers)
 		},
 	}
 	f.add(cmd)
-	cmd.Flags().Int32Var(&trainers, "trainers", 0, "let the job have `N` trainers")
+	cmd.Flags().Int32Var(&numbers.Trainers, "trainers", 0, "let the job have `N` trainers")
+	cmd.Flags().Int32Var(&numbers.Pservers, "pservers", 0, "let the job have `N` pservers")
 	return cmd
 }
 
-func scaleJob(ctx context.Context, c *console, f *findFlags, name string, trainers int32, given bool) error {
-	if !given {
-		return fault.E(fault.InvalidArgument, fault.Got("no number of trainers"), fault.Want("--trainers N"))
-	}
-	if trainers < 1 {
-		return tooFew("--trainers", int64(trainers))
+func scaleJob(ctx context.Context, c *console, f *findFlags, name string, numbers *job.JobSpec) error {
+	if numbers.Trainers == 0 && numbers.Pservers == 0 {
+		return fault.E(fault.InvalidArgument, fault.Got("no number"), fault.Want("--trainers N or --pservers N"))
 	}
 	client, err := f.open(ctx, name)
 	if err != nil {
 		return err
 	}
 	defer client.Close()
-	ctx, cancel := context.WithTimeout(ctx, callTime)
-	defer cancel()
-	if _, err := client.Scale(ctx, name, int(trainers)); err != nil {
+	if numbers.Trainers > 0 {
+		ctx, cancel := context.WithTimeout(ctx, callTime)
+		defer cancel()
+		if _, err := client.Scale(ctx, name, int(numbers.Trainers)); err != nil {
+			return err
+		}
+		if _, err = fmt.Fprintf(c.out, "job %s wants %d trainers\n", name, numbers.Trainers); err != nil {
+			return err
+		}
+	}
+	if numbers.Pservers == 0 {
+		return nil
+	}
+	if _, err := remote.ScaleServers(ctx, client, name, int(numbers.Pservers)); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(c.out, "job %s wants %d trainers\n", name, trainers)
+	_, err = fmt.Fprintf(c.out, "job %s has %d pservers\n", name, numbers.Pservers)
 	return err
 }
 

@@ -1,7 +1,10 @@
 package remote_test
 
 import (
+	"cmp"
+	"context"
 	"fmt"
+	"slices"
 	"syscall"
 	"testing"
 	"time"
@@ -102,4 +105,73 @@ func processTime(t testing.TB) time.Duration {
 		t.Fatal(err)
 	}
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// BenchmarkScaleServers measures how long a job of two trainers makes no step while its pservers change from two to four and back: the longest time between
+// two steps around the change, less that of an ordinary step. SGD; all rows of the state change in every round.
+func BenchmarkScaleServers(b *testing.B) {
+	for _, megabytes := range []int64{10, 100, 1000} {
+		b.Run(fmt.Sprintf("%dMB", megabytes), func(b *testing.B) {
+			const width = 256
+			m := layers.NewModel().Seed(3)
+			r := layers.OpenDataset(m, testkit.Dataset, layers.Field("x", layers.Dims(width)), layers.Field("y", layers.Dims(1)))
+			v := layers.Read(layers.DoubleBuffer(layers.Batch(r, 2)))
+			wide := layers.FC(v[0], megabytes<<20/4/width)
+			loss := layers.Mean(layers.SquareErrorCost(layers.FC(wide, 1), v[1]), layers.Name("loss"))
+			optimizer.SGD(1e-9).Minimize(loss)
+			model := testkit.Built(b, m, loss)
+			data := testkit.Records(b, b.TempDir(), 200, func(i int) []*tensor.Tensor {
+				return []*tensor.Tensor{testkit.Random(b, tensor.Float32, uint64(i), width), testkit.Random(b, tensor.Float32, uint64(i), 1)}
+			})
+			e := executorOf(b, newRig(b).listener(), &remote.JobSpec{Trainers: 2, Pservers: 2})
+			ctx, cancel := context.WithTimeout(context.Background(), 10*patience)
+			defer cancel()
+			var last time.Time
+			var ordinary, longest []time.Duration
+			changing := make(chan error, 1)
+			busy, changes, quietly := false, 0, 0
+			_, err := e.Train(ctx, model.Program, executor.TrainOptions{Data: data, Passes: 100000, Ahead: 1}, func(s executor.StepResult) error {
+				took := time.Since(last)
+				last = time.Now()
+				if s.Step < 3 {
+					return nil
+				}
+				select {
+				case err := <-changing:
+					busy, quietly = false, 0
+					changes++
+					if err != nil || changes == 2*b.N {
+						return cmp.Or(err, executor.ErrStop)
+					}
+				default:
+				}
+				if busy {
+					longest[len(longest)-1] = max(longest[len(longest)-1], took)
+					return nil
+				}
+				ordinary = append(ordinary, took)
+				if quietly++; quietly == 5 {
+					busy, longest = true, append(longest, 0)
+					servers := []int{4, 2}[changes%2]
+					go func() {
+						jobs, err := e.Client().Jobs(ctx)
+						if err == nil {
+							_, err = remote.ScaleServers(ctx, e.Client(), jobs[len(jobs)-1].Job, servers)
+						}
+						changing <- err
+					}()
+				}
+				return nil
+			})
+			if err != nil {
+				b.Fatal(err)
+			}
+			slices.Sort(ordinary)
+			slices.Sort(longest)
+			step := ordinary[len(ordinary)/2]
+			b.ReportMetric(float64(step.Milliseconds()), "ms/step")
+			b.ReportMetric(float64((longest[len(longest)/2] - step).Milliseconds()), "ms-pause")
+			b.ReportMetric(0, "ns/op")
+		})
+	}
 }

@@ -107,6 +107,13 @@ func (c *Client) Scale(ctx context.Context, id string, trainers int) (*job.JobSt
 	return s, c.at(err)
 }
 
+// ScaleServers changes the number of pservers of a sync job that reads its own data, and returns when the job trains with them. What it computes does not
+// change. The change goes on if ctx ends.
+func ScaleServers(ctx context.Context, c *Client, id string, servers int) (*job.JobStatus, error) {
+	s, err := c.service.Scale(ctx, &rpc.ScaleRequest{Job: id, Pservers: int32(servers)})
+	return s, c.at(err)
+}
+
 // Address is where the listener is.
 func (c *Client) Address() string { return strings.TrimPrefix(c.address, "listener ") }
 

@@ -33,7 +33,7 @@ func TestLawOfMergedHosts(t *testing.T) {
 			}
 			reading := testkit.Reading(t, 5, optimizer.Adam(0.01))
 			run := executor.TrainOptions{Data: testkit.Samples(t, t.TempDir(), 33), Passes: 2, Fetch: []string{reading.Loss}}
-			if err := checkReadingLaw(l, subject{Model: reading, fetch: run.Fetch}, spec(), run, t.TempDir()); err != nil {
+			if err := checkReadingLaw(l, subject{Model: reading, fetch: run.Fetch}, spec(), run, t.TempDir(), map[int]int32{1: 3}); err != nil {
 				t.Errorf("reading: %v", err)
 			}
 		})

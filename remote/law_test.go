@@ -2,6 +2,7 @@ package remote_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/edl-go/edl/executor"
 	"github.com/edl-go/edl/executor/reference"
+	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/internal/testkit"
 	"github.com/edl-go/edl/layers"
 	"github.com/edl-go/edl/program"
@@ -207,14 +209,32 @@ func TestLawOfReadingJobs(t *testing.T) {
 			return sample
 		})
 		run := executor.TrainOptions{Data: data, Passes: rapid.IntRange(1, 3).Draw(r, "passes"), Fetch: s.fetch}
-		if err := checkReadingLaw(l, s, spec, run, dir); err != nil {
+		if err := checkReadingLaw(l, s, spec, run, dir, drawServers(r)); err != nil {
 			r.Fatal(err)
 		}
 	})
 }
 
-// checkReadingLaw trains a dataset on a cluster and by the reference, and returns the first difference in the steps or in what is saved.
-func checkReadingLaw(l *remote.Listener, s subject, spec *remote.JobSpec, run executor.TrainOptions, dir string) error {
+// drawServers draws a schedule: to how many pservers a job changes after which steps.
+func drawServers(t *rapid.T) map[int]int32 {
+	return rapid.MapOfN(rapid.IntRange(1, 12), rapid.Int32Range(1, 4), 0, 3).Draw(t, "pservers after steps")
+}
+
+// changeServers changes the number of pservers of the job of an executor that runs. A job that is about to end may refuse.
+func changeServers(ctx context.Context, e *remote.Executor, servers int32) error {
+	jobs, err := e.Client().Jobs(ctx)
+	if err != nil {
+		return err
+	}
+	_, err = remote.ScaleServers(ctx, e.Client(), jobs[len(jobs)-1].Job, int(servers))
+	if errors.Is(err, fault.Unavailable) || errors.Is(err, fault.Unsupported) {
+		return nil
+	}
+	return err
+}
+
+// checkReadingLaw trains a dataset on a cluster, whose number of pservers changes, and by the reference, and returns the first difference in the steps or in what is saved.
+func checkReadingLaw(l *remote.Listener, s subject, spec *remote.JobSpec, run executor.TrainOptions, dir string, servers map[int]int32) error {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	oracle, err := oracleFor(s.Program, spec)
@@ -245,6 +265,9 @@ func checkReadingLaw(l *remote.Listener, s subject, spec *remote.JobSpec, run ex
 		}
 		if err := testkit.Difference(named(s.fetch, r.Fetched), named(s.fetch, w.Fetched)); err != nil {
 			return fmt.Errorf("fetched in step %d of %d rows: %w", r.Step, r.Rows, err)
+		}
+		if n := servers[steps]; n > 0 {
+			return changeServers(ctx, cluster, n)
 		}
 		return nil
 	})

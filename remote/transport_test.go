@@ -39,7 +39,7 @@ func TestLawOverEachTransport(t *testing.T) {
 				run := executor.TrainOptions{Data: testkit.Samples(t, t.TempDir(), 33), Passes: 2, Fetch: []string{reading.Loss}}
 				of := spec()
 				of.Save = ""
-				if err := checkReadingLaw(l, subject{Model: reading, fetch: run.Fetch}, of, run, t.TempDir()); err != nil {
+				if err := checkReadingLaw(l, subject{Model: reading, fetch: run.Fetch}, of, run, t.TempDir(), map[int]int32{1: 3}); err != nil {
 					t.Errorf("%d servers, reading: %v", servers, err)
 				}
 			}

@@ -845,6 +845,8 @@ type RoleSpec struct {
 	Avoid             string                 `protobuf:"bytes,26,opt,name=avoid,proto3" json:"avoid,omitempty"`                                                                       // a node that the role should not run on, if there is another: a standby is of use where its pserver is not
 	Trained           []int64                `protobuf:"varint,27,rep,packed,name=trained,proto3" json:"trained,omitempty"`                                                           // of the coordinator of an async job: runs of the records of the pass of begin that were trained before
 	Hosts             uint32                 `protobuf:"varint,19,opt,name=hosts,proto3" json:"hosts,omitempty"`                                                                      // over how many hosts the roles of the job are spread; 0: one
+	Placed            *Placement             `protobuf:"bytes,28,opt,name=placed,proto3" json:"placed,omitempty"`                                                                     // that the programs belong to, without them. Of a pserver with before: it takes its state from other pservers
+	Next              *Placement             `protobuf:"bytes,29,opt,name=next,proto3" json:"next,omitempty"`                                                                         // of the coordinator: a placement that the job may have changed to; absent: none
 	unknownFields     protoimpl.UnknownFields
 	sizeCache         protoimpl.SizeCache
 }
@@ -1068,6 +1070,182 @@ func (x *RoleSpec) GetHosts() uint32 {
 	return 0
 }
 
+func (x *RoleSpec) GetPlaced() *Placement {
+	if x != nil {
+		return x.Placed
+	}
+	return nil
+}
+
+func (x *RoleSpec) GetNext() *Placement {
+	if x != nil {
+		return x.Next
+	}
+	return nil
+}
+
+// Placement says which pservers keep which slices, and has the programs that go with it. It changes when the number of pservers does.
+type Placement struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Number        uint64                 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"` // no other placement of the job has it; a later one has a higher one
+	Pservers      int32                  `protobuf:"varint,2,opt,name=pservers,proto3" json:"pservers,omitempty"`
+	Program       []byte                 `protobuf:"bytes,3,opt,name=program,proto3" json:"program,omitempty"` // of trainers; to a pserver: its own
+	SaveProgram   []byte                 `protobuf:"bytes,4,opt,name=save_program,json=saveProgram,proto3" json:"save_program,omitempty"`
+	Before        []*Held                `protobuf:"bytes,5,rep,name=before,proto3" json:"before,omitempty"` // what pservers keep in the placement that this one takes the place of
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Placement) Reset() {
+	*x = Placement{}
+	mi := &file_proto_job_job_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Placement) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Placement) ProtoMessage() {}
+
+func (x *Placement) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_job_job_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Placement.ProtoReflect.Descriptor instead.
+func (*Placement) Descriptor() ([]byte, []int) {
+	return file_proto_job_job_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *Placement) GetNumber() uint64 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *Placement) GetPservers() int32 {
+	if x != nil {
+		return x.Pservers
+	}
+	return 0
+}
+
+func (x *Placement) GetProgram() []byte {
+	if x != nil {
+		return x.Program
+	}
+	return nil
+}
+
+func (x *Placement) GetSaveProgram() []byte {
+	if x != nil {
+		return x.SaveProgram
+	}
+	return nil
+}
+
+func (x *Placement) GetBefore() []*Held {
+	if x != nil {
+		return x.Before
+	}
+	return nil
+}
+
+// Held is a slice on a pserver.
+type Held struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Server        uint32                 `protobuf:"varint,1,opt,name=server,proto3" json:"server,omitempty"`
+	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`     // at the pserver
+	Origin        string                 `protobuf:"bytes,3,opt,name=origin,proto3" json:"origin,omitempty"` // variable of the user's program
+	FirstRow      int64                  `protobuf:"varint,4,opt,name=first_row,json=firstRow,proto3" json:"first_row,omitempty"`
+	Rows          int64                  `protobuf:"varint,5,opt,name=rows,proto3" json:"rows,omitempty"`                            // 1 for rank 0
+	TotalRows     int64                  `protobuf:"varint,6,opt,name=total_rows,json=totalRows,proto3" json:"total_rows,omitempty"` // of the origin
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Held) Reset() {
+	*x = Held{}
+	mi := &file_proto_job_job_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Held) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Held) ProtoMessage() {}
+
+func (x *Held) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_job_job_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Held.ProtoReflect.Descriptor instead.
+func (*Held) Descriptor() ([]byte, []int) {
+	return file_proto_job_job_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *Held) GetServer() uint32 {
+	if x != nil {
+		return x.Server
+	}
+	return 0
+}
+
+func (x *Held) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Held) GetOrigin() string {
+	if x != nil {
+		return x.Origin
+	}
+	return ""
+}
+
+func (x *Held) GetFirstRow() int64 {
+	if x != nil {
+		return x.FirstRow
+	}
+	return 0
+}
+
+func (x *Held) GetRows() int64 {
+	if x != nil {
+		return x.Rows
+	}
+	return 0
+}
+
+func (x *Held) GetTotalRows() int64 {
+	if x != nil {
+		return x.TotalRows
+	}
+	return 0
+}
+
 // Failure is an error that survived the wire: the fields of fault.Fault.
 type Failure struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1086,7 +1264,7 @@ type Failure struct {
 
 func (x *Failure) Reset() {
 	*x = Failure{}
-	mi := &file_proto_job_job_proto_msgTypes[5]
+	mi := &file_proto_job_job_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1098,7 +1276,7 @@ func (x *Failure) String() string {
 func (*Failure) ProtoMessage() {}
 
 func (x *Failure) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[5]
+	mi := &file_proto_job_job_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1111,7 +1289,7 @@ func (x *Failure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Failure.ProtoReflect.Descriptor instead.
 func (*Failure) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{5}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Failure) GetKind() int32 {
@@ -1197,7 +1375,7 @@ type RoleStatus struct {
 
 func (x *RoleStatus) Reset() {
 	*x = RoleStatus{}
-	mi := &file_proto_job_job_proto_msgTypes[6]
+	mi := &file_proto_job_job_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1209,7 +1387,7 @@ func (x *RoleStatus) String() string {
 func (*RoleStatus) ProtoMessage() {}
 
 func (x *RoleStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[6]
+	mi := &file_proto_job_job_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1222,7 +1400,7 @@ func (x *RoleStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RoleStatus.ProtoReflect.Descriptor instead.
 func (*RoleStatus) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{6}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *RoleStatus) GetRole() Role {
@@ -1317,7 +1495,7 @@ type Wait struct {
 
 func (x *Wait) Reset() {
 	*x = Wait{}
-	mi := &file_proto_job_job_proto_msgTypes[7]
+	mi := &file_proto_job_job_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1329,7 +1507,7 @@ func (x *Wait) String() string {
 func (*Wait) ProtoMessage() {}
 
 func (x *Wait) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[7]
+	mi := &file_proto_job_job_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1342,7 +1520,7 @@ func (x *Wait) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Wait.ProtoReflect.Descriptor instead.
 func (*Wait) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{7}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Wait) GetWho() string {
@@ -1400,7 +1578,7 @@ type RoleReport struct {
 
 func (x *RoleReport) Reset() {
 	*x = RoleReport{}
-	mi := &file_proto_job_job_proto_msgTypes[8]
+	mi := &file_proto_job_job_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1412,7 +1590,7 @@ func (x *RoleReport) String() string {
 func (*RoleReport) ProtoMessage() {}
 
 func (x *RoleReport) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[8]
+	mi := &file_proto_job_job_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1425,7 +1603,7 @@ func (x *RoleReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RoleReport.ProtoReflect.Descriptor instead.
 func (*RoleReport) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{8}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *RoleReport) GetWaits() []*Wait {
@@ -1473,7 +1651,7 @@ type RoundTimes struct {
 
 func (x *RoundTimes) Reset() {
 	*x = RoundTimes{}
-	mi := &file_proto_job_job_proto_msgTypes[9]
+	mi := &file_proto_job_job_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1485,7 +1663,7 @@ func (x *RoundTimes) String() string {
 func (*RoundTimes) ProtoMessage() {}
 
 func (x *RoundTimes) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[9]
+	mi := &file_proto_job_job_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1498,7 +1676,7 @@ func (x *RoundTimes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RoundTimes.ProtoReflect.Descriptor instead.
 func (*RoundTimes) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{9}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *RoundTimes) GetFirst() uint64 {
@@ -1570,7 +1748,7 @@ type PhaseTime struct {
 
 func (x *PhaseTime) Reset() {
 	*x = PhaseTime{}
-	mi := &file_proto_job_job_proto_msgTypes[10]
+	mi := &file_proto_job_job_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1582,7 +1760,7 @@ func (x *PhaseTime) String() string {
 func (*PhaseTime) ProtoMessage() {}
 
 func (x *PhaseTime) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[10]
+	mi := &file_proto_job_job_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1595,7 +1773,7 @@ func (x *PhaseTime) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PhaseTime.ProtoReflect.Descriptor instead.
 func (*PhaseTime) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{10}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *PhaseTime) GetName() string {
@@ -1645,7 +1823,7 @@ type Trace struct {
 
 func (x *Trace) Reset() {
 	*x = Trace{}
-	mi := &file_proto_job_job_proto_msgTypes[11]
+	mi := &file_proto_job_job_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1657,7 +1835,7 @@ func (x *Trace) String() string {
 func (*Trace) ProtoMessage() {}
 
 func (x *Trace) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[11]
+	mi := &file_proto_job_job_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1670,7 +1848,7 @@ func (x *Trace) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Trace.ProtoReflect.Descriptor instead.
 func (*Trace) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{11}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Trace) GetClock() int64 {
@@ -1756,7 +1934,7 @@ type TracedRound struct {
 
 func (x *TracedRound) Reset() {
 	*x = TracedRound{}
-	mi := &file_proto_job_job_proto_msgTypes[12]
+	mi := &file_proto_job_job_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1768,7 +1946,7 @@ func (x *TracedRound) String() string {
 func (*TracedRound) ProtoMessage() {}
 
 func (x *TracedRound) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[12]
+	mi := &file_proto_job_job_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1781,7 +1959,7 @@ func (x *TracedRound) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TracedRound.ProtoReflect.Descriptor instead.
 func (*TracedRound) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{12}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *TracedRound) GetRound() uint64 {
@@ -1825,7 +2003,7 @@ type TracedKernel struct {
 
 func (x *TracedKernel) Reset() {
 	*x = TracedKernel{}
-	mi := &file_proto_job_job_proto_msgTypes[13]
+	mi := &file_proto_job_job_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1837,7 +2015,7 @@ func (x *TracedKernel) String() string {
 func (*TracedKernel) ProtoMessage() {}
 
 func (x *TracedKernel) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[13]
+	mi := &file_proto_job_job_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1850,7 +2028,7 @@ func (x *TracedKernel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TracedKernel.ProtoReflect.Descriptor instead.
 func (*TracedKernel) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{13}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *TracedKernel) GetName() string {
@@ -1909,7 +2087,7 @@ type JobStatus struct {
 
 func (x *JobStatus) Reset() {
 	*x = JobStatus{}
-	mi := &file_proto_job_job_proto_msgTypes[14]
+	mi := &file_proto_job_job_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1921,7 +2099,7 @@ func (x *JobStatus) String() string {
 func (*JobStatus) ProtoMessage() {}
 
 func (x *JobStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[14]
+	mi := &file_proto_job_job_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1934,7 +2112,7 @@ func (x *JobStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobStatus.ProtoReflect.Descriptor instead.
 func (*JobStatus) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{14}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *JobStatus) GetJob() string {
@@ -2082,7 +2260,7 @@ type ServerLoad struct {
 
 func (x *ServerLoad) Reset() {
 	*x = ServerLoad{}
-	mi := &file_proto_job_job_proto_msgTypes[15]
+	mi := &file_proto_job_job_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2094,7 +2272,7 @@ func (x *ServerLoad) String() string {
 func (*ServerLoad) ProtoMessage() {}
 
 func (x *ServerLoad) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[15]
+	mi := &file_proto_job_job_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2107,7 +2285,7 @@ func (x *ServerLoad) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ServerLoad.ProtoReflect.Descriptor instead.
 func (*ServerLoad) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{15}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ServerLoad) GetServer() uint32 {
@@ -2142,7 +2320,7 @@ type Value struct {
 
 func (x *Value) Reset() {
 	*x = Value{}
-	mi := &file_proto_job_job_proto_msgTypes[16]
+	mi := &file_proto_job_job_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2154,7 +2332,7 @@ func (x *Value) String() string {
 func (*Value) ProtoMessage() {}
 
 func (x *Value) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[16]
+	mi := &file_proto_job_job_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2167,7 +2345,7 @@ func (x *Value) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Value.ProtoReflect.Descriptor instead.
 func (*Value) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{16}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Value) GetName() string {
@@ -2198,7 +2376,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_proto_job_job_proto_msgTypes[17]
+	mi := &file_proto_job_job_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2210,7 +2388,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[17]
+	mi := &file_proto_job_job_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2223,7 +2401,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{17}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Event) GetWhat() isEvent_What {
@@ -2283,7 +2461,7 @@ type Step struct {
 
 func (x *Step) Reset() {
 	*x = Step{}
-	mi := &file_proto_job_job_proto_msgTypes[18]
+	mi := &file_proto_job_job_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2295,7 +2473,7 @@ func (x *Step) String() string {
 func (*Step) ProtoMessage() {}
 
 func (x *Step) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[18]
+	mi := &file_proto_job_job_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2308,7 +2486,7 @@ func (x *Step) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Step.ProtoReflect.Descriptor instead.
 func (*Step) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{18}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Step) GetPass() int32 {
@@ -2376,7 +2554,7 @@ type CheckpointStatus struct {
 
 func (x *CheckpointStatus) Reset() {
 	*x = CheckpointStatus{}
-	mi := &file_proto_job_job_proto_msgTypes[19]
+	mi := &file_proto_job_job_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2388,7 +2566,7 @@ func (x *CheckpointStatus) String() string {
 func (*CheckpointStatus) ProtoMessage() {}
 
 func (x *CheckpointStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[19]
+	mi := &file_proto_job_job_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2401,7 +2579,7 @@ func (x *CheckpointStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckpointStatus.ProtoReflect.Descriptor instead.
 func (*CheckpointStatus) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{19}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *CheckpointStatus) GetStore() string {
@@ -2468,7 +2646,7 @@ type Shard struct {
 
 func (x *Shard) Reset() {
 	*x = Shard{}
-	mi := &file_proto_job_job_proto_msgTypes[20]
+	mi := &file_proto_job_job_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2480,7 +2658,7 @@ func (x *Shard) String() string {
 func (*Shard) ProtoMessage() {}
 
 func (x *Shard) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[20]
+	mi := &file_proto_job_job_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2493,7 +2671,7 @@ func (x *Shard) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Shard.ProtoReflect.Descriptor instead.
 func (*Shard) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{20}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Shard) GetName() string {
@@ -2555,7 +2733,7 @@ type Piece struct {
 
 func (x *Piece) Reset() {
 	*x = Piece{}
-	mi := &file_proto_job_job_proto_msgTypes[21]
+	mi := &file_proto_job_job_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2567,7 +2745,7 @@ func (x *Piece) String() string {
 func (*Piece) ProtoMessage() {}
 
 func (x *Piece) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[21]
+	mi := &file_proto_job_job_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2580,7 +2758,7 @@ func (x *Piece) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Piece.ProtoReflect.Descriptor instead.
 func (*Piece) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{21}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Piece) GetVariable() string {
@@ -2707,7 +2885,7 @@ const file_proto_job_job_proto_rawDesc = "" +
 	"\x05steps\x18\x01 \x01(\x04R\x05steps\x12\x12\n" +
 	"\x04pass\x18\x02 \x01(\x05R\x04pass\x12\x14\n" +
 	"\x05batch\x18\x03 \x01(\x04R\x05batch\x12\x16\n" +
-	"\x06reader\x18\x04 \x01(\tR\x06reader\"\xf3\x06\n" +
+	"\x06reader\x18\x04 \x01(\tR\x06reader\"\xc7\a\n" +
 	"\bRoleSpec\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12!\n" +
 	"\x04role\x18\x02 \x01(\x0e2\r.edl.job.RoleR\x04role\x12\x14\n" +
@@ -2737,10 +2915,26 @@ const file_proto_job_job_proto_rawDesc = "" +
 	"\ahistory\x18\x19 \x01(\x04R\ahistory\x12\x14\n" +
 	"\x05avoid\x18\x1a \x01(\tR\x05avoid\x12\x18\n" +
 	"\atrained\x18\x1b \x03(\x03R\atrained\x12\x14\n" +
-	"\x05hosts\x18\x13 \x01(\rR\x05hosts\x1a6\n" +
+	"\x05hosts\x18\x13 \x01(\rR\x05hosts\x12*\n" +
+	"\x06placed\x18\x1c \x01(\v2\x12.edl.job.PlacementR\x06placed\x12&\n" +
+	"\x04next\x18\x1d \x01(\v2\x12.edl.job.PlacementR\x04next\x1a6\n" +
 	"\bOpsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xc7\x01\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xa3\x01\n" +
+	"\tPlacement\x12\x16\n" +
+	"\x06number\x18\x01 \x01(\x04R\x06number\x12\x1a\n" +
+	"\bpservers\x18\x02 \x01(\x05R\bpservers\x12\x18\n" +
+	"\aprogram\x18\x03 \x01(\fR\aprogram\x12!\n" +
+	"\fsave_program\x18\x04 \x01(\fR\vsaveProgram\x12%\n" +
+	"\x06before\x18\x05 \x03(\v2\r.edl.job.HeldR\x06before\"\x9a\x01\n" +
+	"\x04Held\x12\x16\n" +
+	"\x06server\x18\x01 \x01(\rR\x06server\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x16\n" +
+	"\x06origin\x18\x03 \x01(\tR\x06origin\x12\x1b\n" +
+	"\tfirst_row\x18\x04 \x01(\x03R\bfirstRow\x12\x12\n" +
+	"\x04rows\x18\x05 \x01(\x03R\x04rows\x12\x1d\n" +
+	"\n" +
+	"total_rows\x18\x06 \x01(\x03R\ttotalRows\"\xc7\x01\n" +
 	"\aFailure\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\x05R\x04kind\x12\x0e\n" +
 	"\x02op\x18\x02 \x01(\tR\x02op\x12\x1a\n" +
@@ -2934,7 +3128,7 @@ func file_proto_job_job_proto_rawDescGZIP() []byte {
 }
 
 var file_proto_job_job_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_proto_job_job_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
+var file_proto_job_job_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
 var file_proto_job_job_proto_goTypes = []any{
 	(Mode)(0),                     // 0: edl.job.Mode
 	(Transport)(0),                // 1: edl.job.Transport
@@ -2945,74 +3139,79 @@ var file_proto_job_job_proto_goTypes = []any{
 	(*Checkpoints)(nil),           // 6: edl.job.Checkpoints
 	(*Progress)(nil),              // 7: edl.job.Progress
 	(*RoleSpec)(nil),              // 8: edl.job.RoleSpec
-	(*Failure)(nil),               // 9: edl.job.Failure
-	(*RoleStatus)(nil),            // 10: edl.job.RoleStatus
-	(*Wait)(nil),                  // 11: edl.job.Wait
-	(*RoleReport)(nil),            // 12: edl.job.RoleReport
-	(*RoundTimes)(nil),            // 13: edl.job.RoundTimes
-	(*PhaseTime)(nil),             // 14: edl.job.PhaseTime
-	(*Trace)(nil),                 // 15: edl.job.Trace
-	(*TracedRound)(nil),           // 16: edl.job.TracedRound
-	(*TracedKernel)(nil),          // 17: edl.job.TracedKernel
-	(*JobStatus)(nil),             // 18: edl.job.JobStatus
-	(*ServerLoad)(nil),            // 19: edl.job.ServerLoad
-	(*Value)(nil),                 // 20: edl.job.Value
-	(*Event)(nil),                 // 21: edl.job.Event
-	(*Step)(nil),                  // 22: edl.job.Step
-	(*CheckpointStatus)(nil),      // 23: edl.job.CheckpointStatus
-	(*Shard)(nil),                 // 24: edl.job.Shard
-	(*Piece)(nil),                 // 25: edl.job.Piece
-	nil,                           // 26: edl.job.RoleSpec.OpsEntry
-	nil,                           // 27: edl.job.RoundTimes.LastDeclaredEntry
-	nil,                           // 28: edl.job.RoundTimes.TransportsEntry
-	(*durationpb.Duration)(nil),   // 29: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 30: google.protobuf.Timestamp
+	(*Placement)(nil),             // 9: edl.job.Placement
+	(*Held)(nil),                  // 10: edl.job.Held
+	(*Failure)(nil),               // 11: edl.job.Failure
+	(*RoleStatus)(nil),            // 12: edl.job.RoleStatus
+	(*Wait)(nil),                  // 13: edl.job.Wait
+	(*RoleReport)(nil),            // 14: edl.job.RoleReport
+	(*RoundTimes)(nil),            // 15: edl.job.RoundTimes
+	(*PhaseTime)(nil),             // 16: edl.job.PhaseTime
+	(*Trace)(nil),                 // 17: edl.job.Trace
+	(*TracedRound)(nil),           // 18: edl.job.TracedRound
+	(*TracedKernel)(nil),          // 19: edl.job.TracedKernel
+	(*JobStatus)(nil),             // 20: edl.job.JobStatus
+	(*ServerLoad)(nil),            // 21: edl.job.ServerLoad
+	(*Value)(nil),                 // 22: edl.job.Value
+	(*Event)(nil),                 // 23: edl.job.Event
+	(*Step)(nil),                  // 24: edl.job.Step
+	(*CheckpointStatus)(nil),      // 25: edl.job.CheckpointStatus
+	(*Shard)(nil),                 // 26: edl.job.Shard
+	(*Piece)(nil),                 // 27: edl.job.Piece
+	nil,                           // 28: edl.job.RoleSpec.OpsEntry
+	nil,                           // 29: edl.job.RoundTimes.LastDeclaredEntry
+	nil,                           // 30: edl.job.RoundTimes.TransportsEntry
+	(*durationpb.Duration)(nil),   // 31: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 32: google.protobuf.Timestamp
 }
 var file_proto_job_job_proto_depIdxs = []int32{
 	4,  // 0: edl.job.JobSpec.data:type_name -> edl.job.DataBinding
 	0,  // 1: edl.job.JobSpec.mode:type_name -> edl.job.Mode
-	29, // 2: edl.job.JobSpec.start_deadline:type_name -> google.protobuf.Duration
-	29, // 3: edl.job.JobSpec.round_deadline:type_name -> google.protobuf.Duration
-	29, // 4: edl.job.JobSpec.lease:type_name -> google.protobuf.Duration
-	29, // 5: edl.job.JobSpec.min_task_timeout:type_name -> google.protobuf.Duration
-	29, // 6: edl.job.JobSpec.max_task_timeout:type_name -> google.protobuf.Duration
+	31, // 2: edl.job.JobSpec.start_deadline:type_name -> google.protobuf.Duration
+	31, // 3: edl.job.JobSpec.round_deadline:type_name -> google.protobuf.Duration
+	31, // 4: edl.job.JobSpec.lease:type_name -> google.protobuf.Duration
+	31, // 5: edl.job.JobSpec.min_task_timeout:type_name -> google.protobuf.Duration
+	31, // 6: edl.job.JobSpec.max_task_timeout:type_name -> google.protobuf.Duration
 	1,  // 7: edl.job.JobSpec.transport:type_name -> edl.job.Transport
 	6,  // 8: edl.job.JobSpec.checkpoints:type_name -> edl.job.Checkpoints
-	29, // 9: edl.job.Checkpoints.every:type_name -> google.protobuf.Duration
+	31, // 9: edl.job.Checkpoints.every:type_name -> google.protobuf.Duration
 	2,  // 10: edl.job.RoleSpec.role:type_name -> edl.job.Role
 	5,  // 11: edl.job.RoleSpec.spec:type_name -> edl.job.JobSpec
-	19, // 12: edl.job.RoleSpec.placement:type_name -> edl.job.ServerLoad
+	21, // 12: edl.job.RoleSpec.placement:type_name -> edl.job.ServerLoad
 	7,  // 13: edl.job.RoleSpec.begin:type_name -> edl.job.Progress
-	26, // 14: edl.job.RoleSpec.ops:type_name -> edl.job.RoleSpec.OpsEntry
-	2,  // 15: edl.job.RoleStatus.role:type_name -> edl.job.Role
-	3,  // 16: edl.job.RoleStatus.state:type_name -> edl.job.State
-	9,  // 17: edl.job.RoleStatus.failure:type_name -> edl.job.Failure
-	30, // 18: edl.job.Wait.since:type_name -> google.protobuf.Timestamp
-	30, // 19: edl.job.Wait.until:type_name -> google.protobuf.Timestamp
-	11, // 20: edl.job.RoleReport.waits:type_name -> edl.job.Wait
-	9,  // 21: edl.job.RoleReport.failure:type_name -> edl.job.Failure
-	13, // 22: edl.job.RoleReport.rounds:type_name -> edl.job.RoundTimes
-	14, // 23: edl.job.RoundTimes.phases:type_name -> edl.job.PhaseTime
-	27, // 24: edl.job.RoundTimes.last_declared:type_name -> edl.job.RoundTimes.LastDeclaredEntry
-	28, // 25: edl.job.RoundTimes.transports:type_name -> edl.job.RoundTimes.TransportsEntry
-	16, // 26: edl.job.Trace.rounds:type_name -> edl.job.TracedRound
-	17, // 27: edl.job.Trace.kernels:type_name -> edl.job.TracedKernel
-	3,  // 28: edl.job.JobStatus.state:type_name -> edl.job.State
-	0,  // 29: edl.job.JobStatus.mode:type_name -> edl.job.Mode
-	10, // 30: edl.job.JobStatus.roles:type_name -> edl.job.RoleStatus
-	9,  // 31: edl.job.JobStatus.failure:type_name -> edl.job.Failure
-	19, // 32: edl.job.JobStatus.placement:type_name -> edl.job.ServerLoad
-	7,  // 33: edl.job.JobStatus.progress:type_name -> edl.job.Progress
-	22, // 34: edl.job.Event.step:type_name -> edl.job.Step
-	18, // 35: edl.job.Event.status:type_name -> edl.job.JobStatus
-	20, // 36: edl.job.Step.fetched:type_name -> edl.job.Value
-	9,  // 37: edl.job.CheckpointStatus.failure:type_name -> edl.job.Failure
-	25, // 38: edl.job.Shard.pieces:type_name -> edl.job.Piece
-	39, // [39:39] is the sub-list for method output_type
-	39, // [39:39] is the sub-list for method input_type
-	39, // [39:39] is the sub-list for extension type_name
-	39, // [39:39] is the sub-list for extension extendee
-	0,  // [0:39] is the sub-list for field type_name
+	28, // 14: edl.job.RoleSpec.ops:type_name -> edl.job.RoleSpec.OpsEntry
+	9,  // 15: edl.job.RoleSpec.placed:type_name -> edl.job.Placement
+	9,  // 16: edl.job.RoleSpec.next:type_name -> edl.job.Placement
+	10, // 17: edl.job.Placement.before:type_name -> edl.job.Held
+	2,  // 18: edl.job.RoleStatus.role:type_name -> edl.job.Role
+	3,  // 19: edl.job.RoleStatus.state:type_name -> edl.job.State
+	11, // 20: edl.job.RoleStatus.failure:type_name -> edl.job.Failure
+	32, // 21: edl.job.Wait.since:type_name -> google.protobuf.Timestamp
+	32, // 22: edl.job.Wait.until:type_name -> google.protobuf.Timestamp
+	13, // 23: edl.job.RoleReport.waits:type_name -> edl.job.Wait
+	11, // 24: edl.job.RoleReport.failure:type_name -> edl.job.Failure
+	15, // 25: edl.job.RoleReport.rounds:type_name -> edl.job.RoundTimes
+	16, // 26: edl.job.RoundTimes.phases:type_name -> edl.job.PhaseTime
+	29, // 27: edl.job.RoundTimes.last_declared:type_name -> edl.job.RoundTimes.LastDeclaredEntry
+	30, // 28: edl.job.RoundTimes.transports:type_name -> edl.job.RoundTimes.TransportsEntry
+	18, // 29: edl.job.Trace.rounds:type_name -> edl.job.TracedRound
+	19, // 30: edl.job.Trace.kernels:type_name -> edl.job.TracedKernel
+	3,  // 31: edl.job.JobStatus.state:type_name -> edl.job.State
+	0,  // 32: edl.job.JobStatus.mode:type_name -> edl.job.Mode
+	12, // 33: edl.job.JobStatus.roles:type_name -> edl.job.RoleStatus
+	11, // 34: edl.job.JobStatus.failure:type_name -> edl.job.Failure
+	21, // 35: edl.job.JobStatus.placement:type_name -> edl.job.ServerLoad
+	7,  // 36: edl.job.JobStatus.progress:type_name -> edl.job.Progress
+	24, // 37: edl.job.Event.step:type_name -> edl.job.Step
+	20, // 38: edl.job.Event.status:type_name -> edl.job.JobStatus
+	22, // 39: edl.job.Step.fetched:type_name -> edl.job.Value
+	11, // 40: edl.job.CheckpointStatus.failure:type_name -> edl.job.Failure
+	27, // 41: edl.job.Shard.pieces:type_name -> edl.job.Piece
+	42, // [42:42] is the sub-list for method output_type
+	42, // [42:42] is the sub-list for method input_type
+	42, // [42:42] is the sub-list for extension type_name
+	42, // [42:42] is the sub-list for extension extendee
+	0,  // [0:42] is the sub-list for field type_name
 }
 
 func init() { file_proto_job_job_proto_init() }
@@ -3021,7 +3220,7 @@ func file_proto_job_job_proto_init() {
 		return
 	}
 	file_proto_job_job_proto_msgTypes[1].OneofWrappers = []any{}
-	file_proto_job_job_proto_msgTypes[17].OneofWrappers = []any{
+	file_proto_job_job_proto_msgTypes[19].OneofWrappers = []any{
 		(*Event_Step)(nil),
 		(*Event_Status)(nil),
 	}
@@ -3031,7 +3230,7 @@ func file_proto_job_job_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_job_job_proto_rawDesc), len(file_proto_job_job_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   25,
+			NumMessages:   27,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -77,7 +77,7 @@ func (x Standing_Kind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Standing_Kind.Descriptor instead.
 func (Standing_Kind) EnumDescriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{89, 0}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{94, 0}
 }
 
 type StatusResponse_Standby int32
@@ -126,7 +126,7 @@ func (x StatusResponse_Standby) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use StatusResponse_Standby.Descriptor instead.
 func (StatusResponse_Standby) EnumDescriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{101, 0}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{106, 0}
 }
 
 // Piece is a part of a message that may be larger than one of the transport: all pieces of one direction of a call, one after the other, are the message
@@ -872,6 +872,7 @@ type ScaleRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Job           string                 `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
 	Trainers      int32                  `protobuf:"varint,2,opt,name=trainers,proto3" json:"trainers,omitempty"`
+	Pservers      int32                  `protobuf:"varint,3,opt,name=pservers,proto3" json:"pservers,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -916,6 +917,13 @@ func (x *ScaleRequest) GetJob() string {
 func (x *ScaleRequest) GetTrainers() int32 {
 	if x != nil {
 		return x.Trainers
+	}
+	return 0
+}
+
+func (x *ScaleRequest) GetPservers() int32 {
+	if x != nil {
+		return x.Pservers
 	}
 	return 0
 }
@@ -1811,6 +1819,170 @@ func (x *Identity) GetFence() uint64 {
 	return 0
 }
 
+type MoveRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            *Identity              `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"` // that of its pieces
+	To            *job.Placement         `protobuf:"bytes,2,opt,name=to,proto3" json:"to,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MoveRequest) Reset() {
+	*x = MoveRequest{}
+	mi := &file_proto_rpc_rpc_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MoveRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MoveRequest) ProtoMessage() {}
+
+func (x *MoveRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_rpc_rpc_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MoveRequest.ProtoReflect.Descriptor instead.
+func (*MoveRequest) Descriptor() ([]byte, []int) {
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *MoveRequest) GetId() *Identity {
+	if x != nil {
+		return x.Id
+	}
+	return nil
+}
+
+func (x *MoveRequest) GetTo() *job.Placement {
+	if x != nil {
+		return x.To
+	}
+	return nil
+}
+
+type MoveResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Failure       *job.Failure           `protobuf:"bytes,1,opt,name=failure,proto3" json:"failure,omitempty"`          // why the placement stays as it was, for good; absent: it has changed
+	Bytes         int64                  `protobuf:"varint,2,opt,name=bytes,proto3" json:"bytes,omitempty"`             // that were moved from one pserver to another
+	Nanoseconds   int64                  `protobuf:"varint,3,opt,name=nanoseconds,proto3" json:"nanoseconds,omitempty"` // for which no round could begin because of that
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MoveResponse) Reset() {
+	*x = MoveResponse{}
+	mi := &file_proto_rpc_rpc_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MoveResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MoveResponse) ProtoMessage() {}
+
+func (x *MoveResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_rpc_rpc_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MoveResponse.ProtoReflect.Descriptor instead.
+func (*MoveResponse) Descriptor() ([]byte, []int) {
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{31}
+}
+
+func (x *MoveResponse) GetFailure() *job.Failure {
+	if x != nil {
+		return x.Failure
+	}
+	return nil
+}
+
+func (x *MoveResponse) GetBytes() int64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
+func (x *MoveResponse) GetNanoseconds() int64 {
+	if x != nil {
+		return x.Nanoseconds
+	}
+	return 0
+}
+
+type PlacementRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            *Identity              `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Number        uint64                 `protobuf:"varint,2,opt,name=number,proto3" json:"number,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PlacementRequest) Reset() {
+	*x = PlacementRequest{}
+	mi := &file_proto_rpc_rpc_proto_msgTypes[32]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PlacementRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PlacementRequest) ProtoMessage() {}
+
+func (x *PlacementRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_rpc_rpc_proto_msgTypes[32]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PlacementRequest.ProtoReflect.Descriptor instead.
+func (*PlacementRequest) Descriptor() ([]byte, []int) {
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{32}
+}
+
+func (x *PlacementRequest) GetId() *Identity {
+	if x != nil {
+		return x.Id
+	}
+	return nil
+}
+
+func (x *PlacementRequest) GetNumber() uint64 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
 type JoinRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            *Identity              `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`                    // generation: the last one that this process was a member of, 0 for none
@@ -1823,7 +1995,7 @@ type JoinRequest struct {
 
 func (x *JoinRequest) Reset() {
 	*x = JoinRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[30]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1835,7 +2007,7 @@ func (x *JoinRequest) String() string {
 func (*JoinRequest) ProtoMessage() {}
 
 func (x *JoinRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[30]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1848,7 +2020,7 @@ func (x *JoinRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JoinRequest.ProtoReflect.Descriptor instead.
 func (*JoinRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{30}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *JoinRequest) GetId() *Identity {
@@ -1892,13 +2064,14 @@ type JoinResponse struct {
 	EndRound      *uint64                `protobuf:"varint,8,opt,name=end_round,json=endRound,proto3,oneof" json:"end_round,omitempty"`          // sync: the job ends early, before this round; absent: it ends with its data
 	Group         []uint32               `protobuf:"varint,9,rep,packed,name=group,proto3" json:"group,omitempty"`                               // ranks of the trainer's group, in order, its leader first; empty: the trainer is in no group
 	LeaderAddress string                 `protobuf:"bytes,10,opt,name=leader_address,json=leaderAddress,proto3" json:"leader_address,omitempty"` // of the group's leader
+	Placement     uint64                 `protobuf:"varint,11,opt,name=placement,proto3" json:"placement,omitempty"`                             // number of the placement: if it is another one than before, the trainer needs other programs
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *JoinResponse) Reset() {
 	*x = JoinResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[31]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1910,7 +2083,7 @@ func (x *JoinResponse) String() string {
 func (*JoinResponse) ProtoMessage() {}
 
 func (x *JoinResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[31]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1923,7 +2096,7 @@ func (x *JoinResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JoinResponse.ProtoReflect.Descriptor instead.
 func (*JoinResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{31}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *JoinResponse) GetTrainers() uint32 {
@@ -1996,6 +2169,13 @@ func (x *JoinResponse) GetLeaderAddress() string {
 	return ""
 }
 
+func (x *JoinResponse) GetPlacement() uint64 {
+	if x != nil {
+		return x.Placement
+	}
+	return 0
+}
+
 // Segment says which batch a sync round trains. The records of a pass without those in skip, in order, are shuffled and divided into batches, as the
 // program says. The batches are numbered from 0; round r trains batch first_batch + (r - first_round).
 type Segment struct {
@@ -2010,7 +2190,7 @@ type Segment struct {
 
 func (x *Segment) Reset() {
 	*x = Segment{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[32]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2022,7 +2202,7 @@ func (x *Segment) String() string {
 func (*Segment) ProtoMessage() {}
 
 func (x *Segment) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[32]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2035,7 +2215,7 @@ func (x *Segment) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Segment.ProtoReflect.Descriptor instead.
 func (*Segment) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{32}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Segment) GetPass() int32 {
@@ -2080,7 +2260,7 @@ type DataFile struct {
 
 func (x *DataFile) Reset() {
 	*x = DataFile{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[33]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2092,7 +2272,7 @@ func (x *DataFile) String() string {
 func (*DataFile) ProtoMessage() {}
 
 func (x *DataFile) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[33]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2105,7 +2285,7 @@ func (x *DataFile) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DataFile.ProtoReflect.Descriptor instead.
 func (*DataFile) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{33}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *DataFile) GetPath() string {
@@ -2153,7 +2333,7 @@ type Dataset struct {
 
 func (x *Dataset) Reset() {
 	*x = Dataset{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[34]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2165,7 +2345,7 @@ func (x *Dataset) String() string {
 func (*Dataset) ProtoMessage() {}
 
 func (x *Dataset) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[34]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2178,7 +2358,7 @@ func (x *Dataset) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Dataset.ProtoReflect.Descriptor instead.
 func (*Dataset) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{34}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *Dataset) GetName() string {
@@ -2205,7 +2385,7 @@ type ReportDatasetRequest struct {
 
 func (x *ReportDatasetRequest) Reset() {
 	*x = ReportDatasetRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[35]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2217,7 +2397,7 @@ func (x *ReportDatasetRequest) String() string {
 func (*ReportDatasetRequest) ProtoMessage() {}
 
 func (x *ReportDatasetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[35]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2230,7 +2410,7 @@ func (x *ReportDatasetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportDatasetRequest.ProtoReflect.Descriptor instead.
 func (*ReportDatasetRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{35}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ReportDatasetRequest) GetId() *Identity {
@@ -2255,7 +2435,7 @@ type ReportDatasetResponse struct {
 
 func (x *ReportDatasetResponse) Reset() {
 	*x = ReportDatasetResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[36]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2267,7 +2447,7 @@ func (x *ReportDatasetResponse) String() string {
 func (*ReportDatasetResponse) ProtoMessage() {}
 
 func (x *ReportDatasetResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[36]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2280,7 +2460,7 @@ func (x *ReportDatasetResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportDatasetResponse.ProtoReflect.Descriptor instead.
 func (*ReportDatasetResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{36}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{39}
 }
 
 // RecordRange is [from, to) in the global numbering of a dataset.
@@ -2294,7 +2474,7 @@ type RecordRange struct {
 
 func (x *RecordRange) Reset() {
 	*x = RecordRange{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[37]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2306,7 +2486,7 @@ func (x *RecordRange) String() string {
 func (*RecordRange) ProtoMessage() {}
 
 func (x *RecordRange) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[37]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2319,7 +2499,7 @@ func (x *RecordRange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordRange.ProtoReflect.Descriptor instead.
 func (*RecordRange) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{37}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *RecordRange) GetFrom() int64 {
@@ -2353,7 +2533,7 @@ type Task struct {
 
 func (x *Task) Reset() {
 	*x = Task{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[38]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2365,7 +2545,7 @@ func (x *Task) String() string {
 func (*Task) ProtoMessage() {}
 
 func (x *Task) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[38]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2378,7 +2558,7 @@ func (x *Task) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Task.ProtoReflect.Descriptor instead.
 func (*Task) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{38}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *Task) GetId() int64 {
@@ -2446,7 +2626,7 @@ type GetTaskRequest struct {
 
 func (x *GetTaskRequest) Reset() {
 	*x = GetTaskRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[39]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2458,7 +2638,7 @@ func (x *GetTaskRequest) String() string {
 func (*GetTaskRequest) ProtoMessage() {}
 
 func (x *GetTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[39]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2471,7 +2651,7 @@ func (x *GetTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetTaskRequest.ProtoReflect.Descriptor instead.
 func (*GetTaskRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{39}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *GetTaskRequest) GetId() *Identity {
@@ -2544,7 +2724,7 @@ type GetTaskResponse struct {
 
 func (x *GetTaskResponse) Reset() {
 	*x = GetTaskResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[40]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2556,7 +2736,7 @@ func (x *GetTaskResponse) String() string {
 func (*GetTaskResponse) ProtoMessage() {}
 
 func (x *GetTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[40]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2569,7 +2749,7 @@ func (x *GetTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetTaskResponse.ProtoReflect.Descriptor instead.
 func (*GetTaskResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{40}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *GetTaskResponse) GetTask() *Task {
@@ -2625,7 +2805,7 @@ type TaskFailedRequest struct {
 
 func (x *TaskFailedRequest) Reset() {
 	*x = TaskFailedRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[41]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2637,7 +2817,7 @@ func (x *TaskFailedRequest) String() string {
 func (*TaskFailedRequest) ProtoMessage() {}
 
 func (x *TaskFailedRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[41]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2650,7 +2830,7 @@ func (x *TaskFailedRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskFailedRequest.ProtoReflect.Descriptor instead.
 func (*TaskFailedRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{41}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *TaskFailedRequest) GetId() *Identity {
@@ -2682,7 +2862,7 @@ type TaskFailedResponse struct {
 
 func (x *TaskFailedResponse) Reset() {
 	*x = TaskFailedResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[42]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2694,7 +2874,7 @@ func (x *TaskFailedResponse) String() string {
 func (*TaskFailedResponse) ProtoMessage() {}
 
 func (x *TaskFailedResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[42]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2707,7 +2887,7 @@ func (x *TaskFailedResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskFailedResponse.ProtoReflect.Descriptor instead.
 func (*TaskFailedResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{42}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{45}
 }
 
 type SaveModelRequest struct {
@@ -2719,7 +2899,7 @@ type SaveModelRequest struct {
 
 func (x *SaveModelRequest) Reset() {
 	*x = SaveModelRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[43]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2731,7 +2911,7 @@ func (x *SaveModelRequest) String() string {
 func (*SaveModelRequest) ProtoMessage() {}
 
 func (x *SaveModelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[43]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2744,7 +2924,7 @@ func (x *SaveModelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SaveModelRequest.ProtoReflect.Descriptor instead.
 func (*SaveModelRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{43}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *SaveModelRequest) GetId() *Identity {
@@ -2765,7 +2945,7 @@ type SaveModelResponse struct {
 
 func (x *SaveModelResponse) Reset() {
 	*x = SaveModelResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[44]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2777,7 +2957,7 @@ func (x *SaveModelResponse) String() string {
 func (*SaveModelResponse) ProtoMessage() {}
 
 func (x *SaveModelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[44]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2790,7 +2970,7 @@ func (x *SaveModelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SaveModelResponse.ProtoReflect.Descriptor instead.
 func (*SaveModelResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{44}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *SaveModelResponse) GetGranted() bool {
@@ -2825,7 +3005,7 @@ type TrainerSteps struct {
 
 func (x *TrainerSteps) Reset() {
 	*x = TrainerSteps{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[45]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2837,7 +3017,7 @@ func (x *TrainerSteps) String() string {
 func (*TrainerSteps) ProtoMessage() {}
 
 func (x *TrainerSteps) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[45]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2850,7 +3030,7 @@ func (x *TrainerSteps) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TrainerSteps.ProtoReflect.Descriptor instead.
 func (*TrainerSteps) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{45}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *TrainerSteps) GetId() *Identity {
@@ -2886,7 +3066,7 @@ type TrainerStep struct {
 
 func (x *TrainerStep) Reset() {
 	*x = TrainerStep{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[46]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2898,7 +3078,7 @@ func (x *TrainerStep) String() string {
 func (*TrainerStep) ProtoMessage() {}
 
 func (x *TrainerStep) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[46]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2911,7 +3091,7 @@ func (x *TrainerStep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TrainerStep.ProtoReflect.Descriptor instead.
 func (*TrainerStep) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{46}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *TrainerStep) GetId() *Identity {
@@ -2985,7 +3165,7 @@ type ReportStepsResponse struct {
 
 func (x *ReportStepsResponse) Reset() {
 	*x = ReportStepsResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[47]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2997,7 +3177,7 @@ func (x *ReportStepsResponse) String() string {
 func (*ReportStepsResponse) ProtoMessage() {}
 
 func (x *ReportStepsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[47]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3010,7 +3190,7 @@ func (x *ReportStepsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportStepsResponse.ProtoReflect.Descriptor instead.
 func (*ReportStepsResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{47}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{50}
 }
 
 // NextFeedRequest says by its item that the trainer has done those before it. Items are numbered from 0 on in each generation.
@@ -3024,7 +3204,7 @@ type NextFeedRequest struct {
 
 func (x *NextFeedRequest) Reset() {
 	*x = NextFeedRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[48]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3036,7 +3216,7 @@ func (x *NextFeedRequest) String() string {
 func (*NextFeedRequest) ProtoMessage() {}
 
 func (x *NextFeedRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[48]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3049,7 +3229,7 @@ func (x *NextFeedRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NextFeedRequest.ProtoReflect.Descriptor instead.
 func (*NextFeedRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{48}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *NextFeedRequest) GetId() *Identity {
@@ -3077,7 +3257,7 @@ type FinishDataRequest struct {
 
 func (x *FinishDataRequest) Reset() {
 	*x = FinishDataRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[49]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3089,7 +3269,7 @@ func (x *FinishDataRequest) String() string {
 func (*FinishDataRequest) ProtoMessage() {}
 
 func (x *FinishDataRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[49]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3102,7 +3282,7 @@ func (x *FinishDataRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FinishDataRequest.ProtoReflect.Descriptor instead.
 func (*FinishDataRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{49}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *FinishDataRequest) GetId() *Identity {
@@ -3135,7 +3315,7 @@ type FinishDataResponse struct {
 
 func (x *FinishDataResponse) Reset() {
 	*x = FinishDataResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[50]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3147,7 +3327,7 @@ func (x *FinishDataResponse) String() string {
 func (*FinishDataResponse) ProtoMessage() {}
 
 func (x *FinishDataResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[50]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3160,7 +3340,7 @@ func (x *FinishDataResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FinishDataResponse.ProtoReflect.Descriptor instead.
 func (*FinishDataResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{50}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *FinishDataResponse) GetSteps() uint64 {
@@ -3179,7 +3359,7 @@ type PermitRequest struct {
 
 func (x *PermitRequest) Reset() {
 	*x = PermitRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[51]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3191,7 +3371,7 @@ func (x *PermitRequest) String() string {
 func (*PermitRequest) ProtoMessage() {}
 
 func (x *PermitRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[51]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3204,7 +3384,7 @@ func (x *PermitRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PermitRequest.ProtoReflect.Descriptor instead.
 func (*PermitRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{51}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *PermitRequest) GetId() *Identity {
@@ -3224,7 +3404,7 @@ type PermitResponse struct {
 
 func (x *PermitResponse) Reset() {
 	*x = PermitResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[52]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3236,7 +3416,7 @@ func (x *PermitResponse) String() string {
 func (*PermitResponse) ProtoMessage() {}
 
 func (x *PermitResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[52]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3249,7 +3429,7 @@ func (x *PermitResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PermitResponse.ProtoReflect.Descriptor instead.
 func (*PermitResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{52}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *PermitResponse) GetUntil() uint64 {
@@ -3283,7 +3463,7 @@ type FeedShare struct {
 
 func (x *FeedShare) Reset() {
 	*x = FeedShare{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[53]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3295,7 +3475,7 @@ func (x *FeedShare) String() string {
 func (*FeedShare) ProtoMessage() {}
 
 func (x *FeedShare) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[53]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3308,7 +3488,7 @@ func (x *FeedShare) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FeedShare.ProtoReflect.Descriptor instead.
 func (*FeedShare) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{53}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *FeedShare) GetStep() uint64 {
@@ -3372,7 +3552,7 @@ type LeaveRequest struct {
 
 func (x *LeaveRequest) Reset() {
 	*x = LeaveRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[54]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3384,7 +3564,7 @@ func (x *LeaveRequest) String() string {
 func (*LeaveRequest) ProtoMessage() {}
 
 func (x *LeaveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[54]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3397,7 +3577,7 @@ func (x *LeaveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaveRequest.ProtoReflect.Descriptor instead.
 func (*LeaveRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{54}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *LeaveRequest) GetId() *Identity {
@@ -3429,7 +3609,7 @@ type LeaveResponse struct {
 
 func (x *LeaveResponse) Reset() {
 	*x = LeaveResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[55]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3441,7 +3621,7 @@ func (x *LeaveResponse) String() string {
 func (*LeaveResponse) ProtoMessage() {}
 
 func (x *LeaveResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[55]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3454,7 +3634,7 @@ func (x *LeaveResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaveResponse.ProtoReflect.Descriptor instead.
 func (*LeaveResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{55}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{58}
 }
 
 // WatchRequest says where the watcher is. For another coordinator than the one that answers the position means nothing: that one begins with the first event.
@@ -3469,7 +3649,7 @@ type WatchRequest struct {
 
 func (x *WatchRequest) Reset() {
 	*x = WatchRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[56]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3481,7 +3661,7 @@ func (x *WatchRequest) String() string {
 func (*WatchRequest) ProtoMessage() {}
 
 func (x *WatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[56]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3494,7 +3674,7 @@ func (x *WatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchRequest.ProtoReflect.Descriptor instead.
 func (*WatchRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{56}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *WatchRequest) GetJob() string {
@@ -3532,7 +3712,7 @@ type WatchResponse struct {
 
 func (x *WatchResponse) Reset() {
 	*x = WatchResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[57]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3544,7 +3724,7 @@ func (x *WatchResponse) String() string {
 func (*WatchResponse) ProtoMessage() {}
 
 func (x *WatchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[57]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3557,7 +3737,7 @@ func (x *WatchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchResponse.ProtoReflect.Descriptor instead.
 func (*WatchResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{57}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *WatchResponse) GetEvents() []*job.Event {
@@ -3599,7 +3779,7 @@ type GoBackRequest struct {
 
 func (x *GoBackRequest) Reset() {
 	*x = GoBackRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[58]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3611,7 +3791,7 @@ func (x *GoBackRequest) String() string {
 func (*GoBackRequest) ProtoMessage() {}
 
 func (x *GoBackRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[58]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3624,7 +3804,7 @@ func (x *GoBackRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GoBackRequest.ProtoReflect.Descriptor instead.
 func (*GoBackRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{58}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *GoBackRequest) GetId() *Identity {
@@ -3652,7 +3832,7 @@ type GoBackResponse struct {
 
 func (x *GoBackResponse) Reset() {
 	*x = GoBackResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[59]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3664,7 +3844,7 @@ func (x *GoBackResponse) String() string {
 func (*GoBackResponse) ProtoMessage() {}
 
 func (x *GoBackResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[59]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3677,7 +3857,7 @@ func (x *GoBackResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GoBackResponse.ProtoReflect.Descriptor instead.
 func (*GoBackResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{59}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *GoBackResponse) GetProgress() *job.Progress {
@@ -3706,7 +3886,7 @@ type QueuesRequest struct {
 
 func (x *QueuesRequest) Reset() {
 	*x = QueuesRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[60]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3718,7 +3898,7 @@ func (x *QueuesRequest) String() string {
 func (*QueuesRequest) ProtoMessage() {}
 
 func (x *QueuesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[60]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3731,7 +3911,7 @@ func (x *QueuesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueuesRequest.ProtoReflect.Descriptor instead.
 func (*QueuesRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{60}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *QueuesRequest) GetJob() string {
@@ -3783,7 +3963,7 @@ type QueueStatus struct {
 
 func (x *QueueStatus) Reset() {
 	*x = QueueStatus{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[61]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3795,7 +3975,7 @@ func (x *QueueStatus) String() string {
 func (*QueueStatus) ProtoMessage() {}
 
 func (x *QueueStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[61]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3808,7 +3988,7 @@ func (x *QueueStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueueStatus.ProtoReflect.Descriptor instead.
 func (*QueueStatus) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{61}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *QueueStatus) GetDataset() string {
@@ -3913,7 +4093,7 @@ type PassDiscards struct {
 
 func (x *PassDiscards) Reset() {
 	*x = PassDiscards{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[62]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3925,7 +4105,7 @@ func (x *PassDiscards) String() string {
 func (*PassDiscards) ProtoMessage() {}
 
 func (x *PassDiscards) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[62]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3938,7 +4118,7 @@ func (x *PassDiscards) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PassDiscards.ProtoReflect.Descriptor instead.
 func (*PassDiscards) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{62}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *PassDiscards) GetPass() int32 {
@@ -3975,7 +4155,7 @@ type DiscardedTask struct {
 
 func (x *DiscardedTask) Reset() {
 	*x = DiscardedTask{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[63]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3987,7 +4167,7 @@ func (x *DiscardedTask) String() string {
 func (*DiscardedTask) ProtoMessage() {}
 
 func (x *DiscardedTask) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[63]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4000,7 +4180,7 @@ func (x *DiscardedTask) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DiscardedTask.ProtoReflect.Descriptor instead.
 func (*DiscardedTask) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{63}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *DiscardedTask) GetId() int64 {
@@ -4047,7 +4227,7 @@ type CheckpointRequest struct {
 
 func (x *CheckpointRequest) Reset() {
 	*x = CheckpointRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[64]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4059,7 +4239,7 @@ func (x *CheckpointRequest) String() string {
 func (*CheckpointRequest) ProtoMessage() {}
 
 func (x *CheckpointRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[64]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4072,7 +4252,7 @@ func (x *CheckpointRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckpointRequest.ProtoReflect.Descriptor instead.
 func (*CheckpointRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{64}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *CheckpointRequest) GetJob() string {
@@ -4101,7 +4281,7 @@ type QueuesResponse struct {
 
 func (x *QueuesResponse) Reset() {
 	*x = QueuesResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[65]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4113,7 +4293,7 @@ func (x *QueuesResponse) String() string {
 func (*QueuesResponse) ProtoMessage() {}
 
 func (x *QueuesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[65]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4126,7 +4306,7 @@ func (x *QueuesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueuesResponse.ProtoReflect.Descriptor instead.
 func (*QueuesResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{65}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *QueuesResponse) GetQueues() []*QueueStatus {
@@ -4224,7 +4404,7 @@ type VariableChunk struct {
 
 func (x *VariableChunk) Reset() {
 	*x = VariableChunk{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[66]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4236,7 +4416,7 @@ func (x *VariableChunk) String() string {
 func (*VariableChunk) ProtoMessage() {}
 
 func (x *VariableChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[66]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4249,7 +4429,7 @@ func (x *VariableChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VariableChunk.ProtoReflect.Descriptor instead.
 func (*VariableChunk) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{66}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *VariableChunk) GetId() *Identity {
@@ -4317,7 +4497,7 @@ type SendResponse struct {
 
 func (x *SendResponse) Reset() {
 	*x = SendResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[67]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4329,7 +4509,7 @@ func (x *SendResponse) String() string {
 func (*SendResponse) ProtoMessage() {}
 
 func (x *SendResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[67]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4342,7 +4522,7 @@ func (x *SendResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SendResponse.ProtoReflect.Descriptor instead.
 func (*SendResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{67}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *SendResponse) GetDuplicate() bool {
@@ -4364,7 +4544,7 @@ type RowsRequest struct {
 
 func (x *RowsRequest) Reset() {
 	*x = RowsRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[68]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4376,7 +4556,7 @@ func (x *RowsRequest) String() string {
 func (*RowsRequest) ProtoMessage() {}
 
 func (x *RowsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[68]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4389,7 +4569,7 @@ func (x *RowsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RowsRequest.ProtoReflect.Descriptor instead.
 func (*RowsRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{68}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *RowsRequest) GetId() *Identity {
@@ -4425,7 +4605,7 @@ type OpenDataRequest struct {
 
 func (x *OpenDataRequest) Reset() {
 	*x = OpenDataRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[69]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4437,7 +4617,7 @@ func (x *OpenDataRequest) String() string {
 func (*OpenDataRequest) ProtoMessage() {}
 
 func (x *OpenDataRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[69]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4450,7 +4630,7 @@ func (x *OpenDataRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenDataRequest.ProtoReflect.Descriptor instead.
 func (*OpenDataRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{69}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *OpenDataRequest) GetId() *Identity {
@@ -4489,7 +4669,7 @@ type OpenDataResponse struct {
 
 func (x *OpenDataResponse) Reset() {
 	*x = OpenDataResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[70]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4501,7 +4681,7 @@ func (x *OpenDataResponse) String() string {
 func (*OpenDataResponse) ProtoMessage() {}
 
 func (x *OpenDataResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[70]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4514,7 +4694,7 @@ func (x *OpenDataResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenDataResponse.ProtoReflect.Descriptor instead.
 func (*OpenDataResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{70}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *OpenDataResponse) GetToken() []byte {
@@ -4579,7 +4759,7 @@ type SliceInfo struct {
 
 func (x *SliceInfo) Reset() {
 	*x = SliceInfo{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[71]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4591,7 +4771,7 @@ func (x *SliceInfo) String() string {
 func (*SliceInfo) ProtoMessage() {}
 
 func (x *SliceInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[71]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4604,7 +4784,7 @@ func (x *SliceInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SliceInfo.ProtoReflect.Descriptor instead.
 func (*SliceInfo) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{71}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *SliceInfo) GetDtype() int32 {
@@ -4657,7 +4837,7 @@ type BarrierRequest struct {
 
 func (x *BarrierRequest) Reset() {
 	*x = BarrierRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[72]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4669,7 +4849,7 @@ func (x *BarrierRequest) String() string {
 func (*BarrierRequest) ProtoMessage() {}
 
 func (x *BarrierRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[72]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4682,7 +4862,7 @@ func (x *BarrierRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BarrierRequest.ProtoReflect.Descriptor instead.
 func (*BarrierRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{72}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *BarrierRequest) GetId() *Identity {
@@ -4742,7 +4922,7 @@ type BarrierResponse struct {
 
 func (x *BarrierResponse) Reset() {
 	*x = BarrierResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[73]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4754,7 +4934,7 @@ func (x *BarrierResponse) String() string {
 func (*BarrierResponse) ProtoMessage() {}
 
 func (x *BarrierResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[73]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4767,7 +4947,7 @@ func (x *BarrierResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BarrierResponse.ProtoReflect.Descriptor instead.
 func (*BarrierResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{73}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{76}
 }
 
 // CutRequest comes from a coordinator: id has its fence, and in sync mode the round of the cut.
@@ -4785,7 +4965,7 @@ type CutRequest struct {
 
 func (x *CutRequest) Reset() {
 	*x = CutRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[74]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4797,7 +4977,7 @@ func (x *CutRequest) String() string {
 func (*CutRequest) ProtoMessage() {}
 
 func (x *CutRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[74]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4810,7 +4990,7 @@ func (x *CutRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CutRequest.ProtoReflect.Descriptor instead.
 func (*CutRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{74}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *CutRequest) GetId() *Identity {
@@ -4866,7 +5046,7 @@ type StepBound struct {
 
 func (x *StepBound) Reset() {
 	*x = StepBound{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[75]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4878,7 +5058,7 @@ func (x *StepBound) String() string {
 func (*StepBound) ProtoMessage() {}
 
 func (x *StepBound) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[75]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4891,7 +5071,7 @@ func (x *StepBound) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepBound.ProtoReflect.Descriptor instead.
 func (*StepBound) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{75}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *StepBound) GetRank() uint32 {
@@ -4923,7 +5103,7 @@ type CutResponse struct {
 
 func (x *CutResponse) Reset() {
 	*x = CutResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[76]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4935,7 +5115,7 @@ func (x *CutResponse) String() string {
 func (*CutResponse) ProtoMessage() {}
 
 func (x *CutResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[76]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4948,7 +5128,7 @@ func (x *CutResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CutResponse.ProtoReflect.Descriptor instead.
 func (*CutResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{76}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *CutResponse) GetPast() bool {
@@ -5012,7 +5192,7 @@ type HoldRequest struct {
 
 func (x *HoldRequest) Reset() {
 	*x = HoldRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[77]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5024,7 +5204,7 @@ func (x *HoldRequest) String() string {
 func (*HoldRequest) ProtoMessage() {}
 
 func (x *HoldRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[77]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5037,7 +5217,7 @@ func (x *HoldRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoldRequest.ProtoReflect.Descriptor instead.
 func (*HoldRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{77}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *HoldRequest) GetId() *Identity {
@@ -5072,7 +5252,7 @@ type HoldResponse struct {
 
 func (x *HoldResponse) Reset() {
 	*x = HoldResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[78]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5084,7 +5264,7 @@ func (x *HoldResponse) String() string {
 func (*HoldResponse) ProtoMessage() {}
 
 func (x *HoldResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[78]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5097,7 +5277,7 @@ func (x *HoldResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoldResponse.ProtoReflect.Descriptor instead.
 func (*HoldResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{78}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *HoldResponse) GetBegun() []*StepBound {
@@ -5125,16 +5305,17 @@ func (x *HoldResponse) GetLedger() []*StepBound {
 type RestoreRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            *Identity              `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	Store         string                 `protobuf:"bytes,2,opt,name=store,proto3" json:"store,omitempty"`
-	Name          string                 `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`        // of the checkpoint
-	History       uint64                 `protobuf:"varint,4,opt,name=history,proto3" json:"history,omitempty"` // that begins with it, from 1 on
+	Store         string                 `protobuf:"bytes,2,opt,name=store,proto3" json:"store,omitempty"`          // empty: from the pservers of the placement before, as it is when the rounds below id.round are applied
+	Name          string                 `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`            // of the checkpoint
+	History       uint64                 `protobuf:"varint,4,opt,name=history,proto3" json:"history,omitempty"`     // that begins with it, from 1 on; without a store, the one that goes on
+	Placement     uint64                 `protobuf:"varint,5,opt,name=placement,proto3" json:"placement,omitempty"` // of the pserver that is to take it
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *RestoreRequest) Reset() {
 	*x = RestoreRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[79]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5146,7 +5327,7 @@ func (x *RestoreRequest) String() string {
 func (*RestoreRequest) ProtoMessage() {}
 
 func (x *RestoreRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[79]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5159,7 +5340,7 @@ func (x *RestoreRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RestoreRequest.ProtoReflect.Descriptor instead.
 func (*RestoreRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{79}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *RestoreRequest) GetId() *Identity {
@@ -5190,16 +5371,24 @@ func (x *RestoreRequest) GetHistory() uint64 {
 	return 0
 }
 
+func (x *RestoreRequest) GetPlacement() uint64 {
+	if x != nil {
+		return x.Placement
+	}
+	return 0
+}
+
 type RestoreResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Records       int64                  `protobuf:"varint,1,opt,name=records,proto3" json:"records,omitempty"` // pserver 0: that are in the ledger of the checkpoint, each as often as it was trained
+	Bytes         int64                  `protobuf:"varint,2,opt,name=bytes,proto3" json:"bytes,omitempty"`     // that came from other pservers
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *RestoreResponse) Reset() {
 	*x = RestoreResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[80]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5211,7 +5400,7 @@ func (x *RestoreResponse) String() string {
 func (*RestoreResponse) ProtoMessage() {}
 
 func (x *RestoreResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[80]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5224,7 +5413,7 @@ func (x *RestoreResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RestoreResponse.ProtoReflect.Descriptor instead.
 func (*RestoreResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{80}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *RestoreResponse) GetRecords() int64 {
@@ -5234,17 +5423,113 @@ func (x *RestoreResponse) GetRecords() int64 {
 	return 0
 }
 
+func (x *RestoreResponse) GetBytes() int64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
+type PrepareRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            *Identity              `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"` // that of its pieces
+	To            *job.Placement         `protobuf:"bytes,2,opt,name=to,proto3" json:"to,omitempty"` // its program is that of this pserver
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PrepareRequest) Reset() {
+	*x = PrepareRequest{}
+	mi := &file_proto_rpc_rpc_proto_msgTypes[84]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PrepareRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PrepareRequest) ProtoMessage() {}
+
+func (x *PrepareRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_rpc_rpc_proto_msgTypes[84]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PrepareRequest.ProtoReflect.Descriptor instead.
+func (*PrepareRequest) Descriptor() ([]byte, []int) {
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{84}
+}
+
+func (x *PrepareRequest) GetId() *Identity {
+	if x != nil {
+		return x.Id
+	}
+	return nil
+}
+
+func (x *PrepareRequest) GetTo() *job.Placement {
+	if x != nil {
+		return x.To
+	}
+	return nil
+}
+
+type PrepareResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PrepareResponse) Reset() {
+	*x = PrepareResponse{}
+	mi := &file_proto_rpc_rpc_proto_msgTypes[85]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PrepareResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PrepareResponse) ProtoMessage() {}
+
+func (x *PrepareResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_rpc_rpc_proto_msgTypes[85]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PrepareResponse.ProtoReflect.Descriptor instead.
+func (*PrepareResponse) Descriptor() ([]byte, []int) {
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{85}
+}
+
 // FreezeRequest comes from a coordinator: id has its fence, and the generation that it ends.
 type FreezeRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            *Identity              `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Placement     uint64                 `protobuf:"varint,2,opt,name=placement,proto3" json:"placement,omitempty"` // of the job: a pserver that is prepared for it serves it from now on
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *FreezeRequest) Reset() {
 	*x = FreezeRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[81]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5256,7 +5541,7 @@ func (x *FreezeRequest) String() string {
 func (*FreezeRequest) ProtoMessage() {}
 
 func (x *FreezeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[81]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5269,7 +5554,7 @@ func (x *FreezeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FreezeRequest.ProtoReflect.Descriptor instead.
 func (*FreezeRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{81}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{86}
 }
 
 func (x *FreezeRequest) GetId() *Identity {
@@ -5277,6 +5562,13 @@ func (x *FreezeRequest) GetId() *Identity {
 		return x.Id
 	}
 	return nil
+}
+
+func (x *FreezeRequest) GetPlacement() uint64 {
+	if x != nil {
+		return x.Placement
+	}
+	return 0
 }
 
 type FreezeResponse struct {
@@ -5294,7 +5586,7 @@ type FreezeResponse struct {
 
 func (x *FreezeResponse) Reset() {
 	*x = FreezeResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[82]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5306,7 +5598,7 @@ func (x *FreezeResponse) String() string {
 func (*FreezeResponse) ProtoMessage() {}
 
 func (x *FreezeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[82]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5319,7 +5611,7 @@ func (x *FreezeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FreezeResponse.ProtoReflect.Descriptor instead.
 func (*FreezeResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{82}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{87}
 }
 
 func (x *FreezeResponse) GetGeneration() uint64 {
@@ -5386,7 +5678,7 @@ type Declared struct {
 
 func (x *Declared) Reset() {
 	*x = Declared{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[83]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5398,7 +5690,7 @@ func (x *Declared) String() string {
 func (*Declared) ProtoMessage() {}
 
 func (x *Declared) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[83]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5411,7 +5703,7 @@ func (x *Declared) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Declared.ProtoReflect.Descriptor instead.
 func (*Declared) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{83}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{88}
 }
 
 func (x *Declared) GetRank() uint32 {
@@ -5461,7 +5753,7 @@ type Member struct {
 
 func (x *Member) Reset() {
 	*x = Member{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[84]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[89]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5473,7 +5765,7 @@ func (x *Member) String() string {
 func (*Member) ProtoMessage() {}
 
 func (x *Member) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[84]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[89]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5486,7 +5778,7 @@ func (x *Member) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Member.ProtoReflect.Descriptor instead.
 func (*Member) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{84}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{89}
 }
 
 func (x *Member) GetRank() uint32 {
@@ -5523,7 +5815,7 @@ type ResumeRequest struct {
 
 func (x *ResumeRequest) Reset() {
 	*x = ResumeRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[85]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[90]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5535,7 +5827,7 @@ func (x *ResumeRequest) String() string {
 func (*ResumeRequest) ProtoMessage() {}
 
 func (x *ResumeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[85]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[90]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5548,7 +5840,7 @@ func (x *ResumeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeRequest.ProtoReflect.Descriptor instead.
 func (*ResumeRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{85}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{90}
 }
 
 func (x *ResumeRequest) GetId() *Identity {
@@ -5587,7 +5879,7 @@ type ResumeResponse struct {
 
 func (x *ResumeResponse) Reset() {
 	*x = ResumeResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[86]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[91]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5599,7 +5891,7 @@ func (x *ResumeResponse) String() string {
 func (*ResumeResponse) ProtoMessage() {}
 
 func (x *ResumeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[86]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[91]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5612,7 +5904,7 @@ func (x *ResumeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeResponse.ProtoReflect.Descriptor instead.
 func (*ResumeResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{86}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{91}
 }
 
 // FollowRequest comes from a standby. start rises from one process of the standby to the next.
@@ -5626,7 +5918,7 @@ type FollowRequest struct {
 
 func (x *FollowRequest) Reset() {
 	*x = FollowRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[87]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[92]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5638,7 +5930,7 @@ func (x *FollowRequest) String() string {
 func (*FollowRequest) ProtoMessage() {}
 
 func (x *FollowRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[87]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[92]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5651,7 +5943,7 @@ func (x *FollowRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowRequest.ProtoReflect.Descriptor instead.
 func (*FollowRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{87}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{92}
 }
 
 func (x *FollowRequest) GetId() *Identity {
@@ -5679,7 +5971,7 @@ type FollowResponse struct {
 
 func (x *FollowResponse) Reset() {
 	*x = FollowResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[88]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[93]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5691,7 +5983,7 @@ func (x *FollowResponse) String() string {
 func (*FollowResponse) ProtoMessage() {}
 
 func (x *FollowResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[88]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[93]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5704,7 +5996,7 @@ func (x *FollowResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowResponse.ProtoReflect.Descriptor instead.
 func (*FollowResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{88}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{93}
 }
 
 func (x *FollowResponse) GetToken() []byte {
@@ -5748,7 +6040,7 @@ type Standing struct {
 
 func (x *Standing) Reset() {
 	*x = Standing{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[89]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[94]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5760,7 +6052,7 @@ func (x *Standing) String() string {
 func (*Standing) ProtoMessage() {}
 
 func (x *Standing) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[89]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[94]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5773,7 +6065,7 @@ func (x *Standing) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Standing.ProtoReflect.Descriptor instead.
 func (*Standing) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{89}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{94}
 }
 
 func (x *Standing) GetKind() Standing_Kind {
@@ -5863,7 +6155,7 @@ type TakeOverRequest struct {
 
 func (x *TakeOverRequest) Reset() {
 	*x = TakeOverRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[90]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[95]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5875,7 +6167,7 @@ func (x *TakeOverRequest) String() string {
 func (*TakeOverRequest) ProtoMessage() {}
 
 func (x *TakeOverRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[90]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[95]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5888,7 +6180,7 @@ func (x *TakeOverRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TakeOverRequest.ProtoReflect.Descriptor instead.
 func (*TakeOverRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{90}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{95}
 }
 
 func (x *TakeOverRequest) GetId() *Identity {
@@ -5914,7 +6206,7 @@ type TakeOverResponse struct {
 
 func (x *TakeOverResponse) Reset() {
 	*x = TakeOverResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[91]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[96]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5926,7 +6218,7 @@ func (x *TakeOverResponse) String() string {
 func (*TakeOverResponse) ProtoMessage() {}
 
 func (x *TakeOverResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[91]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[96]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5939,7 +6231,7 @@ func (x *TakeOverResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TakeOverResponse.ProtoReflect.Descriptor instead.
 func (*TakeOverResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{91}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{96}
 }
 
 func (x *TakeOverResponse) GetRound() uint64 {
@@ -5961,7 +6253,7 @@ type LedgerRequest struct {
 
 func (x *LedgerRequest) Reset() {
 	*x = LedgerRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[92]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[97]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5973,7 +6265,7 @@ func (x *LedgerRequest) String() string {
 func (*LedgerRequest) ProtoMessage() {}
 
 func (x *LedgerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[92]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[97]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5986,7 +6278,7 @@ func (x *LedgerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerRequest.ProtoReflect.Descriptor instead.
 func (*LedgerRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{92}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{97}
 }
 
 func (x *LedgerRequest) GetJob() string {
@@ -6029,7 +6321,7 @@ type PassLedger struct {
 
 func (x *PassLedger) Reset() {
 	*x = PassLedger{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[93]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[98]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6041,7 +6333,7 @@ func (x *PassLedger) String() string {
 func (*PassLedger) ProtoMessage() {}
 
 func (x *PassLedger) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[93]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[98]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6054,7 +6346,7 @@ func (x *PassLedger) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PassLedger.ProtoReflect.Descriptor instead.
 func (*PassLedger) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{93}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{98}
 }
 
 func (x *PassLedger) GetPass() int32 {
@@ -6095,7 +6387,7 @@ type LedgerResponse struct {
 
 func (x *LedgerResponse) Reset() {
 	*x = LedgerResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[94]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[99]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6107,7 +6399,7 @@ func (x *LedgerResponse) String() string {
 func (*LedgerResponse) ProtoMessage() {}
 
 func (x *LedgerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[94]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[99]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6120,7 +6412,7 @@ func (x *LedgerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerResponse.ProtoReflect.Descriptor instead.
 func (*LedgerResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{94}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{99}
 }
 
 func (x *LedgerResponse) GetPasses() []*PassLedger {
@@ -6138,19 +6430,23 @@ func (x *LedgerResponse) GetRound() uint64 {
 }
 
 type GetRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Id            *Identity              `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
-	AnyVersion    bool                   `protobuf:"varint,3,opt,name=any_version,json=anyVersion,proto3" json:"any_version,omitempty"` // do not wait: the value as it is now
-	Final         bool                   `protobuf:"varint,4,opt,name=final,proto3" json:"final,omitempty"`                             // wait until every other trainer has completed: the value that is saved
-	Exchange      bool                   `protobuf:"varint,5,opt,name=exchange,proto3" json:"exchange,omitempty"`                       // from a pserver: the value that this server published for the round; id.rank is the asking server
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	Id         *Identity              `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Name       string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	AnyVersion bool                   `protobuf:"varint,3,opt,name=any_version,json=anyVersion,proto3" json:"any_version,omitempty"` // do not wait: the value as it is now
+	Final      bool                   `protobuf:"varint,4,opt,name=final,proto3" json:"final,omitempty"`                             // wait until every other trainer has completed: the value that is saved
+	Exchange   bool                   `protobuf:"varint,5,opt,name=exchange,proto3" json:"exchange,omitempty"`                       // from a pserver: the value that this server published for the round; id.rank is the asking server
+	// from a pserver of the next placement: rows of a slice as they are when the rounds below id.round are applied
+	Moves         bool  `protobuf:"varint,6,opt,name=moves,proto3" json:"moves,omitempty"`
+	FirstRow      int64 `protobuf:"varint,7,opt,name=first_row,json=firstRow,proto3" json:"first_row,omitempty"` // of moves: within the slice
+	Rows          int64 `protobuf:"varint,8,opt,name=rows,proto3" json:"rows,omitempty"`                         // of moves
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *GetRequest) Reset() {
 	*x = GetRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[95]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[100]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6162,7 +6458,7 @@ func (x *GetRequest) String() string {
 func (*GetRequest) ProtoMessage() {}
 
 func (x *GetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[95]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[100]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6175,7 +6471,7 @@ func (x *GetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRequest.ProtoReflect.Descriptor instead.
 func (*GetRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{95}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{100}
 }
 
 func (x *GetRequest) GetId() *Identity {
@@ -6213,6 +6509,27 @@ func (x *GetRequest) GetExchange() bool {
 	return false
 }
 
+func (x *GetRequest) GetMoves() bool {
+	if x != nil {
+		return x.Moves
+	}
+	return false
+}
+
+func (x *GetRequest) GetFirstRow() int64 {
+	if x != nil {
+		return x.FirstRow
+	}
+	return 0
+}
+
+func (x *GetRequest) GetRows() int64 {
+	if x != nil {
+		return x.Rows
+	}
+	return 0
+}
+
 // PaceRequest: the round of id numbers these messages of a trainer.
 type PaceRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -6225,7 +6542,7 @@ type PaceRequest struct {
 
 func (x *PaceRequest) Reset() {
 	*x = PaceRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[96]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[101]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6237,7 +6554,7 @@ func (x *PaceRequest) String() string {
 func (*PaceRequest) ProtoMessage() {}
 
 func (x *PaceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[96]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[101]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6250,7 +6567,7 @@ func (x *PaceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PaceRequest.ProtoReflect.Descriptor instead.
 func (*PaceRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{96}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{101}
 }
 
 func (x *PaceRequest) GetId() *Identity {
@@ -6282,7 +6599,7 @@ type PaceResponse struct {
 
 func (x *PaceResponse) Reset() {
 	*x = PaceResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[97]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[102]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6294,7 +6611,7 @@ func (x *PaceResponse) String() string {
 func (*PaceResponse) ProtoMessage() {}
 
 func (x *PaceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[97]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[102]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6307,7 +6624,7 @@ func (x *PaceResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PaceResponse.ProtoReflect.Descriptor instead.
 func (*PaceResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{97}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{102}
 }
 
 type CompleteRequest struct {
@@ -6319,7 +6636,7 @@ type CompleteRequest struct {
 
 func (x *CompleteRequest) Reset() {
 	*x = CompleteRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[98]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[103]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6331,7 +6648,7 @@ func (x *CompleteRequest) String() string {
 func (*CompleteRequest) ProtoMessage() {}
 
 func (x *CompleteRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[98]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[103]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6344,7 +6661,7 @@ func (x *CompleteRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompleteRequest.ProtoReflect.Descriptor instead.
 func (*CompleteRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{98}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{103}
 }
 
 func (x *CompleteRequest) GetId() *Identity {
@@ -6362,7 +6679,7 @@ type CompleteResponse struct {
 
 func (x *CompleteResponse) Reset() {
 	*x = CompleteResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[99]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[104]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6374,7 +6691,7 @@ func (x *CompleteResponse) String() string {
 func (*CompleteResponse) ProtoMessage() {}
 
 func (x *CompleteResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[99]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[104]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6387,7 +6704,7 @@ func (x *CompleteResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompleteResponse.ProtoReflect.Descriptor instead.
 func (*CompleteResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{99}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{104}
 }
 
 type StatusRequest struct {
@@ -6399,7 +6716,7 @@ type StatusRequest struct {
 
 func (x *StatusRequest) Reset() {
 	*x = StatusRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[100]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[105]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6411,7 +6728,7 @@ func (x *StatusRequest) String() string {
 func (*StatusRequest) ProtoMessage() {}
 
 func (x *StatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[100]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[105]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6424,7 +6741,7 @@ func (x *StatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusRequest.ProtoReflect.Descriptor instead.
 func (*StatusRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{100}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{105}
 }
 
 func (x *StatusRequest) GetJob() string {
@@ -6448,7 +6765,7 @@ type StatusResponse struct {
 
 func (x *StatusResponse) Reset() {
 	*x = StatusResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[101]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[106]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6460,7 +6777,7 @@ func (x *StatusResponse) String() string {
 func (*StatusResponse) ProtoMessage() {}
 
 func (x *StatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[101]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[106]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6473,7 +6790,7 @@ func (x *StatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusResponse.ProtoReflect.Descriptor instead.
 func (*StatusResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{101}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{106}
 }
 
 func (x *StatusResponse) GetRound() uint64 {
@@ -6569,10 +6886,11 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\x04line\x18\x02 \x01(\tR\x04line\"^\n" +
 	"\vWhyResponse\x12*\n" +
 	"\x06status\x18\x01 \x01(\v2\x12.edl.job.JobStatusR\x06status\x12#\n" +
-	"\x05waits\x18\x02 \x03(\v2\r.edl.job.WaitR\x05waits\"<\n" +
+	"\x05waits\x18\x02 \x03(\v2\r.edl.job.WaitR\x05waits\"X\n" +
 	"\fScaleRequest\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12\x1a\n" +
-	"\btrainers\x18\x02 \x01(\x05R\btrainers\"\xea\x01\n" +
+	"\btrainers\x18\x02 \x01(\x05R\btrainers\x12\x1a\n" +
+	"\bpservers\x18\x03 \x01(\x05R\bpservers\"\xea\x01\n" +
 	"\n" +
 	"JobDetails\x12*\n" +
 	"\x06status\x18\x01 \x01(\v2\x12.edl.job.JobStatusR\x06status\x12$\n" +
@@ -6635,12 +6953,22 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\x04rank\x18\x04 \x01(\rR\x04rank\x12\x14\n" +
 	"\x05round\x18\x05 \x01(\x04R\x05round\x12\x14\n" +
 	"\x05retry\x18\x06 \x01(\rR\x05retry\x12\x14\n" +
-	"\x05fence\x18\a \x01(\x04R\x05fence\"\x80\x01\n" +
+	"\x05fence\x18\a \x01(\x04R\x05fence\"T\n" +
+	"\vMoveRequest\x12!\n" +
+	"\x02id\x18\x01 \x01(\v2\x11.edl.rpc.IdentityR\x02id\x12\"\n" +
+	"\x02to\x18\x02 \x01(\v2\x12.edl.job.PlacementR\x02to\"r\n" +
+	"\fMoveResponse\x12*\n" +
+	"\afailure\x18\x01 \x01(\v2\x10.edl.job.FailureR\afailure\x12\x14\n" +
+	"\x05bytes\x18\x02 \x01(\x03R\x05bytes\x12 \n" +
+	"\vnanoseconds\x18\x03 \x01(\x03R\vnanoseconds\"M\n" +
+	"\x10PlacementRequest\x12!\n" +
+	"\x02id\x18\x01 \x01(\v2\x11.edl.rpc.IdentityR\x02id\x12\x16\n" +
+	"\x06number\x18\x02 \x01(\x04R\x06number\"\x80\x01\n" +
 	"\vJoinRequest\x12!\n" +
 	"\x02id\x18\x01 \x01(\v2\x11.edl.rpc.IdentityR\x02id\x12 \n" +
 	"\vincarnation\x18\x02 \x01(\x04R\vincarnation\x12\x12\n" +
 	"\x04host\x18\x03 \x01(\tR\x04host\x12\x18\n" +
-	"\aaddress\x18\x04 \x01(\tR\aaddress\"\xca\x02\n" +
+	"\aaddress\x18\x04 \x01(\tR\aaddress\"\xe8\x02\n" +
 	"\fJoinResponse\x12\x1a\n" +
 	"\btrainers\x18\x01 \x01(\rR\btrainers\x12\x1e\n" +
 	"\n" +
@@ -6655,7 +6983,8 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\tend_round\x18\b \x01(\x04H\x00R\bendRound\x88\x01\x01\x12\x14\n" +
 	"\x05group\x18\t \x03(\rR\x05group\x12%\n" +
 	"\x0eleader_address\x18\n" +
-	" \x01(\tR\rleaderAddressB\f\n" +
+	" \x01(\tR\rleaderAddress\x12\x1c\n" +
+	"\tplacement\x18\v \x01(\x04R\tplacementB\f\n" +
 	"\n" +
 	"_end_round\"\x89\x01\n" +
 	"\aSegment\x12\x12\n" +
@@ -6900,16 +7229,23 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\fHoldResponse\x12(\n" +
 	"\x05begun\x18\x01 \x03(\v2\x12.edl.rpc.StepBoundR\x05begun\x12\x14\n" +
 	"\x05steps\x18\x02 \x01(\x04R\x05steps\x12*\n" +
-	"\x06ledger\x18\x03 \x03(\v2\x12.edl.rpc.StepBoundR\x06ledger\"w\n" +
+	"\x06ledger\x18\x03 \x03(\v2\x12.edl.rpc.StepBoundR\x06ledger\"\x95\x01\n" +
 	"\x0eRestoreRequest\x12!\n" +
 	"\x02id\x18\x01 \x01(\v2\x11.edl.rpc.IdentityR\x02id\x12\x14\n" +
 	"\x05store\x18\x02 \x01(\tR\x05store\x12\x12\n" +
 	"\x04name\x18\x03 \x01(\tR\x04name\x12\x18\n" +
-	"\ahistory\x18\x04 \x01(\x04R\ahistory\"+\n" +
+	"\ahistory\x18\x04 \x01(\x04R\ahistory\x12\x1c\n" +
+	"\tplacement\x18\x05 \x01(\x04R\tplacement\"A\n" +
 	"\x0fRestoreResponse\x12\x18\n" +
-	"\arecords\x18\x01 \x01(\x03R\arecords\"2\n" +
+	"\arecords\x18\x01 \x01(\x03R\arecords\x12\x14\n" +
+	"\x05bytes\x18\x02 \x01(\x03R\x05bytes\"W\n" +
+	"\x0ePrepareRequest\x12!\n" +
+	"\x02id\x18\x01 \x01(\v2\x11.edl.rpc.IdentityR\x02id\x12\"\n" +
+	"\x02to\x18\x02 \x01(\v2\x12.edl.job.PlacementR\x02to\"\x11\n" +
+	"\x0fPrepareResponse\"P\n" +
 	"\rFreezeRequest\x12!\n" +
-	"\x02id\x18\x01 \x01(\v2\x11.edl.rpc.IdentityR\x02id\"\xf0\x01\n" +
+	"\x02id\x18\x01 \x01(\v2\x11.edl.rpc.IdentityR\x02id\x12\x1c\n" +
+	"\tplacement\x18\x02 \x01(\x04R\tplacement\"\xf0\x01\n" +
 	"\x0eFreezeResponse\x12\x1e\n" +
 	"\n" +
 	"generation\x18\x01 \x01(\x04R\n" +
@@ -6984,7 +7320,7 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\tcommitted\x18\x04 \x03(\v2\x14.edl.rpc.RecordRangeR\tcommitted\"S\n" +
 	"\x0eLedgerResponse\x12+\n" +
 	"\x06passes\x18\x01 \x03(\v2\x13.edl.rpc.PassLedgerR\x06passes\x12\x14\n" +
-	"\x05round\x18\x02 \x01(\x04R\x05round\"\x96\x01\n" +
+	"\x05round\x18\x02 \x01(\x04R\x05round\"\xdd\x01\n" +
 	"\n" +
 	"GetRequest\x12!\n" +
 	"\x02id\x18\x01 \x01(\v2\x11.edl.rpc.IdentityR\x02id\x12\x12\n" +
@@ -6992,7 +7328,10 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\vany_version\x18\x03 \x01(\bR\n" +
 	"anyVersion\x12\x14\n" +
 	"\x05final\x18\x04 \x01(\bR\x05final\x12\x1a\n" +
-	"\bexchange\x18\x05 \x01(\bR\bexchange\"Z\n" +
+	"\bexchange\x18\x05 \x01(\bR\bexchange\x12\x14\n" +
+	"\x05moves\x18\x06 \x01(\bR\x05moves\x12\x1b\n" +
+	"\tfirst_row\x18\a \x01(\x03R\bfirstRow\x12\x12\n" +
+	"\x04rows\x18\b \x01(\x03R\x04rows\"Z\n" +
 	"\vPaceRequest\x12!\n" +
 	"\x02id\x18\x01 \x01(\v2\x11.edl.rpc.IdentityR\x02id\x12\x12\n" +
 	"\x04lead\x18\x02 \x01(\rR\x04lead\x12\x14\n" +
@@ -7041,7 +7380,7 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\n" +
 	"Checkpoint\x12\x13.edl.rpc.JobRequest\x1a\x19.edl.job.CheckpointStatus\x12B\n" +
 	"\tResumeJob\x12\x19.edl.rpc.ResumeJobRequest\x1a\x1a.edl.rpc.ResumeJobResponse\x12<\n" +
-	"\tStartRole\x12\x17.edl.rpc.StartRoleChunk\x1a\x12.edl.rpc.RoleEvent(\x010\x012\xe6\a\n" +
+	"\tStartRole\x12\x17.edl.rpc.StartRoleChunk\x1a\x12.edl.rpc.RoleEvent(\x010\x012\xd1\b\n" +
 	"\vCoordinator\x123\n" +
 	"\x04Join\x12\x14.edl.rpc.JoinRequest\x1a\x15.edl.rpc.JoinResponse\x12A\n" +
 	"\rReportDataset\x12\x0e.edl.rpc.Piece\x1a\x1e.edl.rpc.ReportDatasetResponse(\x01\x12<\n" +
@@ -7060,7 +7399,9 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\n" +
 	"Checkpoint\x12\x1a.edl.rpc.CheckpointRequest\x1a\x19.edl.job.CheckpointStatus\x122\n" +
 	"\x06Queues\x12\x16.edl.rpc.QueuesRequest\x1a\x0e.edl.rpc.Piece0\x01\x129\n" +
-	"\x06GoBack\x12\x16.edl.rpc.GoBackRequest\x1a\x17.edl.rpc.GoBackResponse2\xca\a\n" +
+	"\x06GoBack\x12\x16.edl.rpc.GoBackRequest\x1a\x17.edl.rpc.GoBackResponse\x12/\n" +
+	"\x04Move\x12\x0e.edl.rpc.Piece\x1a\x15.edl.rpc.MoveResponse(\x01\x128\n" +
+	"\tPlacement\x12\x19.edl.rpc.PlacementRequest\x1a\x0e.edl.rpc.Piece0\x012\x81\b\n" +
 	"\x0fParameterServer\x12?\n" +
 	"\fSendVariable\x12\x16.edl.rpc.VariableChunk\x1a\x15.edl.rpc.SendResponse(\x01\x12@\n" +
 	"\vSendBarrier\x12\x17.edl.rpc.BarrierRequest\x1a\x18.edl.rpc.BarrierResponse\x12<\n" +
@@ -7073,7 +7414,8 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\x03Cut\x12\x13.edl.rpc.CutRequest\x1a\x14.edl.rpc.CutResponse\x123\n" +
 	"\x04Hold\x12\x14.edl.rpc.HoldRequest\x1a\x15.edl.rpc.HoldResponse\x12<\n" +
 	"\aRestore\x12\x17.edl.rpc.RestoreRequest\x1a\x18.edl.rpc.RestoreResponse\x123\n" +
-	"\x04Pace\x12\x14.edl.rpc.PaceRequest\x1a\x15.edl.rpc.PaceResponse\x12?\n" +
+	"\x04Pace\x12\x14.edl.rpc.PaceRequest\x1a\x15.edl.rpc.PaceResponse\x125\n" +
+	"\aPrepare\x12\x0e.edl.rpc.Piece\x1a\x18.edl.rpc.PrepareResponse(\x01\x12?\n" +
 	"\bComplete\x12\x18.edl.rpc.CompleteRequest\x1a\x19.edl.rpc.CompleteResponse\x129\n" +
 	"\x06Follow\x12\x16.edl.rpc.FollowRequest\x1a\x17.edl.rpc.FollowResponse\x12?\n" +
 	"\bTakeOver\x12\x18.edl.rpc.TakeOverRequest\x1a\x19.edl.rpc.TakeOverResponse\x129\n" +
@@ -7092,7 +7434,7 @@ func file_proto_rpc_rpc_proto_rawDescGZIP() []byte {
 }
 
 var file_proto_rpc_rpc_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_proto_rpc_rpc_proto_msgTypes = make([]protoimpl.MessageInfo, 105)
+var file_proto_rpc_rpc_proto_msgTypes = make([]protoimpl.MessageInfo, 110)
 var file_proto_rpc_rpc_proto_goTypes = []any{
 	(Standing_Kind)(0),            // 0: edl.rpc.Standing.Kind
 	(StatusResponse_Standby)(0),   // 1: edl.rpc.StatusResponse.Standby
@@ -7126,302 +7468,320 @@ var file_proto_rpc_rpc_proto_goTypes = []any{
 	(*StartRoleChunk)(nil),        // 29: edl.rpc.StartRoleChunk
 	(*RoleEvent)(nil),             // 30: edl.rpc.RoleEvent
 	(*Identity)(nil),              // 31: edl.rpc.Identity
-	(*JoinRequest)(nil),           // 32: edl.rpc.JoinRequest
-	(*JoinResponse)(nil),          // 33: edl.rpc.JoinResponse
-	(*Segment)(nil),               // 34: edl.rpc.Segment
-	(*DataFile)(nil),              // 35: edl.rpc.DataFile
-	(*Dataset)(nil),               // 36: edl.rpc.Dataset
-	(*ReportDatasetRequest)(nil),  // 37: edl.rpc.ReportDatasetRequest
-	(*ReportDatasetResponse)(nil), // 38: edl.rpc.ReportDatasetResponse
-	(*RecordRange)(nil),           // 39: edl.rpc.RecordRange
-	(*Task)(nil),                  // 40: edl.rpc.Task
-	(*GetTaskRequest)(nil),        // 41: edl.rpc.GetTaskRequest
-	(*GetTaskResponse)(nil),       // 42: edl.rpc.GetTaskResponse
-	(*TaskFailedRequest)(nil),     // 43: edl.rpc.TaskFailedRequest
-	(*TaskFailedResponse)(nil),    // 44: edl.rpc.TaskFailedResponse
-	(*SaveModelRequest)(nil),      // 45: edl.rpc.SaveModelRequest
-	(*SaveModelResponse)(nil),     // 46: edl.rpc.SaveModelResponse
-	(*TrainerSteps)(nil),          // 47: edl.rpc.TrainerSteps
-	(*TrainerStep)(nil),           // 48: edl.rpc.TrainerStep
-	(*ReportStepsResponse)(nil),   // 49: edl.rpc.ReportStepsResponse
-	(*NextFeedRequest)(nil),       // 50: edl.rpc.NextFeedRequest
-	(*FinishDataRequest)(nil),     // 51: edl.rpc.FinishDataRequest
-	(*FinishDataResponse)(nil),    // 52: edl.rpc.FinishDataResponse
-	(*PermitRequest)(nil),         // 53: edl.rpc.PermitRequest
-	(*PermitResponse)(nil),        // 54: edl.rpc.PermitResponse
-	(*FeedShare)(nil),             // 55: edl.rpc.FeedShare
-	(*LeaveRequest)(nil),          // 56: edl.rpc.LeaveRequest
-	(*LeaveResponse)(nil),         // 57: edl.rpc.LeaveResponse
-	(*WatchRequest)(nil),          // 58: edl.rpc.WatchRequest
-	(*WatchResponse)(nil),         // 59: edl.rpc.WatchResponse
-	(*GoBackRequest)(nil),         // 60: edl.rpc.GoBackRequest
-	(*GoBackResponse)(nil),        // 61: edl.rpc.GoBackResponse
-	(*QueuesRequest)(nil),         // 62: edl.rpc.QueuesRequest
-	(*QueueStatus)(nil),           // 63: edl.rpc.QueueStatus
-	(*PassDiscards)(nil),          // 64: edl.rpc.PassDiscards
-	(*DiscardedTask)(nil),         // 65: edl.rpc.DiscardedTask
-	(*CheckpointRequest)(nil),     // 66: edl.rpc.CheckpointRequest
-	(*QueuesResponse)(nil),        // 67: edl.rpc.QueuesResponse
-	(*VariableChunk)(nil),         // 68: edl.rpc.VariableChunk
-	(*SendResponse)(nil),          // 69: edl.rpc.SendResponse
-	(*RowsRequest)(nil),           // 70: edl.rpc.RowsRequest
-	(*OpenDataRequest)(nil),       // 71: edl.rpc.OpenDataRequest
-	(*OpenDataResponse)(nil),      // 72: edl.rpc.OpenDataResponse
-	(*SliceInfo)(nil),             // 73: edl.rpc.SliceInfo
-	(*BarrierRequest)(nil),        // 74: edl.rpc.BarrierRequest
-	(*BarrierResponse)(nil),       // 75: edl.rpc.BarrierResponse
-	(*CutRequest)(nil),            // 76: edl.rpc.CutRequest
-	(*StepBound)(nil),             // 77: edl.rpc.StepBound
-	(*CutResponse)(nil),           // 78: edl.rpc.CutResponse
-	(*HoldRequest)(nil),           // 79: edl.rpc.HoldRequest
-	(*HoldResponse)(nil),          // 80: edl.rpc.HoldResponse
-	(*RestoreRequest)(nil),        // 81: edl.rpc.RestoreRequest
-	(*RestoreResponse)(nil),       // 82: edl.rpc.RestoreResponse
-	(*FreezeRequest)(nil),         // 83: edl.rpc.FreezeRequest
-	(*FreezeResponse)(nil),        // 84: edl.rpc.FreezeResponse
-	(*Declared)(nil),              // 85: edl.rpc.Declared
-	(*Member)(nil),                // 86: edl.rpc.Member
-	(*ResumeRequest)(nil),         // 87: edl.rpc.ResumeRequest
-	(*ResumeResponse)(nil),        // 88: edl.rpc.ResumeResponse
-	(*FollowRequest)(nil),         // 89: edl.rpc.FollowRequest
-	(*FollowResponse)(nil),        // 90: edl.rpc.FollowResponse
-	(*Standing)(nil),              // 91: edl.rpc.Standing
-	(*TakeOverRequest)(nil),       // 92: edl.rpc.TakeOverRequest
-	(*TakeOverResponse)(nil),      // 93: edl.rpc.TakeOverResponse
-	(*LedgerRequest)(nil),         // 94: edl.rpc.LedgerRequest
-	(*PassLedger)(nil),            // 95: edl.rpc.PassLedger
-	(*LedgerResponse)(nil),        // 96: edl.rpc.LedgerResponse
-	(*GetRequest)(nil),            // 97: edl.rpc.GetRequest
-	(*PaceRequest)(nil),           // 98: edl.rpc.PaceRequest
-	(*PaceResponse)(nil),          // 99: edl.rpc.PaceResponse
-	(*CompleteRequest)(nil),       // 100: edl.rpc.CompleteRequest
-	(*CompleteResponse)(nil),      // 101: edl.rpc.CompleteResponse
-	(*StatusRequest)(nil),         // 102: edl.rpc.StatusRequest
-	(*StatusResponse)(nil),        // 103: edl.rpc.StatusResponse
-	nil,                           // 104: edl.rpc.DescribeResponse.OpsEntry
-	nil,                           // 105: edl.rpc.QueuesResponse.EntriesEntry
-	nil,                           // 106: edl.rpc.StatusResponse.RefusedEntry
-	(*job.Progress)(nil),          // 107: edl.job.Progress
-	(*job.Event)(nil),             // 108: edl.job.Event
-	(*job.JobStatus)(nil),         // 109: edl.job.JobStatus
-	(*job.Wait)(nil),              // 110: edl.job.Wait
-	(*job.JobSpec)(nil),           // 111: edl.job.JobSpec
-	(job.Role)(0),                 // 112: edl.job.Role
-	(*job.RoundTimes)(nil),        // 113: edl.job.RoundTimes
-	(*job.Value)(nil),             // 114: edl.job.Value
-	(*job.Step)(nil),              // 115: edl.job.Step
-	(*job.RoleStatus)(nil),        // 116: edl.job.RoleStatus
-	(*job.RoleReport)(nil),        // 117: edl.job.RoleReport
-	(*job.Failure)(nil),           // 118: edl.job.Failure
-	(*job.CheckpointStatus)(nil),  // 119: edl.job.CheckpointStatus
-	(*job.Shard)(nil),             // 120: edl.job.Shard
+	(*MoveRequest)(nil),           // 32: edl.rpc.MoveRequest
+	(*MoveResponse)(nil),          // 33: edl.rpc.MoveResponse
+	(*PlacementRequest)(nil),      // 34: edl.rpc.PlacementRequest
+	(*JoinRequest)(nil),           // 35: edl.rpc.JoinRequest
+	(*JoinResponse)(nil),          // 36: edl.rpc.JoinResponse
+	(*Segment)(nil),               // 37: edl.rpc.Segment
+	(*DataFile)(nil),              // 38: edl.rpc.DataFile
+	(*Dataset)(nil),               // 39: edl.rpc.Dataset
+	(*ReportDatasetRequest)(nil),  // 40: edl.rpc.ReportDatasetRequest
+	(*ReportDatasetResponse)(nil), // 41: edl.rpc.ReportDatasetResponse
+	(*RecordRange)(nil),           // 42: edl.rpc.RecordRange
+	(*Task)(nil),                  // 43: edl.rpc.Task
+	(*GetTaskRequest)(nil),        // 44: edl.rpc.GetTaskRequest
+	(*GetTaskResponse)(nil),       // 45: edl.rpc.GetTaskResponse
+	(*TaskFailedRequest)(nil),     // 46: edl.rpc.TaskFailedRequest
+	(*TaskFailedResponse)(nil),    // 47: edl.rpc.TaskFailedResponse
+	(*SaveModelRequest)(nil),      // 48: edl.rpc.SaveModelRequest
+	(*SaveModelResponse)(nil),     // 49: edl.rpc.SaveModelResponse
+	(*TrainerSteps)(nil),          // 50: edl.rpc.TrainerSteps
+	(*TrainerStep)(nil),           // 51: edl.rpc.TrainerStep
+	(*ReportStepsResponse)(nil),   // 52: edl.rpc.ReportStepsResponse
+	(*NextFeedRequest)(nil),       // 53: edl.rpc.NextFeedRequest
+	(*FinishDataRequest)(nil),     // 54: edl.rpc.FinishDataRequest
+	(*FinishDataResponse)(nil),    // 55: edl.rpc.FinishDataResponse
+	(*PermitRequest)(nil),         // 56: edl.rpc.PermitRequest
+	(*PermitResponse)(nil),        // 57: edl.rpc.PermitResponse
+	(*FeedShare)(nil),             // 58: edl.rpc.FeedShare
+	(*LeaveRequest)(nil),          // 59: edl.rpc.LeaveRequest
+	(*LeaveResponse)(nil),         // 60: edl.rpc.LeaveResponse
+	(*WatchRequest)(nil),          // 61: edl.rpc.WatchRequest
+	(*WatchResponse)(nil),         // 62: edl.rpc.WatchResponse
+	(*GoBackRequest)(nil),         // 63: edl.rpc.GoBackRequest
+	(*GoBackResponse)(nil),        // 64: edl.rpc.GoBackResponse
+	(*QueuesRequest)(nil),         // 65: edl.rpc.QueuesRequest
+	(*QueueStatus)(nil),           // 66: edl.rpc.QueueStatus
+	(*PassDiscards)(nil),          // 67: edl.rpc.PassDiscards
+	(*DiscardedTask)(nil),         // 68: edl.rpc.DiscardedTask
+	(*CheckpointRequest)(nil),     // 69: edl.rpc.CheckpointRequest
+	(*QueuesResponse)(nil),        // 70: edl.rpc.QueuesResponse
+	(*VariableChunk)(nil),         // 71: edl.rpc.VariableChunk
+	(*SendResponse)(nil),          // 72: edl.rpc.SendResponse
+	(*RowsRequest)(nil),           // 73: edl.rpc.RowsRequest
+	(*OpenDataRequest)(nil),       // 74: edl.rpc.OpenDataRequest
+	(*OpenDataResponse)(nil),      // 75: edl.rpc.OpenDataResponse
+	(*SliceInfo)(nil),             // 76: edl.rpc.SliceInfo
+	(*BarrierRequest)(nil),        // 77: edl.rpc.BarrierRequest
+	(*BarrierResponse)(nil),       // 78: edl.rpc.BarrierResponse
+	(*CutRequest)(nil),            // 79: edl.rpc.CutRequest
+	(*StepBound)(nil),             // 80: edl.rpc.StepBound
+	(*CutResponse)(nil),           // 81: edl.rpc.CutResponse
+	(*HoldRequest)(nil),           // 82: edl.rpc.HoldRequest
+	(*HoldResponse)(nil),          // 83: edl.rpc.HoldResponse
+	(*RestoreRequest)(nil),        // 84: edl.rpc.RestoreRequest
+	(*RestoreResponse)(nil),       // 85: edl.rpc.RestoreResponse
+	(*PrepareRequest)(nil),        // 86: edl.rpc.PrepareRequest
+	(*PrepareResponse)(nil),       // 87: edl.rpc.PrepareResponse
+	(*FreezeRequest)(nil),         // 88: edl.rpc.FreezeRequest
+	(*FreezeResponse)(nil),        // 89: edl.rpc.FreezeResponse
+	(*Declared)(nil),              // 90: edl.rpc.Declared
+	(*Member)(nil),                // 91: edl.rpc.Member
+	(*ResumeRequest)(nil),         // 92: edl.rpc.ResumeRequest
+	(*ResumeResponse)(nil),        // 93: edl.rpc.ResumeResponse
+	(*FollowRequest)(nil),         // 94: edl.rpc.FollowRequest
+	(*FollowResponse)(nil),        // 95: edl.rpc.FollowResponse
+	(*Standing)(nil),              // 96: edl.rpc.Standing
+	(*TakeOverRequest)(nil),       // 97: edl.rpc.TakeOverRequest
+	(*TakeOverResponse)(nil),      // 98: edl.rpc.TakeOverResponse
+	(*LedgerRequest)(nil),         // 99: edl.rpc.LedgerRequest
+	(*PassLedger)(nil),            // 100: edl.rpc.PassLedger
+	(*LedgerResponse)(nil),        // 101: edl.rpc.LedgerResponse
+	(*GetRequest)(nil),            // 102: edl.rpc.GetRequest
+	(*PaceRequest)(nil),           // 103: edl.rpc.PaceRequest
+	(*PaceResponse)(nil),          // 104: edl.rpc.PaceResponse
+	(*CompleteRequest)(nil),       // 105: edl.rpc.CompleteRequest
+	(*CompleteResponse)(nil),      // 106: edl.rpc.CompleteResponse
+	(*StatusRequest)(nil),         // 107: edl.rpc.StatusRequest
+	(*StatusResponse)(nil),        // 108: edl.rpc.StatusResponse
+	nil,                           // 109: edl.rpc.DescribeResponse.OpsEntry
+	nil,                           // 110: edl.rpc.QueuesResponse.EntriesEntry
+	nil,                           // 111: edl.rpc.StatusResponse.RefusedEntry
+	(*job.Progress)(nil),          // 112: edl.job.Progress
+	(*job.Event)(nil),             // 113: edl.job.Event
+	(*job.JobStatus)(nil),         // 114: edl.job.JobStatus
+	(*job.Wait)(nil),              // 115: edl.job.Wait
+	(*job.JobSpec)(nil),           // 116: edl.job.JobSpec
+	(job.Role)(0),                 // 117: edl.job.Role
+	(*job.RoundTimes)(nil),        // 118: edl.job.RoundTimes
+	(*job.Value)(nil),             // 119: edl.job.Value
+	(*job.Step)(nil),              // 120: edl.job.Step
+	(*job.RoleStatus)(nil),        // 121: edl.job.RoleStatus
+	(*job.RoleReport)(nil),        // 122: edl.job.RoleReport
+	(*job.Placement)(nil),         // 123: edl.job.Placement
+	(*job.Failure)(nil),           // 124: edl.job.Failure
+	(*job.CheckpointStatus)(nil),  // 125: edl.job.CheckpointStatus
+	(*job.Shard)(nil),             // 126: edl.job.Shard
 }
 var file_proto_rpc_rpc_proto_depIdxs = []int32{
 	31,  // 0: edl.rpc.Piece.id:type_name -> edl.rpc.Identity
-	104, // 1: edl.rpc.DescribeResponse.ops:type_name -> edl.rpc.DescribeResponse.OpsEntry
-	107, // 2: edl.rpc.ResumeJobResponse.progress:type_name -> edl.job.Progress
-	108, // 3: edl.rpc.Events.events:type_name -> edl.job.Event
-	109, // 4: edl.rpc.ListResponse.jobs:type_name -> edl.job.JobStatus
-	109, // 5: edl.rpc.WhyResponse.status:type_name -> edl.job.JobStatus
-	110, // 6: edl.rpc.WhyResponse.waits:type_name -> edl.job.Wait
-	109, // 7: edl.rpc.JobDetails.status:type_name -> edl.job.JobStatus
-	111, // 8: edl.rpc.JobDetails.spec:type_name -> edl.job.JobSpec
-	67,  // 9: edl.rpc.JobDetails.queues:type_name -> edl.rpc.QueuesResponse
-	96,  // 10: edl.rpc.JobDetails.ledger:type_name -> edl.rpc.LedgerResponse
+	109, // 1: edl.rpc.DescribeResponse.ops:type_name -> edl.rpc.DescribeResponse.OpsEntry
+	112, // 2: edl.rpc.ResumeJobResponse.progress:type_name -> edl.job.Progress
+	113, // 3: edl.rpc.Events.events:type_name -> edl.job.Event
+	114, // 4: edl.rpc.ListResponse.jobs:type_name -> edl.job.JobStatus
+	114, // 5: edl.rpc.WhyResponse.status:type_name -> edl.job.JobStatus
+	115, // 6: edl.rpc.WhyResponse.waits:type_name -> edl.job.Wait
+	114, // 7: edl.rpc.JobDetails.status:type_name -> edl.job.JobStatus
+	116, // 8: edl.rpc.JobDetails.spec:type_name -> edl.job.JobSpec
+	70,  // 9: edl.rpc.JobDetails.queues:type_name -> edl.rpc.QueuesResponse
+	101, // 10: edl.rpc.JobDetails.ledger:type_name -> edl.rpc.LedgerResponse
 	18,  // 11: edl.rpc.JobDetails.times:type_name -> edl.rpc.RoleTimes
-	112, // 12: edl.rpc.RoleTimes.role:type_name -> edl.job.Role
-	113, // 13: edl.rpc.RoleTimes.rounds:type_name -> edl.job.RoundTimes
-	107, // 14: edl.rpc.StateValues.progress:type_name -> edl.job.Progress
-	114, // 15: edl.rpc.StateValues.values:type_name -> edl.job.Value
-	114, // 16: edl.rpc.StepRun.feed:type_name -> edl.job.Value
-	115, // 17: edl.rpc.StepDone.step:type_name -> edl.job.Step
-	107, // 18: edl.rpc.StepDone.progress:type_name -> edl.job.Progress
+	117, // 12: edl.rpc.RoleTimes.role:type_name -> edl.job.Role
+	118, // 13: edl.rpc.RoleTimes.rounds:type_name -> edl.job.RoundTimes
+	112, // 14: edl.rpc.StateValues.progress:type_name -> edl.job.Progress
+	119, // 15: edl.rpc.StateValues.values:type_name -> edl.job.Value
+	119, // 16: edl.rpc.StepRun.feed:type_name -> edl.job.Value
+	120, // 17: edl.rpc.StepDone.step:type_name -> edl.job.Step
+	112, // 18: edl.rpc.StepDone.progress:type_name -> edl.job.Progress
 	14,  // 19: edl.rpc.RoleEvent.log:type_name -> edl.rpc.LogLine
-	116, // 20: edl.rpc.RoleEvent.status:type_name -> edl.job.RoleStatus
-	117, // 21: edl.rpc.RoleEvent.report:type_name -> edl.job.RoleReport
-	31,  // 22: edl.rpc.JoinRequest.id:type_name -> edl.rpc.Identity
-	34,  // 23: edl.rpc.JoinResponse.segment:type_name -> edl.rpc.Segment
-	39,  // 24: edl.rpc.Segment.skip:type_name -> edl.rpc.RecordRange
-	35,  // 25: edl.rpc.Dataset.files:type_name -> edl.rpc.DataFile
-	31,  // 26: edl.rpc.ReportDatasetRequest.id:type_name -> edl.rpc.Identity
-	36,  // 27: edl.rpc.ReportDatasetRequest.dataset:type_name -> edl.rpc.Dataset
-	39,  // 28: edl.rpc.Task.records:type_name -> edl.rpc.RecordRange
-	35,  // 29: edl.rpc.Task.files:type_name -> edl.rpc.DataFile
-	39,  // 30: edl.rpc.Task.within:type_name -> edl.rpc.RecordRange
-	31,  // 31: edl.rpc.GetTaskRequest.id:type_name -> edl.rpc.Identity
-	40,  // 32: edl.rpc.GetTaskRequest.finished:type_name -> edl.rpc.Task
-	40,  // 33: edl.rpc.GetTaskResponse.task:type_name -> edl.rpc.Task
-	40,  // 34: edl.rpc.GetTaskResponse.next:type_name -> edl.rpc.Task
-	31,  // 35: edl.rpc.TaskFailedRequest.id:type_name -> edl.rpc.Identity
-	40,  // 36: edl.rpc.TaskFailedRequest.task:type_name -> edl.rpc.Task
-	31,  // 37: edl.rpc.SaveModelRequest.id:type_name -> edl.rpc.Identity
-	107, // 38: edl.rpc.SaveModelResponse.progress:type_name -> edl.job.Progress
-	31,  // 39: edl.rpc.TrainerSteps.id:type_name -> edl.rpc.Identity
-	48,  // 40: edl.rpc.TrainerSteps.steps:type_name -> edl.rpc.TrainerStep
-	31,  // 41: edl.rpc.TrainerStep.id:type_name -> edl.rpc.Identity
-	114, // 42: edl.rpc.TrainerStep.fetched:type_name -> edl.job.Value
-	39,  // 43: edl.rpc.TrainerStep.records:type_name -> edl.rpc.RecordRange
-	31,  // 44: edl.rpc.NextFeedRequest.id:type_name -> edl.rpc.Identity
-	31,  // 45: edl.rpc.FinishDataRequest.id:type_name -> edl.rpc.Identity
-	31,  // 46: edl.rpc.PermitRequest.id:type_name -> edl.rpc.Identity
-	114, // 47: edl.rpc.FeedShare.feed:type_name -> edl.job.Value
-	31,  // 48: edl.rpc.LeaveRequest.id:type_name -> edl.rpc.Identity
-	118, // 49: edl.rpc.LeaveRequest.failure:type_name -> edl.job.Failure
-	108, // 50: edl.rpc.WatchResponse.events:type_name -> edl.job.Event
-	31,  // 51: edl.rpc.GoBackRequest.id:type_name -> edl.rpc.Identity
-	107, // 52: edl.rpc.GoBackResponse.progress:type_name -> edl.job.Progress
-	65,  // 53: edl.rpc.QueueStatus.discarded_tasks:type_name -> edl.rpc.DiscardedTask
-	64,  // 54: edl.rpc.QueueStatus.discards:type_name -> edl.rpc.PassDiscards
-	39,  // 55: edl.rpc.DiscardedTask.records:type_name -> edl.rpc.RecordRange
-	63,  // 56: edl.rpc.QueuesResponse.queues:type_name -> edl.rpc.QueueStatus
-	110, // 57: edl.rpc.QueuesResponse.waits:type_name -> edl.job.Wait
-	105, // 58: edl.rpc.QueuesResponse.entries:type_name -> edl.rpc.QueuesResponse.EntriesEntry
-	119, // 59: edl.rpc.QueuesResponse.checkpoint:type_name -> edl.job.CheckpointStatus
-	36,  // 60: edl.rpc.QueuesResponse.datasets:type_name -> edl.rpc.Dataset
-	31,  // 61: edl.rpc.VariableChunk.id:type_name -> edl.rpc.Identity
-	31,  // 62: edl.rpc.RowsRequest.id:type_name -> edl.rpc.Identity
-	31,  // 63: edl.rpc.OpenDataRequest.id:type_name -> edl.rpc.Identity
-	73,  // 64: edl.rpc.OpenDataResponse.send:type_name -> edl.rpc.SliceInfo
-	73,  // 65: edl.rpc.OpenDataResponse.receive:type_name -> edl.rpc.SliceInfo
-	31,  // 66: edl.rpc.BarrierRequest.id:type_name -> edl.rpc.Identity
-	39,  // 67: edl.rpc.BarrierRequest.records:type_name -> edl.rpc.RecordRange
-	85,  // 68: edl.rpc.BarrierRequest.group:type_name -> edl.rpc.Declared
-	31,  // 69: edl.rpc.CutRequest.id:type_name -> edl.rpc.Identity
-	77,  // 70: edl.rpc.CutRequest.below:type_name -> edl.rpc.StepBound
-	120, // 71: edl.rpc.CutResponse.shard:type_name -> edl.job.Shard
-	120, // 72: edl.rpc.CutResponse.base:type_name -> edl.job.Shard
-	31,  // 73: edl.rpc.HoldRequest.id:type_name -> edl.rpc.Identity
-	77,  // 74: edl.rpc.HoldResponse.begun:type_name -> edl.rpc.StepBound
-	77,  // 75: edl.rpc.HoldResponse.ledger:type_name -> edl.rpc.StepBound
-	31,  // 76: edl.rpc.RestoreRequest.id:type_name -> edl.rpc.Identity
-	31,  // 77: edl.rpc.FreezeRequest.id:type_name -> edl.rpc.Identity
-	85,  // 78: edl.rpc.FreezeResponse.declared:type_name -> edl.rpc.Declared
-	85,  // 79: edl.rpc.FreezeResponse.applied:type_name -> edl.rpc.Declared
-	39,  // 80: edl.rpc.Declared.records:type_name -> edl.rpc.RecordRange
-	31,  // 81: edl.rpc.ResumeRequest.id:type_name -> edl.rpc.Identity
-	86,  // 82: edl.rpc.ResumeRequest.members:type_name -> edl.rpc.Member
-	85,  // 83: edl.rpc.ResumeRequest.commit:type_name -> edl.rpc.Declared
-	31,  // 84: edl.rpc.FollowRequest.id:type_name -> edl.rpc.Identity
-	73,  // 85: edl.rpc.FollowResponse.slices:type_name -> edl.rpc.SliceInfo
-	0,   // 86: edl.rpc.Standing.kind:type_name -> edl.rpc.Standing.Kind
-	86,  // 87: edl.rpc.Standing.members:type_name -> edl.rpc.Member
-	85,  // 88: edl.rpc.Standing.applied:type_name -> edl.rpc.Declared
-	31,  // 89: edl.rpc.TakeOverRequest.id:type_name -> edl.rpc.Identity
-	39,  // 90: edl.rpc.PassLedger.committed:type_name -> edl.rpc.RecordRange
-	95,  // 91: edl.rpc.LedgerResponse.passes:type_name -> edl.rpc.PassLedger
-	31,  // 92: edl.rpc.GetRequest.id:type_name -> edl.rpc.Identity
-	31,  // 93: edl.rpc.PaceRequest.id:type_name -> edl.rpc.Identity
-	31,  // 94: edl.rpc.CompleteRequest.id:type_name -> edl.rpc.Identity
-	106, // 95: edl.rpc.StatusResponse.refused:type_name -> edl.rpc.StatusResponse.RefusedEntry
-	110, // 96: edl.rpc.StatusResponse.waits:type_name -> edl.job.Wait
-	1,   // 97: edl.rpc.StatusResponse.standby:type_name -> edl.rpc.StatusResponse.Standby
-	3,   // 98: edl.rpc.Listener.Describe:input_type -> edl.rpc.DescribeRequest
-	5,   // 99: edl.rpc.Listener.Submit:input_type -> edl.rpc.SubmitRequest
-	9,   // 100: edl.rpc.Listener.Status:input_type -> edl.rpc.JobRequest
-	11,  // 101: edl.rpc.Listener.List:input_type -> edl.rpc.ListRequest
-	9,   // 102: edl.rpc.Listener.Watch:input_type -> edl.rpc.JobRequest
-	13,  // 103: edl.rpc.Listener.Logs:input_type -> edl.rpc.LogsRequest
-	9,   // 104: edl.rpc.Listener.Stop:input_type -> edl.rpc.JobRequest
-	19,  // 105: edl.rpc.Listener.Finish:input_type -> edl.rpc.FinishRequest
-	20,  // 106: edl.rpc.Listener.Acknowledge:input_type -> edl.rpc.AcknowledgeRequest
-	23,  // 107: edl.rpc.Listener.ReadState:input_type -> edl.rpc.ReadStateRequest
-	2,   // 108: edl.rpc.Listener.WriteState:input_type -> edl.rpc.Piece
-	25,  // 109: edl.rpc.Listener.ReleaseState:input_type -> edl.rpc.ReleaseStateRequest
-	2,   // 110: edl.rpc.Listener.RunStep:input_type -> edl.rpc.Piece
-	9,   // 111: edl.rpc.Listener.Why:input_type -> edl.rpc.JobRequest
-	9,   // 112: edl.rpc.Listener.Show:input_type -> edl.rpc.JobRequest
-	16,  // 113: edl.rpc.Listener.Scale:input_type -> edl.rpc.ScaleRequest
-	9,   // 114: edl.rpc.Listener.Checkpoint:input_type -> edl.rpc.JobRequest
-	7,   // 115: edl.rpc.Listener.ResumeJob:input_type -> edl.rpc.ResumeJobRequest
-	29,  // 116: edl.rpc.Listener.StartRole:input_type -> edl.rpc.StartRoleChunk
-	32,  // 117: edl.rpc.Coordinator.Join:input_type -> edl.rpc.JoinRequest
-	2,   // 118: edl.rpc.Coordinator.ReportDataset:input_type -> edl.rpc.Piece
-	41,  // 119: edl.rpc.Coordinator.GetTask:input_type -> edl.rpc.GetTaskRequest
-	43,  // 120: edl.rpc.Coordinator.TaskFailed:input_type -> edl.rpc.TaskFailedRequest
-	45,  // 121: edl.rpc.Coordinator.RequestSaveModel:input_type -> edl.rpc.SaveModelRequest
-	2,   // 122: edl.rpc.Coordinator.ReportSteps:input_type -> edl.rpc.Piece
-	50,  // 123: edl.rpc.Coordinator.NextFeed:input_type -> edl.rpc.NextFeedRequest
-	2,   // 124: edl.rpc.Coordinator.Feed:input_type -> edl.rpc.Piece
-	51,  // 125: edl.rpc.Coordinator.Finish:input_type -> edl.rpc.FinishDataRequest
-	20,  // 126: edl.rpc.Coordinator.Acknowledge:input_type -> edl.rpc.AcknowledgeRequest
-	53,  // 127: edl.rpc.Coordinator.Permit:input_type -> edl.rpc.PermitRequest
-	56,  // 128: edl.rpc.Coordinator.Leave:input_type -> edl.rpc.LeaveRequest
-	58,  // 129: edl.rpc.Coordinator.Watch:input_type -> edl.rpc.WatchRequest
-	66,  // 130: edl.rpc.Coordinator.Checkpoint:input_type -> edl.rpc.CheckpointRequest
-	62,  // 131: edl.rpc.Coordinator.Queues:input_type -> edl.rpc.QueuesRequest
-	60,  // 132: edl.rpc.Coordinator.GoBack:input_type -> edl.rpc.GoBackRequest
-	68,  // 133: edl.rpc.ParameterServer.SendVariable:input_type -> edl.rpc.VariableChunk
-	74,  // 134: edl.rpc.ParameterServer.SendBarrier:input_type -> edl.rpc.BarrierRequest
-	97,  // 135: edl.rpc.ParameterServer.GetVariable:input_type -> edl.rpc.GetRequest
-	70,  // 136: edl.rpc.ParameterServer.GetRows:input_type -> edl.rpc.RowsRequest
-	71,  // 137: edl.rpc.ParameterServer.OpenData:input_type -> edl.rpc.OpenDataRequest
-	83,  // 138: edl.rpc.ParameterServer.Freeze:input_type -> edl.rpc.FreezeRequest
-	87,  // 139: edl.rpc.ParameterServer.Resume:input_type -> edl.rpc.ResumeRequest
-	94,  // 140: edl.rpc.ParameterServer.Ledger:input_type -> edl.rpc.LedgerRequest
-	76,  // 141: edl.rpc.ParameterServer.Cut:input_type -> edl.rpc.CutRequest
-	79,  // 142: edl.rpc.ParameterServer.Hold:input_type -> edl.rpc.HoldRequest
-	81,  // 143: edl.rpc.ParameterServer.Restore:input_type -> edl.rpc.RestoreRequest
-	98,  // 144: edl.rpc.ParameterServer.Pace:input_type -> edl.rpc.PaceRequest
-	100, // 145: edl.rpc.ParameterServer.Complete:input_type -> edl.rpc.CompleteRequest
-	89,  // 146: edl.rpc.ParameterServer.Follow:input_type -> edl.rpc.FollowRequest
-	92,  // 147: edl.rpc.ParameterServer.TakeOver:input_type -> edl.rpc.TakeOverRequest
-	102, // 148: edl.rpc.ParameterServer.Status:input_type -> edl.rpc.StatusRequest
-	4,   // 149: edl.rpc.Listener.Describe:output_type -> edl.rpc.DescribeResponse
-	6,   // 150: edl.rpc.Listener.Submit:output_type -> edl.rpc.SubmitResponse
-	109, // 151: edl.rpc.Listener.Status:output_type -> edl.job.JobStatus
-	12,  // 152: edl.rpc.Listener.List:output_type -> edl.rpc.ListResponse
-	10,  // 153: edl.rpc.Listener.Watch:output_type -> edl.rpc.Events
-	14,  // 154: edl.rpc.Listener.Logs:output_type -> edl.rpc.LogLine
-	109, // 155: edl.rpc.Listener.Stop:output_type -> edl.job.JobStatus
-	109, // 156: edl.rpc.Listener.Finish:output_type -> edl.job.JobStatus
-	21,  // 157: edl.rpc.Listener.Acknowledge:output_type -> edl.rpc.AcknowledgeResponse
-	2,   // 158: edl.rpc.Listener.ReadState:output_type -> edl.rpc.Piece
-	24,  // 159: edl.rpc.Listener.WriteState:output_type -> edl.rpc.WriteStateResponse
-	26,  // 160: edl.rpc.Listener.ReleaseState:output_type -> edl.rpc.ReleaseStateResponse
-	2,   // 161: edl.rpc.Listener.RunStep:output_type -> edl.rpc.Piece
-	15,  // 162: edl.rpc.Listener.Why:output_type -> edl.rpc.WhyResponse
-	2,   // 163: edl.rpc.Listener.Show:output_type -> edl.rpc.Piece
-	109, // 164: edl.rpc.Listener.Scale:output_type -> edl.job.JobStatus
-	119, // 165: edl.rpc.Listener.Checkpoint:output_type -> edl.job.CheckpointStatus
-	8,   // 166: edl.rpc.Listener.ResumeJob:output_type -> edl.rpc.ResumeJobResponse
-	30,  // 167: edl.rpc.Listener.StartRole:output_type -> edl.rpc.RoleEvent
-	33,  // 168: edl.rpc.Coordinator.Join:output_type -> edl.rpc.JoinResponse
-	38,  // 169: edl.rpc.Coordinator.ReportDataset:output_type -> edl.rpc.ReportDatasetResponse
-	42,  // 170: edl.rpc.Coordinator.GetTask:output_type -> edl.rpc.GetTaskResponse
-	44,  // 171: edl.rpc.Coordinator.TaskFailed:output_type -> edl.rpc.TaskFailedResponse
-	46,  // 172: edl.rpc.Coordinator.RequestSaveModel:output_type -> edl.rpc.SaveModelResponse
-	49,  // 173: edl.rpc.Coordinator.ReportSteps:output_type -> edl.rpc.ReportStepsResponse
-	2,   // 174: edl.rpc.Coordinator.NextFeed:output_type -> edl.rpc.Piece
-	2,   // 175: edl.rpc.Coordinator.Feed:output_type -> edl.rpc.Piece
-	52,  // 176: edl.rpc.Coordinator.Finish:output_type -> edl.rpc.FinishDataResponse
-	21,  // 177: edl.rpc.Coordinator.Acknowledge:output_type -> edl.rpc.AcknowledgeResponse
-	54,  // 178: edl.rpc.Coordinator.Permit:output_type -> edl.rpc.PermitResponse
-	57,  // 179: edl.rpc.Coordinator.Leave:output_type -> edl.rpc.LeaveResponse
-	59,  // 180: edl.rpc.Coordinator.Watch:output_type -> edl.rpc.WatchResponse
-	119, // 181: edl.rpc.Coordinator.Checkpoint:output_type -> edl.job.CheckpointStatus
-	2,   // 182: edl.rpc.Coordinator.Queues:output_type -> edl.rpc.Piece
-	61,  // 183: edl.rpc.Coordinator.GoBack:output_type -> edl.rpc.GoBackResponse
-	69,  // 184: edl.rpc.ParameterServer.SendVariable:output_type -> edl.rpc.SendResponse
-	75,  // 185: edl.rpc.ParameterServer.SendBarrier:output_type -> edl.rpc.BarrierResponse
-	68,  // 186: edl.rpc.ParameterServer.GetVariable:output_type -> edl.rpc.VariableChunk
-	68,  // 187: edl.rpc.ParameterServer.GetRows:output_type -> edl.rpc.VariableChunk
-	72,  // 188: edl.rpc.ParameterServer.OpenData:output_type -> edl.rpc.OpenDataResponse
-	84,  // 189: edl.rpc.ParameterServer.Freeze:output_type -> edl.rpc.FreezeResponse
-	88,  // 190: edl.rpc.ParameterServer.Resume:output_type -> edl.rpc.ResumeResponse
-	2,   // 191: edl.rpc.ParameterServer.Ledger:output_type -> edl.rpc.Piece
-	78,  // 192: edl.rpc.ParameterServer.Cut:output_type -> edl.rpc.CutResponse
-	80,  // 193: edl.rpc.ParameterServer.Hold:output_type -> edl.rpc.HoldResponse
-	82,  // 194: edl.rpc.ParameterServer.Restore:output_type -> edl.rpc.RestoreResponse
-	99,  // 195: edl.rpc.ParameterServer.Pace:output_type -> edl.rpc.PaceResponse
-	101, // 196: edl.rpc.ParameterServer.Complete:output_type -> edl.rpc.CompleteResponse
-	90,  // 197: edl.rpc.ParameterServer.Follow:output_type -> edl.rpc.FollowResponse
-	93,  // 198: edl.rpc.ParameterServer.TakeOver:output_type -> edl.rpc.TakeOverResponse
-	103, // 199: edl.rpc.ParameterServer.Status:output_type -> edl.rpc.StatusResponse
-	149, // [149:200] is the sub-list for method output_type
-	98,  // [98:149] is the sub-list for method input_type
-	98,  // [98:98] is the sub-list for extension type_name
-	98,  // [98:98] is the sub-list for extension extendee
-	0,   // [0:98] is the sub-list for field type_name
+	121, // 20: edl.rpc.RoleEvent.status:type_name -> edl.job.RoleStatus
+	122, // 21: edl.rpc.RoleEvent.report:type_name -> edl.job.RoleReport
+	31,  // 22: edl.rpc.MoveRequest.id:type_name -> edl.rpc.Identity
+	123, // 23: edl.rpc.MoveRequest.to:type_name -> edl.job.Placement
+	124, // 24: edl.rpc.MoveResponse.failure:type_name -> edl.job.Failure
+	31,  // 25: edl.rpc.PlacementRequest.id:type_name -> edl.rpc.Identity
+	31,  // 26: edl.rpc.JoinRequest.id:type_name -> edl.rpc.Identity
+	37,  // 27: edl.rpc.JoinResponse.segment:type_name -> edl.rpc.Segment
+	42,  // 28: edl.rpc.Segment.skip:type_name -> edl.rpc.RecordRange
+	38,  // 29: edl.rpc.Dataset.files:type_name -> edl.rpc.DataFile
+	31,  // 30: edl.rpc.ReportDatasetRequest.id:type_name -> edl.rpc.Identity
+	39,  // 31: edl.rpc.ReportDatasetRequest.dataset:type_name -> edl.rpc.Dataset
+	42,  // 32: edl.rpc.Task.records:type_name -> edl.rpc.RecordRange
+	38,  // 33: edl.rpc.Task.files:type_name -> edl.rpc.DataFile
+	42,  // 34: edl.rpc.Task.within:type_name -> edl.rpc.RecordRange
+	31,  // 35: edl.rpc.GetTaskRequest.id:type_name -> edl.rpc.Identity
+	43,  // 36: edl.rpc.GetTaskRequest.finished:type_name -> edl.rpc.Task
+	43,  // 37: edl.rpc.GetTaskResponse.task:type_name -> edl.rpc.Task
+	43,  // 38: edl.rpc.GetTaskResponse.next:type_name -> edl.rpc.Task
+	31,  // 39: edl.rpc.TaskFailedRequest.id:type_name -> edl.rpc.Identity
+	43,  // 40: edl.rpc.TaskFailedRequest.task:type_name -> edl.rpc.Task
+	31,  // 41: edl.rpc.SaveModelRequest.id:type_name -> edl.rpc.Identity
+	112, // 42: edl.rpc.SaveModelResponse.progress:type_name -> edl.job.Progress
+	31,  // 43: edl.rpc.TrainerSteps.id:type_name -> edl.rpc.Identity
+	51,  // 44: edl.rpc.TrainerSteps.steps:type_name -> edl.rpc.TrainerStep
+	31,  // 45: edl.rpc.TrainerStep.id:type_name -> edl.rpc.Identity
+	119, // 46: edl.rpc.TrainerStep.fetched:type_name -> edl.job.Value
+	42,  // 47: edl.rpc.TrainerStep.records:type_name -> edl.rpc.RecordRange
+	31,  // 48: edl.rpc.NextFeedRequest.id:type_name -> edl.rpc.Identity
+	31,  // 49: edl.rpc.FinishDataRequest.id:type_name -> edl.rpc.Identity
+	31,  // 50: edl.rpc.PermitRequest.id:type_name -> edl.rpc.Identity
+	119, // 51: edl.rpc.FeedShare.feed:type_name -> edl.job.Value
+	31,  // 52: edl.rpc.LeaveRequest.id:type_name -> edl.rpc.Identity
+	124, // 53: edl.rpc.LeaveRequest.failure:type_name -> edl.job.Failure
+	113, // 54: edl.rpc.WatchResponse.events:type_name -> edl.job.Event
+	31,  // 55: edl.rpc.GoBackRequest.id:type_name -> edl.rpc.Identity
+	112, // 56: edl.rpc.GoBackResponse.progress:type_name -> edl.job.Progress
+	68,  // 57: edl.rpc.QueueStatus.discarded_tasks:type_name -> edl.rpc.DiscardedTask
+	67,  // 58: edl.rpc.QueueStatus.discards:type_name -> edl.rpc.PassDiscards
+	42,  // 59: edl.rpc.DiscardedTask.records:type_name -> edl.rpc.RecordRange
+	66,  // 60: edl.rpc.QueuesResponse.queues:type_name -> edl.rpc.QueueStatus
+	115, // 61: edl.rpc.QueuesResponse.waits:type_name -> edl.job.Wait
+	110, // 62: edl.rpc.QueuesResponse.entries:type_name -> edl.rpc.QueuesResponse.EntriesEntry
+	125, // 63: edl.rpc.QueuesResponse.checkpoint:type_name -> edl.job.CheckpointStatus
+	39,  // 64: edl.rpc.QueuesResponse.datasets:type_name -> edl.rpc.Dataset
+	31,  // 65: edl.rpc.VariableChunk.id:type_name -> edl.rpc.Identity
+	31,  // 66: edl.rpc.RowsRequest.id:type_name -> edl.rpc.Identity
+	31,  // 67: edl.rpc.OpenDataRequest.id:type_name -> edl.rpc.Identity
+	76,  // 68: edl.rpc.OpenDataResponse.send:type_name -> edl.rpc.SliceInfo
+	76,  // 69: edl.rpc.OpenDataResponse.receive:type_name -> edl.rpc.SliceInfo
+	31,  // 70: edl.rpc.BarrierRequest.id:type_name -> edl.rpc.Identity
+	42,  // 71: edl.rpc.BarrierRequest.records:type_name -> edl.rpc.RecordRange
+	90,  // 72: edl.rpc.BarrierRequest.group:type_name -> edl.rpc.Declared
+	31,  // 73: edl.rpc.CutRequest.id:type_name -> edl.rpc.Identity
+	80,  // 74: edl.rpc.CutRequest.below:type_name -> edl.rpc.StepBound
+	126, // 75: edl.rpc.CutResponse.shard:type_name -> edl.job.Shard
+	126, // 76: edl.rpc.CutResponse.base:type_name -> edl.job.Shard
+	31,  // 77: edl.rpc.HoldRequest.id:type_name -> edl.rpc.Identity
+	80,  // 78: edl.rpc.HoldResponse.begun:type_name -> edl.rpc.StepBound
+	80,  // 79: edl.rpc.HoldResponse.ledger:type_name -> edl.rpc.StepBound
+	31,  // 80: edl.rpc.RestoreRequest.id:type_name -> edl.rpc.Identity
+	31,  // 81: edl.rpc.PrepareRequest.id:type_name -> edl.rpc.Identity
+	123, // 82: edl.rpc.PrepareRequest.to:type_name -> edl.job.Placement
+	31,  // 83: edl.rpc.FreezeRequest.id:type_name -> edl.rpc.Identity
+	90,  // 84: edl.rpc.FreezeResponse.declared:type_name -> edl.rpc.Declared
+	90,  // 85: edl.rpc.FreezeResponse.applied:type_name -> edl.rpc.Declared
+	42,  // 86: edl.rpc.Declared.records:type_name -> edl.rpc.RecordRange
+	31,  // 87: edl.rpc.ResumeRequest.id:type_name -> edl.rpc.Identity
+	91,  // 88: edl.rpc.ResumeRequest.members:type_name -> edl.rpc.Member
+	90,  // 89: edl.rpc.ResumeRequest.commit:type_name -> edl.rpc.Declared
+	31,  // 90: edl.rpc.FollowRequest.id:type_name -> edl.rpc.Identity
+	76,  // 91: edl.rpc.FollowResponse.slices:type_name -> edl.rpc.SliceInfo
+	0,   // 92: edl.rpc.Standing.kind:type_name -> edl.rpc.Standing.Kind
+	91,  // 93: edl.rpc.Standing.members:type_name -> edl.rpc.Member
+	90,  // 94: edl.rpc.Standing.applied:type_name -> edl.rpc.Declared
+	31,  // 95: edl.rpc.TakeOverRequest.id:type_name -> edl.rpc.Identity
+	42,  // 96: edl.rpc.PassLedger.committed:type_name -> edl.rpc.RecordRange
+	100, // 97: edl.rpc.LedgerResponse.passes:type_name -> edl.rpc.PassLedger
+	31,  // 98: edl.rpc.GetRequest.id:type_name -> edl.rpc.Identity
+	31,  // 99: edl.rpc.PaceRequest.id:type_name -> edl.rpc.Identity
+	31,  // 100: edl.rpc.CompleteRequest.id:type_name -> edl.rpc.Identity
+	111, // 101: edl.rpc.StatusResponse.refused:type_name -> edl.rpc.StatusResponse.RefusedEntry
+	115, // 102: edl.rpc.StatusResponse.waits:type_name -> edl.job.Wait
+	1,   // 103: edl.rpc.StatusResponse.standby:type_name -> edl.rpc.StatusResponse.Standby
+	3,   // 104: edl.rpc.Listener.Describe:input_type -> edl.rpc.DescribeRequest
+	5,   // 105: edl.rpc.Listener.Submit:input_type -> edl.rpc.SubmitRequest
+	9,   // 106: edl.rpc.Listener.Status:input_type -> edl.rpc.JobRequest
+	11,  // 107: edl.rpc.Listener.List:input_type -> edl.rpc.ListRequest
+	9,   // 108: edl.rpc.Listener.Watch:input_type -> edl.rpc.JobRequest
+	13,  // 109: edl.rpc.Listener.Logs:input_type -> edl.rpc.LogsRequest
+	9,   // 110: edl.rpc.Listener.Stop:input_type -> edl.rpc.JobRequest
+	19,  // 111: edl.rpc.Listener.Finish:input_type -> edl.rpc.FinishRequest
+	20,  // 112: edl.rpc.Listener.Acknowledge:input_type -> edl.rpc.AcknowledgeRequest
+	23,  // 113: edl.rpc.Listener.ReadState:input_type -> edl.rpc.ReadStateRequest
+	2,   // 114: edl.rpc.Listener.WriteState:input_type -> edl.rpc.Piece
+	25,  // 115: edl.rpc.Listener.ReleaseState:input_type -> edl.rpc.ReleaseStateRequest
+	2,   // 116: edl.rpc.Listener.RunStep:input_type -> edl.rpc.Piece
+	9,   // 117: edl.rpc.Listener.Why:input_type -> edl.rpc.JobRequest
+	9,   // 118: edl.rpc.Listener.Show:input_type -> edl.rpc.JobRequest
+	16,  // 119: edl.rpc.Listener.Scale:input_type -> edl.rpc.ScaleRequest
+	9,   // 120: edl.rpc.Listener.Checkpoint:input_type -> edl.rpc.JobRequest
+	7,   // 121: edl.rpc.Listener.ResumeJob:input_type -> edl.rpc.ResumeJobRequest
+	29,  // 122: edl.rpc.Listener.StartRole:input_type -> edl.rpc.StartRoleChunk
+	35,  // 123: edl.rpc.Coordinator.Join:input_type -> edl.rpc.JoinRequest
+	2,   // 124: edl.rpc.Coordinator.ReportDataset:input_type -> edl.rpc.Piece
+	44,  // 125: edl.rpc.Coordinator.GetTask:input_type -> edl.rpc.GetTaskRequest
+	46,  // 126: edl.rpc.Coordinator.TaskFailed:input_type -> edl.rpc.TaskFailedRequest
+	48,  // 127: edl.rpc.Coordinator.RequestSaveModel:input_type -> edl.rpc.SaveModelRequest
+	2,   // 128: edl.rpc.Coordinator.ReportSteps:input_type -> edl.rpc.Piece
+	53,  // 129: edl.rpc.Coordinator.NextFeed:input_type -> edl.rpc.NextFeedRequest
+	2,   // 130: edl.rpc.Coordinator.Feed:input_type -> edl.rpc.Piece
+	54,  // 131: edl.rpc.Coordinator.Finish:input_type -> edl.rpc.FinishDataRequest
+	20,  // 132: edl.rpc.Coordinator.Acknowledge:input_type -> edl.rpc.AcknowledgeRequest
+	56,  // 133: edl.rpc.Coordinator.Permit:input_type -> edl.rpc.PermitRequest
+	59,  // 134: edl.rpc.Coordinator.Leave:input_type -> edl.rpc.LeaveRequest
+	61,  // 135: edl.rpc.Coordinator.Watch:input_type -> edl.rpc.WatchRequest
+	69,  // 136: edl.rpc.Coordinator.Checkpoint:input_type -> edl.rpc.CheckpointRequest
+	65,  // 137: edl.rpc.Coordinator.Queues:input_type -> edl.rpc.QueuesRequest
+	63,  // 138: edl.rpc.Coordinator.GoBack:input_type -> edl.rpc.GoBackRequest
+	2,   // 139: edl.rpc.Coordinator.Move:input_type -> edl.rpc.Piece
+	34,  // 140: edl.rpc.Coordinator.Placement:input_type -> edl.rpc.PlacementRequest
+	71,  // 141: edl.rpc.ParameterServer.SendVariable:input_type -> edl.rpc.VariableChunk
+	77,  // 142: edl.rpc.ParameterServer.SendBarrier:input_type -> edl.rpc.BarrierRequest
+	102, // 143: edl.rpc.ParameterServer.GetVariable:input_type -> edl.rpc.GetRequest
+	73,  // 144: edl.rpc.ParameterServer.GetRows:input_type -> edl.rpc.RowsRequest
+	74,  // 145: edl.rpc.ParameterServer.OpenData:input_type -> edl.rpc.OpenDataRequest
+	88,  // 146: edl.rpc.ParameterServer.Freeze:input_type -> edl.rpc.FreezeRequest
+	92,  // 147: edl.rpc.ParameterServer.Resume:input_type -> edl.rpc.ResumeRequest
+	99,  // 148: edl.rpc.ParameterServer.Ledger:input_type -> edl.rpc.LedgerRequest
+	79,  // 149: edl.rpc.ParameterServer.Cut:input_type -> edl.rpc.CutRequest
+	82,  // 150: edl.rpc.ParameterServer.Hold:input_type -> edl.rpc.HoldRequest
+	84,  // 151: edl.rpc.ParameterServer.Restore:input_type -> edl.rpc.RestoreRequest
+	103, // 152: edl.rpc.ParameterServer.Pace:input_type -> edl.rpc.PaceRequest
+	2,   // 153: edl.rpc.ParameterServer.Prepare:input_type -> edl.rpc.Piece
+	105, // 154: edl.rpc.ParameterServer.Complete:input_type -> edl.rpc.CompleteRequest
+	94,  // 155: edl.rpc.ParameterServer.Follow:input_type -> edl.rpc.FollowRequest
+	97,  // 156: edl.rpc.ParameterServer.TakeOver:input_type -> edl.rpc.TakeOverRequest
+	107, // 157: edl.rpc.ParameterServer.Status:input_type -> edl.rpc.StatusRequest
+	4,   // 158: edl.rpc.Listener.Describe:output_type -> edl.rpc.DescribeResponse
+	6,   // 159: edl.rpc.Listener.Submit:output_type -> edl.rpc.SubmitResponse
+	114, // 160: edl.rpc.Listener.Status:output_type -> edl.job.JobStatus
+	12,  // 161: edl.rpc.Listener.List:output_type -> edl.rpc.ListResponse
+	10,  // 162: edl.rpc.Listener.Watch:output_type -> edl.rpc.Events
+	14,  // 163: edl.rpc.Listener.Logs:output_type -> edl.rpc.LogLine
+	114, // 164: edl.rpc.Listener.Stop:output_type -> edl.job.JobStatus
+	114, // 165: edl.rpc.Listener.Finish:output_type -> edl.job.JobStatus
+	21,  // 166: edl.rpc.Listener.Acknowledge:output_type -> edl.rpc.AcknowledgeResponse
+	2,   // 167: edl.rpc.Listener.ReadState:output_type -> edl.rpc.Piece
+	24,  // 168: edl.rpc.Listener.WriteState:output_type -> edl.rpc.WriteStateResponse
+	26,  // 169: edl.rpc.Listener.ReleaseState:output_type -> edl.rpc.ReleaseStateResponse
+	2,   // 170: edl.rpc.Listener.RunStep:output_type -> edl.rpc.Piece
+	15,  // 171: edl.rpc.Listener.Why:output_type -> edl.rpc.WhyResponse
+	2,   // 172: edl.rpc.Listener.Show:output_type -> edl.rpc.Piece
+	114, // 173: edl.rpc.Listener.Scale:output_type -> edl.job.JobStatus
+	125, // 174: edl.rpc.Listener.Checkpoint:output_type -> edl.job.CheckpointStatus
+	8,   // 175: edl.rpc.Listener.ResumeJob:output_type -> edl.rpc.ResumeJobResponse
+	30,  // 176: edl.rpc.Listener.StartRole:output_type -> edl.rpc.RoleEvent
+	36,  // 177: edl.rpc.Coordinator.Join:output_type -> edl.rpc.JoinResponse
+	41,  // 178: edl.rpc.Coordinator.ReportDataset:output_type -> edl.rpc.ReportDatasetResponse
+	45,  // 179: edl.rpc.Coordinator.GetTask:output_type -> edl.rpc.GetTaskResponse
+	47,  // 180: edl.rpc.Coordinator.TaskFailed:output_type -> edl.rpc.TaskFailedResponse
+	49,  // 181: edl.rpc.Coordinator.RequestSaveModel:output_type -> edl.rpc.SaveModelResponse
+	52,  // 182: edl.rpc.Coordinator.ReportSteps:output_type -> edl.rpc.ReportStepsResponse
+	2,   // 183: edl.rpc.Coordinator.NextFeed:output_type -> edl.rpc.Piece
+	2,   // 184: edl.rpc.Coordinator.Feed:output_type -> edl.rpc.Piece
+	55,  // 185: edl.rpc.Coordinator.Finish:output_type -> edl.rpc.FinishDataResponse
+	21,  // 186: edl.rpc.Coordinator.Acknowledge:output_type -> edl.rpc.AcknowledgeResponse
+	57,  // 187: edl.rpc.Coordinator.Permit:output_type -> edl.rpc.PermitResponse
+	60,  // 188: edl.rpc.Coordinator.Leave:output_type -> edl.rpc.LeaveResponse
+	62,  // 189: edl.rpc.Coordinator.Watch:output_type -> edl.rpc.WatchResponse
+	125, // 190: edl.rpc.Coordinator.Checkpoint:output_type -> edl.job.CheckpointStatus
+	2,   // 191: edl.rpc.Coordinator.Queues:output_type -> edl.rpc.Piece
+	64,  // 192: edl.rpc.Coordinator.GoBack:output_type -> edl.rpc.GoBackResponse
+	33,  // 193: edl.rpc.Coordinator.Move:output_type -> edl.rpc.MoveResponse
+	2,   // 194: edl.rpc.Coordinator.Placement:output_type -> edl.rpc.Piece
+	72,  // 195: edl.rpc.ParameterServer.SendVariable:output_type -> edl.rpc.SendResponse
+	78,  // 196: edl.rpc.ParameterServer.SendBarrier:output_type -> edl.rpc.BarrierResponse
+	71,  // 197: edl.rpc.ParameterServer.GetVariable:output_type -> edl.rpc.VariableChunk
+	71,  // 198: edl.rpc.ParameterServer.GetRows:output_type -> edl.rpc.VariableChunk
+	75,  // 199: edl.rpc.ParameterServer.OpenData:output_type -> edl.rpc.OpenDataResponse
+	89,  // 200: edl.rpc.ParameterServer.Freeze:output_type -> edl.rpc.FreezeResponse
+	93,  // 201: edl.rpc.ParameterServer.Resume:output_type -> edl.rpc.ResumeResponse
+	2,   // 202: edl.rpc.ParameterServer.Ledger:output_type -> edl.rpc.Piece
+	81,  // 203: edl.rpc.ParameterServer.Cut:output_type -> edl.rpc.CutResponse
+	83,  // 204: edl.rpc.ParameterServer.Hold:output_type -> edl.rpc.HoldResponse
+	85,  // 205: edl.rpc.ParameterServer.Restore:output_type -> edl.rpc.RestoreResponse
+	104, // 206: edl.rpc.ParameterServer.Pace:output_type -> edl.rpc.PaceResponse
+	87,  // 207: edl.rpc.ParameterServer.Prepare:output_type -> edl.rpc.PrepareResponse
+	106, // 208: edl.rpc.ParameterServer.Complete:output_type -> edl.rpc.CompleteResponse
+	95,  // 209: edl.rpc.ParameterServer.Follow:output_type -> edl.rpc.FollowResponse
+	98,  // 210: edl.rpc.ParameterServer.TakeOver:output_type -> edl.rpc.TakeOverResponse
+	108, // 211: edl.rpc.ParameterServer.Status:output_type -> edl.rpc.StatusResponse
+	158, // [158:212] is the sub-list for method output_type
+	104, // [104:158] is the sub-list for method input_type
+	104, // [104:104] is the sub-list for extension type_name
+	104, // [104:104] is the sub-list for extension extendee
+	0,   // [0:104] is the sub-list for field type_name
 }
 
 func init() { file_proto_rpc_rpc_proto_init() }
@@ -7430,17 +7790,17 @@ func file_proto_rpc_rpc_proto_init() {
 		return
 	}
 	file_proto_rpc_rpc_proto_msgTypes[17].OneofWrappers = []any{}
-	file_proto_rpc_rpc_proto_msgTypes[31].OneofWrappers = []any{}
-	file_proto_rpc_rpc_proto_msgTypes[40].OneofWrappers = []any{}
-	file_proto_rpc_rpc_proto_msgTypes[49].OneofWrappers = []any{}
-	file_proto_rpc_rpc_proto_msgTypes[84].OneofWrappers = []any{}
+	file_proto_rpc_rpc_proto_msgTypes[34].OneofWrappers = []any{}
+	file_proto_rpc_rpc_proto_msgTypes[43].OneofWrappers = []any{}
+	file_proto_rpc_rpc_proto_msgTypes[52].OneofWrappers = []any{}
+	file_proto_rpc_rpc_proto_msgTypes[89].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_rpc_rpc_proto_rawDesc), len(file_proto_rpc_rpc_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   105,
+			NumMessages:   110,
 			NumExtensions: 0,
 			NumServices:   3,
 		},

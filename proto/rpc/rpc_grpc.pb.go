@@ -79,7 +79,8 @@ type ListenerClient interface {
 	Why(ctx context.Context, in *JobRequest, opts ...grpc.CallOption) (*WhyResponse, error)
 	// Show tells all that is known of a job, with the ledger of its data: the pieces of a JobDetails.
 	Show(ctx context.Context, in *JobRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[Piece], error)
-	// Scale changes the number of trainers that an elastic job wants, within the bounds of its spec.
+	// Scale changes the number of trainers that an elastic job wants, within the bounds of its spec, or the number of pservers of a sync job. It returns when
+	// the job trains with these pservers.
 	Scale(ctx context.Context, in *ScaleRequest, opts ...grpc.CallOption) (*job.JobStatus, error)
 	// Checkpoint makes a checkpoint of a job that runs, and returns when it is complete. The job goes on.
 	Checkpoint(ctx context.Context, in *JobRequest, opts ...grpc.CallOption) (*job.CheckpointStatus, error)
@@ -370,7 +371,8 @@ type ListenerServer interface {
 	Why(context.Context, *JobRequest) (*WhyResponse, error)
 	// Show tells all that is known of a job, with the ledger of its data: the pieces of a JobDetails.
 	Show(*JobRequest, grpc.ServerStreamingServer[Piece]) error
-	// Scale changes the number of trainers that an elastic job wants, within the bounds of its spec.
+	// Scale changes the number of trainers that an elastic job wants, within the bounds of its spec, or the number of pservers of a sync job. It returns when
+	// the job trains with these pservers.
 	Scale(context.Context, *ScaleRequest) (*job.JobStatus, error)
 	// Checkpoint makes a checkpoint of a job that runs, and returns when it is complete. The job goes on.
 	Checkpoint(context.Context, *JobRequest) (*job.CheckpointStatus, error)
@@ -852,6 +854,8 @@ const (
 	Coordinator_Checkpoint_FullMethodName       = "/edl.rpc.Coordinator/Checkpoint"
 	Coordinator_Queues_FullMethodName           = "/edl.rpc.Coordinator/Queues"
 	Coordinator_GoBack_FullMethodName           = "/edl.rpc.Coordinator/GoBack"
+	Coordinator_Move_FullMethodName             = "/edl.rpc.Coordinator/Move"
+	Coordinator_Placement_FullMethodName        = "/edl.rpc.Coordinator/Placement"
 )
 
 // CoordinatorClient is the client API for Coordinator service.
@@ -892,6 +896,12 @@ type CoordinatorClient interface {
 	// GoBack makes the job go back to its last checkpoint, because a pserver is lost: all pservers take the state of it, the new one too, and the trainers
 	// go on from there. The coordinator that has done so ends; the next one, in the same process, answers. The same request again changes nothing.
 	GoBack(ctx context.Context, in *GoBackRequest, opts ...grpc.CallOption) (*GoBackResponse, error)
+	// Move changes the placement of the job, at a round boundary: the pservers of the next one, which are prepared, take the state of those of this one. Its
+	// request is the pieces of a MoveRequest. The coordinator that has done so ends; the next one, in the same process, answers. The same request again
+	// changes nothing.
+	Move(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[Piece, MoveResponse], error)
+	// Placement returns the programs of the placement that a generation of the caller has, in the pieces of an edl.job.Placement.
+	Placement(ctx context.Context, in *PlacementRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[Piece], error)
 }
 
 type coordinatorClient struct {
@@ -1098,6 +1108,38 @@ func (c *coordinatorClient) GoBack(ctx context.Context, in *GoBackRequest, opts 
 	return out, nil
 }
 
+func (c *coordinatorClient) Move(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[Piece, MoveResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &Coordinator_ServiceDesc.Streams[6], Coordinator_Move_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[Piece, MoveResponse]{ClientStream: stream}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Coordinator_MoveClient = grpc.ClientStreamingClient[Piece, MoveResponse]
+
+func (c *coordinatorClient) Placement(ctx context.Context, in *PlacementRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[Piece], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &Coordinator_ServiceDesc.Streams[7], Coordinator_Placement_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[PlacementRequest, Piece]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Coordinator_PlacementClient = grpc.ServerStreamingClient[Piece]
+
 // CoordinatorServer is the server API for Coordinator service.
 // All implementations must embed UnimplementedCoordinatorServer
 // for forward compatibility.
@@ -1136,6 +1178,12 @@ type CoordinatorServer interface {
 	// GoBack makes the job go back to its last checkpoint, because a pserver is lost: all pservers take the state of it, the new one too, and the trainers
 	// go on from there. The coordinator that has done so ends; the next one, in the same process, answers. The same request again changes nothing.
 	GoBack(context.Context, *GoBackRequest) (*GoBackResponse, error)
+	// Move changes the placement of the job, at a round boundary: the pservers of the next one, which are prepared, take the state of those of this one. Its
+	// request is the pieces of a MoveRequest. The coordinator that has done so ends; the next one, in the same process, answers. The same request again
+	// changes nothing.
+	Move(grpc.ClientStreamingServer[Piece, MoveResponse]) error
+	// Placement returns the programs of the placement that a generation of the caller has, in the pieces of an edl.job.Placement.
+	Placement(*PlacementRequest, grpc.ServerStreamingServer[Piece]) error
 	mustEmbedUnimplementedCoordinatorServer()
 }
 
@@ -1193,6 +1241,12 @@ func (UnimplementedCoordinatorServer) Queues(*QueuesRequest, grpc.ServerStreamin
 }
 func (UnimplementedCoordinatorServer) GoBack(context.Context, *GoBackRequest) (*GoBackResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method GoBack not implemented")
+}
+func (UnimplementedCoordinatorServer) Move(grpc.ClientStreamingServer[Piece, MoveResponse]) error {
+	return status.Error(codes.Unimplemented, "method Move not implemented")
+}
+func (UnimplementedCoordinatorServer) Placement(*PlacementRequest, grpc.ServerStreamingServer[Piece]) error {
+	return status.Error(codes.Unimplemented, "method Placement not implemented")
 }
 func (UnimplementedCoordinatorServer) mustEmbedUnimplementedCoordinatorServer() {}
 func (UnimplementedCoordinatorServer) testEmbeddedByValue()                     {}
@@ -1449,6 +1503,24 @@ func _Coordinator_GoBack_Handler(srv interface{}, ctx context.Context, dec func(
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Coordinator_Move_Handler(srv interface{}, stream grpc.ServerStream) error {
+	return srv.(CoordinatorServer).Move(&grpc.GenericServerStream[Piece, MoveResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Coordinator_MoveServer = grpc.ClientStreamingServer[Piece, MoveResponse]
+
+func _Coordinator_Placement_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(PlacementRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(CoordinatorServer).Placement(m, &grpc.GenericServerStream[PlacementRequest, Piece]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Coordinator_PlacementServer = grpc.ServerStreamingServer[Piece]
+
 // Coordinator_ServiceDesc is the grpc.ServiceDesc for Coordinator service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -1529,6 +1601,16 @@ var Coordinator_ServiceDesc = grpc.ServiceDesc{
 			Handler:       _Coordinator_Queues_Handler,
 			ServerStreams: true,
 		},
+		{
+			StreamName:    "Move",
+			Handler:       _Coordinator_Move_Handler,
+			ClientStreams: true,
+		},
+		{
+			StreamName:    "Placement",
+			Handler:       _Coordinator_Placement_Handler,
+			ServerStreams: true,
+		},
 	},
 	Metadata: "proto/rpc/rpc.proto",
 }
@@ -1546,6 +1628,7 @@ const (
 	ParameterServer_Hold_FullMethodName         = "/edl.rpc.ParameterServer/Hold"
 	ParameterServer_Restore_FullMethodName      = "/edl.rpc.ParameterServer/Restore"
 	ParameterServer_Pace_FullMethodName         = "/edl.rpc.ParameterServer/Pace"
+	ParameterServer_Prepare_FullMethodName      = "/edl.rpc.ParameterServer/Prepare"
 	ParameterServer_Complete_FullMethodName     = "/edl.rpc.ParameterServer/Complete"
 	ParameterServer_Follow_FullMethodName       = "/edl.rpc.ParameterServer/Follow"
 	ParameterServer_TakeOver_FullMethodName     = "/edl.rpc.ParameterServer/TakeOver"
@@ -1586,6 +1669,8 @@ type ParameterServerClient interface {
 	Restore(ctx context.Context, in *RestoreRequest, opts ...grpc.CallOption) (*RestoreResponse, error)
 	// Pace asks server 0 of an async job whether a trainer may go on after a push. It answers when no trainer is further behind than the lead.
 	Pace(ctx context.Context, in *PaceRequest, opts ...grpc.CallOption) (*PaceResponse, error)
+	// Prepare makes a pserver that stays ready for the next placement, in the pieces of a PrepareRequest. What it serves does not change yet.
+	Prepare(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[Piece, PrepareResponse], error)
 	// Complete says that the trainer contributes to no later round.
 	Complete(ctx context.Context, in *CompleteRequest, opts ...grpc.CallOption) (*CompleteResponse, error)
 	// Follow opens a connection of the data plane to a standby of this server. On it the server sends its state, and then what each round is made of.
@@ -1754,6 +1839,19 @@ func (c *parameterServerClient) Pace(ctx context.Context, in *PaceRequest, opts 
 	return out, nil
 }
 
+func (c *parameterServerClient) Prepare(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[Piece, PrepareResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &ParameterServer_ServiceDesc.Streams[4], ParameterServer_Prepare_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[Piece, PrepareResponse]{ClientStream: stream}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type ParameterServer_PrepareClient = grpc.ClientStreamingClient[Piece, PrepareResponse]
+
 func (c *parameterServerClient) Complete(ctx context.Context, in *CompleteRequest, opts ...grpc.CallOption) (*CompleteResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(CompleteResponse)
@@ -1828,6 +1926,8 @@ type ParameterServerServer interface {
 	Restore(context.Context, *RestoreRequest) (*RestoreResponse, error)
 	// Pace asks server 0 of an async job whether a trainer may go on after a push. It answers when no trainer is further behind than the lead.
 	Pace(context.Context, *PaceRequest) (*PaceResponse, error)
+	// Prepare makes a pserver that stays ready for the next placement, in the pieces of a PrepareRequest. What it serves does not change yet.
+	Prepare(grpc.ClientStreamingServer[Piece, PrepareResponse]) error
 	// Complete says that the trainer contributes to no later round.
 	Complete(context.Context, *CompleteRequest) (*CompleteResponse, error)
 	// Follow opens a connection of the data plane to a standby of this server. On it the server sends its state, and then what each round is made of.
@@ -1881,6 +1981,9 @@ func (UnimplementedParameterServerServer) Restore(context.Context, *RestoreReque
 }
 func (UnimplementedParameterServerServer) Pace(context.Context, *PaceRequest) (*PaceResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Pace not implemented")
+}
+func (UnimplementedParameterServerServer) Prepare(grpc.ClientStreamingServer[Piece, PrepareResponse]) error {
+	return status.Error(codes.Unimplemented, "method Prepare not implemented")
 }
 func (UnimplementedParameterServerServer) Complete(context.Context, *CompleteRequest) (*CompleteResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Complete not implemented")
@@ -2099,6 +2202,13 @@ func _ParameterServer_Pace_Handler(srv interface{}, ctx context.Context, dec fun
 	return interceptor(ctx, in, info, handler)
 }
 
+func _ParameterServer_Prepare_Handler(srv interface{}, stream grpc.ServerStream) error {
+	return srv.(ParameterServerServer).Prepare(&grpc.GenericServerStream[Piece, PrepareResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type ParameterServer_PrepareServer = grpc.ClientStreamingServer[Piece, PrepareResponse]
+
 func _ParameterServer_Complete_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(CompleteRequest)
 	if err := dec(in); err != nil {
@@ -2247,6 +2357,11 @@ var ParameterServer_ServiceDesc = grpc.ServiceDesc{
 			StreamName:    "Ledger",
 			Handler:       _ParameterServer_Ledger_Handler,
 			ServerStreams: true,
+		},
+		{
+			StreamName:    "Prepare",
+			Handler:       _ParameterServer_Prepare_Handler,
+			ClientStreams: true,
 		},
 	},
 	Metadata: "proto/rpc/rpc.proto",

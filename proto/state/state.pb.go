@@ -1071,6 +1071,92 @@ func (x *Back) GetTrained() []int64 {
 	return nil
 }
 
+// Placed is the entry "job/placement" of a job whose number of pservers has changed since its roles were last started together: the placement that its
+// generations after this one have.
+type Placed struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Number        uint64                 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
+	Pservers      int32                  `protobuf:"varint,2,opt,name=pservers,proto3" json:"pservers,omitempty"`
+	Generation    uint64                 `protobuf:"varint,3,opt,name=generation,proto3" json:"generation,omitempty"`
+	Round         uint64                 `protobuf:"varint,4,opt,name=round,proto3" json:"round,omitempty"`             // up to which the state was moved
+	Bytes         int64                  `protobuf:"varint,5,opt,name=bytes,proto3" json:"bytes,omitempty"`             // that were moved from one pserver to another
+	Nanoseconds   int64                  `protobuf:"varint,6,opt,name=nanoseconds,proto3" json:"nanoseconds,omitempty"` // that it took
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Placed) Reset() {
+	*x = Placed{}
+	mi := &file_proto_state_state_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Placed) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Placed) ProtoMessage() {}
+
+func (x *Placed) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_state_state_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Placed.ProtoReflect.Descriptor instead.
+func (*Placed) Descriptor() ([]byte, []int) {
+	return file_proto_state_state_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *Placed) GetNumber() uint64 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *Placed) GetPservers() int32 {
+	if x != nil {
+		return x.Pservers
+	}
+	return 0
+}
+
+func (x *Placed) GetGeneration() uint64 {
+	if x != nil {
+		return x.Generation
+	}
+	return 0
+}
+
+func (x *Placed) GetRound() uint64 {
+	if x != nil {
+		return x.Round
+	}
+	return 0
+}
+
+func (x *Placed) GetBytes() int64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
+func (x *Placed) GetNanoseconds() int64 {
+	if x != nil {
+		return x.Nanoseconds
+	}
+	return 0
+}
+
 // Snapshot is all entries of a job at one time, in a file of their own.
 type Snapshot struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1082,7 +1168,7 @@ type Snapshot struct {
 
 func (x *Snapshot) Reset() {
 	*x = Snapshot{}
-	mi := &file_proto_state_state_proto_msgTypes[14]
+	mi := &file_proto_state_state_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1094,7 +1180,7 @@ func (x *Snapshot) String() string {
 func (*Snapshot) ProtoMessage() {}
 
 func (x *Snapshot) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_state_state_proto_msgTypes[14]
+	mi := &file_proto_state_state_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1107,7 +1193,7 @@ func (x *Snapshot) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Snapshot.ProtoReflect.Descriptor instead.
 func (*Snapshot) Descriptor() ([]byte, []int) {
-	return file_proto_state_state_proto_rawDescGZIP(), []int{14}
+	return file_proto_state_state_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Snapshot) GetJob() string {
@@ -1146,7 +1232,7 @@ type Checkpoint struct {
 
 func (x *Checkpoint) Reset() {
 	*x = Checkpoint{}
-	mi := &file_proto_state_state_proto_msgTypes[15]
+	mi := &file_proto_state_state_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1158,7 +1244,7 @@ func (x *Checkpoint) String() string {
 func (*Checkpoint) ProtoMessage() {}
 
 func (x *Checkpoint) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_state_state_proto_msgTypes[15]
+	mi := &file_proto_state_state_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1171,7 +1257,7 @@ func (x *Checkpoint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Checkpoint.ProtoReflect.Descriptor instead.
 func (*Checkpoint) Descriptor() ([]byte, []int) {
-	return file_proto_state_state_proto_rawDescGZIP(), []int{15}
+	return file_proto_state_state_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Checkpoint) GetVersion() int32 {
@@ -1268,7 +1354,7 @@ type Datasets struct {
 
 func (x *Datasets) Reset() {
 	*x = Datasets{}
-	mi := &file_proto_state_state_proto_msgTypes[16]
+	mi := &file_proto_state_state_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1280,7 +1366,7 @@ func (x *Datasets) String() string {
 func (*Datasets) ProtoMessage() {}
 
 func (x *Datasets) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_state_state_proto_msgTypes[16]
+	mi := &file_proto_state_state_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1293,7 +1379,7 @@ func (x *Datasets) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Datasets.ProtoReflect.Descriptor instead.
 func (*Datasets) Descriptor() ([]byte, []int) {
-	return file_proto_state_state_proto_rawDescGZIP(), []int{16}
+	return file_proto_state_state_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Datasets) GetDatasets() []*rpc.Dataset {
@@ -1317,7 +1403,7 @@ type KeptJob struct {
 
 func (x *KeptJob) Reset() {
 	*x = KeptJob{}
-	mi := &file_proto_state_state_proto_msgTypes[17]
+	mi := &file_proto_state_state_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1329,7 +1415,7 @@ func (x *KeptJob) String() string {
 func (*KeptJob) ProtoMessage() {}
 
 func (x *KeptJob) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_state_state_proto_msgTypes[17]
+	mi := &file_proto_state_state_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1342,7 +1428,7 @@ func (x *KeptJob) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeptJob.ProtoReflect.Descriptor instead.
 func (*KeptJob) Descriptor() ([]byte, []int) {
-	return file_proto_state_state_proto_rawDescGZIP(), []int{17}
+	return file_proto_state_state_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *KeptJob) GetSpec() *job.JobSpec {
@@ -1477,7 +1563,16 @@ const file_proto_state_state_proto_rawDesc = "" +
 	"\n" +
 	"checkpoint\x18\x06 \x01(\tR\n" +
 	"checkpoint\x12\x18\n" +
-	"\atrained\x18\a \x03(\x03R\atrained\"\x94\x01\n" +
+	"\atrained\x18\a \x03(\x03R\atrained\"\xaa\x01\n" +
+	"\x06Placed\x12\x16\n" +
+	"\x06number\x18\x01 \x01(\x04R\x06number\x12\x1a\n" +
+	"\bpservers\x18\x02 \x01(\x05R\bpservers\x12\x1e\n" +
+	"\n" +
+	"generation\x18\x03 \x01(\x04R\n" +
+	"generation\x12\x14\n" +
+	"\x05round\x18\x04 \x01(\x04R\x05round\x12\x14\n" +
+	"\x05bytes\x18\x05 \x01(\x03R\x05bytes\x12 \n" +
+	"\vnanoseconds\x18\x06 \x01(\x03R\vnanoseconds\"\x94\x01\n" +
 	"\bSnapshot\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12:\n" +
 	"\aentries\x18\x02 \x03(\v2 .edl.state.Snapshot.EntriesEntryR\aentries\x1a:\n" +
@@ -1523,7 +1618,7 @@ func file_proto_state_state_proto_rawDescGZIP() []byte {
 }
 
 var file_proto_state_state_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_proto_state_state_proto_msgTypes = make([]protoimpl.MessageInfo, 19)
+var file_proto_state_state_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
 var file_proto_state_state_proto_goTypes = []any{
 	(Task_Place)(0),      // 0: edl.state.Task.Place
 	(*Head)(nil),         // 1: edl.state.Head
@@ -1540,32 +1635,33 @@ var file_proto_state_state_proto_goTypes = []any{
 	(*Steps)(nil),        // 12: edl.state.Steps
 	(*Finished)(nil),     // 13: edl.state.Finished
 	(*Back)(nil),         // 14: edl.state.Back
-	(*Snapshot)(nil),     // 15: edl.state.Snapshot
-	(*Checkpoint)(nil),   // 16: edl.state.Checkpoint
-	(*Datasets)(nil),     // 17: edl.state.Datasets
-	(*KeptJob)(nil),      // 18: edl.state.KeptJob
-	nil,                  // 19: edl.state.Snapshot.EntriesEntry
-	(*rpc.DataFile)(nil), // 20: edl.rpc.DataFile
-	(*job.Progress)(nil), // 21: edl.job.Progress
-	(job.Mode)(0),        // 22: edl.job.Mode
-	(*job.Shard)(nil),    // 23: edl.job.Shard
-	(*rpc.Dataset)(nil),  // 24: edl.rpc.Dataset
-	(*job.JobSpec)(nil),  // 25: edl.job.JobSpec
+	(*Placed)(nil),       // 15: edl.state.Placed
+	(*Snapshot)(nil),     // 16: edl.state.Snapshot
+	(*Checkpoint)(nil),   // 17: edl.state.Checkpoint
+	(*Datasets)(nil),     // 18: edl.state.Datasets
+	(*KeptJob)(nil),      // 19: edl.state.KeptJob
+	nil,                  // 20: edl.state.Snapshot.EntriesEntry
+	(*rpc.DataFile)(nil), // 21: edl.rpc.DataFile
+	(*job.Progress)(nil), // 22: edl.job.Progress
+	(job.Mode)(0),        // 23: edl.job.Mode
+	(*job.Shard)(nil),    // 24: edl.job.Shard
+	(*rpc.Dataset)(nil),  // 25: edl.rpc.Dataset
+	(*job.JobSpec)(nil),  // 26: edl.job.JobSpec
 }
 var file_proto_state_state_proto_depIdxs = []int32{
-	20, // 0: edl.state.File.file:type_name -> edl.rpc.DataFile
+	21, // 0: edl.state.File.file:type_name -> edl.rpc.DataFile
 	0,  // 1: edl.state.Task.place:type_name -> edl.state.Task.Place
 	5,  // 2: edl.state.Rank.granted:type_name -> edl.state.Dispatch
 	5,  // 3: edl.state.Rank.finished:type_name -> edl.state.Dispatch
 	8,  // 4: edl.state.Generation.members:type_name -> edl.state.Member
-	21, // 5: edl.state.Back.progress:type_name -> edl.job.Progress
-	19, // 6: edl.state.Snapshot.entries:type_name -> edl.state.Snapshot.EntriesEntry
-	22, // 7: edl.state.Checkpoint.mode:type_name -> edl.job.Mode
-	21, // 8: edl.state.Checkpoint.progress:type_name -> edl.job.Progress
-	23, // 9: edl.state.Checkpoint.shards:type_name -> edl.job.Shard
-	24, // 10: edl.state.Checkpoint.data:type_name -> edl.rpc.Dataset
-	24, // 11: edl.state.Datasets.datasets:type_name -> edl.rpc.Dataset
-	25, // 12: edl.state.KeptJob.spec:type_name -> edl.job.JobSpec
+	22, // 5: edl.state.Back.progress:type_name -> edl.job.Progress
+	20, // 6: edl.state.Snapshot.entries:type_name -> edl.state.Snapshot.EntriesEntry
+	23, // 7: edl.state.Checkpoint.mode:type_name -> edl.job.Mode
+	22, // 8: edl.state.Checkpoint.progress:type_name -> edl.job.Progress
+	24, // 9: edl.state.Checkpoint.shards:type_name -> edl.job.Shard
+	25, // 10: edl.state.Checkpoint.data:type_name -> edl.rpc.Dataset
+	25, // 11: edl.state.Datasets.datasets:type_name -> edl.rpc.Dataset
+	26, // 12: edl.state.KeptJob.spec:type_name -> edl.job.JobSpec
 	13, // [13:13] is the sub-list for method output_type
 	13, // [13:13] is the sub-list for method input_type
 	13, // [13:13] is the sub-list for extension type_name
@@ -1584,7 +1680,7 @@ func file_proto_state_state_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_state_state_proto_rawDesc), len(file_proto_state_state_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   19,
+			NumMessages:   20,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -32,6 +32,7 @@ type changes struct {
 	dispatch *dispatch
 	steps    *steps
 	feeds    *feeds
+	mover    *mover
 
 	current context.Context    // of the effects of the change that is under way
 	giveUp  context.CancelFunc // ends current; nil before the first change
@@ -122,7 +123,7 @@ func ofServer(ctx context.Context, who string, err error) error {
 // freeze ends a generation on one server.
 func (c *changes) freeze(ctx context.Context, change uint64, number id.Generation, i int, server rpc.ParameterServerClient) {
 	c.effect(ctx, change, serverName(i), func(retry id.Retry) (generation.Event, error) {
-		answer, err := server.Freeze(ctx, &rpc.FreezeRequest{Id: c.identity(number, retry)})
+		answer, err := server.Freeze(ctx, &rpc.FreezeRequest{Id: c.identity(number, retry), Placement: c.cfg.Placement.GetNumber()})
 		return generation.Frozen{Change: change, Server: i, Answer: answer}, err
 	})
 }
@@ -156,7 +157,8 @@ func (c *changes) persist(ctx context.Context, n *generation.Next) {
 	})
 }
 
-// settle takes back the tasks of trainers that are gone. In sync mode it begins a new segment where a task has failed.
+// settle takes back the tasks of trainers that are gone. In sync mode it begins a new segment where a task has failed. Then the state
+// moves, if it is to.
 func (c *changes) settle(ctx context.Context, n *generation.Next) {
 	c.effect(ctx, n.Change, serverName(0), func(id.Retry) (generation.Event, error) {
 		settle := c.dispatch.recoverTasks
@@ -167,6 +169,9 @@ func (c *changes) settle(ctx context.Context, n *generation.Next) {
 		if err == nil {
 			c.steps.complement(ctx, n.Generation)
 			err = c.store.transact(ctx, func(t *txn) error { return t.put(settledKey, &state.Settled{Generation: uint64(n.Generation.Number)}) })
+		}
+		if err == nil {
+			err = c.mover.settle(ctx, n.Generation)
 		}
 		return generation.Settled{Change: n.Change}, err
 	})

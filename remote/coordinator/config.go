@@ -49,9 +49,13 @@ type Config struct {
 	TellEvery      time.Duration       // how long a watcher may wait for a step, so that several are sent together; 0: each is sent at once
 	LedgerDeadline time.Duration       // of a question about the ledger outside of a change of members; 0: 10s
 	Checkpoints    Checkpoints
-	Trained        ranges.Set     // async: the records of the pass of Begin that were trained before
-	Datasets       []*rpc.Dataset // that the job has read before, in an earlier attempt or before a checkpoint: they must be the same
-	Back           *state.Back    // where the history begins that the durable entries belong to, as LastBack returns it; nil: with Begin
+	Trained        ranges.Set                                         // async: the records of the pass of Begin that were trained before
+	Datasets       []*rpc.Dataset                                     // that the job has read before, in an earlier attempt or before a checkpoint: they must be the same
+	Placement      *job.Placement                                     // that the job has, with the programs of its trainers; nil: it never changes
+	Placed         *state.Placed                                      // how it was changed to, as LastPlaced returns it; nil: it is that of the start
+	Offer          func(*job.Placement)                               // takes the placement that the job may change to, before it does; needed with Peer
+	Peer           func(index int) (rpc.ParameterServerClient, error) // the client of a server of any placement; it does not wait. nil: the placement never changes
+	Back           *state.Back                                        // where the history begins that the durable entries belong to, as LastBack returns it; nil: with Begin
 	// Live returns the members of the job that live now, with their incarnations. nil: whoever joins lives.
 	Live func(context.Context) (map[cluster.Member]id.Incarnation, error)
 	// Merge makes one list of values of what several trainers fetched in one step.

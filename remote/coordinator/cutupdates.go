@@ -64,7 +64,7 @@ func (c *cuts) cutUpdates(ctx context.Context, giveUp context.CancelCauseFunc, n
 			err = errMoved
 		}
 	}()
-	held, err := eachServer(ctx, c.core, func(ctx context.Context, s rpc.ParameterServerClient) (*rpc.HoldResponse, error) {
+	held, err := askEach(ctx, c.core, func(ctx context.Context, s rpc.ParameterServerClient) (*rpc.HoldResponse, error) {
 		return s.Hold(ctx, &rpc.HoldRequest{Id: who, Hold: hold}, grpc.WaitForReady(true))
 	})
 	if err != nil {
@@ -74,7 +74,7 @@ func (c *cuts) cutUpdates(ctx context.Context, giveUp context.CancelCauseFunc, n
 	steps := id.Round(0)
 	m.Below, steps = boundsOf(held)
 	m.Name = name(steps)
-	answers, err = eachServer(ctx, c.core, func(ctx context.Context, s rpc.ParameterServerClient) (a *rpc.CutResponse, err error) {
+	answers, err = askEach(ctx, c.core, func(ctx context.Context, s rpc.ParameterServerClient) (a *rpc.CutResponse, err error) {
 		_ = wire.Retry(ctx, func(id.Retry) error {
 			if a, err = s.Cut(ctx, m, grpc.WaitForReady(true)); wire.Broken(err) { // a server knows the name of a cut: it makes no second one
 				return err
@@ -125,22 +125,14 @@ func (c *cuts) letGo(who *rpc.Identity, hold string) {
 // letGoTime bounds letGo.
 const letGoTime = 2 * time.Second
 
-// eachServer asks all servers at the same time. The first error ends the other calls, and is returned.
-func eachServer[A any](ctx context.Context, c *core, ask func(context.Context, rpc.ParameterServerClient) (*A, error)) ([]*A, error) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
+// askEach asks all servers at the same time. The first error ends the other calls, and is returned.
+func askEach[A any](ctx context.Context, c *core, ask func(context.Context, rpc.ParameterServerClient) (*A, error)) ([]*A, error) {
 	answers := make([]*A, len(c.cfg.Servers))
-	var group sync.WaitGroup
-	for i, server := range c.cfg.Servers {
-		group.Go(func() {
-			a, err := ask(ctx, server)
-			if answers[i] = a; err != nil {
-				cancel(wire.FromStatus(serverName(i), err))
-			}
-		})
-	}
-	group.Wait()
-	return answers, context.Cause(ctx)
+	err := eachServer(ctx, len(answers), func(ctx context.Context, i int) (err error) {
+		answers[i], err = ask(ctx, c.cfg.Servers[i])
+		return wire.FromStatus(serverName(i), err)
+	})
+	return answers, err
 }
 
 // progressOfUpdates is where a job goes on after a cut: in the last pass that its ledger has records of, without these records.

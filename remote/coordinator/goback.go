@@ -199,22 +199,29 @@ func (g *goBack) restore(ctx context.Context, store *checkpoint.Store, name stri
 
 // tellServers lets every server take the state of a checkpoint. The first that cannot ends the others.
 func (g *goBack) tellServers(ctx context.Context, back *state.Back, round id.Round) error {
+	return eachServer(ctx, len(g.cfg.Servers), func(ctx context.Context, i int) error {
+		return wire.Retry(ctx, func(retry id.Retry) error {
+			who := g.identity(id.Generation(back.Generation), retry)
+			who.Round = uint64(round)
+			a, err := g.cfg.Servers[i].Restore(ctx, &rpc.RestoreRequest{Id: who, Store: g.cfg.Checkpoints.Store, Name: back.Checkpoint, History: back.History,
+				Placement: g.cfg.Placement.GetNumber()})
+			if err = ofServer(ctx, serverName(i), err); err == nil && i == 0 {
+				back.Records = a.Records
+			}
+			return err
+		})
+	})
+}
+
+// eachServer calls so many servers at the same time. The first call that fails ends the others, and its error is returned.
+func eachServer(ctx context.Context, servers int, call func(ctx context.Context, i int) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var group sync.WaitGroup
-	errs := make([]error, len(g.cfg.Servers))
-	for i, server := range g.cfg.Servers {
+	errs := make([]error, servers)
+	for i := range servers {
 		group.Go(func() {
-			errs[i] = wire.Retry(ctx, func(retry id.Retry) error {
-				who := g.identity(id.Generation(back.Generation), retry)
-				who.Round = uint64(round)
-				a, err := server.Restore(ctx, &rpc.RestoreRequest{Id: who, Store: g.cfg.Checkpoints.Store, Name: back.Checkpoint, History: back.History})
-				if err = ofServer(ctx, serverName(i), err); err == nil && i == 0 {
-					back.Records = a.Records
-				}
-				return err
-			})
-			if errs[i] != nil {
+			if errs[i] = call(ctx, i); errs[i] != nil {
 				cancel(errs[i])
 			}
 		})

@@ -12,7 +12,6 @@ import (
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/internal/ranges"
-	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/cluster"
 	"github.com/edl-go/edl/remote/coordinator/queue"
@@ -23,8 +22,9 @@ import (
 
 // Server is the coordinator of one job: a gRPC service over its parts. Calls wait until Run has read what is durable.
 type Server struct {
-	rpc.UnimplementedCoordinatorServer
+	unimplemented
 	*core
+	*stateServer
 	store    *store
 	dispatch *dispatch
 	follower *follower
@@ -36,7 +36,11 @@ type Server struct {
 	reader   *stateReader
 	overview *overview
 	cuts     *cuts
-	back     *goBack
+}
+
+// unimplemented lies deeper than the parts that implement calls.
+type unimplemented struct {
+	rpc.UnimplementedCoordinatorServer
 }
 
 // New returns a coordinator.
@@ -59,7 +63,9 @@ func New(cfg Config) *Server {
 	s.ending = &ending{core: c, store: s.store, members: s.members, steps: s.steps, feeds: s.feeds}
 	s.reader = &stateReader{core: c, members: s.members, ending: s.ending}
 	s.cuts = &cuts{core: c, steps: s.steps, ending: s.ending, over: make(chan struct{})}
-	s.back = &goBack{core: c, store: s.store, members: s.members, changes: s.changes, cuts: s.cuts, dispatch: s.dispatch}
+	s.changes.mover = &mover{core: c, store: s.store, members: s.members}
+	back := &goBack{core: c, store: s.store, members: s.members, changes: s.changes, cuts: s.cuts, dispatch: s.dispatch}
+	s.stateServer = &stateServer{core: c, cuts: s.cuts, back: back, move: s.changes.mover}
 	s.overview = &overview{core: c, store: s.store, members: s.members, cuts: s.cuts}
 	s.members.store, s.members.changes = s.store, s.changes
 	s.steps.store, s.steps.members, s.steps.feeds = s.store, s.members, s.feeds
@@ -283,22 +289,6 @@ func (s *Server) Watch(m *rpc.WatchRequest, stream grpc.ServerStreamingServer[rp
 		return err
 	}
 	return s.steps.watch(m, stream)
-}
-
-// Checkpoint makes a checkpoint.
-func (s *Server) Checkpoint(ctx context.Context, m *rpc.CheckpointRequest) (*job.CheckpointStatus, error) {
-	if err := s.checkJob(m.Job); err != nil {
-		return nil, err
-	}
-	return s.cuts.make(ctx)
-}
-
-// GoBack makes the job go back to its last checkpoint, because a pserver is lost.
-func (s *Server) GoBack(ctx context.Context, m *rpc.GoBackRequest) (*rpc.GoBackResponse, error) {
-	if err := s.cfg.Identity.Check(m.Id); err != nil {
-		return nil, err
-	}
-	return s.back.ask(ctx, m.History)
 }
 
 // Queues tells how far the job is and what it waits for.

@@ -40,6 +40,7 @@ const (
 	stepsKey      = StepsEntry
 	finishedKey   = "job/finished"
 	backKey       = "job/back"
+	placementKey  = "job/placement"
 )
 
 // StepsEntry is the durable number of steps of the job, a state.Steps.

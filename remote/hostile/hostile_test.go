@@ -136,7 +136,7 @@ func (s *stream) RecvMsg(m any) error {
 	case *rpc.Piece:
 		s.make(m)
 		m.Piece = s.piece(map[string]proto.Message{"ReportDataset": &rpc.ReportDatasetRequest{}, "ReportSteps": &rpc.TrainerSteps{},
-			"Feed": &rpc.StepRun{}, "RunStep": &rpc.StepRun{}, "WriteState": &rpc.StateValues{}}[s.method])
+			"Feed": &rpc.StepRun{}, "RunStep": &rpc.StepRun{}, "WriteState": &rpc.StateValues{}, "Move": &rpc.MoveRequest{}, "Prepare": &rpc.PrepareRequest{}}[s.method])
 	case proto.Message:
 		s.make(m)
 	default:

@@ -30,8 +30,8 @@ type Deadlines struct {
 	// fewer trainers if its spec allows that, else it fails and the error names the missing members. Start and a margin: a role that cannot reach the
 	// registry reports that first.
 	Gather time.Duration
-	// Connect is how long a trainer waits for the addresses of the coordinator and the pservers. When it passes, the trainer ends and is started
-	// again. Start and a margin, as for Gather.
+	// Connect is how long a trainer waits for the address of the coordinator. When it passes, the trainer ends and is started again. Start and a
+	// margin, as for Gather.
 	Connect time.Duration
 	// Idle is how long a pserver waits for a coordinator to begin a generation, or to release it when all trainers have left. When it passes, the
 	// pserver fails the job, or ends in order if all is trained. One margin more than Gather: the coordinator knows who is missing.

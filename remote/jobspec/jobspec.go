@@ -23,7 +23,7 @@ import (
 // Limits of a job: far above useful values, and low enough that a mistake or an attack costs little.
 const (
 	maxTrainers   = 4096
-	maxPServers   = 1024
+	MaxPServers   = 1024
 	maxPasses     = 1 << 20
 	maxWorkers    = 1024
 	minCheckpoint = 100 * time.Millisecond // between two
@@ -105,7 +105,7 @@ func Check(s *job.JobSpec) error {
 	}
 	within("trainers", int64(s.Trainers), 1, maxTrainers)
 	within("trainers_max", int64(s.TrainersMax), int64(s.Trainers), maxTrainers)
-	within("pservers", int64(s.Pservers), 1, maxPServers)
+	within("pservers", int64(s.Pservers), 1, MaxPServers)
 	within("passes", int64(s.Passes), 0, maxPasses)
 	within("workers", int64(s.Workers), 1, maxWorkers)
 	within("min_block_size", s.MinBlockSize, 1, 1<<40)

@@ -85,7 +85,12 @@ func (d *Data) keep(id string, k *state.KeptJob) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fault.File(fault.Unavailable, dir, err)
 	}
-	path := filepath.Join(dir, jobFile)
+	return d.write(id, b)
+}
+
+// write replaces the file of a job.
+func (d *Data) write(id string, b []byte) error {
+	path := filepath.Join(d.folder(id), jobFile)
 	if err := os.WriteFile(path+".new", b, 0o600); err != nil {
 		return fault.File(fault.Unavailable, path, err)
 	}
@@ -220,6 +225,24 @@ func (m *Manager) remember(j *Job, k *state.KeptJob) {
 	runs := func(id string) bool { return m.jobs[id] != nil && !m.jobs[id].Ended() }
 	if err := m.cfg.Data.trim(runs, m.cfg.MaxJobs); err != nil {
 		m.cfg.Log.Warn("data of old jobs are left", "error", err)
+	}
+}
+
+// rememberServers notes how many pservers a job has that runs: so many it has when it is resumed.
+func (m *Manager) rememberServers(j *Job, servers int) {
+	if m.cfg.Data == nil || j.spec.Checkpoints == nil {
+		return
+	}
+	k, err := m.cfg.Data.read(j.ID)
+	if err == nil {
+		k.Spec.Pservers = int32(servers)
+		var b []byte
+		if b, err = proto.Marshal(k); err == nil {
+			err = m.cfg.Data.write(j.ID, b)
+		}
+	}
+	if err != nil {
+		m.cfg.Log.Warn("the job will be resumed with an earlier number of pservers", "job", j.ID, "error", err)
 	}
 }
 

@@ -33,7 +33,7 @@ type Job struct {
 	manager      *Manager
 	spec         *job.JobSpec // without program
 	limits       jobspec.Deadlines
-	plan         plan
+	plan         plan // of the first placement
 	state        *jobState
 	acks         *acknowledgements
 	finishing    *finishing
@@ -45,6 +45,7 @@ type Job struct {
 	rolesStarted chan struct{} // closed when roles is set
 
 	record
+	placing placing                 // guarded by mu
 	stop    context.CancelCauseFunc // guarded by mu
 	stopped bool                    // by a user; guarded by mu
 }
@@ -61,6 +62,7 @@ func newJob(m *Manager, id string, spec *job.JobSpec, p *plan, state *jobState) 
 				FirstPass: int32(state.begin.Pass), Progress: jobspec.ProgressMessage(state.begin)}}}
 	j.acks, j.finishing, j.followers = newAcknowledgements(j), newFinishing(j), newFollowers(j)
 	j.plan.user = nil
+	j.placing.now = &placement{plan: &j.plan}
 	return j
 }
 
@@ -177,6 +179,7 @@ func (j *Job) end(err error) {
 			j.manager.cfg.Log.Warn("data of the job are left", "job", j.ID, "error", err)
 		}
 	}
+	j.withLock(j.placing.release)
 	j.plan.release() // the manager remembers a job without its programs
 	j.setState(state, err)
 	j.events.End()
@@ -186,17 +189,25 @@ func (j *Job) end(err error) {
 
 // roleSpec is what a role is given.
 func (j *Job) roleSpec(m cluster.Member, start int) *job.RoleSpec {
-	s := &job.RoleSpec{Job: j.ID, Role: m.Role, Index: uint32(m.Index), Spec: j.spec, Program: j.plan.trainer, ProgramHash: j.plan.hash[:],
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	p := j.placing.of(m)
+	s := &job.RoleSpec{Job: j.ID, Role: m.Role, Index: uint32(m.Index), Spec: p.spec(j.spec), Program: p.plan.trainer, ProgramHash: j.plan.hash[:],
 		Registry: ops.Fingerprint(), Ops: ops.Hashes(), Start: uint32(start), Etcd: j.manager.cfg.Etcd, Prefix: cluster.Prefix(j.ID),
-		RunDir: j.manager.cfg.RunDir, Advertise: j.manager.cfg.Host, Placement: j.plan.loads, CheckpointRun: j.name, CheckpointOrigins: j.state.origins}
+		RunDir: j.manager.cfg.RunDir, Advertise: j.manager.cfg.Host, Placement: p.plan.loads, CheckpointRun: j.name, CheckpointOrigins: j.state.origins,
+		Placed: &job.Placement{Number: p.number, Pservers: int32(len(p.plan.pservers))}}
 	switch m.Role {
 	case job.Role_COORDINATOR:
-		s.SaveProgram = j.plan.save
-		j.withLock(func() { s.Datasets, _ = proto.Marshal(&state.Datasets{Datasets: j.datasets}) }) // only invalid UTF-8 is an error; a path has none
+		s.SaveProgram = p.plan.save
+		s.Next = j.placing.next.message()
+		s.Datasets, _ = proto.Marshal(&state.Datasets{Datasets: j.datasets}) // only invalid UTF-8 is an error; a path has none
 	case job.Role_PSERVER, job.Role_STANDBY:
-		s.Program = j.plan.pservers[m.Index]
+		s.Program = p.plan.pservers[m.Index]
+		if p == j.placing.next {
+			s.Placed.Before = p.before
+		}
 	case job.Role_TRAINER:
-		s.SaveProgram = j.plan.save
+		s.SaveProgram = p.plan.save
 	}
 	j.state.give(s)
 	return s
@@ -254,9 +265,10 @@ func (j *Job) setState(state job.State, err error) {
 // Show returns all that is known of the job. It asks the servers that run; of the others it has the last report.
 func (j *Job) Show(ctx context.Context) *rpc.JobDetails {
 	j.refresh(ctx)
-	d := &rpc.JobDetails{Status: j.Status(), Spec: j.spec}
+	d := &rpc.JobDetails{Status: j.Status()}
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	d.Spec = j.placing.now.spec(j.spec)
 	d.Queues, d.Ledger = j.reports.queues, j.reports.ledger
 	return d
 }

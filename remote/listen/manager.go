@@ -10,7 +10,7 @@
 //   - data.go: Data, what outlives a listener: jobs that can be resumed, and their checkpoints; checkpoints.go: from a checkpoint to the start of an attempt
 //   - plan.go: from a JobSpec to role programs; jobstate.go: what a job starts with and leaves; states.go: the states that the listener holds between jobs
 //   - job.go: Job, its calls; finish.go: its end in good order; record.go: what is known of a job
-//   - run.go: jobRun, the roles of a job and the reason of its end; roles.go: one role, from start to end
+//   - run.go: jobRun, the roles of a job and the reason of its end; roles.go: one role, from start to end; scale.go: another number of pservers
 //   - watch.go: events of the coordinator, final reports, acknowledgements; followers.go: whether somebody acknowledges; servers.go: regular reports of the servers; why.go: what the job waits for; times.go: where
 //     the time of rounds went
 //

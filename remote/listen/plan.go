@@ -20,6 +20,7 @@ type plan struct {
 	pservers [][]byte
 	loads    []*job.ServerLoad
 	user     *program.Program // the user's program, until the job has started
+	encoded  []byte           // the same
 }
 
 // newPlan decodes, verifies and transpiles the program of a spec.
@@ -38,7 +39,7 @@ func newPlan(ctx context.Context, spec *job.JobSpec) (*plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	plan := &plan{user: p}
+	plan := &plan{user: p, encoded: spec.Program}
 	if plan.hash, err = p.Hash(); err != nil {
 		return nil, err
 	}
@@ -83,4 +84,4 @@ func checkData(p *program.Program, spec *job.JobSpec) error {
 }
 
 // release drops the programs.
-func (p *plan) release() { p.user, p.trainer, p.save, p.pservers = nil, nil, nil, nil }
+func (p *plan) release() { p.user, p.encoded, p.trainer, p.save, p.pservers = nil, nil, nil, nil, nil }

@@ -35,7 +35,7 @@ func runRoles(ctx context.Context, j *Job) error {
 	watching, unwatch := context.WithCancel(ctx)
 	connections := cluster.NewPeers(watching, registry)
 	defer connections.Close()
-	peers, err := newPeers(connections, int(j.spec.Pservers), j.spec.Standby > 0)
+	peers, err := newPeers(connections)
 	if err != nil {
 		unwatch()
 		return err
@@ -181,6 +181,7 @@ type jobRun struct {
 	group    sync.WaitGroup
 	running  map[cluster.Member]*roleRun // that have not ended; of run
 	failures []failure                   // of roles that have ended, until they start again; in order; of run
+	scale    scaling                     // of run
 	went     *rpc.GoBackResponse         // where the history begins that the job has gone back to; of run
 
 	machine *supervise.Machine // guarded by job.mu
@@ -207,6 +208,7 @@ func (c *jobRun) run(ctx context.Context) error {
 	defer unwatch()
 	defer c.stopAll(ctx)
 	defer close(c.over)
+	defer c.scale.end(fault.E(fault.Unavailable, fault.At("job "+c.job.ID), fault.Got("the end of the job")))
 	c.group.Go(func() { watchLeases(watching, c) })
 	c.group.Go(func() {
 		subscribe(watching, c.job, "the number of trainers that are wanted", c.registry.WatchTrainers, func(n int) {
@@ -246,6 +248,10 @@ func (c *jobRun) step(event func() supervise.Event) supervise.Effects {
 	effects, err := c.machine.Step(c.now(), e)
 	if err != nil {
 		c.job.manager.cfg.Log.Warn("the supervision of roles refuses what it is told", "job", c.job.ID, "event", fmt.Sprintf("%T", e), "error", err)
+		if _, ok := e.(supervise.Scaled); ok {
+			c.job.placing.next = nil
+			c.scale.end(err)
+		}
 	}
 	c.job.status.Trainers = int32(c.machine.Trainers())
 	return effects
@@ -273,6 +279,12 @@ func (c *jobRun) happen(event func() supervise.Event) {
 
 // carryOut does what was decided, in order, and reports whether the job has ended.
 func (c *jobRun) carryOut(ctx context.Context, effects supervise.Effects) (ended bool, err error) {
+	if effects.Placed {
+		placed(ctx, c)
+	}
+	if effects.Stays != nil {
+		stays(c, effects.Stays)
+	}
 	for _, m := range effects.Drain {
 		c.drain(m)
 	}
@@ -292,6 +304,10 @@ func (c *jobRun) carryOut(ctx context.Context, effects supervise.Effects) (ended
 	}
 	for _, index := range effects.Replaced {
 		replace(c, index)
+	}
+	if effects.Move > 0 {
+		to := c.scale.to
+		c.group.Go(func() { askToMove(ctx, c, effects.Move, to) })
 	}
 	if effects.Back {
 		c.wentBack()

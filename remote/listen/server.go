@@ -170,11 +170,14 @@ func (s *Server) Show(m *rpc.JobRequest, stream grpc.ServerStreamingServer[rpc.P
 	return wire.Send(stream, d)
 }
 
-// Scale changes how many trainers a job wants.
+// Scale changes how many trainers a job wants, or how many pservers it has.
 func (s *Server) Scale(ctx context.Context, m *rpc.ScaleRequest) (*job.JobStatus, error) {
 	j, err := s.Manager.Job(m.Job)
-	if err == nil {
+	if err == nil && m.Trainers != 0 {
 		err = j.Scale(ctx, m.Trainers)
+	}
+	if err == nil && m.Pservers != 0 {
+		err = scaleServers(ctx, j, m.Pservers)
 	}
 	if err != nil {
 		return nil, err

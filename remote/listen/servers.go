@@ -71,9 +71,13 @@ func askServer(ctx context.Context, j *Job, p *peers, m cluster.Member) (enter f
 			}
 		}, err
 	}
-	server := p.servers[m.Index]
+	find := p.of.Server
 	if m.Role == job.Role_STANDBY {
-		server = p.standbys[m.Index]
+		find = p.of.Standby
+	}
+	server, err := find(m.Index)
+	if err != nil {
+		return nil, err
 	}
 	s, err := server.Status(ctx, &rpc.StatusRequest{Job: j.ID})
 	if err != nil {
@@ -155,22 +159,11 @@ func (k *reports) heard(m cluster.Member, asked time.Time, err error) {
 
 // peers are connections to the servers of a job. They follow a server to the address of its next process.
 type peers struct {
+	of          *cluster.Peers
 	coordinator rpc.CoordinatorClient
-	servers     []rpc.ParameterServerClient
-	standbys    []rpc.ParameterServerClient // by pserver; nil in a job without them
 }
 
-func newPeers(of *cluster.Peers, servers int, standbys bool) (*peers, error) {
+func newPeers(of *cluster.Peers) (*peers, error) {
 	coordinator, err := of.Coordinator()
-	if err != nil {
-		return nil, err
-	}
-	p := &peers{coordinator: coordinator}
-	p.servers, err = of.Servers(servers)
-	for i := 0; standbys && i < servers && err == nil; i++ {
-		var standby rpc.ParameterServerClient
-		standby, err = of.Standby(i)
-		p.standbys = append(p.standbys, standby)
-	}
-	return p, err
+	return &peers{of: of, coordinator: coordinator}, err
 }

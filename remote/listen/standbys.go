@@ -32,7 +32,11 @@ func askToTakeOver(ctx context.Context, c *jobRun, t supervise.TakeOver) {
 		if err := gone(c, t); err != nil {
 			return err
 		}
-		answer, err = c.peers.standbys[t.Index].TakeOver(ctx, m)
+		client, err := c.peers.of.Standby(t.Index)
+		if err != nil {
+			return err
+		}
+		answer, err = client.TakeOver(ctx, m)
 		return wire.FromStatus(standby(t.Index).String(), err)
 	})
 	log := c.job.manager.cfg.Log.With("job", c.job.ID, "pserver", t.Index)

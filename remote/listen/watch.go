@@ -189,7 +189,11 @@ func (l *finalReports) starts(m cluster.Member) {
 		})
 	case cluster.Member{Role: job.Role_PSERVER}:
 		l.ask(m, "the last ledger", func(ctx context.Context) (func(), error) {
-			ledger, err := wire.Ledger(ctx, m.String(), l.peers.servers[0], &rpc.LedgerRequest{Job: l.job.ID, Final: true})
+			first, err := l.peers.of.Server(0)
+			if err != nil {
+				return nil, err
+			}
+			ledger, err := wire.Ledger(ctx, m.String(), first, &rpc.LedgerRequest{Job: l.job.ID, Final: true})
 			return func() { l.job.reports.ledger = ledger }, err
 		})
 	}

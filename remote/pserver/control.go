@@ -2,6 +2,7 @@ package pserver
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"time"
 
@@ -229,6 +230,9 @@ func (s *Server) Ledger(m *rpc.LedgerRequest, stream grpc.ServerStreamingServer[
 	if m.Final {
 		select {
 		case <-c.ended:
+			if err := failureOf(c); errors.Is(err, fault.Superseded) { // the ledger goes on in another placement
+				return fault.E(fault.Unavailable, fault.At(c.Where), fault.Cause(err))
+			}
 		case <-ctx.Done():
 			return waits.GaveUp(ctx, c.Where, waits.Wait{What: "the last update"})
 		}

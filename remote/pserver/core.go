@@ -24,6 +24,7 @@ type core struct {
 	toApply  chan []Declaration
 	toTake   chan *restoring // states of checkpoints
 	toCut    token           // wakes who makes cuts
+	moving   chan struct{}   // has a token while the state of another placement is taken
 
 	machine    machine  // rounds or updates; nil until the program serves
 	rounds     *Rounds  // in sync mode, else nil
@@ -48,7 +49,7 @@ type core struct {
 
 func newCore(cfg Config) *core {
 	c := &core{cfg: cfg, name: serverName(cfg.Index), ended: make(chan struct{}), released: make(chan struct{}), toApply: make(chan []Declaration, 1),
-		toTake: make(chan *restoring), toCut: make(token, 1),
+		toTake: make(chan *restoring), toCut: make(token, 1), moving: make(chan struct{}, 1),
 		sums: newPartialSums(), lines: lines{}, heard: make(heard, cfg.MaxTrainers), refused: map[string]uint64{}, applied: cfg.Start,
 		timed: timed{times: cfg.Times}, process: rand.Uint64() | 1}
 	if cfg.Follows != nil {

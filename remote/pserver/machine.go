@@ -91,6 +91,14 @@ type (
 		Round      id.Round // that the checkpoint was cut at; async: steps that it has
 		History    uint64   // that begins with it
 	}
+	// Moved says that a server of another placement has taken the state that the job has after a generation has begun, before any of its rounds. Sync mode
+	// only.
+	Moved struct {
+		Generation id.Generation
+		Fence      id.Fence // of the coordinator
+		Round      id.Round // the first of the generation
+		History    uint64   // of the job
+	}
 	// FenceSeen says that another server has named a fence.
 	FenceSeen struct{ Fence id.Fence }
 	// Applied is the server's own report: it has applied the round, or, in async mode, one contribution of Rank.
@@ -100,6 +108,7 @@ type (
 func (Frozen) event()    {}
 func (Resumed) event()   {}
 func (Restored) event()  {}
+func (Moved) event()     {}
 func (FenceSeen) event() {}
 func (Applied) event()   {}
 

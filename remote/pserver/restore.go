@@ -17,7 +17,8 @@ type past struct {
 	history uint64 // that the parameters belong to: of the last Restored, 0 before the first
 	awaited uint64 // the least that they have to belong to
 	// back is async: messages of generations up to this one belong to an earlier history.
-	back id.Generation
+	back    id.Generation
+	unmoved bool // it needs the state of the servers of another placement, which a coordinator is to tell it to take
 }
 
 // Await makes the server one that was started in the place of a lost one: it has no parameters that a job could go on with before it is Restored for a
@@ -26,6 +27,9 @@ func (p *past) Await(history uint64) { p.awaited = history }
 
 // checkHistory refuses a coordinator while the server lacks the state that it is to have.
 func (p *past) checkHistory() error {
+	if p.unmoved {
+		return fault.E(fault.Unavailable, fault.Got("a server that waits for the state of the placement before"), fault.Want("the coordinator to move it"))
+	}
 	if p.history >= p.awaited {
 		return nil
 	}
@@ -77,6 +81,9 @@ type restoring struct {
 func (s *Server) Restore(ctx context.Context, m *rpc.RestoreRequest) (*rpc.RestoreResponse, error) {
 	if err := s.admit(ctx, m.Id); err != nil {
 		return nil, err
+	}
+	if m.Store == "" {
+		return mover{s}.move(ctx, m)
 	}
 	c, from := s.core, wire.SenderOf(m.Id)
 	if m.History == 0 {

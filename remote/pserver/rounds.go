@@ -51,6 +51,8 @@ func (r *Rounds) Step(_ time.Duration, e Event) (Effects, error) {
 		return restore(r, e)
 	case Followed, Synced, Merged, TookOver:
 		return follow(r, e)
+	case Moved:
+		return Effects{}, moved(r, e)
 	case FenceSeen:
 		r.noteFence(e.Fence)
 		return Effects{}, nil

@@ -11,6 +11,7 @@ import (
 	"github.com/edl-go/edl/ops"
 	"github.com/edl-go/edl/ops/comm"
 	"github.com/edl-go/edl/program"
+	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/dataplane"
 	"github.com/edl-go/edl/remote/id"
@@ -31,6 +32,10 @@ type Config struct {
 	// History is, of a server that was started in the place of a lost one, the history that begins with the state of a checkpoint, which a
 	// coordinator is to give it. 0: the job goes on with the values that the program begins with.
 	History uint64
+	// Before is what the servers of another placement keep, if this server is of one that the job may change to: it has no state before a coordinator tells
+	// it to take theirs. nil: it begins with the values of its program.
+	Before []*job.Held
+	Same   *Server // of this process in that placement; nil: none
 	// StartDeadline limits how long the server waits for a coordinator to begin a generation: the first one, or another one after the end of the
 	// last.
 	StartDeadline time.Duration
@@ -86,6 +91,9 @@ func New(cfg Config) *Server {
 // Released is closed when nobody will ask this server anything any more, which may be some time after Serve has returned well: a coordinator has said
 // that the job has no members, or none has for the start deadline.
 func (s *Server) Released() <-chan struct{} { return s.core.released }
+
+// Serves waits until the program of a server serves.
+func Serves(ctx context.Context, s *Server) error { return s.core.serves(ctx) }
 
 // Fail ends the server with err, unless it has ended already: everyone who waits for it, and everyone who calls it from now on, is told err.
 func (s *Server) Fail(err error) {
@@ -175,6 +183,7 @@ func open(ctx context.Context, s *Server, group *sync.WaitGroup, service *comm.S
 	if names := namesOf(service); service.Sync {
 		c.rounds = NewRounds(c.cfg.MaxTrainers, names, c.cfg.Start)
 		c.rounds.Await(c.cfg.History)
+		c.rounds.unmoved = c.cfg.Before != nil
 		c.machine = c.rounds
 	} else {
 		c.updates = NewUpdates(c.cfg.MaxTrainers, names)

@@ -148,12 +148,15 @@ func (s *Server) Complete(ctx context.Context, m *rpc.CompleteRequest) (*rpc.Com
 }
 
 // GetVariable sends a variable: to a trainer in sync mode as it is after round id.round, in async mode with all of the trainer's own contributions;
-// to another server the partial sums of a round.
+// to another server the partial sums of a round, or rows that move to it.
 func (s *Server) GetVariable(m *rpc.GetRequest, stream grpc.ServerStreamingServer[rpc.VariableChunk]) error {
 	ctx := stream.Context()
-	if m.Exchange {
+	if m.Exchange || m.Moves {
 		if err := s.admit(ctx, m.Id); err != nil {
 			return err
+		}
+		if m.Moves {
+			return hand(s, m, stream)
 		}
 		return s.exchange.answer(ctx, m, stream)
 	}

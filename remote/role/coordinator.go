@@ -28,21 +28,22 @@ import (
 )
 
 func (r *runner) coordinate(ctx context.Context) error {
-	p, err := r.program(r.spec.Program, program.StageTrainer)
-	if err != nil {
-		return err
-	}
+	known := newPlacements(r)
 	for {
-		err := lead(ctx, r, p)
-		if !errors.Is(err, coordinator.ErrWentBack) || ctx.Err() != nil {
+		err := lead(ctx, r, known)
+		if !leadsAgain(err) || ctx.Err() != nil {
 			return err
 		}
 	}
 }
 
-// lead coordinates from the taking of the lock on. It returns coordinator.ErrWentBack when the job has gone back to a checkpoint: the next coordinator of the
-// job is this process again.
-func lead(ctx context.Context, r *runner, p *program.Program) error {
+// leadsAgain reports whether a coordinator has ended so that the next one of the job is this process again.
+func leadsAgain(err error) bool {
+	return errors.Is(err, coordinator.ErrWentBack) || errors.Is(err, coordinator.ErrMoved)
+}
+
+// lead coordinates from the taking of the lock on.
+func lead(ctx context.Context, r *runner, known *placements) error {
 	l, err := r.listen(ctx)
 	if err != nil {
 		return err
@@ -60,15 +61,15 @@ func lead(ctx context.Context, r *runner, p *program.Program) error {
 	peers := cluster.NewPeers(leased, r.registry)
 	defer peers.Close()
 	run := peers.Context()
-	servers, err := peers.Servers(int(r.spec.Spec.Pservers))
 	var server *coordinator.Server
 	lock := coordinator.Lead{Fence: member.Fence(), State: r.registry.State(member)}
-	var back *state.Back
+	back, err := coordinator.LastBack(run, lock.State)
+	var placed *state.Placed
 	if err == nil {
-		back, err = coordinator.LastBack(run, lock.State)
+		placed, err = coordinator.LastPlaced(run, lock.State)
 	}
 	if err == nil {
-		server, err = r.newCoordinator(p, servers, back)
+		server, err = r.newCoordinator(known, peers, placed, back)
 	}
 	if err == nil && r.spec.Spec.TrainersMax > r.spec.Spec.Trainers {
 		err = r.wantTrainers(run, server)
@@ -80,8 +81,20 @@ func lead(ctx context.Context, r *runner, p *program.Program) error {
 	return errors.Join(err, r.leave(ctx, member))
 }
 
-func (r *runner) newCoordinator(p *program.Program, servers []rpc.ParameterServerClient, back *state.Back) (*coordinator.Server, error) {
+func (r *runner) newCoordinator(known *placements, peers *cluster.Peers, placed *state.Placed, back *state.Back) (*coordinator.Server, error) {
 	spec := r.spec.Spec
+	placement, err := known.of(placed)
+	if err != nil {
+		return nil, err
+	}
+	p, err := r.program(placement.Program, program.StageTrainer)
+	if err != nil {
+		return nil, err
+	}
+	servers, err := peers.Servers(int(placement.Pservers))
+	if err != nil {
+		return nil, err
+	}
 	passes, err := passesOf(p, spec)
 	if err != nil {
 		return nil, err
@@ -93,7 +106,7 @@ func (r *runner) newCoordinator(p *program.Program, servers []rpc.ParameterServe
 	same := received(p)
 	var save *program.Program
 	if spec.MaxAhead > 0 && !spec.Fed {
-		if save, err = r.program(r.spec.SaveProgram, program.StageSave); err != nil {
+		if save, err = r.program(placement.SaveProgram, program.StageSave); err != nil {
 			return nil, err
 		}
 	}
@@ -115,7 +128,7 @@ func (r *runner) newCoordinator(p *program.Program, servers []rpc.ParameterServe
 		StartDeadline: r.deadlines.Gather, RejoinDeadline: r.deadlines.Rejoin, FollowEvery: r.deadlines.Follow, TellEvery: r.deadlines.Tell,
 		LedgerDeadline: r.deadlines.Ledger,
 		Servers:        servers, Save: save, Constant: r.start().constant(p), Constants: constantNames(p), Checkpoints: checkpointsOf(r),
-		Back: back,
+		Back: back, Placement: placement, Placed: placed, Offer: known.add, Peer: peers.Server,
 		Live: r.registry.Live, Follow: following(spec), Log: r.log,
 		Merge: func(reports []*rpc.TrainerStep) ([]*job.Value, error) { return mergeReports(p, loss, same, reports) },
 	}), nil
@@ -143,7 +156,7 @@ func (r *runner) runCoordinator(ctx context.Context, server *coordinator.Server,
 	}
 	defer watching.Wait()
 	defer cancel()
-	if err = server.Run(ctx, lead); !errors.Is(err, coordinator.ErrWentBack) {
+	if err = server.Run(ctx, lead); !leadsAgain(err) {
 		r.linger(ctx, server.Heard())
 	}
 	return err

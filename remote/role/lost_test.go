@@ -111,11 +111,10 @@ func TestDrainedWithoutAnswer(t *testing.T) {
 	service := wire.NewServer()
 	rpc.RegisterCoordinatorServer(service, noAnswers{heard: func() { drain(fault.New(fault.Drained, "terminated")) }})
 	address := strings.TrimPrefix(pstest.Serve(t, service).Target(), "passthrough:///")
-	if err := registry.SetDesired(bounded(t), 1); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := registry.JoinServer(bounded(t), 0, address); err != nil {
-		t.Fatal(err)
+	for i := range 2 {
+		if _, err := registry.JoinServer(bounded(t), i, address); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if _, err := registry.LeadCoordinator(bounded(t), address); err != nil {
 		t.Fatal(err)

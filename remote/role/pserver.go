@@ -8,7 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/edl-go/edl/executor"
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/proto/job"
@@ -46,7 +45,7 @@ func (r *runner) serve(ctx context.Context) error {
 	}
 	at := &place{role: r, address: l.Addr().String()}
 	config := pserver.Config{
-		Identity: r.identity, Index: int(r.spec.Index), Servers: int(spec.Pservers), MaxTrainers: int(max(spec.Trainers, spec.TrainersMax)),
+		Identity: r.identity, Index: int(r.spec.Index), MaxTrainers: int(max(spec.Trainers, spec.TrainersMax)),
 		Start: id.Round(r.spec.Begin.GetSteps()), History: r.spec.History, StartDeadline: r.deadlines.Idle, RoundDeadline: r.deadlines.Round,
 		Workers: min(runtime.GOMAXPROCS(0), int(spec.Workers)), Peer: peers.Server, Standby: spec.Standby > 0, Ledger: ledger, Data: data,
 		Times: r.recording.times, Log: r.log,
@@ -54,29 +53,18 @@ func (r *runner) serve(ctx context.Context) error {
 	if r.spec.Role == job.Role_STANDBY {
 		config.Follows = &pserver.Follows{Start: r.spec.Start + 1, TakeOver: at.takeOver}
 	}
-	server := pserver.New(config)
+	h := newHost(r, config)
 	service := wire.NewServer()
-	rpc.RegisterParameterServerServer(service, server)
+	rpc.RegisterParameterServerServer(service, h)
 	work, end := serving(ctx, service, l, r.deadlines.ServerGrace)
 	if err := at.take(work); err != nil {
 		return end(err)
 	}
 	run, cancel := at.while(work)
 	defer cancel()
-	local := executor.New(r.recording.options(executor.WithServer(server), executor.WithStage(program.StagePServer), executor.WithLogger(r.log))...)
-	if err = r.start().loadPieces(local.Scope(), p); err == nil {
-		_, err = local.Run(run, p, nil)
-	}
-	if err != nil {
-		server.Fail(err) // calls that wait for the program fail with this error
-		err = fenced(run, err)
-	} else {
-		select {
-		case <-server.Released():
-		case <-run.Done(): // it has done all that it had to do
-		}
-	}
-	err = errors.Join(err, local.Close())
+	h.begin(run, p)
+	err = h.wait()
+	h.end()
 	err = end(err) // before the address is gone: clients that follow it hang up then, also where an answer is under way
 	return errors.Join(err, r.leave(ctx, at.membership()))
 }

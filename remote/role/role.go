@@ -10,7 +10,8 @@
 //	      the lease is lost: the role ends as               drain: a trainer finishes its step, for
 //	      fault.Fenced, and may be started again            RoleDrain at most, and then takes leave
 //
-// Files in reading order: role.go has Run and how a role ends; trainer.go, pserver.go and coordinator.go have a role each; params.go
+// Files in reading order: role.go has Run and how a role ends; trainer.go, pserver.go and coordinator.go have a role each; placements.go changes the number
+// of pservers under them; params.go
 // loads the state that a job starts with; recording.go notes where the time of rounds goes.
 package role
 

@@ -11,8 +11,10 @@ import (
 	"github.com/edl-go/edl/remote/cluster"
 	"github.com/edl-go/edl/remote/dataplane"
 	"github.com/edl-go/edl/remote/id"
+	"github.com/edl-go/edl/remote/jobspec"
 	"github.com/edl-go/edl/remote/trainer"
 	"github.com/edl-go/edl/remote/waits"
+	"github.com/edl-go/edl/remote/wire"
 )
 
 func (r *runner) train(ctx context.Context) error {
@@ -45,8 +47,9 @@ func (r *runner) train(ctx context.Context) error {
 			return trainer.Run(run, trainer.Config{
 				Identity: r.identity, Rank: id.Rank(r.spec.Index), Incarnation: member.Incarnation(), Sync: r.spec.Spec.Mode == job.Mode_SYNC,
 				Spec: r.spec.Spec, Begin: r.spec.Begin, KeepDir: r.spec.KeepDir, Program: p, Save: save, Constants: r.start().constants(p),
-				Deadlines: r.deadlines, Servers: servers, Coordinator: coordinator, Data: data, Host: host, Leader: leader, Drain: drain,
-				Waits: &r.waits, Times: r.recording.times, Kernels: r.recording.kernels, Log: r.log,
+				Deadlines: r.deadlines, Servers: servers, Placement: placed(r.spec).Number, Placed: placedBy(r, coordinator, peers),
+				Coordinator: coordinator, Data: data, Host: host, Leader: leader, Drain: drain, Waits: &r.waits, Times: r.recording.times,
+				Kernels: r.recording.kernels, Log: r.log,
 			})
 		})
 	}
@@ -58,6 +61,27 @@ func (r *runner) train(ctx context.Context) error {
 		return err
 	}
 	return errors.Join(err, r.leave(work, member))
+}
+
+// placedBy returns how a trainer learns of another placement: from its coordinator.
+func placedBy(r *runner, c rpc.CoordinatorClient, peers *cluster.Peers) func(context.Context, *rpc.Identity, uint64) (trainer.Placed, error) {
+	return func(ctx context.Context, in *rpc.Identity, number uint64) (out trainer.Placed, err error) {
+		placement, err := wire.Placement(ctx, c, &rpc.PlacementRequest{Id: in, Number: number})
+		if err != nil {
+			return out, err
+		}
+		if out.Program, err = r.program(placement.Program, program.StageTrainer); err != nil {
+			return out, err
+		}
+		if out.Save, err = r.program(placement.SaveProgram, program.StageSave); err != nil {
+			return out, err
+		}
+		if placement.Pservers < 1 || placement.Pservers > jobspec.MaxPServers {
+			return out, fault.E(fault.Corrupt, fault.At("coordinator"), fault.Gotf("a placement of %d pservers", placement.Pservers))
+		}
+		out.Servers, err = peers.Servers(int(placement.Pservers))
+		return out, err
+	}
 }
 
 // leading runs a trainer that may lead others of its host, if the job has trainers merge by host. host is what the trainer calls it.
@@ -89,8 +113,9 @@ func (r *runner) leading(ctx context.Context, run func(leader *trainer.Leader, h
 var carriers = map[job.Transport]dataplane.Carrier{job.Transport_AUTO: dataplane.Auto, job.Transport_TCP: dataplane.TCP, job.Transport_UNIX: dataplane.Unix,
 	job.Transport_SHM: dataplane.Shared}
 
-// connect waits until the coordinator and the pservers are there, and connects to them for as long as run lasts, wherever they move. ctx ends the
-// waiting.
+// connect waits until the coordinator is there, and connects to it and the pservers for as long as run lasts, wherever they move. ctx ends the waiting.
+// It does not wait for the pservers: those of the placement that this role was started with may have gone. The coordinator, which knows the placement of
+// the job, answers when they serve.
 func (r *runner) connect(ctx, run context.Context,
 	peers *cluster.Peers) (servers []rpc.ParameterServerClient, coordinator rpc.CoordinatorClient, err error) {
 	start, cancel := context.WithTimeout(ctx, r.deadlines.Connect)
@@ -102,18 +127,9 @@ func (r *runner) connect(ctx, run context.Context,
 	if err != nil {
 		return nil, nil, err
 	}
-	wait = r.waits.Begin(waits.Wait{What: "their addresses", By: []string{"the pservers"}, Limit: r.deadlines.Connect})
-	defer wait.End()
-	desired, err := r.registry.Desired(start)
-	if err != nil {
-		return nil, nil, err
-	}
-	if _, err = r.registry.Servers(start, desired); err != nil {
-		return nil, nil, err
-	}
 	if coordinator, err = peers.Coordinator(); err != nil {
 		return nil, nil, err
 	}
-	servers, err = peers.Servers(desired)
+	servers, err = peers.Servers(int(placed(r.spec).Pservers))
 	return servers, coordinator, err
 }

@@ -123,6 +123,14 @@ func (c *Comm) BeginStep(step ops.Step, pass int, records []ranges.Range) {
 // Receive makes the following Recv calls ask for a version, until the next BeginStep.
 func (c *Comm) Receive(v version) { c.version = v }
 
+// serveBy makes the servers of another placement those of the next generation. Nothing may be under way.
+func serveBy(c *Comm, servers []rpc.ParameterServerClient) {
+	c.init()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.Servers, c.sent = servers, make([]int32, len(servers))
+}
+
 func (c *Comm) init() {
 	c.once.Do(func() {
 		c.sends.failed = c.exchanges.end

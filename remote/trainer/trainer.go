@@ -37,6 +37,9 @@ type Config struct {
 	Constants   func(*executor.Scope) error // loads what no server holds; nil when the startup program does all
 	Deadlines   jobspec.Deadlines           // of the job
 	Servers     []rpc.ParameterServerClient // by index
+	Placement   uint64                      // number of the placement that Program, Save and Servers belong to
+	// Placed returns those of another placement, which a generation has. nil: the placement never changes.
+	Placed      func(ctx context.Context, in *rpc.Identity, number uint64) (Placed, error)
 	Coordinator rpc.CoordinatorClient
 	Data        *dataplane.Dialer // opens data connections to the servers; nil: steps go over gRPC
 	// Host names the machine that the trainer runs on, if trainers of one machine are to merge their contributions before they send them: those with
@@ -49,6 +52,12 @@ type Config struct {
 	Times   *timing.Recorder  // notes the phases of its rounds; may be nil
 	Kernels *executor.Profile // records its kernels; may be nil
 	Log     *slog.Logger      // may be nil
+}
+
+// Placed is what a trainer needs of a placement.
+type Placed struct {
+	Program, Save *program.Program
+	Servers       []rpc.ParameterServerClient
 }
 
 // Trainer is one trainer of a job.
@@ -105,7 +114,9 @@ func (t *Trainer) generations(ctx context.Context) error {
 			return err
 		}
 		t.cfg.Log.Info("generation begins", "generation", g.Generation, "members", g.Trainers, "round", g.Round)
-		err = t.runGeneration(ctx, g)
+		if err = t.place(ctx, g); err == nil {
+			err = t.runGeneration(ctx, g)
+		}
 		if !errors.Is(err, fault.Superseded) {
 			return err
 		}
@@ -117,6 +128,28 @@ func (t *Trainer) generations(ctx context.Context) error {
 		}
 		t.cfg.Log.Info("generation has ended", "generation", g.Generation, "reason", err.Error())
 	}
+}
+
+// place takes the programs and servers of the placement that a generation has.
+func (t *Trainer) place(ctx context.Context, g *generation) error {
+	if g.Placement == t.cfg.Placement {
+		return nil
+	}
+	if t.cfg.Placed == nil {
+		return fault.E(fault.Internal, fault.Gotf("a generation of placement %d", g.Placement), fault.Wantf("placement %d", t.cfg.Placement))
+	}
+	var p Placed
+	err := t.caller.call(ctx, callTarget{"coordinator", "the programs of the placement"}, func(ctx context.Context, retry id.Retry) (err error) {
+		p, err = t.cfg.Placed(ctx, g.message(0, retry), g.Placement)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	t.cfg.Placement, t.cfg.Program, t.cfg.Save, t.cfg.Servers = g.Placement, p.Program, p.Save, p.Servers
+	serveBy(t.comm, p.Servers)
+	t.cfg.Log.Info("placement", "number", g.Placement, "pservers", len(p.Servers))
+	return nil
 }
 
 // id is the identity of a message that is sent now.

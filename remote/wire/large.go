@@ -10,16 +10,18 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
 )
 
 // Bounds of the messages that are sent in pieces, in encoded bytes. They are larger than any legal message: a ledger has as many ranges and passes as
 // a pserver keeps; the files of a dataset, and the entries of a job, are as many as a coordinator can read from the store again.
 const (
-	MaxLedger  = 256 << 20
-	MaxDataset = 256 << 20
-	MaxDetails = 512 << 20 // of a job, and of its queues: with all entries
-	MaxStep    = 1 << 30   // what is fed to one step, and what it fetches; the steps of one report together, too
+	MaxLedger    = 256 << 20
+	MaxDataset   = 256 << 20
+	MaxDetails   = 512 << 20 // of a job, and of its queues: with all entries
+	MaxPlacement = 256 << 20 // programs of a placement
+	MaxStep      = 1 << 30   // what is fed to one step, and what it fetches; the steps of one report together, too
 )
 
 // Ledger asks a pserver for its ledger. where names the pserver in errors.
@@ -30,6 +32,11 @@ func Ledger(ctx context.Context, where string, c rpc.ParameterServerClient, m *r
 // Queues asks a coordinator for the progress of its job.
 func Queues(ctx context.Context, c rpc.CoordinatorClient, m *rpc.QueuesRequest) (*rpc.QueuesResponse, error) {
 	return callForPieces(ctx, "coordinator", c.Queues, m, &rpc.QueuesResponse{}, MaxDetails)
+}
+
+// Placement asks a coordinator for the programs of the placement that a generation has.
+func Placement(ctx context.Context, c rpc.CoordinatorClient, m *rpc.PlacementRequest) (*job.Placement, error) {
+	return callForPieces(ctx, "coordinator", c.Placement, m, &job.Placement{}, MaxPlacement)
 }
 
 // Show asks a listener for all that it knows of a job. where names the listener in errors.

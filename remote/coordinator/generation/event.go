@@ -130,6 +130,8 @@ type (
 	Progressed struct{}
 	// DataFailed says that the data is to be divided anew, because a task cannot be read: the same members begin another generation.
 	DataFailed struct{}
+	// Moving says that the state is to move to other servers when the next generation has begun: the same members begin one.
+	Moving struct{}
 	// ServerLost says that the process of a server is gone, with what was in its memory.
 	ServerLost struct{ Server int }
 	// Frozen is a server's answer to Freeze.

@@ -165,6 +165,11 @@ func (DataFailed) apply(m *Machine, now time.Duration, out *Effects) error {
 	return nil
 }
 
+func (Moving) apply(m *Machine, now time.Duration, out *Effects) error {
+	m.changed(now, true, out)
+	return nil
+}
+
 func (e Frozen) apply(m *Machine, now time.Duration, out *Effects) error {
 	if e.Change == m.change && m.phase == Freezing {
 		m.frozen[e.Server] = e.Answer

@@ -29,9 +29,13 @@ func (e Exited) apply(m *Machine, now time.Duration, out *Effects) error {
 		r.enter(Down, now)
 		m.tick(now, out)
 		return nil
+	case extra(m, r):
+		extraExited(m, now, r, e.Err)
 	case e.Err == nil:
 		r.enter(Done, now)
 		if r.Role == job.Role_COORDINATOR {
+			m.scaling.giveUp(fault.E(fault.Unavailable, fault.Got("the end of the job"), fault.Want("one that goes on while it is scaled")), out)
+			endExtra(m, now, out)
 			m.release(now)
 		}
 	case r.Role == job.Role_TRAINER && (wasDraining || errors.Is(e.Err, fault.Drained)):
@@ -139,8 +143,8 @@ func (m *Machine) afterDrain(now time.Duration, r *Role, err error, out *Effects
 }
 
 // mayGoBack reports whether a pserver alone may start again, although its parameters are gone. One that ends when a trainer has no more to train ends the
-// attempt: nobody would train that trainer's share.
-func mayGoBack(m *Machine) bool { return m.policy.GoesBack && !m.dataEnded() }
+// attempt: nobody would train that trainer's share. While the number of pservers changes it is not known which of them have the state.
+func mayGoBack(m *Machine) bool { return m.policy.GoesBack && !m.dataEnded() && m.scaling.to == 0 }
 
 // goBack begins the way back to a checkpoint. If another one is under way, it may have passed the pserver that has ended now: so the job goes back once more
 // after it.
@@ -161,6 +165,7 @@ func (m *Machine) startOver(now time.Duration, cause error, out *Effects) {
 		m.end(exhausted("the job from its beginning", m.again, cause), out)
 		return
 	}
+	m.scaling.giveUp(fault.E(fault.LostMember, fault.Got("a job that starts over"), fault.Want("one that goes on while it is scaled"), fault.Cause(cause)), out)
 	m.pause = pauseAfter(m.pause)
 	clear(m.under)
 	m.attempt++
@@ -180,6 +185,9 @@ func (m *Machine) beginAttempt(now time.Duration, out *Effects) {
 	for _, r := range m.roles {
 		r.restarts, r.pause = 0, 0
 		r.enter(Down, now)
+		if extra(m, r) {
+			r.enter(Drained, now)
+		}
 	}
 	out.Forget = true
 	m.adjustTrainers(now, out)

@@ -5,6 +5,7 @@
 //
 //	machine.go   policy, events, effects; the roles of a job and what is due
 //	exit.go      what follows from the end of a role
+//	scale.go     another number of pservers
 //
 // # A role
 //
@@ -113,6 +114,14 @@ type (
 	}
 	// Wanted says how many trainers are wanted. Missing ones are started, and the highest ranks end.
 	Wanted struct{ Trainers int }
+	// Scaled says how many pservers the job is to have. It is refused while the job has other things to do.
+	Scaled struct{ Servers int }
+	// Moved answers Effects.Move: the pservers that are wanted have the state of the job, or it stays where it was when Err is not nil.
+	Moved struct {
+		Number  int // of Effects.Move
+		Err     error
+		Unknown bool // Err says why nobody knows where the state is
+	}
 	// Progressed says that the job has made a step.
 	Progressed struct{}
 	// Tick says that time has passed: see Machine.Next.
@@ -121,6 +130,8 @@ type (
 
 // Effects are what the caller does after an event, in this order.
 type Effects struct {
+	Placed bool             // the job has the pservers that it was changing to
+	Stays  error            // why it has those that it had; nil: nothing was changing, or Placed
 	Drain  []cluster.Member // ask these trainers to end when they can
 	Kill   []cluster.Member // end these roles at once
 	Forget bool             // remove the traces of the attempt that has ended; what follows begins the next one
@@ -132,6 +143,7 @@ type Effects struct {
 	Back     bool // the job has gone back: its steps are told from there on
 	// GoBack is the number of an attempt to take the job back to its last checkpoint, while the pservers that were lost start again; 0: none.
 	GoBack int
+	Move   int   // number of an attempt to move the state to other pservers, which start now or run; 0: none
 	End    bool  // end the job: well when Err is nil. No effect follows
 	Err    error // of End
 }
@@ -200,6 +212,7 @@ type Machine struct {
 	steps    uint64 // of the job, as far as they were told
 	back
 	takeovers
+	scaling scaling
 }
 
 // back is the way of a job back to a checkpoint.

@@ -97,6 +97,14 @@ func TestScripts(t *testing.T) {
 					err = fault.New(kind, "not in step")
 				}
 				return step(supervise.TookOver{TakeOver: supervise.TakeOver{Index: number("index", 0), Number: number("number", 1)}, Err: err})
+			case "scale":
+				return step(supervise.Scaled{Servers: number("pservers", 0)})
+			case "moved":
+				var err error
+				if kind, ok := kinds[c.Arg("failed", "")]; ok {
+					err = fault.New(kind, "no state")
+				}
+				return step(supervise.Moved{Number: number("number", 1), Err: err, Unknown: c.Arg("unknown", "no") == "yes"})
 			case "want":
 				n, err := strconv.Atoi(c.Args[0])
 				if err != nil {
@@ -133,6 +141,12 @@ func TestScripts(t *testing.T) {
 // told writes effects as scripts show them.
 func told(e supervise.Effects) string {
 	var lines []string
+	if e.Placed {
+		lines = append(lines, "the job has other pservers")
+	}
+	if e.Stays != nil {
+		lines = append(lines, "the pservers stay: "+e.Stays.Error())
+	}
 	for _, member := range e.Drain {
 		lines = append(lines, "drain "+nameOf(member))
 	}
@@ -150,6 +164,9 @@ func told(e supervise.Effects) string {
 	}
 	for _, index := range e.Replaced {
 		lines = append(lines, fmt.Sprintf("pserver-%d is the process of its standby", index))
+	}
+	if e.Move > 0 {
+		lines = append(lines, fmt.Sprintf("move, %d", e.Move))
 	}
 	if e.Back {
 		lines = append(lines, "the job has gone back")

@@ -26,10 +26,18 @@ func TestProperties(t *testing.T) {
 		var began time.Duration                                                     // of the attempt
 		attempt, goodAttempts := 0, 0
 		ended, backs, goingBack := false, 0, false
+		moves, moving := 0, false
 		do := func(e supervise.Event) {
 			out, err := m.Step(now, e)
-			if err != nil {
+			if _, scales := e.(supervise.Scaled); err != nil && !scales {
 				t.Fatalf("%T: %v", e, err)
+			}
+			if ended && (out.Move > 0 || out.Placed || out.Stays != nil) || out.Move > 0 && (moving || out.Move <= moves) || (out.Placed || out.Stays != nil) && !moving ||
+				out.Placed && out.Stays != nil {
+				t.Fatalf("%+v after %d moves; one is under way: %v, the job has ended: %v", out, moves, moving, ended)
+			}
+			if moves = max(moves, out.Move); out.Move > 0 || out.Placed || out.Stays != nil {
+				moving = out.Move > 0
 			}
 			if ended && (len(out.Start)+len(out.Drain)+len(out.Kill) > 0 || out.Forget || out.End || out.GoBack > 0 || out.Back) {
 				t.Fatalf("%+v after the end", out)
@@ -88,7 +96,7 @@ func TestProperties(t *testing.T) {
 		for range rapid.IntRange(0, 60).Draw(t, "events") {
 			now += time.Duration(rapid.IntRange(0, 70_000).Draw(t, "ms")) * time.Millisecond
 			member := some()
-			switch rapid.IntRange(0, 5).Draw(t, "event") {
+			switch rapid.IntRange(0, 7).Draw(t, "event") {
 			case 0, 1:
 				if member != (cluster.Member{}) {
 					kind := rapid.SampledFrom([]fault.Kind{fault.LostMember, fault.Fenced, fault.Internal, fault.Drained}).Draw(t, "kind")
@@ -102,6 +110,14 @@ func TestProperties(t *testing.T) {
 				do(supervise.Wanted{Trainers: rapid.IntRange(1, 4).Draw(t, "wanted")})
 			case 4:
 				do(supervise.Tick{})
+			case 6:
+				do(supervise.Scaled{Servers: rapid.IntRange(1, 4).Draw(t, "servers")})
+			case 7:
+				e := supervise.Moved{Number: max(0, moves-rapid.IntRange(0, 1).Draw(t, "late"))}
+				if rapid.Bool().Draw(t, "failed") {
+					e.Err, e.Unknown = fault.New(fault.LostMember, "no state"), rapid.Bool().Draw(t, "unknown")
+				}
+				do(e)
 			case 5:
 				e := supervise.WentBack{Number: max(0, backs-rapid.IntRange(0, 1).Draw(t, "late"))}
 				if rapid.Bool().Draw(t, "failed") {

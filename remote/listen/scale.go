@@ -1,0 +1,275 @@
+package listen
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/ops/comm"
+	"github.com/edl-go/edl/program"
+	"github.com/edl-go/edl/proto/job"
+	"github.com/edl-go/edl/proto/rpc"
+	"github.com/edl-go/edl/remote/cluster"
+	"github.com/edl-go/edl/remote/id"
+	"github.com/edl-go/edl/remote/jobspec"
+	"github.com/edl-go/edl/remote/listen/supervise"
+	"github.com/edl-go/edl/remote/wire"
+)
+
+// A placement is a plan for a number of pservers. A job begins with one, and has another one after each change of that number.
+type placement struct {
+	*plan
+	number uint64
+	before []*job.Held // what pservers keep in the placement that it follows
+}
+
+// placing is which placement a job has. The coordinator decides, by what is durable. The listener hears of it, and gives roles that start both meanwhile.
+type placing struct {
+	now     *placement
+	next    *placement // that the job may have changed to; nil: none
+	numbers uint64     // of the last placement
+}
+
+// of is the placement whose programs a role is to have that starts. A pserver that only the next one has is of the next one.
+func (p *placing) of(m cluster.Member) *placement {
+	if m.Role == job.Role_PSERVER && m.Index >= len(p.now.pservers) && p.next != nil {
+		return p.next
+	}
+	return p.now
+}
+
+// release drops the programs of a job that has ended.
+func (p *placing) release() {
+	p.now = &placement{plan: &plan{loads: p.now.loads, pservers: make([][]byte, len(p.now.pservers))}, number: p.now.number}
+	p.next = nil
+}
+
+// spec is the specification of a job with this placement.
+func (p *placement) spec(of *job.JobSpec) *job.JobSpec {
+	if int(of.Pservers) == len(p.pservers) {
+		return of
+	}
+	of = proto.CloneOf(of)
+	of.Pservers = int32(len(p.pservers))
+	return of
+}
+
+// message is the placement with the programs of trainers; nil where there is none.
+func (p *placement) message() *job.Placement {
+	if p == nil {
+		return nil
+	}
+	return &job.Placement{Number: p.number, Pservers: int32(len(p.pservers)), Program: p.trainer, SaveProgram: p.save}
+}
+
+// held lists what the pservers of a plan keep.
+func (p *plan) held() (list []*job.Held, err error) {
+	for server, encoded := range p.pservers {
+		program, err := program.Decode(encoded, program.DefaultLimits())
+		if err != nil {
+			return nil, err
+		}
+		for _, op := range program.Global().Ops {
+			if op.Type != "listen_and_serv" {
+				continue
+			}
+			service, err := comm.ServiceOf(op)
+			if err != nil {
+				return nil, err
+			}
+			for _, s := range service.Slices {
+				list = append(list, &job.Held{Server: uint32(server), Name: s.Name, Origin: s.Origin, FirstRow: s.FirstRow, Rows: s.Rows, TotalRows: s.TotalRows})
+			}
+		}
+	}
+	return list, nil
+}
+
+// scaling is a change of the number of pservers that is under way. The goroutine of jobRun.run uses it.
+type scaling struct {
+	to    *placement
+	ended chan<- error // has room; nil: nothing is under way
+}
+
+// end tells whoever waits how the change has ended.
+func (s *scaling) end(err error) {
+	if s.ended != nil {
+		s.ended <- err
+		*s = scaling{}
+	}
+}
+
+// scaleServers changes the number of pservers of a job, and returns when it has changed. The change goes on if ctx ends.
+func scaleServers(ctx context.Context, j *Job, servers int32) error {
+	where := fault.At("job " + j.ID)
+	var c *jobRun
+	var have int
+	j.withLock(func() { c, have = j.roles, len(j.placing.now.pservers) })
+	switch {
+	case servers < 1 || servers > jobspec.MaxPServers:
+		return fault.E(fault.InvalidArgument, where, fault.Gotf("%d pservers", servers), fault.Wantf("1 to %d", jobspec.MaxPServers))
+	case j.spec.Mode != job.Mode_SYNC, j.spec.Fed:
+		return fault.E(fault.Unsupported, where, fault.Got("another number of pservers for an async or fed job"), fault.Want("a sync job that reads its own data"))
+	case strings.HasPrefix(j.spec.CompressGradients, "topk"):
+		return fault.E(fault.Unsupported, where, fault.Got("another number of pservers with --compress-gradients topk"), fault.Want("a job without it"),
+			fault.Hint("which elements are sent depends on the slices: the result would be another one"))
+	case j.spec.Standby > 0:
+		return fault.E(fault.Unsupported, where, fault.Got("another number of pservers for a job with standbys"), fault.Want("a job without them"))
+	case c == nil:
+		return fault.E(fault.Unavailable, where, fault.Got("a job that does not run"))
+	case have == int(servers):
+		return nil
+	}
+	to, err := nextPlacement(ctx, j, servers)
+	if err != nil {
+		return err
+	}
+	ended := make(chan error, 1)
+	c.happen(func() supervise.Event { // job.mu is held
+		if c.scale.ended != nil {
+			ended <- fault.E(fault.Unavailable, where, fault.Got("a job whose pservers change"), fault.Want("one change after the other"))
+			return supervise.Tick{}
+		}
+		c.scale = scaling{to: to, ended: ended}
+		j.placing.next = to
+		return supervise.Scaled{Servers: int(servers)}
+	})
+	select {
+	case err = <-ended:
+	case <-c.over:
+		select {
+		case err = <-ended:
+		default:
+			err = fault.E(fault.Unavailable, where, fault.Got("a job that has ended"))
+		}
+	case <-ctx.Done():
+		err = fault.E(fault.DeadlineExceeded, where, fault.Gotf("a change to %d pservers that goes on", servers), fault.Cause(context.Cause(ctx)))
+	}
+	return err
+}
+
+// nextPlacement makes the programs of a job for another number of pservers.
+func nextPlacement(ctx context.Context, j *Job, servers int32) (*placement, error) {
+	spec := proto.CloneOf(j.spec)
+	spec.Pservers = servers
+	var now *placement
+	to := &placement{}
+	j.withLock(func() {
+		spec.Program, now = j.plan.encoded, j.placing.now
+		j.placing.numbers++
+		to.number = j.placing.numbers
+	})
+	if len(spec.Program) == 0 {
+		return nil, fault.E(fault.Unavailable, fault.At("job "+j.ID), fault.Got("a job that has ended"))
+	}
+	var err error
+	if to.before, err = now.held(); err == nil {
+		to.plan, err = newPlan(ctx, spec)
+	}
+	return to, err
+}
+
+// askToMove lets the state of a job move to the pservers of its next placement, which have started or run.
+func askToMove(ctx context.Context, c *jobRun, number int, to *placement) {
+	ctx, cancel := context.WithTimeout(ctx, c.job.limits.Start)
+	defer cancel()
+	c.group.Go(func() { // the job may end meanwhile
+		select {
+		case <-c.over:
+			cancel()
+		case <-ctx.Done():
+		}
+	})
+	began := time.Now()
+	asked := false
+	err := prepareServers(ctx, c, to)
+	if err == nil {
+		var answer *rpc.MoveResponse
+		asked = true
+		if answer, err = moveState(ctx, c, to); err == nil {
+			if err = wire.FaultOf(answer.Failure); err != nil {
+				asked = false
+			}
+			c.job.manager.cfg.Log.Info("the state of the job has moved", "job", c.job.ID, "pservers", len(to.pservers), "bytes", answer.Bytes,
+				"paused", time.Duration(answer.Nanoseconds), "took", time.Since(began), "failure", err)
+		} else if fault.KindOf(err).Permanent() { // refused before anything has begun
+			asked = false
+		}
+	}
+	c.happen(func() supervise.Event { return supervise.Moved{Number: number, Err: err, Unknown: err != nil && asked} })
+}
+
+// prepareServers makes every pserver of a placement ready, also those that start.
+func prepareServers(ctx context.Context, c *jobRun, to *placement) error {
+	for i := range to.pservers {
+		client, err := c.peers.of.Server(i)
+		if err != nil {
+			return err
+		}
+		m := &rpc.PrepareRequest{To: &job.Placement{Number: to.number, Pservers: int32(len(to.pservers)), Program: to.pservers[i], Before: to.before}}
+		err = wire.Retry(ctx, func(id.Retry) error {
+			call, cancel := context.WithCancel(ctx)
+			defer cancel()
+			stream, err := client.Prepare(call, grpc.WaitForReady(true))
+			if err == nil {
+				sent := wire.SendAs(stream, identityOf(c.job), m)
+				if _, err = stream.CloseAndRecv(); err == nil {
+					err = sent
+				}
+			}
+			return wire.FromStatus(fmt.Sprintf("pserver %d", i), err)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// moveState asks the coordinator until it knows what has become of the move. The coordinator ends with the move; the next one answers.
+func moveState(ctx context.Context, c *jobRun, to *placement) (answer *rpc.MoveResponse, err error) {
+	err = wire.Retry(ctx, func(id.Retry) error {
+		call, cancel := context.WithCancel(ctx)
+		defer cancel()
+		stream, err := c.peers.coordinator.Move(call, grpc.WaitForReady(true))
+		if err == nil {
+			sent := wire.SendAs(stream, identityOf(c.job), &rpc.MoveRequest{To: to.message()})
+			if answer, err = stream.CloseAndRecv(); err == nil {
+				err = sent
+			}
+		}
+		if err = wire.FromStatus("coordinator", err); errors.Is(err, fault.Canceled) && ctx.Err() == nil { // its end
+			err = fault.E(fault.Unavailable, fault.Cause(err))
+		}
+		return err
+	})
+	return answer, err
+}
+
+// stays notes that the job has the placement that it had.
+func stays(c *jobRun, err error) {
+	c.job.withLock(func() { c.job.placing.next = nil })
+	c.scale.end(err)
+}
+
+// placed makes the placement that the job has changed to the one that roles start with.
+func placed(ctx context.Context, c *jobRun) {
+	to := c.scale.to
+	c.job.withLock(func() {
+		c.job.placing.now, c.job.placing.next = to, nil
+		c.job.status.Placement = to.loads
+	})
+	ctx, cancel := context.WithTimeout(ctx, c.job.limits.Registry)
+	defer cancel()
+	if err := c.registry.SetDesired(ctx, len(to.pservers)); err != nil {
+		c.job.manager.cfg.Log.Warn("the cluster's store has an earlier number of pservers", "job", c.job.ID, "error", err)
+	}
+	c.job.manager.rememberServers(c.job, len(to.pservers))
+	c.scale.end(nil)
+}

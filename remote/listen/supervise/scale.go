@@ -1,0 +1,126 @@
+package supervise
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/proto/job"
+	"github.com/edl-go/edl/remote/cluster"
+)
+
+// scaling is the change of a job to another number of pservers:
+//
+//	Scaled 4    of 2   Start pservers 2 and 3. Move 1: the caller lets the state move to all four
+//	Moved 1            the job has 4 pservers: Placed
+//	Moved 1, an error  the job has 2 pservers: Stays. Pservers 2 and 3 end
+//	Scaled 2    of 4   Move 2
+//	Moved 2            Placed. Pservers 2 and 3 end
+//
+// Meanwhile a new pserver has nothing to lose: it starts again as any role does. If another one ends, the job starts over, with the pservers that it had: it is
+// not known which of them have its state. The job also starts over when nobody knows what has become of the move.
+type scaling struct {
+	to     int         // pservers; 0: the job is not being scaled
+	number int         // how often Move was told
+	starts map[int]int // of the new pservers, by index, when the move began
+}
+
+// scale begins to change the number of pservers, and returns why it cannot.
+func (e Scaled) apply(m *Machine, now time.Duration, out *Effects) error {
+	busy := func(got string) error {
+		return fault.E(fault.Unavailable, fault.Got(got), fault.Want("one that trains"), fault.Hint("try again later"))
+	}
+	switch {
+	case m.ended, m.clearing:
+		return busy("a job that does not run now")
+	case m.why != nil:
+		return busy("a job that goes back to a checkpoint")
+	case m.dataEnded():
+		return busy("a job with a trainer that has no more to train")
+	case m.scaling.to > 0:
+		return busy(fmt.Sprintf("a job that is changing to %d pservers", m.scaling.to))
+	}
+	for i := m.policy.PServers; i < e.Servers; i++ {
+		if r := m.find(server(i)); r != nil && r.live() {
+			return busy(fmt.Sprintf("a %v that is ending", r.Member))
+		}
+	}
+	m.scaling = scaling{to: e.Servers, number: m.scaling.number + 1, starts: map[int]int{}}
+	for i := m.policy.PServers; i < e.Servers; i++ {
+		r := m.role(server(i))
+		r.enter(Down, now)
+		r.restarts, r.pause = 0, 0
+		m.scaling.starts[i] = r.Starts + 1
+	}
+	m.tick(now, out)
+	out.Move = m.scaling.number
+	return nil
+}
+
+func (e Moved) apply(m *Machine, now time.Duration, out *Effects) error {
+	if e.Number != m.scaling.number || m.scaling.to == 0 || m.ended {
+		return nil
+	}
+	if e.Unknown {
+		m.startOver(now, e.Err, out)
+		return nil
+	}
+	to, starts := m.scaling.to, m.scaling.starts
+	m.scaling.to = 0
+	if e.Err != nil {
+		out.Stays = e.Err
+		endExtra(m, now, out)
+		return nil
+	}
+	m.policy.PServers, out.Placed = to, true
+	endExtra(m, now, out)
+	for i, n := range starts {
+		if r := m.role(server(i)); r.Starts != n || r.State != Running { // it may have had the state
+			m.startOver(now, fault.E(fault.LostMember, fault.At(r.String()), fault.Got("the end of a pserver that the job was changing to"), fault.Cause(r.Last)), out)
+			return nil
+		}
+	}
+	return nil
+}
+
+// endExtra ends the pservers that the job does not have any more.
+func endExtra(m *Machine, now time.Duration, out *Effects) {
+	for _, r := range m.roles {
+		switch {
+		case !extra(m, r):
+		case r.State == Down:
+			r.enter(Drained, now)
+		case r.State == Running:
+			r.enter(Draining, now)
+			r.Due = now + m.policy.Release
+			out.Drain = append(out.Drain, r.Member)
+		}
+	}
+}
+
+// extra reports whether a role is a pserver that the job does not have, or does not have yet.
+func extra(m *Machine, r *Role) bool {
+	return r.Role == job.Role_PSERVER && r.Index >= m.policy.PServers
+}
+
+// extraExited is Exited of such a pserver. It starts again only while the job may change to it, and never ends the job.
+func extraExited(m *Machine, now time.Duration, r *Role, err error) {
+	if err == nil || m.scaling.to == 0 || r.State == Draining || !mendable(r.Member, err) || r.restarts >= m.policy.MaxRestarts {
+		r.enter(Drained, now)
+		return
+	}
+	r.restarts++
+	r.pause = pauseAfter(r.pause)
+	r.enter(Down, now)
+	r.Due = now + r.pause
+}
+
+// giveUp ends a change of the number of pservers because the job ends or starts over.
+func (s *scaling) giveUp(why error, out *Effects) {
+	if s.to > 0 {
+		s.to = 0
+		out.Stays = why
+	}
+}
+
+func server(index int) cluster.Member { return cluster.Member{Role: job.Role_PSERVER, Index: index} }
