@@ -81,6 +81,9 @@ func (s *Server) Cut(ctx context.Context, m *rpc.CutRequest) (*rpc.CutResponse, 
 		k, err = s.cuts.bound(c, m)
 	}
 	version := c.version()
+	if c.rounds != nil {
+		version = c.rounds.committed()
+	}
 	c.Unlock()
 	switch {
 	case err != nil:
@@ -114,7 +117,7 @@ func (cs *cuts) ask(c *core, from Sender, m *rpc.CutRequest) (*cut, error) {
 		return k, nil
 	}
 	cs.giveUp()
-	if c.rounds.Round() > from.Round {
+	if c.rounds.committed() > from.Round { // a round that is being applied has begun to change the version before it
 		return nil, nil
 	}
 	k := &cut{round: from.Round, store: m.Store, name: m.Name, bases: m.Bases, done: make(chan struct{}), cancel: func() {}}
@@ -141,7 +144,8 @@ func (cs *cuts) giveUp() {
 	}
 }
 
-// due returns the cut whose round is there now, or whose steps are. The goroutine that applies rounds asks, between two of them.
+// due returns the cut whose round is there now, or whose steps are. The goroutine that applies rounds asks, between two of them, and again when it has the next
+// one to apply: a cut may have been asked for meanwhile, and nothing of its version is left afterwards.
 func (cs *cuts) due(c *core) *cut {
 	c.Lock()
 	defer c.Unlock()

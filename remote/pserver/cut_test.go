@@ -4,9 +4,12 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"runtime"
 	"testing"
+	"time"
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/proto/job"
@@ -137,6 +140,34 @@ func TestCut(t *testing.T) {
 			made++
 		}
 	}
+}
+
+// A cut of the version that is there, asked for while the round after it comes in, is made or is past. It must not wait for a version that never comes again.
+func TestCutWhileARoundBegins(t *testing.T) {
+	s := pstest.Start(t, pstest.Config(1), pstest.SGD(0, true, 1, 4))
+	c := cutter{s, t.TempDir()}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // of all
+	defer cancel()
+	made := 0
+	for round := range uint64(150) {
+		name := checkpoint.NewName("job", round)
+		answer := c.start(ctx, round, name)
+		for range rand.IntN(200) {
+			runtime.Gosched()
+		}
+		trainRound(t, s, round)
+		a := <-answer
+		switch {
+		case a.err != nil:
+			t.Fatalf("round %d: %v", round, a.err)
+		case a.Past && a.Round <= round:
+			t.Fatalf("version %d is past round %d", a.Round, round)
+		case !a.Past:
+			checkCut(t, c, name, round, a.CutResponse)
+			made++
+		}
+	}
+	t.Logf("%d of 150 were made", made)
 }
 
 // A cut that waits ends when another takes its place, and at the end of the job. The same one again is the same.

@@ -201,20 +201,26 @@ func open(ctx context.Context, s *Server, group *sync.WaitGroup, service *comm.S
 func applyRounds(ctx context.Context, s *Server, group *sync.WaitGroup, by *stepper) error {
 	c := s.core
 	copied := func() {}
-	for {
-		if k := s.cuts.due(c); k != nil {
-			copied()
-			copied = s.cuts.begin(ctx, group, s.values, c, k)
-			if c.updates != nil {
-				copied()
-				c.Lock()
-				s.cuts.letGo(c)
-				c.Unlock()
-			}
+	cut := func() {
+		k := s.cuts.due(c)
+		if k == nil {
+			return
 		}
+		copied()
+		copied = s.cuts.begin(ctx, group, s.values, c, k)
+		if c.updates != nil {
+			copied()
+			c.Lock()
+			s.cuts.letGo(c)
+			c.Unlock()
+		}
+	}
+	for {
+		cut()
 		told := s.mirror.catchUp()
 		select {
 		case from := <-c.toApply:
+			cut()
 			copied() // the round changes what is copied and told
 			if err := told(ctx); err != nil {
 				return err
