@@ -31,7 +31,7 @@ type jobFlags struct {
 	restarts  int32
 	failures  int32
 	trainers  string
-	pservers  int32
+	pservers  string
 	mode      *choice
 	minBlock  int64
 	noSlice   bool
@@ -69,7 +69,7 @@ func (f *jobFlags) addCluster(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVarP(&f.file, "file", "f", "", "job `FILE` (job.yaml); flags override its fields")
 	flags.StringVar(&f.trainers, "trainers", strconv.Itoa(defaultServers), "start `N[:MAX]` trainers; with MAX the job is elastic")
-	flags.Int32Var(&f.pservers, "pservers", defaultServers, "start `N` parameter servers")
+	flags.StringVar(&f.pservers, "pservers", strconv.Itoa(defaultServers), "start `N[:MAX]` parameter servers; edl scale keeps to MAX")
 	f.mode = choiceFlag(cmd, "mode", "when servers apply gradients", "sync", "async")
 	flags.Int64Var(&f.minBlock, "min-block-size", 8192, "cut parameters into slices of at least `N` elements")
 	flags.BoolVar(&f.noSlice, "no-slice", false, "keep every parameter whole on one server")
@@ -169,11 +169,10 @@ func (f *jobFlags) overrideCluster(given func(name string) bool, spec *job.JobSp
 			return err
 		}
 	}
-	if given("pservers") && f.pservers < 1 {
-		return tooFew("--pservers", int64(f.pservers))
-	}
 	if given("pservers") || spec.Pservers == 0 {
-		spec.Pservers = f.pservers
+		if err := parsePservers(f.pservers, spec); err != nil {
+			return err
+		}
 	}
 	if given("max-restarts") {
 		if spec.MaxRestarts = f.restarts; f.restarts == 0 {
@@ -322,7 +321,7 @@ func parseData(values []string) ([]*job.DataBinding, error) {
 
 // parseTrainers reads N or N:MAX.
 func parseTrainers(value string, spec *job.JobSpec) error {
-	least, most, err := jobspec.ParseTrainers(value)
+	least, most, err := jobspec.ParseBounds(value)
 	if err != nil {
 		return inFile("--trainers", err)
 	}
@@ -361,6 +360,19 @@ func absolutePaths(spec *job.JobSpec) (err error) {
 			return fileFault(*path, err)
 		}
 		*path = absolute
+	}
+	return nil
+}
+
+// parsePservers reads N or N:MAX. Without MAX a job has no bounds.
+func parsePservers(value string, spec *job.JobSpec) error {
+	least, most, err := jobspec.ParseBounds(value)
+	if err != nil {
+		return inFile("--pservers", err)
+	}
+	spec.Pservers, spec.PserversMin, spec.PserversMax = least, 0, most
+	if most > 0 {
+		spec.PserversMin = least
 	}
 	return nil
 }

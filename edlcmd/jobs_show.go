@@ -135,6 +135,9 @@ func writeJobStatus(w io.Writer, d *rpc.JobDetails) error {
 		trainers += fmt.Sprintf(", from %d to %d", d.Spec.Trainers, d.Spec.TrainersMax)
 	}
 	row("trainers", trainers)
+	if d.Spec.GetPserversMax() > 0 {
+		row("pservers", fmt.Sprintf("%d, from %d to %d", d.Spec.Pservers, d.Spec.PserversMin, d.Spec.PserversMax))
+	}
 	if g := d.Queues.GetGeneration(); g > 0 {
 		row("generation", fmt.Sprintf("%d of trainers %v%s", g, d.Queues.Members, groups(d.Queues)))
 	}

@@ -249,7 +249,11 @@ func showJob(c *console, path, output string) error {
 		row("data", d.Dataset+" = "+strings.Join(d.Globs, ", "))
 	}
 	row("trainers", fmt.Sprintf("%d to %d", spec.Trainers, spec.TrainersMax))
-	row("pservers", spec.Pservers)
+	pservers := fmt.Sprint(spec.Pservers)
+	if spec.PserversMax > 0 {
+		pservers += fmt.Sprintf(", from %d to %d", spec.PserversMin, spec.PserversMax)
+	}
+	row("pservers", pservers)
 	row("mode", modeName(spec))
 	row("passes", spec.Passes)
 	row("params", spec.Params)

@@ -307,12 +307,14 @@ func (x *DataBinding) GetFollow() bool {
 // JobSpec is everything that a user or a client says about a job. job.yaml has those fields that a person sets.
 type JobSpec struct {
 	state              protoimpl.MessageState `protogen:"open.v1"`
-	Name               string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`                                   // letters, digits and '-'; chosen by the listener when empty
-	Program            []byte                 `protobuf:"bytes,2,opt,name=program,proto3" json:"program,omitempty"`                             // ProgramDesc with its startup program
-	Data               []*DataBinding         `protobuf:"bytes,3,rep,name=data,proto3" json:"data,omitempty"`                                   // empty for a job that is fed
-	Trainers           int32                  `protobuf:"varint,4,opt,name=trainers,proto3" json:"trainers,omitempty"`                          // at least 1
-	TrainersMax        int32                  `protobuf:"varint,5,opt,name=trainers_max,json=trainersMax,proto3" json:"trainers_max,omitempty"` // 0: as trainers. Beyond trainers the job is elastic: it goes on with any number between the two
-	Pservers           int32                  `protobuf:"varint,6,opt,name=pservers,proto3" json:"pservers,omitempty"`                          // at least 1
+	Name               string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`                                    // letters, digits and '-'; chosen by the listener when empty
+	Program            []byte                 `protobuf:"bytes,2,opt,name=program,proto3" json:"program,omitempty"`                              // ProgramDesc with its startup program
+	Data               []*DataBinding         `protobuf:"bytes,3,rep,name=data,proto3" json:"data,omitempty"`                                    // empty for a job that is fed
+	Trainers           int32                  `protobuf:"varint,4,opt,name=trainers,proto3" json:"trainers,omitempty"`                           // at least 1
+	TrainersMax        int32                  `protobuf:"varint,5,opt,name=trainers_max,json=trainersMax,proto3" json:"trainers_max,omitempty"`  // 0: as trainers. Beyond trainers the job is elastic: it goes on with any number between the two
+	Pservers           int32                  `protobuf:"varint,6,opt,name=pservers,proto3" json:"pservers,omitempty"`                           // at least 1: with so many the job begins
+	PserversMin        int32                  `protobuf:"varint,38,opt,name=pservers_min,json=pserversMin,proto3" json:"pservers_min,omitempty"` // sync, reading data: the user may scale the job to no fewer pservers; 0: 1
+	PserversMax        int32                  `protobuf:"varint,39,opt,name=pservers_max,json=pserversMax,proto3" json:"pservers_max,omitempty"` // and to no more; 0: as many as a job may have
 	Mode               Mode                   `protobuf:"varint,7,opt,name=mode,proto3,enum=edl.job.Mode" json:"mode,omitempty"`
 	Passes             int32                  `protobuf:"varint,8,opt,name=passes,proto3" json:"passes,omitempty"`                                    // 0: 1
 	Save               string                 `protobuf:"bytes,9,opt,name=save,proto3" json:"save,omitempty"`                                         // directory for persistable variables after training; empty: none
@@ -419,6 +421,20 @@ func (x *JobSpec) GetTrainersMax() int32 {
 func (x *JobSpec) GetPservers() int32 {
 	if x != nil {
 		return x.Pservers
+	}
+	return 0
+}
+
+func (x *JobSpec) GetPserversMin() int32 {
+	if x != nil {
+		return x.PserversMin
+	}
+	return 0
+}
+
+func (x *JobSpec) GetPserversMax() int32 {
+	if x != nil {
+		return x.PserversMax
 	}
 	return 0
 }
@@ -2825,7 +2841,7 @@ const file_proto_job_job_proto_rawDesc = "" +
 	"\vDataBinding\x12\x18\n" +
 	"\adataset\x18\x01 \x01(\tR\adataset\x12\x14\n" +
 	"\x05globs\x18\x02 \x03(\tR\x05globs\x12\x16\n" +
-	"\x06follow\x18\x03 \x01(\bR\x06follow\"\xc6\v\n" +
+	"\x06follow\x18\x03 \x01(\bR\x06follow\"\x8c\f\n" +
 	"\aJobSpec\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aprogram\x18\x02 \x01(\fR\aprogram\x12(\n" +
@@ -2833,6 +2849,8 @@ const file_proto_job_job_proto_rawDesc = "" +
 	"\btrainers\x18\x04 \x01(\x05R\btrainers\x12!\n" +
 	"\ftrainers_max\x18\x05 \x01(\x05R\vtrainersMax\x12\x1a\n" +
 	"\bpservers\x18\x06 \x01(\x05R\bpservers\x12!\n" +
+	"\fpservers_min\x18& \x01(\x05R\vpserversMin\x12!\n" +
+	"\fpservers_max\x18' \x01(\x05R\vpserversMax\x12!\n" +
 	"\x04mode\x18\a \x01(\x0e2\r.edl.job.ModeR\x04mode\x12\x16\n" +
 	"\x06passes\x18\b \x01(\x05R\x06passes\x12\x12\n" +
 	"\x04save\x18\t \x01(\tR\x04save\x12\x16\n" +

@@ -105,7 +105,13 @@ func Check(s *job.JobSpec) error {
 	}
 	within("trainers", int64(s.Trainers), 1, maxTrainers)
 	within("trainers_max", int64(s.TrainersMax), int64(s.Trainers), maxTrainers)
-	within("pservers", int64(s.Pservers), 1, MaxPServers)
+	within("pservers_max", int64(s.PserversMax), 0, MaxPServers)
+	within("pservers_min", int64(s.PserversMin), 0, int64(s.PserversMax))
+	least, most := PserverBounds(s)
+	within("pservers", int64(s.Pservers), int64(least), int64(most))
+	if got, want := FixedPservers(s); s.PserversMax > 0 && got != "" {
+		wrong("pservers_max", got, want+", or one number of pservers")
+	}
 	within("passes", int64(s.Passes), 0, maxPasses)
 	within("workers", int64(s.Workers), 1, maxWorkers)
 	within("min_block_size", s.MinBlockSize, 1, 1<<40)
@@ -207,6 +213,26 @@ func Check(s *job.JobSpec) error {
 		wrong("min_task_timeout", least.String(), "at most max_task_timeout, "+most.String())
 	}
 	return faults.Err()
+}
+
+// PserverBounds returns the fewest and the most pservers that a job may have.
+func PserverBounds(s *job.JobSpec) (least, most int32) {
+	return max(1, s.PserversMin), cmp.Or(s.PserversMax, MaxPServers)
+}
+
+// FixedPservers says why a job keeps the number of pservers that it began with, as what it has and what it would need; got is empty where it does not.
+func FixedPservers(s *job.JobSpec) (got, want string) {
+	switch {
+	case s.Mode != job.Mode_SYNC: // no round of it ends on all pservers at once
+		return "of an async job", "a sync job. An async one is stopped with edl stop --save, and goes on with edl jobs resume --pservers N"
+	case s.Fed:
+		return "of a fed job", "a job that reads its own data"
+	case strings.HasPrefix(s.CompressGradients, "topk"): // which elements are sent depends on the slices: the result would be another one
+		return "with compress_gradients " + s.CompressGradients, "a job whose gradients travel whole"
+	case s.Standby > 0:
+		return "with standbys", "a job without them"
+	}
+	return "", ""
 }
 
 // ParseEvery reads how often checkpoints are made: 1000r is a number of rounds, 5m a time, and pass is the end of each pass.

@@ -62,6 +62,12 @@ merge_hosts: true
 	if got, want := strings.Join(data, ", "), "one a-*, three s3://bucket/d-*, two b-* c-*"; got != want {
 		t.Errorf("data %s, want %s", got, want)
 	}
+	if s, err = load(t, "pservers: 2:8"); err != nil || s.Pservers != 2 || s.PserversMin != 2 || s.PserversMax != 8 {
+		t.Errorf("%v, %v", s, err)
+	}
+	if s, err = load(t, "pservers: 3"); err != nil || s.Pservers != 3 || s.PserversMax != 0 {
+		t.Errorf("%v, %v", s, err)
+	}
 	if s, err = load(t, "trainers: 2\ntrainers_max: 3"); err != nil || s.Trainers != 2 || s.TrainersMax != 3 {
 		t.Errorf("%v, %v", s, err)
 	}
@@ -193,6 +199,32 @@ func TestWhatIsNoFile(t *testing.T) {
 	} {
 		if _, err := jobspec.Load(path); err == nil || err.Error() != want.Error() || fault.KindOf(err) != fault.KindOf(want) {
 			t.Errorf("got %v, want %v", err, want)
+		}
+	}
+}
+
+// Bounds of the number of pservers are those of a job that can change it.
+func TestPserverBounds(t *testing.T) {
+	for what, c := range map[string]struct {
+		spec  *job.JobSpec
+		wrong string // in the error; empty: there is none
+	}{
+		"no bounds":          {&job.JobSpec{Pservers: 3}, ""},
+		"within":             {&job.JobSpec{Pservers: 3, PserversMin: 2, PserversMax: 4}, ""},
+		"too many":           {&job.JobSpec{Pservers: 5, PserversMin: 2, PserversMax: 4}, "pservers 5, want 2 to 4"},
+		"too few":            {&job.JobSpec{Pservers: 1, PserversMin: 2, PserversMax: 4}, "pservers 1, want 2 to 4"},
+		"the wrong way":      {&job.JobSpec{Pservers: 3, PserversMin: 4, PserversMax: 2}, "pservers_min 4, want 0 to 2"},
+		"one bound":          {&job.JobSpec{Pservers: 3, PserversMin: 2}, "pservers_min 2, want 0 to 0"},
+		"async":              {&job.JobSpec{Mode: job.Mode_ASYNC, PserversMax: 4}, "pservers_max of an async job"},
+		"fed":                {&job.JobSpec{Fed: true, PserversMax: 4}, "pservers_max of a fed job"},
+		"standbys":           {&job.JobSpec{Standby: 1, PserversMax: 4}, "pservers_max with standbys"},
+		"a part of a slice":  {&job.JobSpec{CompressGradients: "topk:0.1", PserversMax: 4}, "pservers_max with compress_gradients topk:0.1"},
+		"async, of a number": {&job.JobSpec{Mode: job.Mode_ASYNC, Pservers: 4}, ""},
+	} {
+		jobspec.Complete(c.spec)
+		err := jobspec.Check(c.spec)
+		if (err == nil) != (c.wrong == "") || err != nil && !strings.Contains(err.Error(), c.wrong) {
+			t.Errorf("%s: %v", what, err)
 		}
 	}
 }

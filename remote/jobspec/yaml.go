@@ -30,9 +30,9 @@ type file struct {
 	Name               string            `yaml:"name"`
 	Program            string            `yaml:"program"`
 	Data               map[string]source `yaml:"data"`
-	Trainers           trainers          `yaml:"trainers"`
+	Trainers           bounds            `yaml:"trainers"`
 	TrainersMax        int32             `yaml:"trainers_max"`
-	PServers           int32             `yaml:"pservers"`
+	PServers           bounds            `yaml:"pservers"`
 	Mode               mode              `yaml:"mode"`
 	Passes             int32             `yaml:"passes"`
 	Save               string            `yaml:"save"`
@@ -131,13 +131,15 @@ func (y *file) spec() (*job.JobSpec, error) {
 		}
 		most = y.Trainers.most
 	}
-	s := &job.JobSpec{Name: y.Name, Trainers: y.Trainers.least, TrainersMax: most, Pservers: y.PServers, Mode: job.Mode(y.Mode), Passes: y.Passes,
+	s := &job.JobSpec{Name: y.Name, Trainers: y.Trainers.least, TrainersMax: most, Pservers: y.PServers.least, Mode: job.Mode(y.Mode), Passes: y.Passes,
 		Save: y.Save, Params: y.Params, Fetch: y.Fetch, MinBlockSize: y.MinBlockSize, NoSlice: y.NoSlice, SplitMethod: y.SplitMethod,
 		Transport: job.Transport(y.Transport), CompressGradients: y.CompressGradients, CompressParameters: y.CompressParameters,
 		PushEvery: y.PushEvery, PullEvery: y.PullEvery, Staleness: y.Staleness,
 		MergeHosts: y.MergeHosts, Standby: y.Standby, NoFiniteCheck: y.NoFiniteCheck, RecordsPerTask: y.RecordsPerTask, Workers: y.Workers,
 		MaxRestarts: y.MaxRestarts, MaxTaskFailures: y.MaxTaskFailures, ProfileSteps: y.ProfileSteps}
-	s.Resume = y.Resume
+	if s.Resume = y.Resume; y.PServers.most != 0 {
+		s.PserversMin, s.PserversMax = y.PServers.least, y.PServers.most
+	}
 	if c := y.Checkpoint; c != nil {
 		s.Checkpoints = &job.Checkpoints{Store: c.Store, Keep: c.Keep, None: c.None}
 		if c.Every != "" {
@@ -246,12 +248,12 @@ func (g *globs) UnmarshalYAML(n *yaml.Node) error {
 	return nil
 }
 
-// trainers is N or N:MAX.
-type trainers struct{ least, most int32 }
+// bounds is N or N:MAX, of the roles of a kind.
+type bounds struct{ least, most int32 }
 
 // UnmarshalYAML takes the text, whatever YAML makes of two numbers with a colon between them.
-func (t *trainers) UnmarshalYAML(n *yaml.Node) (err error) {
-	t.least, t.most, err = ParseTrainers(n.Value)
+func (b *bounds) UnmarshalYAML(n *yaml.Node) (err error) {
+	b.least, b.most, err = ParseBounds(n.Value)
 	return atLine(n, err)
 }
 
@@ -283,8 +285,8 @@ func atLine(n *yaml.Node, err error) error {
 	return &yaml.TypeError{Errors: []string{fmt.Sprintf("line %d: %v", n.Line, err)}}
 }
 
-// ParseTrainers reads N or N:MAX; without MAX, most is 0.
-func ParseTrainers(value string) (least, most int32, err error) {
+// ParseBounds reads N or N:MAX, numbers of roles of a kind; without MAX, most is 0.
+func ParseBounds(value string) (least, most int32, err error) {
 	first, second, elastic := strings.Cut(value, ":")
 	n, err := strconv.ParseInt(first, 10, 32)
 	limit := int64(0)
@@ -292,7 +294,7 @@ func ParseTrainers(value string) (least, most int32, err error) {
 		limit, err = strconv.ParseInt(second, 10, 32)
 	}
 	if err != nil || n < 1 || elastic && limit < n {
-		return 0, 0, fault.E(fault.InvalidArgument, fault.Got("trainers "+fault.Quote(value)), fault.Want("N or N:MAX with N <= MAX, such as 2 or 2:4"))
+		return 0, 0, fault.E(fault.InvalidArgument, fault.Got(fault.Quote(value)), fault.Want("N or N:MAX with N <= MAX, such as 2 or 2:4"))
 	}
 	return int32(n), int32(limit), nil
 }

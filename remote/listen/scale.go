@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"google.golang.org/grpc"
@@ -111,16 +110,12 @@ func scaleServers(ctx context.Context, j *Job, servers int32) error {
 	var c *jobRun
 	var have int
 	j.withLock(func() { c, have = j.roles, len(j.placing.now.pservers) })
-	switch {
-	case servers < 1 || servers > jobspec.MaxPServers:
-		return fault.E(fault.InvalidArgument, where, fault.Gotf("%d pservers", servers), fault.Wantf("1 to %d", jobspec.MaxPServers))
-	case j.spec.Mode != job.Mode_SYNC, j.spec.Fed:
-		return fault.E(fault.Unsupported, where, fault.Got("another number of pservers for an async or fed job"), fault.Want("a sync job that reads its own data"))
-	case strings.HasPrefix(j.spec.CompressGradients, "topk"):
-		return fault.E(fault.Unsupported, where, fault.Got("another number of pservers with --compress-gradients topk"), fault.Want("a job without it"),
-			fault.Hint("which elements are sent depends on the slices: the result would be another one"))
-	case j.spec.Standby > 0:
-		return fault.E(fault.Unsupported, where, fault.Got("another number of pservers for a job with standbys"), fault.Want("a job without them"))
+	least, most := jobspec.PserverBounds(j.spec)
+	switch got, want := jobspec.FixedPservers(j.spec); {
+	case got != "":
+		return fault.E(fault.Unsupported, where, fault.Got("another number of pservers "+got), fault.Want(want))
+	case servers < least || servers > most:
+		return fault.E(fault.InvalidArgument, where, fault.Gotf("%d pservers", servers), fault.Wantf("%d to %d", least, most))
 	case c == nil:
 		return fault.E(fault.Unavailable, where, fault.Got("a job that does not run"))
 	case have == int(servers):
