@@ -35,10 +35,17 @@ type (
 		Compressor string `json:"compressor"`
 	}
 	fieldReport struct {
-		DType string  `json:"dtype"`
-		Dims  []int64 `json:"dims"`
+		DType  string  `json:"dtype"`
+		Dims   []int64 `json:"dims"` // of one row, if records are sequences
+		Levels int     `json:"lod_levels,omitempty"`
 	}
 )
+
+// String names type, dims and LoD levels, as errors about records do.
+func (f fieldReport) String() string {
+	dtype, _ := tensor.ParseDType(f.DType)
+	return dataset.Field{DType: dtype, Dims: f.Dims, LoDLevel: f.Levels}.String()
+}
 
 func showRecords(ctx context.Context, c *console, path, output string) error {
 	report, err := readRecords(ctx, path)
@@ -54,7 +61,7 @@ func showRecords(ctx context.Context, c *console, path, output string) error {
 	}
 	fmt.Fprintln(c.out)
 	for i, f := range report.Fields {
-		fmt.Fprintf(c.out, "field %d  %s%v\n", i, f.DType, f.Dims)
+		fmt.Fprintf(c.out, "field %d  %v\n", i, f)
 	}
 	if report.Fields == nil && report.Records > 0 {
 		fmt.Fprintln(c.out, "records are not lists of tensors")
@@ -109,7 +116,10 @@ func fieldsOf(record []byte) []fieldReport {
 	}
 	fields := make([]fieldReport, len(streams))
 	for i, s := range streams {
-		fields[i] = fieldReport{s.DType.String(), append([]int64{}, s.Dims...)}
+		fields[i] = fieldReport{s.DType.String(), append([]int64{}, s.Dims...), len(s.LoD)}
+		if len(s.LoD) > 0 {
+			fields[i].Dims = fields[i].Dims[1:]
+		}
 	}
 	return fields
 }

@@ -161,12 +161,12 @@ func writeShards(w io.Writer, shards []shardReport, apart bool) error {
 	for _, s := range shards {
 		fields := make([]string, len(s.Fields))
 		for i, f := range s.Fields {
-			fields[i] = fmt.Sprintf("%s%v", f.DType, f.Dims)
+			fields[i] = f.String()
 		}
 		if s.Fields == nil {
 			fields = []string{"-"}
 		}
-		fmt.Fprintf(t, "%s\t%d\t%d\t%s\t%s\t%s\n", s.File, s.recordsReport.Records, len(s.Chunks), humanBytes(s.Bytes), s.Layout, strings.Join(fields, " "))
+		fmt.Fprintf(t, "%s\t%d\t%d\t%s\t%s\t%s\n", s.File, s.recordsReport.Records, len(s.Chunks), humanBytes(s.Bytes), s.Layout, strings.Join(fields, ", "))
 		records, bytes = records+s.recordsReport.Records, bytes+s.Bytes
 	}
 	if err := t.Flush(); err != nil {
