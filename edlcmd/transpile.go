@@ -19,10 +19,11 @@ import (
 // transpileFlags are the flags of "edl transpile".
 type transpileFlags struct {
 	jobFlags
-	dir    string
-	dump   bool
-	html   string
-	output *choice
+	startup startupFlag
+	dir     string
+	dump    bool
+	html    string
+	output  *choice
 }
 
 func newTranspile(c *console) *cobra.Command {
@@ -38,6 +39,7 @@ save.pb, which collects the model when training is over. "edl show" shows them.`
 	f.addCluster(cmd)
 	flags := cmd.Flags()
 	flags.StringVarP(&f.dir, "out", "o", "", "write to the directory `DIR`")
+	f.startup.add(cmd)
 	flags.StringSliceVar(&f.fetch, "fetch", nil, "let trainers report the variables `NAME,...`")
 	flags.BoolVar(&f.dump, "dump", false, "also write the programs after each pass that changed one, to DIR/dump")
 	flags.StringVar(&f.html, "html", "", "also write a page to `FILE` that shows programs before and after each pass side by side")
@@ -56,6 +58,9 @@ func transpileProgram(cmd *cobra.Command, c *console, f *transpileFlags, args []
 	}
 	p, _, err := loadWhole(path)
 	if err != nil {
+		return err
+	}
+	if err := f.startup.give(p); err != nil {
 		return err
 	}
 	config := jobspec.Transpiler(spec)

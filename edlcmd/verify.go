@@ -28,9 +28,10 @@ import (
 // verifyFlags are the flags of "edl verify".
 type verifyFlags struct {
 	jobFlags
-	steps  int
-	all    bool
-	output *choice
+	startup startupFlag
+	steps   int
+	all     bool
+	output  *choice
 }
 
 func newVerify(c *console) *cobra.Command {
@@ -48,6 +49,7 @@ differences are to be expected.`,
 	f.addTraining(cmd)
 	f.addCluster(cmd)
 	f.addSupervision(cmd)
+	f.startup.add(cmd)
 	cmd.Flags().IntVar(&f.steps, "steps", 0, "train on the first `N` batches only")
 	cmd.Flags().BoolVar(&f.all, "all", false, "also list the variables that do not differ")
 	f.output = outputFlag(cmd)
@@ -67,6 +69,9 @@ func verifyProgram(cmd *cobra.Command, c *console, f *verifyFlags, args []string
 	}
 	p, _, err := loadWhole(path)
 	if err != nil {
+		return err
+	}
+	if err := f.startup.give(p); err != nil {
 		return err
 	}
 	dir, err := os.MkdirTemp("", "edl-verify-")

@@ -10,7 +10,9 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Decode reads a program file of Fluid's generations B, C or D, with its startup program if the file holds one.
+// Decode reads a program file of any generation of Fluid, with its startup program if the file holds one. What is older than generation B is
+// brought up to date: variables, kinds, and attributes that have other names today. The program of a pickled file gets the feed and fetch ops that
+// later files have.
 //
 // It refuses malformed bytes and bytes above a limit before it allocates. Then it reports everything that the IR cannot hold at once, as a
 // fault.List: empty or repeated names, attributes without a value. It does not check what the program means; call Verify on a program that comes
@@ -18,12 +20,15 @@ import (
 func Decode(data []byte, limits Limits) (*Program, error) {
 	limits = limits.withDefaults()
 	if isPickle(data) {
-		return nil, checkForm(data)
+		return decodePickled(data, limits)
+	}
+	f := formToday
+	if int64(len(data)) <= limits.Bytes {
+		if f = formOf(data); f != formToday {
+			data = upgrade(data, f)
+		}
 	}
 	if err := scan(data, limits); err != nil {
-		return nil, err
-	}
-	if err := checkForm(data); err != nil {
 		return nil, err
 	}
 	desc := new(framework.ProgramDesc)
@@ -42,6 +47,9 @@ func Decode(data []byte, limits Limits) (*Program, error) {
 	}
 	if err := d.report.err(); err != nil {
 		return nil, err
+	}
+	if f != formToday {
+		renameAttrs(p)
 	}
 	return p, nil
 }

@@ -2,111 +2,117 @@ package program
 
 import (
 	"google.golang.org/protobuf/encoding/protowire"
-
-	"github.com/edl-go/edl/fault"
 )
 
-// Old forms of program files use today's field numbers for other things. They would decode to something wrong without an error, so
-// checkForm recognises them by their shape.
+// A form is one of the layouts that program files have had. Old forms use today's field numbers for other things: they would decode to something
+// wrong without an error, so formOf recognises them by their shape.
+type form int
+
 const (
-	formPickle = "a pickled Python dictionary (Fluid before 2018-01-24)"
-	form0      = "generation 0 (Fluid before 2018-02-05)"
-	formA      = "generation A (Fluid of 2018-02-05 to 02-12)"
-	formAPrime = "generation A' (Fluid of 2018-02-12 to 02-15)"
-	formOld    = "generation 0 or A (Fluid before 2018-02-12)"
+	formToday  form = iota // generations B, C and D
+	form0                  // Fluid before 2018-02-05
+	formA                  // Fluid of 2018-02-05 to 02-12
+	formAPrime             // Fluid of 2018-02-12 to 02-15
 )
 
-// checkForm refuses files of an old form.
-func checkForm(data []byte) error {
-	form := ""
-	if isPickle(data) {
-		form = formPickle
-	} else {
-		form = oldGeneration(data)
-	}
-	if form == "" {
-		return nil
-	}
-	return fault.E(fault.Unsupported, fault.Got("a program file of "+form), fault.Want("generation B, C or D (Fluid v0.12 or later)"),
-		fault.Hint("load it with the Fluid release that wrote it and save it with a later one"))
-}
-
-// isPickle recognises Python's pickle by its first opcode, PROTO, and the protocol number. No program begins with this tag.
-func isPickle(data []byte) bool {
-	return len(data) >= 2 && data[0] == 0x80 && data[1] >= 2 && data[1] <= 5
-}
-
-// oldGeneration names the generation by the first variables that distinguish it, or returns "". In generations 0 and A, field 2 of a variable is a
-// number. In A' it is a message whose enum of kinds begins at 1, where later generations have element types. The bytes have been scanned.
-func oldGeneration(data []byte) string {
-	form := ""
+// formOf tells the form by the first variable that decides it. In generations 0 and A, field 2 of a variable is a number. In A' it is a message
+// whose enum of kinds begins at 1, where later generations have element types. Malformed bytes end the search: scan refuses them.
+func formOf(data []byte) form {
+	decided, old := false, false
+	f := formToday
 	eachField(data, fieldBlocks, func(block []byte) bool {
 		eachField(block, fieldVars, func(variable []byte) bool {
-			form = formOfVar(variable)
-			return form == "" || form == formOld
+			var isOld bool
+			f, isOld, decided = formOfVar(variable)
+			old = old || isOld
+			return !decided
 		})
-		return form == "" || form == formOld
+		return !decided
 	})
-	return form
+	if !decided && old {
+		return formA // no variable has a field that 0 and A number differently
+	}
+	return f
 }
 
-func formOfVar(variable []byte) string {
+// formOfVar returns the form that a variable has. If the variable does not decide, isOld says whether it is one of 0 or A.
+func formOfVar(variable []byte) (f form, isOld, decided bool) {
 	wires := [8]protowire.Type{1: -1, 2: -1, 3: -1, 4: -1, 5: -1, 6: -1, 7: -1}
 	var varType []byte
 	for len(variable) > 0 {
-		number, wire, n := protowire.ConsumeTag(variable)
-		value := variable[n:]
-		length := protowire.ConsumeFieldValue(number, wire, value)
+		number, wire, value, rest, ok := nextField(variable)
+		if !ok {
+			break
+		}
 		if int(number) < len(wires) {
 			wires[number] = wire
 		}
 		if number == fieldVarType && wire == protowire.BytesType {
 			varType, _ = protowire.ConsumeBytes(value)
 		}
-		variable = value[length:]
+		variable = rest
 	}
 	if wires[fieldVarType] != protowire.VarintType {
-		if isAPrime(varType) {
-			return formAPrime
+		aPrime, today := formOfType(varType)
+		if aPrime {
+			return formAPrime, true, true
 		}
-		return ""
+		return formToday, false, today
 	}
 	switch {
 	case wires[3] == protowire.VarintType || wires[5] == protowire.BytesType:
-		return formA
+		return formA, true, true
 	case wires[3] == protowire.BytesType || wires[5] == protowire.VarintType:
-		return form0
+		return form0, true, true
 	}
-	return formOld
+	return formA, true, false
 }
 
-// isAPrime reports whether a VarType is LOD_TENSOR or SELECTED_ROWS in the old numbering and has its description.
-func isAPrime(varType []byte) bool {
+// formOfType reports whether a VarType is LOD_TENSOR or SELECTED_ROWS with its description, in the numbering of A' or in that of today.
+func formOfType(varType []byte) (aPrime, today bool) {
 	var kind uint64
 	var hasRows, hasTensor bool
 	for len(varType) > 0 {
-		number, wire, n := protowire.ConsumeTag(varType)
-		value := varType[n:]
+		number, wire, value, rest, ok := nextField(varType)
+		if !ok {
+			break
+		}
 		if number == 1 && wire == protowire.VarintType {
 			kind, _ = protowire.ConsumeVarint(value)
 		}
 		hasRows = hasRows || number == 2
 		hasTensor = hasTensor || number == 3
-		varType = value[protowire.ConsumeFieldValue(number, wire, value):]
+		varType = rest
 	}
-	return kind == 1 && hasTensor || kind == 2 && hasRows
+	return kind == 1 && hasTensor || kind == 2 && hasRows,
+		VarKind(kind) == LoDTensor && hasTensor || VarKind(kind) == SelectedRows && hasRows
 }
 
-// eachField calls visit with every length-delimited value of a field until visit returns false.
+// eachField calls visit with every length-delimited value of a field until visit returns false or the bytes are malformed.
 func eachField(message []byte, want protowire.Number, visit func([]byte) bool) {
 	for len(message) > 0 {
-		number, wire, n := protowire.ConsumeTag(message)
-		value := message[n:]
+		number, wire, value, rest, ok := nextField(message)
+		if !ok {
+			return
+		}
 		if number == want && wire == protowire.BytesType {
 			if inner, _ := protowire.ConsumeBytes(value); !visit(inner) {
 				return
 			}
 		}
-		message = value[protowire.ConsumeFieldValue(number, wire, value):]
+		message = rest
 	}
+}
+
+// nextField splits the first field from a message. value has the length before the bytes of a length-delimited field. ok is false if the message is malformed.
+func nextField(message []byte) (number protowire.Number, wire protowire.Type, value, rest []byte, ok bool) {
+	number, wire, n := protowire.ConsumeTag(message)
+	if n < 0 {
+		return 0, 0, nil, nil, false
+	}
+	length := protowire.ConsumeFieldValue(number, wire, message[n:])
+	if length < 0 {
+		return 0, 0, nil, nil, false
+	}
+	return number, wire, message[n : n+length], message[n+length:], true
 }
