@@ -294,7 +294,8 @@ func ParseBounds(value string) (least, most int32, err error) {
 		limit, err = strconv.ParseInt(second, 10, 32)
 	}
 	if err != nil || n < 1 || elastic && limit < n {
-		return 0, 0, fault.E(fault.InvalidArgument, fault.Got(fault.Quote(value)), fault.Want("N or N:MAX with N <= MAX, such as 2 or 2:4"))
+		return 0, 0, fault.E(fault.InvalidArgument, fault.Got(fault.Quote(value)+" as a number of trainers or pservers"),
+			fault.Want("N or N:MAX with N <= MAX, such as 2 or 2:4"))
 	}
 	return int32(n), int32(limit), nil
 }
