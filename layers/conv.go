@@ -34,15 +34,16 @@ func window(height, width int) []int64 { return []int64{int64(height), int64(wid
 // Conv2D convolves images [batch, channels, height, width] with a number of square filters, and adds a bias per filter:
 // act(x * w + b) with w [filters, channels/groups, size, size].
 //
-// Options: Act, Param (default Normal(0, √(2/(size²·channels)))), Bias (default 0), NoBias, Stride, Padding, Dilation, Groups, WindowSize, Name.
-// Ops: conv2d, elementwise_add, activation.
+// Options: Act, Param (default Normal(0, √(2/(size²·channels)))), Bias (default 0), NoBias, Stride, Padding, PaddingSides, PaddingSame, Dilation, Groups,
+// WindowSize, ChannelsLast, Name. Ops: conv2d, elementwise_add, activation.
 func Conv2D(x Variable, filters, size int64, opts ...Option) Variable {
-	l := start("conv2d", opts, []string{"Act", "Param", "Bias", "NoBias", "Stride", "Padding", "Dilation", "Groups", "WindowSize"}, x)
+	l := start("conv2d", opts, []string{"Act", "Param", "Bias", "NoBias", "Stride", "Padding", "Dilation", "Groups", "WindowSize", "PaddingSides",
+		"PaddingSame", "ChannelsLast"}, x)
 	l.image(x)
 	if l.failed {
 		return l.fail()
 	}
-	channels := x.v.Dims[1]
+	channels := x.v.Dims[l.channelAxis(x)]
 	if l.groups < 1 || channels%int64(l.groups) != 0 || filters%int64(l.groups) != 0 {
 		return l.mistake(fault.E(fault.InvalidArgument, fault.Var(x.Name()),
 			fault.Gotf("%d groups for %d channels and %d filters", l.groups, channels, filters), fault.Want("a divisor of both")))
@@ -51,15 +52,8 @@ func Conv2D(x Variable, filters, size int64, opts ...Option) Variable {
 	deviation := math.Sqrt(2 / float64(side[0]*side[1]*channels))
 	w := l.parameter("w", l.param, x.DType(), []int64{filters, channels / int64(l.groups), side[0], side[1]}, Normal(0, deviation))
 	y := l.op("conv2d", In{"Input": {x}, "Filter": {w}},
-		Attrs{"strides": l.stride, "paddings": l.padding, "dilations": l.dilation, "groups": l.groups}, "Output")
-	return l.result(l.activate(l.addBias(y, 1)))
-}
-
-// image checks that x is a batch of images.
-func (l *layer) image(x Variable) {
-	if !l.failed && x.rank() != 4 {
-		l.mistake(fault.E(fault.ShapeMismatch, fault.Var(x.Name()), fault.Got(x.String()), fault.Want("[batch, channels, height, width]")))
-	}
+		l.windowAttrs(Attrs{"dilations": l.dilation, "groups": l.groups}), "Output")
+	return l.result(l.activate(l.addBias(y, l.channelAxis(x))))
 }
 
 func (l *layer) windowOr(size int64) []int64 {
@@ -83,16 +77,13 @@ func CountPadding() Option { return Option{"CountPadding", func(s *settings) { s
 
 // Pool2D takes the maximum of each square window of an image [batch, channels, height, width].
 //
-// Options: AvgPool, Stride, Padding, WindowSize, GlobalPooling, CeilMode, CountPadding, Name. Op: pool2d.
+// Options: AvgPool, Stride, Padding, PaddingSides, PaddingSame, WindowSize, GlobalPooling, CeilMode, CountPadding, ChannelsLast, Name. Op: pool2d.
 func Pool2D(x Variable, size int64, opts ...Option) Variable {
-	l := start("pool2d", opts, []string{"AvgPool", "Stride", "Padding", "WindowSize", "GlobalPooling", "CeilMode", "CountPadding"}, x)
+	l := start("pool2d", opts, []string{"AvgPool", "Stride", "Padding", "WindowSize", "GlobalPooling", "CeilMode", "CountPadding", "PaddingSides",
+		"PaddingSame", "ChannelsLast"}, x)
 	l.image(x)
-	kind := "max"
-	if l.avg {
-		kind = "avg"
-	}
-	return l.result(l.op("pool2d", In{"X": {x}}, Attrs{"pooling_type": kind, "ksize": l.windowOr(size), "strides": l.stride, "paddings": l.padding,
-		"global_pooling": l.global, "ceil_mode": l.ceilMode, "exclusive": !l.inclusive}, "Out"))
+	return l.result(l.op("pool2d", In{"X": {x}}, l.windowAttrs(Attrs{"pooling_type": l.poolingType(), "ksize": l.windowOr(size),
+		"global_pooling": l.global, "ceil_mode": l.ceilMode, "exclusive": !l.inclusive}), "Out"))
 }
 
 // SimpleImgConvPool is Conv2D followed by Pool2D with a stride of its own. The options are those of Conv2D.

@@ -31,6 +31,31 @@ func ExamplePool2D() {
 	// [1 1 1 1] [8.5]
 }
 
+// Windows of 2 x 2 at every pixel: padding on the right and below keeps the size.
+func ExamplePaddingSame() {
+	s := newSketch()
+	image := layers.Reshape(s.numbers("pixels", 9, 1, 2, 3, 4, 5, 6, 7, 8, 9), []int64{0, 1, 3, 3})
+	s.print(layers.Pool2D(image, 2, layers.PaddingSame()))
+	// Output: [1 1 3 3] [5 6 6 8 9 9 8 9 9]
+}
+
+// Four windows, each of two rows and two columns: they overlap in the middle of three.
+func ExampleAdaptivePool2D() {
+	s := newSketch()
+	image := layers.Reshape(s.numbers("pixels", 9, 1, 2, 3, 4, 5, 6, 7, 8, 9), []int64{0, 1, 3, 3})
+	s.print(layers.AdaptivePool2D(image, 2, 2, layers.AvgPool()))
+	// Output: [1 1 2 2] [3 4 6 7]
+}
+
+// One filter over images whose two channels come last.
+func ExampleChannelsLast() {
+	s := newSketch()
+	image := layers.Reshape(s.numbers("pixels", 8, 1, 10, 2, 20, 3, 30, 4, 40), []int64{0, 2, 2, 2})
+	ones := layers.Param(layers.ParamAttr{Initializer: layers.Constant(1)})
+	s.print(layers.Conv2D(image, 1, 2, ones, layers.ChannelsLast()))
+	// Output: [1 1 1 1] [110]
+}
+
 // Each channel of the batch gets mean 0 and variance 1.
 func ExampleBatchNorm() {
 	s := newSketch()

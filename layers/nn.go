@@ -174,23 +174,30 @@ func KeepStatistics(share float64) Option {
 // BatchNorm gives each channel (axis 1) of a batch mean 0 and variance 1, and then applies a learned scale and bias. It keeps moving statistics for
 // use after training. Parameters: w_0 is the scale, b_0 the bias. w_1 and w_2 are the moving mean and variance, which are saved but not trained.
 //
-// Options: Act, Param (the scale, default 1), Bias (default 0), Epsilon, KeepStatistics, IsTest, Name. Op: batch_norm.
+// Options: Act, Param (the scale, default 1), Bias (default 0), Epsilon, KeepStatistics, IsTest, UseGlobalStats, ChannelsLast, Name. Op: batch_norm.
 func BatchNorm(x Variable, opts ...Option) Variable {
-	l := start("batch_norm", opts, []string{"Act", "Param", "Bias", "Epsilon", "KeepStatistics", "IsTest"}, x)
+	l := start("batch_norm", opts, []string{"Act", "Param", "Bias", "Epsilon", "KeepStatistics", "IsTest", "ChannelsLast", "UseGlobalStats"}, x)
 	if !l.failed && x.rank() < 2 {
 		l.mistake(fault.E(fault.ShapeMismatch, fault.Var(x.Name()), fault.Got(x.String()), fault.Want("a batch axis and a channel axis")))
 	}
 	if l.failed {
 		return l.fail()
 	}
-	channels := x.v.Dims[1:2]
+	axis, layout := l.channelAxis(x), "NCHW"
+	if l.channelsLast {
+		layout = "NHWC"
+	}
+	channels := x.v.Dims[axis : axis+1]
 	scale := l.parameter("w", l.param, x.DType(), channels, Constant(1))
 	bias := l.parameter("b", l.bias, x.DType(), channels, Constant(0))
 	mean := l.parameter("w", ParamAttr{Frozen: true}, x.DType(), channels, Constant(0))
 	variance := l.parameter("w", ParamAttr{Frozen: true}, x.DType(), channels, Constant(1))
 	savedMean, savedVariance, y := l.temporary(), l.temporary(), l.temporary()
-	l.write("batch_norm", In{"X": {x}, "Scale": {scale}, "Bias": {bias}, "Mean": {mean}, "Variance": {variance}},
-		Attrs{"epsilon": l.epsilon, "momentum": l.momentum, "is_test": l.isTest, "data_layout": "NCHW"},
+	attrs := Attrs{"epsilon": l.epsilon, "momentum": l.momentum, "is_test": l.isTest, "data_layout": layout}
+	if l.globalStats {
+		attrs["use_global_stats"] = true
+	}
+	l.write("batch_norm", In{"X": {x}, "Scale": {scale}, "Bias": {bias}, "Mean": {mean}, "Variance": {variance}}, attrs,
 		In{"Y": {y}, "MeanOut": {mean}, "VarianceOut": {variance}, "SavedMean": {savedMean}, "SavedVariance": {savedVariance}})
 	return l.result(l.activate(y))
 }

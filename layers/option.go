@@ -43,6 +43,7 @@ type settings struct {
 	groups                    int
 	avg, global               bool
 	ceilMode, inclusive       bool
+	imageSettings
 
 	softLabel bool // losses and metrics
 	ignore    int64

@@ -50,7 +50,7 @@ var foreignAttrs = []foreignAttr{
 	{ops: "lookup_table*", names: "entry", values: []program.Attr{"none", ""}},
 	{ops: "lookup_table*", names: "entry_config", unless: "entry"},
 	// Later options of old ops.
-	{ops: "batch_norm", names: "trainable_statistics", values: []program.Attr{false}},
+	{ops: "*batch_norm", names: "trainable_statistics", values: []program.Attr{false}},
 	{ops: "reduce_*", names: "in_dtype out_dtype", values: []program.Attr{int32(-1)}},
 	{ops: "fill_constant", names: "place_type", values: []program.Attr{int32(-1), int32(0)}},
 	{ops: "uniform_random", names: "diag_num", values: []program.Attr{int32(0)}},

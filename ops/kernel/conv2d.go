@@ -5,11 +5,11 @@ import (
 	"github.com/edl-go/edl/tensor"
 )
 
-// ConvOutSize returns the extent of a convolution's output along one axis: (in + 2*padding -
-// (dilation*(kernel-1)+1))/stride + 1, or 0 when the kernel does not fit. kernel, stride and dilation are at least 1,
-// padding at least 0.
+// ConvOutSize returns the extent of a convolution's output along one axis: (in + padding -
+// (dilation*(kernel-1)+1))/stride + 1, or 0 when the kernel does not fit. padding is the sum of both sides. kernel, stride
+// and dilation are at least 1, padding at least 0.
 func ConvOutSize(in, kernel, stride, padding, dilation int) int {
-	room := in + 2*padding - (dilation*(kernel-1) + 1)
+	room := in + padding - (dilation*(kernel-1) + 1)
 	if room < 0 {
 		return 0
 	}
@@ -19,13 +19,14 @@ func ConvOutSize(in, kernel, stride, padding, dilation int) int {
 // Conv2DShape holds the extents of a convolution. An input image is [InChannels, InHeight, InWidth], an output image
 // [OutChannels, OutHeight, OutWidth], the filter [OutChannels, InChannels/Groups, KernelHeight, KernelWidth]. Groups
 // divides both numbers of channels; Groups equal to InChannels is a depthwise convolution. OutHeight and OutWidth are
-// what ConvOutSize gives.
+// what ConvOutSize gives, or less: then the last windows do not count.
 type Conv2DShape struct {
 	InChannels, InHeight, InWidth    int
 	OutChannels, OutHeight, OutWidth int
 	KernelHeight, KernelWidth        int
 	StrideHeight, StrideWidth        int
-	PaddingHeight, PaddingWidth      int // zeros on each of both sides
+	PaddingTop, PaddingBottom        int // rows of zeros
+	PaddingLeft, PaddingRight        int // columns of zeros
 	DilationHeight, DilationWidth    int
 	Groups                           int
 }
@@ -38,8 +39,17 @@ func (s *Conv2DShape) pixels() int { return s.OutHeight * s.OutWidth }
 
 // isPointwise reports whether the matrix of patches is the image itself.
 func (s *Conv2DShape) isPointwise() bool {
-	return s.KernelHeight == 1 && s.KernelWidth == 1 && s.StrideHeight == 1 && s.StrideWidth == 1 &&
-		s.PaddingHeight == 0 && s.PaddingWidth == 0
+	return s.KernelHeight == 1 && s.KernelWidth == 1 && s.StrideHeight == 1 && s.StrideWidth == 1 && !s.isPadded() &&
+		s.OutHeight == s.InHeight && s.OutWidth == s.InWidth
+}
+
+func (s *Conv2DShape) isPadded() bool {
+	return s.PaddingTop > 0 || s.PaddingBottom > 0 || s.PaddingLeft > 0 || s.PaddingRight > 0
+}
+
+// paddedPlane returns the extents of a channel of an image with its padding.
+func (s *Conv2DShape) paddedPlane() (height, width int) {
+	return s.PaddingTop + s.InHeight + s.PaddingBottom, s.PaddingLeft + s.InWidth + s.PaddingRight
 }
 
 // Conv2DWorkspace returns the workspace length of the three convolution functions. It does not depend on the number of
@@ -181,16 +191,16 @@ type patchMatrix[T tensor.Float] struct {
 
 // paddedLength returns the elements of one group of an image with its padding.
 func (s *Conv2DShape) paddedLength() int {
-	return s.InChannels / s.Groups * (s.InHeight + 2*s.PaddingHeight) * (s.InWidth + 2*s.PaddingWidth)
+	height, width := s.paddedPlane()
+	return s.InChannels / s.Groups * height * width
 }
 
 // newPatchMatrix takes its memory from workspace and returns the rest.
 func newPatchMatrix[T tensor.Float](s *Conv2DShape, workspace []T) (m patchMatrix[T], rest []T) {
 	size, padded := s.patch()*s.pixels()+patchSlack, s.paddedLength()+patchSlack
-	return patchMatrix[T]{
-		shape: s, height: s.InHeight + 2*s.PaddingHeight, width: s.InWidth + 2*s.PaddingWidth,
-		columns: workspace[:size], copied: workspace[size:][:padded],
-	}, workspace[size+padded:]
+	m = patchMatrix[T]{shape: s, columns: workspace[:size], copied: workspace[size:][:padded]}
+	m.height, m.width = s.paddedPlane()
+	return m, workspace[size+padded:]
 }
 
 // of returns the matrix of one group of an image, the first size elements of images. If both are equal, it returns images itself.
@@ -205,7 +215,7 @@ func (m *patchMatrix[T]) of(images []T, size int) []T {
 // padded returns the first size elements of images with their padding, and at least patchSlack elements of any value.
 func (m *patchMatrix[T]) padded(images []T, size int) []T {
 	switch s := m.shape; {
-	case s.PaddingHeight > 0 || s.PaddingWidth > 0:
+	case s.isPadded():
 		m.pad(images[:size])
 	case len(images) < size+patchSlack:
 		copy(m.copied, images[:size])
@@ -241,7 +251,7 @@ func (m *patchMatrix[T]) pad(image []T) {
 
 // inside returns the index in copied of the first element of row y of channel c of the image.
 func (m *patchMatrix[T]) inside(c, y int) int {
-	return (c*m.height+m.shape.PaddingHeight+y)*m.width + m.shape.PaddingWidth
+	return (c*m.height+m.shape.PaddingTop+y)*m.width + m.shape.PaddingLeft
 }
 
 // gather fills columns from a padded image. patchSlack elements after the image may hold any values.
@@ -312,7 +322,7 @@ func (m *patchMatrix[T]) addWindows(v *simd.Vectors, first, count int) {
 // unpad copies what pad has copied back into image.
 func (m *patchMatrix[T]) unpad(image []T) {
 	s := m.shape
-	if s.PaddingHeight == 0 && s.PaddingWidth == 0 {
+	if !s.isPadded() {
 		copy(image, m.copied)
 		return
 	}

@@ -14,12 +14,14 @@ func drawConvolution(t *rapid.T) (s Conv2DShape, images int) {
 		Groups: draw("groups", 1, 3), InHeight: draw("height", 1, 6), InWidth: draw("width", 1, 24),
 		KernelHeight: draw("kernel height", 1, 3), KernelWidth: draw("kernel width", 1, 3),
 		StrideHeight: draw("stride height", 1, 3), StrideWidth: draw("stride width", 1, 3),
-		PaddingHeight: draw("padding height", 0, 2), PaddingWidth: draw("padding width", 0, 4),
+		PaddingTop: draw("padding top", 0, 2), PaddingBottom: draw("padding bottom", 0, 2),
+		PaddingLeft: draw("padding left", 0, 4), PaddingRight: draw("padding right", 0, 4),
 		DilationHeight: draw("dilation height", 1, 2), DilationWidth: draw("dilation width", 1, 3),
 	}
 	s.InChannels, s.OutChannels = s.Groups*draw("in channels", 1, 2), s.Groups*draw("out channels", 1, 18)
-	s.OutHeight = ConvOutSize(s.InHeight, s.KernelHeight, s.StrideHeight, s.PaddingHeight, s.DilationHeight)
-	s.OutWidth = ConvOutSize(s.InWidth, s.KernelWidth, s.StrideWidth, s.PaddingWidth, s.DilationWidth)
+	s.OutHeight = ConvOutSize(s.InHeight, s.KernelHeight, s.StrideHeight, s.PaddingTop+s.PaddingBottom, s.DilationHeight)
+	s.OutWidth = ConvOutSize(s.InWidth, s.KernelWidth, s.StrideWidth, s.PaddingLeft+s.PaddingRight, s.DilationWidth)
+	s.OutHeight -= draw("rows less", 0, min(1, s.OutHeight)) // as a transposed convolution may need
 	return s, draw("images", 0, 3)
 }
 
@@ -33,8 +35,8 @@ func eachProduct(s *Conv2DShape, images int, f func(out, x, filter int)) {
 					for ic := range inGroup {
 						for ky := range s.KernelHeight {
 							for kx := range s.KernelWidth {
-								y := oy*s.StrideHeight + ky*s.DilationHeight - s.PaddingHeight
-								x := ox*s.StrideWidth + kx*s.DilationWidth - s.PaddingWidth
+								y := oy*s.StrideHeight + ky*s.DilationHeight - s.PaddingTop
+								x := ox*s.StrideWidth + kx*s.DilationWidth - s.PaddingLeft
 								if y < 0 || y >= s.InHeight || x < 0 || x >= s.InWidth {
 									continue
 								}
@@ -100,8 +102,8 @@ func TestRowsOfPatches(t *testing.T) {
 	eachLevel(t, func(t *testing.T) {
 		rapid.Check(t, func(t *rapid.T) {
 			s, _ := drawConvolution(t)
-			s.DilationWidth, s.KernelWidth = 1, rapid.IntRange(1, s.InWidth+2*s.PaddingWidth).Draw(t, "kernel width of all widths")
-			s.OutWidth = ConvOutSize(s.InWidth, s.KernelWidth, s.StrideWidth, s.PaddingWidth, 1)
+			s.DilationWidth, s.KernelWidth = 1, rapid.IntRange(1, s.InWidth+s.PaddingLeft+s.PaddingRight).Draw(t, "kernel width of all widths")
+			s.OutWidth = ConvOutSize(s.InWidth, s.KernelWidth, s.StrideWidth, s.PaddingLeft+s.PaddingRight, 1)
 			size := s.InChannels / s.Groups * s.InHeight * s.InWidth
 			image, memory := noise[float32](1, size), noise[float32](2, 2*Conv2DWorkspace(&s))
 			columns, rest := newPatchMatrix(&s, memory)
@@ -122,7 +124,7 @@ func TestRowsOfPatches(t *testing.T) {
 
 func TestConvOutSize(t *testing.T) {
 	for _, c := range []struct{ in, kernel, stride, padding, dilation, want int }{
-		{28, 5, 1, 0, 1, 24}, {28, 5, 1, 2, 1, 28}, {224, 7, 2, 3, 1, 112}, {7, 3, 1, 0, 3, 1}, {2, 3, 1, 0, 1, 0}, {2, 3, 5, 0, 1, 0},
+		{28, 5, 1, 0, 1, 24}, {28, 5, 1, 4, 1, 28}, {224, 7, 2, 6, 1, 112}, {7, 3, 1, 0, 3, 1}, {2, 3, 1, 0, 1, 0}, {2, 3, 5, 0, 1, 0},
 	} {
 		if got := ConvOutSize(c.in, c.kernel, c.stride, c.padding, c.dilation); got != c.want {
 			t.Errorf("%+v gives %d", c, got)

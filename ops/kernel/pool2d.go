@@ -5,11 +5,11 @@ import (
 	"github.com/edl-go/edl/tensor"
 )
 
-// PoolOutSize returns the extent of a pooling's output along one axis: (in - kernel + 2*padding)/stride + 1, where the
-// division rounds up with ceilMode, or 0 when the kernel does not fit. kernel and stride are at least 1, padding at
-// least 0.
+// PoolOutSize returns the extent of a pooling's output along one axis: (in - kernel + padding)/stride + 1, where the
+// division rounds up with ceilMode, or 0 when the kernel does not fit. padding is the sum of both sides. kernel and stride
+// are at least 1, padding at least 0.
 func PoolOutSize(in, kernel, stride, padding int, ceilMode bool) int {
-	room := in - kernel + 2*padding
+	room := in - kernel + padding
 	if room < 0 {
 		return 0
 	}
@@ -22,11 +22,14 @@ func PoolOutSize(in, kernel, stride, padding int, ceilMode bool) int {
 // Pool2DShape holds the extents of a pooling of planes: images times channels, each [InHeight, InWidth] in and
 // [OutHeight, OutWidth] out. Global pooling is a kernel as large as the input with padding 0 and an output of 1 x 1.
 type Pool2DShape struct {
-	InHeight, InWidth           int
-	OutHeight, OutWidth         int
-	KernelHeight, KernelWidth   int
-	StrideHeight, StrideWidth   int
-	PaddingHeight, PaddingWidth int // on each of both sides; its elements do not count
+	InHeight, InWidth         int
+	OutHeight, OutWidth       int
+	KernelHeight, KernelWidth int
+	StrideHeight, StrideWidth int
+	PaddingTop, PaddingLeft   int // its elements do not count
+	// Adaptive divides a plane evenly: output row i has the input rows from floor(i*InHeight/OutHeight) up to ceil((i+1)*InHeight/OutHeight), and columns
+	// likewise. Kernel, stride and padding do not count then.
+	Adaptive bool
 }
 
 // window is the part of an input plane behind one output element. It may be empty, in the padding beyond a plane.
@@ -34,7 +37,13 @@ type window struct{ top, bottom, left, right int }
 
 // window is the part of an input plane that an output element depends on. A window in the padding may be empty.
 func (s *Pool2DShape) window(oy, ox int) window {
-	top, left := oy*s.StrideHeight-s.PaddingHeight, ox*s.StrideWidth-s.PaddingWidth
+	if s.Adaptive {
+		return window{
+			top: oy * s.InHeight / s.OutHeight, bottom: ((oy+1)*s.InHeight + s.OutHeight - 1) / s.OutHeight,
+			left: ox * s.InWidth / s.OutWidth, right: ((ox+1)*s.InWidth + s.OutWidth - 1) / s.OutWidth,
+		}
+	}
+	top, left := oy*s.StrideHeight-s.PaddingTop, ox*s.StrideWidth-s.PaddingLeft
 	return window{
 		top: max(top, 0), bottom: min(top+s.KernelHeight, s.InHeight),
 		left: max(left, 0), right: min(left+s.KernelWidth, s.InWidth),
@@ -109,8 +118,8 @@ func MaxPool2DGrad[T tensor.Float](s *Pool2DShape, planes int, dx, x []T, argmax
 
 // pairs returns v where its functions for windows of 2 x 2 compute this shape, else nil.
 func (s *Pool2DShape) pairs(v *simd.Vectors) *simd.Vectors {
-	if s.KernelHeight != 2 || s.KernelWidth != 2 || s.StrideHeight != 2 || s.StrideWidth != 2 || s.PaddingHeight != 0 ||
-		s.PaddingWidth != 0 || s.OutHeight == 0 || s.OutWidth < 4 || 2*s.OutHeight > s.InHeight || 2*s.OutWidth > s.InWidth {
+	if s.Adaptive || s.KernelHeight != 2 || s.KernelWidth != 2 || s.StrideHeight != 2 || s.StrideWidth != 2 || s.PaddingTop != 0 ||
+		s.PaddingLeft != 0 || s.OutHeight == 0 || s.OutWidth < 4 || 2*s.OutHeight > s.InHeight || 2*s.OutWidth > s.InWidth {
 		return nil
 	}
 	return v
@@ -178,7 +187,7 @@ func AvgPool2DGrad[T tensor.Float](s *Pool2DShape, planes int, exclusive bool, d
 
 // divisor returns the divisor of the sum of a window, at least 1.
 func (s *Pool2DShape) divisor(w window, exclusive bool) float64 {
-	if exclusive {
+	if exclusive || s.Adaptive {
 		return float64(max(w.count(), 1))
 	}
 	return float64(s.KernelHeight * s.KernelWidth)

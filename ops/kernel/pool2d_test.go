@@ -15,10 +15,11 @@ func drawPooling(t *rapid.T) (s Pool2DShape, planes int) {
 		KernelHeight: draw("kernel height", 1, 4), KernelWidth: draw("kernel width", 1, 4),
 		StrideHeight: draw("stride height", 1, 3), StrideWidth: draw("stride width", 1, 3),
 	}
-	s.PaddingHeight, s.PaddingWidth = draw("padding height", 0, s.KernelHeight-1), draw("padding width", 0, s.KernelWidth-1)
+	s.PaddingTop, s.PaddingLeft = draw("padding top", 0, s.KernelHeight-1), draw("padding left", 0, s.KernelWidth-1)
+	below, right := draw("padding bottom", 0, s.KernelHeight-1), draw("padding right", 0, s.KernelWidth-1)
 	ceilMode := rapid.Bool().Draw(t, "ceil mode")
-	s.OutHeight = PoolOutSize(s.InHeight, s.KernelHeight, s.StrideHeight, s.PaddingHeight, ceilMode)
-	s.OutWidth = PoolOutSize(s.InWidth, s.KernelWidth, s.StrideWidth, s.PaddingWidth, ceilMode)
+	s.OutHeight = PoolOutSize(s.InHeight, s.KernelHeight, s.StrideHeight, s.PaddingTop+below, ceilMode)
+	s.OutWidth = PoolOutSize(s.InWidth, s.KernelWidth, s.StrideWidth, s.PaddingLeft+right, ceilMode)
 	return s, draw("planes", 0, 3)
 }
 
@@ -31,7 +32,7 @@ func behind(s *Pool2DShape, planes int) [][]int {
 				places := []int{}
 				for ky := range s.KernelHeight {
 					for kx := range s.KernelWidth {
-						y, x := oy*s.StrideHeight+ky-s.PaddingHeight, ox*s.StrideWidth+kx-s.PaddingWidth
+						y, x := oy*s.StrideHeight+ky-s.PaddingTop, ox*s.StrideWidth+kx-s.PaddingLeft
 						if y >= 0 && y < s.InHeight && x >= 0 && x < s.InWidth {
 							places = append(places, (p*s.InHeight+y)*s.InWidth+x)
 						}
@@ -100,6 +101,21 @@ func TestPooling(t *testing.T) {
 	})
 }
 
+// Adaptive windows of a row of five, for three places: they overlap, and a mean divides by what is in the window.
+func TestAdaptivePooling(t *testing.T) {
+	s := Pool2DShape{InHeight: 1, InWidth: 5, OutHeight: 1, OutWidth: 3, Adaptive: true}
+	out, dx := make([]float64, 3), make([]float64, 5)
+	x := []float64{3, 1, 2, 8, 4}
+	AvgPool2D(&s, 1, false, out, x)
+	sameBits(t, out, []float64{2, 11.0 / 3, 6})
+	AvgPool2DGrad(&s, 1, false, dx, []float64{2, 3, 4})
+	sameBits(t, dx, []float64{1, 2, 1, 3, 2})
+	MaxPool2D(&s, 1, out, nil, x)
+	sameBits(t, out, []float64{3, 8, 8})
+	MaxPool2DGrad(&s, 1, dx, x, nil, []float64{2, 3, 4})
+	sameBits(t, dx, []float64{2, 0, 0, 7, 0})
+}
+
 func TestMaxPoolKeepsNaN(t *testing.T) {
 	s := Pool2DShape{InHeight: 1, InWidth: 3, OutHeight: 1, OutWidth: 1, KernelHeight: 1, KernelWidth: 3, StrideHeight: 1, StrideWidth: 1}
 	out, argmax := make([]float64, 1), make([]int32, 1)
@@ -113,7 +129,7 @@ func TestPoolOutSize(t *testing.T) {
 		in, kernel, stride, padding int
 		ceilMode                    bool
 		want                        int
-	}{{24, 2, 2, 0, false, 12}, {5, 2, 2, 0, false, 2}, {5, 2, 2, 0, true, 3}, {24, 2, 2, 0, true, 12}, {112, 3, 2, 1, false, 56},
+	}{{24, 2, 2, 0, false, 12}, {5, 2, 2, 0, false, 2}, {5, 2, 2, 0, true, 3}, {24, 2, 2, 0, true, 12}, {112, 3, 2, 2, false, 56},
 		{1, 2, 2, 0, true, 0}, {1, 2, 3, 0, false, 0}} {
 		if got := PoolOutSize(c.in, c.kernel, c.stride, c.padding, c.ceilMode); got != c.want {
 			t.Errorf("%+v gives %d", c, got)

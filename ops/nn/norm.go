@@ -17,13 +17,18 @@ func orScratch[T tensor.Element](b *ops.Binding, slot string, n int) *tensor.Ten
 }
 
 func init() {
+	registerBatchNorm("batch_norm", "", nil)
+	registerBatchNorm("sync_batch_norm", " The batch is the whole one, so trainers cannot divide it.", opkit.Mixes)
+}
+
+func registerBatchNorm(name, note string, mixes opkit.Mixing) {
 	opkit.Register(ops.Def{
-		Type: "batch_norm",
+		Type: name,
 		Doc: "Normalises each channel over the batch: Y = (X - mean)/sqrt(variance + epsilon)*Scale + Bias. In training the " +
 			"statistics are those of the batch, and the moving ones become moving*momentum + batch*(1 - momentum); with is_test " +
-			"or use_global_stats they are Mean and Variance, which stay as they are.",
+			"or use_global_stats they are Mean and Variance, which stay as they are." + note,
 		Inputs: []ops.Slot{
-			{Name: "X", Doc: "float [N, C] or [N, C, ...]"},
+			{Name: "X", Doc: "float [N, C], [N, C, ...] or [N, ..., C]"},
 			{Name: "Scale", Doc: "[C]"},
 			{Name: "Bias", Doc: "[C]"},
 			{Name: "Mean", Doc: "[C], moving mean"},
@@ -40,11 +45,12 @@ func init() {
 			{Name: "is_test", Doc: "whether to use the moving statistics", Default: false},
 			{Name: "use_global_stats", Doc: "whether to use the moving statistics in training too", Default: false},
 			dataFormatAttr("data_layout")},
-		Infer:   inferBatchNorm,
-		Cost:    opkit.PerElement(8),
-		Bind:    opkit.BindFloats("X", bindBatchNorm[float32], bindBatchNorm[float64]),
-		InPlace: map[string]string{"Y": "X", "MeanOut": "Mean", "VarianceOut": "Variance"},
-		State:   map[string]ops.Merge{"MeanOut": ops.MergeMean, "VarianceOut": ops.MergeMean},
+		Infer:     inferBatchNorm,
+		Cost:      opkit.PerElement(8),
+		Bind:      opkit.BindFloats("X", bindBatchNorm[float32], bindBatchNorm[float64]),
+		MixesRows: mixes,
+		InPlace:   map[string]string{"Y": "X", "MeanOut": "Mean", "VarianceOut": "Variance"},
+		State:     map[string]ops.Merge{"MeanOut": ops.MergeMean, "VarianceOut": ops.MergeMean},
 	}, opkit.Gradient{
 		Doc: "with h = (X - mean)/sqrt(variance + epsilon) and means over the batch, dBias = sum(dY), dScale = sum(dY*h), " +
 			"dX = Scale/sqrt(variance + epsilon)*(dY - mean(dY) - h*mean(dY*h)); with given statistics dX has the first term alone.",
@@ -77,7 +83,7 @@ func inferBatchNorm(s *ops.Shapes) error {
 	if len(x.Dims) < 2 {
 		return s.Errorf("X", "rank 2 or more")
 	}
-	channels := x.Dims[1]
+	channels := firstly(x.Dims, channelsLast(s, "data_layout"))[1]
 	for _, slot := range perChannel {
 		if !ops.Compatible(s.In(slot).Dims, []int64{channels}) {
 			return s.Errorf(slot, "dims [%d], one number for each channel of X", channels)
@@ -100,12 +106,17 @@ func channelsOf(dims []int64) (n, c, hw int) {
 
 func bindBatchNorm[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 	x, scale, bias, mean, variance := b.In("X"), b.In("Scale"), b.In("Bias"), b.In("Mean"), b.In("Variance")
-	n, c, hw := channelsOf(x.Dims())
-	y, meanOut, varianceOut := orScratch[T](b, "Y", x.Len()), orScratch[T](b, "MeanOut", c), orScratch[T](b, "VarianceOut", c)
+	a := &arranged[T]{b: b, last: channelsLast(b, "data_layout") && len(x.Dims()) > 2}
+	n, c, hw := channelsOf(firstly(x.Dims(), a.last))
+	x = a.in("X")
+	y, meanOut, varianceOut := a.out("Y"), orScratch[T](b, "MeanOut", c), orScratch[T](b, "VarianceOut", c)
+	if y == nil {
+		y = b.Scratch(x.DType(), x.Len())
+	}
 	savedMean, savedVariance := orScratch[T](b, "SavedMean", c), orScratch[T](b, "SavedVariance", c)
 	momentum, epsilon := b.Float("momentum"), b.Float("epsilon")
 	given := givenStatistics(b)
-	return b.Loops(ops.Loop{N: c, Apart: true, Run: func(_, first, last int) error {
+	return a.loops(ops.Loop{N: c, Apart: true, Run: func(_, first, last int) error {
 		movingMean, movingVariance := tensor.Data[T](meanOut), tensor.Data[T](varianceOut)
 		copy(movingMean[first:last], tensor.Data[T](mean)[first:last])
 		copy(movingVariance[first:last], tensor.Data[T](variance)[first:last])
@@ -129,9 +140,11 @@ func bindBatchNorm[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 
 func bindBatchNormGrad[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 	x, scale, mean, variance := b.In("X"), b.In("Scale"), b.In("Mean"), b.In("Variance")
-	savedMean, savedVariance, dy := b.In("SavedMean"), b.In("SavedVariance"), b.In("Y@GRAD")
-	dx, dscale, dbias := b.Out("X@GRAD"), b.Out("Scale@GRAD"), b.Out("Bias@GRAD")
-	n, c, hw := channelsOf(x.Dims())
+	savedMean, savedVariance := b.In("SavedMean"), b.In("SavedVariance")
+	a := &arranged[T]{b: b, last: channelsLast(b, "data_layout") && len(x.Dims()) > 2}
+	n, c, hw := channelsOf(firstly(x.Dims(), a.last))
+	x = a.in("X")
+	dy, dx, dscale, dbias := a.in("Y@GRAD"), a.out("X@GRAD"), b.Out("Scale@GRAD"), b.Out("Bias@GRAD")
 	if x.Len() == 0 {
 		n, hw = 0, 0
 	}
@@ -141,7 +154,7 @@ func bindBatchNormGrad[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 		return nil, fault.E(fault.InvalidProgram, fault.On(b.Op()), fault.Got("no Mean or no Variance"),
 			fault.Want("both, which the forward op has used"))
 	}
-	return b.Loops(ops.Loop{N: c, Apart: true, Run: func(_, first, last int) error {
+	return a.loops(ops.Loop{N: c, Apart: true, Run: func(_, first, last int) error {
 		gx, gscale, gbias := opkit.Data[T](dx), opkit.Data[T](dscale), opkit.Data[T](dbias)
 		from, factor, g := tensor.Data[T](x), tensor.Data[T](scale), tensor.Data[T](dy)
 		if given {

@@ -10,6 +10,12 @@ func batchNorm(name string, a attrs, x, scale, bias, mean, variance *tensor.Tens
 		Inputs: slots{"X": One(x), "Scale": One(scale), "Bias": One(bias), "Mean": One(mean), "Variance": One(variance)}}
 }
 
+func syncBatchNorm(name string, a attrs, x, scale, bias, mean, variance *tensor.Tensor) Case {
+	c := batchNorm(name, a, x, scale, bias, mean, variance, nil)
+	c.Type = "sync_batch_norm"
+	return c
+}
+
 var normCases = []Case{
 	batchNorm("", attrs{"epsilon": float32(0), "momentum": float32(0.5)},
 		Floats(dims{2, 2}, 1, 0, 3, 4), Floats(dims{2}, 2, 3), Floats(dims{2}, 0.5, 1), Floats(dims{2}, 0, 10), Floats(dims{2}, 1, 2),
@@ -22,6 +28,11 @@ var normCases = []Case{
 		Floats(dims{1, 2}, 1, 0), Floats(dims{2}, 2, 3), Floats(dims{2}, 0.5, 1), Floats(dims{2}, 1, 2), Floats(dims{2}, 4, 1),
 		slots{"Y": One(Floats(dims{1, 2}, 0.5, -5))}),
 	batchNorm("images", nil, Spread(1, 3, 2, 2, 2), Spread(2, 2), Spread(3, 2), Floats(dims{2}, 0, 0), Floats(dims{2}, 1, 1), nil),
+	batchNorm("channels last", attrs{"data_layout": "NHWC", "epsilon": float32(0)}, Floats(dims{1, 1, 2, 2}, 1, 30, 3, 10), Floats(dims{2}, 1, 2), Floats(dims{2}, 0, 5),
+		Floats(dims{2}, 0, 0), Floats(dims{2}, 1, 1), slots{"Y": One(Floats(dims{1, 1, 2, 2}, -1, 7, 1, 3)), "SavedMean": One(Floats(dims{2}, 2, 20))}),
+	batchNorm("channels last, given statistics", attrs{"data_layout": "NHWC", "use_global_stats": true}, Spread(1, 3, 2, 2, 2), Spread(2, 2), Spread(3, 2),
+		Floats(dims{2}, 0, 0.5), Floats(dims{2}, 1, 2), nil),
+	syncBatchNorm("", nil, Spread(1, 3, 2, 2, 2), Spread(2, 2), Spread(3, 2), Floats(dims{2}, 0, 0), Floats(dims{2}, 1, 1)),
 	batchNorm("no rows", nil, Floats(dims{0, 2}), Spread(2, 2), Spread(3, 2), Floats(dims{2}, 1, 2), Floats(dims{2}, 3, 4),
 		slots{"MeanOut": One(Floats(dims{2}, 1, 2)), "VarianceOut": One(Floats(dims{2}, 3, 4))}),
 	{Type: "layer_norm", Attrs: attrs{"epsilon": float32(0)},
