@@ -17,5 +17,5 @@ type (
 )
 
 func TestLaws(t *testing.T) {
-	gradcheck.Laws(t, slices.Concat(lossCases, imageCases, normCases, dropoutCases, lookupCases, classifyCases, activationCases))
+	gradcheck.Laws(t, slices.Concat(lossCases, imageCases, normCases, dropoutCases, lookupCases, classifyCases, activationCases, pointLossCases))
 }

@@ -1,0 +1,45 @@
+package layers_test
+
+import "github.com/edl-go/edl/layers"
+
+func ExampleHuberLoss() {
+	s := newSketch()
+	s.print(layers.HuberLoss(s.numbers("x", 1, 1, 1), s.numbers("y", 1, 1.5, 4), 1))
+	// Output: [2 1] [0.125 2.5]
+}
+
+func ExampleModifiedHuberLoss() {
+	s := newSketch()
+	s.print(layers.ModifiedHuberLoss(s.numbers("x", 1, 0.5, -3), s.numbers("y", 1, 1, 1)))
+	// Output: [2 1] [0.25 12]
+}
+
+func ExampleHingeLoss() {
+	s := newSketch()
+	s.print(layers.HingeLoss(s.numbers("x", 1, 0.5, 0.5), s.numbers("y", 1, 1, 0)))
+	// Output: [2 1] [0.5 1.5]
+}
+
+func ExampleRankLoss() {
+	s := newSketch()
+	s.print(layers.RankLoss(s.numbers("label", 1, 1, 0.5), s.numbers("left", 1, 2, 3), s.numbers("right", 1, 1, 3)))
+	// Output: [2 1] [0.313 0.693]
+}
+
+func ExampleMarginRankLoss() {
+	s := newSketch()
+	s.print(layers.MarginRankLoss(s.numbers("label", 1, 1, -1), s.numbers("left", 1, 2, 2), s.numbers("right", 1, 1, 1), 0.5))
+	// Output: [2 1] [0 1.5]
+}
+
+func ExampleTeacherStudentSigmoidLoss() {
+	s := newSketch()
+	s.print(layers.TeacherStudentSigmoidLoss(s.numbers("x", 1, 1, 1, 1), s.numbers("label", 1, -2, -1, 0.25)))
+	// Output: [3 1] [1.31 0.313 2.38]
+}
+
+func ExampleBCELoss() {
+	s := newSketch()
+	s.print(layers.BCELoss(s.numbers("p", 1, 0.5, 0.25), s.numbers("y", 1, 1, 0)))
+	// Output: [2 1] [0.693 0.288]
+}
