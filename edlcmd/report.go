@@ -117,7 +117,7 @@ func newTextReporter(w io.Writer, what watch) *textReporter {
 }
 
 func (r *textReporter) value(name string, t *tensor.Tensor) error {
-	_, err := fmt.Fprintf(r.w, "%s %s\n%s\n", name, t, textTensor(t))
+	_, err := fmt.Fprintf(r.w, "%s %s%s\n%s\n", name, t, textLoD(t.LoD()), textTensor(t))
 	return err
 }
 

@@ -145,6 +145,7 @@ func appendElement(b []byte, t *tensor.Tensor, i int) []byte {
 type jsonTensor struct {
 	DType string       `json:"dtype"`
 	Dims  []int64      `json:"dims"`
+	LoD   [][]int64    `json:"lod,omitempty"`
 	Data  jsonElements `json:"data"`
 }
 
@@ -153,7 +154,7 @@ func newJSONTensor(t *tensor.Tensor) jsonTensor {
 	if dims == nil {
 		dims = []int64{}
 	}
-	return jsonTensor{t.DType().String(), dims, jsonElements{t}}
+	return jsonTensor{t.DType().String(), dims, t.LoD(), jsonElements{t}}
 }
 
 // float returns an element as a number, 0 and 1 for truth values.
@@ -184,6 +185,28 @@ func textTensor(t *tensor.Tensor) string {
 	}
 	var b strings.Builder
 	writeAxis(&b, t, t.Dims(), 0, "")
+	return b.String()
+}
+
+// textLoD returns the offsets of sequences for people, in the form that --lod takes: " lod 0,2,5". Of many offsets the middle is left out.
+func textLoD(lod [][]int64) string {
+	var b strings.Builder
+	for i, level := range lod {
+		if b.WriteByte('/'); i == 0 {
+			b.Reset()
+			b.WriteString(" lod ")
+		}
+		for j := 0; j < len(level); j++ {
+			if j > 0 {
+				b.WriteByte(',')
+			}
+			if j == maxShown/2 && len(level) > maxShown {
+				b.WriteString("...,")
+				j = len(level) - maxShown/2
+			}
+			b.WriteString(strconv.FormatInt(level[j], 10))
+		}
+	}
 	return b.String()
 }
 

@@ -27,6 +27,7 @@ type runFlags struct {
 	cluster etcdFlags
 	where   place
 	feed    []string
+	lod     []string
 	every   uint64
 	start   startFlags
 	startup startupFlag
@@ -66,7 +67,8 @@ the fetched variables depend on is computed, as it is after training.`,
 	flags.StringVar(&f.save, "save", "", "save persistable variables to the directory `DIR` when the run is done")
 	flags.StringVar(&f.export.dir, "export", "", "write the trained model for use to the directory `DIR` of this machine when the run is done")
 	flags.StringSliceVar(&f.export.targets, "export-fetch", nil, "with --export: the model computes the variables `NAME,...` (default: those of --fetch)")
-	flags.StringArrayVar(&f.feed, "feed", nil, "value of a variable, as `NAME=FILE` (.npy or .csv); without NAME, of the next feed op; repeatable")
+	flags.StringArrayVar(&f.feed, "feed", nil, "value of a variable, as `NAME=FILE` (.npy, .npz, .csv or .jsonl); without NAME, of the next feed op, or with .npz and .jsonl of every variable that the file names; repeatable")
+	flags.StringArrayVar(&f.lod, "lod", nil, "with --feed: the rows of a variable form sequences, as `NAME=0,2,5`; levels of sequences of sequences follow after /; repeatable")
 	flags.Uint64Var(&f.every, "every", 10, "report every `N` steps")
 	flags.StringVar(&f.where.address, "remote", "", "run on the cluster of the listener at `ADDR`; without ADDR on processes of this machine")
 	flags.Lookup("remote").NoOptDefVal = onThisMachine
@@ -134,6 +136,9 @@ func runProgram(cmd *cobra.Command, c *console, f *runFlags, args []string) erro
 		if err := absolutePaths(spec); err != nil {
 			return err
 		}
+	}
+	if len(f.lod) > 0 && len(f.feed) == 0 {
+		return fault.E(fault.InvalidArgument, fault.At("--lod"), fault.Got("no --feed"), fault.Want("--feed NAME=FILE of the same variable"))
 	}
 	once := len(f.feed) > 0 || len(p.Feeds()) > 0 || !reads(p)
 	if once && f.trace != "" && f.where.remote {

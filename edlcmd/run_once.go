@@ -9,6 +9,7 @@ import (
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/proto/job"
+	"github.com/edl-go/edl/tensor"
 	"github.com/spf13/cobra"
 )
 
@@ -43,7 +44,7 @@ func runOnce(cmd *cobra.Command, c *console, f *runFlags, spec *job.JobSpec, p *
 			return err
 		}
 	}
-	feed, err := readFeeds(p, f.feed)
+	feed, err := readFeeds(p, f.feed, f.lod)
 	if err != nil {
 		return err
 	}
@@ -77,27 +78,94 @@ func runOnce(cmd *cobra.Command, c *console, f *runFlags, spec *job.JobSpec, p *
 	return nil
 }
 
-// readFeeds reads the values of --feed. A value without a name is for the next feed op of the program that none names.
-func readFeeds(p *program.Program, values []string) (executor.Feed, error) {
-	paths, err := feedPaths(p.Feeds(), values)
+// readFeeds reads the values of --feed and the offsets of --lod. A file without a name feeds, if its values have names, each variable that has one of them;
+// else the next feed op of the program that is not fed.
+func readFeeds(p *program.Program, values, offsets []string) (executor.Feed, error) {
+	feed := executor.Feed{}
+	var others []string
+	for _, value := range values {
+		if strings.Contains(value, "=") || !feedfile.Many(value) {
+			others = append(others, value)
+			continue
+		}
+		all, err := feedfile.ReadAll(value, p.Global().Var)
+		if err != nil {
+			return nil, err
+		}
+		for name, t := range all {
+			if feed[name] != nil {
+				return nil, fedTwice(name)
+			}
+			feed[name] = t
+		}
+	}
+	var unfed []string
+	for _, name := range p.Feeds() {
+		if feed[name] == nil {
+			unfed = append(unfed, name)
+		}
+	}
+	paths, err := feedPaths(unfed, others)
 	if err != nil {
 		return nil, err
 	}
-	feed := executor.Feed{}
 	for name, path := range paths {
 		declared, ok := p.Global().Var(name)
 		if !ok {
 			return nil, fault.E(fault.NotFound, fault.At("--feed"), fault.Var(name), fault.Got("a name that the program does not declare"),
 				fault.Want(wantedFeeds(p)))
 		}
+		if feed[name] != nil {
+			return nil, fedTwice(name)
+		}
 		if feed[name], err = feedfile.Read(path, declared); err != nil {
 			return nil, err
+		}
+	}
+	if err := divide(feed, offsets); err != nil {
+		return nil, err
+	}
+	for name, t := range feed {
+		if v, _ := p.Global().Var(name); v.LoDLevel != len(t.LoD()) {
+			return nil, fault.E(fault.ShapeMismatch, fault.At("--feed"), fault.Var(name), fault.Gotf("%d LoD levels", len(t.LoD())),
+				fault.Wantf("%d, as the program declares", v.LoDLevel), fault.Hint("give the offsets of sequences with --lod, or feed a file that has them: .npz or .jsonl"))
 		}
 	}
 	return feed, nil
 }
 
-// feedPaths gives each value of --feed its variable. ops are the variables of the program's feed ops.
+func fedTwice(name string) error {
+	return fault.E(fault.InvalidArgument, fault.At("--feed"), fault.Var(name), fault.Got("two values"), fault.Want("one"))
+}
+
+// divide divides the rows of fed values into sequences, as --lod says.
+func divide(feed executor.Feed, offsets []string) error {
+	wrong := func(name, got, want string) error {
+		return fault.E(fault.InvalidArgument, fault.At("--lod"), fault.Var(name), fault.Got(got), fault.Want(want))
+	}
+	for _, value := range offsets {
+		name, text, ok := strings.Cut(value, "=")
+		switch {
+		case !ok || name == "" || text == "":
+			return wrong("", fault.Quote(value), "NAME=OFFSETS, such as words=0,2,5")
+		case feed[name] == nil:
+			return wrong(name, "a variable that is not fed", "--feed "+name+"=FILE")
+		case len(feed[name].LoD()) > 0:
+			return wrong(name, "a value that has offsets already", "offsets in the file, or in one --lod")
+		}
+		lod, err := feedfile.ParseLoD(text)
+		if err == nil {
+			feed[name].SetLoD(lod)
+			err = tensor.CheckLoD(feed[name])
+		}
+		if err != nil {
+			return fault.E(fault.KindOf(err), fault.At("--lod"), fault.Var(name), fault.Cause(err))
+		}
+	}
+	return nil
+}
+
+// feedPaths gives each value of --feed its variable. ops are the variables of feed ops that a value without a name may be for.
 func feedPaths(ops []string, values []string) (map[string]string, error) {
 	paths := map[string]string{}
 	var unnamed []string

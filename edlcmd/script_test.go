@@ -153,6 +153,11 @@ func writeProgram(ts *testscript.TestScript, _ bool, args []string) {
 		x := layers.Data(m, "x", layers.Dims(1))
 		layers.Log(x, layers.Name("log"))
 		layers.Cast(x, tensor.Int64, layers.Name("whole"))
+	case "sequences": // fetches what keeps sequences, and what pools them
+		x, clicks := layers.Data(m, "x", layers.Dims(2), layers.LoD(1)), layers.Data(m, "clicks", layers.Dims(1), layers.LoD(2), layers.DType(tensor.Int64))
+		layers.Scale(x, 2, 0, layers.Name("doubled"))
+		layers.SequencePool(x, "sum", layers.Name("pooled"))
+		layers.Cast(clicks, tensor.Float32, layers.Name("numbers"))
 	default:
 		ts.Fatalf("no program %s", args[0])
 	}
