@@ -1,10 +1,6 @@
 package layers
 
-import (
-	"math"
-
-	"github.com/edl-go/edl/fault"
-)
+import "math"
 
 // Stride sets how far the window moves, in rows and columns. The default is 1, 1.
 func Stride(height, width int) Option {
@@ -44,9 +40,8 @@ func Conv2D(x Variable, filters, size int64, opts ...Option) Variable {
 		return l.fail()
 	}
 	channels := x.v.Dims[l.channelAxis(x)]
-	if l.groups < 1 || channels%int64(l.groups) != 0 || filters%int64(l.groups) != 0 {
-		return l.mistake(fault.E(fault.InvalidArgument, fault.Var(x.Name()),
-			fault.Gotf("%d groups for %d channels and %d filters", l.groups, channels, filters), fault.Want("a divisor of both")))
+	if !groupsDivide(l, channels, filters) {
+		return l.fail()
 	}
 	side := l.windowOr(size)
 	deviation := math.Sqrt(2 / float64(side[0]*side[1]*channels))

@@ -8,6 +8,9 @@ type imageSettings struct {
 	algorithm    string  // of padding; "" for numbers
 	channelsLast bool
 	globalStats  bool
+	outputSize   []int64 // of a transposed convolution; nil for the least
+
+	stride3, padding3, dilation3, window3 []int64 // of volumes; nil for the defaults
 }
 
 // PaddingSides sets how many rows above and below, and how many columns left and right, a layer adds to the image.

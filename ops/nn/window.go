@@ -14,7 +14,7 @@ import (
 const mostWindow = math.MaxInt16
 
 // paddingsDoc describes the attribute paddings of every op whose windows move over images.
-const paddingsDoc = "padding of height and width, the same on both sides; or that above, below, left and right"
+const paddingsDoc = "padding along each axis, the same on both sides; or two numbers for each axis, of both sides: above, below, left and right"
 
 // paddingAlgorithmAttr comes from Fluid 1.6.
 var paddingAlgorithmAttr = ops.Attr{Name: "padding_algorithm", Doc: "EXPLICIT: paddings has the numbers; VALID: no padding; SAME: as much as makes the " +
@@ -134,7 +134,7 @@ func someInts(s *ops.Shapes, name string, n int, least int64) ([]int64, error) {
 
 // dataFormatAttr is the layout of images; the name of the attribute differs between ops.
 func dataFormatAttr(name string) ops.Attr {
-	return ops.Attr{Name: name, Doc: "layout of images: NCHW, also called AnyLayout, or NHWC", Default: "NCHW"}
+	return ops.Attr{Name: name, Doc: "layout of images: NCHW, also called NCDHW and AnyLayout, or NHWC, also called NDHWC", Default: "NCHW"}
 }
 
 // checkLayout checks an attribute of dataFormatAttr.
