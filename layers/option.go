@@ -55,9 +55,12 @@ type settings struct {
 	transposeX, transposeY bool
 	alpha                  float64
 
-	hidden, cell                   *Variable // DynamicLSTM
-	noPeepholes, reverse           bool
+	hidden, cell                   *Variable // DynamicLSTM and DynamicGRU
+	noPeepholes, reverse, origin   bool
 	gateAct, cellAct, candidateAct string
+	forgetBias                     float64 // LSTMUnit
+
+	paddingStart *int // SequenceConv; nil for half a window
 }
 
 func defaults() settings {

@@ -14,7 +14,7 @@ func LoD(levels int) Option { return Option{"LoD", func(s *settings) { s.lod = l
 // NoPeepholes builds DynamicLSTM without peepholes: the gates do not see the cell, and the bias has no weights for it.
 func NoPeepholes() Option { return Option{"NoPeepholes", func(s *settings) { s.noPeepholes = true }} }
 
-// Reverse makes DynamicLSTM read each sequence from its end.
+// Reverse makes DynamicLSTM and DynamicGRU read each sequence from its end.
 func Reverse() Option { return Option{"Reverse", func(s *settings) { s.reverse = true }} }
 
 // InitialState sets the first hidden and cell of DynamicLSTM, [sequences, size/4] each. The default is zeros.
@@ -48,14 +48,7 @@ func DynamicLSTM(x Variable, size int64, opts ...Option) (hidden, cell Variable)
 	in := In{"Input": {x}, "Weight": {l.parameter("w", l.param, x.DType(), []int64{width, size}, Xavier())},
 		"Bias": {l.parameter("b", l.bias, x.DType(), []int64{1, bias}, Constant(0))}}
 	if l.hidden != nil {
-		for _, v := range []Variable{*l.hidden, *l.cell} {
-			if l.model != v.model {
-				l.mistake(ofTwoModels(v))
-			}
-			if !v.OK() {
-				l.fail()
-			}
-		}
+		alsoOn(l, *l.hidden, *l.cell)
 		in["H0"], in["C0"] = []Variable{*l.hidden}, []Variable{*l.cell}
 	}
 	attrs := Attrs{"use_peepholes": !l.noPeepholes, "is_reverse": l.reverse,

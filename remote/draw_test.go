@@ -158,10 +158,17 @@ func drawTables(t *rapid.T, words layers.Variable, s *subject) layers.Variable {
 	return h
 }
 
-// drawSequences reads sequences with an LSTM, if they have one level, and makes one row of those of the innermost levels.
+// drawSequences reads sequences, if they have one level, with a network for them, and makes one row of those of the innermost levels.
 func drawSequences(t *rapid.T, h layers.Variable, pooled int) layers.Variable {
-	if h.LoDLevel() == 1 && rapid.Bool().Draw(t, "lstm") {
-		h, _ = layers.DynamicLSTM(layers.FC(h, 8), 8)
+	if h.LoDLevel() == 1 {
+		switch rapid.SampledFrom([]string{"none", "lstm", "gru", "conv"}).Draw(t, "read") {
+		case "lstm":
+			h, _ = layers.DynamicLSTM(layers.FC(h, 8), 8)
+		case "gru":
+			h = layers.DynamicGRU(layers.FC(h, 6), 2)
+		case "conv":
+			h = layers.SequenceConv(h, 3, 3, layers.Act("tanh"))
+		}
 	}
 	for range pooled {
 		h = layers.SequencePool(h, rapid.SampledFrom([]string{"sum", "average", "sqrt", "max", "last", "first"}).Draw(t, "pool"))

@@ -1,7 +1,6 @@
 package sequence
 
 import (
-	"errors"
 	"math"
 	"slices"
 
@@ -12,44 +11,6 @@ import (
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/tensor"
 )
-
-// A batch is a slot whose rows form sequences.
-type batch struct {
-	op    *program.Op
-	slot  string
-	value *tensor.Tensor
-	n     int // sequences
-}
-
-func batchIn(b *ops.Binding, slot string) batch {
-	value := b.In(slot)
-	n := 0
-	if lod := value.LoD(); len(lod) > 0 {
-		n = max(0, len(lod[len(lod)-1])-1)
-	}
-	return batch{op: b.Op(), slot: slot, value: value, n: n}
-}
-
-// offsets returns the first row of each sequence, and the number of rows as the last element. It refuses a LoD that does not have the number of
-// sequences of the bound kernel.
-func (x batch) offsets() ([]int64, error) {
-	err := tensor.CheckLoD(x.value)
-	lod := x.value.LoD()
-	switch {
-	case err != nil:
-	case len(lod) == 0:
-		err = fault.E(fault.InvalidArgument, fault.Got("no LoD"), fault.Want("rows that form sequences"))
-	case len(lod[len(lod)-1]) != x.n+1:
-		err = fault.E(fault.ShapeMismatch, fault.Got("another number of sequences"), fault.Want("the number that the plan was compiled for"))
-	default:
-		return lod[len(lod)-1], nil
-	}
-	var f *fault.Fault
-	errors.As(err, &f)
-	c := *f
-	c.Op, c.Variable, c.Line = x.op.Type, x.op.In(x.slot), x.op.Line()
-	return nil, &c
-}
 
 // The ways to make one row of a sequence, as Fluid names them.
 const (

@@ -1,0 +1,65 @@
+package sequence
+
+import (
+	"errors"
+
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/ops"
+	"github.com/edl-go/edl/program"
+	"github.com/edl-go/edl/tensor"
+)
+
+// A batch is a slot whose rows form sequences.
+type batch struct {
+	op    *program.Op
+	slot  string
+	value *tensor.Tensor
+	lod   *tensor.Tensor // whose offsets count: value, or a tensor with the same rows
+	n     int            // sequences
+}
+
+func batchIn(b *ops.Binding, slot string) batch {
+	value := b.In(slot)
+	n := 0
+	if lod := value.LoD(); len(lod) > 0 {
+		n = max(0, len(lod[len(lod)-1])-1)
+	}
+	return batch{op: b.Op(), slot: slot, value: value, lod: value, n: n}
+}
+
+// offsets returns the first row of each sequence, and the number of rows as the last element. It refuses a LoD that does not have the number of
+// sequences of the bound kernel.
+func (x batch) offsets() ([]int64, error) {
+	err := tensor.CheckLoD(x.lod)
+	lod := x.lod.LoD()
+	switch {
+	case err != nil:
+	case len(lod) == 0:
+		err = fault.E(fault.InvalidArgument, fault.Got("no LoD"), fault.Want("rows that form sequences"))
+	case len(lod[len(lod)-1]) != x.n+1:
+		err = fault.E(fault.ShapeMismatch, fault.Got("another number of sequences"), fault.Want("the number that the plan was compiled for"))
+	default:
+		return lod[len(lod)-1], nil
+	}
+	var f *fault.Fault
+	errors.As(err, &f)
+	c := *f
+	c.Op, c.Variable, c.Line = x.op.Type, x.op.In(x.slot), x.op.Line()
+	return nil, &c
+}
+
+// each is the loop that calls do with the number and the rows [from, to) of every sequence that has rows.
+func (x batch) each(do func(sequence, from, to int)) ops.Loop {
+	return ops.Loop{N: x.n, Apart: true, Run: func(_, first, end int) error {
+		offsets, err := x.offsets()
+		if err != nil {
+			return err
+		}
+		for i := first; i < end; i++ {
+			if from, to := int(offsets[i]), int(offsets[i+1]); from < to {
+				do(i, from, to)
+			}
+		}
+		return nil
+	}}
+}

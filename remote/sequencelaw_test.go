@@ -1,0 +1,60 @@
+package remote_test
+
+import (
+	"maps"
+	"slices"
+	"testing"
+
+	"github.com/edl-go/edl/internal/testkit"
+	"github.com/edl-go/edl/layers"
+	"github.com/edl-go/edl/optimizer"
+	"github.com/edl-go/edl/remote"
+	"github.com/edl-go/edl/tensor"
+)
+
+// sequenceModels make the cost of a model from the words of sentences, [rows, 4]. Each has the ops that its name lists.
+var sequenceModels = map[string]func(m *layers.Model, words layers.Variable) layers.Variable{
+	"sequence_conv": func(_ *layers.Model, words layers.Variable) layers.Variable {
+		return scored(layers.SequenceConvPool(words, 3, 3, "max", layers.Act("tanh")))
+	},
+	"sequence_softmax": func(_ *layers.Model, words layers.Variable) layers.Variable {
+		weight := layers.SequenceSoftmax(layers.FC(words, 1))
+		return scored(layers.SequencePool(layers.Mul(words, layers.Reshape(weight, []int64{-1}), layers.Axis(0)), "sum"))
+	},
+	"gru": func(_ *layers.Model, words layers.Variable) layers.Variable {
+		return scored(layers.DynamicGRU(layers.DynamicGRU(layers.FC(words, 9), 3), 1, layers.Reverse(), layers.OriginMode()))
+	},
+	"gru_unit lstm_unit": func(_ *layers.Model, words layers.Variable) layers.Variable {
+		hidden, _, _ := layers.GRUUnit(layers.FC(words, 9), layers.FC(words, 3), 3)
+		hidden, cell := layers.LSTMUnit(words, hidden, hidden, layers.ForgetBias(1))
+		return scored(layers.Add(hidden, cell))
+	},
+}
+
+// scored is the cost of rows.
+func scored(rows layers.Variable) layers.Variable {
+	return layers.Square(layers.FC(rows, 2))
+}
+
+// TestLawOfSequenceOps trains a model with each op on two trainers and two pservers: it computes what the reference computes, bit for bit.
+func TestLawOfSequenceOps(t *testing.T) {
+	l := listener(t)
+	for _, name := range slices.Sorted(maps.Keys(sequenceModels)) {
+		t.Run(name, func(t *testing.T) {
+			m := layers.NewModel().Seed(3)
+			ids := layers.Data(m, "words", layers.Dims(1), layers.DType(tensor.Int64), layers.LoD(1))
+			loss := layers.Mean(sequenceModels[name](m, layers.Embedding(ids, testkit.Classes, 4)), layers.Name("loss"))
+			optimizer.Adagrad(0.1).Minimize(loss)
+			s := subject{Model: testkit.Built(t, m, loss), fetch: []string{"loss", m.Parameters()[0].Name()}}
+			spec := &remote.JobSpec{Trainers: 2, Pservers: 2, MinBlockSize: 1, Save: t.TempDir()}
+			want, err := oracleFor(s.Program, spec)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer want.Close()
+			if err := checkFedLaw(l, s, spec, []int64{5, 1, 8, 3}, want); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+}
