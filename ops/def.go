@@ -13,7 +13,7 @@
 //
 // Running a Kernel allocates nothing.
 //
-// Files in reading order: def.go (Def and the registry), shapes.go and lod.go (what Infer sees), check.go (slots and attributes), binding.go and
+// Files in reading order: def.go (Def and the registry), shapes.go, known.go and lod.go (what Infer sees), check.go (slots and attributes), binding.go and
 // env.go (what Bind and kernels see), accepted.go (attributes of other writers), grad.go, merge.go, stage.go (which ops are legal where), verify.go, describe.go.
 package ops
 
@@ -112,6 +112,9 @@ type Attr struct {
 	Kind    program.Attr // for a required attribute: the zero value of its type
 	// Check refuses values, with the kind fault.Unsupported those that Fluid has and this build does not. Nil: every value of the type is legal.
 	Check func(op *program.Op) error
+	// Tensor and Tensors name input slots that may give the value instead: one tensor with all numbers, or as many variables of one number each.
+	// The definition lists the slots as dispensable inputs. Infer sees the value in the attribute, ops.Open where it is not known.
+	Tensor, Tensors string
 }
 
 // Merge says how the values that several trainers computed for one variable become one value.

@@ -22,6 +22,10 @@ type Meta struct {
 
 	// Rows is the number of rows in a program.SelectedRows, program.Unknown if open. Dims are those of the whole tensor.
 	Rows int64
+
+	// Value is the value of a small tensor that is known before a run, because it follows from constants and dims; nil for any other. Nobody
+	// changes it. Shapes.SetAt leaves it out: a type that is copied says nothing of the value.
+	Value *tensor.Tensor
 }
 
 // String returns dtype and dims, such as "float32[-1 784]", or the kind of a variable without them.
@@ -95,6 +99,8 @@ type Shapes struct {
 	attrs
 	in  map[string][]Meta
 	out map[string][]Meta
+
+	undecided []undecided
 }
 
 // Has reports whether an input slot holds a variable.
@@ -133,7 +139,7 @@ func (s *Shapes) Set(slot string, dtype tensor.DType, dims ...int64) {
 // SetAt sets the type of variable i of an output slot.
 func (s *Shapes) SetAt(slot string, i int, m Meta) {
 	if i < len(s.out[slot]) {
-		m.Dims = append([]int64(nil), m.Dims...)
+		m.Dims, m.Value = append([]int64(nil), m.Dims...), nil
 		s.out[slot][i] = m
 	}
 }
@@ -207,7 +213,7 @@ func (a attrs) fallback(name string) *program.Op {
 	return &program.Op{}
 }
 
-// Op returns the op itself.
+// Op returns the op itself. Attributes that tensors give are in it (see Attr.Tensor).
 func (a attrs) Op() *program.Op { return a.op }
 
 // Int returns an integer attribute, its default when the op does not set it.
@@ -263,12 +269,16 @@ func Infer(op *program.Op, input func(name string) (Meta, bool)) (*Shapes, error
 	if err := s.checkTensors(); err != nil {
 		return nil, err
 	}
+	if err := takeTensors(s); err != nil {
+		return nil, err
+	}
 	if err := def.Infer(s); err != nil {
 		return nil, At(op, err)
 	}
 	if err := s.checkInferred(); err != nil {
 		return nil, err
 	}
+	evaluate(s)
 	return s, nil
 }
 

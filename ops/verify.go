@@ -8,6 +8,7 @@ import (
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/program"
+	"github.com/edl-go/edl/tensor"
 )
 
 // Verify checks a program, which may come from anywhere, and its startup program against the rules of the IR, the registry and the table of stages.
@@ -31,7 +32,7 @@ func Verify(p *program.Program, stage program.Stage) error {
 }
 
 func verifyOne(p *program.Program, stage program.Stage, rule stageRule) fault.List {
-	rules := registryRules{stage: stage, rule: rule, bound: boundVars(p), inferred: map[*program.Var]Meta{}}
+	rules := registryRules{stage: stage, rule: rule, bound: boundVars(p), inferred: map[*program.Var]Meta{}, once: WrittenOnce(p), values: map[*program.Var]*tensor.Tensor{}}
 	err := program.Verify(p, program.Spec{Ops: rules, Fed: rule.fed, Shape: rule.checkShape})
 	var faults fault.List
 	errors.As(err, &faults)
@@ -45,6 +46,9 @@ type registryRules struct {
 	bound map[*program.Var]bool
 	// inferred has the types of temporary variables whose declarations are wrong, for the ops that read them later.
 	inferred map[*program.Var]Meta
+	// values has the values that follow from constants, of variables that are written once.
+	once   map[string]bool
+	values map[*program.Var]*tensor.Tensor
 }
 
 // boundVars returns the variables whose declared types others rely on: persistable ones, and those that are fed, read from data, fetched, sent,
@@ -106,6 +110,9 @@ func (r registryRules) CheckTypes(b *program.Block, op *program.Op) fault.List {
 			}
 			declared, inferred := MetaOf(v), shapes.Outs(slot)[i]
 			delete(r.inferred, v)
+			if inferred.Value != nil && r.once[name] {
+				r.values[v] = inferred.Value
+			}
 			if r.bound[v] || inferred.Kind != declared.Kind {
 				if f := compare(inferred, declared); f != nil {
 					f.Variable = name
@@ -127,10 +134,12 @@ func (r registryRules) metaIn(b *program.Block) func(string) (Meta, bool) {
 		if !ok {
 			return Meta{}, false
 		}
-		if m, ok := r.inferred[v]; ok {
-			return m, true
+		m, ok := r.inferred[v]
+		if !ok {
+			m = MetaOf(v)
 		}
-		return MetaOf(v), true
+		m.Value = r.values[v]
+		return m, true
 	}
 }
 

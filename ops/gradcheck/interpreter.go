@@ -32,6 +32,9 @@ func (m *Interpreter) Infer(op *program.Op) (*ops.Shapes, error) {
 		if meta.LoDLevel > 0 {
 			meta.LoDOf = name
 		}
+		if !t.IsSelected() && t.Len() <= 64 {
+			meta.Value = t.Clone()
+		}
 		return meta, true
 	})
 }
@@ -44,9 +47,13 @@ func (m *Interpreter) Bind(op *program.Op) (ops.Kernel, error) {
 
 func (m *Interpreter) bind(op *program.Op) (ops.Kernel, []ops.Loop, error) {
 	shapes, err := m.Infer(op)
+	if err == nil {
+		err = shapes.Decided()
+	}
 	if err != nil {
 		return nil, nil, err
 	}
+	op = shapes.Op() // with the attributes that tensors give
 	in, out := map[string][]*tensor.Tensor{}, map[string][]*tensor.Tensor{}
 	for slot, names := range op.Inputs {
 		for _, name := range names {

@@ -261,6 +261,7 @@ func openExtents(t *trace, op *program.Op) error {
 	if err := costs(known); err != nil {
 		return err
 	}
+	given := givingAttrs(op)
 	for what, open := range map[string]func(axis int) bool{
 		"batch":        func(axis int) bool { return axis == 0 },
 		"every extent": func(int) bool { return true },
@@ -273,7 +274,7 @@ func openExtents(t *trace, op *program.Op) error {
 			meta := ops.MetaOfValue(v)
 			dims := slices.Clone(meta.Dims)
 			for axis := range dims {
-				if open(axis) && dims[axis] > 0 {
+				if open(axis) && dims[axis] > 0 && !given[name] {
 					dims[axis] = program.Unknown
 				}
 			}
@@ -298,6 +299,18 @@ func openExtents(t *trace, op *program.Op) error {
 		}
 	}
 	return nil
+}
+
+// givingAttrs returns the variables that give op attributes. How many numbers they hold must be known.
+func givingAttrs(op *program.Op) map[string]bool {
+	def, _ := ops.Lookup(op.Type)
+	given := map[string]bool{}
+	for _, a := range def.Attrs {
+		for _, name := range slices.Concat(op.Inputs[a.Tensor], op.Inputs[a.Tensors]) {
+			given[name] = true
+		}
+	}
+	return given
 }
 
 // costs checks that the estimate of one run is not negative.

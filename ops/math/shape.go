@@ -10,7 +10,7 @@ import (
 	"github.com/edl-go/edl/tensor"
 )
 
-var reshapeAttr = ops.Attr{Name: "shape", Kind: []int32(nil),
+var reshapeAttr = ops.Attr{Name: "shape", Kind: []int32(nil), Tensor: "Shape", Tensors: "ShapeTensor",
 	Doc: "extents of Out; 0 takes the extent of X on the same axis, and one -1 takes what remains"}
 
 // xShapeSlot is the output that tells the gradients of reshape2 and transpose2 the dims of X.
@@ -20,7 +20,7 @@ func init() {
 	reshape := ops.Def{
 		Type:     "reshape2",
 		Doc:      "Gives the elements of X, in their order, other dims.",
-		Inputs:   in("X", "any type"),
+		Inputs:   append(in("X", "any type"), tensorOf("Shape", "shape"), tensorsOf("ShapeTensor", "shape")),
 		Outputs:  []ops.Slot{{Name: "Out", Doc: "of the type of X, dims by shape"}, xShapeSlot},
 		Attrs:    []ops.Attr{reshapeAttr},
 		Infer:    inferReshape,
@@ -46,7 +46,7 @@ func init() {
 		InPlace: map[string]string{"X@GRAD": "Out@GRAD"},
 	})
 
-	reshape.Type, reshape.Outputs = "reshape", reshape.Outputs[:1]
+	reshape.Type, reshape.Outputs = "reshape", reshape.Outputs[:1:1]
 	reshape.Gradient = ops.StandardGrad([]string{"X"}, nil, []string{"X"})
 	ops.Register(reshape)
 	ops.Register(ops.Def{
@@ -95,8 +95,11 @@ func reshaped(s *ops.Shapes, x, shape []int64) ([]int64, error) {
 	}
 	remaining, dims, open := slices.Clone(x), slices.Clone(shape), -1
 	var fixed []int64
+	unknown := false
 	for i, extent := range shape {
 		switch {
+		case extent == ops.Open:
+			dims[i], unknown = program.Unknown, true
 		case extent == 0 && i < len(x):
 			dims[i], remaining[i] = x[i], 1
 		case extent > 0:
@@ -109,6 +112,9 @@ func reshaped(s *ops.Shapes, x, shape []int64) ([]int64, error) {
 	}
 	have, known := ops.Product(remaining), ops.Product(fixed)
 	switch {
+	case unknown && open >= 0:
+		dims[open] = program.Unknown
+	case unknown:
 	case known == program.Unknown:
 		return nil, opkit.BadAttr(s, "shape", "extents whose product fits into memory")
 	case open >= 0 && have == program.Unknown:

@@ -45,6 +45,13 @@ func Register(f ops.Def, g Gradient) {
 			}
 		}
 	}
+	for _, a := range f.Attrs {
+		for _, slot := range []string{a.Tensor, a.Tensors} {
+			if slot != "" && !slices.Contains(g.Inputs, slot) {
+				g.Inputs = append(slices.Clone(g.Inputs), slot) // the gradient needs the attribute, too
+			}
+		}
+	}
 	f.Gradient = gradientMaker(f, g)
 	ops.Register(f)
 	ops.Register(gradientDef(f, g))

@@ -7,17 +7,20 @@ import (
 	"github.com/edl-go/edl/tensor"
 )
 
+// Attributed is what knows its op: ops.Shapes during inference, and ops.Binding.
+type Attributed interface{ Op() *program.Op }
+
 // BadAttr makes the error of an attribute whose value does not suit the op or its inputs. want is a format.
-func BadAttr(s *ops.Shapes, name, want string, args ...any) error {
+func BadAttr(s Attributed, name, want string, args ...any) error {
 	return fault.E(fault.InvalidArgument, fault.On(s.Op()), gotAttr(s, name), fault.Wantf(want, args...))
 }
 
 // UnsupportedAttr makes the error of an attribute value that Fluid allows and the op does not compute.
-func UnsupportedAttr(s *ops.Shapes, name, want string) error {
+func UnsupportedAttr(s Attributed, name, want string) error {
 	return fault.E(fault.Unsupported, fault.On(s.Op()), gotAttr(s, name), fault.Want(want))
 }
 
-func gotAttr(s *ops.Shapes, name string) fault.Field {
+func gotAttr(s Attributed, name string) fault.Field {
 	return fault.Gotf("attribute %s = %v", name, s.Op().Attrs[name])
 }
 
@@ -31,7 +34,7 @@ func DTypeAttr(s *ops.Shapes, name string) (tensor.DType, error) {
 }
 
 // AxisAttr turns an axis in [-rank, rank), which the named attribute gives, into one in [0, rank).
-func AxisAttr(s *ops.Shapes, name string, axis int64, rank int) (int, error) {
+func AxisAttr(s Attributed, name string, axis int64, rank int) (int, error) {
 	r := int64(rank)
 	if axis < -r || axis >= r {
 		return 0, BadAttr(s, name, "an axis in [%d, %d)", -r, r)

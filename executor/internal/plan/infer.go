@@ -15,7 +15,8 @@ type inference struct {
 	*Request
 	variables *variables
 	nodes     []node
-	checks    []*variable // what must be finite
+	checks    []*variable     // what must be finite
+	once      map[string]bool // variables whose values are known where they are read (ops.WrittenOnce)
 }
 
 // A node is an op of the block with concrete shapes.
@@ -28,7 +29,7 @@ type node struct {
 // infer walks the ops in order and gives every variable that they touch its concrete Meta and a place. It leaves out the ops at the border of the
 // program (feed, fetch, readers): their outputs are fed.
 func infer(request *Request) (*inference, error) {
-	in := &inference{Request: request, variables: &variables{named: map[string]*variable{}}}
+	in := &inference{Request: request, variables: &variables{named: map[string]*variable{}}, once: ops.WrittenOnce(request.Block.Program())}
 	return in, in.all()
 }
 
@@ -39,7 +40,8 @@ func CheckShapes(block *program.Block, feeds map[string]ops.Meta) error {
 	if !decideShapes(block, feeds) {
 		return nil
 	}
-	in := &inference{Request: &Request{Block: block, Feeds: feeds, Scope: noValues{}}, variables: &variables{named: map[string]*variable{}}}
+	in := &inference{Request: &Request{Block: block, Feeds: feeds, Scope: noValues{}}, variables: &variables{named: map[string]*variable{}},
+		once: ops.WrittenOnce(block.Program())}
 	return in.walk()
 }
 
@@ -121,9 +123,13 @@ func (in *inference) addNode(op *program.Op) error {
 		return nil
 	}
 	shapes, err := ops.Infer(op, in.inputMeta)
+	if err == nil {
+		err = shapes.Decided()
+	}
 	if err != nil {
 		return err
 	}
+	op = shapes.Op() // with the attributes that tensors give
 	def, _ := ops.Lookup(op.Type)
 	for _, slot := range slices.Sorted(maps.Keys(op.Outputs)) {
 		metas := shapes.Outs(slot)
@@ -181,6 +187,9 @@ func (in *inference) output(name string, inferred ops.Meta) error {
 			in.variables.add(name, ops.MetaOf(declared), valueless)
 		}
 		return nil
+	}
+	if !in.once[name] {
+		inferred.Value = nil
 	}
 	meta, err := resolve(declared, inferred, declared.Persistable || slices.Contains(in.Fetch, name))
 	switch {
