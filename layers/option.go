@@ -55,6 +55,9 @@ type settings struct {
 	transposeX, transposeY bool
 	alpha                  float64
 
+	padMode  string // paddings
+	padValue float64
+
 	hidden, cell                   *Variable // DynamicLSTM and DynamicGRU
 	noPeepholes, reverse, origin   bool
 	gateAct, cellAct, candidateAct string
@@ -67,7 +70,7 @@ func defaults() settings {
 	return settings{
 		dtype: tensor.Float32, flatten: 1, padID: -1, epsilon: 1e-5, momentum: 0.9, beginNorm: 1,
 		stride: []int64{1, 1}, padding: []int64{0, 0}, dilation: []int64{1, 1}, groups: 1,
-		ignore: -100, k: 1, axis: -1, alpha: 1,
+		ignore: -100, k: 1, axis: -1, alpha: 1, padMode: "constant",
 		gateAct: "sigmoid", cellAct: "tanh", candidateAct: "tanh",
 	}
 }

@@ -17,7 +17,8 @@ import (
 // mostKnown is the largest number of elements of a value that inference follows. Shapes and indexes are much smaller.
 const mostKnown = 64
 
-// Open is an element of a list of integers, or an integer, that a tensor of unknown value will give. Infer makes of it an open extent. Bind never sees it.
+// Open is an element of a list of integers that a tensor of unknown value will give. Infer makes of it an open extent. Bind never sees it. A single number that a
+// tensor gives must be known at once.
 const Open int64 = math.MinInt64
 
 // takeTensors replaces the attributes that tensors give in a copy of the op.
@@ -82,6 +83,9 @@ func replaceAttr(s *Shapes, a *Attr, slot string, values []float64) error {
 		if len(values) != 1 {
 			return s.Errorf(slot, "one number, for the attribute %s", a.Name)
 		}
+		if n := len(s.undecided); n > 0 && s.undecided[n-1].attr == a.Name {
+			return s.Decided()
+		}
 	}
 	switch a.zero().(type) {
 	case int32, int64:
@@ -111,7 +115,7 @@ func (s *Shapes) Decided() error {
 	if len(s.undecided) == 0 {
 		return nil
 	}
-	u := s.undecided[0]
+	u := s.undecided[len(s.undecided)-1]
 	return fault.E(fault.Unsupported, fault.On(s.op), fault.Var(u.variable), fault.Gotf("%s from a tensor that depends on data", u.attr),
 		fault.Want("a tensor that the program computes from constants and from the dims of variables"))
 }

@@ -3,6 +3,7 @@ package gradcheck
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"slices"
 	"testing"
 
@@ -273,8 +274,12 @@ func openExtents(t *trace, op *program.Op) error {
 			}
 			meta := ops.MetaOfValue(v)
 			dims := slices.Clone(meta.Dims)
+			number, gives := given[name]
+			if number {
+				meta.Value = v
+			}
 			for axis := range dims {
-				if open(axis) && dims[axis] > 0 && !given[name] {
+				if open(axis) && dims[axis] > 0 && !gives {
 					dims[axis] = program.Unknown
 				}
 			}
@@ -301,13 +306,18 @@ func openExtents(t *trace, op *program.Op) error {
 	return nil
 }
 
-// givingAttrs returns the variables that give op attributes. How many numbers they hold must be known.
+// givingAttrs returns the variables that give op attributes: how many numbers they hold must be known. It says of each whether its value must be known, too,
+// which holds for single numbers.
 func givingAttrs(op *program.Op) map[string]bool {
 	def, _ := ops.Lookup(op.Type)
 	given := map[string]bool{}
 	for _, a := range def.Attrs {
+		like := a.Default
+		if like == nil {
+			like = a.Kind
+		}
 		for _, name := range slices.Concat(op.Inputs[a.Tensor], op.Inputs[a.Tensors]) {
-			given[name] = true
+			given[name] = reflect.TypeOf(like).Kind() != reflect.Slice
 		}
 	}
 	return given

@@ -13,11 +13,12 @@ import (
 
 func init() {
 	opkit.Register(ops.Def{
-		Type:    "concat",
-		Doc:     "Joins tensors along an axis, in the order of X.",
-		Inputs:  []ops.Slot{{Name: "X", Doc: "any type; dims are equal except on the axis", Duplicable: true}},
+		Type: "concat",
+		Doc:  "Joins tensors along an axis, in the order of X.",
+		Inputs: []ops.Slot{{Name: "X", Doc: "any type; dims are equal except on the axis", Duplicable: true},
+			tensorOf("AxisTensor", "axis")},
 		Outputs: out("Out", "the extents along the axis add up"),
-		Attrs:   []ops.Attr{{Name: "axis", Doc: "axis to join along; negative counts from the end", Default: int32(0)}},
+		Attrs:   []ops.Attr{{Name: "axis", Doc: "axis to join along; negative counts from the end", Default: int32(0), Tensor: "AxisTensor"}},
 		Infer:   inferConcat,
 		Bind: opkit.BindElements("Out", bindConcat[float32], bindConcat[float64], bindConcat[int32],
 			bindConcat[int64], bindConcat[bool]),
@@ -161,12 +162,12 @@ func init() {
 	ops.Register(ops.Def{
 		Type:    "split",
 		Doc:     "Divides X along an axis into as many parts as Out has variables: equal parts, or parts with the extents in sections.",
-		Inputs:  in("X", "any type"),
+		Inputs:  append(in("X", "any type"), tensorOf("AxisTensor", "axis"), tensorsOf("SectionsTensorList", "sections")),
 		Outputs: []ops.Slot{{Name: "Out", Doc: "the parts in order", Duplicable: true}},
 		Attrs: []ops.Attr{
 			{Name: "num", Doc: "number of equal parts; 0 if sections is set", Default: int32(0)},
-			{Name: "sections", Doc: "extents of the parts along the axis", Default: []int32{}},
-			{Name: "axis", Doc: "axis to divide; negative counts from the end", Default: int32(0)}},
+			{Name: "sections", Doc: "extents of the parts along the axis; one may be -1, which takes what remains", Default: []int32{}, Tensors: "SectionsTensorList"},
+			{Name: "axis", Doc: "axis to divide; negative counts from the end", Default: int32(0), Tensor: "AxisTensor"}},
 		Infer:    inferSplit,
 		Gradient: splitGradient,
 		Bind:     opkit.BindElements("X", bindSplit[float32], bindSplit[float64], bindSplit[int32], bindSplit[int64], bindSplit[bool]),
@@ -181,7 +182,7 @@ func inferSplit(s *ops.Shapes) error {
 	if err != nil {
 		return err
 	}
-	sections, err := splitSections(s, x.Dims[axis])
+	sections, err := splitSections(s, x.Dims[axis], len(s.Outs("Out")))
 	if err != nil {
 		return err
 	}
@@ -198,58 +199,54 @@ func inferSplit(s *ops.Shapes) error {
 }
 
 // splitSections returns the extents of the parts of an extent.
-func splitSections(s *ops.Shapes, extent int64) ([]int64, error) {
-	parts := len(s.Outs("Out"))
-	if num := s.Int("num"); num != 0 {
+func splitSections(a attributes, extent int64, parts int) ([]int64, error) {
+	if num := a.Int("num"); num != 0 {
 		if num != int64(parts) || extent >= 0 && extent%num != 0 {
-			return nil, opkit.BadAttr(s, "num", "%d, the variables of Out, dividing the extent %d", parts, extent)
+			return nil, opkit.BadAttr(a, "num", "%d, the variables of Out, dividing the extent %d", parts, extent)
 		}
 		if extent >= 0 {
 			extent /= num
 		}
 		return slices.Repeat([]int64{extent}, parts), nil
 	}
-	sections, rest := s.Ints("sections"), extent
-	wrong := opkit.BadAttr(s, "sections", "%d extents, for the variables of Out, that sum to %d", parts, extent)
+	sections, rest, remainder := a.Ints("sections"), extent, -1
+	wrong := opkit.BadAttr(a, "sections", "%d extents, for the variables of Out, that sum to %d; one may be -1", parts, extent)
 	if len(sections) != parts {
 		return nil, wrong
 	}
-	for _, part := range sections {
-		if part < 0 || extent >= 0 && part > rest {
+	open := extent < 0
+	for i, part := range sections {
+		switch {
+		case part == ops.Open:
+			sections[i], open = program.Unknown, true
+		case part == -1 && remainder < 0:
+			remainder = i
+		case part < 0 || !open && part > rest:
 			return nil, wrong
+		default:
+			rest -= part
 		}
-		rest -= part
 	}
-	if extent >= 0 && rest != 0 {
+	switch {
+	case open: // what remains is open, too
+	case remainder >= 0:
+		sections[remainder] = rest
+	case rest != 0:
 		return nil, wrong
 	}
 	return sections, nil
 }
 
-// splitGradient joins the gradients of the parts. A gradient that did not arrive counts as zeros.
 func splitGradient(g *ops.Grad) ([]*program.Op, error) {
-	var list []*program.Op
-	arrived := g.OutGrad("Out")
-	for i, name := range arrived {
-		if name != program.Empty {
-			continue
-		}
-		zeros := g.GradOp("fill_zeros_like")
-		arrived[i] = program.GradName(g.Out("Out")[i])
-		zeros.Inputs["X"], zeros.Outputs["Out"] = g.Out("Out")[i:i+1], arrived[i:i+1]
-		list = append(list, zeros)
-	}
-	op := g.GradOp("concat")
-	op.Inputs["X"], op.Outputs["Out"] = arrived, g.InGrad("X")
-	return append(list, op), nil
+	return joinGradients(g, "Out", "concat", "Out")
 }
 
 func bindSplit[T tensor.Element](b *ops.Binding) (ops.Kernel, error) {
 	x, outs := b.In("X"), b.Outs("Out")
 	axis := axisOf(b, len(x.Dims()))
-	extents := b.Ints("sections")
-	if num := b.Int("num"); num != 0 {
-		extents = slices.Repeat([]int64{x.Dims()[axis] / num}, len(outs))
+	extents, err := splitSections(b, x.Dims()[axis], len(outs))
+	if err != nil {
+		return nil, err
 	}
 	return cut[T](b, "X", "Out", x, partsAlong(x.Dims(), axis, outs, extents))
 }

@@ -25,8 +25,8 @@ type attributes interface {
 // A picking is one such op.
 type picking struct {
 	slot string // the input that Out shows; "" for X
-	// runs returns the rule. dims are those of the input, where the op sees it with more axes than it has.
-	runs func(b *ops.Binding, x []int64) (dims []int64, axes [][]kernel.Run)
+	// runs returns the rule for an input of dims x and an output of dims out. dims are those of the input as the op sees it.
+	runs func(b *ops.Binding, x, out []int64) (dims []int64, axes [][]kernel.Run)
 	fill string   // the attribute with the value of places that show nothing; "" where none does
 	keep []string // further inputs whose dims the gradient needs
 	doc  string   // of the gradient
@@ -49,16 +49,16 @@ func (p picking) register(def ops.Def) {
 	})
 }
 
-// plan makes the plan for an input of dims x.
-func (p picking) plan(b *ops.Binding, x []int64) *kernel.PickPlan {
-	dims, axes := p.runs(b, x)
+// plan makes the plan for an input of dims x and an output of dims out.
+func (p picking) plan(b *ops.Binding, x, out []int64) *kernel.PickPlan {
+	dims, axes := p.runs(b, x, out)
 	return kernel.NewPickPlan(ints(dims), axes)
 }
 
 func bindPick[T tensor.Element](p picking) opkit.Binder {
 	return func(b *ops.Binding) (ops.Kernel, error) {
 		x, to := b.In(p.slot), b.Out("Out")
-		plan := p.plan(b, x.Dims())
+		plan := p.plan(b, x.Dims(), to.Dims())
 		var fill T
 		if p.fill != "" {
 			fill = fromFloat[T](b.Float(p.fill))
@@ -78,7 +78,7 @@ func bindPick[T tensor.Element](p picking) opkit.Binder {
 func bindPickGrad[T tensor.Float](p picking) opkit.Binder {
 	return func(b *ops.Binding) (ops.Kernel, error) {
 		dout, dx := b.In("Out@GRAD"), b.Out(program.GradName(p.slot))
-		plan := p.plan(b, dx.Dims())
+		plan := p.plan(b, dx.Dims(), dout.Dims())
 		n, apart := plan.Iterations()
 		if apart {
 			return b.Loops(ops.Loop{N: n, Reads: []string{"Out@GRAD"}, Run: func(_, first, last int) error {

@@ -180,8 +180,8 @@ func sliceMixesRows(strides string) opkit.Mixing {
 	}
 }
 
-func sliceRuns(strides string) func(*ops.Binding, []int64) ([]int64, [][]kernel.Run) {
-	return func(b *ops.Binding, x []int64) ([]int64, [][]kernel.Run) {
+func sliceRuns(strides string) func(b *ops.Binding, x, out []int64) ([]int64, [][]kernel.Run) {
+	return func(b *ops.Binding, x, _ []int64) ([]int64, [][]kernel.Run) {
 		spans, _ := sliceSpans(b, strides, x)
 		axes := make([][]kernel.Run, len(spans))
 		for i, v := range spans {
