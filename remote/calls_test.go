@@ -281,7 +281,7 @@ func TestWrongFeedsChangeNothing(t *testing.T) {
 		"no rows": {executor.Feed{"x": random(tensor.Float32, 0, testkit.Width), "y": random(tensor.Float32, 0, 1)}, m.Loss, fault.ShapeMismatch,
 			"x"},
 		"nil":           {executor.Feed{"x": x, "y": nil}, m.Loss, fault.InvalidArgument, "y"},
-		"sequences":     {executor.Feed{"x": sequences, "y": y}, m.Loss, fault.Unsupported, "x"},
+		"sequences":     {executor.Feed{"x": sequences, "y": y}, m.Loss, fault.ShapeMismatch, "x"},
 		"unknown fetch": {executor.Feed{"x": x, "y": y}, "nothing", fault.NotFound, "nothing"},
 	}
 	want, err := reference.New(m.Program, 2)

@@ -20,7 +20,7 @@ type otherOps struct {
 func (otherOps) Describe(context.Context, *rpc.DescribeRequest) (*rpc.DescribeResponse, error) {
 	hashes := ops.Hashes()
 	delete(hashes, "mul")
-	hashes["mish"] = "0123456789abcdef"
+	hashes["zigzag"] = "0123456789abcdef"
 	return &rpc.DescribeResponse{Version: "v1.2.3", Registry: "other", Ops: hashes}, nil
 }
 
@@ -28,7 +28,7 @@ func TestDialNamesTheOpsThatDiffer(t *testing.T) {
 	address, stop := serveListener(t, otherOps{})
 	defer stop()
 	_, err := remote.Dial(bounded(t), address)
-	if !errors.Is(err, fault.Unsupported) || !strings.Contains(err.Error(), "it lacks mul; only it has mish; run the same version") ||
+	if !errors.Is(err, fault.Unsupported) || !strings.Contains(err.Error(), "it lacks mul; only it has zigzag; run the same version") ||
 		!strings.Contains(err.Error(), "v1.2.3") {
 		t.Errorf("%v", err)
 	}

@@ -1,10 +1,12 @@
 package remote_test
 
 import (
+	"errors"
 	"slices"
 	"testing"
 
 	"github.com/edl-go/edl/executor"
+	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/internal/testkit"
 	"github.com/edl-go/edl/layers"
 	"github.com/edl-go/edl/optimizer"
@@ -104,6 +106,9 @@ func TestLearningRatesWhileScaled(t *testing.T) {
 			return nil
 		}
 		_, err := client.Scale(bounded(t), j.ID, 1+int(r.Step/8)%3)
+		if errors.Is(err, fault.Unavailable) { // it may have trained the steps that are still to be told
+			return nil
+		}
 		return err
 	}); err != nil || next != uint64(len(want)) {
 		t.Errorf("%d of %d steps: %v", next, len(want), err)

@@ -38,7 +38,7 @@ func TestLawOfResumedJobs(t *testing.T) {
 		data := testkit.Records(r, dir, rapid.IntRange(1, 45).Draw(r, "records"), func(i int) []*tensor.Tensor {
 			var sample []*tensor.Tensor
 			for k, in := range s.inputs {
-				sample = append(sample, testkit.Random(r, in.dtype, uint64(i*7+k), in.dims...))
+				sample = append(sample, in.sample(r, k, i))
 			}
 			return sample
 		})
