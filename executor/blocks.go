@@ -27,6 +27,7 @@ type blocks struct {
 type blockPlan struct {
 	mu   sync.Mutex
 	plan *plan.Plan
+	step ops.Step
 }
 
 var _ ops.BlockRunner = (*blocks)(nil)
@@ -54,7 +55,8 @@ func (b *blocks) RunBlock(ctx context.Context, index program.BlockIndex, step op
 			p.plan.SetTrace(&b.profile.trace)
 		}
 	}
-	p.plan.SetStep(step)
+	p.step = step
+	p.plan.SetStep(&p.step)
 	return p.plan.Run(ctx, nil)
 }
 

@@ -77,7 +77,7 @@ func (k *planner) compile(ctx context.Context, p *program.Program, shapes map[st
 	}
 	weight, err := ops.WeightOf(p, fetch)
 	if err != nil {
-		weight = "" // one trainer needs none; who divides a batch among several has checked it
+		weight = ops.Weight{} // one trainer needs none; who divides a batch among several has checked it
 	}
 	request := plan.Request{Block: p.Global(), Feeds: shapes, Fetch: fetch, Scope: k.scope, Env: k.env,
 		Workers: k.workers, Grain: k.grain, Weight: weight, CheckFinite: k.checkFinite, Without: k.without, Store: k.store, Memory: k.memory()}

@@ -203,8 +203,9 @@ func (l *Local) Prepare(ctx context.Context, p *program.Program, example Feed, f
 	return &Prepared{l, compiled}, nil
 }
 
-// Weight returns what a trainer's part of a batch weighs, when the feeds are such a part: see ops.WeightOf. It is 0 where rows are the weight.
-func (p *Prepared) Weight() int64 { return p.plan.Weight }
+// Weight returns what a trainer's part of a batch has weighed in the last step, when the feeds were such a part: see ops.WeightOf. It is 0 where rows are the
+// weight.
+func (p *Prepared) Weight() (int64, error) { return p.plan.Weight() }
 
 // Run runs one step, as Executor.Run does. The tensors that it returns are the plan's own memory, or that of variables of the Scope, and are valid
 // until the next Run. A feed that is left out keeps the tensor of the step before.

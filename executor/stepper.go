@@ -35,9 +35,8 @@ func (s *stepper) run(ctx context.Context, compiled *plan.Plan, feed Feed, step 
 			return err
 		}
 	}
-	step.Weight = compiled.Weight
 	s.now = step
-	compiled.SetStep(step)
+	compiled.SetStep(&s.now)
 	if err := compiled.Run(ctx, s.pool); err != nil {
 		return err
 	}
@@ -50,7 +49,7 @@ func (s *stepper) run(ctx context.Context, compiled *plan.Plan, feed Feed, step 
 // runEmpty runs a step without rows.
 func (s *stepper) runEmpty(ctx context.Context, compiled *plan.Plan, step ops.Step) error {
 	s.now = step
-	compiled.SetStep(step)
+	compiled.SetStep(&s.now)
 	return compiled.RunFromBarrier(ctx)
 }
 

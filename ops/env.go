@@ -27,7 +27,7 @@ type Step struct {
 	Round     uint64 // number of the step or round, from 0
 	Lane      uint64 // 0 if all trainers share one batch per round (sync mode), else the rank of the trainer
 	RowOffset int64  // first row of this trainer in the batch of the round
-	Weight    int64  // how many rows the loss averages over in Rows rows, where sequences make that another number; see WeightOf. Else 0
+	Weight    int64  // what Rows rows weigh in the mean that the loss is, where that is another number; see WeightOf. Else 0
 	Rows      int64  // rows of this trainer
 }
 

@@ -1,6 +1,7 @@
 package ops
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -48,7 +49,8 @@ type reductions struct {
 	batch   map[string]bool        // the variable depends on the batch
 	weight  string                 // the variable whose rows weigh in means; "" while it is unknown
 	known   map[string]Merge
-	over    map[string]string       // of a scalar that is a mean over the batch: the variable whose rows it averages
+	over    map[string]string       // of a scalar that is a mean over the batch: the variable whose rows it averages, or a sum of weights
+	values  map[string]bool         // the sums of weights in over: they weigh by their value
 	shapes  map[*program.Op]*Shapes // of the forward ops, as far as they can be inferred
 	types   map[string]Meta         // of what they write
 	rowwise map[string]bool         // the variable has been found to have the rows of the batch
@@ -56,7 +58,7 @@ type reductions struct {
 
 func newReductions(block *program.Block, forward []*program.Op) *reductions {
 	r := &reductions{block: block, forward: forward, writers: map[string]*program.Op{}, batch: map[string]bool{}, known: map[string]Merge{},
-		over: map[string]string{}, shapes: map[*program.Op]*Shapes{}, types: map[string]Meta{}, rowwise: map[string]bool{}}
+		over: map[string]string{}, values: map[string]bool{}, shapes: map[*program.Op]*Shapes{}, types: map[string]Meta{}, rowwise: map[string]bool{}}
 	written := map[string]bool{}
 	for _, op := range forward {
 		def, _ := Lookup(op.Type)
@@ -131,8 +133,40 @@ func (r *reductions) through(op *program.Op, name string) (Merge, error) {
 		if op.Type == "elementwise_mul" && !r.batch[op.In("X")] {
 			return r.like(op.In("Y"), name)
 		}
+		if op.Type == "elementwise_div" {
+			return r.weighted(op, name)
+		}
 	}
 	return MergeNone, r.unclear(name, "a loss computed by "+op.Type)
+}
+
+// weighted returns how the quotient of two scalars was reduced: a sum over the batch, divided by a sum of weights that come with the batch, is a mean in which
+// each row counts as much as its weight.
+func (r *reductions) weighted(op *program.Op, name string) (Merge, error) {
+	for _, sum := range []string{op.In("X"), op.In("Y")} {
+		if kind, err := r.of(sum); err != nil || kind != MergeSum {
+			return MergeNone, cmp.Or(err, r.unclear(name, "a loss that divides by what depends on the batch, and is no sum divided by a sum"))
+		}
+	}
+	if r.learned(op.In("Y")) {
+		return MergeNone, r.unclear(name, "a loss that divides by a sum which depends on parameters")
+	}
+	r.over[name] = op.In("Y")
+	r.values[op.In("Y")] = true
+	return MergeMean, nil
+}
+
+// learned reports whether a variable depends on one that outlives a step.
+func (r *reductions) learned(name string) bool {
+	if v, ok := r.block.Find(name); ok && v.Persistable {
+		return true
+	}
+	op := r.writers[name]
+	if op == nil {
+		return false
+	}
+	def, _ := Lookup(op.Type)
+	return def != nil && def.Class != Read && def.Class != Feed && slices.ContainsFunc(op.InputNames(), r.learned)
 }
 
 // like returns how a scalar was reduced that name is computed from.
@@ -158,7 +192,7 @@ func (r *reductions) joined(op *program.Op, name string) (Merge, error) {
 			return MergeNone, r.unclear(name, "a loss that adds a mean over the batch to a sum over it")
 		}
 		if over := r.over[name]; joined == MergeMean && !r.same(over, r.over[term]) {
-			return MergeNone, r.unclear(name, "a loss that adds a mean over the rows of "+fault.Quote(over)+" to one over those of "+fault.Quote(r.over[term]))
+			return MergeNone, r.unclear(name, "a loss that adds a mean over "+r.described(over)+" to one over "+r.described(r.over[term]))
 		}
 		joined, r.over[name] = kind, r.over[term]
 	}

@@ -1,30 +1,38 @@
 package ops
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/program"
 )
 
-// WeightOf returns the variable whose number of rows weighs what a trainer has computed from its part of a batch, in means over all parts. Where rows
-// are records, a trainer's rows are its weight, and WeightOf returns "". Where rows form sequences, a loss may average over sequences, or over all their
-// tokens: WeightOf follows it back to the op that averages, and returns what that reads. Numbers that are fetched, such as an accuracy, are averaged
-// with the same weight. fetch names them.
+// A Weight says what a trainer's part of a batch weighs in means over all parts. The zero Weight is the number of its records.
+type Weight struct {
+	Variable string
+	Value    bool // the value of the variable, a whole number, and not the number of its rows
+}
+
+// WeightOf returns what weighs what a trainer has computed from its part of a batch, in means over all parts. Where a loss averages over records, it is
+// the number of them. Where rows form sequences, a loss may average over sequences, or over all their tokens: WeightOf follows it back to the op that
+// averages, and returns what that reads. Where a loss divides the sum of weighted costs by the sum of the weights, it is that sum. Numbers that are
+// fetched, such as an accuracy, are averaged with the same weight. fetch names them.
 //
 // It returns Unsupported if the program does not tell what a number averages over, or if two of them average over the rows of different sequences. State
 // that the forward pass averages, such as moving statistics, must have those rows, too. A program that is not divided among trainers needs no weight.
-func WeightOf(p *program.Program, fetch []string) (string, error) {
+func WeightOf(p *program.Program, fetch []string) (Weight, error) {
 	block := p.Global()
-	if !readsSequences(block) {
-		return "", nil
+	sequences := readsSequences(block)
+	if !sequences && !dividesSums(block) {
+		return Weight{}, nil
 	}
 	end, loss := len(block.Ops), ""
 	for i, op := range block.Ops {
 		if op.Role().Has(program.RoleLoss | program.RoleBackward) {
 			kind, err := GradientMerge(p)
 			if err != nil {
-				return "", err
+				return Weight{}, err
 			}
 			if end = i; kind == MergeMean {
 				loss = strings.TrimSuffix(op.Out("Out"), program.GradSuffix)
@@ -37,21 +45,24 @@ func WeightOf(p *program.Program, fetch []string) (string, error) {
 	r := newReductions(block, block.Ops[:end])
 	if loss != "" {
 		if err := r.weigh(loss); err != nil {
-			return "", err
+			return Weight{}, err
 		}
+	}
+	if !sequences && !r.values[r.weight] {
+		return Weight{}, nil
 	}
 	for _, name := range fetch {
 		if v, ok := block.Find(name); !ok || !r.batch[name] || r.writers[name] == nil || v.Persistable || !v.DType.IsFloat() || !r.isScalar(name) {
 			continue // has rows, is the same on every trainer, is counted, or is a gradient
 		}
 		if err := r.weigh(name); err != nil {
-			return "", err
+			return Weight{}, err
 		}
 	}
 	if err := r.weighState(); err != nil {
-		return "", err
+		return Weight{}, err
 	}
-	return r.weight, nil
+	return Weight{r.weight, r.values[r.weight]}, nil
 }
 
 // weigh takes the rows that a scalar averages over as the weight, or compares them with it.
@@ -66,7 +77,7 @@ func (r *reductions) weigh(name string) error {
 	if over := r.over[name]; r.weight == "" {
 		r.weight = over
 	} else if !r.same(r.weight, over) {
-		return r.unclear(name, "a mean over the rows of "+fault.Quote(over)+" beside one over those of "+fault.Quote(r.weight))
+		return r.unclear(name, "a mean over "+r.described(over)+" beside one over "+r.described(r.weight))
 	}
 	return nil
 }
@@ -89,7 +100,7 @@ func (r *reductions) weighState() error {
 				}
 				if !r.same(in, r.weight) {
 					return At(op, fault.E(fault.Unsupported, fault.Var(name), fault.Got("state that is averaged over the rows of "+fault.Quote(in)),
-						fault.Want("the rows of "+fault.Quote(r.weight)+", over which other means are"), fault.Hint("train on one machine")))
+						fault.Want(r.described(r.weight)+", over which other means are"), fault.Hint("train on one machine")))
 				}
 			}
 		}
@@ -116,9 +127,25 @@ func readsSequences(block *program.Block) bool {
 	return false
 }
 
-// same reports whether two variables have the rows of the same sequences, or both those of records.
+// dividesSums reports whether a program may have a mean with weights.
+func dividesSums(block *program.Block) bool {
+	return slices.ContainsFunc(block.Ops, func(op *program.Op) bool { return op.Type == "elementwise_div" })
+}
+
+// same reports whether two weights are one: variables that have the rows of the same sequences, or both those of records.
 func (r *reductions) same(a, b string) bool {
+	if r.values[a] || r.values[b] {
+		return a == b
+	}
 	x, _ := r.typeOf(a)
 	y, _ := r.typeOf(b)
 	return x.LoDLevel == y.LoDLevel && x.LoDOf == y.LoDOf
+}
+
+// described says in an error what a mean is over.
+func (r *reductions) described(weight string) string {
+	if r.values[weight] {
+		return "the weights that " + fault.Quote(weight) + " sums up"
+	}
+	return "the rows of " + fault.Quote(weight)
 }

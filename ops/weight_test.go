@@ -43,6 +43,31 @@ func TestWeightOf(t *testing.T) {
 		"a sum": {1, func(words layers.Variable) (layers.Variable, []layers.Variable) {
 			return layers.ReduceSum(layers.FC(words, 1)), nil
 		}, "", false},
+		"weights of words": {1, func(words layers.Variable) (layers.Variable, []layers.Variable) {
+			weights := layers.Slice(words, []int{1}, []int64{0}, []int64{1})
+			cost := layers.Mul(layers.FC(words, 1), weights)
+			return layers.Div(layers.ReduceSum(cost), layers.ReduceSum(weights, layers.Name("words_weigh"))), nil
+		}, "words_weigh", false},
+		"weights of rows": {0, func(words layers.Variable) (layers.Variable, []layers.Variable) {
+			weights := layers.Slice(words, []int{1}, []int64{0}, []int64{1})
+			cost := layers.Mul(layers.FC(words, 1), weights)
+			return layers.Scale(layers.Div(layers.ReduceSum(cost), layers.ReduceSum(weights, layers.Name("rows_weigh"))), 3, 0), nil
+		}, "rows_weigh", false},
+		"weights that are learned": {0, func(words layers.Variable) (layers.Variable, []layers.Variable) {
+			return layers.Div(layers.ReduceSum(words), layers.ReduceSum(layers.FC(words, 1))), nil
+		}, "depends on parameters", true},
+		"a mean divided by a sum": {0, func(words layers.Variable) (layers.Variable, []layers.Variable) {
+			return layers.Div(layers.Mean(layers.FC(words, 1)), layers.ReduceSum(words)), nil
+		}, "no sum divided by a sum", true},
+		"a mean over weights beside one over rows": {0, func(words layers.Variable) (layers.Variable, []layers.Variable) {
+			weights := layers.Slice(words, []int{1}, []int64{0}, []int64{1})
+			loss := layers.Div(layers.ReduceSum(layers.Mul(layers.FC(words, 1), weights)), layers.ReduceSum(weights))
+			return loss, []layers.Variable{layers.Mean(words)}
+		}, "over the weights that", true},
+		"state beside weights": {0, func(words layers.Variable) (layers.Variable, []layers.Variable) {
+			weights := layers.Slice(words, []int{1}, []int64{0}, []int64{1})
+			return layers.Div(layers.ReduceSum(layers.Mul(layers.FC(layers.BatchNorm(words), 1), weights)), layers.ReduceSum(weights)), nil
+		}, "state that is averaged", true},
 		"a sum with state": {1, func(words layers.Variable) (layers.Variable, []layers.Variable) {
 			return layers.ReduceSum(layers.FC(layers.BatchNorm(words), 1)), nil
 		}, "words", false},
@@ -58,9 +83,9 @@ func TestWeightOf(t *testing.T) {
 		got, err := ops.WeightOf(p, layers.Names(append(fetch, loss)...))
 		switch {
 		case c.fails && (!errors.Is(err, fault.Unsupported) || !strings.Contains(err.Error(), c.want)):
-			t.Errorf("%s: %q, %v", name, got, err)
-		case !c.fails && (err != nil || !strings.HasPrefix(got, c.want) || c.want == "" && got != ""):
-			t.Errorf("%s: %q, %v, want %q", name, got, err, c.want)
+			t.Errorf("%s: %+v, %v", name, got, err)
+		case !c.fails && (err != nil || !strings.HasPrefix(got.Variable, c.want) || c.want == "" && got != (ops.Weight{})):
+			t.Errorf("%s: %+v, %v, want %q", name, got, err, c.want)
 		}
 	}
 }
@@ -75,7 +100,7 @@ func TestWeightOfATestProgram(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, err := ops.WeightOf(p, []string{accuracy.Name()}); err != nil || got != "label" {
-		t.Errorf("%q, %v", got, err)
+	if got, err := ops.WeightOf(p, []string{accuracy.Name()}); err != nil || got != (ops.Weight{Variable: "label"}) {
+		t.Errorf("%+v, %v", got, err)
 	}
 }

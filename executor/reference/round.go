@@ -153,7 +153,11 @@ func (r *round) runRanks(ctx context.Context, feed executor.Feed, rows int64, wa
 		if err != nil {
 			return nil, old, err
 		}
-		s := share{trainer: int(t), rows: to - from, weight: half.Weight(), values: r.snapshot()}
+		weight, err := half.Weight()
+		if err != nil {
+			return nil, old, err
+		}
+		s := share{trainer: int(t), rows: to - from, weight: weight, values: r.snapshot()}
 		for i, name := range wanted {
 			s.values[name] = out[i].Clone()
 		}

@@ -101,6 +101,9 @@ func (in *inference) all() error {
 			}
 		}
 	}
+	if v := in.variables.named[in.Weight.Variable]; in.Weight.Value && v != nil && v.place == temporary {
+		v.place = own // read when the run has come to its update
+	}
 	in.chooseChecks()
 	return nil
 }

@@ -46,7 +46,7 @@ type Request struct {
 
 	Workers     int           // of the Pool that will run the plan; 0 or 1 for none
 	Grain       time.Duration // estimated time of a range that is worth a worker of its own; 0 divides everything that can be divided
-	Weight      string        // a variable whose number of rows Plan.Weight is; "" for none
+	Weight      ops.Weight    // what a run weighs, for Step.Weight; the zero Weight for none
 	CheckFinite bool          // end a training step with NotFinite before its update when the loss or a fetched variable is not finite
 	Without     []Fusion      // fusions to leave out
 	Store       *Store        // of the temporaries; nil for memory of the plan's own
@@ -65,8 +65,6 @@ type Scope interface {
 
 // A Plan is a compiled block. One goroutine at a time may feed and run it.
 type Plan struct {
-	Weight int64 // how many rows the variable Request.Weight has; 0 if none was named
-
 	pieces  []*piece // of all steps, in their order
 	steps   []step
 	update  int // index of the first step that changes parameters or exchanges variables with other machines; len(steps) if there is none
@@ -82,8 +80,10 @@ type Plan struct {
 	undo    undo
 	finite  finiteCheck
 
-	step ops.Step // what env.Step of all kernels points to
-	env  ops.Env
+	step   ops.Step  // what env.Step of all kernels points to
+	caller *ops.Step // the step of SetStep, which gets the weight, too
+	weight weight
+	env    ops.Env
 
 	segments [2]segment // the steps before the update, and the rest
 	trial    *trial     // nil unless it is uncertain whether the plan gains from a pool
@@ -133,9 +133,7 @@ func Compile(request Request) (*Plan, error) {
 	p.memory = l.memory
 
 	p.connect(variables, request.Fetch)
-	if v := variables.named[request.Weight]; v != nil && len(v.meta.Dims) > 0 {
-		p.Weight = v.meta.Dims[0]
-	}
+	p.weight = newWeight(variables.named[request.Weight.Variable], request.Weight.Value)
 	p.protect(nodes, inferred.checks)
 	p.segments = [2]segment{{steps: p.steps[:p.update]}, {steps: p.steps[p.update:]}}
 	if workers > 1 {
@@ -209,8 +207,11 @@ func (p *Plan) Written() []string { return p.written }
 // Trains reports whether a run changes parameters, or exchanges them with other machines.
 func (p *Plan) Trains() bool { return p.trains }
 
-// SetStep says which step the next run is.
-func (p *Plan) SetStep(s ops.Step) { p.step = s }
+// SetStep says which step the next run is. The run writes its weight to s.
+func (p *Plan) SetStep(s *ops.Step) {
+	s.Weight = p.weight.rows
+	p.step, p.caller = *s, s
+}
 
 // Memory returns what the plan uses.
 func (p *Plan) Memory() Memory { return p.memory }

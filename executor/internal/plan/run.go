@@ -58,7 +58,10 @@ func (p *Plan) untilUpdate(ctx context.Context, pool *Pool) error {
 	if err := p.segments[0].run(ctx, p, pool); err != nil {
 		return err
 	}
-	return p.finite.beforeUpdate(ctx)
+	if err := p.finite.beforeUpdate(ctx); err != nil {
+		return err
+	}
+	return p.weigh()
 }
 
 // cutShort completes the error of an update on one machine that has failed.

@@ -1,0 +1,63 @@
+package plan
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/tensor"
+)
+
+// A weight is what a run weighs in means over the parts of a batch; see ops.WeightOf.
+type weight struct {
+	name string
+	rows int64          // known when the plan is compiled; 0 for none
+	sum  *tensor.Tensor // a scalar that the steps before the update compute; nil for none
+}
+
+// newWeight weighs by the value of a variable or by its rows. v may be nil.
+func newWeight(v *variable, value bool) weight {
+	switch {
+	case v == nil:
+		return weight{}
+	case value:
+		return weight{name: v.name, sum: v.tensor}
+	case len(v.meta.Dims) > 0:
+		return weight{name: v.name, rows: v.meta.Dims[0]}
+	}
+	return weight{}
+}
+
+// largestWeight is the largest sum of weights: a float32 holds every whole number up to it.
+const largestWeight = 1 << 24
+
+// Weight returns what the last run weighs. It is a whole number, because trainers add up weights, and the sum must not depend on their order.
+func (p *Plan) Weight() (int64, error) {
+	if p.weight.sum == nil {
+		return p.weight.rows, nil
+	}
+	var sum float64
+	switch t := p.weight.sum; t.DType() {
+	case tensor.Float32:
+		sum = float64(t.Float32s()[0])
+	case tensor.Float64:
+		sum = t.Float64s()[0]
+	case tensor.Int64:
+		sum = float64(t.Int64s()[0])
+	}
+	if sum != math.Trunc(sum) || sum < 0 || sum > largestWeight {
+		return 0, fault.E(fault.Unsupported, fault.Var(p.weight.name), fault.At(p.finite.where()), fault.Got(fmt.Sprintf("weights of rows that add up to %g", sum)),
+			fault.Wantf("a whole number of at most %d, by which a trainer weighs its part of the batch", largestWeight),
+			fault.Hint("use whole weights, such as 0 for padding and 1 for the rest, or train on one machine"))
+	}
+	return int64(sum), nil
+}
+
+// weigh puts the weight of a run that has come to its update into the step, for what it exchanges with other machines.
+func (p *Plan) weigh() (err error) {
+	if p.outside && p.weight.sum != nil {
+		p.caller.Weight, err = p.Weight()
+		p.step.Weight = p.caller.Weight
+	}
+	return err
+}

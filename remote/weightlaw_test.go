@@ -1,0 +1,99 @@
+package remote_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/edl-go/edl/executor"
+	"github.com/edl-go/edl/executor/reference"
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/internal/testkit"
+	"github.com/edl-go/edl/layers"
+	"github.com/edl-go/edl/optimizer"
+	"github.com/edl-go/edl/remote"
+	"github.com/edl-go/edl/tensor"
+)
+
+// weighing is a classifier whose loss is the mean over rows, or over the words of sentences, in which a row counts as much as a function of its label says.
+func weighing(t *testing.T, levels int, weigh func(label layers.Variable) layers.Variable) subject {
+	m := layers.NewModel().Seed(3)
+	x := layers.Data(m, "x", layers.Dims(4), layers.LoD(levels))
+	label := layers.Data(m, "label", layers.Dims(1), layers.DType(tensor.Int64), layers.LoD(levels))
+	weights := weigh(layers.Cast(label, tensor.Float32))
+	cost := layers.CrossEntropy(layers.Softmax(layers.FC(layers.FC(x, 3, layers.Act("tanh")), testkit.Classes)), label)
+	loss := layers.Div(layers.ReduceSum(layers.Mul(cost, weights)), layers.ReduceSum(weights), layers.Name("loss"))
+	optimizer.Adam(0.1).Minimize(loss)
+	return subject{Model: testkit.Built(t, m, loss), fetch: []string{"loss", m.Parameters()[0].Name()}}
+}
+
+// TestLawOfWeightedMeans trains with weights of classes, of which some may be 0 as for padding, on 1 to 4 trainers. It computes what the reference computes, and up to
+// rounding what one machine computes: a plain mean of the means of trainers would not.
+func TestLawOfWeightedMeans(t *testing.T) {
+	l := listener(t)
+	for levels := range 2 {
+		s := weighing(t, levels, func(label layers.Variable) layers.Variable { return layers.Scale(layers.Square(label), 3, 1) })
+		for trainers := range 4 {
+			t.Run(fmt.Sprint(levels, " levels ", trainers+1, " trainers"), func(t *testing.T) {
+				spec := &remote.JobSpec{Trainers: int32(trainers) + 1, Pservers: 2, MinBlockSize: 1, Save: t.TempDir()}
+				want, err := oracleFor(s.Program, spec)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer want.Close()
+				batches := []int64{8, 5, 13, 4}
+				if err := checkFedLaw(l, s, spec, batches, want); err != nil {
+					t.Fatal(err)
+				}
+				alone := executor.New()
+				defer alone.Close()
+				for step, rows := range batches {
+					if _, err := alone.Run(bounded(t), s.Program, testkit.Batch(t, s.Program, uint64(step), rows)); err != nil {
+						t.Fatal(err)
+					}
+				}
+				nearly(t, testkit.Persistables(want.Scope(), s.Program), testkit.Persistables(alone.Scope(), s.Program))
+			})
+		}
+	}
+}
+
+// nearly compares float32 variables up to rounding.
+func nearly(t *testing.T, got, want map[string]*tensor.Tensor) {
+	t.Helper()
+	for name, w := range want {
+		if w.DType() != tensor.Float32 {
+			continue
+		}
+		for i, x := range w.Float32s() {
+			if d := got[name].Float32s()[i] - x; d > 1e-4 || d < -1e-4 {
+				t.Errorf("%s: element %d is %g, want %g", name, i, got[name].Float32s()[i], x)
+			}
+		}
+	}
+}
+
+// Weights that are no whole numbers cannot be added up exactly. One machine takes them, a trainer refuses them.
+func TestWeightsThatAreNoWholeNumbers(t *testing.T) {
+	s := weighing(t, 0, func(label layers.Variable) layers.Variable { return layers.Scale(label, 0.3, 0.5) })
+	feed := testkit.Batch(t, s.Program, 1, 8)
+	alone := executor.New()
+	defer alone.Close()
+	if _, err := alone.Run(bounded(t), s.Program, feed); err != nil {
+		t.Error(err)
+	}
+	refuses := func(name string, exe executor.Executor) {
+		_, err := exe.Run(bounded(t), s.Program, feed)
+		if !errors.Is(err, fault.Unsupported) || !strings.Contains(err.Error(), "whole") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	oracle, err := reference.New(s.Program, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer oracle.Close()
+	refuses("reference", oracle)
+	refuses("cluster", executorOf(t, listener(t), &remote.JobSpec{Trainers: 2, Pservers: 1}))
+}
