@@ -1,4 +1,3 @@
-// Package docs has the pages for users, and tests that keep them true.
 package docs
 
 import (
