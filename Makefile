@@ -8,7 +8,7 @@ EXAMPLE  ?= *
 CHAOS    ?= -chaos.runs 10 -chaos.faults 8
 KILLS    ?= 100
 
-.PHONY: help build test race lint generate check fuzz bench bench-peers bench-rounds compare chaos recovery demo ci
+.PHONY: help build test race lint generate check fuzz models bench bench-peers bench-rounds compare chaos recovery demo ci
 .DEFAULT_GOAL := help
 
 help: ## List the verbs
@@ -38,6 +38,9 @@ fuzz: ## Run each fuzz target for FUZZTIME (10s)
 		echo "== $$file $${declaration#func }"; \
 		go test -run '^$$' -fuzz "^$${declaration#func }$$" -fuzztime $(FUZZTIME) "$$(dirname "$$file")" || exit 1; \
 	done
+
+models: ## Train the models of Fluid's distributed tests in their published sizes on a cluster, and compare every bit
+	go test ./remote -run 'TestFluidModels$$' -count 1 -timeout 1h -v -whole
 
 bench: ## Run benchmarks that match BENCH (all), COUNT times (1)
 	@go test -run '^$$' -bench '$(BENCH)' -count $(COUNT) -benchmem ./...

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
 	"pgregory.net/rapid"
@@ -140,7 +141,7 @@ func scratch(t *rapid.T) string {
 // checkFedLaw trains batches of the given numbers of rows on a cluster and by the oracle,
 // and returns the first difference in what is fetched or saved.
 func checkFedLaw(l *remote.Listener, s subject, spec *remote.JobSpec, batches []int64, oracle oracle) error {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), sized(20*time.Minute, patience))
 	defer cancel()
 	cluster, err := remote.NewExecutor(l.Address(), spec)
 	if err != nil {
