@@ -70,11 +70,7 @@ func drawModel(t *rapid.T, reader func(layers.Reader) layers.Reader) subject {
 	case "sequences":
 		h = drawSequences(t, drawTables(t, h, &s), s.pooled)
 	case "image":
-		h = layers.Conv2D(h, 2, 3, layers.Padding(1, 1), layers.Act("relu"))
-		if rapid.Bool().Draw(t, "norm of images") {
-			h = layers.BatchNorm(h)
-		}
-		h = layers.Pool2D(h, 2, layers.Stride(2, 2))
+		h = drawImage(t, layers.Conv2D(h, 4, 3, layers.Padding(1, 1), layers.Act("relu")))
 	}
 	h = drawLayers(t, m, h)
 	loss := drawLoss(t, h, v[1], classify)
@@ -155,6 +151,36 @@ func drawTables(t *rapid.T, words layers.Variable, s *subject) layers.Variable {
 	if s.sparse {
 		h = layers.Add(h, table("emb", rows))
 	}
+	return h
+}
+
+// drawImage normalises and shrinks images of four channels.
+func drawImage(t *rapid.T, h layers.Variable) layers.Variable {
+	switch rapid.SampledFrom([]string{"none", "batch", "group", "instance", "affine", "lrn"}).Draw(t, "norm of images") {
+	case "batch":
+		h = layers.BatchNorm(h)
+	case "group":
+		h = layers.GroupNorm(h, 2)
+	case "instance":
+		h = layers.InstanceNorm(h)
+	case "affine":
+		h = layers.AffineChannel(h)
+	case "lrn":
+		h = layers.LRN(h, 3, 1, 0.5, 0.75)
+	}
+	switch rapid.SampledFrom([]string{"none", "shuffle", "pixels"}).Draw(t, "rearrange images") {
+	case "shuffle":
+		h = layers.ShuffleChannel(h, 2)
+	case "pixels":
+		h = layers.PixelShuffle(h, 2)
+	}
+	switch rapid.SampledFrom([]string{"max", "average", "places"}).Draw(t, "pool images") {
+	case "max":
+		return layers.Pool2D(h, 2, layers.Stride(2, 2))
+	case "average":
+		return layers.Pool2D(h, 3, layers.Stride(2, 2), layers.AvgPool())
+	}
+	h, _ = layers.MaxPool2DWithIndex(h, 2, layers.Stride(2, 2))
 	return h
 }
 

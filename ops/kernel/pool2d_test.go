@@ -54,7 +54,8 @@ func TestPooling(t *testing.T) {
 		x, dout := noise[float32](seed, planes*size), noise[float32](seed+1, len(places))
 		out, dx, argmax := make([]float32, len(places)), noise[float32](2, len(x)), make([]int32, len(places))
 
-		MaxPool2D(&s, planes, out, argmax, x)
+		volumes := s.volumes()
+		MaxPool3DPlaces(&volumes, planes, out, argmax, x)
 		wantDx := make([]float64, len(x))
 		for o, window := range places {
 			best := -1
@@ -74,15 +75,18 @@ func TestPooling(t *testing.T) {
 			}
 			wantDx[best] += float64(dout[o])
 		}
-		MaxPool2DGrad(&s, planes, dx, nil, argmax, dout)
+		MaxPool3DGrad(&volumes, planes, dx, nil, argmax, dout)
 		nearAll(t, "max dx", dx, wantDx)
 		again := noise[float32](3, len(x))
-		MaxPool2DGrad(&s, planes, again, x, nil, dout)
+		MaxPool2DGrad(&s, planes, again, x, dout)
 		sameBits(t, again, dx)
+		lines := make([]float32, len(out))
+		MaxPool2D(&s, planes, lines, x, make([]float32, s.InWidth))
+		sameBits(t, lines, out)
 
 		for _, exclusive := range []bool{true, false} {
-			AvgPool2D(&s, planes, exclusive, out, x)
-			AvgPool2DGrad(&s, planes, exclusive, dx, dout)
+			AvgPool3D(&volumes, planes, exclusive, out, x)
+			AvgPool3DGrad(&volumes, planes, exclusive, dx, dout)
 			wantDx := make([]float64, len(x))
 			for o, window := range places {
 				divisor := float64(s.KernelHeight * s.KernelWidth)
@@ -106,20 +110,22 @@ func TestAdaptivePooling(t *testing.T) {
 	s := Pool2DShape{InHeight: 1, InWidth: 5, OutHeight: 1, OutWidth: 3, Adaptive: true}
 	out, dx := make([]float64, 3), make([]float64, 5)
 	x := []float64{3, 1, 2, 8, 4}
-	AvgPool2D(&s, 1, false, out, x)
+	volumes := s.volumes()
+	AvgPool3D(&volumes, 1, false, out, x)
 	sameBits(t, out, []float64{2, 11.0 / 3, 6})
-	AvgPool2DGrad(&s, 1, false, dx, []float64{2, 3, 4})
+	AvgPool3DGrad(&volumes, 1, false, dx, []float64{2, 3, 4})
 	sameBits(t, dx, []float64{1, 2, 1, 3, 2})
-	MaxPool2D(&s, 1, out, nil, x)
+	MaxPool2D(&s, 1, out, x, make([]float64, 5))
 	sameBits(t, out, []float64{3, 8, 8})
-	MaxPool2DGrad(&s, 1, dx, x, nil, []float64{2, 3, 4})
+	MaxPool2DGrad(&s, 1, dx, x, []float64{2, 3, 4})
 	sameBits(t, dx, []float64{2, 0, 0, 7, 0})
 }
 
 func TestMaxPoolKeepsNaN(t *testing.T) {
 	s := Pool2DShape{InHeight: 1, InWidth: 3, OutHeight: 1, OutWidth: 1, KernelHeight: 1, KernelWidth: 3, StrideHeight: 1, StrideWidth: 1}
 	out, argmax := make([]float64, 1), make([]int32, 1)
-	if MaxPool2D(&s, 1, out, argmax, []float64{1, math.NaN(), 5}); !math.IsNaN(out[0]) || argmax[0] != 1 {
+	volumes := s.volumes()
+	if MaxPool3DPlaces(&volumes, 1, out, argmax, []float64{1, math.NaN(), 5}); !math.IsNaN(out[0]) || argmax[0] != 1 {
 		t.Errorf("%v at %d, want NaN at 1", out[0], argmax[0])
 	}
 }
@@ -151,8 +157,8 @@ func TestMaxPoolOfPairs(t *testing.T) {
 		dout := guarded(g, 1, drawSpecial(t, count))
 		pool := func() (out, dx []float32) {
 			out, dx = guarded(g, 2, noise[float32](2, count)), guarded(g, 3, noise[float32](3, len(x)))
-			MaxPool2D(&s, planes, out, nil, x)
-			MaxPool2DGrad(&s, planes, dx, x, nil, dout)
+			MaxPool2D(&s, planes, out, x, make([]float32, s.InWidth))
+			MaxPool2DGrad(&s, planes, dx, x, dout)
 			return append([]float32(nil), out...), append([]float32(nil), dx...)
 		}
 		out, dx := pool()

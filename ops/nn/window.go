@@ -99,7 +99,7 @@ func (w *windows) places(image []int64, ceilMode bool) (places []int64, axis int
 // checkWindows checks the attributes that windowsOf reads.
 func checkWindows(s *ops.Shapes, axes int) error {
 	switch s.Str("padding_algorithm") {
-	case "EXPLICIT", "SAME", "VALID":
+	case "EXPLICIT", "SAME", "VALID", "": // some ops lack the attribute
 	default:
 		return opkit.BadAttr(s, "padding_algorithm", "EXPLICIT, SAME or VALID")
 	}
