@@ -124,26 +124,104 @@ def word2vec(threads, optimizer, arguments):
     return classify(Net(), words, 2073)
 
 
+def ragged(length):
+    """Ready-made batches of sentences whose lengths are drawn, packed: the words of all sentences, the longest first, step by step."""
+    lengths = sorted((length() for _ in range(128)), reverse=True)
+    steps = torch.tensor([sum(n > i for n in lengths) for i in range(lengths[0])])
+    return [nn.utils.rnn.PackedSequence(torch.randint(0, 5147, (sum(lengths),)), steps) for _ in range(BATCHES)]
+
+
+def recurrent(layer, batches):
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.table = nn.Embedding(5147, 128)
+            self.layer = layer
+            self.out = nn.Linear(512, 2)
+
+        def forward(self, words):
+            if isinstance(words, torch.Tensor):
+                return self.out(self.layer(self.table(words))[0].max(0)[0])
+            states = self.layer(words._replace(data=self.table(words.data)))[0]
+            return self.out(nn.utils.rnn.pad_packed_sequence(states, padding_value=-2.0)[0].max(0)[0])
+
+    net = Net()
+    labels = [torch.randint(0, 2, (128,)) for _ in range(BATCHES)]
+    return net, lambda net, i: F.cross_entropy(net(batches[i]), labels[i])
+
+
+def drawn():
+    return int(torch.randint(5, 101, ()))
+
+
 def lstm(threads, optimizer, arguments):
-    batch, length, vocabulary = 128, 100, 5147
+    return recurrent(nn.LSTM(128, 512), [torch.randint(0, 5147, (100, 128)) for _ in range(BATCHES)])
+
+
+def lstm_ragged(threads, optimizer, arguments):
+    return recurrent(nn.LSTM(128, 512), ragged(drawn))
+
+
+def gru_ragged(threads, optimizer, arguments):
+    return recurrent(nn.GRU(128, 512), ragged(drawn))
+
+
+def sentiment_conv(threads, optimizer, arguments):
+    """Sentences are padded, as conv1d needs it; word 0 is padding, whose vector stays 0."""
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.table = nn.Embedding(5148, 128, padding_idx=0)
+            self.three = nn.Conv1d(128, 128, 3)
+            self.four = nn.Conv1d(128, 128, 4)
+            self.out = nn.Linear(256, 2)
+
+        def forward(self, words, mask, root):
+            h = self.table(words).transpose(1, 2)
+            pooled = [torch.tanh(conv(F.pad(h, pad))).mul(mask).sum(2) / root for conv, pad in ((self.three, (1, 1)), (self.four, (1, 2)))]
+            return self.out(torch.cat(pooled, 1))
+
+    words, masks, roots = [], [], []
+    lengths = torch.randint(5, 101, (128,))
+    for _ in range(BATCHES):
+        real = torch.arange(int(lengths.max()))[None, :] < lengths[:, None]
+        words.append(torch.randint(1, 5148, real.shape) * real)
+        masks.append(real[:, None, :].float())
+        roots.append(lengths.float().sqrt()[:, None])
+    labels = [torch.randint(0, 2, (128,)) for _ in range(BATCHES)]
+    return Net(), lambda net, i: F.cross_entropy(net(words[i], masks[i], roots[i]), labels[i])
+
+
+def transformer(threads, optimizer, arguments):
+    batch, length, width, words = int(arguments or 8), 64, 512, 10000
 
     class Net(nn.Module):
         def __init__(self):
             super().__init__()
-            self.table = nn.Embedding(vocabulary, 128)
-            self.lstm = nn.LSTM(128, 512)
-            self.out = nn.Linear(512, 2)
+            self.tables = nn.ModuleList(nn.Embedding(words, width) for _ in range(2))
+            self.places = nn.ModuleList(nn.Embedding(length, width) for _ in range(2))
+            for table in self.tables:
+                nn.init.normal_(table.weight, 0, width ** -0.5)
+            self.layers = nn.Transformer(width, 8, 6, 6, 2048, dropout=0.0, batch_first=True, norm_first=True)
+            self.out = nn.Linear(width, words)
+            self.later = nn.Transformer.generate_square_subsequent_mask(length)
 
-        def forward(self, words):
-            return self.out(self.lstm(self.table(words))[0].max(0)[0])
+        def forward(self, source, source_place, target, target_place):
+            source = self.tables[0](source) * width ** 0.5 + self.places[0](source_place)
+            target = self.tables[1](target) * width ** 0.5 + self.places[1](target_place)
+            return self.out(self.layers(source, target, tgt_mask=self.later))
+
+    def draw(n):
+        return stored([torch.randint(0, n, (batch, length)) for _ in range(BATCHES)])
 
     net = Net()
-    words = [torch.randint(0, vocabulary, (length, batch)) for _ in range(BATCHES)]
-    labels = [torch.randint(0, 2, (batch,)) for _ in range(BATCHES)]
-    return net, lambda net, i: F.cross_entropy(net(words[i]), labels[i])
+    inputs = [draw(words), draw(length), draw(words), draw(length)]
+    labels = draw(words)
+    return net, lambda net, i: F.cross_entropy(net(*(x[i] for x in inputs)).flatten(0, 1), labels[i].flatten(), label_smoothing=0.1)
 
 
-MODELS = {"fit_a_line": fit_a_line, "mlp": mlp, "conv": conv, "ctr": ctr, "word2vec": word2vec, "lstm": lstm, "fc": fully_connected}
+MODELS = {"fit_a_line": fit_a_line, "mlp": mlp, "conv": conv, "ctr": ctr, "word2vec": word2vec, "lstm": lstm, "lstm_ragged": lstm_ragged,
+          "gru_ragged": gru_ragged, "sentiment_conv": sentiment_conv, "transformer": transformer, "fc": fully_connected}
 
 
 def training(model, optimizer, threads, wrap=lambda net: net):

@@ -158,6 +158,10 @@ var tables = []section{
 		{"CTR (DeepFM), Adam", "ctr/adam", 0},
 		{"word2vec, SGD", "word2vec/sgd", 0},
 		{"LSTM, Adam", "lstm/adam", 0},
+		{"LSTM, sentences of 5 to 100 words, Adam", "lstm_ragged/adam", 0},
+		{"GRU, sentences of 5 to 100 words, Adam", "gru_ragged/adam", 0},
+		{"sentiment by convolutions, 5 to 100 words, Adam", "sentiment_conv/adam", 0},
+		{"transformer, base size, Adam", "transformer/adam", 0},
 	}},
 }
 
