@@ -25,7 +25,7 @@ type foreignAttr struct {
 // with any element type.
 var foreignAttrs = []foreignAttr{
 	// Choices of kernels and devices, and marks that other tools leave.
-	{ops: "*", names: "use_cudnn use_mkldnn use_onednn exhaustive_search workspace_size_MB user_defined_device force_cpu inplace is_test"},
+	{ops: "*", names: "use_cudnn use_mkldnn use_onednn exhaustive_search workspace_size_MB use_addto user_defined_device force_cpu inplace is_test"},
 	{ops: "*", names: "with_quant_attr skip_quant quantization_type out_threshold"},
 	{ops: "*", names: "x_data_format y_data_format"}, // layouts in the memory of oneDNN
 	{ops: "*", names: "data_format data_layout", values: []program.Attr{"NCHW", "AnyLayout", "ANYLAYOUT", ""}},
@@ -38,14 +38,21 @@ var foreignAttrs = []foreignAttr{
 	{ops: "*", names: "Scale_weights scale_weights scale_y Scale_y Scale_x", values: []program.Attr{[]float32{1}, []float32{}}},
 	// Ops that a pass has merged into this one.
 	{ops: "*", names: "fuse_relu fuse_with_relu fuse_brelu fuse_residual_connection fuse_relu_before_depthwise_conv", values: []program.Attr{false}},
-	{ops: "*", names: "fuse_activation", values: []program.Attr{""}},
+	{ops: "*", names: "fuse_activation fuse_activation_type", values: []program.Attr{""}},
 	{ops: "*", names: "fuse_alpha fuse_beta", unless: "fuse_activation"},
+	{ops: "*", names: "fuse_activation_alpha fuse_activation_beta fuse_activation_scale", unless: "fuse_activation_type"},
+	{ops: "*", names: "fused_unsqueeze2_axes fused_squeeze2_axes fused_reshape2_shape", values: []program.Attr{[]int32{}}},
+	{ops: "*", names: "fused_output_scale", values: []program.Attr{float32(1)}},
+	{ops: "transpose*", names: "scale", values: []program.Attr{float32(1)}},
+	{ops: "transpose*", names: "shift", values: []program.Attr{float32(0)}},
+	{ops: "transpose*", names: "output_data_type", values: []program.Attr{""}},
 	{ops: "*", names: "fuse_brelu_threshold", unless: "fuse_brelu"},
-	{ops: "matmul", names: "fused_reshape_X fused_reshape_Y fused_reshape_Out fused_transpose_X fused_transpose_Y fused_transpose_Out",
+	{ops: "matmul*", names: "fused_reshape_X fused_reshape_Y fused_reshape_Out fused_transpose_X fused_transpose_Y fused_transpose_Out",
 		values: []program.Attr{[]int32{}}},
 	{ops: "matmul", names: "head_number", values: []program.Attr{int32(1)}},
 	// Where tables are: the transpiler of EDL decides it anew.
 	{ops: "*", names: "endpoints epmap height_sections table_names trainer_id trainers_num remote_prefetch is_sparse is_distributed"},
+	{ops: "lookup_table*", names: "slot"},
 	{ops: "lookup_table*", names: "grad_inplace", values: []program.Attr{false}},
 	{ops: "lookup_table*", names: "entry", values: []program.Attr{"none", ""}},
 	{ops: "lookup_table*", names: "entry_config", unless: "entry"},
@@ -62,9 +69,9 @@ var foreignAttrs = []foreignAttr{
 	{ops: "softmax_with_cross_entropy", names: "use_softmax", values: []program.Attr{true}},
 	{ops: "softmax_with_cross_entropy", names: "axis", values: []program.Attr{int32(-1)}},
 	{ops: "sequence_pool", names: "pad_value", values: []program.Attr{float32(0)}},
-	{ops: "momentum", names: "regularization_method", values: []program.Attr{""}},
-	{ops: "momentum", names: "regularization_coeff", unless: "regularization_method"},
-	{ops: "momentum", names: "rescale_grad", values: []program.Attr{float32(1)}},
+	{ops: "*momentum", names: "regularization_method", values: []program.Attr{""}},
+	{ops: "*momentum", names: "regularization_coeff", unless: "regularization_method"},
+	{ops: "*momentum", names: "rescale_grad", values: []program.Attr{float32(1)}},
 	{ops: "adam", names: "use_global_beta_pow", values: []program.Attr{false}},
 	{ops: "equal", names: "axis", values: []program.Attr{int32(-1)}},
 	{ops: "not_equal", names: "axis", values: []program.Attr{int32(-1)}},
@@ -72,6 +79,11 @@ var foreignAttrs = []foreignAttr{
 	{ops: "greater_*", names: "axis", values: []program.Attr{int32(-1)}},
 	{ops: "mish", names: "threshold", values: []program.Attr{float32(20)}}, // above, Fluid takes X for log(1 + e**X): the difference is below 3e-9
 	{ops: "read", names: "throw_eof_exp"},
+	{ops: "fill_zeros_like*", names: "dtype"}, // always the type of X
+	{ops: "load_combine", names: "model_from_memory", values: []program.Attr{false}},
+	{ops: "save_combine", names: "save_to_memory", values: []program.Attr{false}},
+	{ops: "load", names: "seek", values: []program.Attr{int32(-1)}},
+	{ops: "load", names: "shape", unless: "seek"}, // the dims of the part that begins at seek
 }
 
 // checkAttrNames reports attributes that neither the op nor its forward op defines and that Fluid does not write, and those that Fluid writes
@@ -94,7 +106,7 @@ func checkAttrNames(op *program.Op, def *Def) fault.List {
 // checkForeign reports an attribute that the definition of op does not list, unless it has no effect.
 func checkForeign(op *program.Op, name string) *fault.Fault {
 	opType, value := strings.TrimSuffix(op.Type, "_grad"), op.Attrs[name]
-	if opType == "fill_constant" && name == "str_value" {
+	if strings.HasPrefix(opType, "fill_constant") && name == "str_value" {
 		return checkStrValue(op)
 	}
 	var wanted []string

@@ -60,7 +60,8 @@ func TestCheck(t *testing.T) {
 		{func(op *program.Op) { op.SetAttr("kind", int32(1)) }, "attribute kind of type int32"},
 		{func(op *program.Op) { op.SetAttr("axis", "last") }, "attribute axis of type string"},
 		{func(op *program.Op) { op.SetAttr("axis", []int32{1, 2}) }, "attribute axis of type []int32"},
-		{func(op *program.Op) { op.SetAttr("rates", float32(1)) }, "attribute rates of type float32"},
+		{func(op *program.Op) { op.SetAttr("rates", float32(1)) }, ""},
+		{func(op *program.Op) { op.SetAttr("rates", true) }, "attribute rates of type bool"},
 		{func(op *program.Op) { op.SetAttr("axis", int32(-2)) }, "-1 or more"},
 	} {
 		op := checked()

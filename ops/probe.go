@@ -9,7 +9,7 @@ import (
 )
 
 // draws is how many ops probeLoD draws at most, enough how many accepted ones with a LoD and how many without it decide.
-const draws, enough = 20000, 8
+const draws, enough = 8000, 8
 
 // probeLoD says what an op makes of the LoD of its inputs: "needs" where it refuses inputs without one, "keeps" where an output can have one, else
 // "drops". It is "-" where the op computes nothing of inputs, or where no op that it drew was accepted. It draws inputs and looks at what inference makes

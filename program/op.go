@@ -156,7 +156,7 @@ func (op *Op) Ints(name string) ([]int64, bool) {
 	return nil, false
 }
 
-// Float returns a number: FLOAT, FLOAT64, INT or LONG.
+// Float returns a number: FLOAT, FLOAT64, INT, LONG, or a list of one number.
 func (op *Op) Float(name string) (float64, bool) {
 	switch v := op.Attrs[name].(type) {
 	case float32:
@@ -167,11 +167,19 @@ func (op *Op) Float(name string) (float64, bool) {
 		return float64(v), true
 	case int64:
 		return float64(v), true
+	case []float32:
+		if len(v) == 1 {
+			return float64(v[0]), true
+		}
+	case []float64:
+		if len(v) == 1 {
+			return v[0], true
+		}
 	}
 	return 0, false
 }
 
-// Floats returns a list of numbers: FLOATS or FLOAT64S.
+// Floats returns a list of numbers: FLOATS, FLOAT64S, or a single FLOAT or FLOAT64.
 func (op *Op) Floats(name string) ([]float64, bool) {
 	switch v := op.Attrs[name].(type) {
 	case []float32:
@@ -182,6 +190,10 @@ func (op *Op) Floats(name string) ([]float64, bool) {
 		return out, true
 	case []float64:
 		return slices.Clone(v), true
+	case float32:
+		return []float64{float64(v)}, true
+	case float64:
+		return []float64{v}, true
 	}
 	return nil, false
 }

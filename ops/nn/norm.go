@@ -38,7 +38,8 @@ func registerBatchNorm(name, note string, mixes opkit.Mixing) {
 			{Name: "MeanOut", Doc: "[C], the variable of Mean"},
 			{Name: "VarianceOut", Doc: "[C], the variable of Variance"},
 			{Name: "SavedMean", Doc: "[C], mean of the batch; zeros with given statistics", Intermediate: true},
-			{Name: "SavedVariance", Doc: "[C], 1/sqrt(variance of the batch + epsilon); zeros with given statistics", Intermediate: true}},
+			{Name: "SavedVariance", Doc: "[C], 1/sqrt(variance of the batch + epsilon); zeros with given statistics", Intermediate: true},
+			{Name: "ReserveSpace", Doc: "memory of GPU kernels in Fluid since 1.7; no elements", Intermediate: true, Dispensable: true}},
 		Attrs: []ops.Attr{
 			{Name: "momentum", Doc: "the share of the moving statistics that each step keeps", Default: float32(0.9)},
 			{Name: "epsilon", Doc: "added to the variance, at least 0", Default: float32(1e-5)},
@@ -93,6 +94,7 @@ func inferBatchNorm(s *ops.Shapes) error {
 	for _, slot := range []string{"MeanOut", "VarianceOut", "SavedMean", "SavedVariance"} {
 		s.Set(slot, x.DType, channels)
 	}
+	s.Set("ReserveSpace", x.DType, 0)
 	return nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/edl-go/edl/ops"
@@ -13,7 +14,11 @@ import (
 )
 
 // all lists the op types of the package.
-var all = []string{"sgd", "momentum", "adagrad", "decayed_adagrad", "adadelta", "adam", "adamax", "rmsprop", "ftrl"}
+var all = []string{"sgd", "momentum", "adagrad", "decayed_adagrad", "adadelta", "adam", "adamw", "adamax", "rmsprop", "ftrl", "proximal_gd",
+	"proximal_adagrad", "lars_momentum", "lamb", "dpsgd"}
+
+// wholes are those that need norms of the whole parameter.
+var wholes = []string{"lars_momentum", "lamb", "dpsgd"}
 
 // An update is an op with the tensors of its input slots. Outputs are the inputs unless apart is set.
 type update struct {
@@ -32,7 +37,7 @@ func newUpdate(t testing.TB, opType string, attrs map[string]program.Attr, dtype
 	u := &update{def: def, in: map[string]*tensor.Tensor{}, out: map[string]*tensor.Tensor{},
 		op: &program.Op{Type: opType, Inputs: map[string][]string{}, Outputs: map[string][]string{}, Attrs: map[string]program.Attr{}}}
 	maps.Copy(u.op.Attrs, attrs)
-	if _, ok := u.op.Attrs["mu"]; !ok && opType == "momentum" {
+	if _, ok := u.op.Attrs["mu"]; !ok && strings.HasSuffix(opType, "momentum") {
 		u.op.Attrs["mu"] = float32(0.9)
 	}
 	rng := rand.New(rand.NewPCG(seed, 1))
@@ -94,7 +99,18 @@ func (u *update) rows(t testing.TB, from, to int64) *update {
 	return s
 }
 
-func (u *update) bind(env *ops.Env) (ops.Kernel, error) { return u.def.Bind(u.binding(env, nil)) }
+func (u *update) bind(env *ops.Env) (ops.Kernel, error) {
+	if env == nil {
+		env = &ops.Env{Step: &ops.Step{}}
+	}
+	return u.def.Bind(u.binding(env, func(dtype tensor.DType, n int) *tensor.Tensor {
+		x, err := tensor.New(dtype, int64(n))
+		if err != nil {
+			panic(err)
+		}
+		return x
+	}))
+}
 
 // binding is what u is bound with, where scratch makes the memory that it asks for.
 func (u *update) binding(env *ops.Env, scratch func(tensor.DType, int) *tensor.Tensor) *ops.Binding {

@@ -52,18 +52,20 @@ type rowPart[T tensor.Float] struct {
 	gathered     []*tensor.Tensor // Param and each accumulator
 }
 
-// bindRows binds a rule to a sparse gradient.
-func bindRows[T tensor.Float](r *rule, b *ops.Binding, bound *bound[T], update func(*operands[T])) (ops.Kernel, error) {
+// bindRows binds a rule to a sparse gradient. The loops in powers run afterwards.
+func bindRows[T tensor.Float](r *rule, b *ops.Binding, bound *bound[T], update func(*operands[T]), powers []ops.Loop) (ops.Kernel, error) {
 	param, grad := b.In(paramSlot), b.In(gradSlot)
 	rows, height := grad.Selected()
 	if param.Len() == 0 {
+		if len(powers) > 0 {
+			return b.Loops(powers...)
+		}
 		return func(context.Context) error { return nil }, nil
 	}
 	u := &rowUpdate[T]{bound: bound, update: update, grad: grad, rows: rows, height: height, width: param.Len() / int(height)}
 	n := rows.Len()
-	if !kernel.OrderableRows(n, u.height) {
-		return nil, fault.E(fault.TooLarge, fault.Var(b.Op().In(gradSlot)), fault.Gotf("%d rows of %d", n, u.height),
-			fault.Want("a product of both below 2^62"))
+	if err := checkOrderable(b, n, height); err != nil {
+		return nil, err
 	}
 	u.order, u.spare = b.Scratch(tensor.Int64, n), b.Scratch(tensor.Int64, n)
 	u.lazy, u.steps = r.touchesRows(b.Op()), r.steps
@@ -73,9 +75,18 @@ func bindRows[T tensor.Float](r *rule, b *ops.Binding, bound *bound[T], update f
 	if u.lazy {
 		run = u.touchedRows
 	}
-	return b.Loops(
-		ops.Loop{N: 1, Reads: []string{gradSlot}, Writes: []string{}, Run: u.sort},
-		ops.Loop{N: int(u.height), Least: block, Whole: append(r.numberSlots(), gradSlot), Run: run})
+	return b.Loops(append([]ops.Loop{
+		{N: 1, Reads: []string{gradSlot}, Writes: []string{}, Run: u.sort},
+		{N: int(u.height), Least: block, Whole: append(r.numberSlots(), gradSlot), Writes: r.stateSlots(), Run: run},
+	}, powers...)...)
+}
+
+// checkOrderable checks that n rows of a gradient of a given height can be ordered.
+func checkOrderable(b *ops.Binding, n int, height int64) error {
+	if kernel.OrderableRows(n, height) {
+		return nil
+	}
+	return fault.E(fault.TooLarge, fault.Var(b.Op().In(gradSlot)), fault.Gotf("%d rows of %d", n, height), fault.Want("a product of both below 2^62"))
 }
 
 func (u *rowUpdate[T]) makeParts(b *ops.Binding, accumulators, block int) {

@@ -16,10 +16,14 @@ type rule struct {
 	noRate       bool          // the algorithm has no learning rate
 	accumulators []accumulator // state of the parameter's dims
 	numbers      []ops.Slot    // inputs of one element besides LearningRate
+	powers       []power       // of the numbers, those that the op may multiply for the next step
 	attrs        []ops.Attr
 	flops        int64 // floating-point operations per element
 	float32      prepare[float32]
 	float64      prepare[float64]
+
+	whole32 prepareWhole[float32] // in place of float32 and float64, for a rule that needs sums over the whole parameter; see whole.go
+	whole64 prepareWhole[float64]
 
 	// For a sparse gradient; see rows.go.
 	lazy  string // when only rows of the gradient change: always, or with the BOOLEAN attribute of this name; "": never
@@ -32,6 +36,10 @@ type accumulator struct {
 	doc      string
 	onlyWith string // the slots may be empty unless this BOOLEAN attribute is true; "": never empty
 }
+
+// A power is a number that changes from step to step. Fluid multiplies it by a scale op of its own, and since 1.8 in the update op, which then names
+// the output.
+type power struct{ in, out, factor string } // slots, and the attribute that it is multiplied by
 
 // needed reports whether the slots must hold variables.
 func (a accumulator) needed(attrs interface{ Bool(string) bool }) bool {
@@ -71,7 +79,7 @@ func register(r rule) {
 		Infer:     r.infer,
 		Cost:      opkit.PerElement(r.flops),
 		Bind:      r.bind,
-		RowSliced: true,
+		RowSliced: r.whole32 == nil,
 		InPlace:   map[string]string{paramOutSlot: paramSlot},
 
 		TouchesRows: r.touchesRows,
@@ -85,6 +93,10 @@ func register(r rule) {
 		def.InPlace[a.out] = a.in
 	}
 	def.Inputs = append(def.Inputs, r.numbers...)
+	for _, p := range r.powers {
+		def.Outputs = append(def.Outputs, ops.Slot{Name: p.out, Doc: p.in + "*" + p.factor + "; without it, another op multiplies", Dispensable: true})
+		def.InPlace[p.out] = p.in
+	}
 	ops.Register(def)
 }
 
@@ -96,6 +108,15 @@ func (r *rule) numberSlots() []string {
 	}
 	for _, s := range r.numbers {
 		slots = append(slots, s.Name)
+	}
+	return slots
+}
+
+// stateSlots names the outputs that have the dims of the parameter.
+func (r *rule) stateSlots() []string {
+	slots := []string{paramOutSlot}
+	for _, a := range r.accumulators {
+		slots = append(slots, a.out)
 	}
 	return slots
 }
@@ -146,6 +167,9 @@ func (r *rule) infer(s *ops.Shapes) error {
 	for _, a := range r.accumulators {
 		s.Like(a.out, a.in)
 	}
+	for _, p := range r.powers {
+		s.Like(p.out, p.in)
+	}
 	return nil
 }
 
@@ -154,17 +178,21 @@ func (r *rule) bind(b *ops.Binding) (ops.Kernel, error) {
 	if param == nil {
 		return nil, missing(paramSlot)
 	}
-	switch param.DType() {
-	case tensor.Float32:
+	switch {
+	case param.DType() == tensor.Float32 && r.whole32 != nil:
+		return bindWhole(r, b, r.whole32)
+	case param.DType() == tensor.Float64 && r.whole64 != nil:
+		return bindWhole(r, b, r.whole64)
+	case param.DType() == tensor.Float32:
 		return bindAs(r, b, r.float32)
-	case tensor.Float64:
+	case param.DType() == tensor.Float64:
 		return bindAs(r, b, r.float64)
 	}
 	return nil, fault.E(fault.TypeMismatch, fault.Got("Param "+param.String()), fault.Want("float32 or float64"))
 }
 
-// bindAs collects the tensors of all slots. It checks them again, because nobody has inferred the shapes of the tensors that a plan binds.
-func bindAs[T tensor.Float](r *rule, b *ops.Binding, prepare prepare[T]) (ops.Kernel, error) {
+// collect returns the tensors of all slots. It checks them again, because nobody has inferred the shapes of the tensors that a plan binds.
+func collect[T tensor.Float](r *rule, b *ops.Binding) (*bound[T], error) {
 	param := b.In(paramSlot)
 	updated := []state{{in: param, out: b.Out(paramOutSlot), slot: paramOutSlot}}
 	for _, a := range r.accumulators {
@@ -175,8 +203,7 @@ func bindAs[T tensor.Float](r *rule, b *ops.Binding, prepare prepare[T]) (ops.Ke
 			return nil, err
 		}
 	}
-	grad := b.In(gradSlot)
-	if err := checkGradient(grad, param); err != nil {
+	if err := checkGradient(b.In(gradSlot), param); err != nil {
 		return nil, err
 	}
 	var numbers []*tensor.Tensor
@@ -190,21 +217,60 @@ func bindAs[T tensor.Float](r *rule, b *ops.Binding, prepare prepare[T]) (ops.Ke
 		}
 		numbers = append(numbers, t)
 	}
-	update, all := prepare(b), &bound[T]{updated: updated, numbers: numbers, noRate: r.noRate}
+	return &bound[T]{updated: updated, numbers: numbers, noRate: r.noRate}, nil
+}
+
+func bindAs[T tensor.Float](r *rule, b *ops.Binding, prepare prepare[T]) (ops.Kernel, error) {
+	all, err := collect[T](r, b)
+	if err != nil {
+		return nil, err
+	}
+	grad, update := b.In(gradSlot), prepare(b)
+	powers, err := bindPowers[T](r, b)
+	if err != nil {
+		return nil, err
+	}
 	if grad.IsSelected() {
-		return bindRows(r, b, all, update)
+		return bindRows(r, b, all, update, powers)
 	}
 	parts := make([]operands[T], b.Parts())
 	for i := range parts {
 		parts[i] = all.operands()
 	}
-	return b.Loops(ops.Loop{N: param.Len(), Whole: r.numberSlots(), Run: func(part, from, to int) error {
+	return b.Loops(append([]ops.Loop{{N: b.In(paramSlot).Len(), Whole: r.numberSlots(), Writes: r.stateSlots(), Run: func(part, from, to int) error {
 		o := &parts[part]
 		all.load(o, from, to)
 		o.grad = tensor.Data[T](grad)[from:to]
 		update(o)
 		return nil
-	}})
+	}}}, powers...)...)
+}
+
+// bindPowers returns the loop that multiplies numbers for the next step, none if the op names no outputs for them.
+func bindPowers[T tensor.Float](r *rule, b *ops.Binding) ([]ops.Loop, error) {
+	var in, out []*tensor.Tensor
+	var factors []T
+	var reads, writes []string
+	for _, p := range r.powers {
+		to := b.Out(p.out)
+		if to == nil {
+			continue
+		}
+		if to.DType() != tensor.Of[T]() || to.Len() != 1 {
+			return nil, fault.E(fault.ShapeMismatch, fault.Got(p.out+" "+to.String()), fault.Want("one element of "+tensor.Of[T]().String()))
+		}
+		in, out, factors = append(in, b.In(p.in)), append(out, to), append(factors, T(b.Float(p.factor)))
+		reads, writes = append(reads, p.in), append(writes, p.out)
+	}
+	if len(out) == 0 {
+		return nil, nil
+	}
+	return []ops.Loop{{N: 1, Apart: true, Reads: reads, Writes: writes, Run: func(int, int, int) error {
+		for i, to := range out {
+			tensor.Data[T](to)[0] = tensor.Data[T](in[i])[0] * factors[i]
+		}
+		return nil
+	}}}, nil
 }
 
 // bound is what an update is bound to, without the gradient.

@@ -21,8 +21,8 @@ func TestInferGivesOutputsTheirShapes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for out := range u.out {
-			if m := s.Outs(out); len(m) != 1 || m[0].DType != tensor.Float64 || !slices.Equal(m[0].Dims, []int64{6, 2}) {
+		for out, x := range u.out {
+			if m := s.Outs(out); len(m) != 1 || m[0].DType != tensor.Float64 || !slices.Equal(m[0].Dims, x.Dims()) {
 				t.Errorf("%s %s is inferred as %v", opType, out, m)
 			}
 		}
@@ -112,15 +112,21 @@ func TestBindRefusesTensorsThatDoNotFit(t *testing.T) {
 // TestSlots holds the slots against Fluid's: Param, Grad, LearningRate and ParamOut are common.
 func TestSlots(t *testing.T) {
 	slots := map[string][2]string{
-		"sgd":             {"", ""},
-		"momentum":        {"Velocity", "VelocityOut"},
-		"adagrad":         {"Moment", "MomentOut"},
-		"decayed_adagrad": {"Moment", "MomentOut"},
-		"adadelta":        {"AvgSquaredGrad AvgSquaredUpdate", "AvgSquaredGradOut AvgSquaredUpdateOut"},
-		"adam":            {"Moment1 Moment2 Beta1Pow Beta2Pow", "Moment1Out Moment2Out"},
-		"adamax":          {"Moment InfNorm Beta1Pow", "MomentOut InfNormOut"},
-		"rmsprop":         {"MeanSquare Moment MeanGrad", "MeanSquareOut MomentOut MeanGradOut"},
-		"ftrl":            {"SquaredAccumulator LinearAccumulator", "SquaredAccumOut LinearAccumOut"},
+		"sgd":              {"", ""},
+		"momentum":         {"Velocity", "VelocityOut"},
+		"adagrad":          {"Moment", "MomentOut"},
+		"decayed_adagrad":  {"Moment", "MomentOut"},
+		"adadelta":         {"AvgSquaredGrad AvgSquaredUpdate", "AvgSquaredGradOut AvgSquaredUpdateOut"},
+		"adam":             {"Moment1 Moment2 Beta1Pow Beta2Pow", "Moment1Out Moment2Out Beta1PowOut Beta2PowOut"},
+		"adamw":            {"Moment1 Moment2 Beta1Pow Beta2Pow", "Moment1Out Moment2Out Beta1PowOut Beta2PowOut"},
+		"lamb":             {"Moment1 Moment2 Beta1Pow Beta2Pow", "Moment1Out Moment2Out Beta1PowOut Beta2PowOut"},
+		"lars_momentum":    {"Velocity", "VelocityOut"},
+		"dpsgd":            {"", ""},
+		"proximal_gd":      {"", ""},
+		"proximal_adagrad": {"Moment", "MomentOut"},
+		"adamax":           {"Moment InfNorm Beta1Pow", "MomentOut InfNormOut"},
+		"rmsprop":          {"MeanSquare Moment MeanGrad", "MeanSquareOut MomentOut MeanGradOut"},
+		"ftrl":             {"SquaredAccumulator LinearAccumulator", "SquaredAccumOut LinearAccumOut"},
 	}
 	for _, opType := range all {
 		def, _ := ops.Lookup(opType)
@@ -134,8 +140,8 @@ func TestSlots(t *testing.T) {
 		if got := names(def.Outputs); !slices.Equal(got, strings.Fields("ParamOut "+slots[opType][1])) {
 			t.Errorf("outputs of %s: %v", opType, got)
 		}
-		if def.Class != ops.Optimize || !def.RowSliced || len(def.InPlace) != len(def.Outputs) {
-			t.Errorf("%s is not a row-sliced update in place: class %v, RowSliced %v, InPlace %v", opType, def.Class, def.RowSliced, def.InPlace)
+		if def.Class != ops.Optimize || def.RowSliced == slices.Contains(wholes, opType) || len(def.InPlace) != len(def.Outputs) {
+			t.Errorf("%s is not an update in place, row-sliced unless it needs norms: class %v, RowSliced %v, InPlace %v", opType, def.Class, def.RowSliced, def.InPlace)
 		}
 	}
 }
@@ -157,6 +163,9 @@ func TestMissingVariables(t *testing.T) {
 				slots = def.Outputs
 			}
 			for _, slot := range slots {
+				if strings.HasSuffix(slot.Name, "PowOut") {
+					continue // another op multiplies the power then
+				}
 				u := newUpdate(t, opType, map[string]program.Attr{"centered": true}, tensor.Float32, 1, 6, 2)
 				if side == "in" {
 					u.op.Inputs[slot.Name] = []string{program.Empty}
@@ -192,6 +201,9 @@ func TestMeanGradIsOptionalUnlessCentered(t *testing.T) {
 func TestRowsAloneGiveTheBitsOfTheWhole(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		f := formulas[rapid.IntRange(0, len(formulas)-1).Draw(rt, "formula")]
+		if slices.Contains(wholes, f.opType) {
+			rt.Skip("rows need norms of the whole")
+		}
 		dtype := rapid.SampledFrom([]tensor.DType{tensor.Float32, tensor.Float64}).Draw(rt, "dtype")
 		rows, width := rapid.Int64Range(1, 40).Draw(rt, "rows"), rapid.Int64Range(1, 9).Draw(rt, "width")
 		from := rapid.Int64Range(0, rows).Draw(rt, "from")
@@ -203,6 +215,9 @@ func TestRowsAloneGiveTheBitsOfTheWhole(t *testing.T) {
 		part.run(t, 3)
 
 		for out, in := range whole.def.InPlace {
+			if whole.in[in].Len() == 1 && len(whole.in[in].Dims()) == 1 {
+				continue // a power: each slice has a copy
+			}
 			expected, err := whole.in[in].Rows(from, to)
 			if err != nil {
 				rt.Fatal(err)
@@ -222,7 +237,7 @@ func TestInPlaceEqualsApart(t *testing.T) {
 			apart := shared.rows(t, 0, 3)
 			before := apart.rows(t, 0, 3)
 			for out := range apart.out {
-				apart.out[out] = filled(t, tensor.Float32, func() float64 { return math.NaN() }, 3, 4)
+				apart.out[out] = filled(t, tensor.Float32, func() float64 { return math.NaN() }, apart.out[out].Dims()...)
 			}
 			shared.run(t, 1)
 			apart.run(t, 2) // reads the same inputs twice

@@ -166,30 +166,63 @@ func rmsprop[T tensor.Float](b *ops.Binding) func(*operands[T]) {
 	}
 }
 
+var (
+	adamMoments = []accumulator{
+		{in: "Moment1", out: "Moment1Out", doc: "decaying mean of gradients, at first 0"},
+		{in: "Moment2", out: "Moment2Out", doc: "decaying mean of squared gradients, at first 0"},
+	}
+	adamPowers = []ops.Slot{
+		{Name: "Beta1Pow", Doc: "beta1 to the number of this step, one element, at first beta1"},
+		{Name: "Beta2Pow", Doc: "beta2 to the number of this step, one element, at first beta2"},
+	}
+	nextAdamPowers = []power{{"Beta1Pow", "Beta1PowOut", "beta1"}, {"Beta2Pow", "Beta2PowOut", "beta2"}}
+)
+
+// momentAttrs are the attributes of all rules with two moments.
+func momentAttrs(epsilon float32) []ops.Attr {
+	return []ops.Attr{
+		fraction("beta1", 0.9, "how much of Moment1 stays"),
+		fraction("beta2", 0.999, "how much of Moment2 stays"),
+		epsilonAttr(epsilon),
+	}
+}
+
+// adamAttrs are those of adam.
+func adamAttrs(epsilon float32) []ops.Attr {
+	return append(momentAttrs(epsilon),
+		ops.Attr{Name: "lazy_mode", Default: false, Doc: "with a sparse gradient, change only the rows that it holds, moments included"},
+		ops.Attr{Name: "min_row_size_to_use_multithread", Default: int64(1000), Doc: "ignored; in Fluid it affects speed only"})
+}
+
 func init() {
 	register(rule{
 		opType: "adam",
 		doc: "Steps along the mean of gradients over the root of the mean of squares. Moment1Out = beta1*Moment1 + (1-beta1)*Grad; " +
 			"Moment2Out = beta2*Moment2 + (1-beta2)*Grad^2; ParamOut = Param - LearningRate*sqrt(1-Beta2Pow)/(1-Beta1Pow)*" +
-			"Moment1Out/(sqrt(Moment2Out) + epsilon). The powers are multiplied afterwards by scale ops.",
-		accumulators: []accumulator{
-			{in: "Moment1", out: "Moment1Out", doc: "decaying mean of gradients, at first 0"},
-			{in: "Moment2", out: "Moment2Out", doc: "decaying mean of squared gradients, at first 0"},
-		},
-		numbers: []ops.Slot{
-			{Name: "Beta1Pow", Doc: "beta1 to the number of this step, one element, at first beta1"},
-			{Name: "Beta2Pow", Doc: "beta2 to the number of this step, one element, at first beta2"},
-		},
-		attrs: []ops.Attr{
-			fraction("beta1", 0.9, "how much of Moment1 stays"),
-			fraction("beta2", 0.999, "how much of Moment2 stays"),
-			epsilonAttr(1e-8),
-			{Name: "lazy_mode", Default: false, Doc: "with a sparse gradient, change only the rows that it holds, moments included"},
-			{Name: "min_row_size_to_use_multithread", Default: int64(1000), Doc: "ignored; in Fluid it affects speed only"},
-		},
-		flops:   12,
-		float32: adam[float32],
-		float64: adam[float64],
+			"Moment1Out/(sqrt(Moment2Out) + epsilon). The powers are multiplied afterwards: by the op, if it names outputs for them, else by scale ops.",
+		accumulators: adamMoments,
+		numbers:      adamPowers,
+		powers:       nextAdamPowers,
+		attrs:        adamAttrs(1e-8),
+		flops:        12,
+		float32:      adam[float32],
+		float64:      adam[float64],
+		lazy:         "lazy_mode",
+	})
+	register(rule{
+		opType: "adamw",
+		doc: "Works as adam and lets parameters decay apart from the gradient (Loshchilov and Hutter 2017): Param is first multiplied by " +
+			"1 - LearningRate*lr_ratio*coeff, unless with_decay is false.",
+		accumulators: adamMoments,
+		numbers:      adamPowers,
+		powers:       nextAdamPowers,
+		attrs: append(adamAttrs(1e-8),
+			number("coeff", 0.01, 0, math.MaxFloat32, "how fast parameters decay"),
+			number("lr_ratio", 1, 0, math.MaxFloat32, "multiplies the learning rate"),
+			ops.Attr{Name: "with_decay", Default: true, Doc: "whether the parameter decays"}),
+		flops:   13,
+		float32: adamw[float32],
+		float64: adamw[float64],
 		lazy:    "lazy_mode",
 	})
 	register(rule{
@@ -217,6 +250,20 @@ func adam[T tensor.Float](b *ops.Binding) func(*operands[T]) {
 	beta1, beta2, epsilon := T(b.Float("beta1")), T(b.Float("beta2")), T(b.Float("epsilon"))
 	return func(o *operands[T]) {
 		kernel.Adam(o.param, o.accumulators[0], o.accumulators[1], o.grad, o.rate, beta1, beta2, o.numbers[0], o.numbers[1], epsilon)
+	}
+}
+
+func adamw[T tensor.Float](b *ops.Binding) func(*operands[T]) {
+	step, ratio, decay := adam[T](b), T(b.Float("lr_ratio")), T(0)
+	if b.Bool("with_decay") {
+		decay = T(b.Float("coeff"))
+	}
+	return func(o *operands[T]) {
+		rate := o.rate
+		o.rate *= ratio
+		kernel.Scale(o.param, o.param, 1-o.rate*decay, 0, true)
+		step(o)
+		o.rate = rate
 	}
 }
 
