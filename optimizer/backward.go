@@ -25,9 +25,10 @@ func AppendBackward(loss layers.Variable, wrt ...layers.Variable) []Pair {
 			fault.Hint("take its layers.Mean")))
 		return nil
 	}
-	if _, again := m.Variable(program.GradName(loss.Name())); again {
+	again := slices.ContainsFunc(m.Building().Global().Ops, func(op *program.Op) bool { return op.Role().Has(program.RoleBackward) })
+	if again {
 		m.Report(fault.E(fault.InvalidArgument, fault.Var(loss.Name()), fault.Got("a second backward pass"), fault.Want("one for each model"),
-			fault.Hint("add the losses and minimize the sum")))
+			fault.Hint("add the losses and minimize the sum, or build a model for each loss: parameters of the same name are shared")))
 		return nil
 	}
 	if len(wrt) == 0 {

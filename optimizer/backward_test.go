@@ -130,6 +130,11 @@ func TestMistakesInTraining(t *testing.T) {
 			optimizer.SGD(1).Minimize(loss)
 			optimizer.SGD(1).Minimize(loss)
 		}, "second backward pass"},
+		{"second loss", func(m *layers.Model, x layers.Variable) {
+			h := layers.FC(x, 1)
+			optimizer.SGD(1).Minimize(layers.Mean(h))
+			optimizer.SGD(1).Minimize(layers.Mean(layers.Square(h)))
+		}, "build a model for each loss"},
 		{"nothing to train", func(m *layers.Model, x layers.Variable) { optimizer.SGD(1).Minimize(layers.Mean(x)) }, "no trainable parameter"},
 		{"parameter of another model", func(m *layers.Model, x layers.Variable) {
 			optimizer.SGD(1).Minimize(layers.Mean(layers.FC(x, 1)), layers.Data(layers.NewModel(), "z"))
