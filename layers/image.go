@@ -9,6 +9,8 @@ type imageSettings struct {
 	channelsLast bool
 	globalStats  bool
 	outputSize   []int64 // of a transposed convolution; nil for the least
+	corners      *bool   // of resizing; nil for the default of the layer
+	centres      bool
 
 	stride3, padding3, dilation3, window3 []int64 // of volumes; nil for the defaults
 }

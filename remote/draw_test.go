@@ -168,7 +168,11 @@ func drawImage(t *rapid.T, h layers.Variable) layers.Variable {
 	case "lrn":
 		h = layers.LRN(h, 3, 1, 0.5, 0.75)
 	}
-	switch rapid.SampledFrom([]string{"none", "shuffle", "pixels"}).Draw(t, "rearrange images") {
+	switch rapid.SampledFrom([]string{"none", "shuffle", "pixels", "resize", "nearest"}).Draw(t, "rearrange images") {
+	case "resize":
+		h = layers.ResizeBilinear(h, 7, 4)
+	case "nearest":
+		h = layers.Interpolate(h, []int64{4, 6}, "nearest")
 	case "shuffle":
 		h = layers.ShuffleChannel(h, 2)
 	case "pixels":

@@ -134,13 +134,13 @@ func someInts(s *ops.Shapes, name string, n int, least int64) ([]int64, error) {
 
 // dataFormatAttr is the layout of images; the name of the attribute differs between ops.
 func dataFormatAttr(name string) ops.Attr {
-	return ops.Attr{Name: name, Doc: "layout of images: NCHW, also called NCDHW and AnyLayout, or NHWC, also called NDHWC", Default: "NCHW"}
+	return ops.Attr{Name: name, Doc: "layout of images: NCHW, also called NCDHW, NCW and AnyLayout, or NHWC, also called NDHWC and NWC", Default: "NCHW"}
 }
 
 // checkLayout checks an attribute of dataFormatAttr.
 func checkLayout(s *ops.Shapes, name string) error {
 	switch strings.ToUpper(s.Str(name)) {
-	case "NCHW", "NCDHW", "ANYLAYOUT", "NHWC", "NDHWC":
+	case "NCHW", "NCDHW", "NCW", "NCL", "ANYLAYOUT", "NHWC", "NDHWC", "NWC", "NLC":
 		return nil
 	}
 	return opkit.BadAttr(s, name, "NCHW or NHWC")
@@ -149,7 +149,7 @@ func checkLayout(s *ops.Shapes, name string) error {
 // channelsLast reports whether an attribute of dataFormatAttr puts the channels last.
 func channelsLast(a attributes, name string) bool {
 	layout := strings.ToUpper(a.Str(name))
-	return layout == "NHWC" || layout == "NDHWC"
+	return layout == "NHWC" || layout == "NDHWC" || layout == "NWC" || layout == "NLC"
 }
 
 // firstly returns dims of images, of rank 2 or more, with the channels as axis 1, wherever they are.
