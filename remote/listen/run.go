@@ -332,7 +332,7 @@ func askToGoBack(ctx context.Context, c *jobRun, number int) {
 	m := &rpc.GoBackRequest{Id: identityOf(c.job)}
 	c.job.withLock(func() { m.History = c.watcher.history + 1 })
 	var answer *rpc.GoBackResponse
-	err := wire.Retry(ctx, func(id.Retry) (err error) {
+	err := wire.RetrySoon(ctx, retryPause, func(id.Retry) (err error) {
 		answer, err = c.peers.coordinator.GoBack(ctx, m)
 		if err = wire.FromStatus("coordinator", err); errors.Is(err, fault.Canceled) && ctx.Err() == nil { // its end
 			err = fault.E(fault.Unavailable, fault.Cause(err))

@@ -229,7 +229,7 @@ func prepareServers(ctx context.Context, c *jobRun, to *placement) error {
 
 // moveState asks the coordinator until it knows what has become of the move. The coordinator ends with the move; the next one answers.
 func moveState(ctx context.Context, c *jobRun, to *placement) (answer *rpc.MoveResponse, err error) {
-	err = wire.Retry(ctx, func(id.Retry) error {
+	err = wire.RetrySoon(ctx, retryPause, func(id.Retry) error {
 		call, cancel := context.WithCancel(ctx)
 		defer cancel()
 		stream, err := c.peers.coordinator.Move(call, grpc.WaitForReady(true))

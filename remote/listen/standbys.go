@@ -28,7 +28,7 @@ func askToTakeOver(ctx context.Context, c *jobRun, t supervise.TakeOver) {
 	m := &rpc.TakeOverRequest{Id: identityOf(c.job)}
 	c.job.withLock(func() { m.History = c.watcher.history })
 	var answer *rpc.TakeOverResponse
-	err := wire.Retry(ctx, func(id.Retry) (err error) {
+	err := wire.RetrySoon(ctx, retryPause, func(id.Retry) (err error) {
 		if err := gone(c, t); err != nil {
 			return err
 		}

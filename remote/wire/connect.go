@@ -236,7 +236,12 @@ func RetryWithin(ctx context.Context, patience time.Duration, f func(retry id.Re
 // Retry calls f until it succeeds, fails with anything but fault.Unavailable, or ctx ends. f gets the number of the retry, 0 at first, for its
 // messages. So a single error of the transport does not end a job.
 func Retry(ctx context.Context, f func(retry id.Retry) error) error {
-	delay := 10 * time.Millisecond
+	return RetrySoon(ctx, time.Second, f)
+}
+
+// RetrySoon is Retry for calls whose answer others wait for: the pauses between two tries are about longest at most, where those of Retry grow to a second.
+func RetrySoon(ctx context.Context, longest time.Duration, f func(retry id.Retry) error) error {
+	delay := min(10*time.Millisecond, longest)
 	for retry := id.Retry(0); ; retry++ {
 		err := f(retry)
 		if err == nil || !errors.Is(err, fault.Unavailable) {
@@ -249,6 +254,6 @@ func Retry(ctx context.Context, f func(retry id.Retry) error) error {
 			return err
 		case <-timer.C:
 		}
-		delay = min(2*delay, time.Second)
+		delay = min(2*delay, longest)
 	}
 }
