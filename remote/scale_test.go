@@ -58,6 +58,125 @@ func TestScaleServers(t *testing.T) {
 	}
 }
 
+// A job with standbys gets them anew for each number of pservers. A pserver that is lost afterwards has one in step that takes over: no step is told twice, and the
+// bits are those of the undisturbed job.
+func TestScaleServersWithStandbys(t *testing.T) {
+	t.Parallel()
+	for _, model := range []struct {
+		name string
+		of   func(*testing.T) (testkit.Model, map[string][]string)
+	}{{"dense", dense}, {"tables", tables}} {
+		t.Run(model.name, func(t *testing.T) { scaleWithStandbys(t, model.of) })
+	}
+}
+
+func scaleWithStandbys(t *testing.T, model func(*testing.T) (testkit.Model, map[string][]string)) {
+	m, data := model(t)
+	save := t.TempDir()
+	r := newRig(t)
+	spec := shortLived()
+	spec.Standby = 1
+	e := executorOf(t, r.listener(), spec)
+	w := &watched{t: t, client: e.Client()}
+	numbers := []int{3, 1, 2}
+	next, passes, last, killed := uint64(0), 0, uint64(0), false
+	_, err := e.Train(bounded(t), m.Program, executor.TrainOptions{Data: data, Passes: 100000, Save: save}, func(s executor.StepResult) error {
+		if s.Step != next || s.Attempt != 0 || s.Repeated {
+			t.Errorf("step %d of attempt %d, repeated %v; want step %d", s.Step, s.Attempt, s.Repeated, next)
+		}
+		next++
+		pids, inStep := w.roles()
+		switch {
+		case s.Step < last+5 || !inStep:
+		case len(numbers) > 0 && killed:
+			if _, err := remote.ScaleServers(bounded(t), e.Client(), w.id, numbers[0]); err != nil {
+				return err
+			}
+			numbers, last, killed = numbers[1:], s.Step, false
+		case !killed:
+			killed, last = true, s.Step
+			for i := range max(1, spec.Pservers-1) {
+				if err := syscall.Kill(pids[fmt.Sprintf("pserver-%d", i)], syscall.SIGKILL); err != nil {
+					t.Error(err)
+				}
+			}
+		case (s.Step+1)%5 == 0:
+			passes = s.Pass + 1
+			return executor.ErrStop
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := reference.New(m.Program, int(spec.Trainers))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer want.Close()
+	if _, err := want.Train(bounded(t), m.Program, executor.TrainOptions{Data: data, Passes: passes}, nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := testkit.Difference(testkit.Saved(t, save, m.Program), testkit.Persistables(want.Scope(), m.Program)); err != nil {
+		t.Error(err)
+	}
+}
+
+// A fed job changes its number of pservers between two steps, and while one is under way. What steps fetch, and the state, are those of the undisturbed job.
+func TestScaleServersOfFedJob(t *testing.T) {
+	m, prediction := normed(t)
+	want, err := reference.New(m.Program, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer want.Close()
+	e := executorOf(t, listener(t), &remote.JobSpec{Trainers: 2, Pservers: 2, MinBlockSize: 2})
+	fetch := []string{m.Loss, prediction, "fc_0.w_0", "batch_norm_0.w_1"}
+	id := ""
+	var group sync.WaitGroup
+	defer group.Wait()
+	scale := func(n int) {
+		if _, err := remote.ScaleServers(bounded(t), e.Client(), id, n); err != nil {
+			t.Errorf("%d pservers: %v", n, err)
+		}
+	}
+	for step := range 40 {
+		switch step {
+		case 5:
+			scale(4)
+		case 12:
+			group.Go(func() { scale(1) })
+		case 24:
+			group.Wait()
+			group.Go(func() { scale(3) })
+		}
+		feed := testkit.Batch(t, m.Program, uint64(step), int64(1+step%7))
+		a, err := want.Run(bounded(t), m.Program, feed, fetch...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := e.Run(bounded(t), m.Program, feed, fetch...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := testkit.Difference(named(fetch, b), named(fetch, a)); err != nil {
+			t.Errorf("step %d: %v", step, err)
+		}
+		if id == "" {
+			jobs, err := e.Client().Jobs(bounded(t))
+			if err != nil || len(jobs) != 1 {
+				t.Fatal(jobs, err)
+			}
+			id = jobs[0].Job
+		}
+	}
+	group.Wait()
+	jobs, err := e.Client().Jobs(bounded(t))
+	if err != nil || len(jobs) != 1 {
+		t.Errorf("the steps took the jobs %v, want one; %v", jobs, err)
+	}
+}
+
 // Whatever is killed while the number of pservers changes: the job goes on with the old number or the new one, and ends with the bits of the undisturbed job.
 func TestRolesDieWhileServersChange(t *testing.T) {
 	t.Parallel()
@@ -66,16 +185,20 @@ func TestRolesDieWhileServersChange(t *testing.T) {
 			if to == 1 && role == "pserver-2" {
 				continue
 			}
-			t.Run(fmt.Sprintf("%s, to %d", role, to), func(t *testing.T) { killWhileScaling(t, role, to) })
+			t.Run(fmt.Sprintf("%s, to %d", role, to), func(t *testing.T) { killWhileScaling(t, role, to, 0) })
 		}
+	}
+	for _, role := range []string{"coordinator", "pserver-1", "standby-0", "trainer-0"} {
+		t.Run(role+", with standbys", func(t *testing.T) { killWhileScaling(t, role, 3, 1) })
 	}
 }
 
-func killWhileScaling(t *testing.T, role string, to int) {
+func killWhileScaling(t *testing.T, role string, to int, standby int32) {
 	m := testkit.Reading(t, 16, optimizer.Adam(optimizer.Exponential(0.02, 3, 0.9, true), optimizer.ClipGradients(optimizer.ByGlobalNorm(0.5))))
 	data, save := testkit.Samples(t, t.TempDir(), 70), t.TempDir()
 	r := newRig(t)
 	spec := shortLived()
+	spec.Standby = standby
 	if strings.HasPrefix(role, "pserver") {
 		spec.Checkpoints = &job.Checkpoints{Store: t.TempDir(), Rounds: 2}
 	}

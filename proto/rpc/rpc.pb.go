@@ -5912,6 +5912,7 @@ type FollowRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            *Identity              `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	Start         uint32                 `protobuf:"varint,2,opt,name=start,proto3" json:"start,omitempty"`
+	Placement     uint64                 `protobuf:"varint,3,opt,name=placement,proto3" json:"placement,omitempty"` // number of the placement that the standby has the program of
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -5956,6 +5957,13 @@ func (x *FollowRequest) GetId() *Identity {
 func (x *FollowRequest) GetStart() uint32 {
 	if x != nil {
 		return x.Start
+	}
+	return 0
+}
+
+func (x *FollowRequest) GetPlacement() uint64 {
+	if x != nil {
+		return x.Placement
 	}
 	return 0
 }
@@ -7272,10 +7280,11 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\amembers\x18\x02 \x03(\v2\x0f.edl.rpc.MemberR\amembers\x12\x14\n" +
 	"\x05round\x18\x03 \x01(\x04R\x05round\x12)\n" +
 	"\x06commit\x18\x04 \x03(\v2\x11.edl.rpc.DeclaredR\x06commit\"\x10\n" +
-	"\x0eResumeResponse\"H\n" +
+	"\x0eResumeResponse\"f\n" +
 	"\rFollowRequest\x12!\n" +
 	"\x02id\x18\x01 \x01(\v2\x11.edl.rpc.IdentityR\x02id\x12\x14\n" +
-	"\x05start\x18\x02 \x01(\rR\x05start\"l\n" +
+	"\x05start\x18\x02 \x01(\rR\x05start\x12\x1c\n" +
+	"\tplacement\x18\x03 \x01(\x04R\tplacement\"l\n" +
 	"\x0eFollowResponse\x12\x14\n" +
 	"\x05token\x18\x01 \x01(\fR\x05token\x12\x18\n" +
 	"\aaddress\x18\x02 \x01(\tR\aaddress\x12*\n" +

@@ -2,6 +2,7 @@ package chaos_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -95,6 +96,37 @@ func TestLostServer(t *testing.T) {
 			}
 			checkLedger(t, out.details.Ledger, data, 0)
 		}
+	})
+}
+
+// Pservers are lost and change their number, and the store of checkpoints fails, beside all that happens to other roles. A job with standbys, with checkpoints or
+// with both, as the seed says, ends with the parameters of the undisturbed run, bit for bit, and has trained every record once in every pass.
+func TestServers(t *testing.T) {
+	const more = 3 // times the records of others: many of these faults cost the job no time
+	m := model(t, momentum())
+	data := testkit.Samples(t, t.TempDir(), more*records())
+	scope, _ := undisturbed(t, m, data, func(uint64) int { return 2 })
+	want := testkit.Persistables(scope, m.Program)
+	each(t, func(t *testing.T, seed uint64) {
+		standby, saved := seed%3 > 0, seed%3 < 2
+		s := spec(2, 2, job.Mode_SYNC)
+		r := newRig(t)
+		if standby {
+			s.Standby = 1
+		}
+		if saved {
+			s.Checkpoints = &job.Checkpoints{Rounds: max(1, rounds()/50)}
+			s.Checkpoints.Store, r.suffers = failingStore(t)
+		}
+		plan := drawOf(slices.Concat(serverKinds, serverKinds, kinds), seed, *faults, more*rounds(), 2, 2, func(k kind, _ string) bool {
+			return !k.scales && (standby || !k.standbys) && (saved || !k.store)
+		})
+		out := r.run(m, s, data, plan)
+		t.Logf("standby %v, checkpoints %v: %d of %d disturbances happened", standby, saved, out.hits, len(plan))
+		if err := testkit.Difference(testkit.Saved(t, out.saved, m.Program), want); err != nil {
+			t.Errorf("the parameters differ from those of the undisturbed run: %v", err)
+		}
+		checkLedger(t, out.details.Ledger, data, 0)
 	})
 }
 

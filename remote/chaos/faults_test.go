@@ -42,8 +42,11 @@ type kind struct {
 	coordinator bool
 	trainers    bool
 	pservers    bool
+	standbys    bool
 	etcd        bool
 	scales      bool // to numbers of trainers
+	servers     int  // to numbers of pservers up to this one
+	store       bool // the store of checkpoints
 	least, most time.Duration
 }
 
@@ -63,8 +66,26 @@ var kinds = []kind{
 	{what: "cut from etcd", coordinator: true, trainers: true, least: lease + time.Second, most: lease + 2*time.Second},
 }
 
+// serverKinds are what happens to pservers, to their standbys and to checkpoints, beside what kinds has.
+var serverKinds = []kind{
+	{what: "kill", pservers: true},
+	{what: "kill", standbys: true},
+	{what: "stop", standbys: true, least: 50 * time.Millisecond, most: lease / 3},
+	{what: "stop", pservers: true, least: lease + time.Second, most: lease + 2*time.Second},
+	{what: "pservers to", servers: 4},
+	{what: unreachable, store: true, least: 100 * time.Millisecond, most: lease},
+	{what: full, store: true, least: 100 * time.Millisecond, most: lease},
+	{what: slow, store: true, least: 100 * time.Millisecond, most: lease},
+	{what: silent, store: true, least: 100 * time.Millisecond, most: lease / 2},
+}
+
 // draw makes a plan of n disturbances over a number of steps. hits says which of them may happen.
 func draw(seed uint64, n int, steps uint64, trainers, pservers int, hits func(kind, string) bool) []disturbance {
+	return drawOf(kinds, seed, n, steps, trainers, pservers, hits)
+}
+
+// drawOf is draw of some kinds.
+func drawOf(kinds []kind, seed uint64, n int, steps uint64, trainers, pservers int, hits func(kind, string) bool) []disturbance {
 	random := rand.New(rand.NewPCG(seed, 0))
 	plan := make([]disturbance, 0, n)
 	for len(plan) < n {
@@ -83,8 +104,19 @@ func draw(seed uint64, n int, steps uint64, trainers, pservers int, hits func(ki
 				whom = append(whom, fmt.Sprintf("pserver-%d", i))
 			}
 		}
+		for i := range pservers {
+			if k.standbys {
+				whom = append(whom, fmt.Sprintf("standby-%d", i))
+			}
+		}
 		if k.etcd {
 			whom = append(whom, "etcd")
+		}
+		if k.store {
+			whom = append(whom, "store")
+		}
+		for n := 1; n <= k.servers; n++ {
+			whom = append(whom, strconv.Itoa(n))
 		}
 		for n := 2; n <= trainers && k.scales; n++ {
 			whom = append(whom, strconv.Itoa(n))
@@ -116,7 +148,17 @@ func (r *rig) begin(d disturbance) (end func(), err error) {
 		r.etcd.Pause(0)
 		return func() { r.etcd.Resume(0) }, nil
 	}
+	if d.whom == "store" {
+		r.suffers(d.what)
+		return func() { r.suffers("") }, nil
+	}
 	switch d.what {
+	case "pservers to":
+		n, _ := strconv.Atoi(d.whom)
+		r.scaling.Go(func() { // other faults come meanwhile
+			_, err := r.client.Scale(bounded(r.t), &rpc.ScaleRequest{Job: r.job, Pservers: int32(n)})
+			r.t.Logf("%d pservers: %v", n, err)
+		})
 	case "scale to":
 		n, _ := strconv.Atoi(d.whom)
 		err = wire.Retry(bounded(r.t), func(id.Retry) error { // a job that has just been submitted does not run yet

@@ -82,7 +82,9 @@ type rig struct {
 	client   rpc.ListenerClient
 	etcd     *etcdtest.Cluster // of one server
 	store    *clientv3.Client
-	job      string // the last that was submitted
+	job      string             // the last that was submitted
+	suffers  func(fault string) // of its store of checkpoints
+	scaling  sync.WaitGroup     // changes of its pservers that are under way
 
 	mu      sync.Mutex
 	handles map[string]launch.Handle // the last of each role, such as "trainer-1"
@@ -241,6 +243,7 @@ func (r *rig) run(m testkit.Model, s *remote.JobSpec, data map[string][]string, 
 	var beside sync.WaitGroup
 	defer beside.Wait()
 	defer unwatch()
+	defer r.scaling.Wait() // a job that has ended answers
 	beside.Go(func() { r.redirect(watching, j.ID) })
 
 	var seen atomic.Uint64 // steps

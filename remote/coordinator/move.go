@@ -72,9 +72,9 @@ func (m *mover) ask(ctx context.Context, to *job.Placement) (r *rpc.MoveResponse
 	switch {
 	case to.GetNumber() == have && have > 0:
 		return &rpc.MoveResponse{Bytes: m.cfg.Placed.GetBytes(), Nanoseconds: m.cfg.Placed.GetNanoseconds()}, nil
-	case to.GetNumber() < have || to.GetPservers() < 1 || !m.cfg.Sync || m.cfg.Fed || m.cfg.Peer == nil:
+	case to.GetNumber() < have || to.GetPservers() < 1 || !m.cfg.Sync || m.cfg.Peer == nil:
 		return nil, fault.E(fault.InvalidArgument, fault.At("coordinator"), fault.Gotf("a move to placement %d of %d pservers", to.GetNumber(), to.GetPservers()),
-			fault.Wantf("one after placement %d, of a sync job that is not fed", have))
+			fault.Wantf("one after placement %d, of a sync job", have))
 	}
 	m.locked(func() {
 		if m.refused != to.Number && (m.wanted == nil || m.wanted.Number < to.Number) {

@@ -225,12 +225,8 @@ func FixedPservers(s *job.JobSpec) (got, want string) {
 	switch {
 	case s.Mode != job.Mode_SYNC: // no round of it ends on all pservers at once
 		return "of an async job", "a sync job. An async one is stopped with edl stop --save, and goes on with edl jobs resume --pservers N"
-	case s.Fed:
-		return "of a fed job", "a job that reads its own data"
 	case strings.HasPrefix(s.CompressGradients, "topk"): // which elements are sent depends on the slices: the result would be another one
 		return "with compress_gradients " + s.CompressGradients, "a job whose gradients travel whole"
-	case s.Standby > 0:
-		return "with standbys", "a job without them"
 	}
 	return "", ""
 }

@@ -16,7 +16,8 @@ import (
 
 // Follows tells a server that it begins as the standby of the server with its index: see mirror.go.
 type Follows struct {
-	Start uint32 // rises from one process of the standby to the next
+	Start     uint32 // rises from one process of the standby to the next
+	Placement uint64 // number of the placement whose program it has
 	// TakeOver lets others find this process in the place of the server. It may be called again.
 	TakeOver func(ctx context.Context) error
 }
@@ -98,7 +99,7 @@ func dialServer(ctx context.Context, s *Server, retry id.Retry) (*dataplane.Conn
 	if err != nil {
 		return nil, err
 	}
-	answer, err := peer.Follow(ctx, &rpc.FollowRequest{Id: c.cfg.Identity.Of(0, 0, retry), Start: c.cfg.Follows.Start})
+	answer, err := peer.Follow(ctx, &rpc.FollowRequest{Id: c.cfg.Identity.Of(0, 0, retry), Start: c.cfg.Follows.Start, Placement: c.cfg.Follows.Placement})
 	if err = wire.FromStatus(c.name, err); err != nil {
 		if errors.Is(err, fault.Canceled) && ctx.Err() == nil { // its end
 			err = fault.E(fault.Unavailable, fault.Cause(err))

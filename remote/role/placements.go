@@ -123,6 +123,9 @@ func newHost(r *runner, cfg pserver.Config) *host {
 func (h *host) server(to *job.Placement, same *pserver.Server) *served {
 	cfg := h.cfg
 	cfg.Servers, cfg.Before, cfg.Same = int(to.Pservers), to.Before, same
+	if same != nil { // a standby that has taken over follows nobody any more
+		cfg.Follows = nil
+	}
 	return &served{Server: pserver.New(cfg), number: to.Number, empty: to.Before != nil, stop: func() {}, done: make(chan struct{})}
 }
 
@@ -290,6 +293,15 @@ func (h *host) Freeze(ctx context.Context, m *rpc.FreezeRequest) (*rpc.FreezeRes
 	return s.Freeze(ctx, m)
 }
 
+// Follow implements the rpc. A standby of another placement has other slices: it waits until the job has that placement, or until it is ended.
+func (h *host) Follow(ctx context.Context, m *rpc.FollowRequest) (*rpc.FollowResponse, error) {
+	s := h.serving()
+	if m.Placement != s.number {
+		return nil, fault.E(fault.Unavailable, fault.Gotf("a standby of placement %d", m.Placement), fault.Wantf("placement %d", s.number))
+	}
+	return s.Follow(ctx, m)
+}
+
 // Restore implements the rpc.
 func (h *host) Restore(ctx context.Context, m *rpc.RestoreRequest) (*rpc.RestoreResponse, error) {
 	if err := h.runner.identity.Check(m.Id); err != nil {
@@ -319,10 +331,6 @@ func (p passing) GetVariable(m *rpc.GetRequest, stream grpc.ServerStreamingServe
 
 func (p passing) GetRows(m *rpc.RowsRequest, stream grpc.ServerStreamingServer[rpc.VariableChunk]) error {
 	return p.now().GetRows(m, stream)
-}
-
-func (p passing) Follow(ctx context.Context, m *rpc.FollowRequest) (*rpc.FollowResponse, error) {
-	return p.now().Follow(ctx, m)
 }
 
 func (p passing) TakeOver(ctx context.Context, m *rpc.TakeOverRequest) (*rpc.TakeOverResponse, error) {

@@ -51,7 +51,7 @@ func (r *runner) serve(ctx context.Context) error {
 		Times: r.recording.times, Log: r.log,
 	}
 	if r.spec.Role == job.Role_STANDBY {
-		config.Follows = &pserver.Follows{Start: r.spec.Start + 1, TakeOver: at.takeOver}
+		config.Follows = &pserver.Follows{Start: r.spec.Start + 1, Placement: placed(r.spec).Number, TakeOver: at.takeOver}
 	}
 	h := newHost(r, config)
 	service := wire.NewServer()

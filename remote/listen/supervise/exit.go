@@ -45,6 +45,10 @@ func (e Exited) apply(m *Machine, now time.Duration, out *Effects) error {
 	case m.complete():
 		r.enter(Done, now)
 	case r.Role == job.Role_PSERVER && e.Trained && beginTakeover(m, now, r, e.Err, out):
+	case r.renewed:
+		r.enter(Down, now)
+		m.tick(now, out)
+		standbyEnded(m, now, r.Index, out)
 	default:
 		startAgain(m, now, r, ran, e.Err, e.Trained, out)
 		if r.Role == job.Role_STANDBY {
@@ -158,6 +162,10 @@ func (b *back) goBack(cause error, out *Effects) {
 
 // startOver ends all roles, so that the job can begin anew: what a pserver had is gone.
 func (m *Machine) startOver(now time.Duration, cause error, out *Effects) {
+	if m.policy.OneAttempt {
+		m.end(cause, out)
+		return
+	}
 	if now-m.began >= GoodRun {
 		m.pause, m.again = 0, 0
 	}

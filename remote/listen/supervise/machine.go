@@ -185,6 +185,7 @@ type Role struct {
 	restarts int           // in this attempt, after failures of its own
 	pause    time.Duration // before the last start
 	killed   bool
+	renewed  bool   // a standby that was killed so that the next one has the slices of another placement
 	steps    uint64 // of the job when the role was started
 }
 
@@ -193,7 +194,7 @@ func (r *Role) live() bool { return r.State == Running || r.State == Draining }
 
 // enter begins a state.
 func (r *Role) enter(s State, now time.Duration) {
-	r.State, r.Since, r.Due, r.Lost, r.killed = s, now, 0, false, false
+	r.State, r.Since, r.Due, r.Lost, r.killed, r.renewed = s, now, 0, false, false, false
 }
 
 // A Machine supervises the roles of one job. Its times are those of one clock of its caller, which never goes back. It is not for concurrent use.

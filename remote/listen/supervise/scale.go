@@ -17,6 +17,8 @@ import (
 //	Scaled 2    of 4   Move 2
 //	Moved 2            Placed. Pservers 2 and 3 end
 //
+// The standbys of a job that has moved start again: each has slices of the placement before.
+//
 // Meanwhile a new pserver has nothing to lose: it starts again as any role does. If another one ends, the job starts over, with the pservers that it had: it is
 // not known which of them have its state. The job also starts over when nobody knows what has become of the move.
 type scaling struct {
@@ -37,12 +39,16 @@ func (e Scaled) apply(m *Machine, now time.Duration, out *Effects) error {
 		return busy("a job that goes back to a checkpoint")
 	case m.dataEnded():
 		return busy("a job with a trainer that has no more to train")
+	case len(m.under) > 0:
+		return busy("a job whose pserver is lost")
 	case m.scaling.to > 0:
 		return busy(fmt.Sprintf("a job that is changing to %d pservers", m.scaling.to))
 	}
 	for i := m.policy.PServers; i < e.Servers; i++ {
-		if r := m.find(server(i)); r != nil && r.live() {
-			return busy(fmt.Sprintf("a %v that is ending", r.Member))
+		for _, member := range []cluster.Member{server(i), standbyOf(i)} {
+			if r := m.find(member); r != nil && r.live() {
+				return busy(fmt.Sprintf("a %v that is ending", member))
+			}
 		}
 	}
 	m.scaling = scaling{to: e.Servers, number: m.scaling.number + 1, starts: map[int]int{}}
@@ -74,6 +80,7 @@ func (e Moved) apply(m *Machine, now time.Duration, out *Effects) error {
 	}
 	m.policy.PServers, out.Placed = to, true
 	endExtra(m, now, out)
+	renewStandbys(m, now, out)
 	for i, n := range starts {
 		if r := m.role(server(i)); r.Starts != n || r.State != Running { // it may have had the state
 			m.startOver(now, fault.E(fault.LostMember, fault.At(r.String()), fault.Got("the end of a pserver that the job was changing to"), fault.Cause(r.Last)), out)
@@ -98,14 +105,33 @@ func endExtra(m *Machine, now time.Duration, out *Effects) {
 	}
 }
 
-// extra reports whether a role is a pserver that the job does not have, or does not have yet.
+// renewStandbys lets every standby of a job start again, as many as it has pservers now.
+func renewStandbys(m *Machine, now time.Duration, out *Effects) {
+	if !m.policy.Standbys {
+		return
+	}
+	for i := range m.policy.PServers {
+		if r := m.role(standbyOf(i)); r.State == Drained {
+			r.enter(Down, now)
+		}
+	}
+	for _, r := range m.roles {
+		if r.Role == job.Role_STANDBY && r.State == Running && !r.killed {
+			r.killed, r.renewed = true, true
+			out.Kill = append(out.Kill, r.Member)
+		}
+	}
+	m.tick(now, out)
+}
+
+// extra reports whether a role is a pserver that the job does not have, or does not have yet, or the standby of one.
 func extra(m *Machine, r *Role) bool {
-	return r.Role == job.Role_PSERVER && r.Index >= m.policy.PServers
+	return (r.Role == job.Role_PSERVER || r.Role == job.Role_STANDBY) && r.Index >= m.policy.PServers
 }
 
 // extraExited is Exited of such a pserver. It starts again only while the job may change to it, and never ends the job.
 func extraExited(m *Machine, now time.Duration, r *Role, err error) {
-	if err == nil || m.scaling.to == 0 || r.State == Draining || !mendable(r.Member, err) || r.restarts >= m.policy.MaxRestarts {
+	if err == nil || m.scaling.to == 0 || r.Role == job.Role_STANDBY || r.State == Draining || !mendable(r.Member, err) || r.restarts >= m.policy.MaxRestarts {
 		r.enter(Drained, now)
 		return
 	}
