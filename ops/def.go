@@ -1,7 +1,7 @@
 // Package ops owns the contract of an operator, the registry of operators, and the rules for programs that follow from them.
 //
 // One Def holds everything about an op: slots and attributes, shape inference, gradient, cost, how the state of several trainers merges, kernel
-// and documentation. The ops are in sub-packages (math, nn, sequence, random, optim, reader, comm, fileio). Importing package ops/all registers
+// and documentation. The ops are in sub-packages (math, nn, sequence, detection, random, optim, reader, comm, fileio). Importing package ops/all registers
 // all of them. Package opkit helps to write new ones. Numeric loops are in ops/kernel and know only slices.
 //
 // What happens to an op:
