@@ -37,6 +37,7 @@ type jobFlags struct {
 	noSlice   bool
 	split     *choice
 	carrier   *choice
+	devices   int32
 	hosts     bool
 	push      int32
 	pull      int32
@@ -79,6 +80,7 @@ func (f *jobFlags) addCluster(cmd *cobra.Command) {
 	_ = cmd.RegisterFlagCompletionFunc("compress-gradients",
 		cobra.FixedCompletions([]string{"none", "bf16", "fp16", "topk:0.01"}, cobra.ShellCompDirectiveNoFileComp))
 	f.compressParameters = choiceFlag(cmd, "compress-parameters", "how float32 parameters travel to trainers", "none", "bf16", "fp16")
+	flags.Int32Var(&f.devices, "devices", 1, "let `N` devices of each trainer share its rows of a batch")
 	flags.BoolVar(&f.hosts, "merge-hosts", false, "let the trainers of one host merge their contributions before they send them to servers")
 	flags.Int32Var(&f.push, "push-every", 1, "in async mode, add up the gradients of `N` steps before they are sent to servers")
 	flags.Int32Var(&f.staleness, "staleness", 0, "in async mode, a trainer waits that is more than `K` pushes ahead of another one; without it none waits")
@@ -216,6 +218,12 @@ func (f *jobFlags) overrideCluster(given func(name string) bool, spec *job.JobSp
 	}
 	if given("transport") {
 		spec.Transport, _ = jobspec.ParseTransport(f.carrier.value)
+	}
+	if given("devices") {
+		if f.devices < 1 {
+			return tooFew("--devices", int64(f.devices))
+		}
+		spec.Devices = f.devices
 	}
 	if given("merge-hosts") {
 		spec.MergeHosts = f.hosts

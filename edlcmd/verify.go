@@ -140,6 +140,7 @@ func trainReference(ctx context.Context, spec *job.JobSpec, p *program.Program, 
 		}
 		e.Slice(cut.Placement.Rows)
 	}
+	e.Devices(func(uint64) int { return int(spec.Devices) })
 	e.Rhythm(int(spec.PushEvery), int(spec.PullEvery))
 	if spec.MergeHosts { // the cluster is on this machine: all trainers are one group
 		all := make([]int, trainers)

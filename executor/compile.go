@@ -29,17 +29,17 @@ type verified struct {
 	fingerprint uint64
 }
 
-// planFor returns the plan of the global block for feeds of the shapes of feed. It compiles the plan if none is kept.
-func (k *planner) planFor(ctx context.Context, p *program.Program, feed Feed, fetch []string) (*plan.Plan, error) {
+// planFor returns the plan of the global block for feeds of the shapes of feed. It compiles the plan if none is kept. keep is what plan.Request has.
+func (k *planner) planFor(ctx context.Context, p *program.Program, feed Feed, fetch []string, keep ...string) (*plan.Plan, error) {
 	shapes, err := shapesOf(feed)
 	if err != nil {
 		return nil, err
 	}
-	key := planKey{verified{p, fingerprint(p)}, requestKey(shapes, fetch)}
+	key := planKey{verified{p, fingerprint(p)}, requestKey(shapes, fetch, keep)}
 	if compiled := k.cache.get(key); compiled != nil {
 		return compiled, nil
 	}
-	compiled, err := k.compile(ctx, p, shapes, fetch)
+	compiled, err := k.compile(ctx, p, shapes, fetch, keep...)
 	if err == nil {
 		k.cache.put(key, compiled)
 	}
@@ -47,7 +47,7 @@ func (k *planner) planFor(ctx context.Context, p *program.Program, feed Feed, fe
 }
 
 // requestKey writes feeds and fetches as one string.
-func requestKey(shapes map[string]ops.Meta, fetch []string) string {
+func requestKey(shapes map[string]ops.Meta, fetch, keep []string) string {
 	var b strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(shapes)) {
 		fmt.Fprintf(&b, "%q%v%v%v", name, shapes[name].DType, shapes[name].Dims, shapes[name].Sequences)
@@ -55,11 +55,14 @@ func requestKey(shapes map[string]ops.Meta, fetch []string) string {
 	for _, name := range fetch {
 		fmt.Fprintf(&b, ">%q", name)
 	}
+	for _, name := range keep {
+		fmt.Fprintf(&b, ">>%q", name)
+	}
 	return b.String()
 }
 
 // compile verifies a program, gives its persistable variables values, and compiles its global block.
-func (k *planner) compile(ctx context.Context, p *program.Program, shapes map[string]ops.Meta, fetch []string) (*plan.Plan, error) {
+func (k *planner) compile(ctx context.Context, p *program.Program, shapes map[string]ops.Meta, fetch []string, keep ...string) (*plan.Plan, error) {
 	if program := (verified{p, fingerprint(p)}); k.right != program {
 		if err := ops.Verify(p, k.stage); err != nil {
 			return nil, err
@@ -79,7 +82,7 @@ func (k *planner) compile(ctx context.Context, p *program.Program, shapes map[st
 	if err != nil {
 		weight = ops.Weight{} // one trainer needs none; who divides a batch among several has checked it
 	}
-	request := plan.Request{Block: p.Global(), Feeds: shapes, Fetch: fetch, Scope: k.scope, Env: k.env,
+	request := plan.Request{Block: p.Global(), Feeds: shapes, Fetch: fetch, Keep: keep, Scope: k.scope, Env: k.env,
 		Workers: k.workers, Grain: k.grain, Weight: weight, CheckFinite: k.checkFinite, Without: k.without, Store: k.store, Memory: k.memory()}
 	if len(p.Blocks) > 1 {
 		request.Env.Blocks = newBlocks(p, k.scope, request.Env, k.profile)

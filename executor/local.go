@@ -272,6 +272,21 @@ func (l *Local) RunStep(ctx context.Context, p *program.Program, step ops.Step, 
 	return cloneAll(compiled.Fetched()), nil
 }
 
+// RunToUpdate runs p up to its update, or up to what it exchanges with other machines. It is for a device of a trainer, whose executor has a Scope below that of
+// the trainer's. It returns what is fetched, and the variables of keep, which need not be finite: memory of a plan or of the Scope, valid until the next
+// step. Step has the weight of the rows afterwards. Variables that only the rest of p computes have no meaning.
+func (l *Local) RunToUpdate(ctx context.Context, p *program.Program, step ops.Step, feed Feed, fetch, keep []string) (fetched, kept []*tensor.Tensor, err error) {
+	if err := l.lock.acquire(ctx); err != nil {
+		return nil, nil, err
+	}
+	defer l.lock.release()
+	compiled, err := l.planner.planFor(ctx, p, feed, fetch, keep...)
+	if err != nil {
+		return nil, nil, err
+	}
+	return compiled.Fetched(), compiled.Kept(), l.stepper.runToUpdate(ctx, compiled, feed, step)
+}
+
 // oneRow gives every feed that has no rows one, and every feed without sequences one of one row, so that a plan can be made.
 func oneRow(feed Feed) (Feed, error) {
 	padded := Feed{}

@@ -30,13 +30,9 @@ func (s *stepper) next(feed Feed) ops.Step {
 
 // run feeds and runs a plan. It allocates nothing after a plan's first step.
 func (s *stepper) run(ctx context.Context, compiled *plan.Plan, feed Feed, step ops.Step) error {
-	for name, t := range feed {
-		if err := compiled.Feed(name, t); err != nil {
-			return err
-		}
+	if err := s.feed(compiled, feed, step); err != nil {
+		return err
 	}
-	s.now = step
-	compiled.SetStep(&s.now)
 	if err := compiled.Run(ctx, s.pool); err != nil {
 		return err
 	}
@@ -44,6 +40,26 @@ func (s *stepper) run(ctx context.Context, compiled *plan.Plan, feed Feed, step 
 		s.progress.Steps = step.Round + 1
 	}
 	return nil
+}
+
+// feed prepares a plan for a step.
+func (s *stepper) feed(compiled *plan.Plan, feed Feed, step ops.Step) error {
+	for name, t := range feed {
+		if err := compiled.Feed(name, t); err != nil {
+			return err
+		}
+	}
+	s.now = step
+	compiled.SetStep(&s.now)
+	return nil
+}
+
+// runToUpdate feeds a plan, and runs what comes before its update.
+func (s *stepper) runToUpdate(ctx context.Context, compiled *plan.Plan, feed Feed, step ops.Step) error {
+	if err := s.feed(compiled, feed, step); err != nil {
+		return err
+	}
+	return compiled.RunToUpdate(ctx, s.pool)
 }
 
 // runEmpty runs a step without rows.

@@ -70,6 +70,21 @@ type RowFetcher interface {
 	FetchRows(ctx context.Context, from []RowsMessage) error
 }
 
+// A DeviceMessage names a variable that each device of a trainer has computed from its part of the trainer's rows.
+type DeviceMessage struct {
+	Name  string // in the program
+	Merge Merge
+	State bool           // a persistable variable that the forward pass has updated; else a gradient
+	Value *tensor.Tensor // of the first device
+	Into  *tensor.Tensor // where the merge goes; it shares no memory with Value
+}
+
+// A DeviceMerger is the Comm of a trainer that may have several devices. MergeDevices waits until all of them have computed their parts, and merges what
+// they have computed.
+type DeviceMerger interface {
+	MergeDevices(ctx context.Context, all []DeviceMessage) error
+}
+
 // Server runs listen_and_serv: it serves the variables of a program until the job is done.
 type Server interface {
 	// Serve serves the program of op, the listen_and_serv op. blocks runs its blocks.

@@ -49,9 +49,9 @@ var stages = map[program.Stage]stageRule{
 		global:  []Class{Compute, Backward, Random, Feed, Read, Dist},
 		inner:   []Class{Compute, Backward, Random},
 		refused: []string{"listen_and_serv"},
-		once:    []string{"send_barrier", "fetch_barrier"},
+		once:    []string{"merge_devices", "send_barrier", "fetch_barrier"},
 		needs:   []order{{"recv", "send"}, {"send_barrier", "send"}, {"fetch_barrier", "recv"}},
-		before:  []order{{"send", "send_barrier"}, {"send_barrier", "recv"}, {"recv", "fetch_barrier"}},
+		before:  []order{{"merge_devices", "send"}, {"send", "send_barrier"}, {"send_barrier", "recv"}, {"recv", "fetch_barrier"}},
 	},
 	program.StageTrainerStartup: {
 		startup: program.StageTrainerStartup,

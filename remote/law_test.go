@@ -32,6 +32,7 @@ func drawCluster(t *rapid.T, s subject) *remote.JobSpec {
 	spec := &remote.JobSpec{
 		MergeHosts:    rapid.Bool().Draw(t, "merge hosts") && transport != job.Transport_GRPC && !s.sparse,
 		Trainers:      rapid.Int32Range(1, 4).Draw(t, "trainers"),
+		Devices:       rapid.Int32Range(1, 3).Draw(t, "devices"),
 		Pservers:      rapid.Int32Range(1, 4).Draw(t, "pservers"),
 		MinBlockSize:  rapid.SampledFrom([]int64{1, 2, 5, 12, 8192}).Draw(t, "min block"),
 		NoSlice:       rapid.IntRange(0, 9).Draw(t, "no slice") == 0,
@@ -59,6 +60,7 @@ func oracleFor(p *program.Program, spec *remote.JobSpec) (*reference.Executor, e
 	if err != nil {
 		return nil, err
 	}
+	e.Devices(func(uint64) int { return int(spec.Devices) })
 	if strings.HasPrefix(spec.CompressGradients, "topk") { // from each slice by itself
 		cut, err := transpiler.Transpile(context.Background(), p, transpiler.Config{Trainers: int(spec.Trainers), PServers: int(spec.Pservers),
 			Mode: map[job.Mode]transpiler.Mode{job.Mode_ASYNC: transpiler.Async}[spec.Mode], MinBlockSize: spec.MinBlockSize, NoSlice: spec.NoSlice,
@@ -103,7 +105,7 @@ func TestLawOfOneTrainer(t *testing.T) {
 			spec.CompressGradients = "none"
 		}
 		var want oracle = executor.New(executor.WithoutFiniteCheck())
-		if compresses := []string{spec.CompressGradients, spec.CompressParameters}; !slices.Equal(compresses, []string{"none", "none"}) {
+		if compresses := []string{spec.CompressGradients, spec.CompressParameters}; spec.Devices > 1 || !slices.Equal(compresses, []string{"none", "none"}) {
 			reference, err := oracleFor(s.Program, spec)
 			if err != nil {
 				r.Fatal(err)

@@ -102,6 +102,12 @@ func (c *interrupted) check() error {
 		}
 		return int(c.second.Trainers)
 	})
+	oracle.Devices(func(round uint64) int {
+		if round < from.Steps {
+			return int(c.first.Devices)
+		}
+		return int(c.second.Devices)
+	})
 	want, err := oracle.Train(ctx, c.subject.Program, executor.TrainOptions{Data: c.data, Passes: passes}, nil)
 	if err != nil {
 		return fmt.Errorf("reference: %w", err)

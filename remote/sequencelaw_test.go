@@ -46,7 +46,7 @@ func TestLawOfSequenceOps(t *testing.T) {
 			loss := layers.Mean(sequenceModels[name](m, layers.Embedding(ids, testkit.Classes, 4)), layers.Name("loss"))
 			optimizer.Adagrad(0.1).Minimize(loss)
 			s := subject{Model: testkit.Built(t, m, loss), fetch: []string{"loss", m.Parameters()[0].Name()}}
-			spec := &remote.JobSpec{Trainers: 2, Pservers: 2, MinBlockSize: 1, Save: t.TempDir()}
+			spec := &remote.JobSpec{Trainers: 2, Devices: 2, Pservers: 2, MinBlockSize: 1, Save: t.TempDir()}
 			want, err := oracleFor(s.Program, spec)
 			if err != nil {
 				t.Fatal(err)

@@ -36,7 +36,7 @@ func TestLawOfWeightedMeans(t *testing.T) {
 		s := weighing(t, levels, func(label layers.Variable) layers.Variable { return layers.Scale(layers.Square(label), 3, 1) })
 		for trainers := range 4 {
 			t.Run(fmt.Sprint(levels, " levels ", trainers+1, " trainers"), func(t *testing.T) {
-				spec := &remote.JobSpec{Trainers: int32(trainers) + 1, Pservers: 2, MinBlockSize: 1, Save: t.TempDir()}
+				spec := &remote.JobSpec{Trainers: int32(trainers) + 1, Devices: int32(max(1, 2-trainers/2)), Pservers: 2, MinBlockSize: 1, Save: t.TempDir()}
 				want, err := oracleFor(s.Program, spec)
 				if err != nil {
 					t.Fatal(err)

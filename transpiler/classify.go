@@ -39,7 +39,7 @@ func classify(s *state) error {
 			return err
 		}
 	}
-	if s.cfg.Mode == Sync {
+	if s.cfg.Mode == Sync || s.cfg.Devices {
 		if _, err := ops.WeightOf(s.source, s.cfg.Fetch); err != nil {
 			return err
 		}

@@ -70,6 +70,9 @@ type Config struct {
 	Fetch []string
 	// KeepReceived makes trainers keep what they have received until they receive it again, so that a step of async mode may receive nothing.
 	KeepReceived bool
+	// Devices says that a trainer may have several devices, which share its rows of a batch: it merges what they have computed before it sends it. The program
+	// does not contain how many there are.
+	Devices bool
 	// MergeHosts says that trainers of one host merge their contributions. Sparse gradients are refused then: only servers merge rows.
 	MergeHosts bool
 	// AddSteps says that trainers of async mode add up the gradients of several steps before they send them. Sparse gradients are refused then: a trainer has

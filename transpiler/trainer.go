@@ -23,28 +23,41 @@ func buildTrainer(s *state) error {
 	originals := b.Ops
 	b.Ops = nil
 	last := exchangeAt(s)
-	for i, n := range s.nodes {
-		switch {
-		case s.lookups[n] != nil:
-			if err := w.lookup.write(n); err != nil {
-				return err
-			}
-		case staysOnTrainer(s, n):
-			op := b.Append(originals[i])
-			if op.Role().Has(program.RoleOptimize) {
-				op.SetRole(program.RoleBackward)
-			}
-		}
-		if err := w.sendsAfter(n); err != nil {
+	if s.cfg.Devices && last >= 0 {
+		if err := w.mergeDevices(originals); err != nil {
 			return err
 		}
-		if n.at == last {
-			w.exchange()
+		w.exchange()
+	} else {
+		for i, n := range s.nodes {
+			if err := w.write(n, originals[i]); err != nil {
+				return err
+			}
+			if err := w.sendsAfter(n); err != nil {
+				return err
+			}
+			if n.at == last {
+				w.exchange()
+			}
 		}
 	}
 	dropServerVars(s, b)
 	forgetTables(s, b)
 	s.result.Trainer = t
+	return nil
+}
+
+// write appends what trainers run of a node, whose op is a copy of the user's.
+func (w *trainerWriter) write(n *node, op *program.Op) error {
+	if w.lookups[n] != nil {
+		return w.lookup.write(n)
+	}
+	if staysOnTrainer(w.state, n) {
+		w.block.Append(op)
+		if op.Role().Has(program.RoleOptimize) {
+			op.SetRole(program.RoleBackward)
+		}
+	}
 	return nil
 }
 
@@ -88,6 +101,7 @@ type trainerWriter struct {
 	*controls
 	produced map[*node][]contribution // by last producer
 	lookup   *lookupWriter
+	merged   map[string]string // contribution -> merge of what the devices of a trainer have computed
 	sent     map[string]string // contribution -> control variable of its send
 	order    []string          // control variables of all sends
 }
@@ -100,7 +114,8 @@ type contribution struct {
 }
 
 func newTrainerWriter(s *state, b *program.Block) *trainerWriter {
-	w := &trainerWriter{state: s, controls: &controls{block: b, names: s.names}, produced: map[*node][]contribution{}, sent: map[string]string{}}
+	w := &trainerWriter{state: s, controls: &controls{block: b, names: s.names}, produced: map[*node][]contribution{}, merged: map[string]string{},
+		sent: map[string]string{}}
 	w.lookup = &lookupWriter{state: s, block: b, places: map[*node]string{}, rows: map[*node]string{}}
 	for _, g := range s.groups {
 		for _, name := range g.contributions {
@@ -119,7 +134,7 @@ func newTrainerWriter(s *state, b *program.Block) *trainerWriter {
 func (w *trainerWriter) sendsAfter(n *node) error {
 	for _, c := range w.produced[n] {
 		if f := c.forward; f != nil {
-			w.send(n, f.name, []part{{f.name, f.name, f.server}}, f.merge, nil)
+			w.send(n, f.name, []part{{w.own(f.name), f.name, f.server}}, f.merge, nil)
 			continue
 		}
 		if err := w.sendGradient(n, c.group, c.gradient); err != nil {
@@ -127,6 +142,14 @@ func (w *trainerWriter) sendsAfter(n *node) error {
 		}
 	}
 	return nil
+}
+
+// own returns the variable of a trainer that has a contribution.
+func (w *trainerWriter) own(contribution string) string {
+	if merged, ok := w.merged[contribution]; ok {
+		return merged
+	}
+	return contribution
 }
 
 // sendGradient appends the send of a gradient, and before it a split if the parameter is sliced, or what compresses it.
@@ -159,11 +182,13 @@ func (w *trainerWriter) sendGradient(n *node, g *group, gradient string) error {
 		w.block.Append(splitRowsOp(n.op.Line(), gradient, locals(parts), rows)).SetAttr(program.AttrRoleVar, pair)
 	case selects:
 		w.block.EnsureVar(residual)
-		w.block.Append(topKOp(n.op.Line(), gradient, residual.Name, rows, forms)).SetAttr(program.AttrRoleVar, pair)
+		w.block.Append(topKOp(n.op.Line(), w.own(gradient), residual.Name, rows, forms)).SetAttr(program.AttrRoleVar, pair)
 	case forms != nil:
-		w.block.Append(compressOp(n.op.Line(), gradient, forms...)).SetAttr(program.AttrRoleVar, pair)
+		w.block.Append(compressOp(n.op.Line(), w.own(gradient), forms...)).SetAttr(program.AttrRoleVar, pair)
 	case len(parts) > 1:
-		w.block.Append(splitOp(program.RoleDist, n.op.Line(), gradient, locals(parts), rows)).SetAttr(program.AttrRoleVar, pair)
+		w.block.Append(splitOp(program.RoleDist, n.op.Line(), w.own(gradient), locals(parts), rows)).SetAttr(program.AttrRoleVar, pair)
+	default:
+		parts[0].local = w.own(gradient)
 	}
 	w.send(n, gradient, parts, w.merge, pair)
 	if w.travelsByRows(gradient) {

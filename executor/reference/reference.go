@@ -13,6 +13,8 @@
 //
 // Rhythm makes it the oracle of an async job of one trainer that does not push and pull in every step.
 //
+// Devices divides the rows of each trainer further.
+//
 // Where trainers form groups, as those of one host do in a job with merge_hosts, each group is merged first, and then the groups. See Group.
 package reference
 
@@ -34,6 +36,7 @@ import (
 type Executor struct {
 	trainers func(round uint64) int
 	groups   func(round uint64) [][]int // nil: each trainer is a group of its own
+	devices  func(round uint64) int     // of each trainer; nil: 1
 	shared   int                        // trainers of the last round
 	finite   bool                       // a fetched value that is not finite fails the round
 	grads    compress.Form              // of gradients on their way to the merge
@@ -71,6 +74,11 @@ func New(p *program.Program, trainers int, options ...executor.Option) (*Executo
 // Vary lets the number of trainers differ from round to round, as it does in a job whose members come and go. of is called once for each round,
 // before it, and returns at least 1.
 func (e *Executor) Vary(of func(round uint64) int) { e.trainers = of }
+
+// Devices lets each trainer divide its rows among devices. of is called for each round, and returns how many, at least 1. What they compute is merged first, in the order of devices: gradients, state,
+// and what is fetched. So N trainers with d devices compute what N x d trainers do whose merges are grouped by trainer. Compression comes after that merge, and
+// groups are groups of trainers. A program that does not train is not divided among devices.
+func (e *Executor) Devices(of func(round uint64) int) { e.devices = of }
 
 // Group lets trainers merge in groups. of is called once for each round, and returns the groups of that round: positions of trainers from 0 on,
 // ascending within a group and by the first of each group. A trainer that no group names is a group of its own, in its place by position.

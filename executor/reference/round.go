@@ -54,6 +54,9 @@ func (e *Executor) runRound(ctx context.Context, s *split, number uint64, feed e
 	if err == nil && r.finite && r.trains() {
 		err = checkFinite(shares, fetch)
 	}
+	if err == nil && r.devicesOf() > 1 {
+		shares, err = r.mergeDevices(shares, old, fetch)
+	}
 	merged := shares
 	if err == nil && e.groups != nil {
 		merged, err = r.mergeGroups(shares, old, e.groups(number))
@@ -128,6 +131,8 @@ func (r *round) runRanks(ctx context.Context, feed executor.Feed, rows int64, wa
 			err = errors.Join(err, restored)
 		}
 	}()
+	d := r.devicesOf()
+	n *= d
 	for t := range n {
 		from, to := rows*t/n, rows*(t+1)/n
 		if from == to {
@@ -157,7 +162,7 @@ func (r *round) runRanks(ctx context.Context, feed executor.Feed, rows int64, wa
 		if err != nil {
 			return nil, old, err
 		}
-		s := share{trainer: int(t), rows: to - from, weight: weight, values: r.snapshot()}
+		s := share{trainer: int(t / d), rows: to - from, weight: weight, values: r.snapshot()}
 		for i, name := range wanted {
 			s.values[name] = out[i].Clone()
 		}

@@ -34,17 +34,26 @@ func combineRows(dst *tensor.Tensor, shares []Share, how ops.Merge) error {
 	}
 	room := rowRooms.Get().(*[]int32)
 	defer rowRooms.Put(room)
+	all, err := viewsOf(shares, how, out.Height(), room)
+	if err == nil {
+		addRows(out, all)
+	}
+	return err
+}
+
+// viewsOf returns the views of shares in a table of height rows. room is for copies of the numbers.
+func viewsOf(shares []Share, how ops.Merge, height int, room *[]int32) ([]rowsOf, error) {
 	numbers := (*room)[:0]
 	all := make([]rowsOf, len(shares))
 	for i, s := range shares {
 		form, _ := compress.RowsOf(s.Value)
 		theirs, values, err := form.Used()
 		if err != nil {
-			return err
+			return nil, err
 		}
 		numbers = append(numbers, theirs...)
-		if err := compress.CheckIndices(numbers[len(numbers)-len(theirs):], -1, out.Height()); err != nil {
-			return err
+		if err := compress.CheckIndices(numbers[len(numbers)-len(theirs):], -1, height); err != nil {
+			return nil, err
 		}
 		all[i].values = values
 		all[i].next = len(theirs) // how many, until the numbers stand still
@@ -55,8 +64,47 @@ func combineRows(dst *tensor.Tensor, shares []Share, how ops.Merge) error {
 		all[i].next = 0
 	}
 	weights(shares, how, func(i int, weight float32) { all[i].weight = weight })
+	return all, nil
+}
+
+// A RowsRoom has the memory of a merge of rows, which grows as needed. The zero value has none.
+type RowsRoom struct{ elements []int32 }
+
+// Merge is Gradients for rows of a table, in shares with room for any number of rows. The result has room for the rows that it has, and no more. It is valid
+// until the next Merge.
+func (r *RowsRoom) Merge(shares []Share, how ops.Merge) (*tensor.Tensor, error) {
+	width := -1
+	for _, s := range shares {
+		form, ok := compress.RowsOf(s.Value)
+		if !ok || s.Rows <= 0 || width >= 0 && form.Width() != width {
+			return nil, fault.E(fault.ShapeMismatch, fault.Gotf("a share of %d rows and %s", s.Rows, s.Value), fault.Want("rows of one table"))
+		}
+		width = form.Width()
+	}
+	if width < 0 {
+		return nil, fault.New(fault.InvalidArgument, "a merge of nothing")
+	}
+	if how == ops.MergeMean {
+		shares = weighed(shares)
+	}
+	room := rowRooms.Get().(*[]int32)
+	defer rowRooms.Put(room)
+	all, err := viewsOf(shares, how, compress.MaxRows, room)
+	if err != nil {
+		return nil, err
+	}
+	rows := different(all)
+	n := (1 + rows) * (1 + width)
+	if n > len(r.elements) {
+		r.elements = make([]int32, n+n/4)
+	}
+	merged, err := tensor.FromSlice(r.elements[:n:n], int64(1+rows), int64(1+width))
+	if err != nil {
+		return nil, err
+	}
+	out, _ := compress.RowsOf(merged)
 	addRows(out, all)
-	return nil
+	return merged, nil
 }
 
 // addRows fills in the sum of shares.

@@ -3,6 +3,7 @@ package merge_test
 import (
 	"errors"
 	"math"
+	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -110,5 +111,51 @@ func TestMergeRefusesRowsThatCannotBe(t *testing.T) {
 		if err := merge.Gradients(dst, []merge.Share{{Value: good, Rows: 1}, {Value: other, Rows: 1}}, ops.MergeMean); !errors.Is(err, fault.ShapeMismatch) {
 			t.Errorf("rows of another table, %v: %v", other, err)
 		}
+	}
+}
+
+// A room merges rows as Gradients does, with room for what is there, also where shares have more or less room than the merge.
+func TestRoomsMergeAsGradients(t *testing.T) {
+	var room merge.RowsRoom
+	rapid.Check(t, func(rt *rapid.T) {
+		how := rapid.SampledFrom([]ops.Merge{ops.MergeMean, ops.MergeSum}).Draw(rt, "how")
+		height, width := rapid.Int64Range(1, 30).Draw(rt, "height"), rapid.Int64Range(1, 4).Draw(rt, "width")
+		var small, whole []merge.Share
+		for range rapid.IntRange(1, 4).Draw(rt, "devices") {
+			var numbers []int32
+			for row := range int32(height) {
+				if rapid.Bool().Draw(rt, "row") {
+					numbers = append(numbers, row)
+				}
+			}
+			x := make([]float32, int64(len(numbers))*width)
+			for i := range x {
+				x[i] = rapid.Float32Range(-9, 9).Draw(rt, "element")
+			}
+			rows := rapid.Int64Range(1, 9).Draw(rt, "rows")
+			small = append(small, merge.Share{Value: rowsOf(t, int64(len(numbers)), width, numbers, x), Rows: rows})
+			whole = append(whole, merge.Share{Value: rowsOf(t, height, width, numbers, x), Rows: rows})
+		}
+		got, err := room.Merge(small, how)
+		if err != nil {
+			rt.Fatal(err)
+		}
+		want := rowsOf(t, height, width, nil, nil)
+		if err := merge.Gradients(want, whole, how); err != nil {
+			rt.Fatal(err)
+		}
+		if want, err = compress.RowsInUse(want); err != nil {
+			rt.Fatal(err)
+		}
+		used, err := compress.RowsInUse(got)
+		if err != nil || !slices.Equal(used.Int32s(), want.Int32s()) || got.Dims()[0] != 1+int64(want.Int32s()[0]) {
+			rt.Fatalf("%v, %v; want %v", used.Int32s(), err, want.Int32s())
+		}
+	})
+	if _, err := room.Merge([]merge.Share{{Value: rowsOf(t, 2, 1, nil, nil), Rows: 1}, {Value: rowsOf(t, 2, 2, nil, nil), Rows: 1}}, ops.MergeSum); !errors.Is(err, fault.ShapeMismatch) {
+		t.Errorf("two widths: %v", err)
+	}
+	if _, err := room.Merge(nil, ops.MergeSum); err == nil {
+		t.Error("a merge of nothing")
 	}
 }

@@ -1,6 +1,7 @@
 package comm_test
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -83,4 +84,55 @@ func TestAddress(t *testing.T) {
 			t.Errorf("%q is parsed as %d, %v", s, got, err)
 		}
 	}
+}
+
+// A merge of devices has an output like each input, and a rule for each state.
+func TestMergeDevices(t *testing.T) {
+	op := &program.Op{Type: "merge_devices", Inputs: args{"X": {"g"}, "State": {"s"}}, Outputs: args{"Out": {"g.merged"}, "StateOut": {"s.merged"}},
+		Attrs: attrs{"merge": int32(ops.MergeSum), "state_merges": []int32{int32(ops.MergeFirst)}}}
+	s, err := infer(op, 3, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := s.Outs("StateOut")[0].String(); got != "float32[3 2]" {
+		t.Errorf("state of %s", got)
+	}
+	tensors := map[string][]*tensor.Tensor{"X": {vector(t, 1)}, "State": {vector(t, 2)}}
+	outs := map[string][]*tensor.Tensor{"Out": {vector(t, 0)}, "StateOut": {vector(t, 0)}}
+	if _, err := bind(op, &ops.Env{Comm: &recorder{}}, tensors, outs); err == nil {
+		t.Error("a connection without devices binds")
+	}
+	m := &merger{}
+	kernel, err := bind(op, &ops.Env{Comm: m}, tensors, outs)
+	if err == nil {
+		err = kernel(t.Context())
+	}
+	if err != nil || len(m.all) != 2 || m.all[0].Name != "g" || m.all[0].Merge != ops.MergeSum || m.all[0].State || m.all[1].Name != "s" ||
+		m.all[1].Merge != ops.MergeFirst || !m.all[1].State {
+		t.Errorf("%+v, %v", m.all, err)
+	}
+	for name, change := range map[string]func(*program.Op){
+		"no rule":        func(op *program.Op) { delete(op.Attrs, "state_merges") },
+		"an odd rule":    func(op *program.Op) { op.Attrs["state_merges"] = []int32{9} },
+		"no output":      func(op *program.Op) { op.Outputs = args{"StateOut": {"s.merged"}} },
+		"an odd merge":   func(op *program.Op) { op.Attrs["merge"] = int32(0) },
+		"too many rules": func(op *program.Op) { op.Attrs["state_merges"] = []int32{1, 1} },
+	} {
+		wrong := op.Clone()
+		change(wrong)
+		if _, err := infer(wrong, 3, 2); err == nil {
+			t.Errorf("%s: infers", name)
+		}
+	}
+}
+
+// merger is a recorder with devices.
+type merger struct {
+	recorder
+	all []ops.DeviceMessage
+}
+
+func (m *merger) MergeDevices(_ context.Context, all []ops.DeviceMessage) error {
+	m.all = all
+	return nil
 }

@@ -348,6 +348,7 @@ type JobSpec struct {
 	Checkpoints        *Checkpoints           `protobuf:"bytes,40,opt,name=checkpoints,proto3" json:"checkpoints,omitempty"`                                         // absent: those of the listener, if it has a data folder
 	Resume             string                 `protobuf:"bytes,41,opt,name=resume,proto3" json:"resume,omitempty"`                                                   // a checkpoint to start from: STORE, STORE@STEPS or STORE@NAME; empty: params, state, or the startup program
 	Standby            int32                  `protobuf:"varint,42,opt,name=standby,proto3" json:"standby,omitempty"`                                                // sync: how many standbys each pserver has; 0 or 1
+	Devices            int32                  `protobuf:"varint,43,opt,name=devices,proto3" json:"devices,omitempty"`                                                // of each trainer, which share its rows of a batch; 0: 1
 	Partial            bool                   `protobuf:"varint,29,opt,name=partial,proto3" json:"partial,omitempty"`                                                // params or state may lack variables of the program: the startup program initialises those
 	unknownFields      protoimpl.UnknownFields
 	sizeCache          protoimpl.SizeCache
@@ -666,6 +667,13 @@ func (x *JobSpec) GetResume() string {
 func (x *JobSpec) GetStandby() int32 {
 	if x != nil {
 		return x.Standby
+	}
+	return 0
+}
+
+func (x *JobSpec) GetDevices() int32 {
+	if x != nil {
+		return x.Devices
 	}
 	return 0
 }
@@ -2841,7 +2849,7 @@ const file_proto_job_job_proto_rawDesc = "" +
 	"\vDataBinding\x12\x18\n" +
 	"\adataset\x18\x01 \x01(\tR\adataset\x12\x14\n" +
 	"\x05globs\x18\x02 \x03(\tR\x05globs\x12\x16\n" +
-	"\x06follow\x18\x03 \x01(\bR\x06follow\"\x8c\f\n" +
+	"\x06follow\x18\x03 \x01(\bR\x06follow\"\xa6\f\n" +
 	"\aJobSpec\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aprogram\x18\x02 \x01(\fR\aprogram\x12(\n" +
@@ -2889,6 +2897,7 @@ const file_proto_job_job_proto_rawDesc = "" +
 	"\vcheckpoints\x18( \x01(\v2\x14.edl.job.CheckpointsR\vcheckpoints\x12\x16\n" +
 	"\x06resume\x18) \x01(\tR\x06resume\x12\x18\n" +
 	"\astandby\x18* \x01(\x05R\astandby\x12\x18\n" +
+	"\adevices\x18+ \x01(\x05R\adevices\x12\x18\n" +
 	"\apartial\x18\x1d \x01(\bR\apartialB\f\n" +
 	"\n" +
 	"_staleness\"\xac\x01\n" +

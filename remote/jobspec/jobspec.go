@@ -26,6 +26,7 @@ const (
 	MaxPServers   = 1024
 	maxPasses     = 1 << 20
 	maxWorkers    = 1024
+	maxDevices    = 64
 	minCheckpoint = 100 * time.Millisecond // between two
 	maxCount      = 1 << 20                // restarts of a role, failures of a task
 	maxStaleness  = 1 << 20                // pushes
@@ -114,6 +115,7 @@ func Check(s *job.JobSpec) error {
 	}
 	within("passes", int64(s.Passes), 0, maxPasses)
 	within("workers", int64(s.Workers), 1, maxWorkers)
+	within("devices", int64(s.Devices), 0, maxDevices)
 	within("min_block_size", s.MinBlockSize, 1, 1<<40)
 	within("records_per_task", s.RecordsPerTask, 0, 1<<40)
 	within("profile_steps", int64(s.ProfileSteps), 0, timing.MaxSteps)

@@ -123,6 +123,8 @@ func TestMistakes(t *testing.T) {
 		"lease: 9000h":                                         "at most 8784h",
 		"data: {x: {files: a, follow: 1, often: 2}}":           "often",
 		"data: {x: {follow: true}}":                            "at least one glob",
+		"devices: 65":                                          "devices 65",
+		"devices: -1":                                          "devices -1",
 		"push_every: 2":                                        "push_every 2 in sync mode",
 		"pull_every: 3":                                        "pull_every 3 in sync mode",
 		"pull_every: 1001\nmode: async":                        "pull_every 1001",

@@ -45,6 +45,7 @@ type file struct {
 	CompressGradients  string            `yaml:"compress_gradients"`
 	CompressParameters string            `yaml:"compress_parameters"`
 	MergeHosts         bool              `yaml:"merge_hosts"`
+	Devices            int32             `yaml:"devices"`
 	PushEvery          int32             `yaml:"push_every"`
 	PullEvery          int32             `yaml:"pull_every"`
 	Staleness          *int32            `yaml:"staleness"`
@@ -135,7 +136,7 @@ func (y *file) spec() (*job.JobSpec, error) {
 		Save: y.Save, Params: y.Params, Fetch: y.Fetch, MinBlockSize: y.MinBlockSize, NoSlice: y.NoSlice, SplitMethod: y.SplitMethod,
 		Transport: job.Transport(y.Transport), CompressGradients: y.CompressGradients, CompressParameters: y.CompressParameters,
 		PushEvery: y.PushEvery, PullEvery: y.PullEvery, Staleness: y.Staleness,
-		MergeHosts: y.MergeHosts, Standby: y.Standby, NoFiniteCheck: y.NoFiniteCheck, RecordsPerTask: y.RecordsPerTask, Workers: y.Workers,
+		Devices: y.Devices, MergeHosts: y.MergeHosts, Standby: y.Standby, NoFiniteCheck: y.NoFiniteCheck, RecordsPerTask: y.RecordsPerTask, Workers: y.Workers,
 		MaxRestarts: y.MaxRestarts, MaxTaskFailures: y.MaxTaskFailures, ProfileSteps: y.ProfileSteps}
 	if s.Resume = y.Resume; y.PServers.most != 0 {
 		s.PserversMin, s.PserversMax = y.PServers.least, y.PServers.most

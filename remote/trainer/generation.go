@@ -29,9 +29,10 @@ type source interface {
 // in a step that was given up.
 type generationRun struct {
 	*Trainer
-	in    *generation
-	local *executor.Local // runs the trainer program
-	saver *executor.Local // runs the save program, on the same variables
+	in      *generation
+	local   *executor.Local // runs the trainer program
+	devices *devices        // that share the trainer's rows; nil: it has one
+	saver   *executor.Local // runs the save program, on the same variables
 
 	settle func() error // pushes what async steps have not pushed, and awaits the ledger. A drain does not end it
 }
@@ -42,6 +43,7 @@ func (t *Trainer) runGeneration(ctx context.Context, in *generation) (err error)
 	g := t.newGenerationRun(in)
 	defer func() {
 		t.cfg.Times.End()
+		err = errors.Join(err, g.devices.close())
 		t.comm.Abort()
 		err = errors.Join(err, g.saver.Close(), g.local.Close())
 	}()
@@ -72,17 +74,24 @@ func (t *Trainer) runGeneration(ctx context.Context, in *generation) (err error)
 
 func (t *Trainer) newGenerationRun(in *generation) *generationRun {
 	options := []executor.Option{executor.WithComm(t.comm), executor.WithLogger(t.cfg.Log)}
-	training := append(options[:2:2], executor.WithWorkers(max(1, int(t.cfg.Spec.Workers))), executor.WithStage(program.StageTrainer))
+	training := append(options[1:2:2], executor.WithWorkers(max(1, int(t.cfg.Spec.Workers))), executor.WithStage(program.StageTrainer))
 	if t.cfg.Spec.NoFiniteCheck {
 		training = append(training, executor.WithoutFiniteCheck())
 	}
-	if t.cfg.Kernels != nil {
-		training = append(training, executor.WithProfile(t.cfg.Kernels))
+	position, trainers := 0, 1
+	if t.cfg.Sync {
+		position, trainers = int(in.Position), int(in.Trainers)
 	}
-	local := executor.New(training...)
+	devices := newDevices(t.comm, t.cfg.Program, int(t.cfg.Spec.Devices), position, trainers, training, t.cfg.Kernels)
+	var local *executor.Local
+	if devices != nil {
+		local = devices.first
+	} else {
+		local = executor.New(append(training, executor.WithComm(t.comm), executor.WithProfile(t.cfg.Kernels))...)
+	}
 	t.comm.Now = local.Step()
 	saving := append(options[:2:2], executor.WithStage(program.StageSave), executor.WithScope(local.Scope()), executor.WithStorage(t.storage))
-	return &generationRun{Trainer: t, in: in, local: local, saver: executor.New(saving...)}
+	return &generationRun{Trainer: t, in: in, local: local, devices: devices, saver: executor.New(saving...)}
 }
 
 // startup receives all parameters as they are before the first round of the generation.
@@ -144,7 +153,7 @@ func (s *steps) Next(ctx context.Context) (*executor.Batch, error) {
 			s.cfg.Times.Enter(timing.Compute)
 			s.batch = batch
 			s.comm.BeginStep(batch.Step, batch.Pass, batch.Records)
-			return batch, nil
+			return s.devices.begin(ctx, batch, s.fetch())
 		}
 		if !s.caller.draining() {
 			s.cfg.Times.End() // what follows, such as saving, is no round
@@ -156,13 +165,22 @@ func (s *steps) Next(ctx context.Context) (*executor.Batch, error) {
 	return nil, fault.Drained
 }
 
+// fetch names what the step of the last batch reports.
+func (s *steps) fetch() []string {
+	if s.batch.Feed != nil {
+		return s.batch.Fetch
+	}
+	return s.cfg.Spec.Fetch
+}
+
 // report reports the step that has ended. When the generation ended after the step was declared, the report is pending: the coordinator knows whether
 // the round has committed.
 func (g *generationRun) report(s *steps, values []*tensor.Tensor) error {
 	superseded := g.comm.Superseded()
-	names := g.cfg.Spec.Fetch
-	if s.batch.Feed != nil {
-		names = s.batch.Fetch
+	names := s.fetch()
+	values, err := g.devices.fetched(names, values)
+	if err != nil {
+		return err
 	}
 	fetched := encode(names, values)
 	if superseded != nil {

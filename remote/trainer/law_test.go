@@ -28,6 +28,7 @@ type lawCase struct {
 	servers int
 	over    string   // grpc, or one of carriers: how the slices of rounds travel
 	hosts   []string // of the trainers, where those of one host merge first; nil: they do not
+	devices int32    // of each trainer; 0: 1
 	form    string   // in which gradients travel; empty: as they are
 }
 
@@ -36,7 +37,7 @@ func (l lawCase) run(t *testing.T, seed uint64, at map[int]bool, kills float64, 
 	t.Helper()
 	ctx := bounded(t)
 	spec := &job.JobSpec{Trainers: 3, Pservers: int32(l.servers), Save: t.TempDir(), Fetch: []string{l.model.Loss, parameterOf(l.model)},
-		CompressGradients: l.form}
+		CompressGradients: l.form, Devices: l.devices}
 	c := newTestJob(t, l.model, l.data, spec, queue.Policy{Passes: l.passes, RecordsPerTask: 7, MaxFailures: 3})
 	x := &trouble{job: c, ctx: ctx, kills: kills, vary: vary, chance: seeded(seed), at: at, until: uint64(l.passes*((l.records+4)/5) - 3)}
 	c.call, c.cut, c.over, c.hosts = x.call, x.cut, l.over, l.hosts
@@ -51,6 +52,7 @@ func (l lawCase) run(t *testing.T, seed uint64, at map[int]bool, kills float64, 
 	}
 	defer oracle.Close()
 	oracle.Vary(c.coordinator.members)
+	oracle.Devices(func(uint64) int { return int(l.devices) })
 	oracle.Slice(c.roles.Placement.Rows)
 	oracle.Regroup(c.coordinator.begins)
 	if err := oracle.Compress(l.form, "none"); err != nil {
@@ -123,6 +125,19 @@ func TestLawOfGroups(t *testing.T) {
 		{servers: 2, over: "shm", hosts: []string{"a", "a", "b"}},
 	} {
 		t.Run(fmt.Sprintf("%s, %d servers", l.over, l.servers), func(t *testing.T) {
+			l.model, l.data, l.records, l.passes = shuffling(t, 5, 12), testkit.Samples(t, t.TempDir(), 48), 48, 2
+			l.ofGenerations(t)
+		})
+	}
+}
+
+// The law of devices: the same, where two or three devices share the rows of each trainer. Batches are of 5 rows, so most devices have one and some none.
+func TestLawOfDevices(t *testing.T) {
+	for _, l := range []lawCase{
+		{servers: 2, over: "tcp", devices: 2}, {servers: 1, over: "shm", devices: 3, form: "topk:0.2:5"},
+		{servers: 2, over: "grpc", devices: 2}, {servers: 2, over: "shm", devices: 2, hosts: []string{"a", "b", "a"}},
+	} {
+		t.Run(fmt.Sprintf("%s, %d devices", l.over, l.devices), func(t *testing.T) {
 			l.model, l.data, l.records, l.passes = shuffling(t, 5, 12), testkit.Samples(t, t.TempDir(), 48), 48, 2
 			l.ofGenerations(t)
 		})

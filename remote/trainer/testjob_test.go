@@ -62,7 +62,7 @@ func newTestJob(t testing.TB, m testkit.Model, data map[string][]string, spec *j
 	if spec.Mode == job.Mode_ASYNC {
 		mode = transpiler.Async
 	}
-	roles, err := transpiler.Transpile(t.Context(), m.Program, transpiler.Config{Trainers: int(spec.Trainers), PServers: int(spec.Pservers),
+	roles, err := transpiler.Transpile(t.Context(), m.Program, transpiler.Config{Trainers: int(spec.Trainers), PServers: int(spec.Pservers), Devices: spec.Devices > 1,
 		MinBlockSize: 4, Mode: mode, Fetch: spec.Fetch, CompressGradients: spec.CompressGradients,
 		CompressParameters: spec.CompressParameters, KeepReceived: spec.PullEvery > 1})
 	if err != nil {

@@ -50,10 +50,11 @@ type finiteCheck struct {
 }
 
 // isUpdate reports whether an op changes parameters, exchanges variables with other machines, or saves. Everything before the first such op can be
-// computed again.
+// computed again. A prefetch of rows belongs to the forward pass: it brings the same rows again.
 func isUpdate(op *program.Op, def *ops.Def) bool {
 	saves := def.Class == ops.FileIO && len(op.OutputNames()) == 0
-	return op.Role().Has(program.RoleOptimize) || def.Class == ops.Dist || def.Class == ops.Serve || saves
+	exchanges := def.Class == ops.Dist && op.Type != "prefetch"
+	return op.Role().Has(program.RoleOptimize) || exchanges || def.Class == ops.Serve || saves
 }
 
 // nonFinite returns the index of the first NaN or infinity. It returns -1 if there is none, or if t does not hold floats.

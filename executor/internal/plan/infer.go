@@ -83,13 +83,14 @@ func (in *inference) all() error {
 		_, ok := in.Scope.Find(name)
 		return ok
 	}
-	if err := CheckRequest(in.Block, in.Feeds, in.Fetch, known); err != nil {
+	read := slices.Concat(in.Fetch, in.Keep)
+	if err := CheckRequest(in.Block, in.Feeds, read, known); err != nil {
 		return err
 	}
 	if err := in.walk(); err != nil {
 		return err
 	}
-	for _, name := range in.Fetch {
+	for _, name := range read {
 		if v := in.variables.named[name]; v == nil || v.place == valueless {
 			if err := in.fetchUntouched(name); err != nil {
 				return err

@@ -41,6 +41,7 @@ type Request struct {
 	Block *program.Block
 	Feeds map[string]ops.Meta // variables that get their values from outside before each run, with dtype and concrete dims
 	Fetch []string            // variables that are read after each run
+	Keep  []string            // more of them, which need not be finite
 	Scope Scope               // where persistable variables and variables of enclosing blocks live
 	Env   ops.Env             // what kernels can reach; the plan replaces its Step by its own
 
@@ -70,6 +71,7 @@ type Plan struct {
 	update  int // index of the first step that changes parameters or exchanges variables with other machines; len(steps) if there is none
 	feeds   []feed
 	fetched []*tensor.Tensor
+	kept    []*tensor.Tensor
 	written []string // variables of the scope, sorted
 	memory  Memory
 	scope   Scope
@@ -132,7 +134,7 @@ func Compile(request Request) (*Plan, error) {
 	}
 	p.memory = l.memory
 
-	p.connect(variables, request.Fetch)
+	p.connect(variables, &request)
 	p.weight = newWeight(variables.named[request.Weight.Variable], request.Weight.Value)
 	p.protect(nodes, inferred.checks)
 	p.segments = [2]segment{{steps: p.steps[:p.update]}, {steps: p.steps[p.update:]}}
@@ -146,7 +148,7 @@ func Compile(request Request) (*Plan, error) {
 }
 
 // connect lists the feeds, the fetched tensors and the variables of the scope that a run writes.
-func (p *Plan) connect(variables *variables, fetch []string) {
+func (p *Plan) connect(variables *variables, request *Request) {
 	for _, v := range variables.order {
 		switch {
 		case v.place == fed:
@@ -156,8 +158,11 @@ func (p *Plan) connect(variables *variables, fetch []string) {
 		}
 	}
 	slices.Sort(p.written)
-	for _, name := range fetch {
+	for _, name := range request.Fetch {
 		p.fetched = append(p.fetched, variables.named[name].tensor)
+	}
+	for _, name := range request.Keep {
+		p.kept = append(p.kept, variables.named[name].tensor)
 	}
 }
 
@@ -200,6 +205,9 @@ func (p *Plan) Feeds() []string {
 
 // Fetched returns the tensors of the request's Fetch, in its order. They are memory of the plan or of the scope, so the next run changes them.
 func (p *Plan) Fetched() []*tensor.Tensor { return p.fetched }
+
+// Kept is Fetched for the request's Keep.
+func (p *Plan) Kept() []*tensor.Tensor { return p.kept }
 
 // Written returns the names of the scope's variables that a run writes, sorted.
 func (p *Plan) Written() []string { return p.written }
