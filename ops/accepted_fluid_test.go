@@ -124,3 +124,37 @@ func TestWhatFluidWritesOnOpsIsAccepted(t *testing.T) {
 		t.Errorf("%d ops of the file are known, want at least 150", known)
 	}
 }
+
+// Gradient ops take the slots that Fluid fills, and ask for no other.
+func TestGradientOpsTakeTheSlotsThatFluidFills(t *testing.T) {
+	text, err := os.ReadFile("testdata/fluid_grads.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := 0
+	for line := range strings.Lines(string(text)) {
+		types, slots, ok := strings.Cut(strings.TrimSpace(line), ": ")
+		if !ok || strings.HasPrefix(line, "#") {
+			continue
+		}
+		for opType := range strings.FieldsSeq(types) {
+			def, ok := ops.Lookup(opType)
+			if !ok {
+				continue
+			}
+			known++
+			op := &program.Op{Type: opType, Inputs: map[string][]string{}, Outputs: map[string][]string{}}
+			for slot := range strings.FieldsSeq(slots) {
+				op.Inputs[slot] = []string{slot}
+			}
+			for _, f := range def.Check(op) {
+				if strings.Contains(f.Got, "input") {
+					t.Errorf("%v", f)
+				}
+			}
+		}
+	}
+	if known < 90 {
+		t.Errorf("%d ops of the file are known, want at least 90", known)
+	}
+}

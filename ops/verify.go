@@ -33,7 +33,11 @@ func Verify(p *program.Program, stage program.Stage) error {
 
 func verifyOne(p *program.Program, stage program.Stage, rule stageRule) fault.List {
 	rules := registryRules{stage: stage, rule: rule, bound: boundVars(p), inferred: map[*program.Var]Meta{}, once: WrittenOnce(p), values: map[*program.Var]*tensor.Tensor{}}
-	err := program.Verify(p, program.Spec{Ops: rules, Fed: rule.fed, Shape: rule.checkShape})
+	spec := program.Spec{Ops: rules, Fed: rule.fed, Shape: rule.checkShape}
+	if stage == program.StageLocal || stage == program.StageStartup || stage == program.StageInference {
+		spec.Hint = func(v *program.Var) bool { return !rules.bound[v] } // programs of roles are EDL's own
+	}
+	err := program.Verify(p, spec)
 	var faults fault.List
 	errors.As(err, &faults)
 	return faults
@@ -118,8 +122,8 @@ func (r registryRules) CheckTypes(b *program.Block, op *program.Op) fault.List {
 					f.Variable = name
 					faults.Add(f)
 				}
-			} else if inferred.DType != declared.DType || !Compatible(inferred.Dims, declared.Dims) {
-				declared.DType, declared.Dims = inferred.DType, inferred.Dims
+			} else if inferred.DType != declared.DType || inferred.LoDLevel != declared.LoDLevel || !Compatible(inferred.Dims, declared.Dims) {
+				declared.DType, declared.Dims, declared.LoDLevel = inferred.DType, inferred.Dims, inferred.LoDLevel
 				r.inferred[v] = declared
 			}
 		}
@@ -136,11 +140,23 @@ func (r registryRules) metaIn(b *program.Block) func(string) (Meta, bool) {
 		}
 		m, ok := r.inferred[v]
 		if !ok {
-			m = MetaOf(v)
+			m = hinted(MetaOf(v))
 		}
 		m.Value = r.values[v]
 		return m, true
 	}
+}
+
+// hinted makes a declared type fit for inference. It is of a variable whose type nothing has been inferred for, such as the output of an unknown op: what
+// cannot be an extent is open.
+func hinted(m Meta) Meta {
+	if slices.ContainsFunc(m.Dims, func(d int64) bool { return d < program.Unknown }) {
+		m.Dims = slices.Clone(m.Dims)
+		for i, d := range m.Dims {
+			m.Dims[i] = max(d, program.Unknown)
+		}
+	}
+	return m
 }
 
 // compare checks the declared type of a bound output against the inferred one. A declaration without dims, as old files have them, fits any.
@@ -192,8 +208,8 @@ func checkOverlap(op *program.Op, def *Def) fault.List {
 				if name == program.Empty || def.InPlace[out] == in || !slices.Contains(op.Inputs[in], name) {
 					continue
 				}
-				faults.Add(fault.E(fault.InvalidProgram, fault.Var(name), fault.Gotf("one variable as input %s and output %s", in, out),
-					fault.Want("another variable for the output")))
+				faults.Add(fault.E(fault.Unsupported, fault.Var(name), fault.Gotf("one variable as input %s and output %s", in, out),
+					fault.Want("another variable for the output: this op does not work in place")))
 			}
 		}
 	}

@@ -1,6 +1,7 @@
 package ops
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
@@ -90,6 +91,17 @@ func TestDeclarationsOfTemporaryVariablesAreHints(t *testing.T) {
 	d.op(b, "relu", "indices", "copy")
 	d.op(b, "relu", "copy", "kept")
 	d.requireFaults(program.StageLocal)
+	for _, hint := range []program.Var{{DType: tensor.Float32, Dims: []int64{-49, -2}}, {Dims: []int64{1 << 40, 1 << 40}}, {DType: tensor.Int64, LoDLevel: 9}} {
+		v, _ := b.Find("copy")
+		v.DType, v.Dims, v.LoDLevel = hint.DType, hint.Dims, hint.LoDLevel
+		d.requireFaults(program.StageLocal)
+		v.Persistable = true
+		var faults fault.List
+		if !errors.As(Verify(d.p, program.StageLocal), &faults) || faults[0].Variable != "copy" {
+			t.Errorf("%v is taken of a variable that outlives a run: %v", hint, faults)
+		}
+		*v = program.Var{Name: "copy", Kind: program.LoDTensor, DType: tensor.Float32, Dims: []int64{7}}
+	}
 	fill.SetAttr("shape", []int64{2, 4})
 	d.requireFaults(program.StageLocal, `op 2; "kept"; int64[2 3]; want int64[2 4]`)
 	fill.SetAttr("shape", []int64{2, 3})

@@ -22,6 +22,9 @@ type Spec struct {
 	Ops OpRules // nil: Verify does not check what ops mean
 	// Fed lets ops read variables of the global block that no op writes. They come from a feed or from the network.
 	Fed bool
+	// Hint reports whether the declared type of a variable is a hint, because inference finds the type anew. Fluid has written extents such as -49, and
+	// no type at all. Of a hint only the kind is checked. Nil: no declaration is a hint.
+	Hint func(*Var) bool
 	// Shape checks the program as a whole and reports its faults. Nil allows everything. Verify calls it only on a program without other faults.
 	Shape func(p *Program, report func(*fault.Fault))
 }
@@ -239,7 +242,8 @@ func (v *verifier) variables(b *Block) {
 			wrong(fault.E(fault.InvalidProgram, fault.Got("the name "+fault.Quote(variable.Name)),
 				fault.Want("the name under which it was added, not empty and not "+Empty)))
 		}
-		if f := checkVar(variable); f != nil {
+		hint := variable.Kind.known() && v.spec.Hint != nil && v.spec.Hint(variable)
+		if f := checkVar(variable); f != nil && !hint {
 			wrong(f)
 		}
 		parent := b.ParentBlock()
