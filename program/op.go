@@ -137,7 +137,7 @@ func (op *Op) Int(name string) (int64, bool) {
 	return 0, false
 }
 
-// Ints returns a list of integers: INTS, LONGS, or a single INT or LONG.
+// Ints returns a list of integers: INTS, LONGS, a single INT or LONG, or an empty list of numbers, whose type writers could not know.
 func (op *Op) Ints(name string) ([]int64, bool) {
 	switch v := op.Attrs[name].(type) {
 	case []int32:
@@ -152,6 +152,10 @@ func (op *Op) Ints(name string) ([]int64, bool) {
 		return []int64{int64(v)}, true
 	case int64:
 		return []int64{v}, true
+	case []float32:
+		return nil, len(v) == 0
+	case []float64:
+		return nil, len(v) == 0
 	}
 	return nil, false
 }
@@ -179,7 +183,7 @@ func (op *Op) Float(name string) (float64, bool) {
 	return 0, false
 }
 
-// Floats returns a list of numbers: FLOATS, FLOAT64S, or a single FLOAT or FLOAT64.
+// Floats returns a list of numbers: FLOATS, FLOAT64S, a single FLOAT or FLOAT64, or an empty list of integers.
 func (op *Op) Floats(name string) ([]float64, bool) {
 	switch v := op.Attrs[name].(type) {
 	case []float32:
@@ -194,6 +198,10 @@ func (op *Op) Floats(name string) ([]float64, bool) {
 		return []float64{float64(v)}, true
 	case float64:
 		return []float64{v}, true
+	case []int32:
+		return nil, len(v) == 0
+	case []int64:
+		return nil, len(v) == 0
 	}
 	return nil, false
 }
