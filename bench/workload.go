@@ -10,7 +10,7 @@
 // of its own, so that its peak memory is its own, too. `make bench-peers` (bench/cmd/peers) alternates between such processes and those of the
 // peers, and writes the tables of docs/performance.md. `make bench-rounds` (bench/cmd/rounds) does the same for the rounds of jobs on a cluster.
 //
-// Files: workload.go, models.go, sequences.go, builder.go, reading.go.
+// Files: workload.go, models.go, images.go, sequences.go, builder.go, reading.go.
 package bench
 
 import (
@@ -56,6 +56,9 @@ var models = map[string]func(b *builder, arguments string) layers.Variable{
 	"gru_ragged":     raggedGRU,
 	"sentiment_conv": sentimentConv,
 	"transformer":    transformer,
+	"vgg16":          vgg16,
+	"resnet32":       resnet32,
+	"mobilenet":      mobilenet,
 	"fc":             fullyConnected,
 	"flat":           flat,
 }
@@ -71,7 +74,7 @@ var rules = map[string]rule{
 	"adam": {func() *optimizer.Optimizer { return optimizer.Adam(1e-3, optimizer.Lazy()) }, 2},
 }
 
-// New builds the workload MODEL/OPTIMIZER. Models are fit_a_line, mlp, conv, ctr, word2vec, lstm, lstm_ragged, gru_ragged, sentiment_conv, transformer, conv:BATCH, ctr:BATCH, fc:BATCH:WIDTH-WIDTH-... for a
+// New builds the workload MODEL/OPTIMIZER. Models are fit_a_line, mlp, conv, ctr, word2vec, lstm, lstm_ragged, gru_ragged, sentiment_conv, transformer, vgg16, resnet32, mobilenet, conv:BATCH, ctr:BATCH, fc:BATCH:WIDTH-WIDTH-... for a
 // network of fully connected layers, and flat:BATCH:PARAMETERS:BYTES for parameters with almost no arithmetic. Optimizers are sgd and adam. sgemm:MxKxN,
 // without an optimizer, is one matrix product. A name always has the same initial values and batches.
 func New(name string) (*Workload, error) {

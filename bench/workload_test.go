@@ -138,3 +138,18 @@ func BenchmarkStep(b *testing.B) {
 		}
 	}
 }
+
+func TestResNetIsTheOneThatPeersMeasure(t *testing.T) {
+	w, err := New("resnet32/adam")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const (
+		first = 32 * 32 * 3 * 16 * 9
+		group = 256*(16*32*9+32*32*9+16*32) + 4*2*256*32*32*9 // the second and the third, which have as many
+		rest  = 10*1024*16*16*9 + 2*group + 64*10
+	)
+	if want := int64(2 * 64 * (2*first + 3*rest)); w.Flops != want {
+		t.Errorf("%d operations, want %d", w.Flops, want)
+	}
+}

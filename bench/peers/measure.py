@@ -79,6 +79,58 @@ def conv(threads, optimizer, arguments):
     return classify(net.to(memory_format=last), images, 10)
 
 
+def convolution(inputs, filters, size, stride=1, groups=1, act=True):
+    """A convolution without bias, batch normalization and, with act, relu."""
+    layers = [nn.Conv2d(inputs, filters, size, stride, (size - 1) // 2, groups=groups, bias=False), nn.BatchNorm2d(filters)]
+    return nn.Sequential(*layers, nn.ReLU()) if act else nn.Sequential(*layers)
+
+
+def pictures(net, batch):
+    last = torch.channels_last
+    images = [torch.rand(batch, 3, 32, 32).to(memory_format=last) for _ in range(BATCHES)]
+    return classify(net.to(memory_format=last), images, 10)
+
+
+def vgg16(threads, optimizer, arguments):
+    layers, inputs = [], 3
+    for i, convolutions in enumerate((2, 2, 3, 3, 3)):
+        for _ in range(convolutions):
+            layers.append(convolution(inputs, 64 << min(i, 3), 3))
+            inputs = 64 << min(i, 3)
+        layers.append(nn.MaxPool2d(2, 2))
+    layers.append(nn.Flatten())
+    for _ in range(2):
+        layers += [nn.Dropout(0.5), nn.Linear(512, 512), nn.BatchNorm1d(512), nn.ReLU()]
+    return pictures(nn.Sequential(*layers, nn.Linear(512, 10)), int(arguments or 32))
+
+
+def resnet32(threads, optimizer, arguments):
+    class Block(nn.Module):
+        def __init__(self, inputs, filters, stride):
+            super().__init__()
+            self.first = convolution(inputs, filters, 3, stride)
+            self.second = convolution(filters, filters, 3, act=False)
+            self.direct = convolution(inputs, filters, 1, stride, act=False) if stride > 1 else nn.Identity()
+
+        def forward(self, x):
+            return F.relu(self.second(self.first(x)) + self.direct(x))
+
+    layers, inputs = [convolution(3, 16, 3)], 16
+    for group in range(3):
+        for block in range(5):
+            layers.append(Block(inputs, 16 << group, 2 if group > 0 and block == 0 else 1))
+            inputs = 16 << group
+    return pictures(nn.Sequential(*layers, nn.AvgPool2d(8), nn.Flatten(), nn.Linear(64, 10)), int(arguments or 64))
+
+
+def mobilenet(threads, optimizer, arguments):
+    layers, inputs = [convolution(3, 32, 3)], 32
+    for filters, stride in ((64, 1), (128, 2), (128, 1), (256, 2), (256, 1), (512, 2)):
+        layers += [convolution(inputs, inputs, 3, stride, inputs), convolution(inputs, filters, 1)]
+        inputs = filters
+    return pictures(nn.Sequential(*layers, nn.AvgPool2d(4), nn.Flatten(), nn.Linear(512, 10)), int(arguments or 64))
+
+
 def ctr(threads, optimizer, arguments):
     batch, slots, width, vocabulary = 512, 26, 10, 1000001
 
@@ -221,7 +273,8 @@ def transformer(threads, optimizer, arguments):
 
 
 MODELS = {"fit_a_line": fit_a_line, "mlp": mlp, "conv": conv, "ctr": ctr, "word2vec": word2vec, "lstm": lstm, "lstm_ragged": lstm_ragged,
-          "gru_ragged": gru_ragged, "sentiment_conv": sentiment_conv, "transformer": transformer, "fc": fully_connected}
+          "gru_ragged": gru_ragged, "sentiment_conv": sentiment_conv, "transformer": transformer,
+          "vgg16": vgg16, "resnet32": resnet32, "mobilenet": mobilenet, "fc": fully_connected}
 
 
 def training(model, optimizer, threads, wrap=lambda net: net):

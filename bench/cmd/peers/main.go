@@ -162,6 +162,9 @@ var tables = []section{
 		{"GRU, sentences of 5 to 100 words, Adam", "gru_ragged/adam", 0},
 		{"sentiment by convolutions, 5 to 100 words, Adam", "sentiment_conv/adam", 0},
 		{"transformer, base size, Adam", "transformer/adam", 0},
+		{"VGG-16, images of 32 x 32, Adam", "vgg16/adam", 0},
+		{"ResNet-32, images of 32 x 32, Adam", "resnet32/adam", 0},
+		{"depthwise convolutions, images of 32 x 32, Adam", "mobilenet/adam", 0},
 	}},
 }
 
