@@ -284,7 +284,7 @@ func (l *Local) RunToUpdate(ctx context.Context, p *program.Program, step ops.St
 	if err != nil {
 		return nil, nil, err
 	}
-	return compiled.Fetched(), compiled.Kept(), l.stepper.runToUpdate(ctx, compiled, feed, step)
+	return compiled.Fetched(), plan.Kept(compiled), l.stepper.runToUpdate(ctx, compiled, feed, step)
 }
 
 // oneRow gives every feed that has no rows one, and every feed without sequences one of one row, so that a plan can be made.

@@ -59,7 +59,7 @@ func (s *stepper) runToUpdate(ctx context.Context, compiled *plan.Plan, feed Fee
 	if err := s.feed(compiled, feed, step); err != nil {
 		return err
 	}
-	return compiled.RunToUpdate(ctx, s.pool)
+	return plan.RunToUpdate(ctx, compiled, s.pool)
 }
 
 // runEmpty runs a step without rows.

@@ -145,7 +145,7 @@ func (e *Executor) Run(ctx context.Context, p *program.Program, feed executor.Fe
 		return nil, err
 	}
 	if !s.trains() {
-		restore, err := e.keep(ctx, s)
+		restore, err := keep(ctx, e, s)
 		if err != nil {
 			return nil, err
 		}
@@ -230,7 +230,7 @@ func (e *Executor) evaluate(ctx context.Context, s *split, source executor.Batch
 	each func(executor.StepResult) error) (executor.Summary, error) {
 	var before map[string]*tensor.Tensor // what was written, by the rounds so far
 	run := func(ctx context.Context, s *split, number uint64, feed executor.Feed, fetch []string) ([]*tensor.Tensor, error) {
-		restore, err := e.keep(ctx, s)
+		restore, err := keep(ctx, e, s)
 		if err != nil {
 			return nil, err
 		}

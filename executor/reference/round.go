@@ -289,7 +289,7 @@ func (e *Executor) restore(old map[string]*tensor.Tensor) error {
 }
 
 // keep copies what a program writes that does not train, and returns what undoes it.
-func (e *Executor) keep(ctx context.Context, s *split) (restore func(), err error) {
+func keep(ctx context.Context, e *Executor, s *split) (restore func(), err error) {
 	if err := e.local.Startup(ctx, s.program); err != nil {
 		return nil, err
 	}

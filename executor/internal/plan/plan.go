@@ -206,8 +206,8 @@ func (p *Plan) Feeds() []string {
 // Fetched returns the tensors of the request's Fetch, in its order. They are memory of the plan or of the scope, so the next run changes them.
 func (p *Plan) Fetched() []*tensor.Tensor { return p.fetched }
 
-// Kept is Fetched for the request's Keep.
-func (p *Plan) Kept() []*tensor.Tensor { return p.kept }
+// Kept is Fetched for what the request keeps.
+func Kept(p *Plan) []*tensor.Tensor { return p.kept }
 
 // Written returns the names of the scope's variables that a run writes, sorted.
 func (p *Plan) Written() []string { return p.written }

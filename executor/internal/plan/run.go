@@ -54,9 +54,9 @@ func (p *Plan) once(ctx context.Context, pool *Pool) error {
 	return p.finite.afterUpdate()
 }
 
-// RunToUpdate runs what comes before the update, with the checks of Run. A device of a trainer calls it, which leaves the exchange to another plan of the same
+// RunToUpdate runs what comes before the update of a plan, with the checks of Run. A device of a trainer calls it, which leaves the exchange to another plan of the same
 // scope. What is kept and fetched then has the values of the steps that have run.
-func (p *Plan) RunToUpdate(ctx context.Context, pool *Pool) error { return p.untilUpdate(ctx, pool) }
+func RunToUpdate(ctx context.Context, p *Plan, pool *Pool) error { return p.untilUpdate(ctx, pool) }
 
 func (p *Plan) untilUpdate(ctx context.Context, pool *Pool) error {
 	if err := p.segments[0].run(ctx, p, pool); err != nil {
