@@ -5,7 +5,6 @@ import (
 	"maps"
 	"path"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/edl-go/edl/fault"
@@ -64,7 +63,6 @@ var foreignAttrs = []foreignAttr{
 	{ops: "uniform_random", names: "diag_step diag_val", unless: "diag_num"},
 	{ops: "truncated_gaussian_random", names: "a", values: []program.Attr{float32(-2)}},
 	{ops: "truncated_gaussian_random", names: "b", values: []program.Attr{float32(2)}},
-	{ops: "one_hot", names: "allow_out_of_range", values: []program.Attr{false}},
 	{ops: "softmax_with_cross_entropy", names: "numeric_stable_mode"}, // EDL computes the stable way always
 	{ops: "softmax_with_cross_entropy", names: "use_softmax", values: []program.Attr{true}},
 	{ops: "softmax_with_cross_entropy", names: "axis", values: []program.Attr{int32(-1)}},
@@ -106,9 +104,6 @@ func checkAttrNames(op *program.Op, def *Def) fault.List {
 // checkForeign reports an attribute that the definition of op does not list, unless it has no effect.
 func checkForeign(op *program.Op, name string) *fault.Fault {
 	opType, value := strings.TrimSuffix(op.Type, "_grad"), op.Attrs[name]
-	if strings.HasPrefix(opType, "fill_constant") && name == "str_value" {
-		return checkStrValue(op)
-	}
 	var wanted []string
 	for _, a := range foreignAttrs {
 		if matches, _ := path.Match(a.ops, opType); !matches || !slices.Contains(strings.Fields(a.names), name) {
@@ -181,18 +176,4 @@ func emptyList(value program.Attr) bool {
 		return len(v) == 0
 	}
 	return false
-}
-
-// checkStrValue checks the second form in which Fluid 1.7 and later write the value of fill_constant: as text. It replaces the number if it is not
-// empty, so it must say the same.
-func checkStrValue(op *program.Op) *fault.Fault {
-	text, isText := op.Str("str_value")
-	if isText && text == "" {
-		return nil
-	}
-	value, _ := op.Float("value")
-	if number, err := strconv.ParseFloat(text, 64); err == nil && float32(number) == float32(value) {
-		return nil
-	}
-	return fault.E(fault.Unsupported, fault.Got("attribute str_value = "+fault.Quote(text)), fault.Wantf("the number of the attribute value, %v", value))
 }

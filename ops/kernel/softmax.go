@@ -115,13 +115,20 @@ func AccuracyCount(indices, labels []int64, k int) int {
 	return correct
 }
 
-// OneHot writes rows of width classes: row i is 1 at ids[i] and 0 elsewhere (Fluid's one_hot). out holds len(ids)*classes
-// elements; FirstBadID(ids, classes) returned -1.
-func OneHot[T Number](out []T, ids []int64, classes int) {
+// OneHot writes rows of width classes: row i is 1 at ids[i] and 0 elsewhere (Fluid's one_hot). It returns the first i whose number is not below classes, -1
+// if there is none. The row of such a number is 0.
+func OneHot[T Number, I Index](out []T, ids []I, classes int) (bad int) {
 	clear(out)
+	bad = -1
 	for i, id := range ids {
-		out[i*classes+int(id)] = 1
+		switch {
+		case id >= 0 && int64(id) < int64(classes):
+			out[i*classes+int(id)] = 1
+		case bad < 0:
+			bad = i
+		}
 	}
+	return bad
 }
 
 // SoftmaxStrided is Softmax along an axis that is not the last: x has rows parts of classes runs of inner elements, and classes lie inner elements

@@ -10,5 +10,6 @@ import (
 
 func TestLaws(t *testing.T) {
 	gradcheck.Laws(t, slices.Concat(fillCases, moveCases, arithmeticCases, broadcastCases, unaryCases, curveCases, productCases,
-		reduceCases, normCases, logicCases, viewCases, sliceCases, extentCases, expandCases, padCases, flipCases, stackCases))
+		reduceCases, normCases, logicCases, viewCases, sliceCases, extentCases, expandCases, padCases, flipCases, stackCases,
+		gatherCases, rangeCases))
 }
