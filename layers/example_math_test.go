@@ -192,12 +192,6 @@ func ExamplePow() {
 	// Output: [1 2] [8 3]
 }
 
-func ExampleLessThan() {
-	s := newSketch()
-	s.print(layers.LessThan(s.numbers("x", 2, 5, 7), s.numbers("y", 2, 5, 9)))
-	// Output: [1 2] [false true]
-}
-
 func ExampleSums() {
 	s := newSketch()
 	a, b, c := s.numbers("a", 2, 1, 2), s.numbers("b", 2, 10, 20), s.numbers("c", 2, 100, 200)

@@ -159,7 +159,7 @@ func FillConstant(m *Model, value float64, dims []int64, opts ...Option) Variabl
 }
 
 // The elementwise layers combine two variables element by element. If the dims differ, y is broadcast over x: the axes of y match
-// the axes of x that start at Axis (default: the last ones), and y repeats along every other axis.
+// the axes of x that start at Axis (default: the last ones), and y repeats along every other axis. Extents of 1 of both repeat, too.
 
 // Add is x + y.
 //
@@ -189,10 +189,12 @@ func elementwise(opType string, x, y Variable, opts []Option) Variable {
 	return l.result(l.activate(l.op(opType, In{"X": {x}, "Y": {y}}, Attrs{"axis": l.axis}, "Out")))
 }
 
-// LessThan is x < y as booleans, for x and y of the same dims. No gradient flows through it.
-func LessThan(x, y Variable, opts ...Option) Variable {
-	l := start("less_than", opts, nil, x, y)
-	return l.result(l.op("less_than", In{"X": {x}, "Y": {y}}, nil, "Out"))
+// Mod is the remainder of x / y, with the sign of y. Options as Add. No gradient flows through it.
+func Mod(x, y Variable, opts ...Option) Variable { return elementwise("elementwise_mod", x, y, opts) }
+
+// FloorDiv is x / y towards zero, as in Fluid. Options as Add. No gradient flows through it.
+func FloorDiv(x, y Variable, opts ...Option) Variable {
+	return elementwise("elementwise_floordiv", x, y, opts)
 }
 
 // Sums adds variables of one shape.

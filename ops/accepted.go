@@ -71,10 +71,6 @@ var foreignAttrs = []foreignAttr{
 	{ops: "*momentum", names: "regularization_coeff", unless: "regularization_method"},
 	{ops: "*momentum", names: "rescale_grad", values: []program.Attr{float32(1)}},
 	{ops: "adam", names: "use_global_beta_pow", values: []program.Attr{false}},
-	{ops: "equal", names: "axis", values: []program.Attr{int32(-1)}},
-	{ops: "not_equal", names: "axis", values: []program.Attr{int32(-1)}},
-	{ops: "less_*", names: "axis", values: []program.Attr{int32(-1)}},
-	{ops: "greater_*", names: "axis", values: []program.Attr{int32(-1)}},
 	{ops: "mish", names: "threshold", values: []program.Attr{float32(20)}}, // above, Fluid takes X for log(1 + e**X): the difference is below 3e-9
 	{ops: "read", names: "throw_eof_exp"},
 	{ops: "fill_zeros_like*", names: "dtype"}, // always the type of X

@@ -14,11 +14,26 @@ type Grad struct {
 	attrs
 	arrived func(variable string) bool // reports whether a gradient of a forward output exists
 	wanted  func(variable string) bool // reports whether somebody needs the gradient of a forward input
+	dims    func(variable string) []int64
 }
 
 // NewGrad is for the backward pass of package optimizer.
 func NewGrad(op *program.Op, def *Def, arrived, wanted func(variable string) bool) *Grad {
 	return &Grad{attrs: attrs{op, def}, arrived: arrived, wanted: wanted}
+}
+
+// WithDims adds what is known of the dims of variables: nil of one that has none, extents may be open.
+func (g *Grad) WithDims(dims func(variable string) []int64) *Grad {
+	g.dims = dims
+	return g
+}
+
+// Dims returns the dims of the first of some variables, nil if they are unknown.
+func (g *Grad) Dims(variables []string) []int64 {
+	if g.dims == nil || len(variables) == 0 {
+		return nil
+	}
+	return g.dims(variables[0])
 }
 
 // In returns the variables of a forward input slot.

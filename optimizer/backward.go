@@ -98,19 +98,27 @@ func (b *backward) gradientOf(op *program.Op) ([]*program.Op, error) {
 	}
 	arrived := func(name string) bool { return b.arrived[name] }
 	wanted := func(name string) bool { return b.wanted[name] }
-	grads, err := def.Gradient(ops.NewGrad(op, def, arrived, wanted))
+	grads, err := def.Gradient(ops.NewGrad(op, def, arrived, wanted).WithDims(b.dims))
 	if err != nil {
 		return nil, err
 	}
 	if anyNeedsZeros(grads) {
 		every := func(name string) bool { return true }
-		whole, err := def.Gradient(ops.NewGrad(op, def, every, wanted))
+		whole, err := def.Gradient(ops.NewGrad(op, def, every, wanted).WithDims(b.dims))
 		if err != nil {
 			return nil, err
 		}
 		grads = fillMissing(grads, whole)
 	}
 	return trim(grads), nil
+}
+
+// dims returns the declared dims of a variable.
+func (b *backward) dims(name string) []int64 {
+	if v, ok := b.block.Find(name); ok {
+		return v.Dims
+	}
+	return nil
 }
 
 func (b *backward) any(names []string, in map[string]bool) bool {

@@ -177,7 +177,7 @@ func run(c Case, float tensor.DType) (*trace, error) {
 	}
 	made, err := def.Gradient(ops.NewGrad(t.forward, def,
 		func(name string) bool { return slices.Contains(t.losses, name) },
-		func(name string) bool { return slices.Contains(t.wanted, name) }))
+		func(name string) bool { return slices.Contains(t.wanted, name) }).WithDims(func(name string) []int64 { return t.Vars[name].Dims() }))
 	if err != nil {
 		return nil, err
 	}

@@ -66,6 +66,34 @@ func LogicalOr(out, x, y []bool) {
 	}
 }
 
+// BitAnd computes out = x & y. out may be x or y.
+func BitAnd[T Index](out, x, y []T) {
+	for i, v := range x[:len(out)] {
+		out[i] = v & y[i]
+	}
+}
+
+// BitOr computes out = x | y. out may be x or y.
+func BitOr[T Index](out, x, y []T) {
+	for i, v := range x[:len(out)] {
+		out[i] = v | y[i]
+	}
+}
+
+// BitXor computes out = x ^ y. out may be x or y.
+func BitXor[T Index](out, x, y []T) {
+	for i, v := range x[:len(out)] {
+		out[i] = v ^ y[i]
+	}
+}
+
+// BitNot computes out = ^x. out may be x.
+func BitNot[T Index](out, x []T) {
+	for i, v := range x[:len(out)] {
+		out[i] = ^v
+	}
+}
+
 // FirstNonFinite returns the index of the first NaN or infinity in x, or -1 when all elements are finite.
 func FirstNonFinite[T tensor.Float](x []T) int {
 	for i, v := range x {

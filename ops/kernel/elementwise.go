@@ -46,6 +46,65 @@ func Pow[T tensor.Float](out, x, y []T, pre, n, post int) {
 	broadcast(out, x, y, pre, n, post, powVectors[T], powScalar[T])
 }
 
+// Mod computes out = x - y*floor(x/y), broadcast as [pre, n, post]: the remainder with the sign of y. For integers it is 0 where y is.
+func Mod[T Number](out, x, y []T, pre, n, post int) {
+	one := T(1)
+	remainder := func(x, y T) T {
+		if one/2 == 0 {
+			if y == 0 {
+				return 0
+			}
+			r := x - x/y*y
+			if r != 0 && (r < 0) != (y < 0) {
+				r += y
+			}
+			return r
+		}
+		r := math.Mod(float64(x), float64(y))
+		if r != 0 && (r < 0) != (y < 0) {
+			r += float64(y)
+		}
+		return T(r)
+	}
+	eachPair(out, x, y, pre, n, post, remainder)
+}
+
+// Quotient computes out = x/y towards zero, broadcast as [pre, n, post].
+func Quotient[T tensor.Float](out, x, y []T, pre, n, post int) {
+	eachPair(out, x, y, pre, n, post, func(x, y T) T { return T(math.Trunc(float64(x / y))) })
+}
+
+// eachPair applies f to each element of x and its element of y.
+func eachPair[T Number](out, x, y []T, pre, n, post int, f func(x, y T) T) {
+	for p := range pre {
+		for i, v := range y[:n] {
+			at := (p*n + i) * post
+			for q := at; q < at+post; q++ {
+				out[q] = f(x[q], v)
+			}
+		}
+	}
+}
+
+// PowGrad computes dx = dout*y*x**(y-1) and dy = sum(dout*log(x)*x**y), 0 where x is 0. It reads x and y.
+func PowGrad[T tensor.Float](dx, dy, x, y, out, dout []T, pre, n, post int) {
+	clear(dy)
+	for p := range pre {
+		for i, v := range y[:n] {
+			at, e := (p*n+i)*post, float64(v)
+			for q := at; q < at+post; q++ {
+				base, g := float64(x[q]), float64(dout[q])
+				if dx != nil {
+					dx[q] = T(g * e * math.Pow(base, e-1))
+				}
+				if dy != nil && base != 0 {
+					dy[i] += T(g * math.Log(base) * math.Pow(base, e))
+				}
+			}
+		}
+	}
+}
+
 // broadcast runs vectors over rows of n when post is 1, else scalar over runs of post. One number for all is one run.
 func broadcast[T Number](out, x, y []T, pre, n, post int, vectors func(out, x, y []T), scalar func(out, x []T, y T)) {
 	if n == 1 {

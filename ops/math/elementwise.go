@@ -43,23 +43,27 @@ func init() {
 		elementwiseGradient("dOut goes to dX where X < Y, else to dY.", []string{"X", "Y"}, nil,
 			bindElementwiseGrad(false, kernel.MinGrad[float32], nil), bindElementwiseGrad(false, kernel.MinGrad[float64], nil)))
 
-	pow := elementwise("elementwise_pow", "X**Y, through which no gradient flows", opkit.BindFloats("X",
-		bindElementwise(kernel.Pow[float32]), bindElementwise(kernel.Pow[float64])))
+	pow := elementwise("elementwise_pow", "X**Y", opkit.BindFloats("X", bindElementwise(kernel.Pow[float32]), bindElementwise(kernel.Pow[float64])))
 	pow.Infer = func(s *ops.Shapes) error {
 		if err := s.IsFloat("X"); err != nil {
 			return err
 		}
 		return inferBroadcast(s)
 	}
-	ops.Register(pow)
+	opkit.Register(pow, elementwiseGradient("dX = dOut*Y*X**(Y - 1), dY = dOut*log(X)*X**Y, 0 where X is 0, summed over the axes that Y does not have.",
+		[]string{"X", "Y"}, nil, bindElementwiseGrad(false, kernel.PowGrad[float32], nil), bindElementwiseGrad(false, kernel.PowGrad[float64], nil)))
+	ops.Register(elementwise("elementwise_mod", "X - Y*floor(X/Y), which has the sign of Y; for integers 0 where Y is 0. No gradient flows through it", opkit.BindNumbers("X",
+		bindElementwise(kernel.Mod[float32]), bindElementwise(kernel.Mod[float64]), bindElementwise(kernel.Mod[int32]), bindElementwise(kernel.Mod[int64]))))
+	ops.Register(elementwise("elementwise_floordiv", "X/Y towards zero; for integers 0 where Y is 0. No gradient flows through it", opkit.BindNumbers("X",
+		bindElementwise(kernel.Quotient[float32]), bindElementwise(kernel.Quotient[float64]), bindElementwise(kernel.Div[int32]), bindElementwise(kernel.Div[int64]))))
 }
 
 func elementwise(name, formula string, binder opkit.Binder) ops.Def {
 	return ops.Def{
 		Type:      name,
 		Doc:       "Combines each element of X with the aligned element of Y: Out = " + formula + ".",
-		Inputs:    []ops.Slot{{Name: "X", Doc: "numbers"}, {Name: "Y", Doc: "of the type of X; its dims are adjacent dims of X"}},
-		Outputs:   out("Out", "of the shape and type of X"),
+		Inputs:    []ops.Slot{{Name: "X", Doc: "numbers"}, {Name: "Y", Doc: "of the type of X; its dims are adjacent dims of X, or extents of 1 of both are repeated"}},
+		Outputs:   out("Out", "of the type of X"),
 		Attrs:     []ops.Attr{axisAttr},
 		Infer:     inferElementwise,
 		Cost:      opkit.PerElement(1),
@@ -68,18 +72,6 @@ func elementwise(name, formula string, binder opkit.Binder) ops.Def {
 		InPlace:   map[string]string{"Out": "X"},
 		MixesRows: broadcastMixesRows,
 	}
-}
-
-// broadcastMixesRows is the MixesRows of an op whose Y lies over adjacent axes of X. If that is axis 0, both have the rows of the batch, or Y has one
-// number for all.
-func broadcastMixesRows(s *ops.Shapes, divided func(string) bool) bool {
-	x, y := s.In("X").Dims, s.In("Y").Dims
-	axis := s.Int("axis")
-	if axis < 0 {
-		axis = int64(len(x) - len(y))
-	}
-	over := axis == 0 && len(y) > 0 && y[0] != 1
-	return !divided("X") || over != divided("Y")
 }
 
 // multiply is elementwise_mul, which also multiplies a sparse X by one number.
@@ -107,7 +99,7 @@ func multiply() ops.Def {
 func bindMultiply[T tensor.Float](f func(out, x, y []T, pre, n, post int)) opkit.Binder {
 	return func(b *ops.Binding) (ops.Kernel, error) {
 		if !b.In("X").IsSelected() {
-			return b.Loops(elementwiseLoop(b, f))
+			return bindElementwise(f)(b)
 		}
 		y := b.In("Y")
 		return limitRows(b, func(out, values []T) { f(out, values, tensor.Data[T](y), 1, 1, len(values)) })
@@ -129,13 +121,20 @@ func elementwiseGradient(doc string, inputs, outputs []string, f32, f64 opkit.Bi
 		Bind:    opkit.BindFloats("Out@GRAD", f32, f64),
 	}
 	if inputs[0] != "X" {
+		g.Inputs = append([]string{"X"}, inputs...)
 		g.StandIn = map[string]string{"X": "Out@GRAD"}
+		g.Spares = func(grad *ops.Grad, slot string) bool { // X is read only for its dims, where they are not those of Out
+			return slot == "X" && slices.Equal(grad.Dims(grad.In("X")), grad.Dims(grad.Out("Out")))
+		}
 	}
 	return g
 }
 
 func bindElementwise[T kernel.Number](f func(out, x, y []T, pre, n, post int)) opkit.Binder {
 	return func(b *ops.Binding) (ops.Kernel, error) {
+		if p := broadcastOf(b, b.In("X").Dims(), b.In("Y").Dims()); p != nil {
+			return bindBroadcast(b, p, func(out, x, y []T) { f(out, x, y, 1, len(out), 1) })
+		}
 		return b.Loops(elementwiseLoop(b, f))
 	}
 }
@@ -143,6 +142,9 @@ func bindElementwise[T kernel.Number](f func(out, x, y []T, pre, n, post int)) o
 // bindAdd is bindElementwise for an addition, which may add a bias.
 func bindAdd[T tensor.Float](f func(out, x, y []T, pre, n, post int)) opkit.Binder {
 	return func(b *ops.Binding) (ops.Kernel, error) {
+		if broadcastOf(b, b.In("X").Dims(), b.In("Y").Dims()) != nil {
+			return bindElementwise(f)(b)
+		}
 		l := elementwiseLoop(b, f)
 		l.Epilogue = &ops.Epilogue{Of: "X", Out: b.Out("Out"), Bias: b.In("Y")}
 		l.Epilogue.Pre, l.Epilogue.N, l.Epilogue.Post = layout(b, b.In("X").Dims(), b.In("Y").Dims())
@@ -167,6 +169,13 @@ func bindElementwiseGrad[T tensor.Float](copies bool, f func(dx, dy, x, y, out, 
 	return func(b *ops.Binding) (ops.Kernel, error) {
 		x, y, to, dout := b.In("X"), b.In("Y"), b.In("Out"), b.In("Out@GRAD")
 		dx, dy := b.Out("X@GRAD"), b.Out("Y@GRAD")
+		given := dout // has the dims of X, where the gradient does not get X
+		if x != nil {
+			given = x
+		}
+		if p := broadcastOf(b, given.Dims(), y.Dims()); p != nil {
+			return bindBroadcastGrad(b, p, f)
+		}
 		pre, n, post := layout(b, dout.Dims(), y.Dims())
 		r := rangesOf(pre, n, post)
 		run := func(dx, dy *tensor.Tensor) func(int, int, int) error {
@@ -227,28 +236,6 @@ func coveredAxes(x, y []int64, axis int64) (first, last int, ok bool) {
 	}
 	first, last = int(axis), int(axis)+len(y)
 	return first, last, last <= len(x) && ops.Compatible(x[first:last], y)
-}
-
-// inferBroadcast checks that Y fits X and gives Out the dims of X.
-func inferBroadcast(s *ops.Shapes) error {
-	if err := s.SameType("X", "Y"); err != nil {
-		return err
-	}
-	x, y := s.In("X").Dims, s.In("Y").Dims
-	first, last, ok := coveredAxes(x, y, s.Int("axis"))
-	if !ok {
-		if axis := s.Int("axis"); axis >= 0 {
-			return s.Errorf("Y", "dims equal to those of X %v from axis %d on", x, axis)
-		}
-		return s.Errorf("Y", "dims equal to the last dims of X %v", x)
-	}
-	m := s.In("X")
-	m.Dims = slices.Clone(x)
-	for i := first; i < last; i++ {
-		m.Dims[i] = max(x[i], y[i-first]) // a known extent over an open one
-	}
-	s.SetAt("Out", 0, m)
-	return nil
 }
 
 // layout returns X as [pre, n, post] and Y as [n]. For an X without elements pre is 0.

@@ -25,6 +25,8 @@ type Gradient struct {
 	// StandIn is for input slots of F that F_grad does not need, except for their dims and dtype. It maps such a slot to a slot of F_grad
 	// that has the same dims and dtype.
 	StandIn map[string]string
+	// Spares reports of an input slot of F with a StandIn whether F_grad can do without it. Nil: F_grad reads all of Inputs.
+	Spares func(grad *ops.Grad, slot string) bool
 
 	// Refine changes the inferred types of the gradients. Nil: each gradient has the dtype and dims of its variable.
 	Refine func(*ops.Shapes)
@@ -68,6 +70,11 @@ func gradientMaker(f ops.Def, g Gradient) func(*ops.Grad) ([]*program.Op, error)
 		for _, s := range f.Outputs {
 			if !slices.Contains(g.From, s.Name) {
 				delete(made[0].Inputs, program.GradName(s.Name))
+			}
+		}
+		for slot := range g.StandIn {
+			if g.Spares != nil && g.Spares(grad, slot) {
+				delete(made[0].Inputs, slot)
 			}
 		}
 		return made, nil
