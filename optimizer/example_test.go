@@ -164,6 +164,50 @@ func ExampleFtrl() {
 	// Output: y = 3.00 x + 1.00
 }
 
+func ExampleAdamW() {
+	m, loss := line()
+	optimizer.AdamW(0.1, optimizer.WeightDecay(0)).Minimize(loss)
+	train(m, 1000)
+	// Output: y = 3.00 x + 1.00
+}
+
+func ExampleLamb() {
+	m, loss := line()
+	optimizer.Lamb(optimizer.Exponential(0.05, 100, 0.5, false), optimizer.WeightDecay(0)).Minimize(loss)
+	train(m, 1500)
+	// Output: y = 3.00 x + 1.00
+}
+
+// The rate is that of a parameter with a norm of 1 and a gradient with a norm of 1.
+func ExampleLarsMomentum() {
+	m, loss := line()
+	optimizer.LarsMomentum(optimizer.Exponential(0.05, 100, 0.5, false), 0.5, 1, optimizer.WeightDecay(1e-6)).Minimize(loss)
+	train(m, 1500)
+	// Output: y = 3.00 x + 1.00
+}
+
+func ExampleProximalGD() {
+	m, loss := line()
+	optimizer.ProximalGD(0.1, optimizer.Penalties(1e-4, 1e-4)).Minimize(loss)
+	train(m, 1000)
+	// Output: y = 3.00 x + 1.00
+}
+
+func ExampleProximalAdagrad() {
+	m, loss := line()
+	optimizer.ProximalAdagrad(0.5, optimizer.Penalties(1e-4, 1e-4)).Minimize(loss)
+	train(m, 1000)
+	// Output: y = 3.00 x + 1.00
+}
+
+// Without noise, Dpsgd is descent along gradients of limited norm.
+func ExampleDpsgd() {
+	m, loss := line()
+	optimizer.Dpsgd(0.1, 1, 16, 0, 0).Minimize(loss)
+	train(m, 1000)
+	// Output: y = 3.00 x + 1.00
+}
+
 // Each element of a gradient is held within the bounds.
 func ExampleByValue() {
 	m, loss := line()

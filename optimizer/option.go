@@ -12,6 +12,7 @@ type settings struct {
 	penalty  layers.Regularizer
 	clip     Clip
 	epsilon  *float64
+	fade     *float64
 	beta1    float64
 	beta2    float64
 	decay    float64
@@ -33,6 +34,19 @@ func (s settings) epsilonOr(fallback float64) float64 {
 		return *s.epsilon
 	}
 	return fallback
+}
+
+// weightDecayOr returns the decay of the options, else that of the rule.
+func (s settings) weightDecayOr(fallback float64) float64 {
+	if s.fade != nil {
+		return *s.fade
+	}
+	return fallback
+}
+
+// WeightDecay sets how fast parameters decay towards 0, where a rule lets them.
+func WeightDecay(decay float64) Option {
+	return Option{"WeightDecay", func(s *settings) { s.fade = &decay }}
 }
 
 // Regularize adds the gradient of a penalty to every gradient, after clipping. A parameter with a regularizer of its own takes that one.
@@ -73,7 +87,7 @@ func Lazy() Option { return Option{"Lazy", func(s *settings) { s.lazy = true }} 
 // Centered divides by the variance of the gradients and not by their mean square.
 func Centered() Option { return Option{"Centered", func(s *settings) { s.centered = true }} }
 
-// Penalties sets the weights of the L1 and L2 penalties inside Ftrl. The defaults are 0.
+// Penalties sets the weights of the L1 and L2 penalties inside Ftrl and the proximal rules. The defaults are 0.
 func Penalties(l1, l2 float64) Option {
 	return Option{"Penalties", func(s *settings) { s.l1, s.l2 = l1, l2 }}
 }

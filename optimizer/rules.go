@@ -124,3 +124,86 @@ func Ftrl[R Rate](rate R, opts ...Option) *Optimizer {
 		}
 	})
 }
+
+// AdamW is Adam with a decay of the parameter that is apart from the gradient: first p *= 1 - rate · decay, then Adam. The decay is WeightDecay, by default
+// 0.01. (Loshchilov and Hutter 2017.)
+//
+// Options: Betas, Epsilon, Lazy, WeightDecay and those of every optimizer.
+func AdamW[R Rate](rate R, opts ...Option) *Optimizer {
+	return build(rate, "AdamW", opts, []string{"Betas", "Epsilon", "Lazy", "WeightDecay"}, func(s settings) Rule {
+		return func(u *Update) {
+			attrs := layers.Attrs{"beta1": s.beta1, "beta2": s.beta2, "epsilon": s.epsilonOr(1e-8), "coeff": s.weightDecayOr(0.01), "lazy_mode": s.lazy}
+			u.step("adamw", attrs, u.moments(s)...)
+		}
+	})
+}
+
+// Lamb is Adam with a rate for each parameter, for large batches: m₁ and m₂ as in Adam; r = m₁/(1-β₁ᵗ)/(√(m₂/(1-β₂ᵗ)) + ε) + decay · p;
+// p -= rate ‖p‖/‖r‖ r. The decay is WeightDecay, by default 0.01; ε is 1e-6. The norms are of the whole parameter, which therefore stays whole on one pserver.
+// (You et al. 2019.)
+//
+// Options: Betas, Epsilon, WeightDecay and those of every optimizer.
+func Lamb[R Rate](rate R, opts ...Option) *Optimizer {
+	return build(rate, "Lamb", opts, []string{"Betas", "Epsilon", "WeightDecay"}, func(s settings) Rule {
+		return func(u *Update) {
+			attrs := layers.Attrs{"beta1": s.beta1, "beta2": s.beta2, "epsilon": s.epsilonOr(1e-6), "weight_decay": s.weightDecayOr(0.01)}
+			u.step("lamb", attrs, u.moments(s)...)
+		}
+	})
+}
+
+// LarsMomentum is Momentum with a rate for each parameter, for large batches: local = rate · coeff · ‖p‖/(‖g‖ + decay · ‖p‖), or rate if a norm is 0;
+// v = mu v + local (g + decay · p); p -= v. coeff is 0.001 in the paper; the decay is WeightDecay, by default 0.0005. The norms are of the whole
+// parameter, which therefore stays whole on one pserver. (You, Gitman and Ginsburg 2017.)
+//
+// Options: WeightDecay and those of every optimizer.
+func LarsMomentum[R Rate](rate R, mu, coeff float64, opts ...Option) *Optimizer {
+	return build(rate, "LarsMomentum", opts, []string{"WeightDecay"}, func(s settings) Rule {
+		return func(u *Update) {
+			attrs := layers.Attrs{"mu": mu, "lars_coeff": coeff, "lars_weight_decay": s.weightDecayOr(0.0005)}
+			u.step("lars_momentum", attrs, state{"Velocity", "VelocityOut", u.State("velocity", 0)})
+		}
+	})
+}
+
+// ProximalGD steps against the gradient and solves exactly for Penalties, which sets weak parameters to exactly 0: q = p - rate g;
+// p = sign(q) max(|q| - rate l₁, 0)/(1 + rate l₂). (Duchi and Singer 2009.)
+//
+// Options: Penalties and those of every optimizer.
+func ProximalGD[R Rate](rate R, opts ...Option) *Optimizer {
+	return build(rate, "ProximalGD", opts, []string{"Penalties"}, func(s settings) Rule {
+		return func(u *Update) { u.step("proximal_gd", layers.Attrs{"l1": s.l1, "l2": s.l2}) }
+	})
+}
+
+// ProximalAdagrad is ProximalGD with the step of Adagrad: m += g²; q = p - rate g/√m.
+//
+// Options: Penalties and those of every optimizer.
+func ProximalAdagrad[R Rate](rate R, opts ...Option) *Optimizer {
+	return build(rate, "ProximalAdagrad", opts, []string{"Penalties"}, func(s settings) Rule {
+		return func(u *Update) {
+			u.step("proximal_adagrad", layers.Attrs{"l1": s.l1, "l2": s.l2}, state{"Moment", "MomentOut", u.State("moment", 0)})
+		}
+	})
+}
+
+// Dpsgd limits the norm of each gradient to clip and adds noise, so that a model tells little of a single example: p -= rate (g/max(1, ‖g‖/clip) + z/batch),
+// with one number z of the normal distribution with deviation sigma for each parameter and step. The noise follows from the seed, and is equal on one machine
+// and on a cluster. (Abadi et al. 2016.)
+//
+// Options: those of every optimizer.
+func Dpsgd[R Rate](rate R, clip, batch, sigma float64, seed int, opts ...Option) *Optimizer {
+	return build(rate, "Dpsgd", opts, nil, func(settings) Rule {
+		return func(u *Update) {
+			u.step("dpsgd", layers.Attrs{"clip": clip, "batch_size": batch, "sigma": sigma, "seed": seed})
+		}
+	})
+}
+
+// moments are the states of the rules that work as Adam, whose ops multiply the powers themselves.
+func (u *Update) moments(s settings) []state {
+	return []state{
+		{"Moment1", "Moment1Out", u.State("moment1", 0)}, {"Moment2", "Moment2Out", u.State("moment2", 0)},
+		{"Beta1Pow", "Beta1PowOut", u.Number("beta1_pow_acc", s.beta1)}, {"Beta2Pow", "Beta2PowOut", u.Number("beta2_pow_acc", s.beta2)},
+	}
+}

@@ -68,6 +68,8 @@ func TestSparseTrainsLikeDense(t *testing.T) {
 		"adagrad":  func() *optimizer.Optimizer { return optimizer.Adagrad(0.1) },
 		"adam":     func() *optimizer.Optimizer { return optimizer.Adam(0.1) },
 		"rmsprop":  func() *optimizer.Optimizer { return optimizer.RMSProp(0.1) },
+		"adamw":    func() *optimizer.Optimizer { return optimizer.AdamW(0.1) },
+		"lamb":     func() *optimizer.Optimizer { return optimizer.Lamb(0.1) },
 		"ftrl":     func() *optimizer.Optimizer { return optimizer.Ftrl(0.1) },
 	} {
 		train := func(first, second bool) []float64 {

@@ -83,6 +83,28 @@ func TestUpdatesComputeTheirFormulas(t *testing.T) {
 				return p - m
 			}
 		}},
+		{"adamw", optimizer.AdamW(0.1, optimizer.Betas(0.8, 0.9), optimizer.Epsilon(1e-4), optimizer.WeightDecay(0.3)), layers.ParamAttr{}, func() reference {
+			m, v := 0.0, 0.0
+			return func(p, g float64, t int) float64 {
+				m, v = 0.8*m+0.2*g, 0.9*v+0.1*g*g
+				rate := 0.1 * math.Sqrt(1-math.Pow(0.9, float64(t))) / (1 - math.Pow(0.8, float64(t)))
+				return p*(1-0.1*0.3) - rate*m/(math.Sqrt(v)+1e-4)
+			}
+		}},
+		{"proximal gd", optimizer.ProximalGD(0.1, optimizer.Penalties(0.2, 0.3)), layers.ParamAttr{}, func() reference {
+			return func(p, g float64, _ int) float64 {
+				q := p - 0.1*g
+				return math.Copysign(math.Max(0, math.Abs(q)-0.1*0.2), q) / (1 + 0.1*0.3)
+			}
+		}},
+		{"proximal adagrad", optimizer.ProximalAdagrad(0.1, optimizer.Penalties(0.2, 0.3)), layers.ParamAttr{}, func() reference {
+			m := 0.0
+			return func(p, g float64, _ int) float64 {
+				m += g * g
+				q := p - 0.1*g/math.Sqrt(m)
+				return math.Copysign(math.Max(0, math.Abs(q)-0.1*0.2), q) / (1 + 0.1*0.3)
+			}
+		}},
 		{"ftrl", optimizer.Ftrl(0.1, optimizer.Penalties(0.1, 0.2)), layers.ParamAttr{}, func() reference {
 			n, z := 0.0, 0.0
 			return func(p, g float64, _ int) float64 {

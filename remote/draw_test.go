@@ -252,7 +252,8 @@ func drawOptimizer(t *rapid.T, sparse bool) *optimizer.Optimizer {
 }
 
 // rules names every update rule; the last refuses sparse gradients.
-var rules = []string{"sgd", "momentum", "nesterov", "adagrad", "adam", "decayed_adagrad", "adadelta", "adamax", "rmsprop", "ftrl", "custom"}
+var rules = []string{"sgd", "momentum", "nesterov", "adagrad", "adam", "decayed_adagrad", "adadelta", "adamax", "rmsprop", "ftrl", "adamw",
+	"lamb", "lars_momentum", "proximal_gd", "proximal_adagrad", "dpsgd", "custom"}
 
 // update returns the optimizer of a rule.
 func update[R optimizer.Rate](rule string, rate R, options []optimizer.Option) *optimizer.Optimizer {
@@ -279,6 +280,18 @@ func update[R optimizer.Rate](rule string, rate R, options []optimizer.Option) *
 		return optimizer.RMSProp(rate, append(options, optimizer.Centered(), optimizer.WithMomentum(0.5))...)
 	case "ftrl":
 		return optimizer.Ftrl(rate, options...)
+	case "adamw":
+		return optimizer.AdamW(rate, options...)
+	case "lamb":
+		return optimizer.Lamb(rate, options...)
+	case "lars_momentum":
+		return optimizer.LarsMomentum(rate, 0.9, 0.1, options...)
+	case "proximal_gd":
+		return optimizer.ProximalGD(rate, append(options, optimizer.Penalties(0.01, 0.02))...)
+	case "proximal_adagrad":
+		return optimizer.ProximalAdagrad(rate, append(options, optimizer.Penalties(0.01, 0.02))...)
+	case "dpsgd":
+		return optimizer.Dpsgd(rate, 0.5, 4, 0.01, 7, options...)
 	}
 	return optimizer.Custom(rate, lion, options...)
 }

@@ -29,6 +29,11 @@ func TestLaw(t *testing.T) {
 		"adadelta":        optimizer.Adadelta(),
 		"rmsprop":         optimizer.RMSProp(0.1, optimizer.Centered()),
 		"ftrl":            optimizer.Ftrl(0.1),
+		"adamw":           optimizer.AdamW(rate, optimizer.WeightDecay(0.1)),
+		"lamb":            optimizer.Lamb(rate),
+		"lars momentum":   optimizer.LarsMomentum(0.1, 0.9, 0.1),
+		"proximal gd":     optimizer.ProximalGD(0.1, optimizer.Penalties(0.01, 0.02)),
+		"dpsgd":           optimizer.Dpsgd(rate, 0.5, 4, 0.1, 7),
 		"ftrl from 0":     optimizer.Ftrl(optimizer.LinearWarmup(0.1, 2, 0, 0.1)),
 		"l2, by value":    optimizer.Momentum(0.1, 0.9, optimizer.Regularize(layers.L2(0.1)), optimizer.ClipGradients(optimizer.ByValue(-0.1, 0.1))),
 		"l1, by norm":     optimizer.SGD(rate, optimizer.Regularize(layers.L1(0.1)), optimizer.ClipGradients(optimizer.ByNorm(0.1))),
@@ -373,6 +378,9 @@ func TestLawOfSparseGradients(t *testing.T) {
 		"lazy adam": optimizer.Adam(rate, optimizer.Lazy()),
 		"ftrl":      optimizer.Ftrl(0.1),
 		"rmsprop":   optimizer.RMSProp(0.1, optimizer.Centered()),
+		"adamw":     optimizer.AdamW(rate),
+		"lamb":      optimizer.Lamb(0.1),
+		"proximal":  optimizer.ProximalAdagrad(0.1, optimizer.Penalties(0.01, 0)),
 	}
 	maps.Copy(optimizers, limited())
 	for name, o := range optimizers {
