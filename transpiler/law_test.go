@@ -33,6 +33,7 @@ func TestLaw(t *testing.T) {
 		"lamb":            optimizer.Lamb(rate),
 		"lars momentum":   optimizer.LarsMomentum(0.1, 0.9, 0.1),
 		"proximal gd":     optimizer.ProximalGD(0.1, optimizer.Penalties(0.01, 0.02)),
+		"lookahead":       optimizer.Lookahead(optimizer.Momentum(0.1, 0.9), 0.5, 2),
 		"dpsgd":           optimizer.Dpsgd(rate, 0.5, 4, 0.1, 7),
 		"ftrl from 0":     optimizer.Ftrl(optimizer.LinearWarmup(0.1, 2, 0, 0.1)),
 		"l2, by value":    optimizer.Momentum(0.1, 0.9, optimizer.Regularize(layers.L2(0.1)), optimizer.ClipGradients(optimizer.ByValue(-0.1, 0.1))),
