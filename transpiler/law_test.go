@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/edl-go/edl/fault"
@@ -55,6 +56,36 @@ func TestLaw(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// The means of parameters are kept beside them, on the servers and in slices.
+func TestLawOfAverages(t *testing.T) {
+	m := layers.NewModel().Seed(3)
+	x := layers.Data(m, "x", layers.Dims(7))
+	y := layers.Data(m, "y", layers.Dims(1), layers.DType(tensor.Int64))
+	loss, _ := layers.SoftmaxWithCrossEntropy(layers.FC(layers.FC(x, 5, layers.Act("tanh")), 3), y)
+	optimizer.ExponentialMovingAverage(optimizer.Adam(0.1).Minimize(layers.Mean(loss, layers.Name("loss"))), 0.9)
+	p := built(t, m)
+	for _, cfg := range []transpiler.Config{{Trainers: 1, PServers: 1}, {Trainers: 3, PServers: 2, MinBlockSize: 4}} {
+		if err := checkLaw(t, p, cfg, "loss", "fc_0.w_0"); err != nil {
+			t.Errorf("%+v: %v", cfg, err)
+		}
+	}
+	cut := 0
+	result, err := transpiler.Transpile(t.Context(), p, transpiler.Config{Trainers: 3, PServers: 2, MinBlockSize: 4})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, server := range result.PServers {
+		for _, v := range server.Global().Vars() {
+			if strings.HasPrefix(v.Name, "fc_0.w_0_ema_0.block") {
+				cut++
+			}
+		}
+	}
+	if cut != 2 {
+		t.Errorf("%d slices of the mean of fc_0.w_0, want 2", cut)
 	}
 }
 
