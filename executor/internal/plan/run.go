@@ -35,7 +35,7 @@ func (p *Plan) once(ctx context.Context, pool *Pool) error {
 	if p.trains {
 		p.undo.keep()
 	}
-	if err := p.untilUpdate(ctx, pool); err != nil {
+	if err := RunToUpdate(ctx, p, pool); err != nil {
 		if p.trains {
 			p.undo.restore()
 		}
@@ -45,7 +45,7 @@ func (p *Plan) once(ctx context.Context, pool *Pool) error {
 		ctx = context.Background()
 	}
 	if err := p.segments[1].run(ctx, p, pool); err != nil {
-		return p.cutShort(err)
+		return cutShort(p, err)
 	}
 	if !p.settled {
 		p.settled = true
@@ -56,9 +56,7 @@ func (p *Plan) once(ctx context.Context, pool *Pool) error {
 
 // RunToUpdate runs what comes before the update of a plan, with the checks of Run. A device of a trainer calls it, which leaves the exchange to another plan of the same
 // scope. What is kept and fetched then has the values of the steps that have run.
-func RunToUpdate(ctx context.Context, p *Plan, pool *Pool) error { return p.untilUpdate(ctx, pool) }
-
-func (p *Plan) untilUpdate(ctx context.Context, pool *Pool) error {
+func RunToUpdate(ctx context.Context, p *Plan, pool *Pool) error {
 	if err := p.segments[0].run(ctx, p, pool); err != nil {
 		return err
 	}
@@ -69,7 +67,7 @@ func (p *Plan) untilUpdate(ctx context.Context, pool *Pool) error {
 }
 
 // cutShort completes the error of an update on one machine that has failed.
-func (p *Plan) cutShort(err error) error {
+func cutShort(p *Plan, err error) error {
 	var f *fault.Fault
 	if !p.trains || p.outside || !errors.As(err, &f) {
 		return err
