@@ -97,3 +97,10 @@ func ExampleUnpool() {
 	s.print(layers.Unpool(largest, places, 2, layers.WindowSize(1, 2), layers.Stride(1, 2)))
 	// Output: [1 1 1 4] [0 6 0 8]
 }
+
+// A matrix of threes stretches the vector (1, 1) most, to six times its length.
+func ExampleSpectralNorm() {
+	s := newSketch()
+	s.print(layers.SpectralNorm(layers.FillConstant(s.Model, 3, []int64{2, 2}), 0, 50))
+	// Output: [2 2] [0.5 0.5 0.5 0.5]
+}

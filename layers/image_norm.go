@@ -68,3 +68,26 @@ func LRN(x Variable, n int, k, alpha, beta float64, opts ...Option) Variable {
 	}
 	return l.result(l.multi("lrn", In{"X": {x}}, attrs, "MidOut", "Out")[1])
 }
+
+// SpectralNorm divides a weight by an estimate of its largest singular value: that of the matrix whose rows axis dim counts, after some steps of power iteration.
+// The vectors that it begins with are parameters that are not trained.
+//
+// Options: Name. Op: spectral_norm.
+func SpectralNorm(weight Variable, dim, steps int, opts ...Option) Variable {
+	l := start("spectral_norm", opts, nil, weight)
+	if l.failed {
+		return l.fail()
+	}
+	if dim < 0 || dim >= weight.rank() || weight.v.Dims[dim] < 1 {
+		return l.mistake(fault.E(fault.InvalidArgument, fault.Gotf("axis %d", dim), fault.Wantf("an axis of %v whose extent is known", weight)))
+	}
+	rows := weight.v.Dims[dim]
+	columns := int64(1)
+	for _, extent := range weight.v.Dims {
+		columns *= extent
+	}
+	vector := func(n int64) []Variable {
+		return []Variable{l.parameter("w", ParamAttr{Frozen: true}, weight.DType(), []int64{n}, Normal(0, 1))}
+	}
+	return l.result(l.op("spectral_norm", In{"Weight": {weight}, "U": vector(rows), "V": vector(columns / rows)}, Attrs{"dim": dim, "power_iters": steps}, "Out"))
+}
