@@ -86,6 +86,16 @@ func ExampleEmbedding() {
 	// concat [embedding_0.tmp_0 embedding_1.tmp_0] -> [concat_0.tmp_0]
 }
 
+// Clicks of users whose numbers nobody knows before: keys of a table that grows to 1 million rows.
+func ExampleSparseEmbedding() {
+	m := layers.NewModel()
+	user := layers.Data(m, "user", layers.Dims(1), layers.DType(tensor.Int64))
+	layers.SparseEmbedding(user, 1_000_000, 16, layers.Param(layers.ParamAttr{Name: "users"}))
+	show(m)
+	// Output:
+	// lookup_sparse_table [user users.keys users] -> [sparse_embedding_0.tmp_0]
+}
+
 // Op appends what no layer offers.
 func ExampleOp() {
 	m := layers.NewModel()

@@ -31,6 +31,7 @@ type settings struct {
 	flatten     int // FC
 	padID       int64
 	sparse      bool
+	refuse      bool
 	distributed bool
 	combine     string
 	epsilon     float64

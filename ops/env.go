@@ -36,7 +36,7 @@ type Message struct {
 	Name   string // name at the server, such as "fc_0.w_0@GRAD.block1"
 	Server int    // index of the pserver
 	Merge  Merge  // how the contributions of several trainers merge
-	Rows   bool   // Value holds rows of a table (compress.RowsForm): only those in use need to travel
+	Rows   bool   // Value holds rows of a table (compress.SparseForm): only those in use need to travel
 	Value  *tensor.Tensor
 }
 
@@ -61,7 +61,8 @@ type RowsMessage struct {
 	Name   string    // of the table, or of the slice of one, at the server
 	Server int       // index of the pserver
 	Rows   []int32   // numbers of the rows, ascending
-	Into   []float32 // where the rows go, one after another; its length divided by that of Rows is the width of a row
+	Keys   []int64   // of a table that grows, in place of Rows: mixed keys, ascending as numbers without sign
+	Into   []float32 // where the rows go, one after another; its length divided by that of Rows or Keys is the width of a row
 }
 
 // A RowFetcher is a Comm that brings single rows of tables which no trainer holds. FetchRows returns when all rows are there, as they are after the rounds

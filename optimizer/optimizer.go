@@ -79,6 +79,9 @@ func (o *Optimizer) Apply(pairs []Pair) {
 		}
 	}
 	pairs = slices.Clone(pairs)
+	for i, p := range pairs {
+		pairs[i] = insertKeys(p)
+	}
 	if o.clip != nil {
 		pairs = o.clip(pairs)
 	}

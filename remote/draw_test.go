@@ -27,10 +27,19 @@ type input struct {
 	lod   int     // levels of sequences
 }
 
+// keysName is the input of tables that grow.
+const keysName = "keys"
+
 // sample makes the value of record i of the dataset. All inputs of a record that are sequences have the same lengths.
 func (in input) sample(t testkit.TB, k, i int) *tensor.Tensor {
 	if in.lod == 0 {
-		return testkit.Random(t, in.dtype, uint64(i*7+k), in.dims...)
+		value := testkit.Random(t, in.dtype, uint64(i*7+k), in.dims...)
+		for at := range value.Len() {
+			if in.name == keysName { // far apart, of both signs, and -1
+				value.Int64s()[at] = value.Int64s()[at]<<(i%70) - 1
+			}
+		}
+		return value
 	}
 	lod, rows := testkit.Sequences(uint64(i), 1, in.lod)
 	value := testkit.Random(t, in.dtype, uint64(i*7+k), append([]int64{rows}, in.dims...)...)
@@ -39,17 +48,22 @@ func (in input) sample(t testkit.TB, k, i int) *tensor.Tensor {
 }
 
 // drawModel draws a small network: what goes in, layers, a loss, and how it is trained. Where reader is set, the program reads the inputs from the
-// dataset in batches that reader makes.
-func drawModel(t *rapid.T, reader func(layers.Reader) layers.Reader) subject {
+// dataset in batches that reader makes. What goes in is one of kinds, if there are any.
+func drawModel(t *rapid.T, reader func(layers.Reader) layers.Reader, kinds ...string) subject {
 	m := layers.NewModel().Seed(rapid.Int64Range(1, 1<<20).Draw(t, "seed"))
 	var s subject
-	kind := rapid.SampledFrom([]string{"numbers", "numbers", "words", "image", "sequences", "sequences"}).Draw(t, "input")
+	if kinds == nil {
+		kinds = []string{"numbers", "numbers", "words", keysName, "image", "sequences", "sequences"}
+	}
+	kind := rapid.SampledFrom(kinds).Draw(t, "input")
 	classify := rapid.Bool().Draw(t, "classify")
 	switch kind {
 	case "numbers":
 		s.inputs = append(s.inputs, input{"x", tensor.Float32, []int64{rapid.Int64Range(1, 5).Draw(t, "features")}, 0})
 	case "words":
 		s.inputs = append(s.inputs, input{"x", tensor.Int64, []int64{1}, 0})
+	case keysName:
+		s.inputs = append(s.inputs, input{keysName, tensor.Int64, []int64{1}, 0})
 	case "image":
 		s.inputs = append(s.inputs, input{"x", tensor.Float32, []int64{1, 5, 5}, 0})
 	case "sequences":
@@ -65,7 +79,7 @@ func drawModel(t *rapid.T, reader func(layers.Reader) layers.Reader) subject {
 	v := declare(m, s.inputs, reader)
 	h := v[0]
 	switch kind {
-	case "words":
+	case "words", keysName:
 		h = drawTables(t, h, &s)
 	case "sequences":
 		h = drawSequences(t, drawTables(t, h, &s), s.pooled)
@@ -135,15 +149,19 @@ func drawLayers(t *rapid.T, m *layers.Model, h layers.Variable) layers.Variable 
 
 // drawTables looks words up in two tables. With sparse gradients it does so in one of them twice.
 func drawTables(t *rapid.T, words layers.Variable, s *subject) layers.Variable {
-	s.sparse = rapid.Bool().Draw(t, "sparse")
+	grows := s.inputs[0].name == keysName
+	s.sparse = grows || rapid.Bool().Draw(t, "sparse")
 	var options []layers.Option
 	if s.sparse {
 		options = append(options, layers.Sparse())
-		if s.distributed = rapid.Bool().Draw(t, "distributed"); s.distributed {
+		if s.distributed = grows || rapid.Bool().Draw(t, "distributed"); s.distributed {
 			options = append(options, layers.Distributed())
 		}
 	}
 	table := func(name string, rows int64) layers.Variable {
+		if grows {
+			return layers.SparseEmbedding(words, 1000*rows, 4, layers.Param(layers.ParamAttr{Name: name}))
+		}
 		return layers.Embedding(words, rows, 4, append(options, layers.Param(layers.ParamAttr{Name: name}))...)
 	}
 	rows := rapid.Int64Range(testkit.Classes, 9).Draw(t, "vocabulary")

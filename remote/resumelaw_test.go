@@ -19,6 +19,16 @@ import (
 // The law across a cut: whatever the program, its tables and its data, a job that goes on from any checkpoint of another job, on a cluster of any other shape,
 // ends with the bits of a job that was never interrupted. Only the number of trainers enters, as it does in the law itself: it groups sums.
 func TestLawOfResumedJobs(t *testing.T) {
+	checkResumedJobs(t)
+}
+
+// Keys of tables that grow have the same rows with the same bits on any other shape of cluster.
+func TestLawOfResumedJobsWithTablesThatGrow(t *testing.T) {
+	checkResumedJobs(t, keysName)
+}
+
+// checkResumedJobs checks the law for models of which one of kinds goes in, if there are any.
+func checkResumedJobs(t *testing.T, kinds ...string) {
 	l := listener(t)
 	rapid.Check(t, func(r *rapid.T) {
 		buffer, size := rapid.SampledFrom([]int{0, 7, 1000}).Draw(r, "shuffle"), rapid.IntRange(1, 20).Draw(r, "batch")
@@ -27,7 +37,7 @@ func TestLawOfResumedJobs(t *testing.T) {
 				reader = layers.Shuffle(reader, buffer, 11)
 			}
 			return layers.Batch(reader, size)
-		})
+		}, kinds...)
 		first, second := drawCluster(r, s), drawCluster(r, s)
 		// What is rounded is part of the result. Residuals of topk are in no checkpoint.
 		first.CompressGradients = rapid.SampledFrom([]string{"none", "bf16", "fp16"}).Draw(r, "rounded gradients")

@@ -62,7 +62,7 @@ func unknownFetch(s *state, name string) *fault.Fault {
 // isOnTrainer reports whether the trainer program has the variable with its value.
 func isOnTrainer(s *state, name string) bool {
 	use := s.use(name)
-	if s.tables[name] != nil {
+	if s.tables[name] != nil || isKeys(s, name) {
 		return false
 	}
 	if len(use.readers)+len(use.writers) == 0 || s.isParameter(name) {

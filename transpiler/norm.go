@@ -237,5 +237,5 @@ func checkKept(s *state, n *node) error {
 // variables that updates write are accumulators, which only servers have.
 func (s *state) isParameter(name string) bool {
 	v := s.variable(name)
-	return v.Persistable && (v.IsParameter || by(s.use(name).readers, dutyTrainer))
+	return v.Persistable && (v.IsParameter || by(s.use(name).readers, dutyTrainer) && !isKeys(s, name))
 }

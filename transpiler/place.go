@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/edl-go/edl/ops"
+	"github.com/edl-go/edl/ops/kernel"
 	"github.com/edl-go/edl/program"
 )
 
@@ -50,7 +51,17 @@ func rowRangesOf(s *state, g *group) []rowRange {
 	if s.cfg.NoSlice || !isSliceable(s, g) {
 		return nil
 	}
-	return sliceRows(s.variable(g.params[0]).Dims, s.cfg.PServers, s.cfg.minBlock())
+	dims, unit := s.variable(g.params[0]).Dims, int64(1)
+	if keysOf(g, g.params[0]) != "" { // whole regions of keys
+		unit = dims[0] / kernel.KeyRegions
+		dims = []int64{kernel.KeyRegions, unit * dims[1]}
+	}
+	ranges := sliceRows(dims, s.cfg.PServers, s.cfg.minBlock())
+	for i := range ranges {
+		ranges[i].first *= unit
+		ranges[i].rows *= unit
+	}
+	return ranges
 }
 
 // isSliceable reports whether a group gives the same bits if each slice of the parameter is updated by itself. It does if there is one parameter,
@@ -67,7 +78,7 @@ func isSliceable(s *state, g *group) bool {
 		touchesRows := false
 		for _, name := range slices.Concat(n.reads, n.writes) {
 			switch {
-			case slices.Equal(s.variable(name).Dims, dims):
+			case hasRows(s, g, name):
 				touchesRows = true
 			case !s.isOne(name):
 				return false

@@ -81,6 +81,7 @@ func (w *serverWriter) write() error {
 	if names := w.rowsNames(); len(names) > 0 {
 		op.SetAttr("rows_names", names)
 	}
+	setTables(w, op)
 	return nil
 }
 
@@ -172,6 +173,7 @@ func (w *serverWriter) copyOp(b *program.Block, n *node, u *shard) *program.Op {
 			}
 		}
 		renameArguments(op, u)
+		setRegions(op, u)
 	}
 	setRoleVars(op, u)
 	return b.Append(op)

@@ -55,7 +55,11 @@ func declareRows(s *state, u *shard) error {
 			return err
 		}
 		at := s.at(u, gradient)
-		s.sent[at.Name] = rowsForm(s, at)
+		form := rowsForm(s, at)
+		if hasKeys(s, gradient) {
+			form.DType = tensor.Int64
+		}
+		s.sent[at.Name] = form
 		param := u.group.paramOf[gradient]
 		name := u.name(param)
 		if _, rounded := s.served[name]; !rounded && s.tables[param] == nil && s.cfg.Mode == Sync && changesOnlyRows(s, u.group, param, gradient) {

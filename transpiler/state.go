@@ -182,7 +182,12 @@ func (s *state) at(u *shard, variable string) program.Var {
 
 // isCut reports whether the shard has only some rows of the variable.
 func (s *state) isCut(u *shard, variable string) bool {
-	return u.block != Whole && slices.Equal(s.variable(variable).Dims, s.variable(u.group.params[0]).Dims)
+	return u.block != Whole && hasRows(s, u.group, variable)
+}
+
+// hasRows reports whether a variable has the rows of the first parameter of a group: it has its dims, or the keys of its rows.
+func hasRows(s *state, g *group, variable string) bool {
+	return slices.Equal(s.variable(variable).Dims, s.variable(g.params[0]).Dims) || variable == keysOf(g, g.params[0])
 }
 
 // bytesOf returns the memory of a variable of known dims.

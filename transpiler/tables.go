@@ -25,6 +25,7 @@ type table struct {
 	param   string
 	group   *group
 	lookups []*node // of the forward pass, in order
+	grown   *node   // of a table that grows, the op that gives keys their rows; else nil
 }
 
 // findTables finds the distributed tables.
@@ -32,7 +33,14 @@ func findTables(s *state) error {
 	s.tables, s.lookups = map[string]*table{}, map[*node]*table{}
 	for _, g := range s.groups {
 		for _, param := range g.params {
-			if t := tableOf(s, g, param); t != nil {
+			t := tableOf(s, g, param)
+			if insert := insertOf(g, param); insert != nil {
+				var err error
+				if t, err = grownTableOf(s, g, param, insert); err != nil {
+					return err
+				}
+			}
+			if t != nil {
 				s.tables[param] = t
 			}
 		}
@@ -53,7 +61,7 @@ func findTables(s *state) error {
 func tableOf(s *state, g *group, param string) *table {
 	t := &table{param: param, group: g}
 	v, gradients := s.variable(param), []*node{}
-	if !s.travelsByRows(g.gradientOf(param)) || v.DType != tensor.Float32 || len(v.Dims) != 2 {
+	if insertOf(g, param) != nil || !s.travelsByRows(g.gradientOf(param)) || v.DType != tensor.Float32 || len(v.Dims) != 2 {
 		return nil
 	}
 	for _, n := range s.use(param).readers {
@@ -104,6 +112,9 @@ func (w *lookupWriter) write(n *node) error {
 		out := n.op.Out("Out")
 		op = newOp("merge_ids", n.op.Role(), n.op.Line(), slots{"X": {w.rows[n]}, "Places": {w.places[n]}, "Ids": {ids}}, slots{"Out": {out}})
 		op.SetAttr("shape", slices.Clone(w.variable(out).Dims))
+	}
+	if t.grown != nil {
+		op.SetAttr("auto_grown_table", true)
 	}
 	op.SetAttr("padding_idx", padding)
 	w.block.Append(op)
@@ -157,11 +168,15 @@ func (w *lookupWriter) split(t *table, lookups []*node, line string) ([]part, er
 	}
 	var parts []part
 	var sections []int32
+	numbers := tensor.Int32
+	if t.grown != nil {
+		numbers = tensor.Int64
+	}
 	shards := w.shardsOf(t.group)
 	slices.SortFunc(shards, func(a, b *shard) int { return cmp.Compare(a.first, b.first) })
 	for _, u := range shards {
 		at := w.at(u, t.param)
-		parts = append(parts, part{w.declare(at.Name+".ids", tensor.Int32, program.Unknown), at.Name, u.server})
+		parts = append(parts, part{w.declare(at.Name+".ids", numbers, program.Unknown), at.Name, u.server})
 		sections = append(sections, int32(rowsOf(at.Dims)))
 	}
 	op := newOp("split_ids", program.RoleForward, line, slots{"Ids": nil}, slots{"Out": locals(parts), "Places": nil})
@@ -172,6 +187,9 @@ func (w *lookupWriter) split(t *table, lookups []*node, line string) ([]part, er
 		op.Outputs["Places"] = append(op.Outputs["Places"], w.places[n])
 	}
 	op.SetAttr("sections", sections)
+	if t.grown != nil {
+		op.SetAttr("auto_grown_table", true)
+	}
 	w.block.Append(op)
 	return parts, nil
 }

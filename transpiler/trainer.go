@@ -179,7 +179,11 @@ func (w *trainerWriter) sendGradient(n *node, g *group, gradient string) error {
 	}
 	switch {
 	case w.travelsByRows(gradient):
-		w.block.Append(splitRowsOp(n.op.Line(), gradient, locals(parts), rows)).SetAttr(program.AttrRoleVar, pair)
+		op := w.block.Append(splitRowsOp(n.op.Line(), gradient, locals(parts), rows))
+		op.SetAttr(program.AttrRoleVar, pair)
+		if hasKeys(w.state, gradient) {
+			op.SetAttr("auto_grown_table", true)
+		}
 	case selects:
 		w.block.EnsureVar(residual)
 		w.block.Append(topKOp(n.op.Line(), w.own(gradient), residual.Name, rows, forms)).SetAttr(program.AttrRoleVar, pair)

@@ -38,7 +38,11 @@ func (w *wire) Send(_ context.Context, m ops.Message) error {
 			return err
 		}
 		value = form.Clone()
-		copy(value.Int32s(), used.Int32s())
+		if value.DType() == tensor.Int64 {
+			copy(value.Int64s(), used.Int64s())
+		} else {
+			copy(value.Int32s(), used.Int32s())
+		}
 	}
 	w.sent[m.Server][m.Name][w.rank] = value
 	return nil
@@ -96,12 +100,31 @@ func (w *wire) FetchRows(_ context.Context, from []ops.RowsMessage) error {
 		if !ok {
 			return fmt.Errorf("pserver %d has no %s", m.Server, m.Name)
 		}
+		if m.Keys != nil {
+			if err := w.fetchKeys(m, table); err != nil {
+				return err
+			}
+			continue
+		}
 		width := len(m.Into) / len(m.Rows)
 		for i, row := range m.Rows {
 			copy(m.Into[i*width:][:width], table.Float32s()[int(row)*width:])
 		}
 	}
 	return nil
+}
+
+// fetchKeys is FetchRows for rows of a table that grows.
+func (w *wire) fetchKeys(m ops.RowsMessage, table *tensor.Tensor) error {
+	s := w.cluster.servers[m.Server]
+	for _, t := range s.service.Tables {
+		if t.Name == m.Name {
+			keys, _ := s.blocks.Variable(t.Keys)
+			t.LookUp(m.Into, table, keys, m.Keys)
+			return nil
+		}
+	}
+	return fmt.Errorf("pserver %d has no keys of %s", m.Server, m.Name)
 }
 
 func (w *wire) FetchBarrier(context.Context) error { return nil }

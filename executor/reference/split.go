@@ -141,17 +141,25 @@ func (s *split) crossByRows(reader *program.Op, v *program.Var) (string, error) 
 		return "", ops.At(reader, fault.E(fault.Unsupported, fault.Var(v.Name), fault.Got(ops.MetaOf(v).String()),
 			fault.Want("sparse gradients of float32 tables of rank 2, in what trainers share")))
 	}
-	form := v.Name + ".rows"
+	form, numbers := v.Name+".rows", tensor.Int32
+	if hasKeys(reader) {
+		numbers = tensor.Int64
+	}
 	for _, taken := s.program.Global().Find(form); taken; _, taken = s.program.Global().Find(form) {
 		form += "_"
 	}
 	s.byRows[v.Name] = form
 	for _, half := range []*program.Program{s.forward, s.update} {
-		half.Global().EnsureVar(program.Var{Name: form, Kind: program.LoDTensor, DType: tensor.Int32, Dims: compress.RowsDims(v.Dims[0], v.Dims[1])})
+		half.Global().EnsureVar(program.Var{Name: form, Kind: program.LoDTensor, DType: numbers, Dims: compress.RowsDims(v.Dims[0], v.Dims[1])})
 	}
 	op := s.update.Global().Append(&program.Op{Type: "get_selected_rows", Inputs: map[string][]string{"X": {form}}, Outputs: map[string][]string{"Out": {v.Name}}})
 	op.SetRole(program.RoleOptimize)
 	return form, nil
+}
+
+// hasKeys reports whether an op reads the gradient of a table that grows, whose rows have keys.
+func hasKeys(op *program.Op) bool {
+	return op.Type == "lookup_sparse_table_insert" || op.Type == "lookup_sparse_table_rows"
 }
 
 // splitRows ends the forward half with the ops that make what crosses.
@@ -170,6 +178,9 @@ func (s *split) splitRows() error {
 		split.SetRole(program.RoleBackward)
 		split.SetAttr("sections", []int32{int32(v.Dims[0])})
 		split.SetAttr("room_for_all", true) // the first trainer's becomes the merge
+		if form, _ := s.update.Global().Find(op.In("X")); form.DType == tensor.Int64 {
+			split.SetAttr("auto_grown_table", true)
+		}
 	}
 	return nil
 }

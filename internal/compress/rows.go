@@ -18,6 +18,9 @@ import (
 //	n*width elements   as the bits of float32, row after row
 //
 // The rest of the tensor has no meaning. Who sends it leaves the rest out where the way allows that.
+//
+// Rows of a table that grows have keys for numbers: mixed keys (kernel.MixKey), ascending as numbers without sign. They travel in an int64 tensor of the same
+// dims. Two elements of float32 are in each int64, and the last of them may be empty.
 
 // MaxRows bounds the rows of a table, or of a slice of one, that travels by rows: a row number is an int32.
 const MaxRows = math.MaxInt32 - 1
@@ -34,36 +37,67 @@ func RowsDims(rows, width int64) []int64 {
 	return dims
 }
 
-// A RowsForm is a view of a tensor in which rows of a table travel.
-type RowsForm struct {
-	all   []int32
+// A Number is what a row is known by: a row number, or a mixed key.
+type Number interface{ int32 | int64 }
+
+// A SparseForm is a view of a tensor in which rows of a table travel.
+type SparseForm[N Number] struct {
+	all   []N
 	rows  int // that there is room for: where contributions merge, all of the table
 	width int
 }
 
+// A RowsForm has row numbers, a KeysForm has mixed keys.
+type (
+	RowsForm = SparseForm[int32]
+	KeysForm = SparseForm[int64]
+)
+
 // RowsOf returns the view of a tensor. It reports false if rows do not travel in such a tensor. It does not look at the elements.
 func RowsOf(t *tensor.Tensor) (f RowsForm, ok bool) {
-	dims := t.Dims()
-	if t.DType() != tensor.Int32 || len(dims) != 2 || dims[0] < 1 || dims[1] < 1 || dims[0]-1 > MaxRows {
-		return RowsForm{}, false
+	if t.DType() != tensor.Int32 {
+		return f, false
 	}
-	return RowsForm{all: t.Int32s(), rows: int(dims[0] - 1), width: int(dims[1] - 1)}, true
+	return formOf(t, t.Int32s())
+}
+
+// KeysOf is RowsOf for rows that have keys.
+func KeysOf(t *tensor.Tensor) (f KeysForm, ok bool) {
+	if t.DType() != tensor.Int64 {
+		return f, false
+	}
+	return formOf(t, t.Int64s())
+}
+
+// IsForm reports whether rows travel in such a tensor, with numbers or with keys.
+func IsForm(t *tensor.Tensor) bool {
+	_, rows := RowsOf(t)
+	_, keys := KeysOf(t)
+	return rows || keys
+}
+
+func formOf[N Number](t *tensor.Tensor, all []N) (f SparseForm[N], ok bool) {
+	dims := t.Dims()
+	if len(dims) != 2 || dims[0] < 1 || dims[1] < 1 || dims[0]-1 > MaxRows {
+		return f, false
+	}
+	return SparseForm[N]{all: all, rows: int(dims[0] - 1), width: int(dims[1] - 1)}, true
 }
 
 // Height is how many rows there is room for.
-func (f RowsForm) Height() int { return f.rows }
+func (f SparseForm[N]) Height() int { return f.rows }
 
 // Width is how many elements a row has.
-func (f RowsForm) Width() int { return f.width }
+func (f SparseForm[N]) Width() int { return f.width }
 
 // Begin makes room for n rows, at most Height, and returns their numbers and their elements, which the caller fills in.
-func (f RowsForm) Begin(n int) (numbers []int32, values []float32) {
-	f.all[0] = int32(n)
+func (f SparseForm[N]) Begin(n int) (numbers []N, values []float32) {
+	f.all[0] = N(n)
 	return f.parts(n)
 }
 
 // Used returns the numbers and the elements of the rows that are there. It refuses a count that cannot be, and does not look at the numbers.
-func (f RowsForm) Used() (numbers []int32, values []float32, err error) {
+func (f SparseForm[N]) Used() (numbers []N, values []float32, err error) {
 	n := int(f.all[0])
 	if n < 0 || n > f.rows {
 		return nil, nil, fault.E(fault.Corrupt, fault.Gotf("%d rows of a table of %d", n, f.rows), fault.Want("no more rows than the table has"))
@@ -72,38 +106,80 @@ func (f RowsForm) Used() (numbers []int32, values []float32, err error) {
 	return numbers, values, nil
 }
 
-func (f RowsForm) parts(n int) (numbers []int32, values []float32) {
-	numbers, bits := f.all[1:1+n], f.all[1+n:][:n*f.width]
-	if len(bits) == 0 {
+func (f SparseForm[N]) parts(n int) (numbers []N, values []float32) {
+	numbers, rest := f.all[1:1+n], f.all[1+n:]
+	if n*f.width == 0 {
 		return numbers, nil
 	}
-	return numbers, unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(bits))), len(bits))
+	return numbers, unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(rest))), n*f.width)
 }
 
 // RowsInUse returns the elements of such a tensor that travel, as a vector that shares its memory.
 func RowsInUse(t *tensor.Tensor) (*tensor.Tensor, error) {
+	if form, ok := KeysOf(t); ok {
+		return inUse(form)
+	}
 	form, ok := RowsOf(t)
 	if !ok {
 		return nil, fault.E(fault.TypeMismatch, fault.Got(t.String()), fault.Want("rows of a table"))
 	}
-	n, err := form.Bytes()
+	return inUse(form)
+}
+
+func inUse[N Number](f SparseForm[N]) (*tensor.Tensor, error) {
+	n, err := f.Bytes()
 	if err != nil {
 		return nil, err
 	}
-	return tensor.FromSlice(form.all[:n/4])
+	return tensor.FromSlice(f.all[:n/int(unsafe.Sizeof(N(0)))])
 }
 
 // Bytes is how many bytes of the tensor are in use.
-func (f RowsForm) Bytes() (int, error) {
-	numbers, values, err := f.Used()
-	return 4 * (1 + len(numbers) + len(values)), err
+func (f SparseForm[N]) Bytes() (int, error) {
+	numbers, _, err := f.Used()
+	return FormBytes(len(numbers), f.width, int(unsafe.Sizeof(N(0)))), err
+}
+
+// FormBytes is how many bytes n rows have that travel, with numbers of so many bytes.
+func FormBytes(n, width, number int) int {
+	values := (4*n*width + number - 1) / number * number
+	return number*(1+n) + values
 }
 
 // Check refuses rows that cannot be: more than there is room for, or numbers that are not ascending rows of the table.
-func (f RowsForm) Check() error {
+func (f SparseForm[N]) Check() error {
 	numbers, _, err := f.Used()
 	if err != nil {
 		return err
 	}
-	return CheckIndices(numbers, -1, f.rows)
+	return CheckNumbers(numbers, f.rows)
+}
+
+// CheckForm is Check for rows that travel in a tensor, whatever their numbers are.
+func CheckForm(t *tensor.Tensor) error {
+	if form, ok := KeysOf(t); ok {
+		return form.Check()
+	}
+	form, ok := RowsOf(t)
+	if !ok {
+		return fault.E(fault.TypeMismatch, fault.Got(t.String()), fault.Want("rows of a table"))
+	}
+	return form.Check()
+}
+
+// CheckNumbers refuses row numbers that are not ascending rows of a table of so many, and mixed keys that are not ascending or no keys.
+func CheckNumbers[N Number](numbers []N, rows int) error {
+	switch numbers := any(numbers).(type) {
+	case []int32:
+		return CheckIndices(numbers, -1, rows)
+	case []int64:
+		last := uint64(0)
+		for _, key := range numbers {
+			if uint64(key) <= last {
+				return fault.E(fault.Corrupt, fault.Gotf("the mixed key %#x after %#x", uint64(key), last), fault.Want("ascending keys"))
+			}
+			last = uint64(key)
+		}
+	}
+	return nil
 }

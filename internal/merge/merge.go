@@ -154,7 +154,7 @@ func Fits(dst, value *tensor.Tensor) bool {
 		_, _, ok := compress.EntriesOf(value, dst.Len())
 		return ok
 	}
-	if dst.DType() == tensor.Int32 && !slices.Equal(dst.Dims(), value.Dims()) {
+	if (dst.DType() == tensor.Int32 || dst.DType() == tensor.Int64) && !slices.Equal(dst.Dims(), value.Dims()) {
 		return false
 	}
 	return value.Len() == dst.Len() && (value.DType() == dst.DType() || value.DType().IsHalf() && dst.DType() == tensor.Float32)

@@ -12,47 +12,65 @@ import (
 
 // travelsByRows reports whether contributions to dst are rows of a table (compress.RowsForm), which are merged into rows of the table.
 func travelsByRows(dst *tensor.Tensor, how ops.Merge) bool {
-	return dst.DType() == tensor.Int32 && how != ops.MergeFirst
+	return how != ops.MergeFirst && compress.IsForm(dst)
 }
 
 // rowsOf is a share's view, with copies of the numbers: a peer that shares the memory may change them meanwhile.
-type rowsOf struct {
-	numbers []int32
+type rowsOf[N compress.Number] struct {
+	numbers []N
 	values  []float32
 	next    int // of numbers
 	weight  float32
 }
 
-// rowRooms have row numbers of shares.
-var rowRooms = sync.Pool{New: func() any { return new([]int32) }}
+// rowRooms and keyRooms have row numbers and keys of shares.
+var (
+	rowRooms = sync.Pool{New: func() any { return new([]int32) }}
+	keyRooms = sync.Pool{New: func() any { return new([]int64) }}
+)
+
+// A view is compress.RowsOf or KeysOf.
+type view[N compress.Number] func(*tensor.Tensor) (compress.SparseForm[N], bool)
 
 // combineRows is combine for rows. The result has each row that a share has, once. A share without a row adds nothing to it, as its zeros would.
 func combineRows(dst *tensor.Tensor, shares []Share, how ops.Merge) error {
-	out, ok := compress.RowsOf(dst)
+	if dst.DType() == tensor.Int64 {
+		return combineForms(dst, compress.KeysOf, &keyRooms, shares, how)
+	}
+	return combineForms(dst, compress.RowsOf, &rowRooms, shares, how)
+}
+
+func combineForms[N compress.Number](dst *tensor.Tensor, formOf view[N], rooms *sync.Pool, shares []Share, how ops.Merge) error {
+	out, ok := formOf(dst)
 	if !ok {
 		return fault.E(fault.TypeMismatch, fault.Got("contributions of "+dst.String()), fault.Want("float32, float64, or rows of a table"))
 	}
-	room := rowRooms.Get().(*[]int32)
-	defer rowRooms.Put(room)
-	all, err := viewsOf(shares, how, out.Height(), room)
-	if err == nil {
-		addRows(out, all)
+	room := rooms.Get().(*[]N)
+	defer rooms.Put(room)
+	all, err := viewsOf(shares, formOf, how, out.Height(), room)
+	if err != nil {
+		return err
 	}
-	return err
+	n := different(all)
+	if n > out.Height() {
+		return fault.E(fault.TooLarge, fault.Gotf("%d rows in one round", n), fault.Wantf("at most %d, the rows of the table", out.Height()))
+	}
+	addRows(out, n, all)
+	return nil
 }
 
 // viewsOf returns the views of shares in a table of height rows. room is for copies of the numbers.
-func viewsOf(shares []Share, how ops.Merge, height int, room *[]int32) ([]rowsOf, error) {
+func viewsOf[N compress.Number](shares []Share, formOf view[N], how ops.Merge, height int, room *[]N) ([]rowsOf[N], error) {
 	numbers := (*room)[:0]
-	all := make([]rowsOf, len(shares))
+	all := make([]rowsOf[N], len(shares))
 	for i, s := range shares {
-		form, _ := compress.RowsOf(s.Value)
+		form, _ := formOf(s.Value)
 		theirs, values, err := form.Used()
 		if err != nil {
 			return nil, err
 		}
 		numbers = append(numbers, theirs...)
-		if err := compress.CheckIndices(numbers[len(numbers)-len(theirs):], -1, height); err != nil {
+		if err := compress.CheckNumbers(numbers[len(numbers)-len(theirs):], height); err != nil {
 			return nil, err
 		}
 		all[i].values = values
@@ -68,14 +86,24 @@ func viewsOf(shares []Share, how ops.Merge, height int, room *[]int32) ([]rowsOf
 }
 
 // A RowsRoom has the memory of a merge of rows, which grows as needed. The zero value has none.
-type RowsRoom struct{ elements []int32 }
+type RowsRoom struct {
+	rows []int32
+	keys []int64
+}
 
 // Merge is Gradients for rows of a table, in shares with room for any number of rows. The result has room for the rows that it has, and no more. It is valid
 // until the next Merge.
 func (r *RowsRoom) Merge(shares []Share, how ops.Merge) (*tensor.Tensor, error) {
+	if len(shares) > 0 && shares[0].Value.DType() == tensor.Int64 {
+		return mergeInto(&r.keys, compress.KeysOf, &keyRooms, shares, how)
+	}
+	return mergeInto(&r.rows, compress.RowsOf, &rowRooms, shares, how)
+}
+
+func mergeInto[N compress.Number](elements *[]N, formOf view[N], rooms *sync.Pool, shares []Share, how ops.Merge) (*tensor.Tensor, error) {
 	width := -1
 	for _, s := range shares {
-		form, ok := compress.RowsOf(s.Value)
+		form, ok := formOf(s.Value)
 		if !ok || s.Rows <= 0 || width >= 0 && form.Width() != width {
 			return nil, fault.E(fault.ShapeMismatch, fault.Gotf("a share of %d rows and %s", s.Rows, s.Value), fault.Want("rows of one table"))
 		}
@@ -87,30 +115,30 @@ func (r *RowsRoom) Merge(shares []Share, how ops.Merge) (*tensor.Tensor, error) 
 	if how == ops.MergeMean {
 		shares = weighed(shares)
 	}
-	room := rowRooms.Get().(*[]int32)
-	defer rowRooms.Put(room)
-	all, err := viewsOf(shares, how, compress.MaxRows, room)
+	room := rooms.Get().(*[]N)
+	defer rooms.Put(room)
+	all, err := viewsOf(shares, formOf, how, compress.MaxRows, room)
 	if err != nil {
 		return nil, err
 	}
 	rows := different(all)
 	n := (1 + rows) * (1 + width)
-	if n > len(r.elements) {
-		r.elements = make([]int32, n+n/4)
+	if n > len(*elements) {
+		*elements = make([]N, n+n/4)
 	}
-	merged, err := tensor.FromSlice(r.elements[:n:n], int64(1+rows), int64(1+width))
+	merged, err := tensor.FromSlice((*elements)[:n:n], int64(1+rows), int64(1+width))
 	if err != nil {
 		return nil, err
 	}
-	out, _ := compress.RowsOf(merged)
-	addRows(out, all)
+	out, _ := formOf(merged)
+	addRows(out, rows, all)
 	return merged, nil
 }
 
-// addRows fills in the sum of shares.
-func addRows(out compress.RowsForm, shares []rowsOf) {
+// addRows fills in the sum of shares, which have n different rows.
+func addRows[N compress.Number](out compress.SparseForm[N], n int, shares []rowsOf[N]) {
 	width := out.Width()
-	numbers, values := out.Begin(different(shares))
+	numbers, values := out.Begin(n)
 	if len(shares) == 1 {
 		copy(numbers, shares[0].numbers)
 		copy(values, shares[0].values)
@@ -137,19 +165,19 @@ func addRows(out compress.RowsForm, shares []rowsOf) {
 	}
 }
 
-// lowest is the lowest row that is next in a share. There is one.
-func lowest(shares []rowsOf) int32 {
-	row := int32(compress.MaxRows)
+// lowest is the lowest row that is next in a share, as a number without sign. There is one.
+func lowest[N compress.Number](shares []rowsOf[N]) N {
+	row := N(-1)
 	for i := range shares {
-		if s := &shares[i]; s.next < len(s.numbers) {
-			row = min(row, s.numbers[s.next])
+		if s := &shares[i]; s.next < len(s.numbers) && uint64(s.numbers[s.next]) < uint64(row) {
+			row = s.numbers[s.next]
 		}
 	}
 	return row
 }
 
 // different counts the rows that shares have, each once.
-func different(shares []rowsOf) (n int) {
+func different[N compress.Number](shares []rowsOf[N]) (n int) {
 	if len(shares) == 1 {
 		return len(shares[0].numbers)
 	}

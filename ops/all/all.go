@@ -11,4 +11,5 @@ import (
 	_ "github.com/edl-go/edl/ops/random"
 	_ "github.com/edl-go/edl/ops/reader"
 	_ "github.com/edl-go/edl/ops/sequence"
+	_ "github.com/edl-go/edl/ops/sparse"
 )

@@ -21,6 +21,9 @@ import (
 //	merge_ids    the small table and places -> what lookup_table gives
 //	lookup_table_rows_grad (ops/nn)   gradient of that, and ids -> the sparse gradient of the whole table
 
+// grownAttr says that ids are keys of a table that grows (lookup_sparse_table).
+var grownAttr = ops.Attr{Name: "auto_grown_table", Default: false, Doc: "the table grows: ids are keys, and each run has whole regions of keys"}
+
 const placesDoc = "int64 like ids: for each the place of its row in the small table"
 
 func init() {
@@ -31,9 +34,10 @@ func init() {
 			"modulo servers, and ids that repeat stay so.",
 		Inputs: []ops.Slot{{Name: "Ids", Doc: "int64, the ids of each lookup", Duplicable: true}},
 		Outputs: []ops.Slot{
-			{Name: "Out", Doc: "int32, for each run: how many rows, and their ascending numbers from the first row of the run on", Duplicable: true},
+			{Name: "Out", Doc: "int32, for each run: how many rows, and their ascending numbers from the first row of the run on. Of a table that grows int64, " +
+				"with mixed keys in place of numbers", Duplicable: true},
 			{Name: "Places", Doc: placesDoc, Duplicable: true}},
-		Attrs: []ops.Attr{{Name: "sections", Kind: []int32{}, Doc: "rows of the table in each run; their sum is all of them"}},
+		Attrs: []ops.Attr{{Name: "sections", Kind: []int32{}, Doc: "rows of the table in each run; their sum is all of them"}, grownAttr},
 		Infer: inferSplitIDs,
 		Cost:  opkit.PerElement(1),
 		Bind:  bindSplitIDs,
@@ -42,7 +46,7 @@ func init() {
 		Type:    "prefetch",
 		Class:   ops.Dist,
 		Doc:     "Brings rows of tables from their pservers, as they are after the last round. It waits for them.",
-		Inputs:  []ops.Slot{{Name: "X", Doc: "int32: rows as split_ids gives them", Duplicable: true}},
+		Inputs:  []ops.Slot{{Name: "X", Doc: "int32 or int64: rows as split_ids gives them", Duplicable: true}},
 		Outputs: []ops.Slot{{Name: "Out", Doc: "float32, [rows, width]: for each table its rows, in the order of X", Duplicable: true}},
 		Attrs: []ops.Attr{
 			{Name: epmapAttr, Kind: []string{}, Doc: "logical address of the pserver of each X, such as pserver:0"},
@@ -60,7 +64,7 @@ func init() {
 			{Name: "Ids", Doc: "int64, the ids; only padding_idx is looked for among them"}},
 		Outputs: []ops.Slot{{Name: "Out", Doc: "a row for each id"}},
 		Attrs: []ops.Attr{{Name: "padding_idx", Default: kernel.NoPadding, Doc: "id whose row reads as zeros; -1 for none"},
-			{Name: "shape", Kind: []int64{}, Doc: "dims of Out: those of Ids, maybe without a last 1, and the width"}},
+			{Name: "shape", Kind: []int64{}, Doc: "dims of Out: those of Ids, maybe without a last 1, and the width"}, grownAttr},
 		Infer: inferMergeIDs,
 		Cost:  opkit.PerElement(1),
 		Bind:  bindMergeIDs,
@@ -97,12 +101,17 @@ func inferSplitIDs(s *ops.Shapes) error {
 		}
 		left -= n
 	}
-	room := totalOf(ids)
+	room, numbers := totalOf(ids), tensor.Int32
 	if room != program.Unknown {
 		room++
 	}
+	if s.Bool("auto_grown_table") {
+		if numbers = tensor.Int64; !wholeRegions(s.Ints("sections")) {
+			return opkit.BadAttr(s, "sections", "whole regions of a table with %d of them", kernel.KeyRegions)
+		}
+	}
 	for i := range s.Outs("Out") {
-		s.SetAt("Out", i, ops.Meta{Kind: program.LoDTensor, DType: tensor.Int32, Dims: []int64{room}})
+		s.SetAt("Out", i, ops.Meta{Kind: program.LoDTensor, DType: numbers, Dims: []int64{room}})
 	}
 	for i, m := range ids {
 		s.SetAt("Places", i, ops.Meta{Kind: program.LoDTensor, DType: tensor.Int64, Dims: m.Dims})
@@ -110,7 +119,21 @@ func inferSplitIDs(s *ops.Shapes) error {
 	return nil
 }
 
+// wholeRegions reports whether runs of rows are whole regions of keys.
+func wholeRegions(sections []int64) bool {
+	total := int64(0)
+	for _, n := range sections {
+		total += n
+	}
+	region := total / kernel.KeyRegions
+	return region > 0 && total%kernel.KeyRegions == 0 && !slices.ContainsFunc(sections, func(n int64) bool { return n%region != 0 })
+}
+
 func bindSplitIDs(b *ops.Binding) (ops.Kernel, error) {
+	numbers := tensor.Int32
+	if b.Bool("auto_grown_table") {
+		numbers = tensor.Int64
+	}
 	ids, outs, places, sections := b.Ins("Ids"), b.Outs("Out"), b.Outs("Places"), b.Ints("sections")
 	n, height := 0, int64(0)
 	for i, t := range ids {
@@ -120,10 +143,13 @@ func bindSplitIDs(b *ops.Binding) (ops.Kernel, error) {
 		n += t.Len()
 	}
 	for i, rows := range sections {
-		if outs[i] == nil || outs[i].DType() != tensor.Int32 || outs[i].Len() <= n {
+		if outs[i] == nil || outs[i].DType() != numbers || outs[i].Len() <= n {
 			return nil, fault.E(fault.ShapeMismatch, fault.Gotf("%v", outs[i]), fault.Wantf("room for %d rows", n))
 		}
 		height += rows
+	}
+	if numbers == tensor.Int64 {
+		return splitKeys(b, n, height), nil
 	}
 	if !kernel.OrderableRows(n, height) {
 		return nil, fault.E(fault.TooLarge, fault.Gotf("%d ids of %d rows", n, height), fault.Want("a product of both below 2^62"))
@@ -165,6 +191,44 @@ func bindSplitIDs(b *ops.Binding) (ops.Kernel, error) {
 	}, nil
 }
 
+// splitKeys is split_ids for n keys of a table of so many rows.
+func splitKeys(b *ops.Binding, n int, height int64) ops.Kernel {
+	ids, outs, places, sections := b.Ins("Ids"), b.Outs("Out"), b.Outs("Places"), b.Ints("sections")
+	all, order, spare, different := b.Scratch(tensor.Int64, n), b.Scratch(tensor.Int64, n), b.Scratch(tensor.Int64, n), b.Scratch(tensor.Int64, n)
+	region := height / kernel.KeyRegions
+	return func(context.Context) error {
+		mixed := all.Int64s()[:0]
+		for _, t := range ids {
+			for _, id := range t.Int64s() {
+				mixed = append(mixed, kernel.MixKey(id))
+			}
+		}
+		ordered, count := kernel.OrderKeys(order.Int64s(), spare.Int64s(), different.Int64s(), mixed)
+		keys, none := different.Int64s()[:count], int64(0)
+		if count > 0 && keys[0] == 0 { // that of NoKey has no row
+			keys, none = keys[1:], 1
+		}
+		for _, entry := range ordered {
+			rank, place := kernel.RowAndPlace(entry, n)
+			mixed[place] = max(rank-none, 0)
+		}
+		end := int64(0)
+		for i, rows := range sections {
+			end += rows
+			own := kernel.KeysBefore(keys, int(end/region))
+			numbers := outs[i].Int64s()
+			numbers[0] = int64(own)
+			copy(numbers[1:], keys[:own])
+			keys = keys[own:]
+		}
+		for i, t := range ids {
+			copy(places[i].Int64s(), mixed)
+			mixed = mixed[t.Len():]
+		}
+		return nil
+	}
+}
+
 // A source is where prefetch finds one X.
 type source struct {
 	destination
@@ -198,7 +262,7 @@ func inferPrefetch(s *ops.Shapes) error {
 	}
 	rows := make([]int64, len(widths))
 	for i, m := range s.Ins("X") {
-		if m.Kind != program.LoDTensor || m.DType != tensor.Int32 || len(m.Dims) != 1 || m.Dims[0] == 0 {
+		if m.Kind != program.LoDTensor || m.DType != tensor.Int32 && m.DType != tensor.Int64 || len(m.Dims) != 1 || m.Dims[0] == 0 {
 			return s.Errorf("X", "rows as split_ids gives them")
 		}
 		rows[from[i].out] = max(m.Dims[0]-1, program.Unknown) // of all X of a table together: each has room for all
@@ -224,7 +288,7 @@ func bindPrefetch(b *ops.Binding) (ops.Kernel, error) {
 		return nil, err
 	}
 	for i, x := range xs {
-		if x.DType() != tensor.Int32 || x.Len() < 1 || outs[from[i].out] == nil || outs[from[i].out].DType() != tensor.Float32 {
+		if x.DType() != tensor.Int32 && x.DType() != tensor.Int64 || x.Len() < 1 || outs[from[i].out] == nil || outs[from[i].out].DType() != tensor.Float32 {
 			return nil, fault.E(fault.ShapeMismatch, fault.Gotf("%v for %v", outs[from[i].out], x), fault.Want("rows as split_ids gives them"))
 		}
 	}
@@ -236,19 +300,35 @@ func bindPrefetch(b *ops.Binding) (ops.Kernel, error) {
 			if from[i].out != out {
 				used, out = 0, from[i].out
 			}
-			numbers, into := x.Int32s(), outs[out].Float32s()[used:]
-			n := int(numbers[0])
-			if n < 0 || n >= len(numbers) || n*int(widths[out]) > len(into) {
-				return fault.E(fault.Corrupt, fault.Var(b.Op().Inputs["X"][i]), fault.Gotf("%d rows", n), fault.Wantf("at most %d", len(numbers)-1))
+			into := outs[out].Float32s()[used:]
+			m := ops.RowsMessage{Name: from[i].name, Server: from[i].server}
+			n := 0
+			if x.DType() == tensor.Int64 {
+				m.Keys = inFront(x.Int64s())
+				n = len(m.Keys)
+			} else {
+				m.Rows = inFront(x.Int32s())
+				n = len(m.Rows)
+			}
+			if n*int(widths[out]) > len(into) {
+				return fault.E(fault.Corrupt, fault.Var(b.Op().Inputs["X"][i]), fault.Gotf("%d rows", n), fault.Wantf("at most %d", len(into)/int(widths[out])))
 			}
 			if n > 0 {
-				elements := n * int(widths[out])
-				messages = append(messages, ops.RowsMessage{Name: from[i].name, Server: from[i].server, Rows: numbers[1 : 1+n], Into: into[:elements]})
-				used += elements
+				m.Into = into[:n*int(widths[out])]
+				messages = append(messages, m)
+				used += len(m.Into)
 			}
 		}
 		return fetcher.FetchRows(ctx, messages)
 	}, nil
+}
+
+// inFront returns the numbers behind their count, as split_ids gives them, none if there cannot be so many.
+func inFront[N int32 | int64](numbers []N) []N {
+	if n := int(numbers[0]); n > 0 && n < len(numbers) {
+		return numbers[1 : 1+n]
+	}
+	return nil
 }
 
 func inferMergeIDs(s *ops.Shapes) error {
@@ -279,7 +359,7 @@ func inferMergeIDs(s *ops.Shapes) error {
 }
 
 func bindMergeIDs(b *ops.Binding) (ops.Kernel, error) {
-	table, places, ids, to, padding := b.In("X"), b.In("Places"), b.In("Ids"), b.Out("Out"), b.Int("padding_idx")
+	table, places, ids, to, padding, grown := b.In("X"), b.In("Places"), b.In("Ids"), b.Out("Out"), b.Int("padding_idx"), b.Bool("auto_grown_table")
 	width := int(table.Dims()[1])
 	if places.Len() != ids.Len() || to.Len() != ids.Len()*width {
 		return nil, fault.E(fault.ShapeMismatch, fault.Gotf("%v for %v", to, ids), fault.Wantf("a row of %d for each id", width))
@@ -293,6 +373,9 @@ func bindMergeIDs(b *ops.Binding) (ops.Kernel, error) {
 		kernel.Embedding(out, table.Float32s(), some, width, kernel.NoPadding)
 		if padding != kernel.NoPadding {
 			kernel.ClearRowsOf(out, ids.Int64s()[from:till], width, padding)
+		}
+		if grown {
+			kernel.ClearRowsOf(out, ids.Int64s()[from:till], width, kernel.NoKey)
 		}
 		return nil
 	}})

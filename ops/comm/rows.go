@@ -15,7 +15,7 @@ import (
 
 // The ops of this file move rows of tables. Package compress says in what form rows travel.
 
-const formDoc = "rows of a table as they travel: int32, [1+rows, 1+width]"
+const formDoc = "rows of a table as they travel: int32, or with keys int64, [1+rows, 1+width]"
 
 func init() {
 	ops.Register(ops.Def{
@@ -26,7 +26,7 @@ func init() {
 		Inputs:  []ops.Slot{{Name: "X", Doc: "a sparse gradient of float32", Rows: true}},
 		Outputs: []ops.Slot{{Name: "Out", Doc: formDoc + "; row numbers count from the first row of the run", Duplicable: true}},
 		Attrs: []ops.Attr{{Name: "sections", Kind: []int32{}, Doc: "rows of the table in each run; their sum is all of them"},
-			{Name: "room_for_all", Default: false, Doc: "make room for all rows of a run, so that Out can take others of them; else for those of X"}},
+			{Name: "room_for_all", Default: false, Doc: "make room for all rows of a run, so that Out can take others of them; else for those of X"}, grownAttr},
 		Infer: inferSplitRows,
 		Cost:  opkit.PerElement(1),
 		Bind:  bindSplitRows,
@@ -71,7 +71,7 @@ func isTable(m ops.Meta) bool { return m.DType == tensor.Float32 && len(m.Dims) 
 
 // isForm reports whether rows of a table may travel in m, of known dims.
 func isForm(m ops.Meta) bool {
-	return m.Kind == program.LoDTensor && m.DType == tensor.Int32 && len(m.Dims) == 2 && m.Dims[0] > 0 && m.Dims[1] > 0 && m.Dims[0]-1 <= compress.MaxRows
+	return m.Kind == program.LoDTensor && (m.DType == tensor.Int32 || m.DType == tensor.Int64) && len(m.Dims) == 2 && m.Dims[0] > 0 && m.Dims[1] > 0 && m.Dims[0]-1 <= compress.MaxRows
 }
 
 func inferSplitRows(s *ops.Shapes) error {
@@ -82,7 +82,12 @@ func inferSplitRows(s *ops.Shapes) error {
 	if len(sections) != len(s.Outs("Out")) {
 		return opkit.BadAttr(s, "sections", "%d numbers of rows, one for each Out", len(s.Outs("Out")))
 	}
-	left := x.Dims[0]
+	left, numbers := x.Dims[0], tensor.Int32
+	if s.Bool("auto_grown_table") {
+		if numbers = tensor.Int64; !wholeRegions(sections) {
+			return opkit.BadAttr(s, "sections", "whole regions of a table with %d of them", kernel.KeyRegions)
+		}
+	}
 	for i, n := range sections {
 		if n < 0 || n > left || n > compress.MaxRows {
 			return opkit.BadAttr(s, "sections", "numbers of rows whose sum is %d, the rows of the table", x.Dims[0])
@@ -92,7 +97,7 @@ func inferSplitRows(s *ops.Shapes) error {
 		if !s.Bool("room_for_all") {
 			room = min(n, x.Rows) // open if X is
 		}
-		s.SetAt("Out", i, ops.Meta{Kind: program.LoDTensor, DType: tensor.Int32, Dims: compress.RowsDims(room, x.Dims[1])})
+		s.SetAt("Out", i, ops.Meta{Kind: program.LoDTensor, DType: numbers, Dims: compress.RowsDims(room, x.Dims[1])})
 	}
 	if left != 0 {
 		return opkit.BadAttr(s, "sections", "numbers of rows whose sum is %d, the rows of the table", x.Dims[0])
@@ -100,13 +105,13 @@ func inferSplitRows(s *ops.Shapes) error {
 	return nil
 }
 
-// formsOf returns the views of tensors. The memory of a tensor is fixed after it is bound, so kernels call it when they run.
-func formsOf(ts []*tensor.Tensor, width int) ([]compress.RowsForm, error) {
-	forms := make([]compress.RowsForm, len(ts))
+// formsOf returns the views of tensors, by compress.RowsOf or KeysOf. The memory of a tensor is fixed after it is bound, so kernels call it when they run.
+func formsOf[N compress.Number](view func(*tensor.Tensor) (compress.SparseForm[N], bool), ts []*tensor.Tensor, width int) ([]compress.SparseForm[N], error) {
+	forms := make([]compress.SparseForm[N], len(ts))
 	for i, t := range ts {
 		ok := t != nil
 		if ok {
-			forms[i], ok = compress.RowsOf(t)
+			forms[i], ok = view(t)
 		}
 		if !ok || forms[i].Width() != width {
 			return nil, fault.E(fault.ShapeMismatch, fault.Gotf("%v", t), fault.Wantf("rows of width %d as they travel", width))
@@ -116,9 +121,9 @@ func formsOf(ts []*tensor.Tensor, width int) ([]compress.RowsForm, error) {
 }
 
 // refresh points views at the memory of their tensors.
-func refresh(forms []compress.RowsForm, ts []*tensor.Tensor) {
+func refresh[N compress.Number](view func(*tensor.Tensor) (compress.SparseForm[N], bool), forms []compress.SparseForm[N], ts []*tensor.Tensor) {
 	for i, t := range ts {
-		forms[i], _ = compress.RowsOf(t)
+		forms[i], _ = view(t)
 	}
 }
 
@@ -132,7 +137,10 @@ func bindSplitRows(b *ops.Binding) (ops.Kernel, error) {
 		return nil, fault.E(fault.TypeMismatch, fault.Got(x.String()), fault.Want("a sparse gradient of float32"))
 	}
 	width := int(x.Dims()[1])
-	forms, err := formsOf(outs, width)
+	if b.Bool("auto_grown_table") {
+		return splitKeyRows(b, rows.Len(), height, width)
+	}
+	forms, err := formsOf(compress.RowsOf, outs, width)
 	if err != nil {
 		return nil, err
 	}
@@ -150,7 +158,7 @@ func bindSplitRows(b *ops.Binding) (ops.Kernel, error) {
 	}
 	order, spare, merged := b.Scratch(tensor.Int64, n), b.Scratch(tensor.Int64, n), b.Scratch(tensor.Int64, mergedAtOnce)
 	return func(context.Context) error {
-		refresh(forms, outs)
+		refresh(compress.RowsOf, forms, outs)
 		ordered := kernel.OrderRows(order.Int64s(), spare.Int64s(), tensor.UsedRows(x), height)
 		first, places := int64(0), len(ordered)
 		for i, f := range forms {
@@ -170,6 +178,42 @@ func bindSplitRows(b *ops.Binding) (ops.Kernel, error) {
 	}, nil
 }
 
+// splitKeyRows is split_selected_rows for n rows that have keys.
+func splitKeyRows(b *ops.Binding, n int, height int64, width int) (ops.Kernel, error) {
+	x, outs, sections := b.In("X"), b.Outs("Out"), b.Ints("sections")
+	forms, err := formsOf(compress.KeysOf, outs, width)
+	if err != nil {
+		return nil, err
+	}
+	if !wholeRegions(sections) || len(sections) != len(forms) {
+		return nil, fault.E(fault.ShapeMismatch, fault.Gotf("runs of %v rows", sections), fault.Want("whole regions"))
+	}
+	all, order, spare, different := b.Scratch(tensor.Int64, n), b.Scratch(tensor.Int64, n), b.Scratch(tensor.Int64, n), b.Scratch(tensor.Int64, n)
+	ranks, region, op := b.Scratch(tensor.Int64, n), height/kernel.KeyRegions, b.Op()
+	return func(context.Context) error {
+		refresh(compress.KeysOf, forms, outs)
+		mixed := all.Int64s()[:0]
+		for _, row := range tensor.UsedRows(x) {
+			mixed = append(mixed, kernel.KeyOfRow(row, height))
+		}
+		ordered, count := kernel.OrderKeys(order.Int64s(), spare.Int64s(), different.Int64s(), mixed)
+		keys, end, did := different.Int64s()[:count], int64(0), 0
+		for i, f := range forms {
+			end += sections[i]
+			own := kernel.KeysBefore(keys, int(end/region))
+			if own > f.Height() {
+				return ops.At(op, fault.E(fault.TooLarge, fault.Var(op.In("X")), fault.Gotf("%d keys in one step", own), fault.Wantf("at most %d, the rows of a part of the table", f.Height()),
+					fault.Hint("give the table more rows, or take smaller batches")))
+			}
+			numbers, sums := f.Begin(own)
+			copy(numbers, keys[:own])
+			_, taken := kernel.MergeRows(sums, ranks.Int64s()[:own], ordered, int64(did), len(mixed), x.Float32s(), width)
+			ordered, keys, did = ordered[taken:], keys[own:], did+own
+		}
+		return nil
+	}, nil
+}
+
 func inferGetRows(s *ops.Shapes) error {
 	x := s.In("X")
 	if !isForm(x) {
@@ -182,6 +226,9 @@ func inferGetRows(s *ops.Shapes) error {
 
 func bindGetRows(b *ops.Binding) (ops.Kernel, error) {
 	from, to := b.In("X"), b.Out("Out")
+	if from.DType() == tensor.Int64 {
+		return getKeyRows(from, to)
+	}
 	rows, height := to.Selected()
 	form, ok := compress.RowsOf(from)
 	if !ok || rows == nil || to.DType() != tensor.Float32 || height != int64(form.Height()) || to.Len() != form.Height()*form.Width() {
@@ -205,12 +252,37 @@ func bindGetRows(b *ops.Binding) (ops.Kernel, error) {
 	}, nil
 }
 
+// getKeyRows is get_selected_rows for rows that have keys.
+func getKeyRows(from, to *tensor.Tensor) (ops.Kernel, error) {
+	rows, height := to.Selected()
+	form, ok := compress.KeysOf(from)
+	if !ok || rows == nil || to.DType() != tensor.Float32 || height != int64(form.Height()) || to.Len() != form.Height()*form.Width() {
+		return nil, fault.E(fault.ShapeMismatch, fault.Gotf("%v of %v", to, from), fault.Want("a sparse gradient with room for all rows"))
+	}
+	return func(context.Context) error {
+		form, _ := compress.KeysOf(from)
+		keys, values, err := form.Used()
+		if err != nil {
+			return err
+		}
+		all := rows.Int64s()
+		for i, key := range keys {
+			all[i] = kernel.KeyRow(key, height)
+		}
+		if len(keys) < len(all) {
+			all[len(keys)] = height
+		}
+		copy(to.Float32s(), values)
+		return compress.CheckNumbers(keys, form.Height())
+	}, nil
+}
+
 func inferGatherRows(s *ops.Shapes) error {
 	x, rows := s.In("X"), s.In("Rows")
 	if x.Kind != program.LoDTensor || !isTable(x) {
 		return s.Errorf("X", "a float32 table of rank 2")
 	}
-	if !isForm(rows) || !ops.Compatible(rows.Dims, compress.RowsDims(x.Dims[0], x.Dims[1])) {
+	if !isForm(rows) || rows.DType != tensor.Int32 || !ops.Compatible(rows.Dims, compress.RowsDims(x.Dims[0], x.Dims[1])) {
 		return s.Errorf("Rows", "rows of X as they travel")
 	}
 	s.Set("Out", tensor.Int32, rows.Dims...)
@@ -262,7 +334,7 @@ func inferScatterRows(s *ops.Shapes) error {
 	}
 	left := x.Dims[0]
 	for _, rows := range all {
-		if !isForm(rows) || rows.Dims[1]-1 != x.Dims[1] {
+		if !isForm(rows) || rows.DType != tensor.Int32 || rows.Dims[1]-1 != x.Dims[1] {
 			return s.Errorf("Rows", "rows of X as they travel")
 		}
 		left -= rows.Dims[0] - 1
@@ -280,13 +352,13 @@ func bindScatterRows(b *ops.Binding) (ops.Kernel, error) {
 		return nil, fault.E(fault.ShapeMismatch, fault.Gotf("%v into %v", table, to), fault.Want("a float32 table of rank 2"))
 	}
 	width := int(table.Dims()[1])
-	forms, err := formsOf(from, width)
+	forms, err := formsOf(compress.RowsOf, from, width)
 	if err != nil {
 		return nil, err
 	}
 	room := b.Scratch(tensor.Int64, mergedAtOnce)
 	return func(context.Context) error {
-		refresh(forms, from)
+		refresh(compress.RowsOf, forms, from)
 		data := to.Float32s()
 		if old := table.Float32s(); len(data) > 0 && &old[0] != &data[0] {
 			copy(data, old)

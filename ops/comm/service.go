@@ -26,8 +26,9 @@ type Service struct {
 	Optimize []program.BlockIndex
 	Grads    []Contribution // gradients, in the order of the op
 	States   []Contribution // state of the forward pass that this server keeps; Block is NoBlock
-	Rows     []string       // variables of block 0 that travel as rows of a table (compress.RowsForm), gradients and parameters
+	Rows     []string       // variables of block 0 that travel as rows of a table (compress.SparseForm), gradients and parameters
 	Slices   []Slice        // everything that this server keeps from round to round, in the order of the op
+	Tables   []GrownTable   // those of Slices that grow, in the order of the op
 }
 
 // A Contribution is a variable of block 0 that every trainer sends in every round.
@@ -66,6 +67,9 @@ func serviceOf(a attributes) (Service, error) {
 	}
 	s.Rows = a.Strs("rows_names")
 	if err := s.readSlices(a); err != nil {
+		return Service{}, err
+	}
+	if err := s.readTables(a); err != nil {
 		return Service{}, err
 	}
 	return s, nil
@@ -237,6 +241,10 @@ func init() {
 			{Name: "slice_first_rows", Default: []int64{}, Doc: "first row of each of slice_names in its origin"},
 			{Name: "slice_rows", Default: []int64{}, Doc: "rows of each of slice_names; 1 for rank 0"},
 			{Name: "slice_total_rows", Default: []int64{}, Doc: "rows of the origin of each of slice_names"},
+			{Name: "table_names", Default: []string{}, Doc: "those of slice_names that are tables that grow"},
+			{Name: "table_keys", Default: []string{}, Doc: "those of slice_names with the keys of each of table_names"},
+			{Name: "table_seeds", Default: []int64{}, Doc: "seed of the initial values of each of table_names"},
+			{Name: "table_ranges", Default: []float32{}, Doc: "lowest and highest initial value of each of table_names"},
 			{Name: "grad_to_block_id", Default: []string{},
 				Doc: "gradient:block as Fluid writes it, for tools that draw programs; EDL does not read it"},
 		},

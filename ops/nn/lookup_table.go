@@ -33,7 +33,8 @@ func init() {
 		Inputs:  []ops.Slot{{Name: "Ids", Doc: "int64, the ids of the lookup"}, {Name: "Out@GRAD", Doc: "a row for each id"}},
 		Outputs: []ops.Slot{{Name: "W@GRAD", Doc: "rows of the table", Rows: true}},
 		Attrs: []ops.Attr{{Name: "padding_idx", Default: kernel.NoPadding, Doc: "id whose row is not trained; -1 for none"},
-			{Name: "shape", Kind: []int64{}, Doc: "dims of the table, [rows, width]"}},
+			{Name: "shape", Kind: []int64{}, Doc: "dims of the table, [rows, width]"},
+			{Name: "auto_grown_table", Default: false, Doc: "the table grows: Ids are keys, any int64 but -1, and W@GRAD has mixed keys for row numbers"}},
 		Infer: inferRowsGrad,
 		Cost:  opkit.PerElement(1),
 		Bind:  opkit.BindFloats("Out@GRAD", bindLookupRows[float32], bindLookupRows[float64]),
@@ -162,6 +163,9 @@ func bindLookupRows[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 	if numbers == nil || numbers.Len() != ids.Len() || dout.Len() != dtable.Len() {
 		return nil, fault.E(fault.ShapeMismatch, fault.Gotf("%v of %v", dtable, dout), fault.Want("a row for each id"))
 	}
+	if op.Type == "lookup_table_rows_grad" && b.Bool("auto_grown_table") {
+		return bindKeysGrad[T](b)
+	}
 	width := int(dtable.Dims()[1])
 	return func(context.Context) error {
 		if err := opkit.CheckIDs(op, op.In("Ids"), ids.Int64s(), 0, height); err != nil {
@@ -184,4 +188,27 @@ func standIn(b *ops.Binding, in, out *tensor.Tensor) *tensor.Tensor {
 		return nil
 	}
 	return b.Scratch(in.DType(), in.Len())
+}
+
+// bindKeysGrad is bindLookupRows for ids that are keys: the rows of keys that are trained, with mixed keys for their numbers.
+func bindKeysGrad[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
+	ids, dout, dtable, padding := b.In("Ids"), b.In("Out@GRAD"), b.Out("W@GRAD"), b.Int("padding_idx")
+	numbers, height := dtable.Selected()
+	width := int(dtable.Dims()[1])
+	return func(context.Context) error {
+		rows, n := numbers.Int64s(), 0
+		from, to := tensor.Data[T](dout), tensor.Data[T](dtable)
+		for i, id := range ids.Int64s() {
+			if id == kernel.NoKey || id == padding {
+				continue
+			}
+			rows[n] = kernel.KeyRow(kernel.MixKey(id), height)
+			copy(to[n*width:][:width], from[i*width:][:width]) // to may be from: n <= i
+			n++
+		}
+		if n < len(rows) {
+			rows[n] = height
+		}
+		return nil
+	}, nil
 }

@@ -4535,9 +4535,10 @@ func (x *SendResponse) GetDuplicate() bool {
 // RowsRequest names rows of a table that a server has, or of its slice of one.
 type RowsRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Id            *Identity              `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`             // with the round in sync mode
-	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`         // of the table at the server
-	Rows          []uint32               `protobuf:"varint,3,rep,packed,name=rows,proto3" json:"rows,omitempty"` // from the first row of the slice on; at most 2^20
+	Id            *Identity              `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`              // with the round in sync mode
+	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`          // of the table at the server
+	Rows          []uint32               `protobuf:"varint,3,rep,packed,name=rows,proto3" json:"rows,omitempty"`  // from the first row of the slice on; at most 2^20
+	Keys          []int64                `protobuf:"fixed64,4,rep,packed,name=keys,proto3" json:"keys,omitempty"` // of a table that grows, in place of rows: mixed keys, at most 2^20. A key without a row gets its initial values back
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4589,6 +4590,13 @@ func (x *RowsRequest) GetName() string {
 func (x *RowsRequest) GetRows() []uint32 {
 	if x != nil {
 		return x.Rows
+	}
+	return nil
+}
+
+func (x *RowsRequest) GetKeys() []int64 {
+	if x != nil {
+		return x.Keys
 	}
 	return nil
 }
@@ -7179,11 +7187,12 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\aversion\x18\a \x01(\x04R\aversion\x12\x12\n" +
 	"\x04data\x18\b \x01(\fR\x04data\",\n" +
 	"\fSendResponse\x12\x1c\n" +
-	"\tduplicate\x18\x01 \x01(\bR\tduplicate\"X\n" +
+	"\tduplicate\x18\x01 \x01(\bR\tduplicate\"l\n" +
 	"\vRowsRequest\x12!\n" +
 	"\x02id\x18\x01 \x01(\v2\x11.edl.rpc.IdentityR\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x12\n" +
-	"\x04rows\x18\x03 \x03(\rR\x04rows\"b\n" +
+	"\x04rows\x18\x03 \x03(\rR\x04rows\x12\x12\n" +
+	"\x04keys\x18\x04 \x03(\x10R\x04keys\"b\n" +
 	"\x0fOpenDataRequest\x12!\n" +
 	"\x02id\x18\x01 \x01(\v2\x11.edl.rpc.IdentityR\x02id\x12\x12\n" +
 	"\x04send\x18\x02 \x03(\tR\x04send\x12\x18\n" +

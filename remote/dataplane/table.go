@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/internal/compress"
 	"github.com/edl-go/edl/tensor"
 )
 
@@ -18,7 +19,7 @@ type Slice struct {
 	DType tensor.DType
 	Dims  []int64
 	Bytes int  // of all elements
-	Rows  bool // holds rows of a table (compress.RowsForm): only the bytes in use travel
+	Rows  bool // holds rows of a table (compress.SparseForm): only the bytes in use travel
 }
 
 // SliceOf describes a value.
@@ -31,10 +32,14 @@ func (s Slice) Used(b []byte) (int, error) {
 	if !s.Rows {
 		return len(b), nil
 	}
-	if n := uint64(binary.NativeEndian.Uint32(b)); n < uint64(s.Dims[0]) { // dims are those of compress.RowsDims: 1 + rows, 1 + width
-		return int(4 + 4*n*uint64(s.Dims[1])), nil
+	n := uint64(binary.NativeEndian.Uint32(b))
+	if s.DType == tensor.Int64 {
+		n = binary.NativeEndian.Uint64(b)
 	}
-	return 0, fault.E(fault.Corrupt, fault.Var(s.Name), fault.Gotf("%d rows", binary.NativeEndian.Uint32(b)), fault.Wantf("at most %d", s.Dims[0]-1))
+	if n < uint64(s.Dims[0]) { // dims are those of compress.RowsDims: 1 + rows, 1 + width
+		return compress.FormBytes(int(n), int(s.Dims[1]-1), s.DType.Size()), nil
+	}
+	return 0, fault.E(fault.Corrupt, fault.Var(s.Name), fault.Gotf("%d rows", n), fault.Wantf("at most %d", s.Dims[0]-1))
 }
 
 // A Table lists slices of one direction. A frame names a slice by its place.
@@ -50,7 +55,7 @@ func (t Table) Check() error {
 				bytes *= int(d)
 			}
 		}
-		ok = ok && (!s.Rows || s.DType == tensor.Int32 && len(s.Dims) == 2 && s.Dims[0] > 0 && s.Dims[1] > 0)
+		ok = ok && (!s.Rows || (s.DType == tensor.Int32 || s.DType == tensor.Int64) && len(s.Dims) == 2 && s.Dims[0] > 0 && s.Dims[1] > 0)
 		if !ok || s.Bytes != bytes || bytes > left {
 			return fault.E(fault.Corrupt, fault.Var(s.Name), fault.Gotf("a slice %v%v of %d bytes", s.DType, s.Dims, s.Bytes), fault.Want("as many as its elements have"))
 		}

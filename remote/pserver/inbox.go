@@ -42,7 +42,7 @@ func newInbox(l *comm.Service, blocks ops.BlockRunner) (inbox, error) {
 			return inbox{}, fault.E(fault.InvalidProgram, fault.Op("listen_and_serv"), fault.Var(c.Name),
 				fault.Got("a contribution without a variable"), fault.Want("a persistable variable of block 0"))
 		}
-		if _, ok := compress.RowsOf(form); !merge.Fits(target, form) || b.rows[c.Name] && !ok {
+		if !merge.Fits(target, form) || b.rows[c.Name] && !compress.IsForm(form) {
 			return inbox{}, fault.E(fault.InvalidProgram, fault.Op("listen_and_serv"), fault.Var(c.Name),
 				fault.Gotf("contributions %s that merge into %s", form, target), fault.Want("one type, or a type of 16 bits or entries into float32"))
 		}
@@ -165,21 +165,12 @@ func (b *inbox) check(name string, value *tensor.Tensor) error {
 	}
 	err := merge.Check(b.targets[name], value)
 	if b.rows[name] {
-		err = checkRows(value)
+		err = compress.CheckForm(value)
 	}
 	if err != nil {
 		return fault.E(fault.KindOf(err), fault.Var(name), fault.Cause(err))
 	}
 	return nil
-}
-
-// checkRows refuses rows that cannot be those of the table.
-func checkRows(value *tensor.Tensor) error {
-	rows, ok := compress.RowsOf(value)
-	if !ok {
-		return fault.E(fault.TypeMismatch, fault.Got(value.String()), fault.Want("rows of a table"))
-	}
-	return rows.Check()
 }
 
 // bytes is how many bytes the contribution of one trainer has.

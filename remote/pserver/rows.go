@@ -8,6 +8,7 @@ import (
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/internal/compress"
+	"github.com/edl-go/edl/ops/comm"
 	"github.com/edl-go/edl/ops/kernel"
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/wire"
@@ -42,7 +43,7 @@ func (s *Server) GetRows(m *rpc.RowsRequest, stream grpc.ServerStreamingServer[r
 		return c.refuse(err)
 	}
 	room := rowsAnswers.Get().(*rowsAnswer)
-	snapshot, err := room.gather(s.values, c.rounds == nil, m, table)
+	snapshot, err := room.gather(s, m, table)
 	rowsAnswers.Put(room)
 	if err != nil {
 		return c.refuse(err)
@@ -62,23 +63,51 @@ type rowsAnswer struct {
 var rowsAnswers = sync.Pool{New: func() any { return new(rowsAnswer) }}
 
 // gather copies the rows that are asked for, while nobody changes the table if it may change.
-func (r *rowsAnswer) gather(v *values, changes bool, m *rpc.RowsRequest, table *tensor.Tensor) (*wire.Snapshot, error) {
-	if err := r.read(m, table); err != nil {
+func (r *rowsAnswer) gather(s *Server, m *rpc.RowsRequest, table *tensor.Tensor) (*wire.Snapshot, error) {
+	width := int(table.Dims()[1])
+	rows := len(m.Rows) + len(m.Keys)
+	if rows > mostRows || rows*width > mostRowBytes/4 {
+		return nil, fault.E(fault.TooLarge, fault.Var(m.Name), fault.Gotf("a request for %d rows of %d elements", rows, width),
+			fault.Wantf("at most %d rows and %d bytes", mostRows, mostRowBytes))
+	}
+	grown, keys, err := grownTable(s, m)
+	if err == nil && grown == nil {
+		err = r.read(m, table)
+	}
+	if err != nil {
 		return nil, err
 	}
-	width := table.Dims()[1]
-	n := len(r.rows) * int(width)
-	r.values = slices.Grow(r.values[:0], n)[:n]
-	if changes {
-		v.Lock()
-		defer v.Unlock()
+	r.values = slices.Grow(r.values[:0], rows*width)[:rows*width]
+	if s.core.rounds == nil {
+		s.values.Lock()
+		defer s.values.Unlock()
 	}
-	kernel.GatherRows(r.values, table.Float32s(), r.rows, int(width))
-	out, err := tensor.FromSlice(r.values, int64(len(r.rows)), width)
+	if grown != nil {
+		grown.LookUp(r.values, table, keys, m.Keys)
+	} else {
+		kernel.GatherRows(r.values, table.Float32s(), r.rows, width)
+	}
+	out, err := tensor.FromSlice(r.values, int64(rows), int64(width))
 	if err != nil {
 		return nil, err
 	}
 	return wire.Snap(&rpc.VariableChunk{Name: m.Name}, out)
+}
+
+// grownTable returns the table that a request names with its keys, nil if it does not grow. A request has keys if the table grows, else row numbers.
+func grownTable(s *Server, m *rpc.RowsRequest) (*comm.GrownTable, *tensor.Tensor, error) {
+	at := slices.IndexFunc(s.cuts.service.Tables, func(t comm.GrownTable) bool { return t.Name == m.Name })
+	if at < 0 && len(m.Keys) == 0 {
+		return nil, nil, nil
+	}
+	if at >= 0 && len(m.Rows) == 0 {
+		t := &s.cuts.service.Tables[at]
+		if keys, ok := s.values.Variable(t.Keys); ok && keys.DType() == tensor.Int64 && int64(keys.Len()) == t.Rows {
+			return t, keys, nil
+		}
+	}
+	return nil, nil, fault.E(fault.Foreign, fault.Var(m.Name), fault.At(s.core.Where), fault.Gotf("a request for %d rows and %d keys", len(m.Rows), len(m.Keys)),
+		fault.Want("keys of a table that grows, or rows of another"))
 }
 
 // tableOf returns a variable that this server keeps from round to round and that has rows of float32.
@@ -96,11 +125,7 @@ func tableOf(s *Server, name string) (*tensor.Tensor, error) {
 
 // read checks which rows are asked for.
 func (r *rowsAnswer) read(m *rpc.RowsRequest, table *tensor.Tensor) error {
-	height, width := table.Dims()[0], table.Dims()[1]
-	if n := int64(len(m.Rows)); n > mostRows || n*width > mostRowBytes/4 {
-		return fault.E(fault.TooLarge, fault.Var(m.Name), fault.Gotf("a request for %d rows of %d elements", n, width),
-			fault.Wantf("at most %d rows and %d bytes", mostRows, mostRowBytes))
-	}
+	height := table.Dims()[0]
 	r.rows = r.rows[:0]
 	for _, row := range m.Rows {
 		if int64(row) >= height {
@@ -116,17 +141,20 @@ func rowsRoom(h *rpc.VariableChunk, buffer *tensor.Tensor) (*tensor.Tensor, erro
 	if len(h.Dims) != 1 || h.Dims[0] < 1 || h.Dims[0] > int64(buffer.Len()) {
 		return nil, fault.E(fault.ShapeMismatch, fault.Var(h.Name), fault.Gotf("rows of dims %v", h.Dims), fault.Wantf("a vector of at most %d elements", buffer.Len()))
 	}
+	if buffer.DType() == tensor.Int64 {
+		return tensor.FromSlice(buffer.Int64s()[:h.Dims[0]])
+	}
 	return tensor.FromSlice(buffer.Int32s()[:h.Dims[0]])
 }
 
 // checkArrived refuses rows that have come with another length than they say.
 func checkArrived(name string, buffer, arrived *tensor.Tensor) error {
-	rows, ok := compress.RowsOf(buffer)
-	if !ok {
-		return fault.E(fault.Internal, fault.Got(buffer.String()), fault.Want("rows of a table"))
+	used, err := compress.RowsInUse(buffer)
+	if err == nil && used.Bytes() != arrived.Bytes() {
+		err = fault.E(fault.Corrupt, fault.Gotf("%d bytes of rows", arrived.Bytes()), fault.Wantf("%d, as they say", used.Bytes()))
 	}
-	if n, err := rows.Bytes(); err != nil || int64(n) != arrived.Bytes() {
-		return fault.E(fault.Corrupt, fault.Var(name), fault.Gotf("%d bytes of rows", arrived.Bytes()), fault.Wantf("%d, as they say", n), fault.Cause(err))
+	if err != nil {
+		return fault.E(fault.KindOf(err), fault.Var(name), fault.Cause(err))
 	}
 	return nil
 }

@@ -34,14 +34,21 @@ func (c *Comm) FetchRows(ctx context.Context, from []ops.RowsMessage) error {
 		if err := checkServer(m.Server, len(c.Servers)); err != nil {
 			return err
 		}
-		if len(m.Rows) == 0 || len(m.Into)%len(m.Rows) != 0 {
-			return fault.E(fault.Internal, fault.Var(m.Name), fault.Gotf("%d elements for %d rows", len(m.Into), len(m.Rows)))
+		rows := len(m.Rows) + len(m.Keys) // one of them is empty
+		if rows == 0 || len(m.Into)%rows != 0 {
+			return fault.E(fault.Internal, fault.Var(m.Name), fault.Gotf("%d elements for %d rows", len(m.Into), rows))
 		}
-		width := len(m.Into) / len(m.Rows)
+		width := len(m.Into) / rows
 		most := max(1, min(rowsAtOnce, rowBytesAtOnce/4/max(1, width)))
-		for n := 0; len(m.Rows) > 0; m.Rows, m.Into = m.Rows[n:], m.Into[n*width:] {
-			n = min(most, len(m.Rows))
-			asks = append(asks, ops.RowsMessage{Name: m.Name, Server: m.Server, Rows: m.Rows[:n], Into: m.Into[:n*width]})
+		for from := 0; from < rows; from += most {
+			to := min(from+most, rows)
+			ask := ops.RowsMessage{Name: m.Name, Server: m.Server, Into: m.Into[from*width : to*width]}
+			if m.Keys != nil {
+				ask.Keys = m.Keys[from:to]
+			} else {
+				ask.Rows = m.Rows[from:to]
+			}
+			asks = append(asks, ask)
 		}
 	}
 	c.Times.Enter(timing.Receive)
@@ -51,11 +58,11 @@ func (c *Comm) FetchRows(ctx context.Context, from []ops.RowsMessage) error {
 
 // fetchRows makes one request and its retries.
 func fetchRows(ctx context.Context, c *Comm, m ops.RowsMessage) error {
-	request := &rpc.RowsRequest{Name: m.Name, Rows: make([]uint32, len(m.Rows))}
+	request, n := &rpc.RowsRequest{Name: m.Name, Rows: make([]uint32, len(m.Rows)), Keys: m.Keys}, int64(len(m.Rows)+len(m.Keys))
 	for i, row := range m.Rows {
 		request.Rows[i] = uint32(row)
 	}
-	into, err := tensor.FromSlice(m.Into, int64(len(m.Rows)), int64(len(m.Into)/len(m.Rows)))
+	into, err := tensor.FromSlice(m.Into, n, int64(len(m.Into))/n)
 	if err != nil {
 		return err
 	}

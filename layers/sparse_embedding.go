@@ -1,0 +1,108 @@
+package layers
+
+import (
+	"math"
+
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/ops/kernel"
+	"github.com/edl-go/edl/program"
+	"github.com/edl-go/edl/tensor"
+)
+
+// Refuse makes a table of SparseEmbedding leave new keys without a row when it is full: they read as their initial values, and are not trained. By default a
+// full table ends the training with an error.
+func Refuse() Option { return Option{"Refuse", func(s *settings) { s.refuse = true }} }
+
+// SparseEmbedding looks up rows of a table that grows, by int64 keys [..., 1]. The result is [..., width]. A key is any int64 but -1, such as a hash of a
+// string; no key needs to be known before. A key gets a row when it is first trained. The first value of the row is uniform between two bounds and follows
+// from the seed of the model, the name of the table and the key. Before, and in inference, a key without a row reads as that value. -1 reads as zeros.
+//
+// rows bounds the table. It is rounded up to a multiple of 64, because keys are spread over 64 regions of equal size. A region may be full when the table is
+// not, so give a third more rows than there will be keys. Memory for all rows is there from the start.
+//
+// On a cluster only pservers hold the table, and each has keys of all kinds. Layers whose Param names the same parameter share a table. The initializer of
+// Param is Uniform or Constant; by default Uniform between ±1/sqrt(width). This is sparse_embedding of Paddle 2.
+//
+// Options: Param, PaddingIndex, Combine, Refuse, Name. Ops: lookup_sparse_table; with Combine those of Embedding. The optimizer adds lookup_sparse_table_insert
+// and lookup_sparse_table_rows.
+func SparseEmbedding(keys Variable, rows, width int64, opts ...Option) Variable {
+	l := start("sparse_embedding", opts, []string{"Param", "PaddingIndex", "Combine", "Refuse"}, keys)
+	if l.failed {
+		return l.fail()
+	}
+	if keys.DType() != tensor.Int64 {
+		return l.mistake(fault.E(fault.TypeMismatch, fault.Var(keys.Name()), fault.Gotf("keys %v", keys), fault.Want("int64"),
+			fault.Hint("declare them with layers.DType(tensor.Int64)")))
+	}
+	if rows > math.MaxInt32-kernel.KeyRegions {
+		return l.mistake(fault.E(fault.TooLarge, fault.Gotf("a table of %d rows", rows), fault.Wantf("at most %d", math.MaxInt32-kernel.KeyRegions)))
+	}
+	if rows > 0 {
+		rows = (rows + kernel.KeyRegions - 1) / kernel.KeyRegions * kernel.KeyRegions
+	}
+	table, attrs := grownTable(l, []int64{rows, width})
+	if l.failed {
+		return l.fail()
+	}
+	attrs["padding_idx"], attrs["shape"] = l.padID, table["W"][0].Dims()
+	table["Ids"] = []Variable{keys}
+	found := l.op("lookup_sparse_table", table, attrs, "Out")
+	if l.combine != "" && !l.failed {
+		found = l.combined(found)
+	}
+	return l.result(found)
+}
+
+// grownTable declares the variables of a table that grows, or finds those of another layer. It returns them by slot, and attributes that say what rows are at
+// first.
+func grownTable(l *layer, dims []int64) (In, Attrs) {
+	attr, bound := l.param, "error"
+	if l.refuse {
+		bound = "refuse"
+	}
+	initial := attr.Initializer
+	attr.Initializer = nil
+	w := l.parameter("w", attr, tensor.Float32, dims, Constant(0))
+	if l.failed {
+		return nil, nil
+	}
+	m := l.model
+	keys, shared := m.Variable(w.Name() + ".keys")
+	if shared {
+		for _, op := range m.main.Global().Ops {
+			if op.Type == "lookup_sparse_table" && op.In("W") == w.Name() {
+				return In{"W": {w}, "Keys": {keys}}, initialAttrs(op)
+			}
+		}
+	}
+	if initial == nil {
+		limit := 1 / math.Sqrt(float64(dims[1]))
+		initial = Uniform(-limit, limit)
+	}
+	attrs := Attrs{"table_name": w.Name(), "seed": m.seed, "at_bound": bound}
+	switch op := initial(Target{DType: tensor.Float32, Dims: dims, Seed: m.seed}); {
+	case op != nil && op.Type == "uniform_random":
+		attrs["min"], attrs["max"] = op.Attrs["min"], op.Attrs["max"]
+	case op != nil && op.Type == "fill_constant":
+		attrs["min"], attrs["max"] = op.Attrs["value"], op.Attrs["value"]
+	default:
+		l.mistake(fault.E(fault.Unsupported, fault.Var(w.Name()), fault.Got("another initializer of a table that grows"), fault.Want("layers.Uniform or layers.Constant")))
+		return nil, nil
+	}
+	keys = m.State(w.Name()+".keys", tensor.Int64, dims[:1], Constant(0))
+	if !keys.OK() {
+		l.fail()
+	}
+	return In{"W": {w}, "Keys": {keys}}, attrs
+}
+
+// initialAttrs are the attributes of a lookup that say what the rows of its table are at first, and what happens when it is full.
+func initialAttrs(lookup *program.Op) Attrs {
+	attrs := Attrs{}
+	for _, name := range []string{"table_name", "seed", "min", "max", "at_bound"} {
+		if value, ok := lookup.Attrs[name]; ok {
+			attrs[name] = value
+		}
+	}
+	return attrs
+}
