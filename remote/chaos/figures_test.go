@@ -13,9 +13,13 @@ import (
 	"github.com/edl-go/edl/dataset"
 	"github.com/edl-go/edl/executor"
 	"github.com/edl-go/edl/internal/testkit"
+	"github.com/edl-go/edl/layers"
+	"github.com/edl-go/edl/optimizer"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote"
+	"github.com/edl-go/edl/remote/wire"
+	"github.com/edl-go/edl/tensor"
 )
 
 // An endless is a job that trains until the benchmark ends.
@@ -27,16 +31,21 @@ type endless struct {
 
 func newEndless(b *testing.B, trainers int32, passes int, checkpoints *job.Checkpoints) *endless {
 	b.Helper()
-	r := newRig(b)
 	s := spec(trainers, trainers, job.Mode_SYNC)
 	s.Checkpoints = checkpoints
+	return endlessOf(b, s, passes, model(b, momentum()), testkit.Samples(b, b.TempDir(), records()))
+}
+
+// endlessOf is newEndless of any job.
+func endlessOf(b *testing.B, s *remote.JobSpec, passes int, m testkit.Model, data map[string][]string) *endless {
+	b.Helper()
+	r := newRig(b)
 	e, err := remote.NewExecutor(r.listener.Address(), s)
 	if err != nil {
 		b.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	m := model(b, momentum())
-	j, err := e.Submit(ctx, m.Program, executor.TrainOptions{Data: testkit.Samples(b, b.TempDir(), records()), Passes: passes, Fetch: []string{m.Loss}})
+	j, err := e.Submit(ctx, m.Program, executor.TrainOptions{Data: data, Passes: passes, Fetch: []string{m.Loss}})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -65,6 +74,28 @@ func (s *endless) next(after time.Time) time.Time {
 		case at := <-s.steps:
 			if at.After(after) {
 				return at
+			}
+		case <-timeout:
+			s.t.Fatal("no step is seen any more")
+		}
+	}
+}
+
+// afterPause waits for a step that was seen after both moments, and returns when the step was seen that ended the longest pause since the first of them.
+func (s *endless) afterPause(since, until time.Time) (end time.Time, pause time.Duration) {
+	last := since
+	timeout := time.After(patience)
+	for {
+		select {
+		case at := <-s.steps:
+			if at.Before(since) {
+				continue
+			}
+			if p := at.Sub(last); p > pause {
+				end, pause = at, p
+			}
+			if last = at; at.After(until) {
+				return end, pause
 			}
 		case <-timeout:
 			s.t.Fatal("no step is seen any more")
@@ -118,6 +149,85 @@ func BenchmarkKill(b *testing.B) {
 			report(b, took)
 		})
 	}
+}
+
+// BenchmarkKillWithStandby measures the time from kill -9 of a pserver that has a standby in step to the step that ends the pause.
+func BenchmarkKillWithStandby(b *testing.B) {
+	s := spec(2, 2, job.Mode_SYNC)
+	s.Standby = 1
+	j := endlessOf(b, s, 1<<20, model(b, momentum()), testkit.Samples(b, b.TempDir(), records()))
+	var took []time.Duration
+	process := "pserver-1" // that serves
+	for range *kills {
+		j.inStep(1)
+		j.mu.Lock()
+		starts := j.starts["standby-1"]
+		j.mu.Unlock()
+		pass(b.Context(), time.Second+time.Duration(rand.Int64N(int64(50*time.Millisecond))))
+		j.mu.Lock()
+		next := j.handles["standby-1"] // takes over
+		j.mu.Unlock()
+		killed := time.Now()
+		if err := j.signal(process, syscall.SIGKILL); err != nil {
+			b.Fatal(err)
+		}
+		end, _ := j.afterPause(killed, j.restarted("standby-1", starts))
+		took = append(took, end.Sub(killed))
+		process = "serving"
+		j.mu.Lock()
+		j.handles[process] = next
+		j.mu.Unlock()
+	}
+	report(b, took)
+}
+
+// inStep waits until the standby of a pserver may take over.
+func (s *endless) inStep(index uint32) {
+	ctx := bounded(s.t)
+	for ctx.Err() == nil {
+		d, err := wire.Show(ctx, "listener", s.client, &rpc.JobRequest{Job: s.id})
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		for _, r := range d.Status.Roles {
+			if r.Role == job.Role_STANDBY && r.Index == index && r.InStep {
+				return
+			}
+		}
+		pass(ctx, 5*time.Millisecond)
+	}
+	s.t.Fatalf("standby %d is not in step", index)
+}
+
+// BenchmarkScale measures how long a job pauses whose state of 1 GB changes from 2 to 4 pservers and back: a distributed table of 4 Mi rows of 32 with Adagrad.
+func BenchmarkScale(b *testing.B) {
+	const rows = 4 << 20
+	m := layers.NewModel()
+	r := layers.OpenDataset(m, testkit.Dataset, layers.Field("id", layers.Dims(1), layers.DType(tensor.Int64)))
+	v := layers.Read(layers.DoubleBuffer(layers.Batch(r, batch)))
+	out := layers.Embedding(v[0], rows, 32, layers.Sparse(), layers.Distributed(), layers.Param(layers.ParamAttr{Initializer: layers.Constant(0.5)}))
+	loss := layers.Mean(layers.Square(out), layers.Name("loss"))
+	optimizer.Adagrad(0.01).Minimize(loss)
+	data := testkit.Records(b, b.TempDir(), records(), func(i int) []*tensor.Tensor {
+		id, err := tensor.FromSlice([]int64{int64(i) * 7919 % rows})
+		if err != nil {
+			b.Fatal(err)
+		}
+		return []*tensor.Tensor{id}
+	})
+	s := endlessOf(b, spec(2, 2, job.Mode_SYNC), 1<<20, testkit.Built(b, m, loss), data)
+	var took []time.Duration
+	for i := range *kills {
+		pass(b.Context(), time.Second)
+		began := time.Now()
+		if _, err := s.client.Scale(bounded(b), &rpc.ScaleRequest{Job: s.id, Pservers: int32(4 - i%2*2)}); err != nil {
+			b.Fatal(err)
+		}
+		_, pause := s.afterPause(began, time.Now())
+		b.Logf("to %d pservers in %v, the steps paused for %v", 4-i%2*2, time.Since(began), pause)
+		took = append(took, pause)
+	}
+	report(b, took)
 }
 
 // BenchmarkStopToWhy measures the time from SIGSTOP of a trainer until `edl why` names it as lost or silent.
