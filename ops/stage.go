@@ -50,8 +50,9 @@ var stages = map[program.Stage]stageRule{
 		inner:   []Class{Compute, Backward, Random},
 		refused: []string{"listen_and_serv"},
 		once:    []string{"merge_devices", "send_barrier", "fetch_barrier"},
-		needs:   []order{{"recv", "send"}, {"send_barrier", "send"}, {"fetch_barrier", "recv"}},
-		before:  []order{{"merge_devices", "send"}, {"send", "send_barrier"}, {"send_barrier", "recv"}, {"recv", "fetch_barrier"}},
+		needs:   []order{{"recv", "send"}, {"send_barrier", "send"}, {"fetch_barrier", "send"}},
+		before: []order{{"merge_devices", "send"}, {"send", "send_barrier"}, {"send_barrier", "recv"}, {"recv", "fetch_barrier"},
+			{"send_barrier", "fetch_barrier"}},
 	},
 	program.StageTrainerStartup: {
 		startup: program.StageTrainerStartup,

@@ -1,6 +1,7 @@
 package remote_test
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -9,10 +10,13 @@ import (
 
 	"github.com/edl-go/edl/executor"
 	"github.com/edl-go/edl/executor/reference"
+	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/internal/testkit"
+	"github.com/edl-go/edl/layers"
 	"github.com/edl-go/edl/optimizer"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/remote"
+	"github.com/edl-go/edl/tensor"
 )
 
 // A job whose number of pservers changes while it runs computes what it would have computed, step by step, and no step twice.
@@ -174,6 +178,73 @@ func TestScaleServersOfFedJob(t *testing.T) {
 	jobs, err := e.Client().Jobs(bounded(t))
 	if err != nil || len(jobs) != 1 {
 		t.Errorf("the steps took the jobs %v, want one; %v", jobs, err)
+	}
+}
+
+// An async job goes on from a checkpoint with another number of pservers. The parameters count what was applied to them: of each record the update of every
+// pass, no more and no less; the ledger says the same.
+func TestScaleServersOfAsyncJob(t *testing.T) {
+	const records, passes = 1009, 12
+	m := layers.NewModel()
+	r := layers.OpenDataset(m, testkit.Dataset, layers.Field("id", layers.Dims(1), layers.DType(tensor.Int64)))
+	v := layers.Read(layers.DoubleBuffer(layers.Batch(layers.Shuffle(r, 100, 7), 8)))
+	updates := layers.Embedding(v[0], records, 1, layers.Param(layers.ParamAttr{Name: "updates", Initializer: layers.Constant(0)}))
+	loss := layers.ReduceSum(layers.Scale(updates, -1, 0), layers.Name("loss"))
+	optimizer.SGD(1).Minimize(loss)
+	model := testkit.Built(t, m, loss)
+	data := testkit.Records(t, t.TempDir(), records, func(i int) []*tensor.Tensor {
+		id, err := tensor.FromSlice([]int64{int64(i)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return []*tensor.Tensor{id}
+	})
+	l, save := listener(t), t.TempDir()
+	spec := &remote.JobSpec{Trainers: 2, Pservers: 2, MinBlockSize: 16, Mode: job.Mode_ASYNC, RecordsPerTask: 20}
+	spec.Checkpoints = &job.Checkpoints{Store: t.TempDir(), Rounds: 1 << 30}
+	e := executorOf(t, l, spec)
+	j, err := e.Submit(bounded(t), model.Program, executor.TrainOptions{Data: data, Passes: passes, Save: save})
+	if err != nil {
+		t.Fatal(err)
+	}
+	numbers, seen, attempts := []int{4, 1}, 0, 0
+	_, err = j.Follow(bounded(t), func(s executor.StepResult) error {
+		attempts = max(attempts, s.Attempt)
+		if seen++; len(numbers) > 0 && seen >= 40 {
+			_, err := remote.ScaleServers(bounded(t), e.Client(), j.ID, numbers[0])
+			t.Logf("at step %d to %d pservers: %v", s.Step, numbers[0], err)
+			numbers, seen = numbers[1:], 0
+			return err
+		}
+		return nil
+	})
+	if err != nil || attempts == 0 {
+		t.Fatalf("%d attempts: %v", attempts, err)
+	}
+	for record, n := range testkit.Saved(t, save, model.Program)["updates"].Float32s() {
+		if n != passes {
+			t.Fatalf("record %d was applied %v times, want %d", record, n, passes)
+		}
+	}
+	ledger := lastLedger(t, l)
+	if len(ledger.GetPasses()) != passes {
+		t.Errorf("the ledger is %v", ledger)
+	}
+	for _, p := range ledger.GetPasses() {
+		if p.Records != records || p.Again != 0 {
+			t.Errorf("the ledger of pass %d: %d records, %d again", p.Pass, p.Records, p.Again)
+		}
+	}
+	without := &remote.JobSpec{Trainers: 1, Pservers: 1, Mode: job.Mode_ASYNC}
+	j, err = executorOf(t, l, without).Submit(bounded(t), model.Program, executor.TrainOptions{Data: data, Passes: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := remote.ScaleServers(bounded(t), e.Client(), j.ID, 2); !errors.Is(err, fault.InvalidArgument) && !errors.Is(err, fault.Unavailable) {
+		t.Errorf("an async job without checkpoints: %v", err)
+	}
+	if _, err := j.Follow(bounded(t), func(executor.StepResult) error { return nil }); err != nil {
+		t.Error(err)
 	}
 }
 

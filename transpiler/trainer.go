@@ -222,8 +222,10 @@ func (w *trainerWriter) exchange() {
 		}
 		return nil
 	}
+	g.sent = w.order
 	if len(w.order) > 0 && w.cfg.Mode == Sync {
 		control := w.add()
+		g.sent = []string{control}
 		w.block.Append(barrierOp("send_barrier", w.order, control))
 		after = func(string) []string { return []string{control} }
 	}
@@ -261,6 +263,7 @@ type gather struct {
 	*controls
 	role  program.Role // of the concat ops
 	keep  bool         // parts stay as they were received until they are received again
+	sent  []string     // control variables that the barrier follows where nothing is received: it ends the step
 	recvs []*program.Op
 	joins []*program.Op
 }
@@ -303,9 +306,13 @@ func (g *gather) receive(v *program.Var, parts []serverVar, line string, after, 
 	return from
 }
 
-// ops returns the ops, none if no variable was added.
+// ops returns the ops, none if no variable was added and nothing was sent.
 func (g *gather) ops() []*program.Op {
-	if len(g.recvs) == 0 {
+	switch {
+	case len(g.recvs) > 0:
+	case len(g.sent) > 0:
+		return []*program.Op{barrierOp("fetch_barrier", g.sent, g.add())}
+	default:
 		return nil
 	}
 	var received []string

@@ -225,8 +225,8 @@ func PserverBounds(s *job.JobSpec) (least, most int32) {
 // FixedPservers says why a job keeps the number of pservers that it began with, as what it has and what it would need; got is empty where it does not.
 func FixedPservers(s *job.JobSpec) (got, want string) {
 	switch {
-	case s.Mode != job.Mode_SYNC: // no round of it ends on all pservers at once
-		return "of an async job", "a sync job. An async one is stopped with edl stop --save, and goes on with edl jobs resume --pservers N"
+	case s.Mode != job.Mode_SYNC && s.Fed: // no round of it ends on all pservers at once, and it has no checkpoints
+		return "of an async job that is fed", "a sync job, or one that reads its own data"
 	case strings.HasPrefix(s.CompressGradients, "topk"): // which elements are sent depends on the slices: the result would be another one
 		return "with compress_gradients " + s.CompressGradients, "a job whose gradients travel whole"
 	}

@@ -385,6 +385,9 @@ func (c *jobRun) forget(long context.Context) error {
 	c.job.mu.Lock()
 	cause := c.machine.Cause()
 	c.job.mu.Unlock()
+	if c.scale.anew {
+		placed(long, c)
+	}
 	c.job.startOver(cause, c.watcher, c.finals, c.job.acks, c.job.finishing)
 	return nil
 }

@@ -93,6 +93,7 @@ func (p *plan) held() (list []*job.Held, err error) {
 // scaling is a change of the number of pservers that is under way. The goroutine of jobRun.run uses it.
 type scaling struct {
 	to    *placement
+	anew  bool         // the next attempt has it
 	ended chan<- error // has room; nil: nothing is under way
 }
 
@@ -125,15 +126,23 @@ func scaleServers(ctx context.Context, j *Job, servers int32) error {
 	if err != nil {
 		return err
 	}
+	anew := j.spec.Mode != job.Mode_SYNC
+	if anew {
+		if _, err := save(ctx, j); err != nil {
+			return err
+		}
+	}
 	ended := make(chan error, 1)
 	c.happen(func() supervise.Event { // job.mu is held
 		if c.scale.ended != nil {
 			ended <- fault.E(fault.Unavailable, where, fault.Got("a job whose pservers change"), fault.Want("one change after the other"))
 			return supervise.Tick{}
 		}
-		c.scale = scaling{to: to, ended: ended}
-		j.placing.next = to
-		return supervise.Scaled{Servers: int(servers)}
+		c.scale = scaling{to: to, anew: anew, ended: ended}
+		if !anew {
+			j.placing.next = to
+		}
+		return supervise.Scaled{Servers: int(servers), Anew: anew}
 	})
 	select {
 	case err = <-ended:

@@ -115,7 +115,10 @@ type (
 	// Wanted says how many trainers are wanted. Missing ones are started, and the highest ranks end.
 	Wanted struct{ Trainers int }
 	// Scaled says how many pservers the job is to have. It is refused while the job has other things to do.
-	Scaled struct{ Servers int }
+	Scaled struct {
+		Servers int
+		Anew    bool // the job begins its next attempt with them, from the checkpoint that was made for it
+	}
 	// Moved answers Effects.Move: the pservers that are wanted have the state of the job, or it stays where it was when Err is not nil.
 	Moved struct {
 		Number  int // of Effects.Move

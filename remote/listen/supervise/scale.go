@@ -19,6 +19,9 @@ import (
 //
 // The standbys of a job that has moved start again: each has slices of the placement before.
 //
+// An async job has no moment at which its state could move. It makes a checkpoint, and all its roles start again from that with the other number (Scaled.Anew):
+// no failure, so no restart counts.
+//
 // Meanwhile a new pserver has nothing to lose: it starts again as any role does. If another one ends, the job starts over, with the pservers that it had: it is
 // not known which of them have its state. The job also starts over when nobody knows what has become of the move.
 type scaling struct {
@@ -50,6 +53,15 @@ func (e Scaled) apply(m *Machine, now time.Duration, out *Effects) error {
 				return busy(fmt.Sprintf("a %v that is ending", member))
 			}
 		}
+	}
+	if e.Anew {
+		m.policy.PServers = e.Servers
+		for i := range e.Servers {
+			m.role(server(i))
+		}
+		m.startOver(now, fault.E(fault.Canceled, fault.Gotf("a change to %d pservers", e.Servers)), out)
+		m.again, m.pause, m.beginAt = max(0, m.again-1), 0, now
+		return nil
 	}
 	m.scaling = scaling{to: e.Servers, number: m.scaling.number + 1, starts: map[int]int{}}
 	for i := m.policy.PServers; i < e.Servers; i++ {
