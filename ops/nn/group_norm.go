@@ -73,14 +73,8 @@ func (g groupNorm) last(a attributes, dims []int64) bool {
 
 func (g groupNorm) infer(s *ops.Shapes) error {
 	x := s.In("X")
-	if err := s.IsFloat("X"); err != nil {
+	if err := checkNorm(s); err != nil {
 		return err
-	}
-	if err := s.SameType("X", "Scale", "Bias"); err != nil {
-		return err
-	}
-	if !(s.Float("epsilon") >= 0) {
-		return opkit.BadAttr(s, "epsilon", "at least 0")
 	}
 	if len(x.Dims) < 2 {
 		return s.Errorf("X", "rank 2 or more")

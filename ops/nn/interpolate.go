@@ -77,13 +77,7 @@ func (i interpolation) register() {
 }
 
 func (i interpolation) infer(s *ops.Shapes) error {
-	if err := s.IsFloat("X"); err != nil {
-		return err
-	}
-	if err := checkLayout(s, "data_layout"); err != nil {
-		return err
-	}
-	if err := s.Rank("X", 2+i.axes); err != nil {
+	if err := checkImages(s, "data_layout", 2+i.axes); err != nil {
 		return err
 	}
 	if s.Str("interp_method") != i.method {

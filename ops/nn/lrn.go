@@ -35,13 +35,7 @@ func init() {
 }
 
 func inferLRN(s *ops.Shapes) error {
-	if err := s.IsFloat("X"); err != nil {
-		return err
-	}
-	if err := checkLayout(s, "data_format"); err != nil {
-		return err
-	}
-	if err := s.Rank("X", 4); err != nil {
+	if err := checkImages(s, "data_format", 4); err != nil {
 		return err
 	}
 	if n := s.Int("n"); n < 1 || n > mostWindow || n%2 == 0 {

@@ -204,16 +204,21 @@ func init() {
 	})
 }
 
-func inferLayerNorm(s *ops.Shapes) error {
-	x := s.In("X")
+// checkNorm checks the types and the epsilon of an op that normalises X and applies Scale and Bias.
+func checkNorm(s *ops.Shapes) error {
 	if err := s.IsFloat("X"); err != nil {
-		return err
-	}
-	if err := s.SameType("X", "Scale", "Bias"); err != nil {
 		return err
 	}
 	if !(s.Float("epsilon") >= 0) {
 		return opkit.BadAttr(s, "epsilon", "at least 0")
+	}
+	return s.SameType("X", "Scale", "Bias")
+}
+
+func inferLayerNorm(s *ops.Shapes) error {
+	x := s.In("X")
+	if err := checkNorm(s); err != nil {
+		return err
 	}
 	axis := s.Int("begin_norm_axis")
 	if axis < 1 || axis >= int64(len(x.Dims)) {

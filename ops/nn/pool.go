@@ -60,13 +60,7 @@ func (p pooling) register() {
 }
 
 func (p pooling) infer(s *ops.Shapes) error {
-	if err := s.IsFloat("X"); err != nil {
-		return err
-	}
-	if err := checkLayout(s, "data_format"); err != nil {
-		return err
-	}
-	if err := s.Rank("X", 2+p.axes); err != nil {
+	if err := checkImages(s, "data_format", 2+p.axes); err != nil {
 		return err
 	}
 	if kind := s.Str("pooling_type"); kind != "max" && kind != "avg" {

@@ -27,13 +27,7 @@ func init() {
 }
 
 func inferTemporalShift(s *ops.Shapes) error {
-	if err := s.IsFloat("X"); err != nil {
-		return err
-	}
-	if err := checkLayout(s, "data_format"); err != nil {
-		return err
-	}
-	if err := s.Rank("X", 4); err != nil {
+	if err := checkImages(s, "data_format", 4); err != nil {
 		return err
 	}
 	if t, frames := s.Int("seg_num"), s.In("X").Dims[0]; t < 1 || frames >= 0 && frames%t != 0 {

@@ -146,6 +146,17 @@ func checkLayout(s *ops.Shapes, name string) error {
 	return opkit.BadAttr(s, name, "NCHW or NHWC")
 }
 
+// checkImages checks that X holds floats of a rank, and the attribute of its layout.
+func checkImages(s *ops.Shapes, layout string, rank int) error {
+	if err := s.IsFloat("X"); err != nil {
+		return err
+	}
+	if err := checkLayout(s, layout); err != nil {
+		return err
+	}
+	return s.Rank("X", rank)
+}
+
 // channelsLast reports whether an attribute of dataFormatAttr puts the channels last.
 func channelsLast(a attributes, name string) bool {
 	layout := strings.ToUpper(a.Str(name))
