@@ -18,5 +18,5 @@
 // Op appends any registered op, also one without a layer. A Model is not safe for concurrent use.
 //
 // Files in reading order: model.go (Model, Variable), layer.go (how a layer builds), op.go, option.go, parameter.go (parameters, initializers,
-// regularizers), then the layers: data.go, nn.go, conv.go, math.go, activation.go, shape.go, loss.go, sequence.go.
+// regularizers), then the layers: data.go, nn.go, conv.go, math.go, activation.go, shape.go, loss.go, sequence.go, control.go.
 package layers

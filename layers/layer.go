@@ -111,7 +111,7 @@ func (l *layer) write(opType string, in In, attrs Attrs, out In) {
 	for name, value := range attrs {
 		op.Attrs[name] = value
 	}
-	if !l.model.emit(l.model.main.Global(), op) {
+	if !l.model.emit(l.model.current(), op) {
 		l.fail()
 	}
 }
@@ -121,7 +121,7 @@ func (l *layer) temporary() Variable {
 	if l.failed {
 		return l.fail()
 	}
-	v, err := l.model.main.Global().AddVar(program.Var{Name: l.model.UniqueName(l.prefix + ".tmp"), Kind: untyped})
+	v, err := l.model.current().AddVar(program.Var{Name: l.model.UniqueName(l.prefix + ".tmp"), Kind: untyped})
 	if err != nil {
 		return l.mistake(fault.E(fault.Internal, fault.Cause(err)))
 	}
@@ -144,16 +144,16 @@ func (l *layer) result(v Variable) Variable {
 	if l.name == "" {
 		return v
 	}
-	global := l.model.main.Global()
-	named, err := global.AddVar(v.v.Copy(l.name))
+	block := l.model.current()
+	named, err := block.AddVar(v.v.Copy(l.name))
 	if err != nil {
 		return l.mistake(taken(l.name))
 	}
-	for _, op := range global.Ops {
+	for _, op := range block.Ops {
 		op.RenameOutput(v.Name(), l.name)
 		op.RenameInput(v.Name(), l.name)
 	}
-	global.RemoveVar(v.Name())
+	block.RemoveVar(v.Name())
 	return Variable{l.model, named}
 }
 
@@ -163,11 +163,11 @@ const untyped program.VarKind = -1
 // Append appends a complete op, for passes that build ops themselves. It declares outputs that are not declared. The op gets the role of As, and
 // the line of user code unless it has one. If the op is wrong, Append notes a mistake, appends nothing and returns false.
 func (m *Model) Append(op *program.Op) bool {
-	global := m.main.Global()
+	block := m.current()
 	for _, name := range op.OutputNames() {
-		global.EnsureVar(program.Var{Name: name, Kind: untyped})
+		block.EnsureVar(program.Var{Name: name, Kind: untyped})
 	}
-	return m.emit(global, op)
+	return m.emit(block, op)
 }
 
 // emit is Append for any block. The outputs must be declared.
@@ -221,6 +221,12 @@ func typeOutputs(b *program.Block, op *program.Op, shapes *ops.Shapes) error {
 					fault.Got("a name that no block declares"), fault.Want("a declared variable"))
 			}
 			inferred := shapes.Outs(slot)[i]
+			if inferred.Kind == 0 && v.Kind != untyped { // what a block writes has the type that its ops gave it
+				continue
+			}
+			if v.Kind == program.LoDTensorArray && len(v.Dims) == 0 { // the first item tells the dims
+				v.Dims = slices.Clone(inferred.Dims)
+			}
 			if v.Kind == untyped {
 				v.Kind, v.DType, v.Dims, v.LoDLevel, v.Fields = inferred.Kind, inferred.DType, slices.Clone(inferred.Dims), inferred.LoDLevel, inferred.Fields
 				continue

@@ -14,6 +14,7 @@ import (
 // A Model is a program under construction.
 type Model struct {
 	main     *program.Program
+	inner    *program.Block // that a function of control flow fills; nil for the global block
 	seed     int64
 	mistakes fault.List
 	params   map[string]ParamAttr // settings of the parameters that layers created
@@ -137,7 +138,7 @@ func (m *Model) persistable(v program.Var, init Initializer) Variable {
 func (m *Model) UniqueName(prefix string) string {
 	for {
 		name := m.main.UniqueName(prefix)
-		if _, taken := m.main.Global().Var(name); !taken {
+		if _, taken := m.current().Find(name); !taken {
 			return name
 		}
 	}

@@ -9,13 +9,14 @@ import (
 
 // A Binding is the view of an op that Bind gets: attributes with defaults, the tensors of every slot, scratch memory, and the environment. A kernel
 // keeps the *tensor.Tensor and asks for its elements on every run (tensor.Data), because a feed replaces them. Dims never change under a bound
-// kernel.
+// kernel, but for ops of class Control (control.go).
 type Binding struct {
 	attrs
 	Env     *Env
 	in, out map[string][]*tensor.Tensor
 	scratch func(tensor.DType, int) *tensor.Tensor
 	loops   []Loop
+	around  Surroundings // nil for ops that need none
 }
 
 // NewBinding is for executors. scratch allocates memory that no other kernel uses while this one runs.

@@ -14,7 +14,7 @@
 // Running a Kernel allocates nothing.
 //
 // Files in reading order: def.go (Def and the registry), shapes.go, known.go and lod.go (what Infer sees), check.go (slots and attributes), binding.go and
-// env.go (what Bind and kernels see), accepted.go (attributes of other writers), grad.go, merge.go, stage.go (which ops are legal where), verify.go, describe.go,
+// env.go (what Bind and kernels see), control.go (blocks, arrays and rank tables), accepted.go (attributes of other writers), grad.go, merge.go, stage.go (which ops are legal where), verify.go, describe.go,
 // table.go (the table in docs/ops.md), introduced.go and probe.go (columns of it).
 package ops
 
@@ -90,6 +90,7 @@ const (
 	Dist                  // send, recv and barriers
 	Serve                 // listen_and_serv
 	FileIO                // save and load
+	Control               // runs blocks of the program, or handles values whose dims are known only when it runs (control.go)
 )
 
 // A Slot is a named list of variables.
@@ -137,7 +138,7 @@ type Cost struct {
 
 // String returns the name of the constant.
 func (c Class) String() string {
-	names := [...]string{"Compute", "Backward", "Random", "Optimize", "Feed", "Read", "Dist", "Serve", "FileIO"}
+	names := [...]string{"Compute", "Backward", "Random", "Optimize", "Feed", "Read", "Dist", "Serve", "FileIO", "Control"}
 	if c < 0 || int(c) >= len(names) {
 		return fmt.Sprintf("class %d", int(c))
 	}

@@ -29,6 +29,7 @@ type Step struct {
 	RowOffset int64  // first row of this trainer in the batch of the round
 	Weight    int64  // what Rows rows weigh in the mean that the loss is, where that is another number; see WeightOf. Else 0
 	Rows      int64  // rows of this trainer
+	Iteration uint64 // tells runs of a block within the step apart; 0 outside of blocks that ops run
 }
 
 // A Message names one variable that a trainer sends or receives.

@@ -203,15 +203,16 @@ func numbersOf(t *tensor.Tensor) []float64 {
 	return out
 }
 
-// WrittenOnce returns the names that exactly one op of a program writes, in any block. Only their values are known where they are read: another
-// op may write before or after, as in a loop. Values that outlive a run are not known.
+// WrittenOnce returns the names that exactly one op of a program writes, in the block that declares them. Only their values are known where they are read:
+// another op may write before or after, as in a loop, and a block may run or not. Values that outlive a run are not known.
 func WrittenOnce(p *program.Program) map[string]bool {
 	once := map[string]bool{}
 	for _, b := range p.Blocks {
 		for _, op := range b.Ops {
 			for _, name := range op.OutputNames() {
 				_, again := once[name]
-				once[name] = !again
+				_, own := b.Var(name)
+				once[name] = own && !again
 			}
 		}
 		for _, v := range b.Vars() {

@@ -64,7 +64,7 @@ func boundVars(p *program.Program) map[*program.Var]bool {
 			bound[v] = v.Persistable || v.NeedCheckFeed
 		}
 		for _, op := range b.Ops {
-			if def, ok := Lookup(op.Type); !ok || def.Class.computes() {
+			if def, ok := Lookup(op.Type); !ok || def.Class.computes() || def.Class == Control {
 				continue
 			}
 			for _, name := range slices.Concat(op.InputNames(), op.OutputNames()) {

@@ -133,6 +133,9 @@ func (p *Program) Reachable() []bool {
 	return seen
 }
 
+// DropUnreachable removes the blocks that Reachable does not report, such as those of ops that were taken out, and renumbers the others.
+func (p *Program) DropUnreachable() { dropUnreachableBlocks(p) }
+
 // dropUnreachableBlocks removes the blocks that Reachable does not report, and renumbers the others.
 func dropUnreachableBlocks(p *Program) {
 	reachable := p.Reachable()

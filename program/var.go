@@ -18,6 +18,7 @@ const (
 	FeedMinibatch  VarKind = 9
 	FetchList      VarKind = 10
 	StepScopes     VarKind = 11
+	LoDRankTable   VarKind = 12
 	LoDTensorArray VarKind = 13
 	Reader         VarKind = 15
 	Raw            VarKind = 17

@@ -322,12 +322,24 @@ func lion(u *optimizer.Update) {
 	u.Set(u.Param, layers.Sub(u.Param, layers.Mul(layers.Mul(layers.Sign(velocity), share), u.Rate)))
 }
 
+// byCases is a rate as Fluid's piecewise_decay builds it: each case of a switch sets it.
+func byCases(step layers.Variable) layers.Variable {
+	m := step.Model()
+	number := func(value float64) layers.Variable { return layers.FillConstant(m, value, []int64{1}) }
+	rate := m.State(m.UniqueName("rate"), tensor.Float32, []int64{1}, layers.Constant(0))
+	layers.Switch(m,
+		layers.SwitchCase{If: layers.LessThan(step, number(2)), Then: func() { layers.AssignTo(rate, number(0.05)) }},
+		layers.SwitchCase{Then: func() { layers.AssignTo(rate, number(0.02)) }})
+	return rate
+}
+
 var schedules = map[string]optimizer.Schedule{
 	"exponential": optimizer.Exponential(0.05, 2, 0.5, false),
 	"natural":     optimizer.NaturalExp(0.05, 2, 0.5, true),
 	"inverse":     optimizer.InverseTime(0.05, 1, 0.5, false),
 	"polynomial":  optimizer.Polynomial(0.05, 4, 0.001, 2, true),
 	"piecewise":   optimizer.Piecewise([]int{1, 3}, []float64{0.05, 0.02, 0.01}),
+	"switch":      byCases,
 	"cosine":      optimizer.Cosine(0.05, 1, 200),
 	"noam":        optimizer.Noam(64, 2),
 	"warmup":      optimizer.LinearWarmup(0.05, 2, 0.001, 0.05),

@@ -3,7 +3,7 @@
 //
 // Packages program and dataset both use typed values and do not know each other, so this package is below both. It computes nothing.
 //
-// Files: tensor.go, dtype.go, lod.go, selected_rows.go (sparse gradients), stream.go (parsing), stream_io.go (reading and writing).
+// Files: tensor.go, dtype.go, resize.go (values whose dims change), lod.go, selected_rows.go (sparse gradients), stream.go (parsing), stream_io.go (reading and writing).
 package tensor
 
 import (
@@ -25,6 +25,9 @@ type Tensor struct {
 
 	rows   *Tensor // row numbers, if t holds rows of a tensor of height rows; nil for an ordinary tensor
 	height int64
+
+	room  *room // memory of a tensor whose dims change; nil for most
+	fixed bool  // dims must not change
 }
 
 // MaxRank bounds the number of dims of a tensor, here and in programs.

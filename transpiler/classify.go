@@ -20,17 +20,13 @@ func classify(s *state) error {
 		case role.Has(program.RoleOptimize):
 			n.duty = dutyUpdate
 		}
-		if n.duty != dutyTrainer && len(op.SubBlocks()) > 0 {
+		if n.duty == dutyUpdate && len(op.SubBlocks()) > 0 {
 			return unsupported(n, "", "an update op with a sub-block", "update ops without control flow", "")
 		}
 		s.nodes = append(s.nodes, n)
 	}
-	for _, b := range s.source.Blocks[1:] {
-		for at, op := range b.Ops {
-			if role := op.Role(); role.Has(program.RoleOptimize) || role.Has(program.RoleLRSched) {
-				return unsupported(newNode(b, at, op), "", "an update op in a sub-block", "update ops in the global block", "")
-			}
-		}
+	if err := checkBlocks(s); err != nil {
+		return err
 	}
 	s.uses = usages(s.nodes)
 	if slices.ContainsFunc(s.nodes, func(n *node) bool { return n.duty == dutyUpdate }) {
@@ -45,6 +41,37 @@ func classify(s *state) error {
 		}
 	}
 	return checkKinds(s)
+}
+
+// checkBlocks checks that blocks of ops of the learning-rate schedule alone have update ops.
+func checkBlocks(s *state) error {
+	rates := map[program.BlockIndex]bool{}
+	var add func(op *program.Op)
+	add = func(op *program.Op) {
+		for _, index := range op.SubBlocks() {
+			b, err := s.source.Block(index)
+			if err != nil || rates[index] {
+				continue
+			}
+			rates[index] = true
+			for _, inner := range b.Ops {
+				add(inner)
+			}
+		}
+	}
+	for _, n := range s.nodes {
+		if n.duty == dutyRate {
+			add(n.op)
+		}
+	}
+	for _, b := range s.source.Blocks[1:] {
+		for at, op := range b.Ops {
+			if role := op.Role(); (role.Has(program.RoleOptimize) || role.Has(program.RoleLRSched)) && !rates[program.BlockIndex(b.Index)] {
+				return unsupported(newNode(b, at, op), "", "an update op in a sub-block", "update ops in the global block", "")
+			}
+		}
+	}
+	return nil
 }
 
 // checkKinds checks that updates read and write tensors, or sparse gradients that can travel.

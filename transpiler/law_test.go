@@ -39,6 +39,8 @@ func TestLaw(t *testing.T) {
 		"ftrl from 0":     optimizer.Ftrl(optimizer.LinearWarmup(0.1, 2, 0, 0.1)),
 		"l2, by value":    optimizer.Momentum(0.1, 0.9, optimizer.Regularize(layers.L2(0.1)), optimizer.ClipGradients(optimizer.ByValue(-0.1, 0.1))),
 		"l1, by norm":     optimizer.SGD(rate, optimizer.Regularize(layers.L1(0.1)), optimizer.ClipGradients(optimizer.ByNorm(0.1))),
+		"cases":           optimizer.Momentum(optimizer.Schedule(byCases(false)), 0.9),
+		"lasting cases":   optimizer.Adam(optimizer.Schedule(byCases(true)), optimizer.Regularize(layers.L2(0.1))),
 		"global norm":     optimizer.Adam(rate, optimizer.Regularize(layers.L2(0.1)), optimizer.ClipGradients(optimizer.ByGlobalNorm(0.1))),
 	}
 	for name, o := range optimizers {

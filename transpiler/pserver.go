@@ -1,6 +1,7 @@
 package transpiler
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/edl-go/edl/ops"
@@ -176,7 +177,40 @@ func (w *serverWriter) copyOp(b *program.Block, n *node, u *shard) *program.Op {
 		setRegions(op, u)
 	}
 	setRoleVars(op, u)
+	w.copyBlocks(b, op)
 	return b.Append(op)
+}
+
+// copyBlocks gives op, a copy of an op of the user's program for block b, copies of the blocks that it runs. Gradients of them are not copied, so nothing is
+// left for these.
+func (w *serverWriter) copyBlocks(b *program.Block, op *program.Op) {
+	for _, name := range slices.Sorted(maps.Keys(op.Attrs)) {
+		index, ok := op.Attrs[name].(program.BlockIndex)
+		if !ok {
+			continue
+		}
+		from, err := w.source.Block(index)
+		if err != nil {
+			continue // the program has been verified
+		}
+		to := w.program.NewBlock(b)
+		for _, v := range from.Vars() {
+			to.EnsureVar(v.Copy(""))
+		}
+		for _, inner := range from.Ops {
+			copied := inner.Clone()
+			setRoleVars(copied, nil)
+			w.copyBlocks(to, copied)
+			to.Append(copied)
+		}
+		op.Attrs[name] = program.BlockIndex(to.Index)
+	}
+	maps.DeleteFunc(op.Outputs, func(slot string, names []string) bool {
+		return slices.ContainsFunc(names, func(name string) bool {
+			v, ok := w.source.Global().Find(name)
+			return ok && v.Kind == program.StepScopes
+		})
+	})
 }
 
 // renameArguments gives the arguments of op the names of a shard. It renames all at once, so that swapped names do not collide.

@@ -116,6 +116,11 @@ func newNode(b *program.Block, at int, op *program.Op) *node {
 	reads, writes := b.Touches(op)
 	delete(reads, program.Empty)
 	delete(writes, program.Empty)
+	for name := range writes {
+		if v, ok := b.Find(name); ok && v.Kind == program.StepScopes { // nobody but a gradient reads it
+			delete(writes, name)
+		}
+	}
 	n.reads, n.writes = slices.Sorted(maps.Keys(reads)), slices.Sorted(maps.Keys(writes))
 	return n
 }

@@ -41,6 +41,7 @@ func buildTrainer(s *state) error {
 			}
 		}
 	}
+	t.DropUnreachable()
 	dropServerVars(s, b)
 	forgetTables(s, b)
 	s.result.Trainer = t

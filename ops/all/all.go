@@ -3,6 +3,7 @@ package all
 
 import (
 	_ "github.com/edl-go/edl/ops/comm"
+	_ "github.com/edl-go/edl/ops/control"
 	_ "github.com/edl-go/edl/ops/detection"
 	_ "github.com/edl-go/edl/ops/fileio"
 	_ "github.com/edl-go/edl/ops/math"

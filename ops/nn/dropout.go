@@ -143,7 +143,7 @@ func firstElement(x *tensor.Tensor, step *ops.Step) uint64 {
 // streamAt derives the random stream of a step from that of a variable, with the finalizer of SplitMix64.
 func streamAt(name uint64, step *ops.Step) uint64 {
 	const golden = 0x9e3779b97f4a7c15
-	h := name
+	h := name + step.Iteration*golden
 	for _, v := range [...]uint64{step.Round, step.Lane} {
 		h += (v + 1) * golden
 		h = (h ^ h>>30) * 0xbf58476d1ce4e5b9

@@ -22,6 +22,8 @@ type binder struct {
 	spaces    *spaces
 	store     *Store
 	blanks    map[tensor.DType]*tensor.Tensor
+	block     *program.Block
+	memory    int64 // bytes that an array may take; 0 is no bound
 	pieces    []*piece
 	held      []*variable // that pieces go on using until the end of the block
 }
@@ -84,6 +86,9 @@ func (b *binder) bindNode(n *node) (err error) {
 		}
 	}()
 	binding := ops.NewBinding(n.op, n.def, b.env, b.variables.tensors(n.op.Inputs), b.variables.tensors(n.op.Outputs), take)
+	if n.def.Class == ops.Control {
+		b.surround(n, binding)
+	}
 	kernel, err := n.def.Bind(binding)
 	switch {
 	case err != nil:
@@ -95,8 +100,12 @@ func (b *binder) bindNode(n *node) (err error) {
 	}
 	loops := binding.Bound()
 	if loops == nil {
-		b.pieces = append(b.pieces, &piece{op: n.op, def: n.def, kernel: kernel, scratch: scratch, cost: n.cost, pace: b.pace,
-			reads: b.variables.list(n.op.Inputs, nil), writes: b.variables.list(n.op.Outputs, nil)})
+		p := &piece{op: n.op, def: n.def, kernel: kernel, scratch: scratch, cost: n.cost, pace: b.pace,
+			reads: b.variables.list(n.op.Inputs, nil), writes: b.variables.list(n.op.Outputs, nil)}
+		if n.def.Class == ops.Control {
+			b.complete(n, p)
+		}
+		b.pieces = append(b.pieces, p)
 		return nil
 	}
 	for _, l := range loops {
@@ -135,7 +144,12 @@ func (b *binder) makeTensor(v *variable) (err error) {
 		if v.tensor, err = b.scope.Var(v.name, v.meta.DType, v.meta.Dims); err != nil {
 			return err
 		}
+	case dynamic:
+		if v.tensor, err = tensor.New(v.meta.DType, 0); err != nil {
+			return err
+		}
 	case valueless:
+		v.value = ops.NewValue(v.meta.Kind, b.memory)
 	}
 	v.span = b.spaces.next(1)
 	return nil

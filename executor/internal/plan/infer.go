@@ -21,9 +21,11 @@ type inference struct {
 
 // A node is an op of the block with concrete shapes.
 type node struct {
-	op   *program.Op
-	def  *ops.Def
-	cost ops.Cost
+	op     *program.Op
+	def    *ops.Def
+	cost   ops.Cost
+	reads  []string // that its blocks read outside of them
+	writes []string // that its blocks write outside of them
 }
 
 // infer walks the ops in order and gives every variable that they touch its concrete Meta and a place. It leaves out the ops at the border of the
@@ -114,7 +116,11 @@ func (in *inference) walk() error {
 	for _, name := range slices.Sorted(maps.Keys(in.Feeds)) {
 		in.addFeed(name)
 	}
-	for _, op := range in.Block.Ops {
+	list := in.Ops
+	if list == nil {
+		list = in.Block.Ops
+	}
+	for _, op := range list {
 		if err := in.addNode(op); err != nil {
 			return err
 		}
@@ -135,18 +141,25 @@ func (in *inference) addNode(op *program.Op) error {
 	}
 	op = shapes.Op() // with the attributes that tensors give
 	def, _ := ops.Lookup(op.Type)
+	n := node{op: op, def: def}
+	if def.Class == ops.Control {
+		if err := in.enter(&n); err != nil {
+			return ops.At(op, err)
+		}
+	} else if err := in.refuseDynamic(op); err != nil {
+		return err
+	}
 	for _, slot := range slices.Sorted(maps.Keys(op.Outputs)) {
 		metas := shapes.Outs(slot)
 		for i, name := range op.Outputs[slot] {
-			if name == program.Empty {
+			if name == program.Empty || metas[i].Kind == 0 && slices.Contains(n.writes, name) {
 				continue
 			}
-			if err := in.output(name, metas[i]); err != nil {
+			if err := in.output(name, metas[i], def.Class == ops.Control); err != nil {
 				return ops.At(op, err)
 			}
 		}
 	}
-	n := node{op: op, def: def}
 	if def.Cost != nil {
 		n.cost = def.Cost(shapes)
 	} else {
@@ -173,46 +186,83 @@ func (in *inference) inputMeta(name string) (ops.Meta, bool) {
 		return meta, true
 	}
 	if t, ok := in.Scope.Find(name); ok {
-		meta.DType, meta.Dims = t.DType(), t.Dims()
+		meta.DType, meta.Dims = t.DType(), slices.Clone(t.Dims())
+		if in.Stay != nil && len(t.LoD()) > 0 { // the caller feeds through the scope
+			of := ops.MetaOfValue(t)
+			meta.LoDLevel, meta.Sequences, meta.LoDOf = of.LoDLevel, of.Sequences, name
+		}
 	}
 	in.variables.add(name, meta, scoped)
 	return meta, true
 }
 
-// output records that an op writes a variable, and what was inferred for it.
-func (in *inference) output(name string, inferred ops.Meta) error {
+// output records that an op writes a variable, and what was inferred for it. open says that the op may leave extents open until it runs.
+func (in *inference) output(name string, inferred ops.Meta, open bool) error {
 	declared, ok := in.Block.Find(name)
 	if !ok {
 		return fault.E(fault.InvalidProgram, fault.Var(name), fault.Got("a name that no block declares"), fault.Want("a declared variable"))
 	}
 	v, met := in.variables.named[name]
 	if !isTensor(declared) {
-		if !met {
-			in.variables.add(name, ops.MetaOf(declared), valueless)
+		if inferred.Kind == 0 {
+			inferred = ops.MetaOf(declared)
+		}
+		if met {
+			v.meta = joined(v.meta, inferred)
+		} else {
+			in.variables.add(name, inferred, valueless)
 		}
 		return nil
 	}
 	if !in.once[name] {
 		inferred.Value = nil
 	}
+	if open && inferred.LoDLevel > 0 && inferred.LoDOf == "" {
+		inferred.LoDOf = name // the kernel makes the sequences
+	}
 	meta, err := resolve(declared, inferred, declared.Persistable || slices.Contains(in.Fetch, name))
+	if err == nil && !open {
+		err = decided(name, meta)
+	}
 	switch {
 	case err != nil:
 		return err
 	case !met:
 		where := temporary
-		if own, _ := in.Block.Var(name); own == nil || own.Persistable {
+		if own, _ := in.Block.Var(name); own == nil || own.Persistable || in.Stay != nil && in.Stay(name) {
 			where = scoped
+		} else if decided(name, meta) != nil {
+			where = dynamic
 		}
 		return in.addOutput(name, meta, where)
-	case v.meta.DType != meta.DType || v.meta.Rows != meta.Rows || !slices.Equal(v.meta.Dims, meta.Dims):
+	case v.place == dynamic:
+		v.meta = joined(v.meta, meta)
+	case v.meta.DType != meta.DType || v.meta.Rows != meta.Rows || !slices.Equal(v.meta.Dims, meta.Dims) && !(open && ops.Compatible(v.meta.Dims, meta.Dims)):
 		return fault.E(fault.ShapeMismatch, fault.Var(name), fault.Got(meta.String()), fault.Want(v.meta.String()+", as it was before"))
 	}
 	return nil
 }
 
+// joined describes a variable that has one type or the other: extents that differ are open, and all of them where ranks differ.
+func joined(a, b ops.Meta) ops.Meta {
+	switch {
+	case len(a.Dims) == 0 || len(a.Dims) != len(b.Dims):
+		a.Dims = slices.Clone(b.Dims)
+		return a
+	case slices.Equal(a.Dims, b.Dims):
+		return a
+	}
+	a.Dims = slices.Clone(a.Dims)
+	for i := range a.Dims {
+		if a.Dims[i] != b.Dims[i] {
+			a.Dims[i] = program.Unknown
+		}
+	}
+	return a
+}
+
 // resolve combines the inferred with the declared Meta. They must agree if the variable is bound: persistable or fetched. The declaration of any other
-// is a hint. resolve fails if some dims are still unknown.
+// is a hint.
 func resolve(declared *program.Var, inferred ops.Meta, bound bool) (ops.Meta, error) {
 	want := ops.MetaOf(declared)
 	if inferred.Dims == nil && inferred.Kind == 0 {
@@ -231,11 +281,16 @@ func resolve(declared *program.Var, inferred ops.Meta, bound bool) (ops.Meta, er
 			meta.Dims[i] = want.Dims[i]
 		}
 	}
+	return meta, nil
+}
+
+// decided fails if some dims are still unknown.
+func decided(name string, meta ops.Meta) error {
 	if meta.Rows == program.Unknown || slices.Contains(meta.Dims, program.Unknown) {
-		return meta, fault.E(fault.ShapeMismatch, fault.Var(declared.Name), fault.Gotf("open dims %v", meta.Dims),
+		return fault.E(fault.ShapeMismatch, fault.Var(name), fault.Gotf("open dims %v", meta.Dims),
 			fault.Want("dims that follow from the feeds"), fault.Hint("declare the extent, or feed what decides it"))
 	}
-	return meta, nil
+	return nil
 }
 
 // addFeed records a variable that gets its value from outside.

@@ -232,7 +232,7 @@ func (l *layout) attach() error {
 			}
 		case own:
 			l.memory.Own += v.tensor.Bytes()
-		case fed, scoped, valueless:
+		case fed, scoped, dynamic, valueless:
 		}
 	}
 	return nil

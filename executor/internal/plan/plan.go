@@ -6,7 +6,9 @@
 //
 //	inference  infer.go     request -> variables, nodes: gives every variable its concrete dtype and dims, and a place where its value lives
 //	paceOf     pace.go      variables, nodes -> pace: a plan that is too small to gain from workers is compiled for one
-//	binder     bind.go      nodes -> pieces: binds each op to its tensors. An op becomes one kernel, or loops that can be divided
+//	                        outline.go does so for the blocks that ops run
+//	binder     bind.go      nodes -> pieces: binds each op to its tensors. An op becomes one kernel, or loops that can be divided.
+//	                        A block that an op runs becomes a body (body.go), whose parts are compiled when they run with dims that are new
 //	fuser      fuse.go      pieces -> fewer pieces: leaves out pieces that nobody needs. Copies share the elements of what they copy (views.go).
 //	                        Products add biases, apply functions, and add their results to gradients that are summed
 //	scheduler  step.go      pieces -> steps: joins loops that hand rows on to each other, and the updates of small parameters. Divides each
@@ -52,6 +54,9 @@ type Request struct {
 	Without     []Fusion      // fusions to leave out
 	Store       *Store        // of the temporaries; nil for memory of the plan's own
 	Memory      int64         // bytes that the plan may need; it is refused before if it needs more. 0 is no bound
+
+	Ops  []*program.Op          // of the block, that are compiled; nil for all
+	Stay func(name string) bool // variables of the block that live in the scope, as do those that it does not declare; nil for none
 }
 
 // A Scope holds the values that outlive a run.
@@ -78,7 +83,9 @@ type Plan struct {
 	trace   *Trace // nil for none
 	settled bool   // the scope knows that what a run writes has values
 	trains  bool
-	outside bool // a run exchanges variables with other machines
+	outside bool   // a run exchanges variables with other machines
+	sources []feed // variables of the scope whose LoD others have
+	values  []any  // of variables that are no tensors, which each run begins without
 	undo    undo
 	finite  finiteCheck
 
@@ -117,7 +124,8 @@ func Compile(request Request) (*Plan, error) {
 	p := &Plan{scope: request.Scope, env: request.Env}
 	p.env.Step, p.env.Workers = &p.step, workers
 	var spaces spaces
-	b := &binder{scope: request.Scope, env: &p.env, pace: pace, variables: variables, spaces: &spaces, store: request.Store, blanks: map[tensor.DType]*tensor.Tensor{}}
+	b := &binder{scope: request.Scope, env: &p.env, pace: pace, variables: variables, spaces: &spaces, store: request.Store,
+		blanks: map[tensor.DType]*tensor.Tensor{}, block: request.Block, memory: request.Memory}
 	if err := b.bind(nodes); err != nil {
 		return nil, err
 	}
@@ -155,6 +163,12 @@ func (p *Plan) connect(variables *variables, request *Request) {
 			p.feeds = append(p.feeds, newFeed(v, variables))
 		case v.place == scoped && v.writer >= 0:
 			p.written = append(p.written, v.name)
+		}
+		if v.place == scoped && v.meta.LoDLevel > 0 && v.meta.LoDOf == v.name {
+			p.sources = append(p.sources, feed{value: v.tensor, followers: variables.followers(v)})
+		}
+		if v.value != nil {
+			p.values = append(p.values, v.value)
 		}
 	}
 	slices.Sort(p.written)

@@ -95,7 +95,7 @@ func checkSources(block *program.Block, feeds map[string]ops.Meta, known func(na
 		if border(op) {
 			continue
 		}
-		for _, name := range op.InputNames() {
+		for _, name := range exposed(block, op) {
 			declared, ok := block.Find(name)
 			if !ok || !isTensor(declared) || written[name] || missing[name] != nil {
 				continue
@@ -107,9 +107,8 @@ func checkSources(block *program.Block, feeds map[string]ops.Meta, known func(na
 				missing[name] = op
 			}
 		}
-		for _, name := range op.OutputNames() {
-			written[name] = true
-		}
+		_, writes := block.Touches(op)
+		maps.Copy(written, writes)
 	}
 	if len(missing) == 0 {
 		return nil

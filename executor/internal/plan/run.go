@@ -57,6 +57,9 @@ func (p *Plan) once(ctx context.Context, pool *Pool) error {
 // RunToUpdate runs what comes before the update of a plan, with the checks of Run. A device of a trainer calls it, which leaves the exchange to another plan of the same
 // scope. What is kept and fetched then has the values of the steps that have run.
 func RunToUpdate(ctx context.Context, p *Plan, pool *Pool) error {
+	for _, v := range p.values {
+		ops.ClearValue(v)
+	}
 	if err := p.segments[0].run(ctx, p, pool); err != nil {
 		return err
 	}

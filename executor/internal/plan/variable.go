@@ -17,7 +17,8 @@ const (
 	own                    // in memory of its own, which can be read after the run
 	fed                    // in the tensor that was fed
 	scoped                 // in the scope
-	valueless              // nowhere: readers and other variables that are not tensors
+	dynamic                // in memory of its own, which grows: the dims are known only when the kernel that writes it has run
+	valueless              // nowhere: readers and other variables that are not tensors. Some have a value of another kind
 )
 
 // A variable is what the stages know about one name.
@@ -32,10 +33,11 @@ type variable struct {
 	writer      int       // first piece that writes it; -1 for none
 	buffer      *buffer
 	tensor      *tensor.Tensor
+	value       any // of one that is no tensor; see ops.NewValue
 	span        span
 }
 
-func (v *variable) elements() int { return int(ops.Product(v.meta.Stored())) }
+func (v *variable) elements() int { return max(0, int(ops.Product(v.meta.Stored()))) }
 
 func (v *variable) bytes() int64 {
 	if v.place == valueless {
@@ -46,7 +48,7 @@ func (v *variable) bytes() int64 {
 
 // showSequences gives the tensor of a variable a LoD with the right number of sequences, because kernels read it when they are bound.
 func (v *variable) showSequences() {
-	if v.meta.LoDLevel == 0 || v.tensor == nil {
+	if v.meta.LoDLevel == 0 || v.tensor == nil || v.place == dynamic || len(v.tensor.LoD()) == v.meta.LoDLevel {
 		return
 	}
 	lod := make([][]int64, len(v.meta.Sequences))

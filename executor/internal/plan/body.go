@@ -1,0 +1,270 @@
+package plan
+
+import (
+	"context"
+	"slices"
+
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/ops"
+	"github.com/edl-go/edl/program"
+	"github.com/edl-go/edl/tensor"
+)
+
+// A body runs a block for an op of class Control. Dims of what it reads may change from run to run, so it is not compiled as a whole. It is a list of parts:
+//
+//   - an op of class Control, whose kernel reads dims when it runs;
+//   - a run of other ops (a straight part), which is compiled into a plan once for each list of dims that it meets.
+//
+// A body that meets only dims that it has met before allocates nothing.
+type body struct {
+	frame *frame
+	parts []part
+	fresh []*tensor.Tensor // that have no value before the block runs
+	outer *ops.Step        // of the plan around it
+	step  ops.Step
+}
+
+type part interface {
+	run(ctx context.Context) error
+}
+
+// newBody prepares a block that op runs, which is an op of block of.
+func newBody(index program.BlockIndex, of *program.Block, op *program.Op, outer surrounding, env *ops.Env, memory int64) (*body, error) {
+	block, err := of.Program().Block(index)
+	if err != nil {
+		return nil, err
+	}
+	b := &body{frame: &frame{block: block, outer: outer, memory: memory, own: map[string]*holder{}}, outer: env.Step}
+	own := *env
+	own.Step, own.Workers = &b.step, 1
+	uses := block.Uses()
+	store := NewStore()
+	var line []*program.Op
+	first := 0
+	flush := func(end int) {
+		if len(line) > 0 {
+			b.parts = append(b.parts, newStraight(b.frame, line, first, end, uses, &own, store))
+		}
+		line = nil
+	}
+	for i, op := range block.Ops {
+		def, ok := ops.Lookup(op.Type)
+		switch {
+		case !ok:
+			return nil, ops.Unregistered(op.Type, fault.On(op))
+		case def.Class != ops.Control:
+			if rewrites(line, op) {
+				flush(i)
+			}
+			if line == nil {
+				first = i
+			}
+			line = append(line, op)
+			continue
+		}
+		flush(i)
+		p, err := b.control(op, def, &own)
+		if err != nil {
+			return nil, ops.At(op, err)
+		}
+		b.parts = append(b.parts, p)
+	}
+	flush(len(block.Ops))
+	_, writes := of.Touches(op)
+	for name := range writes {
+		if h := outer.holder(name); h != nil && h.tensor != nil && firstValue(of, op, name) {
+			b.fresh = append(b.fresh, h.tensor)
+		}
+	}
+	return b, nil
+}
+
+// rewrites reports whether op writes a variable that an op of the line reads and that op does not change in place. The new value may have other dims.
+func rewrites(line []*program.Op, op *program.Op) bool {
+	for _, name := range op.OutputNames() {
+		if slices.Contains(op.InputNames(), name) {
+			continue
+		}
+		if slices.ContainsFunc(line, func(before *program.Op) bool { return slices.Contains(before.InputNames(), name) }) {
+			return true
+		}
+	}
+	return false
+}
+
+// firstValue reports whether a variable has no value before op of block runs.
+func firstValue(block *program.Block, op *program.Op, name string) bool {
+	v, own := block.Var(name)
+	if !own || v.Persistable || slices.Contains(op.InputNames(), name) {
+		return false
+	}
+	for _, before := range block.Ops {
+		if before == op {
+			return true
+		}
+		if _, writes := block.Touches(before); writes[name] {
+			return false
+		}
+	}
+	return true
+}
+
+// Run implements ops.Body.
+func (b *body) Run(ctx context.Context, n int64) error {
+	b.step = *b.outer
+	b.step.Iteration = b.outer.Iteration*1_000_003 + uint64(n) + 1
+	b.frame.clear()
+	for _, p := range b.parts {
+		if ctx.Err() != nil {
+			return stopped(ctx)
+		}
+		if err := p.run(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Skip implements ops.Body.
+func (b *body) Skip() {
+	for _, t := range b.fresh {
+		zero(t)
+	}
+}
+
+func zero(t *tensor.Tensor) {
+	switch t.DType() {
+	case tensor.Float32:
+		clear(t.Float32s())
+	case tensor.Float64:
+		clear(t.Float64s())
+	case tensor.Int64:
+		clear(t.Int64s())
+	case tensor.Int32:
+		clear(t.Int32s())
+	case tensor.Bool:
+		clear(t.Bools())
+	}
+}
+
+// A control is an op of class Control in a block.
+type control struct {
+	op     *program.Op
+	kernel ops.Kernel
+}
+
+func (c *control) run(ctx context.Context) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = ops.At(c.op, panicked(r))
+		}
+	}()
+	return ops.At(c.op, c.kernel(ctx))
+}
+
+// control binds an op to the variables of the frame.
+func (b *body) control(op *program.Op, def *ops.Def, env *ops.Env) (*control, error) {
+	binding := ops.NewBinding(op, def, env, b.frame.tensors(op.Inputs), b.frame.tensors(op.Outputs), func(dtype tensor.DType, n int) *tensor.Tensor {
+		t, err := tensor.New(dtype, int64(n))
+		if err != nil {
+			panic(err)
+		}
+		return t
+	})
+	kernel, err := def.Bind(binding.Within(&around{block: b.frame.block, op: op, vars: b.frame, env: env, memory: b.frame.memory}))
+	return &control{op: op, kernel: kernel}, err
+}
+
+// An around implements ops.Surroundings for one op.
+type around struct {
+	block  *program.Block
+	op     *program.Op
+	vars   surrounding
+	env    *ops.Env
+	memory int64
+}
+
+func (a *around) Value(name string) any {
+	if h := a.vars.holder(name); h != nil {
+		return h.value
+	}
+	return nil
+}
+
+func (a *around) Body(index program.BlockIndex) (ops.Body, error) {
+	return newBody(index, a.block, a.op, a.vars, a.env, a.memory)
+}
+
+// laidOut finds the variables of a block that is compiled as a whole.
+type laidOut struct{ variables *variables }
+
+func (l laidOut) holder(name string) *holder {
+	v := l.variables.named[name]
+	if v == nil {
+		return nil
+	}
+	return &holder{tensor: v.tensor, value: v.value}
+}
+
+// surround gives a binding what an op of class Control needs.
+func (b *binder) surround(n *node, binding *ops.Binding) {
+	for _, names := range [][]string{n.op.InputNames(), n.op.OutputNames(), n.reads, n.writes} {
+		for _, name := range names {
+			if v := b.variables.named[name]; v != nil && v.tensor != nil && v.place != dynamic {
+				tensor.Fix(v.tensor)
+			}
+		}
+	}
+	binding.Within(&around{block: b.block, op: n.op, vars: laidOut{b.variables}, env: b.env, memory: b.memory})
+}
+
+// complete adds to a piece what the blocks of its op read and write. They may leave what they write as it was, so it counts as read, too. If the op makes
+// sequences, the piece hands on their offsets.
+func (b *binder) complete(n *node, p *piece) {
+	add := func(list *[]*variable, name string) {
+		if v := b.variables.named[name]; v != nil && !uses(*list, v) {
+			*list = append(*list, v)
+		}
+	}
+	for _, name := range n.reads {
+		add(&p.reads, name)
+	}
+	for _, name := range slices.Concat(n.writes, n.op.OutputNames()) {
+		add(&p.reads, name)
+		add(&p.writes, name)
+	}
+	var made []feed
+	for _, v := range p.writes {
+		if v.meta.LoDLevel > 0 && v.meta.LoDOf == v.name {
+			made = append(made, feed{value: v.tensor, followers: b.variables.followers(v)})
+		}
+	}
+	if len(made) == 0 {
+		return
+	}
+	kernel := p.kernel
+	p.kernel = func(ctx context.Context) error {
+		if err := kernel(ctx); err != nil {
+			return err
+		}
+		for i := range made {
+			if err := made[i].passOn(); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+// passOn gives the LoD of the variable itself to its followers.
+func (f *feed) passOn() error {
+	for _, s := range f.followers {
+		if len(f.value.LoD()) < s.levels {
+			return fault.E(fault.ShapeMismatch, fault.Gotf("%d LoD levels", len(f.value.LoD())), fault.Wantf("%d or more", s.levels))
+		}
+		if s.value != f.value {
+			s.value.SetLoD(f.value.LoD()[:s.levels])
+		}
+	}
+	return nil
+}

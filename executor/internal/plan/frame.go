@@ -1,0 +1,102 @@
+package plan
+
+import (
+	"slices"
+
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/ops"
+	"github.com/edl-go/edl/program"
+	"github.com/edl-go/edl/tensor"
+)
+
+// A holder is what a variable has while a block runs. Kernels keep the tensor; dims of one that is not fixed change from run to run.
+type holder struct {
+	tensor *tensor.Tensor
+	value  any // of one that is no tensor; see ops.NewValue
+}
+
+// A surrounding finds the variables of the blocks around one.
+type surrounding interface {
+	// holder returns nil for a variable that nothing holds.
+	holder(name string) *holder
+}
+
+// A frame holds the variables that one block declares. It is the Scope of the plans of the block, so they all work on the same tensors.
+type frame struct {
+	block  *program.Block
+	outer  surrounding
+	memory int64 // bytes that an array may take; 0 is no bound
+	own    map[string]*holder
+}
+
+// holder implements surrounding.
+func (f *frame) holder(name string) *holder {
+	if h := f.own[name]; h != nil {
+		return h
+	}
+	v, ok := f.block.Var(name)
+	if !ok || v.Persistable {
+		return f.outer.holder(name)
+	}
+	h := &holder{}
+	if isTensor(v) {
+		t, err := tensor.New(v.DType, 0)
+		if err != nil {
+			t, _ = tensor.New(tensor.Float32, 0) // until a kernel gives it a type
+		}
+		h.tensor = t
+	} else {
+		h.value = ops.NewValue(v.Kind, f.memory)
+	}
+	f.own[name] = h
+	return h
+}
+
+// clear empties arrays and rank tables of the block.
+func (f *frame) clear() {
+	for _, h := range f.own {
+		ops.ClearValue(h.value)
+	}
+}
+
+// Find implements Scope.
+func (f *frame) Find(name string) (*tensor.Tensor, bool) {
+	h := f.holder(name)
+	if h == nil || h.tensor == nil {
+		return nil, false
+	}
+	return h.tensor, true
+}
+
+// Var implements Scope. It gives the tensor the dims.
+func (f *frame) Var(name string, dtype tensor.DType, dims []int64) (*tensor.Tensor, error) {
+	t, ok := f.Find(name)
+	if !ok {
+		return nil, fault.E(fault.NotFound, fault.Var(name), fault.Got("no tensor"), fault.Want("one, in the block or around it"))
+	}
+	if t.DType() == dtype && slices.Equal(t.Dims(), dims) {
+		return t, nil
+	}
+	if err := tensor.Resize(t, dtype, dims...); err != nil {
+		return nil, fault.E(fault.KindOf(err), fault.Var(name), fault.Cause(err))
+	}
+	return t, nil
+}
+
+// MarkReady implements Scope. The plan of the outermost block marks what the blocks write.
+func (f *frame) MarkReady(...string) {}
+
+// tensors returns the tensors of the variables in some slots; nil for an empty name.
+func (f *frame) tensors(slots map[string][]string) map[string][]*tensor.Tensor {
+	bound := make(map[string][]*tensor.Tensor, len(slots))
+	for slot, names := range slots {
+		list := make([]*tensor.Tensor, len(names))
+		for i, name := range names {
+			if h := f.holder(name); name != program.Empty && h != nil {
+				list[i] = h.tensor
+			}
+		}
+		bound[slot] = list
+	}
+	return bound
+}

@@ -1,0 +1,147 @@
+package plan
+
+import (
+	"slices"
+
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/ops"
+	"github.com/edl-go/edl/program"
+)
+
+// An outline infers types in a block that an op runs. Dims may change from run to run there, so extents may stay open. It finds which variables outside of the
+// block its ops read and write, and the types of those that they write.
+type outline struct {
+	in    *inference
+	node  *node    // the op of the compiled block
+	outer *outline // of the enclosing block; nil if that is the compiled one
+	block *program.Block
+	types map[string]ops.Meta // of variables of the block that were written
+}
+
+// enter infers what the blocks of an op read and write. It walks them twice, because what a loop writes it may read in its next run.
+func (in *inference) enter(n *node) error {
+	for range 2 {
+		if err := (&outline{in: in, node: n, block: in.Block}).enter(n.op); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (o *outline) enter(op *program.Op) error {
+	for _, index := range op.SubBlocks() {
+		block, err := o.block.Program().Block(index)
+		if err != nil {
+			return err
+		}
+		inner := &outline{in: o.in, node: o.node, block: block, types: map[string]ops.Meta{}}
+		if o.types != nil {
+			inner.outer = o
+		}
+		for _, op := range block.Ops {
+			if err := inner.infer(op); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (o *outline) infer(op *program.Op) error {
+	shapes, err := ops.Infer(op, o.typeOf)
+	if err == nil {
+		err = o.enter(op)
+	}
+	if err != nil {
+		return ops.At(op, err)
+	}
+	for slot, names := range op.Outputs {
+		for i, name := range names {
+			m := shapes.Outs(slot)[i]
+			if name == program.Empty || m.Kind == 0 && len(op.SubBlocks()) > 0 {
+				continue
+			}
+			if err := o.write(name, m); err != nil {
+				return ops.At(op, err)
+			}
+		}
+	}
+	return nil
+}
+
+func (o *outline) typeOf(name string) (ops.Meta, bool) {
+	if m, ok := o.types[name]; ok {
+		return m, true
+	}
+	if v, ok := o.block.Var(name); ok {
+		return ops.MetaOf(v), true
+	}
+	if o.outer != nil {
+		return o.outer.typeOf(name)
+	}
+	m, ok := o.in.inputMeta(name)
+	if ok && !slices.Contains(o.node.reads, name) {
+		o.node.reads = append(o.node.reads, name)
+	}
+	return m, ok
+}
+
+func (o *outline) write(name string, m ops.Meta) error {
+	m.Value = nil // the block may not run
+	if v, ok := o.block.Var(name); ok {
+		if m.Kind == 0 {
+			m = ops.MetaOf(v)
+		}
+		if before, met := o.types[name]; met {
+			m = joined(before, m)
+		}
+		o.types[name] = m
+		return nil
+	}
+	if o.outer != nil {
+		return o.outer.write(name, m)
+	}
+	if !slices.Contains(o.node.writes, name) {
+		o.node.writes = append(o.node.writes, name)
+	}
+	return o.in.output(name, m, true)
+}
+
+// refuseDynamic refuses an op whose inputs have dims that are not known when a plan is compiled.
+func (in *inference) refuseDynamic(op *program.Op) error {
+	for _, name := range op.InputNames() {
+		if v := in.variables.named[name]; v != nil && v.place == dynamic {
+			return fault.E(fault.Unsupported, fault.On(op), fault.Var(name), fault.Gotf("%v, whose dims are known only when a loop or a branch has run", v.meta),
+				fault.Want("a tensor whose dims follow from the feeds"), fault.Hint("fetch it, or read it in the block of a loop or of a branch"))
+		}
+	}
+	return nil
+}
+
+// exposed returns the names that an op reads from outside, each once. For an op that runs blocks these include what ops of the blocks read and no op of them has
+// written before.
+func exposed(block *program.Block, op *program.Op) []string {
+	names := op.InputNames()
+	if def, ok := ops.Lookup(op.Type); !ok || def.Class != ops.Control || len(op.SubBlocks()) == 0 {
+		return names
+	}
+	for _, index := range op.SubBlocks() {
+		sub, err := block.Program().Block(index)
+		if err != nil {
+			continue // the verifier has refused it
+		}
+		written := map[string]bool{}
+		for _, inner := range sub.Ops {
+			for _, name := range exposed(sub, inner) {
+				if _, own := sub.Var(name); !own && !written[name] && !slices.Contains(names, name) {
+					names = append(names, name)
+				}
+			}
+			_, writes := sub.Touches(inner)
+			for name := range writes {
+				written[name] = true
+			}
+		}
+	}
+	return names
+}

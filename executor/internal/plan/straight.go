@@ -1,0 +1,132 @@
+package plan
+
+import (
+	"context"
+	"slices"
+
+	"github.com/edl-go/edl/ops"
+	"github.com/edl-go/edl/program"
+	"github.com/edl-go/edl/tensor"
+)
+
+// mostPlans is how many plans a straight part keeps: for as many lists of dims of what it reads. It bounds the memory of a loop whose dims are ever new.
+const mostPlans = 64
+
+// A straight part of a block is a run of ops of a block whose dims follow from those of what they read.
+type straight struct {
+	frame  *frame
+	ops    []*program.Op
+	stay   func(name string) bool
+	inputs []*tensor.Tensor // that the ops read before they write them, and whose dims may change
+	env    *ops.Env
+	store  *Store    // of all straight parts of the block
+	plans  []*shaped // the one that was used last at the end
+}
+
+// A shaped is a plan for one list of dims.
+type shaped struct {
+	inputs  []ops.Meta
+	plan    *Plan
+	outputs []output
+}
+
+// An output has the dims that a plan gives it.
+type output struct {
+	tensor *tensor.Tensor
+	dtype  tensor.DType
+	dims   []int64
+}
+
+// newStraight prepares the ops of a block from first to end. uses are those of the block.
+func newStraight(f *frame, list []*program.Op, first, end int, uses map[string]program.Use, env *ops.Env, store *Store) *straight {
+	outside := func(positions []int) bool {
+		return slices.ContainsFunc(positions, func(i int) bool { return i < first || i >= end })
+	}
+	s := &straight{frame: f, ops: list, env: env, store: store, stay: func(name string) bool {
+		return outside(uses[name].Readers) || outside(uses[name].Writers)
+	}}
+	written := map[string]bool{}
+	for _, op := range list {
+		for _, name := range op.InputNames() {
+			if h := f.holder(name); !written[name] && h != nil && h.tensor != nil && !tensor.IsFixed(h.tensor) && !slices.Contains(s.inputs, h.tensor) {
+				s.inputs = append(s.inputs, h.tensor)
+			}
+		}
+		for _, name := range op.OutputNames() {
+			written[name] = true
+		}
+	}
+	return s
+}
+
+func (s *straight) run(ctx context.Context) error {
+	c, err := s.find()
+	if err != nil {
+		return err
+	}
+	for i := range c.outputs {
+		if o := &c.outputs[i]; o.tensor.DType() != o.dtype || !slices.Equal(o.tensor.Dims(), o.dims) {
+			if err := tensor.Resize(o.tensor, o.dtype, o.dims...); err != nil {
+				return err
+			}
+		}
+	}
+	for i := range c.plan.sources {
+		if err := c.plan.sources[i].passOn(); err != nil {
+			return err
+		}
+	}
+	step := *s.env.Step
+	c.plan.step, c.plan.caller = step, nil
+	return c.plan.Run(ctx, nil)
+}
+
+// find returns the plan for the present dims. It compiles one that is new.
+func (s *straight) find() (*shaped, error) {
+	for i := len(s.plans) - 1; i >= 0; i-- {
+		c := s.plans[i]
+		if !c.fits(s.inputs) {
+			continue
+		}
+		copy(s.plans[i:], s.plans[i+1:])
+		s.plans[len(s.plans)-1] = c
+		return c, nil
+	}
+	c := &shaped{}
+	for _, t := range s.inputs {
+		m := ops.MetaOfValue(t)
+		m.Dims = slices.Clone(m.Dims)
+		c.inputs = append(c.inputs, m)
+	}
+	var err error
+	c.plan, err = Compile(Request{Block: s.frame.block, Ops: s.ops, Stay: s.stay, Scope: s.frame, Env: *s.env, Store: s.store, Memory: s.frame.memory})
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range c.plan.written {
+		if t, ok := s.frame.Find(name); ok {
+			c.outputs = append(c.outputs, output{t, t.DType(), slices.Clone(t.Dims())})
+		}
+	}
+	if len(s.plans) == mostPlans {
+		s.plans = slices.Delete(s.plans, 0, 1)
+	}
+	s.plans = append(s.plans, c)
+	return c, nil
+}
+
+// fits reports whether tensors have the dims that the plan was compiled for.
+func (c *shaped) fits(inputs []*tensor.Tensor) bool {
+	for i, t := range inputs {
+		m := &c.inputs[i]
+		if t.DType() != m.DType || !slices.Equal(t.Dims(), m.Dims) || len(t.LoD()) != len(m.Sequences) {
+			return false
+		}
+		for k, level := range t.LoD() {
+			if int64(len(level))-1 != m.Sequences[k] {
+				return false
+			}
+		}
+	}
+	return true
+}

@@ -1,0 +1,198 @@
+package ops
+
+import (
+	"context"
+
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/program"
+	"github.com/edl-go/edl/tensor"
+)
+
+// Ops of class Control run blocks of the program (BLOCK attributes), or handle values that are no tensors: arrays, rank tables and what steps of a loop
+// leave to their gradients. Their rules differ from those of other ops in three points:
+//
+//   - Infer may leave the type of an output open, by not setting it, and extents of it open also when all inputs are known. Then the dims change from run to
+//     run, and only ops of this class, and ops of a block that one of them runs, can read the variable.
+//   - The kernel gives such an output its dims (tensor.Resize or tensor.Assign). It reads the dims of its inputs on every run.
+//   - The executor makes what a variable of another kind holds, and empties it before each run of its block. Binding.Array and Binding.RankTable return it.
+//
+// What a block writes are the variables that it does not declare; they count as outputs of the op whether its slots list them or not.
+
+// A Body is a block that an op runs.
+type Body interface {
+	// Run runs the ops of the block once, on the goroutine of the caller. n counts the runs since the op began, from 0.
+	Run(ctx context.Context, n int64) error
+	// Skip makes up for a run that does not happen: variables that would have got their first value from it become zero.
+	Skip()
+}
+
+// Surroundings give a Binding what an op of class Control needs besides tensors.
+type Surroundings interface {
+	// Value returns what a variable that is no tensor holds, nil if nothing.
+	Value(name string) any
+	// Body prepares the block of a BLOCK attribute.
+	Body(block program.BlockIndex) (Body, error)
+}
+
+// Within sets the surroundings. It is for executors, before Bind.
+func (b *Binding) Within(s Surroundings) *Binding {
+	b.around = s
+	return b
+}
+
+// Body prepares the block of a BLOCK attribute.
+func (b *Binding) Body(attr string) (Body, error) {
+	index, ok := b.op.SubBlock(attr)
+	if !ok || b.around == nil {
+		return nil, fault.E(fault.InvalidProgram, fault.On(b.op), fault.Got("no block in attribute "+attr), fault.Want("one, in a program that has it"))
+	}
+	return b.around.Body(index)
+}
+
+// ArrayIn returns the array in an input slot.
+func (b *Binding) ArrayIn(slot string) (*Array, error) {
+	return valueOf[*Array](b, b.op.In(slot), slot)
+}
+
+// ArrayOut returns the array in an output slot.
+func (b *Binding) ArrayOut(slot string) (*Array, error) {
+	return valueOf[*Array](b, b.op.Out(slot), slot)
+}
+
+// TableIn returns the rank table in an input slot.
+func (b *Binding) TableIn(slot string) (*RankTable, error) {
+	return valueOf[*RankTable](b, b.op.In(slot), slot)
+}
+
+// TableOut returns the rank table in an output slot.
+func (b *Binding) TableOut(slot string) (*RankTable, error) {
+	return valueOf[*RankTable](b, b.op.Out(slot), slot)
+}
+
+func valueOf[T any](b *Binding, name, slot string) (T, error) {
+	var value T
+	if b.around != nil {
+		if v, ok := b.around.Value(name).(T); ok {
+			return v, nil
+		}
+	}
+	return value, fault.E(fault.TypeMismatch, fault.On(b.op), fault.Var(name), fault.Got("a variable of another kind in slot "+slot), fault.Wantf("%T", value))
+}
+
+// NewValue makes what a variable of a kind holds, nil for a kind that holds nothing. bytes bounds an array; 0 is no bound.
+func NewValue(kind program.VarKind, bytes int64) any {
+	switch kind {
+	case program.LoDTensorArray:
+		return &Array{most: bytes}
+	case program.LoDRankTable:
+		return &RankTable{}
+	}
+	return nil
+}
+
+// ClearValue empties what NewValue has made. The memory stays for the next run.
+func ClearValue(value any) {
+	switch v := value.(type) {
+	case *Array:
+		v.Clear()
+	case *RankTable:
+		v.Clear()
+	}
+}
+
+// mostItems bounds the length of an array, so that a wrong index is an error and not a huge allocation.
+const mostItems = 1 << 20
+
+// An Array is a list of tensors of any dims: the value of a variable of kind program.LoDTensorArray. It keeps the memory of items for later runs.
+type Array struct {
+	items []*tensor.Tensor // the first n are in use
+	n     int
+	bytes int64
+	most  int64 // bytes that the items in use may take; 0 is no bound
+}
+
+// Len returns the number of items.
+func (a *Array) Len() int { return a.n }
+
+// Clear takes out all items.
+func (a *Array) Clear() { a.n, a.bytes = 0, 0 }
+
+// At returns item i, which belongs to the array.
+func (a *Array) At(i int64) (*tensor.Tensor, error) {
+	if i < 0 || i >= int64(a.n) {
+		return nil, fault.E(fault.InvalidArgument, fault.Gotf("item %d of an array", i), fault.Wantf("one of its %d items", a.n))
+	}
+	return a.items[i], nil
+}
+
+// Grow makes the array longer, up to n items. New items have no elements.
+func (a *Array) Grow(n int64) error {
+	if n > mostItems {
+		return fault.E(fault.TooLarge, fault.Gotf("item %d of an array", n-1), fault.Wantf("at most %d items", mostItems))
+	}
+	for int64(a.n) < n {
+		if a.n == len(a.items) {
+			item, err := tensor.New(tensor.Float32, 0)
+			if err != nil {
+				return err
+			}
+			a.items = append(a.items, item)
+		}
+		if item := a.items[a.n]; item.Len() > 0 {
+			if err := tensor.Resize(item, item.DType(), nothing...); err != nil {
+				return err
+			}
+		}
+		a.n++
+	}
+	return nil
+}
+
+// nothing is the dims of an item that was not written.
+var nothing = []int64{0}
+
+// Put copies value to item i. The array grows if it is shorter.
+func (a *Array) Put(i int64, value *tensor.Tensor) error {
+	if i < 0 {
+		return fault.E(fault.InvalidArgument, fault.Gotf("item %d of an array", i), fault.Want("0 or more"))
+	}
+	if err := a.Grow(i + 1); err != nil {
+		return err
+	}
+	item := a.items[i]
+	bytes := a.bytes - item.Bytes() + value.Bytes()
+	if a.most > 0 && bytes > a.most {
+		return fault.E(fault.TooLarge, fault.Gotf("an array of %d bytes or more", bytes), fault.Wantf("at most %d", a.most),
+			fault.Hint("make batches smaller, or allow more memory if the machine has it"))
+	}
+	if err := tensor.Assign(item, value); err != nil {
+		return err
+	}
+	a.bytes = bytes
+	return nil
+}
+
+// A RankTable lists the sequences of a batch, the longest first: the value of a variable of kind program.LoDRankTable. Sequences of one length keep their
+// order.
+type RankTable struct {
+	Items []Ranked
+	Outer [][]int64 // the levels of LoD above the one that is ranked
+}
+
+// Ranked is a sequence in a RankTable.
+type Ranked struct {
+	Index  int   // of the sequence in the batch
+	Length int64 // number of its parts in the next level, or of its rows
+}
+
+// Clear takes out all sequences.
+func (r *RankTable) Clear() { r.Items, r.Outer = r.Items[:0], nil }
+
+// Longer returns how many sequences are longer than step. They are the first of the table.
+func (r *RankTable) Longer(step int64) int {
+	n := len(r.Items)
+	for n > 0 && r.Items[n-1].Length <= step {
+		n--
+	}
+	return n
+}

@@ -1,0 +1,130 @@
+package control
+
+import (
+	"context"
+
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/ops"
+	"github.com/edl-go/edl/ops/opkit"
+	"github.com/edl-go/edl/program"
+	"github.com/edl-go/edl/tensor"
+)
+
+func init() {
+	array := ops.Slot{Name: "X", Doc: "an array"}
+	index := ops.Slot{Name: "I", Doc: "one int64: the number of an item"}
+	ops.Register(ops.Def{
+		Type:    "write_to_array",
+		Class:   ops.Control,
+		Doc:     "Copies a tensor into an array: Out[I] = X. The array grows if it is shorter. Items may have different dims.",
+		Inputs:  []ops.Slot{{Name: "X", Doc: "a tensor"}, index},
+		Outputs: []ops.Slot{{Name: "Out", Doc: "the array"}},
+		Infer: func(s *ops.Shapes) error {
+			m := s.In("X")
+			if err := opkit.CheckType(s, "X", m.Kind == program.LoDTensor, "a dense tensor"); err != nil {
+				return err
+			}
+			m.Kind = program.LoDTensorArray
+			s.SetAt("Out", 0, m)
+			return oneOf(s, "I", tensor.Int64)
+		},
+		Bind: func(b *ops.Binding) (ops.Kernel, error) {
+			x, i := b.In("X"), b.In("I")
+			out, err := b.ArrayOut("Out")
+			return func(context.Context) error {
+				at, err := numberIn(b, "I", i)
+				if err != nil {
+					return err
+				}
+				return out.Put(at, x)
+			}, err
+		},
+		MixesRows: opkit.Mixes,
+	})
+	ops.Register(ops.Def{
+		Type:    "read_from_array",
+		Class:   ops.Control,
+		Doc:     "Copies an item of an array: Out = X[I].",
+		Inputs:  []ops.Slot{array, index, {Name: "X_W", Doc: "of an array of gradients: the array of values; no effect here", Dispensable: true}},
+		Outputs: []ops.Slot{{Name: "Out", Doc: "of the dims of the item"}},
+		Infer: func(s *ops.Shapes) error {
+			if m := s.In("X"); len(m.Dims) > 0 {
+				m.Kind = program.LoDTensor
+				s.SetAt("Out", 0, m)
+			}
+			return oneOf(s, "I", tensor.Int64)
+		},
+		Bind: func(b *ops.Binding) (ops.Kernel, error) {
+			i, out := b.In("I"), b.Out("Out")
+			x, err := b.ArrayIn("X")
+			return func(context.Context) error {
+				at, err := numberIn(b, "I", i)
+				if err != nil {
+					return err
+				}
+				item, err := x.At(at)
+				if err != nil {
+					return err
+				}
+				return tensor.Assign(out, item)
+			}, err
+		},
+		MixesRows: opkit.Mixes,
+	})
+	ops.Register(ops.Def{
+		Type:    "lod_array_length",
+		Class:   ops.Control,
+		Doc:     "Counts the items of an array.",
+		Inputs:  []ops.Slot{array},
+		Outputs: []ops.Slot{{Name: "Out", Doc: "one int64"}},
+		Infer: func(s *ops.Shapes) error {
+			s.Set("Out", tensor.Int64, 1)
+			return nil
+		},
+		Bind: func(b *ops.Binding) (ops.Kernel, error) {
+			out := b.Out("Out")
+			x, err := b.ArrayIn("X")
+			return func(context.Context) error {
+				if err := tensor.Resize(out, tensor.Int64, one...); err != nil {
+					return err
+				}
+				out.Int64s()[0] = int64(x.Len())
+				return nil
+			}, err
+		},
+		MixesRows: opkit.Mixes,
+	})
+	ops.Register(ops.Def{
+		Type:    "is_empty",
+		Class:   ops.Control,
+		Doc:     "Tells whether a tensor has no elements.",
+		Inputs:  []ops.Slot{{Name: "X", Doc: "a tensor"}},
+		Outputs: []ops.Slot{{Name: "Out", Doc: "one bool"}},
+		Infer: func(s *ops.Shapes) error {
+			s.Set("Out", tensor.Bool, 1)
+			return opkit.CheckType(s, "X", s.In("X").Kind == program.LoDTensor, "a dense tensor")
+		},
+		Bind: func(b *ops.Binding) (ops.Kernel, error) {
+			x, out := b.In("X"), b.Out("Out")
+			return func(context.Context) error {
+				if err := tensor.Resize(out, tensor.Bool, one...); err != nil {
+					return err
+				}
+				out.Bools()[0] = x.Len() == 0
+				return nil
+			}, nil
+		},
+		MixesRows: opkit.Mixes,
+	})
+}
+
+// one is the dims of a number.
+var one = []int64{1}
+
+// numberIn returns the number in a slot.
+func numberIn(b *ops.Binding, slot string, t *tensor.Tensor) (int64, error) {
+	if t.DType() != tensor.Int64 || t.Len() != 1 {
+		return 0, fault.E(fault.ShapeMismatch, fault.Var(b.Op().In(slot)), fault.Gotf("%v%v", t.DType(), t.Dims()), fault.Want("one int64"))
+	}
+	return t.Int64s()[0], nil
+}

@@ -1,0 +1,130 @@
+package tensor
+
+import (
+	"slices"
+
+	"github.com/edl-go/edl/fault"
+)
+
+// A room is the memory of a tensor whose dims change from run to run (Resize). It grows to the largest value and stays.
+type room struct {
+	dtype DType
+	all   any         // a slice of the most elements that were needed
+	cuts  map[int]any // slices of it by length, because making one allocates
+	lod   [][]int64   // buffers for offsets
+}
+
+// mostCuts bounds the lengths that a room remembers.
+const mostCuts = 1024
+
+// Fix ends all changes of dims: from now on Resize and Assign refuse a value of another dtype or other dims. It is for tensors that a plan has laid out.
+func Fix(t *Tensor) { t.fixed = true }
+
+// IsFixed reports whether Fix was called.
+func IsFixed(t *Tensor) bool { return t.fixed }
+
+// Resize gives t another dtype and other dims, and no LoD. The elements mean nothing, unless dtype and dims stay the same. The memory grows to the
+// largest value that t has held, so a tensor that takes the same dims again and again allocates nothing. It fails for dims that New refuses, and if t is fixed
+// and would change.
+func Resize(t *Tensor, dtype DType, dims ...int64) error {
+	if t.dtype == dtype && slices.Equal(t.dims, dims) {
+		t.lod = nil
+		return nil
+	}
+	if t.fixed {
+		return fault.E(fault.ShapeMismatch, fault.Gotf("a value %v%v", dtype, dims), fault.Wantf("%v%v, which was laid out for it", t.dtype, t.dims))
+	}
+	n, err := check(dtype, dims)
+	if err != nil {
+		return err
+	}
+	if t.room == nil {
+		t.room = &room{}
+	}
+	data, err := t.room.take(dtype, n)
+	if err != nil {
+		return err
+	}
+	t.dtype, t.data, t.lod = dtype, data, nil
+	t.dims = append(t.dims[:0:cap(t.dims)], dims...)
+	return nil
+}
+
+// take returns n elements of the memory.
+func (r *room) take(dtype DType, n int) (any, error) {
+	if r.all == nil || r.dtype != dtype || lengthOf(r.all) < n {
+		made, err := New(dtype, int64(n))
+		if err != nil {
+			return nil, err
+		}
+		r.dtype, r.all, r.cuts = dtype, made.data, map[int]any{}
+	}
+	if data, ok := r.cuts[n]; ok {
+		return data, nil
+	}
+	if len(r.cuts) == mostCuts {
+		clear(r.cuts)
+	}
+	all := &Tensor{dtype: dtype, dims: []int64{int64(lengthOf(r.all))}, data: r.all}
+	cut, err := all.Rows(0, int64(n))
+	if err != nil {
+		return nil, err
+	}
+	r.cuts[n] = cut.data
+	return cut.data, nil
+}
+
+func lengthOf(data any) int {
+	switch d := data.(type) {
+	case []bool:
+		return len(d)
+	case []int32:
+		return len(d)
+	case []int64:
+		return len(d)
+	case []float32:
+		return len(d)
+	case []float64:
+		return len(d)
+	case []uint16:
+		return len(d)
+	}
+	return 0
+}
+
+// Assign makes t equal to src: dtype, dims, elements and LoD. It copies, and allocates nothing if t has held as much before. It fails as Resize does, and for
+// rows of a tensor.
+func Assign(t, src *Tensor) error {
+	if src.rows != nil || t.rows != nil {
+		return fault.E(fault.Unsupported, fault.Gotf("%s", src), fault.Want("a dense tensor"))
+	}
+	if t == src {
+		return nil
+	}
+	if err := Resize(t, src.dtype, src.dims...); err != nil {
+		return err
+	}
+	if err := t.CopyFrom(src); err != nil {
+		return err
+	}
+	CopyLoD(t, src.lod)
+	return nil
+}
+
+// CopyLoD gives t a copy of offsets, in memory that t keeps for the next copy.
+func CopyLoD(t *Tensor, lod [][]int64) {
+	if len(lod) == 0 {
+		t.lod = nil
+		return
+	}
+	if t.room == nil {
+		t.room = &room{}
+	}
+	for len(t.room.lod) < len(lod) {
+		t.room.lod = append(t.room.lod, nil)
+	}
+	for i, level := range lod {
+		t.room.lod[i] = append(t.room.lod[i][:0], level...)
+	}
+	t.lod = t.room.lod[:len(lod)]
+}
