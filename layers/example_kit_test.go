@@ -117,3 +117,14 @@ func isEntry(f *ast.FuncDecl) bool {
 	name, ok := result.(*ast.Ident)
 	return ok && slices.Contains(entryResults, name.Name)
 }
+
+// labels declares a variable that holds a whole number for each row of sequences, and feeds these.
+func (s *sketch) labels(name string, lengths []int64, values ...int64) layers.Variable {
+	s.feed[name], _ = tensor.FromSlice(values, int64(len(values)), 1)
+	offsets := []int64{0}
+	for _, n := range lengths {
+		offsets = append(offsets, offsets[len(offsets)-1]+n)
+	}
+	s.feed[name].SetLoD([][]int64{offsets})
+	return layers.Data(s.Model, name, layers.Dims(1), layers.DType(tensor.Int64), layers.LoD(1))
+}

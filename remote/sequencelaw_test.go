@@ -24,11 +24,18 @@ var sequenceModels = map[string]func(m *layers.Model, words layers.Variable) lay
 	"gru": func(_ *layers.Model, words layers.Variable) layers.Variable {
 		return scored(layers.DynamicGRU(layers.DynamicGRU(layers.FC(words, 9), 3), 1, layers.Reverse(), layers.OriginMode()))
 	},
+	"linear_chain_crf": tagged,
 	"gru_unit lstm_unit": func(_ *layers.Model, words layers.Variable) layers.Variable {
 		hidden, _, _ := layers.GRUUnit(layers.FC(words, 9), layers.FC(words, 3), 3)
 		hidden, cell := layers.LSTMUnit(words, hidden, hidden, layers.ForgetBias(1))
 		return scored(layers.Add(hidden, cell))
 	},
+}
+
+// tagged is the cost of the tags of words in a conditional random field.
+func tagged(m *layers.Model, words layers.Variable) layers.Variable {
+	tags := layers.Data(m, "tags", layers.Dims(1), layers.DType(tensor.Int64), layers.LoD(1))
+	return layers.LinearChainCRF(layers.FC(words, testkit.Classes), tags)
 }
 
 // scored is the cost of rows.

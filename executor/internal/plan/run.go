@@ -66,7 +66,10 @@ func RunToUpdate(ctx context.Context, p *Plan, pool *Pool) error {
 	if err := p.finite.beforeUpdate(ctx); err != nil {
 		return err
 	}
-	return p.weigh()
+	if !p.outside {
+		return nil
+	}
+	return p.weight.tell(&p.step, p.caller)
 }
 
 // cutShort completes the error of an update on one machine that has failed.

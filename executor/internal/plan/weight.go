@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/ops"
 	"github.com/edl-go/edl/tensor"
 )
 
@@ -31,13 +32,16 @@ func newWeight(v *variable, value bool) weight {
 // largestWeight is the largest sum of weights: a float32 holds every whole number up to it.
 const largestWeight = 1 << 24
 
-// Weight returns what the last run weighs. It is a whole number, because trainers add up weights, and the sum must not depend on their order.
-func (p *Plan) Weight() (int64, error) {
-	if p.weight.sum == nil {
-		return p.weight.rows, nil
+// Weight returns what the last run weighs.
+func (p *Plan) Weight() (int64, error) { return p.weight.value(&p.step) }
+
+// value returns what a step weighs. It is a whole number, because trainers add up weights, and the sum must not depend on their order.
+func (w *weight) value(step *ops.Step) (int64, error) {
+	if w.sum == nil {
+		return w.rows, nil
 	}
 	var sum float64
-	switch t := p.weight.sum; t.DType() {
+	switch t := w.sum; t.DType() {
 	case tensor.Float32:
 		sum = float64(t.Float32s()[0])
 	case tensor.Float64:
@@ -46,18 +50,19 @@ func (p *Plan) Weight() (int64, error) {
 		sum = float64(t.Int64s()[0])
 	}
 	if sum != math.Trunc(sum) || sum < 0 || sum > largestWeight {
-		return 0, fault.E(fault.Unsupported, fault.Var(p.weight.name), fault.At(p.finite.where()), fault.Got(fmt.Sprintf("weights of rows that add up to %g", sum)),
+		return 0, fault.E(fault.Unsupported, fault.Var(w.name), fault.At(fmt.Sprintf("step %d", step.Round)),
+			fault.Got(fmt.Sprintf("weights of rows that add up to %g", sum)),
 			fault.Wantf("a whole number of at most %d, by which a trainer weighs its part of the batch", largestWeight),
 			fault.Hint("use whole weights, such as 0 for padding and 1 for the rest, or train on one machine"))
 	}
 	return int64(sum), nil
 }
 
-// weigh puts the weight of a run that has come to its update into the step, for what it exchanges with other machines.
-func (p *Plan) weigh() (err error) {
-	if p.outside && p.weight.sum != nil {
-		p.caller.Weight, err = p.Weight()
-		p.step.Weight = p.caller.Weight
+// tell puts the weight of a run that has come to its update into its step, for what it exchanges with other machines.
+func (w *weight) tell(step, caller *ops.Step) (err error) {
+	if w.sum != nil {
+		caller.Weight, err = w.value(step)
+		step.Weight = caller.Weight
 	}
 	return err
 }
