@@ -113,11 +113,21 @@ func replaceAttr(s *Shapes, a *Attr, slot string, values []float64) error {
 // Decided fails if a tensor gives an attribute, and its value does not follow from constants and known dims. Executors call it once all dims are known.
 func (s *Shapes) Decided() error {
 	if len(s.undecided) == 0 {
-		return nil
+		return s.closed()
 	}
 	u := s.undecided[len(s.undecided)-1]
 	return fault.E(fault.Unsupported, fault.On(s.op), fault.Var(u.variable), fault.Gotf("%s from a tensor that depends on data", u.attr),
 		fault.Want("a tensor that the program computes from constants and from the dims of variables"))
+}
+
+// closed checks that no program writes Open into an attribute.
+func (s *Shapes) closed() error {
+	for _, a := range s.def.Attrs {
+		if values, ok := s.op.Ints(a.Name); ok && (a.Tensor != "" || a.Tensors != "") && slices.Contains(values, Open) {
+			return fault.E(fault.InvalidArgument, fault.On(s.op), fault.Gotf("attribute %s = %v", a.Name, values), fault.Wantf("numbers above %d", Open))
+		}
+	}
+	return nil
 }
 
 // evaluate runs an op whose inputs have known values, if its outputs are small too. It leaves them unknown if the kernel fails or panics: the run will

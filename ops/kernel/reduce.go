@@ -122,6 +122,80 @@ func ReduceMin[T tensor.Float](p *ReducePlan, out, x []T, from, to int) {
 	}
 }
 
+// ReduceFold folds the elements of each result, in their order: the result is start for none.
+func ReduceFold[T any](p *ReducePlan, out, x []T, start T, fold func(folded, v T) T, from, to int) {
+	c, first, last := p.forward(from, to)
+	Fill(out[first:last], start)
+	for c.at < c.end {
+		o, step := c.out+c.lo, 1
+		if p.reduced {
+			o, step = c.out, 0
+		}
+		for _, v := range block(&c, x) {
+			out[o] = fold(out[o], v)
+			o += step
+		}
+		c.next(p)
+	}
+}
+
+// ReduceGrad gives every element what slope makes of it, of its result, and of the gradient of its result.
+func ReduceGrad[T tensor.Float](p *ReducePlan, dx, x, out, dout []T, slope func(x, out, dout T) T, from, to int) {
+	for c := p.backward(from, to); c.at < c.end; c.next(p) {
+		d, v, o, step := block(&c, dx), block(&c, x), c.out+c.lo, 1
+		if p.reduced {
+			o, step = c.out, 0
+		}
+		for i := range d {
+			d[i] = slope(v[i], out[o], dout[o])
+			o += step
+		}
+	}
+}
+
+// ReduceSquares sums the squares of the elements of each result.
+func ReduceSquares[T tensor.Float](p *ReducePlan, out, x []T, from, to int) {
+	c, first, last := p.forward(from, to)
+	clear(out[first:last])
+	for c.at < c.end {
+		if b := block(&c, x); p.reduced {
+			out[c.out] += T(sumProduct(b, b))
+		} else {
+			mulAdd(kept(&c, out), b, b)
+		}
+		c.next(p)
+	}
+}
+
+// ReduceLogSumExp computes the logarithm of the sum of e**x over the elements of each result, -Inf for none. top is scratch memory of OutCount elements.
+func ReduceLogSumExp[T tensor.Float](p *ReducePlan, out, x, top []T, from, to int) {
+	ReduceMax(p, top, x, from, to)
+	c, first, last := p.forward(from, to)
+	clear(out[first:last])
+	for c.at < c.end {
+		o, step := c.out+c.lo, 1
+		if p.reduced {
+			o, step = c.out, 0
+		}
+		for _, v := range block(&c, x) {
+			out[o] += T(math.Exp(float64(v - finite(top[o]))))
+			o += step
+		}
+		c.next(p)
+	}
+	for i := first; i < last; i++ {
+		out[i] = T(math.Log(float64(out[i]))) + finite(top[i])
+	}
+}
+
+// finite returns x, and 0 for an infinity.
+func finite[T tensor.Float](x T) T {
+	if math.IsInf(float64(x), 0) {
+		return 0
+	}
+	return x
+}
+
 // maxRank bounds the rank of the arrays that plans are built for.
 const maxRank = 16
 

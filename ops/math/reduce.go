@@ -2,11 +2,13 @@ package math
 
 import (
 	"context"
+	"math"
 	"slices"
 
 	"github.com/edl-go/edl/ops"
 	"github.com/edl-go/edl/ops/kernel"
 	"github.com/edl-go/edl/ops/opkit"
+	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/tensor"
 )
 
@@ -54,42 +56,98 @@ func bindMeanGrad[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 
 func init() {
 	registerReduction("reduce_sum", "the sum", "dOut of the sum that the element fell into", nil,
-		opkit.BindFloats("X", bindReduction(kernel.ReduceSum[float32]), bindReduction(kernel.ReduceSum[float64])),
+		opkit.BindNumbers("X", bindReduction(kernel.ReduceSum[float32]), bindReduction(kernel.ReduceSum[float64]), bindFold(0, plus[int32]), bindFold(0, plus[int64])),
 		opkit.BindFloats("X", bindSpread(kernel.ReduceSumGrad[float32]), bindSpread(kernel.ReduceSumGrad[float64])))
 	registerReduction("reduce_mean", "the mean", "dOut of the mean that the element fell into, over the number of its elements", nil,
 		opkit.BindFloats("X", bindReduction(kernel.ReduceMean[float32]), bindReduction(kernel.ReduceMean[float64])),
 		opkit.BindFloats("X", bindSpread(kernel.ReduceMeanGrad[float32]), bindSpread(kernel.ReduceMeanGrad[float64])))
 	registerReduction("reduce_max", "the largest element", "dOut for every element that equals the largest, 0 for the others", []string{"Out"},
-		opkit.BindFloats("X", bindReduction(kernel.ReduceMax[float32]), bindReduction(kernel.ReduceMax[float64])),
+		opkit.BindNumbers("X", bindReduction(kernel.ReduceMax[float32]), bindReduction(kernel.ReduceMax[float64]),
+			bindFold(math.MinInt32, larger[int32]), bindFold(math.MinInt64, larger[int64])),
 		opkit.BindFloats("X", bindExtremeGrad[float32], bindExtremeGrad[float64]))
 	registerReduction("reduce_min", "the smallest element", "dOut for every element that equals the smallest, 0 for the others", []string{"Out"},
-		opkit.BindFloats("X", bindReduction(kernel.ReduceMin[float32]), bindReduction(kernel.ReduceMin[float64])),
+		opkit.BindNumbers("X", bindReduction(kernel.ReduceMin[float32]), bindReduction(kernel.ReduceMin[float64]),
+			bindFold(math.MaxInt32, smaller[int32]), bindFold(math.MaxInt64, smaller[int64])),
 		opkit.BindFloats("X", bindExtremeGrad[float32], bindExtremeGrad[float64]))
+	registerReduction("reduce_prod", "the product", "dOut*Out/X, with dOut and Out of the product that the element fell into", []string{"Out"},
+		opkit.BindNumbers("X", bindFold(1, times[float32]), bindFold(1, times[float64]), bindFold(1, times[int32]), bindFold(1, times[int64])),
+		opkit.BindFloats("X", bindReduceGrad(productSlope[float32]), bindReduceGrad(productSlope[float64])))
+	for name, all := range map[string]bool{"reduce_all": true, "reduce_any": false} {
+		def := reduction(name, "whether "+map[bool]string{true: "all elements are", false: "an element is"}[all]+" true")
+		def.Inputs = in("X", "bool")
+		def.Infer = func(s *ops.Shapes) error {
+			if err := opkit.CheckType(s, "X", s.In("X").DType == tensor.Bool, "bool"); err != nil {
+				return err
+			}
+			return inferReduced(s)
+		}
+		def.Bind = opkit.BindElements("X", nil, nil, nil, nil, bindFold(all, func(a, b bool) bool { return a && b || !all && (a || b) }))
+		ops.Register(def)
+	}
 }
 
+func plus[T kernel.Number](a, b T) T    { return a + b }
+func times[T kernel.Number](a, b T) T   { return a * b }
+func larger[T kernel.Number](a, b T) T  { return max(a, b) }
+func smaller[T kernel.Number](a, b T) T { return min(a, b) }
+
+// productSlope is the derivative of a product by one of its factors x.
+func productSlope[T tensor.Float](x, product, dout T) T { return dout * product / x }
+
 func registerReduction(name, what, gradient string, outputs []string, forward, backward opkit.Binder) {
-	opkit.Register(ops.Def{
+	def := reduction(name, what)
+	def.Bind = forward
+	if name == "reduce_mean" {
+		def.Inputs = in("X", "float")
+		def.Infer = func(s *ops.Shapes) error {
+			if err := s.IsFloat("X"); err != nil {
+				return err
+			}
+			return inferReduced(s)
+		}
+	}
+	opkit.Register(def, opkit.Gradient{
+		Doc: "dX is " + gradient + ".", Inputs: []string{"X"}, Outputs: outputs, Wrt: []string{"X"},
+		Cost: opkit.PerElement(1),
+		Bind: backward,
+	})
+}
+
+// reduction defines an op that reduces axes, but for its kernel.
+func reduction(name, what string) ops.Def {
+	return ops.Def{
 		Type:    name,
 		Doc:     "Takes " + what + " along the axes dim of X.",
-		Inputs:  in("X", "float"),
+		Inputs:  in("X", "numbers"),
 		Outputs: out("Out", "X without the axes dim, or with 1 in their place; [1] when none is left"),
 		Attrs: []ops.Attr{
 			{Name: "dim", Doc: "axes to reduce; negative counts from the end", Default: []int32{0}},
 			{Name: "keep_dim", Doc: "whether reduced axes stay, with an extent of 1", Default: false},
 			{Name: "reduce_all", Doc: "whether all axes are reduced, whatever dim says", Default: false}},
-		Infer: inferReduction,
-		Cost:  opkit.PerElement(1),
-		Bind:  forward,
+		Infer: func(s *ops.Shapes) error {
+			if err := opkit.CheckType(s, "X", s.In("X").DType != tensor.Bool, "numbers"); err != nil {
+				return err
+			}
+			return inferReduced(s)
+		},
+		Cost: opkit.PerElement(1),
 
 		MixesRows: func(s *ops.Shapes, _ func(string) bool) bool {
-			reduced, _ := markReduced(s.Ints("dim"), s.Bool("reduce_all"), len(s.In("X").Dims))
+			reduced, _ := markReduced(axesOf(s), s.Bool("reduce_all"), len(s.In("X").Dims))
 			return len(reduced) == 0 || reduced[0]
 		},
-	}, opkit.Gradient{
-		Doc: "dX is " + gradient + ".", Inputs: []string{"X"}, Outputs: outputs, Wrt: []string{"X"},
-		Cost: opkit.PerElement(1),
-		Bind: backward,
-	})
+	}
+}
+
+// axesOf returns the axes that a reduction removes. Some ops call the attribute axis in later releases.
+func axesOf(s interface {
+	Op() *program.Op
+	Ints(name string) []int64
+}) []int64 {
+	if _, later := s.Op().Attrs["axis"]; later {
+		return s.Ints("axis")
+	}
+	return s.Ints("dim")
 }
 
 // markReduced returns which axes of a tensor of a rank are reduced. ok is false if an axis is out of range or occurs twice.
@@ -110,9 +168,10 @@ func markReduced(dim []int64, all bool, rank int) (reduced []bool, ok bool) {
 	return reduced, len(dim) > 0
 }
 
-func inferReduction(s *ops.Shapes) error {
+// inferReduced gives Out the dims that are left of X.
+func inferReduced(s *ops.Shapes) error {
 	x := s.In("X")
-	reduced, ok := markReduced(s.Ints("dim"), s.Bool("reduce_all"), len(x.Dims))
+	reduced, ok := markReduced(axesOf(s), s.Bool("reduce_all"), len(x.Dims))
 	if !ok {
 		return opkit.BadAttr(s, "dim", "one or more axes of X %v, each once", x.Dims)
 	}
@@ -121,7 +180,7 @@ func inferReduction(s *ops.Shapes) error {
 		switch {
 		case !reduced[axis]:
 			dims = append(dims, extent)
-		case s.Bool("keep_dim"):
+		case s.Bool("keep_dim") || s.Bool("keepdim"):
 			dims = append(dims, 1)
 		}
 	}
@@ -132,12 +191,12 @@ func inferReduction(s *ops.Shapes) error {
 	if len(reduced) > 0 && !reduced[0] {
 		s.ShareLoD("Out", "X")
 	}
-	return s.IsFloat("X")
+	return nil
 }
 
 func reducePlan(b *ops.Binding) *kernel.ReducePlan {
 	dims := b.In("X").Dims()
-	reduced, _ := markReduced(b.Ints("dim"), b.Bool("reduce_all"), len(dims))
+	reduced, _ := markReduced(axesOf(b), b.Bool("reduce_all"), len(dims))
 	plan := kernel.NewReducePlan(ints(dims), reduced)
 	return &plan
 }
@@ -148,6 +207,30 @@ func bindReduction[T tensor.Float](f func(plan *kernel.ReducePlan, out, x []T, f
 		n, inputToo := plan.Iterations()
 		return b.Loops(ops.Loop{N: n, Apart: !inputToo, Run: func(_, from, till int) error {
 			f(plan, tensor.Data[T](to), tensor.Data[T](x), from, till)
+			return nil
+		}})
+	}
+}
+
+// bindFold folds the elements of each result.
+func bindFold[T tensor.Element](start T, fold func(folded, v T) T) opkit.Binder {
+	return func(b *ops.Binding) (ops.Kernel, error) {
+		plan, x, to := reducePlan(b), b.In("X"), b.Out("Out")
+		n, inputToo := plan.Iterations()
+		return b.Loops(ops.Loop{N: n, Apart: !inputToo, Run: func(_, from, till int) error {
+			kernel.ReduceFold(plan, tensor.Data[T](to), tensor.Data[T](x), start, fold, from, till)
+			return nil
+		}})
+	}
+}
+
+// bindReduceGrad binds a gradient that is a function of an element, its result, and the gradient of the result.
+func bindReduceGrad[T tensor.Float](slope func(x, out, dout T) T) opkit.Binder {
+	return func(b *ops.Binding) (ops.Kernel, error) {
+		plan, x, to, dout, dx := reducePlan(b), b.In("X"), b.In("Out"), b.In("Out@GRAD"), b.Out("X@GRAD")
+		n, whole := gradIterations(plan, "Out", "Out@GRAD")
+		return b.Loops(ops.Loop{N: n, Whole: whole, Run: func(_, from, till int) error {
+			kernel.ReduceGrad(plan, tensor.Data[T](dx), tensor.Data[T](x), tensor.Data[T](to), tensor.Data[T](dout), slope, from, till)
 			return nil
 		}})
 	}

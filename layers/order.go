@@ -1,0 +1,79 @@
+package layers
+
+// ArgMax has the places of the largest elements along an axis, which a negative number counts from the end; of equal ones the first.
+//
+// Options: Name. Op: arg_max.
+func ArgMax(x Variable, axis int, opts ...Option) Variable { return argBest("arg_max", x, axis, opts) }
+
+// ArgMin has the places of the smallest elements. Arguments as ArgMax.
+func ArgMin(x Variable, axis int, opts ...Option) Variable { return argBest("arg_min", x, axis, opts) }
+
+func argBest(opType string, x Variable, axis int, opts []Option) Variable {
+	l := start(opType, opts, nil, x)
+	return l.result(l.op(opType, In{"X": {x}}, Attrs{"axis": axis}, "Out"))
+}
+
+// ArgSort sorts x along an axis in ascending order. It returns the elements and their places.
+//
+// Options: Axis (default: the last), Name. Op: argsort.
+func ArgSort(x Variable, opts ...Option) (sorted, places Variable) {
+	l := start("argsort", opts, []string{"Axis"}, x)
+	outs := l.multi("argsort", In{"X": {x}}, Attrs{"axis": l.axis}, "Out", "Indices")
+	return l.result(outs[0]), outs[1]
+}
+
+// CumSum has the sums of x along an axis up to each place.
+//
+// Options: Axis (default: the last), Name. Op: cumsum.
+func CumSum(x Variable, opts ...Option) Variable {
+	l := start("cumsum", opts, []string{"Axis"}, x)
+	return l.result(l.op("cumsum", In{"X": {x}}, Attrs{"axis": l.axis}, "Out"))
+}
+
+// ShardIndex has the place of each number within a shard: numbers below n are cut into runs of equal length, one for each shard. A number of another shard
+// becomes -1.
+//
+// Options: Name. Op: shard_index.
+func ShardIndex(x Variable, n, shards, shard int, opts ...Option) Variable {
+	l := start("shard_index", opts, nil, x)
+	return l.result(l.op("shard_index", In{"X": {x}}, Attrs{"index_num": n, "nshards": shards, "shard_id": shard, "ignore_value": -1}, "Out"))
+}
+
+// ReduceMin takes the smallest element of x along axes. Options as ReduceSum.
+func ReduceMin(x Variable, opts ...Option) Variable { return reduce("reduce_min", x, opts) }
+
+// ReduceProd multiplies the elements of x along axes. Options as ReduceSum.
+func ReduceProd(x Variable, opts ...Option) Variable { return reduce("reduce_prod", x, opts) }
+
+// ReduceAll is true where all booleans of x along axes are. Options as ReduceSum.
+func ReduceAll(x Variable, opts ...Option) Variable { return reduce("reduce_all", x, opts) }
+
+// ReduceAny is true where one of the booleans of x along axes is. Options as ReduceSum.
+func ReduceAny(x Variable, opts ...Option) Variable { return reduce("reduce_any", x, opts) }
+
+// LogSumExp is the logarithm of the sum of e**x along axes. Options as ReduceSum.
+func LogSumExp(x Variable, opts ...Option) Variable { return reduce("logsumexp", x, opts) }
+
+// FrobeniusNorm is the square root of the sum of squares of x along axes. Options as ReduceSum.
+func FrobeniusNorm(x Variable, opts ...Option) Variable { return reduce("frobenius_norm", x, opts) }
+
+// L1Norm is the sum of magnitudes of all elements of x.
+//
+// Options: Name. Op: l1_norm.
+func L1Norm(x Variable, opts ...Option) Variable { return unary("l1_norm", x, opts) }
+
+// PNorm is the norm of order p of x along an axis. An order of 0 counts what is not 0, and infinity takes the largest magnitude.
+//
+// Options: Axis (default: the last), Name. Op: p_norm.
+func PNorm(x Variable, p float64, opts ...Option) Variable {
+	l := start("p_norm", opts, []string{"Axis"}, x)
+	return l.result(l.op("p_norm", In{"X": {x}}, Attrs{"porder": p, "axis": l.axis}, "Out"))
+}
+
+// L2Normalize divides x by its Euclidean norm along an axis. Epsilon is added to the sum of squares; the default is 1e-12.
+//
+// Options: Epsilon, Name. Op: norm.
+func L2Normalize(x Variable, axis int, opts ...Option) Variable {
+	l := start("l2_normalize", append([]Option{Epsilon(1e-12)}, opts...), []string{"Epsilon"}, x)
+	return l.result(l.multi("norm", In{"X": {x}}, Attrs{"axis": axis, "epsilon": l.epsilon}, "Out", "Norm")[0])
+}

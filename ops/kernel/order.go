@@ -1,0 +1,93 @@
+package kernel
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/edl-go/edl/tensor"
+)
+
+// The functions of this file work along an axis of a tensor of the form [pre, extent, post]: on pre*post lanes, whose elements lie post apart. They do the
+// lanes of [from, to) of pre.
+
+// ArgBest writes the place of the largest element of each lane, or of the smallest; of equal ones the first.
+func ArgBest[T Number, I Index](out []I, x []T, extent, post int, largest bool, from, to int) {
+	for p := from; p < to; p++ {
+		for q := range post {
+			at, best := p*extent*post+q, 0
+			value := x[at]
+			for i := 1; i < extent; i++ {
+				if v := x[at+i*post]; largest && v > value || !largest && v < value {
+					value, best = v, i
+				}
+			}
+			out[p*post+q] = I(best)
+		}
+	}
+}
+
+// SortLanes sorts each lane and writes its first k elements and their places; equal elements keep their order. A NaN counts as the smallest. order is
+// scratch memory of extent elements. values and places hold k elements for each lane.
+func SortLanes[T Number](values []T, places []int64, x []T, extent, post, k int, descending bool, order []int64, from, to int) {
+	for p := from; p < to; p++ {
+		for q := range post {
+			at := p*extent*post + q
+			for i := range order {
+				order[i] = int64(i)
+			}
+			slices.SortFunc(order, func(i, j int64) int {
+				c := cmp.Compare(x[at+int(i)*post], x[at+int(j)*post])
+				if descending {
+					c = -c
+				}
+				return cmp.Or(c, cmp.Compare(i, j))
+			})
+			for i, place := range order[:k] {
+				values[(p*k+i)*post+q], places[(p*k+i)*post+q] = x[at+int(place)*post], place
+			}
+		}
+	}
+}
+
+// SortLanesGrad gives the elements whose places were written the gradients of their values, and 0 to the others. It returns the first place that is not
+// within a lane, -1 if all are.
+func SortLanesGrad[T tensor.Float](dx, dout []T, places []int64, extent, post, k, from, to int) (bad int) {
+	clear(dx[from*extent*post : to*extent*post])
+	for p := from; p < to; p++ {
+		for i := p * k * post; i < (p+1)*k*post; i++ {
+			place := places[i]
+			if place < 0 || place >= int64(extent) {
+				return i
+			}
+			dx[(p*extent+int(place))*post+i%post] += dout[i]
+		}
+	}
+	return -1
+}
+
+// CumSum writes the sums of each lane up to each place: with exclusive without the element there, with reverse from the end. out may not be x.
+func CumSum[T Number](out, x []T, extent, post int, exclusive, reverse bool, from, to int) {
+	for p := from; p < to; p++ {
+		for i := range extent {
+			at, step := (p*extent+i)*post, -post
+			if reverse {
+				at, step = (p*extent+extent-1-i)*post, post
+			}
+			here := out[at : at+post]
+			if i == 0 {
+				clear(here)
+				if !exclusive {
+					copy(here, x[at:])
+				}
+				continue
+			}
+			before, added := out[at+step:][:post], x[at:][:post]
+			if exclusive {
+				added = x[at+step:][:post]
+			}
+			for q := range here {
+				here[q] = before[q] + added[q]
+			}
+		}
+	}
+}
