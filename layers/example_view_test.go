@@ -109,3 +109,19 @@ func ExampleCrop() {
 	s.print(layers.Crop(s.numbers("x", 3, 1, 2, 3, 4, 5, 6), []int64{-1, 2}, []int64{0, 1}))
 	// Output: [2 2] [2 3 5 6]
 }
+
+func ExampleBroadcastTensors() {
+	s := newSketch()
+	s.print(layers.BroadcastTensors([]layers.Variable{s.numbers("x", 1, 7, 8), s.numbers("y", 2, 1, 2, 3, 4)})...)
+	// Output:
+	// [2 2] [7 7 8 8]
+	// [2 2] [1 2 3 4]
+}
+
+func ExampleMeshgrid() {
+	s := newSketch()
+	s.print(layers.Meshgrid([]layers.Variable{layers.Range(s.Model, 0, 2, 1), layers.Range(s.Model, 5, 8, 1)})...)
+	// Output:
+	// [2 3] [0 0 0 1 1 1]
+	// [2 3] [5 6 7 5 6 7]
+}

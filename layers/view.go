@@ -109,3 +109,24 @@ func Roll(x Variable, shifts, axes []int, opts ...Option) Variable {
 	l := start("roll", opts, nil, x)
 	return l.result(l.op("roll", In{"X": {x}}, Attrs{"shifts": shifts, "axis": axes}, "Out"))
 }
+
+// BroadcastTensors gives variables the same dims: it repeats axes of extent 1, and adds axes before the first.
+//
+// Op: broadcast_tensors.
+func BroadcastTensors(xs []Variable, opts ...Option) []Variable {
+	return spread("broadcast_tensors", xs, opts)
+}
+
+// Meshgrid makes the coordinates of a grid from variables of rank 1: result k has xs[k] along axis k, the same for all places of the other axes.
+//
+// Op: meshgrid.
+func Meshgrid(xs []Variable, opts ...Option) []Variable { return spread("meshgrid", xs, opts) }
+
+func spread(opType string, xs []Variable, opts []Option) []Variable {
+	l := start(opType, opts, nil, xs...)
+	slots := make([]string, len(xs))
+	for i := range slots {
+		slots[i] = "Out"
+	}
+	return l.multi(opType, In{"X": xs}, nil, slots...)
+}

@@ -60,8 +60,8 @@ var foreignAttrs = []foreignAttr{
 	{ops: "*batch_norm", names: "trainable_statistics", values: []program.Attr{false}},
 	{ops: "reduce_*", names: "in_dtype out_dtype", values: []program.Attr{int32(-1)}},
 	{ops: "fill_constant", names: "place_type", values: []program.Attr{int32(-1), int32(0)}},
-	{ops: "uniform_random", names: "diag_num", values: []program.Attr{int32(0)}},
-	{ops: "uniform_random", names: "diag_step diag_val", unless: "diag_num"},
+	{ops: "uniform_random*", names: "diag_num", values: []program.Attr{int32(0)}},
+	{ops: "uniform_random*", names: "diag_step diag_val", unless: "diag_num"},
 	{ops: "truncated_gaussian_random", names: "a", values: []program.Attr{float32(-2)}},
 	{ops: "truncated_gaussian_random", names: "b", values: []program.Attr{float32(2)}},
 	{ops: "softmax_with_cross_entropy", names: "numeric_stable_mode"}, // EDL computes the stable way always

@@ -113,7 +113,7 @@ func replaceAttr(s *Shapes, a *Attr, slot string, values []float64) error {
 // Decided fails if a tensor gives an attribute, and its value does not follow from constants and known dims. Executors call it once all dims are known.
 func (s *Shapes) Decided() error {
 	if len(s.undecided) == 0 {
-		return s.closed()
+		return closed(s)
 	}
 	u := s.undecided[len(s.undecided)-1]
 	return fault.E(fault.Unsupported, fault.On(s.op), fault.Var(u.variable), fault.Gotf("%s from a tensor that depends on data", u.attr),
@@ -121,7 +121,7 @@ func (s *Shapes) Decided() error {
 }
 
 // closed checks that no program writes Open into an attribute.
-func (s *Shapes) closed() error {
+func closed(s *Shapes) error {
 	for _, a := range s.def.Attrs {
 		if values, ok := s.op.Ints(a.Name); ok && (a.Tensor != "" || a.Tensors != "") && slices.Contains(values, Open) {
 			return fault.E(fault.InvalidArgument, fault.On(s.op), fault.Gotf("attribute %s = %v", a.Name, values), fault.Wantf("numbers above %d", Open))

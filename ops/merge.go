@@ -120,6 +120,9 @@ func (r *reductions) through(op *program.Op, name string) (Merge, error) {
 		}
 		return MergeMean, nil
 	case "scale", "assign", "cast", "reshape", "reshape2":
+		if r.batch[op.In("ScaleTensor")] {
+			return MergeNone, r.unclear(name, "a loss scaled by what depends on the batch")
+		}
 		return r.like(op.In("X"), name)
 	case "accuracy":
 		r.over[name] = op.In("Label")

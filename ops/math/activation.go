@@ -90,7 +90,7 @@ var curves = []curve{
 	{name: "tanh_shrink", doc: "Takes the hyperbolic tangent away: Out = X - tanh(X).", gradDoc: "dOut*tanh(X)**2", reads: "X", flops: 5,
 		apart: true, gradApart: true, f32: tanhShrink[float32], f64: tanhShrink[float64]},
 	{name: "pow", doc: "Raises each element to a power: Out = X**factor.", gradDoc: "dOut*factor*X**(factor - 1)", reads: "X", flops: 10,
-		attrs: []ops.Attr{number("factor", "the exponent", 1)}, f32: power[float32], f64: power[float64]},
+		attrs: []ops.Attr{{Name: "factor", Doc: "the exponent", Default: float32(1), Tensor: "FactorTensor"}}, f32: power[float32], f64: power[float64]},
 }
 
 func init() {

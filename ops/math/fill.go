@@ -39,15 +39,11 @@ func init() {
 		Doc:     "Fills Out with one value; extent output_dim_idx of Out is extent input_dim_idx of Input, the batch.",
 		Inputs:  in("Input", "tensor whose batch Out takes; its elements are not read"),
 		Outputs: out("Out", "tensor of dims shape but for one extent"),
-		Attrs: []ops.Attr{shapeAttr, dtypeAttr, valueAttr, textAttr,
-			{Name: "input_dim_idx", Doc: "axis of Input that holds the batch", Default: int32(0)},
-			{Name: "output_dim_idx", Doc: "axis of Out that takes it", Default: int32(0)}},
-		Infer: inferFillBatchSizeLike,
-		Bind:  bindFill,
+		Attrs:   append([]ops.Attr{shapeAttr, dtypeAttr, valueAttr, textAttr}, opkit.BatchAttrs...),
+		Infer:   inferFillBatchSizeLike,
+		Bind:    bindFill,
 
-		MixesRows: func(s *ops.Shapes, _ func(string) bool) bool {
-			return s.Int("input_dim_idx") != 0 || s.Int("output_dim_idx") != 0
-		},
+		MixesRows: opkit.MixesBatch,
 	})
 	registerLike("fill_zeros_like", "Fills Out, of the shape and type of X, with zeros.", nil)
 	registerLike("fill_zeros_like2", "Fills Out, of the shape of X, with zeros.", []ops.Attr{likeTypeAttr})
@@ -122,19 +118,9 @@ func inferFillBatchSizeLike(s *ops.Shapes) error {
 	if err != nil {
 		return err
 	}
-	input, shape := s.In("Input").Dims, s.Ints("shape")
-	from, to := s.Int("input_dim_idx"), s.Int("output_dim_idx")
-	if from < 0 || from >= int64(len(input)) {
-		return opkit.BadAttr(s, "input_dim_idx", "an axis of Input, which has rank %d", len(input))
-	}
-	if to < 0 || to >= int64(len(shape)) {
-		return opkit.BadAttr(s, "output_dim_idx", "an axis of Out, which has rank %d", len(shape))
-	}
-	shape[to] = input[from]
-	for i, extent := range shape {
-		if extent < 0 && !(i == int(to) && extent == program.Unknown) {
-			return opkit.BadAttr(s, "shape", "extents of at least 0 but for axis %d", to)
-		}
+	shape, err := opkit.BatchSizeLike(s)
+	if err != nil {
+		return err
 	}
 	s.Set("Out", dtype, shape...)
 	return checkText(s)

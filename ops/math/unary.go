@@ -150,10 +150,16 @@ func registerCurve(u curve) {
 	default:
 		g.StandIn["X"] = "Out@GRAD"
 	}
+	inputs := in("X", "float")
+	for _, a := range u.attrs {
+		if a.Tensor != "" {
+			inputs = append(inputs, tensorOf(a.Tensor, a.Name))
+		}
+	}
 	f := ops.Def{
 		Type:    u.name,
 		Doc:     u.doc,
-		Inputs:  in("X", "float"),
+		Inputs:  inputs,
 		Outputs: out("Out", "of the shape and type of X"),
 		Attrs:   u.attrs,
 		Infer: func(s *ops.Shapes) error {
@@ -178,7 +184,7 @@ func bindCurve[T tensor.Float](of func(*ops.Binding) (func(out, x []T), func(dx,
 		if inPlace {
 			epilogue = &ops.Epilogue{Of: "X", Out: to, Function: f}
 		}
-		return b.Loops(ops.Loop{N: x.Len(), Epilogue: epilogue, Run: func(_, from, till int) error {
+		return b.Loops(ops.Loop{N: x.Len(), Reads: []string{"X"}, Epilogue: epilogue, Run: func(_, from, till int) error {
 			f(tensor.Data[T](to)[from:till], tensor.Data[T](x)[from:till])
 			return nil
 		}})
@@ -190,9 +196,10 @@ func bindCurveGrad[T tensor.Float](of func(*ops.Binding) (func(out, x []T), func
 		x, y, dout, dx := b.In("X"), b.In("Out"), b.In("Out@GRAD"), b.Out("X@GRAD")
 		_, f := of(b)
 		n := dout.Len()
-		return opkit.Loop(b, n, func(from, to int) {
+		return b.Loops(ops.Loop{N: n, Reads: []string{"X", "Out", "Out@GRAD"}, Run: func(_, from, to int) error {
 			f(tensor.Data[T](dx)[from:to], opkit.Owned[T](x, from, to, n), opkit.Owned[T](y, from, to, n), tensor.Data[T](dout)[from:to])
-		})
+			return nil
+		}})
 	}
 }
 
@@ -200,14 +207,23 @@ func init() {
 	ops.Register(ops.Def{
 		Type:    "scale",
 		Doc:     "Multiplies by a number and adds one: Out = scale*X + bias, or scale*(X + bias) with bias_after_scale false.",
-		Inputs:  in("X", "numbers"),
+		Inputs:  append(in("X", "numbers"), ops.Slot{Name: "ScaleTensor", Doc: "one number, in place of scale", Dispensable: true}),
 		Outputs: out("Out", "of the shape and type of X"),
 		Attrs: []ops.Attr{
 			{Name: "scale", Doc: "factor", Default: float32(1)},
 			{Name: "bias", Doc: "what is added", Default: float32(0)},
 			{Name: "bias_after_scale", Doc: "whether bias is added after the multiplication", Default: true}},
-		Infer:     inferNumbersLike,
+		Infer: func(s *ops.Shapes) error {
+			if n := ops.Product(s.In("ScaleTensor").Dims); s.Has("ScaleTensor") && !opkit.Agree(n, 1) {
+				return s.Errorf("ScaleTensor", "one number")
+			}
+			if err := opkit.CheckType(s, "ScaleTensor", !s.Has("ScaleTensor") || s.In("ScaleTensor").DType != tensor.Bool, "a number"); err != nil {
+				return err
+			}
+			return inferNumbersLike(s)
+		},
 		Gradient:  scaleGradient,
+		MixesRows: opkit.RowsOnlyIn("X"),
 		Cost:      opkit.PerElement(2),
 		Bind:      opkit.BindNumbers("X", bindScale[float32], bindScale[float64], bindScale[int32], bindScale[int64]),
 		RowSliced: true,
@@ -227,6 +243,9 @@ func scaleGradient(g *ops.Grad) ([]*program.Op, error) {
 	if factor, set := g.Op().Attrs["scale"]; set {
 		op.SetAttr("scale", factor)
 	}
+	if given := g.In("ScaleTensor"); len(given) > 0 {
+		op.Inputs["ScaleTensor"] = given
+	}
 	return []*program.Op{op}, nil
 }
 
@@ -243,7 +262,26 @@ func scaleOf(g *ops.Grad, from, to []string, factor float32) *program.Op {
 func bindScale[T kernel.Number](b *ops.Binding) (ops.Kernel, error) {
 	x, to := b.In("X"), b.Out("Out")
 	scale, bias, after := T(b.Float("scale")), T(b.Float("bias")), b.Bool("bias_after_scale")
-	return opkit.Loop(b, x.Len(), func(from, till int) {
-		kernel.Scale(tensor.Data[T](to)[from:till], tensor.Data[T](x)[from:till], scale, bias, after)
-	})
+	given := b.In("ScaleTensor")
+	return b.Loops(ops.Loop{N: x.Len(), Whole: []string{"ScaleTensor"}, Run: func(_, from, till int) error {
+		factor := scale
+		if given != nil {
+			factor = firstNumber[T](given)
+		}
+		kernel.Scale(tensor.Data[T](to)[from:till], tensor.Data[T](x)[from:till], factor, bias, after)
+		return nil
+	}})
+}
+
+// firstNumber returns the first element of a tensor of numbers.
+func firstNumber[T kernel.Number](t *tensor.Tensor) T {
+	switch t.DType() {
+	case tensor.Int32:
+		return T(t.Int32s()[0])
+	case tensor.Int64:
+		return T(t.Int64s()[0])
+	case tensor.Float32:
+		return T(t.Float32s()[0])
+	}
+	return T(t.Float64s()[0])
 }

@@ -21,7 +21,8 @@ func init() {
 		Doc: "Sets elements to zero at random: Out = X*Mask, or X*Mask/(1 - dropout_prob) with upscale_in_train. With is_test it " +
 			"is X*(1 - dropout_prob), or X. What is drawn depends on seed, the name of Out, the step and the place of the " +
 			"element in the whole batch, so it is new in every step and the same for any number of trainers.",
-		Inputs: []ops.Slot{{Name: "X", Doc: "float"}},
+		Inputs: []ops.Slot{{Name: "X", Doc: "float"},
+			{Name: "Seed", Doc: "one number that the program computes from constants, in place of seed", Dispensable: true}},
 		Outputs: []ops.Slot{
 			{Name: "Out", Doc: "of the shape and type of X"},
 			{Name: "Mask", Doc: "of the shape and type of X: 0 for dropped elements, 1 for the others", Intermediate: true}},
@@ -29,7 +30,7 @@ func init() {
 			{Name: "dropout_prob", Doc: "probability of zero, in [0, 1]", Default: float32(0.5)},
 			{Name: "is_test", Doc: "whether to drop nothing", Default: false},
 			{Name: "fix_seed", Doc: "ignored; in Fluid, whether seed counts, which it always does here", Default: false},
-			{Name: "seed", Doc: "key of the random numbers", Default: int32(0)},
+			{Name: "seed", Doc: "key of the random numbers", Default: int32(0), Tensor: "Seed"},
 			{Name: "dropout_implementation", Doc: downgradeInInfer + " or " + upscaleInTrain, Default: downgradeInInfer}},
 		Infer:   inferDropout,
 		Cost:    opkit.PerElement(30),
@@ -64,28 +65,31 @@ func bindDropout[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 	to, mask := orScratch[T](b, "Out", x.Len()), orScratch[T](b, "Mask", x.Len())
 	apply, probability := dropout[T](b), b.Float("dropout_prob")
 	if b.Bool("is_test") {
-		return opkit.Loop(b, x.Len(), func(from, till int) {
+		return b.Loops(ops.Loop{N: x.Len(), Reads: []string{"X"}, Run: func(_, from, till int) error {
 			kernel.Fill(tensor.Data[T](mask)[from:till], 1)
 			apply(tensor.Data[T](to)[from:till], tensor.Data[T](x)[from:till], nil)
-		})
+			return nil
+		}})
 	}
 	seed, name, step := b.Int("seed"), kernel.StreamOf("dropout", b.Op().Out("Out")), b.Env.Step
-	return opkit.Loop(b, x.Len(), func(from, till int) {
+	return b.Loops(ops.Loop{N: x.Len(), Reads: []string{"X"}, Run: func(_, from, till int) error {
 		m := tensor.Data[T](mask)[from:till]
 		stream := streamAt(name, step)
 		eachRun(x, step, from, till, func(at, end int, place uint64) {
 			kernel.DropoutMask(m[at-from:end-from], probability, seed, stream, place)
 		})
 		apply(tensor.Data[T](to)[from:till], tensor.Data[T](x)[from:till], m)
-	})
+		return nil
+	}})
 }
 
 func bindDropoutGrad[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 	mask, dout, dx := b.In("Mask"), b.In("Out@GRAD"), b.Out("X@GRAD")
 	apply := dropout[T](b)
-	return opkit.Loop(b, dout.Len(), func(from, to int) {
+	return b.Loops(ops.Loop{N: dout.Len(), Reads: []string{"Mask", "Out@GRAD"}, Run: func(_, from, to int) error {
 		apply(tensor.Data[T](dx)[from:to], tensor.Data[T](dout)[from:to], tensor.Data[T](mask)[from:to])
-	})
+		return nil
+	}})
 }
 
 // dropout returns the function of the op and of its gradient. With is_test it does not read the mask.

@@ -22,14 +22,14 @@ func dropoutCase(name string, a attrs, want ...float64) Case {
 	return c
 }
 
-var dropoutCases = []Case{
+var dropoutCases = append(noiseCases,
 	dropoutCase("", attrs{"seed": int32(7)}),
 	dropoutCase("upscaled", attrs{"seed": int32(7), "dropout_implementation": "upscale_in_train"}),
 	dropoutCase("nothing", attrs{"dropout_prob": float32(0)}, 1, 2, -3, 4),
 	dropoutCase("everything", attrs{"dropout_prob": float32(1), "dropout_implementation": "upscale_in_train"}, 0, 0, 0, 0),
 	dropoutCase("test", attrs{"dropout_prob": float32(0.25), "is_test": true}, 0.75, 1.5, -2.25, 3),
 	dropoutCase("test upscaled", attrs{"is_test": true, "dropout_implementation": "upscale_in_train"}, 1, 2, -3, 4),
-}
+)
 
 // drop runs dropout over ones and returns the mask.
 func drop(t *testing.T, rows, width int64, out string, seed int32, step ops.Step) []float32 {

@@ -1,0 +1,17 @@
+package layers_test
+
+import "github.com/edl-go/edl/layers"
+
+func ExampleUniformRandomBatchSizeLike() {
+	s := newSketch()
+	z := layers.UniformRandomBatchSizeLike(s.numbers("x", 1, 1, 2), []int64{-1, 3}, 2, 5)
+	s.print(layers.Floor(layers.Scale(z, 1.0/3, -2.0/3))) // all are between 2 and 5
+	// Output: [2 3] [0 0 0 0 0 0]
+}
+
+func ExampleGaussianRandomBatchSizeLike() {
+	s := newSketch()
+	z := layers.GaussianRandomBatchSizeLike(s.numbers("x", 1, 1, 2), []int64{-1, 3}, 0, 1)
+	s.print(layers.ReduceAny(layers.Equal(z, layers.FillLike(z, 0))))
+	// Output: [1] [false]
+}
