@@ -98,3 +98,10 @@ func ExampleL2Normalize() {
 	s.print(layers.L2Normalize(s.numbers("x", 2, 3, 4, 6, -8), 1))
 	// Output: [2 2] [0.6 0.8 0.6 -0.8]
 }
+
+// An image of one row and three columns, and windows of two columns.
+func ExampleUnfold() {
+	s := newSketch()
+	s.print(layers.Unfold(layers.Reshape(s.numbers("x", 3, 1, 2, 3), []int64{-1, 1, 1, 3}), 1, 2))
+	// Output: [1 2 2] [1 2 2 3]
+}

@@ -77,3 +77,13 @@ func L2Normalize(x Variable, axis int, opts ...Option) Variable {
 	l := start("l2_normalize", append([]Option{Epsilon(1e-12)}, opts...), []string{"Epsilon"}, x)
 	return l.result(l.multi("norm", In{"X": {x}}, Attrs{"axis": axis, "epsilon": l.epsilon}, "Out", "Norm")[0])
 }
+
+// Unfold shows the windows that slide over images as columns: a row for each channel and place in the window, a column for each position of the window. Padding
+// is on both sides of each axis.
+//
+// Options: Stride, Padding, Dilation, Name. Op: unfold.
+func Unfold(x Variable, height, width int64, opts ...Option) Variable {
+	l := start("unfold", opts, []string{"Stride", "Padding", "Dilation"}, x)
+	attrs := Attrs{"kernel_sizes": []int64{height, width}, "strides": l.stride, "paddings": append(append([]int64{}, l.padding...), l.padding...), "dilations": l.dilation}
+	return l.result(l.op("unfold", In{"X": {x}}, attrs, "Y"))
+}

@@ -7,6 +7,12 @@ import (
 	. "github.com/edl-go/edl/ops/gradcheck"
 )
 
+var distanceCases = []Case{
+	two("squared_l2_distance", Floats(dims{2, 2}, 1, 2, 3, 4), Floats(dims{2, 2}, 1, 0, 0, 0), Floats(dims{2, 1}, 4, 25)),
+	{Type: "squared_l2_distance", Name: "one row", Inputs: slots{"X": One(Floats(dims{2, 1, 2}, 1, 2, 3, 4)), "Y": One(Floats(dims{1, 1, 2}, 1, 1))},
+		Want: slots{"Out": One(Floats(dims{2, 1}, 1, 13)), "sub_result": One(Floats(dims{2, 2}, 0, 1, 2, 3))}},
+}
+
 var unfoldCases = []Case{
 	{Type: "unfold", Attrs: attrs{"kernel_sizes": []int32{2, 2}}, Inputs: slots{"X": One(Floats(dims{1, 1, 2, 3}, 1, 2, 3, 4, 5, 6))},
 		Want: slots{"Y": One(Floats(dims{1, 4, 2}, 1, 2, 2, 3, 4, 5, 5, 6))}},
