@@ -4,5 +4,5 @@
 // sequence (LoD). Importing the package registers the ops; there is nothing to call. Names, slots, attributes, defaults and arithmetic are Fluid's.
 //
 // Files: attr.go (attributes that several ops share), prior.go and anchor.go (boxes laid over images), boxes.go (overlaps and codes), yolo.go, roi_pool.go,
-// roi_align.go and match.go (which box belongs to which object).
+// roi_align.go, match.go (which box belongs to which object) and nms.go (which of boxes that overlap is kept).
 package detection

@@ -221,6 +221,9 @@ func (in *inference) output(name string, inferred ops.Meta, open bool) error {
 		inferred.LoDOf = name // the kernel makes the sequences
 	}
 	meta, err := resolve(declared, inferred, declared.Persistable || slices.Contains(in.Fetch, name))
+	if err == nil && open && inferred.LoDOf == name {
+		meta.Dims = slices.Clone(inferred.Dims) // and as many rows as it wants, whatever the declaration says
+	}
 	if err == nil && !open {
 		err = decided(name, meta)
 	}

@@ -1,0 +1,12 @@
+package layers_test
+
+import "github.com/edl-go/edl/layers"
+
+// The second box overlaps the first too much, and class 0 is the background.
+func ExampleMulticlassNMS() {
+	s := newSketch()
+	boxes := layers.Reshape(s.numbers("boxes", 12, 0, 0, 4, 4, 0, 0, 4, 3, 6, 6, 8, 8), []int64{0, 3, 4})
+	scores := layers.Reshape(s.numbers("scores", 6, 0.9, 0.9, 0.9, 0.8, 0.7, 0.6), []int64{0, 2, 3})
+	s.print(layers.MulticlassNMS(boxes, scores, layers.NMS{ScoreThreshold: 0.1, Threshold: 0.5}))
+	// Output: [2 6] [1 0.8 0 0 4 4 1 0.6 6 6 8 8]
+}
