@@ -75,9 +75,6 @@ type Config struct {
 	Devices bool
 	// MergeHosts says that trainers of one host merge their contributions. Sparse gradients are refused then: only servers merge rows.
 	MergeHosts bool
-	// AddSteps says that trainers of async mode add up the gradients of several steps before they send them. Sparse gradients are refused then: a trainer has
-	// room for the rows of one batch.
-	AddSteps bool
 	// Dump keeps a copy of all programs after each pass in Result.Stages.
 	Dump bool
 }

@@ -69,16 +69,11 @@ func declareRows(s *state, u *shard) error {
 	return nil
 }
 
-// checkMerges refuses a sparse gradient where trainers would have to add up rows of several steps or trainers.
+// checkMerges refuses a sparse gradient where trainers would have to merge the rows of several trainers.
 func checkMerges(s *state, gradient string) error {
-	n := lastProducer(s, gradient)
-	switch {
-	case s.cfg.MergeHosts:
-		return unsupported(n, gradient, "a sparse gradient in a job whose trainers of one host merge", "dense gradients, or contributions of single trainers",
+	if s.cfg.MergeHosts {
+		return unsupported(lastProducer(s, gradient), gradient, "a sparse gradient in a job whose trainers of one host merge", "dense gradients, or contributions of single trainers",
 			"leave out --merge-hosts, or look the table up without layers.Sparse")
-	case s.cfg.AddSteps:
-		return unsupported(n, gradient, "a sparse gradient in a job that adds up the gradients of several steps", "dense gradients, or a push in each step",
-			"leave out --push-every, or look the table up without layers.Sparse")
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/edl-go/edl/internal/merge"
+	"github.com/edl-go/edl/ops"
 	"github.com/edl-go/edl/tensor"
 )
 
@@ -34,11 +35,20 @@ func (u *unpushed) add(r *round, values map[string]*tensor.Tensor, rows int64) (
 	for _, name := range r.crosses {
 		if u.steps == 1 {
 			u.sums[name] = values[name].Clone()
-		} else if err := merge.Accumulate(u.sums[name], values[name]); err != nil {
+		} else if u.sums[name], err = added(u.sums[name], values[name]); err != nil {
 			return false, err
 		}
 	}
 	return u.steps >= u.pushEvery, nil
+}
+
+// added adds what a step has computed to the sum of those before it, which it may change. What crosses as integers are rows of a table.
+func added(sum, value *tensor.Tensor) (*tensor.Tensor, error) {
+	if sum.DType().IsFloat() {
+		return sum, merge.Accumulate(sum, value)
+	}
+	both := sum.Clone()
+	return both, merge.Gradients(both, []merge.Share{{Value: sum, Rows: 1}, {Value: value, Rows: 1}}, ops.MergeSum)
 }
 
 // push runs the update of the steps that are not pushed, as one.

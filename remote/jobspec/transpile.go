@@ -14,5 +14,5 @@ func Transpiler(spec *job.JobSpec) transpiler.Config {
 	return transpiler.Config{Trainers: int(spec.Trainers), PServers: int(spec.Pservers), Mode: mode, MinBlockSize: spec.MinBlockSize,
 		NoSlice: spec.NoSlice, SplitMethod: spec.SplitMethod, Fetch: spec.Fetch, MergeHosts: spec.MergeHosts, Devices: spec.Devices > 1,
 		CompressGradients: spec.CompressGradients, CompressParameters: spec.CompressParameters,
-		KeepReceived: spec.PullEvery > 1 && !spec.Fed, AddSteps: spec.PushEvery > 1 && !spec.Fed}
+		KeepReceived: spec.PullEvery > 1 && !spec.Fed}
 }

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/internal/merge"
 	"github.com/edl-go/edl/internal/ranges"
 	"github.com/edl-go/edl/ops"
@@ -27,6 +26,7 @@ import (
 //
 //   - A gradient is the sum of those of all steps since the push before, added up in the order of the steps. For the servers the push is one step: one
 //     update, and one run of the learning-rate block.
+//   - Rows of tables are added up by row: a push has each row once that one of its steps has looked up.
 //   - Forward state is not added up: a push has it as the last step has left it. It is not pulled while steps are not pushed, because a pull would undo
 //     what they have done to it.
 //   - The ledger gets the records of all its steps, together. So until then, none of them count: whoever gets the task of a lost trainer trains them.
@@ -48,9 +48,10 @@ type rhythm struct {
 
 	mu    sync.Mutex
 	sums  map[place]*tensor.Tensor
-	order []ops.Message       // of the sums, as they were first sent
-	asks  map[int]ops.Message // by server without a connection: how to ask it whether a push is applied
-	asked map[int]bool        // servers that are asked in this step
+	rooms map[place]*[2]merge.RowsRoom // of sums of rows: the last sum is in one of them, and the next becomes the other
+	order []ops.Message                // of the sums, as they were first sent
+	asks  map[int]ops.Message          // by server without a connection: how to ask it whether a push is applied
+	asked map[int]bool                 // servers that are asked in this step
 }
 
 // A place is a variable at a server.
@@ -83,6 +84,7 @@ func (r *rhythm) set(spec *job.JobSpec, p *program.Program, servers int) error {
 func (r *rhythm) restart() {
 	r.unpushed, r.unpulled, r.pushes, r.pulls, r.records = 0, 0, false, false, nil
 	r.sums, r.order, r.asks, r.asked = map[place]*tensor.Tensor{}, nil, map[int]ops.Message{}, map[int]bool{}
+	r.rooms = map[place]*[2]merge.RowsRoom{}
 }
 
 // begin begins a step. The one before has ended well.
@@ -112,8 +114,8 @@ func (r *rhythm) add(m ops.Message) (sum ops.Message, now bool, err error) {
 		return m, true, nil
 	}
 	if m.Rows {
-		return m, false, fault.E(fault.Unsupported, fault.Var(m.Name), fault.Gotf("a sparse gradient, and a push every %d steps", r.pushEvery),
-			fault.Want("a push in each step"), fault.Hint("drop layers.Sparse or push_every"))
+		sum, err = r.addRows(m)
+		return sum, r.pushes, err
 	}
 	if sum, err = r.sumOf(m); err != nil {
 		return m, false, err
@@ -141,6 +143,27 @@ func (r *rhythm) sumOf(m ops.Message) (sum ops.Message, err error) {
 	}
 	m.Value = known
 	return m, nil
+}
+
+// addRows is add for rows of a table. The sum has other rows in each step, so it is another tensor in each.
+func (r *rhythm) addRows(m ops.Message) (sum ops.Message, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	to := place{m.Server, m.Name}
+	rooms := r.rooms[to]
+	if rooms == nil {
+		rooms = &[2]merge.RowsRoom{}
+		r.rooms[to] = rooms
+		r.order = append(r.order, m)
+	}
+	shares := []merge.Share{{Value: m.Value, Rows: 1}}
+	if r.unpushed > 1 {
+		shares = append([]merge.Share{{Value: r.sums[to], Rows: 1}}, shares...)
+	}
+	if m.Value, err = rooms[r.unpushed%2].Merge(shares, ops.MergeSum); err == nil {
+		r.sums[to] = m.Value
+	}
+	return m, err
 }
 
 // receives reports whether the step receives a variable.
@@ -205,6 +228,7 @@ func (r *rhythm) push(ctx context.Context, c *Comm) error {
 		}
 	}
 	for _, m := range r.order {
+		m.Value = r.sums[place{m.Server, m.Name}]
 		if err := c.post(ctx, m); err != nil {
 			return err
 		}

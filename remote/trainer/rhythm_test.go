@@ -35,9 +35,6 @@ func TestLawOfTheRhythm(t *testing.T) {
 	overEach(t, func(t *testing.T, transport string) {
 		for name, model := range models {
 			for i, rhythm := range rhythms {
-				if name == "sparse" && rhythm[0] > 1 {
-					continue
-				}
 				if testing.Short() && i > 2 {
 					continue
 				}
@@ -106,16 +103,6 @@ func lookups(t testing.TB, records int) map[string][]string {
 		}
 		return []*tensor.Tensor{id, y}
 	})
-}
-
-// A sparse gradient is refused where steps do not push.
-func TestSparseGradientsPushInEachStep(t *testing.T) {
-	m := embedded(t)
-	spec := &job.JobSpec{Trainers: 1, Pservers: 2, Mode: job.Mode_ASYNC, PushEvery: 2, PullEvery: 1}
-	c := newTestJob(t, m, lookups(t, 20), spec, queue.Policy{Passes: 1, RecordsPerTask: 20, MaxFailures: 3})
-	if err := c.train(bounded(t), 1); !errors.Is(err, fault.Unsupported) {
-		t.Error(err)
-	}
 }
 
 // Several trainers that push in some steps only train each record once. A trainer that drains pushes what it has.
