@@ -121,6 +121,15 @@ func (b *backward) dims(name string) []int64 {
 	return nil
 }
 
+// floats returns the variables that can have a gradient.
+func (b *backward) floats() map[string]bool {
+	can := map[string]bool{}
+	for _, v := range b.block.Vars() {
+		can[v.Name] = v.DType.IsFloat() && !v.StopGradient
+	}
+	return can
+}
+
 func (b *backward) any(names []string, in map[string]bool) bool {
 	for _, name := range names {
 		if in[name] {
@@ -175,6 +184,11 @@ func (b *backward) selectVariables(wrt []layers.Variable) bool {
 	b.findPath()
 	for _, op := range b.path {
 		def, ok := ops.Lookup(op.Type)
+		if ok && def.Class == ops.Control && (b.any(op.InputNames(), b.wanted) && b.any(op.OutputNames(), b.floats()) || b.any(op.OutputNames(), b.wanted)) {
+			b.model.Report(fault.E(fault.Unsupported, fault.On(op), fault.Got("a loss that depends on a branch, a loop or an array"),
+				fault.Want("none of them between the parameters and the loss"), fault.Hint("no gradient flows through ops of control flow yet")))
+			return false
+		}
 		if !ok || def.Gradient == nil || !b.any(op.InputNames(), b.wanted) {
 			continue
 		}
