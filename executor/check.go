@@ -26,7 +26,7 @@ func CheckProgram(p *program.Program) error {
 // CheckStep refuses what Run of a program that trains cannot do, whatever the state: feeds that are unknown, missing, computed by the program or of
 // another type or shape than declared, unknown fetches, and shapes of feeds that do not fit together.
 func CheckStep(p *program.Program, feed Feed, fetch ...string) error {
-	shapes, err := shapesOf(feed)
+	shapes, err := shapesOf(p, feed)
 	if err != nil {
 		return err
 	}

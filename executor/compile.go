@@ -31,7 +31,7 @@ type verified struct {
 
 // planFor returns the plan of the global block for feeds of the shapes of feed. It compiles the plan if none is kept. keep is what plan.Request has.
 func (k *planner) planFor(ctx context.Context, p *program.Program, feed Feed, fetch []string, keep ...string) (*plan.Plan, error) {
-	shapes, err := shapesOf(feed)
+	shapes, err := shapesOf(p, feed)
 	if err != nil {
 		return nil, err
 	}
@@ -46,11 +46,21 @@ func (k *planner) planFor(ctx context.Context, p *program.Program, feed Feed, fe
 	return compiled, err
 }
 
+// PlanKey returns what tells feeds apart for which a program needs different plans.
+func PlanKey(p *program.Program, feed Feed) (string, error) {
+	shapes, err := shapesOf(p, feed)
+	return requestKey(shapes, nil, nil), err
+}
+
 // requestKey writes feeds and fetches as one string.
 func requestKey(shapes map[string]ops.Meta, fetch, keep []string) string {
 	var b strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(shapes)) {
-		fmt.Fprintf(&b, "%q%v%v%v", name, shapes[name].DType, shapes[name].Dims, shapes[name].Sequences)
+		m := shapes[name]
+		fmt.Fprintf(&b, "%q%v%v%v%v", name, m.DType, m.Dims, m.Sequences, m.LoD)
+		if m.Value != nil {
+			fmt.Fprintf(&b, "=%v", ops.Integers(m.Value))
+		}
 	}
 	for _, name := range fetch {
 		fmt.Fprintf(&b, ">%q", name)

@@ -122,14 +122,18 @@ func (l *Local) Run(ctx context.Context, p *program.Program, feed Feed, fetch ..
 	return cloneAll(compiled.Fetched()), nil
 }
 
-// shapesOf returns what a plan must know of a feed.
-func shapesOf(feed Feed) (map[string]ops.Meta, error) {
-	shapes := make(map[string]ops.Meta, len(feed))
+// shapesOf returns what a plan of p must know of a feed.
+func shapesOf(p *program.Program, feed Feed) (map[string]ops.Meta, error) {
+	shapes, depends := make(map[string]ops.Meta, len(feed)), ops.DependenceOf(p)
 	for name, t := range feed {
 		if t == nil {
 			return nil, fault.E(fault.InvalidArgument, fault.Var(name), fault.Got("a feed that is nil"), fault.Want("a tensor"))
 		}
-		shapes[name] = ops.MetaOfValue(t)
+		meta, err := depends.MetaOf(name, t)
+		if err != nil {
+			return nil, err
+		}
+		shapes[name] = meta
 	}
 	return shapes, nil
 }
@@ -192,7 +196,7 @@ func (l *Local) Prepare(ctx context.Context, p *program.Program, example Feed, f
 		return nil, err
 	}
 	defer l.lock.release()
-	shapes, err := shapesOf(example)
+	shapes, err := shapesOf(p, example)
 	if err != nil {
 		return nil, err
 	}

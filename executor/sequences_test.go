@@ -385,3 +385,57 @@ func part(t *testing.T, feed executor.Feed, from, to int) executor.Feed {
 	words.SetLoD([][]int64{moved})
 	return executor.Feed{"words": words, "label": labels}
 }
+
+// TestLengthsOfSequencesMakeRows trains a program with as many rows as the lengths of sequences say, on batches of equal shapes and different lengths.
+func TestLengthsOfSequencesMakeRows(t *testing.T) {
+	m := layers.NewModel().Seed(1)
+	x := layers.Data(m, "x", layers.Dims(1), layers.LoD(1))
+	y := layers.SequenceExpand(x, x, layers.Name("y")) // a sequence of n rows, n times
+	padded, _ := layers.SequencePad(x, layers.FillConstant(m, -1, []int64{1}), layers.Name("padded"))
+	p, err := m.Program()
+	if err != nil {
+		t.Fatal(err)
+	}
+	feed := func(offsets ...int64) executor.Feed {
+		rows, err := tensor.FromSlice([]float32{1, 2, 3, 4}, 4, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rows.SetLoD([][]int64{offsets})
+		return executor.Feed{"x": rows}
+	}
+	local := executor.New()
+	defer local.Close()
+	for range 2 { // the second time with plans that are kept
+		for _, c := range []struct {
+			feed      executor.Feed
+			y, padded []float32
+			lod       []int64
+		}{
+			{feed(0, 1, 4), []float32{1, 2, 3, 4, 2, 3, 4, 2, 3, 4}, []float32{1, -1, -1, 2, 3, 4}, []int64{0, 1, 4, 7, 10}},
+			{feed(0, 3, 4), []float32{1, 2, 3, 1, 2, 3, 1, 2, 3, 4}, []float32{1, 2, 3, 4, -1, -1}, []int64{0, 3, 6, 9, 10}},
+			{feed(0, 2, 4), []float32{1, 2, 1, 2, 3, 4, 3, 4}, []float32{1, 2, 3, 4}, []int64{0, 2, 4, 6, 8}},
+		} {
+			got, err := local.Run(t.Context(), p, c.feed, y.Name(), padded.Name())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !slices.Equal(got[0].Float32s(), c.y) || !slices.Equal(got[1].Float32s(), c.padded) || !slices.Equal(got[0].LoD()[0], c.lod) {
+				t.Errorf("%v of %v and %v, want %v, %v and %v", got[0], got[0].LoD(), got[1], c.y, c.lod, c.padded)
+			}
+		}
+	}
+	prepared, err := local.Prepare(t.Context(), p, feed(0, 1, 4), y.Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := prepared.Run(t.Context(), feed(0, 1, 4)); err != nil {
+		t.Error(err)
+	}
+	if _, err := prepared.Run(t.Context(), feed(0, 2, 4)); fault.KindOf(err) != fault.ShapeMismatch {
+		t.Errorf("a plan ran on offsets that it was not compiled for: %v", err)
+	}
+	if _, err := local.Run(t.Context(), p, feed(0, 5, 4), y.Name()); fault.KindOf(err) != fault.ShapeMismatch {
+		t.Errorf("offsets that fall: %v", err)
+	}
+}

@@ -247,16 +247,21 @@ const maxShapes = 4
 type shapedPlan struct {
 	rows      int64
 	sequences []int64
+	shapes    map[string]ops.Meta // with the offsets and values that the plan was compiled for, where it depends on them
 	plan      *plan.Plan
 }
 
 // fits reports whether the plan was compiled for batches of such a shape.
-func (s *shapedPlan) fits(batch *Batch) bool {
+func (s *shapedPlan) fits(batch *Batch, variables []string) bool {
 	if s.rows != batch.Step.Rows {
 		return false
 	}
 	rest := s.sequences
-	for _, v := range batch.Tensors {
+	for i, v := range batch.Tensors {
+		m := s.shapes[variables[i]]
+		if m.LoD != nil && !slices.EqualFunc(m.LoD, v.LoD(), slices.Equal[[]int64]) || m.Value != nil && !slices.Equal(ops.Integers(m.Value), ops.Integers(v)) {
+			return false
+		}
 		for _, n := range sequencesOf(v) {
 			if len(rest) == 0 || rest[0] != n {
 				return false
@@ -283,7 +288,7 @@ func sequencesOf(v *tensor.Tensor) []int64 {
 func (t *training) planFor(ctx context.Context, batch *Batch) (*plan.Plan, error) {
 	rows := batch.Step.Rows
 	for i := range t.plans {
-		if rows == 0 || t.plans[i].fits(batch) {
+		if rows == 0 || t.plans[i].fits(batch, t.variables) {
 			return t.plans[i].plan, nil
 		}
 	}
@@ -303,7 +308,7 @@ func (t *training) planFor(ctx context.Context, batch *Batch) (*plan.Plan, error
 	if len(t.plans) == maxShapes {
 		t.plans = slices.Delete(t.plans, 0, 1)
 	}
-	shaped := shapedPlan{rows: max(rows, 1), plan: compiled}
+	shaped := shapedPlan{rows: max(rows, 1), shapes: shapes, plan: compiled}
 	if rows > 0 {
 		for _, v := range batch.Tensors {
 			shaped.sequences = append(shaped.sequences, sequencesOf(v)...)
@@ -337,7 +342,7 @@ func (t *training) shapes(batch *Batch) (map[string]ops.Meta, error) {
 		}
 		feed[name] = row
 	}
-	return shapesOf(feed)
+	return shapesOf(t.program, feed)
 }
 
 // RefuseInCallback is the error of a call that changes the state and comes while the callback of Train runs. call is the name of the method.

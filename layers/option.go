@@ -64,7 +64,8 @@ type settings struct {
 	gateAct, cellAct, candidateAct string
 	forgetBias                     float64 // LSTMUnit
 
-	paddingStart *int // SequenceConv; nil for half a window
+	paddingStart                      *int // SequenceConv; nil for half a window
+	refLevel, paddedLength, maxLength int  // SequenceExpand, SequencePad, SequenceMask; -1 for what the batch says
 }
 
 func defaults() settings {
@@ -73,6 +74,7 @@ func defaults() settings {
 		stride: []int64{1, 1}, padding: []int64{0, 0}, dilation: []int64{1, 1}, groups: 1,
 		ignore: -100, k: 1, axis: -1, alpha: 1, padMode: "constant",
 		gateAct: "sigmoid", cellAct: "tanh", candidateAct: "tanh",
+		refLevel: -1, paddedLength: -1, maxLength: -1,
 	}
 }
 

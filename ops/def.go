@@ -55,6 +55,10 @@ type Def struct {
 	// gives exactly the bits of these rows. The transpiler slices a parameter over pservers only if all ops of its update are RowSliced.
 	RowSliced bool
 
+	// MakesLoD reports whether dims or the LoD of outputs follow from the offsets of inputs, or from integers in a slot with Slot.Decides. Executors compile a
+	// program with such an op for the offsets, and for these values, of each batch (Dependence). Nil: never.
+	MakesLoD func(*program.Op) bool
+
 	// MixesRows reports whether the outputs lack what lets trainers divide a batch by rows: that they have the rows of the batch, in its order, and that
 	// each depends on no other row. divided says of an input slot whether it holds rows of the batch; other slots are equal on all trainers. At least
 	// one slot is divided, and extents of the batch may be open. The transpiler refuses such an op where the loss depends on it. Nil: never.
@@ -105,6 +109,8 @@ type Slot struct {
 	// Rows says that a variable in the slot may also be a sparse gradient (program.SelectedRows). Other slots refuse one, so that no kernel
 	// mistakes a few rows for the whole.
 	Rows bool
+	// Decides says that the values of the variable, integers, may decide dims or LoD of outputs. Infer reads them with Decide.
+	Decides bool
 }
 
 // An Attr is an attribute with its default and check.

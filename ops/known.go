@@ -66,7 +66,7 @@ func takeTensor(s *Shapes, a *Attr, slot string) error {
 	return replaceAttr(s, a, slot, values)
 }
 
-// An undecided attribute has the value of a variable that inference does not know.
+// An undecided attribute has the value of a variable that inference does not know. So may the rows of an output; then attr is empty.
 type undecided struct{ attr, variable string }
 
 // replaceAttr sets an attribute in a copy of the op, which no longer has the slot that gives it. NaN stands for what is not known.
@@ -116,6 +116,10 @@ func (s *Shapes) Decided() error {
 		return closed(s)
 	}
 	u := s.undecided[len(s.undecided)-1]
+	if u.attr == "" {
+		return fault.E(fault.Unsupported, fault.On(s.op), fault.Var(u.variable), fault.Got("rows whose number depends on values that the program computes"),
+			fault.Want("values that are fed, or that follow from constants, dims and lengths of sequences"))
+	}
 	return fault.E(fault.Unsupported, fault.On(s.op), fault.Var(u.variable), fault.Gotf("%s from a tensor that depends on data", u.attr),
 		fault.Want("a tensor that the program computes from constants and from the dims of variables"))
 }

@@ -18,7 +18,11 @@ type Meta struct {
 	Fields   []program.Var // of a reader: the variables of one read
 
 	Sequences []int64 // number of sequences in each LoD level, outermost first; nil if open
-	LoDOf     string  // the variable that was fed with this LoD; "" if unknown
+	LoDOf     string  // the variable that was fed with this LoD, or what an op has made it of (MakeLoD); "" if unknown
+
+	// LoD are the offsets, where they are known: when a program with an op that MakesLoD is compiled for a batch. They are right (tensor.CheckLoD), and nobody
+	// changes them.
+	LoD [][]int64
 
 	// Rows is the number of rows in a program.SelectedRows, program.Unknown if open. Dims are those of the whole tensor.
 	Rows int64

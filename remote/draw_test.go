@@ -82,7 +82,7 @@ func drawModel(t *rapid.T, reader func(layers.Reader) layers.Reader, kinds ...st
 	case "words", keysName:
 		h = drawTables(t, h, &s)
 	case "sequences":
-		h = drawSequences(t, drawTables(t, h, &s), s.pooled)
+		h = drawSequences(t, m, drawTables(t, h, &s), s.pooled)
 	case "image":
 		h = drawImage(t, layers.Conv2D(h, 4, 3, layers.Padding(1, 1), layers.Act("relu")))
 	}
@@ -207,15 +207,20 @@ func drawImage(t *rapid.T, h layers.Variable) layers.Variable {
 }
 
 // drawSequences reads sequences, if they have one level, with a network for them, and makes one row of those of the innermost levels.
-func drawSequences(t *rapid.T, h layers.Variable, pooled int) layers.Variable {
+func drawSequences(t *rapid.T, m *layers.Model, h layers.Variable, pooled int) layers.Variable {
 	if h.LoDLevel() == 1 {
-		switch rapid.SampledFrom([]string{"none", "lstm", "gru", "conv"}).Draw(t, "read") {
+		switch rapid.SampledFrom([]string{"none", "lstm", "gru", "conv", "expand", "pad"}).Draw(t, "read") {
 		case "lstm":
 			h, _ = layers.DynamicLSTM(layers.FC(h, 8), 8)
 		case "gru":
 			h = layers.DynamicGRU(layers.FC(h, 6), 2)
 		case "conv":
 			h = layers.SequenceConv(h, 3, 3, layers.Act("tanh"))
+		case "expand":
+			h = layers.Add(h, layers.SequenceExpand(layers.SequencePool(h, "max"), h))
+		case "pad":
+			padded, lengths := layers.SequencePad(h, layers.FillConstant(m, 0, []int64{1}))
+			h = layers.SequenceUnpad(layers.Tanh(padded), lengths)
 		}
 	}
 	for range pooled {

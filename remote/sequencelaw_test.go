@@ -30,6 +30,26 @@ var sequenceModels = map[string]func(m *layers.Model, words layers.Variable) lay
 		hidden, cell := layers.LSTMUnit(words, hidden, hidden, layers.ForgetBias(1))
 		return scored(layers.Add(hidden, cell))
 	},
+	"sequence_expand sequence_expand_as": func(_ *layers.Model, words layers.Variable) layers.Variable {
+		best := layers.FC(layers.SequencePool(words, "max"), 3)
+		return scored(layers.Add(layers.SequenceExpand(best, words), layers.SequenceExpandAs(layers.Square(best), words)))
+	},
+	"sequence_expand of sequences": func(_ *layers.Model, words layers.Variable) layers.Variable {
+		return scored(layers.SequenceExpand(layers.FC(words, 3), words))
+	},
+	"sequence_concat sequence_reverse": func(_ *layers.Model, words layers.Variable) layers.Variable {
+		return scored(layers.SequencePool(layers.SequenceConcat([]layers.Variable{layers.FC(words, 3), layers.SequenceReverse(layers.FC(words, 3))}), "sqrt"))
+	},
+	"sequence_reshape": func(_ *layers.Model, words layers.Variable) layers.Variable {
+		return scored(layers.SequenceReshape(words, 2))
+	},
+	"sequence_pad sequence_unpad": func(m *layers.Model, words layers.Variable) layers.Variable {
+		padded, lengths := layers.SequencePad(layers.FC(words, 3), layers.FillConstant(m, 0.5, []int64{1}))
+		return scored(layers.SequenceUnpad(layers.FC(layers.Tanh(padded), 2, layers.NumFlattenDims(2)), lengths))
+	},
+	"lod_reset row_conv add_position_encoding": func(_ *layers.Model, words layers.Variable) layers.Variable {
+		return scored(layers.SequencePool(layers.LoDReset(layers.AddPositionEncoding(layers.RowConv(words, 2), 1, 0.5), words), "sum"))
+	},
 }
 
 // tagged is the cost of the tags of words in a conditional random field.

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/edl-go/edl/executor"
 	"github.com/edl-go/edl/fault"
@@ -223,14 +222,11 @@ type prepared map[request]*executor.Prepared
 // of compiles a half for feeds of these shapes, once.
 func (all prepared) of(ctx context.Context, local *executor.Local, half *program.Program, feed executor.Feed,
 	fetch []string) (*executor.Prepared, error) {
-	var shapes strings.Builder
-	for _, name := range slices.Sorted(maps.Keys(feed)) {
-		fmt.Fprintf(&shapes, "%q%s", name, feed[name])
-		for _, level := range feed[name].LoD() {
-			fmt.Fprintf(&shapes, "/%d", len(level))
-		}
+	shapes, err := executor.PlanKey(half, feed)
+	if err != nil {
+		return nil, err
 	}
-	key := request{half, shapes.String(), fmt.Sprintf("%q", fetch)}
+	key := request{half, shapes, fmt.Sprintf("%q", fetch)}
 	if p := all[key]; p != nil {
 		return p, nil
 	}

@@ -74,12 +74,16 @@ func survives(op *program.Op, metas map[string]ops.Meta, m mutator) (err error) 
 		}
 		vars[name] = m.values(meta)
 	}
+	interpreter := NewInterpreter(vars, ops.Step{})
+	if shapes, refused = interpreter.Infer(op); refused != nil { // which knows offsets and values, too
+		return nil
+	}
 	for slot := range op.Outputs {
 		if slices.ContainsFunc(shapes.Outs(slot), func(meta ops.Meta) bool { return meta.Kind != 0 && !small(meta) }) {
 			return nil
 		}
 	}
-	_ = NewInterpreter(vars, ops.Step{}).Run(context.Background(), op)
+	_ = interpreter.Run(context.Background(), op)
 	return nil
 }
 

@@ -31,6 +31,9 @@ func (m *Interpreter) Infer(op *program.Op) (*ops.Shapes, error) {
 		meta := ops.MetaOfValue(t)
 		if meta.LoDLevel > 0 {
 			meta.LoDOf = name
+			if tensor.CheckLoD(t) == nil {
+				meta.LoD = t.LoD()
+			}
 		}
 		if !t.IsSelected() && t.Len() <= 64 {
 			meta.Value = t.Clone()
@@ -113,8 +116,8 @@ func Sequences(t *tensor.Tensor, lengths ...int64) *tensor.Tensor {
 
 // lodOf returns the offsets of what has the LoD of a variable.
 func (m *Interpreter) lodOf(meta ops.Meta) [][]int64 {
-	if meta.LoDLevel == 0 {
-		return nil
+	if meta.LoDLevel == 0 || meta.LoD != nil || m.Vars[meta.LoDOf] == nil {
+		return meta.LoD
 	}
 	return m.Vars[meta.LoDOf].LoD()[:meta.LoDLevel]
 }

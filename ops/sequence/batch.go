@@ -15,16 +15,20 @@ type batch struct {
 	slot  string
 	value *tensor.Tensor
 	lod   *tensor.Tensor // whose offsets count: value, or a tensor with the same rows
+	level int            // of the LoD
 	n     int            // sequences
 }
 
-func batchIn(b *ops.Binding, slot string) batch {
-	value := b.In(slot)
-	n := 0
-	if lod := value.LoD(); len(lod) > 0 {
-		n = max(0, len(lod[len(lod)-1])-1)
+// batchIn returns the sequences of the innermost level of a slot.
+func batchIn(b *ops.Binding, slot string) batch { return levelIn(b, slot, len(b.In(slot).LoD())-1) }
+
+// levelIn returns the sequences of a level of a slot, none if the slot has no such level.
+func levelIn(b *ops.Binding, slot string, level int) batch {
+	value, n := b.In(slot), 0
+	if lod := value.LoD(); level >= 0 && level < len(lod) {
+		n = max(0, len(lod[level])-1)
 	}
-	return batch{op: b.Op(), slot: slot, value: value, lod: value, n: n}
+	return batch{op: b.Op(), slot: slot, value: value, lod: value, level: level, n: n}
 }
 
 // offsets returns the first row of each sequence, and the number of rows as the last element. It refuses a LoD that does not have the number of
@@ -34,12 +38,12 @@ func (x batch) offsets() ([]int64, error) {
 	lod := x.lod.LoD()
 	switch {
 	case err != nil:
-	case len(lod) == 0:
+	case x.level < 0 || x.level >= len(lod):
 		err = fault.E(fault.InvalidArgument, fault.Got("no LoD"), fault.Want("rows that form sequences"))
-	case len(lod[len(lod)-1]) != x.n+1:
+	case len(lod[x.level]) != x.n+1:
 		err = fault.E(fault.ShapeMismatch, fault.Got("another number of sequences"), fault.Want("the number that the plan was compiled for"))
 	default:
-		return lod[len(lod)-1], nil
+		return lod[x.level], nil
 	}
 	var f *fault.Fault
 	errors.As(err, &f)

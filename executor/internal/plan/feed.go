@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/ops"
 	"github.com/edl-go/edl/tensor"
 )
 
@@ -16,10 +17,16 @@ type feed struct {
 
 	sequences []int64     // their number in each LoD level
 	followers []sequenced // tensors that have its LoD
+
+	lod    [][]int64 // the offsets that the plan was compiled for; nil for any
+	values []int64   // the integers that it was compiled for; nil for any
 }
 
 func newFeed(v *variable, variables *variables) feed {
-	f := feed{name: v.name, value: v.tensor, sequences: v.meta.Sequences, followers: variables.followers(v)}
+	f := feed{name: v.name, value: v.tensor, sequences: v.meta.Sequences, followers: variables.followers(v), lod: v.meta.LoD}
+	if v.meta.Value != nil {
+		f.values = ops.Integers(v.meta.Value)
+	}
 	for _, w := range variables.order {
 		if w.viewOf != nil && elementsOf(w) == v {
 			f.views = append(f.views, w.tensor)
@@ -39,8 +46,11 @@ func (f *feed) set(t *tensor.Tensor) error {
 	if err := f.checkSequences(t); err != nil {
 		return err
 	}
+	if f.values != nil && !slices.Equal(ops.Integers(t), f.values) {
+		return f.otherwise("other values")
+	}
 	for _, v := range f.views {
-		if err := v.Share(t); err != nil {
+		if err := shareElements(v, t); err != nil {
 			return err
 		}
 	}
@@ -71,7 +81,16 @@ func (f *feed) checkSequences(t *tensor.Tensor) error {
 	if err := tensor.CheckLoD(t); err != nil {
 		return fault.E(fault.KindOf(err), fault.Var(f.name), fault.Cause(err))
 	}
+	if f.lod != nil && !slices.EqualFunc(lod, f.lod, slices.Equal[[]int64]) {
+		return f.otherwise("other offsets")
+	}
 	return nil
+}
+
+// otherwise is the error of a feed that differs from what the plan was compiled for.
+func (f *feed) otherwise(got string) error {
+	return fault.E(fault.ShapeMismatch, fault.Var(f.name), fault.Got(got),
+		fault.Want("those that the plan was compiled for, because an op makes as many rows as they say"))
 }
 
 // handOn gives the LoD of t to all followers.

@@ -243,7 +243,7 @@ func (l *layout) attachTemporary(v *variable) error {
 	if of.place != temporary {
 		v.span = of.span
 		if of.elements() == n {
-			return v.tensor.Share(of.tensor)
+			return shareElements(v.tensor, of.tensor)
 		}
 		all, err := of.tensor.Reshape(int64(of.elements()))
 		if err != nil {
@@ -266,5 +266,5 @@ func (l *layout) attachTo(v *variable, memory *tensor.Tensor, offset int) error 
 	if err != nil {
 		return err
 	}
-	return v.tensor.Share(elements)
+	return shareElements(v.tensor, elements)
 }

@@ -51,11 +51,23 @@ func (v *variable) showSequences() {
 	if v.meta.LoDLevel == 0 || v.tensor == nil || v.place == dynamic || len(v.tensor.LoD()) == v.meta.LoDLevel {
 		return
 	}
+	if v.meta.LoD != nil {
+		v.tensor.SetLoD(v.meta.LoD)
+		return
+	}
 	lod := make([][]int64, len(v.meta.Sequences))
 	for i, n := range v.meta.Sequences {
 		lod[i] = make([]int64, n+1)
 	}
 	v.tensor.SetLoD(lod)
+}
+
+// shareElements makes one tensor refer to the elements of another, and keeps its LoD, which may differ.
+func shareElements(t, from *tensor.Tensor) error {
+	lod := t.LoD()
+	err := t.Share(from)
+	t.SetLoD(lod)
+	return err
 }
 
 // A variables is the table of all variables of a compilation. The first stage fills it; later stages add the scratch memory of ops.
