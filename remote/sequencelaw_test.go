@@ -50,6 +50,11 @@ var sequenceModels = map[string]func(m *layers.Model, words layers.Variable) lay
 	"lod_reset row_conv add_position_encoding": func(_ *layers.Model, words layers.Variable) layers.Variable {
 		return scored(layers.SequencePool(layers.LoDReset(layers.AddPositionEncoding(layers.RowConv(words, 2), 1, 0.5), words), "sum"))
 	},
+	"cos_sim cross_entropy2": func(m *layers.Model, words layers.Variable) layers.Variable {
+		a, b := layers.FC(words, 3), layers.FC(words, 3, layers.Act("tanh"))
+		label := layers.Cast(layers.ReduceSum(layers.Scale(words, 0, 1), layers.Axes(1), layers.KeepDims()), tensor.Int64) // the number of columns, 4
+		return layers.Add(layers.Square(layers.CosSim(a, b)), layers.CrossEntropy2(layers.Softmax(layers.FC(words, 6)), label))
+	},
 }
 
 // tagged is the cost of the tags of words in a conditional random field.
