@@ -61,6 +61,14 @@ func fluidModels(begin start) map[string]fluidModel {
 			inputs: []input{{"pixel", tensor.Float32, []int64{1, 28, 28}, 0}, ids("label", 0)},
 			cost:   begin.digits, update: optimizer.Momentum(0.001, 0.9), rows: 4,
 		},
+		"mnist_lars": {
+			inputs: []input{{"pixel", tensor.Float32, []int64{1, 28, 28}, 0}, ids("label", 0)},
+			cost:   begin.digits, update: optimizer.LarsMomentum(0.001, 0.9, 0.001), rows: 4,
+		},
+		"simnet_bow": {
+			inputs: []input{ids("query", 1), ids("positive", 1), ids("negative", 1)},
+			cost:   begin.simnet, update: optimizer.SGD(0.2), rows: 8,
+		},
 		"se_resnext": {
 			inputs: []input{{"image", tensor.Float32, []int64{3, picture, picture}, 0}, ids("label", 0)},
 			cost:   seResNeXt,
@@ -154,6 +162,20 @@ func (s start) wideAndDeep(_ *layers.Model, in []layers.Variable) layers.Variabl
 		deep = layers.FC(deep, size, layers.Act("relu"), s.parameter(0.01, ""))
 	}
 	return classified(layers.FC(layers.Concat([]layers.Variable{deep, pooled(in[1], "wide_embedding", 1)}, 1), 2+1, s.parameter(0.01, "")), in[2])
+}
+
+// simnet tells which of two titles belongs to a query: the cosine between bags of words of one should be larger by a margin. The three towers share a table and a
+// layer, whose parameters have rates of their own.
+func (s start) simnet(_ *layers.Model, in []layers.Variable) layers.Variable {
+	tower := func(words layers.Variable) layers.Variable {
+		table := layers.ParamAttr{Name: "__emb__", Initializer: s(0.1), LearningRate: 0.6}
+		h := layers.SequencePool(layers.Embedding(words, sized[int64](1500, 11), 128, layers.Sparse(), layers.Param(table)), "sum")
+		return layers.FC(layers.Softsign(h), 128, layers.Param(layers.ParamAttr{Name: "__fc__", Initializer: s(0.01), LearningRate: 0.2}),
+			layers.Bias(layers.ParamAttr{Name: "__fc_b__"}))
+	}
+	query := tower(in[0])
+	near, far := layers.CosSim(query, tower(in[1])), layers.CosSim(query, tower(in[2]))
+	return layers.Mean(layers.Relu(layers.Scale(layers.Sub(far, near), 1, 0.1)), layers.Name("loss"))
 }
 
 // textClassification tells the sort of a text by convolutions over its words.
