@@ -71,6 +71,38 @@ func TestExponentialMovingAverage(t *testing.T) {
 	}
 }
 
+// The mean is over the windows of the last steps.
+func TestModelAverage(t *testing.T) {
+	var average *optimizer.Average
+	p, run := slope(t, func(_ *layers.Model, loss layers.Variable) {
+		average = optimizer.ModelAverage(optimizer.SGD(0.1).Minimize(loss), 1, 2, 3)
+	})
+	means, err := average.Apply(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ws []float64
+	from, begun := 0, 0 // of the window before and of this one
+	for step := 1; step <= 9; step++ {
+		w := 0.0
+		if step > 1 {
+			w = ws[step-2]
+		}
+		ws = append(ws, w+0.1*2*(1-w))
+		run(p, "w")
+		if n := step - begun; n >= 2 && n >= min(3, step) {
+			from, begun = begun, step
+		}
+		sum := 0.0
+		for _, v := range ws[from:] {
+			sum += v
+		}
+		if want, got := sum/float64(step-from), run(means, "predicted"); !near(got[0], want) {
+			t.Errorf("the mean is %v after step %d, want %v", got[0], step, want)
+		}
+	}
+}
+
 func TestLookahead(t *testing.T) {
 	p, run := slope(t, func(_ *layers.Model, loss layers.Variable) {
 		optimizer.Lookahead(optimizer.Momentum(0.1, 0.5), 0.25, 3).Minimize(loss)
@@ -100,6 +132,11 @@ func TestMistakesOfAveragesAndLookahead(t *testing.T) {
 		}
 	}
 	m, loss := line()
+	optimizer.ModelAverage(optimizer.SGD(0.1).Minimize(loss), 1, 0, 3)
+	if _, err := m.Program(); err == nil {
+		t.Error("a window of no steps is not reported")
+	}
+	m, loss = line()
 	a := optimizer.ExponentialMovingAverage(optimizer.SGD(0.1).Minimize(loss), 1)
 	if _, err := m.Program(); err == nil {
 		t.Error("a decay of 1 is not reported")
@@ -107,7 +144,7 @@ func TestMistakesOfAveragesAndLookahead(t *testing.T) {
 	if _, err := a.Apply(program.New()); err != nil {
 		t.Error(err) // it has no parameters
 	}
-	m, loss = line()
+	_, loss = line()
 	a = optimizer.ExponentialMovingAverage(optimizer.SGD(0.1).Minimize(loss), 0.5)
 	if _, err := a.Apply(program.New()); err == nil {
 		t.Error("another program is accepted")

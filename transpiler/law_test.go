@@ -67,7 +67,9 @@ func TestLawOfAverages(t *testing.T) {
 	x := layers.Data(m, "x", layers.Dims(7))
 	y := layers.Data(m, "y", layers.Dims(1), layers.DType(tensor.Int64))
 	loss, _ := layers.SoftmaxWithCrossEntropy(layers.FC(layers.FC(x, 5, layers.Act("tanh")), 3), y)
-	optimizer.ExponentialMovingAverage(optimizer.Adam(0.1).Minimize(layers.Mean(loss, layers.Name("loss"))), 0.9)
+	pairs := optimizer.Adam(0.1).Minimize(layers.Mean(loss, layers.Name("loss")))
+	optimizer.ExponentialMovingAverage(pairs, 0.9)
+	optimizer.ModelAverage(pairs, 1, 2, 3)
 	p := built(t, m)
 	for _, cfg := range []transpiler.Config{{Trainers: 1, PServers: 1}, {Trainers: 3, PServers: 2, MinBlockSize: 4}} {
 		if err := checkLaw(t, p, cfg, "loss", "fc_0.w_0"); err != nil {

@@ -1,12 +1,13 @@
-// Package optim registers the ops that update parameters: sgd, momentum, adagrad, decayed_adagrad, adadelta, adam, adamax, rmsprop and ftrl, with
-// the slots, attributes, defaults and arithmetic of Fluid.
+// Package optim registers the ops that update parameters: sgd, momentum, adagrad, decayed_adagrad, adadelta, adam, adamw, adamax, rmsprop, ftrl,
+// proximal_gd, proximal_adagrad, lars_momentum, lamb and dpsgd, with the slots, attributes, defaults and arithmetic of Fluid, and average_accumulates, which
+// keeps means of parameters.
 //
 // An update reads a parameter, its gradient, its accumulators (state tensors with the dims of the parameter) and numbers of one element, such as
 // the learning rate. It writes the new parameter and the new accumulators, in place if the program names the same variables on both sides, as
 // optimizers do.
 //
-// Each element of the result depends only on the same element of the operands and on the numbers. So all ops of the package are RowSliced: a
-// parameter whose rows are divided among pservers gets the same bits as the whole parameter.
+// Each element of the result depends only on the same element of the operands and on the numbers. So the ops are RowSliced: a
+// parameter whose rows are divided among pservers gets the same bits as the whole parameter. lars_momentum, lamb and dpsgd are not: they need norms.
 //
 // A gradient may be sparse: some rows of a table. The result has the bits of the same gradient made dense, with two exceptions. sgd applies
 // repeated rows one after another and does not sum them first. adam with lazy_mode changes only rows that the gradient holds.
@@ -14,5 +15,5 @@
 // An op is one rule: a declaration of accumulators, numbers and attributes, and a function that calls a loop of ops/kernel. All share shape
 // inference and binding.
 //
-// Files: rules.go (the ops), rule.go (what they share), rows.go (sparse gradients).
+// Files: rules.go and proximal.go (the ops), rule.go (what they share), rows.go (sparse gradients), whole.go (rules with norms), average.go.
 package optim
