@@ -71,7 +71,7 @@ var foreignAttrs = []foreignAttr{
 	{ops: "*momentum", names: "regularization_method", values: []program.Attr{""}},
 	{ops: "*momentum", names: "regularization_coeff", unless: "regularization_method"},
 	{ops: "*momentum", names: "rescale_grad", values: []program.Attr{float32(1)}},
-	{ops: "adam", names: "use_global_beta_pow", values: []program.Attr{false}},
+	{ops: "adam*", names: "use_global_beta_pow", values: []program.Attr{false}},
 	{ops: "mish", names: "threshold", values: []program.Attr{float32(20)}}, // above, Fluid takes X for log(1 + e**X): the difference is below 3e-9
 	{ops: "read", names: "throw_eof_exp"},
 	{ops: "yolo_box", names: "iou_aware", values: []program.Attr{false}},
