@@ -90,8 +90,8 @@ func (w *watched) roles() (pids map[string]int, inStep bool) {
 	pids, inStep = map[string]int{}, true
 	for _, r := range d.Status.Roles {
 		pids[cluster.Member{Role: r.Role, Index: int(r.Index)}.ID()] = int(r.Pid)
-		ended := r.State != job.State_STARTING && r.State != job.State_RUNNING // that of a pserver which the job does not have any more
-		inStep = inStep && (r.Role != job.Role_STANDBY || r.InStep || ended)
+		extra := int(r.Index) >= len(d.Status.Placement) // that of a pserver which the job does not have any more
+		inStep = inStep && (r.Role != job.Role_STANDBY || r.InStep || extra)
 	}
 	return pids, inStep
 }
