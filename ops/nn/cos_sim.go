@@ -10,7 +10,7 @@ import (
 func init() {
 	opkit.Register(ops.Def{
 		Type: "cos_sim",
-		Doc:  "The cosine of the angle between each row of X and that of Y: Out = sum(X.Y)/(|X||Y|). One row of Y is compared with all rows of X. It is NaN for a row of zeros.",
+		Doc:  "The cosine of the angle between each row of X and that of Y: Out = sum(X.Y)/(|X||Y|). One row of Y is compared with all rows of X. It is 0 for a row of zeros, where Fluid computes NaN.",
 		Inputs: []ops.Slot{
 			{Name: "X", Doc: "float, rank 2 or more; a row is X[i]"},
 			{Name: "Y", Doc: "as X, or with one row"}},
