@@ -32,27 +32,8 @@ type table struct {
 
 // write writes nine of ten ratings to the dataset train, and the others to test.
 func (t *table) write(out string) error {
-	for name, held := range map[string]bool{"train": false, "test": true} {
-		err := page.Dataset(out, name, func(w dataset.RecordWriter) error {
-			for i, r := range t.ratings {
-				if (i%10 == 9) != held {
-					continue
-				}
-				record, err := t.record(r)
-				if err != nil {
-					return err
-				}
-				if err := w.Write(record); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	tenth := func(i int) bool { return i%10 == 9 }
+	return page.Split(out, len(t.ratings), tenth, func(i int) ([]byte, error) { return t.record(t.ratings[i]) })
 }
 
 func (t *table) record(r rating) ([]byte, error) {

@@ -59,6 +59,31 @@ func Dataset(out, name string, fill func(dataset.RecordWriter) error) error {
 	return w.Close()
 }
 
+// Split writes n records to two datasets in out: those that held picks to test, and the others to train.
+func Split(out string, n int, held func(i int) bool, record func(i int) ([]byte, error)) error {
+	for name, want := range map[string]bool{"train": false, "test": true} {
+		err := Dataset(out, name, func(w dataset.RecordWriter) error {
+			for i := range n {
+				if held(i) != want {
+					continue
+				}
+				b, err := record(i)
+				if err != nil {
+					return err
+				}
+				if err := w.Write(b); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // Commands prints what trains the program in out, on one machine and on many.
 func Commands(out, flags string) {
 	run := fmt.Sprintf("edl run %s --data train='%s' %s --save %s", filepath.Join(out, "program.pb"), filepath.Join(out, "train-*"), flags,
