@@ -43,3 +43,30 @@ func ExampleBCELoss() {
 	s.print(layers.BCELoss(s.numbers("p", 1, 0.5, 0.25), s.numbers("y", 1, 1, 0)))
 	// Output: [2 1] [0.693 0.288]
 }
+
+func ExampleSmoothL1() {
+	s := newSketch()
+	s.print(layers.SmoothL1(s.numbers("x", 2, 1, 1, 4, 0), s.numbers("y", 2, 0.5, 1, 1, 0), 1))
+	// Output: [2 1] [0.125 2.5]
+}
+
+func ExampleElementWeights() {
+	s := newSketch()
+	weight := s.numbers("weight", 2, 1, 0)
+	s.print(layers.SmoothL1(s.numbers("x", 2, 4, 9), s.numbers("y", 2, 1, 1), 1, layers.ElementWeights(weight, weight)))
+	// Output: [1 1] [2.5]
+}
+
+// Scores that are equal cost log(2). The second row prefers the right item to both others.
+func ExampleBPRLoss() {
+	s := newSketch()
+	s.print(layers.BPRLoss(s.numbers("x", 3, 0, 0, 0, 0, 9, 0), s.classes("label", 2, 1)))
+	// Output: [2 1] [0.693 0.000123]
+}
+
+func ExampleKLDivLoss() {
+	s := newSketch()
+	p, target := s.numbers("p", 2, 0.5, 0.5, 0.25, 0.75), s.numbers("target", 2, 1, 0, 0.25, 0.75)
+	s.print(layers.KLDivLoss(layers.Log(p), target, "batchmean"))
+	// Output: [1] [0.347]
+}

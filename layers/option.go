@@ -64,6 +64,8 @@ type settings struct {
 	gateAct, cellAct, candidateAct string
 	forgetBias                     float64 // LSTMUnit
 
+	inside, outside *Variable // SmoothL1
+
 	paddingStart                      *int // SequenceConv; nil for half a window
 	refLevel, paddedLength, maxLength int  // SequenceExpand, SequencePad, SequenceMask; -1 for what the batch says
 }

@@ -119,6 +119,8 @@ func (r *reductions) through(op *program.Op, name string) (Merge, error) {
 			return MergeSum, nil
 		}
 		return MergeMean, nil
+	case "kldiv_loss":
+		return r.divergence(op, name)
 	case "scale", "assign", "cast", "reshape", "reshape2":
 		if r.batch[op.In("ScaleTensor")] {
 			return MergeNone, r.unclear(name, "a loss scaled by what depends on the batch")
@@ -141,6 +143,21 @@ func (r *reductions) through(op *program.Op, name string) (Merge, error) {
 		}
 	}
 	return MergeNone, r.unclear(name, "a loss computed by "+op.Type)
+}
+
+// divergence returns how kldiv_loss reduces the batch. Both its inputs must have the rows of it.
+func (r *reductions) divergence(op *program.Op, name string) (Merge, error) {
+	kind, x, target := MergeMean, op.In("X"), op.In("Target")
+	switch reduction, _ := op.Str("reduction"); {
+	case reduction == "none" || r.isScalar(x):
+		return MergeNone, r.unclear(name, "a loss computed by kldiv_loss from one number, or for each element")
+	case r.batch[x] != r.batch[target]:
+		return MergeNone, r.unclear(name, "a kldiv_loss of rows of the batch and of what does not depend on it")
+	case reduction == "sum":
+		kind = MergeSum
+	}
+	r.over[name] = x
+	return kind, cmp.Or(r.checkRows(x), r.checkRows(target))
 }
 
 // weighted returns how the quotient of two scalars was reduced: a sum over the batch, divided by a sum of weights that come with the batch, is a mean in which

@@ -39,6 +39,22 @@ func TestGradientsMergeAsTheLossReducesTheBatch(t *testing.T) {
 		}, 0, fault.Unsupported},
 		"sum and penalty": {func(m *layers.Model, cost variable) variable { return layers.Add(layers.ReduceSum(cost), penalty(m)) }, 0,
 			fault.Unsupported},
+		"mean divergence": {func(_ *layers.Model, cost variable) variable {
+			return layers.KLDivLoss(layers.Scale(cost, -1, 0), cost, "mean")
+		}, ops.MergeMean, fault.OK},
+		"divergence by rows": {func(_ *layers.Model, cost variable) variable {
+			return layers.KLDivLoss(layers.Scale(cost, -1, 0), cost, "batchmean")
+		}, ops.MergeMean,
+			fault.OK},
+		"sum of divergences": {func(_ *layers.Model, cost variable) variable {
+			return layers.KLDivLoss(layers.Scale(cost, -1, 0), cost, "sum")
+		}, ops.MergeSum, fault.OK},
+		"mean of divergences": {func(_ *layers.Model, cost variable) variable {
+			return layers.Mean(layers.KLDivLoss(layers.Scale(cost, -1, 0), cost, "none"))
+		}, ops.MergeMean, fault.OK},
+		"divergence of a mean": {func(_ *layers.Model, cost variable) variable {
+			return layers.KLDivLoss(layers.Mean(cost), layers.Mean(cost), "sum")
+		}, 0, fault.Unsupported},
 		"root of a mean": {func(_ *layers.Model, cost variable) variable { return layers.Sqrt(layers.Mean(cost)) }, 0, fault.Unsupported},
 		"product of two means": {func(_ *layers.Model, cost variable) variable { return layers.Mul(layers.Mean(cost), layers.Mean(cost)) }, 0,
 			fault.Unsupported},

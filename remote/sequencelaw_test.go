@@ -59,6 +59,21 @@ var sequenceModels = map[string]func(m *layers.Model, words layers.Variable) lay
 		counts := layers.Slice(layers.SequencePool(words, "sum"), []int{1}, []int64{0}, []int64{2})
 		return scored(layers.ContinuousValueModel(layers.Square(words), layers.Square(counts), true))
 	},
+	"smooth_l1_loss bpr_loss": func(_ *layers.Model, words layers.Variable) layers.Variable {
+		h := layers.FC(words, 3)
+		item := layers.Cast(layers.ReduceSum(layers.Scale(words, 0, 0.5), layers.Axes(1), layers.KeepDims()), tensor.Int64) // half the number of columns, 2
+		ranked := layers.BPRLoss(layers.FC(words, 3, layers.Act("tanh")), item)
+		weight := layers.Square(layers.FC(words, 3, layers.Param(layers.ParamAttr{Frozen: true})))
+		return layers.Add(layers.SmoothL1(h, layers.Scale(h, -1, 1), 2, layers.ElementWeights(weight, weight)), ranked)
+	},
+	"kldiv_loss by elements": func(_ *layers.Model, words layers.Variable) layers.Variable {
+		h := layers.Softmax(layers.FC(words, 3))
+		return layers.KLDivLoss(layers.Log(h), layers.Scale(h, 0.5, 0.1), "none")
+	},
+	"kldiv_loss": func(_ *layers.Model, words layers.Variable) layers.Variable {
+		h := layers.Softmax(layers.FC(words, 3))
+		return layers.KLDivLoss(layers.Log(h), layers.Scale(h, 0.5, 0.1), "batchmean")
+	},
 }
 
 // tagged is the cost of the tags of words in a conditional random field.

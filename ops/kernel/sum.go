@@ -117,6 +117,9 @@ func Axpy[T tensor.Float](out, x []T, weight T) {
 	}
 }
 
+// Sum returns the sum of all elements in float64.
+func Sum[T tensor.Float](x []T) float64 { return sum(x) }
+
 // Mean returns the mean of all elements (Fluid's mean), 0 for none: sequences may have no rows, and what a
 // trainer computes from none counts for nothing.
 func Mean[T tensor.Float](x []T) T {
