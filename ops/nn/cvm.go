@@ -101,6 +101,9 @@ func bindCVMGrad[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 	if len(x.LoD()) > 0 {
 		sequences := int(counts.Dims()[0])
 		return b.Loops(ops.Loop{N: 1, Apart: true, Run: func(int, int, int) error {
+			if err := tensor.CheckLoD(x); err != nil {
+				return err
+			}
 			offsets := x.LoD()[0]
 			if len(offsets) != sequences+1 || offsets[sequences] != int64(rows) {
 				return fault.E(fault.ShapeMismatch, fault.On(b.Op()), fault.Gotf("%d rows in %d sequences", offsets[len(offsets)-1], len(offsets)-1),
