@@ -32,12 +32,12 @@ func main() {
 	}
 }
 
-// model predicts a*b + a/2 from a and b with one hidden layer of mish, trained by Lion.
+// model predicts a*b + a/2 from a and b with one hidden layer of snake, trained by Lion.
 func model() (*program.Program, error) {
 	m := layers.NewModel().Seed(1)
 	points := layers.OpenDataset(m, "train", layers.Field("x", layers.Dims(2)), layers.Field("y", layers.Dims(1)))
 	batch := layers.Read(layers.Batch(layers.Shuffle(points, 100, 1), 20))
-	hidden := ops.Mish(layers.FC(batch[0], 16))
+	hidden := ops.Snake(layers.FC(batch[0], 16))
 	loss := layers.Mean(layers.SquareErrorCost(layers.FC(hidden, 1), batch[1]), layers.Name("loss"))
 	optimizer.Custom(0.003, ops.Lion(0.9, 0.99)).Minimize(loss)
 	return m.Program()

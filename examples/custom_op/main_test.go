@@ -52,8 +52,8 @@ func TestTrainsHereAndOnACluster(t *testing.T) {
 	if out := command(t, edl, "verify", program, "--data", data, "--steps", "3"); !strings.Contains(out, "bitwise equal") {
 		t.Errorf("verify: %s", out)
 	}
-	if out := command(t, edl, "show", "ops", "mish"); !strings.Contains(out, "Misra") {
-		t.Errorf("show ops mish: %s", out)
+	if out := command(t, edl, "show", "ops", "snake"); !strings.Contains(out, "Liu et al.") {
+		t.Errorf("show ops snake: %s", out)
 	}
 }
 
@@ -66,15 +66,15 @@ func TestEDLWithoutTheOpsRefusesTheProgram(t *testing.T) {
 		t.Fatal(err)
 	}
 	out, err := exec.CommandContext(t.Context(), edl, "run", filepath.Join(dir, "program.pb"), "--data", "train="+filepath.Join(dir, "train-*")).CombinedOutput()
-	if err == nil || !strings.Contains(string(out), "mish") {
+	if err == nil || !strings.Contains(string(out), "snake") {
 		t.Errorf("%v: %s", err, out)
 	}
 }
 
-func TestLawsOfMish(t *testing.T) {
+func TestLawsOfSnake(t *testing.T) {
 	x, err := tensor.FromSlice([]float64{-30, -2, -0.5, 0, 0.5, 3, 30})
 	if err != nil {
 		t.Fatal(err)
 	}
-	gradcheck.LawsOf(t, gradcheck.Case{Type: "mish", Inputs: map[string][]*tensor.Tensor{"X": {x}}})
+	gradcheck.LawsOf(t, gradcheck.Case{Type: "snake", Inputs: map[string][]*tensor.Tensor{"X": {x}}})
 }

@@ -1,4 +1,4 @@
-// Package ops registers two ops that EDL does not have: mish, an activation with a gradient, and lion_direction, the heart of an update rule. It
+// Package ops registers two ops that EDL does not have: snake, an activation with a gradient, and lion_direction, the heart of an update rule. It
 // also has the functions that models call.
 package ops
 
@@ -14,20 +14,20 @@ import (
 
 func init() {
 	opkit.Register(ops.Def{
-		Type:      "mish",
-		Doc:       "The activation of Misra (2019): Out = X * tanh(log(1 + exp(X))).",
+		Type:      "snake",
+		Doc:       "The activation of Liu et al. (2020), which learns what repeats itself: Out = X + sin(X)^2.",
 		Inputs:    []ops.Slot{{Name: "X", Doc: "float"}},
 		Outputs:   []ops.Slot{{Name: "Out", Doc: "of the shape and type of X"}},
 		Infer:     func(s *ops.Shapes) error { s.Like("Out", "X"); return s.IsFloat("X") },
 		Cost:      opkit.PerElement(20),
-		Bind:      opkit.BindFloats("X", bindMish[float32], bindMish[float64]),
+		Bind:      opkit.BindFloats("X", bindSnake[float32], bindSnake[float64]),
 		RowSliced: true,
 	}, opkit.Gradient{
-		Doc:    "dX = dOut * (t + X * (1 - t*t) * sigmoid(X)) with t = tanh(log(1 + exp(X))).",
+		Doc:    "dX = dOut * (1 + sin(2*X)).",
 		Inputs: []string{"X"},
 		Wrt:    []string{"X"},
 		Cost:   opkit.PerElement(30),
-		Bind:   opkit.BindFloats("X", bindMishGrad[float32], bindMishGrad[float64]),
+		Bind:   opkit.BindFloats("X", bindSnakeGrad[float32], bindSnakeGrad[float64]),
 	})
 	ops.Register(ops.Def{
 		Type:    "lion_direction",
@@ -45,9 +45,9 @@ func init() {
 	})
 }
 
-// Mish applies the activation.
-func Mish(x layers.Variable) layers.Variable {
-	return layers.Op(x.Model(), "mish", layers.In{"X": {x}}, nil).One("Out")
+// Snake applies the activation.
+func Snake(x layers.Variable) layers.Variable {
+	return layers.Op(x.Model(), "snake", layers.In{"X": {x}}, nil).One("Out")
 }
 
 // Lion is the update rule
@@ -66,29 +66,23 @@ func Lion(beta1, beta2 float64) optimizer.Rule {
 	}
 }
 
-// softplusTanh is tanh(log(1 + exp(x))), which does not overflow.
-func softplusTanh(x float64) float64 {
-	return math.Tanh(math.Max(x, 0) + math.Log1p(math.Exp(-math.Abs(x))))
-}
-
-func bindMish[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
+func bindSnake[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 	x, out := b.In("X"), b.Out("Out")
 	return opkit.Loop(b, x.Len(), func(from, to int) {
 		x, out := tensor.Data[T](x), tensor.Data[T](out)
 		for i := from; i < to; i++ {
-			out[i] = T(float64(x[i]) * softplusTanh(float64(x[i])))
+			sine := math.Sin(float64(x[i]))
+			out[i] = T(float64(x[i]) + sine*sine)
 		}
 	})
 }
 
-func bindMishGrad[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
+func bindSnakeGrad[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 	x, dout, dx := b.In("X"), b.In("Out@GRAD"), b.Out("X@GRAD")
 	return opkit.Loop(b, x.Len(), func(from, to int) {
 		x, dout, dx := tensor.Data[T](x), tensor.Data[T](dout), tensor.Data[T](dx)
 		for i := from; i < to; i++ {
-			v := float64(x[i])
-			t := softplusTanh(v)
-			dx[i] = T(float64(dout[i]) * (t + v*(1-t*t)/(1+math.Exp(-v))))
+			dx[i] = T(float64(dout[i]) * (1 + math.Sin(2*float64(x[i]))))
 		}
 	})
 }
