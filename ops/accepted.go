@@ -58,6 +58,9 @@ var foreignAttrs = []foreignAttr{
 	{ops: "lookup_table*", names: "entry_config", unless: "entry"},
 	// Later options of old ops.
 	{ops: "*batch_norm", names: "trainable_statistics", values: []program.Attr{false}},
+	{ops: "data_norm", names: "summary_decay_rate"}, // the kernels of GPUs update the sums with it, those of CPUs do not
+	{ops: "data_norm", names: "slot_dim", values: []program.Attr{int32(-1), int32(0)}},
+	{ops: "data_norm", names: "sync_stats enable_scale_and_shift", values: []program.Attr{false}},
 	{ops: "reduce_*", names: "in_dtype out_dtype", values: []program.Attr{int32(-1)}},
 	{ops: "fill_constant", names: "place_type", values: []program.Attr{int32(-1), int32(0)}},
 	{ops: "uniform_random*", names: "diag_num", values: []program.Attr{int32(0)}},

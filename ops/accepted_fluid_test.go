@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -156,5 +157,17 @@ func TestGradientOpsTakeTheSlotsThatFluidFills(t *testing.T) {
 	}
 	if known < 90 {
 		t.Errorf("%d ops of the file are known, want at least 90", known)
+	}
+}
+
+func TestDataNormTakesOnlyWhatItComputes(t *testing.T) {
+	for name, value := range map[string]program.Attr{"slot_dim": int32(2), "sync_stats": true, "enable_scale_and_shift": true} {
+		p := program.New()
+		p.Global().Append(&program.Op{Type: "data_norm", Attrs: map[string]program.Attr{name: value}})
+		var faults fault.List
+		errors.As(ops.Verify(p, program.StageLocal), &faults)
+		if !slices.ContainsFunc(faults, func(f *fault.Fault) bool { return f.Kind == fault.Unsupported && strings.Contains(f.Error(), name) }) {
+			t.Errorf("%s = %v: %v", name, value, faults)
+		}
 	}
 }

@@ -55,6 +55,9 @@ var sequenceModels = map[string]func(m *layers.Model, words layers.Variable) lay
 		label := layers.Cast(layers.ReduceSum(layers.Scale(words, 0, 1), layers.Axes(1), layers.KeepDims()), tensor.Int64) // the number of columns, 4
 		return layers.Add(layers.Square(layers.CosSim(a, b)), layers.CrossEntropy2(layers.Softmax(layers.FC(words, 6)), label))
 	},
+	"data_norm": func(_ *layers.Model, words layers.Variable) layers.Variable {
+		return scored(layers.DataNorm(words, layers.Act("tanh")))
+	},
 	"cvm": func(_ *layers.Model, words layers.Variable) layers.Variable {
 		counts := layers.Slice(layers.SequencePool(words, "sum"), []int{1}, []int64{0}, []int64{2})
 		return scored(layers.ContinuousValueModel(layers.Square(words), layers.Square(counts), true))

@@ -101,13 +101,12 @@ func bindCVMGrad[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 	if len(x.LoD()) > 0 {
 		sequences := int(counts.Dims()[0])
 		return b.Loops(ops.Loop{N: 1, Apart: true, Run: func(int, int, int) error {
-			if err := tensor.CheckLoD(x); err != nil {
-				return err
-			}
 			offsets := x.LoD()[0]
-			if len(offsets) != sequences+1 || offsets[sequences] != int64(rows) {
-				return fault.E(fault.ShapeMismatch, fault.On(b.Op()), fault.Gotf("%d rows in %d sequences", offsets[len(offsets)-1], len(offsets)-1),
-					fault.Wantf("%d in %d, as many sequences as rows of CVM", rows, sequences))
+			if len(offsets) != sequences+1 {
+				return fault.E(fault.ShapeMismatch, fault.On(b.Op()), fault.Gotf("%d sequences", len(offsets)-1), fault.Wantf("%d, one for each row of CVM", sequences))
+			}
+			if err := tensor.CheckLoD(x); err != nil {
+				return fault.E(fault.KindOf(err), fault.On(b.Op()), fault.Var(b.Op().In("X")), fault.Cause(err))
 			}
 			for s := range sequences {
 				for i := offsets[s]; i < offsets[s+1]; i++ {
