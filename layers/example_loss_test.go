@@ -1,6 +1,9 @@
 package layers_test
 
-import "github.com/edl-go/edl/layers"
+import (
+	"github.com/edl-go/edl/layers"
+	"github.com/edl-go/edl/tensor"
+)
 
 func ExampleHuberLoss() {
 	s := newSketch()
@@ -69,4 +72,22 @@ func ExampleKLDivLoss() {
 	p, target := s.numbers("p", 2, 0.5, 0.5, 0.25, 0.75), s.numbers("target", 2, 1, 0, 0.25, 0.75)
 	s.print(layers.KLDivLoss(layers.Log(p), target, "batchmean"))
 	// Output: [1] [0.347]
+}
+
+// The first row is background, and nothing is known of the second one.
+func ExampleSigmoidFocalLoss() {
+	s := newSketch()
+	label := layers.Cast(s.classes("label", 0, -1), tensor.Int32)
+	foreground := layers.FillConstant(s.Model, 1, []int64{1}, layers.DType(tensor.Int32))
+	s.print(layers.SigmoidFocalLoss(s.numbers("x", 2, 0, 1, 5, 5), label, foreground, 2, 0.25))
+	// Output: [2 2] [0.13 0.526 0 0]
+}
+
+func ExampleEditDistance() {
+	s := newSketch()
+	found := s.labels("found", []int64{3, 1}, 7, 8, 9, 4)
+	s.print(layers.EditDistance(found, s.labels("truth", []int64{2, 2}, 7, 9, 4, 5), true))
+	// Output:
+	// [2 1] [0.5 0.5]
+	// [1] [2]
 }

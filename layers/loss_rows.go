@@ -34,3 +34,25 @@ func BPRLoss(scores, label Variable, opts ...Option) Variable {
 func KLDivLoss(x, target Variable, reduction string, opts ...Option) Variable {
 	return pairLoss("kldiv_loss", opts, In{"X": {x}, "Target": {target}}, Attrs{"reduction": reduction}, "Loss")
 }
+
+// SigmoidFocalLoss is a cross entropy of logits [rows, classes] in which easy examples count little. The label, int32 [rows, 1], is 1 + the class of a row, 0 for the
+// background, and -1 for a row that costs nothing. foreground, int32 [1], is the number of rows that are no background: it divides all losses. With
+// p = sigmoid(logit), the class of a row costs -alpha (1-p)^gamma log(p), and each other class -(1-alpha) p^gamma log(1-p). Fluid's defaults are 2 for gamma and
+// 0.25 for alpha.
+//
+// Options: Name. Op: sigmoid_focal_loss.
+func SigmoidFocalLoss(logits, label, foreground Variable, gamma, alpha float64, opts ...Option) Variable {
+	in := In{"X": {logits}, "Label": {label}, "FgNum": {foreground}}
+	return pairLoss("sigmoid_focal_loss", opts, in, Attrs{"gamma": gamma, "alpha": alpha}, "Out")
+}
+
+// EditDistance counts for sequences of tokens, int64 [rows, 1], how many tokens must be inserted, deleted or replaced to make the true sequence in refs of it:
+// float32 [sequences, 1]. If normalized is set, a distance is divided by the number of tokens of the true sequence, as is Fluid's default. The second result is the
+// number of sequences, int64 [1].
+//
+// Options: Name (of distance). Op: edit_distance.
+func EditDistance(hyps, refs Variable, normalized bool, opts ...Option) (distance, sequences Variable) {
+	l := start("edit_distance", opts, nil, hyps, refs)
+	out := l.multi("edit_distance", In{"Hyps": {hyps}, "Refs": {refs}}, Attrs{"normalized": normalized}, "SequenceNum", "Out")
+	return l.result(out[1]), out[0]
+}

@@ -69,6 +69,10 @@ var sequenceModels = map[string]func(m *layers.Model, words layers.Variable) lay
 		weight := layers.Square(layers.FC(words, 3, layers.Param(layers.ParamAttr{Frozen: true})))
 		return layers.Add(layers.SmoothL1(h, layers.Scale(h, -1, 1), 2, layers.ElementWeights(weight, weight)), ranked)
 	},
+	"sigmoid_focal_loss": func(m *layers.Model, words layers.Variable) layers.Variable {
+		label := layers.Cast(layers.ReduceSum(layers.Scale(words, 0, 0.5), layers.Axes(1), layers.KeepDims()), tensor.Int32)
+		return layers.SigmoidFocalLoss(layers.FC(words, 3), label, layers.FillConstant(m, 2, []int64{1}, layers.DType(tensor.Int32)), 2, 0.25)
+	},
 	"kldiv_loss by elements": func(_ *layers.Model, words layers.Variable) layers.Variable {
 		h := layers.Softmax(layers.FC(words, 3))
 		return layers.KLDivLoss(layers.Log(h), layers.Scale(h, 0.5, 0.1), "none")

@@ -28,7 +28,7 @@ func init() {
 			}}},
 		Infer: inferKLDiv,
 		MixesRows: func(s *ops.Shapes, divided func(string) bool) bool {
-			return s.Str("reduction") != "none" || mixesUnlike(s, divided)
+			return s.Str("reduction") != "none" || opkit.MixesUnlike(s, divided)
 		},
 		Cost: opkit.PerElement(12),
 		Bind: opkit.BindFloats("X", bindKLDiv[float32], bindKLDiv[float64]),

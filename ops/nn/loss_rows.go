@@ -7,18 +7,6 @@ import (
 	"github.com/edl-go/edl/tensor"
 )
 
-// mixesUnlike is the Mixing of an op whose inputs all have the rows of the batch: with one that is the same on all trainers, and one that is divided, rows
-// would not meet.
-func mixesUnlike(s *ops.Shapes, divided func(string) bool) bool {
-	some, all := false, true
-	for slot := range s.Op().Inputs {
-		if s.Has(slot) {
-			some, all = some || divided(slot), all && divided(slot)
-		}
-	}
-	return some && !all
-}
-
 func init() {
 	opkit.Register(ops.Def{
 		Type: "smooth_l1_loss",
@@ -34,7 +22,7 @@ func init() {
 			{Name: "Out", Doc: "[rows, 1]"}},
 		Attrs:     []ops.Attr{{Name: "sigma", Doc: "1/(sigma*sigma) is where the loss becomes linear, at least 0", Default: float32(1), Check: atLeastZero("sigma")}},
 		Infer:     inferSmoothL1,
-		MixesRows: mixesUnlike,
+		MixesRows: opkit.MixesUnlike,
 		Cost:      opkit.PerElement(8),
 		Bind:      opkit.BindFloats("X", bindSmoothL1[float32], bindSmoothL1[float64]),
 	}, opkit.Gradient{
@@ -110,7 +98,7 @@ func init() {
 			}
 			return inferLoss(s, "X", "Y")
 		},
-		MixesRows: mixesUnlike,
+		MixesRows: opkit.MixesUnlike,
 		Cost:      opkit.PerElement(16),
 		Bind:      opkit.BindFloats("X", bindBPR[float32], bindBPR[float64]),
 	}, opkit.Gradient{

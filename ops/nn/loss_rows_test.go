@@ -22,6 +22,12 @@ func rowLossCases() []Case {
 		{Name: "rank 3", Type: "smooth_l1_loss", Inputs: slots{"X": One(Spread(1, 2, 2, 2)), "Y": One(Spread(2, 2, 2, 2))}},
 		{Name: "by hand", Type: "bpr_loss", Inputs: slots{"X": One(Floats(dims{3, 3}, 1, 2, 4, 0, 0, 0, -800, 0, 1)), "Label": One(Ints(dims{3, 1}, 1, 2, 0))},
 			Want: slots{"Y": column((soft(-1)+soft(2))/2, ln2, 800.5)}},
+		{Name: "by hand", Type: "sigmoid_focal_loss", // p is 1/2, or close to 1
+			Inputs: slots{"X": One(Floats(dims{3, 2}, 0, 0, 1, 2, 40, 0)), "Label": One(Int32s(dims{3, 1}, 2, -1, 0)), "FgNum": One(Int32s(dims{1}, 2))},
+			Want:   slots{"Out": One(Floats(dims{3, 2}, 0.75*ln2/8, 0.25*ln2/8, 0, 0, 15, 0.75*ln2/8))}},
+		{Name: "no foreground", Type: "sigmoid_focal_loss", Attrs: attrs{"gamma": float32(0), "alpha": float32(0.5)},
+			Inputs: slots{"X": One(Floats(dims{2, 1}, 0.5, -700)), "Label": One(Int32s(dims{2, 1}, 0, 1)), "FgNum": One(Int32s(dims{1}, 0))},
+			Want:   slots{"Out": column(soft(0.5)/2, 350)}},
 		{Name: "rank 3", Type: "bpr_loss", Inputs: slots{"X": One(Spread(1, 2, 2, 3)), "Label": One(Ints(dims{2, 2, 1}, 0, 2, 1, 1))}},
 	}
 	for reduction, want := range map[string][]float64{"sum": {ln2 + 0.5}, "mean": {(ln2 + 0.5) / 4}, "batchmean": {(ln2 + 0.5) / 2}, "none": {ln2, 0, 0.5, 0}} {
@@ -50,6 +56,9 @@ func TestRowLossesOfWhatDoesNotFit(t *testing.T) {
 		{Case{Type: "bpr_loss", Inputs: slots{"X": two, "Label": One(Ints(dims{2, 1}, 0, 2))}}, fault.InvalidArgument, "id 2 in row 1"},
 		{Case{Type: "bpr_loss", Inputs: slots{"X": two, "Label": One(Ints(dims{2, 1}, -1, 0))}}, fault.InvalidArgument, "id -1 in row 0"},
 		{Case{Type: "bpr_loss", Inputs: slots{"X": One(Spread(1, 2, 1)), "Label": One(Ints(dims{2, 1}, 0, 0))}}, fault.ShapeMismatch, "two items"},
+		{Case{Type: "sigmoid_focal_loss", Inputs: slots{"X": two, "Label": One(Int32s(dims{2, 1}, 0, 3)), "FgNum": One(Int32s(dims{1}, 1))}}, fault.InvalidArgument,
+			"label 3 in row 1"},
+		{Case{Type: "sigmoid_focal_loss", Inputs: slots{"X": two, "Label": One(Ints(dims{2, 1}, 0, 1)), "FgNum": One(Int32s(dims{1}, 1))}}, fault.TypeMismatch, "int32"},
 		{Case{Type: "kldiv_loss", Inputs: slots{"X": two, "Target": One(Spread(1, 4))}}, fault.ShapeMismatch, "Target"},
 		{Case{Type: "kldiv_loss", Inputs: slots{"X": two, "Target": two}, Attrs: attrs{"reduction": "max"}}, fault.InvalidArgument, "batchmean"},
 	} {

@@ -12,6 +12,18 @@ type Mixing = func(s *ops.Shapes, divided func(slot string) bool) bool
 // Mixes is the Mixing of an op that reduces or reorders all rows.
 func Mixes(*ops.Shapes, func(string) bool) bool { return true }
 
+// MixesUnlike is the Mixing of an op whose inputs all have the rows of the batch. If one is divided and another is the same on all trainers, their rows do not
+// meet.
+func MixesUnlike(s *ops.Shapes, divided func(string) bool) bool {
+	some, all := false, true
+	for slot := range s.Op().Inputs {
+		if s.Has(slot) {
+			some, all = some || divided(slot), all && divided(slot)
+		}
+	}
+	return some && !all
+}
+
 // MixesAlong makes the Mixing of an op that works along an axis of its input slot, which the named attribute gives: it mixes rows where that is axis 0.
 func MixesAlong(slot, attr string) Mixing {
 	return func(s *ops.Shapes, _ func(string) bool) bool {
