@@ -195,7 +195,8 @@ func TestLoopsAllocateNothing(t *testing.T) {
 		run()
 		return testing.AllocsPerRun(10, run)
 	}
-	if few, many := allocations(2), allocations(200); many > few {
+	// What the Go runtime allocates by itself, as under the race detector, is far less than once a run of the block.
+	if few, many := allocations(2), allocations(200); many > few+20 {
 		t.Errorf("%v allocations in 2 runs of a block, %v in 200", few, many)
 	}
 }
