@@ -91,3 +91,13 @@ func ExampleEditDistance() {
 	// [2 1] [0.5 0.5]
 	// [1] [2]
 }
+
+// Class 0 has one pixel in common of two, and class 1 one of two.
+func ExampleMeanIOU() {
+	s := newSketch()
+	mean, _, correct := layers.MeanIOU(s.classes("found", 0, 1, 1), s.classes("label", 0, 0, 1), 2)
+	s.print(mean, layers.Cast(correct, tensor.Int64))
+	// Output:
+	// [1] [0.5]
+	// [2] [1 1]
+}

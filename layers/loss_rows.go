@@ -56,3 +56,13 @@ func EditDistance(hyps, refs Variable, normalized bool, opts ...Option) (distanc
 	out := l.multi("edit_distance", In{"Hyps": {hyps}, "Refs": {refs}}, Attrs{"normalized": normalized}, "SequenceNum", "Out")
 	return l.result(out[1]), out[0]
 }
+
+// MeanIOU compares predicted classes of pixels with the true ones, both int64 of one shape, float32 [1]: the mean, over the classes that occur, of the pixels that both give
+// to a class over those that either gives to it. wrong and correct count pixels by class, int32 [classes].
+//
+// Options: Name (of mean). Op: mean_iou.
+func MeanIOU(found, label Variable, classes int, opts ...Option) (mean, wrong, correct Variable) {
+	l := start("mean_iou", opts, nil, found, label)
+	out := l.multi("mean_iou", In{"Predictions": {found}, "Labels": {label}}, Attrs{"num_classes": classes}, "OutWrong", "OutCorrect", "OutMeanIou")
+	return l.result(out[2]), out[0], out[1]
+}
