@@ -8,13 +8,12 @@ import (
 	"github.com/edl-go/edl/tensor"
 )
 
-// Ops of class Control run blocks of the program (BLOCK attributes), or handle values that are no tensors: arrays, rank tables and what steps of a loop
-// leave to their gradients. Their rules differ from those of other ops in three points:
+// Ops of class Control run blocks of the program (BLOCK attributes), or handle values that are no tensors: arrays. Their rules differ from those of other ops in three points:
 //
 //   - Infer may leave the type of an output open, by not setting it, and extents of it open also when all inputs are known. Then the dims change from run to
 //     run, and only ops of this class, and ops of a block that one of them runs, can read the variable.
 //   - The kernel gives such an output its dims (tensor.Resize or tensor.Assign). It reads the dims of its inputs on every run.
-//   - The executor makes what a variable of another kind holds, and empties it before each run of its block. Binding.Array and Binding.RankTable return it.
+//   - The executor makes what a variable of another kind holds, and empties it before each run of its block. Binding.ArrayIn and Binding.ArrayOut return it.
 //
 // What a block writes are the variables that it does not declare; they count as outputs of the op whether its slots list them or not.
 
@@ -59,16 +58,6 @@ func (b *Binding) ArrayOut(slot string) (*Array, error) {
 	return valueOf[*Array](b, b.op.Out(slot), slot)
 }
 
-// TableIn returns the rank table in an input slot.
-func (b *Binding) TableIn(slot string) (*RankTable, error) {
-	return valueOf[*RankTable](b, b.op.In(slot), slot)
-}
-
-// TableOut returns the rank table in an output slot.
-func (b *Binding) TableOut(slot string) (*RankTable, error) {
-	return valueOf[*RankTable](b, b.op.Out(slot), slot)
-}
-
 func valueOf[T any](b *Binding, name, slot string) (T, error) {
 	var value T
 	if b.around != nil {
@@ -81,22 +70,16 @@ func valueOf[T any](b *Binding, name, slot string) (T, error) {
 
 // NewValue makes what a variable of a kind holds, nil for a kind that holds nothing. bytes bounds an array; 0 is no bound.
 func NewValue(kind program.VarKind, bytes int64) any {
-	switch kind {
-	case program.LoDTensorArray:
+	if kind == program.LoDTensorArray {
 		return &Array{most: bytes}
-	case program.LoDRankTable:
-		return &RankTable{}
 	}
 	return nil
 }
 
 // ClearValue empties what NewValue has made. The memory stays for the next run.
 func ClearValue(value any) {
-	switch v := value.(type) {
-	case *Array:
-		v.Clear()
-	case *RankTable:
-		v.Clear()
+	if a, ok := value.(*Array); ok {
+		a.Clear()
 	}
 }
 
@@ -170,29 +153,4 @@ func (a *Array) Put(i int64, value *tensor.Tensor) error {
 	}
 	a.bytes = bytes
 	return nil
-}
-
-// A RankTable lists the sequences of a batch, the longest first: the value of a variable of kind program.LoDRankTable. Sequences of one length keep their
-// order.
-type RankTable struct {
-	Items []Ranked
-	Outer [][]int64 // the levels of LoD above the one that is ranked
-}
-
-// Ranked is a sequence in a RankTable.
-type Ranked struct {
-	Index  int   // of the sequence in the batch
-	Length int64 // number of its parts in the next level, or of its rows
-}
-
-// Clear takes out all sequences.
-func (r *RankTable) Clear() { r.Items, r.Outer = r.Items[:0], nil }
-
-// Longer returns how many sequences are longer than step. They are the first of the table.
-func (r *RankTable) Longer(step int64) int {
-	n := len(r.Items)
-	for n > 0 && r.Items[n-1].Length <= step {
-		n--
-	}
-	return n
 }
