@@ -255,6 +255,9 @@ func (f fluidModel) build(t *testing.T, reader func(layers.Reader) layers.Reader
 // TestFluidModels trains each model of Fluid's distributed tests for 10 steps on 2 trainers and 2 pservers. All values are those of the reference, to the
 // bit, where Fluid's tests allowed differences of 1e-7 to 1e-4.
 func TestFluidModels(t *testing.T) {
+	if testing.Short() {
+		t.Skip("large models")
+	}
 	models := fluidModels(layers.Constant)
 	for _, name := range slices.Sorted(maps.Keys(models)) {
 		f := models[name]
@@ -276,6 +279,9 @@ func TestFluidModels(t *testing.T) {
 // TestFluidModelsConvergeInAsyncMode learns 48 records by heart on 2 trainers that do not wait for each other. What the loss falls by is at least half of what it falls by
 // on one machine. The bounds of Fluid's tests, 1 to 200, said nothing.
 func TestFluidModelsConvergeInAsyncMode(t *testing.T) {
+	if testing.Short() {
+		t.Skip("large models")
+	}
 	for name, update := range map[string]*optimizer.Optimizer{
 		"mnist": optimizer.Momentum(0.005, 0.5), "word2vec": optimizer.Adagrad(0.02), "ctr": optimizer.Adagrad(0.2), "text_classification": optimizer.Adagrad(0.02),
 		"transformer": optimizer.Adam(0.002),

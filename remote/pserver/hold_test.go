@@ -102,7 +102,7 @@ func TestCutsOfUpdatesProperty(t *testing.T) {
 		}
 		made += j.cuts
 	})
-	if made < 100 {
+	if made < 100 && !testing.Short() { // the short form draws a fifth of the schedules
 		t.Errorf("only %d cuts were made", made)
 	}
 }
