@@ -93,3 +93,9 @@ func AUC(probability, label Variable, opts ...Option) Variable {
 	l := start("auc", opts, nil, probability, label)
 	return l.result(l.op("auc", In{"Predict": {probability}, "Label": {label}}, nil, "AUC"))
 }
+
+// CrossEntropy2 is CrossEntropy of the numbers of classes by the op that Fluid uses for it since 1.4. Options: IgnoreIndex, Name. Op: cross_entropy2.
+func CrossEntropy2(probabilities, label Variable, opts ...Option) Variable {
+	l := start("cross_entropy2", opts, []string{"IgnoreIndex"}, probabilities, label)
+	return l.result(l.multi("cross_entropy2", In{"X": {probabilities}, "Label": {label}}, Attrs{"ignore_index": l.ignore}, "Y", "MatchX", "XShape")[0])
+}

@@ -230,3 +230,9 @@ func reduce(opType string, x Variable, opts []Option) Variable {
 	}
 	return l.result(l.op(opType, In{"X": {x}}, attrs, "Out"))
 }
+
+// CosSim is the cosine of the angle between each row of x and that of y, [rows, 1]. y may have one row for all. Options: Name. Op: cos_sim.
+func CosSim(x, y Variable, opts ...Option) Variable {
+	l := start("cos_sim", opts, nil, x, y)
+	return l.result(l.multi("cos_sim", In{"X": {x}, "Y": {y}}, nil, "Out", "XNorm", "YNorm")[0])
+}

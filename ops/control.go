@@ -8,7 +8,7 @@ import (
 	"github.com/edl-go/edl/tensor"
 )
 
-// Ops of class Control run blocks of the program (BLOCK attributes), or handle values that are no tensors: arrays. Their rules differ from those of other ops in three points:
+// Ops of class Control run blocks of the program (BLOCK attributes), or read and write arrays. Their rules differ from those of other ops in three points:
 //
 //   - Infer may leave the type of an output open, by not setting it, and extents of it open also when all inputs are known. Then the dims change from run to
 //     run, and only ops of this class, and ops of a block that one of them runs, can read the variable.
