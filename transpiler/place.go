@@ -10,17 +10,21 @@ import (
 	"github.com/edl-go/edl/program"
 )
 
-// slice makes the shards: one for each group that must stay whole, and one for each slice of the parameter of another group. All variables of a
+// slice makes the shards: one for each group that must stay whole, and one for each slice of the parameter of another group. A distributed table has slices
+// also on one server, in the order of stripes. All variables of a
 // slice get their own names, even numbers such as powers of Adam's beta. So slices on one server do not share them.
 func slice(s *state) error {
 	for _, g := range s.groups {
-		ranges := rowRangesOf(s, g)
-		if len(ranges) < 2 {
+		ranges, striped := rowRangesOf(s, g), isStriped(s, g)
+		if striped && len(ranges) == 0 {
+			ranges = []rowRange{{0, s.variable(g.params[0]).Dims[0]}}
+		}
+		if len(ranges) < 2 && !striped {
 			s.shards = append(s.shards, &shard{group: g, block: Whole, bytes: ownedBytes(s, &shard{group: g, block: Whole})})
 			continue
 		}
 		for i, r := range ranges {
-			u := &shard{group: g, block: i, first: r.first, rows: r.rows, names: map[string]string{}}
+			u := &shard{group: g, block: i, first: r.first, rows: r.rows, striped: striped, names: map[string]string{}}
 			for _, name := range slices.Concat(g.params, g.contributions, g.accumulators, g.temporaries) {
 				u.names[name] = s.names.slice(name, i)
 			}
@@ -44,6 +48,12 @@ func ownedBytes(s *state, u *shard) int64 {
 		bytes += bytesOf(&v)
 	}
 	return bytes
+}
+
+// isStriped reports whether the servers of a group keep its rows in the order of stripes: those of a distributed table. This depends on the program alone, so
+// that the state can move to other servers as it is.
+func isStriped(s *state, g *group) bool {
+	return len(g.params) == 1 && s.tables[g.params[0]] != nil && s.tables[g.params[0]].grown == nil && isSliceable(s, g)
 }
 
 // rowRangesOf returns the runs of rows of the slices of a group, none if the group must stay whole.
@@ -159,6 +169,7 @@ type Slice struct {
 	Rows     int64 // 1 for a variable of rank 0
 	Server   int
 	Bytes    int64 // of the slice and of the accumulators that go with it
+	Striped  bool  // the rows are of the parameter in the order of stripes (kernel.Stripes)
 }
 
 // A Load counts the slices of one server.
@@ -234,7 +245,7 @@ func describePlacement(s *state) Placement {
 		for i, param := range u.group.params {
 			v := s.at(u, param)
 			slice := Slice{Param: param, Grad: u.group.gradientOf(param), Block: u.block, Name: v.Name, FirstRow: u.first, Rows: rowsOf(v.Dims),
-				Server: u.server}
+				Server: u.server, Striped: u.striped}
 			if slice.Grad != "" {
 				slice.GradName = u.name(slice.Grad)
 			}

@@ -351,6 +351,15 @@ func setSlices(op *program.Op, serverVars []serverVar) {
 	op.SetAttr("slice_first_rows", first)
 	op.SetAttr("slice_rows", rows)
 	op.SetAttr("slice_total_rows", total)
+	var striped []string
+	for _, h := range serverVars {
+		if h.striped {
+			striped = append(striped, h.at.Name)
+		}
+	}
+	if striped != nil {
+		op.SetAttr("striped_names", striped)
+	}
 }
 
 // buildPServerStartups writes the program that initializes each server. The values are those of the user's startup program, bit for bit. In Fluid
@@ -453,6 +462,9 @@ func (w *initWriter) sliceInitializer(h serverVar) (*program.Op, error) {
 		return nil, nil
 	}
 	if def, ok := ops.Lookup(writer.Type); ok && def.Class == ops.Random {
+		if h.striped {
+			return random.Stripes(writer, h.at.Name, h.first, h.first+rowsOf(h.at.Dims))
+		}
 		return random.Slice(writer, h.at.Name, h.first, h.first+rowsOf(h.at.Dims))
 	}
 	if writer.Type != "fill_constant" {
@@ -473,6 +485,11 @@ func (w *initWriter) cutOut(b *program.Block, h serverVar) error {
 	if err := checkSections(h.variable, h.total); err != nil {
 		return err
 	}
+	from := h.variable
+	if h.striped {
+		from = w.declareLike(b, h, h.at.Name+".striped")
+		b.Append(newOp("stripe_rows", program.RoleDist, "", slots{"X": {h.variable}}, slots{"Out": {from}}))
+	}
 	end := h.first + rowsOf(h.at.Dims)
 	var names []string
 	var rows []int64
@@ -488,6 +505,14 @@ func (w *initWriter) cutOut(b *program.Block, h serverVar) error {
 	add(w.names.free(h.at.Name+".before"), h.first)
 	add(h.at.Name, end-h.first)
 	add(w.names.free(h.at.Name+".after"), h.total-end)
-	b.Append(cutOp(h.variable, names, rows))
+	b.Append(cutOp(from, names, rows))
 	return nil
+}
+
+// declareLike declares a temporary variable with the dims of a whole variable, and returns its name.
+func (w *initWriter) declareLike(b *program.Block, h serverVar, name string) string {
+	v := w.variable(h.variable).Copy(w.names.free(name))
+	v.Persistable, v.IsParameter = false, false
+	b.EnsureVar(v)
+	return v.Name
 }

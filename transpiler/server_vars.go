@@ -17,6 +17,7 @@ type serverVar struct {
 	cut      bool  // has only some rows, from first on
 	first    int64 // first row
 	total    int64 // rows of the whole variable
+	striped  bool  // its rows are in the order of stripes
 }
 
 // A serverVarTable lists the variables of servers. For each server it has the variables of its shards, then shared variables, then forward state.
@@ -74,7 +75,7 @@ func listServerVars(s *state) error {
 func serverVarOf(s *state, u *shard, name string) serverVar {
 	h := serverVar{variable: name, at: s.at(u, name), server: u.server, total: rowsOf(s.variable(name).Dims)}
 	if s.isCut(u, name) {
-		h.cut, h.first = true, u.first
+		h.cut, h.first, h.striped = true, u.first, u.striped
 	}
 	return h
 }

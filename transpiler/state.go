@@ -159,13 +159,14 @@ func usages(nodes []*node) map[string]*usage {
 
 // A shard is the part of a group that one server runs and keeps: the whole group, or the update of one slice of its parameter.
 type shard struct {
-	group  *group
-	block  int // number of the slice, Whole
-	first  int64
-	rows   int64             // of the parameter; unused when whole
-	names  map[string]string // variable of the program -> name at the server; others keep their name
-	bytes  int64             // persistable variables that the group owns
-	server int               // set by place
+	group   *group
+	block   int // number of the slice, Whole
+	first   int64
+	rows    int64             // of the parameter; unused when whole
+	striped bool              // they are of the parameter in the order of stripes; never when whole
+	names   map[string]string // variable of the program -> name at the server; others keep their name
+	bytes   int64             // persistable variables that the group owns
+	server  int               // set by place
 }
 
 // name returns the name of a variable of the group at the server.

@@ -187,6 +187,9 @@ func (w *lookupWriter) split(t *table, lookups []*node, line string) ([]part, er
 		op.Outputs["Places"] = append(op.Outputs["Places"], w.places[n])
 	}
 	op.SetAttr("sections", sections)
+	if isStriped(w.state, t.group) {
+		op.SetAttr("striped", true)
+	}
 	if t.grown != nil {
 		op.SetAttr("auto_grown_table", true)
 	}

@@ -182,6 +182,9 @@ func (w *trainerWriter) sendGradient(n *node, g *group, gradient string) error {
 	case w.travelsByRows(gradient):
 		op := w.block.Append(splitRowsOp(n.op.Line(), gradient, locals(parts), rows))
 		op.SetAttr(program.AttrRoleVar, pair)
+		if isStriped(w.state, g) {
+			op.SetAttr("striped", true)
+		}
 		if hasKeys(w.state, gradient) {
 			op.SetAttr("auto_grown_table", true)
 		}
@@ -259,7 +262,7 @@ func (w *trainerWriter) exchange() {
 }
 
 // A gather builds the ops that bring variables from servers into a program: a recv for each, one fetch barrier, and then a concat for each sliced
-// variable, a decompress for each compressed one, or a scatter_rows for one of which only rows arrive.
+// variable, and for a striped one what puts its rows into their order, a decompress for each compressed one, or a scatter_rows for one of which only rows arrive.
 type gather struct {
 	*controls
 	role  program.Role // of the concat ops
@@ -274,6 +277,13 @@ type gather struct {
 func (g *gather) variable(v *program.Var, parts []serverVar, line string, after, pair []string) {
 	from := g.receive(v, parts, line, after, pair)
 	switch {
+	case parts[0].striped:
+		joined := v.Copy(g.names.free(v.Name + ".striped"))
+		joined.Persistable, joined.IsParameter = false, false
+		g.block.EnsureVar(joined)
+		g.joins = append(g.joins, concatOp(g.role, line, locals(from), joined.Name),
+			newOp("stripe_rows", g.role, line, slots{"X": {joined.Name}}, slots{"Out": {v.Name}}))
+		g.joins[len(g.joins)-1].SetAttr("inverse", true)
 	case parts[0].at.DType != v.DType:
 		g.joins = append(g.joins, decompressOp(line, locals(from), v.Name))
 	case parts[0].cut:

@@ -24,6 +24,9 @@ import (
 // grownAttr says that ids are keys of a table that grows (lookup_sparse_table).
 var grownAttr = ops.Attr{Name: "auto_grown_table", Default: false, Doc: "the table grows: ids are keys, and each run has whole regions of keys"}
 
+// stripedAttr says that servers keep the rows of the table in the order of stripes.
+var stripedAttr = ops.Attr{Name: "striped", Default: false, Doc: "the runs are of the rows of the table in the order of stripes (kernel.Stripes), in which rows that are named often are spread evenly"}
+
 const placesDoc = "int64 like ids: for each the place of its row in the small table"
 
 func init() {
@@ -37,7 +40,7 @@ func init() {
 			{Name: "Out", Doc: "int32, for each run: how many rows, and their ascending numbers from the first row of the run on. Of a table that grows int64, " +
 				"with mixed keys in place of numbers", Duplicable: true},
 			{Name: "Places", Doc: placesDoc, Duplicable: true}},
-		Attrs: []ops.Attr{{Name: "sections", Kind: []int32{}, Doc: "rows of the table in each run; their sum is all of them"}, grownAttr},
+		Attrs: []ops.Attr{{Name: "sections", Kind: []int32{}, Doc: "rows of the table in each run; their sum is all of them"}, stripedAttr, grownAttr},
 		Infer: inferSplitIDs,
 		Cost:  opkit.PerElement(1),
 		Bind:  bindSplitIDs,
@@ -155,14 +158,20 @@ func bindSplitIDs(b *ops.Binding) (ops.Kernel, error) {
 		return nil, fault.E(fault.TooLarge, fault.Gotf("%d ids of %d rows", n, height), fault.Want("a product of both below 2^62"))
 	}
 	all, order, spare := b.Scratch(tensor.Int64, n), b.Scratch(tensor.Int64, n), b.Scratch(tensor.Int64, n)
-	op := b.Op()
+	op, striped, stripes := b.Op(), b.Bool("striped"), kernel.StripesOf(height)
 	return func(context.Context) error {
 		joined := all.Int64s()[:0]
 		for i, t := range ids {
 			if err := opkit.CheckIDs(op, op.Inputs["Ids"][i], t.Int64s(), 0, height); err != nil {
 				return err
 			}
-			joined = append(joined, t.Int64s()...)
+			if !striped {
+				joined = append(joined, t.Int64s()...)
+				continue
+			}
+			for _, row := range t.Int64s() {
+				joined = append(joined, stripes.Position(row))
+			}
 		}
 		ordered := kernel.OrderRows(order.Int64s(), spare.Int64s(), joined, height)
 		ranks := joined // each id is read before its rank is written, because the entries have the rows

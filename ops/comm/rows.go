@@ -26,7 +26,7 @@ func init() {
 		Inputs:  []ops.Slot{{Name: "X", Doc: "a sparse gradient of float32", Rows: true}},
 		Outputs: []ops.Slot{{Name: "Out", Doc: formDoc + "; row numbers count from the first row of the run", Duplicable: true}},
 		Attrs: []ops.Attr{{Name: "sections", Kind: []int32{}, Doc: "rows of the table in each run; their sum is all of them"},
-			{Name: "room_for_all", Default: false, Doc: "make room for all rows of a run, so that Out can take others of them; else for those of X"}, grownAttr},
+			{Name: "room_for_all", Default: false, Doc: "make room for all rows of a run, so that Out can take others of them; else for those of X"}, stripedAttr, grownAttr},
 		Infer: inferSplitRows,
 		Cost:  opkit.PerElement(1),
 		Bind:  bindSplitRows,
@@ -157,9 +157,21 @@ func bindSplitRows(b *ops.Binding) (ops.Kernel, error) {
 		return nil, fault.E(fault.TooLarge, fault.Var(b.Op().In("X")), fault.Gotf("%d rows of %d", n, height), fault.Want("a product of both below 2^62"))
 	}
 	order, spare, merged := b.Scratch(tensor.Int64, n), b.Scratch(tensor.Int64, n), b.Scratch(tensor.Int64, mergedAtOnce)
+	var positions *tensor.Tensor
+	if b.Bool("striped") {
+		positions = b.Scratch(tensor.Int64, n)
+	}
+	stripes := kernel.StripesOf(height)
 	return func(context.Context) error {
 		refresh(compress.RowsOf, forms, outs)
-		ordered := kernel.OrderRows(order.Int64s(), spare.Int64s(), tensor.UsedRows(x), height)
+		used := tensor.UsedRows(x)
+		if positions != nil {
+			for i, row := range used {
+				positions.Int64s()[i] = stripes.Position(row)
+			}
+			used = positions.Int64s()[:len(used)]
+		}
+		ordered := kernel.OrderRows(order.Int64s(), spare.Int64s(), used, height)
 		first, places := int64(0), len(ordered)
 		for i, f := range forms {
 			own := kernel.OrderedBetween(ordered, places, first, first+sections[i])

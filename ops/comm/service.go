@@ -184,6 +184,7 @@ type Slice struct {
 	FirstRow  int64  // of the origin
 	Rows      int64  // 1 for rank 0
 	TotalRows int64  // of the origin
+	Striped   bool   // its rows are of the origin in the order of stripes (kernel.Stripes)
 }
 
 // Whole reports whether the slice has all rows of its origin.
@@ -192,7 +193,7 @@ func (s Slice) Whole() bool { return s.Rows == s.TotalRows }
 func (s *Service) readSlices(a attributes) error {
 	names, origins := a.Strs("slice_names"), a.Strs("slice_origins")
 	first, rows, total := a.Ints("slice_first_rows"), a.Ints("slice_rows"), a.Ints("slice_total_rows")
-	n := len(names)
+	striped, n := a.Strs("striped_names"), len(names)
 	if len(origins) != n || len(first) != n || len(rows) != n || len(total) != n {
 		return invalid("lists of one length", "%d slice_names, %d slice_origins, %d slice_first_rows, %d slice_rows and %d slice_total_rows",
 			n, len(origins), len(first), len(rows), len(total))
@@ -206,7 +207,12 @@ func (s *Service) readSlices(a attributes) error {
 			return invalid("rows that the variable has", "%d rows from row %d of %d in %s", rows[i], first[i], total[i], fault.Quote(name))
 		}
 		have[name] = true
-		s.Slices = append(s.Slices, Slice{name, origins[i], first[i], rows[i], total[i]})
+		s.Slices = append(s.Slices, Slice{name, origins[i], first[i], rows[i], total[i], slices.Contains(striped, name)})
+	}
+	for i, name := range striped {
+		if !have[name] || slices.Contains(striped[:i], name) {
+			return invalid("some of slice_names, each once", "%s among striped_names", fault.Quote(name))
+		}
 	}
 	return nil
 }
@@ -241,6 +247,7 @@ func init() {
 			{Name: "slice_first_rows", Default: []int64{}, Doc: "first row of each of slice_names in its origin"},
 			{Name: "slice_rows", Default: []int64{}, Doc: "rows of each of slice_names; 1 for rank 0"},
 			{Name: "slice_total_rows", Default: []int64{}, Doc: "rows of the origin of each of slice_names"},
+			{Name: "striped_names", Default: []string{}, Doc: "those of slice_names whose rows are of the origin in the order of stripes (kernel.Stripes)"},
 			{Name: "table_names", Default: []string{}, Doc: "those of slice_names that are tables that grow"},
 			{Name: "table_keys", Default: []string{}, Doc: "those of slice_names with the keys of each of table_names"},
 			{Name: "table_seeds", Default: []int64{}, Doc: "seed of the initial values of each of table_names"},

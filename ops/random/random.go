@@ -12,6 +12,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"slices"
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/ops"
@@ -23,9 +24,10 @@ import (
 
 // Names of attributes that Slice rewrites.
 const (
-	shapeAttr  = "shape"
-	originAttr = "origin"
-	firstAttr  = "first_element"
+	shapeAttr   = "shape"
+	originAttr  = "origin"
+	firstAttr   = "first_element"
+	stripedAttr = "striped_rows"
 )
 
 // flops is a rough count of operations per element: ten rounds of the generator and the transformation.
@@ -62,6 +64,7 @@ func register(opType, doc string, a, b ops.Attr, f32 fill[float32], f64 fill[flo
 			{Name: "seed", Default: int64(0), Doc: "key of the generator; 0 is a seed like any other"},
 			{Name: originAttr, Default: "", Doc: "the variable whose slice Out is; empty for Out itself"},
 			{Name: firstAttr, Default: int64(0), Doc: "index in the origin of the first element of Out", Check: checkFirst},
+			{Name: stripedAttr, Default: int64(0), Doc: "rows of the origin, if Out has rows of it in the order of stripes (kernel.Stripes), and first_element counts in this order; else 0"},
 		},
 		Infer: func(s *ops.Shapes) error {
 			if err := check(s); err != nil {
@@ -121,6 +124,11 @@ func inferShape(s *ops.Shapes) error {
 	if first := s.Int(firstAttr); first > math.MaxInt64-int64(n) {
 		return opkit.BadAttr(s, firstAttr, "an index after which there are numbers for %d elements", n)
 	}
+	if total := s.Int(stripedAttr); total != 0 {
+		if len(shape) < 1 || shape[0] > 0 && (n == 0 || s.Int(firstAttr)%(int64(n)/shape[0]) != 0 || s.Int(firstAttr)/(int64(n)/shape[0]) > total-shape[0]) {
+			return opkit.BadAttr(s, stripedAttr, "rows of the origin, of which Out has some")
+		}
+	}
 	s.Set("Out", dtype, shape...)
 	return nil
 }
@@ -130,6 +138,17 @@ func binder[T tensor.Float](f fill[T], a, b string) opkit.Binder {
 		out, p, q := binding.Out("Out"), binding.Float(a), binding.Float(b)
 		seed, first := binding.Int("seed"), uint64(binding.Int(firstAttr))
 		stream := kernel.StreamOf(originOf(binding.Op()))
+		if total := binding.Int(stripedAttr); total != 0 && out.Len() > 0 {
+			stripes, width := kernel.StripesOf(total), uint64(out.Len())/uint64(out.Dims()[0])
+			return func(context.Context) error {
+				position := int64(first / width)
+				for row := range slices.Chunk(tensor.Data[T](out), int(width)) {
+					f(row, seed, stream, uint64(stripes.Row(position))*width, p, q)
+					position++
+				}
+				return nil
+			}, nil
+		}
 		return func(context.Context) error {
 			f(tensor.Data[T](out), seed, stream, first, p, q)
 			return nil
@@ -175,5 +194,22 @@ func Slice(op *program.Op, out string, from, to int64) (*program.Op, error) {
 	part.SetAttr(shapeAttr, shape)
 	part.SetAttr(originAttr, originOf(op))
 	part.SetAttr(firstAttr, first)
+	return part, nil
+}
+
+// Stripes is Slice for rows [from, to) of the order of stripes (kernel.Stripes) of the whole output of op, which is not a slice itself.
+func Stripes(op *program.Op, out string, from, to int64) (*program.Op, error) {
+	if first, _ := op.Int(firstAttr); first != 0 || originOf(op) != op.Out("Out") {
+		return nil, fault.E(fault.InvalidArgument, fault.On(op), fault.Var(op.Out("Out")), fault.Got("a slice"), fault.Want("a whole variable"))
+	}
+	part, err := Slice(op, out, from, to)
+	if err != nil {
+		return nil, err
+	}
+	shape, _ := op.Ints(shapeAttr)
+	if len(shape) == 0 {
+		return nil, fault.E(fault.ShapeMismatch, fault.On(op), fault.Var(op.Out("Out")), fault.Got("a scalar"), fault.Want("rows"))
+	}
+	part.SetAttr(stripedAttr, shape[0])
 	return part, nil
 }

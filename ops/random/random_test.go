@@ -10,6 +10,7 @@ import (
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/ops"
+	"github.com/edl-go/edl/ops/kernel"
 	"github.com/edl-go/edl/ops/random"
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/tensor"
@@ -109,16 +110,19 @@ func TestFaults(t *testing.T) {
 			attrs map[string]program.Attr
 			kind  fault.Kind
 		}{
-			"integers":          {map[string]program.Attr{"dtype": int32(tensor.Int64)}, fault.Unsupported},
-			"no type":           {map[string]program.Attr{"dtype": int32(99)}, fault.InvalidArgument},
-			"open extent":       {map[string]program.Attr{"shape": []int32{-1, 3}}, fault.InvalidArgument},
-			"overflow":          {map[string]program.Attr{"shape": []int64{math.MaxInt64, 2}}, fault.InvalidArgument},
-			"rank":              {map[string]program.Attr{"shape": make([]int64, 17)}, fault.TooLarge},
-			"shape is a string": {map[string]program.Attr{"shape": "3"}, fault.TypeMismatch},
-			"before the first":  {map[string]program.Attr{"first_element": int64(-1)}, fault.InvalidArgument},
-			"after the last":    {map[string]program.Attr{"first_element": int64(math.MaxInt64 - 1)}, fault.InvalidArgument},
-			"not a mean":        {map[string]program.Attr{"min": nan, "mean": nan}, fault.InvalidArgument},
-			"negative spread":   {map[string]program.Attr{"min": float32(3), "std": float32(-1)}, fault.InvalidArgument},
+			"integers":               {map[string]program.Attr{"dtype": int32(tensor.Int64)}, fault.Unsupported},
+			"no type":                {map[string]program.Attr{"dtype": int32(99)}, fault.InvalidArgument},
+			"open extent":            {map[string]program.Attr{"shape": []int32{-1, 3}}, fault.InvalidArgument},
+			"overflow":               {map[string]program.Attr{"shape": []int64{math.MaxInt64, 2}}, fault.InvalidArgument},
+			"rank":                   {map[string]program.Attr{"shape": make([]int64, 17)}, fault.TooLarge},
+			"shape is a string":      {map[string]program.Attr{"shape": "3"}, fault.TypeMismatch},
+			"before the first":       {map[string]program.Attr{"first_element": int64(-1)}, fault.InvalidArgument},
+			"after the last":         {map[string]program.Attr{"first_element": int64(math.MaxInt64 - 1)}, fault.InvalidArgument},
+			"not a mean":             {map[string]program.Attr{"min": nan, "mean": nan}, fault.InvalidArgument},
+			"more than stripes have": {map[string]program.Attr{"striped_rows": int64(1)}, fault.InvalidArgument},
+			"stripes within a row":   {map[string]program.Attr{"striped_rows": int64(9), "first_element": int64(1)}, fault.InvalidArgument},
+			"negative stripes":       {map[string]program.Attr{"striped_rows": int64(-9)}, fault.InvalidArgument},
+			"negative spread":        {map[string]program.Attr{"min": float32(3), "std": float32(-1)}, fault.InvalidArgument},
 		} {
 			if _, err := infer(initializer(opType, maps.Clone(c.attrs), 2, 3)); !errors.Is(err, c.kind) {
 				t.Errorf("%s with %s: %v, want %v", opType, name, err, c.kind)
@@ -169,6 +173,22 @@ func TestSlicesEqualTheWhole(t *testing.T) {
 		}
 		if got, want := run(t, nested), all[(from+inner)*width:to*width]; !slices.Equal(got, want) {
 			rt.Fatalf("rows [%d, %d) of the slice are %v, in the whole %v", inner, to-from, got, want)
+		}
+		striped, err := random.Stripes(whole, "w.block1", from, to)
+		if err != nil {
+			rt.Fatal(err)
+		}
+		if width > 0 {
+			got, stripes := run(t, striped), kernel.StripesOf(rows)
+			for at := from; at < to; at++ {
+				row := stripes.Row(at)
+				if got, want := got[(at-from)*width:][:width], all[row*width:][:width]; !slices.Equal(got, want) {
+					rt.Fatalf("row %d, at %d in stripes, is %v, in the whole %v", row, at, got, want)
+				}
+			}
+		}
+		if _, err := random.Stripes(part, "w.block1", 0, to-from); !errors.Is(err, fault.InvalidArgument) {
+			rt.Fatalf("stripes of a slice: %v", err)
 		}
 		if name := nested.Out("Out"); name != "w.block1.block0" {
 			rt.Fatalf("the slice fills %q", name)

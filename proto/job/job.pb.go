@@ -2750,7 +2750,8 @@ type Piece struct {
 	Rows          int64                  `protobuf:"varint,5,opt,name=rows,proto3" json:"rows,omitempty"`     // 1 where the variable has no rows
 	Offset        int64                  `protobuf:"varint,6,opt,name=offset,proto3" json:"offset,omitempty"` // of the first element in the shard; row-major elements, little-endian
 	Bytes         int64                  `protobuf:"varint,7,opt,name=bytes,proto3" json:"bytes,omitempty"`
-	Crc32C        uint32                 `protobuf:"fixed32,8,opt,name=crc32c,proto3" json:"crc32c,omitempty"` // of its elements
+	Crc32C        uint32                 `protobuf:"fixed32,8,opt,name=crc32c,proto3" json:"crc32c,omitempty"`  // of its elements
+	Striped       bool                   `protobuf:"varint,9,opt,name=striped,proto3" json:"striped,omitempty"` // its rows are of the variable in the order of stripes (kernel.Stripes)
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2839,6 +2840,13 @@ func (x *Piece) GetCrc32C() uint32 {
 		return x.Crc32C
 	}
 	return 0
+}
+
+func (x *Piece) GetStriped() bool {
+	if x != nil {
+		return x.Striped
+	}
+	return false
 }
 
 var File_proto_job_job_proto protoreflect.FileDescriptor
@@ -3108,7 +3116,7 @@ const file_proto_job_job_proto_rawDesc = "" +
 	"\n" +
 	"checkpoint\x18\x05 \x01(\tR\n" +
 	"checkpoint\x12\x18\n" +
-	"\achanges\x18\x06 \x01(\bR\achanges\"\xc4\x01\n" +
+	"\achanges\x18\x06 \x01(\bR\achanges\"\xde\x01\n" +
 	"\x05Piece\x12\x1a\n" +
 	"\bvariable\x18\x01 \x01(\tR\bvariable\x12\x14\n" +
 	"\x05dtype\x18\x02 \x01(\x05R\x05dtype\x12\x12\n" +
@@ -3117,7 +3125,8 @@ const file_proto_job_job_proto_rawDesc = "" +
 	"\x04rows\x18\x05 \x01(\x03R\x04rows\x12\x16\n" +
 	"\x06offset\x18\x06 \x01(\x03R\x06offset\x12\x14\n" +
 	"\x05bytes\x18\a \x01(\x03R\x05bytes\x12\x16\n" +
-	"\x06crc32c\x18\b \x01(\aR\x06crc32c*\x1b\n" +
+	"\x06crc32c\x18\b \x01(\aR\x06crc32c\x12\x18\n" +
+	"\astriped\x18\t \x01(\bR\astriped*\x1b\n" +
 	"\x04Mode\x12\b\n" +
 	"\x04SYNC\x10\x00\x12\t\n" +
 	"\x05ASYNC\x10\x01*;\n" +

@@ -65,12 +65,12 @@ func manifest(t *testing.T, s *Store, name string, steps uint64) *state.Checkpoi
 	if err != nil {
 		t.Fatal(err)
 	}
-	first, err := s.WriteShard(ctx, name, 0, []Piece{{"w", []int64{5, 3}, 0, 2, upper}, {"lr", []int64{1}, 0, 1, rate}})
+	first, err := s.WriteShard(ctx, name, 0, []Piece{{"w", []int64{5, 3}, 0, 2, upper, false}, {"lr", []int64{1}, 0, 1, rate, false}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	second, err := s.WriteShard(ctx, name, 1, []Piece{{"lr", []int64{1}, 0, 1, rate}, {"w", []int64{5, 3}, 2, 3, lower},
-		{"n", nil, 0, 1, numbers(t, 7)}})
+	second, err := s.WriteShard(ctx, name, 1, []Piece{{"lr", []int64{1}, 0, 1, rate, false}, {"w", []int64{5, 3}, 2, 3, lower, false},
+		{"n", nil, 0, 1, numbers(t, 7), false}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,9 +18,9 @@ import (
 	"github.com/edl-go/edl/tensor"
 )
 
-// Version 2 has shards of earlier checkpoints, and changes to them. A manifest without those is of version 1.
+// Version 3 has tables in the order of stripes. Version 2 has shards of earlier checkpoints, and changes to them. A manifest without those is of version 1.
 const (
-	version = 2
+	version = 3
 	magic   = "EDLckpt\n"
 
 	maxManifest = 256 << 20 // bytes
@@ -124,7 +124,7 @@ func checkManifest(m *state.Checkpoint) error {
 		}
 	}
 	for _, p := range changes {
-		if of := pieces[p.Variable]; len(of) == 0 || of[0].Dtype != p.Dtype || !slices.Equal(of[0].Dims, p.Dims) {
+		if of := pieces[p.Variable]; len(of) == 0 || of[0].Dtype != p.Dtype || of[0].Striped != p.Striped || !slices.Equal(of[0].Dims, p.Dims) {
 			return corrupt(fmt.Sprintf("changes of %s, of dims %v", fault.Quote(p.Variable), p.Dims), "those of a variable that another shard has")
 		}
 	}
@@ -145,6 +145,9 @@ func checkPiece(p *job.Piece) error {
 		return bad(fmt.Sprintf("elements of type %v and dims %v", dtype, p.Dims))
 	}
 	total := rowsOf(p.Dims)
+	if p.Striped && len(p.Dims) == 0 {
+		return bad("a number in the order of stripes")
+	}
 	if p.FirstRow < 0 || p.Rows < 0 || p.FirstRow > total || p.Rows > total-p.FirstRow {
 		return bad(fmt.Sprintf("%d rows from row %d of %d", p.Rows, p.FirstRow, total))
 	}
@@ -183,7 +186,7 @@ func checkWhole(name string, list []*job.Piece) error {
 		if copies {
 			next = 0
 		}
-		if p.Dtype != list[0].Dtype || !slices.Equal(p.Dims, list[0].Dims) || p.FirstRow != next {
+		if p.Dtype != list[0].Dtype || !slices.Equal(p.Dims, list[0].Dims) || p.FirstRow != next || p.Striped != list[0].Striped {
 			return fault.E(fault.Corrupt, fault.At("manifest"), fault.Var(name), fault.Gotf("rows from %d of dims %v", p.FirstRow, p.Dims),
 				fault.Wantf("rows from %d of dims %v", next, list[0].Dims))
 		}

@@ -19,6 +19,7 @@ import (
 	"github.com/edl-go/edl/executor"
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/internal/crc32c"
+	"github.com/edl-go/edl/ops/kernel"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/state"
 	"github.com/edl-go/edl/remote/jobspec"
@@ -290,6 +291,15 @@ func (c *Checkpoint) Describe(variable string) (dtype tensor.DType, dims []int64
 
 // Load reads rows of a variable into a tensor, which has these rows. It checks each piece that it reads.
 func (c *Checkpoint) Load(ctx context.Context, variable string, first int64, into *tensor.Tensor) error {
+	return c.load(ctx, variable, false, first, into)
+}
+
+// LoadStriped is Load for rows of the variable in the order of stripes (kernel.Stripes).
+func (c *Checkpoint) LoadStriped(ctx context.Context, variable string, first int64, into *tensor.Tensor) error {
+	return c.load(ctx, variable, true, first, into)
+}
+
+func (c *Checkpoint) load(ctx context.Context, variable string, striped bool, first int64, into *tensor.Tensor) error {
 	where := c.store.where + "/" + c.Name
 	dtype, dims, ok := c.Describe(variable)
 	if !ok {
@@ -306,7 +316,18 @@ func (c *Checkpoint) Load(ctx context.Context, variable string, first int64, int
 	if err != nil {
 		return err
 	}
+	stripes := kernel.StripesOf(rowsOf(dims))
 	for _, p := range slices.Concat(c.pieces[variable], c.changes[variable]) {
+		if p.Striped != striped {
+			order := stripes.Row
+			if striped {
+				order = stripes.Position
+			}
+			if err := c.reorderPiece(ctx, p, order, first, memory); err != nil {
+				return err
+			}
+			continue
+		}
 		from, to := max(p.FirstRow, first), min(p.FirstRow+p.Rows, first+rows)
 		if from >= to {
 			continue
@@ -319,8 +340,45 @@ func (c *Checkpoint) Load(ctx context.Context, variable string, first int64, int
 	return nil
 }
 
-// loadPiece reads a piece whole, checks its sum, and puts what begins at offset into b.
+// loadPiece puts what begins at offset in a piece into b.
 func (c *Checkpoint) loadPiece(ctx context.Context, p placed, offset int64, b []byte) error {
+	return c.readPiece(ctx, p, func(in io.Reader) error {
+		_, err := io.CopyN(io.Discard, in, offset)
+		for part := range slices.Chunk(b, writeBytes) {
+			if err == nil && ctx.Err() == nil {
+				_, err = io.ReadFull(in, part)
+			}
+		}
+		return err
+	})
+}
+
+// reorderPiece puts those rows of a piece into memory that it has in another order: row r of the piece's order is row order(r) there, and memory begins with row first.
+func (c *Checkpoint) reorderPiece(ctx context.Context, p placed, order func(row int64) int64, first int64, memory []byte) error {
+	each, next := rowBytes(p.Piece), p.FirstRow
+	if each == 0 || p.Rows == 0 {
+		return nil
+	}
+	room := make([]byte, min(p.Rows, max(1, writeBytes/each))*each)
+	return c.readPiece(ctx, p, func(in io.Reader) error {
+		for left := p.Bytes; left > 0 && ctx.Err() == nil; left -= int64(len(room)) {
+			room = room[:min(left, int64(len(room)))]
+			if _, err := io.ReadFull(in, room); err != nil {
+				return err
+			}
+			for row := range slices.Chunk(room, int(each)) {
+				if at := (order(next) - first) * each; at >= 0 && at < int64(len(memory)) {
+					copy(memory[at:], row)
+				}
+				next++
+			}
+		}
+		return nil
+	})
+}
+
+// readPiece has a piece read, and checks its length and its sum. It ends with an error where ctx has ended: what was read is incomplete then.
+func (c *Checkpoint) readPiece(ctx context.Context, p placed, read func(in io.Reader) error) error {
 	where := c.store.where + "/" + p.object
 	r, err := c.store.objects.open(ctx, p.object, p.Offset, p.Bytes)
 	if err != nil {
@@ -328,21 +386,12 @@ func (c *Checkpoint) loadPiece(ctx context.Context, p placed, offset int64, b []
 	}
 	defer r.Close()
 	in := &summed{from: r}
-	_, err = io.CopyN(io.Discard, in, offset)
-	if err == nil {
-		for part := range slices.Chunk(b, writeBytes) {
-			if cause := context.Cause(ctx); cause != nil {
-				return fault.E(fault.Canceled, fault.At(where), fault.Cause(cause))
-			}
-			if _, err = io.ReadFull(in, part); err != nil {
-				break
-			}
-		}
+	if err = read(in); err == nil && ctx.Err() == nil {
+		_, err = io.CopyN(io.Discard, in, p.Bytes-in.n)
 	}
-	if err == nil {
-		_, err = io.CopyN(io.Discard, in, p.Bytes-offset-int64(len(b)))
-	}
-	switch {
+	switch cause := context.Cause(ctx); {
+	case cause != nil:
+		return fault.E(fault.Canceled, fault.At(where), fault.Cause(cause))
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return fault.E(fault.Corrupt, fault.At(where), fault.Var(p.Variable), fault.Got("fewer bytes"), fault.Wantf("%d from %d on", p.Bytes, p.Offset))
 	case err != nil:
@@ -357,12 +406,13 @@ func (c *Checkpoint) loadPiece(ctx context.Context, p placed, offset int64, b []
 // A summed reader sums up what is read.
 type summed struct {
 	from io.Reader
+	n    int64
 	crc  uint32
 }
 
 func (s *summed) Read(p []byte) (int, error) {
 	n, err := s.from.Read(p)
-	s.crc = crc32c.Update(s.crc, p[:n])
+	s.n, s.crc = s.n+int64(n), crc32c.Update(s.crc, p[:n])
 	return n, err
 }
 

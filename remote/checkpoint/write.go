@@ -25,6 +25,7 @@ type Piece struct {
 	FirstRow int64
 	Rows     int64 // 1 where the variable has no rows
 	Value    *tensor.Tensor
+	Striped  bool // the rows are of the variable in the order of stripes (kernel.Stripes)
 }
 
 // manifestName is the object that makes a checkpoint complete.
@@ -47,7 +48,7 @@ func (s *Store) WriteShard(ctx context.Context, checkpoint string, index int, pi
 			return nil, fault.E(fault.KindOf(err), fault.Var(p.Variable), fault.Cause(err))
 		}
 		m := &job.Piece{Variable: p.Variable, Dtype: int32(p.Value.DType()), Dims: slices.Clone(p.Dims), FirstRow: p.FirstRow, Rows: p.Rows,
-			Offset: shard.Bytes, Bytes: int64(len(b))}
+			Offset: shard.Bytes, Bytes: int64(len(b)), Striped: p.Striped}
 		if err := checkPiece(m); err != nil {
 			return nil, err
 		}
@@ -100,8 +101,14 @@ func (s *Store) Publish(ctx context.Context, checkpoint string, m *state.Checkpo
 	if !isName(checkpoint) {
 		return fault.E(fault.InvalidArgument, fault.Gotf("the name %s", fault.Quote(checkpoint)), fault.Want("a name that edl made"))
 	}
-	if m.Version, m.Name = 1, checkpoint; slices.ContainsFunc(m.Shards, func(s *job.Shard) bool { return s.Checkpoint != "" || s.Changes }) {
-		m.Version = version
+	m.Version, m.Name = 1, checkpoint
+	for _, s := range m.Shards {
+		if s.Checkpoint != "" || s.Changes {
+			m.Version = max(m.Version, 2)
+		}
+		if slices.ContainsFunc(s.Pieces, func(p *job.Piece) bool { return p.Striped }) {
+			m.Version = version
+		}
 	}
 	b, err := encodeManifest(m)
 	if err != nil {

@@ -137,8 +137,12 @@ func (r *restoring) load(ctx context.Context, s *Server, m *rpc.RestoreRequest) 
 			return fault.E(fault.Internal, fault.Var(slice.Name), fault.Got("a slice that is no tensor"))
 		}
 		t, err := tensor.New(have.DType(), have.Dims()...)
+		load := k.Load
+		if slice.Striped {
+			load = k.LoadStriped
+		}
 		if err == nil {
-			err = k.Load(ctx, slice.Origin, slice.FirstRow, t)
+			err = load(ctx, slice.Origin, slice.FirstRow, t)
 		}
 		if err != nil {
 			return err

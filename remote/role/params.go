@@ -10,7 +10,9 @@ import (
 	"github.com/edl-go/edl/executor"
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/ops/comm"
+	"github.com/edl-go/edl/ops/kernel"
 	"github.com/edl-go/edl/program"
+	"github.com/edl-go/edl/remote/wire"
 	"github.com/edl-go/edl/tensor"
 )
 
@@ -57,17 +59,45 @@ func (s startState) loadPieces(scope *executor.Scope, p *program.Program) error 
 			if piece == nil {
 				continue
 			}
-			if slice.Rows != slice.TotalRows {
-				if piece, err = piece.Rows(slice.FirstRow, slice.FirstRow+slice.Rows); err != nil {
-					return err
-				}
+			if piece, err = pieceOf(slice, piece); err == nil {
+				err = scope.Set(slice.Name, piece)
 			}
-			if err := scope.Set(slice.Name, piece.Clone()); err != nil {
+			if err != nil {
 				return err
 			}
 		}
 		return nil
 	})
+}
+
+// pieceOf copies the rows of a slice out of a whole variable.
+func pieceOf(slice comm.Slice, whole *tensor.Tensor) (*tensor.Tensor, error) {
+	if !slice.Striped {
+		if slice.Whole() {
+			return whole.Clone(), nil
+		}
+		piece, err := whole.Rows(slice.FirstRow, slice.FirstRow+slice.Rows)
+		if err != nil {
+			return nil, err
+		}
+		return piece.Clone(), nil
+	}
+	dims := slices.Clone(whole.Dims())
+	dims[0] = slice.Rows
+	piece, err := tensor.New(whole.DType(), dims...)
+	if err != nil {
+		return nil, err
+	}
+	from, err := wire.Memory(whole)
+	to, err2 := wire.Memory(piece)
+	if err = errors.Join(err, err2); err != nil || slice.Rows == 0 {
+		return piece, err
+	}
+	stripes, each := kernel.StripesOf(slice.TotalRows), int64(len(to))/slice.Rows
+	for at := range slice.Rows {
+		copy(to[at*each:][:each], from[stripes.Row(slice.FirstRow+at)*each:])
+	}
+	return piece, nil
 }
 
 // constants returns what gives a trainer the persistable variables that no server holds; nil when the startup program makes them.

@@ -11,6 +11,8 @@ import (
 	"github.com/edl-go/edl/executor"
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/internal/testkit"
+	"github.com/edl-go/edl/layers"
+	"github.com/edl-go/edl/ops/kernel"
 	"github.com/edl-go/edl/optimizer"
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/proto/job"
@@ -45,6 +47,43 @@ func pieces(t *testing.T, s startState, p *program.Program) (map[string]*tensor.
 		}
 	}
 	return have, err
+}
+
+// Of a distributed table a pserver takes the rows of its slice in the order of stripes.
+func TestTableToStartWith(t *testing.T) {
+	m := layers.NewModel()
+	ids := layers.Data(m, "ids", layers.Dims(1), layers.DType(tensor.Int64))
+	loss := layers.Mean(layers.Embedding(ids, 300, 4, layers.Sparse(), layers.Distributed(), layers.Param(layers.ParamAttr{Name: "table"})))
+	optimizer.Momentum(0.05, 0.9).Minimize(loss)
+	model := testkit.Built(t, m, loss)
+	dir, values := savedState(t, model)
+	roles, err := transpiler.Transpile(t.Context(), model.Program, transpiler.Config{Trainers: 1, PServers: 3, MinBlockSize: 4})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, stripes, rows := &runner{spec: &job.RoleSpec{StateDir: dir, Spec: &job.JobSpec{}}}, kernel.StripesOf(300), int64(0)
+	for _, p := range roles.PServers {
+		have, err := pieces(t, r.start(), p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		service, _ := serviceOf(p)
+		for _, slice := range service.Slices {
+			if !slice.Striped {
+				continue
+			}
+			for i := range slice.Rows {
+				row := stripes.Row(slice.FirstRow + i)
+				if got, want := have[slice.Name].Float32s()[4*i:][:4], values[slice.Origin].Float32s()[4*row:][:4]; !slices.Equal(got, want) {
+					t.Fatalf("row %d of %s is %v, want %v", i, slice.Name, got, want)
+				}
+			}
+			rows += slice.Rows
+		}
+	}
+	if rows != 2*300 { // and the velocity
+		t.Errorf("pservers have %d rows in stripes", rows)
+	}
 }
 
 // A pserver takes its rows of every variable from the state that the listener holds, before the parameters of the spec. Where the spec says so, it
