@@ -20,13 +20,19 @@ type planner struct {
 	*settings
 	startup *startup
 	cache   planCache
-	right   verified // the program that was verified last: batches of sequences compile it again and again
+	last    analysed // the program that was verified last: batches of sequences compile it again and again
 }
 
-// verified names a program that has no mistakes.
-type verified struct {
+// version names a program as it was at a time. A program that was changed has another fingerprint.
+type version struct {
 	program     *program.Program
 	fingerprint uint64
+}
+
+// analysed is a program that has no mistakes, with what follows from it alone.
+type analysed struct {
+	version
+	weights map[string]ops.Weight // for each list of fetches; zero where one trainer needs none: who divides a batch among several has checked it
 }
 
 // planFor returns the plan of the global block for feeds of the shapes of feed. It compiles the plan if none is kept. keep is what plan.Request has.
@@ -35,11 +41,11 @@ func (k *planner) planFor(ctx context.Context, p *program.Program, feed Feed, fe
 	if err != nil {
 		return nil, err
 	}
-	key := planKey{verified{p, fingerprint(p)}, requestKey(shapes, fetch, keep)}
+	key := planKey{version{p, fingerprint(p)}, requestKey(shapes, fetch, keep)}
 	if compiled := k.cache.get(key); compiled != nil {
 		return compiled, nil
 	}
-	compiled, err := k.compile(ctx, p, shapes, fetch, keep...)
+	compiled, err := k.compile(ctx, key.of, shapes, fetch, keep...)
 	if err == nil {
 		k.cache.put(key, compiled)
 	}
@@ -72,12 +78,13 @@ func requestKey(shapes map[string]ops.Meta, fetch, keep []string) string {
 }
 
 // compile verifies a program, gives its persistable variables values, and compiles its global block.
-func (k *planner) compile(ctx context.Context, p *program.Program, shapes map[string]ops.Meta, fetch []string, keep ...string) (*plan.Plan, error) {
-	if program := (verified{p, fingerprint(p)}); k.right != program {
+func (k *planner) compile(ctx context.Context, of version, shapes map[string]ops.Meta, fetch []string, keep ...string) (*plan.Plan, error) {
+	p := of.program
+	if k.last.version != of {
 		if err := ops.Verify(p, k.stage); err != nil {
 			return nil, err
 		}
-		k.right = program
+		k.last = analysed{of, map[string]ops.Weight{}}
 	}
 	if err := k.startup.complete(ctx, p); err != nil {
 		return nil, err
@@ -88,10 +95,7 @@ func (k *planner) compile(ctx context.Context, p *program.Program, shapes map[st
 	if len(fetch) == 0 {
 		fetch = p.Targets()
 	}
-	weight, err := ops.WeightOf(p, fetch)
-	if err != nil {
-		weight = ops.Weight{} // one trainer needs none; who divides a batch among several has checked it
-	}
+	weight := k.last.weigh(fetch)
 	request := plan.Request{Block: p.Global(), Feeds: shapes, Fetch: fetch, Keep: keep, Scope: k.scope, Env: k.env,
 		Workers: k.workers, Grain: k.grain, Weight: weight, CheckFinite: k.checkFinite, Without: k.without, Store: k.store, Memory: k.memory()}
 	if len(p.Blocks) > 1 {
@@ -107,6 +111,20 @@ func (k *planner) compile(ctx context.Context, p *program.Program, shapes map[st
 	k.log.DebugContext(ctx, "compiled a plan", "ops", len(p.Global().Ops), "feeds", compiled.Feeds(), "fetch", fetch, "arena_bytes",
 		compiled.Memory().Arena)
 	return compiled, nil
+}
+
+// weigh is ops.WeightOf.
+func (a *analysed) weigh(fetch []string) ops.Weight {
+	key := requestKey(nil, fetch, nil)
+	weight, found := a.weights[key]
+	if !found {
+		if len(a.weights) == cachedPlans {
+			clear(a.weights)
+		}
+		weight, _ = ops.WeightOf(a.program, fetch)
+		a.weights[key] = weight
+	}
+	return weight
 }
 
 // A Fusion names one way in which a plan does the work of a program with fewer passes over memory and fewer dispatches than one for
@@ -138,9 +156,9 @@ func WithoutFusion(names ...Fusion) Option {
 // on the memory that batches of ever new sizes take.
 const cachedPlans = 16
 
-// planKey says what a plan was compiled for. A program that was changed has another fingerprint.
+// planKey says what a plan was compiled for.
 type planKey struct {
-	of      verified
+	of      version
 	request string // feeds with dtype and dims, and fetched names
 }
 

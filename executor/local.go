@@ -200,7 +200,7 @@ func (l *Local) Prepare(ctx context.Context, p *program.Program, example Feed, f
 	if err != nil {
 		return nil, err
 	}
-	compiled, err := l.planner.compile(ctx, p, shapes, fetch)
+	compiled, err := l.planner.compile(ctx, version{p, fingerprint(p)}, shapes, fetch)
 	if err != nil {
 		return nil, err
 	}

@@ -4,7 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"math"
+	"os"
 	"syscall"
 
 	"github.com/edl-go/edl/fault"
@@ -36,12 +38,17 @@ var free = diskfree.Of
 
 // PrepareSave checks, before a training, that the state of p can be saved to dir: it makes dir, finishes or removes what an interrupted Save has left,
 // writes and renames a file, and compares the bytes that a Save needs with those that are free. While a Save replaces a state, both have their room.
-// What trains for hours should not learn this at its end.
+// What trains for hours should not learn this at its end. A disk
+// without room for it keeps no directory that was not there before.
 func PrepareSave(dir string, p *program.Program) error {
+	_, before := os.Stat(dir)
 	err := tryToSave(dir)
 	if err == nil {
 		need := StateBytes(p)
 		if has, known := free(dir); known && has < need {
+			if errors.Is(before, fs.ErrNotExist) {
+				_ = os.Remove(dir) // made for the check; empty
+			}
 			return fault.E(fault.TooLarge, fault.At("cannot save to "+dir), fault.Gotf("%d bytes free", has),
 				fault.Wantf("%d for the variables of the program", need), fault.Hint("free some, or name a directory on another disk"))
 		}

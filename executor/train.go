@@ -301,7 +301,7 @@ func (t *training) planFor(ctx context.Context, batch *Batch) (*plan.Plan, error
 	if err != nil {
 		return nil, err
 	}
-	compiled, err := t.local.planner.compile(ctx, t.program, shapes, t.run.Fetch)
+	compiled, err := t.local.planner.compile(ctx, version{t.program, fingerprint(t.program)}, shapes, t.run.Fetch)
 	if err != nil {
 		return nil, err
 	}

@@ -2,7 +2,6 @@ package program
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 
 	"github.com/edl-go/edl/proto/framework"
@@ -44,7 +43,14 @@ func cloneAttr(a Attr) Attr {
 	return a
 }
 
-func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
+func sortedKeys[V any](m map[string]V) []string {
+	keys := make([]string, 0, len(m)) // at once: plans of batches of new lengths list the slots of all ops
+	for key := range m {
+		keys = append(keys, key)
+	}
+	slices.Sort(keys)
+	return keys
+}
 
 // An attrForm converts attributes of one Fluid AttrType between the IR and the file.
 type attrForm struct {

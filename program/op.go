@@ -53,7 +53,14 @@ func (op *Op) InputNames() []string { return names(op.Inputs) }
 func (op *Op) OutputNames() []string { return names(op.Outputs) }
 
 func names(slots map[string][]string) []string {
-	var all []string
+	total := 0
+	for _, list := range slots {
+		total += len(list)
+	}
+	if total == 0 {
+		return nil
+	}
+	all := make([]string, 0, total)
 	for _, slot := range sortedKeys(slots) {
 		for _, name := range slots[slot] {
 			if name != Empty {
