@@ -44,6 +44,10 @@ func complete(ctx context.Context, dir string) []checkpoint.Entry {
 // A job that goes on from any checkpoint of another one, with other numbers of pservers and trainers, ends as if nothing had happened: with its accumulators,
 // its schedule, its place in the data, and as many passes in all. It is the same job to who follows it: its first step has the number and the pass that come
 // after the checkpoint.
+//
+// These are what users of other systems report to be missing or wrong: parameters that are loaded in distributed training (PaddlePaddle/Paddle#15154), another
+// number of servers (tensorflow/tensorflow#38514, Angel-ML/angel#901, meta-pytorch/torchrec#2534), and a job that is restored and begins with its first pass
+// all the same (ray-project/ray#46814).
 func TestResumeInAnotherShape(t *testing.T) {
 	m := testkit.Reading(t, 16, optimizer.Adam(optimizer.Exponential(0.02, 3, 0.9, true), optimizer.ClipGradients(optimizer.ByGlobalNorm(0.5))))
 	const perPass = 5 // batches of 70 records
@@ -115,6 +119,9 @@ func TestResumeInAnotherShape(t *testing.T) {
 
 // A job that loses a pserver goes back to its last checkpoint, and ends with the bits of the undisturbed job. Each record counts once. Only the pserver that
 // was lost is another process.
+//
+// Elsewhere this is planned in stages (PaddlePaddle/Paddle#10376: servers that save, servers that restore, trainers that connect again and know their place in
+// the data), closed unsolved (sql-machine-learning/elasticdl#390), or the job begins again beside its checkpoints (ray-project/kuberay#2155).
 func TestLostServerGoesBack(t *testing.T) {
 	t.Parallel()
 	for name, loss := range map[string]serverLoss{

@@ -18,6 +18,7 @@ import (
 
 // The law across a cut: whatever the program, its tables and its data, a job that goes on from any checkpoint of another job, on a cluster of any other shape,
 // ends with the bits of a job that was never interrupted. Only the number of trainers enters, as it does in the law itself: it groups sums.
+// Distributed tables are among the parameters; elsewhere they were saved apart from the rest (PaddlePaddle/Paddle#11410).
 func TestLawOfResumedJobs(t *testing.T) {
 	checkResumedJobs(t)
 }
