@@ -126,7 +126,7 @@ func (x StatusResponse_Standby) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use StatusResponse_Standby.Descriptor instead.
 func (StatusResponse_Standby) EnumDescriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{106, 0}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{108, 0}
 }
 
 // Piece is a part of a message that may be larger than one of the transport: all pieces of one direction of a call, one after the other, are the message
@@ -5309,14 +5309,17 @@ func (x *HoldResponse) GetLedger() []*StepBound {
 	return nil
 }
 
-// RestoreRequest comes from a coordinator: id has its fence, the generation that it ends, and the round that the checkpoint was cut at.
+// RestoreRequest comes from a coordinator: id has its fence, the generation that it ends, and the round that the checkpoint was cut at. With ahead it comes
+// from the listener.
 type RestoreRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Id            *Identity              `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	Store         string                 `protobuf:"bytes,2,opt,name=store,proto3" json:"store,omitempty"`          // empty: from the pservers of the placement before, as it is when the rounds below id.round are applied
-	Name          string                 `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`            // of the checkpoint
-	History       uint64                 `protobuf:"varint,4,opt,name=history,proto3" json:"history,omitempty"`     // that begins with it, from 1 on; without a store, the one that goes on
-	Placement     uint64                 `protobuf:"varint,5,opt,name=placement,proto3" json:"placement,omitempty"` // of the pserver that is to take it
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Id        *Identity              `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Store     string                 `protobuf:"bytes,2,opt,name=store,proto3" json:"store,omitempty"`          // empty: from the pservers of the placement before, as it is when the rounds below id.round are applied
+	Name      string                 `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`            // of the checkpoint
+	History   uint64                 `protobuf:"varint,4,opt,name=history,proto3" json:"history,omitempty"`     // that begins with it, from 1 on; without a store, the one that goes on
+	Placement uint64                 `protobuf:"varint,5,opt,name=placement,proto3" json:"placement,omitempty"` // of the pserver that is to take it
+	// Without a store: rounds go on. What the pserver copies now it need not copy again later, unless it has changed since. id has no generation.
+	Ahead         bool `protobuf:"varint,6,opt,name=ahead,proto3" json:"ahead,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -5384,6 +5387,13 @@ func (x *RestoreRequest) GetPlacement() uint64 {
 		return x.Placement
 	}
 	return 0
+}
+
+func (x *RestoreRequest) GetAhead() bool {
+	if x != nil {
+		return x.Ahead
+	}
+	return false
 }
 
 type RestoreResponse struct {
@@ -6546,6 +6556,143 @@ func (x *GetRequest) GetRows() int64 {
 	return 0
 }
 
+// CopyRequest names rows of a slice in blocks of at least 4096 bytes: see remote/pserver/ahead.go.
+type CopyRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            *Identity              `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`                              // with a round: the rows as they are when the rounds below it are applied, while no generation trains
+	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`                          // of the slice
+	FirstRow      int64                  `protobuf:"varint,3,opt,name=first_row,json=firstRow,proto3" json:"first_row,omitempty"` // within the slice
+	Rows          int64                  `protobuf:"varint,4,opt,name=rows,proto3" json:"rows,omitempty"`
+	Sums          []uint64               `protobuf:"fixed64,5,rep,packed,name=sums,proto3" json:"sums,omitempty"` // of the blocks that the asker has, as XXH64 sums; 0: it does not have it. None: it has nothing
+	Ahead         bool                   `protobuf:"varint,6,opt,name=ahead,proto3" json:"ahead,omitempty"`       // the rows as they are now
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CopyRequest) Reset() {
+	*x = CopyRequest{}
+	mi := &file_proto_rpc_rpc_proto_msgTypes[101]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CopyRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CopyRequest) ProtoMessage() {}
+
+func (x *CopyRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_rpc_rpc_proto_msgTypes[101]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CopyRequest.ProtoReflect.Descriptor instead.
+func (*CopyRequest) Descriptor() ([]byte, []int) {
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{101}
+}
+
+func (x *CopyRequest) GetId() *Identity {
+	if x != nil {
+		return x.Id
+	}
+	return nil
+}
+
+func (x *CopyRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *CopyRequest) GetFirstRow() int64 {
+	if x != nil {
+		return x.FirstRow
+	}
+	return 0
+}
+
+func (x *CopyRequest) GetRows() int64 {
+	if x != nil {
+		return x.Rows
+	}
+	return 0
+}
+
+func (x *CopyRequest) GetSums() []uint64 {
+	if x != nil {
+		return x.Sums
+	}
+	return nil
+}
+
+func (x *CopyRequest) GetAhead() bool {
+	if x != nil {
+		return x.Ahead
+	}
+	return false
+}
+
+type CopyResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Blocks        []uint32               `protobuf:"varint,1,rep,packed,name=blocks,proto3" json:"blocks,omitempty"` // whose sums differ, in order
+	Data          []byte                 `protobuf:"bytes,2,opt,name=data,proto3" json:"data,omitempty"`             // their rows
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CopyResponse) Reset() {
+	*x = CopyResponse{}
+	mi := &file_proto_rpc_rpc_proto_msgTypes[102]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CopyResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CopyResponse) ProtoMessage() {}
+
+func (x *CopyResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_rpc_rpc_proto_msgTypes[102]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CopyResponse.ProtoReflect.Descriptor instead.
+func (*CopyResponse) Descriptor() ([]byte, []int) {
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{102}
+}
+
+func (x *CopyResponse) GetBlocks() []uint32 {
+	if x != nil {
+		return x.Blocks
+	}
+	return nil
+}
+
+func (x *CopyResponse) GetData() []byte {
+	if x != nil {
+		return x.Data
+	}
+	return nil
+}
+
 // PaceRequest: the round of id numbers these messages of a trainer.
 type PaceRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -6558,7 +6705,7 @@ type PaceRequest struct {
 
 func (x *PaceRequest) Reset() {
 	*x = PaceRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[101]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[103]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6570,7 +6717,7 @@ func (x *PaceRequest) String() string {
 func (*PaceRequest) ProtoMessage() {}
 
 func (x *PaceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[101]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[103]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6583,7 +6730,7 @@ func (x *PaceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PaceRequest.ProtoReflect.Descriptor instead.
 func (*PaceRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{101}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{103}
 }
 
 func (x *PaceRequest) GetId() *Identity {
@@ -6615,7 +6762,7 @@ type PaceResponse struct {
 
 func (x *PaceResponse) Reset() {
 	*x = PaceResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[102]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[104]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6627,7 +6774,7 @@ func (x *PaceResponse) String() string {
 func (*PaceResponse) ProtoMessage() {}
 
 func (x *PaceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[102]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[104]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6640,7 +6787,7 @@ func (x *PaceResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PaceResponse.ProtoReflect.Descriptor instead.
 func (*PaceResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{102}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{104}
 }
 
 type CompleteRequest struct {
@@ -6652,7 +6799,7 @@ type CompleteRequest struct {
 
 func (x *CompleteRequest) Reset() {
 	*x = CompleteRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[103]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[105]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6664,7 +6811,7 @@ func (x *CompleteRequest) String() string {
 func (*CompleteRequest) ProtoMessage() {}
 
 func (x *CompleteRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[103]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[105]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6677,7 +6824,7 @@ func (x *CompleteRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompleteRequest.ProtoReflect.Descriptor instead.
 func (*CompleteRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{103}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{105}
 }
 
 func (x *CompleteRequest) GetId() *Identity {
@@ -6695,7 +6842,7 @@ type CompleteResponse struct {
 
 func (x *CompleteResponse) Reset() {
 	*x = CompleteResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[104]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[106]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6707,7 +6854,7 @@ func (x *CompleteResponse) String() string {
 func (*CompleteResponse) ProtoMessage() {}
 
 func (x *CompleteResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[104]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[106]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6720,7 +6867,7 @@ func (x *CompleteResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompleteResponse.ProtoReflect.Descriptor instead.
 func (*CompleteResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{104}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{106}
 }
 
 type StatusRequest struct {
@@ -6732,7 +6879,7 @@ type StatusRequest struct {
 
 func (x *StatusRequest) Reset() {
 	*x = StatusRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[105]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[107]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6744,7 +6891,7 @@ func (x *StatusRequest) String() string {
 func (*StatusRequest) ProtoMessage() {}
 
 func (x *StatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[105]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[107]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6757,7 +6904,7 @@ func (x *StatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusRequest.ProtoReflect.Descriptor instead.
 func (*StatusRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{105}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{107}
 }
 
 func (x *StatusRequest) GetJob() string {
@@ -6781,7 +6928,7 @@ type StatusResponse struct {
 
 func (x *StatusResponse) Reset() {
 	*x = StatusResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[106]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[108]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6793,7 +6940,7 @@ func (x *StatusResponse) String() string {
 func (*StatusResponse) ProtoMessage() {}
 
 func (x *StatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[106]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[108]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6806,7 +6953,7 @@ func (x *StatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusResponse.ProtoReflect.Descriptor instead.
 func (*StatusResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{106}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{108}
 }
 
 func (x *StatusResponse) GetRound() uint64 {
@@ -7246,13 +7393,14 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\fHoldResponse\x12(\n" +
 	"\x05begun\x18\x01 \x03(\v2\x12.edl.rpc.StepBoundR\x05begun\x12\x14\n" +
 	"\x05steps\x18\x02 \x01(\x04R\x05steps\x12*\n" +
-	"\x06ledger\x18\x03 \x03(\v2\x12.edl.rpc.StepBoundR\x06ledger\"\x95\x01\n" +
+	"\x06ledger\x18\x03 \x03(\v2\x12.edl.rpc.StepBoundR\x06ledger\"\xab\x01\n" +
 	"\x0eRestoreRequest\x12!\n" +
 	"\x02id\x18\x01 \x01(\v2\x11.edl.rpc.IdentityR\x02id\x12\x14\n" +
 	"\x05store\x18\x02 \x01(\tR\x05store\x12\x12\n" +
 	"\x04name\x18\x03 \x01(\tR\x04name\x12\x18\n" +
 	"\ahistory\x18\x04 \x01(\x04R\ahistory\x12\x1c\n" +
-	"\tplacement\x18\x05 \x01(\x04R\tplacement\"A\n" +
+	"\tplacement\x18\x05 \x01(\x04R\tplacement\x12\x14\n" +
+	"\x05ahead\x18\x06 \x01(\bR\x05ahead\"A\n" +
 	"\x0fRestoreResponse\x12\x18\n" +
 	"\arecords\x18\x01 \x01(\x03R\arecords\x12\x14\n" +
 	"\x05bytes\x18\x02 \x01(\x03R\x05bytes\"W\n" +
@@ -7349,7 +7497,17 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\bexchange\x18\x05 \x01(\bR\bexchange\x12\x14\n" +
 	"\x05moves\x18\x06 \x01(\bR\x05moves\x12\x1b\n" +
 	"\tfirst_row\x18\a \x01(\x03R\bfirstRow\x12\x12\n" +
-	"\x04rows\x18\b \x01(\x03R\x04rows\"Z\n" +
+	"\x04rows\x18\b \x01(\x03R\x04rows\"\x9f\x01\n" +
+	"\vCopyRequest\x12!\n" +
+	"\x02id\x18\x01 \x01(\v2\x11.edl.rpc.IdentityR\x02id\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x1b\n" +
+	"\tfirst_row\x18\x03 \x01(\x03R\bfirstRow\x12\x12\n" +
+	"\x04rows\x18\x04 \x01(\x03R\x04rows\x12\x12\n" +
+	"\x04sums\x18\x05 \x03(\x06R\x04sums\x12\x14\n" +
+	"\x05ahead\x18\x06 \x01(\bR\x05ahead\":\n" +
+	"\fCopyResponse\x12\x16\n" +
+	"\x06blocks\x18\x01 \x03(\rR\x06blocks\x12\x12\n" +
+	"\x04data\x18\x02 \x01(\fR\x04data\"Z\n" +
 	"\vPaceRequest\x12!\n" +
 	"\x02id\x18\x01 \x01(\v2\x11.edl.rpc.IdentityR\x02id\x12\x12\n" +
 	"\x04lead\x18\x02 \x01(\rR\x04lead\x12\x14\n" +
@@ -7419,12 +7577,13 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\x06Queues\x12\x16.edl.rpc.QueuesRequest\x1a\x0e.edl.rpc.Piece0\x01\x129\n" +
 	"\x06GoBack\x12\x16.edl.rpc.GoBackRequest\x1a\x17.edl.rpc.GoBackResponse\x12/\n" +
 	"\x04Move\x12\x0e.edl.rpc.Piece\x1a\x15.edl.rpc.MoveResponse(\x01\x128\n" +
-	"\tPlacement\x12\x19.edl.rpc.PlacementRequest\x1a\x0e.edl.rpc.Piece0\x012\x81\b\n" +
+	"\tPlacement\x12\x19.edl.rpc.PlacementRequest\x1a\x0e.edl.rpc.Piece0\x012\xba\b\n" +
 	"\x0fParameterServer\x12?\n" +
 	"\fSendVariable\x12\x16.edl.rpc.VariableChunk\x1a\x15.edl.rpc.SendResponse(\x01\x12@\n" +
 	"\vSendBarrier\x12\x17.edl.rpc.BarrierRequest\x1a\x18.edl.rpc.BarrierResponse\x12<\n" +
 	"\vGetVariable\x12\x13.edl.rpc.GetRequest\x1a\x16.edl.rpc.VariableChunk0\x01\x129\n" +
-	"\aGetRows\x12\x14.edl.rpc.RowsRequest\x1a\x16.edl.rpc.VariableChunk0\x01\x12?\n" +
+	"\aGetRows\x12\x14.edl.rpc.RowsRequest\x1a\x16.edl.rpc.VariableChunk0\x01\x127\n" +
+	"\bCopyRows\x12\x14.edl.rpc.CopyRequest\x1a\x15.edl.rpc.CopyResponse\x12?\n" +
 	"\bOpenData\x12\x18.edl.rpc.OpenDataRequest\x1a\x19.edl.rpc.OpenDataResponse\x129\n" +
 	"\x06Freeze\x12\x16.edl.rpc.FreezeRequest\x1a\x17.edl.rpc.FreezeResponse\x129\n" +
 	"\x06Resume\x12\x16.edl.rpc.ResumeRequest\x1a\x17.edl.rpc.ResumeResponse\x122\n" +
@@ -7452,7 +7611,7 @@ func file_proto_rpc_rpc_proto_rawDescGZIP() []byte {
 }
 
 var file_proto_rpc_rpc_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_proto_rpc_rpc_proto_msgTypes = make([]protoimpl.MessageInfo, 110)
+var file_proto_rpc_rpc_proto_msgTypes = make([]protoimpl.MessageInfo, 112)
 var file_proto_rpc_rpc_proto_goTypes = []any{
 	(Standing_Kind)(0),            // 0: edl.rpc.Standing.Kind
 	(StatusResponse_Standby)(0),   // 1: edl.rpc.StatusResponse.Standby
@@ -7557,57 +7716,59 @@ var file_proto_rpc_rpc_proto_goTypes = []any{
 	(*PassLedger)(nil),            // 100: edl.rpc.PassLedger
 	(*LedgerResponse)(nil),        // 101: edl.rpc.LedgerResponse
 	(*GetRequest)(nil),            // 102: edl.rpc.GetRequest
-	(*PaceRequest)(nil),           // 103: edl.rpc.PaceRequest
-	(*PaceResponse)(nil),          // 104: edl.rpc.PaceResponse
-	(*CompleteRequest)(nil),       // 105: edl.rpc.CompleteRequest
-	(*CompleteResponse)(nil),      // 106: edl.rpc.CompleteResponse
-	(*StatusRequest)(nil),         // 107: edl.rpc.StatusRequest
-	(*StatusResponse)(nil),        // 108: edl.rpc.StatusResponse
-	nil,                           // 109: edl.rpc.DescribeResponse.OpsEntry
-	nil,                           // 110: edl.rpc.QueuesResponse.EntriesEntry
-	nil,                           // 111: edl.rpc.StatusResponse.RefusedEntry
-	(*job.Progress)(nil),          // 112: edl.job.Progress
-	(*job.Event)(nil),             // 113: edl.job.Event
-	(*job.JobStatus)(nil),         // 114: edl.job.JobStatus
-	(*job.Wait)(nil),              // 115: edl.job.Wait
-	(*job.JobSpec)(nil),           // 116: edl.job.JobSpec
-	(job.Role)(0),                 // 117: edl.job.Role
-	(*job.RoundTimes)(nil),        // 118: edl.job.RoundTimes
-	(*job.Value)(nil),             // 119: edl.job.Value
-	(*job.Step)(nil),              // 120: edl.job.Step
-	(*job.RoleStatus)(nil),        // 121: edl.job.RoleStatus
-	(*job.RoleReport)(nil),        // 122: edl.job.RoleReport
-	(*job.Placement)(nil),         // 123: edl.job.Placement
-	(*job.Failure)(nil),           // 124: edl.job.Failure
-	(*job.CheckpointStatus)(nil),  // 125: edl.job.CheckpointStatus
-	(*job.Shard)(nil),             // 126: edl.job.Shard
+	(*CopyRequest)(nil),           // 103: edl.rpc.CopyRequest
+	(*CopyResponse)(nil),          // 104: edl.rpc.CopyResponse
+	(*PaceRequest)(nil),           // 105: edl.rpc.PaceRequest
+	(*PaceResponse)(nil),          // 106: edl.rpc.PaceResponse
+	(*CompleteRequest)(nil),       // 107: edl.rpc.CompleteRequest
+	(*CompleteResponse)(nil),      // 108: edl.rpc.CompleteResponse
+	(*StatusRequest)(nil),         // 109: edl.rpc.StatusRequest
+	(*StatusResponse)(nil),        // 110: edl.rpc.StatusResponse
+	nil,                           // 111: edl.rpc.DescribeResponse.OpsEntry
+	nil,                           // 112: edl.rpc.QueuesResponse.EntriesEntry
+	nil,                           // 113: edl.rpc.StatusResponse.RefusedEntry
+	(*job.Progress)(nil),          // 114: edl.job.Progress
+	(*job.Event)(nil),             // 115: edl.job.Event
+	(*job.JobStatus)(nil),         // 116: edl.job.JobStatus
+	(*job.Wait)(nil),              // 117: edl.job.Wait
+	(*job.JobSpec)(nil),           // 118: edl.job.JobSpec
+	(job.Role)(0),                 // 119: edl.job.Role
+	(*job.RoundTimes)(nil),        // 120: edl.job.RoundTimes
+	(*job.Value)(nil),             // 121: edl.job.Value
+	(*job.Step)(nil),              // 122: edl.job.Step
+	(*job.RoleStatus)(nil),        // 123: edl.job.RoleStatus
+	(*job.RoleReport)(nil),        // 124: edl.job.RoleReport
+	(*job.Placement)(nil),         // 125: edl.job.Placement
+	(*job.Failure)(nil),           // 126: edl.job.Failure
+	(*job.CheckpointStatus)(nil),  // 127: edl.job.CheckpointStatus
+	(*job.Shard)(nil),             // 128: edl.job.Shard
 }
 var file_proto_rpc_rpc_proto_depIdxs = []int32{
 	31,  // 0: edl.rpc.Piece.id:type_name -> edl.rpc.Identity
-	109, // 1: edl.rpc.DescribeResponse.ops:type_name -> edl.rpc.DescribeResponse.OpsEntry
-	112, // 2: edl.rpc.ResumeJobResponse.progress:type_name -> edl.job.Progress
-	113, // 3: edl.rpc.Events.events:type_name -> edl.job.Event
-	114, // 4: edl.rpc.ListResponse.jobs:type_name -> edl.job.JobStatus
-	114, // 5: edl.rpc.WhyResponse.status:type_name -> edl.job.JobStatus
-	115, // 6: edl.rpc.WhyResponse.waits:type_name -> edl.job.Wait
-	114, // 7: edl.rpc.JobDetails.status:type_name -> edl.job.JobStatus
-	116, // 8: edl.rpc.JobDetails.spec:type_name -> edl.job.JobSpec
+	111, // 1: edl.rpc.DescribeResponse.ops:type_name -> edl.rpc.DescribeResponse.OpsEntry
+	114, // 2: edl.rpc.ResumeJobResponse.progress:type_name -> edl.job.Progress
+	115, // 3: edl.rpc.Events.events:type_name -> edl.job.Event
+	116, // 4: edl.rpc.ListResponse.jobs:type_name -> edl.job.JobStatus
+	116, // 5: edl.rpc.WhyResponse.status:type_name -> edl.job.JobStatus
+	117, // 6: edl.rpc.WhyResponse.waits:type_name -> edl.job.Wait
+	116, // 7: edl.rpc.JobDetails.status:type_name -> edl.job.JobStatus
+	118, // 8: edl.rpc.JobDetails.spec:type_name -> edl.job.JobSpec
 	70,  // 9: edl.rpc.JobDetails.queues:type_name -> edl.rpc.QueuesResponse
 	101, // 10: edl.rpc.JobDetails.ledger:type_name -> edl.rpc.LedgerResponse
 	18,  // 11: edl.rpc.JobDetails.times:type_name -> edl.rpc.RoleTimes
-	117, // 12: edl.rpc.RoleTimes.role:type_name -> edl.job.Role
-	118, // 13: edl.rpc.RoleTimes.rounds:type_name -> edl.job.RoundTimes
-	112, // 14: edl.rpc.StateValues.progress:type_name -> edl.job.Progress
-	119, // 15: edl.rpc.StateValues.values:type_name -> edl.job.Value
-	119, // 16: edl.rpc.StepRun.feed:type_name -> edl.job.Value
-	120, // 17: edl.rpc.StepDone.step:type_name -> edl.job.Step
-	112, // 18: edl.rpc.StepDone.progress:type_name -> edl.job.Progress
+	119, // 12: edl.rpc.RoleTimes.role:type_name -> edl.job.Role
+	120, // 13: edl.rpc.RoleTimes.rounds:type_name -> edl.job.RoundTimes
+	114, // 14: edl.rpc.StateValues.progress:type_name -> edl.job.Progress
+	121, // 15: edl.rpc.StateValues.values:type_name -> edl.job.Value
+	121, // 16: edl.rpc.StepRun.feed:type_name -> edl.job.Value
+	122, // 17: edl.rpc.StepDone.step:type_name -> edl.job.Step
+	114, // 18: edl.rpc.StepDone.progress:type_name -> edl.job.Progress
 	14,  // 19: edl.rpc.RoleEvent.log:type_name -> edl.rpc.LogLine
-	121, // 20: edl.rpc.RoleEvent.status:type_name -> edl.job.RoleStatus
-	122, // 21: edl.rpc.RoleEvent.report:type_name -> edl.job.RoleReport
+	123, // 20: edl.rpc.RoleEvent.status:type_name -> edl.job.RoleStatus
+	124, // 21: edl.rpc.RoleEvent.report:type_name -> edl.job.RoleReport
 	31,  // 22: edl.rpc.MoveRequest.id:type_name -> edl.rpc.Identity
-	123, // 23: edl.rpc.MoveRequest.to:type_name -> edl.job.Placement
-	124, // 24: edl.rpc.MoveResponse.failure:type_name -> edl.job.Failure
+	125, // 23: edl.rpc.MoveRequest.to:type_name -> edl.job.Placement
+	126, // 24: edl.rpc.MoveResponse.failure:type_name -> edl.job.Failure
 	31,  // 25: edl.rpc.PlacementRequest.id:type_name -> edl.rpc.Identity
 	31,  // 26: edl.rpc.JoinRequest.id:type_name -> edl.rpc.Identity
 	37,  // 27: edl.rpc.JoinResponse.segment:type_name -> edl.rpc.Segment
@@ -7625,28 +7786,28 @@ var file_proto_rpc_rpc_proto_depIdxs = []int32{
 	31,  // 39: edl.rpc.TaskFailedRequest.id:type_name -> edl.rpc.Identity
 	43,  // 40: edl.rpc.TaskFailedRequest.task:type_name -> edl.rpc.Task
 	31,  // 41: edl.rpc.SaveModelRequest.id:type_name -> edl.rpc.Identity
-	112, // 42: edl.rpc.SaveModelResponse.progress:type_name -> edl.job.Progress
+	114, // 42: edl.rpc.SaveModelResponse.progress:type_name -> edl.job.Progress
 	31,  // 43: edl.rpc.TrainerSteps.id:type_name -> edl.rpc.Identity
 	51,  // 44: edl.rpc.TrainerSteps.steps:type_name -> edl.rpc.TrainerStep
 	31,  // 45: edl.rpc.TrainerStep.id:type_name -> edl.rpc.Identity
-	119, // 46: edl.rpc.TrainerStep.fetched:type_name -> edl.job.Value
+	121, // 46: edl.rpc.TrainerStep.fetched:type_name -> edl.job.Value
 	42,  // 47: edl.rpc.TrainerStep.records:type_name -> edl.rpc.RecordRange
 	31,  // 48: edl.rpc.NextFeedRequest.id:type_name -> edl.rpc.Identity
 	31,  // 49: edl.rpc.FinishDataRequest.id:type_name -> edl.rpc.Identity
 	31,  // 50: edl.rpc.PermitRequest.id:type_name -> edl.rpc.Identity
-	119, // 51: edl.rpc.FeedShare.feed:type_name -> edl.job.Value
+	121, // 51: edl.rpc.FeedShare.feed:type_name -> edl.job.Value
 	31,  // 52: edl.rpc.LeaveRequest.id:type_name -> edl.rpc.Identity
-	124, // 53: edl.rpc.LeaveRequest.failure:type_name -> edl.job.Failure
-	113, // 54: edl.rpc.WatchResponse.events:type_name -> edl.job.Event
+	126, // 53: edl.rpc.LeaveRequest.failure:type_name -> edl.job.Failure
+	115, // 54: edl.rpc.WatchResponse.events:type_name -> edl.job.Event
 	31,  // 55: edl.rpc.GoBackRequest.id:type_name -> edl.rpc.Identity
-	112, // 56: edl.rpc.GoBackResponse.progress:type_name -> edl.job.Progress
+	114, // 56: edl.rpc.GoBackResponse.progress:type_name -> edl.job.Progress
 	68,  // 57: edl.rpc.QueueStatus.discarded_tasks:type_name -> edl.rpc.DiscardedTask
 	67,  // 58: edl.rpc.QueueStatus.discards:type_name -> edl.rpc.PassDiscards
 	42,  // 59: edl.rpc.DiscardedTask.records:type_name -> edl.rpc.RecordRange
 	66,  // 60: edl.rpc.QueuesResponse.queues:type_name -> edl.rpc.QueueStatus
-	115, // 61: edl.rpc.QueuesResponse.waits:type_name -> edl.job.Wait
-	110, // 62: edl.rpc.QueuesResponse.entries:type_name -> edl.rpc.QueuesResponse.EntriesEntry
-	125, // 63: edl.rpc.QueuesResponse.checkpoint:type_name -> edl.job.CheckpointStatus
+	117, // 61: edl.rpc.QueuesResponse.waits:type_name -> edl.job.Wait
+	112, // 62: edl.rpc.QueuesResponse.entries:type_name -> edl.rpc.QueuesResponse.EntriesEntry
+	127, // 63: edl.rpc.QueuesResponse.checkpoint:type_name -> edl.job.CheckpointStatus
 	39,  // 64: edl.rpc.QueuesResponse.datasets:type_name -> edl.rpc.Dataset
 	31,  // 65: edl.rpc.VariableChunk.id:type_name -> edl.rpc.Identity
 	31,  // 66: edl.rpc.RowsRequest.id:type_name -> edl.rpc.Identity
@@ -7658,14 +7819,14 @@ var file_proto_rpc_rpc_proto_depIdxs = []int32{
 	90,  // 72: edl.rpc.BarrierRequest.group:type_name -> edl.rpc.Declared
 	31,  // 73: edl.rpc.CutRequest.id:type_name -> edl.rpc.Identity
 	80,  // 74: edl.rpc.CutRequest.below:type_name -> edl.rpc.StepBound
-	126, // 75: edl.rpc.CutResponse.shard:type_name -> edl.job.Shard
-	126, // 76: edl.rpc.CutResponse.base:type_name -> edl.job.Shard
+	128, // 75: edl.rpc.CutResponse.shard:type_name -> edl.job.Shard
+	128, // 76: edl.rpc.CutResponse.base:type_name -> edl.job.Shard
 	31,  // 77: edl.rpc.HoldRequest.id:type_name -> edl.rpc.Identity
 	80,  // 78: edl.rpc.HoldResponse.begun:type_name -> edl.rpc.StepBound
 	80,  // 79: edl.rpc.HoldResponse.ledger:type_name -> edl.rpc.StepBound
 	31,  // 80: edl.rpc.RestoreRequest.id:type_name -> edl.rpc.Identity
 	31,  // 81: edl.rpc.PrepareRequest.id:type_name -> edl.rpc.Identity
-	123, // 82: edl.rpc.PrepareRequest.to:type_name -> edl.job.Placement
+	125, // 82: edl.rpc.PrepareRequest.to:type_name -> edl.job.Placement
 	31,  // 83: edl.rpc.FreezeRequest.id:type_name -> edl.rpc.Identity
 	90,  // 84: edl.rpc.FreezeResponse.declared:type_name -> edl.rpc.Declared
 	90,  // 85: edl.rpc.FreezeResponse.applied:type_name -> edl.rpc.Declared
@@ -7682,124 +7843,127 @@ var file_proto_rpc_rpc_proto_depIdxs = []int32{
 	42,  // 96: edl.rpc.PassLedger.committed:type_name -> edl.rpc.RecordRange
 	100, // 97: edl.rpc.LedgerResponse.passes:type_name -> edl.rpc.PassLedger
 	31,  // 98: edl.rpc.GetRequest.id:type_name -> edl.rpc.Identity
-	31,  // 99: edl.rpc.PaceRequest.id:type_name -> edl.rpc.Identity
-	31,  // 100: edl.rpc.CompleteRequest.id:type_name -> edl.rpc.Identity
-	111, // 101: edl.rpc.StatusResponse.refused:type_name -> edl.rpc.StatusResponse.RefusedEntry
-	115, // 102: edl.rpc.StatusResponse.waits:type_name -> edl.job.Wait
-	1,   // 103: edl.rpc.StatusResponse.standby:type_name -> edl.rpc.StatusResponse.Standby
-	3,   // 104: edl.rpc.Listener.Describe:input_type -> edl.rpc.DescribeRequest
-	5,   // 105: edl.rpc.Listener.Submit:input_type -> edl.rpc.SubmitRequest
-	9,   // 106: edl.rpc.Listener.Status:input_type -> edl.rpc.JobRequest
-	11,  // 107: edl.rpc.Listener.List:input_type -> edl.rpc.ListRequest
-	9,   // 108: edl.rpc.Listener.Watch:input_type -> edl.rpc.JobRequest
-	13,  // 109: edl.rpc.Listener.Logs:input_type -> edl.rpc.LogsRequest
-	9,   // 110: edl.rpc.Listener.Stop:input_type -> edl.rpc.JobRequest
-	19,  // 111: edl.rpc.Listener.Finish:input_type -> edl.rpc.FinishRequest
-	20,  // 112: edl.rpc.Listener.Acknowledge:input_type -> edl.rpc.AcknowledgeRequest
-	23,  // 113: edl.rpc.Listener.ReadState:input_type -> edl.rpc.ReadStateRequest
-	2,   // 114: edl.rpc.Listener.WriteState:input_type -> edl.rpc.Piece
-	25,  // 115: edl.rpc.Listener.ReleaseState:input_type -> edl.rpc.ReleaseStateRequest
-	2,   // 116: edl.rpc.Listener.RunStep:input_type -> edl.rpc.Piece
-	9,   // 117: edl.rpc.Listener.Why:input_type -> edl.rpc.JobRequest
-	9,   // 118: edl.rpc.Listener.Show:input_type -> edl.rpc.JobRequest
-	16,  // 119: edl.rpc.Listener.Scale:input_type -> edl.rpc.ScaleRequest
-	9,   // 120: edl.rpc.Listener.Checkpoint:input_type -> edl.rpc.JobRequest
-	7,   // 121: edl.rpc.Listener.ResumeJob:input_type -> edl.rpc.ResumeJobRequest
-	29,  // 122: edl.rpc.Listener.StartRole:input_type -> edl.rpc.StartRoleChunk
-	35,  // 123: edl.rpc.Coordinator.Join:input_type -> edl.rpc.JoinRequest
-	2,   // 124: edl.rpc.Coordinator.ReportDataset:input_type -> edl.rpc.Piece
-	44,  // 125: edl.rpc.Coordinator.GetTask:input_type -> edl.rpc.GetTaskRequest
-	46,  // 126: edl.rpc.Coordinator.TaskFailed:input_type -> edl.rpc.TaskFailedRequest
-	48,  // 127: edl.rpc.Coordinator.RequestSaveModel:input_type -> edl.rpc.SaveModelRequest
-	2,   // 128: edl.rpc.Coordinator.ReportSteps:input_type -> edl.rpc.Piece
-	53,  // 129: edl.rpc.Coordinator.NextFeed:input_type -> edl.rpc.NextFeedRequest
-	2,   // 130: edl.rpc.Coordinator.Feed:input_type -> edl.rpc.Piece
-	54,  // 131: edl.rpc.Coordinator.Finish:input_type -> edl.rpc.FinishDataRequest
-	20,  // 132: edl.rpc.Coordinator.Acknowledge:input_type -> edl.rpc.AcknowledgeRequest
-	56,  // 133: edl.rpc.Coordinator.Permit:input_type -> edl.rpc.PermitRequest
-	59,  // 134: edl.rpc.Coordinator.Leave:input_type -> edl.rpc.LeaveRequest
-	61,  // 135: edl.rpc.Coordinator.Watch:input_type -> edl.rpc.WatchRequest
-	69,  // 136: edl.rpc.Coordinator.Checkpoint:input_type -> edl.rpc.CheckpointRequest
-	65,  // 137: edl.rpc.Coordinator.Queues:input_type -> edl.rpc.QueuesRequest
-	63,  // 138: edl.rpc.Coordinator.GoBack:input_type -> edl.rpc.GoBackRequest
-	2,   // 139: edl.rpc.Coordinator.Move:input_type -> edl.rpc.Piece
-	34,  // 140: edl.rpc.Coordinator.Placement:input_type -> edl.rpc.PlacementRequest
-	71,  // 141: edl.rpc.ParameterServer.SendVariable:input_type -> edl.rpc.VariableChunk
-	77,  // 142: edl.rpc.ParameterServer.SendBarrier:input_type -> edl.rpc.BarrierRequest
-	102, // 143: edl.rpc.ParameterServer.GetVariable:input_type -> edl.rpc.GetRequest
-	73,  // 144: edl.rpc.ParameterServer.GetRows:input_type -> edl.rpc.RowsRequest
-	74,  // 145: edl.rpc.ParameterServer.OpenData:input_type -> edl.rpc.OpenDataRequest
-	88,  // 146: edl.rpc.ParameterServer.Freeze:input_type -> edl.rpc.FreezeRequest
-	92,  // 147: edl.rpc.ParameterServer.Resume:input_type -> edl.rpc.ResumeRequest
-	99,  // 148: edl.rpc.ParameterServer.Ledger:input_type -> edl.rpc.LedgerRequest
-	79,  // 149: edl.rpc.ParameterServer.Cut:input_type -> edl.rpc.CutRequest
-	82,  // 150: edl.rpc.ParameterServer.Hold:input_type -> edl.rpc.HoldRequest
-	84,  // 151: edl.rpc.ParameterServer.Restore:input_type -> edl.rpc.RestoreRequest
-	103, // 152: edl.rpc.ParameterServer.Pace:input_type -> edl.rpc.PaceRequest
-	2,   // 153: edl.rpc.ParameterServer.Prepare:input_type -> edl.rpc.Piece
-	105, // 154: edl.rpc.ParameterServer.Complete:input_type -> edl.rpc.CompleteRequest
-	94,  // 155: edl.rpc.ParameterServer.Follow:input_type -> edl.rpc.FollowRequest
-	97,  // 156: edl.rpc.ParameterServer.TakeOver:input_type -> edl.rpc.TakeOverRequest
-	107, // 157: edl.rpc.ParameterServer.Status:input_type -> edl.rpc.StatusRequest
-	4,   // 158: edl.rpc.Listener.Describe:output_type -> edl.rpc.DescribeResponse
-	6,   // 159: edl.rpc.Listener.Submit:output_type -> edl.rpc.SubmitResponse
-	114, // 160: edl.rpc.Listener.Status:output_type -> edl.job.JobStatus
-	12,  // 161: edl.rpc.Listener.List:output_type -> edl.rpc.ListResponse
-	10,  // 162: edl.rpc.Listener.Watch:output_type -> edl.rpc.Events
-	14,  // 163: edl.rpc.Listener.Logs:output_type -> edl.rpc.LogLine
-	114, // 164: edl.rpc.Listener.Stop:output_type -> edl.job.JobStatus
-	114, // 165: edl.rpc.Listener.Finish:output_type -> edl.job.JobStatus
-	21,  // 166: edl.rpc.Listener.Acknowledge:output_type -> edl.rpc.AcknowledgeResponse
-	2,   // 167: edl.rpc.Listener.ReadState:output_type -> edl.rpc.Piece
-	24,  // 168: edl.rpc.Listener.WriteState:output_type -> edl.rpc.WriteStateResponse
-	26,  // 169: edl.rpc.Listener.ReleaseState:output_type -> edl.rpc.ReleaseStateResponse
-	2,   // 170: edl.rpc.Listener.RunStep:output_type -> edl.rpc.Piece
-	15,  // 171: edl.rpc.Listener.Why:output_type -> edl.rpc.WhyResponse
-	2,   // 172: edl.rpc.Listener.Show:output_type -> edl.rpc.Piece
-	114, // 173: edl.rpc.Listener.Scale:output_type -> edl.job.JobStatus
-	125, // 174: edl.rpc.Listener.Checkpoint:output_type -> edl.job.CheckpointStatus
-	8,   // 175: edl.rpc.Listener.ResumeJob:output_type -> edl.rpc.ResumeJobResponse
-	30,  // 176: edl.rpc.Listener.StartRole:output_type -> edl.rpc.RoleEvent
-	36,  // 177: edl.rpc.Coordinator.Join:output_type -> edl.rpc.JoinResponse
-	41,  // 178: edl.rpc.Coordinator.ReportDataset:output_type -> edl.rpc.ReportDatasetResponse
-	45,  // 179: edl.rpc.Coordinator.GetTask:output_type -> edl.rpc.GetTaskResponse
-	47,  // 180: edl.rpc.Coordinator.TaskFailed:output_type -> edl.rpc.TaskFailedResponse
-	49,  // 181: edl.rpc.Coordinator.RequestSaveModel:output_type -> edl.rpc.SaveModelResponse
-	52,  // 182: edl.rpc.Coordinator.ReportSteps:output_type -> edl.rpc.ReportStepsResponse
-	2,   // 183: edl.rpc.Coordinator.NextFeed:output_type -> edl.rpc.Piece
-	2,   // 184: edl.rpc.Coordinator.Feed:output_type -> edl.rpc.Piece
-	55,  // 185: edl.rpc.Coordinator.Finish:output_type -> edl.rpc.FinishDataResponse
-	21,  // 186: edl.rpc.Coordinator.Acknowledge:output_type -> edl.rpc.AcknowledgeResponse
-	57,  // 187: edl.rpc.Coordinator.Permit:output_type -> edl.rpc.PermitResponse
-	60,  // 188: edl.rpc.Coordinator.Leave:output_type -> edl.rpc.LeaveResponse
-	62,  // 189: edl.rpc.Coordinator.Watch:output_type -> edl.rpc.WatchResponse
-	125, // 190: edl.rpc.Coordinator.Checkpoint:output_type -> edl.job.CheckpointStatus
-	2,   // 191: edl.rpc.Coordinator.Queues:output_type -> edl.rpc.Piece
-	64,  // 192: edl.rpc.Coordinator.GoBack:output_type -> edl.rpc.GoBackResponse
-	33,  // 193: edl.rpc.Coordinator.Move:output_type -> edl.rpc.MoveResponse
-	2,   // 194: edl.rpc.Coordinator.Placement:output_type -> edl.rpc.Piece
-	72,  // 195: edl.rpc.ParameterServer.SendVariable:output_type -> edl.rpc.SendResponse
-	78,  // 196: edl.rpc.ParameterServer.SendBarrier:output_type -> edl.rpc.BarrierResponse
-	71,  // 197: edl.rpc.ParameterServer.GetVariable:output_type -> edl.rpc.VariableChunk
-	71,  // 198: edl.rpc.ParameterServer.GetRows:output_type -> edl.rpc.VariableChunk
-	75,  // 199: edl.rpc.ParameterServer.OpenData:output_type -> edl.rpc.OpenDataResponse
-	89,  // 200: edl.rpc.ParameterServer.Freeze:output_type -> edl.rpc.FreezeResponse
-	93,  // 201: edl.rpc.ParameterServer.Resume:output_type -> edl.rpc.ResumeResponse
-	2,   // 202: edl.rpc.ParameterServer.Ledger:output_type -> edl.rpc.Piece
-	81,  // 203: edl.rpc.ParameterServer.Cut:output_type -> edl.rpc.CutResponse
-	83,  // 204: edl.rpc.ParameterServer.Hold:output_type -> edl.rpc.HoldResponse
-	85,  // 205: edl.rpc.ParameterServer.Restore:output_type -> edl.rpc.RestoreResponse
-	104, // 206: edl.rpc.ParameterServer.Pace:output_type -> edl.rpc.PaceResponse
-	87,  // 207: edl.rpc.ParameterServer.Prepare:output_type -> edl.rpc.PrepareResponse
-	106, // 208: edl.rpc.ParameterServer.Complete:output_type -> edl.rpc.CompleteResponse
-	95,  // 209: edl.rpc.ParameterServer.Follow:output_type -> edl.rpc.FollowResponse
-	98,  // 210: edl.rpc.ParameterServer.TakeOver:output_type -> edl.rpc.TakeOverResponse
-	108, // 211: edl.rpc.ParameterServer.Status:output_type -> edl.rpc.StatusResponse
-	158, // [158:212] is the sub-list for method output_type
-	104, // [104:158] is the sub-list for method input_type
-	104, // [104:104] is the sub-list for extension type_name
-	104, // [104:104] is the sub-list for extension extendee
-	0,   // [0:104] is the sub-list for field type_name
+	31,  // 99: edl.rpc.CopyRequest.id:type_name -> edl.rpc.Identity
+	31,  // 100: edl.rpc.PaceRequest.id:type_name -> edl.rpc.Identity
+	31,  // 101: edl.rpc.CompleteRequest.id:type_name -> edl.rpc.Identity
+	113, // 102: edl.rpc.StatusResponse.refused:type_name -> edl.rpc.StatusResponse.RefusedEntry
+	117, // 103: edl.rpc.StatusResponse.waits:type_name -> edl.job.Wait
+	1,   // 104: edl.rpc.StatusResponse.standby:type_name -> edl.rpc.StatusResponse.Standby
+	3,   // 105: edl.rpc.Listener.Describe:input_type -> edl.rpc.DescribeRequest
+	5,   // 106: edl.rpc.Listener.Submit:input_type -> edl.rpc.SubmitRequest
+	9,   // 107: edl.rpc.Listener.Status:input_type -> edl.rpc.JobRequest
+	11,  // 108: edl.rpc.Listener.List:input_type -> edl.rpc.ListRequest
+	9,   // 109: edl.rpc.Listener.Watch:input_type -> edl.rpc.JobRequest
+	13,  // 110: edl.rpc.Listener.Logs:input_type -> edl.rpc.LogsRequest
+	9,   // 111: edl.rpc.Listener.Stop:input_type -> edl.rpc.JobRequest
+	19,  // 112: edl.rpc.Listener.Finish:input_type -> edl.rpc.FinishRequest
+	20,  // 113: edl.rpc.Listener.Acknowledge:input_type -> edl.rpc.AcknowledgeRequest
+	23,  // 114: edl.rpc.Listener.ReadState:input_type -> edl.rpc.ReadStateRequest
+	2,   // 115: edl.rpc.Listener.WriteState:input_type -> edl.rpc.Piece
+	25,  // 116: edl.rpc.Listener.ReleaseState:input_type -> edl.rpc.ReleaseStateRequest
+	2,   // 117: edl.rpc.Listener.RunStep:input_type -> edl.rpc.Piece
+	9,   // 118: edl.rpc.Listener.Why:input_type -> edl.rpc.JobRequest
+	9,   // 119: edl.rpc.Listener.Show:input_type -> edl.rpc.JobRequest
+	16,  // 120: edl.rpc.Listener.Scale:input_type -> edl.rpc.ScaleRequest
+	9,   // 121: edl.rpc.Listener.Checkpoint:input_type -> edl.rpc.JobRequest
+	7,   // 122: edl.rpc.Listener.ResumeJob:input_type -> edl.rpc.ResumeJobRequest
+	29,  // 123: edl.rpc.Listener.StartRole:input_type -> edl.rpc.StartRoleChunk
+	35,  // 124: edl.rpc.Coordinator.Join:input_type -> edl.rpc.JoinRequest
+	2,   // 125: edl.rpc.Coordinator.ReportDataset:input_type -> edl.rpc.Piece
+	44,  // 126: edl.rpc.Coordinator.GetTask:input_type -> edl.rpc.GetTaskRequest
+	46,  // 127: edl.rpc.Coordinator.TaskFailed:input_type -> edl.rpc.TaskFailedRequest
+	48,  // 128: edl.rpc.Coordinator.RequestSaveModel:input_type -> edl.rpc.SaveModelRequest
+	2,   // 129: edl.rpc.Coordinator.ReportSteps:input_type -> edl.rpc.Piece
+	53,  // 130: edl.rpc.Coordinator.NextFeed:input_type -> edl.rpc.NextFeedRequest
+	2,   // 131: edl.rpc.Coordinator.Feed:input_type -> edl.rpc.Piece
+	54,  // 132: edl.rpc.Coordinator.Finish:input_type -> edl.rpc.FinishDataRequest
+	20,  // 133: edl.rpc.Coordinator.Acknowledge:input_type -> edl.rpc.AcknowledgeRequest
+	56,  // 134: edl.rpc.Coordinator.Permit:input_type -> edl.rpc.PermitRequest
+	59,  // 135: edl.rpc.Coordinator.Leave:input_type -> edl.rpc.LeaveRequest
+	61,  // 136: edl.rpc.Coordinator.Watch:input_type -> edl.rpc.WatchRequest
+	69,  // 137: edl.rpc.Coordinator.Checkpoint:input_type -> edl.rpc.CheckpointRequest
+	65,  // 138: edl.rpc.Coordinator.Queues:input_type -> edl.rpc.QueuesRequest
+	63,  // 139: edl.rpc.Coordinator.GoBack:input_type -> edl.rpc.GoBackRequest
+	2,   // 140: edl.rpc.Coordinator.Move:input_type -> edl.rpc.Piece
+	34,  // 141: edl.rpc.Coordinator.Placement:input_type -> edl.rpc.PlacementRequest
+	71,  // 142: edl.rpc.ParameterServer.SendVariable:input_type -> edl.rpc.VariableChunk
+	77,  // 143: edl.rpc.ParameterServer.SendBarrier:input_type -> edl.rpc.BarrierRequest
+	102, // 144: edl.rpc.ParameterServer.GetVariable:input_type -> edl.rpc.GetRequest
+	73,  // 145: edl.rpc.ParameterServer.GetRows:input_type -> edl.rpc.RowsRequest
+	103, // 146: edl.rpc.ParameterServer.CopyRows:input_type -> edl.rpc.CopyRequest
+	74,  // 147: edl.rpc.ParameterServer.OpenData:input_type -> edl.rpc.OpenDataRequest
+	88,  // 148: edl.rpc.ParameterServer.Freeze:input_type -> edl.rpc.FreezeRequest
+	92,  // 149: edl.rpc.ParameterServer.Resume:input_type -> edl.rpc.ResumeRequest
+	99,  // 150: edl.rpc.ParameterServer.Ledger:input_type -> edl.rpc.LedgerRequest
+	79,  // 151: edl.rpc.ParameterServer.Cut:input_type -> edl.rpc.CutRequest
+	82,  // 152: edl.rpc.ParameterServer.Hold:input_type -> edl.rpc.HoldRequest
+	84,  // 153: edl.rpc.ParameterServer.Restore:input_type -> edl.rpc.RestoreRequest
+	105, // 154: edl.rpc.ParameterServer.Pace:input_type -> edl.rpc.PaceRequest
+	2,   // 155: edl.rpc.ParameterServer.Prepare:input_type -> edl.rpc.Piece
+	107, // 156: edl.rpc.ParameterServer.Complete:input_type -> edl.rpc.CompleteRequest
+	94,  // 157: edl.rpc.ParameterServer.Follow:input_type -> edl.rpc.FollowRequest
+	97,  // 158: edl.rpc.ParameterServer.TakeOver:input_type -> edl.rpc.TakeOverRequest
+	109, // 159: edl.rpc.ParameterServer.Status:input_type -> edl.rpc.StatusRequest
+	4,   // 160: edl.rpc.Listener.Describe:output_type -> edl.rpc.DescribeResponse
+	6,   // 161: edl.rpc.Listener.Submit:output_type -> edl.rpc.SubmitResponse
+	116, // 162: edl.rpc.Listener.Status:output_type -> edl.job.JobStatus
+	12,  // 163: edl.rpc.Listener.List:output_type -> edl.rpc.ListResponse
+	10,  // 164: edl.rpc.Listener.Watch:output_type -> edl.rpc.Events
+	14,  // 165: edl.rpc.Listener.Logs:output_type -> edl.rpc.LogLine
+	116, // 166: edl.rpc.Listener.Stop:output_type -> edl.job.JobStatus
+	116, // 167: edl.rpc.Listener.Finish:output_type -> edl.job.JobStatus
+	21,  // 168: edl.rpc.Listener.Acknowledge:output_type -> edl.rpc.AcknowledgeResponse
+	2,   // 169: edl.rpc.Listener.ReadState:output_type -> edl.rpc.Piece
+	24,  // 170: edl.rpc.Listener.WriteState:output_type -> edl.rpc.WriteStateResponse
+	26,  // 171: edl.rpc.Listener.ReleaseState:output_type -> edl.rpc.ReleaseStateResponse
+	2,   // 172: edl.rpc.Listener.RunStep:output_type -> edl.rpc.Piece
+	15,  // 173: edl.rpc.Listener.Why:output_type -> edl.rpc.WhyResponse
+	2,   // 174: edl.rpc.Listener.Show:output_type -> edl.rpc.Piece
+	116, // 175: edl.rpc.Listener.Scale:output_type -> edl.job.JobStatus
+	127, // 176: edl.rpc.Listener.Checkpoint:output_type -> edl.job.CheckpointStatus
+	8,   // 177: edl.rpc.Listener.ResumeJob:output_type -> edl.rpc.ResumeJobResponse
+	30,  // 178: edl.rpc.Listener.StartRole:output_type -> edl.rpc.RoleEvent
+	36,  // 179: edl.rpc.Coordinator.Join:output_type -> edl.rpc.JoinResponse
+	41,  // 180: edl.rpc.Coordinator.ReportDataset:output_type -> edl.rpc.ReportDatasetResponse
+	45,  // 181: edl.rpc.Coordinator.GetTask:output_type -> edl.rpc.GetTaskResponse
+	47,  // 182: edl.rpc.Coordinator.TaskFailed:output_type -> edl.rpc.TaskFailedResponse
+	49,  // 183: edl.rpc.Coordinator.RequestSaveModel:output_type -> edl.rpc.SaveModelResponse
+	52,  // 184: edl.rpc.Coordinator.ReportSteps:output_type -> edl.rpc.ReportStepsResponse
+	2,   // 185: edl.rpc.Coordinator.NextFeed:output_type -> edl.rpc.Piece
+	2,   // 186: edl.rpc.Coordinator.Feed:output_type -> edl.rpc.Piece
+	55,  // 187: edl.rpc.Coordinator.Finish:output_type -> edl.rpc.FinishDataResponse
+	21,  // 188: edl.rpc.Coordinator.Acknowledge:output_type -> edl.rpc.AcknowledgeResponse
+	57,  // 189: edl.rpc.Coordinator.Permit:output_type -> edl.rpc.PermitResponse
+	60,  // 190: edl.rpc.Coordinator.Leave:output_type -> edl.rpc.LeaveResponse
+	62,  // 191: edl.rpc.Coordinator.Watch:output_type -> edl.rpc.WatchResponse
+	127, // 192: edl.rpc.Coordinator.Checkpoint:output_type -> edl.job.CheckpointStatus
+	2,   // 193: edl.rpc.Coordinator.Queues:output_type -> edl.rpc.Piece
+	64,  // 194: edl.rpc.Coordinator.GoBack:output_type -> edl.rpc.GoBackResponse
+	33,  // 195: edl.rpc.Coordinator.Move:output_type -> edl.rpc.MoveResponse
+	2,   // 196: edl.rpc.Coordinator.Placement:output_type -> edl.rpc.Piece
+	72,  // 197: edl.rpc.ParameterServer.SendVariable:output_type -> edl.rpc.SendResponse
+	78,  // 198: edl.rpc.ParameterServer.SendBarrier:output_type -> edl.rpc.BarrierResponse
+	71,  // 199: edl.rpc.ParameterServer.GetVariable:output_type -> edl.rpc.VariableChunk
+	71,  // 200: edl.rpc.ParameterServer.GetRows:output_type -> edl.rpc.VariableChunk
+	104, // 201: edl.rpc.ParameterServer.CopyRows:output_type -> edl.rpc.CopyResponse
+	75,  // 202: edl.rpc.ParameterServer.OpenData:output_type -> edl.rpc.OpenDataResponse
+	89,  // 203: edl.rpc.ParameterServer.Freeze:output_type -> edl.rpc.FreezeResponse
+	93,  // 204: edl.rpc.ParameterServer.Resume:output_type -> edl.rpc.ResumeResponse
+	2,   // 205: edl.rpc.ParameterServer.Ledger:output_type -> edl.rpc.Piece
+	81,  // 206: edl.rpc.ParameterServer.Cut:output_type -> edl.rpc.CutResponse
+	83,  // 207: edl.rpc.ParameterServer.Hold:output_type -> edl.rpc.HoldResponse
+	85,  // 208: edl.rpc.ParameterServer.Restore:output_type -> edl.rpc.RestoreResponse
+	106, // 209: edl.rpc.ParameterServer.Pace:output_type -> edl.rpc.PaceResponse
+	87,  // 210: edl.rpc.ParameterServer.Prepare:output_type -> edl.rpc.PrepareResponse
+	108, // 211: edl.rpc.ParameterServer.Complete:output_type -> edl.rpc.CompleteResponse
+	95,  // 212: edl.rpc.ParameterServer.Follow:output_type -> edl.rpc.FollowResponse
+	98,  // 213: edl.rpc.ParameterServer.TakeOver:output_type -> edl.rpc.TakeOverResponse
+	110, // 214: edl.rpc.ParameterServer.Status:output_type -> edl.rpc.StatusResponse
+	160, // [160:215] is the sub-list for method output_type
+	105, // [105:160] is the sub-list for method input_type
+	105, // [105:105] is the sub-list for extension type_name
+	105, // [105:105] is the sub-list for extension extendee
+	0,   // [0:105] is the sub-list for field type_name
 }
 
 func init() { file_proto_rpc_rpc_proto_init() }
@@ -7818,7 +7982,7 @@ func file_proto_rpc_rpc_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_rpc_rpc_proto_rawDesc), len(file_proto_rpc_rpc_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   110,
+			NumMessages:   112,
 			NumExtensions: 0,
 			NumServices:   3,
 		},

@@ -1620,6 +1620,7 @@ const (
 	ParameterServer_SendBarrier_FullMethodName  = "/edl.rpc.ParameterServer/SendBarrier"
 	ParameterServer_GetVariable_FullMethodName  = "/edl.rpc.ParameterServer/GetVariable"
 	ParameterServer_GetRows_FullMethodName      = "/edl.rpc.ParameterServer/GetRows"
+	ParameterServer_CopyRows_FullMethodName     = "/edl.rpc.ParameterServer/CopyRows"
 	ParameterServer_OpenData_FullMethodName     = "/edl.rpc.ParameterServer/OpenData"
 	ParameterServer_Freeze_FullMethodName       = "/edl.rpc.ParameterServer/Freeze"
 	ParameterServer_Resume_FullMethodName       = "/edl.rpc.ParameterServer/Resume"
@@ -1649,6 +1650,8 @@ type ParameterServerClient interface {
 	GetVariable(ctx context.Context, in *GetRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[VariableChunk], error)
 	// GetRows returns rows of a table as they are after a round, waiting for that round: a variable of dims [rows asked for, width].
 	GetRows(ctx context.Context, in *RowsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[VariableChunk], error)
+	// CopyRows returns rows of a slice to a pserver of the next placement: those of them that it does not have as they are here.
+	CopyRows(ctx context.Context, in *CopyRequest, opts ...grpc.CallOption) (*CopyResponse, error)
 	// OpenData opens a connection of the data plane for the steps of a generation: contributions and parameters travel on it in place of
 	// SendVariable, SendBarrier and GetVariable. A later call of the same rank ends the connection of an earlier one.
 	// A trainer that leads a group answers it, too, for the slices of all servers together.
@@ -1749,6 +1752,16 @@ func (c *parameterServerClient) GetRows(ctx context.Context, in *RowsRequest, op
 
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type ParameterServer_GetRowsClient = grpc.ServerStreamingClient[VariableChunk]
+
+func (c *parameterServerClient) CopyRows(ctx context.Context, in *CopyRequest, opts ...grpc.CallOption) (*CopyResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(CopyResponse)
+	err := c.cc.Invoke(ctx, ParameterServer_CopyRows_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
 
 func (c *parameterServerClient) OpenData(ctx context.Context, in *OpenDataRequest, opts ...grpc.CallOption) (*OpenDataResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
@@ -1906,6 +1919,8 @@ type ParameterServerServer interface {
 	GetVariable(*GetRequest, grpc.ServerStreamingServer[VariableChunk]) error
 	// GetRows returns rows of a table as they are after a round, waiting for that round: a variable of dims [rows asked for, width].
 	GetRows(*RowsRequest, grpc.ServerStreamingServer[VariableChunk]) error
+	// CopyRows returns rows of a slice to a pserver of the next placement: those of them that it does not have as they are here.
+	CopyRows(context.Context, *CopyRequest) (*CopyResponse, error)
 	// OpenData opens a connection of the data plane for the steps of a generation: contributions and parameters travel on it in place of
 	// SendVariable, SendBarrier and GetVariable. A later call of the same rank ends the connection of an earlier one.
 	// A trainer that leads a group answers it, too, for the slices of all servers together.
@@ -1957,6 +1972,9 @@ func (UnimplementedParameterServerServer) GetVariable(*GetRequest, grpc.ServerSt
 }
 func (UnimplementedParameterServerServer) GetRows(*RowsRequest, grpc.ServerStreamingServer[VariableChunk]) error {
 	return status.Error(codes.Unimplemented, "method GetRows not implemented")
+}
+func (UnimplementedParameterServerServer) CopyRows(context.Context, *CopyRequest) (*CopyResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method CopyRows not implemented")
 }
 func (UnimplementedParameterServerServer) OpenData(context.Context, *OpenDataRequest) (*OpenDataResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method OpenData not implemented")
@@ -2064,6 +2082,24 @@ func _ParameterServer_GetRows_Handler(srv interface{}, stream grpc.ServerStream)
 
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type ParameterServer_GetRowsServer = grpc.ServerStreamingServer[VariableChunk]
+
+func _ParameterServer_CopyRows_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(CopyRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ParameterServerServer).CopyRows(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ParameterServer_CopyRows_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ParameterServerServer).CopyRows(ctx, req.(*CopyRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
 
 func _ParameterServer_OpenData_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(OpenDataRequest)
@@ -2291,6 +2327,10 @@ var ParameterServer_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "SendBarrier",
 			Handler:    _ParameterServer_SendBarrier_Handler,
+		},
+		{
+			MethodName: "CopyRows",
+			Handler:    _ParameterServer_CopyRows_Handler,
 		},
 		{
 			MethodName: "OpenData",

@@ -199,25 +199,49 @@ func (s *endless) inStep(index uint32) {
 	s.t.Fatalf("standby %d is not in step", index)
 }
 
-// BenchmarkScale measures how long a job pauses whose state of 1 GB changes from 2 to 4 pservers and back: a distributed table of 4 Mi rows of 32 with Adagrad.
+// BenchmarkScale measures how long a job pauses whose state changes from 2 to 4 pservers and back: a distributed table of 4 Mi rows of 32 with Adagrad, which is
+// 1 GB, and a dense parameter of 256 MB with SGD, of which every element changes in every round.
 func BenchmarkScale(b *testing.B) {
-	const rows = 4 << 20
-	m := layers.NewModel()
-	r := layers.OpenDataset(m, testkit.Dataset, layers.Field("id", layers.Dims(1), layers.DType(tensor.Int64)))
-	v := layers.Read(layers.DoubleBuffer(layers.Batch(r, batch)))
-	out := layers.Embedding(v[0], rows, 32, layers.Sparse(), layers.Distributed(), layers.Param(layers.ParamAttr{Initializer: layers.Constant(0.5)}))
-	loss := layers.Mean(layers.Square(out), layers.Name("loss"))
-	optimizer.Adagrad(0.01).Minimize(loss)
-	data := testkit.Records(b, b.TempDir(), records(), func(i int) []*tensor.Tensor {
-		id, err := tensor.FromSlice([]int64{int64(i) * 7919 % rows})
-		if err != nil {
-			b.Fatal(err)
-		}
-		return []*tensor.Tensor{id}
-	})
-	of := spec(2, 2, job.Mode_SYNC)
-	of.Lease = nil // the default: a machine that copies 1 GB may be silent for 2 seconds
-	s := endlessOf(b, of, 1<<20, testkit.Built(b, m, loss), data)
+	const rows, width = 4 << 20, 8192
+	for _, model := range []struct {
+		name string
+		dims int64
+		of   func(id layers.Variable) layers.Variable
+	}{
+		{"table", 1, func(id layers.Variable) layers.Variable {
+			return layers.Embedding(id, rows, 32, layers.Sparse(), layers.Distributed(), layers.Param(layers.ParamAttr{Initializer: layers.Constant(0.5)}))
+		}},
+		{"dense", width, func(id layers.Variable) layers.Variable {
+			return layers.FC(layers.Cast(id, tensor.Float32), width, layers.Param(layers.ParamAttr{Initializer: layers.Constant(0.5)}))
+		}},
+	} {
+		b.Run(model.name, func(b *testing.B) {
+			m := layers.NewModel()
+			r := layers.OpenDataset(m, testkit.Dataset, layers.Field("id", layers.Dims(model.dims), layers.DType(tensor.Int64)))
+			v := layers.Read(layers.DoubleBuffer(layers.Batch(r, batch)))
+			loss := layers.Mean(layers.Square(model.of(v[0])), layers.Name("loss"))
+			if model.dims == 1 {
+				optimizer.Adagrad(0.01).Minimize(loss)
+			} else {
+				optimizer.SGD(1e-20).Minimize(loss)
+			}
+			data := testkit.Records(b, b.TempDir(), records(), func(i int) []*tensor.Tensor {
+				ids := make([]int64, model.dims)
+				for j := range ids {
+					ids[j] = int64(i+j) * 7919 % rows
+				}
+				id, err := tensor.FromSlice(ids)
+				if err != nil {
+					b.Fatal(err)
+				}
+				return []*tensor.Tensor{id}
+			})
+			scaleOften(b, endlessOf(b, spec(2, 2, job.Mode_SYNC), 1<<20, testkit.Built(b, m, loss), data))
+		})
+	}
+}
+
+func scaleOften(b *testing.B, s *endless) {
 	var took []time.Duration
 	for i := range *kills {
 		pass(b.Context(), time.Second)

@@ -128,7 +128,7 @@ const letGoTime = 2 * time.Second
 // askEach asks all servers at the same time. The first error ends the other calls, and is returned.
 func askEach[A any](ctx context.Context, c *core, ask func(context.Context, rpc.ParameterServerClient) (*A, error)) ([]*A, error) {
 	answers := make([]*A, len(c.cfg.Servers))
-	err := eachServer(ctx, len(answers), func(ctx context.Context, i int) (err error) {
+	err := wire.EachServer(ctx, len(answers), func(ctx context.Context, i int) (err error) {
 		answers[i], err = ask(ctx, c.cfg.Servers[i])
 		return wire.FromStatus(serverName(i), err)
 	})

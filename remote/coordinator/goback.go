@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"math"
-	"slices"
-	"sync"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -199,7 +197,7 @@ func (g *goBack) restore(ctx context.Context, store *checkpoint.Store, name stri
 
 // tellServers lets every server take the state of a checkpoint. The first that cannot ends the others.
 func (g *goBack) tellServers(ctx context.Context, back *state.Back, round id.Round) error {
-	return eachServer(ctx, len(g.cfg.Servers), func(ctx context.Context, i int) error {
+	return wire.EachServer(ctx, len(g.cfg.Servers), func(ctx context.Context, i int) error {
 		return wire.Retry(ctx, func(retry id.Retry) error {
 			who := g.identity(id.Generation(back.Generation), retry)
 			who.Round = uint64(round)
@@ -211,29 +209,6 @@ func (g *goBack) tellServers(ctx context.Context, back *state.Back, round id.Rou
 			return err
 		})
 	})
-}
-
-// eachServer calls so many servers at the same time. The first call that fails ends the others, and its error is returned.
-func eachServer(ctx context.Context, servers int, call func(ctx context.Context, i int) error) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	var group sync.WaitGroup
-	errs := make([]error, servers)
-	for i := range servers {
-		group.Go(func() {
-			if errs[i] = call(ctx, i); errs[i] != nil {
-				cancel(errs[i])
-			}
-		})
-	}
-	group.Wait()
-	if i := slices.IndexFunc(errs, func(err error) bool { return err != nil }); i >= 0 {
-		if cause := context.Cause(ctx); cause != nil {
-			return cause
-		}
-		return errs[i]
-	}
-	return nil
 }
 
 // goBack makes what is durable that of a job that begins with a position. It is one transaction.

@@ -142,7 +142,7 @@ func (m *mover) mayMove() error {
 // tellServers lets every server of a placement take the state that generation g begins with, and returns how many bytes came from other servers.
 func (m *mover) tellServers(ctx context.Context, to *job.Placement, g generation.Generation) (int64, error) {
 	var bytes atomic.Int64
-	err := eachServer(ctx, int(to.Pservers), func(ctx context.Context, i int) error {
+	err := wire.EachServer(ctx, int(to.Pservers), func(ctx context.Context, i int) error {
 		server, err := m.cfg.Peer(i)
 		if err != nil {
 			return err

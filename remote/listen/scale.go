@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
@@ -181,7 +183,7 @@ func nextPlacement(ctx context.Context, j *Job, servers int32) (*placement, erro
 
 // askToMove lets the state of a job move to the pservers of its next placement, which have started or run.
 func askToMove(ctx context.Context, c *jobRun, number int, to *placement) {
-	ctx, cancel := context.WithTimeout(ctx, c.job.limits.Start)
+	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	c.group.Go(func() { // the job may end meanwhile
 		select {
@@ -190,23 +192,51 @@ func askToMove(ctx context.Context, c *jobRun, number int, to *placement) {
 		case <-ctx.Done():
 		}
 	})
-	began := time.Now()
+	within := func(do func(context.Context) error) error {
+		ctx, cancel := context.WithTimeout(ctx, c.job.limits.Start)
+		defer cancel()
+		return do(ctx)
+	}
+	log := c.job.manager.cfg.Log.With("job", c.job.ID, "pservers", len(to.pservers))
 	asked := false
-	err := prepareServers(ctx, c, to)
+	err := within(func(ctx context.Context) error { return prepareServers(ctx, c, to) })
 	if err == nil {
+		err = copyAhead(ctx, c, to, log)
+	}
+	if err == nil {
+		began := time.Now()
 		var answer *rpc.MoveResponse
 		asked = true
-		if answer, err = moveState(ctx, c, to); err == nil {
+		if err = within(func(ctx context.Context) (err error) { answer, err = moveState(ctx, c, to); return err }); err == nil {
 			if err = wire.FaultOf(answer.Failure); err != nil {
 				asked = false
 			}
-			c.job.manager.cfg.Log.Info("the state of the job has moved", "job", c.job.ID, "pservers", len(to.pservers), "bytes", answer.Bytes,
-				"paused", time.Duration(answer.Nanoseconds), "took", time.Since(began), "failure", err)
+			log.Info("the state of the job has moved", "bytes", answer.Bytes, "paused", time.Duration(answer.Nanoseconds), "took", time.Since(began), "failure", err)
 		} else if fault.KindOf(err).Permanent() { // refused before anything has begun
 			asked = false
 		}
 	}
 	c.happen(func() supervise.Event { return supervise.Moved{Number: number, Err: err, Unknown: err != nil && asked} })
+}
+
+// copyAhead lets every pserver of a placement that is prepared copy what it will have, while the job trains. A pserver gives up when one of those that it
+// copies from is silent for round_deadline, and this when a pserver is away for so long as roles may take to start.
+func copyAhead(ctx context.Context, c *jobRun, to *placement, log *slog.Logger) error {
+	began := time.Now()
+	var bytes atomic.Int64
+	err := wire.EachServer(ctx, len(to.pservers), func(ctx context.Context, i int) error {
+		client, err := c.peers.of.Server(i)
+		if err != nil {
+			return err
+		}
+		return wire.RetryWithin(ctx, c.job.limits.Start, func(id.Retry) error {
+			a, err := client.Restore(ctx, &rpc.RestoreRequest{Id: identityOf(c.job), Placement: to.number, Ahead: true}, grpc.WaitForReady(false))
+			bytes.Add(a.GetBytes())
+			return wire.FromStatus(fmt.Sprintf("pserver %d", i), err)
+		})
+	})
+	log.Info("copied to the next pservers while the job trains", "bytes", bytes.Load(), "took", time.Since(began), "failure", err)
+	return err
 }
 
 // prepareServers makes every pserver of a placement ready, also those that start.

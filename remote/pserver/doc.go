@@ -20,7 +20,7 @@
 //	mirror.go    keeps the standby of a server equal to it; standby.go: the end of the standby; standing.go: what their machines tell each other
 //	pace.go      how far a trainer of an async job may be ahead of the others
 //	hold.go      how an async job is cut between the steps of its trainers
-//	move.go      the state moves to the servers of another placement
+//	move.go      the state moves to the servers of another placement; ahead.go: most of it is copied before, while rounds go on
 //	lent.go      contributions that stay in shared memory
 //	inbox.go     where contributions arrive
 //	stepper.go   applies a sync round to the inbox

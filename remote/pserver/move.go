@@ -2,7 +2,6 @@ package pserver
 
 import (
 	"context"
-	"sync/atomic"
 
 	"google.golang.org/grpc"
 
@@ -20,7 +19,7 @@ import (
 //
 //	coordinator            server of the next placement                  servers of the placement before
 //	  |-- Restore ---------> asks for the rows of its slices -------------> wait until the rounds below the first of the generation are applied
-//	  |                      copies rows that this process has already      send them. What they have stays as it is
+//	  |                      copies rows that this process has already      send what it has not copied ahead. What they have stays as it is
 //	  |<-- how many bytes -- is as if it had taken part in the generation
 //
 // The coordinator decides afterwards, in one transaction, which placement the job has. Until then the servers of both have the state.
@@ -45,27 +44,38 @@ func moved(r *Rounds, e Moved) error {
 // A mover is the end of a move at a server of the next placement.
 type mover struct{ *Server }
 
-// move is Restore from the servers of the placement before.
-func (s mover) move(ctx context.Context, m *rpc.RestoreRequest) (*rpc.RestoreResponse, error) {
-	c, from := s.core, wire.SenderOf(m.Id)
+// begin takes the token of core.moving, until done is called. used says that trainers have a generation here: the state has moved before.
+func (s mover) begin(ctx context.Context) (used bool, done func(), err error) {
+	c := s.core
 	if c.rounds == nil || c.cfg.Before == nil {
-		return nil, c.refuse(fault.E(fault.Unsupported, fault.At(c.Where), fault.Got("a move to a server that is of no next placement"), fault.Want("one that is prepared, of a sync job")))
+		return false, nil, c.refuse(fault.E(fault.Unsupported, fault.At(c.Where), fault.Got("a move to a server that is of no next placement"),
+			fault.Want("one that is prepared, of a sync job")))
 	}
 	select {
 	case c.moving <- struct{}{}:
-		defer func() { <-c.moving }()
 	case <-ctx.Done():
-		return nil, waits.GaveUp(ctx, c.Where, waits.Wait{What: "the end of an earlier move"})
+		return false, nil, waits.GaveUp(ctx, c.Where, waits.Wait{What: "the end of an earlier move"})
 	}
+	c.Lock()
+	defer c.Unlock()
+	return c.rounds.members != nil, func() { <-c.moving }, nil
+}
+
+// move is Restore from the servers of the placement before.
+func (s mover) move(ctx context.Context, m *rpc.RestoreRequest) (*rpc.RestoreResponse, error) {
+	c, from := s.core, wire.SenderOf(m.Id)
+	used, done, err := s.begin(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
 	if _, err := freeze(s.Server, m.Id, true); err != nil {
 		return nil, err
 	}
 	c.Lock()
-	used := c.rounds.members != nil
 	c.rounds.unmoved = c.rounds.unmoved || !used // what it has now is about to be overwritten
 	c.Unlock()
 	var bytes int64
-	var err error
 	if !used {
 		if bytes, err = s.fill(ctx, m.Id); err != nil {
 			return nil, fault.E(fault.KindOf(err), fault.At(c.Where), fault.Cause(err))
@@ -104,40 +114,16 @@ func ledgerOf(s *Server) (*Ledger, error) {
 
 // fill gives every slice of this server its rows, and returns how many bytes came from other processes. who says of which round.
 func (s mover) fill(ctx context.Context, who *rpc.Identity) (int64, error) {
-	held := map[string][]*job.Held{}
-	for _, h := range s.core.cfg.Before {
-		held[h.Origin] = append(held[h.Origin], h)
-	}
 	if same := s.core.cfg.Same; same != nil {
 		if err := reaches(ctx, same, who); err != nil {
 			return 0, err
 		}
 	}
-	var bytes atomic.Int64
-	var tasks []func() error
-	for _, slice := range s.cuts.service.Slices {
-		parts, err := partsOf(slice, held[slice.Origin], s.core.cfg.Index)
-		if err != nil {
-			return 0, err
-		}
-		to, ok := s.values.Variable(slice.Name)
-		if !ok {
-			return 0, fault.E(fault.Internal, fault.Var(slice.Name), fault.Got("a slice that is no tensor"))
-		}
-		for _, p := range parts {
-			tasks = append(tasks, func() error {
-				into, err := viewOf(to, p.to, p.rows)
-				if err != nil {
-					return err
-				}
-				n, err := s.take(ctx, who, p, into)
-				bytes.Add(n)
-				return err
-			})
-		}
+	all, err := s.plan()
+	if err != nil {
+		return 0, err
 	}
-	err := inParallel(ctx, moveStreams, tasks)
-	return bytes.Load(), err
+	return s.copyAll(ctx, who, all, false)
 }
 
 // A part is rows of a slice that one server of the placement before has.

@@ -82,7 +82,10 @@ func (s *Server) Restore(ctx context.Context, m *rpc.RestoreRequest) (*rpc.Resto
 	if err := s.admit(ctx, m.Id); err != nil {
 		return nil, err
 	}
-	if m.Store == "" {
+	switch {
+	case m.Store == "" && m.Ahead:
+		return mover{s}.ahead(ctx, m)
+	case m.Store == "":
 		return mover{s}.move(ctx, m)
 	}
 	c, from := s.core, wire.SenderOf(m.Id)

@@ -57,6 +57,7 @@ type Config struct {
 type Server struct {
 	unimplemented
 	pacer
+	lender
 	core *core
 
 	// These are written once, before the program serves.
@@ -66,6 +67,8 @@ type Server struct {
 	cuts     *cuts
 	mirror   *mirror // nil without standbys
 	bytes    int64   // of what lives here from round to round
+
+	stretches []*stretch // of a server of a next placement: what it takes of the one before; nil before it is known. Who has the token of core.moving uses it
 }
 
 // unimplemented answers calls that a server does not know. A method of pacer comes before its own of the same name.
@@ -85,7 +88,9 @@ func New(cfg Config) *Server {
 	}
 	cfg.CutDeadline = cmp.Or(cfg.CutDeadline, cutDeadline)
 	c := newCore(cfg)
-	return &Server{pacer: pacer{c}, core: c}
+	s := &Server{pacer: pacer{c}, core: c}
+	s.lender = lender{s}
+	return s
 }
 
 // Released is closed when nobody will ask this server anything any more, which may be some time after Serve has returned well: a coordinator has said

@@ -70,6 +70,7 @@ func (ps *placements) of(last *state.Placed) (*job.Placement, error) {
 // about to change, it has a second one, which takes rows from the first:
 //
 //	Prepare of placement 2 --> next: runs its program, has no state yet
+//	Restore, ahead, of 2 ----> next copies from active and from other processes, while those go on
 //	Restore of placement 2 --> next takes its state, from active and from other processes
 //	Freeze of placement 2 ---> the job has changed: next is active, and the one before ends
 //	Freeze of placement 1 ---> it has not; next stays until another one is prepared
@@ -331,6 +332,10 @@ func (p passing) GetVariable(m *rpc.GetRequest, stream grpc.ServerStreamingServe
 
 func (p passing) GetRows(m *rpc.RowsRequest, stream grpc.ServerStreamingServer[rpc.VariableChunk]) error {
 	return p.now().GetRows(m, stream)
+}
+
+func (p passing) CopyRows(ctx context.Context, m *rpc.CopyRequest) (*rpc.CopyResponse, error) {
+	return p.now().CopyRows(ctx, m)
 }
 
 func (p passing) TakeOver(ctx context.Context, m *rpc.TakeOverRequest) (*rpc.TakeOverResponse, error) {

@@ -22,6 +22,7 @@ import (
 	"net"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -256,4 +257,27 @@ func RetrySoon(ctx context.Context, longest time.Duration, f func(retry id.Retry
 		}
 		delay = min(2*delay, longest)
 	}
+}
+
+// EachServer calls so many servers at the same time. The first call that fails ends the others, and its error is returned.
+func EachServer(ctx context.Context, servers int, call func(ctx context.Context, i int) error) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var group sync.WaitGroup
+	errs := make([]error, servers)
+	for i := range servers {
+		group.Go(func() {
+			if errs[i] = call(ctx, i); errs[i] != nil {
+				cancel(errs[i])
+			}
+		})
+	}
+	group.Wait()
+	if i := slices.IndexFunc(errs, func(err error) bool { return err != nil }); i >= 0 {
+		if cause := context.Cause(ctx); cause != nil {
+			return cause
+		}
+		return errs[i]
+	}
+	return nil
 }
