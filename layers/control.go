@@ -23,6 +23,15 @@ func (m *Model) block(build func()) *program.Block {
 	return inner
 }
 
+// Within runs build. Every op that build appends, and every variable that it declares, goes to the given block of the program that is being built. It is for
+// passes that build gradients of blocks.
+func (m *Model) Within(block *program.Block, build func()) {
+	before := m.inner
+	m.inner = block
+	defer func() { m.inner = before }()
+	build()
+}
+
 // current returns the block to which layers append.
 func (m *Model) current() *program.Block {
 	if m.inner == nil {
@@ -75,7 +84,7 @@ type SwitchCase struct {
 }
 
 // Switch does the first case that holds, if any. Cases change variables with AssignTo: one that a case gives its first value is 0 where another case, or none,
-// was done. No gradient flows through them. A learning rate that depends on the step is an example.
+// was done. A learning rate that depends on the step is an example.
 func Switch(m *Model, cases ...SwitchCase) {
 	var before Variable // no case before this one holds
 	for _, c := range cases {
@@ -104,7 +113,7 @@ func Switch(m *Model, cases ...SwitchCase) {
 }
 
 // While runs what body appends again and again, as long as condition, one bool, is true. body changes condition with AssignTo. A loop that does not end by itself
-// ends with an error (see the op while). No gradient flows through it.
+// ends with an error (see the op while). If the model trains, the loop keeps what the gradients of its runs need, run by run.
 func While(condition Variable, body func()) {
 	l := start("while", nil, nil, condition)
 	if l.failed {

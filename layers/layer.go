@@ -165,7 +165,9 @@ const untyped program.VarKind = -1
 func (m *Model) Append(op *program.Op) bool {
 	block := m.current()
 	for _, name := range op.OutputNames() {
-		block.EnsureVar(program.Var{Name: name, Kind: untyped})
+		if _, declared := block.Find(name); !declared {
+			block.EnsureVar(program.Var{Name: name, Kind: untyped})
+		}
 	}
 	return m.emit(block, op)
 }

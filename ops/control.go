@@ -2,6 +2,7 @@ package ops
 
 import (
 	"context"
+	"slices"
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/program"
@@ -25,12 +26,25 @@ type Body interface {
 	Skip()
 }
 
+// A Reverse is the block of the gradient of an op that runs a block. Each of its runs begins with the values that a run of the forward block has left, the
+// last one first.
+type Reverse interface {
+	Body
+	// Begin begins the gradient of the last run of the forward op that has none yet. It returns how often the op ran its block then.
+	Begin() (int64, error)
+	// Inside returns the tensor of a variable that the block itself declares, nil if it declares no such tensor.
+	Inside(name string) *tensor.Tensor
+}
+
 // Surroundings give a Binding what an op of class Control needs besides tensors.
 type Surroundings interface {
 	// Value returns what a variable that is no tensor holds, nil if nothing.
 	Value(name string) any
 	// Body prepares the block of a BLOCK attribute.
 	Body(block program.BlockIndex) (Body, error)
+	// Reverse prepares the block of a gradient. tape is what the op that runs the forward block has written to the variable of kind program.StepScopes.
+	// A name of links means in the block what the name beside it means outside.
+	Reverse(block program.BlockIndex, tape *Tape, links map[string]string) (Reverse, error)
 }
 
 // Within sets the surroundings. It is for executors, before Bind.
@@ -46,6 +60,39 @@ func (b *Binding) Body(attr string) (Body, error) {
 		return nil, fault.E(fault.InvalidProgram, fault.On(b.op), fault.Got("no block in attribute "+attr), fault.Want("one, in a program that has it"))
 	}
 	return b.around.Body(index)
+}
+
+// Reverse prepares the block of a gradient. scopes is the slot of the tape that the forward op has left. A name of links means in the block what the name
+// beside it means outside.
+func (b *Binding) Reverse(attr, scopes string, links map[string]string) (Reverse, error) {
+	index, ok := b.op.SubBlock(attr)
+	if !ok || b.around == nil {
+		return nil, fault.E(fault.InvalidProgram, fault.On(b.op), fault.Got("no block in attribute "+attr), fault.Want("one, in a program that has it"))
+	}
+	tape, err := valueOf[*Tape](b, b.op.In(scopes), scopes)
+	if err != nil {
+		return nil, err
+	}
+	return b.around.Reverse(index, tape, links)
+}
+
+// KeptAtEntry reports whether the gradient of a block reads a variable from outside as it was when a run of the block began. So it does if the block writes the
+// variable, unless an op changes it in place, as increment does with counters: the gradient of that op undoes the change, in programs of Fluid.
+func KeptAtEntry(block *program.Block, name string) bool {
+	for _, op := range block.Ops {
+		if subs := op.SubBlocks(); len(subs) > 0 {
+			for _, index := range subs {
+				if sub, err := block.Program().Block(index); err == nil && !sub.Declares(name) && !KeptAtEntry(sub, name) {
+					return false
+				}
+			}
+			continue
+		}
+		if slices.Contains(op.InputNames(), name) && slices.Contains(op.OutputNames(), name) {
+			return false
+		}
+	}
+	return true
 }
 
 // ArrayIn returns the array in an input slot.
@@ -68,18 +115,24 @@ func valueOf[T any](b *Binding, name, slot string) (T, error) {
 	return value, fault.E(fault.TypeMismatch, fault.On(b.op), fault.Var(name), fault.Got("a variable of another kind in slot "+slot), fault.Wantf("%T", value))
 }
 
-// NewValue makes what a variable of a kind holds, nil for a kind that holds nothing. bytes bounds an array; 0 is no bound.
+// NewValue makes what a variable of a kind holds, nil for a kind that holds nothing. bytes bounds an array and a tape; 0 is no bound.
 func NewValue(kind program.VarKind, bytes int64) any {
-	if kind == program.LoDTensorArray {
+	switch kind {
+	case program.LoDTensorArray:
 		return &Array{most: bytes}
+	case program.StepScopes:
+		return &Tape{most: bytes}
 	}
 	return nil
 }
 
 // ClearValue empties what NewValue has made. The memory stays for the next run.
 func ClearValue(value any) {
-	if a, ok := value.(*Array); ok {
-		a.Clear()
+	switch v := value.(type) {
+	case *Array:
+		v.Clear()
+	case *Tape:
+		v.clear()
 	}
 }
 
@@ -153,4 +206,14 @@ func (a *Array) Put(i int64, value *tensor.Tensor) error {
 	}
 	a.bytes = bytes
 	return nil
+}
+
+// Empty takes the elements out of item i, which an array may lack.
+func (a *Array) Empty(i int64) error {
+	if i < 0 || i >= int64(a.n) {
+		return nil
+	}
+	item := a.items[i]
+	a.bytes -= item.Bytes()
+	return tensor.Resize(item, item.DType(), nothing...)
 }

@@ -15,6 +15,18 @@ type Grad struct {
 	arrived func(variable string) bool // reports whether a gradient of a forward output exists
 	wanted  func(variable string) bool // reports whether somebody needs the gradient of a forward input
 	dims    func(variable string) []int64
+	block   *BlockGrad
+}
+
+// A BlockGrad is the gradient of the block of an op, as the backward pass has built it: a block that computes gradients from those of what the forward block
+// writes outside of itself.
+type BlockGrad struct {
+	Block program.BlockIndex
+	// Through lists variables of the forward op whose gradients the block changes where they are. Before the op they are those of the values after the forward
+	// op, and afterwards those of the values before it.
+	Through []string
+	// Parts lists variables whose gradients each run of the block leaves in variables of its own, to be added up.
+	Parts []string
 }
 
 // NewGrad is for the backward pass of package optimizer.
@@ -27,6 +39,15 @@ func (g *Grad) WithDims(dims func(variable string) []int64) *Grad {
 	g.dims = dims
 	return g
 }
+
+// WithBlock adds the gradient of the block of the op.
+func (g *Grad) WithBlock(b *BlockGrad) *Grad {
+	g.block = b
+	return g
+}
+
+// Block returns the gradient of the block of the op, nil if there is none.
+func (g *Grad) Block() *BlockGrad { return g.block }
 
 // Dims returns the dims of the first of some variables, nil if they are unknown.
 func (g *Grad) Dims(variables []string) []int64 {

@@ -1,7 +1,6 @@
 package optimizer
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -34,11 +33,12 @@ func AppendBackward(loss layers.Variable, wrt ...layers.Variable) []Pair {
 	if len(wrt) == 0 {
 		wrt = m.Parameters()
 	}
-	b := &backward{model: m, block: m.Building().Global(), loss: loss.Name(), arrived: map[string]bool{}}
+	global := m.Building().Global()
+	b := &backward{model: m, into: global, loss: loss.Name(), gradients: newGradients(global)}
 	if !b.selectVariables(wrt) || !b.differentiate() {
 		return nil
 	}
-	b.sumGradients()
+	b.keepValues()
 	b.markParameters(wrt)
 	if !b.append() {
 		return nil
@@ -46,40 +46,66 @@ func AppendBackward(loss layers.Variable, wrt ...layers.Variable) []Pair {
 	return b.pairs(wrt)
 }
 
-// backward is one backward pass under construction.
+// backward is the backward pass of one block under construction.
 type backward struct {
 	model   *layers.Model
-	block   *program.Block
+	into    *program.Block // where the gradients are computed: the forward block itself, or that of a gradient
+	outer   *backward      // of the enclosing block; nil for the global one
 	loss    string
 	path    []*program.Op   // forward ops that loss depends on, in order
 	wanted  map[string]bool // forward variables whose gradient somebody needs
-	arrived map[string]bool // forward variables whose gradient some op in steps writes
-	steps   []*program.Op   // the ops to append
+	through map[string]bool // variables of enclosing blocks whose gradients are changed where they are, and not in the block of a gradient
+	gradients
 }
 
 // differentiate builds the gradient ops of the path, from the last op to the first.
 func (b *backward) differentiate() bool {
-	b.steps = append(b.steps, b.lossGradient())
-	b.arrived[b.loss] = true
-	for i := len(b.path) - 1; i >= 0; i-- {
-		grads, err := b.gradientOf(b.path[i])
-		if err != nil {
-			b.model.Report(asFault(ops.At(b.path[i], err)))
-			return false
-		}
-		for _, op := range grads {
-			if op.Line() == "" {
-				op.SetLine(b.path[i].Line())
-			}
-			b.steps = append(b.steps, op)
-			for _, name := range op.OutputNames() {
-				if forward, ok := forwardName(name); ok {
-					b.arrived[forward] = true
-				}
-			}
-		}
+	b.add(b.lossGradient())
+	if err := b.reverse(); err != nil {
+		b.model.Report(asFault(err))
+		return false
 	}
 	return true
+}
+
+// reverse builds the gradient ops of the path, given the gradients that have arrived.
+func (b *backward) reverse() error {
+	for _, op := range slices.Backward(b.path) {
+		grads, err := b.gradientOf(op)
+		if err != nil {
+			return ops.At(op, err)
+		}
+		overwritten := b.overwrittenBy(op)
+		for _, name := range overwritten {
+			b.complete(name)
+		}
+		for _, name := range overwritten { // what is read before has the gradient of another value
+			b.forget(name)
+		}
+		for _, grad := range grads {
+			if grad.Line() == "" {
+				grad.SetLine(op.Line())
+			}
+			b.origin[grad] = op
+			b.add(grad)
+		}
+	}
+	b.completeAll()
+	return nil
+}
+
+// overwrittenBy returns the variables with gradients that an op gives new values. A block that an op runs looks after what it writes itself (throughBlock), and
+// items of arrays have gradients of their own.
+func (b *backward) overwrittenBy(op *program.Op) (names []string) {
+	if len(op.SubBlocks()) > 0 {
+		return nil
+	}
+	for _, name := range op.OutputNames() {
+		if v, ok := b.block.Find(name); ok && v.Kind != program.LoDTensorArray && b.has(name) {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // lossGradient starts with the derivative of loss with respect to itself, which is 1.
@@ -93,12 +119,18 @@ func (b *backward) lossGradient() *program.Op {
 // or nobody wants one.
 func (b *backward) gradientOf(op *program.Op) ([]*program.Op, error) {
 	def, ok := ops.Lookup(op.Type)
-	if !ok || def.Gradient == nil || !b.any(op.OutputNames(), b.arrived) || !b.any(op.InputNames(), b.wanted) {
+	if !ok || def.Gradient == nil || !slices.ContainsFunc(op.OutputNames(), b.has) || !anyOf(op.InputNames(), b.wanted) {
 		return nil, nil
 	}
-	arrived := func(name string) bool { return b.arrived[name] }
+	var inner *ops.BlockGrad
+	if _, runs := op.SubBlock("sub_block"); runs {
+		var err error
+		if inner, err = b.throughBlock(op); err != nil || inner == nil {
+			return nil, err
+		}
+	}
 	wanted := func(name string) bool { return b.wanted[name] }
-	grads, err := def.Gradient(ops.NewGrad(op, def, arrived, wanted).WithDims(b.dims))
+	grads, err := def.Gradient(ops.NewGrad(op, def, b.has, wanted).WithDims(b.dims).WithBlock(inner))
 	if err != nil {
 		return nil, err
 	}
@@ -121,16 +153,7 @@ func (b *backward) dims(name string) []int64 {
 	return nil
 }
 
-// floats returns the variables that can have a gradient.
-func (b *backward) floats() map[string]bool {
-	can := map[string]bool{}
-	for _, v := range b.block.Vars() {
-		can[v.Name] = v.DType.IsFloat() && !v.StopGradient
-	}
-	return can
-}
-
-func (b *backward) any(names []string, in map[string]bool) bool {
+func anyOf(names []string, in map[string]bool) bool {
 	for _, name := range names {
 		if in[name] {
 			return true
@@ -141,20 +164,28 @@ func (b *backward) any(names []string, in map[string]bool) bool {
 
 // append declares the gradients and appends the steps to the program. A gradient has the type of its forward variable, unless it is sparse.
 func (b *backward) append() bool {
+	if !b.appendSteps() {
+		return false
+	}
+	last := b.path[len(b.path)-1]
+	last.SetRole(last.Role() | program.RoleLoss)
+	return true
+}
+
+// appendSteps appends the steps to the block of the gradients.
+func (b *backward) appendSteps() bool {
 	for i, op := range b.steps {
+		appended := false
 		b.declareOutputs(op)
 		role := program.RoleBackward
-		if i == 0 {
+		if i == 0 && b.outer == nil {
 			role |= program.RoleLoss
 		}
-		appended := false
-		b.model.As(role, nil, func() { appended = b.model.Append(op) })
+		b.model.As(role, nil, func() { b.model.Within(b.into, func() { appended = b.model.Append(op) }) })
 		if !appended {
 			return false
 		}
 	}
-	last := b.path[len(b.path)-1]
-	last.SetRole(last.Role() | program.RoleLoss)
 	return true
 }
 
@@ -162,7 +193,7 @@ func (b *backward) append() bool {
 func (b *backward) pairs(wrt []layers.Variable) []Pair {
 	var pairs []Pair
 	for _, v := range wrt {
-		if grad, ok := b.model.Variable(program.GradName(v.Name())); ok && b.arrived[v.Name()] {
+		if grad, ok := b.model.Variable(program.GradName(v.Name())); ok && b.written[v.Name()] {
 			pairs = append(pairs, Pair{Param: v, Grad: grad})
 		}
 	}
@@ -183,27 +214,11 @@ func (b *backward) selectVariables(wrt []layers.Variable) bool {
 	}
 	b.findPath()
 	for _, op := range b.path {
-		def, ok := ops.Lookup(op.Type)
-		if ok && def.Class == ops.Control && (b.any(op.InputNames(), b.wanted) && b.any(op.OutputNames(), b.floats()) || b.any(op.OutputNames(), b.wanted)) {
-			b.model.Report(fault.E(fault.Unsupported, fault.On(op), fault.Got("a loss that depends on a branch, a loop or an array"),
-				fault.Want("none of them between the parameters and the loss"), fault.Hint("no gradient flows through ops of control flow yet")))
+		if again := b.mark(b.block, op); again != "" {
+			b.model.Report(fault.E(fault.InvalidProgram, fault.On(op), fault.Var(again),
+				fault.Got("a second value for the variable"), fault.Want("one value, so that its gradient has one meaning"),
+				fault.Hint("write the result to a new variable")))
 			return false
-		}
-		if !ok || def.Gradient == nil || !b.any(op.InputNames(), b.wanted) {
-			continue
-		}
-		for _, name := range op.OutputNames() {
-			v, ok := b.block.Var(name)
-			if !ok || v.StopGradient || !v.DType.IsFloat() {
-				continue
-			}
-			if b.wanted[name] {
-				b.model.Report(fault.E(fault.InvalidProgram, fault.On(op), fault.Var(name),
-					fault.Got("a second value for the variable"), fault.Want("one value, so that its gradient has one meaning"),
-					fault.Hint("write the result to a new variable")))
-				return false
-			}
-			b.wanted[name] = true
 		}
 	}
 	if !b.wanted[b.loss] {
@@ -214,11 +229,42 @@ func (b *backward) selectVariables(wrt []layers.Variable) bool {
 	return true
 }
 
+// mark marks what an op computes from wanted variables as wanted, too. In blocks that ops run, variables may change. It returns a variable of the global block
+// that an op gives a second value.
+func (b *backward) mark(block *program.Block, op *program.Op) (again string) {
+	if index, runs := op.SubBlock("sub_block"); runs {
+		sub, err := block.Program().Block(index)
+		for range 2 { // what a loop writes it may read in its next run
+			if err == nil {
+				for _, inner := range sub.Ops {
+					b.mark(sub, inner)
+				}
+			}
+		}
+		return ""
+	}
+	def, ok := ops.Lookup(op.Type)
+	if !ok || def.Gradient == nil || !anyOf(op.InputNames(), b.wanted) {
+		return ""
+	}
+	for _, name := range op.OutputNames() {
+		v, ok := block.Find(name)
+		if !ok || v.StopGradient || !v.DType.IsFloat() {
+			continue
+		}
+		if b.wanted[name] && block == b.block && v.Kind == program.LoDTensor {
+			return name
+		}
+		b.wanted[name] = true
+	}
+	return ""
+}
+
 // findPath collects the forward ops that loss depends on, in program order.
 func (b *backward) findPath() {
 	needed := map[string]bool{b.loss: true}
 	for _, op := range slices.Backward(b.block.Ops) {
-		if !op.Role().Has(program.RoleForward) || !b.any(op.OutputNames(), needed) {
+		if !op.Role().Has(program.RoleForward) || !anyOf(op.OutputNames(), needed) {
 			continue
 		}
 		for _, name := range op.InputNames() {
@@ -236,52 +282,6 @@ func forwardName(name string) (string, bool) {
 }
 
 func slots(args map[string][]string) []string { return slices.Sorted(maps.Keys(args)) }
-
-// An argument is a place where an op writes a variable.
-type argument struct {
-	op    *program.Op
-	slot  string
-	index int
-}
-
-// sumGradients sums the gradients of a variable that several ops use. Each of k ops writes one part. The parts are renamed to x@GRAD@RENAME@0 and
-// so on, and a sum op follows the last of them.
-func (b *backward) sumGradients() {
-	writers := map[string][]argument{}
-	for _, op := range b.steps {
-		for _, slot := range slots(op.Outputs) {
-			op.Outputs[slot] = slices.Clone(op.Outputs[slot])
-			for i, name := range op.Outputs[slot] {
-				if name != program.Empty {
-					writers[name] = append(writers[name], argument{op, slot, i})
-				}
-			}
-		}
-	}
-	var steps []*program.Op
-	for _, op := range b.steps {
-		steps = append(steps, op)
-		for _, name := range op.OutputNames() {
-			if parts := writers[name]; len(parts) > 1 && parts[len(parts)-1].op == op {
-				delete(writers, name)
-				steps = append(steps, sumParts(name, parts))
-			}
-		}
-	}
-	b.steps = steps
-}
-
-// sumParts renames the parts of a gradient. It returns the op that sums them, in the order of the backward pass.
-func sumParts(name string, parts []argument) *program.Op {
-	sum := &program.Op{Type: "sum", Inputs: map[string][]string{}, Outputs: map[string][]string{"Out": {name}}}
-	for i, part := range parts {
-		renamed := fmt.Sprintf("%s%s%d", name, program.RenameMark, i)
-		part.op.Outputs[part.slot][part.index] = renamed
-		sum.Inputs["X"] = append(sum.Inputs["X"], renamed)
-	}
-	sum.SetLine(parts[0].op.Line())
-	return sum
-}
 
 // markParameters sets the role variables, parameter and gradient, of the last op that writes the gradient of a parameter.
 func (b *backward) markParameters(wrt []layers.Variable) {
@@ -389,7 +389,7 @@ func trim(grads []*program.Op) []*program.Op {
 // declareOutputs declares the gradients that op writes, except sparse ones: their kind follows from the op.
 func (b *backward) declareOutputs(op *program.Op) {
 	shapes, err := ops.Infer(op, func(name string) (ops.Meta, bool) {
-		v, ok := b.block.Var(name)
+		v, ok := b.into.Find(name)
 		if !ok {
 			return ops.Meta{}, false
 		}
@@ -405,8 +405,15 @@ func (b *backward) declareOutputs(op *program.Op) {
 	}
 }
 
+// declare declares a gradient in the block where it lives: that of its variable if it is changed where it is, and else the block that computes it.
 func (b *backward) declare(name, forward string) {
-	if v, ok := b.block.Var(forward); ok {
-		b.block.EnsureVar(program.Var{Name: name, Kind: v.Kind, DType: v.DType, Dims: v.Dims, LoDLevel: v.LoDLevel})
+	v, ok := b.block.Find(forward)
+	if !ok {
+		return
 	}
+	at := b
+	for name == program.GradName(forward) && at.through[forward] && at.outer != nil {
+		at = at.outer
+	}
+	at.into.EnsureVar(program.Var{Name: name, Kind: v.Kind, DType: v.DType, Dims: v.Dims, LoDLevel: v.LoDLevel})
 }

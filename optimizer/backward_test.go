@@ -2,12 +2,10 @@ package optimizer_test
 
 import (
 	"context"
-	"errors"
 	"math"
 	"strings"
 	"testing"
 
-	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/layers"
 	"github.com/edl-go/edl/ops"
 	"github.com/edl-go/edl/optimizer"
@@ -228,32 +226,6 @@ func TestOpWithoutArrivedGradientsIsSkipped(t *testing.T) {
 	for _, op := range build(t, m).Global().Ops {
 		if op.Type == "test_multiples_grad" || op.Type == "fill_zeros_like" {
 			t.Errorf("%s was appended", op.Type)
-		}
-	}
-}
-
-// A gradient that a loop or an array would have to pass on is refused, not dropped, also where another path leads to the parameters.
-func TestLossesBehindControlFlowAreRefused(t *testing.T) {
-	for name, through := range map[string]func(m *layers.Model, h layers.Variable) layers.Variable{
-		"a loop": func(m *layers.Model, h layers.Variable) layers.Variable {
-			i, n := layers.Counter(m, 0), layers.Counter(m, 3)
-			more := layers.LessThan(i, n)
-			layers.While(more, func() {
-				layers.AssignTo(h, layers.Scale(h, 2, 0))
-				layers.Increment(i, 1)
-				layers.AssignTo(more, layers.LessThan(i, n))
-			})
-			return h
-		},
-		"an array": func(m *layers.Model, h layers.Variable) layers.Variable {
-			i := layers.Counter(m, 0)
-			return layers.Add(h, layers.ArrayRead(layers.ArrayWrite(h, i, layers.CreateArray(m)), i))
-		},
-	} {
-		m := layers.NewModel()
-		optimizer.SGD(0.1).Minimize(layers.Mean(through(m, layers.FC(layers.Data(m, "x", layers.Dims(2)), 2))))
-		if _, err := m.Program(); !errors.Is(err, fault.Unsupported) {
-			t.Errorf("%s: %v", name, err)
 		}
 	}
 }

@@ -108,16 +108,38 @@ func (b *Block) Var(name string) (*Var, bool) {
 	return v, ok
 }
 
-// Find returns the variable with a name: of this block, else of the nearest enclosing block. The search ends even if the parents form a cycle, as
-// in a hostile file.
+// Find returns the variable with a name: of this block, else of the block whose gradient it is, else of the nearest enclosing block. The search ends even
+// if the parents form a cycle, as in a hostile file.
 func (b *Block) Find(name string) (*Var, bool) {
 	for hops := 0; b != nil && hops <= len(b.program.Blocks); hops++ {
 		if v, ok := b.vars[name]; ok {
 			return v, true
 		}
+		if f := b.ForwardBlock(); f != nil {
+			if v, ok := f.vars[name]; ok {
+				return v, true
+			}
+		}
 		b = b.ParentBlock()
 	}
 	return nil, false
+}
+
+// ForwardBlock returns the block whose gradient this one is, or nil. The block runs on the variables that a run of that block has left.
+func (b *Block) ForwardBlock() *Block {
+	if b.Forward < 0 || b.Forward >= len(b.program.Blocks) {
+		return nil
+	}
+	return b.program.Blocks[b.Forward]
+}
+
+// Declares reports whether the block, or the block whose gradient it is, declares a name.
+func (b *Block) Declares(name string) bool {
+	_, ok := b.vars[name]
+	if f := b.ForwardBlock(); !ok && f != nil {
+		_, ok = f.vars[name]
+	}
+	return ok
 }
 
 // Vars returns the variables of this block in the order of their creation.

@@ -57,7 +57,7 @@ func touch(p *Program, op *Op, reads, writes map[string]bool, entered map[BlockI
 		for _, inner := range sub.Ops {
 			touch(p, inner, innerReads, innerWrites, entered)
 		}
-		declared := func(name string, _ bool) bool { _, ok := sub.vars[name]; return ok }
+		declared := func(name string, _ bool) bool { return sub.Declares(name) }
 		maps.DeleteFunc(innerReads, declared)
 		maps.DeleteFunc(innerWrites, declared)
 		maps.Copy(reads, innerReads)

@@ -26,7 +26,7 @@ func (v *verifier) op(b *Block, position int, op *Op) {
 			wrong(fault.InvalidProgram, "", fmt.Sprintf("%d names in %s", len(pairs), AttrRoleVar), "pairs of parameter and gradient")
 		}
 		for _, name := range pairs {
-			if _, ok := b.resolve(name); !ok {
+			if _, ok := b.Find(name); !ok {
 				wrong(fault.InvalidProgram, name, "a name in "+AttrRoleVar+" that is not declared", "a declared variable")
 			}
 		}
@@ -46,7 +46,7 @@ func (v *verifier) op(b *Block, position int, op *Op) {
 func checkSlots(b *Block, slots map[string][]string, wrong func(kind fault.Kind, variable, got, want string)) {
 	for _, slot := range sortedKeys(slots) {
 		for _, name := range slots[slot] {
-			if _, ok := b.resolve(name); name != Empty && !ok {
+			if _, ok := b.Find(name); name != Empty && !ok {
 				wrong(fault.InvalidProgram, name, "a name in slot "+fault.Quote(slot)+" that neither the block nor an enclosing one declares",
 					"a declared variable")
 			}
@@ -73,17 +73,6 @@ func (v *verifier) attr(op *Op, name string, wrong func(kind fault.Kind, variabl
 	}
 }
 
-// resolve is Find, but in a block that is the gradient of another block it also looks in that block.
-func (b *Block) resolve(name string) (*Var, bool) {
-	if v, ok := b.Find(name); ok {
-		return v, true
-	}
-	if b.Forward > NoBlock && b.Forward < len(b.program.Blocks) {
-		return b.program.Blocks[b.Forward].Find(name)
-	}
-	return nil, false
-}
-
 // flow checks that ops write tensors before other ops read them, in the order of a run: the global block from its first op on, and each sub-block
 // at the position of the op that owns it. Blocks that nothing refers to come last.
 func (v *verifier) flow() {
@@ -108,7 +97,7 @@ type flow struct {
 func (f *flow) write(b *Block, op *Op, into map[*Var]bool) {
 	for _, args := range op.Outputs {
 		for _, name := range args {
-			if variable, ok := b.resolve(name); ok {
+			if variable, ok := b.Find(name); ok {
 				into[variable] = true
 			}
 		}
@@ -122,7 +111,7 @@ func (f *flow) block(b *Block) {
 	f.entered[b.Index] = true
 	for i, op := range b.Ops {
 		for _, name := range op.InputNames() {
-			variable, ok := b.resolve(name)
+			variable, ok := b.Find(name)
 			if !ok || f.available(b, op, variable) {
 				continue
 			}

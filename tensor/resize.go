@@ -128,3 +128,21 @@ func CopyLoD(t *Tensor, lod [][]int64) {
 	}
 	t.lod = t.room.lod[:len(lod)]
 }
+
+// Zero sets all elements of t to 0, or to false.
+func Zero(t *Tensor) {
+	switch d := t.data.(type) {
+	case []bool:
+		clear(d)
+	case []int32:
+		clear(d)
+	case []int64:
+		clear(d)
+	case []float32:
+		clear(d)
+	case []float64:
+		clear(d)
+	case []uint16:
+		clear(d)
+	}
+}

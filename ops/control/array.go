@@ -39,6 +39,27 @@ func init() {
 				return out.Put(at, x)
 			}, err
 		},
+		Gradient: func(g *ops.Grad) ([]*program.Op, error) {
+			op := g.GradOp("write_to_array_grad")
+			op.Inputs["X"], op.Inputs["I"], op.Inputs[outGrad] = g.In("X"), g.In("I"), g.OutGrad("Out")
+			op.Outputs["X"+program.GradSuffix], op.Outputs[outGrad] = g.InGrad("X"), g.OutGrad("Out")
+			return []*program.Op{op}, nil
+		},
+		MixesRows: opkit.Mixes,
+	})
+	ops.Register(ops.Def{
+		Type:  "write_to_array_grad",
+		Class: ops.Control,
+		Doc: "Takes the gradient of an item out of the array of gradients: dX = dOut[I], zeros of the dims of X if there is none. The item is empty afterwards, " +
+			"because what was written before it has no effect on what is read after.",
+		Inputs:  []ops.Slot{{Name: "X", Doc: "what the item was written from"}, index, {Name: outGrad, Doc: "an array of gradients"}},
+		Outputs: []ops.Slot{{Name: "X" + program.GradSuffix, Doc: "of the dims of X"}, {Name: outGrad, Doc: "the array"}},
+		Infer: func(s *ops.Shapes) error {
+			s.Like("X"+program.GradSuffix, "X")
+			s.Like(outGrad, outGrad)
+			return oneOf(s, "I", tensor.Int64)
+		},
+		Bind:      bindTake,
 		MixesRows: opkit.Mixes,
 	})
 	ops.Register(ops.Def{
@@ -47,6 +68,12 @@ func init() {
 		Doc:     "Copies an item of an array: Out = X[I].",
 		Inputs:  []ops.Slot{array, index, {Name: "X_W", Doc: "of an array of gradients: the array of values; no effect here", Dispensable: true}},
 		Outputs: []ops.Slot{{Name: "Out", Doc: "of the dims of the item"}},
+		Gradient: func(g *ops.Grad) ([]*program.Op, error) {
+			op := g.GradOp("read_from_array_grad")
+			op.Inputs["I"], op.Inputs[outGrad] = g.In("I"), g.OutGrad("Out")
+			op.Outputs["X"+program.GradSuffix] = g.InGrad("X")
+			return []*program.Op{op}, nil
+		},
 		Infer: func(s *ops.Shapes) error {
 			if m := s.In("X"); len(m.Dims) > 0 {
 				m.Kind = program.LoDTensor
@@ -67,6 +94,34 @@ func init() {
 					return err
 				}
 				return tensor.Assign(out, item)
+			}, err
+		},
+		MixesRows: opkit.Mixes,
+	})
+	ops.Register(ops.Def{
+		Type:    "read_from_array_grad",
+		Class:   ops.Control,
+		Doc:     "Adds a gradient to an item of an array of gradients: dX[I] += dOut. An empty item takes the value.",
+		Inputs:  []ops.Slot{index, {Name: outGrad, Doc: "the gradient of what was read"}},
+		Outputs: []ops.Slot{{Name: "X" + program.GradSuffix, Doc: "the array of gradients"}},
+		Infer: func(s *ops.Shapes) error {
+			m := s.In(outGrad)
+			if err := opkit.CheckType(s, outGrad, m.Kind == program.LoDTensor && m.DType.IsFloat(), "a dense tensor of floats"); err != nil {
+				return err
+			}
+			m.Kind = program.LoDTensorArray
+			s.SetAt("X"+program.GradSuffix, 0, m)
+			return oneOf(s, "I", tensor.Int64)
+		},
+		Bind: func(b *ops.Binding) (ops.Kernel, error) {
+			i, from := b.In("I"), b.In(outGrad)
+			to, err := b.ArrayOut("X" + program.GradSuffix)
+			return func(context.Context) error {
+				at, err := numberIn(b, "I", i)
+				if err != nil {
+					return err
+				}
+				return addItem(to, at, from)
 			}, err
 		},
 		MixesRows: opkit.Mixes,
@@ -127,4 +182,41 @@ func numberIn(b *ops.Binding, slot string, t *tensor.Tensor) (int64, error) {
 		return 0, fault.E(fault.ShapeMismatch, fault.Var(b.Op().In(slot)), fault.Gotf("%v%v", t.DType(), t.Dims()), fault.Want("one int64"))
 	}
 	return t.Int64s()[0], nil
+}
+
+// bindTake takes items out of an array of gradients.
+func bindTake(b *ops.Binding) (ops.Kernel, error) {
+	i, x, to := b.In("I"), b.In("X"), b.Out("X"+program.GradSuffix)
+	from, err := b.ArrayOut(outGrad)
+	return func(context.Context) error {
+		at, err := numberIn(b, "I", i)
+		if err != nil {
+			return err
+		}
+		if item, err := from.At(at); err == nil && item.Len() > 0 {
+			if to != nil {
+				if err := tensor.Assign(to, item); err != nil {
+					return err
+				}
+			}
+			return from.Empty(at)
+		}
+		if to == nil {
+			return nil
+		}
+		if err := tensor.Resize(to, x.DType(), x.Dims()...); err != nil {
+			return err
+		}
+		tensor.CopyLoD(to, x.LoD())
+		tensor.Zero(to)
+		return nil
+	}, err
+}
+
+// addItem adds value to an item of an array. An item without elements takes the value.
+func addItem(a *ops.Array, i int64, value *tensor.Tensor) error {
+	if item, err := a.At(i); err == nil && item.Len() > 0 {
+		return addTo(item, value)
+	}
+	return a.Put(i, value)
 }

@@ -28,7 +28,7 @@ func init() {
 		Type:  "conditional_block",
 		Class: ops.Control,
 		Doc: "Runs a block if a condition holds. With is_scalar_condition the condition is one bool. Without it the block runs if no variable of the condition is " +
-			"empty. A variable that has no value before the op and gets none from it is 0. No gradient flows through it.",
+			"empty. A variable that has no value before the op and gets none from it is 0.",
 		Inputs: []ops.Slot{
 			{Name: "Cond", Doc: "the condition", Duplicable: true, Dispensable: true},
 			{Name: "X", Doc: "the condition in programs of early 2018", Duplicable: true, Dispensable: true},
@@ -56,6 +56,7 @@ func init() {
 			}
 			return oneOf(s, slot, tensor.Bool)
 		},
+		Gradient:  gradientOf("Input", "Scope", "Cond"),
 		Bind:      bindConditionalBlock,
 		MixesRows: opkit.Mixes,
 	})

@@ -17,7 +17,7 @@ func init() {
 		Type:  "while",
 		Class: ops.Control,
 		Doc: "Runs a block again and again while Condition is true. The block writes Condition. It is an error if the block has run 1000000 times and Condition is " +
-			"still true. A variable that has no value before the op and gets none from it is 0. No gradient flows through it.",
+			"still true. A variable that has no value before the op and gets none from it is 0.",
 		Inputs: []ops.Slot{
 			{Name: "X", Doc: "what the block reads", Duplicable: true, Dispensable: true},
 			{Name: "Condition", Doc: "one bool, which the block writes"},
@@ -33,6 +33,7 @@ func init() {
 			}
 			return oneOf(s, "Condition", tensor.Bool)
 		},
+		Gradient:  gradientOf("X", "StepScopes"),
 		Bind:      bindWhile,
 		MixesRows: opkit.Mixes,
 	})

@@ -24,6 +24,7 @@ type binder struct {
 	blanks    map[tensor.DType]*tensor.Tensor
 	block     *program.Block
 	memory    int64 // bytes that an array may take; 0 is no bound
+	tapes     *tapes
 	pieces    []*piece
 	held      []*variable // that pieces go on using until the end of the block
 }

@@ -17,25 +17,32 @@ import (
 //
 // A body that meets only dims that it has met before allocates nothing.
 type body struct {
-	frame *frame
-	parts []part
-	fresh []*tensor.Tensor // that have no value before the block runs
-	outer *ops.Step        // of the plan around it
-	step  ops.Step
+	frame   *frame
+	parts   []part
+	fresh   []*tensor.Tensor // that have no value before the block runs
+	outer   *ops.Step        // of the plan around it
+	step    ops.Step
+	tape    *ops.Tape // for the gradient; nil for none
+	entries []entry   // what the gradient needs as it was when a run began
+	records bool      // a gradient takes the tape
 }
 
 type part interface {
 	run(ctx context.Context) error
 }
 
-// newBody prepares a block that op runs, which is an op of block of.
-func newBody(index program.BlockIndex, of *program.Block, op *program.Op, outer surrounding, env *ops.Env, memory int64) (*body, error) {
+// newBody prepares a block that an op runs. gradient is nil unless the block is one.
+func newBody(index program.BlockIndex, around *around, gradient *reversal) (*body, error) {
+	of, op, outer := around.block, around.op, around.vars
 	block, err := of.Program().Block(index)
 	if err != nil {
 		return nil, err
 	}
-	b := &body{frame: &frame{block: block, outer: outer, memory: memory, own: map[string]*holder{}}, outer: env.Step}
-	own := *env
+	b := &body{frame: &frame{block: block, outer: outer, memory: around.memory, own: map[string]*holder{}, tapes: around.tapes}, outer: around.env.Step}
+	if gradient != nil {
+		b.frame.reverses(gradient)
+	}
+	own := *around.env
 	own.Step, own.Workers = &b.step, 1
 	uses := block.Uses()
 	store := NewStore()
@@ -76,6 +83,15 @@ func newBody(index program.BlockIndex, of *program.Block, op *program.Op, outer 
 			b.fresh = append(b.fresh, h.tensor)
 		}
 	}
+	for _, name := range op.OutputNames() {
+		h := outer.holder(name)
+		if h == nil {
+			continue
+		}
+		if tape, ok := h.value.(*ops.Tape); ok {
+			b.tape, tape.Forward = tape, b
+		}
+	}
 	return b, nil
 }
 
@@ -114,6 +130,14 @@ func (b *body) Run(ctx context.Context, n int64) error {
 	b.step = *b.outer
 	b.step.Iteration = b.outer.Iteration*1_000_003 + uint64(n) + 1
 	b.frame.clear()
+	if b.records && n == 0 {
+		b.tape.Begin()
+	}
+	for _, e := range b.entries {
+		if err := tensor.Assign(e.copy, e.of); err != nil {
+			return err
+		}
+	}
 	for _, p := range b.parts {
 		if ctx.Err() != nil {
 			return stopped(ctx)
@@ -122,28 +146,19 @@ func (b *body) Run(ctx context.Context, n int64) error {
 			return err
 		}
 	}
+	if b.records {
+		return b.tape.Record()
+	}
 	return nil
 }
 
 // Skip implements ops.Body.
 func (b *body) Skip() {
-	for _, t := range b.fresh {
-		zero(t)
+	if b.records {
+		b.tape.Begin()
 	}
-}
-
-func zero(t *tensor.Tensor) {
-	switch t.DType() {
-	case tensor.Float32:
-		clear(t.Float32s())
-	case tensor.Float64:
-		clear(t.Float64s())
-	case tensor.Int64:
-		clear(t.Int64s())
-	case tensor.Int32:
-		clear(t.Int32s())
-	case tensor.Bool:
-		clear(t.Bools())
+	for _, t := range b.fresh {
+		tensor.Zero(t)
 	}
 }
 
@@ -171,7 +186,7 @@ func (b *body) control(op *program.Op, def *ops.Def, env *ops.Env) (*control, er
 		}
 		return t
 	})
-	kernel, err := def.Bind(binding.Within(&around{block: b.frame.block, op: op, vars: b.frame, env: env, memory: b.frame.memory}))
+	kernel, err := def.Bind(binding.Within(&around{block: b.frame.block, op: op, vars: b.frame, env: env, memory: b.frame.memory, tapes: b.frame.tapes}))
 	return &control{op: op, kernel: kernel}, err
 }
 
@@ -182,6 +197,7 @@ type around struct {
 	vars   surrounding
 	env    *ops.Env
 	memory int64
+	tapes  *tapes
 }
 
 func (a *around) Value(name string) any {
@@ -192,7 +208,7 @@ func (a *around) Value(name string) any {
 }
 
 func (a *around) Body(index program.BlockIndex) (ops.Body, error) {
-	return newBody(index, a.block, a.op, a.vars, a.env, a.memory)
+	return newBody(index, a, nil)
 }
 
 // laidOut finds the variables of a block that is compiled as a whole.
@@ -215,7 +231,7 @@ func (b *binder) surround(n *node, binding *ops.Binding) {
 			}
 		}
 	}
-	binding.Within(&around{block: b.block, op: n.op, vars: laidOut{b.variables}, env: b.env, memory: b.memory})
+	binding.Within(&around{block: b.block, op: n.op, vars: laidOut{b.variables}, env: b.env, memory: b.memory, tapes: b.tapes})
 }
 
 // complete adds to a piece what the blocks of its op read and write. They may leave what they write as it was, so it counts as read, too. If the op makes

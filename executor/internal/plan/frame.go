@@ -23,19 +23,35 @@ type surrounding interface {
 
 // A frame holds the variables that one block declares. It is the Scope of the plans of the block, so they all work on the same tensors.
 type frame struct {
-	block  *program.Block
-	outer  surrounding
-	memory int64 // bytes that an array may take; 0 is no bound
-	own    map[string]*holder
+	block   *program.Block
+	outer   surrounding
+	forward *frame // of a block that is a gradient: the variables of the block that it is the gradient of; nil for any other
+	memory  int64  // bytes that an array may take; 0 is no bound
+	own     map[string]*holder
+	entry   map[string]*holder // copies of variables from outside, as they are when a run of the block begins; for gradients
+	links   map[string]*holder // of names that mean a variable outside
+	kept    map[string]bool    // variables of the block that others read between its runs
+	tapes   *tapes
 }
+
+// tapes lists the tapes in the blocks of a plan, which each run of the plan begins without.
+type tapes []any
 
 // holder implements surrounding.
 func (f *frame) holder(name string) *holder {
+	if h := f.links[name]; h != nil {
+		return h
+	}
 	if h := f.own[name]; h != nil {
 		return h
 	}
 	v, ok := f.block.Var(name)
 	if !ok || v.Persistable {
+		if f.forward != nil {
+			if h := f.forward.left(name); h != nil {
+				return h
+			}
+		}
 		return f.outer.holder(name)
 	}
 	h := &holder{}
@@ -47,16 +63,51 @@ func (f *frame) holder(name string) *holder {
 		h.tensor = t
 	} else {
 		h.value = ops.NewValue(v.Kind, f.memory)
+		if _, ok := h.value.(*ops.Tape); ok {
+			*f.tapes = append(*f.tapes, h.value)
+		}
 	}
 	f.own[name] = h
 	return h
 }
 
-// clear empties arrays and rank tables of the block.
+// reverses makes the block the gradient of another.
+func (f *frame) reverses(of *reversal) {
+	f.forward, f.links = of.forward.frame, map[string]*holder{}
+	for inside, outside := range of.links {
+		if h := f.outer.holder(outside); h != nil {
+			f.links[inside] = h
+			f.keep(inside)
+		}
+	}
+}
+
+// left returns what a run of the block has left of a variable to its gradient, nil if nothing.
+func (f *frame) left(name string) *holder {
+	if h := f.entry[name]; h != nil {
+		return h
+	}
+	if v, ok := f.block.Var(name); ok && !v.Persistable {
+		return f.holder(name)
+	}
+	return nil
+}
+
+// clear empties arrays and rank tables of the block. Tapes keep what all runs of the block have left.
 func (f *frame) clear() {
 	for _, h := range f.own {
-		ops.ClearValue(h.value)
+		if _, tape := h.value.(*ops.Tape); !tape {
+			ops.ClearValue(h.value)
+		}
 	}
+}
+
+// keep makes a variable of the block live in the frame, so that others find its value after a run.
+func (f *frame) keep(name string) {
+	if f.kept == nil {
+		f.kept = map[string]bool{}
+	}
+	f.kept[name] = true
 }
 
 // Find implements Scope.

@@ -36,6 +36,7 @@ type fuser struct {
 	variables *variables
 	pieces    []*piece
 	held      []*variable // that pieces go on using until the end of the block
+	moving    bool        // variables of the scope may get other memory between runs, so nothing can be a view of them
 }
 
 // fuse applies every fusion that is not left out.

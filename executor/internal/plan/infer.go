@@ -15,8 +15,9 @@ type inference struct {
 	*Request
 	variables *variables
 	nodes     []node
-	checks    []*variable     // what must be finite
-	once      map[string]bool // variables whose values are known where they are read (ops.WrittenOnce)
+	checks    []*variable                 // what must be finite
+	once      map[string]bool             // variables whose values are known where they are read (ops.WrittenOnce)
+	inner     map[int]map[string]ops.Meta // by block that an op runs: the types of variables that its ops write
 }
 
 // A node is an op of the block with concrete shapes.

@@ -16,6 +16,7 @@ type outline struct {
 	outer *outline // of the enclosing block; nil if that is the compiled one
 	block *program.Block
 	types map[string]ops.Meta // of variables of the block that were written
+	left  map[string]ops.Meta // of a gradient: those of the forward block
 }
 
 // enter infers what the blocks of an op read and write. It walks them twice, because what a loop writes it may read in its next run.
@@ -34,10 +35,14 @@ func (o *outline) enter(op *program.Op) error {
 		if err != nil {
 			return err
 		}
-		inner := &outline{in: o.in, node: o.node, block: block, types: map[string]ops.Meta{}}
+		inner := &outline{in: o.in, node: o.node, block: block, types: map[string]ops.Meta{}, left: o.in.inner[block.Forward]}
 		if o.types != nil {
 			inner.outer = o
 		}
+		if o.in.inner == nil {
+			o.in.inner = map[int]map[string]ops.Meta{}
+		}
+		o.in.inner[block.Index] = inner.types
 		for _, op := range block.Ops {
 			if err := inner.infer(op); err != nil {
 				return err
@@ -73,7 +78,10 @@ func (o *outline) typeOf(name string) (ops.Meta, bool) {
 	if m, ok := o.types[name]; ok {
 		return m, true
 	}
-	if v, ok := o.block.Var(name); ok {
+	if m, ok := o.left[name]; ok && !o.own(name) {
+		return m, true
+	}
+	if v, ok := o.block.Find(name); ok && o.block.Declares(name) {
 		return ops.MetaOf(v), true
 	}
 	if o.outer != nil {
@@ -86,9 +94,15 @@ func (o *outline) typeOf(name string) (ops.Meta, bool) {
 	return m, ok
 }
 
+// own reports whether the block itself declares a name.
+func (o *outline) own(name string) bool {
+	_, ok := o.block.Var(name)
+	return ok
+}
+
 func (o *outline) write(name string, m ops.Meta) error {
 	m.Value = nil // the block may not run
-	if v, ok := o.block.Var(name); ok {
+	if v, ok := o.block.Find(name); ok && o.block.Declares(name) {
 		if m.Kind == 0 {
 			m = ops.MetaOf(v)
 		}
@@ -133,7 +147,7 @@ func exposed(block *program.Block, op *program.Op) []string {
 		written := map[string]bool{}
 		for _, inner := range sub.Ops {
 			for _, name := range exposed(sub, inner) {
-				if _, own := sub.Var(name); !own && !written[name] && !slices.Contains(names, name) {
+				if !sub.Declares(name) && !written[name] && !slices.Contains(names, name) {
 					names = append(names, name)
 				}
 			}

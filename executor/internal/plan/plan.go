@@ -8,7 +8,8 @@
 //	paceOf     pace.go      variables, nodes -> pace: a plan that is too small to gain from workers is compiled for one
 //	                        outline.go does so for the blocks that ops run
 //	binder     bind.go      nodes -> pieces: binds each op to its tensors. An op becomes one kernel, or loops that can be divided.
-//	                        A block that an op runs becomes a body (body.go), whose parts are compiled when they run with dims that are new
+//	                        A block that an op runs becomes a body (body.go), whose parts are compiled when they run with dims that are new.
+//	                        The gradient of such a block runs on what its runs have left (reverse.go)
 //	fuser      fuse.go      pieces -> fewer pieces: leaves out pieces that nobody needs. Copies share the elements of what they copy (views.go).
 //	                        Products add biases, apply functions, and add their results to gradients that are summed
 //	scheduler  step.go      pieces -> steps: joins loops that hand rows on to each other, and the updates of small parameters. Divides each
@@ -125,11 +126,11 @@ func Compile(request Request) (*Plan, error) {
 	p.env.Step, p.env.Workers = &p.step, workers
 	var spaces spaces
 	b := &binder{scope: request.Scope, env: &p.env, pace: pace, variables: variables, spaces: &spaces, store: request.Store,
-		blanks: map[tensor.DType]*tensor.Tensor{}, block: request.Block, memory: request.Memory}
+		blanks: map[tensor.DType]*tensor.Tensor{}, block: request.Block, memory: request.Memory, tapes: &tapes{}}
 	if err := b.bind(nodes); err != nil {
 		return nil, err
 	}
-	f := &fuser{variables, b.pieces, b.held}
+	f := &fuser{variables, b.pieces, b.held, request.Stay != nil}
 	f.fuse(request.Without)
 	p.steps, p.update = (&scheduler{workers, request.Grain, request.Without}).schedule(f.pieces)
 	for _, s := range p.steps {
@@ -142,6 +143,7 @@ func Compile(request Request) (*Plan, error) {
 	}
 	p.memory = l.memory
 
+	p.values = *b.tapes
 	p.connect(variables, &request)
 	p.weight = newWeight(variables.named[request.Weight.Variable], request.Weight.Value)
 	p.protect(nodes, inferred.checks)

@@ -43,7 +43,7 @@ func newStraight(f *frame, list []*program.Op, first, end int, uses map[string]p
 		return slices.ContainsFunc(positions, func(i int) bool { return i < first || i >= end })
 	}
 	s := &straight{frame: f, ops: list, env: env, store: store, stay: func(name string) bool {
-		return outside(uses[name].Readers) || outside(uses[name].Writers)
+		return f.kept[name] || outside(uses[name].Readers) || outside(uses[name].Writers)
 	}}
 	written := map[string]bool{}
 	for _, op := range list {

@@ -94,7 +94,7 @@ func (f *fuser) mayBeViews(list []*variable, root *variable) bool {
 			return false
 		}
 	}
-	return root.rows == nil
+	return root.rows == nil && !(f.moving && root.place == scoped)
 }
 
 // written reports whether one of the pieces [from, to) writes v.

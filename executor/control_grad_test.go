@@ -1,0 +1,313 @@
+package executor_test
+
+import (
+	"errors"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/edl-go/edl/executor"
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/layers"
+	"github.com/edl-go/edl/ops"
+	"github.com/edl-go/edl/optimizer"
+	"github.com/edl-go/edl/program"
+	"github.com/edl-go/edl/tensor"
+)
+
+// A recurrence is a model whose gradients flow through blocks. build returns the loss, from feeds of these dims.
+type recurrence struct {
+	name  string
+	feeds map[string][]int64
+	build func(m *layers.Model, in map[string]layers.Variable) layers.Variable
+}
+
+// repeat runs body n times, with the number of the run.
+func repeat(m *layers.Model, n int64, body func(i layers.Variable)) {
+	i, limit := layers.Counter(m, 0), layers.Counter(m, n)
+	more := layers.LessThan(i, limit)
+	layers.While(more, func() {
+		body(i)
+		layers.Increment(i, 1)
+		layers.AssignTo(more, layers.LessThan(i, limit))
+	})
+}
+
+// greater compares the sum of x with a number.
+func greater(m *layers.Model, x layers.Variable, than float64) layers.Variable {
+	return layers.LessThan(layers.FillConstant(m, than, []int64{1}, layers.DType(tensor.Float64)), layers.Reshape(layers.ReduceSum(x), []int64{1}))
+}
+
+var recurrences = []recurrence{
+	{"a state and a weight", map[string][]int64{"h": {2, 3}, "w": {3, 3}}, func(m *layers.Model, in map[string]layers.Variable) layers.Variable {
+		h := layers.Assign(in["h"])
+		repeat(m, 4, func(layers.Variable) { layers.AssignTo(h, layers.Tanh(layers.MatMul(h, in["w"]))) })
+		return layers.ReduceSum(layers.Square(h))
+	}},
+	{"arrays", map[string][]int64{"x": {3, 2}, "w": {2, 2}}, func(m *layers.Model, in map[string]layers.Variable) layers.Variable {
+		items, results, states := layers.CreateArray(m, layers.DType(tensor.Float64)), layers.CreateArray(m, layers.DType(tensor.Float64)), layers.CreateArray(m, layers.DType(tensor.Float64))
+		for i := range 3 {
+			layers.ArrayWrite(layers.Slice(in["x"], []int{0}, []int64{int64(i)}, []int64{int64(i) + 1}), layers.Counter(m, int64(i)), items)
+		}
+		layers.ArrayWrite(layers.Scale(layers.Slice(in["x"], []int{0}, []int64{0}, []int64{1}), 0.5, 0), layers.Counter(m, 0), states)
+		repeat(m, 3, func(i layers.Variable) {
+			h := layers.Tanh(layers.Add(layers.MatMul(layers.ArrayRead(states, i), in["w"]), layers.ArrayRead(items, i)))
+			layers.ArrayWrite(layers.Square(h), i, results)
+			next := layers.Sums([]layers.Variable{i, layers.Counter(m, 1)})
+			layers.ArrayWrite(h, next, states)
+		})
+		last := layers.ArrayRead(states, layers.Counter(m, 3))
+		return layers.ReduceSum(layers.Mul(last, layers.Add(layers.ArrayRead(results, layers.Counter(m, 0)), layers.ArrayRead(results, layers.Counter(m, 2)))))
+	}},
+	{"a counter that changes before it is used again", map[string][]int64{"x": {1, 2}}, func(m *layers.Model, in map[string]layers.Variable) layers.Variable {
+		items := layers.CreateArray(m, layers.DType(tensor.Float64))
+		i, limit := layers.Counter(m, 0), layers.Counter(m, 3)
+		layers.ArrayWrite(in["x"], i, items)
+		more := layers.LessThan(i, limit)
+		layers.While(more, func() {
+			item := layers.Sin(layers.ArrayRead(items, i))
+			layers.Increment(i, 1)
+			layers.ArrayWrite(layers.Mul(item, in["x"]), i, items)
+			layers.AssignTo(more, layers.LessThan(i, limit))
+		})
+		return layers.ReduceSum(layers.ArrayRead(items, i))
+	}},
+	{"a loop in a loop", map[string][]int64{"h": {1, 2}, "w": {2, 2}, "x": {3, 2}}, func(m *layers.Model, in map[string]layers.Variable) layers.Variable {
+		h := layers.Assign(in["h"])
+		items := layers.CreateArray(m, layers.DType(tensor.Float64))
+		for i := range 3 {
+			layers.ArrayWrite(layers.Slice(in["x"], []int{0}, []int64{int64(i)}, []int64{int64(i) + 1}), layers.Counter(m, int64(i)), items)
+		}
+		repeat(m, 3, func(i layers.Variable) {
+			j := layers.Counter(m, 0)
+			again := layers.LessThan(j, i) // 0, 1 and 2 runs
+			layers.While(again, func() {
+				layers.AssignTo(h, layers.Tanh(layers.Add(layers.MatMul(h, in["w"]), layers.ArrayRead(items, i))))
+				layers.Increment(j, 1)
+				layers.AssignTo(again, layers.LessThan(j, i))
+			})
+			layers.AssignTo(h, layers.Mul(h, layers.ArrayRead(items, i)))
+		})
+		return layers.ReduceSum(h)
+	}},
+	{"branches", map[string][]int64{"x": {1, 2}, "w": {2, 2}}, func(m *layers.Model, in map[string]layers.Variable) layers.Variable {
+		y := layers.Assign(in["x"])
+		layers.Switch(m,
+			layers.SwitchCase{If: greater(m, in["x"], 100), Then: func() { layers.AssignTo(y, layers.MatMul(in["x"], in["w"])) }},
+			layers.SwitchCase{If: greater(m, in["x"], -100), Then: func() { layers.AssignTo(y, layers.Tanh(layers.Mul(y, layers.MatMul(in["x"], in["w"])))) }},
+			layers.SwitchCase{Then: func() { layers.AssignTo(y, layers.Square(in["x"])) }})
+		return layers.ReduceSum(layers.Mul(y, in["x"]))
+	}},
+	{"a branch in a loop", map[string][]int64{"h": {1, 2}, "w": {2, 2}}, func(m *layers.Model, in map[string]layers.Variable) layers.Variable {
+		h := layers.Assign(in["h"])
+		repeat(m, 4, func(i layers.Variable) {
+			layers.Switch(m,
+				layers.SwitchCase{If: layers.Equal(i, layers.Counter(m, 2)), Then: func() { layers.AssignTo(h, layers.Tanh(layers.MatMul(h, in["w"]))) }},
+				layers.SwitchCase{Then: func() { layers.AssignTo(h, layers.Sin(h)) }})
+		})
+		return layers.ReduceSum(layers.Mul(h, in["h"]))
+	}},
+	{"a loop that does not run", map[string][]int64{"h": {1, 2}, "w": {2, 2}}, func(m *layers.Model, in map[string]layers.Variable) layers.Variable {
+		h := layers.Assign(in["h"])
+		repeat(m, 0, func(layers.Variable) { layers.AssignTo(h, layers.Tanh(layers.MatMul(h, in["w"]))) })
+		return layers.Add(layers.ReduceSum(layers.Square(h)), layers.ReduceSum(layers.Square(in["w"])))
+	}},
+	{"what a block overwrites unread", map[string][]int64{"h": {1, 2}, "w": {2, 2}}, func(m *layers.Model, in map[string]layers.Variable) layers.Variable {
+		h := layers.Sin(in["h"])
+		repeat(m, 2, func(layers.Variable) { layers.AssignTo(h, layers.Tanh(layers.MatMul(in["h"], in["w"]))) })
+		return layers.ReduceSum(h)
+	}},
+}
+
+// trained is the model with the gradients of its feeds.
+func (r recurrence) trained(t *testing.T, dtype tensor.DType) (p *program.Program, fetch []string) {
+	t.Helper()
+	m := layers.NewModel()
+	in, names := map[string]layers.Variable{}, r.names()
+	var wrt []layers.Variable
+	for _, name := range names {
+		in[name] = layers.Data(m, name, layers.Dims(r.feeds[name]...), layers.NoBatchDim(), layers.DType(dtype))
+		wrt = append(wrt, in[name])
+	}
+	loss := r.build(m, in)
+	pairs := optimizer.AppendBackward(loss, wrt...)
+	p = finished(t, m)
+	if len(pairs) != len(wrt) {
+		t.Fatalf("%d gradients, want %d", len(pairs), len(wrt))
+	}
+	fetch = []string{loss.Name()}
+	for _, pair := range pairs {
+		fetch = append(fetch, pair.Grad.Name())
+	}
+	return p, fetch
+}
+
+func (r recurrence) names() (names []string) {
+	for name := range r.feeds {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// feed draws feeds. seed tells them apart.
+func (r recurrence) feed(t *testing.T, seed int) map[string]*tensor.Tensor {
+	t.Helper()
+	feed := map[string]*tensor.Tensor{}
+	for k, name := range r.names() {
+		n, _ := tensor.Count(r.feeds[name])
+		values := make([]float64, n)
+		for i := range values {
+			values[i] = math.Sin(float64(1+i*(k+2)+seed)) / 1.5
+		}
+		feed[name], _ = tensor.FromSlice(values, r.feeds[name]...)
+	}
+	return feed
+}
+
+// The gradients through loops, branches and arrays are those that central differences show.
+func TestGradientsThroughBlocks(t *testing.T) {
+	for _, r := range recurrences {
+		t.Run(r.name, func(t *testing.T) {
+			p, fetch := r.trained(t, tensor.Float64)
+			exe := executor.New()
+			defer exe.Close()
+			run := func(feed map[string]*tensor.Tensor, fetch ...string) []*tensor.Tensor {
+				got, err := exe.Run(t.Context(), p, executor.Feed(feed), fetch...)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return got
+			}
+			for seed := range 2 { // the second run begins with what the first has left
+				feed := r.feed(t, seed)
+				grads := run(feed, fetch...)[1:]
+				for k, name := range r.names() {
+					for i := range feed[name].Float64s() {
+						const h = 1e-6
+						at := func(by float64) float64 {
+							shifted := map[string]*tensor.Tensor{}
+							for n, x := range feed {
+								shifted[n] = x.Clone()
+							}
+							shifted[name].Float64s()[i] += by
+							return run(shifted, fetch[0])[0].Float64s()[0]
+						}
+						want := (at(h) - at(-h)) / (2 * h)
+						if got := grads[k].Float64s()[i]; math.Abs(got-want) > 1e-7*(1+math.Abs(want)) {
+							t.Errorf("gradient of %s[%d] is %v, want %v", name, i, got, want)
+						}
+					}
+				}
+			}
+		})
+	}
+}
+
+// unrolled computes what the loop of loop does, without a loop.
+func unrolled(m *layers.Model, in map[string]layers.Variable, loop bool) layers.Variable {
+	h := layers.Assign(in["h"])
+	step := func(h layers.Variable) layers.Variable { return layers.Tanh(layers.MatMul(h, in["w"])) }
+	if loop {
+		repeat(m, 5, func(layers.Variable) { layers.AssignTo(h, step(h)) })
+	} else {
+		for range 5 {
+			h = step(h)
+		}
+	}
+	return layers.Mean(layers.Square(h))
+}
+
+// A loop has the gradients of the same model without a loop, bit for bit: parts are summed from the last run to the first.
+func TestLoopsHaveTheGradientsOfUnrolledModels(t *testing.T) {
+	gradients := func(loop bool) []*tensor.Tensor {
+		r := recurrence{feeds: map[string][]int64{"h": {7, 33}, "w": {33, 33}}, build: func(m *layers.Model, in map[string]layers.Variable) layers.Variable {
+			return unrolled(m, in, loop)
+		}}
+		p, fetch := r.trained(t, tensor.Float32)
+		feed := executor.Feed{}
+		for name, x := range r.feed(t, 1) {
+			values := make([]float32, x.Len())
+			for i, v := range x.Float64s() {
+				values[i] = float32(v)
+			}
+			feed[name], _ = tensor.FromSlice(values, x.Dims()...)
+		}
+		exe := executor.New()
+		defer exe.Close()
+		got, err := exe.Run(t.Context(), p, feed, fetch...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got
+	}
+	loop, without := gradients(true), gradients(false)
+	for i := range loop {
+		if !slices.Equal(loop[i].Float32s(), without[i].Float32s()) {
+			t.Errorf("value %d differs", i)
+		}
+	}
+}
+
+// Every op of control flow that has a gradient stands in one of the models above.
+func TestGradientsOfControlFlowAreChecked(t *testing.T) {
+	seen := map[string]bool{}
+	for _, r := range recurrences {
+		p, _ := r.trained(t, tensor.Float64)
+		for _, b := range p.Blocks {
+			for _, op := range b.Ops {
+				seen[op.Type] = true
+			}
+		}
+	}
+	for _, def := range ops.All() {
+		if def.Class == ops.Control && def.Gradient != nil && !seen[def.Type] {
+			t.Errorf("no model checks the gradient of %s", def.Type)
+		}
+	}
+}
+
+// A loop with its gradient allocates nothing once it has met its dims, however often its block runs.
+func TestGradientsOfLoopsAllocateNothing(t *testing.T) {
+	allocations := func(times int64) float64 {
+		m := layers.NewModel()
+		x := layers.Data(m, "x", layers.Dims(3, 4), layers.NoBatchDim())
+		h := layers.Assign(x)
+		repeat(m, times, func(layers.Variable) { layers.AssignTo(h, layers.Tanh(layers.Scale(h, 2, 0))) })
+		pairs := optimizer.AppendBackward(layers.Mean(h), x)
+		p, exe := finished(t, m), executor.New()
+		defer exe.Close()
+		feed, _ := tensor.New(tensor.Float32, 3, 4)
+		prepared, err := exe.Prepare(t.Context(), p, executor.Feed{"x": feed}, pairs[0].Grad.Name())
+		if err != nil {
+			t.Fatal(err)
+		}
+		run := func() {
+			if _, err := prepared.Run(t.Context(), executor.Feed{"x": feed}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		run()
+		return testing.AllocsPerRun(10, run)
+	}
+	if few, many := allocations(2), allocations(200); many > few {
+		t.Errorf("%v allocations in 2 runs of a block, %v in 200", few, many)
+	}
+}
+
+// What a loop leaves to its gradient is bounded, so a loop without end is an error before it fills the machine.
+func TestMemoryOfStepsIsBounded(t *testing.T) {
+	m := layers.NewModel()
+	x := layers.Data(m, "x", layers.Dims(256, 1024), layers.NoBatchDim())
+	h := layers.Assign(x)
+	endless(m, func() { layers.AssignTo(h, layers.Tanh(h)) })
+	pairs := optimizer.AppendBackward(layers.Mean(h), x)
+	exe := executor.New(executor.WithMemory(64 << 20))
+	defer exe.Close()
+	feed, _ := tensor.New(tensor.Float32, 256, 1024)
+	_, err := exe.Run(t.Context(), finished(t, m), executor.Feed{"x": feed}, pairs[0].Grad.Name())
+	if !errors.Is(err, fault.TooLarge) || !strings.Contains(err.Error(), "gradient") {
+		t.Errorf("a loop without end: %v", err)
+	}
+}

@@ -1,0 +1,85 @@
+package ops
+
+import (
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/tensor"
+)
+
+// A Tape is what the runs of a block leave to the block of its gradient: the value of a variable of kind program.StepScopes. Each run adds a record, which
+// has copies of some variables. The gradient takes the records back, the last one first. If the op stands in a block that a loop runs, the tape has the
+// records of all runs of the op, and the gradients of the runs follow in reverse order too. So one stack serves loops within loops.
+//
+// It keeps the memory of records for later runs, so a loop that takes the same steps again allocates nothing.
+type Tape struct {
+	Forward any // what the executor knows of the block that records
+
+	watched []*tensor.Tensor   // that a record copies
+	records [][]*tensor.Tensor // the first n are in use
+	n       int
+	runs    []int64 // of each run of the op that was not taken back: how many records it has added
+	bytes   int64
+	most    int64 // bytes that the records in use may take; 0 is no bound
+}
+
+// Watch makes records copy t from now on. It is called before the first record.
+func (t *Tape) Watch(v *tensor.Tensor) { t.watched = append(t.watched, v) }
+
+// Begin begins a run of the op.
+func (t *Tape) Begin() { t.runs = append(t.runs, 0) }
+
+// Record adds a record of the present values, to the run of the op that began last.
+func (t *Tape) Record() error {
+	if t.n == len(t.records) {
+		t.records = append(t.records, make([]*tensor.Tensor, len(t.watched)))
+	}
+	for i, v := range t.watched {
+		to := t.records[t.n][i]
+		if to == nil {
+			made, err := tensor.New(v.DType(), 0)
+			if err != nil {
+				return err
+			}
+			t.records[t.n][i], to = made, made
+		}
+		t.bytes += v.Bytes()
+		if t.most > 0 && t.bytes > t.most {
+			return fault.E(fault.TooLarge, fault.Gotf("%d bytes or more that the runs of a block leave to its gradient", t.bytes), fault.Wantf("at most %d", t.most),
+				fault.Hint("make batches or loops shorter, or allow more memory if the machine has it"))
+		}
+		if err := tensor.Assign(to, v); err != nil {
+			return err
+		}
+	}
+	t.n++
+	t.runs[len(t.runs)-1]++
+	return nil
+}
+
+// Take ends the gradient of the run that began last: it returns how many records that run has added, which Restore then takes back.
+func (t *Tape) Take() (int64, error) {
+	if len(t.runs) == 0 {
+		return 0, fault.E(fault.InvalidProgram, fault.Got("the gradient of a block that has not run"), fault.Want("as many gradients as runs"))
+	}
+	n := t.runs[len(t.runs)-1]
+	t.runs = t.runs[:len(t.runs)-1]
+	return n, nil
+}
+
+// Restore gives the watched variables the values of the last record, and takes it back.
+func (t *Tape) Restore() error {
+	if t.n == 0 {
+		return fault.E(fault.InvalidProgram, fault.Got("the gradient of a run that left nothing"), fault.Want("one gradient for each run"))
+	}
+	t.n--
+	for i, v := range t.watched {
+		from := t.records[t.n][i]
+		t.bytes -= from.Bytes()
+		if err := tensor.Assign(v, from); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// clear takes back all records.
+func (t *Tape) clear() { t.n, t.runs, t.bytes = 0, t.runs[:0], 0 }
