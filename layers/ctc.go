@@ -28,3 +28,25 @@ func CTCGreedyDecoderPadded(scores, lengths Variable, blank, padding int, opts .
 		"Output", "OutputLength")
 	return l.result(out[0]), out[1]
 }
+
+// NormByTimes divides the gradient of each sequence in WarpCTC by the number of its frames.
+func NormByTimes() Option { return Option{"NormByTimes", func(s *settings) { s.byTimes = true }} }
+
+// WarpCTC is the loss of connectionist temporal classification of each sequence, [sequences, 1]: -log of the probability that its frames read as its labels. logits,
+// [rows, classes] in sequences, has a score for each class of a frame, and one for blank; the softmax is part of the loss. label, int32 [labels, 1], has as many
+// sequences of labels.
+//
+// Options: NormByTimes, Name. Op: warpctc.
+func WarpCTC(logits, label Variable, blank int, opts ...Option) Variable {
+	l := start("warpctc", opts, []string{"NormByTimes"}, logits, label)
+	return l.result(l.multi("warpctc", In{"Logits": {logits}, "Label": {label}}, Attrs{"blank": blank, "norm_by_times": l.byTimes}, "Loss", "WarpCTCGrad")[0])
+}
+
+// WarpCTCPadded is WarpCTC for padded sequences: logits [frames, batch, classes] and label int32 [batch, labels], with the lengths of both, int64 [batch].
+//
+// Options: NormByTimes, Name. Op: warpctc.
+func WarpCTCPadded(logits, label, logitsLength, labelLength Variable, blank int, opts ...Option) Variable {
+	l := start("warpctc", opts, []string{"NormByTimes"}, logits, label, logitsLength, labelLength)
+	in := In{"Logits": {logits}, "Label": {label}, "LogitsLength": {logitsLength}, "LabelLength": {labelLength}}
+	return l.result(l.multi("warpctc", in, Attrs{"blank": blank, "norm_by_times": l.byTimes}, "Loss", "WarpCTCGrad")[0])
+}

@@ -66,6 +66,13 @@ type settings struct {
 
 	inside, outside *Variable // SmoothL1
 
+	pathTable, pathCode *Variable // HSigmoid
+	samples             int       // NCE
+	logUniform          bool
+	weights             *Variable
+	keepHits            bool // SampledSoftmaxWithCrossEntropy
+	byTimes             bool // WarpCTC
+
 	paddingStart                      *int // SequenceConv; nil for half a window
 	refLevel, paddedLength, maxLength int  // SequenceExpand, SequencePad, SequenceMask; -1 for what the batch says
 }
@@ -74,7 +81,7 @@ func defaults() settings {
 	return settings{
 		dtype: tensor.Float32, flatten: 1, padID: -1, epsilon: 1e-5, momentum: 0.9, beginNorm: 1,
 		stride: []int64{1, 1}, padding: []int64{0, 0}, dilation: []int64{1, 1}, groups: 1,
-		ignore: -100, k: 1, axis: -1, alpha: 1, padMode: "constant",
+		ignore: -100, k: 1, axis: -1, alpha: 1, padMode: "constant", samples: 10,
 		gateAct: "sigmoid", cellAct: "tanh", candidateAct: "tanh",
 		refLevel: -1, paddedLength: -1, maxLength: -1,
 	}

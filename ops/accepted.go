@@ -70,6 +70,7 @@ var foreignAttrs = []foreignAttr{
 	{ops: "softmax_with_cross_entropy", names: "numeric_stable_mode"}, // EDL computes the stable way always
 	{ops: "softmax_with_cross_entropy", names: "use_softmax", values: []program.Attr{true}},
 	{ops: "softmax_with_cross_entropy", names: "axis", values: []program.Attr{int32(-1)}},
+	{ops: "warpctc", names: "norm_by_batchsize norm_by_total_logits_len", values: []program.Attr{false}},
 	{ops: "sequence_pool", names: "pad_value", values: []program.Attr{float32(0)}},
 	{ops: "*momentum", names: "regularization_method", values: []program.Attr{""}},
 	{ops: "*momentum", names: "regularization_coeff", unless: "regularization_method"},

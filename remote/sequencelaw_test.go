@@ -73,6 +73,22 @@ var sequenceModels = map[string]func(m *layers.Model, words layers.Variable) lay
 		label := layers.Cast(layers.ReduceSum(layers.Scale(words, 0, 0.5), layers.Axes(1), layers.KeepDims()), tensor.Int32)
 		return layers.SigmoidFocalLoss(layers.FC(words, 3), label, layers.FillConstant(m, 2, []int64{1}, layers.DType(tensor.Int32)), 2, 0.25)
 	},
+	"hierarchical_sigmoid nce": func(_ *layers.Model, words layers.Variable) layers.Variable {
+		item := layers.Cast(layers.ReduceSum(layers.Scale(words, 0, 1), layers.Axes(1), layers.KeepDims()), tensor.Int64) // the number of columns, 4
+		return layers.Add(layers.HSigmoid(words, item, 6), layers.NCE(words, item, 7, layers.Samples(3), layers.LogUniform(), layers.Sparse()))
+	},
+	"sampled softmax": func(_ *layers.Model, words layers.Variable) layers.Variable {
+		item := layers.Cast(layers.ReduceSum(layers.Scale(words, 0, 1), layers.Axes(1), layers.KeepDims()), tensor.Int64)
+		return layers.SampledSoftmaxWithCrossEntropy(layers.FC(words, 9), item, 4)
+	},
+	"center_loss": func(_ *layers.Model, words layers.Variable) layers.Variable {
+		kind := layers.Cast(layers.ReduceSum(layers.Scale(words, 0, 0.25), layers.Axes(1), layers.KeepDims()), tensor.Int64) // 1
+		return layers.CenterLoss(layers.FC(words, 3), kind, 2, 0.5)
+	},
+	"warpctc": func(m *layers.Model, words layers.Variable) layers.Variable {
+		text := layers.Data(m, "text", layers.Dims(1), layers.DType(tensor.Int64), layers.LoD(1))
+		return layers.WarpCTC(layers.FC(words, testkit.Classes+1), layers.Cast(text, tensor.Int32), testkit.Classes)
+	},
 	"kldiv_loss by elements": func(_ *layers.Model, words layers.Variable) layers.Variable {
 		h := layers.Softmax(layers.FC(words, 3))
 		return layers.KLDivLoss(layers.Log(h), layers.Scale(h, 0.5, 0.1), "none")

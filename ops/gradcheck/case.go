@@ -284,7 +284,7 @@ func dense(t *tensor.Tensor) *tensor.Tensor {
 	rows, _ := t.Selected()
 	whole := must(tensor.New(tensor.Float64, ops.MetaOfValue(t).Dims...))
 	width := t.Len() / max(1, rows.Len())
-	for i, row := range rows.Int64s() {
+	for i, row := range tensor.UsedRows(t) {
 		for j := range width {
 			whole.Float64s()[int(row)*width+j] += t.Float64s()[i*width+j]
 		}

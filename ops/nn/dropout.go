@@ -110,12 +110,25 @@ func dropout[T tensor.Float](b *ops.Binding) func(out, x, mask []T) {
 // eachRun calls do with runs of the elements [from, till) of x, and with the place in the random stream of the first of each. Of rows that form sequences,
 // the place follows from the number of the outermost sequence in the whole batch, and from the element within it: other sequences do not matter.
 func eachRun(x *tensor.Tensor, step *ops.Step, from, till int, do func(at, end int, place uint64)) {
+	width := 1
+	if len(x.LoD()) > 0 && from < till {
+		width = x.Len() / int(x.Dims()[0])
+	}
+	eachPlaceRun(x, x.Len(), width, step, from, till, do)
+}
+
+// eachRowRun is eachRun for rows [from, till) of x, each of which has one place.
+func eachRowRun(x *tensor.Tensor, step *ops.Step, from, till int, do func(at, end int, place uint64)) {
+	eachPlaceRun(x, int(x.Dims()[0]), 1, step, from, till, do)
+}
+
+// eachPlaceRun is eachRun for n places, width for each row of x if it has a LoD.
+func eachPlaceRun(x *tensor.Tensor, n, width int, step *ops.Step, from, till int, do func(at, end int, place uint64)) {
 	lod := x.LoD()
 	if len(lod) == 0 || from >= till {
-		do(from, till, firstElement(x, step)+uint64(from))
+		do(from, till, firstElement(x, n, step)+uint64(from))
 		return
 	}
-	width := x.Len() / int(x.Dims()[0])
 	start := func(sequence int) int {
 		row := int64(sequence)
 		for _, level := range lod {
@@ -134,14 +147,14 @@ func eachRun(x *tensor.Tensor, step *ops.Step, from, till int, do func(at, end i
 	}
 }
 
-// firstElement returns the index of the first element of x in the whole batch. This trainer may have only some rows of the batch. If axis 0 is no
+// firstElement returns the index of the first of n places of x in the whole batch. This trainer may have only some rows of the batch. If axis 0 is no
 // multiple of the rows, it is not the batch, and every trainer draws the same.
-func firstElement(x *tensor.Tensor, step *ops.Step) uint64 {
+func firstElement(x *tensor.Tensor, n int, step *ops.Step) uint64 {
 	rows := x.Dims()
 	if step.Rows <= 0 || len(rows) == 0 || rows[0]%step.Rows != 0 {
 		return 0
 	}
-	return uint64(step.RowOffset) * uint64(int64(x.Len())/step.Rows)
+	return uint64(step.RowOffset) * uint64(int64(n)/step.Rows)
 }
 
 // streamAt derives the random stream of a step from that of a variable, with the finalizer of SplitMix64.

@@ -68,3 +68,17 @@ func MixesShape(s *ops.Shapes, _ func(string) bool) bool {
 	}
 	return from < 0 || to <= 0 || from%to != 0
 }
+
+// RowsTogether is RowsOnlyIn for slots whose rows belong together: all of them that hold a variable are divided, or none.
+func RowsTogether(slots ...string) Mixing {
+	only := RowsOnlyIn(slots...)
+	return func(s *ops.Shapes, divided func(string) bool) bool {
+		some, all := false, true
+		for _, slot := range slots {
+			if s.Has(slot) {
+				some, all = some || divided(slot), all && divided(slot)
+			}
+		}
+		return some && !all || only(s, divided)
+	}
+}
