@@ -67,9 +67,12 @@ func bindConvolution[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 	filter := b.In("Filter")
 	c := convolutionOf[T](b, b.In("Input").Dims(), filter.Dims(), b.Out("Output").Dims())
 	x, f := a.in("Input"), &ops.Finishing[T]{Out: a.out("Output"), Bias: b.In("Bias")}
+	take := f.TakeOver(c.batch, c.outChannels, c.outPlaces)
+	if w := c.fast(b); w != nil {
+		return a.loops(w.convolution(x, any(f).(*ops.Finishing[float32]), take)...)
+	}
 	each := c.workspace()
 	memory := b.Scratch(x.DType(), b.Parts()*each)
-	take := f.TakeOver(c.batch, c.outChannels, c.outPlaces)
 	return a.loops(ops.Loop{N: c.batch, Whole: []string{"Filter", "Bias"}, TakeOver: take, Run: func(part, from, till int) error {
 		c.forward(till-from, opkit.Owned[T](f.Out, from, till, c.batch), opkit.Owned[T](x, from, till, c.batch), tensor.Data[T](filter),
 			opkit.Data[T](f.Bias), f.Function, ops.Part(tensor.Data[T](memory), part, each))
@@ -82,10 +85,18 @@ func bindConvolutionGrad[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 	filter := b.In("Filter")
 	c := convolutionOf[T](b, b.In("Input").Dims(), filter.Dims(), b.In("Output@GRAD").Dims())
 	dout, dx := a.in("Output@GRAD"), a.out("Input@GRAD")
-	each := c.workspace()
-	memory := b.Scratch(filter.DType(), b.Parts()*each)
 	var loops []ops.Loop
-	if b.Out("Filter@GRAD") != nil {
+	w := c.fast(b)
+	each := c.workspace()
+	var memory *tensor.Tensor // of the direct way
+	if w == nil {
+		memory = b.Scratch(filter.DType(), b.Parts()*each)
+	}
+	switch {
+	case b.Out("Filter@GRAD") == nil:
+	case w != nil:
+		loops = append(loops, w.filterGrad(a.in("Input"), dout))
+	default:
 		loops = append(loops, c.filterGradLoop(b, a.in("Input"), dout, "Input", "Output@GRAD", memory))
 	}
 	if dbias := b.Out("Bias@GRAD"); dbias != nil {
@@ -94,6 +105,8 @@ func bindConvolutionGrad[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 	switch {
 	case dx != nil && dout.Len() == 0:
 		loops = append(loops, zeros[T](dx, "Input@GRAD"))
+	case dx != nil && w != nil:
+		loops = append(loops, w.inputGrad(dx, dout)...)
 	case dx != nil:
 		loops = append(loops, ops.Loop{N: c.batch, Reads: []string{"Filter", "Output@GRAD"}, Whole: []string{"Filter"}, Writes: []string{"Input@GRAD"},
 			Run: func(part, from, to int) error {

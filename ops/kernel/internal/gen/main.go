@@ -35,6 +35,7 @@ var files = []struct {
 	{"simd/rows_amd64.s", rows},
 	{"simd/half_amd64.s", half},
 	{"simd/patch_amd64.s", patch},
+	{"simd/winograd_amd64.s", winograd},
 	{"simd/pool_amd64.s", pool},
 	{"../peak/peak_amd64.s", peak},
 	{"../../../internal/crc32c/fold_amd64.s", crc32c},

@@ -67,6 +67,10 @@ type Vectors struct {
 	// The last 7 elements of patches and of image are not part of any window. Every number is at least 1.
 	CopyPatchRows func(patches, image []float32, channels, plane, kernelHeight, kernelWidth, rowStep, rows, width, step, stride int)
 
+	// These are the transforms of Winograd's F(2x2, 3x3): out = L*in*L' for a run of tiles, where element [i, j] of a tile is 8*vectors numbers, which begin
+	// i*Row + j*Column elements after the start of the tile. Both numbers are at least 1. They add, subtract and halve in the order that package kernel says (winogradLine).
+	WinogradInput, WinogradOutput, WinogradOutputGrad, WinogradFilter, WinogradFilterGrad WinogradTransform
+
 	// These pool windows of 2 x 2 that neither overlap nor leave gaps: rows rows of width outputs, which is at least 4,
 	// from rows that are step apart. The first of equal elements is the largest, a NaN larger than any number.
 	MaxPool2x2     func(out, x []float32, rows, width, step int)
@@ -76,6 +80,9 @@ type Vectors struct {
 	ToFloat16, ToBFloat16     func(out []uint16, x []float32)
 	FromFloat16, FromBFloat16 func(out []float32, x []uint16)
 }
+
+// A WinogradTransform is one of the transforms of Vectors. Distances are in elements.
+type WinogradTransform func(out, in []float32, outRow, outColumn, outTile, inRow, inColumn, inTile, tiles, vectors int)
 
 // Float32 returns the loops over float32, or nil at level None.
 func Float32() *Vectors {

@@ -1,0 +1,218 @@
+package kernel
+
+import (
+	"fmt"
+	"math"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/edl-go/edl/ops/kernel/internal/simd"
+)
+
+func drawWinograd(t *rapid.T) (s Conv2DShape, images int) {
+	draw := func(name string, low, high int) int { return rapid.IntRange(low, high).Draw(t, name) }
+	s = Conv2DShape{
+		InChannels: draw("channels", 1, 20), InHeight: draw("height", 1, 9), InWidth: draw("width", 1, 40), OutChannels: draw("filters", 1, 20),
+		KernelHeight: 3, KernelWidth: 3, StrideHeight: 1, StrideWidth: 1, DilationHeight: 1, DilationWidth: 1, Groups: 1,
+		PaddingTop: draw("top", 0, 3), PaddingBottom: draw("bottom", 0, 3), PaddingLeft: draw("left", 0, 3), PaddingRight: draw("right", 0, 3),
+	}
+	s.OutHeight = ConvOutSize(s.InHeight, 3, 1, s.PaddingTop+s.PaddingBottom, 1)
+	s.OutWidth = ConvOutSize(s.InWidth, 3, 1, s.PaddingLeft+s.PaddingRight, 1)
+	if s.OutHeight > 0 {
+		s.OutHeight -= draw("rows less", 0, min(1, s.OutHeight-1))
+	}
+	return s, draw("images", 0, 3)
+}
+
+// A winogradRun holds what both ways to compute a convolution make of the same numbers.
+type winogradRun struct{ out, dx, dfilter []float32 }
+
+// runWinograd computes all three results, in blocks of the given number of tiles or, for 0, of those that the shape has.
+func runWinograd(s *Conv2DShape, images, tiles int, filter, x, dout []float32, made func([]float32) []float32) winogradRun {
+	w := newWinograd(s)
+	g := w.InputGrad()
+	if tiles > 0 {
+		w.product, w.sum, g.product = w.block(tiles), w.block(tiles), g.block(tiles)
+	}
+	r := winogradRun{made(make([]float32, len(dout))), made(make([]float32, len(x))), made(make([]float32, len(filter)))}
+	for _, c := range []struct {
+		w       *Winograd
+		out, in []float32
+	}{{w, r.out, x}, {g, r.dx, dout}} {
+		transformed, memory := made(noise[float32](1, c.w.FilterLength())), made(noise[float32](2, c.w.FilterWorkspace()))
+		half := c.w.Channels() / 2
+		c.w.TransformFilter(transformed, filter, half, c.w.Channels(), memory)
+		c.w.TransformFilter(transformed, filter, 0, half, memory)
+		c.w.Convolve(images, c.out, c.in, transformed, nil, nil, made(noise[float32](3, c.w.ConvolveWorkspace())))
+	}
+	w.FilterGrad(0, s.InChannels, images, r.dfilter, x, dout, made(noise[float32](4, w.SumWorkspace())))
+	return r
+}
+
+// Winograd's convolution is the convolution, and touches no memory beside its arrays.
+func TestWinograd(t *testing.T) {
+	g := newGuards(t, 13)
+	eachLevel(t, func(t *testing.T) {
+		rapid.Check(t, func(t *rapid.T) {
+			s, images := drawWinograd(t)
+			if !s.isWinograd() {
+				return
+			}
+			seed, at := rapid.Int64().Draw(t, "seed"), 0
+			x := guarded(g, 0, noise[float32](seed, images*s.InChannels*s.InHeight*s.InWidth))
+			filter := guarded(g, 1, noise[float32](seed+1, s.OutChannels*s.patch()))
+			dout := guarded(g, 2, noise[float32](seed+2, images*s.OutChannels*s.pixels()))
+			var want winogradWanted
+			want.compute(&s, images, filter, x, dout)
+			got := runWinograd(&s, images, rapid.IntRange(0, 30).Draw(t, "tiles"), filter, x, dout, func(x []float32) []float32 {
+				at++
+				return guarded(g, 3+at%10, x)
+			})
+			want.compare(t, got)
+		})
+	})
+}
+
+// winogradWanted holds exact results, and sums of the magnitudes of their terms.
+type winogradWanted struct{ out, dx, dfilter, outScale, dxScale, dfilterScale []float64 }
+
+func (r *winogradWanted) compute(s *Conv2DShape, images int, filter, x, dout []float32) {
+	for _, a := range []struct {
+		to   []*[]float64
+		like []float32
+	}{{[]*[]float64{&r.out, &r.outScale}, dout}, {[]*[]float64{&r.dx, &r.dxScale}, x}, {[]*[]float64{&r.dfilter, &r.dfilterScale}, filter}} {
+		for _, to := range a.to {
+			*to = make([]float64, len(a.like))
+		}
+	}
+	add := func(sum, scale []float64, at int, product float64) {
+		sum[at] += product
+		scale[at] += math.Abs(product)
+	}
+	eachProduct(s, images, func(o, i, w int) {
+		add(r.out, r.outScale, o, float64(x[i])*float64(filter[w]))
+		add(r.dx, r.dxScale, i, float64(dout[o])*float64(filter[w]))
+		add(r.dfilter, r.dfilterScale, w, float64(dout[o])*float64(x[i]))
+	})
+}
+
+func (r *winogradWanted) compare(t reporter, got winogradRun) {
+	t.Helper()
+	for _, a := range []struct {
+		what        string
+		got         []float32
+		want, scale []float64
+	}{{"out", got.out, r.out, r.outScale}, {"dx", got.dx, r.dx, r.dxScale}, {"dfilter", got.dfilter, r.dfilter, r.dfilterScale}} {
+		for i := range a.got {
+			near(t, a.got[i], a.want[i], 4+a.scale[i], "%s[%d]", a.what, i)
+		}
+	}
+}
+
+// An image has the same bits in every batch, and a range of a filter's gradient those of the whole.
+func TestWinogradInPartsHasTheSameBits(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s, images := drawWinograd(t)
+		if !s.isWinograd() || images == 0 {
+			return
+		}
+		filter, x := noise[float32](1, s.OutChannels*s.patch()), noise[float32](2, images*s.InChannels*s.InHeight*s.InWidth)
+		dout := noise[float32](3, images*s.OutChannels*s.pixels())
+		same := func(x []float32) []float32 { return x }
+		whole := runWinograd(&s, images, 0, filter, x, dout, same)
+		in, out := len(x)/images, len(dout)/images
+		for i := range images {
+			alone := runWinograd(&s, 1, 0, filter, x[i*in:][:in], dout[i*out:][:out], same)
+			sameBits(t, alone.out, whole.out[i*out:][:out])
+			sameBits(t, alone.dx, whole.dx[i*in:][:in])
+		}
+		w, parts := newWinograd(&s), noise[float32](4, len(filter))
+		at, memory := cutAt(t, s.InChannels, "channel"), noise[float32](5, w.SumWorkspace())
+		w.FilterGrad(at[1], at[2], images, parts, x, dout, memory)
+		w.FilterGrad(at[0], at[1], images, parts, x, dout, memory)
+		sameBits(t, parts, whole.dfilter)
+	})
+}
+
+// Transforms have the bits of portable Go, and convolutions those of every vector instruction.
+func TestWinogradLevels(t *testing.T) {
+	lines := map[string]winogradLine{"input": winogradInput, "output": winogradOutput, "outputGrad": winogradOutputGrad, "filter": winogradFilter,
+		"filterGrad": winogradFilterGrad}
+	for name, l := range lines {
+		t.Run(name, func(t *testing.T) {
+			const tiles, width = 3, 24
+			in := noise[float32](7, 4*4*tiles*width+100)
+			run := func(level simd.Level) []float32 {
+				defer simd.Use(level)()
+				out := make([]float32, 16*tiles*width)
+				transform(l, out, in, [3]int{l.rows * tiles * width, tiles * width, width}, [3]int{4*tiles*width + 5, tiles*width + 3, width}, tiles, width)
+				return out
+			}
+			want := run(simd.None)
+			for level := simd.AVX2; level <= simd.Available(); level++ {
+				sameBits(t, run(level), want)
+			}
+		})
+	}
+	if simd.Available() != simd.AVX512 {
+		return
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		s, images := drawWinograd(t)
+		if !s.isWinograd() {
+			return
+		}
+		filter, x := noise[float32](1, s.OutChannels*s.patch()), noise[float32](2, images*s.InChannels*s.InHeight*s.InWidth)
+		dout := noise[float32](3, images*s.OutChannels*s.pixels())
+		run := func(level simd.Level) winogradRun {
+			defer simd.Use(level)()
+			return runWinograd(&s, images, 0, filter, x, dout, func(x []float32) []float32 { return x })
+		}
+		narrow, wide := run(simd.AVX2), run(simd.AVX512)
+		sameBits(t, narrow.out, wide.out)
+		sameBits(t, narrow.dx, wide.dx)
+		sameBits(t, narrow.dfilter, wide.dfilter)
+	})
+}
+
+// imageConvolution is a convolution of 3 x 3 with a padding of 1.
+func imageConvolution(channels, filters, extent int) Conv2DShape {
+	return Conv2DShape{InChannels: channels, InHeight: extent, InWidth: extent, OutChannels: filters, OutHeight: extent, OutWidth: extent,
+		KernelHeight: 3, KernelWidth: 3, StrideHeight: 1, StrideWidth: 1, DilationHeight: 1, DilationWidth: 1, Groups: 1,
+		PaddingTop: 1, PaddingBottom: 1, PaddingLeft: 1, PaddingRight: 1}
+}
+
+func BenchmarkWinograd(b *testing.B) {
+	for _, c := range []struct{ channels, filters, extent int }{{16, 16, 32}, {32, 32, 16}, {64, 64, 8}, {64, 64, 32}, {128, 128, 16}, {256, 256, 8}, {512, 512, 4}, {512, 512, 2}, {3, 64, 32}, {8, 8, 32}} {
+		s, images := imageConvolution(c.channels, c.filters, c.extent), 32
+		x, out := noise[float32](1, images*c.channels*c.extent*c.extent), noise[float32](2, images*c.filters*c.extent*c.extent)
+		filter := noise[float32](3, c.channels*c.filters*9)
+		w := newWinograd(&s)
+		g := w.InputGrad()
+		memory := make([]float32, max(Conv2DWorkspace(&s), w.ConvolveWorkspace(), g.ConvolveWorkspace(), w.SumWorkspace(), w.FilterWorkspace(), g.FilterWorkspace()))
+		transformed := make([]float32, max(w.FilterLength(), g.FilterLength()))
+		block := wholeFilter(&s)
+		for _, f := range []struct {
+			name string
+			run  func()
+		}{
+			{"direct/forward", func() { Conv2D(&s, images, out, x, filter, nil, nil, memory) }},
+			{"winograd/forward", func() {
+				w.TransformFilter(transformed, filter, 0, c.channels, memory)
+				w.Convolve(images, out, x, transformed, nil, nil, memory)
+			}},
+			{"direct/inputGrad", func() { Conv2DInputGrad(&s, images, x, filter, out, memory) }},
+			{"winograd/inputGrad", func() {
+				g.TransformFilter(transformed, filter, 0, c.filters, memory)
+				g.Convolve(images, x, out, transformed, nil, nil, memory)
+			}},
+			{"direct/filterGrad", func() { Conv2DFilterGrad(&s, block, images, filter, x, out, memory) }},
+			{"winograd/filterGrad", func() { w.FilterGrad(0, c.channels, images, filter, x, out, memory) }},
+		} {
+			b.Run(fmt.Sprintf("%dto%d,%dx%d/%s", c.channels, c.filters, c.extent, c.extent, f.name), func(b *testing.B) {
+				benchmarkFlops[float32](b, 2*9*float64(images*c.channels*c.filters*c.extent*c.extent), f.run)
+			})
+		}
+	}
+}
