@@ -176,6 +176,48 @@ func TestWinogradLevels(t *testing.T) {
 	})
 }
 
+// The error of an output is at most a few times that of the direct way: the root of the mean square, and the largest, in units of the largest output.
+func TestWinogradError(t *testing.T) {
+	if simd.Available() == simd.None {
+		t.Skip("needs vector instructions, with which both ways fuse the same sums")
+	}
+	for _, c := range []struct{ channels, extent int }{{16, 32}, {64, 8}, {256, 4}} {
+		s, images := imageConvolution(c.channels, 16, c.extent), 2
+		filter, x := noise[float32](1, s.OutChannels*s.patch()), noise[float32](2, images*s.InChannels*s.InHeight*s.InWidth)
+		dout := noise[float32](3, images*s.OutChannels*s.pixels())
+		var want winogradWanted
+		want.compute(&s, images, filter, x, dout)
+		short := runWinograd(&s, images, 0, filter, x, dout, func(x []float32) []float32 { return x })
+		direct := winogradRun{make([]float32, len(dout)), make([]float32, len(x)), make([]float32, len(filter))}
+		memory := make([]float32, Conv2DWorkspace(&s))
+		Conv2D(&s, images, direct.out, x, filter, nil, nil, memory)
+		Conv2DInputGrad(&s, images, direct.dx, filter, dout, memory)
+		Conv2DFilterGrad(&s, wholeFilter(&s), images, direct.dfilter, x, dout, memory)
+		for _, r := range []struct {
+			what          string
+			short, direct []float32
+			want          []float64
+		}{{"out", short.out, direct.out, want.out}, {"dx", short.dx, direct.dx, want.dx}, {"dfilter", short.dfilter, direct.dfilter, want.dfilter}} {
+			mean, largest := errorsOf(r.short, r.want)
+			meanDirect, largestDirect := errorsOf(r.direct, r.want)
+			t.Logf("%d channels, %s: mean error %.2g (direct %.2g), largest %.2g (%.2g)", c.channels, r.what, mean, meanDirect, largest, largestDirect)
+			if mean > 4*meanDirect || largest > 6*largestDirect {
+				t.Errorf("%d channels, %s: errors of %g and %g, direct %g and %g", c.channels, r.what, mean, largest, meanDirect, largestDirect)
+			}
+		}
+	}
+}
+
+// errorsOf returns the root of the mean square of the errors, and the largest, in units of the largest element.
+func errorsOf(got []float32, want []float64) (mean, largest float64) {
+	scale := 0.0
+	for i, w := range want {
+		e := math.Abs(float64(got[i]) - w)
+		mean, largest, scale = mean+e*e, max(largest, e), max(scale, math.Abs(w))
+	}
+	return math.Sqrt(mean/float64(len(want))) / scale, largest / scale
+}
+
 // imageConvolution is a convolution of 3 x 3 with a padding of 1.
 func imageConvolution(channels, filters, extent int) Conv2DShape {
 	return Conv2DShape{InChannels: channels, InHeight: extent, InWidth: extent, OutChannels: filters, OutHeight: extent, OutWidth: extent,

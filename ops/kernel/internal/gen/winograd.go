@@ -46,9 +46,9 @@ func winograd(u *asmFile) {
 				case 0:
 					return x(0)
 				case 1:
-					return u.half(u.add(u.add(x(0), x(2)), x(1)))
+					return halve(u, u.add(u.add(x(0), x(2)), x(1)))
 				case 2:
-					return u.half(u.sub(u.add(x(0), x(2)), x(1)))
+					return halve(u, u.sub(u.add(x(0), x(2)), x(1)))
 				}
 				return x(2)
 			}},
@@ -56,18 +56,18 @@ func winograd(u *asmFile) {
 			line: func(u *asmFile, x element1, i int) reg.VecVirtual {
 				switch i {
 				case 0:
-					return u.add(x(0), u.half(u.add(x(1), x(2))))
+					return u.add(x(0), halve(u, u.add(x(1), x(2))))
 				case 1:
-					return u.half(u.sub(x(1), x(2)))
+					return halve(u, u.sub(x(1), x(2)))
 				}
-				return u.add(u.half(u.add(x(1), x(2))), x(3))
+				return u.add(halve(u, u.add(x(1), x(2))), x(3))
 			}},
 	} {
 		s.emit(u)
 	}
 }
 
-func (u *asmFile) half(x reg.VecVirtual) reg.VecVirtual {
+func halve(u *asmFile, x reg.VecVirtual) reg.VecVirtual {
 	out := u.YMM()
 	u.VMULPS(u.float(0.5), x, out)
 	return out
