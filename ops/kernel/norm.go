@@ -76,10 +76,19 @@ func BatchNormGrad[T tensor.Float](dx, dscale, dbias, x, scale, savedMean, saved
 		meanGrad, meanProduct := T(gradBias/count), T(gradScale/count)
 		for i := range n {
 			v, g, d := x[(i*c+ch)*hw:][:hw], dout[(i*c+ch)*hw:][:hw], dx[(i*c+ch)*hw:][:hw]
-			for j := range d {
-				d[j] = factor * (g[j] - meanGrad - (v[j]-mean)*inverseStd*meanProduct)
-			}
+			normaliseGrad(d, v, g, mean, inverseStd, meanGrad, meanProduct, factor)
 		}
+	}
+}
+
+// normaliseGrad computes d = factor*(g - meanGrad - (x-mean)*inverseStd*meanProduct).
+func normaliseGrad[T tensor.Float](d, x, g []T, mean, inverseStd, meanGrad, meanProduct, factor T) {
+	if v := vectorsFor[T](len(d)); v != nil {
+		v.NormaliseGrad(singles(d), singles(x), singles(g), float32(mean), float32(inverseStd), float32(meanGrad), float32(meanProduct), float32(factor))
+		return
+	}
+	for j := range d {
+		d[j] = factor * (g[j] - meanGrad - T(T(T(x[j]-mean)*inverseStd)*meanProduct))
 	}
 }
 

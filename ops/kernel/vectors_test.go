@@ -38,6 +38,7 @@ var elementLoops = []struct {
 	{"batch norm", 2, func(x [][]float32, p []float32) {
 		BatchNormInfer(x[0], x[1], p[:1], p[1:2], p[2:3], p[3:4], 1, 1, len(x[0]), 0, 1, 1e-5)
 	}},
+	{"batch norm gradient", 3, func(x [][]float32, p []float32) { normaliseGrad(x[0], x[1], x[2], p[0], p[1], p[2], p[3], p[1]) }},
 	{"relu", 2, func(x [][]float32, p []float32) { Relu(x[0], x[1]) }},
 	{"relu gradient", 3, func(x [][]float32, p []float32) { ReluGrad(x[0], nil, x[1], x[2]) }},
 	{"sigmoid gradient", 3, func(x [][]float32, p []float32) { SigmoidGrad(x[0], nil, x[1], x[2]) }},

@@ -44,6 +44,10 @@ func elementwise(u *asmFile) {
 			body: pure(func(u *asmFile, in, s vectors) vectors {
 				return vectors{u.add(u.mul(u.sub(in[0], s[0]), s[1]), s[2])}
 			})},
+		{name: "normaliseGrad", doc: "out = ((g-meanGrad)-((x-center)*factor)*meanProduct)*scale", arrays: []string{">out", "x", "g"},
+			scalars: []string{"center", "factor", "meanGrad", "meanProduct", "scale"}, body: pure(func(u *asmFile, in, s vectors) vectors {
+				return vectors{u.mul(u.sub(u.sub(in[1], s[2]), u.mul(u.mul(u.sub(in[0], s[0]), s[1]), s[3])), s[4])}
+			})},
 	} {
 		s.unroll = 4
 		s.emit(u)

@@ -14,8 +14,8 @@ func transpose(u *asmFile) {
 
 func transposeRows(u *asmFile, e element) {
 	side := 32 / e.size
-	u.function("transposeBlocks"+e.name, "func(dst, src *byte, dstStep, srcStep, blocks int)",
-		"Square blocks of one vector a side, beside each other in src.")
+	u.function("transposeBlocks"+e.name, "func(dst, src *byte, dstStep, srcStep, dstNext, srcNext, blocks int)",
+		"Square blocks of one vector a side, dstNext and srcNext bytes apart.")
 	dst, src, dstStep, srcStep, blocks := reg.RDI, reg.RSI, reg.RDX, reg.RBX, reg.RCX
 	u.Load(u.Param("dst"), dst)
 	u.Load(u.Param("src"), src)
@@ -23,6 +23,9 @@ func transposeRows(u *asmFile, e element) {
 	u.Load(u.Param("srcStep"), srcStep)
 	u.Load(u.Param("blocks"), blocks)
 	srcStep3, upper, dstStep3 := reg.R8, reg.R9, reg.R10
+	dstNext, srcNext, to4 := reg.R11, reg.R12, reg.R13
+	u.Load(u.Param("dstNext"), dstNext)
+	u.Load(u.Param("srcNext"), srcNext)
 	u.LEAQ(operand.Mem{Base: srcStep, Index: srcStep, Scale: 2}, srcStep3)
 	u.LEAQ(operand.Mem{Base: dstStep, Index: dstStep, Scale: 2}, dstStep3)
 	u.LEAQ(operand.Mem{Base: src, Index: srcStep, Scale: uint8(side / 2)}, upper) // the second half of the rows
@@ -58,14 +61,18 @@ func transposeRows(u *asmFile, e element) {
 		columns = append(columns, rows[:4]...)
 	}
 	for c, from := range columns {
-		if c == 4 {
-			u.LEAQ(operand.Mem{Base: dst, Index: dstStep, Scale: 4}, dst)
+		to := dst
+		if c >= 4 {
+			to = to4
 		}
-		u.VMOVUPS(from, stepped(dst, dstStep, dstStep3, c%4, 0))
+		if c == 4 {
+			u.LEAQ(operand.Mem{Base: dst, Index: dstStep, Scale: 4}, to4)
+		}
+		u.VMOVUPS(from, stepped(to, dstStep, dstStep3, c%4, 0))
 	}
-	u.LEAQ(operand.Mem{Base: dst, Index: dstStep, Scale: 4}, dst)
-	u.ADDQ(operand.U8(32), src)
-	u.ADDQ(operand.U8(32), upper)
+	u.ADDQ(dstNext, dst)
+	u.ADDQ(srcNext, src)
+	u.ADDQ(srcNext, upper)
 	u.DECQ(blocks)
 	u.JNZ(jump(loop))
 	u.finish()

@@ -52,3 +52,6 @@ func biasScale(out, x []float32, scale, bias float32)
 
 //go:noescape
 func normalise(out, x []float32, center, factor, bias float32)
+
+//go:noescape
+func normaliseGrad(out, x, g []float32, center, factor, meanGrad, meanProduct, scale float32)

@@ -1428,3 +1428,117 @@ stored136:
 none133:
 	VZEROUPPER
 	RET
+
+// func normaliseGrad(out []float32, x []float32, g []float32, center float32, factor float32, meanGrad float32, meanProduct float32, scale float32)
+// Requires: AVX
+TEXT ·normaliseGrad(SB), NOSPLIT, $0-92
+	VBROADCASTSS center+72(FP), Y0
+	VBROADCASTSS factor+76(FP), Y1
+	VBROADCASTSS meanGrad+80(FP), Y2
+	VBROADCASTSS meanProduct+84(FP), Y3
+	VBROADCASTSS scale+88(FP), Y4
+	MOVQ         out_base+0(FP), AX
+	MOVQ         x_base+24(FP), CX
+	MOVQ         g_base+48(FP), DX
+	MOVQ         out_len+8(FP), BX
+	XORQ         SI, SI
+
+vectors137:
+	CMPQ    BX, $0x20
+	JLT     fewer138
+	VMOVUPS (CX)(SI*4), Y5
+	VMOVUPS (DX)(SI*4), Y6
+	VSUBPS  Y2, Y6, Y6
+	VSUBPS  Y0, Y5, Y5
+	VMULPS  Y1, Y5, Y5
+	VMULPS  Y3, Y5, Y5
+	VSUBPS  Y5, Y6, Y5
+	VMULPS  Y4, Y5, Y5
+	VMOVUPS Y5, (AX)(SI*4)
+	VMOVUPS 32(CX)(SI*4), Y5
+	VMOVUPS 32(DX)(SI*4), Y6
+	VSUBPS  Y2, Y6, Y6
+	VSUBPS  Y0, Y5, Y5
+	VMULPS  Y1, Y5, Y5
+	VMULPS  Y3, Y5, Y5
+	VSUBPS  Y5, Y6, Y5
+	VMULPS  Y4, Y5, Y5
+	VMOVUPS Y5, 32(AX)(SI*4)
+	VMOVUPS 64(CX)(SI*4), Y5
+	VMOVUPS 64(DX)(SI*4), Y6
+	VSUBPS  Y2, Y6, Y6
+	VSUBPS  Y0, Y5, Y5
+	VMULPS  Y1, Y5, Y5
+	VMULPS  Y3, Y5, Y5
+	VSUBPS  Y5, Y6, Y5
+	VMULPS  Y4, Y5, Y5
+	VMOVUPS Y5, 64(AX)(SI*4)
+	VMOVUPS 96(CX)(SI*4), Y5
+	VMOVUPS 96(DX)(SI*4), Y6
+	VSUBPS  Y2, Y6, Y6
+	VSUBPS  Y0, Y5, Y5
+	VMULPS  Y1, Y5, Y5
+	VMULPS  Y3, Y5, Y5
+	VSUBPS  Y5, Y6, Y5
+	VMULPS  Y4, Y5, Y5
+	VMOVUPS Y5, 96(AX)(SI*4)
+	ADDQ    $0x20, SI
+	SUBQ    $0x20, BX
+	JMP     vectors137
+
+fewer138:
+vectors139:
+	CMPQ    BX, $0x08
+	JLT     fewer140
+	VMOVUPS (CX)(SI*4), Y5
+	VMOVUPS (DX)(SI*4), Y6
+	VSUBPS  Y2, Y6, Y6
+	VSUBPS  Y0, Y5, Y5
+	VMULPS  Y1, Y5, Y5
+	VMULPS  Y3, Y5, Y5
+	VSUBPS  Y5, Y6, Y5
+	VMULPS  Y4, Y5, Y5
+	VMOVUPS Y5, (AX)(SI*4)
+	ADDQ    $0x08, SI
+	SUBQ    $0x08, BX
+	JMP     vectors139
+
+fewer140:
+	TESTQ        BX, BX
+	JZ           none141
+	LEAQ         laneWindow<>+0(SB), DI
+	MOVQ         BX, R8
+	NEGQ         R8
+	VMOVUPS      32(DI)(R8*4), Y5
+	VMASKMOVPS   (CX)(SI*4), Y5, Y6
+	VMASKMOVPS   (DX)(SI*4), Y5, Y5
+	VSUBPS       Y2, Y5, Y2
+	VSUBPS       Y0, Y6, Y0
+	VMULPS       Y1, Y0, Y0
+	VMULPS       Y3, Y0, Y0
+	VSUBPS       Y0, Y2, Y0
+	VMULPS       Y4, Y0, Y0
+	LEAQ         (AX)(SI*4), AX
+	VMOVAPS      Y0, Y0
+	TESTQ        $0x00000004, BX
+	JZ           two142
+	VMOVUPS      X0, (AX)
+	VEXTRACTF128 $0x01, Y0, X0
+	ADDQ         $0x10, AX
+
+two142:
+	TESTQ    $0x00000002, BX
+	JZ       one143
+	VMOVLPS  X0, (AX)
+	VMOVHLPS X0, X0, X0
+	ADDQ     $0x08, AX
+
+one143:
+	TESTQ  $0x00000001, BX
+	JZ     stored144
+	VMOVSS X0, (AX)
+
+stored144:
+none141:
+	VZEROUPPER
+	RET

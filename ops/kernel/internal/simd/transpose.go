@@ -15,12 +15,23 @@ func Transpose[T Float](dst []T, dstStep int, src []T, srcStep, rows, columns in
 		return
 	}
 	_, _ = src[(rows-1)*srcStep+columns-1], dst[(columns-1)*dstStep+rows-1]
+	if dstStep > srcStep { // rows of dst are written from their beginning to their end: its lines may share a set of the cache
+		for c := 0; c < columns; c += side {
+			c := min(c, columns-side)
+			transposeBlocks(dst[c*dstStep:], dstStep, side, src[c:], srcStep, side*srcStep, rows/side)
+			if rows%side != 0 {
+				r := rows - side
+				transposeBlocks(dst[c*dstStep+r:], dstStep, side, src[r*srcStep+c:], srcStep, side*srcStep, 1)
+			}
+		}
+		return
+	}
 	for r := 0; r < rows; r += side {
 		r := min(r, rows-side) // the last blocks may overlap those before them
-		transposeBlocks(dst[r:], dstStep, src[r*srcStep:], srcStep, columns/side)
+		transposeBlocks(dst[r:], dstStep, side*dstStep, src[r*srcStep:], srcStep, side, columns/side)
 		if columns%side != 0 {
 			c := columns - side
-			transposeBlocks(dst[c*dstStep+r:], dstStep, src[r*srcStep+c:], srcStep, 1)
+			transposeBlocks(dst[c*dstStep+r:], dstStep, side*dstStep, src[r*srcStep+c:], srcStep, side, 1)
 		}
 	}
 }

@@ -4,14 +4,16 @@
 
 #include "textflag.h"
 
-// func transposeBlocksFloat32(dst *byte, src *byte, dstStep int, srcStep int, blocks int)
+// func transposeBlocksFloat32(dst *byte, src *byte, dstStep int, srcStep int, dstNext int, srcNext int, blocks int)
 // Requires: AVX
-TEXT ·transposeBlocksFloat32(SB), NOSPLIT, $0-40
+TEXT ·transposeBlocksFloat32(SB), NOSPLIT, $0-56
 	MOVQ dst+0(FP), DI
 	MOVQ src+8(FP), SI
 	MOVQ dstStep+16(FP), DX
 	MOVQ srcStep+24(FP), BX
-	MOVQ blocks+32(FP), CX
+	MOVQ blocks+48(FP), CX
+	MOVQ dstNext+32(FP), R11
+	MOVQ srcNext+40(FP), R12
 	LEAQ (BX)(BX*2), R8
 	LEAQ (DX)(DX*2), R10
 	LEAQ (SI)(BX*4), R9
@@ -53,27 +55,29 @@ block1:
 	VMOVUPS     Y1, (DI)(DX*1)
 	VMOVUPS     Y2, (DI)(DX*2)
 	VMOVUPS     Y3, (DI)(R10*1)
-	LEAQ        (DI)(DX*4), DI
-	VMOVUPS     Y4, (DI)
-	VMOVUPS     Y5, (DI)(DX*1)
-	VMOVUPS     Y6, (DI)(DX*2)
-	VMOVUPS     Y7, (DI)(R10*1)
-	LEAQ        (DI)(DX*4), DI
-	ADDQ        $0x20, SI
-	ADDQ        $0x20, R9
+	LEAQ        (DI)(DX*4), R13
+	VMOVUPS     Y4, (R13)
+	VMOVUPS     Y5, (R13)(DX*1)
+	VMOVUPS     Y6, (R13)(DX*2)
+	VMOVUPS     Y7, (R13)(R10*1)
+	ADDQ        R11, DI
+	ADDQ        R12, SI
+	ADDQ        R12, R9
 	DECQ        CX
 	JNZ         block1
 	VZEROUPPER
 	RET
 
-// func transposeBlocksFloat64(dst *byte, src *byte, dstStep int, srcStep int, blocks int)
+// func transposeBlocksFloat64(dst *byte, src *byte, dstStep int, srcStep int, dstNext int, srcNext int, blocks int)
 // Requires: AVX
-TEXT ·transposeBlocksFloat64(SB), NOSPLIT, $0-40
+TEXT ·transposeBlocksFloat64(SB), NOSPLIT, $0-56
 	MOVQ dst+0(FP), DI
 	MOVQ src+8(FP), SI
 	MOVQ dstStep+16(FP), DX
 	MOVQ srcStep+24(FP), BX
-	MOVQ blocks+32(FP), CX
+	MOVQ blocks+48(FP), CX
+	MOVQ dstNext+32(FP), R11
+	MOVQ srcNext+40(FP), R12
 	LEAQ (BX)(BX*2), R8
 	LEAQ (DX)(DX*2), R10
 	LEAQ (SI)(BX*2), R9
@@ -95,9 +99,9 @@ block2:
 	VMOVUPS     Y9, (DI)(DX*1)
 	VMOVUPS     Y10, (DI)(DX*2)
 	VMOVUPS     Y11, (DI)(R10*1)
-	LEAQ        (DI)(DX*4), DI
-	ADDQ        $0x20, SI
-	ADDQ        $0x20, R9
+	ADDQ        R11, DI
+	ADDQ        R12, SI
+	ADDQ        R12, R9
 	DECQ        CX
 	JNZ         block2
 	VZEROUPPER

@@ -13,6 +13,9 @@ type Vectors struct {
 	BiasScale func(out, x []float32, scale, bias float32)          // out = (x+bias)*scale
 	Normalise func(out, x []float32, center, factor, bias float32) // out = (x-center)*factor + bias
 
+	// NormaliseGrad computes out = ((g-meanGrad) - ((x-center)*factor)*meanProduct)*scale.
+	NormaliseGrad func(out, x, g []float32, center, factor, meanGrad, meanProduct, scale float32)
+
 	Relu        func(out, x []float32)
 	ReluGrad    func(dx, out, dout []float32)              // dx = dout where out > 0, else 0
 	SigmoidGrad func(dx, out, dout []float32)              // dx = dout*out*(1-out)

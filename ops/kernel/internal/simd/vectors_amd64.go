@@ -20,6 +20,7 @@ var vectors = Vectors{
 	ScaleBias:           scaleBias,
 	BiasScale:           biasScale,
 	Normalise:           normalise,
+	NormaliseGrad:       normaliseGrad,
 	Relu:                relu,
 	ReluGrad:            reluGrad,
 	SigmoidGrad:         sigmoidGrad,
