@@ -86,14 +86,15 @@ func ExampleEmbedding() {
 	// concat [embedding_0.tmp_0 embedding_1.tmp_0] -> [concat_0.tmp_0]
 }
 
-// Clicks of users whose numbers nobody knows before: keys of a table that grows to 1 million rows.
+// Clicks of users whose numbers nobody knows before: keys of a table that grows to 1 million rows. A user has a row from his third step on, and until he was not
+// seen for 100,000 steps.
 func ExampleSparseEmbedding() {
 	m := layers.NewModel()
 	user := layers.Data(m, "user", layers.Dims(1), layers.DType(tensor.Int64))
-	layers.SparseEmbedding(user, 1_000_000, 16, layers.Param(layers.ParamAttr{Name: "users"}))
+	layers.SparseEmbedding(user, 1_000_000, 16, layers.Param(layers.ParamAttr{Name: "users"}), layers.CountFilterEntry(3), layers.EvictUnseen(100_000), layers.EvictOldest())
 	show(m)
 	// Output:
-	// lookup_sparse_table [user users.keys users] -> [sparse_embedding_0.tmp_0]
+	// lookup_sparse_table [user users.index users.keys users] -> [sparse_embedding_0.tmp_0]
 }
 
 // Op appends what no layer offers.

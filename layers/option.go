@@ -31,7 +31,9 @@ type settings struct {
 	flatten     int // FC
 	padID       int64
 	sparse      bool
-	refuse      bool
+	atBound     string // SparseEmbedding
+	entry       string
+	unseen      int64
 	distributed bool
 	combine     string
 	epsilon     float64

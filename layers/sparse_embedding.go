@@ -1,7 +1,10 @@
 package layers
 
 import (
+	"cmp"
+	"fmt"
 	"math"
+	"strings"
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/ops/kernel"
@@ -11,22 +14,53 @@ import (
 
 // Refuse makes a table of SparseEmbedding leave new keys without a row when it is full: they read as their initial values, and are not trained. By default a
 // full table ends the training with an error.
-func Refuse() Option { return Option{"Refuse", func(s *settings) { s.refuse = true }} }
+func Refuse() Option { return Option{"Refuse", func(s *settings) { s.atBound = "refuse" }} }
+
+// EvictOldest makes a table of SparseEmbedding evict keys that no step has trained for the longest time. A region of its keys with more than 7/8 of its rows in
+// use does so at the end of a step. New keys that come faster than that stay untrained as with Refuse, until there is room.
+func EvictOldest() Option { return Option{"EvictOldest", func(s *settings) { s.atBound = "evict" }} }
+
+// EvictUnseen makes a table of SparseEmbedding evict keys that no step has trained for so many steps, and at most 24th as many and 64 steps more. An evicted key
+// is as one that was never trained.
+func EvictUnseen(steps int64) Option {
+	return Option{"EvictUnseen", func(s *settings) { s.unseen = steps }}
+}
+
+// CountFilterEntry makes a table of SparseEmbedding give a key its row in the nth step that trains it. Before, the key reads as its initial value, takes a place of
+// the table, and is evicted like others. (Paddle 2: CountFilterEntry.)
+func CountFilterEntry(n int64) Option {
+	return Option{"CountFilterEntry", func(s *settings) { s.entry = entry("count_filter_entry:%v", n) }}
+}
+
+// ProbabilityEntry makes a table of SparseEmbedding give a key its row with a probability, in each step that trains it. Chance depends on the seed of the model, the
+// name of the table, the key and the number of the step. (Paddle 2: ProbabilityEntry.)
+func ProbabilityEntry(p float64) Option {
+	return Option{"ProbabilityEntry", func(s *settings) { s.entry = entry("probability_entry:%v", p) }}
+}
+
+// entry is the attribute of an entry. The first step and the probability 1 let in all keys.
+func entry[N int64 | float64](form string, number N) string {
+	if number == 1 {
+		return "none"
+	}
+	return fmt.Sprintf(form, number)
+}
 
 // SparseEmbedding looks up rows of a table that grows, by int64 keys [..., 1]. The result is [..., width]. A key is any int64 but -1, such as a hash of a
 // string; no key needs to be known before. A key gets a row when it is first trained. The first value of the row is uniform between two bounds and follows
 // from the seed of the model, the name of the table and the key. Before, and in inference, a key without a row reads as that value. -1 reads as zeros.
 //
-// rows bounds the table. It is rounded up to a multiple of 64, because keys are spread over 64 regions of equal size. A region may be full when the table is
-// not, so give a third more rows than there will be keys. Memory for all rows is there from the start.
+// rows bounds the table. It is rounded up to a multiple of 64, because keys are spread over 64 regions of equal size. A region of 16 rows or more takes keys for
+// 15/16 of them, and may be full when the table is not, so give a third more rows than there will be keys. Only rows in use take memory, with optimizers that
+// change only rows of the batch; each row that there is room for takes 4 bytes.
 //
-// On a cluster only pservers hold the table, and each has keys of all kinds. Layers whose Param names the same parameter share a table. The initializer of
-// Param is Uniform or Constant; by default Uniform between ±1/sqrt(width). This is sparse_embedding of Paddle 2.
+// On a cluster only pservers hold the table, and each has keys of all kinds. Layers whose Param names the same parameter share a table, and the options of the
+// first count. The initializer of Param is Uniform or Constant; by default Uniform between ±1/sqrt(width). This is sparse_embedding of Paddle 2.
 //
-// Options: Param, PaddingIndex, Combine, Refuse, Name. Ops: lookup_sparse_table; with Combine those of Embedding. The optimizer adds lookup_sparse_table_insert
-// and lookup_sparse_table_rows.
+// Options: Param, PaddingIndex, Combine, Refuse, EvictOldest, EvictUnseen, CountFilterEntry, ProbabilityEntry, Name. Ops: lookup_sparse_table; with Combine those of
+// Embedding. The optimizer adds lookup_sparse_table_insert, lookup_sparse_table_rows and, where keys may go or an entry decides, lookup_sparse_table_shrink.
 func SparseEmbedding(keys Variable, rows, width int64, opts ...Option) Variable {
-	l := start("sparse_embedding", opts, []string{"Param", "PaddingIndex", "Combine", "Refuse"}, keys)
+	l := start("sparse_embedding", opts, []string{"Param", "PaddingIndex", "Combine", "Refuse", "EvictOldest", "EvictUnseen", "CountFilterEntry", "ProbabilityEntry"}, keys)
 	if l.failed {
 		return l.fail()
 	}
@@ -34,8 +68,8 @@ func SparseEmbedding(keys Variable, rows, width int64, opts ...Option) Variable 
 		return l.mistake(fault.E(fault.TypeMismatch, fault.Var(keys.Name()), fault.Gotf("keys %v", keys), fault.Want("int64"),
 			fault.Hint("declare them with layers.DType(tensor.Int64)")))
 	}
-	if rows > math.MaxInt32-kernel.KeyRegions {
-		return l.mistake(fault.E(fault.TooLarge, fault.Gotf("a table of %d rows", rows), fault.Wantf("at most %d", math.MaxInt32-kernel.KeyRegions)))
+	if most := int64(kernel.MostKeyRows - kernel.KeyRegions); rows > most {
+		return l.mistake(fault.E(fault.TooLarge, fault.Gotf("a table of %d rows", rows), fault.Wantf("at most %d", most)))
 	}
 	if rows > 0 {
 		rows = (rows + kernel.KeyRegions - 1) / kernel.KeyRegions * kernel.KeyRegions
@@ -56,10 +90,7 @@ func SparseEmbedding(keys Variable, rows, width int64, opts ...Option) Variable 
 // grownTable declares the variables of a table that grows, or finds those of another layer. It returns them by slot, and attributes that say what rows are at
 // first.
 func grownTable(l *layer, dims []int64) (In, Attrs) {
-	attr, bound := l.param, "error"
-	if l.refuse {
-		bound = "refuse"
-	}
+	attr := l.param
 	initial := attr.Initializer
 	attr.Initializer = nil
 	w := l.parameter("w", attr, tensor.Float32, dims, Constant(0))
@@ -71,7 +102,8 @@ func grownTable(l *layer, dims []int64) (In, Attrs) {
 	if shared {
 		for _, op := range m.main.Global().Ops {
 			if op.Type == "lookup_sparse_table" && op.In("W") == w.Name() {
-				return In{"W": {w}, "Keys": {keys}}, initialAttrs(op)
+				index, _ := m.Variable(w.Name() + ".index")
+				return In{"W": {w}, "Keys": {keys}, "Index": {index}}, initialAttrs(op)
 			}
 		}
 	}
@@ -79,7 +111,7 @@ func grownTable(l *layer, dims []int64) (In, Attrs) {
 		limit := 1 / math.Sqrt(float64(dims[1]))
 		initial = Uniform(-limit, limit)
 	}
-	attrs := Attrs{"table_name": w.Name(), "seed": m.seed, "at_bound": bound}
+	attrs := Attrs{"table_name": w.Name(), "seed": m.seed, "at_bound": cmp.Or(l.atBound, "error"), "entry": cmp.Or(l.entry, "none"), "evict_unseen": l.unseen}
 	switch op := initial(Target{DType: tensor.Float32, Dims: dims, Seed: m.seed}); {
 	case op != nil && op.Type == "uniform_random":
 		attrs["min"], attrs["max"] = op.Attrs["min"], op.Attrs["max"]
@@ -90,16 +122,23 @@ func grownTable(l *layer, dims []int64) (In, Attrs) {
 		return nil, nil
 	}
 	keys = m.State(w.Name()+".keys", tensor.Int64, dims[:1], Constant(0))
-	if !keys.OK() {
+	index := m.State(w.Name()+".index", tensor.Int32, dims[:1], Constant(0))
+	if !keys.OK() || !index.OK() {
 		l.fail()
 	}
-	return In{"W": {w}, "Keys": {keys}}, attrs
+	if strings.HasPrefix(l.entry, "count") {
+		m.State(w.Name()+".counts", tensor.Int32, dims[:1], Constant(0))
+	}
+	if attrs["entry"] != "none" || l.unseen != 0 || l.atBound == "evict" {
+		m.State(w.Name()+".rounds", tensor.Int64, []int64{1}, Constant(0))
+	}
+	return In{"W": {w}, "Keys": {keys}, "Index": {index}}, attrs
 }
 
 // initialAttrs are the attributes of a lookup that say what the rows of its table are at first, and what happens when it is full.
 func initialAttrs(lookup *program.Op) Attrs {
 	attrs := Attrs{}
-	for _, name := range []string{"table_name", "seed", "min", "max", "at_bound"} {
+	for _, name := range []string{"table_name", "seed", "min", "max", "at_bound", "entry", "evict_unseen"} {
 		if value, ok := lookup.Attrs[name]; ok {
 			attrs[name] = value
 		}

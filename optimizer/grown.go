@@ -1,36 +1,92 @@
 package optimizer
 
 import (
+	"slices"
+
+	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/layers"
 	"github.com/edl-go/edl/ops/kernel"
+	"github.com/edl-go/edl/program"
 )
 
-// insertKeys gives the keys of a gradient of a table that grows (layers.SparseEmbedding) their rows, and takes the gradient with row numbers in its place, which
-// clips and updates read. Another gradient stays as it is.
-func insertKeys(p Pair) Pair {
+// A grown is a table that grows (layers.SparseEmbedding) while an optimizer builds its update.
+type grown struct {
+	in, out layers.In    // what its ops read and write
+	attrs   layers.Attrs // and their attributes
+}
+
+// grownOf returns the table that grows that the parameter of a pair is, nil for another parameter.
+func grownOf(p Pair) *grown {
 	m := p.Param.Model()
-	if m == nil || !p.Param.OK() || !p.Grad.IsSparse() {
-		return p
+	if m == nil || !p.Param.OK() {
+		return nil
 	}
 	for _, lookup := range m.Building().Global().Ops {
-		keys, ok := m.Variable(lookup.In("Keys"))
-		if lookup.Type != "lookup_sparse_table" || lookup.In("W") != p.Param.Name() || !ok {
+		if lookup.Type != "lookup_sparse_table" || lookup.In("W") != p.Param.Name() {
 			continue
 		}
-		region := p.Param.Dims()[0] / kernel.KeyRegions
-		attrs := layers.Attrs{"region_rows": region}
-		for _, name := range []string{"table_name", "seed", "min", "max", "at_bound"} {
-			if value, ok := lookup.Attrs[name]; ok {
-				attrs[name] = value
+		t := &grown{layers.In{"Param": one(p.Param), "Grad": one(p.Grad)}, layers.In{"ParamOut": one(p.Param)}, layers.Attrs{"region_rows": p.Param.Dims()[0] / kernel.KeyRegions}}
+		for slot, suffix := range map[string]string{"Keys": ".keys", "Index": ".index", "Counts": ".counts", "Rounds": ".rounds"} {
+			if v, ok := m.Variable(p.Param.Name() + suffix); ok {
+				t.in[slot], t.out[slot+"Out"] = one(v), one(v)
 			}
 		}
-		gradient := p.Grad
-		p.Build(func() {
-			table, of := one(p.Param), one(keys)
-			layers.OpInto(m, "lookup_sparse_table_insert", layers.In{"Param": table, "Keys": of, "Grad": one(gradient)}, attrs, layers.In{"ParamOut": table, "KeysOut": of})
-			p.Grad = layers.Op(m, "lookup_sparse_table_rows", layers.In{"X": one(gradient), "Keys": of}, layers.Attrs{"region_rows": region}).One("Out")
-		})
-		return p
+		for _, name := range []string{"table_name", "seed", "min", "max", "at_bound", "entry", "evict_unseen"} {
+			if value, ok := lookup.Attrs[name]; ok {
+				t.attrs[name] = value
+			}
+		}
+		return t
 	}
-	return p
+	return nil
+}
+
+// insertKeys gives the keys of a gradient of a table that grows their rows, and takes the gradient with row numbers in its place, which clips and updates read.
+// Another gradient stays as it is, and the table is nil.
+func insertKeys(p Pair) (Pair, *grown) {
+	t := grownOf(p)
+	if t == nil || !p.Grad.IsSparse() {
+		return p, nil
+	}
+	gradient, m := p.Grad, p.Param.Model()
+	p.Build(func() {
+		out := layers.In{}
+		for _, slot := range []string{"ParamOut", "KeysOut", "IndexOut", "CountsOut"} {
+			if v, ok := t.out[slot]; ok {
+				out[slot] = v
+			}
+		}
+		layers.OpInto(m, "lookup_sparse_table_insert", t.in, t.attrs, out)
+		p.Grad = layers.Op(m, "lookup_sparse_table_rows", layers.In{"X": one(gradient), "Keys": t.in["Keys"], "Index": t.in["Index"]},
+			layers.Attrs{"region_rows": t.attrs["region_rows"]}).One("Out")
+	})
+	return p, t
+}
+
+// shrink ends the round of a table that counts rounds, after its update: keys that go take the states of their rows along.
+func (t *grown) shrink(u *Update) {
+	if t.in["Rounds"] == nil {
+		return
+	}
+	moments, initial := []layers.Variable{}, []float32{}
+	for i, v := range u.states {
+		if slices.Equal(v.Dims(), u.Param.Dims()) {
+			moments, initial = append(moments, v), append(initial, float32(u.initial[i]))
+		}
+	}
+	if len(moments) > 0 {
+		t.in["Moments"], t.out["MomentsOut"], t.attrs["moments_initial"] = moments, moments, initial
+	}
+	layers.OpInto(u.model, "lookup_sparse_table_shrink", t.in, t.attrs, t.out)
+}
+
+// refuseGrown reports a table whose rows move, where something keeps a value for each row that would stay where it is.
+func refuseGrown(p Pair, what string) bool {
+	t := grownOf(p)
+	if t == nil || t.attrs["evict_unseen"] == int64(0) && t.attrs["at_bound"] != "evict" {
+		return false
+	}
+	p.Param.Model().Report(fault.E(fault.Unsupported, fault.At(what), fault.Var(p.Param.Name()), fault.Got("a table that evicts keys"),
+		fault.Want("parameters whose rows stay where they are"), fault.Hint("give "+what+" the other pairs"), fault.Line(program.CallerLine("github.com/edl-go/edl/optimizer"))))
+	return true
 }

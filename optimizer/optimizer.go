@@ -79,15 +79,21 @@ func (o *Optimizer) Apply(pairs []Pair) {
 		}
 	}
 	pairs = slices.Clone(pairs)
+	tables := map[string]*grown{}
 	for i, p := range pairs {
-		pairs[i] = insertKeys(p)
+		pairs[i], tables[p.Param.Name()] = insertKeys(p)
 	}
 	if o.clip != nil {
 		pairs = o.clip(pairs)
 	}
 	for _, p := range pairs {
 		p = o.regularize(p)
-		p.Build(func() { o.update(p, rate) })
+		p.Build(func() {
+			u := o.update(p, rate)
+			if t := tables[p.Param.Name()]; t != nil {
+				t.shrink(u)
+			}
+		})
 	}
 }
 
@@ -104,7 +110,7 @@ func (o *Optimizer) regularize(p Pair) Pair {
 	return p
 }
 
-func (o *Optimizer) update(p Pair, rate layers.Variable) {
+func (o *Optimizer) update(p Pair, rate layers.Variable) *Update {
 	m := p.Param.Model()
 	u := &Update{Param: p.Param, Grad: p.Grad, model: m}
 	if !o.noRate {
@@ -117,6 +123,7 @@ func (o *Optimizer) update(p Pair, rate layers.Variable) {
 		}
 	}
 	o.rule(u)
+	return u
 }
 
 func userLine() string {
@@ -159,7 +166,9 @@ type Update struct {
 	Grad  layers.Variable // of the shape of Param, clipped and regularized
 	Rate  layers.Variable // learning rate [1], times the factor in the settings of the parameter
 
-	model *layers.Model
+	model   *layers.Model
+	states  []layers.Variable
+	initial []float64 // of states
 }
 
 // State returns a new variable of the shape of Param that keeps its value from step to step. It starts with one value. It is called
@@ -174,7 +183,9 @@ func (u *Update) Number(name string, initial float64) layers.Variable {
 }
 
 func (u *Update) state(name string, dims []int64, initial float64) layers.Variable {
-	return u.model.State(u.model.UniqueName(u.Param.Name()+"_"+name), u.Param.DType(), dims, layers.Constant(initial))
+	v := u.model.State(u.model.UniqueName(u.Param.Name()+"_"+name), u.Param.DType(), dims, layers.Constant(initial))
+	u.states, u.initial = append(u.states, v), append(u.initial, initial)
+	return v
 }
 
 // Set gives Param or a state its new value.

@@ -158,9 +158,11 @@ func drawTables(t *rapid.T, words layers.Variable, s *subject) layers.Variable {
 			options = append(options, layers.Distributed())
 		}
 	}
+	rule := rapid.SampledFrom([][]layers.Option{nil, {layers.EvictUnseen(1)}, {layers.CountFilterEntry(2), layers.EvictUnseen(3)}, {layers.ProbabilityEntry(0.7)},
+		{layers.EvictOldest()}}).Draw(t, "rule of keys")
 	table := func(name string, rows int64) layers.Variable {
 		if grows {
-			return layers.SparseEmbedding(words, 1000*rows, 4, layers.Param(layers.ParamAttr{Name: name}))
+			return layers.SparseEmbedding(words, 100*rows, 4, append(rule, layers.Param(layers.ParamAttr{Name: name}))...)
 		}
 		return layers.Embedding(words, rows, 4, append(options, layers.Param(layers.ParamAttr{Name: name}))...)
 	}

@@ -46,7 +46,7 @@ func tables(t *testing.T) (testkit.Model, map[string][]string) {
 	v := layers.Read(layers.DoubleBuffer(layers.Batch(r, 16)))
 	held := layers.Embedding(v[0], 40, 4, layers.Sparse(), layers.Combine("mean"))
 	rows := layers.Add(held, layers.Embedding(v[0], 40, 4, layers.Sparse(), layers.Distributed(), layers.Combine("sqrt")))
-	rows = layers.Add(rows, layers.SparseEmbedding(v[0], 2000, 4, layers.Combine("sum")))
+	rows = layers.Add(rows, layers.SparseEmbedding(v[0], 2000, 4, layers.Combine("sum"), layers.CountFilterEntry(2), layers.EvictUnseen(2)))
 	loss := layers.Mean(layers.SquareErrorCost(layers.FC(rows, 1), v[1]), layers.Name("loss"))
 	optimizer.Adam(0.02, optimizer.Lazy()).Minimize(loss)
 	data := testkit.Records(t, t.TempDir(), 70, func(i int) []*tensor.Tensor {

@@ -14,10 +14,11 @@ import (
 // gradients. Its slices are whole regions of keys, so a key leads to its server. The op that gives new keys their rows is part of the update. So only what all
 // trainers have sent in a round makes rows, in the order of keys.
 
-// insertOp is the op that gives keys their rows; rowsOp finds the rows of a gradient.
+// insertOp is the op that gives keys their rows; rowsOp finds the rows of a gradient; shrinkOp takes rows away.
 const (
 	insertOp = "lookup_sparse_table_insert"
 	rowsOp   = "lookup_sparse_table_rows"
+	shrinkOp = "lookup_sparse_table_shrink"
 )
 
 // insertOf returns the op of a group that gives the keys of a table their rows, nil if the parameter is no table that grows.
@@ -28,12 +29,10 @@ func insertOf(g *group, param string) *node {
 	return nil
 }
 
-// keysOf returns the variable with the keys of a table that grows, "" for another parameter.
-func keysOf(g *group, param string) string {
-	if n := insertOf(g, param); n != nil {
-		return n.op.In("Keys")
-	}
-	return ""
+// besideRows reports whether a variable has something for each row of the table that grows which a parameter is: its keys, their index, or counts of candidates.
+func besideRows(g *group, param, variable string) bool {
+	n := insertOf(g, param)
+	return n != nil && (variable == n.op.In("Keys") || variable == n.op.In("Index") || variable == n.op.In("Counts"))
 }
 
 // hasKeys reports whether a contribution is the gradient of a table that grows.
@@ -45,15 +44,15 @@ func hasKeys(s *state, contribution string) bool {
 func grownTableOf(s *state, g *group, param string, insert *node) (*table, error) {
 	t := &table{param: param, group: g, grown: insert}
 	v := s.variable(param)
-	keys := s.variable(keysOf(g, param))
+	keys, index := s.variable(insert.op.In("Keys")), s.variable(insert.op.In("Index"))
 	region, _ := insert.op.Int("region_rows")
-	if len(v.Dims) != 2 || v.Dims[0] > compress.MaxRows || region*kernel.KeyRegions != v.Dims[0] || !slices.Equal(keys.Dims, v.Dims[:1]) || keys.DType != tensor.Int64 {
-		return nil, unsupported(insert, param, fmt.Sprintf("a table that grows with dims %v", v.Dims), "whole regions of keys, and a key for each row", "")
+	if len(v.Dims) != 2 || v.Dims[0] > compress.MaxRows || region*kernel.KeyRegions != v.Dims[0] || !slices.Equal(keys.Dims, v.Dims[:1]) || keys.DType != tensor.Int64 || !slices.Equal(index.Dims, keys.Dims) {
+		return nil, unsupported(insert, param, fmt.Sprintf("a table that grows with dims %v", v.Dims), "whole regions of keys, and a key and an entry of the index for each row", "")
 	}
-	for _, n := range slices.Concat(s.use(param).readers, s.use(keys.Name).readers) {
+	for _, n := range slices.Concat(s.use(param).readers, s.use(keys.Name).readers, s.use(index.Name).readers) {
 		switch {
 		case n.duty == dutyUpdate:
-		case n.op.Type != "lookup_sparse_table" || n.op.In("W") != param || n.op.In("Keys") != keys.Name:
+		case n.op.Type != "lookup_sparse_table" || n.op.In("W") != param || n.op.In("Keys") != keys.Name || n.op.In("Index") != index.Name:
 			return nil, unsupported(n, param, "an op on a table that grows", "only lookup_sparse_table", "")
 		case !slices.Contains(t.lookups, n):
 			t.lookups = append(t.lookups, n)
@@ -63,21 +62,21 @@ func grownTableOf(s *state, g *group, param string, insert *node) (*table, error
 	return t, nil
 }
 
-// isKeys reports whether a variable has the keys of a table that grows.
+// isKeys reports whether a variable has the keys of a table that grows, or their index or counts.
 func isKeys(s *state, name string) bool {
 	return slices.ContainsFunc(s.use(name).writers, func(n *node) bool { return n.op.Type == insertOp })
 }
 
 // setRegions tells an op on a table that grows with which region its slice begins.
 func setRegions(op *program.Op, u *shard) {
-	if region, ok := op.Int("region_rows"); ok && (op.Type == insertOp || op.Type == rowsOp) && u.block != Whole && region > 0 {
+	if region, ok := op.Int("region_rows"); ok && (op.Type == insertOp || op.Type == rowsOp || op.Type == shrinkOp) && u.block != Whole && region > 0 {
 		op.SetAttr("first_region", u.first/region)
 	}
 }
 
 // setTables describes the tables of a server that grow, so that it finds the rows that trainers ask for.
 func setTables(w *serverWriter, op *program.Op) {
-	var names, keys []string
+	var names, keys, indexes []string
 	var seeds []int64
 	var ranges []float32
 	for _, u := range w.shards {
@@ -89,13 +88,14 @@ func setTables(w *serverWriter, op *program.Op) {
 			seed, _ := n.op.Int("seed")
 			low, _ := n.op.Float("min")
 			high, _ := n.op.Float("max")
-			names, keys = append(names, u.name(param)), append(keys, u.name(n.op.In("Keys")))
+			names, keys, indexes = append(names, u.name(param)), append(keys, u.name(n.op.In("Keys"))), append(indexes, u.name(n.op.In("Index")))
 			seeds, ranges = append(seeds, seed), append(ranges, float32(low), float32(high))
 		}
 	}
 	if names != nil {
 		op.SetAttr("table_names", names)
 		op.SetAttr("table_keys", keys)
+		op.SetAttr("table_indexes", indexes)
 		op.SetAttr("table_seeds", seeds)
 		op.SetAttr("table_ranges", ranges)
 	}

@@ -60,10 +60,43 @@ func TestLawOfTablesThatGrow(t *testing.T) {
 				}
 				trainer := transpile(t, p, cfg).Trainer
 				for _, q := range []*program.Program{trainer, trainer.Startup} {
-					for _, table := range []string{"table", "wide", "table.keys", "wide.keys"} {
+					for _, table := range []string{"table", "wide", "table.keys", "wide.keys", "table.index", "table.counts"} {
 						if _, has := q.Global().Var(table); has {
 							t.Errorf("%+v: trainers hold %s", cfg, table)
 						}
+					}
+				}
+			}
+		})
+	}
+}
+
+// Tables whose keys come and go by rules train by the law: entries, evictions and bounds depend on rounds alone. States of the optimizer move with the rows.
+func TestLawOfTablesWithRules(t *testing.T) {
+	rules := map[string]struct {
+		rows    int64
+		options []layers.Option
+	}{
+		"unseen":                 {500, []layers.Option{layers.EvictUnseen(1)}},
+		"counted":                {500, []layers.Option{layers.CountFilterEntry(2)}},
+		"counted and unseen":     {500, []layers.Option{layers.CountFilterEntry(2), layers.EvictUnseen(2)}},
+		"by chance":              {500, []layers.Option{layers.ProbabilityEntry(0.5)}},
+		"by chance, at a bound":  {128, []layers.Option{layers.ProbabilityEntry(0.8), layers.EvictOldest()}},
+		"refused":                {64, []layers.Option{layers.Refuse(), layers.EvictUnseen(1)}},
+		"all but chance, bounds": {128, []layers.Option{layers.CountFilterEntry(2), layers.EvictUnseen(30), layers.EvictOldest()}},
+	}
+	for name, r := range rules {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for _, o := range []*optimizer.Optimizer{optimizer.Adagrad(0.1), optimizer.Adam(0.1, optimizer.ClipGradients(optimizer.ByGlobalNorm(0.1)))} {
+				p := keyed(t, o, r.rows, r.options...)
+				for _, cfg := range []transpiler.Config{
+					{Trainers: 1, PServers: 1},
+					{Trainers: 3, PServers: 2, MinBlockSize: 4},
+					{Trainers: 2, PServers: 5, MinBlockSize: 3, SplitMethod: transpiler.HashName},
+				} {
+					if err := checkLaw(t, p, cfg, "loss", "fc_0.w_0"); err != nil {
+						t.Errorf("%+v: %v", cfg, err)
 					}
 				}
 			}

@@ -62,7 +62,7 @@ func rowRangesOf(s *state, g *group) []rowRange {
 		return nil
 	}
 	dims, unit := s.variable(g.params[0]).Dims, int64(1)
-	if keysOf(g, g.params[0]) != "" { // whole regions of keys
+	if insertOf(g, g.params[0]) != nil { // whole regions of keys
 		unit = dims[0] / kernel.KeyRegions
 		dims = []int64{kernel.KeyRegions, unit * dims[1]}
 	}

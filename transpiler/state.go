@@ -191,9 +191,10 @@ func (s *state) isCut(u *shard, variable string) bool {
 	return u.block != Whole && hasRows(s, u.group, variable)
 }
 
-// hasRows reports whether a variable has the rows of the first parameter of a group: it has its dims, or the keys of its rows.
+// hasRows reports whether a variable has the rows of the first parameter of a group: it has its dims, or what a table that grows has beside its
+// rows.
 func hasRows(s *state, g *group, variable string) bool {
-	return slices.Equal(s.variable(variable).Dims, s.variable(g.params[0]).Dims) || variable == keysOf(g, g.params[0])
+	return slices.Equal(s.variable(variable).Dims, s.variable(g.params[0]).Dims) || besideRows(g, g.params[0], variable)
 }
 
 // bytesOf returns the memory of a variable of known dims.

@@ -120,7 +120,12 @@ func (w *wire) fetchKeys(m ops.RowsMessage, table *tensor.Tensor) error {
 	for _, t := range s.service.Tables {
 		if t.Name == m.Name {
 			keys, _ := s.blocks.Variable(t.Keys)
-			t.LookUp(m.Into, table, keys, m.Keys)
+			index, _ := s.blocks.Variable(t.Index)
+			view, ok := t.View(keys, index)
+			if !ok {
+				return fmt.Errorf("pserver %d: the variables of %s are no table", m.Server, m.Name)
+			}
+			t.LookUp(m.Into, table, view, m.Keys)
 			return nil
 		}
 	}

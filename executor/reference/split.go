@@ -158,7 +158,7 @@ func (s *split) crossByRows(reader *program.Op, v *program.Var) (string, error) 
 
 // hasKeys reports whether an op reads the gradient of a table that grows, whose rows have keys.
 func hasKeys(op *program.Op) bool {
-	return op.Type == "lookup_sparse_table_insert" || op.Type == "lookup_sparse_table_rows"
+	return op.Type == "lookup_sparse_table_insert" || op.Type == "lookup_sparse_table_rows" || op.Type == "lookup_sparse_table_shrink"
 }
 
 // splitRows ends the forward half with the ops that make what crosses.

@@ -12,31 +12,42 @@ import (
 type GrownTable struct {
 	Slice
 	Keys   string // the slice with the keys of its rows
+	Index  string // the slice with the index of the keys
 	Region int    // rows of a region
 	First  int    // its first region
 	Row    kernel.InitialRow
 }
 
-// LookUp copies rows of the table to out, by their mixed keys; those of keys without a row are as they will be at first. table and keys are the variables of t.
-func (t *GrownTable) LookUp(out []float32, table, keys *tensor.Tensor, mixed []int64) {
-	index := kernel.KeyTable{Keys: keys.Int64s(), First: t.First, Region: t.Region}
-	kernel.LookUpKeys(out, table.Float32s(), index, t.Row, mixed, int(table.Dims()[1]))
+// View returns what finds keys in the table. keys and index are the variables of t. It reports false if they are not those of such a table.
+func (t *GrownTable) View(keys, index *tensor.Tensor) (kernel.KeyTable, bool) {
+	if keys == nil || index == nil || keys.DType() != tensor.Int64 || index.DType() != tensor.Int32 || int64(keys.Len()) != t.Rows {
+		return kernel.KeyTable{}, false
+	}
+	view := kernel.KeyTable{Keys: keys.Int64s(), Index: index.Int32s(), First: t.First, Region: t.Region}
+	return view, view.Agrees()
+}
+
+// LookUp copies rows of the table to out, by their mixed keys; those of keys without a row are as they will be at first.
+func (t *GrownTable) LookUp(out []float32, table *tensor.Tensor, view kernel.KeyTable, mixed []int64) {
+	kernel.LookUpKeys(out, table.Float32s(), view, t.Row, mixed, int(table.Dims()[1]))
 }
 
 func (s *Service) readTables(a attributes) error {
-	names, keys, seeds := a.Strs("table_names"), a.Strs("table_keys"), a.Ints("table_seeds")
+	names, keys, indexes, seeds := a.Strs("table_names"), a.Strs("table_keys"), a.Strs("table_indexes"), a.Ints("table_seeds")
 	ranges, _ := a.Op().Floats("table_ranges")
-	if len(keys) != len(names) || len(seeds) != len(names) || len(ranges) != 2*len(names) {
-		return invalid("lists of one length, and two table_ranges for each table", "%d table_names, %d table_keys, %d table_seeds and %d table_ranges",
-			len(names), len(keys), len(seeds), len(ranges))
+	if len(keys) != len(names) || len(indexes) != len(names) || len(seeds) != len(names) || len(ranges) != 2*len(names) {
+		return invalid("lists of one length, and two table_ranges for each table", "%d table_names, %d table_keys, %d table_indexes, %d table_seeds and %d table_ranges",
+			len(names), len(keys), len(indexes), len(seeds), len(ranges))
 	}
 	for i, name := range names {
-		at := slices.IndexFunc(s.Slices, func(part Slice) bool { return part.Name == name })
-		of := slices.IndexFunc(s.Slices, func(part Slice) bool { return part.Name == keys[i] })
-		if at < 0 || of < 0 || s.Slices[at].FirstRow != s.Slices[of].FirstRow || s.Slices[at].Rows != s.Slices[of].Rows {
-			return invalid("two of slice_names with the same rows", "the table %s with the keys %s", fault.Quote(name), fault.Quote(keys[i]))
+		at := s.slice(name)
+		for _, of := range []int{s.slice(keys[i]), s.slice(indexes[i])} {
+			if at < 0 || of < 0 || s.Slices[at].FirstRow != s.Slices[of].FirstRow || s.Slices[at].Rows != s.Slices[of].Rows {
+				return invalid("three of slice_names with the same rows", "the table %s with the keys %s and the index %s", fault.Quote(name), fault.Quote(keys[i]),
+					fault.Quote(indexes[i]))
+			}
 		}
-		t := GrownTable{Slice: s.Slices[at], Keys: keys[i], Row: kernel.InitialRow{Seed: seeds[i], Table: kernel.StreamOf(s.Slices[at].Origin),
+		t := GrownTable{Slice: s.Slices[at], Keys: keys[i], Index: indexes[i], Row: kernel.InitialRow{Seed: seeds[i], Table: kernel.StreamOf(s.Slices[at].Origin),
 			Low: ranges[2*i], High: ranges[2*i+1]}}
 		region := t.TotalRows / kernel.KeyRegions
 		if region < 1 || t.TotalRows%kernel.KeyRegions != 0 || t.FirstRow%region != 0 || t.Rows%region != 0 {
@@ -46,4 +57,9 @@ func (s *Service) readTables(a attributes) error {
 		s.Tables = append(s.Tables, t)
 	}
 	return nil
+}
+
+// slice returns which of Slices has a name, -1 for none.
+func (s *Service) slice(name string) int {
+	return slices.IndexFunc(s.Slices, func(part Slice) bool { return part.Name == name })
 }

@@ -250,6 +250,7 @@ func init() {
 			{Name: "striped_names", Default: []string{}, Doc: "those of slice_names whose rows are of the origin in the order of stripes (kernel.Stripes)"},
 			{Name: "table_names", Default: []string{}, Doc: "those of slice_names that are tables that grow"},
 			{Name: "table_keys", Default: []string{}, Doc: "those of slice_names with the keys of each of table_names"},
+			{Name: "table_indexes", Default: []string{}, Doc: "those of slice_names with the index of each of table_names"},
 			{Name: "table_seeds", Default: []int64{}, Doc: "seed of the initial values of each of table_names"},
 			{Name: "table_ranges", Default: []float32{}, Doc: "lowest and highest initial value of each of table_names"},
 			{Name: "grad_to_block_id", Default: []string{},

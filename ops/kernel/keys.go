@@ -5,9 +5,8 @@ import "math/bits"
 // A table that grows has a row for each key that it has met, where a key is any int64 but -1. A key is mixed first (MixKey): mixed keys are spread evenly,
 // whatever the keys are. All of the table works on mixed keys, and 0, that of the key -1, stands for no key.
 //
-// The rows of the table lie in KeyRegions regions of equal size. The upper bits of a mixed key say in which region its row is. Within the region the row is at
-// the first free place from one on that the other bits say (open addressing with linear probing). So where rows are depends on the order in which keys came
-// into their region, and on nothing else: not on which regions one memory holds.
+// The rows of the table lie in KeyRegions regions of equal size. The upper bits of a mixed key say in which region its row is. Where the row is within its
+// region (keytable.go) depends on what has happened to keys of this region, and on nothing else: not on which regions one memory holds.
 
 // KeyRegions is how many regions a table has. A server holds whole regions.
 const KeyRegions = 1 << regionBits
@@ -52,53 +51,6 @@ func KeyOfRow(row, height int64) int64 {
 	return row
 }
 
-// A KeyTable says which key has which row, for some neighbouring regions of a table.
-type KeyTable struct {
-	Keys   []int64 // the mixed key of each row, 0 where a row is free
-	First  int     // the first of the regions
-	Region int     // rows of a region, at least 1
-}
-
-// place returns the row of a mixed key, or the free row where it would be put. It reports false for a key of another region, and if the region is full of
-// others.
-func (t KeyTable) place(mixed int64) (row int, ok bool) {
-	first := (RegionOf(mixed) - t.First) * t.Region
-	if mixed == 0 || first < 0 || first+t.Region > len(t.Keys) {
-		return 0, false
-	}
-	region := t.Keys[first:][:t.Region]
-	high, _ := bits.Mul64(uint64(mixed)<<regionBits, uint64(len(region)))
-	at := int(high)
-	for range region {
-		if k := region[at]; k == mixed || k == 0 {
-			return first + at, true
-		}
-		if at++; at == len(region) {
-			at = 0
-		}
-	}
-	return 0, false
-}
-
-// Find returns the row of a mixed key, -1 if it has none.
-func (t KeyTable) Find(mixed int64) int {
-	if row, ok := t.place(mixed); ok && t.Keys[row] != 0 {
-		return row
-	}
-	return -1
-}
-
-// Insert returns the row of a mixed key, and gives it one if it has none. The row is -1 if the region is full.
-func (t KeyTable) Insert(mixed int64) (row int, added bool) {
-	row, ok := t.place(mixed)
-	if !ok {
-		return -1, false
-	}
-	added = t.Keys[row] == 0
-	t.Keys[row] = mixed
-	return row, added
-}
-
 // An InitialRow says what the elements of a row are before its first update: uniform numbers that depend on the seed, the table and the key alone.
 type InitialRow struct {
 	Seed      int64
@@ -111,18 +63,32 @@ func (r InitialRow) Fill(out []float32, mixed int64) {
 	UniformFill(out, r.Seed^int64(r.Table), uint64(mixed), 0, r.Low, r.High)
 }
 
-// LookUpKeys copies the rows of mixed keys from a table to out: those that the table has, initial rows for others, and zeros for 0. Rows are width long.
+// Admits reports whether chance lets a mixed key into the table in a round, with a probability. It depends on the seed, the table, the key and the round alone.
+func (r InitialRow) Admits(mixed, round int64, probability float64) bool {
+	const behindRows = 1 << 62 // indexes that no element of a row has
+	return uniform(r.Seed^int64(r.Table), uint64(mixed), behindRows|uint64(round)) < probability
+}
+
+// LookUpKeys copies the rows of mixed keys from a table to out: those that the table has, initial rows for others, and zeros for 0. Rows are width long, and the
+// table has the rows of t.
 func LookUpKeys(out, table []float32, t KeyTable, initial InitialRow, mixed []int64, width int) {
-	for i, key := range mixed {
-		row, to := t.Find(key), out[i*width:][:width]
-		switch {
-		case row >= 0:
-			copy(to, table[row*width:][:width])
-		case key == 0:
-			clear(to)
-		default:
-			initial.Fill(to, key)
+	var found [rowsAhead]int64
+	for len(mixed) > 0 {
+		some := mixed[:min(rowsAhead, len(mixed))]
+		rows := found[:len(some)]
+		missing := t.findAll(rows, some)
+		if bits.OnesCount64(missing) < len(some) {
+			GatherRows(out[:len(some)*width], table, rows, width)
 		}
+		for ; missing != 0; missing &= missing - 1 {
+			i := bits.TrailingZeros64(missing)
+			if to := out[i*width:][:width]; some[i] == 0 {
+				clear(to)
+			} else {
+				initial.Fill(to, some[i])
+			}
+		}
+		out, mixed = out[len(some)*width:], mixed[len(some):]
 	}
 }
 

@@ -13,18 +13,15 @@ func BenchmarkLookUpKeys(b *testing.B) { lookUpKeys(b, 1<<22, 16) }
 
 func lookUpKeys(b *testing.B, rows, width int) {
 	const batch = 16384
-	keys, err := tensor.New(tensor.Int64, int64(rows))
-	if err != nil {
-		b.Fatal(err)
-	}
 	values, err := tensor.New(tensor.Float32, int64(rows), int64(width))
 	if err != nil {
 		b.Fatal(err)
 	}
-	table, initial := kernel.KeyTable{Keys: keys.Int64s(), Region: rows / kernel.KeyRegions}, kernel.InitialRow{Low: -1, High: 1}
+	table, initial := emptyTable(rows/kernel.KeyRegions, 0, kernel.KeyRegions), kernel.InitialRow{Low: -1, High: 1}
 	n := int64(rows) * 3 / 4
+	w := kernel.KeyWriter{KeyTable: table, Stamp: 1}
 	for key := range n {
-		row, _ := table.Insert(kernel.MixKey(key))
+		row, _ := w.Insert(kernel.MixKey(key))
 		initial.Fill(values.Float32s()[row*width:][:width], key)
 	}
 	random, mixed, out := rand.New(rand.NewPCG(1, 2)), make([]int64, 64*batch), make([]float32, batch*width)

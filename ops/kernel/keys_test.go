@@ -47,53 +47,12 @@ func TestKeysFillRegionsEvenly(t *testing.T) {
 	}
 }
 
-// A table finds what a map finds. A part of the table that has some regions gives the keys of these regions the rows that they have in the whole.
-func TestKeyTableIsAMap(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		region := rapid.IntRange(1, 4).Draw(t, "rows of a region")
-		first := rapid.IntRange(0, kernel.KeyRegions-1).Draw(t, "first region")
-		regions := rapid.IntRange(1, kernel.KeyRegions-first).Draw(t, "regions")
-		whole := kernel.KeyTable{Keys: make([]int64, kernel.KeyRegions*region), Region: region}
-		part := kernel.KeyTable{Keys: make([]int64, regions*region), First: first, Region: region}
-		rows, used := map[int64]int{}, map[int]int{}
-		for _, key := range rapid.SliceOfN(keys(), 0, 200).Draw(t, "keys") {
-			mixed := kernel.MixKey(key)
-			at, known := rows[mixed]
-			full := used[kernel.RegionOf(mixed)] == region
-			row, added := whole.Insert(mixed)
-			switch {
-			case mixed == 0 || !known && full:
-				if row != -1 || added {
-					t.Fatalf("%d gets row %d, added: %v", key, row, added)
-				}
-				continue
-			case known && (row != at || added), !known && !added:
-				t.Fatalf("%d has row %d, and gets %d, added: %v", key, at, row, added)
-			case !known:
-				rows[mixed] = row
-				used[kernel.RegionOf(mixed)]++
-			}
-			want := row - first*region
-			if here := kernel.RegionOf(mixed) >= first && kernel.RegionOf(mixed) < first+regions; !here {
-				want = -1
-			}
-			if row, _ := part.Insert(mixed); row != want {
-				t.Fatalf("%d gets row %d of a part, want %d", key, row, want)
-			}
-		}
-		for mixed, row := range rows {
-			if got := whole.Find(mixed); got != row {
-				t.Fatalf("%#x has row %d, want %d", mixed, got, row)
-			}
-		}
-	})
-}
-
 // Rows that a table lacks are drawn by their key alone.
 func TestLookUpKeys(t *testing.T) {
 	const width = 3
-	table := kernel.KeyTable{Keys: make([]int64, kernel.KeyRegions), Region: 1}
-	row, _ := table.Insert(kernel.MixKey(7))
+	table := emptyTable(1, 0, kernel.KeyRegions)
+	w := kernel.KeyWriter{KeyTable: table, Stamp: 1}
+	row, _ := w.Insert(kernel.MixKey(7))
 	values := make([]float32, len(table.Keys)*width)
 	copy(values[row*width:], []float32{1, 2, 3})
 	initial := kernel.InitialRow{Seed: 3, Table: kernel.StreamOf("w"), Low: -0.5, High: 0.5}

@@ -155,14 +155,20 @@ func bindFill(b *ops.Binding) (ops.Kernel, error) {
 
 // fillWith fills Out with a value. Integers are filled with n.
 func fillWith(b *ops.Binding, v float64, n int64) (ops.Kernel, error) {
-	return opkit.BindElements("Out", fill(float32(v)), fill(v), fill(int32(n)), fill(n), fill(v != 0))(b)
+	clears := v == 0 && n == 0 && !math.Signbit(v)
+	return opkit.BindElements("Out", fill(float32(v), clears), fill(v, clears), fill(int32(n), clears), fill(n, clears), fill(v != 0, clears))(b)
 }
 
-func fill[T tensor.Element](value T) opkit.Binder {
+// fill fills Out with a value; clears says that all its bits are 0.
+func fill[T tensor.Element](value T, clears bool) opkit.Binder {
 	return func(b *ops.Binding) (ops.Kernel, error) {
 		to := b.Out("Out")
 		return func(context.Context) error {
-			kernel.Fill(tensor.Data[T](to), value)
+			if clears {
+				kernel.ClearUsed(tensor.Data[T](to))
+			} else {
+				kernel.Fill(tensor.Data[T](to), value)
+			}
 			return nil
 		}, nil
 	}

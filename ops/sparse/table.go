@@ -16,16 +16,23 @@ import (
 // The ops of this file are a table that grows: an embedding whose ids are any int64 but -1, its keys. A key gets a row when it is first trained. Before, it reads
 // as the row that it would get, whose values follow from the seed, the table and the key. So neither the order of keys nor a division of the table changes a bit.
 //
-// A table has two variables. W has the rows that there is room for, and Keys has, for each row of W, the key that it belongs to (ops/kernel, keys.go). Both are
-// ordinary tensors: they are saved, sliced and moved like any other, by whole regions. A sparse gradient of the table has mixed keys for row numbers
-// (kernel.KeyRow).
+// A table has three variables. W has the rows that there is room for, Keys has, for each row of W, the key that it belongs to, and Index finds keys (ops/kernel,
+// keytable.go). They are ordinary tensors: they are saved, sliced and moved like any other, by whole regions. A sparse gradient of the table has mixed keys for
+// row numbers (kernel.KeyRow). A table whose keys must be seen several times, or go when they are unseen, has more (entry.go).
 //
-//	lookup_sparse_table          W, Keys, ids -> Out
+//	lookup_sparse_table          W, Keys, Index, ids -> Out
 //	lookup_table_rows_grad       ids, Out@GRAD -> W@GRAD, with keys
-//	lookup_sparse_table_insert   W@GRAD, W, Keys -> W and Keys with a row for each key of W@GRAD
-//	lookup_sparse_table_rows     W@GRAD, Keys -> the gradient with row numbers, which clips and updates read
+//	lookup_sparse_table_insert   W@GRAD, W, Keys, Index -> the table with a row for each key of W@GRAD
+//	lookup_sparse_table_rows     W@GRAD, Keys, Index -> the gradient with row numbers, which clips and updates read
+//	lookup_sparse_table_shrink   the table without keys that go, after the update
 
-const keysDoc = "int64 [rows]: for each row of the table the mixed key that it belongs to, 0 for none"
+const keysDoc = "int64 [rows]: for each row of the table the lower 58 bits of its mixed key, and 6 bits that say when it was seen; 0 for none"
+
+var indexSlot = ops.Slot{Name: "Index", Doc: "int32 [rows]: a hash table that finds the row of a key"}
+
+// regionAttrs say which regions of keys an op has.
+var regionAttrs = []ops.Attr{{Name: "region_rows", Kind: int64(0), Doc: "rows of the table for each of the 64 regions of keys"},
+	{Name: "first_region", Default: int64(0), Doc: "the region of the first row here"}}
 
 // initialAttrs say what a row is before its first update, and when there is none.
 var initialAttrs = []ops.Attr{
@@ -33,7 +40,11 @@ var initialAttrs = []ops.Attr{
 	{Name: "seed", Default: int64(0), Doc: "seed of initial values"},
 	{Name: "min", Default: float32(0), Doc: "lowest initial value"},
 	{Name: "max", Default: float32(0), Doc: "highest initial value"},
-	{Name: "at_bound", Default: "error", Doc: "what happens to a new key whose region is full: error, or refuse, which leaves it untrained"},
+	{Name: "at_bound", Default: "error", Doc: "what happens to a new key whose region is full: error; refuse, which leaves it untrained; or evict, which keeps room " +
+		"by evicting keys that were not seen for the longest time"},
+	{Name: "entry", Default: "none", Doc: "when a key gets a row: none, when it is first trained; count_filter_entry:N, in the Nth round that trains it; " +
+		"probability_entry:P, in each round that trains it with probability P"},
+	{Name: "evict_unseen", Default: int64(0), Doc: "rounds after which a key that no round has trained is evicted; 0: never"},
 }
 
 func init() {
@@ -41,7 +52,7 @@ func init() {
 		Type: "lookup_sparse_table",
 		Doc: "Copies rows of a table that grows: Out[i] is the row of the key Ids[i], or what that row will be at first. The keys -1 and padding_idx read as " +
 			"zeros. In Fluid, W is SelectedRows and grows while it is read.",
-		Inputs: []ops.Slot{{Name: "W", Doc: "float32 [rows, width], with a multiple of 64 rows"}, {Name: "Keys", Doc: keysDoc},
+		Inputs: []ops.Slot{{Name: "W", Doc: "float32 [rows, width], with a multiple of 64 rows"}, {Name: "Keys", Doc: keysDoc}, indexSlot,
 			{Name: "Ids", Doc: "int64, the keys on a last axis of extent 1"}},
 		Outputs: []ops.Slot{{Name: "Out", Doc: "dims of Ids with the width of W as last extent"}},
 		Attrs: slices.Concat([]ops.Attr{{Name: "padding_idx", Doc: "key that reads as zeros and is not trained; -1 for none", Default: kernel.NoPadding},
@@ -59,30 +70,12 @@ func init() {
 		},
 	})
 	ops.Register(ops.Def{
-		Type:  "lookup_sparse_table_insert",
-		Class: ops.Optimize,
-		Doc: "Gives each key of a sparse gradient a row of a table that grows, with its initial values, unless it has one. Keys get rows in the order of " +
-			"their mixed keys. In Paddle 2, this is part of lookup_sparse_table_write.",
-		Inputs: []ops.Slot{{Name: "Param", Doc: "float32, the table"}, {Name: "Keys", Doc: keysDoc},
-			{Name: "Grad", Doc: "its gradient, with keys", Rows: true}},
-		Outputs: []ops.Slot{{Name: "ParamOut", Doc: "the table, the variable of Param"}, {Name: "KeysOut", Doc: "the variable of Keys"}},
-		Attrs: slices.Concat([]ops.Attr{
-			{Name: "region_rows", Kind: int64(0), Doc: "rows of the table for each of the 64 regions of keys"},
-			{Name: "first_region", Default: int64(0), Doc: "the region of the first row here"}}, initialAttrs),
-		Infer:     inferInsert,
-		Cost:      opkit.PerElement(1),
-		Bind:      bindInsert,
-		RowSliced: true,
-		InPlace:   map[string]string{"ParamOut": "Param", "KeysOut": "Keys"},
-	})
-	ops.Register(ops.Def{
-		Type:    "lookup_sparse_table_rows",
-		Class:   ops.Compute,
-		Doc:     "Takes the rows of a sparse gradient that has keys to the rows of the table that these keys have. Keys without a row are left out.",
-		Inputs:  []ops.Slot{{Name: "X", Doc: "a sparse gradient with keys", Rows: true}, {Name: "Keys", Doc: keysDoc}},
-		Outputs: []ops.Slot{{Name: "Out", Doc: "the sparse gradient with row numbers", Rows: true}},
-		Attrs: []ops.Attr{{Name: "region_rows", Kind: int64(0), Doc: "rows of the table for each of the 64 regions of keys"},
-			{Name: "first_region", Default: int64(0), Doc: "the region of the first row here"}},
+		Type:      "lookup_sparse_table_rows",
+		Class:     ops.Compute,
+		Doc:       "Takes the rows of a sparse gradient that has keys to the rows of the table that these keys have. Keys without a row are left out.",
+		Inputs:    []ops.Slot{{Name: "X", Doc: "a sparse gradient with keys", Rows: true}, {Name: "Keys", Doc: keysDoc}, indexSlot},
+		Outputs:   []ops.Slot{{Name: "Out", Doc: "the sparse gradient with row numbers", Rows: true}},
+		Attrs:     regionAttrs,
 		Infer:     inferKeyRows,
 		Cost:      opkit.PerElement(1),
 		Bind:      bindKeyRows,
@@ -100,10 +93,11 @@ func checkInitial(s *ops.Shapes) error {
 	if low, high := s.Float("min"), s.Float("max"); !(low <= high) || high-low > 1e30 {
 		return opkit.BadAttr(s, "max", "a number of at least min %v", low)
 	}
-	if at := s.Str("at_bound"); at != "error" && at != "refuse" {
-		return opkit.BadAttr(s, "at_bound", "error or refuse")
+	if at := s.Str("at_bound"); at != "error" && at != "refuse" && at != "evict" {
+		return opkit.BadAttr(s, "at_bound", "error, refuse or evict")
 	}
-	return nil
+	_, err := ruleOf(s)
+	return err
 }
 
 // checkKeys checks the variables of a table, or of some of its regions.
@@ -111,8 +105,15 @@ func checkKeys(s *ops.Shapes, table, keys ops.Meta) error {
 	if table.DType != tensor.Float32 || len(table.Dims) != 2 {
 		return fault.E(fault.ShapeMismatch, fault.Gotf("a table %v", table), fault.Want("float32 [rows, width]"))
 	}
+	index := s.In("Index")
 	if keys.Kind != program.LoDTensor || keys.DType != tensor.Int64 || len(keys.Dims) != 1 || !opkit.Agree(keys.Dims[0], table.Dims[0]) {
 		return s.Errorf("Keys", "int64 [%d], a key for each row", table.Dims[0])
+	}
+	if index.Kind != program.LoDTensor || index.DType != tensor.Int32 || len(index.Dims) != 1 || !opkit.Agree(index.Dims[0], table.Dims[0]) {
+		return s.Errorf("Index", "int32 [%d], an entry for each row", table.Dims[0])
+	}
+	if table.Dims[0] > kernel.MostKeyRows {
+		return fault.E(fault.TooLarge, fault.Gotf("a table of %d rows", table.Dims[0]), fault.Wantf("at most %d", int64(kernel.MostKeyRows)))
 	}
 	return nil
 }
@@ -143,14 +144,14 @@ func inferSparseLookup(s *ops.Shapes) error {
 const keysAtOnce = 256
 
 func bindSparseLookup(b *ops.Binding) (ops.Kernel, error) {
-	w, keys, ids, to, padding, initial := b.In("W"), b.In("Keys"), b.In("Ids"), b.Out("Out"), b.Int("padding_idx"), initialRow(b)
-	width := int(w.Dims()[1])
-	if keys.DType() != tensor.Int64 || keys.Len() != int(w.Dims()[0]) || keys.Len()%kernel.KeyRegions != 0 || keys.Len() == 0 || to.Len() != ids.Len()*width {
-		return nil, fault.E(fault.ShapeMismatch, fault.Gotf("keys %v and rows %v", keys, to), fault.Wantf("those of %v and %v", w, ids))
+	w, ids, to, padding, initial := b.In("W"), b.In("Ids"), b.Out("Out"), b.Int("padding_idx"), initialRow(b)
+	width, rows := int(w.Dims()[1]), int(w.Dims()[0])
+	view, err := viewOf(b.In("Keys"), b.In("Index"), nil, 0, rows/kernel.KeyRegions)
+	if err != nil || to.Len() != ids.Len()*width || rows%kernel.KeyRegions != 0 || b.In("Keys").Len() != rows {
+		return nil, fault.E(fault.ShapeMismatch, fault.Gotf("rows %v", to), fault.Wantf("those of %v and %v", w, ids), fault.Cause(err))
 	}
-	region := keys.Len() / kernel.KeyRegions
-	return b.Loops(ops.Loop{N: ids.Len(), Whole: []string{"W", "Keys"}, Run: func(_, from, till int) error {
-		table := kernel.KeyTable{Keys: keys.Int64s(), Region: region}
+	return b.Loops(ops.Loop{N: ids.Len(), Whole: []string{"W", "Keys", "Index"}, Run: func(_, from, till int) error {
+		table := view()
 		var mixed [keysAtOnce]int64
 		for ; from < till; from += len(mixed) {
 			some := ids.Int64s()[from:min(from+len(mixed), till)]
@@ -177,70 +178,20 @@ func inferRegions(s *ops.Shapes, table ops.Meta) error {
 	return nil
 }
 
-func inferInsert(s *ops.Shapes) error {
-	param, grad := s.In("Param"), s.In("Grad")
-	if err := inferRegions(s, param); err != nil {
-		return err
-	}
-	if err := checkInitial(s); err != nil {
-		return err
-	}
-	if grad.Kind != program.SelectedRows || grad.DType != tensor.Float32 || !ops.Compatible(grad.Dims, param.Dims) {
-		return s.Errorf("Grad", "a sparse gradient of Param %v", param)
-	}
-	s.Like("ParamOut", "Param")
-	s.Like("KeysOut", "Keys")
-	return nil
-}
-
-// regionsOf returns the view of keys by which an op finds rows.
-func regionsOf(b *ops.Binding, keys *tensor.Tensor) (func() kernel.KeyTable, error) {
-	region, first := int(b.Int("region_rows")), int(b.Int("first_region"))
-	if keys.DType() != tensor.Int64 || region < 1 || keys.Len()%region != 0 {
-		return nil, fault.E(fault.ShapeMismatch, fault.Gotf("keys %v", keys), fault.Wantf("whole regions of %d rows", region))
-	}
-	return func() kernel.KeyTable { return kernel.KeyTable{Keys: keys.Int64s(), First: first, Region: region} }, nil
-}
-
-func bindInsert(b *ops.Binding) (ops.Kernel, error) {
-	param, grad, keys, op, initial, refuse := b.Out("ParamOut"), b.In("Grad"), b.Out("KeysOut"), b.Op(), initialRow(b), b.Str("at_bound") == "refuse"
-	table, err := regionsOf(b, keys)
-	if err != nil {
-		return nil, err
-	}
-	rows, height := grad.Selected()
-	if rows == nil || param != b.In("Param") && !sameMemory(param, b.In("Param")) || keys.Len() != int(param.Dims()[0]) || height != param.Dims()[0] {
-		return nil, fault.E(fault.ShapeMismatch, fault.Gotf("%v of %v", grad, param), fault.Want("a sparse gradient of Param, which the op updates in place"))
-	}
-	width, fresh := int(param.Dims()[1]), b.Scratch(tensor.Int64, rows.Len())
-	return func(context.Context) error {
-		t, unknown := table(), fresh.Int64s()[:0]
-		for _, row := range tensor.UsedRows(grad) {
-			if key := kernel.KeyOfRow(row, height); t.Find(key) < 0 {
-				unknown = append(unknown, key)
-			}
+// viewOf returns what makes a view of the variables of a table each time that an op runs. counts is nil for a table without candidates.
+func viewOf(keys, index, counts *tensor.Tensor, first, region int) (func() kernel.KeyTable, error) {
+	wrong := keys.DType() != tensor.Int64 || index.DType() != tensor.Int32 || counts != nil && counts.DType() != tensor.Int32
+	view := func() kernel.KeyTable {
+		t := kernel.KeyTable{Keys: keys.Int64s(), Index: index.Int32s(), First: first, Region: region}
+		if counts != nil {
+			t.Counts = counts.Int32s()
 		}
-		slices.Sort(unknown)
-		for _, key := range unknown {
-			row, added := t.Insert(key)
-			switch {
-			case added:
-				initial.Fill(param.Float32s()[row*width:][:width], key)
-			case row < 0 && !refuse:
-				return ops.At(op, fault.E(fault.TooLarge, fault.Var(op.In("Param")), fault.Gotf("a new key %d, and %d rows of its region in use", kernel.KeyOf(key), t.Region),
-					fault.Want("a table with room for its keys"), fault.Hint("give layers.SparseEmbedding more rows, or layers.Refuse()")))
-			}
-		}
-		return nil
-	}, nil
-}
-
-// sameMemory reports whether two tensors share their elements.
-func sameMemory(a, b *tensor.Tensor) bool {
-	if a.Len() != b.Len() || a.Len() == 0 {
-		return a.Len() == b.Len()
+		return t
 	}
-	return &a.Float32s()[0] == &b.Float32s()[0]
+	if wrong || !view().Agrees() {
+		return nil, fault.E(fault.ShapeMismatch, fault.Gotf("keys %v and an index %v", keys, index), fault.Wantf("whole regions of %d rows", region))
+	}
+	return view, nil
 }
 
 func inferKeyRows(s *ops.Shapes) error {
@@ -257,7 +208,7 @@ func inferKeyRows(s *ops.Shapes) error {
 
 func bindKeyRows(b *ops.Binding) (ops.Kernel, error) {
 	x, to := b.In("X"), b.Out("Out")
-	table, err := regionsOf(b, b.In("Keys"))
+	table, err := viewOf(b.In("Keys"), b.In("Index"), nil, int(b.Int("first_region")), int(b.Int("region_rows")))
 	if err != nil {
 		return nil, err
 	}

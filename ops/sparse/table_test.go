@@ -64,13 +64,18 @@ func gradient(t rapid.TB, keys []int64, height, width int64, room int) *tensor.T
 	return g
 }
 
+// keyOf is the key of a row in use, of regions of so many rows.
+func keyOf(keys *tensor.Tensor, row, region int64) int64 {
+	return kernel.KeyOf(int64(uint64(row/region)<<58 | uint64(keys.Int64s()[row])>>6))
+}
+
 // A table that grows, step by step, is what a map of keys would be: a key reads as its initial value until it is inserted and then as its row, to which its
 // gradients go.
 func TestTableIsAMapOfKeys(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		region, width := rapid.Int64Range(1, 3).Draw(t, "rows of a region"), rapid.Int64Range(1, 4).Draw(t, "width")
 		height := region * kernel.KeyRegions
-		table, keys := zeros(t, tensor.Float32, height, width), zeros(t, tensor.Int64, height)
+		table, keys, index := zeros(t, tensor.Float32, height, width), zeros(t, tensor.Int64, height), zeros(t, tensor.Int32, height)
 		attrs := map[string]program.Attr{"table_name": "w", "seed": int64(5), "min": float32(-1), "max": float32(1), "at_bound": "refuse", "region_rows": region}
 		lookup := map[string]program.Attr{"table_name": "w", "seed": int64(5), "min": float32(-1), "max": float32(1), "shape": []int64{height, width}, "padding_idx": int64(3)}
 		rows, used := map[int64]float32{}, map[int]int64{} // the first element of the row of a key
@@ -79,7 +84,7 @@ func TestTableIsAMapOfKeys(t *testing.T) {
 			batch := rapid.SliceOfN(key, 1, 12).Draw(t, "keys")
 			ids, _ := tensor.FromSlice(batch, int64(len(batch)), 1)
 			out := zeros(t, tensor.Float32, int64(len(batch)), width)
-			if err := run(t, "lookup_sparse_table", lookup, tensors{"W": {table}, "Keys": {keys}, "Ids": {ids}}, tensors{"Out": {out}}); err != nil {
+			if err := run(t, "lookup_sparse_table", lookup, tensors{"W": {table}, "Keys": {keys}, "Index": {index}, "Ids": {ids}}, tensors{"Out": {out}}); err != nil {
 				t.Fatal(err)
 			}
 			initial := kernel.InitialRow{Seed: 5, Table: kernel.StreamOf("w"), Low: -1, High: 1}
@@ -99,19 +104,20 @@ func TestTableIsAMapOfKeys(t *testing.T) {
 			}
 			batch = slices.DeleteFunc(batch, func(k int64) bool { return k == kernel.NoKey })
 			grad := gradient(t, batch, height, width, rapid.IntRange(0, 2).Draw(t, "room"))
-			if err := run(t, "lookup_sparse_table_insert", attrs, tensors{"Param": {table}, "Keys": {keys}, "Grad": {grad}}, tensors{"ParamOut": {table}, "KeysOut": {keys}}); err != nil {
+			if err := run(t, "lookup_sparse_table_insert", attrs, tensors{"Param": {table}, "Keys": {keys}, "Index": {index}, "Grad": {grad}},
+				tensors{"ParamOut": {table}, "KeysOut": {keys}, "IndexOut": {index}}); err != nil {
 				t.Fatal(err)
 			}
 			numbers := zeros(t, tensor.Int64, grad.Dims()[0])
 			placed, _ := zeros(t, tensor.Float32, grad.Dims()...).Select(numbers, height)
-			if err := run(t, "lookup_sparse_table_rows", attrs, tensors{"X": {grad}, "Keys": {keys}}, tensors{"Out": {placed}}); err != nil {
+			if err := run(t, "lookup_sparse_table_rows", attrs, tensors{"X": {grad}, "Keys": {keys}, "Index": {index}}, tensors{"Out": {placed}}); err != nil {
 				t.Fatal(err)
 			}
 			found := map[int64]bool{}
 			at := tensor.UsedRows(placed)
 			for i, row := range at { // each is the row of the key at the place that its values say
 				k := batch[int(placed.Float32s()[int64(i)*width])]
-				if keys.Int64s()[row] != kernel.MixKey(k) {
+				if keyOf(keys, row, region) != k {
 					t.Fatalf("the gradient of key %d goes to row %d", k, row)
 				}
 				if _, known := rows[k]; !known {
@@ -129,7 +135,7 @@ func TestTableIsAMapOfKeys(t *testing.T) {
 				table.Float32s()[row*width]++
 			}
 			for _, row := range at {
-				rows[kernel.KeyOf(keys.Int64s()[row])] = table.Float32s()[row*width]
+				rows[keyOf(keys, row, region)] = table.Float32s()[row*width]
 			}
 		}
 	})
@@ -137,14 +143,14 @@ func TestTableIsAMapOfKeys(t *testing.T) {
 
 // A full region is an error that names the table and the key.
 func TestFullTable(t *testing.T) {
-	table, keys := zeros(t, tensor.Float32, kernel.KeyRegions, 1), zeros(t, tensor.Int64, kernel.KeyRegions)
+	table, keys, index := zeros(t, tensor.Float32, kernel.KeyRegions, 1), zeros(t, tensor.Int64, kernel.KeyRegions), zeros(t, tensor.Int32, kernel.KeyRegions)
 	var batch []int64
 	for k := range int64(3 * kernel.KeyRegions) {
 		batch = append(batch, k)
 	}
 	attrs := map[string]program.Attr{"table_name": "w", "region_rows": int64(1)}
-	err := run(t, "lookup_sparse_table_insert", attrs, tensors{"Param": {table}, "Keys": {keys}, "Grad": {gradient(t, batch, kernel.KeyRegions, 1, 0)}},
-		tensors{"ParamOut": {table}, "KeysOut": {keys}})
+	err := run(t, "lookup_sparse_table_insert", attrs, tensors{"Param": {table}, "Keys": {keys}, "Index": {index},
+		"Grad": {gradient(t, batch, kernel.KeyRegions, 1, 0)}}, tensors{"ParamOut": {table}, "KeysOut": {keys}, "IndexOut": {index}})
 	if fault.KindOf(err) != fault.TooLarge {
 		t.Fatal(err)
 	}
@@ -154,6 +160,8 @@ func TestFullTable(t *testing.T) {
 func TestTablesThatCannotBe(t *testing.T) {
 	table := ops.Meta{Kind: program.LoDTensor, DType: tensor.Float32, Dims: []int64{128, 4}}
 	keys := ops.Meta{Kind: program.LoDTensor, DType: tensor.Int64, Dims: []int64{128}}
+	index := ops.Meta{Kind: program.LoDTensor, DType: tensor.Int32, Dims: []int64{128}}
+	rounds := ops.Meta{Kind: program.LoDTensor, DType: tensor.Int64, Dims: []int64{1}}
 	grad := ops.Meta{Kind: program.SelectedRows, DType: tensor.Float32, Dims: []int64{128, 4}, Rows: 3}
 	ids := ops.Meta{Kind: program.LoDTensor, DType: tensor.Int64, Dims: []int64{program.Unknown, 1}}
 	dims := func(m ops.Meta, dims ...int64) ops.Meta { m.Dims = dims; return m }
@@ -168,10 +176,22 @@ func TestTablesThatCannotBe(t *testing.T) {
 		"ids of floats":           {"lookup_sparse_table", map[string]program.Attr{"shape": []int64{128, 4}}, map[string]ops.Meta{"W": table, "Keys": keys, "Ids": table}},
 		"a range without numbers": {"lookup_sparse_table", map[string]program.Attr{"shape": []int64{128, 4}, "min": float32(1)}, map[string]ops.Meta{"W": table, "Keys": keys, "Ids": ids}},
 		"another bound":           {"lookup_sparse_table_insert", map[string]program.Attr{"region_rows": int64(2), "at_bound": "wait"}, map[string]ops.Meta{"Param": table, "Keys": keys, "Grad": grad}},
+		"an entry that is none":   {"lookup_sparse_table", map[string]program.Attr{"shape": []int64{128, 4}, "entry": "first"}, map[string]ops.Meta{"W": table, "Keys": keys, "Ids": ids}},
+		"a count of nothing":      {"lookup_sparse_table", map[string]program.Attr{"shape": []int64{128, 4}, "entry": "count_filter_entry:0"}, map[string]ops.Meta{"W": table, "Keys": keys, "Ids": ids}},
+		"a chance of two":         {"lookup_sparse_table", map[string]program.Attr{"shape": []int64{128, 4}, "entry": "probability_entry:2"}, map[string]ops.Meta{"W": table, "Keys": keys, "Ids": ids}},
+		"less than no rounds":     {"lookup_sparse_table", map[string]program.Attr{"shape": []int64{128, 4}, "evict_unseen": int64(-1)}, map[string]ops.Meta{"W": table, "Keys": keys, "Ids": ids}},
+		"an index of other rows":  {"lookup_sparse_table", map[string]program.Attr{"shape": []int64{128, 4}}, map[string]ops.Meta{"W": table, "Keys": keys, "Index": dims(index, 64), "Ids": ids}},
+		"no counts":               {"lookup_sparse_table_insert", map[string]program.Attr{"region_rows": int64(2), "entry": "count_filter_entry:2"}, map[string]ops.Meta{"Param": table, "Keys": keys, "Rounds": rounds, "Grad": grad}},
+		"no rounds":               {"lookup_sparse_table_insert", map[string]program.Attr{"region_rows": int64(2), "evict_unseen": int64(2)}, map[string]ops.Meta{"Param": table, "Keys": keys, "Grad": grad}},
+		"rounds of nothing":       {"lookup_sparse_table_shrink", map[string]program.Attr{"region_rows": int64(2)}, map[string]ops.Meta{"Param": table, "Keys": keys, "Rounds": rounds, "Grad": grad}},
+		"state without values":    {"lookup_sparse_table_shrink", map[string]program.Attr{"region_rows": int64(2), "evict_unseen": int64(2)}, map[string]ops.Meta{"Param": table, "Keys": keys, "Rounds": rounds, "Grad": grad, "Moments": table}},
 		"a region of no rows":     {"lookup_sparse_table_insert", map[string]program.Attr{"region_rows": int64(0)}, map[string]ops.Meta{"Param": table, "Keys": keys, "Grad": grad}},
 		"regions behind the last": {"lookup_sparse_table_rows", map[string]program.Attr{"region_rows": int64(2), "first_region": int64(1)}, map[string]ops.Meta{"X": grad, "Keys": keys}},
 		"a dense gradient":        {"lookup_sparse_table_insert", map[string]program.Attr{"region_rows": int64(2)}, map[string]ops.Meta{"Param": table, "Keys": keys, "Grad": table}},
 	} {
+		if _, has := c.vars["Index"]; !has {
+			c.vars["Index"] = dims(index, c.vars["Keys"].Dims...)
+		}
 		if c.attrs["table_name"] == nil && c.op != "lookup_sparse_table_rows" {
 			c.attrs["table_name"] = "w"
 		}

@@ -70,7 +70,7 @@ func (r *rowsAnswer) gather(s *Server, m *rpc.RowsRequest, table *tensor.Tensor)
 		return nil, fault.E(fault.TooLarge, fault.Var(m.Name), fault.Gotf("a request for %d rows of %d elements", rows, width),
 			fault.Wantf("at most %d rows and %d bytes", mostRows, mostRowBytes))
 	}
-	grown, keys, err := grownTable(s, m)
+	grown, view, err := grownTable(s, m)
 	if err == nil && grown == nil {
 		err = r.read(m, table)
 	}
@@ -83,7 +83,7 @@ func (r *rowsAnswer) gather(s *Server, m *rpc.RowsRequest, table *tensor.Tensor)
 		defer s.values.Unlock()
 	}
 	if grown != nil {
-		grown.LookUp(r.values, table, keys, m.Keys)
+		grown.LookUp(r.values, table, view, m.Keys)
 	} else {
 		kernel.GatherRows(r.values, table.Float32s(), r.rows, width)
 	}
@@ -94,19 +94,21 @@ func (r *rowsAnswer) gather(s *Server, m *rpc.RowsRequest, table *tensor.Tensor)
 	return wire.Snap(&rpc.VariableChunk{Name: m.Name}, out)
 }
 
-// grownTable returns the table that a request names with its keys, nil if it does not grow. A request has keys if the table grows, else row numbers.
-func grownTable(s *Server, m *rpc.RowsRequest) (*comm.GrownTable, *tensor.Tensor, error) {
+// grownTable returns the table that a request names, nil if it does not grow, and what finds its keys. A request has keys if the table grows, else row numbers.
+func grownTable(s *Server, m *rpc.RowsRequest) (*comm.GrownTable, kernel.KeyTable, error) {
 	at := slices.IndexFunc(s.cuts.service.Tables, func(t comm.GrownTable) bool { return t.Name == m.Name })
 	if at < 0 && len(m.Keys) == 0 {
-		return nil, nil, nil
+		return nil, kernel.KeyTable{}, nil
 	}
 	if at >= 0 && len(m.Rows) == 0 {
 		t := &s.cuts.service.Tables[at]
-		if keys, ok := s.values.Variable(t.Keys); ok && keys.DType() == tensor.Int64 && int64(keys.Len()) == t.Rows {
-			return t, keys, nil
+		keys, _ := s.values.Variable(t.Keys)
+		index, _ := s.values.Variable(t.Index)
+		if view, ok := t.View(keys, index); ok {
+			return t, view, nil
 		}
 	}
-	return nil, nil, fault.E(fault.Foreign, fault.Var(m.Name), fault.At(s.core.Where), fault.Gotf("a request for %d rows and %d keys", len(m.Rows), len(m.Keys)),
+	return nil, kernel.KeyTable{}, fault.E(fault.Foreign, fault.Var(m.Name), fault.At(s.core.Where), fault.Gotf("a request for %d rows and %d keys", len(m.Rows), len(m.Keys)),
 		fault.Want("keys of a table that grows, or rows of another"))
 }
 

@@ -1,0 +1,162 @@
+package sparse
+
+import (
+	"context"
+	"slices"
+
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/ops"
+	"github.com/edl-go/edl/ops/kernel"
+	"github.com/edl-go/edl/ops/opkit"
+	"github.com/edl-go/edl/program"
+	"github.com/edl-go/edl/tensor"
+)
+
+// tableSlots are the variables of a table, of which an update changes some.
+var tableSlots = slices.Concat([]ops.Slot{{Name: "Param", Doc: "float32, the table"}, {Name: "Keys", Doc: keysDoc}, indexSlot}, ruleSlots,
+	[]ops.Slot{{Name: "Grad", Doc: "its gradient, with keys", Rows: true}})
+
+// outSlots are they after the update.
+var outSlots = []ops.Slot{{Name: "ParamOut", Doc: "the table, the variable of Param"}, {Name: "KeysOut", Doc: "the variable of Keys"},
+	{Name: "IndexOut", Doc: "the variable of Index"}, {Name: "CountsOut", Doc: "the variable of Counts", Dispensable: true}}
+
+func init() {
+	ops.Register(ops.Def{
+		Type:  "lookup_sparse_table_insert",
+		Class: ops.Optimize,
+		Doc: "Gives each key of a sparse gradient a row of a table that grows, with its initial values, unless it has one or its entry does not allow it yet. Keys " +
+			"get rows in the order of their mixed keys. In Paddle 2, this is part of lookup_sparse_table_write.",
+		Inputs:    tableSlots,
+		Outputs:   outSlots,
+		Attrs:     slices.Concat(regionAttrs, initialAttrs),
+		Infer:     inferInsert,
+		Cost:      opkit.PerElement(1),
+		Bind:      bindInsert,
+		RowSliced: true,
+		InPlace:   map[string]string{"ParamOut": "Param", "KeysOut": "Keys", "IndexOut": "Index", "CountsOut": "Counts"},
+	})
+}
+
+func inferInsert(s *ops.Shapes) error {
+	param, grad := s.In("Param"), s.In("Grad")
+	if err := inferRegions(s, param); err != nil {
+		return err
+	}
+	if err := checkInitial(s); err != nil {
+		return err
+	}
+	if grad.Kind != program.SelectedRows || grad.DType != tensor.Float32 || !ops.Compatible(grad.Dims, param.Dims) {
+		return s.Errorf("Grad", "a sparse gradient of Param %v", param)
+	}
+	r, err := checkRule(s, param)
+	if err != nil {
+		return err
+	}
+	for _, name := range []string{"Param", "Keys", "Index"} {
+		s.Like(name+"Out", name)
+	}
+	if r.counts() {
+		s.Like("CountsOut", "Counts")
+	}
+	return nil
+}
+
+// An update is what the ops have in common that change a table by a gradient.
+type update struct {
+	rule
+	op     *program.Op
+	param  *tensor.Tensor
+	grad   *tensor.Tensor
+	height int64
+	width  int
+	table  func() kernel.KeyTable
+	rounds *tensor.Tensor // nil for a table that does not count them
+	fresh  *tensor.Tensor // room for the keys of the gradient
+}
+
+func bindUpdate(b *ops.Binding) (*update, error) {
+	u := &update{op: b.Op(), param: b.Out("ParamOut"), grad: b.In("Grad"), rounds: b.In("Rounds")}
+	var err error
+	if u.rule, err = ruleOf(b); err != nil {
+		return nil, err
+	}
+	var counts *tensor.Tensor
+	if u.counts() {
+		counts = b.Out("CountsOut")
+	}
+	if u.table, err = viewOf(b.Out("KeysOut"), b.Out("IndexOut"), counts, int(b.Int("first_region")), int(b.Int("region_rows"))); err != nil {
+		return nil, err
+	}
+	rows, height := u.grad.Selected()
+	if rows == nil || !sameMemory(u.param, b.In("Param")) || b.Out("KeysOut").Len() != int(u.param.Dims()[0]) || height != u.param.Dims()[0] {
+		return nil, fault.E(fault.ShapeMismatch, fault.Gotf("%v of %v", u.grad, u.param), fault.Want("a sparse gradient of Param, which the op updates in place"))
+	}
+	u.height, u.width, u.fresh = height, int(u.param.Dims()[1]), b.Scratch(tensor.Int64, rows.Len())
+	return u, nil
+}
+
+// sameMemory reports whether two tensors share their elements.
+func sameMemory(a, b *tensor.Tensor) bool {
+	if a.Len() != b.Len() || a.Len() == 0 {
+		return a.Len() == b.Len()
+	}
+	return &a.Float32s()[0] == &b.Float32s()[0]
+}
+
+// writer returns what changes the table in a round.
+func (u *update) writer() (w kernel.KeyWriter, round int64) {
+	w = kernel.KeyWriter{KeyTable: u.table(), Stamp: 1}
+	if u.rounds != nil {
+		round = u.rounds.Int64s()[0]
+		w.Stamp = u.stamp(round)
+	}
+	return w, round
+}
+
+// without returns the keys of the gradient that have no row, in order and each once. With see it stamps those that the table knows.
+func (u *update) without(w *kernel.KeyWriter, see bool) []int64 {
+	keys := u.fresh.Int64s()[:0]
+	for _, number := range tensor.UsedRows(u.grad) {
+		key, row := kernel.KeyOfRow(number, u.height), 0
+		if see && u.remembers() {
+			row, _ = w.See(key)
+		} else {
+			row = w.Find(key)
+		}
+		if row < 0 {
+			keys = append(keys, key)
+		}
+	}
+	slices.Sort(keys)
+	return slices.Compact(keys)
+}
+
+// full is the error of a key for which there is no room.
+func (u *update) full(key int64) error {
+	return ops.At(u.op, fault.E(fault.TooLarge, fault.Var(u.op.In("Param")), fault.Gotf("a new key %d, and %d rows of its region in use", kernel.KeyOf(key), u.table().Room()),
+		fault.Want("a table with room for its keys"), fault.Hint("give layers.SparseEmbedding more rows, layers.EvictOldest() or layers.Refuse()")))
+}
+
+func bindInsert(b *ops.Binding) (ops.Kernel, error) {
+	u, err := bindUpdate(b)
+	if err != nil {
+		return nil, err
+	}
+	initial, fails := initialRow(b), b.Str("at_bound") == "error"
+	return func(context.Context) error {
+		w, round := u.writer()
+		for _, key := range u.without(&w, true) {
+			if _, seen := w.See(key); seen+1 < u.count || u.probability < 1 && !initial.Admits(key, round, u.probability) {
+				continue
+			}
+			row, added := w.Insert(key)
+			switch {
+			case added:
+				initial.Fill(u.param.Float32s()[row*u.width:][:u.width], key)
+			case row < 0 && fails:
+				return u.full(key)
+			}
+		}
+		return nil
+	}, nil
+}
