@@ -43,6 +43,11 @@ func Elu(x Variable, alpha float64, opts ...Option) Variable {
 	return curve("elu", x, Attrs{"alpha": alpha}, opts)
 }
 
+// Celu is x above 0, else alpha * (e to the power of x/alpha - 1), which has no bend at 0. Paddle's default for alpha is 1.
+func Celu(x Variable, alpha float64, opts ...Option) Variable {
+	return curve("celu", x, Attrs{"alpha": alpha}, opts)
+}
+
 // Selu is the scaled exponential linear unit, which keeps mean 0 and variance 1 from layer to layer (Klambauer et al. 2017).
 func Selu(x Variable, opts ...Option) Variable { return unary("selu", x, opts) }
 

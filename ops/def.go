@@ -201,8 +201,8 @@ func Unregistered(opType string, fields ...fault.Field) *fault.Fault {
 		fault.DidYouMean(opType, slices.Sorted(maps.Keys(registry))))...)
 }
 
-// sizedByData lists ops of Fluid whose dims depend on data. A plan knows all dims before it runs, so none of them can be added as other ops are.
-var sizedByData = []string{"masked_select", "unique", "unique_consecutive", "unique_with_counts", "where_index"}
+// sizedByData lists ops of Fluid whose dims depend on data, and gradients of such ops. A plan knows all dims before it runs, so they cannot be added as other ops are.
+var sizedByData = []string{"masked_select", "unique_consecutive"}
 
 // All returns every registered op, sorted by type.
 func All() []*Def {

@@ -89,6 +89,11 @@ var sequenceModels = map[string]func(m *layers.Model, words layers.Variable) lay
 		text := layers.Data(m, "text", layers.Dims(1), layers.DType(tensor.Int64), layers.LoD(1))
 		return layers.WarpCTC(layers.FC(words, testkit.Classes+1), layers.Cast(text, tensor.Int32), testkit.Classes)
 	},
+	"addmm atan2 celu bernoulli": func(m *layers.Model, words layers.Variable) layers.Variable {
+		h := layers.Celu(layers.FC(words, 4), 0.5)
+		angle := layers.Atan2(layers.AddMM(h, words, m.Parameters()[1], 0.5, 2), layers.Scale(layers.Square(h), 1, 1))
+		return scored(layers.Mul(angle, layers.Bernoulli(layers.FillLike(h, 0.5))))
+	},
 	"kldiv_loss by elements": func(_ *layers.Model, words layers.Variable) layers.Variable {
 		h := layers.Softmax(layers.FC(words, 3))
 		return layers.KLDivLoss(layers.Log(h), layers.Scale(h, 0.5, 0.1), "none")

@@ -2,6 +2,7 @@ package math
 
 import (
 	"errors"
+	"math"
 
 	"github.com/edl-go/edl/ops"
 	"github.com/edl-go/edl/ops/kernel"
@@ -62,6 +63,8 @@ var curves = []curve{
 		attrs: []ops.Attr{number("t_min", "the smallest result", 0), number("t_max", "the largest result", 24)}, f32: brelu[float32], f64: brelu[float64]},
 	{name: "elu", doc: "Bends negative elements: Out = X above 0, else alpha*(e**X - 1).", gradDoc: "dOut where X > 0, else dOut*alpha*e**X", reads: "X", flops: 5,
 		attrs: []ops.Attr{number("alpha", "the limit is -alpha", 1)}, f32: elu[float32], f64: elu[float64]},
+	{name: "celu", doc: "Bends negative elements smoothly (Barron 2017): Out = X above 0, else alpha*(e**(X/alpha) - 1).", gradDoc: "dOut where X > 0, else dOut*e**(X/alpha)",
+		reads: "X", flops: 6, attrs: []ops.Attr{positive("alpha", "the limit is -alpha", 1)}, f32: celu[float32], f64: celu[float64]},
 	{name: "selu", doc: "Keeps mean 0 and variance 1 from layer to layer (Klambauer et al. 2017): Out = scale*X above 0, else scale*alpha*(e**X - 1).",
 		gradDoc: "scale*dOut where Out > 0, else dOut*(Out + scale*alpha)", reads: "Out", flops: 5,
 		attrs: []ops.Attr{number("scale", "factor of all", 1.0507009873554805), number("alpha", "factor below 0", 1.6732632423543772)},
@@ -146,6 +149,16 @@ func brelu[T tensor.Float](b *ops.Binding) (func(out, x []T), func(dx, x, out, d
 func elu[T tensor.Float](b *ops.Binding) (func(out, x []T), func(dx, x, out, dout []T)) {
 	alpha := T(b.Float("alpha"))
 	return func(out, x []T) { kernel.Elu(out, x, alpha) }, func(dx, x, _, dout []T) { kernel.EluGrad(dx, x, dout, alpha) }
+}
+
+func celu[T tensor.Float](b *ops.Binding) (func(out, x []T), func(dx, x, out, dout []T)) {
+	alpha := b.Float("alpha")
+	return func(out, x []T) {
+			kernel.Map(out, x, func(v float64) float64 { return max(v, 0) + alpha*math.Expm1(min(v, 0)/alpha) })
+		},
+		func(dx, x, _, dout []T) {
+			kernel.MapGrad(dx, x, dout, func(v float64) float64 { return math.Exp(min(v, 0) / alpha) })
+		}
 }
 
 func selu[T tensor.Float](b *ops.Binding) (func(out, x []T), func(dx, x, out, dout []T)) {

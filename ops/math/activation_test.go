@@ -36,6 +36,7 @@ var curveCases = []Case{
 	curveCase("thresholded_relu", "", nil, []float64{-2, 0.5, 1.5}, 0, 0, 1.5),
 	curveCase("brelu", "", attrs{"t_min": float32(-1), "t_max": float32(2)}, []float64{-2, -0.5, 3}, -1, -0.5, 2),
 	curveCase("elu", "", attrs{"alpha": float32(0.5)}, []float64{-math.Ln2, 2}, -0.25, 2),
+	curveCase("celu", "", attrs{"alpha": float32(0.5)}, []float64{-math.Ln2 / 2, 2}, -0.25, 2),
 	curveCase("selu", "", attrs{"scale": float32(2), "alpha": float32(0.5)}, []float64{-math.Ln2, 2}, -0.5, 4),
 	curveCase("gelu", "", nil, []float64{-1, 0, 1}, -0.15865525393145707, 0, 0.8413447460685429),
 	curveCase("gelu", "approximate", attrs{"approximate": true}, []float64{-1, 0, 1}, -0.15880800939172324, 0, 0.8411919906082768),

@@ -2,11 +2,14 @@ package nn_test
 
 import (
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/ops"
 	. "github.com/edl-go/edl/ops/gradcheck"
+	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/tensor"
 )
 
@@ -102,6 +105,12 @@ var sampledCases = []Case{
 	{Name: "certain", Type: "sampling_id", Inputs: slots{"X": One(Floats(dims{3, 2}, 1, 0, 0, 1, 0, 0))}, Want: slots{"Out": One(Ints(dims{3}, 0, 1, 1))}},
 	{Name: "at an end", Type: "sampling_id", Attrs: attrs{"min": float32(0.5), "max": float32(0.5)},
 		Inputs: slots{"X": One(Floats(dims{3, 3}, 0.25, 0.25, 0.5, 0.6, 0.2, 0.2, 0.1, 0.2, 0.3))}, Want: slots{"Out": One(Ints(dims{3}, 2, 0, 2))}},
+	{Name: "one number", Type: "randint", Attrs: attrs{"shape": []int64{2, 2}, "low": int32(-3), "high": int32(-2)}, Want: slots{"Out": One(Ints(dims{2, 2}, -3, -3, -3, -3))}},
+	{Name: "int32", Type: "randint", Attrs: attrs{"shape": []int64{3}, "high": int32(9), "dtype": int32(tensor.Int32)}},
+	{Name: "one", Type: "randperm", Attrs: attrs{"n": int32(1)}, Want: slots{"Out": One(Ints(dims{1}, 0))}},
+	{Name: "many", Type: "randperm", Attrs: attrs{"n": int32(9), "seed": int32(3)}},
+	{Name: "certain", Type: "bernoulli", Inputs: slots{"X": One(Floats(dims{2, 2}, 0, 1, 1, 0))}, Want: slots{"Out": One(Floats(dims{2, 2}, 0, 1, 1, 0))}},
+	{Name: "open", Type: "bernoulli", NoFloat32: true, Inputs: slots{"X": One(Floats(dims{4, 1}, 0.5, 0.1, 0.9, 0.5))}},
 	{Name: "moving", Type: "center_loss", Attrs: attrs{"cluster_num": int32(3), "need_update": true}, Constant: []string{"Centers", "CenterUpdateRate"},
 		Inputs: slots{"X": One(Floats(dims{3, 2}, 1, 2, 3, 4, 5, 6)), "Label": One(Ints(dims{3, 1}, 2, 0, 2)),
 			"Centers": One(Floats(dims{3, 2}, 1, 1, 7, 7, 2, 0)), "CenterUpdateRate": One(Floats(dims{1}, 0.5))},
@@ -155,4 +164,52 @@ func TestSampledLossesOfWhatDoesNotFit(t *testing.T) {
 			t.Errorf("%v: %v, want %v with %q", c.Case, err, c.kind, c.want)
 		}
 	}
+}
+
+// TestDrawnNumbers counts: every number of randint occurs about as often, randperm is an order, new in each step, and bernoulli keeps its probability.
+func TestDrawnNumbers(t *testing.T) {
+	run := func(round uint64, opType string, a attrs, in slots) *tensor.Tensor {
+		t.Helper()
+		op := &program.Op{Type: opType, Attrs: a, Inputs: map[string][]string{}, Outputs: map[string][]string{"Out": {"out"}}}
+		vars := map[string]*tensor.Tensor{}
+		for name, values := range in {
+			op.Inputs[name], vars[name] = []string{name}, values[0]
+		}
+		m := NewInterpreter(vars, ops.Step{Round: round})
+		if err := m.Run(t.Context(), op); err != nil {
+			t.Fatal(err)
+		}
+		return m.Vars["out"]
+	}
+	counts := make([]int, 5)
+	for _, v := range run(1, "randint", attrs{"shape": []int64{5000}, "low": int32(2), "high": int32(7)}, slots{}).Int64s() {
+		counts[v-2]++
+	}
+	for v, n := range counts {
+		if n < 900 || n > 1100 {
+			t.Errorf("%d of 5000 numbers are %d", n, v+2)
+		}
+	}
+	first, second := run(1, "randperm", attrs{"n": int32(50)}, slots{}).Int64s(), run(2, "randperm", attrs{"n": int32(50)}, slots{}).Int64s()
+	if slices.Equal(first, second) {
+		t.Error("two steps have the same order")
+	}
+	slices.Sort(first)
+	for i, v := range first {
+		if v != int64(i) {
+			t.Fatalf("no order of 50 numbers: %v", first)
+		}
+	}
+	p := Floats(dims{2000}, slices.Repeat([]float64{0.25}, 2000)...)
+	if ones := total(run(3, "bernoulli", nil, slots{"X": One(p)}).Float64s()); ones < 400 || ones > 600 {
+		t.Errorf("%v of 2000 elements are 1, with the probability 1/4", ones)
+	}
+}
+
+// total adds numbers up.
+func total(x []float64) (sum float64) {
+	for _, v := range x {
+		sum += v
+	}
+	return sum
 }

@@ -1,0 +1,38 @@
+package layers
+
+// How many rows the results of these layers have is known only when their ops have run, so few layers take them: fetch them, or read them in a block that a loop or a
+// branch runs.
+
+// WhereIndex has a row of indices for each element of condition that is not 0, int64 [elements, rank].
+//
+// Options: Name. Op: where_index.
+func WhereIndex(condition Variable, opts ...Option) Variable {
+	l := start("where_index", opts, nil, condition)
+	return l.result(l.op("where_index", In{"Condition": {condition}}, nil, "Out"))
+}
+
+// MaskedSelect has the elements of x where mask, bool of the same dims, is true. No gradient flows through it.
+//
+// Options: Name. Op: masked_select.
+func MaskedSelect(x, mask Variable, opts ...Option) Variable {
+	l := start("masked_select", opts, nil, x, mask)
+	return l.result(l.op("masked_select", In{"X": {x}, "Mask": {mask}}, nil, "Y"))
+}
+
+// Unique has the different elements of x, which has one axis, in the order in which they first occur. index says of each element of x which of them it is.
+//
+// Options: Name (of values). Op: unique.
+func Unique(x Variable, opts ...Option) (values, index Variable) {
+	l := start("unique", opts, nil, x)
+	out := l.multi("unique", In{"X": {x}}, nil, "Out", "Index")
+	return l.result(out[0]), out[1]
+}
+
+// UniqueWithCounts is Unique, and says how often each element occurs.
+//
+// Options: Name (of values). Op: unique_with_counts.
+func UniqueWithCounts(x Variable, opts ...Option) (values, index, counts Variable) {
+	l := start("unique_with_counts", opts, nil, x)
+	out := l.multi("unique_with_counts", In{"X": {x}}, nil, "Out", "Index", "Count")
+	return l.result(out[0]), out[1], out[2]
+}

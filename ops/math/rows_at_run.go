@@ -1,0 +1,191 @@
+package math
+
+import (
+	"context"
+	"errors"
+
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/ops"
+	"github.com/edl-go/edl/ops/opkit"
+	"github.com/edl-go/edl/program"
+	"github.com/edl-go/edl/tensor"
+)
+
+// The ops of this file have as many rows as their data says, so they are of class Control: their outputs get dims when they run.
+
+func init() {
+	ops.Register(ops.Def{
+		Type: "where_index", Class: ops.Control,
+		Doc:       "Finds the elements that are not 0: Out has a row of indices for each, in the order of the elements. How many there are is known only when the op has run.",
+		Inputs:    in("Condition", "bool or numbers, rank 1 or more"),
+		Outputs:   out("Out", "int64 [elements, rank of Condition]"),
+		MixesRows: opkit.Mixes,
+		Infer: func(s *ops.Shapes) error {
+			rank := len(s.In("Condition").Dims)
+			if rank == 0 {
+				return s.Errorf("Condition", "rank 1 or more")
+			}
+			s.Set("Out", tensor.Int64, program.Unknown, int64(rank))
+			return nil
+		},
+		Bind: byElement("Condition", bindWhereIndex[float32], bindWhereIndex[float64], bindWhereIndex[int32], bindWhereIndex[int64], bindWhereIndex[bool]),
+	})
+	ops.Register(ops.Def{
+		Type: "masked_select", Class: ops.Control,
+		Doc:       "Keeps the elements of X where Mask is true, in their order. How many there are is known only when the op has run. No gradient flows through it.",
+		Inputs:    []ops.Slot{{Name: "X", Doc: "any type"}, {Name: "Mask", Doc: "bool, of the dims of X"}},
+		Outputs:   out("Y", "of the type of X, rank 1"),
+		MixesRows: opkit.Mixes,
+		Infer: func(s *ops.Shapes) error {
+			if err := opkit.CheckType(s, "Mask", s.In("Mask").DType == tensor.Bool, "bool"); err != nil {
+				return err
+			}
+			if !ops.Compatible(s.In("X").Dims, s.In("Mask").Dims) {
+				return s.Errorf("Mask", "dims %v as in X", s.In("X").Dims)
+			}
+			s.Set("Y", s.In("X").DType, program.Unknown)
+			return nil
+		},
+		Bind: byElement("X", bindMaskedSelect[float32], bindMaskedSelect[float64], bindMaskedSelect[int32], bindMaskedSelect[int64], bindMaskedSelect[bool]),
+	})
+	unique := ops.Def{
+		Type: "unique", Class: ops.Control,
+		Doc: "Keeps the first of equal elements of X: Out has them in the order in which they first occur, and Index says of each element of X where its value stands in Out. How many " +
+			"there are is known only when the op has run. NaN equals nothing.",
+		Inputs: in("X", "numbers, rank 1"),
+		Outputs: []ops.Slot{
+			{Name: "Out", Doc: "of the type of X, rank 1"},
+			{Name: "Index", Doc: "of the type that dtype says, as many as X has elements"}},
+		Attrs: []ops.Attr{{Name: "dtype", Doc: "element type of Index: int32 2 or int64 3", Default: int32(tensor.Int64), Check: func(op *program.Op) error {
+			if d, ok := op.Int("dtype"); ok && d != int64(tensor.Int32) && d != int64(tensor.Int64) {
+				return errors.New("int32 2 or int64 3")
+			}
+			return nil
+		}}, {Name: "is_sorted", Doc: "whether Out is sorted: only false", Default: false, Check: func(op *program.Op) error {
+			if sorted, _ := op.Bool("is_sorted"); sorted {
+				return fault.New(fault.Unsupported, "false")
+			}
+			return nil
+		}}},
+		MixesRows: opkit.Mixes,
+		Infer:     inferUnique,
+		Bind:      byElement("X", bindUnique[float32], bindUnique[float64], bindUnique[int32], bindUnique[int64], bindUnique[bool]),
+	}
+	ops.Register(unique)
+	unique.Type, unique.Doc = "unique_with_counts", unique.Doc+" Count says how often each occurs."
+	unique.Attrs = unique.Attrs[:1]
+	unique.Outputs = append(unique.Outputs, ops.Slot{Name: "Count", Doc: "of the type of Index, as many as Out has elements"})
+	ops.Register(unique)
+}
+
+// byElement makes the Bind of an op of class Control, whose outputs have no elements yet. The element type of a slot chooses the binder.
+func byElement(slot string, f32, f64, i32, i64, boolean opkit.Binder) opkit.Binder {
+	binders := map[tensor.DType]opkit.Binder{tensor.Float32: f32, tensor.Float64: f64, tensor.Int32: i32, tensor.Int64: i64, tensor.Bool: boolean}
+	return func(b *ops.Binding) (ops.Kernel, error) {
+		if bind := binders[b.In(slot).DType()]; bind != nil {
+			return bind(b)
+		}
+		return nil, fault.E(fault.Unsupported, fault.On(b.Op()), fault.Gotf("%s %v", slot, b.In(slot)), fault.Want("an element type that the op computes with"))
+	}
+}
+
+func inferUnique(s *ops.Shapes) error {
+	if err := s.Rank("X", 1); err != nil {
+		return err
+	}
+	x, index := s.In("X"), tensor.DType(s.Int("dtype"))
+	if err := opkit.CheckType(s, "X", x.DType != tensor.Bool, "numbers"); err != nil {
+		return err
+	}
+	s.Set("Out", x.DType, program.Unknown)
+	s.Set("Index", index, x.Dims...)
+	s.Set("Count", index, program.Unknown)
+	return nil
+}
+
+// give gives t these elements. dims are those of t, but for the first extent, which give sets. t is nil if nobody wants them.
+func give[T tensor.Element](t *tensor.Tensor, values []T, dims []int64) error {
+	if t == nil {
+		return nil
+	}
+	dims[0] = int64(len(values))
+	if len(dims) > 1 {
+		dims[0] /= dims[1]
+	}
+	if err := tensor.Resize(t, tensor.Of[T](), dims...); err != nil {
+		return err
+	}
+	copy(tensor.Data[T](t), values)
+	return nil
+}
+
+func bindWhereIndex[T tensor.Element](b *ops.Binding) (ops.Kernel, error) {
+	x, to := b.In("Condition"), b.Out("Out")
+	var found, place, extents []int64
+	size := []int64{0, int64(len(x.Dims()))}
+	return func(context.Context) error {
+		var zero T
+		extents = append(extents[:0], x.Dims()...)
+		place = append(place[:0], extents...)
+		clear(place)
+		found = found[:0]
+		for _, v := range tensor.Data[T](x) {
+			if v != zero {
+				found = append(found, place...)
+			}
+			for axis := len(place) - 1; axis >= 0; axis-- {
+				if place[axis]++; place[axis] < extents[axis] {
+					break
+				}
+				place[axis] = 0
+			}
+		}
+		return give(to, found, size)
+	}, nil
+}
+
+func bindMaskedSelect[T tensor.Element](b *ops.Binding) (ops.Kernel, error) {
+	x, mask, to := b.In("X"), b.In("Mask"), b.Out("Y")
+	var kept []T
+	size := []int64{0}
+	return func(context.Context) error {
+		kept = kept[:0]
+		for i, v := range tensor.Data[T](x) {
+			if mask.Bools()[i] {
+				kept = append(kept, v)
+			}
+		}
+		return give(to, kept, size)
+	}, nil
+}
+
+func bindUnique[T tensor.Element](b *ops.Binding) (ops.Kernel, error) {
+	x, to, index, count, wide := b.In("X"), b.Out("Out"), b.Out("Index"), b.Out("Count"), b.Int("dtype") == int64(tensor.Int64)
+	at, values, places, counts := map[T]int64{}, []T(nil), []int64(nil), []int64(nil)
+	var small []int32
+	size := []int64{0}
+	numbers := func(t *tensor.Tensor, list []int64) error {
+		if wide {
+			return give(t, list, size)
+		}
+		small = small[:0]
+		for _, v := range list {
+			small = append(small, int32(v))
+		}
+		return give(t, small, size)
+	}
+	return func(context.Context) error {
+		clear(at)
+		values, places, counts = values[:0], places[:0], counts[:0]
+		for _, v := range tensor.Data[T](x) {
+			place, ok := at[v]
+			if !ok {
+				place = int64(len(values))
+				at[v], values, counts = place, append(values, v), append(counts, 0)
+			}
+			counts[place]++
+			places = append(places, place)
+		}
+		return errors.Join(give(to, values, size), numbers(index, places), numbers(count, counts))
+	}, nil
+}
