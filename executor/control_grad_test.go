@@ -21,6 +21,7 @@ type recurrence struct {
 	name  string
 	feeds map[string][]int64
 	build func(m *layers.Model, in map[string]layers.Variable) layers.Variable
+	lod   map[string][]int64 // offsets of feeds whose rows form sequences
 }
 
 // repeat runs body n times, with the number of the run.
@@ -40,12 +41,12 @@ func greater(m *layers.Model, x layers.Variable, than float64) layers.Variable {
 }
 
 var recurrences = []recurrence{
-	{"a state and a weight", map[string][]int64{"h": {2, 3}, "w": {3, 3}}, func(m *layers.Model, in map[string]layers.Variable) layers.Variable {
+	{name: "a state and a weight", feeds: map[string][]int64{"h": {2, 3}, "w": {3, 3}}, build: func(m *layers.Model, in map[string]layers.Variable) layers.Variable {
 		h := layers.Assign(in["h"])
 		repeat(m, 4, func(layers.Variable) { layers.AssignTo(h, layers.Tanh(layers.MatMul(h, in["w"]))) })
 		return layers.ReduceSum(layers.Square(h))
 	}},
-	{"arrays", map[string][]int64{"x": {3, 2}, "w": {2, 2}}, func(m *layers.Model, in map[string]layers.Variable) layers.Variable {
+	{name: "arrays", feeds: map[string][]int64{"x": {3, 2}, "w": {2, 2}}, build: func(m *layers.Model, in map[string]layers.Variable) layers.Variable {
 		items, results, states := layers.CreateArray(m, layers.DType(tensor.Float64)), layers.CreateArray(m, layers.DType(tensor.Float64)), layers.CreateArray(m, layers.DType(tensor.Float64))
 		for i := range 3 {
 			layers.ArrayWrite(layers.Slice(in["x"], []int{0}, []int64{int64(i)}, []int64{int64(i) + 1}), layers.Counter(m, int64(i)), items)
@@ -60,7 +61,7 @@ var recurrences = []recurrence{
 		last := layers.ArrayRead(states, layers.Counter(m, 3))
 		return layers.ReduceSum(layers.Mul(last, layers.Add(layers.ArrayRead(results, layers.Counter(m, 0)), layers.ArrayRead(results, layers.Counter(m, 2)))))
 	}},
-	{"a counter that changes before it is used again", map[string][]int64{"x": {1, 2}}, func(m *layers.Model, in map[string]layers.Variable) layers.Variable {
+	{name: "a counter that changes before it is used again", feeds: map[string][]int64{"x": {1, 2}}, build: func(m *layers.Model, in map[string]layers.Variable) layers.Variable {
 		items := layers.CreateArray(m, layers.DType(tensor.Float64))
 		i, limit := layers.Counter(m, 0), layers.Counter(m, 3)
 		layers.ArrayWrite(in["x"], i, items)
@@ -73,7 +74,7 @@ var recurrences = []recurrence{
 		})
 		return layers.ReduceSum(layers.ArrayRead(items, i))
 	}},
-	{"a loop in a loop", map[string][]int64{"h": {1, 2}, "w": {2, 2}, "x": {3, 2}}, func(m *layers.Model, in map[string]layers.Variable) layers.Variable {
+	{name: "a loop in a loop", feeds: map[string][]int64{"h": {1, 2}, "w": {2, 2}, "x": {3, 2}}, build: func(m *layers.Model, in map[string]layers.Variable) layers.Variable {
 		h := layers.Assign(in["h"])
 		items := layers.CreateArray(m, layers.DType(tensor.Float64))
 		for i := range 3 {
@@ -91,7 +92,7 @@ var recurrences = []recurrence{
 		})
 		return layers.ReduceSum(h)
 	}},
-	{"branches", map[string][]int64{"x": {1, 2}, "w": {2, 2}}, func(m *layers.Model, in map[string]layers.Variable) layers.Variable {
+	{name: "branches", feeds: map[string][]int64{"x": {1, 2}, "w": {2, 2}}, build: func(m *layers.Model, in map[string]layers.Variable) layers.Variable {
 		y := layers.Assign(in["x"])
 		layers.Switch(m,
 			layers.SwitchCase{If: greater(m, in["x"], 100), Then: func() { layers.AssignTo(y, layers.MatMul(in["x"], in["w"])) }},
@@ -99,7 +100,7 @@ var recurrences = []recurrence{
 			layers.SwitchCase{Then: func() { layers.AssignTo(y, layers.Square(in["x"])) }})
 		return layers.ReduceSum(layers.Mul(y, in["x"]))
 	}},
-	{"a branch in a loop", map[string][]int64{"h": {1, 2}, "w": {2, 2}}, func(m *layers.Model, in map[string]layers.Variable) layers.Variable {
+	{name: "a branch in a loop", feeds: map[string][]int64{"h": {1, 2}, "w": {2, 2}}, build: func(m *layers.Model, in map[string]layers.Variable) layers.Variable {
 		h := layers.Assign(in["h"])
 		repeat(m, 4, func(i layers.Variable) {
 			layers.Switch(m,
@@ -108,12 +109,26 @@ var recurrences = []recurrence{
 		})
 		return layers.ReduceSum(layers.Mul(h, in["h"]))
 	}},
-	{"a loop that does not run", map[string][]int64{"h": {1, 2}, "w": {2, 2}}, func(m *layers.Model, in map[string]layers.Variable) layers.Variable {
+	{name: "a loop that does not run", feeds: map[string][]int64{"h": {1, 2}, "w": {2, 2}}, build: func(m *layers.Model, in map[string]layers.Variable) layers.Variable {
 		h := layers.Assign(in["h"])
 		repeat(m, 0, func(layers.Variable) { layers.AssignTo(h, layers.Tanh(layers.MatMul(h, in["w"]))) })
 		return layers.Add(layers.ReduceSum(layers.Square(h)), layers.ReduceSum(layers.Square(in["w"])))
 	}},
-	{"what a block overwrites unread", map[string][]int64{"h": {1, 2}, "w": {2, 2}}, func(m *layers.Model, in map[string]layers.Variable) layers.Variable {
+	{name: "sequences step by step", feeds: map[string][]int64{"x": {9, 2}, "w": {2, 3}, "u": {3, 3}, "first": {4, 3}, "each": {4, 3}},
+		build: func(m *layers.Model, in map[string]layers.Variable) layers.Variable {
+			rnn := layers.NewDynamicRNN(m)
+			rnn.Block(func() {
+				x := rnn.StepInput(in["x"])
+				before, sum := rnn.InitialMemory(in["first"]), rnn.Memory([]int64{3}, 0.5, layers.DType(tensor.Float64))
+				h := layers.Tanh(layers.Add(layers.MatMul(x, in["w"]), layers.MatMul(layers.Mul(before, rnn.StaticInput(in["each"])), in["u"])))
+				rnn.UpdateMemory(before, h)
+				rnn.UpdateMemory(sum, layers.Add(sum, layers.Square(h)))
+				rnn.Output(layers.Mul(sum, h), before)
+			})
+			results := rnn.Results()
+			return layers.ReduceSum(layers.Mul(results[0], layers.Sin(results[1])))
+		}, lod: map[string][]int64{"x": {0, 2, 5, 5, 9}}},
+	{name: "what a block overwrites unread", feeds: map[string][]int64{"h": {1, 2}, "w": {2, 2}}, build: func(m *layers.Model, in map[string]layers.Variable) layers.Variable {
 		h := layers.Sin(in["h"])
 		repeat(m, 2, func(layers.Variable) { layers.AssignTo(h, layers.Tanh(layers.MatMul(in["h"], in["w"]))) })
 		return layers.ReduceSum(h)
@@ -127,7 +142,11 @@ func (r recurrence) trained(t *testing.T, dtype tensor.DType) (p *program.Progra
 	in, names := map[string]layers.Variable{}, r.names()
 	var wrt []layers.Variable
 	for _, name := range names {
-		in[name] = layers.Data(m, name, layers.Dims(r.feeds[name]...), layers.NoBatchDim(), layers.DType(dtype))
+		if r.lod[name] != nil {
+			in[name] = layers.Data(m, name, layers.Dims(r.feeds[name][1:]...), layers.LoD(1), layers.DType(dtype))
+		} else {
+			in[name] = layers.Data(m, name, layers.Dims(r.feeds[name]...), layers.NoBatchDim(), layers.DType(dtype))
+		}
 		wrt = append(wrt, in[name])
 	}
 	loss := r.build(m, in)
@@ -162,6 +181,9 @@ func (r recurrence) feed(t *testing.T, seed int) map[string]*tensor.Tensor {
 			values[i] = math.Sin(float64(1+i*(k+2)+seed)) / 1.5
 		}
 		feed[name], _ = tensor.FromSlice(values, r.feeds[name]...)
+		if offsets := r.lod[name]; offsets != nil {
+			feed[name].SetLoD([][]int64{offsets})
+		}
 	}
 	return feed
 }
@@ -293,6 +315,41 @@ func TestGradientsOfLoopsAllocateNothing(t *testing.T) {
 	}
 	if few, many := allocations(2), allocations(200); many > few {
 		t.Errorf("%v allocations in 2 runs of a block, %v in 200", few, many)
+	}
+}
+
+// So does a recurrent network over sequences.
+func TestSequencesStepByStepAllocateNothing(t *testing.T) {
+	allocations := func(longest int64) float64 {
+		m := layers.NewModel()
+		x := layers.Data(m, "x", layers.Dims(3), layers.LoD(1))
+		rnn := layers.NewDynamicRNN(m)
+		rnn.Block(func() {
+			now, before := rnn.StepInput(x), rnn.Memory([]int64{3}, 0)
+			next := layers.Tanh(layers.Add(now, before))
+			rnn.UpdateMemory(before, next)
+			rnn.Output(next)
+		})
+		pairs := optimizer.AppendBackward(layers.Mean(rnn.Results()[0]), x)
+		p, exe := finished(t, m), executor.New()
+		defer exe.Close()
+		batch, _ := tensor.New(tensor.Float32, longest+3, 3)
+		batch.SetLoD([][]int64{{0, 2, longest + 2, longest + 3}})
+		feed := executor.Feed{"x": batch}
+		prepared, err := exe.Prepare(t.Context(), p, feed, pairs[0].Grad.Name())
+		if err != nil {
+			t.Fatal(err)
+		}
+		run := func() {
+			if _, err := prepared.Run(t.Context(), feed); err != nil {
+				t.Fatal(err)
+			}
+		}
+		run()
+		return testing.AllocsPerRun(10, run)
+	}
+	if few, many := allocations(3), allocations(100); many > few {
+		t.Errorf("%v allocations in 3 steps, %v in 100", few, many)
 	}
 }
 

@@ -90,3 +90,39 @@ func ExampleCounter() {
 	s.print(layers.Increment(layers.Counter(s.Model, 3), 1))
 	// Output: [1] [4]
 }
+
+// Running sums of two sequences, the second of which begins later in the batch and ends first.
+func ExampleNewDynamicRNN() {
+	s := newSketch()
+	x := s.sequences("x", 1, []int64{3, 2}, 1, 2, 3, 10, 20)
+	rnn := layers.NewDynamicRNN(s.Model)
+	rnn.Block(func() {
+		now := rnn.StepInput(x)
+		before := rnn.Memory([]int64{1}, 0)
+		sum := layers.Add(before, now)
+		rnn.UpdateMemory(before, sum)
+		rnn.Output(sum)
+	})
+	sums := rnn.Results()[0]
+	s.print(sums, layers.SequencePool(sums, "last"))
+	// Output:
+	// [5 1] [1 3 6 10 30]
+	// [2 1] [6 30]
+}
+
+// Each sequence begins with a value of its own, and adds another one in every step.
+func ExampleDynamicRNN_InitialMemory() {
+	s := newSketch()
+	x := s.sequences("x", 1, []int64{1, 3}, 1, 1, 1, 1)
+	first, each := s.numbers("first", 1, 100, 200), s.numbers("each", 1, 5, 7)
+	rnn := layers.NewDynamicRNN(s.Model)
+	rnn.Block(func() {
+		now := rnn.StepInput(x)
+		before := rnn.InitialMemory(first)
+		next := layers.Sums([]layers.Variable{before, now, rnn.StaticInput(each)})
+		rnn.UpdateMemory(before, next)
+		rnn.Output(next)
+	})
+	s.print(rnn.Results()[0])
+	// Output: [4 1] [106 208 216 224]
+}

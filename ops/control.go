@@ -105,6 +105,16 @@ func (b *Binding) ArrayOut(slot string) (*Array, error) {
 	return valueOf[*Array](b, b.op.Out(slot), slot)
 }
 
+// RankIn returns the rank table in an input slot.
+func (b *Binding) RankIn(slot string) (*RankTable, error) {
+	return valueOf[*RankTable](b, b.op.In(slot), slot)
+}
+
+// RankOut returns the rank table in an output slot.
+func (b *Binding) RankOut(slot string) (*RankTable, error) {
+	return valueOf[*RankTable](b, b.op.Out(slot), slot)
+}
+
 func valueOf[T any](b *Binding, name, slot string) (T, error) {
 	var value T
 	if b.around != nil {
@@ -122,6 +132,8 @@ func NewValue(kind program.VarKind, bytes int64) any {
 		return &Array{most: bytes}
 	case program.StepScopes:
 		return &Tape{most: bytes}
+	case program.LoDRankTable:
+		return &RankTable{}
 	}
 	return nil
 }
@@ -133,6 +145,8 @@ func ClearValue(value any) {
 		v.Clear()
 	case *Tape:
 		v.clear()
+	case *RankTable:
+		v.Set(nil)
 	}
 }
 
@@ -152,6 +166,9 @@ func (a *Array) Len() int { return a.n }
 
 // Clear takes out all items.
 func (a *Array) Clear() { a.n, a.bytes = 0, 0 }
+
+// Holds reports whether item i has elements.
+func (a *Array) Holds(i int64) bool { return i >= 0 && i < int64(a.n) && a.items[i].Len() > 0 }
 
 // At returns item i, which belongs to the array.
 func (a *Array) At(i int64) (*tensor.Tensor, error) {

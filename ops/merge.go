@@ -54,6 +54,7 @@ type reductions struct {
 	shapes  map[*program.Op]*Shapes // of the forward ops, as far as they can be inferred
 	types   map[string]Meta         // of what they write
 	rowwise map[string]bool         // the variable has been found to have the rows of the batch
+	shares  *division               // of a forward pass with loops or branches; nil for any other
 }
 
 func newReductions(block *program.Block, forward []*program.Op) *reductions {
@@ -75,6 +76,9 @@ func newReductions(block *program.Block, forward []*program.Op) *reductions {
 			r.writers[name] = op
 		}
 		r.infer(op)
+	}
+	if hasBlocks(forward) {
+		r.shares = divide(block, forward, func(name string) bool { return r.writers[name] == nil && r.isFed(name) }, r.typeOf)
 	}
 	return r
 }
@@ -268,6 +272,9 @@ func (r *reductions) checkRows(name string) error {
 		return nil
 	}
 	r.rowwise[name] = true
+	if r.shares != nil {
+		return r.checkShare(name)
+	}
 	def, _ := Lookup(op.Type)
 	if def == nil || def.Class == Read || def.Class == Feed {
 		return nil
@@ -277,9 +284,7 @@ func (r *reductions) checkRows(name string) error {
 			return slices.ContainsFunc(op.Inputs[slot], func(name string) bool { return r.batch[name] })
 		}
 		if s := r.shapes[op]; s == nil || def.MixesRows(s, divided) {
-			return At(op, fault.E(fault.Unsupported, fault.Var(name), fault.Got("a loss that depends on "+op.Type+", which mixes the rows of a batch"),
-				fault.Want("ops that compute each row by itself, before a mean or a sum over the batch"),
-				fault.Hint("train the model on one machine: a trainer of a cluster has only a part of the rows")))
+			return mixes(op, name)
 		}
 	}
 	for _, from := range op.InputNames() {
@@ -288,6 +293,23 @@ func (r *reductions) checkRows(name string) error {
 		}
 	}
 	return nil
+}
+
+// checkShare is checkRows in a forward pass with loops or branches.
+func (r *reductions) checkShare(name string) error {
+	switch r.shares.of[name] {
+	case mixed:
+		return mixes(r.shares.at, name)
+	case steps:
+		return r.unclear(name, "a loss that depends on the number of steps of a trainer's part of the batch")
+	}
+	return nil
+}
+
+func mixes(op *program.Op, name string) error {
+	return At(op, fault.E(fault.Unsupported, fault.Var(name), fault.Got("a loss that depends on "+op.Type+", which mixes the rows of a batch"),
+		fault.Want("ops that compute each row by itself, before a mean or a sum over the batch"),
+		fault.Hint("train the model on one machine: a trainer of a cluster has only a part of the rows")))
 }
 
 func (r *reductions) unclear(name, got string) error {

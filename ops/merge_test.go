@@ -9,7 +9,19 @@ import (
 	"github.com/edl-go/edl/ops"
 	_ "github.com/edl-go/edl/ops/all"
 	"github.com/edl-go/edl/optimizer"
+	"github.com/edl-go/edl/tensor"
 )
+
+// looped appends a loop of n runs.
+func looped(m *layers.Model, n layers.Variable, body func()) {
+	i := layers.Counter(m, 0)
+	more := layers.LessThan(i, n)
+	layers.While(more, func() {
+		body()
+		layers.Increment(i, 1)
+		layers.AssignTo(more, layers.LessThan(i, n))
+	})
+}
 
 func TestGradientsMergeAsTheLossReducesTheBatch(t *testing.T) {
 	type variable = layers.Variable
@@ -34,6 +46,31 @@ func TestGradientsMergeAsTheLossReducesTheBatch(t *testing.T) {
 		"sums of two sums": {func(_ *layers.Model, cost variable) variable {
 			return layers.Sums([]variable{layers.ReduceSum(cost), half(layers.ReduceSum(cost))})
 		}, ops.MergeSum, fault.OK},
+		"a loop": {func(m *layers.Model, cost variable) variable {
+			looped(m, layers.Counter(m, 3), func() { layers.AssignTo(cost, layers.Square(cost)) })
+			return layers.Mean(cost)
+		}, ops.MergeMean, fault.OK},
+		"a loop that mixes rows": {func(m *layers.Model, cost variable) variable {
+			looped(m, layers.Counter(m, 3), func() { layers.AssignTo(cost, layers.Mul(cost, layers.Mean(cost))) })
+			return layers.Mean(cost)
+		}, 0, fault.Unsupported},
+		"a loop that mixes rows in its second run": {func(m *layers.Model, cost variable) variable {
+			total := layers.FillConstant(m, 0, []int64{1})
+			looped(m, layers.Counter(m, 3), func() {
+				layers.AssignTo(cost, layers.Mul(cost, total))
+				layers.AssignTo(total, layers.Mean(cost))
+			})
+			return layers.Mean(cost)
+		}, 0, fault.Unsupported},
+		"a loop that ends by what rows say": {func(m *layers.Model, cost variable) variable {
+			looped(m, layers.Cast(layers.Reshape(layers.Mean(cost), []int64{1}), tensor.Int64), func() { layers.AssignTo(cost, layers.Square(cost)) })
+			return layers.Mean(cost)
+		}, 0, fault.Unsupported},
+		"a branch by what rows say": {func(m *layers.Model, cost variable) variable {
+			small := layers.LessThan(layers.Reshape(layers.Mean(cost), []int64{1}), layers.FillConstant(m, 1, []int64{1}))
+			layers.Switch(m, layers.SwitchCase{If: small, Then: func() { layers.AssignTo(cost, layers.Square(cost)) }})
+			return layers.Mean(cost)
+		}, 0, fault.Unsupported},
 		"mean and sum": {func(_ *layers.Model, cost variable) variable {
 			return layers.Add(layers.Mean(cost), layers.ReduceSum(cost))
 		}, 0, fault.Unsupported},

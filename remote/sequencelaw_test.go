@@ -55,6 +55,32 @@ var sequenceModels = map[string]func(m *layers.Model, words layers.Variable) lay
 		label := layers.Cast(layers.ReduceSum(layers.Scale(words, 0, 1), layers.Axes(1), layers.KeepDims()), tensor.Int64) // the number of columns, 4
 		return layers.Add(layers.Square(layers.CosSim(a, b)), layers.CrossEntropy2(layers.Softmax(layers.FC(words, 6)), label))
 	},
+	"dynamic_rnn": func(m *layers.Model, words layers.Variable) layers.Variable {
+		first := layers.FC(layers.SequencePool(words, "last"), 3, layers.Act("tanh"))
+		rnn := layers.NewDynamicRNN(m)
+		rnn.Block(func() {
+			word := rnn.StepInput(words)
+			before, sum := rnn.InitialMemory(first), rnn.Memory([]int64{3}, 0)
+			now := layers.FCs([]layers.Variable{word, before, rnn.StaticInput(first)}, 3, layers.Act("tanh"))
+			rnn.UpdateMemory(before, now)
+			rnn.UpdateMemory(sum, layers.Add(sum, now))
+			rnn.Output(layers.Mul(now, sum))
+		})
+		return scored(rnn.Results()[0])
+	},
+	"while conditional_block": func(m *layers.Model, words layers.Variable) layers.Variable {
+		h := layers.FC(words, 3)
+		i, limit := layers.Counter(m, 0), layers.Counter(m, 3)
+		more := layers.LessThan(i, limit)
+		layers.While(more, func() {
+			layers.Switch(m,
+				layers.SwitchCase{If: layers.Equal(i, layers.Counter(m, 1)), Then: func() { layers.AssignTo(h, layers.FC(h, 3, layers.Act("tanh"))) }},
+				layers.SwitchCase{Then: func() { layers.AssignTo(h, layers.FC(h, 3, layers.Act("sigmoid"))) }})
+			layers.Increment(i, 1)
+			layers.AssignTo(more, layers.LessThan(i, limit))
+		})
+		return scored(h)
+	},
 	"data_norm": func(_ *layers.Model, words layers.Variable) layers.Variable {
 		return scored(layers.DataNorm(words, layers.Act("tanh")))
 	},

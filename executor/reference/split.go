@@ -78,6 +78,8 @@ func splitByRole(p *program.Program) (*split, error) {
 	if err := s.splitRows(); err != nil {
 		return nil, err
 	}
+	s.forward.DropUnreachable() // blocks whose op is in the other half
+	s.update.DropUnreachable()
 	s.crosses = slices.Sorted(maps.Keys(crosses))
 	s.findParameters()
 	if s.merge = ops.MergeMean; s.trains() {

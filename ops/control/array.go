@@ -193,11 +193,16 @@ func bindTake(b *ops.Binding) (ops.Kernel, error) {
 		if err != nil {
 			return err
 		}
-		if item, err := from.At(at); err == nil && item.Len() > 0 {
+		if from.Holds(at) {
+			item, err := from.At(at)
+			if err != nil {
+				return err
+			}
 			if to != nil {
 				if err := tensor.Assign(to, item); err != nil {
 					return err
 				}
+				tensor.CopyLoD(to, x.LoD())
 			}
 			return from.Empty(at)
 		}
@@ -215,8 +220,12 @@ func bindTake(b *ops.Binding) (ops.Kernel, error) {
 
 // addItem adds value to an item of an array. An item without elements takes the value.
 func addItem(a *ops.Array, i int64, value *tensor.Tensor) error {
-	if item, err := a.At(i); err == nil && item.Len() > 0 {
-		return addTo(item, value)
+	if !a.Holds(i) {
+		return a.Put(i, value)
 	}
-	return a.Put(i, value)
+	item, err := a.At(i)
+	if err != nil {
+		return err
+	}
+	return addTo(item, value)
 }

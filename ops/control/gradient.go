@@ -148,6 +148,7 @@ func bindReverse(b *ops.Binding, in, scopes string) (ops.Kernel, error) {
 			if err := tensor.Resize(p.sum, p.of.DType(), p.of.Dims()...); err != nil {
 				return fault.E(fault.KindOf(err), fault.Var(p.name), fault.Cause(err))
 			}
+			tensor.CopyLoD(p.sum, p.of.LoD())
 			tensor.Zero(p.sum)
 		}
 		for i := n - 1; i >= 0; i-- {

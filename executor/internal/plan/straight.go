@@ -10,7 +10,7 @@ import (
 )
 
 // mostPlans is how many plans a straight part keeps: for as many lists of dims of what it reads. It bounds the memory of a loop whose dims are ever new.
-const mostPlans = 64
+const mostPlans = 256
 
 // A straight part of a block is a run of ops of a block whose dims follow from those of what they read.
 type straight struct {

@@ -1,0 +1,214 @@
+package ops
+
+import (
+	"slices"
+
+	"github.com/edl-go/edl/program"
+)
+
+// A share says what a variable is on a trainer that has a part of the rows of a batch, in a program with loops and branches. Later ones include earlier ones: a
+// variable that may be either is the later.
+type share int
+
+const (
+	common share = iota // the same on every trainer
+	steps               // depends on the part, but only through the number of its steps: the length of its longest sequence
+	apart               // has rows of the part, and each depends on no other row
+	mixed               // depends on several rows
+)
+
+// A division follows shares through the ops of a program, also through blocks that ops run. A loop may run as often as the longest sequence of the part has
+// steps, as layers.DynamicRNN does: then each step changes only rows of sequences that have the step.
+type division struct {
+	of      map[string]share
+	step    map[string]bool // arrays whose items are the steps of the longest sequence
+	at      *program.Op     // the first op that mixes rows
+	typeOf  func(name string) (Meta, bool)
+	stepped int // how many loops whose runs count steps are around
+}
+
+// divide follows the shares through the forward pass. fed reports whether a variable that no op writes comes with the batch.
+func divide(block *program.Block, forward []*program.Op, fed func(name string) bool, typeOf func(name string) (Meta, bool)) *division {
+	d := &division{of: map[string]share{}, step: map[string]bool{}, typeOf: typeOf}
+	for _, op := range forward {
+		for _, name := range op.InputNames() {
+			if _, known := d.of[name]; !known && fed(name) {
+				if v, ok := block.Find(name); ok && v.Kind != program.LoDTensorArray && v.Kind != program.StepScopes {
+					d.of[name] = apart
+				}
+			}
+		}
+		d.run(block, op)
+	}
+	return d
+}
+
+// hasBlocks reports whether ops run blocks, or handle arrays.
+func hasBlocks(forward []*program.Op) bool {
+	return slices.ContainsFunc(forward, func(op *program.Op) bool {
+		def, ok := Lookup(op.Type)
+		return ok && def.Class == Control
+	})
+}
+
+// largest returns the share of what is computed from all of some variables.
+func (d *division) largest(names []string) share {
+	all := common
+	for _, name := range names {
+		all = max(all, d.of[name])
+	}
+	return all
+}
+
+// write records what an op writes. A variable that had a value may keep it where keeps is true.
+func (d *division) write(op *program.Op, names []string, s share, keeps bool) {
+	if s == mixed && d.at == nil {
+		d.at = op
+	}
+	for _, name := range names {
+		if keeps {
+			s = max(s, d.of[name])
+		}
+		d.of[name] = s
+	}
+}
+
+func (d *division) run(block *program.Block, op *program.Op) {
+	def, ok := Lookup(op.Type)
+	if !ok {
+		d.write(op, op.OutputNames(), mixed, false)
+		return
+	}
+	switch {
+	case def.Class == Read || def.Class == Feed:
+		d.write(op, op.OutputNames(), apart, false)
+	case len(op.SubBlocks()) > 0:
+		d.runBlock(block, op)
+	case def.Class == Control:
+		d.runControl(op, def)
+	default:
+		d.write(op, op.OutputNames(), d.computed(block, op, def), false)
+	}
+}
+
+// computed returns the share of what an op computes.
+func (d *division) computed(block *program.Block, op *program.Op, def *Def) share {
+	all := d.largest(op.InputNames())
+	counts := slices.ContainsFunc(op.InputNames(), func(name string) bool { return d.of[name] == steps })
+	switch {
+	case all != apart || def.MixesRows == nil && !counts && def.State == nil:
+		return all
+	case counts, def.State != nil && block.Index != 0:
+		return mixed
+	case def.MixesRows == nil:
+		return apart
+	}
+	shapes, err := Infer(op, func(name string) (Meta, bool) {
+		if m, ok := d.typeOf(name); ok {
+			return m, true
+		}
+		v, ok := block.Find(name)
+		if !ok {
+			return Meta{}, false
+		}
+		return MetaOf(v), true
+	})
+	divided := func(slot string) bool {
+		return slices.ContainsFunc(op.Inputs[slot], func(name string) bool { return d.of[name] == apart })
+	}
+	if err != nil || def.MixesRows(shapes, divided) {
+		return mixed
+	}
+	return apart
+}
+
+// runControl follows an op of arrays or of rank tables.
+func (d *division) runControl(op *program.Op, def *Def) {
+	values := d.largest(slices.DeleteFunc(op.InputNames(), func(name string) bool { return slices.Contains(op.Inputs["I"], name) }))
+	index := d.largest(op.Inputs["I"])
+	out := op.OutputNames()
+	switch {
+	case values == mixed || index > steps:
+		d.write(op, out, mixed, false)
+	case op.Type == "max_sequence_len" && values == apart:
+		d.write(op, out, steps, false)
+	case op.Type == "lod_array_length":
+		d.write(op, out, min(values, steps), false)
+	case op.Type == "write_to_array":
+		d.write(op, out, values, true)
+		for _, name := range out {
+			d.step[name] = d.step[name] || d.stepped > 0
+		}
+	case op.Type == "lod_tensor_to_array":
+		d.write(op, out, values, false)
+		for _, name := range out {
+			d.step[name] = true
+		}
+	case op.Type == "read_from_array" && values == apart && d.step[op.In("X")] && d.stepped == 0:
+		d.write(op, out, mixed, false) // rows of some sequences
+	case op.Type == "is_empty" && values == apart:
+		d.write(op, out, mixed, false)
+	default:
+		if values == steps || index == steps && values == common && op.Type == "read_from_array" {
+			values = steps
+		}
+		d.write(op, out, values, false)
+	}
+}
+
+// runBlock follows the block of a loop or of a branch.
+func (d *division) runBlock(block *program.Block, op *program.Op) {
+	condition := d.largest(slices.Concat(op.Inputs["Condition"], op.Inputs["Cond"]))
+	index, ok := op.SubBlock("sub_block")
+	sub, err := block.Program().Block(index)
+	loop := op.Type == "while"
+	_, writes := block.Touches(op)
+	outside := func(s share, keeps bool) {
+		for name := range writes {
+			d.write(op, []string{name}, s, keeps)
+		}
+	}
+	if !ok || err != nil || condition > steps || !loop && condition == steps || !loop && op.Type != "conditional_block" {
+		outside(mixed, false)
+		return
+	}
+	if condition == steps {
+		d.stepped++
+		defer func() { d.stepped-- }()
+	}
+	before := map[string]share{}
+	for name := range writes {
+		before[name] = d.of[name]
+	}
+	for range int(mixed) + 2 { // a share can only grow: that of a variable outside, as often as there are shares, along a chain of them
+		changed := false
+		for _, inner := range sub.Ops {
+			was := d.largest(inner.OutputNames())
+			d.run(sub, inner)
+			changed = changed || d.largest(inner.OutputNames()) != was
+		}
+		for name := range writes {
+			if d.of[name] < before[name] {
+				d.of[name] = before[name]
+			}
+		}
+		if !loop || !changed {
+			break
+		}
+	}
+	again := d.largest(slices.Concat(op.Inputs["Condition"], op.Inputs["Cond"]))
+	if again > steps || again == steps && condition < steps {
+		outside(mixed, false)
+		return
+	}
+	for name := range writes {
+		v, found := block.Find(name)
+		switch {
+		case condition != steps || !found:
+		case v.Kind == program.LoDTensor && d.of[name] == apart: // rows would change in steps that their sequences do not have
+			d.write(op, []string{name}, mixed, false)
+		case v.Kind == program.LoDTensor:
+			d.of[name] = max(d.of[name], steps)
+		}
+	}
+}
