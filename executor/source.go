@@ -322,6 +322,10 @@ type Segment struct {
 	// Open: records that Go code makes.
 	Order func(from int64) iter.Seq2[[]dataset.Range, error]
 	Read  func(list []dataset.Range) iter.Seq2[dataset.Record, error]
+
+	// Decoded is told of each batch of Order and Read that is read ahead, on the goroutine that reads ahead, before the batch is delivered. place counts from the first
+	// that is wanted. It must not keep the batch. May be nil.
+	Decoded func(place int64, b *dataset.Batch)
 }
 
 // Segment yields the batches of s from number s.First on: those that a run from the first batch would yield, whatever the parts. With Open it reads
@@ -339,6 +343,25 @@ func (r *Reader) Segment(ctx context.Context, s Segment) iter.Seq2[*dataset.Batc
 	if s.Open != nil {
 		return r.Batches(ctx, dataset.ShuffleFrom(s.First*rows, s.Open, buffer, seed, pass), s.Part)
 	}
-	return r.prefetched(ctx, r.batcher.Select(dataset.Selection{Part: s.Part, First: s.First, Buffer: buffer, Seed: seed, Pass: pass, Order: s.Order,
-		Read: s.Read}))
+	batches := r.batcher.Select(dataset.Selection{Part: s.Part, First: s.First, Buffer: buffer, Seed: seed, Pass: pass, Order: s.Order, Read: s.Read})
+	if s.Decoded != nil && r.pipeline.Prefetch > 0 {
+		batches = told(batches, s.Decoded)
+	}
+	return r.prefetched(ctx, batches)
+}
+
+// told tells of each batch before it yields it.
+func told(batches iter.Seq2[*dataset.Batch, error], each func(place int64, b *dataset.Batch)) iter.Seq2[*dataset.Batch, error] {
+	return func(yield func(*dataset.Batch, error) bool) {
+		place := int64(0)
+		for b, err := range batches {
+			if err == nil {
+				each(place, b)
+				place++
+			}
+			if !yield(b, err) {
+				return
+			}
+		}
+	}
 }

@@ -63,6 +63,7 @@ type Comm struct {
 	links     links      // of a led trainer: the only one is to its leader
 	exchanges exchanges  // of links
 	groupRole
+	ahead *ahead        // sync: asks for rows of tables before they are wanted; may be nil
 	probe probe         // for who waits for the group
 	slots chan struct{} // holds one token for each call under way
 	once  sync.Once
@@ -205,6 +206,7 @@ func (c *Comm) SendBarrier(ctx context.Context) error {
 	if err := c.sends.end(); err != nil || !c.Sync {
 		return err
 	}
+	c.ahead.settle()
 	if c.Now != nil {
 		c.step.Weight = c.Now.Weight
 	}
@@ -220,6 +222,7 @@ func (c *Comm) SendBarrier(ctx context.Context) error {
 		}
 		return err
 	}
+	defer c.ahead.ask(ctx, c, c.round()+1)
 	if c.links != nil && !slices.Contains(c.links, nil) {
 		c.links.declare(ctx)
 		return nil
@@ -386,6 +389,9 @@ func (c *Comm) Abort() {
 	c.exchanges.end()
 	for _, group := range []*callGroup{&c.sends, &c.recvs, &c.ledger.call} {
 		group.abort()
+	}
+	if c.ahead != nil {
+		c.ahead.calls.abort()
 	}
 	c.ledger.forget()
 	c.links.close()

@@ -14,6 +14,8 @@
 //	tasks.go        what both sources of data share: tasks, and which of them are finished
 //	records.go      the records of tasks, read by their numbers
 //	comm.go         what send, recv and barrier ops do
+//	tablerows.go    how rows of tables that only servers hold are fetched
+//	ahead.go        how they are asked for before a step wants them
 //	links.go        the same over connections of the data plane: all links of a generation, and how a step waits for all of them
 //	link.go         one link: slices in and out, and an exchange that goes on over another connection when one breaks
 //	connect.go      how a link opens a connection, and what ends with one

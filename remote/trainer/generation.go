@@ -45,7 +45,7 @@ func (t *Trainer) runGeneration(ctx context.Context, in *generation) (err error)
 		t.cfg.Times.End()
 		err = errors.Join(err, g.devices.close())
 		t.comm.Abort()
-		err = errors.Join(err, g.saver.Close(), g.local.Close())
+		err = errors.Join(err, t.comm.ahead.close(), g.saver.Close(), g.local.Close())
 	}()
 	if err := g.repeatReport(); err != nil {
 		return err
@@ -90,6 +90,9 @@ func (t *Trainer) newGenerationRun(in *generation) *generationRun {
 		local = executor.New(append(training, executor.WithComm(t.comm), executor.WithProfile(t.cfg.Kernels))...)
 	}
 	t.comm.Now = local.Step()
+	if t.comm.ahead = nil; t.cfg.Sync && devices == nil && !t.cfg.Spec.Fed {
+		t.comm.ahead = newAhead(t.cfg.Program, append(options[1:2:2], executor.WithStage(program.StageTrainer)))
+	}
 	saving := append(options[:2:2], executor.WithStage(program.StageSave), executor.WithScope(local.Scope()), executor.WithStorage(t.storage))
 	return &generationRun{Trainer: t, in: in, local: local, devices: devices, saver: executor.New(saving...)}
 }

@@ -67,7 +67,7 @@ func (j *readingJob) source(ctx context.Context, g *generationRun) (source, erro
 		return newAsyncSource(read, &rpc.JoinResponse{Round: j.begin.GetSteps(), Segment: &rpc.Segment{Pass: j.begin.GetPass()}},
 			ledger{func() error { return nil }, func() bool { return false }, func(context.Context) error { return nil }}), nil
 	}
-	return newSyncSource(read, j.asksPermission)
+	return newSyncSource(read, j.asksPermission, nil)
 }
 
 // readAs joins as a rank and reads to the end. begin may change where.

@@ -33,6 +33,7 @@ type syncSource struct {
 	segment segment
 
 	endRound  atomic.Uint64 // the first round that is not trained; noEnd: not known
+	ahead     *ahead        // is told of batches that are read ahead; may be nil
 	permits   bool          // rounds need permission
 	permitted id.Round      // the first round without it
 }
@@ -48,10 +49,10 @@ type segment struct {
 const noEnd = ^uint64(0)
 
 // newSyncSource begins where the generation does.
-func newSyncSource(read taskReader, permits bool) (*syncSource, error) {
+func newSyncSource(read taskReader, permits bool, ahead *ahead) (*syncSource, error) {
 	in := read.calls.in
 	g := in.Segment
-	s := &syncSource{taskReader: read, part: dataset.Part{Index: int(in.Position), Of: int(in.Trainers)}, permits: permits,
+	s := &syncSource{taskReader: read, part: dataset.Part{Index: int(in.Position), Of: int(in.Trainers)}, permits: permits, ahead: ahead,
 		segment: segment{id.Round(g.GetFirstRound()), int64(g.GetFirstBatch()), ranges.Of(wire.RangesOf(g.GetSkip())...)}}
 	s.round, s.pass = id.Round(in.Round), g.GetPass()
 	s.progress.delay = int64(s.reader.ShuffleBuffer())
@@ -176,7 +177,11 @@ func (s *syncSource) open(ctx context.Context) iter.Seq2[*dataset.Batch, error] 
 	return func(yield func(*dataset.Batch, error) bool) {
 		read := s.files.reader(ctx)
 		defer read.close()
-		for b, err := range s.reader.Segment(ctx, executor.Segment{Pass: int(s.pass), Part: s.part, Read: read.records,
+		var decoded func(place int64, b *dataset.Batch)
+		if first := s.round; s.ahead != nil {
+			decoded = func(place int64, b *dataset.Batch) { s.ahead.note(ctx, first+id.Round(place), b) }
+		}
+		for b, err := range s.reader.Segment(ctx, executor.Segment{Pass: int(s.pass), Part: s.part, Read: read.records, Decoded: decoded,
 			First: s.segment.firstBatch + int64(s.round-s.segment.firstRound),
 			Order: func(from int64) iter.Seq2[[]ranges.Range, error] { return s.order(ctx, from, read) }}) {
 			if !yield(b, err) {

@@ -29,14 +29,25 @@ func (c *Comm) FetchRows(ctx context.Context, from []ops.RowsMessage) error {
 	if err := c.ledger.await(); err != nil { // async: what this trainer has contributed is applied or in a queue
 		return err
 	}
-	var asks []ops.RowsMessage
+	c.Times.Enter(timing.Receive)
+	defer c.Times.Enter(timing.Compute)
+	asks, err := requestsOf(c.ahead.take(c.round(), from), len(c.Servers))
+	if err != nil {
+		return err
+	}
+	round := c.round()
+	return forEach(ctx, len(asks), c.slots, func(ctx context.Context, i int) error { return fetchRows(ctx, c, round, asks[i]) })
+}
+
+// requestsOf divides messages into requests that are not too large.
+func requestsOf(from []ops.RowsMessage, servers int) (asks []ops.RowsMessage, err error) {
 	for _, m := range from {
-		if err := checkServer(m.Server, len(c.Servers)); err != nil {
-			return err
+		if err := checkServer(m.Server, servers); err != nil {
+			return nil, err
 		}
 		rows := len(m.Rows) + len(m.Keys) // one of them is empty
 		if rows == 0 || len(m.Into)%rows != 0 {
-			return fault.E(fault.Internal, fault.Var(m.Name), fault.Gotf("%d elements for %d rows", len(m.Into), rows))
+			return nil, fault.E(fault.Internal, fault.Var(m.Name), fault.Gotf("%d elements for %d rows", len(m.Into), rows))
 		}
 		width := len(m.Into) / rows
 		most := max(1, min(rowsAtOnce, rowBytesAtOnce/4/max(1, width)))
@@ -51,13 +62,11 @@ func (c *Comm) FetchRows(ctx context.Context, from []ops.RowsMessage) error {
 			asks = append(asks, ask)
 		}
 	}
-	c.Times.Enter(timing.Receive)
-	defer c.Times.Enter(timing.Compute)
-	return forEach(ctx, len(asks), c.slots, func(ctx context.Context, i int) error { return fetchRows(ctx, c, asks[i]) })
+	return asks, nil
 }
 
-// fetchRows makes one request and its retries.
-func fetchRows(ctx context.Context, c *Comm, m ops.RowsMessage) error {
+// fetchRows makes one request for rows as they are before a round, and its retries.
+func fetchRows(ctx context.Context, c *Comm, round id.Round, m ops.RowsMessage) error {
 	request, n := &rpc.RowsRequest{Name: m.Name, Rows: make([]uint32, len(m.Rows)), Keys: m.Keys}, int64(len(m.Rows)+len(m.Keys))
 	for i, row := range m.Rows {
 		request.Rows[i] = uint32(row)
@@ -66,7 +75,7 @@ func fetchRows(ctx context.Context, c *Comm, m ops.RowsMessage) error {
 	if err != nil {
 		return err
 	}
-	identity, round := c.identity, c.round()
+	identity := c.identity
 	return c.call(ctx, m.Server, fmt.Sprintf("rows of %s for round %d", m.Name, round),
 		func(ctx context.Context, from rpc.ParameterServerClient, retry id.Retry) error {
 			ctx, cancel := context.WithCancel(ctx)
