@@ -307,7 +307,12 @@ func (c *jobRun) carryOut(ctx context.Context, effects supervise.Effects) (ended
 	}
 	if effects.Move > 0 {
 		to := c.scale.to
-		c.group.Go(func() { askToMove(ctx, c, effects.Move, to) })
+		ctx, cancel := context.WithCancel(ctx)
+		c.scale.cancel = cancel
+		c.group.Go(func() {
+			defer cancel()
+			askToMove(ctx, c, effects.Move, to)
+		})
 	}
 	if effects.Back {
 		c.wentBack()

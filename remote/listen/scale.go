@@ -94,17 +94,21 @@ func (p *plan) held() (list []*job.Held, err error) {
 
 // scaling is a change of the number of pservers that is under way. The goroutine of jobRun.run uses it.
 type scaling struct {
-	to    *placement
-	anew  bool         // the next attempt has it
-	ended chan<- error // has room; nil: nothing is under way
+	to     *placement
+	anew   bool               // the next attempt has it
+	cancel context.CancelFunc // ends what asks for the move; nil: nothing does. Roles that start again must not hear of a move that was given up
+	ended  chan<- error       // has room; nil: nothing is under way
 }
 
 // end tells whoever waits how the change has ended.
 func (s *scaling) end(err error) {
+	if s.cancel != nil {
+		s.cancel()
+	}
 	if s.ended != nil {
 		s.ended <- err
-		*s = scaling{}
 	}
+	*s = scaling{}
 }
 
 // scaleServers changes the number of pservers of a job, and returns when it has changed. The change goes on if ctx ends.
