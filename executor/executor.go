@@ -119,6 +119,9 @@ type Progress struct {
 	Pass   int    // in which the next batch lies, from 0
 	Batch  uint64 // batches of that pass that are trained
 	Reader string // ReaderHash of the program that Pass and Batch belong to; empty when no data was read
+	// Trained are the records of Pass that are trained, where these are not those of the first batches: an async job has ended within the pass. They are the
+	// numbers of records that are not, and that are, in turn, with spaces between them: "0 60 20 20" are the records 0 to 59 and 80 to 99. Batch is 0 then.
+	Trained string
 }
 
 // TrainOptions says what a run to the end binds and reports.

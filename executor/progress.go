@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 
 	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/internal/ranges"
 	"github.com/edl-go/edl/internal/regularfile"
 	"github.com/edl-go/edl/ops/reader"
 	"github.com/edl-go/edl/program"
@@ -24,8 +25,10 @@ const ProgressFile = "__progress__"
 
 const (
 	progressVersion = 1
-	progressLimit   = 1024 // bytes of the file
-	readerLimit     = 128  // bytes of Progress.Reader
+	trainedVersion  = 2                   // with Progress.Trained
+	progressLimit   = 1024 + trainedLimit // bytes of the file
+	trainedLimit    = 32 << 10            // bytes of Progress.Trained
+	readerLimit     = 128                 // bytes of Progress.Reader
 )
 
 // Bounds of a Progress. Each leaves room for as much again, so that no number of a run that begins with it can wrap.
@@ -49,6 +52,28 @@ type progressText struct {
 	Pass    int    `json:"pass"`
 	Batch   uint64 `json:"batch"`
 	Reader  string `json:"reader"`
+	Trained string `json:"trained,omitempty"`
+}
+
+// Whole is where a run goes on that trains batch after batch: where records of a pass are trained that are not the first batches of it, with the next pass.
+func (p Progress) Whole() Progress {
+	if p.Trained != "" {
+		p.Pass, p.Batch, p.Trained = p.Pass+1, 0, ""
+	}
+	return p
+}
+
+// checkTrained refuses a Trained that is no part of a state.
+func (p Progress) checkTrained() error {
+	_, ok := ranges.OfText(p.Trained, math.MaxInt64)
+	switch {
+	case len(p.Trained) > trainedLimit:
+		return fault.E(fault.InvalidArgument, fault.Gotf("%d bytes that say which records of a pass are trained", len(p.Trained)), fault.Wantf("at most %d", trainedLimit))
+	case !ok || p.Trained != "" && (p.Batch != 0 || p.Reader == ""):
+		return fault.E(fault.InvalidArgument, fault.Gotf("the trained records %s after batch %d", fault.Quote(p.Trained), p.Batch),
+			fault.Want("numbers of records, of a pass of which no batch is named"))
+	}
+	return nil
 }
 
 // Check reports whether p may be part of a state: its numbers are in range, and a position in the data has the hash of its reader.
@@ -66,7 +91,7 @@ func (p Progress) Check() error {
 	case p.Reader == "" && (p.Pass != 0 || p.Batch != 0):
 		return bad(fmt.Sprintf("pass %d, batch %d without a reader hash", p.Pass, p.Batch), "the hash of the reader that they belong to")
 	}
-	return nil
+	return p.checkTrained()
 }
 
 // encodeProgress writes p as a ProgressFile holds it.
@@ -74,7 +99,11 @@ func encodeProgress(p Progress) ([]byte, error) {
 	if err := p.Check(); err != nil {
 		return nil, err
 	}
-	text, err := json.Marshal(progressText{progressVersion, p.Steps, p.Pass, p.Batch, p.Reader})
+	version := progressVersion
+	if p.Trained != "" {
+		version = trainedVersion
+	}
+	text, err := json.Marshal(progressText{version, p.Steps, p.Pass, p.Batch, p.Reader, p.Trained})
 	return append(text, '\n'), err
 }
 
@@ -90,10 +119,10 @@ func decodeProgress(text []byte) (Progress, error) {
 	if err := json.Unmarshal(text, &t); err != nil {
 		return corrupt(fault.Quote(string(text)), "the progress of a training run")
 	}
-	if t.Version != progressVersion {
-		return Progress{}, fault.E(fault.Unsupported, fault.Gotf("progress of version %d", t.Version), fault.Wantf("version %d", progressVersion))
+	if t.Version < progressVersion || t.Version > trainedVersion {
+		return Progress{}, fault.E(fault.Unsupported, fault.Gotf("progress of version %d", t.Version), fault.Wantf("version %d or %d", progressVersion, trainedVersion))
 	}
-	p := Progress{Steps: t.Steps, Pass: t.Pass, Batch: t.Batch, Reader: t.Reader}
+	p := Progress{Steps: t.Steps, Pass: t.Pass, Batch: t.Batch, Reader: t.Reader, Trained: t.Trained}
 	again, err := encodeProgress(p)
 	if err != nil {
 		return corrupt(err.Error(), "the progress of a training run")

@@ -113,7 +113,8 @@ func (t *training) begin(ctx context.Context) error {
 		}
 	}
 	if t.files != nil && l.stepper.progress.Reader == t.reader {
-		t.files.GoOn(l.stepper.progress.Pass, l.stepper.progress.Batch, l.stepper.progress.Steps)
+		from := l.stepper.progress.Whole()
+		t.files.GoOn(from.Pass, from.Batch, from.Steps)
 	}
 	return nil
 }
@@ -168,7 +169,7 @@ func (t *training) at(ctx context.Context) error {
 func (t *training) moved() {
 	p := &t.local.stepper.progress
 	p.Pass, p.Batch = t.files.Position()
-	p.Reader = t.reader
+	p.Reader, p.Trained = t.reader, ""
 }
 
 // evaluate runs a step of a program that does not train. Between two steps, when others may read the state, the variables have the values of the state:

@@ -12,11 +12,9 @@ import (
 	"github.com/edl-go/edl/executor/reference"
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/internal/testkit"
-	"github.com/edl-go/edl/layers"
 	"github.com/edl-go/edl/optimizer"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/remote"
-	"github.com/edl-go/edl/tensor"
 )
 
 // A job whose number of pservers changes while it runs computes what it would have computed, step by step, and no step twice.
@@ -185,20 +183,7 @@ func TestScaleServersOfFedJob(t *testing.T) {
 // pass, no more and no less; the ledger says the same.
 func TestScaleServersOfAsyncJob(t *testing.T) {
 	const records, passes = 1009, 12
-	m := layers.NewModel()
-	r := layers.OpenDataset(m, testkit.Dataset, layers.Field("id", layers.Dims(1), layers.DType(tensor.Int64)))
-	v := layers.Read(layers.DoubleBuffer(layers.Batch(layers.Shuffle(r, 100, 7), 8)))
-	updates := layers.Embedding(v[0], records, 1, layers.Param(layers.ParamAttr{Name: "updates", Initializer: layers.Constant(0)}))
-	loss := layers.ReduceSum(layers.Scale(updates, -1, 0), layers.Name("loss"))
-	optimizer.SGD(1).Minimize(loss)
-	model := testkit.Built(t, m, loss)
-	data := testkit.Records(t, t.TempDir(), records, func(i int) []*tensor.Tensor {
-		id, err := tensor.FromSlice([]int64{int64(i)})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return []*tensor.Tensor{id}
-	})
+	model, data := counting(t, records)
 	l, save := listener(t), t.TempDir()
 	spec := &remote.JobSpec{Trainers: 2, Pservers: 2, MinBlockSize: 16, Mode: job.Mode_ASYNC, RecordsPerTask: 20}
 	spec.Checkpoints = &job.Checkpoints{Store: t.TempDir(), Rounds: 1 << 30}

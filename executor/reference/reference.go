@@ -202,7 +202,7 @@ func (e *Executor) Train(ctx context.Context, p *program.Program, run executor.T
 // train goes on where the training before it stopped, if both read their data in the same way.
 func (e *Executor) train(ctx context.Context, p *program.Program, s *split, source *executor.FileSource, fetch []string,
 	each func(executor.StepResult) error) (executor.Summary, error) {
-	now := e.local.Progress()
+	now := e.local.Progress().Whole()
 	reader := executor.ReaderHash(p)
 	if now.Reader != reader {
 		now.Pass, now.Batch = 0, 0

@@ -10,6 +10,8 @@ import (
 	"math"
 	"slices"
 	"sort"
+	"strconv"
+	"strings"
 )
 
 // A Range is the records From, From+1, ..., To-1, numbered through a whole dataset. It is empty when To <= From.
@@ -155,6 +157,35 @@ func (s Set) Runs() []int64 {
 		at = r.To
 	}
 	return out
+}
+
+// Text returns the durable form as decimal numbers with spaces between them. The empty set is the empty text.
+func (s Set) Text() string {
+	var b []byte
+	for i, n := range s.Runs() {
+		if i > 0 {
+			b = append(b, ' ')
+		}
+		b = strconv.AppendInt(b, n, 10)
+	}
+	return string(b)
+}
+
+// OfText reads what Text returns. ok is false when text is anything else, or not that of a set within [0, limit).
+func OfText(text string, limit int64) (s Set, ok bool) {
+	if text == "" {
+		return nil, true
+	}
+	var runs []int64
+	for field := range strings.SplitSeq(text, " ") {
+		n, err := strconv.ParseInt(field, 10, 64)
+		if err != nil {
+			return nil, false
+		}
+		runs = append(runs, n)
+	}
+	s, ok = OfRuns(runs, limit)
+	return s, ok && s.Text() == text
 }
 
 // OfRuns reads the durable form. ok is false when runs is not the form of a set within [0, limit).

@@ -773,10 +773,11 @@ func (x *Checkpoints) GetNone() bool {
 // Progress is the part of a state that is not a variable: how far training is.
 type Progress struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Steps         uint64                 `protobuf:"varint,1,opt,name=steps,proto3" json:"steps,omitempty"`  // trained so far. The next step has this number: learning-rate schedules and random ops count from it
-	Pass          int32                  `protobuf:"varint,2,opt,name=pass,proto3" json:"pass,omitempty"`    // the next batch of the reader lies in this pass, from 0
-	Batch         uint64                 `protobuf:"varint,3,opt,name=batch,proto3" json:"batch,omitempty"`  // batches of the pass that are trained; 0 in async mode
-	Reader        string                 `protobuf:"bytes,4,opt,name=reader,proto3" json:"reader,omitempty"` // hash of the reading part of the program that pass and batch belong to; empty: no data was read
+	Steps         uint64                 `protobuf:"varint,1,opt,name=steps,proto3" json:"steps,omitempty"`    // trained so far. The next step has this number: learning-rate schedules and random ops count from it
+	Pass          int32                  `protobuf:"varint,2,opt,name=pass,proto3" json:"pass,omitempty"`      // the next batch of the reader lies in this pass, from 0
+	Batch         uint64                 `protobuf:"varint,3,opt,name=batch,proto3" json:"batch,omitempty"`    // batches of the pass that are trained; 0 in async mode
+	Reader        string                 `protobuf:"bytes,4,opt,name=reader,proto3" json:"reader,omitempty"`   // hash of the reading part of the program that pass and batch belong to; empty: no data was read
+	Trained       string                 `protobuf:"bytes,5,opt,name=trained,proto3" json:"trained,omitempty"` // of a state that an async job has left within a pass: records of the pass that are trained, as executor.Progress has them
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -835,6 +836,13 @@ func (x *Progress) GetBatch() uint64 {
 func (x *Progress) GetReader() string {
 	if x != nil {
 		return x.Reader
+	}
+	return ""
+}
+
+func (x *Progress) GetTrained() string {
+	if x != nil {
+		return x.Trained
 	}
 	return ""
 }
@@ -2915,12 +2923,13 @@ const file_proto_job_job_proto_rawDesc = "" +
 	"\x05every\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x05every\x12\x12\n" +
 	"\x04keep\x18\x04 \x01(\x05R\x04keep\x12\x16\n" +
 	"\x06passes\x18\x05 \x01(\bR\x06passes\x12\x12\n" +
-	"\x04none\x18\x06 \x01(\bR\x04none\"b\n" +
+	"\x04none\x18\x06 \x01(\bR\x04none\"|\n" +
 	"\bProgress\x12\x14\n" +
 	"\x05steps\x18\x01 \x01(\x04R\x05steps\x12\x12\n" +
 	"\x04pass\x18\x02 \x01(\x05R\x04pass\x12\x14\n" +
 	"\x05batch\x18\x03 \x01(\x04R\x05batch\x12\x16\n" +
-	"\x06reader\x18\x04 \x01(\tR\x06reader\"\xc7\a\n" +
+	"\x06reader\x18\x04 \x01(\tR\x06reader\x12\x18\n" +
+	"\atrained\x18\x05 \x01(\tR\atrained\"\xc7\a\n" +
 	"\bRoleSpec\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12!\n" +
 	"\x04role\x18\x02 \x01(\x0e2\r.edl.job.RoleR\x04role\x12\x14\n" +

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/edl-go/edl/executor"
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/proto/job"
@@ -12,6 +14,7 @@ import (
 	"github.com/edl-go/edl/proto/state"
 	"github.com/edl-go/edl/remote/coordinator/queue"
 	"github.com/edl-go/edl/remote/id"
+	"github.com/edl-go/edl/remote/jobspec"
 	"github.com/edl-go/edl/remote/waits"
 )
 
@@ -167,7 +170,22 @@ func (e *ending) end() (end id.Round, stopped bool) {
 
 // progress is where a later job goes on with the state that is saved when all trainers but one have left. The monitor is held.
 func (e *ending) progress() *job.Progress {
-	return e.progressAt(id.Round(max(e.steps.written(), e.steps.reported())))
+	p := e.progressAt(id.Round(max(e.steps.written(), e.steps.reported())))
+	if len(e.store.queues) != 1 {
+		return p
+	}
+	for _, q := range e.store.queues {
+		trained, ok := queue.Within(q)
+		if !ok {
+			continue
+		}
+		within := proto.CloneOf(p)
+		within.Pass, within.Batch, within.Trained = q.Pass(), 0, trained.Text()
+		if jobspec.ProgressOf(within).Check() == nil { // else there are too many runs of records
+			p = within
+		}
+	}
+	return p
 }
 
 // progressAt is where a later job goes on with the state after the rounds below steps. The monitor is held.
@@ -183,10 +201,13 @@ func (e *ending) positionAt(steps id.Round) (p *job.Progress, known bool) {
 	if e.cfg.Begin == nil && e.cfg.Program != nil {
 		p.Reader = executor.ReaderHash(e.cfg.Program)
 	}
+	if e.cfg.Fed {
+		p.Trained = e.cfg.Begin.GetTrained()
+	}
 	for _, q := range e.store.queues {
 		at, ok := q.Position(steps)
 		switch {
-		case !e.cfg.Sync: // what is left of the pass is not known batch by batch
+		case !e.cfg.Sync: // what is left of the pass is not known batch by batch: see progress, and what the ledger of a checkpoint says
 			p.Pass, p.Batch = q.Pass()+1, 0
 		case ok:
 			p.Pass, p.Batch = at.Pass, at.Batch

@@ -3,6 +3,7 @@ package listen
 import (
 	"context"
 	"errors"
+	"math"
 	"os"
 	"path/filepath"
 
@@ -10,12 +11,14 @@ import (
 
 	"github.com/edl-go/edl/executor"
 	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/internal/ranges"
 	"github.com/edl-go/edl/ops/reader"
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/jobspec"
 	"github.com/edl-go/edl/remote/launch"
+	"github.com/edl-go/edl/remote/pserver"
 )
 
 // A jobState is what a job starts with and what it leaves behind:
@@ -27,10 +30,10 @@ type jobState struct {
 	restart  executor.Progress // where the attempt begins: begin, or a checkpoint of the job after it
 	first    int               // pass in which the job began, or the one whose checkpoint it has resumed
 	passes   int               // from first on; of a job that reads data
-	ledger   []byte            // of that checkpoint; empty: nothing is trained yet
+	ledger   []byte            // of that checkpoint, or of the pass in which an async job has ended; empty: nothing is trained yet
 	origins  []string          // runs whose checkpoints this job goes on with, the last one last
 	datasets []*rpc.Dataset    // that were read before that checkpoint, if the job goes on in them
-	earlier  int64             // records in it that a job before this one has trained, whose checkpoint this one has resumed
+	earlier  int64             // records in it that a job before this one has trained, whose checkpoint or state this one has gone on with
 	dir      string            // directory of the kept state that the roles start with; empty: params, or the startup program
 	params   string            // directory of parameters that the roles start with; empty: dir, or the startup program
 	unpacked string            // directory that a combined file of parameters was unpacked into; empty: none
@@ -79,6 +82,9 @@ func (m *Manager) openState(ctx context.Context, id string, spec *job.JobSpec, p
 		}
 	}
 	s.begin = jobspec.Begin(progress, executor.ReaderHash(p), spec.Fed)
+	if err := s.goOnWithin(spec); err != nil {
+		return nil, err
+	}
 	if s.restart = s.begin; spec.Resume == "" {
 		s.first = s.begin.Pass
 	}
@@ -93,6 +99,29 @@ func (m *Manager) openState(ctx context.Context, id string, spec *job.JobSpec, p
 		s.keep, err = m.states.expect(id, spec.State, base)
 	}
 	return s, err
+}
+
+// goOnWithin makes a job that reads data go on in the pass in which an async job has ended. The ledger of an async job begins with what is trained of the pass;
+// a sync job, whose rounds train the batches of a pass in order, begins with the next pass.
+func (s *jobState) goOnWithin(spec *job.JobSpec) error {
+	switch {
+	case s.begin.Trained == "" || spec.Fed:
+		return nil
+	case spec.Mode != job.Mode_ASYNC:
+		s.begin = s.begin.Whole()
+		return nil
+	}
+	trained, ok := ranges.OfText(s.begin.Trained, math.MaxInt64)
+	if !ok {
+		return fault.E(fault.Corrupt, fault.Gotf("the trained records %s", fault.Quote(s.begin.Trained)))
+	}
+	ledger := &pserver.Ledger{}
+	if err := ledger.Commit(int32(s.begin.Pass), trained); err != nil {
+		return err
+	}
+	s.ledger, s.begin.Trained = ledger.Encode(), ""
+	s.earlier = s.records()
+	return nil
 }
 
 // unpack turns a combined parameter file into a directory of single ones, which is what roles load from: they know the variables

@@ -17,6 +17,7 @@ import (
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/id"
+	"github.com/edl-go/edl/remote/jobspec"
 	"github.com/edl-go/edl/remote/waits"
 	"github.com/edl-go/edl/tensor"
 )
@@ -246,7 +247,8 @@ func (s *storage) begin() error {
 func (s *storage) commit(p *job.Progress) error {
 	var progress *executor.Progress
 	if p != nil {
-		progress = &executor.Progress{Steps: p.Steps, Pass: int(p.Pass), Batch: p.Batch, Reader: p.Reader}
+		now := jobspec.ProgressOf(p)
+		progress = &now
 	}
 	return s.each(func(d *savedDir) error {
 		err := d.writer.Commit(progress)

@@ -60,6 +60,9 @@ func (s *stage) run(c scripttest.Command) string {
 		return showStatus(s.queue)
 	case "changes":
 		return s.showChanges()
+	case "within":
+		trained, ok := queue.Within(s.queue)
+		return fmt.Sprintf("pass %d: %q, %t", s.queue.Pass(), trained.Text(), ok)
 	case "segment":
 		return showSegment(s.queue.Segment(id.Round(s.number(c, "round", "0"))))
 	case "next":
@@ -170,6 +173,8 @@ func (s *stage) event(c scripttest.Command) queue.Event {
 		s.policy.Passes += int(s.policy.Start.Pass - pass) // of the next coordinator
 		s.policy.Start, s.policy.Trained = to, trained
 		return queue.WentBack{To: to, Trained: trained}
+	case "stop":
+		return queue.Stopped{End: id.Round(s.number(c, "end", "0"))}
 	case "regroup":
 		return queue.Regrouped{Round: id.Round(s.number(c, "round", "0")), Pass: pass, Committed: committed}
 	}
