@@ -6563,7 +6563,7 @@ type CopyRequest struct {
 	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`                          // of the slice
 	FirstRow      int64                  `protobuf:"varint,3,opt,name=first_row,json=firstRow,proto3" json:"first_row,omitempty"` // within the slice
 	Rows          int64                  `protobuf:"varint,4,opt,name=rows,proto3" json:"rows,omitempty"`
-	Sums          []uint64               `protobuf:"fixed64,5,rep,packed,name=sums,proto3" json:"sums,omitempty"` // of the blocks that the asker has, as XXH64 sums; 0: it does not have it. None: it has nothing
+	Sums          []uint64               `protobuf:"fixed64,5,rep,packed,name=sums,proto3" json:"sums,omitempty"` // of the blocks that the asker has, as XXH64 sums; 0: it does not have it. None: it has zeros
 	Ahead         bool                   `protobuf:"varint,6,opt,name=ahead,proto3" json:"ahead,omitempty"`       // the rows as they are now
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -22,7 +22,7 @@ import (
 //
 //	server of the next placement                         server of the placement before
 //	CopyRows, ahead: rows                          --->  reads them between two rounds
-//	                                               <---  all
+//	                                               <---  all that are not zeros
 //	CopyRows, ahead: rows, and sums of their blocks -->  compares
 //	                                               <---  blocks that have changed      again and again, until that is little, or grows less no more
 //	(the job pauses: Restore, see move.go)
@@ -32,6 +32,8 @@ import (
 // What blocks hold decides, so neither end keeps account of rounds or of the other: an answer may be lost, a round may be given up, and a standby may have
 // taken the place of its server meanwhile. Blocks with other elements have equal sums of 64 bits by chance alone, in one of 2^64 cases.
 //
+// The room for a slice begins with zeros, and blocks of zeros do not travel. So rows of a table that were never used take no memory at the other end.
+//
 // Where most blocks change from one time to the next, as those of a dense parameter do in each round, copying ahead is of no use: such rows move while the job
 // pauses, as they are.
 
@@ -39,6 +41,7 @@ const (
 	stretchBytes = 4 << 20 // that rows of one message have at most, unless one row has more
 	mostStretch  = 8 << 20 // what has more moves as it is
 	aheadStreams = 2       // calls of a server at the same time while rounds go on
+	roomBytes    = 1 << 20 // that an answer has room for at first, unless there is less to send
 	aheadEnough  = 4 << 20 // when so few bytes have changed, copying them again ahead is not worth while
 )
 
@@ -46,7 +49,7 @@ const (
 type stretch struct {
 	part
 	into     *tensor.Tensor // its rows here
-	sums     []uint64       // of the blocks of into; nil: it has none of them. Of what comes from the same process, zeros
+	sums     []uint64       // of the blocks of into; nil: it has zeros. Of what comes from the same process, zeros
 	restless *atomic.Bool   // of all stretches of a part: most of it changes all the time
 }
 
@@ -275,10 +278,11 @@ func (one *stretch) put(answer *rpc.CopyResponse) error {
 		return fault.E(fault.Corrupt, fault.Var(one.of.Name), fault.Got(got), fault.Wantf("blocks of %d rows that are asked for", one.rows))
 	}
 	if one.sums == nil {
-		if len(answer.Blocks) != n {
-			return bad(fmt.Sprintf("%d of %d blocks", len(answer.Blocks), n))
-		}
 		one.sums = make([]uint64, n)
+		for block := range n {
+			at := block * each
+			one.sums[block] = sumOf(to[at:min(at+each, len(to))])
+		}
 	}
 	data := answer.Data
 	for i, block := range answer.Blocks {
@@ -297,6 +301,20 @@ func (one *stretch) put(answer *rpc.CopyResponse) error {
 		return bad("too many bytes")
 	}
 	return nil
+}
+
+var zeros [blockBytes]byte
+
+// areZeros reports whether all bytes are 0.
+func areZeros(b []byte) bool {
+	for len(b) > 0 {
+		n := min(len(b), len(zeros))
+		if !bytes.Equal(b[:n], zeros[:n]) {
+			return false
+		}
+		b = b[n:]
+	}
+	return true
 }
 
 // A lender answers servers of the next placement.
@@ -335,14 +353,14 @@ func (l lender) CopyRows(ctx context.Context, m *rpc.CopyRequest) (*rpc.CopyResp
 		defer s.values.Unlock()
 	}
 	answer := &rpc.CopyResponse{}
-	if len(m.Sums) == 0 {
-		answer.Data = make([]byte, 0, len(now))
-	}
 	for block := range n {
 		at := block * each
 		part := now[at:min(at+each, len(now))]
-		if len(m.Sums) > 0 && m.Sums[block] == sumOf(part) {
+		if len(m.Sums) > 0 && m.Sums[block] == sumOf(part) || len(m.Sums) == 0 && areZeros(part) {
 			continue
+		}
+		if answer.Data == nil {
+			answer.Data = make([]byte, 0, min(len(now)-at, max(len(part), roomBytes)))
 		}
 		answer.Blocks, answer.Data = append(answer.Blocks, uint32(block)), append(answer.Data, part...)
 	}

@@ -160,6 +160,17 @@ func TestCopyAhead(t *testing.T) {
 	}
 }
 
+// Rows that are zeros, as those of a table that were never used, do not travel.
+func TestCopyRowsLeavesZerosOut(t *testing.T) {
+	sparse := pstest.SGD(0, true, 1, 3*1024)
+	sparse.Variables["w0"].Float32s()[1500] = 1
+	old := pstest.Start(t, pstest.Config(1), sparse)
+	a, err := old.Client.CopyRows(t.Context(), &rpc.CopyRequest{Id: pstest.Identity.Of(0, 0, 0), Name: "w0", Rows: 3 * 1024, Ahead: true})
+	if err != nil || !slices.Equal(a.Blocks, []uint32{1}) || len(a.Data) != 4096 {
+		t.Errorf("blocks %v with %d bytes, %v; want block 1", a.GetBlocks(), len(a.GetData()), err)
+	}
+}
+
 // Servers copy while rounds change what they copy.
 func TestCopyAheadOfRounds(t *testing.T) {
 	const rounds = 12
