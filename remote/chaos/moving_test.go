@@ -13,9 +13,9 @@ import (
 	"github.com/edl-go/edl/tensor"
 )
 
-// wide is a model with a distributed table of 32 MB, with its slots, and a dense parameter: what moves of it to other pservers takes as long as many rounds.
+// wide is a model with a distributed table of 4 MB, with its slots, and dense parameters.
 func wide(t *testing.T, records int) (testkit.Model, map[string][]string) {
-	const rows = 128 << 10
+	const rows = 16 << 10
 	m := layers.NewModel().Seed(3)
 	r := layers.OpenDataset(m, testkit.Dataset, layers.Field("id", layers.Dims(1), layers.DType(tensor.Int64)), layers.Field("y", layers.Dims(1)))
 	v := layers.Read(layers.DoubleBuffer(layers.Batch(layers.Shuffle(r, 100, 7), batch)))
