@@ -107,13 +107,14 @@ func newDataJSONLines(c *console) *cobra.Command {
 		Use:   "jsonl FILE --field NAME:TYPE... -o DIR",
 		Short: "Convert JSON lines, also with sequences",
 		Long: `Convert JSON lines: each line is an object, and becomes a record of the members that --field names, in this order. age:float32 is one number,
-pixels:float32[28,28] rows of numbers, clicks:int64[1]/1 a sequence of numbers (1 LoD level), and review:words a text, whose words --vocabulary numbers.`,
+pixels:float32[28,28] rows of numbers, clicks:int64[1]/1 a sequence of numbers (1 LoD level), and review:words a text, whose words --vocabulary numbers. user:key is a text that becomes a key of a
+table that grows, int64[1], by a hash (XXH64); a whole number is its own key; tags:key[1]/1 is a sequence of keys.`,
 		Example: "  edl data jsonl users.jsonl --field clicks:int64[1]/1 --field age:float32 --field bought:int64 -o data",
 		Args:    cobra.ExactArgs(1),
 	}
 	f.add(cmd)
 	words.add(cmd)
-	cmd.Flags().StringArrayVar(&list, "field", nil, "member of each object, as `NAME:TYPE[DIMS]/LEVELS` or NAME:words; repeatable")
+	cmd.Flags().StringArrayVar(&list, "field", nil, "member of each object, as `NAME:TYPE[DIMS]/LEVELS` or NAME:words; TYPE is a type of numbers or key; repeatable")
 	testFlag(cmd, &test)
 	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
 		options := convert.JSONLinesOptions{Lower: words.lower}

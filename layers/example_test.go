@@ -97,6 +97,19 @@ func ExampleSparseEmbedding() {
 	// lookup_sparse_table [user users.index users.keys users] -> [sparse_embedding_0.tmp_0]
 }
 
+// Pairs of a user and an item are looked up by two hashes each, so that few pairs share both of their rows.
+func ExampleHash() {
+	m := layers.NewModel()
+	pair := layers.Data(m, "pair", layers.Dims(2), layers.DType(tensor.Int64))
+	rows := layers.Embedding(layers.Hash(pair, 100_000, 2), 100_000, 8, layers.Param(layers.ParamAttr{Name: "pairs"}))
+	show(m)
+	fmt.Println(rows.Dims())
+	// Output:
+	// hash [pair] -> [hash_0.tmp_0]
+	// lookup_table [hash_0.tmp_0 pairs] -> [embedding_0.tmp_0]
+	// [-1 2 8]
+}
+
 // Op appends what no layer offers.
 func ExampleOp() {
 	m := layers.NewModel()

@@ -145,3 +145,12 @@ func initialAttrs(lookup *program.Op) Attrs {
 	}
 	return attrs
 }
+
+// Hash hashes each row of int64 or int32 ids [rows, columns] to n numbers from 0 to below size. The result is [rows, n, 1], the ids of n lookups. It is Fluid's layer
+// hash: XXH64 with the seeds 0 to n-1.
+//
+// Options: Name. Ops: hash.
+func Hash(ids Variable, size int64, n int, opts ...Option) Variable {
+	l := start("hash", opts, nil, ids)
+	return l.result(l.op("hash", In{"X": {ids}}, Attrs{"mod_by": size, "num_hash": n}, "Out"))
+}

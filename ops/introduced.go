@@ -34,7 +34,7 @@ var introduced = []struct{ releases, ops string }{
 		expand_v2 eye fake_channel_wise_dequantize_max_abs fake_channel_wise_quantize_abs_max fake_dequantize_max_abs fake_quantize_abs_max
 		fake_quantize_dequantize_moving_average_abs_max fake_quantize_moving_average_abs_max fake_quantize_range_abs_max fc fill_any_like
 		fill_zeros_like2 filter_by_instag flatten2 flatten_contiguous_range flip fsp fused_elemwise_activation fused_embedding_seq_pool
-		gather_nd gather_tree gelu get_tensor_from_selected_rows grid_sampler group_norm hard_swish has_inf has_nan histogram index_sample index_select
+		gather_nd gather_tree gelu get_tensor_from_selected_rows grid_sampler group_norm hard_swish has_inf has_nan hash histogram index_sample index_select
 		instance_norm inverse isfinite kldiv_loss kron lamb lars_momentum linear_interp linspace locality_aware_nms log1p log_softmax logsumexp
 		lookup_table_v2 masked_select match_matrix_tensor matrix_nms merge_selected_rows meshgrid mish moving_average_abs_max_scale multiclass_nms2
 		nearest_interp nll_loss one_hot_v2 p_norm partial_concat partial_sum pixel_shuffle prroi_pool psroi_pool pull_box_sparse py_func

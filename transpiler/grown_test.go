@@ -103,3 +103,15 @@ func TestLawOfTablesWithRules(t *testing.T) {
 		})
 	}
 }
+
+// Hashes of ids are computed by trainers, and are ids of a distributed table.
+func TestLawOfHashes(t *testing.T) {
+	m := layers.NewModel().Seed(3)
+	key := layers.Data(m, "key", layers.Dims(1), layers.DType(tensor.Int64))
+	y := layers.Data(m, "y", layers.Dims(1))
+	rows := layers.Embedding(layers.Hash(key, 50, 2), 50, 4, layers.Sparse(), layers.Distributed())
+	optimizer.Adagrad(0.1).Minimize(layers.Mean(layers.SquareErrorCost(layers.FC(rows, 1), y), layers.Name("loss")))
+	if err := checkLaw(t, built(t, m), transpiler.Config{Trainers: 3, PServers: 2, MinBlockSize: 4}, "loss"); err != nil {
+		t.Error(err)
+	}
+}

@@ -24,19 +24,19 @@ type ClicksOptions struct {
 
 	Categories []string // columns of any text, in the order of the sample; at least one
 	Numbers    []string // columns of numbers, in the order of the sample
-	Vocabulary int64    // number of ids, which is the number of rows of the table that looks them up; at least 1
+	Vocabulary int64    // number of ids, which is the number of rows of the table that looks them up; 0 for keys of a table that grows
 }
 
 // Clicks converts each row into a sample of ids int64[categories, 1], numbers float32[numbers], and label int64[1], and returns the number of
 // samples. Without Numbers a sample has no numbers.
 //
 // The id of a category follows from its place among Categories and its text, by a hash: no file, no order of rows and no machine changes it. Two categories may
-// share an id, which becomes rare as Vocabulary grows. An empty category is a category. A number x becomes sign(x) log(1+|x|), because counts
+// share an id, which becomes rare as Vocabulary grows. With keys the id is the whole hash, of 64 bits, and never -1. An empty category is a category. A number x becomes sign(x) log(1+|x|), because counts
 // spread over magnitudes. An empty number is 0.
 func Clicks(ctx context.Context, r io.Reader, w dataset.RecordWriter, options ClicksOptions) (int, error) {
-	if len(options.Categories) == 0 || options.Vocabulary < 1 {
+	if len(options.Categories) == 0 || options.Vocabulary < 0 {
 		return 0, fault.E(fault.InvalidArgument, fault.Gotf("%d columns of categories and %d ids", len(options.Categories), options.Vocabulary),
-			fault.Want("at least one of each"))
+			fault.Want("at least one of each, or no bound of ids, for keys"))
 	}
 	if options.Positive == "" {
 		options.Positive = "1"
@@ -107,7 +107,13 @@ func newClicksConverter(row []string, options ClicksOptions) (_ *clicksConverter
 // convert returns the record of a row, which is valid until the next one.
 func (c *clicksConverter) convert(row []string, line int) ([]byte, error) {
 	for i, column := range c.categories {
-		c.ids[i] = int64(categoryHash(i, strings.TrimSpace(row[column])) % c.vocabulary)
+		hash := categoryHash(i, strings.TrimSpace(row[column]))
+		if c.vocabulary > 0 {
+			hash %= c.vocabulary
+		} else if hash == math.MaxUint64 {
+			hash = 0
+		}
+		c.ids[i] = int64(hash)
 	}
 	for i, column := range c.numbers {
 		c.values[i] = 0

@@ -61,6 +61,28 @@ func TestIDsOfClicksStay(t *testing.T) {
 	}
 }
 
+// Without a number of ids, the ids are keys: the same hashes, of 64 bits.
+func TestKeysOfClicks(t *testing.T) {
+	options := ClicksOptions{Label: "0", Categories: []string{"1"}}
+	var keys, ids shown
+	if _, err := Clicks(background, strings.NewReader("1,a\n0,b\n"), &keys, options); err != nil {
+		t.Fatal(err)
+	}
+	options.Vocabulary = 1000
+	if _, err := Clicks(background, strings.NewReader("1,a\n0,b\n"), &ids, options); err != nil {
+		t.Fatal(err)
+	}
+	for i := range keys.lines {
+		var key, id int64
+		if _, err := fmt.Sscanf(keys.lines[i], "int64[1 1][%d]", &key); err != nil {
+			t.Fatal(keys.lines[i], err)
+		}
+		if _, err := fmt.Sscanf(ids.lines[i], "int64[1 1][%d]", &id); err != nil || uint64(key)%1000 != uint64(id) || uint64(key)>>40 == 0 {
+			t.Errorf("key %d and id %d: %v", key, id, err)
+		}
+	}
+}
+
 func TestClicksErrors(t *testing.T) {
 	good := ClicksOptions{Label: "0", Categories: []string{"1"}, Numbers: []string{"2"}, Vocabulary: 10}
 	with := func(change func(*ClicksOptions)) ClicksOptions {
@@ -80,7 +102,7 @@ func TestClicksErrors(t *testing.T) {
 		"unknown column": {"1,a,2\n", with(func(o *ClicksOptions) { o.Numbers = []string{"7"} }), fault.NotFound, `"7"`},
 		"no label":       {"1,a,2\n", with(func(o *ClicksOptions) { o.Label = "" }), fault.NotFound, "column"},
 		"no categories":  {"1,a,2\n", with(func(o *ClicksOptions) { o.Categories = nil }), fault.InvalidArgument, "at least one"},
-		"no ids":         {"1,a,2\n", with(func(o *ClicksOptions) { o.Vocabulary = 0 }), fault.InvalidArgument, "at least one"},
+		"no ids":         {"1,a,2\n", with(func(o *ClicksOptions) { o.Vocabulary = -1 }), fault.InvalidArgument, "at least one"},
 	} {
 		if _, err := Clicks(background, strings.NewReader(c.text), &clicks{t: t}, c.options); !errors.Is(err, c.kind) ||
 			!strings.Contains(fmt.Sprint(err), c.want) {

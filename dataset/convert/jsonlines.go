@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/cespare/xxhash/v2"
+
 	"github.com/edl-go/edl/dataset"
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/tensor"
@@ -18,24 +20,36 @@ import (
 type JSONField struct {
 	dataset.Field      // its name is the key
 	Words         bool // the value is a text, whose words the vocabulary numbers; the field is int64[1] in 1 LoD level
+	Keys          bool // the values are texts, of which the field has the keys (Key), or whole numbers; the field is of int64
+}
+
+// Key is the key of a text for a table that grows (layers.SparseEmbedding): XXH64 of its bytes, with the seed 0. It is never -1, which is no key.
+func Key(text string) int64 {
+	if h := int64(xxhash.Sum64String(text)); h != -1 {
+		return h
+	}
+	return 0
 }
 
 // jsonField matches NAME:TYPE, NAME:TYPE[DIMS] and NAME:TYPE[DIMS]/LEVELS.
-var jsonField = regexp.MustCompile(`^([^:]+):(bool|int32|int64|float32|float64)(?:\[([0-9]+(?:,[0-9]+)*)\])?(?:/([1-8]))?$`)
+var jsonField = regexp.MustCompile(`^([^:]+):(bool|int32|int64|float32|float64|key)(?:\[([0-9]+(?:,[0-9]+)*)\])?(?:/([1-8]))?$`)
 
 // ParseJSONField reads a field as people write it: "age:float32[1]" for one number, "pixels:float32[28,28]" for rows of rows, "clicks:int64[1]/1" for a sequence
-// of numbers (1 LoD level), and "review:words" for a text. Without dims it is one number, [1].
+// of numbers (1 LoD level), "review:words" for a text, and "user:key" or "tags:key[1]/1" for texts or whole numbers that are keys. Without dims it is one number, [1].
 func ParseJSONField(text string) (JSONField, error) {
 	if name, ok := strings.CutSuffix(text, ":words"); ok && name != "" {
-		return JSONField{dataset.Field{Name: name, DType: tensor.Int64, Dims: []int64{1}, LoDLevel: 1}, true}, nil
+		return JSONField{dataset.Field{Name: name, DType: tensor.Int64, Dims: []int64{1}, LoDLevel: 1}, true, false}, nil
 	}
-	wrong := fault.E(fault.InvalidArgument, fault.Got("the field "+fault.Quote(text)), fault.Want("NAME:TYPE[DIMS]/LEVELS, such as clicks:int64[1]/1, or NAME:words"))
+	wrong := fault.E(fault.InvalidArgument, fault.Got("the field "+fault.Quote(text)), fault.Want("NAME:TYPE[DIMS]/LEVELS, such as clicks:int64[1]/1 or user:key, or NAME:words"))
 	m := jsonField.FindStringSubmatch(text)
 	if m == nil {
 		return JSONField{}, wrong
 	}
 	f := dataset.Field{Name: m[1], Dims: []int64{1}}
-	f.DType, _ = tensor.ParseDType(m[2])
+	keys := m[2] == "key"
+	if f.DType, _ = tensor.ParseDType(m[2]); keys {
+		f.DType = tensor.Int64
+	}
 	if m[3] != "" {
 		f.Dims = nil
 		for extent := range strings.SplitSeq(m[3], ",") {
@@ -52,7 +66,7 @@ func ParseJSONField(text string) (JSONField, error) {
 	if m[4] != "" {
 		f.LoDLevel = int(m[4][0] - '0')
 	}
-	return JSONField{Field: f}, nil
+	return JSONField{Field: f, Keys: keys}, nil
 }
 
 // JSONLinesOptions says what a sample has.
@@ -147,7 +161,12 @@ func (c *jsonConverter) tensorOf(f JSONField, value any) (*tensor.Tensor, error)
 			return false, wantedJSON(v, "true or false")
 		})
 	case tensor.Int64:
-		return flattened(f, value, func(v any) (int64, error) { return c.integer(v, 64) })
+		return flattened(f, value, func(v any) (int64, error) {
+			if text, ok := v.(string); ok && f.Keys {
+				return Key(text), nil
+			}
+			return c.integer(v, 64)
+		})
 	case tensor.Int32:
 		return flattened(f, value, func(v any) (int32, error) {
 			n, err := c.integer(v, 32)

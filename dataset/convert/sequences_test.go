@@ -177,6 +177,19 @@ func TestJSONLines(t *testing.T) {
 	}
 }
 
+// Texts become keys by XXH64, whose hash of "abc" is 0x44bc2cf5ad770999. Whole numbers are keys as they are.
+func TestKeysOfTexts(t *testing.T) {
+	options := JSONLinesOptions{Fields: fields(t, "user:key", "tags:key[1]/1", "pair:key[2]")}
+	var got shown
+	if _, err := JSONLines(background, strings.NewReader(`{"user": "abc", "tags": ["", "abc", -5], "pair": ["abc", 7]}`), &got, options); err != nil {
+		t.Fatal(err)
+	}
+	abc, none := int64(0x44bc2cf5ad770999), int64(-1205034819632174695) // 0xef46db3751d8e999
+	if want := fmt.Sprintf("int64[1][%d] int64[3 1][%d %d -5][[0 3]] int64[2][%d 7]", abc, none, abc, abc); got.lines[0] != want {
+		t.Errorf("got\n%s\nwant\n%s", got.lines[0], want)
+	}
+}
+
 func TestJSONLinesFaults(t *testing.T) {
 	for line, c := range map[string]struct {
 		field, says string
@@ -195,6 +208,8 @@ func TestJSONLinesFaults(t *testing.T) {
 		`{"x": 4}`:             {"x:int64[1]/1", "an array, of LoD level 1 of 1"},
 		`{"x": [4]}`:           {"x:int64[1]/2", "an array, of LoD level 2 of 2"},
 		`{"x": 0}`:             {"x:bool", "true or false"},
+		`{"x": 1.5} `:          {"x:key", "a whole number of 64 bits"},
+		`{"x": true}`:          {"x:key", "a whole number of 64 bits"},
 	} {
 		_, err := JSONLines(background, strings.NewReader("\n"+line), &shown{}, JSONLinesOptions{Fields: fields(t, c.field)})
 		if err == nil || !strings.Contains(err.Error(), "line 2") || !strings.Contains(err.Error(), c.says) {
