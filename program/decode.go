@@ -11,7 +11,8 @@ import (
 )
 
 // Decode reads a program file of any generation of Fluid, with its startup program if the file holds one. What is older than generation B is
-// brought up to date: variables, kinds, and attributes that have other names today. The program of a pickled file gets the feed and fetch ops that
+// brought up to date: variables, kinds, and attributes that have other names today. Ops that passes of Paddle have merged for inference, such as fc, are written as
+// the ops that they are made of. The program of a pickled file gets the feed and fetch ops that
 // later files have.
 //
 // It refuses malformed bytes and bytes above a limit before it allocates. Then it reports everything that the IR cannot hold at once, as a
@@ -51,6 +52,7 @@ func Decode(data []byte, limits Limits) (*Program, error) {
 	if f != formToday {
 		renameAttrs(p)
 	}
+	splitFused(p)
 	return p, nil
 }
 

@@ -1,0 +1,87 @@
+package program_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/edl-go/edl/program"
+	"github.com/edl-go/edl/tensor"
+)
+
+// split writes an op to a file, reads it, and returns the types of the ops that it became. The variables w has these dims.
+func split(t *testing.T, op *program.Op, w ...int64) string {
+	t.Helper()
+	p := program.New()
+	for _, name := range append(op.InputNames(), op.OutputNames()...) {
+		p.Global().EnsureVar(program.Var{Name: name, Kind: program.LoDTensor, DType: tensor.Float32, Dims: w})
+	}
+	p.Global().Append(&program.Op{Type: "before"})
+	p.Global().Append(op)
+	p.Global().Append(&program.Op{Type: "after"})
+	var types []string
+	read := decode(t, encode(t, p))
+	for _, made := range read.Global().Ops {
+		types = append(types, made.Type)
+		for _, name := range append(made.InputNames(), made.OutputNames()...) {
+			if !read.Global().Declares(name) {
+				t.Errorf("%s: nothing declares %q", made.Type, name)
+			}
+		}
+	}
+	all := strings.Join(types, " ")
+	rest, ok := strings.CutPrefix(all, "before ")
+	rest, last := strings.CutSuffix(rest, " after")
+	if !ok || !last {
+		t.Errorf("the ops around it have changed: %s", all)
+	}
+	return rest
+}
+
+func TestMergedOpsAreReadAsTheirParts(t *testing.T) {
+	one := func(slots ...string) map[string][]string {
+		m := map[string][]string{}
+		for _, slot := range slots {
+			m[slot] = []string{"of " + slot}
+		}
+		return m
+	}
+	for _, c := range []struct {
+		name   string
+		op     program.Op
+		w      []int64
+		result string
+	}{
+		{"fc without bias", program.Op{Type: "fc", Inputs: one("Input", "W"), Outputs: one("Out")}, nil, "mul"},
+		{"fc", program.Op{Type: "fc", Inputs: one("Input", "W", "Bias"), Outputs: one("Out"), Attrs: map[string]program.Attr{"activation_type": "relu"}}, nil, "mul elementwise_add relu"},
+		{"fc of padded weights", program.Op{Type: "fc", Inputs: one("Input", "W"), Outputs: one("Out"), Attrs: map[string]program.Attr{"padding_weights": true}}, nil, "fc"},
+		{"fc without a result", program.Op{Type: "fc", Inputs: one("Input", "W")}, nil, "fc"},
+		{"fc without an input", program.Op{Type: "fc", Inputs: one("W"), Outputs: one("Out")}, nil, "fc"},
+		{"convolution that is split", program.Op{Type: "conv2d_fusion", Inputs: one("Input", "Filter", "Bias"), Outputs: one("Output"),
+			Attrs: map[string]program.Attr{"split_channels": []int32{1, 2}}}, nil, "conv2d_fusion"},
+		{"convolution", program.Op{Type: "conv2d_fusion", Inputs: one("Input", "Filter", "Bias"), Outputs: one("Output")}, nil, "conv2d elementwise_add relu"},
+		{"two unary functions", program.Op{Type: "fused_elemwise_activation", Inputs: one("X", "Y"), Outputs: one("Out"),
+			Attrs: map[string]program.Attr{"functor_list": []string{"relu", "tanh"}}}, nil, "fused_elemwise_activation"},
+		{"lookups", program.Op{Type: "fused_embedding_eltwise_layernorm", Inputs: map[string][]string{"Ids": {"a", "b"}, "Embs": {"u", "v"}, "Scale": {"s"}, "Bias": {"t"}},
+			Outputs: one("Out")}, []int64{2, 3, 1}, "lookup_table lookup_table sum layer_norm"},
+		{"lookups of ids without a last 1", program.Op{Type: "fused_embedding_eltwise_layernorm", Inputs: map[string][]string{"Ids": {"a"}, "Embs": {"u"}, "Scale": {"s"}, "Bias": {"t"}},
+			Outputs: one("Out")}, []int64{2, 3}, "lookup_table_v2 sum layer_norm"},
+		{"more ids than tables", program.Op{Type: "fused_embedding_eltwise_layernorm", Inputs: map[string][]string{"Ids": {"a", "b"}, "Embs": {"u"}, "Scale": {"s"}, "Bias": {"t"}},
+			Outputs: one("Out")}, nil, "fused_embedding_eltwise_layernorm"},
+		{"pooled lookup", program.Op{Type: "fused_embedding_seq_pool", Inputs: one("W", "Ids"), Outputs: one("Out"), Attrs: map[string]program.Attr{"combiner": "sum"}}, nil,
+			"lookup_table sequence_pool"},
+		{"attention", program.Op{Type: "multihead_matmul", Inputs: one("Input", "W", "Bias"), Outputs: one("Out"), Attrs: map[string]program.Attr{"head_number": int32(2)}}, []int64{4, 3, 4},
+			"mul reshape elementwise_add reshape transpose slice slice slice matmul softmax matmul transpose reshape"},
+		{"attention of heads that do not divide", program.Op{Type: "multihead_matmul", Inputs: one("Input", "W", "Bias"), Outputs: one("Out"),
+			Attrs: map[string]program.Attr{"head_number": int32(3)}}, []int64{4, 3, 4}, "multihead_matmul"},
+		{"attention of huge weights", program.Op{Type: "multihead_matmul", Inputs: one("Input", "W", "Bias"), Outputs: one("Out"),
+			Attrs: map[string]program.Attr{"head_number": int32(1)}}, []int64{4, 3, 1 << 40, 1 << 40}, "multihead_matmul"},
+		{"convolution of sequences", program.Op{Type: "fusion_seqconv_eltadd_relu", Inputs: one("X", "Filter", "Bias"), Outputs: one("Out", "ColMat")}, nil,
+			"sequence_conv elementwise_add relu"},
+		{"lstm", program.Op{Type: "fusion_lstm", Inputs: one("X", "WeightX", "WeightH", "Bias"), Outputs: one("Hidden", "XX")}, nil, "mul lstm"},
+		{"no layers", program.Op{Type: "fusion_repeated_fc_relu", Inputs: one("X"), Outputs: one("Out")}, nil, "fusion_repeated_fc_relu"},
+	} {
+		if got := split(t, c.op.Clone(), c.w...); got != c.result {
+			t.Errorf("%s: %s, want %s", c.name, got, c.result)
+		}
+	}
+}
