@@ -138,6 +138,11 @@ type Finishing[T tensor.Float] struct {
 // Accumulate is a Loop.Accumulate.
 func (f *Finishing[T]) Accumulate(out, term *tensor.Tensor) { f.Out, f.Term = out, term }
 
+// TakeOverFunction is a Loop.TakeOver of a kernel that can apply a function, but add no bias.
+func (f *Finishing[T]) TakeOverFunction(e Epilogue) bool {
+	return e.Bias == nil && f.TakeOver(0, 0, 0)(e)
+}
+
 // TakeOver makes a Loop.TakeOver. The kernel can add a bias of n numbers to its result, seen as [pre, n, post].
 func (f *Finishing[T]) TakeOver(pre, n, post int) func(Epilogue) bool {
 	return func(e Epilogue) bool {

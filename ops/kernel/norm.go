@@ -11,31 +11,6 @@ import (
 // elements. Variances are those of the population (divided by n*hw). A call computes the channels [from, to) alone, and is given the whole of
 // every slice.
 
-// BatchNormTrain normalises by the statistics of the batch: out = (x-mean)*inverseStd*scale + bias with inverseStd = 1/sqrt(variance+epsilon). It
-// sets savedMean to the mean and savedInverseStd to the inverse standard deviation, which Fluid keeps in SavedVariance. It updates runningMean and
-// runningVariance in place: running*momentum + batch*(1-momentum). out may be x.
-func BatchNormTrain[T tensor.Float](out, savedMean, savedInverseStd, runningMean, runningVariance, x, scale, bias []T,
-	n, c, hw, from, to int, momentum, epsilon float64) {
-	count := float64(n * hw)
-	for ch := from; ch < to; ch++ {
-		total := 0.0
-		for i := range n {
-			total += sum(x[(i*c+ch)*hw:][:hw])
-		}
-		mean := total / count
-		squares := 0.0
-		for i := range n {
-			squares += sumSquaredDeviation(x[(i*c+ch)*hw:][:hw], mean)
-		}
-		variance := squares / count
-		inverseStd := 1 / math.Sqrt(variance+epsilon)
-		savedMean[ch], savedInverseStd[ch] = T(mean), T(inverseStd)
-		runningMean[ch] = T(float64(runningMean[ch])*momentum + mean*(1-momentum))
-		runningVariance[ch] = T(float64(runningVariance[ch])*momentum + variance*(1-momentum))
-		normaliseChannel(out, x, ch, n, c, hw, mean, inverseStd, scale[ch], bias[ch])
-	}
-}
-
 // BatchNormInfer normalises by given statistics. out may be x.
 func BatchNormInfer[T tensor.Float](out, x, scale, bias, mean, variance []T, n, c, hw, from, to int, epsilon float64) {
 	for ch := from; ch < to; ch++ {
@@ -60,40 +35,8 @@ func normaliseChannel[T tensor.Float](out, x []T, ch, n, c, hw int, mean, invers
 	}
 }
 
-// BatchNormGrad computes the gradients of BatchNormTrain from the statistics that it saved. With xhat =
-// (x-savedMean)*savedInverseStd: dbias = sum(dout), dscale = sum(dout*xhat) and
-// dx = scale*savedInverseStd*(dout - dbias/(n*hw) - xhat*dscale/(n*hw)). Any of dx, dscale and dbias may be nil; dx may be
-// dout.
-func BatchNormGrad[T tensor.Float](dx, dscale, dbias, x, scale, savedMean, savedInverseStd, dout []T, n, c, hw, from, to int) {
-	count := float64(n * hw)
-	for ch := from; ch < to; ch++ {
-		mean, inverseStd := savedMean[ch], savedInverseStd[ch]
-		gradBias, gradScale := channelGradients(dscale, dbias, x, dout, ch, n, c, hw, float64(mean), float64(inverseStd))
-		if dx == nil {
-			continue
-		}
-		factor := scale[ch] * inverseStd
-		meanGrad, meanProduct := T(gradBias/count), T(gradScale/count)
-		for i := range n {
-			v, g, d := x[(i*c+ch)*hw:][:hw], dout[(i*c+ch)*hw:][:hw], dx[(i*c+ch)*hw:][:hw]
-			normaliseGrad(d, v, g, mean, inverseStd, meanGrad, meanProduct, factor)
-		}
-	}
-}
-
-// normaliseGrad computes d = factor*(g - meanGrad - (x-mean)*inverseStd*meanProduct).
-func normaliseGrad[T tensor.Float](d, x, g []T, mean, inverseStd, meanGrad, meanProduct, factor T) {
-	if v := vectorsFor[T](len(d)); v != nil {
-		v.NormaliseGrad(singles(d), singles(x), singles(g), float32(mean), float32(inverseStd), float32(meanGrad), float32(meanProduct), float32(factor))
-		return
-	}
-	for j := range d {
-		d[j] = factor * (g[j] - meanGrad - T(T(T(x[j]-mean)*inverseStd)*meanProduct))
-	}
-}
-
 // BatchNormInferGrad computes the gradients of BatchNormInfer, in which the statistics are constants (use_global_stats):
-// dx = dout*scale/sqrt(variance+epsilon), dscale and dbias as in BatchNormGrad. Any of the three may be nil; dx may be dout.
+// dx = dout*scale/sqrt(variance+epsilon), dscale and dbias as in BatchNormGradJoin. Any of the three may be nil; dx may be dout.
 func BatchNormInferGrad[T tensor.Float](dx, dscale, dbias, x, scale, mean, variance, dout []T, n, c, hw, from, to int, epsilon float64) {
 	for ch := from; ch < to; ch++ {
 		inverseStd := 1 / math.Sqrt(float64(variance[ch])+epsilon)

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/edl-go/edl/tensor"
 )
 
 // normalised is the definition: each group of values, given by its places, shifted to mean 0 and scaled to variance 1.
@@ -50,8 +52,7 @@ func TestBatchNorm(t *testing.T) {
 		_, mean, variance := normalised(x, channel, c, normEpsilon)
 		out, savedMean, savedInverse := make([]float64, len(x)), make([]float64, c), make([]float64, c)
 		newMean, newVariance := slices.Clone(running), slices.Clone(spread)
-		BatchNormTrain(out, savedMean, savedInverse, newMean, newVariance, x, scale, bias, n, c, hw, c/2, c, 0.9, normEpsilon)
-		BatchNormTrain(out, savedMean, savedInverse, newMean, newVariance, x, scale, bias, n, c, hw, 0, c/2, 0.9, normEpsilon)
+		batchNormTrain(out, savedMean, savedInverse, newMean, newVariance, x, scale, bias, n, c, hw)
 		for i := range out {
 			near(t, out[i], want[i], 100, "out[%d]", i)
 		}
@@ -62,21 +63,20 @@ func TestBatchNorm(t *testing.T) {
 			near(t, newVariance[ch], 0.9*spread[ch]+0.1*variance[ch], 1, "running variance")
 		}
 		single, stats := make([]float32, len(x)), make([]float32, 4*c)
-		BatchNormTrain(single, stats[:c], stats[c:2*c], stats[2*c:3*c], stats[3*c:], convert[float32](x), convert[float32](scale), convert[float32](bias),
-			n, c, hw, 0, c, 0.9, normEpsilon)
+		batchNormTrain(single, stats[:c], stats[c:2*c], stats[2*c:3*c], stats[3*c:], convert[float32](x), convert[float32](scale), convert[float32](bias),
+			n, c, hw)
 		for i := range single {
 			near(t, single[i], want[i], 100, "float32 out[%d]", i)
 		}
 
 		dx, dscale, dbias := make([]float64, len(x)), make([]float64, c), make([]float64, c)
-		BatchNormGrad(dx, dscale, dbias, x, scale, savedMean, savedInverse, dout, n, c, hw, c/2, c)
-		BatchNormGrad(dx, dscale, dbias, x, scale, savedMean, savedInverse, dout, n, c, hw, 0, c/2)
+		batchNormGrad(dx, dscale, dbias, x, scale, savedMean, savedInverse, dout, n, c, hw)
 		loss := func() float64 { return dot(reference(), dout) }
 		sameNormGradient(t, "dx", dx, gradientOf(x, loss))
 		sameNormGradient(t, "dscale", dscale, gradientOf(scale, loss))
 		sameNormGradient(t, "dbias", dbias, gradientOf(bias, loss))
 		inPlace := slices.Clone(dout)
-		BatchNormGrad(inPlace, nil, nil, x, scale, savedMean, savedInverse, inPlace, n, c, hw, 0, c)
+		batchNormGrad(inPlace, dscale, dbias, x, scale, savedMean, savedInverse, inPlace, n, c, hw)
 		sameBits(t, inPlace, dx)
 
 		infer := func() float64 {
@@ -93,6 +93,47 @@ func TestBatchNorm(t *testing.T) {
 		sameNormGradient(t, "inferred dscale", dscale, gradientOf(scale, infer))
 		sameNormGradient(t, "inferred dbias", dbias, gradientOf(bias, infer))
 	})
+}
+
+// batchNormTrain normalises a batch, the last image and the channels of the second half first.
+func batchNormTrain[T tensor.Float](out, savedMean, savedInverse, runningMean, runningVariance, x, scale, bias []T, n, c, hw int) {
+	parts, stats, size := noise[float64](1, n*2*c), noise[float64](2, BatchNormStats*c), c*hw
+	BatchNormParts(parts[(n-1)*2*c:], x[(n-1)*size:], 1, c, hw)
+	BatchNormParts(parts, x, n-1, c, hw)
+	for _, r := range [][2]int{{c / 2, c}, {0, c / 2}} {
+		BatchNormJoin(stats, parts, n, c, hw, r[0], r[1], normEpsilon)
+		BatchNormMove(savedMean, savedInverse, runningMean, runningVariance, stats, c, r[0], r[1], 0.9)
+	}
+	BatchNormImages(out[(n-1)*size:], x[(n-1)*size:], scale, bias, stats, 1, c, hw, nil)
+	BatchNormImages(out, x, scale, bias, stats, n-1, c, hw, nil)
+}
+
+// batchNormGrad is the gradient of batchNormTrain.
+func batchNormGrad[T tensor.Float](dx, dscale, dbias, x, scale, savedMean, savedInverse, dout []T, n, c, hw int) {
+	parts, grads, size := noise[float64](1, n*2*c), noise[float64](2, 2*c), c*hw
+	BatchNormGradParts(parts[(n-1)*2*c:], x[(n-1)*size:], dout[(n-1)*size:], savedMean, 1, c, hw)
+	BatchNormGradParts(parts, x, dout, savedMean, n-1, c, hw)
+	BatchNormGradJoin(grads, parts, savedInverse, n, c, c/2, c)
+	BatchNormGradJoin(grads, parts, savedInverse, n, c, 0, c/2)
+	for ch := range c {
+		dbias[ch], dscale[ch] = T(grads[ch]), T(grads[c+ch])
+	}
+	BatchNormGradImages(dx[(n-1)*size:], x[(n-1)*size:], dout[(n-1)*size:], scale, savedMean, savedInverse, grads, float64(n*hw), 1, c, hw)
+	BatchNormGradImages(dx, x, dout, scale, savedMean, savedInverse, grads, float64(n*hw), n-1, c, hw)
+}
+
+// The activation of a normalised image is that of all its elements, however long its channels are.
+func TestBatchNormActivation(t *testing.T) {
+	for _, hw := range []int{1, 5, 1000, 3000} {
+		const n, c = 2, 3
+		x, stats := noise[float32](1, n*c*hw), positive[float64](2, BatchNormStats*c)
+		scale, bias := positive[float32](3, c), noise[float32](4, c)
+		want, got := make([]float32, len(x)), make([]float32, len(x))
+		BatchNormImages(want, x, scale, bias, stats, n, c, hw, nil)
+		Relu(want, want)
+		BatchNormImages(got, x, scale, bias, stats, n, c, hw, Relu[float32])
+		sameBits(t, got, want)
+	}
 }
 
 // sameNormGradient allows for the strong curvature where a group of nearly equal values is normalised.
