@@ -17,11 +17,12 @@ const (
 	FuseUnread Fusion = "unread"
 	// FuseViews lets copies share the elements of what they copy: reshape2, and a split and a concat of whole rows.
 	FuseViews Fusion = "views"
-	// FuseEpilogues lets products and convolutions add a bias and apply a function to blocks of their result as these become complete.
+	// FuseEpilogues lets products and convolutions add a bias and apply a function to blocks of their result as these become complete, and batch_norm
+	// apply a function.
 	FuseEpilogues Fusion = "epilogues"
 	// FuseFanIn lets products add their result to other gradients of the same variable, in place of a sum.
 	FuseFanIn Fusion = "fan-in"
-	// FuseRows runs loops that hand rows on to each other range by range: conv2d with its pooling, mul with an activation (also if another op reads
+	// FuseRows runs loops that hand rows on to each other range by range: conv2d with its pooling or the statistics of batch_norm, mul with an activation (also if another op reads
 	// its operand), softmax with its loss, gradients with those of activations and with sums of gradients.
 	FuseRows Fusion = "rows"
 	// FuseUpdates runs the updates of small parameters in one step.
