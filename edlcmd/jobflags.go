@@ -43,6 +43,7 @@ type jobFlags struct {
 	pull      int32
 	staleness int32
 	standby   int32
+	backups   int32
 	saved     string // where checkpoints go
 	every     string
 	keep      int32
@@ -86,6 +87,7 @@ func (f *jobFlags) addCluster(cmd *cobra.Command) {
 	flags.Int32Var(&f.staleness, "staleness", 0, "in async mode, a trainer waits that is more than `K` pushes ahead of another one; without it none waits")
 	flags.Int32Var(&f.pull, "pull-every", 1, "in async mode, receive parameters after every `N` steps")
 	flags.Int32Var(&f.standby, "standby", 0, "in sync mode: `1` runs a standby of each server, which takes its place when it is lost")
+	flags.Int32Var(&f.backups, "backup-trainers", 0, "in sync mode: a round counts without the `B` trainers that are late; their records are trained later")
 	f.split = choiceFlag(cmd, "split-method", "how slices are dealt to servers", "round_robin", "hash_name")
 }
 
@@ -245,6 +247,9 @@ func (f *jobFlags) overrideCluster(given func(name string) bool, spec *job.JobSp
 	}
 	if given("standby") {
 		spec.Standby = f.standby
+	}
+	if given("backup-trainers") {
+		spec.BackupTrainers = f.backups
 	}
 	return nil
 }

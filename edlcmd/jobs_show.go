@@ -219,6 +219,8 @@ func lastOf(r *job.RoleStatus) string {
 	case r.Role == job.Role_STANDBY && r.State == job.State_RUNNING:
 		return "catches up"
 	case f != nil:
+	case r.Dropped > 0:
+		return fmt.Sprintf("dropped in %d rounds", r.Dropped)
 	case r.Waiting == "" || r.State != job.State_RUNNING: // what it waited for before it ended
 		return ""
 	default:

@@ -24,8 +24,9 @@ type (
 		Attempt    int            `json:"attempt,omitempty"`  // from 0: how often the job has started over
 		Repeated   bool           `json:"repeated,omitempty"` // an earlier attempt has reported a step of this number
 		Loss       *jsonNumber    `json:"loss,omitempty"`
-		Rows       int64          `json:"rows,omitempty"`       // given where Unreported is
+		Rows       int64          `json:"rows,omitempty"`       // given where Unreported or Dropped is
 		Unreported int64          `json:"unreported,omitempty"` // of Rows
+		Dropped    []int          `json:"dropped,omitempty"`    // trainers, by position, whose rows do not count in the step
 		Fetch      map[string]any `json:"fetch"`
 	}
 	doneEvent struct {
@@ -63,6 +64,9 @@ func (r *jsonReporter) show(s executor.StepResult) error {
 	e := stepEvent{Event: "step", Pass: s.Pass, Step: s.Step, Attempt: s.Attempt, Repeated: s.Repeated, Fetch: map[string]any{}}
 	if s.Unreported > 0 {
 		e.Rows, e.Unreported = s.Rows, s.Unreported
+	}
+	if len(s.Dropped) > 0 {
+		e.Rows, e.Dropped = s.Rows, s.Dropped
 	}
 	if loss, ok := r.watch.lossOf(s); ok {
 		e.Loss = (*jsonNumber)(&loss)

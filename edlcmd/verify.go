@@ -67,6 +67,10 @@ func verifyProgram(cmd *cobra.Command, c *console, f *verifyFlags, args []string
 	if err != nil {
 		return err
 	}
+	if spec.BackupTrainers > 0 {
+		return fault.E(fault.InvalidArgument, fault.At("--backup-trainers"), fault.Got(fmt.Sprint(spec.BackupTrainers)),
+			fault.Want("0: which contributions count depends on who is late, so another run computes something else"))
+	}
 	p, _, err := loadWhole(path)
 	if err != nil {
 		return err

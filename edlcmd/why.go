@@ -72,6 +72,11 @@ func answerWhy(r *rpc.WhyResponse, now time.Time) string {
 	for _, w := range r.Waits {
 		b.WriteString(answerWait(w, now))
 	}
+	for _, role := range r.Status.GetRoles() {
+		if role.Dropped > 0 {
+			fmt.Fprintf(&b, "%s is late: %d rounds count without it\n", roleName(role), role.Dropped)
+		}
+	}
 	return b.String()
 }
 

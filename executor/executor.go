@@ -147,6 +147,9 @@ type StepResult struct {
 	Trainers int    // that the batch was divided among; 1 where it was not
 	// Unreported is how many of Rows the fetched values do not cover, because trainers were lost before they had reported them.
 	Unreported int64
+	// Dropped are the trainers, by position, whose contributions do not count, in a job with backup trainers. Rows has none of their rows: they are trained
+	// in later steps.
+	Dropped []int
 	// Attempt counts how often the call has started over on a cluster, because parameters were lost: 0 for the first attempt.
 	Attempt int
 	// Repeated says that an earlier attempt has already reported a step of this number. That report does not count any more.

@@ -127,7 +127,11 @@ func (f *follower) tell(step *job.Step) error {
 	if err != nil {
 		return err
 	}
-	return f.each(executor.StepResult{Pass: int(step.Pass), Step: step.Step, Rows: step.Rows, Trainers: int(step.Trainers),
+	var dropped []int
+	for _, at := range step.Dropped {
+		dropped = append(dropped, int(at))
+	}
+	return f.each(executor.StepResult{Dropped: dropped, Pass: int(step.Pass), Step: step.Step, Rows: step.Rows, Trainers: int(step.Trainers),
 		Unreported: step.Unreported, Attempt: int(f.attempt), Repeated: step.Repeated, Fetched: fetched})
 }
 

@@ -75,6 +75,9 @@ type Config struct {
 	Devices bool
 	// MergeHosts says that trainers of one host merge their contributions. Sparse gradients are refused then: only servers merge rows.
 	MergeHosts bool
+	// Backups says that a round may lack contributions. Sparse gradients are refused then: a trainer that has missed a round lacks the rows that it has
+	// changed.
+	Backups bool
 	// Dump keeps a copy of all programs after each pass in Result.Stages.
 	Dump bool
 }

@@ -75,6 +75,10 @@ func checkMerges(s *state, gradient string) error {
 		return unsupported(lastProducer(s, gradient), gradient, "a sparse gradient in a job whose trainers of one host merge", "dense gradients, or contributions of single trainers",
 			"leave out --merge-hosts, or look the table up without layers.Sparse")
 	}
+	if s.cfg.Backups {
+		return unsupported(lastProducer(s, gradient), gradient, "a sparse gradient in a job with backup trainers", "dense gradients, or rounds that wait for all trainers",
+			"leave out --backup-trainers, or look the table up without layers.Sparse")
+	}
 	return nil
 }
 

@@ -37,6 +37,7 @@ type Executor struct {
 	trainers func(round uint64) int
 	groups   func(round uint64) [][]int // nil: each trainer is a group of its own
 	devices  func(round uint64) int     // of each trainer; nil: 1
+	drops    func(round uint64) []int   // nil: every contribution counts
 	shared   int                        // trainers of the last round
 	finite   bool                       // a fetched value that is not finite fails the round
 	grads    compress.Form              // of gradients on their way to the merge
@@ -83,6 +84,11 @@ func (e *Executor) Devices(of func(round uint64) int) { e.devices = of }
 // Group lets trainers merge in groups. of is called once for each round, and returns the groups of that round: positions of trainers from 0 on,
 // ascending within a group and by the first of each group. A trainer that no group names is a group of its own, in its place by position.
 func (e *Executor) Group(of func(round uint64) [][]int) { e.groups = of }
+
+// Drop lets rounds lack contributions, as they do in a job with backup trainers. of is called once for each round that trains, and returns the trainers,
+// by position, whose rows do not count in it; those of one of the others must. What the round computes and fetches is that of the rows that count. Who
+// drops rows feeds them again in a later round: the batches of a job are in its steps.
+func (e *Executor) Drop(of func(round uint64) []int) { e.drops = of }
 
 // CheckFinite makes a round that trains fail if a trainer has computed a fetched value of type float32 that is not finite. Executors check more: also a
 // loss that is not fetched. By default the oracle checks nothing.
@@ -190,7 +196,7 @@ func (e *Executor) Train(ctx context.Context, p *program.Program, run executor.T
 	if s.trains() {
 		summary, err = e.train(ctx, p, s, source, run.Fetch, each)
 	} else {
-		summary, err = e.evaluate(ctx, s, source, run.Fetch, each)
+		summary, err = evaluate(ctx, e, s, source, run.Fetch, each)
 	}
 	summary.Elapsed = time.Since(start)
 	if err == nil && run.Save != "" {
@@ -226,7 +232,7 @@ func (e *Executor) train(ctx context.Context, p *program.Program, s *split, sour
 
 // evaluate runs a program that does not train. A round goes on with what the round before has written. While the callback runs, the variables have the
 // values of the state.
-func (e *Executor) evaluate(ctx context.Context, s *split, source executor.BatchSource, fetch []string,
+func evaluate(ctx context.Context, e *Executor, s *split, source executor.BatchSource, fetch []string,
 	each func(executor.StepResult) error) (executor.Summary, error) {
 	var before map[string]*tensor.Tensor // what was written, by the rounds so far
 	run := func(ctx context.Context, s *split, number uint64, feed executor.Feed, fetch []string) ([]*tensor.Tensor, error) {

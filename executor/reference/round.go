@@ -51,6 +51,14 @@ func (e *Executor) runRound(ctx context.Context, s *split, number uint64, feed e
 	}
 	wanted := r.wantedFromForward(fetch)
 	shares, old, err := r.runRanks(ctx, feed, rows, wanted)
+	if err == nil && e.drops != nil && r.trains() {
+		if rows = 0; len(shares) == 0 {
+			return nil, fault.E(fault.InvalidArgument, fault.Gotf("round %d without a row that counts", number), fault.Want("at least one"))
+		}
+		for _, s := range shares {
+			rows += s.rows
+		}
+	}
 	if err == nil && r.finite && r.trains() {
 		err = checkFinite(shares, fetch)
 	}
@@ -133,9 +141,13 @@ func (r *round) runRanks(ctx context.Context, feed executor.Feed, rows int64, wa
 	}()
 	d := r.devicesOf()
 	n *= d
+	var dropped []int
+	if r.drops != nil && r.trains() {
+		dropped = r.drops(r.number)
+	}
 	for t := range n {
 		from, to := rows*t/n, rows*(t+1)/n
-		if from == to {
+		if from == to || slices.Contains(dropped, int(t/d)) {
 			continue
 		}
 		part, err := r.rowsFrom(feed, from, to)

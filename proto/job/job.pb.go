@@ -348,6 +348,7 @@ type JobSpec struct {
 	Checkpoints        *Checkpoints           `protobuf:"bytes,40,opt,name=checkpoints,proto3" json:"checkpoints,omitempty"`                                         // absent: those of the listener, if it has a data folder
 	Resume             string                 `protobuf:"bytes,41,opt,name=resume,proto3" json:"resume,omitempty"`                                                   // a checkpoint to start from: STORE, STORE@STEPS or STORE@NAME; empty: params, state, or the startup program
 	Standby            int32                  `protobuf:"varint,42,opt,name=standby,proto3" json:"standby,omitempty"`                                                // sync: how many standbys each pserver has; 0 or 1
+	BackupTrainers     int32                  `protobuf:"varint,44,opt,name=backup_trainers,json=backupTrainers,proto3" json:"backup_trainers,omitempty"`            // sync, reading data: a round counts without the contributions of so many trainers; 0: none
 	Devices            int32                  `protobuf:"varint,43,opt,name=devices,proto3" json:"devices,omitempty"`                                                // of each trainer, which share its rows of a batch; 0: 1
 	Partial            bool                   `protobuf:"varint,29,opt,name=partial,proto3" json:"partial,omitempty"`                                                // params or state may lack variables of the program: the startup program initialises those
 	unknownFields      protoimpl.UnknownFields
@@ -667,6 +668,13 @@ func (x *JobSpec) GetResume() string {
 func (x *JobSpec) GetStandby() int32 {
 	if x != nil {
 		return x.Standby
+	}
+	return 0
+}
+
+func (x *JobSpec) GetBackupTrainers() int32 {
+	if x != nil {
+		return x.BackupTrainers
 	}
 	return 0
 }
@@ -1401,6 +1409,7 @@ type RoleStatus struct {
 	Starts        int32                  `protobuf:"varint,9,opt,name=starts,proto3" json:"starts,omitempty"`                // how often it was started
 	Pid           int32                  `protobuf:"varint,10,opt,name=pid,proto3" json:"pid,omitempty"`                     // of its process; 0 when it has none on this machine
 	InStep        bool                   `protobuf:"varint,11,opt,name=in_step,json=inStep,proto3" json:"in_step,omitempty"` // of a standby: it can take the place of its pserver
+	Dropped       uint64                 `protobuf:"varint,12,opt,name=dropped,proto3" json:"dropped,omitempty"`             // of a trainer, in a job with backup trainers: how many rounds of this attempt count without its contribution
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1510,6 +1519,13 @@ func (x *RoleStatus) GetInStep() bool {
 		return x.InStep
 	}
 	return false
+}
+
+func (x *RoleStatus) GetDropped() uint64 {
+	if x != nil {
+		return x.Dropped
+	}
+	return 0
 }
 
 // Wait is something that does not go on.
@@ -2484,9 +2500,10 @@ type Step struct {
 	Step          uint64                 `protobuf:"varint,2,opt,name=step,proto3" json:"step,omitempty"`
 	Rows          int64                  `protobuf:"varint,3,opt,name=rows,proto3" json:"rows,omitempty"`
 	Fetched       []*Value               `protobuf:"bytes,4,rep,name=fetched,proto3" json:"fetched,omitempty"`
-	Trainers      int32                  `protobuf:"varint,5,opt,name=trainers,proto3" json:"trainers,omitempty"`     // that it was divided among, also those that had no row of it
-	Repeated      bool                   `protobuf:"varint,7,opt,name=repeated,proto3" json:"repeated,omitempty"`     // an earlier attempt of the job has reported a step with this number
-	Unreported    int64                  `protobuf:"varint,6,opt,name=unreported,proto3" json:"unreported,omitempty"` // sync: rows that fetched does not cover, because their trainers were lost before reporting
+	Trainers      int32                  `protobuf:"varint,5,opt,name=trainers,proto3" json:"trainers,omitempty"`      // that it was divided among, also those that had no row of it
+	Repeated      bool                   `protobuf:"varint,7,opt,name=repeated,proto3" json:"repeated,omitempty"`      // an earlier attempt of the job has reported a step with this number
+	Unreported    int64                  `protobuf:"varint,6,opt,name=unreported,proto3" json:"unreported,omitempty"`  // sync: rows that fetched does not cover, because their trainers were lost before reporting
+	Dropped       []int32                `protobuf:"varint,8,rep,packed,name=dropped,proto3" json:"dropped,omitempty"` // sync, with backup trainers: those whose contributions do not count, by position among trainers; rows has none of theirs
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2568,6 +2585,13 @@ func (x *Step) GetUnreported() int64 {
 		return x.Unreported
 	}
 	return 0
+}
+
+func (x *Step) GetDropped() []int32 {
+	if x != nil {
+		return x.Dropped
+	}
+	return nil
 }
 
 // CheckpointStatus tells of the last checkpoint of a job that runs, and whether later ones could not be made.
@@ -2865,7 +2889,7 @@ const file_proto_job_job_proto_rawDesc = "" +
 	"\vDataBinding\x12\x18\n" +
 	"\adataset\x18\x01 \x01(\tR\adataset\x12\x14\n" +
 	"\x05globs\x18\x02 \x03(\tR\x05globs\x12\x16\n" +
-	"\x06follow\x18\x03 \x01(\bR\x06follow\"\xa6\f\n" +
+	"\x06follow\x18\x03 \x01(\bR\x06follow\"\xcf\f\n" +
 	"\aJobSpec\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aprogram\x18\x02 \x01(\fR\aprogram\x12(\n" +
@@ -2912,7 +2936,8 @@ const file_proto_job_job_proto_rawDesc = "" +
 	"\x13compress_parameters\x18! \x01(\tR\x12compressParameters\x126\n" +
 	"\vcheckpoints\x18( \x01(\v2\x14.edl.job.CheckpointsR\vcheckpoints\x12\x16\n" +
 	"\x06resume\x18) \x01(\tR\x06resume\x12\x18\n" +
-	"\astandby\x18* \x01(\x05R\astandby\x12\x18\n" +
+	"\astandby\x18* \x01(\x05R\astandby\x12'\n" +
+	"\x0fbackup_trainers\x18, \x01(\x05R\x0ebackupTrainers\x12\x18\n" +
 	"\adevices\x18+ \x01(\x05R\adevices\x12\x18\n" +
 	"\apartial\x18\x1d \x01(\bR\apartialB\f\n" +
 	"\n" +
@@ -2988,7 +3013,7 @@ const file_proto_job_job_proto_rawDesc = "" +
 	"\x04want\x18\x06 \x01(\tR\x04want\x12\x12\n" +
 	"\x04line\x18\a \x01(\tR\x04line\x12\x12\n" +
 	"\x04hint\x18\b \x01(\tR\x04hint\x12\x18\n" +
-	"\amessage\x18\t \x01(\tR\amessage\"\xbf\x02\n" +
+	"\amessage\x18\t \x01(\tR\amessage\"\xd9\x02\n" +
 	"\n" +
 	"RoleStatus\x12!\n" +
 	"\x04role\x18\x01 \x01(\x0e2\r.edl.job.RoleR\x04role\x12\x14\n" +
@@ -3002,7 +3027,8 @@ const file_proto_job_job_proto_rawDesc = "" +
 	"\x06starts\x18\t \x01(\x05R\x06starts\x12\x10\n" +
 	"\x03pid\x18\n" +
 	" \x01(\x05R\x03pid\x12\x17\n" +
-	"\ain_step\x18\v \x01(\bR\x06inStep\"\xbf\x01\n" +
+	"\ain_step\x18\v \x01(\bR\x06inStep\x12\x18\n" +
+	"\adropped\x18\f \x01(\x04R\adropped\"\xbf\x01\n" +
 	"\x04Wait\x12\x10\n" +
 	"\x03who\x18\x01 \x01(\tR\x03who\x12\x12\n" +
 	"\x04what\x18\x02 \x01(\tR\x04what\x12\x0e\n" +
@@ -3097,7 +3123,7 @@ const file_proto_job_job_proto_rawDesc = "" +
 	"\x05Event\x12#\n" +
 	"\x04step\x18\x01 \x01(\v2\r.edl.job.StepH\x00R\x04step\x12,\n" +
 	"\x06status\x18\x02 \x01(\v2\x12.edl.job.JobStatusH\x00R\x06statusB\x06\n" +
-	"\x04what\"\xc4\x01\n" +
+	"\x04what\"\xde\x01\n" +
 	"\x04Step\x12\x12\n" +
 	"\x04pass\x18\x01 \x01(\x05R\x04pass\x12\x12\n" +
 	"\x04step\x18\x02 \x01(\x04R\x04step\x12\x12\n" +
@@ -3107,7 +3133,8 @@ const file_proto_job_job_proto_rawDesc = "" +
 	"\brepeated\x18\a \x01(\bR\brepeated\x12\x1e\n" +
 	"\n" +
 	"unreported\x18\x06 \x01(\x03R\n" +
-	"unreported\"\xdd\x01\n" +
+	"unreported\x12\x18\n" +
+	"\adropped\x18\b \x03(\x05R\adropped\"\xdd\x01\n" +
 	"\x10CheckpointStatus\x12\x14\n" +
 	"\x05store\x18\x01 \x01(\tR\x05store\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x14\n" +

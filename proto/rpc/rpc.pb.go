@@ -77,7 +77,7 @@ func (x Standing_Kind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Standing_Kind.Descriptor instead.
 func (Standing_Kind) EnumDescriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{94, 0}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{96, 0}
 }
 
 type StatusResponse_Standby int32
@@ -126,7 +126,7 @@ func (x StatusResponse_Standby) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use StatusResponse_Standby.Descriptor instead.
 func (StatusResponse_Standby) EnumDescriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{108, 0}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{110, 0}
 }
 
 // Piece is a part of a message that may be larger than one of the transport: all pieces of one direction of a call, one after the other, are the message
@@ -2718,6 +2718,7 @@ type GetTaskResponse struct {
 	Pending       bool                   `protobuf:"varint,4,opt,name=pending,proto3" json:"pending,omitempty"`                         // no task now, but those of others may come back: train what you have, report it, and ask again
 	Next          []*Task                `protobuf:"bytes,5,rep,name=next,proto3" json:"next,omitempty"`                                // sync: the tasks that follow task, when more records are wanted than it has
 	EndRound      *uint64                `protobuf:"varint,6,opt,name=end_round,json=endRound,proto3,oneof" json:"end_round,omitempty"` // sync: the job ends early, before this round: it is not trained, whatever tasks there are; absent: no end is set
+	Segment       *Segment               `protobuf:"bytes,7,opt,name=segment,proto3" json:"segment,omitempty"`                          // sync, with backup trainers: the last segment of the pass that was asked for, where its records are given
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2792,6 +2793,13 @@ func (x *GetTaskResponse) GetEndRound() uint64 {
 		return *x.EndRound
 	}
 	return 0
+}
+
+func (x *GetTaskResponse) GetSegment() *Segment {
+	if x != nil {
+		return x.Segment
+	}
+	return nil
 }
 
 type TaskFailedRequest struct {
@@ -3058,8 +3066,10 @@ type TrainerStep struct {
 	Trainers   uint32                 `protobuf:"varint,7,opt,name=trainers,proto3" json:"trainers,omitempty"` // that the batch was divided among
 	// The generation, id.generation, ended after the contribution was declared and before the sender heard whether the round has committed. What the
 	// step receives from servers is not fetched then. The coordinator drops the report when the round has not.
-	Pending       bool  `protobuf:"varint,8,opt,name=pending,proto3" json:"pending,omitempty"`
-	Weight        int64 `protobuf:"varint,9,opt,name=weight,proto3" json:"weight,omitempty"` // of what is fetched in a mean, as in Declared
+	Pending bool  `protobuf:"varint,8,opt,name=pending,proto3" json:"pending,omitempty"`
+	Weight  int64 `protobuf:"varint,9,opt,name=weight,proto3" json:"weight,omitempty"` // of what is fetched in a mean, as in Declared
+	// With backup trainers: those whose contributions do not count, by position. global_rows has none of their rows, and they do not report the round.
+	Dropped       []uint32 `protobuf:"varint,10,rep,packed,name=dropped,proto3" json:"dropped,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3155,6 +3165,13 @@ func (x *TrainerStep) GetWeight() int64 {
 		return x.Weight
 	}
 	return 0
+}
+
+func (x *TrainerStep) GetDropped() []uint32 {
+	if x != nil {
+		return x.Dropped
+	}
+	return nil
 }
 
 type ReportStepsResponse struct {
@@ -4272,9 +4289,10 @@ type QueuesResponse struct {
 	Round         uint64                 `protobuf:"varint,6,opt,name=round,proto3" json:"round,omitempty"`             // sync: the first round of the generation
 	Phase         string                 `protobuf:"bytes,7,opt,name=phase,proto3" json:"phase,omitempty"`              // starting (nothing is known yet), forming, running, regrouping, paused, ending
 	Fence         uint64                 `protobuf:"varint,8,opt,name=fence,proto3" json:"fence,omitempty"`
-	Entries       map[string][]byte      `protobuf:"bytes,9,rep,name=entries,proto3" json:"entries,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"` // by key below /edl/<job>/task_queues/, when asked for
-	Checkpoint    *job.CheckpointStatus  `protobuf:"bytes,11,opt,name=checkpoint,proto3" json:"checkpoint,omitempty"`                                                                    // absent: the job makes none
-	Datasets      []*Dataset             `protobuf:"bytes,12,rep,name=datasets,proto3" json:"datasets,omitempty"`                                                                        // with their files, when asked for; those that follow a folder are left out
+	Entries       map[string][]byte      `protobuf:"bytes,9,rep,name=entries,proto3" json:"entries,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`    // by key below /edl/<job>/task_queues/, when asked for
+	Checkpoint    *job.CheckpointStatus  `protobuf:"bytes,11,opt,name=checkpoint,proto3" json:"checkpoint,omitempty"`                                                                       // absent: the job makes none
+	Datasets      []*Dataset             `protobuf:"bytes,12,rep,name=datasets,proto3" json:"datasets,omitempty"`                                                                           // with their files, when asked for; those that follow a folder are left out
+	Dropped       map[uint32]uint64      `protobuf:"bytes,13,rep,name=dropped,proto3" json:"dropped,omitempty" protobuf_key:"varint,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"` // with backup trainers: how many rounds count without the contribution of a trainer, by rank, as this coordinator has heard
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4382,6 +4400,13 @@ func (x *QueuesResponse) GetCheckpoint() *job.CheckpointStatus {
 func (x *QueuesResponse) GetDatasets() []*Dataset {
 	if x != nil {
 		return x.Datasets
+	}
+	return nil
+}
+
+func (x *QueuesResponse) GetDropped() map[uint32]uint64 {
+	if x != nil {
+		return x.Dropped
 	}
 	return nil
 }
@@ -4836,9 +4861,10 @@ type BarrierRequest struct {
 	Rows          int64                  `protobuf:"varint,2,opt,name=rows,proto3" json:"rows,omitempty"`           // rows of the contribution; 0 contributes nothing
 	Variables     int32                  `protobuf:"varint,3,opt,name=variables,proto3" json:"variables,omitempty"` // how many variables this trainer sent to this server in the round
 	Records       []*RecordRange         `protobuf:"bytes,4,rep,name=records,proto3" json:"records,omitempty"`
-	Pass          int32                  `protobuf:"varint,5,opt,name=pass,proto3" json:"pass,omitempty"`     // of the records
-	Group         []*Declared            `protobuf:"bytes,6,rep,name=group,proto3" json:"group,omitempty"`    // from the leader of a group: what each trainer of the group that has not completed has contributed, in rank order; rows and weight are the sums
-	Weight        int64                  `protobuf:"varint,7,opt,name=weight,proto3" json:"weight,omitempty"` // of the contribution in a mean, as in Declared
+	Pass          int32                  `protobuf:"varint,5,opt,name=pass,proto3" json:"pass,omitempty"`      // of the records
+	Group         []*Declared            `protobuf:"bytes,6,rep,name=group,proto3" json:"group,omitempty"`     // from the leader of a group: what each trainer of the group that has not completed has contributed, in rank order; rows and weight are the sums
+	Weight        int64                  `protobuf:"varint,7,opt,name=weight,proto3" json:"weight,omitempty"`  // of the contribution in a mean, as in Declared
+	Counted       []*Declared            `protobuf:"bytes,8,rep,name=counted,proto3" json:"counted,omitempty"` // with backup trainers, to other servers than 0: what server 0 has decided that the round is made of, without records
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4922,6 +4948,13 @@ func (x *BarrierRequest) GetWeight() int64 {
 	return 0
 }
 
+func (x *BarrierRequest) GetCounted() []*Declared {
+	if x != nil {
+		return x.Counted
+	}
+	return nil
+}
+
 type BarrierResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -4958,6 +4991,112 @@ func (*BarrierResponse) Descriptor() ([]byte, []int) {
 	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{76}
 }
 
+type CountedRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            *Identity              `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CountedRequest) Reset() {
+	*x = CountedRequest{}
+	mi := &file_proto_rpc_rpc_proto_msgTypes[77]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CountedRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CountedRequest) ProtoMessage() {}
+
+func (x *CountedRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_rpc_rpc_proto_msgTypes[77]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CountedRequest.ProtoReflect.Descriptor instead.
+func (*CountedRequest) Descriptor() ([]byte, []int) {
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{77}
+}
+
+func (x *CountedRequest) GetId() *Identity {
+	if x != nil {
+		return x.Id
+	}
+	return nil
+}
+
+// CountedResponse tells of the last round that is decided. It is that of the request, or a later one: then the round of the request counts without the
+// sender, or is over.
+type CountedResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Round         uint64                 `protobuf:"varint,1,opt,name=round,proto3" json:"round,omitempty"`            // the round after it, which is open
+	Declared      []*Declared            `protobuf:"bytes,2,rep,name=declared,proto3" json:"declared,omitempty"`       // what it is made of, in rank order, without records. Empty: no round is decided yet
+	Dropped       []uint32               `protobuf:"varint,3,rep,packed,name=dropped,proto3" json:"dropped,omitempty"` // those of the generation whose contributions do not count in it, by position among trainers
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CountedResponse) Reset() {
+	*x = CountedResponse{}
+	mi := &file_proto_rpc_rpc_proto_msgTypes[78]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CountedResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CountedResponse) ProtoMessage() {}
+
+func (x *CountedResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_rpc_rpc_proto_msgTypes[78]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CountedResponse.ProtoReflect.Descriptor instead.
+func (*CountedResponse) Descriptor() ([]byte, []int) {
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{78}
+}
+
+func (x *CountedResponse) GetRound() uint64 {
+	if x != nil {
+		return x.Round
+	}
+	return 0
+}
+
+func (x *CountedResponse) GetDeclared() []*Declared {
+	if x != nil {
+		return x.Declared
+	}
+	return nil
+}
+
+func (x *CountedResponse) GetDropped() []uint32 {
+	if x != nil {
+		return x.Dropped
+	}
+	return nil
+}
+
 // CutRequest comes from a coordinator: id has its fence, and in sync mode the round of the cut.
 type CutRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -4973,7 +5112,7 @@ type CutRequest struct {
 
 func (x *CutRequest) Reset() {
 	*x = CutRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[77]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4985,7 +5124,7 @@ func (x *CutRequest) String() string {
 func (*CutRequest) ProtoMessage() {}
 
 func (x *CutRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[77]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4998,7 +5137,7 @@ func (x *CutRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CutRequest.ProtoReflect.Descriptor instead.
 func (*CutRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{77}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *CutRequest) GetId() *Identity {
@@ -5054,7 +5193,7 @@ type StepBound struct {
 
 func (x *StepBound) Reset() {
 	*x = StepBound{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[78]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5066,7 +5205,7 @@ func (x *StepBound) String() string {
 func (*StepBound) ProtoMessage() {}
 
 func (x *StepBound) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[78]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5079,7 +5218,7 @@ func (x *StepBound) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepBound.ProtoReflect.Descriptor instead.
 func (*StepBound) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{78}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *StepBound) GetRank() uint32 {
@@ -5111,7 +5250,7 @@ type CutResponse struct {
 
 func (x *CutResponse) Reset() {
 	*x = CutResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[79]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5123,7 +5262,7 @@ func (x *CutResponse) String() string {
 func (*CutResponse) ProtoMessage() {}
 
 func (x *CutResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[79]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5136,7 +5275,7 @@ func (x *CutResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CutResponse.ProtoReflect.Descriptor instead.
 func (*CutResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{79}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *CutResponse) GetPast() bool {
@@ -5200,7 +5339,7 @@ type HoldRequest struct {
 
 func (x *HoldRequest) Reset() {
 	*x = HoldRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[80]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5212,7 +5351,7 @@ func (x *HoldRequest) String() string {
 func (*HoldRequest) ProtoMessage() {}
 
 func (x *HoldRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[80]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5225,7 +5364,7 @@ func (x *HoldRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoldRequest.ProtoReflect.Descriptor instead.
 func (*HoldRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{80}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *HoldRequest) GetId() *Identity {
@@ -5260,7 +5399,7 @@ type HoldResponse struct {
 
 func (x *HoldResponse) Reset() {
 	*x = HoldResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[81]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5272,7 +5411,7 @@ func (x *HoldResponse) String() string {
 func (*HoldResponse) ProtoMessage() {}
 
 func (x *HoldResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[81]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5285,7 +5424,7 @@ func (x *HoldResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoldResponse.ProtoReflect.Descriptor instead.
 func (*HoldResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{81}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *HoldResponse) GetBegun() []*StepBound {
@@ -5326,7 +5465,7 @@ type RestoreRequest struct {
 
 func (x *RestoreRequest) Reset() {
 	*x = RestoreRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[82]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5338,7 +5477,7 @@ func (x *RestoreRequest) String() string {
 func (*RestoreRequest) ProtoMessage() {}
 
 func (x *RestoreRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[82]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5351,7 +5490,7 @@ func (x *RestoreRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RestoreRequest.ProtoReflect.Descriptor instead.
 func (*RestoreRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{82}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *RestoreRequest) GetId() *Identity {
@@ -5406,7 +5545,7 @@ type RestoreResponse struct {
 
 func (x *RestoreResponse) Reset() {
 	*x = RestoreResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[83]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5418,7 +5557,7 @@ func (x *RestoreResponse) String() string {
 func (*RestoreResponse) ProtoMessage() {}
 
 func (x *RestoreResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[83]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5431,7 +5570,7 @@ func (x *RestoreResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RestoreResponse.ProtoReflect.Descriptor instead.
 func (*RestoreResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{83}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *RestoreResponse) GetRecords() int64 {
@@ -5458,7 +5597,7 @@ type PrepareRequest struct {
 
 func (x *PrepareRequest) Reset() {
 	*x = PrepareRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[84]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5470,7 +5609,7 @@ func (x *PrepareRequest) String() string {
 func (*PrepareRequest) ProtoMessage() {}
 
 func (x *PrepareRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[84]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5483,7 +5622,7 @@ func (x *PrepareRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PrepareRequest.ProtoReflect.Descriptor instead.
 func (*PrepareRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{84}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{86}
 }
 
 func (x *PrepareRequest) GetId() *Identity {
@@ -5508,7 +5647,7 @@ type PrepareResponse struct {
 
 func (x *PrepareResponse) Reset() {
 	*x = PrepareResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[85]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5520,7 +5659,7 @@ func (x *PrepareResponse) String() string {
 func (*PrepareResponse) ProtoMessage() {}
 
 func (x *PrepareResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[85]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5533,7 +5672,7 @@ func (x *PrepareResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PrepareResponse.ProtoReflect.Descriptor instead.
 func (*PrepareResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{85}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{87}
 }
 
 // FreezeRequest comes from a coordinator: id has its fence, and the generation that it ends.
@@ -5547,7 +5686,7 @@ type FreezeRequest struct {
 
 func (x *FreezeRequest) Reset() {
 	*x = FreezeRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[86]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5559,7 +5698,7 @@ func (x *FreezeRequest) String() string {
 func (*FreezeRequest) ProtoMessage() {}
 
 func (x *FreezeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[86]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5572,7 +5711,7 @@ func (x *FreezeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FreezeRequest.ProtoReflect.Descriptor instead.
 func (*FreezeRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{86}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{88}
 }
 
 func (x *FreezeRequest) GetId() *Identity {
@@ -5604,7 +5743,7 @@ type FreezeResponse struct {
 
 func (x *FreezeResponse) Reset() {
 	*x = FreezeResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[87]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[89]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5616,7 +5755,7 @@ func (x *FreezeResponse) String() string {
 func (*FreezeResponse) ProtoMessage() {}
 
 func (x *FreezeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[87]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[89]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5629,7 +5768,7 @@ func (x *FreezeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FreezeResponse.ProtoReflect.Descriptor instead.
 func (*FreezeResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{87}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{89}
 }
 
 func (x *FreezeResponse) GetGeneration() uint64 {
@@ -5696,7 +5835,7 @@ type Declared struct {
 
 func (x *Declared) Reset() {
 	*x = Declared{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[88]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[90]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5708,7 +5847,7 @@ func (x *Declared) String() string {
 func (*Declared) ProtoMessage() {}
 
 func (x *Declared) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[88]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[90]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5721,7 +5860,7 @@ func (x *Declared) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Declared.ProtoReflect.Descriptor instead.
 func (*Declared) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{88}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{90}
 }
 
 func (x *Declared) GetRank() uint32 {
@@ -5771,7 +5910,7 @@ type Member struct {
 
 func (x *Member) Reset() {
 	*x = Member{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[89]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[91]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5783,7 +5922,7 @@ func (x *Member) String() string {
 func (*Member) ProtoMessage() {}
 
 func (x *Member) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[89]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[91]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5796,7 +5935,7 @@ func (x *Member) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Member.ProtoReflect.Descriptor instead.
 func (*Member) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{89}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{91}
 }
 
 func (x *Member) GetRank() uint32 {
@@ -5833,7 +5972,7 @@ type ResumeRequest struct {
 
 func (x *ResumeRequest) Reset() {
 	*x = ResumeRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[90]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[92]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5845,7 +5984,7 @@ func (x *ResumeRequest) String() string {
 func (*ResumeRequest) ProtoMessage() {}
 
 func (x *ResumeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[90]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[92]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5858,7 +5997,7 @@ func (x *ResumeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeRequest.ProtoReflect.Descriptor instead.
 func (*ResumeRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{90}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{92}
 }
 
 func (x *ResumeRequest) GetId() *Identity {
@@ -5897,7 +6036,7 @@ type ResumeResponse struct {
 
 func (x *ResumeResponse) Reset() {
 	*x = ResumeResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[91]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[93]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5909,7 +6048,7 @@ func (x *ResumeResponse) String() string {
 func (*ResumeResponse) ProtoMessage() {}
 
 func (x *ResumeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[91]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[93]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5922,7 +6061,7 @@ func (x *ResumeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeResponse.ProtoReflect.Descriptor instead.
 func (*ResumeResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{91}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{93}
 }
 
 // FollowRequest comes from a standby. start rises from one process of the standby to the next.
@@ -5937,7 +6076,7 @@ type FollowRequest struct {
 
 func (x *FollowRequest) Reset() {
 	*x = FollowRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[92]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[94]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5949,7 +6088,7 @@ func (x *FollowRequest) String() string {
 func (*FollowRequest) ProtoMessage() {}
 
 func (x *FollowRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[92]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[94]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5962,7 +6101,7 @@ func (x *FollowRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowRequest.ProtoReflect.Descriptor instead.
 func (*FollowRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{92}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{94}
 }
 
 func (x *FollowRequest) GetId() *Identity {
@@ -5997,7 +6136,7 @@ type FollowResponse struct {
 
 func (x *FollowResponse) Reset() {
 	*x = FollowResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[93]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[95]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6009,7 +6148,7 @@ func (x *FollowResponse) String() string {
 func (*FollowResponse) ProtoMessage() {}
 
 func (x *FollowResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[93]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[95]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6022,7 +6161,7 @@ func (x *FollowResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowResponse.ProtoReflect.Descriptor instead.
 func (*FollowResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{93}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{95}
 }
 
 func (x *FollowResponse) GetToken() []byte {
@@ -6066,7 +6205,7 @@ type Standing struct {
 
 func (x *Standing) Reset() {
 	*x = Standing{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[94]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[96]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6078,7 +6217,7 @@ func (x *Standing) String() string {
 func (*Standing) ProtoMessage() {}
 
 func (x *Standing) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[94]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[96]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6091,7 +6230,7 @@ func (x *Standing) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Standing.ProtoReflect.Descriptor instead.
 func (*Standing) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{94}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{96}
 }
 
 func (x *Standing) GetKind() Standing_Kind {
@@ -6181,7 +6320,7 @@ type TakeOverRequest struct {
 
 func (x *TakeOverRequest) Reset() {
 	*x = TakeOverRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[95]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[97]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6193,7 +6332,7 @@ func (x *TakeOverRequest) String() string {
 func (*TakeOverRequest) ProtoMessage() {}
 
 func (x *TakeOverRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[95]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[97]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6206,7 +6345,7 @@ func (x *TakeOverRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TakeOverRequest.ProtoReflect.Descriptor instead.
 func (*TakeOverRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{95}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{97}
 }
 
 func (x *TakeOverRequest) GetId() *Identity {
@@ -6232,7 +6371,7 @@ type TakeOverResponse struct {
 
 func (x *TakeOverResponse) Reset() {
 	*x = TakeOverResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[96]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[98]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6244,7 +6383,7 @@ func (x *TakeOverResponse) String() string {
 func (*TakeOverResponse) ProtoMessage() {}
 
 func (x *TakeOverResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[96]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[98]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6257,7 +6396,7 @@ func (x *TakeOverResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TakeOverResponse.ProtoReflect.Descriptor instead.
 func (*TakeOverResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{96}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{98}
 }
 
 func (x *TakeOverResponse) GetRound() uint64 {
@@ -6279,7 +6418,7 @@ type LedgerRequest struct {
 
 func (x *LedgerRequest) Reset() {
 	*x = LedgerRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[97]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[99]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6291,7 +6430,7 @@ func (x *LedgerRequest) String() string {
 func (*LedgerRequest) ProtoMessage() {}
 
 func (x *LedgerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[97]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[99]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6304,7 +6443,7 @@ func (x *LedgerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerRequest.ProtoReflect.Descriptor instead.
 func (*LedgerRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{97}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{99}
 }
 
 func (x *LedgerRequest) GetJob() string {
@@ -6347,7 +6486,7 @@ type PassLedger struct {
 
 func (x *PassLedger) Reset() {
 	*x = PassLedger{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[98]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[100]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6359,7 +6498,7 @@ func (x *PassLedger) String() string {
 func (*PassLedger) ProtoMessage() {}
 
 func (x *PassLedger) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[98]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[100]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6372,7 +6511,7 @@ func (x *PassLedger) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PassLedger.ProtoReflect.Descriptor instead.
 func (*PassLedger) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{98}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{100}
 }
 
 func (x *PassLedger) GetPass() int32 {
@@ -6413,7 +6552,7 @@ type LedgerResponse struct {
 
 func (x *LedgerResponse) Reset() {
 	*x = LedgerResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[99]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[101]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6425,7 +6564,7 @@ func (x *LedgerResponse) String() string {
 func (*LedgerResponse) ProtoMessage() {}
 
 func (x *LedgerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[99]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[101]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6438,7 +6577,7 @@ func (x *LedgerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerResponse.ProtoReflect.Descriptor instead.
 func (*LedgerResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{99}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{101}
 }
 
 func (x *LedgerResponse) GetPasses() []*PassLedger {
@@ -6472,7 +6611,7 @@ type GetRequest struct {
 
 func (x *GetRequest) Reset() {
 	*x = GetRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[100]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[102]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6484,7 +6623,7 @@ func (x *GetRequest) String() string {
 func (*GetRequest) ProtoMessage() {}
 
 func (x *GetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[100]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[102]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6497,7 +6636,7 @@ func (x *GetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRequest.ProtoReflect.Descriptor instead.
 func (*GetRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{100}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{102}
 }
 
 func (x *GetRequest) GetId() *Identity {
@@ -6571,7 +6710,7 @@ type CopyRequest struct {
 
 func (x *CopyRequest) Reset() {
 	*x = CopyRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[101]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[103]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6583,7 +6722,7 @@ func (x *CopyRequest) String() string {
 func (*CopyRequest) ProtoMessage() {}
 
 func (x *CopyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[101]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[103]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6596,7 +6735,7 @@ func (x *CopyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CopyRequest.ProtoReflect.Descriptor instead.
 func (*CopyRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{101}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{103}
 }
 
 func (x *CopyRequest) GetId() *Identity {
@@ -6651,7 +6790,7 @@ type CopyResponse struct {
 
 func (x *CopyResponse) Reset() {
 	*x = CopyResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[102]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[104]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6663,7 +6802,7 @@ func (x *CopyResponse) String() string {
 func (*CopyResponse) ProtoMessage() {}
 
 func (x *CopyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[102]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[104]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6676,7 +6815,7 @@ func (x *CopyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CopyResponse.ProtoReflect.Descriptor instead.
 func (*CopyResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{102}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{104}
 }
 
 func (x *CopyResponse) GetBlocks() []uint32 {
@@ -6705,7 +6844,7 @@ type PaceRequest struct {
 
 func (x *PaceRequest) Reset() {
 	*x = PaceRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[103]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[105]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6717,7 +6856,7 @@ func (x *PaceRequest) String() string {
 func (*PaceRequest) ProtoMessage() {}
 
 func (x *PaceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[103]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[105]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6730,7 +6869,7 @@ func (x *PaceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PaceRequest.ProtoReflect.Descriptor instead.
 func (*PaceRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{103}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{105}
 }
 
 func (x *PaceRequest) GetId() *Identity {
@@ -6762,7 +6901,7 @@ type PaceResponse struct {
 
 func (x *PaceResponse) Reset() {
 	*x = PaceResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[104]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[106]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6774,7 +6913,7 @@ func (x *PaceResponse) String() string {
 func (*PaceResponse) ProtoMessage() {}
 
 func (x *PaceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[104]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[106]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6787,7 +6926,7 @@ func (x *PaceResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PaceResponse.ProtoReflect.Descriptor instead.
 func (*PaceResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{104}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{106}
 }
 
 type CompleteRequest struct {
@@ -6799,7 +6938,7 @@ type CompleteRequest struct {
 
 func (x *CompleteRequest) Reset() {
 	*x = CompleteRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[105]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[107]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6811,7 +6950,7 @@ func (x *CompleteRequest) String() string {
 func (*CompleteRequest) ProtoMessage() {}
 
 func (x *CompleteRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[105]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[107]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6824,7 +6963,7 @@ func (x *CompleteRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompleteRequest.ProtoReflect.Descriptor instead.
 func (*CompleteRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{105}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{107}
 }
 
 func (x *CompleteRequest) GetId() *Identity {
@@ -6842,7 +6981,7 @@ type CompleteResponse struct {
 
 func (x *CompleteResponse) Reset() {
 	*x = CompleteResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[106]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[108]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6854,7 +6993,7 @@ func (x *CompleteResponse) String() string {
 func (*CompleteResponse) ProtoMessage() {}
 
 func (x *CompleteResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[106]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[108]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6867,7 +7006,7 @@ func (x *CompleteResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompleteResponse.ProtoReflect.Descriptor instead.
 func (*CompleteResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{106}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{108}
 }
 
 type StatusRequest struct {
@@ -6879,7 +7018,7 @@ type StatusRequest struct {
 
 func (x *StatusRequest) Reset() {
 	*x = StatusRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[107]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[109]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6891,7 +7030,7 @@ func (x *StatusRequest) String() string {
 func (*StatusRequest) ProtoMessage() {}
 
 func (x *StatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[107]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[109]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6904,7 +7043,7 @@ func (x *StatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusRequest.ProtoReflect.Descriptor instead.
 func (*StatusRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{107}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{109}
 }
 
 func (x *StatusRequest) GetJob() string {
@@ -6928,7 +7067,7 @@ type StatusResponse struct {
 
 func (x *StatusResponse) Reset() {
 	*x = StatusResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[108]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[110]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6940,7 +7079,7 @@ func (x *StatusResponse) String() string {
 func (*StatusResponse) ProtoMessage() {}
 
 func (x *StatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[108]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[110]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6953,7 +7092,7 @@ func (x *StatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusResponse.ProtoReflect.Descriptor instead.
 func (*StatusResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{108}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{110}
 }
 
 func (x *StatusResponse) GetRound() uint64 {
@@ -7190,14 +7329,15 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"reportOnly\x12\x1a\n" +
 	"\bposition\x18\a \x01(\x03R\bposition\x12\x18\n" +
 	"\arecords\x18\b \x01(\x03R\arecords\x12\x12\n" +
-	"\x04wait\x18\x06 \x01(\bR\x04wait\"\xe1\x01\n" +
+	"\x04wait\x18\x06 \x01(\bR\x04wait\"\x8d\x02\n" +
 	"\x0fGetTaskResponse\x12!\n" +
 	"\x04task\x18\x01 \x01(\v2\r.edl.rpc.TaskR\x04task\x12\x1e\n" +
 	"\vend_of_pass\x18\x02 \x01(\bR\tendOfPass\x12\x1e\n" +
 	"\vend_of_data\x18\x03 \x01(\bR\tendOfData\x12\x18\n" +
 	"\apending\x18\x04 \x01(\bR\apending\x12!\n" +
 	"\x04next\x18\x05 \x03(\v2\r.edl.rpc.TaskR\x04next\x12 \n" +
-	"\tend_round\x18\x06 \x01(\x04H\x00R\bendRound\x88\x01\x01B\f\n" +
+	"\tend_round\x18\x06 \x01(\x04H\x00R\bendRound\x88\x01\x01\x12*\n" +
+	"\asegment\x18\a \x01(\v2\x10.edl.rpc.SegmentR\asegmentB\f\n" +
 	"\n" +
 	"_end_round\"q\n" +
 	"\x11TaskFailedRequest\x12!\n" +
@@ -7213,7 +7353,7 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\fwithout_save\x18\x03 \x01(\bR\vwithoutSave\"]\n" +
 	"\fTrainerSteps\x12!\n" +
 	"\x02id\x18\x01 \x01(\v2\x11.edl.rpc.IdentityR\x02id\x12*\n" +
-	"\x05steps\x18\x02 \x03(\v2\x14.edl.rpc.TrainerStepR\x05steps\"\xa1\x02\n" +
+	"\x05steps\x18\x02 \x03(\v2\x14.edl.rpc.TrainerStepR\x05steps\"\xbb\x02\n" +
 	"\vTrainerStep\x12!\n" +
 	"\x02id\x18\x01 \x01(\v2\x11.edl.rpc.IdentityR\x02id\x12\x12\n" +
 	"\x04pass\x18\x02 \x01(\x05R\x04pass\x12\x12\n" +
@@ -7224,7 +7364,9 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\arecords\x18\x06 \x03(\v2\x14.edl.rpc.RecordRangeR\arecords\x12\x1a\n" +
 	"\btrainers\x18\a \x01(\rR\btrainers\x12\x18\n" +
 	"\apending\x18\b \x01(\bR\apending\x12\x16\n" +
-	"\x06weight\x18\t \x01(\x03R\x06weight\"\x15\n" +
+	"\x06weight\x18\t \x01(\x03R\x06weight\x12\x18\n" +
+	"\adropped\x18\n" +
+	" \x03(\rR\adropped\"\x15\n" +
 	"\x13ReportStepsResponse\"H\n" +
 	"\x0fNextFeedRequest\x12!\n" +
 	"\x02id\x18\x01 \x01(\v2\x11.edl.rpc.IdentityR\x02id\x12\x12\n" +
@@ -7303,7 +7445,7 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\bfailures\x18\x04 \x01(\rR\bfailures\x12\x16\n" +
 	"\x06reason\x18\x05 \x01(\tR\x06reason\"%\n" +
 	"\x11CheckpointRequest\x12\x10\n" +
-	"\x03job\x18\x01 \x01(\tR\x03job\"\xde\x03\n" +
+	"\x03job\x18\x01 \x01(\tR\x03job\"\xda\x04\n" +
 	"\x0eQueuesResponse\x12,\n" +
 	"\x06queues\x18\x01 \x03(\v2\x14.edl.rpc.QueueStatusR\x06queues\x12#\n" +
 	"\x05waits\x18\x03 \x03(\v2\r.edl.job.WaitR\x05waits\x12\x1e\n" +
@@ -7320,10 +7462,14 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\n" +
 	"checkpoint\x18\v \x01(\v2\x19.edl.job.CheckpointStatusR\n" +
 	"checkpoint\x12,\n" +
-	"\bdatasets\x18\f \x03(\v2\x10.edl.rpc.DatasetR\bdatasets\x1a:\n" +
+	"\bdatasets\x18\f \x03(\v2\x10.edl.rpc.DatasetR\bdatasets\x12>\n" +
+	"\adropped\x18\r \x03(\v2$.edl.rpc.QueuesResponse.DroppedEntryR\adropped\x1a:\n" +
 	"\fEntriesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\fR\x05value:\x028\x01\"\xcc\x01\n" +
+	"\x05value\x18\x02 \x01(\fR\x05value:\x028\x01\x1a:\n" +
+	"\fDroppedEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\rR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\"\xcc\x01\n" +
 	"\rVariableChunk\x12!\n" +
 	"\x02id\x18\x01 \x01(\v2\x11.edl.rpc.IdentityR\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x14\n" +
@@ -7357,7 +7503,7 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\x04dims\x18\x02 \x03(\x03R\x04dims\x12\x14\n" +
 	"\x05bytes\x18\x03 \x01(\x03R\x05bytes\x12\x14\n" +
 	"\x05merge\x18\x04 \x01(\x05R\x05merge\x12\x12\n" +
-	"\x04rows\x18\x05 \x01(\bR\x04rows\"\xea\x01\n" +
+	"\x04rows\x18\x05 \x01(\bR\x04rows\"\x97\x02\n" +
 	"\x0eBarrierRequest\x12!\n" +
 	"\x02id\x18\x01 \x01(\v2\x11.edl.rpc.IdentityR\x02id\x12\x12\n" +
 	"\x04rows\x18\x02 \x01(\x03R\x04rows\x12\x1c\n" +
@@ -7365,8 +7511,15 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\arecords\x18\x04 \x03(\v2\x14.edl.rpc.RecordRangeR\arecords\x12\x12\n" +
 	"\x04pass\x18\x05 \x01(\x05R\x04pass\x12'\n" +
 	"\x05group\x18\x06 \x03(\v2\x11.edl.rpc.DeclaredR\x05group\x12\x16\n" +
-	"\x06weight\x18\a \x01(\x03R\x06weight\"\x11\n" +
-	"\x0fBarrierResponse\"\xad\x01\n" +
+	"\x06weight\x18\a \x01(\x03R\x06weight\x12+\n" +
+	"\acounted\x18\b \x03(\v2\x11.edl.rpc.DeclaredR\acounted\"\x11\n" +
+	"\x0fBarrierResponse\"3\n" +
+	"\x0eCountedRequest\x12!\n" +
+	"\x02id\x18\x01 \x01(\v2\x11.edl.rpc.IdentityR\x02id\"p\n" +
+	"\x0fCountedResponse\x12\x14\n" +
+	"\x05round\x18\x01 \x01(\x04R\x05round\x12-\n" +
+	"\bdeclared\x18\x02 \x03(\v2\x11.edl.rpc.DeclaredR\bdeclared\x12\x18\n" +
+	"\adropped\x18\x03 \x03(\rR\adropped\"\xad\x01\n" +
 	"\n" +
 	"CutRequest\x12!\n" +
 	"\x02id\x18\x01 \x01(\v2\x11.edl.rpc.IdentityR\x02id\x12\x14\n" +
@@ -7577,7 +7730,7 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\x06Queues\x12\x16.edl.rpc.QueuesRequest\x1a\x0e.edl.rpc.Piece0\x01\x129\n" +
 	"\x06GoBack\x12\x16.edl.rpc.GoBackRequest\x1a\x17.edl.rpc.GoBackResponse\x12/\n" +
 	"\x04Move\x12\x0e.edl.rpc.Piece\x1a\x15.edl.rpc.MoveResponse(\x01\x128\n" +
-	"\tPlacement\x12\x19.edl.rpc.PlacementRequest\x1a\x0e.edl.rpc.Piece0\x012\xba\b\n" +
+	"\tPlacement\x12\x19.edl.rpc.PlacementRequest\x1a\x0e.edl.rpc.Piece0\x012\xf8\b\n" +
 	"\x0fParameterServer\x12?\n" +
 	"\fSendVariable\x12\x16.edl.rpc.VariableChunk\x1a\x15.edl.rpc.SendResponse(\x01\x12@\n" +
 	"\vSendBarrier\x12\x17.edl.rpc.BarrierRequest\x1a\x18.edl.rpc.BarrierResponse\x12<\n" +
@@ -7591,7 +7744,8 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\x03Cut\x12\x13.edl.rpc.CutRequest\x1a\x14.edl.rpc.CutResponse\x123\n" +
 	"\x04Hold\x12\x14.edl.rpc.HoldRequest\x1a\x15.edl.rpc.HoldResponse\x12<\n" +
 	"\aRestore\x12\x17.edl.rpc.RestoreRequest\x1a\x18.edl.rpc.RestoreResponse\x123\n" +
-	"\x04Pace\x12\x14.edl.rpc.PaceRequest\x1a\x15.edl.rpc.PaceResponse\x125\n" +
+	"\x04Pace\x12\x14.edl.rpc.PaceRequest\x1a\x15.edl.rpc.PaceResponse\x12<\n" +
+	"\aCounted\x12\x17.edl.rpc.CountedRequest\x1a\x18.edl.rpc.CountedResponse\x125\n" +
 	"\aPrepare\x12\x0e.edl.rpc.Piece\x1a\x18.edl.rpc.PrepareResponse(\x01\x12?\n" +
 	"\bComplete\x12\x18.edl.rpc.CompleteRequest\x1a\x19.edl.rpc.CompleteResponse\x129\n" +
 	"\x06Follow\x12\x16.edl.rpc.FollowRequest\x1a\x17.edl.rpc.FollowResponse\x12?\n" +
@@ -7611,7 +7765,7 @@ func file_proto_rpc_rpc_proto_rawDescGZIP() []byte {
 }
 
 var file_proto_rpc_rpc_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_proto_rpc_rpc_proto_msgTypes = make([]protoimpl.MessageInfo, 112)
+var file_proto_rpc_rpc_proto_msgTypes = make([]protoimpl.MessageInfo, 115)
 var file_proto_rpc_rpc_proto_goTypes = []any{
 	(Standing_Kind)(0),            // 0: edl.rpc.Standing.Kind
 	(StatusResponse_Standby)(0),   // 1: edl.rpc.StatusResponse.Standby
@@ -7692,83 +7846,86 @@ var file_proto_rpc_rpc_proto_goTypes = []any{
 	(*SliceInfo)(nil),             // 76: edl.rpc.SliceInfo
 	(*BarrierRequest)(nil),        // 77: edl.rpc.BarrierRequest
 	(*BarrierResponse)(nil),       // 78: edl.rpc.BarrierResponse
-	(*CutRequest)(nil),            // 79: edl.rpc.CutRequest
-	(*StepBound)(nil),             // 80: edl.rpc.StepBound
-	(*CutResponse)(nil),           // 81: edl.rpc.CutResponse
-	(*HoldRequest)(nil),           // 82: edl.rpc.HoldRequest
-	(*HoldResponse)(nil),          // 83: edl.rpc.HoldResponse
-	(*RestoreRequest)(nil),        // 84: edl.rpc.RestoreRequest
-	(*RestoreResponse)(nil),       // 85: edl.rpc.RestoreResponse
-	(*PrepareRequest)(nil),        // 86: edl.rpc.PrepareRequest
-	(*PrepareResponse)(nil),       // 87: edl.rpc.PrepareResponse
-	(*FreezeRequest)(nil),         // 88: edl.rpc.FreezeRequest
-	(*FreezeResponse)(nil),        // 89: edl.rpc.FreezeResponse
-	(*Declared)(nil),              // 90: edl.rpc.Declared
-	(*Member)(nil),                // 91: edl.rpc.Member
-	(*ResumeRequest)(nil),         // 92: edl.rpc.ResumeRequest
-	(*ResumeResponse)(nil),        // 93: edl.rpc.ResumeResponse
-	(*FollowRequest)(nil),         // 94: edl.rpc.FollowRequest
-	(*FollowResponse)(nil),        // 95: edl.rpc.FollowResponse
-	(*Standing)(nil),              // 96: edl.rpc.Standing
-	(*TakeOverRequest)(nil),       // 97: edl.rpc.TakeOverRequest
-	(*TakeOverResponse)(nil),      // 98: edl.rpc.TakeOverResponse
-	(*LedgerRequest)(nil),         // 99: edl.rpc.LedgerRequest
-	(*PassLedger)(nil),            // 100: edl.rpc.PassLedger
-	(*LedgerResponse)(nil),        // 101: edl.rpc.LedgerResponse
-	(*GetRequest)(nil),            // 102: edl.rpc.GetRequest
-	(*CopyRequest)(nil),           // 103: edl.rpc.CopyRequest
-	(*CopyResponse)(nil),          // 104: edl.rpc.CopyResponse
-	(*PaceRequest)(nil),           // 105: edl.rpc.PaceRequest
-	(*PaceResponse)(nil),          // 106: edl.rpc.PaceResponse
-	(*CompleteRequest)(nil),       // 107: edl.rpc.CompleteRequest
-	(*CompleteResponse)(nil),      // 108: edl.rpc.CompleteResponse
-	(*StatusRequest)(nil),         // 109: edl.rpc.StatusRequest
-	(*StatusResponse)(nil),        // 110: edl.rpc.StatusResponse
-	nil,                           // 111: edl.rpc.DescribeResponse.OpsEntry
-	nil,                           // 112: edl.rpc.QueuesResponse.EntriesEntry
-	nil,                           // 113: edl.rpc.StatusResponse.RefusedEntry
-	(*job.Progress)(nil),          // 114: edl.job.Progress
-	(*job.Event)(nil),             // 115: edl.job.Event
-	(*job.JobStatus)(nil),         // 116: edl.job.JobStatus
-	(*job.Wait)(nil),              // 117: edl.job.Wait
-	(*job.JobSpec)(nil),           // 118: edl.job.JobSpec
-	(job.Role)(0),                 // 119: edl.job.Role
-	(*job.RoundTimes)(nil),        // 120: edl.job.RoundTimes
-	(*job.Value)(nil),             // 121: edl.job.Value
-	(*job.Step)(nil),              // 122: edl.job.Step
-	(*job.RoleStatus)(nil),        // 123: edl.job.RoleStatus
-	(*job.RoleReport)(nil),        // 124: edl.job.RoleReport
-	(*job.Placement)(nil),         // 125: edl.job.Placement
-	(*job.Failure)(nil),           // 126: edl.job.Failure
-	(*job.CheckpointStatus)(nil),  // 127: edl.job.CheckpointStatus
-	(*job.Shard)(nil),             // 128: edl.job.Shard
+	(*CountedRequest)(nil),        // 79: edl.rpc.CountedRequest
+	(*CountedResponse)(nil),       // 80: edl.rpc.CountedResponse
+	(*CutRequest)(nil),            // 81: edl.rpc.CutRequest
+	(*StepBound)(nil),             // 82: edl.rpc.StepBound
+	(*CutResponse)(nil),           // 83: edl.rpc.CutResponse
+	(*HoldRequest)(nil),           // 84: edl.rpc.HoldRequest
+	(*HoldResponse)(nil),          // 85: edl.rpc.HoldResponse
+	(*RestoreRequest)(nil),        // 86: edl.rpc.RestoreRequest
+	(*RestoreResponse)(nil),       // 87: edl.rpc.RestoreResponse
+	(*PrepareRequest)(nil),        // 88: edl.rpc.PrepareRequest
+	(*PrepareResponse)(nil),       // 89: edl.rpc.PrepareResponse
+	(*FreezeRequest)(nil),         // 90: edl.rpc.FreezeRequest
+	(*FreezeResponse)(nil),        // 91: edl.rpc.FreezeResponse
+	(*Declared)(nil),              // 92: edl.rpc.Declared
+	(*Member)(nil),                // 93: edl.rpc.Member
+	(*ResumeRequest)(nil),         // 94: edl.rpc.ResumeRequest
+	(*ResumeResponse)(nil),        // 95: edl.rpc.ResumeResponse
+	(*FollowRequest)(nil),         // 96: edl.rpc.FollowRequest
+	(*FollowResponse)(nil),        // 97: edl.rpc.FollowResponse
+	(*Standing)(nil),              // 98: edl.rpc.Standing
+	(*TakeOverRequest)(nil),       // 99: edl.rpc.TakeOverRequest
+	(*TakeOverResponse)(nil),      // 100: edl.rpc.TakeOverResponse
+	(*LedgerRequest)(nil),         // 101: edl.rpc.LedgerRequest
+	(*PassLedger)(nil),            // 102: edl.rpc.PassLedger
+	(*LedgerResponse)(nil),        // 103: edl.rpc.LedgerResponse
+	(*GetRequest)(nil),            // 104: edl.rpc.GetRequest
+	(*CopyRequest)(nil),           // 105: edl.rpc.CopyRequest
+	(*CopyResponse)(nil),          // 106: edl.rpc.CopyResponse
+	(*PaceRequest)(nil),           // 107: edl.rpc.PaceRequest
+	(*PaceResponse)(nil),          // 108: edl.rpc.PaceResponse
+	(*CompleteRequest)(nil),       // 109: edl.rpc.CompleteRequest
+	(*CompleteResponse)(nil),      // 110: edl.rpc.CompleteResponse
+	(*StatusRequest)(nil),         // 111: edl.rpc.StatusRequest
+	(*StatusResponse)(nil),        // 112: edl.rpc.StatusResponse
+	nil,                           // 113: edl.rpc.DescribeResponse.OpsEntry
+	nil,                           // 114: edl.rpc.QueuesResponse.EntriesEntry
+	nil,                           // 115: edl.rpc.QueuesResponse.DroppedEntry
+	nil,                           // 116: edl.rpc.StatusResponse.RefusedEntry
+	(*job.Progress)(nil),          // 117: edl.job.Progress
+	(*job.Event)(nil),             // 118: edl.job.Event
+	(*job.JobStatus)(nil),         // 119: edl.job.JobStatus
+	(*job.Wait)(nil),              // 120: edl.job.Wait
+	(*job.JobSpec)(nil),           // 121: edl.job.JobSpec
+	(job.Role)(0),                 // 122: edl.job.Role
+	(*job.RoundTimes)(nil),        // 123: edl.job.RoundTimes
+	(*job.Value)(nil),             // 124: edl.job.Value
+	(*job.Step)(nil),              // 125: edl.job.Step
+	(*job.RoleStatus)(nil),        // 126: edl.job.RoleStatus
+	(*job.RoleReport)(nil),        // 127: edl.job.RoleReport
+	(*job.Placement)(nil),         // 128: edl.job.Placement
+	(*job.Failure)(nil),           // 129: edl.job.Failure
+	(*job.CheckpointStatus)(nil),  // 130: edl.job.CheckpointStatus
+	(*job.Shard)(nil),             // 131: edl.job.Shard
 }
 var file_proto_rpc_rpc_proto_depIdxs = []int32{
 	31,  // 0: edl.rpc.Piece.id:type_name -> edl.rpc.Identity
-	111, // 1: edl.rpc.DescribeResponse.ops:type_name -> edl.rpc.DescribeResponse.OpsEntry
-	114, // 2: edl.rpc.ResumeJobResponse.progress:type_name -> edl.job.Progress
-	115, // 3: edl.rpc.Events.events:type_name -> edl.job.Event
-	116, // 4: edl.rpc.ListResponse.jobs:type_name -> edl.job.JobStatus
-	116, // 5: edl.rpc.WhyResponse.status:type_name -> edl.job.JobStatus
-	117, // 6: edl.rpc.WhyResponse.waits:type_name -> edl.job.Wait
-	116, // 7: edl.rpc.JobDetails.status:type_name -> edl.job.JobStatus
-	118, // 8: edl.rpc.JobDetails.spec:type_name -> edl.job.JobSpec
+	113, // 1: edl.rpc.DescribeResponse.ops:type_name -> edl.rpc.DescribeResponse.OpsEntry
+	117, // 2: edl.rpc.ResumeJobResponse.progress:type_name -> edl.job.Progress
+	118, // 3: edl.rpc.Events.events:type_name -> edl.job.Event
+	119, // 4: edl.rpc.ListResponse.jobs:type_name -> edl.job.JobStatus
+	119, // 5: edl.rpc.WhyResponse.status:type_name -> edl.job.JobStatus
+	120, // 6: edl.rpc.WhyResponse.waits:type_name -> edl.job.Wait
+	119, // 7: edl.rpc.JobDetails.status:type_name -> edl.job.JobStatus
+	121, // 8: edl.rpc.JobDetails.spec:type_name -> edl.job.JobSpec
 	70,  // 9: edl.rpc.JobDetails.queues:type_name -> edl.rpc.QueuesResponse
-	101, // 10: edl.rpc.JobDetails.ledger:type_name -> edl.rpc.LedgerResponse
+	103, // 10: edl.rpc.JobDetails.ledger:type_name -> edl.rpc.LedgerResponse
 	18,  // 11: edl.rpc.JobDetails.times:type_name -> edl.rpc.RoleTimes
-	119, // 12: edl.rpc.RoleTimes.role:type_name -> edl.job.Role
-	120, // 13: edl.rpc.RoleTimes.rounds:type_name -> edl.job.RoundTimes
-	114, // 14: edl.rpc.StateValues.progress:type_name -> edl.job.Progress
-	121, // 15: edl.rpc.StateValues.values:type_name -> edl.job.Value
-	121, // 16: edl.rpc.StepRun.feed:type_name -> edl.job.Value
-	122, // 17: edl.rpc.StepDone.step:type_name -> edl.job.Step
-	114, // 18: edl.rpc.StepDone.progress:type_name -> edl.job.Progress
+	122, // 12: edl.rpc.RoleTimes.role:type_name -> edl.job.Role
+	123, // 13: edl.rpc.RoleTimes.rounds:type_name -> edl.job.RoundTimes
+	117, // 14: edl.rpc.StateValues.progress:type_name -> edl.job.Progress
+	124, // 15: edl.rpc.StateValues.values:type_name -> edl.job.Value
+	124, // 16: edl.rpc.StepRun.feed:type_name -> edl.job.Value
+	125, // 17: edl.rpc.StepDone.step:type_name -> edl.job.Step
+	117, // 18: edl.rpc.StepDone.progress:type_name -> edl.job.Progress
 	14,  // 19: edl.rpc.RoleEvent.log:type_name -> edl.rpc.LogLine
-	123, // 20: edl.rpc.RoleEvent.status:type_name -> edl.job.RoleStatus
-	124, // 21: edl.rpc.RoleEvent.report:type_name -> edl.job.RoleReport
+	126, // 20: edl.rpc.RoleEvent.status:type_name -> edl.job.RoleStatus
+	127, // 21: edl.rpc.RoleEvent.report:type_name -> edl.job.RoleReport
 	31,  // 22: edl.rpc.MoveRequest.id:type_name -> edl.rpc.Identity
-	125, // 23: edl.rpc.MoveRequest.to:type_name -> edl.job.Placement
-	126, // 24: edl.rpc.MoveResponse.failure:type_name -> edl.job.Failure
+	128, // 23: edl.rpc.MoveRequest.to:type_name -> edl.job.Placement
+	129, // 24: edl.rpc.MoveResponse.failure:type_name -> edl.job.Failure
 	31,  // 25: edl.rpc.PlacementRequest.id:type_name -> edl.rpc.Identity
 	31,  // 26: edl.rpc.JoinRequest.id:type_name -> edl.rpc.Identity
 	37,  // 27: edl.rpc.JoinResponse.segment:type_name -> edl.rpc.Segment
@@ -7783,187 +7940,194 @@ var file_proto_rpc_rpc_proto_depIdxs = []int32{
 	43,  // 36: edl.rpc.GetTaskRequest.finished:type_name -> edl.rpc.Task
 	43,  // 37: edl.rpc.GetTaskResponse.task:type_name -> edl.rpc.Task
 	43,  // 38: edl.rpc.GetTaskResponse.next:type_name -> edl.rpc.Task
-	31,  // 39: edl.rpc.TaskFailedRequest.id:type_name -> edl.rpc.Identity
-	43,  // 40: edl.rpc.TaskFailedRequest.task:type_name -> edl.rpc.Task
-	31,  // 41: edl.rpc.SaveModelRequest.id:type_name -> edl.rpc.Identity
-	114, // 42: edl.rpc.SaveModelResponse.progress:type_name -> edl.job.Progress
-	31,  // 43: edl.rpc.TrainerSteps.id:type_name -> edl.rpc.Identity
-	51,  // 44: edl.rpc.TrainerSteps.steps:type_name -> edl.rpc.TrainerStep
-	31,  // 45: edl.rpc.TrainerStep.id:type_name -> edl.rpc.Identity
-	121, // 46: edl.rpc.TrainerStep.fetched:type_name -> edl.job.Value
-	42,  // 47: edl.rpc.TrainerStep.records:type_name -> edl.rpc.RecordRange
-	31,  // 48: edl.rpc.NextFeedRequest.id:type_name -> edl.rpc.Identity
-	31,  // 49: edl.rpc.FinishDataRequest.id:type_name -> edl.rpc.Identity
-	31,  // 50: edl.rpc.PermitRequest.id:type_name -> edl.rpc.Identity
-	121, // 51: edl.rpc.FeedShare.feed:type_name -> edl.job.Value
-	31,  // 52: edl.rpc.LeaveRequest.id:type_name -> edl.rpc.Identity
-	126, // 53: edl.rpc.LeaveRequest.failure:type_name -> edl.job.Failure
-	115, // 54: edl.rpc.WatchResponse.events:type_name -> edl.job.Event
-	31,  // 55: edl.rpc.GoBackRequest.id:type_name -> edl.rpc.Identity
-	114, // 56: edl.rpc.GoBackResponse.progress:type_name -> edl.job.Progress
-	68,  // 57: edl.rpc.QueueStatus.discarded_tasks:type_name -> edl.rpc.DiscardedTask
-	67,  // 58: edl.rpc.QueueStatus.discards:type_name -> edl.rpc.PassDiscards
-	42,  // 59: edl.rpc.DiscardedTask.records:type_name -> edl.rpc.RecordRange
-	66,  // 60: edl.rpc.QueuesResponse.queues:type_name -> edl.rpc.QueueStatus
-	117, // 61: edl.rpc.QueuesResponse.waits:type_name -> edl.job.Wait
-	112, // 62: edl.rpc.QueuesResponse.entries:type_name -> edl.rpc.QueuesResponse.EntriesEntry
-	127, // 63: edl.rpc.QueuesResponse.checkpoint:type_name -> edl.job.CheckpointStatus
-	39,  // 64: edl.rpc.QueuesResponse.datasets:type_name -> edl.rpc.Dataset
-	31,  // 65: edl.rpc.VariableChunk.id:type_name -> edl.rpc.Identity
-	31,  // 66: edl.rpc.RowsRequest.id:type_name -> edl.rpc.Identity
-	31,  // 67: edl.rpc.OpenDataRequest.id:type_name -> edl.rpc.Identity
-	76,  // 68: edl.rpc.OpenDataResponse.send:type_name -> edl.rpc.SliceInfo
-	76,  // 69: edl.rpc.OpenDataResponse.receive:type_name -> edl.rpc.SliceInfo
-	31,  // 70: edl.rpc.BarrierRequest.id:type_name -> edl.rpc.Identity
-	42,  // 71: edl.rpc.BarrierRequest.records:type_name -> edl.rpc.RecordRange
-	90,  // 72: edl.rpc.BarrierRequest.group:type_name -> edl.rpc.Declared
-	31,  // 73: edl.rpc.CutRequest.id:type_name -> edl.rpc.Identity
-	80,  // 74: edl.rpc.CutRequest.below:type_name -> edl.rpc.StepBound
-	128, // 75: edl.rpc.CutResponse.shard:type_name -> edl.job.Shard
-	128, // 76: edl.rpc.CutResponse.base:type_name -> edl.job.Shard
-	31,  // 77: edl.rpc.HoldRequest.id:type_name -> edl.rpc.Identity
-	80,  // 78: edl.rpc.HoldResponse.begun:type_name -> edl.rpc.StepBound
-	80,  // 79: edl.rpc.HoldResponse.ledger:type_name -> edl.rpc.StepBound
-	31,  // 80: edl.rpc.RestoreRequest.id:type_name -> edl.rpc.Identity
-	31,  // 81: edl.rpc.PrepareRequest.id:type_name -> edl.rpc.Identity
-	125, // 82: edl.rpc.PrepareRequest.to:type_name -> edl.job.Placement
-	31,  // 83: edl.rpc.FreezeRequest.id:type_name -> edl.rpc.Identity
-	90,  // 84: edl.rpc.FreezeResponse.declared:type_name -> edl.rpc.Declared
-	90,  // 85: edl.rpc.FreezeResponse.applied:type_name -> edl.rpc.Declared
-	42,  // 86: edl.rpc.Declared.records:type_name -> edl.rpc.RecordRange
-	31,  // 87: edl.rpc.ResumeRequest.id:type_name -> edl.rpc.Identity
-	91,  // 88: edl.rpc.ResumeRequest.members:type_name -> edl.rpc.Member
-	90,  // 89: edl.rpc.ResumeRequest.commit:type_name -> edl.rpc.Declared
-	31,  // 90: edl.rpc.FollowRequest.id:type_name -> edl.rpc.Identity
-	76,  // 91: edl.rpc.FollowResponse.slices:type_name -> edl.rpc.SliceInfo
-	0,   // 92: edl.rpc.Standing.kind:type_name -> edl.rpc.Standing.Kind
-	91,  // 93: edl.rpc.Standing.members:type_name -> edl.rpc.Member
-	90,  // 94: edl.rpc.Standing.applied:type_name -> edl.rpc.Declared
-	31,  // 95: edl.rpc.TakeOverRequest.id:type_name -> edl.rpc.Identity
-	42,  // 96: edl.rpc.PassLedger.committed:type_name -> edl.rpc.RecordRange
-	100, // 97: edl.rpc.LedgerResponse.passes:type_name -> edl.rpc.PassLedger
-	31,  // 98: edl.rpc.GetRequest.id:type_name -> edl.rpc.Identity
-	31,  // 99: edl.rpc.CopyRequest.id:type_name -> edl.rpc.Identity
-	31,  // 100: edl.rpc.PaceRequest.id:type_name -> edl.rpc.Identity
-	31,  // 101: edl.rpc.CompleteRequest.id:type_name -> edl.rpc.Identity
-	113, // 102: edl.rpc.StatusResponse.refused:type_name -> edl.rpc.StatusResponse.RefusedEntry
-	117, // 103: edl.rpc.StatusResponse.waits:type_name -> edl.job.Wait
-	1,   // 104: edl.rpc.StatusResponse.standby:type_name -> edl.rpc.StatusResponse.Standby
-	3,   // 105: edl.rpc.Listener.Describe:input_type -> edl.rpc.DescribeRequest
-	5,   // 106: edl.rpc.Listener.Submit:input_type -> edl.rpc.SubmitRequest
-	9,   // 107: edl.rpc.Listener.Status:input_type -> edl.rpc.JobRequest
-	11,  // 108: edl.rpc.Listener.List:input_type -> edl.rpc.ListRequest
-	9,   // 109: edl.rpc.Listener.Watch:input_type -> edl.rpc.JobRequest
-	13,  // 110: edl.rpc.Listener.Logs:input_type -> edl.rpc.LogsRequest
-	9,   // 111: edl.rpc.Listener.Stop:input_type -> edl.rpc.JobRequest
-	19,  // 112: edl.rpc.Listener.Finish:input_type -> edl.rpc.FinishRequest
-	20,  // 113: edl.rpc.Listener.Acknowledge:input_type -> edl.rpc.AcknowledgeRequest
-	23,  // 114: edl.rpc.Listener.ReadState:input_type -> edl.rpc.ReadStateRequest
-	2,   // 115: edl.rpc.Listener.WriteState:input_type -> edl.rpc.Piece
-	25,  // 116: edl.rpc.Listener.ReleaseState:input_type -> edl.rpc.ReleaseStateRequest
-	2,   // 117: edl.rpc.Listener.RunStep:input_type -> edl.rpc.Piece
-	9,   // 118: edl.rpc.Listener.Why:input_type -> edl.rpc.JobRequest
-	9,   // 119: edl.rpc.Listener.Show:input_type -> edl.rpc.JobRequest
-	16,  // 120: edl.rpc.Listener.Scale:input_type -> edl.rpc.ScaleRequest
-	9,   // 121: edl.rpc.Listener.Checkpoint:input_type -> edl.rpc.JobRequest
-	7,   // 122: edl.rpc.Listener.ResumeJob:input_type -> edl.rpc.ResumeJobRequest
-	29,  // 123: edl.rpc.Listener.StartRole:input_type -> edl.rpc.StartRoleChunk
-	35,  // 124: edl.rpc.Coordinator.Join:input_type -> edl.rpc.JoinRequest
-	2,   // 125: edl.rpc.Coordinator.ReportDataset:input_type -> edl.rpc.Piece
-	44,  // 126: edl.rpc.Coordinator.GetTask:input_type -> edl.rpc.GetTaskRequest
-	46,  // 127: edl.rpc.Coordinator.TaskFailed:input_type -> edl.rpc.TaskFailedRequest
-	48,  // 128: edl.rpc.Coordinator.RequestSaveModel:input_type -> edl.rpc.SaveModelRequest
-	2,   // 129: edl.rpc.Coordinator.ReportSteps:input_type -> edl.rpc.Piece
-	53,  // 130: edl.rpc.Coordinator.NextFeed:input_type -> edl.rpc.NextFeedRequest
-	2,   // 131: edl.rpc.Coordinator.Feed:input_type -> edl.rpc.Piece
-	54,  // 132: edl.rpc.Coordinator.Finish:input_type -> edl.rpc.FinishDataRequest
-	20,  // 133: edl.rpc.Coordinator.Acknowledge:input_type -> edl.rpc.AcknowledgeRequest
-	56,  // 134: edl.rpc.Coordinator.Permit:input_type -> edl.rpc.PermitRequest
-	59,  // 135: edl.rpc.Coordinator.Leave:input_type -> edl.rpc.LeaveRequest
-	61,  // 136: edl.rpc.Coordinator.Watch:input_type -> edl.rpc.WatchRequest
-	69,  // 137: edl.rpc.Coordinator.Checkpoint:input_type -> edl.rpc.CheckpointRequest
-	65,  // 138: edl.rpc.Coordinator.Queues:input_type -> edl.rpc.QueuesRequest
-	63,  // 139: edl.rpc.Coordinator.GoBack:input_type -> edl.rpc.GoBackRequest
-	2,   // 140: edl.rpc.Coordinator.Move:input_type -> edl.rpc.Piece
-	34,  // 141: edl.rpc.Coordinator.Placement:input_type -> edl.rpc.PlacementRequest
-	71,  // 142: edl.rpc.ParameterServer.SendVariable:input_type -> edl.rpc.VariableChunk
-	77,  // 143: edl.rpc.ParameterServer.SendBarrier:input_type -> edl.rpc.BarrierRequest
-	102, // 144: edl.rpc.ParameterServer.GetVariable:input_type -> edl.rpc.GetRequest
-	73,  // 145: edl.rpc.ParameterServer.GetRows:input_type -> edl.rpc.RowsRequest
-	103, // 146: edl.rpc.ParameterServer.CopyRows:input_type -> edl.rpc.CopyRequest
-	74,  // 147: edl.rpc.ParameterServer.OpenData:input_type -> edl.rpc.OpenDataRequest
-	88,  // 148: edl.rpc.ParameterServer.Freeze:input_type -> edl.rpc.FreezeRequest
-	92,  // 149: edl.rpc.ParameterServer.Resume:input_type -> edl.rpc.ResumeRequest
-	99,  // 150: edl.rpc.ParameterServer.Ledger:input_type -> edl.rpc.LedgerRequest
-	79,  // 151: edl.rpc.ParameterServer.Cut:input_type -> edl.rpc.CutRequest
-	82,  // 152: edl.rpc.ParameterServer.Hold:input_type -> edl.rpc.HoldRequest
-	84,  // 153: edl.rpc.ParameterServer.Restore:input_type -> edl.rpc.RestoreRequest
-	105, // 154: edl.rpc.ParameterServer.Pace:input_type -> edl.rpc.PaceRequest
-	2,   // 155: edl.rpc.ParameterServer.Prepare:input_type -> edl.rpc.Piece
-	107, // 156: edl.rpc.ParameterServer.Complete:input_type -> edl.rpc.CompleteRequest
-	94,  // 157: edl.rpc.ParameterServer.Follow:input_type -> edl.rpc.FollowRequest
-	97,  // 158: edl.rpc.ParameterServer.TakeOver:input_type -> edl.rpc.TakeOverRequest
-	109, // 159: edl.rpc.ParameterServer.Status:input_type -> edl.rpc.StatusRequest
-	4,   // 160: edl.rpc.Listener.Describe:output_type -> edl.rpc.DescribeResponse
-	6,   // 161: edl.rpc.Listener.Submit:output_type -> edl.rpc.SubmitResponse
-	116, // 162: edl.rpc.Listener.Status:output_type -> edl.job.JobStatus
-	12,  // 163: edl.rpc.Listener.List:output_type -> edl.rpc.ListResponse
-	10,  // 164: edl.rpc.Listener.Watch:output_type -> edl.rpc.Events
-	14,  // 165: edl.rpc.Listener.Logs:output_type -> edl.rpc.LogLine
-	116, // 166: edl.rpc.Listener.Stop:output_type -> edl.job.JobStatus
-	116, // 167: edl.rpc.Listener.Finish:output_type -> edl.job.JobStatus
-	21,  // 168: edl.rpc.Listener.Acknowledge:output_type -> edl.rpc.AcknowledgeResponse
-	2,   // 169: edl.rpc.Listener.ReadState:output_type -> edl.rpc.Piece
-	24,  // 170: edl.rpc.Listener.WriteState:output_type -> edl.rpc.WriteStateResponse
-	26,  // 171: edl.rpc.Listener.ReleaseState:output_type -> edl.rpc.ReleaseStateResponse
-	2,   // 172: edl.rpc.Listener.RunStep:output_type -> edl.rpc.Piece
-	15,  // 173: edl.rpc.Listener.Why:output_type -> edl.rpc.WhyResponse
-	2,   // 174: edl.rpc.Listener.Show:output_type -> edl.rpc.Piece
-	116, // 175: edl.rpc.Listener.Scale:output_type -> edl.job.JobStatus
-	127, // 176: edl.rpc.Listener.Checkpoint:output_type -> edl.job.CheckpointStatus
-	8,   // 177: edl.rpc.Listener.ResumeJob:output_type -> edl.rpc.ResumeJobResponse
-	30,  // 178: edl.rpc.Listener.StartRole:output_type -> edl.rpc.RoleEvent
-	36,  // 179: edl.rpc.Coordinator.Join:output_type -> edl.rpc.JoinResponse
-	41,  // 180: edl.rpc.Coordinator.ReportDataset:output_type -> edl.rpc.ReportDatasetResponse
-	45,  // 181: edl.rpc.Coordinator.GetTask:output_type -> edl.rpc.GetTaskResponse
-	47,  // 182: edl.rpc.Coordinator.TaskFailed:output_type -> edl.rpc.TaskFailedResponse
-	49,  // 183: edl.rpc.Coordinator.RequestSaveModel:output_type -> edl.rpc.SaveModelResponse
-	52,  // 184: edl.rpc.Coordinator.ReportSteps:output_type -> edl.rpc.ReportStepsResponse
-	2,   // 185: edl.rpc.Coordinator.NextFeed:output_type -> edl.rpc.Piece
-	2,   // 186: edl.rpc.Coordinator.Feed:output_type -> edl.rpc.Piece
-	55,  // 187: edl.rpc.Coordinator.Finish:output_type -> edl.rpc.FinishDataResponse
-	21,  // 188: edl.rpc.Coordinator.Acknowledge:output_type -> edl.rpc.AcknowledgeResponse
-	57,  // 189: edl.rpc.Coordinator.Permit:output_type -> edl.rpc.PermitResponse
-	60,  // 190: edl.rpc.Coordinator.Leave:output_type -> edl.rpc.LeaveResponse
-	62,  // 191: edl.rpc.Coordinator.Watch:output_type -> edl.rpc.WatchResponse
-	127, // 192: edl.rpc.Coordinator.Checkpoint:output_type -> edl.job.CheckpointStatus
-	2,   // 193: edl.rpc.Coordinator.Queues:output_type -> edl.rpc.Piece
-	64,  // 194: edl.rpc.Coordinator.GoBack:output_type -> edl.rpc.GoBackResponse
-	33,  // 195: edl.rpc.Coordinator.Move:output_type -> edl.rpc.MoveResponse
-	2,   // 196: edl.rpc.Coordinator.Placement:output_type -> edl.rpc.Piece
-	72,  // 197: edl.rpc.ParameterServer.SendVariable:output_type -> edl.rpc.SendResponse
-	78,  // 198: edl.rpc.ParameterServer.SendBarrier:output_type -> edl.rpc.BarrierResponse
-	71,  // 199: edl.rpc.ParameterServer.GetVariable:output_type -> edl.rpc.VariableChunk
-	71,  // 200: edl.rpc.ParameterServer.GetRows:output_type -> edl.rpc.VariableChunk
-	104, // 201: edl.rpc.ParameterServer.CopyRows:output_type -> edl.rpc.CopyResponse
-	75,  // 202: edl.rpc.ParameterServer.OpenData:output_type -> edl.rpc.OpenDataResponse
-	89,  // 203: edl.rpc.ParameterServer.Freeze:output_type -> edl.rpc.FreezeResponse
-	93,  // 204: edl.rpc.ParameterServer.Resume:output_type -> edl.rpc.ResumeResponse
-	2,   // 205: edl.rpc.ParameterServer.Ledger:output_type -> edl.rpc.Piece
-	81,  // 206: edl.rpc.ParameterServer.Cut:output_type -> edl.rpc.CutResponse
-	83,  // 207: edl.rpc.ParameterServer.Hold:output_type -> edl.rpc.HoldResponse
-	85,  // 208: edl.rpc.ParameterServer.Restore:output_type -> edl.rpc.RestoreResponse
-	106, // 209: edl.rpc.ParameterServer.Pace:output_type -> edl.rpc.PaceResponse
-	87,  // 210: edl.rpc.ParameterServer.Prepare:output_type -> edl.rpc.PrepareResponse
-	108, // 211: edl.rpc.ParameterServer.Complete:output_type -> edl.rpc.CompleteResponse
-	95,  // 212: edl.rpc.ParameterServer.Follow:output_type -> edl.rpc.FollowResponse
-	98,  // 213: edl.rpc.ParameterServer.TakeOver:output_type -> edl.rpc.TakeOverResponse
-	110, // 214: edl.rpc.ParameterServer.Status:output_type -> edl.rpc.StatusResponse
-	160, // [160:215] is the sub-list for method output_type
-	105, // [105:160] is the sub-list for method input_type
-	105, // [105:105] is the sub-list for extension type_name
-	105, // [105:105] is the sub-list for extension extendee
-	0,   // [0:105] is the sub-list for field type_name
+	37,  // 39: edl.rpc.GetTaskResponse.segment:type_name -> edl.rpc.Segment
+	31,  // 40: edl.rpc.TaskFailedRequest.id:type_name -> edl.rpc.Identity
+	43,  // 41: edl.rpc.TaskFailedRequest.task:type_name -> edl.rpc.Task
+	31,  // 42: edl.rpc.SaveModelRequest.id:type_name -> edl.rpc.Identity
+	117, // 43: edl.rpc.SaveModelResponse.progress:type_name -> edl.job.Progress
+	31,  // 44: edl.rpc.TrainerSteps.id:type_name -> edl.rpc.Identity
+	51,  // 45: edl.rpc.TrainerSteps.steps:type_name -> edl.rpc.TrainerStep
+	31,  // 46: edl.rpc.TrainerStep.id:type_name -> edl.rpc.Identity
+	124, // 47: edl.rpc.TrainerStep.fetched:type_name -> edl.job.Value
+	42,  // 48: edl.rpc.TrainerStep.records:type_name -> edl.rpc.RecordRange
+	31,  // 49: edl.rpc.NextFeedRequest.id:type_name -> edl.rpc.Identity
+	31,  // 50: edl.rpc.FinishDataRequest.id:type_name -> edl.rpc.Identity
+	31,  // 51: edl.rpc.PermitRequest.id:type_name -> edl.rpc.Identity
+	124, // 52: edl.rpc.FeedShare.feed:type_name -> edl.job.Value
+	31,  // 53: edl.rpc.LeaveRequest.id:type_name -> edl.rpc.Identity
+	129, // 54: edl.rpc.LeaveRequest.failure:type_name -> edl.job.Failure
+	118, // 55: edl.rpc.WatchResponse.events:type_name -> edl.job.Event
+	31,  // 56: edl.rpc.GoBackRequest.id:type_name -> edl.rpc.Identity
+	117, // 57: edl.rpc.GoBackResponse.progress:type_name -> edl.job.Progress
+	68,  // 58: edl.rpc.QueueStatus.discarded_tasks:type_name -> edl.rpc.DiscardedTask
+	67,  // 59: edl.rpc.QueueStatus.discards:type_name -> edl.rpc.PassDiscards
+	42,  // 60: edl.rpc.DiscardedTask.records:type_name -> edl.rpc.RecordRange
+	66,  // 61: edl.rpc.QueuesResponse.queues:type_name -> edl.rpc.QueueStatus
+	120, // 62: edl.rpc.QueuesResponse.waits:type_name -> edl.job.Wait
+	114, // 63: edl.rpc.QueuesResponse.entries:type_name -> edl.rpc.QueuesResponse.EntriesEntry
+	130, // 64: edl.rpc.QueuesResponse.checkpoint:type_name -> edl.job.CheckpointStatus
+	39,  // 65: edl.rpc.QueuesResponse.datasets:type_name -> edl.rpc.Dataset
+	115, // 66: edl.rpc.QueuesResponse.dropped:type_name -> edl.rpc.QueuesResponse.DroppedEntry
+	31,  // 67: edl.rpc.VariableChunk.id:type_name -> edl.rpc.Identity
+	31,  // 68: edl.rpc.RowsRequest.id:type_name -> edl.rpc.Identity
+	31,  // 69: edl.rpc.OpenDataRequest.id:type_name -> edl.rpc.Identity
+	76,  // 70: edl.rpc.OpenDataResponse.send:type_name -> edl.rpc.SliceInfo
+	76,  // 71: edl.rpc.OpenDataResponse.receive:type_name -> edl.rpc.SliceInfo
+	31,  // 72: edl.rpc.BarrierRequest.id:type_name -> edl.rpc.Identity
+	42,  // 73: edl.rpc.BarrierRequest.records:type_name -> edl.rpc.RecordRange
+	92,  // 74: edl.rpc.BarrierRequest.group:type_name -> edl.rpc.Declared
+	92,  // 75: edl.rpc.BarrierRequest.counted:type_name -> edl.rpc.Declared
+	31,  // 76: edl.rpc.CountedRequest.id:type_name -> edl.rpc.Identity
+	92,  // 77: edl.rpc.CountedResponse.declared:type_name -> edl.rpc.Declared
+	31,  // 78: edl.rpc.CutRequest.id:type_name -> edl.rpc.Identity
+	82,  // 79: edl.rpc.CutRequest.below:type_name -> edl.rpc.StepBound
+	131, // 80: edl.rpc.CutResponse.shard:type_name -> edl.job.Shard
+	131, // 81: edl.rpc.CutResponse.base:type_name -> edl.job.Shard
+	31,  // 82: edl.rpc.HoldRequest.id:type_name -> edl.rpc.Identity
+	82,  // 83: edl.rpc.HoldResponse.begun:type_name -> edl.rpc.StepBound
+	82,  // 84: edl.rpc.HoldResponse.ledger:type_name -> edl.rpc.StepBound
+	31,  // 85: edl.rpc.RestoreRequest.id:type_name -> edl.rpc.Identity
+	31,  // 86: edl.rpc.PrepareRequest.id:type_name -> edl.rpc.Identity
+	128, // 87: edl.rpc.PrepareRequest.to:type_name -> edl.job.Placement
+	31,  // 88: edl.rpc.FreezeRequest.id:type_name -> edl.rpc.Identity
+	92,  // 89: edl.rpc.FreezeResponse.declared:type_name -> edl.rpc.Declared
+	92,  // 90: edl.rpc.FreezeResponse.applied:type_name -> edl.rpc.Declared
+	42,  // 91: edl.rpc.Declared.records:type_name -> edl.rpc.RecordRange
+	31,  // 92: edl.rpc.ResumeRequest.id:type_name -> edl.rpc.Identity
+	93,  // 93: edl.rpc.ResumeRequest.members:type_name -> edl.rpc.Member
+	92,  // 94: edl.rpc.ResumeRequest.commit:type_name -> edl.rpc.Declared
+	31,  // 95: edl.rpc.FollowRequest.id:type_name -> edl.rpc.Identity
+	76,  // 96: edl.rpc.FollowResponse.slices:type_name -> edl.rpc.SliceInfo
+	0,   // 97: edl.rpc.Standing.kind:type_name -> edl.rpc.Standing.Kind
+	93,  // 98: edl.rpc.Standing.members:type_name -> edl.rpc.Member
+	92,  // 99: edl.rpc.Standing.applied:type_name -> edl.rpc.Declared
+	31,  // 100: edl.rpc.TakeOverRequest.id:type_name -> edl.rpc.Identity
+	42,  // 101: edl.rpc.PassLedger.committed:type_name -> edl.rpc.RecordRange
+	102, // 102: edl.rpc.LedgerResponse.passes:type_name -> edl.rpc.PassLedger
+	31,  // 103: edl.rpc.GetRequest.id:type_name -> edl.rpc.Identity
+	31,  // 104: edl.rpc.CopyRequest.id:type_name -> edl.rpc.Identity
+	31,  // 105: edl.rpc.PaceRequest.id:type_name -> edl.rpc.Identity
+	31,  // 106: edl.rpc.CompleteRequest.id:type_name -> edl.rpc.Identity
+	116, // 107: edl.rpc.StatusResponse.refused:type_name -> edl.rpc.StatusResponse.RefusedEntry
+	120, // 108: edl.rpc.StatusResponse.waits:type_name -> edl.job.Wait
+	1,   // 109: edl.rpc.StatusResponse.standby:type_name -> edl.rpc.StatusResponse.Standby
+	3,   // 110: edl.rpc.Listener.Describe:input_type -> edl.rpc.DescribeRequest
+	5,   // 111: edl.rpc.Listener.Submit:input_type -> edl.rpc.SubmitRequest
+	9,   // 112: edl.rpc.Listener.Status:input_type -> edl.rpc.JobRequest
+	11,  // 113: edl.rpc.Listener.List:input_type -> edl.rpc.ListRequest
+	9,   // 114: edl.rpc.Listener.Watch:input_type -> edl.rpc.JobRequest
+	13,  // 115: edl.rpc.Listener.Logs:input_type -> edl.rpc.LogsRequest
+	9,   // 116: edl.rpc.Listener.Stop:input_type -> edl.rpc.JobRequest
+	19,  // 117: edl.rpc.Listener.Finish:input_type -> edl.rpc.FinishRequest
+	20,  // 118: edl.rpc.Listener.Acknowledge:input_type -> edl.rpc.AcknowledgeRequest
+	23,  // 119: edl.rpc.Listener.ReadState:input_type -> edl.rpc.ReadStateRequest
+	2,   // 120: edl.rpc.Listener.WriteState:input_type -> edl.rpc.Piece
+	25,  // 121: edl.rpc.Listener.ReleaseState:input_type -> edl.rpc.ReleaseStateRequest
+	2,   // 122: edl.rpc.Listener.RunStep:input_type -> edl.rpc.Piece
+	9,   // 123: edl.rpc.Listener.Why:input_type -> edl.rpc.JobRequest
+	9,   // 124: edl.rpc.Listener.Show:input_type -> edl.rpc.JobRequest
+	16,  // 125: edl.rpc.Listener.Scale:input_type -> edl.rpc.ScaleRequest
+	9,   // 126: edl.rpc.Listener.Checkpoint:input_type -> edl.rpc.JobRequest
+	7,   // 127: edl.rpc.Listener.ResumeJob:input_type -> edl.rpc.ResumeJobRequest
+	29,  // 128: edl.rpc.Listener.StartRole:input_type -> edl.rpc.StartRoleChunk
+	35,  // 129: edl.rpc.Coordinator.Join:input_type -> edl.rpc.JoinRequest
+	2,   // 130: edl.rpc.Coordinator.ReportDataset:input_type -> edl.rpc.Piece
+	44,  // 131: edl.rpc.Coordinator.GetTask:input_type -> edl.rpc.GetTaskRequest
+	46,  // 132: edl.rpc.Coordinator.TaskFailed:input_type -> edl.rpc.TaskFailedRequest
+	48,  // 133: edl.rpc.Coordinator.RequestSaveModel:input_type -> edl.rpc.SaveModelRequest
+	2,   // 134: edl.rpc.Coordinator.ReportSteps:input_type -> edl.rpc.Piece
+	53,  // 135: edl.rpc.Coordinator.NextFeed:input_type -> edl.rpc.NextFeedRequest
+	2,   // 136: edl.rpc.Coordinator.Feed:input_type -> edl.rpc.Piece
+	54,  // 137: edl.rpc.Coordinator.Finish:input_type -> edl.rpc.FinishDataRequest
+	20,  // 138: edl.rpc.Coordinator.Acknowledge:input_type -> edl.rpc.AcknowledgeRequest
+	56,  // 139: edl.rpc.Coordinator.Permit:input_type -> edl.rpc.PermitRequest
+	59,  // 140: edl.rpc.Coordinator.Leave:input_type -> edl.rpc.LeaveRequest
+	61,  // 141: edl.rpc.Coordinator.Watch:input_type -> edl.rpc.WatchRequest
+	69,  // 142: edl.rpc.Coordinator.Checkpoint:input_type -> edl.rpc.CheckpointRequest
+	65,  // 143: edl.rpc.Coordinator.Queues:input_type -> edl.rpc.QueuesRequest
+	63,  // 144: edl.rpc.Coordinator.GoBack:input_type -> edl.rpc.GoBackRequest
+	2,   // 145: edl.rpc.Coordinator.Move:input_type -> edl.rpc.Piece
+	34,  // 146: edl.rpc.Coordinator.Placement:input_type -> edl.rpc.PlacementRequest
+	71,  // 147: edl.rpc.ParameterServer.SendVariable:input_type -> edl.rpc.VariableChunk
+	77,  // 148: edl.rpc.ParameterServer.SendBarrier:input_type -> edl.rpc.BarrierRequest
+	104, // 149: edl.rpc.ParameterServer.GetVariable:input_type -> edl.rpc.GetRequest
+	73,  // 150: edl.rpc.ParameterServer.GetRows:input_type -> edl.rpc.RowsRequest
+	105, // 151: edl.rpc.ParameterServer.CopyRows:input_type -> edl.rpc.CopyRequest
+	74,  // 152: edl.rpc.ParameterServer.OpenData:input_type -> edl.rpc.OpenDataRequest
+	90,  // 153: edl.rpc.ParameterServer.Freeze:input_type -> edl.rpc.FreezeRequest
+	94,  // 154: edl.rpc.ParameterServer.Resume:input_type -> edl.rpc.ResumeRequest
+	101, // 155: edl.rpc.ParameterServer.Ledger:input_type -> edl.rpc.LedgerRequest
+	81,  // 156: edl.rpc.ParameterServer.Cut:input_type -> edl.rpc.CutRequest
+	84,  // 157: edl.rpc.ParameterServer.Hold:input_type -> edl.rpc.HoldRequest
+	86,  // 158: edl.rpc.ParameterServer.Restore:input_type -> edl.rpc.RestoreRequest
+	107, // 159: edl.rpc.ParameterServer.Pace:input_type -> edl.rpc.PaceRequest
+	79,  // 160: edl.rpc.ParameterServer.Counted:input_type -> edl.rpc.CountedRequest
+	2,   // 161: edl.rpc.ParameterServer.Prepare:input_type -> edl.rpc.Piece
+	109, // 162: edl.rpc.ParameterServer.Complete:input_type -> edl.rpc.CompleteRequest
+	96,  // 163: edl.rpc.ParameterServer.Follow:input_type -> edl.rpc.FollowRequest
+	99,  // 164: edl.rpc.ParameterServer.TakeOver:input_type -> edl.rpc.TakeOverRequest
+	111, // 165: edl.rpc.ParameterServer.Status:input_type -> edl.rpc.StatusRequest
+	4,   // 166: edl.rpc.Listener.Describe:output_type -> edl.rpc.DescribeResponse
+	6,   // 167: edl.rpc.Listener.Submit:output_type -> edl.rpc.SubmitResponse
+	119, // 168: edl.rpc.Listener.Status:output_type -> edl.job.JobStatus
+	12,  // 169: edl.rpc.Listener.List:output_type -> edl.rpc.ListResponse
+	10,  // 170: edl.rpc.Listener.Watch:output_type -> edl.rpc.Events
+	14,  // 171: edl.rpc.Listener.Logs:output_type -> edl.rpc.LogLine
+	119, // 172: edl.rpc.Listener.Stop:output_type -> edl.job.JobStatus
+	119, // 173: edl.rpc.Listener.Finish:output_type -> edl.job.JobStatus
+	21,  // 174: edl.rpc.Listener.Acknowledge:output_type -> edl.rpc.AcknowledgeResponse
+	2,   // 175: edl.rpc.Listener.ReadState:output_type -> edl.rpc.Piece
+	24,  // 176: edl.rpc.Listener.WriteState:output_type -> edl.rpc.WriteStateResponse
+	26,  // 177: edl.rpc.Listener.ReleaseState:output_type -> edl.rpc.ReleaseStateResponse
+	2,   // 178: edl.rpc.Listener.RunStep:output_type -> edl.rpc.Piece
+	15,  // 179: edl.rpc.Listener.Why:output_type -> edl.rpc.WhyResponse
+	2,   // 180: edl.rpc.Listener.Show:output_type -> edl.rpc.Piece
+	119, // 181: edl.rpc.Listener.Scale:output_type -> edl.job.JobStatus
+	130, // 182: edl.rpc.Listener.Checkpoint:output_type -> edl.job.CheckpointStatus
+	8,   // 183: edl.rpc.Listener.ResumeJob:output_type -> edl.rpc.ResumeJobResponse
+	30,  // 184: edl.rpc.Listener.StartRole:output_type -> edl.rpc.RoleEvent
+	36,  // 185: edl.rpc.Coordinator.Join:output_type -> edl.rpc.JoinResponse
+	41,  // 186: edl.rpc.Coordinator.ReportDataset:output_type -> edl.rpc.ReportDatasetResponse
+	45,  // 187: edl.rpc.Coordinator.GetTask:output_type -> edl.rpc.GetTaskResponse
+	47,  // 188: edl.rpc.Coordinator.TaskFailed:output_type -> edl.rpc.TaskFailedResponse
+	49,  // 189: edl.rpc.Coordinator.RequestSaveModel:output_type -> edl.rpc.SaveModelResponse
+	52,  // 190: edl.rpc.Coordinator.ReportSteps:output_type -> edl.rpc.ReportStepsResponse
+	2,   // 191: edl.rpc.Coordinator.NextFeed:output_type -> edl.rpc.Piece
+	2,   // 192: edl.rpc.Coordinator.Feed:output_type -> edl.rpc.Piece
+	55,  // 193: edl.rpc.Coordinator.Finish:output_type -> edl.rpc.FinishDataResponse
+	21,  // 194: edl.rpc.Coordinator.Acknowledge:output_type -> edl.rpc.AcknowledgeResponse
+	57,  // 195: edl.rpc.Coordinator.Permit:output_type -> edl.rpc.PermitResponse
+	60,  // 196: edl.rpc.Coordinator.Leave:output_type -> edl.rpc.LeaveResponse
+	62,  // 197: edl.rpc.Coordinator.Watch:output_type -> edl.rpc.WatchResponse
+	130, // 198: edl.rpc.Coordinator.Checkpoint:output_type -> edl.job.CheckpointStatus
+	2,   // 199: edl.rpc.Coordinator.Queues:output_type -> edl.rpc.Piece
+	64,  // 200: edl.rpc.Coordinator.GoBack:output_type -> edl.rpc.GoBackResponse
+	33,  // 201: edl.rpc.Coordinator.Move:output_type -> edl.rpc.MoveResponse
+	2,   // 202: edl.rpc.Coordinator.Placement:output_type -> edl.rpc.Piece
+	72,  // 203: edl.rpc.ParameterServer.SendVariable:output_type -> edl.rpc.SendResponse
+	78,  // 204: edl.rpc.ParameterServer.SendBarrier:output_type -> edl.rpc.BarrierResponse
+	71,  // 205: edl.rpc.ParameterServer.GetVariable:output_type -> edl.rpc.VariableChunk
+	71,  // 206: edl.rpc.ParameterServer.GetRows:output_type -> edl.rpc.VariableChunk
+	106, // 207: edl.rpc.ParameterServer.CopyRows:output_type -> edl.rpc.CopyResponse
+	75,  // 208: edl.rpc.ParameterServer.OpenData:output_type -> edl.rpc.OpenDataResponse
+	91,  // 209: edl.rpc.ParameterServer.Freeze:output_type -> edl.rpc.FreezeResponse
+	95,  // 210: edl.rpc.ParameterServer.Resume:output_type -> edl.rpc.ResumeResponse
+	2,   // 211: edl.rpc.ParameterServer.Ledger:output_type -> edl.rpc.Piece
+	83,  // 212: edl.rpc.ParameterServer.Cut:output_type -> edl.rpc.CutResponse
+	85,  // 213: edl.rpc.ParameterServer.Hold:output_type -> edl.rpc.HoldResponse
+	87,  // 214: edl.rpc.ParameterServer.Restore:output_type -> edl.rpc.RestoreResponse
+	108, // 215: edl.rpc.ParameterServer.Pace:output_type -> edl.rpc.PaceResponse
+	80,  // 216: edl.rpc.ParameterServer.Counted:output_type -> edl.rpc.CountedResponse
+	89,  // 217: edl.rpc.ParameterServer.Prepare:output_type -> edl.rpc.PrepareResponse
+	110, // 218: edl.rpc.ParameterServer.Complete:output_type -> edl.rpc.CompleteResponse
+	97,  // 219: edl.rpc.ParameterServer.Follow:output_type -> edl.rpc.FollowResponse
+	100, // 220: edl.rpc.ParameterServer.TakeOver:output_type -> edl.rpc.TakeOverResponse
+	112, // 221: edl.rpc.ParameterServer.Status:output_type -> edl.rpc.StatusResponse
+	166, // [166:222] is the sub-list for method output_type
+	110, // [110:166] is the sub-list for method input_type
+	110, // [110:110] is the sub-list for extension type_name
+	110, // [110:110] is the sub-list for extension extendee
+	0,   // [0:110] is the sub-list for field type_name
 }
 
 func init() { file_proto_rpc_rpc_proto_init() }
@@ -7975,14 +8139,14 @@ func file_proto_rpc_rpc_proto_init() {
 	file_proto_rpc_rpc_proto_msgTypes[34].OneofWrappers = []any{}
 	file_proto_rpc_rpc_proto_msgTypes[43].OneofWrappers = []any{}
 	file_proto_rpc_rpc_proto_msgTypes[52].OneofWrappers = []any{}
-	file_proto_rpc_rpc_proto_msgTypes[89].OneofWrappers = []any{}
+	file_proto_rpc_rpc_proto_msgTypes[91].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_rpc_rpc_proto_rawDesc), len(file_proto_rpc_rpc_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   112,
+			NumMessages:   115,
 			NumExtensions: 0,
 			NumServices:   3,
 		},

@@ -1629,6 +1629,7 @@ const (
 	ParameterServer_Hold_FullMethodName         = "/edl.rpc.ParameterServer/Hold"
 	ParameterServer_Restore_FullMethodName      = "/edl.rpc.ParameterServer/Restore"
 	ParameterServer_Pace_FullMethodName         = "/edl.rpc.ParameterServer/Pace"
+	ParameterServer_Counted_FullMethodName      = "/edl.rpc.ParameterServer/Counted"
 	ParameterServer_Prepare_FullMethodName      = "/edl.rpc.ParameterServer/Prepare"
 	ParameterServer_Complete_FullMethodName     = "/edl.rpc.ParameterServer/Complete"
 	ParameterServer_Follow_FullMethodName       = "/edl.rpc.ParameterServer/Follow"
@@ -1672,6 +1673,8 @@ type ParameterServerClient interface {
 	Restore(ctx context.Context, in *RestoreRequest, opts ...grpc.CallOption) (*RestoreResponse, error)
 	// Pace asks server 0 of an async job whether a trainer may go on after a push. It answers when no trainer is further behind than the lead.
 	Pace(ctx context.Context, in *PaceRequest, opts ...grpc.CallOption) (*PaceResponse, error)
+	// Counted asks server 0 of a sync job with backup trainers which contributions count in round id.round. It answers when that is decided.
+	Counted(ctx context.Context, in *CountedRequest, opts ...grpc.CallOption) (*CountedResponse, error)
 	// Prepare makes a pserver that stays ready for the next placement, in the pieces of a PrepareRequest. What it serves does not change yet.
 	Prepare(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[Piece, PrepareResponse], error)
 	// Complete says that the trainer contributes to no later round.
@@ -1852,6 +1855,16 @@ func (c *parameterServerClient) Pace(ctx context.Context, in *PaceRequest, opts 
 	return out, nil
 }
 
+func (c *parameterServerClient) Counted(ctx context.Context, in *CountedRequest, opts ...grpc.CallOption) (*CountedResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(CountedResponse)
+	err := c.cc.Invoke(ctx, ParameterServer_Counted_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *parameterServerClient) Prepare(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[Piece, PrepareResponse], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	stream, err := c.cc.NewStream(ctx, &ParameterServer_ServiceDesc.Streams[4], ParameterServer_Prepare_FullMethodName, cOpts...)
@@ -1941,6 +1954,8 @@ type ParameterServerServer interface {
 	Restore(context.Context, *RestoreRequest) (*RestoreResponse, error)
 	// Pace asks server 0 of an async job whether a trainer may go on after a push. It answers when no trainer is further behind than the lead.
 	Pace(context.Context, *PaceRequest) (*PaceResponse, error)
+	// Counted asks server 0 of a sync job with backup trainers which contributions count in round id.round. It answers when that is decided.
+	Counted(context.Context, *CountedRequest) (*CountedResponse, error)
 	// Prepare makes a pserver that stays ready for the next placement, in the pieces of a PrepareRequest. What it serves does not change yet.
 	Prepare(grpc.ClientStreamingServer[Piece, PrepareResponse]) error
 	// Complete says that the trainer contributes to no later round.
@@ -1999,6 +2014,9 @@ func (UnimplementedParameterServerServer) Restore(context.Context, *RestoreReque
 }
 func (UnimplementedParameterServerServer) Pace(context.Context, *PaceRequest) (*PaceResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Pace not implemented")
+}
+func (UnimplementedParameterServerServer) Counted(context.Context, *CountedRequest) (*CountedResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Counted not implemented")
 }
 func (UnimplementedParameterServerServer) Prepare(grpc.ClientStreamingServer[Piece, PrepareResponse]) error {
 	return status.Error(codes.Unimplemented, "method Prepare not implemented")
@@ -2238,6 +2256,24 @@ func _ParameterServer_Pace_Handler(srv interface{}, ctx context.Context, dec fun
 	return interceptor(ctx, in, info, handler)
 }
 
+func _ParameterServer_Counted_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(CountedRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ParameterServerServer).Counted(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ParameterServer_Counted_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ParameterServerServer).Counted(ctx, req.(*CountedRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _ParameterServer_Prepare_Handler(srv interface{}, stream grpc.ServerStream) error {
 	return srv.(ParameterServerServer).Prepare(&grpc.GenericServerStream[Piece, PrepareResponse]{ServerStream: stream})
 }
@@ -2359,6 +2395,10 @@ var ParameterServer_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Pace",
 			Handler:    _ParameterServer_Pace_Handler,
+		},
+		{
+			MethodName: "Counted",
+			Handler:    _ParameterServer_Counted_Handler,
 		},
 		{
 			MethodName: "Complete",

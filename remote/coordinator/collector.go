@@ -200,6 +200,11 @@ func (c *collector) join(reports map[id.Rank]*rpc.TrainerStep, number uint64) jo
 		step.Pass, step.Trainers = r.Pass, int32(r.Trainers)
 		step.Rows += r.Rows
 		global = r.GlobalRows
+		if step.Dropped == nil {
+			for _, at := range r.Dropped {
+				step.Dropped = append(step.Dropped, int32(at))
+			}
+		}
 		if r.Rows > 0 || len(r.Fetched) > 0 {
 			with = append(with, r)
 		}

@@ -49,7 +49,8 @@ type Config struct {
 	TellEvery      time.Duration       // how long a watcher may wait for a step, so that several are sent together; 0: each is sent at once
 	LedgerDeadline time.Duration       // of a question about the ledger outside of a change of members; 0: 10s
 	Checkpoints    Checkpoints
-	Trained        ranges.Set                                         // async: the records of the pass of Begin that were trained before
+	Backup         int                                                // sync: contributions that a round may lack
+	Trained        ranges.Set                                         // async, or with Backup: the records of the pass of Begin that were trained before
 	Datasets       []*rpc.Dataset                                     // that the job has read before, in an earlier attempt or before a checkpoint: they must be the same
 	Placement      *job.Placement                                     // that the job has, with the programs of its trainers; nil: it never changes
 	Placed         *state.Placed                                      // how it was changed to, as LastPlaced returns it; nil: it is that of the start
@@ -101,7 +102,7 @@ func (c Config) queuePolicy(epoch time.Time) queue.Policy {
 	if len(c.Trained) > 0 {
 		start.Batch = 0 // the ledger knows better
 	}
-	return queue.Policy{Sync: c.Sync, Start: start, Trained: c.Trained, Passes: max(c.Passes, 1), Reading: readingOf(c.Program), RecordsPerTask: c.RecordsPerTask,
+	return queue.Policy{Sync: c.Sync, Backup: c.Backup > 0, Start: start, Trained: c.Trained, Passes: max(c.Passes, 1), Reading: readingOf(c.Program), RecordsPerTask: c.RecordsPerTask,
 		Trainers: c.Trainers, MaxFailures: c.MaxFailures, MinTimeout: c.TaskTimeout[0], MaxTimeout: c.TaskTimeout[1], Epoch: epoch}
 }
 

@@ -55,7 +55,7 @@ func (d *dispatch) getTask(ctx context.Context, m *rpc.GetTaskRequest) (*rpc.Get
 		case err != nil:
 			return nil, err
 		case !grant.Wait || !m.Wait || m.ReportOnly:
-			return &rpc.GetTaskResponse{Task: grant.Task, Next: grant.Next, EndOfPass: grant.EndOfPass, EndOfData: grant.EndOfData, Pending: grant.Wait,
+			return &rpc.GetTaskResponse{Segment: d.segment(m, grant), Task: grant.Task, Next: grant.Next, EndOfPass: grant.EndOfPass, EndOfData: grant.EndOfData, Pending: grant.Wait,
 				EndRound: (*uint64)(grant.EndRound)}, nil
 		}
 		if err := d.await(ctx, reason, func() (bool, error) { return d.monitor.Version() != version, nil }); err != nil {
@@ -67,7 +67,11 @@ func (d *dispatch) getTask(ctx context.Context, m *rpc.GetTaskRequest) (*rpc.Get
 // grant is getTask without waiting.
 func (d *dispatch) grant(ctx context.Context, m *rpc.GetTaskRequest, finished []*rpc.Task) (queue.Grant, error) {
 	var grant queue.Grant
-	err := d.store.transact(ctx, func(t *txn) error {
+	committed, err := d.committedBefore(ctx, m)
+	if err != nil {
+		return grant, err
+	}
+	err = d.store.transact(ctx, func(t *txn) error {
 		if err := d.members.check(m.Id); err != nil {
 			return err
 		}
@@ -81,8 +85,11 @@ func (d *dispatch) grant(ctx context.Context, m *rpc.GetTaskRequest, finished []
 			return nil
 		}
 		effects, err := t.step(m.Dataset, queue.TaskWanted{Rank: from.Rank, Since: from.Generation, Request: m.Id.Round, Pass: m.Pass, Position: m.Position,
-			Records: m.Records, Round: from.Round})
+			Records: m.Records, Round: from.Round, Committed: committed})
 		grant = effects.Grant
+		if err == nil && effects.Regroup {
+			t.then(func() { _ = d.members.step(generation.DataFailed{}) })
+		}
 		return err
 	})
 	if err != nil {

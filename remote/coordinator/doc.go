@@ -7,7 +7,7 @@
 //   - core.go: what the parts share: the monitor, the waits for it, the end of the job
 //   - store.go: what is durable, and the one way to change it; ahead.go: what may be told before it is
 //   - members.go, changes.go: who trains. members tells the generation machine what happens; changes carries out what the machine wants
-//   - dispatch.go, follow.go: data. Tasks for trainers; files of datasets that grow
+//   - dispatch.go, follow.go: data. Tasks for trainers; files of datasets that grow. owed.go: what backup trainers have dropped
 //   - feeds.go, share.go: the source of a fed job; the parts of a batch
 //   - collector.go, steps.go, fetch.go: reports become steps, in order; values that only servers know
 //   - ending.go: which rounds may begin, when the job ends, who saves its model and where a later job goes on

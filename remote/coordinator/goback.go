@@ -186,7 +186,7 @@ func (g *goBack) restore(ctx context.Context, store *checkpoint.Store, name stri
 		return err
 	}
 	var trained ranges.Set
-	if !g.cfg.Sync { // server 0 has the ledger of the checkpoint by now
+	if !g.cfg.Sync || g.cfg.Backup > 0 { // server 0 has the ledger of the checkpoint by now
 		if trained, err = g.dispatch.committed(ctx, to.Pass, 0); err != nil {
 			return err
 		}

@@ -19,6 +19,7 @@ type overview struct {
 	store   *store
 	members *members
 	cuts    *cuts
+	steps   *steps
 }
 
 // queues tells how far the job is and what it waits for; when the final state is asked for, it waits for the end of the job itself.
@@ -40,6 +41,12 @@ func (o *overview) queues(ctx context.Context, m *rpc.QueuesRequest) (*rpc.Queue
 	o.monitor.Lock()
 	defer o.monitor.Unlock()
 	r := &rpc.QueuesResponse{Entries: entries, Waits: o.waits(), Phase: o.phase(), Fence: uint64(o.lead.Fence), Checkpoint: o.cuts.status()}
+	for rank, rounds := range o.steps.debts.drops {
+		if r.Dropped == nil {
+			r.Dropped = map[uint32]uint64{}
+		}
+		r.Dropped[uint32(rank)] = rounds
+	}
 	if m.Files {
 		r.Datasets = o.cuts.datasets()
 	}

@@ -66,7 +66,7 @@ func New(cfg Config) *Server {
 	s.changes.mover = &mover{core: c, store: s.store, members: s.members}
 	back := &goBack{core: c, store: s.store, members: s.members, changes: s.changes, cuts: s.cuts, dispatch: s.dispatch}
 	s.stateServer = &stateServer{core: c, cuts: s.cuts, back: back, move: s.changes.mover}
-	s.overview = &overview{core: c, store: s.store, members: s.members, cuts: s.cuts}
+	s.overview = &overview{core: c, store: s.store, members: s.members, cuts: s.cuts, steps: s.steps}
 	s.members.store, s.members.changes = s.store, s.changes
 	s.steps.store, s.steps.members, s.steps.feeds = s.store, s.members, s.feeds
 	s.feeds.members, s.feeds.steps = s.members, s.steps

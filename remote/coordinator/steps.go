@@ -10,6 +10,7 @@ import (
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/coordinator/generation"
+	"github.com/edl-go/edl/remote/coordinator/queue"
 	"github.com/edl-go/edl/remote/id"
 	"github.com/edl-go/edl/remote/wire"
 )
@@ -32,6 +33,8 @@ type steps struct {
 
 	log       *eventlog.Log[*job.Event]
 	collector collector
+	debts     debts
+	reading   queue.Reading
 	writer    stepWriter
 	hear      func() // somebody has been told everything up to the end of the job
 }
@@ -47,7 +50,7 @@ type stepWriter struct {
 func newSteps(c *core) *steps {
 	c.heard = make(chan struct{})
 	return &steps{core: c, log: eventlog.NewSized(maxEvents, maxEventBytes, func(e *job.Event) int { return proto.Size(e) }),
-		collector: newCollector(c.cfg), hear: sync.OnceFunc(func() { close(c.heard) })}
+		collector: newCollector(c.cfg), reading: readingOf(c.cfg.Program), hear: sync.OnceFunc(func() { close(c.heard) })}
 }
 
 // written is how many steps were written, also by earlier coordinators. The monitor is held.
@@ -100,7 +103,11 @@ func (s *steps) take(m *rpc.TrainerStep) {
 		s.feeds.readReported(m)
 	case m.Pending && !s.mayCount(m.Id):
 	default:
-		s.writer.queue = append(s.writer.queue, s.collector.add(m)...)
+		complete := s.collector.add(m)
+		for _, next := range complete {
+			noteDropped(s, next, id.Generation(m.Id.Generation))
+		}
+		s.writer.queue = append(s.writer.queue, complete...)
 	}
 }
 

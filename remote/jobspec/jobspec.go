@@ -162,6 +162,22 @@ func Check(s *job.JobSpec) error {
 	case compresses(s):
 		wrong("merge_hosts", "with compression", "gradients and parameters that travel as float32")
 	}
+	within("backup_trainers", int64(s.BackupTrainers), 0, int64(max(0, s.Trainers-1)))
+	switch {
+	case s.BackupTrainers == 0:
+	case s.Mode != job.Mode_SYNC:
+		wrong("backup_trainers", "in async mode", "sync mode: async trainers do not wait for each other")
+	case s.Transport == job.Transport_GRPC:
+		wrong("backup_trainers", "with the transport grpc", "another transport: a late trainer needs a copy of one version")
+	case s.MergeHosts:
+		wrong("backup_trainers", "with merge_hosts", "one of them: who leads a group waits for all of it")
+	case s.Standby > 0:
+		wrong("backup_trainers", "with standby", "one of them: a standby does not know what the server has decided to count")
+	case compresses(s):
+		wrong("backup_trainers", "with compression", "gradients and parameters that travel as float32")
+	case slices.ContainsFunc(s.Data, (*job.DataBinding).GetFollow):
+		wrong("backup_trainers", "with a dataset that follows its folder", "one that is there from the beginning: what is dropped is trained at the end of a pass")
+	}
 	within("standby", int64(s.Standby), 0, 1)
 	switch {
 	case s.Standby == 0:
@@ -231,6 +247,14 @@ func FixedPservers(s *job.JobSpec) (got, want string) {
 		return "with compress_gradients " + s.CompressGradients, "a job whose gradients travel whole"
 	}
 	return "", ""
+}
+
+// Backups is how many contributions a round of a job may lack. One that is fed has no later rounds for their rows: it waits for all trainers.
+func Backups(s *job.JobSpec) int {
+	if s.Fed {
+		return 0
+	}
+	return int(s.BackupTrainers)
 }
 
 // ParseEvery reads how often checkpoints are made: 1000r is a number of rounds, 5m a time, and pass is the end of each pass.

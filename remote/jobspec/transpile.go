@@ -12,7 +12,7 @@ func Transpiler(spec *job.JobSpec) transpiler.Config {
 		mode = transpiler.Async
 	}
 	return transpiler.Config{Trainers: int(spec.Trainers), PServers: int(spec.Pservers), Mode: mode, MinBlockSize: spec.MinBlockSize,
-		NoSlice: spec.NoSlice, SplitMethod: spec.SplitMethod, Fetch: spec.Fetch, MergeHosts: spec.MergeHosts, Devices: spec.Devices > 1,
+		NoSlice: spec.NoSlice, SplitMethod: spec.SplitMethod, Fetch: spec.Fetch, MergeHosts: spec.MergeHosts, Backups: Backups(spec) > 0, Devices: spec.Devices > 1,
 		CompressGradients: spec.CompressGradients, CompressParameters: spec.CompressParameters,
 		KeepReceived: spec.PullEvery > 1 && !spec.Fed}
 }

@@ -50,6 +50,7 @@ type file struct {
 	PullEvery          int32             `yaml:"pull_every"`
 	Staleness          *int32            `yaml:"staleness"`
 	Standby            int32             `yaml:"standby"`
+	BackupTrainers     int32             `yaml:"backup_trainers"`
 	NoFiniteCheck      bool              `yaml:"no_finite_check"`
 	StartDeadline      time.Duration     `yaml:"start_deadline"`
 	RoundDeadline      time.Duration     `yaml:"round_deadline"`
@@ -136,7 +137,7 @@ func (y *file) spec() (*job.JobSpec, error) {
 		Save: y.Save, Params: y.Params, Fetch: y.Fetch, MinBlockSize: y.MinBlockSize, NoSlice: y.NoSlice, SplitMethod: y.SplitMethod,
 		Transport: job.Transport(y.Transport), CompressGradients: y.CompressGradients, CompressParameters: y.CompressParameters,
 		PushEvery: y.PushEvery, PullEvery: y.PullEvery, Staleness: y.Staleness,
-		Devices: y.Devices, MergeHosts: y.MergeHosts, Standby: y.Standby, NoFiniteCheck: y.NoFiniteCheck, RecordsPerTask: y.RecordsPerTask, Workers: y.Workers,
+		Devices: y.Devices, MergeHosts: y.MergeHosts, Standby: y.Standby, BackupTrainers: y.BackupTrainers, NoFiniteCheck: y.NoFiniteCheck, RecordsPerTask: y.RecordsPerTask, Workers: y.Workers,
 		MaxRestarts: y.MaxRestarts, MaxTaskFailures: y.MaxTaskFailures, ProfileSteps: y.ProfileSteps}
 	if s.Resume = y.Resume; y.PServers.most != 0 {
 		s.PserversMin, s.PserversMax = y.PServers.least, y.PServers.most

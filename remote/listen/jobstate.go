@@ -165,7 +165,7 @@ func (s *jobState) give(spec *job.RoleSpec) {
 	if spec.Role == job.Role_PSERVER && spec.Index == 0 {
 		spec.Ledger = s.ledger
 	}
-	if spec.Role == job.Role_COORDINATOR && spec.Spec.Mode == job.Mode_ASYNC {
+	if spec.Role == job.Role_COORDINATOR && (spec.Spec.Mode == job.Mode_ASYNC || jobspec.Backups(spec.Spec) > 0) {
 		spec.Trained = s.trained().Runs()
 	}
 	if s.keep != nil && spec.Role == job.Role_TRAINER {

@@ -4,8 +4,10 @@ import (
 	"context"
 	"slices"
 
+	"github.com/edl-go/edl/executor"
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/ops"
+	"github.com/edl-go/edl/ops/reader"
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/remote/jobspec"
@@ -33,6 +35,9 @@ func newPlan(ctx context.Context, spec *job.JobSpec) (*plan, error) {
 		return nil, err
 	}
 	if err := checkData(p, spec); err != nil {
+		return nil, err
+	}
+	if err := checkBackups(p, spec); err != nil {
 		return nil, err
 	}
 	result, err := transpiler.Transpile(ctx, p, jobspec.Transpiler(spec))
@@ -85,3 +90,20 @@ func checkData(p *program.Program, spec *job.JobSpec) error {
 
 // release drops the programs.
 func (p *plan) release() { p.user, p.encoded, p.trainer, p.save, p.pservers = nil, nil, nil, nil, nil }
+
+// checkBackups refuses a program whose last batch of a pass is left out if it is small: what a round drops might become a part of it, and be trained never.
+func checkBackups(p *program.Program, spec *job.JobSpec) error {
+	if jobspec.Backups(spec) == 0 {
+		return nil
+	}
+	read, err := executor.ReadOp(p)
+	if err != nil {
+		return err
+	}
+	pipeline, err := reader.PipelineOf(p.Global(), read)
+	if err == nil && pipeline.DropLast {
+		err = fault.E(fault.Unsupported, fault.On(read), fault.Got("drop_last in a job with backup trainers"), fault.Want("batches of all records"),
+			fault.Hint("leave out backup_trainers, or let the last batch be smaller"))
+	}
+	return err
+}

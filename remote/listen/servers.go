@@ -69,6 +69,7 @@ func askServer(ctx context.Context, j *Job, p *peers, m cluster.Member) (enter f
 			if j.reports.enterQueues(q); ask.Files && len(q.Datasets) > 0 {
 				j.datasets, q.Datasets = q.Datasets, nil
 			}
+			enterDropped(&j.record, q)
 		}, err
 	}
 	find := p.of.Server
@@ -115,6 +116,13 @@ func (r *reports) enterQueues(q *rpc.QueuesResponse) {
 		q.Checkpoint = r.saved
 	}
 	r.queues = q
+}
+
+// enterDropped enters how many rounds count without each trainer.
+func enterDropped(r *record, q *rpc.QueuesResponse) {
+	for rank, rounds := range q.GetDropped() {
+		r.role(cluster.Member{Role: job.Role_TRAINER, Index: int(rank)}).Dropped = rounds
+	}
 }
 
 // enterSaved enters a checkpoint that the listener has asked for.

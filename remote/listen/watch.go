@@ -185,7 +185,7 @@ func (l *finalReports) starts(m cluster.Member) {
 	case cluster.Member{Role: job.Role_COORDINATOR}:
 		l.ask(m, "the last queues", func(ctx context.Context) (func(), error) {
 			q, err := wire.Queues(ctx, l.peers.coordinator, queuesRequest(l.job.ID, true))
-			return func() { l.job.reports.enterQueues(q) }, err
+			return func() { l.job.reports.enterQueues(q); enterDropped(&l.job.record, q) }, err
 		})
 	case cluster.Member{Role: job.Role_PSERVER}:
 		l.ask(m, "the last ledger", func(ctx context.Context) (func(), error) {

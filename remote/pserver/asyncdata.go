@@ -38,19 +38,25 @@ func (l *line) get(ctx context.Context, conn *dataplane.Conn, h dataplane.Head) 
 	if asItIs {
 		e = ReadAny{l.sender}
 	}
+	if c.cfg.Backup > 0 && !asItIs {
+		return l.give(ctx, conn, h.Round, true)
+	}
 	if _, err := c.decide(ctx, e); err != nil {
 		return err
 	}
 	if c.rounds != nil && !asItIs {
 		return l.push(conn, h.Round)
 	}
-	if err := l.copy(conn); err != nil {
+	if err := l.copy(conn, func() error { return nil }); err != nil {
 		return err
 	}
-	return conn.WriteSlices(l.answer(dataplane.Params, h.Round), l.all, func(slice int) ([]byte, error) {
-		used, err := l.receive[slice].Used(l.copies[slice])
-		return l.copies[slice][:used], err
-	})
+	return conn.WriteSlices(l.answer(dataplane.Params, h.Round), l.all, l.copied)
+}
+
+// copied returns the elements of a parameter that travel of its copy.
+func (l *line) copied(slice int) ([]byte, error) {
+	used, err := l.receive[slice].Used(l.copies[slice])
+	return l.copies[slice][:used], err
 }
 
 // confirm tells a trainer that everything is applied that it has sent.
@@ -66,8 +72,8 @@ func (l *line) confirm(ctx context.Context, conn *dataplane.Conn, h dataplane.He
 }
 
 // copy copies the parameters while nobody changes them: into the memory that the trainer shares, or into memory of the line. A trainer that does not
-// read holds up no update.
-func (l *line) copy(conn *dataplane.Conn) error {
+// read holds up no update. may is asked first, and refuses the copy with its error.
+func (l *line) copy(conn *dataplane.Conn, may func() error) error {
 	if l.copies == nil {
 		copies := make([][]byte, len(l.receive))
 		for i, s := range l.receive {
@@ -79,6 +85,9 @@ func (l *line) copy(conn *dataplane.Conn) error {
 	}
 	l.server.values.Lock()
 	defer l.server.values.Unlock()
+	if err := may(); err != nil {
+		return err
+	}
 	for i := range l.receive {
 		b, err := l.value(i)
 		if err != nil {

@@ -174,6 +174,9 @@ type process struct {
 	waiting           int // calls without an answer
 	calls             int // counts what was given up: answers to older calls mean nothing
 	dead, left        bool
+	late              bool                  // others have gone on without it
+	newest            id.Round              // version that a server has
+	counted           []pserver.Declaration // what server 0 has decided
 }
 
 // phase is what a process waits for.
@@ -183,6 +186,7 @@ const (
 	joins   phase = iota // to be told of a generation
 	fetches              // for parameters
 	sends                // for acknowledgements of its gradients
+	asks                 // with backup trainers: for what server 0 decides
 	declares
 	completes
 )
@@ -218,6 +222,10 @@ func (t *process) act(c *cluster) {
 	share, from := simShare(t.round, t.generation, t.rank, t.position, max(1, t.members)), t.sender()
 	switch t.phase {
 	case fetches:
+		if t.late {
+			t.goOn(c)
+			return
+		}
 		if t.round == c.start+simRounds {
 			t.phase = completes
 			for _, s := range c.servers {
@@ -234,15 +242,35 @@ func (t *process) act(c *cluster) {
 			}
 		}
 	case sends:
-		t.phase = declares
-		for _, s := range c.servers {
+		if c.backup > 0 {
+			t.phase = asks
 			e := pserver.Declared{Sender: from, Declaration: share}
+			if share.Rows > 0 {
+				e.Variables = len(c.servers[0].names)
+			}
+			t.call(c, 0, e)
+			t.ask(c)
+			return
+		}
+		fallthrough
+	case asks:
+		if t.late {
+			t.goOn(c)
+			return
+		}
+		t.phase = declares
+		for _, s := range c.servers[min(c.backup, 1):] {
+			e := pserver.Declared{Sender: from, Declaration: share, Counted: t.counted}
 			if share.Rows > 0 {
 				e.Variables = len(s.names)
 			}
 			t.call(c, s.index, e)
 		}
 	case declares:
+		if t.late {
+			t.goOn(c)
+			return
+		}
 		t.round++
 		t.fetch(c)
 	case completes:
@@ -264,6 +292,41 @@ func (t *process) fetch(c *cluster) {
 	}
 }
 
+// ask asks server 0 what its round is made of.
+func (t *process) ask(c *cluster) { t.call(c, 0, pserver.Asked{Sender: t.sender()}) }
+
+// goOn lets a process that is late begin with the newest round that it knows of.
+func (t *process) goOn(c *cluster) {
+	t.late = false
+	if t.newest == t.round { // of a server that has refused something as stale: server 0 knows which round is open
+		t.phase, t.late = fetches, true
+		t.ask(c)
+		return
+	}
+	t.round = t.newest
+	t.fetch(c)
+}
+
+// heard takes what an answer tells of backup trainers.
+func (t *process) heard(c *cluster, e pserver.Event, s pserver.State) {
+	switch e := e.(type) {
+	case pserver.Asked:
+		if t.newest = max(t.newest, s.Round); s.Round > e.Round+1 {
+			t.late = true
+			return
+		}
+		t.counted = nil
+		for _, d := range s.Applied {
+			d.Records = nil
+			t.counted = append(t.counted, d)
+		}
+	case pserver.Read:
+		if c.backup > 0 && s.Round > e.Round {
+			t.late, t.newest = true, max(t.newest, s.Round)
+		}
+	}
+}
+
 func (t *process) sender() pserver.Sender {
 	return pserver.Sender{Rank: t.rank, Generation: t.generation, Round: t.round}
 }
@@ -271,11 +334,15 @@ func (t *process) sender() pserver.Sender {
 func (t *process) call(c *cluster, server int, e pserver.Event) {
 	t.waiting++
 	call := t.calls
-	c.send(server, e, func(_ pserver.Effects, err error, _ pserver.State) {
+	c.send(server, e, func(_ pserver.Effects, err error, s pserver.State) {
 		switch {
 		case t.dead || t.calls != call:
 		case err == nil:
 			t.waiting--
+			t.heard(c, e, s)
+		case c.backup > 0 && fault.KindOf(err) == fault.Stale:
+			t.waiting--
+			t.late = true
 		case fault.KindOf(err) == fault.Superseded:
 			t.calls, t.waiting, t.phase = t.calls+1, 0, joins
 			c.joined[t.rank] = t
@@ -292,6 +359,7 @@ func (t *process) tell(c *cluster, d decision, position int) {
 	}
 	delete(c.joined, t.rank)
 	t.generation, t.position, t.members, t.round = d.generation, position, len(d.members), d.round
+	t.late, t.newest, t.counted = false, d.round, nil
 	if t.since == 0 {
 		t.since = d.generation
 	}

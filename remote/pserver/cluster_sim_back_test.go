@@ -30,7 +30,7 @@ func (c *cluster) loseServer() {
 	}
 	i := c.rand.IntN(len(c.servers))
 	names := c.servers[i].names
-	c.servers[i] = &simServer{index: i, machine: pserver.NewRounds(c.limit, names, c.start), names: names, arrived: map[string]id.Generation{}, begun: c.start}
+	c.servers[i] = &simServer{index: i, machine: pserver.WithBackups(pserver.NewRounds(c.limit, names, c.start), c.backup, i == 0), names: names, arrived: map[string]id.Generation{}, begun: c.start}
 	c.servers[i].machine.Await(c.back.asked + 1)
 	c.back.under, c.back.cut = true, c.start+id.Round(c.rand.IntN(int(least-c.start)+1))
 	c.elect()

@@ -3,6 +3,7 @@ package pserver_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/edl-go/edl/fault"
@@ -27,6 +28,7 @@ type cluster struct {
 	eager    bool // trainers are told of a generation before all servers have begun it
 	trainers []*process
 	limit    int
+	backup   int // contributions that a round may lack
 	next     int // number of the next process
 	pool     []*simMessage
 	past     []*simMessage // delivered, to arrive once more
@@ -66,10 +68,13 @@ func newCluster(t *testing.T, seed uint64) *cluster {
 	c := &cluster{T: t, rand: r, exchange: r.IntN(2) == 0, elastic: r.IntN(2) == 0, limit: 1 + r.IntN(4), faults: r.IntN(12),
 		log: map[id.Generation][]id.Rank{}, joined: map[id.Rank]*process{}, start: []id.Round{0, 41}[r.IntN(2)], back: way{ledgers: map[id.Round][]byte{}}}
 	c.eager = r.IntN(2) == 0
+	if r.IntN(2) == 0 {
+		c.backup = r.IntN(c.limit)
+	}
 	for i := range 1 + r.IntN(3) {
 		names := []string{"a", "b"}[:r.IntN(3)]
 		c.eager = c.eager && len(names) > 0
-		c.servers = append(c.servers, &simServer{index: i, machine: pserver.NewRounds(c.limit, names, c.start), names: names,
+		c.servers = append(c.servers, &simServer{index: i, machine: pserver.WithBackups(pserver.NewRounds(c.limit, names, c.start), c.backup, i == 0), names: names,
 			arrived: map[string]id.Generation{}, begun: c.start})
 	}
 	for rank := range c.limit {
@@ -95,9 +100,16 @@ func (c *cluster) run(seed uint64) {
 			c.Fatalf("seed %d: server %d has applied %d rounds, want %d", seed, s.index, n-c.start, simRounds)
 		}
 	}
+	records := int64(simRows * simRounds)
+	if c.backup > 0 { // what was dropped is not in the ledger
+		records = 0
+		for _, r := range c.applied {
+			records += r.rows
+		}
+	}
 	counts := c.ledger.Counts()
-	if len(counts) != 1 || counts[0].Records != simRows*simRounds || counts[0].Again != 0 {
-		c.Fatalf("seed %d: the ledger says %+v, want %d records once", seed, counts, simRows*simRounds)
+	if len(counts) != 1 || counts[0].Records != records || counts[0].Again != 0 {
+		c.Fatalf("seed %d: the ledger says %+v, want %d records once", seed, counts, records)
 	}
 }
 
@@ -173,6 +185,7 @@ func (c *cluster) again() {
 type round struct {
 	generation id.Generation
 	shares     []string
+	rows       int64
 }
 
 type simServer struct {
@@ -232,15 +245,29 @@ func (s *simServer) carryOut(c *cluster, f pserver.Effects) {
 // check compares a round with what it must be made of.
 func (s *simServer) check(c *cluster, from []pserver.Declaration) {
 	r := round{}
+	show := func(d pserver.Declaration) string {
+		if c.backup > 0 && s.index > 0 { // a decision has no records
+			d.Records = nil
+		}
+		return fmt.Sprint(d.Pass, ":", d.Rank, ":", d.Rows, ":", d.Records)
+	}
+	counts := map[id.Rank]bool{}
 	for _, m := range s.machine.State().Applied {
 		r.generation = id.Generation(m.Pass) // trainers say here in which generation they are
-		r.shares = append(r.shares, fmt.Sprint(m.Pass, ":", m.Rank, ":", m.Rows, ":", m.Records))
+		m.Records = slices.Clone(m.Records)
+		r.shares, r.rows, counts[m.Rank] = append(r.shares, show(m)), r.rows+m.Rows, true
 	}
 	var want []string
-	members := c.log[r.generation]
+	members, missing := c.log[r.generation], 0
 	for position, rank := range members {
-		d := simShare(s.machine.Round(), r.generation, rank, position, len(members))
-		want = append(want, fmt.Sprint(d.Pass, ":", d.Rank, ":", d.Rows, ":", d.Records))
+		if c.backup > 0 && !counts[rank] {
+			missing++
+			continue
+		}
+		want = append(want, show(simShare(s.machine.Round(), r.generation, rank, position, len(members))))
+	}
+	if missing > c.backup || r.rows == 0 {
+		c.Errorf("server %d applies round %d with %d rows, without %d trainers", s.index, s.machine.Round(), r.rows, missing)
 	}
 	if fmt.Sprint(r.shares) != fmt.Sprint(want) {
 		c.Errorf("server %d applies round %d made of %v, want %v", s.index, s.machine.Round(), r.shares, want)
@@ -255,7 +282,7 @@ func (s *simServer) check(c *cluster, from []pserver.Declaration) {
 	}
 	if n := id.Round(len(c.applied)); n < s.begun-c.start {
 		c.applied = append(c.applied, r)
-	} else if first := c.applied[s.begun-c.start-1]; fmt.Sprint(first) != fmt.Sprint(r) {
+	} else if first := c.applied[s.begun-c.start-1]; c.backup == 0 && fmt.Sprint(first) != fmt.Sprint(r) || first.rows != r.rows || len(first.shares) != len(r.shares) {
 		c.Errorf("server %d applies round %d made of %v, another of %v", s.index, s.machine.Round(), r, first)
 	}
 }
@@ -294,7 +321,7 @@ func (c *cluster) ended() bool {
 }
 
 func (c *cluster) String() string {
-	text := fmt.Sprintf("exchange %v, elastic %v, lock %d, durable %+v, %d messages\n", c.exchange, c.elastic, c.lock, c.durable, len(c.pool))
+	text := fmt.Sprintf("backup %d, exchange %v, elastic %v, lock %d, durable %+v, %d messages\n", c.backup, c.exchange, c.elastic, c.lock, c.durable, len(c.pool))
 	for _, s := range c.servers {
 		text += fmt.Sprintf("server %d %v: %v\n", s.index, s.names, s.machine)
 	}

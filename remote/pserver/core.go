@@ -3,6 +3,7 @@ package pserver
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"time"
 
@@ -194,7 +195,11 @@ func (c *core) refuse(why error) error {
 	c.Lock()
 	defer c.Unlock()
 	c.refused[fault.KindOf(why).String()]++
-	c.cfg.Log.Warn("message refused", "reason", why.Error())
+	level := slog.LevelWarn
+	if kind := fault.KindOf(why); c.cfg.Backup > 0 && (kind == fault.Stale || kind == fault.Duplicate) { // of a trainer that is late, as some are
+		level = slog.LevelDebug
+	}
+	c.cfg.Log.Log(context.Background(), level, "message refused", "reason", why.Error())
 	return why
 }
 

@@ -285,6 +285,9 @@ func (l *line) declare(ctx context.Context, conn *dataplane.Conn, h dataplane.He
 	}
 	next := l.sender
 	next.Round++
+	if l.server.core.cfg.Backup > 0 && len(l.receive) > 0 {
+		return l.give(ctx, conn, next.Round, false)
+	}
 	if _, err := l.server.core.decide(ctx, Read{next}); err != nil {
 		return err
 	}

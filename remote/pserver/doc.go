@@ -10,6 +10,7 @@
 //	machine.go   events, effects, and what both machines know of coordinators and generations
 //	rounds.go    the machine of a sync job
 //	members.go   what it knows of the members of a generation, and which groups and commits it refuses
+//	backup.go    rounds that count without late trainers
 //	updates.go   the machine of an async job
 //	core.go      the state under the one lock of a server; tells the machine events and carries out effects
 //	service.go   the calls of trainers

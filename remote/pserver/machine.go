@@ -56,6 +56,8 @@ type (
 		// Group is what each trainer of the sender's group that has not completed has contributed, in rank order. Then Declaration has only their
 		// rows together. It is empty where the sender leads nobody.
 		Group []Declaration
+		// Counted is, with backup trainers, what server 0 has decided that the round is made of, without records. Server 0 itself does not read it.
+		Counted []Declaration
 	}
 	// Completed says that a trainer contributes to no later round.
 	Completed struct{ Sender }
@@ -131,6 +133,8 @@ func senderOf(e Event) Sender {
 	case ReadAny:
 		return e.Sender
 	case Paced:
+		return e.Sender
+	case Asked:
 		return e.Sender
 	}
 	return Sender{}

@@ -29,7 +29,9 @@ func eventOf(t *testing.T, c scripttest.Command) pserver.Event {
 		return pserver.Received{Sender: from, Variable: name}
 	case "barrier":
 		return pserver.Declared{Sender: from, Variables: int(number(t, c.Arg("variables", "0"))),
-			Declaration: pserver.Declaration{Rows: number(t, c.Arg("rows", "0"))}, Group: declarations(t, c.Arg("group", ""))}
+			Declaration: pserver.Declaration{Rows: number(t, c.Arg("rows", "0"))}, Group: declarations(t, c.Arg("group", "")), Counted: declarations(t, c.Arg("counted", ""))}
+	case "asks":
+		return pserver.Asked{Sender: from}
 	case "complete":
 		return pserver.Completed{Sender: from}
 	case "read":
@@ -147,7 +149,7 @@ func TestRoundsScripts(t *testing.T) {
 			switch c.Name {
 			case "new":
 				ranks, names, begin := created(t, c)
-				r = pserver.NewRounds(ranks, names, begin.Round)
+				r = pserver.WithBackups(pserver.NewRounds(ranks, names, begin.Round), int(number(t, c.Arg("backup", "0"))), c.Arg("decides", "") == "yes")
 				r.Await(uint64(number(t, c.Arg("awaits", "0"))))
 				if len(begin.Members) > 0 {
 					must(t, r, begin)

@@ -22,6 +22,7 @@ type Rounds struct {
 	lastApplied []Declaration
 	past
 	takeover
+	jury
 }
 
 // NewRounds starts at a round, without a generation, in a job whose ranks are less than ranks. variables are those that a contribution holds.
@@ -70,6 +71,8 @@ func (r *Rounds) Step(_ time.Duration, e Event) (Effects, error) {
 		return Effects{Hold: err == nil}, err
 	}
 	switch e := e.(type) {
+	case Asked:
+		return asked(r, e)
 	case Read:
 		return r.read(e)
 	case ReadFinal:
@@ -129,7 +132,7 @@ func (r *Rounds) checkRound(m *member, from Sender) (open bool, f Effects, err e
 		return true, Effects{}, nil
 	case n == r.round, n < r.round && n+1 == r.round:
 		return false, Effects{Ignore: true}, nil
-	case n == r.round+1 && (r.applying || m.declared):
+	case n == r.round+1 && (r.applying || m.declared || r.backup > 0): // a late trainer may have heard of a decision before this server
 		return false, Effects{Hold: true}, nil
 	case n > r.round:
 		return false, Effects{}, fault.E(fault.Foreign, fault.Gotf("round %d of trainer %d", n, m.rank), fault.Wantf("round %d", r.round))
@@ -157,6 +160,9 @@ func (r *Rounds) declare(m *member, e Declared) (Effects, error) {
 	}
 	if err := r.checkDeclared(e, len(m.received)); err != nil {
 		return Effects{}, err
+	}
+	if r.backup > 0 && !r.decides {
+		return counted(r, m, e)
 	}
 	if len(e.Group) > 0 {
 		return r.declareGroup(m, e)
@@ -194,7 +200,7 @@ func (r *Rounds) complete(m *member) Effects {
 
 // advance adds to f what follows from the state of all members: a round to apply, or the end.
 func (r *Rounds) advance(f Effects) Effects {
-	if r.applying || r.idle() || slices.ContainsFunc(r.members, (*member).missing) {
+	if r.applying || r.idle() || waitsFor(r) {
 		return f
 	}
 	if declared := r.members.declarations(); len(declared) > 0 {
@@ -207,6 +213,7 @@ func (r *Rounds) advance(f Effects) Effects {
 // apply begins to apply the open round, which is made of declared, as members of its generation have sent it.
 func (r *Rounds) apply(f Effects, by members, declared []Declaration) Effects {
 	r.applying, r.lastApplied = true, declared
+	noteDropped(&r.jury, by, declared)
 	f.Apply, f.Contributors = true, by.contributors(declared)
 	return f
 }
@@ -251,6 +258,8 @@ func (r *Rounds) applied() Effects {
 // read asks for a version. A trainer asks for the version that it begins with, and then for the one after each of its rounds.
 func (r *Rounds) read(e Read) (Effects, error) {
 	switch {
+	case r.backup > 0 && e.Round <= r.round: // whoever copies the values looks again which version they are
+		return Effects{Hold: r.applying}, nil
 	case e.Round == r.round:
 		return Effects{}, nil
 	case e.Round > r.round && e.Round-r.round == 1:

@@ -44,6 +44,8 @@ type Config struct {
 	Workers       int                                                // optimize blocks that run at the same time; at least 1
 	Peer          func(index int) (rpc.ParameterServerClient, error) // the client of another server; it does not wait
 	Data          *dataplane.Acceptor                                // of contributions and parameters; nil: they come over gRPC
+	// Backup is how many contributions a round may lack. Sync mode, with Data, without standbys and groups.
+	Backup int
 	// Standby says that the server has a standby. Sync mode, with Data.
 	Standby bool
 	Follows *Follows         // the server is the standby of another process, which is the server Index of the job; nil: it is the server itself
@@ -186,7 +188,7 @@ func open(ctx context.Context, s *Server, group *sync.WaitGroup, service *comm.S
 		}
 	}
 	if names := namesOf(service); service.Sync {
-		c.rounds = NewRounds(c.cfg.MaxTrainers, names, c.cfg.Start)
+		c.rounds = WithBackups(NewRounds(c.cfg.MaxTrainers, names, c.cfg.Start), c.cfg.Backup, c.cfg.Index == 0)
 		c.rounds.Await(c.cfg.History)
 		c.rounds.unmoved = c.cfg.Before != nil
 		c.machine = c.rounds

@@ -111,6 +111,9 @@ func declare(ctx context.Context, c *core, from Sender, m *rpc.BarrierRequest) e
 	if err == nil {
 		e.Group, err = declarationsOf(m.Group)
 	}
+	if err == nil {
+		e.Counted, err = declarationsOf(m.Counted)
+	}
 	if err != nil {
 		return c.refuse(err)
 	}

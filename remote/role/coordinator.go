@@ -23,6 +23,7 @@ import (
 	"github.com/edl-go/edl/proto/state"
 	"github.com/edl-go/edl/remote/cluster"
 	"github.com/edl-go/edl/remote/coordinator"
+	"github.com/edl-go/edl/remote/jobspec"
 	"github.com/edl-go/edl/remote/wire"
 	"github.com/edl-go/edl/tensor"
 )
@@ -121,7 +122,7 @@ func (r *runner) newCoordinator(known *placements, peers *cluster.Peers, placed 
 	return coordinator.New(coordinator.Config{
 		Datasets: before.Datasets, Trained: trained,
 		Identity: r.identity, Program: p, Trainers: int(spec.Trainers), TrainersMax: int(spec.TrainersMax), Sync: spec.Mode == job.Mode_SYNC,
-		MergeHosts: spec.MergeHosts, Standby: spec.Standby > 0,
+		MergeHosts: spec.MergeHosts, Backup: jobspec.Backups(spec), Standby: spec.Standby > 0,
 		Fed: spec.Fed, Passes: passes, Begin: r.spec.Begin,
 		MaxAhead: int(spec.MaxAhead), Fetch: spec.Fetch, RecordsPerTask: spec.RecordsPerTask,
 		MaxFailures: int(spec.MaxTaskFailures), TaskTimeout: [2]time.Duration{r.deadlines.TaskMin, r.deadlines.TaskMax},

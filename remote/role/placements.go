@@ -362,6 +362,10 @@ func (p passing) Pace(ctx context.Context, m *rpc.PaceRequest) (*rpc.PaceRespons
 	return p.now().Pace(ctx, m)
 }
 
+func (p passing) Counted(ctx context.Context, m *rpc.CountedRequest) (*rpc.CountedResponse, error) {
+	return p.now().Counted(ctx, m)
+}
+
 func (p passing) Cut(ctx context.Context, m *rpc.CutRequest) (*rpc.CutResponse, error) {
 	return p.now().Cut(ctx, m)
 }

@@ -43,7 +43,7 @@ type firstParams struct{ *link }
 
 // request asks for the parameters before the first step.
 func (l firstParams) request() error {
-	if !l.expects() {
+	if !l.expects() || l.hasFirst() {
 		return nil
 	}
 	h := l.head(dataplane.Get)
@@ -58,11 +58,14 @@ func requestParams(l *link) error { return firstParams{l}.request() }
 
 // await waits for them.
 func (l firstParams) await() error {
-	if err := l.request(); err != nil {
+	if err := l.request(); err != nil || l.hasFirst() {
 		return err
 	}
 	return l.readParams(l.conn, l.comm.first)
 }
+
+// hasFirst reports whether the parameters are here already, where servers are asked until all have sent one version.
+func (l firstParams) hasFirst() bool { return l.comm.verdicts.on && l.has == l.comm.first+1 }
 
 // A ledgerStep is an async step that was declared to server 0, and whose answer was not awaited yet. It is safe for concurrent use: all Sends of the next
 // step wait for it.

@@ -60,6 +60,7 @@ type Comm struct {
 	rhythm    rhythm     // async: which steps push and pull
 	ledger    ledgerStep // async: the last push that was declared
 	pace      pace       // async: how far the trainer may be ahead of others
+	verdicts  verdicts   // sync: which contributions count, in a job with backup trainers
 	links     links      // of a led trainer: the only one is to its leader
 	exchanges exchanges  // of links
 	groupRole
@@ -203,6 +204,7 @@ func (c *Comm) SendBarrier(ctx context.Context) error {
 	c.init()
 	c.Times.Enter(timing.Send)
 	defer c.Times.Enter(timing.Await)
+	c.verdicts.computed()
 	if err := c.sends.end(); err != nil || !c.Sync {
 		return err
 	}
@@ -221,6 +223,9 @@ func (c *Comm) SendBarrier(ctx context.Context) error {
 			return c.noteSuperseded(err)
 		}
 		return err
+	}
+	if c.verdicts.on {
+		return c.noteSuperseded(c.verdicts.barrier(ctx, c))
 	}
 	defer c.ahead.ask(ctx, c, c.round()+1)
 	if c.links != nil && !slices.Contains(c.links, nil) {
@@ -334,6 +339,8 @@ func (c *Comm) FetchBarrier(ctx context.Context) error {
 // fetch receives over the connections what the step reads.
 func (c *Comm) fetch(ctx context.Context) error {
 	switch {
+	case c.version == atBeginning && c.verdicts.on:
+		return beginTogether(ctx, c)
 	case c.version == atBeginning:
 		return c.links.begin(ctx)
 	case c.version != afterStep:
@@ -365,17 +372,18 @@ func (c *Comm) Complete(ctx context.Context) error {
 	return err
 }
 
-// Superseded returns how the trainer knows that the generation ended after the last step was declared; nil: the step was committed.
+// Superseded returns how the trainer knows that the generation ended after the last step was declared, or, with backup trainers, that others have gone on after
+// the step, which counts (fault.Stale); nil: the step was committed, and everything of it received.
 func (c *Comm) Superseded() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.superseded
 }
 
-// noteSuperseded notes that the generation has ended, where err says so of a sync step that has been declared. What is still to be received of the
-// step then stays as it was: its trainer receives everything anew in the next generation.
+// noteSuperseded notes that the generation has ended, or that others have gone on, where err says so of a sync step that has been declared, or that counts.
+// What is still to be received of the step then stays as it was: its trainer receives everything anew before it goes on.
 func (c *Comm) noteSuperseded(err error) error {
-	if !c.Sync || c.version != afterStep || !errors.Is(err, fault.Superseded) {
+	if !c.Sync || c.version != afterStep || !errors.Is(err, fault.Superseded) && !(errors.Is(err, fault.Stale) && c.verdicts.counts(c)) {
 		return err
 	}
 	c.mu.Lock()
@@ -386,6 +394,7 @@ func (c *Comm) noteSuperseded(err error) error {
 
 // Abort ends the calls that a failed step left behind, so that their tensors may be used again, and the connections of the generation.
 func (c *Comm) Abort() {
+	c.verdicts.forget()
 	c.exchanges.end()
 	for _, group := range []*callGroup{&c.sends, &c.recvs, &c.ledger.call} {
 		group.abort()
@@ -412,7 +421,11 @@ func (c *Comm) declaration(server int) *rpc.BarrierRequest {
 	if !c.Sync {
 		return c.rhythm.declaration(c.sent[server])
 	}
-	return &rpc.BarrierRequest{Rows: c.step.Rows, Weight: c.step.Weight, Variables: c.sent[server], Pass: c.pass, Records: c.records}
+	m := &rpc.BarrierRequest{Rows: c.step.Rows, Weight: c.step.Weight, Variables: c.sent[server], Pass: c.pass, Records: c.records}
+	if answer := c.verdicts.decided(); answer != nil && server > 0 {
+		m.Counted = answer.Declared
+	}
+	return m
 }
 
 // declare sends the barrier of a round to one server. In async mode the next step may have begun.

@@ -22,6 +22,7 @@
 //	contribution.go what a step sends to one server
 //	synclink.go     what a link does in a step of a sync job
 //	asynclink.go    what it does in an async job, and before the first step; the ledger of async steps
+//	counted.go      which contributions count, with backup trainers
 //	pace.go         how far an async trainer may be ahead of others
 //	group.go        the leader of the trainers of one host: it merges what they contribute
 //	grouprounds.go  the machine of a group's rounds

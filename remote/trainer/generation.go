@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/edl-go/edl/executor"
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/program"
@@ -37,8 +39,33 @@ type generationRun struct {
 	settle func() error // pushes what async steps have not pushed, and awaits the ledger. A drain does not end it
 }
 
-// runGeneration trains in a generation until the data or the generation ends.
-func (t *Trainer) runGeneration(ctx context.Context, in *generation) (err error) {
+// runGeneration trains in a generation until the data or the generation ends. Where the others have gone on without this trainer, it begins anew with the
+// round that is open.
+func (t *Trainer) runGeneration(ctx context.Context, in *generation) error {
+	for {
+		err := t.runFrom(ctx, in)
+		var late *late
+		if !errors.As(err, &late) {
+			return err
+		}
+		now, err := askCounted(ctx, t.comm, in.identity, late.round)
+		if err != nil {
+			return err
+		}
+		t.cfg.Log.Info("others have gone on without this trainer", "round", late.round, "open", now.Round)
+		in = &generation{proto.CloneOf(in.JoinResponse), in.identity, in.rank}
+		in.Round = now.Round
+	}
+}
+
+// late is the error of a trainer of a job with backup trainers whose round is over.
+type late struct {
+	error
+	round id.Round
+}
+
+// runFrom is runGeneration from one round on.
+func (t *Trainer) runFrom(ctx context.Context, in *generation) (err error) {
 	t.comm.BeginGeneration(in.identity, id.Round(in.Round))
 	g := t.newGenerationRun(in)
 	defer func() {
@@ -55,14 +82,23 @@ func (t *Trainer) runGeneration(ctx context.Context, in *generation) (err error)
 		if err := group.connect(ctx, t.comm, t.cfg.Program); err != nil {
 			return err
 		}
+		if err := t.comm.verdicts.checkLinks(t.comm.links); err != nil {
+			return err
+		}
 		if err := g.startup(ctx); err != nil {
 			return err
+		}
+		if t.comm.verdicts.on {
+			in.Round = uint64(t.comm.first) // the others may have gone on meanwhile
 		}
 		if err := group.join(ctx, t.comm, t.cfg.Program); err != nil {
 			return err
 		}
 		t.cfg.Times.Over(t.comm.links.transports(len(t.cfg.Servers)))
 		if err := g.train(ctx); err != nil {
+			if t.comm.verdicts.on && errors.Is(err, fault.Stale) {
+				return &late{err, t.comm.round()}
+			}
 			return err
 		}
 	}
@@ -110,6 +146,8 @@ func (g *generationRun) startup(ctx context.Context) error {
 
 // train trains the batches of the generation's source, until it ends or the trainer is to end.
 func (g *generationRun) train(ctx context.Context) error {
+	ctx, giveUp := context.WithCancelCause(ctx)
+	defer giveUp(nil)
 	reading, cancel := g.caller.untilDrain(ctx)
 	defer cancel()
 	g.settle = func() error { return g.comm.rhythm.settle(ctx, g.comm) }
@@ -118,11 +156,14 @@ func (g *generationRun) train(ctx context.Context) error {
 		return err
 	}
 	defer from.Close()
-	steps := &steps{generationRun: g, source: from, reading: reading}
+	steps := &steps{generationRun: g, source: from, reading: reading, giveUp: giveUp}
 	options := executor.TrainOptions{Fetch: g.cfg.Spec.Fetch}
 	_, err = g.local.TrainFrom(ctx, g.cfg.Program, steps, options, func(r executor.StepResult) error { return g.report(steps, r.Fetched) })
 	if steps.drained {
 		return errors.Join(fault.E(fault.Drained), from.HandIn(ctx), g.reporter.flush())
+	}
+	if cause := context.Cause(ctx); err != nil && (errors.Is(cause, fault.Stale) || errors.Is(cause, fault.Superseded)) {
+		return cause // why the step was given up
 	}
 	return err
 }
@@ -140,7 +181,8 @@ type steps struct {
 	source
 	reading context.Context // ends also when the trainer drains
 	batch   *executor.Batch
-	drained bool // between two steps
+	drained bool                    // between two steps
+	giveUp  context.CancelCauseFunc // ends all steps
 }
 
 // Next implements executor.BatchSource.
@@ -156,6 +198,7 @@ func (s *steps) Next(ctx context.Context) (*executor.Batch, error) {
 			s.cfg.Times.Enter(timing.Compute)
 			s.batch = batch
 			s.comm.BeginStep(batch.Step, batch.Pass, batch.Records)
+			s.comm.verdicts.begin(ctx, s.comm, s.giveUp)
 			return s.devices.begin(ctx, batch, s.fetch())
 		}
 		if !s.caller.draining() {
@@ -190,9 +233,12 @@ func (g *generationRun) report(s *steps, values []*tensor.Tensor) error {
 		fetched = beforeDeclaration(g.cfg.Program, fetched)
 	}
 	m := &rpc.TrainerStep{Id: roundOf(s.Number()), Pass: int32(s.batch.Pass), Rows: s.batch.Step.Rows, Weight: s.local.Step().Weight, GlobalRows: s.batch.GlobalRows,
-		Fetched: fetched, Records: g.comm.records, Trainers: g.sharing(), Pending: superseded != nil}
+		Fetched: fetched, Records: g.comm.records, Trainers: g.sharing(), Pending: errors.Is(superseded, fault.Superseded)}
 	if g.cfg.Spec.Fed {
 		g.lastFed = fedReport{m, g.in, g.in.identity.Fence}
+	}
+	if !g.comm.verdicts.settle(m, g.cfg.Rank, s.Number()) {
+		return superseded
 	}
 	if err := g.reporter.report(g.in, m); err != nil {
 		return err

@@ -41,15 +41,16 @@ type link struct {
 	receive  dataplane.Table
 	merges   []ops.Merge // of send: how a group merges contributions
 	arrived  *dataplane.Progress
-	sending  []int  // slices that write is sending
-	dials    int    // that have failed
-	sends    int    // bytes of a contribution
-	receives int    // bytes of the parameters
-	declared bool   // on this connection
-	asked    bool   // for the parameters, on this connection
-	mayCount bool   // a declaration was written in this step, on any connection
-	acked    bool   // the server has the whole contribution: none of it is sent again, unless another process takes the place of the server
-	process  uint64 // of the server, on the last connection; 0: none yet
+	sending  []int    // slices that write is sending
+	dials    int      // that have failed
+	sends    int      // bytes of a contribution
+	receives int      // bytes of the parameters
+	declared bool     // on this connection
+	asked    bool     // for the parameters, on this connection
+	has      id.Round // one more than the version that was received last; 0: none
+	mayCount bool     // a declaration was written in this step, on any connection
+	acked    bool     // the server has the whole contribution: none of it is sent again, unless another process takes the place of the server
+	process  uint64   // of the server, on the last connection; 0: none yet
 
 	out     contribution
 	targets [][]byte // of what is received; nil where the step does not receive it
@@ -169,6 +170,7 @@ func (l *link) readParams(conn *dataplane.Conn, version id.Round) error {
 			return err
 		}
 		l.comm.Times.Enter(timing.Receive)
+		version = h.Round
 		parts, err := conn.ReadParts(h, l.arrived)
 		if err != nil {
 			return err
@@ -190,6 +192,7 @@ func (l *link) readParams(conn *dataplane.Conn, version id.Round) error {
 		}
 		switch last := h.Flags&dataplane.Last != 0; {
 		case last && l.arrived.Complete():
+			l.has = version + 1
 			return nil
 		case last:
 			return fault.E(fault.Corrupt, fault.At(l.name), fault.Got("parameters with slices missing"), fault.Want("all slices"))
@@ -223,6 +226,12 @@ func (l *link) read(k dataplane.Kind, round id.Round) (dataplane.Head, error) {
 	h, err := l.conn.ReadHead()
 	if f, ok := err.(*fault.Fault); ok && f.Where == "" { // a fault of the server that does not say where it was found
 		err = f.In(l.name, "")
+	}
+	if err == nil && l.comm.verdicts.on && h.Kind == dataplane.Params && k == h.Kind && h.Round > round { // others have gone on meanwhile
+		if l.comm.version == afterStep {
+			return h, lateIn(l.comm.round())
+		}
+		round = h.Round
 	}
 	if err == nil && (h.Kind != k || h.Round != round || h.Generation != l.comm.identity.Generation || h.Rank != l.comm.Rank) {
 		err = fault.E(fault.Corrupt, fault.At(l.name), fault.Gotf("a frame %s of round %d", h.Kind, h.Round),

@@ -33,6 +33,7 @@ type syncSource struct {
 	segment segment
 
 	endRound  atomic.Uint64 // the first round that is not trained; noEnd: not known
+	seeks     bool          // passes may begin without this trainer
 	ahead     *ahead        // is told of batches that are read ahead; may be nil
 	permits   bool          // rounds need permission
 	permitted id.Round      // the first round without it
@@ -53,16 +54,12 @@ func newSyncSource(read taskReader, permits bool, ahead *ahead) (*syncSource, er
 	in := read.calls.in
 	g := in.Segment
 	s := &syncSource{taskReader: read, part: dataset.Part{Index: int(in.Position), Of: int(in.Trainers)}, permits: permits, ahead: ahead,
-		segment: segment{id.Round(g.GetFirstRound()), int64(g.GetFirstBatch()), ranges.Of(wire.RangesOf(g.GetSkip())...)}}
+		segment: segmentOf(g)}
 	s.round, s.pass = id.Round(in.Round), g.GetPass()
 	s.progress.delay = int64(s.reader.ShuffleBuffer())
 	s.endRound.Store(noEnd)
 	s.noteEnd(in.EndRound)
-	if s.round < s.segment.firstRound || s.segment.firstBatch < 0 {
-		return nil, fault.E(fault.Internal, fault.At("coordinator"), fault.Gotf("round %d in a segment from round %d and batch %d on", s.round,
-			s.segment.firstRound, g.GetFirstBatch()))
-	}
-	return s, nil
+	return s, s.checkSegment()
 }
 
 // Next implements executor.BatchSource.
@@ -90,7 +87,47 @@ func (s *syncSource) Next(ctx context.Context) (*executor.Batch, error) {
 		// All trainers end a pass with the same round, and report that by asking for the next.
 		s.pass++
 		s.segment = segment{firstRound: s.round}
+		if s.seeks {
+			if err := s.seek(ctx); err != nil {
+				return nil, err
+			}
+		}
 	}
+}
+
+// seek finds the next pass where that may have begun with an earlier round, because others have gone on without this trainer. It returns io.EOF after the
+// last one.
+func (s *syncSource) seek(ctx context.Context) error {
+	for {
+		r, err := s.calls.get(ctx, s.round, &rpc.GetTaskRequest{Pass: s.pass, Records: 1, Wait: true})
+		switch {
+		case err != nil:
+			return err
+		case r.EndOfData:
+			return io.EOF
+		case r.EndOfPass:
+			s.pass++
+			continue
+		case r.Segment == nil:
+			return fault.E(fault.Internal, fault.At("coordinator"), fault.Gotf("tasks of pass %d without their segment", s.pass))
+		}
+		s.noteEnd(r.EndRound)
+		s.segment = segmentOf(r.Segment)
+		return s.checkSegment()
+	}
+}
+
+func segmentOf(g *rpc.Segment) segment {
+	return segment{id.Round(g.GetFirstRound()), int64(g.GetFirstBatch()), ranges.Of(wire.RangesOf(g.GetSkip())...)}
+}
+
+// checkSegment refuses a segment that begins after the next round.
+func (s *syncSource) checkSegment() error {
+	if s.round < s.segment.firstRound || s.segment.firstBatch < 0 {
+		return fault.E(fault.Internal, fault.At("coordinator"), fault.Gotf("round %d in a segment from round %d and batch %d on", s.round,
+			s.segment.firstRound, s.segment.firstBatch))
+	}
+	return nil
 }
 
 // mayBegin returns when the next round may begin, or io.EOF where the job ends before it.

@@ -75,7 +75,11 @@ func (g *generationRun) openData(ctx context.Context) (source, error) {
 	}
 	read := newTaskReader(calls, g.data.reader, &g.data.files)
 	if g.cfg.Sync {
-		return newSyncSource(read, g.cfg.Spec.MaxAhead > 0, g.comm.ahead)
+		s, err := newSyncSource(read, g.cfg.Spec.MaxAhead > 0, g.comm.ahead)
+		if err == nil {
+			s.seeks = g.comm.verdicts.on
+		}
+		return s, err
 	}
 	return newAsyncSource(read, g.in.JoinResponse, ledger{g.settle, g.comm.rhythm.open, func(ctx context.Context) error { return g.comm.pace.rest(ctx, g.comm) }}), nil
 }

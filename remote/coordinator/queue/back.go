@@ -16,6 +16,9 @@ func (e WentBack) apply(s *step) error {
 	}
 	p := s.policy
 	p.Passes, p.Start, p.Trained = int(p.lastPass()-e.To.Pass)+1, e.To, e.Trained
+	if p.Backup && len(p.Trained) > 0 {
+		p.Start.Batch = 0 // the ledger knows better
+	}
 	if err := p.check(); err != nil {
 		return err
 	}
@@ -36,7 +39,7 @@ func (e WentBack) apply(s *step) error {
 	s.ended, s.regroup = false, false
 	s.given, s.done = 0, 0
 	if s.policy.Sync {
-		s.addSegment(segment{pass: e.To.Pass, firstRound: e.To.Round, firstBatch: e.To.Batch})
+		s.addSegment(p.firstSegment())
 		s.done = s.layout.tasksIn(p.trainedBefore(s.pass, s.layout.records))
 		s.given = s.done
 	}

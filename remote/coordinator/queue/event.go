@@ -25,7 +25,14 @@ type TaskWanted struct {
 	// Records is sync: how many records are wanted. The queue grants as many tasks as hold them, at least one, and adds none once they weigh maxGrant.
 	Records int64
 	Round   id.Round // sync: in the first request for a new pass, the first round of that pass. All rounds before it have been trained
+	// Committed is, with Policy.Backup in a request for the pass after the current one, what the ledger has of the current one after the round before Round.
+	// Where records are left, the pass does not end: Effects.Regroup asks for a generation that trains them.
+	Committed ranges.Set
 }
+
+// RecordsOwed says, with Policy.Backup, that so much was dropped that what is left of the pass is to be divided anew: Effects.Regroup asks for a new
+// generation, and Regrouped follows.
+type RecordsOwed struct{}
 
 // TaskFinished says that every record of a task has been trained, in rounds or updates that count. In sync mode the same holds for all tasks before it.
 // A repeated event changes nothing.

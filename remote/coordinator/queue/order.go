@@ -47,8 +47,19 @@ func (ordered) want(s *step, e TaskWanted) error {
 	switch {
 	case e.Pass < 0 || e.Pass > s.pass+1 || e.Position < 0:
 		return s.fault(fault.InvalidArgument, fmt.Sprintf("a request for record %d of pass %d", e.Position, e.Pass), fmt.Sprintf("pass %d", s.pass))
-	case e.Pass > s.policy.lastPass() || e.Pass > s.pass && s.stopped && e.Round >= s.endRound:
+	case e.Pass > s.pass && s.stopped && e.Round >= s.endRound:
 		s.effects.Grant.EndOfPass, s.effects.Grant.EndOfData = true, true
+		return nil
+	case s.policy.Backup && e.Pass == s.pass+1 && !s.regroup && len(owed(&s.Queue, e.Committed)) > 0:
+		s.note("records go to later rounds", nil, -1)
+		s.regroup, s.effects.Regroup, s.effects.Grant.Wait = true, true, true
+		return nil
+	case e.Pass > s.policy.lastPass() && !(s.policy.Backup && s.regroup):
+		s.effects.Grant.EndOfPass, s.effects.Grant.EndOfData = true, true
+		if s.policy.Backup && e.Pass == s.pass+1 {
+			s.given, s.done = s.layout.tasks, s.layout.tasks
+			s.end()
+		}
 		return nil
 	case e.Pass == s.pass+1:
 		if s.regroup {
@@ -70,8 +81,25 @@ func (ordered) want(s *step, e TaskWanted) error {
 	case s.open():
 		s.effects.Grant.Wait = true
 	default:
-		s.effects.Grant.EndOfPass, s.effects.Grant.EndOfData = true, e.Pass >= s.policy.lastPass()
+		s.effects.Grant.EndOfPass, s.effects.Grant.EndOfData = true, e.Pass >= s.policy.lastPass() && !s.policy.Backup
 	}
+	return nil
+}
+
+// owed returns the records of the current pass that are to be trained, and that the ledger does not have.
+func owed(q *Queue, committed ranges.Set) ranges.Set {
+	return ranges.Set{{From: 0, To: q.layout.records}}.Without(discardedRecords(q).Union(committed).Union(q.policy.trainedBefore(q.pass, q.layout.records)))
+}
+
+func (RecordsOwed) apply(s *step) error {
+	if !s.policy.Backup {
+		return s.fault(fault.InvalidArgument, "records that are owed", "a job with backup trainers")
+	}
+	if !s.regroup {
+		s.note("records go to later rounds", nil, -1)
+		s.regroup = true
+	}
+	s.effects.Regroup = true
 	return nil
 }
 
@@ -149,7 +177,7 @@ func (ordered) settle(s *step) {
 		s.done++
 	}
 	s.given = max(s.given, s.done)
-	if s.Exhausted() || s.done == s.layout.tasks && !s.open() && s.pass >= s.policy.lastPass() {
+	if s.Exhausted() || s.done == s.layout.tasks && !s.open() && s.pass >= s.policy.lastPass() && !s.policy.Backup {
 		s.end()
 	}
 }
@@ -230,6 +258,9 @@ func discardedRecords(q *Queue) ranges.Set {
 // ledger of this job does not have them.
 func (p Policy) trainedBefore(pass int32, records int64) ranges.Set {
 	start, r := p.Start, p.Reading
+	if p.Backup && pass == start.Pass && len(p.Trained) > 0 {
+		return p.Trained
+	}
 	if !p.Sync || pass != start.Pass || start.Batch == 0 {
 		return nil
 	}
@@ -256,13 +287,35 @@ func (q *Queue) Segment(round id.Round) *rpc.Segment {
 	return &rpc.Segment{Pass: g.pass, FirstRound: uint64(g.firstRound), Skip: wire.Ranges(g.skip), FirstBatch: g.firstBatch}
 }
 
+// LastSegment is the last segment of a pass that a queue remembers, nil where it does not.
+func LastSegment(q *Queue, pass int32) *rpc.Segment {
+	for _, g := range slices.Backward(q.segments) {
+		if g.pass == pass {
+			return &rpc.Segment{Pass: g.pass, FirstRound: uint64(g.firstRound), Skip: wire.Ranges(g.skip), FirstBatch: g.firstBatch}
+		}
+	}
+	return nil
+}
+
 // Regrouping reports whether a task has failed in sync mode, so that Regrouped must follow.
 func (q *Queue) Regrouping() bool { return q.regroup }
 
 // FirstSegment is the segment that a sync job begins with. It is what trainers are told before the dataset is reported, when there is no queue yet. A
 // batch that no dataset has becomes the last one whose records have numbers: both are behind the end of the pass.
 func (p Policy) FirstSegment() *rpc.Segment {
+	if g := p.firstSegment(); len(g.skip) > 0 {
+		return &rpc.Segment{Pass: g.pass, FirstRound: uint64(g.firstRound), Skip: wire.Ranges(g.skip)}
+	}
 	return &rpc.Segment{Pass: p.Start.Pass, FirstRound: uint64(p.Start.Round), FirstBatch: min(p.Start.Batch, uint64(math.MaxInt64/max(1, p.Reading.Rows)))}
+}
+
+// firstSegment is the segment that a sync job begins with. Where contributions were dropped, no number of batches says which records were trained: the
+// segment leaves out what the ledger has.
+func (p Policy) firstSegment() segment {
+	if p.Backup && len(p.Trained) > 0 {
+		return segment{pass: p.Start.Pass, firstRound: p.Start.Round, skip: p.Trained}
+	}
+	return segment{pass: p.Start.Pass, firstRound: p.Start.Round, firstBatch: p.Start.Batch}
 }
 
 // EndRound returns the first round that is not trained, after Stopped in sync mode.
@@ -322,7 +375,7 @@ func (q *Queue) PassEnd(after id.Round) (end id.Round, ok bool) {
 // the current pass, or of the pass after the last. ok is false where the queue does not know where the round lies.
 //
 // A round after a failure lies in a segment that leaves records out. Its batches are not those of an undisturbed pass; the position is then after as
-// many batches as the records fill that were trained or left out.
+// many batches as the records fill that were trained or left out. With backup trainers it is in a pass until that has ended: what was dropped is left of it.
 func (q *Queue) Position(round id.Round) (p Position, ok bool) {
 	if !q.policy.Sync {
 		if q.ended && !q.stopped {
@@ -340,7 +393,7 @@ func (q *Queue) Position(round id.Round) (p Position, ok bool) {
 	}
 	g, rows := list[i], max(1, q.policy.Reading.Rows)
 	p = Position{Round: round, Pass: g.pass, Batch: g.batch(round) + uint64(g.skip.Count()/rows)}
-	if !q.open() && (p.Batch >= q.policy.Reading.batches(q.layout.records) || g.batch(round) >= q.policy.Reading.batches(q.layout.records-g.skip.Count())) {
+	if !q.open() && (!q.policy.Backup || q.ended) && (p.Batch >= q.policy.Reading.batches(q.layout.records) || g.batch(round) >= q.policy.Reading.batches(q.layout.records-g.skip.Count())) {
 		p.Pass, p.Batch = p.Pass+1, 0
 	}
 	return p, true

@@ -81,8 +81,9 @@ import (
 // Policy says how a queue treats tasks. It is the same at every start of a job's coordinator, except for Epoch.
 type Policy struct {
 	Sync           bool
+	Backup         bool          // sync: contributions may be dropped. A pass ends when the ledger has all its records
 	Start          Position      // where the job begins
-	Trained        ranges.Set    // async: the records of Start.Pass that were trained before
+	Trained        ranges.Set    // async, or with Backup: the records of Start.Pass that were trained before
 	Passes         int           // that end in this job, at least 1; a pass that Start lies in counts. A dataset that follows a folder has one
 	Reading        Reading       // sync: as the program says
 	RecordsPerTask int64         // 0: 16 tasks a pass for each of Trainers
@@ -240,6 +241,9 @@ func (p Policy) check() error {
 		return fault.E(fault.InvalidArgument, fault.Gotf("a start after %d batches of %d records", p.Start.Batch, p.Reading.Rows),
 			fault.Want("batches of at least one record, which are all numbered"))
 	}
+	if p.Backup && len(p.Trained) > maxRuns {
+		return fault.E(fault.TooLarge, fault.Gotf("%d ranges of records that were trained before", len(p.Trained)), fault.Wantf("at most %d", maxRuns))
+	}
 	return nil
 }
 
@@ -276,7 +280,7 @@ func New(p Policy, d Dataset) (*Queue, Effects, error) {
 		return nil, Effects{}, s.fault(fault.InvalidArgument, fmt.Sprintf("%d passes over files that follow each other", p.Passes), "one")
 	}
 	if p.Sync {
-		s.addSegment(segment{pass: p.Start.Pass, firstRound: p.Start.Round, firstBatch: p.Start.Batch})
+		s.addSegment(p.firstSegment())
 		s.done = s.layout.tasksIn(p.trainedBefore(s.pass, s.layout.records))
 		s.given = s.done
 	}

@@ -44,7 +44,7 @@ func (s *stage) run(c scripttest.Command) string {
 	now := time.Duration(s.number(c, "now", "0")) * time.Second
 	switch c.Name {
 	case "new":
-		s.policy = queue.Policy{Sync: c.Arg("mode", "async") == "sync", Passes: s.number(c, "passes", "1"),
+		s.policy = queue.Policy{Sync: c.Arg("mode", "async") == "sync", Backup: c.Arg("backup", "no") == "yes", Passes: s.number(c, "passes", "1"),
 			RecordsPerTask: int64(s.number(c, "size", "10")), Trainers: s.number(c, "trainers", "2"),
 			Start: queue.Position{Pass: int32(s.number(c, "pass", "0"))}, Trained: rangesOf(c.Arg("trained", "")),
 			MaxFailures: s.number(c, "failures", "0"), Reading: queue.Reading{Rows: int64(s.number(c, "batch", "0"))}, MinTimeout: 10 * time.Second, MaxTimeout: 100 * time.Second, Epoch: epoch}
@@ -154,7 +154,9 @@ func (s *stage) event(c scripttest.Command) queue.Event {
 		s.requests[rank] = max(s.requests[rank], request+1)
 		return queue.TaskWanted{Rank: id.Rank(rank), Since: id.Generation(incarnation), Request: uint64(request), Pass: pass,
 			Position: int64(s.number(c, "position", "0")),
-			Records:  int64(s.number(c, "records", "0")), Round: id.Round(s.number(c, "round", "0"))}
+			Records:  int64(s.number(c, "records", "0")), Round: id.Round(s.number(c, "round", "0")), Committed: committed}
+	case "owed":
+		return queue.RecordsOwed{}
 	case "finish":
 		return queue.TaskFinished{Rank: id.Rank(rank), Since: id.Generation(incarnation), Task: task}
 	case "fail":
