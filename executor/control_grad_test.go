@@ -330,7 +330,7 @@ func TestSequencesStepByStepAllocateNothing(t *testing.T) {
 			rnn.UpdateMemory(before, next)
 			rnn.Output(next)
 		})
-		pairs := optimizer.AppendBackward(layers.Mean(rnn.Results()[0]), x)
+		pairs := optimizer.AppendBackward(layers.Mean(rnn.Result()), x)
 		p, exe := finished(t, m), executor.New()
 		defer exe.Close()
 		batch, _ := tensor.New(tensor.Float32, longest+3, 3)

@@ -18,7 +18,7 @@ import (
 //		rnn.UpdateMemory(before, now)
 //		rnn.Output(now)
 //	})
-//	states := rnn.Results()[0] // the rows and the LoD of words
+//	states := rnn.Result() // the rows and the LoD of words
 //
 // Within a step the rows are in another order than the sequences of the batch: the longest sequence comes first. StaticInput and InitialMemory put what has a row
 // for each sequence into that order.
@@ -246,6 +246,14 @@ func (r *DynamicRNN) Output(variables ...Variable) {
 		ArrayWrite(v, r.step, array)
 		r.outputs = append(r.outputs, array)
 	}
+}
+
+// Result is Results of a network with one output.
+func (r *DynamicRNN) Result() Variable {
+	if results := r.Results(); len(results) > 0 {
+		return results[0]
+	}
+	return r.l.fail()
 }
 
 // Results returns the outputs of all steps, in the order of Output: rows that form the sequences of the step inputs.

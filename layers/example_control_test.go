@@ -1,6 +1,8 @@
 package layers_test
 
 import (
+	"fmt"
+
 	"github.com/edl-go/edl/layers"
 	"github.com/edl-go/edl/tensor"
 )
@@ -103,7 +105,7 @@ func ExampleNewDynamicRNN() {
 		rnn.UpdateMemory(before, sum)
 		rnn.Output(sum)
 	})
-	sums := rnn.Results()[0]
+	sums := rnn.Result()
 	s.print(sums, layers.SequencePool(sums, "last"))
 	// Output:
 	// [5 1] [1 3 6 10 30]
@@ -123,6 +125,52 @@ func ExampleDynamicRNN_InitialMemory() {
 		rnn.UpdateMemory(before, next)
 		rnn.Output(next)
 	})
-	s.print(rnn.Results()[0])
+	s.print(rnn.Result())
 	// Output: [4 1] [106 208 216 224]
+}
+
+// The words of two prefixes of one sentence. The first has ended with word 0. The best words go on from the second.
+func ExampleBeamSearch() {
+	s := newSketch()
+	feed := func(v layers.Variable) { s.feed[v.Name()].SetLoD([][]int64{{0, 2}, {0, 1, 2}}) }
+	last, score := s.classes("last", 0, 3), s.numbers("score", 1, -4, -1)
+	feed(last)
+	feed(score)
+	ids := layers.Cast(s.numbers("ids", 2, 5, 6, 7, 8), tensor.Int64)
+	sums := layers.LoDReset(s.numbers("sums", 2, -9, -9, -2, -3), layers.SequencePool(layers.Data(s.Model, "groups", layers.Dims(1), layers.LoD(2)), "sum"))
+	s.feed["groups"], _ = tensor.FromSlice([]float32{0, 0}, 2, 1)
+	s.feed["groups"].SetLoD([][]int64{{0, 2}, {0, 1, 2}})
+	chosen, scores, _ := layers.BeamSearch(last, score, ids, sums, 3, 0)
+	s.print(chosen, scores)
+	// Output:
+	// [3 1] [0 7 8]
+	// [3 1] [-4 -2 -3]
+}
+
+// Three sentences of two steps after word 1: the first step has chosen words 3 and 4, and the second the end (0) after 3, and 5 and the end after 4.
+func ExampleBeamSearchDecode() {
+	s := newSketch()
+	words, scores := layers.CreateArray(s.Model, layers.DType(tensor.Int64)), layers.CreateArray(s.Model)
+	for t, step := range []struct {
+		words  []int64
+		scores []float32
+		lod    [][]int64
+	}{
+		{[]int64{1}, []float32{0}, [][]int64{{0, 1}, {0, 1}}},
+		{[]int64{3, 4}, []float32{-1, -2}, [][]int64{{0, 1}, {0, 2}}},
+		{[]int64{0, 5, 0}, []float32{-6, -3, -4}, [][]int64{{0, 2}, {0, 1, 3}}},
+	} {
+		word, score := fmt.Sprint("words", t), fmt.Sprint("scores", t)
+		s.feed[word], _ = tensor.FromSlice(step.words, int64(len(step.words)), 1)
+		s.feed[score], _ = tensor.FromSlice(step.scores, int64(len(step.scores)), 1)
+		s.feed[word].SetLoD(step.lod)
+		s.feed[score].SetLoD(step.lod)
+		at := layers.Counter(s.Model, int64(t))
+		layers.ArrayWrite(layers.Data(s.Model, word, layers.Dims(1), layers.DType(tensor.Int64), layers.LoD(2)), at, words)
+		layers.ArrayWrite(layers.Data(s.Model, score, layers.Dims(1), layers.LoD(2)), at, scores)
+	}
+	s.print(layers.BeamSearchDecode(words, scores, 3, 0))
+	// Output:
+	// [9 1] [1 4 5 1 4 0 1 3 0]
+	// [9 1] [0 -2 -3 0 -2 -4 0 -1 -6]
 }

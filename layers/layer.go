@@ -227,7 +227,7 @@ func typeOutputs(b *program.Block, op *program.Op, shapes *ops.Shapes) error {
 				continue
 			}
 			if v.Kind == program.LoDTensorArray && len(v.Dims) == 0 { // the first item tells the dims
-				v.Dims = slices.Clone(inferred.Dims)
+				v.Dims, v.LoDLevel = slices.Clone(inferred.Dims), inferred.LoDLevel
 			}
 			if v.Kind == untyped {
 				v.Kind, v.DType, v.Dims, v.LoDLevel, v.Fields = inferred.Kind, inferred.DType, slices.Clone(inferred.Dims), inferred.LoDLevel, inferred.Fields

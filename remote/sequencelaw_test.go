@@ -66,7 +66,7 @@ var sequenceModels = map[string]func(m *layers.Model, words layers.Variable) lay
 			rnn.UpdateMemory(sum, layers.Add(sum, now))
 			rnn.Output(layers.Mul(now, sum))
 		})
-		return scored(rnn.Results()[0])
+		return scored(rnn.Result())
 	},
 	"while conditional_block": func(m *layers.Model, words layers.Variable) layers.Variable {
 		h := layers.FC(words, 3)

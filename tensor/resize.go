@@ -146,3 +146,6 @@ func Zero(t *Tensor) {
 		clear(d)
 	}
 }
+
+// CloneLoD returns a copy of offsets.
+func CloneLoD(lod [][]int64) [][]int64 { return cloneLoD(lod) }

@@ -77,6 +77,9 @@ func init() {
 		Infer: func(s *ops.Shapes) error {
 			if m := s.In("X"); len(m.Dims) > 0 {
 				m.Kind = program.LoDTensor
+				if m.LoDLevel > 0 { // an item has sequences of its own
+					m.Sequences, m.LoDOf, m.LoD = nil, "", nil
+				}
 				s.SetAt("Out", 0, m)
 			}
 			return oneOf(s, "I", tensor.Int64)

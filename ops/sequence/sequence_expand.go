@@ -16,7 +16,7 @@ func init() {
 		Doc: "Repeats each sequence of X, or each row if X has no LoD, as often as the sequence of Y at its place has rows, or sequences of the next level. Without " +
 			"a LoD of X, Out gets the levels of Y down to ref_level, where Fluid leaves it without LoD.",
 		Inputs: []ops.Slot{
-			{Name: "X", Doc: "numbers, rank 2 or more, of at most one LoD level"},
+			{Name: "X", Doc: "numbers, rank 2 or more; a LoD of several levels does not count"},
 			{Name: "Y", Doc: "any, with as many sequences in ref_level as X has sequences or rows; only its LoD counts"}},
 		Outputs:   []ops.Slot{{Name: "Out", Doc: "rows of X"}},
 		Attrs:     []ops.Attr{{Name: "ref_level", Doc: "LoD level of Y that counts; -1 is the innermost", Default: int32(-1)}},
@@ -65,8 +65,8 @@ func inferSequenceExpand(s *ops.Shapes) error {
 	if _, err := s.CountSequences("Y"); err != nil {
 		return err
 	}
-	if x.LoDLevel > 1 {
-		return s.Errorf("X", "at most one LoD level, not %d", x.LoDLevel)
+	if x.LoDLevel > 1 { // as what the step before of a beam search has expanded, which has no LoD in Fluid
+		x = x.WithoutLoD()
 	}
 	level := s.Int("ref_level")
 	if level < -1 || level >= int64(y.LoDLevel) {
@@ -159,7 +159,7 @@ type expansion struct {
 
 func newExpansion(b *ops.Binding, level int) *expansion {
 	x := batchIn(b, "X")
-	return &expansion{x: x, y: levelIn(b, "Y", level), rows: len(x.value.LoD()) == 0 || b.Op().Type != "sequence_expand" && b.Op().Type != "sequence_expand_grad",
+	return &expansion{x: x, y: levelIn(b, "Y", level), rows: len(x.value.LoD()) != 1 || b.Op().Type != "sequence_expand" && b.Op().Type != "sequence_expand_grad",
 		columns: width(x.value, 1)}
 }
 

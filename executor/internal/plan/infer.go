@@ -191,6 +191,11 @@ func (in *inference) inputMeta(name string) (ops.Meta, bool) {
 		if in.Stay != nil && len(t.LoD()) > 0 { // the caller feeds through the scope
 			of := ops.MetaOfValue(t)
 			meta.LoDLevel, meta.Sequences, meta.LoDOf = of.LoDLevel, of.Sequences, name
+			if in.LoD {
+				if err := tensor.CheckLoD(t); err == nil {
+					meta.LoD = tensor.CloneLoD(t.LoD())
+				}
+			}
 		}
 	}
 	in.variables.add(name, meta, scoped)

@@ -57,6 +57,7 @@ type Request struct {
 	Memory      int64         // bytes that the plan may need; it is refused before if it needs more. 0 is no bound
 
 	Ops  []*program.Op          // of the block, that are compiled; nil for all
+	LoD  bool                   // the plan may depend on the offsets of variables of the scope, as they are now
 	Stay func(name string) bool // variables of the block that live in the scope, as do those that it does not declare; nil for none
 }
 
@@ -78,7 +79,8 @@ type Plan struct {
 	feeds   []feed
 	fetched []*tensor.Tensor
 	kept    []*tensor.Tensor
-	written []string // variables of the scope, sorted
+	written []string             // variables of the scope, sorted
+	made    map[string][][]int64 // of them: the offsets that ops have made
 	memory  Memory
 	scope   Scope
 	trace   *Trace // nil for none
@@ -165,6 +167,12 @@ func (p *Plan) connect(variables *variables, request *Request) {
 			p.feeds = append(p.feeds, newFeed(v, variables))
 		case v.place == scoped && v.writer >= 0:
 			p.written = append(p.written, v.name)
+			if request.LoD && v.meta.LoD != nil {
+				if p.made == nil {
+					p.made = map[string][][]int64{}
+				}
+				p.made[v.name] = v.meta.LoD
+			}
 		}
 		if v.place == scoped && v.meta.LoDLevel > 0 && v.meta.LoDOf == v.name {
 			p.sources = append(p.sources, feed{value: v.tensor, followers: variables.followers(v)})

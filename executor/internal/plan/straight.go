@@ -18,6 +18,7 @@ type straight struct {
 	ops    []*program.Op
 	stay   func(name string) bool
 	inputs []*tensor.Tensor // that the ops read before they write them, and whose dims may change
+	lod    bool             // dims or sequences that the ops make follow from the offsets of what they read
 	env    *ops.Env
 	store  *Store    // of all straight parts of the block
 	plans  []*shaped // the one that was used last at the end
@@ -35,6 +36,7 @@ type output struct {
 	tensor *tensor.Tensor
 	dtype  tensor.DType
 	dims   []int64
+	lod    [][]int64 // that ops have made; nil for none
 }
 
 // newStraight prepares the ops of a block from first to end. uses are those of the block.
@@ -47,6 +49,9 @@ func newStraight(f *frame, list []*program.Op, first, end int, uses map[string]p
 	}}
 	written := map[string]bool{}
 	for _, op := range list {
+		if def, ok := ops.Lookup(op.Type); ok && def.MakesLoD != nil && def.MakesLoD(op) {
+			s.lod = true
+		}
 		for _, name := range op.InputNames() {
 			if h := f.holder(name); !written[name] && h != nil && h.tensor != nil && !tensor.IsFixed(h.tensor) && !slices.Contains(s.inputs, h.tensor) {
 				s.inputs = append(s.inputs, h.tensor)
@@ -71,6 +76,11 @@ func (s *straight) run(ctx context.Context) error {
 			}
 		}
 	}
+	for i := range c.outputs {
+		if o := &c.outputs[i]; o.lod != nil {
+			o.tensor.SetLoD(o.lod)
+		}
+	}
 	for i := range c.plan.sources {
 		if err := c.plan.sources[i].passOn(); err != nil {
 			return err
@@ -85,7 +95,7 @@ func (s *straight) run(ctx context.Context) error {
 func (s *straight) find() (*shaped, error) {
 	for i := len(s.plans) - 1; i >= 0; i-- {
 		c := s.plans[i]
-		if !c.fits(s.inputs) {
+		if !c.fits(s.inputs, s.lod) {
 			continue
 		}
 		copy(s.plans[i:], s.plans[i+1:])
@@ -96,16 +106,19 @@ func (s *straight) find() (*shaped, error) {
 	for _, t := range s.inputs {
 		m := ops.MetaOfValue(t)
 		m.Dims = slices.Clone(m.Dims)
+		if s.lod {
+			m.LoD = tensor.CloneLoD(t.LoD())
+		}
 		c.inputs = append(c.inputs, m)
 	}
 	var err error
-	c.plan, err = Compile(Request{Block: s.frame.block, Ops: s.ops, Stay: s.stay, Scope: s.frame, Env: *s.env, Store: s.store, Memory: s.frame.memory})
+	c.plan, err = Compile(Request{Block: s.frame.block, Ops: s.ops, LoD: s.lod, Stay: s.stay, Scope: s.frame, Env: *s.env, Store: s.store, Memory: s.frame.memory})
 	if err != nil {
 		return nil, err
 	}
 	for _, name := range c.plan.written {
 		if t, ok := s.frame.Find(name); ok {
-			c.outputs = append(c.outputs, output{t, t.DType(), slices.Clone(t.Dims())})
+			c.outputs = append(c.outputs, output{t, t.DType(), slices.Clone(t.Dims()), c.plan.made[name]})
 		}
 	}
 	if len(s.plans) == mostPlans {
@@ -115,15 +128,15 @@ func (s *straight) find() (*shaped, error) {
 	return c, nil
 }
 
-// fits reports whether tensors have the dims that the plan was compiled for.
-func (c *shaped) fits(inputs []*tensor.Tensor) bool {
+// fits reports whether tensors have the dims that the plan was compiled for, and the offsets if it depends on them.
+func (c *shaped) fits(inputs []*tensor.Tensor, lod bool) bool {
 	for i, t := range inputs {
 		m := &c.inputs[i]
 		if t.DType() != m.DType || !slices.Equal(t.Dims(), m.Dims) || len(t.LoD()) != len(m.Sequences) {
 			return false
 		}
 		for k, level := range t.LoD() {
-			if int64(len(level))-1 != m.Sequences[k] {
+			if int64(len(level))-1 != m.Sequences[k] || lod && !slices.Equal(level, m.LoD[k]) {
 				return false
 			}
 		}
