@@ -1,6 +1,9 @@
 package layers_test
 
-import "github.com/edl-go/edl/layers"
+import (
+	"github.com/edl-go/edl/layers"
+	"github.com/edl-go/edl/tensor"
+)
 
 // all makes every weight of a layer the same.
 func all(weight float64) layers.Option {
@@ -63,4 +66,12 @@ func ExampleLSTMUnit() {
 	// Output:
 	// [1 1] [0.482]
 	// [1 1] [2]
+}
+
+// The sums of the rows that two sequences of ids name, all of which are 1.
+func ExampleFusedEmbeddingSeqPool() {
+	s := newSketch()
+	ids := layers.Cast(s.sequences("ids", 1, []int64{3, 1}, 4, 0, 4, 7), tensor.Int64)
+	s.print(layers.FusedEmbeddingSeqPool(ids, 10, 2, layers.PaddingIndex(0), layers.Param(layers.ParamAttr{Initializer: layers.Constant(1)})))
+	// Output: [2 2] [2 2 1 1]
 }

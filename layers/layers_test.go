@@ -41,6 +41,8 @@ func TestLayersAppendFluidsOpsWithTheirShapes(t *testing.T) {
 			return one(layers.Embedding(in.words, 10, 5, layers.Combine("mean")))
 		},
 			"lookup_table sequence_pool", "[-1 5]"},
+		{"sums of sequences", func(in inputs) []layers.Variable { return one(layers.FusedEmbeddingSeqPool(in.words, 10, 5)) },
+			"fused_embedding_seq_pool", "[-1 5]"},
 		{"conv2d", func(in inputs) []layers.Variable {
 			return one(layers.Conv2D(in.image, 6, 3, layers.Stride(2, 2), layers.Padding(1, 1), layers.Groups(2), layers.Act("relu")))
 		}, "conv2d elementwise_add relu", "[-1 6 4 4]"},

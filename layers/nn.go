@@ -119,6 +119,23 @@ func Embedding(ids Variable, vocabulary, width int64, opts ...Option) Variable {
 	return l.result(rows)
 }
 
+// FusedEmbeddingSeqPool is Embedding with Combine("sum") for sequences of ids, in one op: no rows lie between the lookup and the sum. On a cluster trainers hold
+// the table.
+//
+// Options: Param (default Xavier), PaddingIndex, Sparse, DType, Name. Op: fused_embedding_seq_pool.
+func FusedEmbeddingSeqPool(ids Variable, vocabulary, width int64, opts ...Option) Variable {
+	l := start("fused_embedding_seq_pool", opts, []string{"Param", "PaddingIndex", "Sparse", "DType"}, ids)
+	if l.failed {
+		return l.fail()
+	}
+	w := l.parameter("w", l.param, l.dtype, []int64{vocabulary, width}, Xavier())
+	attrs := Attrs{"padding_idx": l.padID, "combiner": "sum"}
+	if l.sparse {
+		attrs["is_sparse"] = true
+	}
+	return l.result(l.op("fused_embedding_seq_pool", In{"W": {w}, "Ids": {ids}}, attrs, "Out"))
+}
+
 // combined appends the sum, mean or root mean of rows [..., k, width] over k, or over each sequence.
 func (l *layer) combined(rows Variable) Variable {
 	sequences := map[string]string{"sum": "SUM", "mean": "AVERAGE", "sqrt": "SQRT"}[l.combine]

@@ -54,6 +54,7 @@ var foreignAttrs = []foreignAttr{
 	{ops: "*", names: "endpoints epmap height_sections table_names trainer_id trainers_num remote_prefetch is_sparse is_distributed"},
 	{ops: "lookup_table*", names: "slot"},
 	{ops: "lookup_table*", names: "grad_inplace", values: []program.Attr{false}},
+	{ops: "fused_embedding_seq_pool*", names: "grad_inplace", values: []program.Attr{false}},
 	{ops: "lookup_table*", names: "entry", values: []program.Attr{"none", ""}},
 	{ops: "lookup_table*", names: "entry_config", unless: "entry"},
 	// Later options of old ops.

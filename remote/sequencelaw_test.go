@@ -25,6 +25,12 @@ var sequenceModels = map[string]func(m *layers.Model, words layers.Variable) lay
 		return scored(layers.DynamicGRU(layers.DynamicGRU(layers.FC(words, 9), 3), 1, layers.Reverse(), layers.OriginMode()))
 	},
 	"linear_chain_crf": tagged,
+	"fused_embedding_seq_pool": func(m *layers.Model, words layers.Variable) layers.Variable {
+		tags := layers.Data(m, "tags", layers.Dims(1), layers.DType(tensor.Int64), layers.LoD(1))
+		sparse := layers.FusedEmbeddingSeqPool(tags, testkit.Classes, 3, layers.Sparse(), layers.PaddingIndex(1))
+		dense := layers.FusedEmbeddingSeqPool(tags, testkit.Classes, 3)
+		return scored(layers.Sums([]layers.Variable{sparse, dense, layers.SequencePool(layers.FC(words, 3), "sum")}))
+	},
 	"gru_unit lstm_unit": func(_ *layers.Model, words layers.Variable) layers.Variable {
 		hidden, _, _ := layers.GRUUnit(layers.FC(words, 9), layers.FC(words, 3), 3)
 		hidden, cell := layers.LSTMUnit(words, hidden, hidden, layers.ForgetBias(1))

@@ -256,3 +256,47 @@ func EmbeddingGrad[T tensor.Float](dtable []T, ids []int64, dout []T, width int,
 		}
 	}
 }
+
+// EmbeddingSums sets row i of out to the sum of the rows of table that ids[offsets[i]:offsets[i+1]] name, added in their order; to zeros if there is none. A row whose
+// id is paddingID counts as zeros. It is Embedding and SequenceSum in one, without the rows in between.
+func EmbeddingSums[T tensor.Float](out, table []T, ids, offsets []int64, width int, paddingID int64) {
+	touched := offsets[0]
+	for i := range offsets[1:] {
+		from, to := offsets[i], offsets[i+1]
+		sum := out[i*width:][:width]
+		if from == to {
+			clear(sum)
+		}
+		for at := from; at < to; at++ {
+			if at == touched && width > 0 {
+				touched = min(at+rowsAhead, offsets[len(offsets)-1])
+				touch(table, ids[at:touched], width)
+			}
+			id := ids[at]
+			row := table[int(id)*width:][:width]
+			switch {
+			case id == paddingID && at == from:
+				clear(sum)
+			case id == paddingID:
+				addScalar(sum, sum, 0) // makes a zero of a negative one, as the sum does
+			case at == from:
+				copy(sum, row)
+			default:
+				addVectors(sum, sum, row)
+			}
+		}
+	}
+}
+
+// EmbeddingSumsGrad overwrites rows [from, to) of dtable with the dense gradient of EmbeddingSums: it starts with zeros, and adds row i of dout to each row that
+// ids[offsets[i]:offsets[i+1]] name, in the order of ids. It skips paddingID.
+func EmbeddingSumsGrad[T tensor.Float](dtable []T, ids, offsets []int64, dout []T, width int, paddingID int64, from, to int) {
+	clear(dtable[from*width : to*width])
+	for i := range offsets[1:] {
+		for _, id := range ids[offsets[i]:offsets[i+1]] {
+			if id != paddingID && id >= int64(from) && id < int64(to) {
+				Accumulate(dtable[int(id)*width:][:width], dout[i*width:][:width])
+			}
+		}
+	}
+}
