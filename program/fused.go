@@ -49,6 +49,7 @@ var fusedOps = map[string]func(*splitter) bool{
 	"fusion_seqconv_eltadd_relu":        splitSequenceConv,
 	"fusion_gru":                        splitGRU,
 	"fusion_lstm":                       splitLSTM,
+	"hierarchical_sigmoid":              leaveTable,
 }
 
 // A splitter makes the ops of one merged op.
@@ -383,5 +384,16 @@ func splitLSTM(s *splitter) bool {
 	s.add("lstm", map[string][]string{"Input": {x}, "H0": {s.op.In("H0")}, "C0": {s.op.In("C0")}, "Weight": {s.in("WeightH")}, "Bias": {s.in("Bias")}},
 		slots{"Hidden": s.out("Hidden"), "Cell": cell}, nil,
 		"use_peepholes", "is_reverse", "gate_activation", "cell_activation", "candidate_activation")
+	return true
+}
+
+// leaveTable leaves out that an op writes its table as it is, which Fluid needs to fetch rows of it: here a variable that is trained has one value in a step.
+func leaveTable(s *splitter) bool {
+	if s.op.Out("W_Out") != s.in("W") {
+		return false
+	}
+	op := s.op.Clone()
+	delete(op.Outputs, "W_Out")
+	s.made = []*Op{op}
 	return true
 }

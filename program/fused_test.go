@@ -85,3 +85,18 @@ func TestMergedOpsAreReadAsTheirParts(t *testing.T) {
 		}
 	}
 }
+
+// Fluid says of hierarchical_sigmoid that it writes its weights, which it leaves as they are.
+func TestWeightsThatStayAreNotWritten(t *testing.T) {
+	for out, want := range map[string]int{"w": 0, "another": 1} {
+		p := program.New()
+		for _, name := range []string{"x", "w", "cost", "another"} {
+			p.Global().EnsureVar(program.Var{Name: name, Kind: program.LoDTensor, DType: tensor.Float32})
+		}
+		p.Global().Append(&program.Op{Type: "hierarchical_sigmoid", Inputs: map[string][]string{"X": {"x"}, "W": {"w"}}, Outputs: map[string][]string{"Out": {"cost"}, "W_Out": {out}}})
+		op := decode(t, encode(t, p)).Global().Ops[0]
+		if op.Type != "hierarchical_sigmoid" || op.Out("Out") != "cost" || len(op.Outputs["W_Out"]) != want {
+			t.Errorf("W_Out = %s is read as %v", out, op.Outputs)
+		}
+	}
+}

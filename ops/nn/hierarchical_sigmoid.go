@@ -27,7 +27,7 @@ func init() {
 		Outputs: []ops.Slot{
 			{Name: "Out", Doc: "[N, 1]"},
 			{Name: "PreOut", Doc: "[N, L]: log(1 + e**s)", Intermediate: true},
-			{Name: "W_Out", Doc: "the variable of W, which stays as it is; Fluid needs it to fetch rows from pservers", Intermediate: true, Dispensable: true}},
+			{Name: "W_Out", Doc: "W, as it is; where it is the variable of W, as in Fluid, the slot is left out when a program is read", Intermediate: true, Dispensable: true}},
 		Attrs: []ops.Attr{
 			{Name: "num_classes", Doc: "number of classes, from 2", Default: int32(2), Check: func(op *program.Op) error {
 				if n, ok := op.Int("num_classes"); ok && (n < 2 || n > math.MaxInt32) {
@@ -41,7 +41,6 @@ func init() {
 		Cost:      chosenCost("X", pathLength),
 		Bind:      opkit.BindFloats("X", bindHierarchical[float32], bindHierarchical[float64]),
 		InPlace:   map[string]string{"W_Out": "W"},
-		State:     map[string]ops.Merge{"W_Out": ops.MergeFirst},
 	}, opkit.Gradient{
 		Doc: "with g = dOut*(sigmoid(s) - (1 where the path goes right)) of each node of a path, dX is the sum of g*W[node], dW[node] that of g*X, and dBias[node] that of g. " +
 			"With is_sparse dW has a row for each node of each path.",
