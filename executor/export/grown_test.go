@@ -1,0 +1,98 @@
+package export_test
+
+import (
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/edl-go/edl/executor"
+	"github.com/edl-go/edl/executor/export"
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/layers"
+	"github.com/edl-go/edl/ops/kernel"
+	"github.com/edl-go/edl/optimizer"
+	"github.com/edl-go/edl/program"
+	"github.com/edl-go/edl/tensor"
+)
+
+// An exported model with a table that grows has the rows that were trained. A key that has none, because it was never trained or not often enough, reads as its
+// initial value, and the key -1 as zeros.
+func TestAnExportedTableKnowsItsKeys(t *testing.T) {
+	m := layers.NewModel().Seed(3)
+	key := layers.Data(m, "key", layers.Dims(1), layers.DType(tensor.Int64))
+	y := layers.Data(m, "y", layers.Dims(2))
+	rows := layers.SparseEmbedding(key, 1000, 2, layers.Param(layers.ParamAttr{Name: "table", Initializer: layers.Uniform(3, 4)}), layers.CountFilterEntry(2), layers.EvictUnseen(50))
+	optimizer.Adagrad(0.1).Minimize(layers.Mean(layers.SquareErrorCost(rows, y)))
+	p, err := m.Program()
+	if err != nil {
+		t.Fatal(err)
+	}
+	exe := executor.New()
+	defer exe.Close()
+	ids := func(list ...int64) *tensor.Tensor {
+		v, err := tensor.FromSlice(list, int64(len(list)), 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+	const often, twice, once, never = 1 << 50, -7, 12, 13
+	for step, batch := range []*tensor.Tensor{ids(often, twice), ids(often, once), ids(often, twice), ids(often, often)} {
+		if _, err := exe.Run(t.Context(), p, executor.Feed{"key": batch, "y": random(t, uint32(step), 2, 2)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	asked := ids(often, never, twice, kernel.NoKey, once)
+	test, err := p.CloneForTest().Prune(rows.Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := exe.Run(t.Context(), test, executor.Feed{"key": asked}, rows.Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	initial := kernel.InitialRow{Seed: 3, Table: kernel.StreamOf("table"), Low: 3, High: 4}
+	for i, id := range asked.Int64s() {
+		var first [2]float32
+		if initial.Fill(first[:], kernel.MixKey(id)); id == kernel.NoKey {
+			first = [2]float32{}
+		}
+		untrained := slices.Equal(want[0].Float32s()[2*i:][:2], first[:])
+		if untrained != (id == never || id == once || id == kernel.NoKey) {
+			t.Errorf("key %d reads as %v, at first as %v", id, want[0].Float32s()[2*i:][:2], first)
+		}
+	}
+	value := func(name string) (*tensor.Tensor, error) {
+		if v, ok := exe.Scope().Find(name); ok {
+			return v, nil
+		}
+		return nil, fault.E(fault.NotFound, fault.Var(name))
+	}
+	for _, format := range []export.Format{export.Fluid, export.Combined, export.Safetensors} {
+		dir := filepath.Join(t.TempDir(), "served")
+		inference, err := export.Program(p, nil, []string{rows.Name()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := export.Write(dir, inference, format, value); err != nil {
+			t.Fatal(err)
+		}
+		loaded, err := program.Load(filepath.Join(dir, export.ModelFile), program.DefaultLimits())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := executor.Persistables(loaded); !slices.Equal(slices.Sorted(slices.Values(got)), []string{"table", "table.index", "table.keys"}) {
+			t.Errorf("%s: the variables %v", format, got)
+		}
+		params := map[export.Format]string{export.Fluid: "", export.Combined: export.CombinedFile, export.Safetensors: export.SafetensorsFile}[format]
+		served := executor.New()
+		if err := executor.LoadParams(served.Scope(), filepath.Join(dir, params), loaded); err != nil {
+			t.Fatal(err)
+		}
+		got, err := served.Run(t.Context(), loaded, executor.Feed{"key": asked})
+		if err != nil || !slices.Equal(got[0].Float32s(), want[0].Float32s()) {
+			t.Errorf("%s: %v, %v, want %v", format, got, err, want[0].Float32s())
+		}
+		served.Close()
+	}
+}
