@@ -131,6 +131,7 @@ func TestLostServerGoesBack(t *testing.T) {
 		"twice":                {kill: []string{"pserver-1"}, times: 2},
 		"all":                  {kill: []string{"pserver-0", "pserver-1"}},
 		"with the coordinator": {kill: []string{"pserver-1", "coordinator"}, restarts: true},
+		"one with tables":      {kill: []string{"pserver-1"}, model: tables},
 	} {
 		t.Run(name, func(t *testing.T) { loseServers(t, loss) })
 	}
@@ -139,9 +140,10 @@ func TestLostServerGoesBack(t *testing.T) {
 // A serverLoss says which roles are killed when there are two checkpoints.
 type serverLoss struct {
 	kill     []string
-	damaged  bool // the newer checkpoint is
-	times    int  // how often they are killed; 0: once
-	restarts bool // all roles may start again
+	damaged  bool                                                  // the newer checkpoint is
+	times    int                                                   // how often they are killed; 0: once
+	restarts bool                                                  // all roles may start again
+	model    func(*testing.T) (testkit.Model, map[string][]string) // nil: dense
 }
 
 func (r *rig) pids(names ...string) (pids []int) {
@@ -152,8 +154,11 @@ func (r *rig) pids(names ...string) (pids []int) {
 }
 
 func loseServers(t *testing.T, loss serverLoss) {
-	m := testkit.Reading(t, 16, optimizer.Adam(optimizer.Exponential(0.02, 3, 0.9, true), optimizer.ClipGradients(optimizer.ByGlobalNorm(0.5))))
-	data, dir, save := testkit.Samples(t, t.TempDir(), 70), t.TempDir(), t.TempDir()
+	if loss.model == nil {
+		loss.model = dense
+	}
+	m, data := loss.model(t)
+	dir, save := t.TempDir(), t.TempDir()
 	r := newRig(t)
 	spec := shortLived()
 	spec.Checkpoints = &job.Checkpoints{Store: dir, Rounds: 2}
