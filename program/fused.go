@@ -42,7 +42,6 @@ var fusedOps = map[string]func(*splitter) bool{
 	"fused_elemwise_activation":         splitElementwise,
 	"skip_layernorm":                    splitSkipLayerNorm,
 	"fused_embedding_eltwise_layernorm": splitEmbeddingLayerNorm,
-	"fused_embedding_seq_pool":          splitEmbeddingPool,
 	"multihead_matmul":                  splitMultihead,
 	"fusion_squared_mat_sub":            splitSquaredMatSub,
 	"fusion_repeated_fc_relu":           splitRepeatedFC,
@@ -254,16 +253,6 @@ func splitEmbeddingLayerNorm(s *splitter) bool {
 	sum := s.between("Out")
 	s.add("sum", map[string][]string{"X": rows}, slots{"Out": sum}, nil)
 	s.layerNorm(sum)
-	return true
-}
-
-func splitEmbeddingPool(s *splitter) bool {
-	if combiner, ok := s.op.Str("combiner"); ok && combiner != "sum" {
-		return false
-	}
-	rows := s.between("Out")
-	s.add("lookup_table", map[string][]string{"W": {s.in("W")}, "Ids": {s.in("Ids")}}, slots{"Out": rows}, nil, "padding_idx", "is_sparse")
-	s.add("sequence_pool", map[string][]string{"X": {rows}}, slots{"Out": s.out("Out")}, map[string]Attr{"pooltype": "SUM"})
 	return true
 }
 

@@ -67,8 +67,6 @@ func TestMergedOpsAreReadAsTheirParts(t *testing.T) {
 			Outputs: one("Out")}, []int64{2, 3}, "lookup_table_v2 sum layer_norm"},
 		{"more ids than tables", program.Op{Type: "fused_embedding_eltwise_layernorm", Inputs: map[string][]string{"Ids": {"a", "b"}, "Embs": {"u"}, "Scale": {"s"}, "Bias": {"t"}},
 			Outputs: one("Out")}, nil, "fused_embedding_eltwise_layernorm"},
-		{"pooled lookup", program.Op{Type: "fused_embedding_seq_pool", Inputs: one("W", "Ids"), Outputs: one("Out"), Attrs: map[string]program.Attr{"combiner": "sum"}}, nil,
-			"lookup_table sequence_pool"},
 		{"attention", program.Op{Type: "multihead_matmul", Inputs: one("Input", "W", "Bias"), Outputs: one("Out"), Attrs: map[string]program.Attr{"head_number": int32(2)}}, []int64{4, 3, 4},
 			"mul reshape elementwise_add reshape transpose slice slice slice matmul softmax matmul transpose reshape"},
 		{"attention of heads that do not divide", program.Op{Type: "multihead_matmul", Inputs: one("Input", "W", "Bias"), Outputs: one("Out"),
