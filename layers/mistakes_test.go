@@ -68,6 +68,12 @@ func TestEachMistakeSaysWhatIsWrong(t *testing.T) {
 		{"combine one id", func(m *layers.Model, x layers.Variable) {
 			layers.Embedding(layers.Data(m, "ids", layers.Dims(1), layers.DType(tensor.Int64)), 10, 2, layers.Combine("sum"))
 		}, fault.ShapeMismatch, "[..., k, 1]"},
+		{"a full table that refuses and evicts", func(m *layers.Model, x layers.Variable) {
+			layers.SparseEmbedding(layers.Data(m, "ids", int64Column...), 64, 2, layers.Refuse(), layers.EvictOldest())
+		}, fault.InvalidArgument, "options Refuse and EvictOldest"},
+		{"two entries of a table", func(m *layers.Model, x layers.Variable) {
+			layers.SparseEmbedding(layers.Data(m, "ids", int64Column...), 64, 2, layers.ProbabilityEntry(0.5), layers.CountFilterEntry(1))
+		}, fault.InvalidArgument, "options CountFilterEntry and ProbabilityEntry"},
 		{"float label", func(m *layers.Model, x layers.Variable) { layers.CrossEntropy(layers.Softmax(x), x) }, fault.TypeMismatch, "int64"},
 		{"no image", func(m *layers.Model, x layers.Variable) { layers.Conv2D(x, 1, 3) }, fault.ShapeMismatch, "[batch, channels, height, width]"},
 		{"groups", func(m *layers.Model, x layers.Variable) {

@@ -123,6 +123,11 @@ func Epsilon(epsilon float64) Option {
 // IsTest builds the layer for use after training: dropout drops nothing, and batch norm uses the moving statistics.
 func IsTest() Option { return Option{"IsTest", func(s *settings) { s.isTest = true }} }
 
+// given reports whether an option of that name is among some.
+func given(opts []Option, name string) bool {
+	return slices.ContainsFunc(opts, func(o Option) bool { return o.name == name })
+}
+
 // apply applies options. It returns a fault if the layer does not take one of them.
 func (s *settings) apply(layer string, opts []Option, takes []string) *fault.Fault {
 	for _, o := range opts {

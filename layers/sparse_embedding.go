@@ -57,12 +57,19 @@ func entry[N int64 | float64](form string, number N) string {
 // On a cluster only pservers hold the table, and each has keys of all kinds. Layers whose Param names the same parameter share a table, and the options of the
 // first count. The initializer of Param is Uniform or Constant; by default Uniform between ±1/sqrt(width). This is sparse_embedding of Paddle 2.
 //
+// Refuse and EvictOldest contradict each other, and so do CountFilterEntry and ProbabilityEntry.
+//
 // Options: Param, PaddingIndex, Combine, Refuse, EvictOldest, EvictUnseen, CountFilterEntry, ProbabilityEntry, Name. Ops: lookup_sparse_table; with Combine those of
 // Embedding. The optimizer adds lookup_sparse_table_insert, lookup_sparse_table_rows and, where keys may go or an entry decides, lookup_sparse_table_shrink.
 func SparseEmbedding(keys Variable, rows, width int64, opts ...Option) Variable {
 	l := start("sparse_embedding", opts, []string{"Param", "PaddingIndex", "Combine", "Refuse", "EvictOldest", "EvictUnseen", "CountFilterEntry", "ProbabilityEntry"}, keys)
 	if l.failed {
 		return l.fail()
+	}
+	for _, pair := range [][2]string{{"Refuse", "EvictOldest"}, {"CountFilterEntry", "ProbabilityEntry"}} {
+		if given(opts, pair[0]) && given(opts, pair[1]) {
+			return l.mistake(fault.E(fault.InvalidArgument, fault.Gotf("the options %s and %s, which contradict each other", pair[0], pair[1]), fault.Want("one of the two")))
+		}
 	}
 	if keys.DType() != tensor.Int64 {
 		return l.mistake(fault.E(fault.TypeMismatch, fault.Var(keys.Name()), fault.Gotf("keys %v", keys), fault.Want("int64"),
