@@ -131,6 +131,22 @@ func (u *update) without(w *kernel.KeyWriter, see bool) []int64 {
 	return slices.Compact(keys)
 }
 
+// checkRoom refuses a gradient with more different keys than the table, or the part of it that is here, has rows. One machine refuses it because trainers of a
+// cluster have room for so many and no more.
+func (u *update) checkRoom() error {
+	numbers := tensor.UsedRows(u.grad)
+	if int64(len(numbers)) <= u.height {
+		return nil
+	}
+	keys := append(u.fresh.Int64s()[:0], numbers...)
+	slices.Sort(keys)
+	if n := int64(len(slices.Compact(keys))); n > u.height {
+		return ops.At(u.op, fault.E(fault.TooLarge, fault.Var(u.op.In("Param")), fault.Gotf("%d keys in one step", n), fault.Wantf("at most %d, the rows of the table", u.height),
+			fault.Hint("give the table more rows, or take smaller batches")))
+	}
+	return nil
+}
+
 // full is the error of a key for which there is no room.
 func (u *update) full(key int64) error {
 	return ops.At(u.op, fault.E(fault.TooLarge, fault.Var(u.op.In("Param")), fault.Gotf("a new key %d, and %d rows of its region in use", kernel.KeyOf(key), u.table().Room()),
@@ -144,6 +160,9 @@ func bindInsert(b *ops.Binding) (ops.Kernel, error) {
 	}
 	initial, fails := initialRow(b), b.Str("at_bound") == "error"
 	return func(context.Context) error {
+		if err := u.checkRoom(); err != nil {
+			return err
+		}
 		w, round := u.writer()
 		for _, key := range u.without(&w, true) {
 			if _, seen := w.See(key); seen+1 < u.count || u.probability < 1 && !initial.Admits(key, round, u.probability) {

@@ -2,8 +2,10 @@ package sparse_test
 
 import (
 	"context"
+	"maps"
 	"math"
 	"slices"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -141,19 +143,48 @@ func TestTableIsAMapOfKeys(t *testing.T) {
 	})
 }
 
-// A full region is an error that names the table and the key.
+// A full region is an error that names the table and the key, and says what to do.
 func TestFullTable(t *testing.T) {
-	table, keys, index := zeros(t, tensor.Float32, kernel.KeyRegions, 1), zeros(t, tensor.Int64, kernel.KeyRegions), zeros(t, tensor.Int32, kernel.KeyRegions)
-	var batch []int64
-	for k := range int64(3 * kernel.KeyRegions) {
-		batch = append(batch, k)
-	}
-	attrs := map[string]program.Attr{"table_name": "w", "region_rows": int64(1)}
-	err := run(t, "lookup_sparse_table_insert", attrs, tensors{"Param": {table}, "Keys": {keys}, "Index": {index},
-		"Grad": {gradient(t, batch, kernel.KeyRegions, 1, 0)}}, tensors{"ParamOut": {table}, "KeysOut": {keys}, "IndexOut": {index}})
+	err := insert(t, keysFrom(0, kernel.KeyRegions), nil) // some regions get two keys
 	if fault.KindOf(err) != fault.TooLarge {
 		t.Fatal(err)
 	}
+	for _, part := range []string{`"Param"`, "a new key ", "more rows", "layers.Refuse()", "layers.EvictOldest()"} {
+		if !strings.Contains(err.Error(), part) {
+			t.Errorf("%v does not say %s", err, part)
+		}
+	}
+}
+
+// A gradient may have no more different keys than the table has rows, whatever happens to keys without a row: a cluster has no room for more.
+func TestMoreKeysThanRows(t *testing.T) {
+	for _, attrs := range []map[string]program.Attr{{"at_bound": "refuse"}, {"at_bound": "evict"}, {"entry": "probability_entry:0.25", "at_bound": "refuse"}} {
+		most := keysFrom(7, kernel.KeyRegions)
+		if err := insert(t, slices.Concat(most, most), attrs); err != nil { // twice as many rows, but no more keys
+			t.Errorf("%v: %v", attrs, err)
+		}
+		err := insert(t, append(most, 1), attrs)
+		if fault.KindOf(err) != fault.TooLarge || !strings.Contains(err.Error(), "65 keys in one step") || !strings.Contains(err.Error(), "at most 64") {
+			t.Errorf("%v: %v", attrs, err)
+		}
+	}
+}
+
+func keysFrom(first, n int64) (keys []int64) {
+	for k := range n {
+		keys = append(keys, first+k)
+	}
+	return keys
+}
+
+// insert gives a batch of keys rows of a new table of 64 rows.
+func insert(t *testing.T, batch []int64, attrs map[string]program.Attr) error {
+	t.Helper()
+	table, keys, index := zeros(t, tensor.Float32, kernel.KeyRegions, 1), zeros(t, tensor.Int64, kernel.KeyRegions), zeros(t, tensor.Int32, kernel.KeyRegions)
+	all := map[string]program.Attr{"table_name": "w", "region_rows": int64(1)}
+	maps.Copy(all, attrs)
+	return run(t, "lookup_sparse_table_insert", all, tensors{"Param": {table}, "Keys": {keys}, "Index": {index}, "Rounds": {zeros(t, tensor.Int64, 1)},
+		"Grad": {gradient(t, batch, kernel.KeyRegions, 1, 0)}}, tensors{"ParamOut": {table}, "KeysOut": {keys}, "IndexOut": {index}})
 }
 
 // Shapes and attributes that cannot be are refused before anything runs.
