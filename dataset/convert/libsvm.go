@@ -8,6 +8,7 @@ import (
 
 	"github.com/edl-go/edl/dataset"
 	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/internal/integer"
 	"github.com/edl-go/edl/tensor"
 )
 
@@ -74,13 +75,11 @@ func labelOf(text string, dtype tensor.DType) (*tensor.Tensor, *fault.Fault) {
 		label, _ := tensor.FromSlice([]float32{float32(x)}, 1)
 		return label, nil
 	}
-	if x == -1 {
-		x = 0
-	}
-	if x != float64(int64(x)) || x < 0 {
+	class, ok := integer.Parse(text, 64)
+	if !ok || class < -1 {
 		return nil, fault.E(fault.Corrupt, fault.Got("the label "+fault.Quote(text)), fault.Want("a class from 0 on, or -1"), fault.Hint("labels that are numbers are float32"))
 	}
-	label, _ := tensor.FromSlice([]int64{int64(x)}, 1)
+	label, _ := tensor.FromSlice([]int64{max(class, 0)}, 1)
 	return label, nil
 }
 

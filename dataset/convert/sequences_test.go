@@ -151,6 +151,24 @@ func TestLibSVM(t *testing.T) {
 	}
 }
 
+// A float32 has no 2^24 + 1, and a float64 no 2^53 + 1: classes go through neither.
+func TestClassesOfLibSVMAreExact(t *testing.T) {
+	var got shown
+	if _, err := LibSVM(background, strings.NewReader("16777217 1:1\n9007199254740993.0 1:1\n-1e0 1:1\n"), &got, LibSVMOptions{LabelDType: tensor.Int64}); err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []string{"int64[1][16777217]", "int64[1][9007199254740993]", "int64[1][0]"} {
+		if !strings.HasSuffix(got.lines[i], want) {
+			t.Errorf("got %s, want %s", got.lines[i], want)
+		}
+	}
+	for _, text := range []string{"9223372036854775808", "1e30", "16777216.5"} {
+		if _, err := LibSVM(background, strings.NewReader(text+" 1:1"), &shown{}, LibSVMOptions{LabelDType: tensor.Int64}); !errors.Is(err, fault.Corrupt) {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
 func fields(t testing.TB, texts ...string) (list []JSONField) {
 	t.Helper()
 	for _, text := range texts {

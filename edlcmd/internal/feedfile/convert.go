@@ -2,6 +2,7 @@ package feedfile
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/tensor"
@@ -17,40 +18,27 @@ type number interface {
 	int32 | int64 | float32 | float64
 }
 
-// convert returns numbers as a tensor of the dtype.
-func convert[S source](data []S, dtype tensor.DType, dims ...int64) (*tensor.Tensor, error) {
-	switch dtype {
-	case tensor.Int32:
-		return convertTo[S, int32](data, dims)
-	case tensor.Int64:
-		return convertTo[S, int64](data, dims)
-	case tensor.Float32:
-		return convertTo[S, float32](data, dims)
-	case tensor.Float64:
-		return convertTo[S, float64](data, dims)
-	}
-	return nil, mismatch(name[S](), dtype)
-}
-
-func convertTo[S source, D number](data []S, dims []int64) (*tensor.Tensor, error) {
-	out, err := appendNumbers(make([]D, 0, len(data)), data)
-	if err != nil {
-		return nil, err
-	}
-	return tensor.FromSlice(out, dims...)
-}
-
-// appendNumbers appends data to dst. Between floats, and from NaN and infinities, precision may go; otherwise each value must stay.
+// appendNumbers appends data to dst. Floats are rounded to narrower floats, and keep what is not finite; otherwise each value must stay, also one that is
+// beyond the range of D.
 func appendNumbers[S source, D number](dst []D, data []S) ([]D, error) {
 	rounds := S(1)/2 != 0 && D(1)/2 != 0
 	for _, v := range data {
 		d := D(v)
-		if !rounds && (float64(d) != float64(v) || S(d) != v) {
+		fits := float64(d) == float64(v) && S(d) == v && !reaches63(v, d)
+		if rounds {
+			fits = !math.IsInf(float64(d), 0) || math.IsInf(float64(v), 0)
+		}
+		if !fits {
 			return nil, mismatch(fmt.Sprintf("%v of %s at element %d", v, name[S](), len(dst)), tensor.Of[D]())
 		}
 		dst = append(dst, d)
 	}
 	return dst, nil
+}
+
+// reaches63 reports whether a number is 2^63, as float or rounded to it, of which int64 has no value: machines differ in what they convert it to.
+func reaches63[S source, D number](v S, d D) bool {
+	return (S(1)/2 != 0 || D(1)/2 != 0) && (float64(v) >= 1<<63 || float64(d) >= 1<<63)
 }
 
 // name is how messages name an element type of a file.

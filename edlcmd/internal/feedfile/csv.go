@@ -10,33 +10,50 @@ import (
 	"strings"
 
 	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/internal/integer"
 	"github.com/edl-go/edl/tensor"
 )
 
 // maxRow bounds one row of a table.
 const maxRow = 1 << 20
 
-// readCSV reads a table of numbers without header into [rows, columns].
+// readCSV reads a table of numbers without header into [rows, columns]. Integers are read as integers, so that no digit is lost, and floats in their own precision.
 func readCSV(f io.Reader, dtype tensor.DType) (*tensor.Tensor, error) {
+	switch dtype {
+	case tensor.Int32:
+		return readTable(f, wholeIn[int32](32))
+	case tensor.Int64:
+		return readTable(f, wholeIn[int64](64))
+	case tensor.Float32:
+		return readTable(f, floatIn[float32](32))
+	case tensor.Float64:
+		return readTable(f, floatIn[float64](64))
+	}
+	return nil, mismatch("a table of numbers", dtype)
+}
+
+// readTable reads each field of a table with parse.
+func readTable[D number](f io.Reader, parse func(field string) (D, bool)) (*tensor.Tensor, error) {
 	lines := bufio.NewScanner(f)
 	lines.Buffer(make([]byte, 64<<10), maxRow)
-	var data []float64
+	var data []D
 	rows, columns := 0, 0
 	for lines.Scan() {
 		fields, err := splitRow(lines.Text())
 		if err != nil || len(fields) == 0 {
 			if err != nil {
-				return nil, rowFault(rows, err.Error(), "numbers between commas")
+				return nil, rowFault(fault.Corrupt, rows, err.Error(), "numbers between commas")
 			}
 			continue
 		}
 		if rows > 0 && len(fields) != columns {
-			return nil, rowFault(rows, fmt.Sprintf("%d numbers", len(fields)), fmt.Sprintf("%d, as in the first row", columns))
+			return nil, rowFault(fault.Corrupt, rows, fmt.Sprintf("%d numbers", len(fields)), fmt.Sprintf("%d, as in the first row", columns))
 		}
 		for _, field := range fields {
-			v, err := strconv.ParseFloat(strings.TrimSpace(field), 64)
-			if err != nil {
-				return nil, rowFault(rows, fault.Quote(field), "a number")
+			field = strings.TrimSpace(field)
+			v, ok := parse(field)
+			if !ok {
+				return nil, wrongField(rows, field, tensor.Of[D]())
 			}
 			data = append(data, v)
 		}
@@ -44,14 +61,40 @@ func readCSV(f io.Reader, dtype tensor.DType) (*tensor.Tensor, error) {
 	}
 	if err := lines.Err(); err != nil {
 		if errors.Is(err, bufio.ErrTooLong) {
-			return nil, rowFault(rows, fmt.Sprintf("more than %d bytes", maxRow), "a shorter row")
+			return nil, rowFault(fault.Corrupt, rows, fmt.Sprintf("more than %d bytes", maxRow), "a shorter row")
 		}
 		return nil, err
 	}
 	if rows == 0 {
 		return nil, fault.E(fault.Corrupt, fault.Got("no row"), fault.Want("at least one row of numbers"))
 	}
-	return convert(data, dtype, int64(rows), int64(columns))
+	return tensor.FromSlice(data, int64(rows), int64(columns))
+}
+
+func wholeIn[D int32 | int64](bits int) func(string) (D, bool) {
+	return func(field string) (D, bool) {
+		v, ok := integer.Parse(field, bits)
+		return D(v), ok
+	}
+}
+
+func floatIn[D float32 | float64](bits int) func(string) (D, bool) {
+	return func(field string) (D, bool) {
+		v, err := strconv.ParseFloat(field, bits)
+		return D(v), err == nil
+	}
+}
+
+// wrongField reports a field that has no value of the dtype: it is no number, or one that does not fit.
+func wrongField(row int, field string, dtype tensor.DType) error {
+	if _, err := strconv.ParseFloat(field, 64); errors.Is(err, strconv.ErrSyntax) {
+		return rowFault(fault.Corrupt, row, fault.Quote(field), "a number")
+	}
+	want := "a number that fits in "
+	if dtype == tensor.Int32 || dtype == tensor.Int64 {
+		want = "a whole number that fits in "
+	}
+	return rowFault(fault.TypeMismatch, row, fault.Quote(field), want+dtype.String())
 }
 
 // splitRow returns the fields of one line, none for a blank one.
@@ -63,6 +106,6 @@ func splitRow(line string) ([]string, error) {
 	return fields, err
 }
 
-func rowFault(row int, got, want string) error {
-	return fault.E(fault.Corrupt, fault.Cause(fmt.Errorf("row %d", row+1)), fault.Got(got), fault.Want(want))
+func rowFault(kind fault.Kind, row int, got, want string) error {
+	return fault.E(kind, fault.Cause(fmt.Errorf("row %d", row+1)), fault.Got(got), fault.Want(want))
 }

@@ -31,7 +31,7 @@ func Many(path string) bool {
 }
 
 // Read returns the value in a file as it is declared by the variable that it is fed to: the array or field of its name where a file has several. Numbers are
-// converted to the declared dtype where every value fits: whole numbers to any type that holds them exactly, and float64 to float32 by rounding.
+// converted to the declared dtype where every value fits: whole numbers to any type that holds them exactly, and float64 and text to float32 by rounding.
 // Extents are those of the file; an array whose rows have as many numbers as one declared record takes the dims of records.
 func Read(path string, declared *program.Var) (*tensor.Tensor, error) {
 	var t *tensor.Tensor

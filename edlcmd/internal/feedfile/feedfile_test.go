@@ -2,6 +2,7 @@ package feedfile_test
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
@@ -79,22 +80,84 @@ func TestRowsTakeTheDimsOfRecords(t *testing.T) {
 	}
 }
 
+// Integers lose no digit on the way, whatever the file: a float64 has 53 bits.
 func TestNumbersKeepTheirValue(t *testing.T) {
-	for text, want := range map[string]any{"3": int64(3), "-1e3": int64(-1000), "0.5": nil, "nan": nil, "1e30": nil} {
-		got, err := feedfile.Read(write(t, "x.csv", []byte(text)), variable(tensor.Int64, -1, 1))
-		if want == nil {
-			if !errors.Is(err, fault.TypeMismatch) {
-				t.Errorf("%s as int64: %v, %v", text, got, err)
+	for text, want := range map[string]any{
+		"3": int64(3), "-1e3": int64(-1000), "2.0": int64(2), "-2897116770142947272": int64(-2897116770142947272), "9007199254740993": int64(1<<53 + 1),
+		"9223372036854775807": int64(math.MaxInt64), "-9223372036854775808": int64(math.MinInt64),
+		"0.5": nil, "1e-3": nil, "1e30": nil, "9223372036854775808": nil, "18446744073709551615": nil, "-9223372036854775809": nil, "9007199254740993.5": nil,
+	} {
+		for _, path := range []string{write(t, "x.csv", []byte(text)), write(t, "x.jsonl", []byte(`{"x": `+text+`}`))} {
+			got, err := feedfile.Read(path, variable(tensor.Int64, -1, 1))
+			if want == nil {
+				if !errors.Is(err, fault.TypeMismatch) || !strings.Contains(err.Error(), text) || !strings.Contains(err.Error(), "whole number") {
+					t.Errorf("%s as int64 from %s: %v, %v", text, path, got, err)
+				}
+				continue
 			}
-			continue
+			if err != nil || got.Int64s()[0] != want {
+				t.Errorf("%s as int64 from %s: %v, %v", text, path, got, err)
+			}
 		}
-		if err != nil || got.Int64s()[0] != want {
-			t.Errorf("%s as int64: %v, %v", text, got, err)
+	}
+	for text, test := range map[string]struct {
+		kind fault.Kind
+		says string
+	}{
+		"nan": {fault.TypeMismatch, "row 1"}, "1,2\n3,inf": {fault.TypeMismatch, "row 2"}, "1,2147483648": {fault.TypeMismatch, "fits in int32"}, "1\nx": {fault.Corrupt, "row 2"},
+		"0x10": {fault.Corrupt, "a number"}, "1,": {fault.Corrupt, "a number"},
+	} {
+		if got, err := feedfile.Read(write(t, "x.csv", []byte(text)), variable(tensor.Int32, -1, 1)); !errors.Is(err, test.kind) || !strings.Contains(err.Error(), test.says) {
+			t.Errorf("%q as int32: %v, %v", text, got, err)
 		}
+	}
+	if got, err := feedfile.Read(write(t, "x.csv", []byte("true")), variable(tensor.Bool, -1, 1)); !errors.Is(err, fault.TypeMismatch) {
+		t.Errorf("a table as bool: %v, %v", got, err)
 	}
 	got, err := feedfile.Read(write(t, "x.csv", []byte("0.1,inf")), variable(tensor.Float32, -1, 2))
 	if err != nil || got.Float32s()[0] != 0.1 || !math.IsInf(float64(got.Float32s()[1]), 1) {
 		t.Errorf("floats are rounded to float32: %v, %v", got, err)
+	}
+	if got, err := feedfile.Read(write(t, "x.csv", []byte("1e60")), variable(tensor.Float32, -1, 1)); !errors.Is(err, fault.TypeMismatch) {
+		t.Errorf("1e60 as float32: %v, %v", got, err)
+	}
+	// 1 + 2^-24 + 2^-60 lies just above the middle of two float32; rounded to float64 first, it would lie in the middle, and go down.
+	got, err = feedfile.Read(write(t, "x.csv", []byte("1.00000005960464477626")), variable(tensor.Float32, -1, 1))
+	if err != nil || got.Float32s()[0] != 1+1.0/(1<<23) {
+		t.Errorf("rounded twice: %v, %v", got, err)
+	}
+}
+
+// What an array of another type cannot hold exactly is refused, at the edges, too.
+func TestArraysAtTheEdges(t *testing.T) {
+	float64s := func(v float64) []byte {
+		return array("<f8", "False", "(1,)", binary.LittleEndian.AppendUint64(nil, math.Float64bits(v)))
+	}
+	for name, test := range map[string]struct {
+		file  []byte
+		dtype tensor.DType
+		fits  bool
+	}{
+		"2^62 as int64":             {float64s(1 << 62), tensor.Int64, true},
+		"-2^63 as int64":            {float64s(-1 << 63), tensor.Int64, true},
+		"2^63 as int64":             {float64s(1 << 63), tensor.Int64, false},
+		"1.5 as int64":              {float64s(1.5), tensor.Int64, false},
+		"NaN as int64":              {float64s(math.NaN()), tensor.Int64, false},
+		"2^53 as float64":           {int64s(1 << 53), tensor.Float64, true},
+		"2^53+1 as float64":         {int64s(1<<53 + 1), tensor.Float64, false},
+		"the largest as float64":    {int64s(math.MaxInt64), tensor.Float64, false},
+		"2^24+1 as float32":         {int64s(1<<24 + 1), tensor.Float32, false},
+		"2^31 as int32":             {int64s(1 << 31), tensor.Int32, false},
+		"0.1 as float32":            {float64s(0.1), tensor.Float32, true},
+		"infinity as float32":       {float64s(math.Inf(1)), tensor.Float32, true},
+		"1e60 as float32":           {float64s(1e60), tensor.Float32, false},
+		"NaN as float32":            {float64s(math.NaN()), tensor.Float32, true},
+		"unsigned 64 bits as int64": {array("<u8", "False", "(1,)", make([]byte, 8)), tensor.Int64, false},
+	} {
+		_, err := feedfile.Read(write(t, "x.npy", test.file), variable(test.dtype, -1))
+		if test.fits != (err == nil) {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 

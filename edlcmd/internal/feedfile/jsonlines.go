@@ -13,6 +13,7 @@ import (
 	"strconv"
 
 	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/internal/integer"
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/tensor"
 )
@@ -238,7 +239,7 @@ func parseTruth(v json.Token) (bool, error) {
 
 func parseInteger(v json.Token, bits int) (int64, error) {
 	if n, ok := v.(json.Number); ok {
-		if i, err := strconv.ParseInt(n.String(), 10, bits); err == nil {
+		if i, ok := integer.Parse(n.String(), bits); ok {
 			return i, nil
 		}
 	}
