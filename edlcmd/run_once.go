@@ -1,7 +1,10 @@
 package edlcmd
 
 import (
+	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/edl-go/edl/edlcmd/internal/feedfile"
@@ -29,7 +32,7 @@ func runOnce(cmd *cobra.Command, c *console, f *runFlags, spec *job.JobSpec, p *
 	if len(fetch) == 0 {
 		return fault.E(fault.InvalidArgument, fault.Got("nothing to compute: the program has no fetch op"), fault.Want("--fetch NAME"))
 	}
-	where := f.where
+	whole, where := p, f.where
 	where.remote = where.remote && trains(p) // what trains nothing has nothing to spread
 	if !where.remote {
 		ofCluster := append(append([]string{"etcd"}, accessFlags...), clusterFlags...)
@@ -44,9 +47,13 @@ func runOnce(cmd *cobra.Command, c *console, f *runFlags, spec *job.JobSpec, p *
 			return err
 		}
 	}
-	feed, err := readFeeds(p, f.feed, f.lod)
+	feed, err := readFeeds(p, whole, f.feed, f.lod)
 	if err != nil {
 		return err
+	}
+	for _, name := range unneeded(p, feed) {
+		delete(feed, name)
+		fmt.Fprintf(c.err, "variable %q is not fed: nothing that is fetched needs it\n", name)
 	}
 	if err := checkFeeds(p, feed); err != nil {
 		return err
@@ -79,8 +86,8 @@ func runOnce(cmd *cobra.Command, c *console, f *runFlags, spec *job.JobSpec, p *
 }
 
 // readFeeds reads the values of --feed and the offsets of --lod. A file without a name feeds, if its values have names, each variable that has one of them;
-// else the next feed op of the program that is not fed.
-func readFeeds(p *program.Program, values, offsets []string) (executor.Feed, error) {
+// else the next feed op of the program that is not fed. p is what runs of the whole program. A name may be given that only the whole program declares.
+func readFeeds(p, whole *program.Program, values, offsets []string) (executor.Feed, error) {
 	feed := executor.Feed{}
 	var others []string
 	for _, value := range values {
@@ -88,8 +95,14 @@ func readFeeds(p *program.Program, values, offsets []string) (executor.Feed, err
 			others = append(others, value)
 			continue
 		}
-		all, err := feedfile.ReadAll(value, p.Global().Var)
-		if err != nil {
+		needed, known := false, false
+		all, err := feedfile.ReadAll(value, func(name string) (*program.Var, bool) {
+			v, ok := p.Global().Var(name)
+			_, declared := whole.Global().Var(name)
+			needed, known = needed || ok, known || declared
+			return v, ok
+		})
+		if err != nil && (needed || !known || !errors.Is(err, fault.NotFound)) {
 			return nil, err
 		}
 		for name, t := range all {
@@ -110,10 +123,10 @@ func readFeeds(p *program.Program, values, offsets []string) (executor.Feed, err
 		return nil, err
 	}
 	for name, path := range paths {
-		declared, ok := p.Global().Var(name)
+		declared, ok := whole.Global().Var(name)
 		if !ok {
 			return nil, fault.E(fault.NotFound, fault.At("--feed"), fault.Var(name), fault.Got("a name that the program does not declare"),
-				fault.Want(wantedFeeds(p)))
+				fault.Want(wantedFeeds(whole)))
 		}
 		if feed[name] != nil {
 			return nil, fedTwice(name)
@@ -126,12 +139,22 @@ func readFeeds(p *program.Program, values, offsets []string) (executor.Feed, err
 		return nil, err
 	}
 	for name, t := range feed {
-		if v, _ := p.Global().Var(name); v.LoDLevel != len(t.LoD()) {
+		if v, _ := whole.Global().Var(name); v.LoDLevel != len(t.LoD()) {
 			return nil, fault.E(fault.ShapeMismatch, fault.At("--feed"), fault.Var(name), fault.Gotf("%d LoD levels", len(t.LoD())),
 				fault.Wantf("%d, as the program declares", v.LoDLevel), fault.Hint("give the offsets of sequences with --lod, or feed a file that has them: .npz or .jsonl"))
 		}
 	}
 	return feed, nil
+}
+
+// unneeded lists the fed variables that p does not declare.
+func unneeded(p *program.Program, feed executor.Feed) (names []string) {
+	for _, name := range slices.Sorted(maps.Keys(feed)) {
+		if _, ok := p.Global().Var(name); !ok {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 func fedTwice(name string) error {

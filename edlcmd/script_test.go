@@ -158,6 +158,8 @@ func writeProgram(ts *testscript.TestScript, _ bool, args []string) {
 		layers.Scale(x, 2, 0, layers.Name("doubled"))
 		layers.SequencePool(x, "sum", layers.Name("pooled"))
 		layers.Cast(clicks, tensor.Float32, layers.Name("numbers"))
+	case "keys": // fetches what it is fed
+		layers.Assign(layers.Data(m, "key", layers.Dims(1), layers.DType(tensor.Int64)), layers.Name("same"))
 	default:
 		ts.Fatalf("no program %s", args[0])
 	}
