@@ -12,6 +12,7 @@ import (
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote"
+	"github.com/edl-go/edl/remote/wire"
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/encoding/protojson"
 )
@@ -160,7 +161,10 @@ func checkpointText(k *job.CheckpointStatus) string {
 		text = fmt.Sprintf("after %d steps, %d bytes, in %s", k.Steps, k.Bytes, k.Store)
 	}
 	if k.FailingSinceMs > 0 {
-		text += fmt.Sprintf("; fails since %s: %s", time.UnixMilli(k.FailingSinceMs).UTC().Format(time.RFC3339), k.Failure.GetMessage())
+		text += "; fails since " + time.UnixMilli(k.FailingSinceMs).UTC().Format(time.RFC3339)
+		if err := wire.FaultOf(k.Failure); err != nil {
+			text += ": " + oneLine(err.Error())
+		}
 	}
 	return text
 }

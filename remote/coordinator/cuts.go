@@ -106,6 +106,9 @@ func (c *cuts) keep() {
 		case err == nil:
 			c.plan.done(c.now(), round)
 			c.cfg.Log.Info("checkpoint", "steps", round, "bytes", bytes, "took", time.Since(began))
+		case errors.Is(err, fault.Stale): // the job has no such round: its trainers have completed before it, and the store has not failed
+			c.plan.failed(c.now())
+			c.cfg.Log.Info("no checkpoint behind the last step", "round", round)
 		default:
 			c.plan.failed(c.now())
 			c.note(nil, err)
@@ -418,7 +421,7 @@ func (c *cuts) position(ctx context.Context, giveUp context.CancelCauseFunc, rou
 			var p placed
 			err := c.await(ctx, reason, func() (bool, error) {
 				if c.ended {
-					return false, fault.E(fault.Canceled, fault.Got("the end of the job"), fault.Want("a step before it"))
+					return false, fault.E(fault.Stale, fault.Got("the end of the job"), fault.Want("a step before it"))
 				}
 				if id.Round(c.steps.written()) < round {
 					if end, ok := c.passEnd(round - 1); ok && end != round && c.plan.passes && c.giveUp != nil {

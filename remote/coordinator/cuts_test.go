@@ -480,6 +480,40 @@ func TestCutsFail(t *testing.T) {
 	})
 }
 
+// A cut behind the last round, which tasks that were discarded have moved, is no failure of the store. It does not hide one either.
+func TestCutBehindTheLastRound(t *testing.T) {
+	withCuts(t, Checkpoints{Store: t.TempDir(), Run: "digits-1", Rounds: 10, Keep: 2}, nil, func(s *Server, servers []*cutServer) {
+		fails := func() (since int64) {
+			s.locked(func() {
+				since = s.cuts.status().FailingSinceMs
+				if _, told := s.cuts.wait(); told != (since > 0) {
+					t.Errorf("waits: %t, fails since %d", told, since)
+				}
+			})
+			return since
+		}
+		s.cuts.reports(20)
+		servers[1].set(0, fault.E(fault.Stale, fault.Got("a cut at round 40"), fault.Want("one before the last round")))
+		s.cuts.reports(30)
+		asked := len(servers[1].rounds())
+		time.Sleep(2 * mostRetry)
+		if now := len(servers[1].rounds()); now <= asked || now > asked+10 {
+			t.Errorf("asked %d times, then %d times", asked, now)
+		}
+		if since := fails(); since != 0 {
+			t.Errorf("fails since %d", since)
+		}
+		servers[1].set(0, fault.E(fault.Unavailable, fault.Got("no room")))
+		time.Sleep(2 * mostRetry)
+		since := fails()
+		servers[1].set(0, fault.E(fault.Stale))
+		time.Sleep(2 * mostRetry)
+		if since == 0 || fails() != since {
+			t.Errorf("fails since %d, then %d", since, fails())
+		}
+	})
+}
+
 // A store that takes bytes and never answers is told after some time, and the attempt is given up.
 func TestCutsHang(t *testing.T) {
 	withCuts(t, Checkpoints{Store: t.TempDir(), Run: "digits-1", Rounds: 10, Keep: 2}, nil, func(s *Server, servers []*cutServer) {

@@ -97,7 +97,7 @@ func (s *Server) Cut(ctx context.Context, m *rpc.CutRequest) (*rpc.CutResponse, 
 		select {
 		case <-k.done:
 		default:
-			return nil, fault.E(fault.Unavailable, fault.At(c.Where), fault.Gotf("a cut at round %d", k.round), fault.Want("one before the last round"))
+			return nil, behindTheEnd(c, k)
 		}
 	case <-ctx.Done():
 		return nil, waits.GaveUp(ctx, c.Where, waits.Wait{What: "the checkpoint " + k.name})
@@ -106,6 +106,17 @@ func (s *Server) Cut(ctx context.Context, m *rpc.CutRequest) (*rpc.CutResponse, 
 		return nil, fault.E(fault.KindOf(k.err), fault.At(c.Where), fault.Cause(k.err))
 	}
 	return &rpc.CutResponse{Shard: k.shard, Base: k.base, Ledger: k.ledger, Steps: uint64(k.steps), Pass: k.pass}, nil
+}
+
+// behindTheEnd is the answer to a cut whose round never comes. It is Stale where the job has ended well: then nothing is wrong.
+func behindTheEnd(c *core, k *cut) error {
+	kind := fault.Stale
+	c.Lock()
+	defer c.Unlock()
+	if c.Err() != nil {
+		kind = fault.Unavailable
+	}
+	return fault.E(kind, fault.At(c.Where), fault.Gotf("a cut at round %d", k.round), fault.Want("one before the last round"))
 }
 
 // ask enters a cut, or finds the one that was asked for before. It returns nil where the round is past. The lock of core is held.

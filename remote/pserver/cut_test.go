@@ -203,7 +203,7 @@ func TestCutWaits(t *testing.T) {
 	if err := (pstest.Trainer{Client: s.Client}).Complete(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if a := <-last; !errors.Is(a.err, fault.Unavailable) {
+	if a := <-last; !errors.Is(a.err, fault.Stale) {
 		t.Errorf("a cut after the end of the job: %v, %v", a.CutResponse, a.err)
 	}
 }
