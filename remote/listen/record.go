@@ -214,7 +214,7 @@ func (r *record) paused() string {
 		return ""
 	}
 	if _, cause := r.roles.machine.Restarting(); cause != nil {
-		return fmt.Sprintf("the job starts over, because parameters are lost: %v", cause)
+		return fmt.Sprintf("the job starts over %s, because parameters are lost: %v", r.restartsFrom(), cause)
 	}
 	if cause := r.roles.machine.GoesBack(); cause != nil {
 		return fmt.Sprintf("the job goes back to its last checkpoint, because parameters are lost: %v", cause)
@@ -227,7 +227,7 @@ func (r *record) paused() string {
 	}
 	for _, s := range roles {
 		if s.Role != job.Role_TRAINER && s.State == supervise.Down {
-			return fmt.Sprintf("%v has ended and is started again: %v", s.Member, s.Last)
+			return downText(s)
 		}
 	}
 	for _, s := range roles {
@@ -246,6 +246,31 @@ func (r *record) paused() string {
 		return sentence(q.Waits[0])
 	}
 	return q.Phase + ": " + sentence(q.Waits[0])
+}
+
+// restartsFrom says where the next attempt begins: at the last checkpoint that is known, or where this attempt began.
+func (r *record) restartsFrom() string {
+	steps := r.status.Progress.GetSteps()
+	if last := r.reports.queues.GetCheckpoint(); last.GetName() != "" {
+		steps = max(steps, last.Steps)
+	}
+	if steps == 0 {
+		return "from its beginning"
+	}
+	return fmt.Sprintf("from its state after %d steps", steps)
+}
+
+// downText says why a server that the job needs does not run. One that never failed is new, or a standby whose process has become its pserver.
+func downText(s supervise.Role) string {
+	switch {
+	case s.Last != nil:
+		return fmt.Sprintf("%v has ended and is started again: %v", s.Member, s.Last)
+	case s.Starts == 0:
+		return fmt.Sprintf("%v is started", s.Member)
+	case s.Role == job.Role_STANDBY:
+		return fmt.Sprintf("%v has taken the place of its pserver, and another one is started", s.Member)
+	}
+	return fmt.Sprintf("%v is started again", s.Member)
 }
 
 // trainersWait returns what the running trainers say that they wait for. A trainer is left out if a server has said more of its wait.

@@ -1,10 +1,15 @@
 package listen
 
 import (
+	"strings"
 	"testing"
+	"time"
 
+	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
+	"github.com/edl-go/edl/remote/cluster"
+	"github.com/edl-go/edl/remote/listen/supervise"
 )
 
 // An answer of the coordinator that was under way while a checkpoint was made does not hide it, and a newer checkpoint does.
@@ -27,4 +32,36 @@ func TestReportsKnowTheLastCheckpoint(t *testing.T) {
 	if r.queues.Checkpoint.Steps != 12 || before.Checkpoint.Steps != 9 {
 		t.Errorf("after another checkpoint: %v; the answer that others may read: %v", r.queues, before)
 	}
+}
+
+// Why a job does not go on is told without a reason that nobody knows: a standby that has taken the place of its pserver has not failed. A job that starts over
+// says from where.
+func TestPausedSaysWhy(t *testing.T) {
+	m := supervise.New(supervise.Policy{MaxRestarts: 3, PServers: 2, Standbys: true}, 1)
+	r := &record{status: &job.JobStatus{}, reports: newReports(), roles: &jobRun{machine: m}}
+	step := func(e supervise.Event) supervise.Effects {
+		t.Helper()
+		out, err := m.Step(time.Second, e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
+	says := func(want string) {
+		t.Helper()
+		if got := r.paused(); !strings.HasPrefix(got, want) || want == "" && got != "" || strings.Contains(got, "nil") {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+	step(supervise.Began{})
+	says("")
+	out := step(supervise.Exited{Member: cluster.Member{Role: job.Role_PSERVER, Index: 1}, Err: fault.New(fault.LostMember, "killed"), Trained: true})
+	step(supervise.TookOver{TakeOver: out.TakeOver[0]})
+	says("standby 1 has taken the place of its pserver, and another one is started")
+	step(supervise.Exited{Member: cluster.Member{Role: job.Role_PSERVER, Index: 1}, Err: fault.New(fault.LostMember, "killed"), Trained: true})
+	says("the job starts over from its beginning, because parameters are lost: killed")
+	r.status.Progress = &job.Progress{Steps: 300}
+	says("the job starts over from its state after 300 steps, because")
+	r.reports.enterQueues(&rpc.QueuesResponse{Checkpoint: &job.CheckpointStatus{Name: "ckpt", Steps: 700}})
+	says("the job starts over from its state after 700 steps, because")
 }

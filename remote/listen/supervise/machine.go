@@ -183,7 +183,7 @@ type Role struct {
 	Since  time.Duration // when the state began
 	Due    time.Duration // of a role that is down: when it starts; of one that has to end: when it is killed; 0: no time is set
 	Lost   bool          // it runs, but has lost its lease
-	Last   error         // how it ended last, nil when it never failed
+	Last   error         // how it ended last, nil when it never failed; of a standby, since it has taken the place of its pserver
 
 	restarts int           // in this attempt, after failures of its own
 	pause    time.Duration // before the last start

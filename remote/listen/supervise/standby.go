@@ -68,7 +68,7 @@ func (e TookOver) apply(m *Machine, now time.Duration, out *Effects) error {
 	r.enter(s.State, now)
 	r.Due, r.Lost, r.killed = s.Due, s.Lost, s.killed
 	s.enter(Down, now)
-	s.Due = now + FirstPause
+	s.Due, s.Last = now+FirstPause, nil
 	out.Replaced = append(out.Replaced, e.Index)
 	return nil
 }
