@@ -235,6 +235,10 @@ func resumeJob(ctx context.Context, c *console, f *findFlags, name string, numbe
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(c.out, "job %s goes on with job %s after %d steps\n", started, name, steps)
+	as := ""
+	if started != name {
+		as = " as job " + started
+	}
+	_, err = fmt.Fprintf(c.out, "job %s goes on%s after %d steps\n", name, as, steps)
 	return err
 }
