@@ -1,9 +1,12 @@
 package dataset
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/edl-go/edl/dataset/recordio"
 	"github.com/edl-go/edl/fault"
@@ -13,6 +16,7 @@ import (
 // these names when Close succeeds. Before, and after Abort, there are none. It is not safe for concurrent use.
 type ShardWriter struct {
 	root   *os.Root
+	made   []string // directories that were not there before, the innermost first
 	shards []shard
 	next   int
 }
@@ -37,14 +41,17 @@ func CreateShards(dir, name string, n int, options recordio.Options) (*ShardWrit
 		return nil, fault.E(fault.InvalidArgument, fault.Gotf("%d shards named %s", n, fault.Quote(name)),
 			fault.Wantf("1 to %d shards and a name without a directory", maxShards))
 	}
-	if err := os.MkdirAll(dir, 0o777); err != nil {
+	made, err := makeDirectories(dir)
+	if err != nil {
+		removeAll(made)
 		return nil, fault.File(fault.InvalidArgument, dir, err)
 	}
 	root, err := os.OpenRoot(dir)
 	if err != nil {
+		removeAll(made)
 		return nil, fault.File(fault.InvalidArgument, dir, err)
 	}
-	w := &ShardWriter{root: root}
+	w := &ShardWriter{root: root, made: made}
 	for i := range n {
 		if err := w.create(ShardName(name, i, n), options); err != nil {
 			w.Abort()
@@ -52,6 +59,32 @@ func CreateShards(dir, name string, n int, options recordio.Options) (*ShardWrit
 		}
 	}
 	return w, nil
+}
+
+// makeDirectories is os.MkdirAll that returns the directories which it made, the innermost first.
+func makeDirectories(dir string) (made []string, err error) {
+	var missing []string // the innermost first
+	for d := filepath.Clean(dir); ; d = filepath.Dir(d) {
+		if _, err := os.Stat(d); !errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+		missing = append(missing, d)
+	}
+	for _, d := range slices.Backward(missing) {
+		if os.Mkdir(d, 0o777) == nil {
+			made = append([]string{d}, made...)
+		}
+	}
+	return made, os.MkdirAll(dir, 0o777)
+}
+
+// removeAll removes directories, the innermost first, until one has something in it.
+func removeAll(directories []string) {
+	for _, d := range directories {
+		if os.Remove(d) != nil {
+			return
+		}
+	}
 }
 
 func (w *ShardWriter) create(name string, options recordio.Options) error {
@@ -91,7 +124,7 @@ func (w *ShardWriter) Close() error {
 			return fault.Wrap(fault.Unavailable, s.name, err)
 		}
 	}
-	w.shards = nil
+	w.shards, w.made = nil, nil
 	defer w.root.Close()
 	return syncDir(w.root)
 }
@@ -116,7 +149,7 @@ func syncDir(root *os.Root) error {
 	return fault.Wrap(fault.Unavailable, root.Name(), d.Sync())
 }
 
-// Abort removes unfinished files. After Close it does nothing.
+// Abort removes unfinished files, and the directories that CreateShards made for them, unless they hold something else. After Close it does nothing.
 func (w *ShardWriter) Abort() {
 	for _, s := range w.shards {
 		s.file.Close()
@@ -124,4 +157,6 @@ func (w *ShardWriter) Abort() {
 	}
 	w.shards = nil
 	w.root.Close()
+	removeAll(w.made)
+	w.made = nil
 }

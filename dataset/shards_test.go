@@ -56,6 +56,38 @@ func TestAbortedShardsLeaveNothing(t *testing.T) {
 	}
 }
 
+// Directories that were made for the files go with them, if nothing else has come into them.
+func TestAbortedShardsLeaveNoDirectoryThatTheyMade(t *testing.T) {
+	dir := t.TempDir()
+	create := func() *ShardWriter {
+		w, err := CreateShards(filepath.Join(dir, "a", "b"), "train", 2, recordio.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return w
+	}
+	create().Abort()
+	if left, err := os.ReadDir(dir); err != nil || len(left) != 0 {
+		t.Errorf("left %v, error %v", left, err)
+	}
+	w := create()
+	other := filepath.Join(dir, "a", "other")
+	if err := os.WriteFile(other, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w.Abort()
+	if left, err := os.ReadDir(filepath.Dir(other)); err != nil || len(left) != 1 {
+		t.Errorf("left %v, error %v", left, err)
+	}
+	if w = create(); w.Close() != nil {
+		t.Fatal("not closed")
+	}
+	w.Abort()
+	if left, err := os.ReadDir(filepath.Join(dir, "a", "b")); err != nil || len(left) != 2 {
+		t.Errorf("after Close: left %v, error %v", left, err)
+	}
+}
+
 // A folder that cannot be made is a wrong argument, and its name is told once.
 func TestShardsNeedAFolder(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "file")

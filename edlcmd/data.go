@@ -3,6 +3,7 @@ package edlcmd
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 
 	"github.com/edl-go/edl/dataset"
 	"github.com/edl-go/edl/dataset/recordio"
@@ -70,7 +71,7 @@ func (f *dataFlags) writeDatasets(c *console, source string, names []string, fil
 	}
 	var datasets []*datasetFile
 	defer func() {
-		for _, d := range datasets {
+		for _, d := range slices.Backward(datasets) { // the first made the directory, and removes it
 			d.writer.Abort()
 		}
 	}()
