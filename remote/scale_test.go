@@ -1,6 +1,7 @@
 package remote_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -16,6 +17,15 @@ import (
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/remote"
 )
+
+// scaledTo changes the number of pservers, as soon as the job can: after another change, a pserver may still be ending.
+func scaledTo(ctx context.Context, c *remote.Client, id string, servers int) error {
+	for {
+		if _, err := remote.ScaleServers(ctx, c, id, servers); !errors.Is(err, fault.Unavailable) || ctx.Err() != nil {
+			return err
+		}
+	}
+}
 
 // A job whose number of pservers changes while it runs computes what it would have computed, step by step, and no step twice.
 func TestScaleServers(t *testing.T) {
@@ -35,7 +45,7 @@ func TestScaleServers(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			if _, err := remote.ScaleServers(bounded(t), e.Client(), jobs[0].Job, n); err != nil {
+			if err := scaledTo(bounded(t), e.Client(), jobs[0].Job, n); err != nil {
 				return err
 			}
 		}
@@ -91,7 +101,7 @@ func scaleWithStandbys(t *testing.T, model func(*testing.T) (testkit.Model, map[
 		switch {
 		case s.Step < last+5 || !inStep:
 		case len(numbers) > 0 && killed:
-			if _, err := remote.ScaleServers(bounded(t), e.Client(), w.id, numbers[0]); err != nil {
+			if err := scaledTo(bounded(t), e.Client(), w.id, numbers[0]); err != nil {
 				return err
 			}
 			numbers, last, killed = numbers[1:], s.Step, false
@@ -138,7 +148,7 @@ func TestScaleServersOfFedJob(t *testing.T) {
 	var group sync.WaitGroup
 	defer group.Wait()
 	scale := func(n int) {
-		if _, err := remote.ScaleServers(bounded(t), e.Client(), id, n); err != nil {
+		if err := scaledTo(bounded(t), e.Client(), id, n); err != nil {
 			t.Errorf("%d pservers: %v", n, err)
 		}
 	}
@@ -200,7 +210,7 @@ func TestScaleServersOfAsyncJob(t *testing.T) {
 		}
 		jobs, err := e.Client().Jobs(bounded(t))
 		if err == nil {
-			_, err = remote.ScaleServers(bounded(t), e.Client(), jobs[0].Job, numbers[0])
+			err = scaledTo(bounded(t), e.Client(), jobs[0].Job, numbers[0])
 			t.Logf("at step %d to %d pservers: %v", s.Step, numbers[0], err)
 		}
 		numbers, seen = numbers[1:], 0
@@ -288,7 +298,7 @@ func killWhileScaling(t *testing.T, role string, to int, standby int32) {
 				return err
 			}
 			group.Go(func() { // it may fail, and leave the job as it was
-				_, err := remote.ScaleServers(bounded(t), e.Client(), jobs[0].Job, servers)
+				err := scaledTo(bounded(t), e.Client(), jobs[0].Job, servers)
 				t.Logf("%d pservers: %v", servers, err)
 			})
 			group.Go(func() {

@@ -112,10 +112,11 @@ func (s *steps) take(m *rpc.TrainerStep) {
 }
 
 // mayCount reports whether a pending report can count: its round has committed, or the next generation will tell whether it has. An older report does not
-// count, because nobody knows any more where its generation ended. The monitor is held.
+// count, because nobody knows any more where its generation ended, unless the placement changed next: that is known. The monitor is held.
 func (s *steps) mayCount(who *rpc.Identity) bool {
-	g, from := s.members.machine.Generation(), wire.SenderOf(who)
-	return from.Generation == g.Number || from.Generation+1 == g.Number && from.Round < g.Round
+	g, from, moved := s.members.machine.Generation(), wire.SenderOf(who), s.cfg.Placed
+	return from.Generation == g.Number || from.Generation+1 == g.Number && from.Round < g.Round ||
+		from.Generation+1 == id.Generation(moved.GetGeneration()) && from.Round < id.Round(moved.GetRound())
 }
 
 // begun closes the steps before the first round of a generation that begins: they have committed. The monitor is held.

@@ -46,7 +46,9 @@ func (s *fedSource) Next(ctx context.Context) (*executor.Batch, error) {
 		if err != nil {
 			return nil, err
 		}
-		s.lastFed = fedReport{} // an item that follows says that the coordinator has it
+		if share.End || len(share.Feed) > 0 {
+			s.lastFed = fedReport{} // that the user goes on says that the coordinator has answered it; a list to read may be a part of the answer
+		}
 		s.item++
 		switch {
 		case share.End:

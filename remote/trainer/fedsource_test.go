@@ -186,7 +186,8 @@ func TestLawOfFedGenerations(t *testing.T) {
 	}
 }
 
-// A trainer repeats the report of its last fed step to a coordinator that took the place of the one that had it, until it is given the next item.
+// A trainer repeats the report of its last fed step to a coordinator that took the place of the one that had it, until it is given the next batch. What is read
+// between them may be a part of the answer that the coordinator has not given.
 func TestLastFedStepIsReportedToTheNextCoordinator(t *testing.T) {
 	c, m := fedJob(t, job.Mode_SYNC, 1)
 	ctx, fake := bounded(t), c.coordinator
@@ -230,12 +231,13 @@ func TestLastFedStepIsReportedToTheNextCoordinator(t *testing.T) {
 	again(fake.fence) // it has it now
 	fake.change(func() { fake.feeds = append(fake.feeds, &fedItem{step: 2, fetch: []string{parameterOf(m)}}) })
 	reported(0, 1, 1, 2)
-	again(fake.fence + 1) // the item that followed says that the coordinator before had it
+	again(fake.fence + 1)
+	reported(0, 1, 1, 2, 1)
 	fake.change(func() { fake.noMore = true })
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
-	reported(0, 1, 1, 2)
+	reported(0, 1, 1, 2, 1)
 	if read := fake.reports[3]; read.GlobalRows != 0 || len(read.Fetched) != 1 || read.Fetched[0].Name != parameterOf(m) {
 		t.Errorf("%s was read as %v", parameterOf(m), read)
 	}

@@ -247,7 +247,7 @@ func (g *generationRun) report(s *steps, values []*tensor.Tensor) error {
 }
 
 // A fedReport is the report of the last fed step, the generation of the step, and the fence of the coordinator that it was sent to. A trainer keeps it
-// until it receives the item after that step: then the coordinator has it.
+// until it receives the next batch to train: then the coordinator has answered the step.
 type fedReport struct {
 	step  *rpc.TrainerStep // nil: there is none
 	in    *generation

@@ -23,9 +23,11 @@ const (
 )
 
 // Bounds of the reports that a trainer keeps after the coordinator has taken them: by their age when the last one was taken, their number, and their
-// bytes. The last one is kept in any case. A coordinator tells the listener of a step within Deadlines.Tell, so the reports that die with it are younger.
+// bytes. The last one is kept in any case. A coordinator tells the listener of a step within Deadlines.Tell, so the reports that die with it are younger. One
+// that hangs tells nobody: however long it takes no report, they become no older than by keepAtMost.
 const (
 	keepReports  = 2 * time.Second
+	keepAtMost   = keepReports / 4
 	maxKept      = 1024
 	maxKeptBytes = 1 << 20
 )
@@ -50,13 +52,15 @@ type reporter struct {
 	wake   chan struct{} // holds a value when the sender has to look again
 
 	mu      sync.Mutex
-	changed *sync.Cond // steps were taken out of the queue or sent, or the reporter has ended
-	queue   []reported // not sent
-	bytes   int        // of queue
-	sent    []reported // what repeat sends again
-	weight  int        // bytes of sent
-	flushes int        // calls of flush that wait
-	sending bool       // a message is under way
+	changed *sync.Cond    // steps were taken out of the queue or sent, or the reporter has ended
+	queue   []reported    // not sent
+	bytes   int           // of queue
+	sent    []reported    // what repeat sends again
+	weight  int           // bytes of sent
+	last    time.Time     // when the coordinator has taken the last message
+	age     time.Duration // of the time until last, as much as makes reports older
+	flushes int           // calls of flush that wait
+	sending bool          // a message is under way
 	closed  bool
 	ended   bool
 	err     error // why it has ended
@@ -66,7 +70,7 @@ type reporter struct {
 type reported struct {
 	in    *generation
 	step  *rpc.TrainerStep
-	taken time.Time // when the coordinator had it
+	taken time.Duration // the reporter's age when the coordinator had it
 }
 
 func newReporter(ctx context.Context, t *Trainer) *reporter {
@@ -161,12 +165,14 @@ func (r *reporter) keepTaken(in *generation, steps []*rpc.TrainerStep) {
 		return
 	}
 	now := time.Now()
+	r.age += min(now.Sub(r.last), keepAtMost)
+	r.last = now
 	for _, step := range steps {
-		r.sent = append(r.sent, reported{in, step, now})
+		r.sent = append(r.sent, reported{in, step, r.age})
 		r.weight += bytesOf(step)
 	}
 	old := 0
-	for old < len(r.sent)-1 && (now.Sub(r.sent[old].taken) > keepReports || len(r.sent)-old > maxKept || r.weight > maxKeptBytes) {
+	for old < len(r.sent)-1 && (r.age-r.sent[old].taken > keepReports || len(r.sent)-old > maxKept || r.weight > maxKeptBytes) {
 		r.weight -= bytesOf(r.sent[old].step)
 		old++
 	}

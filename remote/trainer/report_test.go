@@ -11,6 +11,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/id"
@@ -197,7 +201,8 @@ func TestReportsAreRepeated(t *testing.T) {
 		"the last":      {events: "0 1 2 repeat", want: "0 1 2 0 1 2"},
 		"and again":     {events: "0 1 repeat 2 repeat", want: "0 1 0 1 2 0 1 2"},
 		"in order":      {events: "0 1ms 1 1ms 2 repeat", want: "0 0 1 2"},
-		"too old":       {events: "0 1999ms 1 1999ms 2 repeat", want: "0 1 2 1 2"},
+		"too old":       {events: "0 500ms 1 500ms 2 500ms 3 500ms 4 500ms 5 repeat", want: "0 1 2 3 4 5 1 2 3 4 5"},
+		"silence":       {events: "0 1 1h 2 repeat", want: "0 1 2 0 1 2"},
 		"one is kept":   {events: "0 1h repeat", want: "0 0"},
 		"too many":      {events: "0:600000 1s 1:600000 1s 2:1 1s repeat", want: "0 1 2 1 2"},
 		"one too large": {events: "0:9 1s 1:3000000 1s repeat", want: "0 1 1"},
@@ -251,6 +256,46 @@ func TestReportsAreRepeated(t *testing.T) {
 		}
 		r.close()
 	})
+}
+
+// A trainer that waits for the next generation when the coordinator dies tells the next coordinator first what it has reported: that closes the steps before the
+// generation when it begins.
+func TestReportsBeforeAnotherCoordinatorIsJoined(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &messages{}
+		r := m.reporting(t, 0)
+		r.keep = true
+		for round := range uint64(2) {
+			if err := errors.Join(r.report(&generation{}, stepOf(round, 0)), r.flush()); err != nil {
+				t.Error(err)
+			}
+		}
+		members := newMembership(&Config{Coordinator: &dying{joins: func(try int) {
+			if got, want := len(m.steps), 2+2*try; got != want {
+				t.Errorf("try %d comes after %d reports, want %d", try, got, want)
+			}
+		}}}, caller{unavailable: time.Hour})
+		members.again = r.repeat
+		if g, err := members.next(t.Context()); err != nil || g.Generation != 7 {
+			t.Error(g, err)
+		}
+		r.close()
+	})
+}
+
+// dying is a coordinator whose first Join gets no answer.
+type dying struct {
+	rpc.CoordinatorClient
+	joins func(try int)
+	tries int
+}
+
+func (d *dying) Join(context.Context, *rpc.JoinRequest, ...grpc.CallOption) (*rpc.JoinResponse, error) {
+	d.joins(d.tries)
+	if d.tries++; d.tries == 1 {
+		return nil, status.Error(codes.Unavailable, "the end of this process")
+	}
+	return &rpc.JoinResponse{Generation: 7}, nil
 }
 
 // When a message fails for good, whoever reports or waits is told why. Closing a reporter gives up what is under way.

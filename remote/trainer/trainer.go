@@ -95,6 +95,7 @@ func Run(ctx context.Context, cfg Config) error {
 	defer storage.Close()
 	t.storage = storage
 	t.reporter = newReporter(ctx, t)
+	t.members.again = t.reporter.repeat
 	err = t.generations(ctx)
 	t.reporter.close()
 	if wrong := t.data.close(); wrong != nil {
@@ -175,9 +176,10 @@ type membership struct {
 	coordinator rpc.CoordinatorClient
 	incarnation id.Incarnation
 	caller      caller
-	known       bool   // to a coordinator, or perhaps: a request has been sent
-	host        string // where the trainer may be in a group; empty: it is in none
-	address     string // of its Leader
+	known       bool         // to a coordinator, or perhaps: a request has been sent
+	again       func() error // reports again what a coordinator that has died may not have told
+	host        string       // where the trainer may be in a group; empty: it is in none
+	address     string       // of its Leader
 
 	current atomic.Pointer[generation]
 }
@@ -198,13 +200,19 @@ var errEnded = errors.New("the job has ended")
 // now is the last generation that was joined, number 0 before the first.
 func (m *membership) now() *generation { return m.current.Load() }
 
-// next joins a generation newer than the last one. There is no deadline: the coordinator has one for those whom it waits for.
+// next joins a generation newer than the last one. There is no deadline: the coordinator has one for those whom it waits for. If it dies while the trainer
+// waits, the next one is told first what the trainer had reported: it closes the rounds before a generation when that begins.
 func (m *membership) next(ctx context.Context) (*generation, error) {
 	last := m.now()
 	ctx, cancel := m.caller.untilDrain(ctx)
 	defer cancel()
 	var answer *rpc.JoinResponse
 	err := m.caller.call(ctx, callTarget{"coordinator", "the next generation"}, func(ctx context.Context, retry id.Retry) error {
+		if retry > 0 && m.again != nil {
+			if err := m.again(); err != nil {
+				return err
+			}
+		}
 		var err error
 		var to peer.Peer
 		answer, err = m.coordinator.Join(ctx, &rpc.JoinRequest{Id: last.message(0, retry), Incarnation: uint64(m.incarnation), Host: m.host,
