@@ -2,6 +2,7 @@ package coordinator
 
 import (
 	"maps"
+	"math"
 	"slices"
 
 	"github.com/edl-go/edl/fault"
@@ -215,10 +216,14 @@ func (c *collector) join(reports map[id.Rank]*rpc.TrainerStep, number uint64) jo
 	return joined{step, with}
 }
 
-// checkReport refuses a report that no trainer makes.
-func checkReport(m *rpc.TrainerStep) error {
+// checkReport refuses a report that no trainer makes. A round of this job may count without so many contributions.
+func checkReport(m *rpc.TrainerStep, backup int) error {
 	if m.Rows < 0 || m.GlobalRows < m.Rows {
 		return fault.E(fault.InvalidArgument, fault.Gotf("a report of %d of %d rows", m.Rows, m.GlobalRows))
+	}
+	if n := len(m.Dropped); n > backup || n > 0 && slices.Max(m.Dropped) > math.MaxInt32 {
+		return fault.E(fault.InvalidArgument, fault.Gotf("a report of a round that counts without %d contributions", n),
+			fault.Wantf("at most %d, of trainers of the job", backup))
 	}
 	return nil
 }

@@ -1,10 +1,13 @@
 package coordinator
 
 import (
+	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 
+	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/id"
@@ -83,6 +86,28 @@ func TestCollectorAsync(t *testing.T) {
 		out := c.add(&rpc.TrainerStep{Id: &rpc.Identity{Rank: r.rank, Generation: r.generation, Round: r.round}, Rows: 1, GlobalRows: 1})
 		if r.step < 0 && len(out) > 0 || r.step >= 0 && (len(out) != 1 || out[0].step.Step != uint64(r.step)) {
 			t.Errorf("report %d: %v, want step %d", i, out, r.step)
+		}
+	}
+}
+
+// Reports that no trainer makes are refused: of more rows than the batch has, and of a round that lacks more contributions than any may.
+func TestReportsThatNoTrainerMakes(t *testing.T) {
+	for name, c := range map[string]struct {
+		m      *rpc.TrainerStep
+		backup int
+		wrong  bool
+	}{
+		"rows":             {&rpc.TrainerStep{Rows: 2, GlobalRows: 4}, 0, false},
+		"too many rows":    {&rpc.TrainerStep{Rows: 5, GlobalRows: 4}, 0, true},
+		"less than none":   {&rpc.TrainerStep{Rows: -1}, 0, true},
+		"one late":         {&rpc.TrainerStep{Dropped: []uint32{3}}, 1, false},
+		"no backup":        {&rpc.TrainerStep{Dropped: []uint32{3}}, 0, true},
+		"too many late":    {&rpc.TrainerStep{Dropped: []uint32{3, 4}}, 1, true},
+		"no place of one":  {&rpc.TrainerStep{Dropped: []uint32{1 << 31}}, 1, true},
+		"none of so large": {&rpc.TrainerStep{Dropped: []uint32{math.MaxUint32}}, 1, true},
+	} {
+		if err := checkReport(c.m, c.backup); errors.Is(err, fault.InvalidArgument) != c.wrong {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }

@@ -74,7 +74,7 @@ func (s *steps) report(m *rpc.TrainerSteps) error {
 		return nil
 	}
 	for _, step := range m.Steps {
-		if err := checkReport(step); err != nil {
+		if err := checkReport(step, s.cfg.Backup); err != nil {
 			return err
 		}
 		if step.Id == nil {
