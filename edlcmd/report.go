@@ -150,7 +150,7 @@ func (w watch) line(s executor.StepResult) string {
 		switch {
 		case w.names[i] == w.loss && t.Len() == 1:
 		case t.Len() == 1:
-			parts = append(parts, fmt.Sprintf("%s %.6g", w.names[i], float(t, 0)))
+			parts = append(parts, fmt.Sprintf("%s %s", w.names[i], scalarOf(t, 0)))
 		default:
 			parts = append(parts, fmt.Sprintf("%s %s", w.names[i], t))
 		}

@@ -1,6 +1,7 @@
 package edlcmd
 
 import (
+	"fmt"
 	"io"
 	"math"
 	"strconv"
@@ -73,7 +74,7 @@ func (r *jsonReporter) show(s executor.StepResult) error {
 	}
 	for i, t := range s.Fetched {
 		if t.Len() == 1 {
-			e.Fetch[r.watch.names[i]] = jsonNumber(float(t, 0))
+			e.Fetch[r.watch.names[i]] = scalarOf(t, 0)
 		} else {
 			e.Fetch[r.watch.names[i]] = newJSONTensor(t)
 		}
@@ -177,6 +178,42 @@ func float(t *tensor.Tensor, i int) float64 {
 		return float64(t.Float32s()[i])
 	}
 	return t.Float64s()[i]
+}
+
+// A scalar is one element of a tensor as reports have it: an integer with all its bits, anything else as float gives it.
+type scalar struct {
+	whole   int64
+	number  float64
+	integer bool
+}
+
+func scalarOf(t *tensor.Tensor, i int) scalar {
+	switch t.DType() {
+	case tensor.Int32:
+		return scalar{whole: int64(t.Int32s()[i]), integer: true}
+	case tensor.Int64:
+		return scalar{whole: t.Int64s()[i], integer: true}
+	}
+	return scalar{number: float(t, i)}
+}
+
+// less compares scalars of one tensor.
+func (s scalar) less(than scalar) bool { return s.whole < than.whole || s.number < than.number }
+
+// String is the scalar for people: 6 digits of a float.
+func (s scalar) String() string {
+	if s.integer {
+		return strconv.FormatInt(s.whole, 10)
+	}
+	return fmt.Sprintf("%.6g", s.number)
+}
+
+// MarshalJSON implements json.Marshaler.
+func (s scalar) MarshalJSON() ([]byte, error) {
+	if s.integer {
+		return strconv.AppendInt(nil, s.whole, 10), nil
+	}
+	return appendNumber(nil, s.number), nil
 }
 
 // maxShown is how many elements of one axis people are shown; of longer axes the middle is left out.

@@ -46,6 +46,33 @@ func TestValuesForPeople(t *testing.T) {
 	}
 }
 
+// Integers keep every bit where a step or a file is reported, for people and in JSON.
+func TestIntegersAreReportedExactly(t *testing.T) {
+	const key = -2897116770142947272
+	what := watch{names: []string{"key", "rate"}, every: 1}
+	s := executor.StepResult{Rows: 1, Fetched: []*tensor.Tensor{vector(t, []int64{key}, 1), vector(t, []float32{0.5}, 1)}}
+	for name, test := range map[string]struct {
+		reporter func(io.Writer) reporter
+		want     string
+	}{
+		"text": {func(w io.Writer) reporter { return newTextReporter(w, what) }, "key -2897116770142947272  rate 0.5"},
+		"json": {func(w io.Writer) reporter { return newJSONReporter(w, what) }, `"fetch":{"key":-2897116770142947272,"rate":0.5}`},
+	} {
+		var out bytes.Buffer
+		if err := test.reporter(&out).step(s); err != nil || !strings.Contains(out.String(), test.want) {
+			t.Errorf("%s: got %q, %v, want %q", name, out.String(), err, test.want)
+		}
+	}
+	r := describeTensor(vector(t, []int64{1 << 60, 1<<60 + 1, key, key + 1}, 4))
+	if low, high := r.Min.String(), r.Max.String(); low != "-2897116770142947272" || high != "1152921504606846977" {
+		t.Errorf("from %s to %s", low, high)
+	}
+	r = describeTensor(vector(t, []float32{float32(math.NaN()), 2.5, -1, float32(math.Inf(1))}, 4))
+	if got := r.row(); got != "float32[4]\t-1\t0.75\t2.5\t2" {
+		t.Errorf("floats: %q", got)
+	}
+}
+
 // steps reports three steps of falling loss and the end of the run.
 func steps(t *testing.T, r reporter) {
 	t.Helper()

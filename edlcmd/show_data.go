@@ -129,16 +129,16 @@ type tensorReport struct {
 	DType     string     `json:"dtype"`
 	Dims      []int64    `json:"dims"`
 	LoD       [][]int64  `json:"lod,omitempty"`
-	Min       jsonNumber `json:"min"`
+	Min       scalar     `json:"min"`
 	Mean      jsonNumber `json:"mean"`
-	Max       jsonNumber `json:"max"`
+	Max       scalar     `json:"max"`
 	NotFinite int        `json:"not_finite"`
 	bytes     int64      // of the elements
 }
 
 // row returns the cells of a table: tensor, least, mean and largest element, and how many are not finite.
 func (r *tensorReport) row() string {
-	return fmt.Sprintf("%s%v\t%.6g\t%.6g\t%.6g\t%d", r.DType, r.Dims, float64(r.Min), float64(r.Mean), float64(r.Max), r.NotFinite)
+	return fmt.Sprintf("%s%v\t%s\t%.6g\t%s\t%d", r.DType, r.Dims, r.Min, float64(r.Mean), r.Max, r.NotFinite)
 }
 
 // showTensors lists the tensors of a file: one, or those that were saved together.
@@ -193,17 +193,24 @@ func asCorrupt(err error) error {
 func describeTensor(t *tensor.Tensor) tensorReport {
 	report := newJSONTensor(t)
 	r := tensorReport{DType: report.DType, Dims: report.Dims, LoD: t.LoD(), bytes: int64(t.Len() * t.DType().Size())}
-	least, most, sum, n := math.Inf(1), math.Inf(-1), 0.0, 0
+	sum, n := 0.0, 0
 	for i := range t.Len() {
 		v := float(t, i)
 		if math.IsNaN(v) || math.IsInf(v, 0) {
 			r.NotFinite++
 			continue
 		}
-		least, most, sum, n = min(least, v), max(most, v), sum+v, n+1
+		x := scalarOf(t, i)
+		if n == 0 || x.less(r.Min) {
+			r.Min = x
+		}
+		if n == 0 || r.Max.less(x) {
+			r.Max = x
+		}
+		sum, n = sum+v, n+1
 	}
 	if n > 0 {
-		r.Min, r.Mean, r.Max = jsonNumber(least), jsonNumber(sum/float64(n)), jsonNumber(most)
+		r.Mean = jsonNumber(sum / float64(n))
 	}
 	return r
 }
