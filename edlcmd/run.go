@@ -103,7 +103,7 @@ func runProgram(cmd *cobra.Command, c *console, f *runFlags, args []string) erro
 	if err := f.findCluster(cmd.Flags(), c); err != nil {
 		return err
 	}
-	if f.where.memory < 0 {
+	if cmd.Flags().Changed("memory") && f.where.memory < 1 {
 		return tooFew("--memory", f.where.memory)
 	}
 	if f.every == 0 {

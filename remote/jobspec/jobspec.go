@@ -115,7 +115,7 @@ func Check(s *job.JobSpec) error {
 	}
 	within("passes", int64(s.Passes), 0, maxPasses)
 	within("workers", int64(s.Workers), 1, maxWorkers)
-	within("devices", int64(s.Devices), 0, maxDevices)
+	within("devices", int64(cmp.Or(s.Devices, 1)), 1, maxDevices)
 	within("min_block_size", s.MinBlockSize, 1, 1<<40)
 	within("records_per_task", s.RecordsPerTask, 0, 1<<40)
 	within("profile_steps", int64(s.ProfileSteps), 0, timing.MaxSteps)
