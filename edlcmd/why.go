@@ -66,6 +66,8 @@ func answerWhy(r *rpc.WhyResponse, now time.Time) string {
 		}
 	case row.Paused != "":
 		fmt.Fprintf(&b, "job %s does not go on, after %d steps: %s\n", row.Job, row.Steps, row.Paused)
+	case allWait(r, now):
+		fmt.Fprintf(&b, "job %s does not go on, after %d steps: all of its trainers wait\n", row.Job, row.Steps)
 	default:
 		fmt.Fprintf(&b, "job %s is %s, after %d steps\n", row.Job, row.State, row.Steps)
 	}
@@ -78,6 +80,27 @@ func answerWhy(r *rpc.WhyResponse, now time.Time) string {
 		}
 	}
 	return b.String()
+}
+
+// standstill is how long all trainers must wait until a job is said to stand still: each waits for the others, and for servers, in each round.
+const standstill = 2 * time.Second
+
+// allWait reports whether no trainer of a job that runs has done anything for some time.
+func allWait(r *rpc.WhyResponse, now time.Time) bool {
+	running := 0
+	for _, role := range r.Status.GetRoles() {
+		if role.Role != job.Role_TRAINER || role.State != job.State_RUNNING {
+			continue
+		}
+		running++
+		name := fmt.Sprintf("trainer %d", role.Index)
+		if !slices.ContainsFunc(r.Waits, func(w *job.Wait) bool {
+			return w.Who == name && w.Since != nil && now.Sub(w.Since.AsTime()) >= standstill
+		}) {
+			return false
+		}
+	}
+	return running > 0 && r.Status.GetState() == job.State_RUNNING
 }
 
 func answerWait(w *job.Wait, now time.Time) string {
