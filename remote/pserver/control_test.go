@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -30,7 +31,7 @@ func untilWaits(t *testing.T, s *pstest.Server, what string) {
 			t.Fatal(err)
 		}
 		for _, w := range status.Waits {
-			if w.What == what {
+			if w.What == what || strings.HasPrefix(w.What, what+", ") {
 				return
 			}
 		}

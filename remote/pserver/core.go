@@ -46,6 +46,7 @@ type core struct {
 	gaveUp     bool     // a round was given up: only a Restored helps
 	process    uint64   // tells this server from others of its index
 	standby    *standby // nil: the server has never been one
+	unfollowed int      // waits for a standby that is in step
 }
 
 func newCore(cfg Config) *core {

@@ -286,7 +286,13 @@ func (m *mirror) await(ctx context.Context, f *follower, number uint64) error {
 		defer c.Unlock()
 		return c.Err()
 	}
+	c.unfollowed++
 	c.Unlock()
+	defer func() {
+		c.Lock()
+		c.unfollowed--
+		c.Unlock()
+	}()
 	w := waits.Wait{Who: c.name, What: "a standby that is in step", By: []string{standbyName(c.cfg.Index)}, Limit: c.cfg.RoundDeadline}
 	err := c.Await(ctx, func() waits.Wait { return w }, func() (bool, error) { return m.has(f, number) || c.finished(), nil })
 	if errors.Is(err, fault.DeadlineExceeded) && ctx.Err() == nil {

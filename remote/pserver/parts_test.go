@@ -50,6 +50,34 @@ func TestDeadlineThatWasReplacedWhileItFired(t *testing.T) {
 	})
 }
 
+// Who waits for a round waits for those who can end it, and never for the server that says so.
+func TestRoundNamesWhoIsAwaited(t *testing.T) {
+	c := newCore(Config{Servers: 2, MaxTrainers: 1, StartDeadline: time.Hour, RoundDeadline: time.Hour})
+	c.rounds = NewRounds(1, []string{"w"}, 0)
+	c.machine = c.rounds
+	c.Lock()
+	defer c.Unlock()
+	says := func(what string, by ...string) {
+		t.Helper()
+		w := c.forRound(528)
+		w.Tell(&w)
+		if w.What != what || !slices.Equal(w.By, by) {
+			t.Errorf("%q by %v, want %q by %v", w.What, w.By, what, by)
+		}
+	}
+	says("round 528, in the next generation", "coordinator")
+	if _, err := c.step(Resumed{Generation: 1, Members: []Member{{Rank: 0, Since: 1}}}); err != nil {
+		t.Fatal(err)
+	}
+	says("round 528", "trainer 0")
+	c.rounds.applying = true
+	says("round 528, which it applies itself")
+	c.sums.awaited = map[int]int{1: 1}
+	says("partial sums of round 528", "pserver 1")
+	c.sums.awaited, c.unfollowed = nil, 1
+	says("round 528, of which a standby in step has to know", "standby of pserver 0")
+}
+
 // Buffers returns how many buffers are free for contributions.
 func (s *Server) Buffers() int {
 	s.core.Lock()

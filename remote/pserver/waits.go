@@ -34,15 +34,27 @@ func (c *core) holding(e Event) waits.Wait {
 	return waits.Wait{Who: c.name, What: fmt.Sprintf("queued contributions of trainer %d", from.Rank), By: []string{c.name}}
 }
 
-// forRound is the wait for the end of a round: for the trainers that are missing, or for this server, which is applying it.
+// forRound is the wait for the end of a round: for the trainers that are missing, or for what this server, which is applying it, waits for itself.
 func (c *core) forRound(round id.Round) waits.Wait {
 	return waits.Wait{Who: c.name, Tell: func(w *waits.Wait) {
 		w.What = "round " + round.String()
-		if c.heard.name(w, c.rounds.Missing()); len(w.By) == 0 {
-			w.By = []string{c.name}
+		c.heard.name(w, c.rounds.Missing())
+		switch {
+		case len(w.By) > 0:
+		case len(c.sums.awaited) > 0:
+			w.What, w.By = partialSumsOf(round), c.sums.servers()
+		case c.unfollowed > 0:
+			w.What, w.By = w.What+", of which a standby in step has to know", []string{standbyName(c.cfg.Index)}
+		case c.rounds.applying:
+			w.What += ", which it applies itself"
+		case c.rounds.idle():
+			w.What, w.By = w.What+", in the next generation", []string{"coordinator"}
 		}
 	}}
 }
+
+// partialSumsOf is what is awaited of other servers in a round.
+func partialSumsOf(round id.Round) string { return "partial sums of round " + round.String() }
 
 // name adds trainers to those who can end a wait, with when each was last heard.
 func (h heard) name(w *waits.Wait, ranks []id.Rank) {
@@ -132,7 +144,7 @@ func (c *core) own() waits.Wait {
 			w.What = fmt.Sprintf("the generation after %d", r.generation)
 		}
 	case forPartialSums:
-		w.What, w.By = "partial sums of round "+r.round.String(), c.sums.servers()
+		w.What, w.By = partialSumsOf(r.round), c.sums.servers()
 	case forTrainers:
 		w.What = "round " + r.round.String()
 		c.heard.name(&w, c.rounds.Missing())
