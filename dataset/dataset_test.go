@@ -129,6 +129,36 @@ func TestRecordsEndWithTheContext(t *testing.T) {
 	}
 }
 
+// A file in the place of another one is not the data that training began with, also if it is a good file. A damaged one is corrupt.
+func TestReplacedFilesAreNamed(t *testing.T) {
+	for name, c := range map[string]struct {
+		replace func(path string) error
+		kind    error
+	}{
+		"of other records": {func(path string) error { writeFile(t, path, 20, 25); return nil }, fault.InvalidArgument},
+		"shorter":          {func(path string) error { writeFile(t, path, 0, 2); return nil }, fault.InvalidArgument},
+		"the same":         {func(path string) error { writeFile(t, path, 5, 10); return nil }, nil},
+		"damaged": {func(path string) error {
+			b := encoded(t, recordio.Options{ChunkRecords: 2}, 5, 10)
+			b[50] ^= 1
+			return os.WriteFile(path, b, 0o600)
+		}, fault.Corrupt},
+	} {
+		d, dir := threeFiles(t)
+		path := filepath.Join(dir, "train-2")
+		if err := errors.Join(os.Remove(path), c.replace(path)); err != nil {
+			t.Fatal(err)
+		}
+		var last error
+		for _, err := range d.Records(t.Context(), 0, 10) {
+			last = err
+		}
+		if c.kind == nil && last != nil || c.kind != nil && (!errors.Is(last, c.kind) || !strings.Contains(last.Error(), path)) {
+			t.Errorf("%s: %v", name, last)
+		}
+	}
+}
+
 func TestFilesDescribeTheDataset(t *testing.T) {
 	d, dir := threeFiles(t)
 	files := d.Files()

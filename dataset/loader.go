@@ -2,11 +2,13 @@ package dataset
 
 import (
 	"context"
+	"errors"
 	"io"
 	"iter"
 
 	"github.com/edl-go/edl/dataset/internal/interrupt"
 	"github.com/edl-go/edl/dataset/recordio"
+	"github.com/edl-go/edl/fault"
 )
 
 // Records yields records [from, to) of the dataset in order. It yields the first error, also that of an ended ctx, and ends. Files are open only
@@ -91,7 +93,7 @@ func (l *Loader) record(number int64, list []Range) (Record, error) {
 	}
 	b, err := l.records.Record(number - l.file.first)
 	if err != nil {
-		return Record{}, err
+		return Record{}, l.replaced(err)
 	}
 	return Record{Number: number, File: l.file.Name, Bytes: b}, nil
 }
@@ -107,6 +109,21 @@ func (l *Loader) open(number int64) error {
 	}
 	l.file, l.records, l.closer = f, recordio.NewReader(r, f.Index), closer
 	return nil
+}
+
+// replaced tells a file that another one has replaced from one that is damaged: fault.InvalidArgument. The records of a damaged chunk may be left out; those of
+// another file are not the ones that training began with.
+func (l *Loader) replaced(damage error) error {
+	if !errors.Is(damage, fault.Corrupt) {
+		return damage
+	}
+	now, err := l.data.sources.index(l.ctx, l.file.Name, -1)
+	if err != nil || now.Bytes == l.file.Bytes && now.Fingerprint() == l.file.Fingerprint() {
+		return damage
+	}
+	return fault.E(fault.InvalidArgument, fault.At(l.file.Name), fault.Gotf("another file than before, with %d records in %d bytes", now.NumRecords(), now.Bytes),
+		fault.Wantf("the file as it was, with %d records in %d bytes", l.file.NumRecords(), l.file.Bytes),
+		fault.Hint("put the file back, or begin anew with the data as they are now"))
 }
 
 // An expecter is a file at a distance. Expect says that all bytes up to an offset will be read, so that one request can ask for all of them.
