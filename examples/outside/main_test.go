@@ -3,6 +3,8 @@ package main
 import (
 	"fmt"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -34,6 +36,46 @@ func TestTheREADMEShowsThisProgram(t *testing.T) {
 	}
 	if !strings.Contains(string(source), strings.Join(lines, "\n")) {
 		t.Errorf("main.go does not have these lines of the README:\n%s", block)
+	}
+}
+
+// The commands that the README gives make a module of this program in which every import is found, and has its sum.
+func TestTheREADMEMakesAModule(t *testing.T) {
+	readme, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, text, _ := strings.Cut(string(readme), "`go mod init ")
+	text, _, ok := strings.Cut(text, "`")
+	if !ok {
+		t.Fatal("the README has no go mod init")
+	}
+	clone, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(t.TempDir(), "mine")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(clone, filepath.Join(filepath.Dir(dir), "edl")); err != nil {
+		t.Fatal(err)
+	}
+	source, err := os.ReadFile("main.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "main.go"), source, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for command := range strings.SplitSeq("go mod init "+text+" && go list -deps -test .", " && ") {
+		words := strings.Fields(command)
+		run := exec.CommandContext(t.Context(), words[0], words[1:]...)
+		run.Dir = dir
+		run.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=")
+		if out, err := run.CombinedOutput(); err != nil {
+			t.Fatalf("%s: %v\n%s", command, err, out)
+		}
 	}
 }
 
