@@ -118,6 +118,15 @@ func (r stageRule) checkOp(stage program.Stage, b *program.Block, def *Def) *fau
 		fault.Wantf("%s, but not %s", strings.Join(names, ", "), orNothing(r.refused)))
 }
 
+// checkTranspiled refuses ops of a program that a transpiler has divided, where a whole program is wanted. Fluid writes such programs, too; they are not wrong.
+func (r stageRule) checkTranspiled(stage program.Stage, op *program.Op, def *Def) *fault.Fault {
+	if def.Class != Dist && def.Class != Serve || stage != program.StageLocal && stage != program.StageStartup && stage != program.StageInference {
+		return nil
+	}
+	return fault.E(fault.Unsupported, fault.On(op), fault.Gotf("%s, of class %v, in a %v program: a part of a job, which a transpiler has written", def.Type, def.Class, stage),
+		fault.Want("the whole program"), fault.Hint("give the program from before it was transpiled: edl run --remote and edl transpile divide it"))
+}
+
 func orNothing(names []string) string {
 	if len(names) == 0 {
 		return "others"

@@ -82,6 +82,9 @@ func (r registryRules) CheckOp(b *program.Block, op *program.Op) fault.List {
 	if !ok {
 		return fault.List{Unregistered(op.Type)}
 	}
+	if f := r.rule.checkTranspiled(r.stage, op, def); f != nil {
+		return fault.List{f}
+	}
 	var faults fault.List
 	err := guard(op, func() { faults = def.Check(op) })
 	if err != nil {
