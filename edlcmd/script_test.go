@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -100,12 +101,19 @@ func oneline(ts *testscript.TestScript, _ bool, _ []string) {
 	}
 }
 
-// address puts a free loopback address into a variable: address NAME.
+// address puts a free loopback address into a variable: address NAME. Its port is below those that systems give to whoever asks for any port, so nobody else has
+// it when the script uses it.
 func address(ts *testscript.TestScript, _ bool, args []string) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	ts.Check(err)
-	ts.Setenv(args[0], l.Addr().String())
-	ts.Check(l.Close())
+	for range 100 {
+		l, err := net.Listen("tcp", fmt.Sprint("127.0.0.1:", 12000+rand.IntN(20000)))
+		if err != nil {
+			continue
+		}
+		ts.Setenv(args[0], l.Addr().String())
+		ts.Check(l.Close())
+		return
+	}
+	ts.Fatalf("no free port")
 }
 
 // writeProgram writes a small program of the DSL: program line FILE. All numbers of its first steps on small whole numbers are exact in

@@ -298,7 +298,7 @@ func killWhileScaling(t *testing.T, role string, to int, standby int32) {
 				return err
 			}
 			group.Go(func() { // it may fail, and leave the job as it was
-				err := scaledTo(bounded(t), e.Client(), jobs[0].Job, servers)
+				_, err := remote.ScaleServers(bounded(t), e.Client(), jobs[0].Job, servers)
 				t.Logf("%d pservers: %v", servers, err)
 			})
 			group.Go(func() {

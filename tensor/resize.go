@@ -2,6 +2,7 @@ package tensor
 
 import (
 	"slices"
+	"sync/atomic"
 
 	"github.com/edl-go/edl/fault"
 )
@@ -17,11 +18,12 @@ type room struct {
 // mostCuts bounds the lengths that a room remembers.
 const mostCuts = 1024
 
-// Fix ends all changes of dims: from now on Resize and Assign refuse a value of another dtype or other dims. It is for tensors that a plan has laid out.
-func Fix(t *Tensor) { t.fixed = true }
+// Fix ends all changes of dims: from now on Resize and Assign refuse a value of another dtype or other dims. It is for tensors that a plan has laid out. Plans
+// that share parameters may fix them at the same time.
+func Fix(t *Tensor) { atomic.StoreUint32(&t.fixed, 1) }
 
 // IsFixed reports whether Fix was called.
-func IsFixed(t *Tensor) bool { return t.fixed }
+func IsFixed(t *Tensor) bool { return atomic.LoadUint32(&t.fixed) != 0 }
 
 // Resize gives t another dtype and other dims, and no LoD. The elements mean nothing, unless dtype and dims stay the same. The memory grows to the
 // largest value that t has held, so a tensor that takes the same dims again and again allocates nothing. It fails for dims that New refuses, and if t is fixed
@@ -31,7 +33,7 @@ func Resize(t *Tensor, dtype DType, dims ...int64) error {
 		t.lod = nil
 		return nil
 	}
-	if t.fixed {
+	if IsFixed(t) {
 		return fault.E(fault.ShapeMismatch, fault.Gotf("a value %v%v", dtype, dims), fault.Wantf("%v%v, which was laid out for it", t.dtype, t.dims))
 	}
 	n, err := check(dtype, dims)

@@ -32,9 +32,11 @@ func (t *Tensor) Select(rows *Tensor, height int64) (*Tensor, error) {
 		return nil, fault.E(fault.ShapeMismatch, fault.Gotf("row numbers %s of %d rows for %s", rows, height, t),
 			fault.Want("one int64 for each row"))
 	}
-	selected := *t
-	selected.rows, selected.height = rows, height
-	return &selected, nil
+	selected := &Tensor{dtype: t.dtype, dims: t.dims, data: t.data, lod: t.lod, rows: rows, height: height, room: t.room}
+	if IsFixed(t) {
+		Fix(selected)
+	}
+	return selected, nil
 }
 
 // Selected returns the row numbers of t, an int64 vector that t shares, and the height of the whole tensor. It returns nil for an ordinary tensor.
