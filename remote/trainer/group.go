@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/edl-go/edl/fault"
@@ -43,13 +44,14 @@ type group struct {
 
 	completed bool // the leader has told the servers that it contributes no more
 
-	params []*tensor.Tensor // what led trainers are sent: written by the leader while all of them wait
-	own    []*tensor.Tensor // of the leader's step
-	values []*tensor.Tensor // likewise: where parameters are received
-	merged []*tensor.Tensor // likewise
-	rows   int64            // likewise: of the group
-	weight int64            // likewise
-	parts  []*rpc.Declared  // likewise: the declarations of the group
+	params  []*tensor.Tensor // what led trainers are sent: written by the leader while all of them wait
+	reading sync.RWMutex     // of params: a connection that another has followed may still send them
+	own     []*tensor.Tensor // of the leader's step
+	values  []*tensor.Tensor // likewise: where parameters are received
+	merged  []*tensor.Tensor // likewise
+	rows    int64            // likewise: of the group
+	weight  int64            // likewise
+	parts   []*rpc.Declared  // likewise: the declarations of the group
 }
 
 // joined is the traffic of all servers in one list. Names must differ, so that a led trainer knows slices by their names.
@@ -313,6 +315,17 @@ func (g *group) declaration(server int) *rpc.BarrierRequest {
 
 // publish gives the led trainers the parameters that the leader has received.
 func (g *group) publish() error {
+	g.reading.Lock()
+	err := g.copyParams()
+	g.reading.Unlock()
+	if err == nil {
+		_, err = g.tell(fetched{})
+	}
+	return err
+}
+
+// copyParams copies what the leader has received. g.reading is locked: nobody sends the parameters of the round before any more.
+func (g *group) copyParams() error {
 	for i, t := range g.values {
 		if t == nil {
 			return fault.E(fault.InvalidProgram, fault.Var(g.receive[i].Name), fault.Got("a step that does not receive it"), fault.Want("all slices"))
@@ -321,8 +334,7 @@ func (g *group) publish() error {
 			return err
 		}
 	}
-	_, err := g.tell(fetched{})
-	return err
+	return nil
 }
 
 // end ends the group: led trainers are told that the generation has ended, or that the leader has completed.

@@ -132,9 +132,11 @@ func (l *groupLine) declare(ctx context.Context, conn *dataplane.Conn, h datapla
 		return err
 	}
 	// The values stay as they are until this led trainer has declared the next round. One that has opened another connection meanwhile reads this one
-	// no more.
-	if err := conn.WriteSlices(l.answer(dataplane.Params, h.Round+1), g.all,
-		func(slice int) ([]byte, error) { return wire.Memory(g.params[slice]) }); err != nil {
+	// no more: it is closed, and writing to it ends.
+	g.reading.RLock()
+	err = conn.WriteSlices(l.answer(dataplane.Params, h.Round+1), g.all, func(slice int) ([]byte, error) { return wire.Memory(g.params[slice]) })
+	g.reading.RUnlock()
+	if err != nil {
 		return err
 	}
 	g.Lock()
