@@ -202,7 +202,7 @@ func TestStartupFillsWhatIsEmpty(t *testing.T) {
 	}
 	bad := m.Program.Clone()
 	bad.Startup.Global().Append(&program.Op{Type: "send_barrier"})
-	if err := executor.New().Startup(t.Context(), bad); !errors.Is(err, fault.InvalidProgram) {
+	if err := executor.New().Startup(t.Context(), bad); !errors.Is(err, fault.Unsupported) {
 		t.Errorf("a startup program that speaks to servers: %v", err)
 	}
 }
