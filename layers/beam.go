@@ -1,7 +1,8 @@
 package layers
 
-// BeamSearch selects the best words of a step of beam search. scores are of the candidates ids of each prefix, and accumulate those of the words before. The
-// results are the selected words, their scores, and the prefix that each goes on from. See the op for the sequences that the results form.
+// BeamSearch selects the best words of a step of beam search. Each prefix has a row of ids, which are candidates for its next word, and a row of scores. A score
+// includes the scores of the words before. The results are the selected words, their scores, and the number of the prefix that each continues. The op describes
+// the sequences that they form.
 //
 // Options: Name. Op: beam_search.
 func BeamSearch(preIDs, preScores, ids, scores Variable, size, end int64, opts ...Option) (selectedIDs, selectedScores, parents Variable) {
@@ -11,8 +12,8 @@ func BeamSearch(preIDs, preScores, ids, scores Variable, size, end int64, opts .
 	return l.result(out[0]), out[1], out[2]
 }
 
-// BeamSearchDecode follows the steps of a beam search back. ids and scores are arrays of what BeamSearch has selected in each step. The results are the sequences
-// of each source, the best first, and the score after each word.
+// BeamSearchDecode reads the sentences off the steps of a beam search. The arrays ids and scores have one item for each step: what BeamSearch has selected. The
+// results are the sentences of each source, the best first, and the score after each word.
 //
 // Options: Name. Op: beam_search_decode.
 func BeamSearchDecode(ids, scores Variable, size, end int64, opts ...Option) (sentences, sentenceScores Variable) {

@@ -1,5 +1,26 @@
 package layers
 
+import "github.com/edl-go/edl/fault"
+
+// DataNorm normalises each column of x, [rows, columns], by sums over much data: (x - mean)*scale, then act. The sums are three parameters [columns] that are not
+// trained: batch_size, the number of rows (10000 at first), batch_sum (0), and batch_square_sum, the sum of squared distances from the mean (10000).
+//
+// Options: Act, Epsilon, Name. Op: data_norm.
+func DataNorm(x Variable, opts ...Option) Variable {
+	l := start("data_norm", opts, []string{"Act", "Epsilon"}, x)
+	if !l.failed && x.rank() != 2 {
+		l.mistake(fault.E(fault.ShapeMismatch, fault.Var(x.Name()), fault.Got(x.String()), fault.Want("rows of numbers")))
+	}
+	if l.failed {
+		return l.fail()
+	}
+	sums := func(suffix string, value float64) []Variable {
+		return []Variable{l.parameter(suffix, ParamAttr{Frozen: true}, x.DType(), x.v.Dims[1:], Constant(value))}
+	}
+	in := In{"X": {x}, "BatchSize": sums("batch_size", 1e4), "BatchSum": sums("batch_sum", 0), "BatchSquareSum": sums("batch_square_sum", 1e4)}
+	return l.result(l.activate(l.multi("data_norm", in, Attrs{"epsilon": l.epsilon}, "Means", "Scales", "Y")[2]))
+}
+
 // ContinuousValueModel prepares rows of an embedding [rows, D] whose first two columns count how often an item was shown and clicked: they become log(show+1) and
 // log(click+1) - log(show+1), or, without useCVM, are left out. cvm [rows, 2] has show and click of the batch, one row for each row of x, or for each sequence if x
 // has a LoD. It is the gradient of the two columns, so that an update counts.

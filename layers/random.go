@@ -11,7 +11,7 @@ func RandInt(m *Model, dims []int64, low, high int, opts ...Option) Variable {
 	return l.result(l.op("randint", nil, Attrs{"shape": dims, "low": low, "high": high, "seed": m.seed}, "Out"))
 }
 
-// RandPerm is a random order of the numbers from 0 to n-1, int64 [n], a new one in each step and the same on all trainers of a cluster.
+// RandPerm draws a random order of the numbers from 0 to n-1, int64 [n], a new one in each step and the same on all trainers of a cluster.
 //
 // Options: Name. Op: randperm.
 func RandPerm(m *Model, n int, opts ...Option) Variable {
@@ -22,10 +22,34 @@ func RandPerm(m *Model, n int, opts ...Option) Variable {
 	return l.result(l.op("randperm", nil, Attrs{"n": n, "seed": m.seed}, "Out"))
 }
 
-// Bernoulli is 1 with the probability that an element of p is, and else 0, new in each step. No gradient flows through it.
+// Bernoulli draws 1 or 0 for each element of p, new ones in each step. The element is the probability of 1. No gradient flows through it.
 //
 // Options: Name. Op: bernoulli.
 func Bernoulli(p Variable, opts ...Option) Variable {
 	l := start("bernoulli", opts, nil, p)
 	return l.result(l.op("bernoulli", In{"X": {p}}, nil, "Out"))
+}
+
+// UniformRandomBatchSizeLike draws numbers between low and high for each record of x, new ones in each step. dims are those of the result; the first is that of
+// x, whatever it says. The numbers follow from the model's seed, the op, the step and the position in the global batch, as for Dropout.
+//
+// Options: Name. Op: uniform_random_batch_size_like.
+func UniformRandomBatchSizeLike(x Variable, dims []int64, low, high float64, opts ...Option) Variable {
+	return noise("uniform_random_batch_size_like", x, dims, Attrs{"min": low, "max": high}, opts)
+}
+
+// GaussianRandomBatchSizeLike draws numbers of a normal distribution for each record of x. Otherwise it is as UniformRandomBatchSizeLike.
+//
+// Options: Name. Op: gaussian_random_batch_size_like.
+func GaussianRandomBatchSizeLike(x Variable, dims []int64, mean, std float64, opts ...Option) Variable {
+	return noise("gaussian_random_batch_size_like", x, dims, Attrs{"mean": mean, "std": std}, opts)
+}
+
+func noise(opType string, x Variable, dims []int64, attrs Attrs, opts []Option) Variable {
+	l := start(opType, opts, nil, x)
+	if l.failed {
+		return l.fail()
+	}
+	attrs["shape"], attrs["seed"], attrs["dtype"] = dims, l.model.seed, l.dtype
+	return l.result(l.op(opType, In{"Input": {x}}, attrs, "Out"))
 }
