@@ -133,7 +133,7 @@ func (s *state) rebuild(ctx context.Context) error {
 		if i == len(parts)-1 {
 			token = s.newToken()
 		}
-		revision, ok, err := s.write(ctx, part, last, token)
+		revision, ok, err := s.write(ctx, era, part, last, token)
 		if err == nil && !ok {
 			err = errUnsettled
 		}

@@ -46,11 +46,11 @@ func (m *membership) owns(record entry) bool {
 	return parseLossRecord(record.value).joined() && incarnationOf(record) == m.created
 }
 
-// holds returns the create revision of the keys that the member took last.
-func (m *membership) holds() int64 {
+// holds returns the create revision of the keys that the member took last, and the era in which it took them.
+func (m *membership) holds() (held, era int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.held
+	return m.held, m.era
 }
 
 func (m *membership) hasLeft() bool {

@@ -292,7 +292,8 @@ func (m *membership) Leave(ctx context.Context) error {
 	ctx, cancel := r.scope(ctx)
 	defer cancel()
 	left := lossRecord{how: recordLeft, losses: m.losses}.String()
-	t := txn{when: []condition{created(m.keys[0], m.holds())}, deletes: m.keys}
+	held, _ := m.holds()
+	t := txn{when: []condition{created(m.keys[0], held)}, deletes: m.keys}
 	if m.record != "" {
 		t.puts = []put{{key: m.record, value: left}}
 	}
@@ -429,7 +430,8 @@ func (r *registry) Remove(ctx context.Context, owner Membership) error {
 	}
 	ctx, cancel := r.scope(ctx)
 	defer cancel()
-	_, _, err := r.commit(ctx, txn{when: []condition{created(r.prefix+ownerKey, m.holds())}, clears: []string{r.prefix + "/"}}, nil)
+	held, _ := m.holds()
+	_, _, err := r.commit(ctx, txn{when: []condition{created(r.prefix+ownerKey, held)}, clears: []string{r.prefix + "/"}}, nil)
 	return r.storeFault(ctx, r.prefix, err)
 }
 

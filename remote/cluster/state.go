@@ -123,6 +123,11 @@ func (s *state) Load(ctx context.Context) (map[string][]byte, error) {
 	s.open = nil
 	var entries map[string][]byte
 	err = s.retry(ctx, func(ctx context.Context) (err error) {
+		if s.last == unknownRevision { // another era has begun since the open commit was settled
+			if err := s.settle(ctx); err != nil {
+				return err
+			}
+		}
 		if entries, err = s.read(ctx); err != nil {
 			return err
 		}
@@ -208,7 +213,7 @@ func (s *state) advance(ctx context.Context) error {
 		if first {
 			c.unanswered = s.newToken()
 		}
-		revision, ok, err := s.write(ctx, c.parts[c.next], s.last, c.unanswered)
+		revision, ok, err := s.write(ctx, s.era, c.parts[c.next], s.last, c.unanswered)
 		if first && (err == nil && !ok || refused(err)) {
 			c.unanswered = "" // this try was not applied and will not be
 		}
@@ -224,9 +229,13 @@ func (s *state) advance(ctx context.Context) error {
 	return nil
 }
 
-// write makes one transaction after the one that gave commitKey the revision after. It reports false when its conditions did not hold.
-func (s *state) write(ctx context.Context, part txn, after int64, token string) (revision int64, ok bool, err error) {
-	t := txn{when: []condition{created(s.key(lockKey), s.leader.holds()), changed(s.key(commitKey), after)},
+// write makes one transaction after the one that gave commitKey the revision after, in that era. It reports false when its conditions did not hold.
+func (s *state) write(ctx context.Context, era int64, part txn, after int64, token string) (revision int64, ok bool, err error) {
+	held, now := s.leader.holds()
+	if now != era { // a revision of one era may exist in the next one, too
+		return 0, false, errWithoutLock
+	}
+	t := txn{when: []condition{created(s.key(lockKey), held), changed(s.key(commitKey), after)},
 		deletes: part.deletes, puts: append(slices.Clip(part.puts), put{key: s.key(commitKey), value: token})}
 	return s.leader.registry.commit(ctx, t, nil)
 }
@@ -250,7 +259,7 @@ func (s *state) outcome(ctx context.Context) (int64, error) {
 			s.open.unanswered = "" // it was not applied, and without the lock it never will be
 		}
 		return 0, s.fenced()
-	case place == placeWithoutKey, commit.modified == s.last: // the lock was taken anew since the try
+	case place == placeWithoutKey, commit.modified == s.last, commit.value == stateLost: // the lock was taken anew since the try, perhaps in another era
 		return 0, errWithoutLock
 	}
 	return 0, fault.E(fault.Internal, fault.At(s.key(commitKey)), fault.Got(fault.Quote(commit.value)),
@@ -279,7 +288,7 @@ func (s *state) settle(ctx context.Context) error {
 		c.next, c.unanswered = c.next+1, ""
 	default:
 		// It may still come. A transaction without changes excludes that. If the open one is faster, this one fails, and the next look shows it.
-		revision, ok, err := s.write(ctx, txn{}, commit.modified, s.newToken())
+		revision, ok, err := s.write(ctx, s.era, txn{}, commit.modified, s.newToken())
 		if err == nil && !ok {
 			err = errUnsettled
 		}
@@ -299,7 +308,7 @@ var errWithoutLock = fault.E(fault.Unavailable, fault.At("cluster"), fault.Got("
 
 // look returns whether the lock is held, and the last transaction, as they are now.
 func (s *state) look(ctx context.Context) (place, entry, error) {
-	held := s.leader.holds() // before the keys are read: a lock that is taken anew meanwhile is another one
+	held, _ := s.leader.holds() // before the keys are read: a lock that is taken anew meanwhile is another one
 	v, err := s.leader.registry.store.get(ctx, s.key(lockKey), s.leader.record, s.key(commitKey), s.leader.eraKey)
 	return s.leader.place(v, held), v[s.key(commitKey)], err
 }
