@@ -32,8 +32,8 @@ func newJobsShow(c *console) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show [JOB]",
 		Short: "Show a job: its roles, its task queues, and which records it has trained",
-		Long: `Show a job of a listener: how far it is, each role with its restarts and its last failure, the task queues, and the tasks
-that were discarded. After its end a job is shown as it was known last. --ledger adds up the records of each pass. --rounds says
+		Long: `Show a job of a listener: how far it is, each role with its restarts and its last failure, the task queues, the tasks
+that were discarded, and how much each pserver has of tables that only pservers hold. After its end a job is shown as it was known last. --ledger adds up the records of each pass. --rounds says
 where the time of the last 100 rounds went. --profile writes the trace of a job that was told to record its first steps
 (profile_steps in the job file, or --profile). JOB may be left out when there is only one.`,
 		Args: cobra.MaximumNArgs(1),
@@ -99,7 +99,7 @@ func showOneJob(cmd *cobra.Command, c *console, f *jobsShowFlags, args []string)
 			Ledger []passSum `json:"ledger,omitempty"`
 		}{b, ledger})
 	}
-	for _, write := range []func(io.Writer, *rpc.JobDetails) error{writeJobStatus, writeRoles, writeQueues, writeDiscarded} {
+	for _, write := range []func(io.Writer, *rpc.JobDetails) error{writeJobStatus, writeRoles, writeQueues, writeDiscarded, writeTables} {
 		if err := write(c.out, d); err != nil {
 			return err
 		}

@@ -125,8 +125,8 @@ func writeProgram(ts *testscript.TestScript, _ bool, args []string) {
 		return layers.FC(x, 1, layers.Param(layers.ParamAttr{Initializer: zero}), layers.Bias(layers.ParamAttr{Initializer: zero}),
 			layers.Name("prediction"))
 	}
-	read := func(data string) []layers.Variable {
-		table := layers.OpenDataset(m, data, layers.Field("x", layers.Dims(2)), layers.Field("y", layers.Dims(1)))
+	read := func(data string, label ...layers.Option) []layers.Variable {
+		table := layers.OpenDataset(m, data, layers.Field("x", layers.Dims(2)), layers.Field("y", append(label, layers.Dims(1))...))
 		return layers.Read(layers.Batch(table, 4))
 	}
 	loss := func(data string) layers.Variable {
@@ -166,6 +166,12 @@ func writeProgram(ts *testscript.TestScript, _ bool, args []string) {
 		layers.Scale(x, 2, 0, layers.Name("doubled"))
 		layers.SequencePool(x, "sum", layers.Name("pooled"))
 		layers.Cast(clicks, tensor.Float32, layers.Name("numbers"))
+	case "tables": // trains a table that grows, and a fixed one, at the label of a record
+		batch := read("train", layers.DType(tensor.Int64))
+		grown := layers.SparseEmbedding(batch[1], 640, 2, layers.Param(layers.ParamAttr{Name: "grown"}))
+		fixed := layers.Embedding(batch[1], 32, 2, layers.Sparse(), layers.Distributed(), layers.Param(layers.ParamAttr{Name: "fixed"}))
+		cost := layers.SquareErrorCost(layers.Add(grown, fixed), batch[0])
+		optimizer.Adagrad(0.1).Minimize(layers.Mean(cost, layers.Name("loss")))
 	case "keys": // fetches what it is fed
 		layers.Assign(layers.Data(m, "key", layers.Dims(1), layers.DType(tensor.Int64)), layers.Name("same"))
 	default:

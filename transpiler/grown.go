@@ -76,7 +76,8 @@ func setRegions(op *program.Op, u *shard) {
 
 // setTables describes the tables of a server that grow, so that it finds the rows that trainers ask for.
 func setTables(w *serverWriter, op *program.Op) {
-	var names, keys, indexes []string
+	var names, keys, indexes, counts []string
+	counted := false
 	var seeds []int64
 	var ranges []float32
 	for _, u := range w.shards {
@@ -89,6 +90,10 @@ func setTables(w *serverWriter, op *program.Op) {
 			low, _ := n.op.Float("min")
 			high, _ := n.op.Float("max")
 			names, keys, indexes = append(names, u.name(param)), append(keys, u.name(n.op.In("Keys"))), append(indexes, u.name(n.op.In("Index")))
+			counts = append(counts, "")
+			if of := n.op.In("Counts"); of != "" {
+				counts[len(counts)-1], counted = u.name(of), true
+			}
 			seeds, ranges = append(seeds, seed), append(ranges, float32(low), float32(high))
 		}
 	}
@@ -96,6 +101,9 @@ func setTables(w *serverWriter, op *program.Op) {
 		op.SetAttr("table_names", names)
 		op.SetAttr("table_keys", keys)
 		op.SetAttr("table_indexes", indexes)
+		if counted {
+			op.SetAttr("table_counts", counts)
+		}
 		op.SetAttr("table_seeds", seeds)
 		op.SetAttr("table_ranges", ranges)
 	}

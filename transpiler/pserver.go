@@ -351,14 +351,19 @@ func setSlices(op *program.Op, serverVars []serverVar) {
 	op.SetAttr("slice_first_rows", first)
 	op.SetAttr("slice_rows", rows)
 	op.SetAttr("slice_total_rows", total)
+	tables := make([]string, n)
 	var striped []string
-	for _, h := range serverVars {
+	for i, h := range serverVars {
+		tables[i] = h.table
 		if h.striped {
 			striped = append(striped, h.at.Name)
 		}
 	}
 	if striped != nil {
 		op.SetAttr("striped_names", striped)
+	}
+	if slices.ContainsFunc(tables, func(name string) bool { return name != "" }) {
+		op.SetAttr("slice_tables", tables)
 	}
 }
 

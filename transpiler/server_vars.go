@@ -14,10 +14,11 @@ type serverVar struct {
 	variable string      // of the user's program
 	at       program.Var // its declaration at the server
 	server   int
-	cut      bool  // has only some rows, from first on
-	first    int64 // first row
-	total    int64 // rows of the whole variable
-	striped  bool  // its rows are in the order of stripes
+	cut      bool   // has only some rows, from first on
+	first    int64  // first row
+	total    int64  // rows of the whole variable
+	striped  bool   // its rows are in the order of stripes
+	table    string // the distributed table that it is, or goes with; empty: none
 }
 
 // A serverVarTable lists the variables of servers. For each server it has the variables of its shards, then shared variables, then forward state.
@@ -76,6 +77,12 @@ func serverVarOf(s *state, u *shard, name string) serverVar {
 	h := serverVar{variable: name, at: s.at(u, name), server: u.server, total: rowsOf(s.variable(name).Dims)}
 	if s.isCut(u, name) {
 		h.cut, h.first, h.striped = true, u.first, u.striped
+	}
+	switch {
+	case s.tables[name] != nil:
+		h.table = name
+	case len(u.group.params) == 1 && s.tables[u.group.params[0]] != nil:
+		h.table = u.group.params[0]
 	}
 	return h
 }

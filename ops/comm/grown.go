@@ -13,6 +13,7 @@ type GrownTable struct {
 	Slice
 	Keys   string // the slice with the keys of its rows
 	Index  string // the slice with the index of the keys
+	Counts string // the slice with the counts of candidates; empty: it has none
 	Region int    // rows of a region
 	First  int    // its first region
 	Row    kernel.InitialRow
@@ -35,19 +36,30 @@ func (t *GrownTable) LookUp(out []float32, table *tensor.Tensor, view kernel.Key
 func (s *Service) readTables(a attributes) error {
 	names, keys, indexes, seeds := a.Strs("table_names"), a.Strs("table_keys"), a.Strs("table_indexes"), a.Ints("table_seeds")
 	ranges, _ := a.Op().Floats("table_ranges")
+	counts := a.Strs("table_counts")
+	if len(counts) == 0 {
+		counts = make([]string, len(names))
+	}
+	if len(counts) != len(names) {
+		return invalid("a name for each of table_names, empty for none", "%d table_counts", len(counts))
+	}
 	if len(keys) != len(names) || len(indexes) != len(names) || len(seeds) != len(names) || len(ranges) != 2*len(names) {
 		return invalid("lists of one length, and two table_ranges for each table", "%d table_names, %d table_keys, %d table_indexes, %d table_seeds and %d table_ranges",
 			len(names), len(keys), len(indexes), len(seeds), len(ranges))
 	}
 	for i, name := range names {
 		at := s.slice(name)
-		for _, of := range []int{s.slice(keys[i]), s.slice(indexes[i])} {
+		beside := []int{s.slice(keys[i]), s.slice(indexes[i])}
+		if counts[i] != "" {
+			beside = append(beside, s.slice(counts[i]))
+		}
+		for _, of := range beside {
 			if at < 0 || of < 0 || s.Slices[at].FirstRow != s.Slices[of].FirstRow || s.Slices[at].Rows != s.Slices[of].Rows {
-				return invalid("three of slice_names with the same rows", "the table %s with the keys %s and the index %s", fault.Quote(name), fault.Quote(keys[i]),
+				return invalid("slices with the same rows", "the table %s with the keys %s and the index %s", fault.Quote(name), fault.Quote(keys[i]),
 					fault.Quote(indexes[i]))
 			}
 		}
-		t := GrownTable{Slice: s.Slices[at], Keys: keys[i], Index: indexes[i], Row: kernel.InitialRow{Seed: seeds[i], Table: kernel.StreamOf(s.Slices[at].Origin),
+		t := GrownTable{Slice: s.Slices[at], Keys: keys[i], Index: indexes[i], Counts: counts[i], Row: kernel.InitialRow{Seed: seeds[i], Table: kernel.StreamOf(s.Slices[at].Origin),
 			Low: ranges[2*i], High: ranges[2*i+1]}}
 		region := t.TotalRows / kernel.KeyRegions
 		if region < 1 || t.TotalRows%kernel.KeyRegions != 0 || t.FirstRow%region != 0 || t.Rows%region != 0 {

@@ -185,6 +185,7 @@ type Slice struct {
 	Rows      int64  // 1 for rank 0
 	TotalRows int64  // of the origin
 	Striped   bool   // its rows are of the origin in the order of stripes (kernel.Stripes)
+	Table     string // the table on servers alone that it is a part of, or of what goes with it, by its variable in the user's program; empty: none
 }
 
 // Whole reports whether the slice has all rows of its origin.
@@ -193,7 +194,13 @@ func (s Slice) Whole() bool { return s.Rows == s.TotalRows }
 func (s *Service) readSlices(a attributes) error {
 	names, origins := a.Strs("slice_names"), a.Strs("slice_origins")
 	first, rows, total := a.Ints("slice_first_rows"), a.Ints("slice_rows"), a.Ints("slice_total_rows")
-	striped, n := a.Strs("striped_names"), len(names)
+	striped, tables, n := a.Strs("striped_names"), a.Strs("slice_tables"), len(names)
+	if len(tables) == 0 {
+		tables = make([]string, n)
+	}
+	if len(tables) != n {
+		return invalid("a name for each of slice_names, empty for none", "%d slice_tables", len(tables))
+	}
 	if len(origins) != n || len(first) != n || len(rows) != n || len(total) != n {
 		return invalid("lists of one length", "%d slice_names, %d slice_origins, %d slice_first_rows, %d slice_rows and %d slice_total_rows",
 			n, len(origins), len(first), len(rows), len(total))
@@ -207,7 +214,7 @@ func (s *Service) readSlices(a attributes) error {
 			return invalid("rows that the variable has", "%d rows from row %d of %d in %s", rows[i], first[i], total[i], fault.Quote(name))
 		}
 		have[name] = true
-		s.Slices = append(s.Slices, Slice{name, origins[i], first[i], rows[i], total[i], slices.Contains(striped, name)})
+		s.Slices = append(s.Slices, Slice{name, origins[i], first[i], rows[i], total[i], slices.Contains(striped, name), tables[i]})
 	}
 	for i, name := range striped {
 		if !have[name] || slices.Contains(striped[:i], name) {
@@ -248,9 +255,11 @@ func init() {
 			{Name: "slice_rows", Default: []int64{}, Doc: "rows of each of slice_names; 1 for rank 0"},
 			{Name: "slice_total_rows", Default: []int64{}, Doc: "rows of the origin of each of slice_names"},
 			{Name: "striped_names", Default: []string{}, Doc: "those of slice_names whose rows are of the origin in the order of stripes (kernel.Stripes)"},
+			{Name: "slice_tables", Default: []string{}, Doc: "the table on servers alone that each of slice_names goes with, by its variable in the user's program; empty: none"},
 			{Name: "table_names", Default: []string{}, Doc: "those of slice_names that are tables that grow"},
 			{Name: "table_keys", Default: []string{}, Doc: "those of slice_names with the keys of each of table_names"},
 			{Name: "table_indexes", Default: []string{}, Doc: "those of slice_names with the index of each of table_names"},
+			{Name: "table_counts", Default: []string{}, Doc: "those of slice_names with the counts of each of table_names; empty: none"},
 			{Name: "table_seeds", Default: []int64{}, Doc: "seed of the initial values of each of table_names"},
 			{Name: "table_ranges", Default: []float32{}, Doc: "lowest and highest initial value of each of table_names"},
 			{Name: "grad_to_block_id", Default: []string{},

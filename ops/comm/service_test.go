@@ -116,7 +116,11 @@ func TestServiceFaults(t *testing.T) {
 		"merged into a state":  {attrs{"grad_into": []string{"g", "mean"}}, "each once"},
 		"merged nowhere":       {attrs{"grad_into": []string{"g", ""}}, "one for each of grad_names"},
 		"into too few":         {attrs{"grad_into": []string{"g"}}, "one for each of grad_names"},
-		"blocks as ints":       {attrs{"optimize_blocks": []int32{5, 6}}, "optimize_blocks"},
+		"tables too few":       {attrs{"slice_tables": []string{"w"}}, "each of slice_names"},
+		"counts without table": {attrs{"table_counts": []string{"mean"}}, "table_counts"},
+		"counts of other rows": {attrs{"table_names": []string{"w.block1"}, "table_keys": []string{"w.block1"}, "table_indexes": []string{"w.block1"},
+			"table_seeds": []int64{1}, "table_ranges": []float32{0, 1}, "table_counts": []string{"mean"}}, "same rows"},
+		"blocks as ints": {attrs{"optimize_blocks": []int32{5, 6}}, "optimize_blocks"},
 	} {
 		_, err := comm.ServiceOf(serveOp(c.change))
 		var f *fault.Fault

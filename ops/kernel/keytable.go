@@ -192,14 +192,14 @@ func (r keyRegion) used() (rows, candidates int) {
 	return rows, candidates
 }
 
-// Used returns how many rows are in use.
-func (t KeyTable) Used() (rows int) {
+// Used returns how many rows are in use, and how many keys are candidates. It reads a few keys of each region.
+func (t KeyTable) Used() (rows, candidates int) {
 	for number := t.First; number < t.First+t.Regions(); number++ {
 		r, _ := t.region(number)
-		n, _ := r.used()
-		rows += n
+		used, counted := r.used()
+		rows, candidates = rows+used, candidates+counted
 	}
-	return rows
+	return rows, candidates
 }
 
 // A KeyWriter changes a table. It is made anew for each run of an op. It works fastest on keys of one region after those of another.

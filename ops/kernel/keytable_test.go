@@ -184,7 +184,7 @@ func (s *state) check() {
 			rows++
 		}
 	}
-	if used := s.table.Used(); used != rows {
+	if used, _ := s.table.Used(); used != rows {
 		s.Fatalf("%d rows are in use, want %d", used, rows)
 	}
 	places := 0

@@ -89,7 +89,7 @@ func (r *ruled) check() {
 			r.t.Fatalf("round %d: key %d has row %d of %d, want one with the value %v", r.round, key, row, r.region, value)
 		}
 	}
-	if used := r.view().Used(); used != len(r.rows) {
+	if used, _ := r.view().Used(); used != len(r.rows) {
 		r.t.Fatalf("round %d: %d rows in use, want %d", r.round, used, len(r.rows))
 	}
 	for row := range values {

@@ -77,7 +77,7 @@ func (x Standing_Kind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Standing_Kind.Descriptor instead.
 func (Standing_Kind) EnumDescriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{96, 0}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{97, 0}
 }
 
 type StatusResponse_Standby int32
@@ -126,7 +126,7 @@ func (x StatusResponse_Standby) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use StatusResponse_Standby.Descriptor instead.
 func (StatusResponse_Standby) EnumDescriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{110, 0}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{111, 0}
 }
 
 // Piece is a part of a message that may be larger than one of the transport: all pieces of one direction of a call, one after the other, are the message
@@ -935,6 +935,7 @@ type JobDetails struct {
 	Queues        *QueuesResponse        `protobuf:"bytes,3,opt,name=queues,proto3" json:"queues,omitempty"` // as last known, when the job has ended
 	Ledger        *LedgerResponse        `protobuf:"bytes,4,opt,name=ledger,proto3" json:"ledger,omitempty"` // likewise
 	Times         []*RoleTimes           `protobuf:"bytes,5,rep,name=times,proto3" json:"times,omitempty"`   // of pservers and trainers, in this order; only where the request asks for them
+	Tables        []*TableUse            `protobuf:"bytes,6,rep,name=tables,proto3" json:"tables,omitempty"` // as last known: what each pserver has of each table, by server
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1004,6 +1005,122 @@ func (x *JobDetails) GetTimes() []*RoleTimes {
 	return nil
 }
 
+func (x *JobDetails) GetTables() []*TableUse {
+	if x != nil {
+		return x.Tables
+	}
+	return nil
+}
+
+// TableUse is what one pserver has of a table that is on servers alone. Bytes count rows in use: a system gives no memory to others, unless the optimizer writes all.
+type TableUse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"` // of the variable in the user's program
+	Server        uint32                 `protobuf:"varint,2,opt,name=server,proto3" json:"server,omitempty"`
+	Grows         bool                   `protobuf:"varint,3,opt,name=grows,proto3" json:"grows,omitempty"`           // rows exist when their keys are trained
+	Rows          int64                  `protobuf:"varint,4,opt,name=rows,proto3" json:"rows,omitempty"`             // in use; of a table that does not grow, all
+	Room          int64                  `protobuf:"varint,5,opt,name=room,proto3" json:"room,omitempty"`             // rows that there is room for
+	Candidates    int64                  `protobuf:"varint,6,opt,name=candidates,proto3" json:"candidates,omitempty"` // keys that are counted and have no row
+	Values        int64                  `protobuf:"varint,7,opt,name=values,proto3" json:"values,omitempty"`         // bytes of the rows
+	Slots         int64                  `protobuf:"varint,8,opt,name=slots,proto3" json:"slots,omitempty"`           // bytes of what the optimizer keeps for them
+	Structure     int64                  `protobuf:"varint,9,opt,name=structure,proto3" json:"structure,omitempty"`   // bytes of keys, counts and the index
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TableUse) Reset() {
+	*x = TableUse{}
+	mi := &file_proto_rpc_rpc_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TableUse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TableUse) ProtoMessage() {}
+
+func (x *TableUse) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_rpc_rpc_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TableUse.ProtoReflect.Descriptor instead.
+func (*TableUse) Descriptor() ([]byte, []int) {
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *TableUse) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *TableUse) GetServer() uint32 {
+	if x != nil {
+		return x.Server
+	}
+	return 0
+}
+
+func (x *TableUse) GetGrows() bool {
+	if x != nil {
+		return x.Grows
+	}
+	return false
+}
+
+func (x *TableUse) GetRows() int64 {
+	if x != nil {
+		return x.Rows
+	}
+	return 0
+}
+
+func (x *TableUse) GetRoom() int64 {
+	if x != nil {
+		return x.Room
+	}
+	return 0
+}
+
+func (x *TableUse) GetCandidates() int64 {
+	if x != nil {
+		return x.Candidates
+	}
+	return 0
+}
+
+func (x *TableUse) GetValues() int64 {
+	if x != nil {
+		return x.Values
+	}
+	return 0
+}
+
+func (x *TableUse) GetSlots() int64 {
+	if x != nil {
+		return x.Slots
+	}
+	return 0
+}
+
+func (x *TableUse) GetStructure() int64 {
+	if x != nil {
+		return x.Structure
+	}
+	return 0
+}
+
 // RoleTimes is what is known of the times of the last process of a role.
 type RoleTimes struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1020,7 +1137,7 @@ type RoleTimes struct {
 
 func (x *RoleTimes) Reset() {
 	*x = RoleTimes{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[16]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1032,7 +1149,7 @@ func (x *RoleTimes) String() string {
 func (*RoleTimes) ProtoMessage() {}
 
 func (x *RoleTimes) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[16]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1045,7 +1162,7 @@ func (x *RoleTimes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RoleTimes.ProtoReflect.Descriptor instead.
 func (*RoleTimes) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{16}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *RoleTimes) GetRole() job.Role {
@@ -1108,7 +1225,7 @@ type FinishRequest struct {
 
 func (x *FinishRequest) Reset() {
 	*x = FinishRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[17]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1120,7 +1237,7 @@ func (x *FinishRequest) String() string {
 func (*FinishRequest) ProtoMessage() {}
 
 func (x *FinishRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[17]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1133,7 +1250,7 @@ func (x *FinishRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FinishRequest.ProtoReflect.Descriptor instead.
 func (*FinishRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{17}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *FinishRequest) GetJob() string {
@@ -1168,7 +1285,7 @@ type AcknowledgeRequest struct {
 
 func (x *AcknowledgeRequest) Reset() {
 	*x = AcknowledgeRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[18]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1180,7 +1297,7 @@ func (x *AcknowledgeRequest) String() string {
 func (*AcknowledgeRequest) ProtoMessage() {}
 
 func (x *AcknowledgeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[18]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1193,7 +1310,7 @@ func (x *AcknowledgeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AcknowledgeRequest.ProtoReflect.Descriptor instead.
 func (*AcknowledgeRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{18}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *AcknowledgeRequest) GetJob() string {
@@ -1225,7 +1342,7 @@ type AcknowledgeResponse struct {
 
 func (x *AcknowledgeResponse) Reset() {
 	*x = AcknowledgeResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[19]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1237,7 +1354,7 @@ func (x *AcknowledgeResponse) String() string {
 func (*AcknowledgeResponse) ProtoMessage() {}
 
 func (x *AcknowledgeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[19]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1250,7 +1367,7 @@ func (x *AcknowledgeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AcknowledgeResponse.ProtoReflect.Descriptor instead.
 func (*AcknowledgeResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{19}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{20}
 }
 
 // StateValues are variables of a state. All of them together are a whole state where the message comes from WriteState.
@@ -1264,7 +1381,7 @@ type StateValues struct {
 
 func (x *StateValues) Reset() {
 	*x = StateValues{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[20]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1276,7 +1393,7 @@ func (x *StateValues) String() string {
 func (*StateValues) ProtoMessage() {}
 
 func (x *StateValues) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[20]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1289,7 +1406,7 @@ func (x *StateValues) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StateValues.ProtoReflect.Descriptor instead.
 func (*StateValues) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{20}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *StateValues) GetProgress() *job.Progress {
@@ -1316,7 +1433,7 @@ type ReadStateRequest struct {
 
 func (x *ReadStateRequest) Reset() {
 	*x = ReadStateRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[21]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1328,7 +1445,7 @@ func (x *ReadStateRequest) String() string {
 func (*ReadStateRequest) ProtoMessage() {}
 
 func (x *ReadStateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[21]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1341,7 +1458,7 @@ func (x *ReadStateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadStateRequest.ProtoReflect.Descriptor instead.
 func (*ReadStateRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{21}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ReadStateRequest) GetState() string {
@@ -1367,7 +1484,7 @@ type WriteStateResponse struct {
 
 func (x *WriteStateResponse) Reset() {
 	*x = WriteStateResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[22]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1379,7 +1496,7 @@ func (x *WriteStateResponse) String() string {
 func (*WriteStateResponse) ProtoMessage() {}
 
 func (x *WriteStateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[22]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1392,7 +1509,7 @@ func (x *WriteStateResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WriteStateResponse.ProtoReflect.Descriptor instead.
 func (*WriteStateResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{22}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *WriteStateResponse) GetState() string {
@@ -1411,7 +1528,7 @@ type ReleaseStateRequest struct {
 
 func (x *ReleaseStateRequest) Reset() {
 	*x = ReleaseStateRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[23]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1423,7 +1540,7 @@ func (x *ReleaseStateRequest) String() string {
 func (*ReleaseStateRequest) ProtoMessage() {}
 
 func (x *ReleaseStateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[23]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1436,7 +1553,7 @@ func (x *ReleaseStateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseStateRequest.ProtoReflect.Descriptor instead.
 func (*ReleaseStateRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{23}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ReleaseStateRequest) GetState() string {
@@ -1454,7 +1571,7 @@ type ReleaseStateResponse struct {
 
 func (x *ReleaseStateResponse) Reset() {
 	*x = ReleaseStateResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[24]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1466,7 +1583,7 @@ func (x *ReleaseStateResponse) String() string {
 func (*ReleaseStateResponse) ProtoMessage() {}
 
 func (x *ReleaseStateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[24]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1479,7 +1596,7 @@ func (x *ReleaseStateResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseStateResponse.ProtoReflect.Descriptor instead.
 func (*ReleaseStateResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{24}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{25}
 }
 
 type StepRun struct {
@@ -1495,7 +1612,7 @@ type StepRun struct {
 
 func (x *StepRun) Reset() {
 	*x = StepRun{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[25]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1507,7 +1624,7 @@ func (x *StepRun) String() string {
 func (*StepRun) ProtoMessage() {}
 
 func (x *StepRun) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[25]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1520,7 +1637,7 @@ func (x *StepRun) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepRun.ProtoReflect.Descriptor instead.
 func (*StepRun) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{25}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *StepRun) GetFeed() []*job.Value {
@@ -1571,7 +1688,7 @@ type StepDone struct {
 
 func (x *StepDone) Reset() {
 	*x = StepDone{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[26]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1583,7 +1700,7 @@ func (x *StepDone) String() string {
 func (*StepDone) ProtoMessage() {}
 
 func (x *StepDone) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[26]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1596,7 +1713,7 @@ func (x *StepDone) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepDone.ProtoReflect.Descriptor instead.
 func (*StepDone) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{26}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *StepDone) GetStep() *job.Step {
@@ -1631,7 +1748,7 @@ type StartRoleChunk struct {
 
 func (x *StartRoleChunk) Reset() {
 	*x = StartRoleChunk{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[27]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1643,7 +1760,7 @@ func (x *StartRoleChunk) String() string {
 func (*StartRoleChunk) ProtoMessage() {}
 
 func (x *StartRoleChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[27]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1656,7 +1773,7 @@ func (x *StartRoleChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartRoleChunk.ProtoReflect.Descriptor instead.
 func (*StartRoleChunk) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{27}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *StartRoleChunk) GetPiece() []byte {
@@ -1677,7 +1794,7 @@ type RoleEvent struct {
 
 func (x *RoleEvent) Reset() {
 	*x = RoleEvent{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[28]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1689,7 +1806,7 @@ func (x *RoleEvent) String() string {
 func (*RoleEvent) ProtoMessage() {}
 
 func (x *RoleEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[28]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1702,7 +1819,7 @@ func (x *RoleEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RoleEvent.ProtoReflect.Descriptor instead.
 func (*RoleEvent) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{28}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *RoleEvent) GetLog() *LogLine {
@@ -1742,7 +1859,7 @@ type Identity struct {
 
 func (x *Identity) Reset() {
 	*x = Identity{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[29]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1754,7 +1871,7 @@ func (x *Identity) String() string {
 func (*Identity) ProtoMessage() {}
 
 func (x *Identity) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[29]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1767,7 +1884,7 @@ func (x *Identity) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Identity.ProtoReflect.Descriptor instead.
 func (*Identity) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{29}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Identity) GetJob() string {
@@ -1829,7 +1946,7 @@ type MoveRequest struct {
 
 func (x *MoveRequest) Reset() {
 	*x = MoveRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[30]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1841,7 +1958,7 @@ func (x *MoveRequest) String() string {
 func (*MoveRequest) ProtoMessage() {}
 
 func (x *MoveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[30]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1854,7 +1971,7 @@ func (x *MoveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MoveRequest.ProtoReflect.Descriptor instead.
 func (*MoveRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{30}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *MoveRequest) GetId() *Identity {
@@ -1882,7 +1999,7 @@ type MoveResponse struct {
 
 func (x *MoveResponse) Reset() {
 	*x = MoveResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[31]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1894,7 +2011,7 @@ func (x *MoveResponse) String() string {
 func (*MoveResponse) ProtoMessage() {}
 
 func (x *MoveResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[31]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1907,7 +2024,7 @@ func (x *MoveResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MoveResponse.ProtoReflect.Descriptor instead.
 func (*MoveResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{31}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *MoveResponse) GetFailure() *job.Failure {
@@ -1941,7 +2058,7 @@ type PlacementRequest struct {
 
 func (x *PlacementRequest) Reset() {
 	*x = PlacementRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[32]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1953,7 +2070,7 @@ func (x *PlacementRequest) String() string {
 func (*PlacementRequest) ProtoMessage() {}
 
 func (x *PlacementRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[32]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1966,7 +2083,7 @@ func (x *PlacementRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlacementRequest.ProtoReflect.Descriptor instead.
 func (*PlacementRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{32}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *PlacementRequest) GetId() *Identity {
@@ -1995,7 +2112,7 @@ type JoinRequest struct {
 
 func (x *JoinRequest) Reset() {
 	*x = JoinRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[33]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2007,7 +2124,7 @@ func (x *JoinRequest) String() string {
 func (*JoinRequest) ProtoMessage() {}
 
 func (x *JoinRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[33]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2020,7 +2137,7 @@ func (x *JoinRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JoinRequest.ProtoReflect.Descriptor instead.
 func (*JoinRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{33}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *JoinRequest) GetId() *Identity {
@@ -2071,7 +2188,7 @@ type JoinResponse struct {
 
 func (x *JoinResponse) Reset() {
 	*x = JoinResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[34]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2083,7 +2200,7 @@ func (x *JoinResponse) String() string {
 func (*JoinResponse) ProtoMessage() {}
 
 func (x *JoinResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[34]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2096,7 +2213,7 @@ func (x *JoinResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JoinResponse.ProtoReflect.Descriptor instead.
 func (*JoinResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{34}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *JoinResponse) GetTrainers() uint32 {
@@ -2190,7 +2307,7 @@ type Segment struct {
 
 func (x *Segment) Reset() {
 	*x = Segment{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[35]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2202,7 +2319,7 @@ func (x *Segment) String() string {
 func (*Segment) ProtoMessage() {}
 
 func (x *Segment) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[35]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2215,7 +2332,7 @@ func (x *Segment) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Segment.ProtoReflect.Descriptor instead.
 func (*Segment) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{35}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Segment) GetPass() int32 {
@@ -2260,7 +2377,7 @@ type DataFile struct {
 
 func (x *DataFile) Reset() {
 	*x = DataFile{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[36]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2272,7 +2389,7 @@ func (x *DataFile) String() string {
 func (*DataFile) ProtoMessage() {}
 
 func (x *DataFile) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[36]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2285,7 +2402,7 @@ func (x *DataFile) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DataFile.ProtoReflect.Descriptor instead.
 func (*DataFile) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{36}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *DataFile) GetPath() string {
@@ -2333,7 +2450,7 @@ type Dataset struct {
 
 func (x *Dataset) Reset() {
 	*x = Dataset{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[37]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2345,7 +2462,7 @@ func (x *Dataset) String() string {
 func (*Dataset) ProtoMessage() {}
 
 func (x *Dataset) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[37]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2358,7 +2475,7 @@ func (x *Dataset) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Dataset.ProtoReflect.Descriptor instead.
 func (*Dataset) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{37}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *Dataset) GetName() string {
@@ -2385,7 +2502,7 @@ type ReportDatasetRequest struct {
 
 func (x *ReportDatasetRequest) Reset() {
 	*x = ReportDatasetRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[38]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2397,7 +2514,7 @@ func (x *ReportDatasetRequest) String() string {
 func (*ReportDatasetRequest) ProtoMessage() {}
 
 func (x *ReportDatasetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[38]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2410,7 +2527,7 @@ func (x *ReportDatasetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportDatasetRequest.ProtoReflect.Descriptor instead.
 func (*ReportDatasetRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{38}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *ReportDatasetRequest) GetId() *Identity {
@@ -2435,7 +2552,7 @@ type ReportDatasetResponse struct {
 
 func (x *ReportDatasetResponse) Reset() {
 	*x = ReportDatasetResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[39]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2447,7 +2564,7 @@ func (x *ReportDatasetResponse) String() string {
 func (*ReportDatasetResponse) ProtoMessage() {}
 
 func (x *ReportDatasetResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[39]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2460,7 +2577,7 @@ func (x *ReportDatasetResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportDatasetResponse.ProtoReflect.Descriptor instead.
 func (*ReportDatasetResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{39}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{40}
 }
 
 // RecordRange is [from, to) in the global numbering of a dataset.
@@ -2474,7 +2591,7 @@ type RecordRange struct {
 
 func (x *RecordRange) Reset() {
 	*x = RecordRange{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[40]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2486,7 +2603,7 @@ func (x *RecordRange) String() string {
 func (*RecordRange) ProtoMessage() {}
 
 func (x *RecordRange) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[40]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2499,7 +2616,7 @@ func (x *RecordRange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordRange.ProtoReflect.Descriptor instead.
 func (*RecordRange) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{40}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *RecordRange) GetFrom() int64 {
@@ -2533,7 +2650,7 @@ type Task struct {
 
 func (x *Task) Reset() {
 	*x = Task{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[41]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2545,7 +2662,7 @@ func (x *Task) String() string {
 func (*Task) ProtoMessage() {}
 
 func (x *Task) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[41]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2558,7 +2675,7 @@ func (x *Task) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Task.ProtoReflect.Descriptor instead.
 func (*Task) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{41}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *Task) GetId() int64 {
@@ -2626,7 +2743,7 @@ type GetTaskRequest struct {
 
 func (x *GetTaskRequest) Reset() {
 	*x = GetTaskRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[42]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2638,7 +2755,7 @@ func (x *GetTaskRequest) String() string {
 func (*GetTaskRequest) ProtoMessage() {}
 
 func (x *GetTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[42]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2651,7 +2768,7 @@ func (x *GetTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetTaskRequest.ProtoReflect.Descriptor instead.
 func (*GetTaskRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{42}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *GetTaskRequest) GetId() *Identity {
@@ -2725,7 +2842,7 @@ type GetTaskResponse struct {
 
 func (x *GetTaskResponse) Reset() {
 	*x = GetTaskResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[43]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2737,7 +2854,7 @@ func (x *GetTaskResponse) String() string {
 func (*GetTaskResponse) ProtoMessage() {}
 
 func (x *GetTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[43]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2750,7 +2867,7 @@ func (x *GetTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetTaskResponse.ProtoReflect.Descriptor instead.
 func (*GetTaskResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{43}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *GetTaskResponse) GetTask() *Task {
@@ -2813,7 +2930,7 @@ type TaskFailedRequest struct {
 
 func (x *TaskFailedRequest) Reset() {
 	*x = TaskFailedRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[44]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2825,7 +2942,7 @@ func (x *TaskFailedRequest) String() string {
 func (*TaskFailedRequest) ProtoMessage() {}
 
 func (x *TaskFailedRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[44]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2838,7 +2955,7 @@ func (x *TaskFailedRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskFailedRequest.ProtoReflect.Descriptor instead.
 func (*TaskFailedRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{44}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *TaskFailedRequest) GetId() *Identity {
@@ -2870,7 +2987,7 @@ type TaskFailedResponse struct {
 
 func (x *TaskFailedResponse) Reset() {
 	*x = TaskFailedResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[45]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2882,7 +2999,7 @@ func (x *TaskFailedResponse) String() string {
 func (*TaskFailedResponse) ProtoMessage() {}
 
 func (x *TaskFailedResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[45]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2895,7 +3012,7 @@ func (x *TaskFailedResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskFailedResponse.ProtoReflect.Descriptor instead.
 func (*TaskFailedResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{45}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{46}
 }
 
 type SaveModelRequest struct {
@@ -2907,7 +3024,7 @@ type SaveModelRequest struct {
 
 func (x *SaveModelRequest) Reset() {
 	*x = SaveModelRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[46]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2919,7 +3036,7 @@ func (x *SaveModelRequest) String() string {
 func (*SaveModelRequest) ProtoMessage() {}
 
 func (x *SaveModelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[46]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2932,7 +3049,7 @@ func (x *SaveModelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SaveModelRequest.ProtoReflect.Descriptor instead.
 func (*SaveModelRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{46}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *SaveModelRequest) GetId() *Identity {
@@ -2953,7 +3070,7 @@ type SaveModelResponse struct {
 
 func (x *SaveModelResponse) Reset() {
 	*x = SaveModelResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[47]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2965,7 +3082,7 @@ func (x *SaveModelResponse) String() string {
 func (*SaveModelResponse) ProtoMessage() {}
 
 func (x *SaveModelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[47]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2978,7 +3095,7 @@ func (x *SaveModelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SaveModelResponse.ProtoReflect.Descriptor instead.
 func (*SaveModelResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{47}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *SaveModelResponse) GetGranted() bool {
@@ -3013,7 +3130,7 @@ type TrainerSteps struct {
 
 func (x *TrainerSteps) Reset() {
 	*x = TrainerSteps{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[48]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3025,7 +3142,7 @@ func (x *TrainerSteps) String() string {
 func (*TrainerSteps) ProtoMessage() {}
 
 func (x *TrainerSteps) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[48]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3038,7 +3155,7 @@ func (x *TrainerSteps) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TrainerSteps.ProtoReflect.Descriptor instead.
 func (*TrainerSteps) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{48}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *TrainerSteps) GetId() *Identity {
@@ -3076,7 +3193,7 @@ type TrainerStep struct {
 
 func (x *TrainerStep) Reset() {
 	*x = TrainerStep{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[49]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3088,7 +3205,7 @@ func (x *TrainerStep) String() string {
 func (*TrainerStep) ProtoMessage() {}
 
 func (x *TrainerStep) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[49]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3101,7 +3218,7 @@ func (x *TrainerStep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TrainerStep.ProtoReflect.Descriptor instead.
 func (*TrainerStep) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{49}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *TrainerStep) GetId() *Identity {
@@ -3182,7 +3299,7 @@ type ReportStepsResponse struct {
 
 func (x *ReportStepsResponse) Reset() {
 	*x = ReportStepsResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[50]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3194,7 +3311,7 @@ func (x *ReportStepsResponse) String() string {
 func (*ReportStepsResponse) ProtoMessage() {}
 
 func (x *ReportStepsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[50]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3207,7 +3324,7 @@ func (x *ReportStepsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportStepsResponse.ProtoReflect.Descriptor instead.
 func (*ReportStepsResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{50}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{51}
 }
 
 // NextFeedRequest says by its item that the trainer has done those before it. Items are numbered from 0 on in each generation.
@@ -3221,7 +3338,7 @@ type NextFeedRequest struct {
 
 func (x *NextFeedRequest) Reset() {
 	*x = NextFeedRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[51]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3233,7 +3350,7 @@ func (x *NextFeedRequest) String() string {
 func (*NextFeedRequest) ProtoMessage() {}
 
 func (x *NextFeedRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[51]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3246,7 +3363,7 @@ func (x *NextFeedRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NextFeedRequest.ProtoReflect.Descriptor instead.
 func (*NextFeedRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{51}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *NextFeedRequest) GetId() *Identity {
@@ -3274,7 +3391,7 @@ type FinishDataRequest struct {
 
 func (x *FinishDataRequest) Reset() {
 	*x = FinishDataRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[52]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3286,7 +3403,7 @@ func (x *FinishDataRequest) String() string {
 func (*FinishDataRequest) ProtoMessage() {}
 
 func (x *FinishDataRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[52]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3299,7 +3416,7 @@ func (x *FinishDataRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FinishDataRequest.ProtoReflect.Descriptor instead.
 func (*FinishDataRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{52}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *FinishDataRequest) GetId() *Identity {
@@ -3332,7 +3449,7 @@ type FinishDataResponse struct {
 
 func (x *FinishDataResponse) Reset() {
 	*x = FinishDataResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[53]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3344,7 +3461,7 @@ func (x *FinishDataResponse) String() string {
 func (*FinishDataResponse) ProtoMessage() {}
 
 func (x *FinishDataResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[53]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3357,7 +3474,7 @@ func (x *FinishDataResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FinishDataResponse.ProtoReflect.Descriptor instead.
 func (*FinishDataResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{53}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *FinishDataResponse) GetSteps() uint64 {
@@ -3376,7 +3493,7 @@ type PermitRequest struct {
 
 func (x *PermitRequest) Reset() {
 	*x = PermitRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[54]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3388,7 +3505,7 @@ func (x *PermitRequest) String() string {
 func (*PermitRequest) ProtoMessage() {}
 
 func (x *PermitRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[54]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3401,7 +3518,7 @@ func (x *PermitRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PermitRequest.ProtoReflect.Descriptor instead.
 func (*PermitRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{54}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *PermitRequest) GetId() *Identity {
@@ -3421,7 +3538,7 @@ type PermitResponse struct {
 
 func (x *PermitResponse) Reset() {
 	*x = PermitResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[55]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3433,7 +3550,7 @@ func (x *PermitResponse) String() string {
 func (*PermitResponse) ProtoMessage() {}
 
 func (x *PermitResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[55]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3446,7 +3563,7 @@ func (x *PermitResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PermitResponse.ProtoReflect.Descriptor instead.
 func (*PermitResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{55}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *PermitResponse) GetUntil() uint64 {
@@ -3480,7 +3597,7 @@ type FeedShare struct {
 
 func (x *FeedShare) Reset() {
 	*x = FeedShare{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[56]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3492,7 +3609,7 @@ func (x *FeedShare) String() string {
 func (*FeedShare) ProtoMessage() {}
 
 func (x *FeedShare) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[56]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3505,7 +3622,7 @@ func (x *FeedShare) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FeedShare.ProtoReflect.Descriptor instead.
 func (*FeedShare) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{56}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *FeedShare) GetStep() uint64 {
@@ -3569,7 +3686,7 @@ type LeaveRequest struct {
 
 func (x *LeaveRequest) Reset() {
 	*x = LeaveRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[57]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3581,7 +3698,7 @@ func (x *LeaveRequest) String() string {
 func (*LeaveRequest) ProtoMessage() {}
 
 func (x *LeaveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[57]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3594,7 +3711,7 @@ func (x *LeaveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaveRequest.ProtoReflect.Descriptor instead.
 func (*LeaveRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{57}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *LeaveRequest) GetId() *Identity {
@@ -3626,7 +3743,7 @@ type LeaveResponse struct {
 
 func (x *LeaveResponse) Reset() {
 	*x = LeaveResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[58]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3638,7 +3755,7 @@ func (x *LeaveResponse) String() string {
 func (*LeaveResponse) ProtoMessage() {}
 
 func (x *LeaveResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[58]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3651,7 +3768,7 @@ func (x *LeaveResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaveResponse.ProtoReflect.Descriptor instead.
 func (*LeaveResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{58}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{59}
 }
 
 // WatchRequest says where the watcher is. For another coordinator than the one that answers the position means nothing: that one begins with the first event.
@@ -3666,7 +3783,7 @@ type WatchRequest struct {
 
 func (x *WatchRequest) Reset() {
 	*x = WatchRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[59]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3678,7 +3795,7 @@ func (x *WatchRequest) String() string {
 func (*WatchRequest) ProtoMessage() {}
 
 func (x *WatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[59]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3691,7 +3808,7 @@ func (x *WatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchRequest.ProtoReflect.Descriptor instead.
 func (*WatchRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{59}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *WatchRequest) GetJob() string {
@@ -3729,7 +3846,7 @@ type WatchResponse struct {
 
 func (x *WatchResponse) Reset() {
 	*x = WatchResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[60]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3741,7 +3858,7 @@ func (x *WatchResponse) String() string {
 func (*WatchResponse) ProtoMessage() {}
 
 func (x *WatchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[60]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3754,7 +3871,7 @@ func (x *WatchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchResponse.ProtoReflect.Descriptor instead.
 func (*WatchResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{60}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *WatchResponse) GetEvents() []*job.Event {
@@ -3796,7 +3913,7 @@ type GoBackRequest struct {
 
 func (x *GoBackRequest) Reset() {
 	*x = GoBackRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[61]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3808,7 +3925,7 @@ func (x *GoBackRequest) String() string {
 func (*GoBackRequest) ProtoMessage() {}
 
 func (x *GoBackRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[61]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3821,7 +3938,7 @@ func (x *GoBackRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GoBackRequest.ProtoReflect.Descriptor instead.
 func (*GoBackRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{61}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *GoBackRequest) GetId() *Identity {
@@ -3849,7 +3966,7 @@ type GoBackResponse struct {
 
 func (x *GoBackResponse) Reset() {
 	*x = GoBackResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[62]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3861,7 +3978,7 @@ func (x *GoBackResponse) String() string {
 func (*GoBackResponse) ProtoMessage() {}
 
 func (x *GoBackResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[62]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3874,7 +3991,7 @@ func (x *GoBackResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GoBackResponse.ProtoReflect.Descriptor instead.
 func (*GoBackResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{62}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *GoBackResponse) GetProgress() *job.Progress {
@@ -3903,7 +4020,7 @@ type QueuesRequest struct {
 
 func (x *QueuesRequest) Reset() {
 	*x = QueuesRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[63]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3915,7 +4032,7 @@ func (x *QueuesRequest) String() string {
 func (*QueuesRequest) ProtoMessage() {}
 
 func (x *QueuesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[63]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3928,7 +4045,7 @@ func (x *QueuesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueuesRequest.ProtoReflect.Descriptor instead.
 func (*QueuesRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{63}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *QueuesRequest) GetJob() string {
@@ -3980,7 +4097,7 @@ type QueueStatus struct {
 
 func (x *QueueStatus) Reset() {
 	*x = QueueStatus{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[64]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3992,7 +4109,7 @@ func (x *QueueStatus) String() string {
 func (*QueueStatus) ProtoMessage() {}
 
 func (x *QueueStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[64]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4005,7 +4122,7 @@ func (x *QueueStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueueStatus.ProtoReflect.Descriptor instead.
 func (*QueueStatus) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{64}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *QueueStatus) GetDataset() string {
@@ -4110,7 +4227,7 @@ type PassDiscards struct {
 
 func (x *PassDiscards) Reset() {
 	*x = PassDiscards{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[65]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4122,7 +4239,7 @@ func (x *PassDiscards) String() string {
 func (*PassDiscards) ProtoMessage() {}
 
 func (x *PassDiscards) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[65]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4135,7 +4252,7 @@ func (x *PassDiscards) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PassDiscards.ProtoReflect.Descriptor instead.
 func (*PassDiscards) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{65}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *PassDiscards) GetPass() int32 {
@@ -4172,7 +4289,7 @@ type DiscardedTask struct {
 
 func (x *DiscardedTask) Reset() {
 	*x = DiscardedTask{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[66]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4184,7 +4301,7 @@ func (x *DiscardedTask) String() string {
 func (*DiscardedTask) ProtoMessage() {}
 
 func (x *DiscardedTask) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[66]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4197,7 +4314,7 @@ func (x *DiscardedTask) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DiscardedTask.ProtoReflect.Descriptor instead.
 func (*DiscardedTask) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{66}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *DiscardedTask) GetId() int64 {
@@ -4244,7 +4361,7 @@ type CheckpointRequest struct {
 
 func (x *CheckpointRequest) Reset() {
 	*x = CheckpointRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[67]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4256,7 +4373,7 @@ func (x *CheckpointRequest) String() string {
 func (*CheckpointRequest) ProtoMessage() {}
 
 func (x *CheckpointRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[67]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4269,7 +4386,7 @@ func (x *CheckpointRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckpointRequest.ProtoReflect.Descriptor instead.
 func (*CheckpointRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{67}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *CheckpointRequest) GetJob() string {
@@ -4299,7 +4416,7 @@ type QueuesResponse struct {
 
 func (x *QueuesResponse) Reset() {
 	*x = QueuesResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[68]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4311,7 +4428,7 @@ func (x *QueuesResponse) String() string {
 func (*QueuesResponse) ProtoMessage() {}
 
 func (x *QueuesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[68]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4324,7 +4441,7 @@ func (x *QueuesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueuesResponse.ProtoReflect.Descriptor instead.
 func (*QueuesResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{68}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *QueuesResponse) GetQueues() []*QueueStatus {
@@ -4429,7 +4546,7 @@ type VariableChunk struct {
 
 func (x *VariableChunk) Reset() {
 	*x = VariableChunk{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[69]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4441,7 +4558,7 @@ func (x *VariableChunk) String() string {
 func (*VariableChunk) ProtoMessage() {}
 
 func (x *VariableChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[69]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4454,7 +4571,7 @@ func (x *VariableChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VariableChunk.ProtoReflect.Descriptor instead.
 func (*VariableChunk) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{69}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *VariableChunk) GetId() *Identity {
@@ -4522,7 +4639,7 @@ type SendResponse struct {
 
 func (x *SendResponse) Reset() {
 	*x = SendResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[70]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4534,7 +4651,7 @@ func (x *SendResponse) String() string {
 func (*SendResponse) ProtoMessage() {}
 
 func (x *SendResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[70]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4547,7 +4664,7 @@ func (x *SendResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SendResponse.ProtoReflect.Descriptor instead.
 func (*SendResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{70}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *SendResponse) GetDuplicate() bool {
@@ -4570,7 +4687,7 @@ type RowsRequest struct {
 
 func (x *RowsRequest) Reset() {
 	*x = RowsRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[71]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4582,7 +4699,7 @@ func (x *RowsRequest) String() string {
 func (*RowsRequest) ProtoMessage() {}
 
 func (x *RowsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[71]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4595,7 +4712,7 @@ func (x *RowsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RowsRequest.ProtoReflect.Descriptor instead.
 func (*RowsRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{71}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *RowsRequest) GetId() *Identity {
@@ -4638,7 +4755,7 @@ type OpenDataRequest struct {
 
 func (x *OpenDataRequest) Reset() {
 	*x = OpenDataRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[72]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4650,7 +4767,7 @@ func (x *OpenDataRequest) String() string {
 func (*OpenDataRequest) ProtoMessage() {}
 
 func (x *OpenDataRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[72]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4663,7 +4780,7 @@ func (x *OpenDataRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenDataRequest.ProtoReflect.Descriptor instead.
 func (*OpenDataRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{72}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *OpenDataRequest) GetId() *Identity {
@@ -4702,7 +4819,7 @@ type OpenDataResponse struct {
 
 func (x *OpenDataResponse) Reset() {
 	*x = OpenDataResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[73]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4714,7 +4831,7 @@ func (x *OpenDataResponse) String() string {
 func (*OpenDataResponse) ProtoMessage() {}
 
 func (x *OpenDataResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[73]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4727,7 +4844,7 @@ func (x *OpenDataResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenDataResponse.ProtoReflect.Descriptor instead.
 func (*OpenDataResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{73}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *OpenDataResponse) GetToken() []byte {
@@ -4792,7 +4909,7 @@ type SliceInfo struct {
 
 func (x *SliceInfo) Reset() {
 	*x = SliceInfo{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[74]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4804,7 +4921,7 @@ func (x *SliceInfo) String() string {
 func (*SliceInfo) ProtoMessage() {}
 
 func (x *SliceInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[74]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4817,7 +4934,7 @@ func (x *SliceInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SliceInfo.ProtoReflect.Descriptor instead.
 func (*SliceInfo) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{74}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *SliceInfo) GetDtype() int32 {
@@ -4871,7 +4988,7 @@ type BarrierRequest struct {
 
 func (x *BarrierRequest) Reset() {
 	*x = BarrierRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[75]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4883,7 +5000,7 @@ func (x *BarrierRequest) String() string {
 func (*BarrierRequest) ProtoMessage() {}
 
 func (x *BarrierRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[75]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4896,7 +5013,7 @@ func (x *BarrierRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BarrierRequest.ProtoReflect.Descriptor instead.
 func (*BarrierRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{75}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *BarrierRequest) GetId() *Identity {
@@ -4963,7 +5080,7 @@ type BarrierResponse struct {
 
 func (x *BarrierResponse) Reset() {
 	*x = BarrierResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[76]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4975,7 +5092,7 @@ func (x *BarrierResponse) String() string {
 func (*BarrierResponse) ProtoMessage() {}
 
 func (x *BarrierResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[76]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4988,7 +5105,7 @@ func (x *BarrierResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BarrierResponse.ProtoReflect.Descriptor instead.
 func (*BarrierResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{76}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{77}
 }
 
 type CountedRequest struct {
@@ -5000,7 +5117,7 @@ type CountedRequest struct {
 
 func (x *CountedRequest) Reset() {
 	*x = CountedRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[77]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5012,7 +5129,7 @@ func (x *CountedRequest) String() string {
 func (*CountedRequest) ProtoMessage() {}
 
 func (x *CountedRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[77]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5025,7 +5142,7 @@ func (x *CountedRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CountedRequest.ProtoReflect.Descriptor instead.
 func (*CountedRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{77}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *CountedRequest) GetId() *Identity {
@@ -5048,7 +5165,7 @@ type CountedResponse struct {
 
 func (x *CountedResponse) Reset() {
 	*x = CountedResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[78]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5060,7 +5177,7 @@ func (x *CountedResponse) String() string {
 func (*CountedResponse) ProtoMessage() {}
 
 func (x *CountedResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[78]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5073,7 +5190,7 @@ func (x *CountedResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CountedResponse.ProtoReflect.Descriptor instead.
 func (*CountedResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{78}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *CountedResponse) GetRound() uint64 {
@@ -5112,7 +5229,7 @@ type CutRequest struct {
 
 func (x *CutRequest) Reset() {
 	*x = CutRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[79]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5124,7 +5241,7 @@ func (x *CutRequest) String() string {
 func (*CutRequest) ProtoMessage() {}
 
 func (x *CutRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[79]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5137,7 +5254,7 @@ func (x *CutRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CutRequest.ProtoReflect.Descriptor instead.
 func (*CutRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{79}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *CutRequest) GetId() *Identity {
@@ -5193,7 +5310,7 @@ type StepBound struct {
 
 func (x *StepBound) Reset() {
 	*x = StepBound{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[80]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5205,7 +5322,7 @@ func (x *StepBound) String() string {
 func (*StepBound) ProtoMessage() {}
 
 func (x *StepBound) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[80]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5218,7 +5335,7 @@ func (x *StepBound) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepBound.ProtoReflect.Descriptor instead.
 func (*StepBound) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{80}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *StepBound) GetRank() uint32 {
@@ -5250,7 +5367,7 @@ type CutResponse struct {
 
 func (x *CutResponse) Reset() {
 	*x = CutResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[81]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5262,7 +5379,7 @@ func (x *CutResponse) String() string {
 func (*CutResponse) ProtoMessage() {}
 
 func (x *CutResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[81]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5275,7 +5392,7 @@ func (x *CutResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CutResponse.ProtoReflect.Descriptor instead.
 func (*CutResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{81}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *CutResponse) GetPast() bool {
@@ -5339,7 +5456,7 @@ type HoldRequest struct {
 
 func (x *HoldRequest) Reset() {
 	*x = HoldRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[82]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5351,7 +5468,7 @@ func (x *HoldRequest) String() string {
 func (*HoldRequest) ProtoMessage() {}
 
 func (x *HoldRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[82]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5364,7 +5481,7 @@ func (x *HoldRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoldRequest.ProtoReflect.Descriptor instead.
 func (*HoldRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{82}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *HoldRequest) GetId() *Identity {
@@ -5399,7 +5516,7 @@ type HoldResponse struct {
 
 func (x *HoldResponse) Reset() {
 	*x = HoldResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[83]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5411,7 +5528,7 @@ func (x *HoldResponse) String() string {
 func (*HoldResponse) ProtoMessage() {}
 
 func (x *HoldResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[83]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5424,7 +5541,7 @@ func (x *HoldResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoldResponse.ProtoReflect.Descriptor instead.
 func (*HoldResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{83}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *HoldResponse) GetBegun() []*StepBound {
@@ -5465,7 +5582,7 @@ type RestoreRequest struct {
 
 func (x *RestoreRequest) Reset() {
 	*x = RestoreRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[84]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5477,7 +5594,7 @@ func (x *RestoreRequest) String() string {
 func (*RestoreRequest) ProtoMessage() {}
 
 func (x *RestoreRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[84]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5490,7 +5607,7 @@ func (x *RestoreRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RestoreRequest.ProtoReflect.Descriptor instead.
 func (*RestoreRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{84}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *RestoreRequest) GetId() *Identity {
@@ -5545,7 +5662,7 @@ type RestoreResponse struct {
 
 func (x *RestoreResponse) Reset() {
 	*x = RestoreResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[85]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5557,7 +5674,7 @@ func (x *RestoreResponse) String() string {
 func (*RestoreResponse) ProtoMessage() {}
 
 func (x *RestoreResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[85]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5570,7 +5687,7 @@ func (x *RestoreResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RestoreResponse.ProtoReflect.Descriptor instead.
 func (*RestoreResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{85}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{86}
 }
 
 func (x *RestoreResponse) GetRecords() int64 {
@@ -5597,7 +5714,7 @@ type PrepareRequest struct {
 
 func (x *PrepareRequest) Reset() {
 	*x = PrepareRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[86]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5609,7 +5726,7 @@ func (x *PrepareRequest) String() string {
 func (*PrepareRequest) ProtoMessage() {}
 
 func (x *PrepareRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[86]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5622,7 +5739,7 @@ func (x *PrepareRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PrepareRequest.ProtoReflect.Descriptor instead.
 func (*PrepareRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{86}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{87}
 }
 
 func (x *PrepareRequest) GetId() *Identity {
@@ -5647,7 +5764,7 @@ type PrepareResponse struct {
 
 func (x *PrepareResponse) Reset() {
 	*x = PrepareResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[87]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5659,7 +5776,7 @@ func (x *PrepareResponse) String() string {
 func (*PrepareResponse) ProtoMessage() {}
 
 func (x *PrepareResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[87]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5672,7 +5789,7 @@ func (x *PrepareResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PrepareResponse.ProtoReflect.Descriptor instead.
 func (*PrepareResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{87}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{88}
 }
 
 // FreezeRequest comes from a coordinator: id has its fence, and the generation that it ends.
@@ -5686,7 +5803,7 @@ type FreezeRequest struct {
 
 func (x *FreezeRequest) Reset() {
 	*x = FreezeRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[88]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[89]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5698,7 +5815,7 @@ func (x *FreezeRequest) String() string {
 func (*FreezeRequest) ProtoMessage() {}
 
 func (x *FreezeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[88]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[89]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5711,7 +5828,7 @@ func (x *FreezeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FreezeRequest.ProtoReflect.Descriptor instead.
 func (*FreezeRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{88}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{89}
 }
 
 func (x *FreezeRequest) GetId() *Identity {
@@ -5743,7 +5860,7 @@ type FreezeResponse struct {
 
 func (x *FreezeResponse) Reset() {
 	*x = FreezeResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[89]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[90]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5755,7 +5872,7 @@ func (x *FreezeResponse) String() string {
 func (*FreezeResponse) ProtoMessage() {}
 
 func (x *FreezeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[89]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[90]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5768,7 +5885,7 @@ func (x *FreezeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FreezeResponse.ProtoReflect.Descriptor instead.
 func (*FreezeResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{89}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{90}
 }
 
 func (x *FreezeResponse) GetGeneration() uint64 {
@@ -5835,7 +5952,7 @@ type Declared struct {
 
 func (x *Declared) Reset() {
 	*x = Declared{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[90]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[91]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5847,7 +5964,7 @@ func (x *Declared) String() string {
 func (*Declared) ProtoMessage() {}
 
 func (x *Declared) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[90]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[91]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5860,7 +5977,7 @@ func (x *Declared) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Declared.ProtoReflect.Descriptor instead.
 func (*Declared) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{90}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{91}
 }
 
 func (x *Declared) GetRank() uint32 {
@@ -5910,7 +6027,7 @@ type Member struct {
 
 func (x *Member) Reset() {
 	*x = Member{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[91]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[92]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5922,7 +6039,7 @@ func (x *Member) String() string {
 func (*Member) ProtoMessage() {}
 
 func (x *Member) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[91]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[92]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5935,7 +6052,7 @@ func (x *Member) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Member.ProtoReflect.Descriptor instead.
 func (*Member) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{91}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{92}
 }
 
 func (x *Member) GetRank() uint32 {
@@ -5972,7 +6089,7 @@ type ResumeRequest struct {
 
 func (x *ResumeRequest) Reset() {
 	*x = ResumeRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[92]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[93]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5984,7 +6101,7 @@ func (x *ResumeRequest) String() string {
 func (*ResumeRequest) ProtoMessage() {}
 
 func (x *ResumeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[92]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[93]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5997,7 +6114,7 @@ func (x *ResumeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeRequest.ProtoReflect.Descriptor instead.
 func (*ResumeRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{92}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{93}
 }
 
 func (x *ResumeRequest) GetId() *Identity {
@@ -6036,7 +6153,7 @@ type ResumeResponse struct {
 
 func (x *ResumeResponse) Reset() {
 	*x = ResumeResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[93]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[94]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6048,7 +6165,7 @@ func (x *ResumeResponse) String() string {
 func (*ResumeResponse) ProtoMessage() {}
 
 func (x *ResumeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[93]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[94]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6061,7 +6178,7 @@ func (x *ResumeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeResponse.ProtoReflect.Descriptor instead.
 func (*ResumeResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{93}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{94}
 }
 
 // FollowRequest comes from a standby. start rises from one process of the standby to the next.
@@ -6076,7 +6193,7 @@ type FollowRequest struct {
 
 func (x *FollowRequest) Reset() {
 	*x = FollowRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[94]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[95]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6088,7 +6205,7 @@ func (x *FollowRequest) String() string {
 func (*FollowRequest) ProtoMessage() {}
 
 func (x *FollowRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[94]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[95]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6101,7 +6218,7 @@ func (x *FollowRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowRequest.ProtoReflect.Descriptor instead.
 func (*FollowRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{94}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{95}
 }
 
 func (x *FollowRequest) GetId() *Identity {
@@ -6136,7 +6253,7 @@ type FollowResponse struct {
 
 func (x *FollowResponse) Reset() {
 	*x = FollowResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[95]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[96]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6148,7 +6265,7 @@ func (x *FollowResponse) String() string {
 func (*FollowResponse) ProtoMessage() {}
 
 func (x *FollowResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[95]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[96]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6161,7 +6278,7 @@ func (x *FollowResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowResponse.ProtoReflect.Descriptor instead.
 func (*FollowResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{95}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{96}
 }
 
 func (x *FollowResponse) GetToken() []byte {
@@ -6205,7 +6322,7 @@ type Standing struct {
 
 func (x *Standing) Reset() {
 	*x = Standing{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[96]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[97]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6217,7 +6334,7 @@ func (x *Standing) String() string {
 func (*Standing) ProtoMessage() {}
 
 func (x *Standing) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[96]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[97]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6230,7 +6347,7 @@ func (x *Standing) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Standing.ProtoReflect.Descriptor instead.
 func (*Standing) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{96}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{97}
 }
 
 func (x *Standing) GetKind() Standing_Kind {
@@ -6320,7 +6437,7 @@ type TakeOverRequest struct {
 
 func (x *TakeOverRequest) Reset() {
 	*x = TakeOverRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[97]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[98]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6332,7 +6449,7 @@ func (x *TakeOverRequest) String() string {
 func (*TakeOverRequest) ProtoMessage() {}
 
 func (x *TakeOverRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[97]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[98]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6345,7 +6462,7 @@ func (x *TakeOverRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TakeOverRequest.ProtoReflect.Descriptor instead.
 func (*TakeOverRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{97}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{98}
 }
 
 func (x *TakeOverRequest) GetId() *Identity {
@@ -6371,7 +6488,7 @@ type TakeOverResponse struct {
 
 func (x *TakeOverResponse) Reset() {
 	*x = TakeOverResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[98]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[99]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6383,7 +6500,7 @@ func (x *TakeOverResponse) String() string {
 func (*TakeOverResponse) ProtoMessage() {}
 
 func (x *TakeOverResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[98]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[99]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6396,7 +6513,7 @@ func (x *TakeOverResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TakeOverResponse.ProtoReflect.Descriptor instead.
 func (*TakeOverResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{98}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{99}
 }
 
 func (x *TakeOverResponse) GetRound() uint64 {
@@ -6418,7 +6535,7 @@ type LedgerRequest struct {
 
 func (x *LedgerRequest) Reset() {
 	*x = LedgerRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[99]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[100]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6430,7 +6547,7 @@ func (x *LedgerRequest) String() string {
 func (*LedgerRequest) ProtoMessage() {}
 
 func (x *LedgerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[99]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[100]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6443,7 +6560,7 @@ func (x *LedgerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerRequest.ProtoReflect.Descriptor instead.
 func (*LedgerRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{99}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{100}
 }
 
 func (x *LedgerRequest) GetJob() string {
@@ -6486,7 +6603,7 @@ type PassLedger struct {
 
 func (x *PassLedger) Reset() {
 	*x = PassLedger{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[100]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[101]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6498,7 +6615,7 @@ func (x *PassLedger) String() string {
 func (*PassLedger) ProtoMessage() {}
 
 func (x *PassLedger) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[100]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[101]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6511,7 +6628,7 @@ func (x *PassLedger) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PassLedger.ProtoReflect.Descriptor instead.
 func (*PassLedger) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{100}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{101}
 }
 
 func (x *PassLedger) GetPass() int32 {
@@ -6552,7 +6669,7 @@ type LedgerResponse struct {
 
 func (x *LedgerResponse) Reset() {
 	*x = LedgerResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[101]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[102]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6564,7 +6681,7 @@ func (x *LedgerResponse) String() string {
 func (*LedgerResponse) ProtoMessage() {}
 
 func (x *LedgerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[101]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[102]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6577,7 +6694,7 @@ func (x *LedgerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerResponse.ProtoReflect.Descriptor instead.
 func (*LedgerResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{101}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{102}
 }
 
 func (x *LedgerResponse) GetPasses() []*PassLedger {
@@ -6611,7 +6728,7 @@ type GetRequest struct {
 
 func (x *GetRequest) Reset() {
 	*x = GetRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[102]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[103]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6623,7 +6740,7 @@ func (x *GetRequest) String() string {
 func (*GetRequest) ProtoMessage() {}
 
 func (x *GetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[102]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[103]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6636,7 +6753,7 @@ func (x *GetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRequest.ProtoReflect.Descriptor instead.
 func (*GetRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{102}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{103}
 }
 
 func (x *GetRequest) GetId() *Identity {
@@ -6710,7 +6827,7 @@ type CopyRequest struct {
 
 func (x *CopyRequest) Reset() {
 	*x = CopyRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[103]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[104]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6722,7 +6839,7 @@ func (x *CopyRequest) String() string {
 func (*CopyRequest) ProtoMessage() {}
 
 func (x *CopyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[103]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[104]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6735,7 +6852,7 @@ func (x *CopyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CopyRequest.ProtoReflect.Descriptor instead.
 func (*CopyRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{103}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{104}
 }
 
 func (x *CopyRequest) GetId() *Identity {
@@ -6790,7 +6907,7 @@ type CopyResponse struct {
 
 func (x *CopyResponse) Reset() {
 	*x = CopyResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[104]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[105]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6802,7 +6919,7 @@ func (x *CopyResponse) String() string {
 func (*CopyResponse) ProtoMessage() {}
 
 func (x *CopyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[104]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[105]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6815,7 +6932,7 @@ func (x *CopyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CopyResponse.ProtoReflect.Descriptor instead.
 func (*CopyResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{104}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{105}
 }
 
 func (x *CopyResponse) GetBlocks() []uint32 {
@@ -6844,7 +6961,7 @@ type PaceRequest struct {
 
 func (x *PaceRequest) Reset() {
 	*x = PaceRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[105]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[106]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6856,7 +6973,7 @@ func (x *PaceRequest) String() string {
 func (*PaceRequest) ProtoMessage() {}
 
 func (x *PaceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[105]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[106]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6869,7 +6986,7 @@ func (x *PaceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PaceRequest.ProtoReflect.Descriptor instead.
 func (*PaceRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{105}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{106}
 }
 
 func (x *PaceRequest) GetId() *Identity {
@@ -6901,7 +7018,7 @@ type PaceResponse struct {
 
 func (x *PaceResponse) Reset() {
 	*x = PaceResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[106]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[107]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6913,7 +7030,7 @@ func (x *PaceResponse) String() string {
 func (*PaceResponse) ProtoMessage() {}
 
 func (x *PaceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[106]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[107]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6926,7 +7043,7 @@ func (x *PaceResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PaceResponse.ProtoReflect.Descriptor instead.
 func (*PaceResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{106}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{107}
 }
 
 type CompleteRequest struct {
@@ -6938,7 +7055,7 @@ type CompleteRequest struct {
 
 func (x *CompleteRequest) Reset() {
 	*x = CompleteRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[107]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[108]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6950,7 +7067,7 @@ func (x *CompleteRequest) String() string {
 func (*CompleteRequest) ProtoMessage() {}
 
 func (x *CompleteRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[107]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[108]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6963,7 +7080,7 @@ func (x *CompleteRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompleteRequest.ProtoReflect.Descriptor instead.
 func (*CompleteRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{107}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{108}
 }
 
 func (x *CompleteRequest) GetId() *Identity {
@@ -6981,7 +7098,7 @@ type CompleteResponse struct {
 
 func (x *CompleteResponse) Reset() {
 	*x = CompleteResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[108]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[109]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6993,7 +7110,7 @@ func (x *CompleteResponse) String() string {
 func (*CompleteResponse) ProtoMessage() {}
 
 func (x *CompleteResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[108]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[109]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7006,7 +7123,7 @@ func (x *CompleteResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompleteResponse.ProtoReflect.Descriptor instead.
 func (*CompleteResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{108}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{109}
 }
 
 type StatusRequest struct {
@@ -7018,7 +7135,7 @@ type StatusRequest struct {
 
 func (x *StatusRequest) Reset() {
 	*x = StatusRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[109]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[110]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7030,7 +7147,7 @@ func (x *StatusRequest) String() string {
 func (*StatusRequest) ProtoMessage() {}
 
 func (x *StatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[109]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[110]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7043,7 +7160,7 @@ func (x *StatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusRequest.ProtoReflect.Descriptor instead.
 func (*StatusRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{109}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{110}
 }
 
 func (x *StatusRequest) GetJob() string {
@@ -7061,13 +7178,14 @@ type StatusResponse struct {
 	Waits         []*job.Wait            `protobuf:"bytes,5,rep,name=waits,proto3" json:"waits,omitempty"`
 	Generation    uint64                 `protobuf:"varint,6,opt,name=generation,proto3" json:"generation,omitempty"`
 	Standby       StatusResponse_Standby `protobuf:"varint,7,opt,name=standby,proto3,enum=edl.rpc.StatusResponse_Standby" json:"standby,omitempty"` // that follows this server
+	Tables        []*TableUse            `protobuf:"bytes,8,rep,name=tables,proto3" json:"tables,omitempty"`                                        // while a round is applied, as at the end of the last one that a status was asked for in
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *StatusResponse) Reset() {
 	*x = StatusResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[110]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[111]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7079,7 +7197,7 @@ func (x *StatusResponse) String() string {
 func (*StatusResponse) ProtoMessage() {}
 
 func (x *StatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[110]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[111]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7092,7 +7210,7 @@ func (x *StatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusResponse.ProtoReflect.Descriptor instead.
 func (*StatusResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{110}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{111}
 }
 
 func (x *StatusResponse) GetRound() uint64 {
@@ -7135,6 +7253,13 @@ func (x *StatusResponse) GetStandby() StatusResponse_Standby {
 		return x.Standby
 	}
 	return StatusResponse_NONE
+}
+
+func (x *StatusResponse) GetTables() []*TableUse {
+	if x != nil {
+		return x.Tables
+	}
+	return nil
 }
 
 var File_proto_rpc_rpc_proto protoreflect.FileDescriptor
@@ -7192,14 +7317,27 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\fScaleRequest\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12\x1a\n" +
 	"\btrainers\x18\x02 \x01(\x05R\btrainers\x12\x1a\n" +
-	"\bpservers\x18\x03 \x01(\x05R\bpservers\"\xea\x01\n" +
+	"\bpservers\x18\x03 \x01(\x05R\bpservers\"\x95\x02\n" +
 	"\n" +
 	"JobDetails\x12*\n" +
 	"\x06status\x18\x01 \x01(\v2\x12.edl.job.JobStatusR\x06status\x12$\n" +
 	"\x04spec\x18\x02 \x01(\v2\x10.edl.job.JobSpecR\x04spec\x12/\n" +
 	"\x06queues\x18\x03 \x01(\v2\x17.edl.rpc.QueuesResponseR\x06queues\x12/\n" +
 	"\x06ledger\x18\x04 \x01(\v2\x17.edl.rpc.LedgerResponseR\x06ledger\x12(\n" +
-	"\x05times\x18\x05 \x03(\v2\x12.edl.rpc.RoleTimesR\x05times\"\xcb\x01\n" +
+	"\x05times\x18\x05 \x03(\v2\x12.edl.rpc.RoleTimesR\x05times\x12)\n" +
+	"\x06tables\x18\x06 \x03(\v2\x11.edl.rpc.TableUseR\x06tables\"\xe0\x01\n" +
+	"\bTableUse\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
+	"\x06server\x18\x02 \x01(\rR\x06server\x12\x14\n" +
+	"\x05grows\x18\x03 \x01(\bR\x05grows\x12\x12\n" +
+	"\x04rows\x18\x04 \x01(\x03R\x04rows\x12\x12\n" +
+	"\x04room\x18\x05 \x01(\x03R\x04room\x12\x1e\n" +
+	"\n" +
+	"candidates\x18\x06 \x01(\x03R\n" +
+	"candidates\x12\x16\n" +
+	"\x06values\x18\a \x01(\x03R\x06values\x12\x14\n" +
+	"\x05slots\x18\b \x01(\x03R\x05slots\x12\x1c\n" +
+	"\tstructure\x18\t \x01(\x03R\tstructure\"\xcb\x01\n" +
 	"\tRoleTimes\x12!\n" +
 	"\x04role\x18\x01 \x01(\x0e2\r.edl.job.RoleR\x04role\x12\x14\n" +
 	"\x05index\x18\x02 \x01(\rR\x05index\x12\x12\n" +
@@ -7670,7 +7808,7 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\x02id\x18\x01 \x01(\v2\x11.edl.rpc.IdentityR\x02id\"\x12\n" +
 	"\x10CompleteResponse\"!\n" +
 	"\rStatusRequest\x12\x10\n" +
-	"\x03job\x18\x01 \x01(\tR\x03job\"\xea\x02\n" +
+	"\x03job\x18\x01 \x01(\tR\x03job\"\x95\x03\n" +
 	"\x0eStatusResponse\x12\x14\n" +
 	"\x05round\x18\x01 \x01(\x04R\x05round\x12>\n" +
 	"\arefused\x18\x03 \x03(\v2$.edl.rpc.StatusResponse.RefusedEntryR\arefused\x12\x14\n" +
@@ -7679,7 +7817,8 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\n" +
 	"generation\x18\x06 \x01(\x04R\n" +
 	"generation\x129\n" +
-	"\astandby\x18\a \x01(\x0e2\x1f.edl.rpc.StatusResponse.StandbyR\astandby\x1a:\n" +
+	"\astandby\x18\a \x01(\x0e2\x1f.edl.rpc.StatusResponse.StandbyR\astandby\x12)\n" +
+	"\x06tables\x18\b \x03(\v2\x11.edl.rpc.TableUseR\x06tables\x1a:\n" +
 	"\fRefusedEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\"0\n" +
@@ -7765,7 +7904,7 @@ func file_proto_rpc_rpc_proto_rawDescGZIP() []byte {
 }
 
 var file_proto_rpc_rpc_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_proto_rpc_rpc_proto_msgTypes = make([]protoimpl.MessageInfo, 115)
+var file_proto_rpc_rpc_proto_msgTypes = make([]protoimpl.MessageInfo, 116)
 var file_proto_rpc_rpc_proto_goTypes = []any{
 	(Standing_Kind)(0),            // 0: edl.rpc.Standing.Kind
 	(StatusResponse_Standby)(0),   // 1: edl.rpc.StatusResponse.Standby
@@ -7785,349 +7924,352 @@ var file_proto_rpc_rpc_proto_goTypes = []any{
 	(*WhyResponse)(nil),           // 15: edl.rpc.WhyResponse
 	(*ScaleRequest)(nil),          // 16: edl.rpc.ScaleRequest
 	(*JobDetails)(nil),            // 17: edl.rpc.JobDetails
-	(*RoleTimes)(nil),             // 18: edl.rpc.RoleTimes
-	(*FinishRequest)(nil),         // 19: edl.rpc.FinishRequest
-	(*AcknowledgeRequest)(nil),    // 20: edl.rpc.AcknowledgeRequest
-	(*AcknowledgeResponse)(nil),   // 21: edl.rpc.AcknowledgeResponse
-	(*StateValues)(nil),           // 22: edl.rpc.StateValues
-	(*ReadStateRequest)(nil),      // 23: edl.rpc.ReadStateRequest
-	(*WriteStateResponse)(nil),    // 24: edl.rpc.WriteStateResponse
-	(*ReleaseStateRequest)(nil),   // 25: edl.rpc.ReleaseStateRequest
-	(*ReleaseStateResponse)(nil),  // 26: edl.rpc.ReleaseStateResponse
-	(*StepRun)(nil),               // 27: edl.rpc.StepRun
-	(*StepDone)(nil),              // 28: edl.rpc.StepDone
-	(*StartRoleChunk)(nil),        // 29: edl.rpc.StartRoleChunk
-	(*RoleEvent)(nil),             // 30: edl.rpc.RoleEvent
-	(*Identity)(nil),              // 31: edl.rpc.Identity
-	(*MoveRequest)(nil),           // 32: edl.rpc.MoveRequest
-	(*MoveResponse)(nil),          // 33: edl.rpc.MoveResponse
-	(*PlacementRequest)(nil),      // 34: edl.rpc.PlacementRequest
-	(*JoinRequest)(nil),           // 35: edl.rpc.JoinRequest
-	(*JoinResponse)(nil),          // 36: edl.rpc.JoinResponse
-	(*Segment)(nil),               // 37: edl.rpc.Segment
-	(*DataFile)(nil),              // 38: edl.rpc.DataFile
-	(*Dataset)(nil),               // 39: edl.rpc.Dataset
-	(*ReportDatasetRequest)(nil),  // 40: edl.rpc.ReportDatasetRequest
-	(*ReportDatasetResponse)(nil), // 41: edl.rpc.ReportDatasetResponse
-	(*RecordRange)(nil),           // 42: edl.rpc.RecordRange
-	(*Task)(nil),                  // 43: edl.rpc.Task
-	(*GetTaskRequest)(nil),        // 44: edl.rpc.GetTaskRequest
-	(*GetTaskResponse)(nil),       // 45: edl.rpc.GetTaskResponse
-	(*TaskFailedRequest)(nil),     // 46: edl.rpc.TaskFailedRequest
-	(*TaskFailedResponse)(nil),    // 47: edl.rpc.TaskFailedResponse
-	(*SaveModelRequest)(nil),      // 48: edl.rpc.SaveModelRequest
-	(*SaveModelResponse)(nil),     // 49: edl.rpc.SaveModelResponse
-	(*TrainerSteps)(nil),          // 50: edl.rpc.TrainerSteps
-	(*TrainerStep)(nil),           // 51: edl.rpc.TrainerStep
-	(*ReportStepsResponse)(nil),   // 52: edl.rpc.ReportStepsResponse
-	(*NextFeedRequest)(nil),       // 53: edl.rpc.NextFeedRequest
-	(*FinishDataRequest)(nil),     // 54: edl.rpc.FinishDataRequest
-	(*FinishDataResponse)(nil),    // 55: edl.rpc.FinishDataResponse
-	(*PermitRequest)(nil),         // 56: edl.rpc.PermitRequest
-	(*PermitResponse)(nil),        // 57: edl.rpc.PermitResponse
-	(*FeedShare)(nil),             // 58: edl.rpc.FeedShare
-	(*LeaveRequest)(nil),          // 59: edl.rpc.LeaveRequest
-	(*LeaveResponse)(nil),         // 60: edl.rpc.LeaveResponse
-	(*WatchRequest)(nil),          // 61: edl.rpc.WatchRequest
-	(*WatchResponse)(nil),         // 62: edl.rpc.WatchResponse
-	(*GoBackRequest)(nil),         // 63: edl.rpc.GoBackRequest
-	(*GoBackResponse)(nil),        // 64: edl.rpc.GoBackResponse
-	(*QueuesRequest)(nil),         // 65: edl.rpc.QueuesRequest
-	(*QueueStatus)(nil),           // 66: edl.rpc.QueueStatus
-	(*PassDiscards)(nil),          // 67: edl.rpc.PassDiscards
-	(*DiscardedTask)(nil),         // 68: edl.rpc.DiscardedTask
-	(*CheckpointRequest)(nil),     // 69: edl.rpc.CheckpointRequest
-	(*QueuesResponse)(nil),        // 70: edl.rpc.QueuesResponse
-	(*VariableChunk)(nil),         // 71: edl.rpc.VariableChunk
-	(*SendResponse)(nil),          // 72: edl.rpc.SendResponse
-	(*RowsRequest)(nil),           // 73: edl.rpc.RowsRequest
-	(*OpenDataRequest)(nil),       // 74: edl.rpc.OpenDataRequest
-	(*OpenDataResponse)(nil),      // 75: edl.rpc.OpenDataResponse
-	(*SliceInfo)(nil),             // 76: edl.rpc.SliceInfo
-	(*BarrierRequest)(nil),        // 77: edl.rpc.BarrierRequest
-	(*BarrierResponse)(nil),       // 78: edl.rpc.BarrierResponse
-	(*CountedRequest)(nil),        // 79: edl.rpc.CountedRequest
-	(*CountedResponse)(nil),       // 80: edl.rpc.CountedResponse
-	(*CutRequest)(nil),            // 81: edl.rpc.CutRequest
-	(*StepBound)(nil),             // 82: edl.rpc.StepBound
-	(*CutResponse)(nil),           // 83: edl.rpc.CutResponse
-	(*HoldRequest)(nil),           // 84: edl.rpc.HoldRequest
-	(*HoldResponse)(nil),          // 85: edl.rpc.HoldResponse
-	(*RestoreRequest)(nil),        // 86: edl.rpc.RestoreRequest
-	(*RestoreResponse)(nil),       // 87: edl.rpc.RestoreResponse
-	(*PrepareRequest)(nil),        // 88: edl.rpc.PrepareRequest
-	(*PrepareResponse)(nil),       // 89: edl.rpc.PrepareResponse
-	(*FreezeRequest)(nil),         // 90: edl.rpc.FreezeRequest
-	(*FreezeResponse)(nil),        // 91: edl.rpc.FreezeResponse
-	(*Declared)(nil),              // 92: edl.rpc.Declared
-	(*Member)(nil),                // 93: edl.rpc.Member
-	(*ResumeRequest)(nil),         // 94: edl.rpc.ResumeRequest
-	(*ResumeResponse)(nil),        // 95: edl.rpc.ResumeResponse
-	(*FollowRequest)(nil),         // 96: edl.rpc.FollowRequest
-	(*FollowResponse)(nil),        // 97: edl.rpc.FollowResponse
-	(*Standing)(nil),              // 98: edl.rpc.Standing
-	(*TakeOverRequest)(nil),       // 99: edl.rpc.TakeOverRequest
-	(*TakeOverResponse)(nil),      // 100: edl.rpc.TakeOverResponse
-	(*LedgerRequest)(nil),         // 101: edl.rpc.LedgerRequest
-	(*PassLedger)(nil),            // 102: edl.rpc.PassLedger
-	(*LedgerResponse)(nil),        // 103: edl.rpc.LedgerResponse
-	(*GetRequest)(nil),            // 104: edl.rpc.GetRequest
-	(*CopyRequest)(nil),           // 105: edl.rpc.CopyRequest
-	(*CopyResponse)(nil),          // 106: edl.rpc.CopyResponse
-	(*PaceRequest)(nil),           // 107: edl.rpc.PaceRequest
-	(*PaceResponse)(nil),          // 108: edl.rpc.PaceResponse
-	(*CompleteRequest)(nil),       // 109: edl.rpc.CompleteRequest
-	(*CompleteResponse)(nil),      // 110: edl.rpc.CompleteResponse
-	(*StatusRequest)(nil),         // 111: edl.rpc.StatusRequest
-	(*StatusResponse)(nil),        // 112: edl.rpc.StatusResponse
-	nil,                           // 113: edl.rpc.DescribeResponse.OpsEntry
-	nil,                           // 114: edl.rpc.QueuesResponse.EntriesEntry
-	nil,                           // 115: edl.rpc.QueuesResponse.DroppedEntry
-	nil,                           // 116: edl.rpc.StatusResponse.RefusedEntry
-	(*job.Progress)(nil),          // 117: edl.job.Progress
-	(*job.Event)(nil),             // 118: edl.job.Event
-	(*job.JobStatus)(nil),         // 119: edl.job.JobStatus
-	(*job.Wait)(nil),              // 120: edl.job.Wait
-	(*job.JobSpec)(nil),           // 121: edl.job.JobSpec
-	(job.Role)(0),                 // 122: edl.job.Role
-	(*job.RoundTimes)(nil),        // 123: edl.job.RoundTimes
-	(*job.Value)(nil),             // 124: edl.job.Value
-	(*job.Step)(nil),              // 125: edl.job.Step
-	(*job.RoleStatus)(nil),        // 126: edl.job.RoleStatus
-	(*job.RoleReport)(nil),        // 127: edl.job.RoleReport
-	(*job.Placement)(nil),         // 128: edl.job.Placement
-	(*job.Failure)(nil),           // 129: edl.job.Failure
-	(*job.CheckpointStatus)(nil),  // 130: edl.job.CheckpointStatus
-	(*job.Shard)(nil),             // 131: edl.job.Shard
+	(*TableUse)(nil),              // 18: edl.rpc.TableUse
+	(*RoleTimes)(nil),             // 19: edl.rpc.RoleTimes
+	(*FinishRequest)(nil),         // 20: edl.rpc.FinishRequest
+	(*AcknowledgeRequest)(nil),    // 21: edl.rpc.AcknowledgeRequest
+	(*AcknowledgeResponse)(nil),   // 22: edl.rpc.AcknowledgeResponse
+	(*StateValues)(nil),           // 23: edl.rpc.StateValues
+	(*ReadStateRequest)(nil),      // 24: edl.rpc.ReadStateRequest
+	(*WriteStateResponse)(nil),    // 25: edl.rpc.WriteStateResponse
+	(*ReleaseStateRequest)(nil),   // 26: edl.rpc.ReleaseStateRequest
+	(*ReleaseStateResponse)(nil),  // 27: edl.rpc.ReleaseStateResponse
+	(*StepRun)(nil),               // 28: edl.rpc.StepRun
+	(*StepDone)(nil),              // 29: edl.rpc.StepDone
+	(*StartRoleChunk)(nil),        // 30: edl.rpc.StartRoleChunk
+	(*RoleEvent)(nil),             // 31: edl.rpc.RoleEvent
+	(*Identity)(nil),              // 32: edl.rpc.Identity
+	(*MoveRequest)(nil),           // 33: edl.rpc.MoveRequest
+	(*MoveResponse)(nil),          // 34: edl.rpc.MoveResponse
+	(*PlacementRequest)(nil),      // 35: edl.rpc.PlacementRequest
+	(*JoinRequest)(nil),           // 36: edl.rpc.JoinRequest
+	(*JoinResponse)(nil),          // 37: edl.rpc.JoinResponse
+	(*Segment)(nil),               // 38: edl.rpc.Segment
+	(*DataFile)(nil),              // 39: edl.rpc.DataFile
+	(*Dataset)(nil),               // 40: edl.rpc.Dataset
+	(*ReportDatasetRequest)(nil),  // 41: edl.rpc.ReportDatasetRequest
+	(*ReportDatasetResponse)(nil), // 42: edl.rpc.ReportDatasetResponse
+	(*RecordRange)(nil),           // 43: edl.rpc.RecordRange
+	(*Task)(nil),                  // 44: edl.rpc.Task
+	(*GetTaskRequest)(nil),        // 45: edl.rpc.GetTaskRequest
+	(*GetTaskResponse)(nil),       // 46: edl.rpc.GetTaskResponse
+	(*TaskFailedRequest)(nil),     // 47: edl.rpc.TaskFailedRequest
+	(*TaskFailedResponse)(nil),    // 48: edl.rpc.TaskFailedResponse
+	(*SaveModelRequest)(nil),      // 49: edl.rpc.SaveModelRequest
+	(*SaveModelResponse)(nil),     // 50: edl.rpc.SaveModelResponse
+	(*TrainerSteps)(nil),          // 51: edl.rpc.TrainerSteps
+	(*TrainerStep)(nil),           // 52: edl.rpc.TrainerStep
+	(*ReportStepsResponse)(nil),   // 53: edl.rpc.ReportStepsResponse
+	(*NextFeedRequest)(nil),       // 54: edl.rpc.NextFeedRequest
+	(*FinishDataRequest)(nil),     // 55: edl.rpc.FinishDataRequest
+	(*FinishDataResponse)(nil),    // 56: edl.rpc.FinishDataResponse
+	(*PermitRequest)(nil),         // 57: edl.rpc.PermitRequest
+	(*PermitResponse)(nil),        // 58: edl.rpc.PermitResponse
+	(*FeedShare)(nil),             // 59: edl.rpc.FeedShare
+	(*LeaveRequest)(nil),          // 60: edl.rpc.LeaveRequest
+	(*LeaveResponse)(nil),         // 61: edl.rpc.LeaveResponse
+	(*WatchRequest)(nil),          // 62: edl.rpc.WatchRequest
+	(*WatchResponse)(nil),         // 63: edl.rpc.WatchResponse
+	(*GoBackRequest)(nil),         // 64: edl.rpc.GoBackRequest
+	(*GoBackResponse)(nil),        // 65: edl.rpc.GoBackResponse
+	(*QueuesRequest)(nil),         // 66: edl.rpc.QueuesRequest
+	(*QueueStatus)(nil),           // 67: edl.rpc.QueueStatus
+	(*PassDiscards)(nil),          // 68: edl.rpc.PassDiscards
+	(*DiscardedTask)(nil),         // 69: edl.rpc.DiscardedTask
+	(*CheckpointRequest)(nil),     // 70: edl.rpc.CheckpointRequest
+	(*QueuesResponse)(nil),        // 71: edl.rpc.QueuesResponse
+	(*VariableChunk)(nil),         // 72: edl.rpc.VariableChunk
+	(*SendResponse)(nil),          // 73: edl.rpc.SendResponse
+	(*RowsRequest)(nil),           // 74: edl.rpc.RowsRequest
+	(*OpenDataRequest)(nil),       // 75: edl.rpc.OpenDataRequest
+	(*OpenDataResponse)(nil),      // 76: edl.rpc.OpenDataResponse
+	(*SliceInfo)(nil),             // 77: edl.rpc.SliceInfo
+	(*BarrierRequest)(nil),        // 78: edl.rpc.BarrierRequest
+	(*BarrierResponse)(nil),       // 79: edl.rpc.BarrierResponse
+	(*CountedRequest)(nil),        // 80: edl.rpc.CountedRequest
+	(*CountedResponse)(nil),       // 81: edl.rpc.CountedResponse
+	(*CutRequest)(nil),            // 82: edl.rpc.CutRequest
+	(*StepBound)(nil),             // 83: edl.rpc.StepBound
+	(*CutResponse)(nil),           // 84: edl.rpc.CutResponse
+	(*HoldRequest)(nil),           // 85: edl.rpc.HoldRequest
+	(*HoldResponse)(nil),          // 86: edl.rpc.HoldResponse
+	(*RestoreRequest)(nil),        // 87: edl.rpc.RestoreRequest
+	(*RestoreResponse)(nil),       // 88: edl.rpc.RestoreResponse
+	(*PrepareRequest)(nil),        // 89: edl.rpc.PrepareRequest
+	(*PrepareResponse)(nil),       // 90: edl.rpc.PrepareResponse
+	(*FreezeRequest)(nil),         // 91: edl.rpc.FreezeRequest
+	(*FreezeResponse)(nil),        // 92: edl.rpc.FreezeResponse
+	(*Declared)(nil),              // 93: edl.rpc.Declared
+	(*Member)(nil),                // 94: edl.rpc.Member
+	(*ResumeRequest)(nil),         // 95: edl.rpc.ResumeRequest
+	(*ResumeResponse)(nil),        // 96: edl.rpc.ResumeResponse
+	(*FollowRequest)(nil),         // 97: edl.rpc.FollowRequest
+	(*FollowResponse)(nil),        // 98: edl.rpc.FollowResponse
+	(*Standing)(nil),              // 99: edl.rpc.Standing
+	(*TakeOverRequest)(nil),       // 100: edl.rpc.TakeOverRequest
+	(*TakeOverResponse)(nil),      // 101: edl.rpc.TakeOverResponse
+	(*LedgerRequest)(nil),         // 102: edl.rpc.LedgerRequest
+	(*PassLedger)(nil),            // 103: edl.rpc.PassLedger
+	(*LedgerResponse)(nil),        // 104: edl.rpc.LedgerResponse
+	(*GetRequest)(nil),            // 105: edl.rpc.GetRequest
+	(*CopyRequest)(nil),           // 106: edl.rpc.CopyRequest
+	(*CopyResponse)(nil),          // 107: edl.rpc.CopyResponse
+	(*PaceRequest)(nil),           // 108: edl.rpc.PaceRequest
+	(*PaceResponse)(nil),          // 109: edl.rpc.PaceResponse
+	(*CompleteRequest)(nil),       // 110: edl.rpc.CompleteRequest
+	(*CompleteResponse)(nil),      // 111: edl.rpc.CompleteResponse
+	(*StatusRequest)(nil),         // 112: edl.rpc.StatusRequest
+	(*StatusResponse)(nil),        // 113: edl.rpc.StatusResponse
+	nil,                           // 114: edl.rpc.DescribeResponse.OpsEntry
+	nil,                           // 115: edl.rpc.QueuesResponse.EntriesEntry
+	nil,                           // 116: edl.rpc.QueuesResponse.DroppedEntry
+	nil,                           // 117: edl.rpc.StatusResponse.RefusedEntry
+	(*job.Progress)(nil),          // 118: edl.job.Progress
+	(*job.Event)(nil),             // 119: edl.job.Event
+	(*job.JobStatus)(nil),         // 120: edl.job.JobStatus
+	(*job.Wait)(nil),              // 121: edl.job.Wait
+	(*job.JobSpec)(nil),           // 122: edl.job.JobSpec
+	(job.Role)(0),                 // 123: edl.job.Role
+	(*job.RoundTimes)(nil),        // 124: edl.job.RoundTimes
+	(*job.Value)(nil),             // 125: edl.job.Value
+	(*job.Step)(nil),              // 126: edl.job.Step
+	(*job.RoleStatus)(nil),        // 127: edl.job.RoleStatus
+	(*job.RoleReport)(nil),        // 128: edl.job.RoleReport
+	(*job.Placement)(nil),         // 129: edl.job.Placement
+	(*job.Failure)(nil),           // 130: edl.job.Failure
+	(*job.CheckpointStatus)(nil),  // 131: edl.job.CheckpointStatus
+	(*job.Shard)(nil),             // 132: edl.job.Shard
 }
 var file_proto_rpc_rpc_proto_depIdxs = []int32{
-	31,  // 0: edl.rpc.Piece.id:type_name -> edl.rpc.Identity
-	113, // 1: edl.rpc.DescribeResponse.ops:type_name -> edl.rpc.DescribeResponse.OpsEntry
-	117, // 2: edl.rpc.ResumeJobResponse.progress:type_name -> edl.job.Progress
-	118, // 3: edl.rpc.Events.events:type_name -> edl.job.Event
-	119, // 4: edl.rpc.ListResponse.jobs:type_name -> edl.job.JobStatus
-	119, // 5: edl.rpc.WhyResponse.status:type_name -> edl.job.JobStatus
-	120, // 6: edl.rpc.WhyResponse.waits:type_name -> edl.job.Wait
-	119, // 7: edl.rpc.JobDetails.status:type_name -> edl.job.JobStatus
-	121, // 8: edl.rpc.JobDetails.spec:type_name -> edl.job.JobSpec
-	70,  // 9: edl.rpc.JobDetails.queues:type_name -> edl.rpc.QueuesResponse
-	103, // 10: edl.rpc.JobDetails.ledger:type_name -> edl.rpc.LedgerResponse
-	18,  // 11: edl.rpc.JobDetails.times:type_name -> edl.rpc.RoleTimes
-	122, // 12: edl.rpc.RoleTimes.role:type_name -> edl.job.Role
-	123, // 13: edl.rpc.RoleTimes.rounds:type_name -> edl.job.RoundTimes
-	117, // 14: edl.rpc.StateValues.progress:type_name -> edl.job.Progress
-	124, // 15: edl.rpc.StateValues.values:type_name -> edl.job.Value
-	124, // 16: edl.rpc.StepRun.feed:type_name -> edl.job.Value
-	125, // 17: edl.rpc.StepDone.step:type_name -> edl.job.Step
-	117, // 18: edl.rpc.StepDone.progress:type_name -> edl.job.Progress
-	14,  // 19: edl.rpc.RoleEvent.log:type_name -> edl.rpc.LogLine
-	126, // 20: edl.rpc.RoleEvent.status:type_name -> edl.job.RoleStatus
-	127, // 21: edl.rpc.RoleEvent.report:type_name -> edl.job.RoleReport
-	31,  // 22: edl.rpc.MoveRequest.id:type_name -> edl.rpc.Identity
-	128, // 23: edl.rpc.MoveRequest.to:type_name -> edl.job.Placement
-	129, // 24: edl.rpc.MoveResponse.failure:type_name -> edl.job.Failure
-	31,  // 25: edl.rpc.PlacementRequest.id:type_name -> edl.rpc.Identity
-	31,  // 26: edl.rpc.JoinRequest.id:type_name -> edl.rpc.Identity
-	37,  // 27: edl.rpc.JoinResponse.segment:type_name -> edl.rpc.Segment
-	42,  // 28: edl.rpc.Segment.skip:type_name -> edl.rpc.RecordRange
-	38,  // 29: edl.rpc.Dataset.files:type_name -> edl.rpc.DataFile
-	31,  // 30: edl.rpc.ReportDatasetRequest.id:type_name -> edl.rpc.Identity
-	39,  // 31: edl.rpc.ReportDatasetRequest.dataset:type_name -> edl.rpc.Dataset
-	42,  // 32: edl.rpc.Task.records:type_name -> edl.rpc.RecordRange
-	38,  // 33: edl.rpc.Task.files:type_name -> edl.rpc.DataFile
-	42,  // 34: edl.rpc.Task.within:type_name -> edl.rpc.RecordRange
-	31,  // 35: edl.rpc.GetTaskRequest.id:type_name -> edl.rpc.Identity
-	43,  // 36: edl.rpc.GetTaskRequest.finished:type_name -> edl.rpc.Task
-	43,  // 37: edl.rpc.GetTaskResponse.task:type_name -> edl.rpc.Task
-	43,  // 38: edl.rpc.GetTaskResponse.next:type_name -> edl.rpc.Task
-	37,  // 39: edl.rpc.GetTaskResponse.segment:type_name -> edl.rpc.Segment
-	31,  // 40: edl.rpc.TaskFailedRequest.id:type_name -> edl.rpc.Identity
-	43,  // 41: edl.rpc.TaskFailedRequest.task:type_name -> edl.rpc.Task
-	31,  // 42: edl.rpc.SaveModelRequest.id:type_name -> edl.rpc.Identity
-	117, // 43: edl.rpc.SaveModelResponse.progress:type_name -> edl.job.Progress
-	31,  // 44: edl.rpc.TrainerSteps.id:type_name -> edl.rpc.Identity
-	51,  // 45: edl.rpc.TrainerSteps.steps:type_name -> edl.rpc.TrainerStep
-	31,  // 46: edl.rpc.TrainerStep.id:type_name -> edl.rpc.Identity
-	124, // 47: edl.rpc.TrainerStep.fetched:type_name -> edl.job.Value
-	42,  // 48: edl.rpc.TrainerStep.records:type_name -> edl.rpc.RecordRange
-	31,  // 49: edl.rpc.NextFeedRequest.id:type_name -> edl.rpc.Identity
-	31,  // 50: edl.rpc.FinishDataRequest.id:type_name -> edl.rpc.Identity
-	31,  // 51: edl.rpc.PermitRequest.id:type_name -> edl.rpc.Identity
-	124, // 52: edl.rpc.FeedShare.feed:type_name -> edl.job.Value
-	31,  // 53: edl.rpc.LeaveRequest.id:type_name -> edl.rpc.Identity
-	129, // 54: edl.rpc.LeaveRequest.failure:type_name -> edl.job.Failure
-	118, // 55: edl.rpc.WatchResponse.events:type_name -> edl.job.Event
-	31,  // 56: edl.rpc.GoBackRequest.id:type_name -> edl.rpc.Identity
-	117, // 57: edl.rpc.GoBackResponse.progress:type_name -> edl.job.Progress
-	68,  // 58: edl.rpc.QueueStatus.discarded_tasks:type_name -> edl.rpc.DiscardedTask
-	67,  // 59: edl.rpc.QueueStatus.discards:type_name -> edl.rpc.PassDiscards
-	42,  // 60: edl.rpc.DiscardedTask.records:type_name -> edl.rpc.RecordRange
-	66,  // 61: edl.rpc.QueuesResponse.queues:type_name -> edl.rpc.QueueStatus
-	120, // 62: edl.rpc.QueuesResponse.waits:type_name -> edl.job.Wait
-	114, // 63: edl.rpc.QueuesResponse.entries:type_name -> edl.rpc.QueuesResponse.EntriesEntry
-	130, // 64: edl.rpc.QueuesResponse.checkpoint:type_name -> edl.job.CheckpointStatus
-	39,  // 65: edl.rpc.QueuesResponse.datasets:type_name -> edl.rpc.Dataset
-	115, // 66: edl.rpc.QueuesResponse.dropped:type_name -> edl.rpc.QueuesResponse.DroppedEntry
-	31,  // 67: edl.rpc.VariableChunk.id:type_name -> edl.rpc.Identity
-	31,  // 68: edl.rpc.RowsRequest.id:type_name -> edl.rpc.Identity
-	31,  // 69: edl.rpc.OpenDataRequest.id:type_name -> edl.rpc.Identity
-	76,  // 70: edl.rpc.OpenDataResponse.send:type_name -> edl.rpc.SliceInfo
-	76,  // 71: edl.rpc.OpenDataResponse.receive:type_name -> edl.rpc.SliceInfo
-	31,  // 72: edl.rpc.BarrierRequest.id:type_name -> edl.rpc.Identity
-	42,  // 73: edl.rpc.BarrierRequest.records:type_name -> edl.rpc.RecordRange
-	92,  // 74: edl.rpc.BarrierRequest.group:type_name -> edl.rpc.Declared
-	92,  // 75: edl.rpc.BarrierRequest.counted:type_name -> edl.rpc.Declared
-	31,  // 76: edl.rpc.CountedRequest.id:type_name -> edl.rpc.Identity
-	92,  // 77: edl.rpc.CountedResponse.declared:type_name -> edl.rpc.Declared
-	31,  // 78: edl.rpc.CutRequest.id:type_name -> edl.rpc.Identity
-	82,  // 79: edl.rpc.CutRequest.below:type_name -> edl.rpc.StepBound
-	131, // 80: edl.rpc.CutResponse.shard:type_name -> edl.job.Shard
-	131, // 81: edl.rpc.CutResponse.base:type_name -> edl.job.Shard
-	31,  // 82: edl.rpc.HoldRequest.id:type_name -> edl.rpc.Identity
-	82,  // 83: edl.rpc.HoldResponse.begun:type_name -> edl.rpc.StepBound
-	82,  // 84: edl.rpc.HoldResponse.ledger:type_name -> edl.rpc.StepBound
-	31,  // 85: edl.rpc.RestoreRequest.id:type_name -> edl.rpc.Identity
-	31,  // 86: edl.rpc.PrepareRequest.id:type_name -> edl.rpc.Identity
-	128, // 87: edl.rpc.PrepareRequest.to:type_name -> edl.job.Placement
-	31,  // 88: edl.rpc.FreezeRequest.id:type_name -> edl.rpc.Identity
-	92,  // 89: edl.rpc.FreezeResponse.declared:type_name -> edl.rpc.Declared
-	92,  // 90: edl.rpc.FreezeResponse.applied:type_name -> edl.rpc.Declared
-	42,  // 91: edl.rpc.Declared.records:type_name -> edl.rpc.RecordRange
-	31,  // 92: edl.rpc.ResumeRequest.id:type_name -> edl.rpc.Identity
-	93,  // 93: edl.rpc.ResumeRequest.members:type_name -> edl.rpc.Member
-	92,  // 94: edl.rpc.ResumeRequest.commit:type_name -> edl.rpc.Declared
-	31,  // 95: edl.rpc.FollowRequest.id:type_name -> edl.rpc.Identity
-	76,  // 96: edl.rpc.FollowResponse.slices:type_name -> edl.rpc.SliceInfo
-	0,   // 97: edl.rpc.Standing.kind:type_name -> edl.rpc.Standing.Kind
-	93,  // 98: edl.rpc.Standing.members:type_name -> edl.rpc.Member
-	92,  // 99: edl.rpc.Standing.applied:type_name -> edl.rpc.Declared
-	31,  // 100: edl.rpc.TakeOverRequest.id:type_name -> edl.rpc.Identity
-	42,  // 101: edl.rpc.PassLedger.committed:type_name -> edl.rpc.RecordRange
-	102, // 102: edl.rpc.LedgerResponse.passes:type_name -> edl.rpc.PassLedger
-	31,  // 103: edl.rpc.GetRequest.id:type_name -> edl.rpc.Identity
-	31,  // 104: edl.rpc.CopyRequest.id:type_name -> edl.rpc.Identity
-	31,  // 105: edl.rpc.PaceRequest.id:type_name -> edl.rpc.Identity
-	31,  // 106: edl.rpc.CompleteRequest.id:type_name -> edl.rpc.Identity
-	116, // 107: edl.rpc.StatusResponse.refused:type_name -> edl.rpc.StatusResponse.RefusedEntry
-	120, // 108: edl.rpc.StatusResponse.waits:type_name -> edl.job.Wait
-	1,   // 109: edl.rpc.StatusResponse.standby:type_name -> edl.rpc.StatusResponse.Standby
-	3,   // 110: edl.rpc.Listener.Describe:input_type -> edl.rpc.DescribeRequest
-	5,   // 111: edl.rpc.Listener.Submit:input_type -> edl.rpc.SubmitRequest
-	9,   // 112: edl.rpc.Listener.Status:input_type -> edl.rpc.JobRequest
-	11,  // 113: edl.rpc.Listener.List:input_type -> edl.rpc.ListRequest
-	9,   // 114: edl.rpc.Listener.Watch:input_type -> edl.rpc.JobRequest
-	13,  // 115: edl.rpc.Listener.Logs:input_type -> edl.rpc.LogsRequest
-	9,   // 116: edl.rpc.Listener.Stop:input_type -> edl.rpc.JobRequest
-	19,  // 117: edl.rpc.Listener.Finish:input_type -> edl.rpc.FinishRequest
-	20,  // 118: edl.rpc.Listener.Acknowledge:input_type -> edl.rpc.AcknowledgeRequest
-	23,  // 119: edl.rpc.Listener.ReadState:input_type -> edl.rpc.ReadStateRequest
-	2,   // 120: edl.rpc.Listener.WriteState:input_type -> edl.rpc.Piece
-	25,  // 121: edl.rpc.Listener.ReleaseState:input_type -> edl.rpc.ReleaseStateRequest
-	2,   // 122: edl.rpc.Listener.RunStep:input_type -> edl.rpc.Piece
-	9,   // 123: edl.rpc.Listener.Why:input_type -> edl.rpc.JobRequest
-	9,   // 124: edl.rpc.Listener.Show:input_type -> edl.rpc.JobRequest
-	16,  // 125: edl.rpc.Listener.Scale:input_type -> edl.rpc.ScaleRequest
-	9,   // 126: edl.rpc.Listener.Checkpoint:input_type -> edl.rpc.JobRequest
-	7,   // 127: edl.rpc.Listener.ResumeJob:input_type -> edl.rpc.ResumeJobRequest
-	29,  // 128: edl.rpc.Listener.StartRole:input_type -> edl.rpc.StartRoleChunk
-	35,  // 129: edl.rpc.Coordinator.Join:input_type -> edl.rpc.JoinRequest
-	2,   // 130: edl.rpc.Coordinator.ReportDataset:input_type -> edl.rpc.Piece
-	44,  // 131: edl.rpc.Coordinator.GetTask:input_type -> edl.rpc.GetTaskRequest
-	46,  // 132: edl.rpc.Coordinator.TaskFailed:input_type -> edl.rpc.TaskFailedRequest
-	48,  // 133: edl.rpc.Coordinator.RequestSaveModel:input_type -> edl.rpc.SaveModelRequest
-	2,   // 134: edl.rpc.Coordinator.ReportSteps:input_type -> edl.rpc.Piece
-	53,  // 135: edl.rpc.Coordinator.NextFeed:input_type -> edl.rpc.NextFeedRequest
-	2,   // 136: edl.rpc.Coordinator.Feed:input_type -> edl.rpc.Piece
-	54,  // 137: edl.rpc.Coordinator.Finish:input_type -> edl.rpc.FinishDataRequest
-	20,  // 138: edl.rpc.Coordinator.Acknowledge:input_type -> edl.rpc.AcknowledgeRequest
-	56,  // 139: edl.rpc.Coordinator.Permit:input_type -> edl.rpc.PermitRequest
-	59,  // 140: edl.rpc.Coordinator.Leave:input_type -> edl.rpc.LeaveRequest
-	61,  // 141: edl.rpc.Coordinator.Watch:input_type -> edl.rpc.WatchRequest
-	69,  // 142: edl.rpc.Coordinator.Checkpoint:input_type -> edl.rpc.CheckpointRequest
-	65,  // 143: edl.rpc.Coordinator.Queues:input_type -> edl.rpc.QueuesRequest
-	63,  // 144: edl.rpc.Coordinator.GoBack:input_type -> edl.rpc.GoBackRequest
-	2,   // 145: edl.rpc.Coordinator.Move:input_type -> edl.rpc.Piece
-	34,  // 146: edl.rpc.Coordinator.Placement:input_type -> edl.rpc.PlacementRequest
-	71,  // 147: edl.rpc.ParameterServer.SendVariable:input_type -> edl.rpc.VariableChunk
-	77,  // 148: edl.rpc.ParameterServer.SendBarrier:input_type -> edl.rpc.BarrierRequest
-	104, // 149: edl.rpc.ParameterServer.GetVariable:input_type -> edl.rpc.GetRequest
-	73,  // 150: edl.rpc.ParameterServer.GetRows:input_type -> edl.rpc.RowsRequest
-	105, // 151: edl.rpc.ParameterServer.CopyRows:input_type -> edl.rpc.CopyRequest
-	74,  // 152: edl.rpc.ParameterServer.OpenData:input_type -> edl.rpc.OpenDataRequest
-	90,  // 153: edl.rpc.ParameterServer.Freeze:input_type -> edl.rpc.FreezeRequest
-	94,  // 154: edl.rpc.ParameterServer.Resume:input_type -> edl.rpc.ResumeRequest
-	101, // 155: edl.rpc.ParameterServer.Ledger:input_type -> edl.rpc.LedgerRequest
-	81,  // 156: edl.rpc.ParameterServer.Cut:input_type -> edl.rpc.CutRequest
-	84,  // 157: edl.rpc.ParameterServer.Hold:input_type -> edl.rpc.HoldRequest
-	86,  // 158: edl.rpc.ParameterServer.Restore:input_type -> edl.rpc.RestoreRequest
-	107, // 159: edl.rpc.ParameterServer.Pace:input_type -> edl.rpc.PaceRequest
-	79,  // 160: edl.rpc.ParameterServer.Counted:input_type -> edl.rpc.CountedRequest
-	2,   // 161: edl.rpc.ParameterServer.Prepare:input_type -> edl.rpc.Piece
-	109, // 162: edl.rpc.ParameterServer.Complete:input_type -> edl.rpc.CompleteRequest
-	96,  // 163: edl.rpc.ParameterServer.Follow:input_type -> edl.rpc.FollowRequest
-	99,  // 164: edl.rpc.ParameterServer.TakeOver:input_type -> edl.rpc.TakeOverRequest
-	111, // 165: edl.rpc.ParameterServer.Status:input_type -> edl.rpc.StatusRequest
-	4,   // 166: edl.rpc.Listener.Describe:output_type -> edl.rpc.DescribeResponse
-	6,   // 167: edl.rpc.Listener.Submit:output_type -> edl.rpc.SubmitResponse
-	119, // 168: edl.rpc.Listener.Status:output_type -> edl.job.JobStatus
-	12,  // 169: edl.rpc.Listener.List:output_type -> edl.rpc.ListResponse
-	10,  // 170: edl.rpc.Listener.Watch:output_type -> edl.rpc.Events
-	14,  // 171: edl.rpc.Listener.Logs:output_type -> edl.rpc.LogLine
-	119, // 172: edl.rpc.Listener.Stop:output_type -> edl.job.JobStatus
-	119, // 173: edl.rpc.Listener.Finish:output_type -> edl.job.JobStatus
-	21,  // 174: edl.rpc.Listener.Acknowledge:output_type -> edl.rpc.AcknowledgeResponse
-	2,   // 175: edl.rpc.Listener.ReadState:output_type -> edl.rpc.Piece
-	24,  // 176: edl.rpc.Listener.WriteState:output_type -> edl.rpc.WriteStateResponse
-	26,  // 177: edl.rpc.Listener.ReleaseState:output_type -> edl.rpc.ReleaseStateResponse
-	2,   // 178: edl.rpc.Listener.RunStep:output_type -> edl.rpc.Piece
-	15,  // 179: edl.rpc.Listener.Why:output_type -> edl.rpc.WhyResponse
-	2,   // 180: edl.rpc.Listener.Show:output_type -> edl.rpc.Piece
-	119, // 181: edl.rpc.Listener.Scale:output_type -> edl.job.JobStatus
-	130, // 182: edl.rpc.Listener.Checkpoint:output_type -> edl.job.CheckpointStatus
-	8,   // 183: edl.rpc.Listener.ResumeJob:output_type -> edl.rpc.ResumeJobResponse
-	30,  // 184: edl.rpc.Listener.StartRole:output_type -> edl.rpc.RoleEvent
-	36,  // 185: edl.rpc.Coordinator.Join:output_type -> edl.rpc.JoinResponse
-	41,  // 186: edl.rpc.Coordinator.ReportDataset:output_type -> edl.rpc.ReportDatasetResponse
-	45,  // 187: edl.rpc.Coordinator.GetTask:output_type -> edl.rpc.GetTaskResponse
-	47,  // 188: edl.rpc.Coordinator.TaskFailed:output_type -> edl.rpc.TaskFailedResponse
-	49,  // 189: edl.rpc.Coordinator.RequestSaveModel:output_type -> edl.rpc.SaveModelResponse
-	52,  // 190: edl.rpc.Coordinator.ReportSteps:output_type -> edl.rpc.ReportStepsResponse
-	2,   // 191: edl.rpc.Coordinator.NextFeed:output_type -> edl.rpc.Piece
-	2,   // 192: edl.rpc.Coordinator.Feed:output_type -> edl.rpc.Piece
-	55,  // 193: edl.rpc.Coordinator.Finish:output_type -> edl.rpc.FinishDataResponse
-	21,  // 194: edl.rpc.Coordinator.Acknowledge:output_type -> edl.rpc.AcknowledgeResponse
-	57,  // 195: edl.rpc.Coordinator.Permit:output_type -> edl.rpc.PermitResponse
-	60,  // 196: edl.rpc.Coordinator.Leave:output_type -> edl.rpc.LeaveResponse
-	62,  // 197: edl.rpc.Coordinator.Watch:output_type -> edl.rpc.WatchResponse
-	130, // 198: edl.rpc.Coordinator.Checkpoint:output_type -> edl.job.CheckpointStatus
-	2,   // 199: edl.rpc.Coordinator.Queues:output_type -> edl.rpc.Piece
-	64,  // 200: edl.rpc.Coordinator.GoBack:output_type -> edl.rpc.GoBackResponse
-	33,  // 201: edl.rpc.Coordinator.Move:output_type -> edl.rpc.MoveResponse
-	2,   // 202: edl.rpc.Coordinator.Placement:output_type -> edl.rpc.Piece
-	72,  // 203: edl.rpc.ParameterServer.SendVariable:output_type -> edl.rpc.SendResponse
-	78,  // 204: edl.rpc.ParameterServer.SendBarrier:output_type -> edl.rpc.BarrierResponse
-	71,  // 205: edl.rpc.ParameterServer.GetVariable:output_type -> edl.rpc.VariableChunk
-	71,  // 206: edl.rpc.ParameterServer.GetRows:output_type -> edl.rpc.VariableChunk
-	106, // 207: edl.rpc.ParameterServer.CopyRows:output_type -> edl.rpc.CopyResponse
-	75,  // 208: edl.rpc.ParameterServer.OpenData:output_type -> edl.rpc.OpenDataResponse
-	91,  // 209: edl.rpc.ParameterServer.Freeze:output_type -> edl.rpc.FreezeResponse
-	95,  // 210: edl.rpc.ParameterServer.Resume:output_type -> edl.rpc.ResumeResponse
-	2,   // 211: edl.rpc.ParameterServer.Ledger:output_type -> edl.rpc.Piece
-	83,  // 212: edl.rpc.ParameterServer.Cut:output_type -> edl.rpc.CutResponse
-	85,  // 213: edl.rpc.ParameterServer.Hold:output_type -> edl.rpc.HoldResponse
-	87,  // 214: edl.rpc.ParameterServer.Restore:output_type -> edl.rpc.RestoreResponse
-	108, // 215: edl.rpc.ParameterServer.Pace:output_type -> edl.rpc.PaceResponse
-	80,  // 216: edl.rpc.ParameterServer.Counted:output_type -> edl.rpc.CountedResponse
-	89,  // 217: edl.rpc.ParameterServer.Prepare:output_type -> edl.rpc.PrepareResponse
-	110, // 218: edl.rpc.ParameterServer.Complete:output_type -> edl.rpc.CompleteResponse
-	97,  // 219: edl.rpc.ParameterServer.Follow:output_type -> edl.rpc.FollowResponse
-	100, // 220: edl.rpc.ParameterServer.TakeOver:output_type -> edl.rpc.TakeOverResponse
-	112, // 221: edl.rpc.ParameterServer.Status:output_type -> edl.rpc.StatusResponse
-	166, // [166:222] is the sub-list for method output_type
-	110, // [110:166] is the sub-list for method input_type
-	110, // [110:110] is the sub-list for extension type_name
-	110, // [110:110] is the sub-list for extension extendee
-	0,   // [0:110] is the sub-list for field type_name
+	32,  // 0: edl.rpc.Piece.id:type_name -> edl.rpc.Identity
+	114, // 1: edl.rpc.DescribeResponse.ops:type_name -> edl.rpc.DescribeResponse.OpsEntry
+	118, // 2: edl.rpc.ResumeJobResponse.progress:type_name -> edl.job.Progress
+	119, // 3: edl.rpc.Events.events:type_name -> edl.job.Event
+	120, // 4: edl.rpc.ListResponse.jobs:type_name -> edl.job.JobStatus
+	120, // 5: edl.rpc.WhyResponse.status:type_name -> edl.job.JobStatus
+	121, // 6: edl.rpc.WhyResponse.waits:type_name -> edl.job.Wait
+	120, // 7: edl.rpc.JobDetails.status:type_name -> edl.job.JobStatus
+	122, // 8: edl.rpc.JobDetails.spec:type_name -> edl.job.JobSpec
+	71,  // 9: edl.rpc.JobDetails.queues:type_name -> edl.rpc.QueuesResponse
+	104, // 10: edl.rpc.JobDetails.ledger:type_name -> edl.rpc.LedgerResponse
+	19,  // 11: edl.rpc.JobDetails.times:type_name -> edl.rpc.RoleTimes
+	18,  // 12: edl.rpc.JobDetails.tables:type_name -> edl.rpc.TableUse
+	123, // 13: edl.rpc.RoleTimes.role:type_name -> edl.job.Role
+	124, // 14: edl.rpc.RoleTimes.rounds:type_name -> edl.job.RoundTimes
+	118, // 15: edl.rpc.StateValues.progress:type_name -> edl.job.Progress
+	125, // 16: edl.rpc.StateValues.values:type_name -> edl.job.Value
+	125, // 17: edl.rpc.StepRun.feed:type_name -> edl.job.Value
+	126, // 18: edl.rpc.StepDone.step:type_name -> edl.job.Step
+	118, // 19: edl.rpc.StepDone.progress:type_name -> edl.job.Progress
+	14,  // 20: edl.rpc.RoleEvent.log:type_name -> edl.rpc.LogLine
+	127, // 21: edl.rpc.RoleEvent.status:type_name -> edl.job.RoleStatus
+	128, // 22: edl.rpc.RoleEvent.report:type_name -> edl.job.RoleReport
+	32,  // 23: edl.rpc.MoveRequest.id:type_name -> edl.rpc.Identity
+	129, // 24: edl.rpc.MoveRequest.to:type_name -> edl.job.Placement
+	130, // 25: edl.rpc.MoveResponse.failure:type_name -> edl.job.Failure
+	32,  // 26: edl.rpc.PlacementRequest.id:type_name -> edl.rpc.Identity
+	32,  // 27: edl.rpc.JoinRequest.id:type_name -> edl.rpc.Identity
+	38,  // 28: edl.rpc.JoinResponse.segment:type_name -> edl.rpc.Segment
+	43,  // 29: edl.rpc.Segment.skip:type_name -> edl.rpc.RecordRange
+	39,  // 30: edl.rpc.Dataset.files:type_name -> edl.rpc.DataFile
+	32,  // 31: edl.rpc.ReportDatasetRequest.id:type_name -> edl.rpc.Identity
+	40,  // 32: edl.rpc.ReportDatasetRequest.dataset:type_name -> edl.rpc.Dataset
+	43,  // 33: edl.rpc.Task.records:type_name -> edl.rpc.RecordRange
+	39,  // 34: edl.rpc.Task.files:type_name -> edl.rpc.DataFile
+	43,  // 35: edl.rpc.Task.within:type_name -> edl.rpc.RecordRange
+	32,  // 36: edl.rpc.GetTaskRequest.id:type_name -> edl.rpc.Identity
+	44,  // 37: edl.rpc.GetTaskRequest.finished:type_name -> edl.rpc.Task
+	44,  // 38: edl.rpc.GetTaskResponse.task:type_name -> edl.rpc.Task
+	44,  // 39: edl.rpc.GetTaskResponse.next:type_name -> edl.rpc.Task
+	38,  // 40: edl.rpc.GetTaskResponse.segment:type_name -> edl.rpc.Segment
+	32,  // 41: edl.rpc.TaskFailedRequest.id:type_name -> edl.rpc.Identity
+	44,  // 42: edl.rpc.TaskFailedRequest.task:type_name -> edl.rpc.Task
+	32,  // 43: edl.rpc.SaveModelRequest.id:type_name -> edl.rpc.Identity
+	118, // 44: edl.rpc.SaveModelResponse.progress:type_name -> edl.job.Progress
+	32,  // 45: edl.rpc.TrainerSteps.id:type_name -> edl.rpc.Identity
+	52,  // 46: edl.rpc.TrainerSteps.steps:type_name -> edl.rpc.TrainerStep
+	32,  // 47: edl.rpc.TrainerStep.id:type_name -> edl.rpc.Identity
+	125, // 48: edl.rpc.TrainerStep.fetched:type_name -> edl.job.Value
+	43,  // 49: edl.rpc.TrainerStep.records:type_name -> edl.rpc.RecordRange
+	32,  // 50: edl.rpc.NextFeedRequest.id:type_name -> edl.rpc.Identity
+	32,  // 51: edl.rpc.FinishDataRequest.id:type_name -> edl.rpc.Identity
+	32,  // 52: edl.rpc.PermitRequest.id:type_name -> edl.rpc.Identity
+	125, // 53: edl.rpc.FeedShare.feed:type_name -> edl.job.Value
+	32,  // 54: edl.rpc.LeaveRequest.id:type_name -> edl.rpc.Identity
+	130, // 55: edl.rpc.LeaveRequest.failure:type_name -> edl.job.Failure
+	119, // 56: edl.rpc.WatchResponse.events:type_name -> edl.job.Event
+	32,  // 57: edl.rpc.GoBackRequest.id:type_name -> edl.rpc.Identity
+	118, // 58: edl.rpc.GoBackResponse.progress:type_name -> edl.job.Progress
+	69,  // 59: edl.rpc.QueueStatus.discarded_tasks:type_name -> edl.rpc.DiscardedTask
+	68,  // 60: edl.rpc.QueueStatus.discards:type_name -> edl.rpc.PassDiscards
+	43,  // 61: edl.rpc.DiscardedTask.records:type_name -> edl.rpc.RecordRange
+	67,  // 62: edl.rpc.QueuesResponse.queues:type_name -> edl.rpc.QueueStatus
+	121, // 63: edl.rpc.QueuesResponse.waits:type_name -> edl.job.Wait
+	115, // 64: edl.rpc.QueuesResponse.entries:type_name -> edl.rpc.QueuesResponse.EntriesEntry
+	131, // 65: edl.rpc.QueuesResponse.checkpoint:type_name -> edl.job.CheckpointStatus
+	40,  // 66: edl.rpc.QueuesResponse.datasets:type_name -> edl.rpc.Dataset
+	116, // 67: edl.rpc.QueuesResponse.dropped:type_name -> edl.rpc.QueuesResponse.DroppedEntry
+	32,  // 68: edl.rpc.VariableChunk.id:type_name -> edl.rpc.Identity
+	32,  // 69: edl.rpc.RowsRequest.id:type_name -> edl.rpc.Identity
+	32,  // 70: edl.rpc.OpenDataRequest.id:type_name -> edl.rpc.Identity
+	77,  // 71: edl.rpc.OpenDataResponse.send:type_name -> edl.rpc.SliceInfo
+	77,  // 72: edl.rpc.OpenDataResponse.receive:type_name -> edl.rpc.SliceInfo
+	32,  // 73: edl.rpc.BarrierRequest.id:type_name -> edl.rpc.Identity
+	43,  // 74: edl.rpc.BarrierRequest.records:type_name -> edl.rpc.RecordRange
+	93,  // 75: edl.rpc.BarrierRequest.group:type_name -> edl.rpc.Declared
+	93,  // 76: edl.rpc.BarrierRequest.counted:type_name -> edl.rpc.Declared
+	32,  // 77: edl.rpc.CountedRequest.id:type_name -> edl.rpc.Identity
+	93,  // 78: edl.rpc.CountedResponse.declared:type_name -> edl.rpc.Declared
+	32,  // 79: edl.rpc.CutRequest.id:type_name -> edl.rpc.Identity
+	83,  // 80: edl.rpc.CutRequest.below:type_name -> edl.rpc.StepBound
+	132, // 81: edl.rpc.CutResponse.shard:type_name -> edl.job.Shard
+	132, // 82: edl.rpc.CutResponse.base:type_name -> edl.job.Shard
+	32,  // 83: edl.rpc.HoldRequest.id:type_name -> edl.rpc.Identity
+	83,  // 84: edl.rpc.HoldResponse.begun:type_name -> edl.rpc.StepBound
+	83,  // 85: edl.rpc.HoldResponse.ledger:type_name -> edl.rpc.StepBound
+	32,  // 86: edl.rpc.RestoreRequest.id:type_name -> edl.rpc.Identity
+	32,  // 87: edl.rpc.PrepareRequest.id:type_name -> edl.rpc.Identity
+	129, // 88: edl.rpc.PrepareRequest.to:type_name -> edl.job.Placement
+	32,  // 89: edl.rpc.FreezeRequest.id:type_name -> edl.rpc.Identity
+	93,  // 90: edl.rpc.FreezeResponse.declared:type_name -> edl.rpc.Declared
+	93,  // 91: edl.rpc.FreezeResponse.applied:type_name -> edl.rpc.Declared
+	43,  // 92: edl.rpc.Declared.records:type_name -> edl.rpc.RecordRange
+	32,  // 93: edl.rpc.ResumeRequest.id:type_name -> edl.rpc.Identity
+	94,  // 94: edl.rpc.ResumeRequest.members:type_name -> edl.rpc.Member
+	93,  // 95: edl.rpc.ResumeRequest.commit:type_name -> edl.rpc.Declared
+	32,  // 96: edl.rpc.FollowRequest.id:type_name -> edl.rpc.Identity
+	77,  // 97: edl.rpc.FollowResponse.slices:type_name -> edl.rpc.SliceInfo
+	0,   // 98: edl.rpc.Standing.kind:type_name -> edl.rpc.Standing.Kind
+	94,  // 99: edl.rpc.Standing.members:type_name -> edl.rpc.Member
+	93,  // 100: edl.rpc.Standing.applied:type_name -> edl.rpc.Declared
+	32,  // 101: edl.rpc.TakeOverRequest.id:type_name -> edl.rpc.Identity
+	43,  // 102: edl.rpc.PassLedger.committed:type_name -> edl.rpc.RecordRange
+	103, // 103: edl.rpc.LedgerResponse.passes:type_name -> edl.rpc.PassLedger
+	32,  // 104: edl.rpc.GetRequest.id:type_name -> edl.rpc.Identity
+	32,  // 105: edl.rpc.CopyRequest.id:type_name -> edl.rpc.Identity
+	32,  // 106: edl.rpc.PaceRequest.id:type_name -> edl.rpc.Identity
+	32,  // 107: edl.rpc.CompleteRequest.id:type_name -> edl.rpc.Identity
+	117, // 108: edl.rpc.StatusResponse.refused:type_name -> edl.rpc.StatusResponse.RefusedEntry
+	121, // 109: edl.rpc.StatusResponse.waits:type_name -> edl.job.Wait
+	1,   // 110: edl.rpc.StatusResponse.standby:type_name -> edl.rpc.StatusResponse.Standby
+	18,  // 111: edl.rpc.StatusResponse.tables:type_name -> edl.rpc.TableUse
+	3,   // 112: edl.rpc.Listener.Describe:input_type -> edl.rpc.DescribeRequest
+	5,   // 113: edl.rpc.Listener.Submit:input_type -> edl.rpc.SubmitRequest
+	9,   // 114: edl.rpc.Listener.Status:input_type -> edl.rpc.JobRequest
+	11,  // 115: edl.rpc.Listener.List:input_type -> edl.rpc.ListRequest
+	9,   // 116: edl.rpc.Listener.Watch:input_type -> edl.rpc.JobRequest
+	13,  // 117: edl.rpc.Listener.Logs:input_type -> edl.rpc.LogsRequest
+	9,   // 118: edl.rpc.Listener.Stop:input_type -> edl.rpc.JobRequest
+	20,  // 119: edl.rpc.Listener.Finish:input_type -> edl.rpc.FinishRequest
+	21,  // 120: edl.rpc.Listener.Acknowledge:input_type -> edl.rpc.AcknowledgeRequest
+	24,  // 121: edl.rpc.Listener.ReadState:input_type -> edl.rpc.ReadStateRequest
+	2,   // 122: edl.rpc.Listener.WriteState:input_type -> edl.rpc.Piece
+	26,  // 123: edl.rpc.Listener.ReleaseState:input_type -> edl.rpc.ReleaseStateRequest
+	2,   // 124: edl.rpc.Listener.RunStep:input_type -> edl.rpc.Piece
+	9,   // 125: edl.rpc.Listener.Why:input_type -> edl.rpc.JobRequest
+	9,   // 126: edl.rpc.Listener.Show:input_type -> edl.rpc.JobRequest
+	16,  // 127: edl.rpc.Listener.Scale:input_type -> edl.rpc.ScaleRequest
+	9,   // 128: edl.rpc.Listener.Checkpoint:input_type -> edl.rpc.JobRequest
+	7,   // 129: edl.rpc.Listener.ResumeJob:input_type -> edl.rpc.ResumeJobRequest
+	30,  // 130: edl.rpc.Listener.StartRole:input_type -> edl.rpc.StartRoleChunk
+	36,  // 131: edl.rpc.Coordinator.Join:input_type -> edl.rpc.JoinRequest
+	2,   // 132: edl.rpc.Coordinator.ReportDataset:input_type -> edl.rpc.Piece
+	45,  // 133: edl.rpc.Coordinator.GetTask:input_type -> edl.rpc.GetTaskRequest
+	47,  // 134: edl.rpc.Coordinator.TaskFailed:input_type -> edl.rpc.TaskFailedRequest
+	49,  // 135: edl.rpc.Coordinator.RequestSaveModel:input_type -> edl.rpc.SaveModelRequest
+	2,   // 136: edl.rpc.Coordinator.ReportSteps:input_type -> edl.rpc.Piece
+	54,  // 137: edl.rpc.Coordinator.NextFeed:input_type -> edl.rpc.NextFeedRequest
+	2,   // 138: edl.rpc.Coordinator.Feed:input_type -> edl.rpc.Piece
+	55,  // 139: edl.rpc.Coordinator.Finish:input_type -> edl.rpc.FinishDataRequest
+	21,  // 140: edl.rpc.Coordinator.Acknowledge:input_type -> edl.rpc.AcknowledgeRequest
+	57,  // 141: edl.rpc.Coordinator.Permit:input_type -> edl.rpc.PermitRequest
+	60,  // 142: edl.rpc.Coordinator.Leave:input_type -> edl.rpc.LeaveRequest
+	62,  // 143: edl.rpc.Coordinator.Watch:input_type -> edl.rpc.WatchRequest
+	70,  // 144: edl.rpc.Coordinator.Checkpoint:input_type -> edl.rpc.CheckpointRequest
+	66,  // 145: edl.rpc.Coordinator.Queues:input_type -> edl.rpc.QueuesRequest
+	64,  // 146: edl.rpc.Coordinator.GoBack:input_type -> edl.rpc.GoBackRequest
+	2,   // 147: edl.rpc.Coordinator.Move:input_type -> edl.rpc.Piece
+	35,  // 148: edl.rpc.Coordinator.Placement:input_type -> edl.rpc.PlacementRequest
+	72,  // 149: edl.rpc.ParameterServer.SendVariable:input_type -> edl.rpc.VariableChunk
+	78,  // 150: edl.rpc.ParameterServer.SendBarrier:input_type -> edl.rpc.BarrierRequest
+	105, // 151: edl.rpc.ParameterServer.GetVariable:input_type -> edl.rpc.GetRequest
+	74,  // 152: edl.rpc.ParameterServer.GetRows:input_type -> edl.rpc.RowsRequest
+	106, // 153: edl.rpc.ParameterServer.CopyRows:input_type -> edl.rpc.CopyRequest
+	75,  // 154: edl.rpc.ParameterServer.OpenData:input_type -> edl.rpc.OpenDataRequest
+	91,  // 155: edl.rpc.ParameterServer.Freeze:input_type -> edl.rpc.FreezeRequest
+	95,  // 156: edl.rpc.ParameterServer.Resume:input_type -> edl.rpc.ResumeRequest
+	102, // 157: edl.rpc.ParameterServer.Ledger:input_type -> edl.rpc.LedgerRequest
+	82,  // 158: edl.rpc.ParameterServer.Cut:input_type -> edl.rpc.CutRequest
+	85,  // 159: edl.rpc.ParameterServer.Hold:input_type -> edl.rpc.HoldRequest
+	87,  // 160: edl.rpc.ParameterServer.Restore:input_type -> edl.rpc.RestoreRequest
+	108, // 161: edl.rpc.ParameterServer.Pace:input_type -> edl.rpc.PaceRequest
+	80,  // 162: edl.rpc.ParameterServer.Counted:input_type -> edl.rpc.CountedRequest
+	2,   // 163: edl.rpc.ParameterServer.Prepare:input_type -> edl.rpc.Piece
+	110, // 164: edl.rpc.ParameterServer.Complete:input_type -> edl.rpc.CompleteRequest
+	97,  // 165: edl.rpc.ParameterServer.Follow:input_type -> edl.rpc.FollowRequest
+	100, // 166: edl.rpc.ParameterServer.TakeOver:input_type -> edl.rpc.TakeOverRequest
+	112, // 167: edl.rpc.ParameterServer.Status:input_type -> edl.rpc.StatusRequest
+	4,   // 168: edl.rpc.Listener.Describe:output_type -> edl.rpc.DescribeResponse
+	6,   // 169: edl.rpc.Listener.Submit:output_type -> edl.rpc.SubmitResponse
+	120, // 170: edl.rpc.Listener.Status:output_type -> edl.job.JobStatus
+	12,  // 171: edl.rpc.Listener.List:output_type -> edl.rpc.ListResponse
+	10,  // 172: edl.rpc.Listener.Watch:output_type -> edl.rpc.Events
+	14,  // 173: edl.rpc.Listener.Logs:output_type -> edl.rpc.LogLine
+	120, // 174: edl.rpc.Listener.Stop:output_type -> edl.job.JobStatus
+	120, // 175: edl.rpc.Listener.Finish:output_type -> edl.job.JobStatus
+	22,  // 176: edl.rpc.Listener.Acknowledge:output_type -> edl.rpc.AcknowledgeResponse
+	2,   // 177: edl.rpc.Listener.ReadState:output_type -> edl.rpc.Piece
+	25,  // 178: edl.rpc.Listener.WriteState:output_type -> edl.rpc.WriteStateResponse
+	27,  // 179: edl.rpc.Listener.ReleaseState:output_type -> edl.rpc.ReleaseStateResponse
+	2,   // 180: edl.rpc.Listener.RunStep:output_type -> edl.rpc.Piece
+	15,  // 181: edl.rpc.Listener.Why:output_type -> edl.rpc.WhyResponse
+	2,   // 182: edl.rpc.Listener.Show:output_type -> edl.rpc.Piece
+	120, // 183: edl.rpc.Listener.Scale:output_type -> edl.job.JobStatus
+	131, // 184: edl.rpc.Listener.Checkpoint:output_type -> edl.job.CheckpointStatus
+	8,   // 185: edl.rpc.Listener.ResumeJob:output_type -> edl.rpc.ResumeJobResponse
+	31,  // 186: edl.rpc.Listener.StartRole:output_type -> edl.rpc.RoleEvent
+	37,  // 187: edl.rpc.Coordinator.Join:output_type -> edl.rpc.JoinResponse
+	42,  // 188: edl.rpc.Coordinator.ReportDataset:output_type -> edl.rpc.ReportDatasetResponse
+	46,  // 189: edl.rpc.Coordinator.GetTask:output_type -> edl.rpc.GetTaskResponse
+	48,  // 190: edl.rpc.Coordinator.TaskFailed:output_type -> edl.rpc.TaskFailedResponse
+	50,  // 191: edl.rpc.Coordinator.RequestSaveModel:output_type -> edl.rpc.SaveModelResponse
+	53,  // 192: edl.rpc.Coordinator.ReportSteps:output_type -> edl.rpc.ReportStepsResponse
+	2,   // 193: edl.rpc.Coordinator.NextFeed:output_type -> edl.rpc.Piece
+	2,   // 194: edl.rpc.Coordinator.Feed:output_type -> edl.rpc.Piece
+	56,  // 195: edl.rpc.Coordinator.Finish:output_type -> edl.rpc.FinishDataResponse
+	22,  // 196: edl.rpc.Coordinator.Acknowledge:output_type -> edl.rpc.AcknowledgeResponse
+	58,  // 197: edl.rpc.Coordinator.Permit:output_type -> edl.rpc.PermitResponse
+	61,  // 198: edl.rpc.Coordinator.Leave:output_type -> edl.rpc.LeaveResponse
+	63,  // 199: edl.rpc.Coordinator.Watch:output_type -> edl.rpc.WatchResponse
+	131, // 200: edl.rpc.Coordinator.Checkpoint:output_type -> edl.job.CheckpointStatus
+	2,   // 201: edl.rpc.Coordinator.Queues:output_type -> edl.rpc.Piece
+	65,  // 202: edl.rpc.Coordinator.GoBack:output_type -> edl.rpc.GoBackResponse
+	34,  // 203: edl.rpc.Coordinator.Move:output_type -> edl.rpc.MoveResponse
+	2,   // 204: edl.rpc.Coordinator.Placement:output_type -> edl.rpc.Piece
+	73,  // 205: edl.rpc.ParameterServer.SendVariable:output_type -> edl.rpc.SendResponse
+	79,  // 206: edl.rpc.ParameterServer.SendBarrier:output_type -> edl.rpc.BarrierResponse
+	72,  // 207: edl.rpc.ParameterServer.GetVariable:output_type -> edl.rpc.VariableChunk
+	72,  // 208: edl.rpc.ParameterServer.GetRows:output_type -> edl.rpc.VariableChunk
+	107, // 209: edl.rpc.ParameterServer.CopyRows:output_type -> edl.rpc.CopyResponse
+	76,  // 210: edl.rpc.ParameterServer.OpenData:output_type -> edl.rpc.OpenDataResponse
+	92,  // 211: edl.rpc.ParameterServer.Freeze:output_type -> edl.rpc.FreezeResponse
+	96,  // 212: edl.rpc.ParameterServer.Resume:output_type -> edl.rpc.ResumeResponse
+	2,   // 213: edl.rpc.ParameterServer.Ledger:output_type -> edl.rpc.Piece
+	84,  // 214: edl.rpc.ParameterServer.Cut:output_type -> edl.rpc.CutResponse
+	86,  // 215: edl.rpc.ParameterServer.Hold:output_type -> edl.rpc.HoldResponse
+	88,  // 216: edl.rpc.ParameterServer.Restore:output_type -> edl.rpc.RestoreResponse
+	109, // 217: edl.rpc.ParameterServer.Pace:output_type -> edl.rpc.PaceResponse
+	81,  // 218: edl.rpc.ParameterServer.Counted:output_type -> edl.rpc.CountedResponse
+	90,  // 219: edl.rpc.ParameterServer.Prepare:output_type -> edl.rpc.PrepareResponse
+	111, // 220: edl.rpc.ParameterServer.Complete:output_type -> edl.rpc.CompleteResponse
+	98,  // 221: edl.rpc.ParameterServer.Follow:output_type -> edl.rpc.FollowResponse
+	101, // 222: edl.rpc.ParameterServer.TakeOver:output_type -> edl.rpc.TakeOverResponse
+	113, // 223: edl.rpc.ParameterServer.Status:output_type -> edl.rpc.StatusResponse
+	168, // [168:224] is the sub-list for method output_type
+	112, // [112:168] is the sub-list for method input_type
+	112, // [112:112] is the sub-list for extension type_name
+	112, // [112:112] is the sub-list for extension extendee
+	0,   // [0:112] is the sub-list for field type_name
 }
 
 func init() { file_proto_rpc_rpc_proto_init() }
@@ -8135,18 +8277,18 @@ func file_proto_rpc_rpc_proto_init() {
 	if File_proto_rpc_rpc_proto != nil {
 		return
 	}
-	file_proto_rpc_rpc_proto_msgTypes[17].OneofWrappers = []any{}
-	file_proto_rpc_rpc_proto_msgTypes[34].OneofWrappers = []any{}
-	file_proto_rpc_rpc_proto_msgTypes[43].OneofWrappers = []any{}
-	file_proto_rpc_rpc_proto_msgTypes[52].OneofWrappers = []any{}
-	file_proto_rpc_rpc_proto_msgTypes[91].OneofWrappers = []any{}
+	file_proto_rpc_rpc_proto_msgTypes[18].OneofWrappers = []any{}
+	file_proto_rpc_rpc_proto_msgTypes[35].OneofWrappers = []any{}
+	file_proto_rpc_rpc_proto_msgTypes[44].OneofWrappers = []any{}
+	file_proto_rpc_rpc_proto_msgTypes[53].OneofWrappers = []any{}
+	file_proto_rpc_rpc_proto_msgTypes[92].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_rpc_rpc_proto_rawDesc), len(file_proto_rpc_rpc_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   115,
+			NumMessages:   116,
 			NumExtensions: 0,
 			NumServices:   3,
 		},

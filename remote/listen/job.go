@@ -269,7 +269,7 @@ func (j *Job) Show(ctx context.Context) *rpc.JobDetails {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	d.Spec = j.placing.now.spec(j.spec)
-	d.Queues, d.Ledger = j.reports.queues, j.reports.ledger
+	d.Queues, d.Ledger, d.Tables = j.reports.queues, j.reports.ledger, j.reports.tables(len(j.placing.now.pservers))
 	return d
 }
 

@@ -131,6 +131,14 @@ func (r *reports) enterSaved(last *job.CheckpointStatus) {
 	r.enterQueues(r.queues)
 }
 
+// tables lists what the pservers have reported of tables. There are so many pservers now.
+func (r *reports) tables(pservers int) (all []*rpc.TableUse) {
+	for server := range pservers {
+		all = append(all, r.servers[server].GetTables()...)
+	}
+	return all
+}
+
 // silence is a server that was asked and has not answered.
 type silence struct {
 	since time.Time // time of the first call without an answer

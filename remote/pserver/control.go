@@ -202,17 +202,21 @@ func checkJob(asked, job string) error {
 	return nil
 }
 
-// Status tells what the server waits for and what it refused.
+// Status tells what the server waits for, what it refused, and how much it has of tables.
 func (s *Server) Status(_ context.Context, m *rpc.StatusRequest) (*rpc.StatusResponse, error) {
 	c := s.core
 	if err := checkJob(m.Job, c.cfg.Identity.Job); err != nil {
 		return nil, err
 	}
 	c.Lock()
-	defer c.Unlock()
 	r := &rpc.StatusResponse{Refused: maps.Clone(c.refused), Bytes: s.bytes, Round: uint64(c.version()), Waits: c.waiting(), Standby: s.mirror.status()}
-	if c.machine != nil { // not before the program serves
+	serves := c.machine != nil
+	if serves {
 		r.Generation = uint64(c.machine.Generation())
+	}
+	c.Unlock()
+	if serves {
+		r.Tables = s.tables.status(s)
 	}
 	return r, nil
 }

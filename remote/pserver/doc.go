@@ -28,6 +28,7 @@
 //	updater.go   applies the contributions of an async job
 //	exchange.go  partial sums that servers give each other in the middle of a round
 //	ledger.go    which records were trained, and the encoding of that
+//	tables.go    how much a server has of tables, for Status
 //	waits.go     what is waited for, and the deadlines that end it
 //	server.go    Config, and Serve, which puts the parts together
 //

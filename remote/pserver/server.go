@@ -68,7 +68,8 @@ type Server struct {
 	updaters *updaters // nil in sync mode
 	cuts     *cuts
 	mirror   *mirror // nil without standbys
-	bytes    int64   // of what lives here from round to round
+	tables   tables
+	bytes    int64 // of what lives here from round to round
 
 	stretches []*stretch // of a server of a next placement: what it takes of the one before; nil before it is known. Who has the token of core.moving uses it
 }
@@ -181,6 +182,7 @@ func open(ctx context.Context, s *Server, group *sync.WaitGroup, service *comm.S
 			s.bytes += t.Bytes()
 		}
 	}
+	s.tables.count(s)
 	if c.cfg.Index == 0 {
 		c.ledger = c.cfg.Ledger
 		if c.ledger == nil {
@@ -239,6 +241,7 @@ func applyRounds(ctx context.Context, s *Server, group *sync.WaitGroup, by *step
 					}
 					continue
 				}
+				s.tables.applied(s)
 			}
 			c.Lock()
 			c.inbox.recycle()

@@ -78,14 +78,20 @@ func (p *Program) Op() *program.Op {
 		names, merges = append(names, c.Name), append(merges, int32(c.Merge))
 	}
 	op.Attrs["state_names"], op.Attrs["state_merge"] = names, merges
-	origins, first, rows, total := []string{}, []int64{}, []int64{}, []int64{}
+	origins, belongs, first, rows, total := []string{}, []string{}, []int64{}, []int64{}, []int64{}
 	names = []string{}
 	for _, slice := range s.Slices {
-		names, origins = append(names, slice.Name), append(origins, slice.Origin)
+		names, origins, belongs = append(names, slice.Name), append(origins, slice.Origin), append(belongs, slice.Table)
 		first, rows, total = append(first, slice.FirstRow), append(rows, slice.Rows), append(total, slice.TotalRows)
 	}
-	op.Attrs["slice_names"], op.Attrs["slice_origins"] = names, origins
+	op.Attrs["slice_names"], op.Attrs["slice_origins"], op.Attrs["slice_tables"] = names, origins, belongs
 	op.Attrs["slice_first_rows"], op.Attrs["slice_rows"], op.Attrs["slice_total_rows"] = first, rows, total
+	tables, keys, indexes, counts := []string{}, []string{}, []string{}, []string{}
+	for _, t := range s.Tables {
+		tables, keys, indexes, counts = append(tables, t.Name), append(keys, t.Keys), append(indexes, t.Index), append(counts, t.Counts)
+	}
+	op.Attrs["table_names"], op.Attrs["table_keys"], op.Attrs["table_indexes"], op.Attrs["table_counts"] = tables, keys, indexes, counts
+	op.Attrs["table_seeds"], op.Attrs["table_ranges"] = make([]int64, len(tables)), make([]float32, 2*len(tables))
 	return op
 }
 
