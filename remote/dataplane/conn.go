@@ -20,7 +20,6 @@ type Conn struct {
 	writer
 	reader
 	carrier Carrier // of a trainer's end; Auto at the end of a server
-	memory  *region // shared with the peer; nil: the bytes of slices are in the body of frames
 
 	mu     sync.Mutex
 	bound  context.Context // of Bound; nil: none
@@ -53,6 +52,14 @@ func (c *Conn) Free() {
 // places.
 func (c *Conn) share(m *region, writes, reads []int) {
 	c.memory, c.outgoing, c.writes, c.incoming, c.reads = m, m.bytes, writes, m.bytes, reads
+}
+
+// growing says that slices of the table that is written get memory when they need it.
+func (c *Conn) growing(t Table) {
+	c.table, c.made = t, make([]int, len(t))
+	for i, s := range t {
+		c.made[i] = s.first()
+	}
 }
 
 // Bound ends what reads or writes when ctx ends, or at a time; the zero time is never. It holds until the next Bound, Unbound or Close.

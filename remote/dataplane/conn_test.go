@@ -84,7 +84,7 @@ func TestFramesAreBounded(t *testing.T) {
 // Where the bytes lie in shared memory, a frame names more of them, because each wakes the peer.
 func TestSharedFramesNameMore(t *testing.T) {
 	table := tableOf(2*sharedBytes + 1)
-	values, memory := valuesOf(table), &region{make([]byte, table.Bytes())}
+	values, memory := valuesOf(table), &region{bytes: make([]byte, table.Bytes())}
 	out := written(t, func(c *Conn) error {
 		c.share(memory, []int{0}, nil)
 		return send(c, values, all(table))

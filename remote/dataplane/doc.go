@@ -80,6 +80,8 @@
 // then the trainer has taken those before. A server that ends a connection copies what it still needs before it frees the memory. In an async job, where
 // slices wait in queues, the server copies them before it answers.
 //
+// Of a slice that holds rows of a table, few are in use. It has room for all of them, and memory for a few: who writes more rows makes memory for them first.
+//
 // A peer that lies or dies can neither block nor corrupt. The server makes the memory and seals its size, so no access can fail. Lists are in frames, which
 // are checked after they were copied. What the peer writes into the memory is values and nothing else: they go into a tensor of its own
 // contribution. Only a process of the same user is admitted.

@@ -18,56 +18,89 @@ import (
 // A region is memory that two processes share. The server makes it, of the size that the layout says, and seals that size: neither end can make the other
 // fall off its end. What the peer writes is data and nothing else: lengths and places come from the layout and from frames, which are copied before they
 // are checked.
-type region struct{ bytes []byte }
+//
+// A slice that holds rows of a table has room for all of them, of which a round uses few. It has pages for the first rowsAtFirst bytes, and whoever writes it
+// makes more before they are needed.
+type region struct {
+	bytes []byte
+	file  *os.File // makes pages; nil: all are there
+}
 
 // seals of a region: its size stays as it is, and so do the seals.
 const seals = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_SEAL
 
-// newRegion makes a region. All of its pages are there when it returns, so that no access can fail later. The caller closes file.
-func newRegion(size int) (r *region, file int, err error) {
-	file, err = unix.MemfdCreate("edl-data", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
-	if err != nil {
-		return nil, -1, err
-	}
-	if err = unix.Ftruncate(file, int64(size)); err == nil {
-		err = unix.Fallocate(file, 0, 0, int64(size))
-	}
-	if err == nil {
-		_, err = unix.FcntlInt(uintptr(file), unix.F_ADD_SEALS, seals)
-	}
-	if err == nil {
-		r, err = mapped(file, size)
-	}
-	if err != nil {
-		_ = unix.Close(file)
-		return nil, -1, err
-	}
-	return r, file, nil
-}
-
-func mapped(file, size int) (*region, error) {
-	b, err := unix.Mmap(file, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+// newRegion makes a region for a layout. The pages that a round needs are there when it returns, but for those of many rows, so that no access can fail later.
+func newRegion(l Layout) (*region, error) {
+	fd, err := unix.MemfdCreate("edl-data", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	if err != nil {
 		return nil, err
 	}
-	return &region{b}, nil
+	r, size := &region{file: os.NewFile(uintptr(fd), "edl-data")}, l.bytes()
+	if err = unix.Ftruncate(fd, int64(size)); err == nil {
+		err = l.atFirst(r.grow)
+	}
+	if err == nil {
+		_, err = unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, seals)
+	}
+	if err == nil {
+		err = r.open(size)
+	}
+	if err != nil {
+		_ = r.file.Close()
+		return nil, err
+	}
+	return r, nil
 }
 
-// openRegion maps a region that a server has made. It refuses one whose size is another, or may change.
-func openRegion(file, size int) (*region, error) {
+// open maps the file of a region.
+func (r *region) open(size int) (err error) {
+	r.bytes, err = unix.Mmap(int(r.file.Fd()), 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	return err
+}
+
+// grow makes the pages of n bytes. Where it fails there is no memory for them, and nobody may write there.
+func (r *region) grow(at, n int) error {
+	return unix.Fallocate(int(r.file.Fd()), 0, int64(at), int64(n))
+}
+
+// settle lets the file go where nobody makes more pages.
+func (r *region) settle(l Layout) {
+	if !l.grows() {
+		_ = r.file.Close()
+		r.file = nil
+	}
+}
+
+// openRegion maps a region that a server has made, and takes its file. It refuses one whose size is another, or may change.
+func openRegion(fd, size int) (*region, error) {
+	r := &region{file: os.NewFile(uintptr(fd), "edl-data")}
 	var info unix.Stat_t
-	if err := unix.Fstat(file, &info); err != nil {
+	err := unix.Fstat(fd, &info)
+	if err == nil {
+		have, wrong := unix.FcntlInt(uintptr(fd), unix.F_GET_SEALS, 0)
+		if wrong != nil || have&seals != seals || info.Size != int64(size) {
+			err = fault.E(fault.Corrupt, fault.Gotf("shared memory of %d bytes with seals %#x", info.Size, have), fault.Wantf("%d bytes, sealed", size))
+		}
+	}
+	if err == nil {
+		err = r.open(size)
+	}
+	if err != nil {
+		r.free()
 		return nil, err
 	}
-	have, err := unix.FcntlInt(uintptr(file), unix.F_GET_SEALS, 0)
-	if err != nil || have&seals != seals || info.Size != int64(size) {
-		return nil, fault.E(fault.Corrupt, fault.Gotf("shared memory of %d bytes with seals %#x", info.Size, have), fault.Wantf("%d bytes, sealed", size))
-	}
-	return mapped(file, size)
+	return r, nil
 }
 
 // free gives the memory back. Nobody reads or writes it any more.
-func (r *region) free() { _ = unix.Munmap(r.bytes) }
+func (r *region) free() {
+	if r.bytes != nil {
+		_ = unix.Munmap(r.bytes)
+	}
+	if r.file != nil {
+		_ = r.file.Close()
+	}
+}
 
 // offerMemory makes a region and gives it to the trainer, with Welcome.
 func (c *Conn) offerMemory(l Layout) error {
@@ -76,15 +109,16 @@ func (c *Conn) offerMemory(l Layout) error {
 	if !ok || size == 0 {
 		return fault.E(fault.Unsupported, fault.Got("a request to share memory"), fault.Want("slices, and a unix socket"))
 	}
-	r, file, err := newRegion(size)
+	r, err := newRegion(l)
 	if err != nil {
 		return fault.E(fault.Unsupported, fault.Gotf("shared memory of %d bytes", size), fault.Cause(err))
 	}
-	defer unix.Close(file)
+	defer r.settle(l)
 	c.share(r, receive, send)
+	c.growing(l.Receive)
 	h := Head{Kind: Welcome}
 	h.put(c.head[:])
-	_, _, err = socket.WriteMsgUnix(c.head[:], unix.UnixRights(file), nil)
+	_, _, err = socket.WriteMsgUnix(c.head[:], unix.UnixRights(int(r.file.Fd())), nil)
 	return broken(err)
 }
 
@@ -100,24 +134,26 @@ func (c *Conn) takeMemory(token []byte, l Layout) error {
 		_, err = io.ReadFull(socket, c.got[n:])
 	}
 	file := receivedFile(control[:oob])
-	if file >= 0 {
-		defer unix.Close(file)
+	if err = broken(err); err == nil {
+		err = welcomed(c.parse())
 	}
-	if err != nil {
-		return broken(err)
-	}
-	if err := welcomed(c.parse()); err != nil {
+	switch {
+	case err != nil && file >= 0:
+		_ = unix.Close(file)
 		return err
-	}
-	send, receive, size := l.places()
-	if file < 0 {
+	case err != nil:
+		return err
+	case file < 0:
 		return fault.E(fault.Unsupported, fault.Got("a welcome without memory"), fault.Want("memory to share"))
 	}
+	send, receive, size := l.places()
 	r, err := openRegion(file, size)
 	if err != nil {
 		return fault.E(fault.Unsupported, fault.Got("memory that cannot be shared"), fault.Cause(err))
 	}
+	r.settle(l)
 	c.share(r, send, receive)
+	c.growing(l.Send)
 	return nil
 }
 

@@ -15,6 +15,8 @@ type region struct{ bytes []byte }
 
 func (*region) free() {}
 
+func (*region) grow(int, int) error { return nil }
+
 func (*Conn) offerMemory(Layout) error {
 	return fault.E(fault.Unsupported, fault.Got("a request to share memory"), fault.Want("a connection over TCP"))
 }

@@ -108,6 +108,43 @@ func (l Layout) places() (send, receive []int, total int) {
 	return send, place(l.Receive), total
 }
 
+// rowsAtFirst is how many bytes of a slice with rows of a table have memory from the beginning.
+const rowsAtFirst = 64 << 10
+
+// first is how many bytes of a slice have memory from the beginning.
+func (s Slice) first() int {
+	if s.Rows {
+		return min(s.Bytes, rowsAtFirst)
+	}
+	return s.Bytes
+}
+
+// grows reports whether some slice gets more memory later.
+func (l Layout) grows() bool {
+	grows := func(s Slice) bool { return s.first() < s.Bytes }
+	return slices.ContainsFunc(l.Send, grows) || slices.ContainsFunc(l.Receive, grows)
+}
+
+// atFirst calls grow for all bytes that have memory from the beginning: once for each run of slices without a gap.
+func (l Layout) atFirst(grow func(at, n int) error) error {
+	all := slices.Concat(l.Send, l.Receive)
+	send, receive, _ := l.places()
+	from, to := 0, 0
+	for i, at := range append(send, receive...) {
+		if at >= to+alignment && to > from {
+			if err := grow(from, to-from); err != nil {
+				return err
+			}
+			from = at
+		}
+		to = at + all[i].first()
+	}
+	if to > from {
+		return grow(from, to-from)
+	}
+	return nil
+}
+
 // A Part is some bytes of a slice, as the list of a frame names it.
 type Part struct {
 	Slice  int

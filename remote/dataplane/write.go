@@ -13,8 +13,11 @@ import (
 // A writer writes frames.
 type writer struct {
 	net      net.Conn
-	outgoing []byte // memory for slices that the peer shares; nil: they go into the body
-	writes   []int  // where each slice lies in it
+	memory   *region // shared with the peer; nil: the bytes of slices are in the body of frames
+	outgoing []byte  // of it; nil: there is none
+	writes   []int   // where each slice lies in it
+	table    Table   // of what is written; nil: all of the memory is there
+	made     []int   // bytes of each slice that have memory
 
 	head [HeadBytes]byte // of the frame; list and vector follow it in one write
 	list []byte
@@ -48,6 +51,9 @@ func (c *writer) WriteSlices(h Head, slices []int, memory func(slice int) ([]byt
 			switch {
 			case n == 0:
 			case c.outgoing != nil:
+				if err := c.makeRoom(slices[next], offset+n); err != nil {
+					return err
+				}
 				if place := c.outgoing[c.writes[slices[next]]:]; &place[0] != &b[0] { // else Place has given it out
 					copy(place[offset:], b[offset:offset+n])
 				}
@@ -72,10 +78,24 @@ func (c *writer) WriteSlices(h Head, slices []int, memory func(slice int) ([]byt
 	}
 }
 
-// Place returns where the bytes of a slice that is written lie in memory that the peer shares, or nil where there is none. Whoever has made the bytes
+// makeRoom gives a slice memory for its first bytes up to end.
+func (c *writer) makeRoom(slice, end int) error {
+	if c.table == nil || end <= c.made[slice] {
+		return nil
+	}
+	from := c.made[slice]
+	to := min(max(end, 2*from), c.table[slice].Bytes)
+	if err := c.memory.grow(c.writes[slice]+from, to-from); err != nil {
+		return fault.E(fault.Unavailable, fault.At("data connection"), fault.Gotf("no shared memory for %d bytes of rows", end), fault.Cause(err))
+	}
+	c.made[slice] = to
+	return nil
+}
+
+// Place returns where the bytes of a slice that is written lie in memory that the peer shares, or nil where there is none, or not yet. Whoever has made the bytes
 // there gives the place to WriteSlices, which then copies nothing. The slice has so many bytes.
 func (c *writer) Place(slice, bytes int) []byte {
-	if c.outgoing == nil {
+	if c.outgoing == nil || c.table != nil && c.made[slice] < bytes {
 		return nil
 	}
 	at := c.writes[slice]

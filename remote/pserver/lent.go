@@ -42,18 +42,18 @@ func (l *line) lend(conn *dataplane.Conn) error {
 // withdraw takes the memory of the line back. It waits for those who read what has arrived there.
 func (l *line) withdraw() {
 	c := l.server.core
-	var used []*tensor.Tensor
+	var used []int
 	c.Lock()
 	for i, t := range l.lent {
 		if c.inbox.arrived[l.send[i].Name][l.sender.Rank] == t {
-			used = append(used, t)
+			used = append(used, i)
 		}
 	}
 	c.Unlock()
 	if len(used) > 0 {
 		c.inbox.elements.Lock()
-		for _, t := range used {
-			_ = t.Share(t.Clone()) // the same type and length: it never fails
+		for _, i := range used {
+			_ = l.lent[i].Share(copyOf(l.lent[i], l.send[i])) // the same type and length: it never fails
 		}
 		c.inbox.elements.Unlock()
 	}
@@ -62,4 +62,22 @@ func (l *line) withdraw() {
 	for _, t := range l.lent {
 		delete(c.inbox.lent, t)
 	}
+}
+
+// copyOf copies what is in use of a slice. The rest of a slice with rows may have no memory.
+func copyOf(t *tensor.Tensor, s dataplane.Slice) *tensor.Tensor {
+	to, err := tensor.New(t.DType(), t.Dims()...)
+	if err != nil {
+		return t.Clone()
+	}
+	from, err := wire.Memory(t)
+	n := len(from)
+	if err == nil {
+		n, err = s.Used(from)
+	}
+	if b, wrong := wire.Memory(to); err == nil && wrong == nil {
+		copy(b[:n], from)
+		return to
+	}
+	return t.Clone() // rows that cannot be: who merges them says so
 }
