@@ -173,7 +173,10 @@ func TestBackupTrainersWhenRolesAreLost(t *testing.T) {
 	for name, lost := range map[string][]string{"a trainer": {"trainer-1"}, "the coordinator": {"coordinator"}, "a pserver": {"pserver-1"},
 		"the pserver that decides": {"pserver-0"}, "nobody, with devices": nil,
 		"nobody, with another number of pservers": {}} {
-		t.Run(name, func(t *testing.T) { trainWithBackups(t, lost) })
+		t.Run(name, func(t *testing.T) {
+			inShort(t, name, "a trainer", "the pserver that decides", "nobody, with devices")
+			trainWithBackups(t, lost)
+		})
 	}
 }
 

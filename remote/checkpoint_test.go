@@ -133,7 +133,10 @@ func TestLostServerGoesBack(t *testing.T) {
 		"with the coordinator": {kill: []string{"pserver-1", "coordinator"}, restarts: true},
 		"one with tables":      {kill: []string{"pserver-1"}, model: tables},
 	} {
-		t.Run(name, func(t *testing.T) { loseServers(t, loss) })
+		t.Run(name, func(t *testing.T) {
+			inShort(t, name, "damaged", "with the coordinator", "one with tables")
+			loseServers(t, loss)
+		})
 	}
 }
 

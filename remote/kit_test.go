@@ -96,6 +96,14 @@ const (
 	workEnv      = "EDL_REMOTE_TEST_WORK"  // a directory of the test
 )
 
+// inShort skips a case in short tests if it is none of the kept ones.
+func inShort(t *testing.T, name string, kept ...string) {
+	t.Helper()
+	if testing.Short() && !slices.Contains(kept, name) {
+		t.Skip("takes its turn in the long form")
+	}
+}
+
 func TestMain(m *testing.M) {
 	if behaviour, ok := behaviours[os.Getenv(behaviourEnv)]; ok {
 		os.Exit(asChild(behaviour))

@@ -28,7 +28,10 @@ func TestStandbyTakesOver(t *testing.T) {
 		"one and a standby":  {"pserver-0", "standby-1"},
 		"the coordinator":    {"coordinator"},
 	} {
-		t.Run(name, func(t *testing.T) { loseWithStandby(t, dense, kill, false) })
+		t.Run(name, func(t *testing.T) {
+			inShort(t, name, "that of the ledger", "one and a standby")
+			loseWithStandby(t, dense, kill, false)
+		})
 	}
 	t.Run("one with tables", func(t *testing.T) { loseWithStandby(t, tables, []string{"pserver-1"}, false) })
 }
