@@ -50,7 +50,7 @@ var introduced = []struct{ releases, ops string }{
 		put_along_axis sparse_momentum take_along_axis tile trilinear_interp_v2 trunc unique_consecutive viterbi_decode bitwise_and bitwise_not
 		bitwise_or bitwise_xor celu atan2 kthvalue tril_indices set_value searchsorted scatter_nd share_data share_buffer softmax_mask_fuse
 		generate_proposals_v2 distributed_lookup_table lookup_table_dequantize uniform_random_inplace empty erfinv frame overlap_add
-		grid_sample flash_attn fill_any gumbel_softmax truncated_normal merged_adamw`},
+		grid_sample flash_attn fill_any gumbel_softmax truncated_normal merged_adamw diagonal triu_indices`},
 }
 
 // Introduced returns the releases of Fluid in which an op first occurs, such as "0.12-0.15", and "" for an op that only EDL has. The gradient of an op

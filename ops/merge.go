@@ -125,6 +125,8 @@ func (r *reductions) through(op *program.Op, name string) (Merge, error) {
 		return MergeMean, nil
 	case "kldiv_loss":
 		return r.divergence(op, name)
+	case "nll_loss":
+		return r.likelihood(op, name)
 	case "scale", "assign", "cast", "reshape", "reshape2":
 		if r.batch[op.In("ScaleTensor")] {
 			return MergeNone, r.unclear(name, "a loss scaled by what depends on the batch")
@@ -162,6 +164,21 @@ func (r *reductions) divergence(op *program.Op, name string) (Merge, error) {
 	}
 	r.over[name] = x
 	return kind, cmp.Or(r.checkRows(x), r.checkRows(target))
+}
+
+// likelihood returns how nll_loss reduces the batch. Its mean is over the labels that count, whose weights it sums up.
+func (r *reductions) likelihood(op *program.Op, name string) (Merge, error) {
+	x, total := op.In("X"), op.Out("Total_weight")
+	switch reduction, _ := op.Str("reduction"); {
+	case reduction == "none" || r.isScalar(x) || r.batch[x] != r.batch[op.In("Label")]:
+		return MergeNone, r.unclear(name, "an nll_loss of what does not have the rows of the batch, or for each element")
+	case reduction == "sum":
+		return MergeSum, r.checkRows(x)
+	case op.In("Weight") != "" || total == "" || total == program.Empty:
+		return MergeNone, r.unclear(name, "an nll_loss that averages with weights of classes")
+	}
+	r.over[name], r.values[total] = total, true
+	return MergeMean, r.checkRows(x)
 }
 
 // weighted returns how the quotient of two scalars was reduced: a sum over the batch, divided by a sum of weights that come with the batch, is a mean in which

@@ -129,7 +129,7 @@ func readsSequences(block *program.Block) bool {
 
 // dividesSums reports whether a program may have a mean with weights.
 func dividesSums(block *program.Block) bool {
-	return slices.ContainsFunc(block.Ops, func(op *program.Op) bool { return op.Type == "elementwise_div" })
+	return slices.ContainsFunc(block.Ops, func(op *program.Op) bool { return op.Type == "elementwise_div" || op.Type == "nll_loss" })
 }
 
 // same reports whether two weights are one: variables that have the rows of the same sequences, or both those of records.

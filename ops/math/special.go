@@ -1,0 +1,82 @@
+package math
+
+import (
+	"math"
+
+	"github.com/edl-go/edl/ops"
+	"github.com/edl-go/edl/ops/kernel"
+	"github.com/edl-go/edl/ops/opkit"
+	"github.com/edl-go/edl/tensor"
+)
+
+// special are the functions of each element that Paddle 2 added.
+var special = []unary{
+	{"trunc", "X without its fraction", "0", "", 1, mapOf[float32](math.Trunc), mapOf[float64](math.Trunc), kernel.ZeroGrad[float32], kernel.ZeroGrad[float64]},
+	mapped("lgamma", "the logarithm of |gamma(X)|", "dOut*digamma(X)", "X", 20, func(x float64) float64 { v, _ := math.Lgamma(x); return v }, kernel.Digamma),
+	mapped("digamma", "the derivative of the logarithm of gamma(X)", "dOut times the second derivative", "X", 20, kernel.Digamma, kernel.Trigamma),
+	mapped("erfinv", "the number whose error function is X, NaN beyond [-1, 1]", "dOut*sqrt(pi)/2*exp(Out*Out)", "Out", 20, math.Erfinv,
+		func(y float64) float64 { return math.Sqrt(math.Pi) / 2 * math.Exp(y*y) }),
+}
+
+func init() {
+	for _, u := range special {
+		registerUnary(u)
+	}
+	registerCurve(curve{name: "logit", doc: "The logarithm of the odds of probabilities: Out = log(x/(1 - x)), x is X limited to [eps, 1 - eps].",
+		gradDoc: "dOut/(X*(1 - X)) where X is within [eps, 1 - eps], else 0", reads: "X", flops: 8,
+		attrs: []ops.Attr{number("eps", "the least distance to 0 and 1; with 0, what is beyond becomes NaN", 1e-6)}, f32: logit[float32], f64: logit[float64]})
+	opkit.Register(elementwise("elementwise_fmax", "max(X, Y), where a number wins over NaN", opkit.BindNumbers("X",
+		bindElementwise(kernel.FMax[float32]), bindElementwise(kernel.FMax[float64]), bindElementwise(kernel.FMax[int32]), bindElementwise(kernel.FMax[int64]))),
+		elementwiseGradient("dOut goes to dX where X >= Y or Y is NaN, else to dY.", []string{"X", "Y"}, nil,
+			bindElementwiseGrad(false, kernel.FMaxGrad[float32], nil), bindElementwiseGrad(false, kernel.FMaxGrad[float64], nil)))
+	opkit.Register(elementwise("elementwise_fmin", "min(X, Y), where a number wins over NaN", opkit.BindNumbers("X",
+		bindElementwise(kernel.FMin[float32]), bindElementwise(kernel.FMin[float64]), bindElementwise(kernel.FMin[int32]), bindElementwise(kernel.FMin[int64]))),
+		elementwiseGradient("dOut goes to dX where X <= Y or Y is NaN, else to dY.", []string{"X", "Y"}, nil,
+			bindElementwiseGrad(false, kernel.FMinGrad[float32], nil), bindElementwiseGrad(false, kernel.FMinGrad[float64], nil)))
+	opkit.Register(ops.Def{
+		Type:      "i0",
+		Doc:       "Applies the modified Bessel function of the first kind of order 0 to each element.",
+		Inputs:    in("x", "float"),
+		Outputs:   out("out", "of the shape and type of x"),
+		Infer:     func(s *ops.Shapes) error { s.Like("out", "x"); return s.IsFloat("x") },
+		Cost:      opkit.PerElement(40),
+		Bind:      opkit.BindFloats("x", bindBessel[float32], bindBessel[float64]),
+		RowSliced: true,
+	}, opkit.Gradient{
+		Doc: "dx = dout times the function of order 1, for each element.", Inputs: []string{"x"}, Wrt: []string{"x"}, Cost: opkit.PerElement(40),
+		Bind: opkit.BindFloats("x", bindBesselGrad[float32], bindBesselGrad[float64]),
+	})
+}
+
+func logit[T tensor.Float](b *ops.Binding) (func(out, x []T), func(dx, x, out, dout []T)) {
+	eps := b.Float("eps")
+	return func(out, x []T) {
+			kernel.Map(out, x, func(v float64) float64 {
+				if eps > 0 {
+					v = min(max(v, eps), 1-eps)
+				}
+				return math.Log(v / (1 - v))
+			})
+		}, func(dx, x, _, dout []T) {
+			kernel.MapGrad(dx, x, dout, func(v float64) float64 {
+				if v < eps || v > 1-eps {
+					return 0
+				}
+				return 1 / (v * (1 - v))
+			})
+		}
+}
+
+func bindBessel[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
+	x, to := b.In("x"), b.Out("out")
+	return opkit.Loop(b, x.Len(), func(from, till int) {
+		kernel.Map(tensor.Data[T](to)[from:till], tensor.Data[T](x)[from:till], func(v float64) float64 { return kernel.BesselI(0, v) })
+	})
+}
+
+func bindBesselGrad[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
+	x, dout, dx := b.In("x"), b.In("out@GRAD"), b.Out("x@GRAD")
+	return opkit.Loop(b, x.Len(), func(from, till int) {
+		kernel.MapGrad(tensor.Data[T](dx)[from:till], tensor.Data[T](x)[from:till], tensor.Data[T](dout)[from:till], func(v float64) float64 { return kernel.BesselI(1, v) })
+	})
+}
