@@ -128,11 +128,49 @@ var recurrences = []recurrence{
 			results := rnn.Results()
 			return layers.ReduceSum(layers.Mul(results[0], layers.Sin(results[1])))
 		}, lod: map[string][]int64{"x": {0, 2, 5, 5, 9}}},
+	{name: "steps of one length", feeds: map[string][]int64{"x": {3, 2, 2}, "w": {2, 3}, "u": {3, 3}, "first": {2, 3}},
+		build: func(m *layers.Model, in map[string]layers.Variable) layers.Variable { return staticSteps(m, in) }},
+	{name: "steps of one length, the last one first", feeds: map[string][]int64{"x": {3, 2, 2}, "w": {2, 3}, "u": {3, 3}, "first": {2, 3}},
+		build: func(m *layers.Model, in map[string]layers.Variable) layers.Variable {
+			return staticSteps(m, in, layers.Reverse())
+		}},
+	{name: "steps in a loop, with a loop in them", feeds: map[string][]int64{"x": {2, 2, 2}, "w": {2, 2}, "h": {2, 2}},
+		build: func(m *layers.Model, in map[string]layers.Variable) layers.Variable {
+			h := layers.Assign(in["h"])
+			repeat(m, 2, func(layers.Variable) {
+				rnn := layers.NewStaticRNN(m)
+				rnn.Block(func() {
+					before := rnn.InitialMemory(h)
+					now := layers.Mul(rnn.StepInput(in["x"]), before)
+					repeat(m, 2, func(layers.Variable) { layers.AssignTo(now, layers.Tanh(layers.MatMul(now, in["w"]))) })
+					rnn.UpdateMemory(before, now)
+					rnn.Output(now)
+				})
+				layers.AssignTo(h, layers.ReduceSum(rnn.Result(), layers.Axes(0)))
+			})
+			return layers.ReduceSum(layers.Square(h))
+		}},
 	{name: "what a block overwrites unread", feeds: map[string][]int64{"h": {1, 2}, "w": {2, 2}}, build: func(m *layers.Model, in map[string]layers.Variable) layers.Variable {
 		h := layers.Sin(in["h"])
 		repeat(m, 2, func(layers.Variable) { layers.AssignTo(h, layers.Tanh(layers.MatMul(in["h"], in["w"]))) })
 		return layers.ReduceSum(h)
 	}},
+}
+
+// staticSteps has a memory that an output shows too, one that only its next value reads, and a step that reads all of its input.
+func staticSteps(m *layers.Model, in map[string]layers.Variable, opts ...layers.Option) layers.Variable {
+	rnn := layers.NewStaticRNN(m, opts...)
+	rnn.Block(func() {
+		x := rnn.StepInput(in["x"])
+		before, sum := rnn.InitialMemory(in["first"]), rnn.Memory([]int64{3}, 0.5, layers.DType(tensor.Float64))
+		all := layers.ReduceSum(in["x"], layers.Axes(0))
+		h := layers.Tanh(layers.Add(layers.MatMul(layers.Mul(x, all), in["w"]), layers.MatMul(before, in["u"])))
+		rnn.UpdateMemory(before, h)
+		rnn.UpdateMemory(sum, layers.Add(sum, layers.Square(h)))
+		rnn.Output(layers.Mul(sum, h), before)
+	})
+	results := rnn.Results()
+	return layers.ReduceSum(layers.Mul(results[0], layers.Sin(results[1])))
 }
 
 // trained is the model with the gradients of its feeds.
@@ -241,35 +279,86 @@ func unrolled(m *layers.Model, in map[string]layers.Variable, loop bool) layers.
 	return layers.Mean(layers.Square(h))
 }
 
-// A loop has the gradients of the same model without a loop, bit for bit: parts are summed from the last run to the first.
+// unrolledSteps computes what the steps of a network of one length do, without the network if without is true. A memory is a copy in both.
+func unrolledSteps(m *layers.Model, in map[string]layers.Variable, network, reverse bool) layers.Variable {
+	const steps = 5
+	step := func(x, before layers.Variable) layers.Variable {
+		return layers.Tanh(layers.Add(layers.MatMul(x, in["w"]), layers.Mul(layers.MatMul(before, in["u"]), before)))
+	}
+	if network {
+		opts := []layers.Option{}
+		if reverse {
+			opts = append(opts, layers.Reverse())
+		}
+		rnn := layers.NewStaticRNN(m, opts...)
+		rnn.Block(func() {
+			before := rnn.InitialMemory(in["h"])
+			now := step(rnn.StepInput(in["x"]), before)
+			rnn.UpdateMemory(before, now)
+			rnn.Output(now)
+		})
+		return layers.Mean(layers.Square(rnn.Result()))
+	}
+	rows, now := make([]layers.Variable, steps), in["h"]
+	for k := range int64(steps) {
+		t := k
+		if reverse {
+			t = steps - 1 - k
+		}
+		x := layers.Reshape(layers.Slice(in["x"], []int{0}, []int64{t}, []int64{t + 1}), in["x"].Dims()[1:])
+		now = step(x, layers.Assign(now))
+		rows[t] = layers.Assign(now)
+	}
+	return layers.Mean(layers.Square(layers.Stack(rows, 0)))
+}
+
+// A loop, and a network of steps of one length, has the gradients of the same model without it, bit for bit: parts are summed from the last run to the first.
 func TestLoopsHaveTheGradientsOfUnrolledModels(t *testing.T) {
-	gradients := func(loop bool) []*tensor.Tensor {
-		r := recurrence{feeds: map[string][]int64{"h": {7, 33}, "w": {33, 33}}, build: func(m *layers.Model, in map[string]layers.Variable) layers.Variable {
-			return unrolled(m, in, loop)
-		}}
-		p, fetch := r.trained(t, tensor.Float32)
-		feed := executor.Feed{}
-		for name, x := range r.feed(t, 1) {
-			values := make([]float32, x.Len())
-			for i, v := range x.Float64s() {
-				values[i] = float32(v)
+	type build = func(m *layers.Model, in map[string]layers.Variable, loop bool) layers.Variable
+	steps := map[string][]int64{"x": {5, 7, 9}, "w": {9, 33}, "u": {33, 33}, "h": {7, 33}}
+	for name, r := range map[string]struct {
+		feeds map[string][]int64
+		build build
+	}{
+		"loop": {map[string][]int64{"h": {7, 33}, "w": {33, 33}}, unrolled},
+		"steps": {steps, func(m *layers.Model, in map[string]layers.Variable, loop bool) layers.Variable {
+			return unrolledSteps(m, in, loop, false)
+		}},
+		"steps in reverse": {steps, func(m *layers.Model, in map[string]layers.Variable, loop bool) layers.Variable {
+			return unrolledSteps(m, in, loop, true)
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			loop, without := gradients32(t, r.feeds, true, r.build), gradients32(t, r.feeds, false, r.build)
+			for i := range loop {
+				if !slices.Equal(loop[i].Float32s(), without[i].Float32s()) {
+					t.Errorf("value %d differs", i)
+				}
 			}
-			feed[name], _ = tensor.FromSlice(values, x.Dims()...)
-		}
-		exe := executor.New()
-		defer exe.Close()
-		got, err := exe.Run(t.Context(), p, feed, fetch...)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return got
+		})
 	}
-	loop, without := gradients(true), gradients(false)
-	for i := range loop {
-		if !slices.Equal(loop[i].Float32s(), without[i].Float32s()) {
-			t.Errorf("value %d differs", i)
+}
+
+// gradients32 runs a model in float32, with a loop or without it. It returns the loss and the gradients of the feeds.
+func gradients32(t *testing.T, feeds map[string][]int64, loop bool, build func(m *layers.Model, in map[string]layers.Variable, loop bool) layers.Variable) []*tensor.Tensor {
+	t.Helper()
+	r := recurrence{feeds: feeds, build: func(m *layers.Model, in map[string]layers.Variable) layers.Variable { return build(m, in, loop) }}
+	p, fetch := r.trained(t, tensor.Float32)
+	feed := executor.Feed{}
+	for name, x := range r.feed(t, 1) {
+		values := make([]float32, x.Len())
+		for i, v := range x.Float64s() {
+			values[i] = float32(v)
 		}
+		feed[name], _ = tensor.FromSlice(values, x.Dims()...)
 	}
+	exe := executor.New()
+	defer exe.Close()
+	got, err := exe.Run(t.Context(), p, feed, fetch...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got
 }
 
 // Every op of control flow that has a gradient stands in one of the models above.

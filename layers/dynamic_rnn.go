@@ -95,11 +95,15 @@ func (r *DynamicRNN) advance() {
 
 // inStep reports whether a method may append to the step, and notes a mistake otherwise.
 func (r *DynamicRNN) inStep(method string, inputs ...Variable) bool {
-	l := r.l
+	return inStep(r.l, r.inner, method, inputs)
+}
+
+// inStep reports whether a method of a recurrent network may append to the block of a step, and notes a mistake otherwise.
+func inStep(l *layer, block *program.Block, method string, inputs []Variable) bool {
 	switch {
 	case l.failed:
 		return false
-	case r.inner == nil || l.model.current() != r.inner:
+	case block == nil || l.model.current() != block:
 		l.mistake(fault.E(fault.InvalidArgument, fault.Got(method+" outside of a step"), fault.Want("it in the function of Block")))
 		return false
 	}
@@ -111,6 +115,18 @@ func (r *DynamicRNN) inStep(method string, inputs ...Variable) bool {
 	}
 	alsoOn(l, inputs...)
 	return !l.failed
+}
+
+// sameMemory checks that a memory keeps its type.
+func sameMemory(l *layer, of, next Variable) {
+	if !ops.Compatible(of.Dims(), next.Dims()) || of.DType() != next.DType() {
+		l.mistake(fault.E(fault.ShapeMismatch, fault.Var(next.Name()), fault.Gotf("%v", next), fault.Wantf("as the memory %v", of)))
+	}
+}
+
+// noMemory notes that a network has no such memory.
+func noMemory(l *layer, of Variable) {
+	l.mistake(fault.E(fault.InvalidArgument, fault.Var(of.Name()), fault.Got("a variable that is no memory of the network"), fault.Want("what Memory has returned")))
 }
 
 // before runs build where the network stands, before its first step.
@@ -226,13 +242,11 @@ func (r *DynamicRNN) UpdateMemory(of, next Variable) {
 		if m.value != of {
 			continue
 		}
-		if !ops.Compatible(of.Dims(), next.Dims()) || of.DType() != next.DType() {
-			r.l.mistake(fault.E(fault.ShapeMismatch, fault.Var(next.Name()), fault.Gotf("%v", next), fault.Wantf("as the memory %v", of)))
-		}
+		sameMemory(r.l, of, next)
 		m.next = next
 		return
 	}
-	r.l.mistake(fault.E(fault.InvalidArgument, fault.Var(of.Name()), fault.Got("a variable that is no memory of the network"), fault.Want("what Memory has returned")))
+	noMemory(r.l, of)
 }
 
 // Output makes variables of a step results of the network. Each has a row for each sequence of the step.

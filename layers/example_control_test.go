@@ -129,6 +129,44 @@ func ExampleDynamicRNN_InitialMemory() {
 	// Output: [4 1] [106 208 216 224]
 }
 
+// Running sums over 3 steps of 2 records, from the first step on, and from the last one.
+func ExampleNewStaticRNN() {
+	s := newSketch()
+	x := layers.Reshape(s.numbers("x", 2, 1, 10, 2, 20, 3, 30), []int64{3, 2, 1}) // [steps, records, 1]
+	for _, opts := range [][]layers.Option{nil, {layers.Reverse()}} {
+		rnn := layers.NewStaticRNN(s.Model, opts...)
+		rnn.Block(func() {
+			now := rnn.StepInput(x)
+			sum := rnn.Memory([]int64{1}, 0)
+			next := layers.Add(sum, now)
+			rnn.UpdateMemory(sum, next)
+			rnn.Output(next)
+		})
+		s.print(rnn.Result())
+	}
+	// Output:
+	// [3 2 1] [1 10 3 30 6 60]
+	// [3 2 1] [6 60 5 50 3 30]
+}
+
+// Each record begins with a value of its own, and doubles it in every step. The network has two outputs.
+func ExampleStaticRNN_InitialMemory() {
+	s := newSketch()
+	x := layers.Reshape(s.numbers("x", 1, 1, 2, 3, 4), []int64{2, 2, 1})
+	first := s.numbers("first", 1, 100, 200)
+	rnn := layers.NewStaticRNN(s.Model)
+	rnn.Block(func() {
+		now, before := rnn.StepInput(x), rnn.InitialMemory(first)
+		rnn.UpdateMemory(before, layers.Scale(before, 2, 0))
+		rnn.Output(layers.Add(now, before), before)
+	})
+	results := rnn.Results()
+	s.print(results[0], results[1])
+	// Output:
+	// [2 2 1] [101 202 203 404]
+	// [2 2 1] [100 200 200 400]
+}
+
 // The words of two prefixes of one sentence. The first has ended with word 0. The best words go on from the second.
 func ExampleBeamSearch() {
 	s := newSketch()

@@ -104,6 +104,8 @@ func readable(op *program.Op, name string, zero program.Attr) (ok bool) {
 		_, ok = op.Floats(name)
 	case bool:
 		_, ok = op.Bool(name)
+	case []string:
+		_, ok = op.Strs(name)
 	default:
 		ok = fmt.Sprintf("%T", op.Attrs[name]) == fmt.Sprintf("%T", zero)
 	}

@@ -24,6 +24,9 @@ type Body interface {
 	Run(ctx context.Context, n int64) error
 	// Skip makes up for a run that does not happen: variables that would have got their first value from it become zero.
 	Skip()
+	// Inside returns the tensor of a variable that the block itself declares, which keeps its value between runs. It is nil if the block declares no such tensor.
+	// It is called before the first run.
+	Inside(name string) *tensor.Tensor
 }
 
 // A Reverse is the block of the gradient of an op that runs a block. Each of its runs begins with the values that a run of the forward block has left, the
@@ -32,8 +35,6 @@ type Reverse interface {
 	Body
 	// Begin begins the gradient of the last run of the forward op that has none yet. It returns how often the op ran its block then.
 	Begin() (int64, error)
-	// Inside returns the tensor of a variable that the block itself declares, nil if it declares no such tensor.
-	Inside(name string) *tensor.Tensor
 }
 
 // Surroundings give a Binding what an op of class Control needs besides tensors.

@@ -21,6 +21,7 @@ const (
 // steps, as layers.DynamicRNN does: then each step changes only rows of sequences that have the step.
 type division struct {
 	of      map[string]share
+	axis    map[string]int  // of a variable that is apart: the axis of the records, if it is not axis 0
 	step    map[string]bool // arrays whose items are the steps of the longest sequence
 	at      *program.Op     // the first op that mixes rows
 	typeOf  func(name string) (Meta, bool)
@@ -29,7 +30,7 @@ type division struct {
 
 // divide follows the shares through the forward pass. fed reports whether a variable that no op writes comes with the batch.
 func divide(block *program.Block, forward []*program.Op, fed func(name string) bool, typeOf func(name string) (Meta, bool)) *division {
-	d := &division{of: map[string]share{}, step: map[string]bool{}, typeOf: typeOf}
+	d := &division{of: map[string]share{}, axis: map[string]int{}, step: map[string]bool{}, typeOf: typeOf}
 	for _, op := range forward {
 		for _, name := range op.InputNames() {
 			if _, known := d.of[name]; !known && fed(name) {
@@ -70,6 +71,7 @@ func (d *division) write(op *program.Op, names []string, s share, keeps bool) {
 			s = max(s, d.of[name])
 		}
 		d.of[name] = s
+		delete(d.axis, name)
 	}
 }
 
@@ -86,8 +88,53 @@ func (d *division) run(block *program.Block, op *program.Op) {
 		d.runBlock(block, op)
 	case def.Class == Control:
 		d.runControl(op, def)
+	case d.turns(op):
+		d.turn(op, def)
 	default:
 		d.write(op, op.OutputNames(), d.computed(block, op, def), false)
+	}
+}
+
+// turns reports whether an op moves the records to another axis, or reads what has them there.
+func (d *division) turns(op *program.Op) bool {
+	if d.largest(op.InputNames()) != apart {
+		return false
+	}
+	return op.Type == "transpose" || op.Type == "transpose2" || slices.ContainsFunc(op.InputNames(), func(name string) bool { return d.axis[name] != 0 })
+}
+
+// turn follows an op that transposes, or that computes each element by itself. Any other op mixes records that do not lie along axis 0.
+func (d *division) turn(op *program.Op, def *Def) {
+	at, share := -1, apart
+	for _, name := range op.InputNames() {
+		switch {
+		case d.of[name] != apart:
+		case at < 0:
+			at = d.axis[name]
+		case at != d.axis[name]:
+			share = mixed
+		}
+	}
+	if op.Type == "transpose" || op.Type == "transpose2" {
+		order, _ := op.Ints("axis")
+		if at = slices.Index(order, int64(at)); at < 0 {
+			share = mixed
+		}
+	} else if op.Type == "fill_constant_batch_size_like" {
+		from, _ := op.Int("input_dim_idx")
+		to, _ := op.Int("output_dim_idx")
+		if from != int64(at) {
+			share = mixed
+		}
+		at = int(to)
+	} else if def.Class != Compute || !def.RowSliced {
+		share = mixed
+	}
+	d.write(op, op.OutputNames(), share, false)
+	for _, name := range op.OutputNames() {
+		if share == apart && at > 0 {
+			d.axis[name] = at
+		}
 	}
 }
 
@@ -158,6 +205,10 @@ func (d *division) runControl(op *program.Op, def *Def) {
 
 // runBlock follows the block of a loop or of a branch.
 func (d *division) runBlock(block *program.Block, op *program.Op) {
+	if steps, ok := StepsOf(op); ok {
+		d.runSteps(block, op, steps)
+		return
+	}
 	condition := d.largest(slices.Concat(op.Inputs["Condition"], op.Inputs["Cond"]))
 	index, ok := op.SubBlock("sub_block")
 	sub, err := block.Program().Block(index)
@@ -210,5 +261,60 @@ func (d *division) runBlock(block *program.Block, op *program.Op) {
 		case v.Kind == program.LoDTensor:
 			d.of[name] = max(d.of[name], steps)
 		}
+	}
+}
+
+// runSteps follows the block of recurrent. A step has rows of the records if these lie along axis 1 of the inputs.
+func (d *division) runSteps(block *program.Block, op *program.Op, steps Steps) {
+	index, _ := op.SubBlock("sub_block")
+	sub, err := block.Program().Block(index)
+	if err != nil || steps.grad {
+		d.write(op, op.OutputNames(), mixed, false)
+		return
+	}
+	outside := map[string]share{}
+	axes := map[string]int{}
+	for _, name := range steps.Inputs { // the block has rows of them under the same names
+		outside[name], axes[name] = d.of[name], d.axis[name]
+	}
+	for _, name := range steps.Inputs {
+		s, at := outside[name], axes[name]
+		if s == apart && at == 0 {
+			s = mixed // the records are the steps
+		}
+		d.set(op, name, s, at-1)
+	}
+	for i, name := range steps.Before {
+		d.set(op, name, d.of[steps.Initial[i]], d.axis[steps.Initial[i]])
+	}
+	for changed := true; changed; { // shares only grow
+		changed = false
+		for _, inner := range sub.Ops {
+			d.run(sub, inner)
+		}
+		for i, name := range steps.Before {
+			s := max(d.of[name], d.of[steps.After[i]])
+			if s == apart && d.of[name] == apart && d.axis[name] != d.axis[steps.After[i]] {
+				s = mixed
+			}
+			if s != d.of[name] {
+				d.set(op, name, s, d.axis[steps.After[i]])
+				changed = true
+			}
+		}
+	}
+	for _, name := range steps.Outputs {
+		d.set(op, name, d.of[name], d.axis[name]+1)
+	}
+	for name, s := range outside {
+		d.set(op, name, s, axes[name])
+	}
+}
+
+// set records the share of a variable, and the axis of the records.
+func (d *division) set(op *program.Op, name string, s share, axis int) {
+	d.write(op, []string{name}, s, false)
+	if s == apart && axis > 0 {
+		d.axis[name] = axis
 	}
 }

@@ -27,6 +27,8 @@ type BlockGrad struct {
 	Through []string
 	// Parts lists variables whose gradients each run of the block leaves in variables of its own, to be added up.
 	Parts []string
+	// Left lists variables that the forward block declares and whose gradients the op takes from the block after each run (Steps).
+	Left []string
 }
 
 // NewGrad is for the backward pass of package optimizer.

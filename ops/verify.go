@@ -33,7 +33,10 @@ func Verify(p *program.Program, stage program.Stage) error {
 
 func verifyOne(p *program.Program, stage program.Stage, rule stageRule) fault.List {
 	rules := registryRules{stage: stage, rule: rule, bound: boundVars(p), inferred: map[*program.Var]Meta{}, once: WrittenOnce(p), values: map[*program.Var]*tensor.Tensor{}}
-	spec := program.Spec{Ops: rules, Fed: rule.fed, Shape: rule.checkShape}
+	spec := program.Spec{Ops: rules, Fed: rule.fed, Shape: rule.checkShape, Linked: func(op *program.Op) (given, left []string) {
+		steps, _ := StepsOf(op)
+		return steps.Given()
+	}}
 	if stage == program.StageLocal || stage == program.StageStartup || stage == program.StageInference {
 		spec.Hint = func(v *program.Var) bool { return !rules.bound[v] } // programs of roles are EDL's own
 	}

@@ -234,7 +234,13 @@ func (b *backward) selectVariables(wrt []layers.Variable) bool {
 func (b *backward) mark(block *program.Block, op *program.Op) (again string) {
 	if index, runs := op.SubBlock("sub_block"); runs {
 		sub, err := block.Program().Block(index)
-		for range 2 { // what a loop writes it may read in its next run
+		steps, _ := ops.StepsOf(op)
+		for range 2 + len(steps.After) { // what a loop writes it may read in its next run, as may one state another
+			for i, before := range steps.Before {
+				if b.wanted[steps.Initial[i]] || b.wanted[steps.After[i]] {
+					b.wanted[before] = true
+				}
+			}
 			if err == nil {
 				for _, inner := range sub.Ops {
 					b.mark(sub, inner)

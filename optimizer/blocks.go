@@ -28,7 +28,7 @@ func (b *backward) throughBlock(op *program.Op) (*ops.BlockGrad, error) {
 	maps.Copy(touched, writes)
 	for _, name := range slices.Sorted(maps.Keys(touched)) {
 		v, ok := b.block.Find(name)
-		if !ok || !b.wanted[name] || !writes[name] && v.Kind != program.LoDTensorArray {
+		if _, own := block.Var(name); !ok || own || !b.wanted[name] || !writes[name] && v.Kind != program.LoDTensorArray {
 			continue
 		}
 		b.passThrough(name, v, op)
@@ -38,8 +38,15 @@ func (b *backward) throughBlock(op *program.Op) (*ops.BlockGrad, error) {
 	sub.into = p.NewBlock(b.into)
 	sub.into.Forward = block.Index
 	inner.Block = program.BlockIndex(sub.into.Index)
+	steps, _ := ops.StepsOf(op)
+	sub.beginSteps(steps)
 	if err := sub.reverse(); err != nil {
 		return nil, err
+	}
+	for _, name := range slices.Concat(steps.Inputs, steps.Before) {
+		if sub.arrived[name] {
+			inner.Left = append(inner.Left, name)
+		}
 	}
 	for _, name := range inner.Through {
 		if v, _ := b.block.Find(name); v.Kind != program.LoDTensorArray && !sub.has(name) { // the block overwrites it unread
@@ -48,7 +55,8 @@ func (b *backward) throughBlock(op *program.Op) (*ops.BlockGrad, error) {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(reads)) {
-		if v, ok := b.block.Find(name); ok && v.Kind == program.LoDTensor && b.wanted[name] && !sub.through[name] && sub.arrived[name] {
+		_, own := block.Var(name)
+		if v, ok := b.block.Find(name); ok && !own && v.Kind == program.LoDTensor && b.wanted[name] && !sub.through[name] && sub.arrived[name] {
 			inner.Parts = append(inner.Parts, name)
 		}
 	}
@@ -63,6 +71,22 @@ func (b *backward) throughBlock(op *program.Op) (*ops.BlockGrad, error) {
 		}
 	}
 	return inner, nil
+}
+
+// beginSteps declares the gradients with which each run of the gradient of steps begins: those of outputs and of states. The op sets them before the run.
+func (b *backward) beginSteps(steps ops.Steps) {
+	for _, name := range steps.Outputs {
+		if b.outer.has(name) && b.wanted[name] {
+			b.declare(program.GradName(name), name)
+			b.arrived[name], b.live[name] = true, true
+		}
+	}
+	for _, name := range steps.After {
+		if b.wanted[name] {
+			b.declare(program.GradName(name), name)
+			b.arrived[name], b.live[name] = true, true
+		}
+	}
 }
 
 // passThrough prepares the gradient of a variable that the block of op changes: the gradient of the values after op is complete then.

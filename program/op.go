@@ -232,10 +232,17 @@ func (op *Op) Str(name string) (string, bool) {
 	return v, ok
 }
 
-// Strs returns a STRINGS attribute. The caller must not change it.
+// Strs returns a STRINGS attribute, or an empty list of numbers, whose type writers could not know. The caller must not change it.
 func (op *Op) Strs(name string) ([]string, bool) {
-	v, ok := op.Attrs[name].([]string)
-	return v, ok
+	switch v := op.Attrs[name].(type) {
+	case []string:
+		return v, true
+	case []int32:
+		return nil, len(v) == 0
+	case []float32:
+		return nil, len(v) == 0
+	}
+	return nil, false
 }
 
 // SubBlock returns a BLOCK attribute.

@@ -25,6 +25,9 @@ type Spec struct {
 	// Hint reports whether the declared type of a variable is a hint, because inference finds the type anew. Fluid has written extents such as -49, and
 	// no type at all. Of a hint only the kind is checked. Nil: no declaration is a hint.
 	Hint func(*Var) bool
+	// Linked returns the variables of the blocks of an op that the op itself sets before each run, and those that it reads after it. They may have other dims
+	// than a variable of the same name outside. Nil: there are none.
+	Linked func(op *Op) (given, left []string)
 	// Shape checks the program as a whole and reports its faults. Nil allows everything. Verify calls it only on a program without other faults.
 	Shape func(p *Program, report func(*fault.Fault))
 }
@@ -36,10 +39,11 @@ const maxNesting = 64
 // writing and reading, and what spec adds. It returns all faults, up to a hundred, as a fault.List. It does not check the startup program, which is
 // a program of another stage.
 func Verify(p *Program, spec Spec) error {
-	v := verifier{program: p, spec: spec}
+	v := verifier{program: p, spec: spec, given: map[*Var]bool{}, linked: map[*Var]bool{}}
 	if !v.blocks() {
 		return v.report.err()
 	}
+	v.links()
 	sound := len(v.report.list) == 0
 	for _, b := range p.Blocks {
 		v.variables(b)
@@ -60,6 +64,31 @@ type verifier struct {
 	program *Program
 	spec    Spec
 	report  report
+	given   map[*Var]bool // an op sets it before each run of its block
+	linked  map[*Var]bool // an op sets or reads it between runs of its block
+}
+
+// links finds the variables that ops hand to their blocks, and take from them.
+func (v *verifier) links() {
+	if v.spec.Linked == nil {
+		return
+	}
+	for _, b := range v.program.Blocks {
+		for _, op := range b.Ops {
+			given, left := v.spec.Linked(op)
+			for _, index := range op.SubBlocks() {
+				if !v.isBlock(int(index)) {
+					continue
+				}
+				for i, name := range slices.Concat(given, left) {
+					if own, ok := v.program.Blocks[index].Var(name); ok {
+						v.linked[own] = true
+						v.given[own] = v.given[own] || i < len(given)
+					}
+				}
+			}
+		}
+	}
 }
 
 // WhereOp returns the place of a fault of an op: block and position.
@@ -250,7 +279,7 @@ func (v *verifier) variables(b *Block) {
 		if parent == nil {
 			continue
 		}
-		if outer, ok := parent.Find(variable.Name); ok && !sameType(outer, variable) {
+		if outer, ok := parent.Find(variable.Name); ok && !sameType(outer, variable) && !v.linked[variable] {
 			wrong(fault.E(fault.TypeMismatch, fault.Got(describe(variable)),
 				fault.Want(describe(outer)+", as an enclosing block declares this name")))
 		}

@@ -136,7 +136,7 @@ func (f *flow) available(b *Block, op *Op, variable *Var) bool {
 	switch {
 	case variable.Kind != LoDTensor && variable.Kind != SelectedRows: // readers and lists have no writers
 		return true
-	case variable.Persistable, variable.NeedCheckFeed, f.written[variable]:
+	case variable.Persistable, variable.NeedCheckFeed, f.written[variable], f.given[variable]:
 		return true
 	case f.spec.Fed && f.program.Global().vars[variable.Name] == variable:
 		if !f.somewhere[variable] || slices.Contains(op.OutputNames(), variable.Name) { // or the op changes a feed in place

@@ -1,4 +1,4 @@
-// Package control has the ops of control flow: those that run blocks of the program (branch.go, loop.go; gradient.go: their gradients), and those that work on
+// Package control has the ops of control flow: those that run blocks of the program (branch.go, loop.go and recurrent.go; gradient.go: gradients), and those that work on
 // what loops read and write (array.go: tensor arrays; rank.go and shrink.go: batches of sequences step by step), and beam.go, which
 // searches for the best sequences.
 //

@@ -129,40 +129,66 @@ func bindReverse(b *ops.Binding, in, scopes string) (ops.Kernel, error) {
 	if err != nil {
 		return nil, err
 	}
-	var parts []part
-	for i, name := range op.Outputs[in+program.GradSuffix] {
-		if name == program.Empty || slices.Contains(op.Inputs[outGrad], name) {
-			continue
-		}
-		of, inside := b.Ins(in)[i], body.Inside(program.GradName(op.Inputs[in][i]))
-		if sum := b.Outs(in + program.GradSuffix)[i]; sum != nil && inside != nil && of != nil {
-			parts = append(parts, part{name, sum, inside, of})
-		}
-	}
+	parts := partsOf(b, body, in)
 	return func(ctx context.Context) error {
 		n, err := body.Begin()
 		if err != nil {
 			return err
 		}
-		for _, p := range parts {
-			if err := tensor.Resize(p.sum, p.of.DType(), p.of.Dims()...); err != nil {
-				return fault.E(fault.KindOf(err), fault.Var(p.name), fault.Cause(err))
-			}
-			tensor.CopyLoD(p.sum, p.of.LoD())
-			tensor.Zero(p.sum)
+		if err := clearParts(parts); err != nil {
+			return err
 		}
 		for i := n - 1; i >= 0; i-- {
 			if err := body.Run(ctx, i); err != nil {
 				return err
 			}
-			for _, p := range parts {
-				if err := addTo(p.sum, p.inside); err != nil {
-					return fault.E(fault.KindOf(err), fault.Var(p.name), fault.Cause(err))
-				}
+			if err := addParts(parts, i == n-1); err != nil {
+				return err
 			}
 		}
 		return nil
 	}, nil
+}
+
+// partsOf returns the gradients of slot in that runs of the block leave in variables of their own.
+func partsOf(b *ops.Binding, body ops.Body, in string) []part {
+	op, out := b.Op(), in+program.GradSuffix
+	var parts []part
+	for i, name := range op.Outputs[out] {
+		if name == program.Empty || slices.Contains(op.Inputs[outGrad], name) {
+			continue
+		}
+		of, inside := b.Ins(in)[i], body.Inside(program.GradName(op.Inputs[in][i]))
+		if sum := b.Outs(out)[i]; sum != nil && inside != nil && of != nil {
+			parts = append(parts, part{name, sum, inside, of})
+		}
+	}
+	return parts
+}
+
+// clearParts begins the sums.
+func clearParts(parts []part) error {
+	for _, p := range parts {
+		if err := zerosLike(p.sum, p.of, p.name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// addParts adds what a run has left. The sums of the first run are what it has left.
+func addParts(parts []part, first bool) error {
+	for _, p := range parts {
+		add := addTo
+		if first {
+			add = tensor.Assign
+		}
+		if err := add(p.sum, p.inside); err != nil {
+			return fault.E(fault.KindOf(err), fault.Var(p.name), fault.Cause(err))
+		}
+		tensor.CopyLoD(p.sum, p.of.LoD())
+	}
+	return nil
 }
 
 // addTo adds floating-point numbers to others of the same type and dims.

@@ -325,24 +325,31 @@ func bindJoin(b *ops.Binding, from, to string, like *tensor.Tensor) (ops.Kernel,
 
 // copyRows copies n rows of axis 0. Both tensors have rows of one width.
 func copyRows(to *tensor.Tensor, at int64, from *tensor.Tensor, first, n int64) {
-	switch to.DType() {
-	case tensor.Float32:
-		copyRowsOf[float32](to, at, from, first, n)
-	case tensor.Float64:
-		copyRowsOf[float64](to, at, from, first, n)
-	case tensor.Int64:
-		copyRowsOf[int64](to, at, from, first, n)
-	case tensor.Int32:
-		copyRowsOf[int32](to, at, from, first, n)
-	case tensor.Bool:
-		copyRowsOf[bool](to, at, from, first, n)
-	}
-}
-
-func copyRowsOf[T tensor.Element](to *tensor.Tensor, at int64, from *tensor.Tensor, first, n int64) {
 	if n == 0 || to.Len() == 0 {
 		return
 	}
 	width := int64(to.Len()) / to.Dims()[0]
-	copy(tensor.Data[T](to)[at*width:(at+n)*width], tensor.Data[T](from)[first*width:(first+n)*width])
+	_ = copyElements(to, at*width, from, first*width, n*width) // the types are equal: who calls has checked it
+}
+
+// copyElements copies n elements. Both tensors must have one type that kernels compute with.
+func copyElements(to *tensor.Tensor, at int64, from *tensor.Tensor, first, n int64) error {
+	if to.DType() != from.DType() {
+		return fault.E(fault.TypeMismatch, fault.Gotf("%v", from.DType()), fault.Wantf("%v", to.DType()))
+	}
+	switch to.DType() {
+	case tensor.Float32:
+		copy(to.Float32s()[at:at+n], from.Float32s()[first:])
+	case tensor.Float64:
+		copy(to.Float64s()[at:at+n], from.Float64s()[first:])
+	case tensor.Int64:
+		copy(to.Int64s()[at:at+n], from.Int64s()[first:])
+	case tensor.Int32:
+		copy(to.Int32s()[at:at+n], from.Int32s()[first:])
+	case tensor.Bool:
+		copy(to.Bools()[at:at+n], from.Bools()[first:])
+	default:
+		return fault.E(fault.Unsupported, fault.Gotf("rows of %v", to.DType()), fault.Want("float32, float64, int32, int64 or bool"))
+	}
+	return nil
 }

@@ -23,6 +23,32 @@ func init() {
 		RowSliced: true,
 		InPlace:   map[string]string{"Out": "X"},
 	})
+	dtype := ops.Attr{Name: "dtype", Doc: "the type of X; no effect", Default: int32(tensor.Float32)}
+	ops.Register(ops.Def{
+		Type:      "rnn_memory_helper",
+		Doc:       "Copies what a step of a recurrent network leaves to the next one, or to the results: Out = X.",
+		Inputs:    in("X", "any type"),
+		Outputs:   out("Out", "of the shape and type of X"),
+		Attrs:     []ops.Attr{dtype},
+		Infer:     func(s *ops.Shapes) error { s.Like("Out", "X"); return nil },
+		Gradient:  ops.StandardGrad([]string{"X"}, nil, []string{"X"}),
+		Bind:      bindCopy,
+		RowSliced: true,
+		InPlace:   map[string]string{"Out": "X"},
+	})
+	grad := "Out" + program.GradSuffix
+	ops.Register(ops.Def{
+		Type:  "rnn_memory_helper_grad",
+		Class: ops.Backward,
+		Doc:   "Copies the gradient of rnn_memory_helper: dX = dOut.",
+		Inputs: []ops.Slot{{Name: "X", Doc: "of the forward op", Dispensable: true}, {Name: "Out", Doc: "of the forward op; no effect", Dispensable: true},
+			{Name: grad, Doc: "the gradient of Out"}},
+		Outputs: out("X"+program.GradSuffix, "of the shape and type of the gradient of Out"),
+		Attrs:   []ops.Attr{dtype},
+		Infer:   func(s *ops.Shapes) error { s.Like("X"+program.GradSuffix, grad); return nil },
+		Bind:    bindCopyOf(grad, "X"+program.GradSuffix),
+		InPlace: map[string]string{"X" + program.GradSuffix: grad},
+	})
 }
 
 // assignGradient is assign again: dX = dOut.

@@ -12,6 +12,7 @@ import (
 var moveCases = []Case{
 	{Type: "assign", Inputs: slots{"X": One(Floats(dims{2, 1}, 3, -4))}, Want: slots{"Out": One(Floats(dims{2, 1}, 3, -4))}},
 	{Type: "assign", Name: "bool", Inputs: slots{"X": One(Bools(dims{2}, true, false))}, Want: slots{"Out": One(Bools(dims{2}, true, false))}},
+	{Type: "rnn_memory_helper", Inputs: slots{"X": One(Floats(dims{2, 1}, 3, -4))}, Want: slots{"Out": One(Floats(dims{2, 1}, 3, -4))}},
 	reshape("reshape2", "copied and inferred", []int32{0, -1}),
 	reshape("reshape2", "fixed", []int32{3, 4}),
 	reshape("reshape2", "higher rank", []int32{1, -1, 2, 2, 1}),

@@ -162,6 +162,15 @@ func (b *body) Skip() {
 	}
 }
 
+// Inside implements ops.Body.
+func (b *body) Inside(name string) *tensor.Tensor {
+	if v, ok := b.frame.block.Var(name); !ok || !isTensor(v) || b.frame.links[name] != nil {
+		return nil
+	}
+	b.frame.keep(name)
+	return b.frame.holder(name).tensor
+}
+
 // A control is an op of class Control in a block.
 type control struct {
 	op     *program.Op

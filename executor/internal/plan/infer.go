@@ -144,7 +144,7 @@ func (in *inference) addNode(op *program.Op) error {
 	def, _ := ops.Lookup(op.Type)
 	n := node{op: op, def: def}
 	if def.Class == ops.Control {
-		if err := in.enter(&n); err != nil {
+		if err := in.enter(&n, shapes); err != nil {
 			return ops.At(op, err)
 		}
 	} else if err := in.refuseDynamic(op); err != nil {

@@ -20,22 +20,25 @@ type outline struct {
 }
 
 // enter infers what the blocks of an op read and write. It walks them twice, because what a loop writes it may read in its next run.
-func (in *inference) enter(n *node) error {
+func (in *inference) enter(n *node, shapes *ops.Shapes) error {
 	for range 2 {
-		if err := (&outline{in: in, node: n, block: in.Block}).enter(n.op); err != nil {
+		if err := (&outline{in: in, node: n, block: in.Block}).enter(n.op, shapes); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (o *outline) enter(op *program.Op) error {
+func (o *outline) enter(op *program.Op, shapes *ops.Shapes) error {
 	for _, index := range op.SubBlocks() {
 		block, err := o.block.Program().Block(index)
 		if err != nil {
 			return err
 		}
-		inner := &outline{in: o.in, node: o.node, block: block, types: map[string]ops.Meta{}, left: o.in.inner[block.Forward]}
+		inner := &outline{in: o.in, node: o.node, block: block, types: ops.GivenTypes(shapes), left: o.in.inner[block.Forward]}
+		if inner.types == nil {
+			inner.types = map[string]ops.Meta{}
+		}
 		if o.types != nil {
 			inner.outer = o
 		}
@@ -48,6 +51,7 @@ func (o *outline) enter(op *program.Op) error {
 				return err
 			}
 		}
+		ops.LeftTypes(shapes, inner.typeOf)
 	}
 	return nil
 }
@@ -55,7 +59,7 @@ func (o *outline) enter(op *program.Op) error {
 func (o *outline) infer(op *program.Op) error {
 	shapes, err := ops.Infer(op, o.typeOf)
 	if err == nil {
-		err = o.enter(op)
+		err = o.enter(op, shapes)
 	}
 	if err != nil {
 		return ops.At(op, err)

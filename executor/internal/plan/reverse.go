@@ -129,12 +129,3 @@ func (r *reversed) Run(ctx context.Context, n int64) error {
 	}
 	return r.body.Run(ctx, n)
 }
-
-// Inside implements ops.Reverse.
-func (r *reversed) Inside(name string) *tensor.Tensor {
-	if v, ok := r.frame.block.Var(name); !ok || !isTensor(v) || r.frame.links[name] != nil {
-		return nil
-	}
-	r.frame.keep(name)
-	return r.frame.holder(name).tensor
-}
