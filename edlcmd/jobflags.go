@@ -86,7 +86,7 @@ func (f *jobFlags) addCluster(cmd *cobra.Command) {
 	flags.Int32Var(&f.push, "push-every", 1, "in async mode, add up the gradients of `N` steps before they are sent to servers")
 	flags.Int32Var(&f.staleness, "staleness", 0, "in async mode, a trainer waits that is more than `K` pushes ahead of another one; without it none waits")
 	flags.Int32Var(&f.pull, "pull-every", 1, "in async mode, receive parameters after every `N` steps")
-	flags.Int32Var(&f.standby, "standby", 0, "in sync mode: `1` runs a standby of each server, which takes its place when it is lost")
+	flags.Int32Var(&f.standby, "standby", 0, "`1` runs a standby of each server, which takes its place when it is lost")
 	flags.Int32Var(&f.backups, "backup-trainers", 0, "in sync mode: a round counts without the `B` trainers that are late; their records are trained later")
 	f.split = choiceFlag(cmd, "split-method", "how slices are dealt to servers", "round_robin", "hash_name")
 }

@@ -89,6 +89,21 @@ func (b *blocks) Variable(name string) (*tensor.Tensor, bool) {
 	return t, true
 }
 
+// Names returns the variables that the ops of a block name, and those of blocks below it do that these do not declare.
+func (b *blocks) Names(index program.BlockIndex) (map[string]bool, error) {
+	block, err := b.program.Block(index)
+	if err != nil {
+		return nil, err
+	}
+	names := map[string]bool{}
+	for _, op := range block.Ops {
+		reads, writes := block.Touches(op)
+		maps.Copy(names, reads)
+		maps.Copy(names, writes)
+	}
+	return names, nil
+}
+
 // ReadByUpdate returns the variables that one op of one block alone names, which updates a parameter and does not write the variable: it is a gradient.
 // Such an op makes no other variable of its elements, so the variable may refer to other memory in each run (tensor.Tensor.Share).
 func (b *blocks) ReadByUpdate() map[string]bool {

@@ -28,11 +28,14 @@ const (
 type Standing_Kind int32
 
 const (
-	Standing_BEGIN  Standing_Kind = 0 // the standby has nothing: what it has had before counts no more
-	Standing_STATE  Standing_Kind = 1 // slices of the server are before it, or none
-	Standing_SYNCED Standing_Kind = 2 // the standby has all slices, at this round
-	Standing_ROUND  Standing_Kind = 3 // what the contributions to this round merge into is before it: the standby is to apply the round
-	Standing_OVER   Standing_Kind = 4 // the job has ended
+	Standing_BEGIN         Standing_Kind = 0 // the standby has nothing: what it has had before counts no more
+	Standing_STATE         Standing_Kind = 1 // slices of the server are before it, or none
+	Standing_SYNCED        Standing_Kind = 2 // the standby has all slices, at this round
+	Standing_ROUND         Standing_Kind = 3 // what the contributions to this round merge into is before it: the standby is to apply the round
+	Standing_OVER          Standing_Kind = 4 // the job has ended
+	Standing_UPDATE        Standing_Kind = 5 // async: what a step contributes to one update is before it: the standby is to apply the update
+	Standing_LEARNING_RATE Standing_Kind = 6 // async: a step begins with the learning-rate block
+	Standing_ENTERED       Standing_Kind = 7 // async: a step is in the ledger
 )
 
 // Enum value maps for Standing_Kind.
@@ -43,13 +46,19 @@ var (
 		2: "SYNCED",
 		3: "ROUND",
 		4: "OVER",
+		5: "UPDATE",
+		6: "LEARNING_RATE",
+		7: "ENTERED",
 	}
 	Standing_Kind_value = map[string]int32{
-		"BEGIN":  0,
-		"STATE":  1,
-		"SYNCED": 2,
-		"ROUND":  3,
-		"OVER":   4,
+		"BEGIN":         0,
+		"STATE":         1,
+		"SYNCED":        2,
+		"ROUND":         3,
+		"OVER":          4,
+		"UPDATE":        5,
+		"LEARNING_RATE": 6,
+		"ENTERED":       7,
 	}
 )
 
@@ -126,7 +135,7 @@ func (x StatusResponse_Standby) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use StatusResponse_Standby.Descriptor instead.
 func (StatusResponse_Standby) EnumDescriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{111, 0}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{113, 0}
 }
 
 // Piece is a part of a message that may be larger than one of the transport: all pieces of one direction of a call, one after the other, are the message
@@ -6304,18 +6313,27 @@ func (x *FollowResponse) GetSlices() []*SliceInfo {
 
 // Standing is what a standby is told. On the connection it follows the slices that belong to it.
 type Standing struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Kind          Standing_Kind          `protobuf:"varint,1,opt,name=kind,proto3,enum=edl.rpc.Standing_Kind" json:"kind,omitempty"`
-	Generation    uint64                 `protobuf:"varint,2,opt,name=generation,proto3" json:"generation,omitempty"` // that has begun at the server
-	Ended         uint64                 `protobuf:"varint,3,opt,name=ended,proto3" json:"ended,omitempty"`           // generations up to this one have ended
-	Fence         uint64                 `protobuf:"varint,4,opt,name=fence,proto3" json:"fence,omitempty"`
-	First         uint64                 `protobuf:"varint,5,opt,name=first,proto3" json:"first,omitempty"` // round of the generation
-	History       uint64                 `protobuf:"varint,6,opt,name=history,proto3" json:"history,omitempty"`
-	Members       []*Member              `protobuf:"bytes,7,rep,name=members,proto3" json:"members,omitempty"`
-	Completed     []uint32               `protobuf:"varint,8,rep,packed,name=completed,proto3" json:"completed,omitempty"` // ranks
-	Round         uint64                 `protobuf:"varint,9,opt,name=round,proto3" json:"round,omitempty"`                // SYNCED: the open round; ROUND: the one to apply
-	Applied       []*Declared            `protobuf:"bytes,10,rep,name=applied,proto3" json:"applied,omitempty"`            // SYNCED: what the round before is made of; ROUND: what this one is
-	Ledger        []byte                 `protobuf:"bytes,11,opt,name=ledger,proto3" json:"ledger,omitempty"`              // SYNCED: of server 0
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	Kind       Standing_Kind          `protobuf:"varint,1,opt,name=kind,proto3,enum=edl.rpc.Standing_Kind" json:"kind,omitempty"`
+	Generation uint64                 `protobuf:"varint,2,opt,name=generation,proto3" json:"generation,omitempty"` // that has begun at the server
+	Ended      uint64                 `protobuf:"varint,3,opt,name=ended,proto3" json:"ended,omitempty"`           // generations up to this one have ended
+	Fence      uint64                 `protobuf:"varint,4,opt,name=fence,proto3" json:"fence,omitempty"`
+	First      uint64                 `protobuf:"varint,5,opt,name=first,proto3" json:"first,omitempty"` // round of the generation
+	History    uint64                 `protobuf:"varint,6,opt,name=history,proto3" json:"history,omitempty"`
+	Members    []*Member              `protobuf:"bytes,7,rep,name=members,proto3" json:"members,omitempty"`
+	Completed  []uint32               `protobuf:"varint,8,rep,packed,name=completed,proto3" json:"completed,omitempty"` // ranks
+	// SYNCED: the open round, or in async mode the updates that were applied; ROUND: the one to apply; UPDATE, LEARNING_RATE and ENTERED: step of a trainer
+	Round   uint64      `protobuf:"varint,9,opt,name=round,proto3" json:"round,omitempty"`
+	Applied []*Declared `protobuf:"bytes,10,rep,name=applied,proto3" json:"applied,omitempty"` // SYNCED: what the round before is made of; ROUND: what this one is; ENTERED: the step, with its trainer
+	Ledger  []byte      `protobuf:"bytes,11,opt,name=ledger,proto3" json:"ledger,omitempty"`   // SYNCED: of server 0
+	// The rest is of async jobs.
+	Back          uint64    `protobuf:"varint,12,opt,name=back,proto3" json:"back,omitempty"`     // messages of generations up to this one belong to an earlier history
+	Steps         uint64    `protobuf:"varint,13,opt,name=steps,proto3" json:"steps,omitempty"`   // SYNCED: in the ledger, and those before the job
+	Pushed        []*Pushed `protobuf:"bytes,14,rep,name=pushed,proto3" json:"pushed,omitempty"`  // SYNCED: how far each trainer is, by rank
+	Clocks        []*Clock  `protobuf:"bytes,15,rep,name=clocks,proto3" json:"clocks,omitempty"`  // of server 0, by rank
+	Rank          uint32    `protobuf:"varint,16,opt,name=rank,proto3" json:"rank,omitempty"`     // UPDATE and LEARNING_RATE: of the trainer
+	Since         uint64    `protobuf:"varint,17,opt,name=since,proto3" json:"since,omitempty"`   // UPDATE, LEARNING_RATE and ENTERED: generation in which the process of the trainer joined
+	Update        uint32    `protobuf:"varint,18,opt,name=update,proto3" json:"update,omitempty"` // UPDATE: which of the server's updates
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -6427,6 +6445,209 @@ func (x *Standing) GetLedger() []byte {
 	return nil
 }
 
+func (x *Standing) GetBack() uint64 {
+	if x != nil {
+		return x.Back
+	}
+	return 0
+}
+
+func (x *Standing) GetSteps() uint64 {
+	if x != nil {
+		return x.Steps
+	}
+	return 0
+}
+
+func (x *Standing) GetPushed() []*Pushed {
+	if x != nil {
+		return x.Pushed
+	}
+	return nil
+}
+
+func (x *Standing) GetClocks() []*Clock {
+	if x != nil {
+		return x.Clocks
+	}
+	return nil
+}
+
+func (x *Standing) GetRank() uint32 {
+	if x != nil {
+		return x.Rank
+	}
+	return 0
+}
+
+func (x *Standing) GetSince() uint64 {
+	if x != nil {
+		return x.Since
+	}
+	return 0
+}
+
+func (x *Standing) GetUpdate() uint32 {
+	if x != nil {
+		return x.Update
+	}
+	return 0
+}
+
+// Pushed is how far one trainer of an async job is, by what its server has applied.
+type Pushed struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Rank          uint32                 `protobuf:"varint,1,opt,name=rank,proto3" json:"rank,omitempty"`
+	Since         uint64                 `protobuf:"varint,2,opt,name=since,proto3" json:"since,omitempty"`         // generation in which its process joined
+	Begun         uint64                 `protobuf:"varint,3,opt,name=begun,proto3" json:"begun,omitempty"`         // one more than its last step of which something is applied; 0 for none
+	Applied       []string               `protobuf:"bytes,4,rep,name=applied,proto3" json:"applied,omitempty"`      // the variables of that step that are
+	Committed     uint64                 `protobuf:"varint,5,opt,name=committed,proto3" json:"committed,omitempty"` // its first step that is not in the ledger
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Pushed) Reset() {
+	*x = Pushed{}
+	mi := &file_proto_rpc_rpc_proto_msgTypes[98]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Pushed) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Pushed) ProtoMessage() {}
+
+func (x *Pushed) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_rpc_rpc_proto_msgTypes[98]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Pushed.ProtoReflect.Descriptor instead.
+func (*Pushed) Descriptor() ([]byte, []int) {
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{98}
+}
+
+func (x *Pushed) GetRank() uint32 {
+	if x != nil {
+		return x.Rank
+	}
+	return 0
+}
+
+func (x *Pushed) GetSince() uint64 {
+	if x != nil {
+		return x.Since
+	}
+	return 0
+}
+
+func (x *Pushed) GetBegun() uint64 {
+	if x != nil {
+		return x.Begun
+	}
+	return 0
+}
+
+func (x *Pushed) GetApplied() []string {
+	if x != nil {
+		return x.Applied
+	}
+	return nil
+}
+
+func (x *Pushed) GetCommitted() uint64 {
+	if x != nil {
+		return x.Committed
+	}
+	return 0
+}
+
+// Clock is how far one trainer of an async job with a bound on staleness is.
+type Clock struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Rank          uint32                 `protobuf:"varint,1,opt,name=rank,proto3" json:"rank,omitempty"`
+	Since         uint64                 `protobuf:"varint,2,opt,name=since,proto3" json:"since,omitempty"`
+	Counts        bool                   `protobuf:"varint,3,opt,name=counts,proto3" json:"counts,omitempty"`
+	Pushes        int64                  `protobuf:"varint,4,opt,name=pushes,proto3" json:"pushes,omitempty"`
+	Told          uint64                 `protobuf:"varint,5,opt,name=told,proto3" json:"told,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Clock) Reset() {
+	*x = Clock{}
+	mi := &file_proto_rpc_rpc_proto_msgTypes[99]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Clock) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Clock) ProtoMessage() {}
+
+func (x *Clock) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_rpc_rpc_proto_msgTypes[99]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Clock.ProtoReflect.Descriptor instead.
+func (*Clock) Descriptor() ([]byte, []int) {
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{99}
+}
+
+func (x *Clock) GetRank() uint32 {
+	if x != nil {
+		return x.Rank
+	}
+	return 0
+}
+
+func (x *Clock) GetSince() uint64 {
+	if x != nil {
+		return x.Since
+	}
+	return 0
+}
+
+func (x *Clock) GetCounts() bool {
+	if x != nil {
+		return x.Counts
+	}
+	return false
+}
+
+func (x *Clock) GetPushes() int64 {
+	if x != nil {
+		return x.Pushes
+	}
+	return 0
+}
+
+func (x *Clock) GetTold() uint64 {
+	if x != nil {
+		return x.Told
+	}
+	return 0
+}
+
 type TakeOverRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            *Identity              `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -6437,7 +6658,7 @@ type TakeOverRequest struct {
 
 func (x *TakeOverRequest) Reset() {
 	*x = TakeOverRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[98]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[100]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6449,7 +6670,7 @@ func (x *TakeOverRequest) String() string {
 func (*TakeOverRequest) ProtoMessage() {}
 
 func (x *TakeOverRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[98]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[100]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6462,7 +6683,7 @@ func (x *TakeOverRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TakeOverRequest.ProtoReflect.Descriptor instead.
 func (*TakeOverRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{98}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{100}
 }
 
 func (x *TakeOverRequest) GetId() *Identity {
@@ -6488,7 +6709,7 @@ type TakeOverResponse struct {
 
 func (x *TakeOverResponse) Reset() {
 	*x = TakeOverResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[99]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[101]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6500,7 +6721,7 @@ func (x *TakeOverResponse) String() string {
 func (*TakeOverResponse) ProtoMessage() {}
 
 func (x *TakeOverResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[99]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[101]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6513,7 +6734,7 @@ func (x *TakeOverResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TakeOverResponse.ProtoReflect.Descriptor instead.
 func (*TakeOverResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{99}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{101}
 }
 
 func (x *TakeOverResponse) GetRound() uint64 {
@@ -6535,7 +6756,7 @@ type LedgerRequest struct {
 
 func (x *LedgerRequest) Reset() {
 	*x = LedgerRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[100]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[102]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6547,7 +6768,7 @@ func (x *LedgerRequest) String() string {
 func (*LedgerRequest) ProtoMessage() {}
 
 func (x *LedgerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[100]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[102]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6560,7 +6781,7 @@ func (x *LedgerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerRequest.ProtoReflect.Descriptor instead.
 func (*LedgerRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{100}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{102}
 }
 
 func (x *LedgerRequest) GetJob() string {
@@ -6603,7 +6824,7 @@ type PassLedger struct {
 
 func (x *PassLedger) Reset() {
 	*x = PassLedger{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[101]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[103]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6615,7 +6836,7 @@ func (x *PassLedger) String() string {
 func (*PassLedger) ProtoMessage() {}
 
 func (x *PassLedger) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[101]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[103]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6628,7 +6849,7 @@ func (x *PassLedger) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PassLedger.ProtoReflect.Descriptor instead.
 func (*PassLedger) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{101}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{103}
 }
 
 func (x *PassLedger) GetPass() int32 {
@@ -6669,7 +6890,7 @@ type LedgerResponse struct {
 
 func (x *LedgerResponse) Reset() {
 	*x = LedgerResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[102]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[104]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6681,7 +6902,7 @@ func (x *LedgerResponse) String() string {
 func (*LedgerResponse) ProtoMessage() {}
 
 func (x *LedgerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[102]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[104]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6694,7 +6915,7 @@ func (x *LedgerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerResponse.ProtoReflect.Descriptor instead.
 func (*LedgerResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{102}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{104}
 }
 
 func (x *LedgerResponse) GetPasses() []*PassLedger {
@@ -6728,7 +6949,7 @@ type GetRequest struct {
 
 func (x *GetRequest) Reset() {
 	*x = GetRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[103]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[105]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6740,7 +6961,7 @@ func (x *GetRequest) String() string {
 func (*GetRequest) ProtoMessage() {}
 
 func (x *GetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[103]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[105]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6753,7 +6974,7 @@ func (x *GetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRequest.ProtoReflect.Descriptor instead.
 func (*GetRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{103}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{105}
 }
 
 func (x *GetRequest) GetId() *Identity {
@@ -6827,7 +7048,7 @@ type CopyRequest struct {
 
 func (x *CopyRequest) Reset() {
 	*x = CopyRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[104]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[106]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6839,7 +7060,7 @@ func (x *CopyRequest) String() string {
 func (*CopyRequest) ProtoMessage() {}
 
 func (x *CopyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[104]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[106]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6852,7 +7073,7 @@ func (x *CopyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CopyRequest.ProtoReflect.Descriptor instead.
 func (*CopyRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{104}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{106}
 }
 
 func (x *CopyRequest) GetId() *Identity {
@@ -6907,7 +7128,7 @@ type CopyResponse struct {
 
 func (x *CopyResponse) Reset() {
 	*x = CopyResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[105]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[107]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6919,7 +7140,7 @@ func (x *CopyResponse) String() string {
 func (*CopyResponse) ProtoMessage() {}
 
 func (x *CopyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[105]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[107]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6932,7 +7153,7 @@ func (x *CopyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CopyResponse.ProtoReflect.Descriptor instead.
 func (*CopyResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{105}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{107}
 }
 
 func (x *CopyResponse) GetBlocks() []uint32 {
@@ -6961,7 +7182,7 @@ type PaceRequest struct {
 
 func (x *PaceRequest) Reset() {
 	*x = PaceRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[106]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[108]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6973,7 +7194,7 @@ func (x *PaceRequest) String() string {
 func (*PaceRequest) ProtoMessage() {}
 
 func (x *PaceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[106]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[108]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6986,7 +7207,7 @@ func (x *PaceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PaceRequest.ProtoReflect.Descriptor instead.
 func (*PaceRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{106}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{108}
 }
 
 func (x *PaceRequest) GetId() *Identity {
@@ -7018,7 +7239,7 @@ type PaceResponse struct {
 
 func (x *PaceResponse) Reset() {
 	*x = PaceResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[107]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[109]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7030,7 +7251,7 @@ func (x *PaceResponse) String() string {
 func (*PaceResponse) ProtoMessage() {}
 
 func (x *PaceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[107]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[109]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7043,7 +7264,7 @@ func (x *PaceResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PaceResponse.ProtoReflect.Descriptor instead.
 func (*PaceResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{107}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{109}
 }
 
 type CompleteRequest struct {
@@ -7055,7 +7276,7 @@ type CompleteRequest struct {
 
 func (x *CompleteRequest) Reset() {
 	*x = CompleteRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[108]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[110]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7067,7 +7288,7 @@ func (x *CompleteRequest) String() string {
 func (*CompleteRequest) ProtoMessage() {}
 
 func (x *CompleteRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[108]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[110]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7080,7 +7301,7 @@ func (x *CompleteRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompleteRequest.ProtoReflect.Descriptor instead.
 func (*CompleteRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{108}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{110}
 }
 
 func (x *CompleteRequest) GetId() *Identity {
@@ -7098,7 +7319,7 @@ type CompleteResponse struct {
 
 func (x *CompleteResponse) Reset() {
 	*x = CompleteResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[109]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[111]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7110,7 +7331,7 @@ func (x *CompleteResponse) String() string {
 func (*CompleteResponse) ProtoMessage() {}
 
 func (x *CompleteResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[109]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[111]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7123,7 +7344,7 @@ func (x *CompleteResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompleteResponse.ProtoReflect.Descriptor instead.
 func (*CompleteResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{109}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{111}
 }
 
 type StatusRequest struct {
@@ -7135,7 +7356,7 @@ type StatusRequest struct {
 
 func (x *StatusRequest) Reset() {
 	*x = StatusRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[110]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[112]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7147,7 +7368,7 @@ func (x *StatusRequest) String() string {
 func (*StatusRequest) ProtoMessage() {}
 
 func (x *StatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[110]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[112]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7160,7 +7381,7 @@ func (x *StatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusRequest.ProtoReflect.Descriptor instead.
 func (*StatusRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{110}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{112}
 }
 
 func (x *StatusRequest) GetJob() string {
@@ -7185,7 +7406,7 @@ type StatusResponse struct {
 
 func (x *StatusResponse) Reset() {
 	*x = StatusResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[111]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[113]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7197,7 +7418,7 @@ func (x *StatusResponse) String() string {
 func (*StatusResponse) ProtoMessage() {}
 
 func (x *StatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[111]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[113]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7210,7 +7431,7 @@ func (x *StatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusResponse.ProtoReflect.Descriptor instead.
 func (*StatusResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{111}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{113}
 }
 
 func (x *StatusResponse) GetRound() uint64 {
@@ -7736,7 +7957,7 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\x0eFollowResponse\x12\x14\n" +
 	"\x05token\x18\x01 \x01(\fR\x05token\x12\x18\n" +
 	"\aaddress\x18\x02 \x01(\tR\aaddress\x12*\n" +
-	"\x06slices\x18\x03 \x03(\v2\x12.edl.rpc.SliceInfoR\x06slices\"\x95\x03\n" +
+	"\x06slices\x18\x03 \x03(\v2\x12.edl.rpc.SliceInfoR\x06slices\"\xfe\x04\n" +
 	"\bStanding\x12*\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x16.edl.rpc.Standing.KindR\x04kind\x12\x1e\n" +
 	"\n" +
@@ -7751,14 +7972,37 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\x05round\x18\t \x01(\x04R\x05round\x12+\n" +
 	"\aapplied\x18\n" +
 	" \x03(\v2\x11.edl.rpc.DeclaredR\aapplied\x12\x16\n" +
-	"\x06ledger\x18\v \x01(\fR\x06ledger\"=\n" +
+	"\x06ledger\x18\v \x01(\fR\x06ledger\x12\x12\n" +
+	"\x04back\x18\f \x01(\x04R\x04back\x12\x14\n" +
+	"\x05steps\x18\r \x01(\x04R\x05steps\x12'\n" +
+	"\x06pushed\x18\x0e \x03(\v2\x0f.edl.rpc.PushedR\x06pushed\x12&\n" +
+	"\x06clocks\x18\x0f \x03(\v2\x0e.edl.rpc.ClockR\x06clocks\x12\x12\n" +
+	"\x04rank\x18\x10 \x01(\rR\x04rank\x12\x14\n" +
+	"\x05since\x18\x11 \x01(\x04R\x05since\x12\x16\n" +
+	"\x06update\x18\x12 \x01(\rR\x06update\"i\n" +
 	"\x04Kind\x12\t\n" +
 	"\x05BEGIN\x10\x00\x12\t\n" +
 	"\x05STATE\x10\x01\x12\n" +
 	"\n" +
 	"\x06SYNCED\x10\x02\x12\t\n" +
 	"\x05ROUND\x10\x03\x12\b\n" +
-	"\x04OVER\x10\x04\"N\n" +
+	"\x04OVER\x10\x04\x12\n" +
+	"\n" +
+	"\x06UPDATE\x10\x05\x12\x11\n" +
+	"\rLEARNING_RATE\x10\x06\x12\v\n" +
+	"\aENTERED\x10\a\"\x80\x01\n" +
+	"\x06Pushed\x12\x12\n" +
+	"\x04rank\x18\x01 \x01(\rR\x04rank\x12\x14\n" +
+	"\x05since\x18\x02 \x01(\x04R\x05since\x12\x14\n" +
+	"\x05begun\x18\x03 \x01(\x04R\x05begun\x12\x18\n" +
+	"\aapplied\x18\x04 \x03(\tR\aapplied\x12\x1c\n" +
+	"\tcommitted\x18\x05 \x01(\x04R\tcommitted\"u\n" +
+	"\x05Clock\x12\x12\n" +
+	"\x04rank\x18\x01 \x01(\rR\x04rank\x12\x14\n" +
+	"\x05since\x18\x02 \x01(\x04R\x05since\x12\x16\n" +
+	"\x06counts\x18\x03 \x01(\bR\x06counts\x12\x16\n" +
+	"\x06pushes\x18\x04 \x01(\x03R\x06pushes\x12\x12\n" +
+	"\x04told\x18\x05 \x01(\x04R\x04told\"N\n" +
 	"\x0fTakeOverRequest\x12!\n" +
 	"\x02id\x18\x01 \x01(\v2\x11.edl.rpc.IdentityR\x02id\x12\x18\n" +
 	"\ahistory\x18\x02 \x01(\x04R\ahistory\"(\n" +
@@ -7904,7 +8148,7 @@ func file_proto_rpc_rpc_proto_rawDescGZIP() []byte {
 }
 
 var file_proto_rpc_rpc_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_proto_rpc_rpc_proto_msgTypes = make([]protoimpl.MessageInfo, 116)
+var file_proto_rpc_rpc_proto_msgTypes = make([]protoimpl.MessageInfo, 118)
 var file_proto_rpc_rpc_proto_goTypes = []any{
 	(Standing_Kind)(0),            // 0: edl.rpc.Standing.Kind
 	(StatusResponse_Standby)(0),   // 1: edl.rpc.StatusResponse.Standby
@@ -8006,67 +8250,69 @@ var file_proto_rpc_rpc_proto_goTypes = []any{
 	(*FollowRequest)(nil),         // 97: edl.rpc.FollowRequest
 	(*FollowResponse)(nil),        // 98: edl.rpc.FollowResponse
 	(*Standing)(nil),              // 99: edl.rpc.Standing
-	(*TakeOverRequest)(nil),       // 100: edl.rpc.TakeOverRequest
-	(*TakeOverResponse)(nil),      // 101: edl.rpc.TakeOverResponse
-	(*LedgerRequest)(nil),         // 102: edl.rpc.LedgerRequest
-	(*PassLedger)(nil),            // 103: edl.rpc.PassLedger
-	(*LedgerResponse)(nil),        // 104: edl.rpc.LedgerResponse
-	(*GetRequest)(nil),            // 105: edl.rpc.GetRequest
-	(*CopyRequest)(nil),           // 106: edl.rpc.CopyRequest
-	(*CopyResponse)(nil),          // 107: edl.rpc.CopyResponse
-	(*PaceRequest)(nil),           // 108: edl.rpc.PaceRequest
-	(*PaceResponse)(nil),          // 109: edl.rpc.PaceResponse
-	(*CompleteRequest)(nil),       // 110: edl.rpc.CompleteRequest
-	(*CompleteResponse)(nil),      // 111: edl.rpc.CompleteResponse
-	(*StatusRequest)(nil),         // 112: edl.rpc.StatusRequest
-	(*StatusResponse)(nil),        // 113: edl.rpc.StatusResponse
-	nil,                           // 114: edl.rpc.DescribeResponse.OpsEntry
-	nil,                           // 115: edl.rpc.QueuesResponse.EntriesEntry
-	nil,                           // 116: edl.rpc.QueuesResponse.DroppedEntry
-	nil,                           // 117: edl.rpc.StatusResponse.RefusedEntry
-	(*job.Progress)(nil),          // 118: edl.job.Progress
-	(*job.Event)(nil),             // 119: edl.job.Event
-	(*job.JobStatus)(nil),         // 120: edl.job.JobStatus
-	(*job.Wait)(nil),              // 121: edl.job.Wait
-	(*job.JobSpec)(nil),           // 122: edl.job.JobSpec
-	(job.Role)(0),                 // 123: edl.job.Role
-	(*job.RoundTimes)(nil),        // 124: edl.job.RoundTimes
-	(*job.Value)(nil),             // 125: edl.job.Value
-	(*job.Step)(nil),              // 126: edl.job.Step
-	(*job.RoleStatus)(nil),        // 127: edl.job.RoleStatus
-	(*job.RoleReport)(nil),        // 128: edl.job.RoleReport
-	(*job.Placement)(nil),         // 129: edl.job.Placement
-	(*job.Failure)(nil),           // 130: edl.job.Failure
-	(*job.CheckpointStatus)(nil),  // 131: edl.job.CheckpointStatus
-	(*job.Shard)(nil),             // 132: edl.job.Shard
+	(*Pushed)(nil),                // 100: edl.rpc.Pushed
+	(*Clock)(nil),                 // 101: edl.rpc.Clock
+	(*TakeOverRequest)(nil),       // 102: edl.rpc.TakeOverRequest
+	(*TakeOverResponse)(nil),      // 103: edl.rpc.TakeOverResponse
+	(*LedgerRequest)(nil),         // 104: edl.rpc.LedgerRequest
+	(*PassLedger)(nil),            // 105: edl.rpc.PassLedger
+	(*LedgerResponse)(nil),        // 106: edl.rpc.LedgerResponse
+	(*GetRequest)(nil),            // 107: edl.rpc.GetRequest
+	(*CopyRequest)(nil),           // 108: edl.rpc.CopyRequest
+	(*CopyResponse)(nil),          // 109: edl.rpc.CopyResponse
+	(*PaceRequest)(nil),           // 110: edl.rpc.PaceRequest
+	(*PaceResponse)(nil),          // 111: edl.rpc.PaceResponse
+	(*CompleteRequest)(nil),       // 112: edl.rpc.CompleteRequest
+	(*CompleteResponse)(nil),      // 113: edl.rpc.CompleteResponse
+	(*StatusRequest)(nil),         // 114: edl.rpc.StatusRequest
+	(*StatusResponse)(nil),        // 115: edl.rpc.StatusResponse
+	nil,                           // 116: edl.rpc.DescribeResponse.OpsEntry
+	nil,                           // 117: edl.rpc.QueuesResponse.EntriesEntry
+	nil,                           // 118: edl.rpc.QueuesResponse.DroppedEntry
+	nil,                           // 119: edl.rpc.StatusResponse.RefusedEntry
+	(*job.Progress)(nil),          // 120: edl.job.Progress
+	(*job.Event)(nil),             // 121: edl.job.Event
+	(*job.JobStatus)(nil),         // 122: edl.job.JobStatus
+	(*job.Wait)(nil),              // 123: edl.job.Wait
+	(*job.JobSpec)(nil),           // 124: edl.job.JobSpec
+	(job.Role)(0),                 // 125: edl.job.Role
+	(*job.RoundTimes)(nil),        // 126: edl.job.RoundTimes
+	(*job.Value)(nil),             // 127: edl.job.Value
+	(*job.Step)(nil),              // 128: edl.job.Step
+	(*job.RoleStatus)(nil),        // 129: edl.job.RoleStatus
+	(*job.RoleReport)(nil),        // 130: edl.job.RoleReport
+	(*job.Placement)(nil),         // 131: edl.job.Placement
+	(*job.Failure)(nil),           // 132: edl.job.Failure
+	(*job.CheckpointStatus)(nil),  // 133: edl.job.CheckpointStatus
+	(*job.Shard)(nil),             // 134: edl.job.Shard
 }
 var file_proto_rpc_rpc_proto_depIdxs = []int32{
 	32,  // 0: edl.rpc.Piece.id:type_name -> edl.rpc.Identity
-	114, // 1: edl.rpc.DescribeResponse.ops:type_name -> edl.rpc.DescribeResponse.OpsEntry
-	118, // 2: edl.rpc.ResumeJobResponse.progress:type_name -> edl.job.Progress
-	119, // 3: edl.rpc.Events.events:type_name -> edl.job.Event
-	120, // 4: edl.rpc.ListResponse.jobs:type_name -> edl.job.JobStatus
-	120, // 5: edl.rpc.WhyResponse.status:type_name -> edl.job.JobStatus
-	121, // 6: edl.rpc.WhyResponse.waits:type_name -> edl.job.Wait
-	120, // 7: edl.rpc.JobDetails.status:type_name -> edl.job.JobStatus
-	122, // 8: edl.rpc.JobDetails.spec:type_name -> edl.job.JobSpec
+	116, // 1: edl.rpc.DescribeResponse.ops:type_name -> edl.rpc.DescribeResponse.OpsEntry
+	120, // 2: edl.rpc.ResumeJobResponse.progress:type_name -> edl.job.Progress
+	121, // 3: edl.rpc.Events.events:type_name -> edl.job.Event
+	122, // 4: edl.rpc.ListResponse.jobs:type_name -> edl.job.JobStatus
+	122, // 5: edl.rpc.WhyResponse.status:type_name -> edl.job.JobStatus
+	123, // 6: edl.rpc.WhyResponse.waits:type_name -> edl.job.Wait
+	122, // 7: edl.rpc.JobDetails.status:type_name -> edl.job.JobStatus
+	124, // 8: edl.rpc.JobDetails.spec:type_name -> edl.job.JobSpec
 	71,  // 9: edl.rpc.JobDetails.queues:type_name -> edl.rpc.QueuesResponse
-	104, // 10: edl.rpc.JobDetails.ledger:type_name -> edl.rpc.LedgerResponse
+	106, // 10: edl.rpc.JobDetails.ledger:type_name -> edl.rpc.LedgerResponse
 	19,  // 11: edl.rpc.JobDetails.times:type_name -> edl.rpc.RoleTimes
 	18,  // 12: edl.rpc.JobDetails.tables:type_name -> edl.rpc.TableUse
-	123, // 13: edl.rpc.RoleTimes.role:type_name -> edl.job.Role
-	124, // 14: edl.rpc.RoleTimes.rounds:type_name -> edl.job.RoundTimes
-	118, // 15: edl.rpc.StateValues.progress:type_name -> edl.job.Progress
-	125, // 16: edl.rpc.StateValues.values:type_name -> edl.job.Value
-	125, // 17: edl.rpc.StepRun.feed:type_name -> edl.job.Value
-	126, // 18: edl.rpc.StepDone.step:type_name -> edl.job.Step
-	118, // 19: edl.rpc.StepDone.progress:type_name -> edl.job.Progress
+	125, // 13: edl.rpc.RoleTimes.role:type_name -> edl.job.Role
+	126, // 14: edl.rpc.RoleTimes.rounds:type_name -> edl.job.RoundTimes
+	120, // 15: edl.rpc.StateValues.progress:type_name -> edl.job.Progress
+	127, // 16: edl.rpc.StateValues.values:type_name -> edl.job.Value
+	127, // 17: edl.rpc.StepRun.feed:type_name -> edl.job.Value
+	128, // 18: edl.rpc.StepDone.step:type_name -> edl.job.Step
+	120, // 19: edl.rpc.StepDone.progress:type_name -> edl.job.Progress
 	14,  // 20: edl.rpc.RoleEvent.log:type_name -> edl.rpc.LogLine
-	127, // 21: edl.rpc.RoleEvent.status:type_name -> edl.job.RoleStatus
-	128, // 22: edl.rpc.RoleEvent.report:type_name -> edl.job.RoleReport
+	129, // 21: edl.rpc.RoleEvent.status:type_name -> edl.job.RoleStatus
+	130, // 22: edl.rpc.RoleEvent.report:type_name -> edl.job.RoleReport
 	32,  // 23: edl.rpc.MoveRequest.id:type_name -> edl.rpc.Identity
-	129, // 24: edl.rpc.MoveRequest.to:type_name -> edl.job.Placement
-	130, // 25: edl.rpc.MoveResponse.failure:type_name -> edl.job.Failure
+	131, // 24: edl.rpc.MoveRequest.to:type_name -> edl.job.Placement
+	132, // 25: edl.rpc.MoveResponse.failure:type_name -> edl.job.Failure
 	32,  // 26: edl.rpc.PlacementRequest.id:type_name -> edl.rpc.Identity
 	32,  // 27: edl.rpc.JoinRequest.id:type_name -> edl.rpc.Identity
 	38,  // 28: edl.rpc.JoinResponse.segment:type_name -> edl.rpc.Segment
@@ -8085,30 +8331,30 @@ var file_proto_rpc_rpc_proto_depIdxs = []int32{
 	32,  // 41: edl.rpc.TaskFailedRequest.id:type_name -> edl.rpc.Identity
 	44,  // 42: edl.rpc.TaskFailedRequest.task:type_name -> edl.rpc.Task
 	32,  // 43: edl.rpc.SaveModelRequest.id:type_name -> edl.rpc.Identity
-	118, // 44: edl.rpc.SaveModelResponse.progress:type_name -> edl.job.Progress
+	120, // 44: edl.rpc.SaveModelResponse.progress:type_name -> edl.job.Progress
 	32,  // 45: edl.rpc.TrainerSteps.id:type_name -> edl.rpc.Identity
 	52,  // 46: edl.rpc.TrainerSteps.steps:type_name -> edl.rpc.TrainerStep
 	32,  // 47: edl.rpc.TrainerStep.id:type_name -> edl.rpc.Identity
-	125, // 48: edl.rpc.TrainerStep.fetched:type_name -> edl.job.Value
+	127, // 48: edl.rpc.TrainerStep.fetched:type_name -> edl.job.Value
 	43,  // 49: edl.rpc.TrainerStep.records:type_name -> edl.rpc.RecordRange
 	32,  // 50: edl.rpc.NextFeedRequest.id:type_name -> edl.rpc.Identity
 	32,  // 51: edl.rpc.FinishDataRequest.id:type_name -> edl.rpc.Identity
 	32,  // 52: edl.rpc.PermitRequest.id:type_name -> edl.rpc.Identity
-	125, // 53: edl.rpc.FeedShare.feed:type_name -> edl.job.Value
+	127, // 53: edl.rpc.FeedShare.feed:type_name -> edl.job.Value
 	32,  // 54: edl.rpc.LeaveRequest.id:type_name -> edl.rpc.Identity
-	130, // 55: edl.rpc.LeaveRequest.failure:type_name -> edl.job.Failure
-	119, // 56: edl.rpc.WatchResponse.events:type_name -> edl.job.Event
+	132, // 55: edl.rpc.LeaveRequest.failure:type_name -> edl.job.Failure
+	121, // 56: edl.rpc.WatchResponse.events:type_name -> edl.job.Event
 	32,  // 57: edl.rpc.GoBackRequest.id:type_name -> edl.rpc.Identity
-	118, // 58: edl.rpc.GoBackResponse.progress:type_name -> edl.job.Progress
+	120, // 58: edl.rpc.GoBackResponse.progress:type_name -> edl.job.Progress
 	69,  // 59: edl.rpc.QueueStatus.discarded_tasks:type_name -> edl.rpc.DiscardedTask
 	68,  // 60: edl.rpc.QueueStatus.discards:type_name -> edl.rpc.PassDiscards
 	43,  // 61: edl.rpc.DiscardedTask.records:type_name -> edl.rpc.RecordRange
 	67,  // 62: edl.rpc.QueuesResponse.queues:type_name -> edl.rpc.QueueStatus
-	121, // 63: edl.rpc.QueuesResponse.waits:type_name -> edl.job.Wait
-	115, // 64: edl.rpc.QueuesResponse.entries:type_name -> edl.rpc.QueuesResponse.EntriesEntry
-	131, // 65: edl.rpc.QueuesResponse.checkpoint:type_name -> edl.job.CheckpointStatus
+	123, // 63: edl.rpc.QueuesResponse.waits:type_name -> edl.job.Wait
+	117, // 64: edl.rpc.QueuesResponse.entries:type_name -> edl.rpc.QueuesResponse.EntriesEntry
+	133, // 65: edl.rpc.QueuesResponse.checkpoint:type_name -> edl.job.CheckpointStatus
 	40,  // 66: edl.rpc.QueuesResponse.datasets:type_name -> edl.rpc.Dataset
-	116, // 67: edl.rpc.QueuesResponse.dropped:type_name -> edl.rpc.QueuesResponse.DroppedEntry
+	118, // 67: edl.rpc.QueuesResponse.dropped:type_name -> edl.rpc.QueuesResponse.DroppedEntry
 	32,  // 68: edl.rpc.VariableChunk.id:type_name -> edl.rpc.Identity
 	32,  // 69: edl.rpc.RowsRequest.id:type_name -> edl.rpc.Identity
 	32,  // 70: edl.rpc.OpenDataRequest.id:type_name -> edl.rpc.Identity
@@ -8122,14 +8368,14 @@ var file_proto_rpc_rpc_proto_depIdxs = []int32{
 	93,  // 78: edl.rpc.CountedResponse.declared:type_name -> edl.rpc.Declared
 	32,  // 79: edl.rpc.CutRequest.id:type_name -> edl.rpc.Identity
 	83,  // 80: edl.rpc.CutRequest.below:type_name -> edl.rpc.StepBound
-	132, // 81: edl.rpc.CutResponse.shard:type_name -> edl.job.Shard
-	132, // 82: edl.rpc.CutResponse.base:type_name -> edl.job.Shard
+	134, // 81: edl.rpc.CutResponse.shard:type_name -> edl.job.Shard
+	134, // 82: edl.rpc.CutResponse.base:type_name -> edl.job.Shard
 	32,  // 83: edl.rpc.HoldRequest.id:type_name -> edl.rpc.Identity
 	83,  // 84: edl.rpc.HoldResponse.begun:type_name -> edl.rpc.StepBound
 	83,  // 85: edl.rpc.HoldResponse.ledger:type_name -> edl.rpc.StepBound
 	32,  // 86: edl.rpc.RestoreRequest.id:type_name -> edl.rpc.Identity
 	32,  // 87: edl.rpc.PrepareRequest.id:type_name -> edl.rpc.Identity
-	129, // 88: edl.rpc.PrepareRequest.to:type_name -> edl.job.Placement
+	131, // 88: edl.rpc.PrepareRequest.to:type_name -> edl.job.Placement
 	32,  // 89: edl.rpc.FreezeRequest.id:type_name -> edl.rpc.Identity
 	93,  // 90: edl.rpc.FreezeResponse.declared:type_name -> edl.rpc.Declared
 	93,  // 91: edl.rpc.FreezeResponse.applied:type_name -> edl.rpc.Declared
@@ -8142,134 +8388,136 @@ var file_proto_rpc_rpc_proto_depIdxs = []int32{
 	0,   // 98: edl.rpc.Standing.kind:type_name -> edl.rpc.Standing.Kind
 	94,  // 99: edl.rpc.Standing.members:type_name -> edl.rpc.Member
 	93,  // 100: edl.rpc.Standing.applied:type_name -> edl.rpc.Declared
-	32,  // 101: edl.rpc.TakeOverRequest.id:type_name -> edl.rpc.Identity
-	43,  // 102: edl.rpc.PassLedger.committed:type_name -> edl.rpc.RecordRange
-	103, // 103: edl.rpc.LedgerResponse.passes:type_name -> edl.rpc.PassLedger
-	32,  // 104: edl.rpc.GetRequest.id:type_name -> edl.rpc.Identity
-	32,  // 105: edl.rpc.CopyRequest.id:type_name -> edl.rpc.Identity
-	32,  // 106: edl.rpc.PaceRequest.id:type_name -> edl.rpc.Identity
-	32,  // 107: edl.rpc.CompleteRequest.id:type_name -> edl.rpc.Identity
-	117, // 108: edl.rpc.StatusResponse.refused:type_name -> edl.rpc.StatusResponse.RefusedEntry
-	121, // 109: edl.rpc.StatusResponse.waits:type_name -> edl.job.Wait
-	1,   // 110: edl.rpc.StatusResponse.standby:type_name -> edl.rpc.StatusResponse.Standby
-	18,  // 111: edl.rpc.StatusResponse.tables:type_name -> edl.rpc.TableUse
-	3,   // 112: edl.rpc.Listener.Describe:input_type -> edl.rpc.DescribeRequest
-	5,   // 113: edl.rpc.Listener.Submit:input_type -> edl.rpc.SubmitRequest
-	9,   // 114: edl.rpc.Listener.Status:input_type -> edl.rpc.JobRequest
-	11,  // 115: edl.rpc.Listener.List:input_type -> edl.rpc.ListRequest
-	9,   // 116: edl.rpc.Listener.Watch:input_type -> edl.rpc.JobRequest
-	13,  // 117: edl.rpc.Listener.Logs:input_type -> edl.rpc.LogsRequest
-	9,   // 118: edl.rpc.Listener.Stop:input_type -> edl.rpc.JobRequest
-	20,  // 119: edl.rpc.Listener.Finish:input_type -> edl.rpc.FinishRequest
-	21,  // 120: edl.rpc.Listener.Acknowledge:input_type -> edl.rpc.AcknowledgeRequest
-	24,  // 121: edl.rpc.Listener.ReadState:input_type -> edl.rpc.ReadStateRequest
-	2,   // 122: edl.rpc.Listener.WriteState:input_type -> edl.rpc.Piece
-	26,  // 123: edl.rpc.Listener.ReleaseState:input_type -> edl.rpc.ReleaseStateRequest
-	2,   // 124: edl.rpc.Listener.RunStep:input_type -> edl.rpc.Piece
-	9,   // 125: edl.rpc.Listener.Why:input_type -> edl.rpc.JobRequest
-	9,   // 126: edl.rpc.Listener.Show:input_type -> edl.rpc.JobRequest
-	16,  // 127: edl.rpc.Listener.Scale:input_type -> edl.rpc.ScaleRequest
-	9,   // 128: edl.rpc.Listener.Checkpoint:input_type -> edl.rpc.JobRequest
-	7,   // 129: edl.rpc.Listener.ResumeJob:input_type -> edl.rpc.ResumeJobRequest
-	30,  // 130: edl.rpc.Listener.StartRole:input_type -> edl.rpc.StartRoleChunk
-	36,  // 131: edl.rpc.Coordinator.Join:input_type -> edl.rpc.JoinRequest
-	2,   // 132: edl.rpc.Coordinator.ReportDataset:input_type -> edl.rpc.Piece
-	45,  // 133: edl.rpc.Coordinator.GetTask:input_type -> edl.rpc.GetTaskRequest
-	47,  // 134: edl.rpc.Coordinator.TaskFailed:input_type -> edl.rpc.TaskFailedRequest
-	49,  // 135: edl.rpc.Coordinator.RequestSaveModel:input_type -> edl.rpc.SaveModelRequest
-	2,   // 136: edl.rpc.Coordinator.ReportSteps:input_type -> edl.rpc.Piece
-	54,  // 137: edl.rpc.Coordinator.NextFeed:input_type -> edl.rpc.NextFeedRequest
-	2,   // 138: edl.rpc.Coordinator.Feed:input_type -> edl.rpc.Piece
-	55,  // 139: edl.rpc.Coordinator.Finish:input_type -> edl.rpc.FinishDataRequest
-	21,  // 140: edl.rpc.Coordinator.Acknowledge:input_type -> edl.rpc.AcknowledgeRequest
-	57,  // 141: edl.rpc.Coordinator.Permit:input_type -> edl.rpc.PermitRequest
-	60,  // 142: edl.rpc.Coordinator.Leave:input_type -> edl.rpc.LeaveRequest
-	62,  // 143: edl.rpc.Coordinator.Watch:input_type -> edl.rpc.WatchRequest
-	70,  // 144: edl.rpc.Coordinator.Checkpoint:input_type -> edl.rpc.CheckpointRequest
-	66,  // 145: edl.rpc.Coordinator.Queues:input_type -> edl.rpc.QueuesRequest
-	64,  // 146: edl.rpc.Coordinator.GoBack:input_type -> edl.rpc.GoBackRequest
-	2,   // 147: edl.rpc.Coordinator.Move:input_type -> edl.rpc.Piece
-	35,  // 148: edl.rpc.Coordinator.Placement:input_type -> edl.rpc.PlacementRequest
-	72,  // 149: edl.rpc.ParameterServer.SendVariable:input_type -> edl.rpc.VariableChunk
-	78,  // 150: edl.rpc.ParameterServer.SendBarrier:input_type -> edl.rpc.BarrierRequest
-	105, // 151: edl.rpc.ParameterServer.GetVariable:input_type -> edl.rpc.GetRequest
-	74,  // 152: edl.rpc.ParameterServer.GetRows:input_type -> edl.rpc.RowsRequest
-	106, // 153: edl.rpc.ParameterServer.CopyRows:input_type -> edl.rpc.CopyRequest
-	75,  // 154: edl.rpc.ParameterServer.OpenData:input_type -> edl.rpc.OpenDataRequest
-	91,  // 155: edl.rpc.ParameterServer.Freeze:input_type -> edl.rpc.FreezeRequest
-	95,  // 156: edl.rpc.ParameterServer.Resume:input_type -> edl.rpc.ResumeRequest
-	102, // 157: edl.rpc.ParameterServer.Ledger:input_type -> edl.rpc.LedgerRequest
-	82,  // 158: edl.rpc.ParameterServer.Cut:input_type -> edl.rpc.CutRequest
-	85,  // 159: edl.rpc.ParameterServer.Hold:input_type -> edl.rpc.HoldRequest
-	87,  // 160: edl.rpc.ParameterServer.Restore:input_type -> edl.rpc.RestoreRequest
-	108, // 161: edl.rpc.ParameterServer.Pace:input_type -> edl.rpc.PaceRequest
-	80,  // 162: edl.rpc.ParameterServer.Counted:input_type -> edl.rpc.CountedRequest
-	2,   // 163: edl.rpc.ParameterServer.Prepare:input_type -> edl.rpc.Piece
-	110, // 164: edl.rpc.ParameterServer.Complete:input_type -> edl.rpc.CompleteRequest
-	97,  // 165: edl.rpc.ParameterServer.Follow:input_type -> edl.rpc.FollowRequest
-	100, // 166: edl.rpc.ParameterServer.TakeOver:input_type -> edl.rpc.TakeOverRequest
-	112, // 167: edl.rpc.ParameterServer.Status:input_type -> edl.rpc.StatusRequest
-	4,   // 168: edl.rpc.Listener.Describe:output_type -> edl.rpc.DescribeResponse
-	6,   // 169: edl.rpc.Listener.Submit:output_type -> edl.rpc.SubmitResponse
-	120, // 170: edl.rpc.Listener.Status:output_type -> edl.job.JobStatus
-	12,  // 171: edl.rpc.Listener.List:output_type -> edl.rpc.ListResponse
-	10,  // 172: edl.rpc.Listener.Watch:output_type -> edl.rpc.Events
-	14,  // 173: edl.rpc.Listener.Logs:output_type -> edl.rpc.LogLine
-	120, // 174: edl.rpc.Listener.Stop:output_type -> edl.job.JobStatus
-	120, // 175: edl.rpc.Listener.Finish:output_type -> edl.job.JobStatus
-	22,  // 176: edl.rpc.Listener.Acknowledge:output_type -> edl.rpc.AcknowledgeResponse
-	2,   // 177: edl.rpc.Listener.ReadState:output_type -> edl.rpc.Piece
-	25,  // 178: edl.rpc.Listener.WriteState:output_type -> edl.rpc.WriteStateResponse
-	27,  // 179: edl.rpc.Listener.ReleaseState:output_type -> edl.rpc.ReleaseStateResponse
-	2,   // 180: edl.rpc.Listener.RunStep:output_type -> edl.rpc.Piece
-	15,  // 181: edl.rpc.Listener.Why:output_type -> edl.rpc.WhyResponse
-	2,   // 182: edl.rpc.Listener.Show:output_type -> edl.rpc.Piece
-	120, // 183: edl.rpc.Listener.Scale:output_type -> edl.job.JobStatus
-	131, // 184: edl.rpc.Listener.Checkpoint:output_type -> edl.job.CheckpointStatus
-	8,   // 185: edl.rpc.Listener.ResumeJob:output_type -> edl.rpc.ResumeJobResponse
-	31,  // 186: edl.rpc.Listener.StartRole:output_type -> edl.rpc.RoleEvent
-	37,  // 187: edl.rpc.Coordinator.Join:output_type -> edl.rpc.JoinResponse
-	42,  // 188: edl.rpc.Coordinator.ReportDataset:output_type -> edl.rpc.ReportDatasetResponse
-	46,  // 189: edl.rpc.Coordinator.GetTask:output_type -> edl.rpc.GetTaskResponse
-	48,  // 190: edl.rpc.Coordinator.TaskFailed:output_type -> edl.rpc.TaskFailedResponse
-	50,  // 191: edl.rpc.Coordinator.RequestSaveModel:output_type -> edl.rpc.SaveModelResponse
-	53,  // 192: edl.rpc.Coordinator.ReportSteps:output_type -> edl.rpc.ReportStepsResponse
-	2,   // 193: edl.rpc.Coordinator.NextFeed:output_type -> edl.rpc.Piece
-	2,   // 194: edl.rpc.Coordinator.Feed:output_type -> edl.rpc.Piece
-	56,  // 195: edl.rpc.Coordinator.Finish:output_type -> edl.rpc.FinishDataResponse
-	22,  // 196: edl.rpc.Coordinator.Acknowledge:output_type -> edl.rpc.AcknowledgeResponse
-	58,  // 197: edl.rpc.Coordinator.Permit:output_type -> edl.rpc.PermitResponse
-	61,  // 198: edl.rpc.Coordinator.Leave:output_type -> edl.rpc.LeaveResponse
-	63,  // 199: edl.rpc.Coordinator.Watch:output_type -> edl.rpc.WatchResponse
-	131, // 200: edl.rpc.Coordinator.Checkpoint:output_type -> edl.job.CheckpointStatus
-	2,   // 201: edl.rpc.Coordinator.Queues:output_type -> edl.rpc.Piece
-	65,  // 202: edl.rpc.Coordinator.GoBack:output_type -> edl.rpc.GoBackResponse
-	34,  // 203: edl.rpc.Coordinator.Move:output_type -> edl.rpc.MoveResponse
-	2,   // 204: edl.rpc.Coordinator.Placement:output_type -> edl.rpc.Piece
-	73,  // 205: edl.rpc.ParameterServer.SendVariable:output_type -> edl.rpc.SendResponse
-	79,  // 206: edl.rpc.ParameterServer.SendBarrier:output_type -> edl.rpc.BarrierResponse
-	72,  // 207: edl.rpc.ParameterServer.GetVariable:output_type -> edl.rpc.VariableChunk
-	72,  // 208: edl.rpc.ParameterServer.GetRows:output_type -> edl.rpc.VariableChunk
-	107, // 209: edl.rpc.ParameterServer.CopyRows:output_type -> edl.rpc.CopyResponse
-	76,  // 210: edl.rpc.ParameterServer.OpenData:output_type -> edl.rpc.OpenDataResponse
-	92,  // 211: edl.rpc.ParameterServer.Freeze:output_type -> edl.rpc.FreezeResponse
-	96,  // 212: edl.rpc.ParameterServer.Resume:output_type -> edl.rpc.ResumeResponse
-	2,   // 213: edl.rpc.ParameterServer.Ledger:output_type -> edl.rpc.Piece
-	84,  // 214: edl.rpc.ParameterServer.Cut:output_type -> edl.rpc.CutResponse
-	86,  // 215: edl.rpc.ParameterServer.Hold:output_type -> edl.rpc.HoldResponse
-	88,  // 216: edl.rpc.ParameterServer.Restore:output_type -> edl.rpc.RestoreResponse
-	109, // 217: edl.rpc.ParameterServer.Pace:output_type -> edl.rpc.PaceResponse
-	81,  // 218: edl.rpc.ParameterServer.Counted:output_type -> edl.rpc.CountedResponse
-	90,  // 219: edl.rpc.ParameterServer.Prepare:output_type -> edl.rpc.PrepareResponse
-	111, // 220: edl.rpc.ParameterServer.Complete:output_type -> edl.rpc.CompleteResponse
-	98,  // 221: edl.rpc.ParameterServer.Follow:output_type -> edl.rpc.FollowResponse
-	101, // 222: edl.rpc.ParameterServer.TakeOver:output_type -> edl.rpc.TakeOverResponse
-	113, // 223: edl.rpc.ParameterServer.Status:output_type -> edl.rpc.StatusResponse
-	168, // [168:224] is the sub-list for method output_type
-	112, // [112:168] is the sub-list for method input_type
-	112, // [112:112] is the sub-list for extension type_name
-	112, // [112:112] is the sub-list for extension extendee
-	0,   // [0:112] is the sub-list for field type_name
+	100, // 101: edl.rpc.Standing.pushed:type_name -> edl.rpc.Pushed
+	101, // 102: edl.rpc.Standing.clocks:type_name -> edl.rpc.Clock
+	32,  // 103: edl.rpc.TakeOverRequest.id:type_name -> edl.rpc.Identity
+	43,  // 104: edl.rpc.PassLedger.committed:type_name -> edl.rpc.RecordRange
+	105, // 105: edl.rpc.LedgerResponse.passes:type_name -> edl.rpc.PassLedger
+	32,  // 106: edl.rpc.GetRequest.id:type_name -> edl.rpc.Identity
+	32,  // 107: edl.rpc.CopyRequest.id:type_name -> edl.rpc.Identity
+	32,  // 108: edl.rpc.PaceRequest.id:type_name -> edl.rpc.Identity
+	32,  // 109: edl.rpc.CompleteRequest.id:type_name -> edl.rpc.Identity
+	119, // 110: edl.rpc.StatusResponse.refused:type_name -> edl.rpc.StatusResponse.RefusedEntry
+	123, // 111: edl.rpc.StatusResponse.waits:type_name -> edl.job.Wait
+	1,   // 112: edl.rpc.StatusResponse.standby:type_name -> edl.rpc.StatusResponse.Standby
+	18,  // 113: edl.rpc.StatusResponse.tables:type_name -> edl.rpc.TableUse
+	3,   // 114: edl.rpc.Listener.Describe:input_type -> edl.rpc.DescribeRequest
+	5,   // 115: edl.rpc.Listener.Submit:input_type -> edl.rpc.SubmitRequest
+	9,   // 116: edl.rpc.Listener.Status:input_type -> edl.rpc.JobRequest
+	11,  // 117: edl.rpc.Listener.List:input_type -> edl.rpc.ListRequest
+	9,   // 118: edl.rpc.Listener.Watch:input_type -> edl.rpc.JobRequest
+	13,  // 119: edl.rpc.Listener.Logs:input_type -> edl.rpc.LogsRequest
+	9,   // 120: edl.rpc.Listener.Stop:input_type -> edl.rpc.JobRequest
+	20,  // 121: edl.rpc.Listener.Finish:input_type -> edl.rpc.FinishRequest
+	21,  // 122: edl.rpc.Listener.Acknowledge:input_type -> edl.rpc.AcknowledgeRequest
+	24,  // 123: edl.rpc.Listener.ReadState:input_type -> edl.rpc.ReadStateRequest
+	2,   // 124: edl.rpc.Listener.WriteState:input_type -> edl.rpc.Piece
+	26,  // 125: edl.rpc.Listener.ReleaseState:input_type -> edl.rpc.ReleaseStateRequest
+	2,   // 126: edl.rpc.Listener.RunStep:input_type -> edl.rpc.Piece
+	9,   // 127: edl.rpc.Listener.Why:input_type -> edl.rpc.JobRequest
+	9,   // 128: edl.rpc.Listener.Show:input_type -> edl.rpc.JobRequest
+	16,  // 129: edl.rpc.Listener.Scale:input_type -> edl.rpc.ScaleRequest
+	9,   // 130: edl.rpc.Listener.Checkpoint:input_type -> edl.rpc.JobRequest
+	7,   // 131: edl.rpc.Listener.ResumeJob:input_type -> edl.rpc.ResumeJobRequest
+	30,  // 132: edl.rpc.Listener.StartRole:input_type -> edl.rpc.StartRoleChunk
+	36,  // 133: edl.rpc.Coordinator.Join:input_type -> edl.rpc.JoinRequest
+	2,   // 134: edl.rpc.Coordinator.ReportDataset:input_type -> edl.rpc.Piece
+	45,  // 135: edl.rpc.Coordinator.GetTask:input_type -> edl.rpc.GetTaskRequest
+	47,  // 136: edl.rpc.Coordinator.TaskFailed:input_type -> edl.rpc.TaskFailedRequest
+	49,  // 137: edl.rpc.Coordinator.RequestSaveModel:input_type -> edl.rpc.SaveModelRequest
+	2,   // 138: edl.rpc.Coordinator.ReportSteps:input_type -> edl.rpc.Piece
+	54,  // 139: edl.rpc.Coordinator.NextFeed:input_type -> edl.rpc.NextFeedRequest
+	2,   // 140: edl.rpc.Coordinator.Feed:input_type -> edl.rpc.Piece
+	55,  // 141: edl.rpc.Coordinator.Finish:input_type -> edl.rpc.FinishDataRequest
+	21,  // 142: edl.rpc.Coordinator.Acknowledge:input_type -> edl.rpc.AcknowledgeRequest
+	57,  // 143: edl.rpc.Coordinator.Permit:input_type -> edl.rpc.PermitRequest
+	60,  // 144: edl.rpc.Coordinator.Leave:input_type -> edl.rpc.LeaveRequest
+	62,  // 145: edl.rpc.Coordinator.Watch:input_type -> edl.rpc.WatchRequest
+	70,  // 146: edl.rpc.Coordinator.Checkpoint:input_type -> edl.rpc.CheckpointRequest
+	66,  // 147: edl.rpc.Coordinator.Queues:input_type -> edl.rpc.QueuesRequest
+	64,  // 148: edl.rpc.Coordinator.GoBack:input_type -> edl.rpc.GoBackRequest
+	2,   // 149: edl.rpc.Coordinator.Move:input_type -> edl.rpc.Piece
+	35,  // 150: edl.rpc.Coordinator.Placement:input_type -> edl.rpc.PlacementRequest
+	72,  // 151: edl.rpc.ParameterServer.SendVariable:input_type -> edl.rpc.VariableChunk
+	78,  // 152: edl.rpc.ParameterServer.SendBarrier:input_type -> edl.rpc.BarrierRequest
+	107, // 153: edl.rpc.ParameterServer.GetVariable:input_type -> edl.rpc.GetRequest
+	74,  // 154: edl.rpc.ParameterServer.GetRows:input_type -> edl.rpc.RowsRequest
+	108, // 155: edl.rpc.ParameterServer.CopyRows:input_type -> edl.rpc.CopyRequest
+	75,  // 156: edl.rpc.ParameterServer.OpenData:input_type -> edl.rpc.OpenDataRequest
+	91,  // 157: edl.rpc.ParameterServer.Freeze:input_type -> edl.rpc.FreezeRequest
+	95,  // 158: edl.rpc.ParameterServer.Resume:input_type -> edl.rpc.ResumeRequest
+	104, // 159: edl.rpc.ParameterServer.Ledger:input_type -> edl.rpc.LedgerRequest
+	82,  // 160: edl.rpc.ParameterServer.Cut:input_type -> edl.rpc.CutRequest
+	85,  // 161: edl.rpc.ParameterServer.Hold:input_type -> edl.rpc.HoldRequest
+	87,  // 162: edl.rpc.ParameterServer.Restore:input_type -> edl.rpc.RestoreRequest
+	110, // 163: edl.rpc.ParameterServer.Pace:input_type -> edl.rpc.PaceRequest
+	80,  // 164: edl.rpc.ParameterServer.Counted:input_type -> edl.rpc.CountedRequest
+	2,   // 165: edl.rpc.ParameterServer.Prepare:input_type -> edl.rpc.Piece
+	112, // 166: edl.rpc.ParameterServer.Complete:input_type -> edl.rpc.CompleteRequest
+	97,  // 167: edl.rpc.ParameterServer.Follow:input_type -> edl.rpc.FollowRequest
+	102, // 168: edl.rpc.ParameterServer.TakeOver:input_type -> edl.rpc.TakeOverRequest
+	114, // 169: edl.rpc.ParameterServer.Status:input_type -> edl.rpc.StatusRequest
+	4,   // 170: edl.rpc.Listener.Describe:output_type -> edl.rpc.DescribeResponse
+	6,   // 171: edl.rpc.Listener.Submit:output_type -> edl.rpc.SubmitResponse
+	122, // 172: edl.rpc.Listener.Status:output_type -> edl.job.JobStatus
+	12,  // 173: edl.rpc.Listener.List:output_type -> edl.rpc.ListResponse
+	10,  // 174: edl.rpc.Listener.Watch:output_type -> edl.rpc.Events
+	14,  // 175: edl.rpc.Listener.Logs:output_type -> edl.rpc.LogLine
+	122, // 176: edl.rpc.Listener.Stop:output_type -> edl.job.JobStatus
+	122, // 177: edl.rpc.Listener.Finish:output_type -> edl.job.JobStatus
+	22,  // 178: edl.rpc.Listener.Acknowledge:output_type -> edl.rpc.AcknowledgeResponse
+	2,   // 179: edl.rpc.Listener.ReadState:output_type -> edl.rpc.Piece
+	25,  // 180: edl.rpc.Listener.WriteState:output_type -> edl.rpc.WriteStateResponse
+	27,  // 181: edl.rpc.Listener.ReleaseState:output_type -> edl.rpc.ReleaseStateResponse
+	2,   // 182: edl.rpc.Listener.RunStep:output_type -> edl.rpc.Piece
+	15,  // 183: edl.rpc.Listener.Why:output_type -> edl.rpc.WhyResponse
+	2,   // 184: edl.rpc.Listener.Show:output_type -> edl.rpc.Piece
+	122, // 185: edl.rpc.Listener.Scale:output_type -> edl.job.JobStatus
+	133, // 186: edl.rpc.Listener.Checkpoint:output_type -> edl.job.CheckpointStatus
+	8,   // 187: edl.rpc.Listener.ResumeJob:output_type -> edl.rpc.ResumeJobResponse
+	31,  // 188: edl.rpc.Listener.StartRole:output_type -> edl.rpc.RoleEvent
+	37,  // 189: edl.rpc.Coordinator.Join:output_type -> edl.rpc.JoinResponse
+	42,  // 190: edl.rpc.Coordinator.ReportDataset:output_type -> edl.rpc.ReportDatasetResponse
+	46,  // 191: edl.rpc.Coordinator.GetTask:output_type -> edl.rpc.GetTaskResponse
+	48,  // 192: edl.rpc.Coordinator.TaskFailed:output_type -> edl.rpc.TaskFailedResponse
+	50,  // 193: edl.rpc.Coordinator.RequestSaveModel:output_type -> edl.rpc.SaveModelResponse
+	53,  // 194: edl.rpc.Coordinator.ReportSteps:output_type -> edl.rpc.ReportStepsResponse
+	2,   // 195: edl.rpc.Coordinator.NextFeed:output_type -> edl.rpc.Piece
+	2,   // 196: edl.rpc.Coordinator.Feed:output_type -> edl.rpc.Piece
+	56,  // 197: edl.rpc.Coordinator.Finish:output_type -> edl.rpc.FinishDataResponse
+	22,  // 198: edl.rpc.Coordinator.Acknowledge:output_type -> edl.rpc.AcknowledgeResponse
+	58,  // 199: edl.rpc.Coordinator.Permit:output_type -> edl.rpc.PermitResponse
+	61,  // 200: edl.rpc.Coordinator.Leave:output_type -> edl.rpc.LeaveResponse
+	63,  // 201: edl.rpc.Coordinator.Watch:output_type -> edl.rpc.WatchResponse
+	133, // 202: edl.rpc.Coordinator.Checkpoint:output_type -> edl.job.CheckpointStatus
+	2,   // 203: edl.rpc.Coordinator.Queues:output_type -> edl.rpc.Piece
+	65,  // 204: edl.rpc.Coordinator.GoBack:output_type -> edl.rpc.GoBackResponse
+	34,  // 205: edl.rpc.Coordinator.Move:output_type -> edl.rpc.MoveResponse
+	2,   // 206: edl.rpc.Coordinator.Placement:output_type -> edl.rpc.Piece
+	73,  // 207: edl.rpc.ParameterServer.SendVariable:output_type -> edl.rpc.SendResponse
+	79,  // 208: edl.rpc.ParameterServer.SendBarrier:output_type -> edl.rpc.BarrierResponse
+	72,  // 209: edl.rpc.ParameterServer.GetVariable:output_type -> edl.rpc.VariableChunk
+	72,  // 210: edl.rpc.ParameterServer.GetRows:output_type -> edl.rpc.VariableChunk
+	109, // 211: edl.rpc.ParameterServer.CopyRows:output_type -> edl.rpc.CopyResponse
+	76,  // 212: edl.rpc.ParameterServer.OpenData:output_type -> edl.rpc.OpenDataResponse
+	92,  // 213: edl.rpc.ParameterServer.Freeze:output_type -> edl.rpc.FreezeResponse
+	96,  // 214: edl.rpc.ParameterServer.Resume:output_type -> edl.rpc.ResumeResponse
+	2,   // 215: edl.rpc.ParameterServer.Ledger:output_type -> edl.rpc.Piece
+	84,  // 216: edl.rpc.ParameterServer.Cut:output_type -> edl.rpc.CutResponse
+	86,  // 217: edl.rpc.ParameterServer.Hold:output_type -> edl.rpc.HoldResponse
+	88,  // 218: edl.rpc.ParameterServer.Restore:output_type -> edl.rpc.RestoreResponse
+	111, // 219: edl.rpc.ParameterServer.Pace:output_type -> edl.rpc.PaceResponse
+	81,  // 220: edl.rpc.ParameterServer.Counted:output_type -> edl.rpc.CountedResponse
+	90,  // 221: edl.rpc.ParameterServer.Prepare:output_type -> edl.rpc.PrepareResponse
+	113, // 222: edl.rpc.ParameterServer.Complete:output_type -> edl.rpc.CompleteResponse
+	98,  // 223: edl.rpc.ParameterServer.Follow:output_type -> edl.rpc.FollowResponse
+	103, // 224: edl.rpc.ParameterServer.TakeOver:output_type -> edl.rpc.TakeOverResponse
+	115, // 225: edl.rpc.ParameterServer.Status:output_type -> edl.rpc.StatusResponse
+	170, // [170:226] is the sub-list for method output_type
+	114, // [114:170] is the sub-list for method input_type
+	114, // [114:114] is the sub-list for extension type_name
+	114, // [114:114] is the sub-list for extension extendee
+	0,   // [0:114] is the sub-list for field type_name
 }
 
 func init() { file_proto_rpc_rpc_proto_init() }
@@ -8288,7 +8536,7 @@ func file_proto_rpc_rpc_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_rpc_rpc_proto_rawDesc), len(file_proto_rpc_rpc_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   116,
+			NumMessages:   118,
 			NumExtensions: 0,
 			NumServices:   3,
 		},

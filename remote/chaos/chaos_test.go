@@ -221,42 +221,74 @@ func TestAsync(t *testing.T) {
 
 // The parameters themselves count what was applied to them: of each record the update of every pass, and of few records one more.
 func TestAsyncUpdates(t *testing.T) {
-	m := counting(t)
-	data := testkit.Records(t, t.TempDir(), records(), func(i int) []*tensor.Tensor {
+	m, data := counting(t, records())
+	each(t, func(t *testing.T, seed uint64) {
+		out := newRig(t).run(m, spec(3, 3, job.Mode_ASYNC), data, draw(seed, *faults, rounds(), 3, 2, anyButScale))
+		checkLedger(t, out.details.Ledger, data, twice())
+		checkCounted(t, out, m)
+	})
+}
+
+// Pservers of async jobs are lost and change their number, and the store of checkpoints fails, beside all that happens to other roles. Jobs with standbys, with
+// checkpoints or with both, as the seed says, apply the updates of every record in every pass, and of few records one more.
+func TestAsyncServers(t *testing.T) {
+	const more = 3
+	m, data := counting(t, more*records())
+	each(t, func(t *testing.T, seed uint64) {
+		standby, saved := seed%3 > 0, seed%3 < 2
+		s := spec(2, 2, job.Mode_ASYNC)
+		r := newRig(t)
+		if standby {
+			s.Standby = 1
+		}
+		if saved {
+			s.Checkpoints = &job.Checkpoints{Rounds: max(1, rounds()/50)}
+			s.Checkpoints.Store, r.suffers = failingStore(t)
+		}
+		plan := drawOf(slices.Concat(serverKinds, serverKinds, kinds), seed, *faults, more*rounds(), 2, 2, func(k kind, _ string) bool {
+			return !k.scales && (standby || !k.standbys) && (saved || !k.store)
+		})
+		out := r.run(m, s, data, plan)
+		t.Logf("standby %v, checkpoints %v: %d of %d disturbances happened", standby, saved, out.hits, len(plan))
+		checkLedger(t, out.details.Ledger, data, twice())
+		checkCounted(t, out, m)
+	})
+}
+
+// checkCounted checks that a job has applied the update of each record in each pass, and few of them once more.
+func checkCounted(t *testing.T, out outcome, m testkit.Model) {
+	t.Helper()
+	more := int64(0)
+	for record, updates := range testkit.Saved(t, out.saved, m.Program)["updates"].Float32s() {
+		if updates != float32(int64(updates)) || updates < passes {
+			t.Fatalf("record %d was applied %v times, want %d or more", record, updates, passes)
+		}
+		more += int64(updates) - passes
+	}
+	t.Logf("%d updates of a record were applied twice", more)
+	if more > twice() {
+		t.Errorf("%d updates of a record were applied twice, want at most %d", more, twice())
+	}
+}
+
+// counting is a model of one parameter, "updates", with an element for each of so many records, and the records. A step adds one to those of its batch, whatever
+// their values, so that neither the order of the updates nor their age matters.
+func counting(t testing.TB, records int) (testkit.Model, map[string][]string) {
+	t.Helper()
+	data := testkit.Records(t, t.TempDir(), records, func(i int) []*tensor.Tensor {
 		id, err := tensor.FromSlice([]int64{int64(i)})
 		if err != nil {
 			t.Fatal(err)
 		}
 		return []*tensor.Tensor{id}
 	})
-	each(t, func(t *testing.T, seed uint64) {
-		out := newRig(t).run(m, spec(3, 3, job.Mode_ASYNC), data, draw(seed, *faults, rounds(), 3, 2, anyButScale))
-		checkLedger(t, out.details.Ledger, data, twice())
-		more := int64(0)
-		for record, updates := range testkit.Saved(t, out.saved, m.Program)["updates"].Float32s() {
-			if updates != float32(int64(updates)) || updates < passes {
-				t.Fatalf("record %d was applied %v times, want %d or more", record, updates, passes)
-			}
-			more += int64(updates) - passes
-		}
-		t.Logf("%d updates of a record were applied twice", more)
-		if more > twice() {
-			t.Errorf("%d updates of a record were applied twice, want at most %d", more, twice())
-		}
-	})
-}
-
-// counting is a model of one parameter, "updates", with an element for each record. A step adds one to those of its batch, whatever their values,
-// so that neither the order of the updates nor their age matters.
-func counting(t testing.TB) testkit.Model {
-	t.Helper()
 	m := layers.NewModel()
 	r := layers.OpenDataset(m, testkit.Dataset, layers.Field("id", layers.Dims(1), layers.DType(tensor.Int64)))
 	v := layers.Read(layers.DoubleBuffer(layers.Batch(layers.Shuffle(r, 100, 7), batch)))
-	updates := layers.Embedding(v[0], int64(records()), 1, layers.Param(layers.ParamAttr{Name: "updates", Initializer: layers.Constant(0)}))
+	updates := layers.Embedding(v[0], int64(records), 1, layers.Param(layers.ParamAttr{Name: "updates", Initializer: layers.Constant(0)}))
 	loss := layers.ReduceSum(layers.Scale(updates, -1, 0), layers.Name("loss"))
 	optimizer.SGD(1).Minimize(loss)
-	return testkit.Built(t, m, loss)
+	return testkit.Built(t, m, loss), data
 }
 
 // lossOf is the mean loss over all records of the parameters that a job has saved.

@@ -27,7 +27,7 @@ type Config struct {
 	Trainers       int              // at least so many
 	TrainersMax    int              // and at most; 0: as Trainers
 	Sync           bool
-	Standby        bool // sync: each server has a standby
+	Standby        bool // each server has a standby
 	MergeHosts     bool // sync: members of one host form a group, whose first contributes for all
 	Fed            bool // fed by its user instead of reading its own data
 	Passes         int

@@ -181,10 +181,8 @@ func Check(s *job.JobSpec) error {
 	within("standby", int64(s.Standby), 0, 1)
 	switch {
 	case s.Standby == 0:
-	case s.Mode != job.Mode_SYNC:
-		wrong("standby", "in async mode", "sync mode, whose rounds a standby applies, too")
 	case s.Transport == job.Transport_GRPC:
-		wrong("standby", "with the transport grpc", "another transport: a standby is told of rounds on a data connection")
+		wrong("standby", "with the transport grpc", "another transport: a standby is told of updates on a data connection")
 	case s.MergeHosts:
 		wrong("standby", "with merge_hosts", "one of them: a standby that takes over asks each trainer for its contribution again")
 	}

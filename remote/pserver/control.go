@@ -24,7 +24,7 @@ func (s *Server) Freeze(ctx context.Context, m *rpc.FreezeRequest) (*rpc.FreezeR
 	}
 	answer, err := freeze(s, m.Id, false)
 	if err == nil {
-		err = s.mirror.tell(ctx)
+		err = s.core.mirror.tell(ctx)
 	}
 	return answer, err
 }
@@ -76,7 +76,7 @@ func (s *Server) Resume(ctx context.Context, m *rpc.ResumeRequest) (*rpc.ResumeR
 		refused = dismiss(s, e)
 		s.core.Unlock()
 		if refused == nil {
-			s.mirror.over(ctx)
+			s.core.mirror.over(ctx)
 			s.core.Lock()
 			s.core.release()
 			s.core.Unlock()
@@ -93,7 +93,7 @@ func (s *Server) Resume(ctx context.Context, m *rpc.ResumeRequest) (*rpc.ResumeR
 	}
 	s.core.cfg.Log.Info("generation begun", "generation", e.Generation, "round", e.Round, "members", len(e.Members))
 	if len(e.Members) > 0 {
-		if err := s.mirror.tell(ctx); err != nil {
+		if err := s.core.mirror.tell(ctx); err != nil {
 			return nil, err
 		}
 	}
@@ -209,7 +209,7 @@ func (s *Server) Status(_ context.Context, m *rpc.StatusRequest) (*rpc.StatusRes
 		return nil, err
 	}
 	c.Lock()
-	r := &rpc.StatusResponse{Refused: maps.Clone(c.refused), Bytes: s.bytes, Round: uint64(c.version()), Waits: c.waiting(), Standby: s.mirror.status()}
+	r := &rpc.StatusResponse{Refused: maps.Clone(c.refused), Bytes: s.bytes, Round: uint64(c.version()), Waits: c.waiting(), Standby: s.core.mirror.status()}
 	serves := c.machine != nil
 	if serves {
 		r.Generation = uint64(c.machine.Generation())

@@ -46,6 +46,7 @@ type core struct {
 	gaveUp     bool     // a round was given up: only a Restored helps
 	process    uint64   // tells this server from others of its index
 	standby    *standby // nil: the server has never been one
+	mirror     *mirror  // nil without standbys; written once, before the program serves
 	unfollowed int      // waits for a standby that is in step
 }
 
@@ -177,6 +178,9 @@ func (c *core) decide(ctx context.Context, e Event) (ignored bool, err error) {
 				break
 			}
 			c.carryOut(f)
+			if d, ok := e.(Declared); ok {
+				asyncMirror{c.mirror}.enter(d)
+			}
 			if _, ok := e.(Declared); ok && c.rounds != nil {
 				c.watch() // whoever waits for the round waits until it is applied
 			} else {

@@ -208,6 +208,11 @@ func (l *line) data(ctx context.Context, conn *dataplane.Conn, h dataplane.Head)
 	if !l.arrived.Complete() || l.acknowledgedByParams() {
 		return nil
 	}
+	if c := l.server.core; c.updates != nil && c.mirror != nil { // a trainer that went on could not send it again to a standby that takes over
+		if _, err := c.decide(ctx, Read{l.sender}); err != nil {
+			return err
+		}
+	}
 	return conn.WriteMessage(l.answer(dataplane.Ack, h.Round), nil)
 }
 

@@ -19,6 +19,8 @@
 //	control.go   the calls of coordinators, and Status and Ledger
 //	cut.go       the server's parts of checkpoints; changed.go: what has changed since a whole one; restore.go: the way back to one
 //	mirror.go    keeps the standby of a server equal to it; standby.go: the end of the standby; standing.go: what their machines tell each other
+//	portions.go  in which order a standby gets the slices
+//	asyncmirror.go  the same in an async job, update by update; asyncstanding.go: what the machines tell each other there
 //	pace.go      how far a trainer of an async job may be ahead of the others
 //	hold.go      how an async job is cut between the steps of its trainers
 //	move.go      the state moves to the servers of another placement; ahead.go: most of it is copied before, while rounds go on

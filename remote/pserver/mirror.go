@@ -25,21 +25,25 @@ import (
 //	Round, with merges                       --->
 //	                                         <---  Ack: only now the server tells anybody that the round is applied
 //
-// The slices are sent between two rounds, some at a time, while trainers compute. So a standby catches up while training goes on, and neither end keeps a
+// The slices are sent between two rounds, some at a time (portions.go), while trainers compute. So a standby catches up while training goes on, and neither end keeps a
 // copy for it. What a round is made of is sent once, however many trainers there are, while the server runs its updates. What Freeze, Resume and Complete
 // change is at the standby before they are answered.
 //
 // From Synced on the server goes no further without the standby: it may be that the standby takes over, and does not know of the rounds after that. A
 // server whose connection to a standby in step has ended waits until a standby begins anew, which is the same process or one that was started after it.
+//
+// asyncmirror.go has what differs in an async job.
 type mirror struct {
 	core    *core
 	service *comm.Service
 	values  *values
 	targets []string        // what contributions merge into
 	table   dataplane.Table // of targets, then of slices
+	portion [][]int         // the slices, in the order in which a standby gets them
 	wake    chan struct{}   // has a token when there may be something to send between two rounds
 
 	current *follower // nil: there is no standby
+	told    *Updates  // async: what a standby that was told everything knows of trainers; nil in sync mode. The lock of core guards it
 }
 
 // A follower is a standby as its server sees it. The lock of core guards it.
@@ -52,7 +56,7 @@ type follower struct {
 	acked   uint64        // messages that the standby has
 	asked   uint64        // the last message of slices
 	started bool          // it is told of rounds
-	next    int           // of the slices: those before it were sent
+	next    int           // of the portions: those before it were sent
 	synced  bool          // it may take over
 	inStep  uint64        // the message that tells it so
 	ended   bool          // nothing more is read or written on its connection
@@ -64,9 +68,6 @@ type message struct {
 	slices []int
 	what   *rpc.Standing
 }
-
-// quantum is how many bytes of slices are sent between two rounds.
-const quantum = 16 << 20
 
 // beginWait is how long a server waits for the first word of a standby, and overWait how long the end of a job waits for a standby to hear of it.
 const (
@@ -98,7 +99,12 @@ func newMirror(c *core, service *comm.Service, v *values) (*mirror, error) {
 		slice.Rows = rows[name]
 		m.table = append(m.table, slice)
 	}
-	return m, nil
+	if !service.Sync {
+		m.told = NewUpdates(c.cfg.MaxTrainers, namesOf(service))
+	}
+	var err error
+	m.portion, err = portionsOf(service, v.BlockRunner, func(slice int) int { return m.table[len(m.targets)+slice].Bytes })
+	return m, err
 }
 
 // memory returns the elements of a slice of the table that travel.
@@ -120,9 +126,9 @@ func (s *Server) Follow(ctx context.Context, r *rpc.FollowRequest) (*rpc.FollowR
 	if err := s.admit(ctx, r.Id); err != nil {
 		return nil, err
 	}
-	c, m := s.core, s.mirror
+	c, m := s.core, s.core.mirror
 	if m == nil || c.cfg.Data == nil {
-		return nil, c.refuse(fault.E(fault.Unsupported, fault.At(c.Where), fault.Got("a standby"), fault.Want("a server of a sync job with standbys")))
+		return nil, c.refuse(fault.E(fault.Unsupported, fault.At(c.Where), fault.Got("a standby"), fault.Want("a server of a job with standbys")))
 	}
 	f := &follower{start: r.Start, more: make(chan struct{}, 1), done: make(chan struct{})}
 	var err error
@@ -153,8 +159,11 @@ func (m *mirror) serve(ctx context.Context, f *follower, conn *dataplane.Conn) {
 			c.Lock()
 			f.acked = uint64(h.Round)
 			c.Broadcast()
+			lacks := !f.synced
 			c.Unlock()
-			m.mayCatchUp()
+			if lacks {
+				m.mayCatchUp()
+			}
 		}
 	}()
 	for ctx.Err() == nil {
@@ -247,23 +256,47 @@ func (m *mirror) mayCatchUp() {
 
 // put enters a message. The lock is held. It returns the number of the message.
 func (m *mirror) put(f *follower, kind rpc.Standing_Kind, slices []int) uint64 {
-	s := standingOf(m.core.rounds)
-	what := &rpc.Standing{Kind: kind, Generation: uint64(s.Generation), Ended: uint64(s.Ended), Fence: uint64(s.Fence), First: uint64(s.First),
-		History: s.History}
-	for _, member := range s.Members {
-		leader := uint32(member.Leader)
-		what.Members = append(what.Members, &rpc.Member{Rank: uint32(member.Rank), Leader: &leader})
-	}
-	for _, rank := range s.Completed {
-		what.Completed = append(what.Completed, uint32(rank))
-	}
-	if kind == rpc.Standing_SYNCED || kind == rpc.Standing_ROUND {
+	what := standingMessage(standingNow(m.core))
+	what.Kind = kind
+	switch {
+	case m.told != nil:
+		asyncMirror{m}.standing(what)
+	case kind == rpc.Standing_SYNCED || kind == rpc.Standing_ROUND:
 		what.Round, what.Applied = uint64(m.core.rounds.Round()), declaredMessages(m.core.rounds.lastApplied)
 	}
 	if kind == rpc.Standing_SYNCED && m.core.ledger != nil {
 		what.Ledger = m.core.ledger.Encode()
 	}
-	f.queue = append(f.queue, message{slices, what})
+	return m.enqueue(f, message{slices, what})
+}
+
+// standingNow is what a standby has to know now, beside contributions. The lock is held.
+func standingNow(c *core) Standing {
+	if c.updates != nil {
+		return standingOfUpdates(c.updates)
+	}
+	return standingOf(c.rounds)
+}
+
+func standingMessage(s Standing) *rpc.Standing {
+	what := &rpc.Standing{Generation: uint64(s.Generation), Ended: uint64(s.Ended), Fence: uint64(s.Fence), First: uint64(s.First), History: s.History,
+		Back: uint64(s.Back)}
+	for _, member := range s.Members {
+		leader := uint32(member.Leader)
+		what.Members = append(what.Members, &rpc.Member{Rank: uint32(member.Rank), Since: uint64(member.Since), Leader: &leader})
+	}
+	for _, rank := range s.Completed {
+		what.Completed = append(what.Completed, uint32(rank))
+	}
+	for _, c := range s.Clocks {
+		what.Clocks = append(what.Clocks, &rpc.Clock{Rank: uint32(c.Rank), Since: uint64(c.since), Counts: c.counts, Pushes: c.pushes, Told: uint64(c.told)})
+	}
+	return what
+}
+
+// enqueue has a message sent. The lock is held. It returns the number of the message.
+func (m *mirror) enqueue(f *follower, next message) uint64 {
+	f.queue = append(f.queue, next)
 	f.told++
 	select {
 	case f.more <- struct{}{}:
@@ -360,18 +393,18 @@ func (m *mirror) catchUp() (wait func(ctx context.Context) error) {
 	case f == nil || f.synced || f.ended:
 		return none
 	case f.asked > f.acked: // what was sent last is on its way
-	case f.next < len(m.service.Slices):
+	case f.next < len(m.portion):
 		f.started = true
 		var list []int
-		for bytes := 0; f.next < len(m.service.Slices) && bytes < quantum; f.next++ {
-			slice := len(m.targets) + f.next
-			list, bytes = append(list, slice), bytes+m.table[slice].Bytes
+		for _, slice := range m.portion[f.next] {
+			list = append(list, len(m.targets)+slice)
 		}
+		f.next++
 		f.asked = m.put(f, rpc.Standing_STATE, list)
-	case !c.rounds.applying: // what the last round was made of is not known while one is applied
+	case c.rounds == nil || !c.rounds.applying: // what the last round was made of is not known while one is applied
 		f.started, f.synced = true, true
 		f.inStep = m.put(f, rpc.Standing_SYNCED, nil)
-		c.cfg.Log.Info("the standby is in step", "round", c.rounds.Round())
+		c.cfg.Log.Info("the standby is in step", "round", c.version())
 		return none
 	}
 	number := f.asked

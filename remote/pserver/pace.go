@@ -140,6 +140,9 @@ func (p pacer) Pace(ctx context.Context, m *rpc.PaceRequest) (*rpc.PaceResponse,
 	if f, ok := err.(*fault.Fault); ok && f.Kind == fault.DeadlineExceeded {
 		f.Kind, f.Want, f.Hint = fault.LostMember, "their pushes", "look at that trainer's log, raise round_deadline, or drop staleness"
 	}
+	if err == nil {
+		err = asyncMirror{c.mirror}.paced(ctx, id.Rank(m.Id.Rank))
+	}
 	if err != nil {
 		return nil, err
 	}

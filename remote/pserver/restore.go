@@ -236,6 +236,7 @@ func (r *restoring) take(s *Server) {
 	c.gaveUp = false
 	c.sums.published = map[string]publication{} // of the rounds that are trained again
 	s.cuts.giveUp()
+	asyncMirror{c.mirror}.forget()
 	s.updaters.abandon()
 	if c.updates != nil {
 		c.applied = r.event.Round

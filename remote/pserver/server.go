@@ -46,7 +46,7 @@ type Config struct {
 	Data          *dataplane.Acceptor                                // of contributions and parameters; nil: they come over gRPC
 	// Backup is how many contributions a round may lack. Sync mode, with Data, without standbys and groups.
 	Backup int
-	// Standby says that the server has a standby. Sync mode, with Data.
+	// Standby says that the server has a standby. With Data.
 	Standby bool
 	Follows *Follows         // the server is the standby of another process, which is the server Index of the job; nil: it is the server itself
 	Ledger  *Ledger          // of server 0: what the values that the program begins with were computed from; nil: empty
@@ -67,7 +67,6 @@ type Server struct {
 	exchange *exchange
 	updaters *updaters // nil in sync mode
 	cuts     *cuts
-	mirror   *mirror // nil without standbys
 	tables   tables
 	bytes    int64 // of what lives here from round to round
 
@@ -147,31 +146,32 @@ func run(ctx context.Context, s *Server, op *program.Op, blocks ops.BlockRunner)
 		case <-ctx.Done():
 		}
 	})
-	if err := open(ctx, s, &group, &service, box, blocks); err != nil {
+	if err := open(ctx, s, &service, box, blocks); err != nil {
 		return err
 	}
 	workers := s.core.cfg.Workers
 	if box.bytes() < worthSharing {
 		workers = 1
 	}
-	by := &stepper{service: &service, values: s.values, inbox: &s.core.inbox, mirror: s.mirror, workers: workers, times: s.core.cfg.Times}
+	by := &stepper{service: &service, values: s.values, inbox: &s.core.inbox, mirror: s.core.mirror, workers: workers, times: s.core.cfg.Times}
 	if s.core.standby != nil {
 		if err := followServer(ctx, s, by); err != nil {
 			return err
 		}
 	}
+	s.updaters.start(ctx, &group)
 	return applyRounds(ctx, s, &group, by)
 }
 
 // open lets calls in: trainers and coordinators only where the server is no standby.
-func open(ctx context.Context, s *Server, group *sync.WaitGroup, service *comm.Service, box inbox, blocks ops.BlockRunner) (err error) {
+func open(ctx context.Context, s *Server, service *comm.Service, box inbox, blocks ops.BlockRunner) (err error) {
 	c := s.core
 	c.Lock()
 	defer c.Unlock()
 	c.inbox = box
 	s.values = &values{BlockRunner: blocks}
-	if service.Sync && c.cfg.Standby {
-		if s.mirror, err = newMirror(c, service, s.values); err != nil {
+	if c.cfg.Standby {
+		if c.mirror, err = newMirror(c, service, s.values); err != nil {
 			return err
 		}
 	}
@@ -199,7 +199,7 @@ func open(ctx context.Context, s *Server, group *sync.WaitGroup, service *comm.S
 		c.updates.steps = c.cfg.Start
 		c.updates.Await(c.cfg.History)
 		c.machine = c.updates
-		s.updaters = startUpdaters(ctx, group, c, s.values, service)
+		s.updaters = newUpdaters(ctx, c, s.values, service)
 	}
 	c.changed()
 	return nil
@@ -226,7 +226,12 @@ func applyRounds(ctx context.Context, s *Server, group *sync.WaitGroup, by *step
 	}
 	for {
 		cut()
-		told := s.mirror.catchUp()
+		told := func(context.Context) error { return nil }
+		if c.rounds != nil {
+			told = c.mirror.catchUp()
+		} else if err := (asyncMirror{c.mirror}).catchUpAlone(ctx); err != nil {
+			return err
+		}
 		select {
 		case from := <-c.toApply:
 			cut()
@@ -253,9 +258,9 @@ func applyRounds(ctx context.Context, s *Server, group *sync.WaitGroup, by *step
 			c.Unlock()
 		case r := <-c.toTake:
 			copied()
-			s.mirror.drop()
+			s.core.mirror.drop()
 			r.take(s)
-		case <-s.mirror.mayWake():
+		case <-s.core.mirror.mayWake():
 		case <-c.toCut:
 		case <-c.ended:
 			return nil

@@ -122,6 +122,9 @@ func declare(ctx context.Context, c *core, from Sender, m *rpc.BarrierRequest) e
 			fault.Want("one to pserver 0, which keeps the ledger")))
 	}
 	again, err := c.decide(ctx, e)
+	if err == nil {
+		err = asyncMirror{c.mirror}.entered(ctx)
+	}
 	if err != nil {
 		return err
 	}
@@ -145,7 +148,7 @@ func (s *Server) Complete(ctx context.Context, m *rpc.CompleteRequest) (*rpc.Com
 	err = s.core.Err()
 	s.core.Unlock()
 	if err == nil {
-		err = s.mirror.tell(ctx)
+		err = s.core.mirror.tell(ctx)
 	}
 	return &rpc.CompleteResponse{}, err
 }

@@ -79,13 +79,13 @@ func followServer(ctx context.Context, s *Server, by *stepper) error {
 // roomOf returns where the slices of the table go. State of the forward pass that is merged has room of its own: it replaces the variable when its round is
 // applied.
 func roomOf(s *Server, service *comm.Service) ([]*tensor.Tensor, error) {
-	room := make([]*tensor.Tensor, len(s.mirror.table))
-	for i, slice := range s.mirror.table {
+	room := make([]*tensor.Tensor, len(s.core.mirror.table))
+	for i, slice := range s.core.mirror.table {
 		t, ok := s.values.Variable(slice.Name)
 		if !ok {
 			return nil, fault.E(fault.Internal, fault.Var(slice.Name), fault.Got("a slice that is no tensor"))
 		}
-		if room[i] = t; i >= len(service.Grads) && i < len(s.mirror.targets) {
+		if room[i] = t; i >= len(service.Grads) && i < len(s.core.mirror.targets) {
 			room[i] = t.Clone()
 		}
 	}
@@ -109,11 +109,11 @@ func dialServer(ctx context.Context, s *Server, retry id.Retry) (*dataplane.Conn
 	table := make(dataplane.Table, len(answer.Slices))
 	for i, info := range answer.Slices {
 		table[i] = dataplane.Slice{DType: tensor.DType(info.GetDtype()), Dims: info.GetDims(), Bytes: int(info.GetBytes()), Rows: info.GetRows()}
-		if i < len(s.mirror.table) {
-			table[i].Name = s.mirror.table[i].Name
+		if i < len(s.core.mirror.table) {
+			table[i].Name = s.core.mirror.table[i].Name
 		}
 	}
-	if !table.Equal(s.mirror.table) {
+	if !table.Equal(s.core.mirror.table) {
 		return nil, fault.E(fault.Foreign, fault.At(c.Where), fault.Got("a server with other slices"), fault.Want("one with the same program"))
 	}
 	d := dataplane.Dialer{Carrier: dataplane.TCP}
@@ -125,7 +125,7 @@ func dialServer(ctx context.Context, s *Server, retry id.Retry) (*dataplane.Conn
 
 // takeMessages takes what the server sends, and applies its rounds, until the connection ends.
 func takeMessages(ctx context.Context, s *Server, by *stepper, conn *dataplane.Conn, room []*tensor.Tensor) error {
-	arrived := dataplane.NewProgress(s.mirror.table)
+	arrived := dataplane.NewProgress(s.core.mirror.table)
 	for number := id.Round(1); ; {
 		h, err := conn.ReadHead()
 		switch {
@@ -186,23 +186,32 @@ func takeStanding(ctx context.Context, s *Server, by *stepper, conn *dataplane.C
 		return err
 	}
 	c := s.core
+	async := m.Kind == rpc.Standing_UPDATE || m.Kind == rpc.Standing_LEARNING_RATE
+	applies := async || m.Kind == rpc.Standing_ROUND
+	if async && c.updates == nil || m.Kind == rpc.Standing_ROUND && c.rounds == nil || m.Kind == rpc.Standing_ENTERED && c.updates == nil {
+		return fault.E(fault.Corrupt, fault.Gotf("the message %s", m.Kind), fault.Want("one of a server in the same mode"))
+	}
+	update := mirrored{s.updaters, room, m}
 	c.Lock()
-	err := c.standby.take(c, m)
+	err := c.standby.take(c, m, update)
 	c.Unlock()
 	if err != nil {
 		return err
 	}
-	if err := conn.WriteMessage(dataplane.Head{Kind: dataplane.Ack, Round: number}, nil); err != nil && m.Kind != rpc.Standing_ROUND {
+	if err := conn.WriteMessage(dataplane.Head{Kind: dataplane.Ack, Round: number}, nil); err != nil && !applies {
 		return err
 	}
-	if m.Kind != rpc.Standing_ROUND {
-		return nil
+	switch { // the machine knows of it
+	case async:
+		return update.apply(ctx)
+	case applies:
+		return applyMerged(ctx, s, by, room, m)
 	}
-	return applyMerged(ctx, s, by, room, m)
+	return nil
 }
 
 // take tells the machine what the server stands at. The lock of core is held. From its return on the server may tell others of a round.
-func (b *standby) take(c *core, m *rpc.Standing) error {
+func (b *standby) take(c *core, m *rpc.Standing, update mirrored) error {
 	if !b.following {
 		return errTookOver
 	}
@@ -217,36 +226,53 @@ func (b *standby) take(c *core, m *rpc.Standing) error {
 	case rpc.Standing_OVER:
 		b.over = true
 		return errTookOver
+	case rpc.Standing_UPDATE, rpc.Standing_LEARNING_RATE:
+		return update.take()
 	}
-	standing := Standing{Generation: id.Generation(m.Generation), Ended: id.Generation(m.Ended), Fence: id.Fence(m.Fence), First: id.Round(m.First),
-		History: m.History}
-	for _, member := range m.Members {
-		standing.Members = append(standing.Members, memberOf(member))
-	}
-	for _, rank := range m.Completed {
-		standing.Completed = append(standing.Completed, id.Rank(rank))
-	}
-	if _, err := c.step(Followed{standing}); err != nil {
-		return err
-	}
-	switch m.Kind {
-	case rpc.Standing_SYNCED:
-		if c.ledger != nil {
-			if c.ledger, err = DecodeLedger(m.Ledger); err != nil {
-				return err
-			}
+	if m.Kind != rpc.Standing_ENTERED {
+		if _, err := c.step(Followed{standingIn(m)}); err != nil {
+			return err
 		}
+	}
+	if m.Kind == rpc.Standing_SYNCED && c.ledger != nil {
+		if c.ledger, err = DecodeLedger(m.Ledger); err != nil {
+			return err
+		}
+	}
+	switch {
+	case c.updates != nil:
+		err = takePushed(c, m)
+	case m.Kind == rpc.Standing_SYNCED:
 		_, err = c.step(Synced{id.Round(m.Round), applied})
-		b.synced = err == nil
-		c.cfg.Log.Info("in step with the server", "round", m.Round)
-	case rpc.Standing_ROUND:
+	case m.Kind == rpc.Standing_ROUND:
 		if !b.synced { // its parameters are those of no round: only its numbers matter, until the last slice is here
 			_, _ = c.step(Synced{Round: id.Round(m.Round)})
 		}
 		_, err = c.step(Merged{id.Round(m.Round), applied})
 	}
+	if m.Kind == rpc.Standing_SYNCED && err == nil {
+		b.synced = true
+		c.cfg.Log.Info("in step with the server", "round", m.Round)
+	}
 	c.Broadcast()
 	return err
+}
+
+// standingIn reads what a message says that the server stands at.
+func standingIn(m *rpc.Standing) Standing {
+	s := Standing{Generation: id.Generation(m.Generation), Ended: id.Generation(m.Ended), Fence: id.Fence(m.Fence), First: id.Round(m.First),
+		History: m.History, Back: id.Generation(m.Back)}
+	for _, member := range m.Members {
+		s.Members = append(s.Members, memberOf(member))
+	}
+	for _, rank := range m.Completed {
+		s.Completed = append(s.Completed, id.Rank(rank))
+	}
+	for _, c := range m.Clocks {
+		s.Clocks = append(s.Clocks, Clock{id.Rank(c.GetRank()),
+			clock{since: id.Generation(c.GetSince()), counts: c.GetCounts(), pushes: c.GetPushes(), told: id.Round(c.GetTold())}})
+	}
+	return s
 }
 
 // applyMerged applies a round whose merges are here.
@@ -256,8 +282,8 @@ func applyMerged(ctx context.Context, s *Server, by *stepper, room []*tensor.Ten
 		step.Rows += d.Rows
 	}
 	if step.Rows > 0 {
-		for i := len(by.service.Grads); i < len(s.mirror.targets); i++ {
-			if t, ok := s.values.Variable(s.mirror.targets[i]); ok {
+		for i := len(by.service.Grads); i < len(s.core.mirror.targets); i++ {
+			if t, ok := s.values.Variable(s.core.mirror.targets[i]); ok {
 				if err := t.CopyFrom(room[i]); err != nil {
 					return err
 				}
@@ -303,12 +329,12 @@ func (s *Server) TakeOver(ctx context.Context, m *rpc.TakeOverRequest) (*rpc.Tak
 // takeOver makes a standby the server, unless it is the server already. The lock of core is held.
 func (b *standby) takeOver(c *core, history uint64) (id.Round, error) {
 	switch {
-	case b == nil || c.rounds == nil:
+	case b == nil || c.machine == nil:
 		return 0, fault.E(fault.LostMember, fault.At(c.Where), fault.Got("no standby that follows its server"), fault.Want("one in step"))
 	case !b.following:
-		return c.rounds.Round(), nil
-	case !b.synced || c.rounds.history != history:
-		return 0, fault.E(fault.LostMember, fault.At(c.Where), fault.Gotf("a standby that is not in step, of history %d", c.rounds.history),
+		return c.version(), nil
+	case !b.synced || standingNow(c).History != history:
+		return 0, fault.E(fault.LostMember, fault.At(c.Where), fault.Gotf("a standby that is not in step, of history %d", standingNow(c).History),
 			fault.Wantf("one in step, of history %d", history))
 	}
 	f, err := c.step(TookOver{})
@@ -319,7 +345,8 @@ func (b *standby) takeOver(c *core, history uint64) (id.Round, error) {
 	if b.stop != nil {
 		b.stop()
 	}
-	round := c.rounds.Round()
+	round := c.version()
+	asyncMirror{c.mirror}.succeed()
 	c.cfg.Log.Warn("the standby takes the place of its server, which is lost", "round", round)
 	c.carryOut(f)
 	c.changed()

@@ -24,15 +24,20 @@ import (
 type pair struct {
 	*pstest.Server
 	standby *pstest.Server
+	program func() *pstest.Program
 	sizes   []int64
 	starts  uint32
 }
 
-// startPair starts a server with two trainers. It has no standby yet.
+// startPair starts a server of a sync job with two trainers. It has no standby yet.
 func startPair(t testing.TB, sizes ...int64) *pair {
+	return startPairOf(t, func() *pstest.Program { return pstest.Momentum(0, true, 0.5, sizes...) }, sizes...)
+}
+
+func startPairOf(t testing.TB, program func() *pstest.Program, sizes ...int64) *pair {
 	cfg := pstest.WithData(t, pstest.Config(2))
 	cfg.Standby = true
-	return &pair{Server: pstest.Start(t, cfg, pstest.SGD(0, true, 0.5, sizes...)), sizes: sizes}
+	return &pair{Server: pstest.Start(t, cfg, program()), program: program, sizes: sizes}
 }
 
 // follow starts a standby of the server.
@@ -43,7 +48,7 @@ func (p *pair) follow(t testing.TB) {
 	p.starts++
 	cfg.Follows = &pserver.Follows{Start: p.starts, TakeOver: func(context.Context) error { return nil }}
 	p.standby = pstest.New(t, cfg)
-	p.standby.Serve(pstest.SGD(0, true, 0.5, p.sizes...))
+	p.standby.Serve(p.program())
 }
 
 // inStep waits until the standby may take over.

@@ -7,15 +7,18 @@ import (
 	"github.com/edl-go/edl/remote/id"
 )
 
-// A Standing is what Rounds knows beside the contributions to the open round: what a standby has to know to go on where its server stood.
+// A Standing is what a machine knows beside contributions: what a standby has to know to go on where its server stood. In async mode it also has to know how
+// far each trainer is; see asyncstanding.go.
 type Standing struct {
 	Generation id.Generation // that has begun
 	Ended      id.Generation // generations up to this one have ended
 	Fence      id.Fence
 	First      id.Round // of the generation
 	History    uint64
-	Members    []Member // in rank order; Since is not kept
+	Members    []Member // in rank order; Since is not kept in sync mode
 	Completed  []id.Rank
+	Back       id.Generation // async: messages of generations up to this one belong to an earlier history
+	Clocks     []Clock       // async: of the server that keeps the ledger, in rank order
 }
 
 // What happens to the machine of a standby.

@@ -26,15 +26,18 @@ type updaters struct {
 	// arriving is held from the decision on a contribution until the learning-rate block that it asks for has ended.
 	arriving     sync.Mutex
 	learningRate func(from Sender) error
+	schedule     func(ctx context.Context, from Sender) error // runs the learning-rate block; the lock of values is held by nobody
 }
 
 // An updater applies the contributions that one optimize block reads, or one state, in the order of their arrival. What a block reads of one
 // trainer's step is applied together, when all of it has arrived.
 type updater struct {
-	block program.BlockIndex
-	names []string // of the contributions
-	queue chan delivery
-	parts map[id.Rank]delivery // steps of which not all has arrived. The lock of core guards it
+	place   int // among all
+	block   program.BlockIndex
+	names   []string // of the contributions
+	targets []int    // by name: its place among all contributions, gradients before states
+	queue   chan delivery
+	parts   map[id.Rank]delivery // steps of which not all has arrived. The lock of core guards it
 }
 
 // A delivery is what one trainer's step contributes to one update.
@@ -48,18 +51,18 @@ func (d delivery) of(from Sender) bool {
 	return d.from.Round == from.Round && d.from.Generation == from.Generation
 }
 
-// startUpdaters starts the goroutines, which end with ctx. Blocks run with ctx, whoever has sent what they read.
-func startUpdaters(ctx context.Context, group *sync.WaitGroup, c *core, v *values, service *comm.Service) *updaters {
+// newUpdaters returns the updaters of a server. Blocks run with ctx, whoever has sent what they read.
+func newUpdaters(ctx context.Context, c *core, v *values, service *comm.Service) *updaters {
 	us := &updaters{core: c, values: v, byName: map[string]*updater{}}
 	byBlock := map[program.BlockIndex]*updater{}
-	for _, c := range slices.Concat(service.Grads, service.States) {
+	for i, c := range slices.Concat(service.Grads, service.States) {
 		u := byBlock[c.Block]
 		if u == nil || c.Block == comm.NoBlock {
-			u = &updater{block: c.Block, queue: make(chan delivery, queueLength), parts: map[id.Rank]delivery{}}
+			u = &updater{place: len(us.all), block: c.Block, queue: make(chan delivery, queueLength), parts: map[id.Rank]delivery{}}
 			byBlock[c.Block] = u
 			us.all = append(us.all, u)
 		}
-		u.names = append(u.names, c.Name)
+		u.names, u.targets = append(u.names, c.Name), append(u.targets, i)
 		us.byName[c.Name] = u
 	}
 	us.learningRate = func(from Sender) error {
@@ -71,12 +74,25 @@ func startUpdaters(ctx context.Context, group *sync.WaitGroup, c *core, v *value
 		if us.over(from) {
 			return nil
 		}
+		asyncMirror{us.core.mirror}.learningRate(from)
 		return v.RunBlock(ctx, service.LRDecay, stepOf(from))
+	}
+	us.schedule = func(ctx context.Context, from Sender) error {
+		v.Lock()
+		defer v.Unlock()
+		return v.RunBlock(ctx, service.LRDecay, stepOf(from))
+	}
+	return us
+}
+
+// start starts the goroutines, which end with ctx. A standby has applied all that its server has told it. In sync mode there are no updaters.
+func (us *updaters) start(ctx context.Context, group *sync.WaitGroup) {
+	if us == nil {
+		return
 	}
 	for _, u := range us.all {
 		group.Go(func() { us.run(ctx, u) })
 	}
-	return us
 }
 
 // over reports whether a contribution belongs to a history that has ended. While the lock of values is held none ends.
@@ -114,23 +130,40 @@ func (us *updaters) run(ctx context.Context, u *updater) {
 	}
 }
 
-// apply applies what one step contributes, as an update of its own.
+// apply applies what one step contributes, as an update of its own. It returns when the standby has it, if there is one.
 func (us *updaters) apply(ctx context.Context, u *updater, d delivery) error {
+	told, err := us.update(ctx, u, d)
+	if told != nil {
+		if wrong := told(ctx); err == nil {
+			err = wrong
+		}
+	}
+	return err
+}
+
+// update is apply without the wait for the standby, which it returns.
+func (us *updaters) update(ctx context.Context, u *updater, d delivery) (told func(context.Context) error, err error) {
 	us.values.RLock()
 	defer us.values.RUnlock()
 	if us.over(d.from) {
-		return nil
+		return nil, nil
 	}
 	for name, value := range d.values {
 		alone := []merge.Share{{Value: value, Rows: 1}}
 		if err := merge.Gradients(us.core.inbox.targets[name], alone, ops.MergeFirst); err != nil {
-			return err
+			return nil, err
 		}
 	}
+	told = asyncMirror{us.core.mirror}.update(u, d.from)
+	return told, us.runBlock(ctx, u, d.from)
+}
+
+// runBlock runs the block of an update. Contributions are in their targets, and the lock of values is held shared.
+func (us *updaters) runBlock(ctx context.Context, u *updater, from Sender) error {
 	if u.block == comm.NoBlock {
 		return nil
 	}
-	return us.values.RunBlock(ctx, u.block, stepOf(d.from))
+	return us.values.RunBlock(ctx, u.block, stepOf(from))
 }
 
 // deliver enters a contribution that has arrived. It waits while the queue is full.

@@ -73,6 +73,8 @@ func (u *Updates) Step(_ time.Duration, e Event) (Effects, error) {
 	case LetGo:
 		u.hold = hold{}
 		return Effects{}, nil
+	case Followed, CaughtUp, Updated, Entered, TookOver:
+		return followUpdates(u, e)
 	}
 	from := senderOf(e)
 	if err := u.admit(from); err != nil {

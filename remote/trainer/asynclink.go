@@ -34,7 +34,7 @@ func (l asyncStep) awaitUpdate(pulls bool) error {
 	default:
 		err = l.readParams(l.conn, l.comm.round())
 	}
-	l.acked = err == nil
+	l.acked = err == nil // until another process takes the place of the server: it has all that this one has answered for
 	return err
 }
 

@@ -19,7 +19,8 @@ type Program struct {
 	Service   comm.Service // as listen_and_serv describes it; the zero Global and LRDecay mean none
 	Variables map[string]*tensor.Tensor
 	Blocks    map[program.BlockIndex]func(ctx context.Context, step ops.Step) error
-	InPlace   bool // only updates read gradients, so the server may let them read the only contribution where it is
+	Uses      map[program.BlockIndex][]string // what each block names
+	InPlace   bool                            // only updates read gradients, so the server may let them read the only contribution where it is
 }
 
 var _ ops.BlockRunner = (*Program)(nil)
@@ -37,6 +38,15 @@ func (p *Program) RunBlock(ctx context.Context, block program.BlockIndex, step o
 func (p *Program) Variable(name string) (*tensor.Tensor, bool) {
 	t, ok := p.Variables[name]
 	return t, ok
+}
+
+// Names returns what a block names.
+func (p *Program) Names(block program.BlockIndex) (map[string]bool, error) {
+	names := map[string]bool{}
+	for _, name := range p.Uses[block] {
+		names[name] = true
+	}
+	return names, nil
 }
 
 // ReadByUpdate returns the variables that may refer to other memory from round to round.
@@ -99,7 +109,7 @@ func (p *Program) Op() *program.Op {
 // are the lengths of the parameters.
 func SGD(server int, sync bool, rate float32, sizes ...int64) *Program {
 	p := &Program{Service: comm.Service{Server: server, Sync: sync}, Variables: map[string]*tensor.Tensor{},
-		Blocks: map[program.BlockIndex]func(context.Context, ops.Step) error{}}
+		Blocks: map[program.BlockIndex]func(context.Context, ops.Step) error{}, Uses: map[program.BlockIndex][]string{}}
 	for i, n := range sizes {
 		name := fmt.Sprintf("w%d", i)
 		w, g := Vector(n), Vector(n)
@@ -108,6 +118,7 @@ func SGD(server int, sync bool, rate float32, sizes ...int64) *Program {
 		p.Service.Optimize = append(p.Service.Optimize, block)
 		p.Service.Grads = append(p.Service.Grads, comm.Contribution{Name: name + "@GRAD", Block: block, Merge: ops.MergeMean})
 		p.Service.Slices = append(p.Service.Slices, comm.Slice{Name: name, Origin: name, Rows: n, TotalRows: n})
+		p.Uses[block] = []string{name, name + "@GRAD"}
 		p.Blocks[block] = func(context.Context, ops.Step) error {
 			grad := g.Float32s()
 			for i := range w.Float32s() {
@@ -116,6 +127,34 @@ func SGD(server int, sync bool, rate float32, sizes ...int64) *Program {
 			return nil
 		}
 	}
+	return p
+}
+
+// Momentum is SGD with a velocity "v0" for each parameter "w0", and so on, and with the rate "lr", which begins with rate and becomes nine tenths of what it
+// was before each step. The velocities stand behind all parameters, and the rate behind them.
+func Momentum(server int, sync bool, rate float32, sizes ...int64) *Program {
+	p := SGD(server, sync, rate, sizes...)
+	lr, schedule := Filled(1, rate), program.BlockIndex(len(sizes)+1)
+	p.Variables["lr"], p.Service.LRDecay, p.Uses[schedule] = lr, schedule, []string{"lr"}
+	p.Blocks[schedule] = func(context.Context, ops.Step) error {
+		lr.Float32s()[0] *= 0.9
+		return nil
+	}
+	for i, n := range sizes {
+		name, block := fmt.Sprintf("v%d", i), program.BlockIndex(i+1)
+		v, w, g := Vector(n), p.Variables[fmt.Sprintf("w%d", i)], p.Variables[fmt.Sprintf("w%d@GRAD", i)]
+		p.Variables[name], p.Uses[block] = v, append(p.Uses[block], name, "lr")
+		p.Service.Slices = append(p.Service.Slices, comm.Slice{Name: name, Origin: name, Rows: n, TotalRows: n})
+		p.Blocks[block] = func(context.Context, ops.Step) error {
+			rate, grad, velocity, out := lr.Float32s()[0], g.Float32s(), v.Float32s(), w.Float32s()
+			for i := range out {
+				velocity[i] = 0.5*velocity[i] + grad[i]
+				out[i] -= rate * velocity[i]
+			}
+			return nil
+		}
+	}
+	p.Service.Slices = append(p.Service.Slices, comm.Slice{Name: "lr", Origin: "lr", Rows: 1, TotalRows: 1})
 	return p
 }
 
