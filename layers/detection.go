@@ -173,13 +173,19 @@ type NMS struct {
 // Options: Name. Op: multiclass_nms2.
 func MulticlassNMS(boxes, scores Variable, keep NMS, opts ...Option) Variable {
 	l := start("multiclass_nms", opts, nil, boxes, scores)
-	all := func(n int) int {
-		if n == 0 {
-			return -1
-		}
-		return n
+	return l.result(l.multi("multiclass_nms2", In{"BBoxes": {boxes}, "Scores": {scores}}, keep.attrs(), "Index", "Out")[1])
+}
+
+// attrs are the attributes of ops that suppress boxes.
+func (keep NMS) attrs() Attrs {
+	return Attrs{"score_threshold": keep.ScoreThreshold, "nms_threshold": keep.Threshold, "nms_top_k": orAll(keep.TopK), "keep_top_k": orAll(keep.KeepTopK),
+		"background_label": keep.Background, "normalized": !keep.Pixels}
+}
+
+// orAll is a number of boxes for an op, for which -1 is all.
+func orAll(n int) int {
+	if n == 0 {
+		return -1
 	}
-	return l.result(l.multi("multiclass_nms2", In{"BBoxes": {boxes}, "Scores": {scores}}, Attrs{"score_threshold": keep.ScoreThreshold,
-		"nms_threshold": keep.Threshold, "nms_top_k": all(keep.TopK), "keep_top_k": all(keep.KeepTopK), "background_label": keep.Background,
-		"normalized": !keep.Pixels}, "Index", "Out")[1])
+	return n
 }

@@ -62,6 +62,8 @@ func (s *sketch) print(variables ...layers.Variable) {
 			fmt.Printf("%v %.3g\n", t.Dims(), t.Float64s())
 		case tensor.Int64:
 			fmt.Println(t.Dims(), t.Int64s())
+		case tensor.Int32:
+			fmt.Println(t.Dims(), t.Int32s())
 		case tensor.Bool:
 			fmt.Println(t.Dims(), t.Bools())
 		}

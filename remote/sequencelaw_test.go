@@ -117,6 +117,12 @@ var sequenceModels = map[string]func(m *layers.Model, words layers.Variable) lay
 		kind := layers.Cast(layers.ReduceSum(layers.Scale(words, 0, 0.25), layers.Axes(1), layers.KeepDims()), tensor.Int64) // 1
 		return layers.CenterLoss(layers.FC(words, 3), kind, 2, 0.5)
 	},
+	"psroi_pool prroi_pool": func(_ *layers.Model, words layers.Variable) layers.Variable {
+		image := layers.Reshape(layers.FC(layers.SequencePool(words, "sum"), 128, layers.Act("tanh")), []int64{-1, 8, 4, 4})
+		regions := layers.Scale(layers.FC(words, 4, layers.Act("sigmoid")), 3, 0)
+		precise, shared := layers.PRRoiPool(image, regions, 2, 2, 1), layers.PSRoiPool(image, regions, 2, 2, 2, 1)
+		return layers.Add(scored(layers.Reshape(precise, []int64{-1, 32})), scored(layers.Reshape(shared, []int64{-1, 8})))
+	},
 	"warpctc": func(m *layers.Model, words layers.Variable) layers.Variable {
 		text := layers.Data(m, "text", layers.Dims(1), layers.DType(tensor.Int64), layers.LoD(1))
 		return layers.WarpCTC(layers.FC(words, testkit.Classes+1), layers.Cast(text, tensor.Int32), testkit.Classes)

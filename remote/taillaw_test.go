@@ -31,6 +31,16 @@ var rowModels = map[string]func(m *layers.Model, x, label layers.Variable) layer
 		found := layers.Cast(layers.SearchSorted(layers.CumSum(layers.Square(h)), layers.Square(taken)), tensor.Float32)
 		return scored(layers.Concat([]layers.Variable{put, layers.Unsqueeze(third, []int{1}), layers.Unsqueeze(most, []int{1}), found}, 1))
 	},
+	"deformable_conv": func(_ *layers.Model, x, _ layers.Variable) layers.Variable {
+		image := layers.Reshape(layers.FC(x, 32), []int64{-1, 2, 4, 4})
+		offset, mask := layers.Reshape(layers.FC(x, 72, layers.Act("tanh")), []int64{-1, 8, 3, 3}), layers.Reshape(layers.FC(x, 36, layers.Act("sigmoid")), []int64{-1, 4, 3, 3})
+		return scored(layers.Reshape(layers.DeformableConv(image, offset, mask, 3, 2), []int64{-1, 27}))
+	},
+	"yolov3_loss": func(_ *layers.Model, x, label layers.Variable) layers.Variable {
+		h := layers.Reshape(layers.FC(x, 28), []int64{-1, 7, 2, 2})
+		boxes := layers.Reshape(layers.Slice(layers.Scale(x, 0, 0.4), []int{1}, []int64{0}, []int64{4}), []int64{-1, 1, 4})
+		return layers.Yolov3Loss(h, boxes, layers.Cast(label, tensor.Int32), []int{16, 20}, []int{0}, 2, 0.7, 32)
+	},
 	"matrices": func(_ *layers.Model, x, _ layers.Variable) layers.Variable {
 		h := layers.Reshape(layers.FC(x, 9, layers.Act("tanh")), []int64{-1, 3, 3})
 		regular := layers.Add(layers.Scale(h, 0.1, 0), layers.DiagEmbed(layers.Scale(layers.Diagonal(h, 0, 1, 2), 0, 1), 0, 1, 2))

@@ -49,27 +49,12 @@ func registerNMS(name, note string, more []ops.Slot) {
 }
 
 func inferNMS(s *ops.Shapes) error {
-	if err := s.IsFloat("BBoxes"); err != nil {
-		return err
-	}
-	if err := s.SameType("BBoxes", "Scores"); err != nil {
-		return err
-	}
 	boxes, scores := s.In("BBoxes"), s.In("Scores")
 	if len(boxes.Dims) == 3 && len(scores.Dims) == 2 {
 		return fault.E(fault.Unsupported, fault.On(s.Op()), fault.Var(s.Op().In("Scores")), fault.Gotf("scores %v", scores.Dims), fault.Want("scores [N, classes, M]"))
 	}
-	if err := s.Rank("BBoxes", 3); err != nil {
+	if err := nmsInputs(s); err != nil {
 		return err
-	}
-	if boxes.Dims[2] > 4 {
-		return fault.E(fault.Unsupported, fault.On(s.Op()), fault.Var(s.Op().In("BBoxes")), fault.Gotf("boxes of %d numbers", boxes.Dims[2]), fault.Want("4"))
-	}
-	if !ops.Compatible(boxes.Dims, []int64{boxes.Dims[0], boxes.Dims[1], 4}) {
-		return s.Errorf("BBoxes", "dims [N, M, 4]")
-	}
-	if len(scores.Dims) != 3 || !opkit.Agree(scores.Dims[0], boxes.Dims[0]) || !opkit.Agree(scores.Dims[2], boxes.Dims[1]) {
-		return s.Errorf("Scores", "dims [N, classes, M] for boxes %v", boxes.Dims)
 	}
 	if !(s.Float("nms_eta") > 0 && s.Float("nms_eta") <= 1) {
 		return opkit.BadAttr(s, "nms_eta", "above 0, at most 1")
@@ -102,6 +87,11 @@ type suppression[T tensor.Float] struct {
 	candidates, kept []detection[T] // of one class, of the image
 }
 
+func newSuppression[T tensor.Float](b *ops.Binding) *suppression[T] {
+	return &suppression[T]{background: int(b.Int("background_label")), topK: int(b.Int("nms_top_k")), keep: int(b.Int("keep_top_k")),
+		scoreLimit: T(b.Float("score_threshold")), overlapLimit: T(b.Float("nms_threshold")), fade: T(b.Float("nms_eta")), normalized: b.Bool("normalized")}
+}
+
 func descending[T tensor.Float](a, b detection[T]) int { return cmp.Compare(b.score, a.score) }
 
 func byClass[T tensor.Float](a, b detection[T]) int { return cmp.Compare(a.class, b.class) }
@@ -114,6 +104,11 @@ func (s *suppression[T]) image(boxes, scores []T, classes, count int) []detectio
 			s.class(boxes, scores[class*count:][:count], int32(class))
 		}
 	}
+	return s.limited()
+}
+
+// limited drops all but the best of what is kept of an image.
+func (s *suppression[T]) limited() []detection[T] {
 	if s.keep >= 0 && len(s.kept) > s.keep {
 		slices.SortStableFunc(s.kept, descending[T])
 		s.kept = s.kept[:s.keep]
@@ -134,25 +129,31 @@ func (s *suppression[T]) class(boxes, scores []T, class int32) {
 	if s.topK >= 0 && len(s.candidates) > s.topK {
 		s.candidates = s.candidates[:s.topK]
 	}
-	first, limit := len(s.kept), s.overlapLimit
+	s.kept = suppress(s.kept, s.candidates, boxes, s.overlapLimit, s.fade, s.normalized)
+}
+
+// suppress appends the candidates, the best first, that overlap none of those that it has appended by more than limit. fade lowers the limit after each, while it is
+// above 0.5.
+func suppress[T tensor.Float](kept, candidates []detection[T], boxes []T, limit, fade T, normalized bool) []detection[T] {
+	first := len(kept)
 next:
-	for _, c := range s.candidates {
-		for _, k := range s.kept[first:] {
-			if overlap(boxes[4*c.box:][:4], boxes[4*k.box:][:4], s.normalized) > limit {
+	for _, c := range candidates {
+		for _, k := range kept[first:] {
+			if overlap(boxes[4*c.box:][:4], boxes[4*k.box:][:4], normalized) > limit {
 				continue next
 			}
 		}
-		s.kept = append(s.kept, c)
-		if s.fade < 1 && limit > 0.5 {
-			limit *= s.fade
+		kept = append(kept, c)
+		if fade < 1 && limit > 0.5 {
+			limit *= fade
 		}
 	}
+	return kept
 }
 
 func bindSuppression[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 	boxes, scores, out, index, nums := b.In("BBoxes"), b.In("Scores"), b.Out("Out"), b.Out("Index"), b.Out("NmsRoisNum")
-	s := &suppression[T]{background: int(b.Int("background_label")), topK: int(b.Int("nms_top_k")), keep: int(b.Int("keep_top_k")),
-		scoreLimit: T(b.Float("score_threshold")), overlapLimit: T(b.Float("nms_threshold")), fade: T(b.Float("nms_eta")), normalized: b.Bool("normalized")}
+	s := newSuppression[T](b)
 	indexed := len(b.Op().Outputs["Index"]) > 0
 	var rows []T
 	var places []int32

@@ -2,10 +2,12 @@ package detection
 
 import (
 	"math"
+	"strings"
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/ops"
 	"github.com/edl-go/edl/ops/opkit"
+	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/tensor"
 )
 
@@ -45,12 +47,12 @@ func inferRegions(s *ops.Shapes) ([]int64, error) {
 		}
 	}
 	images := x.Dims[0]
-	if s.Has("RoisNum") {
-		if err := opkit.CheckType(s, "RoisNum", s.In("RoisNum").DType == tensor.Int32, "int32"); err != nil {
+	if slot, dtype := numbersSlot(s.Op()); s.Has(slot) {
+		if err := opkit.CheckType(s, slot, s.In(slot).DType == dtype, dtype.String()); err != nil {
 			return nil, err
 		}
-		if !ops.Compatible(s.In("RoisNum").Dims, []int64{images}) {
-			return nil, s.Errorf("RoisNum", "dims [%d], one number for each image", images)
+		if !ops.Compatible(s.In(slot).Dims, []int64{images}) {
+			return nil, s.Errorf(slot, "dims [%d], one number for each image", images)
 		}
 	} else if n, err := s.CountSequences("ROIs"); err != nil {
 		return nil, err
@@ -69,6 +71,22 @@ func inferRegions(s *ops.Shapes) ([]int64, error) {
 	return dims, nil
 }
 
+// numbersSlot returns the slot that gives the number of boxes of each image, and its type.
+func numbersSlot(op *program.Op) (string, tensor.DType) {
+	if strings.HasPrefix(op.Type, "prroi_pool") {
+		return "BatchRoINums", tensor.Int64
+	}
+	return "RoisNum", tensor.Int32
+}
+
+// integerAt returns an element of a tensor of integers.
+func integerAt(t *tensor.Tensor, i int) int64 {
+	if t.DType() == tensor.Int32 {
+		return int64(t.Int32s()[i])
+	}
+	return t.Int64s()[i]
+}
+
 // A regions knows the image of each region.
 type regions struct {
 	b           *ops.Binding
@@ -81,8 +99,9 @@ type regions struct {
 }
 
 func newRegions(b *ops.Binding, x, out []int64) *regions {
+	slot, _ := numbersSlot(b.Op())
 	return &regions{
-		b: b, boxes: b.In("ROIs"), nums: b.In("RoisNum"), image: b.Scratch(tensor.Int32, int(out[0])),
+		b: b, boxes: b.In("ROIs"), nums: b.In(slot), image: b.Scratch(tensor.Int32, int(out[0])),
 		count: int(out[0]), images: int(x[0]), channels: int(x[1]), height: int(x[2]), width: int(x[3]),
 		pooledHeight: int(out[2]), pooledWidth: int(out[3]), scale: b.Float("spatial_scale"),
 	}
@@ -90,7 +109,7 @@ func newRegions(b *ops.Binding, x, out []int64) *regions {
 
 // locate is a loop that finds the image of each region. RoisNum comes from outside, so it checks the numbers.
 func (r *regions) locate() ops.Loop {
-	return ops.Loop{N: 1, Apart: true, Reads: []string{"ROIs", "RoisNum"}, Writes: []string{}, Run: func(_, _, _ int) error {
+	return ops.Loop{N: 1, Apart: true, Writes: []string{}, Run: func(_, _, _ int) error {
 		image, at := r.image.Int32s(), 0
 		var offsets []int64
 		if r.nums == nil {
@@ -102,7 +121,7 @@ func (r *regions) locate() ops.Loop {
 		for i := range r.images {
 			n := 0
 			if r.nums != nil {
-				n = int(r.nums.Int32s()[i])
+				n = int(max(min(integerAt(r.nums, i), int64(r.count)+1), -1))
 			} else {
 				n = int(offsets[i+1] - offsets[i])
 			}

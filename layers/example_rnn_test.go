@@ -1,0 +1,12 @@
+package layers_test
+
+import "github.com/edl-go/edl/layers"
+
+// All weights are 1/2, and there are no biases: tanh(1/2), and tanh(tanh(1/2)/2 + 1/2).
+func ExampleRNN() {
+	s := newSketch()
+	x := layers.Reshape(s.numbers("x", 2, 1, 1), []int64{0, 2, 1})
+	half, none := layers.ParamAttr{Initializer: layers.Constant(0.5)}, layers.ParamAttr{Initializer: layers.Constant(0)}
+	s.print(layers.RNN(x, "RNN_TANH", 1, 1, false, layers.Param(half), layers.Bias(none)))
+	// Output: [1 2 1] [0.462 0.624]
+}

@@ -1,0 +1,146 @@
+package layers
+
+import "math"
+
+// How many rows the results of most of these layers have is known only when their ops have run, as for MulticlassNMS.
+
+// Proposals says which regions GenerateProposals keeps.
+type Proposals struct {
+	BeforeNMS, AfterNMS int     // boxes of an image that are looked at, and that stay, those with the largest scores; 0 for all
+	Threshold           float64 // the largest overlap of boxes that are both kept
+	MinSize             float64 // the least side of a box in pixels of the original image
+}
+
+// GenerateProposals finds regions that may hold objects: scores [batch, anchors, height, width], deltas [batch, 4*anchors, height, width] are codes of boxes relative to
+// anchors [height, width, anchors, 4] with variances of the same dims, and info [batch, 3] has height, width and scale of each image. It returns boxes [rows, 4], those
+// of an image a sequence, and their scores [rows, 1].
+//
+// Options: Name. Op: generate_proposals.
+func GenerateProposals(scores, deltas, info, anchors, variances Variable, keep Proposals, opts ...Option) (regions, probabilities Variable) {
+	return pairOp("generate_proposals", In{"Scores": {scores}, "BboxDeltas": {deltas}, "ImInfo": {info}, "Anchors": {anchors}, "Variances": {variances}},
+		Attrs{"pre_nms_topN": keep.BeforeNMS, "post_nms_topN": keep.AfterNMS, "nms_thresh": keep.Threshold, "min_size": keep.MinSize}, "RpnRois", "RpnRoiProbs", opts)
+}
+
+// DistributeFPNProposals gives each region [rows, 4], those of an image a sequence, the level of a pyramid of feature maps that suits its size: boxes of side scale
+// belong to level refer, those twice as large to the next. It returns the regions of each level from low to high, and int32 [rows, 1], where each region stands in all
+// of them.
+//
+// Op: distribute_fpn_proposals.
+func DistributeFPNProposals(regions Variable, low, high, refer, scale int) (levels []Variable, restore Variable) {
+	l := start("distribute_fpn_proposals", nil, nil, regions)
+	if l.failed {
+		return []Variable{l.fail()}, l.fail()
+	}
+	levels = NewVariables(l.model, "fpn_rois", min(max(high-low+1, 0), 64))
+	out := OpInto(l.model, "distribute_fpn_proposals", In{"FpnRois": {regions}}, Attrs{"min_level": low, "max_level": high, "refer_level": refer, "refer_scale": scale},
+		In{"MultiFpnRois": levels, "RestoreIndex": NewVariables(l.model, "restore_index", 1)})
+	return out.All("MultiFpnRois"), out.One("RestoreIndex")
+}
+
+// CollectFPNProposals takes the most regions with the largest scores of all levels of a pyramid. regions and scores have a variable for each level.
+//
+// Options: Name. Op: collect_fpn_proposals.
+func CollectFPNProposals(regions, scores []Variable, most int, opts ...Option) Variable {
+	l := start("collect_fpn_proposals", opts, nil, append(append([]Variable{}, regions...), scores...)...)
+	return l.result(l.op("collect_fpn_proposals", In{"MultiLevelRois": regions, "MultiLevelScores": scores}, Attrs{"post_nms_topN": most}, "FpnRois"))
+}
+
+// BoxDecoderAndAssign reads a box of each class relative to regions [rows, 4] from codes [rows, classes*4] with variances [4], and takes that of the class with the
+// largest of scores [rows, classes], but for class 0. It returns the boxes of all classes and those that it takes.
+//
+// Options: Name. Op: box_decoder_and_assign.
+func BoxDecoderAndAssign(regions, variances, codes, scores Variable, limit float64, opts ...Option) (decoded, assigned Variable) {
+	return pairOp("box_decoder_and_assign", In{"PriorBox": {regions}, "PriorBoxVar": {variances}, "TargetBox": {codes}, "BoxScore": {scores}}, Attrs{"box_clip": limit},
+		"DecodeBox", "OutputAssignBox", opts)
+}
+
+// MatrixNMS lowers the scores of boxes that overlap better ones, and keeps those above post. boxes, scores and the rows of the result are as in MulticlassNMS, whose
+// Threshold does not count, but in descending order.
+//
+// Options: Name. Op: matrix_nms.
+func MatrixNMS(boxes, scores Variable, keep NMS, post float64, opts ...Option) Variable {
+	l := start("matrix_nms", opts, nil, boxes, scores)
+	attrs := keep.attrs()
+	delete(attrs, "nms_threshold")
+	attrs["post_threshold"] = post
+	return l.result(l.multi("matrix_nms", In{"BBoxes": {boxes}, "Scores": {scores}}, attrs, "Index", "Out")[1])
+}
+
+// LocalityAwareNMS merges neighbours that overlap, and keeps the best of the rest. boxes, scores and the rows of the result are as in MulticlassNMS.
+//
+// Options: Name. Op: locality_aware_nms.
+func LocalityAwareNMS(boxes, scores Variable, keep NMS, opts ...Option) Variable {
+	l := start("locality_aware_nms", opts, nil, boxes, scores)
+	return l.result(l.op("locality_aware_nms", In{"BBoxes": {boxes}, "Scores": {scores}}, keep.attrs(), "Out"))
+}
+
+// RetinanetDetectionOutput finds objects in the output of a pyramid of feature maps: for each level deltas [batch, n, 4], scores [batch, n, classes] and anchors [n, 4].
+// info [batch, 3] has height, width and scale of each image. The rows are as in MulticlassNMS, in descending order, and classes count from 1.
+//
+// Options: Name. Op: retinanet_detection_output.
+func RetinanetDetectionOutput(deltas, scores, anchors []Variable, info Variable, keep NMS, opts ...Option) Variable {
+	all := append(append(append([]Variable{info}, deltas...), scores...), anchors...)
+	l := start("retinanet_detection_output", opts, nil, all...)
+	return l.result(l.op("retinanet_detection_output", In{"BBoxes": deltas, "Scores": scores, "Anchors": anchors, "ImInfo": {info}},
+		Attrs{"score_threshold": keep.ScoreThreshold, "nms_threshold": keep.Threshold, "nms_top_k": orAll(keep.TopK), "keep_top_k": keep.KeepTopK}, "Out"))
+}
+
+// Yolov3Loss is the loss of YOLO v3, [batch]: x is the output of the network, boxes [batch, n, 4] have centre, width and height of objects as shares of the image, labels
+// int32 [batch, n] their classes. anchors are pairs of width and height in pixels of the input of the network, whose side is downsample times that of x, and mask says
+// which of them x has. Boxes that overlap an object by more than ignore need no confidence of 0.
+//
+// Options: Name. Op: yolov3_loss.
+func Yolov3Loss(x, boxes, labels Variable, anchors, mask []int, classes int, ignore float64, downsample int, opts ...Option) Variable {
+	l := start("yolov3_loss", opts, nil, x, boxes, labels)
+	return l.result(l.multi("yolov3_loss", In{"X": {x}, "GTBox": {boxes}, "GTLabel": {labels}}, Attrs{"anchors": anchors, "anchor_mask": mask, "class_num": classes,
+		"ignore_thresh": ignore, "downsample_ratio": downsample}, "GTMatchMask", "ObjectnessMask", "Loss")[2])
+}
+
+// MineHardExamples chooses boxes without an object that a loss should look at: ratio times as many as boxes with one, of those whose similarity is below the threshold, with
+// the largest losses [batch, boxes]. objects and similarities are what BipartiteMatch gives. It returns int32 [rows, 1], those of an image a sequence.
+//
+// Options: Name. Op: mine_hard_examples.
+func MineHardExamples(losses, objects, similarities Variable, ratio, threshold float64, opts ...Option) Variable {
+	l := start("mine_hard_examples", opts, nil, losses, objects, similarities)
+	return l.result(l.multi("mine_hard_examples", In{"ClsLoss": {losses}, "MatchIndices": {objects}, "MatchDist": {similarities}},
+		Attrs{"neg_pos_ratio": ratio, "neg_dist_threshold": threshold, "mining_type": "max_negative"}, "UpdatedMatchIndices", "NegIndices")[1])
+}
+
+// PSRoiPool is RoiPool with channels of its own for each bin, of which it takes the mean: x has channels*height*width channels.
+//
+// Options: Name. Op: psroi_pool.
+func PSRoiPool(x, regions Variable, channels, height, width int, scale float64, opts ...Option) Variable {
+	l := start("psroi_pool", opts, nil, x, regions)
+	l.image(x)
+	return l.result(l.op("psroi_pool", In{"X": {x}, "ROIs": {regions}},
+		Attrs{"output_channels": channels, "pooled_height": height, "pooled_width": width, "spatial_scale": scale}, "Out"))
+}
+
+// PRRoiPool is RoiPool without rounding: it takes the mean of each bin of the map, interpolated between its places. Gradients flow to the sides of regions, too.
+//
+// Options: Name. Op: prroi_pool.
+func PRRoiPool(x, regions Variable, height, width int, scale float64, opts ...Option) Variable {
+	l := start("prroi_pool", opts, nil, x, regions)
+	l.image(x)
+	return l.result(l.op("prroi_pool", In{"X": {x}, "ROIs": {regions}}, Attrs{"pooled_height": height, "pooled_width": width, "spatial_scale": scale}, "Out"))
+}
+
+// DeformableConv is Conv2D whose window reads beside its places: offset [batch, 2*size*size, height, width of the result] has how far down and to the right for each
+// element of the window, and mask [batch, size*size, height, width] what is read is multiplied by.
+//
+// Options: Stride, Padding, Dilation, Groups, Param, Bias, NoBias, Act, Name. Op: deformable_conv.
+func DeformableConv(x, offset, mask Variable, filters, size int64, opts ...Option) Variable {
+	l := start("deformable_conv", opts, []string{"Act", "Param", "Bias", "NoBias", "Stride", "Padding", "Dilation", "Groups"}, x, offset, mask)
+	l.image(x)
+	if l.failed {
+		return l.fail()
+	}
+	channels := x.v.Dims[1]
+	if !groupsDivide(l, channels, filters) {
+		return l.fail()
+	}
+	w := l.parameter("w", l.param, x.DType(), []int64{filters, channels / int64(l.groups), size, size}, Normal(0, math.Sqrt(2/float64(size*size*channels))))
+	y := l.op("deformable_conv", In{"Input": {x}, "Offset": {offset}, "Mask": {mask}, "Filter": {w}},
+		Attrs{"strides": l.stride, "paddings": l.padding, "dilations": l.dilation, "groups": l.groups}, "Output")
+	return l.result(l.activate(l.addBias(y, 1)))
+}

@@ -1,0 +1,355 @@
+package nn
+
+import (
+	"errors"
+	"math"
+
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/ops"
+	"github.com/edl-go/edl/ops/kernel"
+	"github.com/edl-go/edl/ops/opkit"
+	"github.com/edl-go/edl/program"
+	"github.com/edl-go/edl/tensor"
+)
+
+// gatesOf says how many numbers of the width of the state a step of each kind of network computes.
+var gatesOf = map[string]int{"LSTM": 4, "GRU": 3, "RNN_TANH": 1, "RNN_RELU": 1}
+
+// mostLayers bounds the layers of a network.
+const mostLayers = 64
+
+func init() {
+	opkit.Register(ops.Def{
+		Type: "rnn",
+		Doc: "Reads sequences of one length, or of lengths that SequenceLength gives, with layers of a recurrent network. With a = Wi*x + bi and b = Wh*h + bh, RNN_TANH and RNN_RELU compute " +
+			"h = f(a + b). LSTM has the gates i, f, o = sigmoid(a + b) and g = tanh(a + b), in the order i, f, g, o, and computes c = f*c + i*g and h = o*tanh(c). GRU has r, z = sigmoid(a + b) and " +
+			"n = tanh(a + r*b), in this order, and computes h = z*h + (1 - z)*n. Steps beyond the length of a sequence give 0 and leave the state.",
+		Inputs: []ops.Slot{{Name: "Input", Doc: "float [steps, N, input_size]"},
+			{Name: "PreState", Doc: "the first states [layers*directions, N, hidden_size]: h, and for LSTM c", Duplicable: true},
+			{Name: "WeightList", Doc: "for each layer and direction Wi [gates*hidden_size, width] and Wh [gates*hidden_size, hidden_size], and after all of them bi and bh [gates*hidden_size] of each", Duplicable: true},
+			{Name: "SequenceLength", Doc: "int32 or int64 [N]: the steps of each sequence", Dispensable: true}},
+		Outputs: []ops.Slot{{Name: "Out", Doc: "h of each step of the last layer, [steps, N, directions*hidden_size]"},
+			{Name: "State", Doc: "the last states, as PreState", Duplicable: true},
+			{Name: "Reserve", Doc: "what the gradient reads", Intermediate: true},
+			{Name: "DropoutState", Doc: "[1]: nothing", Dispensable: true, Intermediate: true}},
+		Attrs: []ops.Attr{{Name: "mode", Doc: "LSTM, GRU, RNN_TANH or RNN_RELU", Kind: "", Check: func(op *program.Op) error {
+			if mode, _ := op.Str("mode"); gatesOf[mode] == 0 {
+				return errors.New("LSTM, GRU, RNN_TANH or RNN_RELU")
+			}
+			return nil
+		}},
+			{Name: "hidden_size", Doc: "width of the state, from 1", Default: int32(100)}, {Name: "input_size", Doc: "width of Input", Default: int32(10)},
+			{Name: "num_layers", Doc: "layers, from 1", Default: int32(1)},
+			{Name: "is_bidirec", Doc: "whether each layer reads backwards too: the halves of what it gives are those of both directions", Default: false},
+			{Name: "dropout_prob", Doc: "share of what a layer gives to the next that is dropped in training", Default: float32(0)},
+			{Name: "is_test", Doc: "whether nothing is dropped", Default: false}, {Name: "seed", Doc: "key of what is dropped", Default: int32(0)}},
+		Infer:     inferRNN,
+		MixesRows: opkit.Mixes, // the batch is the second axis
+		Cost: func(s *ops.Shapes) ops.Cost {
+			size := int64(0)
+			for _, m := range s.Ins("WeightList") {
+				size += opkit.Size(m.Dims)
+			}
+			return ops.Cost{Flops: opkit.Size([]int64{2, opkit.Size(s.In("Input").Dims[:min(2, len(s.In("Input").Dims))]), size}), Bytes: opkit.Bytes(s)}
+		},
+		Bind: opkit.BindFloats("Input", bindRNN[float32], bindRNN[float64]),
+	}, opkit.Gradient{
+		Doc:    "backpropagation through the steps of each layer, the last one first.",
+		Inputs: []string{"Input", "PreState", "WeightList", "SequenceLength"}, Outputs: []string{"Out", "Reserve"}, From: []string{"Out", "State"},
+		Wrt:  []string{"Input", "PreState", "WeightList"},
+		Bind: opkit.BindFloats("Input", bindRNNGrad[float32], bindRNNGrad[float64]),
+	})
+}
+
+// A network is what the attributes and dims of an rnn say.
+type network struct {
+	mode                               string
+	steps, batch, input, hidden, gates int // gates counts numbers: gates*hidden_size
+	layers, directions                 int
+}
+
+func networkOf(a interface {
+	Int(string) int64
+	Str(string) string
+	Bool(string) bool
+}, input []int64) network {
+	n := network{mode: a.Str("mode"), steps: int(input[0]), batch: int(input[1]), input: int(input[2]), hidden: int(a.Int("hidden_size")), layers: int(a.Int("num_layers")), directions: 1}
+	n.gates = gatesOf[n.mode] * n.hidden
+	if a.Bool("is_bidirec") {
+		n.directions = 2
+	}
+	return n
+}
+
+// width is the width of what a layer reads.
+func (n *network) width(layer int) int {
+	if layer == 0 {
+		return n.input
+	}
+	return n.directions * n.hidden
+}
+
+// states is how many kinds of state the network has.
+func (n *network) states() int {
+	if n.mode == "LSTM" {
+		return 2
+	}
+	return 1
+}
+
+// each is the part of Reserve of a layer and direction: the gates and one more number for each element of the state, the cell of LSTM, and b of n of GRU.
+func (n *network) each() int { return n.steps * n.batch * (n.gates + n.hidden) }
+
+// between is the part of Reserve of what a layer gives to the next.
+func (n *network) between() int { return n.steps * n.batch * n.directions * n.hidden }
+
+func inferRNN(s *ops.Shapes) error {
+	if err := s.IsFloat("Input"); err != nil {
+		return err
+	}
+	if err := s.SameType("Input", "PreState", "WeightList"); err != nil {
+		return err
+	}
+	if err := s.Rank("Input", 3); err != nil {
+		return err
+	}
+	x := s.In("Input")
+	if h := s.Int("hidden_size"); h < 1 || h > math.MaxInt16*16 {
+		return opkit.BadAttr(s, "hidden_size", "1 to %d", math.MaxInt16*16)
+	}
+	if l := s.Int("num_layers"); l < 1 || l > mostLayers {
+		return opkit.BadAttr(s, "num_layers", "1 to %d", mostLayers)
+	}
+	if s.Float("dropout_prob") != 0 && !s.Bool("is_test") && s.Int("num_layers") > 1 {
+		return opkit.UnsupportedAttr(s, "dropout_prob", "0 while it trains several layers: put dropout between rnn ops of one layer")
+	}
+	n := networkOf(s, x.Dims)
+	all, hidden, gates := n.layers*n.directions, int64(n.hidden), int64(n.gates)
+	state := []int64{int64(all), x.Dims[1], hidden}
+	if len(s.Ins("PreState")) != n.states() || len(s.Outs("State")) > n.states() {
+		return fault.E(fault.InvalidProgram, fault.On(s.Op()), fault.Gotf("%d variables in PreState and %d in State", len(s.Ins("PreState")), len(s.Outs("State"))), fault.Wantf("%d for %s", n.states(), n.mode))
+	}
+	for i, m := range s.Ins("PreState") {
+		if !ops.Compatible(m.Dims, state) {
+			return fault.E(fault.ShapeMismatch, fault.On(s.Op()), fault.Var(s.Op().Inputs["PreState"][i]), fault.Gotf("PreState %v", m), fault.Wantf("dims %v", state))
+		}
+	}
+	if len(s.Ins("WeightList")) != 4*all {
+		return fault.E(fault.InvalidProgram, fault.On(s.Op()), fault.Gotf("%d variables in WeightList", len(s.Ins("WeightList"))), fault.Wantf("%d, four for each layer and direction", 4*all))
+	}
+	for i, m := range s.Ins("WeightList") {
+		want := []int64{gates}
+		if i < 2*all {
+			want = []int64{gates, hidden}
+			if i%2 == 0 {
+				want[1] = int64(n.width(i / 2 / n.directions))
+				if i/2/n.directions == 0 {
+					want[1] = x.Dims[2]
+				}
+			}
+		}
+		if !ops.Compatible(m.Dims, want) {
+			return fault.E(fault.ShapeMismatch, fault.On(s.Op()), fault.Var(s.Op().Inputs["WeightList"][i]), fault.Gotf("weight %d %v", i, m), fault.Wantf("dims %v", want))
+		}
+	}
+	if s.Has("SequenceLength") {
+		length := s.In("SequenceLength")
+		if err := opkit.CheckType(s, "SequenceLength", length.DType == tensor.Int32 || length.DType == tensor.Int64, "int32 or int64"); err != nil {
+			return err
+		}
+		if !ops.Compatible(length.Dims, x.Dims[1:2]) {
+			return s.Errorf("SequenceLength", "dims %v", x.Dims[1:2])
+		}
+	}
+	s.Set("Out", x.DType, x.Dims[0], x.Dims[1], int64(n.directions)*hidden)
+	s.Set("State", x.DType, state...)
+	s.Set("DropoutState", x.DType, 1)
+	reserve := int64(program.Unknown)
+	if places := ops.Product(x.Dims[:2]); places >= 0 {
+		reserve = ops.Product([]int64{places, int64(all)*(gates+hidden) + int64(n.layers-1)*int64(n.directions)*hidden})
+	}
+	s.Set("Reserve", x.DType, reserve)
+	return nil
+}
+
+// A reading is an rnn bound to tensors.
+type reading[T tensor.Float] struct {
+	network
+	b             *ops.Binding
+	input, length *tensor.Tensor
+	first         []*tensor.Tensor // PreState
+	weights       []*tensor.Tensor
+	out, reserve  *tensor.Tensor
+}
+
+func readingOf[T tensor.Float](b *ops.Binding, out, reserve *tensor.Tensor) *reading[T] {
+	r := &reading[T]{network: networkOf(b, b.In("Input").Dims()), b: b, input: b.In("Input"), length: b.In("SequenceLength"), first: b.Ins("PreState"), weights: b.Ins("WeightList"), out: out, reserve: reserve}
+	if r.out == nil {
+		r.out = b.Scratch(tensor.Of[T](), r.between())
+	}
+	if r.reserve == nil {
+		r.reserve = b.Scratch(tensor.Of[T](), r.layers*r.directions*r.each()+(r.layers-1)*r.between())
+	}
+	return r
+}
+
+// lengthOf returns the steps of a sequence, and checks what comes from outside.
+func (r *reading[T]) lengthOf(row int) (int, error) {
+	if r.length == nil {
+		return r.steps, nil
+	}
+	n := int64(0)
+	if r.length.DType() == tensor.Int32 {
+		n = int64(r.length.Int32s()[row])
+	} else {
+		n = r.length.Int64s()[row]
+	}
+	if n < 0 || n > int64(r.steps) {
+		return 0, fault.E(fault.InvalidArgument, fault.On(r.b.Op()), fault.Var(r.b.Op().In("SequenceLength")), fault.Gotf("%d steps of sequence %d", n, row), fault.Wantf("0 to %d", r.steps))
+	}
+	return int(n), nil
+}
+
+// at returns the step that a direction reads as its k-th.
+func (r *reading[T]) at(direction, k, length int) int {
+	if direction == 1 {
+		return length - 1 - k
+	}
+	return k
+}
+
+// gatesAt and moreAt are the parts of Reserve of a layer and direction.
+func (r *reading[T]) gatesAt(index int) []T {
+	return tensor.Data[T](r.reserve)[index*r.each():][:r.steps*r.batch*r.gates]
+}
+
+func (r *reading[T]) moreAt(index int) []T {
+	return tensor.Data[T](r.reserve)[index*r.each()+r.steps*r.batch*r.gates:][:r.steps*r.batch*r.hidden]
+}
+
+// given returns what a layer gives.
+func (r *reading[T]) given(layer int) []T {
+	if layer == r.layers-1 {
+		return tensor.Data[T](r.out)
+	}
+	return tensor.Data[T](r.reserve)[r.layers*r.directions*r.each()+layer*r.between():][:r.between()]
+}
+
+// read returns what a layer reads.
+func (r *reading[T]) read(layer int) []T {
+	if layer == 0 {
+		return tensor.Data[T](r.input)
+	}
+	return r.given(layer - 1)
+}
+
+func (r *reading[T]) weight(index, k int) []T {
+	if k < 2 {
+		return tensor.Data[T](r.weights[2*index+k])
+	}
+	return tensor.Data[T](r.weights[2*r.layers*r.directions+2*index+k-2])
+}
+
+// hidden0 returns the first state of kind k.
+func (r *reading[T]) hidden0(index, k int) []T {
+	return tensor.Data[T](r.first[k])[index*r.batch*r.hidden:][:r.batch*r.hidden]
+}
+
+func sigmoid[T tensor.Float](x T) T { return T(1 / (1 + math.Exp(-float64(x)))) }
+
+func tanh[T tensor.Float](x T) T { return T(math.Tanh(float64(x))) }
+
+// step computes one step of a row. g holds a and becomes the gates, b is Wh*h without bh, and h and c are the state.
+func (r *reading[T]) step(g, b, bias, more, h, c []T) {
+	n := r.hidden
+	switch r.mode {
+	case "LSTM":
+		for k := range n {
+			i, f, w, o := sigmoid(g[k]+b[k]+bias[k]), sigmoid(g[n+k]+b[n+k]+bias[n+k]), tanh(g[2*n+k]+b[2*n+k]+bias[2*n+k]), sigmoid(g[3*n+k]+b[3*n+k]+bias[3*n+k])
+			g[k], g[n+k], g[2*n+k], g[3*n+k] = i, f, w, o
+			c[k] = T(f*c[k]) + T(i*w)
+			more[k] = c[k]
+			h[k] = o * tanh(c[k])
+		}
+	case "GRU":
+		for k := range n {
+			reset, z := sigmoid(g[k]+b[k]+bias[k]), sigmoid(g[n+k]+b[n+k]+bias[n+k])
+			more[k] = b[2*n+k] + bias[2*n+k]
+			w := tanh(g[2*n+k] + T(reset*more[k]))
+			g[k], g[n+k], g[2*n+k] = reset, z, w
+			h[k] = T(z*h[k]) + T((1-z)*w)
+		}
+	default:
+		for k := range n {
+			v := g[k] + b[k] + bias[k]
+			if r.mode == "RNN_RELU" {
+				v = max(v, 0)
+			} else {
+				v = tanh(v)
+			}
+			g[k], h[k], more[k] = v, v, 0
+		}
+	}
+}
+
+func bindRNN[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
+	r := readingOf[T](b, b.Out("Out"), b.Out("Reserve"))
+	last := b.Outs("State")
+	dtype := tensor.Of[T]()
+	size := r.batch * r.hidden
+	h, c, product := b.Scratch(dtype, size), b.Scratch(dtype, size), b.Scratch(dtype, r.batch*r.gates)
+	work := 0
+	for layer := range r.layers {
+		work = max(work, kernel.GemmWorkspace(max(r.steps, 1)*r.batch, r.gates, max(r.width(layer), r.hidden)))
+	}
+	memory := b.Scratch(dtype, b.Parts()*work)
+	var loops []ops.Loop
+	for index := range r.layers * r.directions {
+		layer, direction := index/r.directions, index%r.directions
+		width := r.width(layer)
+		loops = append(loops, ops.Loop{N: r.steps * r.batch, Least: 16, Apart: true, Run: func(part, from, to int) error { // a of all steps
+			g := r.gatesAt(index)[from*r.gates : to*r.gates]
+			kernel.Gemm(false, true, to-from, r.gates, width, 1, r.read(layer)[from*width:to*width], width, r.weight(index, 0), width, 0, g, r.gates, ops.Part(tensor.Data[T](memory), part, work))
+			for i := 0; i < len(g); i += r.gates {
+				for k, v := range r.weight(index, 2) {
+					g[i+k] += v
+				}
+			}
+			return nil
+		}}, ops.Loop{N: r.batch, Apart: true, Run: func(part, from, to int) error {
+			states, cells, products := tensor.Data[T](h), tensor.Data[T](c), tensor.Data[T](product)
+			copy(states[from*r.hidden:to*r.hidden], r.hidden0(index, 0)[from*r.hidden:])
+			if r.states() > 1 {
+				copy(cells[from*r.hidden:to*r.hidden], r.hidden0(index, 1)[from*r.hidden:])
+			}
+			given := r.given(layer)
+			for k := range r.steps {
+				kernel.Gemm(false, true, to-from, r.gates, r.hidden, 1, states[from*r.hidden:to*r.hidden], r.hidden, r.weight(index, 1), r.hidden, 0,
+					products[from*r.gates:to*r.gates], r.gates, ops.Part(tensor.Data[T](memory), part, work))
+				for row := from; row < to; row++ {
+					length, err := r.lengthOf(row)
+					if err != nil {
+						return err
+					}
+					if k >= length {
+						clear(given[((k*r.batch+row)*r.directions+direction)*r.hidden:][:r.hidden])
+						clear(r.gatesAt(index)[(k*r.batch+row)*r.gates:][:r.gates])
+						clear(r.moreAt(index)[(k*r.batch+row)*r.hidden:][:r.hidden])
+						continue
+					}
+					place := r.at(direction, k, length)*r.batch + row
+					state := states[row*r.hidden:][:r.hidden]
+					r.step(r.gatesAt(index)[place*r.gates:][:r.gates], products[row*r.gates:][:r.gates], r.weight(index, 3), r.moreAt(index)[place*r.hidden:][:r.hidden], state, cells[row*r.hidden:][:r.hidden])
+					copy(given[(place*r.directions+direction)*r.hidden:], state)
+				}
+			}
+			for kind, t := range last {
+				if t != nil {
+					copy(tensor.Data[T](t)[(index*r.batch+from)*r.hidden:(index*r.batch+to)*r.hidden], [][]T{states, cells}[kind][from*r.hidden:])
+				}
+			}
+			return nil
+		}})
+	}
+	return b.Loops(loops...)
+}
