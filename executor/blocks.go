@@ -3,6 +3,7 @@ package executor
 import (
 	"context"
 	"maps"
+	"slices"
 	"sync"
 
 	"github.com/edl-go/edl/executor/internal/plan"
@@ -127,4 +128,66 @@ func (b *blocks) ReadByUpdate() map[string]bool {
 	}
 	maps.DeleteFunc(only, func(_ string, is bool) bool { return !is })
 	return only
+}
+
+// ChangedByRows returns variables of the global block of which the blocks change no more than the rows of one sparse gradient, and for each the variable in which
+// these rows arrive: the input of get_selected_rows.
+func (b *blocks) ChangedByRows() map[string]string {
+	writers, by := map[string]int{}, map[string]string{}
+	for _, block := range b.program.Blocks {
+		for _, op := range block.Ops {
+			if def, known := ops.Lookup(op.Type); known && def.Class == ops.Serve { // writes what the blocks do that it runs
+				continue
+			}
+			_, writes := block.Touches(op)
+			for name := range writes {
+				writers[name]++
+			}
+		}
+	}
+	for _, block := range b.program.Blocks {
+		for _, op := range block.Ops {
+			def, known := ops.Lookup(op.Type)
+			if !known || def.TouchesRows == nil || !def.TouchesRows(op) {
+				continue
+			}
+			param, _ := block.Find(op.In("Param"))
+			rows := arrivesAs(block, op.In("Grad"), writers)
+			for slot := range op.Outputs {
+				name := op.Out(slot)
+				out, ok := block.Find(name)
+				if ok && rows != "" && writers[name] == 1 && op.In(def.InPlace[slot]) == name && len(out.Dims) > 0 && len(param.Dims) > 0 && out.Dims[0] == param.Dims[0] {
+					by[name] = rows
+				}
+			}
+		}
+	}
+	return by
+}
+
+// arrivesAs returns the variable that the rows of a sparse gradient of a block come from; "" where they may come from several, or from elsewhere. Ops between
+// the two keep the rows of the only sparse gradient that they read.
+func arrivesAs(block *program.Block, name string, writers map[string]int) string {
+	for range block.Ops {
+		v, ok := block.Find(name)
+		at := slices.IndexFunc(block.Ops, func(op *program.Op) bool { _, writes := block.Touches(op); return writes[name] })
+		if !ok || v.Kind != program.SelectedRows || at < 0 || writers[name] != 1 {
+			return ""
+		}
+		op := block.Ops[at]
+		if op.Type == "get_selected_rows" {
+			return op.In("X")
+		}
+		reads, _ := block.Touches(op)
+		name = ""
+		for read := range reads {
+			if v, ok := block.Find(read); ok && v.Kind == program.SelectedRows {
+				if name != "" {
+					return ""
+				}
+				name = read
+			}
+		}
+	}
+	return ""
 }

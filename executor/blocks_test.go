@@ -206,3 +206,66 @@ func TestServingEndsWithItsContext(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// A round changes only some rows of a variable if one update op alone writes it, by a sparse gradient that comes from what has arrived: the parameter and what
+// has as many rows, and not the parameter of a dense gradient, one that another op writes, too, or one whose update touches all rows.
+func TestChangedByRows(t *testing.T) {
+	serve := func(_ context.Context, blocks ops.BlockRunner) error {
+		got := blocks.(interface{ ChangedByRows() map[string]string }).ChangedByRows()
+		if want := map[string]string{"w0": "x0", "m0": "x0", "w1": "x1"}; !maps.Equal(got, want) {
+			t.Errorf("changed by rows: %v, want %v", got, want)
+		}
+		return nil
+	}
+	p := program.New()
+	b, startup := p.Global(), p.Startup.Global()
+	add := func(name string, dtype tensor.DType, dims ...int64) {
+		v := program.Var{Name: name, Kind: program.LoDTensor, DType: dtype, Dims: dims, Persistable: true}
+		b.EnsureVar(v)
+		startup.EnsureVar(v)
+		startup.Append(&program.Op{Type: "fill_constant", Outputs: map[string][]string{"Out": {name}},
+			Attrs: map[string]program.Attr{"shape": v.Dims, "dtype": int32(v.DType), "value": float32(1)}})
+	}
+	add("rate", tensor.Float32, 1)
+	blocks, grads, ids, merges, rows := []program.BlockIndex{}, []string{}, []int32{}, []int32{}, []string{}
+	for i := range 5 {
+		w, m, x, g := fmt.Sprintf("w%d", i), fmt.Sprintf("m%d", i), fmt.Sprintf("x%d", i), fmt.Sprintf("g%d", i)
+		add(w, tensor.Float32, 6, 2)
+		add(m, tensor.Float32, 6, 2)
+		block := p.NewBlock(b)
+		dense := i == 2
+		if dense {
+			add(x, tensor.Float32, 6, 2)
+			g = x
+		} else {
+			add(x, tensor.Int32, 7, 3)
+			rows = append(rows, x)
+			block.EnsureVar(program.Var{Name: g, Kind: program.SelectedRows, DType: tensor.Float32, Dims: []int64{6, 2}})
+			block.Append(&program.Op{Type: "get_selected_rows", Inputs: map[string][]string{"X": {x}}, Outputs: map[string][]string{"Out": {g}}})
+		}
+		in, out := map[string][]string{"Param": {w}, "Grad": {g}, "LearningRate": {"rate"}}, map[string][]string{"ParamOut": {w}}
+		switch i {
+		case 0:
+			in["Moment"], out["MomentOut"] = []string{m}, []string{m}
+			block.Append(&program.Op{Type: "adagrad", Inputs: in, Outputs: out})
+		case 4:
+			in["Velocity"], out["VelocityOut"] = []string{m}, []string{m}
+			block.Append(&program.Op{Type: "momentum", Inputs: in, Outputs: out, Attrs: map[string]program.Attr{"mu": float32(0.5)}})
+		default:
+			block.Append(&program.Op{Type: "sgd", Inputs: in, Outputs: out})
+		}
+		if i == 3 {
+			block.Append(&program.Op{Type: "scale", Inputs: map[string][]string{"X": {w}}, Outputs: map[string][]string{"Out": {w}},
+				Attrs: map[string]program.Attr{"scale": float32(1)}})
+		}
+		blocks, grads = append(blocks, program.BlockIndex(block.Index)), append(grads, x)
+		ids, merges = append(ids, int32(block.Index)), append(merges, int32(ops.MergeMean))
+	}
+	b.Append(&program.Op{Type: "listen_and_serv", Attrs: map[string]program.Attr{"endpoint": "pserver:0", "pserver_id": int32(0),
+		"optimize_blocks": blocks, "grad_names": grads, "grad_block_ids": ids, "grad_merge": merges, "rows_names": rows}})
+	l := executor.New(executor.WithServer(server{serve}), executor.WithStage(program.StagePServer))
+	defer l.Close()
+	if _, err := l.Run(t.Context(), p, nil); err != nil {
+		t.Fatal(err)
+	}
+}

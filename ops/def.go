@@ -64,7 +64,8 @@ type Def struct {
 	// one slot is divided, and extents of the batch may be open. The transpiler refuses such an op where the loss depends on it. Nil: never.
 	MixesRows func(s *Shapes, divided func(slot string) bool) bool
 
-	// TouchesRows reports, of an update op whose Grad is sparse, whether it changes only the rows of Param that Grad holds. Nil: never.
+	// TouchesRows reports, of an update op whose Grad is sparse, whether it changes only the rows that Grad holds: of Param, and of the outputs with as many rows that
+	// are updated in place. Nil: never.
 	TouchesRows func(*program.Op) bool
 
 	// InPlace maps an output slot to the input slot whose buffer it may share.

@@ -1,12 +1,15 @@
 package pserver_test
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"sync"
 	"testing"
 
 	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/internal/compress"
+	"github.com/edl-go/edl/ops"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/id"
@@ -17,9 +20,32 @@ import (
 
 // moving is a server with a table, whose rounds change single rows, and a dense parameter, and two servers that each take half of both.
 type moving struct {
-	t    *testing.T
-	old  *pstest.Server
-	next []*pstest.Server
+	t     *testing.T
+	table *tensor.Tensor // of old
+	old   *pstest.Server
+	next  []*pstest.Server
+}
+
+// byRows lets a program tell which rows of w0 a round changes: those where the gradient is not zero.
+func byRows(t *testing.T, p *pstest.Program) {
+	rows, err := tensor.New(tensor.Int32, compress.RowsDims(tableRows, 1)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	form, _ := compress.RowsOf(rows)
+	p.Variables["w0@ROWS"], p.ByRows = rows, map[string]string{"w0": "w0@ROWS"}
+	update, grad := p.Blocks[1], p.Variables["w0@GRAD"].Float32s()
+	p.Blocks[1] = func(ctx context.Context, step ops.Step) error {
+		var changed []int32
+		for row, x := range grad {
+			if x != 0 {
+				changed = append(changed, int32(row))
+			}
+		}
+		numbers, _ := form.Begin(len(changed))
+		copy(numbers, changed)
+		return update(ctx, step)
+	}
 }
 
 const (
@@ -32,7 +58,8 @@ func newMoving(t *testing.T) *moving {
 	for i := range whole.Variables["w0"].Float32s() {
 		whole.Variables["w0"].Float32s()[i] = float32(i)
 	}
-	m := &moving{t: t, old: pstest.Start(t, pstest.Config(1), whole)}
+	byRows(t, whole)
+	m := &moving{t: t, table: whole.Variables["w0"], old: pstest.Start(t, pstest.Config(1), whole)}
 	for index := range 2 {
 		cfg := pstest.Config(1)
 		cfg.Index, cfg.Servers = index, 2
@@ -158,6 +185,27 @@ func TestCopyAhead(t *testing.T) {
 	if n := m.restore(1, 3, true); n != 0 {
 		t.Errorf("a server that is in use has copied %d bytes", n)
 	}
+}
+
+// While the job pauses, a server looks only at what rounds have changed since it was asked last, also of what was asked for more than once.
+func TestMoveReadsWhatRoundsHaveChanged(t *testing.T) {
+	const block = 4096
+	m := newMoving(t)
+	m.round(0, 5)
+	for range 2 {
+		for index := range 2 {
+			m.restore(index, 0, true)
+		}
+	}
+	m.round(1, 7*1024, tableRows/2, tableRows-1)
+	m.table.Float32s()[tableRows/2+4096]++ // of no round: whoever reads the block copies it
+	m.pause(2)
+	if n := m.restore(1, 2, false); n != 2*block+4*denseRows/2 {
+		t.Errorf("%d bytes have come to server 1, want two blocks and the dense parameter", n)
+	}
+	m.table.Float32s()[tableRows/2+4096]--
+	m.restore(0, 2, false)
+	m.check(2)
 }
 
 // Rows that are zeros, as those of a table that were never used, do not travel.

@@ -23,7 +23,8 @@
 //	asyncmirror.go  the same in an async job, update by update; asyncstanding.go: what the machines tell each other there
 //	pace.go      how far a trainer of an async job may be ahead of the others
 //	hold.go      how an async job is cut between the steps of its trainers
-//	move.go      the state moves to the servers of another placement; ahead.go: most of it is copied before, while rounds go on
+//	move.go      the state moves to the servers of another placement; ahead.go: most of it is copied before, while rounds go on;
+//	             blocksums.go: which blocks rounds have changed since
 //	lent.go      contributions that stay in shared memory
 //	inbox.go     where contributions arrive
 //	stepper.go   applies a sync round to the inbox

@@ -85,6 +85,7 @@ func (s mover) move(ctx context.Context, m *rpc.RestoreRequest) (*rpc.RestoreRes
 	if err != nil {
 		return nil, err
 	}
+	s.sums.replaced()
 	c.Lock()
 	_, err = c.step(Moved{Generation: from.Generation, Fence: from.Fence, Round: from.Round, History: m.History})
 	if err == nil && c.ledger != nil && ledger != nil {

@@ -226,6 +226,7 @@ func (r *restoring) take(s *Server) {
 		have, _ := s.values.Variable(slice.Name)
 		err = errors.Join(err, have.CopyFrom(r.values[i]))
 	}
+	s.sums.replaced()
 	if err != nil {
 		c.end(fault.E(fault.Internal, fault.At(c.Where), fault.Cause(err)))
 	}

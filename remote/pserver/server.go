@@ -68,6 +68,7 @@ type Server struct {
 	updaters *updaters // nil in sync mode
 	cuts     *cuts
 	tables   tables
+	sums     *blockSums
 	bytes    int64 // of what lives here from round to round
 
 	stretches []*stretch // of a server of a next placement: what it takes of the one before; nil before it is known. Who has the token of core.moving uses it
@@ -153,7 +154,7 @@ func run(ctx context.Context, s *Server, op *program.Op, blocks ops.BlockRunner)
 	if box.bytes() < worthSharing {
 		workers = 1
 	}
-	by := &stepper{service: &service, values: s.values, inbox: &s.core.inbox, mirror: s.core.mirror, workers: workers, times: s.core.cfg.Times}
+	by := &stepper{service: &service, values: s.values, inbox: &s.core.inbox, mirror: s.core.mirror, sums: s.sums, workers: workers, times: s.core.cfg.Times}
 	if s.core.standby != nil {
 		if err := followServer(ctx, s, by); err != nil {
 			return err
@@ -175,7 +176,7 @@ func open(ctx context.Context, s *Server, service *comm.Service, box inbox, bloc
 			return err
 		}
 	}
-	s.exchange = &exchange{core: c, values: s.values}
+	s.exchange, s.sums = &exchange{core: c, values: s.values}, newSums(service, s.values)
 	s.cuts = newCuts(service)
 	for _, slice := range service.Slices {
 		if t, ok := blocks.Variable(slice.Name); ok {

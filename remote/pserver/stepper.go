@@ -36,7 +36,8 @@ type stepper struct {
 	values  *values
 	inbox   *inbox // reads targets and what has arrived
 	mirror  *mirror
-	workers int // blocks that run at the same time
+	sums    *blockSums // is told what rounds change; nil: nobody is
+	workers int        // blocks that run at the same time
 	times   *timing.Recorder
 }
 
@@ -79,6 +80,7 @@ func (s *stepper) update(ctx context.Context, step ops.Step) error {
 
 // run runs the blocks of the program. The lock of values is held shared.
 func (s *stepper) run(ctx context.Context, step ops.Step) error {
+	defer s.sums.applied()
 	s.times.Enter(timing.Apply)
 	if err := s.runBlocks(ctx, s.service.Prepare, step); err != nil {
 		return err

@@ -21,6 +21,7 @@ type Program struct {
 	Blocks    map[program.BlockIndex]func(ctx context.Context, step ops.Step) error
 	Uses      map[program.BlockIndex][]string // what each block names
 	InPlace   bool                            // only updates read gradients, so the server may let them read the only contribution where it is
+	ByRows    map[string]string               // variables of which a round changes only the rows that another one has
 }
 
 var _ ops.BlockRunner = (*Program)(nil)
@@ -57,6 +58,9 @@ func (p *Program) ReadByUpdate() map[string]bool {
 	}
 	return names
 }
+
+// ChangedByRows returns the variables of which a round changes only the rows that another variable has.
+func (p *Program) ChangedByRows() map[string]string { return p.ByRows }
 
 // Op is the listen_and_serv op of the program.
 func (p *Program) Op() *program.Op {
