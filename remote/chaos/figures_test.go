@@ -241,6 +241,9 @@ func BenchmarkScale(b *testing.B) {
 	}
 }
 
+// clock shows when something was seen as the logs of roles do.
+const clock = "15:04:05.000"
+
 func scaleOften(b *testing.B, s *endless) {
 	var took []time.Duration
 	for i := range *kills {
@@ -249,8 +252,9 @@ func scaleOften(b *testing.B, s *endless) {
 		if _, err := s.client.Scale(bounded(b), &rpc.ScaleRequest{Job: s.id, Pservers: int32(4 - i%2*2)}); err != nil {
 			b.Fatal(err)
 		}
-		_, pause := s.afterPause(began, time.Now())
-		b.Logf("to %d pservers in %v, the steps paused for %v", 4-i%2*2, time.Since(began), pause)
+		changed := time.Now()
+		end, pause := s.afterPause(began, changed)
+		b.Logf("to %d pservers in %v, the steps paused for %v up to %v", 4-i%2*2, changed.Sub(began), pause, end.UTC().Format(clock))
 		took = append(took, pause)
 	}
 	report(b, took)

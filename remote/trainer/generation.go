@@ -3,6 +3,7 @@ package trainer
 import (
 	"context"
 	"errors"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -36,6 +37,7 @@ type generationRun struct {
 	devices *devices        // that share the trainer's rows; nil: it has one
 	saver   *executor.Local // runs the save program, on the same variables
 
+	began  time.Time    // the work of the generation; zero when its first step has been reported
 	settle func() error // pushes what async steps have not pushed, and awaits the ledger. A drain does not end it
 }
 
@@ -130,7 +132,7 @@ func (t *Trainer) newGenerationRun(in *generation) *generationRun {
 		t.comm.ahead = newAhead(t.cfg.Program, append(options[1:2:2], executor.WithStage(program.StageTrainer)))
 	}
 	saving := append(options[:2:2], executor.WithStage(program.StageSave), executor.WithScope(local.Scope()), executor.WithStorage(t.storage))
-	return &generationRun{Trainer: t, in: in, local: local, devices: devices, saver: executor.New(saving...)}
+	return &generationRun{Trainer: t, in: in, local: local, devices: devices, saver: executor.New(saving...), began: time.Now()}
 }
 
 // startup receives all parameters as they are before the first round of the generation.
@@ -223,6 +225,10 @@ func (s *steps) fetch() []string {
 // the round has committed.
 func (g *generationRun) report(s *steps, values []*tensor.Tensor) error {
 	superseded := g.comm.Superseded()
+	if !g.began.IsZero() {
+		g.cfg.Log.Info("first step of the generation", "round", s.Number(), "took", time.Since(g.began))
+		g.began = time.Time{}
+	}
 	names := s.fetch()
 	values, err := g.devices.fetched(names, values)
 	if err != nil {
