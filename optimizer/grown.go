@@ -13,6 +13,7 @@ import (
 type grown struct {
 	in, out layers.In    // what its ops read and write
 	attrs   layers.Attrs // and their attributes
+	insert  *program.Op  // gives keys their rows
 }
 
 // grownOf returns the table that grows that the parameter of a pair is, nil for another parameter.
@@ -25,7 +26,8 @@ func grownOf(p Pair) *grown {
 		if lookup.Type != "lookup_sparse_table" || lookup.In("W") != p.Param.Name() {
 			continue
 		}
-		t := &grown{layers.In{"Param": one(p.Param), "Grad": one(p.Grad)}, layers.In{"ParamOut": one(p.Param)}, layers.Attrs{"region_rows": p.Param.Dims()[0] / kernel.KeyRegions}}
+		t := &grown{in: layers.In{"Param": one(p.Param), "Grad": one(p.Grad)}, out: layers.In{"ParamOut": one(p.Param)},
+			attrs: layers.Attrs{"region_rows": p.Param.Dims()[0] / kernel.KeyRegions}}
 		for slot, suffix := range map[string]string{"Keys": ".keys", "Index": ".index", "Counts": ".counts", "Rounds": ".rounds"} {
 			if v, ok := m.Variable(p.Param.Name() + suffix); ok {
 				t.in[slot], t.out[slot+"Out"] = one(v), one(v)
@@ -57,22 +59,31 @@ func insertKeys(p Pair) (Pair, *grown) {
 			}
 		}
 		layers.OpInto(m, "lookup_sparse_table_insert", t.in, t.attrs, out)
+		if ops := m.Building().Global().Ops; len(ops) > 0 && ops[len(ops)-1].Type == "lookup_sparse_table_insert" {
+			t.insert = ops[len(ops)-1]
+		}
 		p.Grad = layers.Op(m, "lookup_sparse_table_rows", layers.In{"X": one(gradient), "Keys": t.in["Keys"], "Index": t.in["Index"]},
 			layers.Attrs{"region_rows": t.attrs["region_rows"]}).One("Out")
 	})
 	return p, t
 }
 
-// shrink ends the round of a table that counts rounds, after its update: keys that go take the states of their rows along.
-func (t *grown) shrink(u *Update) {
-	if t.in["Rounds"] == nil {
-		return
-	}
+// end ends the round of a table, after its update. The states that have a row for each row of the table belong to it: their memory comes into use with the rows
+// that new keys get, and, where the table counts rounds, keys that go take their rows along.
+func (t *grown) end(u *Update) {
 	moments, initial := []layers.Variable{}, []float32{}
 	for i, v := range u.states {
 		if slices.Equal(v.Dims(), u.Param.Dims()) {
 			moments, initial = append(moments, v), append(initial, float32(u.initial[i]))
 		}
+	}
+	for _, v := range moments {
+		if t.insert != nil {
+			t.insert.Inputs["Moments"] = append(t.insert.Inputs["Moments"], v.Name())
+		}
+	}
+	if t.in["Rounds"] == nil {
+		return
 	}
 	if len(moments) > 0 {
 		t.in["Moments"], t.out["MomentsOut"], t.attrs["moments_initial"] = moments, moments, initial

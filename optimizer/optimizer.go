@@ -91,7 +91,7 @@ func (o *Optimizer) Apply(pairs []Pair) {
 		p.Build(func() {
 			u := o.update(p, rate)
 			if t := tables[p.Param.Name()]; t != nil {
-				t.shrink(u)
+				t.end(u)
 			}
 		})
 	}

@@ -2,7 +2,16 @@
 
 package tensor
 
-import "unsafe"
+import (
+	"math"
+	"unsafe"
+)
 
 // adviseHuge does nothing: other systems choose the size of pages themselves.
 func adviseHuge(unsafe.Pointer, uintptr) {}
+
+// SmallPages asks for small pages for the elements of a tensor that come into use little by little. It does nothing here.
+func SmallPages(*Tensor) {}
+
+// LargePages asks for large pages where whole ones lie within the elements [from, to). It returns the least end with which one more lies there. Here there are none.
+func LargePages(*Tensor, int, int) (next int) { return math.MaxInt }

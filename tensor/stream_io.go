@@ -122,8 +122,22 @@ func readBlocks[T Element](src *source, dims []int64) (*Tensor, error) {
 	return FromSlice(data[:total:total], append([]int64{}, dims...)...)
 }
 
-// decodeElements fills n elements of t from element offset on with the little-endian elements of b, which has their exact length.
+// decodeElements fills n elements of t from element offset on with the little-endian elements of b, which has their exact length. Of much it does not write zeros
+// where there are zeros.
 func decodeElements(t *Tensor, offset, n int, b []byte) error {
+	for size := t.dtype.Size(); len(b) > blockBytes; offset, n, b = offset+blockBytes/size, n-blockBytes/size, b[blockBytes:] {
+		if err := decodeBlock(t, offset, blockBytes/size, b[:blockBytes]); err != nil {
+			return err
+		}
+	}
+	return decodeBlock(t, offset, n, b)
+}
+
+// decodeBlock is decodeElements for a block.
+func decodeBlock(t *Tensor, offset, n int, b []byte) error {
+	if len(b) == blockBytes && isZeros(b) && isZeros(memoryOf(t)[offset*t.dtype.Size():][:blockBytes]) {
+		return nil
+	}
 	switch d := t.data.(type) {
 	case []bool:
 		return decodeBools(d[offset:offset+n], b)

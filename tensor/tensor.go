@@ -28,6 +28,7 @@ type Tensor struct {
 
 	room  *room  // memory of a tensor whose dims change; nil for most
 	fixed uint32 // not 0: dims must not change; atomic
+	small bool   // SmallPages was called for its memory
 }
 
 // MaxRank bounds the number of dims of a tensor, here and in programs.
@@ -224,17 +225,17 @@ func (t *Tensor) Clone() *Tensor {
 	c := &Tensor{dtype: t.dtype, dims: append([]int64(nil), t.dims...)}
 	switch d := t.data.(type) {
 	case []bool:
-		c.data = append([]bool(nil), d...)
+		c.data = copied(d)
 	case []int32:
-		c.data = append([]int32(nil), d...)
+		c.data = copied(d)
 	case []int64:
-		c.data = append([]int64(nil), d...)
+		c.data = copied(d)
 	case []float32:
-		c.data = append([]float32(nil), d...)
+		c.data = copied(d)
 	case []float64:
-		c.data = append([]float64(nil), d...)
+		c.data = copied(d)
 	case []uint16:
-		c.data = append([]uint16(nil), d...)
+		c.data = copied(d)
 	}
 	for _, level := range t.lod {
 		c.lod = append(c.lod, append([]int64(nil), level...))
@@ -250,19 +251,10 @@ func (t *Tensor) CopyFrom(src *Tensor) error {
 	if src.dtype != t.dtype || src.Len() != t.Len() {
 		return fault.E(fault.ShapeMismatch, fault.Got(src.String()), fault.Want(t.String()))
 	}
-	switch d := t.data.(type) {
-	case []bool:
-		copy(d, src.data.([]bool))
-	case []int32:
-		copy(d, src.data.([]int32))
-	case []int64:
-		copy(d, src.data.([]int64))
-	case []float32:
-		copy(d, src.data.([]float32))
-	case []float64:
-		copy(d, src.data.([]float64))
-	case []uint16:
-		copy(d, src.data.([]uint16))
+	if to, from := memoryOf(t), memoryOf(src); len(to) < hugeLeast {
+		copy(to, from)
+	} else {
+		CopyUsed(to, from)
 	}
 	return nil
 }
@@ -272,7 +264,7 @@ func (t *Tensor) Share(src *Tensor) error {
 	if src.dtype != t.dtype || src.Len() != t.Len() {
 		return fault.E(fault.ShapeMismatch, fault.Got(src.String()), fault.Want(t.String()))
 	}
-	t.data, t.lod = src.data, src.lod
+	t.data, t.lod, t.small = src.data, src.lod, src.small
 	return nil
 }
 

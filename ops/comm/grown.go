@@ -28,6 +28,14 @@ func (t *GrownTable) View(keys, index *tensor.Tensor) (kernel.KeyTable, bool) {
 	return view, view.Agrees()
 }
 
+// ComesIntoUse reports whether a slice has something for each row of a table that grows, from the first row of each region on: its values, keys, or state of the
+// optimizer.
+func (s *Service) ComesIntoUse(slice Slice) bool {
+	return slices.ContainsFunc(s.Tables, func(t GrownTable) bool {
+		return t.Origin == slice.Table && t.FirstRow == slice.FirstRow && t.Rows == slice.Rows && t.Index != slice.Name && t.Counts != slice.Name
+	})
+}
+
 // LookUp copies rows of the table to out, by their mixed keys; those of keys without a row are as they will be at first.
 func (t *GrownTable) LookUp(out []float32, table *tensor.Tensor, view kernel.KeyTable, mixed []int64) {
 	kernel.LookUpKeys(out, table.Float32s(), view, t.Row, mixed, int(table.Dims()[1]))

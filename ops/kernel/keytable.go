@@ -192,6 +192,16 @@ func (r keyRegion) used() (rows, candidates int) {
 	return rows, candidates
 }
 
+// UsedOf returns how many rows of a region are in use, which are its first ones; 0 if it is not here.
+func (t KeyTable) UsedOf(region int) int {
+	r, ok := t.region(region)
+	if !ok {
+		return 0
+	}
+	rows, _ := r.used()
+	return rows
+}
+
 // Used returns how many rows are in use, and how many keys are candidates. It reads a few keys of each region.
 func (t KeyTable) Used() (rows, candidates int) {
 	for number := t.First; number < t.First+t.Regions(); number++ {

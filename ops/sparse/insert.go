@@ -26,7 +26,8 @@ func init() {
 		Class: ops.Optimize,
 		Doc: "Gives each key of a sparse gradient a row of a table that grows, with its initial values, unless it has one or its entry does not allow it yet. Keys " +
 			"get rows in the order of their mixed keys. In Paddle 2, this is part of lookup_sparse_table_write.",
-		Inputs:    tableSlots,
+		Inputs: append(slices.Clone(tableSlots), ops.Slot{Name: "Moments", Doc: "the state of the optimizer that has a row for each row of Param: its memory comes into use " +
+			"with the rows", Duplicable: true, Dispensable: true}),
 		Outputs:   outSlots,
 		Attrs:     slices.Concat(regionAttrs, initialAttrs),
 		Infer:     inferInsert,
@@ -51,6 +52,11 @@ func inferInsert(s *ops.Shapes) error {
 	r, err := checkRule(s, param)
 	if err != nil {
 		return err
+	}
+	for _, m := range s.Ins("Moments") {
+		if m.DType != tensor.Float32 || !ops.Compatible(m.Dims, param.Dims) {
+			return s.Errorf("Moments", "variables like Param %v", param)
+		}
 	}
 	for _, name := range []string{"Param", "Keys", "Index"} {
 		s.Like(name+"Out", name)
@@ -159,11 +165,18 @@ func bindInsert(b *ops.Binding) (ops.Kernel, error) {
 		return nil, err
 	}
 	initial, fails := initialRow(b), b.Str("at_bound") == "error"
+	for _, m := range b.Ins("Moments") {
+		if m == nil || m.Len() != u.param.Len() {
+			return nil, fault.E(fault.ShapeMismatch, fault.Gotf("Moments %v", m), fault.Wantf("%v, like Param", u.param))
+		}
+	}
+	pages := &pages{tensors: append([]*tensor.Tensor{u.param, b.Out("KeysOut")}, b.Ins("Moments")...), region: int(b.Int("region_rows"))}
 	return func(context.Context) error {
 		if err := u.checkRoom(); err != nil {
 			return err
 		}
 		w, round := u.writer()
+		pages.begin(w.KeyTable)
 		for _, key := range u.without(&w, true) {
 			if _, seen := w.See(key); seen+1 < u.count || u.probability < 1 && !initial.Admits(key, round, u.probability) {
 				continue
@@ -172,6 +185,7 @@ func bindInsert(b *ops.Binding) (ops.Kernel, error) {
 			switch {
 			case added:
 				initial.Fill(u.param.Float32s()[row*u.width:][:u.width], key)
+				pages.uses(row)
 			case row < 0 && fails:
 				return u.full(key)
 			}

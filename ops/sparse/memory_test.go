@@ -31,7 +31,7 @@ func BenchmarkTableMemory(b *testing.B) {
 	region := (keys*4/3 + kernel.KeyRegions - 1) / kernel.KeyRegions
 	height := region * kernel.KeyRegions
 	for b.Loop() {
-		before := resident(b)
+		before := ofProcess(b)
 		var made []*tensor.Tensor
 		variable := func(dtype tensor.DType, dims ...int64) []*tensor.Tensor {
 			v := zeros(b, dtype, dims...)
@@ -56,7 +56,7 @@ func BenchmarkTableMemory(b *testing.B) {
 			numbers := zeros(b, tensor.Int64, int64(len(list)))
 			placed, err := zeros(b, tensor.Float32, int64(len(list)), width).Select(numbers, height)
 			if err == nil {
-				err = run(b, "lookup_sparse_table_insert", attrs, tensors{"Param": w, "Keys": key, "Index": index, "Grad": grad}, tensors{"ParamOut": w, "KeysOut": key, "IndexOut": index})
+				err = run(b, "lookup_sparse_table_insert", attrs, tensors{"Param": w, "Keys": key, "Index": index, "Grad": grad, "Moments": moment}, tensors{"ParamOut": w, "KeysOut": key, "IndexOut": index})
 			}
 			if err == nil {
 				err = run(b, "lookup_sparse_table_rows", map[string]program.Attr{"region_rows": region}, tensors{"X": grad, "Keys": key, "Index": index}, tensors{"Out": {placed}})
@@ -69,15 +69,15 @@ func BenchmarkTableMemory(b *testing.B) {
 				b.Fatal(err)
 			}
 		}
-		each := float64(resident(b)-before) / float64(keys)
+		each := float64(ofProcess(b)-before) / float64(keys)
 		b.ReportMetric(each, "bytes/key")
 		b.ReportMetric(each-2*4*width, "bytes/key-beyond")
 		runtime.KeepAlive(made)
 	}
 }
 
-// resident is the memory of this process in bytes, without what the collector could free.
-func resident(b *testing.B) int64 {
+// ofProcess is the memory of this process in bytes, without what the collector could free.
+func ofProcess(b *testing.B) int64 {
 	debug.FreeOSMemory()
 	status, err := os.ReadFile("/proc/self/status")
 	if err != nil {

@@ -340,13 +340,23 @@ func (c *Checkpoint) load(ctx context.Context, variable string, striped bool, fi
 	return nil
 }
 
-// loadPiece puts what begins at offset in a piece into b.
+// loadPiece puts what begins at offset in a piece into b. Where much of a piece is zeros, as of a table with room for more rows, memory that was never used is not used
+// after it either.
 func (c *Checkpoint) loadPiece(ctx context.Context, p placed, offset int64, b []byte) error {
+	var room []byte
+	if len(b) > writeBytes {
+		room = make([]byte, writeBytes)
+	}
 	return c.readPiece(ctx, p, func(in io.Reader) error {
 		_, err := io.CopyN(io.Discard, in, offset)
 		for part := range slices.Chunk(b, writeBytes) {
-			if err == nil && ctx.Err() == nil {
+			switch {
+			case err != nil || ctx.Err() != nil:
+			case room == nil:
 				_, err = io.ReadFull(in, part)
+			default:
+				_, err = io.ReadFull(in, room[:len(part)])
+				tensor.CopyUsed(part, room)
 			}
 		}
 		return err

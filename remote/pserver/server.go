@@ -181,6 +181,9 @@ func open(ctx context.Context, s *Server, service *comm.Service, box inbox, bloc
 	for _, slice := range service.Slices {
 		if t, ok := blocks.Variable(slice.Name); ok {
 			s.bytes += t.Bytes()
+			if service.ComesIntoUse(slice) {
+				tensor.SmallPages(t) // before a state of a checkpoint comes
+			}
 		}
 	}
 	s.tables.count(s)
