@@ -65,16 +65,18 @@ func newDataText(c *console) *cobra.Command {
 		test    int
 	)
 	cmd := &cobra.Command{
-		Use:   "text FILE --vocabulary WORDS -o DIR",
+		Use:   "text FILE (--vocabulary WORDS | --keys) -o DIR",
 		Short: "Convert lines of text to sequences of words",
 		Long: `Convert lines of text to sequences of words. Each line is a whole number as label, a tab, and words between spaces. It becomes a record of the
-words int64[1] in 1 LoD level, and the label int64[1]. With --next a line has no label: a record is all its words but the last, and all but the first.`,
+words int64[1] in 1 LoD level, and the label int64[1]. With --next a line has no label: a record is all its words but the last, and all but the first.
+With --keys no vocabulary is needed: words become keys of tables that grow, by a hash (XXH64).`,
 		Example: "  edl data vocabulary reviews.tsv --skip 1 -o words.txt\n  edl data text reviews.tsv --vocabulary words.txt -o data --test 100",
 		Args:    cobra.ExactArgs(1),
 	}
 	f.add(cmd)
 	words.add(cmd)
 	flags := cmd.Flags()
+	flags.BoolVar(&options.Keys, "keys", false, "words become keys of tables that grow; --length fills with -1, which is no key")
 	flags.IntVar(&options.Most, "most", 0, "only the first `N` words of a line")
 	flags.BoolVar(&options.Next, "next", false, "the label of each word is the next word")
 	flags.IntVar(&options.Length, "length", 0, "records of `N` words without LoD: the rest is left out, or filled with --pad")
@@ -84,8 +86,15 @@ words int64[1] in 1 LoD level, and the label int64[1]. With --next a line has no
 		if options.Vocabulary, err = words.read(cmd.Context()); err != nil {
 			return err
 		}
-		if options.Vocabulary == nil {
-			return fault.E(fault.InvalidArgument, fault.Got("no vocabulary"), fault.Want("--vocabulary FILE"), fault.Hint("\"edl data vocabulary\" makes one"))
+		switch {
+		case options.Keys && options.Vocabulary != nil:
+			return fault.E(fault.InvalidArgument, fault.Got("--keys and --vocabulary"), fault.Want("one of the two"))
+		case options.Keys:
+			if err := refuseIdle(flags, []string{"pad"}, "keys, which are filled with -1", "no --keys"); err != nil {
+				return err
+			}
+		case options.Vocabulary == nil:
+			return fault.E(fault.InvalidArgument, fault.Got("no vocabulary"), fault.Want("--vocabulary FILE, or --keys"), fault.Hint("\"edl data vocabulary\" makes one"))
 		}
 		options.Lower = words.lower
 		return f.convertLines(c, args[0], test, func(r io.Reader, to *heldBack) error {

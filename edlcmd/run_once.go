@@ -88,7 +88,7 @@ func runOnce(cmd *cobra.Command, c *console, f *runFlags, spec *job.JobSpec, p *
 // readFeeds reads the values of --feed and the offsets of --lod. A file without a name feeds, if its values have names, each variable that has one of them;
 // else the next feed op of the program that is not fed. p is what runs of the whole program. A name may be given that only the whole program declares.
 func readFeeds(p, whole *program.Program, values, offsets []string) (executor.Feed, error) {
-	feed := executor.Feed{}
+	feed, keys := executor.Feed{}, keysOf(whole)
 	var others []string
 	for _, value := range values {
 		if strings.Contains(value, "=") || !feedfile.Many(value) {
@@ -101,7 +101,7 @@ func readFeeds(p, whole *program.Program, values, offsets []string) (executor.Fe
 			_, declared := whole.Global().Var(name)
 			needed, known = needed || ok, known || declared
 			return v, ok
-		})
+		}, keys)
 		if err != nil && (needed || !known || !errors.Is(err, fault.NotFound)) {
 			return nil, err
 		}
@@ -131,7 +131,7 @@ func readFeeds(p, whole *program.Program, values, offsets []string) (executor.Fe
 		if feed[name] != nil {
 			return nil, fedTwice(name)
 		}
-		if feed[name], err = feedfile.Read(path, declared); err != nil {
+		if feed[name], err = feedfile.Read(path, declared, keys); err != nil {
 			return nil, err
 		}
 	}
@@ -145,6 +145,17 @@ func readFeeds(p, whole *program.Program, values, offsets []string) (executor.Fe
 		}
 	}
 	return feed, nil
+}
+
+// keysOf tells which variables a program looks up in tables that grow.
+func keysOf(p *program.Program) feedfile.Keys {
+	keys := map[string]bool{}
+	for _, op := range p.Global().Ops {
+		if op.Type == "lookup_sparse_table" {
+			keys[op.In("Ids")] = true
+		}
+	}
+	return func(name string) bool { return keys[name] }
 }
 
 // unneeded lists the fed variables that p does not declare.

@@ -172,6 +172,10 @@ func writeProgram(ts *testscript.TestScript, _ bool, args []string) {
 		fixed := layers.Embedding(batch[1], 32, 2, layers.Sparse(), layers.Distributed(), layers.Param(layers.ParamAttr{Name: "fixed"}))
 		cost := layers.SquareErrorCost(layers.Add(grown, fixed), batch[0])
 		optimizer.Adagrad(0.1).Minimize(layers.Mean(cost, layers.Name("loss")))
+	case "lookup": // fetches rows of a table that grows
+		key := layers.Data(m, "user", layers.Dims(1), layers.DType(tensor.Int64))
+		layers.SparseEmbedding(key, 640, 2, layers.Name("vector"))
+		layers.Assign(layers.Data(m, "class", layers.Dims(1), layers.DType(tensor.Int64)), layers.Name("same"))
 	case "keys": // fetches what it is fed
 		layers.Assign(layers.Data(m, "key", layers.Dims(1), layers.DType(tensor.Int64)), layers.Name("same"))
 	default:

@@ -30,6 +30,8 @@ type CSVOptions struct {
 	LabelDType tensor.DType // Int64 for classes, Float32 for regression
 	// Features are the columns to predict from, in the order of the sample, given like Label. By default all columns but the label.
 	Features []string
+	// Keys are columns of texts, given like Label, that become keys of tables that grow (Key); a whole number is its own key. They are no features by default.
+	Keys []string
 }
 
 // Bounds on a CSV.
@@ -38,7 +40,8 @@ const (
 	maxColumns = 1 << 16
 )
 
-// CSV converts each row into a sample of features float32[columns] and label [1], and returns the number of samples.
+// CSV converts each row into a sample of features float32[columns] and label [1], and returns the number of samples. With Keys, a sample is features, keys
+// int64[keys] and label, without features if all other columns are keys.
 func CSV(ctx context.Context, r io.Reader, w dataset.RecordWriter, options CSVOptions) (int, error) {
 	if options.LabelDType != tensor.Int64 && options.LabelDType != tensor.Float32 {
 		return 0, fault.E(fault.InvalidArgument, fault.Got("a label of "+options.LabelDType.String()), fault.Want("int64 or float32"))
@@ -109,6 +112,7 @@ type csvConverter struct {
 	names          columns
 	labelColumn    int
 	featureColumns []int // in the order of the sample
+	keyColumns     []int // likewise
 }
 
 // newCSVConverter resolves the columns against the first row.
@@ -122,16 +126,21 @@ func newCSVConverter(row []string, w dataset.RecordWriter, options CSVOptions) (
 	if c.featureColumns, err = c.names.findAll(options.Features); err != nil {
 		return nil, err
 	}
+	if c.keyColumns, err = c.names.findAll(options.Keys); err != nil {
+		return nil, err
+	}
 	for i := range row {
-		if options.Features == nil && i != c.labelColumn {
+		if options.Features == nil && i != c.labelColumn && !slices.Contains(c.keyColumns, i) {
 			c.featureColumns = append(c.featureColumns, i)
 		}
 	}
-	if len(c.featureColumns) == 0 {
+	if len(c.featureColumns)+len(c.keyColumns) == 0 {
 		return nil, fault.E(fault.InvalidArgument, fault.Gotf("%d columns and no features", len(row)),
 			fault.Want("a label and at least one feature"))
 	}
-	c.samples, err = newSampleWriter(w, options.LabelDType, int64(len(c.featureColumns)))
+	if c.samples, err = newSampleWriter(w, options.LabelDType, int64(len(c.featureColumns))); err == nil && len(c.keyColumns) > 0 {
+		c.samples.keys, err = tensor.New(tensor.Int64, int64(len(c.keyColumns)))
+	}
 	return c, err
 }
 
@@ -185,6 +194,9 @@ func (c *csvConverter) convert(row []string, line int) error {
 			return wrong(f, column)
 		}
 		c.samples.features.Float32s()[i] = float32(v)
+	}
+	for i, column := range c.keyColumns {
+		c.samples.keys.Int64s()[i] = keyOf(row[column])
 	}
 	label := c.samples.label
 	if label.DType() == tensor.Int64 {

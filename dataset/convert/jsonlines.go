@@ -146,7 +146,7 @@ func (c *jsonConverter) tensorOf(f JSONField, value any) (*tensor.Tensor, error)
 		if !ok {
 			return nil, wantedJSON(value, "a text")
 		}
-		words, err := c.Vocabulary.appendNumbers(nil, text, c.Lower, 0)
+		words, err := appendNumbers(nil, text, c.Lower, 0, c.Vocabulary.Number)
 		if err != nil {
 			return nil, err
 		}

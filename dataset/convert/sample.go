@@ -14,7 +14,8 @@ import (
 // A sampleWriter writes samples of one shape and reuses its memory.
 type sampleWriter struct {
 	w        dataset.RecordWriter
-	features *tensor.Tensor // float32
+	features *tensor.Tensor // float32; left out of a sample with keys if it has no elements
+	keys     *tensor.Tensor // int64; nil for none
 	label    *tensor.Tensor // [1]
 	record   []byte
 	written  int
@@ -34,7 +35,15 @@ func newSampleWriter(w dataset.RecordWriter, label tensor.DType, featureDims ...
 
 // write writes the present features and label.
 func (s *sampleWriter) write() error {
-	s.record = dataset.AppendRecord(s.record[:0], s.features, s.label)
+	var sample [3]*tensor.Tensor
+	values := sample[:0]
+	if s.keys == nil || s.features.Len() > 0 {
+		values = append(values, s.features)
+	}
+	if s.keys != nil {
+		values = append(values, s.keys)
+	}
+	s.record = dataset.AppendRecord(s.record[:0], append(values, s.label)...)
 	if err := s.w.Write(s.record); err != nil {
 		return err
 	}
@@ -52,6 +61,15 @@ func parseFloat(text string, bits int) (float64, *fault.Fault) {
 		return 0, fault.E(fault.NotFinite, fault.Got(fault.Quote(text)), fault.Want("a finite number"))
 	}
 	return v, nil
+}
+
+// keyOf is the key of a text of a table: a whole number is its own key.
+func keyOf(text string) int64 {
+	text = strings.TrimSpace(text)
+	if v, err := strconv.ParseInt(text, 10, 64); err == nil {
+		return v
+	}
+	return Key(text)
 }
 
 // parseInt reads a decimal integer.

@@ -208,6 +208,39 @@ func TestKeysOfTexts(t *testing.T) {
 	}
 }
 
+// Columns of a table and words of lines become the same keys, without a vocabulary. A whole number in a column is its own key; a line is filled with -1, which is no key.
+func TestKeysOfColumnsAndWords(t *testing.T) {
+	const abc, none = int64(0x44bc2cf5ad770999), int64(-1205034819632174695)
+	for name, c := range map[string]struct {
+		convert func(w *shown) (int, error)
+		want    []string
+	}{
+		"columns": {func(w *shown) (int, error) {
+			return CSV(background, strings.NewReader("user,age,tag,y\n abc,3, 7,1\n,4,abc,0\n"), w, CSVOptions{Header: true, Keys: []string{"tag", "user"}, LabelDType: tensor.Int64})
+		}, []string{fmt.Sprintf("float32[1][3] int64[2][7 %d] int64[1][1]", abc), fmt.Sprintf("float32[1][4] int64[2][%d %d] int64[1][0]", abc, none)}},
+		"columns alone": {func(w *shown) (int, error) {
+			return CSV(background, strings.NewReader("abc,0.5\n"), w, CSVOptions{Keys: []string{"0"}, LabelDType: tensor.Float32})
+		}, []string{fmt.Sprintf("int64[1][%d] float32[1][0.5]", abc)}},
+		"words": {func(w *shown) (int, error) {
+			return Text(background, strings.NewReader("1\tABC abc\n0\t"), w, TextOptions{Keys: true, Lower: true})
+		}, []string{fmt.Sprintf("int64[2 1][%d %d][[0 2]] int64[1][1]", abc, abc), "int64[0 1][][[0 0]] int64[1][0]"}},
+		"words of one length": {func(w *shown) (int, error) {
+			return Text(background, strings.NewReader("1\tabc"), w, TextOptions{Keys: true, Length: 3, Pad: "<pad>"})
+		}, []string{fmt.Sprintf("int64[3 1][%d -1 -1] int64[1][1]", abc)}},
+	} {
+		var got shown
+		if n, err := c.convert(&got); err != nil || n != len(c.want) || !slices.Equal(got.lines, c.want) {
+			t.Errorf("%s: %d samples, %q, %v, want %q", name, n, got.lines, err, c.want)
+		}
+	}
+	if _, err := CSV(background, strings.NewReader("a,y\n"), &shown{}, CSVOptions{Header: true, Keys: []string{"b"}, LabelDType: tensor.Int64}); !errors.Is(err, fault.NotFound) {
+		t.Errorf("a column that is not there: %v", err)
+	}
+	if _, err := Text(background, strings.NewReader(""), &shown{}, TextOptions{Keys: true, Vocabulary: vocabulary(t, "a")}); !errors.Is(err, fault.InvalidArgument) {
+		t.Errorf("keys and a vocabulary: %v", err)
+	}
+}
+
 func TestJSONLinesFaults(t *testing.T) {
 	for line, c := range map[string]struct {
 		field, says string

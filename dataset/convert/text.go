@@ -13,6 +13,7 @@ import (
 // TextOptions says how lines of text become samples.
 type TextOptions struct {
 	Vocabulary *Vocabulary
+	Keys       bool // in place of a vocabulary, the number of a word is its key for a table that grows (Key); what is filled is -1, which is no key
 	Lower      bool // words are made lower case before they are looked up
 	Most       int  // words of a sample; the others are left out. 0 for all
 
@@ -27,17 +28,19 @@ type TextOptions struct {
 // is the sequence of the numbers of the words int64[words, 1], and the label int64[1]. With Next a line has only words, and a sample is all words but the
 // last, and all words but the first; lines of fewer than two words are left out.
 func Text(ctx context.Context, r io.Reader, w dataset.RecordWriter, options TextOptions) (int, error) {
-	if options.Vocabulary == nil || options.Length < 0 || options.Most < 0 || options.Length > 0 && options.Next {
-		return 0, fault.E(fault.InvalidArgument, fault.Gotf("a vocabulary: %v, length %d, at most %d words, next: %v", options.Vocabulary != nil, options.Length,
-			options.Most, options.Next), fault.Want("a vocabulary, lengths from 0 on, and no length with next"))
+	if (options.Vocabulary == nil) != options.Keys || options.Length < 0 || options.Most < 0 || options.Length > 0 && options.Next {
+		return 0, fault.E(fault.InvalidArgument, fault.Gotf("a vocabulary: %v, keys: %v, length %d, at most %d words, next: %v", options.Vocabulary != nil, options.Keys,
+			options.Length, options.Most, options.Next), fault.Want("a vocabulary or keys, lengths from 0 on, and no length with next"))
 	}
+	c := &textConverter{TextOptions: options, label: make([]int64, 1), pad: -1}
 	if options.Length > 0 {
-		if _, ok := options.Vocabulary.numbers[options.Pad]; !ok {
+		c.Most = options.Length
+		if pad, ok := options.Vocabulary.numberOf(options.Pad); ok {
+			c.pad = pad
+		} else if !options.Keys {
 			return 0, fault.E(fault.NotFound, fault.Got("no word "+fault.Quote(options.Pad)+" in the vocabulary"), fault.Want("a word to pad with"))
 		}
-		options.Most = options.Length
 	}
-	c := &textConverter{TextOptions: options, label: make([]int64, 1)}
 	written := 0
 	err := eachLine(ctx, r, func(line string, number int) error {
 		sample, err := c.convert(line)
@@ -61,6 +64,7 @@ func Text(ctx context.Context, r io.Reader, w dataset.RecordWriter, options Text
 type textConverter struct {
 	TextOptions
 	words, label []int64
+	pad          int64
 	record       []byte
 }
 
@@ -78,7 +82,11 @@ func (c *textConverter) convert(line string) (sample []*tensor.Tensor, err error
 		}
 		text = rest
 	}
-	if c.words, err = c.Vocabulary.appendNumbers(c.words[:0], text, c.Lower, c.Most); err != nil {
+	number := c.Vocabulary.Number
+	if c.Keys {
+		number = func(word string) (int64, error) { return Key(word), nil }
+	}
+	if c.words, err = appendNumbers(c.words[:0], text, c.Lower, c.Most, number); err != nil {
 		return nil, err
 	}
 	if c.Next {
@@ -98,7 +106,7 @@ func (c *textConverter) convert(line string) (sample []*tensor.Tensor, err error
 	}
 	if c.Length > 0 {
 		for len(c.words) < c.Length {
-			c.words = append(c.words, c.Vocabulary.numbers[c.Pad])
+			c.words = append(c.words, c.pad)
 		}
 		words, err := tensor.FromSlice(c.words, int64(c.Length), 1)
 		return []*tensor.Tensor{words, label}, err

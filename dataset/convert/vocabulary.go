@@ -116,8 +116,17 @@ func (v *Vocabulary) Number(word string) (int64, error) {
 		fault.Hint("add a line "+UnknownWord+" to the vocabulary, which stands for all other words"))
 }
 
+// numberOf returns the number of a word, and false for others, for which the vocabulary may have a number, too, and without a vocabulary.
+func (v *Vocabulary) numberOf(word string) (number int64, ok bool) {
+	if v == nil {
+		return 0, false
+	}
+	number, ok = v.numbers[word]
+	return number, ok
+}
+
 // appendNumbers appends the numbers of the words of a text, at most most of them if most is not 0.
-func (v *Vocabulary) appendNumbers(dst []int64, text string, lower bool, most int) ([]int64, error) {
+func appendNumbers(dst []int64, text string, lower bool, most int, numberOf func(word string) (int64, error)) ([]int64, error) {
 	if lower {
 		text = strings.ToLower(text)
 	}
@@ -126,7 +135,7 @@ func (v *Vocabulary) appendNumbers(dst []int64, text string, lower bool, most in
 		if n++; most > 0 && n > most {
 			break
 		}
-		number, err := v.Number(word)
+		number, err := numberOf(word)
 		if err != nil {
 			return dst, err
 		}

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/edl-go/edl/dataset/convert"
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/internal/integer"
 	"github.com/edl-go/edl/tensor"
@@ -18,7 +19,16 @@ import (
 const maxRow = 1 << 20
 
 // readCSV reads a table of numbers without header into [rows, columns]. Integers are read as integers, so that no digit is lost, and floats in their own precision.
-func readCSV(f io.Reader, dtype tensor.DType) (*tensor.Tensor, error) {
+// With keys, which are int64, a field that is no whole number is a text, and its value the key of it.
+func readCSV(f io.Reader, dtype tensor.DType, keys bool) (*tensor.Tensor, error) {
+	if keys {
+		return readTable(f, func(field string) (int64, bool) {
+			if v, ok := integer.Parse(field, 64); ok {
+				return v, true
+			}
+			return convert.Key(field), true
+		})
+	}
 	switch dtype {
 	case tensor.Int32:
 		return readTable(f, wholeIn[int32](32))

@@ -24,6 +24,11 @@ const MaxBytes = 1 << 30
 // Declared returns the variable of a name, and whether the program has it.
 type Declared func(name string) (*program.Var, bool)
 
+// Keys reports whether a variable of int64 has keys of tables that grow. Then texts of .csv and .jsonl files become keys (convert.Key). nil: no variable has.
+type Keys func(name string) bool
+
+func (k Keys) has(v *program.Var) bool { return k != nil && v.DType == tensor.Int64 && k(v.Name) }
+
 // Many reports whether a file has values with names, so that it can feed several variables.
 func Many(path string) bool {
 	extension := filepath.Ext(path)
@@ -33,18 +38,18 @@ func Many(path string) bool {
 // Read returns the value in a file as it is declared by the variable that it is fed to: the array or field of its name where a file has several. Numbers are
 // converted to the declared dtype where every value fits: whole numbers to any type that holds them exactly, and float64 and text to float32 by rounding.
 // Extents are those of the file; an array whose rows have as many numbers as one declared record takes the dims of records.
-func Read(path string, declared *program.Var) (*tensor.Tensor, error) {
+func Read(path string, declared *program.Var, keys Keys) (*tensor.Tensor, error) {
 	var t *tensor.Tensor
 	err := open(path, func(f *os.File, size int64) (err error) {
 		switch filepath.Ext(path) {
 		case ".npy":
 			t, err = readNPY(f, size, size, declared.DType)
 		case ".csv":
-			t, err = readCSV(f, declared.DType)
+			t, err = readCSV(f, declared.DType, keys.has(declared))
 		case ".npz":
 			t, err = readArchived(f, size, declared)
 		case ".jsonl":
-			t, err = readField(f, declared)
+			t, err = readField(f, declared, keys)
 		default:
 			err = fault.E(fault.InvalidArgument, fault.Got("a file of unknown form"), fault.Want("a name that ends in .npy, .npz, .csv or .jsonl"))
 		}
@@ -57,14 +62,14 @@ func Read(path string, declared *program.Var) (*tensor.Tensor, error) {
 }
 
 // ReadAll returns the values of a file with names that are names of declared variables, and leaves out the others. If no name is one, it returns an error.
-func ReadAll(path string, declared Declared) (map[string]*tensor.Tensor, error) {
+func ReadAll(path string, declared Declared, keys Keys) (map[string]*tensor.Tensor, error) {
 	var all map[string]*tensor.Tensor
 	err := open(path, func(f *os.File, size int64) (err error) {
 		var names []string
 		if filepath.Ext(path) == ".npz" {
 			all, names, err = readArchive(f, size, declared)
 		} else {
-			all, names, err = readLines(f, declared)
+			all, names, err = readLines(f, declared, keys)
 		}
 		if err == nil && len(all) == 0 {
 			err = fault.E(fault.NotFound, fault.Gotf("values for %s", listed(names)), fault.Want("at least one name that the program declares"))

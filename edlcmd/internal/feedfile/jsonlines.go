@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/edl-go/edl/dataset/convert"
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/internal/integer"
 	"github.com/edl-go/edl/program"
@@ -22,8 +23,8 @@ import (
 const maxLine = 16 << 20
 
 // readField reads the field of a variable out of lines of JSON.
-func readField(r io.Reader, declared *program.Var) (*tensor.Tensor, error) {
-	all, names, err := readLines(r, func(name string) (*program.Var, bool) { return declared, name == declared.Name })
+func readField(r io.Reader, declared *program.Var, keys Keys) (*tensor.Tensor, error) {
+	all, names, err := readLines(r, func(name string) (*program.Var, bool) { return declared, name == declared.Name }, keys)
 	if err == nil && all[declared.Name] == nil {
 		err = fault.E(fault.NotFound, fault.Gotf("objects with %s", listed(names)), fault.Want("a field of the variable's name"))
 	}
@@ -33,7 +34,7 @@ func readField(r io.Reader, declared *program.Var) (*tensor.Tensor, error) {
 // readLines reads lines of which each is a JSON object, and returns a tensor for each field of the first object whose name is declared. Each object is one
 // record, and must have these fields. The value of a record of a variable with LoD levels is an array of rows, or for more levels of such arrays; a row is
 // numbers in order, in arrays that are nested as one likes, and a single number needs none. names has all fields of the first object.
-func readLines(r io.Reader, declared Declared) (all map[string]*tensor.Tensor, names []string, err error) {
+func readLines(r io.Reader, declared Declared, keys Keys) (all map[string]*tensor.Tensor, names []string, err error) {
 	lines := bufio.NewScanner(r)
 	lines.Buffer(make([]byte, 64<<10), maxLine)
 	fields := map[string]column{}
@@ -63,7 +64,7 @@ func readLines(r io.Reader, declared Declared) (all map[string]*tensor.Tensor, n
 			names = slices.Sorted(maps.Keys(object))
 			for _, name := range names {
 				if v, ok := declared(name); ok {
-					if fields[name], err = newColumn(v); err != nil {
+					if fields[name], err = newColumn(v, keys.has(v)); err != nil {
 						return nil, nil, wrong(name, err)
 					}
 				}
@@ -104,7 +105,8 @@ type column interface {
 	tensor() (*tensor.Tensor, error)
 }
 
-func newColumn(v *program.Var) (column, error) {
+// newColumn returns an empty column. With keys, a text is a value too: its key.
+func newColumn(v *program.Var, keys bool) (column, error) {
 	var row []int64
 	if len(v.Dims) > 1 {
 		row = v.Dims[1:]
@@ -129,7 +131,12 @@ func newColumn(v *program.Var) (column, error) {
 			return int32(n), err
 		}}, nil
 	case tensor.Int64:
-		return &values[int64]{sequences: s, parse: func(v json.Token) (int64, error) { return parseInteger(v, 64) }}, nil
+		return &values[int64]{sequences: s, parse: func(v json.Token) (int64, error) {
+			if text, ok := v.(string); ok && keys {
+				return convert.Key(text), nil
+			}
+			return parseInteger(v, 64)
+		}}, nil
 	case tensor.Float32:
 		return &values[float32]{sequences: s, parse: func(v json.Token) (float32, error) {
 			x, err := parseFloat(v, 32)
