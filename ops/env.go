@@ -29,6 +29,10 @@ type Step struct {
 	RowOffset int64  // first row of this trainer in the batch of the round
 	Weight    int64  // what Rows rows weigh in the mean that the loss is, where that is another number; see WeightOf. Else 0
 	Rows      int64  // rows of this trainer
+	Part      bool   // Rows are a part of the batch: others compute the rest of it
+	// Void says, of a part, that the weights in it add up to 0: the mean that it has computed is no number, and counts for nothing beside other parts. The
+	// run says so, with Weight.
+	Void      bool
 	Iteration uint64 // tells runs of a block within the step apart; 0 outside of blocks that ops run
 }
 
@@ -84,7 +88,8 @@ type DeviceMessage struct {
 // A DeviceMerger is the Comm of a trainer that may have several devices. MergeDevices waits until all of them have computed their parts, and merges what
 // they have computed.
 type DeviceMerger interface {
-	MergeDevices(ctx context.Context, all []DeviceMessage) error
+	// step is that of the plan that runs. It gets Weight and Void of all devices together.
+	MergeDevices(ctx context.Context, step *Step, all []DeviceMessage) error
 }
 
 // Server runs listen_and_serv: it serves the variables of a program until the job is done.

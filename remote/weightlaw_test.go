@@ -12,6 +12,7 @@ import (
 	"github.com/edl-go/edl/internal/testkit"
 	"github.com/edl-go/edl/layers"
 	"github.com/edl-go/edl/optimizer"
+	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/remote"
 	"github.com/edl-go/edl/tensor"
 )
@@ -96,4 +97,81 @@ func TestWeightsThatAreNoWholeNumbers(t *testing.T) {
 	defer oracle.Close()
 	refuses("reference", oracle)
 	refuses("cluster", executorOf(t, listener(t), &remote.JobSpec{Trainers: 2, Pservers: 1}))
+}
+
+// The weights of a part of a batch may all be 0, as of padding. What its trainer, or its device, has computed is no number then, and counts for nothing: the job
+// computes what the reference computes, also where trainers send a part of each gradient and keep the rest, and nearly what one machine computes.
+func TestLawOfPartsWithoutWeight(t *testing.T) {
+	l := listener(t)
+	batches := []int64{8, 5, 13, 4, 2, 3}
+	for levels := range 2 {
+		s := weighing(t, levels, func(label layers.Variable) layers.Variable { return label }) // the first class has no weight
+		for i, spec := range []*remote.JobSpec{{Trainers: 1, Devices: 3}, {Trainers: 2}, {Trainers: 3}, {Trainers: 4}, {Trainers: 2, Devices: 2}, {Trainers: 3, MergeHosts: true},
+			{Trainers: 3, CompressGradients: "topk:0.25:1"}, {Trainers: 2, Devices: 2, CompressGradients: "topk:0.25:1"}, {Trainers: 4, CompressGradients: "bf16"}} {
+			t.Run(fmt.Sprint(levels, " levels, job ", i), func(t *testing.T) {
+				spec.Pservers, spec.MinBlockSize, spec.Save = 2, 1, t.TempDir()
+				spec.Devices = max(1, spec.Devices)
+				want, err := oracleFor(s.Program, spec)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer want.Close()
+				want.CheckFinite()
+				if spec.MergeHosts {
+					want.Group(func(uint64) [][]int { return [][]int{{0, 1, 2}} })
+				}
+				if err := checkFedLaw(l, s, spec, batches, want); err != nil {
+					t.Fatal(err)
+				}
+				if spec.CompressGradients != "" {
+					return
+				}
+				alone := executor.New()
+				defer alone.Close()
+				for step, rows := range batches {
+					if _, err := alone.Run(bounded(t), s.Program, testkit.Batch(t, s.Program, uint64(step), rows)); err != nil {
+						t.Fatal(err)
+					}
+				}
+				nearly(t, testkit.Persistables(want.Scope(), s.Program), testkit.Persistables(alone.Scope(), s.Program))
+			})
+		}
+	}
+}
+
+// A batch whose weights are all 0 has no mean. Whoever trains it says so and changes nothing: one machine, the reference, and jobs whose trainers or devices each
+// have a part of it. Then training goes on.
+func TestBatchWithoutWeight(t *testing.T) {
+	l := listener(t)
+	s := weighing(t, 0, func(label layers.Variable) layers.Variable { return label })
+	empty := testkit.Batch(t, s.Program, 1, 8)
+	clear(empty["label"].Int64s())
+	alone := executor.New()
+	defer alone.Close()
+	oracle, err := reference.New(s.Program, 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer oracle.Close()
+	oracle.CheckFinite()
+	all := map[string]executor.Executor{"alone": alone, "reference": oracle}
+	for name, spec := range map[string]*remote.JobSpec{"trainers": {Trainers: 3}, "devices": {Trainers: 1, Devices: 3}, "both": {Trainers: 2, Devices: 2},
+		"async devices": {Trainers: 1, Devices: 2, Mode: job.Mode_ASYNC}, "async": {Trainers: 1, Mode: job.Mode_ASYNC}} {
+		spec.Pservers = 2
+		all[name] = executorOf(t, l, spec)
+	}
+	for name, exe := range all {
+		good := testkit.Batch(t, s.Program, 0, 8)
+		first, err := exe.Run(bounded(t), s.Program, good, "loss")
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		if _, err := exe.Run(bounded(t), s.Program, empty, "loss"); !errors.Is(err, fault.NotFinite) {
+			t.Errorf("%s: %v", name, err)
+		}
+		again, err := exe.Run(bounded(t), s.Program, good, "loss")
+		if err != nil || again[0].Float32s()[0] >= first[0].Float32s()[0] {
+			t.Errorf("%s: after the batch without weight the loss is %v, was %v: %v", name, again, first, err)
+		}
+	}
 }

@@ -26,9 +26,9 @@ func (r *round) mergeDevices(shares []share, old map[string]*tensor.Tensor, fetc
 		}
 		of := shares[:n]
 		shares = shares[n:]
-		one := share{trainer: of[0].trainer, values: map[string]*tensor.Tensor{}}
+		one := share{trainer: of[0].trainer, void: true, values: map[string]*tensor.Tensor{}}
 		for _, s := range of {
-			one.rows, one.weight = one.rows+s.rows, one.weight+s.weight
+			one.rows, one.weight, one.void = one.rows+s.rows, one.weight+s.weight, one.void && s.void
 		}
 		for _, name := range r.wantedFromForward(fetch) {
 			if one.values[name], err = r.ofDevices(name, of, one.rows); err != nil {

@@ -22,6 +22,7 @@ type share struct {
 	trainer int // its position, or that of the first of the group
 	rows    int64
 	weight  int64                     // in a mean, where that is not rows
+	void    bool                      // weight is a sum of weights, and 0: see ops.Step
 	values  map[string]*tensor.Tensor // what crosses to the update, what is fetched, and the state
 }
 
@@ -39,7 +40,8 @@ func (e *Executor) runRound(ctx context.Context, s *split, number uint64, feed e
 	if len(fetch) == 0 {
 		fetch = s.program.Targets()
 	}
-	if _, err := ops.WeightOf(s.program, fetch); err != nil {
+	weighed, err := ops.WeightOf(s.program, fetch)
+	if err != nil {
 		return nil, err
 	}
 	if err := executor.CheckSequences(s.program, feed); err != nil {
@@ -50,7 +52,7 @@ func (e *Executor) runRound(ctx context.Context, s *split, number uint64, feed e
 		return nil, err
 	}
 	wanted := r.wantedFromForward(fetch)
-	shares, old, err := r.runRanks(ctx, feed, rows, wanted)
+	shares, old, err := r.runRanks(ctx, feed, rows, wanted, weighed.Value)
 	if err == nil && e.drops != nil && r.trains() {
 		if rows = 0; len(shares) == 0 {
 			return nil, fault.E(fault.InvalidArgument, fault.Gotf("round %d without a row that counts", number), fault.Want("at least one"))
@@ -92,7 +94,13 @@ func (e *Executor) runRound(ctx context.Context, s *split, number uint64, feed e
 
 // checkFinite refuses a round in which a rank has computed a fetched value that is not finite.
 func checkFinite(shares []share, fetch []string) error {
+	if !slices.ContainsFunc(shares, func(s share) bool { return !s.void }) {
+		return fault.E(fault.NotFinite, fault.Got("a batch whose weights are all 0"), fault.Want("a weight that is not 0"))
+	}
 	for _, s := range shares {
+		if s.void {
+			continue
+		}
 		for _, name := range fetch {
 			t := s.values[name]
 			if t == nil || t.DType() != tensor.Float32 {
@@ -122,7 +130,8 @@ func (r *round) wantedFromForward(fetch []string) []string {
 }
 
 // runRanks runs the forward half for every rank that has rows, each from the same state, and returns that state as it was.
-func (r *round) runRanks(ctx context.Context, feed executor.Feed, rows int64, wanted []string) (shares []share,
+// byValue says that the weight of a rank is a sum of weights.
+func (r *round) runRanks(ctx context.Context, feed executor.Feed, rows int64, wanted []string, byValue bool) (shares []share,
 	old map[string]*tensor.Tensor, err error) {
 	before := r.shared
 	r.shared = r.trainers(r.number)
@@ -174,7 +183,7 @@ func (r *round) runRanks(ctx context.Context, feed executor.Feed, rows int64, wa
 		if err != nil {
 			return nil, old, err
 		}
-		s := share{trainer: int(t / d), rows: to - from, weight: weight, values: r.snapshot()}
+		s := share{trainer: int(t / d), rows: to - from, weight: weight, void: byValue && weight == 0 && to-from < rows, values: r.snapshot()}
 		for i, name := range wanted {
 			s.values[name] = out[i].Clone()
 		}

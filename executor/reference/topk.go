@@ -81,6 +81,10 @@ func (r *round) selected(merged *tensor.Tensor, name string, rows []int64, share
 				return err
 			}
 			gradient, err := s.values[name].Rows(from, from+n)
+			if err == nil && s.void { // nothing of it is merged, and its residual stays
+				residual, err = tensor.New(tensor.Float32, residual.Dims()...)
+				gradient = residual
+			}
 			if err != nil {
 				return err
 			}

@@ -57,6 +57,13 @@ func Selected(residual, gradient []float32, f Form) (*tensor.Tensor, error) {
 	return entries, nil
 }
 
+// SelectNone makes entries that move nothing: zeros, for the first elements.
+func SelectNone(indices, bits []int32) {
+	for i := range indices {
+		indices[i], bits[i] = int32(i), 0
+	}
+}
+
 // A Selector selects entries of slices of one length. It has the memory for that, so one goroutine at a time may use it.
 type Selector struct {
 	sample []float32 // of the slice; empty: none is taken, because the slice is too small or most of it is sent

@@ -80,5 +80,6 @@ func bindMergeDevices(b *ops.Binding) (ops.Kernel, error) {
 	if err != nil {
 		return nil, fault.E(fault.ShapeMismatch, fault.Cause(err))
 	}
-	return func(ctx context.Context) error { return merger.MergeDevices(ctx, all) }, nil
+	step := b.Env.Step
+	return func(ctx context.Context) error { return merger.MergeDevices(ctx, step, all) }, nil
 }

@@ -18,7 +18,7 @@ func init() {
 		Class: ops.Dist,
 		Doc: "Adds X to Residual, and moves from each run of its rows the elements of largest magnitude to Out: one run for each pserver with a slice. " +
 			"Of equal magnitudes the first are moved. NaN is larger than infinity, and infinity is larger than all numbers. What is moved becomes 0 in the " +
-			"residual. Fluid's op dgc does this with a correction for momentum; its V is the residual, its EncodeGrad is Out.",
+			"residual. Of a part of a batch whose weights are all 0 zeros are moved, and the residual stays. Fluid's op dgc does this with a correction for momentum; its V is the residual, its EncodeGrad is Out.",
 		Inputs: []ops.Slot{{Name: "X", Doc: "a float32 tensor"}, {Name: "Residual", Doc: "what was not moved in earlier steps, like X"}},
 		Outputs: []ops.Slot{
 			{Name: "Out", Doc: "int32, two rows for each run: the ascending indices of elements in the run, and the bits of the elements", Duplicable: true},
@@ -94,12 +94,17 @@ func bindTopK(b *ops.Binding) (ops.Kernel, error) {
 	if end != x.Len() {
 		return nil, fault.E(fault.ShapeMismatch, fault.Gotf("runs of %d elements", end), fault.Wantf("all of %v", x))
 	}
+	step := b.Env.Step
 	return func(context.Context) error {
 		if next != residual {
 			copy(next.Float32s(), residual.Float32s())
 		}
 		for _, r := range runs {
 			indices, bits, _ := compress.EntriesOf(r.out, r.to-r.from) // the memory of a tensor is fixed after it is bound
+			if step.Void {                                             // nobody takes what is sent
+				compress.SelectNone(indices, bits)
+				continue
+			}
 			r.selector.Select(indices, bits, next.Float32s()[r.from:r.to], x.Float32s()[r.from:r.to])
 		}
 		return nil

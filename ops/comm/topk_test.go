@@ -55,7 +55,7 @@ func TestTopKMovesWhatItSays(t *testing.T) {
 			}
 			outs = append(outs, out)
 		}
-		kernel, err := bind(op, nil, map[string][]*tensor.Tensor{"X": {x}, "Residual": {residual}}, map[string][]*tensor.Tensor{"Out": outs, "ResidualOut": {next}})
+		kernel, err := bind(op, &ops.Env{Step: &ops.Step{}}, map[string][]*tensor.Tensor{"X": {x}, "Residual": {residual}}, map[string][]*tensor.Tensor{"Out": outs, "ResidualOut": {next}})
 		if err != nil {
 			rt.Fatal(err)
 		}
@@ -143,7 +143,7 @@ func TestTopKBindsWhatFits(t *testing.T) {
 		return map[string][]*tensor.Tensor{"X": {x}, "Residual": {x.Clone()}}, map[string][]*tensor.Tensor{"Out": {entries}, "ResidualOut": {x.Clone()}}
 	}
 	in, out := good()
-	if _, err := bind(topKOp([]int32{4}, []int32{3}, "a"), nil, in, out); err != nil {
+	if _, err := bind(topKOp([]int32{4}, []int32{3}, "a"), &ops.Env{Step: &ops.Step{}}, in, out); err != nil {
 		t.Error(err)
 	}
 	for name, c := range map[string]struct {
@@ -165,8 +165,41 @@ func TestTopKBindsWhatFits(t *testing.T) {
 	} {
 		in, out := good()
 		c.change(in, out)
-		if _, err := bind(topKOp(c.sections, []int32{3}, "a"), nil, in, out); err == nil {
+		if _, err := bind(topKOp(c.sections, []int32{3}, "a"), &ops.Env{Step: &ops.Step{}}, in, out); err == nil {
 			t.Errorf("%s: it binds", name)
 		}
+	}
+}
+
+// Of a part of a batch whose weights are all 0 nothing is moved that anybody takes, and nothing of it, which is no number, comes into the residual.
+func TestTopKOfAVoidPart(t *testing.T) {
+	nan := float32(math.NaN())
+	x, err := tensor.FromSlice([]float32{nan, nan, nan, nan}, 4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	residual, err := tensor.FromSlice([]float32{1, -5, 3, 4}, 4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := tensor.New(tensor.Int32, 2, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	step := &ops.Step{Part: true, Void: true}
+	kernel, err := bind(topKOp([]int32{4}, []int32{2}, "a"), &ops.Env{Step: step}, map[string][]*tensor.Tensor{"X": {x}, "Residual": {residual}},
+		map[string][]*tensor.Tensor{"Out": {out}, "ResidualOut": {residual}})
+	if err == nil {
+		err = kernel(t.Context())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(residual.Float32s(), []float32{1, -5, 3, 4}) || !slices.Equal(out.Int32s(), []int32{0, 1, 0, 0}) {
+		t.Errorf("the residual is %v, and %v is moved", residual, out)
+	}
+	clear(x.Float32s())
+	if step.Void = false; kernel(t.Context()) != nil || !slices.Equal(residual.Float32s(), []float32{1, 0, 3, 0}) {
+		t.Errorf("after another step the residual is %v", residual)
 	}
 }

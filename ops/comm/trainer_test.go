@@ -132,7 +132,7 @@ type merger struct {
 	all []ops.DeviceMessage
 }
 
-func (m *merger) MergeDevices(_ context.Context, all []ops.DeviceMessage) error {
+func (m *merger) MergeDevices(_ context.Context, _ *ops.Step, all []ops.DeviceMessage) error {
 	m.all = all
 	return nil
 }

@@ -4990,6 +4990,7 @@ type BarrierRequest struct {
 	Pass          int32                  `protobuf:"varint,5,opt,name=pass,proto3" json:"pass,omitempty"`      // of the records
 	Group         []*Declared            `protobuf:"bytes,6,rep,name=group,proto3" json:"group,omitempty"`     // from the leader of a group: what each trainer of the group that has not completed has contributed, in rank order; rows and weight are the sums
 	Weight        int64                  `protobuf:"varint,7,opt,name=weight,proto3" json:"weight,omitempty"`  // of the contribution in a mean, as in Declared
+	Void          bool                   `protobuf:"varint,9,opt,name=void,proto3" json:"void,omitempty"`      // as in Declared
 	Counted       []*Declared            `protobuf:"bytes,8,rep,name=counted,proto3" json:"counted,omitempty"` // with backup trainers, to other servers than 0: what server 0 has decided that the round is made of, without records
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -5072,6 +5073,13 @@ func (x *BarrierRequest) GetWeight() int64 {
 		return x.Weight
 	}
 	return 0
+}
+
+func (x *BarrierRequest) GetVoid() bool {
+	if x != nil {
+		return x.Void
+	}
+	return false
 }
 
 func (x *BarrierRequest) GetCounted() []*Declared {
@@ -5948,6 +5956,7 @@ func (x *FreezeResponse) GetLacks() bool {
 
 // Declared is the barrier of one trainer.
 // Declared: weight is how many rows the loss averages over, where that is not rows, such as the tokens of sequences; 0 in all of a round where it is rows.
+// The weight may be a sum of weights. void says that this sum is 0: the contribution is no number, and counts only beside others that weigh something.
 type Declared struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Rank          uint32                 `protobuf:"varint,1,opt,name=rank,proto3" json:"rank,omitempty"`
@@ -5955,6 +5964,7 @@ type Declared struct {
 	Pass          int32                  `protobuf:"varint,3,opt,name=pass,proto3" json:"pass,omitempty"`
 	Records       []*RecordRange         `protobuf:"bytes,4,rep,name=records,proto3" json:"records,omitempty"`
 	Weight        int64                  `protobuf:"varint,5,opt,name=weight,proto3" json:"weight,omitempty"`
+	Void          bool                   `protobuf:"varint,6,opt,name=void,proto3" json:"void,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -6022,6 +6032,13 @@ func (x *Declared) GetWeight() int64 {
 		return x.Weight
 	}
 	return 0
+}
+
+func (x *Declared) GetVoid() bool {
+	if x != nil {
+		return x.Void
+	}
+	return false
 }
 
 // Member: since is the generation in which it joined; leader is the rank that contributes for it, absent where that is its own.
@@ -7862,7 +7879,7 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\x04dims\x18\x02 \x03(\x03R\x04dims\x12\x14\n" +
 	"\x05bytes\x18\x03 \x01(\x03R\x05bytes\x12\x14\n" +
 	"\x05merge\x18\x04 \x01(\x05R\x05merge\x12\x12\n" +
-	"\x04rows\x18\x05 \x01(\bR\x04rows\"\x97\x02\n" +
+	"\x04rows\x18\x05 \x01(\bR\x04rows\"\xab\x02\n" +
 	"\x0eBarrierRequest\x12!\n" +
 	"\x02id\x18\x01 \x01(\v2\x11.edl.rpc.IdentityR\x02id\x12\x12\n" +
 	"\x04rows\x18\x02 \x01(\x03R\x04rows\x12\x1c\n" +
@@ -7870,7 +7887,8 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\arecords\x18\x04 \x03(\v2\x14.edl.rpc.RecordRangeR\arecords\x12\x12\n" +
 	"\x04pass\x18\x05 \x01(\x05R\x04pass\x12'\n" +
 	"\x05group\x18\x06 \x03(\v2\x11.edl.rpc.DeclaredR\x05group\x12\x16\n" +
-	"\x06weight\x18\a \x01(\x03R\x06weight\x12+\n" +
+	"\x06weight\x18\a \x01(\x03R\x06weight\x12\x12\n" +
+	"\x04void\x18\t \x01(\bR\x04void\x12+\n" +
 	"\acounted\x18\b \x03(\v2\x11.edl.rpc.DeclaredR\acounted\"\x11\n" +
 	"\x0fBarrierResponse\"3\n" +
 	"\x0eCountedRequest\x12!\n" +
@@ -7932,13 +7950,14 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\aapplied\x18\x04 \x03(\v2\x11.edl.rpc.DeclaredR\aapplied\x12\x1c\n" +
 	"\tcompleted\x18\x05 \x03(\rR\tcompleted\x12\x18\n" +
 	"\ahistory\x18\x06 \x01(\x04R\ahistory\x12\x14\n" +
-	"\x05lacks\x18\a \x01(\bR\x05lacks\"\x8e\x01\n" +
+	"\x05lacks\x18\a \x01(\bR\x05lacks\"\xa2\x01\n" +
 	"\bDeclared\x12\x12\n" +
 	"\x04rank\x18\x01 \x01(\rR\x04rank\x12\x12\n" +
 	"\x04rows\x18\x02 \x01(\x03R\x04rows\x12\x12\n" +
 	"\x04pass\x18\x03 \x01(\x05R\x04pass\x12.\n" +
 	"\arecords\x18\x04 \x03(\v2\x14.edl.rpc.RecordRangeR\arecords\x12\x16\n" +
-	"\x06weight\x18\x05 \x01(\x03R\x06weight\"Z\n" +
+	"\x06weight\x18\x05 \x01(\x03R\x06weight\x12\x12\n" +
+	"\x04void\x18\x06 \x01(\bR\x04void\"Z\n" +
 	"\x06Member\x12\x12\n" +
 	"\x04rank\x18\x01 \x01(\rR\x04rank\x12\x14\n" +
 	"\x05since\x18\x02 \x01(\x04R\x05since\x12\x1b\n" +

@@ -131,7 +131,7 @@ func (p pacer) Counted(ctx context.Context, m *rpc.CountedRequest) (*rpc.Counted
 	defer c.Unlock()
 	r := &rpc.CountedResponse{Round: uint64(c.rounds.committed()), Dropped: c.rounds.places}
 	for _, d := range c.rounds.lastApplied {
-		r.Declared = append(r.Declared, &rpc.Declared{Rank: uint32(d.Rank), Rows: d.Rows, Weight: d.Weight, Pass: d.Pass})
+		r.Declared = append(r.Declared, &rpc.Declared{Rank: uint32(d.Rank), Rows: d.Rows, Weight: d.Weight, Void: d.Void, Pass: d.Pass})
 	}
 	return r, nil
 }

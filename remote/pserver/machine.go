@@ -153,6 +153,7 @@ type Declaration struct {
 	Rank    id.Rank
 	Rows    int64
 	Weight  int64 // in a mean, where it is not Rows: see merge.Share
+	Void    bool  // Weight is a sum of weights, and 0: the contribution is no number, and no round may be made of such ones alone
 	Pass    int32
 	Records []ranges.Range
 }

@@ -233,7 +233,7 @@ func (ms members) contributors(list []Declaration) []Declaration {
 			d.Rank = m.leader.rank
 		}
 		of := sums[d.Rank]
-		sums[d.Rank] = Declaration{Rank: d.Rank, Rows: of.Rows + d.Rows, Weight: of.Weight + d.Weight}
+		sums[d.Rank] = Declaration{Rank: d.Rank, Rows: of.Rows + d.Rows, Weight: of.Weight + d.Weight, Void: of.Void || d.Void}
 	}
 	var out []Declaration
 	for _, rank := range slices.Sorted(maps.Keys(sums)) {

@@ -2,9 +2,11 @@ package pserver
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"sync/atomic"
 
+	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/internal/merge"
 	"github.com/edl-go/edl/ops"
 	"github.com/edl-go/edl/ops/comm"
@@ -52,6 +54,10 @@ func (s *stepper) apply(ctx context.Context, round id.Round, from []Declaration)
 	for _, d := range from {
 		step.Rows += d.Rows
 	}
+	if isVoid(from) {
+		return fault.E(fault.NotFinite, fault.At(fmt.Sprintf("step %d", round)), fault.Got("a batch whose weights are all 0, of which there is no mean"),
+			fault.Want("a weight that is not 0"), fault.Hint("leave such batches out"))
+	}
 	s.inbox.elements.RLock()
 	err := s.merge(ctx, from)
 	if len(from) == 1 && len(s.inbox.direct) > 0 { // updates read the contribution in place
@@ -69,6 +75,18 @@ func (s *stepper) apply(ctx context.Context, round id.Round, from []Declaration)
 		err = wrong
 	}
 	return err
+}
+
+// isVoid reports whether the weights of all contributions are 0, although they are sums of weights.
+func isVoid(from []Declaration) bool {
+	void := false
+	for _, d := range from {
+		if d.Weight > 0 {
+			return false
+		}
+		void = void || d.Void
+	}
+	return void
 }
 
 // update applies a round whose merges are there.

@@ -45,8 +45,10 @@ type Comm struct {
 	Data     *dataplane.Dialer // nil: steps go over gRPC
 	Times    *timing.Recorder  // notes the phases of a step; may be nil
 	Log      *slog.Logger      // only with Data
-	Now      *ops.Step         // that the executor runs; nil: what BeginStep has said
-	Leader   *Leader           // where those connect whom this trainer leads; nil: it leads nobody
+	// CheckFinite says that a round fails whose mean is no number because all weights in it are 0.
+	CheckFinite bool
+	Now         *ops.Step // that the executor runs; nil: what BeginStep has said
+	Leader      *Leader   // where those connect whom this trainer leads; nil: it leads nobody
 
 	identity  wire.Identity // of the generation
 	caller    caller
@@ -210,7 +212,7 @@ func (c *Comm) SendBarrier(ctx context.Context) error {
 	}
 	c.ahead.settle()
 	if c.Now != nil {
-		c.step.Weight = c.Now.Weight
+		c.step.Weight, c.step.Void = c.Now.Weight, c.Now.Void
 	}
 	if c.group != nil {
 		err := c.group.gather(ctx)
@@ -421,7 +423,7 @@ func (c *Comm) declaration(server int) *rpc.BarrierRequest {
 	if !c.Sync {
 		return c.rhythm.declaration(c.sent[server])
 	}
-	m := &rpc.BarrierRequest{Rows: c.step.Rows, Weight: c.step.Weight, Variables: c.sent[server], Pass: c.pass, Records: c.records}
+	m := &rpc.BarrierRequest{Rows: c.step.Rows, Weight: c.step.Weight, Void: c.step.Void && c.CheckFinite, Variables: c.sent[server], Pass: c.pass, Records: c.records}
 	if answer := c.verdicts.decided(); answer != nil && server > 0 {
 		m.Counted = answer.Declared
 	}

@@ -2,6 +2,7 @@ package trainer
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"sync"
 
@@ -41,6 +42,7 @@ type devices struct {
 	active  []*device // that have rows in the step, beyond the first
 	rows    int64     // of the first device
 	weight  int64     // likewise
+	partial bool      // the trainer has a part of the batch of the step
 	old     map[string]*tensor.Tensor
 
 	mu    sync.Mutex
@@ -54,6 +56,7 @@ type device struct {
 
 	rows    int64 // of the step
 	weight  int64
+	void    bool
 	done    chan struct{} // closed when the first half has run; what follows is valid then
 	fetched []*tensor.Tensor
 	kept    []*tensor.Tensor
@@ -109,6 +112,7 @@ func (d *devices) begin(ctx context.Context, batch *executor.Batch, fetch []stri
 	if batch.Step.Rows == 0 {
 		return batch, nil
 	}
+	d.partial = batch.Step.Part
 	var first *executor.Batch
 	last := batch.Step.RowOffset
 	for k := range int64(len(d.others) + 1) {
@@ -143,6 +147,7 @@ func (d *devices) begin(ctx context.Context, batch *executor.Batch, fetch []stri
 func (d *devices) part(batch *executor.Batch, from, to int64) (*executor.Batch, error) {
 	part := *batch
 	part.Step.RowOffset, part.Step.Rows = batch.Step.RowOffset+from, to-from
+	part.Step.Part = part.Step.Part || part.Step.Rows < batch.Step.Rows
 	part.Tensors, part.Feed = nil, nil
 	for _, t := range batch.Tensors {
 		rows, err := tensor.PartOf(t, from, to)
@@ -216,7 +221,7 @@ func (d *devices) start(ctx context.Context, part *executor.Batch, fetch []strin
 	d.running.Go(func() {
 		defer close(done)
 		v.fetched, v.kept, v.err = v.local.RunToUpdate(ctx, d.program, part.Step, feed, fetch, d.keep)
-		v.weight = v.local.Step().Weight
+		v.weight, v.void = v.local.Step().Weight, v.local.Step().Void
 	})
 	return nil
 }
@@ -228,9 +233,10 @@ func (d *devices) divides(name string) bool {
 }
 
 // MergeDevices implements ops.DeviceMerger. The step of the first device has the weight of all devices afterwards.
-func (d *devices) MergeDevices(ctx context.Context, all []ops.DeviceMessage) error {
+func (d *devices) MergeDevices(ctx context.Context, step *ops.Step, all []ops.DeviceMessage) error {
 	now := d.first.Step()
 	d.weight = now.Weight
+	void := now.Void
 	for _, v := range d.active {
 		select {
 		case <-v.done:
@@ -241,7 +247,14 @@ func (d *devices) MergeDevices(ctx context.Context, all []ops.DeviceMessage) err
 			return v.err
 		}
 		now.Weight += v.weight
+		void = void && v.void
 	}
+	if void && !d.partial && d.Comm.CheckFinite {
+		return fault.E(fault.NotFinite, fault.At(fmt.Sprintf("step %d", now.Round)), fault.Got("a batch whose weights are all 0, of which there is no mean"),
+			fault.Want("a weight that is not 0"), fault.Hint("leave such batches out"))
+	}
+	now.Void = void && d.partial
+	step.Weight, step.Void = now.Weight, now.Void
 	for _, m := range all {
 		if err := d.merge(m); err != nil {
 			return fault.E(fault.KindOf(err), fault.Var(m.Name), fault.Cause(err))

@@ -199,6 +199,7 @@ func (s *steps) Next(ctx context.Context) (*executor.Batch, error) {
 			s.cfg.Times.Number(batch.Step.Round)
 			s.cfg.Times.Enter(timing.Compute)
 			s.batch = batch
+			batch.Step.Part = s.cfg.Sync && batch.Step.Rows < batch.GlobalRows
 			s.comm.BeginStep(batch.Step, batch.Pass, batch.Records)
 			s.comm.verdicts.begin(ctx, s.comm, s.giveUp)
 			return s.devices.begin(ctx, batch, s.fetch())

@@ -51,6 +51,7 @@ type group struct {
 	merged  []*tensor.Tensor // likewise
 	rows    int64            // likewise: of the group
 	weight  int64            // likewise
+	void    bool             // of some of its members: see rpc.Declared
 	parts   []*rpc.Declared  // likewise: the declarations of the group
 }
 
@@ -227,7 +228,7 @@ func (g *group) gather(ctx context.Context) error {
 			return err
 		}
 	}
-	own := &rpc.Declared{Rank: uint32(c.Rank), Rows: c.step.Rows, Weight: c.step.Weight, Pass: c.pass, Records: c.records}
+	own := &rpc.Declared{Rank: uint32(c.Rank), Rows: c.step.Rows, Weight: c.step.Weight, Void: c.step.Void && c.CheckFinite, Pass: c.pass, Records: c.records}
 	if _, err := g.tell(declaring{c.round(), own}); err != nil {
 		return err
 	}
@@ -236,9 +237,9 @@ func (g *group) gather(ctx context.Context) error {
 	}
 	c.Times.Enter(timing.Send)
 	g.Lock()
-	g.parts, g.rows, g.weight = g.rounds.declarations(), 0, 0
+	g.parts, g.rows, g.weight, g.void = g.rounds.declarations(), 0, 0, false
 	for _, d := range g.parts {
-		g.rows, g.weight = g.rows+d.Rows, g.weight+d.Weight
+		g.rows, g.weight, g.void = g.rows+d.Rows, g.weight+d.Weight, g.void || d.Void
 	}
 	g.Unlock()
 	if g.rows == 0 {
@@ -306,7 +307,7 @@ func (g *group) merge(i int) (*tensor.Tensor, error) {
 
 // declaration is the barrier of the group for one server, but for its identity. Its records are in its parts.
 func (g *group) declaration(server int) *rpc.BarrierRequest {
-	m := &rpc.BarrierRequest{Rows: g.rows, Weight: g.weight, Pass: g.comm.pass, Group: g.parts}
+	m := &rpc.BarrierRequest{Rows: g.rows, Weight: g.weight, Void: g.void && g.weight == 0, Pass: g.comm.pass, Group: g.parts}
 	if g.rows > 0 {
 		m.Variables = int32(len(g.comm.links[server].send))
 	}

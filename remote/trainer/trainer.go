@@ -81,7 +81,7 @@ func Run(ctx context.Context, cfg Config) error {
 	}
 	c := caller{unavailable: cfg.Deadlines.Unavailable, drain: cfg.Drain, waits: cfg.Waits}
 	t := &Trainer{cfg: cfg, caller: c, members: newMembership(&cfg, c)}
-	t.comm = &Comm{Rank: cfg.Rank, Sync: cfg.Sync, Deadline: cfg.Deadlines.TrainerRound, Servers: cfg.Servers, Data: cfg.Data, Times: cfg.Times,
+	t.comm = &Comm{Rank: cfg.Rank, Sync: cfg.Sync, CheckFinite: !cfg.Spec.NoFiniteCheck, Deadline: cfg.Deadlines.TrainerRound, Servers: cfg.Servers, Data: cfg.Data, Times: cfg.Times,
 		Log: cfg.Log, Leader: cfg.Leader, caller: c}
 	if err := t.comm.rhythm.set(cfg.Spec, cfg.Program, len(cfg.Servers)); err != nil {
 		return t.leave(ctx, err)

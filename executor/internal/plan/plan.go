@@ -241,7 +241,7 @@ func (p *Plan) Trains() bool { return p.trains }
 
 // SetStep says which step the next run is. The run writes its weight to s.
 func (p *Plan) SetStep(s *ops.Step) {
-	s.Weight = p.weight.rows
+	s.Weight, s.Void = p.weight.rows, false
 	p.step, p.caller = *s, s
 }
 

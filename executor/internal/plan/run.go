@@ -14,7 +14,7 @@ import (
 // Run stops before the next step. An error names op, variable and line.
 //
 // A plan that checks for finite numbers does so between the gradients and the update. If the loss, or a fetched variable that is known by then, is
-// not finite, the update does not happen.
+// not finite, the update does not happen. A part of a batch that weighs nothing is not checked.
 //
 // A plan that trains on one machine does a whole step or none: an error or the end of ctx before the update leaves the scope as it was, and an update
 // that has begun ignores ctx. After an error of any other plan, the scope holds what the steps before the error wrote.
@@ -63,8 +63,10 @@ func RunToUpdate(ctx context.Context, p *Plan, pool *Pool) error {
 	if err := p.segments[0].run(ctx, p, pool); err != nil {
 		return err
 	}
-	if err := p.finite.beforeUpdate(ctx); err != nil {
-		return err
+	if !p.weight.isVoid(&p.step) {
+		if err := p.finite.beforeUpdate(ctx); err != nil {
+			return err
+		}
 	}
 	if !p.outside {
 		return nil

@@ -62,7 +62,17 @@ func (w *weight) value(step *ops.Step) (int64, error) {
 func (w *weight) tell(step, caller *ops.Step) (err error) {
 	if w.sum != nil {
 		caller.Weight, err = w.value(step)
-		step.Weight = caller.Weight
+		caller.Void = w.isVoid(step)
+		step.Weight, step.Void = caller.Weight, caller.Void
 	}
 	return err
+}
+
+// isVoid reports whether the weights of a part of a batch add up to 0. What has been divided by them is no number, and the part counts for nothing.
+func (w *weight) isVoid(step *ops.Step) bool {
+	if w.sum == nil || !step.Part {
+		return false
+	}
+	sum, err := w.value(step)
+	return err == nil && sum == 0
 }
