@@ -1,6 +1,7 @@
 package chaos_test
 
 import (
+	"bytes"
 	"context"
 	"flag"
 	"fmt"
@@ -8,6 +9,8 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -89,6 +92,47 @@ type rig struct {
 	mu      sync.Mutex
 	handles map[string]launch.Handle // the last of each role, such as "trainer-1"
 	starts  map[string]int
+	moved   time.Time // when a coordinator has said last that the placement of its job has changed
+	members int       // of the last generation that has begun
+}
+
+// said is what a role writes. It notes when the coordinator says that the placement of the job has changed, and how many members a generation has that begins.
+type said struct{ of *rig }
+
+var begins = regexp.MustCompile(`msg="generation begins" role=coordinator .*members=([0-9]+)`)
+
+func (m said) Write(b []byte) (int, error) {
+	m.of.mu.Lock()
+	defer m.of.mu.Unlock()
+	if bytes.Contains(b, []byte("the placement of the job has changed")) {
+		m.of.moved = time.Now()
+	}
+	if found := begins.FindAllSubmatch(b, -1); found != nil {
+		m.of.members, _ = strconv.Atoi(string(found[len(found)-1][1]))
+	}
+	return len(b), nil
+}
+
+// lastMove is when the placement of the job has changed last.
+func (r *rig) lastMove() time.Time {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.moved
+}
+
+// shared waits until a generation has begun with so many members.
+func (r *rig) shared(members int) {
+	ctx := bounded(r.t)
+	for ctx.Err() == nil {
+		r.mu.Lock()
+		now := r.members
+		r.mu.Unlock()
+		if now == members {
+			return
+		}
+		pass(ctx, time.Millisecond)
+	}
+	r.t.Fatalf("no generation of %d members", members)
 }
 
 func newRig(t testing.TB) *rig {
@@ -125,6 +169,7 @@ func (r *rig) Start(ctx context.Context, spec *job.RoleSpec, log io.Writer) (lau
 		r.t.Cleanup(func() { file.Close() })
 		log = io.MultiWriter(log, file)
 	}
+	log = io.MultiWriter(log, said{r})
 	h, err := launch.Processes{Binary: os.Args[0], Env: []string{childEnv + "=1"}}.Start(ctx, spec, log)
 	if err != nil {
 		return nil, err
