@@ -99,7 +99,7 @@ type rig struct {
 // said is what a role writes. It notes when the coordinator says that the placement of the job has changed, and how many members a generation has that begins.
 type said struct{ of *rig }
 
-var begins = regexp.MustCompile(`msg="generation begins" role=coordinator .*members=([0-9]+)`)
+var begins = regexp.MustCompile(`msg="generation begins" job=\S+ role=coordinator .*members=([0-9]+)`)
 
 func (m said) Write(b []byte) (int, error) {
 	m.of.mu.Lock()
