@@ -36,3 +36,18 @@ func UniqueWithCounts(x Variable, opts ...Option) (values, index, counts Variabl
 	out := l.multi("unique_with_counts", In{"X": {x}}, nil, "Out", "Index", "Count")
 	return l.result(out[0]), out[1], out[2]
 }
+
+// BinCount counts how often each number of x occurs, which has one axis and whole numbers from 0: int64, as many as least or as the largest number says.
+//
+// Options: Name. Op: bincount.
+func BinCount(x Variable, least int, opts ...Option) Variable {
+	l := start("bincount", opts, nil, x)
+	return l.result(l.op("bincount", In{"X": {x}}, Attrs{"minlength": least}, "Out"))
+}
+
+// UniqueConsecutive keeps the first of neighbours of x that are equal, and says how many neighbours each has been.
+//
+// Options: Name (of values). Op: unique_consecutive.
+func UniqueConsecutive(x Variable, opts ...Option) (values, counts Variable) {
+	return pairOp("unique_consecutive", In{"X": {x}}, nil, "Out", "Counts", opts)
+}

@@ -185,3 +185,11 @@ func NLLLoss(x, label Variable, opts ...Option) Variable {
 	l := start("nll_loss", opts, []string{"IgnoreIndex"}, x, label)
 	return l.result(l.multi("nll_loss", In{"X": {x}, "Label": {label}}, Attrs{"ignore_index": l.ignore}, "Out", "Total_weight")[0])
 }
+
+// SetValue writes values to a part of a copy of x: on each of axes, to the positions from starts to ends. The values repeat where their extents are 1.
+//
+// Options: Name. Op: set_value.
+func SetValue(x, values Variable, axes []int, starts, ends []int64, opts ...Option) Variable {
+	l := start("set_value", opts, nil, x, values)
+	return l.result(l.op("set_value", In{"Input": {x}, "ValueTensor": {values}}, Attrs{"axes": axes, "starts": starts, "ends": ends, "dtype": x.DType()}, "Out"))
+}

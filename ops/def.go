@@ -203,7 +203,7 @@ func Unregistered(opType string, fields ...fault.Field) *fault.Fault {
 }
 
 // sizedByData lists ops of Fluid whose dims depend on data, and gradients of such ops. A plan knows all dims before it runs, so they cannot be added as other ops are.
-var sizedByData = []string{"masked_select", "unique_consecutive"}
+var sizedByData = []string{"masked_select"}
 
 // All returns every registered op, sorted by type.
 func All() []*Def {

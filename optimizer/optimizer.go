@@ -16,6 +16,7 @@ type Optimizer struct {
 	rate   source
 	noRate bool // the rule does not read the learning rate
 	settings
+	every   int          // steps whose gradients make one update; below 2 for each (merge.go)
 	mistake *fault.Fault // of the constructor call; Minimize and Apply report it
 }
 
@@ -83,13 +84,17 @@ func (o *Optimizer) Apply(pairs []Pair) {
 	for i, p := range pairs {
 		pairs[i], tables[p.Param.Name()] = insertKeys(p)
 	}
+	var gates map[string]merging
+	if o.every > 1 {
+		pairs, gates = o.merge(pairs)
+	}
 	if o.clip != nil {
 		pairs = o.clip(pairs)
 	}
 	for _, p := range pairs {
 		p = o.regularize(p)
 		p.Build(func() {
-			u := o.update(p, rate)
+			u := o.update(p, rate, gates[p.Param.Name()])
 			if t := tables[p.Param.Name()]; t != nil {
 				t.end(u)
 			}
@@ -110,7 +115,7 @@ func (o *Optimizer) regularize(p Pair) Pair {
 	return p
 }
 
-func (o *Optimizer) update(p Pair, rate layers.Variable) *Update {
+func (o *Optimizer) update(p Pair, rate layers.Variable, gate merging) *Update {
 	m := p.Param.Model()
 	u := &Update{Param: p.Param, Grad: p.Grad, model: m}
 	if !o.noRate {
@@ -122,7 +127,7 @@ func (o *Optimizer) update(p Pair, rate layers.Variable) *Update {
 			u.Rate = layers.Scale(u.Rate, factor, 0)
 		}
 	}
-	o.rule(u)
+	gate.gated(o.rule, u)
 	return u
 }
 
@@ -168,7 +173,8 @@ type Update struct {
 
 	model   *layers.Model
 	states  []layers.Variable
-	initial []float64 // of states
+	initial []float64             // of states
+	created func(layers.Variable) // told of each state before the rule uses it; nil if nobody asks
 }
 
 // State returns a new variable of the shape of Param that keeps its value from step to step. It starts with one value. It is called
@@ -185,6 +191,9 @@ func (u *Update) Number(name string, initial float64) layers.Variable {
 func (u *Update) state(name string, dims []int64, initial float64) layers.Variable {
 	v := u.model.State(u.model.UniqueName(u.Param.Name()+"_"+name), u.Param.DType(), dims, layers.Constant(initial))
 	u.states, u.initial = append(u.states, v), append(u.initial, initial)
+	if u.created != nil {
+		u.created(v)
+	}
 	return v
 }
 

@@ -48,7 +48,16 @@ var fusedOps = map[string]func(*splitter) bool{
 	"fusion_seqconv_eltadd_relu":        splitSequenceConv,
 	"fusion_gru":                        splitGRU,
 	"fusion_lstm":                       splitLSTM,
-	"hierarchical_sigmoid":              leaveTable,
+	"softmax_mask_fuse":                 splitMaskedSoftmax,
+	"fused_fc_elementwise_layernorm":    splitFCLayerNorm,
+	"fusion_transpose_flatten_concat":   splitTransposeFlattenConcat,
+	"fusion_seqpool_concat":             splitPoolConcat,
+	"fusion_seqexpand_concat_fc":        splitExpandConcatFC,
+	"merged_momentum": splitMerged("momentum", []string{"Param", "Grad", "Velocity", "LearningRate"}, []string{"ParamOut", "VelocityOut"},
+		"mu", "use_nesterov", "rescale_grad", "multi_precision"),
+	"merged_adam":          splitMerged("adam", adamInputs, adamOutputs, "beta1", "beta2", "epsilon", "multi_precision", "use_global_beta_pow"),
+	"merged_adamw":         splitMerged("adamw", adamInputs, adamOutputs, "beta1", "beta2", "epsilon", "coeff", "with_decay", "lr_ratio", "multi_precision", "use_global_beta_pow"),
+	"hierarchical_sigmoid": leaveTable,
 }
 
 // A splitter makes the ops of one merged op.

@@ -51,6 +51,19 @@ func TestMergedOpsAreReadAsTheirParts(t *testing.T) {
 		w      []int64
 		result string
 	}{
+		{"masked softmax", program.Op{Type: "softmax_mask_fuse", Inputs: one("X", "Mask"), Outputs: one("Out")}, nil, "elementwise_add softmax"},
+		{"product and normalisation", program.Op{Type: "fused_fc_elementwise_layernorm", Inputs: one("X", "W", "Bias0", "Y", "Scale", "Bias1"), Outputs: one("Out"),
+			Attrs: map[string]program.Attr{"activation_type": "relu"}}, nil, "mul elementwise_add relu elementwise_add layer_norm"},
+		{"transposes", program.Op{Type: "fusion_transpose_flatten_concat", Inputs: map[string][]string{"X": {"a", "b"}}, Outputs: one("Out"), Attrs: map[string]program.Attr{"trans_axis": []int32{0, 2, 3, 1}}}, nil,
+			"transpose flatten transpose flatten concat"},
+		{"pooled sequences", program.Op{Type: "fusion_seqpool_concat", Inputs: map[string][]string{"X": {"a", "b"}}, Outputs: one("Out")}, nil, "sequence_pool sequence_pool concat"},
+		{"expanded sequences", program.Op{Type: "fusion_seqexpand_concat_fc", Inputs: map[string][]string{"X": {"a", "b"}, "FCWeight": {"w"}, "FCBias": {"v"}}, Outputs: one("Out"),
+			Attrs: map[string]program.Attr{"fc_activation": "tanh"}}, nil, "sequence_expand concat mul elementwise_add tanh"},
+		{"updates", program.Op{Type: "merged_momentum", Inputs: map[string][]string{"Param": {"a", "b"}, "Grad": {"c", "d"}, "Velocity": {"u", "v"}, "LearningRate": {"r"}},
+			Outputs: map[string][]string{"ParamOut": {"a", "b"}, "VelocityOut": {"u", "v"}}}, nil, "momentum momentum"},
+		{"updates with a penalty", program.Op{Type: "merged_momentum", Inputs: map[string][]string{"Param": {"a"}, "Grad": {"c"}, "Velocity": {"u"}, "LearningRate": {"r"}},
+			Outputs: map[string][]string{"ParamOut": {"a"}, "VelocityOut": {"u"}}, Attrs: map[string]program.Attr{"regularization_method": []string{"l2_decay"}}}, nil, "merged_momentum"},
+		{"updates of other numbers", program.Op{Type: "merged_adam", Inputs: map[string][]string{"Param": {"a", "b", "e"}, "Grad": {"c", "d"}}, Outputs: map[string][]string{"ParamOut": {"a", "b", "e"}}}, nil, "merged_adam"},
 		{"fc without bias", program.Op{Type: "fc", Inputs: one("Input", "W"), Outputs: one("Out")}, nil, "mul"},
 		{"fc", program.Op{Type: "fc", Inputs: one("Input", "W", "Bias"), Outputs: one("Out"), Attrs: map[string]program.Attr{"activation_type": "relu"}}, nil, "mul elementwise_add relu"},
 		{"fc of padded weights", program.Op{Type: "fc", Inputs: one("Input", "W"), Outputs: one("Out"), Attrs: map[string]program.Attr{"padding_weights": true}}, nil, "fc"},

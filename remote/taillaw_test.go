@@ -74,7 +74,12 @@ func TestLawOfLikelihood(t *testing.T) {
 
 func mustObeyTheLaw(t *testing.T, l *remote.Listener, m *layers.Model, loss layers.Variable) {
 	t.Helper()
-	optimizer.Adagrad(0.1).Minimize(loss)
+	obeysTheLaw(t, l, m, loss, optimizer.Adagrad(0.1))
+}
+
+func obeysTheLaw(t *testing.T, l *remote.Listener, m *layers.Model, loss layers.Variable, o *optimizer.Optimizer) {
+	t.Helper()
+	o.Minimize(loss)
 	s := subject{Model: testkit.Built(t, m, loss), fetch: []string{"loss", m.Parameters()[0].Name()}}
 	spec := &remote.JobSpec{Trainers: 2, Devices: 2, Pservers: 2, MinBlockSize: 1, Save: t.TempDir()}
 	want, err := oracleFor(s.Program, spec)
@@ -85,4 +90,12 @@ func mustObeyTheLaw(t *testing.T, l *remote.Listener, m *layers.Model, loss laye
 	if err := checkFedLaw(l, s, spec, []int64{8, 5, 13}, want); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// TestLawOfMergedGradients trains with gradients of two steps that are merged before they are clipped.
+func TestLawOfMergedGradients(t *testing.T) {
+	m := layers.NewModel().Seed(3)
+	x, y := layers.Data(m, "x", layers.Dims(6)), layers.Data(m, "y", layers.Dims(2))
+	loss := layers.Mean(layers.SquareErrorCost(layers.FC(layers.FC(x, 5, layers.Act("tanh")), 2), y), layers.Name("loss"))
+	obeysTheLaw(t, listener(t), m, loss, optimizer.GradientMerge(optimizer.Adam(0.1, optimizer.ClipGradients(optimizer.ByGlobalNorm(0.5)), optimizer.Regularize(layers.L2(0.01))), 2))
 }

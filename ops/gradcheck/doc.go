@@ -10,10 +10,11 @@
 //   - an output that may share the buffer of an input gives the same bits there,
 //   - an output that nobody wants does not change the others,
 //   - a RowSliced op gives the same bits for rows that it gets alone,
+//   - where Def.MixesRows says that rows stay apart, parts of the rows give the bits of the whole, forwards and backwards (division.go),
 //   - shape inference with open extents agrees with the inference of known ones, and costs are not negative,
 //   - no mutation of slots, dims, types or attributes makes inference or a kernel panic.
 //
 // Laws also fails if an op of the test binary has no case, so that nobody forgets a new op. LawsOf does not: it is for modules that add ops.
 //
-// Files: case.go (cases and values), laws.go, kernel_laws.go (laws of kernels and loops), hostile.go (mutations), interpreter.go.
+// Files: case.go (cases and values), laws.go, kernel_laws.go (laws of kernels and loops), division.go, hostile.go (mutations), interpreter.go.
 package gradcheck

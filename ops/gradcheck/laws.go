@@ -3,6 +3,7 @@ package gradcheck
 import (
 	"context"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -19,6 +20,7 @@ import (
 func Laws(t *testing.T, cases []Case) {
 	t.Helper()
 	covered, differentiated := checkAll(t, cases)
+	report(t, "division", undivided(cases))
 	for _, def := range ops.All() {
 		if (def.Class == ops.Compute || def.Class == ops.Backward || def.Class == ops.Random) && !covered[def.Type] {
 			t.Errorf("no case covers op %s", def.Type)
@@ -60,8 +62,13 @@ func checkAll(t *testing.T, cases []Case) (covered, differentiated map[string]bo
 				differentiated[c.Type] = true
 			}
 			report(t, "outputs", matchesWant(c, double))
-			report(t, "gradient", differences(double))
+			if !c.NoDifferences {
+				report(t, "gradient", differences(double))
+			}
 			report(t, "float32", precision(c, double))
+			def, _ := ops.Lookup(c.Type)
+			_, _, err = divided(c, double, def)
+			report(t, "division", err)
 			for _, op := range append(double.backward, double.forward) {
 				report(t, "allocations of "+op.Type, allocates(double, op))
 				report(t, "in place "+op.Type, inPlace(double, op))
@@ -73,6 +80,34 @@ func checkAll(t *testing.T, cases []Case) (covered, differentiated map[string]bo
 		})
 	}
 	return covered, differentiated
+}
+
+// undivided reports the ops whose rows a cluster may divide and of which no case has rows to divide.
+func undivided(cases []Case) error {
+	checked, empty := map[string]bool{}, map[string]bool{}
+	for _, c := range cases {
+		def, ok := ops.Lookup(c.Type)
+		if !ok {
+			continue
+		}
+		double, err := run(c, tensor.Float64)
+		if err != nil {
+			continue // which the case itself reports
+		}
+		n, none, err := divided(c, double, def)
+		if checked[c.Type] = checked[c.Type] || n > 0 || err != nil; none > 0 {
+			empty[c.Type] = true
+		}
+	}
+	for opType := range checked {
+		if checked[opType] {
+			delete(empty, opType)
+		}
+	}
+	if len(empty) > 0 {
+		return fmt.Errorf("no case divides the rows of %v", slices.Sorted(maps.Keys(empty)))
+	}
+	return nil
 }
 
 func report(t *testing.T, law string, err error) {

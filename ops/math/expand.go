@@ -180,6 +180,9 @@ func repeatMixesRows(s *ops.Shapes, _ func(string) bool) bool {
 
 // expandAsMixesRows is false if the rows of X are those of the batch in Out too, or if X is equal for all of them.
 func expandAsMixesRows(s *ops.Shapes, divided func(string) bool) bool {
+	if to := s.Ints("target_shape"); !s.Has("Y") && (len(to) != len(s.In("X").Dims) || len(to) == 0 || to[0] != -1) {
+		return true // a part of the rows would become as many as the whole
+	}
 	if !divided("X") {
 		return false
 	}

@@ -159,12 +159,11 @@ func bindMaskedSelect[T tensor.Element](b *ops.Binding) (ops.Kernel, error) {
 	}, nil
 }
 
-func bindUnique[T tensor.Element](b *ops.Binding) (ops.Kernel, error) {
-	x, to, index, count, wide := b.In("X"), b.Out("Out"), b.Out("Index"), b.Out("Count"), b.Int("dtype") == int64(tensor.Int64)
-	at, values, places, counts := map[T]int64{}, []T(nil), []int64(nil), []int64(nil)
+// integersOf returns a function that gives a tensor integers, int64 if it is wide and else int32.
+func integersOf(wide bool) func(t *tensor.Tensor, list []int64) error {
 	var small []int32
 	size := []int64{0}
-	numbers := func(t *tensor.Tensor, list []int64) error {
+	return func(t *tensor.Tensor, list []int64) error {
 		if wide {
 			return give(t, list, size)
 		}
@@ -174,6 +173,13 @@ func bindUnique[T tensor.Element](b *ops.Binding) (ops.Kernel, error) {
 		}
 		return give(t, small, size)
 	}
+}
+
+func bindUnique[T tensor.Element](b *ops.Binding) (ops.Kernel, error) {
+	x, to, index, count, wide := b.In("X"), b.Out("Out"), b.Out("Index"), b.Out("Count"), b.Int("dtype") == int64(tensor.Int64)
+	at, values, places, counts := map[T]int64{}, []T(nil), []int64(nil), []int64(nil)
+	numbers := integersOf(wide)
+	size := []int64{0}
 	return func(context.Context) error {
 		clear(at)
 		values, places, counts = values[:0], places[:0], counts[:0]
