@@ -192,7 +192,7 @@ func Check(s *job.JobSpec) error {
 		}
 	} else if c != nil {
 		if s.Mode != job.Mode_SYNC && s.Fed {
-			wrong("checkpoint", "of an async job that is fed", "a sync job, or one that reads its own data")
+			wrong("checkpoint", "of an async job that is fed", "a sync job, or one that reads its own data: Save writes the state of a fed one")
 		}
 		within("keep", int64(c.Keep), 1, maxCount)
 		every := c.Every.AsDuration()
