@@ -489,7 +489,18 @@ func TestChangedRowsOfClippedGradients(t *testing.T) {
 		"penalty":        {optimizer.SGD(0.1, optimizer.Regularize(layers.L2(0.1))), false},
 	} {
 		p := lookups(t, c.o, layers.ParamAttr{}, 9)
-		trainer := transpile(t, p, transpiler.Config{Trainers: 2, PServers: 2, MinBlockSize: 4}).Trainer
+		result := transpile(t, p, transpiler.Config{Trainers: 2, PServers: 2, MinBlockSize: 4})
+		trainer := result.Trainer
+		for _, slice := range result.Placement.Of("table") {
+			if slice.Striped != (c.rows && name != "by norm") { // a norm of the whole gradient keeps the table on one server
+				t.Errorf("%s: a slice in the order of stripes: %v", name, slice.Striped)
+			}
+		}
+		for _, cfg := range []transpiler.Config{{Trainers: 2, PServers: 2, MinBlockSize: 4, Mode: transpiler.Async}, {Trainers: 2, PServers: 2, MinBlockSize: 4, CompressParameters: "bf16"}} {
+			if transpile(t, p, cfg).Placement.Of("table")[0].Striped {
+				t.Errorf("%s, %+v: the table comes back whole, in the order of stripes", name, cfg)
+			}
+		}
 		scatters := slices.ContainsFunc(trainer.Global().Ops, func(op *program.Op) bool { return op.Type == "scatter_rows" })
 		if scatters != c.rows {
 			t.Errorf("%s: only changed rows come back: %v", name, scatters)

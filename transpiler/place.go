@@ -5,6 +5,7 @@ import (
 	"hash/fnv"
 	"slices"
 
+	"github.com/edl-go/edl/internal/compress"
 	"github.com/edl-go/edl/ops"
 	"github.com/edl-go/edl/ops/kernel"
 	"github.com/edl-go/edl/program"
@@ -50,10 +51,25 @@ func ownedBytes(s *state, u *shard) int64 {
 	return bytes
 }
 
-// isStriped reports whether the servers of a group keep its rows in the order of stripes: those of a distributed table. This depends on the program alone, so
-// that the state can move to other servers as it is.
+// isStriped reports whether the servers of a group keep its rows in the order of stripes: those of a distributed table, and of a table that trainers hold, if only
+// rows of it come back. Where it comes back whole, its slices are runs of rows, which trainers need not put into their order. This does not depend on the number of
+// servers, so that the state can move to others as it is.
 func isStriped(s *state, g *group) bool {
-	return len(g.params) == 1 && s.tables[g.params[0]] != nil && s.tables[g.params[0]].grown == nil && isSliceable(s, g)
+	if len(g.params) != 1 || !isSliceable(s, g) {
+		return false
+	}
+	param := g.params[0]
+	if t := s.tables[param]; t != nil {
+		return t.grown == nil
+	}
+	gradient := g.gradientOf(param)
+	return gradient != "" && s.travelsByRows(gradient) && comesBackByRows(s, g, param, gradient)
+}
+
+// comesBackByRows reports whether trainers that hold a parameter receive the rows of it that a round has changed.
+func comesBackByRows(s *state, g *group, param, gradient string) bool {
+	whole := s.cfg.CompressParameters != "" && s.cfg.CompressParameters != compress.None.String()
+	return !whole && s.tables[param] == nil && s.cfg.Mode == Sync && changesOnlyRows(s, g, param, gradient)
 }
 
 // rowRangesOf returns the runs of rows of the slices of a group, none if the group must stay whole.

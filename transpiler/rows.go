@@ -62,7 +62,7 @@ func declareRows(s *state, u *shard) error {
 		s.sent[at.Name] = form
 		param := u.group.paramOf[gradient]
 		name := u.name(param)
-		if _, rounded := s.served[name]; !rounded && s.tables[param] == nil && s.cfg.Mode == Sync && changesOnlyRows(s, u.group, param, gradient) {
+		if _, rounded := s.served[name]; !rounded && comesBackByRows(s, u.group, param, gradient) {
 			s.changed[name] = rowsForm(s, s.at(u, param))
 		}
 	}

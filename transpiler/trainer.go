@@ -294,6 +294,9 @@ func (g *gather) variable(v *program.Var, parts []serverVar, line string, after,
 // rows is variable for rows of its parts, which are put in their place.
 func (g *gather) rows(v *program.Var, parts []serverVar, line string, after, pair []string) {
 	g.joins = append(g.joins, scatterRowsOp(line, locals(g.receive(v, parts, line, after, pair)), v.Name))
+	if parts[0].striped {
+		g.joins[len(g.joins)-1].SetAttr("striped", true)
+	}
 }
 
 // receive adds the recv of the parts of a variable.

@@ -59,6 +59,7 @@ func init() {
 		Inputs: []ops.Slot{{Name: "X", Doc: "a float32 table, [rows, width]"},
 			{Name: "Rows", Doc: formDoc + ", one for each run of rows of X", Duplicable: true}},
 		Outputs: []ops.Slot{{Name: "Out", Doc: "the table with these rows, usually the variable of X"}},
+		Attrs:   []ops.Attr{stripedAttr},
 		InPlace: map[string]string{"Out": "X"},
 		Infer:   inferScatterRows,
 		Cost:    opkit.PerElement(1),
@@ -368,10 +369,10 @@ func bindScatterRows(b *ops.Binding) (ops.Kernel, error) {
 	if err != nil {
 		return nil, err
 	}
-	room := b.Scratch(tensor.Int64, mergedAtOnce)
+	room, striped, stripes := b.Scratch(tensor.Int64, mergedAtOnce), b.Bool("striped"), kernel.StripesOf(table.Dims()[0])
 	return func(context.Context) error {
 		refresh(compress.RowsOf, forms, from)
-		data := to.Float32s()
+		data, first := to.Float32s(), int64(0)
 		if old := table.Float32s(); len(data) > 0 && &old[0] != &data[0] {
 			copy(data, old)
 		}
@@ -383,11 +384,15 @@ func bindScatterRows(b *ops.Binding) (ops.Kernel, error) {
 			if err != nil {
 				return err
 			}
-			run := data[:f.Height()*width]
 			eachRows(numbers, room.Int64s(), func(at int, some []int64) {
-				kernel.ScatterRows(run, values[at*width:][:len(some)*width], some, width)
+				for i := range some {
+					if some[i] += first; striped {
+						some[i] = stripes.Row(some[i])
+					}
+				}
+				kernel.ScatterRows(data, values[at*width:][:len(some)*width], some, width)
 			})
-			data = data[len(run):]
+			first += int64(f.Height())
 		}
 		return nil
 	}, nil

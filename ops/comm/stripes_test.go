@@ -58,7 +58,7 @@ func TestStripeRows(t *testing.T) {
 	}
 }
 
-// What split_ids asks for, and what split_selected_rows sends, are rows of the order of stripes.
+// What split_ids asks for, what split_selected_rows sends, and what scatter_rows takes, are rows of the order of stripes.
 func TestStripedRuns(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		sections, height := drawRuns(rt)
@@ -107,6 +107,15 @@ func TestStripedRuns(t *testing.T) {
 		cut.SetAttr("sections", sections)
 		cut.SetAttr("striped", true)
 		runRows(rt, cut, map[string][]*tensor.Tensor{"X": {gradient}}, map[string][]*tensor.Tensor{"Out": forms})
+		whole := zeros(t, tensor.Float32, height, 1)
+		back := rowsOp("scatter_rows", args{"X": {"x"}, "Rows": slices.Repeat([]string{"r"}, len(sections))}, args{"Out": {"x"}})
+		back.SetAttr("striped", true)
+		runRows(rt, back, map[string][]*tensor.Tensor{"X": {whole}, "Rows": forms}, map[string][]*tensor.Tensor{"Out": {whole}})
+		for row, got := range whole.Float32s() {
+			if got != sums[int64(row)] {
+				rt.Fatalf("row %d comes back as %v, want %v", row, got, sums[int64(row)])
+			}
+		}
 		first = 0
 		for i, rows := range sections {
 			form, _ := compress.RowsOf(forms[i])
