@@ -41,6 +41,12 @@ var rowModels = map[string]func(m *layers.Model, x, label layers.Variable) layer
 		boxes := layers.Reshape(layers.Slice(layers.Scale(x, 0, 0.4), []int{1}, []int64{0}, []int64{4}), []int64{-1, 1, 4})
 		return layers.Yolov3Loss(h, boxes, layers.Cast(label, tensor.Int32), []int{16, 20}, []int{0}, 2, 0.7, 32)
 	},
+	"partial_concat partial_sum multinomial": func(_ *layers.Model, x, _ layers.Variable) layers.Variable {
+		h, g := layers.FC(x, 5, layers.Act("tanh")), layers.FC(x, 5, layers.Act("sigmoid"))
+		both := []layers.Variable{h, g}
+		drawn := layers.TakeAlongAxis(h, layers.Multinomial(g, 2, false), 1)
+		return scored(layers.Concat([]layers.Variable{layers.PartialConcat(both, 1, 3), layers.PartialSum(both, 2, -1), drawn}, 1))
+	},
 	"matrices": func(_ *layers.Model, x, _ layers.Variable) layers.Variable {
 		h := layers.Reshape(layers.FC(x, 9, layers.Act("tanh")), []int64{-1, 3, 3})
 		regular := layers.Add(layers.Scale(h, 0.1, 0), layers.DiagEmbed(layers.Scale(layers.Diagonal(h, 0, 1, 2), 0, 1), 0, 1, 2))

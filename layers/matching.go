@@ -1,0 +1,58 @@
+package layers
+
+// GatherTree reads the sequences that a beam search has found back from their ends: ids and parents [steps, batch, beams], where a parent is the beam of the step before that a
+// beam goes on from.
+//
+// Options: Name. Op: gather_tree.
+func GatherTree(ids, parents Variable, opts ...Option) Variable {
+	l := start("gather_tree", opts, nil, ids, parents)
+	return l.result(l.op("gather_tree", In{"Ids": {ids}, "Parents": {parents}}, nil, "Out"))
+}
+
+// SimilarityFocus marks with 1 where the matrices at some places of an axis of x [batch, a, b, c] are largest, each row and column once, and has 0 elsewhere.
+//
+// Options: Name. Op: similarity_focus.
+func SimilarityFocus(x Variable, axis int, indexes []int, opts ...Option) Variable {
+	l := start("similarity_focus", opts, nil, x)
+	return l.result(l.op("similarity_focus", In{"X": {x}}, Attrs{"axis": axis, "indexes": indexes}, "Out"))
+}
+
+// PartialConcat puts columns [first, first+n) of matrices of one shape side by side. An n of -1 is all that follow.
+//
+// Options: Name. Op: partial_concat.
+func PartialConcat(xs []Variable, first, n int, opts ...Option) Variable {
+	return partial("partial_concat", xs, first, n, opts)
+}
+
+// PartialSum adds up columns [first, first+n) of matrices of one shape. An n of -1 is all that follow.
+//
+// Options: Name. Op: partial_sum.
+func PartialSum(xs []Variable, first, n int, opts ...Option) Variable {
+	return partial("partial_sum", xs, first, n, opts)
+}
+
+func partial(opType string, xs []Variable, first, n int, opts []Option) Variable {
+	l := start(opType, opts, nil, xs...)
+	return l.result(l.op(opType, In{"X": xs}, Attrs{"start_index": first, "length": n}, "Out"))
+}
+
+// Multinomial draws n numbers of columns for each row of x, new ones in each step, with probabilities in proportion to the elements of the row: int64 [rows, n]. Without replacement no
+// column is drawn twice.
+//
+// Options: Name. Op: multinomial.
+func Multinomial(x Variable, n int, replacement bool, opts ...Option) Variable {
+	l := start("multinomial", opts, nil, x)
+	return l.result(l.op("multinomial", In{"X": {x}}, Attrs{"num_samples": n, "replacement": replacement}, "Out"))
+}
+
+// ShuffleBatch puts the rows of x in a random order, a new one in each step. Trainers of a cluster cannot divide its batch.
+//
+// Options: Name. Op: shuffle_batch.
+func ShuffleBatch(x Variable, opts ...Option) Variable {
+	l := start("shuffle_batch", opts, nil, x)
+	if l.failed {
+		return l.fail()
+	}
+	seed := l.op("fill_constant", nil, Attrs{"shape": []int64{1}, "dtype": 3, "value": 0}, "Out")
+	return l.result(l.multi("shuffle_batch", In{"X": {x}, "Seed": {seed}}, Attrs{"startup_seed": int32(l.model.seed)}, "SeedOut", "ShuffleIdx", "Out")[2])
+}
