@@ -79,6 +79,7 @@ var foreignAttrs = []foreignAttr{
 	{ops: "adam*", names: "use_global_beta_pow", values: []program.Attr{false}},
 	{ops: "mish", names: "threshold", values: []program.Attr{float32(20)}}, // above, Fluid takes X for log(1 + e**X): the difference is below 3e-9
 	{ops: "read", names: "throw_eof_exp"},
+	{ops: "set_value", names: "fp16_values", values: []program.Attr{[]float32{}}},
 	{ops: "yolo_box", names: "iou_aware", values: []program.Attr{false}},
 	{ops: "yolo_box", names: "iou_aware_factor", unless: "iou_aware"},
 	{ops: "fill_zeros_like*", names: "dtype"}, // always the type of X
