@@ -40,3 +40,9 @@ func ExampleShuffleBatch() {
 	s.print(layers.ReduceSum(layers.ShuffleBatch(s.numbers("x", 1, 1, 2, 3))))
 	// Output: [1] [6]
 }
+
+func ExampleRandomCrop() {
+	s := newSketch()
+	s.print(layers.RandomCrop(s.numbers("x", 2, 7, 7, 8, 8), []int64{1}))
+	// Output: [2 1] [7 8]
+}

@@ -1,5 +1,7 @@
 package layers
 
+import "github.com/edl-go/edl/tensor"
+
 // GatherTree reads the sequences that a beam search has found back from their ends: ids and parents [steps, batch, beams], where a parent is the beam of the step before that a
 // beam goes on from.
 //
@@ -53,6 +55,18 @@ func ShuffleBatch(x Variable, opts ...Option) Variable {
 	if l.failed {
 		return l.fail()
 	}
-	seed := l.op("fill_constant", nil, Attrs{"shape": []int64{1}, "dtype": 3, "value": 0}, "Out")
+	seed := l.op("fill_constant", nil, Attrs{"shape": []int64{1}, "dtype": tensor.Int64, "value": 0}, "Out")
 	return l.result(l.multi("shuffle_batch", In{"X": {x}, "Seed": {seed}}, Attrs{"startup_seed": int32(l.model.seed)}, "SeedOut", "ShuffleIdx", "Out")[2])
+}
+
+// RandomCrop cuts a part of the given extents out of each record of x, at a random place, a new one in each step. The extents are those of the last axes.
+//
+// Options: Name. Op: random_crop.
+func RandomCrop(x Variable, extents []int64, opts ...Option) Variable {
+	l := start("random_crop", opts, nil, x)
+	if l.failed {
+		return l.fail()
+	}
+	seed := l.op("fill_constant", nil, Attrs{"shape": []int64{1}, "dtype": tensor.Int64, "value": 0}, "Out")
+	return l.result(l.multi("random_crop", In{"X": {x}, "Seed": {seed}}, Attrs{"shape": extents, "startup_seed": int32(l.model.seed)}, "SeedOut", "Out")[1])
 }
