@@ -17,6 +17,7 @@ import (
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/remote"
+	"github.com/edl-go/edl/remote/credential"
 	"github.com/edl-go/edl/remote/cluster"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -71,7 +72,11 @@ func openRemote(where place, spec *job.JobSpec) (executor.Executor, error) {
 	if err != nil {
 		return nil, err
 	}
-	e, err := remote.NewExecutor(where.address, spec, append(where.etcd, remote.WithLauncher(launcher))...)
+	options := append(where.etcd, remote.WithLauncher(launcher))
+	if where.address == "" {
+		options = append(options, ownAuthority()...)
+	}
+	e, err := remote.NewExecutor(where.address, spec, options...)
 	if err != nil {
 		return nil, unanswered(where.endpoints, err)
 	}
@@ -80,6 +85,20 @@ func openRemote(where place, spec *job.JobSpec) (executor.Executor, error) {
 		opened.withdraw = announce(e.Client().Address())
 	}
 	return opened, nil
+}
+
+// ownAuthority makes an embedded listener take the user's authority, so that other commands of the user may ask it. Without a place for the file, or with a
+// file that is wrong, only this process knows the listener.
+func ownAuthority() []remote.Option {
+	file, err := credential.File()
+	if err != nil {
+		return nil
+	}
+	a, err := credential.OpenOrMake(file)
+	if err != nil {
+		return nil
+	}
+	return []remote.Option{remote.WithAuthority(a)}
 }
 
 // clusterExecutor is a remote executor whose listener other commands find.

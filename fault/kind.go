@@ -27,6 +27,7 @@ const (
 	Fenced                // this process lost its lease or lock; another process may go on
 	Drained               // the process ended on request, with its work finished
 	Superseded            // the generation of the message has ended in order; join the next one
+	Denied                // the caller does not show credentials that allow the call
 )
 
 type kindRow struct {
@@ -60,6 +61,7 @@ var kinds = [...]kindRow{
 	Fenced:           {"fenced", 10, 138, false},
 	Drained:          {"drained", 1, 143, false},
 	Superseded:       {"superseded", 10, 1, false},
+	Denied:           {"access denied", 16, 2, true},
 }
 
 // row returns the row of k in the table. An unknown number counts as Internal.

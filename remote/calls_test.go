@@ -18,6 +18,7 @@ import (
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote"
+	"github.com/edl-go/edl/remote/credential/credentialtest"
 	"github.com/edl-go/edl/remote/wire"
 	"github.com/edl-go/edl/tensor"
 )
@@ -53,7 +54,7 @@ func serveListener(t *testing.T, l rpc.ListenerServer) (address string, stop fun
 	if err != nil {
 		t.Fatal(err)
 	}
-	service := wire.NewServer()
+	service := wire.NewServer(wire.OfListener(credentialtest.Listener(t)))
 	rpc.RegisterListenerServer(service, l)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
@@ -239,7 +240,7 @@ func TestWhatCannotBeSent(t *testing.T) {
 		t.Fatalf("%d jobs, %v", len(jobs), err)
 	}
 	// The executor refuses a fetch of this name before, because the program does not have it.
-	conn, err := wire.Dial(l.Address())
+	conn, err := wire.Dial(l.Address(), wire.ToListener(credentialtest.Listener(t)))
 	if err != nil {
 		t.Fatal(err)
 	}

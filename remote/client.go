@@ -17,6 +17,7 @@ import (
 	"github.com/edl-go/edl/ops"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
+	"github.com/edl-go/edl/remote/credential"
 	"github.com/edl-go/edl/remote/listen"
 	"github.com/edl-go/edl/remote/wire"
 )
@@ -30,17 +31,32 @@ type Client struct {
 
 // Dial connects to a listener and compares the registries of ops: programs travel only between equal ones. If nobody listens at the address, Dial and
 // the calls of the client fail at once. If the listener falls silent during a call, the call fails, as package wire says.
-func Dial(ctx context.Context, address string) (*Client, error) { return dial(ctx, address, true) }
+//
+// The client shows the listener the credentials of WithCredentials, or those of a user that the authority of WithAuthority issues. Without both, they come from
+// the file of the user: that of credential.UserFile, or else of credential.File.
+func Dial(ctx context.Context, address string, options ...Option) (*Client, error) {
+	return dial(ctx, address, true, options)
+}
 
 // Attach is Dial for a listener of any build. The client is for calls that exchange no programs, such as Jobs, Why, Show, Scale and Stop.
-func Attach(ctx context.Context, address string) (*Client, error) { return dial(ctx, address, false) }
+func Attach(ctx context.Context, address string, options ...Option) (*Client, error) {
+	return dial(ctx, address, false, options)
+}
 
-func dial(ctx context.Context, address string, sameOps bool) (*Client, error) {
+func dial(ctx context.Context, address string, sameOps bool, options []Option) (*Client, error) {
 	if host, port, err := net.SplitHostPort(address); err != nil || host == "" || port == "" {
 		return nil, fault.E(fault.InvalidArgument, fault.At("listener"), fault.Gotf("the address %s", fault.Quote(address)), fault.Want("HOST:PORT"),
 			fault.Hint("write the address that edl listen prints, such as 127.0.0.1:7164"))
 	}
-	conn, err := wire.Dial(address)
+	var o listening
+	for _, option := range options {
+		option(&o)
+	}
+	own, err := o.ofUser()
+	if err != nil {
+		return nil, err
+	}
+	conn, err := wire.Dial(address, wire.ToListener(own))
 	if err != nil {
 		return nil, err
 	}
@@ -56,6 +72,33 @@ func dial(ctx context.Context, address string, sameOps bool) (*Client, error) {
 		return nil, c.at(err)
 	}
 	return c, nil
+}
+
+// userLife is how long the credentials are valid that a client issues for itself: as long as one of its processes may run.
+const userLife = 400 * 24 * time.Hour
+
+// ofUser returns the credentials of a client.
+func (o *listening) ofUser() (*credential.Credentials, error) {
+	if o.own != nil {
+		return o.own, nil
+	}
+	authority := o.authority
+	if authority == nil {
+		if own, err := credential.OpenUser(); own != nil || err != nil {
+			return own, err
+		}
+		file, err := credential.File()
+		if err != nil {
+			return nil, err
+		}
+		if authority, err = credential.Open(file); errors.Is(err, fault.NotFound) {
+			authority, err = credential.NewAuthority() // that no listener knows; but it may be that nobody listens, which is said first
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return authority.Issue(credential.Name{Kind: credential.User, User: credential.UserName()}, userLife)
 }
 
 // prompt is a connection whose calls fail at once when there is no listener. Another listener that comes later would not know their jobs.
@@ -138,7 +181,7 @@ func (c *Client) Acknowledge(ctx context.Context, id string, attempt int32, step
 }
 
 // at makes a fault of an error of the transport. The fault names the listener.
-func (c *Client) at(err error) error { return wire.FromStatus(c.address, err) }
+func (c *Client) at(err error) error { return wire.Refused(wire.FromStatus(c.address, err)) }
 
 // Submit sends a job and returns its id. When ctx ends before, no job goes on: one that has begun meanwhile is stopped.
 func (c *Client) Submit(ctx context.Context, spec *job.JobSpec) (string, error) {

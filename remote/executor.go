@@ -26,6 +26,7 @@ import (
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/proto/job"
+	"github.com/edl-go/edl/remote/credential"
 )
 
 // JobSpec says what cluster a job wants: trainers, pservers, mode, deadlines. The zero value is one trainer and one pserver in sync mode.
@@ -85,7 +86,11 @@ func NewExecutor(address string, spec *JobSpec, options ...Option) (*Executor, e
 	if address == "" {
 		ctx, cancel := context.WithTimeout(context.Background(), embedTime)
 		defer cancel()
-		var err error
+		authority, err := credential.NewAuthority() // that options may replace
+		if err != nil {
+			return nil, err
+		}
+		options = append([]Option{WithAuthority(authority)}, options...)
 		if e.embedded, err = Listen(ctx, options...); err != nil {
 			return nil, err
 		}
@@ -94,7 +99,7 @@ func NewExecutor(address string, spec *JobSpec, options ...Option) (*Executor, e
 	ctx, cancel := context.WithTimeout(context.Background(), dialTime)
 	defer cancel()
 	var err error
-	if e.client, err = dialSoon(ctx, address); err != nil {
+	if e.client, err = dialSoon(ctx, address, options); err != nil {
 		if e.embedded != nil {
 			err = errors.Join(err, e.embedded.Close())
 		}
@@ -106,9 +111,9 @@ func NewExecutor(address string, spec *JobSpec, options ...Option) (*Executor, e
 }
 
 // dialSoon is Dial for a listener that may need a moment before it is there.
-func dialSoon(ctx context.Context, address string) (*Client, error) {
+func dialSoon(ctx context.Context, address string, options []Option) (*Client, error) {
 	for {
-		c, err := Dial(ctx, address)
+		c, err := Dial(ctx, address, options...)
 		if !errors.Is(err, fault.Unavailable) {
 			return c, err
 		}

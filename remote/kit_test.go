@@ -28,6 +28,7 @@ import (
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote"
 	"github.com/edl-go/edl/remote/cluster"
+	"github.com/edl-go/edl/remote/credential/credentialtest"
 	"github.com/edl-go/edl/remote/launch"
 	"github.com/edl-go/edl/remote/wire"
 )
@@ -111,7 +112,11 @@ func TestMain(m *testing.M) {
 	if err := flag.Set("rapid.checks", lawCases); err != nil {
 		panic(err)
 	}
-	goleak.VerifyTestMain(m)
+	cleanup := credentialtest.Setup()
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+		cleanup()
+		os.Exit(code)
+	}))
 }
 
 // behaviours is what the test binary does as a child.
@@ -160,7 +165,7 @@ func serverOf(t testing.TB, etcd []string, id string, index int) rpc.ParameterSe
 	if err != nil {
 		t.Fatal(err)
 	}
-	conn, err := wire.Dial(address)
+	conn, err := wire.Dial(address, wire.OfJob(credentialtest.Listener(t), id))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -214,7 +219,7 @@ func waitsForTrainers(t *testing.T, r *rig, id string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	conn, err := wire.Dial(address)
+	conn, err := wire.Dial(address, wire.OfJob(credentialtest.Listener(t), id))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/cluster"
+	"github.com/edl-go/edl/remote/credential"
 	"github.com/edl-go/edl/remote/launch"
 	"github.com/edl-go/edl/remote/listen"
 	"github.com/edl-go/edl/remote/role"
@@ -60,7 +61,11 @@ func Listen(ctx context.Context, options ...Option) (_ *Listener, err error) {
 			err = errors.Join(err, l.Close())
 		}
 	}()
-	config := listen.Config{Launcher: o.launcher, Host: host, StateDir: o.stateDir, Log: o.log}
+	asking, toOthers, err := o.sides()
+	if err != nil {
+		return nil, err
+	}
+	config := listen.Config{Launcher: o.launcher, Host: host, StateDir: o.stateDir, Log: o.log, Authority: o.authority}
 	if o.processes || len(o.etcd) > 0 {
 		err = l.findEtcd(ctx, &config, &o)
 	} else {
@@ -76,7 +81,7 @@ func Listen(ctx context.Context, options ...Option) (_ *Listener, err error) {
 	}
 	here := config.Launcher
 	if o.spread {
-		config.Launcher = &launch.Nodes{Directory: l.nodes}
+		config.Launcher = &launch.Nodes{Directory: l.nodes, Side: toOthers}
 	}
 	if o.dataDir != "" {
 		if l.data, err = listen.OpenData(o.dataDir); err != nil {
@@ -90,7 +95,7 @@ func Listen(ctx context.Context, options ...Option) (_ *Listener, err error) {
 		return nil, err
 	}
 	l.address = port.Addr().String()
-	service := wire.NewServer()
+	service := wire.NewServer(asking)
 	server := &listen.Server{Manager: l.manager, Version: o.version, Node: o.node}
 	if o.node != "" {
 		server.Local = hosted{here, host}
@@ -178,6 +183,8 @@ type listening struct {
 	dataDir   string
 	version   string
 	log       *slog.Logger
+	authority *credential.Authority
+	own       *credential.Credentials // of a client
 }
 
 // WithAddress makes the listener listen on host:port. The default is a free port of the loopback interface.
@@ -210,8 +217,33 @@ func WithStateDir(dir string) Option { return func(o *listening) { o.stateDir = 
 // name. No other listener may use it. Where roles run on other machines, these must reach it under the same path. The default is no such folder.
 func WithDataDir(dir string) Option { return func(o *listening) { o.dataDir = dir } }
 
-// WithoutSecurity allows an address that other machines reach, although the listener does not ask who connects.
+// WithoutSecurity allows an address that other machines reach, although tensors travel in clear text, and etcd may answer everybody.
 func WithoutSecurity() Option { return func(o *listening) { o.insecure = true } }
+
+// WithAuthority says which authority issues the credentials of a listener, of its roles and, for a client, of the user. The default is that of the file
+// that credential.File names. A listener makes the file if there is none.
+func WithAuthority(a *credential.Authority) Option { return func(o *listening) { o.authority = a } }
+
+// WithCredentials gives a client the credentials of a user, for a listener of an authority that the user does not have.
+func WithCredentials(c *credential.Credentials) Option { return func(o *listening) { o.own = c } }
+
+// sides are how a listener takes calls and how it makes them to other listeners. It finds the authority that both come from.
+func (o *listening) sides() (asking, toOthers *wire.Side, err error) {
+	if o.authority == nil {
+		file, err := credential.File()
+		if err != nil {
+			return nil, nil, err
+		}
+		if o.authority, err = credential.OpenOrMake(file); err != nil {
+			return nil, nil, err
+		}
+	}
+	own, err := listen.OwnCredentials(o.authority)
+	if err != nil {
+		return nil, nil, err
+	}
+	return wire.OfListener(own), wire.ToListener(own), nil
+}
 
 // WithVersion is the version that the listener reports.
 func WithVersion(version string) Option { return func(o *listening) { o.version = version } }
@@ -219,7 +251,7 @@ func WithVersion(version string) Option { return func(o *listening) { o.version 
 // WithLogger logs what the listener does. The default is no log.
 func WithLogger(log *slog.Logger) Option { return func(o *listening) { o.log = log } }
 
-// host returns the host that roles listen on. Whoever reaches a listener can run programs on it, so an address that other machines reach is refused
+// host returns the host that roles listen on. Tensors and the keys of etcd travel in clear text, so an address that other machines reach is refused
 // without WithoutSecurity.
 func (o *listening) host() (string, error) {
 	host, _, err := net.SplitHostPort(o.address)
@@ -230,7 +262,7 @@ func (o *listening) host() (string, error) {
 	if !o.insecure && host != "localhost" && (ip == nil || !ip.IsLoopback()) {
 		return "", fault.E(fault.InvalidArgument, fault.At("listen on "+o.address), fault.Got("an address that other machines reach"),
 			fault.Want("a loopback address, such as 127.0.0.1:7164"),
-			fault.Hint("a listener does not ask who connects; in a closed network, say --insecure"))
+			fault.Hint("tensors travel in clear text between machines; in a closed network, say --insecure"))
 	}
 	return host, nil
 }
@@ -262,11 +294,15 @@ func (l *Listener) findEtcd(ctx context.Context, config *listen.Config, o *liste
 		return err
 	}
 	config.RunDir, config.Etcd = l.runDir, o.etcd
+	var own *credential.Credentials
 	if len(o.etcd) == 0 {
-		if l.etcd, err = cluster.Embed(ctx, filepath.Join(l.runDir, "etcd"), o.log); err != nil {
+		if own, err = listen.OwnCredentials(o.authority); err != nil {
 			return err
 		}
-		config.Etcd = l.etcd.Endpoints()
+		if l.etcd, err = cluster.Embed(ctx, filepath.Join(l.runDir, "etcd"), o.log, own); err != nil {
+			return err
+		}
+		config.Etcd, config.EtcdAsksRoles = l.etcd.Endpoints(), true
 	} else {
 		if err = tryEtcd(ctx, o); err != nil {
 			return err
@@ -277,7 +313,7 @@ func (l *Listener) findEtcd(ctx context.Context, config *listen.Config, o *liste
 	}
 	config.Registry = func(ctx context.Context, spec *job.RoleSpec) (cluster.Registry, error) {
 		return cluster.Open(ctx, cluster.Config{Endpoints: spec.Etcd, Prefix: spec.Prefix, Lease: spec.Spec.Lease.AsDuration(), Access: o.access,
-			Log: o.log})
+			Own: own, Log: o.log})
 	}
 	if config.Launcher == nil {
 		config.Launcher = goroutines(config.Registry)

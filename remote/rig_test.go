@@ -48,7 +48,7 @@ func newRig(t testing.TB) *rig {
 	}
 	r := &rig{t: t, port: port, handles: map[string]launch.Handle{}, held: map[string]chan struct{}{}, paused: map[int]chan *net.TCPConn{},
 		changed: make(chan struct{})}
-	etcd, err := cluster.Embed(bounded(t), filepath.Join(t.TempDir(), "etcd"), nil)
+	etcd, err := cluster.Embed(bounded(t), filepath.Join(t.TempDir(), "etcd"), nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

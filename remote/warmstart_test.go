@@ -84,7 +84,7 @@ func TestStateOutlivesAFailedSave(t *testing.T) {
 // Listeners that joined one etcd cluster share the roles of a job, which one of them was sent.
 func TestJobOnTheNodesOfACluster(t *testing.T) {
 	t.Parallel()
-	etcd, err := cluster.Embed(bounded(t), filepath.Join(t.TempDir(), "etcd"), nil)
+	etcd, err := cluster.Embed(bounded(t), filepath.Join(t.TempDir(), "etcd"), nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -32,6 +32,7 @@ import (
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote"
 	"github.com/edl-go/edl/remote/cluster"
+	"github.com/edl-go/edl/remote/credential/credentialtest"
 	"github.com/edl-go/edl/remote/launch"
 	"github.com/edl-go/edl/remote/role"
 	"github.com/edl-go/edl/remote/wire"
@@ -52,7 +53,11 @@ func TestMain(m *testing.M) {
 	if os.Getenv(childEnv) != "" {
 		os.Exit(asRole())
 	}
-	goleak.VerifyTestMain(m,
+	cleanup := credentialtest.Setup()
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+		cleanup()
+		os.Exit(code)
+	}),
 		// A link that is reset while it carries data leaves a goroutine of the proxy behind.
 		goleak.IgnoreAnyFunction("github.com/Shopify/toxiproxy/v2/toxics.(*NoopToxic).Pipe"))
 }
@@ -148,7 +153,7 @@ func newRig(t testing.TB) *rig {
 			t.Errorf("the end of the listener: %v", err)
 		}
 	})
-	conn, err := wire.Dial(r.listener.Address())
+	conn, err := wire.Dial(r.listener.Address(), wire.ToListener(credentialtest.Listener(t)))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,14 +4,18 @@ import (
 	"context"
 	"log/slog"
 	"net/url"
+	"os"
+	"path/filepath"
 	"sync"
 
+	"go.etcd.io/etcd/client/pkg/v3/transport"
 	"go.etcd.io/etcd/server/v3/embed"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 	"google.golang.org/grpc"
 
 	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/remote/credential"
 )
 
 // Ticks of the embedded server. It has no peers, so it may elect itself at once; with etcd's defaults that takes almost a second.
@@ -35,11 +39,13 @@ type Embedded struct {
 // Embed starts a server on free ports of the loopback interface, with its files in dir, which must be empty or absent. It returns when the server
 // takes requests. An etcd that cannot go on, as on a full disk, does not end this process: Embed returns why, or, once it has returned, Broken and the log
 // say so, and all calls to the server fail.
-func Embed(ctx context.Context, dir string, log *slog.Logger) (*Embedded, error) {
-	return start(ctx, dir, log, false)
+//
+// With own, clients must show certificates of the same authority. nil: the server answers everybody who reaches it.
+func Embed(ctx context.Context, dir string, log *slog.Logger, own *credential.Credentials) (*Embedded, error) {
+	return start(ctx, dir, log, own, false)
 }
 
-func start(ctx context.Context, dir string, log *slog.Logger, synced bool) (*Embedded, error) {
+func start(ctx context.Context, dir string, log *slog.Logger, own *credential.Credentials, synced bool) (*Embedded, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fault.E(contextKind(ctx), fault.At("embedded etcd"), fault.Cause(context.Cause(ctx)))
 	}
@@ -56,6 +62,14 @@ func start(ctx context.Context, dir string, log *slog.Logger, synced bool) (*Emb
 	// The server listens on ports that the system chooses. With no peers nobody reads what it advertises.
 	free := []url.URL{{Scheme: "http", Host: "127.0.0.1:0"}}
 	c.ListenPeerUrls, c.AdvertisePeerUrls, c.ListenClientUrls, c.AdvertiseClientUrls = free, free, free, free
+	if own != nil {
+		keys, err := writeKeys(dir+"-keys", own)
+		if err != nil {
+			return nil, err
+		}
+		free[0].Scheme = "https"
+		c.ClientTLSInfo, c.PeerTLSInfo = keys, keys
+	}
 	c.InitialCluster = c.InitialClusterFromName(c.Name)
 	closing, cancel := context.WithCancel(context.Background())
 	broken := &breakage{dir: dir, done: make(chan struct{}), stop: cancel, log: log}
@@ -96,11 +110,29 @@ func start(ctx context.Context, dir string, log *slog.Logger, synced bool) (*Emb
 	return nil, fault.Wrap(kind, where(dir), err)
 }
 
+// writeKeys writes credentials as etcd reads them: as files in a folder that only this user reads.
+func writeKeys(dir string, own *credential.Credentials) (transport.TLSInfo, error) {
+	info := transport.TLSInfo{CertFile: filepath.Join(dir, "certificate.pem"), KeyFile: filepath.Join(dir, "key.pem"), TrustedCAFile: filepath.Join(dir, "authority.pem"),
+		ClientCertAuth: true, SkipClientSANVerify: true, ServerName: credential.Host}
+	certificate, key, authority := own.Parts()
+	err := os.MkdirAll(dir, 0o700)
+	for file, b := range map[string][]byte{info.CertFile: certificate, info.KeyFile: key, info.TrustedCAFile: authority} {
+		if err == nil {
+			err = os.WriteFile(file, b, 0o600)
+		}
+	}
+	return info, fault.Wrap(fault.Unavailable, where(dir), err)
+}
+
 // Endpoints returns what Config.Endpoints needs.
 func (e *Embedded) Endpoints() []string {
+	scheme := ""
+	if !e.server.Config().ClientTLSInfo.Empty() {
+		scheme = "https://"
+	}
 	var endpoints []string
 	for _, l := range e.server.Clients {
-		endpoints = append(endpoints, l.Addr().String())
+		endpoints = append(endpoints, scheme+l.Addr().String())
 	}
 	return endpoints
 }

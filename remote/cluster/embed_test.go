@@ -41,7 +41,7 @@ const embedEnv = "EDL_CLUSTER_EMBED"
 
 // embedOnce embeds a server and says how that ended.
 func embedOnce() {
-	server, err := Embed(context.Background(), os.Getenv(embedEnv), nil)
+	server, err := Embed(context.Background(), os.Getenv(embedEnv), nil, nil)
 	if err == nil {
 		err = server.Close()
 	}
@@ -55,7 +55,7 @@ func embedded(t *testing.T) *Embedded {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	server, err := Embed(ctx, filepath.Join(t.TempDir(), "etcd"), nil)
+	server, err := Embed(ctx, filepath.Join(t.TempDir(), "etcd"), nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,7 +95,7 @@ func TestEmbeddedEndsBeforeItsClients(t *testing.T) {
 func TestEmbeddedBreaks(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder
-	server, err := Embed(t.Context(), filepath.Join(t.TempDir(), "etcd"), slog.New(slog.NewTextHandler(&out, nil)))
+	server, err := Embed(t.Context(), filepath.Join(t.TempDir(), "etcd"), slog.New(slog.NewTextHandler(&out, nil)), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,10 +130,10 @@ func TestEmbeddedBreaks(t *testing.T) {
 func TestEmbedRefuses(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := Embed(ctx, t.TempDir(), nil); !errors.Is(err, fault.Canceled) {
+	if _, err := Embed(ctx, t.TempDir(), nil, nil); !errors.Is(err, fault.Canceled) {
 		t.Errorf("canceled: %v", err)
 	}
-	if _, err := Embed(t.Context(), "/dev/null/etcd", nil); !errors.Is(err, fault.Unavailable) {
+	if _, err := Embed(t.Context(), "/dev/null/etcd", nil, nil); !errors.Is(err, fault.Unavailable) {
 		t.Errorf("no directory: %v", err)
 	}
 }

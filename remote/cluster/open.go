@@ -18,6 +18,7 @@ import (
 	"google.golang.org/grpc/backoff"
 
 	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/remote/credential"
 )
 
 // DefaultLease is the lease of a member when Config names none.
@@ -30,8 +31,9 @@ type Config struct {
 	Lease     time.Duration // after which a member that does not renew is lost; rounded up to seconds; 0: DefaultLease
 	// Patience is how long a member waits for the listener of its job when etcd has lost its data; 0: 2 minutes.
 	Patience time.Duration
-	Access   Access       // what etcd asks for; the zero value: what the environment of this process says, see AccessFrom
-	Log      *slog.Logger // nil: discarded
+	Access   Access                  // what etcd asks for; the zero value: what the environment of this process says, see AccessFrom
+	Own      *credential.Credentials // for an etcd that Embed has started with credentials of the same authority; it takes the place of Access. nil: none
+	Log      *slog.Logger            // nil: discarded
 
 	renewEvery time.Duration            // of leases; 0: a third of their duration
 	getenv     func(name string) string // nil: os.Getenv
@@ -45,12 +47,17 @@ func Open(ctx context.Context, c Config) (Registry, error) {
 	if c.getenv == nil {
 		c.getenv = os.Getenv
 	}
-	if c.Access == (Access{}) {
-		c.Access = AccessFrom(c.getenv)
-	}
-	secured, err := c.Access.tls(c.Endpoints)
-	if err != nil {
-		return nil, err
+	var secured *tls.Config
+	if c.Own != nil {
+		secured, c.Access = c.Own.Client(anybody), Access{}
+	} else {
+		if c.Access == (Access{}) {
+			c.Access = AccessFrom(c.getenv)
+		}
+		var err error
+		if secured, err = c.Access.tls(c.Endpoints); err != nil {
+			return nil, err
+		}
 	}
 	if c.Lease <= 0 {
 		c.Lease = DefaultLease
@@ -74,6 +81,9 @@ func Open(ctx context.Context, c Config) (Registry, error) {
 	}
 	return nil, storeFault(ctx, nil, where, err)
 }
+
+// anybody accepts every peer of the same authority.
+func anybody(credential.Name) error { return nil }
 
 // connect makes a client. It lives until it is closed, also when ctx has ended.
 func connect(ctx context.Context, c Config, secured *tls.Config) (*etcdStore, error) {

@@ -17,6 +17,7 @@ import (
 // concurrent use.
 type Peers struct {
 	registry Registry
+	side     *wire.Side
 	ctx      context.Context
 	cancel   context.CancelCauseFunc
 	running  sync.WaitGroup // one for each connection
@@ -25,9 +26,9 @@ type Peers struct {
 	conns map[Member]*grpc.ClientConn
 }
 
-// NewPeers returns a Peers without connections. It follows addresses until ctx ends; the caller closes it before the registry.
-func NewPeers(ctx context.Context, registry Registry) *Peers {
-	p := &Peers{registry: registry, conns: map[Member]*grpc.ClientConn{}}
+// NewPeers returns a Peers without connections, for one side of them. It follows addresses until ctx ends; the caller closes it before the registry.
+func NewPeers(ctx context.Context, registry Registry, side *wire.Side) *Peers {
+	p := &Peers{registry: registry, side: side, conns: map[Member]*grpc.ClientConn{}}
 	p.ctx, p.cancel = context.WithCancelCause(ctx)
 	return p
 }
@@ -78,7 +79,7 @@ func (p *Peers) dial(m Member) (*grpc.ClientConn, error) {
 		return nil, err
 	}
 	known := make(chan string)
-	conn, err := wire.DialFollow(p.ctx, known)
+	conn, err := wire.DialFollow(p.ctx, known, p.side)
 	if err != nil {
 		return nil, err
 	}

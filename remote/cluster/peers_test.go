@@ -19,7 +19,7 @@ func TestPeersThatCannotBeFollowed(t *testing.T) {
 	}
 	ctx := bounded(t)
 	for name, m := range map[string]Member{serversKey + "1": {server0.Role, 1}, addressKey: coordinator} {
-		peers := NewPeers(ctx, open(name))
+		peers := NewPeers(ctx, open(name), nil)
 		if _, err := peers.Servers(2); err != nil {
 			t.Fatal(err)
 		}
@@ -53,7 +53,7 @@ func TestPeersThatEnd(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		peers := NewPeers(ctx, r)
+		peers := NewPeers(ctx, r, nil)
 		if _, err := peers.Servers(3); err != nil {
 			t.Fatal(err)
 		}

@@ -20,7 +20,7 @@ import (
 // BenchmarkDispatch measures tasks given a second, each reported finished with the request for the next, over gRPC on loopback, with durable queues
 // in an etcd server of this process.
 func BenchmarkDispatch(b *testing.B) {
-	server, err := cluster.Embed(b.Context(), filepath.Join(b.TempDir(), "etcd"), nil)
+	server, err := cluster.Embed(b.Context(), filepath.Join(b.TempDir(), "etcd"), nil, nil)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -66,7 +66,7 @@ func newDispatch(b *testing.B, server *cluster.Embedded, tasks int64, trainers i
 	cfg := config(trainers)
 	cfg.Sync, cfg.RecordsPerTask, cfg.Passes, cfg.Servers = sync, 1, 1<<30, []rpc.ParameterServerClient{&fakeServer{}}
 	s := coordinator.New(cfg)
-	service := wire.NewServer()
+	service := wire.NewServer(nil)
 	rpc.RegisterCoordinatorServer(service, s)
 	address := pstest.Serve(b, service).Target()[len("passthrough:///"):]
 	ctx, cancel := context.WithCancel(b.Context())
@@ -75,7 +75,7 @@ func newDispatch(b *testing.B, server *cluster.Embedded, tasks int64, trainers i
 	d := &dispatch{b: b, numbers: make([]uint64, trainers), passes: make([]int32, trainers), last: make([][]*rpc.Task, trainers)}
 	var hangUp []func() error
 	for range min(trainers, 32) {
-		conn, err := wire.Dial(address)
+		conn, err := wire.Dial(address, nil)
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -147,7 +147,7 @@ func (d *dispatch) one(i int) error {
 // BenchmarkDispatchSync measures tasks of one record in sync mode, as BenchmarkDispatch does: how many a second all trainers are given, when each
 // makes b.N requests for so many at a time.
 func BenchmarkDispatchSync(b *testing.B) {
-	server, err := cluster.Embed(b.Context(), filepath.Join(b.TempDir(), "etcd"), nil)
+	server, err := cluster.Embed(b.Context(), filepath.Join(b.TempDir(), "etcd"), nil, nil)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -62,7 +62,7 @@ func begin(b *testing.B, cfg coordinator.Config) (client rpc.CoordinatorClient, 
 	s, ended := coordinator.New(cfg), make(chan error, 1)
 	lead := newStore().lead()
 	go func() { ended <- s.Run(b.Context(), lead) }()
-	service := wire.NewServer()
+	service := wire.NewServer(nil)
 	rpc.RegisterCoordinatorServer(service, s)
 	client = rpc.NewCoordinatorClient(pstest.Serve(b, service))
 	if err := pstest.Parallel(cfg.Trainers, func(rank int) error {

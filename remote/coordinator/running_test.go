@@ -46,7 +46,7 @@ func (h *home) start() running {
 	if h.wanted > 0 {
 		s.Want(h.wanted)
 	}
-	service := wire.NewServer()
+	service := wire.NewServer(nil)
 	rpc.RegisterCoordinatorServer(service, s.Server)
 	s.connection = connection{h, rpc.NewCoordinatorClient(pstest.Serve(h.t, service))}
 	s.userCalls, s.trainerCalls = userCalls{s.connection}, trainerCalls{s.connection}

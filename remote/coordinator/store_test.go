@@ -72,7 +72,7 @@ func (l *large) ask(s *coordinator.Server, m *rpc.GetTaskRequest) *rpc.Task {
 // B1 row 14: a million tasks weigh in etcd what a thousand do, and neither they nor a request come near the limits of its requests. The next
 // coordinator goes on where the one before was, up to the last task.
 func TestMillionTasks(t *testing.T) {
-	server, err := cluster.Embed(t.Context(), filepath.Join(t.TempDir(), "etcd"), nil)
+	server, err := cluster.Embed(t.Context(), filepath.Join(t.TempDir(), "etcd"), nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

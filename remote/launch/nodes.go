@@ -36,7 +36,7 @@ type Nodes struct {
 	Directory interface {
 		Nodes(ctx context.Context) ([]cluster.Node, error)
 	}
-	Dial func(address string) (*grpc.ClientConn, error) // nil: wire.Dial
+	Side *wire.Side // of this listener, when it calls others
 
 	next atomic.Uint64
 }
@@ -81,11 +81,7 @@ func (n *Nodes) Start(ctx context.Context, spec *job.RoleSpec, log io.Writer) (H
 
 // startOn starts the role on one node. It returns when the node has said that the role runs.
 func (n *Nodes) startOn(ctx context.Context, node cluster.Node, spec *job.RoleSpec, log io.Writer) (Handle, error) {
-	dial := n.Dial
-	if dial == nil {
-		dial = wire.Dial
-	}
-	conn, err := dial(node.Address)
+	conn, err := wire.Dial(node.Address, n.Side)
 	if err != nil {
 		return nil, err
 	}

@@ -48,7 +48,7 @@ func (n *nodes) serve(t *testing.T, id string, l rpc.ListenerServer) *grpc.Serve
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := wire.NewServer()
+	s := wire.NewServer(nil)
 	rpc.RegisterListenerServer(s, l)
 	served := make(chan error, 1)
 	go func() { served <- s.Serve(at) }()
@@ -143,7 +143,7 @@ func TestHalfASpecStartsNothing(t *testing.T) {
 		t.Error("a role was started")
 		return nil
 	}))
-	conn, err := wire.Dial(all[0].Address)
+	conn, err := wire.Dial(all[0].Address, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

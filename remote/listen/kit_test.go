@@ -114,12 +114,12 @@ func serve(t testing.TB, m *listen.Manager) rpc.ListenerClient {
 	if err != nil {
 		t.Fatal(err)
 	}
-	service := wire.NewServer()
+	service := wire.NewServer(nil)
 	rpc.RegisterListenerServer(service, &listen.Server{Manager: m, Version: "test", Node: "here"})
 	ctx, stop := context.WithCancel(context.Background())
 	served := make(chan error, 1)
 	go func() { served <- wire.Serve(ctx, service, port, time.Second) }()
-	conn, err := wire.Dial(port.Addr().String())
+	conn, err := wire.Dial(port.Addr().String(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -217,7 +217,7 @@ func serveCoordinator(ctx context.Context, store *cluster.Memory, spec *job.Role
 	if err != nil {
 		return err
 	}
-	s := wire.NewServer()
+	s := wire.NewServer(nil)
 	rpc.RegisterCoordinatorServer(s, service)
 	if err := wire.Serve(ctx, s, port, time.Second); err != nil {
 		return err

@@ -44,6 +44,7 @@ import (
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/state"
 	"github.com/edl-go/edl/remote/cluster"
+	"github.com/edl-go/edl/remote/credential"
 	"github.com/edl-go/edl/remote/jobspec"
 	"github.com/edl-go/edl/remote/launch"
 )
@@ -51,18 +52,20 @@ import (
 // Config is what a Manager works with.
 type Config struct {
 	// Registry opens the handle of a job's members; the manager uses one per job. Launched roles open their own.
-	Registry func(ctx context.Context, spec *job.RoleSpec) (cluster.Registry, error)
-	Launcher launch.Launcher
-	Etcd     []string // endpoints that roles are given; empty when they share the process's registry
-	Host     string   // on which roles listen; empty: 127.0.0.1
-	RunDir   string   // scratch directory of an embedded cluster, which roles help to remove; empty: none
-	MaxJobs  int      // finished jobs that are remembered; 0: 100
+	Registry      func(ctx context.Context, spec *job.RoleSpec) (cluster.Registry, error)
+	Launcher      launch.Launcher
+	Etcd          []string // endpoints that roles are given; empty when they share the process's registry
+	EtcdAsksRoles bool     // that etcd asks roles for the credentials that Authority has issued
+	Host          string   // on which roles listen; empty: 127.0.0.1
+	RunDir        string   // scratch directory of an embedded cluster, which roles help to remove; empty: none
+	MaxJobs       int      // finished jobs that are remembered; 0: 100
 	// StateDir is the directory for kept states; empty: RunDir, else the directory for temporary files. If roles run on other machines, they must
 	// reach it under the same path.
 	StateDir      string
-	MaxStates     int   // that are held at a time; 0: 100
-	MaxStateBytes int64 // of all of them together; 0: 64 GiB
-	Data          *Data // for jobs that are resumed, and for checkpoints of jobs that name no place; nil: none. The caller closes it
+	MaxStates     int                   // that are held at a time; 0: 100
+	MaxStateBytes int64                 // of all of them together; 0: 64 GiB
+	Authority     *credential.Authority // issues the credentials of listener and roles; nil: they have none, and ask for none
+	Data          *Data                 // for jobs that are resumed, and for checkpoints of jobs that name no place; nil: none. The caller closes it
 	Log           *slog.Logger
 }
 

@@ -58,6 +58,11 @@ func (c *jobRun) start(ctx context.Context, m cluster.Member, before int) {
 	}
 	c.group.Go(func() {
 		defer cancel()
+		if err := giveCredentials(c.job.manager.cfg.Authority, spec); err != nil {
+			close(l.ready)
+			c.ended(ctx, l, err)
+			return
+		}
 		if m.Role == job.Role_STANDBY && beside != nil {
 			spec.Avoid = nodeOf(starting, beside)
 		}

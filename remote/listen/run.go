@@ -33,7 +33,12 @@ func runRoles(ctx context.Context, j *Job) error {
 	}
 	defer removeTraces(ctx, j, registry, owner)
 	watching, unwatch := context.WithCancel(ctx)
-	connections := cluster.NewPeers(watching, registry)
+	side, err := sideOf(j)
+	if err != nil {
+		unwatch()
+		return err
+	}
+	connections := cluster.NewPeers(watching, registry, side)
 	defer connections.Close()
 	peers, err := newPeers(connections)
 	if err != nil {

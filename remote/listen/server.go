@@ -13,6 +13,7 @@ import (
 	"github.com/edl-go/edl/ops"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
+	"github.com/edl-go/edl/remote/credential"
 	"github.com/edl-go/edl/remote/jobspec"
 	"github.com/edl-go/edl/remote/launch"
 	"github.com/edl-go/edl/remote/wire"
@@ -212,6 +213,9 @@ func (s *Server) StartRole(stream grpc.BidiStreamingServer[rpc.StartRoleChunk, r
 	if s.Local == nil {
 		return fault.E(fault.Unsupported, fault.Got("a role for a listener that takes whole jobs only"),
 			fault.Want("a listener that was started with --join"))
+	}
+	if name, asked := wire.Caller(stream.Context()); asked && name.Kind != credential.Listener {
+		return fault.E(fault.Denied, fault.Got("a role from "+name.String()), fault.Want("one from another listener"))
 	}
 	return launch.ServeRole(stream, s.Local)
 }

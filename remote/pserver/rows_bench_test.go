@@ -52,7 +52,7 @@ func BenchmarkLookups(b *testing.B) {
 			var group sync.WaitGroup
 			b.ResetTimer()
 			for client := range cores {
-				conn, err := wire.Dial(s.Address)
+				conn, err := wire.Dial(s.Address, nil)
 				if err != nil {
 					b.Fatal(err)
 				}

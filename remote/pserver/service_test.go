@@ -28,7 +28,7 @@ const large = 4 << 20
 // receiving is a trainer that is lost while it receives. It has a connection of its own, and reads only the first chunk from it.
 func receiving(t *testing.T, s *pstest.Server, id *rpc.Identity, name string) {
 	t.Helper()
-	conn, err := wire.Dial(s.Address)
+	conn, err := wire.Dial(s.Address, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

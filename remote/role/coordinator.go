@@ -59,7 +59,7 @@ func lead(ctx context.Context, r *runner, known *placements) error {
 	}
 	leased, cancel := whileMember(ctx, member)
 	defer cancel()
-	peers := cluster.NewPeers(leased, r.registry)
+	peers := cluster.NewPeers(leased, r.registry, r.side)
 	defer peers.Close()
 	run := peers.Context()
 	var server *coordinator.Server
@@ -144,7 +144,7 @@ func checkpointsOf(r *runner) coordinator.Checkpoints {
 
 // runCoordinator serves until the job has ended.
 func (r *runner) runCoordinator(ctx context.Context, server *coordinator.Server, l net.Listener, lead coordinator.Lead) (err error) {
-	service := wire.NewServer()
+	service := wire.NewServer(r.side)
 	rpc.RegisterCoordinatorServer(service, server)
 	ctx, end := serving(ctx, service, l, r.deadlines.ServerGrace)
 	defer func() { err = end(err) }()

@@ -108,7 +108,7 @@ func TestDrainedWithoutAnswer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	service := wire.NewServer()
+	service := wire.NewServer(nil)
 	rpc.RegisterCoordinatorServer(service, noAnswers{heard: func() { drain(fault.New(fault.Drained, "terminated")) }})
 	address := strings.TrimPrefix(pstest.Serve(t, service).Target(), "passthrough:///")
 	for i := range 2 {

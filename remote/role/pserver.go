@@ -27,7 +27,7 @@ func (r *runner) serve(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	peers := cluster.NewPeers(context.WithoutCancel(ctx), r.registry)
+	peers := cluster.NewPeers(context.WithoutCancel(ctx), r.registry, r.side)
 	defer peers.Close()
 	data, endData, err := r.listenForData(ctx)
 	if err != nil {
@@ -55,7 +55,7 @@ func (r *runner) serve(ctx context.Context) error {
 		config.Follows = &pserver.Follows{Start: r.spec.Start + 1, Placement: placed(r.spec).Number, TakeOver: at.takeOver}
 	}
 	h := newHost(r, config)
-	service := wire.NewServer()
+	service := wire.NewServer(r.side)
 	rpc.RegisterParameterServerServer(service, h)
 	work, end := serving(ctx, service, l, r.deadlines.ServerGrace)
 	if err := at.take(work); err != nil {

@@ -35,6 +35,7 @@ import (
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/remote/cluster"
+	"github.com/edl-go/edl/remote/credential"
 	"github.com/edl-go/edl/remote/id"
 	"github.com/edl-go/edl/remote/jobspec"
 	"github.com/edl-go/edl/remote/waits"
@@ -66,6 +67,8 @@ type runner struct {
 	registry  cluster.Registry
 	log       *slog.Logger
 	identity  wire.Identity
+	side      *wire.Side                                                      // nil: the job has no credentials
+	etcd      *credential.Credentials                                         // that etcd asks for; nil: what the environment says
 	open      func(ctx context.Context, address string) (net.Listener, error) // a port
 	waits     waits.Board
 	recording recording
@@ -89,6 +92,15 @@ func Run(ctx context.Context, spec *job.RoleSpec, options Options) (err error) {
 	}
 	r := &runner{spec: spec, deadlines: jobspec.DeadlinesOf(spec.Spec), registry: options.Registry, log: options.Log, open: options.listen,
 		identity: wire.Identity{Job: spec.Job, Program: spec.ProgramHash}}
+	if len(spec.Credentials) > 0 {
+		own, err := credential.Parse(spec.Credentials)
+		if err != nil {
+			return err
+		}
+		if r.side = wire.OfJob(own, spec.Job); spec.EtcdAsks {
+			r.etcd = own
+		}
+	}
 	if r.open == nil {
 		r.open = wire.Listen
 	}
@@ -131,7 +143,7 @@ func (r *runner) openRegistry(ctx context.Context) (cluster.Registry, error) {
 	defer wait.End()
 	for {
 		registry, err := cluster.Open(ctx, cluster.Config{Endpoints: r.spec.Etcd, Prefix: r.spec.Prefix, Lease: r.deadlines.Lease,
-			Patience: r.deadlines.Start, Log: r.log})
+			Patience: r.deadlines.Start, Own: r.etcd, Log: r.log})
 		if err == nil || fault.KindOf(err) != fault.Unavailable {
 			return registry, err
 		}

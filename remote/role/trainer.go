@@ -34,7 +34,7 @@ func (r *runner) train(ctx context.Context) error {
 	defer stop()
 	leased, cancel := whileMember(work, member)
 	defer cancel()
-	peers := cluster.NewPeers(leased, r.registry)
+	peers := cluster.NewPeers(leased, r.registry, r.side)
 	defer peers.Close()
 	run := peers.Context()
 	servers, coordinator, err := r.connect(ctx, run, peers)
@@ -93,7 +93,7 @@ func (r *runner) leading(ctx context.Context, run func(leader *trainer.Leader, h
 	if host == "" {
 		return fault.E(fault.Unsupported, fault.Got("merge_hosts on a system that does not tell one host from another"), fault.Want("Linux"))
 	}
-	leader, err := trainer.NewLeader(ctx, r.identity, id.Rank(r.spec.Index), r.host(), r.deadlines.DataSilence, r.open)
+	leader, err := trainer.NewLeader(ctx, r.identity, r.side, id.Rank(r.spec.Index), r.host(), r.deadlines.DataSilence, r.open)
 	if err != nil {
 		return err
 	}

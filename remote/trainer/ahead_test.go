@@ -101,7 +101,7 @@ func newAheadRig(t *testing.T) *aheadRig {
 		return v
 	}
 	x.batch = &dataset.Batch{Tensors: []*tensor.Tensor{ids(3, 3, 19, 0), ids(7, 7, 7, 7)}, Rows: 4, GlobalRows: 4}
-	service := wire.NewServer()
+	service := wire.NewServer(nil)
 	rpc.RegisterParameterServerServer(service, x.server)
 	x.comm = &Comm{Sync: true, Deadline: longDeadlines.TrainerRound, Servers: []rpc.ParameterServerClient{rpc.NewParameterServerClient(pstest.Serve(t, service))},
 		caller: caller{unavailable: longDeadlines.Unavailable}}

@@ -329,7 +329,7 @@ func TestCommOverCutConnections(t *testing.T) {
 	const n = 900_000
 	s := servers(t, 1, 1, true, n)[0]
 	p := newProxy(t, s, 1<<20, 3<<20, 4<<20, 6<<20)
-	conn, err := wire.Dial(p.address())
+	conn, err := wire.Dial(p.address(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

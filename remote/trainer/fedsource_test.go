@@ -291,7 +291,7 @@ func TestFedAsyncSteps(t *testing.T) {
 	fake.feedBatches(t, nil, 3, 3)
 	fake.feeds[1].step = 47 // others have the steps between
 	fake.current.Members = nil
-	service := wire.NewServer()
+	service := wire.NewServer(nil)
 	rpc.RegisterCoordinatorServer(service, asyncFeeds{fake})
 	trainer := &Trainer{cfg: Config{Rank: 2, Spec: &job.JobSpec{Fed: true}, Begin: &job.Progress{Steps: 40}, Coordinator: rpc.NewCoordinatorClient(pstest.Serve(t, service))}}
 	s := newFedSource(&generationRun{Trainer: trainer, in: &generation{JoinResponse: &rpc.JoinResponse{}, identity: pstest.Identity, rank: 2}})

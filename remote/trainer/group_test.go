@@ -32,7 +32,7 @@ func (c *testJob) lead(ctx context.Context, cfg *Config) (end func()) {
 	if c.hosts == nil {
 		return func() {}
 	}
-	l, err := NewLeader(ctx, cfg.Identity, cfg.Rank, "127.0.0.1", 0, wire.Listen)
+	l, err := NewLeader(ctx, cfg.Identity, nil, cfg.Rank, "127.0.0.1", 0, wire.Listen)
 	if err != nil {
 		c.t.Error(err)
 		return func() {}
@@ -205,7 +205,7 @@ func openRequest(who *rpc.Identity, send string) *rpc.OpenDataRequest {
 
 // Only a trainer of the job and of the group may connect to a leader, and only for the slices of all servers.
 func TestLeaderRefuses(t *testing.T) {
-	l, err := NewLeader(t.Context(), pstest.Identity, 0, "127.0.0.1", 0, wire.Listen)
+	l, err := NewLeader(t.Context(), pstest.Identity, nil, 0, "127.0.0.1", 0, wire.Listen)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -256,7 +256,7 @@ func TestLeaderRefuses(t *testing.T) {
 
 // A frame that a led trainer must not send ends its connection with the reason, and changes nothing at the leader. What is sent again counts once.
 func TestLeaderRefusesFrames(t *testing.T) {
-	l, err := NewLeader(t.Context(), pstest.Identity, 0, "127.0.0.1", 0, wire.Listen)
+	l, err := NewLeader(t.Context(), pstest.Identity, nil, 0, "127.0.0.1", 0, wire.Listen)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -63,7 +63,7 @@ func (g grouping) beLed(ctx context.Context, c *Comm, p *program.Program) error 
 	if err != nil {
 		return err
 	}
-	if c.toLeader, err = wire.Dial(g.address); err != nil {
+	if c.toLeader, err = wire.Dial(g.address, c.Leader.side); err != nil {
 		return err
 	}
 	l := newLink(c, 0, all)

@@ -22,6 +22,7 @@ type Leader struct {
 	rpc.UnimplementedParameterServerServer
 
 	identity wire.Identity
+	side     *wire.Side
 	rank     id.Rank
 	data     *dataplane.Acceptor
 	calls    net.Listener
@@ -34,7 +35,7 @@ type Leader struct {
 
 // NewLeader opens the ports of a Leader on a host: open opens one for calls. A data connection that is silent for longer than silence has ended; 0: the
 // system decides. Serve must follow.
-func NewLeader(ctx context.Context, identity wire.Identity, rank id.Rank, host string, silence time.Duration,
+func NewLeader(ctx context.Context, identity wire.Identity, side *wire.Side, rank id.Rank, host string, silence time.Duration,
 	open func(ctx context.Context, address string) (net.Listener, error)) (*Leader, error) {
 	data, err := dataplane.Listen(ctx, host)
 	if err != nil {
@@ -46,7 +47,7 @@ func NewLeader(ctx context.Context, identity wire.Identity, rank id.Rank, host s
 		data.Close()
 		return nil, err
 	}
-	return &Leader{changes: waits.Monitor{Where: trainerName(rank)}, identity: identity, rank: rank, data: data, calls: calls}, nil
+	return &Leader{changes: waits.Monitor{Where: trainerName(rank)}, identity: identity, side: side, rank: rank, data: data, calls: calls}, nil
 }
 
 // Serve answers led trainers until ctx ends. Then it ends every connection.
@@ -59,7 +60,7 @@ func (l *Leader) Serve(ctx context.Context) error {
 		defer cancel()
 		failed = l.data.Serve(ctx)
 	})
-	service := wire.NewServer()
+	service := wire.NewServer(l.side)
 	rpc.RegisterParameterServerServer(service, l)
 	err := wire.Serve(ctx, service, l.calls, 0)
 	cancel()

@@ -35,7 +35,7 @@ type readingJob struct {
 func newReadingJob(t *testing.T, m testkit.Model, data map[string][]string, p queue.Policy) *readingJob {
 	p.RecordsPerTask, p.MaxFailures, p.MinTimeout, p.MaxTimeout = 10, 1, time.Hour, time.Hour
 	j := &readingJob{fakeCoordinator: newFakeCoordinator(p), model: m, data: data}
-	service := wire.NewServer()
+	service := wire.NewServer(nil)
 	rpc.RegisterCoordinatorServer(service, j.fakeCoordinator)
 	j.client = rpc.NewCoordinatorClient(pstest.Serve(t, service))
 	return j

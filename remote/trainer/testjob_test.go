@@ -87,7 +87,7 @@ func newTestJob(t testing.TB, m testkit.Model, data map[string][]string, spec *j
 	}
 	p.Sync, p.Trainers = mode == transpiler.Sync, int(spec.Trainers)
 	c.coordinator = newFakeCoordinator(p, c.servers...)
-	service := wire.NewServer()
+	service := wire.NewServer(nil)
 	rpc.RegisterCoordinatorServer(service, c.coordinator)
 	c.client = rpc.NewCoordinatorClient(pstest.Serve(t, service))
 	return c

@@ -1,6 +1,6 @@
 // Package wire is the transport: connections, faults that cross the wire, and messages and tensors of any size.
 //
-// Files in reading order: connect.go has clients, servers and retries; follow.go connections to a peer that moves; errors.go how faults cross the
+// Files in reading order: connect.go has clients, servers and retries; side.go how the two ends of a connection know each other; follow.go connections to a peer that moves; errors.go how faults cross the
 // wire; identity.go who sends a message; variable.go how tensors are sent and received; codec.go how they are encoded without copies; large.go other
 // messages that may be too large for one gRPC message.
 //
@@ -30,7 +30,6 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
-	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/keepalive"
 
 	"github.com/edl-go/edl/fault"
@@ -59,17 +58,17 @@ const (
 const greeting = 5 * time.Second
 
 // Dial prepares a connection to a server of this package. It does not block: each call waits for the server until its own deadline.
-func Dial(address string) (*grpc.ClientConn, error) {
-	return dial(scheme+address, func() string { return address })
+func Dial(address string, side *Side) (*grpc.ClientConn, error) {
+	return dial(scheme+address, side, func() string { return address })
 }
 
 // dial connects to target; address names the peer in errors.
-func dial(target string, address func() string, more ...grpc.DialOption) (*grpc.ClientConn, error) {
+func dial(target string, side *Side, address func() string, more ...grpc.DialOption) (*grpc.ClientConn, error) {
 	named := func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 		return fromAddress(address(), invoke(ctx, method, req, reply, cc, opts...))
 	}
 	conn, err := grpc.NewClient(target, append(more,
-		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithTransportCredentials(side.client()),
 		grpc.WithDefaultCallOptions(grpc.ForceCodecV2(codec{}), grpc.WaitForReady(true), grpc.MaxCallRecvMsgSize(maxMessage),
 			grpc.MaxCallSendMsgSize(maxMessage)),
 		grpc.WithInitialWindowSize(window), grpc.WithInitialConnWindowSize(2*window),
@@ -85,8 +84,8 @@ func dial(target string, address func() string, more ...grpc.DialOption) (*grpc.
 }
 
 // NewServer returns a gRPC server with this package's codec, limits and faults.
-func NewServer() *grpc.Server {
-	return grpc.NewServer(grpc.ForceServerCodecV2(codec{}), grpc.MaxRecvMsgSize(maxMessage), grpc.MaxSendMsgSize(maxMessage),
+func NewServer(side *Side) *grpc.Server {
+	return grpc.NewServer(grpc.Creds(side.server()), grpc.ForceServerCodecV2(codec{}), grpc.MaxRecvMsgSize(maxMessage), grpc.MaxSendMsgSize(maxMessage),
 		grpc.InitialWindowSize(window), grpc.InitialConnWindowSize(2*window),
 		grpc.WriteBufferSize(256<<10), grpc.ReadBufferSize(256<<10),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 2 * time.Second, PermitWithoutStream: true}),
@@ -183,12 +182,15 @@ func Serve(ctx context.Context, s *grpc.Server, port net.Listener, grace time.Du
 
 func unaryServer(ctx context.Context, req any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (resp any, err error) {
 	defer func() { err = ToStatus(recovered(info.FullMethod, recover(), err)) }()
+	if err := checkSpeaker(ctx, req); err != nil {
+		return nil, err
+	}
 	return handle(ctx, req)
 }
 
 func streamServer(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler) (err error) {
 	defer func() { err = ToStatus(recovered(info.FullMethod, recover(), err)) }()
-	return handle(srv, ss)
+	return handle(srv, heardStream{ss})
 }
 
 // recovered returns a fault for a panic in the handler of a method, so that a bug ends one call and not the process.

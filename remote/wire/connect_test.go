@@ -50,7 +50,7 @@ func TestNoConnection(t *testing.T) {
 	}
 	address := port.Addr().String()
 	port.Close()
-	conn, err := wire.Dial(address)
+	conn, err := wire.Dial(address, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +71,7 @@ func TestNoConnection(t *testing.T) {
 // When its context ends, Serve lets a call in flight end and returns after its handler has.
 func TestServeLetsCallsFinish(t *testing.T) {
 	entered, release := make(chan struct{}), make(chan struct{})
-	server := wire.NewServer()
+	server := wire.NewServer(nil)
 	rpc.RegisterParameterServerServer(server, &service{barrier: func(context.Context, *rpc.BarrierRequest) (*rpc.BarrierResponse, error) {
 		close(entered)
 		<-release
@@ -100,7 +100,7 @@ func TestServeLetsCallsFinish(t *testing.T) {
 // A call that does not end within the grace is cut, and its caller may try again.
 func TestServeCutsAfterGrace(t *testing.T) {
 	entered := make(chan struct{})
-	server := wire.NewServer()
+	server := wire.NewServer(nil)
 	rpc.RegisterParameterServerServer(server, &service{barrier: func(ctx context.Context, _ *rpc.BarrierRequest) (*rpc.BarrierResponse, error) {
 		close(entered)
 		<-ctx.Done()
@@ -129,7 +129,7 @@ func TestServeCutsAfterGrace(t *testing.T) {
 func TestServeReportsItsListener(t *testing.T) {
 	l := listen(t)
 	l.Close()
-	err := wire.Serve(t.Context(), wire.NewServer(), l, 0)
+	err := wire.Serve(t.Context(), wire.NewServer(nil), l, 0)
 	if !errors.Is(err, fault.Unavailable) || !strings.Contains(err.Error(), l.Addr().String()) {
 		t.Error(err)
 	}
@@ -153,7 +153,7 @@ func TestCallWaitsForServer(t *testing.T) {
 	if err != nil {
 		t.Skip("another process took the port: ", err)
 	}
-	server := wire.NewServer()
+	server := wire.NewServer(nil)
 	rpc.RegisterParameterServerServer(server, &service{barrier: func(context.Context, *rpc.BarrierRequest) (*rpc.BarrierResponse, error) {
 		return &rpc.BarrierResponse{}, nil
 	}})
@@ -252,7 +252,7 @@ func TestRetryWithin(t *testing.T) {
 func TestSilentPeerIsNoticed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		entered := make(chan struct{})
-		server := wire.NewServer()
+		server := wire.NewServer(nil)
 		rpc.RegisterParameterServerServer(server, &service{barrier: func(ctx context.Context, _ *rpc.BarrierRequest) (*rpc.BarrierResponse, error) {
 			close(entered)
 			<-ctx.Done()
@@ -331,7 +331,7 @@ func TestSilentConnections(t *testing.T) {
 			l := bufconn.Listen(1 << 10)
 			ctx, stop := context.WithCancel(t.Context())
 			served := make(chan error, 1)
-			go func() { served <- wire.Serve(ctx, wire.NewServer(), l, 2*time.Second) }()
+			go func() { served <- wire.Serve(ctx, wire.NewServer(nil), l, 2*time.Second) }()
 			conn, err := l.Dial()
 			if err != nil {
 				t.Fatal(err)

@@ -92,6 +92,8 @@ func kindOfCode(c codes.Code) fault.Kind {
 		return fault.InvalidArgument
 	case codes.NotFound:
 		return fault.NotFound
+	case codes.Unauthenticated:
+		return fault.Denied
 	}
 	return fault.Internal
 }

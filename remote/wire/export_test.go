@@ -19,5 +19,5 @@ const (
 
 // DialWith is Dial with further options, for connections that are no TCP.
 func DialWith(more ...grpc.DialOption) (*grpc.ClientConn, error) {
-	return dial(scheme+"test", func() string { return "test" }, more...)
+	return dial(scheme+"test", nil, func() string { return "test" }, more...)
 }

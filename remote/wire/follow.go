@@ -15,10 +15,10 @@ import (
 // first, calls wait as for a server that is not ready. When the address changes, calls under way fail with fault.Unavailable at once, and their retry
 // goes to the new address. Addresses are received until the connection is closed, ctx ends, or the channel is closed; after ctx has ended or the
 // channel was closed, the last address stays. No goroutine is left when Close has returned.
-func DialFollow(ctx context.Context, addresses <-chan string) (*grpc.ClientConn, error) {
+func DialFollow(ctx context.Context, addresses <-chan string, side *Side) (*grpc.ClientConn, error) {
 	f := &follower{ctx: ctx, addresses: addresses, open: map[*followedConn]bool{}}
 	// Without the idle timeout the resolver lives as long as the connection.
-	conn, err := dial(followScheme+":///", f.name, grpc.WithResolvers(f), grpc.WithContextDialer(f.dial), grpc.WithIdleTimeout(0))
+	conn, err := dial(followScheme+":///", side, f.name, grpc.WithResolvers(f), grpc.WithContextDialer(f.dial), grpc.WithIdleTimeout(0))
 	if err != nil {
 		return nil, err
 	}

@@ -23,7 +23,7 @@ func bounded(t *testing.T) context.Context {
 }
 
 func follow(t *testing.T, ctx context.Context, addresses <-chan string) rpc.ParameterServerClient {
-	conn, err := wire.DialFollow(ctx, addresses)
+	conn, err := wire.DialFollow(ctx, addresses, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -136,7 +136,7 @@ func TestFollowEndsWithClose(t *testing.T) {
 	for range 20 {
 		ctx, cancel := context.WithCancel(t.Context())
 		addresses := make(chan string)
-		conn, err := wire.DialFollow(t.Context(), addresses)
+		conn, err := wire.DialFollow(t.Context(), addresses, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -42,7 +42,7 @@ func (s *service) SendBarrier(ctx context.Context, m *rpc.BarrierRequest) (*rpc.
 // start serves s over loopback until the test ends, and returns a client and the address.
 func start(t testing.TB, s rpc.ParameterServerServer) (rpc.ParameterServerClient, string) {
 	l := listen(t)
-	server := wire.NewServer()
+	server := wire.NewServer(nil)
 	rpc.RegisterParameterServerServer(server, s)
 	ctx, cancel := context.WithCancel(context.Background())
 	served := make(chan error, 1)
@@ -65,7 +65,7 @@ func listen(t testing.TB) net.Listener {
 }
 
 func dial(t testing.TB, address string) rpc.ParameterServerClient {
-	conn, err := wire.Dial(address)
+	conn, err := wire.Dial(address, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

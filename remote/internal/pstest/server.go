@@ -48,7 +48,7 @@ func Start(t testing.TB, cfg pserver.Config, p *Program) *Server {
 // New opens the port of a server that has no program yet, until the test ends.
 func New(t testing.TB, cfg pserver.Config) *Server {
 	s := &Server{Server: pserver.New(cfg)}
-	service := wire.NewServer()
+	service := wire.NewServer(nil)
 	rpc.RegisterParameterServerServer(service, s.Server)
 	conn := Serve(t, service)
 	s.Client, s.Address = rpc.NewParameterServerClient(conn), strings.TrimPrefix(conn.Target(), "passthrough:///")
@@ -75,7 +75,7 @@ func Serve(t testing.TB, service *grpc.Server) *grpc.ClientConn {
 	ctx, cancel := context.WithCancel(context.Background())
 	served := make(chan error, 1)
 	go func() { served <- wire.Serve(ctx, service, l, 0) }()
-	conn, err := wire.Dial(l.Addr().String())
+	conn, err := wire.Dial(l.Addr().String(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,72 @@
+package edlcmd
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/remote/credential"
+)
+
+// maxDays bounds how long credentials of a user are valid.
+const maxDays = 400
+
+func newCredentials(c *console) *cobra.Command {
+	var file string
+	var days int
+	cmd := &cobra.Command{
+		Use:   "credentials NAME",
+		Short: "Write credentials with which another user may call your listeners",
+		Long: `Write a certificate for the user NAME, its key, and the certificate of your authority into one file. Give the file to that user, and to nobody else. Who
+has it may do with your listeners what you may. The user names it in the environment variable EDL_CREDENTIALS.`,
+		Example: "  edl credentials alice --days 30 -o alice.pem",
+		Args:    cobra.ExactArgs(1),
+	}
+	cmd.Flags().StringVarP(&file, "out", "o", "", "write `FILE`, which must not be there yet")
+	cmd.Flags().IntVar(&days, "days", 90, "how many days the credentials are valid, at most 400")
+	cmd.RunE = func(_ *cobra.Command, args []string) error {
+		switch name := args[0]; {
+		case file == "":
+			return fault.E(fault.InvalidArgument, fault.At("credentials"), fault.Got("no file"), fault.Want("-o FILE"))
+		case days < 1 || days > maxDays:
+			return fault.E(fault.InvalidArgument, fault.At("--days"), fault.Gotf("%d", days), fault.Wantf("1 to %d", maxDays))
+		case name == "" || len(name) > 100 || strings.ContainsFunc(name, func(r rune) bool { return r < ' ' }):
+			return fault.E(fault.InvalidArgument, fault.At("credentials"), fault.Got("name "+fault.Quote(name)), fault.Want("1 to 100 bytes without control characters"))
+		}
+		where, err := credential.File()
+		if err != nil {
+			return err
+		}
+		a, err := credential.OpenOrMake(where)
+		if err != nil {
+			return err
+		}
+		own, err := a.Issue(credential.Name{Kind: credential.User, User: args[0]}, time.Duration(days)*24*time.Hour)
+		if err != nil {
+			return err
+		}
+		f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+		if errors.Is(err, fs.ErrExist) {
+			return fault.E(fault.InvalidArgument, fault.At(file), fault.Got("a file that is there"), fault.Want("another name"))
+		}
+		if err != nil {
+			return fileFault(file, err)
+		}
+		if _, err = f.Write(own.PEM()); err == nil {
+			err = f.Sync()
+		}
+		if err = errors.Join(err, f.Close()); err != nil {
+			_ = os.Remove(file)
+			return fileFault(file, err)
+		}
+		_, err = fmt.Fprintf(c.out, "%s: credentials of %s for %d days\n", file, fault.Quote(args[0]), days)
+		return err
+	}
+	return cmd
+}

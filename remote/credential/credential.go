@@ -1,0 +1,221 @@
+// Package credential says who is who: each listener, user and role of a job has a certificate, and shows it to whoever it speaks to.
+//
+// Files in reading order: credential.go has names, certificates, and what the two ends of a connection check; authority.go issues certificates; file.go
+// keeps the authority of a user in a file.
+//
+// All certificates come from one authority, which the listener has:
+//
+//	Authority (a file of the user, mode 0600)
+//	├── listener             speaks to roles and to other listeners of the authority
+//	├── user/NAME            speaks to listeners
+//	└── job/JOB/ROLE/INDEX   speaks to the roles of its job
+//
+// A connection is TLS 1.3, and both ends show certificates. So whoever has none from the same authority can neither call nor be called, and the bytes of a
+// connection are a secret. Who may call what is decided by package wire, from the names.
+package credential
+
+import (
+	"bytes"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/edl-go/edl/fault"
+)
+
+// Kind says what somebody with a certificate is.
+type Kind string
+
+// The kinds of names.
+const (
+	Listener Kind = "listener"
+	User     Kind = "user"
+	Role     Kind = "job"
+)
+
+// A Name is whom a certificate was issued to.
+type Name struct {
+	Kind  Kind
+	User  string // of a user
+	Job   string // of a role, and what follows
+	Role  string
+	Index int
+}
+
+// scheme is that of the URI in a certificate that is its Name.
+const scheme = "edl"
+
+// String returns the name as it stands in a certificate after "edl:".
+func (n Name) String() string {
+	switch n.Kind {
+	case User:
+		return string(User) + "/" + url.PathEscape(n.User)
+	case Role:
+		return fmt.Sprintf("%s/%s/%s/%d", Role, url.PathEscape(n.Job), url.PathEscape(n.Role), n.Index)
+	}
+	return string(n.Kind)
+}
+
+// parseName is the inverse of String.
+func parseName(text string) (Name, error) {
+	parts := strings.Split(text, "/")
+	for i, part := range parts {
+		plain, err := url.PathUnescape(part)
+		if err != nil {
+			return Name{}, unreadable(text)
+		}
+		parts[i] = plain
+	}
+	switch kind := Kind(parts[0]); {
+	case kind == Listener && len(parts) == 1:
+		return Name{Kind: Listener}, nil
+	case kind == User && len(parts) == 2:
+		return Name{Kind: User, User: parts[1]}, nil
+	case kind == Role && len(parts) == 4:
+		index, err := strconv.Atoi(parts[3])
+		if err == nil && index >= 0 {
+			return Name{Kind: Role, Job: parts[1], Role: parts[2], Index: index}, nil
+		}
+	}
+	return Name{}, unreadable(text)
+}
+
+func unreadable(text string) error {
+	return fault.E(fault.Denied, fault.Got("a certificate for "+fault.Quote(text)), fault.Want("one for a listener, a user, or a role of a job"))
+}
+
+// NameOf returns whom the certificate of the other end of a connection was issued to. The chain has been verified.
+func NameOf(state tls.ConnectionState) (Name, error) {
+	if len(state.PeerCertificates) == 0 || len(state.PeerCertificates[0].URIs) != 1 || state.PeerCertificates[0].URIs[0].Scheme != scheme {
+		return Name{}, fault.E(fault.Denied, fault.Got("a connection without a certificate of EDL"), fault.Want("one that the listener's authority has issued"))
+	}
+	return parseName(state.PeerCertificates[0].URIs[0].Opaque)
+}
+
+// Credentials are a certificate, its key, and the authority that others must have theirs from. They are safe for concurrent use.
+type Credentials struct {
+	own   tls.Certificate
+	roots *x509.CertPool
+	name  Name
+	pem   [3][]byte // certificate, key, authority
+}
+
+// Name is whom the certificate was issued to.
+func (c *Credentials) Name() Name { return c.name }
+
+// PEM returns what Parse reads: the certificate, its key, and the certificate of the authority. Who has it is the one that it names: it must not be shown.
+func (c *Credentials) PEM() []byte { return bytes.Join(c.pem[:], nil) }
+
+// Parts are the three of PEM, for a program that reads them from files.
+func (c *Credentials) Parts() (certificate, key, authority []byte) {
+	return c.pem[0], c.pem[1], c.pem[2]
+}
+
+// String does not show the key.
+func (c *Credentials) String() string { return "credentials of " + c.name.String() }
+
+// maxPEM bounds what is parsed.
+const maxPEM = 64 << 10
+
+// Parse reads credentials. Bytes that are none give a fault of kind fault.Corrupt that does not quote them.
+func Parse(b []byte) (*Credentials, error) {
+	certificates, key, err := blocks(b)
+	if err != nil {
+		return nil, err
+	}
+	if len(certificates) != 2 || key == nil {
+		return nil, corrupt(fmt.Sprintf("%d certificates and %d keys", len(certificates), count(key)))
+	}
+	return newCredentials(certificates[0], key, certificates[1])
+}
+
+func count(key []byte) int {
+	if key == nil {
+		return 0
+	}
+	return 1
+}
+
+// blocks cuts PEM into certificates and a key, which may be absent.
+func blocks(b []byte) (certificates [][]byte, key []byte, err error) {
+	if len(b) > maxPEM {
+		return nil, nil, corrupt(fmt.Sprintf("%d bytes", len(b)))
+	}
+	for len(b) > 0 {
+		block, rest := pem.Decode(b)
+		switch {
+		case block == nil:
+			return certificates, key, nil
+		case block.Type == certificateBlock:
+			certificates = append(certificates, block.Bytes)
+		case block.Type == keyBlock && key == nil:
+			key = block.Bytes
+		default:
+			return nil, nil, corrupt("another block of PEM")
+		}
+		b = rest
+	}
+	return certificates, key, nil
+}
+
+// The types of PEM blocks.
+const (
+	certificateBlock = "CERTIFICATE"
+	keyBlock         = "PRIVATE KEY"
+)
+
+func corrupt(got string) error {
+	return fault.E(fault.Corrupt, fault.At("credentials"), fault.Got(got), fault.Want("a certificate, its key, and the certificate of the authority, as PEM"))
+}
+
+func newCredentials(certificate, key, authority []byte) (*Credentials, error) {
+	own, err := x509.ParseCertificate(certificate)
+	if err != nil {
+		return nil, corrupt("a certificate that does not decode")
+	}
+	signer, err := x509.ParsePKCS8PrivateKey(key)
+	if err != nil {
+		return nil, corrupt("a key that does not decode")
+	}
+	root, err := x509.ParseCertificate(authority)
+	if err != nil {
+		return nil, corrupt("an authority that does not decode")
+	}
+	c := &Credentials{own: tls.Certificate{Certificate: [][]byte{certificate}, PrivateKey: signer, Leaf: own}, roots: x509.NewCertPool()}
+	c.roots.AddCert(root)
+	if c.name, err = NameOf(tls.ConnectionState{PeerCertificates: []*x509.Certificate{own}}); err != nil {
+		return nil, err
+	}
+	for i, b := range []*pem.Block{{Type: certificateBlock, Bytes: certificate}, {Type: keyBlock, Bytes: key}, {Type: certificateBlock, Bytes: authority}} {
+		c.pem[i] = pem.EncodeToMemory(b)
+	}
+	return c, nil
+}
+
+// Host stands in every certificate in place of a host: what identifies a peer is its Name, wherever it runs.
+const Host = "edl"
+
+// Server is the configuration of the side that accepts connections. Only peers that accept accepts get through the handshake.
+func (c *Credentials) Server(accept func(Name) error) *tls.Config {
+	return &tls.Config{MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{c.own}, ClientCAs: c.roots, ClientAuth: tls.RequireAndVerifyClientCert,
+		VerifyConnection: verify(accept)}
+}
+
+// Client is the configuration of the side that opens connections. It hangs up on peers that accept does not accept.
+func (c *Credentials) Client(accept func(Name) error) *tls.Config {
+	return &tls.Config{MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{c.own}, RootCAs: c.roots, ServerName: Host, VerifyConnection: verify(accept)}
+}
+
+func verify(accept func(Name) error) func(tls.ConnectionState) error {
+	return func(state tls.ConnectionState) error {
+		name, err := NameOf(state)
+		if err == nil {
+			err = accept(name)
+		}
+		return err
+	}
+}

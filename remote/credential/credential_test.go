@@ -1,0 +1,176 @@
+package credential
+
+import (
+	"bytes"
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/edl-go/edl/fault"
+)
+
+func authority(t *testing.T) *Authority {
+	t.Helper()
+	a, err := NewAuthority()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+func issued(t *testing.T, a *Authority, name Name, life time.Duration) *Credentials {
+	t.Helper()
+	c, err := a.Issue(name, life)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := Parse(c.PEM())
+	if err != nil || again.Name() != name {
+		t.Fatalf("parsed %v, %v, want %v", again, err, name)
+	}
+	return again
+}
+
+func anybody(Name) error { return nil }
+
+// shake lets two ends shake hands and exchange one byte. It returns the error of each.
+func shake(server, client *tls.Config) (atServer, atClient error) {
+	a, b := net.Pipe()
+	defer a.Close()
+	defer b.Close()
+	var group sync.WaitGroup
+	group.Go(func() {
+		c := tls.Server(a, server)
+		if atServer = c.Handshake(); atServer == nil {
+			_, atServer = c.Write([]byte{1})
+		}
+		a.Close()
+	})
+	c := tls.Client(b, client)
+	if atClient = c.Handshake(); atClient == nil {
+		_, atClient = io.ReadFull(c, make([]byte, 1))
+	}
+	b.Close()
+	group.Wait()
+	return atServer, atClient
+}
+
+func TestHandshakes(t *testing.T) {
+	a, other := authority(t), authority(t)
+	trainer := Name{Kind: Role, Job: "j 1/2", Role: "trainer", Index: 3}
+	server := issued(t, a, Name{Kind: Listener}, time.Hour)
+	onlyTrainer := func(n Name) error {
+		if n != trainer {
+			return errors.New("another one")
+		}
+		return nil
+	}
+	for name, c := range map[string]struct {
+		server func(Name) error
+		client *tls.Config
+		good   bool
+	}{
+		"of the same authority":  {onlyTrainer, issued(t, a, trainer, time.Hour).Client(anybody), true},
+		"of another authority":   {anybody, issued(t, other, trainer, time.Hour).Client(anybody), false},
+		"of another name":        {onlyTrainer, issued(t, a, Name{Kind: User, User: "u"}, time.Hour).Client(anybody), false},
+		"expired":                {anybody, issued(t, a, trainer, -time.Minute).Client(anybody), false},
+		"without a certificate":  {anybody, &tls.Config{RootCAs: server.roots, ServerName: Host}, false},
+		"that wants another one": {anybody, issued(t, a, trainer, time.Hour).Client(onlyTrainer), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			atServer, atClient := shake(server.Server(c.server), c.client)
+			if good := atServer == nil && atClient == nil; good != c.good {
+				t.Errorf("the server says %v, the client %v", atServer, atClient)
+			}
+		})
+	}
+}
+
+func TestNames(t *testing.T) {
+	for _, n := range []Name{{Kind: Listener}, {Kind: User, User: "a/b c"}, {Kind: Role, Job: "j/../x", Role: "pserver", Index: 12}} {
+		if got, err := parseName(n.String()); err != nil || got != n {
+			t.Errorf("%q is %v, %v", n, got, err)
+		}
+	}
+	for _, text := range []string{"", "listener/x", "user", "job/a/b", "job/a/b/-1", "job/a/b/x", "user/%zz", "root"} {
+		if n, err := parseName(text); !errors.Is(err, fault.Denied) {
+			t.Errorf("%q is %v, %v", text, n, err)
+		}
+	}
+}
+
+func TestFile(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "state", "edl", "authority.pem")
+	t.Setenv(fileEnv, file)
+	if got, err := File(); got != file || err != nil {
+		t.Fatalf("the file is %q, %v", got, err)
+	}
+	if _, err := Open(file); !errors.Is(err, fault.NotFound) {
+		t.Errorf("a file that is not there: %v", err)
+	}
+	var group sync.WaitGroup
+	made := make([]*Authority, 8)
+	for i := range made {
+		group.Go(func() {
+			a, err := OpenOrMake(file)
+			if err != nil {
+				t.Error(err)
+			}
+			made[i] = a
+		})
+	}
+	group.Wait()
+	for _, a := range made {
+		if a != nil && !bytes.Equal(a.PEM(), made[0].PEM()) {
+			t.Error("two processes have different authorities")
+		}
+	}
+	if files, err := os.ReadDir(filepath.Dir(file)); err != nil || len(files) != 1 {
+		t.Errorf("%v are left, %v", files, err)
+	}
+	if err := os.Chmod(file, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := OpenOrMake(file); err == nil || !strings.Contains(err.Error(), "chmod 600") {
+		t.Errorf("a file that others read: %v", err)
+	}
+	for _, bad := range [][]byte{nil, []byte("x"), made[0].PEM()[:200], bytes.Repeat([]byte{'-'}, maxPEM+1)} {
+		if err := os.WriteFile(file, bad, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(file, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := OpenOrMake(file); err == nil {
+			t.Errorf("%d bytes are an authority", len(bad))
+		}
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	a, err := NewAuthority()
+	if err != nil {
+		f.Fatal(err)
+	}
+	c, err := a.Issue(Name{Kind: User, User: "u"}, time.Hour)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(c.PEM())
+	f.Add(a.PEM())
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if c, err := Parse(b); (c == nil) == (err == nil) {
+			t.Errorf("%v, %v", c, err)
+		}
+		if a, err := ParseAuthority(b); (a == nil) == (err == nil) {
+			t.Errorf("%v, %v", a, err)
+		}
+	})
+}

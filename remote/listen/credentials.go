@@ -1,0 +1,44 @@
+package listen
+
+import (
+	"strings"
+	"time"
+
+	"github.com/edl-go/edl/proto/job"
+	"github.com/edl-go/edl/remote/credential"
+	"github.com/edl-go/edl/remote/wire"
+)
+
+// credentialLife is how long the credentials of a role or of a listener are valid: longer than any job runs. They are gone with the process that has them.
+const credentialLife = 400 * 24 * time.Hour
+
+// OwnCredentials are those of a listener of an authority.
+func OwnCredentials(a *credential.Authority) (*credential.Credentials, error) {
+	return a.Issue(credential.Name{Kind: credential.Listener}, credentialLife)
+}
+
+// sideOf is how the listener speaks to the roles of a job.
+func sideOf(j *Job) (*wire.Side, error) {
+	if j.manager.cfg.Authority == nil {
+		return nil, nil
+	}
+	own, err := OwnCredentials(j.manager.cfg.Authority)
+	if err != nil {
+		return nil, err
+	}
+	return wire.OfJob(own, j.ID), nil
+}
+
+// giveCredentials gives a role credentials of its own.
+func giveCredentials(a *credential.Authority, spec *job.RoleSpec) error {
+	if a == nil {
+		return nil
+	}
+	c, err := a.Issue(credential.Name{Kind: credential.Role, Job: spec.Job, Role: strings.ToLower(spec.Role.String()), Index: int(spec.Index)},
+		credentialLife)
+	if err != nil {
+		return err
+	}
+	spec.Credentials = c.PEM()
+	return nil
+}

@@ -1,0 +1,147 @@
+package wire
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/peer"
+
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/proto/rpc"
+	"github.com/edl-go/edl/remote/credential"
+)
+
+// A Side is one end of connections: how it shows who it is, and whom it speaks to. A nil Side shows nothing, and speaks to everybody in clear text: it is for
+// listeners that ask nobody, and for their clients.
+type Side struct {
+	credentials *credential.Credentials
+	accept      func(credential.Name) error
+}
+
+// OfJob is the side of a role of a job, or of its listener when it speaks to them. It accepts the roles of the job, and listeners.
+func OfJob(c *credential.Credentials, job string) *Side {
+	return &Side{c, func(n credential.Name) error {
+		if n.Kind == credential.Listener || n.Kind == credential.Role && n.Job == job {
+			return nil
+		}
+		return denied(n, "a role of job "+job+", or a listener")
+	}}
+}
+
+// OfListener is the side of a listener that takes calls. It accepts users and listeners.
+func OfListener(c *credential.Credentials) *Side {
+	return &Side{c, func(n credential.Name) error {
+		if n.Kind == credential.Listener || n.Kind == credential.User {
+			return nil
+		}
+		return denied(n, "a user or a listener")
+	}}
+}
+
+// ToListener is the side of who calls a listener. It accepts listeners.
+func ToListener(c *credential.Credentials) *Side {
+	return &Side{c, func(n credential.Name) error {
+		if n.Kind == credential.Listener {
+			return nil
+		}
+		return denied(n, "a listener")
+	}}
+}
+
+func denied(n credential.Name, want string) error {
+	return fault.E(fault.Denied, fault.Got("the certificate of "+n.String()), fault.Want(want))
+}
+
+func (s *Side) client() credentials.TransportCredentials {
+	if s == nil {
+		return insecure.NewCredentials()
+	}
+	return credentials.NewTLS(s.credentials.Client(s.accept))
+}
+
+func (s *Side) server() credentials.TransportCredentials {
+	if s == nil {
+		return insecure.NewCredentials()
+	}
+	return credentials.NewTLS(s.credentials.Server(s.accept))
+}
+
+// Caller returns who made the call that a handler answers. It is false where callers are not asked.
+func Caller(ctx context.Context) (credential.Name, bool) {
+	from, ok := peer.FromContext(ctx)
+	if !ok {
+		return credential.Name{}, false
+	}
+	info, ok := from.AuthInfo.(credentials.TLSInfo)
+	if !ok {
+		return credential.Name{}, false
+	}
+	name, err := credential.NameOf(info.State) // which the handshake has checked
+	return name, err == nil
+}
+
+// checkSpeaker refuses a message of a trainer that names another trainer as its sender, or another job.
+func checkSpeaker(ctx context.Context, message any) error {
+	m, ok := message.(interface{ GetId() *rpc.Identity })
+	if !ok || m.GetId() == nil {
+		return nil
+	}
+	name, ok := Caller(ctx)
+	if !ok || name.Kind != credential.Role {
+		return nil
+	}
+	id := m.GetId()
+	if id.Job != name.Job || name.Role == trainerRole && id.Rank != uint32(name.Index) {
+		return fault.E(fault.Denied, fault.Gotf("a message of rank %d of job %s from %s", id.Rank, fault.Quote(id.Job), name), fault.Want("its own rank and job"))
+	}
+	return nil
+}
+
+// trainerRole is the role of trainers in their certificates.
+const trainerRole = "trainer"
+
+// heardStream checks each message of a stream.
+type heardStream struct{ grpc.ServerStream }
+
+func (s heardStream) RecvMsg(m any) error {
+	if err := s.ServerStream.RecvMsg(m); err != nil {
+		return err
+	}
+	return checkSpeaker(s.Context(), m)
+}
+
+// ToAnybody is the side of who shows credentials and asks for none but those of the same authority.
+func ToAnybody(c *credential.Credentials) *Side {
+	return &Side{c, func(credential.Name) error { return nil }}
+}
+
+// Refused turns the error of a call into a fault.Denied if the two ends did not accept each other's certificates. It is for clients of a listener. Roles
+// try again: where a role was, another process may listen meanwhile.
+func Refused(err error) error {
+	var f *fault.Fault
+	if !errors.As(err, &f) || f.Kind != fault.Unavailable || f.Err == nil {
+		return err
+	}
+	text := f.Err.Error()
+	_, why, ours := strings.Cut(text, "authentication handshake failed: ")
+	_, alert, theirs := strings.Cut(text, "remote error: tls: ")
+	e := func(got, want, hint string) error {
+		return fault.E(fault.Denied, fault.At(f.Where), fault.Got(got), fault.Want(want), fault.Hint(hint))
+	}
+	const sameFile = "copy the file of the listener's authority here (by default ~/.local/state/edl/authority.pem, mode 0600), or name it with EDL_AUTHORITY"
+	switch {
+	case theirs:
+		return e("a refusal of the certificate that it was shown: "+alert, "one of the listener's authority that is valid", sameFile)
+	case ours && strings.Contains(why, "unknown authority"):
+		return e("a certificate of another authority", "that of the listener", sameFile)
+	case ours && strings.Contains(why, "does not look like a TLS handshake"):
+		return e("a server that does not speak TLS", "a listener of this version", "look at the address")
+	case ours:
+		return e(why, "a certificate of the listener's authority", sameFile)
+	}
+	return err
+}
