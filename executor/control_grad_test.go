@@ -150,6 +150,56 @@ var recurrences = []recurrence{
 			})
 			return layers.ReduceSum(layers.Square(h))
 		}},
+	{name: "layers after a choice of elements", feeds: map[string][]int64{"x": {3, 4}, "w": {1, 5}}, build: func(m *layers.Model, in map[string]layers.Variable) layers.Variable {
+		chosen := layers.MaskedSelect(in["x"], layers.GreaterThan(in["x"], layers.FillLike(in["x"], 0)))
+		rows := layers.Tanh(layers.MatMul(layers.Reshape(chosen, []int64{-1, 1}), in["w"]))
+		again := layers.MaskedSelect(rows, layers.LessThan(rows, layers.FillLike(rows, 0.2)))
+		return layers.Add(layers.ReduceSum(layers.Square(again)), layers.Mean(rows))
+	}},
+	{name: "halves of a batch", feeds: map[string][]int64{"x": {5, 2}, "w": {2, 3}, "u": {2, 3}}, build: func(m *layers.Model, in map[string]layers.Variable) layers.Variable {
+		first := layers.Slice(in["x"], []int{1}, []int64{0}, []int64{1})
+		ie := layers.NewIfElse(layers.GreaterThan(first, layers.FillLike(first, 0.1)))
+		ie.True(func() {
+			h := layers.Tanh(layers.MatMul(ie.Input(in["x"]), in["w"]))
+			ie.Output(h, layers.Square(h))
+		})
+		ie.False(func() {
+			x := ie.Input(in["x"])
+			ie.Output(layers.MatMul(layers.Square(x), in["u"]), layers.FillLike(layers.MatMul(x, in["u"]), 2))
+		})
+		results := ie.Results()
+		return layers.ReduceSum(layers.Mul(layers.Sin(results[0]), layers.Add(results[1], layers.MatMul(in["x"], in["u"]))))
+	}},
+	{name: "halves of sequences, one of which is empty", feeds: map[string][]int64{"x": {6, 2}, "w": {2, 2}}, lod: map[string][]int64{"x": {0, 2, 3, 6}},
+		build: func(m *layers.Model, in map[string]layers.Variable) layers.Variable {
+			first := layers.ReduceSum(layers.SequencePool(in["x"], "first"), layers.Axes(1), layers.KeepDims())
+			ie := layers.NewIfElse(layers.GreaterThan(first, layers.FillLike(first, -100)))
+			ie.True(func() { ie.Output(layers.SequencePool(layers.Tanh(layers.MatMul(ie.Input(in["x"]), in["w"])), "sum")) })
+			ie.False(func() { ie.Output(layers.SequencePool(ie.Input(in["x"]), "sum")) })
+			return layers.ReduceSum(layers.Square(ie.Result()))
+		}},
+	{name: "results of branches", feeds: map[string][]int64{"x": {2, 2}, "w": {2, 2}}, build: func(m *layers.Model, in map[string]layers.Variable) layers.Variable {
+		number := func(value int64) layers.Variable { return layers.Counter(m, value) }
+		square := func() []layers.Variable { return []layers.Variable{layers.Square(in["x"]), layers.Sin(in["x"])} }
+		product := func() []layers.Variable {
+			return []layers.Variable{layers.MatMul(in["x"], in["w"]), layers.Square(in["w"])}
+		}
+		a := layers.Cond(greater(m, in["x"], 100), square, product)
+		b := layers.SelectCase(number(7), []layers.IndexCase{{Index: 3, Then: square}, {Index: 7, Then: product}, {Index: 1, Then: square}}, nil)
+		all := layers.Mul(layers.Add(a[0], a[1]), layers.Add(b[0], layers.Tanh(b[1])))
+		return layers.ReduceSum(layers.WhileLoop(func(v []layers.Variable) layers.Variable { return layers.LessThan(v[0], number(3)) },
+			func(v []layers.Variable) []layers.Variable {
+				return []layers.Variable{layers.Sums([]layers.Variable{v[0], number(1)}), v[2], layers.Tanh(layers.MatMul(v[1], in["w"]))}
+			}, []layers.Variable{number(0), all, in["x"]})[2])
+	}},
+	{name: "a result for one of two readers", feeds: map[string][]int64{"x": {2, 2}}, build: func(m *layers.Model, in map[string]layers.Variable) layers.Variable {
+		for i, out := range layers.SelectOutput(layers.Square(in["x"]), layers.FillConstant(m, 1, []int64{1}, layers.DType(tensor.Int32)), 2) {
+			if i == 1 {
+				return layers.ReduceSum(layers.Mul(out, in["x"]))
+			}
+		}
+		return layers.Variable{}
+	}},
 	{name: "what a block overwrites unread", feeds: map[string][]int64{"h": {1, 2}, "w": {2, 2}}, build: func(m *layers.Model, in map[string]layers.Variable) layers.Variable {
 		h := layers.Sin(in["h"])
 		repeat(m, 2, func(layers.Variable) { layers.AssignTo(h, layers.Tanh(layers.MatMul(in["h"], in["w"]))) })

@@ -3,12 +3,14 @@ package executor_test
 import (
 	"context"
 	"errors"
+	"math"
 	"strings"
 	"testing"
 
 	"github.com/edl-go/edl/executor"
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/layers"
+	"github.com/edl-go/edl/optimizer"
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/tensor"
 )
@@ -201,5 +203,47 @@ func TestLoopsAllocateNothing(t *testing.T) {
 	}
 	if few, many := allocations(2), allocations(200); few != 0 || many != 0 {
 		t.Errorf("%v allocations in 2 runs of a block, %v in 200", few, many)
+	}
+}
+
+// A layer after one whose rows are known only when it has run is compiled then, for each number of rows. A model with such layers trains: its loss and parameters
+// are those of a model that multiplies by a mask instead.
+func TestLayersAfterRowsThatAreKnownAtRunTime(t *testing.T) {
+	steps := func(chosen bool) []float64 {
+		m := layers.NewModel().Seed(5)
+		x := layers.Data(m, "x", layers.Dims(3), layers.DType(tensor.Float64))
+
+		cost := layers.Square(layers.FC(x, 1, layers.Param(layers.ParamAttr{Name: "w"}), layers.NoBias()))
+		keep := layers.GreaterThan(layers.Slice(x, []int{1}, []int64{0}, []int64{1}), layers.FillLike(cost, 0))
+		var loss layers.Variable
+		if chosen {
+			loss = layers.Mean(layers.MaskedSelect(cost, keep))
+		} else {
+			mask := layers.Cast(keep, tensor.Float64)
+			loss = layers.Div(layers.ReduceSum(layers.Mul(cost, mask)), layers.ReduceSum(mask))
+		}
+		optimizer.SGD(0.1).Minimize(loss)
+		p, exe := finished(t, m), executor.New()
+		defer exe.Close()
+		var all []float64
+		for step := range 6 {
+			values := make([]float64, 3*(4+step%3))
+			for i := range values {
+				values[i] = math.Sin(float64(i*7 + step + 1))
+			}
+			feed, _ := tensor.FromSlice(values, int64(len(values)/3), 3)
+			got, err := exe.Run(t.Context(), p, executor.Feed{"x": feed}, loss.Name(), "w")
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(append(all, got[0].Float64s()...), got[1].Float64s()...)
+		}
+		return all
+	}
+	got, want := steps(true), steps(false)
+	for i := range want {
+		if math.Abs(got[i]-want[i]) > 1e-12 {
+			t.Fatalf("value %d is %v, want %v", i, got[i], want[i])
+		}
 	}
 }

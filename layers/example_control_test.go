@@ -27,6 +27,89 @@ func ExampleSwitch() {
 	// [1] [0.01]
 }
 
+// The larger of two numbers, and how it was found.
+func ExampleCond() {
+	s := newSketch()
+	x, y := layers.ReduceSum(s.numbers("x", 1, 3)), layers.ReduceSum(s.numbers("y", 1, 5))
+	results := layers.Cond(layers.LessThan(x, y),
+		func() []layers.Variable { return []layers.Variable{layers.Assign(y), layers.Counter(s.Model, 2)} },
+		func() []layers.Variable { return []layers.Variable{layers.Assign(x), layers.Counter(s.Model, 1)} })
+	s.print(results...)
+	// Output:
+	// [1] [5]
+	// [1] [2]
+}
+
+// The first case that holds.
+func ExampleCase() {
+	s := newSketch()
+	x := layers.ReduceSum(s.numbers("x", 1, 3))
+	number := func(value float64) layers.Variable { return layers.FillConstant(s.Model, value, []int64{1}) }
+	give := func(value float64) func() []layers.Variable {
+		return func() []layers.Variable { return []layers.Variable{number(value)} }
+	}
+	s.print(layers.Case([]layers.CondCase{
+		{If: layers.LessThan(x, number(2)), Then: give(10)},
+		{If: layers.LessThan(x, number(4)), Then: give(20)},
+	}, give(30))...)
+	// Output: [1] [20]
+}
+
+// Case 2 of three, one of which is done if no index fits.
+func ExampleSelectCase() {
+	s := newSketch()
+	give := func(value float64) func() []layers.Variable {
+		return func() []layers.Variable {
+			return []layers.Variable{layers.FillConstant(s.Model, value, []int64{1})}
+		}
+	}
+	s.print(layers.SelectCase(layers.Counter(s.Model, 2), []layers.IndexCase{{Index: 1, Then: give(10)}, {Index: 2, Then: give(20)}}, give(30))...)
+	// Output: [1] [20]
+}
+
+// The sum of the numbers below 5.
+func ExampleWhileLoop() {
+	s := newSketch()
+	limit, one := layers.Counter(s.Model, 5), layers.Counter(s.Model, 1)
+	end := layers.WhileLoop(
+		func(v []layers.Variable) layers.Variable { return layers.LessThan(v[0], limit) },
+		func(v []layers.Variable) []layers.Variable {
+			return []layers.Variable{layers.Sums([]layers.Variable{v[0], one}), layers.Sums([]layers.Variable{v[1], v[0]})}
+		},
+		[]layers.Variable{layers.Counter(s.Model, 0), layers.Counter(s.Model, 0)})
+	s.print(end...)
+	// Output:
+	// [1] [5]
+	// [1] [10]
+}
+
+// Halves what is above 10, and leaves other rows as they are.
+func ExampleNewIfElse() {
+	s := newSketch()
+	x := s.numbers("x", 1, 4, 12, 7, 30)
+	ie := layers.NewIfElse(layers.GreaterThan(x, layers.FillLike(x, 10)))
+	ie.True(func() { ie.Output(layers.Scale(ie.Input(x), 0.5, 0)) })
+	ie.False(func() { ie.Output(ie.Input(x)) })
+	s.print(ie.Result())
+	// Output: [4 1] [4 6 7 15]
+}
+
+func ExampleSelectInput() {
+	s := newSketch()
+	mask := layers.FillConstant(s.Model, 1, []int64{1}, layers.DType(tensor.Int32))
+	s.print(layers.SelectInput([]layers.Variable{s.numbers("x", 1, 3), s.numbers("y", 1, 5)}, mask))
+	// Output: [1 1] [5]
+}
+
+func ExampleSelectOutput() {
+	s := newSketch()
+	mask := layers.FillConstant(s.Model, 1, []int64{1}, layers.DType(tensor.Int32))
+	s.print(layers.SelectOutput(s.numbers("x", 1, 3), mask, 2)...)
+	// Output:
+	// [1 1] [0]
+	// [1 1] [3]
+}
+
 // Powers of two, up to the first that is not below 100.
 func ExampleWhile() {
 	s := newSketch()

@@ -1,7 +1,7 @@
 package layers
 
-// How many rows the results of these layers have is known only when their ops have run, so few layers take them: fetch them, or read them in a block that a loop or a
-// branch runs.
+// How many rows the results of these layers have is known only when their ops have run. Layers that take them are compiled then, once for each number of rows, and
+// so take more time in the first steps. A cluster cannot divide a batch whose loss depends on them.
 
 // WhereIndex has a row of indices for each element of condition that is not 0, int64 [elements, rank].
 //
@@ -11,7 +11,7 @@ func WhereIndex(condition Variable, opts ...Option) Variable {
 	return l.result(l.op("where_index", In{"Condition": {condition}}, nil, "Out"))
 }
 
-// MaskedSelect has the elements of x where mask, bool of the same dims, is true. No gradient flows through it.
+// MaskedSelect has the elements of x where mask, bool of the same dims, is true.
 //
 // Options: Name. Op: masked_select.
 func MaskedSelect(x, mask Variable, opts ...Option) Variable {

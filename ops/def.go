@@ -23,7 +23,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/program"
@@ -193,17 +192,9 @@ func Lookup(opType string) (*Def, bool) {
 
 // Unregistered makes the error of an op whose type Lookup does not know. The fields say where it is.
 func Unregistered(opType string, fields ...fault.Field) *fault.Fault {
-	if slices.Contains(sizedByData, strings.TrimSuffix(opType, "_grad")) {
-		return fault.E(fault.Unsupported, append(fields, fault.Got("an op whose output has as many rows as its data says"),
-			fault.Want("ops whose dims follow from those of their inputs"),
-			fault.Hint("keep all rows, and choose among them with where, or multiply by a mask"))...)
-	}
 	return fault.E(fault.Unsupported, append(fields, fault.Got("an op type that is not registered"), fault.Want("an op that `edl show ops` lists"),
 		fault.DidYouMean(opType, slices.Sorted(maps.Keys(registry))))...)
 }
-
-// sizedByData lists ops of Fluid whose dims depend on data, and gradients of such ops. A plan knows all dims before it runs, so they cannot be added as other ops are.
-var sizedByData = []string{"masked_select"}
 
 // All returns every registered op, sorted by type.
 func All() []*Def {

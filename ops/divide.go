@@ -21,6 +21,7 @@ const (
 // steps, as layers.DynamicRNN does: then each step changes only rows of sequences that have the step.
 type division struct {
 	of      map[string]share
+	some    map[string]bool // variables that are apart, and have rows of some records only: a half of the batch
 	axis    map[string]int  // of a variable that is apart: the axis of the records, if it is not axis 0
 	step    map[string]bool // arrays whose items are the steps of the longest sequence
 	at      *program.Op     // the first op that mixes rows
@@ -30,7 +31,7 @@ type division struct {
 
 // divide follows the shares through the forward pass. fed reports whether a variable that no op writes comes with the batch.
 func divide(block *program.Block, forward []*program.Op, fed func(name string) bool, typeOf func(name string) (Meta, bool)) *division {
-	d := &division{of: map[string]share{}, axis: map[string]int{}, step: map[string]bool{}, typeOf: typeOf}
+	d := &division{of: map[string]share{}, axis: map[string]int{}, some: map[string]bool{}, step: map[string]bool{}, typeOf: typeOf}
 	for _, op := range forward {
 		for _, name := range op.InputNames() {
 			if _, known := d.of[name]; !known && fed(name) {
@@ -66,12 +67,16 @@ func (d *division) write(op *program.Op, names []string, s share, keeps bool) {
 	if s == mixed && d.at == nil {
 		d.at = op
 	}
+	some := op.Type == "split_lod_tensor" || op.Type != "merge_lod_tensor" && slices.ContainsFunc(op.InputNames(), func(name string) bool { return d.some[name] })
 	for _, name := range names {
 		if keeps {
 			s = max(s, d.of[name])
 		}
 		d.of[name] = s
 		delete(d.axis, name)
+		if d.some[name] = s == apart && (some || keeps && d.some[name]); !d.some[name] {
+			delete(d.some, name)
+		}
 	}
 }
 
@@ -151,10 +156,13 @@ func (d *division) computed(block *program.Block, op *program.Op, def *Def) shar
 		return apart
 	}
 	shapes, err := Infer(op, func(name string) (Meta, bool) {
+		v, ok := block.Find(name)
+		if _, own := block.Var(name); own && block.Index != 0 { // also a variable of the name of one outside, which may have other dims
+			return MetaOf(v), true
+		}
 		if m, ok := d.typeOf(name); ok {
 			return m, true
 		}
-		v, ok := block.Find(name)
 		if !ok {
 			return Meta{}, false
 		}
@@ -169,13 +177,17 @@ func (d *division) computed(block *program.Block, op *program.Op, def *Def) shar
 	return apart
 }
 
+// byRecord lists ops of arrays, of rank tables and of halves of a batch whose results for a record depend on no other record.
+var byRecord = []string{"read_from_array", "lod_rank_table", "array_to_lod_tensor", "shrink_rnn_memory", "reorder_lod_tensor_by_rank", "split_lod_tensor",
+	"merge_lod_tensor", "merge_lod_tensor_infer", "select_input", "select_output"}
+
 // runControl follows an op of arrays or of rank tables.
 func (d *division) runControl(op *program.Op, def *Def) {
 	values := d.largest(slices.DeleteFunc(op.InputNames(), func(name string) bool { return slices.Contains(op.Inputs["I"], name) }))
 	index := d.largest(op.Inputs["I"])
 	out := op.OutputNames()
 	switch {
-	case values == mixed || index > steps:
+	case values == mixed || index > steps || op.Type == "select_input" && d.largest(op.Inputs["Mask"]) > common:
 		d.write(op, out, mixed, false)
 	case op.Type == "max_sequence_len" && values == apart:
 		d.write(op, out, steps, false)
@@ -193,7 +205,7 @@ func (d *division) runControl(op *program.Op, def *Def) {
 		}
 	case op.Type == "read_from_array" && values == apart && d.step[op.In("X")] && d.stepped == 0:
 		d.write(op, out, mixed, false) // rows of some sequences
-	case op.Type == "is_empty" && values == apart:
+	case values == apart && !slices.Contains(byRecord, op.Type):
 		d.write(op, out, mixed, false)
 	default:
 		if values == steps || index == steps && values == common && op.Type == "read_from_array" {
@@ -210,6 +222,10 @@ func (d *division) runBlock(block *program.Block, op *program.Op) {
 		return
 	}
 	condition := d.largest(slices.Concat(op.Inputs["Condition"], op.Inputs["Cond"]))
+	if scalar, _ := op.Bool("is_scalar_condition"); !scalar && op.Type == "conditional_block" && condition == apart &&
+		!slices.ContainsFunc(op.Inputs["Cond"], func(name string) bool { return d.some[name] }) {
+		condition = common // whether there are rows: a trainer without any computes nothing
+	}
 	index, ok := op.SubBlock("sub_block")
 	sub, err := block.Program().Block(index)
 	loop := op.Type == "while"
@@ -247,7 +263,10 @@ func (d *division) runBlock(block *program.Block, op *program.Op) {
 			break
 		}
 	}
-	again := d.largest(slices.Concat(op.Inputs["Condition"], op.Inputs["Cond"]))
+	again := condition
+	if loop {
+		again = d.largest(op.Inputs["Condition"])
+	}
 	if again > steps || again == steps && condition < steps {
 		outside(mixed, false)
 		return

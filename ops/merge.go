@@ -314,6 +314,9 @@ func (r *reductions) checkRows(name string) error {
 
 // checkShare is checkRows in a forward pass with loops or branches.
 func (r *reductions) checkShare(name string) error {
+	if r.shares.some[name] {
+		return r.unclear(name, "a loss that depends on rows of some records only")
+	}
 	switch r.shares.of[name] {
 	case mixed:
 		return mixes(r.shares.at, name)

@@ -23,6 +23,35 @@ func looped(m *layers.Model, n layers.Variable, body func()) {
 	})
 }
 
+// stepped sums up the costs of records in steps, one for each row of the costs in another order of axes.
+func stepped(m *layers.Model, cost layers.Variable, axes []int) layers.Variable {
+	rows := layers.Transpose(cost, axes)
+	rnn := layers.NewStaticRNN(m)
+	rnn.Block(func() {
+		now, before := rnn.StepInput(rows), rnn.Memory(nil, 0)
+		next := layers.Add(now, before)
+		rnn.UpdateMemory(before, next)
+		rnn.Output(next)
+	})
+	return rnn.Result()
+}
+
+// halved computes with costs above 1 in another way. If one is true, the result is one half.
+func halved(m *layers.Model, cost layers.Variable, one bool) (result layers.Variable) {
+	ie := layers.NewIfElse(layers.GreaterThan(cost, layers.FillLike(cost, 1)))
+	ie.True(func() { ie.Output(layers.Abs(ie.Input(cost))) })
+	ie.False(func() { ie.Output(layers.Square(ie.Input(cost))) })
+	result = ie.Result()
+	if one {
+		for _, op := range m.Building().Global().Ops {
+			if op.Type == "split_lod_tensor" {
+				result, _ = m.Variable(op.Out("OutTrue"))
+			}
+		}
+	}
+	return result
+}
+
 func TestGradientsMergeAsTheLossReducesTheBatch(t *testing.T) {
 	type variable = layers.Variable
 	penalty := func(m *layers.Model) variable { return layers.ReduceSum(layers.Square(m.Parameters()[0])) }
@@ -70,6 +99,22 @@ func TestGradientsMergeAsTheLossReducesTheBatch(t *testing.T) {
 			small := layers.LessThan(layers.Reshape(layers.Mean(cost), []int64{1}), layers.FillConstant(m, 1, []int64{1}))
 			layers.Switch(m, layers.SwitchCase{If: small, Then: func() { layers.AssignTo(cost, layers.Square(cost)) }})
 			return layers.Mean(cost)
+		}, 0, fault.Unsupported},
+		"steps of one length": {func(m *layers.Model, cost variable) variable { return layers.Mean(stepped(m, cost, []int{1, 0})) }, ops.MergeMean, fault.OK},
+		"steps that are the records": {func(m *layers.Model, cost variable) variable { return layers.Mean(stepped(m, cost, []int{0, 1})) },
+			0, fault.Unsupported},
+		"halves":   {func(m *layers.Model, cost variable) variable { return layers.Mean(halved(m, cost, false)) }, ops.MergeMean, fault.OK},
+		"one half": {func(m *layers.Model, cost variable) variable { return layers.Mean(halved(m, cost, true)) }, 0, fault.Unsupported},
+		"chosen elements": {func(m *layers.Model, cost variable) variable {
+			return layers.Mean(layers.MaskedSelect(cost, layers.GreaterThan(cost, layers.FillLike(cost, 1))))
+		}, 0, fault.Unsupported},
+		"results of a branch": {func(m *layers.Model, cost variable) variable {
+			same := func() []variable { return []variable{layers.Abs(cost)} }
+			return layers.Mean(layers.Cond(layers.LessThan(layers.Counter(m, 1), layers.Counter(m, 2)), same, same)[0])
+		}, ops.MergeMean, fault.OK},
+		"results of a branch by what rows say": {func(m *layers.Model, cost variable) variable {
+			same := func() []variable { return []variable{layers.Abs(cost)} }
+			return layers.Mean(layers.Cond(layers.LessThan(layers.Reshape(layers.Mean(cost), []int64{1}), layers.FillConstant(m, 1, []int64{1})), same, same)[0])
 		}, 0, fault.Unsupported},
 		"mean and sum": {func(_ *layers.Model, cost variable) variable {
 			return layers.Add(layers.Mean(cost), layers.ReduceSum(cost))

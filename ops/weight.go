@@ -74,7 +74,9 @@ func (r *reductions) weigh(name string) error {
 	if err != nil {
 		return err
 	}
-	if over := r.over[name]; r.weight == "" {
+	if over := r.over[name]; r.shares != nil && r.shares.axis[over] != 0 && readsSequences(r.block) {
+		return r.unclear(name, "a mean over records that do not lie along axis 0, in a program of sequences")
+	} else if r.weight == "" {
 		r.weight = over
 	} else if !r.same(r.weight, over) {
 		return r.unclear(name, "a mean over "+r.described(over)+" beside one over "+r.described(r.weight))

@@ -32,6 +32,23 @@ var controlModels = map[string]func(m *layers.Model, x layers.Variable) layers.V
 		}
 		return layers.Concat(all, 1)
 	},
+	"split_lod_tensor merge_lod_tensor": func(_ *layers.Model, x layers.Variable) layers.Variable {
+		first := layers.Slice(x, []int{1}, []int64{0}, []int64{1})
+		ie := layers.NewIfElse(layers.GreaterThan(first, layers.FillLike(first, 0.2)))
+		ie.True(func() { ie.Output(layers.Dropout(layers.FC(ie.Input(x), 6, layers.Act("tanh")), 0.3)) })
+		ie.False(func() { ie.Output(layers.FC(layers.FC(ie.Input(x), 3, layers.Act("sigmoid")), 6)) })
+		return ie.Result()
+	},
+	"select_input select_output": func(m *layers.Model, x layers.Variable) layers.Variable {
+		number := func(value int64) layers.Variable { return layers.Counter(m, value) }
+		small := func() []layers.Variable { return []layers.Variable{layers.FC(x, 6, layers.Act("tanh"))} }
+		large := func() []layers.Variable { return []layers.Variable{layers.FC(layers.FC(x, 3), 6)} }
+		return layers.WhileLoop(func(v []layers.Variable) layers.Variable { return layers.LessThan(v[0], number(3)) },
+			func(v []layers.Variable) []layers.Variable {
+				now := layers.Cond(layers.Equal(v[0], number(1)), small, large)
+				return []layers.Variable{layers.Sums([]layers.Variable{v[0], number(1)}), layers.Add(v[1], now[0])}
+			}, []layers.Variable{number(0), layers.FC(x, 6)})[1]
+	},
 }
 
 // TestLawOfControlFlow trains a model with each op on 1 to 3 trainers and two pservers: it computes what the reference computes, bit for bit.

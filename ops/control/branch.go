@@ -60,6 +60,20 @@ func init() {
 		Bind:      bindConditionalBlock,
 		MixesRows: opkit.Mixes,
 	})
+	ops.Register(ops.Def{
+		Type:    "run_block",
+		Class:   ops.Control,
+		Doc:     "Runs a block once. Executors put ops into such a block that read tensors whose dims are known only when other ops have run.",
+		Inputs:  []ops.Slot{{Name: "X", Doc: "what the block reads", Duplicable: true, Dispensable: true}},
+		Outputs: []ops.Slot{{Name: "Out", Doc: "what the block writes", Duplicable: true, Dispensable: true}},
+		Attrs:   []ops.Attr{blockAttr("the block that runs")},
+		Infer:   checkBlock,
+		Bind: func(b *ops.Binding) (ops.Kernel, error) {
+			body, err := b.Body("sub_block")
+			return func(ctx context.Context) error { return body.Run(ctx, 0) }, err
+		},
+		MixesRows: opkit.Mixes,
+	})
 }
 
 // conditionSlot returns the slot that holds the condition.

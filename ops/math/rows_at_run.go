@@ -32,7 +32,7 @@ func init() {
 	})
 	ops.Register(ops.Def{
 		Type: "masked_select", Class: ops.Control,
-		Doc:       "Keeps the elements of X where Mask is true, in their order. How many there are is known only when the op has run. No gradient flows through it.",
+		Doc:       "Keeps the elements of X where Mask is true, in their order. How many there are is known only when the op has run.",
 		Inputs:    []ops.Slot{{Name: "X", Doc: "any type"}, {Name: "Mask", Doc: "bool, of the dims of X"}},
 		Outputs:   out("Y", "of the type of X, rank 1"),
 		MixesRows: opkit.Mixes,
@@ -46,7 +46,18 @@ func init() {
 			s.Set("Y", s.In("X").DType, program.Unknown)
 			return nil
 		},
-		Bind: byElement("X", bindMaskedSelect[float32], bindMaskedSelect[float64], bindMaskedSelect[int32], bindMaskedSelect[int64], bindMaskedSelect[bool]),
+		Gradient: ops.StandardGrad([]string{"X", "Mask"}, nil, []string{"X"}),
+		Bind:     byElement("X", bindMaskedSelect[float32], bindMaskedSelect[float64], bindMaskedSelect[int32], bindMaskedSelect[int64], bindMaskedSelect[bool]),
+	})
+	grad := program.GradSuffix
+	ops.Register(ops.Def{
+		Type: "masked_select_grad", Class: ops.Control,
+		Doc:       "Puts the gradient of each element that masked_select has kept where the element was: dX is 0 where Mask is false.",
+		Inputs:    []ops.Slot{{Name: "X", Doc: "of the forward op"}, {Name: "Mask", Doc: "bool, of the dims of X"}, {Name: "Y" + grad, Doc: "the gradient of Y"}},
+		Outputs:   out("X"+grad, "of the dims of X"),
+		MixesRows: opkit.Mixes,
+		Infer:     func(s *ops.Shapes) error { s.Like("X"+grad, "X"); return s.SameType("X", "Y"+grad) },
+		Bind:      byElement("Y"+grad, bindMaskedSelectGrad[float32], bindMaskedSelectGrad[float64], nil, nil, nil),
 	})
 	unique := ops.Def{
 		Type: "unique", Class: ops.Control,
@@ -149,6 +160,9 @@ func bindMaskedSelect[T tensor.Element](b *ops.Binding) (ops.Kernel, error) {
 	var kept []T
 	size := []int64{0}
 	return func(context.Context) error {
+		if mask.Len() != x.Len() {
+			return fault.E(fault.ShapeMismatch, fault.Var(b.Op().In("Mask")), fault.Gotf("%v", mask.Dims()), fault.Wantf("%v, as X has", x.Dims()))
+		}
 		kept = kept[:0]
 		for i, v := range tensor.Data[T](x) {
 			if mask.Bools()[i] {
@@ -156,6 +170,32 @@ func bindMaskedSelect[T tensor.Element](b *ops.Binding) (ops.Kernel, error) {
 			}
 		}
 		return give(to, kept, size)
+	}, nil
+}
+
+func bindMaskedSelectGrad[T tensor.Element](b *ops.Binding) (ops.Kernel, error) {
+	x, mask, from, to := b.In("X"), b.In("Mask"), b.In("Y"+program.GradSuffix), b.Out("X"+program.GradSuffix)
+	return func(context.Context) error {
+		if to == nil {
+			return nil
+		}
+		if err := tensor.Resize(to, x.DType(), x.Dims()...); err != nil {
+			return err
+		}
+		tensor.CopyLoD(to, x.LoD())
+		tensor.Zero(to)
+		grads, at := tensor.Data[T](from), 0
+		for i, v := range mask.Bools() {
+			if !v {
+				continue
+			}
+			if i >= to.Len() || at >= len(grads) {
+				return fault.E(fault.ShapeMismatch, fault.Var(b.Op().In("Y"+program.GradSuffix)), fault.Gotf("%d elements", len(grads)), fault.Wantf("one for each that Mask %v keeps of X %v", mask.Dims(), x.Dims()))
+			}
+			tensor.Data[T](to)[i] = grads[at]
+			at++
+		}
+		return nil
 	}, nil
 }
 

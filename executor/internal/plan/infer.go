@@ -17,6 +17,7 @@ type inference struct {
 	nodes     []node
 	checks    []*variable                 // what must be finite
 	once      map[string]bool             // variables whose values are known where they are read (ops.WrittenOnce)
+	late      map[*program.Op]bool        // ops that wait for dims (late.go)
 	inner     map[int]map[string]ops.Meta // by block that an op runs: the types of variables that its ops write
 }
 
@@ -32,8 +33,18 @@ type node struct {
 // infer walks the ops in order and gives every variable that they touch its concrete Meta and a place. It leaves out the ops at the border of the
 // program (feed, fetch, readers): their outputs are fed.
 func infer(request *Request) (*inference, error) {
-	in := &inference{Request: request, variables: &variables{named: map[string]*variable{}}, once: ops.WrittenOnce(request.Block.Program())}
-	return in, in.all()
+	in := newInference(request)
+	err := in.all()
+	if err == nil && len(in.late) > 0 {
+		request.Block = withLateOps(request.Block, in.late)
+		in = newInference(request)
+		err = in.all()
+	}
+	return in, err
+}
+
+func newInference(request *Request) *inference {
+	return &inference{Request: request, variables: &variables{named: map[string]*variable{}}, once: ops.WrittenOnce(request.Block.Program()), late: map[*program.Op]bool{}}
 }
 
 // CheckShapes finds shapes that do not fit together, in a request without mistakes that CheckRequest finds. Persistable variables have the dims of their
@@ -43,9 +54,7 @@ func CheckShapes(block *program.Block, feeds map[string]ops.Meta) error {
 	if !decideShapes(block, feeds) {
 		return nil
 	}
-	in := &inference{Request: &Request{Block: block, Feeds: feeds, Scope: noValues{}}, variables: &variables{named: map[string]*variable{}},
-		once: ops.WrittenOnce(block.Program())}
-	return in.walk()
+	return newInference(&Request{Block: block, Feeds: feeds, Scope: noValues{}}).walk()
 }
 
 // decideShapes reports whether feeds have different numbers of rows, or fill open dims other than the first. It is false if persistable variables have
@@ -140,15 +149,19 @@ func (in *inference) addNode(op *program.Op) error {
 	if err != nil {
 		return err
 	}
+	written := op
 	op = shapes.Op() // with the attributes that tensors give
 	def, _ := ops.Lookup(op.Type)
 	n := node{op: op, def: def}
-	if def.Class == ops.Control {
+	open := def.Class == ops.Control
+	if open {
 		if err := in.enter(&n, shapes); err != nil {
 			return ops.At(op, err)
 		}
-	} else if err := in.refuseDynamic(op); err != nil {
+	} else if open, err = in.isLate(op, def); err != nil {
 		return err
+	} else if open {
+		in.late[written] = true
 	}
 	for _, slot := range slices.Sorted(maps.Keys(op.Outputs)) {
 		metas := shapes.Outs(slot)
@@ -156,7 +169,7 @@ func (in *inference) addNode(op *program.Op) error {
 			if name == program.Empty || metas[i].Kind == 0 && slices.Contains(n.writes, name) {
 				continue
 			}
-			if err := in.output(name, metas[i], def.Class == ops.Control); err != nil {
+			if err := in.output(name, metas[i], open); err != nil {
 				return ops.At(op, err)
 			}
 		}

@@ -3,7 +3,6 @@ package plan
 import (
 	"slices"
 
-	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/ops"
 	"github.com/edl-go/edl/program"
 )
@@ -123,17 +122,6 @@ func (o *outline) write(name string, m ops.Meta) error {
 		o.node.writes = append(o.node.writes, name)
 	}
 	return o.in.output(name, m, true)
-}
-
-// refuseDynamic refuses an op whose inputs have dims that are not known when a plan is compiled.
-func (in *inference) refuseDynamic(op *program.Op) error {
-	for _, name := range op.InputNames() {
-		if v := in.variables.named[name]; v != nil && v.place == dynamic {
-			return fault.E(fault.Unsupported, fault.On(op), fault.Var(name), fault.Gotf("%v, whose dims are known only when a loop or a branch has run", v.meta),
-				fault.Want("a tensor whose dims follow from the feeds"), fault.Hint("fetch it, or read it in the block of a loop or of a branch"))
-		}
-	}
-	return nil
 }
 
 // exposed returns the names that an op reads from outside, each once. For an op that runs blocks these include what ops of the blocks read and no op of them has

@@ -6,7 +6,7 @@
 //
 //	inference  infer.go     request -> variables, nodes: gives every variable its concrete dtype and dims, and a place where its value lives
 //	paceOf     pace.go      variables, nodes -> pace: a plan that is too small to gain from workers is compiled for one
-//	                        outline.go does so for the blocks that ops run
+//	                        outline.go does so for the blocks that ops run. late.go makes blocks of ops whose dims are known only when they run
 //	binder     bind.go      nodes -> pieces: binds each op to its tensors. An op becomes one kernel, or loops that can be divided.
 //	                        A block that an op runs becomes a body (body.go), whose parts are compiled when they run with dims that are new.
 //	                        The gradient of such a block runs on what its runs have left (reverse.go)

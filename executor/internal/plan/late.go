@@ -1,0 +1,77 @@
+package plan
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/ops"
+	"github.com/edl-go/edl/program"
+)
+
+// An op that reads a tensor whose dims are known only when another op has run (masked_select, split_lod_tensor, a loop) is late: it cannot be compiled with the
+// plan. Inference finds the late ops of the block. Then it begins again with a copy of the program, in which each run of late ops is a block of its own, which
+// the op run_block runs. So late ops are compiled when they run, once for each list of dims that they meet, as those of loops are (body.go).
+
+// isLate reports whether an op reads a tensor whose dims are not known yet. It is an error if such an op cannot wait.
+func (in *inference) isLate(op *program.Op, def *ops.Def) (bool, error) {
+	for _, name := range op.InputNames() {
+		v := in.variables.named[name]
+		if v == nil || v.place != dynamic {
+			continue
+		}
+		waits := def.Class == ops.Compute || def.Class == ops.Backward || def.Class == ops.Random
+		if waits && in.Ops == nil {
+			return true, nil
+		}
+		return false, fault.E(fault.Unsupported, fault.On(op), fault.Var(name), fault.Gotf("%v, whose dims are known only when the op that writes it has run", v.meta),
+			fault.Want("a tensor whose dims follow from the feeds"), fault.Hint("fetch it, or reduce it to known dims before"))
+	}
+	return false, nil
+}
+
+// withLateOps returns the block in a copy of its program, in which late ops are in blocks of their own.
+func withLateOps(block *program.Block, late map[*program.Op]bool) *program.Block {
+	p := block.Program().Clone()
+	c := p.Blocks[block.Index]
+	list := c.Ops
+	c.Ops = nil
+	for i := 0; i < len(list); {
+		end := i
+		for end < len(list) && late[block.Ops[end]] && list[end].Role() == list[i].Role() {
+			end++
+		}
+		if end == i {
+			c.Append(list[i])
+			i++
+			continue
+		}
+		c.Append(lateBlock(c, list[i:end]))
+		i = end
+	}
+	return c
+}
+
+// lateBlock makes the op that runs some ops of a block in a block of their own.
+func lateBlock(block *program.Block, list []*program.Op) *program.Op {
+	inner := block.Program().NewBlock(block)
+	for _, op := range list {
+		inner.Append(op)
+	}
+	run := &program.Op{Type: "run_block", Inputs: map[string][]string{}, Outputs: map[string][]string{}, Attrs: map[string]program.Attr{"sub_block": program.BlockIndex(inner.Index)}}
+	reads, writes := map[string]bool{}, map[string]bool{}
+	for _, op := range list {
+		r, w := block.Touches(op)
+		for name := range r {
+			if !writes[name] && name != program.Empty {
+				reads[name] = true
+			}
+		}
+		maps.Copy(writes, w)
+	}
+	delete(writes, program.Empty)
+	run.Inputs["X"], run.Outputs["Out"] = slices.Sorted(maps.Keys(reads)), slices.Sorted(maps.Keys(writes))
+	run.SetRole(list[0].Role())
+	run.SetLine(list[0].Line())
+	return run
+}
