@@ -200,6 +200,15 @@ var recurrences = []recurrence{
 		}
 		return layers.Variable{}
 	}},
+	{name: "items of an array, joined and stacked", feeds: map[string][]int64{"x": {2, 3}, "y": {2, 3}}, build: func(m *layers.Model, in map[string]layers.Variable) layers.Variable {
+		array := layers.CreateArray(m, layers.DType(tensor.Float64))
+		for i, v := range []layers.Variable{layers.Sin(in["x"]), in["y"], layers.Mul(in["x"], in["y"])} {
+			layers.ArrayWrite(v, layers.Counter(m, int64(i)), array)
+		}
+		joined, _ := layers.TensorArrayToTensor(array, 1, false)
+		stacked, _ := layers.TensorArrayToTensor(array, -2, true)
+		return layers.Add(layers.ReduceSum(layers.Square(joined)), layers.ReduceSum(layers.Tanh(stacked)))
+	}},
 	{name: "what a block overwrites unread", feeds: map[string][]int64{"h": {1, 2}, "w": {2, 2}}, build: func(m *layers.Model, in map[string]layers.Variable) layers.Variable {
 		h := layers.Sin(in["h"])
 		repeat(m, 2, func(layers.Variable) { layers.AssignTo(h, layers.Tanh(layers.MatMul(in["h"], in["w"]))) })

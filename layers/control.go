@@ -167,6 +167,15 @@ func ArrayLength(array Variable, opts ...Option) Variable {
 	return l.result(l.op("lod_array_length", In{"X": {array}}, nil, "Out"))
 }
 
+// TensorArrayToTensor joins the items of an array along an axis, or stacks them along a new one. sizes has the extent of each item along the axis, int32 [items].
+//
+// Options: Name (of joined). Op: tensor_array_to_tensor.
+func TensorArrayToTensor(array Variable, axis int, stack bool, opts ...Option) (joined, sizes Variable) {
+	l := start("tensor_array_to_tensor", opts, nil, array)
+	out := l.multi("tensor_array_to_tensor", In{"X": {array}}, Attrs{"axis": axis, "use_stack": stack}, "Out", "OutIndex")
+	return l.result(out[0]), out[1]
+}
+
 // IsEmpty tells whether x has no elements: one bool.
 func IsEmpty(x Variable, opts ...Option) Variable {
 	l := start("is_empty", opts, nil, x)

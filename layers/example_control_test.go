@@ -143,6 +143,19 @@ func ExampleCreateArray() {
 	// [1 2] [5 6]
 }
 
+// Two rows and one row, joined along axis 0.
+func ExampleTensorArrayToTensor() {
+	s := newSketch()
+	array := layers.CreateArray(s.Model)
+	layers.ArrayWrite(s.numbers("x", 2, 1, 2, 3, 4), layers.Counter(s.Model, 0), array)
+	layers.ArrayWrite(layers.Slice(s.numbers("y", 2, 5, 6, 7, 8), []int{0}, []int64{0}, []int64{1}), layers.Counter(s.Model, 1), array)
+	joined, sizes := layers.TensorArrayToTensor(array, 0, false)
+	s.print(joined, sizes)
+	// Output:
+	// [3 2] [1 2 3 4 5 6]
+	// [2] [2 1]
+}
+
 func ExampleIsEmpty() {
 	s := newSketch()
 	s.print(layers.IsEmpty(s.numbers("x", 2, 1, 2)))

@@ -50,6 +50,11 @@ func init() {
 			case len(s.Ins(slot)) == 0:
 				return fault.E(fault.InvalidProgram, fault.On(s.Op()), fault.Got("no condition"), fault.Want("a variable in slot Cond"))
 			case !s.Bool("is_scalar_condition"):
+				for i, m := range s.Ins(slot) {
+					if m.Kind != program.LoDTensor {
+						return fault.E(fault.TypeMismatch, fault.On(s.Op()), fault.Var(s.Op().Inputs[slot][i]), fault.Got(m.String()), fault.Want("a dense tensor as a condition"))
+					}
+				}
 				return nil
 			case len(s.Ins(slot)) != 1:
 				return s.Errorf(slot, "one variable")

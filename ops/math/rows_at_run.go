@@ -22,6 +22,9 @@ func init() {
 		MixesRows: opkit.Mixes,
 		Infer: func(s *ops.Shapes) error {
 			rank := len(s.In("Condition").Dims)
+			if err := dense(s, "Condition"); err != nil {
+				return err
+			}
 			if rank == 0 {
 				return s.Errorf("Condition", "rank 1 or more")
 			}
@@ -37,6 +40,9 @@ func init() {
 		Outputs:   out("Y", "of the type of X, rank 1"),
 		MixesRows: opkit.Mixes,
 		Infer: func(s *ops.Shapes) error {
+			if err := dense(s, "X", "Mask"); err != nil {
+				return err
+			}
 			if err := opkit.CheckType(s, "Mask", s.In("Mask").DType == tensor.Bool, "bool"); err != nil {
 				return err
 			}
@@ -56,8 +62,17 @@ func init() {
 		Inputs:    []ops.Slot{{Name: "X", Doc: "of the forward op"}, {Name: "Mask", Doc: "bool, of the dims of X"}, {Name: "Y" + grad, Doc: "the gradient of Y"}},
 		Outputs:   out("X"+grad, "of the dims of X"),
 		MixesRows: opkit.Mixes,
-		Infer:     func(s *ops.Shapes) error { s.Like("X"+grad, "X"); return s.SameType("X", "Y"+grad) },
-		Bind:      byElement("Y"+grad, bindMaskedSelectGrad[float32], bindMaskedSelectGrad[float64], nil, nil, nil),
+		Infer: func(s *ops.Shapes) error {
+			s.Like("X"+grad, "X")
+			if err := dense(s, "X", "Mask", "Y"+grad); err != nil {
+				return err
+			}
+			if err := opkit.CheckType(s, "Mask", s.In("Mask").DType == tensor.Bool, "bool"); err != nil {
+				return err
+			}
+			return s.SameType("X", "Y"+grad)
+		},
+		Bind: byElement("Y"+grad, bindMaskedSelectGrad[float32], bindMaskedSelectGrad[float64], nil, nil, nil),
 	})
 	unique := ops.Def{
 		Type: "unique", Class: ops.Control,
@@ -100,7 +115,20 @@ func byElement(slot string, f32, f64, i32, i64, boolean opkit.Binder) opkit.Bind
 	}
 }
 
+// dense checks that slots hold dense tensors, which nobody checks for ops of class Control.
+func dense(s *ops.Shapes, slots ...string) error {
+	for _, slot := range slots {
+		if err := opkit.CheckType(s, slot, s.In(slot).Kind == program.LoDTensor, "a dense tensor"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func inferUnique(s *ops.Shapes) error {
+	if err := dense(s, "X"); err != nil {
+		return err
+	}
 	if err := s.Rank("X", 1); err != nil {
 		return err
 	}
