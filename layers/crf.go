@@ -44,3 +44,12 @@ func ChunkEval(found, label Variable, scheme string, kinds int, opts ...Option) 
 	out := l.multi("chunk_eval", In{"Inference": {found}, "Label": {label}}, Attrs{"chunk_scheme": scheme, "num_chunk_types": kinds}, "Precision", "Recall", "F1-Score")
 	return out[0], out[1], l.result(out[2])
 }
+
+// ViterbiDecode finds the tags of sequences x [batch, steps, tags] that score most with the given transitions [tags, tags] between them. lengths int64 [batch] has the steps of
+// each. With ends, the last row of transition is added for the first tag, and the row before it for the last. It returns the scores [batch] and the tags int64 [batch,
+// longest]; only the run tells how long that is, so few layers take them: fetch them.
+//
+// Options: Name (of scores). Op: viterbi_decode.
+func ViterbiDecode(x, transition, lengths Variable, ends bool, opts ...Option) (scores, path Variable) {
+	return pairOp("viterbi_decode", In{"Input": {x}, "Transition": {transition}, "Length": {lengths}}, Attrs{"include_bos_eos_tag": ends}, "Scores", "Path", opts)
+}

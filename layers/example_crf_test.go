@@ -28,3 +28,15 @@ func ExampleChunkEval() {
 	// [1] [0.5]
 	// [1] [0.5]
 }
+
+// It pays to stay with a tag.
+func ExampleViterbiDecode() {
+	s := newSketch()
+	x := layers.Reshape(s.numbers("x", 6, 1, 0, 0, 0.5, 1, 0), []int64{0, 3, 2})
+	stay := layers.Reshape(s.numbers("stay", 4, 2, 0, 0, 2), []int64{2, 2})
+	scores, path := layers.ViterbiDecode(x, stay, layers.Reshape(s.classes("lengths", 3), []int64{-1}), false)
+	s.print(scores, path)
+	// Output:
+	// [1] [6]
+	// [1 3] [0 0 0]
+}
