@@ -61,6 +61,28 @@ func init() {
 		Bind: opkit.BindElements("Out", bindEmpty[float32], bindEmpty[float64], bindEmpty[int32], bindEmpty[int64], bindEmpty[bool]),
 	})
 	ops.Register(ops.Def{
+		Type:    "fill",
+		Doc:     "A tensor of given values, as assign_value, for programs of the first releases.",
+		Outputs: out("Out", "of type dtype and dims shape"),
+		Attrs:   []ops.Attr{{Name: "value", Doc: "the elements", Kind: []float32{}}, {Name: "shape", Doc: "dims of Out", Kind: []int32{}}, dtypeAttr},
+		Infer: func(s *ops.Shapes) error {
+			dtype, err := opkit.DTypeAttr(s, "dtype")
+			if err != nil {
+				return err
+			}
+			if dtype == tensor.Bool {
+				return opkit.UnsupportedAttr(s, "dtype", "a type of numbers")
+			}
+			values, _ := s.Op().Floats("value")
+			if n, ok := tensor.Count(s.Ints("shape")); !ok || n != len(values) {
+				return opkit.BadAttr(s, "shape", "dims of %d elements, as many as value has", len(values))
+			}
+			s.Set("Out", dtype, s.Ints("shape")...)
+			return nil
+		},
+		Bind: opkit.BindNumbers("Out", bindFilled[float32], bindFilled[float64], bindFilled[int32], bindFilled[int64]),
+	})
+	ops.Register(ops.Def{
 		Type: "bincount", Class: ops.Control,
 		Doc: "Counts how often each number occurs: Out[v] is the number of elements of X that are v, or the sum of their Weights. It has minlength elements, or one more than the largest " +
 			"number says, which is known only when the op has run. No gradient flows through it.",
@@ -136,6 +158,17 @@ func bindFillAny[T kernel.Number](b *ops.Binding) (ops.Kernel, error) {
 	}
 	return b.Loops(ops.Loop{N: to.Len(), Reads: []string{}, Run: func(_, from, till int) error {
 		kernel.Fill(tensor.Data[T](to)[from:till], value)
+		return nil
+	}})
+}
+
+func bindFilled[T kernel.Number](b *ops.Binding) (ops.Kernel, error) {
+	to := b.Out("Out")
+	values, _ := b.Op().Floats("value")
+	return b.Loops(ops.Loop{N: 1, Apart: true, Run: func(int, int, int) error {
+		for i, v := range values {
+			tensor.Data[T](to)[i] = T(v)
+		}
 		return nil
 	}})
 }

@@ -26,6 +26,8 @@ var setCases = []Case{
 	{Type: "conj", Inputs: slots{"X": One(six)}, Want: slots{"Out": One(six)}},
 	{Type: "fill_any", Inputs: slots{"X": One(Floats(dims{2}, 1, 2))}, Attrs: attrs{"value_float": float32(0.5), "value_int": int32(3)}, Want: slots{"Out": One(Floats(dims{2}, 0.5, 0.5))}},
 	{Type: "fill_any", Name: "whole numbers", Inputs: slots{"X": One(Ints(dims{2}, 1, 2))}, Attrs: attrs{"value_float": float32(0.5), "value_int": int32(3)}, Want: slots{"Out": One(Ints(dims{2}, 3, 3))}},
+	{Type: "fill", Attrs: attrs{"shape": []int32{2, 1}, "dtype": int32(tensor.Int32), "value": []float32{3, -2.5}}, Want: slots{"Out": One(Int32s(dims{2, 1}, 3, -2))}},
+	{Type: "fill", Name: "floats", Attrs: attrs{"shape": []int32{2}, "dtype": double, "value": []float32{3, -2.5}}, Want: slots{"Out": One(Floats(dims{2}, 3, -2.5))}},
 	{Type: "empty", Attrs: attrs{"shape": []int64{2}, "dtype": double}, Want: slots{"Out": One(Floats(dims{2}, 0, 0))}},
 }
 
