@@ -1,4 +1,5 @@
-// Sentiment tells whether a review is good or bad, by three LSTMs over its words, of which the second reads from the end.
+// Sentiment tells whether a review is good or bad, by three LSTMs over its words, of which the second reads from the end, or by one LSTM that is written step by
+// step (-net dynamic_rnn).
 //
 //	go run ./examples/sentiment -text reviews.tsv -out /tmp/sentiment
 //
@@ -33,14 +34,27 @@ const (
 )
 
 // train is a network for a number of words. Sentences differ in length, and nothing is padded.
-func train(vocabulary int64) (*program.Program, error) {
+func train(vocabulary int64, net string) (*program.Program, error) {
 	m := layers.NewModel().Seed(1)
 	reviews := layers.OpenDataset(m, "train", layers.Field("words", layers.Dims(1), layers.DType(tensor.Int64), layers.LoD(1)),
 		layers.Field("label", layers.Dims(1), layers.DType(tensor.Int64)))
 	batch := layers.Read(layers.DoubleBuffer(layers.Batch(layers.Shuffle(reviews, 5000, 1), 32)))
 	words, label := batch[0], batch[1]
 
-	gates := layers.FC(layers.Embedding(words, vocabulary, width), 4*hidden)
+	found := stacked
+	if net == "dynamic_rnn" {
+		found = stepByStep
+	}
+	guess := layers.Softmax(layers.FC(found(m, layers.Embedding(words, vocabulary, width)), 2), layers.Name("guess"))
+	loss := layers.Mean(layers.CrossEntropy(guess, label), layers.Name("loss"))
+	layers.Accuracy(guess, label, layers.Name("accuracy"))
+	optimizer.Adam(0.002).Minimize(loss)
+	return m.Program()
+}
+
+// stacked is what three LSTMs find in each review.
+func stacked(_ *layers.Model, words layers.Variable) layers.Variable {
+	gates := layers.FC(words, 4*hidden)
 	below, _ := layers.DynamicLSTM(gates, 4*hidden)
 	for i := 1; i < stack; i++ {
 		gates = layers.FC(layers.Concat([]layers.Variable{gates, below}, 1), 4*hidden)
@@ -50,21 +64,36 @@ func train(vocabulary int64) (*program.Program, error) {
 		}
 		below, _ = layers.DynamicLSTM(gates, 4*hidden, options...)
 	}
-	ends := []layers.Variable{layers.SequencePool(gates, "max"), layers.SequencePool(below, "max")}
-	guess := layers.Softmax(layers.FC(layers.Concat(ends, 1), 2), layers.Name("guess"))
-	loss := layers.Mean(layers.CrossEntropy(guess, label), layers.Name("loss"))
-	layers.Accuracy(guess, label, layers.Name("accuracy"))
-	optimizer.Adam(0.002).Minimize(loss)
-	return m.Program()
+	return layers.Concat([]layers.Variable{layers.SequencePool(gates, "max"), layers.SequencePool(below, "max")}, 1)
 }
 
-var text = flag.String("text", "", "file of reviews: a label, a tab and words in each line")
+// stepByStep is what one LSTM has found after the last word of each review. Its step is written out.
+func stepByStep(m *layers.Model, words layers.Variable) layers.Variable {
+	rnn := layers.NewDynamicRNN(m)
+	rnn.Block(func() {
+		word, before, cell := rnn.StepInput(words), rnn.Memory([]int64{hidden}, 0), rnn.Memory([]int64{hidden}, 0)
+		gate := func(act string) layers.Variable {
+			return layers.FCs([]layers.Variable{word, before}, hidden, layers.Act(act))
+		}
+		next := layers.Add(layers.Mul(gate("sigmoid"), cell), layers.Mul(gate("sigmoid"), gate("tanh"))) // forgets, and learns
+		now := layers.Mul(gate("sigmoid"), layers.Tanh(next))
+		rnn.UpdateMemory(cell, next)
+		rnn.UpdateMemory(before, now)
+		rnn.Output(now)
+	})
+	return layers.SequencePool(rnn.Result(), "last")
+}
+
+var (
+	text = flag.String("text", "", "file of reviews: a label, a tab and words in each line")
+	net  = flag.String("net", "stacked", "network: stacked or dynamic_rnn")
+)
 
 func main() {
-	os.Exit(page.Main(func(out string) error { return write(out, *text) }))
+	os.Exit(page.Main(func(out string) error { return write(out, *text, *net) }))
 }
 
-func write(out, path string) error {
+func write(out, path, net string) error {
 	reviews := madeUp(2000)
 	if path != "" {
 		var err error
@@ -77,7 +106,7 @@ func write(out, path string) error {
 	if err != nil {
 		return err
 	}
-	if err := page.Save(out, "program.pb", func() (*program.Program, error) { return train(int64(len(words.Words()))) }); err != nil {
+	if err := page.Save(out, "program.pb", func() (*program.Program, error) { return train(int64(len(words.Words())), net) }); err != nil {
 		return err
 	}
 	if err := os.WriteFile(filepath.Join(out, "words.txt"), []byte(strings.Join(words.Words(), "\n")+"\n"), 0o666); err != nil {

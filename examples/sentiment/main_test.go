@@ -9,22 +9,33 @@ import (
 
 // TestReviewsAreToldApart has the stop test of Fluid's chapter, an accuracy of 0.8, on what the last batches of the last pass are before they are trained.
 func TestReviewsAreToldApart(t *testing.T) {
-	out := t.TempDir()
-	if err := write(out, ""); err != nil {
-		t.Fatal(err)
-	}
-	local := executor.New()
-	defer local.Close()
-	accuracies := exampletest.Train(t, local, out, 4, "accuracy")
-	if last := exampletest.Mean(accuracies[len(accuracies)-20:]); last < 0.9 {
-		t.Errorf("the accuracy is %g", last)
+	for net, passes := range map[string]int{"stacked": 4, "dynamic_rnn": 6} {
+		t.Run(net, func(t *testing.T) {
+			if testing.Short() && net == "dynamic_rnn" {
+				t.Skip("a minute of training")
+			}
+			out := t.TempDir()
+			if err := write(out, "", net); err != nil {
+				t.Fatal(err)
+			}
+			local := executor.New()
+			defer local.Close()
+			accuracies := exampletest.Train(t, local, out, passes, "accuracy")
+			if last := exampletest.Mean(accuracies[len(accuracies)-20:]); last < 0.8 {
+				t.Errorf("the accuracy is %g", last)
+			}
+		})
 	}
 }
 
 func TestLaw(t *testing.T) {
-	out := t.TempDir()
-	if err := write(out, ""); err != nil {
-		t.Fatal(err)
+	for _, net := range []string{"stacked", "dynamic_rnn"} {
+		t.Run(net, func(t *testing.T) {
+			out := t.TempDir()
+			if err := write(out, "", net); err != nil {
+				t.Fatal(err)
+			}
+			exampletest.Obeys(t, out, "loss")
+		})
 	}
-	exampletest.Obeys(t, out, "loss")
 }
