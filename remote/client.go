@@ -91,7 +91,7 @@ func (o *listening) ofUser() (*credential.Credentials, error) {
 		if err != nil {
 			return nil, err
 		}
-		if authority, err = credential.Open(file); errors.Is(err, fault.NotFound) {
+		if authority, err = credential.Open(file); errors.Is(err, fault.NotFound) && !credential.Named() {
 			authority, err = credential.NewAuthority() // that no listener knows; but it may be that nobody listens, which is said first
 		}
 		if err != nil {

@@ -17,6 +17,9 @@ const (
 	userEnv = "EDL_CREDENTIALS"
 )
 
+// Named reports whether the environment names the file of the authority.
+func Named() bool { return os.Getenv(fileEnv) != "" }
+
 // File is where the authority of this user is: where the environment variable EDL_AUTHORITY says, or else in the folder where the system keeps state of
 // programs. Listeners and clients of one user use the same file, so they know each other. To speak to a listener on another machine, or to offer a machine to it,
 // copy the file there.
@@ -43,7 +46,7 @@ func OpenUser() (*Credentials, error) {
 	if file == "" {
 		return nil, nil
 	}
-	b, err := read(file, "credentials that were made for you")
+	b, err := read(file, "credentials that were made for you", "its owner writes them with \"edl credentials NAME -o FILE\"")
 	if err != nil {
 		return nil, err
 	}
@@ -61,7 +64,7 @@ func UserName() string {
 
 // Open reads the authority in a file. A file that others may read is refused.
 func Open(file string) (*Authority, error) {
-	b, err := read(file, "the authority of the listener")
+	b, err := read(file, "the authority of the listener", "\"edl listen\" makes one; for a listener of another machine or user, let its user write credentials for you with \"edl credentials NAME -o FILE\", and name that file in EDL_CREDENTIALS")
 	if err != nil {
 		return nil, err
 	}
@@ -77,11 +80,10 @@ func inFile(file string, err error) error {
 }
 
 // read reads a file that only this user may read.
-func read(file, want string) ([]byte, error) {
+func read(file, want, hint string) ([]byte, error) {
 	info, err := os.Stat(file)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fault.E(fault.NotFound, fault.At(file), fault.Got("no file"), fault.Want(want),
-			fault.Hint("\"edl listen\" makes one; for a listener on another machine, copy its file here"))
+		return nil, fault.E(fault.NotFound, fault.At(file), fault.Got("no file"), fault.Want(want), fault.Hint(hint))
 	}
 	if err != nil {
 		return nil, fault.Wrap(fault.InvalidArgument, file, err)

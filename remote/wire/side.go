@@ -132,7 +132,7 @@ func Refused(err error) error {
 	e := func(got, want, hint string) error {
 		return fault.E(fault.Denied, fault.At(f.Where), fault.Got(got), fault.Want(want), fault.Hint(hint))
 	}
-	const sameFile = "copy the file of the listener's authority here (by default ~/.local/state/edl/authority.pem, mode 0600), or name it with EDL_AUTHORITY"
+	const sameFile = "the user of the listener writes credentials for you with \"edl credentials NAME -o FILE\": name that file in EDL_CREDENTIALS"
 	switch {
 	case theirs:
 		return e("a refusal of the certificate that it was shown: "+alert, "one of the listener's authority that is valid", sameFile)
