@@ -8,7 +8,7 @@ EXAMPLE  ?= *
 CHAOS    ?= -chaos.runs 10 -chaos.faults 8
 KILLS    ?= 100
 
-.PHONY: help build test race lint generate check fuzz models bench bench-peers bench-rounds compare chaos recovery demo ci
+.PHONY: help build test race lint generate check fuzz models bench bench-peers bench-rounds compare examples chaos recovery demo ci
 .DEFAULT_GOAL := help
 
 help: ## List the verbs
@@ -55,6 +55,9 @@ bench-rounds: ## Measure rounds of clusters beside PyTorch DDP and sockets: ROUN
 
 compare: ## Compare two outputs of `make bench`: OLD=file NEW=file
 	@go tool -modfile=tools/go.mod benchstat $(OLD) $(NEW)
+
+examples: ## Train the examples until they reach the stop tests of the book, also those that take minutes
+	EDL_LONG=1 go test ./examples/... -count 1 -timeout 1h -v -run 'Test[^L]'
 
 chaos: ## Break running jobs at random for long: CHAOS='-chaos.runs 10 -chaos.faults 8 -chaos.seed 1'
 	go test ./remote/chaos -count 1 -timeout 2h -v $(CHAOS)

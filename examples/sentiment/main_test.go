@@ -1,6 +1,8 @@
 package main
 
 import (
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/edl-go/edl/examples/internal/exampletest"
@@ -11,8 +13,8 @@ import (
 func TestReviewsAreToldApart(t *testing.T) {
 	for net, passes := range map[string]int{"stacked": 4, "dynamic_rnn": 6} {
 		t.Run(net, func(t *testing.T) {
-			if testing.Short() && net == "dynamic_rnn" {
-				t.Skip("a minute of training")
+			if os.Getenv("EDL_LONG") == "" && net == "dynamic_rnn" {
+				t.Skip("a minute of training: make examples")
 			}
 			out := t.TempDir()
 			if err := write(out, "", net); err != nil {
@@ -32,7 +34,11 @@ func TestLaw(t *testing.T) {
 	for _, net := range []string{"stacked", "dynamic_rnn"} {
 		t.Run(net, func(t *testing.T) {
 			out := t.TempDir()
-			if err := write(out, "", net); err != nil {
+			few := filepath.Join(out, "few.tsv")
+			if err := os.WriteFile(few, madeUp(200), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if err := write(out, few, net); err != nil {
 				t.Fatal(err)
 			}
 			exampletest.Obeys(t, out, "loss")
