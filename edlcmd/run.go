@@ -406,7 +406,6 @@ func recordsOf(ctx context.Context, p *program.Program, run executor.TrainOption
 	if passes == 0 {
 		passes = source.Passes()
 	}
-	source.GoOn(begins.Pass, begins.Batch, begins.Steps)
-	_, batch := source.Position()
-	return source.NumRecords()*int64(passes) - int64(batch)*int64(source.Rows())
+	source.GoOn(begins)
+	return source.NumRecords()*int64(passes) - source.Done()
 }

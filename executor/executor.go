@@ -117,10 +117,11 @@ type LoadReport struct {
 type Progress struct {
 	Steps  uint64 // trained so far. The next step has this number; random ops count from it
 	Pass   int    // in which the next batch lies, from 0
-	Batch  uint64 // batches of that pass that are trained
+	Batch  uint64 // batches of that pass, without the records in Trained, that are trained
 	Reader string // ReaderHash of the program that Pass and Batch belong to; empty when no data was read
-	// Trained are the records of Pass that are trained, where these are not those of the first batches: an async job has ended within the pass. They are the
-	// numbers of records that are not, and that are, in turn, with spaces between them: "0 60 20 20" are the records 0 to 59 and 80 to 99. Batch is 0 then.
+	// Trained are records of Pass that were trained before its first batch, or left out. The rest of the pass is shuffled and divided into batches without
+	// them. So it is where an async job, or one with backup trainers, has ended within a pass. They are the numbers of records that are not, and that are, in
+	// turn, with spaces between them: "0 60 20 20" are the records 0 to 59 and 80 to 99.
 	Trained string
 }
 

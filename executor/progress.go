@@ -26,8 +26,9 @@ const ProgressFile = "__progress__"
 const (
 	progressVersion = 1
 	trainedVersion  = 2                   // with Progress.Trained
+	segmentVersion  = 3                   // with Progress.Trained and Progress.Batch
 	progressLimit   = 1024 + trainedLimit // bytes of the file
-	trainedLimit    = 32 << 10            // bytes of Progress.Trained
+	trainedLimit    = 1 << 20             // bytes of Progress.Trained
 	readerLimit     = 128                 // bytes of Progress.Reader
 )
 
@@ -35,6 +36,8 @@ const (
 const (
 	maxSteps = math.MaxInt64 / 2
 	maxPass  = math.MaxInt32 / 2
+
+	maxRecord = 1 << 48 // in Trained
 )
 
 // CheckPasses refuses a TrainOptions.Passes that is out of range.
@@ -55,23 +58,15 @@ type progressText struct {
 	Trained string `json:"trained,omitempty"`
 }
 
-// Whole is where a run goes on that trains batch after batch: where records of a pass are trained that are not the first batches of it, with the next pass.
-func (p Progress) Whole() Progress {
-	if p.Trained != "" {
-		p.Pass, p.Batch, p.Trained = p.Pass+1, 0, ""
-	}
-	return p
-}
-
 // checkTrained refuses a Trained that is no part of a state.
 func (p Progress) checkTrained() error {
-	_, ok := ranges.OfText(p.Trained, math.MaxInt64)
+	_, ok := ranges.OfText(p.Trained, maxRecord)
 	switch {
 	case len(p.Trained) > trainedLimit:
 		return fault.E(fault.InvalidArgument, fault.Gotf("%d bytes that say which records of a pass are trained", len(p.Trained)), fault.Wantf("at most %d", trainedLimit))
-	case !ok || p.Trained != "" && (p.Batch != 0 || p.Reader == ""):
-		return fault.E(fault.InvalidArgument, fault.Gotf("the trained records %s after batch %d", fault.Quote(p.Trained), p.Batch),
-			fault.Want("numbers of records, of a pass of which no batch is named"))
+	case !ok || p.Trained != "" && p.Reader == "":
+		return fault.E(fault.InvalidArgument, fault.Gotf("the trained records %s", fault.Quote(p.Trained)),
+			fault.Want("numbers of records, and the hash of the reader that they belong to"))
 	}
 	return nil
 }
@@ -100,7 +95,10 @@ func encodeProgress(p Progress) ([]byte, error) {
 		return nil, err
 	}
 	version := progressVersion
-	if p.Trained != "" {
+	switch {
+	case p.Trained != "" && p.Batch > 0:
+		version = segmentVersion
+	case p.Trained != "":
 		version = trainedVersion
 	}
 	text, err := json.Marshal(progressText{version, p.Steps, p.Pass, p.Batch, p.Reader, p.Trained})
@@ -119,8 +117,8 @@ func decodeProgress(text []byte) (Progress, error) {
 	if err := json.Unmarshal(text, &t); err != nil {
 		return corrupt(fault.Quote(string(text)), "the progress of a training run")
 	}
-	if t.Version < progressVersion || t.Version > trainedVersion {
-		return Progress{}, fault.E(fault.Unsupported, fault.Gotf("progress of version %d", t.Version), fault.Wantf("version %d or %d", progressVersion, trainedVersion))
+	if t.Version < progressVersion || t.Version > segmentVersion {
+		return Progress{}, fault.E(fault.Unsupported, fault.Gotf("progress of version %d", t.Version), fault.Wantf("version %d to %d", progressVersion, segmentVersion))
 	}
 	p := Progress{Steps: t.Steps, Pass: t.Pass, Batch: t.Batch, Reader: t.Reader, Trained: t.Trained}
 	again, err := encodeProgress(p)

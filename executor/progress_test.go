@@ -20,6 +20,7 @@ func TestProgressSurvivesItsFile(t *testing.T) {
 		{Steps: 7},
 		{Steps: math.MaxInt64 / 2, Pass: math.MaxInt32 / 2, Batch: math.MaxInt64, Reader: strings.Repeat("f", 32)},
 		{Steps: 7, Pass: 2, Reader: "f", Trained: "0 60 20 20"},
+		{Steps: 7, Pass: 2, Batch: 3, Reader: "f", Trained: "0 60 20 20"},
 	} {
 		if err := WriteProgress(dir, want); err != nil {
 			t.Fatal(err)
@@ -62,8 +63,8 @@ func TestWrongProgressIsNotWritten(t *testing.T) {
 	dir := t.TempDir()
 	for _, p := range []Progress{
 		{Pass: -1, Reader: "r"}, {Pass: math.MaxInt32/2 + 1, Reader: "r"}, {Steps: math.MaxInt64/2 + 1}, {Steps: math.MaxUint64}, {Batch: math.MaxInt64 + 1, Reader: "r"}, {Pass: 1}, {Batch: 1},
-		{Reader: strings.Repeat("r", 129)}, {Trained: "0 6"}, {Batch: 1, Reader: "r", Trained: "0 6"}, {Reader: "r", Trained: "6"}, {Reader: "r", Trained: "0  6"},
-		{Reader: "r", Trained: "0 6 0 6"}, {Reader: "r", Trained: "0 +6"}, {Reader: "r", Trained: "0 6" + strings.Repeat(" 1 1", 10000)},
+		{Reader: strings.Repeat("r", 129)}, {Trained: "0 6"}, {Batch: 1, Trained: "0 6"}, {Reader: "r", Trained: "6"}, {Reader: "r", Trained: "0  6"},
+		{Reader: "r", Trained: "0 6 0 6"}, {Reader: "r", Trained: "0 +6"}, {Reader: "r", Trained: "0 6" + strings.Repeat(" 1 1", 300000)},
 	} {
 		if err := WriteProgress(dir, p); !errors.Is(err, fault.InvalidArgument) {
 			t.Errorf("%+v: %v", p, err)
@@ -95,7 +96,7 @@ func TestForeignProgressIsRefused(t *testing.T) {
 		"half":              {good[:20], fault.Corrupt},
 		"no end of line":    {good[:len(good)-1], fault.Corrupt},
 		"more":              {good + good, fault.Corrupt},
-		"a newer version":   {strings.Replace(good, ":1", ":3", 1), fault.Unsupported},
+		"a newer version":   {strings.Replace(good, ":1", ":4", 1), fault.Unsupported},
 		"no version":        {`{"steps":63}`, fault.Unsupported},
 		"a field more":      {strings.Replace(good, "}", `,"loss":1}`, 1), fault.Corrupt},
 		"a field twice":     {strings.Replace(good, "}", `,"steps":64}`, 1), fault.Corrupt},

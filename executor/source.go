@@ -13,6 +13,7 @@ import (
 
 	"github.com/edl-go/edl/dataset"
 	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/internal/ranges"
 	"github.com/edl-go/edl/ops"
 	"github.com/edl-go/edl/ops/reader"
 	"github.com/edl-go/edl/program"
@@ -203,10 +204,13 @@ func checkGlobs(name string, globs []string) error {
 // FileSource is the BatchSource of a local run: it reads whole files, pass after pass.
 type FileSource struct {
 	*Reader
-	passes int // to read
+	hash   string // of the reader
+	passes int    // to read
 
 	first int                                  // pass
 	pass  int                                  // of the next batch
+	left  ranges.Set                           // records of the pass, without those in skip
+	skip  string                               // Progress.Trained
 	batch uint64                               // number of the next batch in its pass
 	round uint64                               // of the next batch
 	next  func() (*dataset.Batch, error, bool) // of the pass that is open, else nil
@@ -227,31 +231,49 @@ func OpenFiles(ctx context.Context, p *program.Program, data map[string][]string
 	if passes == 0 {
 		passes = r.pipeline.Passes
 	}
-	return &FileSource{Reader: r, passes: passes}, nil
+	s := &FileSource{Reader: r, hash: ReaderHash(p), passes: passes}
+	s.begin(0, "")
+	return s, nil
 }
 
-// GoOn lets the source begin at a position in the data, before the first call of Next. The rest of that pass counts as the first. A pass that has no
-// batches left is not begun: the position is then the first batch of the next pass.
-func (s *FileSource) GoOn(pass int, batch uint64, round uint64) {
-	s.first, s.pass, s.batch, s.round = pass, pass, batch, round
-	if batch > 0 && s.atEnd() {
-		s.first, s.pass, s.batch = pass+1, pass+1, 0
+// GoOn lets the source begin at the position of a state in the data, before the first call of Next. The rest of that pass counts as the first. A pass that
+// has no batches left is not begun: the position is then the first batch of the next pass.
+func (s *FileSource) GoOn(from Progress) {
+	s.begin(from.Pass, from.Trained)
+	s.batch, s.round = from.Batch, from.Steps
+	if s.atEnd() {
+		s.begin(s.pass+1, "")
 	}
+	s.first = s.pass
 }
 
-// Position returns where the next batch lies. Behind the last batch of a pass that is the first of the next pass.
-func (s *FileSource) Position() (pass int, batch uint64) {
-	if s.batch > 0 && s.atEnd() {
-		return s.pass + 1, 0
+// Position returns where a run goes on with the next batch, after so many steps. Behind the last batch of a pass that is the first of the next pass.
+func (s *FileSource) Position(steps uint64) Progress {
+	p := Progress{Steps: steps, Pass: s.pass, Batch: s.batch, Reader: s.hash, Trained: s.skip}
+	if s.atEnd() {
+		p.Pass, p.Batch, p.Trained = s.pass+1, 0, ""
 	}
-	return s.pass, s.batch
+	return p
 }
 
-// atEnd reports whether the pass has no more batches.
-func (s *FileSource) atEnd() bool { return s.batch >= s.batchesPerPass() }
+// atEnd reports whether the pass has begun and has no more batches.
+func (s *FileSource) atEnd() bool {
+	return (s.batch > 0 || s.skip != "") && s.batch >= s.batchesPerPass()
+}
+
+// begin goes to the first batch of a pass that leaves out records.
+func (s *FileSource) begin(pass int, skip string) {
+	out, _ := ranges.OfText(skip, math.MaxInt64)
+	s.pass, s.batch, s.skip, s.left = pass, 0, skip, ranges.Set{{From: 0, To: s.NumRecords()}}.Without(out)
+}
+
+// Done returns how many records of the pass lie before the next batch, or are left out.
+func (s *FileSource) Done() int64 {
+	return s.NumRecords() - s.left.Count() + int64(s.batch)*int64(s.Rows())
+}
 
 func (s *FileSource) batchesPerPass() uint64 {
-	records, rows := uint64(s.NumRecords()), uint64(s.Rows())
+	records, rows := uint64(s.left.Count()), uint64(s.Rows())
 	if s.pipeline.DropLast {
 		return records / rows
 	}
@@ -272,7 +294,7 @@ func (s *FileSource) Next(ctx context.Context) (*Batch, error) {
 			return s.deliver(b), nil
 		}
 		s.leave()
-		s.pass, s.batch = s.pass+1, 0
+		s.begin(s.pass+1, "")
 	}
 	return nil, io.EOF
 }
@@ -280,7 +302,15 @@ func (s *FileSource) Next(ctx context.Context) (*Batch, error) {
 // batches is the pipeline of one pass, or of the rest of it.
 func (s *FileSource) batches(ctx context.Context) iter.Seq2[*dataset.Batch, error] {
 	return s.Segment(ctx, Segment{Pass: s.pass, First: int64(s.batch), Open: func(from int64) iter.Seq2[dataset.Record, error] {
-		return s.data.Records(ctx, from, s.data.NumRecords())
+		return func(yield func(dataset.Record, error) bool) {
+			for _, r := range s.left.At(ranges.Set{{From: from, To: math.MaxInt64}}) {
+				for record, err := range s.data.Records(ctx, r.From, r.To) {
+					if !yield(record, err) {
+						return
+					}
+				}
+			}
+		}
 	}})
 }
 

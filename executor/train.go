@@ -113,8 +113,7 @@ func (t *training) begin(ctx context.Context) error {
 		}
 	}
 	if t.files != nil && l.stepper.progress.Reader == t.reader {
-		from := l.stepper.progress.Whole()
-		t.files.GoOn(from.Pass, from.Batch, from.Steps)
+		t.files.GoOn(l.stepper.progress)
 	}
 	return nil
 }
@@ -167,9 +166,7 @@ func (t *training) at(ctx context.Context) error {
 
 // moved makes the position of the source part of the state.
 func (t *training) moved() {
-	p := &t.local.stepper.progress
-	p.Pass, p.Batch = t.files.Position()
-	p.Reader, p.Trained = t.reader, ""
+	t.local.stepper.progress = t.files.Position(t.local.stepper.progress.Steps)
 }
 
 // evaluate runs a step of a program that does not train. Between two steps, when others may read the state, the variables have the values of the state:

@@ -34,92 +34,54 @@ func readingThatPauses(t testing.TB) testkit.Model {
 	return testkit.Built(t, m, loss)
 }
 
-// A decision is what a job says of one round.
-type decision struct {
-	rows    int64
-	dropped []int
-	loss    *tensor.Tensor
-}
-
-// replay trains on the reference what a job has decided: which contributions counted in each round. The records of the others are trained at the end of
-// their pass. It returns how many rounds each pass has.
-func replay(t *testing.T, want *reference.Executor, m testkit.Model, records, passes, trainers int, rounds []decision) {
-	t.Helper()
-	feed := func(numbers []int) executor.Feed {
-		x, y := make([]float32, 0, len(numbers)*testkit.Width), make([]float32, 0, len(numbers))
-		for _, number := range numbers {
-			i := 2 * number // the files have every other sample
-			if half := (records + 1) / 2; number >= half {
-				i = 2*(number-half) + 1
-			}
-			f := testkit.Random(t, tensor.Float32, uint64(i), testkit.Width).Float32s()
-			x, y = append(x, f...), append(y, 2*f[0]-f[1]+0.5*f[2]*f[3])
-		}
-		xs, err := tensor.FromSlice(x, int64(len(numbers)), testkit.Width)
+// lookingUp is a model that looks rows of a table up, has a sparse gradient and pauses as readingThatPauses does, with its data.
+func lookingUp(t *testing.T, records int) (testkit.Model, map[string][]string) {
+	m := layers.NewModel().Seed(3)
+	r := layers.OpenDataset(m, testkit.Dataset, layers.Field("id", layers.Dims(1), layers.DType(tensor.Int64)), layers.Field("y", layers.Dims(1)))
+	v := layers.Read(layers.DoubleBuffer(layers.Batch(r, backupRows)))
+	rows := pauses(layers.Embedding(v[0], 40, 6, layers.Sparse()))
+	loss := layers.Mean(layers.SquareErrorCost(layers.FC(rows, 1), v[1]), layers.Name("loss"))
+	optimizer.Adagrad(0.05).Minimize(loss)
+	data := testkit.Records(t, t.TempDir(), records, func(i int) []*tensor.Tensor {
+		id, err := tensor.FromSlice([]int64{int64(i * i % 40)})
 		if err != nil {
 			t.Fatal(err)
 		}
-		ys, err := tensor.FromSlice(y, int64(len(numbers)), 1)
-		if err != nil {
-			t.Fatal(err)
-		}
-		names, err := executor.ReadVariables(m.Program)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return executor.Feed{names[0]: xs, names[1]: ys}
-	}
-	at := 0
-	want.Drop(func(round uint64) []int { return rounds[round].dropped })
-	for range passes {
-		left := make([]int, records)
-		for i := range left {
-			left[i] = i
-		}
-		for len(left) > 0 { // a segment
-			var owed []int
-			for batch := range slices.Chunk(left, backupRows) {
-				if at == len(rounds) {
-					t.Fatalf("%d rounds, and more records are left", at)
-				}
-				n, counts := len(batch), int64(len(batch))
-				for _, p := range rounds[at].dropped {
-					gone := batch[n*p/trainers : n*(p+1)/trainers]
-					owed, counts = append(owed, gone...), counts-int64(len(gone))
-				}
-				if counts != rounds[at].rows {
-					t.Errorf("round %d: %d rows, without trainers %v, want %d", at, rounds[at].rows, rounds[at].dropped, counts)
-				}
-				got, err := want.Run(bounded(t), m.Program, feed(batch), m.Loss)
-				if err != nil {
-					t.Fatalf("round %d: %v", at, err)
-				}
-				if !testkit.Same(got[0], rounds[at].loss) {
-					t.Errorf("round %d: loss %s, want %s", at, testkit.Show(rounds[at].loss), testkit.Show(got[0]))
-				}
-				at++
-			}
-			slices.Sort(owed)
-			left = owed
-		}
-	}
-	if at != len(rounds) {
-		t.Errorf("%d rounds, want %d", len(rounds), at)
-	}
+		return []*tensor.Tensor{id, testkit.Random(t, tensor.Float32, uint64(i), 1)}
+	})
+	return testkit.Built(t, m, loss), data
 }
 
 // A job with a backup trainer goes on without a trainer that does not come: round after round counts without it. Each record counts once in each pass, and the
 // job equals the reference that is told which contributions counted.
 func TestBackupTrainers(t *testing.T) {
 	t.Parallel()
-	const records, passes, trainers, without = 203, 2, 3, 10
-	m := readingThatPauses(t)
+	const records = 203
+	dense := readingThatPauses(t)
+	samples := testkit.Samples(t, t.TempDir(), records)
+	table, rows := lookingUp(t, records)
+	for name, c := range map[string]struct {
+		model    testkit.Model
+		data     map[string][]string
+		compress string
+	}{
+		"dense":             {dense, samples, "none"},
+		"rounded gradients": {dense, samples, "bf16"},
+		"sparse gradients":  {table, rows, "none"},
+	} {
+		t.Run(name, func(t *testing.T) { trainWithoutOne(t, c.model, c.data, records, c.compress) })
+	}
+}
+
+// trainWithoutOne trains two passes, the first rounds of which one of three trainers misses.
+func trainWithoutOne(t *testing.T, m testkit.Model, data map[string][]string, records int, compress string) {
+	const passes, trainers, without = 2, 3, 10
 	r := newRig(t)
 	spec := shortLived()
-	spec.Trainers, spec.Pservers, spec.BackupTrainers, spec.MinBlockSize = trainers, 2, 1, 8
+	spec.Trainers, spec.Pservers, spec.BackupTrainers, spec.MinBlockSize, spec.CompressGradients = trainers, 2, 1, 8, compress
 	e := executorOf(t, r.listener(), spec)
 	saved := filepath.Join(t.TempDir(), "model")
-	j, err := e.Submit(bounded(t), m.Program, executor.TrainOptions{Data: testkit.Samples(t, t.TempDir(), records), Passes: passes, Save: saved, Fetch: []string{m.Loss}})
+	j, err := e.Submit(bounded(t), m.Program, executor.TrainOptions{Data: data, Passes: passes, Save: saved, Fetch: []string{m.Loss}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,9 +89,9 @@ func TestBackupTrainers(t *testing.T) {
 		r.resume(name, r.waitPaused(name))
 	}
 	late := r.waitPaused("trainer-2")
-	var rounds []decision
+	var rounds []testkit.Decision
 	_, err = j.Follow(bounded(t), func(s executor.StepResult) error {
-		rounds = append(rounds, decision{s.Rows, s.Dropped, s.Fetched[0].Clone()})
+		rounds = append(rounds, testkit.Decision{Rows: s.Rows, Dropped: s.Dropped, Loss: s.Fetched[0].Clone()})
 		if len(rounds) == without {
 			r.resume("trainer-2", late)
 		}
@@ -139,8 +101,8 @@ func TestBackupTrainers(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, d := range rounds[:without] {
-		if !slices.Equal(d.dropped, []int{2}) {
-			t.Errorf("round %d counts without trainers %v, want the one that does not come", i, d.dropped)
+		if !slices.Equal(d.Dropped, []int{2}) {
+			t.Errorf("round %d counts without trainers %v, want the one that does not come", i, d.Dropped)
 		}
 	}
 	status, err := e.Client().Status(bounded(t), j.ID)
@@ -152,7 +114,7 @@ func TestBackupTrainers(t *testing.T) {
 			t.Errorf("%v %d: %v", role.Role, role.Index, role.State)
 		}
 	}
-	if status.Records != records*passes {
+	if status.Records != int64(records*passes) {
 		t.Errorf("%d records are trained, want %d", status.Records, records*passes)
 	}
 	want, err := reference.New(m.Program, trainers)
@@ -160,7 +122,10 @@ func TestBackupTrainers(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer want.Close()
-	replay(t, want, m, records, passes, trainers, rounds)
+	if err := want.Compress(compress, "none"); err != nil {
+		t.Fatal(err)
+	}
+	testkit.ReplayDecisions(bounded(t), t, want, m, data, passes, trainers, rounds)
 	if err := testkit.Difference(testkit.Saved(t, saved, m.Program), testkit.Persistables(want.Scope(), m.Program)); err != nil {
 		t.Error(err)
 	}
@@ -234,7 +199,8 @@ func trainWithBackups(t *testing.T, lost []string) {
 	}
 }
 
-// A job that resumes from a checkpoint in the middle of a pass trains what its ledger lacks of the pass: what was dropped, and what comes after.
+// A job that resumes from a checkpoint in the middle of a pass trains what its ledger lacks of the pass: what was dropped, and what comes after. So does one
+// without backup trainers, and an async one.
 func TestBackupTrainersResume(t *testing.T) {
 	t.Parallel()
 	const records = 70
@@ -254,8 +220,14 @@ func TestBackupTrainersResume(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, e := range kept(t, dir)[:3] {
+	for i, e := range kept(t, dir)[:3] {
 		again := spec()
+		switch i {
+		case 1:
+			again.BackupTrainers = 0
+		case 2:
+			again.BackupTrainers, again.Mode = 0, job.Mode_ASYNC
+		}
 		again.Resume, again.Trainers, again.Pservers, again.Checkpoints = dir+"@"+e.Name, 4, 1, &job.Checkpoints{None: true}
 		if _, err := executorOf(t, l, again).Train(bounded(t), m.Program, executor.TrainOptions{Data: data, Passes: passes}, nil); err != nil {
 			t.Fatal(err)

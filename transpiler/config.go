@@ -75,8 +75,8 @@ type Config struct {
 	Devices bool
 	// MergeHosts says that trainers of one host merge their contributions. Sparse gradients are refused then: only servers merge rows.
 	MergeHosts bool
-	// Backups says that a round may lack contributions. Sparse gradients are refused then: a trainer that has missed a round lacks the rows that it has
-	// changed.
+	// Backups says that a round may lack contributions. Servers send back whole tables then, because a trainer that has missed a round lacks the rows that it
+	// has changed, and distributed tables are refused.
 	Backups bool
 	// Dump keeps a copy of all programs after each pass in Result.Stages.
 	Dump bool

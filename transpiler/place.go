@@ -69,7 +69,7 @@ func isStriped(s *state, g *group) bool {
 // comesBackByRows reports whether trainers that hold a parameter receive the rows of it that a round has changed.
 func comesBackByRows(s *state, g *group, param, gradient string) bool {
 	whole := s.cfg.CompressParameters != "" && s.cfg.CompressParameters != compress.None.String()
-	return !whole && s.tables[param] == nil && s.cfg.Mode == Sync && changesOnlyRows(s, g, param, gradient)
+	return !whole && !s.cfg.Backups && s.tables[param] == nil && s.cfg.Mode == Sync && changesOnlyRows(s, g, param, gradient)
 }
 
 // rowRangesOf returns the runs of rows of the slices of a group, none if the group must stay whole.

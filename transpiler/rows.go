@@ -51,7 +51,7 @@ func declareRows(s *state, u *shard) error {
 		if !s.travelsByRows(gradient) {
 			continue
 		}
-		if err := checkMerges(s, gradient); err != nil {
+		if err := checkMerges(s, u.group.paramOf[gradient], gradient); err != nil {
 			return err
 		}
 		at := s.at(u, gradient)
@@ -69,15 +69,16 @@ func declareRows(s *state, u *shard) error {
 	return nil
 }
 
-// checkMerges refuses a sparse gradient where trainers would have to merge the rows of several trainers.
-func checkMerges(s *state, gradient string) error {
+// checkMerges refuses a sparse gradient where trainers would have to merge the rows of several trainers, and one of a distributed table in rounds that may have
+// gone on without a trainer: nobody keeps the rows of the round that it asks for.
+func checkMerges(s *state, param, gradient string) error {
 	if s.cfg.MergeHosts {
 		return unsupported(lastProducer(s, gradient), gradient, "a sparse gradient in a job whose trainers of one host merge", "dense gradients, or contributions of single trainers",
 			"leave out --merge-hosts, or look the table up without layers.Sparse")
 	}
-	if s.cfg.Backups {
-		return unsupported(lastProducer(s, gradient), gradient, "a sparse gradient in a job with backup trainers", "dense gradients, or rounds that wait for all trainers",
-			"leave out --backup-trainers, or look the table up without layers.Sparse")
+	if s.cfg.Backups && s.tables[param] != nil {
+		return unsupported(lastProducer(s, gradient), gradient, "a distributed table in a job with backup trainers", "a table that trainers hold, or rounds that wait for all trainers",
+			"leave out --backup-trainers, or layers.Distributed")
 	}
 	return nil
 }

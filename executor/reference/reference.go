@@ -208,21 +208,18 @@ func (e *Executor) Train(ctx context.Context, p *program.Program, run executor.T
 // train goes on where the training before it stopped, if both read their data in the same way.
 func (e *Executor) train(ctx context.Context, p *program.Program, s *split, source *executor.FileSource, fetch []string,
 	each func(executor.StepResult) error) (executor.Summary, error) {
-	now := e.local.Progress().Whole()
-	reader := executor.ReaderHash(p)
-	if now.Reader != reader {
-		now.Pass, now.Batch = 0, 0
+	now := e.local.Progress()
+	if now.Reader != executor.ReaderHash(p) {
+		now = executor.Progress{Steps: now.Steps}
 	}
-	source.GoOn(now.Pass, now.Batch, now.Steps)
+	source.GoOn(now)
 	e.residual = nil
 	if e.pushEvery > 1 || e.pullEvery > 1 {
 		e.unpushed = &unpushed{pushEvery: e.pushEvery, pullEvery: e.pullEvery, sums: map[string]*tensor.Tensor{}}
 	}
 	defer func() { e.residual, e.unpushed = nil, nil }()
 	summary, err := e.rounds(ctx, s, source, fetch, each, e.runRound, func() {
-		now := executor.Progress{Steps: e.local.Progress().Steps, Reader: reader}
-		now.Pass, now.Batch = source.Position()
-		e.local.SetProgress(now)
+		e.local.SetProgress(source.Position(e.local.Progress().Steps))
 	})
 	if err == nil {
 		err = e.unpushed.settle(ctx, -1)

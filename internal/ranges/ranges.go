@@ -138,6 +138,23 @@ func (s Set) Outside(n int64) int64 {
 	return n
 }
 
+// At returns the records at the given places of s: place 0 is the first record of s. Places behind its end are left out.
+func (s Set) At(places Set) (at Set) {
+	i, before := 0, int64(0) // s[i] begins at place before
+	for _, p := range places {
+		for n := p.From; n < p.To && i < len(s); {
+			end := before + s[i].Len()
+			if end <= n {
+				i, before = i+1, end
+				continue
+			}
+			r := Range{From: s[i].From + n - before, To: s[i].From + min(p.To, end) - before}
+			at, n = at.append(r), n+r.Len()
+		}
+	}
+	return at
+}
+
 // Bounded returns s in at most runs ranges. It drops gaps and not records: where s has more ranges, the last one reaches from its start to the end of s.
 func (s Set) Bounded(runs int) Set {
 	if len(s) <= runs {

@@ -42,6 +42,18 @@ func draw(r *rand.Rand) (b bitmap) {
 	return b
 }
 
+// placesOf has those records of b whose places in b are in c.
+func placesOf(b, c bitmap) (at bitmap) {
+	place := 0
+	for i := range b {
+		if b[i] {
+			at[i] = c[place]
+			place++
+		}
+	}
+	return at
+}
+
 func TestAgainstBitmap(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 4000 {
@@ -66,6 +78,8 @@ func TestAgainstBitmap(t *testing.T) {
 		r.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
 		check("Of", Of(list...), x)
 		check("Of(Subtract)", Of(Subtract(Of(list...), b)...), x.both(y, func(x, y bool) bool { return x && !y }))
+
+		check("at", a.At(b), placesOf(x, y))
 
 		n, outside := int64(0), int64(0)
 		for i := range int64(records) {

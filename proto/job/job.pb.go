@@ -783,9 +783,9 @@ type Progress struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Steps         uint64                 `protobuf:"varint,1,opt,name=steps,proto3" json:"steps,omitempty"`    // trained so far. The next step has this number: learning-rate schedules and random ops count from it
 	Pass          int32                  `protobuf:"varint,2,opt,name=pass,proto3" json:"pass,omitempty"`      // the next batch of the reader lies in this pass, from 0
-	Batch         uint64                 `protobuf:"varint,3,opt,name=batch,proto3" json:"batch,omitempty"`    // batches of the pass that are trained; 0 in async mode
+	Batch         uint64                 `protobuf:"varint,3,opt,name=batch,proto3" json:"batch,omitempty"`    // batches of the pass, without the records in trained, that are trained; 0 in async mode
 	Reader        string                 `protobuf:"bytes,4,opt,name=reader,proto3" json:"reader,omitempty"`   // hash of the reading part of the program that pass and batch belong to; empty: no data was read
-	Trained       string                 `protobuf:"bytes,5,opt,name=trained,proto3" json:"trained,omitempty"` // of a state that an async job has left within a pass: records of the pass that are trained, as executor.Progress has them
+	Trained       string                 `protobuf:"bytes,5,opt,name=trained,proto3" json:"trained,omitempty"` // records of the pass that were trained before its first batch, or left out, as executor.Progress has them
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -883,7 +883,6 @@ type RoleSpec struct {
 	KeepDir           string                 `protobuf:"bytes,17,opt,name=keep_dir,json=keepDir,proto3" json:"keep_dir,omitempty"`                                                    // directory that the state is written to after the last step, beside spec.save; empty: none
 	History           uint64                 `protobuf:"varint,25,opt,name=history,proto3" json:"history,omitempty"`                                                                  // of a pserver in the place of a lost one: it waits for the state of the checkpoint that this history begins with; else 0
 	Avoid             string                 `protobuf:"bytes,26,opt,name=avoid,proto3" json:"avoid,omitempty"`                                                                       // a node that the role should not run on, if there is another: a standby is of use where its pserver is not
-	Trained           []int64                `protobuf:"varint,27,rep,packed,name=trained,proto3" json:"trained,omitempty"`                                                           // of the coordinator of an async job: runs of the records of the pass of begin that were trained before
 	Hosts             uint32                 `protobuf:"varint,19,opt,name=hosts,proto3" json:"hosts,omitempty"`                                                                      // over how many hosts the roles of the job are spread; 0: one
 	Placed            *Placement             `protobuf:"bytes,28,opt,name=placed,proto3" json:"placed,omitempty"`                                                                     // that the programs belong to, without them. Of a pserver with before: it takes its state from other pservers
 	Next              *Placement             `protobuf:"bytes,29,opt,name=next,proto3" json:"next,omitempty"`                                                                         // of the coordinator: a placement that the job may have changed to; absent: none
@@ -1096,13 +1095,6 @@ func (x *RoleSpec) GetAvoid() string {
 		return x.Avoid
 	}
 	return ""
-}
-
-func (x *RoleSpec) GetTrained() []int64 {
-	if x != nil {
-		return x.Trained
-	}
-	return nil
 }
 
 func (x *RoleSpec) GetHosts() uint32 {
@@ -2970,7 +2962,7 @@ const file_proto_job_job_proto_rawDesc = "" +
 	"\x04pass\x18\x02 \x01(\x05R\x04pass\x12\x14\n" +
 	"\x05batch\x18\x03 \x01(\x04R\x05batch\x12\x16\n" +
 	"\x06reader\x18\x04 \x01(\tR\x06reader\x12\x18\n" +
-	"\atrained\x18\x05 \x01(\tR\atrained\"\x86\b\n" +
+	"\atrained\x18\x05 \x01(\tR\atrained\"\xec\a\n" +
 	"\bRoleSpec\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12!\n" +
 	"\x04role\x18\x02 \x01(\x0e2\r.edl.job.RoleR\x04role\x12\x14\n" +
@@ -2998,8 +2990,7 @@ const file_proto_job_job_proto_rawDesc = "" +
 	"\x06ledger\x18\x15 \x01(\fR\x06ledger\x12\x19\n" +
 	"\bkeep_dir\x18\x11 \x01(\tR\akeepDir\x12\x18\n" +
 	"\ahistory\x18\x19 \x01(\x04R\ahistory\x12\x14\n" +
-	"\x05avoid\x18\x1a \x01(\tR\x05avoid\x12\x18\n" +
-	"\atrained\x18\x1b \x03(\x03R\atrained\x12\x14\n" +
+	"\x05avoid\x18\x1a \x01(\tR\x05avoid\x12\x14\n" +
 	"\x05hosts\x18\x13 \x01(\rR\x05hosts\x12*\n" +
 	"\x06placed\x18\x1c \x01(\v2\x12.edl.job.PlacementR\x06placed\x12&\n" +
 	"\x04next\x18\x1d \x01(\v2\x12.edl.job.PlacementR\x04next\x12 \n" +

@@ -981,13 +981,12 @@ func (x *Finished) GetWithoutSave() bool {
 // Back is the entry "job/back" of a job that has gone back to a checkpoint, because a pserver was lost. All else that is kept belongs to its history.
 type Back struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	History       uint64                 `protobuf:"varint,1,opt,name=history,proto3" json:"history,omitempty"`        // how often the job has, since its roles were last started together
-	Progress      *job.Progress          `protobuf:"bytes,2,opt,name=progress,proto3" json:"progress,omitempty"`       // where this history begins
-	Passes        int32                  `protobuf:"varint,3,opt,name=passes,proto3" json:"passes,omitempty"`          // that are left there, the one of progress included
-	Generation    uint64                 `protobuf:"varint,4,opt,name=generation,proto3" json:"generation,omitempty"`  // messages of it and of earlier ones belong to earlier histories
-	Records       int64                  `protobuf:"varint,5,opt,name=records,proto3" json:"records,omitempty"`        // in the ledger where it begins
-	Checkpoint    string                 `protobuf:"bytes,6,opt,name=checkpoint,proto3" json:"checkpoint,omitempty"`   // its name
-	Trained       []int64                `protobuf:"varint,7,rep,packed,name=trained,proto3" json:"trained,omitempty"` // async: runs of the records of the pass of progress that the checkpoint has
+	History       uint64                 `protobuf:"varint,1,opt,name=history,proto3" json:"history,omitempty"`       // how often the job has, since its roles were last started together
+	Progress      *job.Progress          `protobuf:"bytes,2,opt,name=progress,proto3" json:"progress,omitempty"`      // where this history begins
+	Passes        int32                  `protobuf:"varint,3,opt,name=passes,proto3" json:"passes,omitempty"`         // that are left there, the one of progress included
+	Generation    uint64                 `protobuf:"varint,4,opt,name=generation,proto3" json:"generation,omitempty"` // messages of it and of earlier ones belong to earlier histories
+	Records       int64                  `protobuf:"varint,5,opt,name=records,proto3" json:"records,omitempty"`       // in the ledger where it begins
+	Checkpoint    string                 `protobuf:"bytes,6,opt,name=checkpoint,proto3" json:"checkpoint,omitempty"`  // its name
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1062,13 +1061,6 @@ func (x *Back) GetCheckpoint() string {
 		return x.Checkpoint
 	}
 	return ""
-}
-
-func (x *Back) GetTrained() []int64 {
-	if x != nil {
-		return x.Trained
-	}
-	return nil
 }
 
 // Placed is the entry "job/placement" of a job whose number of pservers has changed since its roles were last started together: the placement that its
@@ -1551,7 +1543,7 @@ const file_proto_state_state_proto_rawDesc = "" +
 	"\x05Steps\x12\x14\n" +
 	"\x05steps\x18\x01 \x01(\x04R\x05steps\"-\n" +
 	"\bFinished\x12!\n" +
-	"\fwithout_save\x18\x01 \x01(\bR\vwithoutSave\"\xdb\x01\n" +
+	"\fwithout_save\x18\x01 \x01(\bR\vwithoutSave\"\xc1\x01\n" +
 	"\x04Back\x12\x18\n" +
 	"\ahistory\x18\x01 \x01(\x04R\ahistory\x12-\n" +
 	"\bprogress\x18\x02 \x01(\v2\x11.edl.job.ProgressR\bprogress\x12\x16\n" +
@@ -1562,8 +1554,7 @@ const file_proto_state_state_proto_rawDesc = "" +
 	"\arecords\x18\x05 \x01(\x03R\arecords\x12\x1e\n" +
 	"\n" +
 	"checkpoint\x18\x06 \x01(\tR\n" +
-	"checkpoint\x12\x18\n" +
-	"\atrained\x18\a \x03(\x03R\atrained\"\xaa\x01\n" +
+	"checkpoint\"\xaa\x01\n" +
 	"\x06Placed\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\x12\x1a\n" +
 	"\bpservers\x18\x02 \x01(\x05R\bpservers\x12\x1e\n" +

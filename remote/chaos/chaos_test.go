@@ -130,6 +130,48 @@ func TestServers(t *testing.T) {
 	})
 }
 
+// Rounds of a job with a backup trainer count without the slowest, whoever is lost. Each record counts once in each pass. Where no parameters are lost, and every step
+// was seen, the job equals the reference that is told which contributions counted, bit for bit.
+func TestBackupTrainers(t *testing.T) {
+	m, samples := model(t, momentum()), testkit.Samples(t, t.TempDir(), records())
+	counts, numbers := counting(t, records())
+	each(t, func(t *testing.T, seed uint64) {
+		s := spec(3, 3, job.Mode_SYNC)
+		s.BackupTrainers = 1
+		if seed%2 == 0 {
+			s.Checkpoints = &job.Checkpoints{Store: t.TempDir(), Rounds: max(1, rounds()/50)}
+			plan := drawOf(slices.Concat(serverKinds, kinds), seed, *faults, rounds(), 3, 2, func(k kind, _ string) bool { return !k.scales && !k.standbys && !k.store })
+			out := newRig(t).run(counts, s, numbers, plan)
+			checkLedger(t, out.details.Ledger, numbers, 0)
+			for record, updates := range testkit.Saved(t, out.saved, counts.Program)["updates"].Float32s() {
+				if updates != passes {
+					t.Fatalf("record %d was applied %v times, want %d", record, updates, passes)
+				}
+			}
+			return
+		}
+		out := newRig(t).run(m, s, samples, draw(seed, *faults, rounds(), 3, 2, anyButScale))
+		checkLedger(t, out.details.Ledger, samples, 0)
+		var rounds []testkit.Decision
+		for _, step := range out.steps {
+			if int(step.Step) != len(rounds) {
+				t.Logf("step %d came after %d steps: the decision on one of them was not seen", step.Step, len(rounds))
+				return
+			}
+			rounds = append(rounds, testkit.Decision{Rows: step.Rows, Dropped: step.Dropped})
+		}
+		want, err := reference.New(m.Program, 3)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer want.Close()
+		testkit.ReplayDecisions(bounded(t), t, want, m, samples, passes, 3, rounds)
+		if err := testkit.Difference(testkit.Saved(t, out.saved, m.Program), testkit.Persistables(want.Scope(), m.Program)); err != nil {
+			t.Errorf("the parameters differ from those of the reference: %v", err)
+		}
+	})
+}
+
 // Nobody dies while etcd is away, for longer than a lease: killed, killed with the loss of all its data, or paused so that it ends all leases itself when it is
 // back. The job goes on where it was: nothing begins again, and no role is started twice.
 func TestEtcdAway(t *testing.T) {

@@ -3,6 +3,7 @@ package coordinator
 import (
 	"context"
 	"log/slog"
+	"math"
 	"time"
 
 	"github.com/edl-go/edl/executor"
@@ -50,7 +51,6 @@ type Config struct {
 	LedgerDeadline time.Duration       // of a question about the ledger outside of a change of members; 0: 10s
 	Checkpoints    Checkpoints
 	Backup         int                                                // sync: contributions that a round may lack
-	Trained        ranges.Set                                         // async, or with Backup: the records of the pass of Begin that were trained before
 	Datasets       []*rpc.Dataset                                     // that the job has read before, in an earlier attempt or before a checkpoint: they must be the same
 	Placement      *job.Placement                                     // that the job has, with the programs of its trainers; nil: it never changes
 	Placed         *state.Placed                                      // how it was changed to, as LastPlaced returns it; nil: it is that of the start
@@ -81,6 +81,12 @@ func (c Config) start() queue.Position {
 	return queue.Position{Round: id.Round(c.Begin.GetSteps()), Pass: c.Begin.GetPass(), Batch: c.Begin.GetBatch()}
 }
 
+// trainedOf is what a position in the data leaves out of its pass.
+func trainedOf(p *job.Progress) ranges.Set {
+	s, _ := ranges.OfText(p.GetTrained(), math.MaxInt64) // of a Progress that is sound
+	return s
+}
+
 // maxPlace bounds the name of a host and an address, in bytes: a coordinator repeats them to others.
 const maxPlace = 256
 
@@ -98,11 +104,7 @@ func (c Config) generationPolicy() generation.Policy {
 }
 
 func (c Config) queuePolicy(epoch time.Time) queue.Policy {
-	start := c.start()
-	if len(c.Trained) > 0 {
-		start.Batch = 0 // the ledger knows better
-	}
-	return queue.Policy{Sync: c.Sync, Backup: c.Backup > 0, Start: start, Trained: c.Trained, Passes: max(c.Passes, 1), Reading: readingOf(c.Program), RecordsPerTask: c.RecordsPerTask,
+	return queue.Policy{Sync: c.Sync, Backup: c.Backup > 0, Start: c.start(), Trained: trainedOf(c.Begin), Passes: max(c.Passes, 1), Reading: readingOf(c.Program), RecordsPerTask: c.RecordsPerTask,
 		Trainers: c.Trainers, MaxFailures: c.MaxFailures, MinTimeout: c.TaskTimeout[0], MaxTimeout: c.TaskTimeout[1], Epoch: epoch}
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/edl-go/edl/proto/state"
 	"github.com/edl-go/edl/remote/checkpoint"
 	"github.com/edl-go/edl/remote/id"
+	"github.com/edl-go/edl/remote/pserver"
 	"github.com/edl-go/edl/remote/waits"
 	"github.com/edl-go/edl/remote/wire"
 )
@@ -298,6 +299,11 @@ func (c *cuts) cut(ctx context.Context, giveUp context.CancelCauseFunc, asked id
 	} else if m.Progress, err = awaitPosition(ctx, position); err != nil {
 		return 0, round, 0, err
 	}
+	if c.byLedger() {
+		if err := c.placeByLedger(m); err != nil {
+			return 0, round, 0, err
+		}
+	}
 	m.CreatedMs = time.Now().UnixMilli()
 	c.locked(func() { m.Data = c.datasets() })
 	if err := store.Publish(ctx, name, m); err != nil {
@@ -314,6 +320,23 @@ func (c *cuts) cut(ctx context.Context, giveUp context.CancelCauseFunc, asked id
 	}
 	c.note(&job.CheckpointStatus{Name: name, Steps: uint64(round), Bytes: bytes, CreatedMs: m.CreatedMs}, nil)
 	return 0, round, bytes, store.Prune(ctx, c.cfg.Checkpoints.Run, c.cfg.Checkpoints.Keep)
+}
+
+// placeByLedger makes the position of a checkpoint that of what its ledger lacks.
+func (c *cuts) placeByLedger(m *state.Checkpoint) error {
+	ledger, err := &pserver.Ledger{}, error(nil)
+	if len(m.Ledger) > 0 {
+		ledger, err = pserver.DecodeLedger(m.Ledger)
+	}
+	if err != nil {
+		return err
+	}
+	c.locked(func() {
+		for _, q := range c.ending.store.queues {
+			c.ending.within(q, m.Progress, ledger.Committed(m.Progress.Pass))
+		}
+	})
+	return nil
 }
 
 // awaitPosition returns what position has found.

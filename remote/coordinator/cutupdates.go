@@ -135,7 +135,7 @@ func askEach[A any](ctx context.Context, c *core, ask func(context.Context, rpc.
 	return answers, err
 }
 
-// progressOfUpdates is where a job goes on after a cut: in the last pass that its ledger has records of, without these records.
+// progressOfUpdates is where a job goes on after a cut: in the last pass that its ledger has records of, see placeByLedger.
 func (c *cuts) progressOfUpdates(first *rpc.CutResponse) *job.Progress {
 	var p *job.Progress
 	c.locked(func() { p = c.ending.progressAt(id.Round(first.Steps)) })

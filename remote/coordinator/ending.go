@@ -5,10 +5,9 @@ import (
 	"fmt"
 	"math"
 
-	"google.golang.org/protobuf/proto"
-
 	"github.com/edl-go/edl/executor"
 	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/internal/ranges"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/proto/state"
@@ -34,10 +33,13 @@ type ending struct {
 	steps   *steps
 	feeds   *feeds
 
-	acknowledged id.Step  // the user has been told the steps below
-	permitted    id.Round // with MaxAhead: rounds below may have begun
-	finishing    int      // calls of finish that decide: nothing is permitted meanwhile
-	withoutSave  bool     // the model is not saved; durable
+	dispatch *dispatch
+
+	left         *job.Progress // what the trainer that saves was told; nil: none was
+	acknowledged id.Step       // the user has been told the steps below
+	permitted    id.Round      // with MaxAhead: rounds below may have begun
+	finishing    int           // calls of finish that decide: nothing is permitted meanwhile
+	withoutSave  bool          // the model is not saved; durable
 }
 
 // finish lets the job end in good order, and returns how many steps it will have trained if its data does not end before. In async mode that is how many
@@ -170,22 +172,51 @@ func (e *ending) end() (end id.Round, stopped bool) {
 
 // progress is where a later job goes on with the state that is saved when all trainers but one have left. The monitor is held.
 func (e *ending) progress() *job.Progress {
-	p := e.progressAt(id.Round(max(e.steps.written(), e.steps.reported())))
-	if len(e.store.queues) != 1 {
-		return p
+	if e.left != nil {
+		return e.left
 	}
-	for _, q := range e.store.queues {
-		trained, ok := queue.Within(q)
-		if !ok {
-			continue
-		}
-		within := proto.CloneOf(p)
-		within.Pass, within.Batch, within.Trained = q.Pass(), 0, trained.Text()
-		if jobspec.ProgressOf(within).Check() == nil { // else there are too many runs of records
-			p = within
-		}
+	return e.progressAt(e.known())
+}
+
+// known is how many steps are known to be trained. The monitor is held.
+func (e *ending) known() id.Round { return id.Round(max(e.steps.written(), e.steps.reported())) }
+
+// progressAfter is progress after the rounds below steps, where the ledger has what is trained of a pass: nothing is trained meanwhile.
+func (e *ending) progressAfter(ctx context.Context, steps func() id.Round) (p *job.Progress, err error) {
+	e.locked(func() { p = e.progressAt(steps()) })
+	if e.cfg.Fed || !e.byLedger() {
+		return p, nil
 	}
-	return p
+	for _, q := range e.store.current() {
+		round := uint64(0)
+		if e.cfg.Sync {
+			round = p.Steps
+		}
+		p.Pass = min(p.Pass, q.Pass()) // it is behind the last pass that has ended, of which nothing is left
+		committed, err := e.dispatch.committed(ctx, p.Pass, round)
+		if err != nil {
+			return nil, err
+		}
+		e.within(q, p, committed)
+	}
+	return p, nil
+}
+
+// byLedger reports whether the ledger says what is left of a pass, and no number of batches.
+func (c *core) byLedger() bool { return !c.cfg.Sync || c.cfg.Backup > 0 }
+
+// within makes p the position in its pass of a dataset, of which the ledger has some records. It is the next pass where none is left, or where these are so
+// scattered that a Progress cannot name them.
+func (e *ending) within(q *queue.Queue, p *job.Progress, committed ranges.Set) {
+	trained, left := queue.Within(q, p.Pass, committed)
+	if p.Batch, p.Trained = 0, trained.Text(); left {
+		err := jobspec.ProgressOf(p).Check()
+		if err == nil {
+			return
+		}
+		e.cfg.Log.Warn("a later job does not train the rest of the pass", "pass", p.Pass, "error", err)
+	}
+	p.Pass, p.Trained = p.Pass+1, ""
 }
 
 // progressAt is where a later job goes on with the state after the rounds below steps. The monitor is held.
@@ -205,12 +236,10 @@ func (e *ending) positionAt(steps id.Round) (p *job.Progress, known bool) {
 		p.Trained = e.cfg.Begin.GetTrained()
 	}
 	for _, q := range e.store.queues {
-		at, ok := q.Position(steps)
+		at, trained, ok := q.Position(steps)
 		switch {
-		case !e.cfg.Sync: // what is left of the pass is not known batch by batch: see progress, and what the ledger of a checkpoint says
-			p.Pass, p.Batch = q.Pass()+1, 0
 		case ok:
-			p.Pass, p.Batch = at.Pass, at.Batch
+			p.Pass, p.Batch, p.Trained = at.Pass, at.Batch, trained.Text()
 		default:
 			known = false
 		}
@@ -258,8 +287,13 @@ func (e *ending) requestSave(ctx context.Context, m *rpc.SaveModelRequest) (*rpc
 		}
 		return w
 	}
-	err = e.await(ctx, reason, func() (bool, error) { return len(others()) == 0, e.members.isMember(m.Id) })
+	if err = e.await(ctx, reason, func() (bool, error) { return len(others()) == 0, e.members.isMember(m.Id) }); err != nil {
+		return nil, err
+	}
 	r := &rpc.SaveModelResponse{Granted: true}
-	e.locked(func() { r.Progress, r.WithoutSave = e.progress(), e.withoutSave })
-	return r, err
+	if r.Progress, err = e.progressAfter(ctx, e.known); err != nil {
+		return nil, err
+	}
+	e.locked(func() { e.left, r.WithoutSave = r.Progress, e.withoutSave })
+	return r, nil
 }

@@ -12,11 +12,13 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/internal/ranges"
 	"github.com/edl-go/edl/internal/testkit"
 	"github.com/edl-go/edl/optimizer"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/coordinator"
+	"github.com/edl-go/edl/remote/wire"
 )
 
 // reading is a sync job whose batches have 5 records.
@@ -301,20 +303,28 @@ func TestProgressOfTheSavedModel(t *testing.T) {
 		sync  bool
 		after int // -1: the job ends with its data
 		want  *job.Progress
+
+		backup int
+		ledger []ranges.Range // of the pass in which the job ends
 	}{
-		"the data has ended":             {nil, true, -1, &job.Progress{Steps: 4, Pass: 1}},
-		"it ends within a pass":          {nil, true, 2, &job.Progress{Steps: 3, Batch: 3}},
-		"it goes on within a pass":       {&job.Progress{Steps: 9, Pass: 2, Batch: 1, Reader: "r"}, true, 10, &job.Progress{Steps: 11, Pass: 2, Batch: 3, Reader: "r"}},
-		"it ends a pass that was begun":  {&job.Progress{Steps: 9, Pass: 2, Batch: 1, Reader: "r"}, true, -1, &job.Progress{Steps: 12, Pass: 3, Reader: "r"}},
-		"async mode":                     {&job.Progress{Steps: 9, Pass: 2, Reader: "r"}, false, -1, &job.Progress{Steps: 10, Pass: 3, Reader: "r"}},
-		"async mode that ends in a pass": {&job.Progress{Steps: 9, Pass: 2, Reader: "r"}, false, 0, &job.Progress{Steps: 10, Pass: 2, Reader: "r"}}, // no task is done
+		"the data has ended":         {nil, true, -1, &job.Progress{Steps: 4, Pass: 1}, 0, nil},
+		"it ends within a pass":      {nil, true, 2, &job.Progress{Steps: 3, Batch: 3}, 0, nil},
+		"it goes on within a pass":   {&job.Progress{Steps: 9, Pass: 2, Batch: 1, Reader: "r"}, true, 10, &job.Progress{Steps: 11, Pass: 2, Batch: 3, Reader: "r"}, 0, nil},
+		"it goes on without records": {&job.Progress{Steps: 9, Pass: 2, Batch: 1, Reader: "r", Trained: "2 3"}, true, 9, &job.Progress{Steps: 10, Pass: 2, Batch: 2, Reader: "r", Trained: "2 3"}, 0, nil},
+		"backup trainers leave records": {&job.Progress{Steps: 9, Pass: 2, Batch: 1, Reader: "r"}, true, 10, &job.Progress{Steps: 11, Pass: 2, Reader: "r", Trained: "0 7 3 5"},
+			1, []ranges.Range{{From: 5, To: 7}, {From: 10, To: 15}}},
+		"backup trainers leave none": {&job.Progress{Steps: 9, Pass: 2, Batch: 1, Reader: "r"}, true, 11, &job.Progress{Steps: 12, Pass: 3, Reader: "r"},
+			1, []ranges.Range{{From: 5, To: 20}}},
+		"it ends a pass that was begun":  {&job.Progress{Steps: 9, Pass: 2, Batch: 1, Reader: "r"}, true, -1, &job.Progress{Steps: 12, Pass: 3, Reader: "r"}, 0, nil},
+		"async mode":                     {&job.Progress{Steps: 9, Pass: 2, Reader: "r"}, false, -1, &job.Progress{Steps: 10, Pass: 3, Reader: "r"}, 0, []ranges.Range{{From: 0, To: 20}}},
+		"async mode that ends in a pass": {&job.Progress{Steps: 9, Pass: 2, Reader: "r"}, false, 0, &job.Progress{Steps: 10, Pass: 2, Reader: "r", Trained: "5 5"}, 0, []ranges.Range{{From: 5, To: 10}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cfg := reading(t, 1)
-			cfg.Sync, cfg.Begin = c.sync, c.begin
+			cfg.Sync, cfg.Begin, cfg.Backup = c.sync, c.begin, c.backup
 			h := newHome(t, cfg)
 			for _, server := range h.servers {
-				server.round = c.begin.GetSteps()
+				server.round, server.ledger = c.begin.GetSteps(), map[int32][]*rpc.RecordRange{c.begin.GetPass(): wire.Ranges(c.ledger)}
 			}
 			s := h.start()
 			begin := c.begin // the first segment is known before the dataset is
@@ -335,6 +345,9 @@ func TestProgressOfTheSavedModel(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
+			h.servers[0].mu.Lock()
+			h.servers[0].round = end
+			h.servers[0].mu.Unlock()
 			r, err := s.client.RequestSaveModel(t.Context(), &rpc.SaveModelRequest{Id: firstID(0, 0)})
 			if c.begin == nil {
 				c.want.Reader = r.Progress.GetReader()

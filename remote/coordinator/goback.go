@@ -3,19 +3,18 @@ package coordinator
 import (
 	"context"
 	"errors"
-	"math"
 	"time"
 
 	"google.golang.org/protobuf/proto"
 
 	"github.com/edl-go/edl/fault"
-	"github.com/edl-go/edl/internal/ranges"
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/proto/state"
 	"github.com/edl-go/edl/remote/checkpoint"
 	"github.com/edl-go/edl/remote/cluster"
 	"github.com/edl-go/edl/remote/coordinator/queue"
 	"github.com/edl-go/edl/remote/id"
+	"github.com/edl-go/edl/remote/jobspec"
 	"github.com/edl-go/edl/remote/waits"
 	"github.com/edl-go/edl/remote/wire"
 )
@@ -41,8 +40,6 @@ type goBack struct {
 	members *members
 	changes *changes
 	cuts    *cuts
-
-	dispatch *dispatch
 }
 
 // LastBack returns where the history begins that the entries of a job belong to; nil where it has never gone back.
@@ -57,8 +54,7 @@ func LastBack(ctx context.Context, s cluster.State) (*state.Back, error) {
 	}
 	back := &state.Back{}
 	err = proto.Unmarshal(b, back)
-	_, sound := ranges.OfRuns(back.Trained, math.MaxInt64)
-	if err != nil || back.Progress == nil || back.History == 0 || back.Passes < 1 || !sound {
+	if err != nil || back.Progress == nil || back.History == 0 || back.Passes < 1 || jobspec.ProgressOf(back.Progress).Check() != nil {
 		return nil, fault.E(fault.Corrupt, fault.At("entry "+backKey), fault.Gotf("%d bytes that say no place in the data", len(b)), fault.Cause(err))
 	}
 	return back, nil
@@ -185,14 +181,7 @@ func (g *goBack) restore(ctx context.Context, store *checkpoint.Store, name stri
 	if err := g.tellServers(ctx, back, to.Round); err != nil {
 		return err
 	}
-	var trained ranges.Set
-	if !g.cfg.Sync || g.cfg.Backup > 0 { // server 0 has the ledger of the checkpoint by now
-		if trained, err = g.dispatch.committed(ctx, to.Pass, 0); err != nil {
-			return err
-		}
-		back.Trained = trained.Runs()
-	}
-	return g.store.transactAlone(ctx, func(t *txn) error { return t.goBack(back, last, queue.WentBack{To: to, Trained: trained}) })
+	return g.store.transactAlone(ctx, func(t *txn) error { return t.goBack(back, last, queue.WentBack{To: to, Trained: trainedOf(p)}) })
 }
 
 // tellServers lets every server take the state of a checkpoint. The first that cannot ends the others.

@@ -76,8 +76,8 @@ func (r *stateReader) try(ctx context.Context, names []string, retry id.Retry) (
 	if now.Number != g.Number || later != horizon {
 		return nil, fault.E(fault.Unavailable, fault.At("coordinator"), fault.Got("steps while variables were read"))
 	}
-	r.locked(func() { done.Progress = r.ending.progressAt(horizon) })
-	return done, nil
+	done.Progress, err = r.ending.progressAfter(ctx, func() id.Round { return horizon })
+	return done, err
 }
 
 // look returns the generation that trains, and the first round that no trainer of it may begin yet.

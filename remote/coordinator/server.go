@@ -4,14 +4,12 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
-	"math"
 	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/edl-go/edl/fault"
-	"github.com/edl-go/edl/internal/ranges"
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/cluster"
 	"github.com/edl-go/edl/remote/coordinator/queue"
@@ -51,7 +49,6 @@ func New(cfg Config) *Server {
 	cfg.FollowEvery = cmp.Or(cfg.FollowEvery, followEvery)
 	if b := cfg.Back; b != nil {
 		cfg.Begin, cfg.Passes = b.Progress, int(b.Passes)
-		cfg.Trained, _ = ranges.OfRuns(b.Trained, math.MaxInt64) // LastBack has checked them
 	}
 	cfg.LedgerDeadline = cmp.Or(cfg.LedgerDeadline, ledgerDeadline)
 	c := &core{cfg: cfg, epoch: time.Now(), led: make(chan struct{}), done: make(chan struct{}), monitor: waits.Monitor{Where: "coordinator"}}
@@ -60,11 +57,11 @@ func New(cfg Config) *Server {
 	s.dispatch = &dispatch{core: c, store: s.store, members: s.members}
 	s.follower = &follower{core: c, store: s.store}
 	s.changes = &changes{core: c, store: s.store, members: s.members, dispatch: s.dispatch, steps: s.steps, feeds: s.feeds}
-	s.ending = &ending{core: c, store: s.store, members: s.members, steps: s.steps, feeds: s.feeds}
+	s.ending = &ending{core: c, store: s.store, members: s.members, steps: s.steps, feeds: s.feeds, dispatch: s.dispatch}
 	s.reader = &stateReader{core: c, members: s.members, ending: s.ending}
 	s.cuts = &cuts{core: c, steps: s.steps, ending: s.ending, over: make(chan struct{})}
 	s.changes.mover = &mover{core: c, store: s.store, members: s.members}
-	back := &goBack{core: c, store: s.store, members: s.members, changes: s.changes, cuts: s.cuts, dispatch: s.dispatch}
+	back := &goBack{core: c, store: s.store, members: s.members, changes: s.changes, cuts: s.cuts}
 	s.stateServer = &stateServer{core: c, cuts: s.cuts, back: back, move: s.changes.mover}
 	s.overview = &overview{core: c, store: s.store, members: s.members, cuts: s.cuts, steps: s.steps}
 	s.members.store, s.members.changes = s.store, s.changes

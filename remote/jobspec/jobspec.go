@@ -162,19 +162,23 @@ func Check(s *job.JobSpec) error {
 	case compresses(s):
 		wrong("merge_hosts", "with compression", "gradients and parameters that travel as float32")
 	}
-	within("backup_trainers", int64(s.BackupTrainers), 0, int64(max(0, s.Trainers-1)))
+	if s.BackupTrainers < 0 || s.BackupTrainers > max(0, s.Trainers-1) {
+		wrong("backup_trainers", fmt.Sprintf("%d of %d trainers", s.BackupTrainers, s.Trainers), fmt.Sprintf("0 to %d: at least one trainer counts in each round", max(0, s.Trainers-1)))
+	}
 	switch {
 	case s.BackupTrainers == 0:
 	case s.Mode != job.Mode_SYNC:
 		wrong("backup_trainers", "in async mode", "sync mode: async trainers do not wait for each other")
 	case s.Transport == job.Transport_GRPC:
-		wrong("backup_trainers", "with the transport grpc", "another transport: a late trainer needs a copy of one version")
+		wrong("backup_trainers", "with the transport grpc", "another transport: calls bring a late trainer variables of different rounds, a data connection a copy of one")
 	case s.MergeHosts:
-		wrong("backup_trainers", "with merge_hosts", "one of them: who leads a group waits for all of it")
+		wrong("backup_trainers", "with merge_hosts", "one of them: who leads a group waits for all of it; devices share the rows of a trainer, too")
 	case s.Standby > 0:
 		wrong("backup_trainers", "with standby", "one of them: a standby does not know what the server has decided to count")
-	case compresses(s):
-		wrong("backup_trainers", "with compression", "gradients and parameters that travel as float32")
+	case s.CompressParameters != "none" && s.CompressParameters != "":
+		wrong("backup_trainers", "with compress_parameters", "parameters that travel as float32: the first ones of a trainer come on its data connection; gradients may be rounded")
+	case strings.HasPrefix(s.CompressGradients, "topk"):
+		wrong("backup_trainers", "with compress_gradients "+s.CompressGradients, "bf16 or fp16: a contribution that is dropped takes what earlier ones have left along")
 	case slices.ContainsFunc(s.Data, (*job.DataBinding).GetFollow):
 		wrong("backup_trainers", "with a dataset that follows its folder", "one that is there from the beginning: what is dropped is trained at the end of a pass")
 	}

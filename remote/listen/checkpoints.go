@@ -13,7 +13,6 @@ import (
 
 	"github.com/edl-go/edl/executor"
 	"github.com/edl-go/edl/fault"
-	"github.com/edl-go/edl/internal/ranges"
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
@@ -94,10 +93,6 @@ func (s *jobState) resume(ctx context.Context, spec *job.JobSpec, p *program.Pro
 	defer c.Close()
 	if err := checkVariables(c, p, spec.Partial); err != nil {
 		return executor.Progress{}, err
-	}
-	if c.Manifest.Mode == job.Mode_ASYNC && spec.Mode == job.Mode_SYNC {
-		return executor.Progress{}, fault.E(fault.InvalidArgument, fault.At(c.Address()), fault.Got("a checkpoint of an async job, whose pass has no next batch"),
-			fault.Want("an async job to go on"), fault.Hint("begin a sync job with its parameters: --params instead of --resume"))
 	}
 	s.origins = append(slices.Clone(c.Manifest.Origins), c.Run())
 	s.origins = s.origins[max(0, len(s.origins)-maxContinued):]
@@ -222,15 +217,6 @@ func (s *jobState) records() (n int64) {
 		n += pass.Records + pass.Again
 	}
 	return n - s.earlier
-}
-
-// trained is the records of the pass where the attempt begins that are trained before.
-func (s *jobState) trained() ranges.Set {
-	l, err := pserver.DecodeLedger(s.ledger)
-	if err != nil { // there is none
-		return nil
-	}
-	return l.Committed(int32(s.restart.Pass))
 }
 
 // whereFrom says it in words.

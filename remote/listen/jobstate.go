@@ -82,7 +82,7 @@ func (m *Manager) openState(ctx context.Context, id string, spec *job.JobSpec, p
 		}
 	}
 	s.begin = jobspec.Begin(progress, executor.ReaderHash(p), spec.Fed)
-	if err := s.goOnWithin(spec); err != nil {
+	if err := s.enterTrained(spec); err != nil {
 		return nil, err
 	}
 	if s.restart = s.begin; spec.Resume == "" {
@@ -101,14 +101,10 @@ func (m *Manager) openState(ctx context.Context, id string, spec *job.JobSpec, p
 	return s, err
 }
 
-// goOnWithin makes a job that reads data go on in the pass in which an async job has ended. The ledger of an async job begins with what is trained of the pass;
-// a sync job, whose rounds train the batches of a pass in order, begins with the next pass.
-func (s *jobState) goOnWithin(spec *job.JobSpec) error {
-	switch {
-	case s.begin.Trained == "" || spec.Fed:
-		return nil
-	case spec.Mode != job.Mode_ASYNC:
-		s.begin = s.begin.Whole()
+// enterTrained makes what is trained of the pass in which a job begins a part of its ledger, where the ledger says what is left of a pass. A sync job without backup
+// trainers counts what it trains itself.
+func (s *jobState) enterTrained(spec *job.JobSpec) error {
+	if s.begin.Trained == "" || spec.Fed || spec.Mode == job.Mode_SYNC && jobspec.Backups(spec) == 0 {
 		return nil
 	}
 	trained, ok := ranges.OfText(s.begin.Trained, math.MaxInt64)
@@ -116,10 +112,16 @@ func (s *jobState) goOnWithin(spec *job.JobSpec) error {
 		return fault.E(fault.Corrupt, fault.Gotf("the trained records %s", fault.Quote(s.begin.Trained)))
 	}
 	ledger := &pserver.Ledger{}
-	if err := ledger.Commit(int32(s.begin.Pass), trained); err != nil {
+	if len(s.ledger) > 0 {
+		var err error
+		if ledger, err = pserver.DecodeLedger(s.ledger); err != nil {
+			return err
+		}
+	}
+	if err := ledger.Commit(int32(s.begin.Pass), trained.Without(ledger.Committed(int32(s.begin.Pass)))); err != nil {
 		return err
 	}
-	s.ledger, s.begin.Trained = ledger.Encode(), ""
+	s.ledger, s.earlier = ledger.Encode(), 0
 	s.earlier = s.records()
 	return nil
 }
@@ -164,9 +166,6 @@ func (s *jobState) give(spec *job.RoleSpec) {
 	spec.FirstPass = int32(s.first)
 	if spec.Role == job.Role_PSERVER && spec.Index == 0 {
 		spec.Ledger = s.ledger
-	}
-	if spec.Role == job.Role_COORDINATOR && (spec.Spec.Mode == job.Mode_ASYNC || jobspec.Backups(spec.Spec) > 0) {
-		spec.Trained = s.trained().Runs()
 	}
 	if s.keep != nil && spec.Role == job.Role_TRAINER {
 		spec.KeepDir = s.keep.dir

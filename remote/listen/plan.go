@@ -93,6 +93,10 @@ func (p *plan) release() { p.user, p.encoded, p.trainer, p.save, p.pservers = ni
 
 // checkBackups refuses a program whose last batch of a pass is left out if it is small: what a round drops might become a part of it, and be trained never.
 func checkBackups(p *program.Program, spec *job.JobSpec) error {
+	if spec.Fed && spec.BackupTrainers > 0 && executor.Trains(p) {
+		return fault.E(fault.InvalidArgument, fault.At("job"), fault.Got("steps that are fed and train, with backup_trainers"), fault.Want("a job that reads its data"),
+			fault.Hint("leave out backup_trainers: a record that a round drops is trained in a later one, and a step that is fed has none"))
+	}
 	if jobspec.Backups(spec) == 0 {
 		return nil
 	}

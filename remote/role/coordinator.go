@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"math"
 	"net"
 	"slices"
 	"sync"
@@ -14,7 +13,6 @@ import (
 
 	"github.com/edl-go/edl/executor"
 	"github.com/edl-go/edl/fault"
-	"github.com/edl-go/edl/internal/ranges"
 	"github.com/edl-go/edl/ops"
 	"github.com/edl-go/edl/ops/reader"
 	"github.com/edl-go/edl/program"
@@ -111,16 +109,12 @@ func (r *runner) newCoordinator(known *placements, peers *cluster.Peers, placed 
 			return nil, err
 		}
 	}
-	trained, ok := ranges.OfRuns(r.spec.Trained, math.MaxInt64)
-	if !ok {
-		return nil, fault.E(fault.Corrupt, fault.Got("records that the job has trained which are no set"), fault.Want("runs of records"))
-	}
 	before := &state.Datasets{}
 	if err := proto.Unmarshal(r.spec.Datasets, before); err != nil {
 		return nil, fault.Wrap(fault.Corrupt, "the files that the job has read", err)
 	}
 	return coordinator.New(coordinator.Config{
-		Datasets: before.Datasets, Trained: trained,
+		Datasets: before.Datasets,
 		Identity: r.identity, Program: p, Trainers: int(spec.Trainers), TrainersMax: int(spec.TrainersMax), Sync: spec.Mode == job.Mode_SYNC,
 		MergeHosts: spec.MergeHosts, Backup: jobspec.Backups(spec), Standby: spec.Standby > 0,
 		Fed: spec.Fed, Passes: passes, Begin: r.spec.Begin,

@@ -16,8 +16,8 @@ func (e WentBack) apply(s *step) error {
 	}
 	p := s.policy
 	p.Passes, p.Start, p.Trained = int(p.lastPass()-e.To.Pass)+1, e.To, e.Trained
-	if p.Backup && len(p.Trained) > 0 {
-		p.Start.Batch = 0 // the ledger knows better
+	if p = p.within(s.layout.records, s.following); e.To.Pass != p.Start.Pass {
+		return s.fault(fault.InvalidArgument, fmt.Sprintf("a way back behind the last batch of pass %d", e.To.Pass), "a batch that is left")
 	}
 	if err := p.check(); err != nil {
 		return err

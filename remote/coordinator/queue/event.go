@@ -105,7 +105,7 @@ type Stopped struct {
 // transaction or the event is refused, because a part of them would make no queue.
 type WentBack struct {
 	To      Position
-	Trained ranges.Set // async: the records of To.Pass that the checkpoint has
+	Trained ranges.Set // Policy.Trained of To
 }
 
 // Effects are what the caller does after an event, in this order.

@@ -90,6 +90,9 @@ func (l *layout) start(task int64) int64 {
 	return l.recordsOf(task).From
 }
 
+// all is the records of the dataset.
+func (l *layout) all() ranges.Set { return ranges.Of(ranges.Range{From: 0, To: l.records}) }
+
 // tasksIn returns how many tasks, from the first on, have all their records in s.
 func (l *layout) tasksIn(s ranges.Set) int64 {
 	switch {

@@ -88,7 +88,7 @@ func (ordered) want(s *step, e TaskWanted) error {
 
 // owed returns the records of the current pass that are to be trained, and that the ledger does not have.
 func owed(q *Queue, committed ranges.Set) ranges.Set {
-	return ranges.Set{{From: 0, To: q.layout.records}}.Without(discardedRecords(q).Union(committed).Union(q.policy.trainedBefore(q.pass, q.layout.records)))
+	return q.layout.all().Without(discardedRecords(q).Union(committed).Union(q.policy.trainedBefore(q.pass, q.layout.records)))
 }
 
 func (RecordsOwed) apply(s *step) error {
@@ -254,17 +254,19 @@ func discardedRecords(q *Queue) ranges.Set {
 	return ranges.Of(list...)
 }
 
-// trainedBefore returns the records of a pass, of so many records, that were trained before this job began: those of the first Start.Batch batches. The
-// ledger of this job does not have them.
+// trainedBefore returns the records of a pass, of so many records, that were trained before this job began: Trained, and those of the first Start.Batch
+// batches. The ledger of this job need not have them.
 func (p Policy) trainedBefore(pass int32, records int64) ranges.Set {
 	start, r := p.Start, p.Reading
-	if p.Backup && pass == start.Pass && len(p.Trained) > 0 {
+	switch {
+	case pass != start.Pass:
+		return nil
+	case start.Batch == 0:
 		return p.Trained
 	}
-	if !p.Sync || pass != start.Pass || start.Batch == 0 {
-		return nil
-	}
-	return ranges.Of(dataset.ShuffledFirst(int64(start.Batch)*r.Rows, records, r.ShuffleBuffer, r.ShuffleSeed, uint64(pass))...)
+	left := (ranges.Set{{From: 0, To: records}}).Without(p.Trained)
+	first := dataset.ShuffledFirst(int64(start.Batch)*r.Rows, left.Count(), r.ShuffleBuffer, r.ShuffleSeed, uint64(pass))
+	return p.Trained.Union(left.At(ranges.Of(first...)))
 }
 
 // at returns the index of the segment that a round lies in, -1 for none.
@@ -303,19 +305,13 @@ func (q *Queue) Regrouping() bool { return q.regroup }
 // FirstSegment is the segment that a sync job begins with. It is what trainers are told before the dataset is reported, when there is no queue yet. A
 // batch that no dataset has becomes the last one whose records have numbers: both are behind the end of the pass.
 func (p Policy) FirstSegment() *rpc.Segment {
-	if g := p.firstSegment(); len(g.skip) > 0 {
-		return &rpc.Segment{Pass: g.pass, FirstRound: uint64(g.firstRound), Skip: wire.Ranges(g.skip)}
-	}
-	return &rpc.Segment{Pass: p.Start.Pass, FirstRound: uint64(p.Start.Round), FirstBatch: min(p.Start.Batch, uint64(math.MaxInt64/max(1, p.Reading.Rows)))}
+	last := (math.MaxInt64 - p.Trained.Count()) / max(1, p.Reading.Rows)
+	return &rpc.Segment{Pass: p.Start.Pass, FirstRound: uint64(p.Start.Round), Skip: wire.Ranges(p.Trained), FirstBatch: min(p.Start.Batch, uint64(last))}
 }
 
-// firstSegment is the segment that a sync job begins with. Where contributions were dropped, no number of batches says which records were trained: the
-// segment leaves out what the ledger has.
+// firstSegment is the segment that a sync job begins with.
 func (p Policy) firstSegment() segment {
-	if p.Backup && len(p.Trained) > 0 {
-		return segment{pass: p.Start.Pass, firstRound: p.Start.Round, skip: p.Trained}
-	}
-	return segment{pass: p.Start.Pass, firstRound: p.Start.Round, firstBatch: p.Start.Batch}
+	return segment{pass: p.Start.Pass, firstRound: p.Start.Round, firstBatch: p.Start.Batch, skip: p.Trained}
 }
 
 // EndRound returns the first round that is not trained, after Stopped in sync mode.
@@ -374,14 +370,14 @@ func (q *Queue) PassEnd(after id.Round) (end id.Round, ok bool) {
 // Position returns where the data goes on with a round, for a later job: Policy.Start of a queue of the same data. In async mode that is the beginning of
 // the current pass, or of the pass after the last. ok is false where the queue does not know where the round lies.
 //
-// A round after a failure lies in a segment that leaves records out. Its batches are not those of an undisturbed pass; the position is then after as
-// many batches as the records fill that were trained or left out. With backup trainers it is in a pass until that has ended: what was dropped is left of it.
-func (q *Queue) Position(round id.Round) (p Position, ok bool) {
+// A round after a failure lies in a segment that leaves records out: trained, Policy.Trained of the later job. In async mode, and with backup trainers, the
+// position is in a pass until that has ended, and the ledger says what is left of it: Within.
+func (q *Queue) Position(round id.Round) (p Position, trained ranges.Set, ok bool) {
 	if !q.policy.Sync {
 		if q.ended && !q.stopped {
-			return Position{Round: round, Pass: q.pass + 1}, true
+			return Position{Round: round, Pass: q.pass + 1}, nil, true
 		}
-		return Position{Round: round, Pass: q.pass}, true
+		return Position{Round: round, Pass: q.pass}, nil, true
 	}
 	list := q.segments
 	if list.at(round) < 0 {
@@ -389,12 +385,11 @@ func (q *Queue) Position(round id.Round) (p Position, ok bool) {
 	}
 	i := list.at(round)
 	if i < 0 {
-		return Position{}, false
+		return Position{}, nil, false
 	}
-	g, rows := list[i], max(1, q.policy.Reading.Rows)
-	p = Position{Round: round, Pass: g.pass, Batch: g.batch(round) + uint64(g.skip.Count()/rows)}
-	if !q.open() && (!q.policy.Backup || q.ended) && (p.Batch >= q.policy.Reading.batches(q.layout.records) || g.batch(round) >= q.policy.Reading.batches(q.layout.records-g.skip.Count())) {
-		p.Pass, p.Batch = p.Pass+1, 0
+	g := list[i]
+	if p = (Position{Round: round, Pass: g.pass, Batch: g.batch(round)}); q.open() || q.policy.Backup && !q.ended || p.Batch < q.policy.Reading.batches(q.layout.records-g.skip.Count()) {
+		return p, g.skip, true
 	}
-	return p, true
+	return Position{Round: round, Pass: g.pass + 1}, nil, true
 }

@@ -83,7 +83,7 @@ type Policy struct {
 	Sync           bool
 	Backup         bool          // sync: contributions may be dropped. A pass ends when the ledger has all its records
 	Start          Position      // where the job begins
-	Trained        ranges.Set    // async, or with Backup: the records of Start.Pass that were trained before
+	Trained        ranges.Set    // records of Start.Pass that were trained before the first batch of Start, or left out
 	Passes         int           // that end in this job, at least 1; a pass that Start lies in counts. A dataset that follows a folder has one
 	Reading        Reading       // sync: as the program says
 	RecordsPerTask int64         // 0: 16 tasks a pass for each of Trainers
@@ -99,7 +99,7 @@ type Policy struct {
 type Position struct {
 	Round id.Round // sync: that trains the next batch
 	Pass  int32    // in which the next batch lies, from 0
-	Batch uint64   // batches of that pass before the next one. Async: the pass is trained whole, unless no batch of it is left
+	Batch uint64   // batches of that pass, without Policy.Trained, before the next one
 }
 
 // Reading says how a program makes batches of the records of a pass. It tells the queue which records the first batches of a pass have.
@@ -237,11 +237,11 @@ func (p Policy) check() error {
 	if p.Start.Pass < 0 || last >= math.MaxInt32 {
 		return fault.E(fault.InvalidArgument, fault.Gotf("passes %d to %d", p.Start.Pass, last), fault.Wantf("passes from 0 to %d", math.MaxInt32-1))
 	}
-	if p.Sync && p.Start.Batch > 0 && (p.Reading.Rows < 1 || p.Start.Batch > uint64(math.MaxInt64/p.Reading.Rows)) {
+	if p.Start.Batch > 0 && (p.Reading.Rows < 1 || p.Start.Batch > uint64(math.MaxInt64/p.Reading.Rows)) {
 		return fault.E(fault.InvalidArgument, fault.Gotf("a start after %d batches of %d records", p.Start.Batch, p.Reading.Rows),
 			fault.Want("batches of at least one record, which are all numbered"))
 	}
-	if p.Backup && len(p.Trained) > maxRuns {
+	if p.Sync && len(p.Trained) > maxRuns {
 		return fault.E(fault.TooLarge, fault.Gotf("%d ranges of records that were trained before", len(p.Trained)), fault.Wantf("at most %d", maxRuns))
 	}
 	return nil
@@ -250,10 +250,18 @@ func (p Policy) check() error {
 // within returns p for a dataset of so many records: when no batch of the pass of Start is left, Start becomes the beginning of the next pass, and the
 // pass that is over counts as none of Passes. This happens when files were removed since the position was saved. executor.FileSource has the same rule.
 // A dataset that follows a folder has no size; there the position stays. What trainers are told before (FirstSegment) leads them to the same place: they
-// find no batch in the pass, and ask for the next one.
+// find no batch in the pass, and ask for the next one. In async mode, which has no batches in order, the first ones become a part of Trained.
 func (p Policy) within(records int64, following bool) Policy {
-	if !following && p.Start.Batch > 0 && p.Reading.Rows > 0 && p.Start.Batch >= p.Reading.batches(records) {
-		p.Start.Pass, p.Start.Batch = p.Start.Pass+1, 0
+	if following {
+		return p
+	}
+	p.Trained = p.Trained.Intersect(ranges.Set{{From: 0, To: records}})
+	switch left := records - p.Trained.Count(); {
+	case p.Start.Batch == 0 && len(p.Trained) == 0, p.Reading.Rows < 1:
+	case p.Start.Batch >= p.Reading.batches(left):
+		p.Start.Pass, p.Start.Batch, p.Trained = p.Start.Pass+1, 0, nil
+	case !p.Sync:
+		p.Trained, p.Start.Batch = p.trainedBefore(p.Start.Pass, records), 0
 	}
 	return p
 }

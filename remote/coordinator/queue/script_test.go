@@ -46,7 +46,7 @@ func (s *stage) run(c scripttest.Command) string {
 	case "new":
 		s.policy = queue.Policy{Sync: c.Arg("mode", "async") == "sync", Backup: c.Arg("backup", "no") == "yes", Passes: s.number(c, "passes", "1"),
 			RecordsPerTask: int64(s.number(c, "size", "10")), Trainers: s.number(c, "trainers", "2"),
-			Start: queue.Position{Pass: int32(s.number(c, "pass", "0"))}, Trained: rangesOf(c.Arg("trained", "")),
+			Start: queue.Position{Pass: int32(s.number(c, "pass", "0")), Batch: uint64(s.number(c, "first", "0"))}, Trained: rangesOf(c.Arg("trained", "")),
 			MaxFailures: s.number(c, "failures", "0"), Reading: queue.Reading{Rows: int64(s.number(c, "batch", "0"))}, MinTimeout: 10 * time.Second, MaxTimeout: 100 * time.Second, Epoch: epoch}
 		q, effects, err := queue.New(s.policy, queue.Dataset{Name: "d", Files: filesOf(c.Arg("files", ""), true),
 			Following: c.Arg("follow", "no") == "yes"})
@@ -61,7 +61,7 @@ func (s *stage) run(c scripttest.Command) string {
 	case "changes":
 		return s.showChanges()
 	case "within":
-		trained, ok := queue.Within(s.queue)
+		trained, ok := queue.Within(s.queue, s.queue.Pass(), rangesOf(c.Arg("committed", "")))
 		return fmt.Sprintf("pass %d: %q, %t", s.queue.Pass(), trained.Text(), ok)
 	case "segment":
 		return showSegment(s.queue.Segment(id.Round(s.number(c, "round", "0"))))

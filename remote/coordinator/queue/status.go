@@ -68,30 +68,12 @@ func (q *Queue) Pass() int32 { return q.pass }
 // Name returns the name of the dataset.
 func (q *Queue) Name() string { return q.name }
 
-// Within returns the records of the current pass of a queue that are trained, after Stopped in async mode when no trainer has a task any more. ok is false where
-// nothing is left of the pass but tasks that were discarded, and of a dataset that follows a folder: the next job begins with another pass.
-func Within(q *Queue) (trained ranges.Set, ok bool) {
-	if q.policy.Sync || !q.stopped || q.following || q.given == q.layout.tasks && q.returned.len == 0 && q.pending.byTask.len == 0 {
-		return nil, false
-	}
-	rest := ranges.Set{}
-	for id := q.given; id < q.layout.tasks; id++ {
-		rest = rest.Union(untrained(q, id))
-	}
-	for _, t := range q.returned.from(key{}) {
-		rest = rest.Union(q.left(t))
-	}
-	for _, p := range q.pending.byTask.from(key{}) {
-		rest = rest.Union(q.left(&p.task))
-	}
-	for _, t := range q.discarded.from(key{}) {
-		if t.pass == q.pass {
-			rest = rest.Union(q.left(t))
-		} else {
-			rest = rest.Union(untrained(q, t.id))
-		}
-	}
-	return ranges.Set{{From: 0, To: q.layout.records}}.Without(rest), true
+// Within returns the records of a pass that are trained, where the ledger has committed of it: in async mode and with backup trainers, what Policy.Trained of a
+// job is that goes on from here. ok is false where nothing is left of the pass but tasks that were discarded, and of a dataset that follows a folder: the next
+// job begins with another pass.
+func Within(q *Queue, pass int32, committed ranges.Set) (trained ranges.Set, ok bool) {
+	trained = committed.Union(q.policy.trainedBefore(pass, q.layout.records))
+	return trained, !q.following && len(q.layout.all().Without(trained.Union(discardedRecords(q)))) > 0
 }
 
 // Files returns the files of the dataset, in order. They must not be changed.

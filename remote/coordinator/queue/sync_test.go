@@ -65,7 +65,7 @@ func TestPassEndAfterFailure(t *testing.T) {
 	want(2, 10, true)
 	want(10, 18, true)
 	want(18, 0, false)
-	if at, ok := q.Position(10); !ok || at != (queue.Position{Round: 10, Pass: 1}) {
+	if at, _, ok := q.Position(10); !ok || at != (queue.Position{Round: 10, Pass: 1}) {
 		t.Errorf("round 10 lies at %+v (%t)", at, ok)
 	}
 	step(queue.TaskWanted{Pass: 1, Round: 10, Records: 10})

@@ -1,10 +1,10 @@
 package remote_test
 
 import (
-	"errors"
 	"testing"
 
 	"github.com/edl-go/edl/executor"
+	"github.com/edl-go/edl/executor/reference"
 	"github.com/edl-go/edl/internal/testkit"
 	"github.com/edl-go/edl/layers"
 	"github.com/edl-go/edl/optimizer"
@@ -79,37 +79,73 @@ func TestAsyncJobsGoOnWithinAPass(t *testing.T) {
 	}
 }
 
-// A run that trains batch after batch goes on behind the pass in which an async job has ended, on this machine and on a cluster.
-func TestOthersGoOnBehindThePassOfAnAsyncJob(t *testing.T) {
-	const records = 90
+// Whoever trains: a run that ends within a pass leaves the rest of it to the next run, on this machine or on a cluster, in sync mode, with backup trainers or in
+// async mode. Over all runs, each record is applied once in each pass.
+func TestRunsGoOnWithinAPass(t *testing.T) {
+	const records = 509
 	m, data := counting(t, records)
-	state := t.TempDir()
-	saveAt(t, m.Program, state, executor.Progress{Steps: 5, Pass: 3, Reader: executor.ReaderHash(m.Program), Trained: "0 40 8 2"})
-	local := executor.New()
-	defer local.Close()
-	l := listener(t)
-	for name, c := range map[string]struct {
-		executor.Executor
-		pass    int
-		records int64
-	}{
-		"local": {local, 4, records},
-		"sync":  {executorOf(t, l, &remote.JobSpec{Trainers: 2, Pservers: 1}), 4, records},
-		"async": {executorOf(t, l, &remote.JobSpec{Trainers: 2, Pservers: 1, Mode: job.Mode_ASYNC}), 3, records - 42},
-	} {
-		if _, err := c.Load(bounded(t), state, m.Program, executor.LoadOptions{}); err != nil {
+	state, l := t.TempDir(), listener(t)
+	saveAt(t, m.Program, state, executor.Progress{Steps: 5, Pass: 3, Reader: executor.ReaderHash(m.Program)})
+	on := func(spec *remote.JobSpec) func() executor.Executor {
+		return func() executor.Executor { return executorOf(t, l, spec) }
+	}
+	local := func() executor.Executor {
+		e := executor.New()
+		t.Cleanup(func() { _ = e.Close() })
+		return e
+	}
+	oracle := func() executor.Executor {
+		e, err := reference.New(m.Program, 2)
+		if err != nil {
 			t.Fatal(err)
 		}
-		first, save := -1, t.TempDir()
-		summary, err := c.Train(bounded(t), m.Program, executor.TrainOptions{Data: data, Passes: 1, Save: save}, func(s executor.StepResult) error {
-			if first < 0 {
-				first = s.Pass
+		t.Cleanup(func() { _ = e.Close() })
+		return e
+	}
+	backup := on(&remote.JobSpec{Trainers: 3, Pservers: 2, MinBlockSize: 16, BackupTrainers: 1})
+	async := on(&remote.JobSpec{Trainers: 2, Pservers: 1, Mode: job.Mode_ASYNC, RecordsPerTask: 20})
+	sync := on(&remote.JobSpec{Trainers: 2, Pservers: 1})
+	last := executor.Progress{}
+	for i, run := range []func() executor.Executor{sync, async, local, backup, oracle, backup, sync, async, backup, local} {
+		e, told, until, dropped, options := run(), 0, 4, false, executor.TrainOptions{Data: data, Passes: 1000, Save: state}
+		if i%4 == 3 {
+			options.Passes, until = 1, 1000 // to the end of the pass
+		}
+		if _, err := e.Load(bounded(t), state, m.Program, executor.LoadOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		backups := i == 5 || i == 8
+		_, err := e.Train(bounded(t), m.Program, options, func(s executor.StepResult) error {
+			dropped = dropped || len(s.Dropped) > 0
+			if told++; told >= until && (dropped || !backups) {
+				return executor.ErrStop
 			}
 			return nil
 		})
-		now, _, wrong := executor.ReadProgress(save)
-		if err = errors.Join(err, wrong); err != nil || first != c.pass || summary.Records != c.records || now.Pass != c.pass+1 || now.Trained != "" {
-			t.Errorf("%s: it begins with pass %d and trains %d records, then %+v; %v", name, first, summary.Records, now, err)
+		if err != nil {
+			t.Fatalf("run %d: %v", i, err)
 		}
+		if last, _, err = executor.ReadProgress(state); err != nil {
+			t.Fatalf("run %d: %v", i, err)
+		}
+		if until == 1000 && (last.Trained != "" || last.Batch != 0) {
+			t.Errorf("run %d: %+v, want the end of a pass", i, last)
+		}
+		trained := int64(0)
+		for _, n := range testkit.Saved(t, state, m.Program)["updates"].Float32s() {
+			if passes := int64(last.Pass - 3); int64(n) != passes && int64(n) != passes+1 {
+				t.Fatalf("after run %d, %+v, a record was applied %v times", i, last, n)
+			}
+			trained += int64(n)
+		}
+		source, err := executor.OpenFiles(t.Context(), m.Program, data, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		source.GoOn(last)
+		if want := int64(last.Pass-3)*records + source.Done(); trained != want {
+			t.Errorf("after run %d, %+v, %d records are applied, want %d", i, last, trained, want)
+		}
+		source.Close()
 	}
 }
