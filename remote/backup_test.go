@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -140,13 +141,20 @@ func TestBackupTrainersWhenRolesAreLost(t *testing.T) {
 		"nobody, with another number of pservers": {}} {
 		t.Run(name, func(t *testing.T) {
 			inShort(t, name, "a trainer", "the pserver that decides", "nobody, with devices")
-			trainWithBackups(t, lost)
+			trainWithBackups(t, lost, false)
+		})
+	}
+	for name, lost := range map[string][]string{"a pserver": {"pserver-1"}, "the pserver that decides": {"pserver-0"}, "all pservers": {"pserver-0", "pserver-1"},
+		"a standby and a trainer": {"standby-0", "trainer-2"}} {
+		t.Run(name+", with standbys", func(t *testing.T) {
+			inShort(t, name, "the pserver that decides")
+			trainWithBackups(t, lost, true)
 		})
 	}
 }
 
 // trainWithBackups trains until roles are lost in the middle of a pass, and on to the end of a later one.
-func trainWithBackups(t *testing.T, lost []string) {
+func trainWithBackups(t *testing.T, lost []string, standbys bool) {
 	const records = 70
 	m := testkit.Reading(t, backupRows, optimizer.Momentum(0.05, 0.9))
 	dir := t.TempDir()
@@ -157,14 +165,25 @@ func trainWithBackups(t *testing.T, lost []string) {
 	if lost == nil {
 		spec.Devices = 2
 	}
+	if standbys {
+		spec.Standby = 1
+	}
 	l := r.listener()
 	e := executorOf(t, l, spec)
-	killed, passes, dropped := false, -1, 0
+	w := &watched{t: t, client: e.Client()}
+	killed, passes, dropped, last := false, -1, 0, -1
 	_, err := e.Train(bounded(t), m.Program, executor.TrainOptions{Data: testkit.Samples(t, t.TempDir(), records), Passes: 100000},
 		func(s executor.StepResult) error {
-			dropped += len(s.Dropped)
+			if int(s.Step) != last+1 && standbys {
+				t.Errorf("step %d after step %d", s.Step, last)
+			}
+			dropped, last = dropped+len(s.Dropped), int(s.Step)
+			inStep := true
+			if standbys {
+				_, inStep = w.roles()
+			}
 			switch {
-			case !killed && len(kept(t, dir)) > 1 && dropped > 0:
+			case !killed && len(kept(t, dir)) > 1 && dropped > 0 && inStep:
 				killed, passes = true, s.Pass+3
 				if lost != nil && len(lost) == 0 {
 					jobs, err := e.Client().Jobs(bounded(t))
@@ -178,7 +197,9 @@ func trainWithBackups(t *testing.T, lost []string) {
 				for _, name := range lost {
 					old := r.handle(name)
 					r.signal(name, syscall.SIGKILL)
-					r.await("another "+name, func() bool { return r.handles[name] != old })
+					if !standbys { // else nobody takes the name of a pserver
+						r.await("another "+name, func() bool { return r.handles[name] != old })
+					}
 				}
 			case killed && s.Pass >= passes:
 				return executor.ErrStop
@@ -196,6 +217,68 @@ func trainWithBackups(t *testing.T, lost []string) {
 	}
 	if len(ledger.Passes) < passes {
 		t.Errorf("the ledger has %d passes, want at least %d", len(ledger.Passes), passes)
+	}
+}
+
+// A pserver is lost when one trainer has declared a round and waits for the decision. Those who count send their contributions to the standby again, which decides, or
+// applies what pserver 0 has decided: no step is repeated, and the job equals the reference that is told which contributions counted.
+func TestStandbyInARoundWithBackups(t *testing.T) {
+	t.Parallel()
+	for _, lost := range []string{"pserver-0", "pserver-1"} {
+		t.Run(lost, func(t *testing.T) { loseBeforeTheDecision(t, lost) })
+	}
+}
+
+func loseBeforeTheDecision(t *testing.T, lost string) {
+	const records, passes, trainers, without = 120, 2, 3, 5
+	m, data := lookingUp(t, records)
+	r := newRig(t)
+	spec := shortLived()
+	spec.Trainers, spec.Pservers, spec.BackupTrainers, spec.Standby, spec.MinBlockSize = trainers, 2, 1, 1, 8
+	e := executorOf(t, r.listener(), spec)
+	saved := filepath.Join(t.TempDir(), "model")
+	j, err := e.Submit(bounded(t), m.Program, executor.TrainOptions{Data: data, Passes: passes, Save: saved, Fetch: []string{m.Loss}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, second, late := r.waitPaused("trainer-0"), r.waitPaused("trainer-1"), r.waitPaused("trainer-2")
+	w := &watched{t: t, client: e.Client(), id: j.ID}
+	for inStep := false; !inStep; {
+		_, inStep = w.roles()
+	}
+	goOn(first)
+	for waits := false; !waits; {
+		answer, err := e.Client().Why(bounded(t), j.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		waits = strings.Contains(answer.String(), "what counts in round 0")
+	}
+	r.signal(lost, syscall.SIGKILL)
+	r.resume("trainer-1", second)
+	r.resume("trainer-0", r.waitPaused("trainer-0"))
+	var rounds []testkit.Decision
+	_, err = j.Follow(bounded(t), func(s executor.StepResult) error {
+		if int(s.Step) != len(rounds) || s.Attempt != 0 {
+			t.Errorf("step %d of attempt %d after %d steps", s.Step, s.Attempt, len(rounds))
+		}
+		rounds = append(rounds, testkit.Decision{Rows: s.Rows, Dropped: s.Dropped, Loss: s.Fetched[0].Clone()})
+		if len(rounds) == without {
+			r.resume("trainer-2", late)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := reference.New(m.Program, trainers)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer want.Close()
+	testkit.ReplayDecisions(bounded(t), t, want, m, data, passes, trainers, rounds)
+	if err := testkit.Difference(testkit.Saved(t, saved, m.Program), testkit.Persistables(want.Scope(), m.Program)); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -171,7 +171,7 @@ func TestUpdateOpsWithBlocks(t *testing.T) {
 func TestSparseGradientsThatTrainersMerge(t *testing.T) {
 	p := lookups(t, optimizer.SGD(0.1), layers.ParamAttr{}, 9)
 	for flag, cfg := range map[string]transpiler.Config{
-		"--merge-hosts":     {Trainers: 2, PServers: 2, MergeHosts: true},
+		"--merge-hosts": {Trainers: 2, PServers: 2, MergeHosts: true},
 	} {
 		_, err := transpiler.Transpile(t.Context(), p, cfg)
 		if f := new(fault.Fault); !errors.As(err, &f) || f.Kind != fault.Unsupported || !strings.Contains(err.Error(), "leave out "+flag) ||

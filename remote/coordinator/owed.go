@@ -25,7 +25,8 @@ const maxOwed = 1 << 13
 
 // debts is what was dropped, as the reports tell. They are no proof: the ledger is. The monitor guards it.
 type debts struct {
-	runs  int64              // since the last segment began, at most
+	runs  int64 // of pass, since the last segment that began early, at most
+	pass  int32
 	drops map[id.Rank]uint64 // how many rounds count without a contribution of each rank
 }
 
@@ -45,6 +46,9 @@ func noteDropped(s *steps, next joined, number id.Generation) {
 		}
 	}
 	read := s.reading
+	if next.step.Pass != d.pass {
+		d.pass, d.runs = next.step.Pass, 0
+	}
 	if d.runs += int64(len(dropped)); read.ShuffleBuffer > 1 {
 		d.runs += max(0, read.Rows-next.step.Rows)
 	}

@@ -173,8 +173,6 @@ func Check(s *job.JobSpec) error {
 		wrong("backup_trainers", "with the transport grpc", "another transport: calls bring a late trainer variables of different rounds, a data connection a copy of one")
 	case s.MergeHosts:
 		wrong("backup_trainers", "with merge_hosts", "one of them: who leads a group waits for all of it; devices share the rows of a trainer, too")
-	case s.Standby > 0:
-		wrong("backup_trainers", "with standby", "one of them: a standby does not know what the server has decided to count")
 	case s.CompressParameters != "none" && s.CompressParameters != "":
 		wrong("backup_trainers", "with compress_parameters", "parameters that travel as float32: the first ones of a trainer come on its data connection; gradients may be rounded")
 	case strings.HasPrefix(s.CompressGradients, "topk"):

@@ -133,7 +133,6 @@ func TestMistakes(t *testing.T) {
 		"backup_trainers: 3\ntrainers: 3":                         "backup_trainers 3 of 3 trainers, want 0 to 2: at least one trainer counts",
 		"backup_trainers: 1\ntransport: grpc":                     "backup_trainers with the transport grpc",
 		"backup_trainers: 1\nmerge_hosts: true":                   "backup_trainers with merge_hosts",
-		"backup_trainers: 1\nstandby: 1":                          "backup_trainers with standby",
 		"backup_trainers: 1\ncompress_gradients: topk:0.1":        "backup_trainers with compress_gradients topk:0.1",
 		"backup_trainers: 1\ncompress_parameters: bf16":           "backup_trainers with compress_parameters",
 		"backup_trainers: 1\ndata: {x: {files: a, follow: true}}": "backup_trainers with a dataset that follows",

@@ -3,11 +3,13 @@ package pserver
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/dataplane"
 	"github.com/edl-go/edl/remote/id"
+	"github.com/edl-go/edl/remote/waits"
 	"github.com/edl-go/edl/remote/wire"
 )
 
@@ -27,6 +29,8 @@ import (
 //   - A decision counts as a round that is applied: Freeze tells it, and the coordinator gives it to the servers that have not heard of it. If server 0 is
 //     lost, all go back to a checkpoint, so no two decisions of a round can meet.
 //   - A round without rows is no decision: each round trains a record at least, and a pass ends.
+//   - A server with a standby tells a decision when the standby has the round, too. A standby that takes over has what anybody may have heard of, and decides
+//     the open round anew. That of another server waits until those who count have sent their contributions again.
 //   - What is dropped is not in the ledger. So the ledger tells which records are owed, and the queue gives them to rounds at the end of the pass.
 //
 // A round does not wait for a late trainer, so nobody waits for it before the parameters change again. It gets a copy of one version, or none: whoever asks
@@ -82,7 +86,14 @@ func counted(r *Rounds, m *member, e Declared) (Effects, error) {
 		return Effects{}, fault.E(fault.InvalidArgument, fault.Gotf("a declaration of trainer %d without the decision of pserver 0", m.rank))
 	}
 	if err := r.members.checkCommit(e.Counted, r.round, r.variables); err != nil {
-		return Effects{}, err
+		if !r.lacking(r.round) {
+			return Effects{}, err
+		}
+		if slices.ContainsFunc(e.Counted, func(d Declaration) bool { return d.Rank == m.rank }) { // the last of them applies the round
+			m.declared, m.declaration = true, e.Declaration
+			m.declaration.Rank = m.rank
+		}
+		return Effects{}, nil
 	}
 	return r.apply(Effects{}, r.members, e.Counted), nil
 }
@@ -112,7 +123,7 @@ func noteDropped(j *jury, ms members, declared []Declaration) {
 	}
 }
 
-// Counted implements the rpc. It answers when the round of the request is decided.
+// Counted implements the rpc. It answers when the round of the request is decided, and the standby knows.
 func (p pacer) Counted(ctx context.Context, m *rpc.CountedRequest) (*rpc.CountedResponse, error) {
 	c := p.core
 	if err := c.cfg.Identity.Check(m.Id); err != nil {
@@ -127,13 +138,19 @@ func (p pacer) Counted(ctx context.Context, m *rpc.CountedRequest) (*rpc.Counted
 	if _, err := c.decide(ctx, Asked{Sender(wire.SenderOf(m.Id))}); err != nil {
 		return nil, err
 	}
-	c.Lock()
-	defer c.Unlock()
-	r := &rpc.CountedResponse{Round: uint64(c.rounds.committed()), Dropped: c.rounds.places}
-	for _, d := range c.rounds.lastApplied {
-		r.Declared = append(r.Declared, &rpc.Declared{Rank: uint32(d.Rank), Rows: d.Rows, Weight: d.Weight, Void: d.Void, Pass: d.Pass})
-	}
-	return r, nil
+	var r *rpc.CountedResponse
+	w := waits.Wait{Who: c.name, What: "its standby to have the round", By: []string{standbyName(c.cfg.Index)}, Limit: c.cfg.RoundDeadline}
+	err := c.Await(ctx, func() waits.Wait { return w }, func() (bool, error) {
+		if !c.mirror.hasRound() {
+			return false, nil
+		}
+		r = &rpc.CountedResponse{Round: uint64(c.rounds.committed()), Dropped: c.rounds.places}
+		for _, d := range c.rounds.lastApplied {
+			r.Declared = append(r.Declared, &rpc.Declared{Rank: uint32(d.Rank), Rows: d.Rows, Weight: d.Weight, Void: d.Void, Pass: d.Pass})
+		}
+		return true, nil
+	})
+	return r, err
 }
 
 // give sends the parameters of a version that may change as soon as others have trained the next round: a copy. A trainer that asks for its first

@@ -9,6 +9,7 @@ import (
 	"github.com/edl-go/edl/ops/comm"
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/dataplane"
+	"github.com/edl-go/edl/remote/id"
 	"github.com/edl-go/edl/remote/waits"
 	"github.com/edl-go/edl/remote/wire"
 )
@@ -44,6 +45,15 @@ type mirror struct {
 
 	current *follower // nil: there is no standby
 	told    *Updates  // async: what a standby that was told everything knows of trainers; nil in sync mode. The lock of core guards it
+	latest  telling   // sync: of the round that is being applied, or that was applied last
+}
+
+// A telling says that a standby was told what a round is made of, or that there was none to be told.
+type telling struct {
+	round   id.Round
+	any     bool      // there was a round
+	to      *follower // nil: there was no standby
+	message uint64
 }
 
 // A follower is a standby as its server sees it. The lock of core guards it.
@@ -360,7 +370,9 @@ func (m *mirror) round() (wait func(ctx context.Context) error) {
 	m.core.Lock()
 	defer m.core.Unlock()
 	f := m.current
+	m.latest = telling{round: m.core.rounds.Round(), any: true}
 	if f == nil || !f.started {
+		m.core.Broadcast()
 		return none
 	}
 	all := make([]int, len(m.targets))
@@ -368,6 +380,7 @@ func (m *mirror) round() (wait func(ctx context.Context) error) {
 		all[i] = i
 	}
 	number := m.put(f, rpc.Standing_ROUND, all)
+	m.latest.to, m.latest.message = f, number
 	return func(ctx context.Context) error {
 		err := m.await(ctx, f, number)
 		if err != nil { // the merges may change when nothing reads them any more
@@ -376,6 +389,15 @@ func (m *mirror) round() (wait func(ctx context.Context) error) {
 		}
 		return err
 	}
+}
+
+// hasRound reports whether the standby knows what the round that is being applied is made of. The lock is held.
+func (m *mirror) hasRound() bool {
+	if m == nil || !m.core.rounds.applying {
+		return true
+	}
+	t := m.latest
+	return t.any && t.round == m.core.rounds.Round() && (t.to == nil || m.has(t.to, t.message))
 }
 
 // catchUp sends the standby some of what it lacks. The goroutine that applies rounds calls it between two of them, and awaits what was sent before it changes

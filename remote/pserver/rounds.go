@@ -158,6 +158,10 @@ func (r *Rounds) declare(m *member, e Declared) (Effects, error) {
 	if m.declared {
 		return Effects{Ignore: true}, nil
 	}
+	if r.decides && r.lacking(r.round) && e.Variables > len(m.received) {
+		return Effects{}, fault.E(fault.Unavailable, fault.Gotf("round %d of trainer %d, which was sent to the server before its standby took over", r.round, m.rank),
+			fault.Want("the contribution again"))
+	}
 	if err := r.checkDeclared(e, len(m.received)); err != nil {
 		return Effects{}, err
 	}

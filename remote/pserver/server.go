@@ -44,7 +44,7 @@ type Config struct {
 	Workers       int                                                // optimize blocks that run at the same time; at least 1
 	Peer          func(index int) (rpc.ParameterServerClient, error) // the client of another server; it does not wait
 	Data          *dataplane.Acceptor                                // of contributions and parameters; nil: they come over gRPC
-	// Backup is how many contributions a round may lack. Sync mode, with Data, without standbys and groups.
+	// Backup is how many contributions a round may lack. Sync mode, with Data, without groups.
 	Backup int
 	// Standby says that the server has a standby. With Data.
 	Standby bool

@@ -63,11 +63,13 @@ func follow(r *Rounds, e Event) (Effects, error) {
 		return Effects{}, stand(r, e.Standing)
 	case Synced:
 		r.round, r.applying, r.lastApplied = e.Round, false, e.Applied
+		noteDropped(&r.jury, r.members, e.Applied)
 	case Merged:
 		if r.applying || e.Round != r.round {
 			return Effects{}, fault.E(fault.Internal, fault.Gotf("the merge of round %d", e.Round), fault.Wantf("that of round %d", r.round))
 		}
 		r.applying, r.lastApplied = true, e.By
+		noteDropped(&r.jury, r.members, e.By)
 	case TookOver:
 		r.lacks, r.tookOver = r.committed(), true
 		return r.advance(Effects{}), nil

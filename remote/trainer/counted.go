@@ -37,6 +37,7 @@ type verdicts struct {
 	computing bool                 // the step has not come to its barrier
 	giveUp    context.CancelCauseFunc
 	end       context.CancelFunc // of the call; nil: there is none
+	again     chan struct{}      // has a token when server 0 was lost, or another process may have taken its place
 	call      sync.WaitGroup
 }
 
@@ -47,13 +48,13 @@ func (v *verdicts) begin(ctx context.Context, c *Comm, giveUp context.CancelCaus
 	}
 	v.forget()
 	ctx, end := context.WithCancel(ctx)
-	known := make(chan struct{})
+	known, again := make(chan struct{}), make(chan struct{}, 1)
 	v.mu.Lock()
-	v.answer, v.err, v.known, v.computing, v.giveUp, v.end = nil, nil, known, true, giveUp, end
+	v.answer, v.err, v.known, v.computing, v.giveUp, v.end, v.again = nil, nil, known, true, giveUp, end, again
 	v.mu.Unlock()
 	identity, round := c.identity, c.round()
 	v.call.Go(func() {
-		answer, err := askCounted(ctx, c, identity, round)
+		answer, err := askCounted(ctx, c, identity, round, again)
 		v.mu.Lock()
 		defer v.mu.Unlock()
 		v.answer, v.err = answer, err
@@ -89,9 +90,15 @@ func (v *verdicts) forget() {
 }
 
 // askCounted asks server 0 what a round is made of. There is no deadline: the answer comes when the slowest trainer that counts has computed its step, and
-// server 0 has a deadline for the members of a round that has begun.
-func askCounted(ctx context.Context, c *Comm, identity wire.Identity, round id.Round) (answer *rpc.CountedResponse, err error) {
+// server 0 has a deadline for the members of a round that has begun. again is given a token when it is asked again.
+func askCounted(ctx context.Context, c *Comm, identity wire.Identity, round id.Round, again chan<- struct{}) (answer *rpc.CountedResponse, err error) {
 	err = wire.Retry(ctx, func(retry id.Retry) (err error) {
+		if retry > 0 {
+			select {
+			case again <- struct{}{}:
+			default:
+			}
+		}
 		answer, err = c.Servers[0].Counted(ctx, &rpc.CountedRequest{Id: identity.Of(c.Rank, round, retry)}, grpc.WaitForReady(false))
 		return wire.FromStatus(serverName(0), err)
 	})
@@ -116,13 +123,20 @@ func (v *verdicts) await(ctx context.Context, c *Comm) (*rpc.CountedResponse, er
 	defer w.end()
 	ctx, cancel := context.WithDeadline(ctx, since.Add(c.Deadline))
 	defer cancel()
-	select {
-	case <-v.known:
-	case <-ctx.Done():
-		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-			return nil, waits.TimedOut(serverName(0), waits.Wait{What: what, Since: since, Limit: c.Deadline})
+	for decided := false; !decided; {
+		select {
+		case <-v.known:
+			decided = true
+		case <-v.again:
+			if err := v.declare(ctx, c, true); err != nil {
+				return nil, err
+			}
+		case <-ctx.Done():
+			if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+				return nil, waits.TimedOut(serverName(0), waits.Wait{What: what, Since: since, Limit: c.Deadline})
+			}
+			return nil, waits.GaveUp(ctx, serverName(0), waits.Wait{What: what})
 		}
-		return nil, waits.GaveUp(ctx, serverName(0), waits.Wait{What: what})
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -141,7 +155,7 @@ func (v *verdicts) computed() {
 
 // barrier is SendBarrier where all servers have the contribution.
 func (v *verdicts) barrier(ctx context.Context, c *Comm) error {
-	if err := c.declare(ctx, 0, c.identity, c.round(), c.declaration(0)); err != nil {
+	if err := v.declare(ctx, c, false); err != nil {
 		return err
 	}
 	if _, err := v.await(ctx, c); err != nil {
@@ -149,6 +163,29 @@ func (v *verdicts) barrier(ctx context.Context, c *Comm) error {
 	}
 	c.links.declare(ctx)
 	return nil
+}
+
+// declare declares the step to server 0. A standby that has taken over lacks what its server was sent, so each try but the first looks who is the server now, and
+// sends it what it does not have. again says that this is no first try. A server that has the declaration ignores it.
+func (v *verdicts) declare(ctx context.Context, c *Comm, again bool) error {
+	return c.call(ctx, 0, fmt.Sprintf("the declaration of round %d", c.round()), func(ctx context.Context, to rpc.ParameterServerClient, retry id.Retry) error {
+		if l := c.links[0]; (again || retry > 0) && l.out.count > 0 {
+			l.disconnect(fault.E(fault.Unavailable, fault.At(l.name), fault.Got("a call that has ended")))
+			err := l.exchange(ctx, "taking the contribution", func(l *link) error {
+				if l.acked {
+					return nil
+				}
+				return syncStep{l}.awaitAck()
+			})
+			if err != nil {
+				return err
+			}
+		}
+		barrier := c.declaration(0)
+		barrier.Id = c.identity.Of(c.Rank, c.round(), retry)
+		_, err := to.SendBarrier(ctx, barrier, grpc.WaitForReady(false))
+		return err
+	})
 }
 
 // decided is what the round of the last step is made of; nil: that is not known.

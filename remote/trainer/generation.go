@@ -50,7 +50,7 @@ func (t *Trainer) runGeneration(ctx context.Context, in *generation) error {
 		if !errors.As(err, &late) {
 			return err
 		}
-		now, err := askCounted(ctx, t.comm, in.identity, late.round)
+		now, err := askCounted(ctx, t.comm, in.identity, late.round, nil)
 		if err != nil {
 			return err
 		}
