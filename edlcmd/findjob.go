@@ -81,7 +81,8 @@ func having(ctx context.Context, clients []*remote.Client, name string) (have []
 	return have
 }
 
-// openJob connects to the listener of a job and returns the job's name. Without a name the job is the only one that runs, or the only one.
+// openJob connects to the listener of a job and returns the job's name. Without a name the job is the only one that runs; where none
+// runs, the one that was started last.
 func (f *findFlags) openJob(ctx context.Context, args []string) (*remote.Client, string, error) {
 	name := ""
 	if len(args) > 0 {
@@ -91,36 +92,38 @@ func (f *findFlags) openJob(ctx context.Context, args []string) (*remote.Client,
 	if err != nil || name != "" {
 		return client, name, err
 	}
-	if name, err = onlyJob(ctx, client); err != nil {
+	if name, err = unnamedJob(ctx, client); err != nil {
 		client.Close()
 		return nil, "", err
 	}
 	return client, name, nil
 }
 
-func onlyJob(ctx context.Context, client *remote.Client) (string, error) {
+// unnamedJob is the job that a command without a name means.
+func unnamedJob(ctx context.Context, client *remote.Client) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTime)
 	defer cancel()
 	jobs, err := client.Jobs(ctx)
 	if err != nil {
 		return "", err
 	}
-	var running, all []string
+	var running []string
 	for _, j := range jobs {
-		if all = append(all, j.Job); !ended(j) {
+		if !ended(j) {
 			running = append(running, j.Job)
 		}
 	}
 	where := "listener " + client.Address()
 	switch {
+	case len(jobs) == 0:
+		return "", fault.E(fault.NotFound, fault.At(where), fault.Got("no job"))
+	case len(running) == 0:
+		return jobs[len(jobs)-1].Job, nil
 	case len(running) == 1:
 		return running[0], nil
-	case len(all) == 1:
-		return all[0], nil
-	case len(all) == 0:
-		return "", fault.E(fault.NotFound, fault.At(where), fault.Got("no job"))
 	}
-	return "", fault.E(fault.InvalidArgument, fault.At(where), fault.Got("several jobs: "+strings.Join(all, ", ")), fault.Want("the name of one"))
+	return "", fault.E(fault.InvalidArgument, fault.At(where), fault.Got("several jobs that run: "+strings.Join(running, ", ")),
+		fault.Want("the name of one"))
 }
 
 func ended(s *job.JobStatus) bool {

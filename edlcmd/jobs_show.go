@@ -35,7 +35,7 @@ func newJobsShow(c *console) *cobra.Command {
 		Long: `Show a job of a listener: how far it is, each role with its restarts and its last failure, the task queues, the tasks
 that were discarded, and how much each pserver has of tables that only pservers hold. After its end a job is shown as it was known last. --ledger adds up the records of each pass. --rounds says
 where the time of the last 100 rounds went. --profile writes the trace of a job that was told to record its first steps
-(profile_steps in the job file, or --profile). JOB may be left out when there is only one.`,
+(profile_steps in the job file, or --profile). Without JOB it is the job that runs, or the one that was started last where none runs.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return showOneJob(cmd, c, f, args) },
 	}

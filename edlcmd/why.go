@@ -21,8 +21,8 @@ func newWhy(c *console) *cobra.Command {
 		Use:   "why [JOB]",
 		Short: "Tell what a job waits for",
 		Long: `Tell what a job waits for, by whom, since when and until when, with the last error of the one that is waited for. The root of the
-matter comes first: a role that is down or has lost its lease, then a server that does not answer, then what the others wait for. JOB
-may be left out when there is only one.`,
+matter comes first: a role that is down or has lost its lease, then a server that does not answer, then what the others wait for.
+Without JOB it is the job that runs, or the one that was started last where none runs.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return tellWhy(cmd.Context(), c, f, output.value, args) },
 	}
