@@ -26,8 +26,9 @@ func newDataCSV(c *console) *cobra.Command {
 		Use:   "csv FILE -o DIR",
 		Short: "Convert a table of numbers",
 		Long: `Convert a table of numbers: each row becomes a record of features float32[columns] and a label [1].
-Columns are named as in the first row, or numbered from 0 with --no-header. Columns of --keys are texts, which become keys
-of tables that grow by a hash (XXH64); a whole number is its own key. A record then is features, keys int64[keys], and a label.`,
+Columns are named as in the first row, or numbered from 0 with --no-header. Columns of --keys become keys of tables that
+grow: a whole number is its own key, any other text has a hash (XXH64). A record then is features, an int64[1] for each
+column of --keys in their order, and a label; without features where all other columns are keys.`,
 		Example: "  edl data csv iris.csv -o data --label species --test 30\n  edl data csv seen.csv -o data --keys user,film --label rating --label-type float32",
 		Args:    cobra.ExactArgs(1),
 	}
@@ -35,7 +36,7 @@ of tables that grow by a hash (XXH64); a whole number is its own key. A record t
 	flags := cmd.Flags()
 	flags.StringVar(&options.Label, "label", "", "`COLUMN` to predict (default: the last one)")
 	flags.StringSliceVar(&options.Features, "features", nil, "columns `NAME,...` to predict from (default: all others)")
-	flags.StringSliceVar(&options.Keys, "keys", nil, "columns `NAME,...` of texts that become keys of tables that grow")
+	flags.StringSliceVar(&options.Keys, "keys", nil, "columns `NAME,...` of texts or ids that become keys of tables that grow, a field each")
 	flags.BoolVar(&noHeader, "no-header", false, "the first row is data")
 	flags.StringVar(&comma, "comma", ",", "`CHARACTER` between columns")
 	flags.IntVar(&test, "test", 0, "hold the last `N` rows back as a test set")

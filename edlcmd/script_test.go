@@ -172,6 +172,15 @@ func writeProgram(ts *testscript.TestScript, _ bool, args []string) {
 		fixed := layers.Embedding(batch[1], 32, 2, layers.Sparse(), layers.Distributed(), layers.Param(layers.ParamAttr{Name: "fixed"}))
 		cost := layers.SquareErrorCost(layers.Add(grown, fixed), batch[0])
 		optimizer.Adagrad(0.1).Minimize(layers.Mean(cost, layers.Name("loss")))
+	case "pairs": // trains a table that grows for each of two columns of keys
+		key := []layers.Option{layers.Dims(1), layers.DType(tensor.Int64)}
+		table := layers.OpenDataset(m, "train", layers.Field("age", layers.Dims(1)), layers.Field("user", key...), layers.Field("ad", key...),
+			layers.Field("y", layers.Dims(1)))
+		batch := layers.Read(layers.Batch(table, 2))
+		users := layers.SparseEmbedding(batch[1], 640, 1, layers.Param(layers.ParamAttr{Name: "users"}))
+		ads := layers.SparseEmbedding(batch[2], 640, 1, layers.Param(layers.ParamAttr{Name: "ads"}))
+		cost := layers.SquareErrorCost(layers.Add(layers.Add(users, ads), batch[0]), batch[3])
+		optimizer.SGD(0.1).Minimize(layers.Mean(cost, layers.Name("loss")))
 	case "lookup": // fetches rows of a table that grows
 		key := layers.Data(m, "user", layers.Dims(1), layers.DType(tensor.Int64))
 		layers.SparseEmbedding(key, 640, 2, layers.Name("vector"))

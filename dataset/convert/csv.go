@@ -30,7 +30,8 @@ type CSVOptions struct {
 	LabelDType tensor.DType // Int64 for classes, Float32 for regression
 	// Features are the columns to predict from, in the order of the sample, given like Label. By default all columns but the label.
 	Features []string
-	// Keys are columns of texts, given like Label, that become keys of tables that grow (Key); a whole number is its own key. They are no features by default.
+	// Keys are columns, given like Label, that become keys of tables that grow: a whole number is its own key, and any other text has that of Key. They are
+	// no features by default.
 	Keys []string
 }
 
@@ -40,8 +41,8 @@ const (
 	maxColumns = 1 << 16
 )
 
-// CSV converts each row into a sample of features float32[columns] and label [1], and returns the number of samples. With Keys, a sample is features, keys
-// int64[keys] and label, without features if all other columns are keys.
+// CSV converts each row into a sample of features float32[columns] and label [1], and returns the number of samples. With Keys, a sample is features,
+// int64[1] for each column of Keys in their order, and label; without features if all other columns are keys.
 func CSV(ctx context.Context, r io.Reader, w dataset.RecordWriter, options CSVOptions) (int, error) {
 	if options.LabelDType != tensor.Int64 && options.LabelDType != tensor.Float32 {
 		return 0, fault.E(fault.InvalidArgument, fault.Got("a label of "+options.LabelDType.String()), fault.Want("int64 or float32"))
@@ -138,10 +139,10 @@ func newCSVConverter(row []string, w dataset.RecordWriter, options CSVOptions) (
 		return nil, fault.E(fault.InvalidArgument, fault.Gotf("%d columns and no features", len(row)),
 			fault.Want("a label and at least one feature"))
 	}
-	if c.samples, err = newSampleWriter(w, options.LabelDType, int64(len(c.featureColumns))); err == nil && len(c.keyColumns) > 0 {
-		c.samples.keys, err = tensor.New(tensor.Int64, int64(len(c.keyColumns)))
+	if c.samples, err = newSampleWriter(w, options.LabelDType, int64(len(c.featureColumns))); err != nil {
+		return nil, err
 	}
-	return c, err
+	return c, c.samples.addKeys(len(c.keyColumns))
 }
 
 // columns are the names of columns in their order: the index where there is no header.
@@ -196,7 +197,7 @@ func (c *csvConverter) convert(row []string, line int) error {
 		c.samples.features.Float32s()[i] = float32(v)
 	}
 	for i, column := range c.keyColumns {
-		c.samples.keys.Int64s()[i] = keyOf(row[column])
+		c.samples.keys[i].Int64s()[0] = keyOf(row[column])
 	}
 	label := c.samples.label
 	if label.DType() == tensor.Int64 {

@@ -14,9 +14,10 @@ import (
 // A sampleWriter writes samples of one shape and reuses its memory.
 type sampleWriter struct {
 	w        dataset.RecordWriter
-	features *tensor.Tensor // float32; left out of a sample with keys if it has no elements
-	keys     *tensor.Tensor // int64; nil for none
-	label    *tensor.Tensor // [1]
+	features *tensor.Tensor   // float32; left out of a sample with keys if it has no elements
+	keys     []*tensor.Tensor // int64[1] each
+	label    *tensor.Tensor   // [1]
+	values   []*tensor.Tensor // of a sample: those above in their order
 	record   []byte
 	written  int
 }
@@ -30,20 +31,31 @@ func newSampleWriter(w dataset.RecordWriter, label tensor.DType, featureDims ...
 	if err != nil {
 		return nil, err
 	}
-	return &sampleWriter{w: w, features: features, label: l}, nil
+	return &sampleWriter{w: w, features: features, label: l, values: []*tensor.Tensor{features, l}}, nil
 }
 
-// write writes the present features and label.
+// addKeys gives a sample n fields of keys between features and label.
+func (s *sampleWriter) addKeys(n int) error {
+	if n == 0 {
+		return nil
+	}
+	if s.values = s.values[:0]; s.features.Len() > 0 {
+		s.values = append(s.values, s.features)
+	}
+	for range n {
+		key, err := tensor.New(tensor.Int64, 1)
+		if err != nil {
+			return err
+		}
+		s.keys = append(s.keys, key)
+	}
+	s.values = append(append(s.values, s.keys...), s.label)
+	return nil
+}
+
+// write writes the present features, keys and label.
 func (s *sampleWriter) write() error {
-	var sample [3]*tensor.Tensor
-	values := sample[:0]
-	if s.keys == nil || s.features.Len() > 0 {
-		values = append(values, s.features)
-	}
-	if s.keys != nil {
-		values = append(values, s.keys)
-	}
-	s.record = dataset.AppendRecord(s.record[:0], append(values, s.label)...)
+	s.record = dataset.AppendRecord(s.record[:0], s.values...)
 	if err := s.w.Write(s.record); err != nil {
 		return err
 	}

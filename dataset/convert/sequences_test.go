@@ -217,7 +217,7 @@ func TestKeysOfColumnsAndWords(t *testing.T) {
 	}{
 		"columns": {func(w *shown) (int, error) {
 			return CSV(background, strings.NewReader("user,age,tag,y\n abc,3, 7,1\n,4,abc,0\n"), w, CSVOptions{Header: true, Keys: []string{"tag", "user"}, LabelDType: tensor.Int64})
-		}, []string{fmt.Sprintf("float32[1][3] int64[2][7 %d] int64[1][1]", abc), fmt.Sprintf("float32[1][4] int64[2][%d %d] int64[1][0]", abc, none)}},
+		}, []string{fmt.Sprintf("float32[1][3] int64[1][7] int64[1][%d] int64[1][1]", abc), fmt.Sprintf("float32[1][4] int64[1][%d] int64[1][%d] int64[1][0]", abc, none)}},
 		"columns alone": {func(w *shown) (int, error) {
 			return CSV(background, strings.NewReader("abc,0.5\n"), w, CSVOptions{Keys: []string{"0"}, LabelDType: tensor.Float32})
 		}, []string{fmt.Sprintf("int64[1][%d] float32[1][0.5]", abc)}},
