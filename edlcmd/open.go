@@ -17,8 +17,8 @@ import (
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/remote"
-	"github.com/edl-go/edl/remote/credential"
 	"github.com/edl-go/edl/remote/cluster"
+	"github.com/edl-go/edl/remote/credential"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
