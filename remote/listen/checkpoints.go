@@ -84,7 +84,8 @@ func save(ctx context.Context, j *Job) (*job.CheckpointStatus, error) {
 	return last, j.orFailure(ctx, wire.FromStatus("coordinator", err))
 }
 
-// resume makes ready what a job starts with that goes on from a checkpoint of its user.
+// resume makes ready what a job starts with that goes on from a checkpoint of its user. It makes spec name that very checkpoint, because a later one may be
+// the last in the store when the job is resumed itself.
 func (s *jobState) resume(ctx context.Context, spec *job.JobSpec, p *program.Program, scratch string) (executor.Progress, error) {
 	c, err := checkpoint.Find(ctx, spec.Resume)
 	if err != nil {
@@ -94,6 +95,7 @@ func (s *jobState) resume(ctx context.Context, spec *job.JobSpec, p *program.Pro
 	if err := checkVariables(c, p, spec.Partial); err != nil {
 		return executor.Progress{}, err
 	}
+	spec.Resume = c.Address()
 	s.origins = append(slices.Clone(c.Manifest.Origins), c.Run())
 	s.origins = s.origins[max(0, len(s.origins)-maxContinued):]
 	if c.Manifest.Progress.GetReader() == executor.ReaderHash(p) { // else it begins with the first pass

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -218,7 +219,7 @@ func (m *Manager) remember(j *Job, k *state.KeptJob) {
 	if m.cfg.Data == nil || j.spec.Checkpoints == nil {
 		return
 	}
-	k.Run, k.Origins = j.name, j.state.origins
+	k.Run = j.name
 	if err := m.cfg.Data.keep(j.ID, k); err != nil {
 		m.cfg.Log.Warn("the job cannot be resumed by its name", "job", j.ID, "error", err)
 	}
@@ -246,8 +247,8 @@ func (m *Manager) rememberServers(j *Job, servers int) {
 	}
 }
 
-// Resume starts a job again that has ended before its time, as another job, from its last checkpoint. Numbers of roles that are not 0 replace those of the
-// job.
+// Resume starts a job again that has ended before its time, as another job, from its last checkpoint; where it has made none, from the one that it began with.
+// Numbers of roles that are not 0 replace those of the job.
 func (m *Manager) Resume(ctx context.Context, id string, trainers, trainersMax, pservers int32) (*Job, error) {
 	if m.cfg.Data == nil {
 		return nil, fault.E(fault.InvalidArgument, fault.At("job "+id), fault.Got("a listener without a data folder"), fault.Want("one with --data-dir"),
@@ -265,7 +266,7 @@ func (m *Manager) Resume(ctx context.Context, id string, trainers, trainersMax, 
 	if k.OwnStore {
 		store, spec.Checkpoints.Store = m.cfg.Data.store(id), ""
 	}
-	if spec.Resume, err = lastOf(ctx, store, append(slices.Clone(k.Origins), k.Run)); err != nil {
+	if spec.Resume, err = lastOf(ctx, store, k.Run, spec.Resume); err != nil {
 		return nil, err
 	}
 	if trainers > 0 {
@@ -283,8 +284,9 @@ func (m *Manager) runs(id string) bool {
 	return m.jobs[id] != nil && !m.jobs[id].Ended()
 }
 
-// lastOf is the address of the last checkpoint of the last of some runs that has any.
-func lastOf(ctx context.Context, where string, runs []string) (string, error) {
+// lastOf is the address of the last checkpoint of a run. A run that has none has that of the checkpoint that it began with; empty: it began with none. That one
+// is looked for among those of the run first, because a data folder may have moved.
+func lastOf(ctx context.Context, where, run, began string) (string, error) {
 	store, err := checkpoint.Open(ctx, where)
 	if err != nil {
 		return "", err
@@ -294,13 +296,28 @@ func lastOf(ctx context.Context, where string, runs []string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	for _, run := range slices.Backward(runs) {
-		for _, e := range list {
-			if e.Complete && e.Run == run {
-				return where + "@" + e.Name, nil
-			}
+	for _, e := range list { // the newest of a run first
+		if e.Complete && e.Run == run {
+			return where + "@" + e.Name, nil
 		}
 	}
-	return "", fault.E(fault.NotFound, fault.At(where), fault.Got("no complete checkpoint of the job"), fault.Want("one"),
+	for _, e := range list {
+		if e.Complete && strings.HasSuffix(began, "@"+e.Name) {
+			return where + "@" + e.Name, nil
+		}
+	}
+	none := fault.E(fault.NotFound, fault.At(where), fault.Got("no complete checkpoint of the job"), fault.Want("one"),
 		fault.Hint("submit the job again: it has ended before its first checkpoint"))
+	if began == "" {
+		return "", none
+	}
+	c, err := checkpoint.Find(ctx, began)
+	if errors.Is(err, fault.NotFound) {
+		none.Got += ", and the one that it began with is gone: " + began
+		return "", none
+	}
+	if err != nil {
+		return "", err
+	}
+	return c.Address(), c.Close()
 }
