@@ -134,7 +134,7 @@ func ended(s *job.JobStatus) bool {
 // reads it asks the listener, and one that refuses is gone.
 
 // findTime bounds the wait for the listeners that are listed.
-const findTime = time.Second
+const findTime = 5 * time.Second
 
 // maxListed bounds what is read of the directory: entries, and bytes of each.
 const (
@@ -193,6 +193,7 @@ func listed(ctx context.Context) (clients []*remote.Client, err error) {
 	ctx, cancel := context.WithTimeout(ctx, findTime)
 	defer cancel()
 	var mu sync.Mutex
+	var refused error
 	var group sync.WaitGroup
 	for _, file := range files[:min(len(files), maxListed)] {
 		path := filepath.Join(dir, file.Name())
@@ -206,6 +207,11 @@ func listed(ctx context.Context) (clients []*remote.Client, err error) {
 				if errors.Is(err, fault.Unavailable) && processGone(entry.PID) {
 					_ = os.Remove(path)
 				}
+				if !errors.Is(err, fault.Unavailable) && !errors.Is(err, fault.DeadlineExceeded) && !errors.Is(err, fault.Canceled) {
+					mu.Lock()
+					defer mu.Unlock()
+					refused = err
+				}
 				return
 			}
 			mu.Lock()
@@ -214,6 +220,9 @@ func listed(ctx context.Context) (clients []*remote.Client, err error) {
 		})
 	}
 	group.Wait()
+	if len(clients) == 0 && refused != nil { // this user's credentials are wrong, or those of a listener
+		return nil, refused
+	}
 	slices.SortFunc(clients, func(a, b *remote.Client) int { return strings.Compare(a.Address(), b.Address()) })
 	return clients, nil
 }

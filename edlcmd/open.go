@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -74,7 +75,11 @@ func openRemote(where place, spec *job.JobSpec) (executor.Executor, error) {
 	}
 	options := append(where.etcd, remote.WithLauncher(launcher))
 	if where.address == "" {
-		options = append(options, ownAuthority()...)
+		own, err := ownAuthority()
+		if err != nil {
+			return nil, err
+		}
+		options = append(options, own...)
 	}
 	e, err := remote.NewExecutor(where.address, spec, options...)
 	if err != nil {
@@ -87,18 +92,21 @@ func openRemote(where place, spec *job.JobSpec) (executor.Executor, error) {
 	return opened, nil
 }
 
-// ownAuthority makes an embedded listener take the user's authority, so that other commands of the user may ask it. Without a place for the file, or with a
-// file that is wrong, only this process knows the listener.
-func ownAuthority() []remote.Option {
+// ownAuthority makes an embedded listener take the user's authority, so that other commands of the user may ask it. Without a place for the
+// file only this process knows the listener. A file that is wrong is an error.
+func ownAuthority() ([]remote.Option, error) {
 	file, err := credential.File()
 	if err != nil {
-		return nil
+		return nil, nil
 	}
 	a, err := credential.OpenOrMake(file)
-	if err != nil {
-		return nil
+	if err == nil {
+		return []remote.Option{remote.WithAuthority(a)}, nil
 	}
-	return []remote.Option{remote.WithAuthority(a)}
+	if _, absent := os.Stat(file); absent != nil {
+		return nil, nil
+	}
+	return nil, err
 }
 
 // clusterExecutor is a remote executor whose listener other commands find.

@@ -294,15 +294,19 @@ func (l *Listener) findEtcd(ctx context.Context, config *listen.Config, o *liste
 		return err
 	}
 	config.RunDir, config.Etcd = l.runDir, o.etcd
-	var own *credential.Credentials
+	var own *credential.Credentials // for etcd
 	if len(o.etcd) == 0 {
-		if own, err = listen.OwnCredentials(o.authority); err != nil {
+		// The etcd has an authority of its own: users and other listeners have no business there.
+		if config.EtcdAuthority, err = credential.NewAuthority(); err != nil {
+			return err
+		}
+		if own, err = listen.OwnCredentials(config.EtcdAuthority); err != nil {
 			return err
 		}
 		if l.etcd, err = cluster.Embed(ctx, filepath.Join(l.runDir, "etcd"), o.log, own); err != nil {
 			return err
 		}
-		config.Etcd, config.EtcdAsksRoles = l.etcd.Endpoints(), true
+		config.Etcd = l.etcd.Endpoints()
 	} else {
 		if err = tryEtcd(ctx, o); err != nil {
 			return err

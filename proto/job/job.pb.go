@@ -887,7 +887,7 @@ type RoleSpec struct {
 	Placed            *Placement             `protobuf:"bytes,28,opt,name=placed,proto3" json:"placed,omitempty"`                                                                     // that the programs belong to, without them. Of a pserver with before: it takes its state from other pservers
 	Next              *Placement             `protobuf:"bytes,29,opt,name=next,proto3" json:"next,omitempty"`                                                                         // of the coordinator: a placement that the job may have changed to; absent: none
 	Credentials       []byte                 `protobuf:"bytes,30,opt,name=credentials,proto3" json:"credentials,omitempty"`                                                           // that the role shows to the others of the job, as package credential writes them; empty: none, and it asks for none
-	EtcdAsks          bool                   `protobuf:"varint,31,opt,name=etcd_asks,json=etcdAsks,proto3" json:"etcd_asks,omitempty"`                                                // etcd asks for these credentials
+	EtcdCredentials   []byte                 `protobuf:"bytes,31,opt,name=etcd_credentials,json=etcdCredentials,proto3" json:"etcd_credentials,omitempty"`                            // that etcd asks for, in the same form; empty: it asks for what the environment says
 	unknownFields     protoimpl.UnknownFields
 	sizeCache         protoimpl.SizeCache
 }
@@ -1125,11 +1125,11 @@ func (x *RoleSpec) GetCredentials() []byte {
 	return nil
 }
 
-func (x *RoleSpec) GetEtcdAsks() bool {
+func (x *RoleSpec) GetEtcdCredentials() []byte {
 	if x != nil {
-		return x.EtcdAsks
+		return x.EtcdCredentials
 	}
-	return false
+	return nil
 }
 
 // Placement says which pservers keep which slices, and has the programs that go with it. It changes when the number of pservers does.
@@ -2962,7 +2962,7 @@ const file_proto_job_job_proto_rawDesc = "" +
 	"\x04pass\x18\x02 \x01(\x05R\x04pass\x12\x14\n" +
 	"\x05batch\x18\x03 \x01(\x04R\x05batch\x12\x16\n" +
 	"\x06reader\x18\x04 \x01(\tR\x06reader\x12\x18\n" +
-	"\atrained\x18\x05 \x01(\tR\atrained\"\xec\a\n" +
+	"\atrained\x18\x05 \x01(\tR\atrained\"\xfa\a\n" +
 	"\bRoleSpec\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12!\n" +
 	"\x04role\x18\x02 \x01(\x0e2\r.edl.job.RoleR\x04role\x12\x14\n" +
@@ -2994,8 +2994,8 @@ const file_proto_job_job_proto_rawDesc = "" +
 	"\x05hosts\x18\x13 \x01(\rR\x05hosts\x12*\n" +
 	"\x06placed\x18\x1c \x01(\v2\x12.edl.job.PlacementR\x06placed\x12&\n" +
 	"\x04next\x18\x1d \x01(\v2\x12.edl.job.PlacementR\x04next\x12 \n" +
-	"\vcredentials\x18\x1e \x01(\fR\vcredentials\x12\x1b\n" +
-	"\tetcd_asks\x18\x1f \x01(\bR\betcdAsks\x1a6\n" +
+	"\vcredentials\x18\x1e \x01(\fR\vcredentials\x12)\n" +
+	"\x10etcd_credentials\x18\x1f \x01(\fR\x0fetcdCredentials\x1a6\n" +
 	"\bOpsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xa3\x01\n" +

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"crypto/tls"
 	"log/slog"
 	"net/url"
 	"os"
@@ -113,7 +114,7 @@ func start(ctx context.Context, dir string, log *slog.Logger, own *credential.Cr
 // writeKeys writes credentials as etcd reads them: as files in a folder that only this user reads.
 func writeKeys(dir string, own *credential.Credentials) (transport.TLSInfo, error) {
 	info := transport.TLSInfo{CertFile: filepath.Join(dir, "certificate.pem"), KeyFile: filepath.Join(dir, "key.pem"), TrustedCAFile: filepath.Join(dir, "authority.pem"),
-		ClientCertAuth: true, SkipClientSANVerify: true, ServerName: credential.Host}
+		ClientCertAuth: true, MinVersion: tls.VersionTLS13, SkipClientSANVerify: true, ServerName: credential.Host}
 	certificate, key, authority := own.Parts()
 	err := os.MkdirAll(dir, 0o700)
 	for file, b := range map[string][]byte{info.CertFile: certificate, info.KeyFile: key, info.TrustedCAFile: authority} {

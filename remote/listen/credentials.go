@@ -29,16 +29,21 @@ func sideOf(j *Job) (*wire.Side, error) {
 	return wire.OfJob(own, j.ID), nil
 }
 
-// giveCredentials gives a role credentials of its own.
-func giveCredentials(a *credential.Authority, spec *job.RoleSpec) error {
-	if a == nil {
-		return nil
+// giveCredentials gives a role credentials of its own: for the other roles, and for the etcd of the listener.
+func giveCredentials(cfg Config, spec *job.RoleSpec) error {
+	name := credential.Name{Kind: credential.Role, Job: spec.Job, Role: strings.ToLower(spec.Role.String()), Index: int(spec.Index)}
+	for _, of := range []struct {
+		authority *credential.Authority
+		give      *[]byte
+	}{{cfg.Authority, &spec.Credentials}, {cfg.EtcdAuthority, &spec.EtcdCredentials}} {
+		if of.authority == nil {
+			continue
+		}
+		c, err := of.authority.Issue(name, credentialLife)
+		if err != nil {
+			return err
+		}
+		*of.give = c.PEM()
 	}
-	c, err := a.Issue(credential.Name{Kind: credential.Role, Job: spec.Job, Role: strings.ToLower(spec.Role.String()), Index: int(spec.Index)},
-		credentialLife)
-	if err != nil {
-		return err
-	}
-	spec.Credentials = c.PEM()
 	return nil
 }

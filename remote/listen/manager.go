@@ -54,11 +54,11 @@ type Config struct {
 	// Registry opens the handle of a job's members; the manager uses one per job. Launched roles open their own.
 	Registry      func(ctx context.Context, spec *job.RoleSpec) (cluster.Registry, error)
 	Launcher      launch.Launcher
-	Etcd          []string // endpoints that roles are given; empty when they share the process's registry
-	EtcdAsksRoles bool     // that etcd asks roles for the credentials that Authority has issued
-	Host          string   // on which roles listen; empty: 127.0.0.1
-	RunDir        string   // scratch directory of an embedded cluster, which roles help to remove; empty: none
-	MaxJobs       int      // finished jobs that are remembered; 0: 100
+	Etcd          []string              // endpoints that roles are given; empty when they share the process's registry
+	EtcdAuthority *credential.Authority // issues what etcd asks roles for; nil: etcd asks for what the environment says
+	Host          string                // on which roles listen; empty: 127.0.0.1
+	RunDir        string                // scratch directory of an embedded cluster, which roles help to remove; empty: none
+	MaxJobs       int                   // finished jobs that are remembered; 0: 100
 	// StateDir is the directory for kept states; empty: RunDir, else the directory for temporary files. If roles run on other machines, they must
 	// reach it under the same path.
 	StateDir      string

@@ -58,7 +58,7 @@ func (c *jobRun) start(ctx context.Context, m cluster.Member, before int) {
 	}
 	c.group.Go(func() {
 		defer cancel()
-		if err := giveCredentials(c.job.manager.cfg.Authority, spec); err != nil {
+		if err := giveCredentials(c.job.manager.cfg, spec); err != nil {
 			close(l.ready)
 			c.ended(ctx, l, err)
 			return

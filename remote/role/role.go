@@ -97,8 +97,11 @@ func Run(ctx context.Context, spec *job.RoleSpec, options Options) (err error) {
 		if err != nil {
 			return err
 		}
-		if r.side = wire.OfJob(own, spec.Job); spec.EtcdAsks {
-			r.etcd = own
+		r.side = wire.OfJob(own, spec.Job)
+	}
+	if len(spec.EtcdCredentials) > 0 {
+		if r.etcd, err = credential.Parse(spec.EtcdCredentials); err != nil {
+			return err
 		}
 	}
 	if r.open == nil {
