@@ -89,7 +89,7 @@ func run(t *rapid.T, op *program.Op, in, out map[string][]*tensor.Tensor) {
 	if err := kernel(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if n := testing.AllocsPerRun(1, func() { _ = kernel(t.Context()) }); n > 1 {
+	if n := testing.AllocsPerRun(5, func() { _ = kernel(t.Context()) }); n > 1 {
 		t.Errorf("%s allocates %v times", op.Type, n)
 	}
 }
