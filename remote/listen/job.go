@@ -30,6 +30,7 @@ const (
 type Job struct {
 	ID           string
 	name         string // of its checkpoints
+	continues    string // the job that it resumes; empty: none
 	manager      *Manager
 	spec         *job.JobSpec // without program
 	limits       jobspec.Deadlines

@@ -185,6 +185,13 @@ func (m *Manager) add(j *Job, kept *state.KeptJob) error {
 	if have, ok := m.jobs[j.ID]; ok && !have.Ended() {
 		return fault.E(fault.InvalidArgument, fault.At("job "+j.ID), fault.Got("a name that a running job has"), fault.Want("another name"))
 	}
+	j.continues = kept.Continues
+	for _, other := range m.jobs {
+		if j.continues != "" && other.continues == j.continues && !other.Ended() {
+			return fault.E(fault.InvalidArgument, fault.At("job "+j.continues), fault.Got("a job that goes on already as "+other.ID), fault.Want("one resumption at a time"),
+				fault.Hint("look at it with \"edl jobs show "+other.ID+"\""))
+		}
+	}
 	m.forget()
 	m.remember(j, kept)
 	dropTraces(m.list())
