@@ -20,9 +20,10 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 )
 
-// edlFile returns a file that is edl when it is started, as are the processes that it starts.
+// edlFile returns a file that is edl when it is started, as are the processes that it starts. They keep their state in a folder of the test.
 func edlFile(t *testing.T) string {
 	t.Helper()
+	t.Setenv("XDG_STATE_HOME", t.TempDir())
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
