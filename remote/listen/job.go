@@ -180,8 +180,10 @@ func (j *Job) end(err error) {
 			j.manager.cfg.Log.Warn("data of the job are left", "job", j.ID, "error", err)
 		}
 	}
-	j.withLock(j.placing.release)
-	j.plan.release() // the manager remembers a job without its programs
+	j.withLock(func() { // the manager remembers a job without its programs
+		j.placing.release()
+		j.plan.release()
+	})
 	j.setState(state, err)
 	j.events.End()
 	j.logs.End()

@@ -168,10 +168,10 @@ func scaleServers(ctx context.Context, j *Job, servers int32) error {
 func nextPlacement(ctx context.Context, j *Job, servers int32) (*placement, error) {
 	spec := proto.CloneOf(j.spec)
 	spec.Pservers = servers
-	var now *placement
+	var now plan // a copy, because the job may end meanwhile
 	to := &placement{}
 	j.withLock(func() {
-		spec.Program, now = j.plan.encoded, j.placing.now
+		spec.Program, now = j.plan.encoded, *j.placing.now.plan
 		j.placing.numbers++
 		to.number = j.placing.numbers
 	})
