@@ -14,6 +14,7 @@ import (
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/remote"
 	"github.com/edl-go/edl/remote/cluster"
+	"github.com/edl-go/edl/remote/credential"
 	"github.com/edl-go/edl/remote/launch"
 )
 
@@ -113,15 +114,11 @@ func (f *listenFlags) defaultData() string {
 	if _, port, _ := net.SplitHostPort(f.address); f.spread || port == "0" {
 		return ""
 	}
-	base := os.Getenv("XDG_STATE_HOME")
-	if base == "" {
-		home, err := os.UserHomeDir()
-		if err != nil {
-			return ""
-		}
-		base = filepath.Join(home, ".local", "state")
+	base, err := credential.Folder()
+	if err != nil {
+		return ""
 	}
-	dir := filepath.Join(base, "edl", strings.NewReplacer(":", "_", "/", "_").Replace(f.address))
+	dir := filepath.Join(base, strings.NewReplacer(":", "_", "/", "_").Replace(f.address))
 	if os.MkdirAll(dir, 0o700) != nil {
 		return ""
 	}

@@ -76,31 +76,37 @@ func TestEveryMethodAsksWhoCalls(t *testing.T) {
 	trainer := func(job string) credential.Name {
 		return credential.Name{Kind: credential.Role, Job: job, Role: "trainer", Index: 1}
 	}
-	issue := func(name credential.Name, life time.Duration) *wire.Side {
-		return wire.ToAnybody(credentialtest.Issue(t, name, life))
+	issue := func(name credential.Name, life time.Duration) *credential.Credentials {
+		return credentialtest.Issue(t, name, life)
 	}
-	strangers := map[string]*wire.Side{
+	strangers := map[string]*credential.Credentials{
 		"nobody":               nil,
-		"of another authority": wire.ToAnybody(foreign),
+		"of another authority": foreign,
 		"expired":              issue(credential.Name{Kind: credential.Listener}, -time.Minute),
 		"of another job":       issue(trainer("other"), time.Hour),
 	}
+	ofJob := func(c *credential.Credentials) *wire.Side { return wire.OfJob(c, "asks") }
 	methods := 0
 	for _, s := range []struct {
 		address string
 		service string
-		extra   map[string]*wire.Side
+		side    func(*credential.Credentials) *wire.Side
+		extra   map[string]*credential.Credentials
 	}{
-		{l.Address(), "Listener", map[string]*wire.Side{"a role of a job": issue(trainer("asks"), time.Hour)}},
-		{server, "ParameterServer", map[string]*wire.Side{"a user": issue(credential.Name{Kind: credential.User, User: "u"}, time.Hour)}},
-		{coordinator, "Coordinator", map[string]*wire.Side{"a user": issue(credential.Name{Kind: credential.User, User: "u"}, time.Hour)}},
+		{l.Address(), "Listener", wire.ToListener, map[string]*credential.Credentials{"a role of a job": issue(trainer("asks"), time.Hour)}},
+		{server, "ParameterServer", ofJob, map[string]*credential.Credentials{"a user": issue(credential.Name{Kind: credential.User, User: "u"}, time.Hour)}},
+		{coordinator, "Coordinator", ofJob, map[string]*credential.Credentials{"a user": issue(credential.Name{Kind: credential.User, User: "u"}, time.Hour)}},
 	} {
 		d := rpc.File_proto_rpc_rpc_proto.Services().ByName(protoreflect.Name(s.service))
 		if d == nil {
 			t.Fatalf("there is no service %s", s.service)
 		}
-		for _, group := range []map[string]*wire.Side{strangers, s.extra} {
-			for who, side := range group {
+		for _, group := range []map[string]*credential.Credentials{strangers, s.extra} {
+			for who, c := range group {
+				var side *wire.Side
+				if c != nil {
+					side = s.side(c)
+				}
 				conn, err := wire.Dial(s.address, side)
 				if err != nil {
 					t.Fatal(err)
@@ -123,7 +129,7 @@ func TestEveryMethodAsksWhoCalls(t *testing.T) {
 	}
 
 	// A user may not start a role, and a trainer may not speak for another one.
-	conn, err := wire.Dial(l.Address(), issue(credential.Name{Kind: credential.User, User: "u"}, time.Hour))
+	conn, err := wire.Dial(l.Address(), wire.ToListener(issue(credential.Name{Kind: credential.User, User: "u"}, time.Hour)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -131,7 +137,7 @@ func TestEveryMethodAsksWhoCalls(t *testing.T) {
 	if err := callEmpty(bounded(t), conn, rpc.File_proto_rpc_rpc_proto.Services().ByName("Listener").Methods().ByName("List")); err != nil {
 		t.Errorf("a user asks for jobs: %v", err)
 	}
-	as1, err := wire.Dial(coordinator, issue(trainer("asks"), time.Hour))
+	as1, err := wire.Dial(coordinator, ofJob(issue(trainer("asks"), time.Hour)))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -27,16 +27,25 @@ func File() (string, error) {
 	if file := os.Getenv(fileEnv); file != "" {
 		return file, nil
 	}
+	folder, err := Folder()
+	if err != nil {
+		return "", fault.E(fault.InvalidArgument, fault.At("authority"), fault.Got("a user without a home folder"),
+			fault.Want("the environment variable "+fileEnv+", which names a file"))
+	}
+	return filepath.Join(folder, "authority.pem"), nil
+}
+
+// Folder is where EDL keeps the state of this user: below the folder where the system keeps state of programs. It may be absent.
+func Folder() (string, error) {
 	base := os.Getenv("XDG_STATE_HOME")
 	if base == "" {
 		home, err := os.UserHomeDir()
 		if err != nil {
-			return "", fault.E(fault.InvalidArgument, fault.At("authority"), fault.Got("a user without a home folder"),
-				fault.Want("the environment variable "+fileEnv+", which names a file"))
+			return "", err
 		}
 		base = filepath.Join(home, ".local", "state")
 	}
-	return filepath.Join(base, "edl", "authority.pem"), nil
+	return filepath.Join(base, "edl"), nil
 }
 
 // OpenUser reads the credentials in the file that the environment variable EDL_CREDENTIALS names: those of a user who does not have the authority of the
@@ -51,7 +60,7 @@ func OpenUser() (*Credentials, error) {
 		return nil, err
 	}
 	c, err := Parse(b)
-	return c, inFile(file, err)
+	return c, inFile(file, err, "ask its owner for another one: \"edl credentials NAME -o FILE\" writes it")
 }
 
 // UserName is the name of the user whose process this is, or a word for a user without a name.
@@ -69,14 +78,15 @@ func Open(file string) (*Authority, error) {
 		return nil, err
 	}
 	a, err := ParseAuthority(b)
-	return a, inFile(file, err)
+	return a, inFile(file, err, "put a whole copy of the file in its place, or remove it: \"edl listen\" then makes another authority, which knows no credentials of this one")
 }
 
-func inFile(file string, err error) error {
+// inFile says in which file the bytes were that do not parse, and what to do.
+func inFile(file string, err error, hint string) error {
 	if err == nil {
 		return nil
 	}
-	return fault.E(fault.KindOf(err), fault.At(file), fault.Cause(err))
+	return fault.E(fault.KindOf(err), fault.At(file), fault.Cause(err), fault.Hint(hint))
 }
 
 // read reads a file that only this user may read.

@@ -15,8 +15,8 @@ import (
 	"github.com/edl-go/edl/remote/credential"
 )
 
-// A Side is one end of connections: how it shows who it is, and whom it speaks to. A nil Side shows nothing, and speaks to everybody in clear text: it is for
-// listeners that ask nobody, and for their clients.
+// A Side is one end of connections: how it shows who it is, and whom it speaks to. A nil Side shows nothing, and speaks to everybody in clear text. Every listener,
+// and every role that a listener has started, has a Side; servers that a program puts together by itself, as tests of one service do, may go without.
 type Side struct {
 	credentials *credential.Credentials
 	accept      func(credential.Name) error
@@ -112,11 +112,6 @@ func (s heardStream) RecvMsg(m any) error {
 		return err
 	}
 	return checkSpeaker(s.Context(), m)
-}
-
-// ToAnybody is the side of who shows credentials and asks for none but those of the same authority.
-func ToAnybody(c *credential.Credentials) *Side {
-	return &Side{c, func(credential.Name) error { return nil }}
 }
 
 // Refused turns the error of a call into a fault.Denied if the two ends did not accept each other's certificates. It is for clients of a listener. Roles
