@@ -283,6 +283,8 @@ func TestGetOverData(t *testing.T) {
 					return
 				}
 				all(t, a.Get(0), values(a, 0, 0), a.Contribute(0, 1, 4), b.Contribute(0, 3, 4), a.Declare(0, 1, 1))
+				all(t, a.Get(1))
+				untilMissing(t, s, "trainer 1") // the next connection ends this one: what the server has not read by then is lost
 				again := open(t, s, pstest.Trainer{Carrier: carrier}, 0, 1)
 				all(t, again.Get(1))
 				untilMissing(t, s, "trainer 1")
