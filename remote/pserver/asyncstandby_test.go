@@ -94,7 +94,7 @@ func TestStandbyOfAsyncServerProperty(t *testing.T) {
 
 // A standby catches up while trainers push, in portions that are larger than is sent at once, and has then the bits of its server.
 func TestStandbyOfAsyncServerCatchesUp(t *testing.T) {
-	sizes := []int64{3, 4 << 20, 7}
+	sizes := []int64{3, beyondAPortion(), 7}
 	const steps = 10
 	want := pushed(t, steps, sizes...)
 	p := startAsyncPair(t, sizes...)

@@ -156,6 +156,9 @@ func FuzzDecodeLedger(f *testing.F) {
 
 // A ledger that is larger than a message may be is sent in pieces: here it has every second record, with large numbers.
 func TestLargeLedger(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one caller at a time: it needs no short form")
+	}
 	const steps, ranges, first = 2, 550_000, int64(1) << 40
 	s := pstest.Start(t, pstest.Config(1), pstest.SGD(0, false, 1, 2))
 	a := pstest.Trainer{Client: s.Client}

@@ -161,10 +161,18 @@ func undisturbed(t testing.TB, rounds uint64, sizes ...int64) []byte {
 	return p.values(t, g, rounds)
 }
 
+// beyondAPortion is the number of elements of a slice that is more than is sent between two rounds. Short tests, which look for races, have less to compute.
+func beyondAPortion() int64 {
+	if testing.Short() {
+		return 1 << 18
+	}
+	return 4 << 20
+}
+
 // A standby that catches up while rounds go on is equal to its server in every bit, whenever it takes over. Those who have sent something for the round that is
 // open then send it again, in the same generation. Another standby follows the one that has taken over.
 func TestStandbyTakesOver(t *testing.T) {
-	sizes := []int64{3, 4 << 20, 7} // more than is sent between two rounds
+	sizes := []int64{3, beyondAPortion(), 7}
 	const rounds = 12
 	want := undisturbed(t, rounds, sizes...)
 	p := startPair(t, sizes...)
