@@ -53,7 +53,7 @@ type cuts struct {
 	attempts     int                   // so far
 	made         int                   // which of them the last one is that was made
 	reached      time.Time             // when its round was applied; zero: it is not yet
-	wanted       int                   // calls of make
+	wants        []*want               // of the calls of make that wait
 	bases        []string              // complete checkpoints that stay: the last one, and those that it has shards of
 	constant     *job.Shard            // of the variables that no server holds, as an earlier one has it; nil: none. Both belong to the goroutine of keep
 	giveUp       func()                // ends the attempt, which was not made for such a call, for another; nil: there is none
@@ -85,7 +85,7 @@ func (c *cuts) keep() {
 		if c.goesBack {
 			return c.epoch
 		}
-		return c.epoch.Add(c.plan.when(c.wanted > 0))
+		return c.epoch.Add(c.plan.when(c.wanted()))
 	}
 	for c.alarm(due) {
 		ctx, giveUp := context.WithCancelCause(c.ctx)
@@ -129,7 +129,7 @@ func (c *cuts) next(giveUp func()) (round id.Round, ok bool) {
 			return true, nil
 		}
 		if c.cfg.Sync {
-			round, ok = c.plan.next(max(id.Round(c.steps.written()), c.cfg.start().Round), c.wanted > 0, c.ending.isOver(), c.passEnd)
+			round, ok = c.plan.next(max(id.Round(c.steps.written()), c.cfg.start().Round), c.wanted(), c.ending.isOver(), c.passEnd)
 		} else {
 			round, ok = c.dueNow()
 		}
@@ -137,7 +137,7 @@ func (c *cuts) next(giveUp func()) (round id.Round, ok bool) {
 			c.attempt, c.reached, c.abandon = round, time.Time{}, giveUp
 			c.attempts++
 		}
-		if ok && c.wanted == 0 && c.cfg.Sync {
+		if ok && !c.wanted() && c.cfg.Sync {
 			c.giveUp = giveUp
 		}
 		return ok || c.ended, nil
@@ -152,22 +152,22 @@ func (c *cuts) make(ctx context.Context) (last *job.CheckpointStatus, err error)
 		return nil, fault.E(fault.InvalidArgument, fault.At("job "+c.cfg.Identity.Job), fault.Got("no place for checkpoints"),
 			fault.Want("a job that was started with --checkpoint STORE"))
 	}
-	var steps uint64
-	var before int
+	w := &want{}
 	c.locked(func() {
-		steps, before = c.steps.written(), c.attempts
-		if c.wanted++; c.giveUp != nil && c.reached.IsZero() { // its round may be far
+		w.steps, w.attempts = c.steps.written(), c.attempts
+		c.wants = append(c.wants, w)
+		if c.giveUp != nil && c.reached.IsZero() { // its round may be far
 			c.giveUp()
 		}
 		c.monitor.Broadcast()
 	})
-	defer c.locked(func() { c.wanted-- })
+	defer c.locked(func() { c.wants = slices.DeleteFunc(c.wants, func(x *want) bool { return x == w }) })
 	reason := func() waits.Wait {
 		return waits.Wait{Who: "the user", What: "a checkpoint", By: []string{c.cfg.Checkpoints.Store}}
 	}
 	err = c.await(ctx, reason, func() (bool, error) {
-		last = c.status()
-		if last.Name != "" && (c.cfg.Sync && last.Steps >= steps || !c.cfg.Sync && c.made > before) {
+		if c.has(w) {
+			last = c.status()
 			return true, nil
 		}
 		if c.ended {
@@ -184,6 +184,22 @@ func (c *cuts) make(ctx context.Context) (last *job.CheckpointStatus, err error)
 		}
 	})
 	return nil, err
+}
+
+// A want is what a call of make waits for.
+type want struct {
+	steps    uint64 // that were reported at the call
+	attempts int    // that had begun then
+}
+
+// has reports whether the last checkpoint is what a call of make waits for. The monitor is held.
+func (c *cuts) has(w *want) bool {
+	return c.last != nil && (c.cfg.Sync && c.last.Steps >= w.steps || !c.cfg.Sync && c.made > w.attempts)
+}
+
+// wanted reports whether a call of make waits for a checkpoint that is not made yet. The monitor is held.
+func (c *cuts) wanted() bool {
+	return slices.ContainsFunc(c.wants, func(w *want) bool { return !c.has(w) })
 }
 
 // passEnd is where the first pass ends behind a round, and another one follows. The monitor is held.

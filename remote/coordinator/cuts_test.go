@@ -406,6 +406,10 @@ func TestCutsWhenAsked(t *testing.T) {
 			if got := fmt.Sprint(stepsOf(t, dir)); got != "[22]" {
 				t.Errorf("%+v: the checkpoints are %s", plan, got)
 			}
+			synctest.Wait()
+			if all := servers[0].rounds(); slices.ContainsFunc(all, func(r id.Round) bool { return r > 22 && r < 1000 }) {
+				t.Errorf("%+v: asked for %v, which nobody waits for", plan, all)
+			}
 			ask(time.Minute) // nothing was trained since
 			if err := <-asked; err != nil {
 				t.Errorf("%+v: %v", plan, err)

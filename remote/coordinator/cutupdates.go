@@ -30,7 +30,7 @@ func (c *cuts) dueNow() (at id.Round, due bool) {
 	switch {
 	case c.ending.members.machine.Phase() != generation.Running, len(c.ending.store.queues) == 0:
 		return at, false
-	case c.wanted > 0:
+	case c.wanted():
 	case c.plan.passes:
 		for _, q := range c.ending.store.queues {
 			due = due || q.Pass() > c.plan.pass && !q.Ended()
