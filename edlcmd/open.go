@@ -15,6 +15,7 @@ import (
 
 	"github.com/edl-go/edl/executor"
 	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/ops"
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/remote"
@@ -54,7 +55,7 @@ func openExecutor(where place, spec *job.JobSpec) (executor.Executor, error) {
 		options = append(options, executor.WithProfile(where.profile))
 	}
 	if where.notices != nil {
-		options = append(options, executor.WithLogger(slog.New(slog.NewTextHandler(where.notices, &slog.HandlerOptions{Level: slog.LevelWarn}))))
+		options = append(options, executor.WithLogger(slog.New(slog.NewTextHandler(where.notices, &slog.HandlerOptions{Level: ops.LevelPrint}))))
 	}
 	return executor.New(options...), nil
 }

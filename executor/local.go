@@ -176,8 +176,10 @@ func WithStage(s program.Stage) Option { return func(l *Local) { l.stage = s } }
 // fails before it changes parameters.
 func WithoutFiniteCheck() Option { return func(l *Local) { l.checkFinite = false } }
 
-// WithLogger reports at debug level what was compiled, and at info level when a startup program runs. The default is silence.
-func WithLogger(log *slog.Logger) Option { return func(l *Local) { l.log = log } }
+// WithLogger reports at debug level what was compiled, at info level when a startup program runs, and at ops.LevelPrint what ops print. The default is silence.
+func WithLogger(log *slog.Logger) Option {
+	return func(l *Local) { l.log, l.env.Log = log, log }
+}
 
 // A Prepared is a program that was compiled for feeds of fixed shapes. Its steps allocate nothing, which pays for callers that run many. Later
 // changes of the program have no effect on it. It runs on the Local that made it, one step at a time.

@@ -73,6 +73,10 @@ type Def struct {
 	// State lists the outputs that a forward pass writes to persistable variables, and how the values of several trainers merge.
 	State map[string]Merge
 
+	// Effect says that a run does more than write its outputs: it writes to the log, or ends the step with an error. An executor runs such an op even if nobody
+	// reads what it writes, and keeps the order of those of a block.
+	Effect bool
+
 	// HoldsInputs says that the op reads its inputs even after the kernel has returned, until the next barrier.
 	HoldsInputs bool
 }

@@ -2,6 +2,7 @@ package ops
 
 import (
 	"context"
+	"log/slog"
 
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/tensor"
@@ -14,12 +15,17 @@ type Env struct {
 	Comm    Comm    // trainers
 	Server  Server  // pservers
 	Storage Storage // save and load
-	Workers int     // goroutines that may share the loops of a kernel; less than 1 counts as 1
+	// Log gets what the program prints, at LevelPrint.
+	Log     *slog.Logger
+	Workers int // goroutines that may share the loops of a kernel; less than 1 counts as 1
 
 	// Blocks runs single blocks of the program over the scope of the run. The executor sets it for pserver programs, where listen_and_serv hands it
 	// to Server.
 	Blocks BlockRunner
 }
+
+// LevelPrint is the level of what a program prints: above what an executor tells of itself, below warnings.
+const LevelPrint = slog.LevelInfo + 1
 
 // A Step says which step of which trainer is running. The executor updates it before each step. Random ops key their generator by it, so that the
 // parts of a batch on several trainers draw the same numbers as the whole batch on one.

@@ -27,14 +27,14 @@ var introduced = []struct{ releases, ops string }{
 		sequence_reshape shape sin slice split_byref split_ids split_selected_rows squeeze stack target_assign transpose2
 		truncated_gaussian_random uniform_random_batch_size_like unsqueeze unstack warpctc anchor_generator generate_proposals
 		generate_proposal_labels flatten`},
-	{"1.0-1.8", `acos add_position_encoding addmm affine_channel affine_grid allclose asin atan attention_lstm bce_loss bicubic_interp bmm bpr_loss
+	{"1.0-1.8", `acos assert add_position_encoding addmm affine_channel affine_grid allclose asin atan attention_lstm bce_loss bicubic_interp bmm bpr_loss
 		box_clip box_decoder_and_assign center_loss cholesky clip_by_norm coalesce_tensor collect_fpn_proposals conv2d_fusion cosh crop_tensor cross
 		cross_entropy2 cudnn_lstm cvm data_norm deformable_conv deformable_conv_v1 deformable_psroi_pooling dequantize dgc dgc_clip_by_norm
 		dgc_momentum diag diag_embed diag_v2 dist distribute_fpn_proposals dot dpsgd elementwise_floordiv elementwise_mod erf expand_as expand_as_v2
 		expand_v2 eye fake_channel_wise_dequantize_max_abs fake_channel_wise_quantize_abs_max fake_dequantize_max_abs fake_quantize_abs_max
 		fake_quantize_dequantize_moving_average_abs_max fake_quantize_moving_average_abs_max fake_quantize_range_abs_max fc fill_any_like
 		fill_zeros_like2 filter_by_instag flatten2 flatten_contiguous_range flip fsp fused_elemwise_activation fused_embedding_seq_pool
-		gather_nd gather_tree gelu get_tensor_from_selected_rows grid_sampler group_norm hard_swish has_inf has_nan hash histogram index_sample index_select
+		gather_nd gather_tree gelu get_tensor_from_selected_rows grid_sampler group_norm hard_swish hash histogram index_sample index_select
 		instance_norm inverse isfinite kldiv_loss kron lamb lars_momentum linear_interp linspace locality_aware_nms log1p log_softmax logsumexp
 		lookup_table_v2 masked_select match_matrix_tensor matrix_nms merge_selected_rows meshgrid mish moving_average_abs_max_scale multiclass_nms2
 		nearest_interp nll_loss one_hot_v2 p_norm partial_concat partial_sum pixel_shuffle prroi_pool psroi_pool pull_box_sparse py_func
@@ -43,14 +43,16 @@ var introduced = []struct{ releases, ops string }{
 		sequence_topk_avg_pooling sequence_unpad shard_index shuffle_batch shuffle_channel sigmoid_focal_loss similarity_focus sinh size
 		space_to_depth spectral_norm sqrt squeeze2 strided_slice sync_batch_norm tan tdm_child tdm_sampler teacher_student_sigmoid_loss
 		temporal_shift top_k_v2 trace tree_conv tril_triu trilinear_interp unbind unfold unique unique_with_counts unsqueeze2 var_conv_2d where
-		where_index yolo_box yolov3_loss argsort isinf isnan isfinite_v2 isinf_v2 isnan_v2 silu`},
-	{"2.x", `adamw bicubic_interp_v2 bilinear_interp_v2 bincount broadcast_tensors clip_by_norm conj cumprod deg2rad determinant digamma eigh
+		where_index yolo_box yolov3_loss argsort isinf isnan isfinite_v2 isinf_v2 isnan_v2 silu frobenius_norm
+		seed select_input select_output tensor_array_to_tensor merge_lod_tensor_infer fake_quantize_dequantize_abs_max`},
+	{"2.x", `adamw bicubic_interp_v2 bilinear_interp_v2 bincount broadcast_tensors clip_by_norm conj cumprod determinant digamma eigh
 		elementwise_fmax elementwise_fmin expm1 fill_diagonal fused_attention fused_feedforward hard_swish i0 label_smooth lerp lgamma linear_interp_v2
 		log10 log2 logit matmul_v2 matrix_power merged_adam merged_momentum mode multiclass_nms3 multinomial mv nearest_interp_v2 pad3d
 		put_along_axis sparse_momentum take_along_axis tile trilinear_interp_v2 trunc unique_consecutive viterbi_decode bitwise_and bitwise_not
-		bitwise_or bitwise_xor celu atan2 kthvalue tril_indices set_value searchsorted scatter_nd share_data share_buffer softmax_mask_fuse
+		bitwise_or bitwise_xor celu atan2 kthvalue tril_indices set_value searchsorted share_data share_buffer softmax_mask_fuse
 		generate_proposals_v2 distributed_lookup_table lookup_table_dequantize uniform_random_inplace empty erfinv frame overlap_add
-		grid_sample flash_attn fill_any gumbel_softmax truncated_normal merged_adamw diagonal triu_indices`},
+		flash_attn bernoulli
+		fake_channel_wise_quantize_dequantize_abs_max fill_any gumbel_softmax merged_adamw diagonal triu_indices`},
 }
 
 // Introduced returns the releases of Fluid in which an op first occurs, such as "0.12-0.15", and "" for an op that only EDL has. The gradient of an op

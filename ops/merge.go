@@ -127,6 +127,8 @@ func (r *reductions) through(op *program.Op, name string) (Merge, error) {
 		return r.divergence(op, name)
 	case "nll_loss":
 		return r.likelihood(op, name)
+	case "print":
+		return r.like(op.In("In"), name)
 	case "scale", "assign", "cast", "reshape", "reshape2":
 		if r.batch[op.In("ScaleTensor")] {
 			return MergeNone, r.unclear(name, "a loss scaled by what depends on the batch")

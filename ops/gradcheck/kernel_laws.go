@@ -54,8 +54,11 @@ func (t *trace) copyFor(op *program.Op) *Interpreter {
 // rowSliced runs a RowSliced op without the first row of arguments with the shape of the parameter, and compares bits with the run on all rows.
 func rowSliced(t *trace, op *program.Op) error {
 	def, _ := ops.Lookup(op.Type)
+	if !def.RowSliced {
+		return nil
+	}
 	first := t.Vars[op.Out(def.Outputs[0].Name)]
-	if !def.RowSliced || first == nil || first.IsSelected() || len(first.Dims()) == 0 || first.Dims()[0] < 2 {
+	if first == nil || first.IsSelected() || len(first.Dims()) == 0 || first.Dims()[0] < 2 {
 		return nil
 	}
 	whole, sliced := t.copyFor(op), t.copyFor(op)

@@ -258,9 +258,9 @@ func (p *piece) touches(f func(v *variable, write bool)) {
 	}
 }
 
-// goesOutside reports whether the op reaches out of the process. Such ops keep their order.
+// goesOutside reports whether the op reaches out of the process, or has another effect than its outputs. Such ops keep their order.
 func (p *piece) goesOutside() bool {
-	return p.def.Class == ops.Dist || p.def.Class == ops.Serve || p.def.Class == ops.FileIO
+	return p.def.Effect || p.def.Class == ops.Dist || p.def.Class == ops.Serve || p.def.Class == ops.FileIO
 }
 
 // isApart reports whether iterations of the piece may touch other elements of v than their share.
