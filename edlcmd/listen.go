@@ -48,7 +48,7 @@ others, and --spread starts the roles of jobs on all machines that are offered.`
 	f.add(cmd)
 	flags.StringVar(&f.node, "node", "", "offer this machine to other listeners of the etcd cluster as `NAME`")
 	flags.BoolVar(&f.spread, "spread", false, "start roles on the machines that are offered, in turns")
-	flags.BoolVar(&f.insecure, "insecure", false, "allow an address that other machines reach, although tensors travel in clear text")
+	flags.BoolVar(&f.insecure, "insecure", false, "let tensors travel between machines in clear text, and take an etcd of another machine without TLS")
 	f.launcher = c.launcherFlag(cmd)
 	flags.BoolVar(&f.quiet, "quiet", false, "do not log")
 	return cmd

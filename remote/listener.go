@@ -8,6 +8,7 @@ import (
 	"net"
 	"os/signal"
 	"path/filepath"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -65,7 +66,7 @@ func Listen(ctx context.Context, options ...Option) (_ *Listener, err error) {
 	if err != nil {
 		return nil, err
 	}
-	config := listen.Config{Launcher: o.launcher, Host: host, StateDir: o.stateDir, Log: o.log, Authority: o.authority}
+	config := listen.Config{Launcher: o.launcher, Host: host, ClearData: o.insecure, StateDir: o.stateDir, Log: o.log, Authority: o.authority}
 	if o.processes || len(o.etcd) > 0 {
 		err = l.findEtcd(ctx, &config, &o)
 	} else {
@@ -98,7 +99,7 @@ func Listen(ctx context.Context, options ...Option) (_ *Listener, err error) {
 	service := wire.NewServer(asking)
 	server := &listen.Server{Manager: l.manager, Version: o.version, Node: o.node}
 	if o.node != "" {
-		server.Local = hosted{here, host}
+		server.Local = hosted{here, host, o.insecure}
 	}
 	rpc.RegisterListenerServer(service, server)
 	serving, stop := context.WithCancel(context.Background())
@@ -217,7 +218,8 @@ func WithStateDir(dir string) Option { return func(o *listening) { o.stateDir = 
 // name. No other listener may use it. Where roles run on other machines, these must reach it under the same path. The default is no such folder.
 func WithDataDir(dir string) Option { return func(o *listening) { o.dataDir = dir } }
 
-// WithoutSecurity allows an address that other machines reach, although tensors travel in clear text, and etcd may answer everybody.
+// WithoutSecurity lets gradients and parameters travel between machines in clear text, which costs less than TLS, and takes an etcd of another machine that
+// answers everybody. It is for networks that nobody else reaches.
 func WithoutSecurity() Option { return func(o *listening) { o.insecure = true } }
 
 // WithAuthority says which authority issues the credentials of a listener, of its roles and, for a client, of the user. The default is that of the file
@@ -251,20 +253,31 @@ func WithVersion(version string) Option { return func(o *listening) { o.version 
 // WithLogger logs what the listener does. The default is no log.
 func WithLogger(log *slog.Logger) Option { return func(o *listening) { o.log = log } }
 
-// host returns the host that roles listen on. Tensors and the keys of etcd travel in clear text, so an address that other machines reach is refused
-// without WithoutSecurity.
+// host returns the host that roles listen on. An etcd of another machine that is reached in clear text is refused without WithoutSecurity: who changes its keys
+// changes the jobs.
 func (o *listening) host() (string, error) {
 	host, _, err := net.SplitHostPort(o.address)
 	if err != nil {
 		return "", fault.Wrap(fault.InvalidArgument, "listen on "+o.address, err)
 	}
-	ip := net.ParseIP(host)
-	if !o.insecure && host != "localhost" && (ip == nil || !ip.IsLoopback()) {
-		return "", fault.E(fault.InvalidArgument, fault.At("listen on "+o.address), fault.Got("an address that other machines reach"),
-			fault.Want("a loopback address, such as 127.0.0.1:7164"),
-			fault.Hint("tensors travel in clear text between machines; in a closed network, say --insecure"))
+	for _, e := range o.etcd {
+		if at, secret := strings.CutPrefix(e, "https://"); !secret && !o.insecure && !loopback(strings.TrimPrefix(at, "http://")) {
+			return "", fault.E(fault.InvalidArgument, fault.At("listen on "+o.address), fault.Got("the etcd "+e+", which is reached in clear text"),
+				fault.Want("an https:// endpoint, or one on the loopback interface"),
+				fault.Hint("who changes its keys changes the jobs; in a network that nobody else reaches, say --insecure"))
+		}
+	}
+	if o.insecure && o.log != nil {
+		o.log.Warn("--insecure: gradients and parameters travel between machines in clear text")
 	}
 	return host, nil
+}
+
+// loopback reports whether only this machine reaches an address host:port.
+func loopback(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	ip := net.ParseIP(host)
+	return err == nil && (host == "localhost" || ip != nil && ip.IsLoopback())
 }
 
 // openNodes opens the directory of the cluster's nodes.
@@ -279,10 +292,15 @@ func openNodes(ctx context.Context, o *listening) (cluster.Registry, error) {
 // hosted starts roles that other listeners send: their servers listen on the host of this node, and they have no scratch directory of the sender.
 type hosted struct {
 	launch.Launcher
-	host string
+	host     string
+	insecure bool
 }
 
 func (h hosted) Start(ctx context.Context, spec *job.RoleSpec, log io.Writer) (launch.Handle, error) {
+	if spec.ClearData && !h.insecure {
+		return nil, fault.E(fault.Denied, fault.Got("a role whose tensors travel in clear text, for a listener with --insecure"), fault.Want("one over TLS"),
+			fault.Hint("start the listeners of all nodes with --insecure, or none"))
+	}
 	spec = proto.Clone(spec).(*job.RoleSpec)
 	spec.Advertise, spec.RunDir = h.host, ""
 	return h.Launcher.Start(ctx, spec, log)

@@ -888,6 +888,7 @@ type RoleSpec struct {
 	Next              *Placement             `protobuf:"bytes,29,opt,name=next,proto3" json:"next,omitempty"`                                                                         // of the coordinator: a placement that the job may have changed to; absent: none
 	Credentials       []byte                 `protobuf:"bytes,30,opt,name=credentials,proto3" json:"credentials,omitempty"`                                                           // that the role shows to the others of the job, as package credential writes them; empty: none, and it asks for none
 	EtcdCredentials   []byte                 `protobuf:"bytes,31,opt,name=etcd_credentials,json=etcdCredentials,proto3" json:"etcd_credentials,omitempty"`                            // that etcd asks for, in the same form; empty: it asks for what the environment says
+	ClearData         bool                   `protobuf:"varint,32,opt,name=clear_data,json=clearData,proto3" json:"clear_data,omitempty"`                                             // gradients and parameters may travel between machines in clear text; the listener's user has said so
 	unknownFields     protoimpl.UnknownFields
 	sizeCache         protoimpl.SizeCache
 }
@@ -1130,6 +1131,13 @@ func (x *RoleSpec) GetEtcdCredentials() []byte {
 		return x.EtcdCredentials
 	}
 	return nil
+}
+
+func (x *RoleSpec) GetClearData() bool {
+	if x != nil {
+		return x.ClearData
+	}
+	return false
 }
 
 // Placement says which pservers keep which slices, and has the programs that go with it. It changes when the number of pservers does.
@@ -2962,7 +2970,7 @@ const file_proto_job_job_proto_rawDesc = "" +
 	"\x04pass\x18\x02 \x01(\x05R\x04pass\x12\x14\n" +
 	"\x05batch\x18\x03 \x01(\x04R\x05batch\x12\x16\n" +
 	"\x06reader\x18\x04 \x01(\tR\x06reader\x12\x18\n" +
-	"\atrained\x18\x05 \x01(\tR\atrained\"\xfa\a\n" +
+	"\atrained\x18\x05 \x01(\tR\atrained\"\x99\b\n" +
 	"\bRoleSpec\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12!\n" +
 	"\x04role\x18\x02 \x01(\x0e2\r.edl.job.RoleR\x04role\x12\x14\n" +
@@ -2995,7 +3003,9 @@ const file_proto_job_job_proto_rawDesc = "" +
 	"\x06placed\x18\x1c \x01(\v2\x12.edl.job.PlacementR\x06placed\x12&\n" +
 	"\x04next\x18\x1d \x01(\v2\x12.edl.job.PlacementR\x04next\x12 \n" +
 	"\vcredentials\x18\x1e \x01(\fR\vcredentials\x12)\n" +
-	"\x10etcd_credentials\x18\x1f \x01(\fR\x0fetcdCredentials\x1a6\n" +
+	"\x10etcd_credentials\x18\x1f \x01(\fR\x0fetcdCredentials\x12\x1d\n" +
+	"\n" +
+	"clear_data\x18  \x01(\bR\tclearData\x1a6\n" +
 	"\bOpsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xa3\x01\n" +

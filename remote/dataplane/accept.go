@@ -3,6 +3,7 @@ package dataplane
 import (
 	"context"
 	"crypto/rand"
+	"crypto/tls"
 	"errors"
 	"io"
 	"net"
@@ -39,6 +40,8 @@ type Acceptor struct {
 	// Silence is how long the machine of a trainer may leave a connection over TCP without an answer, in whole seconds from 2 on. Then the connection
 	// ends. 0 leaves it to the system. It is set before Serve.
 	Silence time.Duration
+	// TLS protects connections over TCP, and says which peers are heard; nil: they are in clear text, and heard if they show a token. It is set before Serve.
+	TLS *tls.Config
 
 	port  net.Listener
 	local net.Listener // a unix socket for processes of this host; nil where there is none
@@ -232,12 +235,16 @@ func (a *Acceptor) heard(c net.Conn) {
 
 // admit serves a connection that shows a good token.
 func (a *Acceptor) admit(c net.Conn) {
-	o, memory, err := a.claim(c)
+	tune(c, a.Silence)
+	spoken, err := a.protect(c)
+	if err != nil { // nobody who may speak here
+		return
+	}
+	o, memory, err := a.claim(c, spoken)
 	if o == nil && err == nil {
 		return
 	}
-	tune(c, a.Silence)
-	conn := newConn(c)
+	conn := newConn(spoken)
 	defer conn.Free()
 	if err != nil {
 		conn.Fail(err)
@@ -261,12 +268,22 @@ func (a *Acceptor) admit(c net.Conn) {
 	o.serve(o.ctx, conn)
 }
 
+// protect returns what to speak through on a connection: over TCP TLS, if there is a configuration.
+func (a *Acceptor) protect(c net.Conn) (net.Conn, error) {
+	if _, local := c.(*net.UnixConn); local || a.TLS == nil {
+		return c, nil
+	}
+	_ = c.SetDeadline(time.Now().Add(greeting))
+	s, err := secure(context.Background(), c, tls.Server, a.TLS)
+	return s, err
+}
+
 // claim reads a hello and returns the offer of its token, and whether the peer wants to share memory. It returns nil for a peer that says nothing of
-// this protocol.
-func (a *Acceptor) claim(c net.Conn) (o *Offer, memory bool, err error) {
+// this protocol. The hello is read through spoken, which may be c.
+func (a *Acceptor) claim(c, spoken net.Conn) (o *Offer, memory bool, err error) {
 	var said [len(hello) + tokenBytes]byte
 	_ = c.SetDeadline(time.Now().Add(greeting))
-	_, err = io.ReadFull(c, said[:])
+	_, err = io.ReadFull(spoken, said[:])
 	_ = c.SetDeadline(time.Time{})
 	a.mu.Lock()
 	defer a.mu.Unlock()

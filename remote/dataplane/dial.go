@@ -2,6 +2,7 @@ package dataplane
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"net"
 	"os"
@@ -47,6 +48,8 @@ type Dialer struct {
 	// ends. A server must also take a connection within this time, and answer the token within as much again: what stands between the two may take a
 	// connection and pass nothing on. 0 leaves the first to the system, and the second to ctx.
 	Silence time.Duration
+	// TLS protects connections over TCP, and says which servers are spoken to; nil: they are in clear text.
+	TLS *tls.Config
 	// Wrap is given every connection before it is used; nil leaves it as it is. It is for tests that break connections. What a peer says before it shares
 	// memory is not wrapped.
 	Wrap func(net.Conn) net.Conn
@@ -154,7 +157,13 @@ func (d *Dialer) greet(ctx context.Context, raw net.Conn, token []byte, over Car
 		until = time.Now().Add(d.Silence)
 	}
 	c.Bound(ctx, until)
-	_, err := c.net.Write(append([]byte(hello), token...))
+	var err error
+	if over == TCP && d.TLS != nil {
+		err = c.secure(ctx, raw, d.TLS)
+	}
+	if err == nil {
+		_, err = c.net.Write(append([]byte(hello), token...))
+	}
 	if err = broken(err); err == nil {
 		err = welcomed(c.ReadHead())
 	}
@@ -168,6 +177,19 @@ func (d *Dialer) greet(ctx context.Context, raw net.Conn, token []byte, over Car
 	}
 	c.Bound(ctx, time.Time{})
 	return c, nil
+}
+
+// secure goes on over TLS. Nothing was written or read before.
+func (c *Conn) secure(ctx context.Context, raw net.Conn, cfg *tls.Config) error {
+	s, err := secure(ctx, raw, tls.Client, cfg)
+	if err != nil {
+		return err
+	}
+	c.mu.Lock() // ctx of Bound may end now
+	c.net = s
+	c.mu.Unlock()
+	c.in.Reset(s)
+	return nil
 }
 
 // welcomed checks the first answer of a server.

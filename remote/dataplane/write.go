@@ -129,7 +129,12 @@ func (c *writer) flush(h Head) error {
 	h.put(c.head[:])
 	c.vec[0], c.vec[1] = c.head[:], c.list
 	c.rest = c.vec
-	_, err := c.rest.WriteTo(c.net)
+	var err error
+	if s, ok := c.net.(*secured); ok {
+		err = s.writeFrame(c.rest)
+	} else {
+		_, err = c.rest.WriteTo(c.net)
+	}
 	clear(c.vec) // tensors must not live on for it
 	return broken(err)
 }

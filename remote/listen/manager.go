@@ -57,6 +57,7 @@ type Config struct {
 	Etcd          []string              // endpoints that roles are given; empty when they share the process's registry
 	EtcdAuthority *credential.Authority // issues what etcd asks roles for; nil: etcd asks for what the environment says
 	Host          string                // on which roles listen; empty: 127.0.0.1
+	ClearData     bool                  // gradients and parameters of jobs may travel between machines in clear text
 	RunDir        string                // scratch directory of an embedded cluster, which roles help to remove; empty: none
 	MaxJobs       int                   // finished jobs that are remembered; 0: 100
 	// StateDir is the directory for kept states; empty: RunDir, else the directory for temporary files. If roles run on other machines, they must

@@ -2,6 +2,7 @@ package pserver
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 
 	"github.com/edl-go/edl/fault"
@@ -16,8 +17,9 @@ import (
 
 // Follows tells a server that it begins as the standby of the server with its index: see mirror.go.
 type Follows struct {
-	Start     uint32 // rises from one process of the standby to the next
-	Placement uint64 // number of the placement whose program it has
+	Start     uint32      // rises from one process of the standby to the next
+	Placement uint64      // number of the placement whose program it has
+	TLS       *tls.Config // of the data connection to the server; nil: in clear text
 	// TakeOver lets others find this process in the place of the server. It may be called again.
 	TakeOver func(ctx context.Context) error
 }
@@ -116,7 +118,7 @@ func dialServer(ctx context.Context, s *Server, retry id.Retry) (*dataplane.Conn
 	if !table.Equal(s.core.mirror.table) {
 		return nil, fault.E(fault.Foreign, fault.At(c.Where), fault.Got("a server with other slices"), fault.Want("one with the same program"))
 	}
-	d := dataplane.Dialer{Carrier: dataplane.TCP}
+	d := dataplane.Dialer{Carrier: dataplane.TCP, TLS: c.cfg.Follows.TLS}
 	if c.cfg.Data != nil {
 		d.Silence = c.cfg.Data.Silence
 	}

@@ -52,7 +52,7 @@ func (r *runner) serve(ctx context.Context) error {
 		Times: r.recording.times, Log: r.log,
 	}
 	if r.spec.Role == job.Role_STANDBY {
-		config.Follows = &pserver.Follows{Start: r.spec.Start + 1, Placement: placed(r.spec).Number, TakeOver: at.takeOver}
+		config.Follows = &pserver.Follows{Start: r.spec.Start + 1, Placement: placed(r.spec).Number, TLS: r.side.DataClient(), TakeOver: at.takeOver}
 	}
 	h := newHost(r, config)
 	service := wire.NewServer(r.side)
@@ -160,7 +160,7 @@ func (r *runner) listenForData(ctx context.Context) (a *dataplane.Acceptor, end 
 	if a, err = dataplane.Listen(ctx, r.host()); err != nil {
 		return nil, nil, err
 	}
-	a.Silence = r.deadlines.DataSilence
+	a.Silence, a.TLS = r.deadlines.DataSilence, r.side.DataServer()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	ended := make(chan struct{})
 	go func() {

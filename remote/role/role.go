@@ -97,7 +97,9 @@ func Run(ctx context.Context, spec *job.RoleSpec, options Options) (err error) {
 		if err != nil {
 			return err
 		}
-		r.side = wire.OfJob(own, spec.Job)
+		if r.side = wire.OfJob(own, spec.Job); spec.ClearData {
+			r.side = r.side.ClearData()
+		}
 	}
 	if len(spec.EtcdCredentials) > 0 {
 		if r.etcd, err = credential.Parse(spec.EtcdCredentials); err != nil {

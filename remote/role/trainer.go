@@ -41,7 +41,7 @@ func (r *runner) train(ctx context.Context) error {
 	if err == nil {
 		var data *dataplane.Dialer
 		if r.spec.Spec.Transport != job.Transport_GRPC {
-			data = &dataplane.Dialer{Carrier: carriers[r.spec.Spec.Transport], Silence: r.deadlines.DataSilence}
+			data = &dataplane.Dialer{Carrier: carriers[r.spec.Spec.Transport], Silence: r.deadlines.DataSilence, TLS: r.side.DataClient()}
 		}
 		err = r.leading(run, func(leader *trainer.Leader, host string) error {
 			return trainer.Run(run, trainer.Config{

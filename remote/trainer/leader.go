@@ -41,7 +41,7 @@ func NewLeader(ctx context.Context, identity wire.Identity, side *wire.Side, ran
 	if err != nil {
 		return nil, err
 	}
-	data.Silence = silence
+	data.Silence, data.TLS = silence, side.DataServer()
 	calls, err := open(ctx, net.JoinHostPort(host, "0"))
 	if err != nil {
 		data.Close()

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"strings"
 
@@ -20,11 +21,12 @@ import (
 type Side struct {
 	credentials *credential.Credentials
 	accept      func(credential.Name) error
+	clear       bool // data connections are not protected
 }
 
 // OfJob is the side of a role of a job, or of its listener when it speaks to them. It accepts the roles of the job, and listeners.
 func OfJob(c *credential.Credentials, job string) *Side {
-	return &Side{c, func(n credential.Name) error {
+	return &Side{credentials: c, accept: func(n credential.Name) error {
 		if n.Kind == credential.Listener || n.Kind == credential.Role && n.Job == job {
 			return nil
 		}
@@ -34,7 +36,7 @@ func OfJob(c *credential.Credentials, job string) *Side {
 
 // OfListener is the side of a listener that takes calls. It accepts users and listeners.
 func OfListener(c *credential.Credentials) *Side {
-	return &Side{c, func(n credential.Name) error {
+	return &Side{credentials: c, accept: func(n credential.Name) error {
 		if n.Kind == credential.Listener || n.Kind == credential.User {
 			return nil
 		}
@@ -44,7 +46,7 @@ func OfListener(c *credential.Credentials) *Side {
 
 // ToListener is the side of who calls a listener. It accepts listeners.
 func ToListener(c *credential.Credentials) *Side {
-	return &Side{c, func(n credential.Name) error {
+	return &Side{credentials: c, accept: func(n credential.Name) error {
 		if n.Kind == credential.Listener {
 			return nil
 		}
@@ -68,6 +70,32 @@ func (s *Side) server() credentials.TransportCredentials {
 		return insecure.NewCredentials()
 	}
 	return credentials.NewTLS(s.credentials.Server(s.accept))
+}
+
+// ClearData returns the same side, whose data connections travel in clear text.
+func (s *Side) ClearData() *Side {
+	if s == nil {
+		return nil
+	}
+	with := *s
+	with.clear = true
+	return &with
+}
+
+// DataServer is the configuration of data connections that are accepted; nil: they travel in clear text.
+func (s *Side) DataServer() *tls.Config {
+	if s == nil || s.clear {
+		return nil
+	}
+	return s.credentials.Server(s.accept)
+}
+
+// DataClient is the configuration of data connections that are opened; nil: they travel in clear text.
+func (s *Side) DataClient() *tls.Config {
+	if s == nil || s.clear {
+		return nil
+	}
+	return s.credentials.Client(s.accept)
 }
 
 // Caller returns who made the call that a handler answers. It is false where callers are not asked.
