@@ -88,9 +88,8 @@ func (m asyncMirror) update(u *updater, from Sender) (wait func(ctx context.Cont
 	}
 	return func(ctx context.Context) error {
 		err := m.await(ctx, f, number)
-		if err != nil { // the targets may change when nothing reads them any more
-			f.offer.Close()
-			<-f.done
+		if err != nil {
+			m.leave(f)
 		}
 		return err
 	}

@@ -128,7 +128,7 @@ type pusher struct {
 
 // again does something on a connection, and again on another one when that ends, until it is done.
 func (u *pusher) again(t *testing.T, do func(*pstest.Line) error) (err error) {
-	for t.Context().Err() == nil {
+	for t.Context().Err() == nil && !t.Failed() {
 		if u.line == nil {
 			of := pstest.Trainer{Client: u.server.Load().Client, Rank: u.rank}
 			send, receive := pstest.Names(2)

@@ -139,8 +139,10 @@ func (p pacer) Counted(ctx context.Context, m *rpc.CountedRequest) (*rpc.Counted
 		return nil, err
 	}
 	var r *rpc.CountedResponse
-	w := waits.Wait{Who: c.name, What: "its standby to have the round", By: []string{standbyName(c.cfg.Index)}, Limit: c.cfg.RoundDeadline}
-	err := c.Await(ctx, func() waits.Wait { return w }, func() (bool, error) {
+	w := func() waits.Wait {
+		return waits.Wait{Who: c.name, What: "its standby to have the round", By: []string{standbyName(c.cfg.Index)}, Limit: c.cfg.RoundDeadline}
+	}
+	err := c.Await(ctx, w, func() (bool, error) {
 		if !c.mirror.hasRound() {
 			return false, nil
 		}

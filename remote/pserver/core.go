@@ -19,7 +19,7 @@ type core struct {
 	waits.Monitor // ends when the server has failed or finished
 
 	cfg      Config
-	name     string        // this server, in waits
+	name     string        // this server, in waits; changes when a standby takes over, so the lock guards it
 	ended    chan struct{} // closed when the Monitor has ended
 	released chan struct{} // closed when a coordinator knows that the server has finished, or there is none
 	toApply  chan []Declaration
@@ -215,8 +215,8 @@ func (c *core) duplicate(what string, variable string, from Sender) {
 
 // serves waits until the program serves, and, at a standby, until that takes over. It takes the lock.
 func (c *core) serves(ctx context.Context) error {
-	w := waits.Wait{Who: c.name, What: "its program to start", By: []string{c.name}}
-	return c.Await(ctx, func() waits.Wait { return w }, func() (bool, error) {
+	w := func() waits.Wait { return waits.Wait{Who: c.name, What: "its program to start", By: []string{c.name}} }
+	return c.Await(ctx, w, func() (bool, error) {
 		return c.machine != nil && !c.standby.follows(), nil
 	})
 }

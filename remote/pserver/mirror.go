@@ -45,6 +45,7 @@ type mirror struct {
 
 	current *follower // nil: there is no standby
 	told    *Updates  // async: what a standby that was told everything knows of trainers; nil in sync mode. The lock of core guards it
+	ends    bool      // the server ends without its standby
 	latest  telling   // sync: of the round that is being applied, or that was applied last
 }
 
@@ -219,6 +220,13 @@ func (m *mirror) write(conn *dataplane.Conn, f *follower, next message) error {
 
 // begin makes a standby the one of this server, when it knows that it is in step no more.
 func (m *mirror) begin(ctx context.Context, f *follower, conn *dataplane.Conn) error {
+	c := m.core
+	c.Lock()
+	ends := m.ends || c.Ended()
+	c.Unlock()
+	if ends {
+		return fault.E(fault.Unavailable, fault.At(c.Where), fault.Got("a standby that begins"), fault.Want("a server that goes on; this one ends"))
+	}
 	conn.Bound(ctx, time.Now().Add(beginWait))
 	defer conn.Bound(ctx, time.Time{})
 	if err := conn.WriteMessage(dataplane.Head{Kind: dataplane.Declare}, &rpc.Standing{Kind: rpc.Standing_BEGIN}); err != nil {
@@ -231,7 +239,6 @@ func (m *mirror) begin(ctx context.Context, f *follower, conn *dataplane.Conn) e
 	if err != nil {
 		return err
 	}
-	c := m.core
 	c.Lock()
 	defer c.Unlock()
 	if old := m.current; old != nil {
@@ -336,8 +343,10 @@ func (m *mirror) await(ctx context.Context, f *follower, number uint64) error {
 		c.unfollowed--
 		c.Unlock()
 	}()
-	w := waits.Wait{Who: c.name, What: "a standby that is in step", By: []string{standbyName(c.cfg.Index)}, Limit: c.cfg.RoundDeadline}
-	err := c.Await(ctx, func() waits.Wait { return w }, func() (bool, error) { return m.has(f, number) || c.finished(), nil })
+	w := func() waits.Wait {
+		return waits.Wait{Who: c.name, What: "a standby that is in step", By: []string{standbyName(c.cfg.Index)}, Limit: c.cfg.RoundDeadline}
+	}
+	err := c.Await(ctx, w, func() (bool, error) { return m.has(f, number) || c.finished(), nil })
 	if errors.Is(err, fault.DeadlineExceeded) && ctx.Err() == nil {
 		err = fault.E(fault.LostMember, fault.At(c.Where), fault.Cause(err), fault.Hint("look at the log of the standby, or raise round_deadline"))
 	}
@@ -383,12 +392,21 @@ func (m *mirror) round() (wait func(ctx context.Context) error) {
 	m.latest.to, m.latest.message = f, number
 	return func(ctx context.Context) error {
 		err := m.await(ctx, f, number)
-		if err != nil { // the merges may change when nothing reads them any more
-			f.offer.Close()
-			<-f.done
+		if err != nil {
+			m.leave(f)
 		}
 		return err
 	}
+}
+
+// leave ends the connection to the standby, because the server ends: what it was sending may change when it returns. No standby may begin anew here, because
+// it would be in step no more, and could not take over.
+func (m *mirror) leave(f *follower) {
+	m.core.Lock()
+	m.ends = true
+	m.core.Unlock()
+	f.offer.Close()
+	<-f.done
 }
 
 // hasRound reports whether the standby knows what the round that is being applied is made of. The lock is held.

@@ -102,7 +102,7 @@ func dialServer(ctx context.Context, s *Server, retry id.Retry) (*dataplane.Conn
 		return nil, err
 	}
 	answer, err := peer.Follow(ctx, &rpc.FollowRequest{Id: c.cfg.Identity.Of(0, 0, retry), Start: c.cfg.Follows.Start, Placement: c.cfg.Follows.Placement})
-	if err = wire.FromStatus(c.name, err); err != nil {
+	if err = wire.FromStatus(standbyName(c.cfg.Index), err); err != nil {
 		if errors.Is(err, fault.Canceled) && ctx.Err() == nil { // its end
 			err = fault.E(fault.Unavailable, fault.Cause(err))
 		}
