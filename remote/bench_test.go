@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -71,10 +72,15 @@ func BenchmarkRound(b *testing.B) {
 	optimizer.SGD(0.01).Minimize(loss)
 	model := testkit.Built(b, m, loss)
 	for _, shape := range []struct{ trainers, pservers int32 }{{2, 2}, {8, 4}} {
-		for _, name := range jobspec.Transports() {
+		for _, name := range append(jobspec.Transports(), "tcp in clear text") {
 			b.Run(fmt.Sprintf("%dx%d/%s", shape.trainers, shape.pservers, name), func(b *testing.B) {
+				name, clear := strings.CutSuffix(name, " in clear text")
+				var options []remote.Option
+				if clear {
+					options = append(options, remote.WithoutSecurity())
+				}
 				transport, _ := jobspec.ParseTransport(name)
-				e := executorOf(b, listener(b), &remote.JobSpec{Trainers: shape.trainers, Pservers: shape.pservers, Transport: transport})
+				e := executorOf(b, listener(b, options...), &remote.JobSpec{Trainers: shape.trainers, Pservers: shape.pservers, Transport: transport})
 				passes := max(2, b.N/(records/batch))
 				var first, last time.Time
 				var cpu, used time.Duration
