@@ -98,7 +98,7 @@ func (o *listening) ofUser() (*credential.Credentials, error) {
 			return nil, err
 		}
 	}
-	return authority.Issue(credential.Name{Kind: credential.User, User: credential.UserName()}, userLife)
+	return authority.Issue(credential.Name{Kind: credential.User, User: credential.UserName(), Access: credential.Admin}, userLife)
 }
 
 // prompt is a connection whose calls fail at once when there is no listener. Another listener that comes later would not know their jobs.
