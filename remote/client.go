@@ -157,6 +157,27 @@ func ScaleServers(ctx context.Context, c *Client, id string, servers int) (*job.
 	return s, c.at(err)
 }
 
+// A Description is what a listener says of itself.
+type Description struct {
+	Version string
+	Node    string        // under which it is offered to other listeners; empty: it is not
+	SameOps bool          // it takes programs of this build
+	Answer  time.Duration // how long it took to answer
+	Ahead   time.Duration // how far its clock is ahead of the clock of this machine, give or take half of Answer
+}
+
+// Describe asks the listener of a client what it is.
+func Describe(ctx context.Context, c *Client) (Description, error) {
+	began := time.Now()
+	d, err := c.service.Describe(ctx, &rpc.DescribeRequest{})
+	if err != nil {
+		return Description{}, c.at(err)
+	}
+	took := time.Since(began)
+	return Description{Version: d.Version, Node: d.Node, SameOps: d.Registry == ops.Fingerprint(), Answer: took,
+		Ahead: time.Unix(0, d.Now).Sub(began.Add(took / 2))}, nil
+}
+
 // Address is where the listener is.
 func (c *Client) Address() string { return strings.TrimPrefix(c.address, "listener ") }
 

@@ -24,6 +24,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/edl-go/edl/fault"
 )
@@ -126,6 +127,9 @@ type Credentials struct {
 
 // Name is whom the certificate was issued to.
 func (c *Credentials) Name() Name { return c.name }
+
+// Expires is when the certificate is not valid any more.
+func (c *Credentials) Expires() time.Time { return c.own.Leaf.NotAfter }
 
 // PEM returns what Parse reads: the certificate, its key, and the certificate of the authority. Who has it is the one that it names: it must not be shown.
 func (c *Credentials) PEM() []byte { return bytes.Join(c.pem[:], nil) }
