@@ -167,11 +167,8 @@ func (l List) Unwrap() []error {
 }
 
 // File is Wrap for an error of the file system. The kind is NotFound if the file does not exist. The message names the path once, as the caller
-// knows it. A refusal (Denied) stays what it is.
+// knows it.
 func File(kind Kind, path string, err error) error {
-	if f := (*Fault)(nil); errors.As(err, &f) && f.Kind == Denied {
-		return err
-	}
 	if errors.Is(err, fs.ErrNotExist) {
 		kind = NotFound
 	}

@@ -86,7 +86,7 @@ func (x Standing_Kind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Standing_Kind.Descriptor instead.
 func (Standing_Kind) EnumDescriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{97, 0}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{101, 0}
 }
 
 type StatusResponse_Standby int32
@@ -135,7 +135,7 @@ func (x StatusResponse_Standby) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use StatusResponse_Standby.Descriptor instead.
 func (StatusResponse_Standby) EnumDescriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{113, 0}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{117, 0}
 }
 
 // Piece is a part of a message that may be larger than one of the transport: all pieces of one direction of a call, one after the other, are the message
@@ -2191,6 +2191,7 @@ type JoinResponse struct {
 	Group         []uint32               `protobuf:"varint,9,rep,packed,name=group,proto3" json:"group,omitempty"`                               // ranks of the trainer's group, in order, its leader first; empty: the trainer is in no group
 	LeaderAddress string                 `protobuf:"bytes,10,opt,name=leader_address,json=leaderAddress,proto3" json:"leader_address,omitempty"` // of the group's leader
 	Placement     uint64                 `protobuf:"varint,11,opt,name=placement,proto3" json:"placement,omitempty"`                             // number of the placement: if it is another one than before, the trainer needs other programs
+	History       uint64                 `protobuf:"varint,12,opt,name=history,proto3" json:"history,omitempty"`                                 // that the parameters belong to: rises when the job goes back to a checkpoint
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2302,6 +2303,109 @@ func (x *JoinResponse) GetPlacement() uint64 {
 	return 0
 }
 
+func (x *JoinResponse) GetHistory() uint64 {
+	if x != nil {
+		return x.History
+	}
+	return 0
+}
+
+type NewsRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            *Identity              `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`                // with the generation
+	Placement     uint64                 `protobuf:"varint,2,opt,name=placement,proto3" json:"placement,omitempty"` // the last that the caller knows
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NewsRequest) Reset() {
+	*x = NewsRequest{}
+	mi := &file_proto_rpc_rpc_proto_msgTypes[36]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NewsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NewsRequest) ProtoMessage() {}
+
+func (x *NewsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_rpc_rpc_proto_msgTypes[36]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NewsRequest.ProtoReflect.Descriptor instead.
+func (*NewsRequest) Descriptor() ([]byte, []int) {
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{36}
+}
+
+func (x *NewsRequest) GetId() *Identity {
+	if x != nil {
+		return x.Id
+	}
+	return nil
+}
+
+func (x *NewsRequest) GetPlacement() uint64 {
+	if x != nil {
+		return x.Placement
+	}
+	return 0
+}
+
+type NewsResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Placement     uint64                 `protobuf:"varint,1,opt,name=placement,proto3" json:"placement,omitempty"` // number of a later one, whose programs the caller may ask for; 0: the generation has ended
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NewsResponse) Reset() {
+	*x = NewsResponse{}
+	mi := &file_proto_rpc_rpc_proto_msgTypes[37]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NewsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NewsResponse) ProtoMessage() {}
+
+func (x *NewsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_rpc_rpc_proto_msgTypes[37]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NewsResponse.ProtoReflect.Descriptor instead.
+func (*NewsResponse) Descriptor() ([]byte, []int) {
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{37}
+}
+
+func (x *NewsResponse) GetPlacement() uint64 {
+	if x != nil {
+		return x.Placement
+	}
+	return 0
+}
+
 // Segment says which batch a sync round trains. The records of a pass without those in skip, in order, are shuffled and divided into batches, as the
 // program says. The batches are numbered from 0; round r trains batch first_batch + (r - first_round).
 type Segment struct {
@@ -2316,7 +2420,7 @@ type Segment struct {
 
 func (x *Segment) Reset() {
 	*x = Segment{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[36]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2328,7 +2432,7 @@ func (x *Segment) String() string {
 func (*Segment) ProtoMessage() {}
 
 func (x *Segment) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[36]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2341,7 +2445,7 @@ func (x *Segment) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Segment.ProtoReflect.Descriptor instead.
 func (*Segment) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{36}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *Segment) GetPass() int32 {
@@ -2386,7 +2490,7 @@ type DataFile struct {
 
 func (x *DataFile) Reset() {
 	*x = DataFile{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[37]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2398,7 +2502,7 @@ func (x *DataFile) String() string {
 func (*DataFile) ProtoMessage() {}
 
 func (x *DataFile) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[37]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2411,7 +2515,7 @@ func (x *DataFile) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DataFile.ProtoReflect.Descriptor instead.
 func (*DataFile) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{37}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *DataFile) GetPath() string {
@@ -2459,7 +2563,7 @@ type Dataset struct {
 
 func (x *Dataset) Reset() {
 	*x = Dataset{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[38]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2471,7 +2575,7 @@ func (x *Dataset) String() string {
 func (*Dataset) ProtoMessage() {}
 
 func (x *Dataset) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[38]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2484,7 +2588,7 @@ func (x *Dataset) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Dataset.ProtoReflect.Descriptor instead.
 func (*Dataset) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{38}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *Dataset) GetName() string {
@@ -2511,7 +2615,7 @@ type ReportDatasetRequest struct {
 
 func (x *ReportDatasetRequest) Reset() {
 	*x = ReportDatasetRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[39]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2523,7 +2627,7 @@ func (x *ReportDatasetRequest) String() string {
 func (*ReportDatasetRequest) ProtoMessage() {}
 
 func (x *ReportDatasetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[39]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2536,7 +2640,7 @@ func (x *ReportDatasetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportDatasetRequest.ProtoReflect.Descriptor instead.
 func (*ReportDatasetRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{39}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *ReportDatasetRequest) GetId() *Identity {
@@ -2561,7 +2665,7 @@ type ReportDatasetResponse struct {
 
 func (x *ReportDatasetResponse) Reset() {
 	*x = ReportDatasetResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[40]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2573,7 +2677,7 @@ func (x *ReportDatasetResponse) String() string {
 func (*ReportDatasetResponse) ProtoMessage() {}
 
 func (x *ReportDatasetResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[40]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2586,7 +2690,7 @@ func (x *ReportDatasetResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportDatasetResponse.ProtoReflect.Descriptor instead.
 func (*ReportDatasetResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{40}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{42}
 }
 
 // RecordRange is [from, to) in the global numbering of a dataset.
@@ -2600,7 +2704,7 @@ type RecordRange struct {
 
 func (x *RecordRange) Reset() {
 	*x = RecordRange{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[41]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2612,7 +2716,7 @@ func (x *RecordRange) String() string {
 func (*RecordRange) ProtoMessage() {}
 
 func (x *RecordRange) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[41]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2625,7 +2729,7 @@ func (x *RecordRange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordRange.ProtoReflect.Descriptor instead.
 func (*RecordRange) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{41}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *RecordRange) GetFrom() int64 {
@@ -2659,7 +2763,7 @@ type Task struct {
 
 func (x *Task) Reset() {
 	*x = Task{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[42]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2671,7 +2775,7 @@ func (x *Task) String() string {
 func (*Task) ProtoMessage() {}
 
 func (x *Task) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[42]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2684,7 +2788,7 @@ func (x *Task) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Task.ProtoReflect.Descriptor instead.
 func (*Task) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{42}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *Task) GetId() int64 {
@@ -2752,7 +2856,7 @@ type GetTaskRequest struct {
 
 func (x *GetTaskRequest) Reset() {
 	*x = GetTaskRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[43]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2764,7 +2868,7 @@ func (x *GetTaskRequest) String() string {
 func (*GetTaskRequest) ProtoMessage() {}
 
 func (x *GetTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[43]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2777,7 +2881,7 @@ func (x *GetTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetTaskRequest.ProtoReflect.Descriptor instead.
 func (*GetTaskRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{43}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *GetTaskRequest) GetId() *Identity {
@@ -2851,7 +2955,7 @@ type GetTaskResponse struct {
 
 func (x *GetTaskResponse) Reset() {
 	*x = GetTaskResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[44]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2863,7 +2967,7 @@ func (x *GetTaskResponse) String() string {
 func (*GetTaskResponse) ProtoMessage() {}
 
 func (x *GetTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[44]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2876,7 +2980,7 @@ func (x *GetTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetTaskResponse.ProtoReflect.Descriptor instead.
 func (*GetTaskResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{44}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *GetTaskResponse) GetTask() *Task {
@@ -2939,7 +3043,7 @@ type TaskFailedRequest struct {
 
 func (x *TaskFailedRequest) Reset() {
 	*x = TaskFailedRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[45]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2951,7 +3055,7 @@ func (x *TaskFailedRequest) String() string {
 func (*TaskFailedRequest) ProtoMessage() {}
 
 func (x *TaskFailedRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[45]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2964,7 +3068,7 @@ func (x *TaskFailedRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskFailedRequest.ProtoReflect.Descriptor instead.
 func (*TaskFailedRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{45}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *TaskFailedRequest) GetId() *Identity {
@@ -2996,7 +3100,7 @@ type TaskFailedResponse struct {
 
 func (x *TaskFailedResponse) Reset() {
 	*x = TaskFailedResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[46]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3008,7 +3112,7 @@ func (x *TaskFailedResponse) String() string {
 func (*TaskFailedResponse) ProtoMessage() {}
 
 func (x *TaskFailedResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[46]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3021,7 +3125,7 @@ func (x *TaskFailedResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskFailedResponse.ProtoReflect.Descriptor instead.
 func (*TaskFailedResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{46}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{48}
 }
 
 type SaveModelRequest struct {
@@ -3033,7 +3137,7 @@ type SaveModelRequest struct {
 
 func (x *SaveModelRequest) Reset() {
 	*x = SaveModelRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[47]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3045,7 +3149,7 @@ func (x *SaveModelRequest) String() string {
 func (*SaveModelRequest) ProtoMessage() {}
 
 func (x *SaveModelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[47]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3058,7 +3162,7 @@ func (x *SaveModelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SaveModelRequest.ProtoReflect.Descriptor instead.
 func (*SaveModelRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{47}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *SaveModelRequest) GetId() *Identity {
@@ -3079,7 +3183,7 @@ type SaveModelResponse struct {
 
 func (x *SaveModelResponse) Reset() {
 	*x = SaveModelResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[48]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3091,7 +3195,7 @@ func (x *SaveModelResponse) String() string {
 func (*SaveModelResponse) ProtoMessage() {}
 
 func (x *SaveModelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[48]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3104,7 +3208,7 @@ func (x *SaveModelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SaveModelResponse.ProtoReflect.Descriptor instead.
 func (*SaveModelResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{48}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *SaveModelResponse) GetGranted() bool {
@@ -3139,7 +3243,7 @@ type TrainerSteps struct {
 
 func (x *TrainerSteps) Reset() {
 	*x = TrainerSteps{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[49]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3151,7 +3255,7 @@ func (x *TrainerSteps) String() string {
 func (*TrainerSteps) ProtoMessage() {}
 
 func (x *TrainerSteps) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[49]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3164,7 +3268,7 @@ func (x *TrainerSteps) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TrainerSteps.ProtoReflect.Descriptor instead.
 func (*TrainerSteps) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{49}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *TrainerSteps) GetId() *Identity {
@@ -3202,7 +3306,7 @@ type TrainerStep struct {
 
 func (x *TrainerStep) Reset() {
 	*x = TrainerStep{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[50]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3214,7 +3318,7 @@ func (x *TrainerStep) String() string {
 func (*TrainerStep) ProtoMessage() {}
 
 func (x *TrainerStep) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[50]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3227,7 +3331,7 @@ func (x *TrainerStep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TrainerStep.ProtoReflect.Descriptor instead.
 func (*TrainerStep) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{50}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *TrainerStep) GetId() *Identity {
@@ -3308,7 +3412,7 @@ type ReportStepsResponse struct {
 
 func (x *ReportStepsResponse) Reset() {
 	*x = ReportStepsResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[51]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3320,7 +3424,7 @@ func (x *ReportStepsResponse) String() string {
 func (*ReportStepsResponse) ProtoMessage() {}
 
 func (x *ReportStepsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[51]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3333,7 +3437,7 @@ func (x *ReportStepsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportStepsResponse.ProtoReflect.Descriptor instead.
 func (*ReportStepsResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{51}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{53}
 }
 
 // NextFeedRequest says by its item that the trainer has done those before it. Items are numbered from 0 on in each generation.
@@ -3347,7 +3451,7 @@ type NextFeedRequest struct {
 
 func (x *NextFeedRequest) Reset() {
 	*x = NextFeedRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[52]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3359,7 +3463,7 @@ func (x *NextFeedRequest) String() string {
 func (*NextFeedRequest) ProtoMessage() {}
 
 func (x *NextFeedRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[52]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3372,7 +3476,7 @@ func (x *NextFeedRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NextFeedRequest.ProtoReflect.Descriptor instead.
 func (*NextFeedRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{52}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *NextFeedRequest) GetId() *Identity {
@@ -3400,7 +3504,7 @@ type FinishDataRequest struct {
 
 func (x *FinishDataRequest) Reset() {
 	*x = FinishDataRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[53]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3412,7 +3516,7 @@ func (x *FinishDataRequest) String() string {
 func (*FinishDataRequest) ProtoMessage() {}
 
 func (x *FinishDataRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[53]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3425,7 +3529,7 @@ func (x *FinishDataRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FinishDataRequest.ProtoReflect.Descriptor instead.
 func (*FinishDataRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{53}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *FinishDataRequest) GetId() *Identity {
@@ -3458,7 +3562,7 @@ type FinishDataResponse struct {
 
 func (x *FinishDataResponse) Reset() {
 	*x = FinishDataResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[54]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3470,7 +3574,7 @@ func (x *FinishDataResponse) String() string {
 func (*FinishDataResponse) ProtoMessage() {}
 
 func (x *FinishDataResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[54]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3483,7 +3587,7 @@ func (x *FinishDataResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FinishDataResponse.ProtoReflect.Descriptor instead.
 func (*FinishDataResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{54}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *FinishDataResponse) GetSteps() uint64 {
@@ -3502,7 +3606,7 @@ type PermitRequest struct {
 
 func (x *PermitRequest) Reset() {
 	*x = PermitRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[55]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3514,7 +3618,7 @@ func (x *PermitRequest) String() string {
 func (*PermitRequest) ProtoMessage() {}
 
 func (x *PermitRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[55]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3527,7 +3631,7 @@ func (x *PermitRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PermitRequest.ProtoReflect.Descriptor instead.
 func (*PermitRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{55}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *PermitRequest) GetId() *Identity {
@@ -3547,7 +3651,7 @@ type PermitResponse struct {
 
 func (x *PermitResponse) Reset() {
 	*x = PermitResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[56]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3559,7 +3663,7 @@ func (x *PermitResponse) String() string {
 func (*PermitResponse) ProtoMessage() {}
 
 func (x *PermitResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[56]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3572,7 +3676,7 @@ func (x *PermitResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PermitResponse.ProtoReflect.Descriptor instead.
 func (*PermitResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{56}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *PermitResponse) GetUntil() uint64 {
@@ -3606,7 +3710,7 @@ type FeedShare struct {
 
 func (x *FeedShare) Reset() {
 	*x = FeedShare{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[57]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3618,7 +3722,7 @@ func (x *FeedShare) String() string {
 func (*FeedShare) ProtoMessage() {}
 
 func (x *FeedShare) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[57]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3631,7 +3735,7 @@ func (x *FeedShare) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FeedShare.ProtoReflect.Descriptor instead.
 func (*FeedShare) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{57}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *FeedShare) GetStep() uint64 {
@@ -3695,7 +3799,7 @@ type LeaveRequest struct {
 
 func (x *LeaveRequest) Reset() {
 	*x = LeaveRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[58]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3707,7 +3811,7 @@ func (x *LeaveRequest) String() string {
 func (*LeaveRequest) ProtoMessage() {}
 
 func (x *LeaveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[58]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3720,7 +3824,7 @@ func (x *LeaveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaveRequest.ProtoReflect.Descriptor instead.
 func (*LeaveRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{58}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *LeaveRequest) GetId() *Identity {
@@ -3752,7 +3856,7 @@ type LeaveResponse struct {
 
 func (x *LeaveResponse) Reset() {
 	*x = LeaveResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[59]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3764,7 +3868,7 @@ func (x *LeaveResponse) String() string {
 func (*LeaveResponse) ProtoMessage() {}
 
 func (x *LeaveResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[59]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3777,7 +3881,7 @@ func (x *LeaveResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaveResponse.ProtoReflect.Descriptor instead.
 func (*LeaveResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{59}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{61}
 }
 
 // WatchRequest says where the watcher is. For another coordinator than the one that answers the position means nothing: that one begins with the first event.
@@ -3792,7 +3896,7 @@ type WatchRequest struct {
 
 func (x *WatchRequest) Reset() {
 	*x = WatchRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[60]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3804,7 +3908,7 @@ func (x *WatchRequest) String() string {
 func (*WatchRequest) ProtoMessage() {}
 
 func (x *WatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[60]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3817,7 +3921,7 @@ func (x *WatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchRequest.ProtoReflect.Descriptor instead.
 func (*WatchRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{60}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *WatchRequest) GetJob() string {
@@ -3855,7 +3959,7 @@ type WatchResponse struct {
 
 func (x *WatchResponse) Reset() {
 	*x = WatchResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[61]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3867,7 +3971,7 @@ func (x *WatchResponse) String() string {
 func (*WatchResponse) ProtoMessage() {}
 
 func (x *WatchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[61]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3880,7 +3984,7 @@ func (x *WatchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchResponse.ProtoReflect.Descriptor instead.
 func (*WatchResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{61}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *WatchResponse) GetEvents() []*job.Event {
@@ -3922,7 +4026,7 @@ type GoBackRequest struct {
 
 func (x *GoBackRequest) Reset() {
 	*x = GoBackRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[62]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3934,7 +4038,7 @@ func (x *GoBackRequest) String() string {
 func (*GoBackRequest) ProtoMessage() {}
 
 func (x *GoBackRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[62]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3947,7 +4051,7 @@ func (x *GoBackRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GoBackRequest.ProtoReflect.Descriptor instead.
 func (*GoBackRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{62}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *GoBackRequest) GetId() *Identity {
@@ -3975,7 +4079,7 @@ type GoBackResponse struct {
 
 func (x *GoBackResponse) Reset() {
 	*x = GoBackResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[63]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3987,7 +4091,7 @@ func (x *GoBackResponse) String() string {
 func (*GoBackResponse) ProtoMessage() {}
 
 func (x *GoBackResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[63]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4000,7 +4104,7 @@ func (x *GoBackResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GoBackResponse.ProtoReflect.Descriptor instead.
 func (*GoBackResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{63}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *GoBackResponse) GetProgress() *job.Progress {
@@ -4029,7 +4133,7 @@ type QueuesRequest struct {
 
 func (x *QueuesRequest) Reset() {
 	*x = QueuesRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[64]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4041,7 +4145,7 @@ func (x *QueuesRequest) String() string {
 func (*QueuesRequest) ProtoMessage() {}
 
 func (x *QueuesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[64]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4054,7 +4158,7 @@ func (x *QueuesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueuesRequest.ProtoReflect.Descriptor instead.
 func (*QueuesRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{64}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *QueuesRequest) GetJob() string {
@@ -4106,7 +4210,7 @@ type QueueStatus struct {
 
 func (x *QueueStatus) Reset() {
 	*x = QueueStatus{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[65]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4118,7 +4222,7 @@ func (x *QueueStatus) String() string {
 func (*QueueStatus) ProtoMessage() {}
 
 func (x *QueueStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[65]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4131,7 +4235,7 @@ func (x *QueueStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueueStatus.ProtoReflect.Descriptor instead.
 func (*QueueStatus) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{65}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *QueueStatus) GetDataset() string {
@@ -4236,7 +4340,7 @@ type PassDiscards struct {
 
 func (x *PassDiscards) Reset() {
 	*x = PassDiscards{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[66]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4248,7 +4352,7 @@ func (x *PassDiscards) String() string {
 func (*PassDiscards) ProtoMessage() {}
 
 func (x *PassDiscards) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[66]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4261,7 +4365,7 @@ func (x *PassDiscards) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PassDiscards.ProtoReflect.Descriptor instead.
 func (*PassDiscards) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{66}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *PassDiscards) GetPass() int32 {
@@ -4298,7 +4402,7 @@ type DiscardedTask struct {
 
 func (x *DiscardedTask) Reset() {
 	*x = DiscardedTask{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[67]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4310,7 +4414,7 @@ func (x *DiscardedTask) String() string {
 func (*DiscardedTask) ProtoMessage() {}
 
 func (x *DiscardedTask) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[67]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4323,7 +4427,7 @@ func (x *DiscardedTask) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DiscardedTask.ProtoReflect.Descriptor instead.
 func (*DiscardedTask) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{67}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *DiscardedTask) GetId() int64 {
@@ -4370,7 +4474,7 @@ type CheckpointRequest struct {
 
 func (x *CheckpointRequest) Reset() {
 	*x = CheckpointRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[68]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4382,7 +4486,7 @@ func (x *CheckpointRequest) String() string {
 func (*CheckpointRequest) ProtoMessage() {}
 
 func (x *CheckpointRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[68]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4395,7 +4499,7 @@ func (x *CheckpointRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckpointRequest.ProtoReflect.Descriptor instead.
 func (*CheckpointRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{68}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *CheckpointRequest) GetJob() string {
@@ -4425,7 +4529,7 @@ type QueuesResponse struct {
 
 func (x *QueuesResponse) Reset() {
 	*x = QueuesResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[69]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4437,7 +4541,7 @@ func (x *QueuesResponse) String() string {
 func (*QueuesResponse) ProtoMessage() {}
 
 func (x *QueuesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[69]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4450,7 +4554,7 @@ func (x *QueuesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueuesResponse.ProtoReflect.Descriptor instead.
 func (*QueuesResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{69}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *QueuesResponse) GetQueues() []*QueueStatus {
@@ -4555,7 +4659,7 @@ type VariableChunk struct {
 
 func (x *VariableChunk) Reset() {
 	*x = VariableChunk{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[70]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4567,7 +4671,7 @@ func (x *VariableChunk) String() string {
 func (*VariableChunk) ProtoMessage() {}
 
 func (x *VariableChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[70]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4580,7 +4684,7 @@ func (x *VariableChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VariableChunk.ProtoReflect.Descriptor instead.
 func (*VariableChunk) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{70}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *VariableChunk) GetId() *Identity {
@@ -4648,7 +4752,7 @@ type SendResponse struct {
 
 func (x *SendResponse) Reset() {
 	*x = SendResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[71]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4660,7 +4764,7 @@ func (x *SendResponse) String() string {
 func (*SendResponse) ProtoMessage() {}
 
 func (x *SendResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[71]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4673,7 +4777,7 @@ func (x *SendResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SendResponse.ProtoReflect.Descriptor instead.
 func (*SendResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{71}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *SendResponse) GetDuplicate() bool {
@@ -4696,7 +4800,7 @@ type RowsRequest struct {
 
 func (x *RowsRequest) Reset() {
 	*x = RowsRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[72]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4708,7 +4812,7 @@ func (x *RowsRequest) String() string {
 func (*RowsRequest) ProtoMessage() {}
 
 func (x *RowsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[72]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4721,7 +4825,7 @@ func (x *RowsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RowsRequest.ProtoReflect.Descriptor instead.
 func (*RowsRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{72}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *RowsRequest) GetId() *Identity {
@@ -4764,7 +4868,7 @@ type OpenDataRequest struct {
 
 func (x *OpenDataRequest) Reset() {
 	*x = OpenDataRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[73]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4776,7 +4880,7 @@ func (x *OpenDataRequest) String() string {
 func (*OpenDataRequest) ProtoMessage() {}
 
 func (x *OpenDataRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[73]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4789,7 +4893,7 @@ func (x *OpenDataRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenDataRequest.ProtoReflect.Descriptor instead.
 func (*OpenDataRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{73}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *OpenDataRequest) GetId() *Identity {
@@ -4828,7 +4932,7 @@ type OpenDataResponse struct {
 
 func (x *OpenDataResponse) Reset() {
 	*x = OpenDataResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[74]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4840,7 +4944,7 @@ func (x *OpenDataResponse) String() string {
 func (*OpenDataResponse) ProtoMessage() {}
 
 func (x *OpenDataResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[74]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4853,7 +4957,7 @@ func (x *OpenDataResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenDataResponse.ProtoReflect.Descriptor instead.
 func (*OpenDataResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{74}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *OpenDataResponse) GetToken() []byte {
@@ -4918,7 +5022,7 @@ type SliceInfo struct {
 
 func (x *SliceInfo) Reset() {
 	*x = SliceInfo{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[75]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4930,7 +5034,7 @@ func (x *SliceInfo) String() string {
 func (*SliceInfo) ProtoMessage() {}
 
 func (x *SliceInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[75]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4943,7 +5047,7 @@ func (x *SliceInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SliceInfo.ProtoReflect.Descriptor instead.
 func (*SliceInfo) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{75}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *SliceInfo) GetDtype() int32 {
@@ -4998,7 +5102,7 @@ type BarrierRequest struct {
 
 func (x *BarrierRequest) Reset() {
 	*x = BarrierRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[76]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5010,7 +5114,7 @@ func (x *BarrierRequest) String() string {
 func (*BarrierRequest) ProtoMessage() {}
 
 func (x *BarrierRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[76]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5023,7 +5127,7 @@ func (x *BarrierRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BarrierRequest.ProtoReflect.Descriptor instead.
 func (*BarrierRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{76}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *BarrierRequest) GetId() *Identity {
@@ -5097,7 +5201,7 @@ type BarrierResponse struct {
 
 func (x *BarrierResponse) Reset() {
 	*x = BarrierResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[77]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5109,7 +5213,7 @@ func (x *BarrierResponse) String() string {
 func (*BarrierResponse) ProtoMessage() {}
 
 func (x *BarrierResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[77]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5122,7 +5226,7 @@ func (x *BarrierResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BarrierResponse.ProtoReflect.Descriptor instead.
 func (*BarrierResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{77}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{79}
 }
 
 type CountedRequest struct {
@@ -5134,7 +5238,7 @@ type CountedRequest struct {
 
 func (x *CountedRequest) Reset() {
 	*x = CountedRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[78]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5146,7 +5250,7 @@ func (x *CountedRequest) String() string {
 func (*CountedRequest) ProtoMessage() {}
 
 func (x *CountedRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[78]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5159,7 +5263,7 @@ func (x *CountedRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CountedRequest.ProtoReflect.Descriptor instead.
 func (*CountedRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{78}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *CountedRequest) GetId() *Identity {
@@ -5182,7 +5286,7 @@ type CountedResponse struct {
 
 func (x *CountedResponse) Reset() {
 	*x = CountedResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[79]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5194,7 +5298,7 @@ func (x *CountedResponse) String() string {
 func (*CountedResponse) ProtoMessage() {}
 
 func (x *CountedResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[79]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5207,7 +5311,7 @@ func (x *CountedResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CountedResponse.ProtoReflect.Descriptor instead.
 func (*CountedResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{79}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *CountedResponse) GetRound() uint64 {
@@ -5246,7 +5350,7 @@ type CutRequest struct {
 
 func (x *CutRequest) Reset() {
 	*x = CutRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[80]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5258,7 +5362,7 @@ func (x *CutRequest) String() string {
 func (*CutRequest) ProtoMessage() {}
 
 func (x *CutRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[80]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5271,7 +5375,7 @@ func (x *CutRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CutRequest.ProtoReflect.Descriptor instead.
 func (*CutRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{80}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *CutRequest) GetId() *Identity {
@@ -5327,7 +5431,7 @@ type StepBound struct {
 
 func (x *StepBound) Reset() {
 	*x = StepBound{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[81]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5339,7 +5443,7 @@ func (x *StepBound) String() string {
 func (*StepBound) ProtoMessage() {}
 
 func (x *StepBound) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[81]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5352,7 +5456,7 @@ func (x *StepBound) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepBound.ProtoReflect.Descriptor instead.
 func (*StepBound) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{81}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *StepBound) GetRank() uint32 {
@@ -5384,7 +5488,7 @@ type CutResponse struct {
 
 func (x *CutResponse) Reset() {
 	*x = CutResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[82]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5396,7 +5500,7 @@ func (x *CutResponse) String() string {
 func (*CutResponse) ProtoMessage() {}
 
 func (x *CutResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[82]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5409,7 +5513,7 @@ func (x *CutResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CutResponse.ProtoReflect.Descriptor instead.
 func (*CutResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{82}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *CutResponse) GetPast() bool {
@@ -5473,7 +5577,7 @@ type HoldRequest struct {
 
 func (x *HoldRequest) Reset() {
 	*x = HoldRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[83]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5485,7 +5589,7 @@ func (x *HoldRequest) String() string {
 func (*HoldRequest) ProtoMessage() {}
 
 func (x *HoldRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[83]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5498,7 +5602,7 @@ func (x *HoldRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoldRequest.ProtoReflect.Descriptor instead.
 func (*HoldRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{83}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *HoldRequest) GetId() *Identity {
@@ -5533,7 +5637,7 @@ type HoldResponse struct {
 
 func (x *HoldResponse) Reset() {
 	*x = HoldResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[84]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5545,7 +5649,7 @@ func (x *HoldResponse) String() string {
 func (*HoldResponse) ProtoMessage() {}
 
 func (x *HoldResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[84]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5558,7 +5662,7 @@ func (x *HoldResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoldResponse.ProtoReflect.Descriptor instead.
 func (*HoldResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{84}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{86}
 }
 
 func (x *HoldResponse) GetBegun() []*StepBound {
@@ -5592,14 +5696,16 @@ type RestoreRequest struct {
 	History   uint64                 `protobuf:"varint,4,opt,name=history,proto3" json:"history,omitempty"`     // that begins with it, from 1 on; without a store, the one that goes on
 	Placement uint64                 `protobuf:"varint,5,opt,name=placement,proto3" json:"placement,omitempty"` // of the pserver that is to take it
 	// Without a store: rounds go on. What the pserver copies now it need not copy again later, unless it has changed since. id has no generation.
-	Ahead         bool `protobuf:"varint,6,opt,name=ahead,proto3" json:"ahead,omitempty"`
+	Ahead bool `protobuf:"varint,6,opt,name=ahead,proto3" json:"ahead,omitempty"`
+	// Without a store, and not ahead: do not wait for the rows. The pserver applies no round before it has them.
+	Later         bool `protobuf:"varint,7,opt,name=later,proto3" json:"later,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *RestoreRequest) Reset() {
 	*x = RestoreRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[85]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5611,7 +5717,7 @@ func (x *RestoreRequest) String() string {
 func (*RestoreRequest) ProtoMessage() {}
 
 func (x *RestoreRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[85]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5624,7 +5730,7 @@ func (x *RestoreRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RestoreRequest.ProtoReflect.Descriptor instead.
 func (*RestoreRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{85}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{87}
 }
 
 func (x *RestoreRequest) GetId() *Identity {
@@ -5669,6 +5775,13 @@ func (x *RestoreRequest) GetAhead() bool {
 	return false
 }
 
+func (x *RestoreRequest) GetLater() bool {
+	if x != nil {
+		return x.Later
+	}
+	return false
+}
+
 type RestoreResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Records       int64                  `protobuf:"varint,1,opt,name=records,proto3" json:"records,omitempty"` // pserver 0: that are in the ledger of the checkpoint, each as often as it was trained
@@ -5679,7 +5792,7 @@ type RestoreResponse struct {
 
 func (x *RestoreResponse) Reset() {
 	*x = RestoreResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[86]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5691,7 +5804,7 @@ func (x *RestoreResponse) String() string {
 func (*RestoreResponse) ProtoMessage() {}
 
 func (x *RestoreResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[86]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5704,7 +5817,7 @@ func (x *RestoreResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RestoreResponse.ProtoReflect.Descriptor instead.
 func (*RestoreResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{86}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{88}
 }
 
 func (x *RestoreResponse) GetRecords() int64 {
@@ -5731,7 +5844,7 @@ type PrepareRequest struct {
 
 func (x *PrepareRequest) Reset() {
 	*x = PrepareRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[87]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[89]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5743,7 +5856,7 @@ func (x *PrepareRequest) String() string {
 func (*PrepareRequest) ProtoMessage() {}
 
 func (x *PrepareRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[87]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[89]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5756,7 +5869,7 @@ func (x *PrepareRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PrepareRequest.ProtoReflect.Descriptor instead.
 func (*PrepareRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{87}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{89}
 }
 
 func (x *PrepareRequest) GetId() *Identity {
@@ -5781,7 +5894,7 @@ type PrepareResponse struct {
 
 func (x *PrepareResponse) Reset() {
 	*x = PrepareResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[88]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[90]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5793,7 +5906,7 @@ func (x *PrepareResponse) String() string {
 func (*PrepareResponse) ProtoMessage() {}
 
 func (x *PrepareResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[88]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[90]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5806,7 +5919,119 @@ func (x *PrepareResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PrepareResponse.ProtoReflect.Descriptor instead.
 func (*PrepareResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{88}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{90}
+}
+
+type ArrivedRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            *Identity              `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Placement     uint64                 `protobuf:"varint,2,opt,name=placement,proto3" json:"placement,omitempty"`
+	All           bool                   `protobuf:"varint,3,opt,name=all,proto3" json:"all,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ArrivedRequest) Reset() {
+	*x = ArrivedRequest{}
+	mi := &file_proto_rpc_rpc_proto_msgTypes[91]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ArrivedRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ArrivedRequest) ProtoMessage() {}
+
+func (x *ArrivedRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_rpc_rpc_proto_msgTypes[91]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ArrivedRequest.ProtoReflect.Descriptor instead.
+func (*ArrivedRequest) Descriptor() ([]byte, []int) {
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{91}
+}
+
+func (x *ArrivedRequest) GetId() *Identity {
+	if x != nil {
+		return x.Id
+	}
+	return nil
+}
+
+func (x *ArrivedRequest) GetPlacement() uint64 {
+	if x != nil {
+		return x.Placement
+	}
+	return 0
+}
+
+func (x *ArrivedRequest) GetAll() bool {
+	if x != nil {
+		return x.All
+	}
+	return false
+}
+
+type ArrivedResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Bytes         int64                  `protobuf:"varint,1,opt,name=bytes,proto3" json:"bytes,omitempty"`             // that came from other pservers after the job had changed
+	Nanoseconds   int64                  `protobuf:"varint,2,opt,name=nanoseconds,proto3" json:"nanoseconds,omitempty"` // that this took
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ArrivedResponse) Reset() {
+	*x = ArrivedResponse{}
+	mi := &file_proto_rpc_rpc_proto_msgTypes[92]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ArrivedResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ArrivedResponse) ProtoMessage() {}
+
+func (x *ArrivedResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_rpc_rpc_proto_msgTypes[92]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ArrivedResponse.ProtoReflect.Descriptor instead.
+func (*ArrivedResponse) Descriptor() ([]byte, []int) {
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{92}
+}
+
+func (x *ArrivedResponse) GetBytes() int64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
+func (x *ArrivedResponse) GetNanoseconds() int64 {
+	if x != nil {
+		return x.Nanoseconds
+	}
+	return 0
 }
 
 // FreezeRequest comes from a coordinator: id has its fence, and the generation that it ends.
@@ -5820,7 +6045,7 @@ type FreezeRequest struct {
 
 func (x *FreezeRequest) Reset() {
 	*x = FreezeRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[89]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[93]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5832,7 +6057,7 @@ func (x *FreezeRequest) String() string {
 func (*FreezeRequest) ProtoMessage() {}
 
 func (x *FreezeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[89]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[93]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5845,7 +6070,7 @@ func (x *FreezeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FreezeRequest.ProtoReflect.Descriptor instead.
 func (*FreezeRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{89}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{93}
 }
 
 func (x *FreezeRequest) GetId() *Identity {
@@ -5877,7 +6102,7 @@ type FreezeResponse struct {
 
 func (x *FreezeResponse) Reset() {
 	*x = FreezeResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[90]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[94]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5889,7 +6114,7 @@ func (x *FreezeResponse) String() string {
 func (*FreezeResponse) ProtoMessage() {}
 
 func (x *FreezeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[90]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[94]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5902,7 +6127,7 @@ func (x *FreezeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FreezeResponse.ProtoReflect.Descriptor instead.
 func (*FreezeResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{90}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{94}
 }
 
 func (x *FreezeResponse) GetGeneration() uint64 {
@@ -5971,7 +6196,7 @@ type Declared struct {
 
 func (x *Declared) Reset() {
 	*x = Declared{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[91]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[95]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5983,7 +6208,7 @@ func (x *Declared) String() string {
 func (*Declared) ProtoMessage() {}
 
 func (x *Declared) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[91]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[95]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5996,7 +6221,7 @@ func (x *Declared) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Declared.ProtoReflect.Descriptor instead.
 func (*Declared) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{91}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{95}
 }
 
 func (x *Declared) GetRank() uint32 {
@@ -6053,7 +6278,7 @@ type Member struct {
 
 func (x *Member) Reset() {
 	*x = Member{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[92]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[96]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6065,7 +6290,7 @@ func (x *Member) String() string {
 func (*Member) ProtoMessage() {}
 
 func (x *Member) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[92]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[96]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6078,7 +6303,7 @@ func (x *Member) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Member.ProtoReflect.Descriptor instead.
 func (*Member) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{92}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{96}
 }
 
 func (x *Member) GetRank() uint32 {
@@ -6115,7 +6340,7 @@ type ResumeRequest struct {
 
 func (x *ResumeRequest) Reset() {
 	*x = ResumeRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[93]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[97]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6127,7 +6352,7 @@ func (x *ResumeRequest) String() string {
 func (*ResumeRequest) ProtoMessage() {}
 
 func (x *ResumeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[93]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[97]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6140,7 +6365,7 @@ func (x *ResumeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeRequest.ProtoReflect.Descriptor instead.
 func (*ResumeRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{93}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{97}
 }
 
 func (x *ResumeRequest) GetId() *Identity {
@@ -6179,7 +6404,7 @@ type ResumeResponse struct {
 
 func (x *ResumeResponse) Reset() {
 	*x = ResumeResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[94]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[98]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6191,7 +6416,7 @@ func (x *ResumeResponse) String() string {
 func (*ResumeResponse) ProtoMessage() {}
 
 func (x *ResumeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[94]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[98]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6204,7 +6429,7 @@ func (x *ResumeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeResponse.ProtoReflect.Descriptor instead.
 func (*ResumeResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{94}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{98}
 }
 
 // FollowRequest comes from a standby. start rises from one process of the standby to the next.
@@ -6219,7 +6444,7 @@ type FollowRequest struct {
 
 func (x *FollowRequest) Reset() {
 	*x = FollowRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[95]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[99]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6231,7 +6456,7 @@ func (x *FollowRequest) String() string {
 func (*FollowRequest) ProtoMessage() {}
 
 func (x *FollowRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[95]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[99]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6244,7 +6469,7 @@ func (x *FollowRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowRequest.ProtoReflect.Descriptor instead.
 func (*FollowRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{95}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{99}
 }
 
 func (x *FollowRequest) GetId() *Identity {
@@ -6279,7 +6504,7 @@ type FollowResponse struct {
 
 func (x *FollowResponse) Reset() {
 	*x = FollowResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[96]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[100]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6291,7 +6516,7 @@ func (x *FollowResponse) String() string {
 func (*FollowResponse) ProtoMessage() {}
 
 func (x *FollowResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[96]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[100]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6304,7 +6529,7 @@ func (x *FollowResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowResponse.ProtoReflect.Descriptor instead.
 func (*FollowResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{96}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{100}
 }
 
 func (x *FollowResponse) GetToken() []byte {
@@ -6357,7 +6582,7 @@ type Standing struct {
 
 func (x *Standing) Reset() {
 	*x = Standing{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[97]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[101]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6369,7 +6594,7 @@ func (x *Standing) String() string {
 func (*Standing) ProtoMessage() {}
 
 func (x *Standing) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[97]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[101]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6382,7 +6607,7 @@ func (x *Standing) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Standing.ProtoReflect.Descriptor instead.
 func (*Standing) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{97}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{101}
 }
 
 func (x *Standing) GetKind() Standing_Kind {
@@ -6525,7 +6750,7 @@ type Pushed struct {
 
 func (x *Pushed) Reset() {
 	*x = Pushed{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[98]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[102]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6537,7 +6762,7 @@ func (x *Pushed) String() string {
 func (*Pushed) ProtoMessage() {}
 
 func (x *Pushed) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[98]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[102]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6550,7 +6775,7 @@ func (x *Pushed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Pushed.ProtoReflect.Descriptor instead.
 func (*Pushed) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{98}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{102}
 }
 
 func (x *Pushed) GetRank() uint32 {
@@ -6602,7 +6827,7 @@ type Clock struct {
 
 func (x *Clock) Reset() {
 	*x = Clock{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[99]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[103]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6614,7 +6839,7 @@ func (x *Clock) String() string {
 func (*Clock) ProtoMessage() {}
 
 func (x *Clock) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[99]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[103]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6627,7 +6852,7 @@ func (x *Clock) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Clock.ProtoReflect.Descriptor instead.
 func (*Clock) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{99}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{103}
 }
 
 func (x *Clock) GetRank() uint32 {
@@ -6675,7 +6900,7 @@ type TakeOverRequest struct {
 
 func (x *TakeOverRequest) Reset() {
 	*x = TakeOverRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[100]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[104]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6687,7 +6912,7 @@ func (x *TakeOverRequest) String() string {
 func (*TakeOverRequest) ProtoMessage() {}
 
 func (x *TakeOverRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[100]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[104]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6700,7 +6925,7 @@ func (x *TakeOverRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TakeOverRequest.ProtoReflect.Descriptor instead.
 func (*TakeOverRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{100}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{104}
 }
 
 func (x *TakeOverRequest) GetId() *Identity {
@@ -6726,7 +6951,7 @@ type TakeOverResponse struct {
 
 func (x *TakeOverResponse) Reset() {
 	*x = TakeOverResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[101]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[105]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6738,7 +6963,7 @@ func (x *TakeOverResponse) String() string {
 func (*TakeOverResponse) ProtoMessage() {}
 
 func (x *TakeOverResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[101]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[105]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6751,7 +6976,7 @@ func (x *TakeOverResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TakeOverResponse.ProtoReflect.Descriptor instead.
 func (*TakeOverResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{101}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{105}
 }
 
 func (x *TakeOverResponse) GetRound() uint64 {
@@ -6773,7 +6998,7 @@ type LedgerRequest struct {
 
 func (x *LedgerRequest) Reset() {
 	*x = LedgerRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[102]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[106]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6785,7 +7010,7 @@ func (x *LedgerRequest) String() string {
 func (*LedgerRequest) ProtoMessage() {}
 
 func (x *LedgerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[102]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[106]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6798,7 +7023,7 @@ func (x *LedgerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerRequest.ProtoReflect.Descriptor instead.
 func (*LedgerRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{102}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{106}
 }
 
 func (x *LedgerRequest) GetJob() string {
@@ -6841,7 +7066,7 @@ type PassLedger struct {
 
 func (x *PassLedger) Reset() {
 	*x = PassLedger{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[103]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[107]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6853,7 +7078,7 @@ func (x *PassLedger) String() string {
 func (*PassLedger) ProtoMessage() {}
 
 func (x *PassLedger) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[103]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[107]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6866,7 +7091,7 @@ func (x *PassLedger) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PassLedger.ProtoReflect.Descriptor instead.
 func (*PassLedger) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{103}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{107}
 }
 
 func (x *PassLedger) GetPass() int32 {
@@ -6907,7 +7132,7 @@ type LedgerResponse struct {
 
 func (x *LedgerResponse) Reset() {
 	*x = LedgerResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[104]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[108]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6919,7 +7144,7 @@ func (x *LedgerResponse) String() string {
 func (*LedgerResponse) ProtoMessage() {}
 
 func (x *LedgerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[104]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[108]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6932,7 +7157,7 @@ func (x *LedgerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerResponse.ProtoReflect.Descriptor instead.
 func (*LedgerResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{104}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{108}
 }
 
 func (x *LedgerResponse) GetPasses() []*PassLedger {
@@ -6957,16 +7182,17 @@ type GetRequest struct {
 	Final      bool                   `protobuf:"varint,4,opt,name=final,proto3" json:"final,omitempty"`                             // wait until every other trainer has completed: the value that is saved
 	Exchange   bool                   `protobuf:"varint,5,opt,name=exchange,proto3" json:"exchange,omitempty"`                       // from a pserver: the value that this server published for the round; id.rank is the asking server
 	// from a pserver of the next placement: rows of a slice as they are when the rounds below id.round are applied
-	Moves         bool  `protobuf:"varint,6,opt,name=moves,proto3" json:"moves,omitempty"`
-	FirstRow      int64 `protobuf:"varint,7,opt,name=first_row,json=firstRow,proto3" json:"first_row,omitempty"` // of moves: within the slice
-	Rows          int64 `protobuf:"varint,8,opt,name=rows,proto3" json:"rows,omitempty"`                         // of moves
+	Moves         bool   `protobuf:"varint,6,opt,name=moves,proto3" json:"moves,omitempty"`
+	FirstRow      int64  `protobuf:"varint,7,opt,name=first_row,json=firstRow,proto3" json:"first_row,omitempty"` // of moves: within the slice
+	Rows          int64  `protobuf:"varint,8,opt,name=rows,proto3" json:"rows,omitempty"`                         // of moves
+	Placement     uint64 `protobuf:"varint,9,opt,name=placement,proto3" json:"placement,omitempty"`               // of moves: number of the placement that has the slice
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *GetRequest) Reset() {
 	*x = GetRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[105]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[109]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6978,7 +7204,7 @@ func (x *GetRequest) String() string {
 func (*GetRequest) ProtoMessage() {}
 
 func (x *GetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[105]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[109]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6991,7 +7217,7 @@ func (x *GetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRequest.ProtoReflect.Descriptor instead.
 func (*GetRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{105}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{109}
 }
 
 func (x *GetRequest) GetId() *Identity {
@@ -7050,6 +7276,13 @@ func (x *GetRequest) GetRows() int64 {
 	return 0
 }
 
+func (x *GetRequest) GetPlacement() uint64 {
+	if x != nil {
+		return x.Placement
+	}
+	return 0
+}
+
 // CopyRequest names rows of a slice in blocks of at least 4096 bytes: see remote/pserver/ahead.go.
 type CopyRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -7057,15 +7290,16 @@ type CopyRequest struct {
 	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`                          // of the slice
 	FirstRow      int64                  `protobuf:"varint,3,opt,name=first_row,json=firstRow,proto3" json:"first_row,omitempty"` // within the slice
 	Rows          int64                  `protobuf:"varint,4,opt,name=rows,proto3" json:"rows,omitempty"`
-	Sums          []uint64               `protobuf:"fixed64,5,rep,packed,name=sums,proto3" json:"sums,omitempty"` // of the blocks that the asker has, as XXH64 sums; 0: it does not have it. None: it has zeros
-	Ahead         bool                   `protobuf:"varint,6,opt,name=ahead,proto3" json:"ahead,omitempty"`       // the rows as they are now
+	Sums          []uint64               `protobuf:"fixed64,5,rep,packed,name=sums,proto3" json:"sums,omitempty"`   // of the blocks that the asker has, as XXH64 sums; 0: it does not have it. None: it has zeros
+	Ahead         bool                   `protobuf:"varint,6,opt,name=ahead,proto3" json:"ahead,omitempty"`         // the rows as they are now
+	Placement     uint64                 `protobuf:"varint,7,opt,name=placement,proto3" json:"placement,omitempty"` // number of the placement that has the slice
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *CopyRequest) Reset() {
 	*x = CopyRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[106]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[110]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7077,7 +7311,7 @@ func (x *CopyRequest) String() string {
 func (*CopyRequest) ProtoMessage() {}
 
 func (x *CopyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[106]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[110]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7090,7 +7324,7 @@ func (x *CopyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CopyRequest.ProtoReflect.Descriptor instead.
 func (*CopyRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{106}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{110}
 }
 
 func (x *CopyRequest) GetId() *Identity {
@@ -7135,6 +7369,13 @@ func (x *CopyRequest) GetAhead() bool {
 	return false
 }
 
+func (x *CopyRequest) GetPlacement() uint64 {
+	if x != nil {
+		return x.Placement
+	}
+	return 0
+}
+
 type CopyResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Blocks        []uint32               `protobuf:"varint,1,rep,packed,name=blocks,proto3" json:"blocks,omitempty"` // whose sums differ, in order
@@ -7145,7 +7386,7 @@ type CopyResponse struct {
 
 func (x *CopyResponse) Reset() {
 	*x = CopyResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[107]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[111]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7157,7 +7398,7 @@ func (x *CopyResponse) String() string {
 func (*CopyResponse) ProtoMessage() {}
 
 func (x *CopyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[107]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[111]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7170,7 +7411,7 @@ func (x *CopyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CopyResponse.ProtoReflect.Descriptor instead.
 func (*CopyResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{107}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{111}
 }
 
 func (x *CopyResponse) GetBlocks() []uint32 {
@@ -7199,7 +7440,7 @@ type PaceRequest struct {
 
 func (x *PaceRequest) Reset() {
 	*x = PaceRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[108]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[112]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7211,7 +7452,7 @@ func (x *PaceRequest) String() string {
 func (*PaceRequest) ProtoMessage() {}
 
 func (x *PaceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[108]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[112]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7224,7 +7465,7 @@ func (x *PaceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PaceRequest.ProtoReflect.Descriptor instead.
 func (*PaceRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{108}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{112}
 }
 
 func (x *PaceRequest) GetId() *Identity {
@@ -7256,7 +7497,7 @@ type PaceResponse struct {
 
 func (x *PaceResponse) Reset() {
 	*x = PaceResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[109]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[113]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7268,7 +7509,7 @@ func (x *PaceResponse) String() string {
 func (*PaceResponse) ProtoMessage() {}
 
 func (x *PaceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[109]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[113]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7281,7 +7522,7 @@ func (x *PaceResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PaceResponse.ProtoReflect.Descriptor instead.
 func (*PaceResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{109}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{113}
 }
 
 type CompleteRequest struct {
@@ -7293,7 +7534,7 @@ type CompleteRequest struct {
 
 func (x *CompleteRequest) Reset() {
 	*x = CompleteRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[110]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[114]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7305,7 +7546,7 @@ func (x *CompleteRequest) String() string {
 func (*CompleteRequest) ProtoMessage() {}
 
 func (x *CompleteRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[110]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[114]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7318,7 +7559,7 @@ func (x *CompleteRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompleteRequest.ProtoReflect.Descriptor instead.
 func (*CompleteRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{110}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{114}
 }
 
 func (x *CompleteRequest) GetId() *Identity {
@@ -7336,7 +7577,7 @@ type CompleteResponse struct {
 
 func (x *CompleteResponse) Reset() {
 	*x = CompleteResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[111]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[115]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7348,7 +7589,7 @@ func (x *CompleteResponse) String() string {
 func (*CompleteResponse) ProtoMessage() {}
 
 func (x *CompleteResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[111]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[115]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7361,7 +7602,7 @@ func (x *CompleteResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompleteResponse.ProtoReflect.Descriptor instead.
 func (*CompleteResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{111}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{115}
 }
 
 type StatusRequest struct {
@@ -7373,7 +7614,7 @@ type StatusRequest struct {
 
 func (x *StatusRequest) Reset() {
 	*x = StatusRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[112]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[116]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7385,7 +7626,7 @@ func (x *StatusRequest) String() string {
 func (*StatusRequest) ProtoMessage() {}
 
 func (x *StatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[112]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[116]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7398,7 +7639,7 @@ func (x *StatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusRequest.ProtoReflect.Descriptor instead.
 func (*StatusRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{112}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{116}
 }
 
 func (x *StatusRequest) GetJob() string {
@@ -7423,7 +7664,7 @@ type StatusResponse struct {
 
 func (x *StatusResponse) Reset() {
 	*x = StatusResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[113]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[117]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7435,7 +7676,7 @@ func (x *StatusResponse) String() string {
 func (*StatusResponse) ProtoMessage() {}
 
 func (x *StatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[113]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[117]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7448,7 +7689,7 @@ func (x *StatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusResponse.ProtoReflect.Descriptor instead.
 func (*StatusResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{113}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{117}
 }
 
 func (x *StatusResponse) GetRound() uint64 {
@@ -7646,7 +7887,7 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\x02id\x18\x01 \x01(\v2\x11.edl.rpc.IdentityR\x02id\x12 \n" +
 	"\vincarnation\x18\x02 \x01(\x04R\vincarnation\x12\x12\n" +
 	"\x04host\x18\x03 \x01(\tR\x04host\x12\x18\n" +
-	"\aaddress\x18\x04 \x01(\tR\aaddress\"\xe8\x02\n" +
+	"\aaddress\x18\x04 \x01(\tR\aaddress\"\x82\x03\n" +
 	"\fJoinResponse\x12\x1a\n" +
 	"\btrainers\x18\x01 \x01(\rR\btrainers\x12\x1e\n" +
 	"\n" +
@@ -7662,9 +7903,15 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\x05group\x18\t \x03(\rR\x05group\x12%\n" +
 	"\x0eleader_address\x18\n" +
 	" \x01(\tR\rleaderAddress\x12\x1c\n" +
-	"\tplacement\x18\v \x01(\x04R\tplacementB\f\n" +
+	"\tplacement\x18\v \x01(\x04R\tplacement\x12\x18\n" +
+	"\ahistory\x18\f \x01(\x04R\ahistoryB\f\n" +
 	"\n" +
-	"_end_round\"\x89\x01\n" +
+	"_end_round\"N\n" +
+	"\vNewsRequest\x12!\n" +
+	"\x02id\x18\x01 \x01(\v2\x11.edl.rpc.IdentityR\x02id\x12\x1c\n" +
+	"\tplacement\x18\x02 \x01(\x04R\tplacement\",\n" +
+	"\fNewsResponse\x12\x1c\n" +
+	"\tplacement\x18\x01 \x01(\x04R\tplacement\"\x89\x01\n" +
 	"\aSegment\x12\x12\n" +
 	"\x04pass\x18\x01 \x01(\x05R\x04pass\x12\x1f\n" +
 	"\vfirst_round\x18\x02 \x01(\x04R\n" +
@@ -7923,21 +8170,29 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\fHoldResponse\x12(\n" +
 	"\x05begun\x18\x01 \x03(\v2\x12.edl.rpc.StepBoundR\x05begun\x12\x14\n" +
 	"\x05steps\x18\x02 \x01(\x04R\x05steps\x12*\n" +
-	"\x06ledger\x18\x03 \x03(\v2\x12.edl.rpc.StepBoundR\x06ledger\"\xab\x01\n" +
+	"\x06ledger\x18\x03 \x03(\v2\x12.edl.rpc.StepBoundR\x06ledger\"\xc1\x01\n" +
 	"\x0eRestoreRequest\x12!\n" +
 	"\x02id\x18\x01 \x01(\v2\x11.edl.rpc.IdentityR\x02id\x12\x14\n" +
 	"\x05store\x18\x02 \x01(\tR\x05store\x12\x12\n" +
 	"\x04name\x18\x03 \x01(\tR\x04name\x12\x18\n" +
 	"\ahistory\x18\x04 \x01(\x04R\ahistory\x12\x1c\n" +
 	"\tplacement\x18\x05 \x01(\x04R\tplacement\x12\x14\n" +
-	"\x05ahead\x18\x06 \x01(\bR\x05ahead\"A\n" +
+	"\x05ahead\x18\x06 \x01(\bR\x05ahead\x12\x14\n" +
+	"\x05later\x18\a \x01(\bR\x05later\"A\n" +
 	"\x0fRestoreResponse\x12\x18\n" +
 	"\arecords\x18\x01 \x01(\x03R\arecords\x12\x14\n" +
 	"\x05bytes\x18\x02 \x01(\x03R\x05bytes\"W\n" +
 	"\x0ePrepareRequest\x12!\n" +
 	"\x02id\x18\x01 \x01(\v2\x11.edl.rpc.IdentityR\x02id\x12\"\n" +
 	"\x02to\x18\x02 \x01(\v2\x12.edl.job.PlacementR\x02to\"\x11\n" +
-	"\x0fPrepareResponse\"P\n" +
+	"\x0fPrepareResponse\"c\n" +
+	"\x0eArrivedRequest\x12!\n" +
+	"\x02id\x18\x01 \x01(\v2\x11.edl.rpc.IdentityR\x02id\x12\x1c\n" +
+	"\tplacement\x18\x02 \x01(\x04R\tplacement\x12\x10\n" +
+	"\x03all\x18\x03 \x01(\bR\x03all\"I\n" +
+	"\x0fArrivedResponse\x12\x14\n" +
+	"\x05bytes\x18\x01 \x01(\x03R\x05bytes\x12 \n" +
+	"\vnanoseconds\x18\x02 \x01(\x03R\vnanoseconds\"P\n" +
 	"\rFreezeRequest\x12!\n" +
 	"\x02id\x18\x01 \x01(\v2\x11.edl.rpc.IdentityR\x02id\x12\x1c\n" +
 	"\tplacement\x18\x02 \x01(\x04R\tplacement\"\xf0\x01\n" +
@@ -8040,7 +8295,7 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\tcommitted\x18\x04 \x03(\v2\x14.edl.rpc.RecordRangeR\tcommitted\"S\n" +
 	"\x0eLedgerResponse\x12+\n" +
 	"\x06passes\x18\x01 \x03(\v2\x13.edl.rpc.PassLedgerR\x06passes\x12\x14\n" +
-	"\x05round\x18\x02 \x01(\x04R\x05round\"\xdd\x01\n" +
+	"\x05round\x18\x02 \x01(\x04R\x05round\"\xfb\x01\n" +
 	"\n" +
 	"GetRequest\x12!\n" +
 	"\x02id\x18\x01 \x01(\v2\x11.edl.rpc.IdentityR\x02id\x12\x12\n" +
@@ -8051,14 +8306,16 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\bexchange\x18\x05 \x01(\bR\bexchange\x12\x14\n" +
 	"\x05moves\x18\x06 \x01(\bR\x05moves\x12\x1b\n" +
 	"\tfirst_row\x18\a \x01(\x03R\bfirstRow\x12\x12\n" +
-	"\x04rows\x18\b \x01(\x03R\x04rows\"\x9f\x01\n" +
+	"\x04rows\x18\b \x01(\x03R\x04rows\x12\x1c\n" +
+	"\tplacement\x18\t \x01(\x04R\tplacement\"\xbd\x01\n" +
 	"\vCopyRequest\x12!\n" +
 	"\x02id\x18\x01 \x01(\v2\x11.edl.rpc.IdentityR\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x1b\n" +
 	"\tfirst_row\x18\x03 \x01(\x03R\bfirstRow\x12\x12\n" +
 	"\x04rows\x18\x04 \x01(\x03R\x04rows\x12\x12\n" +
 	"\x04sums\x18\x05 \x03(\x06R\x04sums\x12\x14\n" +
-	"\x05ahead\x18\x06 \x01(\bR\x05ahead\":\n" +
+	"\x05ahead\x18\x06 \x01(\bR\x05ahead\x12\x1c\n" +
+	"\tplacement\x18\a \x01(\x04R\tplacement\":\n" +
 	"\fCopyResponse\x12\x16\n" +
 	"\x06blocks\x18\x01 \x03(\rR\x06blocks\x12\x12\n" +
 	"\x04data\x18\x02 \x01(\fR\x04data\"Z\n" +
@@ -8111,9 +8368,10 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\n" +
 	"Checkpoint\x12\x13.edl.rpc.JobRequest\x1a\x19.edl.job.CheckpointStatus\x12B\n" +
 	"\tResumeJob\x12\x19.edl.rpc.ResumeJobRequest\x1a\x1a.edl.rpc.ResumeJobResponse\x12<\n" +
-	"\tStartRole\x12\x17.edl.rpc.StartRoleChunk\x1a\x12.edl.rpc.RoleEvent(\x010\x012\xd1\b\n" +
+	"\tStartRole\x12\x17.edl.rpc.StartRoleChunk\x1a\x12.edl.rpc.RoleEvent(\x010\x012\x86\t\n" +
 	"\vCoordinator\x123\n" +
-	"\x04Join\x12\x14.edl.rpc.JoinRequest\x1a\x15.edl.rpc.JoinResponse\x12A\n" +
+	"\x04Join\x12\x14.edl.rpc.JoinRequest\x1a\x15.edl.rpc.JoinResponse\x123\n" +
+	"\x04News\x12\x14.edl.rpc.NewsRequest\x1a\x15.edl.rpc.NewsResponse\x12A\n" +
 	"\rReportDataset\x12\x0e.edl.rpc.Piece\x1a\x1e.edl.rpc.ReportDatasetResponse(\x01\x12<\n" +
 	"\aGetTask\x12\x17.edl.rpc.GetTaskRequest\x1a\x18.edl.rpc.GetTaskResponse\x12E\n" +
 	"\n" +
@@ -8132,7 +8390,7 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\x06Queues\x12\x16.edl.rpc.QueuesRequest\x1a\x0e.edl.rpc.Piece0\x01\x129\n" +
 	"\x06GoBack\x12\x16.edl.rpc.GoBackRequest\x1a\x17.edl.rpc.GoBackResponse\x12/\n" +
 	"\x04Move\x12\x0e.edl.rpc.Piece\x1a\x15.edl.rpc.MoveResponse(\x01\x128\n" +
-	"\tPlacement\x12\x19.edl.rpc.PlacementRequest\x1a\x0e.edl.rpc.Piece0\x012\xf8\b\n" +
+	"\tPlacement\x12\x19.edl.rpc.PlacementRequest\x1a\x0e.edl.rpc.Piece0\x012\xb6\t\n" +
 	"\x0fParameterServer\x12?\n" +
 	"\fSendVariable\x12\x16.edl.rpc.VariableChunk\x1a\x15.edl.rpc.SendResponse(\x01\x12@\n" +
 	"\vSendBarrier\x12\x17.edl.rpc.BarrierRequest\x1a\x18.edl.rpc.BarrierResponse\x12<\n" +
@@ -8148,7 +8406,8 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\aRestore\x12\x17.edl.rpc.RestoreRequest\x1a\x18.edl.rpc.RestoreResponse\x123\n" +
 	"\x04Pace\x12\x14.edl.rpc.PaceRequest\x1a\x15.edl.rpc.PaceResponse\x12<\n" +
 	"\aCounted\x12\x17.edl.rpc.CountedRequest\x1a\x18.edl.rpc.CountedResponse\x125\n" +
-	"\aPrepare\x12\x0e.edl.rpc.Piece\x1a\x18.edl.rpc.PrepareResponse(\x01\x12?\n" +
+	"\aPrepare\x12\x0e.edl.rpc.Piece\x1a\x18.edl.rpc.PrepareResponse(\x01\x12<\n" +
+	"\aArrived\x12\x17.edl.rpc.ArrivedRequest\x1a\x18.edl.rpc.ArrivedResponse\x12?\n" +
 	"\bComplete\x12\x18.edl.rpc.CompleteRequest\x1a\x19.edl.rpc.CompleteResponse\x129\n" +
 	"\x06Follow\x12\x16.edl.rpc.FollowRequest\x1a\x17.edl.rpc.FollowResponse\x12?\n" +
 	"\bTakeOver\x12\x18.edl.rpc.TakeOverRequest\x1a\x19.edl.rpc.TakeOverResponse\x129\n" +
@@ -8167,7 +8426,7 @@ func file_proto_rpc_rpc_proto_rawDescGZIP() []byte {
 }
 
 var file_proto_rpc_rpc_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_proto_rpc_rpc_proto_msgTypes = make([]protoimpl.MessageInfo, 118)
+var file_proto_rpc_rpc_proto_msgTypes = make([]protoimpl.MessageInfo, 122)
 var file_proto_rpc_rpc_proto_goTypes = []any{
 	(Standing_Kind)(0),            // 0: edl.rpc.Standing.Kind
 	(StatusResponse_Standby)(0),   // 1: edl.rpc.StatusResponse.Standby
@@ -8207,336 +8466,346 @@ var file_proto_rpc_rpc_proto_goTypes = []any{
 	(*PlacementRequest)(nil),      // 35: edl.rpc.PlacementRequest
 	(*JoinRequest)(nil),           // 36: edl.rpc.JoinRequest
 	(*JoinResponse)(nil),          // 37: edl.rpc.JoinResponse
-	(*Segment)(nil),               // 38: edl.rpc.Segment
-	(*DataFile)(nil),              // 39: edl.rpc.DataFile
-	(*Dataset)(nil),               // 40: edl.rpc.Dataset
-	(*ReportDatasetRequest)(nil),  // 41: edl.rpc.ReportDatasetRequest
-	(*ReportDatasetResponse)(nil), // 42: edl.rpc.ReportDatasetResponse
-	(*RecordRange)(nil),           // 43: edl.rpc.RecordRange
-	(*Task)(nil),                  // 44: edl.rpc.Task
-	(*GetTaskRequest)(nil),        // 45: edl.rpc.GetTaskRequest
-	(*GetTaskResponse)(nil),       // 46: edl.rpc.GetTaskResponse
-	(*TaskFailedRequest)(nil),     // 47: edl.rpc.TaskFailedRequest
-	(*TaskFailedResponse)(nil),    // 48: edl.rpc.TaskFailedResponse
-	(*SaveModelRequest)(nil),      // 49: edl.rpc.SaveModelRequest
-	(*SaveModelResponse)(nil),     // 50: edl.rpc.SaveModelResponse
-	(*TrainerSteps)(nil),          // 51: edl.rpc.TrainerSteps
-	(*TrainerStep)(nil),           // 52: edl.rpc.TrainerStep
-	(*ReportStepsResponse)(nil),   // 53: edl.rpc.ReportStepsResponse
-	(*NextFeedRequest)(nil),       // 54: edl.rpc.NextFeedRequest
-	(*FinishDataRequest)(nil),     // 55: edl.rpc.FinishDataRequest
-	(*FinishDataResponse)(nil),    // 56: edl.rpc.FinishDataResponse
-	(*PermitRequest)(nil),         // 57: edl.rpc.PermitRequest
-	(*PermitResponse)(nil),        // 58: edl.rpc.PermitResponse
-	(*FeedShare)(nil),             // 59: edl.rpc.FeedShare
-	(*LeaveRequest)(nil),          // 60: edl.rpc.LeaveRequest
-	(*LeaveResponse)(nil),         // 61: edl.rpc.LeaveResponse
-	(*WatchRequest)(nil),          // 62: edl.rpc.WatchRequest
-	(*WatchResponse)(nil),         // 63: edl.rpc.WatchResponse
-	(*GoBackRequest)(nil),         // 64: edl.rpc.GoBackRequest
-	(*GoBackResponse)(nil),        // 65: edl.rpc.GoBackResponse
-	(*QueuesRequest)(nil),         // 66: edl.rpc.QueuesRequest
-	(*QueueStatus)(nil),           // 67: edl.rpc.QueueStatus
-	(*PassDiscards)(nil),          // 68: edl.rpc.PassDiscards
-	(*DiscardedTask)(nil),         // 69: edl.rpc.DiscardedTask
-	(*CheckpointRequest)(nil),     // 70: edl.rpc.CheckpointRequest
-	(*QueuesResponse)(nil),        // 71: edl.rpc.QueuesResponse
-	(*VariableChunk)(nil),         // 72: edl.rpc.VariableChunk
-	(*SendResponse)(nil),          // 73: edl.rpc.SendResponse
-	(*RowsRequest)(nil),           // 74: edl.rpc.RowsRequest
-	(*OpenDataRequest)(nil),       // 75: edl.rpc.OpenDataRequest
-	(*OpenDataResponse)(nil),      // 76: edl.rpc.OpenDataResponse
-	(*SliceInfo)(nil),             // 77: edl.rpc.SliceInfo
-	(*BarrierRequest)(nil),        // 78: edl.rpc.BarrierRequest
-	(*BarrierResponse)(nil),       // 79: edl.rpc.BarrierResponse
-	(*CountedRequest)(nil),        // 80: edl.rpc.CountedRequest
-	(*CountedResponse)(nil),       // 81: edl.rpc.CountedResponse
-	(*CutRequest)(nil),            // 82: edl.rpc.CutRequest
-	(*StepBound)(nil),             // 83: edl.rpc.StepBound
-	(*CutResponse)(nil),           // 84: edl.rpc.CutResponse
-	(*HoldRequest)(nil),           // 85: edl.rpc.HoldRequest
-	(*HoldResponse)(nil),          // 86: edl.rpc.HoldResponse
-	(*RestoreRequest)(nil),        // 87: edl.rpc.RestoreRequest
-	(*RestoreResponse)(nil),       // 88: edl.rpc.RestoreResponse
-	(*PrepareRequest)(nil),        // 89: edl.rpc.PrepareRequest
-	(*PrepareResponse)(nil),       // 90: edl.rpc.PrepareResponse
-	(*FreezeRequest)(nil),         // 91: edl.rpc.FreezeRequest
-	(*FreezeResponse)(nil),        // 92: edl.rpc.FreezeResponse
-	(*Declared)(nil),              // 93: edl.rpc.Declared
-	(*Member)(nil),                // 94: edl.rpc.Member
-	(*ResumeRequest)(nil),         // 95: edl.rpc.ResumeRequest
-	(*ResumeResponse)(nil),        // 96: edl.rpc.ResumeResponse
-	(*FollowRequest)(nil),         // 97: edl.rpc.FollowRequest
-	(*FollowResponse)(nil),        // 98: edl.rpc.FollowResponse
-	(*Standing)(nil),              // 99: edl.rpc.Standing
-	(*Pushed)(nil),                // 100: edl.rpc.Pushed
-	(*Clock)(nil),                 // 101: edl.rpc.Clock
-	(*TakeOverRequest)(nil),       // 102: edl.rpc.TakeOverRequest
-	(*TakeOverResponse)(nil),      // 103: edl.rpc.TakeOverResponse
-	(*LedgerRequest)(nil),         // 104: edl.rpc.LedgerRequest
-	(*PassLedger)(nil),            // 105: edl.rpc.PassLedger
-	(*LedgerResponse)(nil),        // 106: edl.rpc.LedgerResponse
-	(*GetRequest)(nil),            // 107: edl.rpc.GetRequest
-	(*CopyRequest)(nil),           // 108: edl.rpc.CopyRequest
-	(*CopyResponse)(nil),          // 109: edl.rpc.CopyResponse
-	(*PaceRequest)(nil),           // 110: edl.rpc.PaceRequest
-	(*PaceResponse)(nil),          // 111: edl.rpc.PaceResponse
-	(*CompleteRequest)(nil),       // 112: edl.rpc.CompleteRequest
-	(*CompleteResponse)(nil),      // 113: edl.rpc.CompleteResponse
-	(*StatusRequest)(nil),         // 114: edl.rpc.StatusRequest
-	(*StatusResponse)(nil),        // 115: edl.rpc.StatusResponse
-	nil,                           // 116: edl.rpc.DescribeResponse.OpsEntry
-	nil,                           // 117: edl.rpc.QueuesResponse.EntriesEntry
-	nil,                           // 118: edl.rpc.QueuesResponse.DroppedEntry
-	nil,                           // 119: edl.rpc.StatusResponse.RefusedEntry
-	(*job.Progress)(nil),          // 120: edl.job.Progress
-	(*job.Event)(nil),             // 121: edl.job.Event
-	(*job.JobStatus)(nil),         // 122: edl.job.JobStatus
-	(*job.Wait)(nil),              // 123: edl.job.Wait
-	(*job.JobSpec)(nil),           // 124: edl.job.JobSpec
-	(job.Role)(0),                 // 125: edl.job.Role
-	(*job.RoundTimes)(nil),        // 126: edl.job.RoundTimes
-	(*job.Value)(nil),             // 127: edl.job.Value
-	(*job.Step)(nil),              // 128: edl.job.Step
-	(*job.RoleStatus)(nil),        // 129: edl.job.RoleStatus
-	(*job.RoleReport)(nil),        // 130: edl.job.RoleReport
-	(*job.Placement)(nil),         // 131: edl.job.Placement
-	(*job.Failure)(nil),           // 132: edl.job.Failure
-	(*job.CheckpointStatus)(nil),  // 133: edl.job.CheckpointStatus
-	(*job.Shard)(nil),             // 134: edl.job.Shard
+	(*NewsRequest)(nil),           // 38: edl.rpc.NewsRequest
+	(*NewsResponse)(nil),          // 39: edl.rpc.NewsResponse
+	(*Segment)(nil),               // 40: edl.rpc.Segment
+	(*DataFile)(nil),              // 41: edl.rpc.DataFile
+	(*Dataset)(nil),               // 42: edl.rpc.Dataset
+	(*ReportDatasetRequest)(nil),  // 43: edl.rpc.ReportDatasetRequest
+	(*ReportDatasetResponse)(nil), // 44: edl.rpc.ReportDatasetResponse
+	(*RecordRange)(nil),           // 45: edl.rpc.RecordRange
+	(*Task)(nil),                  // 46: edl.rpc.Task
+	(*GetTaskRequest)(nil),        // 47: edl.rpc.GetTaskRequest
+	(*GetTaskResponse)(nil),       // 48: edl.rpc.GetTaskResponse
+	(*TaskFailedRequest)(nil),     // 49: edl.rpc.TaskFailedRequest
+	(*TaskFailedResponse)(nil),    // 50: edl.rpc.TaskFailedResponse
+	(*SaveModelRequest)(nil),      // 51: edl.rpc.SaveModelRequest
+	(*SaveModelResponse)(nil),     // 52: edl.rpc.SaveModelResponse
+	(*TrainerSteps)(nil),          // 53: edl.rpc.TrainerSteps
+	(*TrainerStep)(nil),           // 54: edl.rpc.TrainerStep
+	(*ReportStepsResponse)(nil),   // 55: edl.rpc.ReportStepsResponse
+	(*NextFeedRequest)(nil),       // 56: edl.rpc.NextFeedRequest
+	(*FinishDataRequest)(nil),     // 57: edl.rpc.FinishDataRequest
+	(*FinishDataResponse)(nil),    // 58: edl.rpc.FinishDataResponse
+	(*PermitRequest)(nil),         // 59: edl.rpc.PermitRequest
+	(*PermitResponse)(nil),        // 60: edl.rpc.PermitResponse
+	(*FeedShare)(nil),             // 61: edl.rpc.FeedShare
+	(*LeaveRequest)(nil),          // 62: edl.rpc.LeaveRequest
+	(*LeaveResponse)(nil),         // 63: edl.rpc.LeaveResponse
+	(*WatchRequest)(nil),          // 64: edl.rpc.WatchRequest
+	(*WatchResponse)(nil),         // 65: edl.rpc.WatchResponse
+	(*GoBackRequest)(nil),         // 66: edl.rpc.GoBackRequest
+	(*GoBackResponse)(nil),        // 67: edl.rpc.GoBackResponse
+	(*QueuesRequest)(nil),         // 68: edl.rpc.QueuesRequest
+	(*QueueStatus)(nil),           // 69: edl.rpc.QueueStatus
+	(*PassDiscards)(nil),          // 70: edl.rpc.PassDiscards
+	(*DiscardedTask)(nil),         // 71: edl.rpc.DiscardedTask
+	(*CheckpointRequest)(nil),     // 72: edl.rpc.CheckpointRequest
+	(*QueuesResponse)(nil),        // 73: edl.rpc.QueuesResponse
+	(*VariableChunk)(nil),         // 74: edl.rpc.VariableChunk
+	(*SendResponse)(nil),          // 75: edl.rpc.SendResponse
+	(*RowsRequest)(nil),           // 76: edl.rpc.RowsRequest
+	(*OpenDataRequest)(nil),       // 77: edl.rpc.OpenDataRequest
+	(*OpenDataResponse)(nil),      // 78: edl.rpc.OpenDataResponse
+	(*SliceInfo)(nil),             // 79: edl.rpc.SliceInfo
+	(*BarrierRequest)(nil),        // 80: edl.rpc.BarrierRequest
+	(*BarrierResponse)(nil),       // 81: edl.rpc.BarrierResponse
+	(*CountedRequest)(nil),        // 82: edl.rpc.CountedRequest
+	(*CountedResponse)(nil),       // 83: edl.rpc.CountedResponse
+	(*CutRequest)(nil),            // 84: edl.rpc.CutRequest
+	(*StepBound)(nil),             // 85: edl.rpc.StepBound
+	(*CutResponse)(nil),           // 86: edl.rpc.CutResponse
+	(*HoldRequest)(nil),           // 87: edl.rpc.HoldRequest
+	(*HoldResponse)(nil),          // 88: edl.rpc.HoldResponse
+	(*RestoreRequest)(nil),        // 89: edl.rpc.RestoreRequest
+	(*RestoreResponse)(nil),       // 90: edl.rpc.RestoreResponse
+	(*PrepareRequest)(nil),        // 91: edl.rpc.PrepareRequest
+	(*PrepareResponse)(nil),       // 92: edl.rpc.PrepareResponse
+	(*ArrivedRequest)(nil),        // 93: edl.rpc.ArrivedRequest
+	(*ArrivedResponse)(nil),       // 94: edl.rpc.ArrivedResponse
+	(*FreezeRequest)(nil),         // 95: edl.rpc.FreezeRequest
+	(*FreezeResponse)(nil),        // 96: edl.rpc.FreezeResponse
+	(*Declared)(nil),              // 97: edl.rpc.Declared
+	(*Member)(nil),                // 98: edl.rpc.Member
+	(*ResumeRequest)(nil),         // 99: edl.rpc.ResumeRequest
+	(*ResumeResponse)(nil),        // 100: edl.rpc.ResumeResponse
+	(*FollowRequest)(nil),         // 101: edl.rpc.FollowRequest
+	(*FollowResponse)(nil),        // 102: edl.rpc.FollowResponse
+	(*Standing)(nil),              // 103: edl.rpc.Standing
+	(*Pushed)(nil),                // 104: edl.rpc.Pushed
+	(*Clock)(nil),                 // 105: edl.rpc.Clock
+	(*TakeOverRequest)(nil),       // 106: edl.rpc.TakeOverRequest
+	(*TakeOverResponse)(nil),      // 107: edl.rpc.TakeOverResponse
+	(*LedgerRequest)(nil),         // 108: edl.rpc.LedgerRequest
+	(*PassLedger)(nil),            // 109: edl.rpc.PassLedger
+	(*LedgerResponse)(nil),        // 110: edl.rpc.LedgerResponse
+	(*GetRequest)(nil),            // 111: edl.rpc.GetRequest
+	(*CopyRequest)(nil),           // 112: edl.rpc.CopyRequest
+	(*CopyResponse)(nil),          // 113: edl.rpc.CopyResponse
+	(*PaceRequest)(nil),           // 114: edl.rpc.PaceRequest
+	(*PaceResponse)(nil),          // 115: edl.rpc.PaceResponse
+	(*CompleteRequest)(nil),       // 116: edl.rpc.CompleteRequest
+	(*CompleteResponse)(nil),      // 117: edl.rpc.CompleteResponse
+	(*StatusRequest)(nil),         // 118: edl.rpc.StatusRequest
+	(*StatusResponse)(nil),        // 119: edl.rpc.StatusResponse
+	nil,                           // 120: edl.rpc.DescribeResponse.OpsEntry
+	nil,                           // 121: edl.rpc.QueuesResponse.EntriesEntry
+	nil,                           // 122: edl.rpc.QueuesResponse.DroppedEntry
+	nil,                           // 123: edl.rpc.StatusResponse.RefusedEntry
+	(*job.Progress)(nil),          // 124: edl.job.Progress
+	(*job.Event)(nil),             // 125: edl.job.Event
+	(*job.JobStatus)(nil),         // 126: edl.job.JobStatus
+	(*job.Wait)(nil),              // 127: edl.job.Wait
+	(*job.JobSpec)(nil),           // 128: edl.job.JobSpec
+	(job.Role)(0),                 // 129: edl.job.Role
+	(*job.RoundTimes)(nil),        // 130: edl.job.RoundTimes
+	(*job.Value)(nil),             // 131: edl.job.Value
+	(*job.Step)(nil),              // 132: edl.job.Step
+	(*job.RoleStatus)(nil),        // 133: edl.job.RoleStatus
+	(*job.RoleReport)(nil),        // 134: edl.job.RoleReport
+	(*job.Placement)(nil),         // 135: edl.job.Placement
+	(*job.Failure)(nil),           // 136: edl.job.Failure
+	(*job.CheckpointStatus)(nil),  // 137: edl.job.CheckpointStatus
+	(*job.Shard)(nil),             // 138: edl.job.Shard
 }
 var file_proto_rpc_rpc_proto_depIdxs = []int32{
 	32,  // 0: edl.rpc.Piece.id:type_name -> edl.rpc.Identity
-	116, // 1: edl.rpc.DescribeResponse.ops:type_name -> edl.rpc.DescribeResponse.OpsEntry
-	120, // 2: edl.rpc.ResumeJobResponse.progress:type_name -> edl.job.Progress
-	121, // 3: edl.rpc.Events.events:type_name -> edl.job.Event
-	122, // 4: edl.rpc.ListResponse.jobs:type_name -> edl.job.JobStatus
-	122, // 5: edl.rpc.WhyResponse.status:type_name -> edl.job.JobStatus
-	123, // 6: edl.rpc.WhyResponse.waits:type_name -> edl.job.Wait
-	122, // 7: edl.rpc.JobDetails.status:type_name -> edl.job.JobStatus
-	124, // 8: edl.rpc.JobDetails.spec:type_name -> edl.job.JobSpec
-	71,  // 9: edl.rpc.JobDetails.queues:type_name -> edl.rpc.QueuesResponse
-	106, // 10: edl.rpc.JobDetails.ledger:type_name -> edl.rpc.LedgerResponse
+	120, // 1: edl.rpc.DescribeResponse.ops:type_name -> edl.rpc.DescribeResponse.OpsEntry
+	124, // 2: edl.rpc.ResumeJobResponse.progress:type_name -> edl.job.Progress
+	125, // 3: edl.rpc.Events.events:type_name -> edl.job.Event
+	126, // 4: edl.rpc.ListResponse.jobs:type_name -> edl.job.JobStatus
+	126, // 5: edl.rpc.WhyResponse.status:type_name -> edl.job.JobStatus
+	127, // 6: edl.rpc.WhyResponse.waits:type_name -> edl.job.Wait
+	126, // 7: edl.rpc.JobDetails.status:type_name -> edl.job.JobStatus
+	128, // 8: edl.rpc.JobDetails.spec:type_name -> edl.job.JobSpec
+	73,  // 9: edl.rpc.JobDetails.queues:type_name -> edl.rpc.QueuesResponse
+	110, // 10: edl.rpc.JobDetails.ledger:type_name -> edl.rpc.LedgerResponse
 	19,  // 11: edl.rpc.JobDetails.times:type_name -> edl.rpc.RoleTimes
 	18,  // 12: edl.rpc.JobDetails.tables:type_name -> edl.rpc.TableUse
-	125, // 13: edl.rpc.RoleTimes.role:type_name -> edl.job.Role
-	126, // 14: edl.rpc.RoleTimes.rounds:type_name -> edl.job.RoundTimes
-	120, // 15: edl.rpc.StateValues.progress:type_name -> edl.job.Progress
-	127, // 16: edl.rpc.StateValues.values:type_name -> edl.job.Value
-	127, // 17: edl.rpc.StepRun.feed:type_name -> edl.job.Value
-	128, // 18: edl.rpc.StepDone.step:type_name -> edl.job.Step
-	120, // 19: edl.rpc.StepDone.progress:type_name -> edl.job.Progress
+	129, // 13: edl.rpc.RoleTimes.role:type_name -> edl.job.Role
+	130, // 14: edl.rpc.RoleTimes.rounds:type_name -> edl.job.RoundTimes
+	124, // 15: edl.rpc.StateValues.progress:type_name -> edl.job.Progress
+	131, // 16: edl.rpc.StateValues.values:type_name -> edl.job.Value
+	131, // 17: edl.rpc.StepRun.feed:type_name -> edl.job.Value
+	132, // 18: edl.rpc.StepDone.step:type_name -> edl.job.Step
+	124, // 19: edl.rpc.StepDone.progress:type_name -> edl.job.Progress
 	14,  // 20: edl.rpc.RoleEvent.log:type_name -> edl.rpc.LogLine
-	129, // 21: edl.rpc.RoleEvent.status:type_name -> edl.job.RoleStatus
-	130, // 22: edl.rpc.RoleEvent.report:type_name -> edl.job.RoleReport
+	133, // 21: edl.rpc.RoleEvent.status:type_name -> edl.job.RoleStatus
+	134, // 22: edl.rpc.RoleEvent.report:type_name -> edl.job.RoleReport
 	32,  // 23: edl.rpc.MoveRequest.id:type_name -> edl.rpc.Identity
-	131, // 24: edl.rpc.MoveRequest.to:type_name -> edl.job.Placement
-	132, // 25: edl.rpc.MoveResponse.failure:type_name -> edl.job.Failure
+	135, // 24: edl.rpc.MoveRequest.to:type_name -> edl.job.Placement
+	136, // 25: edl.rpc.MoveResponse.failure:type_name -> edl.job.Failure
 	32,  // 26: edl.rpc.PlacementRequest.id:type_name -> edl.rpc.Identity
 	32,  // 27: edl.rpc.JoinRequest.id:type_name -> edl.rpc.Identity
-	38,  // 28: edl.rpc.JoinResponse.segment:type_name -> edl.rpc.Segment
-	43,  // 29: edl.rpc.Segment.skip:type_name -> edl.rpc.RecordRange
-	39,  // 30: edl.rpc.Dataset.files:type_name -> edl.rpc.DataFile
-	32,  // 31: edl.rpc.ReportDatasetRequest.id:type_name -> edl.rpc.Identity
-	40,  // 32: edl.rpc.ReportDatasetRequest.dataset:type_name -> edl.rpc.Dataset
-	43,  // 33: edl.rpc.Task.records:type_name -> edl.rpc.RecordRange
-	39,  // 34: edl.rpc.Task.files:type_name -> edl.rpc.DataFile
-	43,  // 35: edl.rpc.Task.within:type_name -> edl.rpc.RecordRange
-	32,  // 36: edl.rpc.GetTaskRequest.id:type_name -> edl.rpc.Identity
-	44,  // 37: edl.rpc.GetTaskRequest.finished:type_name -> edl.rpc.Task
-	44,  // 38: edl.rpc.GetTaskResponse.task:type_name -> edl.rpc.Task
-	44,  // 39: edl.rpc.GetTaskResponse.next:type_name -> edl.rpc.Task
-	38,  // 40: edl.rpc.GetTaskResponse.segment:type_name -> edl.rpc.Segment
-	32,  // 41: edl.rpc.TaskFailedRequest.id:type_name -> edl.rpc.Identity
-	44,  // 42: edl.rpc.TaskFailedRequest.task:type_name -> edl.rpc.Task
-	32,  // 43: edl.rpc.SaveModelRequest.id:type_name -> edl.rpc.Identity
-	120, // 44: edl.rpc.SaveModelResponse.progress:type_name -> edl.job.Progress
-	32,  // 45: edl.rpc.TrainerSteps.id:type_name -> edl.rpc.Identity
-	52,  // 46: edl.rpc.TrainerSteps.steps:type_name -> edl.rpc.TrainerStep
-	32,  // 47: edl.rpc.TrainerStep.id:type_name -> edl.rpc.Identity
-	127, // 48: edl.rpc.TrainerStep.fetched:type_name -> edl.job.Value
-	43,  // 49: edl.rpc.TrainerStep.records:type_name -> edl.rpc.RecordRange
-	32,  // 50: edl.rpc.NextFeedRequest.id:type_name -> edl.rpc.Identity
-	32,  // 51: edl.rpc.FinishDataRequest.id:type_name -> edl.rpc.Identity
-	32,  // 52: edl.rpc.PermitRequest.id:type_name -> edl.rpc.Identity
-	127, // 53: edl.rpc.FeedShare.feed:type_name -> edl.job.Value
-	32,  // 54: edl.rpc.LeaveRequest.id:type_name -> edl.rpc.Identity
-	132, // 55: edl.rpc.LeaveRequest.failure:type_name -> edl.job.Failure
-	121, // 56: edl.rpc.WatchResponse.events:type_name -> edl.job.Event
-	32,  // 57: edl.rpc.GoBackRequest.id:type_name -> edl.rpc.Identity
-	120, // 58: edl.rpc.GoBackResponse.progress:type_name -> edl.job.Progress
-	69,  // 59: edl.rpc.QueueStatus.discarded_tasks:type_name -> edl.rpc.DiscardedTask
-	68,  // 60: edl.rpc.QueueStatus.discards:type_name -> edl.rpc.PassDiscards
-	43,  // 61: edl.rpc.DiscardedTask.records:type_name -> edl.rpc.RecordRange
-	67,  // 62: edl.rpc.QueuesResponse.queues:type_name -> edl.rpc.QueueStatus
-	123, // 63: edl.rpc.QueuesResponse.waits:type_name -> edl.job.Wait
-	117, // 64: edl.rpc.QueuesResponse.entries:type_name -> edl.rpc.QueuesResponse.EntriesEntry
-	133, // 65: edl.rpc.QueuesResponse.checkpoint:type_name -> edl.job.CheckpointStatus
-	40,  // 66: edl.rpc.QueuesResponse.datasets:type_name -> edl.rpc.Dataset
-	118, // 67: edl.rpc.QueuesResponse.dropped:type_name -> edl.rpc.QueuesResponse.DroppedEntry
-	32,  // 68: edl.rpc.VariableChunk.id:type_name -> edl.rpc.Identity
-	32,  // 69: edl.rpc.RowsRequest.id:type_name -> edl.rpc.Identity
-	32,  // 70: edl.rpc.OpenDataRequest.id:type_name -> edl.rpc.Identity
-	77,  // 71: edl.rpc.OpenDataResponse.send:type_name -> edl.rpc.SliceInfo
-	77,  // 72: edl.rpc.OpenDataResponse.receive:type_name -> edl.rpc.SliceInfo
-	32,  // 73: edl.rpc.BarrierRequest.id:type_name -> edl.rpc.Identity
-	43,  // 74: edl.rpc.BarrierRequest.records:type_name -> edl.rpc.RecordRange
-	93,  // 75: edl.rpc.BarrierRequest.group:type_name -> edl.rpc.Declared
-	93,  // 76: edl.rpc.BarrierRequest.counted:type_name -> edl.rpc.Declared
-	32,  // 77: edl.rpc.CountedRequest.id:type_name -> edl.rpc.Identity
-	93,  // 78: edl.rpc.CountedResponse.declared:type_name -> edl.rpc.Declared
-	32,  // 79: edl.rpc.CutRequest.id:type_name -> edl.rpc.Identity
-	83,  // 80: edl.rpc.CutRequest.below:type_name -> edl.rpc.StepBound
-	134, // 81: edl.rpc.CutResponse.shard:type_name -> edl.job.Shard
-	134, // 82: edl.rpc.CutResponse.base:type_name -> edl.job.Shard
-	32,  // 83: edl.rpc.HoldRequest.id:type_name -> edl.rpc.Identity
-	83,  // 84: edl.rpc.HoldResponse.begun:type_name -> edl.rpc.StepBound
-	83,  // 85: edl.rpc.HoldResponse.ledger:type_name -> edl.rpc.StepBound
-	32,  // 86: edl.rpc.RestoreRequest.id:type_name -> edl.rpc.Identity
-	32,  // 87: edl.rpc.PrepareRequest.id:type_name -> edl.rpc.Identity
-	131, // 88: edl.rpc.PrepareRequest.to:type_name -> edl.job.Placement
-	32,  // 89: edl.rpc.FreezeRequest.id:type_name -> edl.rpc.Identity
-	93,  // 90: edl.rpc.FreezeResponse.declared:type_name -> edl.rpc.Declared
-	93,  // 91: edl.rpc.FreezeResponse.applied:type_name -> edl.rpc.Declared
-	43,  // 92: edl.rpc.Declared.records:type_name -> edl.rpc.RecordRange
-	32,  // 93: edl.rpc.ResumeRequest.id:type_name -> edl.rpc.Identity
-	94,  // 94: edl.rpc.ResumeRequest.members:type_name -> edl.rpc.Member
-	93,  // 95: edl.rpc.ResumeRequest.commit:type_name -> edl.rpc.Declared
-	32,  // 96: edl.rpc.FollowRequest.id:type_name -> edl.rpc.Identity
-	77,  // 97: edl.rpc.FollowResponse.slices:type_name -> edl.rpc.SliceInfo
-	0,   // 98: edl.rpc.Standing.kind:type_name -> edl.rpc.Standing.Kind
-	94,  // 99: edl.rpc.Standing.members:type_name -> edl.rpc.Member
-	93,  // 100: edl.rpc.Standing.applied:type_name -> edl.rpc.Declared
-	100, // 101: edl.rpc.Standing.pushed:type_name -> edl.rpc.Pushed
-	101, // 102: edl.rpc.Standing.clocks:type_name -> edl.rpc.Clock
-	32,  // 103: edl.rpc.TakeOverRequest.id:type_name -> edl.rpc.Identity
-	43,  // 104: edl.rpc.PassLedger.committed:type_name -> edl.rpc.RecordRange
-	105, // 105: edl.rpc.LedgerResponse.passes:type_name -> edl.rpc.PassLedger
-	32,  // 106: edl.rpc.GetRequest.id:type_name -> edl.rpc.Identity
-	32,  // 107: edl.rpc.CopyRequest.id:type_name -> edl.rpc.Identity
-	32,  // 108: edl.rpc.PaceRequest.id:type_name -> edl.rpc.Identity
-	32,  // 109: edl.rpc.CompleteRequest.id:type_name -> edl.rpc.Identity
-	119, // 110: edl.rpc.StatusResponse.refused:type_name -> edl.rpc.StatusResponse.RefusedEntry
-	123, // 111: edl.rpc.StatusResponse.waits:type_name -> edl.job.Wait
-	1,   // 112: edl.rpc.StatusResponse.standby:type_name -> edl.rpc.StatusResponse.Standby
-	18,  // 113: edl.rpc.StatusResponse.tables:type_name -> edl.rpc.TableUse
-	3,   // 114: edl.rpc.Listener.Describe:input_type -> edl.rpc.DescribeRequest
-	5,   // 115: edl.rpc.Listener.Submit:input_type -> edl.rpc.SubmitRequest
-	9,   // 116: edl.rpc.Listener.Status:input_type -> edl.rpc.JobRequest
-	11,  // 117: edl.rpc.Listener.List:input_type -> edl.rpc.ListRequest
-	9,   // 118: edl.rpc.Listener.Watch:input_type -> edl.rpc.JobRequest
-	13,  // 119: edl.rpc.Listener.Logs:input_type -> edl.rpc.LogsRequest
-	9,   // 120: edl.rpc.Listener.Stop:input_type -> edl.rpc.JobRequest
-	20,  // 121: edl.rpc.Listener.Finish:input_type -> edl.rpc.FinishRequest
-	21,  // 122: edl.rpc.Listener.Acknowledge:input_type -> edl.rpc.AcknowledgeRequest
-	24,  // 123: edl.rpc.Listener.ReadState:input_type -> edl.rpc.ReadStateRequest
-	2,   // 124: edl.rpc.Listener.WriteState:input_type -> edl.rpc.Piece
-	26,  // 125: edl.rpc.Listener.ReleaseState:input_type -> edl.rpc.ReleaseStateRequest
-	2,   // 126: edl.rpc.Listener.RunStep:input_type -> edl.rpc.Piece
-	9,   // 127: edl.rpc.Listener.Why:input_type -> edl.rpc.JobRequest
-	9,   // 128: edl.rpc.Listener.Show:input_type -> edl.rpc.JobRequest
-	16,  // 129: edl.rpc.Listener.Scale:input_type -> edl.rpc.ScaleRequest
-	9,   // 130: edl.rpc.Listener.Checkpoint:input_type -> edl.rpc.JobRequest
-	7,   // 131: edl.rpc.Listener.ResumeJob:input_type -> edl.rpc.ResumeJobRequest
-	30,  // 132: edl.rpc.Listener.StartRole:input_type -> edl.rpc.StartRoleChunk
-	36,  // 133: edl.rpc.Coordinator.Join:input_type -> edl.rpc.JoinRequest
-	2,   // 134: edl.rpc.Coordinator.ReportDataset:input_type -> edl.rpc.Piece
-	45,  // 135: edl.rpc.Coordinator.GetTask:input_type -> edl.rpc.GetTaskRequest
-	47,  // 136: edl.rpc.Coordinator.TaskFailed:input_type -> edl.rpc.TaskFailedRequest
-	49,  // 137: edl.rpc.Coordinator.RequestSaveModel:input_type -> edl.rpc.SaveModelRequest
-	2,   // 138: edl.rpc.Coordinator.ReportSteps:input_type -> edl.rpc.Piece
-	54,  // 139: edl.rpc.Coordinator.NextFeed:input_type -> edl.rpc.NextFeedRequest
-	2,   // 140: edl.rpc.Coordinator.Feed:input_type -> edl.rpc.Piece
-	55,  // 141: edl.rpc.Coordinator.Finish:input_type -> edl.rpc.FinishDataRequest
-	21,  // 142: edl.rpc.Coordinator.Acknowledge:input_type -> edl.rpc.AcknowledgeRequest
-	57,  // 143: edl.rpc.Coordinator.Permit:input_type -> edl.rpc.PermitRequest
-	60,  // 144: edl.rpc.Coordinator.Leave:input_type -> edl.rpc.LeaveRequest
-	62,  // 145: edl.rpc.Coordinator.Watch:input_type -> edl.rpc.WatchRequest
-	70,  // 146: edl.rpc.Coordinator.Checkpoint:input_type -> edl.rpc.CheckpointRequest
-	66,  // 147: edl.rpc.Coordinator.Queues:input_type -> edl.rpc.QueuesRequest
-	64,  // 148: edl.rpc.Coordinator.GoBack:input_type -> edl.rpc.GoBackRequest
-	2,   // 149: edl.rpc.Coordinator.Move:input_type -> edl.rpc.Piece
-	35,  // 150: edl.rpc.Coordinator.Placement:input_type -> edl.rpc.PlacementRequest
-	72,  // 151: edl.rpc.ParameterServer.SendVariable:input_type -> edl.rpc.VariableChunk
-	78,  // 152: edl.rpc.ParameterServer.SendBarrier:input_type -> edl.rpc.BarrierRequest
-	107, // 153: edl.rpc.ParameterServer.GetVariable:input_type -> edl.rpc.GetRequest
-	74,  // 154: edl.rpc.ParameterServer.GetRows:input_type -> edl.rpc.RowsRequest
-	108, // 155: edl.rpc.ParameterServer.CopyRows:input_type -> edl.rpc.CopyRequest
-	75,  // 156: edl.rpc.ParameterServer.OpenData:input_type -> edl.rpc.OpenDataRequest
-	91,  // 157: edl.rpc.ParameterServer.Freeze:input_type -> edl.rpc.FreezeRequest
-	95,  // 158: edl.rpc.ParameterServer.Resume:input_type -> edl.rpc.ResumeRequest
-	104, // 159: edl.rpc.ParameterServer.Ledger:input_type -> edl.rpc.LedgerRequest
-	82,  // 160: edl.rpc.ParameterServer.Cut:input_type -> edl.rpc.CutRequest
-	85,  // 161: edl.rpc.ParameterServer.Hold:input_type -> edl.rpc.HoldRequest
-	87,  // 162: edl.rpc.ParameterServer.Restore:input_type -> edl.rpc.RestoreRequest
-	110, // 163: edl.rpc.ParameterServer.Pace:input_type -> edl.rpc.PaceRequest
-	80,  // 164: edl.rpc.ParameterServer.Counted:input_type -> edl.rpc.CountedRequest
-	2,   // 165: edl.rpc.ParameterServer.Prepare:input_type -> edl.rpc.Piece
-	112, // 166: edl.rpc.ParameterServer.Complete:input_type -> edl.rpc.CompleteRequest
-	97,  // 167: edl.rpc.ParameterServer.Follow:input_type -> edl.rpc.FollowRequest
-	102, // 168: edl.rpc.ParameterServer.TakeOver:input_type -> edl.rpc.TakeOverRequest
-	114, // 169: edl.rpc.ParameterServer.Status:input_type -> edl.rpc.StatusRequest
-	4,   // 170: edl.rpc.Listener.Describe:output_type -> edl.rpc.DescribeResponse
-	6,   // 171: edl.rpc.Listener.Submit:output_type -> edl.rpc.SubmitResponse
-	122, // 172: edl.rpc.Listener.Status:output_type -> edl.job.JobStatus
-	12,  // 173: edl.rpc.Listener.List:output_type -> edl.rpc.ListResponse
-	10,  // 174: edl.rpc.Listener.Watch:output_type -> edl.rpc.Events
-	14,  // 175: edl.rpc.Listener.Logs:output_type -> edl.rpc.LogLine
-	122, // 176: edl.rpc.Listener.Stop:output_type -> edl.job.JobStatus
-	122, // 177: edl.rpc.Listener.Finish:output_type -> edl.job.JobStatus
-	22,  // 178: edl.rpc.Listener.Acknowledge:output_type -> edl.rpc.AcknowledgeResponse
-	2,   // 179: edl.rpc.Listener.ReadState:output_type -> edl.rpc.Piece
-	25,  // 180: edl.rpc.Listener.WriteState:output_type -> edl.rpc.WriteStateResponse
-	27,  // 181: edl.rpc.Listener.ReleaseState:output_type -> edl.rpc.ReleaseStateResponse
-	2,   // 182: edl.rpc.Listener.RunStep:output_type -> edl.rpc.Piece
-	15,  // 183: edl.rpc.Listener.Why:output_type -> edl.rpc.WhyResponse
-	2,   // 184: edl.rpc.Listener.Show:output_type -> edl.rpc.Piece
-	122, // 185: edl.rpc.Listener.Scale:output_type -> edl.job.JobStatus
-	133, // 186: edl.rpc.Listener.Checkpoint:output_type -> edl.job.CheckpointStatus
-	8,   // 187: edl.rpc.Listener.ResumeJob:output_type -> edl.rpc.ResumeJobResponse
-	31,  // 188: edl.rpc.Listener.StartRole:output_type -> edl.rpc.RoleEvent
-	37,  // 189: edl.rpc.Coordinator.Join:output_type -> edl.rpc.JoinResponse
-	42,  // 190: edl.rpc.Coordinator.ReportDataset:output_type -> edl.rpc.ReportDatasetResponse
-	46,  // 191: edl.rpc.Coordinator.GetTask:output_type -> edl.rpc.GetTaskResponse
-	48,  // 192: edl.rpc.Coordinator.TaskFailed:output_type -> edl.rpc.TaskFailedResponse
-	50,  // 193: edl.rpc.Coordinator.RequestSaveModel:output_type -> edl.rpc.SaveModelResponse
-	53,  // 194: edl.rpc.Coordinator.ReportSteps:output_type -> edl.rpc.ReportStepsResponse
-	2,   // 195: edl.rpc.Coordinator.NextFeed:output_type -> edl.rpc.Piece
-	2,   // 196: edl.rpc.Coordinator.Feed:output_type -> edl.rpc.Piece
-	56,  // 197: edl.rpc.Coordinator.Finish:output_type -> edl.rpc.FinishDataResponse
-	22,  // 198: edl.rpc.Coordinator.Acknowledge:output_type -> edl.rpc.AcknowledgeResponse
-	58,  // 199: edl.rpc.Coordinator.Permit:output_type -> edl.rpc.PermitResponse
-	61,  // 200: edl.rpc.Coordinator.Leave:output_type -> edl.rpc.LeaveResponse
-	63,  // 201: edl.rpc.Coordinator.Watch:output_type -> edl.rpc.WatchResponse
-	133, // 202: edl.rpc.Coordinator.Checkpoint:output_type -> edl.job.CheckpointStatus
-	2,   // 203: edl.rpc.Coordinator.Queues:output_type -> edl.rpc.Piece
-	65,  // 204: edl.rpc.Coordinator.GoBack:output_type -> edl.rpc.GoBackResponse
-	34,  // 205: edl.rpc.Coordinator.Move:output_type -> edl.rpc.MoveResponse
-	2,   // 206: edl.rpc.Coordinator.Placement:output_type -> edl.rpc.Piece
-	73,  // 207: edl.rpc.ParameterServer.SendVariable:output_type -> edl.rpc.SendResponse
-	79,  // 208: edl.rpc.ParameterServer.SendBarrier:output_type -> edl.rpc.BarrierResponse
-	72,  // 209: edl.rpc.ParameterServer.GetVariable:output_type -> edl.rpc.VariableChunk
-	72,  // 210: edl.rpc.ParameterServer.GetRows:output_type -> edl.rpc.VariableChunk
-	109, // 211: edl.rpc.ParameterServer.CopyRows:output_type -> edl.rpc.CopyResponse
-	76,  // 212: edl.rpc.ParameterServer.OpenData:output_type -> edl.rpc.OpenDataResponse
-	92,  // 213: edl.rpc.ParameterServer.Freeze:output_type -> edl.rpc.FreezeResponse
-	96,  // 214: edl.rpc.ParameterServer.Resume:output_type -> edl.rpc.ResumeResponse
-	2,   // 215: edl.rpc.ParameterServer.Ledger:output_type -> edl.rpc.Piece
-	84,  // 216: edl.rpc.ParameterServer.Cut:output_type -> edl.rpc.CutResponse
-	86,  // 217: edl.rpc.ParameterServer.Hold:output_type -> edl.rpc.HoldResponse
-	88,  // 218: edl.rpc.ParameterServer.Restore:output_type -> edl.rpc.RestoreResponse
-	111, // 219: edl.rpc.ParameterServer.Pace:output_type -> edl.rpc.PaceResponse
-	81,  // 220: edl.rpc.ParameterServer.Counted:output_type -> edl.rpc.CountedResponse
-	90,  // 221: edl.rpc.ParameterServer.Prepare:output_type -> edl.rpc.PrepareResponse
-	113, // 222: edl.rpc.ParameterServer.Complete:output_type -> edl.rpc.CompleteResponse
-	98,  // 223: edl.rpc.ParameterServer.Follow:output_type -> edl.rpc.FollowResponse
-	103, // 224: edl.rpc.ParameterServer.TakeOver:output_type -> edl.rpc.TakeOverResponse
-	115, // 225: edl.rpc.ParameterServer.Status:output_type -> edl.rpc.StatusResponse
-	170, // [170:226] is the sub-list for method output_type
-	114, // [114:170] is the sub-list for method input_type
-	114, // [114:114] is the sub-list for extension type_name
-	114, // [114:114] is the sub-list for extension extendee
-	0,   // [0:114] is the sub-list for field type_name
+	40,  // 28: edl.rpc.JoinResponse.segment:type_name -> edl.rpc.Segment
+	32,  // 29: edl.rpc.NewsRequest.id:type_name -> edl.rpc.Identity
+	45,  // 30: edl.rpc.Segment.skip:type_name -> edl.rpc.RecordRange
+	41,  // 31: edl.rpc.Dataset.files:type_name -> edl.rpc.DataFile
+	32,  // 32: edl.rpc.ReportDatasetRequest.id:type_name -> edl.rpc.Identity
+	42,  // 33: edl.rpc.ReportDatasetRequest.dataset:type_name -> edl.rpc.Dataset
+	45,  // 34: edl.rpc.Task.records:type_name -> edl.rpc.RecordRange
+	41,  // 35: edl.rpc.Task.files:type_name -> edl.rpc.DataFile
+	45,  // 36: edl.rpc.Task.within:type_name -> edl.rpc.RecordRange
+	32,  // 37: edl.rpc.GetTaskRequest.id:type_name -> edl.rpc.Identity
+	46,  // 38: edl.rpc.GetTaskRequest.finished:type_name -> edl.rpc.Task
+	46,  // 39: edl.rpc.GetTaskResponse.task:type_name -> edl.rpc.Task
+	46,  // 40: edl.rpc.GetTaskResponse.next:type_name -> edl.rpc.Task
+	40,  // 41: edl.rpc.GetTaskResponse.segment:type_name -> edl.rpc.Segment
+	32,  // 42: edl.rpc.TaskFailedRequest.id:type_name -> edl.rpc.Identity
+	46,  // 43: edl.rpc.TaskFailedRequest.task:type_name -> edl.rpc.Task
+	32,  // 44: edl.rpc.SaveModelRequest.id:type_name -> edl.rpc.Identity
+	124, // 45: edl.rpc.SaveModelResponse.progress:type_name -> edl.job.Progress
+	32,  // 46: edl.rpc.TrainerSteps.id:type_name -> edl.rpc.Identity
+	54,  // 47: edl.rpc.TrainerSteps.steps:type_name -> edl.rpc.TrainerStep
+	32,  // 48: edl.rpc.TrainerStep.id:type_name -> edl.rpc.Identity
+	131, // 49: edl.rpc.TrainerStep.fetched:type_name -> edl.job.Value
+	45,  // 50: edl.rpc.TrainerStep.records:type_name -> edl.rpc.RecordRange
+	32,  // 51: edl.rpc.NextFeedRequest.id:type_name -> edl.rpc.Identity
+	32,  // 52: edl.rpc.FinishDataRequest.id:type_name -> edl.rpc.Identity
+	32,  // 53: edl.rpc.PermitRequest.id:type_name -> edl.rpc.Identity
+	131, // 54: edl.rpc.FeedShare.feed:type_name -> edl.job.Value
+	32,  // 55: edl.rpc.LeaveRequest.id:type_name -> edl.rpc.Identity
+	136, // 56: edl.rpc.LeaveRequest.failure:type_name -> edl.job.Failure
+	125, // 57: edl.rpc.WatchResponse.events:type_name -> edl.job.Event
+	32,  // 58: edl.rpc.GoBackRequest.id:type_name -> edl.rpc.Identity
+	124, // 59: edl.rpc.GoBackResponse.progress:type_name -> edl.job.Progress
+	71,  // 60: edl.rpc.QueueStatus.discarded_tasks:type_name -> edl.rpc.DiscardedTask
+	70,  // 61: edl.rpc.QueueStatus.discards:type_name -> edl.rpc.PassDiscards
+	45,  // 62: edl.rpc.DiscardedTask.records:type_name -> edl.rpc.RecordRange
+	69,  // 63: edl.rpc.QueuesResponse.queues:type_name -> edl.rpc.QueueStatus
+	127, // 64: edl.rpc.QueuesResponse.waits:type_name -> edl.job.Wait
+	121, // 65: edl.rpc.QueuesResponse.entries:type_name -> edl.rpc.QueuesResponse.EntriesEntry
+	137, // 66: edl.rpc.QueuesResponse.checkpoint:type_name -> edl.job.CheckpointStatus
+	42,  // 67: edl.rpc.QueuesResponse.datasets:type_name -> edl.rpc.Dataset
+	122, // 68: edl.rpc.QueuesResponse.dropped:type_name -> edl.rpc.QueuesResponse.DroppedEntry
+	32,  // 69: edl.rpc.VariableChunk.id:type_name -> edl.rpc.Identity
+	32,  // 70: edl.rpc.RowsRequest.id:type_name -> edl.rpc.Identity
+	32,  // 71: edl.rpc.OpenDataRequest.id:type_name -> edl.rpc.Identity
+	79,  // 72: edl.rpc.OpenDataResponse.send:type_name -> edl.rpc.SliceInfo
+	79,  // 73: edl.rpc.OpenDataResponse.receive:type_name -> edl.rpc.SliceInfo
+	32,  // 74: edl.rpc.BarrierRequest.id:type_name -> edl.rpc.Identity
+	45,  // 75: edl.rpc.BarrierRequest.records:type_name -> edl.rpc.RecordRange
+	97,  // 76: edl.rpc.BarrierRequest.group:type_name -> edl.rpc.Declared
+	97,  // 77: edl.rpc.BarrierRequest.counted:type_name -> edl.rpc.Declared
+	32,  // 78: edl.rpc.CountedRequest.id:type_name -> edl.rpc.Identity
+	97,  // 79: edl.rpc.CountedResponse.declared:type_name -> edl.rpc.Declared
+	32,  // 80: edl.rpc.CutRequest.id:type_name -> edl.rpc.Identity
+	85,  // 81: edl.rpc.CutRequest.below:type_name -> edl.rpc.StepBound
+	138, // 82: edl.rpc.CutResponse.shard:type_name -> edl.job.Shard
+	138, // 83: edl.rpc.CutResponse.base:type_name -> edl.job.Shard
+	32,  // 84: edl.rpc.HoldRequest.id:type_name -> edl.rpc.Identity
+	85,  // 85: edl.rpc.HoldResponse.begun:type_name -> edl.rpc.StepBound
+	85,  // 86: edl.rpc.HoldResponse.ledger:type_name -> edl.rpc.StepBound
+	32,  // 87: edl.rpc.RestoreRequest.id:type_name -> edl.rpc.Identity
+	32,  // 88: edl.rpc.PrepareRequest.id:type_name -> edl.rpc.Identity
+	135, // 89: edl.rpc.PrepareRequest.to:type_name -> edl.job.Placement
+	32,  // 90: edl.rpc.ArrivedRequest.id:type_name -> edl.rpc.Identity
+	32,  // 91: edl.rpc.FreezeRequest.id:type_name -> edl.rpc.Identity
+	97,  // 92: edl.rpc.FreezeResponse.declared:type_name -> edl.rpc.Declared
+	97,  // 93: edl.rpc.FreezeResponse.applied:type_name -> edl.rpc.Declared
+	45,  // 94: edl.rpc.Declared.records:type_name -> edl.rpc.RecordRange
+	32,  // 95: edl.rpc.ResumeRequest.id:type_name -> edl.rpc.Identity
+	98,  // 96: edl.rpc.ResumeRequest.members:type_name -> edl.rpc.Member
+	97,  // 97: edl.rpc.ResumeRequest.commit:type_name -> edl.rpc.Declared
+	32,  // 98: edl.rpc.FollowRequest.id:type_name -> edl.rpc.Identity
+	79,  // 99: edl.rpc.FollowResponse.slices:type_name -> edl.rpc.SliceInfo
+	0,   // 100: edl.rpc.Standing.kind:type_name -> edl.rpc.Standing.Kind
+	98,  // 101: edl.rpc.Standing.members:type_name -> edl.rpc.Member
+	97,  // 102: edl.rpc.Standing.applied:type_name -> edl.rpc.Declared
+	104, // 103: edl.rpc.Standing.pushed:type_name -> edl.rpc.Pushed
+	105, // 104: edl.rpc.Standing.clocks:type_name -> edl.rpc.Clock
+	32,  // 105: edl.rpc.TakeOverRequest.id:type_name -> edl.rpc.Identity
+	45,  // 106: edl.rpc.PassLedger.committed:type_name -> edl.rpc.RecordRange
+	109, // 107: edl.rpc.LedgerResponse.passes:type_name -> edl.rpc.PassLedger
+	32,  // 108: edl.rpc.GetRequest.id:type_name -> edl.rpc.Identity
+	32,  // 109: edl.rpc.CopyRequest.id:type_name -> edl.rpc.Identity
+	32,  // 110: edl.rpc.PaceRequest.id:type_name -> edl.rpc.Identity
+	32,  // 111: edl.rpc.CompleteRequest.id:type_name -> edl.rpc.Identity
+	123, // 112: edl.rpc.StatusResponse.refused:type_name -> edl.rpc.StatusResponse.RefusedEntry
+	127, // 113: edl.rpc.StatusResponse.waits:type_name -> edl.job.Wait
+	1,   // 114: edl.rpc.StatusResponse.standby:type_name -> edl.rpc.StatusResponse.Standby
+	18,  // 115: edl.rpc.StatusResponse.tables:type_name -> edl.rpc.TableUse
+	3,   // 116: edl.rpc.Listener.Describe:input_type -> edl.rpc.DescribeRequest
+	5,   // 117: edl.rpc.Listener.Submit:input_type -> edl.rpc.SubmitRequest
+	9,   // 118: edl.rpc.Listener.Status:input_type -> edl.rpc.JobRequest
+	11,  // 119: edl.rpc.Listener.List:input_type -> edl.rpc.ListRequest
+	9,   // 120: edl.rpc.Listener.Watch:input_type -> edl.rpc.JobRequest
+	13,  // 121: edl.rpc.Listener.Logs:input_type -> edl.rpc.LogsRequest
+	9,   // 122: edl.rpc.Listener.Stop:input_type -> edl.rpc.JobRequest
+	20,  // 123: edl.rpc.Listener.Finish:input_type -> edl.rpc.FinishRequest
+	21,  // 124: edl.rpc.Listener.Acknowledge:input_type -> edl.rpc.AcknowledgeRequest
+	24,  // 125: edl.rpc.Listener.ReadState:input_type -> edl.rpc.ReadStateRequest
+	2,   // 126: edl.rpc.Listener.WriteState:input_type -> edl.rpc.Piece
+	26,  // 127: edl.rpc.Listener.ReleaseState:input_type -> edl.rpc.ReleaseStateRequest
+	2,   // 128: edl.rpc.Listener.RunStep:input_type -> edl.rpc.Piece
+	9,   // 129: edl.rpc.Listener.Why:input_type -> edl.rpc.JobRequest
+	9,   // 130: edl.rpc.Listener.Show:input_type -> edl.rpc.JobRequest
+	16,  // 131: edl.rpc.Listener.Scale:input_type -> edl.rpc.ScaleRequest
+	9,   // 132: edl.rpc.Listener.Checkpoint:input_type -> edl.rpc.JobRequest
+	7,   // 133: edl.rpc.Listener.ResumeJob:input_type -> edl.rpc.ResumeJobRequest
+	30,  // 134: edl.rpc.Listener.StartRole:input_type -> edl.rpc.StartRoleChunk
+	36,  // 135: edl.rpc.Coordinator.Join:input_type -> edl.rpc.JoinRequest
+	38,  // 136: edl.rpc.Coordinator.News:input_type -> edl.rpc.NewsRequest
+	2,   // 137: edl.rpc.Coordinator.ReportDataset:input_type -> edl.rpc.Piece
+	47,  // 138: edl.rpc.Coordinator.GetTask:input_type -> edl.rpc.GetTaskRequest
+	49,  // 139: edl.rpc.Coordinator.TaskFailed:input_type -> edl.rpc.TaskFailedRequest
+	51,  // 140: edl.rpc.Coordinator.RequestSaveModel:input_type -> edl.rpc.SaveModelRequest
+	2,   // 141: edl.rpc.Coordinator.ReportSteps:input_type -> edl.rpc.Piece
+	56,  // 142: edl.rpc.Coordinator.NextFeed:input_type -> edl.rpc.NextFeedRequest
+	2,   // 143: edl.rpc.Coordinator.Feed:input_type -> edl.rpc.Piece
+	57,  // 144: edl.rpc.Coordinator.Finish:input_type -> edl.rpc.FinishDataRequest
+	21,  // 145: edl.rpc.Coordinator.Acknowledge:input_type -> edl.rpc.AcknowledgeRequest
+	59,  // 146: edl.rpc.Coordinator.Permit:input_type -> edl.rpc.PermitRequest
+	62,  // 147: edl.rpc.Coordinator.Leave:input_type -> edl.rpc.LeaveRequest
+	64,  // 148: edl.rpc.Coordinator.Watch:input_type -> edl.rpc.WatchRequest
+	72,  // 149: edl.rpc.Coordinator.Checkpoint:input_type -> edl.rpc.CheckpointRequest
+	68,  // 150: edl.rpc.Coordinator.Queues:input_type -> edl.rpc.QueuesRequest
+	66,  // 151: edl.rpc.Coordinator.GoBack:input_type -> edl.rpc.GoBackRequest
+	2,   // 152: edl.rpc.Coordinator.Move:input_type -> edl.rpc.Piece
+	35,  // 153: edl.rpc.Coordinator.Placement:input_type -> edl.rpc.PlacementRequest
+	74,  // 154: edl.rpc.ParameterServer.SendVariable:input_type -> edl.rpc.VariableChunk
+	80,  // 155: edl.rpc.ParameterServer.SendBarrier:input_type -> edl.rpc.BarrierRequest
+	111, // 156: edl.rpc.ParameterServer.GetVariable:input_type -> edl.rpc.GetRequest
+	76,  // 157: edl.rpc.ParameterServer.GetRows:input_type -> edl.rpc.RowsRequest
+	112, // 158: edl.rpc.ParameterServer.CopyRows:input_type -> edl.rpc.CopyRequest
+	77,  // 159: edl.rpc.ParameterServer.OpenData:input_type -> edl.rpc.OpenDataRequest
+	95,  // 160: edl.rpc.ParameterServer.Freeze:input_type -> edl.rpc.FreezeRequest
+	99,  // 161: edl.rpc.ParameterServer.Resume:input_type -> edl.rpc.ResumeRequest
+	108, // 162: edl.rpc.ParameterServer.Ledger:input_type -> edl.rpc.LedgerRequest
+	84,  // 163: edl.rpc.ParameterServer.Cut:input_type -> edl.rpc.CutRequest
+	87,  // 164: edl.rpc.ParameterServer.Hold:input_type -> edl.rpc.HoldRequest
+	89,  // 165: edl.rpc.ParameterServer.Restore:input_type -> edl.rpc.RestoreRequest
+	114, // 166: edl.rpc.ParameterServer.Pace:input_type -> edl.rpc.PaceRequest
+	82,  // 167: edl.rpc.ParameterServer.Counted:input_type -> edl.rpc.CountedRequest
+	2,   // 168: edl.rpc.ParameterServer.Prepare:input_type -> edl.rpc.Piece
+	93,  // 169: edl.rpc.ParameterServer.Arrived:input_type -> edl.rpc.ArrivedRequest
+	116, // 170: edl.rpc.ParameterServer.Complete:input_type -> edl.rpc.CompleteRequest
+	101, // 171: edl.rpc.ParameterServer.Follow:input_type -> edl.rpc.FollowRequest
+	106, // 172: edl.rpc.ParameterServer.TakeOver:input_type -> edl.rpc.TakeOverRequest
+	118, // 173: edl.rpc.ParameterServer.Status:input_type -> edl.rpc.StatusRequest
+	4,   // 174: edl.rpc.Listener.Describe:output_type -> edl.rpc.DescribeResponse
+	6,   // 175: edl.rpc.Listener.Submit:output_type -> edl.rpc.SubmitResponse
+	126, // 176: edl.rpc.Listener.Status:output_type -> edl.job.JobStatus
+	12,  // 177: edl.rpc.Listener.List:output_type -> edl.rpc.ListResponse
+	10,  // 178: edl.rpc.Listener.Watch:output_type -> edl.rpc.Events
+	14,  // 179: edl.rpc.Listener.Logs:output_type -> edl.rpc.LogLine
+	126, // 180: edl.rpc.Listener.Stop:output_type -> edl.job.JobStatus
+	126, // 181: edl.rpc.Listener.Finish:output_type -> edl.job.JobStatus
+	22,  // 182: edl.rpc.Listener.Acknowledge:output_type -> edl.rpc.AcknowledgeResponse
+	2,   // 183: edl.rpc.Listener.ReadState:output_type -> edl.rpc.Piece
+	25,  // 184: edl.rpc.Listener.WriteState:output_type -> edl.rpc.WriteStateResponse
+	27,  // 185: edl.rpc.Listener.ReleaseState:output_type -> edl.rpc.ReleaseStateResponse
+	2,   // 186: edl.rpc.Listener.RunStep:output_type -> edl.rpc.Piece
+	15,  // 187: edl.rpc.Listener.Why:output_type -> edl.rpc.WhyResponse
+	2,   // 188: edl.rpc.Listener.Show:output_type -> edl.rpc.Piece
+	126, // 189: edl.rpc.Listener.Scale:output_type -> edl.job.JobStatus
+	137, // 190: edl.rpc.Listener.Checkpoint:output_type -> edl.job.CheckpointStatus
+	8,   // 191: edl.rpc.Listener.ResumeJob:output_type -> edl.rpc.ResumeJobResponse
+	31,  // 192: edl.rpc.Listener.StartRole:output_type -> edl.rpc.RoleEvent
+	37,  // 193: edl.rpc.Coordinator.Join:output_type -> edl.rpc.JoinResponse
+	39,  // 194: edl.rpc.Coordinator.News:output_type -> edl.rpc.NewsResponse
+	44,  // 195: edl.rpc.Coordinator.ReportDataset:output_type -> edl.rpc.ReportDatasetResponse
+	48,  // 196: edl.rpc.Coordinator.GetTask:output_type -> edl.rpc.GetTaskResponse
+	50,  // 197: edl.rpc.Coordinator.TaskFailed:output_type -> edl.rpc.TaskFailedResponse
+	52,  // 198: edl.rpc.Coordinator.RequestSaveModel:output_type -> edl.rpc.SaveModelResponse
+	55,  // 199: edl.rpc.Coordinator.ReportSteps:output_type -> edl.rpc.ReportStepsResponse
+	2,   // 200: edl.rpc.Coordinator.NextFeed:output_type -> edl.rpc.Piece
+	2,   // 201: edl.rpc.Coordinator.Feed:output_type -> edl.rpc.Piece
+	58,  // 202: edl.rpc.Coordinator.Finish:output_type -> edl.rpc.FinishDataResponse
+	22,  // 203: edl.rpc.Coordinator.Acknowledge:output_type -> edl.rpc.AcknowledgeResponse
+	60,  // 204: edl.rpc.Coordinator.Permit:output_type -> edl.rpc.PermitResponse
+	63,  // 205: edl.rpc.Coordinator.Leave:output_type -> edl.rpc.LeaveResponse
+	65,  // 206: edl.rpc.Coordinator.Watch:output_type -> edl.rpc.WatchResponse
+	137, // 207: edl.rpc.Coordinator.Checkpoint:output_type -> edl.job.CheckpointStatus
+	2,   // 208: edl.rpc.Coordinator.Queues:output_type -> edl.rpc.Piece
+	67,  // 209: edl.rpc.Coordinator.GoBack:output_type -> edl.rpc.GoBackResponse
+	34,  // 210: edl.rpc.Coordinator.Move:output_type -> edl.rpc.MoveResponse
+	2,   // 211: edl.rpc.Coordinator.Placement:output_type -> edl.rpc.Piece
+	75,  // 212: edl.rpc.ParameterServer.SendVariable:output_type -> edl.rpc.SendResponse
+	81,  // 213: edl.rpc.ParameterServer.SendBarrier:output_type -> edl.rpc.BarrierResponse
+	74,  // 214: edl.rpc.ParameterServer.GetVariable:output_type -> edl.rpc.VariableChunk
+	74,  // 215: edl.rpc.ParameterServer.GetRows:output_type -> edl.rpc.VariableChunk
+	113, // 216: edl.rpc.ParameterServer.CopyRows:output_type -> edl.rpc.CopyResponse
+	78,  // 217: edl.rpc.ParameterServer.OpenData:output_type -> edl.rpc.OpenDataResponse
+	96,  // 218: edl.rpc.ParameterServer.Freeze:output_type -> edl.rpc.FreezeResponse
+	100, // 219: edl.rpc.ParameterServer.Resume:output_type -> edl.rpc.ResumeResponse
+	2,   // 220: edl.rpc.ParameterServer.Ledger:output_type -> edl.rpc.Piece
+	86,  // 221: edl.rpc.ParameterServer.Cut:output_type -> edl.rpc.CutResponse
+	88,  // 222: edl.rpc.ParameterServer.Hold:output_type -> edl.rpc.HoldResponse
+	90,  // 223: edl.rpc.ParameterServer.Restore:output_type -> edl.rpc.RestoreResponse
+	115, // 224: edl.rpc.ParameterServer.Pace:output_type -> edl.rpc.PaceResponse
+	83,  // 225: edl.rpc.ParameterServer.Counted:output_type -> edl.rpc.CountedResponse
+	92,  // 226: edl.rpc.ParameterServer.Prepare:output_type -> edl.rpc.PrepareResponse
+	94,  // 227: edl.rpc.ParameterServer.Arrived:output_type -> edl.rpc.ArrivedResponse
+	117, // 228: edl.rpc.ParameterServer.Complete:output_type -> edl.rpc.CompleteResponse
+	102, // 229: edl.rpc.ParameterServer.Follow:output_type -> edl.rpc.FollowResponse
+	107, // 230: edl.rpc.ParameterServer.TakeOver:output_type -> edl.rpc.TakeOverResponse
+	119, // 231: edl.rpc.ParameterServer.Status:output_type -> edl.rpc.StatusResponse
+	174, // [174:232] is the sub-list for method output_type
+	116, // [116:174] is the sub-list for method input_type
+	116, // [116:116] is the sub-list for extension type_name
+	116, // [116:116] is the sub-list for extension extendee
+	0,   // [0:116] is the sub-list for field type_name
 }
 
 func init() { file_proto_rpc_rpc_proto_init() }
@@ -8546,16 +8815,16 @@ func file_proto_rpc_rpc_proto_init() {
 	}
 	file_proto_rpc_rpc_proto_msgTypes[18].OneofWrappers = []any{}
 	file_proto_rpc_rpc_proto_msgTypes[35].OneofWrappers = []any{}
-	file_proto_rpc_rpc_proto_msgTypes[44].OneofWrappers = []any{}
-	file_proto_rpc_rpc_proto_msgTypes[53].OneofWrappers = []any{}
-	file_proto_rpc_rpc_proto_msgTypes[92].OneofWrappers = []any{}
+	file_proto_rpc_rpc_proto_msgTypes[46].OneofWrappers = []any{}
+	file_proto_rpc_rpc_proto_msgTypes[55].OneofWrappers = []any{}
+	file_proto_rpc_rpc_proto_msgTypes[96].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_rpc_rpc_proto_rawDesc), len(file_proto_rpc_rpc_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   118,
+			NumMessages:   122,
 			NumExtensions: 0,
 			NumServices:   3,
 		},

@@ -839,6 +839,7 @@ var Listener_ServiceDesc = grpc.ServiceDesc{
 
 const (
 	Coordinator_Join_FullMethodName             = "/edl.rpc.Coordinator/Join"
+	Coordinator_News_FullMethodName             = "/edl.rpc.Coordinator/News"
 	Coordinator_ReportDataset_FullMethodName    = "/edl.rpc.Coordinator/ReportDataset"
 	Coordinator_GetTask_FullMethodName          = "/edl.rpc.Coordinator/GetTask"
 	Coordinator_TaskFailed_FullMethodName       = "/edl.rpc.Coordinator/TaskFailed"
@@ -866,6 +867,8 @@ const (
 type CoordinatorClient interface {
 	// Join announces a trainer. It returns when a generation newer than id.generation has this trainer as a member.
 	Join(ctx context.Context, in *JoinRequest, opts ...grpc.CallOption) (*JoinResponse, error)
+	// News returns what a member of a sync generation has to know while it computes: that the generation has ended, or that the job may change its placement.
+	News(ctx context.Context, in *NewsRequest, opts ...grpc.CallOption) (*NewsResponse, error)
 	// ReportDataset tells which files a dataset has, in the pieces of a ReportDatasetRequest. The first call counts; a different later one is an error.
 	ReportDataset(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[Piece, ReportDatasetResponse], error)
 	// GetTask reports finished tasks, if any, and returns the next one: in async mode the first that nobody has, in sync mode the one at a position.
@@ -900,7 +903,7 @@ type CoordinatorClient interface {
 	// request is the pieces of a MoveRequest. The coordinator that has done so ends; the next one, in the same process, answers. The same request again
 	// changes nothing.
 	Move(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[Piece, MoveResponse], error)
-	// Placement returns the programs of the placement that a generation of the caller has, in the pieces of an edl.job.Placement.
+	// Placement returns the programs of the placement that a generation of the caller has, or that News has told of, in the pieces of an edl.job.Placement.
 	Placement(ctx context.Context, in *PlacementRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[Piece], error)
 }
 
@@ -916,6 +919,16 @@ func (c *coordinatorClient) Join(ctx context.Context, in *JoinRequest, opts ...g
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(JoinResponse)
 	err := c.cc.Invoke(ctx, Coordinator_Join_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *coordinatorClient) News(ctx context.Context, in *NewsRequest, opts ...grpc.CallOption) (*NewsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(NewsResponse)
+	err := c.cc.Invoke(ctx, Coordinator_News_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -1148,6 +1161,8 @@ type Coordinator_PlacementClient = grpc.ServerStreamingClient[Piece]
 type CoordinatorServer interface {
 	// Join announces a trainer. It returns when a generation newer than id.generation has this trainer as a member.
 	Join(context.Context, *JoinRequest) (*JoinResponse, error)
+	// News returns what a member of a sync generation has to know while it computes: that the generation has ended, or that the job may change its placement.
+	News(context.Context, *NewsRequest) (*NewsResponse, error)
 	// ReportDataset tells which files a dataset has, in the pieces of a ReportDatasetRequest. The first call counts; a different later one is an error.
 	ReportDataset(grpc.ClientStreamingServer[Piece, ReportDatasetResponse]) error
 	// GetTask reports finished tasks, if any, and returns the next one: in async mode the first that nobody has, in sync mode the one at a position.
@@ -1182,7 +1197,7 @@ type CoordinatorServer interface {
 	// request is the pieces of a MoveRequest. The coordinator that has done so ends; the next one, in the same process, answers. The same request again
 	// changes nothing.
 	Move(grpc.ClientStreamingServer[Piece, MoveResponse]) error
-	// Placement returns the programs of the placement that a generation of the caller has, in the pieces of an edl.job.Placement.
+	// Placement returns the programs of the placement that a generation of the caller has, or that News has told of, in the pieces of an edl.job.Placement.
 	Placement(*PlacementRequest, grpc.ServerStreamingServer[Piece]) error
 	mustEmbedUnimplementedCoordinatorServer()
 }
@@ -1196,6 +1211,9 @@ type UnimplementedCoordinatorServer struct{}
 
 func (UnimplementedCoordinatorServer) Join(context.Context, *JoinRequest) (*JoinResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Join not implemented")
+}
+func (UnimplementedCoordinatorServer) News(context.Context, *NewsRequest) (*NewsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method News not implemented")
 }
 func (UnimplementedCoordinatorServer) ReportDataset(grpc.ClientStreamingServer[Piece, ReportDatasetResponse]) error {
 	return status.Error(codes.Unimplemented, "method ReportDataset not implemented")
@@ -1283,6 +1301,24 @@ func _Coordinator_Join_Handler(srv interface{}, ctx context.Context, dec func(in
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(CoordinatorServer).Join(ctx, req.(*JoinRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Coordinator_News_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(NewsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(CoordinatorServer).News(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Coordinator_News_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(CoordinatorServer).News(ctx, req.(*NewsRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -1533,6 +1569,10 @@ var Coordinator_ServiceDesc = grpc.ServiceDesc{
 			Handler:    _Coordinator_Join_Handler,
 		},
 		{
+			MethodName: "News",
+			Handler:    _Coordinator_News_Handler,
+		},
+		{
 			MethodName: "GetTask",
 			Handler:    _Coordinator_GetTask_Handler,
 		},
@@ -1631,6 +1671,7 @@ const (
 	ParameterServer_Pace_FullMethodName         = "/edl.rpc.ParameterServer/Pace"
 	ParameterServer_Counted_FullMethodName      = "/edl.rpc.ParameterServer/Counted"
 	ParameterServer_Prepare_FullMethodName      = "/edl.rpc.ParameterServer/Prepare"
+	ParameterServer_Arrived_FullMethodName      = "/edl.rpc.ParameterServer/Arrived"
 	ParameterServer_Complete_FullMethodName     = "/edl.rpc.ParameterServer/Complete"
 	ParameterServer_Follow_FullMethodName       = "/edl.rpc.ParameterServer/Follow"
 	ParameterServer_TakeOver_FullMethodName     = "/edl.rpc.ParameterServer/TakeOver"
@@ -1677,6 +1718,9 @@ type ParameterServerClient interface {
 	Counted(ctx context.Context, in *CountedRequest, opts ...grpc.CallOption) (*CountedResponse, error)
 	// Prepare makes a pserver that stays ready for the next placement, in the pieces of a PrepareRequest. What it serves does not change yet.
 	Prepare(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[Piece, PrepareResponse], error)
+	// Arrived returns when this pserver has all rows of the placement of the request, which the job has changed to. With all set it says that every pserver has, so
+	// that nobody needs those of the placement before.
+	Arrived(ctx context.Context, in *ArrivedRequest, opts ...grpc.CallOption) (*ArrivedResponse, error)
 	// Complete says that the trainer contributes to no later round.
 	Complete(ctx context.Context, in *CompleteRequest, opts ...grpc.CallOption) (*CompleteResponse, error)
 	// Follow opens a connection of the data plane to a standby of this server. On it the server sends its state, and then what each round is made of.
@@ -1878,6 +1922,16 @@ func (c *parameterServerClient) Prepare(ctx context.Context, opts ...grpc.CallOp
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type ParameterServer_PrepareClient = grpc.ClientStreamingClient[Piece, PrepareResponse]
 
+func (c *parameterServerClient) Arrived(ctx context.Context, in *ArrivedRequest, opts ...grpc.CallOption) (*ArrivedResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ArrivedResponse)
+	err := c.cc.Invoke(ctx, ParameterServer_Arrived_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *parameterServerClient) Complete(ctx context.Context, in *CompleteRequest, opts ...grpc.CallOption) (*CompleteResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(CompleteResponse)
@@ -1958,6 +2012,9 @@ type ParameterServerServer interface {
 	Counted(context.Context, *CountedRequest) (*CountedResponse, error)
 	// Prepare makes a pserver that stays ready for the next placement, in the pieces of a PrepareRequest. What it serves does not change yet.
 	Prepare(grpc.ClientStreamingServer[Piece, PrepareResponse]) error
+	// Arrived returns when this pserver has all rows of the placement of the request, which the job has changed to. With all set it says that every pserver has, so
+	// that nobody needs those of the placement before.
+	Arrived(context.Context, *ArrivedRequest) (*ArrivedResponse, error)
 	// Complete says that the trainer contributes to no later round.
 	Complete(context.Context, *CompleteRequest) (*CompleteResponse, error)
 	// Follow opens a connection of the data plane to a standby of this server. On it the server sends its state, and then what each round is made of.
@@ -2020,6 +2077,9 @@ func (UnimplementedParameterServerServer) Counted(context.Context, *CountedReque
 }
 func (UnimplementedParameterServerServer) Prepare(grpc.ClientStreamingServer[Piece, PrepareResponse]) error {
 	return status.Error(codes.Unimplemented, "method Prepare not implemented")
+}
+func (UnimplementedParameterServerServer) Arrived(context.Context, *ArrivedRequest) (*ArrivedResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Arrived not implemented")
 }
 func (UnimplementedParameterServerServer) Complete(context.Context, *CompleteRequest) (*CompleteResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Complete not implemented")
@@ -2281,6 +2341,24 @@ func _ParameterServer_Prepare_Handler(srv interface{}, stream grpc.ServerStream)
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type ParameterServer_PrepareServer = grpc.ClientStreamingServer[Piece, PrepareResponse]
 
+func _ParameterServer_Arrived_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ArrivedRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ParameterServerServer).Arrived(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ParameterServer_Arrived_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ParameterServerServer).Arrived(ctx, req.(*ArrivedRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _ParameterServer_Complete_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(CompleteRequest)
 	if err := dec(in); err != nil {
@@ -2399,6 +2477,10 @@ var ParameterServer_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Counted",
 			Handler:    _ParameterServer_Counted_Handler,
+		},
+		{
+			MethodName: "Arrived",
+			Handler:    _ParameterServer_Arrived_Handler,
 		},
 		{
 			MethodName: "Complete",

@@ -16,6 +16,7 @@ import (
 	"github.com/edl-go/edl/remote/cluster"
 	"github.com/edl-go/edl/remote/coordinator/generation"
 	"github.com/edl-go/edl/remote/id"
+	"github.com/edl-go/edl/remote/timing"
 	"github.com/edl-go/edl/remote/waits"
 	"github.com/edl-go/edl/remote/wire"
 )
@@ -36,6 +37,9 @@ type changes struct {
 
 	current context.Context    // of the effects of the change that is under way
 	giveUp  context.CancelFunc // ends current; nil before the first change
+
+	laps     *timing.Laps // of the change that is under way, in a sync job; nil: none. The monitor guards it
+	freezing bool         // its first part has not ended
 }
 
 // carryOut begins to carry out effects. The monitor is held.
@@ -55,27 +59,36 @@ func (c *changes) carryOut(out generation.Effects) {
 		c.current, c.giveUp = context.WithCancel(c.ctx)
 	}
 	ctx, number := c.current, machine.Generation().Number
+	if c.freezing && machine.Phase() > generation.Freezing {
+		c.freezing = false
+		c.laps.Lap("freeze")
+	}
 	if out.Freeze > 0 {
+		c.laps, c.freezing = timing.BeginLaps(), true
 		c.cfg.Log.Info("generation ends", "generation", number)
 		for i, server := range c.cfg.Servers {
 			c.spawn(func() { c.freeze(ctx, out.Freeze, number, i, server) })
 		}
 	}
 	if n := out.Persist; n != nil {
+		c.laps.Lap("gather")
 		c.spawn(func() { c.persist(ctx, n) })
 	}
 	if n := out.Resume; n != nil {
+		c.laps.Lap("write")
 		for i, server := range c.cfg.Servers {
 			c.spawn(func() { c.resume(ctx, n, i, server) })
 		}
 	}
 	if n := out.Settle; n != nil {
+		c.laps.Lap("resume")
 		c.spawn(func() { c.settle(ctx, n) })
 	}
 	if out.Begun {
 		c.members.begun = true
 		g := machine.Generation()
-		c.cfg.Log.Info("generation begins", "generation", g.Number, "members", len(g.Members), "round", g.Round)
+		c.cfg.Log.Info("generation begins", append([]any{"generation", g.Number, "members", len(g.Members), "round", g.Round}, c.laps.Attrs()...)...)
+		c.laps = nil
 		for _, r := range c.members.records {
 			r.drained = false
 		}
@@ -171,6 +184,7 @@ func (c *changes) settle(ctx context.Context, n *generation.Next) {
 			err = c.store.transact(ctx, func(t *txn) error { return t.put(settledKey, &state.Settled{Generation: uint64(n.Generation.Number)}) })
 		}
 		if err == nil {
+			c.locked(func() { c.laps.Lap("settle") })
 			err = c.mover.settle(ctx, n.Generation)
 		}
 		return generation.Settled{Change: n.Change}, err

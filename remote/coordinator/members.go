@@ -167,7 +167,7 @@ func (m *members) joined(ctx context.Context, e generation.Joined) error {
 func (m *members) answer(rank id.Rank, g generation.Generation) (*rpc.JoinResponse, error) {
 	member, _ := g.Member(rank)
 	r := &rpc.JoinResponse{Trainers: uint32(len(g.Members)), Generation: uint64(member.Since), Position: uint32(g.Position(rank)),
-		Fence: uint64(m.lead.Fence), DataEnded: len(m.store.queues) > 0, Placement: m.cfg.Placement.GetNumber()}
+		Fence: uint64(m.lead.Fence), DataEnded: len(m.store.queues) > 0, Placement: m.cfg.Placement.GetNumber(), History: m.cfg.Back.GetHistory()}
 	for name, q := range m.store.queues {
 		r.DataEnded = r.DataEnded && q.Ended()
 		if !m.cfg.Sync {

@@ -26,9 +26,10 @@ var ErrMoved = errors.New("the placement of the job has changed")
 // mover changes the placement of a job: the state moves to other pservers while the trainers' processes stay.
 //
 //	listener        coordinator                                                    pservers of the next placement
-//	  |-- Move -----> begins a generation with the same members
+//	  |-- Move -----> tells trainers of the placement (News), so that they have its programs; waits for the end of a step
+//	  |               begins a generation with the same members
 //	  |               when it has begun, and before anybody trains in it: Restore --> each takes its rows from those of the placement before
-//	  |               one transaction: Placed
+//	  |               one transaction: Placed. A pserver may lack rows, which arrive while trainers compute the first round (remote/pserver/arrival.go)
 //	  |               ends, and leads again: freezes the pservers of the next placement, begins the next generation, and tells
 //	  |               trainers which placement it has
 //	  |-- Move again -> answers that it is done
@@ -39,11 +40,15 @@ type mover struct {
 	*core
 	store   *store
 	members *members
+	steps   *steps
+	feeds   *feeds
+	ending  *ending
 
 	// The monitor guards these.
-	wanted  *job.Placement // that the state is to move to; nil: none
-	refused uint64         // number of the last placement that it will not move to
-	reason  error          // why
+	wanted  *job.Placement    // that the state is to move to; nil: none
+	arrived *rpc.MoveResponse // what is told of the move to the placement that the job has; nil: pservers lack rows
+	refused uint64            // number of the last placement that it will not move to
+	reason  error             // why
 }
 
 // LastPlaced returns the placement that a job has changed to last; nil where it has that of its start.
@@ -71,7 +76,9 @@ func (m *mover) ask(ctx context.Context, to *job.Placement) (r *rpc.MoveResponse
 	have := m.cfg.Placement.GetNumber()
 	switch {
 	case to.GetNumber() == have && have > 0:
-		return &rpc.MoveResponse{Bytes: m.cfg.Placed.GetBytes(), Nanoseconds: m.cfg.Placed.GetNanoseconds()}, nil
+		w := waits.Wait{Who: "coordinator", What: "rows of the placement before", By: []string{"the pservers"}}
+		err := m.await(ctx, func() waits.Wait { return w }, func() (bool, error) { return m.arrived != nil, nil })
+		return m.arrived, err
 	case to.GetNumber() < have || to.GetPservers() < 1 || !m.cfg.Sync || m.cfg.Peer == nil:
 		return nil, fault.E(fault.InvalidArgument, fault.At("coordinator"), fault.Gotf("a move to placement %d of %d pservers", to.GetNumber(), to.GetPservers()),
 			fault.Wantf("one after placement %d, of a sync job", have))
@@ -80,7 +87,8 @@ func (m *mover) ask(ctx context.Context, to *job.Placement) (r *rpc.MoveResponse
 		if m.refused != to.Number && (m.wanted == nil || m.wanted.Number < to.Number) {
 			m.cfg.Offer(to)
 			m.wanted = to
-			_ = m.members.step(generation.Moving{})
+			m.monitor.Broadcast() // News
+			m.spawn(func() { m.begin(to) })
 		}
 	})
 	w := waits.Wait{Who: "coordinator", What: "the state on the pservers of the next placement"}
@@ -91,6 +99,29 @@ func (m *mover) ask(ctx context.Context, to *job.Placement) (r *rpc.MoveResponse
 		return r != nil, nil
 	})
 	return r, err
+}
+
+// stepWait is how long a move waits at most for the end of a step.
+const stepWait = 10 * time.Second
+
+// begin ends the generation, so that the state moves in the next one. It does so when a step has just ended: trainers have the parameters of the open round then,
+// and little that they have computed of it is lost. Where steps take long, it does not wait for the end of one.
+func (m *mover) begin(to *job.Placement) {
+	ctx, cancel := context.WithTimeout(m.ctx, stepWait)
+	defer cancel()
+	var before uint64
+	m.locked(func() { before, m.awaitsStep = m.steps.written(), true })
+	_ = m.await(ctx, waitFor("coordinator", "the end of a step"), func() (bool, error) {
+		idle := m.cfg.Fed && len(m.feeds.items) == 0
+		held := m.ending.permitted > 0 && m.steps.written() >= uint64(m.ending.permitted) // until the user acknowledges steps
+		return idle || held || m.steps.written() > before || m.wanted != to || m.members.machine.Phase() != generation.Running, nil
+	})
+	m.locked(func() {
+		m.awaitsStep = false
+		if m.wanted == to {
+			_ = m.members.step(generation.Moving{})
+		}
+	})
 }
 
 // settle moves the state, if it is to move, when a generation has begun. It returns an error if it has, or does not know whether it has: then nobody trains in
@@ -122,10 +153,34 @@ func (m *mover) settle(ctx context.Context, g generation.Generation) error {
 	if err := m.store.transactAlone(ctx, func(t *txn) error { return t.put(placementKey, placed) }); err != nil {
 		return err
 	}
-	m.cfg.Log.Info("the placement of the job has changed", "pservers", to.Pservers, "round", g.Round, "bytes", bytes, "took", time.Since(began))
+	var laps []any
+	m.locked(func() {
+		m.members.changes.laps.Lap("move")
+		laps = m.members.changes.laps.Attrs()
+	})
+	m.cfg.Log.Info("the placement of the job has changed", append([]any{"pservers", to.Pservers, "round", g.Round, "bytes", bytes}, laps...)...)
 	err = fault.E(fault.Canceled, fault.At("coordinator"), fault.Cause(ErrMoved))
 	m.Fail(err)
 	return err
+}
+
+// news implements the rpc.
+func (m *mover) news(ctx context.Context, r *rpc.NewsRequest) (*rpc.NewsResponse, error) {
+	answer := &rpc.NewsResponse{}
+	who := trainerName(r.Id.Rank)
+	err := m.await(ctx, waitFor(who, "the end of its generation"), func() (bool, error) {
+		if m.members.isMember(r.Id) != nil {
+			return true, nil
+		}
+		if m.wanted.GetNumber() > r.Placement {
+			answer.Placement = m.wanted.Number
+		}
+		return answer.Placement > 0, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return answer, nil
 }
 
 // mayMove refuses where a trainer has left: pservers of another placement would not know that it has completed.
@@ -150,7 +205,7 @@ func (m *mover) tellServers(ctx context.Context, to *job.Placement, g generation
 		return wire.RetryWithin(ctx, m.cfg.RejoinDeadline, func(retry id.Retry) error {
 			who := m.identity(g.Number, retry)
 			who.Round = uint64(g.Round)
-			a, err := server.Restore(ctx, &rpc.RestoreRequest{Id: who, History: m.cfg.Back.GetHistory(), Placement: to.Number}, grpc.WaitForReady(false))
+			a, err := server.Restore(ctx, &rpc.RestoreRequest{Id: who, History: m.cfg.Back.GetHistory(), Placement: to.Number, Later: true}, grpc.WaitForReady(false))
 			if err = ofServer(ctx, serverName(i), err); err == nil {
 				bytes.Add(a.Bytes)
 			}
@@ -158,6 +213,34 @@ func (m *mover) tellServers(ctx context.Context, to *job.Placement, g generation
 		})
 	})
 	return bytes.Load(), err
+}
+
+// arrive waits until every pserver has all rows of the placement that the job has, and tells them so: those of the placement before are not needed any more.
+func (m *mover) arrive() {
+	var bytes atomic.Int64
+	bytes.Add(m.cfg.Placed.GetBytes())
+	number := m.cfg.Placement.GetNumber()
+	for _, all := range []bool{false, true} {
+		err := wire.EachServer(m.ctx, len(m.cfg.Servers), func(ctx context.Context, i int) error {
+			return wire.Retry(ctx, func(retry id.Retry) error {
+				a, err := m.cfg.Servers[i].Arrived(ctx, &rpc.ArrivedRequest{Id: m.identity(0, retry), Placement: number, All: all}, grpc.WaitForReady(false))
+				if err = ofServer(ctx, serverName(i), err); err == nil {
+					bytes.Add(a.Bytes)
+				}
+				return err
+			})
+		})
+		if err != nil {
+			if m.ctx.Err() == nil {
+				m.cfg.Log.Warn("it is not known whether pservers have all rows of the placement", "reason", err)
+			}
+			return
+		}
+	}
+	m.locked(func() {
+		m.arrived = &rpc.MoveResponse{Bytes: bytes.Load(), Nanoseconds: m.cfg.Placed.GetNanoseconds()}
+		m.monitor.Broadcast()
+	})
 }
 
 // A stateServer answers what the listener asks of the state of the job as a whole.
@@ -197,13 +280,19 @@ func (s *stateServer) Move(stream grpc.ClientStreamingServer[rpc.Piece, rpc.Move
 	return stream.SendAndClose(r)
 }
 
-// Placement returns the programs of the placement that the job has.
+// Placement returns the programs of the placement that the job has, or that it is about to change to.
 func (s *stateServer) Placement(m *rpc.PlacementRequest, stream grpc.ServerStreamingServer[rpc.Piece]) error {
 	if err := s.cfg.Identity.Check(m.Id); err != nil {
 		return err
 	}
-	if have := s.cfg.Placement.GetNumber(); m.Number != have {
+	var next *job.Placement
+	s.locked(func() { next = s.move.wanted })
+	switch have := s.cfg.Placement.GetNumber(); m.Number {
+	case have:
+		return wire.Send(stream, s.cfg.Placement)
+	case next.GetNumber():
+		return wire.Send(stream, next)
+	default:
 		return fault.E(fault.Superseded, fault.At("coordinator"), fault.Gotf("a request for placement %d", m.Number), fault.Wantf("placement %d", have))
 	}
-	return wire.Send(stream, s.cfg.Placement)
 }

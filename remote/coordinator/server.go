@@ -60,7 +60,7 @@ func New(cfg Config) *Server {
 	s.ending = &ending{core: c, store: s.store, members: s.members, steps: s.steps, feeds: s.feeds, dispatch: s.dispatch}
 	s.reader = &stateReader{core: c, members: s.members, ending: s.ending}
 	s.cuts = &cuts{core: c, steps: s.steps, ending: s.ending, over: make(chan struct{})}
-	s.changes.mover = &mover{core: c, store: s.store, members: s.members}
+	s.changes.mover = &mover{core: c, store: s.store, members: s.members, steps: s.steps, feeds: s.feeds, ending: s.ending}
 	back := &goBack{core: c, store: s.store, members: s.members, changes: s.changes, cuts: s.cuts}
 	s.stateServer = &stateServer{core: c, cuts: s.cuts, back: back, move: s.changes.mover}
 	s.overview = &overview{core: c, store: s.store, members: s.members, cuts: s.cuts, steps: s.steps}
@@ -128,6 +128,9 @@ func begin(ctx context.Context, s *Server, lead Lead) error {
 		s.ending.withoutSave = durable.finished.GetWithoutSave()
 		s.members.saver = durable.saver
 		s.members.begin(durable.generation, live)
+		if s.cfg.Placement.GetNumber() > 0 {
+			s.spawn(s.move.arrive)
+		}
 	})
 	return nil
 }
@@ -144,6 +147,14 @@ func (s *Server) Join(ctx context.Context, m *rpc.JoinRequest) (*rpc.JoinRespons
 		return nil, err
 	}
 	return s.members.join(ctx, m)
+}
+
+// News waits for what a member of a sync generation has to know while it computes.
+func (s *Server) News(ctx context.Context, m *rpc.NewsRequest) (*rpc.NewsResponse, error) {
+	if err := s.members.admit(ctx, m.Id); err != nil {
+		return nil, err
+	}
+	return s.move.news(ctx, m)
 }
 
 // Leave is a trainer's last message.

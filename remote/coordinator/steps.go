@@ -90,6 +90,9 @@ func (s *steps) report(m *rpc.TrainerSteps) error {
 		}
 		if len(s.writer.queue) > complete {
 			_ = s.members.step(generation.Progressed{})
+			if s.awaitsStep {
+				s.monitor.Broadcast()
+			}
 		}
 	})
 	return s.write()

@@ -28,6 +28,7 @@ type placement struct {
 	*plan
 	number uint64
 	before []*job.Held // what pservers keep in the placement that it follows
+	after  uint64      // number of that placement
 }
 
 // placing is which placement a job has. The coordinator decides, by what is durable. The listener hears of it, and gives roles that start both meanwhile.
@@ -171,7 +172,7 @@ func nextPlacement(ctx context.Context, j *Job, servers int32) (*placement, erro
 	var now plan // a copy, because the job may end meanwhile
 	to := &placement{}
 	j.withLock(func() {
-		spec.Program, now = j.plan.encoded, *j.placing.now.plan
+		spec.Program, now, to.after = j.plan.encoded, *j.placing.now.plan, j.placing.now.number
 		j.placing.numbers++
 		to.number = j.placing.numbers
 	})
@@ -250,7 +251,7 @@ func prepareServers(ctx context.Context, c *jobRun, to *placement) error {
 		if err != nil {
 			return err
 		}
-		m := &rpc.PrepareRequest{To: &job.Placement{Number: to.number, Pservers: int32(len(to.pservers)), Program: to.pservers[i], Before: to.before}}
+		m := &rpc.PrepareRequest{To: &job.Placement{Number: to.number, Pservers: int32(len(to.pservers)), Program: to.pservers[i], Before: to.before, Follows: to.after}}
 		err = wire.Retry(ctx, func(id.Retry) error {
 			call, cancel := context.WithCancel(ctx)
 			defer cancel()

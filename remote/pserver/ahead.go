@@ -250,10 +250,9 @@ func (s mover) ask(ctx context.Context, who *rpc.Identity, one *stretch, ahead b
 	}
 	own := c.cfg.Identity
 	own.Generation, own.Fence = from.Generation, from.Fence
-	m := &rpc.CopyRequest{Name: one.of.Name, FirstRow: one.from, Rows: one.rows, Sums: one.sums, Ahead: ahead}
+	m := &rpc.CopyRequest{Name: one.of.Name, FirstRow: one.from, Rows: one.rows, Sums: one.sums, Ahead: ahead, Placement: c.cfg.After}
 	var answer *rpc.CopyResponse
-	ctx, cancel := context.WithTimeoutCause(ctx, c.cfg.RoundDeadline, fault.E(fault.DeadlineExceeded, fault.At(serverName(index)),
-		fault.Gotf("no rows within %v", c.cfg.RoundDeadline), fault.Hint("raise round_deadline")))
+	ctx, cancel := s.bounded(ctx, index)
 	defer cancel()
 	err = wire.Retry(ctx, func(retry id.Retry) (err error) {
 		m.Id = own.Of(0, from.Round, retry)
@@ -264,6 +263,13 @@ func (s mover) ask(ctx context.Context, who *rpc.Identity, one *stretch, ahead b
 		return 0, 0, err
 	}
 	return int64(len(answer.Data)), len(answer.Blocks), one.put(answer)
+}
+
+// bounded limits how long another server may take to send rows of a stretch.
+func (s mover) bounded(ctx context.Context, index int) (context.Context, context.CancelFunc) {
+	limit := s.core.cfg.RoundDeadline
+	return context.WithTimeoutCause(ctx, limit, fault.E(fault.DeadlineExceeded, fault.At(serverName(index)), fault.Gotf("no rows within %v", limit),
+		fault.Hint("raise round_deadline")))
 }
 
 // put puts the blocks of an answer in their places.

@@ -27,6 +27,7 @@ type leader struct {
 	last    decision // that it knows of
 	states  map[int]pserver.State
 	waiting int
+	moves   bool // to other servers, before anybody trains in the generation that it begins
 }
 
 // elect gives the lock to a new coordinator.
@@ -55,6 +56,8 @@ func (l *leader) act(c *cluster) {
 		}
 	case l.phase == "deciding":
 		l.decide(c)
+	case l.phase == "resuming" && l.moves:
+		l.move(c)
 	case l.phase == "resuming":
 		l.phase = "serving"
 		l.tell(c)
@@ -100,6 +103,9 @@ func (l *leader) decide(c *cluster) {
 		e.Members = append(e.Members, pserver.Member{Rank: t.rank, Since: cmp.Or(t.since, d.generation), Leader: t.rank})
 	}
 	l.everywhere(c, e, func(int, pserver.State) {})
+	if l.moves = c.rand.IntN(8) == 0 && l.mayMove(c); l.moves {
+		return
+	}
 	if c.eager {
 		l.tell(c)
 	}
@@ -174,6 +180,8 @@ type process struct {
 	waiting           int // calls without an answer
 	calls             int // counts what was given up: answers to older calls mean nothing
 	dead, left        bool
+	whole             bool // it has the parameters before its round, of this history
+	history           uint64
 	late              bool                  // others have gone on without it
 	newest            id.Round              // version that a server has
 	counted           []pserver.Declaration // what server 0 has decided
@@ -226,6 +234,7 @@ func (t *process) act(c *cluster) {
 			t.goOn(c)
 			return
 		}
+		t.whole, t.history = true, c.back.history
 		if t.round == c.start+simRounds {
 			t.phase = completes
 			for _, s := range c.servers {
@@ -284,7 +293,7 @@ func (t *process) act(c *cluster) {
 
 // fetch asks for the parameters that the next round begins with.
 func (t *process) fetch(c *cluster) {
-	t.phase = fetches
+	t.phase, t.whole = fetches, false
 	for _, s := range c.servers {
 		if len(s.names) > 0 {
 			t.call(c, s.index, pserver.Read{Sender: t.sender()})
@@ -358,10 +367,15 @@ func (t *process) tell(c *cluster, d decision, position int) {
 		return
 	}
 	delete(c.joined, t.rank)
+	keeps := t.whole && t.round == d.round && t.history == c.back.history && c.backup == 0
 	t.generation, t.position, t.members, t.round = d.generation, position, len(d.members), d.round
 	t.late, t.newest, t.counted = false, d.round, nil
 	if t.since == 0 {
 		t.since = d.generation
+	}
+	if keeps {
+		t.phase = fetches
+		return
 	}
 	t.fetch(c)
 }

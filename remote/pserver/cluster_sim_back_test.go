@@ -59,7 +59,7 @@ func (l *leader) wentBack(c *cluster) {
 
 // restored puts the state of the checkpoint in the place of what the server has.
 func (s *simServer) restored(c *cluster, e pserver.Restored) {
-	s.busy, s.finished, s.begun = false, false, e.Round
+	s.busy, s.arrives, s.finished, s.begun = false, false, false, e.Round
 	clear(s.arrived)
 	if s.index > 0 {
 		return

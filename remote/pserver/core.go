@@ -24,6 +24,7 @@ type core struct {
 	released chan struct{} // closed when a coordinator knows that the server has finished, or there is none
 	toApply  chan []Declaration
 	toTake   chan *restoring // states of checkpoints
+	toFill   chan *arrival   // rows of the placement before that are to come
 	toCut    token           // wakes who makes cuts
 	moving   chan struct{}   // has a token while the state of another placement is taken
 
@@ -45,6 +46,7 @@ type core struct {
 	restoring  int      // states of checkpoints that are about to be taken: no round is applied before
 	gaveUp     bool     // a round was given up: only a Restored helps
 	process    uint64   // tells this server from others of its index
+	arrival    *arrival // the last; nil: there has been none, or its rows were of no use
 	standby    *standby // nil: the server has never been one
 	mirror     *mirror  // nil without standbys; written once, before the program serves
 	unfollowed int      // waits for a standby that is in step
@@ -52,7 +54,7 @@ type core struct {
 
 func newCore(cfg Config) *core {
 	c := &core{cfg: cfg, name: serverName(cfg.Index), ended: make(chan struct{}), released: make(chan struct{}), toApply: make(chan []Declaration, 1),
-		toTake: make(chan *restoring), toCut: make(token, 1), moving: make(chan struct{}, 1),
+		toTake: make(chan *restoring), toFill: make(chan *arrival, 1), toCut: make(token, 1), moving: make(chan struct{}, 1),
 		sums: newPartialSums(), lines: lines{}, heard: make(heard, cfg.MaxTrainers), refused: map[string]uint64{}, applied: cfg.Start,
 		timed: timed{times: cfg.Times}, process: rand.Uint64() | 1}
 	if cfg.Follows != nil {

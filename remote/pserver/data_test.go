@@ -331,7 +331,7 @@ func TestReplacedConnection(t *testing.T) {
 	first, err := pstest.Trainer{Client: s.Client}.Open(t.Context(), 0, send, receive, func(c net.Conn) net.Conn { return &cutting{c, 5 << 20, true} })
 	all(t, err, first.Data(0, []int{0}, pstest.Filled(4, 1)), first.Data(0, []int{1}, pstest.Filled(large, 5)))
 	defer first.Close()
-	for start := time.Now(); s.Arrived() < 1; { // the first slice
+	for start := time.Now(); s.ArrivedSlices() < 1; { // the first slice
 		if time.Since(start) > pstest.Patience {
 			t.Fatal("nothing arrives")
 		}
@@ -495,7 +495,7 @@ func TestBuffersOverBrokenConnections(t *testing.T) {
 		_ = broken.Data(round+1, []int{0, 1}, pstest.Filled(n, 5), pstest.Filled(8, 5))
 		broken.Close()
 		untilLines(t, s, 0)
-		if have := s.Buffers() + s.Arrived(); have != 2 {
+		if have := s.Buffers() + s.ArrivedSlices(); have != 2 {
 			t.Fatalf("%d buffers after a connection that broke in round %d, want 2", have, round+1)
 		}
 		l = open(t, s, pstest.Trainer{}, round+1, 2)

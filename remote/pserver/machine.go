@@ -100,6 +100,7 @@ type (
 		Fence      id.Fence // of the coordinator
 		Round      id.Round // the first of the generation
 		History    uint64   // of the job
+		Later      bool     // the state arrives later: until Applied it is that of a round which is being applied
 	}
 	// FenceSeen says that another server has named a fence.
 	FenceSeen struct{ Fence id.Fence }

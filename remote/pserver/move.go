@@ -2,6 +2,7 @@ package pserver
 
 import (
 	"context"
+	"time"
 
 	"google.golang.org/grpc"
 
@@ -38,6 +39,9 @@ func moved(r *Rounds, e Moved) error {
 	}
 	r.begun, r.ended = e.Generation, max(r.ended, e.Generation)
 	r.round, r.first, r.history, r.unmoved = e.Round, e.Round, e.History, false
+	if r.applying, r.arriving, r.lastApplied = e.Later, e.Later, nil; e.Later {
+		r.round--
+	}
 	return nil
 }
 
@@ -63,7 +67,12 @@ func (s mover) begin(ctx context.Context) (used bool, done func(), err error) {
 
 // move is Restore from the servers of the placement before.
 func (s mover) move(ctx context.Context, m *rpc.RestoreRequest) (*rpc.RestoreResponse, error) {
-	c, from := s.core, wire.SenderOf(m.Id)
+	c, from, began := s.core, wire.SenderOf(m.Id), time.Now()
+	c.Lock()
+	if c.rounds != nil && c.rounds.members == nil { // rows that arrive for an earlier message
+		c.arrival.giveUp(c)
+	}
+	c.Unlock()
 	used, done, err := s.begin(ctx)
 	if err != nil {
 		return nil, err
@@ -75,8 +84,18 @@ func (s mover) move(ctx context.Context, m *rpc.RestoreRequest) (*rpc.RestoreRes
 	c.Lock()
 	c.rounds.unmoved = c.rounds.unmoved || !used // what it has now is about to be overwritten
 	c.Unlock()
+	// A standby, and trainers that are late, hear of each round that is applied. There is none before round 0.
+	later := m.Later && !used && from.Round > 0 && !c.cfg.Standby && c.cfg.Backup == 0
 	var bytes int64
-	if !used {
+	switch {
+	case used:
+	case later:
+		if same := c.cfg.Same; same != nil { // its ledger has the rounds that are applied
+			if err := reaches(ctx, same, m.Id); err != nil {
+				return nil, err
+			}
+		}
+	default:
 		if bytes, err = s.fill(ctx, m.Id); err != nil {
 			return nil, fault.E(fault.KindOf(err), fault.At(c.Where), fault.Cause(err))
 		}
@@ -87,7 +106,10 @@ func (s mover) move(ctx context.Context, m *rpc.RestoreRequest) (*rpc.RestoreRes
 	}
 	s.sums.replaced()
 	c.Lock()
-	_, err = c.step(Moved{Generation: from.Generation, Fence: from.Fence, Round: from.Round, History: m.History})
+	_, err = c.step(Moved{Generation: from.Generation, Fence: from.Fence, Round: from.Round, History: m.History, Later: later})
+	if err == nil && later {
+		arrives(c, m.Id)
+	}
 	if err == nil && c.ledger != nil && ledger != nil {
 		c.ledger = ledger
 	}
@@ -96,7 +118,7 @@ func (s mover) move(ctx context.Context, m *rpc.RestoreRequest) (*rpc.RestoreRes
 	if err != nil {
 		return nil, c.refuse(err)
 	}
-	c.cfg.Log.Info("state of the placement before", "round", from.Round, "bytes", bytes)
+	c.cfg.Log.Info("state of the placement before", "round", from.Round, "bytes", bytes, "took", time.Since(began), "arrives_later", later)
 	return &rpc.RestoreResponse{Bytes: bytes}, nil
 }
 
@@ -183,13 +205,16 @@ func (s mover) take(ctx context.Context, who *rpc.Identity, p part, into *tensor
 	if err != nil {
 		return 0, err
 	}
+	ctx, cancel := s.bounded(ctx, index)
+	defer cancel()
 	err = wire.Retry(ctx, func(retry id.Retry) error {
 		call, cancel := context.WithCancel(ctx)
 		defer cancel()
 		from := wire.SenderOf(who)
 		own := cfg.Identity
 		own.Generation, own.Fence = from.Generation, from.Fence
-		stream, err := client.GetVariable(call, &rpc.GetRequest{Id: own.Of(0, from.Round, retry), Name: p.of.Name, Moves: true, FirstRow: p.from, Rows: p.rows})
+		stream, err := client.GetVariable(call, &rpc.GetRequest{Id: own.Of(0, from.Round, retry), Name: p.of.Name, Moves: true, FirstRow: p.from, Rows: p.rows,
+			Placement: cfg.After})
 		if err == nil {
 			_, err = wire.ReceiveVariable(stream, func(*rpc.VariableChunk) (*tensor.Tensor, error) { return into, nil })
 		}

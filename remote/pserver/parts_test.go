@@ -89,8 +89,8 @@ func (s *Server) Buffers() int {
 	return n
 }
 
-// Arrived returns how many contributions to the open round are here.
-func (s *Server) Arrived() int {
+// ArrivedSlices returns how many contributions to the open round are here.
+func (s *Server) ArrivedSlices() int {
 	s.core.Lock()
 	defer s.core.Unlock()
 	n := 0

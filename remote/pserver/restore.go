@@ -44,7 +44,7 @@ func restore(r *Rounds, e Restored) (Effects, error) {
 		return Effects{}, err
 	}
 	r.round, r.first, r.history = e.Round, e.Round, e.History
-	r.applying, r.lastApplied = false, nil
+	r.applying, r.arriving, r.lastApplied = false, false, nil
 	for _, m := range r.members {
 		m.declared, m.complete = false, false
 		clear(m.received)
@@ -214,6 +214,7 @@ func (r *restoring) take(s *Server) {
 	c.Lock()
 	defer c.Unlock()
 	c.restoring--
+	c.arrival.giveUp(c)
 	f, err := c.step(r.event)
 	if err != nil {
 		if c.gaveUp {

@@ -19,6 +19,7 @@ type Rounds struct {
 	first       id.Round // of the generation
 	round       id.Round // the open round, which is the version of the parameters: rounds before it are applied
 	applying    bool     // the open round is being applied
+	arriving    bool     // it is the round before a move, and what is applied are rows of the placement before, which arrive
 	lastApplied []Declaration
 	past
 	takeover
@@ -63,7 +64,7 @@ func (r *Rounds) Step(_ time.Duration, e Event) (Effects, error) {
 		return Effects{}, err
 	}
 	if _, ok := e.(ReadAny); ok {
-		return Effects{}, nil
+		return Effects{Hold: r.arriving}, nil
 	}
 	_, final := e.(ReadFinal)
 	m, err := r.member(from, final)
@@ -250,7 +251,7 @@ func (ms members) contributors(list []Declaration) []Declaration {
 
 // applied opens the next round.
 func (r *Rounds) applied() Effects {
-	r.applying = false
+	r.applying, r.arriving = false, false
 	r.round++
 	for _, m := range r.members {
 		m.declared = false

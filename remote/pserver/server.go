@@ -35,6 +35,7 @@ type Config struct {
 	// Before is what the servers of another placement keep, if this server is of one that the job may change to: it has no state before a coordinator tells
 	// it to take theirs. nil: it begins with the values of its program.
 	Before []*job.Held
+	After  uint64  // number of that placement
 	Same   *Server // of this process in that placement; nil: none
 	// StartDeadline limits how long the server waits for a coordinator to begin a generation: the first one, or another one after the end of the
 	// last.
@@ -260,6 +261,10 @@ func applyRounds(ctx context.Context, s *Server, group *sync.WaitGroup, by *step
 			c.carryOut(f)
 			c.changed()
 			c.Unlock()
+		case a := <-c.toFill:
+			if err := a.take(ctx, s); err != nil {
+				return err
+			}
 		case r := <-c.toTake:
 			copied()
 			s.core.mirror.drop()

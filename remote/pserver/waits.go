@@ -45,6 +45,8 @@ func (c *core) forRound(round id.Round) waits.Wait {
 			w.What, w.By = partialSumsOf(round), c.sums.servers()
 		case c.unfollowed > 0:
 			w.What, w.By = w.What+", of which a standby in step has to know", []string{standbyName(c.cfg.Index)}
+		case c.rounds.arriving:
+			w.What, w.By = "rows of the placement before", []string{"the pservers of that placement"}
 		case c.rounds.applying:
 			w.What += ", which it applies itself"
 		case c.rounds.idle():

@@ -22,6 +22,7 @@ import (
 	"github.com/edl-go/edl/remote/cluster"
 	"github.com/edl-go/edl/remote/coordinator"
 	"github.com/edl-go/edl/remote/jobspec"
+	"github.com/edl-go/edl/remote/wire"
 	"github.com/edl-go/edl/tensor"
 )
 
@@ -42,6 +43,7 @@ func leadsAgain(err error) bool {
 
 // lead coordinates from the taking of the lock on.
 func lead(ctx context.Context, r *runner, known *placements) error {
+	began := time.Now()
 	l, err := r.listen(ctx)
 	if err != nil {
 		return err
@@ -68,6 +70,9 @@ func lead(ctx context.Context, r *runner, known *placements) error {
 	}
 	if err == nil {
 		server, err = r.newCoordinator(known, peers, placed, back)
+	}
+	if err == nil {
+		r.log.Info("leads the job", "fence", member.Fence(), "took", time.Since(began))
 	}
 	if err == nil && r.spec.Spec.TrainersMax > r.spec.Spec.Trainers {
 		err = r.wantTrainers(run, server)
@@ -137,7 +142,7 @@ func checkpointsOf(r *runner) coordinator.Checkpoints {
 
 // runCoordinator serves until the job has ended.
 func (r *runner) runCoordinator(ctx context.Context, server *coordinator.Server, l net.Listener, lead coordinator.Lead) (err error) {
-	service := newServer(r)
+	service := wire.NewServer(r.side)
 	rpc.RegisterCoordinatorServer(service, server)
 	ctx, end := serving(ctx, service, l, r.deadlines.ServerGrace)
 	defer func() { err = end(err) }()

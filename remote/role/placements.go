@@ -72,7 +72,8 @@ func (ps *placements) of(last *state.Placed) (*job.Placement, error) {
 //	Prepare of placement 2 --> next: runs its program, has no state yet
 //	Restore, ahead, of 2 ----> next copies from active and from other processes, while those go on
 //	Restore of placement 2 --> next takes its state, from active and from other processes
-//	Freeze of placement 2 ---> the job has changed: next is active, and the one before ends
+//	Freeze of placement 2 ---> the job has changed: next is active. The one before only sends rows that others lack
+//	Arrived, all, of 2 ------> nobody lacks rows: the one before ends
 //	Freeze of placement 1 ---> it has not; next stays until another one is prepared
 type host struct {
 	rpc.UnsafeParameterServerServer // a call that is not passed on does not compile
@@ -85,6 +86,7 @@ type host struct {
 	mu     sync.Mutex
 	active *served
 	next   *served // nil: none
+	before *served // of the placement before, as long as others may lack rows that it has; nil: none do
 }
 
 // served is the server of one placement.
@@ -123,7 +125,7 @@ func newHost(r *runner, cfg pserver.Config) *host {
 // server makes the server of a placement. same is the one of the placement before in this process; nil: none.
 func (h *host) server(to *job.Placement, same *pserver.Server) *served {
 	cfg := h.cfg
-	cfg.Servers, cfg.Before, cfg.Same = int(to.Pservers), to.Before, same
+	cfg.Servers, cfg.Before, cfg.After, cfg.Same = int(to.Pservers), to.Before, to.Follows, same
 	if same != nil { // a standby that has taken over follows nobody any more
 		cfg.Follows = nil
 	}
@@ -200,6 +202,12 @@ func (h *host) wait() error {
 
 // end ends what is prepared and not needed any more, and returns when nothing of it runs.
 func (h *host) end() {
+	h.drop()
+	h.dropNext()
+}
+
+// dropNext ends what is prepared.
+func (h *host) dropNext() {
 	h.mu.Lock()
 	next := h.next
 	h.next = nil
@@ -208,6 +216,28 @@ func (h *host) end() {
 		next.retire()
 		<-next.done
 	}
+}
+
+// drop ends the server of the placement before, and returns when nothing of it runs.
+func (h *host) drop() {
+	h.mu.Lock()
+	before := h.before
+	h.before = nil
+	h.mu.Unlock()
+	if before != nil {
+		before.retire()
+		<-before.done
+	}
+}
+
+// lending is the server that has rows of a placement for others, or the one that says why there is none.
+func (h *host) lending(number uint64) *served {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.before != nil && h.before.number == number {
+		return h.before
+	}
+	return h.active
 }
 
 // serving is the server of the placement that the job has, as far as this process knows.
@@ -258,7 +288,7 @@ func (h *host) prepare(to *job.Placement) (*served, error) {
 	if s, err := h.of(to.GetNumber()); errors.Is(err, fault.Fenced) || err == nil && !s.ended() {
 		return s, err
 	}
-	h.end()
+	h.dropNext()
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.next != nil {
@@ -285,13 +315,44 @@ func (h *host) Freeze(ctx context.Context, m *rpc.FreezeRequest) (*rpc.FreezeRes
 	var before *served
 	h.mu.Lock()
 	if s == h.next {
-		before, h.active, h.next = h.active, s, nil
+		before, h.before, h.active, h.next = h.before, h.active, s, nil
 	}
 	h.mu.Unlock()
 	if before != nil {
 		before.retire()
 	}
 	return s.Freeze(ctx, m)
+}
+
+// Arrived implements the rpc.
+func (h *host) Arrived(ctx context.Context, m *rpc.ArrivedRequest) (*rpc.ArrivedResponse, error) {
+	if err := h.runner.identity.Check(m.Id); err != nil {
+		return nil, err
+	}
+	s, err := h.of(m.Placement)
+	if err != nil {
+		return nil, err
+	}
+	if !m.All {
+		return s.Arrived(ctx, m)
+	}
+	if s == h.serving() {
+		h.drop()
+	}
+	return &rpc.ArrivedResponse{}, nil
+}
+
+// CopyRows implements the rpc.
+func (h *host) CopyRows(ctx context.Context, m *rpc.CopyRequest) (*rpc.CopyResponse, error) {
+	return h.lending(m.Placement).CopyRows(ctx, m)
+}
+
+// GetVariable implements the rpc.
+func (h *host) GetVariable(m *rpc.GetRequest, stream grpc.ServerStreamingServer[rpc.VariableChunk]) error {
+	if m.Moves {
+		return h.lending(m.Placement).GetVariable(m, stream)
+	}
+	return h.serving().GetVariable(m, stream)
 }
 
 // Follow implements the rpc. A standby of another placement has other slices: it waits until the job has that placement, or until it is ended.
@@ -326,16 +387,8 @@ func (p passing) SendBarrier(ctx context.Context, m *rpc.BarrierRequest) (*rpc.B
 	return p.now().SendBarrier(ctx, m)
 }
 
-func (p passing) GetVariable(m *rpc.GetRequest, stream grpc.ServerStreamingServer[rpc.VariableChunk]) error {
-	return p.now().GetVariable(m, stream)
-}
-
 func (p passing) GetRows(m *rpc.RowsRequest, stream grpc.ServerStreamingServer[rpc.VariableChunk]) error {
 	return p.now().GetRows(m, stream)
-}
-
-func (p passing) CopyRows(ctx context.Context, m *rpc.CopyRequest) (*rpc.CopyResponse, error) {
-	return p.now().CopyRows(ctx, m)
 }
 
 func (p passing) TakeOver(ctx context.Context, m *rpc.TakeOverRequest) (*rpc.TakeOverResponse, error) {

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
@@ -63,6 +64,7 @@ type Comm struct {
 	ledger    ledgerStep // async: the last push that was declared
 	pace      pace       // async: how far the trainer may be ahead of others
 	verdicts  verdicts   // sync: which contributions count, in a job with backup trainers
+	news      news       // sync: what the coordinator tells while a step computes
 	links     links      // of a led trainer: the only one is to its leader
 	exchanges exchanges  // of links
 	groupRole
@@ -70,6 +72,7 @@ type Comm struct {
 	probe probe         // for who waits for the group
 	slots chan struct{} // holds one token for each call under way
 	once  sync.Once
+	torn  atomic.Bool // something of parameters has arrived since a step, or the start, has ended well: they may be of two rounds
 
 	mu         sync.Mutex
 	sent       []int32 // variables sent in this step, by server
@@ -207,6 +210,7 @@ func (c *Comm) SendBarrier(ctx context.Context) error {
 	c.Times.Enter(timing.Send)
 	defer c.Times.Enter(timing.Await)
 	c.verdicts.computed()
+	c.news.computed()
 	if err := c.sends.end(); err != nil || !c.Sync {
 		return err
 	}
@@ -305,7 +309,7 @@ func startReceiving(ctx context.Context, c *Comm, m ops.Message, round id.Round,
 		return c.call(ctx, m.Server, fmt.Sprintf("%s of round %d", m.Name, round),
 			func(ctx context.Context, from rpc.ParameterServerClient, retry id.Retry) error {
 				return receive(ctx, from, &rpc.GetRequest{Id: identity.Of(c.Rank, round, retry), Name: m.Name, Final: last, AnyVersion: now},
-					func() *tensor.Tensor { c.Times.Enter(timing.Receive); return m.Value })
+					func() *tensor.Tensor { c.Times.Enter(timing.Receive); c.torn.Store(true); return m.Value })
 			})
 	})
 }

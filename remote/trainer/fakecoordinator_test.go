@@ -135,6 +135,12 @@ func (c *fakeCoordinator) admit(who *rpc.Identity) error {
 	return nil
 }
 
+// News tells that a generation has ended.
+func (c *fakeCoordinator) News(ctx context.Context, m *rpc.NewsRequest) (*rpc.NewsResponse, error) {
+	err := c.await(ctx, func() (bool, error) { return c.admit(m.Id) != nil, nil })
+	return &rpc.NewsResponse{}, err
+}
+
 // members returns how many trainers the round that was committed had.
 func (c *fakeCoordinator) members(round uint64) int {
 	c.mu.Lock()

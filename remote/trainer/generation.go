@@ -3,7 +3,6 @@ package trainer
 import (
 	"context"
 	"errors"
-	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -36,8 +35,9 @@ type generationRun struct {
 	local   *executor.Local // runs the trainer program
 	devices *devices        // that share the trainer's rows; nil: it has one
 	saver   *executor.Local // runs the save program, on the same variables
+	whole   bool            // the parameters have been received, and are those before round open, unless Comm.torn
+	open    id.Round
 
-	began  time.Time    // the work of the generation; zero when its first step has been reported
 	settle func() error // pushes what async steps have not pushed, and awaits the ledger. A drain does not end it
 }
 
@@ -72,13 +72,18 @@ func (t *Trainer) runFrom(ctx context.Context, in *generation) (err error) {
 	g := t.newGenerationRun(in)
 	defer func() {
 		t.cfg.Times.End()
+		t.comm.news.forget()
 		err = errors.Join(err, g.devices.close())
 		t.comm.Abort()
+		if g.whole {
+			t.kept = g.keep()
+		}
 		err = errors.Join(err, t.comm.ahead.close(), g.saver.Close(), g.local.Close())
 	}()
 	if err := g.repeatReport(); err != nil {
 		return err
 	}
+	t.comm.news.hear(ctx, t, in)
 	if !in.DataEnded {
 		group := groupOf(in)
 		if err := group.connect(ctx, t.comm, t.cfg.Program); err != nil {
@@ -87,9 +92,11 @@ func (t *Trainer) runFrom(ctx context.Context, in *generation) (err error) {
 		if err := t.comm.verdicts.checkLinks(t.comm.links); err != nil {
 			return err
 		}
+		t.laps.Lap("connect")
 		if err := g.startup(ctx); err != nil {
 			return err
 		}
+		t.laps.Lap("receive")
 		if t.comm.verdicts.on {
 			in.Round = uint64(t.comm.first) // the others may have gone on meanwhile
 		}
@@ -132,10 +139,10 @@ func (t *Trainer) newGenerationRun(in *generation) *generationRun {
 		t.comm.ahead = newAhead(t.cfg.Program, append(options[1:2:2], executor.WithStage(program.StageTrainer)))
 	}
 	saving := append(options[:2:2], executor.WithStage(program.StageSave), executor.WithScope(local.Scope()), executor.WithStorage(t.storage))
-	return &generationRun{Trainer: t, in: in, local: local, devices: devices, saver: executor.New(saving...), began: time.Now()}
+	return &generationRun{Trainer: t, in: in, local: local, devices: devices, saver: executor.New(saving...)}
 }
 
-// startup receives all parameters as they are before the first round of the generation.
+// startup receives the parameters as they are before the first round of the generation, but for those that are here.
 func (g *generationRun) startup(ctx context.Context) error {
 	if g.cfg.Constants != nil {
 		if err := g.cfg.Constants(g.local.Scope()); err != nil {
@@ -143,7 +150,16 @@ func (g *generationRun) startup(ctx context.Context) error {
 		}
 	}
 	g.comm.Receive(atBeginning)
-	return g.local.Startup(ctx, g.cfg.Program)
+	p, err := g.kept.give(g.in.JoinResponse, g.local.Scope(), g.cfg.Program)
+	if err == nil {
+		err = g.local.Startup(ctx, p)
+	}
+	if err != nil {
+		return err
+	}
+	g.comm.torn.Store(false)
+	g.whole, g.open, g.kept = true, g.comm.first, nil
+	return nil
 }
 
 // train trains the batches of the generation's source, until it ends or the trainer is to end.
@@ -201,6 +217,7 @@ func (s *steps) Next(ctx context.Context) (*executor.Batch, error) {
 			s.batch = batch
 			batch.Step.Part = s.cfg.Sync && batch.Step.Rows < batch.GlobalRows
 			s.comm.BeginStep(batch.Step, batch.Pass, batch.Records)
+			s.comm.news.begin(s.giveUp)
 			s.comm.verdicts.begin(ctx, s.comm, s.giveUp)
 			return s.devices.begin(ctx, batch, s.fetch())
 		}
@@ -226,9 +243,14 @@ func (s *steps) fetch() []string {
 // the round has committed.
 func (g *generationRun) report(s *steps, values []*tensor.Tensor) error {
 	superseded := g.comm.Superseded()
-	if !g.began.IsZero() {
-		g.cfg.Log.Info("first step of the generation", "round", s.Number(), "took", time.Since(g.began))
-		g.began = time.Time{}
+	if superseded == nil {
+		g.comm.torn.Store(false)
+		g.open = id.Round(s.batch.Step.Round) + 1
+	}
+	if g.laps != nil {
+		g.laps.Lap("step")
+		g.cfg.Log.Info("first step of the generation", append([]any{"round", s.Number()}, g.laps.Attrs()...)...)
+		g.laps = nil
 	}
 	names := s.fetch()
 	values, err := g.devices.fetched(names, values)

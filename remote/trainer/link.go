@@ -170,6 +170,7 @@ func (l *link) readParams(conn *dataplane.Conn, version id.Round) error {
 			return err
 		}
 		l.comm.Times.Enter(timing.Receive)
+		l.comm.torn.Store(true)
 		version = h.Round
 		parts, err := conn.ReadParts(h, l.arrived)
 		if err != nil {

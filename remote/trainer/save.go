@@ -139,13 +139,13 @@ type savedDir struct {
 var _ ops.Storage = (*storage)(nil)
 
 // openStorage makes the directories, but for empty names.
-func openStorage(files executor.Files, names ...string) (*storage, error) {
+func openStorage(names ...string) (*storage, error) {
 	s := &storage{}
 	for _, name := range names {
 		if name == "" {
 			continue
 		}
-		writer, err := files.NewStateWriter(name)
+		writer, err := executor.NewStateWriter(name)
 		if err != nil {
 			return nil, errors.Join(err, s.Close())
 		}

@@ -70,6 +70,8 @@ type Trainer struct {
 	storage  *storage // of the saved model, nil when none is saved
 	data     data
 	lastFed  fedReport
+	kept     *kept        // of the last generation; nil: nothing
+	laps     *timing.Laps // from the end of a generation to the first step of the next one; nil behind that
 }
 
 // Run trains until the data ends, and then returns nil or ErrNoCoordinator, or until the trainer is drained: then it returns fault.Drained, joined with
@@ -88,7 +90,7 @@ func Run(ctx context.Context, cfg Config) error {
 	}
 	t.comm.pace.set(cfg.Spec, &t.comm.rhythm)
 	t.comm.verdicts.on = jobspec.Backups(cfg.Spec) > 0
-	storage, err := openStorage(executor.FilesOf(ctx), cfg.KeepDir, cfg.Spec.Save)
+	storage, err := openStorage(cfg.KeepDir, cfg.Spec.Save)
 	if err != nil {
 		return t.leave(ctx, err)
 	}
@@ -111,12 +113,15 @@ func Run(ctx context.Context, cfg Config) error {
 // reported of the last: the coordinator closes the rounds of a generation when it begins another.
 func (t *Trainer) generations(ctx context.Context) error {
 	for {
+		t.laps = timing.BeginLaps()
 		g, err := t.members.next(ctx)
 		if err != nil {
 			return err
 		}
+		t.laps.Lap("join")
 		t.cfg.Log.Info("generation begins", "generation", g.Generation, "members", g.Trainers, "round", g.Round)
 		if err = t.place(ctx, g); err == nil {
+			t.laps.Lap("programs")
 			err = t.runGeneration(ctx, g)
 		}
 		if !errors.Is(err, fault.Superseded) {
@@ -140,7 +145,10 @@ func (t *Trainer) place(ctx context.Context, g *generation) error {
 	if t.cfg.Placed == nil {
 		return fault.E(fault.Internal, fault.Gotf("a generation of placement %d", g.Placement), fault.Wantf("placement %d", t.cfg.Placement))
 	}
-	var p Placed
+	p, ok := t.comm.news.take(g.Placement)
+	if ok {
+		return t.takePlace(g, p)
+	}
 	err := t.caller.call(ctx, callTarget{"coordinator", "the programs of the placement"}, func(ctx context.Context, retry id.Retry) (err error) {
 		p, err = t.cfg.Placed(ctx, g.message(0, retry), g.Placement)
 		return err
@@ -148,6 +156,11 @@ func (t *Trainer) place(ctx context.Context, g *generation) error {
 	if err != nil {
 		return err
 	}
+	return t.takePlace(g, p)
+}
+
+// takePlace makes a placement that of the next generation.
+func (t *Trainer) takePlace(g *generation, p Placed) error {
 	t.cfg.Placement, t.cfg.Program, t.cfg.Save, t.cfg.Servers = g.Placement, p.Program, p.Save, p.Servers
 	serveBy(t.comm, p.Servers)
 	t.cfg.Log.Info("placement", "number", g.Placement, "pservers", len(p.Servers))
