@@ -3,7 +3,6 @@ package dataset
 import (
 	"context"
 	"errors"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -11,6 +10,7 @@ import (
 	"github.com/edl-go/edl/dataset/recordio"
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/internal/bucket"
+	"github.com/edl-go/edl/internal/policy"
 )
 
 // A Listing is the content of a growing dataset at one time.
@@ -95,7 +95,7 @@ func (f *Follower) List(ctx context.Context) (l Listing, err error) {
 // look finds out whether a file is complete.
 func (f *Follower) look(ctx context.Context, file bucket.File) (s sighting, err error) {
 	if !bucket.IsURL(file.Name) {
-		info, err := os.Stat(file.Name)
+		info, err := policy.From(ctx).Stat(file.Name)
 		if err != nil {
 			return s, fault.File(fault.Unavailable, file.Name, err)
 		}
@@ -150,12 +150,15 @@ func (f *Follower) marked(ctx context.Context, glob string) (bool, error) {
 	if bucket.IsURL(glob) {
 		var marker string
 		if marker, err = bucket.Beside(glob, EndMarker); err == nil {
+			err = policy.From(ctx).CheckRead(marker)
+		}
+		if err == nil {
 			_, err = f.sources.buckets.Stat(ctx, marker)
 		}
 	} else {
 		folder, _ := filepath.Split(bucket.Literal(glob))
 		marker := filepath.Join(folder, EndMarker)
-		if _, err = os.Stat(marker); err != nil {
+		if _, err = policy.From(ctx).Stat(marker); err != nil {
 			err = fault.File(fault.Unavailable, marker, err)
 		}
 	}

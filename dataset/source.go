@@ -6,11 +6,11 @@ import (
 	"io"
 	"io/fs"
 	"path/filepath"
-	"slices"
 
 	"github.com/edl-go/edl/dataset/recordio"
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/internal/bucket"
+	"github.com/edl-go/edl/internal/policy"
 )
 
 // sources are the places of files: this machine, and open buckets.
@@ -50,18 +50,23 @@ func (s *sources) expand(ctx context.Context, globs []string, missing func(glob 
 // match returns the files that match one glob. Files of this machine have no size and time.
 func (s *sources) match(ctx context.Context, glob string) ([]bucket.File, error) {
 	if bucket.IsURL(glob) {
+		if err := policy.From(ctx).CheckRead(glob); err != nil {
+			return nil, err
+		}
 		files, err := s.buckets.List(ctx, glob)
 		if errors.Is(err, fs.ErrNotExist) { // not even a folder
 			return nil, nil
 		}
 		return files, err
 	}
-	paths, err := filepath.Glob(glob)
-	if err != nil {
+	paths, err := policy.From(ctx).Glob(glob)
+	if errors.Is(err, filepath.ErrBadPattern) {
 		return nil, fault.E(fault.InvalidArgument, fault.At("dataset glob "+fault.Quote(glob)), fault.Cause(err),
 			fault.Want("a pattern of *, ? and [a-z]; put a backslash before a literal one"))
 	}
-	slices.Sort(paths)
+	if err != nil {
+		return nil, err
+	}
 	files := make([]bucket.File, len(paths))
 	for i, path := range paths {
 		files[i].Name, files[i].Base = path, filepath.Base(path)
@@ -81,11 +86,15 @@ func Absolute(glob string) (string, error) {
 // index reads the index of a file. bytes is the size of an object, negative if unknown.
 func (s *sources) index(ctx context.Context, name string, bytes int64) (*recordio.Index, error) {
 	if !bucket.IsURL(name) {
-		f, err := recordio.Open(name, recordio.Limits{})
+		f, size, err := policy.From(ctx).Open(fault.Unavailable, name)
 		if err != nil {
 			return nil, err
 		}
-		return f.Index, f.Close()
+		defer f.Close()
+		return recordio.LoadIndex(name, f, size, recordio.Limits{})
+	}
+	if err := policy.From(ctx).CheckRead(name); err != nil {
+		return nil, err
 	}
 	if bytes < 0 {
 		found, err := s.buckets.Stat(ctx, name)
@@ -105,9 +114,12 @@ func (s *sources) index(ctx context.Context, name string, bytes int64) (*recordi
 // readerAt opens a file of a known size. The caller closes it.
 func (s *sources) readerAt(ctx context.Context, name string, bytes int64) (io.ReaderAt, io.Closer, error) {
 	if bucket.IsURL(name) {
+		if err := policy.From(ctx).CheckRead(name); err != nil {
+			return nil, nil, err
+		}
 		o, err := s.buckets.Open(ctx, name, bytes)
 		return o, o, err
 	}
-	f, err := recordio.OpenFile(name)
+	f, _, err := policy.From(ctx).Open(fault.Unavailable, name)
 	return f, f, err
 }

@@ -19,17 +19,22 @@ const maxDays = 400
 
 func newCredentials(c *console) *cobra.Command {
 	var file string
+	var access *choice
 	var days int
 	cmd := &cobra.Command{
 		Use:   "credentials NAME",
 		Short: "Write credentials with which another user may call your listeners",
-		Long: `Write a certificate for the user NAME, its key, and the certificate of your authority into one file. Give the file to that user, and to nobody else. Who
-has it may do with your listeners what you may. The user names it in the environment variable EDL_CREDENTIALS.`,
+		Long: `Write a certificate for the user NAME, its key, and the certificate of your authority into one file. Give the file to that user, and to nobody else. The
+user names it in the environment variable EDL_CREDENTIALS.
+
+A viewer reads what the listener knows of all jobs. A submitter also submits jobs and acts on its own: scale, stop, resume. They read and write
+where "edl listen --allow-data" and "--allow-save" let them. An admin may do with your listeners what you may.`,
 		Example: "  edl credentials alice --days 30 -o alice.pem",
 		Args:    cobra.ExactArgs(1),
 	}
 	cmd.Flags().StringVarP(&file, "out", "o", "", "write `FILE`, which must not be there yet")
 	cmd.Flags().IntVar(&days, "days", 90, "how many days the credentials are valid, at most 400")
+	access = choiceFlag(cmd, "role", "what the user may do at your listeners", accessNames()...)
 	cmd.RunE = func(_ *cobra.Command, args []string) error {
 		switch name := args[0]; {
 		case file == "":
@@ -47,7 +52,7 @@ has it may do with your listeners what you may. The user names it in the environ
 		if err != nil {
 			return err
 		}
-		own, err := a.Issue(credential.Name{Kind: credential.User, User: args[0]}, time.Duration(days)*24*time.Hour)
+		own, err := a.Issue(credential.Name{Kind: credential.User, User: args[0], Access: credential.Access(access.value)}, time.Duration(days)*24*time.Hour)
 		if err != nil {
 			return err
 		}
@@ -65,8 +70,13 @@ has it may do with your listeners what you may. The user names it in the environ
 			_ = os.Remove(file)
 			return fileFault(file, err)
 		}
-		_, err = fmt.Fprintf(c.out, "%s: credentials of %s for %d days\n", file, fault.Quote(args[0]), days)
+		_, err = fmt.Fprintf(c.out, "%s: credentials of the %s %s for %d days\n", file, access.value, fault.Quote(args[0]), days)
 		return err
 	}
 	return cmd
+}
+
+// accessNames are the words of --role, the default first.
+func accessNames() []string {
+	return []string{string(credential.Submitter), string(credential.Viewer), string(credential.Admin)}
 }

@@ -126,7 +126,7 @@ comes first, then the environment, then the job file given with -f, then the def
 	root.SuggestionsMinimumDistance = 2
 	root.SetFlagErrorFunc(flagFault)
 	root.AddCommand(newRun(c), newData(c), newShow(c), newTranspile(c), newVerify(c), newDemo(c), newVersion(c), newRole(c))
-	root.AddCommand(newListen(c), newJobs(c), newWhy(c), newLogs(c), newStop(c), newScale(c), newCheckpoint(c), newExport(c), newCredentials(c))
+	root.AddCommand(newListen(c), newJobs(c), newWhy(c), newLogs(c), newStop(c), newScale(c), newCheckpoint(c), newExport(c), newCredentials(c), newDoctor(c))
 	strictBuiltins(root)
 	explainArguments(root)
 	return root
@@ -193,7 +193,7 @@ func (c *console) report(ctx context.Context, err error) int {
 	if err == nil {
 		return 0
 	}
-	if errors.Is(err, errDiffer) { // it has been printed
+	if errors.Is(err, errDiffer) || errors.Is(err, errUnwell) { // it has been printed
 		return 1
 	}
 	var known *fault.Fault

@@ -26,6 +26,7 @@ type listenFlags struct {
 	node     string
 	spread   bool
 	insecure bool
+	allowed  struct{ data, save []string }
 	quiet    bool
 	launcher *choice
 }
@@ -36,7 +37,8 @@ func newListen(c *console) *cobra.Command {
 		Use:   "listen",
 		Short: "Serve jobs: the other end of \"edl run --remote=ADDR\"",
 		Long: `Serve jobs until interrupted: take programs, spread them over trainers and parameter servers, start these as
-processes of this machine, and follow them to their end. With --etcd, listeners form a cluster: --node offers this machine to
+processes of this machine, and follow them to their end. --allow-data and --allow-save bound what jobs may read and write; without
+them, only jobs of admins at a loopback address may do what you may. With --etcd, listeners form a cluster: --node offers this machine to
 others, and --spread starts the roles of jobs on all machines that are offered.`,
 		Example: "  edl listen --addr 127.0.0.1:7164",
 		Args:    cobra.NoArgs,
@@ -49,6 +51,8 @@ others, and --spread starts the roles of jobs on all machines that are offered.`
 	flags.StringVar(&f.node, "node", "", "offer this machine to other listeners of the etcd cluster as `NAME`")
 	flags.BoolVar(&f.spread, "spread", false, "start roles on the machines that are offered, in turns")
 	flags.BoolVar(&f.insecure, "insecure", false, "let tensors travel between machines in clear text, and take an etcd of another machine without TLS")
+	flags.StringArrayVar(&f.allowed.data, "allow-data", nil, "let jobs read what is below `PLACE`, a folder or a URL such as s3://bucket/folder, and nothing else; may be repeated")
+	flags.StringArrayVar(&f.allowed.save, "allow-save", nil, "let jobs write below `PLACE`, and nowhere else; may be repeated")
 	f.launcher = c.launcherFlag(cmd)
 	flags.BoolVar(&f.quiet, "quiet", false, "do not log")
 	return cmd
@@ -77,6 +81,12 @@ func serveJobs(cmd *cobra.Command, c *console, f *listenFlags) (err error) {
 	}
 	if f.spread {
 		options = append(options, remote.WithNodes())
+	}
+	if f.allowed.data != nil {
+		options = append(options, remote.WithAllowedData(f.allowed.data...))
+	}
+	if f.allowed.save != nil {
+		options = append(options, remote.WithAllowedSave(f.allowed.save...))
 	}
 	if f.data == "" {
 		f.data = f.defaultData()

@@ -31,6 +31,28 @@ func TestCacheKeepsThePlansThatWereUsedLast(t *testing.T) {
 	}
 }
 
+// A request may have so many plans for feeds of other sizes; then the one that was used longest ago is taken for another size. Plans of other requests stay.
+func TestTheOldestSizeIsTaken(t *testing.T) {
+	var c planCache
+	key := func(fetched string, i int) planKey { return planKey{request: fmt.Sprint(fetched, i), fetched: fetched} }
+	var plans []*plan.Plan
+	for i := range 3 {
+		plans = append(plans, &plan.Plan{})
+		c.put(key("a", i), plans[i])
+		c.put(key("b", i), &plan.Plan{})
+	}
+	if c.takeOldest(key("a", 3), 4) != nil {
+		t.Error("took one of 3 plans, of which there may be 4")
+	}
+	c.get(key("a", 0))
+	if c.takeOldest(key("a", 3), 3) != plans[1] || c.get(key("a", 1)) != nil {
+		t.Error("took another plan than the oldest, or left it")
+	}
+	if len(c.entries) != 5 {
+		t.Errorf("%d plans are left of 6", len(c.entries))
+	}
+}
+
 func TestFingerprintSeesWhatAPlanDependsOn(t *testing.T) {
 	build := func() (*program.Program, *program.Op) {
 		p := program.New()

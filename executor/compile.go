@@ -41,15 +41,18 @@ func (k *planner) planFor(ctx context.Context, p *program.Program, feed Feed, fe
 	if err != nil {
 		return nil, err
 	}
-	key := planKey{version{p, fingerprint(p)}, requestKey(shapes, fetch, keep)}
+	key := planKey{version{p, fingerprint(p)}, requestKey(shapes, fetch, keep), requestKey(nil, fetch, keep)}
 	if compiled := k.cache.get(key); compiled != nil {
 		return compiled, nil
 	}
-	compiled, err := k.compile(ctx, key.of, shapes, fetch, keep...)
-	if err == nil {
-		k.cache.put(key, compiled)
+	compiled := k.cache.takeOldest(key, sizesOf(p, mostSizes))
+	if compiled == nil || !plan.Resize(compiled, shapes) {
+		if compiled, err = k.compile(ctx, key.of, shapes, fetch, keep...); err != nil {
+			return nil, err
+		}
 	}
-	return compiled, err
+	k.cache.put(key, compiled)
+	return compiled, nil
 }
 
 // PlanKey returns what tells feeds apart for which a program needs different plans.
@@ -156,10 +159,25 @@ func WithoutFusion(names ...Fusion) Option {
 // on the memory that batches of ever new sizes take.
 const cachedPlans = 16
 
+// mostSizes is how many of them may be for the same request with feeds of other dims. For a further one, the plan that was used longest ago gets the new dims.
+const mostSizes = 8
+
+// mostWithBlocks is mostSizes for a program with loops or branches. A plan has compiled what is in their blocks, and need not do so again for other dims.
+const mostWithBlocks = 2
+
+// sizesOf returns how many plans of p may be for feeds of other dims, at most most.
+func sizesOf(p *program.Program, most int) int {
+	if len(p.Blocks) > 1 {
+		return mostWithBlocks
+	}
+	return most
+}
+
 // planKey says what a plan was compiled for.
 type planKey struct {
 	of      version
 	request string // feeds with dtype and dims, and fetched names
+	fetched string // the names alone
 }
 
 // A planCache keeps the plans that were used last, the latest at the end.
@@ -180,6 +198,22 @@ func (c *planCache) get(key planKey) *plan.Plan {
 		}
 	}
 	return nil
+}
+
+// takeOldest takes out the plan of a request that was used longest ago, if there are as many as may be; else it returns nil.
+func (c *planCache) takeOldest(key planKey, most int) (oldest *plan.Plan) {
+	n, at := 0, 0
+	for i := len(c.entries) - 1; i >= 0; i-- {
+		if k := c.entries[i].key; k.of == key.of && k.fetched == key.fetched {
+			n, at = n+1, i
+		}
+	}
+	if n < most {
+		return nil
+	}
+	oldest = c.entries[at].plan
+	c.entries = slices.Delete(c.entries, at, at+1)
+	return oldest
 }
 
 func (c *planCache) put(key planKey, p *plan.Plan) {

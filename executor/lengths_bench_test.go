@@ -9,8 +9,8 @@ import (
 	"github.com/edl-go/edl/tensor"
 )
 
-// BenchmarkNewLengths trains on batches of sequences whose lengths were not met before, so that each step compiles a plan. The model is small: compiling is
-// most of the time.
+// BenchmarkNewLengths trains on batches of sequences whose lengths were not met before, so that each step gives a plan other dims. The model is small: that is a
+// large part of the time.
 func BenchmarkNewLengths(b *testing.B) {
 	m := layers.NewModel().Seed(1)
 	words := layers.Data(m, "words", layers.Dims(1), layers.DType(tensor.Int64), layers.LoD(1))

@@ -12,6 +12,7 @@ import (
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/internal/filelock"
+	"github.com/edl-go/edl/internal/policy"
 	"github.com/edl-go/edl/internal/regularfile"
 	"github.com/edl-go/edl/ops"
 	"github.com/edl-go/edl/program"
@@ -59,7 +60,7 @@ func SaveCombined(s *Scope, path string, p *program.Program) error {
 	for i, v := range values {
 		tensors[i] = v.value
 	}
-	return inRoot(filepath.Dir(path), true, func(root *os.Root) error { return writeFile(root, filepath.Base(path), tensors, true) })
+	return Files{}.inRoot(filepath.Dir(path), true, func(root *os.Root) error { return writeFile(root, filepath.Base(path), tensors, true) })
 }
 
 // LoadPersistables reads what SavePersistables wrote for p into s. Every persistable tensor of p must be there, with its dtype and
@@ -114,7 +115,7 @@ func readUnchanged(dir string, p *program.Program, read func() error) error {
 
 // LoadCombined reads what SaveCombined wrote for p into s. When it fails, s is as it was.
 func LoadCombined(s *Scope, path string, p *program.Program) error {
-	values, err := readCombined(path, p)
+	values, err := Files{}.readCombined(path, p)
 	if err != nil {
 		return err
 	}
@@ -124,7 +125,7 @@ func LoadCombined(s *Scope, path string, p *program.Program) error {
 // readDirectory reads the persistable tensors of p from their files in dir. With partial it leaves out those that are missing there or have another
 // dtype or other dims.
 func readDirectory(dir string, p *program.Program, partial bool) (values []namedTensor, err error) {
-	err = inRoot(dir, false, func(root *os.Root) error {
+	err = Files{}.inRoot(dir, false, func(root *os.Root) error {
 		for _, name := range Persistables(p) {
 			var value *tensor.Tensor
 			err := readFile(root, name, func(r *tensorReader) (err error) {
@@ -163,8 +164,8 @@ func ofOtherProgram(dir, name string, err error) error {
 const loadPart = "to load the variables that fit and initialise the others: --partial, in Go LoadOptions.Partial"
 
 // readCombined reads the persistable tensors of p from one file.
-func readCombined(path string, p *program.Program) (values []namedTensor, err error) {
-	err = inRoot(filepath.Dir(path), false, func(root *os.Root) error {
+func (f Files) readCombined(path string, p *program.Program) (values []namedTensor, err error) {
+	err = f.inRoot(filepath.Dir(path), false, func(root *os.Root) error {
 		return readFile(root, filepath.Base(path), func(r *tensorReader) error {
 			for _, name := range Persistables(p) {
 				value, err := r.variable(p, name)
@@ -188,14 +189,7 @@ func LoadParams(s *Scope, path string, p *program.Program) error {
 	if info.IsDir() {
 		return LoadPersistables(s, path, p)
 	}
-	if isSafetensors(path) {
-		values, err := readSafetensors(path, p, false)
-		if err != nil {
-			return err
-		}
-		return s.setAll(values)
-	}
-	return LoadCombined(s, path, p)
+	return Files{}.LoadFile(s, path, p)
 }
 
 type namedTensor struct {
@@ -216,21 +210,6 @@ func valuesOf(s *Scope, names []string) ([]namedTensor, error) {
 		values = append(values, namedTensor{name, t})
 	}
 	return values, nil
-}
-
-// inRoot opens dir as the border that no name from a program can cross, making it when create is set.
-func inRoot(dir string, create bool, do func(*os.Root) error) error {
-	if create {
-		if err := os.MkdirAll(dir, 0o755); err != nil {
-			return fault.File(fault.InvalidArgument, dir, err)
-		}
-	}
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		return fault.File(fault.InvalidArgument, dir, err)
-	}
-	defer root.Close()
-	return do(root)
 }
 
 // writeFile writes the streams of tensors to a file, as writeWhole does.
@@ -262,7 +241,7 @@ func writeWhole(root *os.Root, name string, overwrite bool, write func(io.Writer
 		return existing(where)
 	}
 	if dir := filepath.Dir(name); dir != "." {
-		if err := root.MkdirAll(dir, 0o755); err != nil {
+		if err := root.MkdirAll(dir, policy.FolderMode); err != nil {
 			return fault.File(fault.InvalidArgument, where, err)
 		}
 	}
@@ -280,7 +259,7 @@ func writeWhole(root *os.Root, name string, overwrite bool, write func(io.Writer
 
 // writeNew writes a file that does not exist yet, and waits until it is on the disk.
 func writeNew(root *os.Root, name string, write func(io.Writer) error) (err error) {
-	f, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	f, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, policy.FileMode)
 	if err != nil {
 		return err
 	}
@@ -380,10 +359,7 @@ var _ ops.Storage = (*DirStorage)(nil)
 
 // NewStorage opens dir, making it if need be. The caller ends it with Close.
 func NewStorage(dir string) (*DirStorage, error) {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return nil, fault.File(fault.InvalidArgument, dir, err)
-	}
-	root, err := os.OpenRoot(dir)
+	root, err := (*policy.Policy)(nil).MakeRoot(dir)
 	if err != nil {
 		return nil, fault.File(fault.InvalidArgument, dir, err)
 	}

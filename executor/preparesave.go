@@ -40,9 +40,18 @@ var free = diskfree.Of
 // writes and renames a file, and compares the bytes that a Save needs with those that are free. While a Save replaces a state, both have their room.
 // What trains for hours should not learn this at its end. A disk
 // without room for it keeps no directory that was not there before.
-func PrepareSave(dir string, p *program.Program) error {
+func PrepareSave(dir string, p *program.Program) error { return Files{}.PrepareSave(dir, p) }
+
+// PrepareSave is the function PrepareSave.
+func (f Files) PrepareSave(dir string, p *program.Program) error {
+	if err := f.allowed.CheckWrite(dir); err != nil {
+		return err
+	}
+	if err := CheckNames(p); err != nil {
+		return fault.E(fault.KindOf(err), fault.At("cannot save to "+dir), fault.Cause(err))
+	}
 	_, before := os.Stat(dir)
-	err := tryToSave(dir)
+	err := f.tryToSave(dir)
 	if err == nil {
 		need := StateBytes(p)
 		if has, known := free(dir); known && has < need {
@@ -53,6 +62,9 @@ func PrepareSave(dir string, p *program.Program) error {
 				fault.Wantf("%d for the variables of the program", need), fault.Hint("free some, or name a directory on another disk"))
 		}
 		return nil
+	}
+	if errors.Is(err, fault.Denied) {
+		return err
 	}
 	cause := errors.Unwrap(err)
 	if cause == nil {
@@ -69,8 +81,8 @@ func PrepareSave(dir string, p *program.Program) error {
 }
 
 // tryToSave does what a Save does in dir, but for its files.
-func tryToSave(dir string) error {
-	w, err := NewStateWriter(dir)
+func (f Files) tryToSave(dir string) error {
+	w, err := f.NewStateWriter(dir)
 	if err != nil {
 		return err
 	}

@@ -15,7 +15,6 @@ import (
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/internal/ranges"
-	"github.com/edl-go/edl/internal/regularfile"
 	"github.com/edl-go/edl/ops/reader"
 	"github.com/edl-go/edl/program"
 )
@@ -137,7 +136,7 @@ func WriteProgress(dir string, p Progress) error {
 	if err != nil {
 		return err
 	}
-	return inRoot(dir, true, func(root *os.Root) error {
+	return Files{}.inRoot(dir, true, func(root *os.Root) error {
 		return writeWhole(root, ProgressFile, true, func(w io.Writer) error {
 			_, err := w.Write(text)
 			return err
@@ -157,22 +156,11 @@ func RemoveProgress(dir string) error {
 
 // ReadProgress returns the Progress that was saved with the variables in from, and whether there is one: a combined file has none, and neither has
 // a directory that Fluid wrote. It fails where CheckComplete does.
-func ReadProgress(from string) (Progress, bool, error) {
-	info, err := os.Stat(from)
-	if err != nil {
-		return Progress{}, false, fault.File(fault.InvalidArgument, from, err)
-	}
-	if !info.IsDir() {
-		return Progress{}, false, nil
-	}
-	if err := CheckComplete(from); err != nil {
-		return Progress{}, false, err
-	}
-	path := filepath.Join(from, ProgressFile)
-	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
-		return Progress{}, false, nil
-	}
-	f, _, err := regularfile.Open(fault.InvalidArgument, path)
+func ReadProgress(from string) (Progress, bool, error) { return Files{}.ReadProgress(from) }
+
+// readProgressIn reads the file of a Progress.
+func readProgressIn(files Files, path string) (Progress, bool, error) {
+	f, _, err := files.allowed.Open(fault.InvalidArgument, path)
 	if err != nil {
 		return Progress{}, false, err
 	}

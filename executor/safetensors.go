@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/edl-go/edl/fault"
-	"github.com/edl-go/edl/internal/regularfile"
 	"github.com/edl-go/edl/ops"
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/tensor/safetensors"
@@ -19,13 +18,13 @@ func isSafetensors(path string) bool { return strings.HasSuffix(path, safetensor
 
 // readSafetensors reads the persistable tensors of p from a file of named tensors. Others in the file are left out. With partial it leaves out those that
 // are missing there or have another dtype or other dims.
-func readSafetensors(path string, p *program.Program, partial bool) ([]namedTensor, error) {
-	f, _, err := regularfile.Open(fault.InvalidArgument, path)
+func (f Files) readSafetensors(path string, p *program.Program, partial bool) ([]namedTensor, error) {
+	file, _, err := f.allowed.Open(fault.InvalidArgument, path)
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
-	values, err := namedIn(bufio.NewReaderSize(f, 1<<20), p, partial)
+	defer file.Close()
+	values, err := namedIn(bufio.NewReaderSize(file, 1<<20), p, partial)
 	var found *fault.Fault
 	if errors.As(err, &found) {
 		return nil, found.In(path, ", ")

@@ -94,12 +94,12 @@ func readState(from string, p *program.Program, options LoadOptions) ([]namedTen
 	case info.IsDir():
 		values, err = readDirectory(from, p, options.Partial)
 	case isSafetensors(from):
-		values, err = readSafetensors(from, p, options.Partial)
+		values, err = Files{}.readSafetensors(from, p, options.Partial)
 	case options.Partial:
 		err = fault.E(fault.InvalidArgument, fault.At(from), fault.Got("one file, which does not hold the names of its variables"),
 			fault.Want("a directory, to load the part of it that fits"))
 	default:
-		values, err = readCombined(from, p)
+		values, err = Files{}.readCombined(from, p)
 	}
 	if options.FromStart {
 		rates := LearningRates(p)

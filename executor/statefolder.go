@@ -14,6 +14,7 @@ import (
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/internal/filelock"
+	"github.com/edl-go/edl/internal/policy"
 )
 
 // IncompleteFolder is the name of the folder that a Save leaves in a directory when it is interrupted after its Commit. It has the files of the new state
@@ -90,7 +91,7 @@ func CheckComplete(dir string) error {
 		}
 		return fault.File(fault.InvalidArgument, dir, err)
 	}
-	return inRoot(dir, false, func(root *os.Root) error { return finishInterrupted(root, finishWait) })
+	return Files{}.inRoot(dir, false, func(root *os.Root) error { return finishInterrupted(root, finishWait) })
 }
 
 // errHeld says that another process moves the files of its Save.
@@ -134,7 +135,7 @@ func closeQuietly(f *os.File) error {
 // lockFolder locks the folder of a Save. It fails with errHeld while another one has the lock, and with fs.ErrNotExist when the folder is removed.
 func lockFolder(root *os.Root, folder string) (*os.File, error) {
 	name := filepath.Join(folder, saveLock)
-	f, err := root.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o644)
+	f, err := root.OpenFile(name, os.O_RDWR|os.O_CREATE, policy.FileMode)
 	if err != nil {
 		return nil, err
 	}
@@ -187,7 +188,7 @@ func moveIn(root *os.Root, lock *os.File, did func(step string) error) error {
 	}
 	for _, name := range names {
 		if dir := filepath.Dir(name); dir != "." {
-			if err := root.MkdirAll(dir, 0o755); err != nil {
+			if err := root.MkdirAll(dir, policy.FolderMode); err != nil {
 				return saveFault(root, dir, err)
 			}
 		}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/internal/filelock"
+	"github.com/edl-go/edl/internal/policy"
 	"github.com/edl-go/edl/ops"
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/tensor"
@@ -32,6 +33,7 @@ import (
 // It is used by one goroutine. Files that do not belong to the new state stay.
 type StateWriter struct {
 	dir    string
+	opens  Files
 	root   *os.Root
 	folder string   // of this Save; empty before Begin
 	lock   *os.File // of the folder
@@ -50,19 +52,10 @@ type stagedFile struct {
 var _ ops.Storage = (*StateWriter)(nil)
 
 // NewStateWriter opens dir, making it if need be. The caller ends it with Close.
-func NewStateWriter(dir string) (*StateWriter, error) {
-	w := &StateWriter{dir: dir}
-	if err := w.open(); err != nil {
-		return nil, err
-	}
-	return w, nil
-}
+func NewStateWriter(dir string) (*StateWriter, error) { return Files{}.NewStateWriter(dir) }
 
 func (w *StateWriter) open() error {
-	if err := os.MkdirAll(w.dir, 0o755); err != nil {
-		return fault.File(fault.InvalidArgument, w.dir, err)
-	}
-	root, err := os.OpenRoot(w.dir)
+	root, err := w.opens.allowed.MakeRoot(w.dir)
 	if err != nil {
 		return fault.File(fault.InvalidArgument, w.dir, err)
 	}
@@ -86,7 +79,7 @@ func (w *StateWriter) Begin() error {
 	}
 	for tries := 0; ; tries++ {
 		folder := saveMark + rand.Text()
-		err := w.root.Mkdir(folder, 0o755)
+		err := w.root.Mkdir(folder, policy.FolderMode)
 		if err == nil {
 			w.lock, err = lockFolder(w.root, folder)
 		}
@@ -178,7 +171,7 @@ func (w *StateWriter) Load(name string, _ []*tensor.Tensor) error {
 // stage writes a file of the new state.
 func (w *StateWriter) stage(name string, write func(io.Writer) error) error {
 	staged := w.staged(name)
-	err := w.root.MkdirAll(filepath.Dir(staged), 0o755)
+	err := w.root.MkdirAll(filepath.Dir(staged), policy.FolderMode)
 	n := &byteCount{}
 	if err == nil {
 		err = writeNew(w.root, staged, func(to io.Writer) error { n.to = to; return write(n) })
@@ -245,7 +238,7 @@ func (w *StateWriter) Remove(name string) error {
 			return err
 		}
 	}
-	err := w.root.MkdirAll(filepath.Dir(mark), 0o755)
+	err := w.root.MkdirAll(filepath.Dir(mark), policy.FolderMode)
 	if err == nil {
 		err = writeNew(w.root, mark, func(io.Writer) error { return nil })
 	}

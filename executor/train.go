@@ -238,7 +238,7 @@ func (t *training) step(ctx context.Context, batch *Batch) (_ []*tensor.Tensor, 
 }
 
 // maxShapes is how many batch shapes keep a plan: the full batch, the last one of a pass, and what splitting over trainers makes of
-// both. Nearly each batch of sequences has a shape of its own. The temporaries of all plans share memory, so another plan costs its compilation.
+// both. Nearly each batch of sequences has a shape of its own: for a further one, the oldest plan gets the new dims. The temporaries of all plans share memory.
 const maxShapes = 4
 
 // A shapedPlan is a plan with the rows that its batches have, and the rows and sequences of their fields of sequences.
@@ -299,12 +299,18 @@ func (t *training) planFor(ctx context.Context, batch *Batch) (*plan.Plan, error
 	if err != nil {
 		return nil, err
 	}
-	compiled, err := t.local.planner.compile(ctx, version{t.program, fingerprint(t.program)}, shapes, t.run.Fetch)
-	if err != nil {
-		return nil, err
-	}
-	if len(t.plans) == maxShapes {
+	var compiled *plan.Plan
+	if len(t.plans) == sizesOf(t.program, maxShapes) {
+		oldest := t.plans[0].plan
 		t.plans = slices.Delete(t.plans, 0, 1)
+		if plan.Resize(oldest, shapes) {
+			compiled = oldest
+		}
+	}
+	if compiled == nil {
+		if compiled, err = t.local.planner.compile(ctx, version{t.program, fingerprint(t.program)}, shapes, t.run.Fetch); err != nil {
+			return nil, err
+		}
 	}
 	shaped := shapedPlan{rows: max(rows, 1), shapes: shapes, plan: compiled}
 	if rows > 0 {

@@ -167,8 +167,11 @@ func (l List) Unwrap() []error {
 }
 
 // File is Wrap for an error of the file system. The kind is NotFound if the file does not exist. The message names the path once, as the caller
-// knows it.
+// knows it. A refusal (Denied) stays what it is.
 func File(kind Kind, path string, err error) error {
+	if f := (*Fault)(nil); errors.As(err, &f) && f.Kind == Denied {
+		return err
+	}
 	if errors.Is(err, fs.ErrNotExist) {
 		kind = NotFound
 	}

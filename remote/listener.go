@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"os"
 	"os/signal"
 	"path/filepath"
 	"strings"
@@ -16,10 +17,13 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/internal/bucket"
+	"github.com/edl-go/edl/internal/policy"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/cluster"
 	"github.com/edl-go/edl/remote/credential"
+	"github.com/edl-go/edl/remote/jobspec"
 	"github.com/edl-go/edl/remote/launch"
 	"github.com/edl-go/edl/remote/listen"
 	"github.com/edl-go/edl/remote/role"
@@ -66,7 +70,11 @@ func Listen(ctx context.Context, options ...Option) (_ *Listener, err error) {
 	if err != nil {
 		return nil, err
 	}
-	config := listen.Config{Launcher: o.launcher, Host: host, ClearData: o.insecure, StateDir: o.stateDir, Log: o.log, Authority: o.authority}
+	allowed, err := o.allowed()
+	if err != nil {
+		return nil, err
+	}
+	config := listen.Config{Allowed: allowed, Launcher: o.launcher, Host: host, ClearData: o.insecure, StateDir: o.stateDir, Log: o.log, Authority: o.authority}
 	if o.processes || len(o.etcd) > 0 {
 		err = l.findEtcd(ctx, &config, &o)
 	} else {
@@ -96,10 +104,10 @@ func Listen(ctx context.Context, options ...Option) (_ *Listener, err error) {
 		return nil, err
 	}
 	l.address = port.Addr().String()
-	service := wire.NewServer(asking)
 	server := &listen.Server{Manager: l.manager, Version: o.version, Node: o.node}
+	service := wire.NewServer(asking, wire.Around(listen.Around)...)
 	if o.node != "" {
-		server.Local = hosted{here, host, o.insecure}
+		server.Local = hosted{here, host, allowed, o.insecure}
 	}
 	rpc.RegisterListenerServer(service, server)
 	serving, stop := context.WithCancel(context.Background())
@@ -186,6 +194,8 @@ type listening struct {
 	log       *slog.Logger
 	authority *credential.Authority
 	own       *credential.Credentials // of a client
+	data      []string                // places that jobs may read
+	save      []string                // places that jobs may write
 }
 
 // WithAddress makes the listener listen on host:port. The default is a free port of the loopback interface.
@@ -217,6 +227,51 @@ func WithStateDir(dir string) Option { return func(o *listening) { o.stateDir = 
 // WithDataDir gives the listener a folder that outlives it: for checkpoints of jobs that name no place for them, and for what is needed to resume a job by its
 // name. No other listener may use it. Where roles run on other machines, these must reach it under the same path. The default is no such folder.
 func WithDataDir(dir string) Option { return func(o *listening) { o.dataDir = dir } }
+
+// WithAllowedData bounds what jobs may read: to folders, with all that is below them, and to buckets or folders in them, such as s3://bucket/folder. The query of
+// a URL, such as an endpoint, is part of it. With this option or WithAllowedSave, jobs read and write nothing else. Without both, jobs of admins may do what the
+// process may, unless other machines reach the listener; jobs of others read and write nothing but what the listener does for them.
+func WithAllowedData(places ...string) Option {
+	return func(o *listening) { o.data = append(o.data, places...) }
+}
+
+// WithAllowedSave bounds what jobs may write, in the same way. What they may write they may also read. A folder that is missing is made.
+func WithAllowedSave(places ...string) Option {
+	return func(o *listening) { o.save = append(o.save, places...) }
+}
+
+// allowed is what jobs may read and write at the listener.
+func (o *listening) allowed() (a listen.Allowed, err error) {
+	a.Exposed = !loopback(o.address)
+	for _, of := range []struct {
+		flag string
+		list []string
+		to   **policy.Places
+	}{{policy.ReadFlag, o.data, &a.Data}, {policy.WriteFlag, o.save, &a.Save}} {
+		if of.list == nil {
+			continue
+		}
+		places, err := policy.ParsePlaces(of.flag, of.list)
+		if err != nil {
+			return a, err
+		}
+		for _, place := range places.List {
+			if bucket.IsURL(place) {
+				continue
+			}
+			if of.to == &a.Save {
+				err = os.MkdirAll(place, policy.FolderMode)
+			} else {
+				_, err = os.ReadDir(place)
+			}
+			if err != nil {
+				return a, fault.File(fault.InvalidArgument, of.flag+" "+place, err)
+			}
+		}
+		*of.to = &places
+	}
+	return a, nil
+}
 
 // WithoutSecurity lets gradients and parameters travel between machines in clear text, which costs less than TLS, and takes an etcd of another machine that
 // answers everybody. It is for networks that nobody else reaches.
@@ -290,9 +345,11 @@ func openNodes(ctx context.Context, o *listening) (cluster.Registry, error) {
 }
 
 // hosted starts roles that other listeners send: their servers listen on the host of this node, and they have no scratch directory of the sender.
+// A node that says what jobs may read and write says so for them, too.
 type hosted struct {
 	launch.Launcher
 	host     string
+	allowed  listen.Allowed
 	insecure bool
 }
 
@@ -303,6 +360,10 @@ func (h hosted) Start(ctx context.Context, spec *job.RoleSpec, log io.Writer) (l
 	}
 	spec = proto.Clone(spec).(*job.RoleSpec)
 	spec.Advertise, spec.RunDir = h.host, ""
+	if p := h.allowed.Bounds(); p != nil {
+		p.Own = spec.Policy.GetOwn()
+		spec.Policy = jobspec.PolicyMessage(p)
+	}
 	return h.Launcher.Start(ctx, spec, log)
 }
 

@@ -151,3 +151,38 @@ func Zero(t *Tensor) {
 
 // CloneLoD returns a copy of offsets.
 func CloneLoD(lod [][]int64) [][]int64 { return cloneLoD(lod) }
+
+// Lay makes t refer to elements of a vector, from offset on, as a value of other dims. It keeps the LoD, and also changes a tensor that is fixed: it is for the
+// plan that has laid t out, and for nobody else. It allocates nothing but the header of the elements.
+func Lay(t, memory *Tensor, offset int, dims ...int64) error {
+	n, err := check(t.dtype, dims)
+	if err != nil {
+		return err
+	}
+	if memory.dtype != t.dtype || offset < 0 || offset > memory.Len()-n {
+		return fault.E(fault.ShapeMismatch, fault.Gotf("elements %d to %d of %s", offset, offset+n, memory), fault.Wantf("elements of a vector of %v", t.dtype))
+	}
+	t.data = cut(memory.data, offset, n)
+	t.dims = append(t.dims[:0:cap(t.dims)], dims...)
+	return nil
+}
+
+// cut returns n elements of data.
+func cut(data any, from, n int) any {
+	to := from + n
+	switch d := data.(type) {
+	case []bool:
+		return d[from:to:to]
+	case []int32:
+		return d[from:to:to]
+	case []int64:
+		return d[from:to:to]
+	case []float32:
+		return d[from:to:to]
+	case []float64:
+		return d[from:to:to]
+	case []uint16:
+		return d[from:to:to]
+	}
+	return nil
+}

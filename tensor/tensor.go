@@ -290,22 +290,7 @@ func (t *Tensor) Rows(from, to int64) (*Tensor, error) {
 		width = t.Len() / int(t.dims[0])
 	}
 	a, b := int(from)*width, int(to)*width
-	v := &Tensor{dtype: t.dtype, dims: append([]int64{to - from}, t.dims[1:]...)}
-	switch d := t.data.(type) {
-	case []bool:
-		v.data = d[a:b:b]
-	case []int32:
-		v.data = d[a:b:b]
-	case []int64:
-		v.data = d[a:b:b]
-	case []float32:
-		v.data = d[a:b:b]
-	case []float64:
-		v.data = d[a:b:b]
-	case []uint16:
-		v.data = d[a:b:b]
-	}
-	return v, nil
+	return &Tensor{dtype: t.dtype, dims: append([]int64{to - from}, t.dims[1:]...), data: cut(t.data, a, b-a)}, nil
 }
 
 // hugeLeast is the size in bytes from which a tensor asks for large pages. Random rows of a table of this size already miss in the first-level TLB.

@@ -34,12 +34,6 @@ func Open(path string, limits Limits) (*File, error) {
 	return &File{Index: index, file: f}, nil
 }
 
-// OpenFile opens a regular file without reading it.
-func OpenFile(path string) (*os.File, error) {
-	f, _, err := regularfile.Open(fault.Unavailable, path)
-	return f, err
-}
-
 // Range returns a reader of count records from record first on. It is valid until the file is closed.
 func (f *File) Range(first, count int64) (*RangeReader, error) {
 	return NewRangeReader(f.file, f.Index, first, count)

@@ -11,14 +11,23 @@ import (
 // Open opens the regular file at path and returns its size. It looks before it opens, because opening a named pipe waits for a writer. An error is a
 // fault that names path: NotFound, InvalidArgument for what is not a regular file, or else kind. The caller closes the file.
 func Open(kind fault.Kind, path string) (*os.File, int64, error) {
-	info, err := os.Stat(path)
+	return open(kind, path, func() (fs.FileInfo, error) { return os.Stat(path) }, func() (*os.File, error) { return os.Open(path) })
+}
+
+// OpenIn is Open of a name below a root; path is what errors name.
+func OpenIn(root *os.Root, kind fault.Kind, name, path string) (*os.File, int64, error) {
+	return open(kind, path, func() (fs.FileInfo, error) { return root.Stat(name) }, func() (*os.File, error) { return root.Open(name) })
+}
+
+func open(kind fault.Kind, path string, look func() (fs.FileInfo, error), open func() (*os.File, error)) (*os.File, int64, error) {
+	info, err := look()
 	if err != nil {
 		return nil, 0, fault.File(kind, path, err)
 	}
 	if err := Check(path, info); err != nil {
 		return nil, 0, err
 	}
-	f, err := os.Open(path)
+	f, err := open()
 	if err != nil {
 		return nil, 0, fault.File(kind, path, err)
 	}

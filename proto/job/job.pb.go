@@ -889,6 +889,7 @@ type RoleSpec struct {
 	Credentials       []byte                 `protobuf:"bytes,30,opt,name=credentials,proto3" json:"credentials,omitempty"`                                                           // that the role shows to the others of the job, as package credential writes them; empty: none, and it asks for none
 	EtcdCredentials   []byte                 `protobuf:"bytes,31,opt,name=etcd_credentials,json=etcdCredentials,proto3" json:"etcd_credentials,omitempty"`                            // that etcd asks for, in the same form; empty: it asks for what the environment says
 	ClearData         bool                   `protobuf:"varint,32,opt,name=clear_data,json=clearData,proto3" json:"clear_data,omitempty"`                                             // gradients and parameters may travel between machines in clear text; the listener's user has said so
+	Policy            *Policy                `protobuf:"bytes,33,opt,name=policy,proto3" json:"policy,omitempty"`                                                                     // what the role may read and write on behalf of the submitter; absent: what its process may
 	unknownFields     protoimpl.UnknownFields
 	sizeCache         protoimpl.SizeCache
 }
@@ -1140,6 +1141,127 @@ func (x *RoleSpec) GetClearData() bool {
 	return false
 }
 
+func (x *RoleSpec) GetPolicy() *Policy {
+	if x != nil {
+		return x.Policy
+	}
+	return nil
+}
+
+// Policy is what a listener allows a job to read and write. What may be written may be read, too.
+type Policy struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Read          *Places                `protobuf:"bytes,1,opt,name=read,proto3" json:"read,omitempty"`
+	Write         *Places                `protobuf:"bytes,2,opt,name=write,proto3" json:"write,omitempty"`
+	Own           []string               `protobuf:"bytes,3,rep,name=own,proto3" json:"own,omitempty"` // folders that the listener has named itself: both is allowed there
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Policy) Reset() {
+	*x = Policy{}
+	mi := &file_proto_job_job_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Policy) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Policy) ProtoMessage() {}
+
+func (x *Policy) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_job_job_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Policy.ProtoReflect.Descriptor instead.
+func (*Policy) Descriptor() ([]byte, []int) {
+	return file_proto_job_job_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *Policy) GetRead() *Places {
+	if x != nil {
+		return x.Read
+	}
+	return nil
+}
+
+func (x *Policy) GetWrite() *Places {
+	if x != nil {
+		return x.Write
+	}
+	return nil
+}
+
+func (x *Policy) GetOwn() []string {
+	if x != nil {
+		return x.Own
+	}
+	return nil
+}
+
+// Places are folders with all below them, and buckets.
+type Places struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	All           bool                   `protobuf:"varint,1,opt,name=all,proto3" json:"all,omitempty"`  // whatever the process reaches; list is empty
+	List          []string               `protobuf:"bytes,2,rep,name=list,proto3" json:"list,omitempty"` // absolute paths of folders, and URLs such as s3://bucket/folder
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Places) Reset() {
+	*x = Places{}
+	mi := &file_proto_job_job_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Places) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Places) ProtoMessage() {}
+
+func (x *Places) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_job_job_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Places.ProtoReflect.Descriptor instead.
+func (*Places) Descriptor() ([]byte, []int) {
+	return file_proto_job_job_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *Places) GetAll() bool {
+	if x != nil {
+		return x.All
+	}
+	return false
+}
+
+func (x *Places) GetList() []string {
+	if x != nil {
+		return x.List
+	}
+	return nil
+}
+
 // Placement says which pservers keep which slices, and has the programs that go with it. It changes when the number of pservers does.
 type Placement struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1155,7 +1277,7 @@ type Placement struct {
 
 func (x *Placement) Reset() {
 	*x = Placement{}
-	mi := &file_proto_job_job_proto_msgTypes[5]
+	mi := &file_proto_job_job_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1167,7 +1289,7 @@ func (x *Placement) String() string {
 func (*Placement) ProtoMessage() {}
 
 func (x *Placement) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[5]
+	mi := &file_proto_job_job_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1180,7 +1302,7 @@ func (x *Placement) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Placement.ProtoReflect.Descriptor instead.
 func (*Placement) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{5}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Placement) GetNumber() uint64 {
@@ -1240,7 +1362,7 @@ type Held struct {
 
 func (x *Held) Reset() {
 	*x = Held{}
-	mi := &file_proto_job_job_proto_msgTypes[6]
+	mi := &file_proto_job_job_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1252,7 +1374,7 @@ func (x *Held) String() string {
 func (*Held) ProtoMessage() {}
 
 func (x *Held) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[6]
+	mi := &file_proto_job_job_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1265,7 +1387,7 @@ func (x *Held) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Held.ProtoReflect.Descriptor instead.
 func (*Held) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{6}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Held) GetServer() uint32 {
@@ -1328,7 +1450,7 @@ type Failure struct {
 
 func (x *Failure) Reset() {
 	*x = Failure{}
-	mi := &file_proto_job_job_proto_msgTypes[7]
+	mi := &file_proto_job_job_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1340,7 +1462,7 @@ func (x *Failure) String() string {
 func (*Failure) ProtoMessage() {}
 
 func (x *Failure) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[7]
+	mi := &file_proto_job_job_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1353,7 +1475,7 @@ func (x *Failure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Failure.ProtoReflect.Descriptor instead.
 func (*Failure) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{7}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Failure) GetKind() int32 {
@@ -1440,7 +1562,7 @@ type RoleStatus struct {
 
 func (x *RoleStatus) Reset() {
 	*x = RoleStatus{}
-	mi := &file_proto_job_job_proto_msgTypes[8]
+	mi := &file_proto_job_job_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1452,7 +1574,7 @@ func (x *RoleStatus) String() string {
 func (*RoleStatus) ProtoMessage() {}
 
 func (x *RoleStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[8]
+	mi := &file_proto_job_job_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1465,7 +1587,7 @@ func (x *RoleStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RoleStatus.ProtoReflect.Descriptor instead.
 func (*RoleStatus) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{8}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *RoleStatus) GetRole() Role {
@@ -1567,7 +1689,7 @@ type Wait struct {
 
 func (x *Wait) Reset() {
 	*x = Wait{}
-	mi := &file_proto_job_job_proto_msgTypes[9]
+	mi := &file_proto_job_job_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1579,7 +1701,7 @@ func (x *Wait) String() string {
 func (*Wait) ProtoMessage() {}
 
 func (x *Wait) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[9]
+	mi := &file_proto_job_job_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1592,7 +1714,7 @@ func (x *Wait) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Wait.ProtoReflect.Descriptor instead.
 func (*Wait) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{9}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Wait) GetWho() string {
@@ -1650,7 +1772,7 @@ type RoleReport struct {
 
 func (x *RoleReport) Reset() {
 	*x = RoleReport{}
-	mi := &file_proto_job_job_proto_msgTypes[10]
+	mi := &file_proto_job_job_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1662,7 +1784,7 @@ func (x *RoleReport) String() string {
 func (*RoleReport) ProtoMessage() {}
 
 func (x *RoleReport) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[10]
+	mi := &file_proto_job_job_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1675,7 +1797,7 @@ func (x *RoleReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RoleReport.ProtoReflect.Descriptor instead.
 func (*RoleReport) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{10}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *RoleReport) GetWaits() []*Wait {
@@ -1723,7 +1845,7 @@ type RoundTimes struct {
 
 func (x *RoundTimes) Reset() {
 	*x = RoundTimes{}
-	mi := &file_proto_job_job_proto_msgTypes[11]
+	mi := &file_proto_job_job_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1735,7 +1857,7 @@ func (x *RoundTimes) String() string {
 func (*RoundTimes) ProtoMessage() {}
 
 func (x *RoundTimes) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[11]
+	mi := &file_proto_job_job_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1748,7 +1870,7 @@ func (x *RoundTimes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RoundTimes.ProtoReflect.Descriptor instead.
 func (*RoundTimes) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{11}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *RoundTimes) GetFirst() uint64 {
@@ -1820,7 +1942,7 @@ type PhaseTime struct {
 
 func (x *PhaseTime) Reset() {
 	*x = PhaseTime{}
-	mi := &file_proto_job_job_proto_msgTypes[12]
+	mi := &file_proto_job_job_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1832,7 +1954,7 @@ func (x *PhaseTime) String() string {
 func (*PhaseTime) ProtoMessage() {}
 
 func (x *PhaseTime) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[12]
+	mi := &file_proto_job_job_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1845,7 +1967,7 @@ func (x *PhaseTime) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PhaseTime.ProtoReflect.Descriptor instead.
 func (*PhaseTime) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{12}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *PhaseTime) GetName() string {
@@ -1895,7 +2017,7 @@ type Trace struct {
 
 func (x *Trace) Reset() {
 	*x = Trace{}
-	mi := &file_proto_job_job_proto_msgTypes[13]
+	mi := &file_proto_job_job_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1907,7 +2029,7 @@ func (x *Trace) String() string {
 func (*Trace) ProtoMessage() {}
 
 func (x *Trace) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[13]
+	mi := &file_proto_job_job_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1920,7 +2042,7 @@ func (x *Trace) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Trace.ProtoReflect.Descriptor instead.
 func (*Trace) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{13}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Trace) GetClock() int64 {
@@ -2006,7 +2128,7 @@ type TracedRound struct {
 
 func (x *TracedRound) Reset() {
 	*x = TracedRound{}
-	mi := &file_proto_job_job_proto_msgTypes[14]
+	mi := &file_proto_job_job_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2018,7 +2140,7 @@ func (x *TracedRound) String() string {
 func (*TracedRound) ProtoMessage() {}
 
 func (x *TracedRound) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[14]
+	mi := &file_proto_job_job_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2031,7 +2153,7 @@ func (x *TracedRound) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TracedRound.ProtoReflect.Descriptor instead.
 func (*TracedRound) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{14}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *TracedRound) GetRound() uint64 {
@@ -2075,7 +2197,7 @@ type TracedKernel struct {
 
 func (x *TracedKernel) Reset() {
 	*x = TracedKernel{}
-	mi := &file_proto_job_job_proto_msgTypes[15]
+	mi := &file_proto_job_job_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2087,7 +2209,7 @@ func (x *TracedKernel) String() string {
 func (*TracedKernel) ProtoMessage() {}
 
 func (x *TracedKernel) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[15]
+	mi := &file_proto_job_job_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2100,7 +2222,7 @@ func (x *TracedKernel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TracedKernel.ProtoReflect.Descriptor instead.
 func (*TracedKernel) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{15}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *TracedKernel) GetName() string {
@@ -2151,6 +2273,7 @@ type JobStatus struct {
 	Attempt       int32                  `protobuf:"varint,16,opt,name=attempt,proto3" json:"attempt,omitempty"`                      // how often the job has started over because its parameters were lost
 	Progress      *Progress              `protobuf:"bytes,17,opt,name=progress,proto3" json:"progress,omitempty"`                     // as last known
 	FirstPass     int32                  `protobuf:"varint,19,opt,name=first_pass,json=firstPass,proto3" json:"first_pass,omitempty"` // of the first step; of progress, before there is one
+	Owner         string                 `protobuf:"bytes,20,opt,name=owner,proto3" json:"owner,omitempty"`                           // the user who has submitted it; empty: not known
 	Kept          bool                   `protobuf:"varint,18,opt,name=kept,proto3" json:"kept,omitempty"`                            // the listener holds the state that the job has left; a job that failed to save its model keeps it, too
 	Refused       uint64                 `protobuf:"varint,13,opt,name=refused,proto3" json:"refused,omitempty"`                      // messages refused by pservers: duplicates, stale and foreign ones; as far as a status asked while they lived
 	unknownFields protoimpl.UnknownFields
@@ -2159,7 +2282,7 @@ type JobStatus struct {
 
 func (x *JobStatus) Reset() {
 	*x = JobStatus{}
-	mi := &file_proto_job_job_proto_msgTypes[16]
+	mi := &file_proto_job_job_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2171,7 +2294,7 @@ func (x *JobStatus) String() string {
 func (*JobStatus) ProtoMessage() {}
 
 func (x *JobStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[16]
+	mi := &file_proto_job_job_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2184,7 +2307,7 @@ func (x *JobStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobStatus.ProtoReflect.Descriptor instead.
 func (*JobStatus) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{16}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *JobStatus) GetJob() string {
@@ -2306,6 +2429,13 @@ func (x *JobStatus) GetFirstPass() int32 {
 	return 0
 }
 
+func (x *JobStatus) GetOwner() string {
+	if x != nil {
+		return x.Owner
+	}
+	return ""
+}
+
 func (x *JobStatus) GetKept() bool {
 	if x != nil {
 		return x.Kept
@@ -2332,7 +2462,7 @@ type ServerLoad struct {
 
 func (x *ServerLoad) Reset() {
 	*x = ServerLoad{}
-	mi := &file_proto_job_job_proto_msgTypes[17]
+	mi := &file_proto_job_job_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2344,7 +2474,7 @@ func (x *ServerLoad) String() string {
 func (*ServerLoad) ProtoMessage() {}
 
 func (x *ServerLoad) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[17]
+	mi := &file_proto_job_job_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2357,7 +2487,7 @@ func (x *ServerLoad) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ServerLoad.ProtoReflect.Descriptor instead.
 func (*ServerLoad) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{17}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ServerLoad) GetServer() uint32 {
@@ -2392,7 +2522,7 @@ type Value struct {
 
 func (x *Value) Reset() {
 	*x = Value{}
-	mi := &file_proto_job_job_proto_msgTypes[18]
+	mi := &file_proto_job_job_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2404,7 +2534,7 @@ func (x *Value) String() string {
 func (*Value) ProtoMessage() {}
 
 func (x *Value) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[18]
+	mi := &file_proto_job_job_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2417,7 +2547,7 @@ func (x *Value) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Value.ProtoReflect.Descriptor instead.
 func (*Value) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{18}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Value) GetName() string {
@@ -2448,7 +2578,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_proto_job_job_proto_msgTypes[19]
+	mi := &file_proto_job_job_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2460,7 +2590,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[19]
+	mi := &file_proto_job_job_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2473,7 +2603,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{19}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Event) GetWhat() isEvent_What {
@@ -2534,7 +2664,7 @@ type Step struct {
 
 func (x *Step) Reset() {
 	*x = Step{}
-	mi := &file_proto_job_job_proto_msgTypes[20]
+	mi := &file_proto_job_job_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2546,7 +2676,7 @@ func (x *Step) String() string {
 func (*Step) ProtoMessage() {}
 
 func (x *Step) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[20]
+	mi := &file_proto_job_job_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2559,7 +2689,7 @@ func (x *Step) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Step.ProtoReflect.Descriptor instead.
 func (*Step) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{20}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Step) GetPass() int32 {
@@ -2634,7 +2764,7 @@ type CheckpointStatus struct {
 
 func (x *CheckpointStatus) Reset() {
 	*x = CheckpointStatus{}
-	mi := &file_proto_job_job_proto_msgTypes[21]
+	mi := &file_proto_job_job_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2646,7 +2776,7 @@ func (x *CheckpointStatus) String() string {
 func (*CheckpointStatus) ProtoMessage() {}
 
 func (x *CheckpointStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[21]
+	mi := &file_proto_job_job_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2659,7 +2789,7 @@ func (x *CheckpointStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckpointStatus.ProtoReflect.Descriptor instead.
 func (*CheckpointStatus) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{21}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *CheckpointStatus) GetStore() string {
@@ -2726,7 +2856,7 @@ type Shard struct {
 
 func (x *Shard) Reset() {
 	*x = Shard{}
-	mi := &file_proto_job_job_proto_msgTypes[22]
+	mi := &file_proto_job_job_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2738,7 +2868,7 @@ func (x *Shard) String() string {
 func (*Shard) ProtoMessage() {}
 
 func (x *Shard) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[22]
+	mi := &file_proto_job_job_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2751,7 +2881,7 @@ func (x *Shard) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Shard.ProtoReflect.Descriptor instead.
 func (*Shard) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{22}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Shard) GetName() string {
@@ -2814,7 +2944,7 @@ type Piece struct {
 
 func (x *Piece) Reset() {
 	*x = Piece{}
-	mi := &file_proto_job_job_proto_msgTypes[23]
+	mi := &file_proto_job_job_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2826,7 +2956,7 @@ func (x *Piece) String() string {
 func (*Piece) ProtoMessage() {}
 
 func (x *Piece) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[23]
+	mi := &file_proto_job_job_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2839,7 +2969,7 @@ func (x *Piece) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Piece.ProtoReflect.Descriptor instead.
 func (*Piece) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{23}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Piece) GetVariable() string {
@@ -2978,7 +3108,7 @@ const file_proto_job_job_proto_rawDesc = "" +
 	"\x04pass\x18\x02 \x01(\x05R\x04pass\x12\x14\n" +
 	"\x05batch\x18\x03 \x01(\x04R\x05batch\x12\x16\n" +
 	"\x06reader\x18\x04 \x01(\tR\x06reader\x12\x18\n" +
-	"\atrained\x18\x05 \x01(\tR\atrained\"\x99\b\n" +
+	"\atrained\x18\x05 \x01(\tR\atrained\"\xc2\b\n" +
 	"\bRoleSpec\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12!\n" +
 	"\x04role\x18\x02 \x01(\x0e2\r.edl.job.RoleR\x04role\x12\x14\n" +
@@ -3013,10 +3143,18 @@ const file_proto_job_job_proto_rawDesc = "" +
 	"\vcredentials\x18\x1e \x01(\fR\vcredentials\x12)\n" +
 	"\x10etcd_credentials\x18\x1f \x01(\fR\x0fetcdCredentials\x12\x1d\n" +
 	"\n" +
-	"clear_data\x18  \x01(\bR\tclearData\x1a6\n" +
+	"clear_data\x18  \x01(\bR\tclearData\x12'\n" +
+	"\x06policy\x18! \x01(\v2\x0f.edl.job.PolicyR\x06policy\x1a6\n" +
 	"\bOpsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xbd\x01\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"f\n" +
+	"\x06Policy\x12#\n" +
+	"\x04read\x18\x01 \x01(\v2\x0f.edl.job.PlacesR\x04read\x12%\n" +
+	"\x05write\x18\x02 \x01(\v2\x0f.edl.job.PlacesR\x05write\x12\x10\n" +
+	"\x03own\x18\x03 \x03(\tR\x03own\".\n" +
+	"\x06Places\x12\x10\n" +
+	"\x03all\x18\x01 \x01(\bR\x03all\x12\x12\n" +
+	"\x04list\x18\x02 \x03(\tR\x04list\"\xbd\x01\n" +
 	"\tPlacement\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\x12\x1a\n" +
 	"\bpservers\x18\x02 \x01(\x05R\bpservers\x12\x18\n" +
@@ -3117,7 +3255,7 @@ const file_proto_job_job_proto_rawDesc = "" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04line\x18\x02 \x01(\tR\x04line\x12\x14\n" +
 	"\x05flops\x18\x03 \x01(\x03R\x05flops\x12\x14\n" +
-	"\x05bytes\x18\x04 \x01(\x03R\x05bytes\"\xd3\x04\n" +
+	"\x05bytes\x18\x04 \x01(\x03R\x05bytes\"\xe9\x04\n" +
 	"\tJobStatus\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12$\n" +
 	"\x05state\x18\x02 \x01(\x0e2\x0e.edl.job.StateR\x05state\x12!\n" +
@@ -3137,7 +3275,8 @@ const file_proto_job_job_proto_rawDesc = "" +
 	"\aattempt\x18\x10 \x01(\x05R\aattempt\x12-\n" +
 	"\bprogress\x18\x11 \x01(\v2\x11.edl.job.ProgressR\bprogress\x12\x1d\n" +
 	"\n" +
-	"first_pass\x18\x13 \x01(\x05R\tfirstPass\x12\x12\n" +
+	"first_pass\x18\x13 \x01(\x05R\tfirstPass\x12\x14\n" +
+	"\x05owner\x18\x14 \x01(\tR\x05owner\x12\x12\n" +
 	"\x04kept\x18\x12 \x01(\bR\x04kept\x12\x18\n" +
 	"\arefused\x18\r \x01(\x04R\arefused\"R\n" +
 	"\n" +
@@ -3228,7 +3367,7 @@ func file_proto_job_job_proto_rawDescGZIP() []byte {
 }
 
 var file_proto_job_job_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_proto_job_job_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
+var file_proto_job_job_proto_msgTypes = make([]protoimpl.MessageInfo, 29)
 var file_proto_job_job_proto_goTypes = []any{
 	(Mode)(0),                     // 0: edl.job.Mode
 	(Transport)(0),                // 1: edl.job.Transport
@@ -3239,79 +3378,84 @@ var file_proto_job_job_proto_goTypes = []any{
 	(*Checkpoints)(nil),           // 6: edl.job.Checkpoints
 	(*Progress)(nil),              // 7: edl.job.Progress
 	(*RoleSpec)(nil),              // 8: edl.job.RoleSpec
-	(*Placement)(nil),             // 9: edl.job.Placement
-	(*Held)(nil),                  // 10: edl.job.Held
-	(*Failure)(nil),               // 11: edl.job.Failure
-	(*RoleStatus)(nil),            // 12: edl.job.RoleStatus
-	(*Wait)(nil),                  // 13: edl.job.Wait
-	(*RoleReport)(nil),            // 14: edl.job.RoleReport
-	(*RoundTimes)(nil),            // 15: edl.job.RoundTimes
-	(*PhaseTime)(nil),             // 16: edl.job.PhaseTime
-	(*Trace)(nil),                 // 17: edl.job.Trace
-	(*TracedRound)(nil),           // 18: edl.job.TracedRound
-	(*TracedKernel)(nil),          // 19: edl.job.TracedKernel
-	(*JobStatus)(nil),             // 20: edl.job.JobStatus
-	(*ServerLoad)(nil),            // 21: edl.job.ServerLoad
-	(*Value)(nil),                 // 22: edl.job.Value
-	(*Event)(nil),                 // 23: edl.job.Event
-	(*Step)(nil),                  // 24: edl.job.Step
-	(*CheckpointStatus)(nil),      // 25: edl.job.CheckpointStatus
-	(*Shard)(nil),                 // 26: edl.job.Shard
-	(*Piece)(nil),                 // 27: edl.job.Piece
-	nil,                           // 28: edl.job.RoleSpec.OpsEntry
-	nil,                           // 29: edl.job.RoundTimes.LastDeclaredEntry
-	nil,                           // 30: edl.job.RoundTimes.TransportsEntry
-	(*durationpb.Duration)(nil),   // 31: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 32: google.protobuf.Timestamp
+	(*Policy)(nil),                // 9: edl.job.Policy
+	(*Places)(nil),                // 10: edl.job.Places
+	(*Placement)(nil),             // 11: edl.job.Placement
+	(*Held)(nil),                  // 12: edl.job.Held
+	(*Failure)(nil),               // 13: edl.job.Failure
+	(*RoleStatus)(nil),            // 14: edl.job.RoleStatus
+	(*Wait)(nil),                  // 15: edl.job.Wait
+	(*RoleReport)(nil),            // 16: edl.job.RoleReport
+	(*RoundTimes)(nil),            // 17: edl.job.RoundTimes
+	(*PhaseTime)(nil),             // 18: edl.job.PhaseTime
+	(*Trace)(nil),                 // 19: edl.job.Trace
+	(*TracedRound)(nil),           // 20: edl.job.TracedRound
+	(*TracedKernel)(nil),          // 21: edl.job.TracedKernel
+	(*JobStatus)(nil),             // 22: edl.job.JobStatus
+	(*ServerLoad)(nil),            // 23: edl.job.ServerLoad
+	(*Value)(nil),                 // 24: edl.job.Value
+	(*Event)(nil),                 // 25: edl.job.Event
+	(*Step)(nil),                  // 26: edl.job.Step
+	(*CheckpointStatus)(nil),      // 27: edl.job.CheckpointStatus
+	(*Shard)(nil),                 // 28: edl.job.Shard
+	(*Piece)(nil),                 // 29: edl.job.Piece
+	nil,                           // 30: edl.job.RoleSpec.OpsEntry
+	nil,                           // 31: edl.job.RoundTimes.LastDeclaredEntry
+	nil,                           // 32: edl.job.RoundTimes.TransportsEntry
+	(*durationpb.Duration)(nil),   // 33: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 34: google.protobuf.Timestamp
 }
 var file_proto_job_job_proto_depIdxs = []int32{
 	4,  // 0: edl.job.JobSpec.data:type_name -> edl.job.DataBinding
 	0,  // 1: edl.job.JobSpec.mode:type_name -> edl.job.Mode
-	31, // 2: edl.job.JobSpec.start_deadline:type_name -> google.protobuf.Duration
-	31, // 3: edl.job.JobSpec.round_deadline:type_name -> google.protobuf.Duration
-	31, // 4: edl.job.JobSpec.lease:type_name -> google.protobuf.Duration
-	31, // 5: edl.job.JobSpec.min_task_timeout:type_name -> google.protobuf.Duration
-	31, // 6: edl.job.JobSpec.max_task_timeout:type_name -> google.protobuf.Duration
+	33, // 2: edl.job.JobSpec.start_deadline:type_name -> google.protobuf.Duration
+	33, // 3: edl.job.JobSpec.round_deadline:type_name -> google.protobuf.Duration
+	33, // 4: edl.job.JobSpec.lease:type_name -> google.protobuf.Duration
+	33, // 5: edl.job.JobSpec.min_task_timeout:type_name -> google.protobuf.Duration
+	33, // 6: edl.job.JobSpec.max_task_timeout:type_name -> google.protobuf.Duration
 	1,  // 7: edl.job.JobSpec.transport:type_name -> edl.job.Transport
 	6,  // 8: edl.job.JobSpec.checkpoints:type_name -> edl.job.Checkpoints
-	31, // 9: edl.job.Checkpoints.every:type_name -> google.protobuf.Duration
+	33, // 9: edl.job.Checkpoints.every:type_name -> google.protobuf.Duration
 	2,  // 10: edl.job.RoleSpec.role:type_name -> edl.job.Role
 	5,  // 11: edl.job.RoleSpec.spec:type_name -> edl.job.JobSpec
-	21, // 12: edl.job.RoleSpec.placement:type_name -> edl.job.ServerLoad
+	23, // 12: edl.job.RoleSpec.placement:type_name -> edl.job.ServerLoad
 	7,  // 13: edl.job.RoleSpec.begin:type_name -> edl.job.Progress
-	28, // 14: edl.job.RoleSpec.ops:type_name -> edl.job.RoleSpec.OpsEntry
-	9,  // 15: edl.job.RoleSpec.placed:type_name -> edl.job.Placement
-	9,  // 16: edl.job.RoleSpec.next:type_name -> edl.job.Placement
-	10, // 17: edl.job.Placement.before:type_name -> edl.job.Held
-	2,  // 18: edl.job.RoleStatus.role:type_name -> edl.job.Role
-	3,  // 19: edl.job.RoleStatus.state:type_name -> edl.job.State
-	11, // 20: edl.job.RoleStatus.failure:type_name -> edl.job.Failure
-	32, // 21: edl.job.Wait.since:type_name -> google.protobuf.Timestamp
-	32, // 22: edl.job.Wait.until:type_name -> google.protobuf.Timestamp
-	13, // 23: edl.job.RoleReport.waits:type_name -> edl.job.Wait
-	11, // 24: edl.job.RoleReport.failure:type_name -> edl.job.Failure
-	15, // 25: edl.job.RoleReport.rounds:type_name -> edl.job.RoundTimes
-	16, // 26: edl.job.RoundTimes.phases:type_name -> edl.job.PhaseTime
-	29, // 27: edl.job.RoundTimes.last_declared:type_name -> edl.job.RoundTimes.LastDeclaredEntry
-	30, // 28: edl.job.RoundTimes.transports:type_name -> edl.job.RoundTimes.TransportsEntry
-	18, // 29: edl.job.Trace.rounds:type_name -> edl.job.TracedRound
-	19, // 30: edl.job.Trace.kernels:type_name -> edl.job.TracedKernel
-	3,  // 31: edl.job.JobStatus.state:type_name -> edl.job.State
-	0,  // 32: edl.job.JobStatus.mode:type_name -> edl.job.Mode
-	12, // 33: edl.job.JobStatus.roles:type_name -> edl.job.RoleStatus
-	11, // 34: edl.job.JobStatus.failure:type_name -> edl.job.Failure
-	21, // 35: edl.job.JobStatus.placement:type_name -> edl.job.ServerLoad
-	7,  // 36: edl.job.JobStatus.progress:type_name -> edl.job.Progress
-	24, // 37: edl.job.Event.step:type_name -> edl.job.Step
-	20, // 38: edl.job.Event.status:type_name -> edl.job.JobStatus
-	22, // 39: edl.job.Step.fetched:type_name -> edl.job.Value
-	11, // 40: edl.job.CheckpointStatus.failure:type_name -> edl.job.Failure
-	27, // 41: edl.job.Shard.pieces:type_name -> edl.job.Piece
-	42, // [42:42] is the sub-list for method output_type
-	42, // [42:42] is the sub-list for method input_type
-	42, // [42:42] is the sub-list for extension type_name
-	42, // [42:42] is the sub-list for extension extendee
-	0,  // [0:42] is the sub-list for field type_name
+	30, // 14: edl.job.RoleSpec.ops:type_name -> edl.job.RoleSpec.OpsEntry
+	11, // 15: edl.job.RoleSpec.placed:type_name -> edl.job.Placement
+	11, // 16: edl.job.RoleSpec.next:type_name -> edl.job.Placement
+	9,  // 17: edl.job.RoleSpec.policy:type_name -> edl.job.Policy
+	10, // 18: edl.job.Policy.read:type_name -> edl.job.Places
+	10, // 19: edl.job.Policy.write:type_name -> edl.job.Places
+	12, // 20: edl.job.Placement.before:type_name -> edl.job.Held
+	2,  // 21: edl.job.RoleStatus.role:type_name -> edl.job.Role
+	3,  // 22: edl.job.RoleStatus.state:type_name -> edl.job.State
+	13, // 23: edl.job.RoleStatus.failure:type_name -> edl.job.Failure
+	34, // 24: edl.job.Wait.since:type_name -> google.protobuf.Timestamp
+	34, // 25: edl.job.Wait.until:type_name -> google.protobuf.Timestamp
+	15, // 26: edl.job.RoleReport.waits:type_name -> edl.job.Wait
+	13, // 27: edl.job.RoleReport.failure:type_name -> edl.job.Failure
+	17, // 28: edl.job.RoleReport.rounds:type_name -> edl.job.RoundTimes
+	18, // 29: edl.job.RoundTimes.phases:type_name -> edl.job.PhaseTime
+	31, // 30: edl.job.RoundTimes.last_declared:type_name -> edl.job.RoundTimes.LastDeclaredEntry
+	32, // 31: edl.job.RoundTimes.transports:type_name -> edl.job.RoundTimes.TransportsEntry
+	20, // 32: edl.job.Trace.rounds:type_name -> edl.job.TracedRound
+	21, // 33: edl.job.Trace.kernels:type_name -> edl.job.TracedKernel
+	3,  // 34: edl.job.JobStatus.state:type_name -> edl.job.State
+	0,  // 35: edl.job.JobStatus.mode:type_name -> edl.job.Mode
+	14, // 36: edl.job.JobStatus.roles:type_name -> edl.job.RoleStatus
+	13, // 37: edl.job.JobStatus.failure:type_name -> edl.job.Failure
+	23, // 38: edl.job.JobStatus.placement:type_name -> edl.job.ServerLoad
+	7,  // 39: edl.job.JobStatus.progress:type_name -> edl.job.Progress
+	26, // 40: edl.job.Event.step:type_name -> edl.job.Step
+	22, // 41: edl.job.Event.status:type_name -> edl.job.JobStatus
+	24, // 42: edl.job.Step.fetched:type_name -> edl.job.Value
+	13, // 43: edl.job.CheckpointStatus.failure:type_name -> edl.job.Failure
+	29, // 44: edl.job.Shard.pieces:type_name -> edl.job.Piece
+	45, // [45:45] is the sub-list for method output_type
+	45, // [45:45] is the sub-list for method input_type
+	45, // [45:45] is the sub-list for extension type_name
+	45, // [45:45] is the sub-list for extension extendee
+	0,  // [0:45] is the sub-list for field type_name
 }
 
 func init() { file_proto_job_job_proto_init() }
@@ -3320,7 +3464,7 @@ func file_proto_job_job_proto_init() {
 		return
 	}
 	file_proto_job_job_proto_msgTypes[1].OneofWrappers = []any{}
-	file_proto_job_job_proto_msgTypes[19].OneofWrappers = []any{
+	file_proto_job_job_proto_msgTypes[21].OneofWrappers = []any{
 		(*Event_Step)(nil),
 		(*Event_Status)(nil),
 	}
@@ -3330,7 +3474,7 @@ func file_proto_job_job_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_job_job_proto_rawDesc), len(file_proto_job_job_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   27,
+			NumMessages:   29,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -1388,6 +1388,7 @@ type KeptJob struct {
 	Run           string                 `protobuf:"bytes,2,opt,name=run,proto3" json:"run,omitempty"`                            // of its checkpoints
 	OwnStore      bool                   `protobuf:"varint,4,opt,name=own_store,json=ownStore,proto3" json:"own_store,omitempty"` // its checkpoints are in the data folder
 	Continues     string                 `protobuf:"bytes,5,opt,name=continues,proto3" json:"continues,omitempty"`                // the job that it resumes; empty: none
+	Owner         string                 `protobuf:"bytes,6,opt,name=owner,proto3" json:"owner,omitempty"`                        // the user who has submitted it; empty: the user of the listener
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1446,6 +1447,13 @@ func (x *KeptJob) GetOwnStore() bool {
 func (x *KeptJob) GetContinues() string {
 	if x != nil {
 		return x.Continues
+	}
+	return ""
+}
+
+func (x *KeptJob) GetOwner() string {
+	if x != nil {
+		return x.Owner
 	}
 	return ""
 }
@@ -1580,12 +1588,13 @@ const file_proto_state_state_proto_rawDesc = "" +
 	"\x04name\x18\v \x01(\tR\x04name\x12$\n" +
 	"\x04data\x18\f \x03(\v2\x10.edl.rpc.DatasetR\x04data\"8\n" +
 	"\bDatasets\x12,\n" +
-	"\bdatasets\x18\x01 \x03(\v2\x10.edl.rpc.DatasetR\bdatasets\"\x82\x01\n" +
+	"\bdatasets\x18\x01 \x03(\v2\x10.edl.rpc.DatasetR\bdatasets\"\x98\x01\n" +
 	"\aKeptJob\x12$\n" +
 	"\x04spec\x18\x01 \x01(\v2\x10.edl.job.JobSpecR\x04spec\x12\x10\n" +
 	"\x03run\x18\x02 \x01(\tR\x03run\x12\x1b\n" +
 	"\town_store\x18\x04 \x01(\bR\bownStore\x12\x1c\n" +
-	"\tcontinues\x18\x05 \x01(\tR\tcontinuesJ\x04\b\x03\x10\x04B#Z!github.com/edl-go/edl/proto/stateb\x06proto3"
+	"\tcontinues\x18\x05 \x01(\tR\tcontinues\x12\x14\n" +
+	"\x05owner\x18\x06 \x01(\tR\x05ownerJ\x04\b\x03\x10\x04B#Z!github.com/edl-go/edl/proto/stateb\x06proto3"
 
 var (
 	file_proto_state_state_proto_rawDescOnce sync.Once

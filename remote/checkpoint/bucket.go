@@ -13,12 +13,14 @@ import (
 
 	"github.com/edl-go/edl/fault"
 	buckets "github.com/edl-go/edl/internal/bucket"
+	"github.com/edl-go/edl/internal/policy"
 )
 
 // A bucket is a store in an object store. Its drivers make an object visible only when it is whole.
 type bucket struct {
-	where string
-	blobs *blob.Bucket
+	where   string
+	blobs   *blob.Bucket
+	allowed *policy.Policy
 }
 
 func openStore(ctx context.Context, where string) (*bucket, error) {
@@ -26,10 +28,13 @@ func openStore(ctx context.Context, where string) (*bucket, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &bucket{where, b}, nil
+	return &bucket{where, b, policy.From(ctx)}, nil
 }
 
 func (b *bucket) create(ctx context.Context, name string, write func(io.Writer) error) error {
+	if err := b.allowed.CheckWrite(b.where); err != nil {
+		return err
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	w, err := b.blobs.NewWriter(ctx, name, &blob.WriterOptions{ContentType: "application/octet-stream"})
@@ -84,6 +89,9 @@ func (b *bucket) list(ctx context.Context) ([]object, error) {
 }
 
 func (b *bucket) remove(ctx context.Context, checkpoint string, names []string) error {
+	if err := b.allowed.CheckWrite(b.where); err != nil {
+		return err
+	}
 	for _, name := range names {
 		if err := b.blobs.Delete(ctx, checkpoint+"/"+name); err != nil && gcerrors.Code(err) != gcerrors.NotFound {
 			return buckets.Failed(ctx, b.where+"/"+checkpoint, err)

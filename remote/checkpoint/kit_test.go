@@ -37,7 +37,7 @@ func stores(t *testing.T) map[string]*Store {
 }
 
 func memoryStore(t *testing.T) *Store {
-	s := &Store{&bucket{"mem://", blob.PrefixedBucket(memblob.OpenBucket(nil), "below/")}, "mem://"}
+	s := &Store{&bucket{"mem://", blob.PrefixedBucket(memblob.OpenBucket(nil), "below/"), nil}, "mem://"}
 	t.Cleanup(func() { s.Close() })
 	return s
 }

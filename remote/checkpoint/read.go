@@ -126,6 +126,12 @@ func IsAddress(address string) bool {
 	return err == nil && slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return e.IsDir() && isName(e.Name()) })
 }
 
+// StoreOf is the store of an address, as Find takes it.
+func StoreOf(address string) string {
+	where, _ := split(address)
+	return where
+}
+
 // split separates what stands behind the last @ from an address.
 func split(address string) (where, which string) {
 	at := strings.LastIndexByte(address, '@')

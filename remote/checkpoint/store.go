@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/edl-go/edl/fault"
-	"github.com/edl-go/edl/internal/regularfile"
+	"github.com/edl-go/edl/internal/policy"
 )
 
 // A Store has objects by name. The last part of a name comes after a slash, and names of checkpoints have no other. It is safe for concurrent use.
@@ -52,6 +52,10 @@ func Open(ctx context.Context, where string) (*Store, error) {
 	if where == "" {
 		return nil, fault.E(fault.InvalidArgument, fault.Got("no place for checkpoints"), fault.Want("a folder, or a URL such as s3://bucket/folder"))
 	}
+	allowed := policy.From(ctx)
+	if err := allowed.CheckRead(where); err != nil {
+		return nil, err
+	}
 	scheme, rest, isURL := strings.Cut(where, "://")
 	switch {
 	case !isURL:
@@ -59,13 +63,13 @@ func Open(ctx context.Context, where string) (*Store, error) {
 		if err != nil {
 			return nil, fault.File(fault.InvalidArgument, where, err)
 		}
-		return &Store{&folder{dir}, where}, nil
+		return &Store{&folder{dir, allowed}, where}, nil
 	case scheme == "file":
 		u, err := url.Parse(where)
 		if err != nil || u.Host != "" || !path.IsAbs(u.Path) {
 			return nil, fault.E(fault.InvalidArgument, fault.Got("URL "+fault.Quote(where)), fault.Want("such as file:///folder"))
 		}
-		return &Store{&folder{filepath.FromSlash(u.Path)}, where}, nil
+		return &Store{&folder{filepath.FromSlash(u.Path), allowed}, where}, nil
 	case rest == "":
 		return nil, fault.E(fault.InvalidArgument, fault.Got("URL "+fault.Quote(where)), fault.Want("such as s3://bucket/folder"))
 	}
@@ -100,7 +104,10 @@ func (s *Store) Close() error { return s.objects.close() }
 func (s *Store) String() string { return s.where }
 
 // A folder is a store in a directory: each checkpoint is a directory in it.
-type folder struct{ dir string }
+type folder struct {
+	dir     string
+	allowed *policy.Policy
+}
 
 // part marks a file that is not whole yet.
 const part = ".part-"
@@ -109,16 +116,13 @@ const part = ".part-"
 func (f *folder) create(ctx context.Context, name string, write func(io.Writer) error) (err error) {
 	checkpoint, base := path.Split(name)
 	dir := filepath.Join(f.dir, filepath.FromSlash(checkpoint))
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return fault.File(fault.Unavailable, dir, err)
-	}
-	root, err := os.OpenRoot(dir)
+	root, err := f.allowed.MakeRoot(dir)
 	if err != nil {
 		return fault.File(fault.Unavailable, dir, err)
 	}
 	defer root.Close()
 	temporary := base + part + rand.Text()
-	to, err := root.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	to, err := root.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_EXCL, policy.FileMode)
 	if err != nil {
 		return fault.File(fault.Unavailable, dir, err)
 	}
@@ -134,7 +138,7 @@ func (f *folder) create(ctx context.Context, name string, write func(io.Writer) 
 		err = root.Rename(temporary, base)
 	}
 	if err == nil {
-		err = errors.Join(syncDir(dir), syncDir(f.dir))
+		err = errors.Join(syncDir(root), f.sync())
 	}
 	if err != nil {
 		return fault.File(fault.Unavailable, filepath.Join(dir, base), err)
@@ -143,8 +147,8 @@ func (f *folder) create(ctx context.Context, name string, write func(io.Writer) 
 }
 
 // syncDir waits until the names in a directory are on the disk. File systems that cannot do that are left alone.
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
+func syncDir(root *os.Root) error {
+	d, err := root.Open(".")
 	if err != nil {
 		return err
 	}
@@ -155,8 +159,18 @@ func syncDir(dir string) error {
 	return nil
 }
 
+// sync is syncDir of the folder.
+func (f *folder) sync() error {
+	root, err := f.allowed.WriteRoot(f.dir)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	return syncDir(root)
+}
+
 func (f *folder) open(_ context.Context, name string, offset, length int64) (io.ReadCloser, error) {
-	file, size, err := regularfile.Open(fault.Unavailable, filepath.Join(f.dir, filepath.FromSlash(name)))
+	file, size, err := f.allowed.Open(fault.Unavailable, filepath.Join(f.dir, filepath.FromSlash(name)))
 	if err != nil {
 		return nil, err
 	}
@@ -170,7 +184,7 @@ func (f *folder) open(_ context.Context, name string, offset, length int64) (io.
 }
 
 func (f *folder) list(context.Context) ([]object, error) {
-	entries, err := os.ReadDir(f.dir)
+	entries, err := f.allowed.ReadDir(f.dir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, nil
@@ -189,7 +203,7 @@ func (f *folder) list(context.Context) ([]object, error) {
 		if !e.IsDir() || !isName(e.Name()) {
 			continue
 		}
-		files, err := os.ReadDir(filepath.Join(f.dir, e.Name()))
+		files, err := f.allowed.ReadDir(filepath.Join(f.dir, e.Name()))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) { // another process may remove it
 			return nil, fault.File(fault.Unavailable, e.Name(), err)
 		}
@@ -206,7 +220,7 @@ func (f *folder) list(context.Context) ([]object, error) {
 
 func (f *folder) remove(_ context.Context, checkpoint string, names []string) error {
 	dir := filepath.Join(f.dir, checkpoint)
-	root, err := os.OpenRoot(dir)
+	root, err := f.allowed.WriteRoot(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -219,7 +233,12 @@ func (f *folder) remove(_ context.Context, checkpoint string, names []string) er
 			return fault.File(fault.Unavailable, filepath.Join(dir, name), err)
 		}
 	}
-	if err := os.Remove(dir); err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTEMPTY) {
+	parent, err := f.allowed.WriteRoot(f.dir)
+	if err != nil {
+		return fault.File(fault.Unavailable, f.dir, err)
+	}
+	defer parent.Close()
+	if err := parent.Remove(checkpoint); err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTEMPTY) {
 		return fault.File(fault.Unavailable, dir, err)
 	}
 	return nil

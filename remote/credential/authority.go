@@ -89,6 +89,9 @@ func ParseAuthority(b []byte) (*Authority, error) {
 // PEM returns the certificate and the key of the authority. It must not be shown.
 func (a *Authority) PEM() []byte { return a.pem }
 
+// Expires is when the authority, and so everything that it has issued, is not valid any more.
+func (a *Authority) Expires() time.Time { return a.certificate.NotAfter }
+
 // Issue returns credentials for a name that are valid for so long from now on.
 func (a *Authority) Issue(name Name, life time.Duration) (*Credentials, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

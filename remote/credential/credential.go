@@ -7,7 +7,7 @@
 //
 //	Authority (a file of the user, mode 0600)
 //	├── listener             speaks to roles and to other listeners of the authority
-//	├── user/NAME            speaks to listeners
+//	├── user/NAME/ACCESS     speaks to listeners, and may there what its Access says
 //	└── job/JOB/ROLE/INDEX   speaks to the roles of its job
 //
 // A connection is TLS 1.3, and both ends show certificates. So whoever has none from the same authority can neither call nor be called, and the bytes of a
@@ -21,8 +21,10 @@ import (
 	"encoding/pem"
 	"fmt"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/edl-go/edl/fault"
 )
@@ -39,11 +41,30 @@ const (
 
 // A Name is whom a certificate was issued to.
 type Name struct {
-	Kind  Kind
-	User  string // of a user
-	Job   string // of a role, and what follows
-	Role  string
-	Index int
+	Kind   Kind
+	User   string // of a user, and what follows
+	Access Access
+	Job    string // of a role, and what follows
+	Role   string
+	Index  int
+}
+
+// Access says what a user may do at a listener.
+type Access string
+
+// The accesses of users, each with what those before it may.
+const (
+	Viewer    Access = "viewer"    // reads what the listener knows of all jobs
+	Submitter Access = "submitter" // submits jobs, and acts on its own ones
+	Admin     Access = "admin"     // acts on all jobs, as the user who runs the listener
+)
+
+// Accesses lists them, the least first.
+func Accesses() []Access { return []Access{Viewer, Submitter, Admin} }
+
+// Covers reports whether who has a may do what b allows.
+func (a Access) Covers(b Access) bool {
+	return slices.Index(Accesses(), a) >= slices.Index(Accesses(), b)
 }
 
 // scheme is that of the URI in a certificate that is its Name.
@@ -53,7 +74,7 @@ const scheme = "edl"
 func (n Name) String() string {
 	switch n.Kind {
 	case User:
-		return string(User) + "/" + url.PathEscape(n.User)
+		return fmt.Sprintf("%s/%s/%s", User, url.PathEscape(n.User), n.Access)
 	case Role:
 		return fmt.Sprintf("%s/%s/%s/%d", Role, url.PathEscape(n.Job), url.PathEscape(n.Role), n.Index)
 	}
@@ -73,8 +94,8 @@ func parseName(text string) (Name, error) {
 	switch kind := Kind(parts[0]); {
 	case kind == Listener && len(parts) == 1:
 		return Name{Kind: Listener}, nil
-	case kind == User && len(parts) == 2:
-		return Name{Kind: User, User: parts[1]}, nil
+	case kind == User && len(parts) == 3 && slices.Contains(Accesses(), Access(parts[2])):
+		return Name{Kind: User, User: parts[1], Access: Access(parts[2])}, nil
 	case kind == Role && len(parts) == 4:
 		index, err := strconv.Atoi(parts[3])
 		if err == nil && index >= 0 {
@@ -106,6 +127,9 @@ type Credentials struct {
 
 // Name is whom the certificate was issued to.
 func (c *Credentials) Name() Name { return c.name }
+
+// Expires is when the certificate is not valid any more.
+func (c *Credentials) Expires() time.Time { return c.own.Leaf.NotAfter }
 
 // PEM returns what Parse reads: the certificate, its key, and the certificate of the authority. Who has it is the one that it names: it must not be shown.
 func (c *Credentials) PEM() []byte { return bytes.Join(c.pem[:], nil) }

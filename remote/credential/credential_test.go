@@ -79,7 +79,7 @@ func TestHandshakes(t *testing.T) {
 	}{
 		"of the same authority":  {onlyTrainer, issued(t, a, trainer, time.Hour).Client(anybody), true},
 		"of another authority":   {anybody, issued(t, other, trainer, time.Hour).Client(anybody), false},
-		"of another name":        {onlyTrainer, issued(t, a, Name{Kind: User, User: "u"}, time.Hour).Client(anybody), false},
+		"of another name":        {onlyTrainer, issued(t, a, Name{Kind: User, User: "u", Access: Admin}, time.Hour).Client(anybody), false},
 		"expired":                {anybody, issued(t, a, trainer, -time.Minute).Client(anybody), false},
 		"without a certificate":  {anybody, &tls.Config{RootCAs: server.roots, ServerName: Host}, false},
 		"that wants another one": {anybody, issued(t, a, trainer, time.Hour).Client(onlyTrainer), false},
@@ -94,12 +94,12 @@ func TestHandshakes(t *testing.T) {
 }
 
 func TestNames(t *testing.T) {
-	for _, n := range []Name{{Kind: Listener}, {Kind: User, User: "a/b c"}, {Kind: Role, Job: "j/../x", Role: "pserver", Index: 12}} {
+	for _, n := range []Name{{Kind: Listener}, {Kind: User, User: "a/b c", Access: Submitter}, {Kind: Role, Job: "j/../x", Role: "pserver", Index: 12}} {
 		if got, err := parseName(n.String()); err != nil || got != n {
 			t.Errorf("%q is %v, %v", n, got, err)
 		}
 	}
-	for _, text := range []string{"", "listener/x", "user", "job/a/b", "job/a/b/-1", "job/a/b/x", "user/%zz", "root"} {
+	for _, text := range []string{"", "listener/x", "user", "job/a/b", "job/a/b/-1", "job/a/b/x", "user/%zz", "user/u", "user/u/root", "user/u/admin/x", "root"} {
 		if n, err := parseName(text); !errors.Is(err, fault.Denied) {
 			t.Errorf("%q is %v, %v", text, n, err)
 		}
@@ -159,7 +159,7 @@ func FuzzParse(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	c, err := a.Issue(Name{Kind: User, User: "u"}, time.Hour)
+	c, err := a.Issue(Name{Kind: User, User: "u", Access: Admin}, time.Hour)
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -37,6 +37,8 @@ type Data struct {
 	lock *os.File
 }
 
+const jobsFolder = "jobs"
+
 // jobFile is the file of a job in its folder.
 const jobFile = "job"
 
@@ -44,7 +46,7 @@ const jobFile = "job"
 func OpenData(dir string) (*Data, error) {
 	dir, err := filepath.Abs(dir)
 	if err == nil {
-		err = os.MkdirAll(filepath.Join(dir, "jobs"), 0o700)
+		err = os.MkdirAll(filepath.Join(dir, jobsFolder), 0o700)
 	}
 	if err != nil {
 		return nil, fault.File(fault.Unavailable, dir, err)
@@ -66,7 +68,7 @@ func OpenData(dir string) (*Data, error) {
 func (d *Data) Close() error { return d.lock.Close() }
 
 // folder is the folder of a job.
-func (d *Data) folder(id string) string { return filepath.Join(d.dir, "jobs", id) }
+func (d *Data) folder(id string) string { return filepath.Join(d.jobs(), id) }
 
 // store is where a job has its checkpoints that names no place for them.
 func (d *Data) store(id string) string { return filepath.Join(d.folder(id), "checkpoints") }
@@ -153,7 +155,7 @@ const maxContinued = 64
 
 // trim removes the folders of the oldest jobs that do not run, beyond a number.
 func (d *Data) trim(runs func(id string) bool, most int) error {
-	entries, err := os.ReadDir(filepath.Join(d.dir, "jobs"))
+	entries, err := os.ReadDir(d.jobs())
 	if err != nil {
 		return fault.File(fault.Unavailable, d.dir, err)
 	}
@@ -254,10 +256,18 @@ func (m *Manager) Resume(ctx context.Context, id string, trainers, trainersMax, 
 		return nil, fault.E(fault.InvalidArgument, fault.At("job "+id), fault.Got("a listener without a data folder"), fault.Want("one with --data-dir"),
 			fault.Hint("submit the job again, with --resume STORE"))
 	}
+	if j, err := m.Job(id); err == nil {
+		if err := callerOf(ctx).mayAct(j.owner, "job "+id); err != nil {
+			return nil, err
+		}
+	}
 	if m.runs(id) {
 		return nil, fault.E(fault.InvalidArgument, fault.At("job "+id), fault.Got("a job that runs"), fault.Want("one that was stopped or has failed"))
 	}
 	k, err := m.cfg.Data.read(id)
+	if err == nil {
+		err = callerOf(ctx).mayAct(k.Owner, "job "+id)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/internal/eventlog"
+	"github.com/edl-go/edl/internal/policy"
 	"github.com/edl-go/edl/ops"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
@@ -29,8 +30,10 @@ const (
 // Job is one job that a Manager runs.
 type Job struct {
 	ID           string
-	name         string // of its checkpoints
-	continues    string // the job that it resumes; empty: none
+	name         string         // of its checkpoints
+	continues    string         // the job that it resumes; empty: none
+	owner        string         // the user who has submitted it
+	allowed      *policy.Policy // of the files that roles open; nil: all
 	manager      *Manager
 	spec         *job.JobSpec // without program
 	limits       jobspec.Deadlines
@@ -130,7 +133,7 @@ func identityOf(j *Job) *rpc.Identity {
 
 // run runs the job to its end.
 func (j *Job) run(ctx context.Context) {
-	ctx, cancel := context.WithCancelCause(ctx)
+	ctx, cancel := context.WithCancelCause(policy.With(ctx, j.allowed))
 	defer cancel(nil)
 	j.mu.Lock()
 	j.stop = cancel
@@ -213,6 +216,7 @@ func (j *Job) roleSpec(m cluster.Member, start int) *job.RoleSpec {
 		s.SaveProgram = p.plan.save
 	}
 	j.state.give(s)
+	s.Policy = jobspec.PolicyMessage(j.allowed.Also(s.StateDir, s.KeepDir, j.state.unpacked))
 	return s
 }
 

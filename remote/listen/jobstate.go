@@ -54,25 +54,32 @@ func (m *Manager) openState(ctx context.Context, id string, spec *job.JobSpec, p
 		return nil, err
 	}
 	if spec.Save != "" && launch.Here(m.cfg.Launcher) {
-		if err := executor.PrepareSave(spec.Save, p); err != nil {
+		if err := executor.FilesOf(ctx).PrepareSave(spec.Save, p); err != nil {
 			return nil, err
 		}
 	}
 	if spec.State != "" {
+		if err := m.states.mayUse(callerOf(ctx), spec.State); err != nil {
+			return nil, err
+		}
 		if s.dir, s.done, err = m.states.use(spec.State); err != nil {
 			return nil, err
 		}
 	}
 	base, from := s.dir, s.dir
 	if spec.Params != "" { // they win over the state; variables of other programs stay
-		if err := s.unpack(spec.Params, p, m.cfg.RunDir); err != nil {
+		if err := s.unpack(executor.FilesOf(ctx), spec.Params, p, m.cfg.RunDir); err != nil {
 			return nil, err
 		}
 		s.dir, from = "", s.params
 	}
 	var progress executor.Progress
 	if from != "" && executor.Trains(p) { // an evaluation begins with its first step, whatever the state
-		if progress, _, err = executor.ReadProgress(from); err != nil {
+		files := executor.Files{} // of the listener
+		if from == s.params && s.unpacked == "" {
+			files = executor.FilesOf(ctx)
+		}
+		if progress, _, err = files.ReadProgress(from); err != nil {
 			return nil, err
 		}
 	}
@@ -96,7 +103,7 @@ func (m *Manager) openState(ctx context.Context, id string, spec *job.JobSpec, p
 			fault.Hint("--passes counts all passes of the job, those before the checkpoint, too"))
 	}
 	if spec.KeepState {
-		s.keep, err = m.states.expect(id, spec.State, base)
+		s.keep, err = m.states.expect(callerOf(ctx).user, id, spec.State, base)
 	}
 	return s, err
 }
@@ -128,17 +135,17 @@ func (s *jobState) enterTrained(spec *job.JobSpec) error {
 
 // unpack turns a combined parameter file into a directory of single ones, which is what roles load from: they know the variables
 // of their own programs only, and a combined file does not name its own. The directory ends with the job.
-func (s *jobState) unpack(from string, p *program.Program, scratch string) error {
-	info, err := os.Stat(from)
+func (s *jobState) unpack(files executor.Files, from string, p *program.Program, scratch string) error {
+	isDir, err := files.IsDir(from)
 	if err != nil {
-		return fault.File(fault.InvalidArgument, from, err)
+		return err
 	}
-	if info.IsDir() {
+	if isDir {
 		s.params, err = filepath.Abs(from)
 		return fault.Wrap(fault.InvalidArgument, from, err)
 	}
 	scope := executor.NewScope()
-	if err := executor.LoadParams(scope, from, p); err != nil {
+	if err := files.LoadFile(scope, from, p); err != nil {
 		return err
 	}
 	dir, err := os.MkdirTemp(scratch, "params-")

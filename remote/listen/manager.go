@@ -6,7 +6,7 @@
 //
 // Its files in reading order:
 //
-//   - manager.go: Manager, the jobs of a listener; server.go: Server, its calls
+//   - manager.go: Manager, the jobs of a listener; server.go: Server, its calls; access.go: who may make them; allowed.go: what jobs may read and write
 //   - data.go: Data, what outlives a listener: jobs that can be resumed, and their checkpoints; checkpoints.go: from a checkpoint to the start of an attempt
 //   - plan.go: from a JobSpec to role programs; jobstate.go: what a job starts with and leaves; states.go: the states that the listener holds between jobs
 //   - job.go: Job, its calls; finish.go: its end in good order; record.go: what is known of a job
@@ -41,6 +41,7 @@ import (
 	"sync"
 
 	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/internal/policy"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/state"
 	"github.com/edl-go/edl/remote/cluster"
@@ -65,6 +66,7 @@ type Config struct {
 	StateDir      string
 	MaxStates     int                   // that are held at a time; 0: 100
 	MaxStateBytes int64                 // of all of them together; 0: 64 GiB
+	Allowed       Allowed               // what jobs may read and write
 	Authority     *credential.Authority // issues the credentials of listener and roles; nil: they have none, and ask for none
 	Data          *Data                 // for jobs that are resumed, and for checkpoints of jobs that name no place; nil: none. The caller closes it
 	Log           *slog.Logger
@@ -137,6 +139,11 @@ func (m *Manager) start(ctx context.Context, spec *job.JobSpec, continues string
 	if err := jobspec.Check(spec); err != nil {
 		return nil, err
 	}
+	by := callerOf(ctx)
+	allowed := m.cfg.Allowed.of(by)
+	if err := checkPlaces(allowed, spec, continues != ""); err != nil {
+		return nil, err
+	}
 	plan, err := newPlan(ctx, spec)
 	if err != nil {
 		return nil, err
@@ -146,20 +153,57 @@ func (m *Manager) start(ctx context.Context, spec *job.JobSpec, continues string
 	if id == "" {
 		id = newID()
 	}
+	if err := m.mayName(by, id); err != nil {
+		return nil, err
+	}
+	if m.cfg.Data != nil {
+		allowed = allowed.Also(m.cfg.Data.store(id))
+	}
+	ctx = policy.With(ctx, allowed)
 	own, err := m.defaultCheckpoints(ctx, id, spec, plan.user)
 	if err != nil {
 		return nil, err
 	}
-	kept := &state.KeptJob{OwnStore: own, Spec: spec, Continues: continues}
+	kept := &state.KeptJob{OwnStore: own, Spec: spec, Continues: continues, Owner: by.user}
+	if continues != "" { // it may begin with what another job has left in the data folder
+		ctx = policy.With(ctx, allowed.Also(m.cfg.Data.jobs()))
+	}
 	begin, err := m.openState(ctx, id, spec, plan.user) // before the lock, because it takes as long as the files are large
 	if err != nil {
 		return nil, err
 	}
 	j := newJob(m, id, spec, plan, begin)
+	j.owner, j.status.Owner, j.allowed = by.user, by.user, allowed
 	if err := m.add(j, kept); err != nil {
 		return nil, errors.Join(err, begin.close())
 	}
 	return j, nil
+}
+
+// mayName refuses the name of another user's job, of which it would take the place.
+func (m *Manager) mayName(by caller, id string) error {
+	if by.access.Covers(credential.Admin) {
+		return nil
+	}
+	taken := func(owner string) error {
+		if owner == by.user {
+			return nil
+		}
+		return fault.E(fault.Denied, fault.At("job "+id), fault.Got("a name that a job of another user has"), fault.Want("another name"))
+	}
+	if j, err := m.Job(id); err == nil {
+		if err := taken(j.owner); err != nil {
+			return err
+		}
+	}
+	if m.cfg.Data != nil {
+		if k, err := m.cfg.Data.read(id); err == nil {
+			return taken(k.Owner)
+		} else if !errors.Is(err, fault.NotFound) {
+			return err
+		}
+	}
+	return nil
 }
 
 // stateDir is where the listener unpacks what roles load from; empty: the directory for temporary files.

@@ -82,7 +82,10 @@ func (s *Server) Watch(m *rpc.JobRequest, stream grpc.ServerStreamingServer[rpc.
 	if err != nil {
 		return err
 	}
-	if m.Follows {
+	if m.Follows { // it holds the job back, or lets it go on
+		if err := callerOf(stream.Context()).mayAct(j.owner, "job "+j.ID); err != nil {
+			return err
+		}
 		j.followers.change(+1, false)
 		defer j.followers.change(-1, false)
 	}
@@ -113,7 +116,7 @@ func (s *Server) Logs(m *rpc.LogsRequest, stream grpc.ServerStreamingServer[rpc.
 
 // Stop ends a job.
 func (s *Server) Stop(ctx context.Context, m *rpc.JobRequest) (*job.JobStatus, error) {
-	j, err := s.Manager.Job(m.Job)
+	j, err := acted(ctx, s, m.Job)
 	if err == nil {
 		err = j.Stop(ctx)
 	}
@@ -125,7 +128,7 @@ func (s *Server) Stop(ctx context.Context, m *rpc.JobRequest) (*job.JobStatus, e
 
 // Checkpoint makes a checkpoint of a job, which goes on.
 func (s *Server) Checkpoint(ctx context.Context, m *rpc.JobRequest) (*job.CheckpointStatus, error) {
-	j, err := s.Manager.Job(m.Job)
+	j, err := acted(ctx, s, m.Job)
 	if err != nil {
 		return nil, err
 	}
@@ -173,7 +176,7 @@ func (s *Server) Show(m *rpc.JobRequest, stream grpc.ServerStreamingServer[rpc.P
 
 // Scale changes how many trainers a job wants, or how many pservers it has.
 func (s *Server) Scale(ctx context.Context, m *rpc.ScaleRequest) (*job.JobStatus, error) {
-	j, err := s.Manager.Job(m.Job)
+	j, err := acted(ctx, s, m.Job)
 	if err == nil && m.Trainers != 0 {
 		err = j.Scale(ctx, m.Trainers)
 	}
@@ -188,7 +191,7 @@ func (s *Server) Scale(ctx context.Context, m *rpc.ScaleRequest) (*job.JobStatus
 
 // Finish ends a job in good order.
 func (s *Server) Finish(ctx context.Context, m *rpc.FinishRequest) (*job.JobStatus, error) {
-	j, err := s.Manager.Job(m.Job)
+	j, err := acted(ctx, s, m.Job)
 	if err == nil {
 		err = j.Finish(ctx, m.AfterStep, m.WithoutSave)
 	}
@@ -199,8 +202,8 @@ func (s *Server) Finish(ctx context.Context, m *rpc.FinishRequest) (*job.JobStat
 }
 
 // Acknowledge says how far the follower of a job has come.
-func (s *Server) Acknowledge(_ context.Context, m *rpc.AcknowledgeRequest) (*rpc.AcknowledgeResponse, error) {
-	j, err := s.Manager.Job(m.Job)
+func (s *Server) Acknowledge(ctx context.Context, m *rpc.AcknowledgeRequest) (*rpc.AcknowledgeResponse, error) {
+	j, err := acted(ctx, s, m.Job)
 	if err != nil {
 		return nil, err
 	}
@@ -229,7 +232,7 @@ func (s *Server) RunStep(stream grpc.BidiStreamingServer[rpc.Piece, rpc.Piece]) 
 	if err != nil {
 		return err
 	}
-	j, err := s.Manager.Job(first.GetId().GetJob())
+	j, err := acted(stream.Context(), s, first.GetId().GetJob())
 	if err != nil {
 		return err
 	}

@@ -62,6 +62,7 @@ type states struct {
 // A keptState is one state. The mutex of its states guards it.
 type keptState struct {
 	dir      string
+	owner    string // the user whose it is
 	bytes    int64
 	users    int  // jobs that start with it, and calls that read it
 	pending  bool // a job writes it
@@ -155,6 +156,16 @@ func (s *states) removeUnused(id string) {
 	}
 }
 
+// mayUse refuses the state of another user.
+func (s *states) mayUse(by caller, id string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if k := s.held[id]; k != nil {
+		return by.mayAct(k.owner, "state "+id)
+	}
+	return nil
+}
+
 // use returns the directory of a state, which stays until done is called.
 func (s *states) use(id string) (dir string, done func(), err error) {
 	s.mu.Lock()
@@ -194,6 +205,7 @@ func (s *states) release(id string) error {
 // An expected state is one that a job will write into dir. Its end is keep or drop.
 type expected struct {
 	states *states
+	owner  string
 	id     string
 	from   string // the state that the job starts with; empty: none
 	dir    string
@@ -202,7 +214,7 @@ type expected struct {
 
 // expect makes room for the state that a job will leave under an id, which no state has but the one that the job starts with. The place is that of the
 // job until keep or drop. Its bytes are not known before keep.
-func (s *states) expect(id, from, base string) (*expected, error) {
+func (s *states) expect(owner, id, from, base string) (*expected, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.held[id] != nil && id != from {
@@ -217,7 +229,7 @@ func (s *states) expect(id, from, base string) (*expected, error) {
 		return nil, err
 	}
 	dir, err := s.newDir()
-	e := &expected{states: s, id: id, from: from, dir: dir, base: base}
+	e := &expected{states: s, owner: owner, id: id, from: from, dir: dir, base: base}
 	if err == nil {
 		s.coming[e] = true
 	}
@@ -264,7 +276,7 @@ func (e *expected) keep() (p executor.Progress, err error) {
 	if before := e.states.held[e.id]; before != nil && before.users == 0 {
 		_ = os.RemoveAll(before.dir)
 	}
-	e.states.held[e.id] = &keptState{dir: e.dir, bytes: bytes, used: time.Now()}
+	e.states.held[e.id] = &keptState{dir: e.dir, owner: e.owner, bytes: bytes, used: time.Now()}
 	return p, nil
 }
 
@@ -340,7 +352,7 @@ func (s *states) write(ctx context.Context, m *rpc.StateValues) (id string, err 
 	}
 	dir, err := s.newDir()
 	if err == nil {
-		s.held[id] = &keptState{dir: dir, bytes: bytes, pending: true, used: time.Now()}
+		s.held[id] = &keptState{dir: dir, owner: callerOf(ctx).user, bytes: bytes, pending: true, used: time.Now()}
 	}
 	s.mu.Unlock()
 	if err != nil {
@@ -436,6 +448,9 @@ func readStream(root *os.Root, name string, size int64) ([]byte, error) {
 
 // ReadState returns variables of a state that the listener holds.
 func (s *Server) ReadState(m *rpc.ReadStateRequest, stream grpc.ServerStreamingServer[rpc.Piece]) error {
+	if err := s.Manager.states.mayUse(callerOf(stream.Context()), m.State); err != nil {
+		return err
+	}
 	values, err := s.Manager.states.read(m.State, m.Names)
 	if err != nil {
 		return err
@@ -461,6 +476,9 @@ func (s *Server) WriteState(stream grpc.ClientStreamingServer[rpc.Piece, rpc.Wri
 }
 
 // ReleaseState lets the listener forget a state.
-func (s *Server) ReleaseState(_ context.Context, m *rpc.ReleaseStateRequest) (*rpc.ReleaseStateResponse, error) {
+func (s *Server) ReleaseState(ctx context.Context, m *rpc.ReleaseStateRequest) (*rpc.ReleaseStateResponse, error) {
+	if err := s.Manager.states.mayUse(callerOf(ctx), m.State); err != nil {
+		return nil, err
+	}
 	return &rpc.ReleaseStateResponse{}, s.Manager.states.release(m.State)
 }

@@ -22,7 +22,6 @@ import (
 	"github.com/edl-go/edl/remote/cluster"
 	"github.com/edl-go/edl/remote/coordinator"
 	"github.com/edl-go/edl/remote/jobspec"
-	"github.com/edl-go/edl/remote/wire"
 	"github.com/edl-go/edl/tensor"
 )
 
@@ -142,7 +141,7 @@ func checkpointsOf(r *runner) coordinator.Checkpoints {
 
 // runCoordinator serves until the job has ended.
 func (r *runner) runCoordinator(ctx context.Context, server *coordinator.Server, l net.Listener, lead coordinator.Lead) (err error) {
-	service := wire.NewServer(r.side)
+	service := newServer(r)
 	rpc.RegisterCoordinatorServer(service, server)
 	ctx, end := serving(ctx, service, l, r.deadlines.ServerGrace)
 	defer func() { err = end(err) }()

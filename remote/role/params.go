@@ -2,9 +2,9 @@ package role
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"io/fs"
-	"os"
 	"slices"
 
 	"github.com/edl-go/edl/executor"
@@ -21,12 +21,13 @@ import (
 type startState struct {
 	dir     string // empty: the startup program makes all
 	partial bool   // the startup program makes what dir does not have
-	reshape bool   // and what it has with another type or other dims
+	files   executor.Files
+	reshape bool // and what it has with another type or other dims
 }
 
 func (r *runner) start() startState {
 	// A program takes from the state of an executor what has its name. Other dims are a mistake there: they would drop a trained variable silently.
-	return startState{cmp.Or(r.spec.StateDir, r.spec.Spec.Params), r.spec.Spec.Partial, r.spec.StateDir == ""}
+	return startState{cmp.Or(r.spec.StateDir, r.spec.Spec.Params), r.spec.Spec.Partial, executor.FilesOf(confined(context.Background(), r)), r.spec.StateDir == ""}
 }
 
 // loadPieces gives a pserver's variables their rows of the whole variables.
@@ -174,14 +175,7 @@ func (s startState) load(files *executor.DirStorage, name string, dtype tensor.D
 }
 
 func (s startState) withFiles(use func(*executor.DirStorage) error) error {
-	if info, err := os.Stat(s.dir); err != nil || !info.IsDir() {
-		return fault.E(fault.NotFound, fault.At(s.dir), fault.Got("no directory of parameters"), fault.Want("one file per variable"),
-			fault.Cause(err))
-	}
-	if err := executor.CheckComplete(s.dir); err != nil {
-		return err
-	}
-	files, err := executor.NewStorage(s.dir)
+	files, err := s.files.OpenStorage(s.dir)
 	if err != nil {
 		return err
 	}

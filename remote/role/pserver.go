@@ -55,7 +55,7 @@ func (r *runner) serve(ctx context.Context) error {
 		config.Follows = &pserver.Follows{Start: r.spec.Start + 1, Placement: placed(r.spec).Number, TLS: r.side.DataClient(), TakeOver: at.takeOver}
 	}
 	h := newHost(r, config)
-	service := wire.NewServer(r.side)
+	service := newServer(r)
 	rpc.RegisterParameterServerServer(service, h)
 	work, end := serving(ctx, service, l, r.deadlines.ServerGrace)
 	if err := at.take(work); err != nil {

@@ -27,9 +27,11 @@ import (
 	"sync"
 	"time"
 
+	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/internal/policy"
 	"github.com/edl-go/edl/ops"
 	_ "github.com/edl-go/edl/ops/all" // a role runs any program
 	"github.com/edl-go/edl/program"
@@ -113,6 +115,7 @@ func Run(ctx context.Context, spec *job.RoleSpec, options Options) (err error) {
 		r.log = slog.New(slog.DiscardHandler)
 	}
 	r.log = r.log.With("job", spec.Job, "role", name)
+	ctx = confined(ctx, r)
 	r.recording = newRecording(spec)
 	defer r.recording.tell(options.Report)
 	defer r.report(options.Report)()
@@ -138,6 +141,18 @@ func Run(ctx context.Context, spec *job.RoleSpec, options Options) (err error) {
 		r.log.Info("role ends")
 	}
 	return err
+}
+
+// confined returns a context in which the role opens what its listener allows, and nothing else.
+func confined(ctx context.Context, r *runner) context.Context {
+	return policy.With(ctx, jobspec.PolicyOf(r.spec.Policy))
+}
+
+// newServer returns a server whose handlers are confined, too.
+func newServer(r *runner) *grpc.Server {
+	return wire.NewServer(r.side, wire.Around(func(ctx context.Context, _ string, handle func(context.Context) error) error {
+		return handle(confined(ctx, r))
+	})...)
 }
 
 // openRegistry opens the registry. While etcd does not answer it tries again, until Deadlines.Start.

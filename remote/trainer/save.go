@@ -139,13 +139,13 @@ type savedDir struct {
 var _ ops.Storage = (*storage)(nil)
 
 // openStorage makes the directories, but for empty names.
-func openStorage(names ...string) (*storage, error) {
+func openStorage(files executor.Files, names ...string) (*storage, error) {
 	s := &storage{}
 	for _, name := range names {
 		if name == "" {
 			continue
 		}
-		writer, err := executor.NewStateWriter(name)
+		writer, err := files.NewStateWriter(name)
 		if err != nil {
 			return nil, errors.Join(err, s.Close())
 		}

@@ -20,7 +20,7 @@ import (
 func TestAStorageTriesAgainWhatHasFailed(t *testing.T) {
 	base := t.TempDir()
 	keep, saved := filepath.Join(base, "keep"), filepath.Join(base, "saved")
-	s, err := openStorage(keep, saved)
+	s, err := openStorage(executor.Files{}, keep, saved)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -90,7 +90,7 @@ func Run(ctx context.Context, cfg Config) error {
 	}
 	t.comm.pace.set(cfg.Spec, &t.comm.rhythm)
 	t.comm.verdicts.on = jobspec.Backups(cfg.Spec) > 0
-	storage, err := openStorage(cfg.KeepDir, cfg.Spec.Save)
+	storage, err := openStorage(executor.FilesOf(ctx), cfg.KeepDir, cfg.Spec.Save)
 	if err != nil {
 		return t.leave(ctx, err)
 	}

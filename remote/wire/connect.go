@@ -1,6 +1,6 @@
 // Package wire is the transport: connections, faults that cross the wire, and messages and tensors of any size.
 //
-// Files in reading order: connect.go has clients, servers and retries; side.go how the two ends of a connection know each other; follow.go connections to a peer that moves; errors.go how faults cross the
+// Files in reading order: connect.go has clients, servers and retries; side.go how the two ends of a connection know each other; around.go what a server does around each call; follow.go connections to a peer that moves; errors.go how faults cross the
 // wire; identity.go who sends a message; variable.go how tensors are sent and received; codec.go how they are encoded without copies; large.go other
 // messages that may be too large for one gRPC message.
 //
@@ -83,15 +83,15 @@ func dial(target string, side *Side, address func() string, more ...grpc.DialOpt
 	return conn, nil
 }
 
-// NewServer returns a gRPC server with this package's codec, limits and faults.
-func NewServer(side *Side) *grpc.Server {
-	return grpc.NewServer(grpc.Creds(side.server()), grpc.ForceServerCodecV2(codec{}), grpc.MaxRecvMsgSize(maxMessage), grpc.MaxSendMsgSize(maxMessage),
-		grpc.InitialWindowSize(window), grpc.InitialConnWindowSize(2*window),
-		grpc.WriteBufferSize(256<<10), grpc.ReadBufferSize(256<<10),
+// NewServer returns a gRPC server with this package's codec, limits and faults. More options are Around.
+func NewServer(side *Side, more ...grpc.ServerOption) *grpc.Server {
+	return grpc.NewServer(append([]grpc.ServerOption{grpc.Creds(side.server()), grpc.ForceServerCodecV2(codec{}), grpc.MaxRecvMsgSize(maxMessage), grpc.MaxSendMsgSize(maxMessage),
+		grpc.InitialWindowSize(window), grpc.InitialConnWindowSize(2 * window),
+		grpc.WriteBufferSize(256 << 10), grpc.ReadBufferSize(256 << 10),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 2 * time.Second, PermitWithoutStream: true}),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: peerSilence / 2, Timeout: peerAnswer}),
 		grpc.ConnectionTimeout(greeting), grpc.MaxConcurrentStreams(maxStreams), grpc.WaitForHandlers(true),
-		grpc.ChainUnaryInterceptor(unaryServer), grpc.ChainStreamInterceptor(streamServer))
+		grpc.ChainUnaryInterceptor(unaryServer), grpc.ChainStreamInterceptor(streamServer)}, more...)...)
 }
 
 // scheme leaves an address as it is.

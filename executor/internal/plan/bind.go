@@ -69,48 +69,30 @@ func (b *binder) hold() {
 	b.held = slices.Concat(reads, writes)
 }
 
-func (b *binder) bindNode(n *node) (err error) {
-	var scratch []*variable
-	var noScratch error
-	take := func(dtype tensor.DType, elements int) *tensor.Tensor {
+// bindNode binds an op, and makes pieces of it.
+func (b *binder) bindNode(n *node) error {
+	take := func(dtype tensor.DType, elements int) (*tensor.Tensor, error) {
 		v, err := b.scratch(dtype, elements)
 		if err != nil {
-			noScratch = err
-			return nil
+			return nil, err
 		}
-		scratch = append(scratch, v)
-		return v.tensor
+		n.scratch = append(n.scratch, v)
+		return v.tensor, nil
 	}
-	defer func() {
-		if r := recover(); r != nil {
-			err = cmp.Or(noScratch, panicked(r))
-		}
-	}()
-	binding := ops.NewBinding(n.op, n.def, b.env, b.variables.tensors(n.op.Inputs), b.variables.tensors(n.op.Outputs), take)
-	if n.def.Class == ops.Control {
-		b.surround(n, binding)
-	}
-	kernel, err := n.def.Bind(binding)
-	switch {
-	case err != nil:
+	kernel, loops, err := b.bindOp(n, take)
+	if err != nil {
 		return err
-	case noScratch != nil:
-		return noScratch
-	case kernel == nil:
-		return fault.New(fault.Internal, "the op was bound to no kernel")
 	}
-	loops := binding.Bound()
 	if loops == nil {
-		p := &piece{op: n.op, def: n.def, kernel: kernel, scratch: scratch, cost: n.cost, pace: b.pace,
+		p := &piece{node: n, op: n.op, def: n.def, kernel: kernel, scratch: n.scratch, cost: n.cost, pace: b.pace,
 			reads: b.variables.list(n.op.Inputs, nil), writes: b.variables.list(n.op.Outputs, nil)}
 		if n.def.Class == ops.Control {
 			b.complete(n, p)
 		}
-		b.pieces = append(b.pieces, p)
-		return nil
+		n.bound = []*piece{p}
 	}
 	for _, l := range loops {
-		p := &piece{op: n.op, def: n.def, loop: l, scratch: scratch, cost: share(n.cost, loops), pace: b.pace,
+		p := &piece{node: n, op: n.op, def: n.def, loop: l, scratch: n.scratch, cost: share(n.cost, loops), pace: b.pace,
 			reads: b.variables.list(n.op.Inputs, l.Reads), writes: b.variables.list(n.op.Outputs, l.Writes)}
 		for _, v := range b.variables.list(n.op.Inputs, l.Whole) {
 			if l.Whole != nil && uses(p.reads, v) {
@@ -120,9 +102,42 @@ func (b *binder) bindNode(n *node) (err error) {
 		if err := p.check(); err != nil {
 			return err
 		}
-		b.pieces = append(b.pieces, p)
+		n.bound = append(n.bound, p)
 	}
+	b.pieces = append(b.pieces, n.bound...)
 	return nil
+}
+
+// bindOp binds an op to the tensors of its variables. take gives it scratch memory. An op that was bound to loops has no kernel.
+func (b *binder) bindOp(n *node, take func(tensor.DType, int) (*tensor.Tensor, error)) (kernel ops.Kernel, loops []ops.Loop, err error) {
+	var noScratch error
+	scratch := func(dtype tensor.DType, elements int) *tensor.Tensor {
+		t, err := take(dtype, elements)
+		if err != nil {
+			noScratch = err
+			return nil
+		}
+		return t
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = cmp.Or(noScratch, panicked(r))
+		}
+	}()
+	binding := ops.NewBinding(n.op, n.def, b.env, b.variables.tensors(n.op.Inputs), b.variables.tensors(n.op.Outputs), scratch)
+	if n.def.Class == ops.Control {
+		b.surround(n, binding)
+	}
+	kernel, err = n.def.Bind(binding)
+	switch {
+	case err != nil:
+		return nil, nil, err
+	case noScratch != nil:
+		return nil, nil, noScratch
+	case kernel == nil:
+		return nil, nil, fault.New(fault.Internal, "the op was bound to no kernel")
+	}
+	return kernel, binding.Bound(), nil
 }
 
 func (b *binder) makeTensor(v *variable) (err error) {
@@ -162,23 +177,27 @@ func (b *binder) blank(dtype tensor.DType, dims []int64) (*tensor.Tensor, error)
 	if !ok {
 		return tensor.New(dtype, dims...) // reports what is wrong with dims
 	}
-	if have := b.blanks[dtype]; have == nil || have.Len() < n {
-		made, err := b.store.of(dtype, n)
-		if err != nil {
-			return nil, err
-		}
-		b.blanks[dtype] = made
-	}
-	return view(b.blanks[dtype], 0, n, dims)
-}
-
-// view returns n elements of memory from offset on, with dims.
-func view(memory *tensor.Tensor, offset, n int, dims []int64) (*tensor.Tensor, error) {
-	rows, err := memory.Rows(int64(offset), int64(offset+n))
+	t, err := tensor.New(dtype, 0)
 	if err != nil {
 		return nil, err
 	}
-	return rows.Reshape(dims...)
+	memory, err := b.blankMemory(dtype, n)
+	if err != nil {
+		return nil, err
+	}
+	return t, tensor.Lay(t, memory, 0, dims...)
+}
+
+// blankMemory returns a vector of at least n elements.
+func (b *binder) blankMemory(dtype tensor.DType, n int) (*tensor.Tensor, error) {
+	if have := b.blanks[dtype]; have != nil && have.Len() >= n {
+		return have, nil
+	}
+	made, err := b.store.of(dtype, n)
+	if err == nil {
+		b.blanks[dtype] = made
+	}
+	return made, err
 }
 
 // scratch makes memory that an op uses while it runs. The layout packs it like a temporary.
@@ -215,6 +234,7 @@ func panicked(r any) error {
 
 // A piece is an op that was bound to a kernel, or one loop of an op that was bound to loops.
 type piece struct {
+	node    *node
 	op      *program.Op
 	def     *ops.Def
 	kernel  ops.Kernel // nil for a loop
@@ -228,6 +248,24 @@ type piece struct {
 	cost    ops.Cost
 	pace    pace
 	also    []string // types of the ops that it has taken over
+
+	from  *piece  // that the binder has made, and whose loop it has; nil for itself
+	taken []taken // what the loop does, too, in this order
+}
+
+// A taken is the loop of an epilogue that the loop of a piece has taken over (ops.Loop.TakeOver), or the term that it adds (ops.Loop.Accumulate).
+type taken struct {
+	epilogue *piece
+	between  *variable // what the piece then does not store
+	to, term *variable // if there is no epilogue
+}
+
+// origin returns the piece of the binder whose loop p has.
+func (p *piece) origin() *piece {
+	if p.from != nil {
+		return p.from
+	}
+	return p
 }
 
 func (p *piece) isLoop() bool { return p.kernel == nil }

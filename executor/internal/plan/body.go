@@ -228,7 +228,7 @@ func (l laidOut) holder(name string) *holder {
 	if v == nil {
 		return nil
 	}
-	return &holder{tensor: v.tensor, value: v.value}
+	return &holder{tensor: v.tensor, value: v.value, laid: v.place != scoped}
 }
 
 // surround gives a binding what an op of class Control needs.

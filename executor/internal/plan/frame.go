@@ -12,7 +12,8 @@ import (
 // A holder is what a variable has while a block runs. Kernels keep the tensor; dims of one that is not fixed change from run to run.
 type holder struct {
 	tensor *tensor.Tensor
-	value  any // of one that is no tensor; see ops.NewValue
+	value  any  // of one that is no tensor; see ops.NewValue
+	laid   bool // a plan has laid out the tensor, and may give it other dims between two runs (Resize)
 }
 
 // A surrounding finds the variables of the blocks around one.

@@ -38,6 +38,7 @@ type fuser struct {
 	pieces    []*piece
 	held      []*variable // that pieces go on using until the end of the block
 	moving    bool        // variables of the scope may get other memory between runs, so nothing can be a view of them
+	copies    []sharing   // that are left out, because what they copy to or from are views
 }
 
 // fuse applies every fusion that is not left out.
@@ -120,6 +121,7 @@ func (f *fuser) takesOver(p, q *piece, count map[*variable]int) bool {
 func (p *piece) with(q *piece) *piece {
 	between := p.writes[0]
 	all := *p
+	all.from, all.taken = p.origin(), append(slices.Clone(p.taken), taken{epilogue: q.origin(), between: between})
 	all.reads, all.whole = slices.Clone(p.reads), slices.Clone(p.whole)
 	for _, v := range q.reads {
 		if v != between && !uses(all.reads, v) {
@@ -132,8 +134,18 @@ func (p *piece) with(q *piece) *piece {
 	all.parts = slices.Concat(p.parts, q.parts)
 	all.writes = q.writes
 	all.also = append(slices.Clone(p.also), q.op.Type)
-	all.cost = ops.Cost{Flops: p.cost.Flops + q.cost.Flops, Bytes: p.cost.Bytes + q.cost.Bytes - 2*between.bytes()}
+	all.cost = withEpilogue(p.cost, q.cost, between)
 	return &all
+}
+
+// withEpilogue is the cost of a loop and an epilogue without what lay between them.
+func withEpilogue(loop, epilogue ops.Cost, between *variable) ops.Cost {
+	return ops.Cost{Flops: loop.Flops + epilogue.Flops, Bytes: loop.Bytes + epilogue.Bytes - 2*between.bytes()}
+}
+
+// withTerm is the cost of a loop that adds a term to its result.
+func withTerm(loop ops.Cost, to, term *variable) ops.Cost {
+	return ops.Cost{Flops: loop.Flops + int64(to.elements()), Bytes: loop.Bytes + term.bytes()}
 }
 
 // foldSums lets products add their result to the terms before it in a sum of gradients, and leaves out the sum. A sum adds its terms in their order.
@@ -203,6 +215,7 @@ func (f *fuser) fold(i int, terms []*variable, makers []int) {
 			to = f.pieces[i].writes[0]
 		}
 		p := *f.pieces[at]
+		p.from, p.taken = f.pieces[at].origin(), append(slices.Clone(p.taken), taken{to: to, term: before})
 		p.loop.Accumulate(to.tensor, before.tensor)
 		p.loop.Accumulate, p.loop.TakeOver = nil, nil
 		p.writes = []*variable{to}
@@ -212,7 +225,7 @@ func (f *fuser) fold(i int, terms []*variable, makers []int) {
 		p.term = elementsOf(before)
 		p.loop.InPlace = p.loop.InPlace && len(p.also) == 0 // a bias or function comes before the term
 		p.also = append(slices.Clone(p.also), "sum")
-		p.cost = ops.Cost{Flops: p.cost.Flops + int64(to.elements()), Bytes: p.cost.Bytes + before.bytes()}
+		p.cost = withTerm(p.cost, to, before)
 		f.pieces[at] = &p
 		before = to
 	}

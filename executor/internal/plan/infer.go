@@ -19,15 +19,25 @@ type inference struct {
 	once      map[string]bool             // variables whose values are known where they are read (ops.WrittenOnce)
 	late      map[*program.Op]bool        // ops that wait for dims (late.go)
 	inner     map[int]map[string]ops.Meta // by block that an op runs: the types of variables that its ops write
+	inputs    []*variable                 // of the scope, that the caller feeds through it (Request.Stay)
+	walks     int                         // before this one: an inference for other dims walks again (again.go)
+	before    []typed                     // what this walk has changed, if it is not the first
 }
 
 // A node is an op of the block with concrete shapes.
 type node struct {
-	op     *program.Op
-	def    *ops.Def
-	cost   ops.Cost
-	reads  []string // that its blocks read outside of them
-	writes []string // that its blocks write outside of them
+	written *program.Op // as it stands in the program
+	op      *program.Op // with the attributes that tensors give
+	def     *ops.Def
+	cost    ops.Cost
+	reads   []string // that its blocks read outside of them
+	writes  []string // that its blocks write outside of them
+
+	bound   []*piece    // what the binder has made of it
+	scratch []*variable // in the order in which Bind asked for it
+	again   *again      // nil before the first inference for other dims
+	dirtyIn int         // the last walk after which it must be bound again
+	boundIn int         // the last walk after which it was
 }
 
 // infer walks the ops in order and gives every variable that they touch its concrete Meta and a place. It leaves out the ops at the border of the
@@ -143,25 +153,34 @@ func (in *inference) addNode(op *program.Op) error {
 		return nil
 	}
 	shapes, err := ops.Infer(op, in.inputMeta)
-	if err == nil {
-		err = shapes.Decided()
-	}
 	if err != nil {
 		return err
 	}
-	written := op
-	op = shapes.Op() // with the attributes that tensors give
+	n := node{written: op}
+	if err := in.types(&n, shapes); err != nil {
+		return err
+	}
+	in.nodes = append(in.nodes, n)
+	return nil
+}
+
+// types completes a node with what was inferred for its op, and records the types of what it writes.
+func (in *inference) types(n *node, shapes *ops.Shapes) error {
+	if err := shapes.Decided(); err != nil {
+		return err
+	}
+	op := shapes.Op()
 	def, _ := ops.Lookup(op.Type)
-	n := node{op: op, def: def}
+	n.op, n.def, n.cost = op, def, ops.Cost{}
 	open := def.Class == ops.Control
 	if open {
-		if err := in.enter(&n, shapes); err != nil {
+		if err := in.enter(n, shapes); err != nil {
 			return ops.At(op, err)
 		}
-	} else if open, err = in.isLate(op, def); err != nil {
+	} else if late, err := in.isLate(op, def); err != nil {
 		return err
-	} else if open {
-		in.late[written] = true
+	} else if late {
+		open, in.late[n.written] = true, true
 	}
 	for _, slot := range slices.Sorted(maps.Keys(op.Outputs)) {
 		metas := shapes.Outs(slot)
@@ -181,7 +200,6 @@ func (in *inference) addNode(op *program.Op) error {
 			n.cost.Bytes += in.variables.named[name].bytes()
 		}
 	}
-	in.nodes = append(in.nodes, n)
 	return nil
 }
 
@@ -194,11 +212,22 @@ func (in *inference) inputMeta(name string) (ops.Meta, bool) {
 	if !ok {
 		return ops.Meta{}, false
 	}
-	meta := ops.MetaOf(declared).WithoutLoD() // sequences come with feeds only
 	if !isTensor(declared) {
+		meta := ops.MetaOf(declared).WithoutLoD()
 		in.variables.add(name, meta, valueless)
 		return meta, true
 	}
+	meta := in.metaInScope(name, declared)
+	v := in.variables.add(name, meta, scoped)
+	if in.Stay != nil {
+		in.inputs = append(in.inputs, v)
+	}
+	return meta, true
+}
+
+// metaInScope returns the type of a variable of the scope, as it is now.
+func (in *inference) metaInScope(name string, declared *program.Var) ops.Meta {
+	meta := ops.MetaOf(declared).WithoutLoD() // sequences come with feeds only
 	if t, ok := in.Scope.Find(name); ok {
 		meta.DType, meta.Dims = t.DType(), slices.Clone(t.Dims())
 		if in.Stay != nil && len(t.LoD()) > 0 { // the caller feeds through the scope
@@ -211,8 +240,7 @@ func (in *inference) inputMeta(name string) (ops.Meta, bool) {
 			}
 		}
 	}
-	in.variables.add(name, meta, scoped)
-	return meta, true
+	return meta
 }
 
 // output records that an op writes a variable, and what was inferred for it. open says that the op may leave extents open until it runs.
@@ -226,10 +254,15 @@ func (in *inference) output(name string, inferred ops.Meta, open bool) error {
 		if inferred.Kind == 0 {
 			inferred = ops.MetaOf(declared)
 		}
-		if met {
-			v.meta = joined(v.meta, inferred)
-		} else {
+		switch {
+		case !met:
 			in.variables.add(name, inferred, valueless)
+		case v.walk != in.walks:
+			return in.change(v, inferred)
+		case in.walks > 0:
+			return in.change(v, joined(v.meta, inferred))
+		default:
+			v.meta = joined(v.meta, inferred)
 		}
 		return nil
 	}
@@ -257,6 +290,10 @@ func (in *inference) output(name string, inferred ops.Meta, open bool) error {
 			where = dynamic
 		}
 		return in.addOutput(name, meta, where)
+	case v.walk != in.walks:
+		return in.change(v, meta)
+	case v.place == dynamic && in.walks > 0:
+		return in.change(v, joined(v.meta, meta))
 	case v.place == dynamic:
 		v.meta = joined(v.meta, meta)
 	case v.meta.DType != meta.DType || v.meta.Rows != meta.Rows || !slices.Equal(v.meta.Dims, meta.Dims) && !(open && ops.Compatible(v.meta.Dims, meta.Dims)):

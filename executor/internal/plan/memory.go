@@ -10,7 +10,8 @@ import (
 
 // A buffer is the memory of one temporary, or of several of which each overwrites the one before.
 type buffer struct {
-	elements    int
+	elements    int // that it has room for
+	need        int // elements that are in use, if the plan was given other dims
 	first, last int // pieces that touch it; packArenas turns them into steps
 	offset      int // in elements, set by arena.place
 }
@@ -23,6 +24,7 @@ type layout struct {
 	held      []*variable // that pieces go on using until the end of the block
 	spaces    *spaces
 	arenas    map[tensor.DType]*arena
+	demands   []demand // of all arenas
 	store     *Store
 	memory    Memory
 }
@@ -37,9 +39,6 @@ func (l *layout) layOut() error {
 		if v.place == temporary && v.viewOf == nil && v.first >= 0 {
 			v.buffer = &buffer{elements: v.elements(), first: v.first, last: v.last}
 		}
-		if v.place == temporary {
-			l.memory.Sum += v.bytes()
-		}
 	}
 	for i := range l.steps {
 		s := &l.steps[i]
@@ -48,6 +47,7 @@ func (l *layout) layOut() error {
 		}
 	}
 	l.packArenas()
+	l.measure()
 	return l.attach()
 }
 
@@ -149,22 +149,31 @@ type arena struct {
 // because the loops of a step may run at the same time.
 func (l *layout) packArenas() {
 	l.arenas = map[tensor.DType]*arena{}
-	type demand struct {
-		dtype tensor.DType
-		*buffer
-	}
 	stepOf := l.stepOf()
-	var demands []demand
 	seen := map[*buffer]bool{}
 	for _, v := range l.variables.order {
 		if v.buffer != nil && !seen[v.buffer] {
 			seen[v.buffer] = true
 			v.buffer.first, v.buffer.last = stepOf[v.buffer.first], stepOf[v.buffer.last]
-			demands = append(demands, demand{v.meta.DType, v.buffer})
+			l.demands = append(l.demands, demand{v.meta.DType, v.buffer})
 		}
 	}
-	slices.SortStableFunc(demands, func(a, b demand) int { return cmp.Compare(b.elements, a.elements) })
-	for _, d := range demands {
+	l.placeBuffers()
+}
+
+// A demand is a buffer of elements of a dtype.
+type demand struct {
+	dtype tensor.DType
+	*buffer
+}
+
+// placeBuffers finds a place in the arenas for each buffer.
+func (l *layout) placeBuffers() {
+	for _, a := range l.arenas {
+		a.placed, a.size = a.placed[:0], 0
+	}
+	slices.SortStableFunc(l.demands, func(a, b demand) int { return cmp.Compare(b.elements, a.elements) })
+	for _, d := range l.demands {
 		a := l.arenas[d.dtype]
 		if a == nil {
 			a = &arena{space: l.spaces.next(0).space}
@@ -216,6 +225,7 @@ func rounded(n int) int { return max(1, (n+align-1)/align) * align }
 
 // attach makes the arenas and gives every tensor its elements, which kernels see from now on.
 func (l *layout) attach() error {
+	l.memory.Arena = 0
 	for dtype, a := range l.arenas {
 		memory, err := l.store.of(dtype, a.size)
 		if err != nil {
@@ -225,31 +235,21 @@ func (l *layout) attach() error {
 		l.memory.Arena += int64(a.size) * int64(dtype.Size())
 	}
 	for _, v := range l.variables.order {
-		switch v.place {
-		case temporary:
+		if v.place == temporary {
 			if err := l.attachTemporary(v); err != nil {
 				return err
 			}
-		case own:
-			l.memory.Own += v.tensor.Bytes()
-		case fed, scoped, dynamic, valueless:
 		}
 	}
 	return nil
 }
 
+// attachTemporary gives the tensor of a temporary its dims, and the elements that the layout has found for it.
 func (l *layout) attachTemporary(v *variable) error {
-	of, n := elementsOf(v), v.elements()
+	of := elementsOf(v)
 	if of.place != temporary {
 		v.span = of.span
-		if of.elements() == n {
-			return shareElements(v.tensor, of.tensor)
-		}
-		all, err := of.tensor.Reshape(int64(of.elements()))
-		if err != nil {
-			return err
-		}
-		return l.attachTo(v, all, offsetOf(v))
+		return tensor.Lay(v.tensor, of.tensor, offsetOf(v), v.meta.Stored()...)
 	}
 	b := of.buffer
 	if b == nil { // nothing touches it
@@ -257,14 +257,19 @@ func (l *layout) attachTemporary(v *variable) error {
 	}
 	a := l.arenas[v.meta.DType]
 	v.span = span{space: a.space, from: b.offset, to: b.offset + rounded(b.elements)}
-	return l.attachTo(v, a.memory, b.offset+offsetOf(v))
+	return tensor.Lay(v.tensor, a.memory, b.offset+offsetOf(v), v.meta.Stored()...)
 }
 
-// attachTo gives a variable the elements of memory from offset on.
-func (l *layout) attachTo(v *variable, memory *tensor.Tensor, offset int) error {
-	elements, err := view(memory, offset, v.elements(), v.meta.Stored())
-	if err != nil {
-		return err
+// measure adds up what variables need.
+func (l *layout) measure() {
+	l.memory.Own, l.memory.Sum = 0, 0
+	for _, v := range l.variables.order {
+		switch v.place {
+		case temporary:
+			l.memory.Sum += v.bytes()
+		case own:
+			l.memory.Own += v.tensor.Bytes()
+		case fed, scoped, dynamic, valueless:
+		}
 	}
-	return shareElements(v.tensor, elements)
 }

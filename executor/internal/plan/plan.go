@@ -18,6 +18,8 @@
 //	                        packs the rest. Two temporaries may share memory if their lifetimes do not overlap
 //	dataflow   dataflow.go  steps -> order: for runs on a pool, which steps must wait for which
 //
+// Resize gives a plan to feeds of other dims and lengths: again.go infers the types that change, and resize.go does again what follows from them.
+//
 // A run allocates nothing. feed.go sets the inputs. run.go runs one step after the other, and undoes a step that fails; finite.go looks for NaN and
 // infinity before the update. pool.go runs on several workers; the trial in pace.go chooses between both ways. describe.go shows people what a plan
 // does, and when each step ran.
@@ -54,7 +56,7 @@ type Request struct {
 	CheckFinite bool          // end a training step with NotFinite before its update when the loss or a fetched variable is not finite
 	Without     []Fusion      // fusions to leave out
 	Store       *Store        // of the temporaries; nil for memory of the plan's own
-	Memory      int64         // bytes that the plan may need; it is refused before if it needs more. 0 is no bound
+	Memory      int64         // bytes that the plan may need; it is refused before if it needs more, also by Resize. 0 is no bound
 
 	Ops  []*program.Op          // of the block, that are compiled; nil for all
 	LoD  bool                   // the plan may depend on the offsets of variables of the scope, as they are now
@@ -99,6 +101,7 @@ type Plan struct {
 
 	segments [2]segment // the steps before the update, and the rest
 	trial    *trial     // nil unless it is uncertain whether the plan gains from a pool
+	making   *making    // for Resize
 }
 
 // Memory says how much memory a plan uses, in bytes.
@@ -124,6 +127,9 @@ func Compile(request Request) (*Plan, error) {
 		workers = 1
 	}
 
+	if request.Store == nil {
+		request.Store = NewStore()
+	}
 	p := &Plan{scope: request.Scope, env: request.Env}
 	p.env.Step, p.env.Workers = &p.step, workers
 	var spaces spaces
@@ -132,9 +138,10 @@ func Compile(request Request) (*Plan, error) {
 	if err := b.bind(nodes); err != nil {
 		return nil, err
 	}
-	f := &fuser{variables, b.pieces, b.held, request.Stay != nil}
+	f := &fuser{variables: variables, pieces: b.pieces, held: b.held, moving: request.Stay != nil}
 	f.fuse(request.Without)
-	p.steps, p.update = (&scheduler{workers, request.Grain, request.Without}).schedule(f.pieces)
+	sc := &scheduler{workers, request.Grain, request.Without}
+	p.steps, p.update = sc.schedule(f.pieces)
 	for _, s := range p.steps {
 		p.pieces = append(p.pieces, s.pieces...)
 	}
@@ -144,19 +151,27 @@ func Compile(request Request) (*Plan, error) {
 		return nil, err
 	}
 	p.memory = l.memory
+	clear(b.blanks) // which hold memory that the arenas do without
 
 	p.values = *b.tapes
 	p.connect(variables, &request)
 	p.weight = newWeight(variables.named[request.Weight.Variable], request.Weight.Value)
 	p.protect(nodes, inferred.checks)
 	p.segments = [2]segment{{steps: p.steps[:p.update]}, {steps: p.steps[p.update:]}}
+	p.making = &making{plan: p, in: inferred, binder: b, copies: f.copies, scheduler: sc, layout: l}
 	if workers > 1 {
 		p.trial = newTrial(p, request.Grain)
-		predecessors := hazards(p.steps, &spaces)
-		p.segments[0].flow = newDataflow(p, request.Grain, predecessors, 0, p.update)
-		p.segments[1].flow = newDataflow(p, request.Grain, predecessors, p.update, len(p.steps))
+		p.order()
 	}
 	return p, nil
+}
+
+// order finds which steps must wait for which, for runs on a pool.
+func (p *Plan) order() {
+	m := p.making
+	predecessors := hazards(p.steps, m.layout.spaces)
+	p.segments[0].flow = newDataflow(p, m.scheduler.grain, predecessors, 0, p.update)
+	p.segments[1].flow = newDataflow(p, m.scheduler.grain, predecessors, p.update, len(p.steps))
 }
 
 // connect lists the feeds, the fetched tensors and the variables of the scope that a run writes.

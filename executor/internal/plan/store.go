@@ -3,8 +3,8 @@ package plan
 import "github.com/edl-go/edl/tensor"
 
 // A Store is the memory of the temporaries of several plans. Plans that share one run one at a time: nothing that a plan keeps from run to run lies in
-// it. It grows to what the largest plan needs, so compiling a plan for every batch of sequences allocates no arena. A nil Store gives each plan memory
-// of its own. It is not safe for concurrent use.
+// it. It grows to what the largest plan needs, so compiling a plan for every batch of sequences allocates no arena. It is not safe for
+// concurrent use.
 type Store struct {
 	memory map[tensor.DType]*tensor.Tensor
 }
@@ -22,9 +22,6 @@ func (s *Store) Bytes() (n int64) {
 
 // of returns a vector of at least n elements, whose values mean nothing.
 func (s *Store) of(dtype tensor.DType, n int) (*tensor.Tensor, error) {
-	if s == nil {
-		return tensor.New(dtype, int64(n))
-	}
 	have := s.memory[dtype]
 	if have != nil && have.Len() >= n {
 		return have, nil
@@ -37,4 +34,14 @@ func (s *Store) of(dtype tensor.DType, n int) (*tensor.Tensor, error) {
 		s.memory[dtype] = made
 	}
 	return made, err
+}
+
+// holds reports whether arenas need no more than there is.
+func (s *Store) holds(arenas map[tensor.DType]*arena) bool {
+	for dtype, a := range arenas {
+		if have := s.memory[dtype]; have == nil || have.Len() < a.size {
+			return false
+		}
+	}
+	return true
 }

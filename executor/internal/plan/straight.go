@@ -9,8 +9,9 @@ import (
 	"github.com/edl-go/edl/tensor"
 )
 
-// mostPlans is how many plans a straight part keeps: for as many lists of dims of what it reads. It bounds the memory of a loop whose dims are ever new.
-const mostPlans = 256
+// mostPlans is how many plans a straight part keeps: for as many lists of dims of what it reads. It bounds the memory of a loop whose dims are ever new. If there are
+// more, the plan that was used longest ago gets the new dims.
+const mostPlans = 64
 
 // A straight part of a block is a run of ops of a block whose dims follow from those of what they read.
 type straight struct {
@@ -53,7 +54,7 @@ func newStraight(f *frame, list []*program.Op, first, end int, uses map[string]p
 			s.lod = true
 		}
 		for _, name := range op.InputNames() {
-			if h := f.holder(name); !written[name] && h != nil && h.tensor != nil && !tensor.IsFixed(h.tensor) && !slices.Contains(s.inputs, h.tensor) {
+			if h := f.holder(name); !written[name] && h != nil && h.tensor != nil && (h.laid || !tensor.IsFixed(h.tensor)) && !slices.Contains(s.inputs, h.tensor) {
 				s.inputs = append(s.inputs, h.tensor)
 			}
 		}
@@ -102,7 +103,11 @@ func (s *straight) find() (*shaped, error) {
 		s.plans[len(s.plans)-1] = c
 		return c, nil
 	}
-	c := &shaped{}
+	c, err := s.make()
+	if err != nil {
+		return nil, err
+	}
+	c.inputs = c.inputs[:0]
 	for _, t := range s.inputs {
 		m := ops.MetaOfValue(t)
 		m.Dims = slices.Clone(m.Dims)
@@ -111,21 +116,27 @@ func (s *straight) find() (*shaped, error) {
 		}
 		c.inputs = append(c.inputs, m)
 	}
-	var err error
-	c.plan, err = Compile(Request{Block: s.frame.block, Ops: s.ops, LoD: s.lod, Stay: s.stay, Scope: s.frame, Env: *s.env, Store: s.store, Memory: s.frame.memory})
-	if err != nil {
-		return nil, err
-	}
-	for _, name := range c.plan.written {
-		if t, ok := s.frame.Find(name); ok {
-			c.outputs = append(c.outputs, output{t, t.DType(), slices.Clone(t.Dims()), c.plan.made[name]})
+	c.outputs = c.outputs[:0]
+	for _, v := range c.plan.making.in.variables.order {
+		if v.place == scoped && v.writer >= 0 {
+			c.outputs = append(c.outputs, output{v.tensor, v.meta.DType, slices.Clone(v.meta.Dims), c.plan.made[v.name]})
 		}
-	}
-	if len(s.plans) == mostPlans {
-		s.plans = slices.Delete(s.plans, 0, 1)
 	}
 	s.plans = append(s.plans, c)
 	return c, nil
+}
+
+// make returns a plan for the present dims: a new one, or one of others that gets them.
+func (s *straight) make() (*shaped, error) {
+	if len(s.plans) >= mostPlans {
+		c := s.plans[0]
+		s.plans = slices.Delete(s.plans, 0, 1)
+		if Resize(c.plan, nil) {
+			return c, nil
+		}
+	}
+	compiled, err := Compile(Request{Block: s.frame.block, Ops: s.ops, LoD: s.lod, Stay: s.stay, Scope: s.frame, Env: *s.env, Store: s.store, Memory: s.frame.memory})
+	return &shaped{plan: compiled}, err
 }
 
 // fits reports whether tensors have the dims that the plan was compiled for, and the offsets if it depends on them.

@@ -29,12 +29,18 @@ type variable struct {
 	rows        *variable // of program.SelectedRows: the numbers of its rows. A piece that touches the variable touches these, too
 	viewOf      *variable // the variable whose elements it shares; nil if it has elements of its own
 	offset      int       // of its elements in those of viewOf
+	partial     bool      // it is a view of some elements only
 	first, last int       // pieces that touch it; last counts pieces that use it after their kernel returned
 	writer      int       // first piece that writes it; -1 for none
 	buffer      *buffer
 	tensor      *tensor.Tensor
 	value       any // of one that is no tensor; see ops.NewValue
 	span        span
+
+	walk    int            // of the inference, that has met it last (again.go)
+	changed int            // the last walk in which its type has changed
+	laid    int            // the last walk whose dims its tensor has got
+	room    *tensor.Tensor // of one in memory of its own that has had other dims: a vector, of which it has the first elements
 }
 
 func (v *variable) elements() int { return max(0, int(ops.Product(v.meta.Stored()))) }

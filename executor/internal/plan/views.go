@@ -14,12 +14,24 @@ import "slices"
 // its variables until its barrier, because the barrier touches them, too (binder.hold).
 func (f *fuser) shareViews() {
 	for i := 0; i < len(f.pieces); {
-		if from, to := f.copied(f.pieces[i]); len(from) == 1 && f.viewsOfInput(i, from[0], to) || len(to) == 1 && f.viewsOfOutput(i, from, to[0]) {
-			f.pieces = slices.Delete(f.pieces, i, i+1)
+		switch from, to := f.copied(f.pieces[i]); {
+		case len(from) == 1 && f.viewsOfInput(i, from[0], to):
+			f.copies = append(f.copies, sharing{f.pieces[i], to, from[0]})
+		case len(to) == 1 && f.viewsOfOutput(i, from, to[0]):
+			f.copies = append(f.copies, sharing{f.pieces[i], from, to[0]})
+		default:
+			i++
 			continue
 		}
-		i++
+		f.pieces = slices.Delete(f.pieces, i, i+1)
 	}
+}
+
+// A sharing is a piece that is left out, because views share the elements of a variable one after the other.
+type sharing struct {
+	piece *piece
+	views []*variable
+	of    *variable
 }
 
 // copied returns what a piece copies, one variable after the other: the elements of from are those of to. It returns nil for other pieces.

@@ -1,0 +1,116 @@
+package executor
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/internal/policy"
+	"github.com/edl-go/edl/program"
+)
+
+// Files opens saved states on behalf of a job whose listener bounds what it may read and write. What the listener does not allow is fault.Denied. The zero Files may do
+// what the process may, as the functions of the same names.
+type Files struct{ allowed *policy.Policy }
+
+// FilesOf returns the Files of a job whose policy is in a context.
+func FilesOf(ctx context.Context) Files { return Files{policy.From(ctx)} }
+
+// NewStateWriter is the function NewStateWriter.
+func (f Files) NewStateWriter(dir string) (*StateWriter, error) {
+	w := &StateWriter{dir: dir, opens: f}
+	if err := w.open(); err != nil {
+		return nil, err
+	}
+	return w, nil
+}
+
+// OpenStorage opens the directory of a saved state for reading, which must be there. It fails where CheckComplete does. The caller closes it.
+func (f Files) OpenStorage(dir string) (*DirStorage, error) {
+	if info, err := f.allowed.Stat(dir); errors.Is(err, fault.Denied) {
+		return nil, err
+	} else if err != nil || !info.IsDir() {
+		return nil, fault.E(fault.NotFound, fault.At(dir), fault.Got("no directory of parameters"), fault.Want("one file per variable"), fault.Cause(err))
+	}
+	root, err := f.allowed.OpenRoot(dir)
+	if err != nil {
+		return nil, fault.File(fault.InvalidArgument, dir, err)
+	}
+	if err := finishIn(root); err != nil {
+		root.Close()
+		return nil, err
+	}
+	return &DirStorage{root}, nil
+}
+
+// finishIn is CheckComplete of the directory of a root.
+func finishIn(root *os.Root) error {
+	if _, err := root.Lstat(IncompleteFolder); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	} else if err != nil {
+		return fault.File(fault.InvalidArgument, root.Name(), err)
+	}
+	return finishInterrupted(root, finishWait)
+}
+
+// ReadProgress is the function ReadProgress.
+func (f Files) ReadProgress(from string) (Progress, bool, error) {
+	info, err := f.allowed.Stat(from)
+	if err != nil {
+		return Progress{}, false, fault.File(fault.InvalidArgument, from, err)
+	}
+	if !info.IsDir() {
+		return Progress{}, false, nil
+	}
+	root, err := f.allowed.OpenRoot(from)
+	if err != nil {
+		return Progress{}, false, fault.File(fault.InvalidArgument, from, err)
+	}
+	defer root.Close()
+	if err := finishIn(root); err != nil {
+		return Progress{}, false, err
+	}
+	if _, err := root.Lstat(ProgressFile); errors.Is(err, fs.ErrNotExist) {
+		return Progress{}, false, nil
+	}
+	return readProgressIn(f, filepath.Join(from, ProgressFile))
+}
+
+// LoadFile is LoadParams of one file.
+func (f Files) LoadFile(s *Scope, path string, p *program.Program) error {
+	read := f.readCombined
+	if isSafetensors(path) {
+		read = func(path string, p *program.Program) ([]namedTensor, error) { return f.readSafetensors(path, p, false) }
+	}
+	values, err := read(path, p)
+	if err != nil {
+		return err
+	}
+	return s.setAll(values)
+}
+
+// IsDir reports whether a path of parameters is a directory, and not one file.
+func (f Files) IsDir(path string) (bool, error) {
+	info, err := f.allowed.Stat(path)
+	if err != nil {
+		return false, fault.File(fault.InvalidArgument, path, err)
+	}
+	return info.IsDir(), nil
+}
+
+// inRoot opens dir as the border that no name from a program can cross, making it when create is set.
+func (f Files) inRoot(dir string, create bool, do func(*os.Root) error) error {
+	open := f.allowed.OpenRoot
+	if create {
+		open = f.allowed.MakeRoot
+	}
+	root, err := open(dir)
+	if err != nil {
+		return fault.File(fault.InvalidArgument, dir, err)
+	}
+	defer root.Close()
+	return do(root)
+}

@@ -1,0 +1,79 @@
+package listen
+
+import (
+	"context"
+	"path"
+
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/remote/credential"
+	"github.com/edl-go/edl/remote/wire"
+)
+
+// methodAccess is what each method of the Listener service asks of a user. A method that is missing here answers no user. The methods of a submitter act on jobs and
+// states of its own only; an admin acts on all.
+var methodAccess = map[string]credential.Access{
+	"Describe": credential.Viewer, "List": credential.Viewer, "Status": credential.Viewer, "Watch": credential.Viewer, "Logs": credential.Viewer,
+	"Why": credential.Viewer, "Show": credential.Viewer,
+	"Submit": credential.Submitter, "ResumeJob": credential.Submitter, "Stop": credential.Submitter, "Finish": credential.Submitter, "Scale": credential.Submitter,
+	"Checkpoint": credential.Submitter, "Acknowledge": credential.Submitter, "RunStep": credential.Submitter,
+	"ReadState": credential.Submitter, "WriteState": credential.Submitter, "ReleaseState": credential.Submitter,
+}
+
+// A caller is who calls the listener.
+type caller struct {
+	user   string            // its name; empty: none has one
+	access credential.Access // a listener, and whoever calls a listener without credentials, is an admin
+}
+
+func callerOf(ctx context.Context) caller {
+	name, asked := wire.Caller(ctx)
+	if !asked || name.Kind == credential.Listener {
+		return caller{access: credential.Admin}
+	}
+	return caller{name.User, name.Access}
+}
+
+// mayCall refuses a call whose caller lacks what the method asks for.
+func mayCall(ctx context.Context, method string) error {
+	name, asked := wire.Caller(ctx)
+	if !asked || name.Kind == credential.Listener {
+		return nil
+	}
+	needs, known := methodAccess[path.Base(method)]
+	switch {
+	case !known:
+		return fault.E(fault.Denied, fault.Got(path.Base(method)+" from "+name.String()), fault.Want("a call from another listener"))
+	case name.Kind != credential.User || !name.Access.Covers(needs):
+		return fault.E(fault.Denied, fault.Got(path.Base(method)+" from "+name.String()), fault.Want("a "+string(needs)),
+			fault.Hint("the user of the listener writes such credentials with \"edl credentials NAME --role "+string(needs)+" -o FILE\""))
+	}
+	return nil
+}
+
+// mayAct refuses an action on what belongs to another user.
+func (c caller) mayAct(owner, what string) error {
+	if c.access.Covers(credential.Admin) || c.access == credential.Submitter && c.user == owner {
+		return nil
+	}
+	return fault.E(fault.Denied, fault.At(what), fault.Got("an action of the "+string(c.access)+" "+fault.Quote(c.user)), fault.Want("one of its owner "+fault.Quote(owner)+", or of an admin"))
+}
+
+// Around checks who calls a method of a Server, as wire.Around calls it.
+func Around(ctx context.Context, method string, handle func(context.Context) error) error {
+	if err := mayCall(ctx, method); err != nil {
+		return err
+	}
+	return handle(ctx)
+}
+
+// acted returns the job that the caller of a context acts on.
+func acted(ctx context.Context, s *Server, id string) (*Job, error) {
+	j, err := s.Manager.Job(id)
+	if err == nil {
+		err = callerOf(ctx).mayAct(j.owner, "job "+j.ID)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return j, nil
+}

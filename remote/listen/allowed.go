@@ -1,0 +1,77 @@
+package listen
+
+import (
+	"path/filepath"
+
+	"github.com/edl-go/edl/internal/policy"
+	"github.com/edl-go/edl/proto/job"
+	"github.com/edl-go/edl/remote/checkpoint"
+	"github.com/edl-go/edl/remote/credential"
+)
+
+// Allowed is what a listener lets jobs read and write.
+type Allowed struct {
+	// Data and Save are what it lets all jobs read and write. If both are nil, jobs of admins may do what the user of the listener may, and others nothing but what
+	// the listener does for them: checkpoints in its data folder, and states.
+	Data, Save *policy.Places
+	// Exposed says that other machines reach the listener: admins are bounded as others are.
+	Exposed bool
+}
+
+// of returns what a job of a caller may read and write; nil: all that the listener may.
+func (a Allowed) of(c caller) *policy.Policy {
+	if a.Data == nil && a.Save == nil && !a.Exposed && c.access.Covers(credential.Admin) {
+		return nil
+	}
+	if p := a.Bounds(); p != nil {
+		return p
+	}
+	return &policy.Policy{}
+}
+
+// Bounds is what all jobs may read and write; nil: that depends on who submits them.
+func (a Allowed) Bounds() *policy.Policy {
+	if a.Data == nil && a.Save == nil {
+		return nil
+	}
+	p := &policy.Policy{}
+	if a.Data != nil {
+		p.Read = *a.Data
+	}
+	if a.Save != nil {
+		p.Write = *a.Save
+	}
+	return p
+}
+
+// checkPlaces refuses a job that names a place outside of a policy.
+func checkPlaces(allowed *policy.Policy, spec *job.JobSpec, resumed bool) error {
+	if allowed == nil {
+		return nil
+	}
+	for _, d := range spec.Data {
+		for _, glob := range d.Globs {
+			if err := allowed.CheckRead(glob); err != nil {
+				return err
+			}
+		}
+	}
+	for _, c := range []struct {
+		place string
+		check func(string) error
+	}{{spec.Params, allowed.CheckRead}, {spec.Save, allowed.CheckWrite}, {spec.Checkpoints.GetStore(), allowed.CheckWrite}} {
+		if c.place == "" {
+			continue
+		}
+		if err := c.check(c.place); err != nil {
+			return err
+		}
+	}
+	if spec.Resume == "" || resumed {
+		return nil
+	}
+	return allowed.CheckRead(checkpoint.StoreOf(spec.Resume))
+}
+
+// jobs is where the data folder has what jobs leave.
+func (d *Data) jobs() string { return filepath.Join(d.dir, jobsFolder) }
