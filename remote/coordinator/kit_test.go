@@ -112,6 +112,7 @@ type fakeServer struct {
 
 	history  uint64
 	restored []*rpc.RestoreRequest
+	arrived  []*rpc.ArrivedRequest
 	refuses  map[string]error // of Restore, by checkpoint
 
 	completed []uint32
