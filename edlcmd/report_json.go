@@ -176,6 +176,8 @@ func float(t *tensor.Tensor, i int) float64 {
 		return float64(t.Int64s()[i])
 	case tensor.Float32:
 		return float64(t.Float32s()[i])
+	case tensor.BFloat16:
+		return float64(tensor.Widen(t.Halves()[i]))
 	}
 	return t.Float64s()[i]
 }
@@ -279,8 +281,8 @@ func writeAxis(b *strings.Builder, t *tensor.Tensor, dims []int64, from int, ind
 }
 
 func textElement(t *tensor.Tensor, i int) string {
-	if t.DType() == tensor.Float32 && !math.IsInf(float(t, i), 0) {
-		return strconv.FormatFloat(float64(t.Float32s()[i]), 'g', -1, 32)
+	if (t.DType() == tensor.Float32 || t.DType() == tensor.BFloat16) && !math.IsInf(float(t, i), 0) {
+		return strconv.FormatFloat(float(t, i), 'g', -1, 32)
 	}
 	return strings.Trim(string(appendElement(nil, t, i)), `"`)
 }

@@ -166,10 +166,10 @@ func writeProgram(ts *testscript.TestScript, _ bool, args []string) {
 		layers.Scale(x, 2, 0, layers.Name("doubled"))
 		layers.SequencePool(x, "sum", layers.Name("pooled"))
 		layers.Cast(clicks, tensor.Float32, layers.Name("numbers"))
-	case "tables": // trains a table that grows, and a fixed one, at the label of a record
+	case "tables": // trains a table that grows, and a fixed one of bfloat16, at the label of a record
 		batch := read("train", layers.DType(tensor.Int64))
 		grown := layers.SparseEmbedding(batch[1], 640, 2, layers.Param(layers.ParamAttr{Name: "grown"}))
-		fixed := layers.Embedding(batch[1], 32, 2, layers.Sparse(), layers.Distributed(), layers.Param(layers.ParamAttr{Name: "fixed"}))
+		fixed := layers.Embedding(batch[1], 32, 2, layers.Sparse(), layers.Distributed(), layers.StoreBFloat16(), layers.Param(layers.ParamAttr{Name: "fixed"}))
 		cost := layers.SquareErrorCost(layers.Add(grown, fixed), batch[0])
 		optimizer.Adagrad(0.1).Minimize(layers.Mean(cost, layers.Name("loss")))
 	case "pairs": // trains a table that grows for each of two columns of keys

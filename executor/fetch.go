@@ -30,6 +30,8 @@ func Scalar(t *tensor.Tensor) float64 {
 		return float64(t.Int64s()[0])
 	case tensor.Float32:
 		return float64(t.Float32s()[0])
+	case tensor.BFloat16:
+		return float64(tensor.Widen(t.Halves()[0]))
 	}
 	return t.Float64s()[0]
 }

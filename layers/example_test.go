@@ -97,6 +97,19 @@ func ExampleSparseEmbedding() {
 	// lookup_sparse_table [user users.index users.keys users] -> [sparse_embedding_0.tmp_0]
 }
 
+// A table in half the bytes: its values are bfloat16, and what is computed with them is float32.
+func ExampleStoreBFloat16() {
+	m := layers.NewModel()
+	word := layers.Data(m, "word", layers.Dims(1), layers.DType(tensor.Int64))
+	rows := layers.Embedding(word, 1_000_000, 16, layers.Sparse(), layers.Distributed(), layers.StoreBFloat16(), layers.Param(layers.ParamAttr{Name: "words"}))
+	table, _ := m.Variable("words")
+	fmt.Println(table)
+	fmt.Println(rows)
+	// Output:
+	// words bfloat16[1000000 16]
+	// embedding_0.tmp_0 float32[-1 16]
+}
+
 // Pairs of a user and an item are looked up by two hashes each, so that few pairs share both of their rows.
 func ExampleHash() {
 	m := layers.NewModel()

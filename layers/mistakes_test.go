@@ -62,6 +62,14 @@ func TestEachMistakeSaysWhatIsWrong(t *testing.T) {
 		{"open columns", func(m *layers.Model, x layers.Variable) { layers.FC(layers.Data(m, "open", layers.Dims(-1)), 1) }, fault.ShapeMismatch,
 			"dims [-1 1]"},
 		{"float ids", func(m *layers.Model, x layers.Variable) { layers.Embedding(x, 10, 2) }, fault.TypeMismatch, "int64"},
+		{"a dense gradient of bfloat16", func(m *layers.Model, x layers.Variable) {
+			layers.Embedding(layers.Data(m, "ids", int64Column...), 10, 2, layers.StoreBFloat16())
+		}, fault.InvalidArgument, "Sparse"},
+		{"products with a table of bfloat16", func(m *layers.Model, x layers.Variable) {
+			layers.Embedding(layers.Data(m, "ids", int64Column...), 10, 2, layers.Sparse(), layers.StoreBFloat16(), layers.Param(layers.ParamAttr{Name: "table"}))
+			table, _ := m.Variable("table")
+			layers.MatMul(table, table, layers.TransposeY())
+		}, fault.Unsupported, "bfloat16"},
 		{"combine by a new word", func(m *layers.Model, x layers.Variable) {
 			layers.Embedding(layers.Data(m, "ids", layers.Dims(3, 1), layers.DType(tensor.Int64)), 10, 2, layers.Combine("max"))
 		}, fault.InvalidArgument, "sum, mean or sqrt"},

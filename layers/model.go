@@ -6,6 +6,7 @@ import (
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/ops"
+	"github.com/edl-go/edl/ops/kernel"
 	"github.com/edl-go/edl/ops/reader"
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/tensor"
@@ -33,6 +34,9 @@ func (m *Model) Seed(seed int64) *Model {
 	m.seed = seed
 	return m
 }
+
+// SeedOf returns a seed that follows from the seed of the model and from names, such as the one of a parameter that chance rounds.
+func (m *Model) SeedOf(names ...string) int64 { return m.seed ^ int64(kernel.StreamOf(names...)) }
 
 // Program returns the finished program with its startup program. It has passed ops.Verify, and reader.Check if it reads its own data. If mistakes were made, Program returns all of them as a
 // fault.List, each with its line of user code.

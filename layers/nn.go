@@ -90,13 +90,29 @@ func Combine(kind string) Option {
 	return Option{"Combine", func(s *settings) { s.combine = kind }}
 }
 
+// StoreBFloat16 stores the table of Embedding or SparseEmbedding as bfloat16, in half the bytes: in memory, in checkpoints and files, and on the way to trainers. Rows that
+// are looked up, gradients, and what an optimizer keeps are float32. An update rounds the rows that it changes up or down by chance, so that on average small
+// updates are not lost; chance follows from the seed of the model, the name of the table, the step, and the place of the element. Embedding needs Sparse for it. Not
+// for GradientMerge, Lookahead, ModelAverage, ExponentialMovingAverage, and optimizers with norms of the parameter such as Lamb.
+func StoreBFloat16() Option {
+	return Option{"StoreBFloat16", func(s *settings) { s.halves = true }}
+}
+
+// storedAs is the type of a table.
+func storedAs(dtype tensor.DType, halves bool) tensor.DType {
+	if halves {
+		return tensor.BFloat16
+	}
+	return dtype
+}
+
 // Embedding looks up rows of a table [vocabulary, width] by int64 ids [..., 1]. The result is [..., width]. Layers whose Param names the same
 // parameter share a table.
 //
-// Options: Param (default Xavier), PaddingIndex, Sparse, Distributed, Combine, DType, Name. Ops: lookup_table; with Combine one of reduce_sum, reduce_mean and
+// Options: Param (default Xavier), PaddingIndex, Sparse, Distributed, StoreBFloat16, Combine, DType, Name. Ops: lookup_table; with Combine one of reduce_sum, reduce_mean and
 // sequence_pool, and for sqrt scale.
 func Embedding(ids Variable, vocabulary, width int64, opts ...Option) Variable {
-	l := start("embedding", opts, []string{"Param", "PaddingIndex", "Sparse", "Distributed", "Combine", "DType"}, ids)
+	l := start("embedding", opts, []string{"Param", "PaddingIndex", "Sparse", "Distributed", "StoreBFloat16", "Combine", "DType"}, ids)
 	if l.failed {
 		return l.fail()
 	}
@@ -104,7 +120,10 @@ func Embedding(ids Variable, vocabulary, width int64, opts ...Option) Variable {
 		return l.mistake(fault.E(fault.TypeMismatch, fault.Var(ids.Name()), fault.Gotf("ids %v", ids), fault.Want("int64"),
 			fault.Hint("declare them with layers.DType(tensor.Int64)")))
 	}
-	w := l.parameter("w", l.param, l.dtype, []int64{vocabulary, width}, Xavier())
+	if l.halves && (!l.sparse || l.dtype != tensor.Float32) {
+		return l.mistake(fault.E(fault.InvalidArgument, fault.Gotf("StoreBFloat16 for a table of %v", l.dtype), fault.Want("StoreBFloat16 and Sparse, for a table of float32")))
+	}
+	w := l.parameter("w", l.param, storedAs(l.dtype, l.halves), []int64{vocabulary, width}, Xavier())
 	attrs := Attrs{"padding_idx": l.padID}
 	if l.distributed {
 		attrs["is_distributed"] = true

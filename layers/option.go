@@ -35,6 +35,7 @@ type settings struct {
 	entry       string
 	unseen      int64
 	distributed bool
+	halves      bool // tables of bfloat16
 	combine     string
 	epsilon     float64
 	momentum    float64 // of moving statistics

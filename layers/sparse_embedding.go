@@ -59,10 +59,10 @@ func entry[N int64 | float64](form string, number N) string {
 //
 // Refuse and EvictOldest contradict each other, and so do CountFilterEntry and ProbabilityEntry.
 //
-// Options: Param, PaddingIndex, Combine, Refuse, EvictOldest, EvictUnseen, CountFilterEntry, ProbabilityEntry, Name. Ops: lookup_sparse_table; with Combine those of
+// Options: Param, PaddingIndex, StoreBFloat16, Combine, Refuse, EvictOldest, EvictUnseen, CountFilterEntry, ProbabilityEntry, Name. Ops: lookup_sparse_table; with Combine those of
 // Embedding. The optimizer adds lookup_sparse_table_insert, lookup_sparse_table_rows and, where keys may go or an entry decides, lookup_sparse_table_shrink.
 func SparseEmbedding(keys Variable, rows, width int64, opts ...Option) Variable {
-	l := start("sparse_embedding", opts, []string{"Param", "PaddingIndex", "Combine", "Refuse", "EvictOldest", "EvictUnseen", "CountFilterEntry", "ProbabilityEntry"}, keys)
+	l := start("sparse_embedding", opts, []string{"Param", "PaddingIndex", "StoreBFloat16", "Combine", "Refuse", "EvictOldest", "EvictUnseen", "CountFilterEntry", "ProbabilityEntry"}, keys)
 	if l.failed {
 		return l.fail()
 	}
@@ -100,7 +100,7 @@ func grownTable(l *layer, dims []int64) (In, Attrs) {
 	attr := l.param
 	initial := attr.Initializer
 	attr.Initializer = nil
-	w := l.parameter("w", attr, tensor.Float32, dims, Constant(0))
+	w := l.parameter("w", attr, storedAs(tensor.Float32, l.halves), dims, Constant(0))
 	if l.failed {
 		return nil, nil
 	}

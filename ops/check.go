@@ -139,7 +139,7 @@ func (s *Shapes) checkTensors() error {
 				return wrong(fault.ShapeMismatch, fault.Want("rows of a tensor of at least rank 1"))
 			case m.Kind != program.LoDTensor && m.Kind != program.SelectedRows:
 				return wrong(fault.TypeMismatch, fault.Want("a tensor"))
-			case !m.DType.Computable():
+			case !m.DType.Computable() && (!slot.Stored || m.DType != tensor.BFloat16):
 				return wrong(fault.Unsupported, fault.Want("bool, int32, int64, float32 or float64"))
 			case len(m.Dims) > tensor.MaxRank:
 				return wrong(fault.TooLarge, fault.Wantf("a rank of at most %d", tensor.MaxRank))

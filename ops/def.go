@@ -113,6 +113,8 @@ type Slot struct {
 	// Rows says that a variable in the slot may also be a sparse gradient (program.SelectedRows). Other slots refuse one, so that no kernel
 	// mistakes a few rows for the whole.
 	Rows bool
+	// Stored says that a variable in the slot may also be bfloat16, in which tables are stored. Other slots refuse it.
+	Stored bool
 	// Decides says that the values of the variable, integers, may decide dims or LoD of outputs. Infer reads them with Decide.
 	Decides bool
 }

@@ -26,7 +26,7 @@ func ExponentialMovingAverage(pairs []Pair, decay float64) *Average {
 	a := &Average{}
 	for _, p := range pairs {
 		m := p.Param.Model()
-		if m == nil || refuseGrown(p, "ExponentialMovingAverage") {
+		if m == nil || refuseGrown(p, "ExponentialMovingAverage") || refuseStored(p, "ExponentialMovingAverage") {
 			continue
 		}
 		if !(decay >= 0 && decay < 1) {
@@ -103,7 +103,7 @@ func ModelAverage(pairs []Pair, share float64, least, most int) *Average {
 	a := &Average{}
 	for _, p := range pairs {
 		m := p.Param.Model()
-		if m == nil || refuseGrown(p, "ModelAverage") {
+		if m == nil || refuseGrown(p, "ModelAverage") || refuseStored(p, "ModelAverage") {
 			continue
 		}
 		p.Build(func() {

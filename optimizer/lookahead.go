@@ -19,6 +19,9 @@ func Lookahead(inner *Optimizer, alpha float64, k int) *Optimizer {
 		return &o
 	}
 	o.rule = func(u *Update) {
+		if refuseStored(Pair{Param: u.Param}, "Lookahead") {
+			return
+		}
 		slow, fresh, count := u.State("slow", 0), u.Number("slow_fresh", 1), u.Number("slow_count", 0)
 		u.Set(slow, choose(fresh, u.Param, slow))
 		u.Set(fresh, layers.Scale(fresh, 0, 0))

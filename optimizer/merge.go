@@ -29,6 +29,9 @@ type merging struct{ due layers.Variable }
 func (o *Optimizer) merge(pairs []Pair) ([]Pair, map[string]merging) {
 	gates := map[string]merging{}
 	for i, p := range pairs {
+		if refuseStored(p, "GradientMerge") {
+			continue
+		}
 		p.Build(func() {
 			m, dtype := p.Param.Model(), p.Param.DType()
 			state := func(name string, dims []int64) layers.Variable {

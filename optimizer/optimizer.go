@@ -2,6 +2,7 @@ package optimizer
 
 import (
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 
@@ -75,7 +76,7 @@ func (o *Optimizer) Apply(pairs []Pair) {
 	}
 	var rate layers.Variable
 	if !o.noRate {
-		if rate = o.rate.build(m, pairs[0].Param.DType()); !rate.OK() {
+		if rate = o.rate.build(m, computedAs(pairs[0].Param)); !rate.OK() {
 			return
 		}
 	}
@@ -110,7 +111,13 @@ func (o *Optimizer) regularize(p Pair) Pair {
 		penalty = o.penalty
 	}
 	if penalty != nil {
-		p.Build(func() { p.Grad = layers.Sums([]layers.Variable{p.Grad, penalty(p.Param)}) })
+		p.Build(func() {
+			param := p.Param
+			if as := computedAs(param); as != param.DType() {
+				param = layers.Cast(param, as)
+			}
+			p.Grad = layers.Sums([]layers.Variable{p.Grad, penalty(param)})
+		})
 	}
 	return p
 }
@@ -120,8 +127,8 @@ func (o *Optimizer) update(p Pair, rate layers.Variable, gate merging) *Update {
 	u := &Update{Param: p.Param, Grad: p.Grad, model: m}
 	if !o.noRate {
 		u.Rate = rate
-		if rate.DType() != p.Param.DType() {
-			u.Rate = layers.Cast(u.Rate, p.Param.DType())
+		if as := computedAs(p.Param); rate.DType() != as {
+			u.Rate = layers.Cast(u.Rate, as)
 		}
 		if factor := m.Settings(p.Param.Name()).LearningRate; factor != 1 {
 			u.Rate = layers.Scale(u.Rate, factor, 0)
@@ -177,7 +184,7 @@ type Update struct {
 	created func(layers.Variable) // told of each state before the rule uses it; nil if nobody asks
 }
 
-// State returns a new variable of the shape of Param that keeps its value from step to step. It starts with one value. It is called
+// State returns a new variable of the shape of Param that keeps its value from step to step, of float32 for a table that is stored as bfloat16. It starts with one value. It is called
 // <parameter>_<name>_0, as in Fluid. If a parameter is sliced over servers, so is its state.
 func (u *Update) State(name string, initial float64) layers.Variable {
 	return u.state(name, u.Param.Dims(), initial)
@@ -189,7 +196,7 @@ func (u *Update) Number(name string, initial float64) layers.Variable {
 }
 
 func (u *Update) state(name string, dims []int64, initial float64) layers.Variable {
-	v := u.model.State(u.model.UniqueName(u.Param.Name()+"_"+name), u.Param.DType(), dims, layers.Constant(initial))
+	v := u.model.State(u.model.UniqueName(u.Param.Name()+"_"+name), computedAs(u.Param), dims, layers.Constant(initial))
 	u.states, u.initial = append(u.states, v), append(u.initial, initial)
 	if u.created != nil {
 		u.created(v)
@@ -216,6 +223,13 @@ func (u *Update) step(opType string, attrs layers.Attrs, states ...state) {
 		in["LearningRate"] = one(u.Rate)
 	}
 	out := layers.In{"ParamOut": one(u.Param)}
+	if isStored(u.Param) {
+		attrs = maps.Clone(attrs)
+		if attrs == nil {
+			attrs = layers.Attrs{}
+		}
+		attrs["rounding_seed"] = u.model.SeedOf("rounding", u.Param.Name())
+	}
 	for _, s := range states {
 		in[s.in] = one(s.variable)
 		if s.out != "" {

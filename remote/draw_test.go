@@ -1,6 +1,8 @@
 package remote_test
 
 import (
+	"slices"
+
 	"pgregory.net/rapid"
 
 	"github.com/edl-go/edl/internal/testkit"
@@ -16,6 +18,7 @@ type subject struct {
 	inputs      []input
 	sparse      bool // tables have sparse gradients
 	distributed bool // and only servers hold them
+	stored      bool // as bfloat16
 	pooled      int  // levels of sequences that become one row
 }
 
@@ -88,7 +91,7 @@ func drawModel(t *rapid.T, reader func(layers.Reader) layers.Reader, kinds ...st
 	}
 	h = drawLayers(t, m, h)
 	loss := drawLoss(t, h, v[1], classify)
-	drawOptimizer(t, s.sparse).Minimize(loss)
+	drawOptimizer(t, s.sparse, s.stored).Minimize(loss)
 	s.Model = testkit.Built(t, m, loss)
 	parameters := m.Parameters()
 	parameter := parameters[0]
@@ -151,18 +154,22 @@ func drawLayers(t *rapid.T, m *layers.Model, h layers.Variable) layers.Variable 
 func drawTables(t *rapid.T, words layers.Variable, s *subject) layers.Variable {
 	grows := s.inputs[0].name == keysName
 	s.sparse = grows || rapid.Bool().Draw(t, "sparse")
-	var options []layers.Option
+	var options, stored []layers.Option
 	if s.sparse {
 		options = append(options, layers.Sparse())
 		if s.distributed = grows || rapid.Bool().Draw(t, "distributed"); s.distributed {
 			options = append(options, layers.Distributed())
+		}
+		if rapid.Bool().Draw(t, "bfloat16") {
+			options, stored = append(options, layers.StoreBFloat16()), []layers.Option{layers.StoreBFloat16()}
+			s.stored = true
 		}
 	}
 	rule := rapid.SampledFrom([][]layers.Option{nil, {layers.EvictUnseen(1)}, {layers.CountFilterEntry(2), layers.EvictUnseen(3)}, {layers.ProbabilityEntry(0.7)},
 		{layers.EvictOldest()}}).Draw(t, "rule of keys")
 	table := func(name string, rows int64) layers.Variable {
 		if grows {
-			return layers.SparseEmbedding(words, 100*rows, 4, append(rule, layers.Param(layers.ParamAttr{Name: name}))...)
+			return layers.SparseEmbedding(words, 100*rows, 4, slices.Concat(rule, stored, []layers.Option{layers.Param(layers.ParamAttr{Name: name})})...)
 		}
 		return layers.Embedding(words, rows, 4, append(options, layers.Param(layers.ParamAttr{Name: name}))...)
 	}
@@ -249,11 +256,14 @@ func drawLoss(t *rapid.T, h, y layers.Variable, classify bool) layers.Variable {
 }
 
 // drawOptimizer draws a rule with a rate or a schedule, clipping and regularization; a rule that takes sparse gradients, if there are some.
-func drawOptimizer(t *rapid.T, sparse bool) *optimizer.Optimizer {
+func drawOptimizer(t *rapid.T, sparse, stored bool) *optimizer.Optimizer {
 	var options []optimizer.Option
 	rules := rules
 	if sparse {
 		rules = append(rules[:len(rules)-1:len(rules)-1], "lazy adam")
+	}
+	if stored { // rules with norms of the parameter take no table of bfloat16
+		rules = slices.DeleteFunc(slices.Clone(rules), func(name string) bool { return name == "lamb" || name == "lars_momentum" || name == "dpsgd" })
 	}
 	switch rapid.IntRange(0, 4).Draw(t, "clip") {
 	case 0:

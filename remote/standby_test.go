@@ -42,14 +42,14 @@ func dense(t *testing.T) (testkit.Model, map[string][]string) {
 	return testkit.Reading(t, 16, opt), testkit.Samples(t, t.TempDir(), 70)
 }
 
-// tables is a network with a table that trainers hold, one that only servers hold, and one that grows.
+// tables is a network with a table that trainers hold, one that only servers hold, and one that grows. The last two are stored as bfloat16.
 func tables(t *testing.T) (testkit.Model, map[string][]string) {
 	m := layers.NewModel().Seed(3)
 	r := layers.OpenDataset(m, testkit.Dataset, layers.Field("ids", layers.Dims(3, 1), layers.DType(tensor.Int64)), layers.Field("y", layers.Dims(1)))
 	v := layers.Read(layers.DoubleBuffer(layers.Batch(r, 16)))
 	held := layers.Embedding(v[0], 40, 4, layers.Sparse(), layers.Combine("mean"))
-	rows := layers.Add(held, layers.Embedding(v[0], 40, 4, layers.Sparse(), layers.Distributed(), layers.Combine("sqrt")))
-	rows = layers.Add(rows, layers.SparseEmbedding(v[0], 2000, 4, layers.Combine("sum"), layers.CountFilterEntry(2), layers.EvictUnseen(2)))
+	rows := layers.Add(held, layers.Embedding(v[0], 40, 4, layers.Sparse(), layers.Distributed(), layers.StoreBFloat16(), layers.Combine("sqrt")))
+	rows = layers.Add(rows, layers.SparseEmbedding(v[0], 2000, 4, layers.StoreBFloat16(), layers.Combine("sum"), layers.CountFilterEntry(2), layers.EvictUnseen(2)))
 	loss := layers.Mean(layers.SquareErrorCost(layers.FC(rows, 1), v[1]), layers.Name("loss"))
 	optimizer.Adam(0.02, optimizer.Lazy()).Minimize(loss)
 	data := testkit.Records(t, t.TempDir(), 70, func(i int) []*tensor.Tensor {

@@ -1,12 +1,15 @@
 package tensor
 
-import "fmt"
+import (
+	"fmt"
+	"math"
+)
 
 // DType is the type of one element. Its numbers are Fluid's VarType.Type, as in program and parameter files.
 type DType int32
 
-// Element types. Kernels compute with Bool, Int32, Int64, Float32 and Float64. Float16 and BFloat16 only travel: a Tensor holds their bits, and the ops
-// compress and decompress convert them. The others have a name and a width, so that files with these types can be read and shown.
+// Element types. Kernels compute with Bool, Int32, Int64, Float32 and Float64. Float16 and BFloat16 travel, and tables are stored as BFloat16: a Tensor holds
+// their bits, and kernels convert them. The others have a name and a width, so that files with these types can be read and shown.
 const (
 	Bool     DType = 0
 	Int16    DType = 1
@@ -24,6 +27,9 @@ const (
 type Element interface {
 	bool | int32 | int64 | float32 | float64
 }
+
+// Bits lists the Go types of the memory of a Tensor: those of Element, and uint16 for the bits of a half type.
+type Bits interface{ Element | uint16 }
 
 // Float lists the element types that have gradients.
 type Float interface{ float32 | float64 }
@@ -61,6 +67,12 @@ func (d DType) Size() int { return dtypes[d].size }
 
 // Computable reports whether kernels compute with elements of this type.
 func (d DType) Computable() bool { return dtypes[d].compute }
+
+// Storable reports whether variables may have this type: Computable ones, and BFloat16, in which tables may be stored.
+func (d DType) Storable() bool { return d.Computable() || d == BFloat16 }
+
+// Widen returns the number that the bits of a BFloat16 element stand for.
+func Widen(bits uint16) float32 { return math.Float32frombits(uint32(bits) << 16) }
 
 // IsHalf reports whether the type is Float16 or BFloat16.
 func (d DType) IsHalf() bool { return d == Float16 || d == BFloat16 }

@@ -149,7 +149,7 @@ func (s *Stream) dataBytes() int64 { return int64(s.Len()) * int64(s.DType.Size(
 // It allocates nothing.
 func (s *Stream) CopyInto(dst *Tensor, offset int) error {
 	if s.DType != dst.dtype {
-		if !s.DType.Computable() {
+		if !s.DType.Storable() {
 			return unsupportedElements(s.DType)
 		}
 		return fault.E(fault.TypeMismatch, fault.Got(s.DType.String()), fault.Want(dst.dtype.String()))
@@ -163,7 +163,7 @@ func (s *Stream) CopyInto(dst *Tensor, offset int) error {
 
 // Tensor returns a copy of the parsed tensor. It converts nothing: types that a Tensor cannot hold are Unsupported.
 func (s *Stream) Tensor() (*Tensor, error) {
-	if !s.DType.Computable() {
+	if !s.DType.Storable() {
 		return nil, unsupportedElements(s.DType)
 	}
 	t, err := New(s.DType, s.Dims...)
@@ -187,7 +187,7 @@ func DecodeStream(b []byte, limits Limits) (t *Tensor, rest []byte, err error) {
 }
 
 func unsupportedElements(d DType) error {
-	return fault.E(fault.Unsupported, fault.Got(d.String()+" elements"), fault.Want("bool, int32, int64, float32 or float64"))
+	return fault.E(fault.Unsupported, fault.Got(d.String()+" elements"), fault.Want("bool, int32, int64, bfloat16, float32 or float64"))
 }
 
 // Fields of Fluid's VarType.TensorDesc: data_type = 1 (enum), dims = 2 (repeated int64, written unpacked).

@@ -13,8 +13,7 @@ import (
 // blockBytes is how many bytes of elements are converted at a time.
 const blockBytes = 64 << 10
 
-// AppendStream appends the LoDTensor stream of t to dst. It allocates at most once. Streams of half types are written, for comparison, and not read: no
-// file has them.
+// AppendStream appends the LoDTensor stream of t to dst. It allocates at most once. Streams of float16 are written, for comparison, and not read: no file has them.
 func AppendStream(dst []byte, t *Tensor) []byte {
 	const versions, desc, dim = 16, 2, 11 // with the lengths that they have; at most, in bytes
 	head := versions + 8 + desc + dim*len(t.dims)
@@ -83,25 +82,26 @@ func Read(r io.Reader, limits Limits) (*Tensor, error) {
 
 // readElements reads a tensor's elements block by block.
 func readElements(src *source, dtype DType, dims []int64) (*Tensor, error) {
-	if !dtype.Computable() {
+	if !dtype.Storable() {
 		return nil, unsupportedElements(dtype)
 	}
 	switch dtype {
 	case Bool:
-		return readBlocks[bool](src, dims)
+		return readBlocks[bool](src, dtype, dims)
 	case Int32:
-		return readBlocks[int32](src, dims)
+		return readBlocks[int32](src, dtype, dims)
 	case Int64:
-		return readBlocks[int64](src, dims)
+		return readBlocks[int64](src, dtype, dims)
 	case Float32:
-		return readBlocks[float32](src, dims)
+		return readBlocks[float32](src, dtype, dims)
+	case BFloat16:
+		return readBlocks[uint16](src, dtype, dims)
 	default:
-		return readBlocks[float64](src, dims)
+		return readBlocks[float64](src, dtype, dims)
 	}
 }
 
-func readBlocks[T Element](src *source, dims []int64) (*Tensor, error) {
-	dtype := Of[T]()
+func readBlocks[T Bits](src *source, dtype DType, dims []int64) (*Tensor, error) {
 	total, _ := Count(dims)
 	size := dtype.Size()
 	buffer := make([]byte, min(blockBytes, total*size))
@@ -119,7 +119,7 @@ func readBlocks[T Element](src *source, dims []int64) (*Tensor, error) {
 		}
 		src.offset += int64(n * size)
 	}
-	return FromSlice(data[:total:total], append([]int64{}, dims...)...)
+	return &Tensor{dtype: dtype, dims: append([]int64{}, dims...), data: data[:total:total]}, nil
 }
 
 // decodeElements fills n elements of t from element offset on with the little-endian elements of b, which has their exact length. Of much it does not write zeros
@@ -156,6 +156,10 @@ func decodeBlock(t *Tensor, offset, n int, b []byte) error {
 	case []float64:
 		for i, to := 0, d[offset:offset+n]; i < len(to); i, b = i+1, b[8:] {
 			to[i] = math.Float64frombits(binary.LittleEndian.Uint64(b))
+		}
+	case []uint16:
+		for i, to := 0, d[offset:offset+n]; i < len(to); i, b = i+1, b[2:] {
+			to[i] = binary.LittleEndian.Uint16(b)
 		}
 	}
 	return nil

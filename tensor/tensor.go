@@ -145,9 +145,9 @@ func (t *Tensor) LoD() [][]int64 { return t.lod }
 // SetLoD sets the level-of-detail offsets without checking them against dims.
 func (t *Tensor) SetLoD(lod [][]int64) { t.lod = lod }
 
-// Data returns the elements of t, which the tensor shares. T must be the Go type of t.DType(); for any other type Data returns nil. It allocates
-// nothing, so kernels call it on every run.
-func Data[T Element](t *Tensor) []T {
+// Data returns the elements of t, which the tensor shares; of a half type their bits. T must be the Go type of t.DType(); for any other type Data returns nil. It
+// allocates nothing, so kernels call it on every run.
+func Data[T Bits](t *Tensor) []T {
 	d, _ := t.data.([]T)
 	return d
 }
@@ -211,7 +211,7 @@ func (t *Tensor) Format(f fmt.State, verb rune) {
 	}
 }
 
-func formatElements[T Element | uint16](w io.Writer, data []T) {
+func formatElements[T Bits](w io.Writer, data []T) {
 	more := ""
 	if len(data) > shownElements {
 		data, more = data[:shownElements], " ..."
@@ -297,7 +297,7 @@ func (t *Tensor) Rows(from, to int64) (*Tensor, error) {
 const hugeLeast = 4 << 20
 
 // zeros allocates n elements.
-func zeros[T Element | uint16](n int) []T {
+func zeros[T Bits](n int) []T {
 	x := make([]T, n)
 	if bytes := uintptr(n) * unsafe.Sizeof(*new(T)); bytes >= hugeLeast {
 		adviseHuge(unsafe.Pointer(unsafe.SliceData(x)), bytes)

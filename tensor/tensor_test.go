@@ -1,6 +1,7 @@
 package tensor
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"math"
@@ -165,7 +166,7 @@ func TestPrinting(t *testing.T) {
 	}
 }
 
-// A tensor of a half type holds bits: it copies, is cut and is compared like any other, and is neither computed with nor read from a file.
+// A tensor of a half type holds bits: it copies, is cut and is compared like any other, and is not computed with. One of bfloat16 is read from a file.
 func TestHalves(t *testing.T) {
 	bits := []uint16{0x3f80, 0x4000, 0x7fc0, 1}
 	x, err := FromHalves(BFloat16, bits, 2, 2)
@@ -196,7 +197,13 @@ func TestHalves(t *testing.T) {
 			t.Errorf("%v from halves", x)
 		}
 	}
-	if _, _, err := DecodeStream(AppendStream(nil, x), Limits{}); !errors.Is(err, fault.Unsupported) {
-		t.Errorf("read: %v", err)
+	if back, _, err := DecodeStream(AppendStream(nil, x), Limits{}); err != nil || !equal(back, x) {
+		t.Errorf("bfloat16 is read as %v, %v", back, err)
+	}
+	if back, err := Read(bytes.NewReader(AppendStream(nil, x)), Limits{}); err != nil || !equal(back, x) || back.DType() != BFloat16 {
+		t.Errorf("bfloat16 is read from a file as %v, %v", back, err)
+	}
+	if _, _, err := DecodeStream(AppendStream(nil, other), Limits{}); !errors.Is(err, fault.Unsupported) {
+		t.Errorf("float16: %v", err)
 	}
 }

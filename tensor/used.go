@@ -25,7 +25,7 @@ func CopyUsed(to, from []byte) {
 }
 
 // copied returns a copy.
-func copied[T Element | uint16](from []T) []T {
+func copied[T Bits](from []T) []T {
 	if bytes := len(from) * int(unsafe.Sizeof(*new(T))); bytes < hugeLeast {
 		return append([]T(nil), from...)
 	}
@@ -62,6 +62,6 @@ func memoryOf(t *Tensor) []byte {
 	return bytesOf(t.data.([]uint16))
 }
 
-func bytesOf[T Element | uint16](s []T) []byte {
+func bytesOf[T Bits](s []T) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(s))), len(s)*int(unsafe.Sizeof(*new(T))))
 }

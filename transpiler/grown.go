@@ -74,6 +74,17 @@ func setRegions(op *program.Op, u *shard) {
 	}
 }
 
+// setRounding tells the update of a slice of a table that is stored as bfloat16 where the slice begins, so that it rounds by the chance of these rows.
+func setRounding(op *program.Op, u *shard, rows int64) {
+	if _, stored := op.Int("rounding_seed"); !stored || u.block == Whole {
+		return
+	}
+	op.SetAttr("first_row", u.first)
+	if u.striped {
+		op.SetAttr("striped_rows", rows)
+	}
+}
+
 // setTables describes the tables of a server that grow, so that it finds the rows that trainers ask for.
 func setTables(w *serverWriter, op *program.Op) {
 	var names, keys, indexes, counts []string

@@ -175,6 +175,7 @@ func (w *serverWriter) copyOp(b *program.Block, n *node, u *shard) *program.Op {
 		}
 		renameArguments(op, u)
 		setRegions(op, u)
+		setRounding(op, u, rowsOf(w.variable(u.group.params[0]).Dims))
 	}
 	setRoleVars(op, u)
 	w.copyBlocks(b, op)

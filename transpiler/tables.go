@@ -61,7 +61,7 @@ func findTables(s *state) error {
 func tableOf(s *state, g *group, param string) *table {
 	t := &table{param: param, group: g}
 	v, gradients := s.variable(param), []*node{}
-	if insertOf(g, param) != nil || !s.travelsByRows(g.gradientOf(param)) || v.DType != tensor.Float32 || len(v.Dims) != 2 {
+	if insertOf(g, param) != nil || !s.travelsByRows(g.gradientOf(param)) || v.DType != tensor.Float32 && v.DType != tensor.BFloat16 || len(v.Dims) != 2 {
 		return nil
 	}
 	for _, n := range s.use(param).readers {

@@ -8,6 +8,7 @@ import (
 	"github.com/edl-go/edl/executor"
 	"github.com/edl-go/edl/internal/compress"
 	"github.com/edl-go/edl/ops"
+	"github.com/edl-go/edl/ops/kernel"
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/tensor"
 )
@@ -108,7 +109,11 @@ func (w *wire) FetchRows(_ context.Context, from []ops.RowsMessage) error {
 		}
 		width := len(m.Into) / len(m.Rows)
 		for i, row := range m.Rows {
-			copy(m.Into[i*width:][:width], table.Float32s()[int(row)*width:])
+			if into := m.Into[i*width:][:width]; table.DType() == tensor.BFloat16 {
+				kernel.FromBFloat16(into, table.Halves()[int(row)*width:][:width])
+			} else {
+				copy(into, table.Float32s()[int(row)*width:])
+			}
 		}
 	}
 	return nil

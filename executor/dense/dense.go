@@ -15,6 +15,9 @@ func Dense(t *tensor.Tensor) (*gorgonia.Dense, error) {
 	if t.Len() == 0 {
 		return nil, fault.E(fault.Unsupported, fault.Got(t.String()), fault.Want("at least one element"))
 	}
+	if t.DType().IsHalf() {
+		return nil, fault.E(fault.Unsupported, fault.Got(t.String()), fault.Want("bool, int32, int64, float32 or float64"))
+	}
 	shape := make(gorgonia.Shape, len(t.Dims()))
 	for i, d := range t.Dims() {
 		shape[i] = int(d)

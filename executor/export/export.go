@@ -8,7 +8,7 @@
 //	model.safetensors    Safetensors
 //	params.npz           NPZ
 //
-// Files in reading order: export.go. The formats of parameters are in executor, tensor/safetensors and tensor/npz.
+// Files in reading order: export.go, stored.go (tables of bfloat16). The formats of parameters are in executor, tensor/safetensors and tensor/npz.
 package export
 
 import (
@@ -106,7 +106,7 @@ func Prepare(dir string, inference *program.Program) error {
 	if err := checkPlace(dir); err != nil {
 		return err
 	}
-	return executor.PrepareSave(dir, inference)
+	return executor.PrepareSave(dir, widened(inference))
 }
 
 // checkPlace refuses a directory that Save has written: an export of other variables would make it useless.
@@ -123,12 +123,18 @@ func checkPlace(dir string) error {
 
 // Write writes a program that Program has made, and its parameters, to dir, which is made if need be. It replaces an exported model there as a whole or not at
 // all, as executor.StateWriter says. value returns the parameters by name, each once.
+//
+// A table that is stored as bfloat16 and looked up by lookup_table is written as float32, with the same numbers, for Fluid and NumPy, which do not know that type.
+// Safetensors has it, and a table that grows stays what it is: keys without a row read as initial values that are rounded, too.
 func Write(dir string, inference *program.Program, format Format, value func(name string) (*tensor.Tensor, error)) (err error) {
 	if err := checkPlace(dir); err != nil {
 		return err
 	}
 	if err := executor.CheckNames(inference); err != nil {
 		return err
+	}
+	if format != Safetensors {
+		inference = widened(inference)
 	}
 	model, err := inference.Encode()
 	if err != nil {
@@ -181,6 +187,11 @@ func (e *exporter) find(name string) (*tensor.Tensor, error) {
 		return nil, err
 	}
 	v, _ := e.program.Global().Var(name)
+	if t.DType() == tensor.BFloat16 && v.DType == tensor.Float32 {
+		if t, err = wide(t); err != nil {
+			return nil, err
+		}
+	}
 	fits := t.DType() == v.DType && len(t.Dims()) == len(v.Dims)
 	for i := 0; fits && i < len(v.Dims); i++ {
 		fits = v.Dims[i] < 0 || v.Dims[i] == t.Dims()[i]

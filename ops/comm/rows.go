@@ -45,7 +45,7 @@ func init() {
 		Type:  "gather_rows",
 		Class: ops.Compute,
 		Doc:   "Takes the rows of a table that Rows names.",
-		Inputs: []ops.Slot{{Name: "X", Doc: "a float32 table, [rows, width]"},
+		Inputs: []ops.Slot{{Name: "X", Doc: "a table, [rows, width], of float32 or bfloat16", Stored: true},
 			{Name: "Rows", Doc: formDoc + ", of which only the numbers count"}},
 		Outputs: []ops.Slot{{Name: "Out", Doc: "these rows of X, like Rows"}},
 		Infer:   inferGatherRows,
@@ -56,7 +56,7 @@ func init() {
 		Type:  "scatter_rows",
 		Class: ops.Compute,
 		Doc:   "Puts rows of runs of a table in their place. The other rows of the table stay as they are.",
-		Inputs: []ops.Slot{{Name: "X", Doc: "a float32 table, [rows, width]"},
+		Inputs: []ops.Slot{{Name: "X", Doc: "a table, [rows, width], of float32 or bfloat16", Stored: true},
 			{Name: "Rows", Doc: formDoc + ", one for each run of rows of X", Duplicable: true}},
 		Outputs: []ops.Slot{{Name: "Out", Doc: "the table with these rows, usually the variable of X"}},
 		Attrs:   []ops.Attr{stripedAttr},
@@ -69,6 +69,11 @@ func init() {
 
 // isTable reports whether m is a float32 table of rank 2.
 func isTable(m ops.Meta) bool { return m.DType == tensor.Float32 && len(m.Dims) == 2 }
+
+// isStored reports whether m is a table of rank 2, of float32 or stored as bfloat16.
+func isStored(m ops.Meta) bool {
+	return (m.DType == tensor.Float32 || m.DType == tensor.BFloat16) && len(m.Dims) == 2
+}
 
 // isForm reports whether rows of a table may travel in m, of known dims.
 func isForm(m ops.Meta) bool {
@@ -292,8 +297,8 @@ func getKeyRows(from, to *tensor.Tensor) (ops.Kernel, error) {
 
 func inferGatherRows(s *ops.Shapes) error {
 	x, rows := s.In("X"), s.In("Rows")
-	if x.Kind != program.LoDTensor || !isTable(x) {
-		return s.Errorf("X", "a float32 table of rank 2")
+	if x.Kind != program.LoDTensor || !isStored(x) {
+		return s.Errorf("X", "a table of rank 2, of float32 or bfloat16")
 	}
 	if !isForm(rows) || rows.DType != tensor.Int32 || !ops.Compatible(rows.Dims, compress.RowsDims(x.Dims[0], x.Dims[1])) {
 		return s.Errorf("Rows", "rows of X as they travel")
@@ -305,7 +310,7 @@ func inferGatherRows(s *ops.Shapes) error {
 func bindGatherRows(b *ops.Binding) (ops.Kernel, error) {
 	table, from, to := b.In("X"), b.In("Rows"), b.Out("Out")
 	form, ok := compress.RowsOf(from)
-	if !ok || table.DType() != tensor.Float32 || table.Len() != form.Height()*form.Width() || !slices.Equal(from.Dims(), to.Dims()) {
+	if !ok || !isStored(ops.MetaOfValue(table)) || table.Len() != form.Height()*form.Width() || !slices.Equal(from.Dims(), to.Dims()) {
 		return nil, fault.E(fault.ShapeMismatch, fault.Gotf("%v of %v into %v", from, table, to), fault.Want("rows of the table as they travel"))
 	}
 	room := b.Scratch(tensor.Int64, mergedAtOnce)
@@ -322,7 +327,11 @@ func bindGatherRows(b *ops.Binding) (ops.Kernel, error) {
 		numbers, values := out.Begin(len(rows))
 		copy(numbers, rows)
 		eachRows(numbers, room.Int64s(), func(at int, some []int64) {
-			kernel.GatherRows(values[at*form.Width():][:len(some)*form.Width()], table.Float32s(), some, form.Width())
+			if out := values[at*form.Width():][:len(some)*form.Width()]; table.DType() == tensor.BFloat16 {
+				kernel.GatherWide(out, table.Halves(), some, form.Width())
+			} else {
+				kernel.GatherRows(out, table.Float32s(), some, form.Width())
+			}
 		})
 		return nil
 	}, nil
@@ -342,8 +351,8 @@ func eachRows(numbers []int32, room []int64, do func(at int, some []int64)) {
 
 func inferScatterRows(s *ops.Shapes) error {
 	x, all := s.In("X"), s.Ins("Rows")
-	if x.Kind != program.LoDTensor || !isTable(x) || slices.Contains(x.Dims, program.Unknown) {
-		return s.Errorf("X", "a float32 table of rank 2 and known dims")
+	if x.Kind != program.LoDTensor || !isStored(x) || slices.Contains(x.Dims, program.Unknown) {
+		return s.Errorf("X", "a table of rank 2 and known dims, of float32 or bfloat16")
 	}
 	left := x.Dims[0]
 	for _, rows := range all {
@@ -355,14 +364,14 @@ func inferScatterRows(s *ops.Shapes) error {
 	if left != 0 {
 		return s.Errorf("Rows", "runs with all rows of X together")
 	}
-	s.Set("Out", tensor.Float32, x.Dims...)
+	s.Set("Out", x.DType, x.Dims...)
 	return nil
 }
 
 func bindScatterRows(b *ops.Binding) (ops.Kernel, error) {
 	table, from, to := b.In("X"), b.Ins("Rows"), b.Out("Out")
-	if len(table.Dims()) != 2 || table.DType() != tensor.Float32 || !slices.Equal(table.Dims(), to.Dims()) {
-		return nil, fault.E(fault.ShapeMismatch, fault.Gotf("%v into %v", table, to), fault.Want("a float32 table of rank 2"))
+	if !isStored(ops.MetaOfValue(table)) || table.DType() != to.DType() || !slices.Equal(table.Dims(), to.Dims()) {
+		return nil, fault.E(fault.ShapeMismatch, fault.Gotf("%v into %v", table, to), fault.Want("a table of rank 2, of float32 or bfloat16"))
 	}
 	width := int(table.Dims()[1])
 	forms, err := formsOf(compress.RowsOf, from, width)
@@ -372,10 +381,9 @@ func bindScatterRows(b *ops.Binding) (ops.Kernel, error) {
 	room, striped, stripes := b.Scratch(tensor.Int64, mergedAtOnce), b.Bool("striped"), kernel.StripesOf(table.Dims()[0])
 	return func(context.Context) error {
 		refresh(compress.RowsOf, forms, from)
-		data, first := to.Float32s(), int64(0)
-		if old := table.Float32s(); len(data) > 0 && &old[0] != &data[0] {
-			copy(data, old)
-		}
+		data, halves, first := to.Float32s(), to.Halves(), int64(0)
+		copyApart(data, table.Float32s())
+		copyApart(halves, table.Halves())
 		for _, f := range forms {
 			numbers, values, err := f.Used()
 			if err == nil {
@@ -390,10 +398,21 @@ func bindScatterRows(b *ops.Binding) (ops.Kernel, error) {
 						some[i] = stripes.Row(some[i])
 					}
 				}
-				kernel.ScatterRows(data, values[at*width:][:len(some)*width], some, width)
+				if halves != nil {
+					kernel.ScatterNarrow(halves, values[at*width:][:len(some)*width], some, width)
+				} else {
+					kernel.ScatterRows(data, values[at*width:][:len(some)*width], some, width)
+				}
 			})
 			first += int64(f.Height())
 		}
 		return nil
 	}, nil
+}
+
+// copyApart copies elements, unless both slices are the same memory.
+func copyApart[T kernel.Stored](to, from []T) {
+	if len(to) > 0 && &from[0] != &to[0] {
+		copy(to, from)
+	}
 }

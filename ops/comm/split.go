@@ -21,7 +21,7 @@ func init() {
 		Attrs:   []ops.Attr{{Name: "sections", Kind: []int32{}, Doc: "rows of each Out; their sum is the rows of X"}},
 		Infer:   inferSplit,
 		Cost:    opkit.PerElement(0),
-		Bind:    opkit.BindElements("X", bindSplit[float32], bindSplit[float64], bindSplit[int32], bindSplit[int64], bindSplit[bool]),
+		Bind:    opkit.BindBits("X", bindSplit[float32], bindSplit[float64], bindSplit[int32], bindSplit[int64], bindSplit[bool], bindSplit[uint16]),
 	})
 }
 
@@ -52,7 +52,7 @@ func inferSections(s *ops.Shapes, to tensor.DType) error {
 }
 
 // bindSplit checks that the outputs fit one after another into the elements of X.
-func bindSplit[T tensor.Element](b *ops.Binding) (ops.Kernel, error) {
+func bindSplit[T tensor.Bits](b *ops.Binding) (ops.Kernel, error) {
 	x, outs, sections := b.In("X"), b.Outs("Out"), b.Ints("sections")
 	wrong := func(got string, args ...any) error {
 		return fault.E(fault.ShapeMismatch, fault.Gotf(got, args...), fault.Wantf("the rows of X %v in %d parts", x, len(outs)))

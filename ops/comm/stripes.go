@@ -18,7 +18,7 @@ func init() {
 		Type:    "stripe_rows",
 		Class:   ops.Compute,
 		Doc:     "Puts the rows of a table into the order of stripes (kernel.Stripes), in which servers keep them; with inverse, back into their own order.",
-		Inputs:  []ops.Slot{{Name: "X", Doc: "a tensor of rank 1 or more, of known rows"}},
+		Inputs:  []ops.Slot{{Name: "X", Doc: "a tensor of rank 1 or more, of known rows", Stored: true}},
 		Outputs: []ops.Slot{{Name: "Out", Doc: "the same rows in the other order"}},
 		Attrs:   []ops.Attr{{Name: "inverse", Default: false, Doc: "X is in the order of stripes, and Out is not"}},
 		Infer: func(s *ops.Shapes) error {
@@ -30,11 +30,11 @@ func init() {
 			return nil
 		},
 		Cost: opkit.PerElement(0),
-		Bind: opkit.BindElements("X", bindStripe[float32], bindStripe[float64], bindStripe[int32], bindStripe[int64], bindStripe[bool]),
+		Bind: opkit.BindBits("X", bindStripe[float32], bindStripe[float64], bindStripe[int32], bindStripe[int64], bindStripe[bool], bindStripe[uint16]),
 	})
 }
 
-func bindStripe[T tensor.Element](b *ops.Binding) (ops.Kernel, error) {
+func bindStripe[T tensor.Bits](b *ops.Binding) (ops.Kernel, error) {
 	x, out, inverse := b.In("X"), b.Out("Out"), b.Bool("inverse")
 	if len(x.Dims()) == 0 || !slices.Equal(x.Dims(), out.Dims()) {
 		return nil, fault.E(fault.ShapeMismatch, fault.Gotf("%v into %v", x, out), fault.Want("equal rows"))

@@ -50,7 +50,7 @@ func Fill[T any](out []T, value T) {
 
 // ClearUsed sets elements to 0. It does not write where they are 0 already, so memory that was never used is not used after it either, and the system gives
 // no pages to it.
-func ClearUsed[T tensor.Element](out []T) {
+func ClearUsed[T tensor.Bits](out []T) {
 	var none [1024]T
 	for len(out) > 0 {
 		some := out[:min(len(out), len(none))]

@@ -70,15 +70,15 @@ func (r InitialRow) Admits(mixed, round int64, probability float64) bool {
 }
 
 // LookUpKeys copies the rows of mixed keys from a table to out: those that the table has, initial rows for others, and zeros for 0. Rows are width long, and the
-// table has the rows of t.
-func LookUpKeys(out, table []float32, t KeyTable, initial InitialRow, mixed []int64, width int) {
+// table has the rows of t. Initial rows are as the table stores them.
+func LookUpKeys[T Stored](out []float32, table []T, t KeyTable, initial InitialRow, mixed []int64, width int) {
 	var found [rowsAhead]int64
 	for len(mixed) > 0 {
 		some := mixed[:min(rowsAhead, len(mixed))]
 		rows := found[:len(some)]
 		missing := t.findAll(rows, some)
 		if bits.OnesCount64(missing) < len(some) {
-			GatherRows(out[:len(some)*width], table, rows, width)
+			GatherWide(out[:len(some)*width], table, rows, width)
 		}
 		for ; missing != 0; missing &= missing - 1 {
 			i := bits.TrailingZeros64(missing)
@@ -86,6 +86,9 @@ func LookUpKeys(out, table []float32, t KeyTable, initial InitialRow, mixed []in
 				clear(to)
 			} else {
 				initial.Fill(to, some[i])
+				if _, halves := any(table).([]uint16); halves {
+					NarrowInPlace(to)
+				}
 			}
 		}
 		out, mixed = out[len(some)*width:], mixed[len(some):]

@@ -19,7 +19,7 @@ const rowsAhead = 64
 // another. Rows are width long, at least 1. The result has no meaning, but must not be thrown away by the compiler.
 //
 //go:noinline
-func touch[T tensor.Float](table []T, rows []int64, width int) (sum T) {
+func touch[T tensor.Float | uint16](table []T, rows []int64, width int) (sum T) {
 	for _, row := range rows {
 		sum += table[int(row)*width] + table[int(row)*width+width-1]
 	}

@@ -15,7 +15,7 @@ func init() {
 	ops.Register(ops.Def{
 		Type:      "assign",
 		Doc:       "Copies: Out = X.",
-		Inputs:    in("X", "any type"),
+		Inputs:    stored(in("X", "any type")),
 		Outputs:   out("Out", "of the shape and type of X"),
 		Infer:     func(s *ops.Shapes) error { s.Like("Out", "X"); return nil },
 		Gradient:  assignGradient,
@@ -63,11 +63,11 @@ var bindCopy = bindCopyOf("X", "Out")
 
 // bindCopyOf copies the elements of an input slot to an output slot with as many elements. Both may share a buffer.
 func bindCopyOf(from, to string) opkit.Binder {
-	return opkit.BindElements(from, copyElements[float32](from, to), copyElements[float64](from, to),
-		copyElements[int32](from, to), copyElements[int64](from, to), copyElements[bool](from, to))
+	return opkit.BindBits(from, copyElements[float32](from, to), copyElements[float64](from, to),
+		copyElements[int32](from, to), copyElements[int64](from, to), copyElements[bool](from, to), copyElements[uint16](from, to))
 }
 
-func copyElements[T tensor.Element](fromSlot, toSlot string) opkit.Binder {
+func copyElements[T tensor.Bits](fromSlot, toSlot string) opkit.Binder {
 	return func(b *ops.Binding) (ops.Kernel, error) {
 		from, to := b.In(fromSlot), b.Out(toSlot)
 		if to == nil {
@@ -78,7 +78,7 @@ func copyElements[T tensor.Element](fromSlot, toSlot string) opkit.Binder {
 }
 
 // copyLoop copies the elements of one slot to another, unless they share a buffer.
-func copyLoop[T tensor.Element](fromSlot, toSlot string, from, to *tensor.Tensor) ops.Loop {
+func copyLoop[T tensor.Bits](fromSlot, toSlot string, from, to *tensor.Tensor) ops.Loop {
 	return ops.Loop{N: from.Len(), Reads: []string{fromSlot}, Writes: []string{toSlot}, Copies: true, Run: func(_, first, last int) error {
 		src, dst := tensor.Data[T](from)[first:last], tensor.Data[T](to)[first:last]
 		if len(src) > 0 && &src[0] != &dst[0] {
@@ -175,8 +175,8 @@ func init() {
 	ops.Register(ops.Def{
 		Type: "cast",
 		Doc: "Converts elements to another type. Floats become integers by truncation towards zero; a number becomes true unless " +
-			"it is 0, and true becomes 1.",
-		Inputs:  in("X", "of type in_dtype"),
+			"it is 0, and true becomes 1. From bfloat16, in which tables may be stored, it converts to float32 alone, and to it from float32 alone, to nearest.",
+		Inputs:  stored(in("X", "of type in_dtype")),
 		Outputs: out("Out", "of the shape of X and type out_dtype"),
 		Attrs: []ops.Attr{
 			{Name: "in_dtype", Doc: "type of X, as Fluid numbers it", Kind: int32(0)},
@@ -184,7 +184,7 @@ func init() {
 		Infer:     inferCast,
 		Gradient:  castGradient,
 		Cost:      opkit.PerElement(1),
-		Bind:      opkit.BindElements("X", castFrom[float32], castFrom[float64], castFrom[int32], castFrom[int64], castFromBool),
+		Bind:      opkit.BindBits("X", castFrom[float32], castFrom[float64], castFrom[int32], castFrom[int64], castFromBool, widen),
 		RowSliced: true,
 	})
 }
@@ -195,13 +195,43 @@ func inferCast(s *ops.Shapes) error {
 		return fault.E(fault.TypeMismatch, fault.On(s.Op()), fault.Var(s.Op().In("X")), fault.Gotf("X %v", m),
 			fault.Wantf("%v, the type in in_dtype", from))
 	}
-	to, err := opkit.DTypeAttr(s, "out_dtype")
-	if err != nil {
-		return err
+	to := tensor.DType(s.Int("out_dtype"))
+	if m.DType == tensor.BFloat16 && to != tensor.Float32 {
+		return opkit.BadAttr(s, "out_dtype", "float32 5 for a table of bfloat16")
+	}
+	if to != tensor.BFloat16 || m.DType != tensor.Float32 {
+		var err error
+		if to, err = opkit.DTypeAttr(s, "out_dtype"); err != nil {
+			return err
+		}
 	}
 	m.DType = to
 	s.SetAt("Out", 0, m)
 	return nil
+}
+
+// widen casts bfloat16 to float32.
+func widen(b *ops.Binding) (ops.Kernel, error) {
+	x, to := b.In("X"), b.Out("Out")
+	if x.DType() != tensor.BFloat16 || to.DType() != tensor.Float32 {
+		return nil, fault.E(fault.Unsupported, fault.Gotf("%v to %v", x, to), fault.Want("bfloat16 to float32"))
+	}
+	return b.Loops(ops.Loop{N: x.Len(), Run: func(_, from, till int) error {
+		kernel.FromBFloat16(to.Float32s()[from:till], x.Halves()[from:till])
+		return nil
+	}})
+}
+
+// narrow casts float32 to bfloat16.
+func narrow(b *ops.Binding) (ops.Kernel, error) {
+	x, to := b.In("X"), b.Out("Out")
+	if x.DType() != tensor.Float32 || to.DType() != tensor.BFloat16 {
+		return nil, fault.E(fault.Unsupported, fault.Gotf("%v to %v", x, to), fault.Want("float32 to bfloat16"))
+	}
+	return b.Loops(ops.Loop{N: x.Len(), Run: func(_, from, till int) error {
+		kernel.ToBFloat16(to.Halves()[from:till], x.Float32s()[from:till])
+		return nil
+	}})
 }
 
 // castGradient casts back: dX = dOut in the type of X.
@@ -214,8 +244,8 @@ func castGradient(g *ops.Grad) ([]*program.Op, error) {
 }
 
 func castFrom[From kernel.Number](b *ops.Binding) (ops.Kernel, error) {
-	return opkit.BindElements("Out", castWith(kernel.Cast[float32, From]), castWith(kernel.Cast[float64, From]),
-		castWith(kernel.Cast[int32, From]), castWith(kernel.Cast[int64, From]), castWith(kernel.CastToBool[From]))(b)
+	return opkit.BindBits("Out", castWith(kernel.Cast[float32, From]), castWith(kernel.Cast[float64, From]),
+		castWith(kernel.Cast[int32, From]), castWith(kernel.Cast[int64, From]), castWith(kernel.CastToBool[From]), narrow)(b)
 }
 
 func castFromBool(b *ops.Binding) (ops.Kernel, error) {

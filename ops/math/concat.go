@@ -15,13 +15,13 @@ func init() {
 	opkit.Register(ops.Def{
 		Type: "concat",
 		Doc:  "Joins tensors along an axis, in the order of X.",
-		Inputs: []ops.Slot{{Name: "X", Doc: "any type; dims are equal except on the axis", Duplicable: true},
+		Inputs: []ops.Slot{{Name: "X", Doc: "any type; dims are equal except on the axis", Duplicable: true, Stored: true},
 			tensorOf("AxisTensor", "axis")},
 		Outputs: out("Out", "the extents along the axis add up"),
 		Attrs:   []ops.Attr{{Name: "axis", Doc: "axis to join along; negative counts from the end", Default: int32(0), Tensor: "AxisTensor"}},
 		Infer:   inferConcat,
-		Bind: opkit.BindElements("Out", bindConcat[float32], bindConcat[float64], bindConcat[int32],
-			bindConcat[int64], bindConcat[bool]),
+		Bind: opkit.BindBits("Out", bindConcat[float32], bindConcat[float64], bindConcat[int32],
+			bindConcat[int64], bindConcat[bool], bindConcat[uint16]),
 		MixesRows: opkit.MixesAlong("X", "axis"),
 	}, opkit.Gradient{
 		Doc:    "each dX is its part of dOut.",
@@ -108,7 +108,7 @@ func copyParts(b *ops.Binding, from, to string, parts []part, run func(from, to 
 }
 
 // join copies the parts into the joined tensor.
-func join[T tensor.Element](b *ops.Binding, joined *tensor.Tensor, parts []part) (ops.Kernel, error) {
+func join[T tensor.Bits](b *ops.Binding, joined *tensor.Tensor, parts []part) (ops.Kernel, error) {
 	return copyParts(b, "X", "Out", parts, func(from, to int) {
 		whole := tensor.Data[T](joined)
 		for _, p := range parts {
@@ -146,7 +146,7 @@ func extentsAlong(axis int, tensors []*tensor.Tensor) []int64 {
 	return extents
 }
 
-func bindConcat[T tensor.Element](b *ops.Binding) (ops.Kernel, error) {
+func bindConcat[T tensor.Bits](b *ops.Binding) (ops.Kernel, error) {
 	to, axis := b.Out("Out"), axisOf(b, len(b.Out("Out").Dims()))
 	return join[T](b, to, partsAlong(to.Dims(), axis, b.Ins("X"), extentsAlong(axis, b.Ins("X"))))
 }

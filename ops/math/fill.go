@@ -84,13 +84,24 @@ func registerLike(name, doc string, attrs []ops.Attr) {
 	})
 }
 
+// fillType reads the attribute dtype: a type of kernels, or bfloat16, in which tables may be stored.
+func fillType(s *ops.Shapes) (tensor.DType, error) {
+	if s.Int("dtype") == int64(tensor.BFloat16) {
+		return tensor.BFloat16, nil
+	}
+	return opkit.DTypeAttr(s, "dtype")
+}
+
 // The op is not RowSliced: its shape attribute is that of the whole, so it cannot compute some rows of a large constant.
 func inferFillConstant(s *ops.Shapes) error {
-	dtype, err := opkit.DTypeAttr(s, "dtype")
+	dtype, err := fillType(s)
 	if err != nil {
 		return err
 	}
 	if s.Has("ValueTensor") {
+		if dtype == tensor.BFloat16 {
+			return opkit.BadAttr(s, "dtype", "another type than bfloat16 where the value is a tensor")
+		}
 		if err := opkit.CheckType(s, "ValueTensor", s.In("ValueTensor").DType == dtype, dtype.String()+", the type of Out"); err != nil {
 			return err
 		}
@@ -156,11 +167,17 @@ func bindFill(b *ops.Binding) (ops.Kernel, error) {
 // fillWith fills Out with a value. Integers are filled with n.
 func fillWith(b *ops.Binding, v float64, n int64) (ops.Kernel, error) {
 	clears := v == 0 && n == 0 && !math.Signbit(v)
-	return opkit.BindElements("Out", fill(float32(v), clears), fill(v, clears), fill(int32(n), clears), fill(n, clears), fill(v != 0, clears))(b)
+	half := []uint16{0}
+	kernel.ToBFloat16(half, []float32{float32(v)})
+	halves := fill(half[0], clears)
+	if out := b.Out("Out"); out != nil && out.DType() != tensor.BFloat16 {
+		halves = nil
+	}
+	return opkit.BindBits("Out", fill(float32(v), clears), fill(v, clears), fill(int32(n), clears), fill(n, clears), fill(v != 0, clears), halves)(b)
 }
 
 // fill fills Out with a value; clears says that all its bits are 0.
-func fill[T tensor.Element](value T, clears bool) opkit.Binder {
+func fill[T tensor.Bits](value T, clears bool) opkit.Binder {
 	return func(b *ops.Binding) (ops.Kernel, error) {
 		to := b.Out("Out")
 		return func(context.Context) error {

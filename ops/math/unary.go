@@ -14,6 +14,14 @@ import (
 func in(name, doc string) []ops.Slot  { return []ops.Slot{{Name: name, Doc: doc}} }
 func out(name, doc string) []ops.Slot { return []ops.Slot{{Name: name, Doc: doc}} }
 
+// stored lets slots take tables of bfloat16, too.
+func stored(slots []ops.Slot) []ops.Slot {
+	for i := range slots {
+		slots[i].Stored = true
+	}
+	return slots
+}
+
 // rowsIn and rowsOut are slots that also take sparse gradients.
 func rowsIn(name, doc string) []ops.Slot  { return []ops.Slot{{Name: name, Doc: doc, Rows: true}} }
 func rowsOut(name, doc string) []ops.Slot { return []ops.Slot{{Name: name, Doc: doc, Rows: true}} }

@@ -113,7 +113,7 @@ func bindMultinomial[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 		return nil
 	}
 	return b.Loops(ops.Loop{N: x.Len() / columns, Apart: true, Run: func(part, from, till int) (err error) {
-		stream, weights := streamAt(name, step), ops.Part(left.Float64s(), part, columns)
+		stream, weights := opkit.StreamAt(name, step), ops.Part(left.Float64s(), part, columns)
 		rows := func(at, end int, place uint64) {
 			for row := at; row < end && err == nil; row++ {
 				for i, w := range tensor.Data[T](x)[row*columns:][:columns] {
@@ -147,7 +147,7 @@ func bindShuffle[T kernel.Number](b *ops.Binding) (ops.Kernel, error) {
 		var u [1]float64
 		order := index.Int64s()
 		for i := range order { // Fisher and Yates, from the front
-			kernel.UniformFill(u[:], seed.Int64s()[0]+key, streamAt(name, step), uint64(i), 0, 1)
+			kernel.UniformFill(u[:], seed.Int64s()[0]+key, opkit.StreamAt(name, step), uint64(i), 0, 1)
 			j := int(u[0] * float64(i+1))
 			order[i] = order[j]
 			order[j] = int64(i)

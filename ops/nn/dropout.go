@@ -74,7 +74,7 @@ func bindDropout[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 	seed, name, step := b.Int("seed"), kernel.StreamOf("dropout", b.Op().Out("Out")), b.Env.Step
 	return b.Loops(ops.Loop{N: x.Len(), Reads: []string{"X"}, Run: func(_, from, till int) error {
 		m := tensor.Data[T](mask)[from:till]
-		stream := streamAt(name, step)
+		stream := opkit.StreamAt(name, step)
 		eachRun(x, step, from, till, func(at, end int, place uint64) {
 			kernel.DropoutMask(m[at-from:end-from], probability, seed, stream, place)
 		})
@@ -155,17 +155,4 @@ func firstElement(x *tensor.Tensor, n int, step *ops.Step) uint64 {
 		return 0
 	}
 	return uint64(step.RowOffset) * uint64(int64(n)/step.Rows)
-}
-
-// streamAt derives the random stream of a step from that of a variable, with the finalizer of SplitMix64.
-func streamAt(name uint64, step *ops.Step) uint64 {
-	const golden = 0x9e3779b97f4a7c15
-	h := name + step.Iteration*golden
-	for _, v := range [...]uint64{step.Round, step.Lane} {
-		h += (v + 1) * golden
-		h = (h ^ h>>30) * 0xbf58476d1ce4e5b9
-		h = (h ^ h>>27) * 0x94d049bb133111eb
-		h ^= h >> 31
-	}
-	return h
 }

@@ -47,7 +47,7 @@ func registerLookup(name, ids, out string, places func(*ops.Shapes) ([]int64, er
 		Type: name,
 		Doc:  "Copies rows of a table: Out[i] = W[Ids[i]], zeros where the id is padding_idx.",
 		Inputs: []ops.Slot{
-			{Name: "W", Doc: "float [rows, width]"},
+			{Name: "W", Doc: "float [rows, width]; bfloat16 with is_sparse, and then Out and the gradient are float32", Stored: true},
 			{Name: "Ids", Doc: ids}},
 		Outputs: []ops.Slot{{Name: "Out", Doc: out}},
 		Attrs: []ops.Attr{
@@ -55,7 +55,7 @@ func registerLookup(name, ids, out string, places func(*ops.Shapes) ([]int64, er
 			{Name: "is_sparse", Doc: "the gradient of W is sparse: one row for each id", Default: false},
 			{Name: "is_distributed", Doc: "with is_sparse, pservers alone hold the table on a cluster", Default: false}},
 		Infer: func(s *ops.Shapes) error { return inferLookup(s, places) },
-		Bind:  opkit.BindFloats("W", bindLookup[float32], bindLookup[float64]),
+		Bind:  opkit.BindBits("W", bindLookup[float32], bindLookup[float64], nil, nil, nil, bindStoredLookup),
 
 		MixesRows: opkit.RowsOnlyIn("Ids"),
 	}, opkit.Gradient{
@@ -67,13 +67,17 @@ func registerLookup(name, ids, out string, places func(*ops.Shapes) ([]int64, er
 		Rows:    true,
 		InPlace: map[string]string{"W@GRAD": "Out@GRAD"},
 		Cost:    opkit.PerElement(1),
-		Bind:    opkit.BindFloats("W", bindLookupGrad[float32], bindLookupGrad[float64]),
+		Bind:    opkit.BindBits("W", bindLookupGrad[float32], bindLookupGrad[float64], nil, nil, nil, bindLookupGrad[float32]),
 	})
 }
 
 func inferLookup(s *ops.Shapes, places func(*ops.Shapes) ([]int64, error)) error {
-	if err := s.IsFloat("W"); err != nil {
-		return err
+	if w := s.In("W"); w.DType == tensor.BFloat16 && !s.Bool("is_sparse") {
+		return fault.E(fault.Unsupported, fault.On(s.Op()), fault.Var(s.Op().In("W")), fault.Gotf("a dense gradient of W %v", w), fault.Want("is_sparse for a table of bfloat16"))
+	} else if w.DType != tensor.BFloat16 {
+		if err := s.IsFloat("W"); err != nil {
+			return err
+		}
 	}
 	if err := s.Rank("W", 2); err != nil {
 		return err
@@ -89,9 +93,39 @@ func inferLookup(s *ops.Shapes, places func(*ops.Shapes) ([]int64, error)) error
 	if err != nil {
 		return err
 	}
-	s.SetAt("Out", 0, ops.Meta{Kind: program.LoDTensor, DType: s.In("W").DType, Dims: slices.Concat(dims, table[1:])})
+	s.SetAt("Out", 0, ops.Meta{Kind: program.LoDTensor, DType: computedAs(s.In("W").DType), Dims: slices.Concat(dims, table[1:])})
 	s.ShareLoD("Out", "Ids")
 	return nil
+}
+
+// computedAs is the type of rows of a table that is stored as dtype, and of its gradient.
+func computedAs(dtype tensor.DType) tensor.DType {
+	if dtype == tensor.BFloat16 {
+		return tensor.Float32
+	}
+	return dtype
+}
+
+// bindStoredLookup is bindLookup for a table of bfloat16.
+func bindStoredLookup(b *ops.Binding) (ops.Kernel, error) {
+	op, table, ids, to := b.Op(), b.In("W"), b.In("Ids"), b.Out("Out")
+	rows, width, padding := table.Dims()[0], int(table.Dims()[1]), b.Int("padding_idx")
+	n := ids.Len()
+	if table.DType() != tensor.BFloat16 || to.DType() != tensor.Float32 {
+		return nil, fault.E(fault.TypeMismatch, fault.Gotf("%v of %v", to, table), fault.Want("float32 rows of a table of bfloat16"))
+	}
+	return b.Loops(ops.Loop{N: n, Whole: []string{"W"}, Run: func(_, from, till int) error {
+		some := ids.Int64s()[from:till]
+		if err := opkit.CheckIDs(op, op.In("Ids"), some, from, rows); err != nil {
+			return err
+		}
+		out := opkit.Owned[float32](to, from, till, n)
+		kernel.GatherWide(out, table.Halves(), some, width)
+		if padding != kernel.NoPadding {
+			kernel.ClearRowsOf(out, some, width, padding)
+		}
+		return nil
+	}})
 }
 
 func bindLookup[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
@@ -112,6 +146,9 @@ func bindLookupGrad[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 	op, table, ids, dout, dtable := b.Op(), b.In("W"), b.In("Ids"), b.In("Out@GRAD"), b.Out("W@GRAD")
 	if dtable.IsSelected() {
 		return bindLookupRows[T](b)
+	}
+	if table.DType() == tensor.BFloat16 {
+		return nil, fault.E(fault.TypeMismatch, fault.Gotf("%v of %v", dtable, table), fault.Want("a sparse gradient"))
 	}
 	rows, width, padding := table.Dims()[0], int(table.Dims()[1]), b.Int("padding_idx")
 	scatter := func(from, to int, values []T) error {
@@ -139,7 +176,7 @@ func sparseGradient(s *ops.Shapes) {
 		return
 	}
 	table := s.In("W")
-	s.SetAt("W@GRAD", 0, ops.Meta{Kind: program.SelectedRows, DType: table.DType, Dims: table.Dims, Rows: ops.Product(s.In("Ids").Dims)})
+	s.SetAt("W@GRAD", 0, ops.Meta{Kind: program.SelectedRows, DType: computedAs(table.DType), Dims: table.Dims, Rows: ops.Product(s.In("Ids").Dims)})
 }
 
 // inferRowsGrad sets the sparse gradient of a table whose dims an attribute says.

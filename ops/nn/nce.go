@@ -187,7 +187,7 @@ func (c *contrast[T]) draw(s *kernel.Sampler, from, to int) error {
 	if err := opkit.CheckIDs(c.op, c.op.In("Label"), c.label.Int64s()[from*c.right:to*c.right], from, c.classes); err != nil {
 		return err
 	}
-	stream, samples := streamAt(c.name, c.step), int(c.samples)
+	stream, samples := opkit.StreamAt(c.name, c.step), int(c.samples)
 	eachRowRun(c.x, c.step, from, to, func(first, end int, place uint64) {
 		for i := first; i < end; i++ {
 			ids := c.ids.Int64s()[i*c.places:][:c.places]

@@ -65,7 +65,7 @@ func bindNoise[T tensor.Float](fill noiseFill[T], parameters [2]string) opkit.Bi
 		to, p, q := b.Out("Out"), b.Float(parameters[0]), b.Float(parameters[1])
 		seed, name, step := b.Int("seed"), kernel.StreamOf("noise", b.Op().Out("Out")), b.Env.Step
 		return b.Loops(ops.Loop{N: to.Len(), Reads: []string{}, Run: func(_, from, till int) error {
-			stream := streamAt(name, step)
+			stream := opkit.StreamAt(name, step)
 			eachRun(to, step, from, till, func(at, end int, place uint64) {
 				fill(tensor.Data[T](to)[at:end], seed, stream, place, p, q)
 			})

@@ -68,7 +68,7 @@ func bindCrop[T kernel.Number](b *ops.Binding) (ops.Kernel, error) {
 		if to == nil {
 			return nil
 		}
-		stream := streamAt(name, step)
+		stream := opkit.StreamAt(name, step)
 		eachRowRun(x, step, from, till, func(at, end int, place uint64) {
 			var u [1]float64
 			for i := at * records; i < end*records; i++ {

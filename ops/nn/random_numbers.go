@@ -116,7 +116,7 @@ func drawIntegers(b *ops.Binding, fill func(draw func(i int) float64, n int, put
 	}
 	n := to.Len()
 	return b.Loops(ops.Loop{N: 1, Apart: true, Run: func(int, int, int) error {
-		stream = streamAt(name, step)
+		stream = opkit.StreamAt(name, step)
 		fill(draw, n, put)
 		return nil
 	}})
@@ -130,7 +130,7 @@ func bindBernoulli[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 				return fault.E(fault.InvalidArgument, fault.On(op), fault.Var(op.In("X")), fault.Gotf("%v in element %d", p, from+i), fault.Want("a probability, 0 to 1"))
 			}
 		}
-		stream := streamAt(name, step)
+		stream := opkit.StreamAt(name, step)
 		eachRun(x, step, from, till, func(at, end int, place uint64) {
 			out := tensor.Data[T](to)[at:end]
 			kernel.UniformFill(out, 0, stream, place, 0, 1)

@@ -121,7 +121,7 @@ func bindSampleLogits[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 	name, table := kernel.StreamOf("sample_logits", op.Out("SampledLogits")), b.Scratch(tensor.Int64, 1<<bits.Len(uint(2*drawn)))
 	draw := ops.Loop{N: 1, Apart: true, Reads: []string{}, Writes: []string{}, Run: func(int, int, int) error {
 		if custom == nil {
-			tries.Int64s()[0] = kernel.DrawDifferent(common.Int64s(), table.Int64s(), int64(classes), seed, streamAt(name, step))
+			tries.Int64s()[0] = kernel.DrawDifferent(common.Int64s(), table.Int64s(), int64(classes), seed, opkit.StreamAt(name, step))
 		}
 		return nil
 	}}
@@ -227,7 +227,7 @@ func bindSamplingID[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 	name := kernel.StreamOf("sampling_id", b.Op().Out("Out"))
 	n, classes := opkit.Matrix(x.Dims(), 1)
 	return b.Loops(ops.Loop{N: n, Run: func(_, from, to int) error {
-		stream := streamAt(name, step)
+		stream := opkit.StreamAt(name, step)
 		var r [1]float64
 		eachRowRun(x, step, from, to, func(first, end int, place uint64) {
 			for i := first; i < end; i++ {

@@ -32,6 +32,12 @@ func BindElements(slot string, f32, f64, i32, i64, boolean Binder) Binder {
 	return byDType(slot, map[tensor.DType]Binder{tensor.Float32: f32, tensor.Float64: f64, tensor.Int32: i32, tensor.Int64: i64, tensor.Bool: boolean})
 }
 
+// BindBits is BindElements for an op that moves elements as they are, those of half types too.
+func BindBits(slot string, f32, f64, i32, i64, boolean, halves Binder) Binder {
+	return byDType(slot, map[tensor.DType]Binder{tensor.Float32: f32, tensor.Float64: f64, tensor.Int32: i32, tensor.Int64: i64, tensor.Bool: boolean,
+		tensor.Float16: halves, tensor.BFloat16: halves})
+}
+
 // byDType binds nothing for outputs without elements. An input may declare a huge extent next to one of 0, and no loop may run over it.
 func byDType(slot string, binders map[tensor.DType]Binder) Binder {
 	return func(b *ops.Binding) (ops.Kernel, error) {
@@ -73,7 +79,7 @@ func Loop(b *ops.Binding, n int, run func(from, to int)) (ops.Kernel, error) {
 }
 
 // Data returns the elements of t, and nil for a tensor that nobody wants.
-func Data[T tensor.Element](t *tensor.Tensor) []T {
+func Data[T tensor.Bits](t *tensor.Tensor) []T {
 	if t == nil {
 		return nil
 	}
@@ -81,7 +87,7 @@ func Data[T tensor.Element](t *tensor.Tensor) []T {
 }
 
 // Owned returns the elements of t that the iterations [from, to) of n own (see ops.Loop), and nil for a tensor that nobody wants.
-func Owned[T tensor.Element](t *tensor.Tensor, from, to, n int) []T {
+func Owned[T tensor.Bits](t *tensor.Tensor, from, to, n int) []T {
 	if t == nil {
 		return nil
 	}

@@ -107,7 +107,7 @@ func bindAverage[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 	var sums [3]state
 	for i, slots := range averageSums {
 		sums[i] = state{in: b.In(slots[0]), out: b.Out(slots[1]), slot: slots[1]}
-		if err := sums[i].check(param); err != nil {
+		if err := sums[i].check(param.DType(), param); err != nil {
 			return nil, err
 		}
 	}

@@ -12,8 +12,10 @@
 // A gradient may be sparse: some rows of a table. The result has the bits of the same gradient made dense, with two exceptions. sgd applies
 // repeated rows one after another and does not sum them first. adam with lazy_mode changes only rows that the gradient holds.
 //
+// A table may be stored as bfloat16: an update computes in float32 and rounds the rows that it changes by counted chance.
+//
 // An op is one rule: a declaration of accumulators, numbers and attributes, and a function that calls a loop of ops/kernel. All share shape
 // inference and binding.
 //
-// Files: rules.go and proximal.go (the ops), rule.go (what they share), rows.go (sparse gradients), whole.go (rules with norms), average.go.
+// Files: rules.go and proximal.go (the ops), rule.go (what they share), rows.go (sparse gradients), stored.go (tables of bfloat16), whole.go (rules with norms), average.go.
 package optim

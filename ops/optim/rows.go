@@ -120,12 +120,12 @@ func (u *rowUpdate[T]) sort(int, int, int) error {
 }
 
 // checkGradient checks that a gradient is dense and like the parameter, or rows of a tensor like it.
-func checkGradient(grad, param *tensor.Tensor) error {
+func checkGradient(grad *tensor.Tensor, dtype tensor.DType, param *tensor.Tensor) error {
 	if grad == nil || !grad.IsSelected() {
-		return like(gradSlot, grad, param)
+		return like(gradSlot, grad, dtype, param)
 	}
 	whole := ops.MetaOfValue(grad).Dims
-	if grad.DType() != param.DType() || !slices.Equal(whole, param.Dims()) {
+	if grad.DType() != dtype || !slices.Equal(whole, param.Dims()) {
 		return fault.E(fault.ShapeMismatch, fault.Got(gradSlot+" "+grad.String()), fault.Want("rows of "+param.String()+", like Param"))
 	}
 	return nil

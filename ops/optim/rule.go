@@ -71,11 +71,11 @@ func register(r rule) {
 		Class: ops.Optimize,
 		Doc:   r.doc,
 		Inputs: []ops.Slot{
-			{Name: paramSlot, Doc: "the parameter, float32 or float64"},
+			{Name: paramSlot, Doc: paramDoc(&r), Stored: r.stores()},
 			{Name: gradSlot, Doc: "its gradient", Rows: true},
 		},
 		Outputs:   []ops.Slot{{Name: paramOutSlot, Doc: "the new parameter, usually the variable of Param"}},
-		Attrs:     r.attrs,
+		Attrs:     slices.Concat(r.attrs, storedAttrs(&r)),
 		Infer:     r.infer,
 		Cost:      opkit.PerElement(r.flops),
 		Bind:      r.bind,
@@ -146,13 +146,19 @@ func (r *rule) infer(s *ops.Shapes) error {
 		}
 	}
 	numbers := r.numberSlots()
-	if err := s.IsFloat(paramSlot); err != nil {
-		return err
-	}
-	if err := s.SameType(slices.Concat(shaped, numbers)...); err != nil {
-		return err
-	}
 	want := s.In(paramSlot).Dims
+	if s.In(paramSlot).DType == tensor.BFloat16 && r.stores() {
+		if err := inferStored(s, slices.Concat(shaped, numbers)); err != nil {
+			return err
+		}
+	} else {
+		if err := s.IsFloat(paramSlot); err != nil {
+			return err
+		}
+		if err := s.SameType(slices.Concat(shaped, numbers)...); err != nil {
+			return err
+		}
+	}
 	for _, slot := range shaped {
 		if !ops.Compatible(s.In(slot).Dims, want) {
 			return s.Errorf(slot, "%v, the dims of Param", want)
@@ -187,6 +193,8 @@ func (r *rule) bind(b *ops.Binding) (ops.Kernel, error) {
 		return bindAs(r, b, r.float32)
 	case param.DType() == tensor.Float64:
 		return bindAs(r, b, r.float64)
+	case param.DType() == tensor.BFloat16 && r.stores():
+		return bindStored(r, b)
 	}
 	return nil, fault.E(fault.TypeMismatch, fault.Got("Param "+param.String()), fault.Want("float32 or float64"))
 }
@@ -198,12 +206,16 @@ func collect[T tensor.Float](r *rule, b *ops.Binding) (*bound[T], error) {
 	for _, a := range r.accumulators {
 		updated = append(updated, state{in: b.In(a.in), out: b.Out(a.out), slot: a.out, optional: !a.needed(b)})
 	}
-	for _, u := range updated {
-		if err := u.check(param); err != nil {
+	for i, u := range updated {
+		as := tensor.Of[T]()
+		if i == 0 {
+			as = param.DType() // a stored parameter has another type
+		}
+		if err := u.check(as, param); err != nil {
 			return nil, err
 		}
 	}
-	if err := checkGradient(b.In(gradSlot), param); err != nil {
+	if err := checkGradient(b.In(gradSlot), tensor.Of[T](), param); err != nil {
 		return nil, err
 	}
 	var numbers []*tensor.Tensor
@@ -212,8 +224,8 @@ func collect[T tensor.Float](r *rule, b *ops.Binding) (*bound[T], error) {
 		if t == nil {
 			return nil, missing(slot)
 		}
-		if t.DType() != param.DType() || t.Len() != 1 {
-			return nil, fault.E(fault.ShapeMismatch, fault.Got(slot+" "+t.String()), fault.Want("one element of "+param.DType().String()))
+		if t.DType() != tensor.Of[T]() || t.Len() != 1 {
+			return nil, fault.E(fault.ShapeMismatch, fault.Got(slot+" "+t.String()), fault.Want("one element of "+tensor.Of[T]().String()))
 		}
 		numbers = append(numbers, t)
 	}
@@ -286,7 +298,9 @@ func (a *bound[T]) operands() operands[T] {
 
 // load points o at elements [from, to) and reads the numbers.
 func (a *bound[T]) load(o *operands[T], from, to int) {
-	o.param = inPlace[T](a.updated[0], from, to)
+	if a.updated[0].in.DType() == tensor.Of[T]() { // a stored parameter is loaded by blocks
+		o.param = inPlace[T](a.updated[0], from, to)
+	}
 	for i, u := range a.updated[1:] {
 		o.accumulators[i] = inPlace[T](u, from, to)
 	}
@@ -308,29 +322,29 @@ type state struct {
 
 func (u state) absent() bool { return u.optional && (u.in == nil || u.out == nil) }
 
-func (u state) check(param *tensor.Tensor) error {
+func (u state) check(dtype tensor.DType, param *tensor.Tensor) error {
 	if u.absent() {
 		return nil
 	}
-	if err := like("the input of "+u.slot, u.in, param); err != nil {
+	if err := like("the input of "+u.slot, u.in, dtype, param); err != nil {
 		return err
 	}
-	return like(u.slot, u.out, param)
+	return like(u.slot, u.out, dtype, param)
 }
 
-// like checks that t has the type and dims of the parameter.
-func like(slot string, t, param *tensor.Tensor) error {
+// like checks that t has a type, and the dims of the parameter.
+func like(slot string, t *tensor.Tensor, dtype tensor.DType, param *tensor.Tensor) error {
 	if t == nil {
 		return missing(slot)
 	}
-	if t.DType() != param.DType() || !slices.Equal(t.Dims(), param.Dims()) {
-		return fault.E(fault.ShapeMismatch, fault.Got(slot+" "+t.String()), fault.Want(param.String()+" as Param"))
+	if t.DType() != dtype || !slices.Equal(t.Dims(), param.Dims()) {
+		return fault.E(fault.ShapeMismatch, fault.Got(slot+" "+t.String()), fault.Wantf("%v%v, like Param", dtype, param.Dims()))
 	}
 	return nil
 }
 
 // inPlace returns elements [from, to) of the output, which hold the input's values: the loops update in place.
-func inPlace[T tensor.Float](u state, from, to int) []T {
+func inPlace[T tensor.Bits](u state, from, to int) []T {
 	if u.absent() {
 		return nil
 	}

@@ -49,7 +49,18 @@ func init() {
 }
 
 // fill is a random fill of package kernel. a and b are the two parameters of the distribution.
-type fill[T tensor.Float] func(out []T, seed int64, stream, first uint64, a, b float64)
+type fill[T tensor.Float | uint16] func(out []T, seed int64, stream, first uint64, a, b float64)
+
+// roomElements is how many elements are drawn before they are rounded to bfloat16.
+const roomElements = 1024
+
+// narrow makes a fill of bfloat16 of one of float32, with memory of its own.
+func narrow(f fill[float32]) fill[uint16] {
+	room := make([]float32, roomElements)
+	return func(out []uint16, seed int64, stream, first uint64, a, b float64) {
+		kernel.FillNarrow(out, room, func(to []float32, at int) { f(to, seed, stream, first+uint64(at), a, b) })
+	}
+}
 
 func register(opType, doc string, a, b ops.Attr, f32 fill[float32], f64 fill[float64], check func(*ops.Shapes) error) {
 	ops.Register(ops.Def{
@@ -59,7 +70,7 @@ func register(opType, doc string, a, b ops.Attr, f32 fill[float32], f64 fill[flo
 		Outputs: []ops.Slot{{Name: "Out", Doc: "the filled tensor"}},
 		Attrs: []ops.Attr{
 			{Name: shapeAttr, Kind: []int64{}, Doc: "extents of Out"},
-			{Name: "dtype", Default: int32(tensor.Float32), Doc: "element type of Out, as Fluid numbers it: float32 5 or float64 6"},
+			{Name: "dtype", Default: int32(tensor.Float32), Doc: "element type of Out, as Fluid numbers it: float32 5, float64 6, or bfloat16 22: the numbers of float32, rounded to nearest"},
 			a, b,
 			{Name: "seed", Default: int64(0), Doc: "key of the generator; 0 is a seed like any other"},
 			{Name: originAttr, Default: "", Doc: "the variable whose slice Out is; empty for Out itself"},
@@ -73,7 +84,7 @@ func register(opType, doc string, a, b ops.Attr, f32 fill[float32], f64 fill[flo
 			return inferShape(s)
 		},
 		Cost: opkit.PerElement(flops),
-		Bind: opkit.BindFloats("Out", binder(f32, a.Name, b.Name), binder(f64, a.Name, b.Name)),
+		Bind: opkit.BindBits("Out", binder(f32, a.Name, b.Name), binder(f64, a.Name, b.Name), nil, nil, nil, bindNarrow(f32, a.Name, b.Name)),
 	})
 }
 
@@ -109,12 +120,15 @@ func checkDeviation(s *ops.Shapes) error {
 }
 
 func inferShape(s *ops.Shapes) error {
-	dtype, err := opkit.DTypeAttr(s, "dtype")
-	if err != nil {
-		return err
-	}
-	if !dtype.IsFloat() {
-		return opkit.UnsupportedAttr(s, "dtype", "float32 5 or float64 6")
+	dtype := tensor.BFloat16
+	if s.Int("dtype") != int64(dtype) {
+		var err error
+		if dtype, err = opkit.DTypeAttr(s, "dtype"); err != nil {
+			return err
+		}
+		if !dtype.IsFloat() {
+			return opkit.UnsupportedAttr(s, "dtype", "float32 5, float64 6 or bfloat16 22")
+		}
 	}
 	shape := s.Ints(shapeAttr)
 	n, ok := tensor.Count(shape)
@@ -133,7 +147,7 @@ func inferShape(s *ops.Shapes) error {
 	return nil
 }
 
-func binder[T tensor.Float](f fill[T], a, b string) opkit.Binder {
+func binder[T tensor.Float | uint16](f fill[T], a, b string) opkit.Binder {
 	return func(binding *ops.Binding) (ops.Kernel, error) {
 		out, p, q := binding.Out("Out"), binding.Float(a), binding.Float(b)
 		seed, first := binding.Int("seed"), uint64(binding.Int(firstAttr))
@@ -153,6 +167,16 @@ func binder[T tensor.Float](f fill[T], a, b string) opkit.Binder {
 			f(tensor.Data[T](out), seed, stream, first, p, q)
 			return nil
 		}, nil
+	}
+}
+
+// bindNarrow is binder for bfloat16.
+func bindNarrow(f fill[float32], a, b string) opkit.Binder {
+	return func(binding *ops.Binding) (ops.Kernel, error) {
+		if out := binding.Out("Out"); out.DType() != tensor.BFloat16 {
+			return nil, fault.E(fault.Unsupported, fault.Gotf("%v", out), fault.Want("float32, float64 or bfloat16"))
+		}
+		return binder(narrow(f), a, b)(binding)
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 )
 
 // tableSlots are the variables of a table, of which an update changes some.
-var tableSlots = slices.Concat([]ops.Slot{{Name: "Param", Doc: "float32, the table"}, {Name: "Keys", Doc: keysDoc}, indexSlot}, ruleSlots,
+var tableSlots = slices.Concat([]ops.Slot{{Name: "Param", Doc: "float32 or bfloat16, the table", Stored: true}, {Name: "Keys", Doc: keysDoc}, indexSlot}, ruleSlots,
 	[]ops.Slot{{Name: "Grad", Doc: "its gradient, with keys", Rows: true}})
 
 // outSlots are they after the update.
@@ -53,7 +53,7 @@ func inferInsert(s *ops.Shapes) error {
 	if err != nil {
 		return err
 	}
-	for _, m := range s.Ins("Moments") {
+	for _, m := range s.Ins("Moments") { // float32 also where Param is bfloat16
 		if m.DType != tensor.Float32 || !ops.Compatible(m.Dims, param.Dims) {
 			return s.Errorf("Moments", "variables like Param %v", param)
 		}
@@ -103,10 +103,13 @@ func bindUpdate(b *ops.Binding) (*update, error) {
 
 // sameMemory reports whether two tensors share their elements.
 func sameMemory(a, b *tensor.Tensor) bool {
-	if a.Len() != b.Len() || a.Len() == 0 {
-		return a.Len() == b.Len()
+	if a.DType() != b.DType() || a.Len() != b.Len() || a.Len() == 0 {
+		return a.DType() == b.DType() && a.Len() == b.Len()
 	}
-	return &a.Float32s()[0] == &b.Float32s()[0]
+	if a.DType() == tensor.BFloat16 {
+		return &a.Halves()[0] == &b.Halves()[0]
+	}
+	return a.DType() == tensor.Float32 && &a.Float32s()[0] == &b.Float32s()[0]
 }
 
 // writer returns what changes the table in a round.
@@ -170,6 +173,14 @@ func bindInsert(b *ops.Binding) (ops.Kernel, error) {
 			return nil, fault.E(fault.ShapeMismatch, fault.Gotf("Moments %v", m), fault.Wantf("%v, like Param", u.param))
 		}
 	}
+	fill := func(row int, key int64) { initial.Fill(u.param.Float32s()[row*u.width:][:u.width], key) }
+	if u.param.DType() == tensor.BFloat16 {
+		room := b.Scratch(tensor.Float32, u.width)
+		fill = func(row int, key int64) {
+			initial.Fill(room.Float32s(), key)
+			kernel.ToBFloat16(u.param.Halves()[row*u.width:][:u.width], room.Float32s())
+		}
+	}
 	pages := &pages{tensors: append([]*tensor.Tensor{u.param, b.Out("KeysOut")}, b.Ins("Moments")...), region: int(b.Int("region_rows"))}
 	return func(context.Context) error {
 		if err := u.checkRoom(); err != nil {
@@ -184,7 +195,7 @@ func bindInsert(b *ops.Binding) (ops.Kernel, error) {
 			row, added := w.Insert(key)
 			switch {
 			case added:
-				initial.Fill(u.param.Float32s()[row*u.width:][:u.width], key)
+				fill(row, key)
 				pages.uses(row)
 			case row < 0 && fails:
 				return u.full(key)

@@ -18,8 +18,14 @@ import (
 )
 
 // BenchmarkTableMemory trains each of EDL_TABLE_KEYS keys (a million) once, with Adagrad, in a table of 16 numbers a row that has room for a third more rows. It
-// reports the memory of the process for each key, and what of it is beyond 64 bytes of values and 64 of state.
+// reports the memory of the process for each key, and what of it is beyond the values, of 64 bytes or 32 as bfloat16, and 64 of state.
 func BenchmarkTableMemory(b *testing.B) {
+	for _, stored := range []tensor.DType{tensor.Float32, tensor.BFloat16} {
+		b.Run(stored.String(), func(b *testing.B) { tableMemory(b, stored) })
+	}
+}
+
+func tableMemory(b *testing.B, stored tensor.DType) {
 	keys := int64(1_000_000)
 	if text := os.Getenv("EDL_TABLE_KEYS"); text != "" {
 		var err error
@@ -41,7 +47,7 @@ func BenchmarkTableMemory(b *testing.B) {
 			}
 			return []*tensor.Tensor{v}
 		}
-		w, moment := variable(tensor.Float32, height, width), variable(tensor.Float32, height, width)
+		w, moment := variable(stored, height, width), variable(tensor.Float32, height, width)
 		key, index := variable(tensor.Int64, height), variable(tensor.Int32, height)
 		rate := zeros(b, tensor.Float32, 1)
 		rate.Float32s()[0] = 0.1
@@ -71,7 +77,7 @@ func BenchmarkTableMemory(b *testing.B) {
 		}
 		each := float64(ofProcess(b)-before) / float64(keys)
 		b.ReportMetric(each, "bytes/key")
-		b.ReportMetric(each-2*4*width, "bytes/key-beyond")
+		b.ReportMetric(each-float64((4+stored.Size())*width), "bytes/key-beyond")
 		runtime.KeepAlive(made)
 	}
 }

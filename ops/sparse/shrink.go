@@ -96,7 +96,14 @@ func bindShrink(b *ops.Binding) (ops.Kernel, error) {
 
 // moveRow moves a row of a table to another one, and gives all elements of its own the value of a free row.
 func moveRow(table *tensor.Tensor, width, from, to int, free float32) {
-	elements := table.Float32s()
+	if table.DType() == tensor.BFloat16 { // the values of a table, whose free rows are zeros
+		moveElements(table.Halves(), width, from, to, 0)
+		return
+	}
+	moveElements(table.Float32s(), width, from, to, free)
+}
+
+func moveElements[T kernel.Stored](elements []T, width, from, to int, free T) {
 	last := elements[from*width:][:width]
 	if from != to {
 		copy(elements[to*width:][:width], last)

@@ -52,9 +52,9 @@ func init() {
 		Type: "lookup_sparse_table",
 		Doc: "Copies rows of a table that grows: Out[i] is the row of the key Ids[i], or what that row will be at first. The keys -1 and padding_idx read as " +
 			"zeros. In Fluid, W is SelectedRows and grows while it is read.",
-		Inputs: []ops.Slot{{Name: "W", Doc: "float32 [rows, width], with a multiple of 64 rows"}, {Name: "Keys", Doc: keysDoc}, indexSlot,
+		Inputs: []ops.Slot{{Name: "W", Doc: "float32 or bfloat16 [rows, width], with a multiple of 64 rows", Stored: true}, {Name: "Keys", Doc: keysDoc}, indexSlot,
 			{Name: "Ids", Doc: "int64, the keys on a last axis of extent 1"}},
-		Outputs: []ops.Slot{{Name: "Out", Doc: "dims of Ids with the width of W as last extent"}},
+		Outputs: []ops.Slot{{Name: "Out", Doc: "float32, dims of Ids with the width of W as last extent"}},
 		Attrs: slices.Concat([]ops.Attr{{Name: "padding_idx", Doc: "key that reads as zeros and is not trained; -1 for none", Default: kernel.NoPadding},
 			{Name: "auto_grown_table", Default: true, Doc: "the table grows; always true"},
 			{Name: "shape", Kind: []int64{}, Doc: "dims of W, for the gradient"}}, initialAttrs),
@@ -102,8 +102,8 @@ func checkInitial(s *ops.Shapes) error {
 
 // checkKeys checks the variables of a table, or of some of its regions.
 func checkKeys(s *ops.Shapes, table, keys ops.Meta) error {
-	if table.DType != tensor.Float32 || len(table.Dims) != 2 {
-		return fault.E(fault.ShapeMismatch, fault.Gotf("a table %v", table), fault.Want("float32 [rows, width]"))
+	if table.DType != tensor.Float32 && table.DType != tensor.BFloat16 || len(table.Dims) != 2 {
+		return fault.E(fault.ShapeMismatch, fault.Gotf("a table %v", table), fault.Want("float32 or bfloat16 [rows, width]"))
 	}
 	index := s.In("Index")
 	if keys.Kind != program.LoDTensor || keys.DType != tensor.Int64 || len(keys.Dims) != 1 || !opkit.Agree(keys.Dims[0], table.Dims[0]) {
@@ -150,6 +150,9 @@ func bindSparseLookup(b *ops.Binding) (ops.Kernel, error) {
 	if err != nil || to.Len() != ids.Len()*width || rows%kernel.KeyRegions != 0 || b.In("Keys").Len() != rows {
 		return nil, fault.E(fault.ShapeMismatch, fault.Gotf("rows %v", to), fault.Wantf("those of %v and %v", w, ids), fault.Cause(err))
 	}
+	if w.DType() != tensor.Float32 && w.DType() != tensor.BFloat16 || to.DType() != tensor.Float32 {
+		return nil, fault.E(fault.TypeMismatch, fault.Gotf("%v of %v", to, w), fault.Want("float32 rows of a table of float32 or bfloat16"))
+	}
 	return b.Loops(ops.Loop{N: ids.Len(), Whole: []string{"W", "Keys", "Index"}, Run: func(_, from, till int) error {
 		table := view()
 		var mixed [keysAtOnce]int64
@@ -160,7 +163,11 @@ func bindSparseLookup(b *ops.Binding) (ops.Kernel, error) {
 					mixed[i] = 0
 				}
 			}
-			kernel.LookUpKeys(to.Float32s()[from*width:], w.Float32s(), table, initial, mixed[:len(some)], width)
+			if out := to.Float32s()[from*width:]; w.DType() == tensor.BFloat16 {
+				kernel.LookUpKeys(out, w.Halves(), table, initial, mixed[:len(some)], width)
+			} else {
+				kernel.LookUpKeys(out, w.Float32s(), table, initial, mixed[:len(some)], width)
+			}
 		}
 		return nil
 	}})

@@ -31,7 +31,7 @@ func run(t rapid.TB, opType string, attrs map[string]program.Attr, in, out tenso
 		op.Outputs[slot] = []string{slot}
 	}
 	def, _ := ops.Lookup(opType)
-	k, err := def.Bind(ops.NewBinding(op, def, &ops.Env{}, in, out, func(dtype tensor.DType, n int) *tensor.Tensor { return zeros(t, dtype, int64(n)) }))
+	k, err := def.Bind(ops.NewBinding(op, def, &ops.Env{Step: &ops.Step{}}, in, out, func(dtype tensor.DType, n int) *tensor.Tensor { return zeros(t, dtype, int64(n)) }))
 	if err != nil {
 		t.Fatal(err)
 	}

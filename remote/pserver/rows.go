@@ -58,6 +58,7 @@ func (s *Server) GetRows(m *rpc.RowsRequest, stream grpc.ServerStreamingServer[r
 type rowsAnswer struct {
 	rows   []int64
 	values []float32
+	halves []uint16 // of a table that is stored as bfloat16: its rows travel as they are
 }
 
 var rowsAnswers = sync.Pool{New: func() any { return new(rowsAnswer) }}
@@ -77,17 +78,34 @@ func (r *rowsAnswer) gather(s *Server, m *rpc.RowsRequest, table *tensor.Tensor)
 	if err != nil {
 		return nil, err
 	}
-	r.values = slices.Grow(r.values[:0], rows*width)[:rows*width]
 	if s.core.rounds == nil {
 		s.values.Lock()
 		defer s.values.Unlock()
 	}
-	if grown != nil {
+	stored := table.DType() == tensor.BFloat16
+	if grown != nil || !stored {
+		r.values = slices.Grow(r.values[:0], rows*width)[:rows*width]
+	}
+	if stored {
+		r.halves = slices.Grow(r.halves[:0], rows*width)[:rows*width]
+	}
+	switch {
+	case grown != nil:
 		grown.LookUp(r.values, table, view, m.Keys)
-	} else {
+		if stored {
+			kernel.ToBFloat16(r.halves, r.values) // exact
+		}
+	case stored:
+		kernel.GatherHalves(r.halves, table.Halves(), r.rows, width)
+	default:
 		kernel.GatherRows(r.values, table.Float32s(), r.rows, width)
 	}
-	out, err := tensor.FromSlice(r.values, int64(rows), int64(width))
+	var out *tensor.Tensor
+	if stored {
+		out, err = tensor.FromHalves(tensor.BFloat16, r.halves, int64(rows), int64(width))
+	} else {
+		out, err = tensor.FromSlice(r.values, int64(rows), int64(width))
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -112,13 +130,13 @@ func grownTable(s *Server, m *rpc.RowsRequest) (*comm.GrownTable, kernel.KeyTabl
 		fault.Want("keys of a table that grows, or rows of another"))
 }
 
-// tableOf returns a variable that this server keeps from round to round and that has rows of float32.
+// tableOf returns a variable that this server keeps from round to round and that has rows of float32, or of bfloat16.
 func tableOf(s *Server, name string) (*tensor.Tensor, error) {
 	for _, slice := range s.cuts.service.Slices {
 		if slice.Name != name {
 			continue
 		}
-		if t, ok := s.values.Variable(name); ok && t.DType() == tensor.Float32 && len(t.Dims()) == 2 {
+		if t, ok := s.values.Variable(name); ok && (t.DType() == tensor.Float32 || t.DType() == tensor.BFloat16) && len(t.Dims()) == 2 {
 			return t, nil
 		}
 	}

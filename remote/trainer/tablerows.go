@@ -3,11 +3,14 @@ package trainer
 import (
 	"context"
 	"fmt"
+	"slices"
+	"sync"
 
 	"google.golang.org/grpc"
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/ops"
+	"github.com/edl-go/edl/ops/kernel"
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/id"
 	"github.com/edl-go/edl/remote/timing"
@@ -85,7 +88,28 @@ func fetchRows(ctx context.Context, c *Comm, round id.Round, m ops.RowsMessage) 
 			if err != nil {
 				return err
 			}
-			_, err = wire.ReceiveVariable(stream, func(*rpc.VariableChunk) (*tensor.Tensor, error) { return into, nil })
-			return err
+			return receiveRows(stream, into)
 		})
+}
+
+// halvesRooms have rows of tables that are stored as bfloat16, while they arrive.
+var halvesRooms = sync.Pool{New: func() any { return new([]uint16) }}
+
+// receiveRows receives rows into a float32 tensor, also those of a table that is stored as bfloat16.
+func receiveRows(stream wire.Receiver, into *tensor.Tensor) error {
+	room := halvesRooms.Get().(*[]uint16)
+	defer halvesRooms.Put(room)
+	var halves *tensor.Tensor // nil if rows come as float32
+	_, err := wire.ReceiveVariable(stream, func(h *rpc.VariableChunk) (t *tensor.Tensor, err error) {
+		if tensor.DType(h.Dtype) != tensor.BFloat16 {
+			return into, nil
+		}
+		*room = slices.Grow((*room)[:0], into.Len())[:into.Len()]
+		halves, err = tensor.FromHalves(tensor.BFloat16, *room, into.Dims()...)
+		return halves, err
+	})
+	if err == nil && halves != nil {
+		kernel.FromBFloat16(into.Float32s(), halves.Halves())
+	}
+	return err
 }

@@ -1,0 +1,37 @@
+package export
+
+import (
+	"slices"
+
+	"github.com/edl-go/edl/ops/kernel"
+	"github.com/edl-go/edl/program"
+	"github.com/edl-go/edl/tensor"
+)
+
+// widened returns a program with tables of float32 in place of those of bfloat16 that nothing but lookups by row numbers reads.
+func widened(p *program.Program) *program.Program {
+	lookups := []string{"lookup_table", "lookup_table_v2"}
+	wide, block := p, p.Global()
+	for name, use := range block.Uses() {
+		v, ok := block.Var(name)
+		if !ok || v.DType != tensor.BFloat16 || slices.ContainsFunc(use.Readers, func(at int) bool { return !slices.Contains(lookups, block.Ops[at].Type) }) {
+			continue
+		}
+		if wide == p {
+			wide = p.Clone()
+		}
+		other, _ := wide.Global().Var(name)
+		other.DType = tensor.Float32
+	}
+	return wide
+}
+
+// wide returns a copy of a tensor of bfloat16 as float32, which is exact.
+func wide(t *tensor.Tensor) (*tensor.Tensor, error) {
+	out, err := tensor.New(tensor.Float32, t.Dims()...)
+	if err != nil {
+		return nil, err
+	}
+	kernel.FromBFloat16(out.Float32s(), t.Halves())
+	return out, nil
+}
