@@ -7,8 +7,9 @@ COUNT    ?= 1
 EXAMPLE  ?= *
 CHAOS    ?= -chaos.runs 10 -chaos.faults 8
 KILLS    ?= 100
+HANDOVERS ?= 20
 
-.PHONY: help build test race lint generate check fuzz models bench bench-peers bench-rounds compare examples chaos recovery demo ci
+.PHONY: help build test race lint generate check fuzz models bench bench-peers bench-rounds compare examples chaos handovers recovery demo ci
 .DEFAULT_GOAL := help
 
 help: ## List the verbs
@@ -61,6 +62,9 @@ examples: ## Train the examples until they reach the stop tests of the book, als
 
 chaos: ## Break running jobs at random for long: CHAOS='-chaos.runs 10 -chaos.faults 8 -chaos.seed 1'
 	go test ./remote/chaos -count 1 -timeout 2h -v $(CHAOS)
+
+handovers: ## Kill the listeners of HANDOVERS (20) jobs at random moments
+	go test ./edlcmd -run TestListenerIsKilled -count 1 -timeout 1h -v -handovers $(HANDOVERS)
 
 recovery: ## Measure how soon jobs go on after KILLS (100) kills of each kind
 	go test ./remote/chaos -run '^$$' -bench . -benchtime 1x -timeout 2h -chaos.kills $(KILLS)

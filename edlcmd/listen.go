@@ -2,6 +2,7 @@ package edlcmd
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -27,6 +28,7 @@ type listenFlags struct {
 	spread   bool
 	insecure bool
 	allowed  struct{ data, save []string }
+	drain    bool
 	quiet    bool
 	launcher *choice
 }
@@ -54,6 +56,7 @@ others, and --spread starts the roles of jobs on all machines that are offered.`
 	flags.StringArrayVar(&f.allowed.data, "allow-data", nil, "let jobs read what is below `PLACE`, a folder or a URL such as s3://bucket/folder, and nothing else; may be repeated")
 	flags.StringArrayVar(&f.allowed.save, "allow-save", nil, "let jobs write below `PLACE`, and nowhere else; may be repeated")
 	f.launcher = c.launcherFlag(cmd)
+	flags.BoolVar(&f.drain, "drain", false, "end the jobs, each after a last checkpoint, when this process is terminated, instead of leaving them to the next listener")
 	flags.BoolVar(&f.quiet, "quiet", false, "do not log")
 	return cmd
 }
@@ -92,6 +95,9 @@ func serveJobs(cmd *cobra.Command, c *console, f *listenFlags) (err error) {
 		f.data = f.defaultData()
 	}
 	options = append(options, remote.WithDataDir(f.data))
+	if p, ok := launcher.(launch.Processes); ok && !f.spread && f.node == "" {
+		options = append(options, remote.WithKeeper(keeperCommand(p.Binary, len(f.endpoints) == 0)...))
+	}
 	if f.insecure {
 		options = append(options, remote.WithoutSecurity())
 	}
@@ -112,10 +118,43 @@ func serveJobs(cmd *cobra.Command, c *console, f *listenFlags) (err error) {
 	case <-l.Broken():
 		err = l.Cause()
 	}
-	if wrong := l.Close(); wrong != nil {
+	end := l.Close
+	if errors.Is(err, fault.Drained) && !f.drain {
+		end = l.HandOver
+	}
+	if wrong := end(); wrong != nil {
 		return wrong
 	}
 	return err
+}
+
+// keeperCommand is how a keeper is run. The data folder follows.
+func keeperCommand(binary string, ownEtcd bool) []string {
+	command := []string{binary, "keeper"}
+	if ownEtcd {
+		command = append(command, "--own-etcd")
+	}
+	return append(command, "--")
+}
+
+// newKeeper is the command of the process that has the roles and the etcd of a listener. It is not for people.
+func newKeeper(c *console) *cobra.Command {
+	ownEtcd := false
+	cmd := &cobra.Command{
+		Use:    "keeper DIR",
+		Short:  "Keep the processes of a listener's jobs; started by edl itself",
+		Hidden: true,
+		Args:   cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			launcher, err := childProcesses("", cluster.AccessFrom(os.Getenv))
+			if err != nil {
+				return err
+			}
+			return remote.RunKeeper(cmd.Context(), args[0], launcher, ownEtcd, slog.New(slog.NewTextHandler(c.err, nil)))
+		},
+	}
+	cmd.Flags().BoolVar(&ownEtcd, "own-etcd", false, "start an etcd, too")
+	return cmd
 }
 
 // defaultData is the data folder of a listener whose user names none: below the place of the system for what programs keep. A listener has none whose address

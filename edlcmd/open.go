@@ -75,6 +75,9 @@ func openRemote(where place, spec *job.JobSpec) (executor.Executor, error) {
 		return nil, err
 	}
 	options := append(where.etcd, remote.WithLauncher(launcher))
+	if where.notices != nil {
+		options = append(options, remote.WithNotice(func(text string) { fmt.Fprintln(where.notices, "edl:", text) }))
+	}
 	if where.address == "" {
 		own, err := ownAuthority()
 		if err != nil {

@@ -101,19 +101,21 @@ func oneline(ts *testscript.TestScript, _ bool, _ []string) {
 	}
 }
 
-// address puts a free loopback address into a variable: address NAME. Its port is below those that systems give to whoever asks for any port, so nobody else has
-// it when the script uses it.
+// address puts a free loopback address into a variable: address NAME.
 func address(ts *testscript.TestScript, _ bool, args []string) {
+	free, err := freeAddress()
+	ts.Check(err)
+	ts.Setenv(args[0], free)
+}
+
+// freeAddress returns a free loopback address. Its port is below those that systems give to whoever asks for any port, so nobody else has it when it is used.
+func freeAddress() (string, error) {
 	for range 100 {
-		l, err := net.Listen("tcp", fmt.Sprint("127.0.0.1:", 12000+rand.IntN(20000)))
-		if err != nil {
-			continue
+		if l, err := net.Listen("tcp", fmt.Sprint("127.0.0.1:", 12000+rand.IntN(20000))); err == nil {
+			return l.Addr().String(), l.Close()
 		}
-		ts.Setenv(args[0], l.Addr().String())
-		ts.Check(l.Close())
-		return
 	}
-	ts.Fatalf("no free port")
+	return "", errors.New("no free port")
 }
 
 // writeProgram writes a small program of the DSL: program line FILE. All numbers of its first steps on small whole numbers are exact in

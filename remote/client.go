@@ -27,6 +27,8 @@ type Client struct {
 	address string
 	conn    *grpc.ClientConn
 	service rpc.ListenerClient
+	durable bool              // the jobs of the listener outlive it
+	notice  func(text string) // of WithNotice
 }
 
 // Dial connects to a listener and compares the registries of ops: programs travel only between equal ones. If nobody listens at the address, Dial and
@@ -60,7 +62,7 @@ func dial(ctx context.Context, address string, sameOps bool, options []Option) (
 	if err != nil {
 		return nil, err
 	}
-	c := &Client{address: "listener " + address, conn: conn, service: rpc.NewListenerClient(prompt{conn})}
+	c := &Client{address: "listener " + address, conn: conn, service: rpc.NewListenerClient(prompt{conn}), notice: o.notice}
 	d, err := c.service.Describe(ctx, &rpc.DescribeRequest{})
 	if err == nil && sameOps && d.Registry != ops.Fingerprint() {
 		err = fault.E(fault.Unsupported, fault.At(c.address), fault.Got("a build with other ops, of version "+d.Version),
@@ -71,6 +73,7 @@ func dial(ctx context.Context, address string, sameOps bool, options []Option) (
 		conn.Close()
 		return nil, c.at(err)
 	}
+	c.durable = d.Durable
 	return c, nil
 }
 
@@ -101,7 +104,7 @@ func (o *listening) ofUser() (*credential.Credentials, error) {
 	return authority.Issue(credential.Name{Kind: credential.User, User: credential.UserName(), Access: credential.Admin}, userLife)
 }
 
-// prompt is a connection whose calls fail at once when there is no listener. Another listener that comes later would not know their jobs.
+// prompt is a connection whose calls fail at once when there is no listener. Another listener that comes later may not know their jobs.
 type prompt struct{ *grpc.ClientConn }
 
 func (p prompt) Invoke(ctx context.Context, method string, args, reply any, options ...grpc.CallOption) error {
@@ -183,22 +186,30 @@ func (c *Client) Address() string { return strings.TrimPrefix(c.address, "listen
 
 // Stop ends a job before its time.
 func (c *Client) Stop(ctx context.Context, id string) error {
-	_, err := c.service.Stop(ctx, &rpc.JobRequest{Job: id})
-	return c.at(err)
+	return follow(ctx, c, func(bool) (bool, error, error) {
+		_, err := c.service.Stop(ctx, &rpc.JobRequest{Job: id})
+		return false, nil, err
+	})
 }
 
 // Finish ends a job in good order, as if its data ended, and returns its last status. A fed job ends after its feeds, another one as soon as it can.
 // With after, the step of that number is the last, unless later steps have begun already. The spec says whether the model is saved and the state is
 // kept.
 func (c *Client) Finish(ctx context.Context, id string, after *uint64) (*job.JobStatus, error) {
-	s, err := c.service.Finish(ctx, &rpc.FinishRequest{Job: id, AfterStep: after})
-	return s, c.at(err)
+	var s *job.JobStatus
+	err := follow(ctx, c, func(bool) (_ bool, _, err error) {
+		s, err = c.service.Finish(ctx, &rpc.FinishRequest{Job: id, AfterStep: after})
+		return false, nil, err
+	})
+	return s, err
 }
 
 // Acknowledge tells a job with max_ahead that its follower is done with all steps of an attempt below a number.
 func (c *Client) Acknowledge(ctx context.Context, id string, attempt int32, steps uint64) error {
-	_, err := c.service.Acknowledge(ctx, &rpc.AcknowledgeRequest{Job: id, Steps: steps, Attempt: attempt})
-	return c.at(err)
+	return follow(ctx, c, func(bool) (bool, error, error) {
+		_, err := c.service.Acknowledge(ctx, &rpc.AcknowledgeRequest{Job: id, Steps: steps, Attempt: attempt})
+		return false, nil, err
+	})
 }
 
 // at makes a fault of an error of the transport. The fault names the listener.
@@ -253,52 +264,67 @@ func discard(ctx context.Context, c *Client, id string) {
 // Watch calls each with every event of a job, from the first that the listener has kept, and returns the last status when the job has ended. An error
 // of each ends Watch, not the job.
 func (c *Client) Watch(ctx context.Context, id string, each func(*job.Event) error) (*job.JobStatus, error) {
-	return c.watch(ctx, &rpc.JobRequest{Job: id}, each)
+	return c.watch(ctx, &rpc.JobRequest{Job: id}, nil, each)
 }
 
-func (c *Client) watch(ctx context.Context, m *rpc.JobRequest, each func(*job.Event) error) (*job.JobStatus, error) {
+// watch is Watch. If the stream breaks and the next listener has the job, it goes on after the last event, once again has been called, which may be nil.
+func (c *Client) watch(ctx context.Context, m *rpc.JobRequest, again func() error, each func(*job.Event) error) (last *job.JobStatus, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	stream, err := c.service.Watch(ctx, m)
-	if err != nil {
-		return nil, c.at(err)
-	}
-	var last *job.JobStatus
-	for {
-		m, err := stream.Recv()
+	err = follow(ctx, c, func(first bool) (heard bool, stop, err error) {
+		if !first && again != nil {
+			if stop = again(); stop != nil {
+				return true, stop, nil
+			}
+		}
+		stream, err := c.service.Watch(ctx, m)
+		for err == nil {
+			var some *rpc.Events
+			if some, err = stream.Recv(); err != nil {
+				break
+			}
+			heard = true
+			for i, e := range some.Events {
+				if s := e.GetStatus(); s != nil {
+					last = s
+				}
+				m.From = some.Number + uint64(i) + 1
+				if stop = each(e); stop != nil {
+					return heard, stop, nil
+				}
+			}
+		}
 		if errors.Is(err, io.EOF) && last != nil {
-			return last, nil
+			err = nil
 		}
-		if err != nil {
-			return last, c.at(err)
-		}
-		for _, e := range m.Events {
-			if s := e.GetStatus(); s != nil {
-				last = s
-			}
-			if err := each(e); err != nil {
-				return last, err
-			}
-		}
-	}
+		return heard, nil, err
+	})
+	return last, err
 }
 
-// Logs calls each with every line that the roles of a job wrote, or one of them if role names it. With follow it waits for more until the job has
+// Logs calls each with every line that the roles of a job wrote, or one of them if role names it. With wait it waits for more until the job has
 // ended.
-func (c *Client) Logs(ctx context.Context, id, role string, follow bool, each func(role, line string) error) error {
+func (c *Client) Logs(ctx context.Context, id, role string, wait bool, each func(role, line string) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	stream, err := c.service.Logs(ctx, &rpc.LogsRequest{Job: id, Role: role, Follow: follow})
-	for err == nil {
-		var l *rpc.LogLine
-		if l, err = stream.Recv(); err == nil {
-			err = each(l.Role, l.Line)
+	m := &rpc.LogsRequest{Job: id, Role: role, Follow: wait}
+	return follow(ctx, c, func(bool) (heard bool, stop, err error) {
+		stream, err := c.service.Logs(ctx, m)
+		for err == nil {
+			var l *rpc.LogLine
+			if l, err = stream.Recv(); err != nil {
+				break
+			}
+			heard, m.From = true, l.Number+1
+			if stop = each(l.Role, l.Line); stop != nil {
+				return heard, stop, nil
+			}
 		}
-	}
-	if errors.Is(err, io.EOF) {
-		return nil
-	}
-	return c.at(err)
+		if errors.Is(err, io.EOF) {
+			err = nil
+		}
+		return heard, nil, err
+	})
 }
 
 // ReadState returns those of the named variables that a kept state of the listener has, and its Progress.

@@ -44,7 +44,7 @@ func (j *Job) Follow(ctx context.Context, each func(executor.StepResult) error) 
 			f.giveUp(ctx)
 		}
 	}()
-	status, err := j.client.watch(ctx, &rpc.JobRequest{Job: j.ID, Follows: j.ahead}, func(e *job.Event) error { return f.take(ctx, e) })
+	status, err := j.client.watch(ctx, &rpc.JobRequest{Job: j.ID, Follows: j.ahead}, f.acknowledgeAgain(ctx), func(e *job.Event) error { return f.take(ctx, e) })
 	unwinds = false
 	if errors.Is(err, executor.ErrStop) {
 		if status, err = j.client.Finish(ctx, j.ID, f.last); err == nil {
@@ -86,6 +86,7 @@ type follower struct {
 	attempt int32
 	begin   *job.Progress // of the attempt
 	first   int32         // pass of the first step of the attempt; begin may lie behind the end of the pass before it
+	done    uint64        // steps of the attempt below it were acknowledged
 	last    *uint64       // number of the step that each is called with, or has ended with, where the job can end right after it
 	summary executor.Summary
 }
@@ -93,7 +94,7 @@ type follower struct {
 // take takes one event.
 func (f *follower) take(ctx context.Context, e *job.Event) error {
 	if s := e.GetStatus(); s.GetState() == job.State_STARTING {
-		f.attempt, f.begin, f.summary = s.Attempt, s.Progress, executor.Summary{} // the first attempt, or a new one
+		f.attempt, f.begin, f.summary, f.done = s.Attempt, s.Progress, executor.Summary{}, 0 // the first attempt, or a new one
 	}
 	step := e.GetStep()
 	if step == nil {
@@ -113,9 +114,20 @@ func (f *follower) take(ctx context.Context, e *job.Event) error {
 	}
 	f.last = nil
 	if f.job.ahead {
-		return f.job.client.Acknowledge(ctx, f.job.ID, f.attempt, step.Step+1)
+		f.done = step.Step + 1
+		return f.job.client.Acknowledge(ctx, f.job.ID, f.attempt, f.done)
 	}
 	return nil
+}
+
+// acknowledgeAgain returns what tells the next listener how far the follower has come, as the one before may not have passed it on.
+func (f *follower) acknowledgeAgain(ctx context.Context) func() error {
+	return func() error {
+		if !f.job.ahead || f.done == 0 {
+			return nil
+		}
+		return f.job.client.Acknowledge(ctx, f.job.ID, f.attempt, f.done)
+	}
 }
 
 // tell calls each.

@@ -37,7 +37,10 @@ type Listener struct {
 	stop     context.CancelFunc
 	served   chan error
 	etcd     *cluster.Embedded
+	keeper   *keeperLink   // has the processes of jobs, and their etcd; nil: this process has them
+	hands    bool          // the jobs go on, for the next listener
 	broken   chan struct{} // of Broken
+	cause    error         // valid when broken is closed
 	nodes    cluster.Registry
 	runDir   string
 	data     *listen.Data
@@ -63,7 +66,7 @@ func Listen(ctx context.Context, options ...Option) (_ *Listener, err error) {
 	l := &Listener{served: make(chan error, 1), broken: make(chan struct{}), stop: func() {}}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, l.Close())
+			err = errors.Join(err, l.HandOver())
 		}
 	}()
 	asking, toOthers, err := o.sides()
@@ -75,6 +78,19 @@ func Listen(ctx context.Context, options ...Option) (_ *Listener, err error) {
 		return nil, err
 	}
 	config := listen.Config{Allowed: allowed, Launcher: o.launcher, Host: host, ClearData: o.insecure, StateDir: o.stateDir, Log: o.log, Authority: o.authority}
+	if o.dataDir != "" {
+		if l.data, err = listen.OpenData(o.dataDir); err != nil {
+			return nil, err
+		}
+		config.Data = l.data
+	}
+	if len(o.keeper) > 0 && o.dataDir != "" && keepers {
+		if l.keeper, err = findKeeper(ctx, l.data.Dir(), o.keeper, o.access.Environment()); err != nil {
+			return nil, err
+		}
+		kept := launch.Kept{Keeper: l.keeper.client}
+		config.Launcher, config.Kept = kept, &listen.Keeping{Launcher: kept, Keeper: l.keeper.about.Id}
+	}
 	if o.processes || len(o.etcd) > 0 {
 		err = l.findEtcd(ctx, &config, &o)
 	} else {
@@ -92,16 +108,13 @@ func Listen(ctx context.Context, options ...Option) (_ *Listener, err error) {
 	if o.spread {
 		config.Launcher = &launch.Nodes{Directory: l.nodes, Side: toOthers}
 	}
-	if o.dataDir != "" {
-		if l.data, err = listen.OpenData(o.dataDir); err != nil {
-			return nil, err
-		}
-		config.Data = l.data
-	}
-	l.manager = listen.NewManager(config)
 	port, err := wire.Listen(ctx, o.address)
 	if err != nil {
 		return nil, err
+	}
+	l.manager = listen.NewManager(config)
+	if err = listen.TakeOver(ctx, l.manager); err != nil {
+		return nil, errors.Join(err, port.Close())
 	}
 	l.address = port.Addr().String()
 	server := &listen.Server{Manager: l.manager, Version: o.version, Node: o.node}
@@ -113,16 +126,7 @@ func Listen(ctx context.Context, options ...Option) (_ *Listener, err error) {
 	serving, stop := context.WithCancel(context.Background())
 	l.stop = stop
 	go func() { l.served <- wire.Serve(serving, service, port, stopGrace) }()
-	if l.etcd != nil {
-		go func() {
-			select {
-			case <-l.etcd.Broken():
-				l.manager.Fail(l.etcd.Cause())
-				close(l.broken)
-			case <-serving.Done():
-			}
-		}()
-	}
+	go l.watchBreak(serving)
 	if o.node == "" {
 		return l, nil
 	}
@@ -140,10 +144,38 @@ func (l *Listener) Broken() <-chan struct{} { return l.broken }
 func (l *Listener) Cause() error {
 	select {
 	case <-l.broken:
-		return l.etcd.Cause()
+		return l.cause
 	default:
 		return nil
 	}
+}
+
+// watchBreak notices when the listener has lost what its jobs need, until ctx ends.
+func (l *Listener) watchBreak(ctx context.Context) {
+	var etcd, keeper <-chan struct{}
+	if l.etcd != nil {
+		etcd = l.etcd.Broken()
+	}
+	if l.keeper != nil {
+		keeper = l.keeper.gone
+	}
+	select {
+	case <-etcd:
+		l.cause = l.etcd.Cause()
+	case <-keeper:
+		l.cause = l.keeper.cause
+	case <-ctx.Done():
+		return
+	}
+	l.manager.Fail(l.cause)
+	close(l.broken)
+}
+
+// HandOver ends the listener, and leaves its jobs to the next one with the same data folder: their processes go on. Without a keeper (WithKeeper) it is Close, and
+// so it is without jobs.
+func (l *Listener) HandOver() error {
+	l.hands = l.keeper != nil && (l.manager == nil || listen.Busy(l.manager)) // what it has not taken over is the next one's
+	return l.Close()
 }
 
 // Close stops every job, ends the listener, and removes what it has made.
@@ -153,7 +185,9 @@ func (l *Listener) Close() error {
 			l.unsweep()
 			l.sweeping.Wait()
 		}
-		if l.manager != nil {
+		if l.manager != nil && l.hands {
+			l.err = listen.HandOver(l.manager)
+		} else if l.manager != nil {
 			l.err = l.manager.Close()
 		}
 		if l.nodes != nil {
@@ -165,6 +199,11 @@ func (l *Listener) Close() error {
 		}
 		if l.etcd != nil {
 			l.err = errors.Join(l.err, l.etcd.Close())
+		}
+		if l.keeper != nil && l.hands {
+			l.err = errors.Join(l.err, l.keeper.close())
+		} else if l.keeper != nil {
+			l.err = errors.Join(l.err, l.keeper.dismiss())
 		}
 		if l.data != nil {
 			l.err = errors.Join(l.err, l.data.Close())
@@ -190,12 +229,14 @@ type listening struct {
 	insecure  bool
 	stateDir  string
 	dataDir   string
+	keeper    []string // command that runs a keeper
 	version   string
 	log       *slog.Logger
 	authority *credential.Authority
 	own       *credential.Credentials // of a client
 	data      []string                // places that jobs may read
 	save      []string                // places that jobs may write
+	notice    func(text string)       // of a client
 }
 
 // WithAddress makes the listener listen on host:port. The default is a free port of the loopback interface.
@@ -273,6 +314,11 @@ func (o *listening) allowed() (a listen.Allowed, err error) {
 	return a, nil
 }
 
+// WithKeeper lets the jobs of a listener with a data folder outlive it: the processes of their roles, and the etcd inside, are those of a process that command
+// runs, with the path of the folder as its last argument. That process calls RunKeeper. If the listener dies, or its HandOver was called, the next listener with the
+// folder goes on with the jobs. It takes the place of WithLauncher. On a system without Unix sockets it changes nothing.
+func WithKeeper(command ...string) Option { return func(o *listening) { o.keeper = command } }
+
 // WithoutSecurity lets gradients and parameters travel between machines in clear text, which costs less than TLS, and takes an etcd of another machine that
 // answers everybody. It is for networks that nobody else reaches.
 func WithoutSecurity() Option { return func(o *listening) { o.insecure = true } }
@@ -283,6 +329,9 @@ func WithAuthority(a *credential.Authority) Option { return func(o *listening) {
 
 // WithCredentials gives a client the credentials of a user, for a listener of an authority that the user does not have.
 func WithCredentials(c *credential.Credentials) Option { return func(o *listening) { o.own = c } }
+
+// WithNotice lets a client say when it has lost its listener and waits for the next one, and when that is there. It is for a listener whose jobs outlive it.
+func WithNotice(notice func(text string)) Option { return func(o *listening) { o.notice = notice } }
 
 // sides are how a listener takes calls and how it makes them to other listeners. It finds the authority that both come from.
 func (o *listening) sides() (asking, toOthers *wire.Side, err error) {
@@ -369,12 +418,26 @@ func (h hosted) Start(ctx context.Context, spec *job.RoleSpec, log io.Writer) (l
 
 // findEtcd opens the user's etcd, or starts one in a run directory that the last process removes.
 func (l *Listener) findEtcd(ctx context.Context, config *listen.Config, o *listening) (err error) {
-	if l.runDir, err = launch.MakeRunDir(""); err != nil {
-		return err
+	config.Etcd = o.etcd
+	if l.keeper != nil {
+		config.RunDir = l.keeper.about.RunDir
+	} else {
+		if l.runDir, err = launch.MakeRunDir(""); err != nil {
+			return err
+		}
+		config.RunDir = l.runDir
 	}
-	config.RunDir, config.Etcd = l.runDir, o.etcd
 	var own *credential.Credentials // for etcd
-	if len(o.etcd) == 0 {
+	switch {
+	case l.keeper != nil && len(l.keeper.about.Etcd) > 0:
+		config.Etcd = l.keeper.about.Etcd
+		if config.EtcdAuthority, err = credential.ParseAuthority(l.keeper.about.Authority); err != nil {
+			return err
+		}
+		if own, err = listen.OwnCredentials(config.EtcdAuthority); err != nil {
+			return err
+		}
+	case len(o.etcd) == 0:
 		// The etcd has an authority of its own: users and other listeners have no business there.
 		if config.EtcdAuthority, err = credential.NewAuthority(); err != nil {
 			return err
@@ -386,7 +449,7 @@ func (l *Listener) findEtcd(ctx context.Context, config *listen.Config, o *liste
 			return err
 		}
 		config.Etcd = l.etcd.Endpoints()
-	} else {
+	default:
 		if err = tryEtcd(ctx, o); err != nil {
 			return err
 		}

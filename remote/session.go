@@ -230,7 +230,7 @@ func attend(c *Client, id string) (leave func()) {
 	go func() {
 		defer close(done)
 		for {
-			_, err := c.watch(ctx, &rpc.JobRequest{Job: id, Follows: true}, func(*job.Event) error { return nil })
+			_, err := c.watch(ctx, &rpc.JobRequest{Job: id, Follows: true}, nil, func(*job.Event) error { return nil })
 			known := !errors.Is(err, fault.NotFound) && !errors.Is(err, fault.Unsupported) // by the listener
 			if err == nil || !known || !sleep(ctx, longStepPause) {
 				return

@@ -54,6 +54,15 @@ func (l *Log[T]) Add(entries ...T) {
 	l.wake()
 }
 
+// Skip makes a number that of the next entry. If it is not the next one anyway, all entries before it are forgotten.
+func (l *Log[T]) Skip(number uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if number > l.dropped+uint64(len(l.entries)) {
+		l.entries, l.bytes, l.dropped = nil, 0, number
+	}
+}
+
 // over reports whether End was called. l.mu is held.
 func (l *Log[T]) over() bool {
 	select {

@@ -887,6 +887,7 @@ type RoleSpec struct {
 	Placed            *Placement             `protobuf:"bytes,28,opt,name=placed,proto3" json:"placed,omitempty"`                                                                     // that the programs belong to, without them. Of a pserver with before: it takes its state from other pservers
 	Next              *Placement             `protobuf:"bytes,29,opt,name=next,proto3" json:"next,omitempty"`                                                                         // of the coordinator: a placement that the job may have changed to; absent: none
 	Credentials       []byte                 `protobuf:"bytes,30,opt,name=credentials,proto3" json:"credentials,omitempty"`                                                           // that the role shows to the others of the job, as package credential writes them; empty: none, and it asks for none
+	Lingers           bool                   `protobuf:"varint,34,opt,name=lingers,proto3" json:"lingers,omitempty"`                                                                  // of the coordinator: its listener may be away when the job ends, so the last steps wait for it
 	EtcdCredentials   []byte                 `protobuf:"bytes,31,opt,name=etcd_credentials,json=etcdCredentials,proto3" json:"etcd_credentials,omitempty"`                            // that etcd asks for, in the same form; empty: it asks for what the environment says
 	ClearData         bool                   `protobuf:"varint,32,opt,name=clear_data,json=clearData,proto3" json:"clear_data,omitempty"`                                             // gradients and parameters may travel between machines in clear text; the listener's user has said so
 	Policy            *Policy                `protobuf:"bytes,33,opt,name=policy,proto3" json:"policy,omitempty"`                                                                     // what the role may read and write on behalf of the submitter; absent: what its process may
@@ -1125,6 +1126,13 @@ func (x *RoleSpec) GetCredentials() []byte {
 		return x.Credentials
 	}
 	return nil
+}
+
+func (x *RoleSpec) GetLingers() bool {
+	if x != nil {
+		return x.Lingers
+	}
+	return false
 }
 
 func (x *RoleSpec) GetEtcdCredentials() []byte {
@@ -3108,7 +3116,7 @@ const file_proto_job_job_proto_rawDesc = "" +
 	"\x04pass\x18\x02 \x01(\x05R\x04pass\x12\x14\n" +
 	"\x05batch\x18\x03 \x01(\x04R\x05batch\x12\x16\n" +
 	"\x06reader\x18\x04 \x01(\tR\x06reader\x12\x18\n" +
-	"\atrained\x18\x05 \x01(\tR\atrained\"\xc2\b\n" +
+	"\atrained\x18\x05 \x01(\tR\atrained\"\xdc\b\n" +
 	"\bRoleSpec\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12!\n" +
 	"\x04role\x18\x02 \x01(\x0e2\r.edl.job.RoleR\x04role\x12\x14\n" +
@@ -3140,7 +3148,8 @@ const file_proto_job_job_proto_rawDesc = "" +
 	"\x05hosts\x18\x13 \x01(\rR\x05hosts\x12*\n" +
 	"\x06placed\x18\x1c \x01(\v2\x12.edl.job.PlacementR\x06placed\x12&\n" +
 	"\x04next\x18\x1d \x01(\v2\x12.edl.job.PlacementR\x04next\x12 \n" +
-	"\vcredentials\x18\x1e \x01(\fR\vcredentials\x12)\n" +
+	"\vcredentials\x18\x1e \x01(\fR\vcredentials\x12\x18\n" +
+	"\alingers\x18\" \x01(\bR\alingers\x12)\n" +
 	"\x10etcd_credentials\x18\x1f \x01(\fR\x0fetcdCredentials\x12\x1d\n" +
 	"\n" +
 	"clear_data\x18  \x01(\bR\tclearData\x12'\n" +

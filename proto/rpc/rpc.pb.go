@@ -86,7 +86,7 @@ func (x Standing_Kind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Standing_Kind.Descriptor instead.
 func (Standing_Kind) EnumDescriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{101, 0}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{112, 0}
 }
 
 type StatusResponse_Standby int32
@@ -135,7 +135,7 @@ func (x StatusResponse_Standby) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use StatusResponse_Standby.Descriptor instead.
 func (StatusResponse_Standby) EnumDescriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{117, 0}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{128, 0}
 }
 
 // Piece is a part of a message that may be larger than one of the transport: all pieces of one direction of a call, one after the other, are the message
@@ -235,6 +235,7 @@ type DescribeResponse struct {
 	Node          string                 `protobuf:"bytes,3,opt,name=node,proto3" json:"node,omitempty"`
 	Ops           map[string]string      `protobuf:"bytes,4,rep,name=ops,proto3" json:"ops,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"` // hash of each op by its type: says what differs when the fingerprints do
 	Now           int64                  `protobuf:"varint,5,opt,name=now,proto3" json:"now,omitempty"`                                                                          // nanoseconds since 1970, by the clock of the listener's machine
+	Durable       bool                   `protobuf:"varint,6,opt,name=durable,proto3" json:"durable,omitempty"`                                                                  // its jobs go on without it, and the next listener at this address has them
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -302,6 +303,13 @@ func (x *DescribeResponse) GetNow() int64 {
 		return x.Now
 	}
 	return 0
+}
+
+func (x *DescribeResponse) GetDurable() bool {
+	if x != nil {
+		return x.Durable
+	}
+	return false
 }
 
 // SubmitRequest carries a JobSpec in pieces, because programs may be large: the concatenation of all pieces is one JobSpec.
@@ -520,6 +528,7 @@ type JobRequest struct {
 	Follows       bool                   `protobuf:"varint,3,opt,name=follows,proto3" json:"follows,omitempty"` // Watch: by the client that a job needs: the follower who acknowledges the steps of a job with max_ahead, or who feeds a fed job and is told of no steps
 	Rounds        bool                   `protobuf:"varint,4,opt,name=rounds,proto3" json:"rounds,omitempty"`   // Show: with where the time of the last rounds went
 	Traces        bool                   `protobuf:"varint,5,opt,name=traces,proto3" json:"traces,omitempty"`   // Show: with what roles recorded of the steps that the job profiles
+	From          uint64                 `protobuf:"varint,6,opt,name=from,proto3" json:"from,omitempty"`       // Watch: number of the first event that is wanted
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -589,9 +598,17 @@ func (x *JobRequest) GetTraces() bool {
 	return false
 }
 
+func (x *JobRequest) GetFrom() uint64 {
+	if x != nil {
+		return x.From
+	}
+	return 0
+}
+
 type Events struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Events        []*job.Event           `protobuf:"bytes,1,rep,name=events,proto3" json:"events,omitempty"`
+	Events        []*job.Event           `protobuf:"bytes,1,rep,name=events,proto3" json:"events,omitempty"`  // some that follow each other, at least one
+	Number        uint64                 `protobuf:"varint,2,opt,name=number,proto3" json:"number,omitempty"` // of the first of them among the events of the job, from 0 on
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -631,6 +648,13 @@ func (x *Events) GetEvents() []*job.Event {
 		return x.Events
 	}
 	return nil
+}
+
+func (x *Events) GetNumber() uint64 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
 }
 
 type ListRequest struct {
@@ -718,6 +742,7 @@ type LogsRequest struct {
 	Job           string                 `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
 	Role          string                 `protobuf:"bytes,2,opt,name=role,proto3" json:"role,omitempty"`
 	Follow        bool                   `protobuf:"varint,3,opt,name=follow,proto3" json:"follow,omitempty"`
+	From          uint64                 `protobuf:"varint,4,opt,name=from,proto3" json:"from,omitempty"` // number of the first line that is wanted
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -773,10 +798,18 @@ func (x *LogsRequest) GetFollow() bool {
 	return false
 }
 
+func (x *LogsRequest) GetFrom() uint64 {
+	if x != nil {
+		return x.From
+	}
+	return 0
+}
+
 type LogLine struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Role          string                 `protobuf:"bytes,1,opt,name=role,proto3" json:"role,omitempty"`
 	Line          string                 `protobuf:"bytes,2,opt,name=line,proto3" json:"line,omitempty"`
+	Number        uint64                 `protobuf:"varint,3,opt,name=number,proto3" json:"number,omitempty"` // among the lines of the job, from 0 on
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -823,6 +856,13 @@ func (x *LogLine) GetLine() string {
 		return x.Line
 	}
 	return ""
+}
+
+func (x *LogLine) GetNumber() uint64 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
 }
 
 type WhyResponse struct {
@@ -1852,6 +1892,523 @@ func (x *RoleEvent) GetReport() *job.RoleReport {
 	return nil
 }
 
+type AttendRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AttendRequest) Reset() {
+	*x = AttendRequest{}
+	mi := &file_proto_rpc_rpc_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AttendRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AttendRequest) ProtoMessage() {}
+
+func (x *AttendRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_rpc_rpc_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AttendRequest.ProtoReflect.Descriptor instead.
+func (*AttendRequest) Descriptor() ([]byte, []int) {
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{30}
+}
+
+type KeeperState struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`                       // no other keeper has it
+	Etcd          []string               `protobuf:"bytes,2,rep,name=etcd,proto3" json:"etcd,omitempty"`                   // endpoints; empty: it has no etcd
+	Authority     []byte                 `protobuf:"bytes,3,opt,name=authority,proto3" json:"authority,omitempty"`         // of that etcd, as package credential writes it
+	RunDir        string                 `protobuf:"bytes,4,opt,name=run_dir,json=runDir,proto3" json:"run_dir,omitempty"` // scratch directory of the jobs, which goes with the keeper
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *KeeperState) Reset() {
+	*x = KeeperState{}
+	mi := &file_proto_rpc_rpc_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *KeeperState) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*KeeperState) ProtoMessage() {}
+
+func (x *KeeperState) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_rpc_rpc_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use KeeperState.ProtoReflect.Descriptor instead.
+func (*KeeperState) Descriptor() ([]byte, []int) {
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{31}
+}
+
+func (x *KeeperState) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *KeeperState) GetEtcd() []string {
+	if x != nil {
+		return x.Etcd
+	}
+	return nil
+}
+
+func (x *KeeperState) GetAuthority() []byte {
+	if x != nil {
+		return x.Authority
+	}
+	return nil
+}
+
+func (x *KeeperState) GetRunDir() string {
+	if x != nil {
+		return x.RunDir
+	}
+	return ""
+}
+
+type KeptStart struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Run           string                 `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"` // of the job: no other job has it
+	Spec          *job.RoleSpec          `protobuf:"bytes,2,opt,name=spec,proto3" json:"spec,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *KeptStart) Reset() {
+	*x = KeptStart{}
+	mi := &file_proto_rpc_rpc_proto_msgTypes[32]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *KeptStart) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*KeptStart) ProtoMessage() {}
+
+func (x *KeptStart) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_rpc_rpc_proto_msgTypes[32]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use KeptStart.ProtoReflect.Descriptor instead.
+func (*KeptStart) Descriptor() ([]byte, []int) {
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{32}
+}
+
+func (x *KeptStart) GetRun() string {
+	if x != nil {
+		return x.Run
+	}
+	return ""
+}
+
+func (x *KeptStart) GetSpec() *job.RoleSpec {
+	if x != nil {
+		return x.Spec
+	}
+	return nil
+}
+
+// KeptRole names a role that was started: by its run, and by what tells its starts apart from each other and from those of other roles.
+type KeptRole struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Run           string                 `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
+	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	Pid           int32                  `protobuf:"varint,3,opt,name=pid,proto3" json:"pid,omitempty"` // in the answer to Start
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *KeptRole) Reset() {
+	*x = KeptRole{}
+	mi := &file_proto_rpc_rpc_proto_msgTypes[33]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *KeptRole) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*KeptRole) ProtoMessage() {}
+
+func (x *KeptRole) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_rpc_rpc_proto_msgTypes[33]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use KeptRole.ProtoReflect.Descriptor instead.
+func (*KeptRole) Descriptor() ([]byte, []int) {
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{33}
+}
+
+func (x *KeptRole) GetRun() string {
+	if x != nil {
+		return x.Run
+	}
+	return ""
+}
+
+func (x *KeptRole) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *KeptRole) GetPid() int32 {
+	if x != nil {
+		return x.Pid
+	}
+	return 0
+}
+
+type LinesRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Run           string                 `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
+	From          uint64                 `protobuf:"varint,2,opt,name=from,proto3" json:"from,omitempty"`
+	Follow        bool                   `protobuf:"varint,3,opt,name=follow,proto3" json:"follow,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LinesRequest) Reset() {
+	*x = LinesRequest{}
+	mi := &file_proto_rpc_rpc_proto_msgTypes[34]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LinesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LinesRequest) ProtoMessage() {}
+
+func (x *LinesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_rpc_rpc_proto_msgTypes[34]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LinesRequest.ProtoReflect.Descriptor instead.
+func (*LinesRequest) Descriptor() ([]byte, []int) {
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{34}
+}
+
+func (x *LinesRequest) GetRun() string {
+	if x != nil {
+		return x.Run
+	}
+	return ""
+}
+
+func (x *LinesRequest) GetFrom() uint64 {
+	if x != nil {
+		return x.From
+	}
+	return 0
+}
+
+func (x *LinesRequest) GetFollow() bool {
+	if x != nil {
+		return x.Follow
+	}
+	return false
+}
+
+type EndRoleRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Role          *KeptRole              `protobuf:"bytes,1,opt,name=role,proto3" json:"role,omitempty"`
+	GraceMs       int64                  `protobuf:"varint,2,opt,name=grace_ms,json=graceMs,proto3" json:"grace_ms,omitempty"` // for the role to end in order; 0: it is killed
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EndRoleRequest) Reset() {
+	*x = EndRoleRequest{}
+	mi := &file_proto_rpc_rpc_proto_msgTypes[35]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EndRoleRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EndRoleRequest) ProtoMessage() {}
+
+func (x *EndRoleRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_rpc_rpc_proto_msgTypes[35]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EndRoleRequest.ProtoReflect.Descriptor instead.
+func (*EndRoleRequest) Descriptor() ([]byte, []int) {
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{35}
+}
+
+func (x *EndRoleRequest) GetRole() *KeptRole {
+	if x != nil {
+		return x.Role
+	}
+	return nil
+}
+
+func (x *EndRoleRequest) GetGraceMs() int64 {
+	if x != nil {
+		return x.GraceMs
+	}
+	return 0
+}
+
+type EndRoleResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EndRoleResponse) Reset() {
+	*x = EndRoleResponse{}
+	mi := &file_proto_rpc_rpc_proto_msgTypes[36]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EndRoleResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EndRoleResponse) ProtoMessage() {}
+
+func (x *EndRoleResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_rpc_rpc_proto_msgTypes[36]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EndRoleResponse.ProtoReflect.Descriptor instead.
+func (*EndRoleResponse) Descriptor() ([]byte, []int) {
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{36}
+}
+
+type ReleaseRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Run           string                 `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReleaseRequest) Reset() {
+	*x = ReleaseRequest{}
+	mi := &file_proto_rpc_rpc_proto_msgTypes[37]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReleaseRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReleaseRequest) ProtoMessage() {}
+
+func (x *ReleaseRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_rpc_rpc_proto_msgTypes[37]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReleaseRequest.ProtoReflect.Descriptor instead.
+func (*ReleaseRequest) Descriptor() ([]byte, []int) {
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{37}
+}
+
+func (x *ReleaseRequest) GetRun() string {
+	if x != nil {
+		return x.Run
+	}
+	return ""
+}
+
+type ReleaseResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReleaseResponse) Reset() {
+	*x = ReleaseResponse{}
+	mi := &file_proto_rpc_rpc_proto_msgTypes[38]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReleaseResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReleaseResponse) ProtoMessage() {}
+
+func (x *ReleaseResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_rpc_rpc_proto_msgTypes[38]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReleaseResponse.ProtoReflect.Descriptor instead.
+func (*ReleaseResponse) Descriptor() ([]byte, []int) {
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{38}
+}
+
+type DismissRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DismissRequest) Reset() {
+	*x = DismissRequest{}
+	mi := &file_proto_rpc_rpc_proto_msgTypes[39]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DismissRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DismissRequest) ProtoMessage() {}
+
+func (x *DismissRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_rpc_rpc_proto_msgTypes[39]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DismissRequest.ProtoReflect.Descriptor instead.
+func (*DismissRequest) Descriptor() ([]byte, []int) {
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{39}
+}
+
+type DismissResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DismissResponse) Reset() {
+	*x = DismissResponse{}
+	mi := &file_proto_rpc_rpc_proto_msgTypes[40]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DismissResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DismissResponse) ProtoMessage() {}
+
+func (x *DismissResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_rpc_rpc_proto_msgTypes[40]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DismissResponse.ProtoReflect.Descriptor instead.
+func (*DismissResponse) Descriptor() ([]byte, []int) {
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{40}
+}
+
 // Identity stands in every message that changes state, so that duplicates, zombies and messages of another job are refused.
 type Identity struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1868,7 +2425,7 @@ type Identity struct {
 
 func (x *Identity) Reset() {
 	*x = Identity{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[30]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1880,7 +2437,7 @@ func (x *Identity) String() string {
 func (*Identity) ProtoMessage() {}
 
 func (x *Identity) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[30]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1893,7 +2450,7 @@ func (x *Identity) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Identity.ProtoReflect.Descriptor instead.
 func (*Identity) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{30}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *Identity) GetJob() string {
@@ -1955,7 +2512,7 @@ type MoveRequest struct {
 
 func (x *MoveRequest) Reset() {
 	*x = MoveRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[31]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1967,7 +2524,7 @@ func (x *MoveRequest) String() string {
 func (*MoveRequest) ProtoMessage() {}
 
 func (x *MoveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[31]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1980,7 +2537,7 @@ func (x *MoveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MoveRequest.ProtoReflect.Descriptor instead.
 func (*MoveRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{31}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *MoveRequest) GetId() *Identity {
@@ -2008,7 +2565,7 @@ type MoveResponse struct {
 
 func (x *MoveResponse) Reset() {
 	*x = MoveResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[32]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2020,7 +2577,7 @@ func (x *MoveResponse) String() string {
 func (*MoveResponse) ProtoMessage() {}
 
 func (x *MoveResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[32]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2033,7 +2590,7 @@ func (x *MoveResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MoveResponse.ProtoReflect.Descriptor instead.
 func (*MoveResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{32}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *MoveResponse) GetFailure() *job.Failure {
@@ -2067,7 +2624,7 @@ type PlacementRequest struct {
 
 func (x *PlacementRequest) Reset() {
 	*x = PlacementRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[33]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2079,7 +2636,7 @@ func (x *PlacementRequest) String() string {
 func (*PlacementRequest) ProtoMessage() {}
 
 func (x *PlacementRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[33]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2092,7 +2649,7 @@ func (x *PlacementRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlacementRequest.ProtoReflect.Descriptor instead.
 func (*PlacementRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{33}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *PlacementRequest) GetId() *Identity {
@@ -2121,7 +2678,7 @@ type JoinRequest struct {
 
 func (x *JoinRequest) Reset() {
 	*x = JoinRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[34]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2133,7 +2690,7 @@ func (x *JoinRequest) String() string {
 func (*JoinRequest) ProtoMessage() {}
 
 func (x *JoinRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[34]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2146,7 +2703,7 @@ func (x *JoinRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JoinRequest.ProtoReflect.Descriptor instead.
 func (*JoinRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{34}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *JoinRequest) GetId() *Identity {
@@ -2198,7 +2755,7 @@ type JoinResponse struct {
 
 func (x *JoinResponse) Reset() {
 	*x = JoinResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[35]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2210,7 +2767,7 @@ func (x *JoinResponse) String() string {
 func (*JoinResponse) ProtoMessage() {}
 
 func (x *JoinResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[35]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2223,7 +2780,7 @@ func (x *JoinResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JoinResponse.ProtoReflect.Descriptor instead.
 func (*JoinResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{35}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *JoinResponse) GetTrainers() uint32 {
@@ -2320,7 +2877,7 @@ type NewsRequest struct {
 
 func (x *NewsRequest) Reset() {
 	*x = NewsRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[36]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2332,7 +2889,7 @@ func (x *NewsRequest) String() string {
 func (*NewsRequest) ProtoMessage() {}
 
 func (x *NewsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[36]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2345,7 +2902,7 @@ func (x *NewsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NewsRequest.ProtoReflect.Descriptor instead.
 func (*NewsRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{36}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *NewsRequest) GetId() *Identity {
@@ -2371,7 +2928,7 @@ type NewsResponse struct {
 
 func (x *NewsResponse) Reset() {
 	*x = NewsResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[37]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2383,7 +2940,7 @@ func (x *NewsResponse) String() string {
 func (*NewsResponse) ProtoMessage() {}
 
 func (x *NewsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[37]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2396,7 +2953,7 @@ func (x *NewsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NewsResponse.ProtoReflect.Descriptor instead.
 func (*NewsResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{37}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *NewsResponse) GetPlacement() uint64 {
@@ -2420,7 +2977,7 @@ type Segment struct {
 
 func (x *Segment) Reset() {
 	*x = Segment{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[38]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2432,7 +2989,7 @@ func (x *Segment) String() string {
 func (*Segment) ProtoMessage() {}
 
 func (x *Segment) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[38]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2445,7 +3002,7 @@ func (x *Segment) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Segment.ProtoReflect.Descriptor instead.
 func (*Segment) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{38}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *Segment) GetPass() int32 {
@@ -2490,7 +3047,7 @@ type DataFile struct {
 
 func (x *DataFile) Reset() {
 	*x = DataFile{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[39]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2502,7 +3059,7 @@ func (x *DataFile) String() string {
 func (*DataFile) ProtoMessage() {}
 
 func (x *DataFile) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[39]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2515,7 +3072,7 @@ func (x *DataFile) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DataFile.ProtoReflect.Descriptor instead.
 func (*DataFile) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{39}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *DataFile) GetPath() string {
@@ -2563,7 +3120,7 @@ type Dataset struct {
 
 func (x *Dataset) Reset() {
 	*x = Dataset{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[40]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2575,7 +3132,7 @@ func (x *Dataset) String() string {
 func (*Dataset) ProtoMessage() {}
 
 func (x *Dataset) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[40]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2588,7 +3145,7 @@ func (x *Dataset) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Dataset.ProtoReflect.Descriptor instead.
 func (*Dataset) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{40}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *Dataset) GetName() string {
@@ -2615,7 +3172,7 @@ type ReportDatasetRequest struct {
 
 func (x *ReportDatasetRequest) Reset() {
 	*x = ReportDatasetRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[41]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2627,7 +3184,7 @@ func (x *ReportDatasetRequest) String() string {
 func (*ReportDatasetRequest) ProtoMessage() {}
 
 func (x *ReportDatasetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[41]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2640,7 +3197,7 @@ func (x *ReportDatasetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportDatasetRequest.ProtoReflect.Descriptor instead.
 func (*ReportDatasetRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{41}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *ReportDatasetRequest) GetId() *Identity {
@@ -2665,7 +3222,7 @@ type ReportDatasetResponse struct {
 
 func (x *ReportDatasetResponse) Reset() {
 	*x = ReportDatasetResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[42]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2677,7 +3234,7 @@ func (x *ReportDatasetResponse) String() string {
 func (*ReportDatasetResponse) ProtoMessage() {}
 
 func (x *ReportDatasetResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[42]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2690,7 +3247,7 @@ func (x *ReportDatasetResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportDatasetResponse.ProtoReflect.Descriptor instead.
 func (*ReportDatasetResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{42}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{53}
 }
 
 // RecordRange is [from, to) in the global numbering of a dataset.
@@ -2704,7 +3261,7 @@ type RecordRange struct {
 
 func (x *RecordRange) Reset() {
 	*x = RecordRange{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[43]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2716,7 +3273,7 @@ func (x *RecordRange) String() string {
 func (*RecordRange) ProtoMessage() {}
 
 func (x *RecordRange) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[43]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2729,7 +3286,7 @@ func (x *RecordRange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordRange.ProtoReflect.Descriptor instead.
 func (*RecordRange) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{43}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *RecordRange) GetFrom() int64 {
@@ -2763,7 +3320,7 @@ type Task struct {
 
 func (x *Task) Reset() {
 	*x = Task{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[44]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2775,7 +3332,7 @@ func (x *Task) String() string {
 func (*Task) ProtoMessage() {}
 
 func (x *Task) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[44]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2788,7 +3345,7 @@ func (x *Task) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Task.ProtoReflect.Descriptor instead.
 func (*Task) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{44}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *Task) GetId() int64 {
@@ -2856,7 +3413,7 @@ type GetTaskRequest struct {
 
 func (x *GetTaskRequest) Reset() {
 	*x = GetTaskRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[45]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2868,7 +3425,7 @@ func (x *GetTaskRequest) String() string {
 func (*GetTaskRequest) ProtoMessage() {}
 
 func (x *GetTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[45]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2881,7 +3438,7 @@ func (x *GetTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetTaskRequest.ProtoReflect.Descriptor instead.
 func (*GetTaskRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{45}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *GetTaskRequest) GetId() *Identity {
@@ -2955,7 +3512,7 @@ type GetTaskResponse struct {
 
 func (x *GetTaskResponse) Reset() {
 	*x = GetTaskResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[46]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2967,7 +3524,7 @@ func (x *GetTaskResponse) String() string {
 func (*GetTaskResponse) ProtoMessage() {}
 
 func (x *GetTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[46]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2980,7 +3537,7 @@ func (x *GetTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetTaskResponse.ProtoReflect.Descriptor instead.
 func (*GetTaskResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{46}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *GetTaskResponse) GetTask() *Task {
@@ -3043,7 +3600,7 @@ type TaskFailedRequest struct {
 
 func (x *TaskFailedRequest) Reset() {
 	*x = TaskFailedRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[47]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3055,7 +3612,7 @@ func (x *TaskFailedRequest) String() string {
 func (*TaskFailedRequest) ProtoMessage() {}
 
 func (x *TaskFailedRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[47]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3068,7 +3625,7 @@ func (x *TaskFailedRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskFailedRequest.ProtoReflect.Descriptor instead.
 func (*TaskFailedRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{47}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *TaskFailedRequest) GetId() *Identity {
@@ -3100,7 +3657,7 @@ type TaskFailedResponse struct {
 
 func (x *TaskFailedResponse) Reset() {
 	*x = TaskFailedResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[48]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3112,7 +3669,7 @@ func (x *TaskFailedResponse) String() string {
 func (*TaskFailedResponse) ProtoMessage() {}
 
 func (x *TaskFailedResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[48]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3125,7 +3682,7 @@ func (x *TaskFailedResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskFailedResponse.ProtoReflect.Descriptor instead.
 func (*TaskFailedResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{48}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{59}
 }
 
 type SaveModelRequest struct {
@@ -3137,7 +3694,7 @@ type SaveModelRequest struct {
 
 func (x *SaveModelRequest) Reset() {
 	*x = SaveModelRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[49]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3149,7 +3706,7 @@ func (x *SaveModelRequest) String() string {
 func (*SaveModelRequest) ProtoMessage() {}
 
 func (x *SaveModelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[49]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3162,7 +3719,7 @@ func (x *SaveModelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SaveModelRequest.ProtoReflect.Descriptor instead.
 func (*SaveModelRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{49}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *SaveModelRequest) GetId() *Identity {
@@ -3183,7 +3740,7 @@ type SaveModelResponse struct {
 
 func (x *SaveModelResponse) Reset() {
 	*x = SaveModelResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[50]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3195,7 +3752,7 @@ func (x *SaveModelResponse) String() string {
 func (*SaveModelResponse) ProtoMessage() {}
 
 func (x *SaveModelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[50]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3208,7 +3765,7 @@ func (x *SaveModelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SaveModelResponse.ProtoReflect.Descriptor instead.
 func (*SaveModelResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{50}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *SaveModelResponse) GetGranted() bool {
@@ -3243,7 +3800,7 @@ type TrainerSteps struct {
 
 func (x *TrainerSteps) Reset() {
 	*x = TrainerSteps{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[51]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3255,7 +3812,7 @@ func (x *TrainerSteps) String() string {
 func (*TrainerSteps) ProtoMessage() {}
 
 func (x *TrainerSteps) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[51]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3268,7 +3825,7 @@ func (x *TrainerSteps) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TrainerSteps.ProtoReflect.Descriptor instead.
 func (*TrainerSteps) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{51}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *TrainerSteps) GetId() *Identity {
@@ -3306,7 +3863,7 @@ type TrainerStep struct {
 
 func (x *TrainerStep) Reset() {
 	*x = TrainerStep{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[52]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3318,7 +3875,7 @@ func (x *TrainerStep) String() string {
 func (*TrainerStep) ProtoMessage() {}
 
 func (x *TrainerStep) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[52]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3331,7 +3888,7 @@ func (x *TrainerStep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TrainerStep.ProtoReflect.Descriptor instead.
 func (*TrainerStep) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{52}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *TrainerStep) GetId() *Identity {
@@ -3412,7 +3969,7 @@ type ReportStepsResponse struct {
 
 func (x *ReportStepsResponse) Reset() {
 	*x = ReportStepsResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[53]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3424,7 +3981,7 @@ func (x *ReportStepsResponse) String() string {
 func (*ReportStepsResponse) ProtoMessage() {}
 
 func (x *ReportStepsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[53]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3437,7 +3994,7 @@ func (x *ReportStepsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportStepsResponse.ProtoReflect.Descriptor instead.
 func (*ReportStepsResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{53}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{64}
 }
 
 // NextFeedRequest says by its item that the trainer has done those before it. Items are numbered from 0 on in each generation.
@@ -3451,7 +4008,7 @@ type NextFeedRequest struct {
 
 func (x *NextFeedRequest) Reset() {
 	*x = NextFeedRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[54]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3463,7 +4020,7 @@ func (x *NextFeedRequest) String() string {
 func (*NextFeedRequest) ProtoMessage() {}
 
 func (x *NextFeedRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[54]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3476,7 +4033,7 @@ func (x *NextFeedRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NextFeedRequest.ProtoReflect.Descriptor instead.
 func (*NextFeedRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{54}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *NextFeedRequest) GetId() *Identity {
@@ -3504,7 +4061,7 @@ type FinishDataRequest struct {
 
 func (x *FinishDataRequest) Reset() {
 	*x = FinishDataRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[55]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3516,7 +4073,7 @@ func (x *FinishDataRequest) String() string {
 func (*FinishDataRequest) ProtoMessage() {}
 
 func (x *FinishDataRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[55]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3529,7 +4086,7 @@ func (x *FinishDataRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FinishDataRequest.ProtoReflect.Descriptor instead.
 func (*FinishDataRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{55}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *FinishDataRequest) GetId() *Identity {
@@ -3562,7 +4119,7 @@ type FinishDataResponse struct {
 
 func (x *FinishDataResponse) Reset() {
 	*x = FinishDataResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[56]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3574,7 +4131,7 @@ func (x *FinishDataResponse) String() string {
 func (*FinishDataResponse) ProtoMessage() {}
 
 func (x *FinishDataResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[56]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3587,7 +4144,7 @@ func (x *FinishDataResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FinishDataResponse.ProtoReflect.Descriptor instead.
 func (*FinishDataResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{56}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *FinishDataResponse) GetSteps() uint64 {
@@ -3606,7 +4163,7 @@ type PermitRequest struct {
 
 func (x *PermitRequest) Reset() {
 	*x = PermitRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[57]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3618,7 +4175,7 @@ func (x *PermitRequest) String() string {
 func (*PermitRequest) ProtoMessage() {}
 
 func (x *PermitRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[57]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3631,7 +4188,7 @@ func (x *PermitRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PermitRequest.ProtoReflect.Descriptor instead.
 func (*PermitRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{57}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *PermitRequest) GetId() *Identity {
@@ -3651,7 +4208,7 @@ type PermitResponse struct {
 
 func (x *PermitResponse) Reset() {
 	*x = PermitResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[58]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3663,7 +4220,7 @@ func (x *PermitResponse) String() string {
 func (*PermitResponse) ProtoMessage() {}
 
 func (x *PermitResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[58]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3676,7 +4233,7 @@ func (x *PermitResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PermitResponse.ProtoReflect.Descriptor instead.
 func (*PermitResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{58}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *PermitResponse) GetUntil() uint64 {
@@ -3710,7 +4267,7 @@ type FeedShare struct {
 
 func (x *FeedShare) Reset() {
 	*x = FeedShare{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[59]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3722,7 +4279,7 @@ func (x *FeedShare) String() string {
 func (*FeedShare) ProtoMessage() {}
 
 func (x *FeedShare) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[59]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3735,7 +4292,7 @@ func (x *FeedShare) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FeedShare.ProtoReflect.Descriptor instead.
 func (*FeedShare) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{59}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *FeedShare) GetStep() uint64 {
@@ -3799,7 +4356,7 @@ type LeaveRequest struct {
 
 func (x *LeaveRequest) Reset() {
 	*x = LeaveRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[60]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3811,7 +4368,7 @@ func (x *LeaveRequest) String() string {
 func (*LeaveRequest) ProtoMessage() {}
 
 func (x *LeaveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[60]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3824,7 +4381,7 @@ func (x *LeaveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaveRequest.ProtoReflect.Descriptor instead.
 func (*LeaveRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{60}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *LeaveRequest) GetId() *Identity {
@@ -3856,7 +4413,7 @@ type LeaveResponse struct {
 
 func (x *LeaveResponse) Reset() {
 	*x = LeaveResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[61]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3868,7 +4425,7 @@ func (x *LeaveResponse) String() string {
 func (*LeaveResponse) ProtoMessage() {}
 
 func (x *LeaveResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[61]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3881,7 +4438,7 @@ func (x *LeaveResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaveResponse.ProtoReflect.Descriptor instead.
 func (*LeaveResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{61}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{72}
 }
 
 // WatchRequest says where the watcher is. For another coordinator than the one that answers the position means nothing: that one begins with the first event.
@@ -3896,7 +4453,7 @@ type WatchRequest struct {
 
 func (x *WatchRequest) Reset() {
 	*x = WatchRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[62]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3908,7 +4465,7 @@ func (x *WatchRequest) String() string {
 func (*WatchRequest) ProtoMessage() {}
 
 func (x *WatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[62]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3921,7 +4478,7 @@ func (x *WatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchRequest.ProtoReflect.Descriptor instead.
 func (*WatchRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{62}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *WatchRequest) GetJob() string {
@@ -3959,7 +4516,7 @@ type WatchResponse struct {
 
 func (x *WatchResponse) Reset() {
 	*x = WatchResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[63]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3971,7 +4528,7 @@ func (x *WatchResponse) String() string {
 func (*WatchResponse) ProtoMessage() {}
 
 func (x *WatchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[63]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3984,7 +4541,7 @@ func (x *WatchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchResponse.ProtoReflect.Descriptor instead.
 func (*WatchResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{63}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *WatchResponse) GetEvents() []*job.Event {
@@ -4026,7 +4583,7 @@ type GoBackRequest struct {
 
 func (x *GoBackRequest) Reset() {
 	*x = GoBackRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[64]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4038,7 +4595,7 @@ func (x *GoBackRequest) String() string {
 func (*GoBackRequest) ProtoMessage() {}
 
 func (x *GoBackRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[64]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4051,7 +4608,7 @@ func (x *GoBackRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GoBackRequest.ProtoReflect.Descriptor instead.
 func (*GoBackRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{64}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *GoBackRequest) GetId() *Identity {
@@ -4079,7 +4636,7 @@ type GoBackResponse struct {
 
 func (x *GoBackResponse) Reset() {
 	*x = GoBackResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[65]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4091,7 +4648,7 @@ func (x *GoBackResponse) String() string {
 func (*GoBackResponse) ProtoMessage() {}
 
 func (x *GoBackResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[65]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4104,7 +4661,7 @@ func (x *GoBackResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GoBackResponse.ProtoReflect.Descriptor instead.
 func (*GoBackResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{65}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *GoBackResponse) GetProgress() *job.Progress {
@@ -4133,7 +4690,7 @@ type QueuesRequest struct {
 
 func (x *QueuesRequest) Reset() {
 	*x = QueuesRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[66]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4145,7 +4702,7 @@ func (x *QueuesRequest) String() string {
 func (*QueuesRequest) ProtoMessage() {}
 
 func (x *QueuesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[66]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4158,7 +4715,7 @@ func (x *QueuesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueuesRequest.ProtoReflect.Descriptor instead.
 func (*QueuesRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{66}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *QueuesRequest) GetJob() string {
@@ -4210,7 +4767,7 @@ type QueueStatus struct {
 
 func (x *QueueStatus) Reset() {
 	*x = QueueStatus{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[67]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4222,7 +4779,7 @@ func (x *QueueStatus) String() string {
 func (*QueueStatus) ProtoMessage() {}
 
 func (x *QueueStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[67]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4235,7 +4792,7 @@ func (x *QueueStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueueStatus.ProtoReflect.Descriptor instead.
 func (*QueueStatus) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{67}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *QueueStatus) GetDataset() string {
@@ -4340,7 +4897,7 @@ type PassDiscards struct {
 
 func (x *PassDiscards) Reset() {
 	*x = PassDiscards{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[68]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4352,7 +4909,7 @@ func (x *PassDiscards) String() string {
 func (*PassDiscards) ProtoMessage() {}
 
 func (x *PassDiscards) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[68]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4365,7 +4922,7 @@ func (x *PassDiscards) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PassDiscards.ProtoReflect.Descriptor instead.
 func (*PassDiscards) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{68}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *PassDiscards) GetPass() int32 {
@@ -4402,7 +4959,7 @@ type DiscardedTask struct {
 
 func (x *DiscardedTask) Reset() {
 	*x = DiscardedTask{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[69]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4414,7 +4971,7 @@ func (x *DiscardedTask) String() string {
 func (*DiscardedTask) ProtoMessage() {}
 
 func (x *DiscardedTask) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[69]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4427,7 +4984,7 @@ func (x *DiscardedTask) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DiscardedTask.ProtoReflect.Descriptor instead.
 func (*DiscardedTask) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{69}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *DiscardedTask) GetId() int64 {
@@ -4474,7 +5031,7 @@ type CheckpointRequest struct {
 
 func (x *CheckpointRequest) Reset() {
 	*x = CheckpointRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[70]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4486,7 +5043,7 @@ func (x *CheckpointRequest) String() string {
 func (*CheckpointRequest) ProtoMessage() {}
 
 func (x *CheckpointRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[70]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4499,7 +5056,7 @@ func (x *CheckpointRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckpointRequest.ProtoReflect.Descriptor instead.
 func (*CheckpointRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{70}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *CheckpointRequest) GetJob() string {
@@ -4529,7 +5086,7 @@ type QueuesResponse struct {
 
 func (x *QueuesResponse) Reset() {
 	*x = QueuesResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[71]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4541,7 +5098,7 @@ func (x *QueuesResponse) String() string {
 func (*QueuesResponse) ProtoMessage() {}
 
 func (x *QueuesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[71]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4554,7 +5111,7 @@ func (x *QueuesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueuesResponse.ProtoReflect.Descriptor instead.
 func (*QueuesResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{71}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *QueuesResponse) GetQueues() []*QueueStatus {
@@ -4659,7 +5216,7 @@ type VariableChunk struct {
 
 func (x *VariableChunk) Reset() {
 	*x = VariableChunk{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[72]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4671,7 +5228,7 @@ func (x *VariableChunk) String() string {
 func (*VariableChunk) ProtoMessage() {}
 
 func (x *VariableChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[72]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4684,7 +5241,7 @@ func (x *VariableChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VariableChunk.ProtoReflect.Descriptor instead.
 func (*VariableChunk) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{72}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *VariableChunk) GetId() *Identity {
@@ -4752,7 +5309,7 @@ type SendResponse struct {
 
 func (x *SendResponse) Reset() {
 	*x = SendResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[73]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4764,7 +5321,7 @@ func (x *SendResponse) String() string {
 func (*SendResponse) ProtoMessage() {}
 
 func (x *SendResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[73]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4777,7 +5334,7 @@ func (x *SendResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SendResponse.ProtoReflect.Descriptor instead.
 func (*SendResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{73}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *SendResponse) GetDuplicate() bool {
@@ -4800,7 +5357,7 @@ type RowsRequest struct {
 
 func (x *RowsRequest) Reset() {
 	*x = RowsRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[74]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4812,7 +5369,7 @@ func (x *RowsRequest) String() string {
 func (*RowsRequest) ProtoMessage() {}
 
 func (x *RowsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[74]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4825,7 +5382,7 @@ func (x *RowsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RowsRequest.ProtoReflect.Descriptor instead.
 func (*RowsRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{74}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *RowsRequest) GetId() *Identity {
@@ -4868,7 +5425,7 @@ type OpenDataRequest struct {
 
 func (x *OpenDataRequest) Reset() {
 	*x = OpenDataRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[75]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4880,7 +5437,7 @@ func (x *OpenDataRequest) String() string {
 func (*OpenDataRequest) ProtoMessage() {}
 
 func (x *OpenDataRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[75]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4893,7 +5450,7 @@ func (x *OpenDataRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenDataRequest.ProtoReflect.Descriptor instead.
 func (*OpenDataRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{75}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{86}
 }
 
 func (x *OpenDataRequest) GetId() *Identity {
@@ -4932,7 +5489,7 @@ type OpenDataResponse struct {
 
 func (x *OpenDataResponse) Reset() {
 	*x = OpenDataResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[76]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4944,7 +5501,7 @@ func (x *OpenDataResponse) String() string {
 func (*OpenDataResponse) ProtoMessage() {}
 
 func (x *OpenDataResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[76]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4957,7 +5514,7 @@ func (x *OpenDataResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenDataResponse.ProtoReflect.Descriptor instead.
 func (*OpenDataResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{76}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{87}
 }
 
 func (x *OpenDataResponse) GetToken() []byte {
@@ -5022,7 +5579,7 @@ type SliceInfo struct {
 
 func (x *SliceInfo) Reset() {
 	*x = SliceInfo{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[77]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5034,7 +5591,7 @@ func (x *SliceInfo) String() string {
 func (*SliceInfo) ProtoMessage() {}
 
 func (x *SliceInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[77]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5047,7 +5604,7 @@ func (x *SliceInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SliceInfo.ProtoReflect.Descriptor instead.
 func (*SliceInfo) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{77}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{88}
 }
 
 func (x *SliceInfo) GetDtype() int32 {
@@ -5102,7 +5659,7 @@ type BarrierRequest struct {
 
 func (x *BarrierRequest) Reset() {
 	*x = BarrierRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[78]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[89]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5114,7 +5671,7 @@ func (x *BarrierRequest) String() string {
 func (*BarrierRequest) ProtoMessage() {}
 
 func (x *BarrierRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[78]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[89]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5127,7 +5684,7 @@ func (x *BarrierRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BarrierRequest.ProtoReflect.Descriptor instead.
 func (*BarrierRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{78}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{89}
 }
 
 func (x *BarrierRequest) GetId() *Identity {
@@ -5201,7 +5758,7 @@ type BarrierResponse struct {
 
 func (x *BarrierResponse) Reset() {
 	*x = BarrierResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[79]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[90]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5213,7 +5770,7 @@ func (x *BarrierResponse) String() string {
 func (*BarrierResponse) ProtoMessage() {}
 
 func (x *BarrierResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[79]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[90]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5226,7 +5783,7 @@ func (x *BarrierResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BarrierResponse.ProtoReflect.Descriptor instead.
 func (*BarrierResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{79}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{90}
 }
 
 type CountedRequest struct {
@@ -5238,7 +5795,7 @@ type CountedRequest struct {
 
 func (x *CountedRequest) Reset() {
 	*x = CountedRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[80]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[91]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5250,7 +5807,7 @@ func (x *CountedRequest) String() string {
 func (*CountedRequest) ProtoMessage() {}
 
 func (x *CountedRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[80]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[91]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5263,7 +5820,7 @@ func (x *CountedRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CountedRequest.ProtoReflect.Descriptor instead.
 func (*CountedRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{80}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{91}
 }
 
 func (x *CountedRequest) GetId() *Identity {
@@ -5286,7 +5843,7 @@ type CountedResponse struct {
 
 func (x *CountedResponse) Reset() {
 	*x = CountedResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[81]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[92]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5298,7 +5855,7 @@ func (x *CountedResponse) String() string {
 func (*CountedResponse) ProtoMessage() {}
 
 func (x *CountedResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[81]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[92]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5311,7 +5868,7 @@ func (x *CountedResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CountedResponse.ProtoReflect.Descriptor instead.
 func (*CountedResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{81}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{92}
 }
 
 func (x *CountedResponse) GetRound() uint64 {
@@ -5350,7 +5907,7 @@ type CutRequest struct {
 
 func (x *CutRequest) Reset() {
 	*x = CutRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[82]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[93]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5362,7 +5919,7 @@ func (x *CutRequest) String() string {
 func (*CutRequest) ProtoMessage() {}
 
 func (x *CutRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[82]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[93]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5375,7 +5932,7 @@ func (x *CutRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CutRequest.ProtoReflect.Descriptor instead.
 func (*CutRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{82}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{93}
 }
 
 func (x *CutRequest) GetId() *Identity {
@@ -5431,7 +5988,7 @@ type StepBound struct {
 
 func (x *StepBound) Reset() {
 	*x = StepBound{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[83]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[94]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5443,7 +6000,7 @@ func (x *StepBound) String() string {
 func (*StepBound) ProtoMessage() {}
 
 func (x *StepBound) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[83]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[94]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5456,7 +6013,7 @@ func (x *StepBound) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepBound.ProtoReflect.Descriptor instead.
 func (*StepBound) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{83}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{94}
 }
 
 func (x *StepBound) GetRank() uint32 {
@@ -5488,7 +6045,7 @@ type CutResponse struct {
 
 func (x *CutResponse) Reset() {
 	*x = CutResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[84]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[95]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5500,7 +6057,7 @@ func (x *CutResponse) String() string {
 func (*CutResponse) ProtoMessage() {}
 
 func (x *CutResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[84]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[95]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5513,7 +6070,7 @@ func (x *CutResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CutResponse.ProtoReflect.Descriptor instead.
 func (*CutResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{84}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{95}
 }
 
 func (x *CutResponse) GetPast() bool {
@@ -5577,7 +6134,7 @@ type HoldRequest struct {
 
 func (x *HoldRequest) Reset() {
 	*x = HoldRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[85]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[96]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5589,7 +6146,7 @@ func (x *HoldRequest) String() string {
 func (*HoldRequest) ProtoMessage() {}
 
 func (x *HoldRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[85]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[96]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5602,7 +6159,7 @@ func (x *HoldRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoldRequest.ProtoReflect.Descriptor instead.
 func (*HoldRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{85}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{96}
 }
 
 func (x *HoldRequest) GetId() *Identity {
@@ -5637,7 +6194,7 @@ type HoldResponse struct {
 
 func (x *HoldResponse) Reset() {
 	*x = HoldResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[86]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[97]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5649,7 +6206,7 @@ func (x *HoldResponse) String() string {
 func (*HoldResponse) ProtoMessage() {}
 
 func (x *HoldResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[86]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[97]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5662,7 +6219,7 @@ func (x *HoldResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoldResponse.ProtoReflect.Descriptor instead.
 func (*HoldResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{86}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{97}
 }
 
 func (x *HoldResponse) GetBegun() []*StepBound {
@@ -5705,7 +6262,7 @@ type RestoreRequest struct {
 
 func (x *RestoreRequest) Reset() {
 	*x = RestoreRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[87]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[98]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5717,7 +6274,7 @@ func (x *RestoreRequest) String() string {
 func (*RestoreRequest) ProtoMessage() {}
 
 func (x *RestoreRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[87]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[98]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5730,7 +6287,7 @@ func (x *RestoreRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RestoreRequest.ProtoReflect.Descriptor instead.
 func (*RestoreRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{87}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{98}
 }
 
 func (x *RestoreRequest) GetId() *Identity {
@@ -5792,7 +6349,7 @@ type RestoreResponse struct {
 
 func (x *RestoreResponse) Reset() {
 	*x = RestoreResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[88]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[99]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5804,7 +6361,7 @@ func (x *RestoreResponse) String() string {
 func (*RestoreResponse) ProtoMessage() {}
 
 func (x *RestoreResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[88]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[99]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5817,7 +6374,7 @@ func (x *RestoreResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RestoreResponse.ProtoReflect.Descriptor instead.
 func (*RestoreResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{88}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{99}
 }
 
 func (x *RestoreResponse) GetRecords() int64 {
@@ -5844,7 +6401,7 @@ type PrepareRequest struct {
 
 func (x *PrepareRequest) Reset() {
 	*x = PrepareRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[89]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[100]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5856,7 +6413,7 @@ func (x *PrepareRequest) String() string {
 func (*PrepareRequest) ProtoMessage() {}
 
 func (x *PrepareRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[89]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[100]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5869,7 +6426,7 @@ func (x *PrepareRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PrepareRequest.ProtoReflect.Descriptor instead.
 func (*PrepareRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{89}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{100}
 }
 
 func (x *PrepareRequest) GetId() *Identity {
@@ -5894,7 +6451,7 @@ type PrepareResponse struct {
 
 func (x *PrepareResponse) Reset() {
 	*x = PrepareResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[90]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[101]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5906,7 +6463,7 @@ func (x *PrepareResponse) String() string {
 func (*PrepareResponse) ProtoMessage() {}
 
 func (x *PrepareResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[90]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[101]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5919,7 +6476,7 @@ func (x *PrepareResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PrepareResponse.ProtoReflect.Descriptor instead.
 func (*PrepareResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{90}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{101}
 }
 
 type ArrivedRequest struct {
@@ -5933,7 +6490,7 @@ type ArrivedRequest struct {
 
 func (x *ArrivedRequest) Reset() {
 	*x = ArrivedRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[91]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[102]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5945,7 +6502,7 @@ func (x *ArrivedRequest) String() string {
 func (*ArrivedRequest) ProtoMessage() {}
 
 func (x *ArrivedRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[91]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[102]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5958,7 +6515,7 @@ func (x *ArrivedRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ArrivedRequest.ProtoReflect.Descriptor instead.
 func (*ArrivedRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{91}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{102}
 }
 
 func (x *ArrivedRequest) GetId() *Identity {
@@ -5992,7 +6549,7 @@ type ArrivedResponse struct {
 
 func (x *ArrivedResponse) Reset() {
 	*x = ArrivedResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[92]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[103]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6004,7 +6561,7 @@ func (x *ArrivedResponse) String() string {
 func (*ArrivedResponse) ProtoMessage() {}
 
 func (x *ArrivedResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[92]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[103]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6017,7 +6574,7 @@ func (x *ArrivedResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ArrivedResponse.ProtoReflect.Descriptor instead.
 func (*ArrivedResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{92}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{103}
 }
 
 func (x *ArrivedResponse) GetBytes() int64 {
@@ -6045,7 +6602,7 @@ type FreezeRequest struct {
 
 func (x *FreezeRequest) Reset() {
 	*x = FreezeRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[93]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[104]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6057,7 +6614,7 @@ func (x *FreezeRequest) String() string {
 func (*FreezeRequest) ProtoMessage() {}
 
 func (x *FreezeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[93]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[104]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6070,7 +6627,7 @@ func (x *FreezeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FreezeRequest.ProtoReflect.Descriptor instead.
 func (*FreezeRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{93}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{104}
 }
 
 func (x *FreezeRequest) GetId() *Identity {
@@ -6102,7 +6659,7 @@ type FreezeResponse struct {
 
 func (x *FreezeResponse) Reset() {
 	*x = FreezeResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[94]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[105]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6114,7 +6671,7 @@ func (x *FreezeResponse) String() string {
 func (*FreezeResponse) ProtoMessage() {}
 
 func (x *FreezeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[94]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[105]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6127,7 +6684,7 @@ func (x *FreezeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FreezeResponse.ProtoReflect.Descriptor instead.
 func (*FreezeResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{94}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{105}
 }
 
 func (x *FreezeResponse) GetGeneration() uint64 {
@@ -6196,7 +6753,7 @@ type Declared struct {
 
 func (x *Declared) Reset() {
 	*x = Declared{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[95]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[106]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6208,7 +6765,7 @@ func (x *Declared) String() string {
 func (*Declared) ProtoMessage() {}
 
 func (x *Declared) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[95]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[106]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6221,7 +6778,7 @@ func (x *Declared) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Declared.ProtoReflect.Descriptor instead.
 func (*Declared) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{95}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{106}
 }
 
 func (x *Declared) GetRank() uint32 {
@@ -6278,7 +6835,7 @@ type Member struct {
 
 func (x *Member) Reset() {
 	*x = Member{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[96]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[107]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6290,7 +6847,7 @@ func (x *Member) String() string {
 func (*Member) ProtoMessage() {}
 
 func (x *Member) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[96]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[107]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6303,7 +6860,7 @@ func (x *Member) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Member.ProtoReflect.Descriptor instead.
 func (*Member) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{96}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{107}
 }
 
 func (x *Member) GetRank() uint32 {
@@ -6340,7 +6897,7 @@ type ResumeRequest struct {
 
 func (x *ResumeRequest) Reset() {
 	*x = ResumeRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[97]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[108]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6352,7 +6909,7 @@ func (x *ResumeRequest) String() string {
 func (*ResumeRequest) ProtoMessage() {}
 
 func (x *ResumeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[97]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[108]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6365,7 +6922,7 @@ func (x *ResumeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeRequest.ProtoReflect.Descriptor instead.
 func (*ResumeRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{97}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{108}
 }
 
 func (x *ResumeRequest) GetId() *Identity {
@@ -6404,7 +6961,7 @@ type ResumeResponse struct {
 
 func (x *ResumeResponse) Reset() {
 	*x = ResumeResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[98]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[109]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6416,7 +6973,7 @@ func (x *ResumeResponse) String() string {
 func (*ResumeResponse) ProtoMessage() {}
 
 func (x *ResumeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[98]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[109]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6429,7 +6986,7 @@ func (x *ResumeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeResponse.ProtoReflect.Descriptor instead.
 func (*ResumeResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{98}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{109}
 }
 
 // FollowRequest comes from a standby. start rises from one process of the standby to the next.
@@ -6444,7 +7001,7 @@ type FollowRequest struct {
 
 func (x *FollowRequest) Reset() {
 	*x = FollowRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[99]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[110]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6456,7 +7013,7 @@ func (x *FollowRequest) String() string {
 func (*FollowRequest) ProtoMessage() {}
 
 func (x *FollowRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[99]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[110]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6469,7 +7026,7 @@ func (x *FollowRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowRequest.ProtoReflect.Descriptor instead.
 func (*FollowRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{99}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{110}
 }
 
 func (x *FollowRequest) GetId() *Identity {
@@ -6504,7 +7061,7 @@ type FollowResponse struct {
 
 func (x *FollowResponse) Reset() {
 	*x = FollowResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[100]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[111]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6516,7 +7073,7 @@ func (x *FollowResponse) String() string {
 func (*FollowResponse) ProtoMessage() {}
 
 func (x *FollowResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[100]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[111]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6529,7 +7086,7 @@ func (x *FollowResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowResponse.ProtoReflect.Descriptor instead.
 func (*FollowResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{100}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{111}
 }
 
 func (x *FollowResponse) GetToken() []byte {
@@ -6582,7 +7139,7 @@ type Standing struct {
 
 func (x *Standing) Reset() {
 	*x = Standing{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[101]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[112]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6594,7 +7151,7 @@ func (x *Standing) String() string {
 func (*Standing) ProtoMessage() {}
 
 func (x *Standing) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[101]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[112]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6607,7 +7164,7 @@ func (x *Standing) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Standing.ProtoReflect.Descriptor instead.
 func (*Standing) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{101}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{112}
 }
 
 func (x *Standing) GetKind() Standing_Kind {
@@ -6750,7 +7307,7 @@ type Pushed struct {
 
 func (x *Pushed) Reset() {
 	*x = Pushed{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[102]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[113]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6762,7 +7319,7 @@ func (x *Pushed) String() string {
 func (*Pushed) ProtoMessage() {}
 
 func (x *Pushed) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[102]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[113]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6775,7 +7332,7 @@ func (x *Pushed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Pushed.ProtoReflect.Descriptor instead.
 func (*Pushed) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{102}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{113}
 }
 
 func (x *Pushed) GetRank() uint32 {
@@ -6827,7 +7384,7 @@ type Clock struct {
 
 func (x *Clock) Reset() {
 	*x = Clock{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[103]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[114]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6839,7 +7396,7 @@ func (x *Clock) String() string {
 func (*Clock) ProtoMessage() {}
 
 func (x *Clock) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[103]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[114]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6852,7 +7409,7 @@ func (x *Clock) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Clock.ProtoReflect.Descriptor instead.
 func (*Clock) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{103}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{114}
 }
 
 func (x *Clock) GetRank() uint32 {
@@ -6900,7 +7457,7 @@ type TakeOverRequest struct {
 
 func (x *TakeOverRequest) Reset() {
 	*x = TakeOverRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[104]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[115]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6912,7 +7469,7 @@ func (x *TakeOverRequest) String() string {
 func (*TakeOverRequest) ProtoMessage() {}
 
 func (x *TakeOverRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[104]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[115]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6925,7 +7482,7 @@ func (x *TakeOverRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TakeOverRequest.ProtoReflect.Descriptor instead.
 func (*TakeOverRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{104}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{115}
 }
 
 func (x *TakeOverRequest) GetId() *Identity {
@@ -6951,7 +7508,7 @@ type TakeOverResponse struct {
 
 func (x *TakeOverResponse) Reset() {
 	*x = TakeOverResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[105]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[116]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6963,7 +7520,7 @@ func (x *TakeOverResponse) String() string {
 func (*TakeOverResponse) ProtoMessage() {}
 
 func (x *TakeOverResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[105]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[116]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6976,7 +7533,7 @@ func (x *TakeOverResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TakeOverResponse.ProtoReflect.Descriptor instead.
 func (*TakeOverResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{105}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{116}
 }
 
 func (x *TakeOverResponse) GetRound() uint64 {
@@ -6998,7 +7555,7 @@ type LedgerRequest struct {
 
 func (x *LedgerRequest) Reset() {
 	*x = LedgerRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[106]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[117]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7010,7 +7567,7 @@ func (x *LedgerRequest) String() string {
 func (*LedgerRequest) ProtoMessage() {}
 
 func (x *LedgerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[106]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[117]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7023,7 +7580,7 @@ func (x *LedgerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerRequest.ProtoReflect.Descriptor instead.
 func (*LedgerRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{106}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{117}
 }
 
 func (x *LedgerRequest) GetJob() string {
@@ -7066,7 +7623,7 @@ type PassLedger struct {
 
 func (x *PassLedger) Reset() {
 	*x = PassLedger{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[107]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[118]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7078,7 +7635,7 @@ func (x *PassLedger) String() string {
 func (*PassLedger) ProtoMessage() {}
 
 func (x *PassLedger) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[107]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[118]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7091,7 +7648,7 @@ func (x *PassLedger) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PassLedger.ProtoReflect.Descriptor instead.
 func (*PassLedger) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{107}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{118}
 }
 
 func (x *PassLedger) GetPass() int32 {
@@ -7132,7 +7689,7 @@ type LedgerResponse struct {
 
 func (x *LedgerResponse) Reset() {
 	*x = LedgerResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[108]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[119]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7144,7 +7701,7 @@ func (x *LedgerResponse) String() string {
 func (*LedgerResponse) ProtoMessage() {}
 
 func (x *LedgerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[108]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[119]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7157,7 +7714,7 @@ func (x *LedgerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerResponse.ProtoReflect.Descriptor instead.
 func (*LedgerResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{108}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{119}
 }
 
 func (x *LedgerResponse) GetPasses() []*PassLedger {
@@ -7192,7 +7749,7 @@ type GetRequest struct {
 
 func (x *GetRequest) Reset() {
 	*x = GetRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[109]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[120]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7204,7 +7761,7 @@ func (x *GetRequest) String() string {
 func (*GetRequest) ProtoMessage() {}
 
 func (x *GetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[109]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[120]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7217,7 +7774,7 @@ func (x *GetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRequest.ProtoReflect.Descriptor instead.
 func (*GetRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{109}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{120}
 }
 
 func (x *GetRequest) GetId() *Identity {
@@ -7299,7 +7856,7 @@ type CopyRequest struct {
 
 func (x *CopyRequest) Reset() {
 	*x = CopyRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[110]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[121]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7311,7 +7868,7 @@ func (x *CopyRequest) String() string {
 func (*CopyRequest) ProtoMessage() {}
 
 func (x *CopyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[110]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[121]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7324,7 +7881,7 @@ func (x *CopyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CopyRequest.ProtoReflect.Descriptor instead.
 func (*CopyRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{110}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{121}
 }
 
 func (x *CopyRequest) GetId() *Identity {
@@ -7386,7 +7943,7 @@ type CopyResponse struct {
 
 func (x *CopyResponse) Reset() {
 	*x = CopyResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[111]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[122]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7398,7 +7955,7 @@ func (x *CopyResponse) String() string {
 func (*CopyResponse) ProtoMessage() {}
 
 func (x *CopyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[111]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[122]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7411,7 +7968,7 @@ func (x *CopyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CopyResponse.ProtoReflect.Descriptor instead.
 func (*CopyResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{111}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{122}
 }
 
 func (x *CopyResponse) GetBlocks() []uint32 {
@@ -7440,7 +7997,7 @@ type PaceRequest struct {
 
 func (x *PaceRequest) Reset() {
 	*x = PaceRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[112]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[123]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7452,7 +8009,7 @@ func (x *PaceRequest) String() string {
 func (*PaceRequest) ProtoMessage() {}
 
 func (x *PaceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[112]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[123]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7465,7 +8022,7 @@ func (x *PaceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PaceRequest.ProtoReflect.Descriptor instead.
 func (*PaceRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{112}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{123}
 }
 
 func (x *PaceRequest) GetId() *Identity {
@@ -7497,7 +8054,7 @@ type PaceResponse struct {
 
 func (x *PaceResponse) Reset() {
 	*x = PaceResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[113]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[124]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7509,7 +8066,7 @@ func (x *PaceResponse) String() string {
 func (*PaceResponse) ProtoMessage() {}
 
 func (x *PaceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[113]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[124]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7522,7 +8079,7 @@ func (x *PaceResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PaceResponse.ProtoReflect.Descriptor instead.
 func (*PaceResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{113}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{124}
 }
 
 type CompleteRequest struct {
@@ -7534,7 +8091,7 @@ type CompleteRequest struct {
 
 func (x *CompleteRequest) Reset() {
 	*x = CompleteRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[114]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[125]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7546,7 +8103,7 @@ func (x *CompleteRequest) String() string {
 func (*CompleteRequest) ProtoMessage() {}
 
 func (x *CompleteRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[114]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[125]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7559,7 +8116,7 @@ func (x *CompleteRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompleteRequest.ProtoReflect.Descriptor instead.
 func (*CompleteRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{114}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{125}
 }
 
 func (x *CompleteRequest) GetId() *Identity {
@@ -7577,7 +8134,7 @@ type CompleteResponse struct {
 
 func (x *CompleteResponse) Reset() {
 	*x = CompleteResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[115]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[126]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7589,7 +8146,7 @@ func (x *CompleteResponse) String() string {
 func (*CompleteResponse) ProtoMessage() {}
 
 func (x *CompleteResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[115]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[126]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7602,7 +8159,7 @@ func (x *CompleteResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompleteResponse.ProtoReflect.Descriptor instead.
 func (*CompleteResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{115}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{126}
 }
 
 type StatusRequest struct {
@@ -7614,7 +8171,7 @@ type StatusRequest struct {
 
 func (x *StatusRequest) Reset() {
 	*x = StatusRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[116]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[127]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7626,7 +8183,7 @@ func (x *StatusRequest) String() string {
 func (*StatusRequest) ProtoMessage() {}
 
 func (x *StatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[116]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[127]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7639,7 +8196,7 @@ func (x *StatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusRequest.ProtoReflect.Descriptor instead.
 func (*StatusRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{116}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{127}
 }
 
 func (x *StatusRequest) GetJob() string {
@@ -7664,7 +8221,7 @@ type StatusResponse struct {
 
 func (x *StatusResponse) Reset() {
 	*x = StatusResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[117]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[128]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7676,7 +8233,7 @@ func (x *StatusResponse) String() string {
 func (*StatusResponse) ProtoMessage() {}
 
 func (x *StatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[117]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[128]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7689,7 +8246,7 @@ func (x *StatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusResponse.ProtoReflect.Descriptor instead.
 func (*StatusResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{117}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{128}
 }
 
 func (x *StatusResponse) GetRound() uint64 {
@@ -7749,13 +8306,14 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\x05Piece\x12\x14\n" +
 	"\x05piece\x18\x01 \x01(\fR\x05piece\x12!\n" +
 	"\x02id\x18\x02 \x01(\v2\x11.edl.rpc.IdentityR\x02id\"\x11\n" +
-	"\x0fDescribeRequest\"\xdc\x01\n" +
+	"\x0fDescribeRequest\"\xf6\x01\n" +
 	"\x10DescribeResponse\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\tR\aversion\x12\x1a\n" +
 	"\bregistry\x18\x02 \x01(\tR\bregistry\x12\x12\n" +
 	"\x04node\x18\x03 \x01(\tR\x04node\x124\n" +
 	"\x03ops\x18\x04 \x03(\v2\".edl.rpc.DescribeResponse.OpsEntryR\x03ops\x12\x10\n" +
-	"\x03now\x18\x05 \x01(\x03R\x03now\x1a6\n" +
+	"\x03now\x18\x05 \x01(\x03R\x03now\x12\x18\n" +
+	"\adurable\x18\x06 \x01(\bR\adurable\x1a6\n" +
 	"\bOpsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"%\n" +
@@ -7770,26 +8328,30 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\bpservers\x18\x04 \x01(\x05R\bpservers\"T\n" +
 	"\x11ResumeJobResponse\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12-\n" +
-	"\bprogress\x18\x02 \x01(\v2\x11.edl.job.ProgressR\bprogress\"\x82\x01\n" +
+	"\bprogress\x18\x02 \x01(\v2\x11.edl.job.ProgressR\bprogress\"\x96\x01\n" +
 	"\n" +
 	"JobRequest\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12\x18\n" +
 	"\aentries\x18\x02 \x01(\bR\aentries\x12\x18\n" +
 	"\afollows\x18\x03 \x01(\bR\afollows\x12\x16\n" +
 	"\x06rounds\x18\x04 \x01(\bR\x06rounds\x12\x16\n" +
-	"\x06traces\x18\x05 \x01(\bR\x06traces\"0\n" +
+	"\x06traces\x18\x05 \x01(\bR\x06traces\x12\x12\n" +
+	"\x04from\x18\x06 \x01(\x04R\x04from\"H\n" +
 	"\x06Events\x12&\n" +
-	"\x06events\x18\x01 \x03(\v2\x0e.edl.job.EventR\x06events\"\r\n" +
+	"\x06events\x18\x01 \x03(\v2\x0e.edl.job.EventR\x06events\x12\x16\n" +
+	"\x06number\x18\x02 \x01(\x04R\x06number\"\r\n" +
 	"\vListRequest\"6\n" +
 	"\fListResponse\x12&\n" +
-	"\x04jobs\x18\x01 \x03(\v2\x12.edl.job.JobStatusR\x04jobs\"K\n" +
+	"\x04jobs\x18\x01 \x03(\v2\x12.edl.job.JobStatusR\x04jobs\"_\n" +
 	"\vLogsRequest\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12\x12\n" +
 	"\x04role\x18\x02 \x01(\tR\x04role\x12\x16\n" +
-	"\x06follow\x18\x03 \x01(\bR\x06follow\"1\n" +
+	"\x06follow\x18\x03 \x01(\bR\x06follow\x12\x12\n" +
+	"\x04from\x18\x04 \x01(\x04R\x04from\"I\n" +
 	"\aLogLine\x12\x12\n" +
 	"\x04role\x18\x01 \x01(\tR\x04role\x12\x12\n" +
-	"\x04line\x18\x02 \x01(\tR\x04line\"^\n" +
+	"\x04line\x18\x02 \x01(\tR\x04line\x12\x16\n" +
+	"\x06number\x18\x03 \x01(\x04R\x06number\"^\n" +
 	"\vWhyResponse\x12*\n" +
 	"\x06status\x18\x01 \x01(\v2\x12.edl.job.JobStatusR\x06status\x12#\n" +
 	"\x05waits\x18\x02 \x03(\v2\r.edl.job.WaitR\x05waits\"X\n" +
@@ -7862,7 +8424,33 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\tRoleEvent\x12\"\n" +
 	"\x03log\x18\x01 \x01(\v2\x10.edl.rpc.LogLineR\x03log\x12+\n" +
 	"\x06status\x18\x02 \x01(\v2\x13.edl.job.RoleStatusR\x06status\x12+\n" +
-	"\x06report\x18\x03 \x01(\v2\x13.edl.job.RoleReportR\x06report\"\xb5\x01\n" +
+	"\x06report\x18\x03 \x01(\v2\x13.edl.job.RoleReportR\x06report\"\x0f\n" +
+	"\rAttendRequest\"h\n" +
+	"\vKeeperState\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
+	"\x04etcd\x18\x02 \x03(\tR\x04etcd\x12\x1c\n" +
+	"\tauthority\x18\x03 \x01(\fR\tauthority\x12\x17\n" +
+	"\arun_dir\x18\x04 \x01(\tR\x06runDir\"D\n" +
+	"\tKeptStart\x12\x10\n" +
+	"\x03run\x18\x01 \x01(\tR\x03run\x12%\n" +
+	"\x04spec\x18\x02 \x01(\v2\x11.edl.job.RoleSpecR\x04spec\"B\n" +
+	"\bKeptRole\x12\x10\n" +
+	"\x03run\x18\x01 \x01(\tR\x03run\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x10\n" +
+	"\x03pid\x18\x03 \x01(\x05R\x03pid\"L\n" +
+	"\fLinesRequest\x12\x10\n" +
+	"\x03run\x18\x01 \x01(\tR\x03run\x12\x12\n" +
+	"\x04from\x18\x02 \x01(\x04R\x04from\x12\x16\n" +
+	"\x06follow\x18\x03 \x01(\bR\x06follow\"R\n" +
+	"\x0eEndRoleRequest\x12%\n" +
+	"\x04role\x18\x01 \x01(\v2\x11.edl.rpc.KeptRoleR\x04role\x12\x19\n" +
+	"\bgrace_ms\x18\x02 \x01(\x03R\agraceMs\"\x11\n" +
+	"\x0fEndRoleResponse\"\"\n" +
+	"\x0eReleaseRequest\x12\x10\n" +
+	"\x03run\x18\x01 \x01(\tR\x03run\"\x11\n" +
+	"\x0fReleaseResponse\"\x10\n" +
+	"\x0eDismissRequest\"\x11\n" +
+	"\x0fDismissResponse\"\xb5\x01\n" +
 	"\bIdentity\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12!\n" +
 	"\fprogram_hash\x18\x02 \x01(\fR\vprogramHash\x12\x1e\n" +
@@ -8368,7 +8956,15 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\n" +
 	"Checkpoint\x12\x13.edl.rpc.JobRequest\x1a\x19.edl.job.CheckpointStatus\x12B\n" +
 	"\tResumeJob\x12\x19.edl.rpc.ResumeJobRequest\x1a\x1a.edl.rpc.ResumeJobResponse\x12<\n" +
-	"\tStartRole\x12\x17.edl.rpc.StartRoleChunk\x1a\x12.edl.rpc.RoleEvent(\x010\x012\x86\t\n" +
+	"\tStartRole\x12\x17.edl.rpc.StartRoleChunk\x1a\x12.edl.rpc.RoleEvent(\x010\x012\x91\x03\n" +
+	"\x06Keeper\x128\n" +
+	"\x06Attend\x12\x16.edl.rpc.AttendRequest\x1a\x14.edl.rpc.KeeperState0\x01\x12,\n" +
+	"\x05Start\x12\x0e.edl.rpc.Piece\x1a\x11.edl.rpc.KeptRole(\x01\x121\n" +
+	"\x06Follow\x12\x11.edl.rpc.KeptRole\x1a\x12.edl.rpc.RoleEvent0\x01\x122\n" +
+	"\x05Lines\x12\x15.edl.rpc.LinesRequest\x1a\x10.edl.rpc.LogLine0\x01\x12<\n" +
+	"\aEndRole\x12\x17.edl.rpc.EndRoleRequest\x1a\x18.edl.rpc.EndRoleResponse\x12<\n" +
+	"\aRelease\x12\x17.edl.rpc.ReleaseRequest\x1a\x18.edl.rpc.ReleaseResponse\x12<\n" +
+	"\aDismiss\x12\x17.edl.rpc.DismissRequest\x1a\x18.edl.rpc.DismissResponse2\x86\t\n" +
 	"\vCoordinator\x123\n" +
 	"\x04Join\x12\x14.edl.rpc.JoinRequest\x1a\x15.edl.rpc.JoinResponse\x123\n" +
 	"\x04News\x12\x14.edl.rpc.NewsRequest\x1a\x15.edl.rpc.NewsResponse\x12A\n" +
@@ -8426,7 +9022,7 @@ func file_proto_rpc_rpc_proto_rawDescGZIP() []byte {
 }
 
 var file_proto_rpc_rpc_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_proto_rpc_rpc_proto_msgTypes = make([]protoimpl.MessageInfo, 122)
+var file_proto_rpc_rpc_proto_msgTypes = make([]protoimpl.MessageInfo, 133)
 var file_proto_rpc_rpc_proto_goTypes = []any{
 	(Standing_Kind)(0),            // 0: edl.rpc.Standing.Kind
 	(StatusResponse_Standby)(0),   // 1: edl.rpc.StatusResponse.Standby
@@ -8460,352 +9056,380 @@ var file_proto_rpc_rpc_proto_goTypes = []any{
 	(*StepDone)(nil),              // 29: edl.rpc.StepDone
 	(*StartRoleChunk)(nil),        // 30: edl.rpc.StartRoleChunk
 	(*RoleEvent)(nil),             // 31: edl.rpc.RoleEvent
-	(*Identity)(nil),              // 32: edl.rpc.Identity
-	(*MoveRequest)(nil),           // 33: edl.rpc.MoveRequest
-	(*MoveResponse)(nil),          // 34: edl.rpc.MoveResponse
-	(*PlacementRequest)(nil),      // 35: edl.rpc.PlacementRequest
-	(*JoinRequest)(nil),           // 36: edl.rpc.JoinRequest
-	(*JoinResponse)(nil),          // 37: edl.rpc.JoinResponse
-	(*NewsRequest)(nil),           // 38: edl.rpc.NewsRequest
-	(*NewsResponse)(nil),          // 39: edl.rpc.NewsResponse
-	(*Segment)(nil),               // 40: edl.rpc.Segment
-	(*DataFile)(nil),              // 41: edl.rpc.DataFile
-	(*Dataset)(nil),               // 42: edl.rpc.Dataset
-	(*ReportDatasetRequest)(nil),  // 43: edl.rpc.ReportDatasetRequest
-	(*ReportDatasetResponse)(nil), // 44: edl.rpc.ReportDatasetResponse
-	(*RecordRange)(nil),           // 45: edl.rpc.RecordRange
-	(*Task)(nil),                  // 46: edl.rpc.Task
-	(*GetTaskRequest)(nil),        // 47: edl.rpc.GetTaskRequest
-	(*GetTaskResponse)(nil),       // 48: edl.rpc.GetTaskResponse
-	(*TaskFailedRequest)(nil),     // 49: edl.rpc.TaskFailedRequest
-	(*TaskFailedResponse)(nil),    // 50: edl.rpc.TaskFailedResponse
-	(*SaveModelRequest)(nil),      // 51: edl.rpc.SaveModelRequest
-	(*SaveModelResponse)(nil),     // 52: edl.rpc.SaveModelResponse
-	(*TrainerSteps)(nil),          // 53: edl.rpc.TrainerSteps
-	(*TrainerStep)(nil),           // 54: edl.rpc.TrainerStep
-	(*ReportStepsResponse)(nil),   // 55: edl.rpc.ReportStepsResponse
-	(*NextFeedRequest)(nil),       // 56: edl.rpc.NextFeedRequest
-	(*FinishDataRequest)(nil),     // 57: edl.rpc.FinishDataRequest
-	(*FinishDataResponse)(nil),    // 58: edl.rpc.FinishDataResponse
-	(*PermitRequest)(nil),         // 59: edl.rpc.PermitRequest
-	(*PermitResponse)(nil),        // 60: edl.rpc.PermitResponse
-	(*FeedShare)(nil),             // 61: edl.rpc.FeedShare
-	(*LeaveRequest)(nil),          // 62: edl.rpc.LeaveRequest
-	(*LeaveResponse)(nil),         // 63: edl.rpc.LeaveResponse
-	(*WatchRequest)(nil),          // 64: edl.rpc.WatchRequest
-	(*WatchResponse)(nil),         // 65: edl.rpc.WatchResponse
-	(*GoBackRequest)(nil),         // 66: edl.rpc.GoBackRequest
-	(*GoBackResponse)(nil),        // 67: edl.rpc.GoBackResponse
-	(*QueuesRequest)(nil),         // 68: edl.rpc.QueuesRequest
-	(*QueueStatus)(nil),           // 69: edl.rpc.QueueStatus
-	(*PassDiscards)(nil),          // 70: edl.rpc.PassDiscards
-	(*DiscardedTask)(nil),         // 71: edl.rpc.DiscardedTask
-	(*CheckpointRequest)(nil),     // 72: edl.rpc.CheckpointRequest
-	(*QueuesResponse)(nil),        // 73: edl.rpc.QueuesResponse
-	(*VariableChunk)(nil),         // 74: edl.rpc.VariableChunk
-	(*SendResponse)(nil),          // 75: edl.rpc.SendResponse
-	(*RowsRequest)(nil),           // 76: edl.rpc.RowsRequest
-	(*OpenDataRequest)(nil),       // 77: edl.rpc.OpenDataRequest
-	(*OpenDataResponse)(nil),      // 78: edl.rpc.OpenDataResponse
-	(*SliceInfo)(nil),             // 79: edl.rpc.SliceInfo
-	(*BarrierRequest)(nil),        // 80: edl.rpc.BarrierRequest
-	(*BarrierResponse)(nil),       // 81: edl.rpc.BarrierResponse
-	(*CountedRequest)(nil),        // 82: edl.rpc.CountedRequest
-	(*CountedResponse)(nil),       // 83: edl.rpc.CountedResponse
-	(*CutRequest)(nil),            // 84: edl.rpc.CutRequest
-	(*StepBound)(nil),             // 85: edl.rpc.StepBound
-	(*CutResponse)(nil),           // 86: edl.rpc.CutResponse
-	(*HoldRequest)(nil),           // 87: edl.rpc.HoldRequest
-	(*HoldResponse)(nil),          // 88: edl.rpc.HoldResponse
-	(*RestoreRequest)(nil),        // 89: edl.rpc.RestoreRequest
-	(*RestoreResponse)(nil),       // 90: edl.rpc.RestoreResponse
-	(*PrepareRequest)(nil),        // 91: edl.rpc.PrepareRequest
-	(*PrepareResponse)(nil),       // 92: edl.rpc.PrepareResponse
-	(*ArrivedRequest)(nil),        // 93: edl.rpc.ArrivedRequest
-	(*ArrivedResponse)(nil),       // 94: edl.rpc.ArrivedResponse
-	(*FreezeRequest)(nil),         // 95: edl.rpc.FreezeRequest
-	(*FreezeResponse)(nil),        // 96: edl.rpc.FreezeResponse
-	(*Declared)(nil),              // 97: edl.rpc.Declared
-	(*Member)(nil),                // 98: edl.rpc.Member
-	(*ResumeRequest)(nil),         // 99: edl.rpc.ResumeRequest
-	(*ResumeResponse)(nil),        // 100: edl.rpc.ResumeResponse
-	(*FollowRequest)(nil),         // 101: edl.rpc.FollowRequest
-	(*FollowResponse)(nil),        // 102: edl.rpc.FollowResponse
-	(*Standing)(nil),              // 103: edl.rpc.Standing
-	(*Pushed)(nil),                // 104: edl.rpc.Pushed
-	(*Clock)(nil),                 // 105: edl.rpc.Clock
-	(*TakeOverRequest)(nil),       // 106: edl.rpc.TakeOverRequest
-	(*TakeOverResponse)(nil),      // 107: edl.rpc.TakeOverResponse
-	(*LedgerRequest)(nil),         // 108: edl.rpc.LedgerRequest
-	(*PassLedger)(nil),            // 109: edl.rpc.PassLedger
-	(*LedgerResponse)(nil),        // 110: edl.rpc.LedgerResponse
-	(*GetRequest)(nil),            // 111: edl.rpc.GetRequest
-	(*CopyRequest)(nil),           // 112: edl.rpc.CopyRequest
-	(*CopyResponse)(nil),          // 113: edl.rpc.CopyResponse
-	(*PaceRequest)(nil),           // 114: edl.rpc.PaceRequest
-	(*PaceResponse)(nil),          // 115: edl.rpc.PaceResponse
-	(*CompleteRequest)(nil),       // 116: edl.rpc.CompleteRequest
-	(*CompleteResponse)(nil),      // 117: edl.rpc.CompleteResponse
-	(*StatusRequest)(nil),         // 118: edl.rpc.StatusRequest
-	(*StatusResponse)(nil),        // 119: edl.rpc.StatusResponse
-	nil,                           // 120: edl.rpc.DescribeResponse.OpsEntry
-	nil,                           // 121: edl.rpc.QueuesResponse.EntriesEntry
-	nil,                           // 122: edl.rpc.QueuesResponse.DroppedEntry
-	nil,                           // 123: edl.rpc.StatusResponse.RefusedEntry
-	(*job.Progress)(nil),          // 124: edl.job.Progress
-	(*job.Event)(nil),             // 125: edl.job.Event
-	(*job.JobStatus)(nil),         // 126: edl.job.JobStatus
-	(*job.Wait)(nil),              // 127: edl.job.Wait
-	(*job.JobSpec)(nil),           // 128: edl.job.JobSpec
-	(job.Role)(0),                 // 129: edl.job.Role
-	(*job.RoundTimes)(nil),        // 130: edl.job.RoundTimes
-	(*job.Value)(nil),             // 131: edl.job.Value
-	(*job.Step)(nil),              // 132: edl.job.Step
-	(*job.RoleStatus)(nil),        // 133: edl.job.RoleStatus
-	(*job.RoleReport)(nil),        // 134: edl.job.RoleReport
-	(*job.Placement)(nil),         // 135: edl.job.Placement
-	(*job.Failure)(nil),           // 136: edl.job.Failure
-	(*job.CheckpointStatus)(nil),  // 137: edl.job.CheckpointStatus
-	(*job.Shard)(nil),             // 138: edl.job.Shard
+	(*AttendRequest)(nil),         // 32: edl.rpc.AttendRequest
+	(*KeeperState)(nil),           // 33: edl.rpc.KeeperState
+	(*KeptStart)(nil),             // 34: edl.rpc.KeptStart
+	(*KeptRole)(nil),              // 35: edl.rpc.KeptRole
+	(*LinesRequest)(nil),          // 36: edl.rpc.LinesRequest
+	(*EndRoleRequest)(nil),        // 37: edl.rpc.EndRoleRequest
+	(*EndRoleResponse)(nil),       // 38: edl.rpc.EndRoleResponse
+	(*ReleaseRequest)(nil),        // 39: edl.rpc.ReleaseRequest
+	(*ReleaseResponse)(nil),       // 40: edl.rpc.ReleaseResponse
+	(*DismissRequest)(nil),        // 41: edl.rpc.DismissRequest
+	(*DismissResponse)(nil),       // 42: edl.rpc.DismissResponse
+	(*Identity)(nil),              // 43: edl.rpc.Identity
+	(*MoveRequest)(nil),           // 44: edl.rpc.MoveRequest
+	(*MoveResponse)(nil),          // 45: edl.rpc.MoveResponse
+	(*PlacementRequest)(nil),      // 46: edl.rpc.PlacementRequest
+	(*JoinRequest)(nil),           // 47: edl.rpc.JoinRequest
+	(*JoinResponse)(nil),          // 48: edl.rpc.JoinResponse
+	(*NewsRequest)(nil),           // 49: edl.rpc.NewsRequest
+	(*NewsResponse)(nil),          // 50: edl.rpc.NewsResponse
+	(*Segment)(nil),               // 51: edl.rpc.Segment
+	(*DataFile)(nil),              // 52: edl.rpc.DataFile
+	(*Dataset)(nil),               // 53: edl.rpc.Dataset
+	(*ReportDatasetRequest)(nil),  // 54: edl.rpc.ReportDatasetRequest
+	(*ReportDatasetResponse)(nil), // 55: edl.rpc.ReportDatasetResponse
+	(*RecordRange)(nil),           // 56: edl.rpc.RecordRange
+	(*Task)(nil),                  // 57: edl.rpc.Task
+	(*GetTaskRequest)(nil),        // 58: edl.rpc.GetTaskRequest
+	(*GetTaskResponse)(nil),       // 59: edl.rpc.GetTaskResponse
+	(*TaskFailedRequest)(nil),     // 60: edl.rpc.TaskFailedRequest
+	(*TaskFailedResponse)(nil),    // 61: edl.rpc.TaskFailedResponse
+	(*SaveModelRequest)(nil),      // 62: edl.rpc.SaveModelRequest
+	(*SaveModelResponse)(nil),     // 63: edl.rpc.SaveModelResponse
+	(*TrainerSteps)(nil),          // 64: edl.rpc.TrainerSteps
+	(*TrainerStep)(nil),           // 65: edl.rpc.TrainerStep
+	(*ReportStepsResponse)(nil),   // 66: edl.rpc.ReportStepsResponse
+	(*NextFeedRequest)(nil),       // 67: edl.rpc.NextFeedRequest
+	(*FinishDataRequest)(nil),     // 68: edl.rpc.FinishDataRequest
+	(*FinishDataResponse)(nil),    // 69: edl.rpc.FinishDataResponse
+	(*PermitRequest)(nil),         // 70: edl.rpc.PermitRequest
+	(*PermitResponse)(nil),        // 71: edl.rpc.PermitResponse
+	(*FeedShare)(nil),             // 72: edl.rpc.FeedShare
+	(*LeaveRequest)(nil),          // 73: edl.rpc.LeaveRequest
+	(*LeaveResponse)(nil),         // 74: edl.rpc.LeaveResponse
+	(*WatchRequest)(nil),          // 75: edl.rpc.WatchRequest
+	(*WatchResponse)(nil),         // 76: edl.rpc.WatchResponse
+	(*GoBackRequest)(nil),         // 77: edl.rpc.GoBackRequest
+	(*GoBackResponse)(nil),        // 78: edl.rpc.GoBackResponse
+	(*QueuesRequest)(nil),         // 79: edl.rpc.QueuesRequest
+	(*QueueStatus)(nil),           // 80: edl.rpc.QueueStatus
+	(*PassDiscards)(nil),          // 81: edl.rpc.PassDiscards
+	(*DiscardedTask)(nil),         // 82: edl.rpc.DiscardedTask
+	(*CheckpointRequest)(nil),     // 83: edl.rpc.CheckpointRequest
+	(*QueuesResponse)(nil),        // 84: edl.rpc.QueuesResponse
+	(*VariableChunk)(nil),         // 85: edl.rpc.VariableChunk
+	(*SendResponse)(nil),          // 86: edl.rpc.SendResponse
+	(*RowsRequest)(nil),           // 87: edl.rpc.RowsRequest
+	(*OpenDataRequest)(nil),       // 88: edl.rpc.OpenDataRequest
+	(*OpenDataResponse)(nil),      // 89: edl.rpc.OpenDataResponse
+	(*SliceInfo)(nil),             // 90: edl.rpc.SliceInfo
+	(*BarrierRequest)(nil),        // 91: edl.rpc.BarrierRequest
+	(*BarrierResponse)(nil),       // 92: edl.rpc.BarrierResponse
+	(*CountedRequest)(nil),        // 93: edl.rpc.CountedRequest
+	(*CountedResponse)(nil),       // 94: edl.rpc.CountedResponse
+	(*CutRequest)(nil),            // 95: edl.rpc.CutRequest
+	(*StepBound)(nil),             // 96: edl.rpc.StepBound
+	(*CutResponse)(nil),           // 97: edl.rpc.CutResponse
+	(*HoldRequest)(nil),           // 98: edl.rpc.HoldRequest
+	(*HoldResponse)(nil),          // 99: edl.rpc.HoldResponse
+	(*RestoreRequest)(nil),        // 100: edl.rpc.RestoreRequest
+	(*RestoreResponse)(nil),       // 101: edl.rpc.RestoreResponse
+	(*PrepareRequest)(nil),        // 102: edl.rpc.PrepareRequest
+	(*PrepareResponse)(nil),       // 103: edl.rpc.PrepareResponse
+	(*ArrivedRequest)(nil),        // 104: edl.rpc.ArrivedRequest
+	(*ArrivedResponse)(nil),       // 105: edl.rpc.ArrivedResponse
+	(*FreezeRequest)(nil),         // 106: edl.rpc.FreezeRequest
+	(*FreezeResponse)(nil),        // 107: edl.rpc.FreezeResponse
+	(*Declared)(nil),              // 108: edl.rpc.Declared
+	(*Member)(nil),                // 109: edl.rpc.Member
+	(*ResumeRequest)(nil),         // 110: edl.rpc.ResumeRequest
+	(*ResumeResponse)(nil),        // 111: edl.rpc.ResumeResponse
+	(*FollowRequest)(nil),         // 112: edl.rpc.FollowRequest
+	(*FollowResponse)(nil),        // 113: edl.rpc.FollowResponse
+	(*Standing)(nil),              // 114: edl.rpc.Standing
+	(*Pushed)(nil),                // 115: edl.rpc.Pushed
+	(*Clock)(nil),                 // 116: edl.rpc.Clock
+	(*TakeOverRequest)(nil),       // 117: edl.rpc.TakeOverRequest
+	(*TakeOverResponse)(nil),      // 118: edl.rpc.TakeOverResponse
+	(*LedgerRequest)(nil),         // 119: edl.rpc.LedgerRequest
+	(*PassLedger)(nil),            // 120: edl.rpc.PassLedger
+	(*LedgerResponse)(nil),        // 121: edl.rpc.LedgerResponse
+	(*GetRequest)(nil),            // 122: edl.rpc.GetRequest
+	(*CopyRequest)(nil),           // 123: edl.rpc.CopyRequest
+	(*CopyResponse)(nil),          // 124: edl.rpc.CopyResponse
+	(*PaceRequest)(nil),           // 125: edl.rpc.PaceRequest
+	(*PaceResponse)(nil),          // 126: edl.rpc.PaceResponse
+	(*CompleteRequest)(nil),       // 127: edl.rpc.CompleteRequest
+	(*CompleteResponse)(nil),      // 128: edl.rpc.CompleteResponse
+	(*StatusRequest)(nil),         // 129: edl.rpc.StatusRequest
+	(*StatusResponse)(nil),        // 130: edl.rpc.StatusResponse
+	nil,                           // 131: edl.rpc.DescribeResponse.OpsEntry
+	nil,                           // 132: edl.rpc.QueuesResponse.EntriesEntry
+	nil,                           // 133: edl.rpc.QueuesResponse.DroppedEntry
+	nil,                           // 134: edl.rpc.StatusResponse.RefusedEntry
+	(*job.Progress)(nil),          // 135: edl.job.Progress
+	(*job.Event)(nil),             // 136: edl.job.Event
+	(*job.JobStatus)(nil),         // 137: edl.job.JobStatus
+	(*job.Wait)(nil),              // 138: edl.job.Wait
+	(*job.JobSpec)(nil),           // 139: edl.job.JobSpec
+	(job.Role)(0),                 // 140: edl.job.Role
+	(*job.RoundTimes)(nil),        // 141: edl.job.RoundTimes
+	(*job.Value)(nil),             // 142: edl.job.Value
+	(*job.Step)(nil),              // 143: edl.job.Step
+	(*job.RoleStatus)(nil),        // 144: edl.job.RoleStatus
+	(*job.RoleReport)(nil),        // 145: edl.job.RoleReport
+	(*job.RoleSpec)(nil),          // 146: edl.job.RoleSpec
+	(*job.Placement)(nil),         // 147: edl.job.Placement
+	(*job.Failure)(nil),           // 148: edl.job.Failure
+	(*job.CheckpointStatus)(nil),  // 149: edl.job.CheckpointStatus
+	(*job.Shard)(nil),             // 150: edl.job.Shard
 }
 var file_proto_rpc_rpc_proto_depIdxs = []int32{
-	32,  // 0: edl.rpc.Piece.id:type_name -> edl.rpc.Identity
-	120, // 1: edl.rpc.DescribeResponse.ops:type_name -> edl.rpc.DescribeResponse.OpsEntry
-	124, // 2: edl.rpc.ResumeJobResponse.progress:type_name -> edl.job.Progress
-	125, // 3: edl.rpc.Events.events:type_name -> edl.job.Event
-	126, // 4: edl.rpc.ListResponse.jobs:type_name -> edl.job.JobStatus
-	126, // 5: edl.rpc.WhyResponse.status:type_name -> edl.job.JobStatus
-	127, // 6: edl.rpc.WhyResponse.waits:type_name -> edl.job.Wait
-	126, // 7: edl.rpc.JobDetails.status:type_name -> edl.job.JobStatus
-	128, // 8: edl.rpc.JobDetails.spec:type_name -> edl.job.JobSpec
-	73,  // 9: edl.rpc.JobDetails.queues:type_name -> edl.rpc.QueuesResponse
-	110, // 10: edl.rpc.JobDetails.ledger:type_name -> edl.rpc.LedgerResponse
+	43,  // 0: edl.rpc.Piece.id:type_name -> edl.rpc.Identity
+	131, // 1: edl.rpc.DescribeResponse.ops:type_name -> edl.rpc.DescribeResponse.OpsEntry
+	135, // 2: edl.rpc.ResumeJobResponse.progress:type_name -> edl.job.Progress
+	136, // 3: edl.rpc.Events.events:type_name -> edl.job.Event
+	137, // 4: edl.rpc.ListResponse.jobs:type_name -> edl.job.JobStatus
+	137, // 5: edl.rpc.WhyResponse.status:type_name -> edl.job.JobStatus
+	138, // 6: edl.rpc.WhyResponse.waits:type_name -> edl.job.Wait
+	137, // 7: edl.rpc.JobDetails.status:type_name -> edl.job.JobStatus
+	139, // 8: edl.rpc.JobDetails.spec:type_name -> edl.job.JobSpec
+	84,  // 9: edl.rpc.JobDetails.queues:type_name -> edl.rpc.QueuesResponse
+	121, // 10: edl.rpc.JobDetails.ledger:type_name -> edl.rpc.LedgerResponse
 	19,  // 11: edl.rpc.JobDetails.times:type_name -> edl.rpc.RoleTimes
 	18,  // 12: edl.rpc.JobDetails.tables:type_name -> edl.rpc.TableUse
-	129, // 13: edl.rpc.RoleTimes.role:type_name -> edl.job.Role
-	130, // 14: edl.rpc.RoleTimes.rounds:type_name -> edl.job.RoundTimes
-	124, // 15: edl.rpc.StateValues.progress:type_name -> edl.job.Progress
-	131, // 16: edl.rpc.StateValues.values:type_name -> edl.job.Value
-	131, // 17: edl.rpc.StepRun.feed:type_name -> edl.job.Value
-	132, // 18: edl.rpc.StepDone.step:type_name -> edl.job.Step
-	124, // 19: edl.rpc.StepDone.progress:type_name -> edl.job.Progress
+	140, // 13: edl.rpc.RoleTimes.role:type_name -> edl.job.Role
+	141, // 14: edl.rpc.RoleTimes.rounds:type_name -> edl.job.RoundTimes
+	135, // 15: edl.rpc.StateValues.progress:type_name -> edl.job.Progress
+	142, // 16: edl.rpc.StateValues.values:type_name -> edl.job.Value
+	142, // 17: edl.rpc.StepRun.feed:type_name -> edl.job.Value
+	143, // 18: edl.rpc.StepDone.step:type_name -> edl.job.Step
+	135, // 19: edl.rpc.StepDone.progress:type_name -> edl.job.Progress
 	14,  // 20: edl.rpc.RoleEvent.log:type_name -> edl.rpc.LogLine
-	133, // 21: edl.rpc.RoleEvent.status:type_name -> edl.job.RoleStatus
-	134, // 22: edl.rpc.RoleEvent.report:type_name -> edl.job.RoleReport
-	32,  // 23: edl.rpc.MoveRequest.id:type_name -> edl.rpc.Identity
-	135, // 24: edl.rpc.MoveRequest.to:type_name -> edl.job.Placement
-	136, // 25: edl.rpc.MoveResponse.failure:type_name -> edl.job.Failure
-	32,  // 26: edl.rpc.PlacementRequest.id:type_name -> edl.rpc.Identity
-	32,  // 27: edl.rpc.JoinRequest.id:type_name -> edl.rpc.Identity
-	40,  // 28: edl.rpc.JoinResponse.segment:type_name -> edl.rpc.Segment
-	32,  // 29: edl.rpc.NewsRequest.id:type_name -> edl.rpc.Identity
-	45,  // 30: edl.rpc.Segment.skip:type_name -> edl.rpc.RecordRange
-	41,  // 31: edl.rpc.Dataset.files:type_name -> edl.rpc.DataFile
-	32,  // 32: edl.rpc.ReportDatasetRequest.id:type_name -> edl.rpc.Identity
-	42,  // 33: edl.rpc.ReportDatasetRequest.dataset:type_name -> edl.rpc.Dataset
-	45,  // 34: edl.rpc.Task.records:type_name -> edl.rpc.RecordRange
-	41,  // 35: edl.rpc.Task.files:type_name -> edl.rpc.DataFile
-	45,  // 36: edl.rpc.Task.within:type_name -> edl.rpc.RecordRange
-	32,  // 37: edl.rpc.GetTaskRequest.id:type_name -> edl.rpc.Identity
-	46,  // 38: edl.rpc.GetTaskRequest.finished:type_name -> edl.rpc.Task
-	46,  // 39: edl.rpc.GetTaskResponse.task:type_name -> edl.rpc.Task
-	46,  // 40: edl.rpc.GetTaskResponse.next:type_name -> edl.rpc.Task
-	40,  // 41: edl.rpc.GetTaskResponse.segment:type_name -> edl.rpc.Segment
-	32,  // 42: edl.rpc.TaskFailedRequest.id:type_name -> edl.rpc.Identity
-	46,  // 43: edl.rpc.TaskFailedRequest.task:type_name -> edl.rpc.Task
-	32,  // 44: edl.rpc.SaveModelRequest.id:type_name -> edl.rpc.Identity
-	124, // 45: edl.rpc.SaveModelResponse.progress:type_name -> edl.job.Progress
-	32,  // 46: edl.rpc.TrainerSteps.id:type_name -> edl.rpc.Identity
-	54,  // 47: edl.rpc.TrainerSteps.steps:type_name -> edl.rpc.TrainerStep
-	32,  // 48: edl.rpc.TrainerStep.id:type_name -> edl.rpc.Identity
-	131, // 49: edl.rpc.TrainerStep.fetched:type_name -> edl.job.Value
-	45,  // 50: edl.rpc.TrainerStep.records:type_name -> edl.rpc.RecordRange
-	32,  // 51: edl.rpc.NextFeedRequest.id:type_name -> edl.rpc.Identity
-	32,  // 52: edl.rpc.FinishDataRequest.id:type_name -> edl.rpc.Identity
-	32,  // 53: edl.rpc.PermitRequest.id:type_name -> edl.rpc.Identity
-	131, // 54: edl.rpc.FeedShare.feed:type_name -> edl.job.Value
-	32,  // 55: edl.rpc.LeaveRequest.id:type_name -> edl.rpc.Identity
-	136, // 56: edl.rpc.LeaveRequest.failure:type_name -> edl.job.Failure
-	125, // 57: edl.rpc.WatchResponse.events:type_name -> edl.job.Event
-	32,  // 58: edl.rpc.GoBackRequest.id:type_name -> edl.rpc.Identity
-	124, // 59: edl.rpc.GoBackResponse.progress:type_name -> edl.job.Progress
-	71,  // 60: edl.rpc.QueueStatus.discarded_tasks:type_name -> edl.rpc.DiscardedTask
-	70,  // 61: edl.rpc.QueueStatus.discards:type_name -> edl.rpc.PassDiscards
-	45,  // 62: edl.rpc.DiscardedTask.records:type_name -> edl.rpc.RecordRange
-	69,  // 63: edl.rpc.QueuesResponse.queues:type_name -> edl.rpc.QueueStatus
-	127, // 64: edl.rpc.QueuesResponse.waits:type_name -> edl.job.Wait
-	121, // 65: edl.rpc.QueuesResponse.entries:type_name -> edl.rpc.QueuesResponse.EntriesEntry
-	137, // 66: edl.rpc.QueuesResponse.checkpoint:type_name -> edl.job.CheckpointStatus
-	42,  // 67: edl.rpc.QueuesResponse.datasets:type_name -> edl.rpc.Dataset
-	122, // 68: edl.rpc.QueuesResponse.dropped:type_name -> edl.rpc.QueuesResponse.DroppedEntry
-	32,  // 69: edl.rpc.VariableChunk.id:type_name -> edl.rpc.Identity
-	32,  // 70: edl.rpc.RowsRequest.id:type_name -> edl.rpc.Identity
-	32,  // 71: edl.rpc.OpenDataRequest.id:type_name -> edl.rpc.Identity
-	79,  // 72: edl.rpc.OpenDataResponse.send:type_name -> edl.rpc.SliceInfo
-	79,  // 73: edl.rpc.OpenDataResponse.receive:type_name -> edl.rpc.SliceInfo
-	32,  // 74: edl.rpc.BarrierRequest.id:type_name -> edl.rpc.Identity
-	45,  // 75: edl.rpc.BarrierRequest.records:type_name -> edl.rpc.RecordRange
-	97,  // 76: edl.rpc.BarrierRequest.group:type_name -> edl.rpc.Declared
-	97,  // 77: edl.rpc.BarrierRequest.counted:type_name -> edl.rpc.Declared
-	32,  // 78: edl.rpc.CountedRequest.id:type_name -> edl.rpc.Identity
-	97,  // 79: edl.rpc.CountedResponse.declared:type_name -> edl.rpc.Declared
-	32,  // 80: edl.rpc.CutRequest.id:type_name -> edl.rpc.Identity
-	85,  // 81: edl.rpc.CutRequest.below:type_name -> edl.rpc.StepBound
-	138, // 82: edl.rpc.CutResponse.shard:type_name -> edl.job.Shard
-	138, // 83: edl.rpc.CutResponse.base:type_name -> edl.job.Shard
-	32,  // 84: edl.rpc.HoldRequest.id:type_name -> edl.rpc.Identity
-	85,  // 85: edl.rpc.HoldResponse.begun:type_name -> edl.rpc.StepBound
-	85,  // 86: edl.rpc.HoldResponse.ledger:type_name -> edl.rpc.StepBound
-	32,  // 87: edl.rpc.RestoreRequest.id:type_name -> edl.rpc.Identity
-	32,  // 88: edl.rpc.PrepareRequest.id:type_name -> edl.rpc.Identity
-	135, // 89: edl.rpc.PrepareRequest.to:type_name -> edl.job.Placement
-	32,  // 90: edl.rpc.ArrivedRequest.id:type_name -> edl.rpc.Identity
-	32,  // 91: edl.rpc.FreezeRequest.id:type_name -> edl.rpc.Identity
-	97,  // 92: edl.rpc.FreezeResponse.declared:type_name -> edl.rpc.Declared
-	97,  // 93: edl.rpc.FreezeResponse.applied:type_name -> edl.rpc.Declared
-	45,  // 94: edl.rpc.Declared.records:type_name -> edl.rpc.RecordRange
-	32,  // 95: edl.rpc.ResumeRequest.id:type_name -> edl.rpc.Identity
-	98,  // 96: edl.rpc.ResumeRequest.members:type_name -> edl.rpc.Member
-	97,  // 97: edl.rpc.ResumeRequest.commit:type_name -> edl.rpc.Declared
-	32,  // 98: edl.rpc.FollowRequest.id:type_name -> edl.rpc.Identity
-	79,  // 99: edl.rpc.FollowResponse.slices:type_name -> edl.rpc.SliceInfo
-	0,   // 100: edl.rpc.Standing.kind:type_name -> edl.rpc.Standing.Kind
-	98,  // 101: edl.rpc.Standing.members:type_name -> edl.rpc.Member
-	97,  // 102: edl.rpc.Standing.applied:type_name -> edl.rpc.Declared
-	104, // 103: edl.rpc.Standing.pushed:type_name -> edl.rpc.Pushed
-	105, // 104: edl.rpc.Standing.clocks:type_name -> edl.rpc.Clock
-	32,  // 105: edl.rpc.TakeOverRequest.id:type_name -> edl.rpc.Identity
-	45,  // 106: edl.rpc.PassLedger.committed:type_name -> edl.rpc.RecordRange
-	109, // 107: edl.rpc.LedgerResponse.passes:type_name -> edl.rpc.PassLedger
-	32,  // 108: edl.rpc.GetRequest.id:type_name -> edl.rpc.Identity
-	32,  // 109: edl.rpc.CopyRequest.id:type_name -> edl.rpc.Identity
-	32,  // 110: edl.rpc.PaceRequest.id:type_name -> edl.rpc.Identity
-	32,  // 111: edl.rpc.CompleteRequest.id:type_name -> edl.rpc.Identity
-	123, // 112: edl.rpc.StatusResponse.refused:type_name -> edl.rpc.StatusResponse.RefusedEntry
-	127, // 113: edl.rpc.StatusResponse.waits:type_name -> edl.job.Wait
-	1,   // 114: edl.rpc.StatusResponse.standby:type_name -> edl.rpc.StatusResponse.Standby
-	18,  // 115: edl.rpc.StatusResponse.tables:type_name -> edl.rpc.TableUse
-	3,   // 116: edl.rpc.Listener.Describe:input_type -> edl.rpc.DescribeRequest
-	5,   // 117: edl.rpc.Listener.Submit:input_type -> edl.rpc.SubmitRequest
-	9,   // 118: edl.rpc.Listener.Status:input_type -> edl.rpc.JobRequest
-	11,  // 119: edl.rpc.Listener.List:input_type -> edl.rpc.ListRequest
-	9,   // 120: edl.rpc.Listener.Watch:input_type -> edl.rpc.JobRequest
-	13,  // 121: edl.rpc.Listener.Logs:input_type -> edl.rpc.LogsRequest
-	9,   // 122: edl.rpc.Listener.Stop:input_type -> edl.rpc.JobRequest
-	20,  // 123: edl.rpc.Listener.Finish:input_type -> edl.rpc.FinishRequest
-	21,  // 124: edl.rpc.Listener.Acknowledge:input_type -> edl.rpc.AcknowledgeRequest
-	24,  // 125: edl.rpc.Listener.ReadState:input_type -> edl.rpc.ReadStateRequest
-	2,   // 126: edl.rpc.Listener.WriteState:input_type -> edl.rpc.Piece
-	26,  // 127: edl.rpc.Listener.ReleaseState:input_type -> edl.rpc.ReleaseStateRequest
-	2,   // 128: edl.rpc.Listener.RunStep:input_type -> edl.rpc.Piece
-	9,   // 129: edl.rpc.Listener.Why:input_type -> edl.rpc.JobRequest
-	9,   // 130: edl.rpc.Listener.Show:input_type -> edl.rpc.JobRequest
-	16,  // 131: edl.rpc.Listener.Scale:input_type -> edl.rpc.ScaleRequest
-	9,   // 132: edl.rpc.Listener.Checkpoint:input_type -> edl.rpc.JobRequest
-	7,   // 133: edl.rpc.Listener.ResumeJob:input_type -> edl.rpc.ResumeJobRequest
-	30,  // 134: edl.rpc.Listener.StartRole:input_type -> edl.rpc.StartRoleChunk
-	36,  // 135: edl.rpc.Coordinator.Join:input_type -> edl.rpc.JoinRequest
-	38,  // 136: edl.rpc.Coordinator.News:input_type -> edl.rpc.NewsRequest
-	2,   // 137: edl.rpc.Coordinator.ReportDataset:input_type -> edl.rpc.Piece
-	47,  // 138: edl.rpc.Coordinator.GetTask:input_type -> edl.rpc.GetTaskRequest
-	49,  // 139: edl.rpc.Coordinator.TaskFailed:input_type -> edl.rpc.TaskFailedRequest
-	51,  // 140: edl.rpc.Coordinator.RequestSaveModel:input_type -> edl.rpc.SaveModelRequest
-	2,   // 141: edl.rpc.Coordinator.ReportSteps:input_type -> edl.rpc.Piece
-	56,  // 142: edl.rpc.Coordinator.NextFeed:input_type -> edl.rpc.NextFeedRequest
-	2,   // 143: edl.rpc.Coordinator.Feed:input_type -> edl.rpc.Piece
-	57,  // 144: edl.rpc.Coordinator.Finish:input_type -> edl.rpc.FinishDataRequest
-	21,  // 145: edl.rpc.Coordinator.Acknowledge:input_type -> edl.rpc.AcknowledgeRequest
-	59,  // 146: edl.rpc.Coordinator.Permit:input_type -> edl.rpc.PermitRequest
-	62,  // 147: edl.rpc.Coordinator.Leave:input_type -> edl.rpc.LeaveRequest
-	64,  // 148: edl.rpc.Coordinator.Watch:input_type -> edl.rpc.WatchRequest
-	72,  // 149: edl.rpc.Coordinator.Checkpoint:input_type -> edl.rpc.CheckpointRequest
-	68,  // 150: edl.rpc.Coordinator.Queues:input_type -> edl.rpc.QueuesRequest
-	66,  // 151: edl.rpc.Coordinator.GoBack:input_type -> edl.rpc.GoBackRequest
-	2,   // 152: edl.rpc.Coordinator.Move:input_type -> edl.rpc.Piece
-	35,  // 153: edl.rpc.Coordinator.Placement:input_type -> edl.rpc.PlacementRequest
-	74,  // 154: edl.rpc.ParameterServer.SendVariable:input_type -> edl.rpc.VariableChunk
-	80,  // 155: edl.rpc.ParameterServer.SendBarrier:input_type -> edl.rpc.BarrierRequest
-	111, // 156: edl.rpc.ParameterServer.GetVariable:input_type -> edl.rpc.GetRequest
-	76,  // 157: edl.rpc.ParameterServer.GetRows:input_type -> edl.rpc.RowsRequest
-	112, // 158: edl.rpc.ParameterServer.CopyRows:input_type -> edl.rpc.CopyRequest
-	77,  // 159: edl.rpc.ParameterServer.OpenData:input_type -> edl.rpc.OpenDataRequest
-	95,  // 160: edl.rpc.ParameterServer.Freeze:input_type -> edl.rpc.FreezeRequest
-	99,  // 161: edl.rpc.ParameterServer.Resume:input_type -> edl.rpc.ResumeRequest
-	108, // 162: edl.rpc.ParameterServer.Ledger:input_type -> edl.rpc.LedgerRequest
-	84,  // 163: edl.rpc.ParameterServer.Cut:input_type -> edl.rpc.CutRequest
-	87,  // 164: edl.rpc.ParameterServer.Hold:input_type -> edl.rpc.HoldRequest
-	89,  // 165: edl.rpc.ParameterServer.Restore:input_type -> edl.rpc.RestoreRequest
-	114, // 166: edl.rpc.ParameterServer.Pace:input_type -> edl.rpc.PaceRequest
-	82,  // 167: edl.rpc.ParameterServer.Counted:input_type -> edl.rpc.CountedRequest
-	2,   // 168: edl.rpc.ParameterServer.Prepare:input_type -> edl.rpc.Piece
-	93,  // 169: edl.rpc.ParameterServer.Arrived:input_type -> edl.rpc.ArrivedRequest
-	116, // 170: edl.rpc.ParameterServer.Complete:input_type -> edl.rpc.CompleteRequest
-	101, // 171: edl.rpc.ParameterServer.Follow:input_type -> edl.rpc.FollowRequest
-	106, // 172: edl.rpc.ParameterServer.TakeOver:input_type -> edl.rpc.TakeOverRequest
-	118, // 173: edl.rpc.ParameterServer.Status:input_type -> edl.rpc.StatusRequest
-	4,   // 174: edl.rpc.Listener.Describe:output_type -> edl.rpc.DescribeResponse
-	6,   // 175: edl.rpc.Listener.Submit:output_type -> edl.rpc.SubmitResponse
-	126, // 176: edl.rpc.Listener.Status:output_type -> edl.job.JobStatus
-	12,  // 177: edl.rpc.Listener.List:output_type -> edl.rpc.ListResponse
-	10,  // 178: edl.rpc.Listener.Watch:output_type -> edl.rpc.Events
-	14,  // 179: edl.rpc.Listener.Logs:output_type -> edl.rpc.LogLine
-	126, // 180: edl.rpc.Listener.Stop:output_type -> edl.job.JobStatus
-	126, // 181: edl.rpc.Listener.Finish:output_type -> edl.job.JobStatus
-	22,  // 182: edl.rpc.Listener.Acknowledge:output_type -> edl.rpc.AcknowledgeResponse
-	2,   // 183: edl.rpc.Listener.ReadState:output_type -> edl.rpc.Piece
-	25,  // 184: edl.rpc.Listener.WriteState:output_type -> edl.rpc.WriteStateResponse
-	27,  // 185: edl.rpc.Listener.ReleaseState:output_type -> edl.rpc.ReleaseStateResponse
-	2,   // 186: edl.rpc.Listener.RunStep:output_type -> edl.rpc.Piece
-	15,  // 187: edl.rpc.Listener.Why:output_type -> edl.rpc.WhyResponse
-	2,   // 188: edl.rpc.Listener.Show:output_type -> edl.rpc.Piece
-	126, // 189: edl.rpc.Listener.Scale:output_type -> edl.job.JobStatus
-	137, // 190: edl.rpc.Listener.Checkpoint:output_type -> edl.job.CheckpointStatus
-	8,   // 191: edl.rpc.Listener.ResumeJob:output_type -> edl.rpc.ResumeJobResponse
-	31,  // 192: edl.rpc.Listener.StartRole:output_type -> edl.rpc.RoleEvent
-	37,  // 193: edl.rpc.Coordinator.Join:output_type -> edl.rpc.JoinResponse
-	39,  // 194: edl.rpc.Coordinator.News:output_type -> edl.rpc.NewsResponse
-	44,  // 195: edl.rpc.Coordinator.ReportDataset:output_type -> edl.rpc.ReportDatasetResponse
-	48,  // 196: edl.rpc.Coordinator.GetTask:output_type -> edl.rpc.GetTaskResponse
-	50,  // 197: edl.rpc.Coordinator.TaskFailed:output_type -> edl.rpc.TaskFailedResponse
-	52,  // 198: edl.rpc.Coordinator.RequestSaveModel:output_type -> edl.rpc.SaveModelResponse
-	55,  // 199: edl.rpc.Coordinator.ReportSteps:output_type -> edl.rpc.ReportStepsResponse
-	2,   // 200: edl.rpc.Coordinator.NextFeed:output_type -> edl.rpc.Piece
-	2,   // 201: edl.rpc.Coordinator.Feed:output_type -> edl.rpc.Piece
-	58,  // 202: edl.rpc.Coordinator.Finish:output_type -> edl.rpc.FinishDataResponse
-	22,  // 203: edl.rpc.Coordinator.Acknowledge:output_type -> edl.rpc.AcknowledgeResponse
-	60,  // 204: edl.rpc.Coordinator.Permit:output_type -> edl.rpc.PermitResponse
-	63,  // 205: edl.rpc.Coordinator.Leave:output_type -> edl.rpc.LeaveResponse
-	65,  // 206: edl.rpc.Coordinator.Watch:output_type -> edl.rpc.WatchResponse
-	137, // 207: edl.rpc.Coordinator.Checkpoint:output_type -> edl.job.CheckpointStatus
-	2,   // 208: edl.rpc.Coordinator.Queues:output_type -> edl.rpc.Piece
-	67,  // 209: edl.rpc.Coordinator.GoBack:output_type -> edl.rpc.GoBackResponse
-	34,  // 210: edl.rpc.Coordinator.Move:output_type -> edl.rpc.MoveResponse
-	2,   // 211: edl.rpc.Coordinator.Placement:output_type -> edl.rpc.Piece
-	75,  // 212: edl.rpc.ParameterServer.SendVariable:output_type -> edl.rpc.SendResponse
-	81,  // 213: edl.rpc.ParameterServer.SendBarrier:output_type -> edl.rpc.BarrierResponse
-	74,  // 214: edl.rpc.ParameterServer.GetVariable:output_type -> edl.rpc.VariableChunk
-	74,  // 215: edl.rpc.ParameterServer.GetRows:output_type -> edl.rpc.VariableChunk
-	113, // 216: edl.rpc.ParameterServer.CopyRows:output_type -> edl.rpc.CopyResponse
-	78,  // 217: edl.rpc.ParameterServer.OpenData:output_type -> edl.rpc.OpenDataResponse
-	96,  // 218: edl.rpc.ParameterServer.Freeze:output_type -> edl.rpc.FreezeResponse
-	100, // 219: edl.rpc.ParameterServer.Resume:output_type -> edl.rpc.ResumeResponse
-	2,   // 220: edl.rpc.ParameterServer.Ledger:output_type -> edl.rpc.Piece
-	86,  // 221: edl.rpc.ParameterServer.Cut:output_type -> edl.rpc.CutResponse
-	88,  // 222: edl.rpc.ParameterServer.Hold:output_type -> edl.rpc.HoldResponse
-	90,  // 223: edl.rpc.ParameterServer.Restore:output_type -> edl.rpc.RestoreResponse
-	115, // 224: edl.rpc.ParameterServer.Pace:output_type -> edl.rpc.PaceResponse
-	83,  // 225: edl.rpc.ParameterServer.Counted:output_type -> edl.rpc.CountedResponse
-	92,  // 226: edl.rpc.ParameterServer.Prepare:output_type -> edl.rpc.PrepareResponse
-	94,  // 227: edl.rpc.ParameterServer.Arrived:output_type -> edl.rpc.ArrivedResponse
-	117, // 228: edl.rpc.ParameterServer.Complete:output_type -> edl.rpc.CompleteResponse
-	102, // 229: edl.rpc.ParameterServer.Follow:output_type -> edl.rpc.FollowResponse
-	107, // 230: edl.rpc.ParameterServer.TakeOver:output_type -> edl.rpc.TakeOverResponse
-	119, // 231: edl.rpc.ParameterServer.Status:output_type -> edl.rpc.StatusResponse
-	174, // [174:232] is the sub-list for method output_type
-	116, // [116:174] is the sub-list for method input_type
-	116, // [116:116] is the sub-list for extension type_name
-	116, // [116:116] is the sub-list for extension extendee
-	0,   // [0:116] is the sub-list for field type_name
+	144, // 21: edl.rpc.RoleEvent.status:type_name -> edl.job.RoleStatus
+	145, // 22: edl.rpc.RoleEvent.report:type_name -> edl.job.RoleReport
+	146, // 23: edl.rpc.KeptStart.spec:type_name -> edl.job.RoleSpec
+	35,  // 24: edl.rpc.EndRoleRequest.role:type_name -> edl.rpc.KeptRole
+	43,  // 25: edl.rpc.MoveRequest.id:type_name -> edl.rpc.Identity
+	147, // 26: edl.rpc.MoveRequest.to:type_name -> edl.job.Placement
+	148, // 27: edl.rpc.MoveResponse.failure:type_name -> edl.job.Failure
+	43,  // 28: edl.rpc.PlacementRequest.id:type_name -> edl.rpc.Identity
+	43,  // 29: edl.rpc.JoinRequest.id:type_name -> edl.rpc.Identity
+	51,  // 30: edl.rpc.JoinResponse.segment:type_name -> edl.rpc.Segment
+	43,  // 31: edl.rpc.NewsRequest.id:type_name -> edl.rpc.Identity
+	56,  // 32: edl.rpc.Segment.skip:type_name -> edl.rpc.RecordRange
+	52,  // 33: edl.rpc.Dataset.files:type_name -> edl.rpc.DataFile
+	43,  // 34: edl.rpc.ReportDatasetRequest.id:type_name -> edl.rpc.Identity
+	53,  // 35: edl.rpc.ReportDatasetRequest.dataset:type_name -> edl.rpc.Dataset
+	56,  // 36: edl.rpc.Task.records:type_name -> edl.rpc.RecordRange
+	52,  // 37: edl.rpc.Task.files:type_name -> edl.rpc.DataFile
+	56,  // 38: edl.rpc.Task.within:type_name -> edl.rpc.RecordRange
+	43,  // 39: edl.rpc.GetTaskRequest.id:type_name -> edl.rpc.Identity
+	57,  // 40: edl.rpc.GetTaskRequest.finished:type_name -> edl.rpc.Task
+	57,  // 41: edl.rpc.GetTaskResponse.task:type_name -> edl.rpc.Task
+	57,  // 42: edl.rpc.GetTaskResponse.next:type_name -> edl.rpc.Task
+	51,  // 43: edl.rpc.GetTaskResponse.segment:type_name -> edl.rpc.Segment
+	43,  // 44: edl.rpc.TaskFailedRequest.id:type_name -> edl.rpc.Identity
+	57,  // 45: edl.rpc.TaskFailedRequest.task:type_name -> edl.rpc.Task
+	43,  // 46: edl.rpc.SaveModelRequest.id:type_name -> edl.rpc.Identity
+	135, // 47: edl.rpc.SaveModelResponse.progress:type_name -> edl.job.Progress
+	43,  // 48: edl.rpc.TrainerSteps.id:type_name -> edl.rpc.Identity
+	65,  // 49: edl.rpc.TrainerSteps.steps:type_name -> edl.rpc.TrainerStep
+	43,  // 50: edl.rpc.TrainerStep.id:type_name -> edl.rpc.Identity
+	142, // 51: edl.rpc.TrainerStep.fetched:type_name -> edl.job.Value
+	56,  // 52: edl.rpc.TrainerStep.records:type_name -> edl.rpc.RecordRange
+	43,  // 53: edl.rpc.NextFeedRequest.id:type_name -> edl.rpc.Identity
+	43,  // 54: edl.rpc.FinishDataRequest.id:type_name -> edl.rpc.Identity
+	43,  // 55: edl.rpc.PermitRequest.id:type_name -> edl.rpc.Identity
+	142, // 56: edl.rpc.FeedShare.feed:type_name -> edl.job.Value
+	43,  // 57: edl.rpc.LeaveRequest.id:type_name -> edl.rpc.Identity
+	148, // 58: edl.rpc.LeaveRequest.failure:type_name -> edl.job.Failure
+	136, // 59: edl.rpc.WatchResponse.events:type_name -> edl.job.Event
+	43,  // 60: edl.rpc.GoBackRequest.id:type_name -> edl.rpc.Identity
+	135, // 61: edl.rpc.GoBackResponse.progress:type_name -> edl.job.Progress
+	82,  // 62: edl.rpc.QueueStatus.discarded_tasks:type_name -> edl.rpc.DiscardedTask
+	81,  // 63: edl.rpc.QueueStatus.discards:type_name -> edl.rpc.PassDiscards
+	56,  // 64: edl.rpc.DiscardedTask.records:type_name -> edl.rpc.RecordRange
+	80,  // 65: edl.rpc.QueuesResponse.queues:type_name -> edl.rpc.QueueStatus
+	138, // 66: edl.rpc.QueuesResponse.waits:type_name -> edl.job.Wait
+	132, // 67: edl.rpc.QueuesResponse.entries:type_name -> edl.rpc.QueuesResponse.EntriesEntry
+	149, // 68: edl.rpc.QueuesResponse.checkpoint:type_name -> edl.job.CheckpointStatus
+	53,  // 69: edl.rpc.QueuesResponse.datasets:type_name -> edl.rpc.Dataset
+	133, // 70: edl.rpc.QueuesResponse.dropped:type_name -> edl.rpc.QueuesResponse.DroppedEntry
+	43,  // 71: edl.rpc.VariableChunk.id:type_name -> edl.rpc.Identity
+	43,  // 72: edl.rpc.RowsRequest.id:type_name -> edl.rpc.Identity
+	43,  // 73: edl.rpc.OpenDataRequest.id:type_name -> edl.rpc.Identity
+	90,  // 74: edl.rpc.OpenDataResponse.send:type_name -> edl.rpc.SliceInfo
+	90,  // 75: edl.rpc.OpenDataResponse.receive:type_name -> edl.rpc.SliceInfo
+	43,  // 76: edl.rpc.BarrierRequest.id:type_name -> edl.rpc.Identity
+	56,  // 77: edl.rpc.BarrierRequest.records:type_name -> edl.rpc.RecordRange
+	108, // 78: edl.rpc.BarrierRequest.group:type_name -> edl.rpc.Declared
+	108, // 79: edl.rpc.BarrierRequest.counted:type_name -> edl.rpc.Declared
+	43,  // 80: edl.rpc.CountedRequest.id:type_name -> edl.rpc.Identity
+	108, // 81: edl.rpc.CountedResponse.declared:type_name -> edl.rpc.Declared
+	43,  // 82: edl.rpc.CutRequest.id:type_name -> edl.rpc.Identity
+	96,  // 83: edl.rpc.CutRequest.below:type_name -> edl.rpc.StepBound
+	150, // 84: edl.rpc.CutResponse.shard:type_name -> edl.job.Shard
+	150, // 85: edl.rpc.CutResponse.base:type_name -> edl.job.Shard
+	43,  // 86: edl.rpc.HoldRequest.id:type_name -> edl.rpc.Identity
+	96,  // 87: edl.rpc.HoldResponse.begun:type_name -> edl.rpc.StepBound
+	96,  // 88: edl.rpc.HoldResponse.ledger:type_name -> edl.rpc.StepBound
+	43,  // 89: edl.rpc.RestoreRequest.id:type_name -> edl.rpc.Identity
+	43,  // 90: edl.rpc.PrepareRequest.id:type_name -> edl.rpc.Identity
+	147, // 91: edl.rpc.PrepareRequest.to:type_name -> edl.job.Placement
+	43,  // 92: edl.rpc.ArrivedRequest.id:type_name -> edl.rpc.Identity
+	43,  // 93: edl.rpc.FreezeRequest.id:type_name -> edl.rpc.Identity
+	108, // 94: edl.rpc.FreezeResponse.declared:type_name -> edl.rpc.Declared
+	108, // 95: edl.rpc.FreezeResponse.applied:type_name -> edl.rpc.Declared
+	56,  // 96: edl.rpc.Declared.records:type_name -> edl.rpc.RecordRange
+	43,  // 97: edl.rpc.ResumeRequest.id:type_name -> edl.rpc.Identity
+	109, // 98: edl.rpc.ResumeRequest.members:type_name -> edl.rpc.Member
+	108, // 99: edl.rpc.ResumeRequest.commit:type_name -> edl.rpc.Declared
+	43,  // 100: edl.rpc.FollowRequest.id:type_name -> edl.rpc.Identity
+	90,  // 101: edl.rpc.FollowResponse.slices:type_name -> edl.rpc.SliceInfo
+	0,   // 102: edl.rpc.Standing.kind:type_name -> edl.rpc.Standing.Kind
+	109, // 103: edl.rpc.Standing.members:type_name -> edl.rpc.Member
+	108, // 104: edl.rpc.Standing.applied:type_name -> edl.rpc.Declared
+	115, // 105: edl.rpc.Standing.pushed:type_name -> edl.rpc.Pushed
+	116, // 106: edl.rpc.Standing.clocks:type_name -> edl.rpc.Clock
+	43,  // 107: edl.rpc.TakeOverRequest.id:type_name -> edl.rpc.Identity
+	56,  // 108: edl.rpc.PassLedger.committed:type_name -> edl.rpc.RecordRange
+	120, // 109: edl.rpc.LedgerResponse.passes:type_name -> edl.rpc.PassLedger
+	43,  // 110: edl.rpc.GetRequest.id:type_name -> edl.rpc.Identity
+	43,  // 111: edl.rpc.CopyRequest.id:type_name -> edl.rpc.Identity
+	43,  // 112: edl.rpc.PaceRequest.id:type_name -> edl.rpc.Identity
+	43,  // 113: edl.rpc.CompleteRequest.id:type_name -> edl.rpc.Identity
+	134, // 114: edl.rpc.StatusResponse.refused:type_name -> edl.rpc.StatusResponse.RefusedEntry
+	138, // 115: edl.rpc.StatusResponse.waits:type_name -> edl.job.Wait
+	1,   // 116: edl.rpc.StatusResponse.standby:type_name -> edl.rpc.StatusResponse.Standby
+	18,  // 117: edl.rpc.StatusResponse.tables:type_name -> edl.rpc.TableUse
+	3,   // 118: edl.rpc.Listener.Describe:input_type -> edl.rpc.DescribeRequest
+	5,   // 119: edl.rpc.Listener.Submit:input_type -> edl.rpc.SubmitRequest
+	9,   // 120: edl.rpc.Listener.Status:input_type -> edl.rpc.JobRequest
+	11,  // 121: edl.rpc.Listener.List:input_type -> edl.rpc.ListRequest
+	9,   // 122: edl.rpc.Listener.Watch:input_type -> edl.rpc.JobRequest
+	13,  // 123: edl.rpc.Listener.Logs:input_type -> edl.rpc.LogsRequest
+	9,   // 124: edl.rpc.Listener.Stop:input_type -> edl.rpc.JobRequest
+	20,  // 125: edl.rpc.Listener.Finish:input_type -> edl.rpc.FinishRequest
+	21,  // 126: edl.rpc.Listener.Acknowledge:input_type -> edl.rpc.AcknowledgeRequest
+	24,  // 127: edl.rpc.Listener.ReadState:input_type -> edl.rpc.ReadStateRequest
+	2,   // 128: edl.rpc.Listener.WriteState:input_type -> edl.rpc.Piece
+	26,  // 129: edl.rpc.Listener.ReleaseState:input_type -> edl.rpc.ReleaseStateRequest
+	2,   // 130: edl.rpc.Listener.RunStep:input_type -> edl.rpc.Piece
+	9,   // 131: edl.rpc.Listener.Why:input_type -> edl.rpc.JobRequest
+	9,   // 132: edl.rpc.Listener.Show:input_type -> edl.rpc.JobRequest
+	16,  // 133: edl.rpc.Listener.Scale:input_type -> edl.rpc.ScaleRequest
+	9,   // 134: edl.rpc.Listener.Checkpoint:input_type -> edl.rpc.JobRequest
+	7,   // 135: edl.rpc.Listener.ResumeJob:input_type -> edl.rpc.ResumeJobRequest
+	30,  // 136: edl.rpc.Listener.StartRole:input_type -> edl.rpc.StartRoleChunk
+	32,  // 137: edl.rpc.Keeper.Attend:input_type -> edl.rpc.AttendRequest
+	2,   // 138: edl.rpc.Keeper.Start:input_type -> edl.rpc.Piece
+	35,  // 139: edl.rpc.Keeper.Follow:input_type -> edl.rpc.KeptRole
+	36,  // 140: edl.rpc.Keeper.Lines:input_type -> edl.rpc.LinesRequest
+	37,  // 141: edl.rpc.Keeper.EndRole:input_type -> edl.rpc.EndRoleRequest
+	39,  // 142: edl.rpc.Keeper.Release:input_type -> edl.rpc.ReleaseRequest
+	41,  // 143: edl.rpc.Keeper.Dismiss:input_type -> edl.rpc.DismissRequest
+	47,  // 144: edl.rpc.Coordinator.Join:input_type -> edl.rpc.JoinRequest
+	49,  // 145: edl.rpc.Coordinator.News:input_type -> edl.rpc.NewsRequest
+	2,   // 146: edl.rpc.Coordinator.ReportDataset:input_type -> edl.rpc.Piece
+	58,  // 147: edl.rpc.Coordinator.GetTask:input_type -> edl.rpc.GetTaskRequest
+	60,  // 148: edl.rpc.Coordinator.TaskFailed:input_type -> edl.rpc.TaskFailedRequest
+	62,  // 149: edl.rpc.Coordinator.RequestSaveModel:input_type -> edl.rpc.SaveModelRequest
+	2,   // 150: edl.rpc.Coordinator.ReportSteps:input_type -> edl.rpc.Piece
+	67,  // 151: edl.rpc.Coordinator.NextFeed:input_type -> edl.rpc.NextFeedRequest
+	2,   // 152: edl.rpc.Coordinator.Feed:input_type -> edl.rpc.Piece
+	68,  // 153: edl.rpc.Coordinator.Finish:input_type -> edl.rpc.FinishDataRequest
+	21,  // 154: edl.rpc.Coordinator.Acknowledge:input_type -> edl.rpc.AcknowledgeRequest
+	70,  // 155: edl.rpc.Coordinator.Permit:input_type -> edl.rpc.PermitRequest
+	73,  // 156: edl.rpc.Coordinator.Leave:input_type -> edl.rpc.LeaveRequest
+	75,  // 157: edl.rpc.Coordinator.Watch:input_type -> edl.rpc.WatchRequest
+	83,  // 158: edl.rpc.Coordinator.Checkpoint:input_type -> edl.rpc.CheckpointRequest
+	79,  // 159: edl.rpc.Coordinator.Queues:input_type -> edl.rpc.QueuesRequest
+	77,  // 160: edl.rpc.Coordinator.GoBack:input_type -> edl.rpc.GoBackRequest
+	2,   // 161: edl.rpc.Coordinator.Move:input_type -> edl.rpc.Piece
+	46,  // 162: edl.rpc.Coordinator.Placement:input_type -> edl.rpc.PlacementRequest
+	85,  // 163: edl.rpc.ParameterServer.SendVariable:input_type -> edl.rpc.VariableChunk
+	91,  // 164: edl.rpc.ParameterServer.SendBarrier:input_type -> edl.rpc.BarrierRequest
+	122, // 165: edl.rpc.ParameterServer.GetVariable:input_type -> edl.rpc.GetRequest
+	87,  // 166: edl.rpc.ParameterServer.GetRows:input_type -> edl.rpc.RowsRequest
+	123, // 167: edl.rpc.ParameterServer.CopyRows:input_type -> edl.rpc.CopyRequest
+	88,  // 168: edl.rpc.ParameterServer.OpenData:input_type -> edl.rpc.OpenDataRequest
+	106, // 169: edl.rpc.ParameterServer.Freeze:input_type -> edl.rpc.FreezeRequest
+	110, // 170: edl.rpc.ParameterServer.Resume:input_type -> edl.rpc.ResumeRequest
+	119, // 171: edl.rpc.ParameterServer.Ledger:input_type -> edl.rpc.LedgerRequest
+	95,  // 172: edl.rpc.ParameterServer.Cut:input_type -> edl.rpc.CutRequest
+	98,  // 173: edl.rpc.ParameterServer.Hold:input_type -> edl.rpc.HoldRequest
+	100, // 174: edl.rpc.ParameterServer.Restore:input_type -> edl.rpc.RestoreRequest
+	125, // 175: edl.rpc.ParameterServer.Pace:input_type -> edl.rpc.PaceRequest
+	93,  // 176: edl.rpc.ParameterServer.Counted:input_type -> edl.rpc.CountedRequest
+	2,   // 177: edl.rpc.ParameterServer.Prepare:input_type -> edl.rpc.Piece
+	104, // 178: edl.rpc.ParameterServer.Arrived:input_type -> edl.rpc.ArrivedRequest
+	127, // 179: edl.rpc.ParameterServer.Complete:input_type -> edl.rpc.CompleteRequest
+	112, // 180: edl.rpc.ParameterServer.Follow:input_type -> edl.rpc.FollowRequest
+	117, // 181: edl.rpc.ParameterServer.TakeOver:input_type -> edl.rpc.TakeOverRequest
+	129, // 182: edl.rpc.ParameterServer.Status:input_type -> edl.rpc.StatusRequest
+	4,   // 183: edl.rpc.Listener.Describe:output_type -> edl.rpc.DescribeResponse
+	6,   // 184: edl.rpc.Listener.Submit:output_type -> edl.rpc.SubmitResponse
+	137, // 185: edl.rpc.Listener.Status:output_type -> edl.job.JobStatus
+	12,  // 186: edl.rpc.Listener.List:output_type -> edl.rpc.ListResponse
+	10,  // 187: edl.rpc.Listener.Watch:output_type -> edl.rpc.Events
+	14,  // 188: edl.rpc.Listener.Logs:output_type -> edl.rpc.LogLine
+	137, // 189: edl.rpc.Listener.Stop:output_type -> edl.job.JobStatus
+	137, // 190: edl.rpc.Listener.Finish:output_type -> edl.job.JobStatus
+	22,  // 191: edl.rpc.Listener.Acknowledge:output_type -> edl.rpc.AcknowledgeResponse
+	2,   // 192: edl.rpc.Listener.ReadState:output_type -> edl.rpc.Piece
+	25,  // 193: edl.rpc.Listener.WriteState:output_type -> edl.rpc.WriteStateResponse
+	27,  // 194: edl.rpc.Listener.ReleaseState:output_type -> edl.rpc.ReleaseStateResponse
+	2,   // 195: edl.rpc.Listener.RunStep:output_type -> edl.rpc.Piece
+	15,  // 196: edl.rpc.Listener.Why:output_type -> edl.rpc.WhyResponse
+	2,   // 197: edl.rpc.Listener.Show:output_type -> edl.rpc.Piece
+	137, // 198: edl.rpc.Listener.Scale:output_type -> edl.job.JobStatus
+	149, // 199: edl.rpc.Listener.Checkpoint:output_type -> edl.job.CheckpointStatus
+	8,   // 200: edl.rpc.Listener.ResumeJob:output_type -> edl.rpc.ResumeJobResponse
+	31,  // 201: edl.rpc.Listener.StartRole:output_type -> edl.rpc.RoleEvent
+	33,  // 202: edl.rpc.Keeper.Attend:output_type -> edl.rpc.KeeperState
+	35,  // 203: edl.rpc.Keeper.Start:output_type -> edl.rpc.KeptRole
+	31,  // 204: edl.rpc.Keeper.Follow:output_type -> edl.rpc.RoleEvent
+	14,  // 205: edl.rpc.Keeper.Lines:output_type -> edl.rpc.LogLine
+	38,  // 206: edl.rpc.Keeper.EndRole:output_type -> edl.rpc.EndRoleResponse
+	40,  // 207: edl.rpc.Keeper.Release:output_type -> edl.rpc.ReleaseResponse
+	42,  // 208: edl.rpc.Keeper.Dismiss:output_type -> edl.rpc.DismissResponse
+	48,  // 209: edl.rpc.Coordinator.Join:output_type -> edl.rpc.JoinResponse
+	50,  // 210: edl.rpc.Coordinator.News:output_type -> edl.rpc.NewsResponse
+	55,  // 211: edl.rpc.Coordinator.ReportDataset:output_type -> edl.rpc.ReportDatasetResponse
+	59,  // 212: edl.rpc.Coordinator.GetTask:output_type -> edl.rpc.GetTaskResponse
+	61,  // 213: edl.rpc.Coordinator.TaskFailed:output_type -> edl.rpc.TaskFailedResponse
+	63,  // 214: edl.rpc.Coordinator.RequestSaveModel:output_type -> edl.rpc.SaveModelResponse
+	66,  // 215: edl.rpc.Coordinator.ReportSteps:output_type -> edl.rpc.ReportStepsResponse
+	2,   // 216: edl.rpc.Coordinator.NextFeed:output_type -> edl.rpc.Piece
+	2,   // 217: edl.rpc.Coordinator.Feed:output_type -> edl.rpc.Piece
+	69,  // 218: edl.rpc.Coordinator.Finish:output_type -> edl.rpc.FinishDataResponse
+	22,  // 219: edl.rpc.Coordinator.Acknowledge:output_type -> edl.rpc.AcknowledgeResponse
+	71,  // 220: edl.rpc.Coordinator.Permit:output_type -> edl.rpc.PermitResponse
+	74,  // 221: edl.rpc.Coordinator.Leave:output_type -> edl.rpc.LeaveResponse
+	76,  // 222: edl.rpc.Coordinator.Watch:output_type -> edl.rpc.WatchResponse
+	149, // 223: edl.rpc.Coordinator.Checkpoint:output_type -> edl.job.CheckpointStatus
+	2,   // 224: edl.rpc.Coordinator.Queues:output_type -> edl.rpc.Piece
+	78,  // 225: edl.rpc.Coordinator.GoBack:output_type -> edl.rpc.GoBackResponse
+	45,  // 226: edl.rpc.Coordinator.Move:output_type -> edl.rpc.MoveResponse
+	2,   // 227: edl.rpc.Coordinator.Placement:output_type -> edl.rpc.Piece
+	86,  // 228: edl.rpc.ParameterServer.SendVariable:output_type -> edl.rpc.SendResponse
+	92,  // 229: edl.rpc.ParameterServer.SendBarrier:output_type -> edl.rpc.BarrierResponse
+	85,  // 230: edl.rpc.ParameterServer.GetVariable:output_type -> edl.rpc.VariableChunk
+	85,  // 231: edl.rpc.ParameterServer.GetRows:output_type -> edl.rpc.VariableChunk
+	124, // 232: edl.rpc.ParameterServer.CopyRows:output_type -> edl.rpc.CopyResponse
+	89,  // 233: edl.rpc.ParameterServer.OpenData:output_type -> edl.rpc.OpenDataResponse
+	107, // 234: edl.rpc.ParameterServer.Freeze:output_type -> edl.rpc.FreezeResponse
+	111, // 235: edl.rpc.ParameterServer.Resume:output_type -> edl.rpc.ResumeResponse
+	2,   // 236: edl.rpc.ParameterServer.Ledger:output_type -> edl.rpc.Piece
+	97,  // 237: edl.rpc.ParameterServer.Cut:output_type -> edl.rpc.CutResponse
+	99,  // 238: edl.rpc.ParameterServer.Hold:output_type -> edl.rpc.HoldResponse
+	101, // 239: edl.rpc.ParameterServer.Restore:output_type -> edl.rpc.RestoreResponse
+	126, // 240: edl.rpc.ParameterServer.Pace:output_type -> edl.rpc.PaceResponse
+	94,  // 241: edl.rpc.ParameterServer.Counted:output_type -> edl.rpc.CountedResponse
+	103, // 242: edl.rpc.ParameterServer.Prepare:output_type -> edl.rpc.PrepareResponse
+	105, // 243: edl.rpc.ParameterServer.Arrived:output_type -> edl.rpc.ArrivedResponse
+	128, // 244: edl.rpc.ParameterServer.Complete:output_type -> edl.rpc.CompleteResponse
+	113, // 245: edl.rpc.ParameterServer.Follow:output_type -> edl.rpc.FollowResponse
+	118, // 246: edl.rpc.ParameterServer.TakeOver:output_type -> edl.rpc.TakeOverResponse
+	130, // 247: edl.rpc.ParameterServer.Status:output_type -> edl.rpc.StatusResponse
+	183, // [183:248] is the sub-list for method output_type
+	118, // [118:183] is the sub-list for method input_type
+	118, // [118:118] is the sub-list for extension type_name
+	118, // [118:118] is the sub-list for extension extendee
+	0,   // [0:118] is the sub-list for field type_name
 }
 
 func init() { file_proto_rpc_rpc_proto_init() }
@@ -8814,19 +9438,19 @@ func file_proto_rpc_rpc_proto_init() {
 		return
 	}
 	file_proto_rpc_rpc_proto_msgTypes[18].OneofWrappers = []any{}
-	file_proto_rpc_rpc_proto_msgTypes[35].OneofWrappers = []any{}
 	file_proto_rpc_rpc_proto_msgTypes[46].OneofWrappers = []any{}
-	file_proto_rpc_rpc_proto_msgTypes[55].OneofWrappers = []any{}
-	file_proto_rpc_rpc_proto_msgTypes[96].OneofWrappers = []any{}
+	file_proto_rpc_rpc_proto_msgTypes[57].OneofWrappers = []any{}
+	file_proto_rpc_rpc_proto_msgTypes[66].OneofWrappers = []any{}
+	file_proto_rpc_rpc_proto_msgTypes[107].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_rpc_rpc_proto_rawDesc), len(file_proto_rpc_rpc_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   122,
+			NumMessages:   133,
 			NumExtensions: 0,
-			NumServices:   3,
+			NumServices:   4,
 		},
 		GoTypes:           file_proto_rpc_rpc_proto_goTypes,
 		DependencyIndexes: file_proto_rpc_rpc_proto_depIdxs,

@@ -838,6 +838,357 @@ var Listener_ServiceDesc = grpc.ServiceDesc{
 }
 
 const (
+	Keeper_Attend_FullMethodName  = "/edl.rpc.Keeper/Attend"
+	Keeper_Start_FullMethodName   = "/edl.rpc.Keeper/Start"
+	Keeper_Follow_FullMethodName  = "/edl.rpc.Keeper/Follow"
+	Keeper_Lines_FullMethodName   = "/edl.rpc.Keeper/Lines"
+	Keeper_EndRole_FullMethodName = "/edl.rpc.Keeper/EndRole"
+	Keeper_Release_FullMethodName = "/edl.rpc.Keeper/Release"
+	Keeper_Dismiss_FullMethodName = "/edl.rpc.Keeper/Dismiss"
+)
+
+// KeeperClient is the client API for Keeper service.
+//
+// For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
+//
+// Keeper owns the processes of a listener's jobs, and the etcd of these jobs. It outlives the listener. It decides nothing.
+type KeeperClient interface {
+	// Attend tells where the etcd is. It lasts as long as the listener that calls it, and ends before if the keeper has lost its etcd.
+	Attend(ctx context.Context, in *AttendRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[KeeperState], error)
+	// Start starts a role: the pieces of a KeptStart. If it was started before, nothing happens.
+	Start(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[Piece, KeptRole], error)
+	// Follow tells what a role reports, from what it has reported last, and how it ends. A role that has ended stays known until Release.
+	Follow(ctx context.Context, in *KeptRole, opts ...grpc.CallOption) (grpc.ServerStreamingClient[RoleEvent], error)
+	// Lines streams what the roles of a run wrote.
+	Lines(ctx context.Context, in *LinesRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[LogLine], error)
+	// EndRole ends a role, and returns when it has ended.
+	EndRole(ctx context.Context, in *EndRoleRequest, opts ...grpc.CallOption) (*EndRoleResponse, error)
+	// Release kills what is left of a run, and forgets it.
+	Release(ctx context.Context, in *ReleaseRequest, opts ...grpc.CallOption) (*ReleaseResponse, error)
+	// Dismiss ends the keeper with everything that it owns.
+	Dismiss(ctx context.Context, in *DismissRequest, opts ...grpc.CallOption) (*DismissResponse, error)
+}
+
+type keeperClient struct {
+	cc grpc.ClientConnInterface
+}
+
+func NewKeeperClient(cc grpc.ClientConnInterface) KeeperClient {
+	return &keeperClient{cc}
+}
+
+func (c *keeperClient) Attend(ctx context.Context, in *AttendRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[KeeperState], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &Keeper_ServiceDesc.Streams[0], Keeper_Attend_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[AttendRequest, KeeperState]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Keeper_AttendClient = grpc.ServerStreamingClient[KeeperState]
+
+func (c *keeperClient) Start(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[Piece, KeptRole], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &Keeper_ServiceDesc.Streams[1], Keeper_Start_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[Piece, KeptRole]{ClientStream: stream}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Keeper_StartClient = grpc.ClientStreamingClient[Piece, KeptRole]
+
+func (c *keeperClient) Follow(ctx context.Context, in *KeptRole, opts ...grpc.CallOption) (grpc.ServerStreamingClient[RoleEvent], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &Keeper_ServiceDesc.Streams[2], Keeper_Follow_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[KeptRole, RoleEvent]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Keeper_FollowClient = grpc.ServerStreamingClient[RoleEvent]
+
+func (c *keeperClient) Lines(ctx context.Context, in *LinesRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[LogLine], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &Keeper_ServiceDesc.Streams[3], Keeper_Lines_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[LinesRequest, LogLine]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Keeper_LinesClient = grpc.ServerStreamingClient[LogLine]
+
+func (c *keeperClient) EndRole(ctx context.Context, in *EndRoleRequest, opts ...grpc.CallOption) (*EndRoleResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(EndRoleResponse)
+	err := c.cc.Invoke(ctx, Keeper_EndRole_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *keeperClient) Release(ctx context.Context, in *ReleaseRequest, opts ...grpc.CallOption) (*ReleaseResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ReleaseResponse)
+	err := c.cc.Invoke(ctx, Keeper_Release_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *keeperClient) Dismiss(ctx context.Context, in *DismissRequest, opts ...grpc.CallOption) (*DismissResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(DismissResponse)
+	err := c.cc.Invoke(ctx, Keeper_Dismiss_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// KeeperServer is the server API for Keeper service.
+// All implementations must embed UnimplementedKeeperServer
+// for forward compatibility.
+//
+// Keeper owns the processes of a listener's jobs, and the etcd of these jobs. It outlives the listener. It decides nothing.
+type KeeperServer interface {
+	// Attend tells where the etcd is. It lasts as long as the listener that calls it, and ends before if the keeper has lost its etcd.
+	Attend(*AttendRequest, grpc.ServerStreamingServer[KeeperState]) error
+	// Start starts a role: the pieces of a KeptStart. If it was started before, nothing happens.
+	Start(grpc.ClientStreamingServer[Piece, KeptRole]) error
+	// Follow tells what a role reports, from what it has reported last, and how it ends. A role that has ended stays known until Release.
+	Follow(*KeptRole, grpc.ServerStreamingServer[RoleEvent]) error
+	// Lines streams what the roles of a run wrote.
+	Lines(*LinesRequest, grpc.ServerStreamingServer[LogLine]) error
+	// EndRole ends a role, and returns when it has ended.
+	EndRole(context.Context, *EndRoleRequest) (*EndRoleResponse, error)
+	// Release kills what is left of a run, and forgets it.
+	Release(context.Context, *ReleaseRequest) (*ReleaseResponse, error)
+	// Dismiss ends the keeper with everything that it owns.
+	Dismiss(context.Context, *DismissRequest) (*DismissResponse, error)
+	mustEmbedUnimplementedKeeperServer()
+}
+
+// UnimplementedKeeperServer must be embedded to have
+// forward compatible implementations.
+//
+// NOTE: this should be embedded by value instead of pointer to avoid a nil
+// pointer dereference when methods are called.
+type UnimplementedKeeperServer struct{}
+
+func (UnimplementedKeeperServer) Attend(*AttendRequest, grpc.ServerStreamingServer[KeeperState]) error {
+	return status.Error(codes.Unimplemented, "method Attend not implemented")
+}
+func (UnimplementedKeeperServer) Start(grpc.ClientStreamingServer[Piece, KeptRole]) error {
+	return status.Error(codes.Unimplemented, "method Start not implemented")
+}
+func (UnimplementedKeeperServer) Follow(*KeptRole, grpc.ServerStreamingServer[RoleEvent]) error {
+	return status.Error(codes.Unimplemented, "method Follow not implemented")
+}
+func (UnimplementedKeeperServer) Lines(*LinesRequest, grpc.ServerStreamingServer[LogLine]) error {
+	return status.Error(codes.Unimplemented, "method Lines not implemented")
+}
+func (UnimplementedKeeperServer) EndRole(context.Context, *EndRoleRequest) (*EndRoleResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method EndRole not implemented")
+}
+func (UnimplementedKeeperServer) Release(context.Context, *ReleaseRequest) (*ReleaseResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Release not implemented")
+}
+func (UnimplementedKeeperServer) Dismiss(context.Context, *DismissRequest) (*DismissResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Dismiss not implemented")
+}
+func (UnimplementedKeeperServer) mustEmbedUnimplementedKeeperServer() {}
+func (UnimplementedKeeperServer) testEmbeddedByValue()                {}
+
+// UnsafeKeeperServer may be embedded to opt out of forward compatibility for this service.
+// Use of this interface is not recommended, as added methods to KeeperServer will
+// result in compilation errors.
+type UnsafeKeeperServer interface {
+	mustEmbedUnimplementedKeeperServer()
+}
+
+func RegisterKeeperServer(s grpc.ServiceRegistrar, srv KeeperServer) {
+	// If the following call panics, it indicates UnimplementedKeeperServer was
+	// embedded by pointer and is nil.  This will cause panics if an
+	// unimplemented method is ever invoked, so we test this at initialization
+	// time to prevent it from happening at runtime later due to I/O.
+	if t, ok := srv.(interface{ testEmbeddedByValue() }); ok {
+		t.testEmbeddedByValue()
+	}
+	s.RegisterService(&Keeper_ServiceDesc, srv)
+}
+
+func _Keeper_Attend_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(AttendRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(KeeperServer).Attend(m, &grpc.GenericServerStream[AttendRequest, KeeperState]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Keeper_AttendServer = grpc.ServerStreamingServer[KeeperState]
+
+func _Keeper_Start_Handler(srv interface{}, stream grpc.ServerStream) error {
+	return srv.(KeeperServer).Start(&grpc.GenericServerStream[Piece, KeptRole]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Keeper_StartServer = grpc.ClientStreamingServer[Piece, KeptRole]
+
+func _Keeper_Follow_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(KeptRole)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(KeeperServer).Follow(m, &grpc.GenericServerStream[KeptRole, RoleEvent]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Keeper_FollowServer = grpc.ServerStreamingServer[RoleEvent]
+
+func _Keeper_Lines_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(LinesRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(KeeperServer).Lines(m, &grpc.GenericServerStream[LinesRequest, LogLine]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Keeper_LinesServer = grpc.ServerStreamingServer[LogLine]
+
+func _Keeper_EndRole_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(EndRoleRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(KeeperServer).EndRole(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Keeper_EndRole_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(KeeperServer).EndRole(ctx, req.(*EndRoleRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Keeper_Release_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ReleaseRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(KeeperServer).Release(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Keeper_Release_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(KeeperServer).Release(ctx, req.(*ReleaseRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Keeper_Dismiss_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(DismissRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(KeeperServer).Dismiss(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Keeper_Dismiss_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(KeeperServer).Dismiss(ctx, req.(*DismissRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+// Keeper_ServiceDesc is the grpc.ServiceDesc for Keeper service.
+// It's only intended for direct use with grpc.RegisterService,
+// and not to be introspected or modified (even as a copy)
+var Keeper_ServiceDesc = grpc.ServiceDesc{
+	ServiceName: "edl.rpc.Keeper",
+	HandlerType: (*KeeperServer)(nil),
+	Methods: []grpc.MethodDesc{
+		{
+			MethodName: "EndRole",
+			Handler:    _Keeper_EndRole_Handler,
+		},
+		{
+			MethodName: "Release",
+			Handler:    _Keeper_Release_Handler,
+		},
+		{
+			MethodName: "Dismiss",
+			Handler:    _Keeper_Dismiss_Handler,
+		},
+	},
+	Streams: []grpc.StreamDesc{
+		{
+			StreamName:    "Attend",
+			Handler:       _Keeper_Attend_Handler,
+			ServerStreams: true,
+		},
+		{
+			StreamName:    "Start",
+			Handler:       _Keeper_Start_Handler,
+			ClientStreams: true,
+		},
+		{
+			StreamName:    "Follow",
+			Handler:       _Keeper_Follow_Handler,
+			ServerStreams: true,
+		},
+		{
+			StreamName:    "Lines",
+			Handler:       _Keeper_Lines_Handler,
+			ServerStreams: true,
+		},
+	},
+	Metadata: "proto/rpc/rpc.proto",
+}
+
+const (
 	Coordinator_Join_FullMethodName             = "/edl.rpc.Coordinator/Join"
 	Coordinator_News_FullMethodName             = "/edl.rpc.Coordinator/News"
 	Coordinator_ReportDataset_FullMethodName    = "/edl.rpc.Coordinator/ReportDataset"

@@ -1458,6 +1458,962 @@ func (x *KeptJob) GetOwner() string {
 	return ""
 }
 
+// RunningJob is what a listener writes before it runs a job, so that the listener after it can go on with the job.
+type RunningJob struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Job           *KeptJob               `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
+	Keeper        string                 `protobuf:"bytes,2,opt,name=keeper,proto3" json:"keeper,omitempty"`                   // id of the keeper that has its processes
+	BeganNs       int64                  `protobuf:"varint,3,opt,name=began_ns,json=beganNs,proto3" json:"began_ns,omitempty"` // since 1970
+	Policy        *job.Policy            `protobuf:"bytes,4,opt,name=policy,proto3" json:"policy,omitempty"`                   // what it may read and write; absent: all that the listener may
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RunningJob) Reset() {
+	*x = RunningJob{}
+	mi := &file_proto_state_state_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RunningJob) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RunningJob) ProtoMessage() {}
+
+func (x *RunningJob) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_state_state_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RunningJob.ProtoReflect.Descriptor instead.
+func (*RunningJob) Descriptor() ([]byte, []int) {
+	return file_proto_state_state_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *RunningJob) GetJob() *KeptJob {
+	if x != nil {
+		return x.Job
+	}
+	return nil
+}
+
+func (x *RunningJob) GetKeeper() string {
+	if x != nil {
+		return x.Keeper
+	}
+	return ""
+}
+
+func (x *RunningJob) GetBeganNs() int64 {
+	if x != nil {
+		return x.BeganNs
+	}
+	return 0
+}
+
+func (x *RunningJob) GetPolicy() *job.Policy {
+	if x != nil {
+		return x.Policy
+	}
+	return nil
+}
+
+// JobRecord is one entry of the journal of a job that runs: what has happened, and what is known of the job after it. It is written before anybody is told and
+// before anything is done about it. The parts that are absent are those of the last entry that has them.
+type JobRecord struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Number        uint64                 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"` // of the first event, or of the next one
+	Events        []*job.Event           `protobuf:"bytes,2,rep,name=events,proto3" json:"events,omitempty"`
+	Status        *job.JobStatus         `protobuf:"bytes,3,opt,name=status,proto3" json:"status,omitempty"`
+	Next          uint64                 `protobuf:"varint,4,opt,name=next,proto3" json:"next,omitempty"` // step that comes next
+	Told          uint64                 `protobuf:"varint,5,opt,name=told,proto3" json:"told,omitempty"` // steps below it were told by an earlier attempt
+	Position      *Position              `protobuf:"bytes,6,opt,name=position,proto3" json:"position,omitempty"`
+	Supervision   *Supervision           `protobuf:"bytes,7,opt,name=supervision,proto3" json:"supervision,omitempty"`
+	Begin         *JobBegin              `protobuf:"bytes,8,opt,name=begin,proto3" json:"begin,omitempty"`
+	Wishes        []*Wish                `protobuf:"bytes,9,rep,name=wishes,proto3" json:"wishes,omitempty"` // that the job ends in good order: none, or one that stands for all
+	Owed          *Owed                  `protobuf:"bytes,10,opt,name=owed,proto3" json:"owed,omitempty"`
+	Placement     uint64                 `protobuf:"varint,11,opt,name=placement,proto3" json:"placement,omitempty"`   // number of the placement that the roles have
+	Pservers      int32                  `protobuf:"varint,12,opt,name=pservers,proto3" json:"pservers,omitempty"`     // of that placement
+	Placements    uint64                 `protobuf:"varint,13,opt,name=placements,proto3" json:"placements,omitempty"` // number of the last placement that was tried
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *JobRecord) Reset() {
+	*x = JobRecord{}
+	mi := &file_proto_state_state_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *JobRecord) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*JobRecord) ProtoMessage() {}
+
+func (x *JobRecord) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_state_state_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use JobRecord.ProtoReflect.Descriptor instead.
+func (*JobRecord) Descriptor() ([]byte, []int) {
+	return file_proto_state_state_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *JobRecord) GetNumber() uint64 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *JobRecord) GetEvents() []*job.Event {
+	if x != nil {
+		return x.Events
+	}
+	return nil
+}
+
+func (x *JobRecord) GetStatus() *job.JobStatus {
+	if x != nil {
+		return x.Status
+	}
+	return nil
+}
+
+func (x *JobRecord) GetNext() uint64 {
+	if x != nil {
+		return x.Next
+	}
+	return 0
+}
+
+func (x *JobRecord) GetTold() uint64 {
+	if x != nil {
+		return x.Told
+	}
+	return 0
+}
+
+func (x *JobRecord) GetPosition() *Position {
+	if x != nil {
+		return x.Position
+	}
+	return nil
+}
+
+func (x *JobRecord) GetSupervision() *Supervision {
+	if x != nil {
+		return x.Supervision
+	}
+	return nil
+}
+
+func (x *JobRecord) GetBegin() *JobBegin {
+	if x != nil {
+		return x.Begin
+	}
+	return nil
+}
+
+func (x *JobRecord) GetWishes() []*Wish {
+	if x != nil {
+		return x.Wishes
+	}
+	return nil
+}
+
+func (x *JobRecord) GetOwed() *Owed {
+	if x != nil {
+		return x.Owed
+	}
+	return nil
+}
+
+func (x *JobRecord) GetPlacement() uint64 {
+	if x != nil {
+		return x.Placement
+	}
+	return 0
+}
+
+func (x *JobRecord) GetPservers() int32 {
+	if x != nil {
+		return x.Pservers
+	}
+	return 0
+}
+
+func (x *JobRecord) GetPlacements() uint64 {
+	if x != nil {
+		return x.Placements
+	}
+	return 0
+}
+
+// Position is how far a listener has read the events of the coordinators of a job.
+type Position struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	History       uint64                 `protobuf:"varint,1,opt,name=history,proto3" json:"history,omitempty"`
+	Fence         uint64                 `protobuf:"varint,2,opt,name=fence,proto3" json:"fence,omitempty"`
+	Next          uint64                 `protobuf:"varint,3,opt,name=next,proto3" json:"next,omitempty"`
+	All           bool                   `protobuf:"varint,4,opt,name=all,proto3" json:"all,omitempty"` // a coordinator has said that the job has ended well
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Position) Reset() {
+	*x = Position{}
+	mi := &file_proto_state_state_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Position) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Position) ProtoMessage() {}
+
+func (x *Position) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_state_state_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Position.ProtoReflect.Descriptor instead.
+func (*Position) Descriptor() ([]byte, []int) {
+	return file_proto_state_state_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *Position) GetHistory() uint64 {
+	if x != nil {
+		return x.History
+	}
+	return 0
+}
+
+func (x *Position) GetFence() uint64 {
+	if x != nil {
+		return x.Fence
+	}
+	return 0
+}
+
+func (x *Position) GetNext() uint64 {
+	if x != nil {
+		return x.Next
+	}
+	return 0
+}
+
+func (x *Position) GetAll() bool {
+	if x != nil {
+		return x.All
+	}
+	return false
+}
+
+// Wish is an edl.rpc.FinishRequest of a job.
+type Wish struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	AfterStep     *uint64                `protobuf:"varint,1,opt,name=after_step,json=afterStep,proto3,oneof" json:"after_step,omitempty"`
+	WithoutSave   bool                   `protobuf:"varint,2,opt,name=without_save,json=withoutSave,proto3" json:"without_save,omitempty"`
+	Promised      uint64                 `protobuf:"varint,3,opt,name=promised,proto3" json:"promised,omitempty"` // steps that the job has, as a coordinator has said
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Wish) Reset() {
+	*x = Wish{}
+	mi := &file_proto_state_state_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Wish) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Wish) ProtoMessage() {}
+
+func (x *Wish) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_state_state_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Wish.ProtoReflect.Descriptor instead.
+func (*Wish) Descriptor() ([]byte, []int) {
+	return file_proto_state_state_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *Wish) GetAfterStep() uint64 {
+	if x != nil && x.AfterStep != nil {
+		return *x.AfterStep
+	}
+	return 0
+}
+
+func (x *Wish) GetWithoutSave() bool {
+	if x != nil {
+		return x.WithoutSave
+	}
+	return false
+}
+
+func (x *Wish) GetPromised() uint64 {
+	if x != nil {
+		return x.Promised
+	}
+	return 0
+}
+
+// Owed is what was decided and is not done yet.
+type Owed struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Forget        bool                   `protobuf:"varint,1,opt,name=forget,proto3" json:"forget,omitempty"` // the traces of an attempt that has ended are to be removed
+	Back          *rpc.GoBackResponse    `protobuf:"bytes,2,opt,name=back,proto3" json:"back,omitempty"`      // the steps of the job are told from there on
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Owed) Reset() {
+	*x = Owed{}
+	mi := &file_proto_state_state_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Owed) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Owed) ProtoMessage() {}
+
+func (x *Owed) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_state_state_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Owed.ProtoReflect.Descriptor instead.
+func (*Owed) Descriptor() ([]byte, []int) {
+	return file_proto_state_state_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *Owed) GetForget() bool {
+	if x != nil {
+		return x.Forget
+	}
+	return false
+}
+
+func (x *Owed) GetBack() *rpc.GoBackResponse {
+	if x != nil {
+		return x.Back
+	}
+	return nil
+}
+
+// JobBegin is what the attempt of a job starts with, and the job itself.
+type JobBegin struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Begin         *job.Progress          `protobuf:"bytes,1,opt,name=begin,proto3" json:"begin,omitempty"`
+	Restart       *job.Progress          `protobuf:"bytes,2,opt,name=restart,proto3" json:"restart,omitempty"`
+	First         int32                  `protobuf:"varint,3,opt,name=first,proto3" json:"first,omitempty"`
+	Passes        int32                  `protobuf:"varint,4,opt,name=passes,proto3" json:"passes,omitempty"`
+	Ledger        []byte                 `protobuf:"bytes,5,opt,name=ledger,proto3" json:"ledger,omitempty"`
+	Origins       []string               `protobuf:"bytes,6,rep,name=origins,proto3" json:"origins,omitempty"`
+	Datasets      []*rpc.Dataset         `protobuf:"bytes,7,rep,name=datasets,proto3" json:"datasets,omitempty"`
+	Earlier       int64                  `protobuf:"varint,8,opt,name=earlier,proto3" json:"earlier,omitempty"`
+	Params        string                 `protobuf:"bytes,9,opt,name=params,proto3" json:"params,omitempty"`
+	Unpacked      string                 `protobuf:"bytes,10,opt,name=unpacked,proto3" json:"unpacked,omitempty"`
+	Exported      string                 `protobuf:"bytes,11,opt,name=exported,proto3" json:"exported,omitempty"`
+	Dir           string                 `protobuf:"bytes,12,opt,name=dir,proto3" json:"dir,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *JobBegin) Reset() {
+	*x = JobBegin{}
+	mi := &file_proto_state_state_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *JobBegin) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*JobBegin) ProtoMessage() {}
+
+func (x *JobBegin) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_state_state_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use JobBegin.ProtoReflect.Descriptor instead.
+func (*JobBegin) Descriptor() ([]byte, []int) {
+	return file_proto_state_state_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *JobBegin) GetBegin() *job.Progress {
+	if x != nil {
+		return x.Begin
+	}
+	return nil
+}
+
+func (x *JobBegin) GetRestart() *job.Progress {
+	if x != nil {
+		return x.Restart
+	}
+	return nil
+}
+
+func (x *JobBegin) GetFirst() int32 {
+	if x != nil {
+		return x.First
+	}
+	return 0
+}
+
+func (x *JobBegin) GetPasses() int32 {
+	if x != nil {
+		return x.Passes
+	}
+	return 0
+}
+
+func (x *JobBegin) GetLedger() []byte {
+	if x != nil {
+		return x.Ledger
+	}
+	return nil
+}
+
+func (x *JobBegin) GetOrigins() []string {
+	if x != nil {
+		return x.Origins
+	}
+	return nil
+}
+
+func (x *JobBegin) GetDatasets() []*rpc.Dataset {
+	if x != nil {
+		return x.Datasets
+	}
+	return nil
+}
+
+func (x *JobBegin) GetEarlier() int64 {
+	if x != nil {
+		return x.Earlier
+	}
+	return 0
+}
+
+func (x *JobBegin) GetParams() string {
+	if x != nil {
+		return x.Params
+	}
+	return ""
+}
+
+func (x *JobBegin) GetUnpacked() string {
+	if x != nil {
+		return x.Unpacked
+	}
+	return ""
+}
+
+func (x *JobBegin) GetExported() string {
+	if x != nil {
+		return x.Exported
+	}
+	return ""
+}
+
+func (x *JobBegin) GetDir() string {
+	if x != nil {
+		return x.Dir
+	}
+	return ""
+}
+
+// Supervision is a machine of package supervise. Times are nanoseconds of its clock.
+type Supervision struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Pservers      int32                  `protobuf:"varint,1,opt,name=pservers,proto3" json:"pservers,omitempty"`
+	Wanted        int32                  `protobuf:"varint,2,opt,name=wanted,proto3" json:"wanted,omitempty"`
+	Roles         []*SupervisedRole      `protobuf:"bytes,3,rep,name=roles,proto3" json:"roles,omitempty"`
+	Attempt       int32                  `protobuf:"varint,4,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	Again         int32                  `protobuf:"varint,5,opt,name=again,proto3" json:"again,omitempty"`
+	Clearing      bool                   `protobuf:"varint,6,opt,name=clearing,proto3" json:"clearing,omitempty"`
+	BeginAt       int64                  `protobuf:"varint,7,opt,name=begin_at,json=beginAt,proto3" json:"begin_at,omitempty"`
+	Pause         int64                  `protobuf:"varint,8,opt,name=pause,proto3" json:"pause,omitempty"`
+	Began         int64                  `protobuf:"varint,9,opt,name=began,proto3" json:"began,omitempty"`
+	Cause         *job.Failure           `protobuf:"bytes,10,opt,name=cause,proto3" json:"cause,omitempty"`
+	Ended         bool                   `protobuf:"varint,11,opt,name=ended,proto3" json:"ended,omitempty"`
+	Steps         uint64                 `protobuf:"varint,12,opt,name=steps,proto3" json:"steps,omitempty"`
+	Back          int32                  `protobuf:"varint,13,opt,name=back,proto3" json:"back,omitempty"` // how often the job was to go back to a checkpoint
+	Why           *job.Failure           `protobuf:"bytes,14,opt,name=why,proto3" json:"why,omitempty"`    // why it goes back now
+	More          bool                   `protobuf:"varint,15,opt,name=more,proto3" json:"more,omitempty"`
+	Asked         int32                  `protobuf:"varint,16,opt,name=asked,proto3" json:"asked,omitempty"`     // how often a standby was asked to take over
+	Under         []*TakeOver            `protobuf:"bytes,17,rep,name=under,proto3" json:"under,omitempty"`      // that were not answered
+	Scaling       int32                  `protobuf:"varint,18,opt,name=scaling,proto3" json:"scaling,omitempty"` // pservers that the job changes to; 0: none
+	Moves         int32                  `protobuf:"varint,19,opt,name=moves,proto3" json:"moves,omitempty"`     // how often the state was to move
+	Now           int64                  `protobuf:"varint,20,opt,name=now,proto3" json:"now,omitempty"`         // when this was written
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Supervision) Reset() {
+	*x = Supervision{}
+	mi := &file_proto_state_state_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Supervision) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Supervision) ProtoMessage() {}
+
+func (x *Supervision) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_state_state_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Supervision.ProtoReflect.Descriptor instead.
+func (*Supervision) Descriptor() ([]byte, []int) {
+	return file_proto_state_state_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *Supervision) GetPservers() int32 {
+	if x != nil {
+		return x.Pservers
+	}
+	return 0
+}
+
+func (x *Supervision) GetWanted() int32 {
+	if x != nil {
+		return x.Wanted
+	}
+	return 0
+}
+
+func (x *Supervision) GetRoles() []*SupervisedRole {
+	if x != nil {
+		return x.Roles
+	}
+	return nil
+}
+
+func (x *Supervision) GetAttempt() int32 {
+	if x != nil {
+		return x.Attempt
+	}
+	return 0
+}
+
+func (x *Supervision) GetAgain() int32 {
+	if x != nil {
+		return x.Again
+	}
+	return 0
+}
+
+func (x *Supervision) GetClearing() bool {
+	if x != nil {
+		return x.Clearing
+	}
+	return false
+}
+
+func (x *Supervision) GetBeginAt() int64 {
+	if x != nil {
+		return x.BeginAt
+	}
+	return 0
+}
+
+func (x *Supervision) GetPause() int64 {
+	if x != nil {
+		return x.Pause
+	}
+	return 0
+}
+
+func (x *Supervision) GetBegan() int64 {
+	if x != nil {
+		return x.Began
+	}
+	return 0
+}
+
+func (x *Supervision) GetCause() *job.Failure {
+	if x != nil {
+		return x.Cause
+	}
+	return nil
+}
+
+func (x *Supervision) GetEnded() bool {
+	if x != nil {
+		return x.Ended
+	}
+	return false
+}
+
+func (x *Supervision) GetSteps() uint64 {
+	if x != nil {
+		return x.Steps
+	}
+	return 0
+}
+
+func (x *Supervision) GetBack() int32 {
+	if x != nil {
+		return x.Back
+	}
+	return 0
+}
+
+func (x *Supervision) GetWhy() *job.Failure {
+	if x != nil {
+		return x.Why
+	}
+	return nil
+}
+
+func (x *Supervision) GetMore() bool {
+	if x != nil {
+		return x.More
+	}
+	return false
+}
+
+func (x *Supervision) GetAsked() int32 {
+	if x != nil {
+		return x.Asked
+	}
+	return 0
+}
+
+func (x *Supervision) GetUnder() []*TakeOver {
+	if x != nil {
+		return x.Under
+	}
+	return nil
+}
+
+func (x *Supervision) GetScaling() int32 {
+	if x != nil {
+		return x.Scaling
+	}
+	return 0
+}
+
+func (x *Supervision) GetMoves() int32 {
+	if x != nil {
+		return x.Moves
+	}
+	return 0
+}
+
+func (x *Supervision) GetNow() int64 {
+	if x != nil {
+		return x.Now
+	}
+	return 0
+}
+
+type SupervisedRole struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Role          job.Role               `protobuf:"varint,1,opt,name=role,proto3,enum=edl.job.Role" json:"role,omitempty"`
+	Index         int32                  `protobuf:"varint,2,opt,name=index,proto3" json:"index,omitempty"`
+	State         int32                  `protobuf:"varint,3,opt,name=state,proto3" json:"state,omitempty"`
+	Starts        int32                  `protobuf:"varint,4,opt,name=starts,proto3" json:"starts,omitempty"`
+	Since         int64                  `protobuf:"varint,5,opt,name=since,proto3" json:"since,omitempty"`
+	Due           int64                  `protobuf:"varint,6,opt,name=due,proto3" json:"due,omitempty"`
+	Lost          bool                   `protobuf:"varint,7,opt,name=lost,proto3" json:"lost,omitempty"`
+	Last          *job.Failure           `protobuf:"bytes,8,opt,name=last,proto3" json:"last,omitempty"`
+	Restarts      int32                  `protobuf:"varint,9,opt,name=restarts,proto3" json:"restarts,omitempty"`
+	Pause         int64                  `protobuf:"varint,10,opt,name=pause,proto3" json:"pause,omitempty"`
+	Killed        bool                   `protobuf:"varint,11,opt,name=killed,proto3" json:"killed,omitempty"`
+	Renewed       bool                   `protobuf:"varint,12,opt,name=renewed,proto3" json:"renewed,omitempty"`
+	Steps         uint64                 `protobuf:"varint,13,opt,name=steps,proto3" json:"steps,omitempty"`
+	As            job.Role               `protobuf:"varint,14,opt,name=as,proto3,enum=edl.job.Role" json:"as,omitempty"` // role and number of the start of its process, which may have been a standby
+	Before        int32                  `protobuf:"varint,15,opt,name=before,proto3" json:"before,omitempty"`
+	Moved         int32                  `protobuf:"varint,16,opt,name=moved,proto3" json:"moved,omitempty"` // of a pserver that the job changes to: its starts when the move began; 0: it is none
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SupervisedRole) Reset() {
+	*x = SupervisedRole{}
+	mi := &file_proto_state_state_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SupervisedRole) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SupervisedRole) ProtoMessage() {}
+
+func (x *SupervisedRole) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_state_state_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SupervisedRole.ProtoReflect.Descriptor instead.
+func (*SupervisedRole) Descriptor() ([]byte, []int) {
+	return file_proto_state_state_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *SupervisedRole) GetRole() job.Role {
+	if x != nil {
+		return x.Role
+	}
+	return job.Role(0)
+}
+
+func (x *SupervisedRole) GetIndex() int32 {
+	if x != nil {
+		return x.Index
+	}
+	return 0
+}
+
+func (x *SupervisedRole) GetState() int32 {
+	if x != nil {
+		return x.State
+	}
+	return 0
+}
+
+func (x *SupervisedRole) GetStarts() int32 {
+	if x != nil {
+		return x.Starts
+	}
+	return 0
+}
+
+func (x *SupervisedRole) GetSince() int64 {
+	if x != nil {
+		return x.Since
+	}
+	return 0
+}
+
+func (x *SupervisedRole) GetDue() int64 {
+	if x != nil {
+		return x.Due
+	}
+	return 0
+}
+
+func (x *SupervisedRole) GetLost() bool {
+	if x != nil {
+		return x.Lost
+	}
+	return false
+}
+
+func (x *SupervisedRole) GetLast() *job.Failure {
+	if x != nil {
+		return x.Last
+	}
+	return nil
+}
+
+func (x *SupervisedRole) GetRestarts() int32 {
+	if x != nil {
+		return x.Restarts
+	}
+	return 0
+}
+
+func (x *SupervisedRole) GetPause() int64 {
+	if x != nil {
+		return x.Pause
+	}
+	return 0
+}
+
+func (x *SupervisedRole) GetKilled() bool {
+	if x != nil {
+		return x.Killed
+	}
+	return false
+}
+
+func (x *SupervisedRole) GetRenewed() bool {
+	if x != nil {
+		return x.Renewed
+	}
+	return false
+}
+
+func (x *SupervisedRole) GetSteps() uint64 {
+	if x != nil {
+		return x.Steps
+	}
+	return 0
+}
+
+func (x *SupervisedRole) GetAs() job.Role {
+	if x != nil {
+		return x.As
+	}
+	return job.Role(0)
+}
+
+func (x *SupervisedRole) GetBefore() int32 {
+	if x != nil {
+		return x.Before
+	}
+	return 0
+}
+
+func (x *SupervisedRole) GetMoved() int32 {
+	if x != nil {
+		return x.Moved
+	}
+	return 0
+}
+
+type TakeOver struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Index         int32                  `protobuf:"varint,1,opt,name=index,proto3" json:"index,omitempty"`
+	Number        int32                  `protobuf:"varint,2,opt,name=number,proto3" json:"number,omitempty"`
+	Ran           int64                  `protobuf:"varint,3,opt,name=ran,proto3" json:"ran,omitempty"`
+	Cause         *job.Failure           `protobuf:"bytes,4,opt,name=cause,proto3" json:"cause,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TakeOver) Reset() {
+	*x = TakeOver{}
+	mi := &file_proto_state_state_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TakeOver) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TakeOver) ProtoMessage() {}
+
+func (x *TakeOver) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_state_state_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TakeOver.ProtoReflect.Descriptor instead.
+func (*TakeOver) Descriptor() ([]byte, []int) {
+	return file_proto_state_state_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *TakeOver) GetIndex() int32 {
+	if x != nil {
+		return x.Index
+	}
+	return 0
+}
+
+func (x *TakeOver) GetNumber() int32 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *TakeOver) GetRan() int64 {
+	if x != nil {
+		return x.Ran
+	}
+	return 0
+}
+
+func (x *TakeOver) GetCause() *job.Failure {
+	if x != nil {
+		return x.Cause
+	}
+	return nil
+}
+
 var File_proto_state_state_proto protoreflect.FileDescriptor
 
 const file_proto_state_state_proto_rawDesc = "" +
@@ -1594,7 +2550,103 @@ const file_proto_state_state_proto_rawDesc = "" +
 	"\x03run\x18\x02 \x01(\tR\x03run\x12\x1b\n" +
 	"\town_store\x18\x04 \x01(\bR\bownStore\x12\x1c\n" +
 	"\tcontinues\x18\x05 \x01(\tR\tcontinues\x12\x14\n" +
-	"\x05owner\x18\x06 \x01(\tR\x05ownerJ\x04\b\x03\x10\x04B#Z!github.com/edl-go/edl/proto/stateb\x06proto3"
+	"\x05owner\x18\x06 \x01(\tR\x05ownerJ\x04\b\x03\x10\x04\"\x8e\x01\n" +
+	"\n" +
+	"RunningJob\x12$\n" +
+	"\x03job\x18\x01 \x01(\v2\x12.edl.state.KeptJobR\x03job\x12\x16\n" +
+	"\x06keeper\x18\x02 \x01(\tR\x06keeper\x12\x19\n" +
+	"\bbegan_ns\x18\x03 \x01(\x03R\abeganNs\x12'\n" +
+	"\x06policy\x18\x04 \x01(\v2\x0f.edl.job.PolicyR\x06policy\"\xdd\x03\n" +
+	"\tJobRecord\x12\x16\n" +
+	"\x06number\x18\x01 \x01(\x04R\x06number\x12&\n" +
+	"\x06events\x18\x02 \x03(\v2\x0e.edl.job.EventR\x06events\x12*\n" +
+	"\x06status\x18\x03 \x01(\v2\x12.edl.job.JobStatusR\x06status\x12\x12\n" +
+	"\x04next\x18\x04 \x01(\x04R\x04next\x12\x12\n" +
+	"\x04told\x18\x05 \x01(\x04R\x04told\x12/\n" +
+	"\bposition\x18\x06 \x01(\v2\x13.edl.state.PositionR\bposition\x128\n" +
+	"\vsupervision\x18\a \x01(\v2\x16.edl.state.SupervisionR\vsupervision\x12)\n" +
+	"\x05begin\x18\b \x01(\v2\x13.edl.state.JobBeginR\x05begin\x12'\n" +
+	"\x06wishes\x18\t \x03(\v2\x0f.edl.state.WishR\x06wishes\x12#\n" +
+	"\x04owed\x18\n" +
+	" \x01(\v2\x0f.edl.state.OwedR\x04owed\x12\x1c\n" +
+	"\tplacement\x18\v \x01(\x04R\tplacement\x12\x1a\n" +
+	"\bpservers\x18\f \x01(\x05R\bpservers\x12\x1e\n" +
+	"\n" +
+	"placements\x18\r \x01(\x04R\n" +
+	"placements\"`\n" +
+	"\bPosition\x12\x18\n" +
+	"\ahistory\x18\x01 \x01(\x04R\ahistory\x12\x14\n" +
+	"\x05fence\x18\x02 \x01(\x04R\x05fence\x12\x12\n" +
+	"\x04next\x18\x03 \x01(\x04R\x04next\x12\x10\n" +
+	"\x03all\x18\x04 \x01(\bR\x03all\"x\n" +
+	"\x04Wish\x12\"\n" +
+	"\n" +
+	"after_step\x18\x01 \x01(\x04H\x00R\tafterStep\x88\x01\x01\x12!\n" +
+	"\fwithout_save\x18\x02 \x01(\bR\vwithoutSave\x12\x1a\n" +
+	"\bpromised\x18\x03 \x01(\x04R\bpromisedB\r\n" +
+	"\v_after_step\"K\n" +
+	"\x04Owed\x12\x16\n" +
+	"\x06forget\x18\x01 \x01(\bR\x06forget\x12+\n" +
+	"\x04back\x18\x02 \x01(\v2\x17.edl.rpc.GoBackResponseR\x04back\"\xea\x02\n" +
+	"\bJobBegin\x12'\n" +
+	"\x05begin\x18\x01 \x01(\v2\x11.edl.job.ProgressR\x05begin\x12+\n" +
+	"\arestart\x18\x02 \x01(\v2\x11.edl.job.ProgressR\arestart\x12\x14\n" +
+	"\x05first\x18\x03 \x01(\x05R\x05first\x12\x16\n" +
+	"\x06passes\x18\x04 \x01(\x05R\x06passes\x12\x16\n" +
+	"\x06ledger\x18\x05 \x01(\fR\x06ledger\x12\x18\n" +
+	"\aorigins\x18\x06 \x03(\tR\aorigins\x12,\n" +
+	"\bdatasets\x18\a \x03(\v2\x10.edl.rpc.DatasetR\bdatasets\x12\x18\n" +
+	"\aearlier\x18\b \x01(\x03R\aearlier\x12\x16\n" +
+	"\x06params\x18\t \x01(\tR\x06params\x12\x1a\n" +
+	"\bunpacked\x18\n" +
+	" \x01(\tR\bunpacked\x12\x1a\n" +
+	"\bexported\x18\v \x01(\tR\bexported\x12\x10\n" +
+	"\x03dir\x18\f \x01(\tR\x03dir\"\xa8\x04\n" +
+	"\vSupervision\x12\x1a\n" +
+	"\bpservers\x18\x01 \x01(\x05R\bpservers\x12\x16\n" +
+	"\x06wanted\x18\x02 \x01(\x05R\x06wanted\x12/\n" +
+	"\x05roles\x18\x03 \x03(\v2\x19.edl.state.SupervisedRoleR\x05roles\x12\x18\n" +
+	"\aattempt\x18\x04 \x01(\x05R\aattempt\x12\x14\n" +
+	"\x05again\x18\x05 \x01(\x05R\x05again\x12\x1a\n" +
+	"\bclearing\x18\x06 \x01(\bR\bclearing\x12\x19\n" +
+	"\bbegin_at\x18\a \x01(\x03R\abeginAt\x12\x14\n" +
+	"\x05pause\x18\b \x01(\x03R\x05pause\x12\x14\n" +
+	"\x05began\x18\t \x01(\x03R\x05began\x12&\n" +
+	"\x05cause\x18\n" +
+	" \x01(\v2\x10.edl.job.FailureR\x05cause\x12\x14\n" +
+	"\x05ended\x18\v \x01(\bR\x05ended\x12\x14\n" +
+	"\x05steps\x18\f \x01(\x04R\x05steps\x12\x12\n" +
+	"\x04back\x18\r \x01(\x05R\x04back\x12\"\n" +
+	"\x03why\x18\x0e \x01(\v2\x10.edl.job.FailureR\x03why\x12\x12\n" +
+	"\x04more\x18\x0f \x01(\bR\x04more\x12\x14\n" +
+	"\x05asked\x18\x10 \x01(\x05R\x05asked\x12)\n" +
+	"\x05under\x18\x11 \x03(\v2\x13.edl.state.TakeOverR\x05under\x12\x18\n" +
+	"\ascaling\x18\x12 \x01(\x05R\ascaling\x12\x14\n" +
+	"\x05moves\x18\x13 \x01(\x05R\x05moves\x12\x10\n" +
+	"\x03now\x18\x14 \x01(\x03R\x03now\"\xa0\x03\n" +
+	"\x0eSupervisedRole\x12!\n" +
+	"\x04role\x18\x01 \x01(\x0e2\r.edl.job.RoleR\x04role\x12\x14\n" +
+	"\x05index\x18\x02 \x01(\x05R\x05index\x12\x14\n" +
+	"\x05state\x18\x03 \x01(\x05R\x05state\x12\x16\n" +
+	"\x06starts\x18\x04 \x01(\x05R\x06starts\x12\x14\n" +
+	"\x05since\x18\x05 \x01(\x03R\x05since\x12\x10\n" +
+	"\x03due\x18\x06 \x01(\x03R\x03due\x12\x12\n" +
+	"\x04lost\x18\a \x01(\bR\x04lost\x12$\n" +
+	"\x04last\x18\b \x01(\v2\x10.edl.job.FailureR\x04last\x12\x1a\n" +
+	"\brestarts\x18\t \x01(\x05R\brestarts\x12\x14\n" +
+	"\x05pause\x18\n" +
+	" \x01(\x03R\x05pause\x12\x16\n" +
+	"\x06killed\x18\v \x01(\bR\x06killed\x12\x18\n" +
+	"\arenewed\x18\f \x01(\bR\arenewed\x12\x14\n" +
+	"\x05steps\x18\r \x01(\x04R\x05steps\x12\x1d\n" +
+	"\x02as\x18\x0e \x01(\x0e2\r.edl.job.RoleR\x02as\x12\x16\n" +
+	"\x06before\x18\x0f \x01(\x05R\x06before\x12\x14\n" +
+	"\x05moved\x18\x10 \x01(\x05R\x05moved\"r\n" +
+	"\bTakeOver\x12\x14\n" +
+	"\x05index\x18\x01 \x01(\x05R\x05index\x12\x16\n" +
+	"\x06number\x18\x02 \x01(\x05R\x06number\x12\x10\n" +
+	"\x03ran\x18\x03 \x01(\x03R\x03ran\x12&\n" +
+	"\x05cause\x18\x04 \x01(\v2\x10.edl.job.FailureR\x05causeB#Z!github.com/edl-go/edl/proto/stateb\x06proto3"
 
 var (
 	file_proto_state_state_proto_rawDescOnce sync.Once
@@ -1609,55 +2661,91 @@ func file_proto_state_state_proto_rawDescGZIP() []byte {
 }
 
 var file_proto_state_state_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_proto_state_state_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
+var file_proto_state_state_proto_msgTypes = make([]protoimpl.MessageInfo, 29)
 var file_proto_state_state_proto_goTypes = []any{
-	(Task_Place)(0),      // 0: edl.state.Task.Place
-	(*Head)(nil),         // 1: edl.state.Head
-	(*File)(nil),         // 2: edl.state.File
-	(*Task)(nil),         // 3: edl.state.Task
-	(*Rank)(nil),         // 4: edl.state.Rank
-	(*Dispatch)(nil),     // 5: edl.state.Dispatch
-	(*Segment)(nil),      // 6: edl.state.Segment
-	(*Generation)(nil),   // 7: edl.state.Generation
-	(*Member)(nil),       // 8: edl.state.Member
-	(*Settled)(nil),      // 9: edl.state.Settled
-	(*Left)(nil),         // 10: edl.state.Left
-	(*Saver)(nil),        // 11: edl.state.Saver
-	(*Steps)(nil),        // 12: edl.state.Steps
-	(*Finished)(nil),     // 13: edl.state.Finished
-	(*Back)(nil),         // 14: edl.state.Back
-	(*Placed)(nil),       // 15: edl.state.Placed
-	(*Snapshot)(nil),     // 16: edl.state.Snapshot
-	(*Checkpoint)(nil),   // 17: edl.state.Checkpoint
-	(*Datasets)(nil),     // 18: edl.state.Datasets
-	(*KeptJob)(nil),      // 19: edl.state.KeptJob
-	nil,                  // 20: edl.state.Snapshot.EntriesEntry
-	(*rpc.DataFile)(nil), // 21: edl.rpc.DataFile
-	(*job.Progress)(nil), // 22: edl.job.Progress
-	(job.Mode)(0),        // 23: edl.job.Mode
-	(*job.Shard)(nil),    // 24: edl.job.Shard
-	(*rpc.Dataset)(nil),  // 25: edl.rpc.Dataset
-	(*job.JobSpec)(nil),  // 26: edl.job.JobSpec
+	(Task_Place)(0),            // 0: edl.state.Task.Place
+	(*Head)(nil),               // 1: edl.state.Head
+	(*File)(nil),               // 2: edl.state.File
+	(*Task)(nil),               // 3: edl.state.Task
+	(*Rank)(nil),               // 4: edl.state.Rank
+	(*Dispatch)(nil),           // 5: edl.state.Dispatch
+	(*Segment)(nil),            // 6: edl.state.Segment
+	(*Generation)(nil),         // 7: edl.state.Generation
+	(*Member)(nil),             // 8: edl.state.Member
+	(*Settled)(nil),            // 9: edl.state.Settled
+	(*Left)(nil),               // 10: edl.state.Left
+	(*Saver)(nil),              // 11: edl.state.Saver
+	(*Steps)(nil),              // 12: edl.state.Steps
+	(*Finished)(nil),           // 13: edl.state.Finished
+	(*Back)(nil),               // 14: edl.state.Back
+	(*Placed)(nil),             // 15: edl.state.Placed
+	(*Snapshot)(nil),           // 16: edl.state.Snapshot
+	(*Checkpoint)(nil),         // 17: edl.state.Checkpoint
+	(*Datasets)(nil),           // 18: edl.state.Datasets
+	(*KeptJob)(nil),            // 19: edl.state.KeptJob
+	(*RunningJob)(nil),         // 20: edl.state.RunningJob
+	(*JobRecord)(nil),          // 21: edl.state.JobRecord
+	(*Position)(nil),           // 22: edl.state.Position
+	(*Wish)(nil),               // 23: edl.state.Wish
+	(*Owed)(nil),               // 24: edl.state.Owed
+	(*JobBegin)(nil),           // 25: edl.state.JobBegin
+	(*Supervision)(nil),        // 26: edl.state.Supervision
+	(*SupervisedRole)(nil),     // 27: edl.state.SupervisedRole
+	(*TakeOver)(nil),           // 28: edl.state.TakeOver
+	nil,                        // 29: edl.state.Snapshot.EntriesEntry
+	(*rpc.DataFile)(nil),       // 30: edl.rpc.DataFile
+	(*job.Progress)(nil),       // 31: edl.job.Progress
+	(job.Mode)(0),              // 32: edl.job.Mode
+	(*job.Shard)(nil),          // 33: edl.job.Shard
+	(*rpc.Dataset)(nil),        // 34: edl.rpc.Dataset
+	(*job.JobSpec)(nil),        // 35: edl.job.JobSpec
+	(*job.Policy)(nil),         // 36: edl.job.Policy
+	(*job.Event)(nil),          // 37: edl.job.Event
+	(*job.JobStatus)(nil),      // 38: edl.job.JobStatus
+	(*rpc.GoBackResponse)(nil), // 39: edl.rpc.GoBackResponse
+	(*job.Failure)(nil),        // 40: edl.job.Failure
+	(job.Role)(0),              // 41: edl.job.Role
 }
 var file_proto_state_state_proto_depIdxs = []int32{
-	21, // 0: edl.state.File.file:type_name -> edl.rpc.DataFile
+	30, // 0: edl.state.File.file:type_name -> edl.rpc.DataFile
 	0,  // 1: edl.state.Task.place:type_name -> edl.state.Task.Place
 	5,  // 2: edl.state.Rank.granted:type_name -> edl.state.Dispatch
 	5,  // 3: edl.state.Rank.finished:type_name -> edl.state.Dispatch
 	8,  // 4: edl.state.Generation.members:type_name -> edl.state.Member
-	22, // 5: edl.state.Back.progress:type_name -> edl.job.Progress
-	20, // 6: edl.state.Snapshot.entries:type_name -> edl.state.Snapshot.EntriesEntry
-	23, // 7: edl.state.Checkpoint.mode:type_name -> edl.job.Mode
-	22, // 8: edl.state.Checkpoint.progress:type_name -> edl.job.Progress
-	24, // 9: edl.state.Checkpoint.shards:type_name -> edl.job.Shard
-	25, // 10: edl.state.Checkpoint.data:type_name -> edl.rpc.Dataset
-	25, // 11: edl.state.Datasets.datasets:type_name -> edl.rpc.Dataset
-	26, // 12: edl.state.KeptJob.spec:type_name -> edl.job.JobSpec
-	13, // [13:13] is the sub-list for method output_type
-	13, // [13:13] is the sub-list for method input_type
-	13, // [13:13] is the sub-list for extension type_name
-	13, // [13:13] is the sub-list for extension extendee
-	0,  // [0:13] is the sub-list for field type_name
+	31, // 5: edl.state.Back.progress:type_name -> edl.job.Progress
+	29, // 6: edl.state.Snapshot.entries:type_name -> edl.state.Snapshot.EntriesEntry
+	32, // 7: edl.state.Checkpoint.mode:type_name -> edl.job.Mode
+	31, // 8: edl.state.Checkpoint.progress:type_name -> edl.job.Progress
+	33, // 9: edl.state.Checkpoint.shards:type_name -> edl.job.Shard
+	34, // 10: edl.state.Checkpoint.data:type_name -> edl.rpc.Dataset
+	34, // 11: edl.state.Datasets.datasets:type_name -> edl.rpc.Dataset
+	35, // 12: edl.state.KeptJob.spec:type_name -> edl.job.JobSpec
+	19, // 13: edl.state.RunningJob.job:type_name -> edl.state.KeptJob
+	36, // 14: edl.state.RunningJob.policy:type_name -> edl.job.Policy
+	37, // 15: edl.state.JobRecord.events:type_name -> edl.job.Event
+	38, // 16: edl.state.JobRecord.status:type_name -> edl.job.JobStatus
+	22, // 17: edl.state.JobRecord.position:type_name -> edl.state.Position
+	26, // 18: edl.state.JobRecord.supervision:type_name -> edl.state.Supervision
+	25, // 19: edl.state.JobRecord.begin:type_name -> edl.state.JobBegin
+	23, // 20: edl.state.JobRecord.wishes:type_name -> edl.state.Wish
+	24, // 21: edl.state.JobRecord.owed:type_name -> edl.state.Owed
+	39, // 22: edl.state.Owed.back:type_name -> edl.rpc.GoBackResponse
+	31, // 23: edl.state.JobBegin.begin:type_name -> edl.job.Progress
+	31, // 24: edl.state.JobBegin.restart:type_name -> edl.job.Progress
+	34, // 25: edl.state.JobBegin.datasets:type_name -> edl.rpc.Dataset
+	27, // 26: edl.state.Supervision.roles:type_name -> edl.state.SupervisedRole
+	40, // 27: edl.state.Supervision.cause:type_name -> edl.job.Failure
+	40, // 28: edl.state.Supervision.why:type_name -> edl.job.Failure
+	28, // 29: edl.state.Supervision.under:type_name -> edl.state.TakeOver
+	41, // 30: edl.state.SupervisedRole.role:type_name -> edl.job.Role
+	40, // 31: edl.state.SupervisedRole.last:type_name -> edl.job.Failure
+	41, // 32: edl.state.SupervisedRole.as:type_name -> edl.job.Role
+	40, // 33: edl.state.TakeOver.cause:type_name -> edl.job.Failure
+	34, // [34:34] is the sub-list for method output_type
+	34, // [34:34] is the sub-list for method input_type
+	34, // [34:34] is the sub-list for extension type_name
+	34, // [34:34] is the sub-list for extension extendee
+	0,  // [0:34] is the sub-list for field type_name
 }
 
 func init() { file_proto_state_state_proto_init() }
@@ -1665,13 +2753,14 @@ func file_proto_state_state_proto_init() {
 	if File_proto_state_state_proto != nil {
 		return
 	}
+	file_proto_state_state_proto_msgTypes[22].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_state_state_proto_rawDesc), len(file_proto_state_state_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   20,
+			NumMessages:   29,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

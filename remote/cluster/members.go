@@ -422,6 +422,21 @@ func (r *registry) Claim(ctx context.Context) (Membership, error) {
 	return membershipOf(owner, err)
 }
 
+// Inherit is Claim of a job whose listener has died, by the one after it, which knows that: it holds a lock that only one of them can have. The members of the
+// job stay.
+func Inherit(ctx context.Context, of Registry) (Membership, error) {
+	r, ok := of.(*registry)
+	if !ok {
+		return nil, fault.E(fault.InvalidArgument, fault.At("cluster"), fault.Got("no registry of this package"))
+	}
+	scoped, cancel := r.scope(ctx)
+	defer cancel()
+	if _, _, err := r.commit(scoped, txn{deletes: []string{r.prefix + ownerKey}}, nil); err != nil {
+		return nil, r.storeFault(ctx, r.prefix+ownerKey, err)
+	}
+	return r.Claim(ctx)
+}
+
 // Remove clears the prefix of the job in one transaction, with the key of the listener.
 func (r *registry) Remove(ctx context.Context, owner Membership) error {
 	m, ok := owner.(*membership)

@@ -2,7 +2,7 @@
 // does not know which.
 //
 // Files in reading order: launch.go has Launcher and Handle, and cuts what a role writes into lines; goroutines.go, processes.go and nodes.go are the
-// three launchers; threads.go, threads_linux.go and threads_other.go divide the cores of a host among child processes, and save wake-ups; child.go is
+// three launchers; keeper.go owns processes for listeners that come and go, and kept.go is the launcher of such a listener; threads.go, threads_linux.go and threads_other.go divide the cores of a host among child processes, and save wake-ups; child.go is
 // what passes between a launcher and its child process; serve.go is a node's side of nodes.go; rundir.go is the directory of a cluster of one machine.
 //
 // Three pipes join a launcher and its child:
@@ -13,7 +13,7 @@
 //	   |<- a further pipe: job.RoleReport, framed --|   what the role waits for and how long its rounds take, at most once a second; at its end
 //	                                                |   the trace of a job that is profiled, and why the role failed
 //
-// No child outlives its parent. A child is in a process group of its own, so that an interrupt from the terminal reaches the parent alone, which then
+// No child outlives its parent, which is the listener, or its Keeper. A child is in a process group of its own, so that an interrupt from the terminal reaches the parent alone, which then
 // stops its children in order. A role that is started by hand has no pipe for reports, and says so in its log.
 package launch
 
@@ -42,7 +42,7 @@ type Launcher interface {
 // Here reports whether a launcher starts all roles on this machine, so that they see its directories. Of a launcher of the user it is not known.
 func Here(l Launcher) bool {
 	switch l.(type) {
-	case goroutines, Processes:
+	case goroutines, Processes, Kept:
 		return true
 	}
 	return false

@@ -57,6 +57,12 @@ func ServeRole(stream grpc.BidiStreamingServer[rpc.StartRoleChunk, rpc.RoleEvent
 	err = h.Wait()
 	close(ended)
 	passing.Wait()
+	e.tellEnd(err)
+	return nil
+}
+
+// tellEnd sends how the role has ended.
+func (e *events) tellEnd(err error) {
 	switch {
 	case err == nil:
 		e.tell(job.State_SUCCEEDED, nil)
@@ -65,12 +71,11 @@ func ServeRole(stream grpc.BidiStreamingServer[rpc.StartRoleChunk, rpc.RoleEvent
 	default:
 		e.tell(job.State_FAILED, err)
 	}
-	return nil
 }
 
 // events sends what happens to one role. It is the role's log.
 type events struct {
-	stream grpc.BidiStreamingServer[rpc.StartRoleChunk, rpc.RoleEvent]
+	stream interface{ Send(*rpc.RoleEvent) error }
 	member cluster.Member
 
 	mu    sync.Mutex

@@ -29,6 +29,8 @@ import (
 //	lock                        held by the listener that uses the folder
 //	jobs/NAME/job               a state.KeptJob: what is needed to resume the job
 //	jobs/NAME/checkpoints/...   its checkpoints, unless it names a place for them
+//	runs/NAME/...               its journal, for the listener that takes it over: see journal
+//	keeper, keeper.*            the keeper of its processes, which holds a lock of its own
 //
 // A job has its folder from its start on. It is removed when the job succeeds, when another job of its name starts that does not resume it, and when it is
 // one of the oldest beyond the number of jobs that a listener remembers.
@@ -66,6 +68,9 @@ func OpenData(dir string) (*Data, error) {
 
 // Close lets another listener use the folder.
 func (d *Data) Close() error { return d.lock.Close() }
+
+// Dir is the folder, as an absolute path.
+func (d *Data) Dir() string { return d.dir }
 
 // folder is the folder of a job.
 func (d *Data) folder(id string) string { return filepath.Join(d.jobs(), id) }

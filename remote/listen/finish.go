@@ -60,9 +60,13 @@ func newFinishing(j *Job) *finishing {
 
 // want adds a wish, and returns where its refusal is told.
 func (f *finishing) want(after *uint64, withoutSave bool) *refusal {
+	f.job.telling.Lock()
+	defer f.job.telling.Unlock()
 	f.job.mu.Lock()
-	defer f.job.mu.Unlock()
-	return f.wantLocked(after, withoutSave)
+	refusal := f.wantLocked(after, withoutSave)
+	f.job.mu.Unlock()
+	tell(f.job, false)
+	return refusal
 }
 
 // wantLocked is want. job.mu is held.

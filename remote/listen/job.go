@@ -5,6 +5,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -47,6 +48,13 @@ type Job struct {
 	began        time.Time
 	done         chan struct{}
 	rolesStarted chan struct{} // closed when roles is set
+	inherited    *inheritance  // what an earlier listener has left of a job that runs; nil: this listener has begun it
+
+	telling  sync.Mutex // held while the record changes and this is written and told; before mu
+	journal  *journal   // nil: the job ends with its listener
+	number   uint64     // of the next event; guarded by telling
+	lines    uint64     // number of the next line of the log; of who reads lines
+	newBegin bool       // the journal does not have what the attempt starts with; guarded by mu
 
 	record
 	placing placing                 // guarded by mu
@@ -141,8 +149,14 @@ func (j *Job) run(ctx context.Context) {
 		cancel(fault.New(fault.Canceled, "stopped by the user"))
 	}
 	j.mu.Unlock()
-	j.setState(job.State_STARTING, nil)
+	if j.inherited == nil {
+		j.setState(job.State_STARTING, nil)
+	}
 	err := runRoles(ctx, j)
+	if handedOver(ctx) && !wasStopped(j) {
+		leave(j)
+		return
+	}
 	if err == nil || !j.isStopped() {
 		p, wrong := j.state.finish(err != nil)
 		if p != nil {
@@ -154,6 +168,13 @@ func (j *Job) run(ctx context.Context) {
 		j.manager.cfg.Log.Warn("files of the job are left behind", "job", j.ID, "error", wrong)
 	}
 	j.end(err)
+}
+
+// wasStopped reports whether a user has stopped the job.
+func wasStopped(j *Job) bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.stopped
 }
 
 // isStopped reports whether a user, or the end of the listener, has stopped the job.
@@ -188,6 +209,7 @@ func (j *Job) end(err error) {
 		j.plan.release()
 	})
 	j.setState(state, err)
+	endRun(j)
 	j.events.End()
 	j.logs.End()
 	close(j.done)
@@ -200,7 +222,7 @@ func (j *Job) roleSpec(m cluster.Member, start int) *job.RoleSpec {
 	p := j.placing.of(m)
 	s := &job.RoleSpec{Job: j.ID, Role: m.Role, Index: uint32(m.Index), Spec: p.spec(j.spec), Program: p.plan.trainer, ProgramHash: j.plan.hash[:],
 		Registry: ops.Fingerprint(), Ops: ops.Hashes(), Start: uint32(start), Etcd: j.manager.cfg.Etcd, Prefix: cluster.Prefix(j.ID),
-		RunDir: j.manager.cfg.RunDir, Advertise: j.manager.cfg.Host, ClearData: j.manager.cfg.ClearData, Placement: p.plan.loads, CheckpointRun: j.name, CheckpointOrigins: j.state.origins,
+		Lingers: j.manager.cfg.Kept != nil, RunDir: j.manager.cfg.RunDir, Advertise: j.manager.cfg.Host, ClearData: j.manager.cfg.ClearData, Placement: p.plan.loads, CheckpointRun: j.name, CheckpointOrigins: j.state.origins,
 		Placed: &job.Placement{Number: p.number, Pservers: int32(len(p.plan.pservers))}}
 	switch m.Role {
 	case job.Role_COORDINATOR:
@@ -235,6 +257,7 @@ func (j *Job) Status() *job.JobStatus {
 // startOver begins the next attempt of the job.
 func (j *Job) startOver(cause error, servers ...interface{ forget() }) {
 	j.withLock(func() {
+		j.roles.owed.Forget, j.newBegin = false, true
 		j.record.startOver(jobspec.ProgressMessage(j.state.restart), j.state.records())
 		for _, s := range servers {
 			s.forget()
@@ -256,11 +279,13 @@ func wentBack(j *Job, p *job.Progress, records int64, servers ...interface{ forg
 
 // setState enters another state and tells it.
 func (j *Job) setState(state job.State, err error) {
+	j.telling.Lock()
 	j.mu.Lock()
 	j.status.State, j.status.Failure = state, wire.FailureOf(err)
 	s := proto.Clone(j.status).(*job.JobStatus)
 	j.mu.Unlock()
-	j.events.Add(&job.Event{What: &job.Event_Status{Status: s}})
+	tell(j, false, &job.Event{What: &job.Event_Status{Status: s}})
+	j.telling.Unlock()
 	log := j.manager.cfg.Log.With("job", j.ID, "state", state)
 	if err != nil {
 		log.Info("job", "error", err)

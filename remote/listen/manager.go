@@ -7,6 +7,7 @@
 // Its files in reading order:
 //
 //   - manager.go: Manager, the jobs of a listener; server.go: Server, its calls; access.go: who may make them; allowed.go: what jobs may read and write
+//   - journal.go: what is written of a job that runs; takeover.go: a listener that goes, and the one after it that goes on with its jobs
 //   - data.go: Data, what outlives a listener: jobs that can be resumed, and their checkpoints; checkpoints.go: from a checkpoint to the start of an attempt
 //   - plan.go: from a JobSpec to role programs; jobstate.go: what a job starts with and leaves; states.go: the states that the listener holds between jobs
 //   - job.go: Job, its calls; finish.go: its end in good order; record.go: what is known of a job
@@ -68,6 +69,7 @@ type Config struct {
 	MaxStateBytes int64                 // of all of them together; 0: 64 GiB
 	Allowed       Allowed               // what jobs may read and write
 	Authority     *credential.Authority // issues the credentials of listener and roles; nil: they have none, and ask for none
+	Kept          *Keeping              // what outlives the listener with the jobs; nil: they end with it
 	Data          *Data                 // for jobs that are resumed, and for checkpoints of jobs that name no place; nil: none. The caller closes it
 	Log           *slog.Logger
 }
@@ -239,11 +241,17 @@ func (m *Manager) add(j *Job, kept *state.KeptJob) error {
 	}
 	m.forget()
 	m.remember(j, kept)
+	beginRun(m, j, kept)
 	dropTraces(m.list())
-	m.jobs[j.ID] = j
-	m.order = append(slices.DeleteFunc(m.order, func(o string) bool { return o == j.ID }), j.ID)
+	enter(m, j)
 	m.group.Go(func() { j.run(m.ctx) })
 	return nil
+}
+
+// enter makes a job known. m.mu is held.
+func enter(m *Manager, j *Job) {
+	m.jobs[j.ID] = j
+	m.order = append(slices.DeleteFunc(m.order, func(o string) bool { return o == j.ID }), j.ID)
 }
 
 // forget drops the oldest jobs that have ended, beyond the number that is remembered.
@@ -253,10 +261,16 @@ func (m *Manager) forget() {
 			return
 		}
 		if m.jobs[id].Ended() {
+			forgetRun(m, id)
 			delete(m.jobs, id)
 			m.order = slices.DeleteFunc(m.order, func(o string) bool { return o == id })
 		}
 	}
+}
+
+// Busy reports whether a job of a manager runs.
+func Busy(m *Manager) bool {
+	return slices.ContainsFunc(m.Jobs(), func(j *Job) bool { return !j.Ended() })
 }
 
 // Job returns a job by its id.

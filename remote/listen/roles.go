@@ -2,6 +2,7 @@ package listen
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"time"
@@ -39,7 +40,16 @@ func (l *roleRun) stop(grace time.Duration) { l.with(func(h launch.Handle) { h.S
 
 // start starts a role and follows it to its end.
 func (c *jobRun) start(ctx context.Context, m cluster.Member, before int) {
-	spec := c.job.roleSpec(m, before)
+	c.job.roleStarts(m)
+	if before > 0 {
+		c.job.manager.cfg.Log.Info("role starts again", "job", c.job.ID, "role", m.ID(), "starts", before+1)
+	}
+	follow(ctx, c, m, supervise.Start{Member: m, Before: before})
+}
+
+// follow starts the process of a role, unless an earlier listener has started it, and follows it to its end. The process may be that of a standby.
+func follow(ctx context.Context, c *jobRun, m cluster.Member, process supervise.Start) {
+	spec := c.job.roleSpec(process.Member, process.Before)
 	c.job.withLock(func() {
 		if m.Role == job.Role_PSERVER && c.machine.GoesBack() != nil {
 			spec.History = c.watcher.history + 1
@@ -51,11 +61,7 @@ func (c *jobRun) start(ctx context.Context, m cluster.Member, before int) {
 	beside := c.running[cluster.Member{Role: job.Role_PSERVER, Index: m.Index}] // of a standby
 	c.running[m] = l
 	c.failures = slices.DeleteFunc(c.failures, func(f failure) bool { return f.of == m })
-	c.job.roleStarts(m)
 	c.finals.starts(m)
-	if before > 0 {
-		c.job.manager.cfg.Log.Info("role starts again", "job", c.job.ID, "role", m.ID(), "starts", before+1)
-	}
 	c.group.Go(func() {
 		defer cancel()
 		if err := giveCredentials(c.job.manager.cfg, spec); err != nil {
@@ -98,6 +104,9 @@ func memberOf(c *jobRun, l *roleRun) (m cluster.Member) {
 // ended removes the keys of a role that has failed, and tells the policy of the end. Without that, the others would take the role for alive until its
 // lease ends.
 func (c *jobRun) ended(ctx context.Context, l *roleRun, err error) {
+	if errors.Is(err, launch.ErrLeft) {
+		return
+	}
 	ctx, cancel := context.WithTimeout(ctx, c.job.limits.Registry)
 	defer cancel()
 	m := memberOf(c, l)
@@ -219,6 +228,10 @@ func startsOf(c *jobRun) map[cluster.Member]int {
 // stopAll ends the roles that are left. When the job is stopped, trainers end first: they can finish their round only while the servers run. When the
 // job has failed, they are killed.
 func (c *jobRun) stopAll(ctx context.Context) {
+	if handedOver(ctx) {
+		letGo(c)
+		return
+	}
 	var group sync.WaitGroup
 	isTrainer := func(m cluster.Member) bool { return m.Role == job.Role_TRAINER }
 	for m, l := range c.running {

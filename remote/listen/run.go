@@ -31,7 +31,11 @@ func runRoles(ctx context.Context, j *Job) error {
 	if err != nil {
 		return err
 	}
-	defer removeTraces(ctx, j, registry, owner)
+	defer func() {
+		if !handedOver(ctx) {
+			removeTraces(ctx, j, registry, owner)
+		}
+	}()
 	watching, unwatch := context.WithCancel(ctx)
 	side, err := sideOf(j)
 	if err != nil {
@@ -53,7 +57,10 @@ func runRoles(ctx context.Context, j *Job) error {
 	defer endRoles(j)
 	var group sync.WaitGroup
 	defer func() { unwatch(); group.Wait() }()
-	c.watcher, c.finals = newWatcher(j, peers.coordinator), newFinalReports(watching, j, peers, &group)
+	c.finals = newFinalReports(watching, j, peers, &group)
+	if lines := j.manager.cfg.Kept; lines != nil {
+		group.Go(func() { readLines(watching, j, lines.Launcher) })
+	}
 	group.Go(func() { c.watcher.watch(watching) })
 	if j.spec.MaxAhead > 0 {
 		group.Go(func() { j.acks.passOn(watching, peers.coordinator) })
@@ -88,6 +95,9 @@ func removeTraces(ctx context.Context, j *Job, registry cluster.Registry, owner 
 func prepareRegistry(ctx context.Context, j *Job, registry cluster.Registry) (owner cluster.Membership, err error) {
 	ctx, cancel := context.WithTimeout(ctx, j.limits.Start)
 	defer cancel()
+	if ran(j) {
+		return cluster.Inherit(ctx, registry)
+	}
 	live, err := registry.Live(ctx)
 	if err != nil {
 		return nil, err
@@ -96,7 +106,11 @@ func prepareRegistry(ctx context.Context, j *Job, registry cluster.Registry) (ow
 		return nil, fault.E(fault.InvalidArgument, fault.At("job "+j.ID), fault.Got("a name whose "+m.String()+" lives"),
 			fault.Want("another name"), fault.Hint("another listener of the cluster runs a job of this name, or its roles have not ended yet"))
 	}
-	if owner, err = registry.Claim(ctx); err != nil {
+	claim := registry.Claim
+	if j.inherited != nil {
+		claim = func(ctx context.Context) (cluster.Membership, error) { return cluster.Inherit(ctx, registry) }
+	}
+	if owner, err = claim(ctx); err != nil {
 		if errors.Is(err, fault.Fenced) {
 			err = fault.E(fault.InvalidArgument, fault.At("job "+j.ID), fault.Cause(err))
 		}
@@ -119,9 +133,16 @@ func startRoles(ctx context.Context, j *Job, registry cluster.Registry, peers *p
 	for known := int32(0); ; {
 		j.mu.Lock()
 		wanted := j.wanted
-		if wanted == known {
+		if wanted == known || ran(j) { // whose registry knows
 			defer j.mu.Unlock()
 			j.roles = newJobRun(j, registry, peers, int(wanted))
+			j.roles.watcher = newWatcher(j, peers.coordinator)
+			if ran(j) {
+				if err := inheritRoles(j.roles, j.inherited); err != nil {
+					j.roles = nil
+					return nil, err
+				}
+			}
 			close(j.rolesStarted)
 			return j.roles, nil
 		}
@@ -178,8 +199,8 @@ type jobRun struct {
 	job      *Job
 	registry cluster.Registry
 	peers    *peers
-	watcher  *watcher // with finals, set before run is called
-	finals   *finalReports
+	watcher  *watcher
+	finals   *finalReports // set before run is called
 	began    time.Time
 	events   chan func() supervise.Event
 	over     chan struct{} // closed when no event matters any more
@@ -188,6 +209,7 @@ type jobRun struct {
 	failures []failure                   // of roles that have ended, until they start again; in order; of run
 	scale    scaling                     // of run
 	went     *rpc.GoBackResponse         // where the history begins that the job has gone back to; of run
+	owed     *state.Owed                 // guarded by job.mu
 
 	machine *supervise.Machine // guarded by job.mu
 }
@@ -198,12 +220,16 @@ type failure struct {
 	err error
 }
 
-func newJobRun(j *Job, registry cluster.Registry, peers *peers, trainers int) *jobRun {
-	policy := supervise.Policy{PServers: int(j.spec.Pservers), MaxRestarts: int(max(j.spec.MaxRestarts, 0)),
+// policyOf is what a job allows.
+func policyOf(j *Job) supervise.Policy {
+	return supervise.Policy{PServers: int(j.spec.Pservers), MaxRestarts: int(max(j.spec.MaxRestarts, 0)),
 		DrainTime: j.limits.Drain, LostLease: j.limits.LostLease, Release: j.limits.Release, OneAttempt: j.spec.Fed,
 		GoesBack: j.spec.Checkpoints != nil && !j.spec.Fed, Standbys: j.spec.Standby > 0}
+}
+
+func newJobRun(j *Job, registry cluster.Registry, peers *peers, trainers int) *jobRun {
 	return &jobRun{job: j, registry: registry, peers: peers, began: time.Now(), events: make(chan func() supervise.Event),
-		over: make(chan struct{}), running: map[cluster.Member]*roleRun{}, machine: supervise.New(policy, trainers)}
+		over: make(chan struct{}), running: map[cluster.Member]*roleRun{}, machine: supervise.New(policyOf(j), trainers), owed: &state.Owed{}}
 }
 
 // run starts the roles and returns when the job has ended and no role is left: nil when it has ended well.
@@ -222,7 +248,10 @@ func (c *jobRun) run(ctx context.Context) error {
 	})
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	effects := c.step(func() supervise.Event { return supervise.Began{} })
+	effects, err := begin(ctx, c)
+	if err != nil {
+		return err
+	}
 	for {
 		if ended, err := c.carryOut(ctx, effects); ended {
 			return c.cause(err)
@@ -239,14 +268,30 @@ func (c *jobRun) run(ctx context.Context) error {
 	}
 }
 
+// begin starts the roles of a job that begins, or goes on with those of one that an earlier listener has begun.
+func begin(ctx context.Context, c *jobRun) (supervise.Effects, error) {
+	if ran(c.job) {
+		return goOn(ctx, c)
+	}
+	return c.step(func() supervise.Event { return supervise.Began{} }), nil
+}
+
 // now is the machine's clock.
 func (c *jobRun) now() time.Duration { return time.Since(c.began) }
 
 // at is the time of a machine's clock.
 func (c *jobRun) at(d time.Duration) time.Time { return c.began.Add(d) }
 
-// step makes one decision.
+// step makes one decision. It is written before it is carried out.
 func (c *jobRun) step(event func() supervise.Event) supervise.Effects {
+	c.job.telling.Lock()
+	defer c.job.telling.Unlock()
+	effects := decide(c, event)
+	tell(c.job, true)
+	return effects
+}
+
+func decide(c *jobRun, event func() supervise.Event) supervise.Effects {
 	c.job.mu.Lock()
 	defer c.job.mu.Unlock()
 	e := event()
@@ -259,6 +304,9 @@ func (c *jobRun) step(event func() supervise.Event) supervise.Effects {
 		}
 	}
 	c.job.status.Trainers = int32(c.machine.Trainers())
+	if c.owed.Forget = c.owed.Forget || effects.Forget; effects.Back {
+		c.owed.Back = c.went
+	}
 	return effects
 }
 
@@ -364,8 +412,8 @@ func (c *jobRun) wentBack() {
 	c.job.withLock(func() { before = c.watcher.history })
 	wentBack(c.job, p, c.went.GetRecords(), c.watcher, c.job.acks, c.job.finishing)
 	c.job.manager.cfg.Log.Warn("the job has gone back to a checkpoint", "job", c.job.ID, "steps", p.GetSteps(), "because", cause)
+	c.job.withLock(func() { c.watcher.history, c.owed.Back = before+1, nil })
 	c.job.setState(job.State_STARTING, nil)
-	c.job.withLock(func() { c.watcher.history = before + 1 })
 }
 
 // lastLoss is how a pserver has ended last.

@@ -33,7 +33,8 @@ type Server struct {
 
 // Describe tells what this listener can run.
 func (s *Server) Describe(context.Context, *rpc.DescribeRequest) (*rpc.DescribeResponse, error) {
-	return &rpc.DescribeResponse{Version: s.Version, Registry: ops.Fingerprint(), Ops: ops.Hashes(), Node: s.Node, Now: time.Now().UnixNano()}, nil
+	return &rpc.DescribeResponse{Version: s.Version, Registry: ops.Fingerprint(), Ops: ops.Hashes(), Node: s.Node, Now: time.Now().UnixNano(),
+		Durable: s.Manager.cfg.Kept != nil}, nil
 }
 
 // Submit takes a job. If the answer cannot be delivered, nobody knows the id of the job, and it is stopped.
@@ -89,15 +90,19 @@ func (s *Server) Watch(m *rpc.JobRequest, stream grpc.ServerStreamingServer[rpc.
 		j.followers.change(+1, false)
 		defer j.followers.change(-1, false)
 	}
-	return j.events.ReadBatches(stream.Context(), 0, j.limits.Tell, func(_ uint64, events []*job.Event) error {
+	ctx, done := whileHere(stream.Context(), s.Manager)
+	defer done()
+	err = j.events.ReadBatches(ctx, m.From, j.limits.Tell, func(number uint64, events []*job.Event) error {
+		next := number + uint64(len(events))
 		if m.Follows && j.spec.Fed {
 			events = slices.DeleteFunc(slices.Clone(events), func(e *job.Event) bool { return e.GetStep() != nil })
 		}
 		if len(events) == 0 {
 			return nil
 		}
-		return stream.Send(&rpc.Events{Events: events})
+		return stream.Send(&rpc.Events{Events: events, Number: next - uint64(len(events))})
 	})
+	return orAway(ctx, err)
 }
 
 // Logs streams what the roles of a job wrote.
@@ -106,12 +111,15 @@ func (s *Server) Logs(m *rpc.LogsRequest, stream grpc.ServerStreamingServer[rpc.
 	if err != nil {
 		return err
 	}
-	return j.logs.Read(stream.Context(), 0, m.Follow, func(_ uint64, l *rpc.LogLine) error {
+	ctx, done := whileHere(stream.Context(), s.Manager)
+	defer done()
+	err = j.logs.Read(ctx, m.From, m.Follow, func(number uint64, l *rpc.LogLine) error {
 		if m.Role != "" && l.Role != m.Role {
 			return nil
 		}
-		return stream.Send(l)
+		return stream.Send(&rpc.LogLine{Role: l.Role, Line: l.Line, Number: number})
 	})
+	return orAway(ctx, err)
 }
 
 // Stop ends a job.

@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/proto/job"
@@ -81,6 +83,8 @@ func (w *watcher) take(ctx context.Context, m *rpc.WatchResponse) error {
 	w.turn.Lock()
 	defer w.turn.Unlock()
 	j := w.job
+	j.telling.Lock()
+	defer j.telling.Unlock()
 	first := false
 	var end *job.JobStatus
 	told := make([]*job.Event, 0, len(m.Events))
@@ -110,9 +114,14 @@ func (w *watcher) take(ctx context.Context, m *rpc.WatchResponse) error {
 		j.manager.cfg.Log.Warn("steps of the job were told and forgotten before they were heard", "job", j.ID, "missed", missed)
 	}
 	if first {
-		j.setState(job.State_RUNNING, nil)
+		var s *job.JobStatus
+		j.withLock(func() { s = proto.CloneOf(j.status) })
+		told = slices.Insert(told, 0, &job.Event{What: &job.Event_Status{Status: s}})
+		j.manager.cfg.Log.Info("job", "job", j.ID, "state", s.State)
 	}
-	j.events.Add(told...)
+	if len(m.Events) > 0 {
+		tell(j, false, told...)
+	}
 	if end != nil {
 		j.withLock(func() {
 			if err = ctx.Err(); err == nil {

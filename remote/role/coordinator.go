@@ -161,14 +161,19 @@ func (r *runner) runCoordinator(ctx context.Context, server *coordinator.Server,
 }
 
 // linger returns when a watcher has received all events, or after Deadlines.Linger. A job may be over before its listener has found the coordinator.
+// If the listener may be away, it has as long to come back as a role to start.
 func (r *runner) linger(ctx context.Context, heard <-chan struct{}) {
-	timer := time.NewTimer(r.deadlines.Linger)
+	limit := r.deadlines.Linger
+	if r.spec.GetLingers() {
+		limit = r.deadlines.Start
+	}
+	timer := time.NewTimer(limit)
 	defer timer.Stop()
 	select {
 	case <-heard:
 	case <-ctx.Done():
 	case <-timer.C:
-		r.log.Warn("the job has ended, and no watcher has received all events", "waited", r.deadlines.Linger)
+		r.log.Warn("the job has ended, and no watcher has received all events", "waited", limit)
 	}
 }
 

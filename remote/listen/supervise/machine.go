@@ -6,6 +6,7 @@
 //	machine.go   policy, events, effects; the roles of a job and what is due
 //	exit.go      what follows from the end of a role
 //	scale.go     another number of pservers
+//	saved.go     a machine that outlives its process
 //
 // # A role
 //
@@ -190,6 +191,7 @@ type Role struct {
 	killed   bool
 	renewed  bool   // a standby that was killed so that the next one has the slices of another placement
 	steps    uint64 // of the job when the role was started
+	process  Start  // of the process that runs, or ran last
 }
 
 // live reports whether the role has a process.
@@ -380,6 +382,7 @@ func (m *Machine) tick(now time.Duration, out *Effects) {
 			out.Start = append(out.Start, Start{r.Member, r.Starts})
 			r.enter(Running, now)
 			r.steps = m.steps
+			r.process = Start{r.Member, r.Starts}
 			r.Starts++
 		case r.live() && r.Due != 0 && r.Due <= now && !r.killed:
 			r.killed = true

@@ -44,6 +44,7 @@ func nameOf(m cluster.Member) string { return strings.ReplaceAll(m.String(), " "
 func TestScripts(t *testing.T) {
 	scripttest.RunDir(t, "testdata", func(t *testing.T) func(scripttest.Command) string {
 		var m *supervise.Machine
+		var policy supervise.Policy
 		var now time.Duration
 		return func(c scripttest.Command) string {
 			number := func(key string, otherwise int) int {
@@ -63,15 +64,18 @@ func TestScripts(t *testing.T) {
 				if err != nil {
 					return "refused: " + err.Error()
 				}
+				if m, err = supervise.Restore(policy, supervise.Save(m, now)); err != nil { // every story goes on in another process
+					t.Fatal(err)
+				}
 				return told(out)
 			}
 			switch c.Name {
 			case "new":
 				now = 0
-				m = supervise.New(supervise.Policy{PServers: number("pservers", 1), MaxRestarts: number("restarts", 10), DrainTime: 10 * time.Second,
+				policy = supervise.Policy{PServers: number("pservers", 1), MaxRestarts: number("restarts", 10), DrainTime: 10 * time.Second,
 					LostLease: time.Second, Release: 10 * time.Second,
-					OneAttempt: number("attempts", 0) == 1, GoesBack: c.Arg("back", "no") == "yes", Standbys: c.Arg("standbys", "no") == "yes"},
-					number("trainers", 2))
+					OneAttempt: number("attempts", 0) == 1, GoesBack: c.Arg("back", "no") == "yes", Standbys: c.Arg("standbys", "no") == "yes"}
+				m = supervise.New(policy, number("trainers", 2))
 			case "begin":
 				return step(supervise.Began{})
 			case "exit":

@@ -28,6 +28,18 @@ func TestProperties(t *testing.T) {
 		ended, backs, goingBack := false, 0, false
 		moves, moving := 0, false
 		do := func(e supervise.Event) {
+			if rapid.IntRange(0, 9).Draw(t, "saved") == 0 { // and another process goes on
+				restored, err := supervise.Restore(policy, supervise.Save(m, now))
+				if err != nil {
+					t.Fatal(err)
+				}
+				for member, process := range supervise.Processes(restored) {
+					if process.Member != member || process.Before != starts[member]-1 {
+						t.Fatalf("%v is said to run in process %+v, after %d starts", member, process, starts[member])
+					}
+				}
+				m = restored
+			}
 			out, err := m.Step(now, e)
 			if _, scales := e.(supervise.Scaled); err != nil && !scales {
 				t.Fatalf("%T: %v", e, err)

@@ -66,7 +66,7 @@ func (e TookOver) apply(m *Machine, now time.Duration, out *Effects) error {
 	r.Starts++
 	r.steps = m.steps
 	r.enter(s.State, now)
-	r.Due, r.Lost, r.killed = s.Due, s.Lost, s.killed
+	r.Due, r.Lost, r.killed, r.process = s.Due, s.Lost, s.killed, s.process
 	s.enter(Down, now)
 	s.Due, s.Last = now+FirstPause, nil
 	out.Replaced = append(out.Replaced, e.Index)

@@ -1,0 +1,406 @@
+package listen
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/proto/job"
+	"github.com/edl-go/edl/proto/rpc"
+	"github.com/edl-go/edl/proto/state"
+	"github.com/edl-go/edl/remote/jobspec"
+	"github.com/edl-go/edl/remote/launch"
+	"github.com/edl-go/edl/remote/listen/supervise"
+)
+
+// This file is for a listener that goes while its jobs run, however it goes, and for the one after it. The processes of the jobs are those of a launch.Keeper,
+// which stays, as does their etcd. What the listener itself knows is in the journal of each job (journal.go):
+//
+//	a decision of supervise, a step, a state   ---> journal ---> it is carried out, or told
+//	                                                   |
+//	the next listener:   the record and the machine <--'   starts every role again that the machine takes for one that runs: the Keeper
+//	                                                       starts a process once, so it finds those that run, and those that have ended
+//
+// Events and lines of logs have numbers, which stay, so a client goes on with the one after the last that it has. The coordinator keeps steps that no listener has
+// read.
+
+// Keeping is what outlives a listener with its jobs.
+type Keeping struct {
+	Launcher launch.Kept
+	Keeper   string // id of the keeper
+}
+
+// errHandedOver ends the work of a listener whose jobs go on.
+var errHandedOver = fault.New(fault.Canceled, "handed over to the next listener")
+
+func handedOver(ctx context.Context) bool { return errors.Is(context.Cause(ctx), errHandedOver) }
+
+// HandOver is Manager.Close without an end of the jobs: they go on, and the next listener with the same data folder takes them over. A job that is being stopped ends
+// before. No job starts after it. It is for a manager with Config.Kept.
+func HandOver(m *Manager) error {
+	for _, j := range m.Jobs() {
+		if !j.Ended() && (j.journal == nil || !goesOn(j.spec)) {
+			m.group.Go(func() { _ = j.Stop(context.Background()) })
+		}
+	}
+	m.mu.Lock()
+	m.cancel(errHandedOver)
+	m.mu.Unlock()
+	m.group.Wait()
+	return m.states.close()
+}
+
+// whileHere is a context for what a client reads of a job: it also ends when the jobs are handed over.
+func whileHere(ctx context.Context, m *Manager) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(m.ctx, func() {
+		if handedOver(m.ctx) {
+			cancel(errHandedOver)
+		}
+	})
+	return ctx, func() { stop(); cancel(nil) }
+}
+
+// orAway is what a client is told whose stream has ended with this listener: it asks the next one.
+func orAway(ctx context.Context, err error) error {
+	if handedOver(ctx) {
+		return fault.E(fault.Unavailable, fault.Got("a listener that hands its jobs over"), fault.Want("the next one"))
+	}
+	return err
+}
+
+// tell appends events to those of the job, after they are in the journal with all that is known of the job now. decided says that the machine has changed.
+// j.telling is held.
+func tell(j *Job, decided bool, events ...*job.Event) {
+	if j.journal != nil {
+		whole := j.journal.full()
+		var r *state.JobRecord
+		j.withLock(func() { r = entry(j, decided || whole, whole) })
+		r.Events = events
+		if err := j.journal.write(r); err != nil {
+			j.manager.cfg.Log.Warn("the job will end with this listener: what it does cannot be written", "job", j.ID, "error", err)
+		}
+	}
+	j.events.Add(events...)
+	j.number += uint64(len(events))
+}
+
+// entry is a record of the journal without events. j.mu is held.
+func entry(j *Job, decided, whole bool) *state.JobRecord {
+	r := &state.JobRecord{Number: j.number, Status: proto.CloneOf(j.status), Next: j.next, Told: j.told, Placement: j.placing.now.number,
+		Pservers: int32(len(j.placing.now.pservers)), Placements: j.placing.numbers}
+	if f := j.finishing; f.wishes > 0 {
+		r.Wishes = []*state.Wish{{AfterStep: f.after, WithoutSave: f.withoutSave, Promised: f.promised}}
+	}
+	if whole || j.newBegin {
+		j.newBegin = false
+		r.Begin = j.state.message(j.datasets)
+	}
+	if c := j.roles; c != nil {
+		r.Position = c.watcher.position()
+		if decided {
+			r.Supervision, r.Owed = supervise.Save(c.machine, c.now()), proto.CloneOf(c.owed)
+		}
+	}
+	return r
+}
+
+// position is how far the events were read. job.mu is held.
+func (w *watcher) position() *state.Position {
+	p := &state.Position{History: w.history, Fence: w.fence, Next: w.next}
+	select {
+	case <-w.all:
+		p.All = true
+	default:
+	}
+	return p
+}
+
+// message is what a listener needs to go on with the job.
+func (s *jobState) message(datasets []*rpc.Dataset) *state.JobBegin {
+	return &state.JobBegin{Begin: jobspec.ProgressMessage(s.begin), Restart: jobspec.ProgressMessage(s.restart), First: int32(s.first), Passes: int32(s.passes),
+		Ledger: s.ledger, Origins: s.origins, Datasets: datasets, Earlier: s.earlier, Params: s.params, Unpacked: s.unpacked, Exported: s.exported, Dir: s.dir}
+}
+
+// stateOf is the inverse of message.
+func stateOf(b *state.JobBegin) *jobState {
+	return &jobState{begin: jobspec.ProgressOf(b.GetBegin()), restart: jobspec.ProgressOf(b.GetRestart()), first: int(b.GetFirst()), passes: int(b.GetPasses()),
+		ledger: b.GetLedger(), origins: b.GetOrigins(), datasets: b.GetDatasets(), earlier: b.GetEarlier(), params: b.GetParams(), unpacked: b.GetUnpacked(),
+		exported: b.GetExported(), dir: b.GetDir()}
+}
+
+// goesOn reports whether a job can be taken over. What a fed job is fed is known to its client alone, and kept states go with their listener.
+func goesOn(spec *job.JobSpec) bool { return !spec.Fed && !spec.KeepState && spec.State == "" }
+
+// beginRun makes the journal of a job that begins. m.mu is held.
+func beginRun(m *Manager, j *Job, kept *state.KeptJob) {
+	if m.cfg.Kept == nil || m.cfg.Data == nil {
+		return
+	}
+	kept.Run = j.name
+	var err error
+	j.journal, err = m.cfg.Data.beginRun(j.ID, &state.RunningJob{Job: kept, Keeper: m.cfg.Kept.Keeper, BeganNs: j.began.UnixNano(), Policy: jobspec.PolicyMessage(j.allowed)})
+	if err != nil {
+		j.journal = nil
+		m.cfg.Log.Warn("the job will end with this listener: what it does cannot be written", "job", j.ID, "error", err)
+	}
+}
+
+// forgetRun removes the journal of a job that is not remembered any more. m.mu is held.
+func forgetRun(m *Manager, id string) {
+	if m.cfg.Kept == nil || m.cfg.Data == nil {
+		return
+	}
+	if err := os.RemoveAll(m.cfg.Data.runFolder(id)); err != nil {
+		m.cfg.Log.Warn("the journal of an old job is left", "job", id, "error", err)
+	}
+}
+
+// ran reports whether an earlier listener has begun to start the roles of the job.
+func ran(j *Job) bool { return j.inherited != nil && j.inherited.Supervision != nil }
+
+// leave ends the work of this listener on a job that goes on.
+func leave(j *Job) {
+	j.telling.Lock()
+	defer j.telling.Unlock()
+	if j.journal != nil {
+		j.journal.close()
+	}
+	j.manager.cfg.Log.Info("the job goes on without this listener", "job", j.ID)
+}
+
+// leave lets go of the roles that run.
+func letGo(c *jobRun) {
+	for _, l := range c.running {
+		<-l.ready
+		if h, ok := l.handle.(interface{ Leave() }); ok {
+			h.Leave()
+		}
+	}
+}
+
+// endRun ends the journal of a job that has ended, and lets the keeper forget it.
+func endRun(j *Job) {
+	kept := j.manager.cfg.Kept
+	if kept == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), j.limits.Registry)
+	defer cancel()
+	if err := kept.Launcher.Lines(ctx, j.name, j.lines, false, addLine(j)); err != nil {
+		j.manager.cfg.Log.Warn("the last lines of the job's log are missing", "job", j.ID, "error", err)
+	}
+	if err := kept.Launcher.Release(ctx, j.name); err != nil {
+		j.manager.cfg.Log.Warn("the keeper remembers a job that has ended", "job", j.ID, "error", err)
+	}
+	if j.journal == nil {
+		return
+	}
+	j.journal.close()
+	if err := writeLines(filepath.Join(j.journal.dir, logFile), j.logs); err != nil {
+		j.manager.cfg.Log.Warn("the log of the job will be forgotten with this listener", "job", j.ID, "error", err)
+	}
+}
+
+// readLines makes what the keeper has of the job's log that of the job, until ctx ends.
+func readLines(ctx context.Context, j *Job, from launch.Kept) {
+	retry(ctx, j, "the log of the job", func() error {
+		if err := from.Lines(ctx, j.name, j.lines, true, addLine(j)); err != nil || ctx.Err() != nil {
+			return err
+		}
+		return io.EOF // no role was started yet
+	})
+}
+
+// addLine returns what appends the next line to the log of the job. Only one goroutine at a time reads lines.
+func addLine(j *Job) func(*rpc.LogLine) {
+	return func(l *rpc.LogLine) {
+		j.logs.Skip(l.Number)
+		j.logs.Add(l)
+		j.lines = l.Number + 1
+	}
+}
+
+// TakeOver goes on with the jobs that earlier listeners with this data folder have left, and remembers those that have ended. It is called before the first Start.
+func TakeOver(ctx context.Context, m *Manager) error {
+	if m.cfg.Kept == nil || m.cfg.Data == nil {
+		return nil
+	}
+	left, err := m.cfg.Data.leftRuns()
+	if err != nil {
+		return err
+	}
+	for _, l := range left {
+		if err := takeOver(ctx, m, l); err != nil {
+			m.cfg.Log.Warn("a job of an earlier listener is lost", "job", l.id, "error", err)
+			_ = m.cfg.Kept.Launcher.Release(ctx, l.Job.Run)
+		}
+	}
+	return nil
+}
+
+// An inheritance is what an earlier listener has written of a job: the last of each part.
+type inheritance struct {
+	*state.JobRecord
+	events []*job.Event
+	first  uint64 // number of the first of them
+}
+
+// read reads the journal of a job.
+func (l leftRun) read() (*inheritance, error) {
+	h := &inheritance{JobRecord: &state.JobRecord{}}
+	known := false
+	bytes := 0
+	err := l.journal.read(func(r *state.JobRecord) {
+		if !known || r.Number != h.first+uint64(len(h.events)) {
+			h.first, h.events, known, bytes = r.Number, nil, true, 0
+		}
+		h.events = append(h.events, r.Events...)
+		for bytes += proto.Size(r); bytes > maxEventBytes && len(h.events) > 1; {
+			bytes -= proto.Size(h.events[0])
+			h.first, h.events = h.first+1, h.events[1:]
+		}
+		before := h.JobRecord
+		h.JobRecord = r
+		r.Events = nil
+		if r.Position == nil {
+			r.Position = before.Position
+		}
+		if r.Supervision == nil {
+			r.Supervision, r.Owed = before.Supervision, before.Owed
+		}
+		if r.Begin == nil {
+			r.Begin = before.Begin
+		}
+	})
+	if err == nil && h.Status == nil {
+		err = fault.E(fault.NotFound, fault.At(l.journal.dir), fault.Got("a job that had not begun"))
+	}
+	return h, err
+}
+
+// takeOver goes on with one job.
+func takeOver(ctx context.Context, m *Manager, l leftRun) error {
+	h, err := l.read()
+	if err != nil {
+		return err
+	}
+	ended := h.Status.State == job.State_SUCCEEDED || h.Status.State == job.State_FAILED || h.Status.State == job.State_STOPPED
+	spec := proto.CloneOf(l.Job.Spec)
+	p := &plan{}
+	if !ended {
+		if err = mayGoOn(m, l, spec); err == nil {
+			spec.Pservers = cmp.Or(h.Supervision.GetPservers(), h.Pservers)
+			p, err = newPlan(ctx, spec)
+		}
+	}
+	begin := stateOf(h.Begin)
+	if err != nil || ended {
+		p = &plan{}
+	}
+	j := newJob(m, l.id, l.Job.Spec, p, begin)
+	j.name, j.continues, j.began, j.journal = l.Job.Run, l.Job.Continues, time.Unix(0, l.BeganNs), l.journal
+	j.owner, j.allowed = l.Job.Owner, jobspec.PolicyOf(l.Policy)
+	inherit(j, h)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	enter(m, j)
+	switch {
+	case ended:
+		_ = readLinesOf(filepath.Join(l.journal.dir, logFile), addLine(j))
+		l.journal.close()
+		j.events.End()
+		j.logs.End()
+		close(j.done)
+	case err != nil:
+		m.group.Go(func() { j.end(err) })
+	default:
+		j.placing.now.number, j.placing.numbers = h.Placement, h.Placements
+		m.cfg.Log.Info("the job goes on with this listener", "job", l.id, "steps", h.Status.Steps)
+		j.inherited = h
+		m.group.Go(func() { j.run(m.ctx) })
+	}
+	return nil
+}
+
+// mayGoOn is why a job that runs cannot go on with this listener.
+func mayGoOn(m *Manager, l leftRun, spec *job.JobSpec) error {
+	where := fault.At("job " + l.id)
+	switch {
+	case l.Keeper != m.cfg.Kept.Keeper:
+		return fault.E(fault.LostMember, where, fault.Got("the end of the listener, and of the keeper of its processes"), fault.Want("a keeper that outlives it"),
+			fault.Hint("go on from its last checkpoint with \"edl jobs resume "+l.id+"\""))
+	case !goesOn(spec):
+		return fault.E(fault.LostMember, where, fault.Got("the end of the listener of a job that is fed, or keeps its state"), fault.Want("a job that reads its own data, from files to files"))
+	}
+	return nil
+}
+
+// inherit makes the record of a job what an earlier listener has written.
+func inherit(j *Job, h *inheritance) {
+	j.status = h.Status
+	j.begin, j.next, j.told = j.state.begin.Steps, h.Next, h.Told
+	j.datasets = j.state.datasets
+	j.number = h.first + uint64(len(h.events))
+	j.events.Skip(h.first)
+	j.events.Add(h.events...)
+	for _, w := range h.Wishes {
+		j.finishing.wishes, j.finishing.after, j.finishing.withoutSave, j.finishing.promised = 1, w.AfterStep, w.WithoutSave, w.Promised
+		j.finishing.tell()
+	}
+	j.followers.seen = time.Now()
+}
+
+// inherit makes the supervision of a job what an earlier listener has written. job.mu is held.
+func inheritRoles(c *jobRun, h *inheritance) error {
+	w, now := c.watcher, time.Duration(h.Supervision.GetNow())
+	w.history, w.fence, w.next = h.Position.GetHistory(), h.Position.GetFence(), h.Position.GetNext()
+	if h.Position.GetAll() {
+		close(w.all)
+	}
+	if h.Owed != nil {
+		c.owed = h.Owed
+	}
+	c.began = time.Now().Add(-max(now, time.Since(c.job.began))) // the clock of the machine goes on
+	machine, err := supervise.Restore(policyOf(c.job), h.Supervision)
+	if err == nil {
+		c.machine = machine
+	}
+	return err
+}
+
+// goOn does again what an earlier listener may not have done.
+func goOn(ctx context.Context, c *jobRun) (supervise.Effects, error) {
+	c.job.mu.Lock()
+	processes, again, moving, owed := supervise.Processes(c.machine), supervise.Again(c.machine), supervise.Changing(c.machine), proto.CloneOf(c.owed)
+	c.job.mu.Unlock()
+	if owed.Forget {
+		if err := c.forget(ctx); err != nil {
+			return supervise.Effects{}, err
+		}
+	}
+	for m, process := range processes {
+		follow(ctx, c, m, process)
+	}
+	if owed.Back != nil {
+		c.went = owed.Back
+		c.wentBack()
+	}
+	if ended, err := c.carryOut(ctx, again); ended {
+		return supervise.Effects{End: true, Err: err}, nil
+	}
+	return c.step(func() supervise.Event {
+		if moving > 0 {
+			return supervise.Moved{Number: moving, Unknown: true,
+				Err: fault.E(fault.LostMember, fault.At("job "+c.job.ID), fault.Got("the end of the listener while the number of pservers was changing"))}
+		}
+		return supervise.Tick{}
+	}), nil
+}
