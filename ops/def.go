@@ -63,6 +63,10 @@ type Def struct {
 	// one slot is divided, and extents of the batch may be open. The transpiler refuses such an op where the loss depends on it. Nil: never.
 	MixesRows func(s *Shapes, divided func(slot string) bool) bool
 
+	// FromDims says that the outputs follow from dims of a row and from attributes alone, as boxes laid over images do: they are the same for every batch, and on every
+	// trainer.
+	FromDims bool
+
 	// TouchesRows reports, of an update op whose Grad is sparse, whether it changes only the rows that Grad holds: of Param, and of the outputs with as many rows that
 	// are updated in place. Nil: never.
 	TouchesRows func(*program.Op) bool

@@ -55,12 +55,21 @@ type reductions struct {
 	types   map[string]Meta         // of what they write
 	rowwise map[string]bool         // the variable has been found to have the rows of the batch
 	shares  *division               // of a forward pass with loops or branches; nil for any other
+	records *records
 }
 
 func newReductions(block *program.Block, forward []*program.Op) *reductions {
 	r := &reductions{block: block, forward: forward, writers: map[string]*program.Op{}, batch: map[string]bool{}, known: map[string]Merge{},
 		over: map[string]string{}, values: map[string]bool{}, shapes: map[*program.Op]*Shapes{}, types: map[string]Meta{}, rowwise: map[string]bool{}}
 	written := map[string]bool{}
+	r.records = &records{block: block, forward: forward, fed: func(name string) bool {
+		op := r.writers[name]
+		if op == nil {
+			return r.isFed(name)
+		}
+		def, _ := Lookup(op.Type)
+		return def != nil && (def.Class == Read || def.Class == Feed)
+	}}
 	for _, op := range forward {
 		def, _ := Lookup(op.Type)
 		depends := def != nil && (def.Class == Read || def.Class == Feed)
@@ -70,6 +79,7 @@ func newReductions(block *program.Block, forward []*program.Op) *reductions {
 			}
 			depends = depends || r.batch[name]
 		}
+		depends = depends && (def == nil || !def.FromDims)
 		for _, name := range op.OutputNames() {
 			written[name] = true
 			r.batch[name] = depends
@@ -78,7 +88,7 @@ func newReductions(block *program.Block, forward []*program.Op) *reductions {
 		r.infer(op)
 	}
 	if hasBlocks(forward) {
-		r.shares = divide(block, forward, func(name string) bool { return r.writers[name] == nil && r.isFed(name) }, r.typeOf)
+		r.shares = divide(block, forward, func(name string) bool { return r.writers[name] == nil && r.isFed(name) }, r.typeOf, r.records.keptApart)
 	}
 	return r
 }
@@ -111,6 +121,9 @@ func (r *reductions) through(op *program.Op, name string) (Merge, error) {
 	case "mean", "reduce_mean", "reduce_sum":
 		if r.isScalar(op.In("X")) {
 			return r.like(op.In("X"), name)
+		}
+		if total, ok := r.divisor(op); ok {
+			return r.quotient(total, name)
 		}
 		r.over[name] = op.In("X")
 		if !r.isScalar(name) {
@@ -183,6 +196,29 @@ func (r *reductions) likelihood(op *program.Op, name string) (Merge, error) {
 	return MergeMean, r.checkRows(x)
 }
 
+// divisor returns the number that depends on the batch by which each row was divided that a reduce_sum adds up, if the op is one of such rows, as in the loss of SSD.
+func (r *reductions) divisor(op *program.Op) (string, bool) {
+	div := r.writers[op.In("X")]
+	if op.Type != "reduce_sum" || div == nil || div.Type != "elementwise_div" {
+		return "", false
+	}
+	total := div.In("Y")
+	return total, r.batch[total] && r.isScalar(total)
+}
+
+// quotient returns how the sum of rows was reduced that were each divided by a sum of weights: as a sum divided by it.
+func (r *reductions) quotient(total, name string) (Merge, error) {
+	rows := r.writers[r.writers[name].In("X")].In("X")
+	if kind, err := r.of(total); err != nil || kind != MergeSum {
+		return MergeNone, cmp.Or(err, r.unclear(name, "a loss that divides by what depends on the batch, and is no sum divided by a sum"))
+	}
+	if r.learned(total) {
+		return MergeNone, r.unclear(name, "a loss that divides by a sum which depends on parameters")
+	}
+	r.over[name], r.values[total] = total, true
+	return MergeMean, r.checkRows(rows)
+}
+
 // weighted returns how the quotient of two scalars was reduced: a sum over the batch, divided by a sum of weights that come with the batch, is a mean in which
 // each row counts as much as its weight.
 func (r *reductions) weighted(op *program.Op, name string) (Merge, error) {
@@ -199,17 +235,21 @@ func (r *reductions) weighted(op *program.Op, name string) (Merge, error) {
 	return MergeMean, nil
 }
 
-// learned reports whether a variable depends on one that outlives a step.
+// learned reports whether a variable depends on one that outlives a step, in a way that gradients take.
 func (r *reductions) learned(name string) bool {
-	if v, ok := r.block.Find(name); ok && v.Persistable {
+	v, ok := r.block.Find(name)
+	if ok && v.Persistable {
 		return true
+	}
+	if ok && v.StopGradient {
+		return false
 	}
 	op := r.writers[name]
 	if op == nil {
 		return false
 	}
 	def, _ := Lookup(op.Type)
-	return def != nil && def.Class != Read && def.Class != Feed && slices.ContainsFunc(op.InputNames(), r.learned)
+	return def != nil && def.Gradient != nil && def.Class != Read && def.Class != Feed && slices.ContainsFunc(op.InputNames(), r.learned)
 }
 
 // like returns how a scalar was reduced that name is computed from.
@@ -302,7 +342,7 @@ func (r *reductions) checkRows(name string) error {
 		divided := func(slot string) bool {
 			return slices.ContainsFunc(op.Inputs[slot], func(name string) bool { return r.batch[name] })
 		}
-		if s := r.shapes[op]; s == nil || def.MixesRows(s, divided) {
+		if s := r.shapes[op]; s == nil || def.MixesRows(s, divided) && !r.records.keptApart(op) {
 			return mixes(op, name)
 		}
 	}

@@ -137,6 +137,15 @@ func TestGradientsMergeAsTheLossReducesTheBatch(t *testing.T) {
 		"divergence of a mean": {func(_ *layers.Model, cost variable) variable {
 			return layers.KLDivLoss(layers.Mean(cost), layers.Mean(cost), "sum")
 		}, 0, fault.Unsupported},
+		"rows over a sum of weights": {func(m *layers.Model, cost variable) variable {
+			return layers.ReduceSum(layers.Div(cost, layers.ReduceSum(layers.Data(m, "weight", layers.Dims(1)))))
+		}, ops.MergeMean, fault.OK},
+		"rows over a sum that is learned": {func(_ *layers.Model, cost variable) variable {
+			return layers.ReduceSum(layers.Div(cost, layers.ReduceSum(layers.Square(cost))))
+		}, 0, fault.Unsupported},
+		"rows over a sum that no gradient reaches": {func(_ *layers.Model, cost variable) variable {
+			return layers.ReduceSum(layers.Div(cost, layers.ReduceSum(layers.Square(cost).StopGradient())))
+		}, ops.MergeMean, fault.OK},
 		"root of a mean": {func(_ *layers.Model, cost variable) variable { return layers.Sqrt(layers.Mean(cost)) }, 0, fault.Unsupported},
 		"product of two means": {func(_ *layers.Model, cost variable) variable { return layers.Mul(layers.Mean(cost), layers.Mean(cost)) }, 0,
 			fault.Unsupported},
@@ -185,15 +194,21 @@ func TestOpsThatMixRowsAreRefused(t *testing.T) {
 		"reshaped rows":        {func(_ *layers.Model, x variable) variable { return layers.Reshape(x, []int64{-1, 2}) }, ""},
 		"images":               {func(_ *layers.Model, x variable) variable { return layers.Reshape(x, []int64{0, 2, -1}) }, ""},
 		"rows that become one": {func(_ *layers.Model, x variable) variable { return layers.Reshape(x, []int64{-1, 8}) }, "reshape2"},
-		"one row":              {func(_ *layers.Model, x variable) variable { return layers.Reshape(x, []int64{1, -1}) }, "reshape2"},
-		"transposed":           {func(_ *layers.Model, x variable) variable { return layers.Transpose(x, []int{1, 0}) }, "transpose2"},
-		"joined along axis 0":  {func(_ *layers.Model, x variable) variable { return layers.Concat([]variable{x, x}, 0) }, "concat"},
-		"joined along axis 1":  {func(_ *layers.Model, x variable) variable { return layers.Concat([]variable{x, x}, 1) }, ""},
-		"parts of axis 1":      {func(_ *layers.Model, x variable) variable { return layers.Split(x, 2, 1)[1] }, ""},
-		"sum over axis 1":      {func(_ *layers.Model, x variable) variable { return layers.ReduceSum(x, layers.Axes(-1)) }, ""},
-		"sum over axis 0":      {func(_ *layers.Model, x variable) variable { return layers.ReduceSum(x, layers.Axes(0)) }, "reduce_sum"},
-		"mean over axis -2":    {func(_ *layers.Model, x variable) variable { return layers.ReduceMean(x, layers.Axes(-2)) }, "reduce_mean"},
-		"products of rows":     {func(_ *layers.Model, x variable) variable { return product(x, x, layers.TransposeY()) }, "matmul"},
+		"flattened records that are put together again": {func(_ *layers.Model, x variable) variable {
+			return layers.Reshape(layers.Square(layers.Reshape(x, []int64{-1, 2})), []int64{-1, 4})
+		}, ""},
+		"flattened records two at a time": {func(_ *layers.Model, x variable) variable {
+			return layers.Reshape(layers.Square(layers.Reshape(x, []int64{-1, 2})), []int64{-1, 8})
+		}, "reshape2"},
+		"one row":             {func(_ *layers.Model, x variable) variable { return layers.Reshape(x, []int64{1, -1}) }, "reshape2"},
+		"transposed":          {func(_ *layers.Model, x variable) variable { return layers.Transpose(x, []int{1, 0}) }, "transpose2"},
+		"joined along axis 0": {func(_ *layers.Model, x variable) variable { return layers.Concat([]variable{x, x}, 0) }, "concat"},
+		"joined along axis 1": {func(_ *layers.Model, x variable) variable { return layers.Concat([]variable{x, x}, 1) }, ""},
+		"parts of axis 1":     {func(_ *layers.Model, x variable) variable { return layers.Split(x, 2, 1)[1] }, ""},
+		"sum over axis 1":     {func(_ *layers.Model, x variable) variable { return layers.ReduceSum(x, layers.Axes(-1)) }, ""},
+		"sum over axis 0":     {func(_ *layers.Model, x variable) variable { return layers.ReduceSum(x, layers.Axes(0)) }, "reduce_sum"},
+		"mean over axis -2":   {func(_ *layers.Model, x variable) variable { return layers.ReduceMean(x, layers.Axes(-2)) }, "reduce_mean"},
+		"products of rows":    {func(_ *layers.Model, x variable) variable { return product(x, x, layers.TransposeY()) }, "matmul"},
 		"weights times rows": {func(m *layers.Model, x variable) variable {
 			return product(m.Parameters()[0], x, layers.TransposeY())
 		}, "matmul"},

@@ -53,6 +53,10 @@ func Decode(data []byte, limits Limits) (*Program, error) {
 		renameAttrs(p)
 	}
 	splitFused(p)
+	feedReaders(p)
+	if p.Startup != nil {
+		feedReaders(p.Startup)
+	}
 	return p, nil
 }
 

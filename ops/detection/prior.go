@@ -45,6 +45,7 @@ func (g grid) register() {
 		Infer:     g.infer,
 		Bind:      opkit.BindFloats("Input", bindGrid[float32](g), bindGrid[float64](g)),
 		MixesRows: opkit.Mixes, // the boxes are not rows of the batch
+		FromDims:  true,
 	})
 }
 
