@@ -154,3 +154,18 @@ func SSDLoss(codes, scores, boxes, labels, priors, variances Variable, of SSD) V
 	}
 	return Div(loss, ReduceSum(near))
 }
+
+// GenerateMaskLabels says what the masks of regions should be: regions [rows, 4] with classes labels, as GenerateProposalLabels gives them. outlines [points, 2] are polygons of the
+// objects in pixels of the original image, with the LoD levels objects of images, polygons of objects, and points of polygons. It returns the regions with a mask, which of the
+// regions of its image each is, int32 [rows, 1], and int32 masks [rows, classes*side*side]: 1, 0, or -1 for what does not count.
+//
+// Op: generate_mask_labels.
+func GenerateMaskLabels(regions, labels, outlines Variable, objects Objects, classes, side int) (masked, index, masks Variable) {
+	l := start("generate_mask_labels", nil, nil, regions, labels, outlines, objects.Classes, objects.Crowd, objects.Images)
+	made := l.multi("generate_mask_labels", In{"Rois": {regions}, "LabelsInt32": {labels}, "GtSegms": {outlines}, "GtClasses": {objects.Classes}, "IsCrowd": {objects.Crowd}, "ImInfo": {objects.Images}},
+		Attrs{"num_classes": classes, "resolution": side}, "MaskRois", "RoiHasMaskInt32", "MaskInt32")
+	for _, v := range made {
+		v.StopGradient()
+	}
+	return made[0], made[1], made[2]
+}

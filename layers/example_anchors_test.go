@@ -58,3 +58,15 @@ func ExampleSSDLoss() {
 	s.print(layers.SSDLoss(codes, scores, s.boxes("objects", 0, 0, 0.5, 0.5), layers.Cast(s.labels("classes", []int64{1}, 1), tensor.Int32), priors, variances, of))
 	// Output: [1 1] [1.39]
 }
+
+// The object covers the left half of the region.
+func ExampleGenerateMaskLabels() {
+	s := newSketch()
+	objects := s.scene()
+	s.feed["outlines"], _ = tensor.FromSlice([]float32{0, 0, 2, 0, 2, 4, 0, 4}, 4, 2)
+	s.feed["outlines"].SetLoD([][]int64{{0, 1}, {0, 1}, {0, 4}})
+	outlines := layers.Data(s.Model, "outlines", layers.Dims(2), layers.LoD(3))
+	_, _, masks := layers.GenerateMaskLabels(s.boxes("regions", 0, 0, 4, 4), layers.Cast(s.labels("labels", []int64{1}, 2), tensor.Int32), outlines, objects, 3, 2)
+	s.print(masks)
+	// Output: [1 12] [-1 -1 -1 -1 -1 -1 -1 -1 1 0 1 0]
+}

@@ -122,7 +122,7 @@ func (r *reductions) through(op *program.Op, name string) (Merge, error) {
 		if r.isScalar(op.In("X")) {
 			return r.like(op.In("X"), name)
 		}
-		if total, ok := r.divisor(op); ok {
+		if total, ok := divisor(r, op); ok {
 			return r.quotient(total, name)
 		}
 		r.over[name] = op.In("X")
@@ -197,7 +197,7 @@ func (r *reductions) likelihood(op *program.Op, name string) (Merge, error) {
 }
 
 // divisor returns the number that depends on the batch by which each row was divided that a reduce_sum adds up, if the op is one of such rows, as in the loss of SSD.
-func (r *reductions) divisor(op *program.Op) (string, bool) {
+func divisor(r *reductions, op *program.Op) (string, bool) {
 	div := r.writers[op.In("X")]
 	if op.Type != "reduce_sum" || div == nil || div.Type != "elementwise_div" {
 		return "", false

@@ -162,7 +162,7 @@ func with(a attrs, more ...any) attrs {
 }
 
 func TestFindings(t *testing.T) {
-	for _, c := range slices.Concat(findings, learned) {
+	for _, c := range slices.Concat(findings, learned, masks) {
 		t.Run(c.kind+"/"+c.name, func(t *testing.T) {
 			def, _ := ops.Lookup(c.kind)
 			c.attrs = known(def, c.attrs)
