@@ -97,3 +97,10 @@ func ExampleDot() {
 	s.print(layers.Dot(s.operands()))
 	// Output: [1 1] [10]
 }
+
+func ExampleEqualAll() {
+	s := newSketch()
+	x := s.numbers("x", 2, 1, 2)
+	s.print(layers.EqualAll(x, layers.Scale(x, 1, 0)))
+	// Output: [1] [true]
+}

@@ -16,6 +16,14 @@ func GreaterThan(x, y Variable, opts ...Option) Variable { return pair("greater_
 // GreaterEqual is x >= y. Options as LessThan.
 func GreaterEqual(x, y Variable, opts ...Option) Variable { return pair("greater_equal", x, y, opts) }
 
+// EqualAll is whether x and y have the same dims and equal elements: bool [1].
+//
+// Options: Name. Op: equal_all.
+func EqualAll(x, y Variable, opts ...Option) Variable {
+	l := start("equal_all", opts, nil, x, y)
+	return l.result(l.op("equal_all", In{"X": {x}, "Y": {y}}, nil, "Out"))
+}
+
 // Equal is x == y. Options as LessThan.
 func Equal(x, y Variable, opts ...Option) Variable { return pair("equal", x, y, opts) }
 

@@ -200,8 +200,24 @@ func Lookup(opType string) (*Def, bool) {
 	return d, ok
 }
 
+// foreign says of ops of Fluid what they need that a file does not hold.
+var foreign = map[string]string{
+	"py_func":                  "a Python function of the process that built the program",
+	"run_program":              "a program that lives in the memory of a Python process",
+	"create_custom_reader":     "a reader that lives in the memory of a Python process",
+	"pull_box_sparse":          "a table in a server of BoxPS",
+	"pull_sparse":              "a table in a server of Fleet",
+	"pull_sparse_v2":           "a table in a server of Fleet",
+	"distributed_lookup_table": "a table in a server of Fleet",
+	"tensorrt_engine":          "an engine that TensorRT has built for a GPU",
+	"lite_engine":              "an engine that Paddle-Lite has built",
+}
+
 // Unregistered makes the error of an op whose type Lookup does not know. The fields say where it is.
 func Unregistered(opType string, fields ...fault.Field) *fault.Fault {
+	if needs := foreign[opType]; needs != "" {
+		return fault.E(fault.Unsupported, append(fields, fault.Got("an op that needs "+needs), fault.Want("ops that a file describes"))...)
+	}
 	return fault.E(fault.Unsupported, append(fields, fault.Got("an op type that is not registered"), fault.Want("an op that `edl show ops` lists"),
 		fault.DidYouMean(opType, slices.Sorted(maps.Keys(registry))))...)
 }

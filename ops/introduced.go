@@ -27,7 +27,7 @@ var introduced = []struct{ releases, ops string }{
 		sequence_reshape shape sin slice split_byref split_ids split_selected_rows squeeze stack target_assign transpose2
 		truncated_gaussian_random uniform_random_batch_size_like unsqueeze unstack warpctc anchor_generator generate_proposals
 		generate_proposal_labels generate_mask_labels flatten`},
-	{"1.0-1.8", `acos assert add_position_encoding addmm affine_channel affine_grid allclose asin atan attention_lstm bce_loss bicubic_interp bmm bpr_loss
+	{"1.0-1.8", `acos assert equal_all add_position_encoding addmm affine_channel affine_grid allclose asin atan attention_lstm bce_loss bicubic_interp bmm bpr_loss
 		box_clip box_decoder_and_assign center_loss cholesky clip_by_norm coalesce_tensor collect_fpn_proposals conv2d_fusion cosh crop_tensor cross
 		cross_entropy2 cudnn_lstm cvm data_norm deformable_conv deformable_conv_v1 deformable_psroi_pooling dequantize dgc dgc_clip_by_norm
 		dgc_momentum diag diag_embed diag_v2 dist distribute_fpn_proposals dot dpsgd elementwise_floordiv elementwise_mod erf expand_as expand_as_v2

@@ -160,3 +160,11 @@ func TestAStageThatDoesNotExist(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// An op that needs more than a file holds is refused by what it needs.
+func TestOpsThatNeedMoreThanAFileSayWhat(t *testing.T) {
+	err := Unregistered("py_func")
+	if err.Kind != fault.Unsupported || !strings.Contains(err.Error(), "Python function") {
+		t.Errorf("got %v", err)
+	}
+}

@@ -52,6 +52,7 @@ func Decode(data []byte, limits Limits) (*Program, error) {
 	if f != formToday {
 		renameAttrs(p)
 	}
+	renameAliases(p)
 	splitFused(p)
 	feedReaders(p)
 	if p.Startup != nil {

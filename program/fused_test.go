@@ -51,6 +51,8 @@ func TestMergedOpsAreReadAsTheirParts(t *testing.T) {
 		w      []int64
 		result string
 	}{
+		{"a branch for inference", program.Op{Type: "conditional_block_infer", Inputs: one("Cond"), Outputs: one("Out")}, nil, "conditional_block"},
+		{"a sum of gradients", program.Op{Type: "grad_add", Inputs: one("X", "Y"), Outputs: one("Out")}, nil, "elementwise_add"},
 		{"masked softmax", program.Op{Type: "softmax_mask_fuse", Inputs: one("X", "Mask"), Outputs: one("Out")}, nil, "elementwise_add softmax"},
 		{"product and normalisation", program.Op{Type: "fused_fc_elementwise_layernorm", Inputs: one("X", "W", "Bias0", "Y", "Scale", "Bias1"), Outputs: one("Out"),
 			Attrs: map[string]program.Attr{"activation_type": "relu"}}, nil, "mul elementwise_add relu elementwise_add layer_norm"},

@@ -1,6 +1,7 @@
 package math
 
 import (
+	"context"
 	"math"
 	"slices"
 
@@ -64,6 +65,20 @@ func init() {
 		},
 		Cost:      opkit.PerElement(4),
 		Bind:      bindAllClose,
+		MixesRows: opkit.Mixes,
+	})
+	ops.Register(ops.Def{
+		Type:    "equal_all",
+		Doc:     "Finds out whether X and Y have the same dims and equal elements.",
+		Inputs:  []ops.Slot{{Name: "X", Doc: "any type"}, {Name: "Y", Doc: "of the type of X"}},
+		Outputs: out("Out", "bool, dims [1]"),
+		Attrs:   []ops.Attr{{Name: "axis", Doc: "no effect", Default: int32(-1)}},
+		Infer: func(s *ops.Shapes) error {
+			s.Set("Out", tensor.Bool, 1)
+			return s.SameType("X", "Y")
+		},
+		Cost:      opkit.PerElement(1),
+		Bind:      bindEqualAll,
 		MixesRows: opkit.Mixes,
 	})
 	ops.Register(ops.Def{
@@ -143,4 +158,28 @@ func allClose[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 			}
 		}
 	})
+}
+
+func bindEqualAll(b *ops.Binding) (ops.Kernel, error) {
+	switch b.In("X").DType() {
+	case tensor.Float32:
+		return equalAll[float32](b), nil
+	case tensor.Float64:
+		return equalAll[float64](b), nil
+	case tensor.Int64:
+		return equalAll[int64](b), nil
+	case tensor.Int32:
+		return equalAll[int32](b), nil
+	}
+	return equalAll[bool](b), nil
+}
+
+func equalAll[T tensor.Element](b *ops.Binding) ops.Kernel {
+	x, y, to := b.In("X"), b.In("Y"), b.Out("Out")
+	return func(context.Context) error {
+		if to != nil {
+			to.Bools()[0] = slices.Equal(x.Dims(), y.Dims()) && slices.Equal(tensor.Data[T](x), tensor.Data[T](y))
+		}
+		return nil
+	}
 }
