@@ -105,6 +105,7 @@ type Shapes struct {
 	out map[string][]Meta
 
 	undecided []undecided
+	kept      any // what Infer keeps for the next time; see Keep
 }
 
 // Has reports whether an input slot holds a variable.
@@ -276,7 +277,10 @@ func Infer(op *program.Op, input func(name string) (Meta, bool)) (*Shapes, error
 // InferAgain is Infer of the same op for other inputs, which a Shapes of it has seen before. input returns the type of an input variable, which is one that Infer
 // has asked for.
 func InferAgain(s *Shapes, op *program.Op, input func(name string) Meta) error {
-	s.op, s.undecided = op, s.undecided[:0]
+	if s.op != op {
+		s.op, s.kept = op, nil // tensors gave attributes
+	}
+	s.undecided = s.undecided[:0]
 	for slot, names := range op.Inputs {
 		for i, name := range names {
 			if name != program.Empty {
@@ -289,6 +293,13 @@ func InferAgain(s *Shapes, op *program.Op, input func(name string) Meta) error {
 	}
 	return infer(s, op)
 }
+
+// Keep keeps what an Infer has made for the next inference of the same op, as it is written and with the same attributes (InferAgain). Kept returns it, nil if there
+// is none.
+func Keep(s *Shapes, value any) { s.kept = value }
+
+// Kept returns what Keep has kept.
+func Kept(s *Shapes) any { return s.kept }
 
 // infer runs the inference of op, which is complete when its inputs are set.
 func infer(s *Shapes, op *program.Op) error {

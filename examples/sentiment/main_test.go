@@ -14,7 +14,7 @@ func TestReviewsAreToldApart(t *testing.T) {
 	for net, passes := range map[string]int{"stacked": 4, "dynamic_rnn": 6} {
 		t.Run(net, func(t *testing.T) {
 			if os.Getenv("EDL_LONG") == "" && net == "dynamic_rnn" {
-				t.Skip("a minute of training: make examples")
+				t.Skip("378 steps of loops: make examples")
 			}
 			out := t.TempDir()
 			if err := write(out, "", net); err != nil {

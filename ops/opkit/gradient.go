@@ -123,34 +123,34 @@ func gradientDef(f ops.Def, g Gradient) ops.Def {
 // inferGradient is the Infer of F_grad. It infers F from the inputs of F_grad, compares the outputs of F and their gradients with the
 // result, and gives each gradient the type of its variable.
 func inferGradient(s *ops.Shapes, f ops.Def, g Gradient) error {
-	metas := map[string]ops.Meta{}
-	forward := &program.Op{Type: f.Type, Inputs: map[string][]string{}, Outputs: map[string][]string{}, Attrs: s.Op().Attrs}
-	for _, slot := range f.Inputs {
-		source := slot.Name
-		if stand, ok := g.StandIn[slot.Name]; ok && !s.Has(slot.Name) {
-			source = stand
+	source := func(slot string) string {
+		if stand, ok := g.StandIn[slot]; ok && !s.Has(slot) {
+			return stand
 		}
-		for i, name := range s.Op().Inputs[source] {
+		return slot
+	}
+	kept, again := ops.Kept(s).(*forwardShapes)
+	if !again {
+		kept = &forwardShapes{op: forwardOf(s, f, source), metas: map[string]ops.Meta{}}
+	}
+	forward := kept.op
+	for slot, names := range forward.Inputs {
+		for i, name := range names {
 			if name != program.Empty {
-				name = fmt.Sprint(slot.Name, i)
-				metas[name] = s.Ins(source)[i]
+				kept.metas[name] = s.Ins(source(slot))[i]
 			}
-			forward.Inputs[slot.Name] = append(forward.Inputs[slot.Name], name)
 		}
 	}
-	for _, slot := range f.Outputs {
-		n := max(len(s.Ins(slot.Name)), len(s.Ins(program.GradName(slot.Name))))
-		if !slot.Intermediate {
-			n = max(n, 1)
-		}
-		for i := range n {
-			forward.Outputs[slot.Name] = append(forward.Outputs[slot.Name], fmt.Sprint("out ", slot.Name, i))
-		}
+	var err error
+	if again {
+		err = ops.InferAgain(kept.shapes, forward, func(name string) ops.Meta { return kept.metas[name] })
+	} else if kept.shapes, err = ops.Infer(forward, func(name string) (ops.Meta, bool) { m, ok := kept.metas[name]; return m, ok }); err == nil {
+		ops.Keep(s, kept)
 	}
-	inferred, err := ops.Infer(forward, func(name string) (ops.Meta, bool) { m, ok := metas[name]; return m, ok })
 	if err != nil {
 		return ofGradient(s, err)
 	}
+	inferred := kept.shapes
 	for _, slot := range f.Outputs {
 		for _, given := range []string{slot.Name, program.GradName(slot.Name)} {
 			if err := matches(s, given, inferred.Outs(slot.Name)); err != nil {
@@ -166,6 +166,36 @@ func inferGradient(s *ops.Shapes, f ops.Def, g Gradient) error {
 		}
 	}
 	return nil
+}
+
+// A forwardShapes is the inference of F, for the next one of F_grad.
+type forwardShapes struct {
+	op     *program.Op
+	metas  map[string]ops.Meta // of its inputs
+	shapes *ops.Shapes
+}
+
+// forwardOf makes the op F of F_grad. source says which slot of F_grad has the types of a slot of F.
+func forwardOf(s *ops.Shapes, f ops.Def, source func(slot string) string) *program.Op {
+	forward := &program.Op{Type: f.Type, Inputs: map[string][]string{}, Outputs: map[string][]string{}, Attrs: s.Op().Attrs}
+	for _, slot := range f.Inputs {
+		for i, name := range s.Op().Inputs[source(slot.Name)] {
+			if name != program.Empty {
+				name = fmt.Sprint(slot.Name, i)
+			}
+			forward.Inputs[slot.Name] = append(forward.Inputs[slot.Name], name)
+		}
+	}
+	for _, slot := range f.Outputs {
+		n := max(len(s.Ins(slot.Name)), len(s.Ins(program.GradName(slot.Name))))
+		if !slot.Intermediate {
+			n = max(n, 1)
+		}
+		for i := range n {
+			forward.Outputs[slot.Name] = append(forward.Outputs[slot.Name], fmt.Sprint("out ", slot.Name, i))
+		}
+	}
+	return forward
 }
 
 // matches checks that a slot of F_grad holds the types that F yields.

@@ -92,6 +92,24 @@ func (in *inference) visit(n *node) bool {
 	return true
 }
 
+// inferInside is ops.Infer for an op in a block that an op runs.
+func (in *inference) inferInside(op *program.Op, typeOf func(name string) (ops.Meta, bool)) (*ops.Shapes, error) {
+	if in.walks == 0 {
+		return ops.Infer(op, typeOf)
+	}
+	if shapes := in.inside[op]; shapes != nil {
+		return shapes, ops.InferAgain(shapes, op, func(name string) ops.Meta { m, _ := typeOf(name); return m })
+	}
+	shapes, err := ops.Infer(op, typeOf)
+	if err == nil {
+		if in.inside == nil {
+			in.inside = map[*program.Op]*ops.Shapes{}
+		}
+		in.inside[op] = shapes
+	}
+	return shapes, err
+}
+
 // isTouched reports whether this walk has changed the type of a variable that a node touches. It is an answer for nodes that were visited before, too.
 func (in *inference) isTouched(n *node) bool {
 	is := func(v *variable) bool { return v.changed == in.walks }

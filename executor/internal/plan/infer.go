@@ -22,6 +22,7 @@ type inference struct {
 	inputs    []*variable                 // of the scope, that the caller feeds through it (Request.Stay)
 	walks     int                         // before this one: an inference for other dims walks again (again.go)
 	before    []typed                     // what this walk has changed, if it is not the first
+	inside    map[*program.Op]*ops.Shapes // of ops in blocks that ops run, if it is not the first
 }
 
 // A node is an op of the block with concrete shapes.
@@ -33,6 +34,7 @@ type node struct {
 	reads   []string // that its blocks read outside of them
 	writes  []string // that its blocks write outside of them
 
+	slots   []string    // of its outputs, sorted
 	bound   []*piece    // what the binder has made of it
 	scratch []*variable // in the order in which Bind asked for it
 	again   *again      // nil before the first inference for other dims
@@ -182,7 +184,10 @@ func (in *inference) types(n *node, shapes *ops.Shapes) error {
 	} else if late {
 		open, in.late[n.written] = true, true
 	}
-	for _, slot := range slices.Sorted(maps.Keys(op.Outputs)) {
+	if n.slots == nil {
+		n.slots = slices.Sorted(maps.Keys(op.Outputs))
+	}
+	for _, slot := range n.slots {
 		metas := shapes.Outs(slot)
 		for i, name := range op.Outputs[slot] {
 			if name == program.Empty || metas[i].Kind == 0 && slices.Contains(n.writes, name) {

@@ -56,7 +56,7 @@ func (o *outline) enter(op *program.Op, shapes *ops.Shapes) error {
 }
 
 func (o *outline) infer(op *program.Op) error {
-	shapes, err := ops.Infer(op, o.typeOf)
+	shapes, err := o.in.inferInside(op, o.typeOf)
 	if err == nil {
 		err = o.enter(op, shapes)
 	}
