@@ -34,8 +34,8 @@ type core struct {
 	err     error // why the job has failed
 	// goesBack is set while the job goes back to a checkpoint. Nothing that trainers say counts any more at this coordinator.
 	goesBack bool
-	// awaitsStep is set while somebody waits for the end of a step. Else nobody is woken by it.
-	awaitsStep bool
+	// awaitsStep counts who waits for the end of a step. While nobody does, nobody is woken by it.
+	awaitsStep int
 }
 
 // await blocks until ok returns true or an error, the job has ended, or ctx has. Once the job has failed it returns why: nobody goes on then. ok and

@@ -124,6 +124,8 @@ var errMoved = errors.New("another round is cut")
 // next begins an attempt, and returns its round. It waits until that is known; ok is false when the job ends before, or goes back.
 // giveUp ends the attempt.
 func (c *cuts) next(giveUp func()) (round id.Round, ok bool) {
+	c.locked(func() { c.awaitsStep++ })
+	defer c.locked(func() { c.awaitsStep-- })
 	err := c.await(c.ctx, waitFor("coordinator", "the end of a pass"), func() (bool, error) {
 		if c.goesBack {
 			return true, nil
@@ -456,7 +458,9 @@ func (c *cuts) position(ctx context.Context, giveUp context.CancelCauseFunc, rou
 		return waits.Wait{Who: "coordinator", What: "the report of the step before a checkpoint", Unlisted: true}
 	}
 	c.locked(func() {
+		c.awaitsStep++
 		c.spawn(func() {
+			defer c.locked(func() { c.awaitsStep-- })
 			var p placed
 			err := c.await(ctx, reason, func() (bool, error) {
 				if c.ended {

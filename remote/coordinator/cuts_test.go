@@ -200,7 +200,7 @@ func withCuts(t *testing.T, c Checkpoints, constants map[string]*tensor.Tensor, 
 
 // reports makes the coordinator know the steps below a round.
 func (c *cuts) reports(round id.Round) {
-	c.locked(func() { c.steps.restore(uint64(round)); c.monitor.Broadcast() })
+	c.locked(func() { c.steps.restore(uint64(round)); c.steps.wake() })
 	synctest.Wait()
 }
 

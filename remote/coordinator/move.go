@@ -110,14 +110,14 @@ func (m *mover) begin(to *job.Placement) {
 	ctx, cancel := context.WithTimeout(m.ctx, stepWait)
 	defer cancel()
 	var before uint64
-	m.locked(func() { before, m.awaitsStep = m.steps.written(), true })
+	m.locked(func() { before = m.steps.written(); m.awaitsStep++ })
 	_ = m.await(ctx, waitFor("coordinator", "the end of a step"), func() (bool, error) {
 		idle := m.cfg.Fed && len(m.feeds.items) == 0
 		held := m.ending.permitted > 0 && m.steps.written() >= uint64(m.ending.permitted) // until the user acknowledges steps
 		return idle || held || m.steps.written() > before || m.wanted != to || m.members.machine.Phase() != generation.Running, nil
 	})
 	m.locked(func() {
-		m.awaitsStep = false
+		m.awaitsStep--
 		if m.wanted == to {
 			_ = m.members.step(generation.Moving{})
 		}

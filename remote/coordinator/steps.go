@@ -90,12 +90,17 @@ func (s *steps) report(m *rpc.TrainerSteps) error {
 		}
 		if len(s.writer.queue) > complete {
 			_ = s.members.step(generation.Progressed{})
-			if s.awaitsStep {
-				s.monitor.Broadcast()
-			}
+			s.wake()
 		}
 	})
 	return s.write()
+}
+
+// wake wakes those who wait for the end of a step. The monitor is held.
+func (s *steps) wake() {
+	if s.awaitsStep > 0 {
+		s.monitor.Broadcast()
+	}
 }
 
 // take takes one report, and queues the steps that are complete with it. The monitor is held.
