@@ -11,7 +11,6 @@ import (
 
 	"github.com/edl-go/edl/remote/checkpoint"
 	"github.com/edl-go/edl/remote/jobspec"
-	"github.com/edl-go/edl/tensor"
 	"github.com/spf13/cobra"
 )
 
@@ -63,11 +62,11 @@ func diffCheckpoints(ctx context.Context, c *console, a, b *checkpoint.Checkpoin
 			continue // it is among the fields
 		}
 		d.Compared++
-		x, err := valueOf(ctx, a, name)
+		x, err := a.Value(ctx, name)
 		if err != nil {
 			return err
 		}
-		y, err := valueOf(ctx, b, name)
+		y, err := b.Value(ctx, name)
 		if err != nil {
 			return err
 		}
@@ -80,16 +79,6 @@ func diffCheckpoints(ctx context.Context, c *console, a, b *checkpoint.Checkpoin
 		return err
 	}
 	return errDiffer
-}
-
-// valueOf reads a variable whole.
-func valueOf(ctx context.Context, k *checkpoint.Checkpoint, name string) (*tensor.Tensor, error) {
-	dtype, dims, _ := k.Describe(name)
-	t, err := tensor.New(dtype, dims...)
-	if err != nil {
-		return nil, err
-	}
-	return t, k.Load(ctx, name, 0, t)
 }
 
 // diffManifests compares all but values. How a state was spread over pservers, and when, is no difference.

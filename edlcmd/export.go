@@ -95,7 +95,7 @@ func exportModel(ctx context.Context, c *console, f *exportFlags, from string) e
 		return write(value)
 	}
 	return withCheckpoint(ctx, params, func(k *checkpoint.Checkpoint) error {
-		return write(func(name string) (*tensor.Tensor, error) { return valueOfCheckpoint(ctx, k, name) })
+		return write(func(name string) (*tensor.Tensor, error) { return k.Value(ctx, name) })
 	})
 }
 
@@ -142,30 +142,10 @@ func valuesOfScope(scope *executor.Scope) func(string) (*tensor.Tensor, error) {
 	}
 }
 
-func valueOfCheckpoint(ctx context.Context, k *checkpoint.Checkpoint, name string) (*tensor.Tensor, error) {
-	dtype, dims, ok := k.Describe(name)
-	if !ok {
-		return nil, fault.E(fault.NotFound, fault.At(k.Name), fault.Var(name), fault.Got("no variable of this name in the checkpoint"),
-			fault.Want("a checkpoint of this program"))
-	}
-	t, err := tensor.New(dtype, dims...)
-	if err != nil {
-		return nil, fault.E(fault.KindOf(err), fault.Var(name), fault.Cause(err))
-	}
-	return t, k.Load(ctx, name, 0, t)
-}
-
 // writeExport writes a model, and says what it takes and computes.
 func (c *console) writeExport(dir string, inference *program.Program, format export.Format, value func(string) (*tensor.Tensor, error)) error {
-	var bytes int64
-	counted := func(name string) (*tensor.Tensor, error) {
-		t, err := value(name)
-		if err == nil {
-			bytes += t.Bytes()
-		}
-		return t, err
-	}
-	if err := export.Write(dir, inference, format, counted); err != nil {
+	bytes, err := export.Write(dir, inference, format, value)
+	if err != nil {
 		return err
 	}
 	of := func(names []string) string {
@@ -176,7 +156,7 @@ func (c *console) writeExport(dir string, inference *program.Program, format exp
 		}
 		return strings.Join(all, ", ")
 	}
-	_, err := fmt.Fprintf(c.err, "exported %s to %s: from %s it computes %s\n", humanBytes(bytes), dir, of(inference.Feeds()), of(inference.Targets()))
+	_, err = fmt.Fprintf(c.err, "exported %s to %s: from %s it computes %s\n", humanBytes(bytes), dir, of(inference.Feeds()), of(inference.Targets()))
 	return err
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/edl-go/edl/internal/regularfile"
 	"github.com/edl-go/edl/ops"
 	"github.com/edl-go/edl/program"
+	"github.com/edl-go/edl/tensor"
 )
 
 // modelFile is the name that Fluid gives to a program in the directory of its parameters, and combinedFile the usual name of all
@@ -155,7 +156,7 @@ func kindOfBytes(head []byte) fileKind {
 			return recordFile
 		case magic == queueMagic:
 			return queueFile
-		case magic == 0: // version of a tensor stream; no program begins with it
+		case magic == 0, tensor.IsShort(head): // version of a tensor stream; no program begins with it
 			return tensorFile
 		}
 	}

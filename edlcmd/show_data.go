@@ -160,6 +160,9 @@ func showTensors(c *console, path, output string) error {
 	return t.Flush()
 }
 
+// mostShown bounds the elements of a tensor in short form that is shown, in bytes.
+const mostShown = 64 << 30
+
 func readTensors(path string) ([]tensorReport, error) {
 	f, size, err := openRegular(path)
 	if err != nil {
@@ -167,7 +170,8 @@ func readTensors(path string) ([]tensorReport, error) {
 	}
 	defer f.Close()
 	// No tensor is larger than the file, so a stream that lies about its size is refused before it is read.
-	limits := tensor.Limits{Bytes: size}
+	// One in short form has room for more than that.
+	limits := tensor.Limits{Bytes: size, Short: mostShown}
 	r := bufio.NewReaderSize(f, 1<<20)
 	var reports []tensorReport
 	for {

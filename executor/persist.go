@@ -15,6 +15,7 @@ import (
 	"github.com/edl-go/edl/internal/policy"
 	"github.com/edl-go/edl/internal/regularfile"
 	"github.com/edl-go/edl/ops"
+	"github.com/edl-go/edl/ops/sparse"
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/tensor"
 )
@@ -43,24 +44,30 @@ func CheckNames(p *program.Program) error {
 }
 
 // SavePersistables writes every persistable tensor of p into a file of its name in dir, which is made if need be: parameters, and what
-// the optimizer needs to go on. Each file is a LoDTensor stream as Fluid writes it. All files appear or none, as StateWriter says. The Progress of an
+// the optimizer needs to go on. Each file is a LoDTensor stream as Fluid writes it; those of a table that grows are in short form. All files appear or none, as StateWriter says. The Progress of an
 // earlier Save to dir is removed.
 func SavePersistables(s *Scope, dir string, p *program.Program) error {
 	return SaveState(s, dir, p, nil)
 }
 
 // SaveCombined writes the persistable tensors of p into one file, one stream after another in the order of names, as Fluid's
-// save_combine does. The file does not hold the names.
+// save_combine does, but for those of a table that grows, which are in short form. The file does not hold the names.
 func SaveCombined(s *Scope, path string, p *program.Program) error {
 	values, err := valuesOf(s, Persistables(p))
 	if err != nil {
 		return err
 	}
-	tensors := make([]*tensor.Tensor, len(values))
-	for i, v := range values {
-		tensors[i] = v.value
-	}
-	return Files{}.inRoot(filepath.Dir(path), true, func(root *os.Root) error { return writeFile(root, filepath.Base(path), tensors, true) })
+	grown := sparse.Grown(p)
+	return Files{}.inRoot(filepath.Dir(path), true, func(root *os.Root) error {
+		return writeWhole(root, filepath.Base(path), true, func(to io.Writer) error {
+			for _, v := range values {
+				if err := fileOf(v.value, grown[v.name])(to); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	})
 }
 
 // LoadPersistables reads what SavePersistables wrote for p into s. Every persistable tensor of p must be there, with its dtype and
@@ -229,6 +236,14 @@ func streams(tensors []*tensor.Tensor) func(io.Writer) error {
 	}
 }
 
+// fileOf writes a tensor, in short form or as a stream.
+func fileOf(t *tensor.Tensor, short bool) func(io.Writer) error {
+	if short {
+		return func(to io.Writer) error { return tensor.WriteShort(to, t) }
+	}
+	return streams([]*tensor.Tensor{t})
+}
+
 func existing(where string) error {
 	return fault.E(fault.InvalidArgument, fault.At(where), fault.Got("a file that exists"), fault.Want("a new name, or overwrite"))
 }
@@ -304,11 +319,11 @@ func readFile(root *os.Root, name string, read func(*tensorReader) error) error 
 
 // variable reads the next stream as variable name of p.
 func (r *tensorReader) variable(p *program.Program, name string) (*tensor.Tensor, error) {
-	t, err := r.next()
+	declared, _ := p.Global().Var(name)
+	t, err := r.next(declaredBytes(declared))
 	if err != nil {
 		return nil, ofVariable(name, err)
 	}
-	declared, _ := p.Global().Var(name)
 	if t.DType() != declared.DType || !ops.Compatible(t.Dims(), declared.Dims) {
 		return nil, fault.E(fault.ShapeMismatch, fault.Var(name), fault.Got(t.String()+" in the file"), fault.Want(ops.MetaOf(declared).String()))
 	}
@@ -332,12 +347,13 @@ type tensorReader struct {
 	count int
 }
 
-func (r *tensorReader) next() (*tensor.Tensor, error) {
+// next reads a tensor. One in short form may have so many bytes.
+func (r *tensorReader) next(short int64) (*tensor.Tensor, error) {
 	if _, err := r.r.Peek(1); err == io.EOF {
 		return nil, fault.E(fault.Corrupt, fault.Gotf("a file of %d tensors", r.count), fault.Want("more"))
 	}
 	r.count++
-	return tensor.Read(r.r, tensor.Limits{})
+	return tensor.Read(r.r, tensor.Limits{Short: short})
 }
 
 // end fails when bytes remain: then the file belongs to another program.
@@ -374,11 +390,16 @@ func (s *DirStorage) Save(name string, tensors []*tensor.Tensor, overwrite bool)
 	return writeFile(s.root, name, tensors, overwrite)
 }
 
+// SaveShort implements ops.Storage. The file appears whole or not at all.
+func (s *DirStorage) SaveShort(name string, t *tensor.Tensor, overwrite bool) error {
+	return writeWhole(s.root, name, overwrite, fileOf(t, true))
+}
+
 // Load implements ops.Storage.
 func (s *DirStorage) Load(name string, into []*tensor.Tensor) error {
 	return readFile(s.root, name, func(r *tensorReader) error {
 		for i, t := range into {
-			got, err := r.next()
+			got, err := r.next(t.Bytes())
 			if err != nil {
 				return err
 			}

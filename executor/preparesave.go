@@ -11,26 +11,41 @@ import (
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/internal/diskfree"
+	"github.com/edl-go/edl/ops/sparse"
 	"github.com/edl-go/edl/program"
 )
 
 // StateBytes returns how many bytes the files of the persistable tensors of p have, as far as its declarations tell. Each file counts one block of the
-// file system more.
+// file system more. A table that grows counts only that: nobody knows how many rows will be in use.
 func StateBytes(p *program.Program) int64 {
-	const block = 4096
 	var total int64
+	grown := sparse.Grown(p)
 	for _, name := range Persistables(p) {
-		v, _ := p.Global().Var(name)
-		bytes := int64(v.DType.Size())
-		for _, d := range v.Dims {
-			if d = max(d, 0); d > 0 && bytes > math.MaxInt32*int64(block)/d {
-				return math.MaxInt64 / 2
-			}
-			bytes *= d
+		if v, _ := p.Global().Var(name); !grown[name] {
+			total += declaredBytes(v)
 		}
-		total += bytes + block
+		if total += diskBlock; total > mostBytes {
+			return mostBytes
+		}
 	}
 	return total
+}
+
+const (
+	diskBlock = 4096
+	mostBytes = math.MaxInt64 / 2
+)
+
+// declaredBytes is how many bytes the elements of a variable have, as far as its declaration tells, and at most mostBytes.
+func declaredBytes(v *program.Var) int64 {
+	bytes := int64(v.DType.Size())
+	for _, d := range v.Dims {
+		if d = max(d, 0); d > 0 && bytes > math.MaxInt32*int64(diskBlock)/d {
+			return mostBytes
+		}
+		bytes *= d
+	}
+	return bytes
 }
 
 // free tells how much a disk can take; a test replaces it.

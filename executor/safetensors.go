@@ -4,17 +4,24 @@ import (
 	"bufio"
 	"errors"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/ops"
+	"github.com/edl-go/edl/ops/sparse"
 	"github.com/edl-go/edl/program"
+	"github.com/edl-go/edl/tensor"
 	"github.com/edl-go/edl/tensor/safetensors"
 )
 
 // isSafetensors reports whether a file of parameters is one of named tensors. The combined files of Fluid hold no names.
 func isSafetensors(path string) bool { return strings.HasSuffix(path, safetensors.Extension) }
+
+// RowsSuffix ends the name of the numbers of rows in a file of named tensors, which has only the rows in use of a table that grows: "w" are rows of the table, and
+// "w.rows" (int64, ascending) says which. The rows between them are zeros.
+const RowsSuffix = ".rows"
 
 // readSafetensors reads the persistable tensors of p from a file of named tensors. Others in the file are left out. With partial it leaves out those that
 // are missing there or have another dtype or other dims.
@@ -37,7 +44,24 @@ func namedIn(r io.Reader, p *program.Program, partial bool) (values []namedTenso
 	if err != nil {
 		return nil, err
 	}
-	missing := Persistables(p)
+	missing, grown, parts := Persistables(p), sparse.Grown(p), map[string]*tensor.Tensor{}
+	take := func(name string, t *tensor.Tensor) error {
+		at, ok := slices.BinarySearch(missing, name)
+		if !ok {
+			return nil
+		}
+		declared, _ := p.Global().Var(name)
+		if t.DType() != declared.DType || !ops.Compatible(t.Dims(), declared.Dims) {
+			if partial {
+				return nil
+			}
+			return fault.E(fault.ShapeMismatch, fault.Var(name), fault.Got(t.String()+" in the file"), fault.Want(ops.MetaOf(declared).String()),
+				fault.Hint(loadPart))
+		}
+		missing = slices.Delete(missing, at, at+1)
+		values = append(values, namedTensor{name, t})
+		return nil
+	}
 	for {
 		name, t, err := file.Next()
 		if err == io.EOF {
@@ -46,20 +70,25 @@ func namedIn(r io.Reader, p *program.Program, partial bool) (values []namedTenso
 		if err != nil {
 			return nil, err
 		}
-		at, ok := slices.BinarySearch(missing, name)
-		if !ok {
+		if grown[strings.TrimSuffix(name, RowsSuffix)] {
+			parts[name] = t
+		} else if err := take(name, t); err != nil {
+			return nil, err
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(grown)) {
+		t, numbers := parts[name], parts[name+RowsSuffix]
+		if t == nil {
 			continue
 		}
-		declared, _ := p.Global().Var(name)
-		if t.DType() != declared.DType || !ops.Compatible(t.Dims(), declared.Dims) {
-			if partial {
-				continue
+		if declared, ok := p.Global().Var(name); ok && numbers != nil && len(declared.Dims) > 0 {
+			if t, err = tensor.FromRows(numbers, t, declared.Dims[0]); err != nil {
+				return nil, ofVariable(name, err)
 			}
-			return nil, fault.E(fault.ShapeMismatch, fault.Var(name), fault.Got(t.String()+" in the file"), fault.Want(ops.MetaOf(declared).String()),
-				fault.Hint(loadPart))
 		}
-		missing = slices.Delete(missing, at, at+1)
-		values = append(values, namedTensor{name, t})
+		if err := take(name, t); err != nil {
+			return nil, err
+		}
 	}
 	if len(missing) > 0 && !partial {
 		return nil, fault.E(fault.NotFound, fault.Var(missing[0]), fault.Got("no tensor of this name for a variable of the program"),

@@ -15,6 +15,7 @@ import (
 	"github.com/edl-go/edl/internal/filelock"
 	"github.com/edl-go/edl/internal/policy"
 	"github.com/edl-go/edl/ops"
+	"github.com/edl-go/edl/ops/sparse"
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/tensor"
 )
@@ -65,6 +66,14 @@ func (w *StateWriter) open() error {
 
 // Dir is the directory.
 func (w *StateWriter) Dir() string { return w.dir }
+
+// Bytes is how many bytes were written since Begin.
+func (w *StateWriter) Bytes() (bytes int64) {
+	for _, f := range w.files {
+		bytes += f.bytes
+	}
+	return bytes
+}
 
 // Begin begins a state. What was saved since an earlier Begin without Commit is dropped. It opens the directory again: somebody may have replaced it
 // since. It finishes or removes what Saves have left that were killed.
@@ -142,6 +151,11 @@ func (w *StateWriter) Save(name string, tensors []*tensor.Tensor, overwrite bool
 		return err
 	}
 	return w.SaveFile(name, streams(tensors), overwrite)
+}
+
+// SaveShort implements ops.Storage.
+func (w *StateWriter) SaveShort(name string, t *tensor.Tensor, overwrite bool) error {
+	return w.SaveFile(name, fileOf(t, true), overwrite)
 }
 
 // SaveFile writes one file of the state that Begin has begun, with any content. Its name is checked as that of a variable is.
@@ -359,8 +373,9 @@ func SaveState(s *Scope, dir string, p *program.Program, progress *Progress) err
 	if err := w.Begin(); err != nil {
 		return err
 	}
+	grown := sparse.Grown(p)
 	for _, v := range values {
-		if err := w.Save(v.name, []*tensor.Tensor{v.value}, true); err != nil {
+		if err := w.SaveFile(v.name, fileOf(v.value, grown[v.name]), true); err != nil {
 			return err
 		}
 	}

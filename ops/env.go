@@ -116,10 +116,13 @@ type BlockRunner interface {
 }
 
 // Storage gives files to save and load ops. It checks file names, which come from the program, against the directory of the run. A file holds one
-// LoDTensor stream per tensor and nothing else: one stream for save and load, any number for save_combine and load_combine.
+// LoDTensor stream per tensor and nothing else: one stream for save and load, any number for save_combine and load_combine. What SaveShort writes takes the place
+// of a stream.
 type Storage interface {
 	// Save writes the tensors in order to the file. If the file exists and overwrite is false, Save leaves the file alone and returns an error.
 	Save(name string, tensors []*tensor.Tensor, overwrite bool) error
+	// SaveShort writes a tensor most of whose elements are zeros, to a file that Load reads: in short form (tensor.WriteShort), not as a stream.
+	SaveShort(name string, t *tensor.Tensor, overwrite bool) error
 	// Load fills the tensors in order from the file. It is an error if a stream has another dtype or other dims, if streams are missing, or if
 	// bytes follow the last stream.
 	Load(name string, into []*tensor.Tensor) error

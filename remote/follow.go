@@ -180,7 +180,7 @@ func decodeAll(values []*job.Value, names []string) ([]*tensor.Tensor, error) {
 }
 
 func decode(v *job.Value) (*tensor.Tensor, error) {
-	t, _, err := tensor.DecodeStream(v.Stream, tensor.Limits{})
+	t, err := tensor.DecodeFile(v.Stream, tensor.Limits{})
 	if err != nil {
 		return nil, fault.E(fault.KindOf(err), fault.Var(v.Name), fault.Cause(err))
 	}

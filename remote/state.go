@@ -1,6 +1,7 @@
 package remote
 
 import (
+	"bytes"
 	"context"
 	"slices"
 
@@ -8,6 +9,7 @@ import (
 
 	"github.com/edl-go/edl/executor"
 	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/ops/sparse"
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
@@ -158,9 +160,17 @@ func (e *Executor) load(ctx context.Context, from string, p *program.Program, op
 		return executor.LoadReport{}, err
 	}
 	whole := &rpc.StateValues{Progress: jobspec.ProgressMessage(local.Progress())}
+	grown := sparse.Grown(p)
 	add := func(name string, value *tensor.Tensor) error {
-		whole.Values = append(whole.Values, &job.Value{Name: name, Stream: tensor.AppendStream(nil, value)})
-		return nil
+		var file bytes.Buffer
+		var err error
+		if grown[name] {
+			err = tensor.WriteShort(&file, value)
+		} else {
+			_, err = value.WriteTo(&file)
+		}
+		whole.Values = append(whole.Values, &job.Value{Name: name, Stream: file.Bytes()})
+		return err
 	}
 	loaded := executor.Persistables(p)
 	for _, name := range loaded {
@@ -168,7 +178,9 @@ func (e *Executor) load(ctx context.Context, from string, p *program.Program, op
 		if !ok {
 			return executor.LoadReport{}, fault.E(fault.NotFound, fault.Var(name), fault.Got("no value after Load"), fault.Want("a startup program that sets it"))
 		}
-		_ = add(name, value)
+		if err := add(name, value); err != nil {
+			return executor.LoadReport{}, err
+		}
 	}
 	others := slices.DeleteFunc(sortedNames(e.state.sizes), func(name string) bool { return slices.Contains(loaded, name) })
 	if err := e.state.read(ctx, others, add); err != nil {

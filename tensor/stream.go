@@ -14,6 +14,7 @@ import (
 // Limits bounds what a decoder accepts. The decoder checks them before it allocates. A zero field means its default.
 type Limits struct {
 	Bytes     int64 // elements and LoD offsets of one stream together; default 4 GiB
+	Short     int64 // elements of one tensor in short form, of which few may be in the file; default 4 GiB
 	Rank      int   // dims; default and upper bound MaxRank
 	LoDLevels int   // LoD levels; default MaxLoDLevel
 }
@@ -21,6 +22,9 @@ type Limits struct {
 func (l Limits) withDefaults() Limits {
 	if l.Bytes <= 0 {
 		l.Bytes = 4 << 30
+	}
+	if l.Short <= 0 {
+		l.Short = 4 << 30
 	}
 	if l.Rank <= 0 || l.Rank > MaxRank {
 		l.Rank = MaxRank
@@ -80,6 +84,11 @@ func (s *Stream) parseHead(src *source, limits Limits) (lodLast bool, err error)
 	if err := src.version("stream version"); err != nil {
 		return false, err
 	}
+	return s.parseBody(src, limits)
+}
+
+// parseBody is parseHead behind the version.
+func (s *Stream) parseBody(src *source, limits Limits) (lodLast bool, err error) {
 	at := src.offset
 	word, err := src.next(8, "LoD level count")
 	if err != nil {
@@ -314,6 +323,11 @@ func (s *source) version(what string) error {
 	if err != nil {
 		return err
 	}
+	return checkVersion(b, at, what)
+}
+
+// checkVersion refuses a version word but that of streamVersion.
+func checkVersion(b []byte, at int64, what string) error {
 	if v := binary.LittleEndian.Uint32(b); v != streamVersion {
 		return fault.E(fault.Unsupported, fault.At(atByte(at)), fault.Gotf("%s %d", what, v), fault.Want(fmt.Sprint(streamVersion)))
 	}

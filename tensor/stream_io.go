@@ -60,12 +60,19 @@ func (t *Tensor) WriteTo(w io.Writer) (int64, error) {
 	}
 }
 
-// Read reads one LoDTensor stream from r and no byte after it. Memory grows with the bytes that arrive. If the bytes end inside the stream, the
-// error is Corrupt and wraps io.ErrUnexpectedEOF.
+// Read reads one LoDTensor stream, or a tensor that WriteShort has written, from r and no byte after it, of short form if r is an io.ByteReader. Memory grows with
+// the bytes that arrive. If the bytes end inside the stream, the error is Corrupt and wraps io.ErrUnexpectedEOF.
 func Read(r io.Reader, limits Limits) (*Tensor, error) {
 	var s Stream
 	limits, src := limits.withDefaults(), source{r: r}
-	lodLast, err := s.parseHead(&src, limits)
+	short, err := beginsShort(&src)
+	switch {
+	case err != nil:
+		return nil, err
+	case short:
+		return readShort(&src, limits)
+	}
+	lodLast, err := s.parseBody(&src, limits)
 	if err != nil {
 		return nil, err
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/ops"
+	"github.com/edl-go/edl/ops/sparse"
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/tensor"
 )
@@ -463,6 +464,7 @@ func buildSave(s *state) error {
 	p.Startup = nil
 	b := p.Global()
 	g := &gather{controls: &controls{block: b, names: s.names}, role: program.RoleDist}
+	grown := sparse.Grown(s.source)
 	var saves []*program.Op
 	for _, v := range s.global().Vars() {
 		if !v.Persistable || v.Kind != program.LoDTensor {
@@ -477,6 +479,9 @@ func buildSave(s *state) error {
 		}
 		op := newOp("save", program.RoleForward, "", slots{"X": {v.Name}}, nil)
 		op.SetAttr("file_path", v.Name)
+		if grown[v.Name] {
+			op.SetAttr("save_rows_in_use", true)
+		}
 		saves = append(saves, op)
 	}
 	b.Ops = append(g.ops(), saves...)

@@ -150,6 +150,10 @@ func (f files) Save(name string, tensors []*tensor.Tensor, overwrite bool) error
 	return nil
 }
 
+func (f files) SaveShort(name string, t *tensor.Tensor, overwrite bool) error {
+	return f.Save(name, []*tensor.Tensor{t}, overwrite)
+}
+
 func (f files) Load(string, []*tensor.Tensor) error { return errors.New("nothing is loaded here") }
 
 // saved runs the save program on the trainer of rank 0.

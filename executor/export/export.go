@@ -3,10 +3,12 @@
 // It owns what lies in the directory of an exported model:
 //
 //	__model__            always: the program of Fluid's inference layout, with feed ops at its head and fetch ops at its end
-//	fc_0.w_0, ...        Fluid: each parameter in a file of its name, as a LoDTensor stream
+//	fc_0.w_0, ...        Fluid: each parameter in a file of its name, as a LoDTensor stream; what is of a table that grows, in short form
 //	__params__           Combined: all of them in one file, in the order of their names
 //	model.safetensors    Safetensors
 //	params.npz           NPZ
+//
+// In the last two, a table that grows has the rows in use, and beside them an array of their numbers, whose name ends with executor.RowsSuffix.
 //
 // Files in reading order: export.go, stored.go (tables of bfloat16). The formats of parameters are in executor, tensor/safetensors and tensor/npz.
 package export
@@ -21,6 +23,7 @@ import (
 
 	"github.com/edl-go/edl/executor"
 	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/ops/sparse"
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/tensor"
 	"github.com/edl-go/edl/tensor/npz"
@@ -122,30 +125,38 @@ func checkPlace(dir string) error {
 }
 
 // Write writes a program that Program has made, and its parameters, to dir, which is made if need be. It replaces an exported model there as a whole or not at
-// all, as executor.StateWriter says. value returns the parameters by name, each once.
+// all, as executor.StateWriter says. value returns the parameters by name, each once. It returns how many bytes it has written.
 //
 // A table that is stored as bfloat16 and looked up by lookup_table is written as float32, with the same numbers, for Fluid and NumPy, which do not know that type.
 // Safetensors has it, and a table that grows stays what it is: keys without a row read as initial values that are rounded, too.
-func Write(dir string, inference *program.Program, format Format, value func(name string) (*tensor.Tensor, error)) (err error) {
+func Write(dir string, inference *program.Program, format Format, value func(name string) (*tensor.Tensor, error)) (bytes int64, err error) {
 	if err := checkPlace(dir); err != nil {
-		return err
+		return 0, err
 	}
 	if err := executor.CheckNames(inference); err != nil {
-		return err
+		return 0, err
 	}
 	if format != Safetensors {
 		inference = widened(inference)
 	}
-	model, err := inference.Encode()
-	if err != nil {
-		return err
-	}
 	w, err := executor.NewStateWriter(dir)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	defer func() { err = errors.Join(err, w.Close()) }()
 	if err := w.Begin(); err != nil {
+		return 0, err
+	}
+	if err := write(w, inference, format, value); err != nil {
+		return 0, err
+	}
+	return w.Bytes(), w.Commit(nil)
+}
+
+// write writes the files of a model.
+func write(w *executor.StateWriter, inference *program.Program, format Format, value func(name string) (*tensor.Tensor, error)) error {
+	model, err := inference.Encode()
+	if err != nil {
 		return err
 	}
 	if err := w.SaveFile(ModelFile, func(to io.Writer) error { _, err := to.Write(model); return err }, true); err != nil {
@@ -171,7 +182,7 @@ func Write(dir string, inference *program.Program, format Format, value func(nam
 			}
 		}
 	}
-	return w.Commit(nil)
+	return nil
 }
 
 // An exporter writes the parameters of one program.
@@ -203,6 +214,7 @@ func (e *exporter) find(name string) (*tensor.Tensor, error) {
 }
 
 func (e *exporter) writeEach(w *executor.StateWriter) error {
+	grown := sparse.Grown(e.program)
 	for _, name := range executor.Persistables(e.program) {
 		if name == CombinedFile || name == SafetensorsFile || name == NPZFile || name == ModelFile {
 			return fault.E(fault.InvalidArgument, fault.Var(name), fault.Got("the name of a file of an exported model"), fault.Want("another name"))
@@ -211,7 +223,11 @@ func (e *exporter) writeEach(w *executor.StateWriter) error {
 		if err != nil {
 			return err
 		}
-		if err := w.Save(name, []*tensor.Tensor{t}, true); err != nil {
+		save := func() error { return w.Save(name, []*tensor.Tensor{t}, true) }
+		if grown[name] {
+			save = func() error { return w.SaveShort(name, t, true) }
+		}
+		if err := save(); err != nil {
 			return err
 		}
 	}
@@ -220,25 +236,64 @@ func (e *exporter) writeEach(w *executor.StateWriter) error {
 
 func (e *exporter) writeOne(to io.Writer, format Format) error {
 	names := executor.Persistables(e.program)
-	switch format {
-	case Safetensors:
-		list := make([]safetensors.Tensor, len(names))
-		for i, name := range names {
-			v, _ := e.program.Global().Var(name)
-			list[i] = safetensors.Tensor{Name: name, DType: v.DType, Dims: v.Dims}
+	grown := sparse.Grown(e.program)
+	if format == Combined {
+		for _, name := range names {
+			t, err := e.find(name)
+			switch {
+			case err != nil:
+			case grown[name]:
+				err = tensor.WriteShort(to, t)
+			default:
+				_, err = t.WriteTo(to)
+			}
+			if err != nil {
+				return err
+			}
 		}
-		return safetensors.Write(to, list, map[string]string{"producer": "edl"}, e.find)
-	case NPZ:
-		return npz.Write(to, names, e.find)
+		return nil
 	}
+	var list []safetensors.Tensor
+	inUse := map[string]*tensor.Tensor{} // what stands for a table that grows
 	for _, name := range names {
-		t, err := e.find(name)
-		if err == nil {
-			_, err = t.WriteTo(to)
+		v, _ := e.program.Global().Var(name)
+		entry := safetensors.Tensor{Name: name, DType: v.DType, Dims: v.Dims}
+		if grown[name] {
+			numbers, rows, err := e.rowsInUse(name)
+			if err != nil {
+				return err
+			}
+			beside := name + executor.RowsSuffix
+			if _, taken := slices.BinarySearch(names, beside); taken {
+				return fault.E(fault.InvalidArgument, fault.Var(beside), fault.Gotf("the name of the numbers of the rows of %s", fault.Quote(name)), fault.Want("another name, or --format fluid"))
+			}
+			inUse[name], inUse[beside], entry.Dims = rows, numbers, rows.Dims()
+			list = append(list, safetensors.Tensor{Name: beside, DType: tensor.Int64, Dims: numbers.Dims()})
 		}
-		if err != nil {
-			return err
-		}
+		list = append(list, entry)
 	}
-	return nil
+	value := func(name string) (*tensor.Tensor, error) {
+		if t := inUse[name]; t != nil {
+			return t, nil
+		}
+		return e.find(name)
+	}
+	if format == Safetensors {
+		return safetensors.Write(to, list, map[string]string{"producer": "edl"}, value)
+	}
+	names = names[:0]
+	for _, entry := range list {
+		names = append(names, entry.Name)
+	}
+	slices.Sort(names)
+	return npz.Write(to, names, value)
+}
+
+// rowsInUse returns the rows of a table that grows which are in use, and their numbers.
+func (e *exporter) rowsInUse(name string) (numbers, rows *tensor.Tensor, err error) {
+	t, err := e.find(name)
+	if err != nil {
+		return nil, nil, err
+	}
+	return tensor.RowsInUse(t)
 }

@@ -124,7 +124,7 @@ func TestAnExportedModelPredictsTheSameBits(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := export.Write(dir, inference, format, m.value); err != nil {
+			if _, err := export.Write(dir, inference, format, m.value); err != nil {
 				t.Fatal(err)
 			}
 			p, err := program.Load(filepath.Join(dir, export.ModelFile), program.DefaultLimits())
@@ -234,7 +234,7 @@ func TestMistakesOfAnExport(t *testing.T) {
 		"below a file":     {filepath.Join(saved, "fc_0.w_0", "x"), export.Fluid, m.value, fault.InvalidArgument},
 		"a failing of one": {dir, export.Fluid, func(string) (*tensor.Tensor, error) { return nil, fault.E(fault.Unavailable) }, fault.Unavailable},
 	} {
-		if err := export.Write(c.dir, p, c.format, c.value); !errors.Is(err, c.want) {
+		if _, err := export.Write(c.dir, p, c.format, c.value); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v, want %v", name, err, c.want)
 		}
 		if c.dir == dir && len(names(t, dir)) > 0 {
@@ -253,7 +253,7 @@ func TestAnExportReplacesOneOfAnotherFormat(t *testing.T) {
 	dir := t.TempDir()
 	of := map[export.Format]string{export.Combined: export.CombinedFile, export.Safetensors: export.SafetensorsFile, export.NPZ: export.NPZFile}
 	for _, format := range []export.Format{export.Combined, export.Safetensors, export.NPZ, export.Combined, export.Fluid} {
-		if err := export.Write(dir, p, format, m.value); err != nil {
+		if _, err := export.Write(dir, p, format, m.value); err != nil {
 			t.Fatal(err)
 		}
 		for _, file := range slices.Sorted(maps.Values(of)) {

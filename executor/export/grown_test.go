@@ -1,6 +1,8 @@
 package export_test
 
 import (
+	"errors"
+	"os"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -8,12 +10,30 @@ import (
 	"github.com/edl-go/edl/executor"
 	"github.com/edl-go/edl/executor/export"
 	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/internal/testkit"
 	"github.com/edl-go/edl/layers"
 	"github.com/edl-go/edl/ops/kernel"
 	"github.com/edl-go/edl/optimizer"
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/tensor"
 )
+
+// bytesIn is how many bytes the files of a directory have.
+func bytesIn(t *testing.T, dir string) (bytes int64) {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		info, err := e.Info()
+		if err != nil {
+			t.Fatal(err)
+		}
+		bytes += info.Size()
+	}
+	return bytes
+}
 
 // An exported model with a table that grows has the rows that were trained. A key that has none, because it was never trained or not often enough, reads as its
 // initial value, and the key -1 as zeros.
@@ -47,6 +67,34 @@ func checkExportedTable(t *testing.T, options ...layers.Option) {
 		}
 		return v
 	}
+	defer func() { // the state that Save has written, too
+		saved := filepath.Join(t.TempDir(), "saved")
+		if err := exe.Save(t.Context(), saved, p); err != nil {
+			t.Fatal(err)
+		}
+		if used := bytesIn(t, saved); used > 2500 {
+			t.Errorf("%d bytes for the two rows in use of 1024, and the candidate", used)
+		}
+		again := executor.New()
+		defer again.Close()
+		if _, err := again.Load(t.Context(), saved, p, executor.LoadOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		for step := range uint32(3) { // it goes on as if nothing had happened, with keys that it has and new ones
+			feed := executor.Feed{"key": ids(12, 77+int64(step/2)), "y": random(t, 9+step, 2, 2)}
+			for _, e := range []*executor.Local{exe, again} {
+				if _, err := e.Run(t.Context(), p, feed); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		for _, name := range executor.Persistables(p) {
+			want, _ := exe.Scope().Find(name)
+			if got, ok := again.Scope().Find(name); !ok || !testkit.Same(got, want) {
+				t.Errorf("%s differs after Save, Load and three steps", name)
+			}
+		}
+	}()
 	const often, twice, once, never = 1 << 50, -7, 12, 13
 	for step, batch := range []*tensor.Tensor{ids(often, twice), ids(often, once), ids(often, twice), ids(often, often)} {
 		if _, err := exe.Run(t.Context(), p, executor.Feed{"key": batch, "y": random(t, uint32(step), 2, 2)}); err != nil {
@@ -88,7 +136,7 @@ func checkExportedTable(t *testing.T, options ...layers.Option) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := export.Write(dir, inference, format, value); err != nil {
+		if _, err := export.Write(dir, inference, format, value); err != nil {
 			t.Fatal(err)
 		}
 		loaded, err := program.Load(filepath.Join(dir, export.ModelFile), program.DefaultLimits())
@@ -97,6 +145,13 @@ func checkExportedTable(t *testing.T, options ...layers.Option) {
 		}
 		if got := executor.Persistables(loaded); !slices.Equal(slices.Sorted(slices.Values(got)), []string{"table", "table.index", "table.keys"}) {
 			t.Errorf("%s: the variables %v", format, got)
+		}
+		_, err = export.Write(filepath.Join(t.TempDir(), "npz"), inference, export.NPZ, value)
+		if stored != errors.Is(err, fault.Unsupported) || !stored && err != nil { // NumPy has no bfloat16
+			t.Errorf("npz: %v", err)
+		}
+		if used := bytesIn(t, dir); used > 6000 {
+			t.Errorf("%s: %d bytes for the two rows in use of 1024, and the program", format, used)
 		}
 		params := map[export.Format]string{export.Fluid: "", export.Combined: export.CombinedFile, export.Safetensors: export.SafetensorsFile}[format]
 		served := executor.New()

@@ -47,7 +47,7 @@ func TestExportOfATableOfBFloat16(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := export.Write(dir, inference, format, value); err != nil {
+		if _, err := export.Write(dir, inference, format, value); err != nil {
 			t.Fatalf("%s: %v", format, err)
 		}
 		loaded, err := program.Load(filepath.Join(dir, export.ModelFile), program.DefaultLimits())

@@ -28,12 +28,17 @@ func (t *GrownTable) View(keys, index *tensor.Tensor) (kernel.KeyTable, bool) {
 	return view, view.Agrees()
 }
 
+// HasRoom reports whether a slice has something for each row of a table that grows: files have the rows in use.
+func (s *Service) HasRoom(slice Slice) bool {
+	return slices.ContainsFunc(s.Tables, func(t GrownTable) bool {
+		return t.Origin == slice.Table && t.FirstRow == slice.FirstRow && t.Rows == slice.Rows
+	})
+}
+
 // ComesIntoUse reports whether a slice has something for each row of a table that grows, from the first row of each region on: its values, keys, or state of the
 // optimizer.
 func (s *Service) ComesIntoUse(slice Slice) bool {
-	return slices.ContainsFunc(s.Tables, func(t GrownTable) bool {
-		return t.Origin == slice.Table && t.FirstRow == slice.FirstRow && t.Rows == slice.Rows && t.Index != slice.Name && t.Counts != slice.Name
-	})
+	return s.HasRoom(slice) && !slices.ContainsFunc(s.Tables, func(t GrownTable) bool { return t.Index == slice.Name || t.Counts == slice.Name })
 }
 
 // LookUp copies rows of the table to out, by their mixed keys; those of keys without a row are as they will be at first.

@@ -18,6 +18,7 @@ import (
 const (
 	pathAttr      = "file_path"
 	overwriteAttr = "overwrite"
+	shortAttr     = "save_rows_in_use"
 	saveHalfAttr  = "save_as_fp16"
 	loadHalfAttr  = "load_as_fp16"
 )
@@ -37,16 +38,20 @@ var path = ops.Attr{Name: pathAttr, Kind: "", Doc: "name of the file below the d
 }}
 
 func save(opType, doc string, many bool) {
+	attrs := []ops.Attr{
+		path,
+		{Name: overwriteAttr, Default: true, Doc: "replace a file that exists; if false, such a file is an error"},
+		{Name: saveHalfAttr, Default: false, Doc: "Fluid's flag for half precision; true is not supported"},
+	}
+	if !many {
+		attrs = append(attrs, ops.Attr{Name: shortAttr, Default: false, Doc: "X is of a table that grows: the file has the rows in use, in EDL's short form"})
+	}
 	ops.Register(ops.Def{
 		Type:   opType,
 		Class:  ops.FileIO,
 		Doc:    doc,
 		Inputs: []ops.Slot{{Name: "X", Doc: "what to write", Duplicable: many}},
-		Attrs: []ops.Attr{
-			path,
-			{Name: overwriteAttr, Default: true, Doc: "replace a file that exists; if false, such a file is an error"},
-			{Name: saveHalfAttr, Default: false, Doc: "Fluid's flag for half precision; true is not supported"},
-		},
+		Attrs:  attrs,
 		Infer: func(s *ops.Shapes) error {
 			for i, m := range s.Ins("X") {
 				if m.Kind != program.LoDTensor {
@@ -63,6 +68,9 @@ func save(opType, doc string, many bool) {
 			name, values, overwrite := b.Str(pathAttr), b.Ins("X"), b.Bool(overwriteAttr)
 			if err := complete(b.Op().Inputs["X"], values); err != nil {
 				return nil, err
+			}
+			if !many && b.Bool(shortAttr) {
+				return func(context.Context) error { return storage.SaveShort(name, values[0], overwrite) }, nil
 			}
 			return func(context.Context) error { return storage.Save(name, values, overwrite) }, nil
 		},

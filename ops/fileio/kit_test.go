@@ -33,6 +33,11 @@ func (s *shelf) Save(name string, tensors []*tensor.Tensor, overwrite bool) erro
 	return nil
 }
 
+func (s *shelf) SaveShort(name string, t *tensor.Tensor, overwrite bool) error {
+	s.calls = append(s.calls, fmt.Sprintf("short %s", name))
+	return s.Save(name, []*tensor.Tensor{t}, overwrite)
+}
+
 func (s *shelf) Load(name string, into []*tensor.Tensor) error {
 	s.calls = append(s.calls, "load "+name)
 	file, ok := s.files[name]

@@ -2946,6 +2946,7 @@ type Piece struct {
 	Bytes         int64                  `protobuf:"varint,7,opt,name=bytes,proto3" json:"bytes,omitempty"`
 	Crc32C        uint32                 `protobuf:"fixed32,8,opt,name=crc32c,proto3" json:"crc32c,omitempty"`  // of its elements
 	Striped       bool                   `protobuf:"varint,9,opt,name=striped,proto3" json:"striped,omitempty"` // its rows are of the variable in the order of stripes (kernel.Stripes)
+	Short         bool                   `protobuf:"varint,10,opt,name=short,proto3" json:"short,omitempty"`    // its elements are in short form (internal/shortform): it is of a table that grows
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3039,6 +3040,13 @@ func (x *Piece) GetCrc32C() uint32 {
 func (x *Piece) GetStriped() bool {
 	if x != nil {
 		return x.Striped
+	}
+	return false
+}
+
+func (x *Piece) GetShort() bool {
+	if x != nil {
+		return x.Short
 	}
 	return false
 }
@@ -3328,7 +3336,7 @@ const file_proto_job_job_proto_rawDesc = "" +
 	"\n" +
 	"checkpoint\x18\x05 \x01(\tR\n" +
 	"checkpoint\x12\x18\n" +
-	"\achanges\x18\x06 \x01(\bR\achanges\"\xde\x01\n" +
+	"\achanges\x18\x06 \x01(\bR\achanges\"\xf4\x01\n" +
 	"\x05Piece\x12\x1a\n" +
 	"\bvariable\x18\x01 \x01(\tR\bvariable\x12\x14\n" +
 	"\x05dtype\x18\x02 \x01(\x05R\x05dtype\x12\x12\n" +
@@ -3338,7 +3346,9 @@ const file_proto_job_job_proto_rawDesc = "" +
 	"\x06offset\x18\x06 \x01(\x03R\x06offset\x12\x14\n" +
 	"\x05bytes\x18\a \x01(\x03R\x05bytes\x12\x16\n" +
 	"\x06crc32c\x18\b \x01(\aR\x06crc32c\x12\x18\n" +
-	"\astriped\x18\t \x01(\bR\astriped*\x1b\n" +
+	"\astriped\x18\t \x01(\bR\astriped\x12\x14\n" +
+	"\x05short\x18\n" +
+	" \x01(\bR\x05short*\x1b\n" +
 	"\x04Mode\x12\b\n" +
 	"\x04SYNC\x10\x00\x12\t\n" +
 	"\x05ASYNC\x10\x01*;\n" +

@@ -12,15 +12,17 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/internal/shortform"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/state"
 	"github.com/edl-go/edl/remote/jobspec"
 	"github.com/edl-go/edl/tensor"
 )
 
-// Version 3 has tables in the order of stripes. Version 2 has shards of earlier checkpoints, and changes to them. A manifest without those is of version 1.
+// Version 4 has pieces in short form. Version 3 has tables in the order of stripes. Version 2 has shards of earlier checkpoints, and changes to them. A manifest
+// without those is of version 1.
 const (
-	version = 3
+	version = 4
 	magic   = "EDLckpt\n"
 
 	maxManifest = 256 << 20 // bytes
@@ -151,7 +153,14 @@ func checkPiece(p *job.Piece) error {
 	if p.FirstRow < 0 || p.Rows < 0 || p.FirstRow > total || p.Rows > total-p.FirstRow {
 		return bad(fmt.Sprintf("%d rows from row %d of %d", p.Rows, p.FirstRow, total))
 	}
-	if want := rowBytes(p) * p.Rows; p.Bytes != want {
+	want := rowBytes(p) * p.Rows
+	if p.Short {
+		if p.Striped || p.Bytes < 0 || shortform.MostBytes(min(p.Bytes, want)) < p.Bytes {
+			return bad(fmt.Sprintf("%d bytes in short form where %d rows have %d, striped: %v", p.Bytes, p.Rows, want, p.Striped))
+		}
+		return nil
+	}
+	if p.Bytes != want {
 		return bad(fmt.Sprintf("%d bytes where %d rows have %d", p.Bytes, p.Rows, want))
 	}
 	return nil

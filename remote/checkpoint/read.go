@@ -19,6 +19,7 @@ import (
 	"github.com/edl-go/edl/executor"
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/internal/crc32c"
+	"github.com/edl-go/edl/internal/shortform"
 	"github.com/edl-go/edl/ops/kernel"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/state"
@@ -295,6 +296,23 @@ func (c *Checkpoint) Describe(variable string) (dtype tensor.DType, dims []int64
 	return tensor.DType(list[0].Dtype), slices.Clone(list[0].Dims), true
 }
 
+// Value reads a whole variable. One of a table that grows takes memory for the rows in use.
+func (c *Checkpoint) Value(ctx context.Context, variable string) (*tensor.Tensor, error) {
+	dtype, dims, ok := c.Describe(variable)
+	if !ok {
+		return nil, fault.E(fault.NotFound, fault.At(c.Name), fault.Var(variable), fault.Got("no variable of this name in the checkpoint"),
+			fault.Want("one that \"edl checkpoint show\" lists: another program may have trained this state"))
+	}
+	t, err := tensor.New(dtype, dims...)
+	if err != nil {
+		return nil, fault.E(fault.KindOf(err), fault.Var(variable), fault.Cause(err))
+	}
+	if c.pieces[variable][0].Short {
+		tensor.SmallPages(t)
+	}
+	return t, c.Load(ctx, variable, 0, t)
+}
+
 // Load reads rows of a variable into a tensor, which has these rows. It checks each piece that it reads.
 func (c *Checkpoint) Load(ctx context.Context, variable string, first int64, into *tensor.Tensor) error {
 	return c.load(ctx, variable, false, first, into)
@@ -377,7 +395,7 @@ func (c *Checkpoint) reorderPiece(ctx context.Context, p placed, order func(row 
 	}
 	room := make([]byte, min(p.Rows, max(1, writeBytes/each))*each)
 	return c.readPiece(ctx, p, func(in io.Reader) error {
-		for left := p.Bytes; left > 0 && ctx.Err() == nil; left -= int64(len(room)) {
+		for left := each * p.Rows; left > 0 && ctx.Err() == nil; left -= int64(len(room)) {
 			room = room[:min(left, int64(len(room)))]
 			if _, err := io.ReadFull(in, room); err != nil {
 				return err
@@ -393,7 +411,7 @@ func (c *Checkpoint) reorderPiece(ctx context.Context, p placed, order func(row 
 	})
 }
 
-// readPiece has a piece read, and checks its length and its sum. It ends with an error where ctx has ended: what was read is incomplete then.
+// readPiece has the elements of a piece read, and checks its length and its sum. It ends with an error where ctx has ended: what was read is incomplete then.
 func (c *Checkpoint) readPiece(ctx context.Context, p placed, read func(in io.Reader) error) error {
 	where := c.store.where + "/" + p.object
 	r, err := c.store.objects.open(ctx, p.object, p.Offset, p.Bytes)
@@ -402,15 +420,22 @@ func (c *Checkpoint) readPiece(ctx context.Context, p placed, read func(in io.Re
 	}
 	defer r.Close()
 	in := &summed{from: r}
-	if err = read(in); err == nil && ctx.Err() == nil {
+	var elements io.Reader = in
+	if p.Short {
+		size := tensor.DType(p.Dtype).Size()
+		elements = shortform.NewReader(in, size, rowBytes(p.Piece)*p.Rows/int64(size))
+	}
+	if err = read(elements); err == nil && ctx.Err() == nil {
 		_, err = io.CopyN(io.Discard, in, p.Bytes-in.n)
 	}
 	switch cause := context.Cause(ctx); {
 	case cause != nil:
 		return fault.E(fault.Canceled, fault.At(where), fault.Cause(cause))
+	case errors.Is(err, fault.Corrupt) && in.crc == p.Crc32C:
+		return fault.E(fault.Corrupt, fault.At(where), fault.Var(p.Variable), fault.Cause(err))
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return fault.E(fault.Corrupt, fault.At(where), fault.Var(p.Variable), fault.Got("fewer bytes"), fault.Wantf("%d from %d on", p.Bytes, p.Offset))
-	case err != nil:
+	case err != nil && !errors.Is(err, fault.Corrupt):
 		return fault.E(fault.Unavailable, fault.At(where), fault.Cause(err))
 	case in.crc != p.Crc32C:
 		return fault.E(fault.Corrupt, fault.At(where), fault.Var(p.Variable), fault.Got("bytes that have changed: their sum differs"),
@@ -473,15 +498,15 @@ func (c *Checkpoint) Export(ctx context.Context, dir string) (err error) {
 		return err
 	}
 	for _, name := range c.Variables() {
-		dtype, dims, _ := c.Describe(name)
-		t, err := tensor.New(dtype, dims...)
+		t, err := c.Value(ctx, name)
 		if err != nil {
-			return fault.E(fault.KindOf(err), fault.Var(name), fault.Cause(err))
-		}
-		if err := c.Load(ctx, name, 0, t); err != nil {
 			return err
 		}
-		if err := w.Save(name, []*tensor.Tensor{t}, true); err != nil {
+		save := func() error { return w.Save(name, []*tensor.Tensor{t}, true) }
+		if c.pieces[name][0].Short {
+			save = func() error { return w.SaveShort(name, t, true) }
+		}
+		if err := save(); err != nil {
 			return err
 		}
 	}

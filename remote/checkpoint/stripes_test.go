@@ -30,7 +30,7 @@ func TestStripedVariables(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				shard, err := s.WriteShard(ctx, k, i, []Piece{{"w", []int64{rows, width}, cut[0], cut[1] - cut[0], piece, striped}})
+				shard, err := s.WriteShard(ctx, k, i, []Piece{{"w", []int64{rows, width}, cut[0], cut[1] - cut[0], piece, striped, false}})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -39,7 +39,7 @@ func TestStripedVariables(t *testing.T) {
 			if err := s.Publish(ctx, k, m); err != nil {
 				t.Fatal(err)
 			}
-			if newer := m.Version == version; newer != striped {
+			if newer := m.Version == 3; newer != striped {
 				t.Errorf("the manifest is of version %d", m.Version)
 			}
 			c, err := s.Read(ctx, k)

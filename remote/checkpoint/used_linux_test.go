@@ -30,31 +30,33 @@ func TestLoadTakesMemoryForWhatIsUsed(t *testing.T) {
 		saved.Float32s()[rows*width/2+i] = float32(i + 1)
 	}
 	for name, s := range stores(t) {
-		ctx, k := t.Context(), NewName("digits-1", 1)
-		shard, err := s.WriteShard(ctx, k, 0, []Piece{{"w", []int64{rows, width}, 0, rows, saved, false}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := s.Publish(ctx, k, &state.Checkpoint{Job: "digits", Progress: &job.Progress{Reader: "abc"}, Shards: []*job.Shard{shard}}); err != nil {
-			t.Fatal(err)
-		}
-		c, err := s.Read(ctx, k)
-		if err != nil {
-			t.Fatal(err)
-		}
-		v, memory := table()
-		tensor.SmallPages(v)
-		v.Float32s()[rows*width-1] = 7
-		if err := c.Load(ctx, "w", 0, v); err != nil {
-			t.Fatal(err)
-		}
-		for i, want := range saved.Float32s() {
-			if got := v.Float32s()[i]; got != want {
-				t.Fatalf("%s: element %d is %v, want %v", name, i, got, want)
+		for _, short := range []bool{false, true} {
+			ctx, k := t.Context(), NewName("digits-1", 1)
+			shard, err := s.WriteShard(ctx, k, 0, []Piece{{"w", []int64{rows, width}, 0, rows, saved, false, short}})
+			if err != nil {
+				t.Fatal(err)
 			}
-		}
-		if have, err := resident.Bytes(memory); err == nil && have > 512<<10 {
-			t.Errorf("%s: %d bytes of memory for 8000", name, have)
+			if err := s.Publish(ctx, k, &state.Checkpoint{Job: "digits", Progress: &job.Progress{Reader: "abc"}, Shards: []*job.Shard{shard}}); err != nil {
+				t.Fatal(err)
+			}
+			c, err := s.Read(ctx, k)
+			if err != nil {
+				t.Fatal(err)
+			}
+			v, memory := table()
+			tensor.SmallPages(v)
+			v.Float32s()[rows*width-1] = 7
+			if err := c.Load(ctx, "w", 0, v); err != nil {
+				t.Fatal(err)
+			}
+			for i, want := range saved.Float32s() {
+				if got := v.Float32s()[i]; got != want {
+					t.Fatalf("%s: element %d is %v, want %v", name, i, got, want)
+				}
+			}
+			if have, err := resident.Bytes(memory); err == nil && have > 512<<10 {
+				t.Errorf("%s: %d bytes of memory for 8000", name, have)
+			}
 		}
 	}
 }

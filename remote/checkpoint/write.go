@@ -6,12 +6,14 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"hash"
 	"io"
 	"slices"
 	"time"
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/internal/crc32c"
+	"github.com/edl-go/edl/internal/shortform"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/state"
 	"github.com/edl-go/edl/remote/wire"
@@ -26,6 +28,7 @@ type Piece struct {
 	Rows     int64 // 1 where the variable has no rows
 	Value    *tensor.Tensor
 	Striped  bool // the rows are of the variable in the order of stripes (kernel.Stripes)
+	Short    bool // Value has rows of a table that grows: what is written are those in use
 }
 
 // manifestName is the object that makes a checkpoint complete.
@@ -48,7 +51,10 @@ func (s *Store) WriteShard(ctx context.Context, checkpoint string, index int, pi
 			return nil, fault.E(fault.KindOf(err), fault.Var(p.Variable), fault.Cause(err))
 		}
 		m := &job.Piece{Variable: p.Variable, Dtype: int32(p.Value.DType()), Dims: slices.Clone(p.Dims), FirstRow: p.FirstRow, Rows: p.Rows,
-			Offset: shard.Bytes, Bytes: int64(len(b)), Striped: p.Striped}
+			Offset: shard.Bytes, Bytes: int64(len(b)), Striped: p.Striped, Short: p.Short}
+		if p.Short {
+			m.Bytes = shortform.Length(b, p.Value.DType().Size())
+		}
 		if err := checkPiece(m); err != nil {
 			return nil, err
 		}
@@ -58,18 +64,31 @@ func (s *Store) WriteShard(ctx context.Context, checkpoint string, index int, pi
 	err := s.objects.create(ctx, checkpoint+"/"+shard.Name, func(to io.Writer) error {
 		summed := make(chan error, 1)
 		go func() { summed <- sumUp(ctx, shard, memory) }() // takes as long as writing
-		err := writeAll(to, memory)
+		err := writeAll(ctx, to, shard, memory)
 		return errors.Join(err, <-summed)
 	})
 	return shard, err
 }
 
-func writeAll(to io.Writer, memory [][]byte) error {
-	for _, b := range memory {
-		for part := range slices.Chunk(b, writeBytes) {
-			if _, err := to.Write(part); err != nil {
-				return err
-			}
+// writeAll writes the pieces of a shard, which lie in memory.
+func writeAll(ctx context.Context, to io.Writer, shard *job.Shard, memory [][]byte) error {
+	for i, b := range memory {
+		if err := writePiece(ctx, to, shard.Pieces[i], b); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// writePiece writes a piece, whose elements are b.
+func writePiece(ctx context.Context, to io.Writer, p *job.Piece, b []byte) error {
+	to = &bounded{ctx, to}
+	if p.Short {
+		return shortform.Write(to, b, tensor.DType(p.Dtype).Size())
+	}
+	for part := range slices.Chunk(b, writeBytes) {
+		if _, err := to.Write(part); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -77,20 +96,27 @@ func writeAll(to io.Writer, memory [][]byte) error {
 
 // sumUp enters the sums of a shard whose pieces lie in memory.
 func sumUp(ctx context.Context, shard *job.Shard, memory [][]byte) error {
-	sum := sha256.New()
+	whole := sha256.New()
 	for i, b := range memory {
-		crc := uint32(0)
-		for part := range slices.Chunk(b, writeBytes) {
-			if cause := context.Cause(ctx); cause != nil {
-				return fault.E(fault.Canceled, fault.Cause(cause))
-			}
-			crc = crc32c.Update(crc, part)
-			sum.Write(part)
+		to := &sums{whole: whole}
+		if err := writePiece(ctx, to, shard.Pieces[i], b); err != nil {
+			return err
 		}
-		shard.Pieces[i].Crc32C = crc
+		shard.Pieces[i].Crc32C = to.crc
 	}
-	shard.Sha256 = sum.Sum(nil)
+	shard.Sha256 = whole.Sum(nil)
 	return nil
+}
+
+// A sums sums up what is written to it.
+type sums struct {
+	whole hash.Hash
+	crc   uint32
+}
+
+func (s *sums) Write(b []byte) (int, error) {
+	s.crc = crc32c.Update(s.crc, b)
+	return s.whole.Write(b)
 }
 
 // writeBytes is how much is written at once: so a writer sees soon that its context has ended.
@@ -107,6 +133,9 @@ func (s *Store) Publish(ctx context.Context, checkpoint string, m *state.Checkpo
 			m.Version = max(m.Version, 2)
 		}
 		if slices.ContainsFunc(s.Pieces, func(p *job.Piece) bool { return p.Striped }) {
+			m.Version = max(m.Version, 3)
+		}
+		if slices.ContainsFunc(s.Pieces, func(p *job.Piece) bool { return p.Short }) {
 			m.Version = version
 		}
 	}

@@ -386,14 +386,16 @@ func writeValues(ctx context.Context, dir string, values []*job.Value, progress 
 		if ctx.Err() != nil {
 			return fault.E(fault.Canceled, fault.Got("an upload whose sender is gone"), fault.Cause(context.Cause(ctx)))
 		}
-		t, rest, err := tensor.DecodeStream(v.Stream, tensor.Limits{Bytes: MaxState})
-		if err == nil && len(rest) > 0 {
-			err = fault.E(fault.Corrupt, fault.Gotf("%d bytes after the tensor", len(rest)), fault.Want("one tensor"))
-		}
+		t, err := tensor.DecodeFile(v.Stream, tensor.Limits{Bytes: MaxState})
 		if err != nil {
 			return fault.E(fault.KindOf(err), fault.Var(v.Name), fault.Cause(err))
 		}
-		if err := storage.Save(v.Name, []*tensor.Tensor{t}, false); err != nil {
+		if tensor.IsShort(v.Stream) {
+			err = storage.SaveShort(v.Name, t, false)
+		} else {
+			err = storage.Save(v.Name, []*tensor.Tensor{t}, false)
+		}
+		if err != nil {
 			return err
 		}
 	}

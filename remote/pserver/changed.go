@@ -88,9 +88,8 @@ func (s *since) changes(whole []checkpoint.Piece, stay []string) (pieces []check
 	if s.base == nil || !slices.Contains(stay, s.name) {
 		return nil, false
 	}
-	var all, changed int64
+	changed, all := int64(0), s.base.Bytes // as written: a table that grows has few of its rows
 	for i, p := range whole {
-		all += p.Value.Bytes()
 		marks, rows := s.marks[i], blockRows(p.Value)
 		if marks == nil {
 			return nil, false
@@ -114,7 +113,7 @@ func (s *since) changes(whole []checkpoint.Piece, stay []string) (pieces []check
 			if part.Value, err = p.Value.Rows(first, end); err != nil {
 				return nil, false
 			}
-			part.FirstRow, part.Rows = p.FirstRow+first, end-first
+			part.FirstRow, part.Rows, part.Short = p.FirstRow+first, end-first, false
 			pieces, changed, from = append(pieces, part), changed+part.Value.Bytes(), to
 		}
 		if len(pieces) > maxChanges || 2*changed > all {

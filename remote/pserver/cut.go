@@ -234,7 +234,8 @@ func (cs *cuts) write(ctx context.Context, index int, k *cut) (err error) {
 		if len(dims) > 0 {
 			dims[0] = slice.TotalRows
 		}
-		pieces = append(pieces, checkpoint.Piece{Variable: slice.Origin, Dims: dims, FirstRow: slice.FirstRow, Rows: slice.Rows, Value: cs.since.copies[i], Striped: slice.Striped})
+		pieces = append(pieces, checkpoint.Piece{Variable: slice.Origin, Dims: dims, FirstRow: slice.FirstRow, Rows: slice.Rows, Value: cs.since.copies[i],
+			Striped: slice.Striped, Short: cs.service.HasRoom(slice)})
 	}
 	store, err := checkpoint.Open(ctx, k.store)
 	if err != nil {

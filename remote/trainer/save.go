@@ -230,6 +230,11 @@ func (s *storage) Save(name string, tensors []*tensor.Tensor, overwrite bool) er
 	return s.each(func(d *savedDir) error { return d.writer.Save(name, tensors, overwrite) })
 }
 
+// SaveShort implements ops.Storage.
+func (s *storage) SaveShort(name string, t *tensor.Tensor, overwrite bool) error {
+	return s.each(func(d *savedDir) error { return d.writer.SaveShort(name, t, overwrite) })
+}
+
 // Load implements ops.Storage: a trainer loads nothing with ops.
 func (s *storage) Load(name string, _ []*tensor.Tensor) error {
 	return fault.E(fault.Unsupported, fault.At(name), fault.Got("a load op in a save program"))
