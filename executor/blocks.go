@@ -175,8 +175,11 @@ func arrivesAs(block *program.Block, name string, writers map[string]int) string
 			return ""
 		}
 		op := block.Ops[at]
-		if op.Type == "get_selected_rows" {
+		switch op.Type {
+		case "get_selected_rows":
 			return op.In("X")
+		case "lookup_sparse_table_rows": // what arrives are keys, and it finds their rows
+			return ""
 		}
 		reads, _ := block.Touches(op)
 		name = ""

@@ -228,7 +228,7 @@ func TestChangedByRows(t *testing.T) {
 	}
 	add("rate", tensor.Float32, 1)
 	blocks, grads, ids, merges, rows := []program.BlockIndex{}, []string{}, []int32{}, []int32{}, []string{}
-	for i := range 5 {
+	for i := range 6 {
 		w, m, x, g := fmt.Sprintf("w%d", i), fmt.Sprintf("m%d", i), fmt.Sprintf("x%d", i), fmt.Sprintf("g%d", i)
 		add(w, tensor.Float32, 6, 2)
 		add(m, tensor.Float32, 6, 2)
@@ -242,6 +242,15 @@ func TestChangedByRows(t *testing.T) {
 			rows = append(rows, x)
 			block.EnsureVar(program.Var{Name: g, Kind: program.SelectedRows, DType: tensor.Float32, Dims: []int64{6, 2}})
 			block.Append(&program.Op{Type: "get_selected_rows", Inputs: map[string][]string{"X": {x}}, Outputs: map[string][]string{"Out": {g}}})
+		}
+		if i == 5 { // of a table that grows: keys arrive, not rows
+			add("keys", tensor.Int64, 6)
+			add("index", tensor.Int32, 6)
+			found := "found"
+			block.EnsureVar(program.Var{Name: found, Kind: program.SelectedRows, DType: tensor.Float32, Dims: []int64{6, 2}})
+			block.Append(&program.Op{Type: "lookup_sparse_table_rows", Inputs: map[string][]string{"X": {g}, "Keys": {"keys"}, "Index": {"index"}},
+				Outputs: map[string][]string{"Out": {found}}, Attrs: map[string]program.Attr{"region_rows": int64(1)}})
+			g = found
 		}
 		in, out := map[string][]string{"Param": {w}, "Grad": {g}, "LearningRate": {"rate"}}, map[string][]string{"ParamOut": {w}}
 		switch i {
