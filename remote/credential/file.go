@@ -7,6 +7,7 @@ import (
 	"os/user"
 	"path/filepath"
 	"runtime"
+	"time"
 
 	"github.com/edl-go/edl/fault"
 )
@@ -60,7 +61,14 @@ func OpenUser() (*Credentials, error) {
 		return nil, err
 	}
 	c, err := Parse(b)
-	return c, inFile(file, err, "ask its owner for another one: \"edl credentials NAME -o FILE\" writes it")
+	if err != nil {
+		return nil, inFile(file, err, "ask its owner for another one: \"edl credentials NAME -o FILE\" writes it")
+	}
+	if end := c.Expires(); time.Now().After(end) {
+		return nil, fault.E(fault.Denied, fault.At(file), fault.Gotf("credentials that were valid until %s", end.Format(time.DateTime)), fault.Want("valid ones"),
+			fault.Hint("the user of the listener writes others: \"edl credentials NAME -o FILE\""))
+	}
+	return c, nil
 }
 
 // UserName is the name of the user whose process this is, or a word for a user without a name.

@@ -163,6 +163,12 @@ func Refused(err error) error {
 		return e("a certificate of another authority", "that of the listener", sameFile)
 	case ours && strings.Contains(why, "does not look like a TLS handshake"):
 		return e("a server that does not speak TLS", "a listener of this version", "look at the address")
+	case ours && (strings.Contains(why, "deadline exceeded") || strings.Contains(why, "timeout")):
+		return fault.E(fault.Unavailable, fault.At(f.Where), fault.Got("a server that took the connection and says nothing"), fault.Want("one that answers"),
+			fault.Hint("it hangs, is paused, or has too much to do: look at its log"))
+	case ours && (strings.Contains(why, "EOF") || strings.Contains(why, "reset by peer") || strings.Contains(why, "broken pipe")):
+		return fault.E(fault.Unavailable, fault.At(f.Where), fault.Got("a server that has closed the connection: "+why), fault.Want("one that answers"),
+			fault.Hint("it may have ended just now, or be no listener: look at the address, and at its log"))
 	case ours:
 		return e(why, "a certificate of the listener's authority", sameFile)
 	}

@@ -1,0 +1,32 @@
+package wire
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/edl-go/edl/fault"
+)
+
+// The error of a connection that could not be made says why: who was not let in is told what to show, and a server that hangs is not blamed on certificates.
+func TestRefused(t *testing.T) {
+	for text, want := range map[string]struct {
+		kind fault.Kind
+		says string
+	}{
+		`connection error: desc = "transport: authentication handshake failed: context deadline exceeded"`:                            {fault.Unavailable, "says nothing"},
+		`connection error: desc = "transport: authentication handshake failed: read tcp 127.0.0.1:1->127.0.0.1:2: i/o timeout"`:       {fault.Unavailable, "says nothing"},
+		`connection error: desc = "transport: authentication handshake failed: EOF"`:                                                  {fault.Unavailable, "has closed the connection"},
+		`connection error: desc = "transport: authentication handshake failed: read: connection reset by peer"`:                       {fault.Unavailable, "has closed the connection"},
+		`connection error: desc = "transport: authentication handshake failed: tls: first record does not look like a TLS handshake"`: {fault.Denied, "does not speak TLS"},
+		`connection error: desc = "transport: authentication handshake failed: tls: failed to verify certificate: x509: certificate signed by unknown authority"`: {fault.Denied,
+			"another authority"},
+		`error reading server preface: remote error: tls: bad certificate`: {fault.Denied, "bad certificate"},
+		`dial tcp 127.0.0.1:9: connect: connection refused`:                {fault.Unavailable, "connection refused"},
+	} {
+		err := Refused(fault.E(fault.Unavailable, fault.At("listener"), fault.Cause(errors.New(text))))
+		if !errors.Is(err, want.kind) || !strings.Contains(err.Error(), want.says) {
+			t.Errorf("%s\nis told as %v, want kind %v and %q", text, err, want.kind, want.says)
+		}
+	}
+}
