@@ -24,6 +24,7 @@ type core struct {
 	done  chan struct{}  // closed when the job has ended
 	tasks sync.WaitGroup // goroutines of Run
 	heard chan struct{}  // closed when somebody has been told everything up to the end of the job
+	told  chan struct{}  // has a token when somebody has been told the last queues
 
 	// monitor guards the state of every part, and what follows here. Whoever changes what a call may wait for calls Broadcast.
 	monitor waits.Monitor
@@ -65,6 +66,9 @@ func (c *core) finish(err error) {
 // Heard is closed when somebody has been told everything up to the end of the job. Whoever serves this coordinator should go on doing so for a while
 // until then: a job may be over before its listener has found it.
 func (c *core) Heard() <-chan struct{} { return c.heard }
+
+// Told has a token when somebody has been told the last queues. Whoever serves this coordinator should go on doing so for a moment until then, too.
+func (c *core) Told() <-chan struct{} { return c.told }
 
 // lostLock ends a coordinator that has heard of a later one, and returns what its caller is told. The monitor is held.
 func (c *core) lostLock(got string) error {

@@ -305,7 +305,13 @@ func (s *Server) Queues(m *rpc.QueuesRequest, stream grpc.ServerStreamingServer[
 	if err != nil {
 		return err
 	}
-	return wire.Send(stream, r)
+	if err = wire.Send(stream, r); err == nil && m.Final {
+		select {
+		case s.told <- struct{}{}:
+		default:
+		}
+	}
+	return err
 }
 
 // receive takes a message of a trainer that comes in pieces, and tells who has sent it.

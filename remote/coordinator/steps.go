@@ -48,7 +48,7 @@ type stepWriter struct {
 }
 
 func newSteps(c *core) *steps {
-	c.heard = make(chan struct{})
+	c.heard, c.told = make(chan struct{}), make(chan struct{}, 1)
 	return &steps{core: c, log: eventlog.NewSized(maxEvents, maxEventBytes, func(e *job.Event) int { return proto.Size(e) }),
 		collector: newCollector(c.cfg), reading: readingOf(c.cfg.Program), hear: sync.OnceFunc(func() { close(c.heard) })}
 }

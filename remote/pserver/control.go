@@ -263,5 +263,12 @@ func (s *Server) Ledger(m *rpc.LedgerRequest, stream grpc.ServerStreamingServer[
 		}
 		r.Passes = append(r.Passes, pass)
 	}
-	return wire.Send(stream, r)
+	err := wire.Send(stream, r)
+	if err == nil && m.Final {
+		select {
+		case s.told <- struct{}{}:
+		default:
+		}
+	}
+	return err
 }

@@ -70,7 +70,8 @@ type Server struct {
 	cuts     *cuts
 	tables   tables
 	sums     *blockSums
-	bytes    int64 // of what lives here from round to round
+	bytes    int64         // of what lives here from round to round
+	told     chan struct{} // has a token when somebody has been told the last ledger
 
 	stretches []*stretch // of a server of a next placement: what it takes of the one before; nil before it is known. Who has the token of core.moving uses it
 }
@@ -92,7 +93,7 @@ func New(cfg Config) *Server {
 	}
 	cfg.CutDeadline = cmp.Or(cfg.CutDeadline, cutDeadline)
 	c := newCore(cfg)
-	s := &Server{pacer: pacer{c}, core: c}
+	s := &Server{pacer: pacer{c}, core: c, told: make(chan struct{}, 1)}
 	s.lender = lender{s}
 	return s
 }
@@ -100,6 +101,10 @@ func New(cfg Config) *Server {
 // Released is closed when nobody will ask this server anything any more, which may be some time after Serve has returned well: a coordinator has said
 // that the job has no members, or none has for the start deadline.
 func (s *Server) Released() <-chan struct{} { return s.core.released }
+
+// Told has a token when somebody has been told the last ledger of a server. Whoever serves calls to server 0 should go on doing so for a moment until then:
+// a job may be over before its listener has found it.
+func Told(s *Server) <-chan struct{} { return s.told }
 
 // Serves waits until the program of a server serves.
 func Serves(ctx context.Context, s *Server) error { return s.core.serves(ctx) }

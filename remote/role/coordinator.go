@@ -156,6 +156,7 @@ func (r *runner) runCoordinator(ctx context.Context, server *coordinator.Server,
 	defer cancel()
 	if err = server.Run(ctx, lead); !leadsAgain(err) {
 		r.linger(ctx, server.Heard())
+		r.lastReport(ctx, server.Told())
 	}
 	return err
 }
@@ -174,6 +175,17 @@ func (r *runner) linger(ctx context.Context, heard <-chan struct{}) {
 	case <-ctx.Done():
 	case <-timer.C:
 		r.log.Warn("the job has ended, and no watcher has received all events", "waited", limit)
+	}
+}
+
+// lastReport returns when the listener has been told the last queues, or the last ledger, or after Deadlines.Linger.
+func (r *runner) lastReport(ctx context.Context, told <-chan struct{}) {
+	timer := time.NewTimer(r.deadlines.Linger)
+	defer timer.Stop()
+	select {
+	case <-told:
+	case <-ctx.Done():
+	case <-timer.C:
 	}
 }
 

@@ -64,7 +64,9 @@ func (r *runner) serve(ctx context.Context) error {
 	run, cancel := at.while(work)
 	defer cancel()
 	h.begin(run, p)
-	err = h.wait()
+	if err = h.wait(); err == nil && r.spec.Index == 0 && at.membership().Member().Role == job.Role_PSERVER {
+		r.lastReport(work, pserver.Told(h.serving().Server))
+	}
 	h.end()
 	err = end(err) // before the address is gone: clients that follow it hang up then, also where an answer is under way
 	return errors.Join(err, r.leave(ctx, at.membership()))
