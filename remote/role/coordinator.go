@@ -156,7 +156,7 @@ func (r *runner) runCoordinator(ctx context.Context, server *coordinator.Server,
 	defer cancel()
 	if err = server.Run(ctx, lead); !leadsAgain(err) {
 		r.linger(ctx, server.Heard())
-		r.lastReport(ctx, server.Told())
+		lastReport(ctx, server.Told(), r.deadlines.Linger)
 	}
 	return err
 }
@@ -178,9 +178,9 @@ func (r *runner) linger(ctx context.Context, heard <-chan struct{}) {
 	}
 }
 
-// lastReport returns when the listener has been told the last queues, or the last ledger, or after Deadlines.Linger.
-func (r *runner) lastReport(ctx context.Context, told <-chan struct{}) {
-	timer := time.NewTimer(r.deadlines.Linger)
+// lastReport returns when the listener has been told the last queues, or the last ledger, or after limit.
+func lastReport(ctx context.Context, told <-chan struct{}, limit time.Duration) {
+	timer := time.NewTimer(limit)
 	defer timer.Stop()
 	select {
 	case <-told:

@@ -65,7 +65,7 @@ func (r *runner) serve(ctx context.Context) error {
 	defer cancel()
 	h.begin(run, p)
 	if err = h.wait(); err == nil && r.spec.Index == 0 && at.membership().Member().Role == job.Role_PSERVER {
-		r.lastReport(work, pserver.Told(h.serving().Server))
+		lastReport(work, pserver.Told(h.serving().Server), r.deadlines.Linger)
 	}
 	h.end()
 	err = end(err) // before the address is gone: clients that follow it hang up then, also where an answer is under way
