@@ -25,6 +25,7 @@ const (
 
 // Async mode trains with parameters that are a little old. It must find the same minimum as one machine does.
 func TestAsyncConvergesOnHousing(t *testing.T) {
+	comparesValues(t)
 	data, records := housing(t)
 	l := listener(t)
 	var initial, local, async float64

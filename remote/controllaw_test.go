@@ -53,6 +53,7 @@ var controlModels = map[string]func(m *layers.Model, x layers.Variable) layers.V
 
 // TestLawOfControlFlow trains a model with each op on 1 to 3 trainers and two pservers: it computes what the reference computes, bit for bit.
 func TestLawOfControlFlow(t *testing.T) {
+	comparesValues(t)
 	l := listener(t)
 	for _, name := range slices.Sorted(maps.Keys(controlModels)) {
 		t.Run(name, func(t *testing.T) {

@@ -105,6 +105,14 @@ func inShort(t *testing.T, name string, kept ...string) {
 	}
 }
 
+// comparesValues skips a test in short tests, which look for races: other tests run the same code side by side.
+func comparesValues(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("compares values that no race changes, in the long form")
+	}
+}
+
 func TestMain(m *testing.M) {
 	if behaviour, ok := behaviours[os.Getenv(behaviourEnv)]; ok {
 		os.Exit(asChild(behaviour))

@@ -15,6 +15,7 @@ import (
 
 // Trap 5: the learning rate after k steps is that of one machine after k steps, in sync and in async mode, with one and with many trainers.
 func TestLearningRates(t *testing.T) {
+	comparesValues(t)
 	t.Parallel()
 	var rate string
 	schedule := optimizer.Schedule(func(step layers.Variable) layers.Variable {

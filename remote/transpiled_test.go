@@ -39,6 +39,7 @@ func lookalikes(t *testing.T) testkit.Model {
 
 // Trap 8: names that begin like others, more servers than parameters, and servers without any.
 func TestLookalikeNames(t *testing.T) {
+	comparesValues(t)
 	t.Parallel()
 	m := lookalikes(t)
 	data := testkit.Records(t, t.TempDir(), 30, func(i int) []*tensor.Tensor {
@@ -96,6 +97,7 @@ func TestSpecIsHonoured(t *testing.T) {
 
 // Trap 9: random initial values are those of the whole variable, however it is sliced.
 func TestInitialValues(t *testing.T) {
+	comparesValues(t)
 	t.Parallel()
 	m := layers.NewModel().Seed(9)
 	x := layers.Data(m, "x", layers.Dims(5))

@@ -32,6 +32,7 @@ func weighing(t *testing.T, levels int, weigh func(label layers.Variable) layers
 // TestLawOfWeightedMeans trains with weights of classes, of which some may be 0 as for padding, on 1 to 4 trainers. It computes what the reference computes, and up to
 // rounding what one machine computes: a plain mean of the means of trainers would not.
 func TestLawOfWeightedMeans(t *testing.T) {
+	comparesValues(t)
 	l := listener(t)
 	for levels := range 2 {
 		s := weighing(t, levels, func(label layers.Variable) layers.Variable { return layers.Scale(layers.Square(label), 3, 1) })
@@ -102,6 +103,7 @@ func TestWeightsThatAreNoWholeNumbers(t *testing.T) {
 // The weights of a part of a batch may all be 0, as of padding. What its trainer, or its device, has computed is no number then, and counts for nothing: the job
 // computes what the reference computes, also where trainers send a part of each gradient and keep the rest, and nearly what one machine computes.
 func TestLawOfPartsWithoutWeight(t *testing.T) {
+	comparesValues(t)
 	l := listener(t)
 	batches := []int64{8, 5, 13, 4, 2, 3}
 	for levels := range 2 {
@@ -142,6 +144,7 @@ func TestLawOfPartsWithoutWeight(t *testing.T) {
 // A batch whose weights are all 0 has no mean. Whoever trains it says so and changes nothing: one machine, the reference, and jobs whose trainers or devices each
 // have a part of it. Then training goes on.
 func TestBatchWithoutWeight(t *testing.T) {
+	comparesValues(t)
 	l := listener(t)
 	s := weighing(t, 0, func(label layers.Variable) layers.Variable { return label })
 	empty := testkit.Batch(t, s.Program, 1, 8)
