@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"syscall"
 	"text/tabwriter"
 	"time"
 
@@ -201,11 +202,14 @@ func (d *doctor) folders(data string) {
 			data = base
 		}
 	}
-	for _, place := range []struct{ about, dir string }{{"data folder", data}, {"temporary files", os.TempDir()}} {
-		if place.dir != "" {
-			d.folder(place.about, place.dir)
-		}
+	if data != "" {
+		d.folder("data folder", data)
 	}
+	if _, err := os.Stat(os.TempDir()); err != nil { // nobody makes it
+		d.wrong("temporary files", fileFault(os.TempDir(), err), "make the folder, or name another one in TMPDIR")
+		return
+	}
+	d.folder("temporary files", os.TempDir())
 }
 
 // folder checks that this process may write to a folder, or to the nearest one above it that is there. It leaves nothing behind.
@@ -223,7 +227,11 @@ func (d *doctor) folder(about, dir string) {
 		err = errors.Join(err, f.Sync(), f.Close(), os.Remove(f.Name()))
 	}
 	if err != nil {
-		d.wrong(about, fileFault(dir, err), "make it writable for this user, or name another folder")
+		do := "make it writable for this user, or name another folder"
+		if errors.Is(err, syscall.ENOSPC) {
+			do = "make room on this disk"
+		}
+		d.wrong(about, fileFault(dir, err), do)
 		return
 	}
 	free, known := diskfree.Of(there)
@@ -258,7 +266,11 @@ func (d *doctor) listener(ctx context.Context, f *doctorFlags) {
 		return
 	}
 	if err != nil {
-		d.wrong("listener", err, "start it, or look at its log")
+		do := "start it, or look at its log"
+		if errors.Is(err, fault.InvalidArgument) {
+			do = "name one with --listener HOST:PORT"
+		}
+		d.wrong("listener", err, do)
 		return
 	}
 	defer client.Close()
