@@ -168,7 +168,7 @@ func (c *cuts) make(ctx context.Context) (last *job.CheckpointStatus, err error)
 		return waits.Wait{Who: "the user", What: "a checkpoint", By: []string{c.cfg.Checkpoints.Store}}
 	}
 	err = c.await(ctx, reason, func() (bool, error) {
-		if c.has(w) {
+		if w.met(c) {
 			last = c.status()
 			return true, nil
 		}
@@ -194,14 +194,14 @@ type want struct {
 	attempts int    // that had begun then
 }
 
-// has reports whether the last checkpoint is what a call of make waits for. The monitor is held.
-func (c *cuts) has(w *want) bool {
+// met reports whether the last checkpoint is what the call waits for. The monitor is held.
+func (w *want) met(c *cuts) bool {
 	return c.last != nil && (c.cfg.Sync && c.last.Steps >= w.steps || !c.cfg.Sync && c.made > w.attempts)
 }
 
 // wanted reports whether a call of make waits for a checkpoint that is not made yet. The monitor is held.
 func (c *cuts) wanted() bool {
-	return slices.ContainsFunc(c.wants, func(w *want) bool { return !c.has(w) })
+	return slices.ContainsFunc(c.wants, func(w *want) bool { return !w.met(c) })
 }
 
 // passEnd is where the first pass ends behind a round, and another one follows. The monitor is held.
