@@ -85,7 +85,7 @@ type console struct {
 
 // run executes one command line and returns its exit code. It is all of edl but for the process around it.
 func run(parent context.Context, args []string, in io.Reader, out, err io.Writer, options ...Option) (code int) {
-	c := &console{in: in, out: out, err: err, env: os.LookupEnv}
+	c := &console{in: in, out: printedWriter{out}, err: printedWriter{err}, env: os.LookupEnv}
 	for _, option := range options {
 		option(&c.settings)
 	}

@@ -29,6 +29,7 @@ type listenFlags struct {
 	insecure bool
 	allowed  struct{ data, save []string }
 	drain    bool
+	maxRoles int
 	quiet    bool
 	launcher *choice
 }
@@ -55,6 +56,7 @@ others, and --spread starts the roles of jobs on all machines that are offered.`
 	flags.BoolVar(&f.insecure, "insecure", false, "let tensors travel between machines in clear text, and take an etcd of another machine without TLS")
 	flags.StringArrayVar(&f.allowed.data, "allow-data", nil, "let jobs read what is below `PLACE`, a folder or a URL such as s3://bucket/folder, and nothing else; may be repeated")
 	flags.StringArrayVar(&f.allowed.save, "allow-save", nil, "let jobs write below `PLACE`, and nowhere else; may be repeated")
+	flags.IntVar(&f.maxRoles, "max-roles", 1024, "refuse a job if all jobs that run would have more than `N` roles, which are processes")
 	f.launcher = c.launcherFlag(cmd)
 	flags.BoolVar(&f.drain, "drain", false, "end the jobs, each after a last checkpoint, when this process is terminated, instead of leaving them to the next listener")
 	flags.BoolVar(&f.quiet, "quiet", false, "do not log")
@@ -85,6 +87,10 @@ func serveJobs(cmd *cobra.Command, c *console, f *listenFlags) (err error) {
 	if f.spread {
 		options = append(options, remote.WithNodes())
 	}
+	if f.maxRoles < 1 {
+		return fault.E(fault.InvalidArgument, fault.At("--max-roles"), fault.Gotf("%d", f.maxRoles), fault.Want("at least 1"))
+	}
+	options = append(options, remote.WithMaxRoles(f.maxRoles))
 	if f.allowed.data != nil {
 		options = append(options, remote.WithAllowedData(f.allowed.data...))
 	}

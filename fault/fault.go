@@ -145,7 +145,11 @@ func (l List) Error() string {
 	for _, r := range l.Reasons() {
 		reasons[r.First] = r
 	}
-	for _, f := range l {
+	for i, f := range l {
+		if i == maxListed {
+			line(fmt.Sprintf("and %d more", len(l)-i))
+			break
+		}
 		r, first := reasons[f]
 		switch {
 		case f.Kind != Unsupported:
@@ -156,6 +160,9 @@ func (l List) Error() string {
 	}
 	return b.String()
 }
+
+// maxListed is how many faults a message shows.
+const maxListed = 100
 
 // Unwrap lets errors.Is and errors.As see each fault.
 func (l List) Unwrap() []error {

@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -176,7 +179,8 @@ var listenerMethods = map[protoreflect.Name]struct {
 // Viewers read, submitters act on what is their own, admins on all.
 func TestWhatUsersMayDo(t *testing.T) {
 	t.Parallel()
-	l := listener(t, remote.WithDataDir(t.TempDir()))
+	data := t.TempDir()
+	l := listener(t, remote.WithDataDir(data))
 	issue := func(name string, access credential.Access) *credential.Credentials {
 		return credentialtest.Issue(t, userName(name, access), time.Hour)
 	}
@@ -261,5 +265,30 @@ func TestWhatUsersMayDo(t *testing.T) {
 	}
 	if _, err := bob.Submit(bounded(t), spec); !errors.Is(err, fault.Denied) {
 		t.Errorf("bob submits a job of the name of another one: %v", err)
+	}
+
+	// The audit log has what was done and what was refused.
+	log, err := os.ReadFile(filepath.Join(data, "audit.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	hash, err := fed.Program.Hash()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range [][]string{
+		{`"user":"user/alice/submitter"`, `"method":"Submit"`, `"job":"hers"`, `"program":"` + hash.String() + `"`, `"outcome":"ok"`},
+		{`"user":"user/bob/submitter"`, `"method":"Stop"`, `"job":"hers"`, `"outcome":"access denied"`},
+		{`"user":"user/eve/viewer"`, `"method":"Submit"`, `"outcome":"access denied"`},
+		{`"method":"end"`, `"job":"hers"`, `"outcome":"stopped"`},
+	} {
+		if !slices.ContainsFunc(strings.Split(string(log), "\n"), func(line string) bool {
+			return !slices.ContainsFunc(want, func(part string) bool { return !strings.Contains(line, part) })
+		}) {
+			t.Errorf("no line of the audit log has %v:\n%s", want, log)
+		}
+	}
+	if strings.Contains(string(log), `"method":"List"`) {
+		t.Error("the audit log has calls that change nothing")
 	}
 }

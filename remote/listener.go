@@ -77,7 +77,7 @@ func Listen(ctx context.Context, options ...Option) (_ *Listener, err error) {
 	if err != nil {
 		return nil, err
 	}
-	config := listen.Config{Allowed: allowed, Launcher: o.launcher, Host: host, ClearData: o.insecure, StateDir: o.stateDir, Log: o.log, Authority: o.authority}
+	config := listen.Config{Allowed: allowed, MaxRoles: o.maxRoles, Launcher: o.launcher, Host: host, ClearData: o.insecure, StateDir: o.stateDir, Log: o.log, Authority: o.authority}
 	if o.dataDir != "" {
 		if l.data, err = listen.OpenData(o.dataDir); err != nil {
 			return nil, err
@@ -118,7 +118,7 @@ func Listen(ctx context.Context, options ...Option) (_ *Listener, err error) {
 	}
 	l.address = port.Addr().String()
 	server := &listen.Server{Manager: l.manager, Version: o.version, Node: o.node}
-	service := wire.NewServer(asking, wire.Around(listen.Around)...)
+	service := wire.NewServer(asking, wire.Around(l.manager.Around)...)
 	if o.node != "" {
 		server.Local = hosted{here, host, allowed, o.insecure}
 	}
@@ -237,6 +237,7 @@ type listening struct {
 	data      []string                // places that jobs may read
 	save      []string                // places that jobs may write
 	notice    func(text string)       // of a client
+	maxRoles  int                     // of all jobs that run
 }
 
 // WithAddress makes the listener listen on host:port. The default is a free port of the loopback interface.
@@ -318,6 +319,9 @@ func (o *listening) allowed() (a listen.Allowed, err error) {
 // runs, with the path of the folder as its last argument. That process calls RunKeeper. If the listener dies, or its HandOver was called, the next listener with the
 // folder goes on with the jobs. It takes the place of WithLauncher. On a system without Unix sockets it changes nothing.
 func WithKeeper(command ...string) Option { return func(o *listening) { o.keeper = command } }
+
+// WithMaxRoles bounds the roles of all jobs that run at a time; the default is 1024. Jobs of a user who is no admin may have half of them.
+func WithMaxRoles(n int) Option { return func(o *listening) { o.maxRoles = n } }
 
 // WithoutSecurity lets gradients and parameters travel between machines in clear text, which costs less than TLS, and takes an etcd of another machine that
 // answers everybody. It is for networks that nobody else reaches.

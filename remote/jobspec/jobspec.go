@@ -25,6 +25,7 @@ const (
 	maxTrainers   = 4096
 	MaxPServers   = 1024
 	maxPasses     = 1 << 20
+	maxFetch      = 4096 // names: each is a value of each step, and may be a line of an error
 	maxWorkers    = 1024
 	maxDevices    = 64
 	minCheckpoint = 100 * time.Millisecond // between two
@@ -113,6 +114,7 @@ func Check(s *job.JobSpec) error {
 	if got, want := FixedPservers(s); s.PserversMax > 0 && got != "" {
 		wrong("pservers_max", got, want+", or one number of pservers")
 	}
+	within("fetch", int64(len(s.Fetch)), 0, maxFetch)
 	within("passes", int64(s.Passes), 0, maxPasses)
 	within("workers", int64(s.Workers), 1, maxWorkers)
 	within("devices", int64(cmp.Or(s.Devices, 1)), 1, maxDevices)

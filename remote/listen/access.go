@@ -58,18 +58,11 @@ func (c caller) mayAct(owner, what string) error {
 	return fault.E(fault.Denied, fault.At(what), fault.Got("an action of the "+string(c.access)+" "+fault.Quote(c.user)), fault.Want("one of its owner "+fault.Quote(owner)+", or of an admin"))
 }
 
-// Around checks who calls a method of a Server, as wire.Around calls it.
-func Around(ctx context.Context, method string, handle func(context.Context) error) error {
-	if err := mayCall(ctx, method); err != nil {
-		return err
-	}
-	return handle(ctx)
-}
-
 // acted returns the job that the caller of a context acts on.
 func acted(ctx context.Context, s *Server, id string) (*Job, error) {
 	j, err := s.Manager.Job(id)
 	if err == nil {
+		concerns(ctx, j.ID, j.plan.hash.String())
 		err = callerOf(ctx).mayAct(j.owner, "job "+j.ID)
 	}
 	if err != nil {

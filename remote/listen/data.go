@@ -26,6 +26,7 @@ import (
 
 // A Data is the data folder of a listener, which outlives it:
 //
+//	audit.jsonl                 who has asked for what, as audit.go says
 //	lock                        held by the listener that uses the folder
 //	jobs/NAME/job               a state.KeptJob: what is needed to resume the job
 //	jobs/NAME/checkpoints/...   its checkpoints, unless it names a place for them
@@ -35,8 +36,9 @@ import (
 // A job has its folder from its start on. It is removed when the job succeeds, when another job of its name starts that does not resume it, and when it is
 // one of the oldest beyond the number of jobs that a listener remembers.
 type Data struct {
-	dir  string
-	lock *os.File
+	dir   string
+	lock  *os.File
+	audit *audit
 }
 
 const jobsFolder = "jobs"
@@ -63,11 +65,15 @@ func OpenData(dir string) (*Data, error) {
 				fault.Want("a folder of its own"), fault.Hint("name one with --data-dir")), f.Close())
 		}
 	}
-	return &Data{dir: dir, lock: f}, nil
+	a, err := openAudit(dir)
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return &Data{dir: dir, lock: f, audit: a}, nil
 }
 
 // Close lets another listener use the folder.
-func (d *Data) Close() error { return d.lock.Close() }
+func (d *Data) Close() error { return errors.Join(d.audit.close(), d.lock.Close()) }
 
 // Dir is the folder, as an absolute path.
 func (d *Data) Dir() string { return d.dir }

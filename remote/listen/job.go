@@ -5,6 +5,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -210,6 +211,7 @@ func (j *Job) end(err error) {
 	})
 	j.setState(state, err)
 	endRun(j)
+	note(j.manager, auditLine{Method: "end", Job: j.ID, Program: j.plan.hash.String(), Outcome: strings.ToLower(state.String())})
 	j.events.End()
 	j.logs.End()
 	close(j.done)

@@ -6,7 +6,7 @@
 //
 // Its files in reading order:
 //
-//   - manager.go: Manager, the jobs of a listener; server.go: Server, its calls; access.go: who may make them; allowed.go: what jobs may read and write
+//   - manager.go: Manager, the jobs of a listener; server.go: Server, its calls; access.go: who may make them; budget.go: how many; audit.go: what is noted of them; allowed.go: what jobs may read and write
 //   - journal.go: what is written of a job that runs; takeover.go: a listener that goes, and the one after it that goes on with its jobs
 //   - data.go: Data, what outlives a listener: jobs that can be resumed, and their checkpoints; checkpoints.go: from a checkpoint to the start of an attempt
 //   - plan.go: from a JobSpec to role programs; jobstate.go: what a job starts with and leaves; states.go: the states that the listener holds between jobs
@@ -61,6 +61,7 @@ type Config struct {
 	Host          string                // on which roles listen; empty: 127.0.0.1
 	ClearData     bool                  // gradients and parameters of jobs may travel between machines in clear text
 	RunDir        string                // scratch directory of an embedded cluster, which roles help to remove; empty: none
+	MaxRoles      int                   // of all jobs that run; 0: 1024
 	MaxJobs       int                   // finished jobs that are remembered; 0: 100
 	// StateDir is the directory for kept states; empty: RunDir, else the directory for temporary files. If roles run on other machines, they must
 	// reach it under the same path.
@@ -82,6 +83,7 @@ type Manager struct {
 	group  sync.WaitGroup
 
 	states *states
+	budget budget
 
 	mu     sync.Mutex
 	jobs   map[string]*Job
@@ -94,6 +96,7 @@ func NewManager(cfg Config) *Manager {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
+	cfg.MaxRoles = cmp.Or(cfg.MaxRoles, maxRoles)
 	if cfg.MaxJobs == 0 {
 		cfg.MaxJobs = 100
 	}
@@ -155,7 +158,8 @@ func (m *Manager) start(ctx context.Context, spec *job.JobSpec, continues string
 	if id == "" {
 		id = newID()
 	}
-	if err := m.mayName(by, id); err != nil {
+	concerns(ctx, id, plan.hash.String())
+	if err := mayName(m, by, id); err != nil {
 		return nil, err
 	}
 	if m.cfg.Data != nil {
@@ -176,14 +180,14 @@ func (m *Manager) start(ctx context.Context, spec *job.JobSpec, continues string
 	}
 	j := newJob(m, id, spec, plan, begin)
 	j.owner, j.status.Owner, j.allowed = by.user, by.user, allowed
-	if err := m.add(j, kept); err != nil {
+	if err := m.add(j, kept, by.access); err != nil {
 		return nil, errors.Join(err, begin.close())
 	}
 	return j, nil
 }
 
 // mayName refuses the name of another user's job, of which it would take the place.
-func (m *Manager) mayName(by caller, id string) error {
+func mayName(m *Manager, by caller, id string) error {
 	if by.access.Covers(credential.Admin) {
 		return nil
 	}
@@ -220,7 +224,7 @@ func (m *Manager) discard(ctx context.Context, j *Job) {
 }
 
 // add begins to run a job, unless another has its name.
-func (m *Manager) add(j *Job, kept *state.KeptJob) error {
+func (m *Manager) add(j *Job, kept *state.KeptJob, access credential.Access) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.broken != nil {
@@ -238,6 +242,9 @@ func (m *Manager) add(j *Job, kept *state.KeptJob) error {
 			return fault.E(fault.InvalidArgument, fault.At("job "+j.continues), fault.Got("a job that goes on already as "+other.ID), fault.Want("one resumption at a time"),
 				fault.Hint("look at it with \"edl jobs show "+other.ID+"\""))
 		}
+	}
+	if err := admitRoles(m, j, access); err != nil {
+		return err
 	}
 	m.forget()
 	m.remember(j, kept)
