@@ -146,7 +146,7 @@ func (l List) Error() string {
 		reasons[r.First] = r
 	}
 	for i, f := range l {
-		if i == maxListed {
+		if i == maxListed && len(l) > maxListed+1 {
 			line(fmt.Sprintf("and %d more", len(l)-i))
 			break
 		}
@@ -161,7 +161,7 @@ func (l List) Error() string {
 	return b.String()
 }
 
-// maxListed is how many faults a message shows.
+// maxListed is how many faults a message shows before it counts the rest. It shows the next one, too, if that is the last: a list that was cut before says so there.
 const maxListed = 100
 
 // Unwrap lets errors.Is and errors.As see each fault.

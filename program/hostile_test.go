@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"io"
 	"runtime"
+	"strconv"
 	"testing"
 
 	"github.com/edl-go/edl/fault"
@@ -91,6 +92,7 @@ func TestEveryLimitIsMet(t *testing.T) {
 		"bytes of a string": {attr(field(nil, 5, []byte("12345"))), program.Limits{String: 4}},
 		"rank":              {block(variable("x", 1, 2)), program.Limits{Rank: 1}},
 		"depth of nesting":  {block(variable("x")), program.Limits{Depth: 3}},
+		"bytes of memory":   {block(variable("x"), variable("y")), program.Limits{Memory: 1 << 10}},
 		"variables, elements": {block(field(nil, 3, field(field(nil, 1, []byte("x")), 2, field(nil, 7, field(nil, 1, packedVarints(5)))))),
 			program.Limits{Elements: 4}},
 	}
@@ -120,6 +122,35 @@ func TestRefusingAllocatesLittle(t *testing.T) {
 		if allocated > 100_000 {
 			t.Errorf("%s: refusing allocated %d bytes", name, allocated)
 		}
+	}
+}
+
+// The memory that a file may take is counted before it is decoded, so what is counted must not be less than what decoding takes.
+func TestDecodingTakesWhatIsCounted(t *testing.T) {
+	const n = 20_000
+	many := func(make func(i int) []byte) (b []byte) {
+		for i := range n {
+			b = append(b, make(i)...)
+		}
+		return b
+	}
+	named := func(i int) []byte { return field(nil, 1, []byte(strconv.Itoa(i))) }
+	for name, data := range map[string][]byte{
+		"ops":        block(many(func(int) []byte { return field(nil, 4, field(nil, 3, []byte("x"))) })),
+		"variables":  block(many(func(i int) []byte { return field(nil, 3, field(named(i), 2, number(nil, 1, 7))) })),
+		"attributes": op(many(func(i int) []byte { return field(nil, 4, append(number(number(nil, 2, 0), 3, 1), named(i)...)) })),
+		"slots":      op(many(func(i int) []byte { return field(nil, 1, named(i)) })),
+		"arguments":  op(field(nil, 1, append(field(nil, 1, []byte("X")), many(func(int) []byte { return field(nil, 2, []byte("a")) })...))),
+	} {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		if _, err := program.Decode(data, program.Limits{}); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		runtime.ReadMemStats(&after)
+		allocated := int64(after.TotalAlloc - before.TotalAlloc)
+		_, err := program.Decode(data, program.Limits{Memory: allocated - allocated/4})
+		requireFault(t, err, fault.TooLarge, "bytes of memory")
 	}
 }
 

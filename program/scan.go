@@ -25,6 +25,7 @@ type Limits struct {
 	String    int64 // bytes of one name or string
 	Rank      int64 // dims of one variable
 	Depth     int64 // messages and groups within each other
+	Memory    int64 // bytes that decoding takes, at most; counted from what the file holds, before anything is decoded
 }
 
 // DefaultLimits returns limits far above every program that people or the transpiler make.
@@ -40,6 +41,7 @@ func DefaultLimits() Limits {
 		String:    16 << 20,
 		Rank:      tensor.MaxRank,
 		Depth:     32,
+		Memory:    512 << 20,
 	}
 }
 
@@ -48,6 +50,7 @@ func (l Limits) withDefaults() Limits {
 	for field, value := range map[*int64]int64{
 		&l.Bytes: defaults.Bytes, &l.Blocks: defaults.Blocks, &l.Vars: defaults.Vars, &l.Ops: defaults.Ops, &l.Attrs: defaults.Attrs,
 		&l.Arguments: defaults.Arguments, &l.Elements: defaults.Elements, &l.String: defaults.String, &l.Rank: defaults.Rank, &l.Depth: defaults.Depth,
+		&l.Memory: defaults.Memory,
 	} {
 		if *field <= 0 {
 			*field = value
@@ -59,7 +62,7 @@ func (l Limits) withDefaults() Limits {
 // scan walks the raw bytes of a program file without allocating. It refuses bytes that are malformed, not UTF-8 or above a limit. The limits must
 // hold before protobuf decodes, because decoding allocates up to a hundred times the bytes that it reads.
 func scan(data []byte, limits Limits) error {
-	s := scanner{limits: limits}
+	s := scanner{limits: limits, memory: 2 * int64(len(data))}
 	if int64(len(data)) > limits.Bytes {
 		return s.tooLarge(0, "bytes", int64(len(data)), limits.Bytes)
 	}
@@ -69,6 +72,7 @@ func scan(data []byte, limits Limits) error {
 type scanner struct {
 	limits    Limits
 	used      [counters]int64
+	memory    int64 // bytes that decoding takes
 	inStartup bool
 }
 
@@ -209,6 +213,11 @@ func (c counter) String() string {
 	return [...]string{"fields", "blocks", "variables", "ops", "attributes", "arguments", "list elements"}[c]
 }
 
+// bytes is what decoding one takes beside the bytes of the file: its message and what the IR makes of it, as TestDecodingTakesWhatIsCounted measures.
+func (c counter) bytes() int64 {
+	return [...]int64{countBlocks: 1 << 10, countVars: 640, countOps: 384, countAttrs: 576, countArguments: 256, countElements: 16}[c]
+}
+
 func (l Limits) of(c counter) int64 {
 	return [counters]int64{
 		countBlocks: l.Blocks, countVars: l.Vars, countOps: l.Ops,
@@ -326,6 +335,9 @@ func (s *scanner) count(at int64, field layoutField, n int64, rank *int64) error
 	s.used[field.counter] += n
 	if used, limit := s.used[field.counter], s.limits.of(field.counter); used > limit {
 		return s.tooLarge(at, field.counter.String(), used, limit)
+	}
+	if s.memory += n * field.counter.bytes(); s.memory > s.limits.Memory {
+		return s.tooLarge(at, "bytes of memory that decoding takes", s.memory, s.limits.Memory)
 	}
 	return nil
 }

@@ -16,6 +16,7 @@ const (
 	maxCallsOfUser = 512     // of one user
 	maxUploads     = 2 << 30 // bytes of Submits that have not arrived whole
 	maxRoles       = 1024    // roles of all jobs that run, where Config says nothing
+	maxPlans       = 2       // programs that are decoded, checked and divided at a time
 )
 
 // over is the error of a budget that is used up.
@@ -80,6 +81,18 @@ func (u *upload) end() {
 	defer u.of.mu.Unlock()
 	u.of.uploads -= u.bytes
 	u.bytes = 0
+}
+
+// planInTurn makes the role programs of a job when few others are being made, so that large programs take their memory one after the other.
+func planInTurn(ctx context.Context, m *Manager, spec *job.JobSpec) (*plan, error) {
+	select {
+	case m.plans <- struct{}{}:
+	case <-ctx.Done():
+		return nil, fault.E(fault.Canceled, fault.At("listener"), fault.Gotf("%d programs that are being made ready before this one", maxPlans),
+			fault.Cause(context.Cause(ctx)), fault.Hint("submit again"))
+	}
+	defer func() { <-m.plans }()
+	return newPlan(ctx, spec)
 }
 
 // rolesOf is how many roles a job may have at a time.

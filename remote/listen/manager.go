@@ -84,6 +84,7 @@ type Manager struct {
 
 	states *states
 	budget budget
+	plans  chan struct{} // a place for each program that is made ready
 
 	mu     sync.Mutex
 	jobs   map[string]*Job
@@ -101,7 +102,7 @@ func NewManager(cfg Config) *Manager {
 		cfg.MaxJobs = 100
 	}
 	ctx, cancel := context.WithCancelCause(context.Background())
-	return &Manager{cfg: cfg, ctx: ctx, cancel: cancel, jobs: map[string]*Job{},
+	return &Manager{cfg: cfg, ctx: ctx, cancel: cancel, jobs: map[string]*Job{}, plans: make(chan struct{}, maxPlans),
 		states: newStates(cmp.Or(cfg.StateDir, cfg.RunDir), cfg.MaxStates, cfg.MaxStateBytes)}
 }
 
@@ -149,7 +150,7 @@ func (m *Manager) start(ctx context.Context, spec *job.JobSpec, continues string
 	if err := checkPlaces(allowed, spec, continues != ""); err != nil {
 		return nil, err
 	}
-	plan, err := newPlan(ctx, spec)
+	plan, err := planInTurn(ctx, m, spec)
 	if err != nil {
 		return nil, err
 	}
