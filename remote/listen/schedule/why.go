@@ -1,0 +1,81 @@
+package schedule
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// A Reason is why a job waits.
+type Reason struct {
+	Before  int // jobs that stand before it in line
+	Needs   Resources
+	Free    Resources // on nodes where jobs may start
+	Has     Resources // of these nodes
+	Returns int       // trainers that elastic jobs are giving back
+	Since   time.Duration
+}
+
+// Why tells why a job waits. ok is false for one that does not.
+func Why(m *Machine, id string) (r Reason, ok bool) {
+	line := m.line()
+	at := slices.IndexFunc(line, func(x *entry) bool { return x.ID == id })
+	if at < 0 {
+		return r, false
+	}
+	r = Reason{Before: at, Needs: line[at].needs(), Since: line[at].since}
+	for _, s := range m.free() {
+		if !s.gone && !s.Cordoned {
+			r.Has, r.Free = r.Has.plus(s.Has), r.Free.plus(Resources{max(0, s.left.Cores), max(0, s.left.Memory)})
+		}
+	}
+	for _, x := range m.running() {
+		r.Returns += max(0, len(x.held)-x.want)
+	}
+	return r, true
+}
+
+// String says what the job waits for: "4 cores; free: 1 of 2 cores; 2 jobs are before it".
+func (r Reason) String() string {
+	text := r.Needs.String()
+	if r.Needs.Cores == 0 && r.Needs.Memory != 0 {
+		text = MemoryText(r.Needs.Memory)
+	}
+	if r.Has.Cores > 0 && r.Needs.Cores > 0 {
+		text += fmt.Sprintf("; free: %s of %s", coresNumber(r.Free.Cores), CoresText(r.Has.Cores))
+	}
+	if r.Has.Memory > 0 && r.Needs.Memory > 0 {
+		text += fmt.Sprintf("; free: %s of %s", MemoryText(r.Free.Memory), MemoryText(r.Has.Memory))
+	}
+	switch {
+	case r.Before == 1:
+		text += "; 1 job is before it"
+	case r.Before > 1:
+		text += fmt.Sprintf("; %d jobs are before it", r.Before)
+	case r.Returns > 0:
+		text += fmt.Sprintf("; elastic jobs give %d trainers back", r.Returns)
+	}
+	return text
+}
+
+// A Usage is what jobs have of a node.
+type Usage struct {
+	Node
+	Used Resources
+	Jobs int
+}
+
+// Usages returns what jobs have of each node.
+func Usages(m *Machine) []Usage {
+	var list []Usage
+	for _, n := range m.nodes {
+		u := Usage{Node: n.Node, Used: n.used}
+		for _, x := range m.jobs {
+			if slices.Contains(x.servers, n) || slices.Contains(x.held, n) {
+				u.Jobs++
+			}
+		}
+		list = append(list, u)
+	}
+	return list
+}
