@@ -48,6 +48,8 @@ type jobFlags struct {
 	every     string
 	keep      int32
 	resume    string
+	name      string
+	labels    []string
 
 	compressGradients  string // checked with the other fields of a JobSpec
 	compressParameters *choice
@@ -100,6 +102,20 @@ func (f *jobFlags) addSupervision(cmd *cobra.Command) {
 	flags.Int32Var(&f.keep, "keep", 2, "with --checkpoint: keep the newest `N`")
 	flags.StringVar(&f.resume, "resume", "", "go on from the checkpoint `STORE[@STEPS]`; any number of trainers and pservers will do")
 	flags.Int32Var(&f.failures, "max-task-failures", 3, "discard a task that fails more than `N` times: leave out its records")
+}
+
+// addResults adds the flags that say what a run reports and leaves, and which of its datasets grow.
+func (f *jobFlags) addResults(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringSliceVar(&f.fetch, "fetch", nil, "report the variables `NAME,...` (default: the loss, or what the program's fetch ops name)")
+	flags.StringSliceVar(&f.follow, "follow", nil, "datasets `NAME,...` grow while the job runs, until a file named _END appears in their folder")
+	flags.StringVar(&f.save, "save", "", "save persistable variables to the directory `DIR` when the run is done")
+}
+
+// addNames adds the flags by which a job is found again.
+func (f *jobFlags) addNames(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.name, "name", "", "`NAME` of the job, which no other unfinished job of the listener has (default: the listener chooses one)")
+	cmd.Flags().StringArrayVar(&f.labels, "label", nil, "a label of the job, as `KEY=VALUE`, for \"edl jobs --label\"; repeatable")
 }
 
 // spec returns the job that file and flags describe, without its program, and the path of that program: the argument, else what the job
@@ -229,6 +245,16 @@ func (f *jobFlags) overrideCluster(given func(name string) bool, spec *job.JobSp
 	}
 	if given("merge-hosts") {
 		spec.MergeHosts = f.hosts
+	}
+	if given("name") {
+		spec.Name = f.name
+	}
+	if given("label") {
+		labels, err := jobspec.ParseLabels(f.labels)
+		if err != nil {
+			return inFile("--label", err)
+		}
+		spec.Labels = labels
 	}
 	if given("staleness") {
 		spec.Staleness = &f.staleness

@@ -1,8 +1,12 @@
 package edlcmd
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"io"
+	"maps"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -10,6 +14,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/edl-go/edl/proto/job"
+	"github.com/edl-go/edl/remote"
+	"github.com/edl-go/edl/remote/jobspec"
 	"github.com/edl-go/edl/remote/wire"
 )
 
@@ -27,24 +33,101 @@ type jobRow struct {
 	Seconds  float64 `json:"seconds"`
 	Paused   string  `json:"paused,omitempty"`
 	Error    string  `json:"error,omitempty"`
+
+	Owner     string            `json:"owner,omitempty"`
+	Labels    map[string]string `json:"labels,omitempty"`
+	Submitted *time.Time        `json:"submitted,omitempty"`
+	Ended     *time.Time        `json:"ended,omitempty"`
+}
+
+// lastEnded is how many jobs that have ended are listed without --all.
+const lastEnded = 20
+
+// jobsFlags are the flags of "edl jobs".
+type jobsFlags struct {
+	findFlags
+	all    bool
+	state  *choice
+	name   string
+	labels []string
+	owner  string
+	limit  int32
+	output *choice
 }
 
 func newJobs(c *console) *cobra.Command {
-	f := &findFlags{}
-	var output *choice
+	f := &jobsFlags{}
 	cmd := &cobra.Command{
 		Use:   "jobs",
 		Short: "List the jobs of a listener",
-		Args:  cobra.NoArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return listJobs(cmd.Context(), c, f, output.value) },
+		Long: fmt.Sprintf(`List the jobs of a listener: those that have not ended, and the last %d that have. --all lists all that the listener remembers, with who has
+submitted them and how they have ended. Flags that say which jobs are wanted choose among all.`, lastEnded),
+		Example: "  edl jobs --all --state failed --label team=vision --name 'digits-*'",
+		Args:    cobra.NoArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return listJobs(cmd.Context(), c, f) },
 	}
 	f.add(cmd)
-	output = outputFlag(cmd)
+	flags := cmd.Flags()
+	flags.BoolVar(&f.all, "all", false, "list all jobs that the listener remembers, with owner and outcome")
+	f.state = choiceFlag(cmd, "state", "only jobs in this state", append([]string{anyState}, stateNames()...)...)
+	flags.StringVar(&f.name, "name", "", "only jobs whose name matches `PATTERN`, such as 'digits-*'")
+	flags.StringArrayVar(&f.labels, "label", nil, "only jobs with the label `KEY=VALUE`; repeatable")
+	flags.StringVar(&f.owner, "owner", "", "only jobs that `USER` has submitted")
+	flags.Int32Var(&f.limit, "limit", 0, "only the `N` jobs that were submitted last")
+	f.output = outputFlag(cmd)
 	cmd.AddCommand(newJobsShow(c), newJobsResume(c))
 	return cmd
 }
 
-func listJobs(ctx context.Context, c *console, f *findFlags, output string) error {
+// anyState is the value of --state that leaves all jobs.
+const anyState = "any"
+
+// stateNames returns the names of the states of jobs, in the order of job.State.
+func stateNames() []string {
+	names := make([]string, len(job.State_name))
+	for i := range names {
+		names[i] = strings.ToLower(job.State(i).String())
+	}
+	return names
+}
+
+// filter is what the flags say of the jobs that are wanted, and whether they say anything.
+func (f *jobsFlags) filter() (filter remote.JobFilter, chosen bool, err error) {
+	if filter.Labels, err = jobspec.ParseLabels(f.labels); err != nil {
+		return filter, false, inFile("--label", err)
+	}
+	if f.limit < 0 {
+		return filter, false, tooFew("--limit", int64(f.limit))
+	}
+	filter.Name, filter.Owner, filter.Limit = f.name, f.owner, int(f.limit)
+	if f.state.value != anyState {
+		filter.States = []job.State{job.State(job.State_value[strings.ToUpper(f.state.value)])}
+	}
+	return filter, f.all || f.name != "" || f.owner != "" || f.limit > 0 || len(f.labels) > 0 || len(filter.States) > 0, nil
+}
+
+// recent leaves out jobs that have ended, but the last ones.
+func recent(jobs []*job.JobStatus) []*job.JobStatus {
+	left := 0
+	for _, j := range jobs {
+		if ended(j) {
+			left++
+		}
+	}
+	return slices.DeleteFunc(jobs, func(j *job.JobStatus) bool {
+		if !ended(j) {
+			return false
+		}
+		left--
+		return left >= lastEnded
+	})
+}
+
+func listJobs(ctx context.Context, c *console, f *jobsFlags) error {
+	filter, chosen, err := f.filter()
+	if err != nil {
+		return err
+	}
 	client, err := f.open(ctx, "")
 	if err != nil {
 		return err
@@ -52,18 +135,24 @@ func listJobs(ctx context.Context, c *console, f *findFlags, output string) erro
 	defer client.Close()
 	ctx, cancel := context.WithTimeout(ctx, callTime)
 	defer cancel()
-	jobs, err := client.Jobs(ctx)
+	jobs, err := remote.FindJobs(ctx, client, filter)
 	if err != nil {
 		return err
+	}
+	if !chosen {
+		jobs = recent(jobs)
 	}
 	rows := make([]jobRow, len(jobs))
 	for i, j := range jobs {
 		rows[i] = rowOf(j)
 	}
-	if output == "json" {
+	if f.output.value == "json" {
 		return writeJSON(c.out, struct {
 			Jobs []jobRow `json:"jobs"`
 		}{rows})
+	}
+	if f.all {
+		return writeHistory(c.out, rows)
 	}
 	t := tabwriter.NewWriter(c.out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "JOB\tSTATE\tMODE\tTRAINERS\tPASS\tSTEPS\tRECORDS\tAGE")
@@ -74,11 +163,41 @@ func listJobs(ctx context.Context, c *console, f *findFlags, output string) erro
 	return t.Flush()
 }
 
+// writeHistory writes who has submitted jobs, and how they have ended.
+func writeHistory(w io.Writer, rows []jobRow) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "JOB\tSTATE\tOWNER\tSUBMITTED\tTOOK\tSTEPS\tRECORDS\tLABELS\tERROR")
+	at := func(when *time.Time) string {
+		if when == nil {
+			return "-"
+		}
+		return when.Local().Format(time.DateTime)
+	}
+	for _, r := range rows {
+		var labels []string
+		for _, key := range slices.Sorted(maps.Keys(r.Labels)) {
+			labels = append(labels, key+"="+r.Labels[key])
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%v\t%d\t%d\t%s\t%s\n", r.Job, r.State, cmp.Or(r.Owner, "-"), at(r.Submitted), age(r.Seconds), r.Steps, r.Records,
+			cmp.Or(strings.Join(labels, ","), "-"), cmp.Or(shortened(oneLine(r.Error)), "-"))
+	}
+	return t.Flush()
+}
+
+// whenOf is a time in milliseconds since 1970; nil where it is 0.
+func whenOf(ms int64) *time.Time {
+	if ms == 0 {
+		return nil
+	}
+	return new(time.UnixMilli(ms).UTC())
+}
+
 // rowOf shortens a status. A job that does not go on is called paused.
 func rowOf(s *job.JobStatus) jobRow {
 	r := jobRow{Job: s.Job, State: strings.ToLower(s.State.String()), Mode: strings.ToLower(s.Mode.String()), Wanted: int(s.Trainers),
 		Pass: int(s.Pass), Passes: int(s.Passes),
-		Steps: s.Steps, Records: s.Records, Seconds: s.Seconds, Paused: s.Paused}
+		Steps: s.Steps, Records: s.Records, Seconds: s.Seconds, Paused: s.Paused,
+		Owner: s.Owner, Labels: s.Labels, Submitted: whenOf(s.SubmittedMs), Ended: whenOf(s.EndedMs)}
 	if s.Paused != "" && s.State == job.State_RUNNING {
 		r.State = "paused"
 	}

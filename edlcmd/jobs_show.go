@@ -245,13 +245,18 @@ func lastOf(r *job.RoleStatus) string {
 	case f.Message == "" || kind != fault.Internal:
 		text = kind.String() + ": " + text
 	}
+	return shortened(text)
+}
+
+// shortened cuts a text that is too long for a column of a table.
+func shortened(text string) string {
 	if runes := []rune(text); len(runes) > maxLast {
-		text = string(runes[:maxLast-1]) + "…"
+		return string(runes[:maxLast-1]) + "…"
 	}
 	return text
 }
 
-// maxLast bounds what the table says of the last end of a role, in characters.
+// maxLast bounds what a table says of the last end of a role or a job, in characters.
 const maxLast = 72
 
 // A passSum is where the records of one pass are.

@@ -28,6 +28,10 @@ type listenFlags struct {
 	spread   bool
 	insecure bool
 	allowed  struct{ data, save []string }
+	history  struct {
+		jobs int
+		mib  int64
+	}
 	drain    bool
 	maxRoles int
 	quiet    bool
@@ -57,6 +61,8 @@ others, and --spread starts the roles of jobs on all machines that are offered.`
 	flags.StringArrayVar(&f.allowed.data, "allow-data", nil, "let jobs read what is below `PLACE`, a folder or a URL such as s3://bucket/folder, and nothing else; may be repeated")
 	flags.StringArrayVar(&f.allowed.save, "allow-save", nil, "let jobs write below `PLACE`, and nowhere else; may be repeated")
 	flags.IntVar(&f.maxRoles, "max-roles", 1024, "refuse a job if all jobs that run would have more than `N` roles, which are processes")
+	flags.IntVar(&f.history.jobs, "keep-jobs", 100, "remember the last `N` jobs, with those that have ended")
+	flags.Int64Var(&f.history.mib, "keep-mib", 4096, "forget the oldest jobs that have ended when what is kept of them is more than `N` MiB")
 	f.launcher = c.launcherFlag(cmd)
 	flags.BoolVar(&f.drain, "drain", false, "end the jobs, each after a last checkpoint, when this process is terminated, instead of leaving them to the next listener")
 	flags.BoolVar(&f.quiet, "quiet", false, "do not log")
@@ -75,6 +81,12 @@ func serveJobs(cmd *cobra.Command, c *console, f *listenFlags) (err error) {
 	}
 	if err := checkAddress("--addr", f.address); err != nil {
 		return err
+	}
+	if f.history.jobs < 1 {
+		return tooFew("--keep-jobs", int64(f.history.jobs))
+	}
+	if f.history.mib < 1 {
+		return tooFew("--keep-mib", f.history.mib)
 	}
 	launcher, err := c.launcherOf(f.launcher, "", f.access)
 	if err != nil {
@@ -100,7 +112,7 @@ func serveJobs(cmd *cobra.Command, c *console, f *listenFlags) (err error) {
 	if f.data == "" {
 		f.data = f.defaultData()
 	}
-	options = append(options, remote.WithDataDir(f.data))
+	options = append(options, remote.WithDataDir(f.data), remote.WithHistory(f.history.jobs, min(f.history.mib, 1<<40)<<20))
 	if p, ok := launcher.(launch.Processes); ok && !f.spread && f.node == "" {
 		options = append(options, remote.WithKeeper(keeperCommand(p.Binary, len(f.endpoints) == 0)...))
 	}

@@ -61,10 +61,9 @@ the fetched variables depend on is computed, as it is after training.`,
 	f.addTraining(cmd)
 	f.addCluster(cmd)
 	f.addSupervision(cmd)
+	f.addNames(cmd)
+	f.addResults(cmd)
 	flags := cmd.Flags()
-	flags.StringSliceVar(&f.fetch, "fetch", nil, "report the variables `NAME,...` (default: the loss, or what the program's fetch ops name)")
-	flags.StringSliceVar(&f.follow, "follow", nil, "datasets `NAME,...` grow while the job runs, until a file named _END appears in their folder")
-	flags.StringVar(&f.save, "save", "", "save persistable variables to the directory `DIR` when the run is done")
 	flags.StringVar(&f.export.dir, "export", "", "write the trained model for use to the directory `DIR` of this machine when the run is done")
 	flags.StringSliceVar(&f.export.targets, "export-fetch", nil, "with --export: the model computes the variables `NAME,...` (default: those of --fetch)")
 	flags.StringArrayVar(&f.feed, "feed", nil, "value of a variable, as `NAME=FILE` (.npy, .npz, .csv or .jsonl); without NAME, of the next feed op, or with .npz and .jsonl of every variable that the file names; repeatable")
@@ -209,9 +208,8 @@ func runToEnd(cmd *cobra.Command, c *console, f *runFlags, spec *job.JobSpec, p 
 	}
 	f.where.keep = exported != nil
 	what := watchOf(p, spec.Fetch, f.every)
-	if len(what.names) == 0 && !trains(p) && spec.Save == "" {
-		return fault.E(fault.InvalidArgument, fault.Got("an evaluation with nothing to report: the program has no loss and no fetch op"),
-			fault.Want("--fetch NAME,..."), fault.Hint("\"edl show PROGRAM\" lists the variables"))
+	if err := what.check(spec, p); err != nil {
+		return err
 	}
 	run := executor.TrainOptions{Data: bindings(spec), Passes: int(spec.Passes), Fetch: what.names, Save: spec.Save, Ahead: -1}
 	begins, said, err := f.start.begins(spec, p)
@@ -382,6 +380,15 @@ func watchOf(p *program.Program, fetch []string, every uint64) watch {
 		w.names = append([]string{w.loss}, w.names...)
 	}
 	return w
+}
+
+// check refuses an evaluation that would tell nothing.
+func (w watch) check(spec *job.JobSpec, p *program.Program) error {
+	if len(w.names) > 0 || trains(p) || spec.Save != "" {
+		return nil
+	}
+	return fault.E(fault.InvalidArgument, fault.Got("an evaluation with nothing to report: the program has no loss and no fetch op"),
+		fault.Want("--fetch NAME,..."), fault.Hint("\"edl show PROGRAM\" lists the variables"))
 }
 
 // newReporter chooses how a run is shown. total counts the records of the run for a progress bar; nil when there is none to show.

@@ -256,7 +256,7 @@ func details(ts *testscript.TestScript) *rpc.JobDetails {
 	return d
 }
 
-var signals = map[string]syscall.Signal{"TERM": syscall.SIGTERM, "KILL": syscall.SIGKILL, "STOP": syscall.SIGSTOP, "CONT": syscall.SIGCONT}
+var signals = map[string]syscall.Signal{"INT": syscall.SIGINT, "TERM": syscall.SIGTERM, "KILL": syscall.SIGKILL, "STOP": syscall.SIGSTOP, "CONT": syscall.SIGCONT}
 
 // sendSignal sends a signal to a process: signal KILL $PID, or signal KILL FILE, which has the number.
 func sendSignal(ts *testscript.TestScript, _ bool, args []string) {

@@ -17,12 +17,13 @@ import (
 
 // Job is a job that was submitted.
 type Job struct {
-	ID     string
-	client *Client
-	fetch  []string
-	sync   bool
-	ahead  bool // the job waits for the acknowledgement of steps
-	gentle bool // also an error of the follower ends the job in good order, so that its state is kept; its model is not saved
+	ID       string
+	client   *Client
+	fetch    []string
+	sync     bool
+	ahead    bool // the job waits for the acknowledgement of steps
+	gentle   bool // also an error of the follower ends the job in good order, so that its state is kept; its model is not saved
+	detached bool // the job goes on without its follower
 }
 
 // stopTime bounds the stopping of a job whose follower has given up.
@@ -59,8 +60,11 @@ func (j *Job) Follow(ctx context.Context, each func(executor.StepResult) error) 
 	return f.summary, wire.FaultOf(status.Failure)
 }
 
-// giveUp ends the job when its follower does not go on: in good order where the job is gentle, else at once.
+// giveUp ends the job when its follower does not go on, unless it is detached: in good order where the job is gentle, else at once.
 func (f *follower) giveUp(ctx context.Context) {
+	if f.job.detached {
+		return
+	}
 	if j := f.job; j.gentle {
 		gentle, cancel := context.WithTimeout(context.WithoutCancel(ctx), finishTime)
 		defer cancel()

@@ -77,7 +77,8 @@ func Listen(ctx context.Context, options ...Option) (_ *Listener, err error) {
 	if err != nil {
 		return nil, err
 	}
-	config := listen.Config{Allowed: allowed, MaxRoles: o.maxRoles, Launcher: o.launcher, Host: host, ClearData: o.insecure, StateDir: o.stateDir, Log: o.log, Authority: o.authority}
+	config := listen.Config{Allowed: allowed, MaxRoles: o.maxRoles, Launcher: o.launcher, Host: host, ClearData: o.insecure, StateDir: o.stateDir, Log: o.log, Authority: o.authority,
+		MaxJobs: o.maxJobs, MaxJobBytes: o.maxJobBytes}
 	if o.dataDir != "" {
 		if l.data, err = listen.OpenData(o.dataDir); err != nil {
 			return nil, err
@@ -219,25 +220,27 @@ func (l *Listener) Close() error {
 type Option func(*listening)
 
 type listening struct {
-	address   string
-	launcher  launch.Launcher
-	processes bool // roles are processes, so they need etcd to find each other
-	etcd      []string
-	access    cluster.Access
-	node      string
-	spread    bool
-	insecure  bool
-	stateDir  string
-	dataDir   string
-	keeper    []string // command that runs a keeper
-	version   string
-	log       *slog.Logger
-	authority *credential.Authority
-	own       *credential.Credentials // of a client
-	data      []string                // places that jobs may read
-	save      []string                // places that jobs may write
-	notice    func(text string)       // of a client
-	maxRoles  int                     // of all jobs that run
+	address     string
+	launcher    launch.Launcher
+	processes   bool // roles are processes, so they need etcd to find each other
+	etcd        []string
+	access      cluster.Access
+	node        string
+	spread      bool
+	insecure    bool
+	stateDir    string
+	dataDir     string
+	maxJobs     int      // that the listener remembers; 0: as listen.Config has it
+	maxJobBytes int64    // likewise
+	keeper      []string // command that runs a keeper
+	version     string
+	log         *slog.Logger
+	authority   *credential.Authority
+	own         *credential.Credentials // of a client
+	data        []string                // places that jobs may read
+	save        []string                // places that jobs may write
+	notice      func(text string)       // of a client
+	maxRoles    int                     // of all jobs that run
 }
 
 // WithAddress makes the listener listen on host:port. The default is a free port of the loopback interface.
@@ -313,6 +316,12 @@ func (o *listening) allowed() (a listen.Allowed, err error) {
 		*of.to = &places
 	}
 	return a, nil
+}
+
+// WithHistory says how many jobs the listener remembers, those that have ended among them, and how many bytes of those that have ended may stay in its data
+// folder. The oldest are forgotten first. 0 is the default: 100 jobs, and 4 GiB.
+func WithHistory(jobs int, bytes int64) Option {
+	return func(o *listening) { o.maxJobs, o.maxJobBytes = jobs, bytes }
 }
 
 // WithKeeper lets the jobs of a listener with a data folder outlive it: the processes of their roles, and the etcd inside, are those of a process that command

@@ -324,33 +324,34 @@ type JobSpec struct {
 	NoSlice            bool                   `protobuf:"varint,13,opt,name=no_slice,json=noSlice,proto3" json:"no_slice,omitempty"`                  // keep every parameter whole
 	SplitMethod        string                 `protobuf:"bytes,14,opt,name=split_method,json=splitMethod,proto3" json:"split_method,omitempty"`       // round_robin (default) or hash_name
 	NoFiniteCheck      bool                   `protobuf:"varint,15,opt,name=no_finite_check,json=noFiniteCheck,proto3" json:"no_finite_check,omitempty"`
-	StartDeadline      *durationpb.Duration   `protobuf:"bytes,16,opt,name=start_deadline,json=startDeadline,proto3" json:"start_deadline,omitempty"`                // for all roles to be there; 0: 2 minutes
-	RoundDeadline      *durationpb.Duration   `protobuf:"bytes,17,opt,name=round_deadline,json=roundDeadline,proto3" json:"round_deadline,omitempty"`                // for the next round to complete; 0: 1 minute
-	Lease              *durationpb.Duration   `protobuf:"bytes,18,opt,name=lease,proto3" json:"lease,omitempty"`                                                     // of every role; 0: 5 seconds
-	RecordsPerTask     int64                  `protobuf:"varint,19,opt,name=records_per_task,json=recordsPerTask,proto3" json:"records_per_task,omitempty"`          // 0: chosen from the dataset
-	Workers            int32                  `protobuf:"varint,20,opt,name=workers,proto3" json:"workers,omitempty"`                                                // kernel threads per trainer; 0: 1
-	Fed                bool                   `protobuf:"varint,21,opt,name=fed,proto3" json:"fed,omitempty"`                                                        // its batches come step by step from the client that submitted it, not from data, until the client finishes the job
-	MaxRestarts        int32                  `protobuf:"varint,22,opt,name=max_restarts,json=maxRestarts,proto3" json:"max_restarts,omitempty"`                     // of each role, after failures that another start may mend; 0: 10; negative: none
-	MaxTaskFailures    int32                  `protobuf:"varint,23,opt,name=max_task_failures,json=maxTaskFailures,proto3" json:"max_task_failures,omitempty"`       // a task that failed or timed out more often is discarded; 0: 3
-	MinTaskTimeout     *durationpb.Duration   `protobuf:"bytes,24,opt,name=min_task_timeout,json=minTaskTimeout,proto3" json:"min_task_timeout,omitempty"`           // bounds of the time that a task may take, which is otherwise
-	MaxTaskTimeout     *durationpb.Duration   `protobuf:"bytes,25,opt,name=max_task_timeout,json=maxTaskTimeout,proto3" json:"max_task_timeout,omitempty"`           // a multiple of the moving average; 0: round_deadline, and 20 times that
-	State              string                 `protobuf:"bytes,26,opt,name=state,proto3" json:"state,omitempty"`                                                     // id of a state that the listener holds: the job starts with it. If params is given, too, its variables replace those of the state
-	KeepState          bool                   `protobuf:"varint,27,opt,name=keep_state,json=keepState,proto3" json:"keep_state,omitempty"`                           // the listener holds the job's last state, under the job's id, until it is released
-	MaxAhead           int32                  `protobuf:"varint,28,opt,name=max_ahead,json=maxAhead,proto3" json:"max_ahead,omitempty"`                              // sync: a step begins only when at most so many steps before it are not acknowledged yet. A job that nobody follows for start_deadline fails. 0: steps wait for nobody
-	Transport          Transport              `protobuf:"varint,30,opt,name=transport,proto3,enum=edl.job.Transport" json:"transport,omitempty"`                     // how the slices of a step travel
-	MergeHosts         bool                   `protobuf:"varint,34,opt,name=merge_hosts,json=mergeHosts,proto3" json:"merge_hosts,omitempty"`                        // sync: trainers of one host merge their contributions before they send them to pservers
-	PushEvery          int32                  `protobuf:"varint,35,opt,name=push_every,json=pushEvery,proto3" json:"push_every,omitempty"`                           // async, reading data: a trainer adds up the gradients of so many steps and sends their sum; 0: 1
-	PullEvery          int32                  `protobuf:"varint,36,opt,name=pull_every,json=pullEvery,proto3" json:"pull_every,omitempty"`                           // async, reading data: a trainer receives parameters after each so many steps; 0: 1
-	Staleness          *int32                 `protobuf:"varint,37,opt,name=staleness,proto3,oneof" json:"staleness,omitempty"`                                      // async, reading data: a trainer waits that is more than so many pushes ahead of another one; absent: none waits
-	ProfileSteps       int32                  `protobuf:"varint,31,opt,name=profile_steps,json=profileSteps,proto3" json:"profile_steps,omitempty"`                  // trainers and pservers record what they do in so many steps, from the first step of the job on; 0: none
-	CompressGradients  string                 `protobuf:"bytes,32,opt,name=compress_gradients,json=compressGradients,proto3" json:"compress_gradients,omitempty"`    // how float32 gradients travel: none (default), bf16, fp16 or topk:FRACTION[:LEAST]
-	CompressParameters string                 `protobuf:"bytes,33,opt,name=compress_parameters,json=compressParameters,proto3" json:"compress_parameters,omitempty"` // how float32 parameters travel to trainers: none (default), bf16 or fp16
-	Checkpoints        *Checkpoints           `protobuf:"bytes,40,opt,name=checkpoints,proto3" json:"checkpoints,omitempty"`                                         // absent: those of the listener, if it has a data folder
-	Resume             string                 `protobuf:"bytes,41,opt,name=resume,proto3" json:"resume,omitempty"`                                                   // a checkpoint to start from: STORE, STORE@STEPS or STORE@NAME; empty: params, state, or the startup program
-	Standby            int32                  `protobuf:"varint,42,opt,name=standby,proto3" json:"standby,omitempty"`                                                // sync: how many standbys each pserver has; 0 or 1
-	BackupTrainers     int32                  `protobuf:"varint,44,opt,name=backup_trainers,json=backupTrainers,proto3" json:"backup_trainers,omitempty"`            // sync, reading data: a round counts without the contributions of so many trainers; 0: none
-	Devices            int32                  `protobuf:"varint,43,opt,name=devices,proto3" json:"devices,omitempty"`                                                // of each trainer, which share its rows of a batch; 0: 1
-	Partial            bool                   `protobuf:"varint,29,opt,name=partial,proto3" json:"partial,omitempty"`                                                // params or state may lack variables of the program: the startup program initialises those
+	StartDeadline      *durationpb.Duration   `protobuf:"bytes,16,opt,name=start_deadline,json=startDeadline,proto3" json:"start_deadline,omitempty"`                                        // for all roles to be there; 0: 2 minutes
+	RoundDeadline      *durationpb.Duration   `protobuf:"bytes,17,opt,name=round_deadline,json=roundDeadline,proto3" json:"round_deadline,omitempty"`                                        // for the next round to complete; 0: 1 minute
+	Lease              *durationpb.Duration   `protobuf:"bytes,18,opt,name=lease,proto3" json:"lease,omitempty"`                                                                             // of every role; 0: 5 seconds
+	RecordsPerTask     int64                  `protobuf:"varint,19,opt,name=records_per_task,json=recordsPerTask,proto3" json:"records_per_task,omitempty"`                                  // 0: chosen from the dataset
+	Workers            int32                  `protobuf:"varint,20,opt,name=workers,proto3" json:"workers,omitempty"`                                                                        // kernel threads per trainer; 0: 1
+	Fed                bool                   `protobuf:"varint,21,opt,name=fed,proto3" json:"fed,omitempty"`                                                                                // its batches come step by step from the client that submitted it, not from data, until the client finishes the job
+	MaxRestarts        int32                  `protobuf:"varint,22,opt,name=max_restarts,json=maxRestarts,proto3" json:"max_restarts,omitempty"`                                             // of each role, after failures that another start may mend; 0: 10; negative: none
+	MaxTaskFailures    int32                  `protobuf:"varint,23,opt,name=max_task_failures,json=maxTaskFailures,proto3" json:"max_task_failures,omitempty"`                               // a task that failed or timed out more often is discarded; 0: 3
+	MinTaskTimeout     *durationpb.Duration   `protobuf:"bytes,24,opt,name=min_task_timeout,json=minTaskTimeout,proto3" json:"min_task_timeout,omitempty"`                                   // bounds of the time that a task may take, which is otherwise
+	MaxTaskTimeout     *durationpb.Duration   `protobuf:"bytes,25,opt,name=max_task_timeout,json=maxTaskTimeout,proto3" json:"max_task_timeout,omitempty"`                                   // a multiple of the moving average; 0: round_deadline, and 20 times that
+	State              string                 `protobuf:"bytes,26,opt,name=state,proto3" json:"state,omitempty"`                                                                             // id of a state that the listener holds: the job starts with it. If params is given, too, its variables replace those of the state
+	KeepState          bool                   `protobuf:"varint,27,opt,name=keep_state,json=keepState,proto3" json:"keep_state,omitempty"`                                                   // the listener holds the job's last state, under the job's id, until it is released
+	MaxAhead           int32                  `protobuf:"varint,28,opt,name=max_ahead,json=maxAhead,proto3" json:"max_ahead,omitempty"`                                                      // sync: a step begins only when at most so many steps before it are not acknowledged yet. A job that nobody follows for start_deadline fails. 0: steps wait for nobody
+	Transport          Transport              `protobuf:"varint,30,opt,name=transport,proto3,enum=edl.job.Transport" json:"transport,omitempty"`                                             // how the slices of a step travel
+	MergeHosts         bool                   `protobuf:"varint,34,opt,name=merge_hosts,json=mergeHosts,proto3" json:"merge_hosts,omitempty"`                                                // sync: trainers of one host merge their contributions before they send them to pservers
+	PushEvery          int32                  `protobuf:"varint,35,opt,name=push_every,json=pushEvery,proto3" json:"push_every,omitempty"`                                                   // async, reading data: a trainer adds up the gradients of so many steps and sends their sum; 0: 1
+	PullEvery          int32                  `protobuf:"varint,36,opt,name=pull_every,json=pullEvery,proto3" json:"pull_every,omitempty"`                                                   // async, reading data: a trainer receives parameters after each so many steps; 0: 1
+	Staleness          *int32                 `protobuf:"varint,37,opt,name=staleness,proto3,oneof" json:"staleness,omitempty"`                                                              // async, reading data: a trainer waits that is more than so many pushes ahead of another one; absent: none waits
+	ProfileSteps       int32                  `protobuf:"varint,31,opt,name=profile_steps,json=profileSteps,proto3" json:"profile_steps,omitempty"`                                          // trainers and pservers record what they do in so many steps, from the first step of the job on; 0: none
+	CompressGradients  string                 `protobuf:"bytes,32,opt,name=compress_gradients,json=compressGradients,proto3" json:"compress_gradients,omitempty"`                            // how float32 gradients travel: none (default), bf16, fp16 or topk:FRACTION[:LEAST]
+	CompressParameters string                 `protobuf:"bytes,33,opt,name=compress_parameters,json=compressParameters,proto3" json:"compress_parameters,omitempty"`                         // how float32 parameters travel to trainers: none (default), bf16 or fp16
+	Checkpoints        *Checkpoints           `protobuf:"bytes,40,opt,name=checkpoints,proto3" json:"checkpoints,omitempty"`                                                                 // absent: those of the listener, if it has a data folder
+	Resume             string                 `protobuf:"bytes,41,opt,name=resume,proto3" json:"resume,omitempty"`                                                                           // a checkpoint to start from: STORE, STORE@STEPS or STORE@NAME; empty: params, state, or the startup program
+	Standby            int32                  `protobuf:"varint,42,opt,name=standby,proto3" json:"standby,omitempty"`                                                                        // sync: how many standbys each pserver has; 0 or 1
+	BackupTrainers     int32                  `protobuf:"varint,44,opt,name=backup_trainers,json=backupTrainers,proto3" json:"backup_trainers,omitempty"`                                    // sync, reading data: a round counts without the contributions of so many trainers; 0: none
+	Devices            int32                  `protobuf:"varint,43,opt,name=devices,proto3" json:"devices,omitempty"`                                                                        // of each trainer, which share its rows of a batch; 0: 1
+	Partial            bool                   `protobuf:"varint,29,opt,name=partial,proto3" json:"partial,omitempty"`                                                                        // params or state may lack variables of the program: the startup program initialises those
+	Labels             map[string]string      `protobuf:"bytes,45,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"` // what the user says of the job, to find it again; at most 32
 	unknownFields      protoimpl.UnknownFields
 	sizeCache          protoimpl.SizeCache
 }
@@ -691,6 +692,13 @@ func (x *JobSpec) GetPartial() bool {
 		return x.Partial
 	}
 	return false
+}
+
+func (x *JobSpec) GetLabels() map[string]string {
+	if x != nil {
+		return x.Labels
+	}
+	return nil
 }
 
 // Checkpoints says when the state of a job is saved while it runs, and where. A job that loses a pserver starts over from its last checkpoint.
@@ -2276,14 +2284,17 @@ type JobStatus struct {
 	Seconds       float64                `protobuf:"fixed64,10,opt,name=seconds,proto3" json:"seconds,omitempty"`
 	Failure       *Failure               `protobuf:"bytes,11,opt,name=failure,proto3" json:"failure,omitempty"`
 	Placement     []*ServerLoad          `protobuf:"bytes,12,rep,name=placement,proto3" json:"placement,omitempty"`
-	Trainers      int32                  `protobuf:"varint,14,opt,name=trainers,proto3" json:"trainers,omitempty"`                    // wanted
-	Paused        string                 `protobuf:"bytes,15,opt,name=paused,proto3" json:"paused,omitempty"`                         // why the job does not go on now; empty when it does
-	Attempt       int32                  `protobuf:"varint,16,opt,name=attempt,proto3" json:"attempt,omitempty"`                      // how often the job has started over because its parameters were lost
-	Progress      *Progress              `protobuf:"bytes,17,opt,name=progress,proto3" json:"progress,omitempty"`                     // as last known
-	FirstPass     int32                  `protobuf:"varint,19,opt,name=first_pass,json=firstPass,proto3" json:"first_pass,omitempty"` // of the first step; of progress, before there is one
-	Owner         string                 `protobuf:"bytes,20,opt,name=owner,proto3" json:"owner,omitempty"`                           // the user who has submitted it; empty: not known
-	Kept          bool                   `protobuf:"varint,18,opt,name=kept,proto3" json:"kept,omitempty"`                            // the listener holds the state that the job has left; a job that failed to save its model keeps it, too
-	Refused       uint64                 `protobuf:"varint,13,opt,name=refused,proto3" json:"refused,omitempty"`                      // messages refused by pservers: duplicates, stale and foreign ones; as far as a status asked while they lived
+	Trainers      int32                  `protobuf:"varint,14,opt,name=trainers,proto3" json:"trainers,omitempty"`                                                                      // wanted
+	Paused        string                 `protobuf:"bytes,15,opt,name=paused,proto3" json:"paused,omitempty"`                                                                           // why the job does not go on now; empty when it does
+	Attempt       int32                  `protobuf:"varint,16,opt,name=attempt,proto3" json:"attempt,omitempty"`                                                                        // how often the job has started over because its parameters were lost
+	Progress      *Progress              `protobuf:"bytes,17,opt,name=progress,proto3" json:"progress,omitempty"`                                                                       // as last known
+	FirstPass     int32                  `protobuf:"varint,19,opt,name=first_pass,json=firstPass,proto3" json:"first_pass,omitempty"`                                                   // of the first step; of progress, before there is one
+	Owner         string                 `protobuf:"bytes,20,opt,name=owner,proto3" json:"owner,omitempty"`                                                                             // the user who has submitted it; empty: not known
+	Kept          bool                   `protobuf:"varint,18,opt,name=kept,proto3" json:"kept,omitempty"`                                                                              // the listener holds the state that the job has left; a job that failed to save its model keeps it, too
+	Refused       uint64                 `protobuf:"varint,13,opt,name=refused,proto3" json:"refused,omitempty"`                                                                        // messages refused by pservers: duplicates, stale and foreign ones; as far as a status asked while they lived
+	Labels        map[string]string      `protobuf:"bytes,21,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"` // as in its spec
+	SubmittedMs   int64                  `protobuf:"varint,22,opt,name=submitted_ms,json=submittedMs,proto3" json:"submitted_ms,omitempty"`                                             // since 1970: when the listener has taken the job
+	EndedMs       int64                  `protobuf:"varint,23,opt,name=ended_ms,json=endedMs,proto3" json:"ended_ms,omitempty"`                                                         // since 1970; 0: it has not ended
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2454,6 +2465,27 @@ func (x *JobStatus) GetKept() bool {
 func (x *JobStatus) GetRefused() uint64 {
 	if x != nil {
 		return x.Refused
+	}
+	return 0
+}
+
+func (x *JobStatus) GetLabels() map[string]string {
+	if x != nil {
+		return x.Labels
+	}
+	return nil
+}
+
+func (x *JobStatus) GetSubmittedMs() int64 {
+	if x != nil {
+		return x.SubmittedMs
+	}
+	return 0
+}
+
+func (x *JobStatus) GetEndedMs() int64 {
+	if x != nil {
+		return x.EndedMs
 	}
 	return 0
 }
@@ -3059,7 +3091,7 @@ const file_proto_job_job_proto_rawDesc = "" +
 	"\vDataBinding\x12\x18\n" +
 	"\adataset\x18\x01 \x01(\tR\adataset\x12\x14\n" +
 	"\x05globs\x18\x02 \x03(\tR\x05globs\x12\x16\n" +
-	"\x06follow\x18\x03 \x01(\bR\x06follow\"\xcf\f\n" +
+	"\x06follow\x18\x03 \x01(\bR\x06follow\"\xc0\r\n" +
 	"\aJobSpec\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aprogram\x18\x02 \x01(\fR\aprogram\x12(\n" +
@@ -3109,7 +3141,11 @@ const file_proto_job_job_proto_rawDesc = "" +
 	"\astandby\x18* \x01(\x05R\astandby\x12'\n" +
 	"\x0fbackup_trainers\x18, \x01(\x05R\x0ebackupTrainers\x12\x18\n" +
 	"\adevices\x18+ \x01(\x05R\adevices\x12\x18\n" +
-	"\apartial\x18\x1d \x01(\bR\apartialB\f\n" +
+	"\apartial\x18\x1d \x01(\bR\apartial\x124\n" +
+	"\x06labels\x18- \x03(\v2\x1c.edl.job.JobSpec.LabelsEntryR\x06labels\x1a9\n" +
+	"\vLabelsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\f\n" +
 	"\n" +
 	"_staleness\"\xac\x01\n" +
 	"\vCheckpoints\x12\x14\n" +
@@ -3272,7 +3308,7 @@ const file_proto_job_job_proto_rawDesc = "" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04line\x18\x02 \x01(\tR\x04line\x12\x14\n" +
 	"\x05flops\x18\x03 \x01(\x03R\x05flops\x12\x14\n" +
-	"\x05bytes\x18\x04 \x01(\x03R\x05bytes\"\xe9\x04\n" +
+	"\x05bytes\x18\x04 \x01(\x03R\x05bytes\"\x9a\x06\n" +
 	"\tJobStatus\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12$\n" +
 	"\x05state\x18\x02 \x01(\x0e2\x0e.edl.job.StateR\x05state\x12!\n" +
@@ -3295,7 +3331,13 @@ const file_proto_job_job_proto_rawDesc = "" +
 	"first_pass\x18\x13 \x01(\x05R\tfirstPass\x12\x14\n" +
 	"\x05owner\x18\x14 \x01(\tR\x05owner\x12\x12\n" +
 	"\x04kept\x18\x12 \x01(\bR\x04kept\x12\x18\n" +
-	"\arefused\x18\r \x01(\x04R\arefused\"R\n" +
+	"\arefused\x18\r \x01(\x04R\arefused\x126\n" +
+	"\x06labels\x18\x15 \x03(\v2\x1e.edl.job.JobStatus.LabelsEntryR\x06labels\x12!\n" +
+	"\fsubmitted_ms\x18\x16 \x01(\x03R\vsubmittedMs\x12\x19\n" +
+	"\bended_ms\x18\x17 \x01(\x03R\aendedMs\x1a9\n" +
+	"\vLabelsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"R\n" +
 	"\n" +
 	"ServerLoad\x12\x16\n" +
 	"\x06server\x18\x01 \x01(\rR\x06server\x12\x14\n" +
@@ -3386,7 +3428,7 @@ func file_proto_job_job_proto_rawDescGZIP() []byte {
 }
 
 var file_proto_job_job_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_proto_job_job_proto_msgTypes = make([]protoimpl.MessageInfo, 29)
+var file_proto_job_job_proto_msgTypes = make([]protoimpl.MessageInfo, 31)
 var file_proto_job_job_proto_goTypes = []any{
 	(Mode)(0),                     // 0: edl.job.Mode
 	(Transport)(0),                // 1: edl.job.Transport
@@ -3418,63 +3460,67 @@ var file_proto_job_job_proto_goTypes = []any{
 	(*CheckpointStatus)(nil),      // 27: edl.job.CheckpointStatus
 	(*Shard)(nil),                 // 28: edl.job.Shard
 	(*Piece)(nil),                 // 29: edl.job.Piece
-	nil,                           // 30: edl.job.RoleSpec.OpsEntry
-	nil,                           // 31: edl.job.RoundTimes.LastDeclaredEntry
-	nil,                           // 32: edl.job.RoundTimes.TransportsEntry
-	(*durationpb.Duration)(nil),   // 33: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 34: google.protobuf.Timestamp
+	nil,                           // 30: edl.job.JobSpec.LabelsEntry
+	nil,                           // 31: edl.job.RoleSpec.OpsEntry
+	nil,                           // 32: edl.job.RoundTimes.LastDeclaredEntry
+	nil,                           // 33: edl.job.RoundTimes.TransportsEntry
+	nil,                           // 34: edl.job.JobStatus.LabelsEntry
+	(*durationpb.Duration)(nil),   // 35: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 36: google.protobuf.Timestamp
 }
 var file_proto_job_job_proto_depIdxs = []int32{
 	4,  // 0: edl.job.JobSpec.data:type_name -> edl.job.DataBinding
 	0,  // 1: edl.job.JobSpec.mode:type_name -> edl.job.Mode
-	33, // 2: edl.job.JobSpec.start_deadline:type_name -> google.protobuf.Duration
-	33, // 3: edl.job.JobSpec.round_deadline:type_name -> google.protobuf.Duration
-	33, // 4: edl.job.JobSpec.lease:type_name -> google.protobuf.Duration
-	33, // 5: edl.job.JobSpec.min_task_timeout:type_name -> google.protobuf.Duration
-	33, // 6: edl.job.JobSpec.max_task_timeout:type_name -> google.protobuf.Duration
+	35, // 2: edl.job.JobSpec.start_deadline:type_name -> google.protobuf.Duration
+	35, // 3: edl.job.JobSpec.round_deadline:type_name -> google.protobuf.Duration
+	35, // 4: edl.job.JobSpec.lease:type_name -> google.protobuf.Duration
+	35, // 5: edl.job.JobSpec.min_task_timeout:type_name -> google.protobuf.Duration
+	35, // 6: edl.job.JobSpec.max_task_timeout:type_name -> google.protobuf.Duration
 	1,  // 7: edl.job.JobSpec.transport:type_name -> edl.job.Transport
 	6,  // 8: edl.job.JobSpec.checkpoints:type_name -> edl.job.Checkpoints
-	33, // 9: edl.job.Checkpoints.every:type_name -> google.protobuf.Duration
-	2,  // 10: edl.job.RoleSpec.role:type_name -> edl.job.Role
-	5,  // 11: edl.job.RoleSpec.spec:type_name -> edl.job.JobSpec
-	23, // 12: edl.job.RoleSpec.placement:type_name -> edl.job.ServerLoad
-	7,  // 13: edl.job.RoleSpec.begin:type_name -> edl.job.Progress
-	30, // 14: edl.job.RoleSpec.ops:type_name -> edl.job.RoleSpec.OpsEntry
-	11, // 15: edl.job.RoleSpec.placed:type_name -> edl.job.Placement
-	11, // 16: edl.job.RoleSpec.next:type_name -> edl.job.Placement
-	9,  // 17: edl.job.RoleSpec.policy:type_name -> edl.job.Policy
-	10, // 18: edl.job.Policy.read:type_name -> edl.job.Places
-	10, // 19: edl.job.Policy.write:type_name -> edl.job.Places
-	12, // 20: edl.job.Placement.before:type_name -> edl.job.Held
-	2,  // 21: edl.job.RoleStatus.role:type_name -> edl.job.Role
-	3,  // 22: edl.job.RoleStatus.state:type_name -> edl.job.State
-	13, // 23: edl.job.RoleStatus.failure:type_name -> edl.job.Failure
-	34, // 24: edl.job.Wait.since:type_name -> google.protobuf.Timestamp
-	34, // 25: edl.job.Wait.until:type_name -> google.protobuf.Timestamp
-	15, // 26: edl.job.RoleReport.waits:type_name -> edl.job.Wait
-	13, // 27: edl.job.RoleReport.failure:type_name -> edl.job.Failure
-	17, // 28: edl.job.RoleReport.rounds:type_name -> edl.job.RoundTimes
-	18, // 29: edl.job.RoundTimes.phases:type_name -> edl.job.PhaseTime
-	31, // 30: edl.job.RoundTimes.last_declared:type_name -> edl.job.RoundTimes.LastDeclaredEntry
-	32, // 31: edl.job.RoundTimes.transports:type_name -> edl.job.RoundTimes.TransportsEntry
-	20, // 32: edl.job.Trace.rounds:type_name -> edl.job.TracedRound
-	21, // 33: edl.job.Trace.kernels:type_name -> edl.job.TracedKernel
-	3,  // 34: edl.job.JobStatus.state:type_name -> edl.job.State
-	0,  // 35: edl.job.JobStatus.mode:type_name -> edl.job.Mode
-	14, // 36: edl.job.JobStatus.roles:type_name -> edl.job.RoleStatus
-	13, // 37: edl.job.JobStatus.failure:type_name -> edl.job.Failure
-	23, // 38: edl.job.JobStatus.placement:type_name -> edl.job.ServerLoad
-	7,  // 39: edl.job.JobStatus.progress:type_name -> edl.job.Progress
-	26, // 40: edl.job.Event.step:type_name -> edl.job.Step
-	22, // 41: edl.job.Event.status:type_name -> edl.job.JobStatus
-	24, // 42: edl.job.Step.fetched:type_name -> edl.job.Value
-	13, // 43: edl.job.CheckpointStatus.failure:type_name -> edl.job.Failure
-	29, // 44: edl.job.Shard.pieces:type_name -> edl.job.Piece
-	45, // [45:45] is the sub-list for method output_type
-	45, // [45:45] is the sub-list for method input_type
-	45, // [45:45] is the sub-list for extension type_name
-	45, // [45:45] is the sub-list for extension extendee
-	0,  // [0:45] is the sub-list for field type_name
+	30, // 9: edl.job.JobSpec.labels:type_name -> edl.job.JobSpec.LabelsEntry
+	35, // 10: edl.job.Checkpoints.every:type_name -> google.protobuf.Duration
+	2,  // 11: edl.job.RoleSpec.role:type_name -> edl.job.Role
+	5,  // 12: edl.job.RoleSpec.spec:type_name -> edl.job.JobSpec
+	23, // 13: edl.job.RoleSpec.placement:type_name -> edl.job.ServerLoad
+	7,  // 14: edl.job.RoleSpec.begin:type_name -> edl.job.Progress
+	31, // 15: edl.job.RoleSpec.ops:type_name -> edl.job.RoleSpec.OpsEntry
+	11, // 16: edl.job.RoleSpec.placed:type_name -> edl.job.Placement
+	11, // 17: edl.job.RoleSpec.next:type_name -> edl.job.Placement
+	9,  // 18: edl.job.RoleSpec.policy:type_name -> edl.job.Policy
+	10, // 19: edl.job.Policy.read:type_name -> edl.job.Places
+	10, // 20: edl.job.Policy.write:type_name -> edl.job.Places
+	12, // 21: edl.job.Placement.before:type_name -> edl.job.Held
+	2,  // 22: edl.job.RoleStatus.role:type_name -> edl.job.Role
+	3,  // 23: edl.job.RoleStatus.state:type_name -> edl.job.State
+	13, // 24: edl.job.RoleStatus.failure:type_name -> edl.job.Failure
+	36, // 25: edl.job.Wait.since:type_name -> google.protobuf.Timestamp
+	36, // 26: edl.job.Wait.until:type_name -> google.protobuf.Timestamp
+	15, // 27: edl.job.RoleReport.waits:type_name -> edl.job.Wait
+	13, // 28: edl.job.RoleReport.failure:type_name -> edl.job.Failure
+	17, // 29: edl.job.RoleReport.rounds:type_name -> edl.job.RoundTimes
+	18, // 30: edl.job.RoundTimes.phases:type_name -> edl.job.PhaseTime
+	32, // 31: edl.job.RoundTimes.last_declared:type_name -> edl.job.RoundTimes.LastDeclaredEntry
+	33, // 32: edl.job.RoundTimes.transports:type_name -> edl.job.RoundTimes.TransportsEntry
+	20, // 33: edl.job.Trace.rounds:type_name -> edl.job.TracedRound
+	21, // 34: edl.job.Trace.kernels:type_name -> edl.job.TracedKernel
+	3,  // 35: edl.job.JobStatus.state:type_name -> edl.job.State
+	0,  // 36: edl.job.JobStatus.mode:type_name -> edl.job.Mode
+	14, // 37: edl.job.JobStatus.roles:type_name -> edl.job.RoleStatus
+	13, // 38: edl.job.JobStatus.failure:type_name -> edl.job.Failure
+	23, // 39: edl.job.JobStatus.placement:type_name -> edl.job.ServerLoad
+	7,  // 40: edl.job.JobStatus.progress:type_name -> edl.job.Progress
+	34, // 41: edl.job.JobStatus.labels:type_name -> edl.job.JobStatus.LabelsEntry
+	26, // 42: edl.job.Event.step:type_name -> edl.job.Step
+	22, // 43: edl.job.Event.status:type_name -> edl.job.JobStatus
+	24, // 44: edl.job.Step.fetched:type_name -> edl.job.Value
+	13, // 45: edl.job.CheckpointStatus.failure:type_name -> edl.job.Failure
+	29, // 46: edl.job.Shard.pieces:type_name -> edl.job.Piece
+	47, // [47:47] is the sub-list for method output_type
+	47, // [47:47] is the sub-list for method input_type
+	47, // [47:47] is the sub-list for extension type_name
+	47, // [47:47] is the sub-list for extension extendee
+	0,  // [0:47] is the sub-list for field type_name
 }
 
 func init() { file_proto_job_job_proto_init() }
@@ -3493,7 +3539,7 @@ func file_proto_job_job_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_job_job_proto_rawDesc), len(file_proto_job_job_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   29,
+			NumMessages:   31,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -657,8 +657,14 @@ func (x *Events) GetNumber() uint64 {
 	return 0
 }
 
+// ListRequest says which jobs are wanted: those that fit all that is said. An empty one wants all jobs.
 type ListRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
+	States        []job.State            `protobuf:"varint,1,rep,packed,name=states,proto3,enum=edl.job.State" json:"states,omitempty"`                                                // in one of them
+	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`                                                                               // a name, or a pattern with * for any letters
+	Labels        map[string]string      `protobuf:"bytes,3,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"` // with all of them
+	Owner         string                 `protobuf:"bytes,4,opt,name=owner,proto3" json:"owner,omitempty"`
+	Limit         int32                  `protobuf:"varint,5,opt,name=limit,proto3" json:"limit,omitempty"` // at most so many, those that were submitted last; 0: all
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -691,6 +697,41 @@ func (x *ListRequest) ProtoReflect() protoreflect.Message {
 // Deprecated: Use ListRequest.ProtoReflect.Descriptor instead.
 func (*ListRequest) Descriptor() ([]byte, []int) {
 	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *ListRequest) GetStates() []job.State {
+	if x != nil {
+		return x.States
+	}
+	return nil
+}
+
+func (x *ListRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ListRequest) GetLabels() map[string]string {
+	if x != nil {
+		return x.Labels
+	}
+	return nil
+}
+
+func (x *ListRequest) GetOwner() string {
+	if x != nil {
+		return x.Owner
+	}
+	return ""
+}
+
+func (x *ListRequest) GetLimit() int32 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
 }
 
 type ListResponse struct {
@@ -8339,8 +8380,16 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\x04from\x18\x06 \x01(\x04R\x04from\"H\n" +
 	"\x06Events\x12&\n" +
 	"\x06events\x18\x01 \x03(\v2\x0e.edl.job.EventR\x06events\x12\x16\n" +
-	"\x06number\x18\x02 \x01(\x04R\x06number\"\r\n" +
-	"\vListRequest\"6\n" +
+	"\x06number\x18\x02 \x01(\x04R\x06number\"\xea\x01\n" +
+	"\vListRequest\x12&\n" +
+	"\x06states\x18\x01 \x03(\x0e2\x0e.edl.job.StateR\x06states\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x128\n" +
+	"\x06labels\x18\x03 \x03(\v2 .edl.rpc.ListRequest.LabelsEntryR\x06labels\x12\x14\n" +
+	"\x05owner\x18\x04 \x01(\tR\x05owner\x12\x14\n" +
+	"\x05limit\x18\x05 \x01(\x05R\x05limit\x1a9\n" +
+	"\vLabelsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"6\n" +
 	"\fListResponse\x12&\n" +
 	"\x04jobs\x18\x01 \x03(\v2\x12.edl.job.JobStatusR\x04jobs\"_\n" +
 	"\vLogsRequest\x12\x10\n" +
@@ -9022,7 +9071,7 @@ func file_proto_rpc_rpc_proto_rawDescGZIP() []byte {
 }
 
 var file_proto_rpc_rpc_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_proto_rpc_rpc_proto_msgTypes = make([]protoimpl.MessageInfo, 133)
+var file_proto_rpc_rpc_proto_msgTypes = make([]protoimpl.MessageInfo, 134)
 var file_proto_rpc_rpc_proto_goTypes = []any{
 	(Standing_Kind)(0),            // 0: edl.rpc.Standing.Kind
 	(StatusResponse_Standby)(0),   // 1: edl.rpc.StatusResponse.Standby
@@ -9156,280 +9205,284 @@ var file_proto_rpc_rpc_proto_goTypes = []any{
 	(*StatusRequest)(nil),         // 129: edl.rpc.StatusRequest
 	(*StatusResponse)(nil),        // 130: edl.rpc.StatusResponse
 	nil,                           // 131: edl.rpc.DescribeResponse.OpsEntry
-	nil,                           // 132: edl.rpc.QueuesResponse.EntriesEntry
-	nil,                           // 133: edl.rpc.QueuesResponse.DroppedEntry
-	nil,                           // 134: edl.rpc.StatusResponse.RefusedEntry
-	(*job.Progress)(nil),          // 135: edl.job.Progress
-	(*job.Event)(nil),             // 136: edl.job.Event
-	(*job.JobStatus)(nil),         // 137: edl.job.JobStatus
-	(*job.Wait)(nil),              // 138: edl.job.Wait
-	(*job.JobSpec)(nil),           // 139: edl.job.JobSpec
-	(job.Role)(0),                 // 140: edl.job.Role
-	(*job.RoundTimes)(nil),        // 141: edl.job.RoundTimes
-	(*job.Value)(nil),             // 142: edl.job.Value
-	(*job.Step)(nil),              // 143: edl.job.Step
-	(*job.RoleStatus)(nil),        // 144: edl.job.RoleStatus
-	(*job.RoleReport)(nil),        // 145: edl.job.RoleReport
-	(*job.RoleSpec)(nil),          // 146: edl.job.RoleSpec
-	(*job.Placement)(nil),         // 147: edl.job.Placement
-	(*job.Failure)(nil),           // 148: edl.job.Failure
-	(*job.CheckpointStatus)(nil),  // 149: edl.job.CheckpointStatus
-	(*job.Shard)(nil),             // 150: edl.job.Shard
+	nil,                           // 132: edl.rpc.ListRequest.LabelsEntry
+	nil,                           // 133: edl.rpc.QueuesResponse.EntriesEntry
+	nil,                           // 134: edl.rpc.QueuesResponse.DroppedEntry
+	nil,                           // 135: edl.rpc.StatusResponse.RefusedEntry
+	(*job.Progress)(nil),          // 136: edl.job.Progress
+	(*job.Event)(nil),             // 137: edl.job.Event
+	(job.State)(0),                // 138: edl.job.State
+	(*job.JobStatus)(nil),         // 139: edl.job.JobStatus
+	(*job.Wait)(nil),              // 140: edl.job.Wait
+	(*job.JobSpec)(nil),           // 141: edl.job.JobSpec
+	(job.Role)(0),                 // 142: edl.job.Role
+	(*job.RoundTimes)(nil),        // 143: edl.job.RoundTimes
+	(*job.Value)(nil),             // 144: edl.job.Value
+	(*job.Step)(nil),              // 145: edl.job.Step
+	(*job.RoleStatus)(nil),        // 146: edl.job.RoleStatus
+	(*job.RoleReport)(nil),        // 147: edl.job.RoleReport
+	(*job.RoleSpec)(nil),          // 148: edl.job.RoleSpec
+	(*job.Placement)(nil),         // 149: edl.job.Placement
+	(*job.Failure)(nil),           // 150: edl.job.Failure
+	(*job.CheckpointStatus)(nil),  // 151: edl.job.CheckpointStatus
+	(*job.Shard)(nil),             // 152: edl.job.Shard
 }
 var file_proto_rpc_rpc_proto_depIdxs = []int32{
 	43,  // 0: edl.rpc.Piece.id:type_name -> edl.rpc.Identity
 	131, // 1: edl.rpc.DescribeResponse.ops:type_name -> edl.rpc.DescribeResponse.OpsEntry
-	135, // 2: edl.rpc.ResumeJobResponse.progress:type_name -> edl.job.Progress
-	136, // 3: edl.rpc.Events.events:type_name -> edl.job.Event
-	137, // 4: edl.rpc.ListResponse.jobs:type_name -> edl.job.JobStatus
-	137, // 5: edl.rpc.WhyResponse.status:type_name -> edl.job.JobStatus
-	138, // 6: edl.rpc.WhyResponse.waits:type_name -> edl.job.Wait
-	137, // 7: edl.rpc.JobDetails.status:type_name -> edl.job.JobStatus
-	139, // 8: edl.rpc.JobDetails.spec:type_name -> edl.job.JobSpec
-	84,  // 9: edl.rpc.JobDetails.queues:type_name -> edl.rpc.QueuesResponse
-	121, // 10: edl.rpc.JobDetails.ledger:type_name -> edl.rpc.LedgerResponse
-	19,  // 11: edl.rpc.JobDetails.times:type_name -> edl.rpc.RoleTimes
-	18,  // 12: edl.rpc.JobDetails.tables:type_name -> edl.rpc.TableUse
-	140, // 13: edl.rpc.RoleTimes.role:type_name -> edl.job.Role
-	141, // 14: edl.rpc.RoleTimes.rounds:type_name -> edl.job.RoundTimes
-	135, // 15: edl.rpc.StateValues.progress:type_name -> edl.job.Progress
-	142, // 16: edl.rpc.StateValues.values:type_name -> edl.job.Value
-	142, // 17: edl.rpc.StepRun.feed:type_name -> edl.job.Value
-	143, // 18: edl.rpc.StepDone.step:type_name -> edl.job.Step
-	135, // 19: edl.rpc.StepDone.progress:type_name -> edl.job.Progress
-	14,  // 20: edl.rpc.RoleEvent.log:type_name -> edl.rpc.LogLine
-	144, // 21: edl.rpc.RoleEvent.status:type_name -> edl.job.RoleStatus
-	145, // 22: edl.rpc.RoleEvent.report:type_name -> edl.job.RoleReport
-	146, // 23: edl.rpc.KeptStart.spec:type_name -> edl.job.RoleSpec
-	35,  // 24: edl.rpc.EndRoleRequest.role:type_name -> edl.rpc.KeptRole
-	43,  // 25: edl.rpc.MoveRequest.id:type_name -> edl.rpc.Identity
-	147, // 26: edl.rpc.MoveRequest.to:type_name -> edl.job.Placement
-	148, // 27: edl.rpc.MoveResponse.failure:type_name -> edl.job.Failure
-	43,  // 28: edl.rpc.PlacementRequest.id:type_name -> edl.rpc.Identity
-	43,  // 29: edl.rpc.JoinRequest.id:type_name -> edl.rpc.Identity
-	51,  // 30: edl.rpc.JoinResponse.segment:type_name -> edl.rpc.Segment
-	43,  // 31: edl.rpc.NewsRequest.id:type_name -> edl.rpc.Identity
-	56,  // 32: edl.rpc.Segment.skip:type_name -> edl.rpc.RecordRange
-	52,  // 33: edl.rpc.Dataset.files:type_name -> edl.rpc.DataFile
-	43,  // 34: edl.rpc.ReportDatasetRequest.id:type_name -> edl.rpc.Identity
-	53,  // 35: edl.rpc.ReportDatasetRequest.dataset:type_name -> edl.rpc.Dataset
-	56,  // 36: edl.rpc.Task.records:type_name -> edl.rpc.RecordRange
-	52,  // 37: edl.rpc.Task.files:type_name -> edl.rpc.DataFile
-	56,  // 38: edl.rpc.Task.within:type_name -> edl.rpc.RecordRange
-	43,  // 39: edl.rpc.GetTaskRequest.id:type_name -> edl.rpc.Identity
-	57,  // 40: edl.rpc.GetTaskRequest.finished:type_name -> edl.rpc.Task
-	57,  // 41: edl.rpc.GetTaskResponse.task:type_name -> edl.rpc.Task
-	57,  // 42: edl.rpc.GetTaskResponse.next:type_name -> edl.rpc.Task
-	51,  // 43: edl.rpc.GetTaskResponse.segment:type_name -> edl.rpc.Segment
-	43,  // 44: edl.rpc.TaskFailedRequest.id:type_name -> edl.rpc.Identity
-	57,  // 45: edl.rpc.TaskFailedRequest.task:type_name -> edl.rpc.Task
-	43,  // 46: edl.rpc.SaveModelRequest.id:type_name -> edl.rpc.Identity
-	135, // 47: edl.rpc.SaveModelResponse.progress:type_name -> edl.job.Progress
-	43,  // 48: edl.rpc.TrainerSteps.id:type_name -> edl.rpc.Identity
-	65,  // 49: edl.rpc.TrainerSteps.steps:type_name -> edl.rpc.TrainerStep
-	43,  // 50: edl.rpc.TrainerStep.id:type_name -> edl.rpc.Identity
-	142, // 51: edl.rpc.TrainerStep.fetched:type_name -> edl.job.Value
-	56,  // 52: edl.rpc.TrainerStep.records:type_name -> edl.rpc.RecordRange
-	43,  // 53: edl.rpc.NextFeedRequest.id:type_name -> edl.rpc.Identity
-	43,  // 54: edl.rpc.FinishDataRequest.id:type_name -> edl.rpc.Identity
-	43,  // 55: edl.rpc.PermitRequest.id:type_name -> edl.rpc.Identity
-	142, // 56: edl.rpc.FeedShare.feed:type_name -> edl.job.Value
-	43,  // 57: edl.rpc.LeaveRequest.id:type_name -> edl.rpc.Identity
-	148, // 58: edl.rpc.LeaveRequest.failure:type_name -> edl.job.Failure
-	136, // 59: edl.rpc.WatchResponse.events:type_name -> edl.job.Event
-	43,  // 60: edl.rpc.GoBackRequest.id:type_name -> edl.rpc.Identity
-	135, // 61: edl.rpc.GoBackResponse.progress:type_name -> edl.job.Progress
-	82,  // 62: edl.rpc.QueueStatus.discarded_tasks:type_name -> edl.rpc.DiscardedTask
-	81,  // 63: edl.rpc.QueueStatus.discards:type_name -> edl.rpc.PassDiscards
-	56,  // 64: edl.rpc.DiscardedTask.records:type_name -> edl.rpc.RecordRange
-	80,  // 65: edl.rpc.QueuesResponse.queues:type_name -> edl.rpc.QueueStatus
-	138, // 66: edl.rpc.QueuesResponse.waits:type_name -> edl.job.Wait
-	132, // 67: edl.rpc.QueuesResponse.entries:type_name -> edl.rpc.QueuesResponse.EntriesEntry
-	149, // 68: edl.rpc.QueuesResponse.checkpoint:type_name -> edl.job.CheckpointStatus
-	53,  // 69: edl.rpc.QueuesResponse.datasets:type_name -> edl.rpc.Dataset
-	133, // 70: edl.rpc.QueuesResponse.dropped:type_name -> edl.rpc.QueuesResponse.DroppedEntry
-	43,  // 71: edl.rpc.VariableChunk.id:type_name -> edl.rpc.Identity
-	43,  // 72: edl.rpc.RowsRequest.id:type_name -> edl.rpc.Identity
-	43,  // 73: edl.rpc.OpenDataRequest.id:type_name -> edl.rpc.Identity
-	90,  // 74: edl.rpc.OpenDataResponse.send:type_name -> edl.rpc.SliceInfo
-	90,  // 75: edl.rpc.OpenDataResponse.receive:type_name -> edl.rpc.SliceInfo
-	43,  // 76: edl.rpc.BarrierRequest.id:type_name -> edl.rpc.Identity
-	56,  // 77: edl.rpc.BarrierRequest.records:type_name -> edl.rpc.RecordRange
-	108, // 78: edl.rpc.BarrierRequest.group:type_name -> edl.rpc.Declared
-	108, // 79: edl.rpc.BarrierRequest.counted:type_name -> edl.rpc.Declared
-	43,  // 80: edl.rpc.CountedRequest.id:type_name -> edl.rpc.Identity
-	108, // 81: edl.rpc.CountedResponse.declared:type_name -> edl.rpc.Declared
-	43,  // 82: edl.rpc.CutRequest.id:type_name -> edl.rpc.Identity
-	96,  // 83: edl.rpc.CutRequest.below:type_name -> edl.rpc.StepBound
-	150, // 84: edl.rpc.CutResponse.shard:type_name -> edl.job.Shard
-	150, // 85: edl.rpc.CutResponse.base:type_name -> edl.job.Shard
-	43,  // 86: edl.rpc.HoldRequest.id:type_name -> edl.rpc.Identity
-	96,  // 87: edl.rpc.HoldResponse.begun:type_name -> edl.rpc.StepBound
-	96,  // 88: edl.rpc.HoldResponse.ledger:type_name -> edl.rpc.StepBound
-	43,  // 89: edl.rpc.RestoreRequest.id:type_name -> edl.rpc.Identity
-	43,  // 90: edl.rpc.PrepareRequest.id:type_name -> edl.rpc.Identity
-	147, // 91: edl.rpc.PrepareRequest.to:type_name -> edl.job.Placement
-	43,  // 92: edl.rpc.ArrivedRequest.id:type_name -> edl.rpc.Identity
-	43,  // 93: edl.rpc.FreezeRequest.id:type_name -> edl.rpc.Identity
-	108, // 94: edl.rpc.FreezeResponse.declared:type_name -> edl.rpc.Declared
-	108, // 95: edl.rpc.FreezeResponse.applied:type_name -> edl.rpc.Declared
-	56,  // 96: edl.rpc.Declared.records:type_name -> edl.rpc.RecordRange
-	43,  // 97: edl.rpc.ResumeRequest.id:type_name -> edl.rpc.Identity
-	109, // 98: edl.rpc.ResumeRequest.members:type_name -> edl.rpc.Member
-	108, // 99: edl.rpc.ResumeRequest.commit:type_name -> edl.rpc.Declared
-	43,  // 100: edl.rpc.FollowRequest.id:type_name -> edl.rpc.Identity
-	90,  // 101: edl.rpc.FollowResponse.slices:type_name -> edl.rpc.SliceInfo
-	0,   // 102: edl.rpc.Standing.kind:type_name -> edl.rpc.Standing.Kind
-	109, // 103: edl.rpc.Standing.members:type_name -> edl.rpc.Member
-	108, // 104: edl.rpc.Standing.applied:type_name -> edl.rpc.Declared
-	115, // 105: edl.rpc.Standing.pushed:type_name -> edl.rpc.Pushed
-	116, // 106: edl.rpc.Standing.clocks:type_name -> edl.rpc.Clock
-	43,  // 107: edl.rpc.TakeOverRequest.id:type_name -> edl.rpc.Identity
-	56,  // 108: edl.rpc.PassLedger.committed:type_name -> edl.rpc.RecordRange
-	120, // 109: edl.rpc.LedgerResponse.passes:type_name -> edl.rpc.PassLedger
-	43,  // 110: edl.rpc.GetRequest.id:type_name -> edl.rpc.Identity
-	43,  // 111: edl.rpc.CopyRequest.id:type_name -> edl.rpc.Identity
-	43,  // 112: edl.rpc.PaceRequest.id:type_name -> edl.rpc.Identity
-	43,  // 113: edl.rpc.CompleteRequest.id:type_name -> edl.rpc.Identity
-	134, // 114: edl.rpc.StatusResponse.refused:type_name -> edl.rpc.StatusResponse.RefusedEntry
-	138, // 115: edl.rpc.StatusResponse.waits:type_name -> edl.job.Wait
-	1,   // 116: edl.rpc.StatusResponse.standby:type_name -> edl.rpc.StatusResponse.Standby
-	18,  // 117: edl.rpc.StatusResponse.tables:type_name -> edl.rpc.TableUse
-	3,   // 118: edl.rpc.Listener.Describe:input_type -> edl.rpc.DescribeRequest
-	5,   // 119: edl.rpc.Listener.Submit:input_type -> edl.rpc.SubmitRequest
-	9,   // 120: edl.rpc.Listener.Status:input_type -> edl.rpc.JobRequest
-	11,  // 121: edl.rpc.Listener.List:input_type -> edl.rpc.ListRequest
-	9,   // 122: edl.rpc.Listener.Watch:input_type -> edl.rpc.JobRequest
-	13,  // 123: edl.rpc.Listener.Logs:input_type -> edl.rpc.LogsRequest
-	9,   // 124: edl.rpc.Listener.Stop:input_type -> edl.rpc.JobRequest
-	20,  // 125: edl.rpc.Listener.Finish:input_type -> edl.rpc.FinishRequest
-	21,  // 126: edl.rpc.Listener.Acknowledge:input_type -> edl.rpc.AcknowledgeRequest
-	24,  // 127: edl.rpc.Listener.ReadState:input_type -> edl.rpc.ReadStateRequest
-	2,   // 128: edl.rpc.Listener.WriteState:input_type -> edl.rpc.Piece
-	26,  // 129: edl.rpc.Listener.ReleaseState:input_type -> edl.rpc.ReleaseStateRequest
-	2,   // 130: edl.rpc.Listener.RunStep:input_type -> edl.rpc.Piece
-	9,   // 131: edl.rpc.Listener.Why:input_type -> edl.rpc.JobRequest
-	9,   // 132: edl.rpc.Listener.Show:input_type -> edl.rpc.JobRequest
-	16,  // 133: edl.rpc.Listener.Scale:input_type -> edl.rpc.ScaleRequest
-	9,   // 134: edl.rpc.Listener.Checkpoint:input_type -> edl.rpc.JobRequest
-	7,   // 135: edl.rpc.Listener.ResumeJob:input_type -> edl.rpc.ResumeJobRequest
-	30,  // 136: edl.rpc.Listener.StartRole:input_type -> edl.rpc.StartRoleChunk
-	32,  // 137: edl.rpc.Keeper.Attend:input_type -> edl.rpc.AttendRequest
-	2,   // 138: edl.rpc.Keeper.Start:input_type -> edl.rpc.Piece
-	35,  // 139: edl.rpc.Keeper.Follow:input_type -> edl.rpc.KeptRole
-	36,  // 140: edl.rpc.Keeper.Lines:input_type -> edl.rpc.LinesRequest
-	37,  // 141: edl.rpc.Keeper.EndRole:input_type -> edl.rpc.EndRoleRequest
-	39,  // 142: edl.rpc.Keeper.Release:input_type -> edl.rpc.ReleaseRequest
-	41,  // 143: edl.rpc.Keeper.Dismiss:input_type -> edl.rpc.DismissRequest
-	47,  // 144: edl.rpc.Coordinator.Join:input_type -> edl.rpc.JoinRequest
-	49,  // 145: edl.rpc.Coordinator.News:input_type -> edl.rpc.NewsRequest
-	2,   // 146: edl.rpc.Coordinator.ReportDataset:input_type -> edl.rpc.Piece
-	58,  // 147: edl.rpc.Coordinator.GetTask:input_type -> edl.rpc.GetTaskRequest
-	60,  // 148: edl.rpc.Coordinator.TaskFailed:input_type -> edl.rpc.TaskFailedRequest
-	62,  // 149: edl.rpc.Coordinator.RequestSaveModel:input_type -> edl.rpc.SaveModelRequest
-	2,   // 150: edl.rpc.Coordinator.ReportSteps:input_type -> edl.rpc.Piece
-	67,  // 151: edl.rpc.Coordinator.NextFeed:input_type -> edl.rpc.NextFeedRequest
-	2,   // 152: edl.rpc.Coordinator.Feed:input_type -> edl.rpc.Piece
-	68,  // 153: edl.rpc.Coordinator.Finish:input_type -> edl.rpc.FinishDataRequest
-	21,  // 154: edl.rpc.Coordinator.Acknowledge:input_type -> edl.rpc.AcknowledgeRequest
-	70,  // 155: edl.rpc.Coordinator.Permit:input_type -> edl.rpc.PermitRequest
-	73,  // 156: edl.rpc.Coordinator.Leave:input_type -> edl.rpc.LeaveRequest
-	75,  // 157: edl.rpc.Coordinator.Watch:input_type -> edl.rpc.WatchRequest
-	83,  // 158: edl.rpc.Coordinator.Checkpoint:input_type -> edl.rpc.CheckpointRequest
-	79,  // 159: edl.rpc.Coordinator.Queues:input_type -> edl.rpc.QueuesRequest
-	77,  // 160: edl.rpc.Coordinator.GoBack:input_type -> edl.rpc.GoBackRequest
-	2,   // 161: edl.rpc.Coordinator.Move:input_type -> edl.rpc.Piece
-	46,  // 162: edl.rpc.Coordinator.Placement:input_type -> edl.rpc.PlacementRequest
-	85,  // 163: edl.rpc.ParameterServer.SendVariable:input_type -> edl.rpc.VariableChunk
-	91,  // 164: edl.rpc.ParameterServer.SendBarrier:input_type -> edl.rpc.BarrierRequest
-	122, // 165: edl.rpc.ParameterServer.GetVariable:input_type -> edl.rpc.GetRequest
-	87,  // 166: edl.rpc.ParameterServer.GetRows:input_type -> edl.rpc.RowsRequest
-	123, // 167: edl.rpc.ParameterServer.CopyRows:input_type -> edl.rpc.CopyRequest
-	88,  // 168: edl.rpc.ParameterServer.OpenData:input_type -> edl.rpc.OpenDataRequest
-	106, // 169: edl.rpc.ParameterServer.Freeze:input_type -> edl.rpc.FreezeRequest
-	110, // 170: edl.rpc.ParameterServer.Resume:input_type -> edl.rpc.ResumeRequest
-	119, // 171: edl.rpc.ParameterServer.Ledger:input_type -> edl.rpc.LedgerRequest
-	95,  // 172: edl.rpc.ParameterServer.Cut:input_type -> edl.rpc.CutRequest
-	98,  // 173: edl.rpc.ParameterServer.Hold:input_type -> edl.rpc.HoldRequest
-	100, // 174: edl.rpc.ParameterServer.Restore:input_type -> edl.rpc.RestoreRequest
-	125, // 175: edl.rpc.ParameterServer.Pace:input_type -> edl.rpc.PaceRequest
-	93,  // 176: edl.rpc.ParameterServer.Counted:input_type -> edl.rpc.CountedRequest
-	2,   // 177: edl.rpc.ParameterServer.Prepare:input_type -> edl.rpc.Piece
-	104, // 178: edl.rpc.ParameterServer.Arrived:input_type -> edl.rpc.ArrivedRequest
-	127, // 179: edl.rpc.ParameterServer.Complete:input_type -> edl.rpc.CompleteRequest
-	112, // 180: edl.rpc.ParameterServer.Follow:input_type -> edl.rpc.FollowRequest
-	117, // 181: edl.rpc.ParameterServer.TakeOver:input_type -> edl.rpc.TakeOverRequest
-	129, // 182: edl.rpc.ParameterServer.Status:input_type -> edl.rpc.StatusRequest
-	4,   // 183: edl.rpc.Listener.Describe:output_type -> edl.rpc.DescribeResponse
-	6,   // 184: edl.rpc.Listener.Submit:output_type -> edl.rpc.SubmitResponse
-	137, // 185: edl.rpc.Listener.Status:output_type -> edl.job.JobStatus
-	12,  // 186: edl.rpc.Listener.List:output_type -> edl.rpc.ListResponse
-	10,  // 187: edl.rpc.Listener.Watch:output_type -> edl.rpc.Events
-	14,  // 188: edl.rpc.Listener.Logs:output_type -> edl.rpc.LogLine
-	137, // 189: edl.rpc.Listener.Stop:output_type -> edl.job.JobStatus
-	137, // 190: edl.rpc.Listener.Finish:output_type -> edl.job.JobStatus
-	22,  // 191: edl.rpc.Listener.Acknowledge:output_type -> edl.rpc.AcknowledgeResponse
-	2,   // 192: edl.rpc.Listener.ReadState:output_type -> edl.rpc.Piece
-	25,  // 193: edl.rpc.Listener.WriteState:output_type -> edl.rpc.WriteStateResponse
-	27,  // 194: edl.rpc.Listener.ReleaseState:output_type -> edl.rpc.ReleaseStateResponse
-	2,   // 195: edl.rpc.Listener.RunStep:output_type -> edl.rpc.Piece
-	15,  // 196: edl.rpc.Listener.Why:output_type -> edl.rpc.WhyResponse
-	2,   // 197: edl.rpc.Listener.Show:output_type -> edl.rpc.Piece
-	137, // 198: edl.rpc.Listener.Scale:output_type -> edl.job.JobStatus
-	149, // 199: edl.rpc.Listener.Checkpoint:output_type -> edl.job.CheckpointStatus
-	8,   // 200: edl.rpc.Listener.ResumeJob:output_type -> edl.rpc.ResumeJobResponse
-	31,  // 201: edl.rpc.Listener.StartRole:output_type -> edl.rpc.RoleEvent
-	33,  // 202: edl.rpc.Keeper.Attend:output_type -> edl.rpc.KeeperState
-	35,  // 203: edl.rpc.Keeper.Start:output_type -> edl.rpc.KeptRole
-	31,  // 204: edl.rpc.Keeper.Follow:output_type -> edl.rpc.RoleEvent
-	14,  // 205: edl.rpc.Keeper.Lines:output_type -> edl.rpc.LogLine
-	38,  // 206: edl.rpc.Keeper.EndRole:output_type -> edl.rpc.EndRoleResponse
-	40,  // 207: edl.rpc.Keeper.Release:output_type -> edl.rpc.ReleaseResponse
-	42,  // 208: edl.rpc.Keeper.Dismiss:output_type -> edl.rpc.DismissResponse
-	48,  // 209: edl.rpc.Coordinator.Join:output_type -> edl.rpc.JoinResponse
-	50,  // 210: edl.rpc.Coordinator.News:output_type -> edl.rpc.NewsResponse
-	55,  // 211: edl.rpc.Coordinator.ReportDataset:output_type -> edl.rpc.ReportDatasetResponse
-	59,  // 212: edl.rpc.Coordinator.GetTask:output_type -> edl.rpc.GetTaskResponse
-	61,  // 213: edl.rpc.Coordinator.TaskFailed:output_type -> edl.rpc.TaskFailedResponse
-	63,  // 214: edl.rpc.Coordinator.RequestSaveModel:output_type -> edl.rpc.SaveModelResponse
-	66,  // 215: edl.rpc.Coordinator.ReportSteps:output_type -> edl.rpc.ReportStepsResponse
-	2,   // 216: edl.rpc.Coordinator.NextFeed:output_type -> edl.rpc.Piece
-	2,   // 217: edl.rpc.Coordinator.Feed:output_type -> edl.rpc.Piece
-	69,  // 218: edl.rpc.Coordinator.Finish:output_type -> edl.rpc.FinishDataResponse
-	22,  // 219: edl.rpc.Coordinator.Acknowledge:output_type -> edl.rpc.AcknowledgeResponse
-	71,  // 220: edl.rpc.Coordinator.Permit:output_type -> edl.rpc.PermitResponse
-	74,  // 221: edl.rpc.Coordinator.Leave:output_type -> edl.rpc.LeaveResponse
-	76,  // 222: edl.rpc.Coordinator.Watch:output_type -> edl.rpc.WatchResponse
-	149, // 223: edl.rpc.Coordinator.Checkpoint:output_type -> edl.job.CheckpointStatus
-	2,   // 224: edl.rpc.Coordinator.Queues:output_type -> edl.rpc.Piece
-	78,  // 225: edl.rpc.Coordinator.GoBack:output_type -> edl.rpc.GoBackResponse
-	45,  // 226: edl.rpc.Coordinator.Move:output_type -> edl.rpc.MoveResponse
-	2,   // 227: edl.rpc.Coordinator.Placement:output_type -> edl.rpc.Piece
-	86,  // 228: edl.rpc.ParameterServer.SendVariable:output_type -> edl.rpc.SendResponse
-	92,  // 229: edl.rpc.ParameterServer.SendBarrier:output_type -> edl.rpc.BarrierResponse
-	85,  // 230: edl.rpc.ParameterServer.GetVariable:output_type -> edl.rpc.VariableChunk
-	85,  // 231: edl.rpc.ParameterServer.GetRows:output_type -> edl.rpc.VariableChunk
-	124, // 232: edl.rpc.ParameterServer.CopyRows:output_type -> edl.rpc.CopyResponse
-	89,  // 233: edl.rpc.ParameterServer.OpenData:output_type -> edl.rpc.OpenDataResponse
-	107, // 234: edl.rpc.ParameterServer.Freeze:output_type -> edl.rpc.FreezeResponse
-	111, // 235: edl.rpc.ParameterServer.Resume:output_type -> edl.rpc.ResumeResponse
-	2,   // 236: edl.rpc.ParameterServer.Ledger:output_type -> edl.rpc.Piece
-	97,  // 237: edl.rpc.ParameterServer.Cut:output_type -> edl.rpc.CutResponse
-	99,  // 238: edl.rpc.ParameterServer.Hold:output_type -> edl.rpc.HoldResponse
-	101, // 239: edl.rpc.ParameterServer.Restore:output_type -> edl.rpc.RestoreResponse
-	126, // 240: edl.rpc.ParameterServer.Pace:output_type -> edl.rpc.PaceResponse
-	94,  // 241: edl.rpc.ParameterServer.Counted:output_type -> edl.rpc.CountedResponse
-	103, // 242: edl.rpc.ParameterServer.Prepare:output_type -> edl.rpc.PrepareResponse
-	105, // 243: edl.rpc.ParameterServer.Arrived:output_type -> edl.rpc.ArrivedResponse
-	128, // 244: edl.rpc.ParameterServer.Complete:output_type -> edl.rpc.CompleteResponse
-	113, // 245: edl.rpc.ParameterServer.Follow:output_type -> edl.rpc.FollowResponse
-	118, // 246: edl.rpc.ParameterServer.TakeOver:output_type -> edl.rpc.TakeOverResponse
-	130, // 247: edl.rpc.ParameterServer.Status:output_type -> edl.rpc.StatusResponse
-	183, // [183:248] is the sub-list for method output_type
-	118, // [118:183] is the sub-list for method input_type
-	118, // [118:118] is the sub-list for extension type_name
-	118, // [118:118] is the sub-list for extension extendee
-	0,   // [0:118] is the sub-list for field type_name
+	136, // 2: edl.rpc.ResumeJobResponse.progress:type_name -> edl.job.Progress
+	137, // 3: edl.rpc.Events.events:type_name -> edl.job.Event
+	138, // 4: edl.rpc.ListRequest.states:type_name -> edl.job.State
+	132, // 5: edl.rpc.ListRequest.labels:type_name -> edl.rpc.ListRequest.LabelsEntry
+	139, // 6: edl.rpc.ListResponse.jobs:type_name -> edl.job.JobStatus
+	139, // 7: edl.rpc.WhyResponse.status:type_name -> edl.job.JobStatus
+	140, // 8: edl.rpc.WhyResponse.waits:type_name -> edl.job.Wait
+	139, // 9: edl.rpc.JobDetails.status:type_name -> edl.job.JobStatus
+	141, // 10: edl.rpc.JobDetails.spec:type_name -> edl.job.JobSpec
+	84,  // 11: edl.rpc.JobDetails.queues:type_name -> edl.rpc.QueuesResponse
+	121, // 12: edl.rpc.JobDetails.ledger:type_name -> edl.rpc.LedgerResponse
+	19,  // 13: edl.rpc.JobDetails.times:type_name -> edl.rpc.RoleTimes
+	18,  // 14: edl.rpc.JobDetails.tables:type_name -> edl.rpc.TableUse
+	142, // 15: edl.rpc.RoleTimes.role:type_name -> edl.job.Role
+	143, // 16: edl.rpc.RoleTimes.rounds:type_name -> edl.job.RoundTimes
+	136, // 17: edl.rpc.StateValues.progress:type_name -> edl.job.Progress
+	144, // 18: edl.rpc.StateValues.values:type_name -> edl.job.Value
+	144, // 19: edl.rpc.StepRun.feed:type_name -> edl.job.Value
+	145, // 20: edl.rpc.StepDone.step:type_name -> edl.job.Step
+	136, // 21: edl.rpc.StepDone.progress:type_name -> edl.job.Progress
+	14,  // 22: edl.rpc.RoleEvent.log:type_name -> edl.rpc.LogLine
+	146, // 23: edl.rpc.RoleEvent.status:type_name -> edl.job.RoleStatus
+	147, // 24: edl.rpc.RoleEvent.report:type_name -> edl.job.RoleReport
+	148, // 25: edl.rpc.KeptStart.spec:type_name -> edl.job.RoleSpec
+	35,  // 26: edl.rpc.EndRoleRequest.role:type_name -> edl.rpc.KeptRole
+	43,  // 27: edl.rpc.MoveRequest.id:type_name -> edl.rpc.Identity
+	149, // 28: edl.rpc.MoveRequest.to:type_name -> edl.job.Placement
+	150, // 29: edl.rpc.MoveResponse.failure:type_name -> edl.job.Failure
+	43,  // 30: edl.rpc.PlacementRequest.id:type_name -> edl.rpc.Identity
+	43,  // 31: edl.rpc.JoinRequest.id:type_name -> edl.rpc.Identity
+	51,  // 32: edl.rpc.JoinResponse.segment:type_name -> edl.rpc.Segment
+	43,  // 33: edl.rpc.NewsRequest.id:type_name -> edl.rpc.Identity
+	56,  // 34: edl.rpc.Segment.skip:type_name -> edl.rpc.RecordRange
+	52,  // 35: edl.rpc.Dataset.files:type_name -> edl.rpc.DataFile
+	43,  // 36: edl.rpc.ReportDatasetRequest.id:type_name -> edl.rpc.Identity
+	53,  // 37: edl.rpc.ReportDatasetRequest.dataset:type_name -> edl.rpc.Dataset
+	56,  // 38: edl.rpc.Task.records:type_name -> edl.rpc.RecordRange
+	52,  // 39: edl.rpc.Task.files:type_name -> edl.rpc.DataFile
+	56,  // 40: edl.rpc.Task.within:type_name -> edl.rpc.RecordRange
+	43,  // 41: edl.rpc.GetTaskRequest.id:type_name -> edl.rpc.Identity
+	57,  // 42: edl.rpc.GetTaskRequest.finished:type_name -> edl.rpc.Task
+	57,  // 43: edl.rpc.GetTaskResponse.task:type_name -> edl.rpc.Task
+	57,  // 44: edl.rpc.GetTaskResponse.next:type_name -> edl.rpc.Task
+	51,  // 45: edl.rpc.GetTaskResponse.segment:type_name -> edl.rpc.Segment
+	43,  // 46: edl.rpc.TaskFailedRequest.id:type_name -> edl.rpc.Identity
+	57,  // 47: edl.rpc.TaskFailedRequest.task:type_name -> edl.rpc.Task
+	43,  // 48: edl.rpc.SaveModelRequest.id:type_name -> edl.rpc.Identity
+	136, // 49: edl.rpc.SaveModelResponse.progress:type_name -> edl.job.Progress
+	43,  // 50: edl.rpc.TrainerSteps.id:type_name -> edl.rpc.Identity
+	65,  // 51: edl.rpc.TrainerSteps.steps:type_name -> edl.rpc.TrainerStep
+	43,  // 52: edl.rpc.TrainerStep.id:type_name -> edl.rpc.Identity
+	144, // 53: edl.rpc.TrainerStep.fetched:type_name -> edl.job.Value
+	56,  // 54: edl.rpc.TrainerStep.records:type_name -> edl.rpc.RecordRange
+	43,  // 55: edl.rpc.NextFeedRequest.id:type_name -> edl.rpc.Identity
+	43,  // 56: edl.rpc.FinishDataRequest.id:type_name -> edl.rpc.Identity
+	43,  // 57: edl.rpc.PermitRequest.id:type_name -> edl.rpc.Identity
+	144, // 58: edl.rpc.FeedShare.feed:type_name -> edl.job.Value
+	43,  // 59: edl.rpc.LeaveRequest.id:type_name -> edl.rpc.Identity
+	150, // 60: edl.rpc.LeaveRequest.failure:type_name -> edl.job.Failure
+	137, // 61: edl.rpc.WatchResponse.events:type_name -> edl.job.Event
+	43,  // 62: edl.rpc.GoBackRequest.id:type_name -> edl.rpc.Identity
+	136, // 63: edl.rpc.GoBackResponse.progress:type_name -> edl.job.Progress
+	82,  // 64: edl.rpc.QueueStatus.discarded_tasks:type_name -> edl.rpc.DiscardedTask
+	81,  // 65: edl.rpc.QueueStatus.discards:type_name -> edl.rpc.PassDiscards
+	56,  // 66: edl.rpc.DiscardedTask.records:type_name -> edl.rpc.RecordRange
+	80,  // 67: edl.rpc.QueuesResponse.queues:type_name -> edl.rpc.QueueStatus
+	140, // 68: edl.rpc.QueuesResponse.waits:type_name -> edl.job.Wait
+	133, // 69: edl.rpc.QueuesResponse.entries:type_name -> edl.rpc.QueuesResponse.EntriesEntry
+	151, // 70: edl.rpc.QueuesResponse.checkpoint:type_name -> edl.job.CheckpointStatus
+	53,  // 71: edl.rpc.QueuesResponse.datasets:type_name -> edl.rpc.Dataset
+	134, // 72: edl.rpc.QueuesResponse.dropped:type_name -> edl.rpc.QueuesResponse.DroppedEntry
+	43,  // 73: edl.rpc.VariableChunk.id:type_name -> edl.rpc.Identity
+	43,  // 74: edl.rpc.RowsRequest.id:type_name -> edl.rpc.Identity
+	43,  // 75: edl.rpc.OpenDataRequest.id:type_name -> edl.rpc.Identity
+	90,  // 76: edl.rpc.OpenDataResponse.send:type_name -> edl.rpc.SliceInfo
+	90,  // 77: edl.rpc.OpenDataResponse.receive:type_name -> edl.rpc.SliceInfo
+	43,  // 78: edl.rpc.BarrierRequest.id:type_name -> edl.rpc.Identity
+	56,  // 79: edl.rpc.BarrierRequest.records:type_name -> edl.rpc.RecordRange
+	108, // 80: edl.rpc.BarrierRequest.group:type_name -> edl.rpc.Declared
+	108, // 81: edl.rpc.BarrierRequest.counted:type_name -> edl.rpc.Declared
+	43,  // 82: edl.rpc.CountedRequest.id:type_name -> edl.rpc.Identity
+	108, // 83: edl.rpc.CountedResponse.declared:type_name -> edl.rpc.Declared
+	43,  // 84: edl.rpc.CutRequest.id:type_name -> edl.rpc.Identity
+	96,  // 85: edl.rpc.CutRequest.below:type_name -> edl.rpc.StepBound
+	152, // 86: edl.rpc.CutResponse.shard:type_name -> edl.job.Shard
+	152, // 87: edl.rpc.CutResponse.base:type_name -> edl.job.Shard
+	43,  // 88: edl.rpc.HoldRequest.id:type_name -> edl.rpc.Identity
+	96,  // 89: edl.rpc.HoldResponse.begun:type_name -> edl.rpc.StepBound
+	96,  // 90: edl.rpc.HoldResponse.ledger:type_name -> edl.rpc.StepBound
+	43,  // 91: edl.rpc.RestoreRequest.id:type_name -> edl.rpc.Identity
+	43,  // 92: edl.rpc.PrepareRequest.id:type_name -> edl.rpc.Identity
+	149, // 93: edl.rpc.PrepareRequest.to:type_name -> edl.job.Placement
+	43,  // 94: edl.rpc.ArrivedRequest.id:type_name -> edl.rpc.Identity
+	43,  // 95: edl.rpc.FreezeRequest.id:type_name -> edl.rpc.Identity
+	108, // 96: edl.rpc.FreezeResponse.declared:type_name -> edl.rpc.Declared
+	108, // 97: edl.rpc.FreezeResponse.applied:type_name -> edl.rpc.Declared
+	56,  // 98: edl.rpc.Declared.records:type_name -> edl.rpc.RecordRange
+	43,  // 99: edl.rpc.ResumeRequest.id:type_name -> edl.rpc.Identity
+	109, // 100: edl.rpc.ResumeRequest.members:type_name -> edl.rpc.Member
+	108, // 101: edl.rpc.ResumeRequest.commit:type_name -> edl.rpc.Declared
+	43,  // 102: edl.rpc.FollowRequest.id:type_name -> edl.rpc.Identity
+	90,  // 103: edl.rpc.FollowResponse.slices:type_name -> edl.rpc.SliceInfo
+	0,   // 104: edl.rpc.Standing.kind:type_name -> edl.rpc.Standing.Kind
+	109, // 105: edl.rpc.Standing.members:type_name -> edl.rpc.Member
+	108, // 106: edl.rpc.Standing.applied:type_name -> edl.rpc.Declared
+	115, // 107: edl.rpc.Standing.pushed:type_name -> edl.rpc.Pushed
+	116, // 108: edl.rpc.Standing.clocks:type_name -> edl.rpc.Clock
+	43,  // 109: edl.rpc.TakeOverRequest.id:type_name -> edl.rpc.Identity
+	56,  // 110: edl.rpc.PassLedger.committed:type_name -> edl.rpc.RecordRange
+	120, // 111: edl.rpc.LedgerResponse.passes:type_name -> edl.rpc.PassLedger
+	43,  // 112: edl.rpc.GetRequest.id:type_name -> edl.rpc.Identity
+	43,  // 113: edl.rpc.CopyRequest.id:type_name -> edl.rpc.Identity
+	43,  // 114: edl.rpc.PaceRequest.id:type_name -> edl.rpc.Identity
+	43,  // 115: edl.rpc.CompleteRequest.id:type_name -> edl.rpc.Identity
+	135, // 116: edl.rpc.StatusResponse.refused:type_name -> edl.rpc.StatusResponse.RefusedEntry
+	140, // 117: edl.rpc.StatusResponse.waits:type_name -> edl.job.Wait
+	1,   // 118: edl.rpc.StatusResponse.standby:type_name -> edl.rpc.StatusResponse.Standby
+	18,  // 119: edl.rpc.StatusResponse.tables:type_name -> edl.rpc.TableUse
+	3,   // 120: edl.rpc.Listener.Describe:input_type -> edl.rpc.DescribeRequest
+	5,   // 121: edl.rpc.Listener.Submit:input_type -> edl.rpc.SubmitRequest
+	9,   // 122: edl.rpc.Listener.Status:input_type -> edl.rpc.JobRequest
+	11,  // 123: edl.rpc.Listener.List:input_type -> edl.rpc.ListRequest
+	9,   // 124: edl.rpc.Listener.Watch:input_type -> edl.rpc.JobRequest
+	13,  // 125: edl.rpc.Listener.Logs:input_type -> edl.rpc.LogsRequest
+	9,   // 126: edl.rpc.Listener.Stop:input_type -> edl.rpc.JobRequest
+	20,  // 127: edl.rpc.Listener.Finish:input_type -> edl.rpc.FinishRequest
+	21,  // 128: edl.rpc.Listener.Acknowledge:input_type -> edl.rpc.AcknowledgeRequest
+	24,  // 129: edl.rpc.Listener.ReadState:input_type -> edl.rpc.ReadStateRequest
+	2,   // 130: edl.rpc.Listener.WriteState:input_type -> edl.rpc.Piece
+	26,  // 131: edl.rpc.Listener.ReleaseState:input_type -> edl.rpc.ReleaseStateRequest
+	2,   // 132: edl.rpc.Listener.RunStep:input_type -> edl.rpc.Piece
+	9,   // 133: edl.rpc.Listener.Why:input_type -> edl.rpc.JobRequest
+	9,   // 134: edl.rpc.Listener.Show:input_type -> edl.rpc.JobRequest
+	16,  // 135: edl.rpc.Listener.Scale:input_type -> edl.rpc.ScaleRequest
+	9,   // 136: edl.rpc.Listener.Checkpoint:input_type -> edl.rpc.JobRequest
+	7,   // 137: edl.rpc.Listener.ResumeJob:input_type -> edl.rpc.ResumeJobRequest
+	30,  // 138: edl.rpc.Listener.StartRole:input_type -> edl.rpc.StartRoleChunk
+	32,  // 139: edl.rpc.Keeper.Attend:input_type -> edl.rpc.AttendRequest
+	2,   // 140: edl.rpc.Keeper.Start:input_type -> edl.rpc.Piece
+	35,  // 141: edl.rpc.Keeper.Follow:input_type -> edl.rpc.KeptRole
+	36,  // 142: edl.rpc.Keeper.Lines:input_type -> edl.rpc.LinesRequest
+	37,  // 143: edl.rpc.Keeper.EndRole:input_type -> edl.rpc.EndRoleRequest
+	39,  // 144: edl.rpc.Keeper.Release:input_type -> edl.rpc.ReleaseRequest
+	41,  // 145: edl.rpc.Keeper.Dismiss:input_type -> edl.rpc.DismissRequest
+	47,  // 146: edl.rpc.Coordinator.Join:input_type -> edl.rpc.JoinRequest
+	49,  // 147: edl.rpc.Coordinator.News:input_type -> edl.rpc.NewsRequest
+	2,   // 148: edl.rpc.Coordinator.ReportDataset:input_type -> edl.rpc.Piece
+	58,  // 149: edl.rpc.Coordinator.GetTask:input_type -> edl.rpc.GetTaskRequest
+	60,  // 150: edl.rpc.Coordinator.TaskFailed:input_type -> edl.rpc.TaskFailedRequest
+	62,  // 151: edl.rpc.Coordinator.RequestSaveModel:input_type -> edl.rpc.SaveModelRequest
+	2,   // 152: edl.rpc.Coordinator.ReportSteps:input_type -> edl.rpc.Piece
+	67,  // 153: edl.rpc.Coordinator.NextFeed:input_type -> edl.rpc.NextFeedRequest
+	2,   // 154: edl.rpc.Coordinator.Feed:input_type -> edl.rpc.Piece
+	68,  // 155: edl.rpc.Coordinator.Finish:input_type -> edl.rpc.FinishDataRequest
+	21,  // 156: edl.rpc.Coordinator.Acknowledge:input_type -> edl.rpc.AcknowledgeRequest
+	70,  // 157: edl.rpc.Coordinator.Permit:input_type -> edl.rpc.PermitRequest
+	73,  // 158: edl.rpc.Coordinator.Leave:input_type -> edl.rpc.LeaveRequest
+	75,  // 159: edl.rpc.Coordinator.Watch:input_type -> edl.rpc.WatchRequest
+	83,  // 160: edl.rpc.Coordinator.Checkpoint:input_type -> edl.rpc.CheckpointRequest
+	79,  // 161: edl.rpc.Coordinator.Queues:input_type -> edl.rpc.QueuesRequest
+	77,  // 162: edl.rpc.Coordinator.GoBack:input_type -> edl.rpc.GoBackRequest
+	2,   // 163: edl.rpc.Coordinator.Move:input_type -> edl.rpc.Piece
+	46,  // 164: edl.rpc.Coordinator.Placement:input_type -> edl.rpc.PlacementRequest
+	85,  // 165: edl.rpc.ParameterServer.SendVariable:input_type -> edl.rpc.VariableChunk
+	91,  // 166: edl.rpc.ParameterServer.SendBarrier:input_type -> edl.rpc.BarrierRequest
+	122, // 167: edl.rpc.ParameterServer.GetVariable:input_type -> edl.rpc.GetRequest
+	87,  // 168: edl.rpc.ParameterServer.GetRows:input_type -> edl.rpc.RowsRequest
+	123, // 169: edl.rpc.ParameterServer.CopyRows:input_type -> edl.rpc.CopyRequest
+	88,  // 170: edl.rpc.ParameterServer.OpenData:input_type -> edl.rpc.OpenDataRequest
+	106, // 171: edl.rpc.ParameterServer.Freeze:input_type -> edl.rpc.FreezeRequest
+	110, // 172: edl.rpc.ParameterServer.Resume:input_type -> edl.rpc.ResumeRequest
+	119, // 173: edl.rpc.ParameterServer.Ledger:input_type -> edl.rpc.LedgerRequest
+	95,  // 174: edl.rpc.ParameterServer.Cut:input_type -> edl.rpc.CutRequest
+	98,  // 175: edl.rpc.ParameterServer.Hold:input_type -> edl.rpc.HoldRequest
+	100, // 176: edl.rpc.ParameterServer.Restore:input_type -> edl.rpc.RestoreRequest
+	125, // 177: edl.rpc.ParameterServer.Pace:input_type -> edl.rpc.PaceRequest
+	93,  // 178: edl.rpc.ParameterServer.Counted:input_type -> edl.rpc.CountedRequest
+	2,   // 179: edl.rpc.ParameterServer.Prepare:input_type -> edl.rpc.Piece
+	104, // 180: edl.rpc.ParameterServer.Arrived:input_type -> edl.rpc.ArrivedRequest
+	127, // 181: edl.rpc.ParameterServer.Complete:input_type -> edl.rpc.CompleteRequest
+	112, // 182: edl.rpc.ParameterServer.Follow:input_type -> edl.rpc.FollowRequest
+	117, // 183: edl.rpc.ParameterServer.TakeOver:input_type -> edl.rpc.TakeOverRequest
+	129, // 184: edl.rpc.ParameterServer.Status:input_type -> edl.rpc.StatusRequest
+	4,   // 185: edl.rpc.Listener.Describe:output_type -> edl.rpc.DescribeResponse
+	6,   // 186: edl.rpc.Listener.Submit:output_type -> edl.rpc.SubmitResponse
+	139, // 187: edl.rpc.Listener.Status:output_type -> edl.job.JobStatus
+	12,  // 188: edl.rpc.Listener.List:output_type -> edl.rpc.ListResponse
+	10,  // 189: edl.rpc.Listener.Watch:output_type -> edl.rpc.Events
+	14,  // 190: edl.rpc.Listener.Logs:output_type -> edl.rpc.LogLine
+	139, // 191: edl.rpc.Listener.Stop:output_type -> edl.job.JobStatus
+	139, // 192: edl.rpc.Listener.Finish:output_type -> edl.job.JobStatus
+	22,  // 193: edl.rpc.Listener.Acknowledge:output_type -> edl.rpc.AcknowledgeResponse
+	2,   // 194: edl.rpc.Listener.ReadState:output_type -> edl.rpc.Piece
+	25,  // 195: edl.rpc.Listener.WriteState:output_type -> edl.rpc.WriteStateResponse
+	27,  // 196: edl.rpc.Listener.ReleaseState:output_type -> edl.rpc.ReleaseStateResponse
+	2,   // 197: edl.rpc.Listener.RunStep:output_type -> edl.rpc.Piece
+	15,  // 198: edl.rpc.Listener.Why:output_type -> edl.rpc.WhyResponse
+	2,   // 199: edl.rpc.Listener.Show:output_type -> edl.rpc.Piece
+	139, // 200: edl.rpc.Listener.Scale:output_type -> edl.job.JobStatus
+	151, // 201: edl.rpc.Listener.Checkpoint:output_type -> edl.job.CheckpointStatus
+	8,   // 202: edl.rpc.Listener.ResumeJob:output_type -> edl.rpc.ResumeJobResponse
+	31,  // 203: edl.rpc.Listener.StartRole:output_type -> edl.rpc.RoleEvent
+	33,  // 204: edl.rpc.Keeper.Attend:output_type -> edl.rpc.KeeperState
+	35,  // 205: edl.rpc.Keeper.Start:output_type -> edl.rpc.KeptRole
+	31,  // 206: edl.rpc.Keeper.Follow:output_type -> edl.rpc.RoleEvent
+	14,  // 207: edl.rpc.Keeper.Lines:output_type -> edl.rpc.LogLine
+	38,  // 208: edl.rpc.Keeper.EndRole:output_type -> edl.rpc.EndRoleResponse
+	40,  // 209: edl.rpc.Keeper.Release:output_type -> edl.rpc.ReleaseResponse
+	42,  // 210: edl.rpc.Keeper.Dismiss:output_type -> edl.rpc.DismissResponse
+	48,  // 211: edl.rpc.Coordinator.Join:output_type -> edl.rpc.JoinResponse
+	50,  // 212: edl.rpc.Coordinator.News:output_type -> edl.rpc.NewsResponse
+	55,  // 213: edl.rpc.Coordinator.ReportDataset:output_type -> edl.rpc.ReportDatasetResponse
+	59,  // 214: edl.rpc.Coordinator.GetTask:output_type -> edl.rpc.GetTaskResponse
+	61,  // 215: edl.rpc.Coordinator.TaskFailed:output_type -> edl.rpc.TaskFailedResponse
+	63,  // 216: edl.rpc.Coordinator.RequestSaveModel:output_type -> edl.rpc.SaveModelResponse
+	66,  // 217: edl.rpc.Coordinator.ReportSteps:output_type -> edl.rpc.ReportStepsResponse
+	2,   // 218: edl.rpc.Coordinator.NextFeed:output_type -> edl.rpc.Piece
+	2,   // 219: edl.rpc.Coordinator.Feed:output_type -> edl.rpc.Piece
+	69,  // 220: edl.rpc.Coordinator.Finish:output_type -> edl.rpc.FinishDataResponse
+	22,  // 221: edl.rpc.Coordinator.Acknowledge:output_type -> edl.rpc.AcknowledgeResponse
+	71,  // 222: edl.rpc.Coordinator.Permit:output_type -> edl.rpc.PermitResponse
+	74,  // 223: edl.rpc.Coordinator.Leave:output_type -> edl.rpc.LeaveResponse
+	76,  // 224: edl.rpc.Coordinator.Watch:output_type -> edl.rpc.WatchResponse
+	151, // 225: edl.rpc.Coordinator.Checkpoint:output_type -> edl.job.CheckpointStatus
+	2,   // 226: edl.rpc.Coordinator.Queues:output_type -> edl.rpc.Piece
+	78,  // 227: edl.rpc.Coordinator.GoBack:output_type -> edl.rpc.GoBackResponse
+	45,  // 228: edl.rpc.Coordinator.Move:output_type -> edl.rpc.MoveResponse
+	2,   // 229: edl.rpc.Coordinator.Placement:output_type -> edl.rpc.Piece
+	86,  // 230: edl.rpc.ParameterServer.SendVariable:output_type -> edl.rpc.SendResponse
+	92,  // 231: edl.rpc.ParameterServer.SendBarrier:output_type -> edl.rpc.BarrierResponse
+	85,  // 232: edl.rpc.ParameterServer.GetVariable:output_type -> edl.rpc.VariableChunk
+	85,  // 233: edl.rpc.ParameterServer.GetRows:output_type -> edl.rpc.VariableChunk
+	124, // 234: edl.rpc.ParameterServer.CopyRows:output_type -> edl.rpc.CopyResponse
+	89,  // 235: edl.rpc.ParameterServer.OpenData:output_type -> edl.rpc.OpenDataResponse
+	107, // 236: edl.rpc.ParameterServer.Freeze:output_type -> edl.rpc.FreezeResponse
+	111, // 237: edl.rpc.ParameterServer.Resume:output_type -> edl.rpc.ResumeResponse
+	2,   // 238: edl.rpc.ParameterServer.Ledger:output_type -> edl.rpc.Piece
+	97,  // 239: edl.rpc.ParameterServer.Cut:output_type -> edl.rpc.CutResponse
+	99,  // 240: edl.rpc.ParameterServer.Hold:output_type -> edl.rpc.HoldResponse
+	101, // 241: edl.rpc.ParameterServer.Restore:output_type -> edl.rpc.RestoreResponse
+	126, // 242: edl.rpc.ParameterServer.Pace:output_type -> edl.rpc.PaceResponse
+	94,  // 243: edl.rpc.ParameterServer.Counted:output_type -> edl.rpc.CountedResponse
+	103, // 244: edl.rpc.ParameterServer.Prepare:output_type -> edl.rpc.PrepareResponse
+	105, // 245: edl.rpc.ParameterServer.Arrived:output_type -> edl.rpc.ArrivedResponse
+	128, // 246: edl.rpc.ParameterServer.Complete:output_type -> edl.rpc.CompleteResponse
+	113, // 247: edl.rpc.ParameterServer.Follow:output_type -> edl.rpc.FollowResponse
+	118, // 248: edl.rpc.ParameterServer.TakeOver:output_type -> edl.rpc.TakeOverResponse
+	130, // 249: edl.rpc.ParameterServer.Status:output_type -> edl.rpc.StatusResponse
+	185, // [185:250] is the sub-list for method output_type
+	120, // [120:185] is the sub-list for method input_type
+	120, // [120:120] is the sub-list for extension type_name
+	120, // [120:120] is the sub-list for extension extendee
+	0,   // [0:120] is the sub-list for field type_name
 }
 
 func init() { file_proto_rpc_rpc_proto_init() }
@@ -9448,7 +9501,7 @@ func file_proto_rpc_rpc_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_rpc_rpc_proto_rawDesc), len(file_proto_rpc_rpc_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   133,
+			NumMessages:   134,
 			NumExtensions: 0,
 			NumServices:   4,
 		},

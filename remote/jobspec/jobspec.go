@@ -105,6 +105,9 @@ func Check(s *job.JobSpec) error {
 	if s.Name != "" && !IsName(s.Name) {
 		wrong("name", fault.Quote(s.Name), "up to 63 lower-case letters, digits and '-', other than "+reservedName)
 	}
+	if err := wrongLabels(s.Labels); err != nil {
+		faults.Add(err)
+	}
 	within("trainers", int64(s.Trainers), 1, maxTrainers)
 	within("trainers_max", int64(s.TrainersMax), int64(s.Trainers), maxTrainers)
 	within("pservers_max", int64(s.PserversMax), 0, MaxPServers)

@@ -239,3 +239,26 @@ func TestPserverBounds(t *testing.T) {
 		}
 	}
 }
+
+// Labels are what a terminal shows as it is.
+func TestLabels(t *testing.T) {
+	s, err := load(t, "labels: {team: vision, run: \"7\", a/b.c-d: A/b.c@d:e+f}")
+	if err != nil || s.Labels["team"] != "vision" || s.Labels["run"] != "7" || len(s.Labels) != 3 {
+		t.Errorf("%v, %v", s, err)
+	}
+	if labels, err := jobspec.ParseLabels([]string{"a=1", "b=", "c=x=y"}); err == nil || !strings.Contains(err.Error(), "the label c") {
+		t.Errorf("a value with a sign: %v, %v", labels, err)
+	}
+	if labels, err := jobspec.ParseLabels([]string{"a=1", "b="}); err != nil || labels["a"] != "1" || len(labels) != 2 {
+		t.Errorf("%v, %v", labels, err)
+	}
+	many := make([]string, 33)
+	for i := range many {
+		many[i] = "k" + strings.Repeat("x", i) + "=v"
+	}
+	for _, wrong := range [][]string{{"a"}, {"a=1", "a=2"}, {"A=1"}, {"-a=1"}, {"a=\x1b[2J"}, {"a=" + strings.Repeat("v", 64)}, many} {
+		if labels, err := jobspec.ParseLabels(wrong); !errors.Is(err, fault.InvalidArgument) {
+			t.Errorf("%q: %v, %v", wrong, labels, err)
+		}
+	}
+}

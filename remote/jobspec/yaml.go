@@ -64,6 +64,7 @@ type file struct {
 	ProfileSteps       int32             `yaml:"profile_steps"`
 	Checkpoint         *checkpoints      `yaml:"checkpoint"`
 	Resume             string            `yaml:"resume"`
+	Labels             map[string]string `yaml:"labels"`
 }
 
 // checkpoints is where and how often the state is saved while the job trains. Rounds come before a time.
@@ -138,7 +139,7 @@ func (y *file) spec() (*job.JobSpec, error) {
 		Transport: job.Transport(y.Transport), CompressGradients: y.CompressGradients, CompressParameters: y.CompressParameters,
 		PushEvery: y.PushEvery, PullEvery: y.PullEvery, Staleness: y.Staleness,
 		Devices: y.Devices, MergeHosts: y.MergeHosts, Standby: y.Standby, BackupTrainers: y.BackupTrainers, NoFiniteCheck: y.NoFiniteCheck, RecordsPerTask: y.RecordsPerTask, Workers: y.Workers,
-		MaxRestarts: y.MaxRestarts, MaxTaskFailures: y.MaxTaskFailures, ProfileSteps: y.ProfileSteps}
+		MaxRestarts: y.MaxRestarts, MaxTaskFailures: y.MaxTaskFailures, ProfileSteps: y.ProfileSteps, Labels: y.Labels}
 	if s.Resume = y.Resume; y.PServers.most != 0 {
 		s.PserversMin, s.PserversMax = y.PServers.least, y.PServers.most
 	}

@@ -52,7 +52,9 @@ func (m *Manager) saveAll() {
 	defer cancel()
 	var group sync.WaitGroup
 	for _, j := range m.Jobs() {
-		if j.Ended() || j.spec.Checkpoints == nil {
+		begun := false
+		j.withLock(func() { begun = j.hasBegun() })
+		if !begun || j.Ended() || j.spec.Checkpoints == nil {
 			continue
 		}
 		group.Go(func() {

@@ -50,6 +50,7 @@ type Job struct {
 	done         chan struct{}
 	rolesStarted chan struct{} // closed when roles is set
 	inherited    *inheritance  // what an earlier listener has left of a job that runs; nil: this listener has begun it
+	written      int64         // bytes in the data folder of a job that has ended; guarded by the mutex of the manager
 
 	telling  sync.Mutex // held while the record changes and this is written and told; before mu
 	journal  *journal   // nil: the job ends with its listener
@@ -72,7 +73,7 @@ func newJob(m *Manager, id string, spec *job.JobSpec, p *plan, state *jobState) 
 		record: record{reports: newReports(), profiled: spec.ProfileSteps > 0, wanted: spec.Trainers, begin: state.begin.Steps, next: state.begin.Steps, datasets: state.datasets,
 			status: &job.JobStatus{Job: id, State: job.State_PENDING, ProgramHash: p.hash.String(), Mode: spec.Mode,
 				Passes: int32(state.first) + max(1, spec.Passes), Placement: p.loads, Trainers: spec.Trainers,
-				FirstPass: int32(state.begin.Pass), Progress: jobspec.ProgressMessage(state.begin)}}}
+				FirstPass: int32(state.begin.Pass), Progress: jobspec.ProgressMessage(state.begin), Labels: spec.Labels, SubmittedMs: time.Now().UnixMilli()}}}
 	j.acks, j.finishing, j.followers = newAcknowledgements(j), newFinishing(j), newFollowers(j)
 	j.plan.user = nil
 	j.placing.now = &placement{plan: &j.plan}
@@ -150,7 +151,7 @@ func (j *Job) run(ctx context.Context) {
 		cancel(fault.New(fault.Canceled, "stopped by the user"))
 	}
 	j.mu.Unlock()
-	if j.inherited == nil {
+	if isIn(j, job.State_PENDING) {
 		j.setState(job.State_STARTING, nil)
 	}
 	err := runRoles(ctx, j)
@@ -169,6 +170,13 @@ func (j *Job) run(ctx context.Context) {
 		j.manager.cfg.Log.Warn("files of the job are left behind", "job", j.ID, "error", wrong)
 	}
 	j.end(err)
+}
+
+// isIn reports whether a job is in a state.
+func isIn(j *Job, state job.State) bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.status.State == state
 }
 
 // wasStopped reports whether a user has stopped the job.
@@ -198,7 +206,7 @@ func (j *Job) end(err error) {
 			err = fault.E(fault.Unavailable, fault.At("job "+j.ID), fault.Cause(err))
 		}
 	}
-	j.status.Seconds = time.Since(j.began).Seconds()
+	j.status.Seconds, j.status.EndedMs = time.Since(j.began).Seconds(), time.Now().UnixMilli()
 	j.mu.Unlock()
 	if j.manager.cfg.Data != nil && state == job.State_SUCCEEDED {
 		if err := j.manager.cfg.Data.remove(j.ID, j.manager.runs); err != nil {

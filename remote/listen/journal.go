@@ -63,21 +63,34 @@ func (d *Data) runFolder(id string) string { return filepath.Join(d.dir, "runs",
 // beginRun makes the journal of a job that begins.
 func (d *Data) beginRun(id string, r *state.RunningJob) (*journal, error) {
 	dir := d.runFolder(id)
-	b, err := proto.Marshal(r)
-	if err != nil {
-		return nil, fault.Wrap(fault.Internal, "job "+id, err)
-	}
-	if err = os.RemoveAll(dir); err == nil {
-		err = os.MkdirAll(dir, 0o700)
-	}
+	err := os.RemoveAll(dir)
 	if err == nil {
-		err = os.WriteFile(filepath.Join(dir, runFile), b, 0o600)
+		err = os.MkdirAll(dir, 0o700)
 	}
 	if err != nil {
 		return nil, fault.File(fault.Unavailable, dir, err)
 	}
+	if err := d.writeRun(id, r); err != nil {
+		return nil, err
+	}
 	j := &journal{dir: dir}
 	return j, j.next()
+}
+
+// writeRun replaces what is written of a job before it runs.
+func (d *Data) writeRun(id string, r *state.RunningJob) error {
+	b, err := proto.Marshal(r)
+	if err != nil {
+		return fault.Wrap(fault.Internal, "job "+id, err)
+	}
+	path := filepath.Join(d.runFolder(id), runFile)
+	if err = os.WriteFile(path+".new", b, 0o600); err == nil {
+		err = os.Rename(path+".new", path)
+	}
+	if err != nil {
+		return fault.File(fault.Unavailable, path, err)
+	}
+	return nil
 }
 
 // full reports whether the next record begins a file, and so has to say everything.

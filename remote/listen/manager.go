@@ -10,7 +10,7 @@
 //   - journal.go: what is written of a job that runs; takeover.go: a listener that goes, and the one after it that goes on with its jobs
 //   - data.go: Data, what outlives a listener: jobs that can be resumed, and their checkpoints; checkpoints.go: from a checkpoint to the start of an attempt
 //   - plan.go: from a JobSpec to role programs; jobstate.go: what a job starts with and leaves; states.go: the states that the listener holds between jobs
-//   - job.go: Job, its calls; finish.go: its end in good order; record.go: what is known of a job
+//   - job.go: Job, its calls; finish.go: its end in good order; record.go: what is known of a job; history.go: the jobs that have ended
 //   - run.go: jobRun, the roles of a job and the reason of its end; roles.go: one role, from start to end; scale.go: another number of pservers
 //   - watch.go: events of the coordinator, final reports, acknowledgements; followers.go: whether somebody acknowledges; servers.go: regular reports of the servers; why.go: what the job waits for; times.go: where
 //     the time of rounds went
@@ -62,7 +62,8 @@ type Config struct {
 	ClearData     bool                  // gradients and parameters of jobs may travel between machines in clear text
 	RunDir        string                // scratch directory of an embedded cluster, which roles help to remove; empty: none
 	MaxRoles      int                   // of all jobs that run; 0: 1024
-	MaxJobs       int                   // finished jobs that are remembered; 0: 100
+	MaxJobs       int                   // jobs that are remembered, when the oldest have ended; 0: 100
+	MaxJobBytes   int64                 // of jobs that have ended, in the data folder; 0: 4 GiB
 	// StateDir is the directory for kept states; empty: RunDir, else the directory for temporary files. If roles run on other machines, they must
 	// reach it under the same path.
 	StateDir      string
@@ -98,9 +99,7 @@ func NewManager(cfg Config) *Manager {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
 	cfg.MaxRoles = cmp.Or(cfg.MaxRoles, maxRoles)
-	if cfg.MaxJobs == 0 {
-		cfg.MaxJobs = 100
-	}
+	cfg.MaxJobs, cfg.MaxJobBytes = cmp.Or(cfg.MaxJobs, 100), cmp.Or(cfg.MaxJobBytes, defaultJobBytes)
 	ctx, cancel := context.WithCancelCause(context.Background())
 	return &Manager{cfg: cfg, ctx: ctx, cancel: cancel, jobs: map[string]*Job{}, plans: make(chan struct{}, maxPlans),
 		states: newStates(cmp.Or(cfg.StateDir, cfg.RunDir), cfg.MaxStates, cfg.MaxStateBytes)}
@@ -247,33 +246,27 @@ func (m *Manager) add(j *Job, kept *state.KeptJob, access credential.Access) err
 	if err := admitRoles(m, j, access); err != nil {
 		return err
 	}
-	m.forget()
+	m.forget(1)
 	m.remember(j, kept)
 	beginRun(m, j, kept)
 	dropTraces(m.list())
 	enter(m, j)
-	m.group.Go(func() { j.run(m.ctx) })
+	beginJob(m, j)
 	return nil
+}
+
+// beginJob runs a job to its end.
+func beginJob(m *Manager, j *Job) {
+	m.group.Go(func() {
+		j.run(m.ctx)
+		noteEnd(m, j)
+	})
 }
 
 // enter makes a job known. m.mu is held.
 func enter(m *Manager, j *Job) {
 	m.jobs[j.ID] = j
 	m.order = append(slices.DeleteFunc(m.order, func(o string) bool { return o == j.ID }), j.ID)
-}
-
-// forget drops the oldest jobs that have ended, beyond the number that is remembered.
-func (m *Manager) forget() {
-	for _, id := range slices.Clone(m.order) {
-		if len(m.order) < m.cfg.MaxJobs {
-			return
-		}
-		if m.jobs[id].Ended() {
-			forgetRun(m, id)
-			delete(m.jobs, id)
-			m.order = slices.DeleteFunc(m.order, func(o string) bool { return o == id })
-		}
-	}
 }
 
 // Busy reports whether a job of a manager runs.

@@ -73,15 +73,6 @@ func (s *Server) Status(ctx context.Context, m *rpc.JobRequest) (*job.JobStatus,
 	return j.Status(), nil
 }
 
-// List tells how far every job is.
-func (s *Server) List(context.Context, *rpc.ListRequest) (*rpc.ListResponse, error) {
-	r := &rpc.ListResponse{}
-	for _, j := range s.Manager.Jobs() {
-		r.Jobs = append(r.Jobs, j.Status())
-	}
-	return r, nil
-}
-
 // Watch streams the events of a job, from the oldest that is kept. The client that feeds a job is told of no steps: each has been its answer.
 func (s *Server) Watch(m *rpc.JobRequest, stream grpc.ServerStreamingServer[rpc.Events]) error {
 	j, err := s.Manager.Job(m.Job)

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/internal/policy"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/proto/state"
@@ -150,7 +151,11 @@ func beginRun(m *Manager, j *Job, kept *state.KeptJob) {
 	if err != nil {
 		j.journal = nil
 		m.cfg.Log.Warn("the job will end with this listener: what it does cannot be written", "job", j.ID, "error", err)
+		return
 	}
+	j.telling.Lock()
+	defer j.telling.Unlock()
+	tell(j, false) // from here on the next listener runs the job
 }
 
 // forgetRun removes the journal of a job that is not remembered any more. m.mu is held.
@@ -243,6 +248,9 @@ func TakeOver(ctx context.Context, m *Manager) error {
 			_ = m.cfg.Kept.Launcher.Release(ctx, l.Job.Run)
 		}
 	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.forget(0) // the earlier listener may have remembered more
 	return nil
 }
 
@@ -296,12 +304,18 @@ func takeOver(ctx context.Context, m *Manager, l leftRun) error {
 	spec := proto.CloneOf(l.Job.Spec)
 	p := &plan{}
 	if !ended {
-		if err = mayGoOn(m, l, spec); err == nil {
+		if err = mayGoOn(m, l, h, spec); err == nil {
 			spec.Pservers = cmp.Or(h.Supervision.GetPservers(), h.Pservers)
 			p, err = newPlan(ctx, spec)
 		}
 	}
 	begin := stateOf(h.Begin)
+	if err == nil && !ended && l.Keeper != m.cfg.Kept.Keeper {
+		var again *jobState
+		if again, err = beginAgain(ctx, m, l, spec, p); err == nil {
+			begin = again
+		}
+	}
 	if err != nil || ended {
 		p = &plan{}
 	}
@@ -316,25 +330,41 @@ func takeOver(ctx context.Context, m *Manager, l leftRun) error {
 	case ended:
 		_ = readLinesOf(filepath.Join(l.journal.dir, logFile), addLine(j))
 		l.journal.close()
+		j.written = bytesBelow(l.journal.dir)
 		j.events.End()
 		j.logs.End()
 		close(j.done)
 	case err != nil:
-		m.group.Go(func() { j.end(err) })
+		m.group.Go(func() {
+			j.end(err)
+			noteEnd(m, j)
+		})
 	default:
 		j.placing.now.number, j.placing.numbers = h.Placement, h.Placements
 		m.cfg.Log.Info("the job goes on with this listener", "job", l.id, "steps", h.Status.Steps)
 		j.inherited = h
-		m.group.Go(func() { j.run(m.ctx) })
+		beginJob(m, j)
 	}
 	return nil
 }
 
-// mayGoOn is why a job that runs cannot go on with this listener.
-func mayGoOn(m *Manager, l leftRun, spec *job.JobSpec) error {
+// beginAgain makes ready what a job starts with whose roles were never started: what the earlier listener had made ready has gone with its keeper. From here on the
+// job is one of the keeper that there is now.
+func beginAgain(ctx context.Context, m *Manager, l leftRun, spec *job.JobSpec, p *plan) (*jobState, error) {
+	ctx = policy.With(ctx, jobspec.PolicyOf(l.Policy))
+	begin, err := m.openState(ctx, l.id, spec, p.user)
+	if err == nil {
+		l.Keeper = m.cfg.Kept.Keeper
+		err = m.cfg.Data.writeRun(l.id, l.RunningJob)
+	}
+	return begin, err
+}
+
+// mayGoOn is why a job that has not ended cannot go on with this listener. One whose roles were never started does not need the keeper that would have had them.
+func mayGoOn(m *Manager, l leftRun, h *inheritance, spec *job.JobSpec) error {
 	where := fault.At("job " + l.id)
 	switch {
-	case l.Keeper != m.cfg.Kept.Keeper:
+	case l.Keeper != m.cfg.Kept.Keeper && h.Supervision != nil:
 		return fault.E(fault.LostMember, where, fault.Got("the end of the listener, and of the keeper of its processes"), fault.Want("a keeper that outlives it"),
 			fault.Hint("go on from its last checkpoint with \"edl jobs resume "+l.id+"\""))
 	case !goesOn(spec):

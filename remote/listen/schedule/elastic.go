@@ -23,7 +23,7 @@ func (m *Machine) grow(out *Effects) {
 	}
 	for {
 		shares := m.shares()
-		list := slices.DeleteFunc(m.running(), func(x *entry) bool { return x.want >= x.Most || x.want < len(x.held) })
+		list := slices.DeleteFunc(running(m), func(x *entry) bool { return x.want >= x.Most || x.want < len(x.held) })
 		slices.SortStableFunc(list, func(a, b *entry) int {
 			return cmp.Or(cmp.Compare(b.Priority, a.Priority), cmp.Compare(shares[a.Owner], shares[b.Owner]), cmp.Compare(a.want, b.want))
 		})
@@ -45,8 +45,8 @@ func (m *Machine) grow(out *Effects) {
 
 // giveBack lets elastic jobs give trainers back if a job fits then, and reports whether it will. Only jobs of the same priority or a lower one give.
 func (m *Machine) giveBack(needs *entry, out *Effects) bool {
-	running := m.running()
-	if !slices.ContainsFunc(running, func(x *entry) bool { return x.want < len(x.held) || x.want > x.Least }) {
+	list := running(m)
+	if !slices.ContainsFunc(list, func(x *entry) bool { return x.want < len(x.held) || x.want > x.Least }) {
 		return false
 	}
 	r := m.free()
@@ -61,8 +61,8 @@ func (m *Machine) giveBack(needs *entry, out *Effects) bool {
 		_, _, ok := slices.Clone(r).place(&needs.Job, needs.Least)
 		return ok
 	}
-	givers := slices.DeleteFunc(slices.Clone(running), func(x *entry) bool { return x.Priority > needs.Priority })
-	for _, x := range running {
+	givers := slices.DeleteFunc(slices.Clone(list), func(x *entry) bool { return x.Priority > needs.Priority })
+	for _, x := range list {
 		free(x, x.want, len(x.held)) // on their way
 		want[x] = x.want
 	}

@@ -278,7 +278,7 @@ func (e Ended) apply(m *Machine, _ *Effects) error {
 		}
 	}
 	delete(m.jobs, e.ID)
-	m.forgetNodes()
+	forgetNodes(m)
 	return nil
 }
 
@@ -340,7 +340,7 @@ func (m *Machine) begin(x *entry) {
 func (m *Machine) settle(out *Effects) {
 	for m.startOne(out) {
 	}
-	if !m.waits() {
+	if !waits(m) {
 		m.grow(out)
 	}
 }
@@ -405,14 +405,14 @@ func (m *Machine) Next() (at time.Duration, ok bool) {
 			sooner(x.passed + m.policy.PassTime)
 		}
 	}
-	if !m.waits() && slices.ContainsFunc(m.running(), func(x *entry) bool { return x.want < x.Most }) {
+	if !waits(m) && slices.ContainsFunc(running(m), func(x *entry) bool { return x.want < x.Most }) {
 		sooner(m.calm + m.policy.Calm)
 	}
 	return at, ok
 }
 
 // waits reports whether any job waits.
-func (m *Machine) waits() bool {
+func waits(m *Machine) bool {
 	for _, x := range m.jobs {
 		if !x.runs {
 			return true
@@ -422,7 +422,7 @@ func (m *Machine) waits() bool {
 }
 
 // running returns the jobs that run, in the order in which they came.
-func (m *Machine) running() []*entry {
+func running(m *Machine) []*entry {
 	var list []*entry
 	for _, x := range m.jobs {
 		if x.runs {

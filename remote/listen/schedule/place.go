@@ -37,11 +37,11 @@ func (m *Machine) setNodes(list []Node) {
 		m.nodes[i].Node, m.nodes[i].gone = l, false
 	}
 	slices.SortFunc(m.nodes, func(a, b *node) int { return cmp.Compare(a.Name, b.Name) })
-	m.forgetNodes()
+	forgetNodes(m)
 }
 
 // forgetNodes drops nodes that are gone and of which no job has anything.
-func (m *Machine) forgetNodes() {
+func forgetNodes(m *Machine) {
 	needed := map[*node]bool{}
 	for _, x := range m.jobs {
 		for _, n := range slices.Concat(x.servers, x.held) {

@@ -29,7 +29,7 @@ func Why(m *Machine, id string) (r Reason, ok bool) {
 			r.Has, r.Free = r.Has.plus(s.Has), r.Free.plus(Resources{max(0, s.left.Cores), max(0, s.left.Memory)})
 		}
 	}
-	for _, x := range m.running() {
+	for _, x := range running(m) {
 		r.Returns += max(0, len(x.held)-x.want)
 	}
 	return r, true

@@ -1,0 +1,99 @@
+package listen
+
+import (
+	"context"
+	"io/fs"
+	"path"
+	"path/filepath"
+	"slices"
+
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/proto/job"
+	"github.com/edl-go/edl/proto/rpc"
+)
+
+// This file is for the jobs that have ended. A listener remembers the last ones, with their events and logs, as long as neither their number (Config.MaxJobs) nor
+// the bytes that they have in its data folder (Config.MaxJobBytes) are too many. The next listener with the folder remembers the same ones.
+
+// defaultJobBytes bounds what jobs that have ended have in the data folder where Config says nothing.
+const defaultJobBytes = 4 << 30
+
+// maxPattern bounds the pattern of a ListRequest.
+const maxPattern = 256
+
+// forget drops the oldest jobs that have ended, until there is room for more jobs and the bytes of those that stay are within bounds. m.mu is held.
+func (m *Manager) forget(more int) {
+	var bytes int64
+	for _, j := range m.jobs {
+		bytes += j.written
+	}
+	for _, id := range slices.Clone(m.order) {
+		if len(m.order)+more <= m.cfg.MaxJobs && bytes <= m.cfg.MaxJobBytes {
+			return
+		}
+		if j := m.jobs[id]; j.Ended() {
+			bytes -= j.written
+			forgetRun(m, id)
+			delete(m.jobs, id)
+			m.order = slices.DeleteFunc(m.order, func(o string) bool { return o == id })
+		}
+	}
+}
+
+// noteEnd counts what a job that has ended has in the data folder, and forgets what is too much then.
+func noteEnd(m *Manager, j *Job) {
+	var bytes int64
+	if j.journal != nil {
+		bytes = bytesBelow(j.journal.dir)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.jobs[j.ID] == j {
+		j.written = bytes
+		m.forget(0)
+	}
+}
+
+// bytesBelow adds up the files in a folder. What cannot be read counts nothing: it is about to go.
+func bytesBelow(dir string) (bytes int64) {
+	_ = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return nil
+		}
+		if info, err := d.Info(); err == nil {
+			bytes += info.Size()
+		}
+		return nil
+	})
+	return bytes
+}
+
+// List tells how far jobs are, those that were submitted first before the others.
+func (s *Server) List(_ context.Context, m *rpc.ListRequest) (*rpc.ListResponse, error) {
+	if _, err := path.Match(m.Name, ""); err != nil || len(m.Name) > maxPattern || m.Limit < 0 {
+		return nil, fault.E(fault.InvalidArgument, fault.Gotf("the pattern %s and the limit %d", fault.Quote(m.Name), m.Limit), fault.Want("a name or a pattern such as mnist-*, and a limit of 0 or more"))
+	}
+	r := &rpc.ListResponse{}
+	for _, j := range s.Manager.Jobs() {
+		if status := j.Status(); fits(m, status) {
+			r.Jobs = append(r.Jobs, status)
+		}
+	}
+	if n := int(m.Limit); n > 0 && len(r.Jobs) > n {
+		r.Jobs = r.Jobs[len(r.Jobs)-n:]
+	}
+	return r, nil
+}
+
+// fits reports whether a job is wanted.
+func fits(m *rpc.ListRequest, s *job.JobStatus) bool {
+	if named, _ := path.Match(m.Name, s.Job); m.Name != "" && !named {
+		return false
+	}
+	for key, value := range m.Labels {
+		if have, ok := s.Labels[key]; !ok || have != value {
+			return false
+		}
+	}
+	return (len(m.States) == 0 || slices.Contains(m.States, s.State)) && (m.Owner == "" || m.Owner == s.Owner)
+}
