@@ -9,7 +9,7 @@ CHAOS    ?= -chaos.runs 10 -chaos.faults 8
 KILLS    ?= 100
 HANDOVERS ?= 20
 
-.PHONY: help build test race lint generate check fuzz models bench bench-peers bench-rounds compare examples chaos handovers recovery demo ci
+.PHONY: help build test race lint generate check fuzz models bench bench-peers bench-rounds compare examples chaos handovers recovery dashboard demo ci
 .DEFAULT_GOAL := help
 
 help: ## List the verbs
@@ -68,6 +68,9 @@ handovers: ## Kill the listeners of HANDOVERS (20) jobs at random moments
 
 recovery: ## Measure how soon jobs go on after KILLS (100) kills of each kind
 	go test ./remote/chaos -run '^$$' -bench . -benchtime 1x -timeout 2h -chaos.kills $(KILLS)
+
+dashboard: ## Look at the pages of a listener in chromium: SCREENSHOTS=folder keeps pictures
+	go -C remote/web/browser test -count 1 -v .
 
 demo: ## Run the examples that match EXAMPLE (all)
 	@for folder in examples/$(EXAMPLE)/; do \

@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"github.com/edl-go/edl/fault"
-	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/remote"
+	"github.com/edl-go/edl/remote/view"
 	"github.com/spf13/cobra"
 )
 
@@ -109,7 +109,7 @@ func unnamedJob(ctx context.Context, client *remote.Client) (string, error) {
 	}
 	var running []string
 	for _, j := range jobs {
-		if !ended(j) {
+		if !view.Ended(j) {
 			running = append(running, j.Job)
 		}
 	}
@@ -124,10 +124,6 @@ func unnamedJob(ctx context.Context, client *remote.Client) (string, error) {
 	}
 	return "", fault.E(fault.InvalidArgument, fault.At(where), fault.Got("several jobs that run: "+strings.Join(running, ", ")),
 		fault.Want("the name of one"))
-}
-
-func ended(s *job.JobStatus) bool {
-	return s.State == job.State_SUCCEEDED || s.State == job.State_FAILED || s.State == job.State_STOPPED
 }
 
 // Listeners of this user on this machine are listed in a directory, one file each, so that commands find them. A file proves nothing: whoever

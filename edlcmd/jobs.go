@@ -16,6 +16,7 @@ import (
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/remote"
 	"github.com/edl-go/edl/remote/jobspec"
+	"github.com/edl-go/edl/remote/view"
 	"github.com/edl-go/edl/remote/wire"
 )
 
@@ -110,12 +111,12 @@ func (f *jobsFlags) filter() (filter remote.JobFilter, chosen bool, err error) {
 func recent(jobs []*job.JobStatus) []*job.JobStatus {
 	left := 0
 	for _, j := range jobs {
-		if ended(j) {
+		if view.Ended(j) {
 			left++
 		}
 	}
 	return slices.DeleteFunc(jobs, func(j *job.JobStatus) bool {
-		if !ended(j) {
+		if !view.Ended(j) {
 			return false
 		}
 		left--
@@ -179,7 +180,7 @@ func writeHistory(w io.Writer, rows []jobRow) error {
 			labels = append(labels, key+"="+r.Labels[key])
 		}
 		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%v\t%d\t%d\t%s\t%s\n", r.Job, r.State, cmp.Or(r.Owner, "-"), at(r.Submitted), age(r.Seconds), r.Steps, r.Records,
-			cmp.Or(strings.Join(labels, ","), "-"), cmp.Or(shortened(oneLine(r.Error)), "-"))
+			cmp.Or(strings.Join(labels, ","), "-"), cmp.Or(view.Shortened(oneLine(r.Error)), "-"))
 	}
 	return t.Flush()
 }
@@ -194,18 +195,11 @@ func whenOf(ms int64) *time.Time {
 
 // rowOf shortens a status. A job that does not go on is called paused.
 func rowOf(s *job.JobStatus) jobRow {
-	r := jobRow{Job: s.Job, State: strings.ToLower(s.State.String()), Mode: strings.ToLower(s.Mode.String()), Wanted: int(s.Trainers),
+	r := jobRow{Job: s.Job, State: view.State(s), Mode: strings.ToLower(s.Mode.String()), Wanted: int(s.Trainers),
 		Pass: int(s.Pass), Passes: int(s.Passes),
 		Steps: s.Steps, Records: s.Records, Seconds: s.Seconds, Paused: s.Paused,
 		Owner: s.Owner, Labels: s.Labels, Submitted: whenOf(s.SubmittedMs), Ended: whenOf(s.EndedMs)}
-	if s.Paused != "" && s.State == job.State_RUNNING {
-		r.State = "paused"
-	}
-	for _, role := range s.Roles {
-		if role.Role == job.Role_TRAINER && role.State == job.State_RUNNING {
-			r.Trainers++
-		}
-	}
+	r.Trainers = view.Running(s)
 	if err := wire.FaultOf(s.Failure); err != nil {
 		r.Error = err.Error()
 	}

@@ -1,7 +1,6 @@
 package edlcmd
 
 import (
-	"cmp"
 	"fmt"
 	"io"
 	"maps"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
+	"github.com/edl-go/edl/remote/view"
 )
 
 // writeRounds writes where the time of the last rounds of each role went: one table for trainers, one for pservers, and what to read in them.
@@ -36,7 +36,7 @@ func writeRounds(w io.Writer, d *rpc.JobDetails) error {
 			return err
 		}
 	}
-	text := readRounds(trainers, servers)
+	text := view.ReadRounds(trainers, servers)
 	if text != "" {
 		text = "\n" + text
 	}
@@ -64,7 +64,7 @@ func writePhases(w io.Writer, roles []*rpc.RoleTimes, mode job.Mode) error {
 	}
 	fmt.Fprintln(t)
 	for _, r := range roles {
-		name := roleName(&job.RoleStatus{Role: r.Role, Index: r.Index})
+		name := view.RoleName(r.Role, r.Index)
 		if r.Rounds == nil {
 			fmt.Fprintf(t, "%s\tnone reported\n", name)
 			continue
@@ -73,9 +73,9 @@ func writePhases(w io.Writer, roles []*rpc.RoleTimes, mode job.Mode) error {
 		if len(roles[at].Rounds.Transports) > 0 {
 			fmt.Fprint(t, "\t", transportsOf(r.Rounds))
 		}
-		total := totalOf(r.Rounds)
+		total := view.Total(r.Rounds)
 		for _, p := range r.Rounds.Phases {
-			fmt.Fprintf(t, "\t%s %s/%s", share(p.Total, total), millis(p.Median), millis(p.Worst))
+			fmt.Fprintf(t, "\t%s %s/%s", view.Share(p.Total, total), millis(p.Median), millis(p.Worst))
 		}
 		fmt.Fprintln(t)
 	}
@@ -92,61 +92,6 @@ func transportsOf(m *job.RoundTimes) string {
 		names = append(names, name)
 	}
 	return strings.Join(names, ", ")
-}
-
-// meanings say what a trainer does in a phase.
-var meanings = map[string]string{
-	"read": "the next batch is not here yet", "compute": "the program runs", "send": "the pservers do not have all gradients yet",
-	"wait": "other trainers are not ready, or the pservers compute", "receive": "the parameters arrive", "other": "reports, and joining of slices",
-}
-
-// readRounds says in sentences what the tables show: the phase that takes most of the trainers' time, and the trainer that the others wait for.
-func readRounds(trainers, servers []*rpc.RoleTimes) string {
-	var b strings.Builder
-	var names []string
-	totals, all := map[string]int64{}, int64(0)
-	for _, t := range trainers {
-		for _, p := range t.Rounds.GetPhases() {
-			if _, ok := totals[p.Name]; !ok {
-				names = append(names, p.Name)
-			}
-			totals[p.Name] += p.Total
-			all += p.Total
-		}
-	}
-	if all > 0 {
-		most := slices.MaxFunc(names, func(a, b string) int { return cmp.Compare(totals[a], totals[b]) })
-		fmt.Fprintf(&b, "Trainers spend most of their time in %s (%s): %s.\n", most, share(totals[most], all), meanings[most])
-	}
-	b.WriteString(slowest(len(trainers), servers))
-	return b.String()
-}
-
-// slowest says which trainer is the last to declare more often than chance explains: half as often again as its part of the rounds.
-func slowest(trainers int, servers []*rpc.RoleTimes) string {
-	at := slices.IndexFunc(servers, func(s *rpc.RoleTimes) bool { return len(s.Rounds.GetLastDeclared()) > 0 })
-	if at < 0 || trainers < 2 {
-		return ""
-	}
-	rounds, counts := servers[at].Rounds.Rounds, servers[at].Rounds.LastDeclared
-	rank := slices.MaxFunc(slices.Sorted(maps.Keys(counts)), func(a, b uint32) int { return cmp.Compare(counts[a], counts[b]) })
-	if 2*int(counts[rank])*trainers < 3*int(rounds) {
-		return fmt.Sprintf("No trainer is much slower than the others: trainer-%d was the last to declare in %d of %d rounds.\n", rank, counts[rank],
-			rounds)
-	}
-	return fmt.Sprintf("The slowest trainer is trainer-%d: it was the last to declare in %d of %d rounds.\n", rank, counts[rank], rounds)
-}
-
-func totalOf(m *job.RoundTimes) (sum int64) {
-	for _, p := range m.Phases {
-		sum += p.Total
-	}
-	return sum
-}
-
-// share writes a part of a whole in percent.
-func share(part, whole int64) string {
-	return fmt.Sprintf("%.0f%%", 100*float64(part)/float64(max(whole, 1)))
 }
 
 // millis writes nanoseconds as milliseconds, with three digits or so.

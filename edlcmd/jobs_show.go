@@ -8,10 +8,10 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote"
+	"github.com/edl-go/edl/remote/view"
 	"github.com/edl-go/edl/remote/wire"
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/encoding/protojson"
@@ -85,9 +85,9 @@ func showOneJob(cmd *cobra.Command, c *console, f *jobsShowFlags, args []string)
 	if err != nil {
 		return err
 	}
-	var ledger []passSum
+	var ledger []view.PassSum
 	if f.ledger {
-		ledger = addUp(d)
+		ledger = view.AddUp(d)
 	}
 	if f.output.value == "json" {
 		b, err := protojson.MarshalOptions{UseProtoNames: true}.Marshal(d)
@@ -95,8 +95,8 @@ func showOneJob(cmd *cobra.Command, c *console, f *jobsShowFlags, args []string)
 			return err
 		}
 		return writeJSON(c.out, struct {
-			Job    rawJSON   `json:"job"`
-			Ledger []passSum `json:"ledger,omitempty"`
+			Job    rawJSON        `json:"job"`
+			Ledger []view.PassSum `json:"ledger,omitempty"`
 		}{b, ledger})
 	}
 	for _, write := range []func(io.Writer, *rpc.JobDetails) error{writeJobStatus, writeRoles, writeQueues, writeDiscarded, writeTables} {
@@ -188,14 +188,6 @@ func groups(q *rpc.QueuesResponse) (text string) {
 	return text
 }
 
-// roleName is how commands call a role.
-func roleName(r *job.RoleStatus) string {
-	if r.Role == job.Role_COORDINATOR {
-		return "coordinator"
-	}
-	return fmt.Sprintf("%s-%d", strings.ToLower(r.Role.String()), r.Index)
-}
-
 func writeRoles(w io.Writer, d *rpc.JobDetails) error {
 	fmt.Fprintln(w)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
@@ -209,105 +201,12 @@ func writeRoles(w io.Writer, d *rpc.JobDetails) error {
 		if node == "" {
 			node = "here"
 		}
-		fmt.Fprintf(t, "%s\t%s\t%d\t%s\t%s\t%s\n", roleName(r), strings.ToLower(r.State.String()), r.Starts, pid, node, lastOf(r))
+		fmt.Fprintf(t, "%s\t%s\t%d\t%s\t%s\t%s\n", view.RoleName(r.Role, r.Index), strings.ToLower(r.State.String()), r.Starts, pid, node, view.LastEnd(r))
 	}
 	return t.Flush()
 }
 
-// lastOf says in a few words how a role ended last, else what it waits for. JSON has the whole message.
-func lastOf(r *job.RoleStatus) string {
-	f := r.Failure
-	switch {
-	case r.Role == job.Role_STANDBY && r.InStep:
-		return "in step with pserver " + fmt.Sprint(r.Index)
-	case r.Role == job.Role_STANDBY && r.State == job.State_RUNNING:
-		return "catches up"
-	case f != nil:
-	case r.Dropped > 0:
-		return fmt.Sprintf("dropped in %d rounds", r.Dropped)
-	case r.Waiting == "" || r.State != job.State_RUNNING: // what it waited for before it ended
-		return ""
-	default:
-		return "waits for " + r.Waiting
-	}
-	kind := fault.Kind(f.Kind)
-	text := f.Got
-	switch {
-	case kind == fault.Drained:
-		return "drained"
-	case text == "":
-		text = f.Message
-	}
-	text = oneLine(text)
-	switch {
-	case text == "":
-		text = kind.String()
-	case f.Message == "" || kind != fault.Internal:
-		text = kind.String() + ": " + text
-	}
-	return shortened(text)
-}
-
-// shortened cuts a text that is too long for a column of a table.
-func shortened(text string) string {
-	if runes := []rune(text); len(runes) > maxLast {
-		return string(runes[:maxLast-1]) + "…"
-	}
-	return text
-}
-
-// maxLast bounds what a table says of the last end of a role or a job, in characters.
-const maxLast = 72
-
-// A passSum is where the records of one pass are.
-type passSum struct {
-	Pass      int32 `json:"pass"`
-	Records   int64 `json:"records"`   // of the dataset
-	Once      int64 `json:"once"`      // trained, each counted once
-	Again     int64 `json:"again"`     // trained beyond the first time
-	Discarded int64 `json:"discarded"` // in tasks that were discarded
-	NotYet    int64 `json:"not_yet"`
-	Retried   int64 `json:"retried"` // handed out again so far, in all passes
-	Agrees    bool  `json:"agrees"`  // the sums are those that a pass so far must have
-}
-
-// addUp compares the ledger of the pservers with the queues of the coordinator, which know nothing of each other.
-func addUp(d *rpc.JobDetails) []passSum {
-	var records, retried int64
-	current := int32(0)
-	for _, q := range d.Queues.GetQueues() {
-		records += q.Records
-		retried += q.Retried
-		current = max(current, q.Pass)
-	}
-	sums := []passSum{}
-	for _, p := range d.Ledger.GetPasses() {
-		s := passSum{Pass: p.Pass, Records: records, Once: p.Records, Again: p.Again, Retried: retried, Discarded: discardedBy(d.Queues, p.Pass)}
-		s.NotYet = s.Records - s.Once - s.Discarded
-		over := p.Pass < current || d.Status.State == job.State_SUCCEEDED
-		s.Agrees = s.NotYet >= 0 && (s.NotYet == 0 || !over)
-		sums = append(sums, s)
-	}
-	return sums
-}
-
-// discardedBy counts the records of tasks that were discarded in a pass or before it: they stay out. A task that was discarded in the pass may have had
-// records that were trained before; in later passes all of it stays out.
-func discardedBy(q *rpc.QueuesResponse, pass int32) (records int64) {
-	for _, queue := range q.GetQueues() {
-		for _, d := range queue.Discards {
-			switch {
-			case d.Pass == pass:
-				records += d.Records
-			case d.Pass < pass:
-				records += d.Later
-			}
-		}
-	}
-	return records
-}
-
-func writeLedger(w io.Writer, sums []passSum) error {
+func writeLedger(w io.Writer, sums []view.PassSum) error {
 	fmt.Fprintln(w)
 	if len(sums) == 0 {
 		fmt.Fprintln(w, "ledger: no record has been trained")

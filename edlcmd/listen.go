@@ -36,7 +36,11 @@ type listenFlags struct {
 	maxRoles int
 	quiet    bool
 	launcher *choice
+	web      webFlags
 }
+
+// defaultAddress is where a listener listens that nobody has named an address for.
+const defaultAddress = "127.0.0.1:7164"
 
 func newListen(c *console) *cobra.Command {
 	f := &listenFlags{}
@@ -52,7 +56,7 @@ others, and --spread starts the roles of jobs on all machines that are offered.`
 		RunE:    func(cmd *cobra.Command, _ []string) error { return serveJobs(cmd, c, f) },
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.address, "addr", "127.0.0.1:7164", "`HOST:PORT` to listen on; port 0 chooses a free one")
+	flags.StringVar(&f.address, "addr", defaultAddress, "`HOST:PORT` to listen on; port 0 chooses a free one")
 	flags.StringVar(&f.data, "data-dir", "", "keep checkpoints of jobs in the folder `DIR` (default: a folder of the user for this address; none with port 0 or --spread)")
 	f.add(cmd)
 	flags.StringVar(&f.node, "node", "", "offer this machine to other listeners of the etcd cluster as `NAME`")
@@ -66,6 +70,7 @@ others, and --spread starts the roles of jobs on all machines that are offered.`
 	f.launcher = c.launcherFlag(cmd)
 	flags.BoolVar(&f.drain, "drain", false, "end the jobs, each after a last checkpoint, when this process is terminated, instead of leaving them to the next listener")
 	flags.BoolVar(&f.quiet, "quiet", false, "do not log")
+	f.web.add(cmd)
 	return cmd
 }
 
@@ -87,6 +92,9 @@ func serveJobs(cmd *cobra.Command, c *console, f *listenFlags) (err error) {
 	}
 	if f.history.mib < 1 {
 		return tooFew("--keep-mib", f.history.mib)
+	}
+	if err := f.web.check(cmd); err != nil {
+		return err
 	}
 	launcher, err := c.launcherOf(f.launcher, "", f.access)
 	if err != nil {
@@ -110,7 +118,7 @@ func serveJobs(cmd *cobra.Command, c *console, f *listenFlags) (err error) {
 		options = append(options, remote.WithAllowedSave(f.allowed.save...))
 	}
 	if f.data == "" {
-		f.data = f.defaultData()
+		f.data = defaultData(f.address, f.spread)
 	}
 	options = append(options, remote.WithDataDir(f.data), remote.WithHistory(f.history.jobs, min(f.history.mib, 1<<40)<<20))
 	if p, ok := launcher.(launch.Processes); ok && !f.spread && f.node == "" {
@@ -130,12 +138,19 @@ func serveJobs(cmd *cobra.Command, c *console, f *listenFlags) (err error) {
 	if _, err := fmt.Fprintln(c.out, "listening on", l.Address()); err != nil {
 		return err
 	}
+	noPages := func() {}
+	if f.web.address != "" {
+		if noPages, err = f.web.serve(ctx, c, l, f.data, f.quiet); err != nil {
+			return errors.Join(err, l.HandOver())
+		}
+	}
 	select {
 	case <-ctx.Done():
 		err = context.Cause(ctx)
 	case <-l.Broken():
 		err = l.Cause()
 	}
+	noPages()
 	end := l.Close
 	if errors.Is(err, fault.Drained) && !f.drain {
 		end = l.HandOver
@@ -177,15 +192,15 @@ func newKeeper(c *console) *cobra.Command {
 
 // defaultData is the data folder of a listener whose user names none: below the place of the system for what programs keep. A listener has none whose address
 // no later one has, whose machines may not share a folder, or who cannot write there.
-func (f *listenFlags) defaultData() string {
-	if _, port, _ := net.SplitHostPort(f.address); f.spread || port == "0" {
+func defaultData(address string, spread bool) string {
+	if _, port, _ := net.SplitHostPort(address); spread || port == "0" {
 		return ""
 	}
 	base, err := credential.Folder()
 	if err != nil {
 		return ""
 	}
-	dir := filepath.Join(base, strings.NewReplacer(":", "_", "/", "_").Replace(f.address))
+	dir := filepath.Join(base, strings.NewReplacer(":", "_", "/", "_").Replace(address))
 	if os.MkdirAll(dir, 0o700) != nil {
 		return ""
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/remote"
+	"github.com/edl-go/edl/remote/view"
 	"github.com/spf13/cobra"
 )
 
@@ -65,9 +66,9 @@ func checkRole(ctx context.Context, client *remote.Client, name, role string) er
 	}
 	var roles []string
 	for _, r := range s.Roles {
-		roles = append(roles, roleName(r))
+		roles = append(roles, view.RoleName(r.Role, r.Index))
 	}
-	if slices.Contains(roles, role) || s.State != job.State_RUNNING && !ended(s) { // not all may be there yet
+	if slices.Contains(roles, role) || s.State != job.State_RUNNING && !view.Ended(s) { // not all may be there yet
 		return nil
 	}
 	return fault.E(fault.NotFound, fault.At("job "+name), fault.Got("role "+fault.Quote(role)),

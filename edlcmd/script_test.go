@@ -21,6 +21,7 @@ import (
 	"github.com/edl-go/edl/ops"
 	"github.com/edl-go/edl/optimizer"
 	"github.com/edl-go/edl/proto/rpc"
+	"github.com/edl-go/edl/remote/view"
 	"github.com/edl-go/edl/tensor"
 	"github.com/rogpeppe/go-internal/testscript"
 	"google.golang.org/protobuf/encoding/protojson"
@@ -238,7 +239,7 @@ func pid(ts *testscript.TestScript, _ bool, args []string) {
 			return err
 		}
 		for _, r := range details(ts).Status.Roles {
-			if roleName(r) == args[1] && r.Pid != 0 {
+			if view.RoleName(r.Role, r.Index) == args[1] && r.Pid != 0 {
 				ts.Setenv(args[2], fmt.Sprint(r.Pid))
 				return nil
 			}

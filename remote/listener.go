@@ -287,7 +287,7 @@ func WithAllowedSave(places ...string) Option {
 
 // allowed is what jobs may read and write at the listener.
 func (o *listening) allowed() (a listen.Allowed, err error) {
-	a.Exposed = !loopback(o.address)
+	a.Exposed = !Loopback(o.address)
 	for _, of := range []struct {
 		flag string
 		list []string
@@ -378,7 +378,7 @@ func (o *listening) host() (string, error) {
 		return "", fault.Wrap(fault.InvalidArgument, "listen on "+o.address, err)
 	}
 	for _, e := range o.etcd {
-		if at, secret := strings.CutPrefix(e, "https://"); !secret && !o.insecure && !loopback(strings.TrimPrefix(at, "http://")) {
+		if at, secret := strings.CutPrefix(e, "https://"); !secret && !o.insecure && !Loopback(strings.TrimPrefix(at, "http://")) {
 			return "", fault.E(fault.InvalidArgument, fault.At("listen on "+o.address), fault.Got("the etcd "+e+", which is reached in clear text"),
 				fault.Want("an https:// endpoint, or one on the loopback interface"),
 				fault.Hint("who changes its keys changes the jobs; in a network that nobody else reaches, say --insecure"))
@@ -390,8 +390,8 @@ func (o *listening) host() (string, error) {
 	return host, nil
 }
 
-// loopback reports whether only this machine reaches an address host:port.
-func loopback(address string) bool {
+// Loopback reports whether only this machine reaches an address host:port.
+func Loopback(address string) bool {
 	host, _, err := net.SplitHostPort(address)
 	ip := net.ParseIP(host)
 	return err == nil && (host == "localhost" || ip != nil && ip.IsLoopback())

@@ -86,7 +86,7 @@ func (x Standing_Kind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Standing_Kind.Descriptor instead.
 func (Standing_Kind) EnumDescriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{112, 0}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{113, 0}
 }
 
 type StatusResponse_Standby int32
@@ -135,7 +135,7 @@ func (x StatusResponse_Standby) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use StatusResponse_Standby.Descriptor instead.
 func (StatusResponse_Standby) EnumDescriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{128, 0}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{129, 0}
 }
 
 // Piece is a part of a message that may be larger than one of the transport: all pieces of one direction of a call, one after the other, are the message
@@ -524,11 +524,14 @@ func (x *ResumeJobResponse) GetProgress() *job.Progress {
 type JobRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Job           string                 `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
-	Entries       bool                   `protobuf:"varint,2,opt,name=entries,proto3" json:"entries,omitempty"` // Show: with the coordinator's durable entries
-	Follows       bool                   `protobuf:"varint,3,opt,name=follows,proto3" json:"follows,omitempty"` // Watch: by the client that a job needs: the follower who acknowledges the steps of a job with max_ahead, or who feeds a fed job and is told of no steps
-	Rounds        bool                   `protobuf:"varint,4,opt,name=rounds,proto3" json:"rounds,omitempty"`   // Show: with where the time of the last rounds went
-	Traces        bool                   `protobuf:"varint,5,opt,name=traces,proto3" json:"traces,omitempty"`   // Show: with what roles recorded of the steps that the job profiles
-	From          uint64                 `protobuf:"varint,6,opt,name=from,proto3" json:"from,omitempty"`       // Watch: number of the first event that is wanted
+	Entries       bool                   `protobuf:"varint,2,opt,name=entries,proto3" json:"entries,omitempty"`   // Show: with the coordinator's durable entries
+	Follows       bool                   `protobuf:"varint,3,opt,name=follows,proto3" json:"follows,omitempty"`   // Watch: by the client that a job needs: the follower who acknowledges the steps of a job with max_ahead, or who feeds a fed job and is told of no steps
+	Rounds        bool                   `protobuf:"varint,4,opt,name=rounds,proto3" json:"rounds,omitempty"`     // Show: with where the time of the last rounds went
+	Traces        bool                   `protobuf:"varint,5,opt,name=traces,proto3" json:"traces,omitempty"`     // Show: with what roles recorded of the steps that the job profiles
+	From          uint64                 `protobuf:"varint,6,opt,name=from,proto3" json:"from,omitempty"`         // Watch: number of the first event that is wanted
+	Known         bool                   `protobuf:"varint,7,opt,name=known,proto3" json:"known,omitempty"`       // Show: as last known, with the waits; no server of the job is asked
+	Scalars       bool                   `protobuf:"varint,8,opt,name=scalars,proto3" json:"scalars,omitempty"`   // Watch: of what steps have fetched, only values of at most 128 bytes
+	Programs      bool                   `protobuf:"varint,9,opt,name=programs,proto3" json:"programs,omitempty"` // Show: with the programs of a job that runs
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -603,6 +606,27 @@ func (x *JobRequest) GetFrom() uint64 {
 		return x.From
 	}
 	return 0
+}
+
+func (x *JobRequest) GetKnown() bool {
+	if x != nil {
+		return x.Known
+	}
+	return false
+}
+
+func (x *JobRequest) GetScalars() bool {
+	if x != nil {
+		return x.Scalars
+	}
+	return false
+}
+
+func (x *JobRequest) GetPrograms() bool {
+	if x != nil {
+		return x.Programs
+	}
+	return false
 }
 
 type Events struct {
@@ -1021,11 +1045,13 @@ func (x *ScaleRequest) GetPservers() int32 {
 type JobDetails struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Status        *job.JobStatus         `protobuf:"bytes,1,opt,name=status,proto3" json:"status,omitempty"`
-	Spec          *job.JobSpec           `protobuf:"bytes,2,opt,name=spec,proto3" json:"spec,omitempty"`     // without program
-	Queues        *QueuesResponse        `protobuf:"bytes,3,opt,name=queues,proto3" json:"queues,omitempty"` // as last known, when the job has ended
-	Ledger        *LedgerResponse        `protobuf:"bytes,4,opt,name=ledger,proto3" json:"ledger,omitempty"` // likewise
-	Times         []*RoleTimes           `protobuf:"bytes,5,rep,name=times,proto3" json:"times,omitempty"`   // of pservers and trainers, in this order; only where the request asks for them
-	Tables        []*TableUse            `protobuf:"bytes,6,rep,name=tables,proto3" json:"tables,omitempty"` // as last known: what each pserver has of each table, by server
+	Spec          *job.JobSpec           `protobuf:"bytes,2,opt,name=spec,proto3" json:"spec,omitempty"`         // without program
+	Queues        *QueuesResponse        `protobuf:"bytes,3,opt,name=queues,proto3" json:"queues,omitempty"`     // as last known, when the job has ended
+	Ledger        *LedgerResponse        `protobuf:"bytes,4,opt,name=ledger,proto3" json:"ledger,omitempty"`     // likewise
+	Times         []*RoleTimes           `protobuf:"bytes,5,rep,name=times,proto3" json:"times,omitempty"`       // of pservers and trainers, in this order; only where the request asks for them
+	Tables        []*TableUse            `protobuf:"bytes,6,rep,name=tables,proto3" json:"tables,omitempty"`     // as last known: what each pserver has of each table, by server
+	Waits         []*job.Wait            `protobuf:"bytes,7,rep,name=waits,proto3" json:"waits,omitempty"`       // those of WhyResponse; only where the request asks for what is known
+	Programs      *Programs              `protobuf:"bytes,8,opt,name=programs,proto3" json:"programs,omitempty"` // only where the request asks for them
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1102,6 +1128,81 @@ func (x *JobDetails) GetTables() []*TableUse {
 	return nil
 }
 
+func (x *JobDetails) GetWaits() []*job.Wait {
+	if x != nil {
+		return x.Waits
+	}
+	return nil
+}
+
+func (x *JobDetails) GetPrograms() *Programs {
+	if x != nil {
+		return x.Programs
+	}
+	return nil
+}
+
+// Programs are the user's program and those that it was transpiled to, encoded. They are forgotten when the job ends.
+type Programs struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	User          []byte                 `protobuf:"bytes,1,opt,name=user,proto3" json:"user,omitempty"`
+	Trainer       []byte                 `protobuf:"bytes,2,opt,name=trainer,proto3" json:"trainer,omitempty"`
+	Pservers      [][]byte               `protobuf:"bytes,3,rep,name=pservers,proto3" json:"pservers,omitempty"` // by server
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Programs) Reset() {
+	*x = Programs{}
+	mi := &file_proto_rpc_rpc_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Programs) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Programs) ProtoMessage() {}
+
+func (x *Programs) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_rpc_rpc_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Programs.ProtoReflect.Descriptor instead.
+func (*Programs) Descriptor() ([]byte, []int) {
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *Programs) GetUser() []byte {
+	if x != nil {
+		return x.User
+	}
+	return nil
+}
+
+func (x *Programs) GetTrainer() []byte {
+	if x != nil {
+		return x.Trainer
+	}
+	return nil
+}
+
+func (x *Programs) GetPservers() [][]byte {
+	if x != nil {
+		return x.Pservers
+	}
+	return nil
+}
+
 // TableUse is what one pserver has of a table that is on servers alone. Bytes count rows in use: a system gives no memory to others, unless the optimizer writes all.
 type TableUse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1120,7 +1221,7 @@ type TableUse struct {
 
 func (x *TableUse) Reset() {
 	*x = TableUse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[16]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1132,7 +1233,7 @@ func (x *TableUse) String() string {
 func (*TableUse) ProtoMessage() {}
 
 func (x *TableUse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[16]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1145,7 +1246,7 @@ func (x *TableUse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TableUse.ProtoReflect.Descriptor instead.
 func (*TableUse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{16}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *TableUse) GetName() string {
@@ -1227,7 +1328,7 @@ type RoleTimes struct {
 
 func (x *RoleTimes) Reset() {
 	*x = RoleTimes{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[17]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1239,7 +1340,7 @@ func (x *RoleTimes) String() string {
 func (*RoleTimes) ProtoMessage() {}
 
 func (x *RoleTimes) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[17]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1252,7 +1353,7 @@ func (x *RoleTimes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RoleTimes.ProtoReflect.Descriptor instead.
 func (*RoleTimes) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{17}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *RoleTimes) GetRole() job.Role {
@@ -1315,7 +1416,7 @@ type FinishRequest struct {
 
 func (x *FinishRequest) Reset() {
 	*x = FinishRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[18]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1327,7 +1428,7 @@ func (x *FinishRequest) String() string {
 func (*FinishRequest) ProtoMessage() {}
 
 func (x *FinishRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[18]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1340,7 +1441,7 @@ func (x *FinishRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FinishRequest.ProtoReflect.Descriptor instead.
 func (*FinishRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{18}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *FinishRequest) GetJob() string {
@@ -1375,7 +1476,7 @@ type AcknowledgeRequest struct {
 
 func (x *AcknowledgeRequest) Reset() {
 	*x = AcknowledgeRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[19]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1387,7 +1488,7 @@ func (x *AcknowledgeRequest) String() string {
 func (*AcknowledgeRequest) ProtoMessage() {}
 
 func (x *AcknowledgeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[19]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1400,7 +1501,7 @@ func (x *AcknowledgeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AcknowledgeRequest.ProtoReflect.Descriptor instead.
 func (*AcknowledgeRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{19}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *AcknowledgeRequest) GetJob() string {
@@ -1432,7 +1533,7 @@ type AcknowledgeResponse struct {
 
 func (x *AcknowledgeResponse) Reset() {
 	*x = AcknowledgeResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[20]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1444,7 +1545,7 @@ func (x *AcknowledgeResponse) String() string {
 func (*AcknowledgeResponse) ProtoMessage() {}
 
 func (x *AcknowledgeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[20]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1457,7 +1558,7 @@ func (x *AcknowledgeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AcknowledgeResponse.ProtoReflect.Descriptor instead.
 func (*AcknowledgeResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{20}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{21}
 }
 
 // StateValues are variables of a state. All of them together are a whole state where the message comes from WriteState.
@@ -1471,7 +1572,7 @@ type StateValues struct {
 
 func (x *StateValues) Reset() {
 	*x = StateValues{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[21]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1483,7 +1584,7 @@ func (x *StateValues) String() string {
 func (*StateValues) ProtoMessage() {}
 
 func (x *StateValues) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[21]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1496,7 +1597,7 @@ func (x *StateValues) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StateValues.ProtoReflect.Descriptor instead.
 func (*StateValues) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{21}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *StateValues) GetProgress() *job.Progress {
@@ -1523,7 +1624,7 @@ type ReadStateRequest struct {
 
 func (x *ReadStateRequest) Reset() {
 	*x = ReadStateRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[22]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1535,7 +1636,7 @@ func (x *ReadStateRequest) String() string {
 func (*ReadStateRequest) ProtoMessage() {}
 
 func (x *ReadStateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[22]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1548,7 +1649,7 @@ func (x *ReadStateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadStateRequest.ProtoReflect.Descriptor instead.
 func (*ReadStateRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{22}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ReadStateRequest) GetState() string {
@@ -1574,7 +1675,7 @@ type WriteStateResponse struct {
 
 func (x *WriteStateResponse) Reset() {
 	*x = WriteStateResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[23]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1586,7 +1687,7 @@ func (x *WriteStateResponse) String() string {
 func (*WriteStateResponse) ProtoMessage() {}
 
 func (x *WriteStateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[23]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1599,7 +1700,7 @@ func (x *WriteStateResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WriteStateResponse.ProtoReflect.Descriptor instead.
 func (*WriteStateResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{23}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *WriteStateResponse) GetState() string {
@@ -1618,7 +1719,7 @@ type ReleaseStateRequest struct {
 
 func (x *ReleaseStateRequest) Reset() {
 	*x = ReleaseStateRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[24]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1630,7 +1731,7 @@ func (x *ReleaseStateRequest) String() string {
 func (*ReleaseStateRequest) ProtoMessage() {}
 
 func (x *ReleaseStateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[24]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1643,7 +1744,7 @@ func (x *ReleaseStateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseStateRequest.ProtoReflect.Descriptor instead.
 func (*ReleaseStateRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{24}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ReleaseStateRequest) GetState() string {
@@ -1661,7 +1762,7 @@ type ReleaseStateResponse struct {
 
 func (x *ReleaseStateResponse) Reset() {
 	*x = ReleaseStateResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[25]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1673,7 +1774,7 @@ func (x *ReleaseStateResponse) String() string {
 func (*ReleaseStateResponse) ProtoMessage() {}
 
 func (x *ReleaseStateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[25]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1686,7 +1787,7 @@ func (x *ReleaseStateResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseStateResponse.ProtoReflect.Descriptor instead.
 func (*ReleaseStateResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{25}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{26}
 }
 
 type StepRun struct {
@@ -1702,7 +1803,7 @@ type StepRun struct {
 
 func (x *StepRun) Reset() {
 	*x = StepRun{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[26]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1714,7 +1815,7 @@ func (x *StepRun) String() string {
 func (*StepRun) ProtoMessage() {}
 
 func (x *StepRun) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[26]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1727,7 +1828,7 @@ func (x *StepRun) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepRun.ProtoReflect.Descriptor instead.
 func (*StepRun) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{26}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *StepRun) GetFeed() []*job.Value {
@@ -1778,7 +1879,7 @@ type StepDone struct {
 
 func (x *StepDone) Reset() {
 	*x = StepDone{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[27]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1790,7 +1891,7 @@ func (x *StepDone) String() string {
 func (*StepDone) ProtoMessage() {}
 
 func (x *StepDone) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[27]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1803,7 +1904,7 @@ func (x *StepDone) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepDone.ProtoReflect.Descriptor instead.
 func (*StepDone) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{27}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *StepDone) GetStep() *job.Step {
@@ -1838,7 +1939,7 @@ type StartRoleChunk struct {
 
 func (x *StartRoleChunk) Reset() {
 	*x = StartRoleChunk{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[28]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1850,7 +1951,7 @@ func (x *StartRoleChunk) String() string {
 func (*StartRoleChunk) ProtoMessage() {}
 
 func (x *StartRoleChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[28]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1863,7 +1964,7 @@ func (x *StartRoleChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartRoleChunk.ProtoReflect.Descriptor instead.
 func (*StartRoleChunk) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{28}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *StartRoleChunk) GetPiece() []byte {
@@ -1884,7 +1985,7 @@ type RoleEvent struct {
 
 func (x *RoleEvent) Reset() {
 	*x = RoleEvent{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[29]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1896,7 +1997,7 @@ func (x *RoleEvent) String() string {
 func (*RoleEvent) ProtoMessage() {}
 
 func (x *RoleEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[29]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1909,7 +2010,7 @@ func (x *RoleEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RoleEvent.ProtoReflect.Descriptor instead.
 func (*RoleEvent) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{29}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *RoleEvent) GetLog() *LogLine {
@@ -1941,7 +2042,7 @@ type AttendRequest struct {
 
 func (x *AttendRequest) Reset() {
 	*x = AttendRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[30]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1953,7 +2054,7 @@ func (x *AttendRequest) String() string {
 func (*AttendRequest) ProtoMessage() {}
 
 func (x *AttendRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[30]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1966,7 +2067,7 @@ func (x *AttendRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AttendRequest.ProtoReflect.Descriptor instead.
 func (*AttendRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{30}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{31}
 }
 
 type KeeperState struct {
@@ -1981,7 +2082,7 @@ type KeeperState struct {
 
 func (x *KeeperState) Reset() {
 	*x = KeeperState{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[31]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1993,7 +2094,7 @@ func (x *KeeperState) String() string {
 func (*KeeperState) ProtoMessage() {}
 
 func (x *KeeperState) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[31]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2006,7 +2107,7 @@ func (x *KeeperState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeeperState.ProtoReflect.Descriptor instead.
 func (*KeeperState) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{31}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *KeeperState) GetId() string {
@@ -2047,7 +2148,7 @@ type KeptStart struct {
 
 func (x *KeptStart) Reset() {
 	*x = KeptStart{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[32]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2059,7 +2160,7 @@ func (x *KeptStart) String() string {
 func (*KeptStart) ProtoMessage() {}
 
 func (x *KeptStart) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[32]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2072,7 +2173,7 @@ func (x *KeptStart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeptStart.ProtoReflect.Descriptor instead.
 func (*KeptStart) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{32}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *KeptStart) GetRun() string {
@@ -2101,7 +2202,7 @@ type KeptRole struct {
 
 func (x *KeptRole) Reset() {
 	*x = KeptRole{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[33]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2113,7 +2214,7 @@ func (x *KeptRole) String() string {
 func (*KeptRole) ProtoMessage() {}
 
 func (x *KeptRole) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[33]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2126,7 +2227,7 @@ func (x *KeptRole) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeptRole.ProtoReflect.Descriptor instead.
 func (*KeptRole) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{33}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *KeptRole) GetRun() string {
@@ -2161,7 +2262,7 @@ type LinesRequest struct {
 
 func (x *LinesRequest) Reset() {
 	*x = LinesRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[34]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2173,7 +2274,7 @@ func (x *LinesRequest) String() string {
 func (*LinesRequest) ProtoMessage() {}
 
 func (x *LinesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[34]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2186,7 +2287,7 @@ func (x *LinesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LinesRequest.ProtoReflect.Descriptor instead.
 func (*LinesRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{34}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *LinesRequest) GetRun() string {
@@ -2220,7 +2321,7 @@ type EndRoleRequest struct {
 
 func (x *EndRoleRequest) Reset() {
 	*x = EndRoleRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[35]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2232,7 +2333,7 @@ func (x *EndRoleRequest) String() string {
 func (*EndRoleRequest) ProtoMessage() {}
 
 func (x *EndRoleRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[35]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2245,7 +2346,7 @@ func (x *EndRoleRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndRoleRequest.ProtoReflect.Descriptor instead.
 func (*EndRoleRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{35}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *EndRoleRequest) GetRole() *KeptRole {
@@ -2270,7 +2371,7 @@ type EndRoleResponse struct {
 
 func (x *EndRoleResponse) Reset() {
 	*x = EndRoleResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[36]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2282,7 +2383,7 @@ func (x *EndRoleResponse) String() string {
 func (*EndRoleResponse) ProtoMessage() {}
 
 func (x *EndRoleResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[36]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2295,7 +2396,7 @@ func (x *EndRoleResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndRoleResponse.ProtoReflect.Descriptor instead.
 func (*EndRoleResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{36}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{37}
 }
 
 type ReleaseRequest struct {
@@ -2307,7 +2408,7 @@ type ReleaseRequest struct {
 
 func (x *ReleaseRequest) Reset() {
 	*x = ReleaseRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[37]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2319,7 +2420,7 @@ func (x *ReleaseRequest) String() string {
 func (*ReleaseRequest) ProtoMessage() {}
 
 func (x *ReleaseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[37]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2332,7 +2433,7 @@ func (x *ReleaseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseRequest.ProtoReflect.Descriptor instead.
 func (*ReleaseRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{37}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ReleaseRequest) GetRun() string {
@@ -2350,7 +2451,7 @@ type ReleaseResponse struct {
 
 func (x *ReleaseResponse) Reset() {
 	*x = ReleaseResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[38]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2362,7 +2463,7 @@ func (x *ReleaseResponse) String() string {
 func (*ReleaseResponse) ProtoMessage() {}
 
 func (x *ReleaseResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[38]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2375,7 +2476,7 @@ func (x *ReleaseResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseResponse.ProtoReflect.Descriptor instead.
 func (*ReleaseResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{38}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{39}
 }
 
 type DismissRequest struct {
@@ -2386,7 +2487,7 @@ type DismissRequest struct {
 
 func (x *DismissRequest) Reset() {
 	*x = DismissRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[39]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2398,7 +2499,7 @@ func (x *DismissRequest) String() string {
 func (*DismissRequest) ProtoMessage() {}
 
 func (x *DismissRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[39]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2411,7 +2512,7 @@ func (x *DismissRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DismissRequest.ProtoReflect.Descriptor instead.
 func (*DismissRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{39}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{40}
 }
 
 type DismissResponse struct {
@@ -2422,7 +2523,7 @@ type DismissResponse struct {
 
 func (x *DismissResponse) Reset() {
 	*x = DismissResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[40]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2434,7 +2535,7 @@ func (x *DismissResponse) String() string {
 func (*DismissResponse) ProtoMessage() {}
 
 func (x *DismissResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[40]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2447,7 +2548,7 @@ func (x *DismissResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DismissResponse.ProtoReflect.Descriptor instead.
 func (*DismissResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{40}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{41}
 }
 
 // Identity stands in every message that changes state, so that duplicates, zombies and messages of another job are refused.
@@ -2466,7 +2567,7 @@ type Identity struct {
 
 func (x *Identity) Reset() {
 	*x = Identity{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[41]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2478,7 +2579,7 @@ func (x *Identity) String() string {
 func (*Identity) ProtoMessage() {}
 
 func (x *Identity) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[41]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2491,7 +2592,7 @@ func (x *Identity) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Identity.ProtoReflect.Descriptor instead.
 func (*Identity) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{41}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *Identity) GetJob() string {
@@ -2553,7 +2654,7 @@ type MoveRequest struct {
 
 func (x *MoveRequest) Reset() {
 	*x = MoveRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[42]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2565,7 +2666,7 @@ func (x *MoveRequest) String() string {
 func (*MoveRequest) ProtoMessage() {}
 
 func (x *MoveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[42]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2578,7 +2679,7 @@ func (x *MoveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MoveRequest.ProtoReflect.Descriptor instead.
 func (*MoveRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{42}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *MoveRequest) GetId() *Identity {
@@ -2606,7 +2707,7 @@ type MoveResponse struct {
 
 func (x *MoveResponse) Reset() {
 	*x = MoveResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[43]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2618,7 +2719,7 @@ func (x *MoveResponse) String() string {
 func (*MoveResponse) ProtoMessage() {}
 
 func (x *MoveResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[43]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2631,7 +2732,7 @@ func (x *MoveResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MoveResponse.ProtoReflect.Descriptor instead.
 func (*MoveResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{43}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *MoveResponse) GetFailure() *job.Failure {
@@ -2665,7 +2766,7 @@ type PlacementRequest struct {
 
 func (x *PlacementRequest) Reset() {
 	*x = PlacementRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[44]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2677,7 +2778,7 @@ func (x *PlacementRequest) String() string {
 func (*PlacementRequest) ProtoMessage() {}
 
 func (x *PlacementRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[44]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2690,7 +2791,7 @@ func (x *PlacementRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlacementRequest.ProtoReflect.Descriptor instead.
 func (*PlacementRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{44}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *PlacementRequest) GetId() *Identity {
@@ -2719,7 +2820,7 @@ type JoinRequest struct {
 
 func (x *JoinRequest) Reset() {
 	*x = JoinRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[45]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2731,7 +2832,7 @@ func (x *JoinRequest) String() string {
 func (*JoinRequest) ProtoMessage() {}
 
 func (x *JoinRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[45]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2744,7 +2845,7 @@ func (x *JoinRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JoinRequest.ProtoReflect.Descriptor instead.
 func (*JoinRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{45}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *JoinRequest) GetId() *Identity {
@@ -2796,7 +2897,7 @@ type JoinResponse struct {
 
 func (x *JoinResponse) Reset() {
 	*x = JoinResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[46]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2808,7 +2909,7 @@ func (x *JoinResponse) String() string {
 func (*JoinResponse) ProtoMessage() {}
 
 func (x *JoinResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[46]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2821,7 +2922,7 @@ func (x *JoinResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JoinResponse.ProtoReflect.Descriptor instead.
 func (*JoinResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{46}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *JoinResponse) GetTrainers() uint32 {
@@ -2918,7 +3019,7 @@ type NewsRequest struct {
 
 func (x *NewsRequest) Reset() {
 	*x = NewsRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[47]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2930,7 +3031,7 @@ func (x *NewsRequest) String() string {
 func (*NewsRequest) ProtoMessage() {}
 
 func (x *NewsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[47]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2943,7 +3044,7 @@ func (x *NewsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NewsRequest.ProtoReflect.Descriptor instead.
 func (*NewsRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{47}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *NewsRequest) GetId() *Identity {
@@ -2969,7 +3070,7 @@ type NewsResponse struct {
 
 func (x *NewsResponse) Reset() {
 	*x = NewsResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[48]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2981,7 +3082,7 @@ func (x *NewsResponse) String() string {
 func (*NewsResponse) ProtoMessage() {}
 
 func (x *NewsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[48]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2994,7 +3095,7 @@ func (x *NewsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NewsResponse.ProtoReflect.Descriptor instead.
 func (*NewsResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{48}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *NewsResponse) GetPlacement() uint64 {
@@ -3018,7 +3119,7 @@ type Segment struct {
 
 func (x *Segment) Reset() {
 	*x = Segment{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[49]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3030,7 +3131,7 @@ func (x *Segment) String() string {
 func (*Segment) ProtoMessage() {}
 
 func (x *Segment) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[49]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3043,7 +3144,7 @@ func (x *Segment) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Segment.ProtoReflect.Descriptor instead.
 func (*Segment) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{49}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *Segment) GetPass() int32 {
@@ -3088,7 +3189,7 @@ type DataFile struct {
 
 func (x *DataFile) Reset() {
 	*x = DataFile{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[50]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3100,7 +3201,7 @@ func (x *DataFile) String() string {
 func (*DataFile) ProtoMessage() {}
 
 func (x *DataFile) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[50]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3113,7 +3214,7 @@ func (x *DataFile) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DataFile.ProtoReflect.Descriptor instead.
 func (*DataFile) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{50}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *DataFile) GetPath() string {
@@ -3161,7 +3262,7 @@ type Dataset struct {
 
 func (x *Dataset) Reset() {
 	*x = Dataset{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[51]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3173,7 +3274,7 @@ func (x *Dataset) String() string {
 func (*Dataset) ProtoMessage() {}
 
 func (x *Dataset) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[51]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3186,7 +3287,7 @@ func (x *Dataset) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Dataset.ProtoReflect.Descriptor instead.
 func (*Dataset) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{51}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *Dataset) GetName() string {
@@ -3213,7 +3314,7 @@ type ReportDatasetRequest struct {
 
 func (x *ReportDatasetRequest) Reset() {
 	*x = ReportDatasetRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[52]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3225,7 +3326,7 @@ func (x *ReportDatasetRequest) String() string {
 func (*ReportDatasetRequest) ProtoMessage() {}
 
 func (x *ReportDatasetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[52]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3238,7 +3339,7 @@ func (x *ReportDatasetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportDatasetRequest.ProtoReflect.Descriptor instead.
 func (*ReportDatasetRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{52}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *ReportDatasetRequest) GetId() *Identity {
@@ -3263,7 +3364,7 @@ type ReportDatasetResponse struct {
 
 func (x *ReportDatasetResponse) Reset() {
 	*x = ReportDatasetResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[53]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3275,7 +3376,7 @@ func (x *ReportDatasetResponse) String() string {
 func (*ReportDatasetResponse) ProtoMessage() {}
 
 func (x *ReportDatasetResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[53]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3288,7 +3389,7 @@ func (x *ReportDatasetResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportDatasetResponse.ProtoReflect.Descriptor instead.
 func (*ReportDatasetResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{53}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{54}
 }
 
 // RecordRange is [from, to) in the global numbering of a dataset.
@@ -3302,7 +3403,7 @@ type RecordRange struct {
 
 func (x *RecordRange) Reset() {
 	*x = RecordRange{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[54]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3314,7 +3415,7 @@ func (x *RecordRange) String() string {
 func (*RecordRange) ProtoMessage() {}
 
 func (x *RecordRange) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[54]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3327,7 +3428,7 @@ func (x *RecordRange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordRange.ProtoReflect.Descriptor instead.
 func (*RecordRange) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{54}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *RecordRange) GetFrom() int64 {
@@ -3361,7 +3462,7 @@ type Task struct {
 
 func (x *Task) Reset() {
 	*x = Task{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[55]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3373,7 +3474,7 @@ func (x *Task) String() string {
 func (*Task) ProtoMessage() {}
 
 func (x *Task) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[55]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3386,7 +3487,7 @@ func (x *Task) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Task.ProtoReflect.Descriptor instead.
 func (*Task) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{55}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *Task) GetId() int64 {
@@ -3454,7 +3555,7 @@ type GetTaskRequest struct {
 
 func (x *GetTaskRequest) Reset() {
 	*x = GetTaskRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[56]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3466,7 +3567,7 @@ func (x *GetTaskRequest) String() string {
 func (*GetTaskRequest) ProtoMessage() {}
 
 func (x *GetTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[56]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3479,7 +3580,7 @@ func (x *GetTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetTaskRequest.ProtoReflect.Descriptor instead.
 func (*GetTaskRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{56}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *GetTaskRequest) GetId() *Identity {
@@ -3553,7 +3654,7 @@ type GetTaskResponse struct {
 
 func (x *GetTaskResponse) Reset() {
 	*x = GetTaskResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[57]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3565,7 +3666,7 @@ func (x *GetTaskResponse) String() string {
 func (*GetTaskResponse) ProtoMessage() {}
 
 func (x *GetTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[57]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3578,7 +3679,7 @@ func (x *GetTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetTaskResponse.ProtoReflect.Descriptor instead.
 func (*GetTaskResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{57}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *GetTaskResponse) GetTask() *Task {
@@ -3641,7 +3742,7 @@ type TaskFailedRequest struct {
 
 func (x *TaskFailedRequest) Reset() {
 	*x = TaskFailedRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[58]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3653,7 +3754,7 @@ func (x *TaskFailedRequest) String() string {
 func (*TaskFailedRequest) ProtoMessage() {}
 
 func (x *TaskFailedRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[58]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3666,7 +3767,7 @@ func (x *TaskFailedRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskFailedRequest.ProtoReflect.Descriptor instead.
 func (*TaskFailedRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{58}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *TaskFailedRequest) GetId() *Identity {
@@ -3698,7 +3799,7 @@ type TaskFailedResponse struct {
 
 func (x *TaskFailedResponse) Reset() {
 	*x = TaskFailedResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[59]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3710,7 +3811,7 @@ func (x *TaskFailedResponse) String() string {
 func (*TaskFailedResponse) ProtoMessage() {}
 
 func (x *TaskFailedResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[59]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3723,7 +3824,7 @@ func (x *TaskFailedResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskFailedResponse.ProtoReflect.Descriptor instead.
 func (*TaskFailedResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{59}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{60}
 }
 
 type SaveModelRequest struct {
@@ -3735,7 +3836,7 @@ type SaveModelRequest struct {
 
 func (x *SaveModelRequest) Reset() {
 	*x = SaveModelRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[60]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3747,7 +3848,7 @@ func (x *SaveModelRequest) String() string {
 func (*SaveModelRequest) ProtoMessage() {}
 
 func (x *SaveModelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[60]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3760,7 +3861,7 @@ func (x *SaveModelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SaveModelRequest.ProtoReflect.Descriptor instead.
 func (*SaveModelRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{60}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *SaveModelRequest) GetId() *Identity {
@@ -3781,7 +3882,7 @@ type SaveModelResponse struct {
 
 func (x *SaveModelResponse) Reset() {
 	*x = SaveModelResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[61]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3793,7 +3894,7 @@ func (x *SaveModelResponse) String() string {
 func (*SaveModelResponse) ProtoMessage() {}
 
 func (x *SaveModelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[61]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3806,7 +3907,7 @@ func (x *SaveModelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SaveModelResponse.ProtoReflect.Descriptor instead.
 func (*SaveModelResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{61}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *SaveModelResponse) GetGranted() bool {
@@ -3841,7 +3942,7 @@ type TrainerSteps struct {
 
 func (x *TrainerSteps) Reset() {
 	*x = TrainerSteps{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[62]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3853,7 +3954,7 @@ func (x *TrainerSteps) String() string {
 func (*TrainerSteps) ProtoMessage() {}
 
 func (x *TrainerSteps) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[62]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3866,7 +3967,7 @@ func (x *TrainerSteps) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TrainerSteps.ProtoReflect.Descriptor instead.
 func (*TrainerSteps) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{62}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *TrainerSteps) GetId() *Identity {
@@ -3904,7 +4005,7 @@ type TrainerStep struct {
 
 func (x *TrainerStep) Reset() {
 	*x = TrainerStep{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[63]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3916,7 +4017,7 @@ func (x *TrainerStep) String() string {
 func (*TrainerStep) ProtoMessage() {}
 
 func (x *TrainerStep) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[63]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3929,7 +4030,7 @@ func (x *TrainerStep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TrainerStep.ProtoReflect.Descriptor instead.
 func (*TrainerStep) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{63}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *TrainerStep) GetId() *Identity {
@@ -4010,7 +4111,7 @@ type ReportStepsResponse struct {
 
 func (x *ReportStepsResponse) Reset() {
 	*x = ReportStepsResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[64]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4022,7 +4123,7 @@ func (x *ReportStepsResponse) String() string {
 func (*ReportStepsResponse) ProtoMessage() {}
 
 func (x *ReportStepsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[64]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4035,7 +4136,7 @@ func (x *ReportStepsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportStepsResponse.ProtoReflect.Descriptor instead.
 func (*ReportStepsResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{64}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{65}
 }
 
 // NextFeedRequest says by its item that the trainer has done those before it. Items are numbered from 0 on in each generation.
@@ -4049,7 +4150,7 @@ type NextFeedRequest struct {
 
 func (x *NextFeedRequest) Reset() {
 	*x = NextFeedRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[65]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4061,7 +4162,7 @@ func (x *NextFeedRequest) String() string {
 func (*NextFeedRequest) ProtoMessage() {}
 
 func (x *NextFeedRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[65]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4074,7 +4175,7 @@ func (x *NextFeedRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NextFeedRequest.ProtoReflect.Descriptor instead.
 func (*NextFeedRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{65}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *NextFeedRequest) GetId() *Identity {
@@ -4102,7 +4203,7 @@ type FinishDataRequest struct {
 
 func (x *FinishDataRequest) Reset() {
 	*x = FinishDataRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[66]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4114,7 +4215,7 @@ func (x *FinishDataRequest) String() string {
 func (*FinishDataRequest) ProtoMessage() {}
 
 func (x *FinishDataRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[66]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4127,7 +4228,7 @@ func (x *FinishDataRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FinishDataRequest.ProtoReflect.Descriptor instead.
 func (*FinishDataRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{66}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *FinishDataRequest) GetId() *Identity {
@@ -4160,7 +4261,7 @@ type FinishDataResponse struct {
 
 func (x *FinishDataResponse) Reset() {
 	*x = FinishDataResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[67]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4172,7 +4273,7 @@ func (x *FinishDataResponse) String() string {
 func (*FinishDataResponse) ProtoMessage() {}
 
 func (x *FinishDataResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[67]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4185,7 +4286,7 @@ func (x *FinishDataResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FinishDataResponse.ProtoReflect.Descriptor instead.
 func (*FinishDataResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{67}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *FinishDataResponse) GetSteps() uint64 {
@@ -4204,7 +4305,7 @@ type PermitRequest struct {
 
 func (x *PermitRequest) Reset() {
 	*x = PermitRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[68]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4216,7 +4317,7 @@ func (x *PermitRequest) String() string {
 func (*PermitRequest) ProtoMessage() {}
 
 func (x *PermitRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[68]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4229,7 +4330,7 @@ func (x *PermitRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PermitRequest.ProtoReflect.Descriptor instead.
 func (*PermitRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{68}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *PermitRequest) GetId() *Identity {
@@ -4249,7 +4350,7 @@ type PermitResponse struct {
 
 func (x *PermitResponse) Reset() {
 	*x = PermitResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[69]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4261,7 +4362,7 @@ func (x *PermitResponse) String() string {
 func (*PermitResponse) ProtoMessage() {}
 
 func (x *PermitResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[69]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4274,7 +4375,7 @@ func (x *PermitResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PermitResponse.ProtoReflect.Descriptor instead.
 func (*PermitResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{69}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *PermitResponse) GetUntil() uint64 {
@@ -4308,7 +4409,7 @@ type FeedShare struct {
 
 func (x *FeedShare) Reset() {
 	*x = FeedShare{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[70]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4320,7 +4421,7 @@ func (x *FeedShare) String() string {
 func (*FeedShare) ProtoMessage() {}
 
 func (x *FeedShare) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[70]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4333,7 +4434,7 @@ func (x *FeedShare) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FeedShare.ProtoReflect.Descriptor instead.
 func (*FeedShare) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{70}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *FeedShare) GetStep() uint64 {
@@ -4397,7 +4498,7 @@ type LeaveRequest struct {
 
 func (x *LeaveRequest) Reset() {
 	*x = LeaveRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[71]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4409,7 +4510,7 @@ func (x *LeaveRequest) String() string {
 func (*LeaveRequest) ProtoMessage() {}
 
 func (x *LeaveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[71]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4422,7 +4523,7 @@ func (x *LeaveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaveRequest.ProtoReflect.Descriptor instead.
 func (*LeaveRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{71}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *LeaveRequest) GetId() *Identity {
@@ -4454,7 +4555,7 @@ type LeaveResponse struct {
 
 func (x *LeaveResponse) Reset() {
 	*x = LeaveResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[72]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4466,7 +4567,7 @@ func (x *LeaveResponse) String() string {
 func (*LeaveResponse) ProtoMessage() {}
 
 func (x *LeaveResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[72]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4479,7 +4580,7 @@ func (x *LeaveResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaveResponse.ProtoReflect.Descriptor instead.
 func (*LeaveResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{72}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{73}
 }
 
 // WatchRequest says where the watcher is. For another coordinator than the one that answers the position means nothing: that one begins with the first event.
@@ -4494,7 +4595,7 @@ type WatchRequest struct {
 
 func (x *WatchRequest) Reset() {
 	*x = WatchRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[73]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4506,7 +4607,7 @@ func (x *WatchRequest) String() string {
 func (*WatchRequest) ProtoMessage() {}
 
 func (x *WatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[73]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4519,7 +4620,7 @@ func (x *WatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchRequest.ProtoReflect.Descriptor instead.
 func (*WatchRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{73}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *WatchRequest) GetJob() string {
@@ -4557,7 +4658,7 @@ type WatchResponse struct {
 
 func (x *WatchResponse) Reset() {
 	*x = WatchResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[74]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4569,7 +4670,7 @@ func (x *WatchResponse) String() string {
 func (*WatchResponse) ProtoMessage() {}
 
 func (x *WatchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[74]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4582,7 +4683,7 @@ func (x *WatchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchResponse.ProtoReflect.Descriptor instead.
 func (*WatchResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{74}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *WatchResponse) GetEvents() []*job.Event {
@@ -4624,7 +4725,7 @@ type GoBackRequest struct {
 
 func (x *GoBackRequest) Reset() {
 	*x = GoBackRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[75]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4636,7 +4737,7 @@ func (x *GoBackRequest) String() string {
 func (*GoBackRequest) ProtoMessage() {}
 
 func (x *GoBackRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[75]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4649,7 +4750,7 @@ func (x *GoBackRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GoBackRequest.ProtoReflect.Descriptor instead.
 func (*GoBackRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{75}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *GoBackRequest) GetId() *Identity {
@@ -4677,7 +4778,7 @@ type GoBackResponse struct {
 
 func (x *GoBackResponse) Reset() {
 	*x = GoBackResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[76]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4689,7 +4790,7 @@ func (x *GoBackResponse) String() string {
 func (*GoBackResponse) ProtoMessage() {}
 
 func (x *GoBackResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[76]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4702,7 +4803,7 @@ func (x *GoBackResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GoBackResponse.ProtoReflect.Descriptor instead.
 func (*GoBackResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{76}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *GoBackResponse) GetProgress() *job.Progress {
@@ -4731,7 +4832,7 @@ type QueuesRequest struct {
 
 func (x *QueuesRequest) Reset() {
 	*x = QueuesRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[77]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4743,7 +4844,7 @@ func (x *QueuesRequest) String() string {
 func (*QueuesRequest) ProtoMessage() {}
 
 func (x *QueuesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[77]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4756,7 +4857,7 @@ func (x *QueuesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueuesRequest.ProtoReflect.Descriptor instead.
 func (*QueuesRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{77}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *QueuesRequest) GetJob() string {
@@ -4808,7 +4909,7 @@ type QueueStatus struct {
 
 func (x *QueueStatus) Reset() {
 	*x = QueueStatus{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[78]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4820,7 +4921,7 @@ func (x *QueueStatus) String() string {
 func (*QueueStatus) ProtoMessage() {}
 
 func (x *QueueStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[78]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4833,7 +4934,7 @@ func (x *QueueStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueueStatus.ProtoReflect.Descriptor instead.
 func (*QueueStatus) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{78}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *QueueStatus) GetDataset() string {
@@ -4938,7 +5039,7 @@ type PassDiscards struct {
 
 func (x *PassDiscards) Reset() {
 	*x = PassDiscards{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[79]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4950,7 +5051,7 @@ func (x *PassDiscards) String() string {
 func (*PassDiscards) ProtoMessage() {}
 
 func (x *PassDiscards) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[79]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4963,7 +5064,7 @@ func (x *PassDiscards) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PassDiscards.ProtoReflect.Descriptor instead.
 func (*PassDiscards) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{79}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *PassDiscards) GetPass() int32 {
@@ -5000,7 +5101,7 @@ type DiscardedTask struct {
 
 func (x *DiscardedTask) Reset() {
 	*x = DiscardedTask{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[80]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5012,7 +5113,7 @@ func (x *DiscardedTask) String() string {
 func (*DiscardedTask) ProtoMessage() {}
 
 func (x *DiscardedTask) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[80]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5025,7 +5126,7 @@ func (x *DiscardedTask) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DiscardedTask.ProtoReflect.Descriptor instead.
 func (*DiscardedTask) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{80}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *DiscardedTask) GetId() int64 {
@@ -5072,7 +5173,7 @@ type CheckpointRequest struct {
 
 func (x *CheckpointRequest) Reset() {
 	*x = CheckpointRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[81]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5084,7 +5185,7 @@ func (x *CheckpointRequest) String() string {
 func (*CheckpointRequest) ProtoMessage() {}
 
 func (x *CheckpointRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[81]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5097,7 +5198,7 @@ func (x *CheckpointRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckpointRequest.ProtoReflect.Descriptor instead.
 func (*CheckpointRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{81}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *CheckpointRequest) GetJob() string {
@@ -5127,7 +5228,7 @@ type QueuesResponse struct {
 
 func (x *QueuesResponse) Reset() {
 	*x = QueuesResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[82]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5139,7 +5240,7 @@ func (x *QueuesResponse) String() string {
 func (*QueuesResponse) ProtoMessage() {}
 
 func (x *QueuesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[82]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5152,7 +5253,7 @@ func (x *QueuesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueuesResponse.ProtoReflect.Descriptor instead.
 func (*QueuesResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{82}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *QueuesResponse) GetQueues() []*QueueStatus {
@@ -5257,7 +5358,7 @@ type VariableChunk struct {
 
 func (x *VariableChunk) Reset() {
 	*x = VariableChunk{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[83]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5269,7 +5370,7 @@ func (x *VariableChunk) String() string {
 func (*VariableChunk) ProtoMessage() {}
 
 func (x *VariableChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[83]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5282,7 +5383,7 @@ func (x *VariableChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VariableChunk.ProtoReflect.Descriptor instead.
 func (*VariableChunk) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{83}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *VariableChunk) GetId() *Identity {
@@ -5350,7 +5451,7 @@ type SendResponse struct {
 
 func (x *SendResponse) Reset() {
 	*x = SendResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[84]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5362,7 +5463,7 @@ func (x *SendResponse) String() string {
 func (*SendResponse) ProtoMessage() {}
 
 func (x *SendResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[84]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5375,7 +5476,7 @@ func (x *SendResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SendResponse.ProtoReflect.Descriptor instead.
 func (*SendResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{84}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *SendResponse) GetDuplicate() bool {
@@ -5398,7 +5499,7 @@ type RowsRequest struct {
 
 func (x *RowsRequest) Reset() {
 	*x = RowsRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[85]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5410,7 +5511,7 @@ func (x *RowsRequest) String() string {
 func (*RowsRequest) ProtoMessage() {}
 
 func (x *RowsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[85]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5423,7 +5524,7 @@ func (x *RowsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RowsRequest.ProtoReflect.Descriptor instead.
 func (*RowsRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{85}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{86}
 }
 
 func (x *RowsRequest) GetId() *Identity {
@@ -5466,7 +5567,7 @@ type OpenDataRequest struct {
 
 func (x *OpenDataRequest) Reset() {
 	*x = OpenDataRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[86]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5478,7 +5579,7 @@ func (x *OpenDataRequest) String() string {
 func (*OpenDataRequest) ProtoMessage() {}
 
 func (x *OpenDataRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[86]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5491,7 +5592,7 @@ func (x *OpenDataRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenDataRequest.ProtoReflect.Descriptor instead.
 func (*OpenDataRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{86}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{87}
 }
 
 func (x *OpenDataRequest) GetId() *Identity {
@@ -5530,7 +5631,7 @@ type OpenDataResponse struct {
 
 func (x *OpenDataResponse) Reset() {
 	*x = OpenDataResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[87]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5542,7 +5643,7 @@ func (x *OpenDataResponse) String() string {
 func (*OpenDataResponse) ProtoMessage() {}
 
 func (x *OpenDataResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[87]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5555,7 +5656,7 @@ func (x *OpenDataResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenDataResponse.ProtoReflect.Descriptor instead.
 func (*OpenDataResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{87}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{88}
 }
 
 func (x *OpenDataResponse) GetToken() []byte {
@@ -5620,7 +5721,7 @@ type SliceInfo struct {
 
 func (x *SliceInfo) Reset() {
 	*x = SliceInfo{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[88]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[89]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5632,7 +5733,7 @@ func (x *SliceInfo) String() string {
 func (*SliceInfo) ProtoMessage() {}
 
 func (x *SliceInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[88]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[89]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5645,7 +5746,7 @@ func (x *SliceInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SliceInfo.ProtoReflect.Descriptor instead.
 func (*SliceInfo) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{88}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{89}
 }
 
 func (x *SliceInfo) GetDtype() int32 {
@@ -5700,7 +5801,7 @@ type BarrierRequest struct {
 
 func (x *BarrierRequest) Reset() {
 	*x = BarrierRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[89]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[90]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5712,7 +5813,7 @@ func (x *BarrierRequest) String() string {
 func (*BarrierRequest) ProtoMessage() {}
 
 func (x *BarrierRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[89]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[90]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5725,7 +5826,7 @@ func (x *BarrierRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BarrierRequest.ProtoReflect.Descriptor instead.
 func (*BarrierRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{89}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{90}
 }
 
 func (x *BarrierRequest) GetId() *Identity {
@@ -5799,7 +5900,7 @@ type BarrierResponse struct {
 
 func (x *BarrierResponse) Reset() {
 	*x = BarrierResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[90]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[91]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5811,7 +5912,7 @@ func (x *BarrierResponse) String() string {
 func (*BarrierResponse) ProtoMessage() {}
 
 func (x *BarrierResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[90]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[91]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5824,7 +5925,7 @@ func (x *BarrierResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BarrierResponse.ProtoReflect.Descriptor instead.
 func (*BarrierResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{90}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{91}
 }
 
 type CountedRequest struct {
@@ -5836,7 +5937,7 @@ type CountedRequest struct {
 
 func (x *CountedRequest) Reset() {
 	*x = CountedRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[91]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[92]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5848,7 +5949,7 @@ func (x *CountedRequest) String() string {
 func (*CountedRequest) ProtoMessage() {}
 
 func (x *CountedRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[91]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[92]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5861,7 +5962,7 @@ func (x *CountedRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CountedRequest.ProtoReflect.Descriptor instead.
 func (*CountedRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{91}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{92}
 }
 
 func (x *CountedRequest) GetId() *Identity {
@@ -5884,7 +5985,7 @@ type CountedResponse struct {
 
 func (x *CountedResponse) Reset() {
 	*x = CountedResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[92]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[93]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5896,7 +5997,7 @@ func (x *CountedResponse) String() string {
 func (*CountedResponse) ProtoMessage() {}
 
 func (x *CountedResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[92]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[93]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5909,7 +6010,7 @@ func (x *CountedResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CountedResponse.ProtoReflect.Descriptor instead.
 func (*CountedResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{92}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{93}
 }
 
 func (x *CountedResponse) GetRound() uint64 {
@@ -5948,7 +6049,7 @@ type CutRequest struct {
 
 func (x *CutRequest) Reset() {
 	*x = CutRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[93]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[94]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5960,7 +6061,7 @@ func (x *CutRequest) String() string {
 func (*CutRequest) ProtoMessage() {}
 
 func (x *CutRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[93]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[94]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5973,7 +6074,7 @@ func (x *CutRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CutRequest.ProtoReflect.Descriptor instead.
 func (*CutRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{93}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{94}
 }
 
 func (x *CutRequest) GetId() *Identity {
@@ -6029,7 +6130,7 @@ type StepBound struct {
 
 func (x *StepBound) Reset() {
 	*x = StepBound{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[94]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[95]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6041,7 +6142,7 @@ func (x *StepBound) String() string {
 func (*StepBound) ProtoMessage() {}
 
 func (x *StepBound) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[94]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[95]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6054,7 +6155,7 @@ func (x *StepBound) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepBound.ProtoReflect.Descriptor instead.
 func (*StepBound) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{94}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{95}
 }
 
 func (x *StepBound) GetRank() uint32 {
@@ -6086,7 +6187,7 @@ type CutResponse struct {
 
 func (x *CutResponse) Reset() {
 	*x = CutResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[95]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[96]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6098,7 +6199,7 @@ func (x *CutResponse) String() string {
 func (*CutResponse) ProtoMessage() {}
 
 func (x *CutResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[95]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[96]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6111,7 +6212,7 @@ func (x *CutResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CutResponse.ProtoReflect.Descriptor instead.
 func (*CutResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{95}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{96}
 }
 
 func (x *CutResponse) GetPast() bool {
@@ -6175,7 +6276,7 @@ type HoldRequest struct {
 
 func (x *HoldRequest) Reset() {
 	*x = HoldRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[96]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[97]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6187,7 +6288,7 @@ func (x *HoldRequest) String() string {
 func (*HoldRequest) ProtoMessage() {}
 
 func (x *HoldRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[96]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[97]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6200,7 +6301,7 @@ func (x *HoldRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoldRequest.ProtoReflect.Descriptor instead.
 func (*HoldRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{96}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{97}
 }
 
 func (x *HoldRequest) GetId() *Identity {
@@ -6235,7 +6336,7 @@ type HoldResponse struct {
 
 func (x *HoldResponse) Reset() {
 	*x = HoldResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[97]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[98]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6247,7 +6348,7 @@ func (x *HoldResponse) String() string {
 func (*HoldResponse) ProtoMessage() {}
 
 func (x *HoldResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[97]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[98]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6260,7 +6361,7 @@ func (x *HoldResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoldResponse.ProtoReflect.Descriptor instead.
 func (*HoldResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{97}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{98}
 }
 
 func (x *HoldResponse) GetBegun() []*StepBound {
@@ -6303,7 +6404,7 @@ type RestoreRequest struct {
 
 func (x *RestoreRequest) Reset() {
 	*x = RestoreRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[98]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[99]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6315,7 +6416,7 @@ func (x *RestoreRequest) String() string {
 func (*RestoreRequest) ProtoMessage() {}
 
 func (x *RestoreRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[98]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[99]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6328,7 +6429,7 @@ func (x *RestoreRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RestoreRequest.ProtoReflect.Descriptor instead.
 func (*RestoreRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{98}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{99}
 }
 
 func (x *RestoreRequest) GetId() *Identity {
@@ -6390,7 +6491,7 @@ type RestoreResponse struct {
 
 func (x *RestoreResponse) Reset() {
 	*x = RestoreResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[99]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[100]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6402,7 +6503,7 @@ func (x *RestoreResponse) String() string {
 func (*RestoreResponse) ProtoMessage() {}
 
 func (x *RestoreResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[99]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[100]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6415,7 +6516,7 @@ func (x *RestoreResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RestoreResponse.ProtoReflect.Descriptor instead.
 func (*RestoreResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{99}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{100}
 }
 
 func (x *RestoreResponse) GetRecords() int64 {
@@ -6442,7 +6543,7 @@ type PrepareRequest struct {
 
 func (x *PrepareRequest) Reset() {
 	*x = PrepareRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[100]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[101]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6454,7 +6555,7 @@ func (x *PrepareRequest) String() string {
 func (*PrepareRequest) ProtoMessage() {}
 
 func (x *PrepareRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[100]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[101]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6467,7 +6568,7 @@ func (x *PrepareRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PrepareRequest.ProtoReflect.Descriptor instead.
 func (*PrepareRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{100}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{101}
 }
 
 func (x *PrepareRequest) GetId() *Identity {
@@ -6492,7 +6593,7 @@ type PrepareResponse struct {
 
 func (x *PrepareResponse) Reset() {
 	*x = PrepareResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[101]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[102]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6504,7 +6605,7 @@ func (x *PrepareResponse) String() string {
 func (*PrepareResponse) ProtoMessage() {}
 
 func (x *PrepareResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[101]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[102]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6517,7 +6618,7 @@ func (x *PrepareResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PrepareResponse.ProtoReflect.Descriptor instead.
 func (*PrepareResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{101}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{102}
 }
 
 type ArrivedRequest struct {
@@ -6531,7 +6632,7 @@ type ArrivedRequest struct {
 
 func (x *ArrivedRequest) Reset() {
 	*x = ArrivedRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[102]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[103]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6543,7 +6644,7 @@ func (x *ArrivedRequest) String() string {
 func (*ArrivedRequest) ProtoMessage() {}
 
 func (x *ArrivedRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[102]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[103]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6556,7 +6657,7 @@ func (x *ArrivedRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ArrivedRequest.ProtoReflect.Descriptor instead.
 func (*ArrivedRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{102}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{103}
 }
 
 func (x *ArrivedRequest) GetId() *Identity {
@@ -6590,7 +6691,7 @@ type ArrivedResponse struct {
 
 func (x *ArrivedResponse) Reset() {
 	*x = ArrivedResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[103]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[104]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6602,7 +6703,7 @@ func (x *ArrivedResponse) String() string {
 func (*ArrivedResponse) ProtoMessage() {}
 
 func (x *ArrivedResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[103]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[104]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6615,7 +6716,7 @@ func (x *ArrivedResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ArrivedResponse.ProtoReflect.Descriptor instead.
 func (*ArrivedResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{103}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{104}
 }
 
 func (x *ArrivedResponse) GetBytes() int64 {
@@ -6643,7 +6744,7 @@ type FreezeRequest struct {
 
 func (x *FreezeRequest) Reset() {
 	*x = FreezeRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[104]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[105]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6655,7 +6756,7 @@ func (x *FreezeRequest) String() string {
 func (*FreezeRequest) ProtoMessage() {}
 
 func (x *FreezeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[104]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[105]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6668,7 +6769,7 @@ func (x *FreezeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FreezeRequest.ProtoReflect.Descriptor instead.
 func (*FreezeRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{104}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{105}
 }
 
 func (x *FreezeRequest) GetId() *Identity {
@@ -6700,7 +6801,7 @@ type FreezeResponse struct {
 
 func (x *FreezeResponse) Reset() {
 	*x = FreezeResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[105]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[106]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6712,7 +6813,7 @@ func (x *FreezeResponse) String() string {
 func (*FreezeResponse) ProtoMessage() {}
 
 func (x *FreezeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[105]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[106]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6725,7 +6826,7 @@ func (x *FreezeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FreezeResponse.ProtoReflect.Descriptor instead.
 func (*FreezeResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{105}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{106}
 }
 
 func (x *FreezeResponse) GetGeneration() uint64 {
@@ -6794,7 +6895,7 @@ type Declared struct {
 
 func (x *Declared) Reset() {
 	*x = Declared{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[106]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[107]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6806,7 +6907,7 @@ func (x *Declared) String() string {
 func (*Declared) ProtoMessage() {}
 
 func (x *Declared) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[106]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[107]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6819,7 +6920,7 @@ func (x *Declared) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Declared.ProtoReflect.Descriptor instead.
 func (*Declared) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{106}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{107}
 }
 
 func (x *Declared) GetRank() uint32 {
@@ -6876,7 +6977,7 @@ type Member struct {
 
 func (x *Member) Reset() {
 	*x = Member{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[107]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[108]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6888,7 +6989,7 @@ func (x *Member) String() string {
 func (*Member) ProtoMessage() {}
 
 func (x *Member) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[107]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[108]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6901,7 +7002,7 @@ func (x *Member) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Member.ProtoReflect.Descriptor instead.
 func (*Member) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{107}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{108}
 }
 
 func (x *Member) GetRank() uint32 {
@@ -6938,7 +7039,7 @@ type ResumeRequest struct {
 
 func (x *ResumeRequest) Reset() {
 	*x = ResumeRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[108]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[109]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6950,7 +7051,7 @@ func (x *ResumeRequest) String() string {
 func (*ResumeRequest) ProtoMessage() {}
 
 func (x *ResumeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[108]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[109]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6963,7 +7064,7 @@ func (x *ResumeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeRequest.ProtoReflect.Descriptor instead.
 func (*ResumeRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{108}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{109}
 }
 
 func (x *ResumeRequest) GetId() *Identity {
@@ -7002,7 +7103,7 @@ type ResumeResponse struct {
 
 func (x *ResumeResponse) Reset() {
 	*x = ResumeResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[109]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[110]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7014,7 +7115,7 @@ func (x *ResumeResponse) String() string {
 func (*ResumeResponse) ProtoMessage() {}
 
 func (x *ResumeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[109]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[110]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7027,7 +7128,7 @@ func (x *ResumeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeResponse.ProtoReflect.Descriptor instead.
 func (*ResumeResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{109}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{110}
 }
 
 // FollowRequest comes from a standby. start rises from one process of the standby to the next.
@@ -7042,7 +7143,7 @@ type FollowRequest struct {
 
 func (x *FollowRequest) Reset() {
 	*x = FollowRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[110]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[111]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7054,7 +7155,7 @@ func (x *FollowRequest) String() string {
 func (*FollowRequest) ProtoMessage() {}
 
 func (x *FollowRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[110]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[111]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7067,7 +7168,7 @@ func (x *FollowRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowRequest.ProtoReflect.Descriptor instead.
 func (*FollowRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{110}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{111}
 }
 
 func (x *FollowRequest) GetId() *Identity {
@@ -7102,7 +7203,7 @@ type FollowResponse struct {
 
 func (x *FollowResponse) Reset() {
 	*x = FollowResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[111]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[112]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7114,7 +7215,7 @@ func (x *FollowResponse) String() string {
 func (*FollowResponse) ProtoMessage() {}
 
 func (x *FollowResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[111]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[112]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7127,7 +7228,7 @@ func (x *FollowResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowResponse.ProtoReflect.Descriptor instead.
 func (*FollowResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{111}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{112}
 }
 
 func (x *FollowResponse) GetToken() []byte {
@@ -7180,7 +7281,7 @@ type Standing struct {
 
 func (x *Standing) Reset() {
 	*x = Standing{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[112]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[113]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7192,7 +7293,7 @@ func (x *Standing) String() string {
 func (*Standing) ProtoMessage() {}
 
 func (x *Standing) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[112]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[113]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7205,7 +7306,7 @@ func (x *Standing) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Standing.ProtoReflect.Descriptor instead.
 func (*Standing) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{112}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{113}
 }
 
 func (x *Standing) GetKind() Standing_Kind {
@@ -7348,7 +7449,7 @@ type Pushed struct {
 
 func (x *Pushed) Reset() {
 	*x = Pushed{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[113]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[114]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7360,7 +7461,7 @@ func (x *Pushed) String() string {
 func (*Pushed) ProtoMessage() {}
 
 func (x *Pushed) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[113]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[114]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7373,7 +7474,7 @@ func (x *Pushed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Pushed.ProtoReflect.Descriptor instead.
 func (*Pushed) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{113}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{114}
 }
 
 func (x *Pushed) GetRank() uint32 {
@@ -7425,7 +7526,7 @@ type Clock struct {
 
 func (x *Clock) Reset() {
 	*x = Clock{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[114]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[115]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7437,7 +7538,7 @@ func (x *Clock) String() string {
 func (*Clock) ProtoMessage() {}
 
 func (x *Clock) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[114]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[115]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7450,7 +7551,7 @@ func (x *Clock) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Clock.ProtoReflect.Descriptor instead.
 func (*Clock) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{114}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{115}
 }
 
 func (x *Clock) GetRank() uint32 {
@@ -7498,7 +7599,7 @@ type TakeOverRequest struct {
 
 func (x *TakeOverRequest) Reset() {
 	*x = TakeOverRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[115]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[116]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7510,7 +7611,7 @@ func (x *TakeOverRequest) String() string {
 func (*TakeOverRequest) ProtoMessage() {}
 
 func (x *TakeOverRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[115]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[116]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7523,7 +7624,7 @@ func (x *TakeOverRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TakeOverRequest.ProtoReflect.Descriptor instead.
 func (*TakeOverRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{115}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{116}
 }
 
 func (x *TakeOverRequest) GetId() *Identity {
@@ -7549,7 +7650,7 @@ type TakeOverResponse struct {
 
 func (x *TakeOverResponse) Reset() {
 	*x = TakeOverResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[116]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[117]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7561,7 +7662,7 @@ func (x *TakeOverResponse) String() string {
 func (*TakeOverResponse) ProtoMessage() {}
 
 func (x *TakeOverResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[116]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[117]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7574,7 +7675,7 @@ func (x *TakeOverResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TakeOverResponse.ProtoReflect.Descriptor instead.
 func (*TakeOverResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{116}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{117}
 }
 
 func (x *TakeOverResponse) GetRound() uint64 {
@@ -7596,7 +7697,7 @@ type LedgerRequest struct {
 
 func (x *LedgerRequest) Reset() {
 	*x = LedgerRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[117]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[118]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7608,7 +7709,7 @@ func (x *LedgerRequest) String() string {
 func (*LedgerRequest) ProtoMessage() {}
 
 func (x *LedgerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[117]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[118]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7621,7 +7722,7 @@ func (x *LedgerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerRequest.ProtoReflect.Descriptor instead.
 func (*LedgerRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{117}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{118}
 }
 
 func (x *LedgerRequest) GetJob() string {
@@ -7664,7 +7765,7 @@ type PassLedger struct {
 
 func (x *PassLedger) Reset() {
 	*x = PassLedger{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[118]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[119]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7676,7 +7777,7 @@ func (x *PassLedger) String() string {
 func (*PassLedger) ProtoMessage() {}
 
 func (x *PassLedger) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[118]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[119]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7689,7 +7790,7 @@ func (x *PassLedger) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PassLedger.ProtoReflect.Descriptor instead.
 func (*PassLedger) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{118}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{119}
 }
 
 func (x *PassLedger) GetPass() int32 {
@@ -7730,7 +7831,7 @@ type LedgerResponse struct {
 
 func (x *LedgerResponse) Reset() {
 	*x = LedgerResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[119]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[120]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7742,7 +7843,7 @@ func (x *LedgerResponse) String() string {
 func (*LedgerResponse) ProtoMessage() {}
 
 func (x *LedgerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[119]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[120]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7755,7 +7856,7 @@ func (x *LedgerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerResponse.ProtoReflect.Descriptor instead.
 func (*LedgerResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{119}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{120}
 }
 
 func (x *LedgerResponse) GetPasses() []*PassLedger {
@@ -7790,7 +7891,7 @@ type GetRequest struct {
 
 func (x *GetRequest) Reset() {
 	*x = GetRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[120]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[121]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7802,7 +7903,7 @@ func (x *GetRequest) String() string {
 func (*GetRequest) ProtoMessage() {}
 
 func (x *GetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[120]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[121]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7815,7 +7916,7 @@ func (x *GetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRequest.ProtoReflect.Descriptor instead.
 func (*GetRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{120}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{121}
 }
 
 func (x *GetRequest) GetId() *Identity {
@@ -7897,7 +7998,7 @@ type CopyRequest struct {
 
 func (x *CopyRequest) Reset() {
 	*x = CopyRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[121]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[122]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7909,7 +8010,7 @@ func (x *CopyRequest) String() string {
 func (*CopyRequest) ProtoMessage() {}
 
 func (x *CopyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[121]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[122]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7922,7 +8023,7 @@ func (x *CopyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CopyRequest.ProtoReflect.Descriptor instead.
 func (*CopyRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{121}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{122}
 }
 
 func (x *CopyRequest) GetId() *Identity {
@@ -7984,7 +8085,7 @@ type CopyResponse struct {
 
 func (x *CopyResponse) Reset() {
 	*x = CopyResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[122]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[123]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7996,7 +8097,7 @@ func (x *CopyResponse) String() string {
 func (*CopyResponse) ProtoMessage() {}
 
 func (x *CopyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[122]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[123]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8009,7 +8110,7 @@ func (x *CopyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CopyResponse.ProtoReflect.Descriptor instead.
 func (*CopyResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{122}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{123}
 }
 
 func (x *CopyResponse) GetBlocks() []uint32 {
@@ -8038,7 +8139,7 @@ type PaceRequest struct {
 
 func (x *PaceRequest) Reset() {
 	*x = PaceRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[123]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[124]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8050,7 +8151,7 @@ func (x *PaceRequest) String() string {
 func (*PaceRequest) ProtoMessage() {}
 
 func (x *PaceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[123]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[124]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8063,7 +8164,7 @@ func (x *PaceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PaceRequest.ProtoReflect.Descriptor instead.
 func (*PaceRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{123}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{124}
 }
 
 func (x *PaceRequest) GetId() *Identity {
@@ -8095,7 +8196,7 @@ type PaceResponse struct {
 
 func (x *PaceResponse) Reset() {
 	*x = PaceResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[124]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[125]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8107,7 +8208,7 @@ func (x *PaceResponse) String() string {
 func (*PaceResponse) ProtoMessage() {}
 
 func (x *PaceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[124]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[125]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8120,7 +8221,7 @@ func (x *PaceResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PaceResponse.ProtoReflect.Descriptor instead.
 func (*PaceResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{124}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{125}
 }
 
 type CompleteRequest struct {
@@ -8132,7 +8233,7 @@ type CompleteRequest struct {
 
 func (x *CompleteRequest) Reset() {
 	*x = CompleteRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[125]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[126]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8144,7 +8245,7 @@ func (x *CompleteRequest) String() string {
 func (*CompleteRequest) ProtoMessage() {}
 
 func (x *CompleteRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[125]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[126]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8157,7 +8258,7 @@ func (x *CompleteRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompleteRequest.ProtoReflect.Descriptor instead.
 func (*CompleteRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{125}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{126}
 }
 
 func (x *CompleteRequest) GetId() *Identity {
@@ -8175,7 +8276,7 @@ type CompleteResponse struct {
 
 func (x *CompleteResponse) Reset() {
 	*x = CompleteResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[126]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[127]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8187,7 +8288,7 @@ func (x *CompleteResponse) String() string {
 func (*CompleteResponse) ProtoMessage() {}
 
 func (x *CompleteResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[126]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[127]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8200,7 +8301,7 @@ func (x *CompleteResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompleteResponse.ProtoReflect.Descriptor instead.
 func (*CompleteResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{126}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{127}
 }
 
 type StatusRequest struct {
@@ -8212,7 +8313,7 @@ type StatusRequest struct {
 
 func (x *StatusRequest) Reset() {
 	*x = StatusRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[127]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[128]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8224,7 +8325,7 @@ func (x *StatusRequest) String() string {
 func (*StatusRequest) ProtoMessage() {}
 
 func (x *StatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[127]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[128]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8237,7 +8338,7 @@ func (x *StatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusRequest.ProtoReflect.Descriptor instead.
 func (*StatusRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{127}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{128}
 }
 
 func (x *StatusRequest) GetJob() string {
@@ -8262,7 +8363,7 @@ type StatusResponse struct {
 
 func (x *StatusResponse) Reset() {
 	*x = StatusResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[128]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[129]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8274,7 +8375,7 @@ func (x *StatusResponse) String() string {
 func (*StatusResponse) ProtoMessage() {}
 
 func (x *StatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[128]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[129]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8287,7 +8388,7 @@ func (x *StatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusResponse.ProtoReflect.Descriptor instead.
 func (*StatusResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{128}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{129}
 }
 
 func (x *StatusResponse) GetRound() uint64 {
@@ -8369,7 +8470,7 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\bpservers\x18\x04 \x01(\x05R\bpservers\"T\n" +
 	"\x11ResumeJobResponse\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12-\n" +
-	"\bprogress\x18\x02 \x01(\v2\x11.edl.job.ProgressR\bprogress\"\x96\x01\n" +
+	"\bprogress\x18\x02 \x01(\v2\x11.edl.job.ProgressR\bprogress\"\xe2\x01\n" +
 	"\n" +
 	"JobRequest\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12\x18\n" +
@@ -8377,7 +8478,10 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\afollows\x18\x03 \x01(\bR\afollows\x12\x16\n" +
 	"\x06rounds\x18\x04 \x01(\bR\x06rounds\x12\x16\n" +
 	"\x06traces\x18\x05 \x01(\bR\x06traces\x12\x12\n" +
-	"\x04from\x18\x06 \x01(\x04R\x04from\"H\n" +
+	"\x04from\x18\x06 \x01(\x04R\x04from\x12\x14\n" +
+	"\x05known\x18\a \x01(\bR\x05known\x12\x18\n" +
+	"\ascalars\x18\b \x01(\bR\ascalars\x12\x1a\n" +
+	"\bprograms\x18\t \x01(\bR\bprograms\"H\n" +
 	"\x06Events\x12&\n" +
 	"\x06events\x18\x01 \x03(\v2\x0e.edl.job.EventR\x06events\x12\x16\n" +
 	"\x06number\x18\x02 \x01(\x04R\x06number\"\xea\x01\n" +
@@ -8407,7 +8511,7 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\fScaleRequest\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12\x1a\n" +
 	"\btrainers\x18\x02 \x01(\x05R\btrainers\x12\x1a\n" +
-	"\bpservers\x18\x03 \x01(\x05R\bpservers\"\x95\x02\n" +
+	"\bpservers\x18\x03 \x01(\x05R\bpservers\"\xe9\x02\n" +
 	"\n" +
 	"JobDetails\x12*\n" +
 	"\x06status\x18\x01 \x01(\v2\x12.edl.job.JobStatusR\x06status\x12$\n" +
@@ -8415,7 +8519,13 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\x06queues\x18\x03 \x01(\v2\x17.edl.rpc.QueuesResponseR\x06queues\x12/\n" +
 	"\x06ledger\x18\x04 \x01(\v2\x17.edl.rpc.LedgerResponseR\x06ledger\x12(\n" +
 	"\x05times\x18\x05 \x03(\v2\x12.edl.rpc.RoleTimesR\x05times\x12)\n" +
-	"\x06tables\x18\x06 \x03(\v2\x11.edl.rpc.TableUseR\x06tables\"\xe0\x01\n" +
+	"\x06tables\x18\x06 \x03(\v2\x11.edl.rpc.TableUseR\x06tables\x12#\n" +
+	"\x05waits\x18\a \x03(\v2\r.edl.job.WaitR\x05waits\x12-\n" +
+	"\bprograms\x18\b \x01(\v2\x11.edl.rpc.ProgramsR\bprograms\"T\n" +
+	"\bPrograms\x12\x12\n" +
+	"\x04user\x18\x01 \x01(\fR\x04user\x12\x18\n" +
+	"\atrainer\x18\x02 \x01(\fR\atrainer\x12\x1a\n" +
+	"\bpservers\x18\x03 \x03(\fR\bpservers\"\xe0\x01\n" +
 	"\bTableUse\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06server\x18\x02 \x01(\rR\x06server\x12\x14\n" +
@@ -9071,7 +9181,7 @@ func file_proto_rpc_rpc_proto_rawDescGZIP() []byte {
 }
 
 var file_proto_rpc_rpc_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_proto_rpc_rpc_proto_msgTypes = make([]protoimpl.MessageInfo, 134)
+var file_proto_rpc_rpc_proto_msgTypes = make([]protoimpl.MessageInfo, 135)
 var file_proto_rpc_rpc_proto_goTypes = []any{
 	(Standing_Kind)(0),            // 0: edl.rpc.Standing.Kind
 	(StatusResponse_Standby)(0),   // 1: edl.rpc.StatusResponse.Standby
@@ -9091,398 +9201,401 @@ var file_proto_rpc_rpc_proto_goTypes = []any{
 	(*WhyResponse)(nil),           // 15: edl.rpc.WhyResponse
 	(*ScaleRequest)(nil),          // 16: edl.rpc.ScaleRequest
 	(*JobDetails)(nil),            // 17: edl.rpc.JobDetails
-	(*TableUse)(nil),              // 18: edl.rpc.TableUse
-	(*RoleTimes)(nil),             // 19: edl.rpc.RoleTimes
-	(*FinishRequest)(nil),         // 20: edl.rpc.FinishRequest
-	(*AcknowledgeRequest)(nil),    // 21: edl.rpc.AcknowledgeRequest
-	(*AcknowledgeResponse)(nil),   // 22: edl.rpc.AcknowledgeResponse
-	(*StateValues)(nil),           // 23: edl.rpc.StateValues
-	(*ReadStateRequest)(nil),      // 24: edl.rpc.ReadStateRequest
-	(*WriteStateResponse)(nil),    // 25: edl.rpc.WriteStateResponse
-	(*ReleaseStateRequest)(nil),   // 26: edl.rpc.ReleaseStateRequest
-	(*ReleaseStateResponse)(nil),  // 27: edl.rpc.ReleaseStateResponse
-	(*StepRun)(nil),               // 28: edl.rpc.StepRun
-	(*StepDone)(nil),              // 29: edl.rpc.StepDone
-	(*StartRoleChunk)(nil),        // 30: edl.rpc.StartRoleChunk
-	(*RoleEvent)(nil),             // 31: edl.rpc.RoleEvent
-	(*AttendRequest)(nil),         // 32: edl.rpc.AttendRequest
-	(*KeeperState)(nil),           // 33: edl.rpc.KeeperState
-	(*KeptStart)(nil),             // 34: edl.rpc.KeptStart
-	(*KeptRole)(nil),              // 35: edl.rpc.KeptRole
-	(*LinesRequest)(nil),          // 36: edl.rpc.LinesRequest
-	(*EndRoleRequest)(nil),        // 37: edl.rpc.EndRoleRequest
-	(*EndRoleResponse)(nil),       // 38: edl.rpc.EndRoleResponse
-	(*ReleaseRequest)(nil),        // 39: edl.rpc.ReleaseRequest
-	(*ReleaseResponse)(nil),       // 40: edl.rpc.ReleaseResponse
-	(*DismissRequest)(nil),        // 41: edl.rpc.DismissRequest
-	(*DismissResponse)(nil),       // 42: edl.rpc.DismissResponse
-	(*Identity)(nil),              // 43: edl.rpc.Identity
-	(*MoveRequest)(nil),           // 44: edl.rpc.MoveRequest
-	(*MoveResponse)(nil),          // 45: edl.rpc.MoveResponse
-	(*PlacementRequest)(nil),      // 46: edl.rpc.PlacementRequest
-	(*JoinRequest)(nil),           // 47: edl.rpc.JoinRequest
-	(*JoinResponse)(nil),          // 48: edl.rpc.JoinResponse
-	(*NewsRequest)(nil),           // 49: edl.rpc.NewsRequest
-	(*NewsResponse)(nil),          // 50: edl.rpc.NewsResponse
-	(*Segment)(nil),               // 51: edl.rpc.Segment
-	(*DataFile)(nil),              // 52: edl.rpc.DataFile
-	(*Dataset)(nil),               // 53: edl.rpc.Dataset
-	(*ReportDatasetRequest)(nil),  // 54: edl.rpc.ReportDatasetRequest
-	(*ReportDatasetResponse)(nil), // 55: edl.rpc.ReportDatasetResponse
-	(*RecordRange)(nil),           // 56: edl.rpc.RecordRange
-	(*Task)(nil),                  // 57: edl.rpc.Task
-	(*GetTaskRequest)(nil),        // 58: edl.rpc.GetTaskRequest
-	(*GetTaskResponse)(nil),       // 59: edl.rpc.GetTaskResponse
-	(*TaskFailedRequest)(nil),     // 60: edl.rpc.TaskFailedRequest
-	(*TaskFailedResponse)(nil),    // 61: edl.rpc.TaskFailedResponse
-	(*SaveModelRequest)(nil),      // 62: edl.rpc.SaveModelRequest
-	(*SaveModelResponse)(nil),     // 63: edl.rpc.SaveModelResponse
-	(*TrainerSteps)(nil),          // 64: edl.rpc.TrainerSteps
-	(*TrainerStep)(nil),           // 65: edl.rpc.TrainerStep
-	(*ReportStepsResponse)(nil),   // 66: edl.rpc.ReportStepsResponse
-	(*NextFeedRequest)(nil),       // 67: edl.rpc.NextFeedRequest
-	(*FinishDataRequest)(nil),     // 68: edl.rpc.FinishDataRequest
-	(*FinishDataResponse)(nil),    // 69: edl.rpc.FinishDataResponse
-	(*PermitRequest)(nil),         // 70: edl.rpc.PermitRequest
-	(*PermitResponse)(nil),        // 71: edl.rpc.PermitResponse
-	(*FeedShare)(nil),             // 72: edl.rpc.FeedShare
-	(*LeaveRequest)(nil),          // 73: edl.rpc.LeaveRequest
-	(*LeaveResponse)(nil),         // 74: edl.rpc.LeaveResponse
-	(*WatchRequest)(nil),          // 75: edl.rpc.WatchRequest
-	(*WatchResponse)(nil),         // 76: edl.rpc.WatchResponse
-	(*GoBackRequest)(nil),         // 77: edl.rpc.GoBackRequest
-	(*GoBackResponse)(nil),        // 78: edl.rpc.GoBackResponse
-	(*QueuesRequest)(nil),         // 79: edl.rpc.QueuesRequest
-	(*QueueStatus)(nil),           // 80: edl.rpc.QueueStatus
-	(*PassDiscards)(nil),          // 81: edl.rpc.PassDiscards
-	(*DiscardedTask)(nil),         // 82: edl.rpc.DiscardedTask
-	(*CheckpointRequest)(nil),     // 83: edl.rpc.CheckpointRequest
-	(*QueuesResponse)(nil),        // 84: edl.rpc.QueuesResponse
-	(*VariableChunk)(nil),         // 85: edl.rpc.VariableChunk
-	(*SendResponse)(nil),          // 86: edl.rpc.SendResponse
-	(*RowsRequest)(nil),           // 87: edl.rpc.RowsRequest
-	(*OpenDataRequest)(nil),       // 88: edl.rpc.OpenDataRequest
-	(*OpenDataResponse)(nil),      // 89: edl.rpc.OpenDataResponse
-	(*SliceInfo)(nil),             // 90: edl.rpc.SliceInfo
-	(*BarrierRequest)(nil),        // 91: edl.rpc.BarrierRequest
-	(*BarrierResponse)(nil),       // 92: edl.rpc.BarrierResponse
-	(*CountedRequest)(nil),        // 93: edl.rpc.CountedRequest
-	(*CountedResponse)(nil),       // 94: edl.rpc.CountedResponse
-	(*CutRequest)(nil),            // 95: edl.rpc.CutRequest
-	(*StepBound)(nil),             // 96: edl.rpc.StepBound
-	(*CutResponse)(nil),           // 97: edl.rpc.CutResponse
-	(*HoldRequest)(nil),           // 98: edl.rpc.HoldRequest
-	(*HoldResponse)(nil),          // 99: edl.rpc.HoldResponse
-	(*RestoreRequest)(nil),        // 100: edl.rpc.RestoreRequest
-	(*RestoreResponse)(nil),       // 101: edl.rpc.RestoreResponse
-	(*PrepareRequest)(nil),        // 102: edl.rpc.PrepareRequest
-	(*PrepareResponse)(nil),       // 103: edl.rpc.PrepareResponse
-	(*ArrivedRequest)(nil),        // 104: edl.rpc.ArrivedRequest
-	(*ArrivedResponse)(nil),       // 105: edl.rpc.ArrivedResponse
-	(*FreezeRequest)(nil),         // 106: edl.rpc.FreezeRequest
-	(*FreezeResponse)(nil),        // 107: edl.rpc.FreezeResponse
-	(*Declared)(nil),              // 108: edl.rpc.Declared
-	(*Member)(nil),                // 109: edl.rpc.Member
-	(*ResumeRequest)(nil),         // 110: edl.rpc.ResumeRequest
-	(*ResumeResponse)(nil),        // 111: edl.rpc.ResumeResponse
-	(*FollowRequest)(nil),         // 112: edl.rpc.FollowRequest
-	(*FollowResponse)(nil),        // 113: edl.rpc.FollowResponse
-	(*Standing)(nil),              // 114: edl.rpc.Standing
-	(*Pushed)(nil),                // 115: edl.rpc.Pushed
-	(*Clock)(nil),                 // 116: edl.rpc.Clock
-	(*TakeOverRequest)(nil),       // 117: edl.rpc.TakeOverRequest
-	(*TakeOverResponse)(nil),      // 118: edl.rpc.TakeOverResponse
-	(*LedgerRequest)(nil),         // 119: edl.rpc.LedgerRequest
-	(*PassLedger)(nil),            // 120: edl.rpc.PassLedger
-	(*LedgerResponse)(nil),        // 121: edl.rpc.LedgerResponse
-	(*GetRequest)(nil),            // 122: edl.rpc.GetRequest
-	(*CopyRequest)(nil),           // 123: edl.rpc.CopyRequest
-	(*CopyResponse)(nil),          // 124: edl.rpc.CopyResponse
-	(*PaceRequest)(nil),           // 125: edl.rpc.PaceRequest
-	(*PaceResponse)(nil),          // 126: edl.rpc.PaceResponse
-	(*CompleteRequest)(nil),       // 127: edl.rpc.CompleteRequest
-	(*CompleteResponse)(nil),      // 128: edl.rpc.CompleteResponse
-	(*StatusRequest)(nil),         // 129: edl.rpc.StatusRequest
-	(*StatusResponse)(nil),        // 130: edl.rpc.StatusResponse
-	nil,                           // 131: edl.rpc.DescribeResponse.OpsEntry
-	nil,                           // 132: edl.rpc.ListRequest.LabelsEntry
-	nil,                           // 133: edl.rpc.QueuesResponse.EntriesEntry
-	nil,                           // 134: edl.rpc.QueuesResponse.DroppedEntry
-	nil,                           // 135: edl.rpc.StatusResponse.RefusedEntry
-	(*job.Progress)(nil),          // 136: edl.job.Progress
-	(*job.Event)(nil),             // 137: edl.job.Event
-	(job.State)(0),                // 138: edl.job.State
-	(*job.JobStatus)(nil),         // 139: edl.job.JobStatus
-	(*job.Wait)(nil),              // 140: edl.job.Wait
-	(*job.JobSpec)(nil),           // 141: edl.job.JobSpec
-	(job.Role)(0),                 // 142: edl.job.Role
-	(*job.RoundTimes)(nil),        // 143: edl.job.RoundTimes
-	(*job.Value)(nil),             // 144: edl.job.Value
-	(*job.Step)(nil),              // 145: edl.job.Step
-	(*job.RoleStatus)(nil),        // 146: edl.job.RoleStatus
-	(*job.RoleReport)(nil),        // 147: edl.job.RoleReport
-	(*job.RoleSpec)(nil),          // 148: edl.job.RoleSpec
-	(*job.Placement)(nil),         // 149: edl.job.Placement
-	(*job.Failure)(nil),           // 150: edl.job.Failure
-	(*job.CheckpointStatus)(nil),  // 151: edl.job.CheckpointStatus
-	(*job.Shard)(nil),             // 152: edl.job.Shard
+	(*Programs)(nil),              // 18: edl.rpc.Programs
+	(*TableUse)(nil),              // 19: edl.rpc.TableUse
+	(*RoleTimes)(nil),             // 20: edl.rpc.RoleTimes
+	(*FinishRequest)(nil),         // 21: edl.rpc.FinishRequest
+	(*AcknowledgeRequest)(nil),    // 22: edl.rpc.AcknowledgeRequest
+	(*AcknowledgeResponse)(nil),   // 23: edl.rpc.AcknowledgeResponse
+	(*StateValues)(nil),           // 24: edl.rpc.StateValues
+	(*ReadStateRequest)(nil),      // 25: edl.rpc.ReadStateRequest
+	(*WriteStateResponse)(nil),    // 26: edl.rpc.WriteStateResponse
+	(*ReleaseStateRequest)(nil),   // 27: edl.rpc.ReleaseStateRequest
+	(*ReleaseStateResponse)(nil),  // 28: edl.rpc.ReleaseStateResponse
+	(*StepRun)(nil),               // 29: edl.rpc.StepRun
+	(*StepDone)(nil),              // 30: edl.rpc.StepDone
+	(*StartRoleChunk)(nil),        // 31: edl.rpc.StartRoleChunk
+	(*RoleEvent)(nil),             // 32: edl.rpc.RoleEvent
+	(*AttendRequest)(nil),         // 33: edl.rpc.AttendRequest
+	(*KeeperState)(nil),           // 34: edl.rpc.KeeperState
+	(*KeptStart)(nil),             // 35: edl.rpc.KeptStart
+	(*KeptRole)(nil),              // 36: edl.rpc.KeptRole
+	(*LinesRequest)(nil),          // 37: edl.rpc.LinesRequest
+	(*EndRoleRequest)(nil),        // 38: edl.rpc.EndRoleRequest
+	(*EndRoleResponse)(nil),       // 39: edl.rpc.EndRoleResponse
+	(*ReleaseRequest)(nil),        // 40: edl.rpc.ReleaseRequest
+	(*ReleaseResponse)(nil),       // 41: edl.rpc.ReleaseResponse
+	(*DismissRequest)(nil),        // 42: edl.rpc.DismissRequest
+	(*DismissResponse)(nil),       // 43: edl.rpc.DismissResponse
+	(*Identity)(nil),              // 44: edl.rpc.Identity
+	(*MoveRequest)(nil),           // 45: edl.rpc.MoveRequest
+	(*MoveResponse)(nil),          // 46: edl.rpc.MoveResponse
+	(*PlacementRequest)(nil),      // 47: edl.rpc.PlacementRequest
+	(*JoinRequest)(nil),           // 48: edl.rpc.JoinRequest
+	(*JoinResponse)(nil),          // 49: edl.rpc.JoinResponse
+	(*NewsRequest)(nil),           // 50: edl.rpc.NewsRequest
+	(*NewsResponse)(nil),          // 51: edl.rpc.NewsResponse
+	(*Segment)(nil),               // 52: edl.rpc.Segment
+	(*DataFile)(nil),              // 53: edl.rpc.DataFile
+	(*Dataset)(nil),               // 54: edl.rpc.Dataset
+	(*ReportDatasetRequest)(nil),  // 55: edl.rpc.ReportDatasetRequest
+	(*ReportDatasetResponse)(nil), // 56: edl.rpc.ReportDatasetResponse
+	(*RecordRange)(nil),           // 57: edl.rpc.RecordRange
+	(*Task)(nil),                  // 58: edl.rpc.Task
+	(*GetTaskRequest)(nil),        // 59: edl.rpc.GetTaskRequest
+	(*GetTaskResponse)(nil),       // 60: edl.rpc.GetTaskResponse
+	(*TaskFailedRequest)(nil),     // 61: edl.rpc.TaskFailedRequest
+	(*TaskFailedResponse)(nil),    // 62: edl.rpc.TaskFailedResponse
+	(*SaveModelRequest)(nil),      // 63: edl.rpc.SaveModelRequest
+	(*SaveModelResponse)(nil),     // 64: edl.rpc.SaveModelResponse
+	(*TrainerSteps)(nil),          // 65: edl.rpc.TrainerSteps
+	(*TrainerStep)(nil),           // 66: edl.rpc.TrainerStep
+	(*ReportStepsResponse)(nil),   // 67: edl.rpc.ReportStepsResponse
+	(*NextFeedRequest)(nil),       // 68: edl.rpc.NextFeedRequest
+	(*FinishDataRequest)(nil),     // 69: edl.rpc.FinishDataRequest
+	(*FinishDataResponse)(nil),    // 70: edl.rpc.FinishDataResponse
+	(*PermitRequest)(nil),         // 71: edl.rpc.PermitRequest
+	(*PermitResponse)(nil),        // 72: edl.rpc.PermitResponse
+	(*FeedShare)(nil),             // 73: edl.rpc.FeedShare
+	(*LeaveRequest)(nil),          // 74: edl.rpc.LeaveRequest
+	(*LeaveResponse)(nil),         // 75: edl.rpc.LeaveResponse
+	(*WatchRequest)(nil),          // 76: edl.rpc.WatchRequest
+	(*WatchResponse)(nil),         // 77: edl.rpc.WatchResponse
+	(*GoBackRequest)(nil),         // 78: edl.rpc.GoBackRequest
+	(*GoBackResponse)(nil),        // 79: edl.rpc.GoBackResponse
+	(*QueuesRequest)(nil),         // 80: edl.rpc.QueuesRequest
+	(*QueueStatus)(nil),           // 81: edl.rpc.QueueStatus
+	(*PassDiscards)(nil),          // 82: edl.rpc.PassDiscards
+	(*DiscardedTask)(nil),         // 83: edl.rpc.DiscardedTask
+	(*CheckpointRequest)(nil),     // 84: edl.rpc.CheckpointRequest
+	(*QueuesResponse)(nil),        // 85: edl.rpc.QueuesResponse
+	(*VariableChunk)(nil),         // 86: edl.rpc.VariableChunk
+	(*SendResponse)(nil),          // 87: edl.rpc.SendResponse
+	(*RowsRequest)(nil),           // 88: edl.rpc.RowsRequest
+	(*OpenDataRequest)(nil),       // 89: edl.rpc.OpenDataRequest
+	(*OpenDataResponse)(nil),      // 90: edl.rpc.OpenDataResponse
+	(*SliceInfo)(nil),             // 91: edl.rpc.SliceInfo
+	(*BarrierRequest)(nil),        // 92: edl.rpc.BarrierRequest
+	(*BarrierResponse)(nil),       // 93: edl.rpc.BarrierResponse
+	(*CountedRequest)(nil),        // 94: edl.rpc.CountedRequest
+	(*CountedResponse)(nil),       // 95: edl.rpc.CountedResponse
+	(*CutRequest)(nil),            // 96: edl.rpc.CutRequest
+	(*StepBound)(nil),             // 97: edl.rpc.StepBound
+	(*CutResponse)(nil),           // 98: edl.rpc.CutResponse
+	(*HoldRequest)(nil),           // 99: edl.rpc.HoldRequest
+	(*HoldResponse)(nil),          // 100: edl.rpc.HoldResponse
+	(*RestoreRequest)(nil),        // 101: edl.rpc.RestoreRequest
+	(*RestoreResponse)(nil),       // 102: edl.rpc.RestoreResponse
+	(*PrepareRequest)(nil),        // 103: edl.rpc.PrepareRequest
+	(*PrepareResponse)(nil),       // 104: edl.rpc.PrepareResponse
+	(*ArrivedRequest)(nil),        // 105: edl.rpc.ArrivedRequest
+	(*ArrivedResponse)(nil),       // 106: edl.rpc.ArrivedResponse
+	(*FreezeRequest)(nil),         // 107: edl.rpc.FreezeRequest
+	(*FreezeResponse)(nil),        // 108: edl.rpc.FreezeResponse
+	(*Declared)(nil),              // 109: edl.rpc.Declared
+	(*Member)(nil),                // 110: edl.rpc.Member
+	(*ResumeRequest)(nil),         // 111: edl.rpc.ResumeRequest
+	(*ResumeResponse)(nil),        // 112: edl.rpc.ResumeResponse
+	(*FollowRequest)(nil),         // 113: edl.rpc.FollowRequest
+	(*FollowResponse)(nil),        // 114: edl.rpc.FollowResponse
+	(*Standing)(nil),              // 115: edl.rpc.Standing
+	(*Pushed)(nil),                // 116: edl.rpc.Pushed
+	(*Clock)(nil),                 // 117: edl.rpc.Clock
+	(*TakeOverRequest)(nil),       // 118: edl.rpc.TakeOverRequest
+	(*TakeOverResponse)(nil),      // 119: edl.rpc.TakeOverResponse
+	(*LedgerRequest)(nil),         // 120: edl.rpc.LedgerRequest
+	(*PassLedger)(nil),            // 121: edl.rpc.PassLedger
+	(*LedgerResponse)(nil),        // 122: edl.rpc.LedgerResponse
+	(*GetRequest)(nil),            // 123: edl.rpc.GetRequest
+	(*CopyRequest)(nil),           // 124: edl.rpc.CopyRequest
+	(*CopyResponse)(nil),          // 125: edl.rpc.CopyResponse
+	(*PaceRequest)(nil),           // 126: edl.rpc.PaceRequest
+	(*PaceResponse)(nil),          // 127: edl.rpc.PaceResponse
+	(*CompleteRequest)(nil),       // 128: edl.rpc.CompleteRequest
+	(*CompleteResponse)(nil),      // 129: edl.rpc.CompleteResponse
+	(*StatusRequest)(nil),         // 130: edl.rpc.StatusRequest
+	(*StatusResponse)(nil),        // 131: edl.rpc.StatusResponse
+	nil,                           // 132: edl.rpc.DescribeResponse.OpsEntry
+	nil,                           // 133: edl.rpc.ListRequest.LabelsEntry
+	nil,                           // 134: edl.rpc.QueuesResponse.EntriesEntry
+	nil,                           // 135: edl.rpc.QueuesResponse.DroppedEntry
+	nil,                           // 136: edl.rpc.StatusResponse.RefusedEntry
+	(*job.Progress)(nil),          // 137: edl.job.Progress
+	(*job.Event)(nil),             // 138: edl.job.Event
+	(job.State)(0),                // 139: edl.job.State
+	(*job.JobStatus)(nil),         // 140: edl.job.JobStatus
+	(*job.Wait)(nil),              // 141: edl.job.Wait
+	(*job.JobSpec)(nil),           // 142: edl.job.JobSpec
+	(job.Role)(0),                 // 143: edl.job.Role
+	(*job.RoundTimes)(nil),        // 144: edl.job.RoundTimes
+	(*job.Value)(nil),             // 145: edl.job.Value
+	(*job.Step)(nil),              // 146: edl.job.Step
+	(*job.RoleStatus)(nil),        // 147: edl.job.RoleStatus
+	(*job.RoleReport)(nil),        // 148: edl.job.RoleReport
+	(*job.RoleSpec)(nil),          // 149: edl.job.RoleSpec
+	(*job.Placement)(nil),         // 150: edl.job.Placement
+	(*job.Failure)(nil),           // 151: edl.job.Failure
+	(*job.CheckpointStatus)(nil),  // 152: edl.job.CheckpointStatus
+	(*job.Shard)(nil),             // 153: edl.job.Shard
 }
 var file_proto_rpc_rpc_proto_depIdxs = []int32{
-	43,  // 0: edl.rpc.Piece.id:type_name -> edl.rpc.Identity
-	131, // 1: edl.rpc.DescribeResponse.ops:type_name -> edl.rpc.DescribeResponse.OpsEntry
-	136, // 2: edl.rpc.ResumeJobResponse.progress:type_name -> edl.job.Progress
-	137, // 3: edl.rpc.Events.events:type_name -> edl.job.Event
-	138, // 4: edl.rpc.ListRequest.states:type_name -> edl.job.State
-	132, // 5: edl.rpc.ListRequest.labels:type_name -> edl.rpc.ListRequest.LabelsEntry
-	139, // 6: edl.rpc.ListResponse.jobs:type_name -> edl.job.JobStatus
-	139, // 7: edl.rpc.WhyResponse.status:type_name -> edl.job.JobStatus
-	140, // 8: edl.rpc.WhyResponse.waits:type_name -> edl.job.Wait
-	139, // 9: edl.rpc.JobDetails.status:type_name -> edl.job.JobStatus
-	141, // 10: edl.rpc.JobDetails.spec:type_name -> edl.job.JobSpec
-	84,  // 11: edl.rpc.JobDetails.queues:type_name -> edl.rpc.QueuesResponse
-	121, // 12: edl.rpc.JobDetails.ledger:type_name -> edl.rpc.LedgerResponse
-	19,  // 13: edl.rpc.JobDetails.times:type_name -> edl.rpc.RoleTimes
-	18,  // 14: edl.rpc.JobDetails.tables:type_name -> edl.rpc.TableUse
-	142, // 15: edl.rpc.RoleTimes.role:type_name -> edl.job.Role
-	143, // 16: edl.rpc.RoleTimes.rounds:type_name -> edl.job.RoundTimes
-	136, // 17: edl.rpc.StateValues.progress:type_name -> edl.job.Progress
-	144, // 18: edl.rpc.StateValues.values:type_name -> edl.job.Value
-	144, // 19: edl.rpc.StepRun.feed:type_name -> edl.job.Value
-	145, // 20: edl.rpc.StepDone.step:type_name -> edl.job.Step
-	136, // 21: edl.rpc.StepDone.progress:type_name -> edl.job.Progress
-	14,  // 22: edl.rpc.RoleEvent.log:type_name -> edl.rpc.LogLine
-	146, // 23: edl.rpc.RoleEvent.status:type_name -> edl.job.RoleStatus
-	147, // 24: edl.rpc.RoleEvent.report:type_name -> edl.job.RoleReport
-	148, // 25: edl.rpc.KeptStart.spec:type_name -> edl.job.RoleSpec
-	35,  // 26: edl.rpc.EndRoleRequest.role:type_name -> edl.rpc.KeptRole
-	43,  // 27: edl.rpc.MoveRequest.id:type_name -> edl.rpc.Identity
-	149, // 28: edl.rpc.MoveRequest.to:type_name -> edl.job.Placement
-	150, // 29: edl.rpc.MoveResponse.failure:type_name -> edl.job.Failure
-	43,  // 30: edl.rpc.PlacementRequest.id:type_name -> edl.rpc.Identity
-	43,  // 31: edl.rpc.JoinRequest.id:type_name -> edl.rpc.Identity
-	51,  // 32: edl.rpc.JoinResponse.segment:type_name -> edl.rpc.Segment
-	43,  // 33: edl.rpc.NewsRequest.id:type_name -> edl.rpc.Identity
-	56,  // 34: edl.rpc.Segment.skip:type_name -> edl.rpc.RecordRange
-	52,  // 35: edl.rpc.Dataset.files:type_name -> edl.rpc.DataFile
-	43,  // 36: edl.rpc.ReportDatasetRequest.id:type_name -> edl.rpc.Identity
-	53,  // 37: edl.rpc.ReportDatasetRequest.dataset:type_name -> edl.rpc.Dataset
-	56,  // 38: edl.rpc.Task.records:type_name -> edl.rpc.RecordRange
-	52,  // 39: edl.rpc.Task.files:type_name -> edl.rpc.DataFile
-	56,  // 40: edl.rpc.Task.within:type_name -> edl.rpc.RecordRange
-	43,  // 41: edl.rpc.GetTaskRequest.id:type_name -> edl.rpc.Identity
-	57,  // 42: edl.rpc.GetTaskRequest.finished:type_name -> edl.rpc.Task
-	57,  // 43: edl.rpc.GetTaskResponse.task:type_name -> edl.rpc.Task
-	57,  // 44: edl.rpc.GetTaskResponse.next:type_name -> edl.rpc.Task
-	51,  // 45: edl.rpc.GetTaskResponse.segment:type_name -> edl.rpc.Segment
-	43,  // 46: edl.rpc.TaskFailedRequest.id:type_name -> edl.rpc.Identity
-	57,  // 47: edl.rpc.TaskFailedRequest.task:type_name -> edl.rpc.Task
-	43,  // 48: edl.rpc.SaveModelRequest.id:type_name -> edl.rpc.Identity
-	136, // 49: edl.rpc.SaveModelResponse.progress:type_name -> edl.job.Progress
-	43,  // 50: edl.rpc.TrainerSteps.id:type_name -> edl.rpc.Identity
-	65,  // 51: edl.rpc.TrainerSteps.steps:type_name -> edl.rpc.TrainerStep
-	43,  // 52: edl.rpc.TrainerStep.id:type_name -> edl.rpc.Identity
-	144, // 53: edl.rpc.TrainerStep.fetched:type_name -> edl.job.Value
-	56,  // 54: edl.rpc.TrainerStep.records:type_name -> edl.rpc.RecordRange
-	43,  // 55: edl.rpc.NextFeedRequest.id:type_name -> edl.rpc.Identity
-	43,  // 56: edl.rpc.FinishDataRequest.id:type_name -> edl.rpc.Identity
-	43,  // 57: edl.rpc.PermitRequest.id:type_name -> edl.rpc.Identity
-	144, // 58: edl.rpc.FeedShare.feed:type_name -> edl.job.Value
-	43,  // 59: edl.rpc.LeaveRequest.id:type_name -> edl.rpc.Identity
-	150, // 60: edl.rpc.LeaveRequest.failure:type_name -> edl.job.Failure
-	137, // 61: edl.rpc.WatchResponse.events:type_name -> edl.job.Event
-	43,  // 62: edl.rpc.GoBackRequest.id:type_name -> edl.rpc.Identity
-	136, // 63: edl.rpc.GoBackResponse.progress:type_name -> edl.job.Progress
-	82,  // 64: edl.rpc.QueueStatus.discarded_tasks:type_name -> edl.rpc.DiscardedTask
-	81,  // 65: edl.rpc.QueueStatus.discards:type_name -> edl.rpc.PassDiscards
-	56,  // 66: edl.rpc.DiscardedTask.records:type_name -> edl.rpc.RecordRange
-	80,  // 67: edl.rpc.QueuesResponse.queues:type_name -> edl.rpc.QueueStatus
-	140, // 68: edl.rpc.QueuesResponse.waits:type_name -> edl.job.Wait
-	133, // 69: edl.rpc.QueuesResponse.entries:type_name -> edl.rpc.QueuesResponse.EntriesEntry
-	151, // 70: edl.rpc.QueuesResponse.checkpoint:type_name -> edl.job.CheckpointStatus
-	53,  // 71: edl.rpc.QueuesResponse.datasets:type_name -> edl.rpc.Dataset
-	134, // 72: edl.rpc.QueuesResponse.dropped:type_name -> edl.rpc.QueuesResponse.DroppedEntry
-	43,  // 73: edl.rpc.VariableChunk.id:type_name -> edl.rpc.Identity
-	43,  // 74: edl.rpc.RowsRequest.id:type_name -> edl.rpc.Identity
-	43,  // 75: edl.rpc.OpenDataRequest.id:type_name -> edl.rpc.Identity
-	90,  // 76: edl.rpc.OpenDataResponse.send:type_name -> edl.rpc.SliceInfo
-	90,  // 77: edl.rpc.OpenDataResponse.receive:type_name -> edl.rpc.SliceInfo
-	43,  // 78: edl.rpc.BarrierRequest.id:type_name -> edl.rpc.Identity
-	56,  // 79: edl.rpc.BarrierRequest.records:type_name -> edl.rpc.RecordRange
-	108, // 80: edl.rpc.BarrierRequest.group:type_name -> edl.rpc.Declared
-	108, // 81: edl.rpc.BarrierRequest.counted:type_name -> edl.rpc.Declared
-	43,  // 82: edl.rpc.CountedRequest.id:type_name -> edl.rpc.Identity
-	108, // 83: edl.rpc.CountedResponse.declared:type_name -> edl.rpc.Declared
-	43,  // 84: edl.rpc.CutRequest.id:type_name -> edl.rpc.Identity
-	96,  // 85: edl.rpc.CutRequest.below:type_name -> edl.rpc.StepBound
-	152, // 86: edl.rpc.CutResponse.shard:type_name -> edl.job.Shard
-	152, // 87: edl.rpc.CutResponse.base:type_name -> edl.job.Shard
-	43,  // 88: edl.rpc.HoldRequest.id:type_name -> edl.rpc.Identity
-	96,  // 89: edl.rpc.HoldResponse.begun:type_name -> edl.rpc.StepBound
-	96,  // 90: edl.rpc.HoldResponse.ledger:type_name -> edl.rpc.StepBound
-	43,  // 91: edl.rpc.RestoreRequest.id:type_name -> edl.rpc.Identity
-	43,  // 92: edl.rpc.PrepareRequest.id:type_name -> edl.rpc.Identity
-	149, // 93: edl.rpc.PrepareRequest.to:type_name -> edl.job.Placement
-	43,  // 94: edl.rpc.ArrivedRequest.id:type_name -> edl.rpc.Identity
-	43,  // 95: edl.rpc.FreezeRequest.id:type_name -> edl.rpc.Identity
-	108, // 96: edl.rpc.FreezeResponse.declared:type_name -> edl.rpc.Declared
-	108, // 97: edl.rpc.FreezeResponse.applied:type_name -> edl.rpc.Declared
-	56,  // 98: edl.rpc.Declared.records:type_name -> edl.rpc.RecordRange
-	43,  // 99: edl.rpc.ResumeRequest.id:type_name -> edl.rpc.Identity
-	109, // 100: edl.rpc.ResumeRequest.members:type_name -> edl.rpc.Member
-	108, // 101: edl.rpc.ResumeRequest.commit:type_name -> edl.rpc.Declared
-	43,  // 102: edl.rpc.FollowRequest.id:type_name -> edl.rpc.Identity
-	90,  // 103: edl.rpc.FollowResponse.slices:type_name -> edl.rpc.SliceInfo
-	0,   // 104: edl.rpc.Standing.kind:type_name -> edl.rpc.Standing.Kind
-	109, // 105: edl.rpc.Standing.members:type_name -> edl.rpc.Member
-	108, // 106: edl.rpc.Standing.applied:type_name -> edl.rpc.Declared
-	115, // 107: edl.rpc.Standing.pushed:type_name -> edl.rpc.Pushed
-	116, // 108: edl.rpc.Standing.clocks:type_name -> edl.rpc.Clock
-	43,  // 109: edl.rpc.TakeOverRequest.id:type_name -> edl.rpc.Identity
-	56,  // 110: edl.rpc.PassLedger.committed:type_name -> edl.rpc.RecordRange
-	120, // 111: edl.rpc.LedgerResponse.passes:type_name -> edl.rpc.PassLedger
-	43,  // 112: edl.rpc.GetRequest.id:type_name -> edl.rpc.Identity
-	43,  // 113: edl.rpc.CopyRequest.id:type_name -> edl.rpc.Identity
-	43,  // 114: edl.rpc.PaceRequest.id:type_name -> edl.rpc.Identity
-	43,  // 115: edl.rpc.CompleteRequest.id:type_name -> edl.rpc.Identity
-	135, // 116: edl.rpc.StatusResponse.refused:type_name -> edl.rpc.StatusResponse.RefusedEntry
-	140, // 117: edl.rpc.StatusResponse.waits:type_name -> edl.job.Wait
-	1,   // 118: edl.rpc.StatusResponse.standby:type_name -> edl.rpc.StatusResponse.Standby
-	18,  // 119: edl.rpc.StatusResponse.tables:type_name -> edl.rpc.TableUse
-	3,   // 120: edl.rpc.Listener.Describe:input_type -> edl.rpc.DescribeRequest
-	5,   // 121: edl.rpc.Listener.Submit:input_type -> edl.rpc.SubmitRequest
-	9,   // 122: edl.rpc.Listener.Status:input_type -> edl.rpc.JobRequest
-	11,  // 123: edl.rpc.Listener.List:input_type -> edl.rpc.ListRequest
-	9,   // 124: edl.rpc.Listener.Watch:input_type -> edl.rpc.JobRequest
-	13,  // 125: edl.rpc.Listener.Logs:input_type -> edl.rpc.LogsRequest
-	9,   // 126: edl.rpc.Listener.Stop:input_type -> edl.rpc.JobRequest
-	20,  // 127: edl.rpc.Listener.Finish:input_type -> edl.rpc.FinishRequest
-	21,  // 128: edl.rpc.Listener.Acknowledge:input_type -> edl.rpc.AcknowledgeRequest
-	24,  // 129: edl.rpc.Listener.ReadState:input_type -> edl.rpc.ReadStateRequest
-	2,   // 130: edl.rpc.Listener.WriteState:input_type -> edl.rpc.Piece
-	26,  // 131: edl.rpc.Listener.ReleaseState:input_type -> edl.rpc.ReleaseStateRequest
-	2,   // 132: edl.rpc.Listener.RunStep:input_type -> edl.rpc.Piece
-	9,   // 133: edl.rpc.Listener.Why:input_type -> edl.rpc.JobRequest
-	9,   // 134: edl.rpc.Listener.Show:input_type -> edl.rpc.JobRequest
-	16,  // 135: edl.rpc.Listener.Scale:input_type -> edl.rpc.ScaleRequest
-	9,   // 136: edl.rpc.Listener.Checkpoint:input_type -> edl.rpc.JobRequest
-	7,   // 137: edl.rpc.Listener.ResumeJob:input_type -> edl.rpc.ResumeJobRequest
-	30,  // 138: edl.rpc.Listener.StartRole:input_type -> edl.rpc.StartRoleChunk
-	32,  // 139: edl.rpc.Keeper.Attend:input_type -> edl.rpc.AttendRequest
-	2,   // 140: edl.rpc.Keeper.Start:input_type -> edl.rpc.Piece
-	35,  // 141: edl.rpc.Keeper.Follow:input_type -> edl.rpc.KeptRole
-	36,  // 142: edl.rpc.Keeper.Lines:input_type -> edl.rpc.LinesRequest
-	37,  // 143: edl.rpc.Keeper.EndRole:input_type -> edl.rpc.EndRoleRequest
-	39,  // 144: edl.rpc.Keeper.Release:input_type -> edl.rpc.ReleaseRequest
-	41,  // 145: edl.rpc.Keeper.Dismiss:input_type -> edl.rpc.DismissRequest
-	47,  // 146: edl.rpc.Coordinator.Join:input_type -> edl.rpc.JoinRequest
-	49,  // 147: edl.rpc.Coordinator.News:input_type -> edl.rpc.NewsRequest
-	2,   // 148: edl.rpc.Coordinator.ReportDataset:input_type -> edl.rpc.Piece
-	58,  // 149: edl.rpc.Coordinator.GetTask:input_type -> edl.rpc.GetTaskRequest
-	60,  // 150: edl.rpc.Coordinator.TaskFailed:input_type -> edl.rpc.TaskFailedRequest
-	62,  // 151: edl.rpc.Coordinator.RequestSaveModel:input_type -> edl.rpc.SaveModelRequest
-	2,   // 152: edl.rpc.Coordinator.ReportSteps:input_type -> edl.rpc.Piece
-	67,  // 153: edl.rpc.Coordinator.NextFeed:input_type -> edl.rpc.NextFeedRequest
-	2,   // 154: edl.rpc.Coordinator.Feed:input_type -> edl.rpc.Piece
-	68,  // 155: edl.rpc.Coordinator.Finish:input_type -> edl.rpc.FinishDataRequest
-	21,  // 156: edl.rpc.Coordinator.Acknowledge:input_type -> edl.rpc.AcknowledgeRequest
-	70,  // 157: edl.rpc.Coordinator.Permit:input_type -> edl.rpc.PermitRequest
-	73,  // 158: edl.rpc.Coordinator.Leave:input_type -> edl.rpc.LeaveRequest
-	75,  // 159: edl.rpc.Coordinator.Watch:input_type -> edl.rpc.WatchRequest
-	83,  // 160: edl.rpc.Coordinator.Checkpoint:input_type -> edl.rpc.CheckpointRequest
-	79,  // 161: edl.rpc.Coordinator.Queues:input_type -> edl.rpc.QueuesRequest
-	77,  // 162: edl.rpc.Coordinator.GoBack:input_type -> edl.rpc.GoBackRequest
-	2,   // 163: edl.rpc.Coordinator.Move:input_type -> edl.rpc.Piece
-	46,  // 164: edl.rpc.Coordinator.Placement:input_type -> edl.rpc.PlacementRequest
-	85,  // 165: edl.rpc.ParameterServer.SendVariable:input_type -> edl.rpc.VariableChunk
-	91,  // 166: edl.rpc.ParameterServer.SendBarrier:input_type -> edl.rpc.BarrierRequest
-	122, // 167: edl.rpc.ParameterServer.GetVariable:input_type -> edl.rpc.GetRequest
-	87,  // 168: edl.rpc.ParameterServer.GetRows:input_type -> edl.rpc.RowsRequest
-	123, // 169: edl.rpc.ParameterServer.CopyRows:input_type -> edl.rpc.CopyRequest
-	88,  // 170: edl.rpc.ParameterServer.OpenData:input_type -> edl.rpc.OpenDataRequest
-	106, // 171: edl.rpc.ParameterServer.Freeze:input_type -> edl.rpc.FreezeRequest
-	110, // 172: edl.rpc.ParameterServer.Resume:input_type -> edl.rpc.ResumeRequest
-	119, // 173: edl.rpc.ParameterServer.Ledger:input_type -> edl.rpc.LedgerRequest
-	95,  // 174: edl.rpc.ParameterServer.Cut:input_type -> edl.rpc.CutRequest
-	98,  // 175: edl.rpc.ParameterServer.Hold:input_type -> edl.rpc.HoldRequest
-	100, // 176: edl.rpc.ParameterServer.Restore:input_type -> edl.rpc.RestoreRequest
-	125, // 177: edl.rpc.ParameterServer.Pace:input_type -> edl.rpc.PaceRequest
-	93,  // 178: edl.rpc.ParameterServer.Counted:input_type -> edl.rpc.CountedRequest
-	2,   // 179: edl.rpc.ParameterServer.Prepare:input_type -> edl.rpc.Piece
-	104, // 180: edl.rpc.ParameterServer.Arrived:input_type -> edl.rpc.ArrivedRequest
-	127, // 181: edl.rpc.ParameterServer.Complete:input_type -> edl.rpc.CompleteRequest
-	112, // 182: edl.rpc.ParameterServer.Follow:input_type -> edl.rpc.FollowRequest
-	117, // 183: edl.rpc.ParameterServer.TakeOver:input_type -> edl.rpc.TakeOverRequest
-	129, // 184: edl.rpc.ParameterServer.Status:input_type -> edl.rpc.StatusRequest
-	4,   // 185: edl.rpc.Listener.Describe:output_type -> edl.rpc.DescribeResponse
-	6,   // 186: edl.rpc.Listener.Submit:output_type -> edl.rpc.SubmitResponse
-	139, // 187: edl.rpc.Listener.Status:output_type -> edl.job.JobStatus
-	12,  // 188: edl.rpc.Listener.List:output_type -> edl.rpc.ListResponse
-	10,  // 189: edl.rpc.Listener.Watch:output_type -> edl.rpc.Events
-	14,  // 190: edl.rpc.Listener.Logs:output_type -> edl.rpc.LogLine
-	139, // 191: edl.rpc.Listener.Stop:output_type -> edl.job.JobStatus
-	139, // 192: edl.rpc.Listener.Finish:output_type -> edl.job.JobStatus
-	22,  // 193: edl.rpc.Listener.Acknowledge:output_type -> edl.rpc.AcknowledgeResponse
-	2,   // 194: edl.rpc.Listener.ReadState:output_type -> edl.rpc.Piece
-	25,  // 195: edl.rpc.Listener.WriteState:output_type -> edl.rpc.WriteStateResponse
-	27,  // 196: edl.rpc.Listener.ReleaseState:output_type -> edl.rpc.ReleaseStateResponse
-	2,   // 197: edl.rpc.Listener.RunStep:output_type -> edl.rpc.Piece
-	15,  // 198: edl.rpc.Listener.Why:output_type -> edl.rpc.WhyResponse
-	2,   // 199: edl.rpc.Listener.Show:output_type -> edl.rpc.Piece
-	139, // 200: edl.rpc.Listener.Scale:output_type -> edl.job.JobStatus
-	151, // 201: edl.rpc.Listener.Checkpoint:output_type -> edl.job.CheckpointStatus
-	8,   // 202: edl.rpc.Listener.ResumeJob:output_type -> edl.rpc.ResumeJobResponse
-	31,  // 203: edl.rpc.Listener.StartRole:output_type -> edl.rpc.RoleEvent
-	33,  // 204: edl.rpc.Keeper.Attend:output_type -> edl.rpc.KeeperState
-	35,  // 205: edl.rpc.Keeper.Start:output_type -> edl.rpc.KeptRole
-	31,  // 206: edl.rpc.Keeper.Follow:output_type -> edl.rpc.RoleEvent
-	14,  // 207: edl.rpc.Keeper.Lines:output_type -> edl.rpc.LogLine
-	38,  // 208: edl.rpc.Keeper.EndRole:output_type -> edl.rpc.EndRoleResponse
-	40,  // 209: edl.rpc.Keeper.Release:output_type -> edl.rpc.ReleaseResponse
-	42,  // 210: edl.rpc.Keeper.Dismiss:output_type -> edl.rpc.DismissResponse
-	48,  // 211: edl.rpc.Coordinator.Join:output_type -> edl.rpc.JoinResponse
-	50,  // 212: edl.rpc.Coordinator.News:output_type -> edl.rpc.NewsResponse
-	55,  // 213: edl.rpc.Coordinator.ReportDataset:output_type -> edl.rpc.ReportDatasetResponse
-	59,  // 214: edl.rpc.Coordinator.GetTask:output_type -> edl.rpc.GetTaskResponse
-	61,  // 215: edl.rpc.Coordinator.TaskFailed:output_type -> edl.rpc.TaskFailedResponse
-	63,  // 216: edl.rpc.Coordinator.RequestSaveModel:output_type -> edl.rpc.SaveModelResponse
-	66,  // 217: edl.rpc.Coordinator.ReportSteps:output_type -> edl.rpc.ReportStepsResponse
-	2,   // 218: edl.rpc.Coordinator.NextFeed:output_type -> edl.rpc.Piece
-	2,   // 219: edl.rpc.Coordinator.Feed:output_type -> edl.rpc.Piece
-	69,  // 220: edl.rpc.Coordinator.Finish:output_type -> edl.rpc.FinishDataResponse
-	22,  // 221: edl.rpc.Coordinator.Acknowledge:output_type -> edl.rpc.AcknowledgeResponse
-	71,  // 222: edl.rpc.Coordinator.Permit:output_type -> edl.rpc.PermitResponse
-	74,  // 223: edl.rpc.Coordinator.Leave:output_type -> edl.rpc.LeaveResponse
-	76,  // 224: edl.rpc.Coordinator.Watch:output_type -> edl.rpc.WatchResponse
-	151, // 225: edl.rpc.Coordinator.Checkpoint:output_type -> edl.job.CheckpointStatus
-	2,   // 226: edl.rpc.Coordinator.Queues:output_type -> edl.rpc.Piece
-	78,  // 227: edl.rpc.Coordinator.GoBack:output_type -> edl.rpc.GoBackResponse
-	45,  // 228: edl.rpc.Coordinator.Move:output_type -> edl.rpc.MoveResponse
-	2,   // 229: edl.rpc.Coordinator.Placement:output_type -> edl.rpc.Piece
-	86,  // 230: edl.rpc.ParameterServer.SendVariable:output_type -> edl.rpc.SendResponse
-	92,  // 231: edl.rpc.ParameterServer.SendBarrier:output_type -> edl.rpc.BarrierResponse
-	85,  // 232: edl.rpc.ParameterServer.GetVariable:output_type -> edl.rpc.VariableChunk
-	85,  // 233: edl.rpc.ParameterServer.GetRows:output_type -> edl.rpc.VariableChunk
-	124, // 234: edl.rpc.ParameterServer.CopyRows:output_type -> edl.rpc.CopyResponse
-	89,  // 235: edl.rpc.ParameterServer.OpenData:output_type -> edl.rpc.OpenDataResponse
-	107, // 236: edl.rpc.ParameterServer.Freeze:output_type -> edl.rpc.FreezeResponse
-	111, // 237: edl.rpc.ParameterServer.Resume:output_type -> edl.rpc.ResumeResponse
-	2,   // 238: edl.rpc.ParameterServer.Ledger:output_type -> edl.rpc.Piece
-	97,  // 239: edl.rpc.ParameterServer.Cut:output_type -> edl.rpc.CutResponse
-	99,  // 240: edl.rpc.ParameterServer.Hold:output_type -> edl.rpc.HoldResponse
-	101, // 241: edl.rpc.ParameterServer.Restore:output_type -> edl.rpc.RestoreResponse
-	126, // 242: edl.rpc.ParameterServer.Pace:output_type -> edl.rpc.PaceResponse
-	94,  // 243: edl.rpc.ParameterServer.Counted:output_type -> edl.rpc.CountedResponse
-	103, // 244: edl.rpc.ParameterServer.Prepare:output_type -> edl.rpc.PrepareResponse
-	105, // 245: edl.rpc.ParameterServer.Arrived:output_type -> edl.rpc.ArrivedResponse
-	128, // 246: edl.rpc.ParameterServer.Complete:output_type -> edl.rpc.CompleteResponse
-	113, // 247: edl.rpc.ParameterServer.Follow:output_type -> edl.rpc.FollowResponse
-	118, // 248: edl.rpc.ParameterServer.TakeOver:output_type -> edl.rpc.TakeOverResponse
-	130, // 249: edl.rpc.ParameterServer.Status:output_type -> edl.rpc.StatusResponse
-	185, // [185:250] is the sub-list for method output_type
-	120, // [120:185] is the sub-list for method input_type
-	120, // [120:120] is the sub-list for extension type_name
-	120, // [120:120] is the sub-list for extension extendee
-	0,   // [0:120] is the sub-list for field type_name
+	44,  // 0: edl.rpc.Piece.id:type_name -> edl.rpc.Identity
+	132, // 1: edl.rpc.DescribeResponse.ops:type_name -> edl.rpc.DescribeResponse.OpsEntry
+	137, // 2: edl.rpc.ResumeJobResponse.progress:type_name -> edl.job.Progress
+	138, // 3: edl.rpc.Events.events:type_name -> edl.job.Event
+	139, // 4: edl.rpc.ListRequest.states:type_name -> edl.job.State
+	133, // 5: edl.rpc.ListRequest.labels:type_name -> edl.rpc.ListRequest.LabelsEntry
+	140, // 6: edl.rpc.ListResponse.jobs:type_name -> edl.job.JobStatus
+	140, // 7: edl.rpc.WhyResponse.status:type_name -> edl.job.JobStatus
+	141, // 8: edl.rpc.WhyResponse.waits:type_name -> edl.job.Wait
+	140, // 9: edl.rpc.JobDetails.status:type_name -> edl.job.JobStatus
+	142, // 10: edl.rpc.JobDetails.spec:type_name -> edl.job.JobSpec
+	85,  // 11: edl.rpc.JobDetails.queues:type_name -> edl.rpc.QueuesResponse
+	122, // 12: edl.rpc.JobDetails.ledger:type_name -> edl.rpc.LedgerResponse
+	20,  // 13: edl.rpc.JobDetails.times:type_name -> edl.rpc.RoleTimes
+	19,  // 14: edl.rpc.JobDetails.tables:type_name -> edl.rpc.TableUse
+	141, // 15: edl.rpc.JobDetails.waits:type_name -> edl.job.Wait
+	18,  // 16: edl.rpc.JobDetails.programs:type_name -> edl.rpc.Programs
+	143, // 17: edl.rpc.RoleTimes.role:type_name -> edl.job.Role
+	144, // 18: edl.rpc.RoleTimes.rounds:type_name -> edl.job.RoundTimes
+	137, // 19: edl.rpc.StateValues.progress:type_name -> edl.job.Progress
+	145, // 20: edl.rpc.StateValues.values:type_name -> edl.job.Value
+	145, // 21: edl.rpc.StepRun.feed:type_name -> edl.job.Value
+	146, // 22: edl.rpc.StepDone.step:type_name -> edl.job.Step
+	137, // 23: edl.rpc.StepDone.progress:type_name -> edl.job.Progress
+	14,  // 24: edl.rpc.RoleEvent.log:type_name -> edl.rpc.LogLine
+	147, // 25: edl.rpc.RoleEvent.status:type_name -> edl.job.RoleStatus
+	148, // 26: edl.rpc.RoleEvent.report:type_name -> edl.job.RoleReport
+	149, // 27: edl.rpc.KeptStart.spec:type_name -> edl.job.RoleSpec
+	36,  // 28: edl.rpc.EndRoleRequest.role:type_name -> edl.rpc.KeptRole
+	44,  // 29: edl.rpc.MoveRequest.id:type_name -> edl.rpc.Identity
+	150, // 30: edl.rpc.MoveRequest.to:type_name -> edl.job.Placement
+	151, // 31: edl.rpc.MoveResponse.failure:type_name -> edl.job.Failure
+	44,  // 32: edl.rpc.PlacementRequest.id:type_name -> edl.rpc.Identity
+	44,  // 33: edl.rpc.JoinRequest.id:type_name -> edl.rpc.Identity
+	52,  // 34: edl.rpc.JoinResponse.segment:type_name -> edl.rpc.Segment
+	44,  // 35: edl.rpc.NewsRequest.id:type_name -> edl.rpc.Identity
+	57,  // 36: edl.rpc.Segment.skip:type_name -> edl.rpc.RecordRange
+	53,  // 37: edl.rpc.Dataset.files:type_name -> edl.rpc.DataFile
+	44,  // 38: edl.rpc.ReportDatasetRequest.id:type_name -> edl.rpc.Identity
+	54,  // 39: edl.rpc.ReportDatasetRequest.dataset:type_name -> edl.rpc.Dataset
+	57,  // 40: edl.rpc.Task.records:type_name -> edl.rpc.RecordRange
+	53,  // 41: edl.rpc.Task.files:type_name -> edl.rpc.DataFile
+	57,  // 42: edl.rpc.Task.within:type_name -> edl.rpc.RecordRange
+	44,  // 43: edl.rpc.GetTaskRequest.id:type_name -> edl.rpc.Identity
+	58,  // 44: edl.rpc.GetTaskRequest.finished:type_name -> edl.rpc.Task
+	58,  // 45: edl.rpc.GetTaskResponse.task:type_name -> edl.rpc.Task
+	58,  // 46: edl.rpc.GetTaskResponse.next:type_name -> edl.rpc.Task
+	52,  // 47: edl.rpc.GetTaskResponse.segment:type_name -> edl.rpc.Segment
+	44,  // 48: edl.rpc.TaskFailedRequest.id:type_name -> edl.rpc.Identity
+	58,  // 49: edl.rpc.TaskFailedRequest.task:type_name -> edl.rpc.Task
+	44,  // 50: edl.rpc.SaveModelRequest.id:type_name -> edl.rpc.Identity
+	137, // 51: edl.rpc.SaveModelResponse.progress:type_name -> edl.job.Progress
+	44,  // 52: edl.rpc.TrainerSteps.id:type_name -> edl.rpc.Identity
+	66,  // 53: edl.rpc.TrainerSteps.steps:type_name -> edl.rpc.TrainerStep
+	44,  // 54: edl.rpc.TrainerStep.id:type_name -> edl.rpc.Identity
+	145, // 55: edl.rpc.TrainerStep.fetched:type_name -> edl.job.Value
+	57,  // 56: edl.rpc.TrainerStep.records:type_name -> edl.rpc.RecordRange
+	44,  // 57: edl.rpc.NextFeedRequest.id:type_name -> edl.rpc.Identity
+	44,  // 58: edl.rpc.FinishDataRequest.id:type_name -> edl.rpc.Identity
+	44,  // 59: edl.rpc.PermitRequest.id:type_name -> edl.rpc.Identity
+	145, // 60: edl.rpc.FeedShare.feed:type_name -> edl.job.Value
+	44,  // 61: edl.rpc.LeaveRequest.id:type_name -> edl.rpc.Identity
+	151, // 62: edl.rpc.LeaveRequest.failure:type_name -> edl.job.Failure
+	138, // 63: edl.rpc.WatchResponse.events:type_name -> edl.job.Event
+	44,  // 64: edl.rpc.GoBackRequest.id:type_name -> edl.rpc.Identity
+	137, // 65: edl.rpc.GoBackResponse.progress:type_name -> edl.job.Progress
+	83,  // 66: edl.rpc.QueueStatus.discarded_tasks:type_name -> edl.rpc.DiscardedTask
+	82,  // 67: edl.rpc.QueueStatus.discards:type_name -> edl.rpc.PassDiscards
+	57,  // 68: edl.rpc.DiscardedTask.records:type_name -> edl.rpc.RecordRange
+	81,  // 69: edl.rpc.QueuesResponse.queues:type_name -> edl.rpc.QueueStatus
+	141, // 70: edl.rpc.QueuesResponse.waits:type_name -> edl.job.Wait
+	134, // 71: edl.rpc.QueuesResponse.entries:type_name -> edl.rpc.QueuesResponse.EntriesEntry
+	152, // 72: edl.rpc.QueuesResponse.checkpoint:type_name -> edl.job.CheckpointStatus
+	54,  // 73: edl.rpc.QueuesResponse.datasets:type_name -> edl.rpc.Dataset
+	135, // 74: edl.rpc.QueuesResponse.dropped:type_name -> edl.rpc.QueuesResponse.DroppedEntry
+	44,  // 75: edl.rpc.VariableChunk.id:type_name -> edl.rpc.Identity
+	44,  // 76: edl.rpc.RowsRequest.id:type_name -> edl.rpc.Identity
+	44,  // 77: edl.rpc.OpenDataRequest.id:type_name -> edl.rpc.Identity
+	91,  // 78: edl.rpc.OpenDataResponse.send:type_name -> edl.rpc.SliceInfo
+	91,  // 79: edl.rpc.OpenDataResponse.receive:type_name -> edl.rpc.SliceInfo
+	44,  // 80: edl.rpc.BarrierRequest.id:type_name -> edl.rpc.Identity
+	57,  // 81: edl.rpc.BarrierRequest.records:type_name -> edl.rpc.RecordRange
+	109, // 82: edl.rpc.BarrierRequest.group:type_name -> edl.rpc.Declared
+	109, // 83: edl.rpc.BarrierRequest.counted:type_name -> edl.rpc.Declared
+	44,  // 84: edl.rpc.CountedRequest.id:type_name -> edl.rpc.Identity
+	109, // 85: edl.rpc.CountedResponse.declared:type_name -> edl.rpc.Declared
+	44,  // 86: edl.rpc.CutRequest.id:type_name -> edl.rpc.Identity
+	97,  // 87: edl.rpc.CutRequest.below:type_name -> edl.rpc.StepBound
+	153, // 88: edl.rpc.CutResponse.shard:type_name -> edl.job.Shard
+	153, // 89: edl.rpc.CutResponse.base:type_name -> edl.job.Shard
+	44,  // 90: edl.rpc.HoldRequest.id:type_name -> edl.rpc.Identity
+	97,  // 91: edl.rpc.HoldResponse.begun:type_name -> edl.rpc.StepBound
+	97,  // 92: edl.rpc.HoldResponse.ledger:type_name -> edl.rpc.StepBound
+	44,  // 93: edl.rpc.RestoreRequest.id:type_name -> edl.rpc.Identity
+	44,  // 94: edl.rpc.PrepareRequest.id:type_name -> edl.rpc.Identity
+	150, // 95: edl.rpc.PrepareRequest.to:type_name -> edl.job.Placement
+	44,  // 96: edl.rpc.ArrivedRequest.id:type_name -> edl.rpc.Identity
+	44,  // 97: edl.rpc.FreezeRequest.id:type_name -> edl.rpc.Identity
+	109, // 98: edl.rpc.FreezeResponse.declared:type_name -> edl.rpc.Declared
+	109, // 99: edl.rpc.FreezeResponse.applied:type_name -> edl.rpc.Declared
+	57,  // 100: edl.rpc.Declared.records:type_name -> edl.rpc.RecordRange
+	44,  // 101: edl.rpc.ResumeRequest.id:type_name -> edl.rpc.Identity
+	110, // 102: edl.rpc.ResumeRequest.members:type_name -> edl.rpc.Member
+	109, // 103: edl.rpc.ResumeRequest.commit:type_name -> edl.rpc.Declared
+	44,  // 104: edl.rpc.FollowRequest.id:type_name -> edl.rpc.Identity
+	91,  // 105: edl.rpc.FollowResponse.slices:type_name -> edl.rpc.SliceInfo
+	0,   // 106: edl.rpc.Standing.kind:type_name -> edl.rpc.Standing.Kind
+	110, // 107: edl.rpc.Standing.members:type_name -> edl.rpc.Member
+	109, // 108: edl.rpc.Standing.applied:type_name -> edl.rpc.Declared
+	116, // 109: edl.rpc.Standing.pushed:type_name -> edl.rpc.Pushed
+	117, // 110: edl.rpc.Standing.clocks:type_name -> edl.rpc.Clock
+	44,  // 111: edl.rpc.TakeOverRequest.id:type_name -> edl.rpc.Identity
+	57,  // 112: edl.rpc.PassLedger.committed:type_name -> edl.rpc.RecordRange
+	121, // 113: edl.rpc.LedgerResponse.passes:type_name -> edl.rpc.PassLedger
+	44,  // 114: edl.rpc.GetRequest.id:type_name -> edl.rpc.Identity
+	44,  // 115: edl.rpc.CopyRequest.id:type_name -> edl.rpc.Identity
+	44,  // 116: edl.rpc.PaceRequest.id:type_name -> edl.rpc.Identity
+	44,  // 117: edl.rpc.CompleteRequest.id:type_name -> edl.rpc.Identity
+	136, // 118: edl.rpc.StatusResponse.refused:type_name -> edl.rpc.StatusResponse.RefusedEntry
+	141, // 119: edl.rpc.StatusResponse.waits:type_name -> edl.job.Wait
+	1,   // 120: edl.rpc.StatusResponse.standby:type_name -> edl.rpc.StatusResponse.Standby
+	19,  // 121: edl.rpc.StatusResponse.tables:type_name -> edl.rpc.TableUse
+	3,   // 122: edl.rpc.Listener.Describe:input_type -> edl.rpc.DescribeRequest
+	5,   // 123: edl.rpc.Listener.Submit:input_type -> edl.rpc.SubmitRequest
+	9,   // 124: edl.rpc.Listener.Status:input_type -> edl.rpc.JobRequest
+	11,  // 125: edl.rpc.Listener.List:input_type -> edl.rpc.ListRequest
+	9,   // 126: edl.rpc.Listener.Watch:input_type -> edl.rpc.JobRequest
+	13,  // 127: edl.rpc.Listener.Logs:input_type -> edl.rpc.LogsRequest
+	9,   // 128: edl.rpc.Listener.Stop:input_type -> edl.rpc.JobRequest
+	21,  // 129: edl.rpc.Listener.Finish:input_type -> edl.rpc.FinishRequest
+	22,  // 130: edl.rpc.Listener.Acknowledge:input_type -> edl.rpc.AcknowledgeRequest
+	25,  // 131: edl.rpc.Listener.ReadState:input_type -> edl.rpc.ReadStateRequest
+	2,   // 132: edl.rpc.Listener.WriteState:input_type -> edl.rpc.Piece
+	27,  // 133: edl.rpc.Listener.ReleaseState:input_type -> edl.rpc.ReleaseStateRequest
+	2,   // 134: edl.rpc.Listener.RunStep:input_type -> edl.rpc.Piece
+	9,   // 135: edl.rpc.Listener.Why:input_type -> edl.rpc.JobRequest
+	9,   // 136: edl.rpc.Listener.Show:input_type -> edl.rpc.JobRequest
+	16,  // 137: edl.rpc.Listener.Scale:input_type -> edl.rpc.ScaleRequest
+	9,   // 138: edl.rpc.Listener.Checkpoint:input_type -> edl.rpc.JobRequest
+	7,   // 139: edl.rpc.Listener.ResumeJob:input_type -> edl.rpc.ResumeJobRequest
+	31,  // 140: edl.rpc.Listener.StartRole:input_type -> edl.rpc.StartRoleChunk
+	33,  // 141: edl.rpc.Keeper.Attend:input_type -> edl.rpc.AttendRequest
+	2,   // 142: edl.rpc.Keeper.Start:input_type -> edl.rpc.Piece
+	36,  // 143: edl.rpc.Keeper.Follow:input_type -> edl.rpc.KeptRole
+	37,  // 144: edl.rpc.Keeper.Lines:input_type -> edl.rpc.LinesRequest
+	38,  // 145: edl.rpc.Keeper.EndRole:input_type -> edl.rpc.EndRoleRequest
+	40,  // 146: edl.rpc.Keeper.Release:input_type -> edl.rpc.ReleaseRequest
+	42,  // 147: edl.rpc.Keeper.Dismiss:input_type -> edl.rpc.DismissRequest
+	48,  // 148: edl.rpc.Coordinator.Join:input_type -> edl.rpc.JoinRequest
+	50,  // 149: edl.rpc.Coordinator.News:input_type -> edl.rpc.NewsRequest
+	2,   // 150: edl.rpc.Coordinator.ReportDataset:input_type -> edl.rpc.Piece
+	59,  // 151: edl.rpc.Coordinator.GetTask:input_type -> edl.rpc.GetTaskRequest
+	61,  // 152: edl.rpc.Coordinator.TaskFailed:input_type -> edl.rpc.TaskFailedRequest
+	63,  // 153: edl.rpc.Coordinator.RequestSaveModel:input_type -> edl.rpc.SaveModelRequest
+	2,   // 154: edl.rpc.Coordinator.ReportSteps:input_type -> edl.rpc.Piece
+	68,  // 155: edl.rpc.Coordinator.NextFeed:input_type -> edl.rpc.NextFeedRequest
+	2,   // 156: edl.rpc.Coordinator.Feed:input_type -> edl.rpc.Piece
+	69,  // 157: edl.rpc.Coordinator.Finish:input_type -> edl.rpc.FinishDataRequest
+	22,  // 158: edl.rpc.Coordinator.Acknowledge:input_type -> edl.rpc.AcknowledgeRequest
+	71,  // 159: edl.rpc.Coordinator.Permit:input_type -> edl.rpc.PermitRequest
+	74,  // 160: edl.rpc.Coordinator.Leave:input_type -> edl.rpc.LeaveRequest
+	76,  // 161: edl.rpc.Coordinator.Watch:input_type -> edl.rpc.WatchRequest
+	84,  // 162: edl.rpc.Coordinator.Checkpoint:input_type -> edl.rpc.CheckpointRequest
+	80,  // 163: edl.rpc.Coordinator.Queues:input_type -> edl.rpc.QueuesRequest
+	78,  // 164: edl.rpc.Coordinator.GoBack:input_type -> edl.rpc.GoBackRequest
+	2,   // 165: edl.rpc.Coordinator.Move:input_type -> edl.rpc.Piece
+	47,  // 166: edl.rpc.Coordinator.Placement:input_type -> edl.rpc.PlacementRequest
+	86,  // 167: edl.rpc.ParameterServer.SendVariable:input_type -> edl.rpc.VariableChunk
+	92,  // 168: edl.rpc.ParameterServer.SendBarrier:input_type -> edl.rpc.BarrierRequest
+	123, // 169: edl.rpc.ParameterServer.GetVariable:input_type -> edl.rpc.GetRequest
+	88,  // 170: edl.rpc.ParameterServer.GetRows:input_type -> edl.rpc.RowsRequest
+	124, // 171: edl.rpc.ParameterServer.CopyRows:input_type -> edl.rpc.CopyRequest
+	89,  // 172: edl.rpc.ParameterServer.OpenData:input_type -> edl.rpc.OpenDataRequest
+	107, // 173: edl.rpc.ParameterServer.Freeze:input_type -> edl.rpc.FreezeRequest
+	111, // 174: edl.rpc.ParameterServer.Resume:input_type -> edl.rpc.ResumeRequest
+	120, // 175: edl.rpc.ParameterServer.Ledger:input_type -> edl.rpc.LedgerRequest
+	96,  // 176: edl.rpc.ParameterServer.Cut:input_type -> edl.rpc.CutRequest
+	99,  // 177: edl.rpc.ParameterServer.Hold:input_type -> edl.rpc.HoldRequest
+	101, // 178: edl.rpc.ParameterServer.Restore:input_type -> edl.rpc.RestoreRequest
+	126, // 179: edl.rpc.ParameterServer.Pace:input_type -> edl.rpc.PaceRequest
+	94,  // 180: edl.rpc.ParameterServer.Counted:input_type -> edl.rpc.CountedRequest
+	2,   // 181: edl.rpc.ParameterServer.Prepare:input_type -> edl.rpc.Piece
+	105, // 182: edl.rpc.ParameterServer.Arrived:input_type -> edl.rpc.ArrivedRequest
+	128, // 183: edl.rpc.ParameterServer.Complete:input_type -> edl.rpc.CompleteRequest
+	113, // 184: edl.rpc.ParameterServer.Follow:input_type -> edl.rpc.FollowRequest
+	118, // 185: edl.rpc.ParameterServer.TakeOver:input_type -> edl.rpc.TakeOverRequest
+	130, // 186: edl.rpc.ParameterServer.Status:input_type -> edl.rpc.StatusRequest
+	4,   // 187: edl.rpc.Listener.Describe:output_type -> edl.rpc.DescribeResponse
+	6,   // 188: edl.rpc.Listener.Submit:output_type -> edl.rpc.SubmitResponse
+	140, // 189: edl.rpc.Listener.Status:output_type -> edl.job.JobStatus
+	12,  // 190: edl.rpc.Listener.List:output_type -> edl.rpc.ListResponse
+	10,  // 191: edl.rpc.Listener.Watch:output_type -> edl.rpc.Events
+	14,  // 192: edl.rpc.Listener.Logs:output_type -> edl.rpc.LogLine
+	140, // 193: edl.rpc.Listener.Stop:output_type -> edl.job.JobStatus
+	140, // 194: edl.rpc.Listener.Finish:output_type -> edl.job.JobStatus
+	23,  // 195: edl.rpc.Listener.Acknowledge:output_type -> edl.rpc.AcknowledgeResponse
+	2,   // 196: edl.rpc.Listener.ReadState:output_type -> edl.rpc.Piece
+	26,  // 197: edl.rpc.Listener.WriteState:output_type -> edl.rpc.WriteStateResponse
+	28,  // 198: edl.rpc.Listener.ReleaseState:output_type -> edl.rpc.ReleaseStateResponse
+	2,   // 199: edl.rpc.Listener.RunStep:output_type -> edl.rpc.Piece
+	15,  // 200: edl.rpc.Listener.Why:output_type -> edl.rpc.WhyResponse
+	2,   // 201: edl.rpc.Listener.Show:output_type -> edl.rpc.Piece
+	140, // 202: edl.rpc.Listener.Scale:output_type -> edl.job.JobStatus
+	152, // 203: edl.rpc.Listener.Checkpoint:output_type -> edl.job.CheckpointStatus
+	8,   // 204: edl.rpc.Listener.ResumeJob:output_type -> edl.rpc.ResumeJobResponse
+	32,  // 205: edl.rpc.Listener.StartRole:output_type -> edl.rpc.RoleEvent
+	34,  // 206: edl.rpc.Keeper.Attend:output_type -> edl.rpc.KeeperState
+	36,  // 207: edl.rpc.Keeper.Start:output_type -> edl.rpc.KeptRole
+	32,  // 208: edl.rpc.Keeper.Follow:output_type -> edl.rpc.RoleEvent
+	14,  // 209: edl.rpc.Keeper.Lines:output_type -> edl.rpc.LogLine
+	39,  // 210: edl.rpc.Keeper.EndRole:output_type -> edl.rpc.EndRoleResponse
+	41,  // 211: edl.rpc.Keeper.Release:output_type -> edl.rpc.ReleaseResponse
+	43,  // 212: edl.rpc.Keeper.Dismiss:output_type -> edl.rpc.DismissResponse
+	49,  // 213: edl.rpc.Coordinator.Join:output_type -> edl.rpc.JoinResponse
+	51,  // 214: edl.rpc.Coordinator.News:output_type -> edl.rpc.NewsResponse
+	56,  // 215: edl.rpc.Coordinator.ReportDataset:output_type -> edl.rpc.ReportDatasetResponse
+	60,  // 216: edl.rpc.Coordinator.GetTask:output_type -> edl.rpc.GetTaskResponse
+	62,  // 217: edl.rpc.Coordinator.TaskFailed:output_type -> edl.rpc.TaskFailedResponse
+	64,  // 218: edl.rpc.Coordinator.RequestSaveModel:output_type -> edl.rpc.SaveModelResponse
+	67,  // 219: edl.rpc.Coordinator.ReportSteps:output_type -> edl.rpc.ReportStepsResponse
+	2,   // 220: edl.rpc.Coordinator.NextFeed:output_type -> edl.rpc.Piece
+	2,   // 221: edl.rpc.Coordinator.Feed:output_type -> edl.rpc.Piece
+	70,  // 222: edl.rpc.Coordinator.Finish:output_type -> edl.rpc.FinishDataResponse
+	23,  // 223: edl.rpc.Coordinator.Acknowledge:output_type -> edl.rpc.AcknowledgeResponse
+	72,  // 224: edl.rpc.Coordinator.Permit:output_type -> edl.rpc.PermitResponse
+	75,  // 225: edl.rpc.Coordinator.Leave:output_type -> edl.rpc.LeaveResponse
+	77,  // 226: edl.rpc.Coordinator.Watch:output_type -> edl.rpc.WatchResponse
+	152, // 227: edl.rpc.Coordinator.Checkpoint:output_type -> edl.job.CheckpointStatus
+	2,   // 228: edl.rpc.Coordinator.Queues:output_type -> edl.rpc.Piece
+	79,  // 229: edl.rpc.Coordinator.GoBack:output_type -> edl.rpc.GoBackResponse
+	46,  // 230: edl.rpc.Coordinator.Move:output_type -> edl.rpc.MoveResponse
+	2,   // 231: edl.rpc.Coordinator.Placement:output_type -> edl.rpc.Piece
+	87,  // 232: edl.rpc.ParameterServer.SendVariable:output_type -> edl.rpc.SendResponse
+	93,  // 233: edl.rpc.ParameterServer.SendBarrier:output_type -> edl.rpc.BarrierResponse
+	86,  // 234: edl.rpc.ParameterServer.GetVariable:output_type -> edl.rpc.VariableChunk
+	86,  // 235: edl.rpc.ParameterServer.GetRows:output_type -> edl.rpc.VariableChunk
+	125, // 236: edl.rpc.ParameterServer.CopyRows:output_type -> edl.rpc.CopyResponse
+	90,  // 237: edl.rpc.ParameterServer.OpenData:output_type -> edl.rpc.OpenDataResponse
+	108, // 238: edl.rpc.ParameterServer.Freeze:output_type -> edl.rpc.FreezeResponse
+	112, // 239: edl.rpc.ParameterServer.Resume:output_type -> edl.rpc.ResumeResponse
+	2,   // 240: edl.rpc.ParameterServer.Ledger:output_type -> edl.rpc.Piece
+	98,  // 241: edl.rpc.ParameterServer.Cut:output_type -> edl.rpc.CutResponse
+	100, // 242: edl.rpc.ParameterServer.Hold:output_type -> edl.rpc.HoldResponse
+	102, // 243: edl.rpc.ParameterServer.Restore:output_type -> edl.rpc.RestoreResponse
+	127, // 244: edl.rpc.ParameterServer.Pace:output_type -> edl.rpc.PaceResponse
+	95,  // 245: edl.rpc.ParameterServer.Counted:output_type -> edl.rpc.CountedResponse
+	104, // 246: edl.rpc.ParameterServer.Prepare:output_type -> edl.rpc.PrepareResponse
+	106, // 247: edl.rpc.ParameterServer.Arrived:output_type -> edl.rpc.ArrivedResponse
+	129, // 248: edl.rpc.ParameterServer.Complete:output_type -> edl.rpc.CompleteResponse
+	114, // 249: edl.rpc.ParameterServer.Follow:output_type -> edl.rpc.FollowResponse
+	119, // 250: edl.rpc.ParameterServer.TakeOver:output_type -> edl.rpc.TakeOverResponse
+	131, // 251: edl.rpc.ParameterServer.Status:output_type -> edl.rpc.StatusResponse
+	187, // [187:252] is the sub-list for method output_type
+	122, // [122:187] is the sub-list for method input_type
+	122, // [122:122] is the sub-list for extension type_name
+	122, // [122:122] is the sub-list for extension extendee
+	0,   // [0:122] is the sub-list for field type_name
 }
 
 func init() { file_proto_rpc_rpc_proto_init() }
@@ -9490,18 +9603,18 @@ func file_proto_rpc_rpc_proto_init() {
 	if File_proto_rpc_rpc_proto != nil {
 		return
 	}
-	file_proto_rpc_rpc_proto_msgTypes[18].OneofWrappers = []any{}
-	file_proto_rpc_rpc_proto_msgTypes[46].OneofWrappers = []any{}
-	file_proto_rpc_rpc_proto_msgTypes[57].OneofWrappers = []any{}
-	file_proto_rpc_rpc_proto_msgTypes[66].OneofWrappers = []any{}
-	file_proto_rpc_rpc_proto_msgTypes[107].OneofWrappers = []any{}
+	file_proto_rpc_rpc_proto_msgTypes[19].OneofWrappers = []any{}
+	file_proto_rpc_rpc_proto_msgTypes[47].OneofWrappers = []any{}
+	file_proto_rpc_rpc_proto_msgTypes[58].OneofWrappers = []any{}
+	file_proto_rpc_rpc_proto_msgTypes[67].OneofWrappers = []any{}
+	file_proto_rpc_rpc_proto_msgTypes[108].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_rpc_rpc_proto_rawDesc), len(file_proto_rpc_rpc_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   134,
+			NumMessages:   135,
 			NumExtensions: 0,
 			NumServices:   4,
 		},

@@ -1,7 +1,7 @@
 // Package credential says who is who: each listener, user and role of a job has a certificate, and shows it to whoever it speaks to.
 //
 // Files in reading order: credential.go has names, certificates, and what the two ends of a connection check; authority.go issues certificates; file.go
-// keeps the authority of a user in a file.
+// keeps the authority of a user in a file; token.go has bearer tokens, for who cannot show a certificate.
 //
 // All certificates come from one authority, which the listener has:
 //

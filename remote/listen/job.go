@@ -307,12 +307,28 @@ func (j *Job) setState(state job.State, err error) {
 // Show returns all that is known of the job. It asks the servers that run; of the others it has the last report.
 func (j *Job) Show(ctx context.Context) *rpc.JobDetails {
 	j.refresh(ctx)
+	return known(j)
+}
+
+// known is what is known of a job without asking anybody. The listener asks the servers of a job that runs once in limits.ProbeEvery anyway.
+func known(j *Job) *rpc.JobDetails {
 	d := &rpc.JobDetails{Status: j.Status()}
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	d.Spec = j.placing.now.spec(j.spec)
 	d.Queues, d.Ledger, d.Tables = j.reports.queues, j.reports.ledger, j.reports.tables(len(j.placing.now.pservers))
 	return d
+}
+
+// programsOf returns the programs of a job that runs; nil after its end.
+func programsOf(j *Job) *rpc.Programs {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	now := j.placing.now
+	if now == nil || len(j.plan.encoded) == 0 {
+		return nil
+	}
+	return &rpc.Programs{User: j.plan.encoded, Trainer: now.plan.trainer, Pservers: now.plan.pservers}
 }
 
 // ShowEntries is Show with the durable entries of the coordinator. There are none when the job does not run.

@@ -96,9 +96,30 @@ func (s *Server) Watch(m *rpc.JobRequest, stream grpc.ServerStreamingServer[rpc.
 		if len(events) == 0 {
 			return nil
 		}
+		if m.Scalars {
+			events = scalarsOf(events)
+		}
 		return stream.Send(&rpc.Events{Events: events, Number: next - uint64(len(events))})
 	})
 	return orAway(ctx, err)
+}
+
+// maxScalar bounds a fetched value that a watcher of scalars is told, in bytes of its stream: some numbers, with the head.
+const maxScalar = 128
+
+// scalarsOf returns events whose steps have fetched small values only.
+func scalarsOf(events []*job.Event) []*job.Event {
+	large := func(v *job.Value) bool { return len(v.Stream) > maxScalar }
+	out := slices.Clone(events)
+	for i, e := range out {
+		s := e.GetStep()
+		if s == nil || !slices.ContainsFunc(s.Fetched, large) {
+			continue
+		}
+		out[i] = &job.Event{What: &job.Event_Step{Step: &job.Step{Pass: s.Pass, Step: s.Step, Rows: s.Rows, Trainers: s.Trainers, Repeated: s.Repeated,
+			Unreported: s.Unreported, Dropped: s.Dropped, Fetched: slices.DeleteFunc(slices.Clone(s.Fetched), large)}}}
+	}
+	return out
 }
 
 // Logs streams what the roles of a job wrote.
@@ -164,9 +185,13 @@ func (s *Server) Show(m *rpc.JobRequest, stream grpc.ServerStreamingServer[rpc.P
 		return err
 	}
 	var d *rpc.JobDetails
-	if m.Entries {
+	switch {
+	case m.Entries:
 		d, err = j.ShowEntries(stream.Context())
-	} else {
+	case m.Known:
+		d = known(j)
+		d.Waits = waitsOf(j)
+	default:
 		d = j.Show(stream.Context())
 	}
 	if err != nil {
@@ -174,6 +199,9 @@ func (s *Server) Show(m *rpc.JobRequest, stream grpc.ServerStreamingServer[rpc.P
 	}
 	if m.Rounds || m.Traces {
 		d.Times = j.Times(m.Rounds, m.Traces)
+	}
+	if m.Programs {
+		d.Programs = programsOf(j)
 	}
 	return wire.Send(stream, d)
 }

@@ -23,8 +23,14 @@ import (
 // answer, then what the servers and the trainers wait for. It takes no longer than limits.Probe.
 func (j *Job) Why(ctx context.Context) *rpc.WhyResponse {
 	j.refresh(ctx)
+	all := waitsOf(j)
+	return &rpc.WhyResponse{Status: j.Status(), Waits: all}
+}
+
+// waitsOf returns the waits of a job as last known, in the order of Why.
+func waitsOf(j *Job) (all []*job.Wait) {
 	j.mu.Lock()
-	var all []*job.Wait
+	defer j.mu.Unlock()
 	if j.roles != nil {
 		var told []*job.Wait
 		if _, silent := j.reports.silent[cluster.Member{Role: job.Role_COORDINATOR}]; !silent {
@@ -43,8 +49,7 @@ func (j *Job) Why(ctx context.Context) *rpc.WhyResponse {
 		}
 		addLastErrors(j.roles, all)
 	}
-	j.mu.Unlock()
-	return &rpc.WhyResponse{Status: j.Status(), Waits: all}
+	return all
 }
 
 // heartbeat is how old a wait must be to be told: each round of a job that goes on waits for its trainers for a moment.

@@ -1,4 +1,4 @@
-package edlcmd
+package view
 
 import (
 	"testing"
@@ -14,17 +14,17 @@ func TestLedgerSums(t *testing.T) {
 		Queues: &rpc.QueuesResponse{Queues: []*rpc.QueueStatus{{Records: 100, Pass: 2, Discards: []*rpc.PassDiscards{{Pass: 0, Records: 3, Later: 10},
 			{Pass: 1, Records: 10, Later: 10}}}}},
 		Ledger: &rpc.LedgerResponse{Passes: []*rpc.PassLedger{{Pass: 0, Records: 97}, {Pass: 1, Records: 80}, {Pass: 2, Records: 80}}}}
-	for _, s := range addUp(d) {
+	for _, s := range AddUp(d) {
 		if !s.Agrees || s.NotYet != 0 || s.Once+s.Discarded+s.NotYet != s.Records {
 			t.Errorf("pass %d: %+v", s.Pass, s)
 		}
 	}
 	d.Ledger.Passes[1].Records = 79
-	if s := addUp(d)[1]; s.Agrees || s.NotYet != 1 {
+	if s := AddUp(d)[1]; s.Agrees || s.NotYet != 1 {
 		t.Errorf("a record that was lost: %+v", s)
 	}
 	d.Ledger.Passes[2].Records = 81
-	if s := addUp(d)[2]; s.Agrees || s.NotYet != -1 {
+	if s := AddUp(d)[2]; s.Agrees || s.NotYet != -1 {
 		t.Errorf("a record that was trained and given up: %+v", s)
 	}
 }

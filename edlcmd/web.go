@@ -1,0 +1,128 @@
+package edlcmd
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"log/slog"
+	"net"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/remote"
+	"github.com/edl-go/edl/remote/credential"
+	"github.com/edl-go/edl/remote/web"
+)
+
+// webFlags are the flags of "edl listen" for its pages and metrics.
+type webFlags struct {
+	address          string
+	debug            bool
+	certificate, key string
+}
+
+// anyPort is where pages are served that nobody has named an address for.
+const anyPort = "127.0.0.1:0"
+
+func (f *webFlags) add(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVar(&f.address, "web", "", "serve the dashboard and /metrics on `HOST:PORT` (alone: a free port of the loopback interface); beyond loopback with TLS")
+	flags.Lookup("web").NoOptDefVal = anyPort
+	flags.StringVar(&f.certificate, "web-cert", "", "with --web: show the certificate in this `FILE`, and not one of the listener's authority")
+	flags.StringVar(&f.key, "web-key", "", "the `FILE` with the key of --web-cert")
+	flags.BoolVar(&f.debug, "web-debug", false, "with --web: let admins read profiles of the process, at /debug/pprof/")
+}
+
+// check refuses flags that do not go together.
+func (f *webFlags) check(cmd *cobra.Command) error {
+	if f.address == "" {
+		return refuseIdle(cmd.Flags(), []string{"web-cert", "web-key", "web-debug"}, "a listener without pages", "--web")
+	}
+	if (f.certificate == "") != (f.key == "") {
+		return fault.E(fault.InvalidArgument, fault.At("--web-cert"), fault.Got("one of a certificate and its key"), fault.Want("both"))
+	}
+	return checkAddress("--web", f.address)
+}
+
+// secret is the TLS configuration of the pages; nil at a loopback address, unless there is a certificate.
+func (f *webFlags) secret(a *credential.Authority) (*tls.Config, error) {
+	if f.certificate != "" {
+		pair, err := tls.LoadX509KeyPair(f.certificate, f.key)
+		if err != nil {
+			return nil, fault.File(fault.InvalidArgument, f.certificate, err)
+		}
+		return &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}}, nil
+	}
+	if remote.Loopback(f.address) {
+		return nil, nil
+	}
+	return web.Secret(a)
+}
+
+// serve serves the pages of a listener, prints where they are, and returns what ends them.
+func (f *webFlags) serve(ctx context.Context, c *console, l *remote.Listener, data string, quiet bool) (stop func(), err error) {
+	file, err := credential.File()
+	if err != nil {
+		return nil, err
+	}
+	authority, err := credential.OpenOrMake(file)
+	if err != nil {
+		return nil, err
+	}
+	own, err := authority.Issue(credential.Name{Kind: credential.User, User: webUser, Access: credential.Viewer}, maxDays*24*time.Hour)
+	if err != nil {
+		return nil, err
+	}
+	secret, err := f.secret(authority)
+	if err != nil {
+		return nil, err
+	}
+	asking, cancelAsking := context.WithTimeout(ctx, callTime)
+	defer cancelAsking()
+	client, err := remote.Attach(asking, l.Address(), remote.WithCredentials(own))
+	if err != nil {
+		return nil, err
+	}
+	port, err := (&net.ListenConfig{}).Listen(ctx, "tcp", f.address)
+	if err != nil {
+		client.Close()
+		return nil, fault.Wrap(fault.Unavailable, "--web "+f.address, err)
+	}
+	tokens := credential.OpenTokens(tokenFile(data))
+	cfg := web.Config{Source: web.Of(client), Tokens: tokens, Address: l.Address(), Version: c.currentVersion().Version, Debug: f.debug}
+	if !quiet {
+		cfg.Log = slog.New(slog.NewTextHandler(c.err, nil))
+	}
+	serving, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	ended := make(chan error, 1)
+	go func() { ended <- web.New(cfg).Serve(serving, port, secret) }()
+	stop = func() {
+		cancel()
+		<-ended
+		client.Close()
+	}
+	scheme := "http"
+	if secret != nil {
+		scheme = "https"
+	}
+	_, err = fmt.Fprintf(c.out, "dashboard at %s://%s/#token=%s\n", scheme, port.Addr(), tokens.Lend(credential.UserName(), credential.Viewer))
+	if err != nil {
+		stop()
+		return nil, err
+	}
+	return stop, nil
+}
+
+// webUser is the name under which the pages of a listener ask it.
+const webUser = "web"
+
+// tokenFile is where the tokens of a listener with a data folder are; empty: it has none.
+func tokenFile(data string) string {
+	if data == "" {
+		return ""
+	}
+	return filepath.Join(data, credential.TokenFile)
+}

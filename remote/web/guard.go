@@ -1,0 +1,153 @@
+package web
+
+import (
+	"context"
+	"embed"
+	"errors"
+	"io/fs"
+	"net/http"
+	"net/http/pprof"
+	"strings"
+	"time"
+
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/remote/credential"
+)
+
+// everybody is the access of routes that ask for no token. They tell nothing of jobs.
+const everybody credential.Access = ""
+
+// A route is something that can be asked for, and what it asks of a token.
+type route struct {
+	pattern string // method and path, as http.ServeMux has them
+	needs   credential.Access
+	serve   http.HandlerFunc
+}
+
+// routes lists all that the server answers.
+func (s *Server) routes() []route {
+	all := []route{
+		{"GET /{$}", everybody, pageFile("index.html", "text/html; charset=utf-8")},
+		{"GET /style.css", everybody, pageFile("style.css", "text/css; charset=utf-8")},
+		{"GET /healthz", everybody, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) }},
+		{"GET /metrics", credential.Viewer, s.metrics()},
+		{"GET /api/stream", credential.Viewer, s.stream},
+		{"GET /api/jobs", credential.Viewer, s.overview},
+		{"GET /api/jobs/{job}", credential.Viewer, s.job},
+		{"GET /api/jobs/{job}/logs", credential.Viewer, s.logs},
+		{"GET /api/jobs/{job}/program", credential.Viewer, s.program},
+		{"GET /api/jobs/{job}/report", credential.Viewer, s.report},
+	}
+	for _, name := range scripts {
+		all = append(all, route{"GET /" + name, everybody, pageFile(name, "text/javascript; charset=utf-8")})
+	}
+	if s.cfg.Debug {
+		all = append(all,
+			route{"GET /debug/pprof/", credential.Admin, long(pprof.Index)},
+			route{"GET /debug/pprof/profile", credential.Admin, long(pprof.Profile)},
+			route{"GET /debug/pprof/symbol", credential.Admin, long(pprof.Symbol)},
+			route{"GET /debug/pprof/trace", credential.Admin, long(pprof.Trace)})
+	}
+	return all
+}
+
+// guarded is the handler of all routes. Every answer has the same headers; every route but the files of the page asks for a token.
+func (s *Server) guarded() http.Handler {
+	mux := http.NewServeMux()
+	for _, r := range s.routes() {
+		mux.HandleFunc(r.pattern, func(w http.ResponseWriter, q *http.Request) {
+			if r.needs != everybody {
+				name, err := s.caller(q)
+				if err == nil && !name.Access.Covers(r.needs) {
+					err = fault.E(fault.Denied, fault.Gotf("the token of a %s", name.Access), fault.Want("that of a "+string(r.needs)))
+				}
+				if err != nil {
+					refuse(w, err)
+					return
+				}
+			}
+			r.serve(w, q)
+		})
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		h := w.Header()
+		// Pictures of programs are loaded from memory of the page, as images: nothing in them runs.
+		h.Set("Content-Security-Policy", "default-src 'self'; img-src 'self' blob:; object-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("Referrer-Policy", "no-referrer")
+		h.Set("Cross-Origin-Resource-Policy", "same-origin")
+		h.Set("Cache-Control", "no-store")
+		c := http.NewResponseController(w)
+		_ = c.SetWriteDeadline(time.Now().Add(writeTime))
+		if q.ContentLength != 0 { // nothing here takes a body, and nobody waits for one
+			_ = c.SetReadDeadline(time.Now().Add(headerTime))
+			h.Set("Connection", "close")
+			refuse(w, fault.E(fault.InvalidArgument, fault.Got("a request with a body"), fault.Want("none")))
+			return
+		}
+		mux.ServeHTTP(w, q)
+	})
+}
+
+// caller is whose token a request shows.
+func (s *Server) caller(q *http.Request) (credential.Name, error) {
+	scheme, token, _ := strings.Cut(q.Header.Get("Authorization"), " ")
+	if !strings.EqualFold(scheme, "Bearer") {
+		token = ""
+	}
+	return s.cfg.Tokens.Check(strings.TrimSpace(token))
+}
+
+// refuse answers with an error, as text.
+func refuse(w http.ResponseWriter, err error) {
+	code := http.StatusInternalServerError
+	switch fault.KindOf(err) {
+	case fault.Denied:
+		code = http.StatusUnauthorized
+		w.Header().Set("WWW-Authenticate", `Bearer realm="edl"`)
+	case fault.NotFound:
+		code = http.StatusNotFound
+	case fault.InvalidArgument, fault.TooLarge, fault.Unsupported:
+		code = http.StatusBadRequest
+	case fault.Unavailable, fault.DeadlineExceeded, fault.Canceled:
+		code = http.StatusServiceUnavailable
+	}
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.WriteHeader(code)
+	_, _ = w.Write([]byte(strings.Join(strings.Fields(err.Error()), " ") + "\n"))
+}
+
+// long lets an answer take its time.
+func long(serve http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, q *http.Request) {
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(profileTime))
+		serve(w, q)
+	}
+}
+
+//go:embed page
+var pages embed.FS
+
+// scripts are the modules of the page, in the order in which a report has them.
+var scripts = []string{"dom.js", "charts.js", "panels.js", "app.js"}
+
+// pageFile serves a file of the page.
+func pageFile(name, kind string) http.HandlerFunc {
+	b, err := fs.ReadFile(pages, "page/"+name)
+	return func(w http.ResponseWriter, _ *http.Request) {
+		if err != nil {
+			refuse(w, fault.File(fault.Internal, name, err))
+			return
+		}
+		w.Header().Set("Content-Type", kind)
+		_, _ = w.Write(b)
+	}
+}
+
+// awaited bounds a question to the listener.
+func awaited(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(ctx, askTime, errors.New("the listener does not answer"))
+}
+
+// askTime is how long the listener has for an answer. It is less than writeTime.
+const askTime = 5 * time.Second

@@ -1,0 +1,57 @@
+package web
+
+import (
+	"github.com/edl-go/edl/proto/job"
+	"github.com/edl-go/edl/tensor"
+)
+
+// steps is what is read of the steps of a job: the numbers that they have fetched.
+type steps struct {
+	next   uint64 // number of the next event
+	all    bool   // the job has ended, and all was read
+	names  []string
+	series map[string]*series
+	parsed tensor.Stream // memory
+}
+
+// take enters events that follow those before, or come after some that were forgotten.
+func (s *steps) take(number uint64, events []*job.Event) {
+	for i, e := range events {
+		if at := number + uint64(i); at < s.next {
+			continue
+		}
+		if step := e.GetStep(); step != nil {
+			s.enter(step)
+		}
+	}
+	s.next = max(s.next, number+uint64(len(events)))
+}
+
+func (s *steps) enter(step *job.Step) {
+	for _, v := range step.Fetched {
+		known := s.series[v.Name]
+		if known == nil && len(s.names) == maxSeries {
+			continue
+		}
+		n, ok := scalar(&s.parsed, v)
+		if !ok {
+			continue
+		}
+		if known == nil {
+			if s.series == nil {
+				s.series = map[string]*series{}
+			}
+			known = &series{}
+			s.series[v.Name], s.names = known, append(s.names, v.Name)
+		}
+		known.add(step.Step, n)
+	}
+}
+
+// main is the value by which people judge a job: the first that its steps fetch. It is nil where they fetch none.
+func (s *steps) main() (name string, _ *series) {
+	if len(s.names) == 0 {
+		return "", nil
+	}
+	return s.names[0], s.series[s.names[0]]
+}

@@ -1,0 +1,349 @@
+package web
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/edl-go/edl/proto/job"
+	"github.com/edl-go/edl/remote/credential"
+)
+
+// Every route answers who may call it, and nobody else. The only routes without a token are the files of the page and the sign of life, and these tell nothing
+// of jobs.
+func TestEveryRouteAsksForAToken(t *testing.T) {
+	s := newSite(t, newFake(t), true)
+	tokens := map[credential.Access]string{}
+	for _, a := range credential.Accesses() {
+		tokens[a] = s.tokens.Lend(string(a), a)
+	}
+	revoked, err := s.tokens.Create("gone", credential.Admin, time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	expired, err := s.tokens.Create("expired", credential.Admin, time.Nanosecond)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.tokens.Revoke("gone"); err != nil {
+		t.Fatal(err)
+	}
+	open := []string{"GET /{$}", "GET /style.css", "GET /healthz", "GET /dom.js", "GET /charts.js", "GET /panels.js", "GET /app.js"}
+	for _, r := range s.routes() {
+		path := strings.NewReplacer("GET ", "", "{$}", "", "{job}", "digits").Replace(r.pattern)
+		if path == "/debug/pprof/profile" || path == "/debug/pprof/trace" {
+			path += "?seconds=1"
+		}
+		if slices.Contains(open, r.pattern) != (r.needs == everybody) {
+			t.Errorf("%s is open to everybody, or should be", r.pattern)
+		}
+		for name, header := range map[string]string{"no": "", "an empty": "Bearer ", "a wrong": "Bearer " + tokenLike, "a revoked": "Bearer " + revoked, "an expired": "Bearer " + expired,
+			"a token of another scheme": "Basic " + tokens[credential.Admin], "a token without a scheme": tokens[credential.Admin], "a cut": "Bearer " + tokens[credential.Admin][1:]} {
+			a := s.get(t, path, header)
+			body, _ := io.ReadAll(io.LimitReader(a.Body, 1<<16))
+			if r.needs == everybody {
+				if a.StatusCode != http.StatusOK || strings.Contains(string(body), "alice") {
+					t.Errorf("%s with %s token: %d", r.pattern, name, a.StatusCode)
+				}
+			} else if a.StatusCode != http.StatusUnauthorized || strings.Contains(string(body), "alice") || a.Header.Get("WWW-Authenticate") == "" {
+				t.Errorf("%s with %s token: %d %.80q", r.pattern, name, a.StatusCode, body)
+			}
+			checkHeaders(t, r.pattern, a.Header)
+		}
+		for _, a := range credential.Accesses() {
+			if r.needs == everybody || a.Covers(r.needs) {
+				continue
+			}
+			if answer := s.get(t, path, "Bearer "+tokens[a]); answer.StatusCode != http.StatusUnauthorized {
+				t.Errorf("%s with the token of a %s: %d", r.pattern, a, answer.StatusCode)
+			}
+		}
+	}
+	for _, path := range []string{"/debug/pprof/heap", "/debug/pprof/cmdline", "/api", "/page/app.js", "/../web.go"} {
+		if a := s.get(t, path, ""); a.StatusCode == http.StatusOK {
+			t.Errorf("%s without a token: %d", path, a.StatusCode)
+		}
+	}
+	for path, token := range map[string]string{"/metrics": tokens[credential.Viewer], "/api/jobs": tokens[credential.Submitter], "/api/jobs/digits": tokens[credential.Viewer],
+		"/api/jobs/digits/report": tokens[credential.Viewer], "/debug/pprof/heap?debug=1": tokens[credential.Admin]} {
+		if a := s.get(t, path, "Bearer "+token); a.StatusCode != http.StatusOK {
+			t.Errorf("%s with a token: %d", path, a.StatusCode)
+		}
+	}
+	plain := New(Config{Source: newFake(t), Tokens: s.tokens})
+	if w := recorded(plain, "/debug/pprof/heap", tokens[credential.Admin]); w.Code != http.StatusNotFound {
+		t.Errorf("profiles that nobody has asked for: %d", w.Code)
+	}
+}
+
+const tokenLike = "edl_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
+
+func checkHeaders(t *testing.T, what string, h http.Header) {
+	t.Helper()
+	for name, want := range map[string]string{"Content-Security-Policy": "default-src 'self'", "X-Content-Type-Options": "nosniff", "Cache-Control": "no-store"} {
+		if !strings.Contains(h.Get(name), want) {
+			t.Errorf("%s: %s is %q, want %s", what, name, h.Get(name), want)
+		}
+	}
+	if strings.Contains(h.Get("Content-Security-Policy"), "unsafe") || h.Get("Set-Cookie") != "" || h.Get("Access-Control-Allow-Origin") != "" {
+		t.Errorf("%s: %v", what, h)
+	}
+}
+
+// Other methods, and bodies that nobody asks for, are refused.
+func TestRequestsThatChangeSomething(t *testing.T) {
+	s := newSite(t, newFake(t), false)
+	token := "Bearer " + s.tokens.Lend("me", credential.Admin)
+	for _, method := range []string{http.MethodPost, http.MethodPut, http.MethodDelete, http.MethodPatch} {
+		q, err := http.NewRequestWithContext(t.Context(), method, s.url+"/api/jobs/digits", strings.NewReader("x"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		q.Header.Set("Authorization", token)
+		a, err := http.DefaultClient.Do(q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a.Body.Close()
+		if a.StatusCode < 400 || a.StatusCode >= 500 {
+			t.Errorf("%s: %d", method, a.StatusCode)
+		}
+	}
+}
+
+// eventsOf reads a stream: each event with its number.
+func eventsOf(t *testing.T, body io.Reader, each func(number int, p page) (more bool)) {
+	t.Helper()
+	in := bufio.NewReader(body)
+	number := 0
+	for {
+		text, err := in.ReadString('\n')
+		if err != nil {
+			t.Fatalf("the stream ended: %v", err)
+		}
+		text = strings.TrimSuffix(text, "\n")
+		if id, ok := strings.CutPrefix(text, "id: "); ok {
+			if _, err := fmt.Sscan(id, &number); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if data, ok := strings.CutPrefix(text, "data: "); ok {
+			p := page{}
+			if err := json.Unmarshal([]byte(data), &p); err != nil {
+				t.Fatal(err)
+			}
+			if !each(number, p) {
+				return
+			}
+		}
+	}
+}
+
+// A stream sends everything first and then what changes, in order, and nothing else. A job that is held up is called stalled, with the name of who holds it up.
+func TestStream(t *testing.T) {
+	f := newFake(t)
+	s := newSite(t, f, false)
+	a := s.get(t, "/api/stream?job=digits", "Bearer "+s.tokens.Lend("me", credential.Viewer))
+	if a.StatusCode != http.StatusOK || a.Header.Get("Content-Type") != "text/event-stream" {
+		t.Fatalf("%d %s", a.StatusCode, a.Header)
+	}
+	now, last := page{}, 0
+	phase := "begin"
+	eventsOf(t, a.Body, func(number int, changes page) bool {
+		if number != last+1 {
+			t.Fatalf("event %d after %d", number, last)
+		}
+		last = number
+		for key, value := range changes {
+			if string(now[key]) == string(value) {
+				t.Errorf("event %d tells %s again", number, key)
+			}
+			if string(value) == "null" {
+				delete(now, key)
+			} else {
+				now[key] = value
+			}
+		}
+		var h head
+		var r roleRow
+		unpack(t, now, "head", &h)
+		unpack(t, now, "role/trainer-1", &r)
+		switch phase {
+		case "begin":
+			for _, key := range []string{"listener", "row/digits", "row/over", "row/" + hostileName, "role/coordinator", "queues", "discards", "tables", "servers", "checkpoints", "ledger", "settings"} {
+				if now[key] == nil {
+					t.Errorf("the first event has no %s", key)
+				}
+			}
+			if h.Stalled || r.Held != "" || len(r.Shares) != 6 {
+				t.Errorf("at first: %+v, %+v", h, r)
+			}
+			phase = "stalled"
+			f.stall(time.Now().Add(-time.Hour))
+		case "stalled":
+			if h.Stalled {
+				if !strings.Contains(h.Why, "trainer 1") || r.Held != "pserver 0 waits for it" {
+					t.Errorf("stalled: %q, %+v", h.Why, r)
+				}
+				phase = "gone"
+				f.change(func() {
+					status := f.jobs[2].Status
+					status.Steps++
+					status.Roles = status.Roles[:3]
+					f.jobs[2].Waits = nil
+				})
+			}
+		case "gone":
+			return now["role/trainer-1"] != nil || h.Stalled
+		}
+		return true
+	})
+}
+
+func unpack(t *testing.T, p page, key string, into any) {
+	t.Helper()
+	if p[key] == nil {
+		return
+	}
+	if err := json.Unmarshal(p[key], into); err != nil {
+		t.Fatal(key, err)
+	}
+}
+
+// A stream ends when its token is revoked.
+func TestStreamOfARevokedToken(t *testing.T) {
+	s := newSite(t, newFake(t), false)
+	secret, err := s.tokens.Create("short", credential.Viewer, time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := s.get(t, "/api/stream", "Bearer "+secret)
+	eventsOf(t, a.Body, func(int, page) bool { return false })
+	if err := s.tokens.Revoke("short"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.Copy(io.Discard, a.Body); err != nil {
+		t.Error(err)
+	}
+}
+
+// There is a bounded number of streams.
+func TestStreamsAreBounded(t *testing.T) {
+	s := newSite(t, newFake(t), false)
+	token := "Bearer " + s.tokens.Lend("me", credential.Viewer)
+	for range maxStreams {
+		a := s.get(t, "/api/stream", token)
+		eventsOf(t, a.Body, func(int, page) bool { return false })
+	}
+	if a := s.get(t, "/api/stream", token); a.StatusCode != http.StatusServiceUnavailable {
+		t.Errorf("one more: %d", a.StatusCode)
+	}
+}
+
+// The page of a job that has ended has what was known last, with all of its steps.
+func TestJobThatHasEnded(t *testing.T) {
+	s := newSite(t, newFake(t), false)
+	a := s.get(t, "/api/jobs/over", "Bearer "+s.tokens.Lend("me", credential.Viewer))
+	p := page{}
+	if err := json.NewDecoder(a.Body).Decode(&p); err != nil {
+		t.Fatal(err)
+	}
+	var h head
+	var c curve
+	unpack(t, p, "head", &h)
+	unpack(t, p, "series/loss", &c)
+	if h.State != "succeeded" || !h.Ended || h.Rate != 80 || len(c.Step) != 10 || *c.Mean[9] != 0.5 {
+		t.Errorf("%+v\n%+v", h, c)
+	}
+	if a := s.get(t, "/api/jobs/none", "Bearer "+s.tokens.Lend("me", credential.Viewer)); a.StatusCode != http.StatusNotFound {
+		t.Errorf("a job that there is not: %d", a.StatusCode)
+	}
+}
+
+// Nobody asks the listener while nobody looks.
+func TestNobodyLooks(t *testing.T) {
+	f := newFake(t)
+	s := New(Config{Source: f, Tokens: credential.OpenTokens("")})
+	for _, r := range s.routes() {
+		if r.needs == everybody {
+			recorded(s, strings.TrimSuffix(strings.TrimPrefix(r.pattern, "GET "), "{$}"), "")
+		}
+	}
+	if f.asked != 0 || s.hub.isAsked() {
+		t.Errorf("the listener was asked %d times", f.asked)
+	}
+}
+
+// A report loads nothing, and what comes from a job is data in it.
+func TestReport(t *testing.T) {
+	f := newFake(t)
+	for _, id := range []string{"digits", "over", hostileName} {
+		b, err := Report(t.Context(), Config{Source: f, Address: "127.0.0.1:7164", Version: "v1"}, id)
+		if err != nil {
+			t.Fatalf("%q: %v", id, err)
+		}
+		text := string(b)
+		if strings.Contains(text, "<img") || strings.Count(text, "<script") != 2 || strings.Count(text, "</script>") != 2 || regexp.MustCompile(`(src|href)="[^#"]`).MatchString(text) ||
+			strings.Contains(text, "\nimport ") || strings.Contains(text, "export ") {
+			t.Errorf("the report of %q is more than one file, or a name got into it", id)
+		}
+		_, data, _ := strings.Cut(text, `<script type="application/json" id="data">`)
+		data, _, _ = strings.Cut(data, "</script>")
+		p := page{}
+		if err := json.Unmarshal([]byte(data), &p); err != nil {
+			t.Fatalf("%q: %v", id, err)
+		}
+		var h head
+		var l lines
+		unpack(t, p, "head", &h)
+		unpack(t, p, "lines", &l)
+		if h.Job != id || len(l.Lines) != 2 || l.Lines[1].Text != hostileName {
+			t.Errorf("%q: %+v, %+v", id, h, l)
+		}
+	}
+	if _, err := Report(t.Context(), Config{Source: f}, "none"); err == nil {
+		t.Error("the report of a job that there is not")
+	}
+}
+
+// A series has a bounded number of points, which stand for the steps that they have, also when a job goes back and where a value is no number.
+func TestSeries(t *testing.T) {
+	s := &series{}
+	for step := range uint64(100_000) {
+		s.add(step, float64(step))
+	}
+	c := s.curve()
+	if n := len(c.Step); n > maxPoints || n < maxPoints/2-1 || c.Step[0] != 0 || *c.Min[0] != 0 || *c.Max[n-1] != 99_999 || *c.Mean[0] != float64(c.Every-1)/2 {
+		t.Errorf("%d points, each of %d steps: %v", n, c.Every, c.Step)
+	}
+	s.add(50_000, 7)
+	c = s.curve()
+	if n := len(c.Step); c.Step[n-1] != 50_000/c.Every*c.Every || s.last != 7 {
+		t.Errorf("after going back the last point is of step %d", c.Step[n-1])
+	}
+	odd := &series{}
+	for step, v := range []float64{1, math.NaN(), math.Inf(1), 2} {
+		odd.add(uint64(step), v)
+	}
+	c = odd.curve()
+	if c.Odd != 2 || c.Mean[1] != nil || c.Mean[2] != nil || *c.Mean[3] != 2 {
+		t.Errorf("%+v", c)
+	}
+	if _, err := json.Marshal(c); err != nil {
+		t.Error(err)
+	}
+	var all steps
+	all.take(0, []*job.Event{stepOf(t, 0, 1), {What: &job.Event_Status{Status: &job.JobStatus{}}}, stepOf(t, 1, 2)})
+	all.take(1, []*job.Event{{}, stepOf(t, 1, 5)}) // told again
+	if name, main := all.main(); name != "loss" || main.last != 2 || all.next != 3 {
+		t.Errorf("%s %+v, next %d", name, main, all.next)
+	}
+}
