@@ -66,8 +66,6 @@ type settings struct {
 	noPeepholes, reverse, origin   bool
 	gateAct, cellAct, candidateAct string
 	forgetBias                     float64 // LSTMUnit
-	cellClip, projectionClip       float64 // DynamicLSTMP
-	linearProjection               bool
 
 	inside, outside *Variable // SmoothL1
 

@@ -27,6 +27,8 @@ const (
 	gap       = 8    // bytes of equal elements within a run: as many as a run costs
 	samples   = 61   // elements that are looked at to choose the one that is left out
 	mostExtra = 2*binary.MaxVarintLen64 + 8
+
+	windowBytes = 1 << 20 // of a source that are read at a time
 )
 
 // MostBytes bounds what Write writes of an array of so many bytes, which has room for the constant. What a run costs, the elements that it leaves out outweigh, but
@@ -35,9 +37,23 @@ func MostBytes(bytes int64) int64 { return bytes + mostExtra }
 
 // Write writes the short form of an array of whole elements of size bytes. It reads the array once, and holds nothing of it.
 func Write(w io.Writer, array []byte, size int) error {
+	return write(w, newArray(memory(array), array, int64(len(array)), size))
+}
+
+// A Source is an array that is read piece by piece. Done tells it that nothing before an offset is read any more.
+type Source interface {
+	io.ReaderAt
+	Done(before int64)
+}
+
+// WriteFrom is Write of an array of so many bytes that is read in pieces of 1 MB. What it writes, it reads twice.
+func WriteFrom(w io.Writer, from Source, bytes int64, size int) error {
+	return write(w, newArray(from, nil, bytes, size))
+}
+
+func write(w io.Writer, a *array) error {
 	to := bufio.NewWriterSize(w, 1<<16)
-	a := newArray(array, size)
-	if _, err := to.Write(a.fill[:size]); err != nil {
+	if _, err := to.Write(a.fill[:a.size]); err != nil {
 		return err
 	}
 	var lengths []byte
@@ -48,48 +64,53 @@ func Write(w io.Writer, array []byte, size int) error {
 		if _, err := to.Write(lengths); err != nil {
 			return err
 		}
-		if _, err := to.Write(array[from*size : till*size]); err != nil {
-			return err
+		for from < till && a.err == nil {
+			part := a.elements(from, till)
+			if _, err := to.Write(part); err != nil {
+				return err
+			}
+			from += len(part) / a.size
+			a.from.Done(int64(from * a.size))
+		}
+		if a.err != nil {
+			return a.err
 		}
 		at = till
 	}
 	return to.Flush()
 }
 
-// Length is how many bytes Write writes.
-func Length(array []byte, size int) int64 {
-	a := newArray(array, size)
-	n := int64(size)
-	for at := 0; at < a.n; {
-		from := a.differs(at, a.n)
-		till := a.runEnd(from)
-		n += int64(lengthOf(from-at) + lengthOf(till-from) + (till-from)*size)
-		at = till
-	}
-	return n
-}
+// A memory is an array in memory.
+type memory []byte
 
-func lengthOf(n int) int {
-	var b [binary.MaxVarintLen64]byte
-	return binary.PutUvarint(b[:], uint64(n))
-}
+func (m memory) ReadAt(p []byte, offset int64) (int, error) { return copy(p, m[offset:]), nil }
+func (memory) Done(int64)                                   {}
 
 // An array is one that is written, with the element that is left out.
 type array struct {
-	bytes   []byte
+	from    Source
+	window  []byte // elements from base on
+	base    int
 	size, n int
 	fill    [8]byte
 	want    uint64
 	pattern [block]byte // of fills
+	err     error       // of from: the elements are not those of the array
 }
 
-func newArray(b []byte, size int) *array {
-	a := &array{bytes: b, size: size, n: len(b) / size}
+// newArray returns the array of so many bytes that is all in a window, or read from a source.
+func newArray(from Source, window []byte, bytes int64, size int) *array {
+	a := &array{from: from, window: window, size: size, n: int(bytes / int64(size))}
+	var e [8]byte
 	seen, most := map[uint64]int{}, 0
 	for i := range min(samples, a.n) {
-		e := a.at(i * a.n / min(samples, a.n))
-		if seen[e]++; seen[e] > most {
-			most, a.want = seen[e], e
+		if _, err := from.ReadAt(e[:size], int64(i*a.n/min(samples, a.n)*size)); err != nil {
+			a.err = err
+			break
+		}
+		x := number(e[:], size)
+		if seen[x]++; seen[x] > most {
+			most, a.want = seen[x], x
 		}
 	}
 	var whole [8]byte
@@ -101,9 +122,9 @@ func newArray(b []byte, size int) *array {
 	return a
 }
 
-// at is an element as a number.
-func (a *array) at(i int) uint64 {
-	switch b := a.bytes[i*a.size:]; a.size {
+// number is the first element in b as a number.
+func number(b []byte, size int) uint64 {
+	switch size {
 	case 4:
 		return uint64(binary.LittleEndian.Uint32(b))
 	case 8:
@@ -115,11 +136,35 @@ func (a *array) at(i int) uint64 {
 	}
 }
 
+// elements returns elements from at on, at least one and at most those before end, which at is before.
+func (a *array) elements(at, end int) []byte {
+	first := (at - a.base) * a.size
+	if first < 0 || first >= len(a.window) {
+		a.load(at)
+		first = 0
+	}
+	return a.window[first:min(len(a.window), first+(end-at)*a.size)]
+}
+
+// load makes the window begin with an element.
+func (a *array) load(at int) {
+	if cap(a.window) == 0 {
+		a.window = make([]byte, windowBytes)
+	}
+	a.window, a.base = a.window[:min(int64(cap(a.window)), int64(a.n-at)*int64(a.size))], at
+	if a.err == nil {
+		_, a.err = a.from.ReadAt(a.window, int64(at)*int64(a.size))
+	}
+}
+
+// at is an element as a number.
+func (a *array) at(i int) uint64 { return number(a.elements(i, i+1), a.size) }
+
 // differs returns the first element from at on that is not left out, or end.
 func (a *array) differs(at, end int) int {
 	each := block / a.size
-	for at < end {
-		if at+each <= end && bytes.Equal(a.bytes[at*a.size:][:block], a.pattern[:]) {
+	for at < end && a.err == nil {
+		if b := a.elements(at, min(at+each, end)); len(b) == block && bytes.Equal(b, a.pattern[:]) {
 			at += each
 			continue
 		}
@@ -134,9 +179,13 @@ func (a *array) differs(at, end int) int {
 
 // runEnd returns where a run ends that begins at an element which is not left out.
 func (a *array) runEnd(at int) int {
-	for at < a.n {
-		for at < a.n && a.at(at) != a.want {
-			at++
+	for at < a.n && a.err == nil {
+		b, i := a.elements(at, a.n), 0
+		for i < len(b) && number(b[i:], a.size) != a.want {
+			i += a.size
+		}
+		if at += i / a.size; i == len(b) {
+			continue
 		}
 		next := a.differs(at, min(a.n, at+gap/a.size))
 		if next == a.n || next-at >= gap/a.size {

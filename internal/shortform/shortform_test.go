@@ -24,7 +24,23 @@ func arrays(t *rapid.T) (array []byte, size int) {
 	return array, size
 }
 
-// What is read is what was written, whatever the pieces in which it is read; its length is foretold; and what follows it is left to the next reader.
+// A source gives an array, and keeps how much of it may be forgotten.
+type source struct {
+	memory
+	done int64
+}
+
+func (s *source) ReadAt(p []byte, offset int64) (int, error) {
+	if offset < s.done {
+		return 0, io.ErrUnexpectedEOF
+	}
+	return s.memory.ReadAt(p, offset)
+}
+
+func (s *source) Done(before int64) { s.done = max(s.done, before) }
+
+// What is read is what was written, whatever the pieces in which it is read; an array that is read piece by piece is written alike, in order; and what follows
+// it is left to the next reader.
 func TestWhatIsWrittenIsRead(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		array, size := arrays(t)
@@ -32,8 +48,12 @@ func TestWhatIsWrittenIsRead(t *testing.T) {
 		if err := Write(&b, array, size); err != nil {
 			t.Fatal(err)
 		}
-		if n := int64(b.Len()); n != Length(array, size) || n > MostBytes(int64(len(array))) {
-			t.Fatalf("%d bytes, foretold are %d and at most %d", n, Length(array, size), MostBytes(int64(len(array))))
+		if n := int64(b.Len()); n > MostBytes(int64(len(array))) {
+			t.Fatalf("%d bytes, at most %d are expected", n, MostBytes(int64(len(array))))
+		}
+		var pieces bytes.Buffer
+		if err := WriteFrom(&pieces, &source{memory: array}, int64(len(array)), size); err != nil || !bytes.Equal(pieces.Bytes(), b.Bytes()) {
+			t.Fatalf("piece by piece: %d bytes in place of %d, %v", pieces.Len(), b.Len(), err)
 		}
 		short := bytes.Clone(b.Bytes())
 		b.WriteString("next")
@@ -57,8 +77,16 @@ func TestFewElementsTakeFewBytes(t *testing.T) {
 	for i := range 1000 {
 		array[4*i], array[2<<20+4*i] = 7, 9
 	}
-	if n := Length(array, 4); n > 8100 {
-		t.Errorf("%d bytes for 2000 elements of 4 bytes", n)
+	var b, pieces bytes.Buffer
+	if err := Write(&b, array, 4); err != nil || b.Len() > 8100 {
+		t.Errorf("%d bytes for 2000 elements of 4 bytes, %v", b.Len(), err)
+	}
+	if err := WriteFrom(&pieces, &source{memory: array}, int64(len(array)), 4); err != nil || !bytes.Equal(pieces.Bytes(), b.Bytes()) {
+		t.Errorf("piece by piece: %d bytes in place of %d, %v", pieces.Len(), b.Len(), err)
+	}
+	gone := &source{memory: array, done: int64(len(array))}
+	if err := WriteFrom(io.Discard, gone, int64(len(array)), 4); !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Errorf("a source that cannot be read: %v", err)
 	}
 }
 

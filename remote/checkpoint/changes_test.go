@@ -39,7 +39,7 @@ func saveChanges(t *testing.T, s *Store, base string, steps uint64) string {
 		t.Fatal(err)
 	}
 	name := NewName(c.Run(), steps)
-	own, err := s.WriteShard(t.Context(), name, 0, []Piece{{"w", []int64{5, 3}, 1, 2, numbers(t, float32(steps), 2, 3), false, false}, {"n", nil, 0, 1, numbers(t, 8), false, false}})
+	own, err := s.WriteShard(t.Context(), name, 0, []Piece{{"w", []int64{5, 3}, 1, 2, numbers(t, float32(steps), 2, 3), false, false, nil, 0}, {"n", nil, 0, 1, numbers(t, 8), false, false, nil, 0}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -248,7 +248,7 @@ func cutOften(t *testing.T, s *Store, run string, steps uint64, random *rand.Ran
 			var pieces []Piece
 			for row := server * rowsWritten / 2; row < (server+1)*rowsWritten/2; row++ {
 				if all || changed[row] {
-					pieces = append(pieces, Piece{"w", []int64{rowsWritten, 1}, int64(row), 1, numbers(t, values[row], 1, 1), false, false})
+					pieces = append(pieces, Piece{"w", []int64{rowsWritten, 1}, int64(row), 1, numbers(t, values[row], 1, 1), false, false, nil, 0})
 				}
 			}
 			shard, err := s.WriteShard(context.Background(), name, server, pieces)

@@ -347,7 +347,7 @@ func TestWriteFails(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		if _, err := s.WriteShard(ctx, name, 0, []Piece{{"w", []int64{1}, 0, 1, numbers(t, 0, 1), false, false}}); !errors.Is(err, fault.Canceled) {
+		if _, err := s.WriteShard(ctx, name, 0, []Piece{{"w", []int64{1}, 0, 1, numbers(t, 0, 1), false, false, nil, 0}}); !errors.Is(err, fault.Canceled) {
 			t.Errorf("%s: a cancelled write ends with %v", kind, err)
 		}
 	}

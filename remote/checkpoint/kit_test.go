@@ -65,12 +65,12 @@ func manifest(t *testing.T, s *Store, name string, steps uint64) *state.Checkpoi
 	if err != nil {
 		t.Fatal(err)
 	}
-	first, err := s.WriteShard(ctx, name, 0, []Piece{{"w", []int64{5, 3}, 0, 2, upper, false, false}, {"lr", []int64{1}, 0, 1, rate, false, false}})
+	first, err := s.WriteShard(ctx, name, 0, []Piece{{"w", []int64{5, 3}, 0, 2, upper, false, false, nil, 0}, {"lr", []int64{1}, 0, 1, rate, false, false, nil, 0}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	second, err := s.WriteShard(ctx, name, 1, []Piece{{"lr", []int64{1}, 0, 1, rate, false, false}, {"w", []int64{5, 3}, 2, 3, lower, false, false},
-		{"n", nil, 0, 1, numbers(t, 7), false, false}})
+	second, err := s.WriteShard(ctx, name, 1, []Piece{{"lr", []int64{1}, 0, 1, rate, false, false, nil, 0}, {"w", []int64{5, 3}, 2, 3, lower, false, false, nil, 0},
+		{"n", nil, 0, 1, numbers(t, 7), false, false, nil, 0}})
 	if err != nil {
 		t.Fatal(err)
 	}

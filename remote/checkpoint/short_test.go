@@ -45,8 +45,8 @@ func TestATableThatGrowsTakesItsRowsInUse(t *testing.T) {
 				if err = errors.Join(err, err2); err != nil {
 					t.Fatal(err)
 				}
-				shard, err := s.WriteShard(ctx, k, i, []Piece{{"w", []int64{rows, width}, int64(i) * half, half, part, false, short},
-					{"w.index", []int64{rows}, int64(i) * half, half, of, false, short}})
+				shard, err := s.WriteShard(ctx, k, i, []Piece{{"w", []int64{rows, width}, int64(i) * half, half, part, false, short, nil, 0},
+					{"w.index", []int64{rows}, int64(i) * half, half, of, false, short, nil, 0}})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -55,7 +55,7 @@ func TestATableThatGrowsTakesItsRowsInUse(t *testing.T) {
 				}
 				m.Shards = append(m.Shards, shard)
 			}
-			last, err := s.WriteShard(ctx, k, 2, []Piece{{"w", []int64{rows, width}, half + 1, 3, changed, false, false}})
+			last, err := s.WriteShard(ctx, k, 2, []Piece{{"w", []int64{rows, width}, half + 1, 3, changed, false, false, nil, 0}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -109,7 +109,7 @@ func TestHostileShortForms(t *testing.T) {
 	ctx, k := t.Context(), NewName("clicks-1", 1)
 	table := numbers(t, 0, 1000, 4)
 	clear(table.Float32s()[8:])
-	shard, err := s.WriteShard(ctx, k, 0, []Piece{{"w", []int64{1000, 4}, 0, 1000, table, false, true}})
+	shard, err := s.WriteShard(ctx, k, 0, []Piece{{"w", []int64{1000, 4}, 0, 1000, table, false, true, nil, 0}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -30,7 +30,7 @@ func TestStripedVariables(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				shard, err := s.WriteShard(ctx, k, i, []Piece{{"w", []int64{rows, width}, cut[0], cut[1] - cut[0], piece, striped, false}})
+				shard, err := s.WriteShard(ctx, k, i, []Piece{{"w", []int64{rows, width}, cut[0], cut[1] - cut[0], piece, striped, false, nil, 0}})
 				if err != nil {
 					t.Fatal(err)
 				}

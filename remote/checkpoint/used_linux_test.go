@@ -32,7 +32,7 @@ func TestLoadTakesMemoryForWhatIsUsed(t *testing.T) {
 	for name, s := range stores(t) {
 		for _, short := range []bool{false, true} {
 			ctx, k := t.Context(), NewName("digits-1", 1)
-			shard, err := s.WriteShard(ctx, k, 0, []Piece{{"w", []int64{rows, width}, 0, rows, saved, false, short}})
+			shard, err := s.WriteShard(ctx, k, 0, []Piece{{"w", []int64{rows, width}, 0, rows, saved, false, short, nil, 0}})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -3,16 +3,14 @@ package checkpoint
 import (
 	"context"
 	"crypto/rand"
-	"crypto/sha256"
 	"errors"
 	"fmt"
-	"hash"
 	"io"
+	"math"
 	"slices"
 	"time"
 
 	"github.com/edl-go/edl/fault"
-	"github.com/edl-go/edl/internal/crc32c"
 	"github.com/edl-go/edl/internal/shortform"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/state"
@@ -28,8 +26,15 @@ type Piece struct {
 	Rows     int64 // 1 where the variable has no rows
 	Value    *tensor.Tensor
 	Striped  bool // the rows are of the variable in the order of stripes (kernel.Stripes)
-	Short    bool // Value has rows of a table that grows: what is written are those in use
+	Short    bool // these are rows of a table that grows: what is written are those in use
+
+	// From has the elements where they are in no tensor; Value is nil then.
+	From  Source
+	DType tensor.DType // of From
 }
+
+// A Source has the elements of a piece. It is read piece by piece, and told what is not read any more, so what it has need not be in memory at once.
+type Source = shortform.Source
 
 // manifestName is the object that makes a checkpoint complete.
 const manifestName = "manifest"
@@ -37,54 +42,85 @@ const manifestName = "manifest"
 // NewName makes the name of a checkpoint of one run of a job, which has trained so many steps. No other checkpoint has it.
 func NewName(run string, steps uint64) string { return nameOf(run, steps, rand.Text()) }
 
-// WriteShard writes what one of the pservers of a job has at the cut. The values must not change meanwhile. It returns when the shard is durable: the
-// manifest of the checkpoint is to have what it returns.
+// WriteShard writes what one of the pservers of a job has at the cut. What it has must not change meanwhile. It returns when the shard is durable: the manifest
+// of the checkpoint is to have what it returns.
 func (s *Store) WriteShard(ctx context.Context, checkpoint string, index int, pieces []Piece) (*job.Shard, error) {
 	if !isName(checkpoint) || index < 0 || index >= maxShards {
 		return nil, fault.E(fault.InvalidArgument, fault.Gotf("shard %d of the checkpoint %s", index, fault.Quote(checkpoint)), fault.Want("a name that edl made"))
 	}
 	shard := &job.Shard{Name: fmt.Sprintf("shard-%d", index)}
-	memory := make([][]byte, len(pieces))
-	for i, p := range pieces {
-		b, err := wire.Memory(p.Value)
+	for _, p := range pieces {
+		m, err := p.describe()
 		if err != nil {
-			return nil, fault.E(fault.KindOf(err), fault.Var(p.Variable), fault.Cause(err))
-		}
-		m := &job.Piece{Variable: p.Variable, Dtype: int32(p.Value.DType()), Dims: slices.Clone(p.Dims), FirstRow: p.FirstRow, Rows: p.Rows,
-			Offset: shard.Bytes, Bytes: int64(len(b)), Striped: p.Striped, Short: p.Short}
-		if p.Short {
-			m.Bytes = shortform.Length(b, p.Value.DType().Size())
-		}
-		if err := checkPiece(m); err != nil {
 			return nil, err
 		}
-		memory[i], shard.Bytes = b, shard.Bytes+m.Bytes
 		shard.Pieces = append(shard.Pieces, m)
 	}
 	err := s.objects.create(ctx, checkpoint+"/"+shard.Name, func(to io.Writer) error {
-		summed := make(chan error, 1)
-		go func() { summed <- sumUp(ctx, shard, memory) }() // takes as long as writing
-		err := writeAll(ctx, to, shard, memory)
-		return errors.Join(err, <-summed)
+		w := newSumming(&bounded{ctx, to})
+		defer w.end()
+		for i, m := range shard.Pieces {
+			m.Offset = w.bytes
+			err := pieces[i].write(w, m)
+			if err == nil {
+				m.Bytes, m.Crc32C = w.bytes-m.Offset, w.endPiece()
+				err = checkPiece(m)
+			}
+			if err != nil {
+				return fault.E(fault.KindOf(err), fault.Var(m.Variable), fault.Cause(err))
+			}
+		}
+		shard.Bytes, shard.Sha256 = w.bytes, w.end()
+		return nil
 	})
 	return shard, err
 }
 
-// writeAll writes the pieces of a shard, which lie in memory.
-func writeAll(ctx context.Context, to io.Writer, shard *job.Shard, memory [][]byte) error {
-	for i, b := range memory {
-		if err := writePiece(ctx, to, shard.Pieces[i], b); err != nil {
-			return err
-		}
+// describe returns what the manifest says of a piece. Bytes, of rows in use, is what all rows have.
+func (p Piece) describe() (*job.Piece, error) {
+	dtype := p.DType
+	if p.Value != nil {
+		dtype = p.Value.DType()
 	}
-	return nil
+	m := &job.Piece{Variable: p.Variable, Dtype: int32(dtype), Dims: slices.Clone(p.Dims), FirstRow: p.FirstRow, Rows: p.Rows, Striped: p.Striped}
+	if p.Value != nil {
+		m.Bytes = p.Value.Bytes()
+	} else if n, ok := tensor.Count(p.Dims); ok && dtype.Size() > 0 && int64(n) <= math.MaxInt64/int64(dtype.Size()) {
+		m.Bytes = rowBytes(m) * p.Rows
+	}
+	if err := checkPiece(m); err != nil {
+		return nil, err
+	}
+	m.Short = p.Short
+	return m, checkPiece(m)
 }
 
-// writePiece writes a piece, whose elements are b.
-func writePiece(ctx context.Context, to io.Writer, p *job.Piece, b []byte) error {
-	to = &bounded{ctx, to}
-	if p.Short {
-		return shortform.Write(to, b, tensor.DType(p.Dtype).Size())
+// write writes the elements of a piece, of which m says how many bytes they have.
+func (p Piece) write(to *summing, m *job.Piece) error {
+	size := tensor.DType(m.Dtype).Size()
+	if p.From != nil {
+		if p.Short {
+			return shortform.WriteFrom(to, p.From, m.Bytes, size)
+		}
+		for at := int64(0); at < m.Bytes; {
+			b := to.room()[:min(writeBytes, m.Bytes-at)]
+			if _, err := p.From.ReadAt(b, at); err != nil {
+				return err
+			}
+			at += int64(len(b))
+			p.From.Done(at)
+			if err := to.give(b); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	b, err := wire.Memory(p.Value)
+	switch {
+	case err != nil:
+		return err
+	case p.Short:
+		return shortform.Write(to, b, size)
 	}
 	for part := range slices.Chunk(b, writeBytes) {
 		if _, err := to.Write(part); err != nil {
@@ -92,31 +128,6 @@ func writePiece(ctx context.Context, to io.Writer, p *job.Piece, b []byte) error
 		}
 	}
 	return nil
-}
-
-// sumUp enters the sums of a shard whose pieces lie in memory.
-func sumUp(ctx context.Context, shard *job.Shard, memory [][]byte) error {
-	whole := sha256.New()
-	for i, b := range memory {
-		to := &sums{whole: whole}
-		if err := writePiece(ctx, to, shard.Pieces[i], b); err != nil {
-			return err
-		}
-		shard.Pieces[i].Crc32C = to.crc
-	}
-	shard.Sha256 = whole.Sum(nil)
-	return nil
-}
-
-// A sums sums up what is written to it.
-type sums struct {
-	whole hash.Hash
-	crc   uint32
-}
-
-func (s *sums) Write(b []byte) (int, error) {
-	s.crc = crc32c.Update(s.crc, b)
-	return s.whole.Write(b)
 }
 
 // writeBytes is how much is written at once: so a writer sees soon that its context has ended.

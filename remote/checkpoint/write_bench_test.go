@@ -14,7 +14,7 @@ func BenchmarkWriteShard(b *testing.B) {
 	value := numbers(b, 0, each)
 	var list []Piece
 	for range pieces {
-		list = append(list, Piece{"w", []int64{each * pieces}, int64(len(list)) * each, each, value, false, false})
+		list = append(list, Piece{"w", []int64{each * pieces}, int64(len(list)) * each, each, value, false, false, nil, 0})
 	}
 	s, err := Open(b.Context(), b.TempDir())
 	if err != nil {

@@ -112,7 +112,7 @@ func (s mover) plan() ([]*stretch, error) {
 		}
 		to, ok := s.values.Variable(slice.Name)
 		if !ok {
-			return nil, fault.E(fault.Internal, fault.Var(slice.Name), fault.Got("a slice that is no tensor"))
+			return nil, noTensor(slice.Name)
 		}
 		for _, p := range parts {
 			list, err := stretchesOf(p, to)
@@ -160,6 +160,7 @@ func (s mover) ahead(ctx context.Context, m *rpc.RestoreRequest) (*rpc.RestoreRe
 // copyAll makes stretches equal to the rows that others have, as they are now or, not ahead, after the rounds below that of who. It returns how many bytes that
 // took, of other processes and, ahead, also of this one.
 func (s mover) copyAll(ctx context.Context, who *rpc.Identity, all []*stretch, ahead bool) (int64, error) {
+	s.values.freezer.replaced()
 	var bytes atomic.Int64
 	tasks := make([]func() error, 0, len(all))
 	for _, one := range all {

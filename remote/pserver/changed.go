@@ -1,25 +1,26 @@
 package pserver
 
 import (
-	"bytes"
+	"context"
 	"slices"
 
+	"github.com/cespare/xxhash/v2"
+
+	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/remote/checkpoint"
-	"github.com/edl-go/edl/remote/wire"
 	"github.com/edl-go/edl/tensor"
 )
 
-// A since keeps what has changed since a server has written its whole part of a checkpoint: the base. The next parts need no more than that, if it is at most
-// half of all.
+// A since knows what a server has written whole of a checkpoint: the base. The next parts need no more than what has changed since, if it is at most half of all.
 //
-// A slice is looked at in blocks of whole rows. Its copy is that of the last cut. When a block differs from its copy, at the next cut, it is copied and marked.
-// So what is not marked is what the base has, whatever became of the cuts in between. Who copies and writes a cut uses it, one cut after the other.
+// A slice is looked at in blocks of whole rows, of which the sums are kept: 8 bytes for each block of 4 KB. A block that has another sum than in the base has
+// changed, whatever became of the cuts in between. Blocks with other elements have equal sums of 64 bits by chance alone, in one of 2^64 cases. Who writes a cut
+// uses it, one cut after the other.
 type since struct {
-	copies []*tensor.Tensor // of the slices, as the last cut has them
-	marks  [][]bool         // the blocks of each that have changed since base; nil: all have
-	name   string           // of the checkpoint that has base
-	base   *job.Shard       // whole; nil: there is none
+	name string     // of the checkpoint that has base
+	base *job.Shard // whole; nil: there is none
+	sums [][]uint64 // of the blocks of each slice in it
 }
 
 const (
@@ -36,89 +37,149 @@ func blockRows(t *tensor.Tensor) int64 {
 	return max(1, blockBytes*dims[0]/t.Bytes())
 }
 
-// refresh makes the copy of a slice equal to it, and marks what has changed.
-func (s *since) refresh(i int, from *tensor.Tensor) {
-	if from == nil {
-		s.copies[i], s.marks[i] = nil, nil
-		return
-	}
-	have := s.copies[i]
-	if have == nil || have.DType() != from.DType() || !slices.Equal(have.Dims(), from.Dims()) {
-		s.copies[i], s.marks[i] = from.Clone(), nil
-		return
-	}
-	to, err := wire.Memory(have)
-	now, err2 := wire.Memory(from)
-	if err != nil || err2 != nil || s.marks[i] == nil {
-		s.marks[i] = nil
-		if have.CopyFrom(from) != nil {
-			s.copies[i] = from.Clone()
-		}
-		return
-	}
-	each := len(now)
-	if rows := blockRows(from); rows > 0 {
-		each = int(rows * (from.Bytes() / from.Dims()[0]))
-	}
-	for block := range s.marks[i] {
-		at := block * each
-		end := min(at+each, len(now))
-		if !bytes.Equal(to[at:end], now[at:end]) {
-			copy(to[at:end], now[at:end])
-			s.marks[i][block] = true
-		}
-	}
-}
-
 // begin makes what a server has written whole the base of later parts.
-func (s *since) begin(name string, base *job.Shard) {
-	s.name, s.base = name, base
-	for i, t := range s.copies {
-		blocks := int64(1)
-		if rows := blockRows(t); rows > 0 {
-			blocks = (t.Dims()[0] + rows - 1) / rows
-		}
-		s.marks[i] = make([]bool, blocks)
+func (s *since) begin(name string, base *job.Shard, written []*summedSlice) {
+	s.name, s.base, s.sums = name, base, make([][]uint64, len(written))
+	for i, slice := range written {
+		s.sums[i] = slice.end()
 	}
 }
 
 // changes returns the pieces of whole that have changed since the base. ok is false if the whole is to be written: the base is none of those that stay, or
 // what has changed is too much, or too scattered.
-func (s *since) changes(whole []checkpoint.Piece, stay []string) (pieces []checkpoint.Piece, ok bool) {
-	if s.base == nil || !slices.Contains(stay, s.name) {
-		return nil, false
+func (s *since) changes(ctx context.Context, whole []checkpoint.Piece, cut *frozenCut, stay []string) (pieces []checkpoint.Piece, ok bool, err error) {
+	if s.base == nil || !slices.Contains(stay, s.name) || len(s.sums) != len(whole) {
+		return nil, false, nil
 	}
-	changed, all := int64(0), s.base.Bytes // as written: a table that grows has few of its rows
+	changed, most := int64(0), s.base.Bytes/2 // as written: a table that grows has few of its rows
+	firsts := make([]int64, len(whole))       // what is before has not changed, of each slice
 	for i, p := range whole {
-		marks, rows := s.marks[i], blockRows(p.Value)
-		if marks == nil {
-			return nil, false
+		one, height, begun := cut.all[i], blockRows(cut.tensors[i]), len(pieces)
+		each, n := blocksOf(cut.tensors[i])
+		if len(s.sums[i]) != n {
+			return nil, false, nil
 		}
-		if rows == 0 {
-			if marks[0] {
-				pieces, changed = append(pieces, p), changed+p.Value.Bytes()
+		last := -2 // block that has changed
+		err := eachBlock(ctx, one, each, func(block int, b []byte) (more bool) {
+			if sumOf(b) == s.sums[i][block] {
+				return true
 			}
+			first, rows := int64(block)*height, height
+			if rows = min(rows, p.Rows-first); height == 0 {
+				rows = p.Rows
+			}
+			if last == block-1 {
+				pieces[len(pieces)-1].Rows += rows
+			} else {
+				part := p
+				part.FirstRow, part.Rows, part.Short, part.From = p.FirstRow+first, rows, false, section{one, int64(block) * int64(each)}
+				pieces = append(pieces, part)
+			}
+			last, changed = block, changed+int64(len(b))
+			return changed <= most && len(pieces) <= maxChanges
+		})
+		if err != nil || changed > most || len(pieces) > maxChanges {
+			return nil, false, err
+		}
+		firsts[i] = int64(len(one.memory))
+		if len(pieces) > begun {
+			firsts[i] = pieces[begun].From.(section).begin
+		}
+	}
+	for i, first := range firsts {
+		cut.all[i].Done(first)
+	}
+	return pieces, true, nil
+}
+
+// eachBlock calls f for the blocks of a slice, of each bytes but the last, until it wants no more.
+func eachBlock(ctx context.Context, from *frozen, each int, f func(block int, b []byte) (more bool)) error {
+	all := len(from.memory)
+	room := make([]byte, min(all, each*max(1, readBytes/max(1, each))))
+	for at := 0; at < all; {
+		if cause := context.Cause(ctx); cause != nil {
+			return fault.E(fault.Canceled, fault.Cause(cause))
+		}
+		room = room[:min(len(room), all-at)]
+		if _, err := from.ReadAt(room, int64(at)); err != nil {
+			return err
+		}
+		for i := 0; i < len(room); i += each {
+			if !f((at+i)/each, room[i:min(i+each, len(room))]) {
+				return nil
+			}
+		}
+		at += len(room)
+	}
+	return nil
+}
+
+// readBytes is how much of a slice is compared at a time, unless a block has more.
+const readBytes = 1 << 20
+
+// A section is the rest of a slice behind what has not changed. It is a checkpoint.Source.
+type section struct {
+	of    *frozen
+	begin int64
+}
+
+func (s section) ReadAt(p []byte, offset int64) (int, error) { return s.of.ReadAt(p, s.begin+offset) }
+
+func (s section) Done(before int64) { s.of.Done(s.begin + before) }
+
+// A summedSlice is a slice that is read to be written whole. It sums its blocks up when they are read first, which happens in order.
+type summedSlice struct {
+	*frozen
+	each   int   // bytes of a block
+	next   int64 // byte to be summed
+	within int   // bytes of the block that are
+	digest xxhash.Digest
+	sums   []uint64
+}
+
+func newSummedSlice(from *frozen, t *tensor.Tensor) *summedSlice {
+	each, n := blocksOf(t)
+	s := &summedSlice{frozen: from, each: each, sums: make([]uint64, 0, n)}
+	s.digest.Reset()
+	return s
+}
+
+// ReadAt implements io.ReaderAt.
+func (s *summedSlice) ReadAt(p []byte, offset int64) (int, error) {
+	n, err := s.frozen.ReadAt(p, offset)
+	if err == nil && offset <= s.next && s.next < offset+int64(n) {
+		s.add(p[s.next-offset : n])
+	}
+	return n, err
+}
+
+// add sums up what follows.
+func (s *summedSlice) add(b []byte) {
+	s.next += int64(len(b))
+	for len(b) > 0 {
+		part := b[:min(len(b), s.each-s.within)]
+		b = b[len(part):]
+		if len(part) == s.each {
+			s.sums = append(s.sums, sumOf(part))
 			continue
 		}
-		for from := 0; from < len(marks); from++ {
-			if !marks[from] {
-				continue
-			}
-			to := from
-			for to < len(marks) && marks[to] {
-				to++
-			}
-			part, first, end := p, int64(from)*rows, min(int64(to)*rows, p.Rows)
-			var err error
-			if part.Value, err = p.Value.Rows(first, end); err != nil {
-				return nil, false
-			}
-			part.FirstRow, part.Rows, part.Short = p.FirstRow+first, end-first, false
-			pieces, changed, from = append(pieces, part), changed+part.Value.Bytes(), to
-		}
-		if len(pieces) > maxChanges || 2*changed > all {
-			return nil, false
+		_, _ = s.digest.Write(part) // never fails
+		if s.within += len(part); s.within == s.each {
+			s.endBlock()
 		}
 	}
-	return pieces, 2*changed <= all
+}
+
+func (s *summedSlice) endBlock() {
+	s.sums = append(s.sums, max(1, s.digest.Sum64()))
+	s.digest.Reset()
+	s.within = 0
+}
+
+// end returns the sums of all blocks.
+func (s *summedSlice) end() []uint64 {
+	if s.within > 0 {
+		s.endBlock()
+	}
+	return s.sums
 }

@@ -3,6 +3,7 @@ package pserver
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -17,23 +18,23 @@ import (
 	"github.com/edl-go/edl/remote/id"
 	"github.com/edl-go/edl/remote/waits"
 	"github.com/edl-go/edl/remote/wire"
-	"github.com/edl-go/edl/tensor"
 )
 
-// cuts make a server's parts of checkpoints. The goroutine that applies rounds notices that the version of a cut is there. Then the slices are copied, and
-// written from the copies while rounds go on:
+// cuts make a server's parts of checkpoints. The goroutine that applies rounds notices that the version of a cut is there. Then the slices are frozen (frozen.go),
+// and written while rounds go on, which keep what they are about to change and what is not written yet:
 //
-//	Cut asked -> waiting for its round -> copying, with the next round waiting at most for that -> writing -> told to who has asked
+//	Cut asked -> waiting for its round -> frozen -> writing -> told to who has asked
 //
 // In an async job Hold comes before Cut, and the cut waits for its steps, see hold.go.
 //
 // The lock of core guards current.
 type cuts struct {
 	service *comm.Service
+	freezer *freezer
 	current *cut          // the last that was asked for; nil: none
 	since   since         // belongs to who has the token of busy
-	busy    chan struct{} // has a token while copies are in use
-	held    atomic.Int64  // nanoseconds that a round has waited for the copies of the last cut
+	busy    chan struct{} // has a token while a cut is written
+	held    atomic.Int64  // nanoseconds that updates have waited for what was kept of the last cut
 }
 
 // cutDeadline is Config.CutDeadline where nothing else is said.
@@ -62,8 +63,8 @@ type cut struct {
 	err    error
 }
 
-func newCuts(service *comm.Service) *cuts {
-	return &cuts{service: service, busy: make(chan struct{}, 1)}
+func newCuts(service *comm.Service, f *freezer) *cuts {
+	return &cuts{service: service, freezer: f, busy: make(chan struct{}, 1)}
 }
 
 // Cut implements the rpc.
@@ -177,8 +178,8 @@ func (cs *cuts) due(c *core) *cut {
 	return k
 }
 
-// begin makes the copies of a cut, and writes them on another goroutine of group. The next round may be applied when wait has returned.
-func (cs *cuts) begin(ctx context.Context, group *sync.WaitGroup, v *values, c *core, k *cut) (wait func()) {
+// begin freezes the slices of a cut, and writes them on another goroutine of group. No update is being applied, but the next one may be when begin has returned.
+func (cs *cuts) begin(ctx context.Context, group *sync.WaitGroup, c *core, k *cut) {
 	ctx, cancel := context.WithTimeout(ctx, c.cfg.CutDeadline)
 	c.Lock()
 	k.cancel = cancel
@@ -193,56 +194,57 @@ func (cs *cuts) begin(ctx context.Context, group *sync.WaitGroup, v *values, c *
 		cancel()
 		k.err = fault.E(fault.Unavailable, fault.Got("a cut while another one is written"), fault.Want("one after the other"))
 		close(k.done)
-		return func() {}
+		return
 	}
-	copying := &copying{sources: make([]*tensor.Tensor, len(cs.service.Slices)), into: &cs.since}
-	for i, slice := range cs.service.Slices {
-		copying.sources[i], _ = v.Variable(slice.Name)
-	}
-	if cs.since.copies == nil {
-		cs.since.copies, cs.since.marks = make([]*tensor.Tensor, len(cs.service.Slices)), make([][]bool, len(cs.service.Slices))
-	}
-	copying.left.Add(len(copying.sources))
-	cs.held.Store(0)
 	began := time.Now()
+	frozen, err := cs.freezer.freeze()
 	group.Go(func() {
 		defer cancel()
 		defer close(k.done)
 		defer func() { <-cs.busy }() // before anybody is told: the next cut may come at once
-		copying.help()
-		copying.left.Wait()
-		if k.err = cs.write(ctx, c.cfg.Index, k); k.err == nil {
-			c.cfg.Log.Info("part of a checkpoint", "round", k.round, "bytes", k.shard.Bytes, "took", time.Since(began), "held", time.Duration(cs.held.Load()))
+		if k.err = err; err != nil {
+			return
+		}
+		defer cs.freezer.thaw(frozen)
+		k.err = cs.write(ctx, c.cfg.Index, k, frozen)
+		held := frozen.held()
+		if cs.held.Store(int64(held)); k.err == nil {
+			c.cfg.Log.Info("part of a checkpoint", "round", k.round, "bytes", k.shard.Bytes, "took", time.Since(began), "held", held)
 		}
 	})
-	return func() {
-		arrived := time.Now()
-		copying.help()
-		copying.left.Wait()
-		cs.held.CompareAndSwap(0, int64(time.Since(arrived)))
+	if err == nil {
+		group.Go(func() { cs.freezer.ahead(ctx, frozen) })
 	}
 }
 
-// write writes the copies, or what has changed in them.
-func (cs *cuts) write(ctx context.Context, index int, k *cut) (err error) {
-	pieces := make([]checkpoint.Piece, 0, len(cs.service.Slices))
+// piecesOf lists the slices of a cut, whole.
+func (cs *cuts) piecesOf(frozen *frozenCut) (pieces []checkpoint.Piece, read []*summedSlice) {
 	for i, slice := range cs.service.Slices {
-		if cs.since.copies[i] == nil {
-			return fault.E(fault.Internal, fault.Var(slice.Name), fault.Got("a slice that is no tensor"))
-		}
-		dims := append([]int64(nil), cs.since.copies[i].Dims()...)
+		t := frozen.tensors[i]
+		dims := slices.Clone(t.Dims())
 		if len(dims) > 0 {
 			dims[0] = slice.TotalRows
 		}
-		pieces = append(pieces, checkpoint.Piece{Variable: slice.Origin, Dims: dims, FirstRow: slice.FirstRow, Rows: slice.Rows, Value: cs.since.copies[i],
+		from := newSummedSlice(frozen.all[i], t)
+		read = append(read, from)
+		pieces = append(pieces, checkpoint.Piece{Variable: slice.Origin, Dims: dims, FirstRow: slice.FirstRow, Rows: slice.Rows, From: from, DType: t.DType(),
 			Striped: slice.Striped, Short: cs.service.HasRoom(slice)})
 	}
+	return pieces, read
+}
+
+// write writes slices as the cut has them, or what has changed in them.
+func (cs *cuts) write(ctx context.Context, index int, k *cut, frozen *frozenCut) (err error) {
 	store, err := checkpoint.Open(ctx, k.store)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
-	changes, only := cs.since.changes(pieces, k.bases)
+	pieces, read := cs.piecesOf(frozen)
+	changes, only, err := cs.since.changes(ctx, pieces, frozen, k.bases)
+	if err != nil {
+		return err
+	}
 	if only {
 		pieces = changes
 	}
@@ -253,27 +255,7 @@ func (cs *cuts) write(ctx context.Context, index int, k *cut) (err error) {
 		k.base = proto.CloneOf(cs.since.base)
 		k.base.Checkpoint = cs.since.name
 	} else {
-		cs.since.begin(k.name, k.shard)
+		cs.since.begin(k.name, k.shard, read)
 	}
 	return nil
-}
-
-// A copying copies tensors one by one. Several goroutines may help.
-type copying struct {
-	sources []*tensor.Tensor
-	into    *since
-	next    atomic.Int64
-	left    sync.WaitGroup
-}
-
-// help copies tensors until nobody has to begin another one.
-func (c *copying) help() {
-	for {
-		i := int(c.next.Add(1)) - 1
-		if i >= len(c.sources) {
-			return
-		}
-		c.into.refresh(i, c.sources[i])
-		c.left.Done()
-	}
 }

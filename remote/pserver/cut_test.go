@@ -20,6 +20,7 @@ import (
 	"github.com/edl-go/edl/remote/internal/pstest"
 	"github.com/edl-go/edl/remote/pserver"
 	"github.com/edl-go/edl/remote/wire"
+	"github.com/edl-go/edl/tensor"
 )
 
 // A cutter asks for cuts, as the coordinator does.
@@ -51,6 +52,12 @@ type cutAnswer struct {
 // value reads an element of w0 out of a shard.
 func (c cutter) value(t *testing.T, name string, shard *job.Shard) float32 {
 	t.Helper()
+	return c.read(t, name, shard, "w0", 4).Float32s()[3]
+}
+
+// read reads a variable of float32 out of a shard.
+func (c cutter) read(t *testing.T, name string, shard *job.Shard, variable string, dims ...int64) *tensor.Tensor {
+	t.Helper()
 	store, err := checkpoint.Open(t.Context(), c.dir)
 	if err != nil {
 		t.Fatal(err)
@@ -63,11 +70,14 @@ func (c cutter) value(t *testing.T, name string, shard *job.Shard) float32 {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := pstest.Vector(4)
-	if err := k.Load(t.Context(), "w0", 0, w); err != nil {
+	w, err := tensor.New(tensor.Float32, dims...)
+	if err != nil {
 		t.Fatal(err)
 	}
-	return w.Float32s()[3]
+	if err := k.Load(t.Context(), variable, 0, w); err != nil {
+		t.Fatal(err)
+	}
+	return w
 }
 
 // trainRound trains one round of a job with one trainer. It takes 1 from each element, and trains the record of its number.

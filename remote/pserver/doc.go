@@ -17,7 +17,8 @@
 //	data.go      the same over connections of the data plane
 //	asyncdata.go what differs on these connections in an async job
 //	control.go   the calls of coordinators, and Status and Ledger
-//	cut.go       the server's parts of checkpoints; changed.go: what has changed since a whole one; restore.go: the way back to one
+//	cut.go       the server's parts of checkpoints; freezing.go: what changes slices while a cut is written; frozen.go: a slice as it was at the cut;
+//	             changed.go: what has changed since a whole one; restore.go: the way back to one
 //	mirror.go    keeps the standby of a server equal to it; standby.go: the end of the standby; standing.go: what their machines tell each other
 //	portions.go  in which order a standby gets the slices
 //	asyncmirror.go  the same in an async job, update by update; asyncstanding.go: what the machines tell each other there

@@ -6,7 +6,7 @@ import (
 	"github.com/edl-go/edl/remote/id"
 )
 
-// Held is how long a round has waited for the copies of the last cut.
+// Held is how long rounds have waited until what they change was kept of the last cut.
 func (s *Server) Held() time.Duration { return time.Duration(s.cuts.held.Load()) }
 
 // NextSteps is nextSteps for tests.

@@ -16,8 +16,8 @@ import (
 //	  |-- Hold ---------->   holds steps that begin from now on, and tells which have begun
 //	  |   the steps of each trainer that have begun anywhere are in the cut, and no other
 //	  |-- Cut ----------->   lets the steps of the cut in that have not begun here. When all of them are applied, and server 0 has them in the ledger, it
-//	  |                      copies its slices, and lets trainers go on
-//	  |<- the part is written, from the copies
+//	  |                      freezes its slices, and lets trainers go on
+//	  |<- the part is written, while updates keep what they change
 //
 // So a trainer waits at most until each other one has ended the step that it is in. A server lets go on, without a cut, when a generation begins, when the
 // coordinator asks for another cut, and when the end of the steps takes longer than the round deadline.
@@ -27,7 +27,7 @@ type hold struct {
 	held   bool                 // no step begins, but for those in below
 	below  map[id.Rank]id.Round // by rank the first step that the cut does not have; nil: not known yet
 	ledger bool                 // the steps of the cut must be in the ledger of this server
-	there  bool                 // the server has exactly what the cut is to have, and copies it
+	there  bool                 // the server has exactly what the cut is to have, and freezes it
 }
 
 // What happens to a cut of an async job.
@@ -42,7 +42,7 @@ type (
 		Below  map[id.Rank]id.Round // by rank; a rank that has begun nothing is left out
 		Ledger bool                 // this server keeps the ledger
 	}
-	// LetGo is the server's own report: it has copied the cut, or given it up.
+	// LetGo is the server's own report: it has frozen the cut, or given it up.
 	LetGo struct{}
 )
 
@@ -63,7 +63,7 @@ func (u *Updates) beginHold(e Held) error {
 	case e.Generation != u.begun:
 		return fault.E(fault.Superseded, fault.Gotf("a cut in generation %d", e.Generation), fault.Wantf("generation %d", u.begun))
 	case u.there:
-		return fault.E(fault.Unavailable, fault.Got("a cut while another one is copied"), fault.Want("one after the other"))
+		return fault.E(fault.Unavailable, fault.Got("a cut while another one is frozen"), fault.Want("one after the other"))
 	}
 	u.held, u.below = true, nil
 	return nil
@@ -102,7 +102,7 @@ func (u *Updates) reached() bool {
 	return true
 }
 
-// letGo ends a hold, unless the server copies what it holds.
+// letGo ends a hold, unless the server freezes what it holds.
 func (h *hold) letGo() {
 	if !h.there {
 		*h = hold{}
@@ -186,7 +186,7 @@ func (cs *cuts) overtaken(c *core) {
 	}
 }
 
-// letGo lets trainers go on, with a cut that is copied or without one. The lock of core is held.
+// letGo lets trainers go on, with a cut that is frozen or without one. The lock of core is held.
 func (cs *cuts) letGo(c *core) {
 	switch k := cs.current; {
 	case k == nil:

@@ -101,7 +101,7 @@ func newMirror(c *core, service *comm.Service, v *values) (*mirror, error) {
 	for _, name := range names {
 		t, ok := v.Variable(name)
 		if !ok {
-			return nil, fault.E(fault.Internal, fault.Var(name), fault.Got("a slice that is no tensor"))
+			return nil, noTensor(name)
 		}
 		if _, err := wire.Memory(t); err != nil {
 			return nil, err

@@ -137,7 +137,7 @@ func (r *restoring) load(ctx context.Context, s *Server, m *rpc.RestoreRequest) 
 	for _, slice := range s.cuts.service.Slices {
 		have, ok := s.values.Variable(slice.Name)
 		if !ok {
-			return fault.E(fault.Internal, fault.Var(slice.Name), fault.Got("a slice that is no tensor"))
+			return noTensor(slice.Name)
 		}
 		t, err := tensor.New(have.DType(), have.Dims()...)
 		load := k.Load
@@ -223,6 +223,7 @@ func (r *restoring) take(s *Server) {
 		r.done <- err
 		return
 	}
+	s.values.freezer.replaced()
 	for i, slice := range s.cuts.service.Slices {
 		have, _ := s.values.Variable(slice.Name)
 		err = errors.Join(err, have.CopyFrom(r.values[i]))

@@ -183,7 +183,10 @@ func open(ctx context.Context, s *Server, service *comm.Service, box inbox, bloc
 		}
 	}
 	s.exchange, s.sums = &exchange{core: c, values: s.values}, newSums(service, s.values)
-	s.cuts = newCuts(service)
+	if s.values.freezer, err = newFreezer(service, s.values, s.sums); err != nil {
+		return err
+	}
+	s.cuts = newCuts(service, s.values.freezer)
 	for _, slice := range service.Slices {
 		if t, ok := blocks.Variable(slice.Name); ok {
 			s.bytes += t.Bytes()
@@ -219,16 +222,13 @@ func open(ctx context.Context, s *Server, service *comm.Service, box inbox, bloc
 // are made between two rounds, or while no update is applied, and written on goroutines of group.
 func applyRounds(ctx context.Context, s *Server, group *sync.WaitGroup, by *stepper) error {
 	c := s.core
-	copied := func() {}
 	cut := func() {
 		k := s.cuts.due(c)
 		if k == nil {
 			return
 		}
-		copied()
-		copied = s.cuts.begin(ctx, group, s.values, c, k)
+		s.cuts.begin(ctx, group, c, k)
 		if c.updates != nil {
-			copied()
 			c.Lock()
 			s.cuts.letGo(c)
 			c.Unlock()
@@ -245,8 +245,7 @@ func applyRounds(ctx context.Context, s *Server, group *sync.WaitGroup, by *step
 		select {
 		case from := <-c.toApply:
 			cut()
-			copied() // the round changes what is copied and told
-			if err := told(ctx); err != nil {
+			if err := told(ctx); err != nil { // the round changes what is told
 				return err
 			}
 			if len(from) > 0 {
@@ -271,7 +270,6 @@ func applyRounds(ctx context.Context, s *Server, group *sync.WaitGroup, by *step
 				return err
 			}
 		case r := <-c.toTake:
-			copied()
 			s.core.mirror.drop()
 			r.take(s)
 		case <-s.core.mirror.mayWake():

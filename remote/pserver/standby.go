@@ -85,7 +85,7 @@ func roomOf(s *Server, service *comm.Service) ([]*tensor.Tensor, error) {
 	for i, slice := range s.core.mirror.table {
 		t, ok := s.values.Variable(slice.Name)
 		if !ok {
-			return nil, fault.E(fault.Internal, fault.Var(slice.Name), fault.Got("a slice that is no tensor"))
+			return nil, noTensor(slice.Name)
 		}
 		if room[i] = t; i >= len(service.Grads) && i < len(s.core.mirror.targets) {
 			room[i] = t.Clone()

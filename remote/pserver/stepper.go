@@ -23,6 +23,12 @@ import (
 type values struct {
 	sync.RWMutex
 	ops.BlockRunner
+	freezer *freezer // is told before slices change
+}
+
+// noTensor is the error of a slice that a program does not have.
+func noTensor(slice string) error {
+	return fault.E(fault.Internal, fault.Var(slice), fault.Got("a slice that is no tensor"))
 }
 
 // snapshot copies a variable while nobody changes it.
@@ -128,6 +134,7 @@ func (s *stepper) merge(ctx context.Context, from []Declaration) error {
 
 func (s *stepper) mergeState(c comm.Contribution, shares []merge.Share) error {
 	target := s.inbox.targets[c.Name]
+	s.values.freezer.changing(c.Name)
 	var old *tensor.Tensor
 	if c.Merge == ops.MergeSum {
 		old = target.Clone()

@@ -149,6 +149,7 @@ func (us *updaters) update(ctx context.Context, u *updater, d delivery) (told fu
 		return nil, nil
 	}
 	for name, value := range d.values {
+		us.values.freezer.changing(name)
 		alone := []merge.Share{{Value: value, Rows: 1}}
 		if err := merge.Gradients(us.core.inbox.targets[name], alone, ops.MergeFirst); err != nil {
 			return nil, err

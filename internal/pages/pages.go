@@ -1,0 +1,22 @@
+// Package pages gives memory that goes back to the system when its user says so. The collector does not see it, so memory that is needed for seconds, beside much
+// that stays, neither makes the heap larger nor waits for the next collection.
+package pages
+
+import "github.com/edl-go/edl/fault"
+
+// An Area is memory that begins with zeros and takes nothing before it is written. Its methods may not be called at the same time.
+type Area struct {
+	memory []byte
+	all    []byte // of the system; nil where the collector has it
+}
+
+// New returns an area of so many bytes. large asks for large pages: for memory that is written from end to end.
+func New(bytes int, large bool) (*Area, error) {
+	if bytes < 0 {
+		return nil, fault.E(fault.InvalidArgument, fault.Gotf("an area of %d bytes", bytes), fault.Want("none or more"))
+	}
+	return newArea(bytes, large)
+}
+
+// Bytes is the memory. Nobody may use it after Close.
+func (a *Area) Bytes() []byte { return a.memory }

@@ -1,0 +1,202 @@
+package pserver
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/edl-go/edl/ops"
+	"github.com/edl-go/edl/ops/comm"
+	"github.com/edl-go/edl/program"
+	"github.com/edl-go/edl/remote/wire"
+	"github.com/edl-go/edl/tensor"
+)
+
+// A freezer freezes the slices of a server at a cut, and has them kept before they change. All that changes slices passes it:
+//
+//	a block of the program runs         values.RunBlock: the slices that the block names, or of a slice that it changes by rows, these rows
+//	state of the forward pass merges    changing
+//	another state takes their place     replaced: what is not kept of the cut is lost
+//
+// While no cut is being written, that costs a load of a pointer.
+type freezer struct {
+	values  *values
+	slices  []comm.Slice
+	by      map[string]string             // by slice: the variable with the rows that a round changes, and no others
+	rowsIn  func(variable string) []int32 // of a merge that is there; nil: it does not say
+	named   map[program.BlockIndex][]int  // the slices that blocks name; nil: any block may change any slice
+	hasRoom func(slice comm.Slice) bool   // a slice most of which may never have been in use
+	portion int                           // bytes of the portions of slices
+	cut     atomic.Pointer[frozenCut]     // that is being written; nil: none
+}
+
+// A frozenCut is the slices of one cut.
+type frozenCut struct {
+	all     []*frozen        // by slice
+	tensors []*tensor.Tensor // the slices, whose types and dims count
+
+	mu      sync.Mutex
+	waiting int // updates that wait for what is being kept
+	since   time.Time
+	waited  time.Duration // that there were any
+}
+
+// newFreezer looks up what the blocks of a program name.
+func newFreezer(service *comm.Service, v *values, sums *blockSums) (*freezer, error) {
+	f := &freezer{values: v, slices: service.Slices, by: sums.by, rowsIn: sums.rowsIn, hasRoom: service.HasRoom, portion: portionBytes}
+	knows, ok := v.BlockRunner.(blockNames)
+	if !ok {
+		return f, nil
+	}
+	f.named = map[program.BlockIndex][]int{}
+	for _, block := range slices.Concat(service.Prepare, service.Optimize, []program.BlockIndex{service.Global, service.LRDecay}) {
+		if block == comm.NoBlock {
+			continue
+		}
+		names, err := knows.Names(block)
+		if err != nil {
+			return nil, err
+		}
+		for i, slice := range service.Slices {
+			if names[slice.Name] {
+				f.named[block] = append(f.named[block], i)
+			}
+		}
+	}
+	return f, nil
+}
+
+// freeze freezes all slices, between two updates.
+func (f *freezer) freeze() (*frozenCut, error) {
+	f.values.Lock()
+	defer f.values.Unlock()
+	cut := &frozenCut{all: make([]*frozen, len(f.slices)), tensors: make([]*tensor.Tensor, len(f.slices))}
+	for i, slice := range f.slices {
+		t, ok := f.values.Variable(slice.Name)
+		if !ok {
+			return nil, noTensor(slice.Name)
+		}
+		memory, err := wire.Memory(t)
+		if err != nil {
+			return nil, err
+		}
+		rows := int64(1)
+		if dims := t.Dims(); len(dims) > 0 {
+			rows = dims[0]
+		}
+		cut.tensors[i], cut.all[i] = t, freezeSlice(memory, rows, f.by[slice.Name], f.portion)
+		cut.all[i].large = !f.hasRoom(slice)
+	}
+	f.cut.Store(cut)
+	return cut, nil
+}
+
+// thaw ends the use of a cut.
+func (f *freezer) thaw(cut *frozenCut) {
+	f.cut.CompareAndSwap(cut, nil)
+	for _, one := range cut.all {
+		one.close()
+	}
+}
+
+// beforeBlock has kept what a block may change.
+func (f *freezer) beforeBlock(block program.BlockIndex) {
+	cut := f.cut.Load()
+	if cut == nil {
+		return
+	}
+	if f.named == nil {
+		for i := range cut.all {
+			f.keep(cut, i)
+		}
+	}
+	for _, i := range f.named[block] {
+		f.keep(cut, i)
+	}
+}
+
+// changing has kept a variable, if it is a slice, which something else than a block is about to change.
+func (f *freezer) changing(variable string) {
+	if f == nil || f.cut.Load() == nil {
+		return
+	}
+	cut := f.cut.Load()
+	if i := slices.IndexFunc(f.slices, func(s comm.Slice) bool { return s.Name == variable }); cut != nil && i >= 0 {
+		defer cut.wait()()
+		cut.all[i].keepAll()
+	}
+}
+
+// keep has kept what a block may change of a slice that it names.
+func (f *freezer) keep(cut *frozenCut, i int) {
+	one := cut.all[i]
+	if one.done.Load() {
+		return
+	}
+	defer cut.wait()()
+	if one.by != "" {
+		if rows := f.rowsIn(one.by); rows != nil && one.keepRows(rows) {
+			return
+		}
+	}
+	one.keepAll()
+}
+
+// replaced says that the slices are about to have other values.
+func (f *freezer) replaced() {
+	if cut := f.cut.Load(); cut != nil {
+		for _, one := range cut.all {
+			one.replace()
+		}
+	}
+}
+
+// ahead keeps what the next updates will change from end to end, so that they need not wait: the last first, since a cut is written from the front.
+func (f *freezer) ahead(ctx context.Context, cut *frozenCut) {
+	changes := make([]bool, len(cut.all))
+	for _, named := range f.named {
+		for _, i := range named {
+			changes[i] = true
+		}
+	}
+	for i, one := range slices.Backward(cut.all) {
+		if one.by != "" || f.named != nil && !changes[i] {
+			continue
+		}
+		for ctx.Err() == nil && !one.done.Load() && one.keepOne() {
+		}
+	}
+}
+
+// wait notes that an update waits, until the function is called that it returns.
+func (c *frozenCut) wait() (end func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.waiting++; c.waiting == 1 {
+		c.since = time.Now()
+	}
+	return func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if c.waiting--; c.waiting == 0 {
+			c.waited += time.Since(c.since)
+		}
+	}
+}
+
+// held is how long updates have waited.
+func (c *frozenCut) held() time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.waited
+}
+
+// RunBlock runs a block of the program. What it may change of a cut that is being written is kept before.
+func (v *values) RunBlock(ctx context.Context, block program.BlockIndex, step ops.Step) error {
+	if v.freezer != nil {
+		v.freezer.beforeBlock(block)
+	}
+	return v.BlockRunner.RunBlock(ctx, block, step)
+}
