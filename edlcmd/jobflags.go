@@ -50,6 +50,8 @@ type jobFlags struct {
 	resume    string
 	name      string
 	labels    []string
+	priority  int32
+	needs     [2]needsFlags // of trainers and of pservers
 
 	compressGradients  string // checked with the other fields of a JobSpec
 	compressParameters *choice
@@ -116,6 +118,58 @@ func (f *jobFlags) addResults(cmd *cobra.Command) {
 func (f *jobFlags) addNames(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.name, "name", "", "`NAME` of the job, which no other unfinished job of the listener has (default: the listener chooses one)")
 	cmd.Flags().StringArrayVar(&f.labels, "label", nil, "a label of the job, as `KEY=VALUE`, for \"edl jobs --label\"; repeatable")
+}
+
+// needsFlags say what a role takes.
+type needsFlags struct {
+	cores float64
+	mib   int64
+}
+
+// addNeeds adds the flags that say what a job takes of a machine, and when it comes.
+func (f *jobFlags) addNeeds(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.Int32Var(&f.priority, "priority", 0, "of jobs that wait, those with the highest `P` start first: -100 to 100, above 0 for admins only")
+	for i, role := range []string{"trainer", "pserver"} {
+		flags.Float64Var(&f.needs[i].cores, role+"-cores", []float64{1, 0}[i], "a "+role+" takes `N` cores of a listener that counts them; it may be a part, such as 0.5")
+		flags.Int64Var(&f.needs[i].mib, role+"-mib", 0, "a "+role+" takes `N` MiB of a listener that counts memory (default: what follows from the program)")
+	}
+}
+
+// overrideNeeds is override for the flags of addNeeds.
+func (f *jobFlags) overrideNeeds(given func(name string) bool, spec *job.JobSpec) error {
+	if given("priority") {
+		spec.Priority = f.priority
+	}
+	for i, of := range []struct {
+		role string
+		to   **job.Needs
+	}{{"trainer", &spec.TrainerNeeds}, {"pserver", &spec.PserverNeeds}} {
+		if given(of.role + "-cores") {
+			milli, err := jobspec.Millicores(f.needs[i].cores)
+			if err != nil {
+				return inFile("--"+of.role+"-cores", err)
+			}
+			if *of.to == nil {
+				*of.to = &job.Needs{}
+			}
+			(*of.to).Millicores = &milli
+		}
+		if given(of.role + "-mib") {
+			if f.needs[i].mib < 1 {
+				return tooFew("--"+of.role+"-mib", f.needs[i].mib)
+			}
+			n, err := jobspec.Needs(nil, f.needs[i].mib)
+			if err != nil {
+				return inFile("--"+of.role+"-mib", err)
+			}
+			if *of.to != nil {
+				n.Millicores = (*of.to).Millicores
+			}
+			*of.to = n
+		}
+	}
+	return nil
 }
 
 // spec returns the job that file and flags describe, without its program, and the path of that program: the argument, else what the job
@@ -255,6 +309,9 @@ func (f *jobFlags) overrideCluster(given func(name string) bool, spec *job.JobSp
 			return inFile("--label", err)
 		}
 		spec.Labels = labels
+	}
+	if err := f.overrideNeeds(given, spec); err != nil {
+		return err
 	}
 	if given("staleness") {
 		spec.Staleness = &f.staleness

@@ -34,6 +34,9 @@ type jobRow struct {
 	Seconds  float64 `json:"seconds"`
 	Paused   string  `json:"paused,omitempty"`
 	Error    string  `json:"error,omitempty"`
+	Waiting  string  `json:"waiting,omitempty"` // for what, and how many jobs are before it
+	Before   int     `json:"before,omitempty"`
+	Priority int     `json:"priority,omitempty"`
 
 	Owner     string            `json:"owner,omitempty"`
 	Labels    map[string]string `json:"labels,omitempty"`
@@ -157,11 +160,27 @@ func listJobs(ctx context.Context, c *console, f *jobsFlags) error {
 	}
 	t := tabwriter.NewWriter(c.out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "JOB\tSTATE\tMODE\tTRAINERS\tPASS\tSTEPS\tRECORDS\tAGE")
+	var waiting []jobRow
 	for _, r := range rows {
 		fmt.Fprintf(t, "%s\t%s\t%s\t%d/%d\t%d/%d\t%d\t%d\t%v\n", r.Job, r.State, r.Mode, r.Trainers, r.Wanted, r.Pass, r.Passes, r.Steps,
 			r.Records, age(r.Seconds))
+		if r.Waiting != "" {
+			waiting = append(waiting, r)
+		}
 	}
-	return t.Flush()
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	slices.SortStableFunc(waiting, func(a, b jobRow) int { return a.Before - b.Before })
+	for i, r := range waiting {
+		if i == 0 {
+			fmt.Fprintln(c.out)
+		}
+		if _, err := fmt.Fprintf(c.out, "%s waits for %s\n", r.Job, r.Waiting); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // writeHistory writes who has submitted jobs, and how they have ended.
@@ -198,7 +217,7 @@ func rowOf(s *job.JobStatus) jobRow {
 	r := jobRow{Job: s.Job, State: view.State(s), Mode: strings.ToLower(s.Mode.String()), Wanted: int(s.Trainers),
 		Pass: int(s.Pass), Passes: int(s.Passes),
 		Steps: s.Steps, Records: s.Records, Seconds: s.Seconds, Paused: s.Paused,
-		Owner: s.Owner, Labels: s.Labels, Submitted: whenOf(s.SubmittedMs), Ended: whenOf(s.EndedMs)}
+		Owner: s.Owner, Labels: s.Labels, Submitted: whenOf(s.SubmittedMs), Ended: whenOf(s.EndedMs), Waiting: s.Waiting, Before: int(s.Before), Priority: int(s.Priority)}
 	r.Trainers = view.Running(s)
 	if err := wire.FaultOf(s.Failure); err != nil {
 		r.Error = err.Error()

@@ -124,6 +124,9 @@ func writeJobStatus(w io.Writer, d *rpc.JobDetails) error {
 	if r.Paused != "" {
 		row("paused", r.Paused)
 	}
+	if r.Waiting != "" {
+		row("waits for", r.Waiting)
+	}
 	if r.Error != "" {
 		row("error", r.Error)
 	}

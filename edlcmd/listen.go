@@ -8,14 +8,18 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/internal/freememory"
 	"github.com/edl-go/edl/remote"
 	"github.com/edl-go/edl/remote/cluster"
 	"github.com/edl-go/edl/remote/credential"
+	"github.com/edl-go/edl/remote/jobspec"
 	"github.com/edl-go/edl/remote/launch"
 )
 
@@ -34,6 +38,8 @@ type listenFlags struct {
 	}
 	drain    bool
 	maxRoles int
+	cores    string
+	memory   string
 	quiet    bool
 	launcher *choice
 	web      webFlags
@@ -65,6 +71,8 @@ others, and --spread starts the roles of jobs on all machines that are offered.`
 	flags.StringArrayVar(&f.allowed.data, "allow-data", nil, "let jobs read what is below `PLACE`, a folder or a URL such as s3://bucket/folder, and nothing else; may be repeated")
 	flags.StringArrayVar(&f.allowed.save, "allow-save", nil, "let jobs write below `PLACE`, and nowhere else; may be repeated")
 	flags.IntVar(&f.maxRoles, "max-roles", 1024, "refuse a job if all jobs that run would have more than `N` roles, which are processes")
+	flags.StringVar(&f.cores, "cores", "", "let jobs share `N` cores, or auto: those of this machine; jobs that do not fit wait (default: cores are not counted)")
+	flags.StringVar(&f.memory, "memory", "", "let jobs share `N` MiB of memory, or auto: what is free now; jobs that do not fit wait (default: memory is not counted)")
 	flags.IntVar(&f.history.jobs, "keep-jobs", 100, "remember the last `N` jobs, with those that have ended")
 	flags.Int64Var(&f.history.mib, "keep-mib", 4096, "forget the oldest jobs that have ended when what is kept of them is more than `N` MiB")
 	f.launcher = c.launcherFlag(cmd)
@@ -85,6 +93,10 @@ func serveJobs(cmd *cobra.Command, c *console, f *listenFlags) (err error) {
 		return err
 	}
 	if err := checkAddress("--addr", f.address); err != nil {
+		return err
+	}
+	cores, memory, err := f.resources()
+	if err != nil {
 		return err
 	}
 	if f.history.jobs < 1 {
@@ -120,7 +132,7 @@ func serveJobs(cmd *cobra.Command, c *console, f *listenFlags) (err error) {
 	if f.data == "" {
 		f.data = defaultData(f.address, f.spread)
 	}
-	options = append(options, remote.WithDataDir(f.data), remote.WithHistory(f.history.jobs, min(f.history.mib, 1<<40)<<20))
+	options = append(options, remote.WithDataDir(f.data), remote.WithHistory(f.history.jobs, min(f.history.mib, 1<<40)<<20), remote.WithResources(cores, memory))
 	if p, ok := launcher.(launch.Processes); ok && !f.spread && f.node == "" {
 		options = append(options, remote.WithKeeper(keeperCommand(p.Binary, len(f.endpoints) == 0)...))
 	}
@@ -159,6 +171,40 @@ func serveJobs(cmd *cobra.Command, c *console, f *listenFlags) (err error) {
 		return wrong
 	}
 	return err
+}
+
+// automatic is the value of --cores and --memory for what the machine has.
+const automatic = "auto"
+
+// resources are the thousandths of cores and the bytes that jobs share; 0 where they are not counted.
+func (f *listenFlags) resources() (millicores, memory int64, err error) {
+	switch f.cores {
+	case "":
+	case automatic:
+		millicores = 1000 * int64(runtime.GOMAXPROCS(0))
+	default:
+		n, err := strconv.ParseFloat(f.cores, 64)
+		if err == nil {
+			millicores, err = jobspec.Millicores(n)
+		}
+		if err != nil || millicores < 1 {
+			return 0, 0, fault.E(fault.InvalidArgument, fault.At("--cores"), fault.Got(fault.Quote(f.cores)), fault.Want("a number of cores above 0, or auto"))
+		}
+	}
+	switch f.memory {
+	case "":
+	case automatic:
+		if memory = freememory.Bytes(); memory == 0 {
+			return 0, 0, fault.E(fault.Unsupported, fault.At("--memory"), fault.Got("a system that does not say how much memory is free"), fault.Want("a number of MiB"))
+		}
+	default:
+		n, err := strconv.ParseInt(f.memory, 10, 64)
+		if err != nil || n < 1 || n > 1<<24 {
+			return 0, 0, fault.E(fault.InvalidArgument, fault.At("--memory"), fault.Got(fault.Quote(f.memory)), fault.Want("a number of MiB, 1 or more, or auto"))
+		}
+		memory = n << 20
+	}
+	return millicores, memory, nil
 }
 
 // keeperCommand is how a keeper is run. The data folder follows.

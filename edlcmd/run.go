@@ -62,6 +62,7 @@ the fetched variables depend on is computed, as it is after training.`,
 	f.addCluster(cmd)
 	f.addSupervision(cmd)
 	f.addNames(cmd)
+	f.addNeeds(cmd)
 	f.addResults(cmd)
 	flags := cmd.Flags()
 	flags.StringVar(&f.export.dir, "export", "", "write the trained model for use to the directory `DIR` of this machine when the run is done")

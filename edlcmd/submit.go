@@ -40,6 +40,7 @@ without this command. "edl attach" follows its steps, and "edl jobs", "edl why" 
 	f.addCluster(cmd)
 	f.addSupervision(cmd)
 	f.addNames(cmd)
+	f.addNeeds(cmd)
 	f.addResults(cmd)
 	f.find.add(cmd)
 	flags := cmd.Flags()

@@ -100,6 +100,9 @@ func (f *follower) take(ctx context.Context, e *job.Event) error {
 	if s := e.GetStatus(); s.GetState() == job.State_STARTING {
 		f.attempt, f.begin, f.summary, f.done = s.Attempt, s.Progress, executor.Summary{}, 0 // the first attempt, or a new one
 	}
+	if s := e.GetStatus(); s.GetState() == job.State_WAITING && f.job.client.notice != nil {
+		f.job.client.notice("job " + f.job.ID + " waits for " + s.Waiting)
+	}
 	step := e.GetStep()
 	if step == nil {
 		return nil

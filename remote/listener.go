@@ -78,7 +78,7 @@ func Listen(ctx context.Context, options ...Option) (_ *Listener, err error) {
 		return nil, err
 	}
 	config := listen.Config{Allowed: allowed, MaxRoles: o.maxRoles, Launcher: o.launcher, Host: host, ClearData: o.insecure, StateDir: o.stateDir, Log: o.log, Authority: o.authority,
-		MaxJobs: o.maxJobs, MaxJobBytes: o.maxJobBytes}
+		MaxJobs: o.maxJobs, MaxJobBytes: o.maxJobBytes, Cores: o.cores, Memory: o.memory}
 	if o.dataDir != "" {
 		if l.data, err = listen.OpenData(o.dataDir); err != nil {
 			return nil, err
@@ -232,6 +232,8 @@ type listening struct {
 	dataDir     string
 	maxJobs     int      // that the listener remembers; 0: as listen.Config has it
 	maxJobBytes int64    // likewise
+	cores       int64    // thousandths of cores that jobs share; 0: they are not counted
+	memory      int64    // bytes that jobs share; 0: they are not counted
 	keeper      []string // command that runs a keeper
 	version     string
 	log         *slog.Logger
@@ -322,6 +324,12 @@ func (o *listening) allowed() (a listen.Allowed, err error) {
 // folder. The oldest are forgotten first. 0 is the default: 100 jobs, and 4 GiB.
 func WithHistory(jobs int, bytes int64) Option {
 	return func(o *listening) { o.maxJobs, o.maxJobBytes = jobs, bytes }
+}
+
+// WithResources lets the jobs of a listener share so many thousandths of cores and so many bytes of memory: jobs that do not fit wait. Of 0 there is no bound, and
+// without the option there is none of either.
+func WithResources(millicores, memory int64) Option {
+	return func(o *listening) { o.cores, o.memory = millicores, memory }
 }
 
 // WithKeeper lets the jobs of a listener with a data folder outlive it: the processes of their roles, and the etcd inside, are those of a process that command

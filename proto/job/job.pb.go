@@ -194,6 +194,7 @@ const (
 	State_SUCCEEDED State = 3
 	State_FAILED    State = 4
 	State_STOPPED   State = 5
+	State_WAITING   State = 6 // in line for cores or memory: no role runs
 )
 
 // Enum value maps for State.
@@ -205,6 +206,7 @@ var (
 		3: "SUCCEEDED",
 		4: "FAILED",
 		5: "STOPPED",
+		6: "WAITING",
 	}
 	State_value = map[string]int32{
 		"PENDING":   0,
@@ -213,6 +215,7 @@ var (
 		"SUCCEEDED": 3,
 		"FAILED":    4,
 		"STOPPED":   5,
+		"WAITING":   6,
 	}
 )
 
@@ -352,6 +355,9 @@ type JobSpec struct {
 	Devices            int32                  `protobuf:"varint,43,opt,name=devices,proto3" json:"devices,omitempty"`                                                                        // of each trainer, which share its rows of a batch; 0: 1
 	Partial            bool                   `protobuf:"varint,29,opt,name=partial,proto3" json:"partial,omitempty"`                                                                        // params or state may lack variables of the program: the startup program initialises those
 	Labels             map[string]string      `protobuf:"bytes,45,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"` // what the user says of the job, to find it again; at most 32
+	Priority           int32                  `protobuf:"varint,46,opt,name=priority,proto3" json:"priority,omitempty"`                                                                      // of jobs that wait, those with the highest start first; -100 to 100, and above 0 only jobs of admins
+	TrainerNeeds       *Needs                 `protobuf:"bytes,47,opt,name=trainer_needs,json=trainerNeeds,proto3" json:"trainer_needs,omitempty"`                                           // what each trainer takes of a machine whose listener counts that
+	PserverNeeds       *Needs                 `protobuf:"bytes,48,opt,name=pserver_needs,json=pserverNeeds,proto3" json:"pserver_needs,omitempty"`                                           // and each pserver, and each standby
 	unknownFields      protoimpl.UnknownFields
 	sizeCache          protoimpl.SizeCache
 }
@@ -701,6 +707,80 @@ func (x *JobSpec) GetLabels() map[string]string {
 	return nil
 }
 
+func (x *JobSpec) GetPriority() int32 {
+	if x != nil {
+		return x.Priority
+	}
+	return 0
+}
+
+func (x *JobSpec) GetTrainerNeeds() *Needs {
+	if x != nil {
+		return x.TrainerNeeds
+	}
+	return nil
+}
+
+func (x *JobSpec) GetPserverNeeds() *Needs {
+	if x != nil {
+		return x.PserverNeeds
+	}
+	return nil
+}
+
+// Needs is what a role takes of its machine.
+type Needs struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Millicores    *int64                 `protobuf:"varint,1,opt,name=millicores,proto3,oneof" json:"millicores,omitempty"` // thousandths of a core; absent: 1000 for each worker of a trainer, 0 for a pserver
+	Memory        int64                  `protobuf:"varint,2,opt,name=memory,proto3" json:"memory,omitempty"`               // bytes; 0: what follows from the program
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Needs) Reset() {
+	*x = Needs{}
+	mi := &file_proto_job_job_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Needs) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Needs) ProtoMessage() {}
+
+func (x *Needs) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_job_job_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Needs.ProtoReflect.Descriptor instead.
+func (*Needs) Descriptor() ([]byte, []int) {
+	return file_proto_job_job_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *Needs) GetMillicores() int64 {
+	if x != nil && x.Millicores != nil {
+		return *x.Millicores
+	}
+	return 0
+}
+
+func (x *Needs) GetMemory() int64 {
+	if x != nil {
+		return x.Memory
+	}
+	return 0
+}
+
 // Checkpoints says when the state of a job is saved while it runs, and where. A job that loses a pserver starts over from its last checkpoint.
 type Checkpoints struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -716,7 +796,7 @@ type Checkpoints struct {
 
 func (x *Checkpoints) Reset() {
 	*x = Checkpoints{}
-	mi := &file_proto_job_job_proto_msgTypes[2]
+	mi := &file_proto_job_job_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -728,7 +808,7 @@ func (x *Checkpoints) String() string {
 func (*Checkpoints) ProtoMessage() {}
 
 func (x *Checkpoints) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[2]
+	mi := &file_proto_job_job_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -741,7 +821,7 @@ func (x *Checkpoints) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Checkpoints.ProtoReflect.Descriptor instead.
 func (*Checkpoints) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{2}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Checkpoints) GetStore() string {
@@ -800,7 +880,7 @@ type Progress struct {
 
 func (x *Progress) Reset() {
 	*x = Progress{}
-	mi := &file_proto_job_job_proto_msgTypes[3]
+	mi := &file_proto_job_job_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -812,7 +892,7 @@ func (x *Progress) String() string {
 func (*Progress) ProtoMessage() {}
 
 func (x *Progress) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[3]
+	mi := &file_proto_job_job_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -825,7 +905,7 @@ func (x *Progress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Progress.ProtoReflect.Descriptor instead.
 func (*Progress) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{3}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Progress) GetSteps() uint64 {
@@ -905,7 +985,7 @@ type RoleSpec struct {
 
 func (x *RoleSpec) Reset() {
 	*x = RoleSpec{}
-	mi := &file_proto_job_job_proto_msgTypes[4]
+	mi := &file_proto_job_job_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -917,7 +997,7 @@ func (x *RoleSpec) String() string {
 func (*RoleSpec) ProtoMessage() {}
 
 func (x *RoleSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[4]
+	mi := &file_proto_job_job_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -930,7 +1010,7 @@ func (x *RoleSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RoleSpec.ProtoReflect.Descriptor instead.
 func (*RoleSpec) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{4}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *RoleSpec) GetJob() string {
@@ -1176,7 +1256,7 @@ type Policy struct {
 
 func (x *Policy) Reset() {
 	*x = Policy{}
-	mi := &file_proto_job_job_proto_msgTypes[5]
+	mi := &file_proto_job_job_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1188,7 +1268,7 @@ func (x *Policy) String() string {
 func (*Policy) ProtoMessage() {}
 
 func (x *Policy) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[5]
+	mi := &file_proto_job_job_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1201,7 +1281,7 @@ func (x *Policy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Policy.ProtoReflect.Descriptor instead.
 func (*Policy) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{5}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Policy) GetRead() *Places {
@@ -1236,7 +1316,7 @@ type Places struct {
 
 func (x *Places) Reset() {
 	*x = Places{}
-	mi := &file_proto_job_job_proto_msgTypes[6]
+	mi := &file_proto_job_job_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1248,7 +1328,7 @@ func (x *Places) String() string {
 func (*Places) ProtoMessage() {}
 
 func (x *Places) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[6]
+	mi := &file_proto_job_job_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1261,7 +1341,7 @@ func (x *Places) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Places.ProtoReflect.Descriptor instead.
 func (*Places) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{6}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Places) GetAll() bool {
@@ -1293,7 +1373,7 @@ type Placement struct {
 
 func (x *Placement) Reset() {
 	*x = Placement{}
-	mi := &file_proto_job_job_proto_msgTypes[7]
+	mi := &file_proto_job_job_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1305,7 +1385,7 @@ func (x *Placement) String() string {
 func (*Placement) ProtoMessage() {}
 
 func (x *Placement) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[7]
+	mi := &file_proto_job_job_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1318,7 +1398,7 @@ func (x *Placement) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Placement.ProtoReflect.Descriptor instead.
 func (*Placement) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{7}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Placement) GetNumber() uint64 {
@@ -1378,7 +1458,7 @@ type Held struct {
 
 func (x *Held) Reset() {
 	*x = Held{}
-	mi := &file_proto_job_job_proto_msgTypes[8]
+	mi := &file_proto_job_job_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1390,7 +1470,7 @@ func (x *Held) String() string {
 func (*Held) ProtoMessage() {}
 
 func (x *Held) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[8]
+	mi := &file_proto_job_job_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1403,7 +1483,7 @@ func (x *Held) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Held.ProtoReflect.Descriptor instead.
 func (*Held) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{8}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Held) GetServer() uint32 {
@@ -1466,7 +1546,7 @@ type Failure struct {
 
 func (x *Failure) Reset() {
 	*x = Failure{}
-	mi := &file_proto_job_job_proto_msgTypes[9]
+	mi := &file_proto_job_job_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1478,7 +1558,7 @@ func (x *Failure) String() string {
 func (*Failure) ProtoMessage() {}
 
 func (x *Failure) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[9]
+	mi := &file_proto_job_job_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1491,7 +1571,7 @@ func (x *Failure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Failure.ProtoReflect.Descriptor instead.
 func (*Failure) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{9}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Failure) GetKind() int32 {
@@ -1578,7 +1658,7 @@ type RoleStatus struct {
 
 func (x *RoleStatus) Reset() {
 	*x = RoleStatus{}
-	mi := &file_proto_job_job_proto_msgTypes[10]
+	mi := &file_proto_job_job_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1590,7 +1670,7 @@ func (x *RoleStatus) String() string {
 func (*RoleStatus) ProtoMessage() {}
 
 func (x *RoleStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[10]
+	mi := &file_proto_job_job_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1603,7 +1683,7 @@ func (x *RoleStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RoleStatus.ProtoReflect.Descriptor instead.
 func (*RoleStatus) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{10}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *RoleStatus) GetRole() Role {
@@ -1705,7 +1785,7 @@ type Wait struct {
 
 func (x *Wait) Reset() {
 	*x = Wait{}
-	mi := &file_proto_job_job_proto_msgTypes[11]
+	mi := &file_proto_job_job_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1717,7 +1797,7 @@ func (x *Wait) String() string {
 func (*Wait) ProtoMessage() {}
 
 func (x *Wait) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[11]
+	mi := &file_proto_job_job_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1730,7 +1810,7 @@ func (x *Wait) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Wait.ProtoReflect.Descriptor instead.
 func (*Wait) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{11}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Wait) GetWho() string {
@@ -1788,7 +1868,7 @@ type RoleReport struct {
 
 func (x *RoleReport) Reset() {
 	*x = RoleReport{}
-	mi := &file_proto_job_job_proto_msgTypes[12]
+	mi := &file_proto_job_job_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1800,7 +1880,7 @@ func (x *RoleReport) String() string {
 func (*RoleReport) ProtoMessage() {}
 
 func (x *RoleReport) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[12]
+	mi := &file_proto_job_job_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1813,7 +1893,7 @@ func (x *RoleReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RoleReport.ProtoReflect.Descriptor instead.
 func (*RoleReport) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{12}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *RoleReport) GetWaits() []*Wait {
@@ -1861,7 +1941,7 @@ type RoundTimes struct {
 
 func (x *RoundTimes) Reset() {
 	*x = RoundTimes{}
-	mi := &file_proto_job_job_proto_msgTypes[13]
+	mi := &file_proto_job_job_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1873,7 +1953,7 @@ func (x *RoundTimes) String() string {
 func (*RoundTimes) ProtoMessage() {}
 
 func (x *RoundTimes) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[13]
+	mi := &file_proto_job_job_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1886,7 +1966,7 @@ func (x *RoundTimes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RoundTimes.ProtoReflect.Descriptor instead.
 func (*RoundTimes) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{13}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *RoundTimes) GetFirst() uint64 {
@@ -1958,7 +2038,7 @@ type PhaseTime struct {
 
 func (x *PhaseTime) Reset() {
 	*x = PhaseTime{}
-	mi := &file_proto_job_job_proto_msgTypes[14]
+	mi := &file_proto_job_job_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1970,7 +2050,7 @@ func (x *PhaseTime) String() string {
 func (*PhaseTime) ProtoMessage() {}
 
 func (x *PhaseTime) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[14]
+	mi := &file_proto_job_job_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1983,7 +2063,7 @@ func (x *PhaseTime) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PhaseTime.ProtoReflect.Descriptor instead.
 func (*PhaseTime) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{14}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *PhaseTime) GetName() string {
@@ -2033,7 +2113,7 @@ type Trace struct {
 
 func (x *Trace) Reset() {
 	*x = Trace{}
-	mi := &file_proto_job_job_proto_msgTypes[15]
+	mi := &file_proto_job_job_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2045,7 +2125,7 @@ func (x *Trace) String() string {
 func (*Trace) ProtoMessage() {}
 
 func (x *Trace) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[15]
+	mi := &file_proto_job_job_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2058,7 +2138,7 @@ func (x *Trace) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Trace.ProtoReflect.Descriptor instead.
 func (*Trace) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{15}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Trace) GetClock() int64 {
@@ -2144,7 +2224,7 @@ type TracedRound struct {
 
 func (x *TracedRound) Reset() {
 	*x = TracedRound{}
-	mi := &file_proto_job_job_proto_msgTypes[16]
+	mi := &file_proto_job_job_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2156,7 +2236,7 @@ func (x *TracedRound) String() string {
 func (*TracedRound) ProtoMessage() {}
 
 func (x *TracedRound) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[16]
+	mi := &file_proto_job_job_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2169,7 +2249,7 @@ func (x *TracedRound) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TracedRound.ProtoReflect.Descriptor instead.
 func (*TracedRound) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{16}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *TracedRound) GetRound() uint64 {
@@ -2213,7 +2293,7 @@ type TracedKernel struct {
 
 func (x *TracedKernel) Reset() {
 	*x = TracedKernel{}
-	mi := &file_proto_job_job_proto_msgTypes[17]
+	mi := &file_proto_job_job_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2225,7 +2305,7 @@ func (x *TracedKernel) String() string {
 func (*TracedKernel) ProtoMessage() {}
 
 func (x *TracedKernel) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[17]
+	mi := &file_proto_job_job_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2238,7 +2318,7 @@ func (x *TracedKernel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TracedKernel.ProtoReflect.Descriptor instead.
 func (*TracedKernel) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{17}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *TracedKernel) GetName() string {
@@ -2295,13 +2375,17 @@ type JobStatus struct {
 	Labels        map[string]string      `protobuf:"bytes,21,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"` // as in its spec
 	SubmittedMs   int64                  `protobuf:"varint,22,opt,name=submitted_ms,json=submittedMs,proto3" json:"submitted_ms,omitempty"`                                             // since 1970: when the listener has taken the job
 	EndedMs       int64                  `protobuf:"varint,23,opt,name=ended_ms,json=endedMs,proto3" json:"ended_ms,omitempty"`                                                         // since 1970; 0: it has not ended
+	Priority      int32                  `protobuf:"varint,24,opt,name=priority,proto3" json:"priority,omitempty"`                                                                      // as in its spec
+	Waiting       string                 `protobuf:"bytes,25,opt,name=waiting,proto3" json:"waiting,omitempty"`                                                                         // of a job that waits: for what, and how many jobs are before it
+	Before        int32                  `protobuf:"varint,26,opt,name=before,proto3" json:"before,omitempty"`                                                                          // how many jobs those are
+	Promised      *Needs                 `protobuf:"bytes,27,opt,name=promised,proto3" json:"promised,omitempty"`                                                                       // what its roles take now, as the listener counts it
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *JobStatus) Reset() {
 	*x = JobStatus{}
-	mi := &file_proto_job_job_proto_msgTypes[18]
+	mi := &file_proto_job_job_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2313,7 +2397,7 @@ func (x *JobStatus) String() string {
 func (*JobStatus) ProtoMessage() {}
 
 func (x *JobStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[18]
+	mi := &file_proto_job_job_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2326,7 +2410,7 @@ func (x *JobStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobStatus.ProtoReflect.Descriptor instead.
 func (*JobStatus) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{18}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *JobStatus) GetJob() string {
@@ -2490,6 +2574,34 @@ func (x *JobStatus) GetEndedMs() int64 {
 	return 0
 }
 
+func (x *JobStatus) GetPriority() int32 {
+	if x != nil {
+		return x.Priority
+	}
+	return 0
+}
+
+func (x *JobStatus) GetWaiting() string {
+	if x != nil {
+		return x.Waiting
+	}
+	return ""
+}
+
+func (x *JobStatus) GetBefore() int32 {
+	if x != nil {
+		return x.Before
+	}
+	return 0
+}
+
+func (x *JobStatus) GetPromised() *Needs {
+	if x != nil {
+		return x.Promised
+	}
+	return nil
+}
+
 // ServerLoad is what the transpiler placed on one pserver.
 type ServerLoad struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -2502,7 +2614,7 @@ type ServerLoad struct {
 
 func (x *ServerLoad) Reset() {
 	*x = ServerLoad{}
-	mi := &file_proto_job_job_proto_msgTypes[19]
+	mi := &file_proto_job_job_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2514,7 +2626,7 @@ func (x *ServerLoad) String() string {
 func (*ServerLoad) ProtoMessage() {}
 
 func (x *ServerLoad) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[19]
+	mi := &file_proto_job_job_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2527,7 +2639,7 @@ func (x *ServerLoad) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ServerLoad.ProtoReflect.Descriptor instead.
 func (*ServerLoad) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{19}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ServerLoad) GetServer() uint32 {
@@ -2562,7 +2674,7 @@ type Value struct {
 
 func (x *Value) Reset() {
 	*x = Value{}
-	mi := &file_proto_job_job_proto_msgTypes[20]
+	mi := &file_proto_job_job_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2574,7 +2686,7 @@ func (x *Value) String() string {
 func (*Value) ProtoMessage() {}
 
 func (x *Value) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[20]
+	mi := &file_proto_job_job_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2587,7 +2699,7 @@ func (x *Value) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Value.ProtoReflect.Descriptor instead.
 func (*Value) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{20}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Value) GetName() string {
@@ -2618,7 +2730,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_proto_job_job_proto_msgTypes[21]
+	mi := &file_proto_job_job_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2630,7 +2742,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[21]
+	mi := &file_proto_job_job_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2643,7 +2755,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{21}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Event) GetWhat() isEvent_What {
@@ -2704,7 +2816,7 @@ type Step struct {
 
 func (x *Step) Reset() {
 	*x = Step{}
-	mi := &file_proto_job_job_proto_msgTypes[22]
+	mi := &file_proto_job_job_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2716,7 +2828,7 @@ func (x *Step) String() string {
 func (*Step) ProtoMessage() {}
 
 func (x *Step) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[22]
+	mi := &file_proto_job_job_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2729,7 +2841,7 @@ func (x *Step) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Step.ProtoReflect.Descriptor instead.
 func (*Step) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{22}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Step) GetPass() int32 {
@@ -2804,7 +2916,7 @@ type CheckpointStatus struct {
 
 func (x *CheckpointStatus) Reset() {
 	*x = CheckpointStatus{}
-	mi := &file_proto_job_job_proto_msgTypes[23]
+	mi := &file_proto_job_job_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2816,7 +2928,7 @@ func (x *CheckpointStatus) String() string {
 func (*CheckpointStatus) ProtoMessage() {}
 
 func (x *CheckpointStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[23]
+	mi := &file_proto_job_job_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2829,7 +2941,7 @@ func (x *CheckpointStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckpointStatus.ProtoReflect.Descriptor instead.
 func (*CheckpointStatus) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{23}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *CheckpointStatus) GetStore() string {
@@ -2896,7 +3008,7 @@ type Shard struct {
 
 func (x *Shard) Reset() {
 	*x = Shard{}
-	mi := &file_proto_job_job_proto_msgTypes[24]
+	mi := &file_proto_job_job_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2908,7 +3020,7 @@ func (x *Shard) String() string {
 func (*Shard) ProtoMessage() {}
 
 func (x *Shard) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[24]
+	mi := &file_proto_job_job_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2921,7 +3033,7 @@ func (x *Shard) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Shard.ProtoReflect.Descriptor instead.
 func (*Shard) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{24}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Shard) GetName() string {
@@ -2985,7 +3097,7 @@ type Piece struct {
 
 func (x *Piece) Reset() {
 	*x = Piece{}
-	mi := &file_proto_job_job_proto_msgTypes[25]
+	mi := &file_proto_job_job_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2997,7 +3109,7 @@ func (x *Piece) String() string {
 func (*Piece) ProtoMessage() {}
 
 func (x *Piece) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[25]
+	mi := &file_proto_job_job_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3010,7 +3122,7 @@ func (x *Piece) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Piece.ProtoReflect.Descriptor instead.
 func (*Piece) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{25}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Piece) GetVariable() string {
@@ -3091,7 +3203,7 @@ const file_proto_job_job_proto_rawDesc = "" +
 	"\vDataBinding\x12\x18\n" +
 	"\adataset\x18\x01 \x01(\tR\adataset\x12\x14\n" +
 	"\x05globs\x18\x02 \x03(\tR\x05globs\x12\x16\n" +
-	"\x06follow\x18\x03 \x01(\bR\x06follow\"\xc0\r\n" +
+	"\x06follow\x18\x03 \x01(\bR\x06follow\"\xc6\x0e\n" +
 	"\aJobSpec\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aprogram\x18\x02 \x01(\fR\aprogram\x12(\n" +
@@ -3142,12 +3254,21 @@ const file_proto_job_job_proto_rawDesc = "" +
 	"\x0fbackup_trainers\x18, \x01(\x05R\x0ebackupTrainers\x12\x18\n" +
 	"\adevices\x18+ \x01(\x05R\adevices\x12\x18\n" +
 	"\apartial\x18\x1d \x01(\bR\apartial\x124\n" +
-	"\x06labels\x18- \x03(\v2\x1c.edl.job.JobSpec.LabelsEntryR\x06labels\x1a9\n" +
+	"\x06labels\x18- \x03(\v2\x1c.edl.job.JobSpec.LabelsEntryR\x06labels\x12\x1a\n" +
+	"\bpriority\x18. \x01(\x05R\bpriority\x123\n" +
+	"\rtrainer_needs\x18/ \x01(\v2\x0e.edl.job.NeedsR\ftrainerNeeds\x123\n" +
+	"\rpserver_needs\x180 \x01(\v2\x0e.edl.job.NeedsR\fpserverNeeds\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\f\n" +
 	"\n" +
-	"_staleness\"\xac\x01\n" +
+	"_staleness\"S\n" +
+	"\x05Needs\x12#\n" +
+	"\n" +
+	"millicores\x18\x01 \x01(\x03H\x00R\n" +
+	"millicores\x88\x01\x01\x12\x16\n" +
+	"\x06memory\x18\x02 \x01(\x03R\x06memoryB\r\n" +
+	"\v_millicores\"\xac\x01\n" +
 	"\vCheckpoints\x12\x14\n" +
 	"\x05store\x18\x01 \x01(\tR\x05store\x12\x16\n" +
 	"\x06rounds\x18\x02 \x01(\x04R\x06rounds\x12/\n" +
@@ -3308,7 +3429,7 @@ const file_proto_job_job_proto_rawDesc = "" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04line\x18\x02 \x01(\tR\x04line\x12\x14\n" +
 	"\x05flops\x18\x03 \x01(\x03R\x05flops\x12\x14\n" +
-	"\x05bytes\x18\x04 \x01(\x03R\x05bytes\"\x9a\x06\n" +
+	"\x05bytes\x18\x04 \x01(\x03R\x05bytes\"\x94\a\n" +
 	"\tJobStatus\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12$\n" +
 	"\x05state\x18\x02 \x01(\x0e2\x0e.edl.job.StateR\x05state\x12!\n" +
@@ -3334,7 +3455,11 @@ const file_proto_job_job_proto_rawDesc = "" +
 	"\arefused\x18\r \x01(\x04R\arefused\x126\n" +
 	"\x06labels\x18\x15 \x03(\v2\x1e.edl.job.JobStatus.LabelsEntryR\x06labels\x12!\n" +
 	"\fsubmitted_ms\x18\x16 \x01(\x03R\vsubmittedMs\x12\x19\n" +
-	"\bended_ms\x18\x17 \x01(\x03R\aendedMs\x1a9\n" +
+	"\bended_ms\x18\x17 \x01(\x03R\aendedMs\x12\x1a\n" +
+	"\bpriority\x18\x18 \x01(\x05R\bpriority\x12\x18\n" +
+	"\awaiting\x18\x19 \x01(\tR\awaiting\x12\x16\n" +
+	"\x06before\x18\x1a \x01(\x05R\x06before\x12*\n" +
+	"\bpromised\x18\x1b \x01(\v2\x0e.edl.job.NeedsR\bpromised\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"R\n" +
@@ -3405,7 +3530,7 @@ const file_proto_job_job_proto_rawDesc = "" +
 	"\vCOORDINATOR\x10\x01\x12\v\n" +
 	"\aPSERVER\x10\x02\x12\v\n" +
 	"\aTRAINER\x10\x03\x12\v\n" +
-	"\aSTANDBY\x10\x04*W\n" +
+	"\aSTANDBY\x10\x04*d\n" +
 	"\x05State\x12\v\n" +
 	"\aPENDING\x10\x00\x12\f\n" +
 	"\bSTARTING\x10\x01\x12\v\n" +
@@ -3413,7 +3538,8 @@ const file_proto_job_job_proto_rawDesc = "" +
 	"\tSUCCEEDED\x10\x03\x12\n" +
 	"\n" +
 	"\x06FAILED\x10\x04\x12\v\n" +
-	"\aSTOPPED\x10\x05B!Z\x1fgithub.com/edl-go/edl/proto/jobb\x06proto3"
+	"\aSTOPPED\x10\x05\x12\v\n" +
+	"\aWAITING\x10\x06B!Z\x1fgithub.com/edl-go/edl/proto/jobb\x06proto3"
 
 var (
 	file_proto_job_job_proto_rawDescOnce sync.Once
@@ -3428,7 +3554,7 @@ func file_proto_job_job_proto_rawDescGZIP() []byte {
 }
 
 var file_proto_job_job_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_proto_job_job_proto_msgTypes = make([]protoimpl.MessageInfo, 31)
+var file_proto_job_job_proto_msgTypes = make([]protoimpl.MessageInfo, 32)
 var file_proto_job_job_proto_goTypes = []any{
 	(Mode)(0),                     // 0: edl.job.Mode
 	(Transport)(0),                // 1: edl.job.Transport
@@ -3436,91 +3562,95 @@ var file_proto_job_job_proto_goTypes = []any{
 	(State)(0),                    // 3: edl.job.State
 	(*DataBinding)(nil),           // 4: edl.job.DataBinding
 	(*JobSpec)(nil),               // 5: edl.job.JobSpec
-	(*Checkpoints)(nil),           // 6: edl.job.Checkpoints
-	(*Progress)(nil),              // 7: edl.job.Progress
-	(*RoleSpec)(nil),              // 8: edl.job.RoleSpec
-	(*Policy)(nil),                // 9: edl.job.Policy
-	(*Places)(nil),                // 10: edl.job.Places
-	(*Placement)(nil),             // 11: edl.job.Placement
-	(*Held)(nil),                  // 12: edl.job.Held
-	(*Failure)(nil),               // 13: edl.job.Failure
-	(*RoleStatus)(nil),            // 14: edl.job.RoleStatus
-	(*Wait)(nil),                  // 15: edl.job.Wait
-	(*RoleReport)(nil),            // 16: edl.job.RoleReport
-	(*RoundTimes)(nil),            // 17: edl.job.RoundTimes
-	(*PhaseTime)(nil),             // 18: edl.job.PhaseTime
-	(*Trace)(nil),                 // 19: edl.job.Trace
-	(*TracedRound)(nil),           // 20: edl.job.TracedRound
-	(*TracedKernel)(nil),          // 21: edl.job.TracedKernel
-	(*JobStatus)(nil),             // 22: edl.job.JobStatus
-	(*ServerLoad)(nil),            // 23: edl.job.ServerLoad
-	(*Value)(nil),                 // 24: edl.job.Value
-	(*Event)(nil),                 // 25: edl.job.Event
-	(*Step)(nil),                  // 26: edl.job.Step
-	(*CheckpointStatus)(nil),      // 27: edl.job.CheckpointStatus
-	(*Shard)(nil),                 // 28: edl.job.Shard
-	(*Piece)(nil),                 // 29: edl.job.Piece
-	nil,                           // 30: edl.job.JobSpec.LabelsEntry
-	nil,                           // 31: edl.job.RoleSpec.OpsEntry
-	nil,                           // 32: edl.job.RoundTimes.LastDeclaredEntry
-	nil,                           // 33: edl.job.RoundTimes.TransportsEntry
-	nil,                           // 34: edl.job.JobStatus.LabelsEntry
-	(*durationpb.Duration)(nil),   // 35: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 36: google.protobuf.Timestamp
+	(*Needs)(nil),                 // 6: edl.job.Needs
+	(*Checkpoints)(nil),           // 7: edl.job.Checkpoints
+	(*Progress)(nil),              // 8: edl.job.Progress
+	(*RoleSpec)(nil),              // 9: edl.job.RoleSpec
+	(*Policy)(nil),                // 10: edl.job.Policy
+	(*Places)(nil),                // 11: edl.job.Places
+	(*Placement)(nil),             // 12: edl.job.Placement
+	(*Held)(nil),                  // 13: edl.job.Held
+	(*Failure)(nil),               // 14: edl.job.Failure
+	(*RoleStatus)(nil),            // 15: edl.job.RoleStatus
+	(*Wait)(nil),                  // 16: edl.job.Wait
+	(*RoleReport)(nil),            // 17: edl.job.RoleReport
+	(*RoundTimes)(nil),            // 18: edl.job.RoundTimes
+	(*PhaseTime)(nil),             // 19: edl.job.PhaseTime
+	(*Trace)(nil),                 // 20: edl.job.Trace
+	(*TracedRound)(nil),           // 21: edl.job.TracedRound
+	(*TracedKernel)(nil),          // 22: edl.job.TracedKernel
+	(*JobStatus)(nil),             // 23: edl.job.JobStatus
+	(*ServerLoad)(nil),            // 24: edl.job.ServerLoad
+	(*Value)(nil),                 // 25: edl.job.Value
+	(*Event)(nil),                 // 26: edl.job.Event
+	(*Step)(nil),                  // 27: edl.job.Step
+	(*CheckpointStatus)(nil),      // 28: edl.job.CheckpointStatus
+	(*Shard)(nil),                 // 29: edl.job.Shard
+	(*Piece)(nil),                 // 30: edl.job.Piece
+	nil,                           // 31: edl.job.JobSpec.LabelsEntry
+	nil,                           // 32: edl.job.RoleSpec.OpsEntry
+	nil,                           // 33: edl.job.RoundTimes.LastDeclaredEntry
+	nil,                           // 34: edl.job.RoundTimes.TransportsEntry
+	nil,                           // 35: edl.job.JobStatus.LabelsEntry
+	(*durationpb.Duration)(nil),   // 36: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 37: google.protobuf.Timestamp
 }
 var file_proto_job_job_proto_depIdxs = []int32{
 	4,  // 0: edl.job.JobSpec.data:type_name -> edl.job.DataBinding
 	0,  // 1: edl.job.JobSpec.mode:type_name -> edl.job.Mode
-	35, // 2: edl.job.JobSpec.start_deadline:type_name -> google.protobuf.Duration
-	35, // 3: edl.job.JobSpec.round_deadline:type_name -> google.protobuf.Duration
-	35, // 4: edl.job.JobSpec.lease:type_name -> google.protobuf.Duration
-	35, // 5: edl.job.JobSpec.min_task_timeout:type_name -> google.protobuf.Duration
-	35, // 6: edl.job.JobSpec.max_task_timeout:type_name -> google.protobuf.Duration
+	36, // 2: edl.job.JobSpec.start_deadline:type_name -> google.protobuf.Duration
+	36, // 3: edl.job.JobSpec.round_deadline:type_name -> google.protobuf.Duration
+	36, // 4: edl.job.JobSpec.lease:type_name -> google.protobuf.Duration
+	36, // 5: edl.job.JobSpec.min_task_timeout:type_name -> google.protobuf.Duration
+	36, // 6: edl.job.JobSpec.max_task_timeout:type_name -> google.protobuf.Duration
 	1,  // 7: edl.job.JobSpec.transport:type_name -> edl.job.Transport
-	6,  // 8: edl.job.JobSpec.checkpoints:type_name -> edl.job.Checkpoints
-	30, // 9: edl.job.JobSpec.labels:type_name -> edl.job.JobSpec.LabelsEntry
-	35, // 10: edl.job.Checkpoints.every:type_name -> google.protobuf.Duration
-	2,  // 11: edl.job.RoleSpec.role:type_name -> edl.job.Role
-	5,  // 12: edl.job.RoleSpec.spec:type_name -> edl.job.JobSpec
-	23, // 13: edl.job.RoleSpec.placement:type_name -> edl.job.ServerLoad
-	7,  // 14: edl.job.RoleSpec.begin:type_name -> edl.job.Progress
-	31, // 15: edl.job.RoleSpec.ops:type_name -> edl.job.RoleSpec.OpsEntry
-	11, // 16: edl.job.RoleSpec.placed:type_name -> edl.job.Placement
-	11, // 17: edl.job.RoleSpec.next:type_name -> edl.job.Placement
-	9,  // 18: edl.job.RoleSpec.policy:type_name -> edl.job.Policy
-	10, // 19: edl.job.Policy.read:type_name -> edl.job.Places
-	10, // 20: edl.job.Policy.write:type_name -> edl.job.Places
-	12, // 21: edl.job.Placement.before:type_name -> edl.job.Held
-	2,  // 22: edl.job.RoleStatus.role:type_name -> edl.job.Role
-	3,  // 23: edl.job.RoleStatus.state:type_name -> edl.job.State
-	13, // 24: edl.job.RoleStatus.failure:type_name -> edl.job.Failure
-	36, // 25: edl.job.Wait.since:type_name -> google.protobuf.Timestamp
-	36, // 26: edl.job.Wait.until:type_name -> google.protobuf.Timestamp
-	15, // 27: edl.job.RoleReport.waits:type_name -> edl.job.Wait
-	13, // 28: edl.job.RoleReport.failure:type_name -> edl.job.Failure
-	17, // 29: edl.job.RoleReport.rounds:type_name -> edl.job.RoundTimes
-	18, // 30: edl.job.RoundTimes.phases:type_name -> edl.job.PhaseTime
-	32, // 31: edl.job.RoundTimes.last_declared:type_name -> edl.job.RoundTimes.LastDeclaredEntry
-	33, // 32: edl.job.RoundTimes.transports:type_name -> edl.job.RoundTimes.TransportsEntry
-	20, // 33: edl.job.Trace.rounds:type_name -> edl.job.TracedRound
-	21, // 34: edl.job.Trace.kernels:type_name -> edl.job.TracedKernel
-	3,  // 35: edl.job.JobStatus.state:type_name -> edl.job.State
-	0,  // 36: edl.job.JobStatus.mode:type_name -> edl.job.Mode
-	14, // 37: edl.job.JobStatus.roles:type_name -> edl.job.RoleStatus
-	13, // 38: edl.job.JobStatus.failure:type_name -> edl.job.Failure
-	23, // 39: edl.job.JobStatus.placement:type_name -> edl.job.ServerLoad
-	7,  // 40: edl.job.JobStatus.progress:type_name -> edl.job.Progress
-	34, // 41: edl.job.JobStatus.labels:type_name -> edl.job.JobStatus.LabelsEntry
-	26, // 42: edl.job.Event.step:type_name -> edl.job.Step
-	22, // 43: edl.job.Event.status:type_name -> edl.job.JobStatus
-	24, // 44: edl.job.Step.fetched:type_name -> edl.job.Value
-	13, // 45: edl.job.CheckpointStatus.failure:type_name -> edl.job.Failure
-	29, // 46: edl.job.Shard.pieces:type_name -> edl.job.Piece
-	47, // [47:47] is the sub-list for method output_type
-	47, // [47:47] is the sub-list for method input_type
-	47, // [47:47] is the sub-list for extension type_name
-	47, // [47:47] is the sub-list for extension extendee
-	0,  // [0:47] is the sub-list for field type_name
+	7,  // 8: edl.job.JobSpec.checkpoints:type_name -> edl.job.Checkpoints
+	31, // 9: edl.job.JobSpec.labels:type_name -> edl.job.JobSpec.LabelsEntry
+	6,  // 10: edl.job.JobSpec.trainer_needs:type_name -> edl.job.Needs
+	6,  // 11: edl.job.JobSpec.pserver_needs:type_name -> edl.job.Needs
+	36, // 12: edl.job.Checkpoints.every:type_name -> google.protobuf.Duration
+	2,  // 13: edl.job.RoleSpec.role:type_name -> edl.job.Role
+	5,  // 14: edl.job.RoleSpec.spec:type_name -> edl.job.JobSpec
+	24, // 15: edl.job.RoleSpec.placement:type_name -> edl.job.ServerLoad
+	8,  // 16: edl.job.RoleSpec.begin:type_name -> edl.job.Progress
+	32, // 17: edl.job.RoleSpec.ops:type_name -> edl.job.RoleSpec.OpsEntry
+	12, // 18: edl.job.RoleSpec.placed:type_name -> edl.job.Placement
+	12, // 19: edl.job.RoleSpec.next:type_name -> edl.job.Placement
+	10, // 20: edl.job.RoleSpec.policy:type_name -> edl.job.Policy
+	11, // 21: edl.job.Policy.read:type_name -> edl.job.Places
+	11, // 22: edl.job.Policy.write:type_name -> edl.job.Places
+	13, // 23: edl.job.Placement.before:type_name -> edl.job.Held
+	2,  // 24: edl.job.RoleStatus.role:type_name -> edl.job.Role
+	3,  // 25: edl.job.RoleStatus.state:type_name -> edl.job.State
+	14, // 26: edl.job.RoleStatus.failure:type_name -> edl.job.Failure
+	37, // 27: edl.job.Wait.since:type_name -> google.protobuf.Timestamp
+	37, // 28: edl.job.Wait.until:type_name -> google.protobuf.Timestamp
+	16, // 29: edl.job.RoleReport.waits:type_name -> edl.job.Wait
+	14, // 30: edl.job.RoleReport.failure:type_name -> edl.job.Failure
+	18, // 31: edl.job.RoleReport.rounds:type_name -> edl.job.RoundTimes
+	19, // 32: edl.job.RoundTimes.phases:type_name -> edl.job.PhaseTime
+	33, // 33: edl.job.RoundTimes.last_declared:type_name -> edl.job.RoundTimes.LastDeclaredEntry
+	34, // 34: edl.job.RoundTimes.transports:type_name -> edl.job.RoundTimes.TransportsEntry
+	21, // 35: edl.job.Trace.rounds:type_name -> edl.job.TracedRound
+	22, // 36: edl.job.Trace.kernels:type_name -> edl.job.TracedKernel
+	3,  // 37: edl.job.JobStatus.state:type_name -> edl.job.State
+	0,  // 38: edl.job.JobStatus.mode:type_name -> edl.job.Mode
+	15, // 39: edl.job.JobStatus.roles:type_name -> edl.job.RoleStatus
+	14, // 40: edl.job.JobStatus.failure:type_name -> edl.job.Failure
+	24, // 41: edl.job.JobStatus.placement:type_name -> edl.job.ServerLoad
+	8,  // 42: edl.job.JobStatus.progress:type_name -> edl.job.Progress
+	35, // 43: edl.job.JobStatus.labels:type_name -> edl.job.JobStatus.LabelsEntry
+	6,  // 44: edl.job.JobStatus.promised:type_name -> edl.job.Needs
+	27, // 45: edl.job.Event.step:type_name -> edl.job.Step
+	23, // 46: edl.job.Event.status:type_name -> edl.job.JobStatus
+	25, // 47: edl.job.Step.fetched:type_name -> edl.job.Value
+	14, // 48: edl.job.CheckpointStatus.failure:type_name -> edl.job.Failure
+	30, // 49: edl.job.Shard.pieces:type_name -> edl.job.Piece
+	50, // [50:50] is the sub-list for method output_type
+	50, // [50:50] is the sub-list for method input_type
+	50, // [50:50] is the sub-list for extension type_name
+	50, // [50:50] is the sub-list for extension extendee
+	0,  // [0:50] is the sub-list for field type_name
 }
 
 func init() { file_proto_job_job_proto_init() }
@@ -3529,7 +3659,8 @@ func file_proto_job_job_proto_init() {
 		return
 	}
 	file_proto_job_job_proto_msgTypes[1].OneofWrappers = []any{}
-	file_proto_job_job_proto_msgTypes[21].OneofWrappers = []any{
+	file_proto_job_job_proto_msgTypes[2].OneofWrappers = []any{}
+	file_proto_job_job_proto_msgTypes[22].OneofWrappers = []any{
 		(*Event_Step)(nil),
 		(*Event_Status)(nil),
 	}
@@ -3539,7 +3670,7 @@ func file_proto_job_job_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_job_job_proto_rawDesc), len(file_proto_job_job_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   31,
+			NumMessages:   32,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

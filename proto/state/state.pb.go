@@ -1458,6 +1458,59 @@ func (x *KeptJob) GetOwner() string {
 	return ""
 }
 
+// Queue is what a listener keeps of owners of jobs, so that those that have used much wait for the others.
+type Queue struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Used          map[string]float64     `protobuf:"bytes,1,rep,name=used,proto3" json:"used,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"fixed64,2,opt,name=value"` // core seconds, each of which counts less the older it is
+	AtMs          int64                  `protobuf:"varint,2,opt,name=at_ms,json=atMs,proto3" json:"at_ms,omitempty"`                                                                // since 1970: when that was
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Queue) Reset() {
+	*x = Queue{}
+	mi := &file_proto_state_state_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Queue) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Queue) ProtoMessage() {}
+
+func (x *Queue) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_state_state_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Queue.ProtoReflect.Descriptor instead.
+func (*Queue) Descriptor() ([]byte, []int) {
+	return file_proto_state_state_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *Queue) GetUsed() map[string]float64 {
+	if x != nil {
+		return x.Used
+	}
+	return nil
+}
+
+func (x *Queue) GetAtMs() int64 {
+	if x != nil {
+		return x.AtMs
+	}
+	return 0
+}
+
 // RunningJob is what a listener writes before it runs a job, so that the listener after it can go on with the job.
 type RunningJob struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1471,7 +1524,7 @@ type RunningJob struct {
 
 func (x *RunningJob) Reset() {
 	*x = RunningJob{}
-	mi := &file_proto_state_state_proto_msgTypes[19]
+	mi := &file_proto_state_state_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1483,7 +1536,7 @@ func (x *RunningJob) String() string {
 func (*RunningJob) ProtoMessage() {}
 
 func (x *RunningJob) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_state_state_proto_msgTypes[19]
+	mi := &file_proto_state_state_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1496,7 +1549,7 @@ func (x *RunningJob) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunningJob.ProtoReflect.Descriptor instead.
 func (*RunningJob) Descriptor() ([]byte, []int) {
-	return file_proto_state_state_proto_rawDescGZIP(), []int{19}
+	return file_proto_state_state_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *RunningJob) GetJob() *KeptJob {
@@ -1550,7 +1603,7 @@ type JobRecord struct {
 
 func (x *JobRecord) Reset() {
 	*x = JobRecord{}
-	mi := &file_proto_state_state_proto_msgTypes[20]
+	mi := &file_proto_state_state_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1562,7 +1615,7 @@ func (x *JobRecord) String() string {
 func (*JobRecord) ProtoMessage() {}
 
 func (x *JobRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_state_state_proto_msgTypes[20]
+	mi := &file_proto_state_state_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1575,7 +1628,7 @@ func (x *JobRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobRecord.ProtoReflect.Descriptor instead.
 func (*JobRecord) Descriptor() ([]byte, []int) {
-	return file_proto_state_state_proto_rawDescGZIP(), []int{20}
+	return file_proto_state_state_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *JobRecord) GetNumber() uint64 {
@@ -1682,7 +1735,7 @@ type Position struct {
 
 func (x *Position) Reset() {
 	*x = Position{}
-	mi := &file_proto_state_state_proto_msgTypes[21]
+	mi := &file_proto_state_state_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1694,7 +1747,7 @@ func (x *Position) String() string {
 func (*Position) ProtoMessage() {}
 
 func (x *Position) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_state_state_proto_msgTypes[21]
+	mi := &file_proto_state_state_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1707,7 +1760,7 @@ func (x *Position) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Position.ProtoReflect.Descriptor instead.
 func (*Position) Descriptor() ([]byte, []int) {
-	return file_proto_state_state_proto_rawDescGZIP(), []int{21}
+	return file_proto_state_state_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Position) GetHistory() uint64 {
@@ -1750,7 +1803,7 @@ type Wish struct {
 
 func (x *Wish) Reset() {
 	*x = Wish{}
-	mi := &file_proto_state_state_proto_msgTypes[22]
+	mi := &file_proto_state_state_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1762,7 +1815,7 @@ func (x *Wish) String() string {
 func (*Wish) ProtoMessage() {}
 
 func (x *Wish) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_state_state_proto_msgTypes[22]
+	mi := &file_proto_state_state_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1775,7 +1828,7 @@ func (x *Wish) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Wish.ProtoReflect.Descriptor instead.
 func (*Wish) Descriptor() ([]byte, []int) {
-	return file_proto_state_state_proto_rawDescGZIP(), []int{22}
+	return file_proto_state_state_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Wish) GetAfterStep() uint64 {
@@ -1810,7 +1863,7 @@ type Owed struct {
 
 func (x *Owed) Reset() {
 	*x = Owed{}
-	mi := &file_proto_state_state_proto_msgTypes[23]
+	mi := &file_proto_state_state_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1822,7 +1875,7 @@ func (x *Owed) String() string {
 func (*Owed) ProtoMessage() {}
 
 func (x *Owed) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_state_state_proto_msgTypes[23]
+	mi := &file_proto_state_state_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1835,7 +1888,7 @@ func (x *Owed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Owed.ProtoReflect.Descriptor instead.
 func (*Owed) Descriptor() ([]byte, []int) {
-	return file_proto_state_state_proto_rawDescGZIP(), []int{23}
+	return file_proto_state_state_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Owed) GetForget() bool {
@@ -1873,7 +1926,7 @@ type JobBegin struct {
 
 func (x *JobBegin) Reset() {
 	*x = JobBegin{}
-	mi := &file_proto_state_state_proto_msgTypes[24]
+	mi := &file_proto_state_state_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1885,7 +1938,7 @@ func (x *JobBegin) String() string {
 func (*JobBegin) ProtoMessage() {}
 
 func (x *JobBegin) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_state_state_proto_msgTypes[24]
+	mi := &file_proto_state_state_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1898,7 +1951,7 @@ func (x *JobBegin) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobBegin.ProtoReflect.Descriptor instead.
 func (*JobBegin) Descriptor() ([]byte, []int) {
-	return file_proto_state_state_proto_rawDescGZIP(), []int{24}
+	return file_proto_state_state_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *JobBegin) GetBegin() *job.Progress {
@@ -2014,7 +2067,7 @@ type Supervision struct {
 
 func (x *Supervision) Reset() {
 	*x = Supervision{}
-	mi := &file_proto_state_state_proto_msgTypes[25]
+	mi := &file_proto_state_state_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2026,7 +2079,7 @@ func (x *Supervision) String() string {
 func (*Supervision) ProtoMessage() {}
 
 func (x *Supervision) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_state_state_proto_msgTypes[25]
+	mi := &file_proto_state_state_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2039,7 +2092,7 @@ func (x *Supervision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Supervision.ProtoReflect.Descriptor instead.
 func (*Supervision) Descriptor() ([]byte, []int) {
-	return file_proto_state_state_proto_rawDescGZIP(), []int{25}
+	return file_proto_state_state_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Supervision) GetPservers() int32 {
@@ -2206,7 +2259,7 @@ type SupervisedRole struct {
 
 func (x *SupervisedRole) Reset() {
 	*x = SupervisedRole{}
-	mi := &file_proto_state_state_proto_msgTypes[26]
+	mi := &file_proto_state_state_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2218,7 +2271,7 @@ func (x *SupervisedRole) String() string {
 func (*SupervisedRole) ProtoMessage() {}
 
 func (x *SupervisedRole) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_state_state_proto_msgTypes[26]
+	mi := &file_proto_state_state_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2231,7 +2284,7 @@ func (x *SupervisedRole) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SupervisedRole.ProtoReflect.Descriptor instead.
 func (*SupervisedRole) Descriptor() ([]byte, []int) {
-	return file_proto_state_state_proto_rawDescGZIP(), []int{26}
+	return file_proto_state_state_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *SupervisedRole) GetRole() job.Role {
@@ -2358,7 +2411,7 @@ type TakeOver struct {
 
 func (x *TakeOver) Reset() {
 	*x = TakeOver{}
-	mi := &file_proto_state_state_proto_msgTypes[27]
+	mi := &file_proto_state_state_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2370,7 +2423,7 @@ func (x *TakeOver) String() string {
 func (*TakeOver) ProtoMessage() {}
 
 func (x *TakeOver) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_state_state_proto_msgTypes[27]
+	mi := &file_proto_state_state_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2383,7 +2436,7 @@ func (x *TakeOver) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TakeOver.ProtoReflect.Descriptor instead.
 func (*TakeOver) Descriptor() ([]byte, []int) {
-	return file_proto_state_state_proto_rawDescGZIP(), []int{27}
+	return file_proto_state_state_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *TakeOver) GetIndex() int32 {
@@ -2550,7 +2603,13 @@ const file_proto_state_state_proto_rawDesc = "" +
 	"\x03run\x18\x02 \x01(\tR\x03run\x12\x1b\n" +
 	"\town_store\x18\x04 \x01(\bR\bownStore\x12\x1c\n" +
 	"\tcontinues\x18\x05 \x01(\tR\tcontinues\x12\x14\n" +
-	"\x05owner\x18\x06 \x01(\tR\x05ownerJ\x04\b\x03\x10\x04\"\x8e\x01\n" +
+	"\x05owner\x18\x06 \x01(\tR\x05ownerJ\x04\b\x03\x10\x04\"\x85\x01\n" +
+	"\x05Queue\x12.\n" +
+	"\x04used\x18\x01 \x03(\v2\x1a.edl.state.Queue.UsedEntryR\x04used\x12\x13\n" +
+	"\x05at_ms\x18\x02 \x01(\x03R\x04atMs\x1a7\n" +
+	"\tUsedEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x01R\x05value:\x028\x01\"\x8e\x01\n" +
 	"\n" +
 	"RunningJob\x12$\n" +
 	"\x03job\x18\x01 \x01(\v2\x12.edl.state.KeptJobR\x03job\x12\x16\n" +
@@ -2661,7 +2720,7 @@ func file_proto_state_state_proto_rawDescGZIP() []byte {
 }
 
 var file_proto_state_state_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_proto_state_state_proto_msgTypes = make([]protoimpl.MessageInfo, 29)
+var file_proto_state_state_proto_msgTypes = make([]protoimpl.MessageInfo, 31)
 var file_proto_state_state_proto_goTypes = []any{
 	(Task_Place)(0),            // 0: edl.state.Task.Place
 	(*Head)(nil),               // 1: edl.state.Head
@@ -2683,69 +2742,72 @@ var file_proto_state_state_proto_goTypes = []any{
 	(*Checkpoint)(nil),         // 17: edl.state.Checkpoint
 	(*Datasets)(nil),           // 18: edl.state.Datasets
 	(*KeptJob)(nil),            // 19: edl.state.KeptJob
-	(*RunningJob)(nil),         // 20: edl.state.RunningJob
-	(*JobRecord)(nil),          // 21: edl.state.JobRecord
-	(*Position)(nil),           // 22: edl.state.Position
-	(*Wish)(nil),               // 23: edl.state.Wish
-	(*Owed)(nil),               // 24: edl.state.Owed
-	(*JobBegin)(nil),           // 25: edl.state.JobBegin
-	(*Supervision)(nil),        // 26: edl.state.Supervision
-	(*SupervisedRole)(nil),     // 27: edl.state.SupervisedRole
-	(*TakeOver)(nil),           // 28: edl.state.TakeOver
-	nil,                        // 29: edl.state.Snapshot.EntriesEntry
-	(*rpc.DataFile)(nil),       // 30: edl.rpc.DataFile
-	(*job.Progress)(nil),       // 31: edl.job.Progress
-	(job.Mode)(0),              // 32: edl.job.Mode
-	(*job.Shard)(nil),          // 33: edl.job.Shard
-	(*rpc.Dataset)(nil),        // 34: edl.rpc.Dataset
-	(*job.JobSpec)(nil),        // 35: edl.job.JobSpec
-	(*job.Policy)(nil),         // 36: edl.job.Policy
-	(*job.Event)(nil),          // 37: edl.job.Event
-	(*job.JobStatus)(nil),      // 38: edl.job.JobStatus
-	(*rpc.GoBackResponse)(nil), // 39: edl.rpc.GoBackResponse
-	(*job.Failure)(nil),        // 40: edl.job.Failure
-	(job.Role)(0),              // 41: edl.job.Role
+	(*Queue)(nil),              // 20: edl.state.Queue
+	(*RunningJob)(nil),         // 21: edl.state.RunningJob
+	(*JobRecord)(nil),          // 22: edl.state.JobRecord
+	(*Position)(nil),           // 23: edl.state.Position
+	(*Wish)(nil),               // 24: edl.state.Wish
+	(*Owed)(nil),               // 25: edl.state.Owed
+	(*JobBegin)(nil),           // 26: edl.state.JobBegin
+	(*Supervision)(nil),        // 27: edl.state.Supervision
+	(*SupervisedRole)(nil),     // 28: edl.state.SupervisedRole
+	(*TakeOver)(nil),           // 29: edl.state.TakeOver
+	nil,                        // 30: edl.state.Snapshot.EntriesEntry
+	nil,                        // 31: edl.state.Queue.UsedEntry
+	(*rpc.DataFile)(nil),       // 32: edl.rpc.DataFile
+	(*job.Progress)(nil),       // 33: edl.job.Progress
+	(job.Mode)(0),              // 34: edl.job.Mode
+	(*job.Shard)(nil),          // 35: edl.job.Shard
+	(*rpc.Dataset)(nil),        // 36: edl.rpc.Dataset
+	(*job.JobSpec)(nil),        // 37: edl.job.JobSpec
+	(*job.Policy)(nil),         // 38: edl.job.Policy
+	(*job.Event)(nil),          // 39: edl.job.Event
+	(*job.JobStatus)(nil),      // 40: edl.job.JobStatus
+	(*rpc.GoBackResponse)(nil), // 41: edl.rpc.GoBackResponse
+	(*job.Failure)(nil),        // 42: edl.job.Failure
+	(job.Role)(0),              // 43: edl.job.Role
 }
 var file_proto_state_state_proto_depIdxs = []int32{
-	30, // 0: edl.state.File.file:type_name -> edl.rpc.DataFile
+	32, // 0: edl.state.File.file:type_name -> edl.rpc.DataFile
 	0,  // 1: edl.state.Task.place:type_name -> edl.state.Task.Place
 	5,  // 2: edl.state.Rank.granted:type_name -> edl.state.Dispatch
 	5,  // 3: edl.state.Rank.finished:type_name -> edl.state.Dispatch
 	8,  // 4: edl.state.Generation.members:type_name -> edl.state.Member
-	31, // 5: edl.state.Back.progress:type_name -> edl.job.Progress
-	29, // 6: edl.state.Snapshot.entries:type_name -> edl.state.Snapshot.EntriesEntry
-	32, // 7: edl.state.Checkpoint.mode:type_name -> edl.job.Mode
-	31, // 8: edl.state.Checkpoint.progress:type_name -> edl.job.Progress
-	33, // 9: edl.state.Checkpoint.shards:type_name -> edl.job.Shard
-	34, // 10: edl.state.Checkpoint.data:type_name -> edl.rpc.Dataset
-	34, // 11: edl.state.Datasets.datasets:type_name -> edl.rpc.Dataset
-	35, // 12: edl.state.KeptJob.spec:type_name -> edl.job.JobSpec
-	19, // 13: edl.state.RunningJob.job:type_name -> edl.state.KeptJob
-	36, // 14: edl.state.RunningJob.policy:type_name -> edl.job.Policy
-	37, // 15: edl.state.JobRecord.events:type_name -> edl.job.Event
-	38, // 16: edl.state.JobRecord.status:type_name -> edl.job.JobStatus
-	22, // 17: edl.state.JobRecord.position:type_name -> edl.state.Position
-	26, // 18: edl.state.JobRecord.supervision:type_name -> edl.state.Supervision
-	25, // 19: edl.state.JobRecord.begin:type_name -> edl.state.JobBegin
-	23, // 20: edl.state.JobRecord.wishes:type_name -> edl.state.Wish
-	24, // 21: edl.state.JobRecord.owed:type_name -> edl.state.Owed
-	39, // 22: edl.state.Owed.back:type_name -> edl.rpc.GoBackResponse
-	31, // 23: edl.state.JobBegin.begin:type_name -> edl.job.Progress
-	31, // 24: edl.state.JobBegin.restart:type_name -> edl.job.Progress
-	34, // 25: edl.state.JobBegin.datasets:type_name -> edl.rpc.Dataset
-	27, // 26: edl.state.Supervision.roles:type_name -> edl.state.SupervisedRole
-	40, // 27: edl.state.Supervision.cause:type_name -> edl.job.Failure
-	40, // 28: edl.state.Supervision.why:type_name -> edl.job.Failure
-	28, // 29: edl.state.Supervision.under:type_name -> edl.state.TakeOver
-	41, // 30: edl.state.SupervisedRole.role:type_name -> edl.job.Role
-	40, // 31: edl.state.SupervisedRole.last:type_name -> edl.job.Failure
-	41, // 32: edl.state.SupervisedRole.as:type_name -> edl.job.Role
-	40, // 33: edl.state.TakeOver.cause:type_name -> edl.job.Failure
-	34, // [34:34] is the sub-list for method output_type
-	34, // [34:34] is the sub-list for method input_type
-	34, // [34:34] is the sub-list for extension type_name
-	34, // [34:34] is the sub-list for extension extendee
-	0,  // [0:34] is the sub-list for field type_name
+	33, // 5: edl.state.Back.progress:type_name -> edl.job.Progress
+	30, // 6: edl.state.Snapshot.entries:type_name -> edl.state.Snapshot.EntriesEntry
+	34, // 7: edl.state.Checkpoint.mode:type_name -> edl.job.Mode
+	33, // 8: edl.state.Checkpoint.progress:type_name -> edl.job.Progress
+	35, // 9: edl.state.Checkpoint.shards:type_name -> edl.job.Shard
+	36, // 10: edl.state.Checkpoint.data:type_name -> edl.rpc.Dataset
+	36, // 11: edl.state.Datasets.datasets:type_name -> edl.rpc.Dataset
+	37, // 12: edl.state.KeptJob.spec:type_name -> edl.job.JobSpec
+	31, // 13: edl.state.Queue.used:type_name -> edl.state.Queue.UsedEntry
+	19, // 14: edl.state.RunningJob.job:type_name -> edl.state.KeptJob
+	38, // 15: edl.state.RunningJob.policy:type_name -> edl.job.Policy
+	39, // 16: edl.state.JobRecord.events:type_name -> edl.job.Event
+	40, // 17: edl.state.JobRecord.status:type_name -> edl.job.JobStatus
+	23, // 18: edl.state.JobRecord.position:type_name -> edl.state.Position
+	27, // 19: edl.state.JobRecord.supervision:type_name -> edl.state.Supervision
+	26, // 20: edl.state.JobRecord.begin:type_name -> edl.state.JobBegin
+	24, // 21: edl.state.JobRecord.wishes:type_name -> edl.state.Wish
+	25, // 22: edl.state.JobRecord.owed:type_name -> edl.state.Owed
+	41, // 23: edl.state.Owed.back:type_name -> edl.rpc.GoBackResponse
+	33, // 24: edl.state.JobBegin.begin:type_name -> edl.job.Progress
+	33, // 25: edl.state.JobBegin.restart:type_name -> edl.job.Progress
+	36, // 26: edl.state.JobBegin.datasets:type_name -> edl.rpc.Dataset
+	28, // 27: edl.state.Supervision.roles:type_name -> edl.state.SupervisedRole
+	42, // 28: edl.state.Supervision.cause:type_name -> edl.job.Failure
+	42, // 29: edl.state.Supervision.why:type_name -> edl.job.Failure
+	29, // 30: edl.state.Supervision.under:type_name -> edl.state.TakeOver
+	43, // 31: edl.state.SupervisedRole.role:type_name -> edl.job.Role
+	42, // 32: edl.state.SupervisedRole.last:type_name -> edl.job.Failure
+	43, // 33: edl.state.SupervisedRole.as:type_name -> edl.job.Role
+	42, // 34: edl.state.TakeOver.cause:type_name -> edl.job.Failure
+	35, // [35:35] is the sub-list for method output_type
+	35, // [35:35] is the sub-list for method input_type
+	35, // [35:35] is the sub-list for extension type_name
+	35, // [35:35] is the sub-list for extension extendee
+	0,  // [0:35] is the sub-list for field type_name
 }
 
 func init() { file_proto_state_state_proto_init() }
@@ -2753,14 +2815,14 @@ func file_proto_state_state_proto_init() {
 	if File_proto_state_state_proto != nil {
 		return
 	}
-	file_proto_state_state_proto_msgTypes[22].OneofWrappers = []any{}
+	file_proto_state_state_proto_msgTypes[23].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_state_state_proto_rawDesc), len(file_proto_state_state_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   29,
+			NumMessages:   31,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

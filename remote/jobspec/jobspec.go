@@ -31,8 +31,11 @@ const (
 	minCheckpoint = 100 * time.Millisecond // between two
 	maxCount      = 1 << 20                // restarts of a role, failures of a task
 	maxStaleness  = 1 << 20                // pushes
-	maxEvery      = 1000                   // steps between two pushes or pulls: the records of a push travel in one message
-	maxDuration   = 366 * 24 * time.Hour   // roles add to durations and multiply them: a sum that overflows would be over at once
+	maxPriority   = 100
+	maxMillicores = 1 << 20              // of a role
+	maxMemory     = 1 << 44              // of a role
+	maxEvery      = 1000                 // steps between two pushes or pulls: the records of a push travel in one message
+	maxDuration   = 366 * 24 * time.Hour // roles add to durations and multiply them: a sum that overflows would be over at once
 )
 
 // reservedName is the key in etcd that holds the nodes of a cluster, next to the keys of jobs.
@@ -107,6 +110,11 @@ func Check(s *job.JobSpec) error {
 	}
 	if err := wrongLabels(s.Labels); err != nil {
 		faults.Add(err)
+	}
+	within("priority", int64(s.Priority), -maxPriority, maxPriority)
+	for field, n := range map[string]*job.Needs{"trainer": s.TrainerNeeds, "pserver": s.PserverNeeds} {
+		within(field+"_cores, in thousandths,", n.GetMillicores(), 0, maxMillicores)
+		within(field+" memory, in bytes,", n.GetMemory(), 0, maxMemory)
 	}
 	within("trainers", int64(s.Trainers), 1, maxTrainers)
 	within("trainers_max", int64(s.TrainersMax), int64(s.Trainers), maxTrainers)

@@ -65,6 +65,11 @@ type file struct {
 	Checkpoint         *checkpoints      `yaml:"checkpoint"`
 	Resume             string            `yaml:"resume"`
 	Labels             map[string]string `yaml:"labels"`
+	Priority           int32             `yaml:"priority"`
+	TrainerCores       *float64          `yaml:"trainer_cores"`
+	TrainerMiB         int64             `yaml:"trainer_mib"`
+	PServerCores       *float64          `yaml:"pserver_cores"`
+	PServerMiB         int64             `yaml:"pserver_mib"`
 }
 
 // checkpoints is where and how often the state is saved while the job trains. Rounds come before a time.
@@ -139,7 +144,14 @@ func (y *file) spec() (*job.JobSpec, error) {
 		Transport: job.Transport(y.Transport), CompressGradients: y.CompressGradients, CompressParameters: y.CompressParameters,
 		PushEvery: y.PushEvery, PullEvery: y.PullEvery, Staleness: y.Staleness,
 		Devices: y.Devices, MergeHosts: y.MergeHosts, Standby: y.Standby, BackupTrainers: y.BackupTrainers, NoFiniteCheck: y.NoFiniteCheck, RecordsPerTask: y.RecordsPerTask, Workers: y.Workers,
-		MaxRestarts: y.MaxRestarts, MaxTaskFailures: y.MaxTaskFailures, ProfileSteps: y.ProfileSteps, Labels: y.Labels}
+		MaxRestarts: y.MaxRestarts, MaxTaskFailures: y.MaxTaskFailures, ProfileSteps: y.ProfileSteps, Labels: y.Labels, Priority: y.Priority}
+	var err error
+	if s.TrainerNeeds, err = Needs(y.TrainerCores, y.TrainerMiB); err == nil {
+		s.PserverNeeds, err = Needs(y.PServerCores, y.PServerMiB)
+	}
+	if err != nil {
+		return nil, err
+	}
 	if s.Resume = y.Resume; y.PServers.most != 0 {
 		s.PserversMin, s.PserversMax = y.PServers.least, y.PServers.most
 	}

@@ -73,6 +73,9 @@ func save(ctx context.Context, j *Job) (*job.CheckpointStatus, error) {
 	if j.spec.Checkpoints == nil {
 		return nil, fault.E(fault.InvalidArgument, fault.At("job "+j.ID), fault.Got("a job without checkpoints"), fault.Want("one that was started with --checkpoint STORE"))
 	}
+	if isIn(j, job.State_WAITING) {
+		return nil, fault.E(fault.InvalidArgument, fault.At("job "+j.ID), fault.Got("a job that waits, and has trained nothing"), fault.Want("one that has started"))
+	}
 	c, err := j.coordinator(ctx)
 	if err != nil {
 		return nil, err

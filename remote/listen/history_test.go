@@ -31,7 +31,7 @@ func (noKeeper) Release(context.Context, *rpc.ReleaseRequest, ...grpc.CallOption
 }
 
 // durable is a manager with a data folder, whose processes are those of a keeper of a name.
-func durable(t *testing.T, folder, keeper string, config listen.Config) *harness {
+func durable(t *testing.T, folder, keeper string, config listen.Config, instead func(name string) run) *harness {
 	t.Helper()
 	data, err := listen.OpenData(folder)
 	if err != nil {
@@ -39,7 +39,7 @@ func durable(t *testing.T, folder, keeper string, config listen.Config) *harness
 	}
 	t.Cleanup(func() { data.Close() })
 	config.Data, config.Kept = data, &listen.Keeping{Launcher: launch.Kept{Keeper: noKeeper{}}, Keeper: keeper}
-	return newHarness(t, config, nil)
+	return newHarness(t, config, instead)
 }
 
 // A job that was accepted is run, also if its listener dies before it has done anything for it, and its keeper with it. A job that was running then is lost.
@@ -48,14 +48,14 @@ func TestAcceptedJobsAreRun(t *testing.T) {
 	first := durable(t, folder, "first", listen.Config{Registry: func(ctx context.Context, _ *job.RoleSpec) (cluster.Registry, error) {
 		<-ctx.Done()
 		return nil, fault.Wrap(fault.Canceled, "registry", context.Cause(ctx))
-	}})
+	}}, nil)
 	spec := reading(t)
 	spec.Name, spec.Labels = "accepted", map[string]string{"team": "vision"}
 	first.begin(t, spec)
 	if err := os.CopyFS(left, os.DirFS(folder)); err != nil {
 		t.Fatal(err)
 	}
-	second := durable(t, left, "second", listen.Config{})
+	second := durable(t, left, "second", listen.Config{}, nil)
 	if err := listen.TakeOver(bounded(t), second.Manager); err != nil {
 		t.Fatal(err)
 	}
@@ -74,7 +74,7 @@ func TestAcceptedJobsAreRun(t *testing.T) {
 // Jobs that have ended go, the oldest first, when they have too many bytes in the data folder.
 func TestHistoryIsBounded(t *testing.T) {
 	folder := t.TempDir()
-	h := durable(t, folder, "keeper", listen.Config{MaxJobBytes: 1})
+	h := durable(t, folder, "keeper", listen.Config{MaxJobBytes: 1}, nil)
 	for _, name := range []string{"one", "two"} {
 		spec := reading(t)
 		spec.Name = name

@@ -20,6 +20,7 @@ import (
 	"github.com/edl-go/edl/proto/state"
 	"github.com/edl-go/edl/remote/cluster"
 	"github.com/edl-go/edl/remote/jobspec"
+	"github.com/edl-go/edl/remote/listen/schedule"
 	"github.com/edl-go/edl/remote/wire"
 )
 
@@ -40,6 +41,7 @@ type Job struct {
 	spec         *job.JobSpec // without program
 	limits       jobspec.Deadlines
 	plan         plan // of the first placement
+	needs        needs
 	state        *jobState
 	acks         *acknowledgements
 	finishing    *finishing
@@ -73,8 +75,11 @@ func newJob(m *Manager, id string, spec *job.JobSpec, p *plan, state *jobState) 
 		record: record{reports: newReports(), profiled: spec.ProfileSteps > 0, wanted: spec.Trainers, begin: state.begin.Steps, next: state.begin.Steps, datasets: state.datasets,
 			status: &job.JobStatus{Job: id, State: job.State_PENDING, ProgramHash: p.hash.String(), Mode: spec.Mode,
 				Passes: int32(state.first) + max(1, spec.Passes), Placement: p.loads, Trainers: spec.Trainers,
-				FirstPass: int32(state.begin.Pass), Progress: jobspec.ProgressMessage(state.begin), Labels: spec.Labels, SubmittedMs: time.Now().UnixMilli()}}}
+				FirstPass: int32(state.begin.Pass), Progress: jobspec.ProgressMessage(state.begin), Labels: spec.Labels, Priority: spec.Priority, SubmittedMs: time.Now().UnixMilli()}}}
 	j.acks, j.finishing, j.followers = newAcknowledgements(j), newFinishing(j), newFollowers(j)
+	if p.user != nil {
+		j.needs = needsOf(s, p)
+	}
 	j.plan.user = nil
 	j.placing.now = &placement{plan: &j.plan}
 	return j
@@ -151,10 +156,13 @@ func (j *Job) run(ctx context.Context) {
 		cancel(fault.New(fault.Canceled, "stopped by the user"))
 	}
 	j.mu.Unlock()
-	if isIn(j, job.State_PENDING) {
-		j.setState(job.State_STARTING, nil)
+	err := j.manager.queue.await(ctx, j)
+	if err == nil {
+		if isIn(j, job.State_PENDING) || isIn(j, job.State_WAITING) {
+			j.setState(job.State_STARTING, nil)
+		}
+		err = runRoles(ctx, j)
 	}
-	err := runRoles(ctx, j)
 	if handedOver(ctx) && !wasStopped(j) {
 		leave(j)
 		return
@@ -219,6 +227,7 @@ func (j *Job) end(err error) {
 	})
 	j.setState(state, err)
 	endRun(j)
+	j.manager.queue.left(j.ID)
 	note(j.manager, auditLine{Method: "end", Job: j.ID, Program: j.plan.hash.String(), Outcome: strings.ToLower(state.String())})
 	j.events.End()
 	j.logs.End()
@@ -260,6 +269,7 @@ func (j *Job) Status() *job.JobStatus {
 	if !j.Ended() {
 		s.Seconds = time.Since(j.began).Seconds()
 		s.Paused = j.paused()
+		j.manager.queue.tell(s)
 	}
 	return s
 }
@@ -293,6 +303,7 @@ func (j *Job) setState(state job.State, err error) {
 	j.mu.Lock()
 	j.status.State, j.status.Failure = state, wire.FailureOf(err)
 	s := proto.Clone(j.status).(*job.JobStatus)
+	j.manager.queue.tell(s)
 	j.mu.Unlock()
 	tell(j, false, &job.Event{What: &job.Event_Status{Status: s}})
 	j.telling.Unlock()
@@ -359,6 +370,9 @@ func (j *Job) Scale(ctx context.Context, trainers int32) error {
 	if trainers < j.spec.Trainers || trainers > j.spec.TrainersMax {
 		return fault.E(fault.InvalidArgument, fault.At(where), fault.Gotf("%d trainers", trainers),
 			fault.Wantf("%d to %d", j.spec.Trainers, j.spec.TrainersMax))
+	}
+	if j.manager.queue.grows && !j.Ended() {
+		return j.manager.queue.step(schedule.Asked{ID: j.ID, Most: int(trainers)})
 	}
 	j.mu.Lock()
 	c, starting := j.roles, !j.hasBegun()

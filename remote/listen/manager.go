@@ -11,6 +11,7 @@
 //   - data.go: Data, what outlives a listener: jobs that can be resumed, and their checkpoints; checkpoints.go: from a checkpoint to the start of an attempt
 //   - plan.go: from a JobSpec to role programs; jobstate.go: what a job starts with and leaves; states.go: the states that the listener holds between jobs
 //   - job.go: Job, its calls; finish.go: its end in good order; record.go: what is known of a job; history.go: the jobs that have ended
+//   - queue.go: queue, which jobs wait and which run; needs.go: what roles take
 //   - run.go: jobRun, the roles of a job and the reason of its end; roles.go: one role, from start to end; scale.go: another number of pservers
 //   - watch.go: events of the coordinator, final reports, acknowledgements; followers.go: whether somebody acknowledges; servers.go: regular reports of the servers; why.go: what the job waits for; times.go: where
 //     the time of rounds went
@@ -24,6 +25,7 @@
 //	                 the job starts over: the next attempt
 //
 //	PENDING    Programs are ready, and the state that the job starts with is in use. No role runs.
+//	WAITING    The same, and other jobs have the cores or the memory that it needs. It goes on to STARTING.
 //	STARTING   Roles are started. No step of this attempt is told.
 //	RUNNING    Each step of the attempt is told once, in order. Steps that an earlier attempt has told are marked as repeated.
 //	at the end No role of the job runs, the registry has nothing of it, and its state is kept if keep_state says so.
@@ -49,6 +51,7 @@ import (
 	"github.com/edl-go/edl/remote/credential"
 	"github.com/edl-go/edl/remote/jobspec"
 	"github.com/edl-go/edl/remote/launch"
+	"github.com/edl-go/edl/remote/listen/schedule"
 )
 
 // Config is what a Manager works with.
@@ -61,7 +64,10 @@ type Config struct {
 	Host          string                // on which roles listen; empty: 127.0.0.1
 	ClearData     bool                  // gradients and parameters of jobs may travel between machines in clear text
 	RunDir        string                // scratch directory of an embedded cluster, which roles help to remove; empty: none
-	MaxRoles      int                   // of all jobs that run; 0: 1024
+	MaxRoles      int                   // of all jobs that have not ended; 0: 1024
+	Cores         int64                 // thousandths of cores that jobs share; 0: they are not counted
+	Memory        int64                 // bytes that jobs share; 0: they are not counted
+	Sharing       schedule.Policy       // how they share; the zero value: schedule.DefaultPolicy
 	MaxJobs       int                   // jobs that are remembered, when the oldest have ended; 0: 100
 	MaxJobBytes   int64                 // of jobs that have ended, in the data folder; 0: 4 GiB
 	// StateDir is the directory for kept states; empty: RunDir, else the directory for temporary files. If roles run on other machines, they must
@@ -84,6 +90,7 @@ type Manager struct {
 	group  sync.WaitGroup
 
 	states *states
+	queue  *queue
 	budget budget
 	plans  chan struct{} // a place for each program that is made ready
 
@@ -102,7 +109,7 @@ func NewManager(cfg Config) *Manager {
 	cfg.MaxJobs, cfg.MaxJobBytes = cmp.Or(cfg.MaxJobs, 100), cmp.Or(cfg.MaxJobBytes, defaultJobBytes)
 	ctx, cancel := context.WithCancelCause(context.Background())
 	return &Manager{cfg: cfg, ctx: ctx, cancel: cancel, jobs: map[string]*Job{}, plans: make(chan struct{}, maxPlans),
-		states: newStates(cmp.Or(cfg.StateDir, cfg.RunDir), cfg.MaxStates, cfg.MaxStateBytes)}
+		states: newStates(cmp.Or(cfg.StateDir, cfg.RunDir), cfg.MaxStates, cfg.MaxStateBytes), queue: newQueue(&cfg)}
 }
 
 // Close stops every job, after its last checkpoint if it makes any, and waits until its roles have ended. No job starts after it.
@@ -112,6 +119,7 @@ func (m *Manager) Close() error {
 	m.cancel(fault.New(fault.Canceled, "stopped with its listener"))
 	m.mu.Unlock()
 	m.group.Wait()
+	m.queue.close()
 	return m.states.close()
 }
 
@@ -145,6 +153,9 @@ func (m *Manager) start(ctx context.Context, spec *job.JobSpec, continues string
 		return nil, err
 	}
 	by := callerOf(ctx)
+	if spec.Priority > 0 && !by.access.Covers(credential.Admin) {
+		return nil, fault.E(fault.Denied, fault.Gotf("the priority %d of a job of the %s %s", spec.Priority, by.access, fault.Quote(by.user)), fault.Want("0 or less: an admin decides who comes before others"))
+	}
 	allowed := m.cfg.Allowed.of(by)
 	if err := checkPlaces(allowed, spec, continues != ""); err != nil {
 		return nil, err
@@ -244,6 +255,9 @@ func (m *Manager) add(j *Job, kept *state.KeptJob, access credential.Access) err
 		}
 	}
 	if err := admitRoles(m, j, access); err != nil {
+		return err
+	}
+	if err := m.queue.enter(j.ID, schedule.Submitted{Job: m.queue.jobOf(j)}); err != nil {
 		return err
 	}
 	m.forget(1)

@@ -68,6 +68,9 @@ func runRoles(ctx context.Context, j *Job) error {
 	if j.spec.MaxAhead > 0 || j.spec.Fed {
 		group.Go(func() { j.followers.watch(watching, j.stop) })
 	}
+	if q := j.manager.queue; q.grows {
+		group.Go(func() { q.follow(watching, j, registry) })
+	}
 	group.Go(func() { j.finishing.passOn(watching, peers.coordinator) })
 	group.Go(func() { probeRegularly(watching, j, peers) })
 
@@ -288,6 +291,7 @@ func (c *jobRun) step(event func() supervise.Event) supervise.Effects {
 	defer c.job.telling.Unlock()
 	effects := decide(c, event)
 	tell(c.job, true)
+	c.job.manager.queue.has(c)
 	return effects
 }
 

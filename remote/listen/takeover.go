@@ -18,6 +18,7 @@ import (
 	"github.com/edl-go/edl/proto/state"
 	"github.com/edl-go/edl/remote/jobspec"
 	"github.com/edl-go/edl/remote/launch"
+	"github.com/edl-go/edl/remote/listen/schedule"
 	"github.com/edl-go/edl/remote/listen/supervise"
 )
 
@@ -55,6 +56,7 @@ func HandOver(m *Manager) error {
 	m.cancel(errHandedOver)
 	m.mu.Unlock()
 	m.group.Wait()
+	m.queue.close()
 	return m.states.close()
 }
 
@@ -242,14 +244,22 @@ func TakeOver(ctx context.Context, m *Manager) error {
 	if err != nil {
 		return err
 	}
+	var wait []func() // to be begun after the jobs that run, which have their places in the queue
 	for _, l := range left {
-		if err := takeOver(ctx, m, l); err != nil {
+		later, err := takeOver(ctx, m, l)
+		if later != nil {
+			wait = append(wait, later)
+		}
+		if err != nil {
 			m.cfg.Log.Warn("a job of an earlier listener is lost", "job", l.id, "error", err)
 			_ = m.cfg.Kept.Launcher.Release(ctx, l.Job.Run)
 		}
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	for _, begin := range wait {
+		begin()
+	}
 	m.forget(0) // the earlier listener may have remembered more
 	return nil
 }
@@ -294,11 +304,11 @@ func (l leftRun) read() (*inheritance, error) {
 	return h, err
 }
 
-// takeOver goes on with one job.
-func takeOver(ctx context.Context, m *Manager, l leftRun) error {
+// takeOver goes on with one job. If no role of it was started, it returns what begins it, with m.mu held.
+func takeOver(ctx context.Context, m *Manager, l leftRun) (later func(), _ error) {
 	h, err := l.read()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	ended := h.Status.State == job.State_SUCCEEDED || h.Status.State == job.State_FAILED || h.Status.State == job.State_STOPPED
 	spec := proto.CloneOf(l.Job.Spec)
@@ -343,9 +353,25 @@ func takeOver(ctx context.Context, m *Manager, l leftRun) error {
 		j.placing.now.number, j.placing.numbers = h.Placement, h.Placements
 		m.cfg.Log.Info("the job goes on with this listener", "job", l.id, "steps", h.Status.Steps)
 		j.inherited = h
-		beginJob(m, j)
+		now := m.queue.jobOf(j)
+		if !ran(j) {
+			return func() { goOnWith(m, j, schedule.Waited{Job: now}) }, nil
+		}
+		goOnWith(m, j, schedule.Runs{Job: now, Trainers: int(h.Supervision.Wanted)})
 	}
-	return nil
+	return nil, nil
+}
+
+// goOnWith begins a job that was taken over, at its place in the queue. m.mu is held.
+func goOnWith(m *Manager, j *Job, place schedule.Event) {
+	if err := m.queue.enter(j.ID, place); err != nil {
+		m.group.Go(func() {
+			j.end(err)
+			noteEnd(m, j)
+		})
+		return
+	}
+	beginJob(m, j)
 }
 
 // beginAgain makes ready what a job starts with whose roles were never started: what the earlier listener had made ready has gone with its keeper. From here on the

@@ -29,6 +29,7 @@ func (j *Job) Why(ctx context.Context) *rpc.WhyResponse {
 
 // waitsOf returns the waits of a job as last known, in the order of Why.
 func waitsOf(j *Job) (all []*job.Wait) {
+	all = j.manager.queue.waits(j)
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.roles != nil {

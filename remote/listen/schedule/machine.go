@@ -257,7 +257,7 @@ func (e Asked) apply(m *Machine, out *Effects) error {
 	if e.Most < 1 || e.Most > maxRoles {
 		return fault.E(fault.InvalidArgument, fault.At("job "+e.ID), fault.Gotf("%d trainers", e.Most), fault.Wantf("1 to %d", maxRoles))
 	}
-	x.Most, x.Least = e.Most, min(x.Least, e.Most)
+	x.Most, x.Least, m.calm = e.Most, min(x.Least, e.Most), min(m.calm, m.now-m.policy.Calm) // who asks does not wait for calm
 	if x.runs && x.want > x.Most {
 		m.scale(x, x.Most, out)
 	}

@@ -29,6 +29,12 @@ func Why(m *Machine, id string) (r Reason, ok bool) {
 			r.Has, r.Free = r.Has.plus(s.Has), r.Free.plus(Resources{max(0, s.left.Cores), max(0, s.left.Memory)})
 		}
 	}
+	if r.Has.Cores == 0 {
+		r.Needs.Cores = 0
+	}
+	if r.Has.Memory == 0 {
+		r.Needs.Memory = 0
+	}
 	for _, x := range running(m) {
 		r.Returns += max(0, len(x.held)-x.want)
 	}
@@ -56,6 +62,14 @@ func (r Reason) String() string {
 		text += fmt.Sprintf("; elastic jobs give %d trainers back", r.Returns)
 	}
 	return text
+}
+
+// Takes returns what a job that runs has. ok is false for one that does not run.
+func Takes(m *Machine, id string) (r Resources, ok bool) {
+	if x := m.jobs[id]; x != nil && x.runs {
+		return x.takes(), true
+	}
+	return r, false
 }
 
 // A Usage is what jobs have of a node.

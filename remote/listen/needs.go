@@ -1,0 +1,99 @@
+package listen
+
+import (
+	"slices"
+
+	"github.com/edl-go/edl/ops/reader"
+	"github.com/edl-go/edl/program"
+	"github.com/edl-go/edl/proto/job"
+	"github.com/edl-go/edl/remote/listen/schedule"
+)
+
+// needs is what the roles of a job take.
+type needs struct {
+	trainer schedule.Resources
+	servers []schedule.Resources // the coordinator, the pservers, and their standbys
+}
+
+// processBytes is what a role takes before it has any variable: its code, its buffers, its goroutines.
+const processBytes = 64 << 20
+
+// needsOf is what a spec says that roles take. Where it does not say, a trainer takes as many cores as it has workers, and other roles none: they work while trainers
+// wait for them. Their memory follows from the program then, as the least that it can be:
+//
+//	trainer   its variables twice, for values and gradients, and the temporaries of the op where these are most
+//	pserver   its slices with their accumulators twice, for values and contributions; so does its standby
+func needsOf(spec *job.JobSpec, p *plan) needs {
+	trainer := schedule.Resources{Cores: 1000 * int64(max(1, spec.Workers)), Memory: processBytes + trainerBytes(p.user, int(spec.Trainers))}
+	n := needs{trainer: said(spec.TrainerNeeds, trainer), servers: []schedule.Resources{said(spec.PserverNeeds, schedule.Resources{Memory: processBytes})}}
+	n.servers[0].Cores = 0 // the coordinator computes nothing
+	for _, load := range p.loads {
+		pserver := said(spec.PserverNeeds, schedule.Resources{Memory: processBytes + 2*load.Bytes})
+		n.servers = append(n.servers, slices.Repeat([]schedule.Resources{pserver}, 1+int(spec.Standby))...)
+	}
+	n.servers[0].Memory = processBytes
+	return n
+}
+
+// said is what a spec says of a role, and otherwise where it does not.
+func said(m *job.Needs, otherwise schedule.Resources) schedule.Resources {
+	if m != nil && m.Millicores != nil {
+		otherwise.Cores = *m.Millicores
+	}
+	if m.GetMemory() > 0 {
+		otherwise.Memory = m.GetMemory()
+	}
+	otherwise.Memory = min(otherwise.Memory, schedule.MaxMemory)
+	return otherwise
+}
+
+// trainerBytes is the least memory that the variables of a program take in one of so many trainers.
+func trainerBytes(p *program.Program, trainers int) int64 {
+	rows := int64(1)
+	if read, err := reader.ReadOp(p.Global()); err == nil && read != nil {
+		if pipeline, err := reader.PipelineOf(p.Global(), read); err == nil {
+			rows = max(1, int64(pipeline.Batch/max(1, trainers)))
+		}
+	}
+	var lasting, most int64
+	bytes := map[string]int64{}
+	for _, v := range p.Global().Vars() {
+		if v.Kind != program.LoDTensor {
+			continue
+		}
+		n := bytesOf(v, rows)
+		if v.Persistable {
+			lasting = add(lasting, n)
+			continue
+		}
+		bytes[v.Name] = n
+	}
+	for _, op := range p.Global().Ops {
+		var here int64
+		names := slices.Concat(op.InputNames(), op.OutputNames())
+		slices.Sort(names)
+		for _, name := range slices.Compact(names) {
+			here = add(here, bytes[name])
+		}
+		most = max(most, here)
+	}
+	return add(add(lasting, lasting), most)
+}
+
+// bytesOf is how large a variable is whose open extents are rows.
+func bytesOf(v *program.Var, rows int64) int64 {
+	n := int64(v.DType.Size())
+	for _, d := range v.Dims {
+		if d < 0 {
+			d = rows
+		}
+		if d > 0 && n > schedule.MaxMemory/d {
+			return schedule.MaxMemory
+		}
+		n *= d
+	}
+	return n
+}
+
+// add adds sizes, and stops at the largest that counts.
+func add(a, b int64) int64 { return min(a+b, schedule.MaxMemory) }
