@@ -1,5 +1,7 @@
 package fault
 
+import "errors"
+
 // Kind is the sort of an error. Kinds travel by number: add new ones at the end, and change none.
 type Kind int
 
@@ -28,6 +30,7 @@ const (
 	Drained               // the process ended on request, with its work finished
 	Superseded            // the generation of the message has ended in order; join the next one
 	Denied                // the caller does not show credentials that allow the call
+	LostState             // parameters, or other state of a job, are gone with a member: another start of the member does not bring them back
 )
 
 type kindRow struct {
@@ -62,6 +65,7 @@ var kinds = [...]kindRow{
 	Drained:          {"drained", 1, 143, false},
 	Superseded:       {"superseded", 10, 1, false},
 	Denied:           {"access denied", 16, 2, true},
+	LostState:        {"state lost", 10, 1, false},
 }
 
 // row returns the row of k in the table. An unknown number counts as Internal.
@@ -86,3 +90,6 @@ func (k Kind) ExitCode() int { return k.row().exit }
 
 // Permanent reports whether the same call, or another start of the same role, would fail again.
 func (k Kind) Permanent() bool { return k.row().permanent }
+
+// IsLost reports whether an error says that a member of a job is gone, or state with it.
+func IsLost(err error) bool { return errors.Is(err, LostMember) || errors.Is(err, LostState) }

@@ -40,6 +40,7 @@ func TestKindsKeepTheirNumbers(t *testing.T) {
 		{Drained, 20, codes.Canceled, 143, false},
 		{Superseded, 21, codes.Aborted, 1, false},
 		{Denied, 22, codes.Unauthenticated, 2, true},
+		{LostState, 23, codes.Aborted, 1, false},
 	}
 	if len(rows) != len(kinds) {
 		t.Fatalf("the table has %d kinds, the test %d", len(kinds), len(rows))

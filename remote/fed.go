@@ -22,7 +22,7 @@ import (
 //   - A step that fails in a trainer, as for a value that is not finite or a label out of range, ends its job. Run returns the error when another
 //     job has the state of the step before.
 //   - When a job loses a pserver, the other job trains the step, too. Run tries this three times without getting further. Then it returns an error
-//     of kind fault.LostMember, and the next call feeds the steps again.
+//     of kind fault.LostMember or fault.LostState, and the next call feeds the steps again.
 //   - When a user has stopped the job, Run says so, and the next call feeds the steps again.
 //   - Steps are lost if no job can train them again, as when the listener has ended. The error says how many.
 //

@@ -110,7 +110,7 @@ func (f *feeder) inJob(ctx context.Context, do func(*session) (*rpc.StepDone, er
 		case what != failed:
 			return nil, err
 		}
-		if ctx.Err() != nil || errors.Is(cause, fault.Canceled) || errors.Is(cause, fault.LostMember) {
+		if ctx.Err() != nil || errors.Is(cause, fault.Canceled) || fault.IsLost(cause) {
 			return nil, f.atRisk(cause) // a job that a user has stopped does not begin again before the next call
 		}
 		if len(f.session.log.steps) == 0 { // the state is the kept one
@@ -148,7 +148,7 @@ func (f *feeder) catchUp(ctx context.Context) error {
 			n := len(s.log.steps) - at
 			s.log.drop(at, len(s.log.steps))
 			return lostSteps(cause, n)
-		case what == failed && !inLog && !errors.Is(cause, fault.LostMember) && s.countLoss(): // because of the step of an earlier call, which was given up
+		case what == failed && !inLog && !fault.IsLost(cause) && s.countLoss(): // because of the step of an earlier call, which was given up
 			continue
 		}
 		return f.atRisk(cause)
@@ -255,7 +255,7 @@ func (f *feeder) look(ctx context.Context, err error) (outcome, error) {
 	case !known && !errors.Is(unknown, fault.NotFound):
 		return undecided, err
 	case known && !ended(status.State):
-		if !errors.Is(err, fault.LostMember) {
+		if !fault.IsLost(err) {
 			return undecided, err
 		}
 		_ = f.client.Stop(ctx, s.id) // it goes on without some steps
@@ -275,7 +275,7 @@ func (f *feeder) look(ctx context.Context, err error) (outcome, error) {
 	}
 	f.scaled = status.GetTrainers()
 	s.closeJob()
-	if (!known || errors.Is(failure, fault.LostMember)) && s.countLoss() { // not known: another listener has taken the place of that of the job
+	if (!known || fault.IsLost(failure)) && s.countLoss() { // not known: another listener has taken the place of that of the job
 		return lost, failure
 	}
 	return failed, failure

@@ -26,7 +26,7 @@ func TestStandbyTakesOver(t *testing.T) {
 		"all":                {"pserver-0", "pserver-1"},
 		"the standby":        {"standby-0"},
 		"one and a standby":  {"pserver-0", "standby-1"},
-		"the coordinator":    {"coordinator"},
+		"the coordinator":    {"coordinator", "coordinator"}, // without a step in between
 	} {
 		t.Run(name, func(t *testing.T) {
 			inShort(t, name, "that of the ledger", "one and a standby")
@@ -99,6 +99,23 @@ func (w *watched) roles() (pids map[string]int, inStep bool) {
 	return pids, inStep
 }
 
+// kill kills roles. One that is named again is killed again as soon as it has another process.
+func (w *watched) kill(names []string, pids map[string]int) {
+	killed, ctx := map[int]bool{}, bounded(w.t)
+	for _, name := range names {
+		for killed[pids[name]] || pids[name] == 0 {
+			if ctx.Err() != nil {
+				w.t.Fatalf("%s is not started again: %v", name, ctx.Err())
+			}
+			pids, _ = w.roles()
+		}
+		if err := syscall.Kill(pids[name], syscall.SIGKILL); err != nil {
+			w.t.Error(name, err)
+		}
+		killed[pids[name]] = true
+	}
+}
+
 // loseWithStandby kills roles three times. again says that the job may begin again.
 func loseWithStandby(t *testing.T, model func(*testing.T) (testkit.Model, map[string][]string), kill []string, again bool) {
 	m, data := model(t)
@@ -119,11 +136,7 @@ func loseWithStandby(t *testing.T, model func(*testing.T) (testkit.Model, map[st
 		switch {
 		case times < 3 && s.Step > last+10 && inStep && !slices.ContainsFunc(kill, func(name string) bool { return pids[name] == 0 }):
 			times, last = times+1, s.Step
-			for _, name := range kill {
-				if err := syscall.Kill(pids[name], syscall.SIGKILL); err != nil {
-					t.Error(name, err)
-				}
-			}
+			w.kill(kill, pids)
 		case times == 3 && s.Step > last+20 && (s.Step+1)%5 == 0:
 			passes = s.Pass + 1
 			return executor.ErrStop

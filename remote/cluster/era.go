@@ -20,7 +20,7 @@ import (
 //
 // Who has joined in an earlier era has its place unless the record of another one says otherwise. If a process that was declared lost in the last era is faster
 // than the one that has its place, the greater incarnation takes it back. If no coordinator lives that knows the state, the next one is told that it is lost:
-// State fails with fault.LostMember.
+// State fails with fault.LostState.
 
 // eraSpan is more revisions than an etcd has in its life.
 const eraSpan = 1 << 40

@@ -166,7 +166,7 @@ func TestStateIsLost(t *testing.T) {
 	}
 	next := h.open()
 	second := h.member(next.LeadCoordinator(ctx, "c:2"))
-	if _, err := next.State(second).Load(ctx); !errors.Is(err, fault.LostMember) {
+	if _, err := next.State(second).Load(ctx); !errors.Is(err, fault.LostState) {
 		t.Errorf("the state of a store that has lost its data: %v", err)
 	}
 	if second.Fence() <= leader.Fence() {

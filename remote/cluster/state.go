@@ -19,7 +19,7 @@ import (
 // one after the other. They wait for the store until ctx ends or the lease of the lock is lost.
 type State interface {
 	// Load returns all entries by key, read in pages at one revision. It fails with fault.Fenced when the membership no longer holds the lock, and with
-	// fault.LostMember when etcd has lost its data, and nobody who lives knows the entries. When it returns no error, no earlier Commit is under way any more: the next Commit changes the entries that Load has returned.
+	// fault.LostState when etcd has lost its data, and nobody who lives knows the entries. When it returns no error, no earlier Commit is under way any more: the next Commit changes the entries that Load has returned.
 	Load(ctx context.Context) (map[string][]byte, error)
 	// Commit makes the changes durable, in order: all or none when there are at most MaxChanges that hold at most MaxBytes, else in several transactions
 	// of that size. A Commit without changes checks that the lock is held. The outcome is one of three:
@@ -277,7 +277,7 @@ func (s *state) settle(ctx context.Context) error {
 	case place == placeWithoutKey:
 		return errWithoutLock
 	case commit.value == stateLost && s.entries == nil:
-		return fault.E(fault.LostMember, fault.At(s.key(commitKey)), fault.Got("an etcd that has lost its data, and no coordinator that knew the state"),
+		return fault.E(fault.LostState, fault.At(s.key(commitKey)), fault.Got("an etcd that has lost its data, and no coordinator that knew the state"),
 			fault.Want("all roles to begin with the last checkpoint"))
 	}
 	s.last = unknownRevision // until this call has succeeded: its own transaction may lose its answer, too

@@ -56,6 +56,7 @@ type Config struct {
 	Placed         *state.Placed                                      // how it was changed to, as LastPlaced returns it; nil: it is that of the start
 	Offer          func(*job.Placement)                               // takes the placement that the job may change to, before it does; needed with Peer
 	Peer           func(index int) (rpc.ParameterServerClient, error) // the client of a server of any placement; it does not wait. nil: the placement never changes
+	Awaits         uint64                                             // history that the job is about to begin with a checkpoint, so that no generation begins before; 0: none
 	Back           *state.Back                                        // where the history begins that the durable entries belong to, as LastBack returns it; nil: with Begin
 	// Live returns the members of the job that live now, with their incarnations. nil: whoever joins lives.
 	Live func(context.Context) (map[cluster.Member]id.Incarnation, error)

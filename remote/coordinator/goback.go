@@ -33,7 +33,7 @@ var ErrWentBack = errors.New("the job has gone back to a checkpoint")
 //	  |-- GoBack again -> answers where that is
 //
 // Before the transaction nothing durable has changed. After it, any coordinator goes on from the checkpoint, and refuses a pserver that does not have the state
-// of it (generation.Policy.History). A failure ends the coordinator with fault.LostMember: then the listener starts all roles again.
+// of it (generation.Policy.History). A failure ends the coordinator with fault.LostState: then the listener starts all roles again.
 type goBack struct {
 	*core
 	store   *store
@@ -95,7 +95,7 @@ func (g *goBack) run() {
 		g.cfg.Log.Warn("the job goes back to a checkpoint, because a pserver was lost", "checkpoint", name)
 		err = fault.E(fault.Canceled, fault.At("coordinator"), fault.Cause(ErrWentBack))
 	} else {
-		err = fault.E(fault.LostMember, fault.At("coordinator"), fault.Got("a lost pserver, and no way back to a checkpoint"), fault.Cause(err))
+		err = fault.E(fault.LostState, fault.At("coordinator"), fault.Got("a lost pserver, and no way back to a checkpoint"), fault.Cause(err))
 	}
 	g.Fail(err)
 }
@@ -135,7 +135,7 @@ func (g *goBack) restoreNewest(ctx context.Context) (name string, err error) {
 			return "", err
 		}
 	}
-	return "", fault.E(fault.LostMember, fault.At(g.cfg.Checkpoints.Store), fault.Got("no checkpoint that is whole"), fault.Want("one of this job"))
+	return "", fault.E(fault.LostState, fault.At(g.cfg.Checkpoints.Store), fault.Got("no checkpoint that is whole"), fault.Want("one of this job"))
 }
 
 // errAllTrained says that nothing is left to train after a checkpoint. An older one is taken: trainers must learn that the data ends.
@@ -147,7 +147,7 @@ func (g *goBack) mayGoBack() error {
 	defer g.monitor.Unlock()
 	left := g.members.machine.State().Left
 	if len(left) > 0 || g.members.saver != nil || len(g.store.queues) == 0 {
-		return fault.E(fault.LostMember, fault.Gotf("a job of %d datasets, whose trainers %v have left", len(g.store.queues), left),
+		return fault.E(fault.LostState, fault.Gotf("a job of %d datasets, whose trainers %v have left", len(g.store.queues), left),
 			fault.Want("one that trains"))
 	}
 	return nil

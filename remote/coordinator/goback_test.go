@@ -221,6 +221,45 @@ func TestGoBack(t *testing.T) {
 	}
 }
 
+// A coordinator is killed when all pservers have the state of the checkpoint, and nothing of that is durable. The next one takes them for those of another history,
+// unless it is told that the job goes back: it begins no generation, and goes back with the job.
+func TestKilledOnTheWayBack(t *testing.T) {
+	h := saved(t)
+	name := h.checkpoint("run", 2, 1)
+	s := h.trained()
+	h.store.failing(func([]cluster.Change) error {
+		s.stop()
+		return fault.New(fault.Unavailable, "the end of this coordinator")
+	})
+	if _, err := s.goBack(1); err == nil {
+		t.Error("the coordinator that is killed has gone back")
+	}
+	<-s.ended
+	for i, server := range h.servers {
+		if n := len(server.restored); n != 1 {
+			t.Fatalf("pserver %d was restored %d times before the end of the coordinator", i, n)
+		}
+	}
+	h.store.failing(nil)
+	h.cfg.Awaits = 1
+	s = h.start()
+	s.status(func(q *rpc.QueuesResponse) bool {
+		return q.Phase == "paused" && len(q.Waits) == 1 && q.Waits[0].By[0] == "the listener"
+	})
+	if _, err := s.goBack(1); !errors.Is(err, fault.Unavailable) {
+		t.Errorf("the next coordinator answers %v", err)
+	}
+	s = h.next(s)
+	for i, server := range h.servers {
+		if m := server.restored; len(m) != 2 || m[1].Name != name || m[1].History != 1 {
+			t.Errorf("pserver %d was restored by %v", i, m)
+		}
+	}
+	if r := s.joinAll(1, 0, 1)[0]; r.Generation != 2 || r.Round != 2 || r.History != 1 {
+		t.Errorf("a trainer joins %v", r)
+	}
+}
+
 // Where there is no way back the coordinator ends, and what is durable is as before.
 func TestGoBackFails(t *testing.T) {
 	corrupt := fault.New(fault.Corrupt, "damaged")
@@ -252,10 +291,10 @@ func TestGoBackFails(t *testing.T) {
 			s := h.trained()
 			c.prepare(h, s)
 			before := h.store.copy()
-			if _, err := s.goBack(1); !errors.Is(err, fault.LostMember) {
+			if _, err := s.goBack(1); !errors.Is(err, fault.LostState) {
 				t.Errorf("the listener is told %v", err)
 			}
-			if err := <-s.ended; !errors.Is(err, fault.LostMember) {
+			if err := <-s.ended; !errors.Is(err, fault.LostState) {
 				t.Errorf("the coordinator ends with %v", err)
 			}
 			if after := h.store.copy(); !maps.EqualFunc(before, after, func(a, b []byte) bool { return string(a) == string(b) }) {

@@ -63,6 +63,12 @@ func (m *members) whyGone(rank id.Rank) (drained bool, reason string) {
 func (m *members) begin(durable generation.State, live map[cluster.Member]id.Incarnation) {
 	m.machine = generation.New(m.cfg.generationPolicy(), durable)
 	m.ready = true
+	if m.halted() { // the coordinator before may have been killed when some pservers had gone back: they do not have the state of one history
+		m.cfg.Log.Warn("the job pauses, because it goes back to a checkpoint", "history", m.cfg.Awaits)
+		m.awaitNext([]string{"the listener"}, func() {
+			m.Fail(fault.E(fault.LostState, fault.At("coordinator"), fault.Gotf("no word of the listener for %v", m.cfg.StartDeadline), fault.Want("the request to go back to a checkpoint")))
+		})
+	}
 	if m.wanted > 0 {
 		_ = m.step(generation.Wanted{Trainers: m.wanted})
 	}
@@ -94,7 +100,9 @@ func (m *members) step(e generation.Event) error {
 
 // halted reports whether the job waits for its listener to say that it goes back to a checkpoint. The machine is told nothing meanwhile: what it asks a
 // pserver, one without the parameters might answer. The monitor is held.
-func (m *members) halted() bool { return len(m.lostServers) > 0 && m.cfg.goesBack() }
+func (m *members) halted() bool {
+	return m.cfg.goesBack() && (len(m.lostServers) > 0 || m.cfg.Awaits > m.cfg.Back.GetHistory())
+}
 
 // event is step for those who do not hold the monitor.
 func (m *members) event(e generation.Event) {
@@ -104,7 +112,7 @@ func (m *members) event(e generation.Event) {
 // keepTime tells the machine of deadlines, until the job ends.
 func (m *members) keepTime() {
 	next := func() time.Time {
-		if at, ok := m.machine.Next(); ok {
+		if at, ok := m.machine.Next(); ok && !m.halted() {
 			return m.epoch.Add(at)
 		}
 		return time.Time{}
@@ -339,15 +347,19 @@ func (m *members) lostServer(index int) error {
 		m.changes.giveUpEffects()
 	}
 	m.cfg.Log.Warn("the job pauses, because parameters are gone", "pserver", index)
-	w := waits.Wait{Who: "coordinator", What: "the next attempt of the job, because parameters are gone", By: []string{serverName(index)},
-		Since: time.Now(), Limit: m.cfg.StartDeadline}
+	m.awaitNext([]string{serverName(index)}, func() { m.event(generation.ServerLost{Server: index}) })
+	return nil
+}
+
+// awaitNext waits for the listener to begin the next attempt, and calls otherwise if it does not within the start deadline. The monitor is held.
+func (m *members) awaitNext(by []string, otherwise func()) {
+	w := waits.Wait{Who: "coordinator", What: "the next attempt of the job, because parameters are gone", By: by, Since: time.Now(), Limit: m.cfg.StartDeadline}
 	m.spawn(func() {
 		err := m.await(m.ctx, func() waits.Wait { return w }, func() (bool, error) { return false, nil })
 		if errors.Is(err, fault.DeadlineExceeded) {
-			m.event(generation.ServerLost{Server: index})
+			otherwise()
 		}
 	})
-	return nil
 }
 
 func (m *members) lostTrainer(ctx context.Context, who cluster.Member) error {

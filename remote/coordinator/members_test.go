@@ -310,7 +310,7 @@ func TestLostServerForEver(t *testing.T) {
 		if err := s.Lost(t.Context(), serverMember(1)); err != nil {
 			t.Fatal(err)
 		}
-		if err := <-ended; !errors.Is(err, fault.LostMember) || time.Since(began) != h.cfg.StartDeadline {
+		if err := <-ended; !errors.Is(err, fault.LostState) || time.Since(began) != h.cfg.StartDeadline {
 			t.Errorf("after %v: %v", time.Since(began), err)
 		}
 	})

@@ -81,7 +81,7 @@ func (o *overview) waits() (out []*job.Wait) {
 	if o.ended || !o.ready {
 		return nil
 	}
-	if w, ok := o.members.machine.Wait(); ok {
+	if w, ok := o.members.machine.Wait(); ok && !o.members.halted() {
 		out = append(out, waits.Wait{Who: "coordinator", What: w.What, By: w.By, Since: o.epoch.Add(w.Since), Until: o.epoch.Add(w.Until),
 			LastError: w.LastError}.Message())
 	}
@@ -101,7 +101,7 @@ func (o *overview) phase() string {
 		return "forming"
 	case o.ended || m.machine.Ending():
 		return "ending"
-	case m.machine.Paused() || len(m.lostServers) > 0:
+	case m.machine.Paused() || len(m.lostServers) > 0 || m.halted():
 		return "paused"
 	case m.machine.Phase() != generation.Running:
 		return "regrouping"

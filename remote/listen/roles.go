@@ -51,7 +51,7 @@ func (c *jobRun) start(ctx context.Context, m cluster.Member, before int) {
 func follow(ctx context.Context, c *jobRun, m cluster.Member, process supervise.Start) {
 	spec := c.job.roleSpec(process.Member, process.Before)
 	c.job.withLock(func() {
-		if m.Role == job.Role_PSERVER && c.machine.GoesBack() != nil {
+		if (m.Role == job.Role_PSERVER || m.Role == job.Role_COORDINATOR) && c.machine.GoesBack() != nil {
 			spec.History = c.watcher.history + 1
 		}
 	})

@@ -126,7 +126,7 @@ func (r *runner) newCoordinator(known *placements, peers *cluster.Peers, placed 
 		StartDeadline: r.deadlines.Gather, RejoinDeadline: r.deadlines.Rejoin, FollowEvery: r.deadlines.Follow, TellEvery: r.deadlines.Tell,
 		LedgerDeadline: r.deadlines.Ledger,
 		Servers:        servers, Save: save, Constant: r.start().constant(p), Constants: constantNames(p), Checkpoints: checkpointsOf(r),
-		Back: back, Placement: placement, Placed: placed, Offer: known.add, Peer: peers.Server,
+		Awaits: r.spec.History, Back: back, Placement: placement, Placed: placed, Offer: known.add, Peer: peers.Server,
 		Live: r.registry.Live, Follow: following(spec), Log: r.log,
 		Merge: func(reports []*rpc.TrainerStep) ([]*job.Value, error) { return mergeReports(p, loss, same, reports) },
 	}), nil

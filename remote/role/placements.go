@@ -61,7 +61,7 @@ func (ps *placements) of(last *state.Placed) (*job.Placement, error) {
 	}
 	p := ps.known[last.Number]
 	if p == nil || p.Pservers != last.Pservers {
-		return nil, fault.E(fault.LostMember, fault.At("coordinator"), fault.Gotf("placement %d of %d pservers, whose programs it does not know", last.Number, last.Pservers))
+		return nil, fault.E(fault.LostState, fault.At("coordinator"), fault.Gotf("placement %d of %d pservers, whose programs it does not know", last.Number, last.Pservers))
 	}
 	return p, nil
 }
@@ -259,7 +259,7 @@ func (h *host) of(number uint64) (*served, error) {
 	case number < h.active.number:
 		return nil, fault.E(fault.Fenced, fault.Gotf("a message of a coordinator for placement %d", number), fault.Wantf("placement %d", h.active.number))
 	}
-	return nil, fault.E(fault.LostMember, fault.Gotf("a pserver of placement %d", h.active.number), fault.Wantf("one that has the state of placement %d", number))
+	return nil, fault.E(fault.LostState, fault.Gotf("a pserver of placement %d", h.active.number), fault.Wantf("one that has the state of placement %d", number))
 }
 
 // Prepare implements the rpc.

@@ -315,4 +315,4 @@ func (t *Trainer) reasonOf(ctx context.Context, err error) error {
 
 // followsFromDrain are the errors that a trainer may meet which ends together with those around it.
 var followsFromDrain = []fault.Kind{fault.Drained, fault.Canceled, fault.Unavailable, fault.DeadlineExceeded, fault.Superseded, fault.Stale,
-	fault.LostMember}
+	fault.LostMember, fault.LostState}

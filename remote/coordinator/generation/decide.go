@@ -48,7 +48,7 @@ func Decide(start id.Round, history uint64, g Generation, answers []*rpc.FreezeR
 	commit = madeOf(round, answers)
 	for server, a := range answers {
 		if a.Lacks && id.Round(a.Round) < round && !slices.EqualFunc(a.Declared, commit, func(a, b *rpc.Declared) bool { return a.Rank == b.Rank }) {
-			return 0, nil, fault.E(fault.LostMember, fault.At("coordinator"),
+			return 0, nil, fault.E(fault.LostState, fault.At("coordinator"),
 				fault.Gotf("pserver %d lost in round %d, which others have applied; its standby lacks contributions to it", server, a.Round),
 				fault.Want("its contributors to send them again"))
 		}
@@ -77,7 +77,7 @@ func applied(start id.Round, a *rpc.FreezeResponse) id.Round {
 
 // parametersGone is why a job cannot go on without the server that held a part of its parameters.
 func parametersGone(server int, when string) error {
-	return fault.E(fault.LostMember, fault.At("coordinator"), fault.Gotf("pserver %d lost %s; its parameters are gone", server, when),
+	return fault.E(fault.LostState, fault.At("coordinator"), fault.Gotf("pserver %d lost %s; its parameters are gone", server, when),
 		fault.Want("a living server"), fault.Hintf("look at its log: edl logs JOB pserver-%d", server))
 }
 

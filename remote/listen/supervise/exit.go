@@ -66,8 +66,7 @@ func startAgain(m *Machine, now time.Duration, r *Role, ran time.Duration, err e
 	case trained && m.policy.OneAttempt:
 		m.end(err, out)
 	case trained && !mayGoBack(m),
-		r.Role == job.Role_COORDINATOR && errors.Is(err, fault.LostMember) && // it has failed to go on
-			(m.policy.Standbys || m.policy.GoesBack) && m.misses(r, m.steps):
+		r.Role == job.Role_COORDINATOR && errors.Is(err, fault.LostState) && (m.policy.Standbys || m.policy.GoesBack) && m.misses(r, m.steps):
 		r.enter(Down, now)
 		m.startOver(now, err, out)
 	case r.restarts >= m.policy.MaxRestarts && (ran < GoodRun || m.policy.MaxRestarts == 0):
@@ -89,8 +88,8 @@ func startAgain(m *Machine, now time.Duration, r *Role, ran time.Duration, err e
 	}
 }
 
-// misses reports whether a coordinator that has ended may miss parameters for good, rather than having been killed: the job was going back, or the
-// coordinator has ended so once more without a step in between.
+// misses reports whether parameters are missing for good, as the coordinator has said that has ended: the job was going back, or it is not the first
+// coordinator that ends without a step in between. One that was killed says nothing, however often: the next one asks the pservers where they stand.
 func (b *back) misses(r *Role, steps uint64) bool {
 	return b.why != nil || r.restarts > 0 && r.steps == steps
 }

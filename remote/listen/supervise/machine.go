@@ -35,6 +35,9 @@
 // too, and the job goes back once more. If that fails, or there is no checkpoint, the job starts over: all roles are killed, and when the last one has ended the
 // next attempt begins, from a checkpoint or from the initial state.
 //
+// The coordinator has nothing that is not in etcd or on the pservers. When it is killed, however often, it alone starts again, also while the job goes back. Only a
+// coordinator that says itself that state is gone (fault.LostState), and not for the first time, makes the job start over.
+//
 // # Example
 //
 // A job has a coordinator, one pserver and two trainers.

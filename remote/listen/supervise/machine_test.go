@@ -16,7 +16,7 @@ import (
 )
 
 // kinds are the ends that scripts know by name.
-var kinds = map[string]fault.Kind{"lost": fault.LostMember, "fenced": fault.Fenced, "crash": fault.Internal, "drained": fault.Drained,
+var kinds = map[string]fault.Kind{"lost": fault.LostMember, "gone": fault.LostState, "fenced": fault.Fenced, "crash": fault.Internal, "drained": fault.Drained,
 	"unavailable": fault.Unavailable, "deadline": fault.DeadlineExceeded, "argument": fault.InvalidArgument, "corrupt": fault.Corrupt,
 	"nan": fault.NotFinite, "foreign": fault.Foreign}
 

@@ -167,3 +167,73 @@ func TestProperties(t *testing.T) {
 		}
 	})
 }
+
+// Coordinators, trainers and standbys are killed in any order and as often as the job allows, and pservers whose standbys take their places or which all go back
+// for. The job never starts over: only a pserver that nobody replaces, and a coordinator that says that state is gone, are the end of an attempt.
+func TestKillsDoNotStartOver(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		policy := supervise.Policy{PServers: rapid.IntRange(1, 3).Draw(t, "pservers"), MaxRestarts: 1000, LostLease: time.Second, Release: 10 * time.Second,
+			DrainTime: 10 * time.Second, GoesBack: rapid.Bool().Draw(t, "back"), Standbys: rapid.Bool().Draw(t, "standbys"), OneAttempt: rapid.Bool().Draw(t, "fed")}
+		policy.GoesBack = policy.GoesBack && !policy.OneAttempt
+		m := supervise.New(policy, rapid.IntRange(1, 3).Draw(t, "trainers"))
+		var now time.Duration
+		var owed []supervise.Event // answers to what the machine has asked
+		do := func(e supervise.Event) {
+			out, err := m.Step(now, e)
+			if err != nil {
+				t.Fatalf("%T: %v", e, err)
+			}
+			if out.Forget || out.End || m.Attempt() > 0 {
+				t.Fatalf("%+v after %+v, in attempt %d", out, e, m.Attempt())
+			}
+			if out.GoBack > 0 {
+				owed = append(owed, supervise.WentBack{Number: out.GoBack})
+			}
+			for _, asked := range out.TakeOver {
+				owed = append(owed, supervise.TookOver{TakeOver: asked})
+			}
+			if m, err = supervise.Restore(policy, supervise.Save(m, now)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		do(supervise.Began{})
+		for range rapid.IntRange(1, 80).Draw(t, "events") {
+			now += time.Duration(rapid.IntRange(0, 3000).Draw(t, "ms")) * time.Millisecond
+			switch rapid.IntRange(0, 5).Draw(t, "event") {
+			case 0:
+				do(supervise.Progressed{})
+			case 1:
+				if len(owed) > 0 {
+					i := rapid.IntRange(0, len(owed)-1).Draw(t, "answer")
+					answer := owed[i]
+					owed = slices.Delete(owed, i, i+1)
+					do(answer)
+				}
+			case 2:
+				do(supervise.Tick{})
+			default: // a coordinator more often than others
+				killed := cluster.Member{Role: job.Role_COORDINATOR}
+				var live []cluster.Member
+				for _, r := range m.Roles() {
+					mendable := r.Role != job.Role_PSERVER || policy.GoesBack || policy.Standbys && standbyRuns(m, r.Index) && !m.TakesOver(r.Index)
+					if r.State == supervise.Running && mendable && (r.Role != job.Role_STANDBY || !m.TakesOver(r.Index) || policy.GoesBack) {
+						live = append(live, r.Member)
+					}
+				}
+				if len(live) > 0 && rapid.Bool().Draw(t, "another") {
+					killed = rapid.SampledFrom(live).Draw(t, "member")
+				}
+				if slices.Contains(live, killed) {
+					do(supervise.Exited{Member: killed, Err: fault.New(fault.LostMember, "killed"), Trained: killed.Role == job.Role_PSERVER})
+				}
+			}
+		}
+	})
+}
+
+// standbyRuns reports whether a pserver has a standby that can take its place.
+func standbyRuns(m *supervise.Machine, index int) bool {
+	return slices.ContainsFunc(m.Roles(), func(r supervise.Role) bool {
+		return r.Role == job.Role_STANDBY && r.Index == index && r.State == supervise.Running
+	})
+}
