@@ -153,8 +153,9 @@ func (c *Client) Scale(ctx context.Context, id string, trainers int) (*job.JobSt
 	return s, c.at(err)
 }
 
-// ScaleServers changes the number of pservers of a sync job that reads its own data, and returns when the job trains with them. What it computes does not
-// change. The change goes on if ctx ends.
+// ScaleServers changes the number of pservers of a job, and returns when the job trains with them. What a sync job computes does not change. A job that is changing
+// already, or that is replacing a pserver, begins when that is done, within its start_deadline; then a later call takes the place of one that waits, which fails with
+// fault.Superseded. A change that has begun goes on if ctx ends.
 func ScaleServers(ctx context.Context, c *Client, id string, servers int) (*job.JobStatus, error) {
 	s, err := c.service.Scale(ctx, &rpc.ScaleRequest{Job: id, Pservers: int32(servers)})
 	return s, c.at(err)

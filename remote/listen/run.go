@@ -215,6 +215,7 @@ type jobRun struct {
 	owed     *state.Owed                 // guarded by job.mu
 
 	machine *supervise.Machine // guarded by job.mu
+	decided chan struct{}      // closed and replaced after each decision, and when a change of pservers has ended; guarded by job.mu
 }
 
 // A failure is how a role has ended.
@@ -232,7 +233,7 @@ func policyOf(j *Job) supervise.Policy {
 
 func newJobRun(j *Job, registry cluster.Registry, peers *peers, trainers int) *jobRun {
 	return &jobRun{job: j, registry: registry, peers: peers, began: time.Now(), events: make(chan func() supervise.Event),
-		over: make(chan struct{}), running: map[cluster.Member]*roleRun{}, machine: supervise.New(policyOf(j), trainers), owed: &state.Owed{}}
+		over: make(chan struct{}), decided: make(chan struct{}), running: map[cluster.Member]*roleRun{}, machine: supervise.New(policyOf(j), trainers), owed: &state.Owed{}}
 }
 
 // run starts the roles and returns when the job has ended and no role is left: nil when it has ended well.
@@ -303,15 +304,22 @@ func decide(c *jobRun, event func() supervise.Event) supervise.Effects {
 	if err != nil {
 		c.job.manager.cfg.Log.Warn("the supervision of roles refuses what it is told", "job", c.job.ID, "event", fmt.Sprintf("%T", e), "error", err)
 		if _, ok := e.(supervise.Scaled); ok {
-			c.job.placing.next = nil
+			c.job.placing.next, c.job.placing.changes = nil, false
 			c.scale.end(err)
 		}
 	}
+	c.wake()
 	c.job.status.Trainers = int32(c.machine.Trainers())
 	if c.owed.Forget = c.owed.Forget || effects.Forget; effects.Back {
 		c.owed.Back = c.went
 	}
 	return effects
+}
+
+// wake lets those look again who wait for a decision. job.mu is held.
+func (c *jobRun) wake() {
+	close(c.decided)
+	c.decided = make(chan struct{})
 }
 
 // arm sets the timer to when the machine has something to do.
@@ -464,7 +472,7 @@ func (c *jobRun) cause(err error) error {
 	defer timer.Stop()
 	for {
 		for _, f := range c.failures {
-			if errors.Is(f.err, fault.LostMember) {
+			if fault.IsLost(f.err) {
 				return c.during(f.err)
 			}
 		}
@@ -517,10 +525,10 @@ func (c *jobRun) orReported(err error) error {
 	return err
 }
 
-// during adds to the error of a lost member how far the job was.
+// during adds to the error of a lost member, or of lost state, how far the job was.
 func (c *jobRun) during(err error) error {
 	var f *fault.Fault
-	if !errors.As(err, &f) || !errors.Is(err, fault.LostMember) {
+	if !errors.As(err, &f) || !fault.IsLost(err) {
 		return err
 	}
 	lost := *f
@@ -528,6 +536,6 @@ func (c *jobRun) during(err error) error {
 	if lost.Got != "" {
 		lost.Got += ", "
 	}
-	lost.Got += fmt.Sprintf("after %d steps in pass %d", s.Steps, s.Pass)
+	lost.Got += fmt.Sprintf("after %d steps in pass %d", s.EarlierSteps+s.Steps, s.Pass)
 	return &lost
 }

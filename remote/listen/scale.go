@@ -36,6 +36,8 @@ type placing struct {
 	now     *placement
 	next    *placement // that the job may have changed to; nil: none
 	numbers uint64     // of the last placement
+	changes bool       // a change to another placement is under way
+	wish    *wish      // a change that waits; nil: none does
 }
 
 // of is the placement whose programs a role is to have that starts. A pserver that only the next one has is of the next one.
@@ -112,12 +114,12 @@ func (s *scaling) end(err error) {
 	*s = scaling{}
 }
 
-// scaleServers changes the number of pservers of a job, and returns when it has changed. The change goes on if ctx ends.
+// scaleServers changes the number of pservers of a job, and returns when it has changed. It waits for the moment at which the job can begin to; another call that comes
+// meanwhile takes its place. A change that has begun goes on if ctx ends.
 func scaleServers(ctx context.Context, j *Job, servers int32) error {
 	where := fault.At("job " + j.ID)
 	var c *jobRun
-	var have int
-	j.withLock(func() { c, have = j.roles, len(j.placing.now.pservers) })
+	j.withLock(func() { c = j.roles })
 	least, most := jobspec.PserverBounds(j.spec)
 	switch got, want := jobspec.FixedPservers(j.spec); {
 	case got != "":
@@ -126,9 +128,30 @@ func scaleServers(ctx context.Context, j *Job, servers int32) error {
 		return fault.E(fault.InvalidArgument, where, fault.Gotf("%d pservers", servers), fault.Wantf("%d to %d", least, most))
 	case c == nil:
 		return fault.E(fault.Unavailable, where, fault.Got("a job that does not run"))
-	case have == int(servers):
-		return nil
 	}
+	w := enterWish(j, int(servers))
+	defer leaveWish(j, w)
+	for {
+		if err := w.await(ctx, c); err != nil {
+			return err
+		}
+		have := 0
+		j.withLock(func() { have = len(j.placing.now.pservers) })
+		if have == int(servers) {
+			return nil
+		}
+		if err := changeServers(ctx, j, c, servers); !errors.Is(err, errBusy) {
+			return err
+		}
+	}
+}
+
+// errBusy says that a job has become busy, so that a change of its pservers has not begun.
+var errBusy = errors.New("the job is busy")
+
+// changeServers changes the number of pservers of a job that can, and returns when it has changed.
+func changeServers(ctx context.Context, j *Job, c *jobRun, servers int32) error {
+	where := fault.At("job " + j.ID)
 	to, err := nextPlacement(ctx, j, servers)
 	if err != nil {
 		return err
@@ -141,11 +164,12 @@ func scaleServers(ctx context.Context, j *Job, servers int32) error {
 	}
 	ended := make(chan error, 1)
 	c.happen(func() supervise.Event { // job.mu is held
-		if c.scale.ended != nil {
-			ended <- fault.E(fault.Unavailable, where, fault.Got("a job whose pservers change"), fault.Want("one change after the other"))
+		if c.busy(int(servers)) != nil || to.after != j.placing.now.number {
+			ended <- errBusy
 			return supervise.Tick{}
 		}
 		c.scale = scaling{to: to, anew: anew, ended: ended}
+		j.placing.changes = true
 		if !anew {
 			j.placing.next = to
 		}
@@ -293,7 +317,10 @@ func moveState(ctx context.Context, c *jobRun, to *placement) (answer *rpc.MoveR
 
 // stays notes that the job has the placement that it had.
 func stays(c *jobRun, err error) {
-	c.job.withLock(func() { c.job.placing.next = nil })
+	c.job.withLock(func() {
+		c.job.placing.next, c.job.placing.changes = nil, false
+		c.wake()
+	})
 	c.scale.end(err)
 }
 
@@ -301,8 +328,9 @@ func stays(c *jobRun, err error) {
 func placed(ctx context.Context, c *jobRun) {
 	to := c.scale.to
 	c.job.withLock(func() {
-		c.job.placing.now, c.job.placing.next = to, nil
+		c.job.placing.now, c.job.placing.next, c.job.placing.changes = to, nil, false
 		c.job.status.Placement = to.loads
+		c.wake()
 	})
 	ctx, cancel := context.WithTimeout(ctx, c.job.limits.Registry)
 	defer cancel()

@@ -96,6 +96,9 @@ func (c *jobRun) waits() (waits []*job.Wait) {
 		waits = append(waits, &job.Wait{Who: supervisor, What: "the job to go back to its last checkpoint, because parameters are lost",
 			By: []string{"coordinator"}, LastError: lost.Error()})
 	}
+	if w := c.wishWaits(); w != nil {
+		waits = append(waits, w)
+	}
 	for _, r := range lostFirst(c.machine.Roles()) {
 		name := r.Member.String()
 		switch {
@@ -107,7 +110,11 @@ func (c *jobRun) waits() (waits []*job.Wait) {
 		case r.Lost:
 			add("the end of "+name+", because its lease is lost", r, r.Due-c.job.limits.LostLease, r.Due)
 		case r.State == supervise.Draining:
-			add("the end of "+name+", because the job wants fewer trainers", r, r.Since, r.Due)
+			of := "trainers"
+			if r.Role != job.Role_TRAINER {
+				of = "pservers"
+			}
+			add("the end of "+name+", because the job wants fewer "+of, r, r.Since, r.Due)
 		case r.State == supervise.Running && c.job.role(r.Member).State == job.State_STARTING:
 			add("the launch of "+name, r, r.Since, 0)
 		}

@@ -30,29 +30,43 @@ type scaling struct {
 	starts map[int]int // of the new pservers, by index, when the move began
 }
 
-// scale begins to change the number of pservers, and returns why it cannot.
-func (e Scaled) apply(m *Machine, now time.Duration, out *Effects) error {
+// Busy tells why a machine would refuse a number of pservers now, although it may take it later; nil: it would not, or never takes one again.
+func Busy(m *Machine, servers int) error {
 	busy := func(got string) error {
 		return fault.E(fault.Unavailable, fault.Got(got), fault.Want("one that trains"), fault.Hint("try again later"))
 	}
 	switch {
-	case m.ended, m.clearing:
+	case m.ended, m.dataEnded():
+		return nil
+	case m.clearing:
 		return busy("a job that does not run now")
 	case m.why != nil:
 		return busy("a job that goes back to a checkpoint")
-	case m.dataEnded():
-		return busy("a job with a trainer that has no more to train")
 	case len(m.under) > 0:
 		return busy("a job whose pserver is lost")
 	case m.scaling.to > 0:
 		return busy(fmt.Sprintf("a job that is changing to %d pservers", m.scaling.to))
 	}
-	for i := m.policy.PServers; i < e.Servers; i++ {
+	for i := m.policy.PServers; i < servers; i++ {
 		for _, member := range []cluster.Member{server(i), standbyOf(i)} {
 			if r := m.find(member); r != nil && r.live() {
 				return busy(fmt.Sprintf("a %v that is ending", member))
 			}
 		}
+	}
+	return nil
+}
+
+// apply begins to change the number of pservers, and returns why it cannot.
+func (e Scaled) apply(m *Machine, now time.Duration, out *Effects) error {
+	switch {
+	case m.ended:
+		return fault.E(fault.Unavailable, fault.Got("a job that has ended"), fault.Want("one that trains"))
+	case m.dataEnded():
+		return fault.E(fault.Unavailable, fault.Got("a job with a trainer that has no more to train"), fault.Want("one that trains"))
+	}
+	if err := Busy(m, e.Servers); err != nil {
+		return err
 	}
 	if e.Anew {
 		m.policy.PServers = e.Servers
