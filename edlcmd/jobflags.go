@@ -100,7 +100,7 @@ func (f *jobFlags) addSupervision(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.Int32Var(&f.restarts, "max-restarts", 10, "start a role again up to `N` times; -1: never")
 	flags.StringVar(&f.saved, "checkpoint", "", "save the state to `STORE` while training: a folder, or a URL such as s3://bucket/folder; none: not at all")
-	flags.StringVar(&f.every, "checkpoint-every", "5m", "with --checkpoint: after so much time (5m), so many rounds (1000r), or each `pass`")
+	flags.StringVar(&f.every, "checkpoint-every", "5m", "with --checkpoint: `WHEN` one is made: after so much time (5m, 1h30m), after so many rounds (1000r), or at the end of each pass (pass)")
 	flags.Int32Var(&f.keep, "keep", 2, "with --checkpoint: keep the newest `N`")
 	flags.StringVar(&f.resume, "resume", "", "go on from the checkpoint `STORE[@STEPS]`; any number of trainers and pservers will do")
 	flags.Int32Var(&f.failures, "max-task-failures", 3, "discard a task that fails more than `N` times: leave out its records")

@@ -3,6 +3,7 @@ package edlcmd
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -27,7 +28,7 @@ type jobRow struct {
 	Mode     string  `json:"mode"`
 	Trainers int     `json:"trainers"` // that run
 	Wanted   int     `json:"wanted"`
-	Pass     int     `json:"pass"`
+	Pass     int     `json:"pass"` // that are complete
 	Passes   int     `json:"passes"`
 	Steps    uint64  `json:"steps"`
 	Records  int64   `json:"records"`
@@ -42,6 +43,7 @@ type jobRow struct {
 	Labels    map[string]string `json:"labels,omitempty"`
 	Submitted *time.Time        `json:"submitted,omitempty"`
 	Ended     *time.Time        `json:"ended,omitempty"`
+	Resumable bool              `json:"resumable,omitempty"` // by "edl jobs resume"
 }
 
 // lastEnded is how many jobs that have ended are listed without --all.
@@ -156,7 +158,7 @@ func listJobs(ctx context.Context, c *console, f *jobsFlags) error {
 		}{rows})
 	}
 	if f.all {
-		return writeHistory(c.out, rows)
+		return errors.Join(writeHistory(c.out, rows), writeResumable(c.out, rows))
 	}
 	t := tabwriter.NewWriter(c.out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "JOB\tSTATE\tMODE\tTRAINERS\tPASS\tSTEPS\tRECORDS\tAGE")
@@ -180,7 +182,21 @@ func listJobs(ctx context.Context, c *console, f *jobsFlags) error {
 			return err
 		}
 	}
-	return nil
+	return writeResumable(c.out, rows)
+}
+
+// writeResumable says which jobs can be gone on with, and how.
+func writeResumable(w io.Writer, rows []jobRow) (err error) {
+	var names []string
+	for _, r := range rows {
+		if r.Resumable {
+			names = append(names, r.Job)
+		}
+	}
+	if len(names) > 0 {
+		_, err = fmt.Fprintf(w, "\nedl jobs resume JOB goes on from the last checkpoint of %s\n", strings.Join(names, ", "))
+	}
+	return err
 }
 
 // writeHistory writes who has submitted jobs, and how they have ended.
@@ -215,9 +231,9 @@ func whenOf(ms int64) *time.Time {
 // rowOf shortens a status. A job that does not go on is called paused.
 func rowOf(s *job.JobStatus) jobRow {
 	r := jobRow{Job: s.Job, State: view.State(s), Mode: strings.ToLower(s.Mode.String()), Wanted: int(s.Trainers),
-		Pass: int(s.Pass), Passes: int(s.Passes),
-		Steps: s.Steps, Records: s.Records, Seconds: s.Seconds, Paused: s.Paused,
-		Owner: s.Owner, Labels: s.Labels, Submitted: whenOf(s.SubmittedMs), Ended: whenOf(s.EndedMs), Waiting: s.Waiting, Before: int(s.Before), Priority: int(s.Priority)}
+		Pass: int(s.CompletePasses), Passes: int(s.Passes),
+		Steps: view.Steps(s), Records: view.Records(s), Seconds: s.Seconds, Paused: s.Paused,
+		Owner: s.Owner, Labels: s.Labels, Submitted: whenOf(s.SubmittedMs), Ended: whenOf(s.EndedMs), Resumable: s.Resumable, Waiting: s.Waiting, Before: int(s.Before), Priority: int(s.Priority)}
 	r.Trainers = view.Running(s)
 	if err := wire.FaultOf(s.Failure); err != nil {
 		r.Error = err.Error()

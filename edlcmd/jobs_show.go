@@ -153,6 +153,9 @@ func writeJobStatus(w io.Writer, d *rpc.JobDetails) error {
 	} else if k := d.Spec.GetCheckpoints(); k != nil {
 		row("checkpoint", "in "+k.Store)
 	}
+	if r.Resumable {
+		row("resume", "edl jobs resume "+r.Job)
+	}
 	row("age", age(r.Seconds))
 	return t.Flush()
 }

@@ -213,10 +213,18 @@ var foreign = map[string]string{
 	"lite_engine":              "an engine that Paddle-Lite has built",
 }
 
+// divided are ops that only Fluid's transpilers write, and that EDL has no use for.
+var divided = []string{"checkpoint_notify", "delete_var", "distributed_notify", "fake_init", "fl_listen_and_serv", "gen_nccl_id", "heter_listen_and_serv", "recv_save",
+	"ref_by_trainer_id", "send_and_recv"}
+
 // Unregistered makes the error of an op whose type Lookup does not know. The fields say where it is.
 func Unregistered(opType string, fields ...fault.Field) *fault.Fault {
 	if needs := foreign[opType]; needs != "" {
 		return fault.E(fault.Unsupported, append(fields, fault.Got("an op that needs "+needs), fault.Want("ops that a file describes"))...)
+	}
+	if slices.Contains(divided, opType) {
+		return fault.E(fault.Unsupported, append(fields, fault.Got("an op that a transpiler has written, for a part of a job"), fault.Want("the whole program"),
+			fault.Hint(beforeTranspiled))...)
 	}
 	return fault.E(fault.Unsupported, append(fields, fault.Got("an op type that is not registered"), fault.Want("an op that `edl show ops` lists"),
 		fault.DidYouMean(opType, slices.Sorted(maps.Keys(registry))))...)

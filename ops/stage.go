@@ -124,8 +124,12 @@ func (r stageRule) checkTranspiled(stage program.Stage, op *program.Op, def *Def
 		return nil
 	}
 	return fault.E(fault.Unsupported, fault.On(op), fault.Gotf("%s, of class %v, in a %v program: a part of a job, which a transpiler has written", def.Type, def.Class, stage),
-		fault.Want("the whole program"), fault.Hint("give the program from before it was transpiled: edl run --remote and edl transpile divide it"))
+		fault.Want("the whole program"), fault.Hint(beforeTranspiled))
 }
+
+// beforeTranspiled says what to do with a program that a transpiler has divided.
+const beforeTranspiled = "save fluid.default_main_program().clone() before DistributeTranspiler().transpile(...), which changes the program itself, and give that: " +
+	"edl run --remote and edl transpile divide programs by themselves"
 
 func orNothing(names []string) string {
 	if len(names) == 0 {

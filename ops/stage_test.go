@@ -26,7 +26,8 @@ func TestStagesAllowTheirClassesAndOrders(t *testing.T) {
 		want  []string
 	}{
 		{program.StageLocal, []string{"feed", "relu", "relu_grad", "sgd", "save"}, nil},
-		{program.StageLocal, []string{"send"}, []string{"unsupported; send, of class Dist, in a local program; transpiler; want the whole program"}},
+		{program.StageLocal, []string{"send"}, []string{"unsupported; send, of class Dist, in a local program; transpiler; want the whole program; save fluid.default_main_program().clone() before"}},
+		{program.StageLocal, []string{"checkpoint_notify"}, []string{"unsupported; transpiler; want the whole program; save fluid.default_main_program().clone() before"}},
 		{program.StageInference, []string{"feed", "relu"}, nil},
 		{program.StageInference, []string{"relu_grad", "sgd"}, []string{"op 0; class Backward", "op 1; class Optimize"}},
 		{program.StageStartup, []string{"dropout", "save"}, nil},

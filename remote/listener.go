@@ -114,7 +114,10 @@ func Listen(ctx context.Context, options ...Option) (_ *Listener, err error) {
 		return nil, err
 	}
 	l.manager = listen.NewManager(config)
-	if err = listen.TakeOver(ctx, l.manager); err != nil {
+	if err = listen.TakeOver(ctx, l.manager); err == nil {
+		err = listen.Recall(l.manager)
+	}
+	if err != nil {
 		return nil, errors.Join(err, port.Close())
 	}
 	l.address = port.Addr().String()

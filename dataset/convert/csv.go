@@ -192,6 +192,9 @@ func (c *csvConverter) convert(row []string, line int) error {
 	for i, column := range c.featureColumns {
 		v, f := parseFloat(row[column], 32)
 		if f != nil {
+			if f.Kind == fault.Corrupt {
+				f.Hint = "a column of texts or ids becomes the keys of a table that grows with --keys " + c.names[column]
+			}
 			return wrong(f, column)
 		}
 		c.samples.features.Float32s()[i] = float32(v)

@@ -48,26 +48,36 @@ func ParsePlaces(flag string, list []string) (Places, error) {
 	for _, place := range list {
 		normal, err := parsePlace(place)
 		if err != nil {
-			return Places{}, fault.E(fault.InvalidArgument, fault.At(flag), fault.Got(fault.Quote(place)), fault.Want("a folder, or a URL such as s3://bucket/folder"), fault.Cause(err))
+			return Places{}, err.In(flag, ": ")
 		}
 		p.List = append(p.List, normal)
 	}
 	return p, nil
 }
 
-func parsePlace(place string) (string, error) {
+func parsePlace(place string) (string, *fault.Fault) {
+	wrong := func(got, want string, cause error) (string, *fault.Fault) {
+		return "", fault.E(fault.InvalidArgument, fault.Got(got+fault.Quote(place)), fault.Want(want), fault.Cause(cause))
+	}
 	if !bucket.IsURL(place) {
-		if place == "" || strings.ContainsAny(place, "*?[\\") {
-			return "", fault.E(fault.InvalidArgument, fault.Got("a pattern"), fault.Want("the name of a folder: all below it is allowed"))
+		if place == "" {
+			return wrong("", "a folder, or a URL such as s3://bucket/folder", nil)
 		}
-		return filepath.Abs(place)
+		if strings.ContainsAny(place, "*?[\\") {
+			return wrong("the pattern ", "the name of a folder: all below it is allowed", nil)
+		}
+		dir, err := filepath.Abs(place)
+		if err != nil {
+			return wrong("folder ", "one with an absolute path", err)
+		}
+		return dir, nil
 	}
 	u, err := url.Parse(place)
 	if err != nil {
-		return "", err
+		return wrong("", "a folder, or a URL such as s3://bucket/folder", err)
 	}
 	if u.Scheme == "file" || u.Fragment != "" || u.User != nil {
-		return "", fault.E(fault.InvalidArgument, fault.Got("URL "+fault.Quote(place)), fault.Want("a path in place of file://, and no user or fragment"))
+		return wrong("URL ", "a path in place of file://, and no user or fragment", nil)
 	}
 	return place, nil
 }

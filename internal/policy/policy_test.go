@@ -44,6 +44,8 @@ func TestPlacesAreNamedPlainly(t *testing.T) {
 	for _, bad := range []string{"", "/data/*", "file:///x", "s3://u:p@b/x", "s3://b#x", "s3://[/x"} {
 		if p, err := ParsePlaces(ReadFlag, []string{bad}); !errors.Is(err, fault.InvalidArgument) {
 			t.Errorf("%q is %v, %v", bad, p, err)
+		} else if n := strings.Count(err.Error(), " want "); n != 1 || !strings.HasPrefix(err.Error(), ReadFlag) {
+			t.Errorf("%q is refused with %v", bad, err)
 		}
 	}
 	p, err := ParsePlaces(ReadFlag, []string{"/a/../b/", "s3://b/f"})

@@ -969,18 +969,19 @@ type RoleSpec struct {
 	CheckpointOrigins []string               `protobuf:"bytes,23,rep,name=checkpoint_origins,json=checkpointOrigins,proto3" json:"checkpoint_origins,omitempty"`                      // the runs before that this job goes on with, the last one last
 	Ledger            []byte                 `protobuf:"bytes,21,opt,name=ledger,proto3" json:"ledger,omitempty"`                                                                     // of pserver 0: which records the state was computed from; empty: none that this job counts
 	KeepDir           string                 `protobuf:"bytes,17,opt,name=keep_dir,json=keepDir,proto3" json:"keep_dir,omitempty"`                                                    // directory that the state is written to after the last step, beside spec.save; empty: none
-	History           uint64                 `protobuf:"varint,25,opt,name=history,proto3" json:"history,omitempty"`                                                                  // of a pserver in the place of a lost one: it waits for the state of the checkpoint that this history begins with; else 0
-	Avoid             string                 `protobuf:"bytes,26,opt,name=avoid,proto3" json:"avoid,omitempty"`                                                                       // a node that the role should not run on, if there is another: a standby is of use where its pserver is not
-	Hosts             uint32                 `protobuf:"varint,19,opt,name=hosts,proto3" json:"hosts,omitempty"`                                                                      // over how many hosts the roles of the job are spread; 0: one
-	Placed            *Placement             `protobuf:"bytes,28,opt,name=placed,proto3" json:"placed,omitempty"`                                                                     // that the programs belong to, without them. Of a pserver with before: it takes its state from other pservers
-	Next              *Placement             `protobuf:"bytes,29,opt,name=next,proto3" json:"next,omitempty"`                                                                         // of the coordinator: a placement that the job may have changed to; absent: none
-	Credentials       []byte                 `protobuf:"bytes,30,opt,name=credentials,proto3" json:"credentials,omitempty"`                                                           // that the role shows to the others of the job, as package credential writes them; empty: none, and it asks for none
-	Lingers           bool                   `protobuf:"varint,34,opt,name=lingers,proto3" json:"lingers,omitempty"`                                                                  // of the coordinator: its listener may be away when the job ends, so the last steps wait for it
-	EtcdCredentials   []byte                 `protobuf:"bytes,31,opt,name=etcd_credentials,json=etcdCredentials,proto3" json:"etcd_credentials,omitempty"`                            // that etcd asks for, in the same form; empty: it asks for what the environment says
-	ClearData         bool                   `protobuf:"varint,32,opt,name=clear_data,json=clearData,proto3" json:"clear_data,omitempty"`                                             // gradients and parameters may travel between machines in clear text; the listener's user has said so
-	Policy            *Policy                `protobuf:"bytes,33,opt,name=policy,proto3" json:"policy,omitempty"`                                                                     // what the role may read and write on behalf of the submitter; absent: what its process may
-	unknownFields     protoimpl.UnknownFields
-	sizeCache         protoimpl.SizeCache
+	History           uint64                 `protobuf:"varint,25,opt,name=history,proto3" json:"history,omitempty"`                                                                  // of a pserver in the place of a lost one: it waits for the state of the checkpoint that this history begins with. Of a coordinator: the job goes
+	// back, and begins no generation before this history. Else 0
+	Avoid           string     `protobuf:"bytes,26,opt,name=avoid,proto3" json:"avoid,omitempty"`                                            // a node that the role should not run on, if there is another: a standby is of use where its pserver is not
+	Hosts           uint32     `protobuf:"varint,19,opt,name=hosts,proto3" json:"hosts,omitempty"`                                           // over how many hosts the roles of the job are spread; 0: one
+	Placed          *Placement `protobuf:"bytes,28,opt,name=placed,proto3" json:"placed,omitempty"`                                          // that the programs belong to, without them. Of a pserver with before: it takes its state from other pservers
+	Next            *Placement `protobuf:"bytes,29,opt,name=next,proto3" json:"next,omitempty"`                                              // of the coordinator: a placement that the job may have changed to; absent: none
+	Credentials     []byte     `protobuf:"bytes,30,opt,name=credentials,proto3" json:"credentials,omitempty"`                                // that the role shows to the others of the job, as package credential writes them; empty: none, and it asks for none
+	Lingers         bool       `protobuf:"varint,34,opt,name=lingers,proto3" json:"lingers,omitempty"`                                       // of the coordinator: its listener may be away when the job ends, so the last steps wait for it
+	EtcdCredentials []byte     `protobuf:"bytes,31,opt,name=etcd_credentials,json=etcdCredentials,proto3" json:"etcd_credentials,omitempty"` // that etcd asks for, in the same form; empty: it asks for what the environment says
+	ClearData       bool       `protobuf:"varint,32,opt,name=clear_data,json=clearData,proto3" json:"clear_data,omitempty"`                  // gradients and parameters may travel between machines in clear text; the listener's user has said so
+	Policy          *Policy    `protobuf:"bytes,33,opt,name=policy,proto3" json:"policy,omitempty"`                                          // what the role may read and write on behalf of the submitter; absent: what its process may
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *RoleSpec) Reset() {
@@ -2351,36 +2352,40 @@ func (x *TracedKernel) GetBytes() int64 {
 
 // JobStatus is what a listener knows of a job.
 type JobStatus struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Job           string                 `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
-	State         State                  `protobuf:"varint,2,opt,name=state,proto3,enum=edl.job.State" json:"state,omitempty"`
-	ProgramHash   string                 `protobuf:"bytes,3,opt,name=program_hash,json=programHash,proto3" json:"program_hash,omitempty"`
-	Mode          Mode                   `protobuf:"varint,4,opt,name=mode,proto3,enum=edl.job.Mode" json:"mode,omitempty"`
-	Roles         []*RoleStatus          `protobuf:"bytes,5,rep,name=roles,proto3" json:"roles,omitempty"`
-	Pass          int32                  `protobuf:"varint,6,opt,name=pass,proto3" json:"pass,omitempty"`
-	Passes        int32                  `protobuf:"varint,7,opt,name=passes,proto3" json:"passes,omitempty"`
-	Steps         uint64                 `protobuf:"varint,8,opt,name=steps,proto3" json:"steps,omitempty"`
-	Records       int64                  `protobuf:"varint,9,opt,name=records,proto3" json:"records,omitempty"`
-	Seconds       float64                `protobuf:"fixed64,10,opt,name=seconds,proto3" json:"seconds,omitempty"`
-	Failure       *Failure               `protobuf:"bytes,11,opt,name=failure,proto3" json:"failure,omitempty"`
-	Placement     []*ServerLoad          `protobuf:"bytes,12,rep,name=placement,proto3" json:"placement,omitempty"`
-	Trainers      int32                  `protobuf:"varint,14,opt,name=trainers,proto3" json:"trainers,omitempty"`                                                                      // wanted
-	Paused        string                 `protobuf:"bytes,15,opt,name=paused,proto3" json:"paused,omitempty"`                                                                           // why the job does not go on now; empty when it does
-	Attempt       int32                  `protobuf:"varint,16,opt,name=attempt,proto3" json:"attempt,omitempty"`                                                                        // how often the job has started over because its parameters were lost
-	Progress      *Progress              `protobuf:"bytes,17,opt,name=progress,proto3" json:"progress,omitempty"`                                                                       // as last known
-	FirstPass     int32                  `protobuf:"varint,19,opt,name=first_pass,json=firstPass,proto3" json:"first_pass,omitempty"`                                                   // of the first step; of progress, before there is one
-	Owner         string                 `protobuf:"bytes,20,opt,name=owner,proto3" json:"owner,omitempty"`                                                                             // the user who has submitted it; empty: not known
-	Kept          bool                   `protobuf:"varint,18,opt,name=kept,proto3" json:"kept,omitempty"`                                                                              // the listener holds the state that the job has left; a job that failed to save its model keeps it, too
-	Refused       uint64                 `protobuf:"varint,13,opt,name=refused,proto3" json:"refused,omitempty"`                                                                        // messages refused by pservers: duplicates, stale and foreign ones; as far as a status asked while they lived
-	Labels        map[string]string      `protobuf:"bytes,21,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"` // as in its spec
-	SubmittedMs   int64                  `protobuf:"varint,22,opt,name=submitted_ms,json=submittedMs,proto3" json:"submitted_ms,omitempty"`                                             // since 1970: when the listener has taken the job
-	EndedMs       int64                  `protobuf:"varint,23,opt,name=ended_ms,json=endedMs,proto3" json:"ended_ms,omitempty"`                                                         // since 1970; 0: it has not ended
-	Priority      int32                  `protobuf:"varint,24,opt,name=priority,proto3" json:"priority,omitempty"`                                                                      // as in its spec
-	Waiting       string                 `protobuf:"bytes,25,opt,name=waiting,proto3" json:"waiting,omitempty"`                                                                         // of a job that waits: for what, and how many jobs are before it
-	Before        int32                  `protobuf:"varint,26,opt,name=before,proto3" json:"before,omitempty"`                                                                          // how many jobs those are
-	Promised      *Needs                 `protobuf:"bytes,27,opt,name=promised,proto3" json:"promised,omitempty"`                                                                       // what its roles take now, as the listener counts it
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	Job            string                 `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
+	State          State                  `protobuf:"varint,2,opt,name=state,proto3,enum=edl.job.State" json:"state,omitempty"`
+	ProgramHash    string                 `protobuf:"bytes,3,opt,name=program_hash,json=programHash,proto3" json:"program_hash,omitempty"`
+	Mode           Mode                   `protobuf:"varint,4,opt,name=mode,proto3,enum=edl.job.Mode" json:"mode,omitempty"`
+	Roles          []*RoleStatus          `protobuf:"bytes,5,rep,name=roles,proto3" json:"roles,omitempty"`
+	Pass           int32                  `protobuf:"varint,6,opt,name=pass,proto3" json:"pass,omitempty"`
+	Passes         int32                  `protobuf:"varint,7,opt,name=passes,proto3" json:"passes,omitempty"`
+	Steps          uint64                 `protobuf:"varint,8,opt,name=steps,proto3" json:"steps,omitempty"`
+	Records        int64                  `protobuf:"varint,9,opt,name=records,proto3" json:"records,omitempty"`
+	Seconds        float64                `protobuf:"fixed64,10,opt,name=seconds,proto3" json:"seconds,omitempty"`
+	Failure        *Failure               `protobuf:"bytes,11,opt,name=failure,proto3" json:"failure,omitempty"`
+	Placement      []*ServerLoad          `protobuf:"bytes,12,rep,name=placement,proto3" json:"placement,omitempty"`
+	Trainers       int32                  `protobuf:"varint,14,opt,name=trainers,proto3" json:"trainers,omitempty"`                                                                      // wanted
+	Paused         string                 `protobuf:"bytes,15,opt,name=paused,proto3" json:"paused,omitempty"`                                                                           // why the job does not go on now; empty when it does
+	Attempt        int32                  `protobuf:"varint,16,opt,name=attempt,proto3" json:"attempt,omitempty"`                                                                        // how often the job has started over because its parameters were lost
+	Progress       *Progress              `protobuf:"bytes,17,opt,name=progress,proto3" json:"progress,omitempty"`                                                                       // as last known
+	FirstPass      int32                  `protobuf:"varint,19,opt,name=first_pass,json=firstPass,proto3" json:"first_pass,omitempty"`                                                   // of the first step; of progress, before there is one
+	Owner          string                 `protobuf:"bytes,20,opt,name=owner,proto3" json:"owner,omitempty"`                                                                             // the user who has submitted it; empty: not known
+	Kept           bool                   `protobuf:"varint,18,opt,name=kept,proto3" json:"kept,omitempty"`                                                                              // the listener holds the state that the job has left; a job that failed to save its model keeps it, too
+	Refused        uint64                 `protobuf:"varint,13,opt,name=refused,proto3" json:"refused,omitempty"`                                                                        // messages refused by pservers: duplicates, stale and foreign ones; as far as a status asked while they lived
+	Labels         map[string]string      `protobuf:"bytes,21,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"` // as in its spec
+	SubmittedMs    int64                  `protobuf:"varint,22,opt,name=submitted_ms,json=submittedMs,proto3" json:"submitted_ms,omitempty"`                                             // since 1970: when the listener has taken the job
+	EndedMs        int64                  `protobuf:"varint,23,opt,name=ended_ms,json=endedMs,proto3" json:"ended_ms,omitempty"`                                                         // since 1970; 0: it has not ended
+	Priority       int32                  `protobuf:"varint,24,opt,name=priority,proto3" json:"priority,omitempty"`                                                                      // as in its spec
+	Waiting        string                 `protobuf:"bytes,25,opt,name=waiting,proto3" json:"waiting,omitempty"`                                                                         // of a job that waits: for what, and how many jobs are before it
+	Before         int32                  `protobuf:"varint,26,opt,name=before,proto3" json:"before,omitempty"`                                                                          // how many jobs those are
+	Promised       *Needs                 `protobuf:"bytes,27,opt,name=promised,proto3" json:"promised,omitempty"`                                                                       // what its roles take now, as the listener counts it
+	Resumable      bool                   `protobuf:"varint,31,opt,name=resumable,proto3" json:"resumable,omitempty"`                                                                    // it has ended before its time, and ResumeJob would go on with it; told by List and Show
+	EarlierSteps   uint64                 `protobuf:"varint,32,opt,name=earlier_steps,json=earlierSteps,proto3" json:"earlier_steps,omitempty"`                                          // of the training that it goes on with, before its own first step
+	EarlierRecords int64                  `protobuf:"varint,33,opt,name=earlier_records,json=earlierRecords,proto3" json:"earlier_records,omitempty"`                                    // that were trained in these steps, as far as the checkpoint knows that it has begun with
+	CompletePasses int32                  `protobuf:"varint,34,opt,name=complete_passes,json=completePasses,proto3" json:"complete_passes,omitempty"`                                    // of passes: how many are trained whole, those before this job, too
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *JobStatus) Reset() {
@@ -2600,6 +2605,34 @@ func (x *JobStatus) GetPromised() *Needs {
 		return x.Promised
 	}
 	return nil
+}
+
+func (x *JobStatus) GetResumable() bool {
+	if x != nil {
+		return x.Resumable
+	}
+	return false
+}
+
+func (x *JobStatus) GetEarlierSteps() uint64 {
+	if x != nil {
+		return x.EarlierSteps
+	}
+	return 0
+}
+
+func (x *JobStatus) GetEarlierRecords() int64 {
+	if x != nil {
+		return x.EarlierRecords
+	}
+	return 0
+}
+
+func (x *JobStatus) GetCompletePasses() int32 {
+	if x != nil {
+		return x.CompletePasses
+	}
+	return 0
 }
 
 // ServerLoad is what the transpiler placed on one pserver.
@@ -3429,7 +3462,7 @@ const file_proto_job_job_proto_rawDesc = "" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04line\x18\x02 \x01(\tR\x04line\x12\x14\n" +
 	"\x05flops\x18\x03 \x01(\x03R\x05flops\x12\x14\n" +
-	"\x05bytes\x18\x04 \x01(\x03R\x05bytes\"\x94\a\n" +
+	"\x05bytes\x18\x04 \x01(\x03R\x05bytes\"\xa9\b\n" +
 	"\tJobStatus\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12$\n" +
 	"\x05state\x18\x02 \x01(\x0e2\x0e.edl.job.StateR\x05state\x12!\n" +
@@ -3459,7 +3492,11 @@ const file_proto_job_job_proto_rawDesc = "" +
 	"\bpriority\x18\x18 \x01(\x05R\bpriority\x12\x18\n" +
 	"\awaiting\x18\x19 \x01(\tR\awaiting\x12\x16\n" +
 	"\x06before\x18\x1a \x01(\x05R\x06before\x12*\n" +
-	"\bpromised\x18\x1b \x01(\v2\x0e.edl.job.NeedsR\bpromised\x1a9\n" +
+	"\bpromised\x18\x1b \x01(\v2\x0e.edl.job.NeedsR\bpromised\x12\x1c\n" +
+	"\tresumable\x18\x1f \x01(\bR\tresumable\x12#\n" +
+	"\rearlier_steps\x18  \x01(\x04R\fearlierSteps\x12'\n" +
+	"\x0fearlier_records\x18! \x01(\x03R\x0eearlierRecords\x12'\n" +
+	"\x0fcomplete_passes\x18\" \x01(\x05R\x0ecompletePasses\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"R\n" +

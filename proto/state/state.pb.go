@@ -1389,6 +1389,7 @@ type KeptJob struct {
 	OwnStore      bool                   `protobuf:"varint,4,opt,name=own_store,json=ownStore,proto3" json:"own_store,omitempty"` // its checkpoints are in the data folder
 	Continues     string                 `protobuf:"bytes,5,opt,name=continues,proto3" json:"continues,omitempty"`                // the job that it resumes; empty: none
 	Owner         string                 `protobuf:"bytes,6,opt,name=owner,proto3" json:"owner,omitempty"`                        // the user who has submitted it; empty: the user of the listener
+	Ended         *job.JobStatus         `protobuf:"bytes,15,opt,name=ended,proto3" json:"ended,omitempty"`                       // how it has ended; absent: it runs, or its listener was killed
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1456,6 +1457,13 @@ func (x *KeptJob) GetOwner() string {
 		return x.Owner
 	}
 	return ""
+}
+
+func (x *KeptJob) GetEnded() *job.JobStatus {
+	if x != nil {
+		return x.Ended
+	}
+	return nil
 }
 
 // Queue is what a listener keeps of owners of jobs, so that those that have used much wait for the others.
@@ -2597,13 +2605,14 @@ const file_proto_state_state_proto_rawDesc = "" +
 	"\x04name\x18\v \x01(\tR\x04name\x12$\n" +
 	"\x04data\x18\f \x03(\v2\x10.edl.rpc.DatasetR\x04data\"8\n" +
 	"\bDatasets\x12,\n" +
-	"\bdatasets\x18\x01 \x03(\v2\x10.edl.rpc.DatasetR\bdatasets\"\x98\x01\n" +
+	"\bdatasets\x18\x01 \x03(\v2\x10.edl.rpc.DatasetR\bdatasets\"\xc2\x01\n" +
 	"\aKeptJob\x12$\n" +
 	"\x04spec\x18\x01 \x01(\v2\x10.edl.job.JobSpecR\x04spec\x12\x10\n" +
 	"\x03run\x18\x02 \x01(\tR\x03run\x12\x1b\n" +
 	"\town_store\x18\x04 \x01(\bR\bownStore\x12\x1c\n" +
 	"\tcontinues\x18\x05 \x01(\tR\tcontinues\x12\x14\n" +
-	"\x05owner\x18\x06 \x01(\tR\x05ownerJ\x04\b\x03\x10\x04\"\x85\x01\n" +
+	"\x05owner\x18\x06 \x01(\tR\x05owner\x12(\n" +
+	"\x05ended\x18\x0f \x01(\v2\x12.edl.job.JobStatusR\x05endedJ\x04\b\x03\x10\x04\"\x85\x01\n" +
 	"\x05Queue\x12.\n" +
 	"\x04used\x18\x01 \x03(\v2\x1a.edl.state.Queue.UsedEntryR\x04used\x12\x13\n" +
 	"\x05at_ms\x18\x02 \x01(\x03R\x04atMs\x1a7\n" +
@@ -2760,9 +2769,9 @@ var file_proto_state_state_proto_goTypes = []any{
 	(*job.Shard)(nil),          // 35: edl.job.Shard
 	(*rpc.Dataset)(nil),        // 36: edl.rpc.Dataset
 	(*job.JobSpec)(nil),        // 37: edl.job.JobSpec
-	(*job.Policy)(nil),         // 38: edl.job.Policy
-	(*job.Event)(nil),          // 39: edl.job.Event
-	(*job.JobStatus)(nil),      // 40: edl.job.JobStatus
+	(*job.JobStatus)(nil),      // 38: edl.job.JobStatus
+	(*job.Policy)(nil),         // 39: edl.job.Policy
+	(*job.Event)(nil),          // 40: edl.job.Event
 	(*rpc.GoBackResponse)(nil), // 41: edl.rpc.GoBackResponse
 	(*job.Failure)(nil),        // 42: edl.job.Failure
 	(job.Role)(0),              // 43: edl.job.Role
@@ -2781,33 +2790,34 @@ var file_proto_state_state_proto_depIdxs = []int32{
 	36, // 10: edl.state.Checkpoint.data:type_name -> edl.rpc.Dataset
 	36, // 11: edl.state.Datasets.datasets:type_name -> edl.rpc.Dataset
 	37, // 12: edl.state.KeptJob.spec:type_name -> edl.job.JobSpec
-	31, // 13: edl.state.Queue.used:type_name -> edl.state.Queue.UsedEntry
-	19, // 14: edl.state.RunningJob.job:type_name -> edl.state.KeptJob
-	38, // 15: edl.state.RunningJob.policy:type_name -> edl.job.Policy
-	39, // 16: edl.state.JobRecord.events:type_name -> edl.job.Event
-	40, // 17: edl.state.JobRecord.status:type_name -> edl.job.JobStatus
-	23, // 18: edl.state.JobRecord.position:type_name -> edl.state.Position
-	27, // 19: edl.state.JobRecord.supervision:type_name -> edl.state.Supervision
-	26, // 20: edl.state.JobRecord.begin:type_name -> edl.state.JobBegin
-	24, // 21: edl.state.JobRecord.wishes:type_name -> edl.state.Wish
-	25, // 22: edl.state.JobRecord.owed:type_name -> edl.state.Owed
-	41, // 23: edl.state.Owed.back:type_name -> edl.rpc.GoBackResponse
-	33, // 24: edl.state.JobBegin.begin:type_name -> edl.job.Progress
-	33, // 25: edl.state.JobBegin.restart:type_name -> edl.job.Progress
-	36, // 26: edl.state.JobBegin.datasets:type_name -> edl.rpc.Dataset
-	28, // 27: edl.state.Supervision.roles:type_name -> edl.state.SupervisedRole
-	42, // 28: edl.state.Supervision.cause:type_name -> edl.job.Failure
-	42, // 29: edl.state.Supervision.why:type_name -> edl.job.Failure
-	29, // 30: edl.state.Supervision.under:type_name -> edl.state.TakeOver
-	43, // 31: edl.state.SupervisedRole.role:type_name -> edl.job.Role
-	42, // 32: edl.state.SupervisedRole.last:type_name -> edl.job.Failure
-	43, // 33: edl.state.SupervisedRole.as:type_name -> edl.job.Role
-	42, // 34: edl.state.TakeOver.cause:type_name -> edl.job.Failure
-	35, // [35:35] is the sub-list for method output_type
-	35, // [35:35] is the sub-list for method input_type
-	35, // [35:35] is the sub-list for extension type_name
-	35, // [35:35] is the sub-list for extension extendee
-	0,  // [0:35] is the sub-list for field type_name
+	38, // 13: edl.state.KeptJob.ended:type_name -> edl.job.JobStatus
+	31, // 14: edl.state.Queue.used:type_name -> edl.state.Queue.UsedEntry
+	19, // 15: edl.state.RunningJob.job:type_name -> edl.state.KeptJob
+	39, // 16: edl.state.RunningJob.policy:type_name -> edl.job.Policy
+	40, // 17: edl.state.JobRecord.events:type_name -> edl.job.Event
+	38, // 18: edl.state.JobRecord.status:type_name -> edl.job.JobStatus
+	23, // 19: edl.state.JobRecord.position:type_name -> edl.state.Position
+	27, // 20: edl.state.JobRecord.supervision:type_name -> edl.state.Supervision
+	26, // 21: edl.state.JobRecord.begin:type_name -> edl.state.JobBegin
+	24, // 22: edl.state.JobRecord.wishes:type_name -> edl.state.Wish
+	25, // 23: edl.state.JobRecord.owed:type_name -> edl.state.Owed
+	41, // 24: edl.state.Owed.back:type_name -> edl.rpc.GoBackResponse
+	33, // 25: edl.state.JobBegin.begin:type_name -> edl.job.Progress
+	33, // 26: edl.state.JobBegin.restart:type_name -> edl.job.Progress
+	36, // 27: edl.state.JobBegin.datasets:type_name -> edl.rpc.Dataset
+	28, // 28: edl.state.Supervision.roles:type_name -> edl.state.SupervisedRole
+	42, // 29: edl.state.Supervision.cause:type_name -> edl.job.Failure
+	42, // 30: edl.state.Supervision.why:type_name -> edl.job.Failure
+	29, // 31: edl.state.Supervision.under:type_name -> edl.state.TakeOver
+	43, // 32: edl.state.SupervisedRole.role:type_name -> edl.job.Role
+	42, // 33: edl.state.SupervisedRole.last:type_name -> edl.job.Failure
+	43, // 34: edl.state.SupervisedRole.as:type_name -> edl.job.Role
+	42, // 35: edl.state.TakeOver.cause:type_name -> edl.job.Failure
+	36, // [36:36] is the sub-list for method output_type
+	36, // [36:36] is the sub-list for method input_type
+	36, // [36:36] is the sub-list for extension type_name
+	36, // [36:36] is the sub-list for extension extendee
+	0,  // [0:36] is the sub-list for field type_name
 }
 
 func init() { file_proto_state_state_proto_init() }

@@ -69,13 +69,14 @@ func bytesBelow(dir string) (bytes int64) {
 }
 
 // List tells how far jobs are, those that were submitted first before the others.
-func (s *Server) List(_ context.Context, m *rpc.ListRequest) (*rpc.ListResponse, error) {
+func (s *Server) List(ctx context.Context, m *rpc.ListRequest) (*rpc.ListResponse, error) {
 	if _, err := path.Match(m.Name, ""); err != nil || len(m.Name) > maxPattern || m.Limit < 0 {
 		return nil, fault.E(fault.InvalidArgument, fault.Gotf("the pattern %s and the limit %d", fault.Quote(m.Name), m.Limit), fault.Want("a name or a pattern such as mnist-*, and a limit of 0 or more"))
 	}
 	r := &rpc.ListResponse{}
 	for _, j := range s.Manager.Jobs() {
 		if status := j.Status(); fits(m, status) {
+			status.Resumable = mayResume(ctx, s.Manager, j)
 			r.Jobs = append(r.Jobs, status)
 		}
 	}

@@ -75,7 +75,8 @@ func newJob(m *Manager, id string, spec *job.JobSpec, p *plan, state *jobState) 
 		record: record{reports: newReports(), profiled: spec.ProfileSteps > 0, wanted: spec.Trainers, begin: state.begin.Steps, next: state.begin.Steps, datasets: state.datasets,
 			status: &job.JobStatus{Job: id, State: job.State_PENDING, ProgramHash: p.hash.String(), Mode: spec.Mode,
 				Passes: int32(state.first) + max(1, spec.Passes), Placement: p.loads, Trainers: spec.Trainers,
-				FirstPass: int32(state.begin.Pass), Progress: jobspec.ProgressMessage(state.begin), Labels: spec.Labels, Priority: spec.Priority, SubmittedMs: time.Now().UnixMilli()}}}
+				FirstPass: int32(state.begin.Pass), CompletePasses: int32(state.begin.Pass), EarlierSteps: state.begin.Steps, EarlierRecords: state.earlier,
+				Progress: jobspec.ProgressMessage(state.begin), Labels: spec.Labels, Priority: spec.Priority, SubmittedMs: time.Now().UnixMilli()}}}
 	j.acks, j.finishing, j.followers = newAcknowledgements(j), newFinishing(j), newFollowers(j)
 	if p.user != nil {
 		j.needs = needsOf(s, p)
@@ -225,7 +226,15 @@ func (j *Job) end(err error) {
 		j.placing.release()
 		j.plan.release()
 	})
+	if state == job.State_SUCCEEDED && !j.spec.Fed {
+		j.withLock(func() {
+			if j.finishing.wishes == 0 { // the data has ended the job, and no user
+				j.status.CompletePasses = j.status.Passes
+			}
+		})
+	}
 	j.setState(state, err)
+	rememberEnd(j.manager, j)
 	endRun(j)
 	j.manager.queue.left(j.ID)
 	note(j.manager, auditLine{Method: "end", Job: j.ID, Program: j.plan.hash.String(), Outcome: strings.ToLower(state.String())})

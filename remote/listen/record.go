@@ -134,7 +134,7 @@ func (r *record) addStep(step *job.Step) (first, told bool) {
 		r.status.Passes += step.Pass - r.status.FirstPass // the state may lie behind the end of its pass
 		r.status.FirstPass = step.Pass
 	}
-	r.status.Pass, r.status.Steps = step.Pass, r.next-r.begin
+	r.status.Pass, r.status.CompletePasses, r.status.Steps = step.Pass, step.Pass, r.next-r.begin
 	r.status.Records += step.Rows
 	_, _ = r.roles.machine.Step(r.roles.now(), supervise.Progressed{})
 	return first, true
@@ -168,7 +168,7 @@ func (r *record) goBack(restart *job.Progress, records int64) {
 	r.next, r.reported = max(r.begin, restart.GetSteps()), nil
 	r.status.Attempt++
 	r.status.Progress = restart
-	r.status.Steps, r.status.Records, r.status.Pass = r.next-r.begin, records, restart.GetPass()
+	r.status.Steps, r.status.Records, r.status.Pass, r.status.CompletePasses = r.next-r.begin, records, restart.GetPass(), restart.GetPass()
 }
 
 // serversRunning returns how often each server and standby that runs was started. It takes mu.

@@ -308,7 +308,7 @@ func decide(c *jobRun, event func() supervise.Event) supervise.Effects {
 			c.scale.end(err)
 		}
 	}
-	c.wake()
+	wake(c)
 	c.job.status.Trainers = int32(c.machine.Trainers())
 	if c.owed.Forget = c.owed.Forget || effects.Forget; effects.Back {
 		c.owed.Back = c.went
@@ -317,7 +317,7 @@ func decide(c *jobRun, event func() supervise.Event) supervise.Effects {
 }
 
 // wake lets those look again who wait for a decision. job.mu is held.
-func (c *jobRun) wake() {
+func wake(c *jobRun) {
 	close(c.decided)
 	c.decided = make(chan struct{})
 }

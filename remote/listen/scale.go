@@ -164,7 +164,7 @@ func changeServers(ctx context.Context, j *Job, c *jobRun, servers int32) error 
 	}
 	ended := make(chan error, 1)
 	c.happen(func() supervise.Event { // job.mu is held
-		if c.busy(int(servers)) != nil || to.after != j.placing.now.number {
+		if busyWith(c, int(servers)) != nil || to.after != j.placing.now.number {
 			ended <- errBusy
 			return supervise.Tick{}
 		}
@@ -319,7 +319,7 @@ func moveState(ctx context.Context, c *jobRun, to *placement) (answer *rpc.MoveR
 func stays(c *jobRun, err error) {
 	c.job.withLock(func() {
 		c.job.placing.next, c.job.placing.changes = nil, false
-		c.wake()
+		wake(c)
 	})
 	c.scale.end(err)
 }
@@ -330,7 +330,7 @@ func placed(ctx context.Context, c *jobRun) {
 	c.job.withLock(func() {
 		c.job.placing.now, c.job.placing.next, c.job.placing.changes = to, nil, false
 		c.job.status.Placement = to.loads
-		c.wake()
+		wake(c)
 	})
 	ctx, cancel := context.WithTimeout(ctx, c.job.limits.Registry)
 	defer cancel()

@@ -193,6 +193,8 @@ func (s *Server) Show(m *rpc.JobRequest, stream grpc.ServerStreamingServer[rpc.P
 		d.Waits = waitsOf(j)
 	default:
 		d = j.Show(stream.Context())
+		d.Status.Resumable = mayResume(stream.Context(), s.Manager, j)
+		hideGone(stream.Context(), j, d)
 	}
 	if err != nil {
 		return err

@@ -96,7 +96,7 @@ func (c *jobRun) waits() (waits []*job.Wait) {
 		waits = append(waits, &job.Wait{Who: supervisor, What: "the job to go back to its last checkpoint, because parameters are lost",
 			By: []string{"coordinator"}, LastError: lost.Error()})
 	}
-	if w := c.wishWaits(); w != nil {
+	if w := wishWaits(c); w != nil {
 		waits = append(waits, w)
 	}
 	for _, r := range lostFirst(c.machine.Roles()) {

@@ -51,7 +51,7 @@ func (w *wish) await(ctx context.Context, c *jobRun) error {
 	for {
 		var busy error
 		var decided <-chan struct{}
-		c.job.withLock(func() { busy, decided = c.busy(w.servers), c.decided })
+		c.job.withLock(func() { busy, decided = busyWith(c, w.servers), c.decided })
 		if busy == nil {
 			return nil
 		}
@@ -70,8 +70,8 @@ func (w *wish) await(ctx context.Context, c *jobRun) error {
 	}
 }
 
-// busy tells why the job cannot begin now to change to a number of pservers; nil: it can. job.mu is held.
-func (c *jobRun) busy(servers int) error {
+// busyWith tells why the job cannot begin now to change to a number of pservers; nil: it can. job.mu is held.
+func busyWith(c *jobRun, servers int) error {
 	if c.job.placing.changes {
 		return fault.E(fault.Unavailable, fault.Got("a change of the number of pservers that is under way"))
 	}
@@ -79,12 +79,12 @@ func (c *jobRun) busy(servers int) error {
 }
 
 // wishWaits tells of the wish that waits; nil: none does. job.mu is held.
-func (c *jobRun) wishWaits() *job.Wait {
+func wishWaits(c *jobRun) *job.Wait {
 	w := c.job.placing.wish
 	if w == nil {
 		return nil
 	}
-	busy := c.busy(w.servers)
+	busy := busyWith(c, w.servers)
 	if busy == nil { // it is under way, and others tell what that waits for
 		return nil
 	}

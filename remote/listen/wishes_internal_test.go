@@ -25,7 +25,7 @@ func TestWishes(t *testing.T) {
 			if _, err := c.machine.Step(time.Second, e); err != nil {
 				t.Fatal(err)
 			}
-			c.wake()
+			wake(c)
 		})
 	}
 	wish := func(servers int) (w *wish, answer chan error) {
@@ -36,7 +36,7 @@ func TestWishes(t *testing.T) {
 	why := func(want string) {
 		t.Helper()
 		j.withLock(func() {
-			if w := c.wishWaits(); (w == nil) != (want == "") || !strings.Contains(w.GetLastError(), want) || w != nil && !w.Until.IsValid() {
+			if w := wishWaits(c); (w == nil) != (want == "") || !strings.Contains(w.GetLastError(), want) || w != nil && !w.Until.IsValid() {
 				t.Errorf("the listener waits for %v, want %q", w, want)
 			}
 		})
@@ -56,7 +56,7 @@ func TestWishes(t *testing.T) {
 	j.withLock(func() { j.placing.changes = true })
 	step(supervise.Moved{Number: 1})
 	why("under way")
-	j.withLock(func() { j.placing.changes = false; c.wake() })
+	j.withLock(func() { j.placing.changes = false; wake(c) })
 	if err := <-second; err != nil {
 		t.Error(err)
 	}

@@ -39,6 +39,12 @@ func Running(s *job.JobStatus) (trainers int) {
 	return trainers
 }
 
+// Steps is how many steps of the training of a job are trained, those before the checkpoint or the state that it began with, too.
+func Steps(s *job.JobStatus) uint64 { return s.GetEarlierSteps() + s.GetSteps() }
+
+// Records is how many records were trained in these steps, each as often as it was, as far as is known of those before the job.
+func Records(s *job.JobStatus) int64 { return s.GetEarlierRecords() + s.GetRecords() }
+
 // RoleName is how commands call a role, such as trainer-1.
 func RoleName(role job.Role, index uint32) string {
 	if role == job.Role_COORDINATOR {

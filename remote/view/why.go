@@ -22,11 +22,11 @@ func Headline(s *job.JobStatus, waits []*job.Wait, now time.Time) string {
 	case s.GetState() == job.State_WAITING:
 		return fmt.Sprintf("job %s has not started: it stands in line\n", s.Job)
 	case s.GetPaused() != "":
-		return fmt.Sprintf("job %s does not go on, after %d steps: %s\n", s.Job, s.Steps, s.Paused)
+		return fmt.Sprintf("job %s does not go on, after %d steps: %s\n", s.Job, Steps(s), s.Paused)
 	case AllWait(s, waits, now):
-		return fmt.Sprintf("job %s does not go on, after %d steps: all of its trainers wait\n", s.Job, s.Steps)
+		return fmt.Sprintf("job %s does not go on, after %d steps: all of its trainers wait\n", s.Job, Steps(s))
 	}
-	return fmt.Sprintf("job %s is %s, after %d steps\n", s.GetJob(), State(s), s.GetSteps())
+	return fmt.Sprintf("job %s is %s, after %d steps\n", s.GetJob(), State(s), Steps(s))
 }
 
 // standstill is how long all trainers must wait until a job is said to stand still: each waits for the others, and for servers, in each round.

@@ -140,8 +140,8 @@ func tellJob(tell func(m metric, v float64, labels ...string), t *tracked, now t
 	id := s.Job
 	tell(jobStalled, truth(t.held(now).stalled), id)
 	tell(jobSeconds, s.Seconds, id)
-	tell(jobSteps, float64(s.Steps), id)
-	tell(jobRecords, float64(s.Records), id)
+	tell(jobSteps, float64(view.Steps(s)), id)
+	tell(jobRecords, float64(view.Records(s)), id)
 	tell(jobAttempts, float64(s.Attempt), id)
 	tell(rejected, float64(s.Refused), id)
 	if !view.Ended(s) {

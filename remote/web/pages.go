@@ -92,8 +92,8 @@ func (s *Server) overviewPage(p page, now time.Time) {
 
 func (t *tracked) row(order int, now time.Time) row {
 	s := t.status
-	r := row{Job: s.Job, Order: order, Owner: s.Owner, State: view.State(s), Ended: view.Ended(s), Mode: strings.ToLower(s.Mode.String()), Pass: s.Pass, Passes: s.Passes,
-		Steps: s.Steps, Records: s.Records, Seconds: int64(s.Seconds), Rate: rounded(t.rate()), Trainers: view.Running(s), Wanted: s.Trainers}
+	r := row{Job: s.Job, Order: order, Owner: s.Owner, State: view.State(s), Ended: view.Ended(s), Mode: strings.ToLower(s.Mode.String()), Pass: s.CompletePasses, Passes: s.Passes,
+		Steps: view.Steps(s), Records: view.Records(s), Seconds: int64(s.Seconds), Rate: rounded(t.rate()), Trainers: view.Running(s), Wanted: s.Trainers}
 	if left, ok := t.left(); ok {
 		r.Left = &left
 	}
