@@ -198,6 +198,10 @@ func (c *changes) end() {
 		c.Fail(err)
 		return
 	}
+	if err := c.unfinished(); err != nil {
+		c.Fail(err)
+		return
+	}
 	ctx, cancel := context.WithTimeout(c.ctx, c.cfg.RejoinDeadline)
 	defer cancel()
 	silent := map[int]bool{} // servers that have not heard yet
@@ -226,6 +230,27 @@ func (c *changes) end() {
 	// The calls of dismiss end with ctx, so this does.
 	_ = c.await(context.WithoutCancel(ctx), reason, func() (bool, error) { return len(silent) == 0, nil })
 	c.locked(func() { c.finish(nil) })
+}
+
+// unfinished is an error while passes are to come that nobody has begun, or feeds. Trainers leave at the end of the data; that they say so is no proof.
+func (c *changes) unfinished() (err error) {
+	left := func(at, got string) error {
+		return fault.E(fault.Corrupt, fault.At(at), fault.Got("trainers that have all left, and "+got), fault.Want("trainers that leave at the end of the data"))
+	}
+	c.locked(func() {
+		switch {
+		case c.cfg.Fed && !c.feeds.finished:
+			err = left("coordinator", "a user who may still feed steps")
+		case !c.cfg.Fed && len(c.store.queues) == 0 && readingOf(c.cfg.Program).Rows > 0:
+			err = left("coordinator", "no dataset that one of them has reported")
+		}
+		for name, q := range c.store.queues {
+			if q.Unread() {
+				err = left("dataset "+fault.Quote(name), fmt.Sprintf("passes that nobody has begun: %d of %d have", q.Pass()-c.cfg.start().Pass+1, max(c.cfg.Passes, 1)))
+			}
+		}
+	})
+	return err
 }
 
 // dismiss releases one server, by a generation without members. A server that is gone needs no word.

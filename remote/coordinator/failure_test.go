@@ -105,6 +105,9 @@ func TestNobodyWaitsAfterTheEnd(t *testing.T) {
 		}
 		late <- r
 	}()
+	if _, err := s.finish(-1); err != nil {
+		t.Fatal(err)
+	}
 	if err := s.leave(t.Context(), 0); err != nil {
 		t.Fatal(err)
 	}

@@ -33,6 +33,38 @@ func TestJoinAndLeave(t *testing.T) {
 	}
 }
 
+// A job has not succeeded because its trainers say that they leave: passes that nobody has begun, and a dataset that nobody has reported, are left.
+func TestLeaveBeforeTheEnd(t *testing.T) {
+	for name, c := range map[string]struct {
+		cfg    func(*coordinator.Config)
+		report bool
+		says   string
+	}{
+		"passes are left": {func(c *coordinator.Config) { c.Passes = 100000 }, true, "1 of 100000"},
+		"in async mode":   {func(c *coordinator.Config) { c.Passes, c.Sync = 100000, false }, true, "1 of 100000"},
+		"no dataset":      {func(c *coordinator.Config) { c.Passes = 1 }, false, "no dataset"},
+		"feeds may come":  {func(c *coordinator.Config) { c.Fed = true }, false, "feed steps"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg := reading(t, 2)
+			c.cfg(&cfg)
+			s := start(t, cfg)
+			s.joinAll(0, 0, 1)
+			if c.report {
+				s.reportDataset(t, 30)
+			}
+			for _, rank := range []uint32{0, 1} {
+				if err := s.leave(t.Context(), rank); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := <-s.ended; !errors.Is(err, fault.Corrupt) || !strings.Contains(err.Error(), c.says) {
+				t.Errorf("the job ends with %v, want %v with %q", err, fault.Corrupt, c.says)
+			}
+		})
+	}
+}
+
 // Trainers that never come are named when the start deadline has passed, to those who wait, too.
 func TestStartDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

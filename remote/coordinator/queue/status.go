@@ -62,6 +62,11 @@ func (q *Queue) Exhausted() bool {
 // Ended reports whether all passes are done. In async mode it also reports true when the queue was stopped and no trainer has a task.
 func (q *Queue) Ended() bool { return q.ended }
 
+// Unread reports whether passes are to come that no trainer has begun, or files of a folder that grows. It is false for a queue that was stopped.
+func (q *Queue) Unread() bool {
+	return !q.ended && !q.stopped && (q.open() || q.pass < q.policy.lastPass())
+}
+
 // Pass returns the current pass: the one whose ledger an event needs.
 func (q *Queue) Pass() int32 { return q.pass }
 
