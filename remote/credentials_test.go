@@ -141,6 +141,35 @@ func TestEveryMethodAsksWhoCalls(t *testing.T) {
 		t.Errorf("%d calls were tried", methods)
 	}
 
+	// Roles of the job may call what they need, and nothing else.
+	for _, c := range []credential.Name{{Kind: credential.Listener}, {Role: "trainer", Index: 1}, {Role: "coordinator"}, {Role: "pserver"}, {Role: "standby"}} {
+		who := "listener"
+		if c.Kind != credential.Listener {
+			who, c.Kind, c.Job = c.Role, credential.Role, "asks"
+		}
+		for address, name := range map[string]protoreflect.Name{server: "ParameterServer", coordinator: "Coordinator"} {
+			conn, err := wire.Dial(address, ofJob(issue(c, time.Hour)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			d := rpc.File_proto_rpc_rpc_proto.Services().ByName(name)
+			for i := range d.Methods().Len() {
+				m := d.Methods().Get(i)
+				may, known := roleMethods[m.FullName().Parent().Name()+"."+m.Name()]
+				if !known {
+					t.Errorf("who may call %s?", m.FullName())
+				}
+				if strings.Contains(may, who) {
+					continue
+				}
+				if err := wire.FromStatus("peer", callEmpty(bounded(t), conn, m)); !errors.Is(err, fault.Denied) {
+					t.Errorf("%s answers a %s: %v", m.FullName(), who, err)
+				}
+			}
+			conn.Close()
+		}
+	}
+
 	// A user may not start a role, and a trainer may not speak for another one.
 	conn, err := wire.Dial(l.Address(), wire.ToListener(issue(userName("u", credential.Admin), time.Hour)))
 	if err != nil {
@@ -160,6 +189,21 @@ func TestEveryMethodAsksWhoCalls(t *testing.T) {
 	if err := wire.FromStatus("coordinator", err); !errors.Is(err, fault.Denied) || !strings.Contains(err.Error(), "trainer/1") {
 		t.Errorf("trainer 1 says that trainer 0 leaves: %v", err)
 	}
+}
+
+// roleMethods is who may call each method of a role.
+var roleMethods = map[protoreflect.Name]string{
+	"Coordinator.Join": "trainer", "Coordinator.News": "trainer", "Coordinator.ReportDataset": "trainer", "Coordinator.GetTask": "trainer",
+	"Coordinator.TaskFailed": "trainer", "Coordinator.RequestSaveModel": "trainer", "Coordinator.ReportSteps": "trainer", "Coordinator.NextFeed": "trainer",
+	"Coordinator.Permit": "trainer", "Coordinator.Leave": "trainer", "Coordinator.Placement": "trainer", "Coordinator.Checkpoint": "trainer listener",
+	"Coordinator.Feed": "listener", "Coordinator.Finish": "listener", "Coordinator.Acknowledge": "listener", "Coordinator.Watch": "listener",
+	"Coordinator.Queues": "listener", "Coordinator.GoBack": "listener", "Coordinator.Move": "listener",
+	"ParameterServer.SendVariable": "trainer listener", "ParameterServer.SendBarrier": "trainer", "ParameterServer.GetRows": "trainer",
+	"ParameterServer.GetVariable": "trainer coordinator pserver standby", "ParameterServer.CopyRows": "pserver standby", "ParameterServer.OpenData": "trainer",
+	"ParameterServer.Freeze": "coordinator", "ParameterServer.Resume": "coordinator", "ParameterServer.Ledger": "coordinator listener",
+	"ParameterServer.Cut": "coordinator", "ParameterServer.Hold": "coordinator", "ParameterServer.Restore": "coordinator listener", "ParameterServer.Pace": "trainer",
+	"ParameterServer.Counted": "trainer", "ParameterServer.Prepare": "listener", "ParameterServer.Arrived": "coordinator", "ParameterServer.Complete": "trainer",
+	"ParameterServer.Follow": "standby", "ParameterServer.TakeOver": "listener", "ParameterServer.Status": "listener",
 }
 
 // listenerMethods is what each method of a listener asks of a user: the least access, and whether one who is no admin may use it only on what is its own.

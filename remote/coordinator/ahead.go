@@ -51,7 +51,7 @@ func (s *store) durable(t *txn, group []*op) (left, later []*op, err error) {
 			more := s.begin()
 			more.apply(o)
 			switch {
-			case o.err == nil && len(more.changes) > 0 && !more.ahead():
+			case o.asks, o.err == nil && len(more.changes) > 0 && !more.ahead():
 				if later = append(later, o); len(later) == 1 {
 					waits = time.Now()
 				}

@@ -70,13 +70,6 @@ func (c *core) Heard() <-chan struct{} { return c.heard }
 // Told has a token when somebody has been told the last queues. Whoever serves this coordinator should go on doing so for a moment until then, too.
 func (c *core) Told() <-chan struct{} { return c.told }
 
-// lostLock ends a coordinator that has heard of a later one, and returns what its caller is told. The monitor is held.
-func (c *core) lostLock(got string) error {
-	err := fault.E(fault.Fenced, fault.At("coordinator"), fault.Got(got), fault.Wantf("the lock of fence %d", c.lead.Fence))
-	c.finish(err)
-	return asUnavailable(err)
-}
-
 // whyEnded is the error of a call that comes after the end of the job. The monitor is held.
 func (c *core) whyEnded() error {
 	if err := c.monitor.Err(); err != nil {

@@ -3,6 +3,7 @@ package coordinator_test
 import (
 	"context"
 	"errors"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -228,9 +229,18 @@ func TestCoordinatorThatHasLostItsLock(t *testing.T) {
 	if third := now.mustAsk(1, 0, 2, next); third.Id != 2 {
 		t.Error(third)
 	}
-	// One that hears of a later one from a trainer ends, too.
+	// A trainer that names a later one, while there is none, is refused, and the job goes on.
 	heard := idOf(1, 0, 3)
-	heard.Fence = uint64(now.lead.Fence) + 1
+	heard.Fence = math.MaxInt64
+	if _, err := now.client.GetTask(t.Context(), &rpc.GetTaskRequest{Id: heard, Dataset: "d"}); !errors.Is(err, fault.Unavailable) {
+		t.Error(err)
+	}
+	if fourth := now.mustAsk(1, 0, 3); fourth.Id != 3 {
+		t.Error(fourth)
+	}
+	// One that hears of a later one from a trainer, and has lost the lock, ends.
+	last := h.start()
+	heard.Fence = uint64(last.lead.Fence)
 	if _, err := now.client.GetTask(t.Context(), &rpc.GetTaskRequest{Id: heard, Dataset: "d"}); !errors.Is(err, fault.Unavailable) {
 		t.Error(err)
 	}

@@ -208,7 +208,8 @@ func (m *members) answer(rank id.Rank, g generation.Generation) (*rpc.JoinRespon
 	return r, nil
 }
 
-// admit checks who calls, and waits until this coordinator may answer. A coordinator ends when a caller knows a later one.
+// admit checks who calls, and waits until this coordinator may answer. If a caller names a later coordinator, this one asks the store whether it still has the
+// lock, and ends if it has not. It does not take the word of the caller for it.
 func (m *members) admit(ctx context.Context, who *rpc.Identity) error {
 	if err := m.cfg.Identity.Check(who); err != nil {
 		return err
@@ -220,12 +221,14 @@ func (m *members) admit(ctx context.Context, who *rpc.Identity) error {
 	reason := func() waits.Wait {
 		return waits.Wait{Who: trainerName(from.Rank), What: "the coordinator's start", Unlisted: true}
 	}
-	return m.await(ctx, reason, func() (bool, error) {
-		if m.ready && from.Fence > m.lead.Fence {
-			return false, m.lostLock(fmt.Sprintf("trainer %d has heard of fence %d", from.Rank, from.Fence))
-		}
-		return m.ready, nil
-	})
+	var fence id.Fence
+	if err := m.await(ctx, reason, func() (bool, error) { fence = m.lead.Fence; return m.ready, nil }); err != nil || from.Fence <= fence {
+		return err
+	}
+	if err := m.store.holdsLock(ctx); err != nil {
+		return fault.E(fault.Unavailable, fault.At("coordinator"), fault.Gotf("the fence %d from trainer %d", from.Fence, from.Rank), fault.Cause(err))
+	}
+	return fault.E(fault.Unavailable, fault.At("coordinator"), fault.Gotf("the fence %d from trainer %d", from.Fence, from.Rank), fault.Wantf("at most %d: nobody else has the lock", fence))
 }
 
 // isMember checks that a message comes from a member of the generation that trains now. fault.Superseded tells its sender to join the next generation;

@@ -53,6 +53,7 @@ const maxGroup = cluster.MaxChanges - 2*queue.MaxStepChanges
 type op struct {
 	apply func(*txn) error
 	alone bool // in a transaction of its own, all or nothing
+	asks  bool // whether the lock is held; it changes nothing
 	err   error
 	done  chan error
 }
@@ -67,6 +68,11 @@ func (s *store) transact(ctx context.Context, apply func(*txn) error) error {
 // transactAlone is transact for changes that nobody may see in part. No number of steps is added to them.
 func (s *store) transactAlone(ctx context.Context, apply func(*txn) error) error {
 	return s.do(ctx, &op{apply: apply, alone: true, done: make(chan error, 1)})
+}
+
+// holdsLock fails, and the coordinator ends, if another one has the lock.
+func (s *store) holdsLock(ctx context.Context) error {
+	return s.do(ctx, &op{apply: func(*txn) error { return nil }, alone: true, asks: true, done: make(chan error, 1)})
 }
 
 func (s *store) do(ctx context.Context, o *op) error {
@@ -142,6 +148,9 @@ func (s *store) commit(first *op) (alone *op) {
 	}
 	var err error
 	var later []*op
+	if first.asks {
+		err = s.attempt(nil)
+	}
 	if len(t.changes) > 0 {
 		if !first.alone {
 			t.count()

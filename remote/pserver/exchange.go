@@ -144,7 +144,6 @@ func (x *exchange) answer(ctx context.Context, m *rpc.GetRequest, stream grpc.Se
 	var value *tensor.Tensor
 	var refused error
 	err := c.Await(ctx, func() waits.Wait { return x.unpublished(round) }, func() (bool, error) {
-		_, _ = c.step(FenceSeen{from.Fence}) // is never refused
 		value, refused = c.sums.find(m.Name, round)
 		return value != nil || refused != nil, nil
 	})

@@ -137,29 +137,8 @@ func TestExchangeOverManyRounds(t *testing.T) {
 		t.Fatal(err)
 	}
 	stale := &rpc.GetRequest{Id: pstest.Identity.Of(1, 3, 0), Name: "norm", Exchange: true}
-	stale.Id.Fence = 99
 	if _, _, err := (pstest.Trainer{Client: servers[0].Client}).GetAs(t.Context(), stale, 1); !errors.Is(err, fault.Stale) {
 		t.Errorf("partial results of a round long past: %v", err)
-	}
-	if _, err := servers[0].Freeze(g); !errors.Is(err, fault.Fenced) {
-		t.Errorf("a coordinator with a fence below that of another server: %v", err)
-	}
-}
-
-// A server that asks for partial sums names the highest fence that it knows.
-func TestExchangeNamesTheFence(t *testing.T) {
-	ctx := t.Context()
-	servers := exchanging(t, 2, func(*pserver.Config) {}, func(int, uint64) {})
-	newer := pstest.Identity
-	newer.Fence = 20
-	if _, err := (pstest.Trainer{Client: servers[0].Client}).SendAs(ctx, newer.Of(0, 0, 0), "w0@GRAD", pstest.Filled(1, 1)); err != nil {
-		t.Fatal(err)
-	}
-	if err := trainOn(ctx, servers, 1); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := servers[1].Freeze(g); !errors.Is(err, fault.Fenced) {
-		t.Errorf("a coordinator with a fence below that of a message to the other server: %v", err)
 	}
 }
 

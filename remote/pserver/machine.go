@@ -20,7 +20,7 @@ type machine interface {
 	Missing() []id.Rank
 	// Generation is the last one that has begun here, 0 for none.
 	Generation() id.Generation
-	// Fence is the highest fence of a coordinator that any message has named.
+	// Fence is the highest fence that a coordinator has named.
 	Fence() id.Fence
 	// checkRank refuses a rank that the job cannot have.
 	checkRank(rank id.Rank) error
@@ -102,8 +102,6 @@ type (
 		History    uint64   // of the job
 		Later      bool     // the state arrives later: until Applied it is that of a round which is being applied
 	}
-	// FenceSeen says that another server has named a fence.
-	FenceSeen struct{ Fence id.Fence }
 	// Applied is the server's own report: it has applied the round, or, in async mode, one contribution of Rank.
 	Applied struct{ Rank id.Rank }
 )
@@ -112,7 +110,6 @@ func (Frozen) event()    {}
 func (Resumed) event()   {}
 func (Restored) event()  {}
 func (Moved) event()     {}
-func (FenceSeen) event() {}
 func (Applied) event()   {}
 
 // senderOf returns who has sent a trainer's message, and the zero Sender for other events. A method of Event could tell it as well, but would move every
@@ -205,17 +202,12 @@ func newGenerations(ranks int, variables []string) generations {
 // Generation is the last one that has begun here, 0 for none.
 func (g *generations) Generation() id.Generation { return g.begun }
 
-// Fence is the highest fence of a coordinator that any message has named.
+// Fence is the highest fence that a coordinator has named. What others say of fences does not count: a coordinator speaks to all servers before anybody
+// trains with it.
 func (g *generations) Fence() id.Fence { return g.fence }
 
-// noteFence notes a fence that somebody other than the coordinator itself has named.
+// noteFence notes the fence that the server in whose place this one stands has heard.
 func (g *generations) noteFence(f id.Fence) { g.fence = max(g.fence, f) }
-
-// admit notes the fence of a trainer's message and refuses ranks that the job cannot have.
-func (g *generations) admit(from Sender) error {
-	g.noteFence(from.Fence)
-	return g.checkRank(from.Rank)
-}
 
 func (g *generations) checkRank(rank id.Rank) error {
 	if int(rank) >= g.ranks {

@@ -46,8 +46,6 @@ func eventOf(t *testing.T, c scripttest.Command) pserver.Event {
 		return pserver.Paced{Sender: from, Rests: true}
 	case "applied":
 		return pserver.Applied{Rank: from.Rank}
-	case "fence":
-		return pserver.FenceSeen{Fence: from.Fence}
 	case "hold":
 		return pserver.Held{Generation: from.Generation, Fence: from.Fence}
 	case "bound":

@@ -253,7 +253,6 @@ func reaches(ctx context.Context, s *Server, who *rpc.Identity) error {
 	}
 	var refused error
 	err := c.Await(ctx, func() waits.Wait { return c.forRound(c.rounds.Round()) }, func() (bool, error) {
-		_, _ = c.step(FenceSeen{from.Fence}) // is never refused
 		if have := c.rounds.Round(); have > from.Round {
 			refused = fault.E(fault.Stale, fault.At(c.Where), fault.Gotf("a request for the state of round %d", from.Round), fault.Wantf("round %d", have))
 		}

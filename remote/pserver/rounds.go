@@ -55,12 +55,9 @@ func (r *Rounds) Step(_ time.Duration, e Event) (Effects, error) {
 		return follow(r, e)
 	case Moved:
 		return Effects{}, moved(r, e)
-	case FenceSeen:
-		r.noteFence(e.Fence)
-		return Effects{}, nil
 	}
 	from := senderOf(e)
-	if err := r.admit(from); err != nil {
+	if err := r.checkRank(from.Rank); err != nil {
 		return Effects{}, err
 	}
 	if _, ok := e.(ReadAny); ok {

@@ -62,9 +62,6 @@ func (u *Updates) Step(_ time.Duration, e Event) (Effects, error) {
 		return u.resume(e)
 	case Restored:
 		return restoreUpdates(u, e)
-	case FenceSeen:
-		u.noteFence(e.Fence)
-		return Effects{}, nil
 	case Held:
 		return Effects{}, u.beginHold(e)
 	case Bounded:
@@ -77,7 +74,7 @@ func (u *Updates) Step(_ time.Duration, e Event) (Effects, error) {
 		return followUpdates(u, e)
 	}
 	from := senderOf(e)
-	if err := u.admit(from); err != nil {
+	if err := u.checkRank(from.Rank); err != nil {
 		return Effects{}, err
 	}
 	if _, ok := e.(ReadAny); ok {

@@ -27,7 +27,6 @@ import (
 	"sync"
 	"time"
 
-	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/edl-go/edl/fault"
@@ -146,13 +145,6 @@ func Run(ctx context.Context, spec *job.RoleSpec, options Options) (err error) {
 // confined returns a context in which the role opens what its listener allows, and nothing else.
 func confined(ctx context.Context, r *runner) context.Context {
 	return policy.With(ctx, jobspec.PolicyOf(r.spec.Policy))
-}
-
-// newServer returns a server whose handlers are confined, too.
-func newServer(r *runner) *grpc.Server {
-	return wire.NewServer(r.side, wire.Around(func(ctx context.Context, _ string, handle func(context.Context) error) error {
-		return handle(confined(ctx, r))
-	})...)
 }
 
 // openRegistry opens the registry. While etcd does not answer it tries again, until Deadlines.Start.
