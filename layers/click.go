@@ -30,3 +30,17 @@ func ContinuousValueModel(x, cvm Variable, useCVM bool, opts ...Option) Variable
 	l := start("continuous_value_model", opts, nil, x, cvm)
 	return l.result(l.op("cvm", In{"X": {x}, "CVM": {cvm}}, Attrs{"use_cvm": useCVM}, "Y"))
 }
+
+// FilterByInsTag keeps the rows of x whose tags have one in common with filter, int64 [tags]: tags is int64 [tags, 1], those of a row a sequence. If x has a LoD, it
+// keeps sequences of rows. The rows of an instance that is kept are a sequence of kept, and weight, [instances, 1], is 1 for each. If there is none, kept is one row of
+// zeros, and its weight 0: multiply the loss by it.
+//
+// Options: Name (of kept). Op: filter_by_instag.
+func FilterByInsTag(x, tags, filter Variable, opts ...Option) (kept, weight Variable) {
+	l := start("filter_by_instag", opts, nil, x, tags, filter)
+	if l.failed {
+		return l.fail(), l.fail()
+	}
+	out := l.multi("filter_by_instag", In{"Ins": {x}, "Ins_tag": {tags}, "Filter_tag": {filter}}, Attrs{"is_lod": x.LoDLevel() > 0}, "Out", "LossWeight", "IndexMap")
+	return l.result(out[0]), out[1]
+}

@@ -189,3 +189,28 @@ func orAll(n int) int {
 	}
 	return n
 }
+
+// A DetectionScore says how DetectionMAP compares detections with objects.
+type DetectionScore struct {
+	Classes       int     // number of classes
+	Overlap       float64 // what a right detection exceeds; 0 for 0.5
+	SkipDifficult bool    // leave difficult objects out
+	ElevenPoints  bool    // take the mean over recalls of 0, 0.1, ... 1, as the challenge of 2007 did, and not the area
+}
+
+// DetectionMAP is the mean average precision of detections, which a layer such as MulticlassNMS has found: rows of class, score, left, top, right and bottom. The rows of label
+// are class, 1 if the object is difficult, else 0, left, top, right and bottom, or without the second number. Coordinates are shares of the image, and the rows of an image
+// are a sequence. The result is [1].
+//
+// Options: Name. Op: detection_map.
+func DetectionMAP(detections, label Variable, score DetectionScore, opts ...Option) Variable {
+	l := start("detection_map", opts, nil, detections, label)
+	attrs := Attrs{"class_num": score.Classes, "overlap_threshold": 0.5, "evaluate_difficult": !score.SkipDifficult}
+	if score.Overlap != 0 {
+		attrs["overlap_threshold"] = score.Overlap
+	}
+	if score.ElevenPoints {
+		attrs["ap_type"] = "11point"
+	}
+	return l.result(l.multi("detection_map", In{"DetectRes": {detections}, "Label": {label}}, attrs, "MAP", "AccumPosCount", "AccumTruePos", "AccumFalsePos")[0])
+}

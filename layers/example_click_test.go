@@ -1,6 +1,9 @@
 package layers_test
 
-import "github.com/edl-go/edl/layers"
+import (
+	"github.com/edl-go/edl/layers"
+	"github.com/edl-go/edl/tensor"
+)
 
 func ExampleContinuousValueModel() {
 	s := newSketch()
@@ -16,4 +19,15 @@ func ExampleDataNorm() {
 	s := newSketch()
 	s.print(layers.DataNorm(s.numbers("x", 2, 1, -2, 3, 4), layers.Act("relu")))
 	// Output: [2 2] [1 0 3 4]
+}
+
+// The first and the last row have the tag 7.
+func ExampleFilterByInsTag() {
+	s := newSketch()
+	x, tags := s.numbers("x", 2, 1, 2, 3, 4, 5, 6), s.labels("tags", []int64{2, 1, 1}, 1, 7, 2, 7)
+	kept, weight := layers.FilterByInsTag(x, tags, layers.FillConstant(s.Model, 7, []int64{1}, layers.DType(tensor.Int64)))
+	s.print(kept, weight)
+	// Output:
+	// [2 2] [1 2 5 6]
+	// [2 1] [1 1]
 }

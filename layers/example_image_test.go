@@ -32,3 +32,13 @@ func ExampleConv3DTranspose() {
 	s.print(layers.Conv3DTranspose(volume, 1, 1, allOnes, layers.WindowSize3D(2, 1, 2)))
 	// Output: [1 1 2 1 3] [1 3 2 1 3 2]
 }
+
+// The largest pixel of the image, and that of each quarter.
+func ExampleSPP() {
+	s := newSketch()
+	image := layers.Reshape(s.numbers("pixels", 8, 1, 2, 3, 4, 5, 6, 7, 8), []int64{0, 1, 2, 4})
+	s.print(layers.SPP(image, 2), layers.SPP(image, 2, layers.AvgPool()))
+	// Output:
+	// [1 5] [8 2 4 6 8]
+	// [1 5] [4.5 1.5 3.5 5.5 7.5]
+}

@@ -209,3 +209,18 @@ func ExampleDynamicLSTM() {
 	// [4 1] [1 3 6 4]
 	// [2 1] [1 0.999]
 }
+
+// Two cells that gates at 100 leave open become one number, which only a bound of 3 keeps from growing.
+func ExampleDynamicLSTMP() {
+	s := newSketch()
+	gates := s.sequences("gates", 8, []int64{2, 1},
+		1, 1, 100, 100, 100, 100, 100, 100,
+		1, 1, 100, 100, 100, 100, 100, 100,
+		0.5, 0.5, 100, 100, 100, 100, 100, 100)
+	projected, cell := layers.DynamicLSTMP(gates, 8, 1, layers.NoPeepholes(), layers.LSTMActs("sigmoid", "identity", "identity"), layers.ProjectionClip(3),
+		layers.Param(layers.ParamAttr{Initializer: layers.Constant(1)}))
+	s.print(projected, cell) // the second step adds 1 and the projection 2 of the first
+	// Output:
+	// [3 1] [2 3 1]
+	// [3 2] [1 1 4 4 0.5 0.5]
+}

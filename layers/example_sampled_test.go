@@ -86,3 +86,15 @@ func ExamplePrecisionRecall() {
 	s.print(layers.PrecisionRecall(found, label, 2))
 	// Output: [6] [0.75 0.75 0.75 0.667 0.667 0.667]
 }
+
+// Of the three items of query 4, only the last two are in the wrong order.
+func ExamplePositiveNegativePair() {
+	s := newSketch()
+	score, label := s.numbers("score", 1, 0.9, 0.2, 0.3, 0.5), s.numbers("label", 1, 3, 2, 1, 7)
+	positive, negative, neutral := layers.PositiveNegativePair(score, label, s.classes("query", 4, 4, 4, 5))
+	s.print(positive, negative, neutral)
+	// Output:
+	// [1] [2]
+	// [1] [1]
+	// [1] [0]
+}

@@ -139,3 +139,13 @@ func PrecisionRecall(found, label Variable, classes int, opts ...Option) Variabl
 	return l.result(l.multi("precision_recall", In{"MaxProbs": {certain}, "Indices": {found}, "Labels": {label}}, Attrs{"class_number": classes},
 		"BatchMetrics", "AccumMetrics", "AccumStatesInfo")[0])
 }
+
+// PositiveNegativePair counts the pairs of items of a query, of different labels, that score puts in the order of their labels: score and label are [batch, 1], query is
+// int64 [batch, 1]. The results are the numbers of pairs that are in order, of those that are not, and of those among them whose scores are equal, each [1].
+//
+// Options: Name (of positive). Op: positive_negative_pair.
+func PositiveNegativePair(score, label, query Variable, opts ...Option) (positive, negative, neutral Variable) {
+	l := start("positive_negative_pair", opts, nil, score, label, query)
+	out := l.multi("positive_negative_pair", In{"Score": {score}, "Label": {label}, "QueryID": {query}}, nil, "PositivePair", "NegativePair", "NeutralPair")
+	return l.result(out[0]), out[1], out[2]
+}

@@ -66,6 +66,8 @@ type settings struct {
 	noPeepholes, reverse, origin   bool
 	gateAct, cellAct, candidateAct string
 	forgetBias                     float64 // LSTMUnit
+	cellClip, projectionClip       float64 // DynamicLSTMP
+	linearProjection               bool
 
 	inside, outside *Variable // SmoothL1
 

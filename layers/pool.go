@@ -41,3 +41,12 @@ func Unpool(x, places Variable, size int64, opts ...Option) Variable {
 	return l.result(l.op("unpool", In{"X": {x}, "Indices": {places}}, Attrs{"ksize": l.windowOr(size), "strides": l.stride, "paddings": l.padding,
 		"unpooling_type": "max"}, "Out"))
 }
+
+// SPP pools images [batch, channels, height, width] of any extents to rows of one length: level p of so many divides height and width into 2^p windows each, and takes
+// the maximum of each. The result is [batch, channels*(4^levels-1)/3].
+//
+// Options: AvgPool, Name. Op: spp.
+func SPP(x Variable, levels int64, opts ...Option) Variable {
+	l := start("spp", opts, []string{"AvgPool"}, x)
+	return l.result(l.op("spp", In{"X": {x}}, Attrs{"pyramid_height": levels, "pooling_type": l.poolingType()}, "Out"))
+}

@@ -11,10 +11,10 @@ import (
 // sequence of the outermost level: a record has the offsets of the levels below (tensor.Tensor.SetLoD), and of the outermost one if it likes.
 func LoD(levels int) Option { return Option{"LoD", func(s *settings) { s.lod = levels }} }
 
-// NoPeepholes builds DynamicLSTM without peepholes: the gates do not see the cell, and the bias has no weights for it.
+// NoPeepholes builds DynamicLSTM and DynamicLSTMP without peepholes: the gates do not see the cell, and the bias has no weights for it.
 func NoPeepholes() Option { return Option{"NoPeepholes", func(s *settings) { s.noPeepholes = true }} }
 
-// Reverse makes DynamicLSTM and DynamicGRU read each sequence from its end.
+// Reverse makes DynamicLSTM, DynamicLSTMP and DynamicGRU read each sequence from its end.
 func Reverse() Option { return Option{"Reverse", func(s *settings) { s.reverse = true }} }
 
 // InitialState sets the first hidden and cell of DynamicLSTM, [sequences, size/4] each. The default is zeros.
@@ -35,25 +35,67 @@ func LSTMActs(gate, cell, candidate string) Option {
 // Options: Param (default Xavier), Bias (default 0), NoPeepholes, Reverse, InitialState, LSTMActs, Name (of hidden). Op: lstm.
 func DynamicLSTM(x Variable, size int64, opts ...Option) (hidden, cell Variable) {
 	l := start("lstm", opts, []string{"Param", "Bias", "NoPeepholes", "Reverse", "InitialState", "LSTMActs"}, x)
+	in, attrs := lstmCells(l, x, size, size/4)
+	out := l.multi("lstm", in, attrs, "Hidden", "Cell", "BatchGate", "BatchCellPreAct")
+	return l.result(out[0]), out[1]
+}
+
+// lstmCells returns the inputs and attributes that DynamicLSTM and DynamicLSTMP have in common. A step gets fed elements of the step before.
+func lstmCells(l *layer, x Variable, size, fed int64) (In, Attrs) {
 	if !l.failed && (size < 4 || size%4 != 0) {
-		l.mistake(fault.E(fault.InvalidArgument, fault.Gotf("size %d", size), fault.Want("four times the width of hidden, at least 4")))
+		l.mistake(fault.E(fault.InvalidArgument, fault.Gotf("size %d", size), fault.Want("four times the width of the cell, at least 4")))
 	}
 	if l.failed {
-		return l.fail(), l.fail()
+		return In{}, nil
 	}
-	width, bias := size/4, size
+	bias := size
 	if !l.noPeepholes {
-		bias += 3 * width
+		bias += 3 * (size / 4)
 	}
-	in := In{"Input": {x}, "Weight": {l.parameter("w", l.param, x.DType(), []int64{width, size}, Xavier())},
+	in := In{"Input": {x}, "Weight": {l.parameter("w", l.param, x.DType(), []int64{fed, size}, Xavier())},
 		"Bias": {l.parameter("b", l.bias, x.DType(), []int64{1, bias}, Constant(0))}}
 	if l.hidden != nil {
 		alsoOn(l, *l.hidden, *l.cell)
 		in["H0"], in["C0"] = []Variable{*l.hidden}, []Variable{*l.cell}
 	}
-	attrs := Attrs{"use_peepholes": !l.noPeepholes, "is_reverse": l.reverse,
+	return in, Attrs{"use_peepholes": !l.noPeepholes, "is_reverse": l.reverse,
 		"gate_activation": l.gateAct, "cell_activation": l.cellAct, "candidate_activation": l.candidateAct}
-	out := l.multi("lstm", in, attrs, "Hidden", "Cell", "BatchGate", "BatchCellPreAct")
+}
+
+// CellClip limits the cells of DynamicLSTMP to [-bound, bound].
+func CellClip(bound float64) Option {
+	return Option{"CellClip", func(s *settings) { s.cellClip = bound }}
+}
+
+// ProjectionClip limits the projections of DynamicLSTMP to [-bound, bound].
+func ProjectionClip(bound float64) Option {
+	return Option{"ProjectionClip", func(s *settings) { s.projectionClip = bound }}
+}
+
+// LinearProjection leaves out the function of the projection of DynamicLSTMP. By default it is the function of the cell, as in Fluid.
+func LinearProjection() Option {
+	return Option{"LinearProjection", func(s *settings) { s.linearProjection = true }}
+}
+
+// DynamicLSTMP is DynamicLSTM whose steps hand on a projection of their hidden values to fewer elements. x is [rows, size], projected is [rows, projection], and
+// cell is [rows, size/4]. Parameters: w_0 [projection, size], w_1 [size/4, projection], and b_0 [1, size], with peepholes [1, 7*size/4].
+//
+// Options: Param (default Xavier; a name is only for w_0), Bias (default 0), NoPeepholes, Reverse, InitialState ([sequences, projection] and [sequences, size/4]), LSTMActs,
+// LinearProjection, CellClip, ProjectionClip, Name (of projected). Op: lstmp.
+func DynamicLSTMP(x Variable, size, projection int64, opts ...Option) (projected, cell Variable) {
+	l := start("lstmp", opts, []string{"Param", "Bias", "NoPeepholes", "Reverse", "InitialState", "LSTMActs", "LinearProjection", "CellClip", "ProjectionClip"}, x)
+	in, attrs := lstmCells(l, x, size, projection)
+	if l.failed {
+		return l.fail(), l.fail()
+	}
+	unnamed := l.param
+	unnamed.Name = ""
+	in["ProjWeight"] = []Variable{l.parameter("w", unnamed, x.DType(), []int64{size / 4, projection}, Xavier())}
+	attrs["cell_clip"], attrs["proj_clip"], attrs["proj_activation"] = l.cellClip, l.projectionClip, l.cellAct
+	if l.linearProjection {
+		attrs["proj_activation"] = "identity"
+	}
+	out := l.multi("lstmp", in, attrs, "Projection", "Cell", "BatchGate", "BatchCellPreAct", "BatchHidden")
 	return l.result(out[0]), out[1]
 }
 

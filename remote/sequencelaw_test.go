@@ -24,6 +24,16 @@ var sequenceModels = map[string]func(m *layers.Model, words layers.Variable) lay
 	"gru": func(_ *layers.Model, words layers.Variable) layers.Variable {
 		return scored(layers.DynamicGRU(layers.DynamicGRU(layers.FC(words, 9), 3), 1, layers.Reverse(), layers.OriginMode()))
 	},
+	"lstmp": func(_ *layers.Model, words layers.Variable) layers.Variable {
+		projected, cell := layers.DynamicLSTMP(layers.FC(words, 12), 12, 2, layers.CellClip(0.5), layers.Reverse())
+		return scored(layers.Concat([]layers.Variable{projected, cell}, 1))
+	},
+	"match_matrix_tensor var_conv_2d sequence_topk_avg_pooling spp": func(_ *layers.Model, words layers.Variable) layers.Variable {
+		x, y := layers.FC(words, 3, layers.Act("tanh")), layers.FC(layers.SequenceReverse(words), 2)
+		grids := layers.VarConv2D(layers.MatchMatrixTensor(x, y, 2), x, y, 2, 3, 3, layers.Act("tanh"))
+		best := layers.SequenceTopKAvgPooling(grids, x, y, []int{1, 3}, 3)
+		return scored(layers.SPP(layers.Reshape(best, []int64{-1, 1, 2, 3}), 2))
+	},
 	"linear_chain_crf": tagged,
 	"fused_embedding_seq_pool": func(m *layers.Model, words layers.Variable) layers.Variable {
 		tags := layers.Data(m, "tags", layers.Dims(1), layers.DType(tensor.Int64), layers.LoD(1))

@@ -91,3 +91,24 @@ func CumSum[T Number](out, x []T, extent, post int, exclusive, reverse bool, fro
 		}
 	}
 }
+
+// TopPlaces writes the places of the largest values, the largest first and of equal ones the first, and -1 where there are fewer values than places. NaN is larger than
+// nothing.
+func TopPlaces[T Number](places []int32, values []T) {
+	n := 0
+	for i, v := range values {
+		at := n
+		for at > 0 && v > values[places[at-1]] {
+			at--
+		}
+		if at == len(places) {
+			continue
+		}
+		n = min(n+1, len(places))
+		copy(places[at+1:n], places[at:])
+		places[at] = int32(i)
+	}
+	for i := n; i < len(places); i++ {
+		places[i] = -1
+	}
+}

@@ -82,6 +82,7 @@ type LSTM[T tensor.Float] struct {
 	Width                 int
 	Gate, Cell, Candidate Activation[T]
 	Peepholes             []T
+	Clip                  T // a cell lies within [-Clip, Clip]; 0 for no bound
 
 	usual bool // sigmoid gates, tanh for candidate and cell: without peepholes one loop does the whole step
 }
@@ -95,7 +96,7 @@ func NewLSTM[T tensor.Float](width int, gate, cell, candidate string, peepholes 
 
 // vectors returns the vector loops of a whole step, with the bits of the loops over single arrays. It returns nil if there are none.
 func (l *LSTM[T]) vectors(previous []T) *simd.Vectors {
-	if !l.usual || l.Peepholes != nil || previous == nil || l.Width == 0 || l.Width%8 != 0 {
+	if !l.usual || l.Peepholes != nil || l.Clip > 0 || previous == nil || l.Width == 0 || l.Width%8 != 0 {
 		return nil
 	}
 	return vectorsOf[T]()
@@ -134,6 +135,9 @@ func (l *LSTM[T]) Forward(gates, cell, active, hidden, previous, row, bias, sums
 	if previous != nil {
 		mulAdd(cell, previous, forget)
 	}
+	if l.Clip > 0 {
+		Clip(cell, cell, -l.Clip, l.Clip)
+	}
 	if l.Peepholes != nil {
 		mulAdd(sums[3*d:], cell, l.Peepholes[2*d:])
 		l.Gate.Func(output, sums[3*d:])
@@ -161,6 +165,9 @@ func (l *LSTM[T]) Backward(dgates, dcell, dhidden, gates, cell, active, previous
 	addVectors(dcell, dcell, work)
 	if l.Peepholes != nil {
 		mulAdd(dcell, doutput, l.Peepholes[2*l.Width:])
+	}
+	if l.Clip > 0 {
+		ClipGrad(dcell, cell, dcell, -l.Clip, l.Clip)
 	}
 	mulVectors(work, dcell, input)
 	l.Candidate.Grad(dcandidate, nil, candidate, work)

@@ -36,6 +36,14 @@ func unpooled(name string, a attrs, x, indices, want *tensor.Tensor) Case {
 	return c
 }
 
+func pyramid(name, kind string, height int32, x, want *tensor.Tensor) Case {
+	c := Case{Type: "spp", Name: name + " " + kind, Inputs: slots{"X": One(x)}, Attrs: attrs{"pyramid_height": height, "pooling_type": kind}}
+	if want != nil {
+		c.Want = slots{"Out": One(want)}
+	}
+	return c
+}
+
 var poolCases = []Case{
 	volumePooling("", "max", []int32{2, 2, 2}, nil, Floats(dims{1, 1, 2, 2, 3}, 1, 2, 3, 4, 5, 6, 7, 8, 12, 11, 10, 9), Floats(dims{1, 1, 1, 1, 2}, 11, 12)),
 	volumePooling("", "avg", []int32{2, 1, 2}, attrs{"strides": []int32{1, 1, 2}}, counted(1, 1, 2, 1, 4), Floats(dims{1, 1, 1, 1, 2}, 2.5, 4.5)),
@@ -51,6 +59,11 @@ var poolCases = []Case{
 	indexed("adaptive", byTwo, attrs{"adaptive": true}, Spread(1, 1, 2, 3, 5), nil),
 	indexed("global", byTwo, attrs{"global_pooling": true}, numbered(3), slots{"Mask": One(Int32s(dims{1, 1, 1, 1}, 8))}),
 	indexed("", []int32{2, 1, 2}, nil, counted(1, 1, 2, 1, 3), slots{"Out": One(Floats(dims{1, 1, 1, 1, 2}, 4, 5)), "Mask": One(Int32s(dims{1, 1, 1, 1, 2}, 4, 5))}),
+
+	pyramid("", "max", 2, counted(1, 2, 2, 4), Floats(dims{1, 10}, 7, 15, 1, 3, 5, 7, 9, 11, 13, 15)),
+	pyramid("", "avg", 2, counted(2, 1, 2, 2), Floats(dims{2, 5}, 1.5, 0, 1, 2, 3, 5.5, 4, 5, 6, 7)),
+	pyramid("windows beside the image", "max", 3, Spread(2, 2, 2, 5, 3), nil),
+	pyramid("windows beside the image", "avg", 3, Spread(2, 2, 2, 5, 3), nil),
 
 	unpooled("", attrs{"strides": byTwo}, Floats(dims{1, 1, 1, 2}, 3, 4), Int32s(dims{1, 1, 1, 2}, 5, 2), Floats(dims{1, 1, 2, 4}, 0, 0, 4, 0, 0, 3, 0, 0)),
 	unpooled("channels", nil, Spread(1, 2, 2, 1, 2), Int32s(dims{2, 2, 1, 2}, 0, 5, 1, 2, 4, 3, 5, 0), nil),

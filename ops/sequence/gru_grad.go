@@ -69,7 +69,7 @@ func (k *gruBackward[T]) run(part, from, to int) error {
 		for j, sequence := range s.order[:active] {
 			at, dh := s.row(sequence, step), row(carried, j, d)
 			kernel.Add(dh, dh, row(tensor.Data[T](k.dhidden), at, d), 1, d, 1)
-			k.cell.BackwardCandidate(dgates[j*far:], dh, dh, row(tensor.Data[T](k.gates), at, 3*d), k.before(s, sequence, step), work)
+			k.cell.BackwardCandidate(dgates[j*far:], dh, dh, row(tensor.Data[T](k.gates), at, 3*d), before(tensor.Data[T](k.hidden), k.h0, d, s, sequence, step), work)
 		}
 		kernel.GemmPacked(active, d, d, 1, dgates[2*d:], far, tensor.Data[T](k.candidate), 0, dreset, d, work[d:])
 		for j, sequence := range s.order[:active] {
@@ -89,29 +89,18 @@ func (k *gruBackward[T]) run(part, from, to int) error {
 
 // finish computes the rest of dInput of one step of one sequence, and keeps what dWeight needs.
 func (k *gruBackward[T]) finish(s *steps, sequence, step int, dgates, carried, dreset []T) {
-	at, before := s.row(sequence, step), k.before(s, sequence, step)
-	k.cell.BackwardGates(dgates, carried, dreset, row(tensor.Data[T](k.gates), at, 3*k.width), before)
+	at, previous := s.row(sequence, step), before(tensor.Data[T](k.hidden), k.h0, k.width, s, sequence, step)
+	k.cell.BackwardGates(dgates, carried, dreset, row(tensor.Data[T](k.gates), at, 3*k.width), previous)
 	copy(row(tensor.Data[T](k.dinput), at, 3*k.width), dgates)
 	if k.states == nil {
 		return
 	}
 	state := row(tensor.Data[T](k.states), at, k.width)
-	if before == nil {
+	if previous == nil {
 		clear(state)
 	} else {
-		copy(state, before)
+		copy(state, previous)
 	}
-}
-
-// before returns Hidden of the step before, nil for zeros.
-func (k *gruBackward[T]) before(s *steps, sequence, step int) []T {
-	switch {
-	case step > 0:
-		return row(tensor.Data[T](k.hidden), s.row(sequence, step-1), k.width)
-	case k.h0 != nil:
-		return row(tensor.Data[T](k.h0), sequence, k.width)
-	}
-	return nil
 }
 
 // weights computes rows [from, to) of both parts of dWeight.

@@ -17,7 +17,7 @@ type (
 )
 
 func TestLaws(t *testing.T) {
-	gradcheck.Laws(t, slices.Concat(pickCases(), padCases(), lstmCases(), poolCases, gruCases(), unitCases(), convCases(), softmaxCases, crfCases(), chunkCases(), distanceCases, ctcCases(), fusedCases()))
+	gradcheck.Laws(t, slices.Concat(pickCases(), padCases(), lstmCases(), lstmpCases(), poolCases, gruCases(), unitCases(), convCases(), softmaxCases, crfCases(), chunkCases(), distanceCases, ctcCases(), fusedCases(), pairingCases(), filterCases()))
 }
 
 // ragged makes rows of sequences of these lengths.
