@@ -22,6 +22,8 @@ type settings struct {
 	lazy     bool
 	l1, l2   float64
 	power    float64
+	rampUp   int       // DGCMomentum
+	sparsity []float32 // none: 0.999
 }
 
 func defaults() settings {
@@ -137,4 +139,15 @@ func ByGlobalNorm(limit float64) Clip {
 		}
 		return pairs
 	}
+}
+
+// RampUp sets which shares of the elements of a parameter DGCMomentum leaves for later: in so many steps, one share after the other, and the last one from then on. The default
+// is 0.999. (Lin et al. begin with 0.75, 0.9375, 0.984375 and 0.996.)
+func RampUp(steps int, sparsity ...float64) Option {
+	return Option{"RampUp", func(s *settings) {
+		s.rampUp, s.sparsity = steps, nil
+		for _, share := range sparsity {
+			s.sparsity = append(s.sparsity, float32(share))
+		}
+	}}
 }

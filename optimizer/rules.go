@@ -1,6 +1,10 @@
 package optimizer
 
-import "github.com/edl-go/edl/layers"
+import (
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/layers"
+	"github.com/edl-go/edl/tensor"
+)
 
 // SGD is stochastic gradient descent: p -= rate g.
 func SGD[R Rate](rate R, opts ...Option) *Optimizer {
@@ -198,6 +202,55 @@ func Dpsgd[R Rate](rate R, clip, batch, sigma float64, seed int, opts ...Option)
 			u.step("dpsgd", layers.Attrs{"clip": clip, "batch_size": batch, "sigma": sigma, "seed": seed})
 		}
 	})
+}
+
+// leastCompressed is the elements of the smallest parameter whose updates DGCMomentum compresses. It is Fluid's bound.
+const leastCompressed = 16384
+
+// DGCMomentum is Momentum that, from step begin on, moves in each step only the elements of a parameter whose summed gradients are largest, with the momentum correction
+// and the momentum factor masking of deep gradient compression: u = mu u + g; v += u; p -= rate v for the elements of v of largest magnitude, where u and v become 0. It
+// moves one of a thousand, or what RampUp says. Parameters of less than 16384 elements, or of another type than float32, and sparse gradients are updated by Momentum. (Lin et al. 2018; Fluid:
+// DGCMomentumOptimizer.)
+//
+// An update has the gradient of the whole batch. So it chooses the same elements on one machine and on a cluster, where a parameter stays whole on one pserver. What trainers send is
+// not smaller for it: see --compress-gradients.
+//
+// Options: RampUp, Nesterov and those of every optimizer.
+func DGCMomentum[R Rate](rate R, mu float64, begin int, opts ...Option) *Optimizer {
+	o := build(rate, "DGCMomentum", opts, []string{"RampUp", "Nesterov"}, func(s settings) Rule {
+		return func(u *Update) {
+			attrs := layers.Attrs{"mu": mu, "use_nesterov": s.nesterov}
+			if elements(u.Param) < leastCompressed || u.Param.DType() != tensor.Float32 || u.Grad.IsSparse() {
+				u.step("momentum", attrs, state{"Velocity", "VelocityOut", u.State("velocity", 0)})
+				return
+			}
+			sum, left, step := u.State("dgc_u", 0), u.State("dgc_v", 0), u.Number("dgc_step", 0)
+			choice := layers.Attrs{"m": mu, "use_nesterov": s.nesterov, "rampup_begin_step": float64(begin), "rampup_step": float64(s.rampUp)}
+			if len(s.sparsity) > 0 {
+				choice["sparsity"] = s.sparsity
+			}
+			chosen := layers.NewVariables(u.model, "dgc", 1)[0]
+			u.Op("dgc", layers.In{"U": one(sum), "V": one(left), "Grad": one(u.Grad), "Param": one(u.Param), "current_step": one(step)}, choice,
+				layers.In{"U_out": one(sum), "V_out": one(left), "Grad_out": one(chosen)})
+			u.Grad = chosen
+			attrs["rampup_begin_step"] = float64(begin)
+			u.step("dgc_momentum", attrs, state{"Velocity", "VelocityOut", sum}, state{"current_step", "", step})
+			u.Op("scale", layers.In{"X": one(step)}, layers.Attrs{"scale": 1.0, "bias": 1.0}, layers.In{"Out": one(step)})
+		}
+	})
+	if begin < 0 || begin >= 1<<24 {
+		o.mistake = fault.E(fault.InvalidArgument, fault.At("optimizer DGCMomentum"), fault.Gotf("begin %d", begin), fault.Want("0 to 2^24"), fault.Line(userLine()))
+	}
+	return o
+}
+
+// elements returns how many elements a parameter has.
+func elements(v layers.Variable) int64 {
+	n := int64(1)
+	for _, extent := range v.Dims() {
+		n *= extent
+	}
+	return n
 }
 
 // moments are the states of the rules that work as Adam, whose ops multiply the powers themselves.

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/layers"
 	"github.com/edl-go/edl/optimizer"
 	"github.com/edl-go/edl/program"
@@ -115,6 +116,7 @@ func TestUpdatesAreBuiltAsFluidBuildsThem(t *testing.T) {
 		{"lamb", optimizer.Lamb(0.1), "lamb",
 			[]string{"learning_rate_0", "w_moment1_0", "w_moment2_0", "w_beta1_pow_acc_0", "w_beta2_pow_acc_0"}},
 		{"lars", optimizer.LarsMomentum(0.1, 0.9, 0.001), "lars_momentum", []string{"learning_rate_0", "w_velocity_0"}},
+		{"dgc momentum of few elements", optimizer.DGCMomentum(0.1, 0.9, 5), "momentum", []string{"learning_rate_0", "w_velocity_0"}},
 		{"proximal gd", optimizer.ProximalGD(0.1, optimizer.Penalties(0.1, 0.2)), "proximal_gd", []string{"learning_rate_0"}},
 		{"proximal adagrad", optimizer.ProximalAdagrad(0.1), "proximal_adagrad", []string{"learning_rate_0", "w_moment_0"}},
 		{"dpsgd", optimizer.Dpsgd(0.1, 1, 16, 1, 0), "dpsgd", []string{"learning_rate_0"}},
@@ -171,5 +173,20 @@ func TestSettingsOfOneParameterHold(t *testing.T) {
 	want := "sign scale sum scale sgd scale sum sgd"
 	if got := opTypes(build(t, m), program.RoleOptimize); got != want {
 		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+// A parameter of many elements is updated by the ops that Fluid's optimizer appends.
+func TestDGCMomentumChoosesElements(t *testing.T) {
+	m := layers.NewModel()
+	product := layers.FC(layers.Data(m, "x", layers.Dims(128)), 128, layers.NoBias(), layers.Param(layers.ParamAttr{Name: "w"}))
+	optimizer.DGCMomentum(0.1, 0.9, 5, optimizer.RampUp(4, 0.75, 0.99), optimizer.ClipGradients(optimizer.ByNorm(1))).Minimize(layers.Mean(product))
+	if got, want := opTypes(build(t, m), program.RoleOptimize, program.RoleLRSched), "clip_by_norm dgc dgc_momentum scale"; got != want {
+		t.Errorf("ops %s, want %s", got, want)
+	}
+	m = layers.NewModel()
+	optimizer.DGCMomentum(0.1, 0.9, -1).Minimize(layers.Mean(layers.FC(layers.Data(m, "x", layers.Dims(2)), 1)))
+	if _, err := m.Program(); fault.KindOf(err) != fault.InvalidArgument {
+		t.Errorf("begins at -1: %v", err)
 	}
 }

@@ -53,6 +53,7 @@ func Decode(data []byte, limits Limits) (*Program, error) {
 		renameAttrs(p)
 	}
 	renameAliases(p)
+	moveToUpdate(p)
 	splitFused(p)
 	feedReaders(p)
 	if p.Startup != nil {

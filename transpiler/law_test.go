@@ -61,6 +61,52 @@ func TestLaw(t *testing.T) {
 	}
 }
 
+// Deep gradient compression chooses elements where the parameter is, which stays whole; the bias, which is too small for it, is cut.
+func TestLawOfChosenElements(t *testing.T) {
+	m := layers.NewModel().Seed(3)
+	x := layers.Data(m, "x", layers.Dims(128))
+	y := layers.Data(m, "y", layers.Dims(1), layers.DType(tensor.Int64))
+	loss, _ := layers.SoftmaxWithCrossEntropy(layers.FC(layers.FC(x, 128, layers.Act("tanh")), 3), y)
+	optimizer.DGCMomentum(0.1, 0.9, 1, optimizer.RampUp(2, 0.9, 0.999), optimizer.ClipGradients(optimizer.ByNorm(0.5))).Minimize(layers.Mean(loss, layers.Name("loss")))
+	p := asFluidCompresses(t, built(t, m))
+	for _, cfg := range []transpiler.Config{{Trainers: 1, PServers: 1}, {Trainers: 3, PServers: 2, MinBlockSize: 4}} {
+		if err := checkLaw(t, p, cfg, "loss", "fc_0.w_0"); err != nil {
+			t.Errorf("%+v: %v", cfg, err)
+		}
+	}
+}
+
+// asFluidCompresses writes a program of DGCMomentum as Fluid would, whose ops of the backward pass change the gradient in place, and reads it.
+func asFluidCompresses(t *testing.T, p *program.Program) *program.Program {
+	t.Helper()
+	const grad = "fc_0.w_0@GRAD"
+	for _, op := range p.Global().Ops {
+		switch op.Type {
+		case "clip_by_norm":
+			if op.In("X") == grad {
+				op.Type = "dgc_clip_by_norm"
+				op.Inputs["current_step"], op.Outputs["Out"] = []string{"fc_0.w_0_dgc_step_0"}, []string{grad}
+				op.SetAttr("rampup_begin_step", float32(1))
+				op.SetRole(program.RoleBackward)
+			}
+		case "dgc":
+			op.Inputs["Grad"], op.Outputs["Grad_out"] = []string{grad}, []string{grad}
+			op.SetRole(program.RoleBackward)
+		case "dgc_momentum":
+			op.Inputs["Grad"], op.Outputs["Grad_out"] = []string{grad}, []string{grad}
+		}
+	}
+	data, err := p.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	read, err := program.Decode(data, program.Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return read
+}
+
 // The means of parameters are kept beside them, on the servers and in slices.
 func TestLawOfAverages(t *testing.T) {
 	m := layers.NewModel().Seed(3)

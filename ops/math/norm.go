@@ -174,6 +174,26 @@ func init() {
 		MixesRows: opkit.Mixes,
 		InPlace:   map[string]string{"Out": "X"},
 	})
+	ops.Register(ops.Def{
+		Type:    "dgc_clip_by_norm",
+		Doc:     "Works as clip_by_norm from step rampup_begin_step on, from which dgc compresses. Before, and always if that is below 0, Out = X.",
+		Inputs:  append(rowsIn("X", "float"), ops.Slot{Name: "current_step", Doc: "float, number of the step, one element"}),
+		Outputs: rowsOut("Out", "of the shape and type of X"),
+		Attrs: []ops.Attr{
+			{Name: "max_norm", Doc: "greatest norm, above 0", Kind: float32(0)},
+			{Name: "rampup_begin_step", Doc: "the first step that clips", Default: float32(-1)}},
+		Infer: func(s *ops.Shapes) error {
+			if m := s.In("current_step"); !m.DType.IsFloat() || !ops.Compatible(m.Dims, []int64{1}) {
+				return s.Errorf("current_step", "one number")
+			}
+			return inferClipByNorm(s)
+		},
+		Cost: opkit.PerElement(4),
+		Bind: opkit.BindFloats("X", bindClipByNorm[float32], bindClipByNorm[float64]),
+
+		MixesRows: opkit.Mixes,
+		InPlace:   map[string]string{"Out": "X"},
+	})
 }
 
 func inferClip(s *ops.Shapes) error {
@@ -218,9 +238,13 @@ func inferClipByNorm(s *ops.Shapes) error {
 
 func bindClipByNorm[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 	x, to, most := b.In("X"), b.Out("Out"), b.Float("max_norm")
-	words := b.Scratch(tensor.Int64, kernel.SquareSumWords)
+	words, begun := b.Scratch(tensor.Int64, kernel.SquareSumWords), clipsNow(b)
 	shorten := func(out, from []T) {
 		factor := T(1)
+		if !begun() {
+			copy(out, from)
+			return
+		}
 		if norm := math.Sqrt(squareSum(words.Int64s(), from)); norm > most {
 			factor = T(most / norm)
 		}
@@ -233,4 +257,16 @@ func bindClipByNorm[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 		shorten(tensor.Data[T](to), tensor.Data[T](x))
 		return nil
 	}, nil
+}
+
+// clipsNow returns what says of a step whether it clips: clip_by_norm always does.
+func clipsNow(b *ops.Binding) func() bool {
+	step, begin := b.In("current_step"), math.Trunc(b.Float("rampup_begin_step"))
+	switch {
+	case step == nil:
+		return func() bool { return true }
+	case step.DType() == tensor.Float64:
+		return func() bool { return begin >= 0 && math.Trunc(step.Float64s()[0]) >= begin }
+	}
+	return func() bool { return begin >= 0 && math.Trunc(float64(step.Float32s()[0])) >= begin }
 }

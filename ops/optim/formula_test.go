@@ -32,6 +32,14 @@ var formulas = []struct {
 		s["Velocity"] = 0.5*s["Velocity"] + s["Grad"]
 		s["Param"] -= (s["Grad"] + 0.5*s["Velocity"]) * s["LearningRate"]
 	}},
+	{"dgc_momentum after the first step that compresses", "dgc_momentum", map[string]program.Attr{"mu": float32(0.5), "rampup_begin_step": float32(3.5)}, func(s scalarState) {
+		s["Param"] -= s["LearningRate"] * s["Grad"] // the steps are 3 and 3.5, without their fractions
+	}},
+	{"dgc_momentum", "dgc_momentum", map[string]program.Attr{"mu": float32(0.5), "rampup_begin_step": float32(4)}, func(s scalarState) {
+		s["Velocity"] = 0.5*s["Velocity"] + s["Grad"]
+		s["Param"] -= s["LearningRate"] * s["Velocity"]
+	}},
+	{"dgc_momentum that does nothing", "dgc_momentum", map[string]program.Attr{"mu": float32(0.5), "rampup_begin_step": float32(-1)}, func(scalarState) {}},
 	{"adagrad", "adagrad", map[string]program.Attr{"epsilon": float32(0.25)}, func(s scalarState) {
 		s["Moment"] += s["Grad"] * s["Grad"]
 		s["Param"] -= s["LearningRate"] * s["Grad"] / (math.Sqrt(s["Moment"]) + 0.25)

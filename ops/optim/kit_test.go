@@ -40,13 +40,22 @@ func newUpdate(t testing.TB, opType string, attrs map[string]program.Attr, dtype
 	if _, ok := u.op.Attrs["mu"]; !ok && strings.HasSuffix(opType, "momentum") {
 		u.op.Attrs["mu"] = float32(0.9)
 	}
+	if _, ok := u.op.Attrs["rampup_begin_step"]; !ok && opType == "dgc_momentum" {
+		u.op.Attrs["rampup_begin_step"] = float32(4) // the step after this one
+	}
 	rng := rand.New(rand.NewPCG(seed, 1))
 	for _, slot := range def.Inputs {
+		if slot.Name == ranks.Name { // which no update reads
+			continue
+		}
 		value := func() float64 { return rng.Float64() + 0.01 } // accumulators of squares are positive
 		slotDims := dims
 		switch slot.Name {
 		case paramSlot, gradSlot, "Velocity", "LinearAccumulator":
 			value = rng.NormFloat64
+		case currentStep.Name:
+			slotDims = []int64{1}
+			value = func() float64 { return 3 }
 		case rateSlot, "Beta1Pow", "Beta2Pow":
 			slotDims = []int64{1}
 			value = func() float64 { return 0.05 + rng.Float64()*0.9 }

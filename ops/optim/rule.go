@@ -6,6 +6,7 @@ import (
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/ops"
 	"github.com/edl-go/edl/ops/opkit"
+	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/tensor"
 )
 
@@ -17,6 +18,8 @@ type rule struct {
 	accumulators []accumulator // state of the parameter's dims
 	numbers      []ops.Slot    // inputs of one element besides LearningRate
 	powers       []power       // of the numbers, those that the op may multiply for the next step
+	unread       []ops.Slot    // inputs that do not count
+	repeats      string        // an output that repeats the gradient; "" for none
 	attrs        []ops.Attr
 	flops        int64 // floating-point operations per element
 	float32      prepare[float32]
@@ -92,7 +95,10 @@ func register(r rule) {
 		def.Outputs = append(def.Outputs, ops.Slot{Name: a.out, Doc: "the new " + a.in, Dispensable: a.onlyWith != ""})
 		def.InPlace[a.out] = a.in
 	}
-	def.Inputs = append(def.Inputs, r.numbers...)
+	def.Inputs = slices.Concat(def.Inputs, r.numbers, r.unread)
+	if r.repeats != "" {
+		def.Outputs = append(def.Outputs, ops.Slot{Name: r.repeats, Doc: "Grad", Dispensable: true})
+	}
 	for _, p := range r.powers {
 		def.Outputs = append(def.Outputs, ops.Slot{Name: p.out, Doc: p.in + "*" + p.factor + "; without it, another op multiplies", Dispensable: true})
 		def.InPlace[p.out] = p.in
@@ -176,6 +182,13 @@ func (r *rule) infer(s *ops.Shapes) error {
 	for _, p := range r.powers {
 		s.Like(p.out, p.in)
 	}
+	if r.repeats != "" && s.Wants(r.repeats) {
+		if s.In(gradSlot).Kind == program.SelectedRows || !s.In(paramSlot).DType.IsFloat() {
+			return fault.E(fault.Unsupported, fault.On(s.Op()), fault.Gotf("%s of a sparse gradient, or of a parameter that is stored as bfloat16", r.repeats),
+				fault.Want("no variable in "+r.repeats))
+		}
+		s.Like(r.repeats, gradSlot)
+	}
 	return nil
 }
 
@@ -255,7 +268,19 @@ func bindAs[T tensor.Float](r *rule, b *ops.Binding, prepare prepare[T]) (ops.Ke
 		o.grad = tensor.Data[T](grad)[from:to]
 		update(o)
 		return nil
-	}}}, powers...)...)
+	}}}, append(powers, repeat[T](r, b)...)...)...)
+}
+
+// repeat returns the loop that copies the gradient, none if the op names no output for it.
+func repeat[T tensor.Float](r *rule, b *ops.Binding) []ops.Loop {
+	from, to := b.In(gradSlot), b.Out(r.repeats)
+	if to == nil {
+		return nil
+	}
+	return []ops.Loop{{N: from.Len(), Reads: []string{gradSlot}, Writes: []string{r.repeats}, Run: func(_, first, end int) error {
+		copy(tensor.Data[T](to)[first:end], tensor.Data[T](from)[first:end])
+		return nil
+	}}}
 }
 
 // bindPowers returns the loop that multiplies numbers for the next step, none if the op names no outputs for them.
