@@ -34,6 +34,7 @@ const maxSeen = 20
 type hub struct {
 	source Source
 	log    *slog.Logger
+	every  time.Duration // between two looks: tick
 	wake   chan struct{} // holds a value when somebody asks and the hub may sleep
 
 	mu      sync.Mutex
@@ -65,7 +66,7 @@ type sample struct {
 }
 
 func newHub(source Source, log *slog.Logger) *hub {
-	return &hub{source: source, log: log, wake: make(chan struct{}, 1), jobs: map[string]*tracked{}, changed: make(chan struct{})}
+	return &hub{source: source, log: log, every: tick, wake: make(chan struct{}, 1), jobs: map[string]*tracked{}, changed: make(chan struct{})}
 }
 
 // run looks at the jobs until ctx ends.
@@ -79,7 +80,7 @@ func (h *hub) run(ctx context.Context) {
 			return
 		}
 		awake, sleep := context.WithCancel(ctx)
-		every := time.NewTicker(tick)
+		every := time.NewTicker(h.every)
 		for h.isAsked() && ctx.Err() == nil {
 			h.look(awake, &group)
 			select {
@@ -107,7 +108,7 @@ func (h *hub) ask(ctx context.Context) error {
 	for {
 		h.mu.Lock()
 		h.asked = time.Now()
-		fresh, err, next := time.Since(h.looked) < 2*tick, h.err, h.changed
+		fresh, err, next := time.Since(h.looked) < 2*h.every, h.err, h.changed
 		h.mu.Unlock()
 		if fresh {
 			return err
@@ -121,8 +122,7 @@ func (h *hub) ask(ctx context.Context) error {
 	}
 }
 
-// want says that somebody looks at one job, and returns when its details are known and, of a job that has ended, what it has trained is read, or askTime has passed.
-// It returns an error if there is no job of the name.
+// want says that somebody looks at one job, and returns when its details are known and its steps are read, or askTime has passed. It returns an error if there is no job of the name.
 func (h *hub) want(ctx context.Context, id string) error {
 	if err := h.ask(ctx); err != nil {
 		return err
@@ -135,7 +135,7 @@ func (h *hub) want(ctx context.Context, id string) error {
 		if t != nil {
 			t.wanted = true
 		}
-		whole := t != nil && t.details != nil && (!view.Ended(t.status) || t.last && t.steps.all)
+		whole := t != nil && t.details != nil && (t.steps.all && t.last || !view.Ended(t.status) && t.steps.trained >= t.status.Steps)
 		h.asked = time.Now()
 		h.mu.Unlock()
 		if t == nil {

@@ -161,6 +161,7 @@ func newSite(t *testing.T, source Source, debug bool) *site {
 	t.Helper()
 	tokens := credential.OpenTokens(filepath.Join(t.TempDir(), credential.TokenFile))
 	s := &site{Server: New(Config{Source: source, Tokens: tokens, Address: "127.0.0.1:7164", Version: "v1", Debug: debug}), tokens: tokens}
+	s.hub.every = 20 * time.Millisecond
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -176,6 +177,20 @@ func newSite(t *testing.T, source Source, debug bool) *site {
 	})
 	s.url = "http://" + l.Addr().String()
 	return s
+}
+
+// lookAgain waits for a look that has begun after it was called.
+func (s *site) lookAgain(t *testing.T) {
+	t.Helper()
+	for range 2 {
+		next := s.hub.next()
+		s.hub.rouse()
+		select {
+		case <-next:
+		case <-time.After(patience):
+			t.Fatal("the hub does not look")
+		}
+	}
 }
 
 // get asks for a path and returns the answer, whose body the caller closes.
@@ -205,4 +220,11 @@ func recorded(s *Server, path, token string) *httptest.ResponseRecorder {
 	}
 	s.handler.ServeHTTP(w, q)
 	return w
+}
+
+// change does something while nothing of a hub changes.
+func (h *hub) change(do func()) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	do()
 }

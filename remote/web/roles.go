@@ -147,9 +147,10 @@ func (t *tracked) held(now time.Time) held {
 	}
 	lasts := func(w *job.Wait) bool { return w.Since == nil || now.Sub(w.Since.AsTime()) > patience }
 	for _, w := range d.Waits {
-		text := sentence(w, now)
-		h.waits = append(h.waits, text)
-		h.waiting[w.Who] = w.What
+		if w.Since == nil || now.Sub(w.Since.AsTime()) > stallTime { // what a server said up to two seconds ago may be over
+			h.waits = append(h.waits, sentence(w, now))
+			h.waiting[w.Who] = w.What
+		}
 	}
 	switch {
 	case s.Paused != "":

@@ -7,11 +7,12 @@ import (
 
 // steps is what is read of the steps of a job: the numbers that they have fetched.
 type steps struct {
-	next   uint64 // number of the next event
-	all    bool   // the job has ended, and all was read
-	names  []string
-	series map[string]*series
-	parsed tensor.Stream // memory
+	next    uint64 // number of the next event
+	trained uint64 // steps below this number were trained, as the last step that was read says
+	all     bool   // the job has ended, and all was read
+	names   []string
+	series  map[string]*series
+	parsed  tensor.Stream // memory
 }
 
 // take enters events that follow those before, or come after some that were forgotten.
@@ -28,6 +29,7 @@ func (s *steps) take(number uint64, events []*job.Event) {
 }
 
 func (s *steps) enter(step *job.Step) {
+	s.trained = step.Step + 1
 	for _, v := range step.Fetched {
 		known := s.series[v.Name]
 		if known == nil && len(s.names) == maxSeries {

@@ -2,10 +2,14 @@ package web
 
 import (
 	"bufio"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"fmt"
 	"io"
 	"math"
+	"net"
 	"net/http"
 	"regexp"
 	"slices"
@@ -188,6 +192,7 @@ func TestStream(t *testing.T) {
 			}
 			phase = "stalled"
 			f.stall(time.Now().Add(-time.Hour))
+			s.hub.change(func() { s.hub.jobs["digits"].progressed = time.Now().Add(-time.Hour) })
 		case "stalled":
 			if h.Stalled {
 				if !strings.Contains(h.Why, "trainer 1") || r.Held != "pserver 0 waits for it" {
@@ -345,5 +350,62 @@ func TestSeries(t *testing.T) {
 	all.take(1, []*job.Event{{}, stepOf(t, 1, 5)}) // told again
 	if name, main := all.main(); name != "loss" || main.last != 2 || all.next != 3 {
 		t.Errorf("%s %+v, next %d", name, main, all.next)
+	}
+}
+
+// Over TLS the server shows a certificate of the listener's authority, and nothing is told in clear text.
+func TestPagesOverTLS(t *testing.T) {
+	authority, err := credential.NewAuthority()
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret, err := Secret(authority)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tokens := credential.OpenTokens("")
+	token := tokens.Lend("me", credential.Viewer)
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- New(Config{Source: newFake(t), Tokens: tokens}).Serve(ctx, l, secret) }()
+	defer func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}()
+	own, err := authority.Issue(credential.Name{Kind: credential.User, User: "me", Access: credential.Viewer}, time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _, root := own.Parts()
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(root)
+	get := func(scheme string, config *tls.Config) (int, error) {
+		client := &http.Client{Transport: &http.Transport{TLSClientConfig: config, DisableKeepAlives: true}}
+		q, err := http.NewRequestWithContext(t.Context(), http.MethodGet, scheme+"://"+l.Addr().String()+"/api/jobs", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		q.Header.Set("Authorization", "Bearer "+token)
+		a, err := client.Do(q)
+		if err != nil {
+			return 0, err
+		}
+		a.Body.Close()
+		return a.StatusCode, nil
+	}
+	if code, err := get("https", &tls.Config{RootCAs: roots, ServerName: credential.Host}); code != 200 {
+		t.Errorf("with the authority: %d, %v", code, err)
+	}
+	if code, err := get("https", nil); err == nil {
+		t.Errorf("without the authority: %d", code)
+	}
+	if code, err := get("http", nil); code == 200 {
+		t.Errorf("in clear text: %d, %v", code, err)
 	}
 }

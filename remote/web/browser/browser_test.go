@@ -230,7 +230,7 @@ func (b *tab) until(s *stage, what string, expressions ...string) {
 	all := "Boolean((" + strings.Join(expressions, ") && (") + "))"
 	defer func() {
 		if b.t.Failed() {
-			b.t.Logf("the page says:\n%s", value[string](b, `document.body.innerText`))
+			b.t.Logf("the page says:\n%s", value[string](b, `document.body.innerText.slice(0, 1500)`))
 		}
 	}()
 	s.poll(what, func() bool { return value[bool](b, all) })
@@ -309,7 +309,7 @@ func TestDashboard(t *testing.T) {
 	b.until(s, "the program", `document.querySelector(".picture img")?.naturalWidth > 100`)
 	b.click("summary", "Lines of all roles")
 	b.until(s, "the log", says("pre", "trainer-0: "))
-	b.shoot("job-light", 1280, 1500, "light")
+	b.shoot("job-light", 1280, 1050, "light")
 	b.shoot("job-dark", 1280, 1500, "dark")
 	b.shoot("job-phone", 390, 1500, "light")
 

@@ -130,7 +130,7 @@ function job(id) {
   const tables = panels.map(([key, title, make]) => [key, make, el("div")].concat(title));
   show(el("h1", {}, `Job ${id}`), why.node, el("section", { "aria-label": "Numbers" }, numbers.node),
     el("section", { "aria-labelledby": "curves" }, el("h2", { id: "curves" }, "Values of steps"), curves), roles.node,
-    el("div", { class: "pair" }, tables.map(([, , place, title]) => el("section", { "aria-label": title }, el("h2", {}, title), place))),
+    el("div", { class: "pair" }, tables.map(([key, , place, title]) => el("section", { class: key === "queues" || key === "discards" ? "wide" : null, "aria-label": title }, el("h2", {}, title), place))),
     report ? null : programBox(id), logBox(id));
   view = (changes) => {
     const h = values.get("head");

@@ -59,7 +59,7 @@ export function chart(name) {
 // kinds are the colors of phases: those of trainers, then those that only pservers have.
 const kinds = {
   compute: "compute", send: "send", wait: "wait", receive: "receive", read: "read", other: "other",
-  merge: "read", apply: "apply", push: "send",
+  merge: "merge", apply: "apply", push: "send",
 };
 
 // kindOf is the color of a phase.
@@ -97,7 +97,8 @@ const frames = 60; // columns of a strip
 // strips remembers how roles were, a column for each message, and draws them.
 export function strips() {
   const history = new Map();
-  const colors = {};
+  let colors = {};
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { colors = {}; });
   const color = (kind) => {
     if (!colors[kind]) {
       const probe = svg("rect", { class: kind });
