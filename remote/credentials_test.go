@@ -217,6 +217,7 @@ var listenerMethods = map[protoreflect.Name]struct {
 	"ReadState": {credential.Submitter, true}, "ReleaseState": {credential.Submitter, true}, "RunStep": {credential.Submitter, true},
 	"Acknowledge": {credential.Submitter, true}, "Checkpoint": {credential.Submitter, true}, "Scale": {credential.Submitter, true},
 	"Stop": {credential.Submitter, true}, "Finish": {credential.Submitter, true}, "ResumeJob": {credential.Submitter, true},
+	"Nodes": {credential.Viewer, false}, "CordonNode": {credential.Admin, false},
 	"StartRole": {},
 }
 

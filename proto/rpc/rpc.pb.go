@@ -86,7 +86,7 @@ func (x Standing_Kind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Standing_Kind.Descriptor instead.
 func (Standing_Kind) EnumDescriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{113, 0}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{117, 0}
 }
 
 type StatusResponse_Standby int32
@@ -135,7 +135,7 @@ func (x StatusResponse_Standby) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use StatusResponse_Standby.Descriptor instead.
 func (StatusResponse_Standby) EnumDescriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{129, 0}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{133, 0}
 }
 
 // Piece is a part of a message that may be larger than one of the transport: all pieces of one direction of a call, one after the other, are the message
@@ -681,6 +681,215 @@ func (x *Events) GetNumber() uint64 {
 	return 0
 }
 
+type NodesRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NodesRequest) Reset() {
+	*x = NodesRequest{}
+	mi := &file_proto_rpc_rpc_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NodesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NodesRequest) ProtoMessage() {}
+
+func (x *NodesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_rpc_rpc_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NodesRequest.ProtoReflect.Descriptor instead.
+func (*NodesRequest) Descriptor() ([]byte, []int) {
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{9}
+}
+
+type NodesResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Nodes         []*NodeStatus          `protobuf:"bytes,1,rep,name=nodes,proto3" json:"nodes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NodesResponse) Reset() {
+	*x = NodesResponse{}
+	mi := &file_proto_rpc_rpc_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NodesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NodesResponse) ProtoMessage() {}
+
+func (x *NodesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_rpc_rpc_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NodesResponse.ProtoReflect.Descriptor instead.
+func (*NodesResponse) Descriptor() ([]byte, []int) {
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *NodesResponse) GetNodes() []*NodeStatus {
+	if x != nil {
+		return x.Nodes
+	}
+	return nil
+}
+
+type CordonNodeRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Node          string                 `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
+	Uncordon      bool                   `protobuf:"varint,2,opt,name=uncordon,proto3" json:"uncordon,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CordonNodeRequest) Reset() {
+	*x = CordonNodeRequest{}
+	mi := &file_proto_rpc_rpc_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CordonNodeRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CordonNodeRequest) ProtoMessage() {}
+
+func (x *CordonNodeRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_rpc_rpc_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CordonNodeRequest.ProtoReflect.Descriptor instead.
+func (*CordonNodeRequest) Descriptor() ([]byte, []int) {
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *CordonNodeRequest) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *CordonNodeRequest) GetUncordon() bool {
+	if x != nil {
+		return x.Uncordon
+	}
+	return false
+}
+
+// NodeStatus is a machine that runs roles.
+type NodeStatus struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Has           *job.Needs             `protobuf:"bytes,2,opt,name=has,proto3" json:"has,omitempty"`            // that jobs share; without millicores, or with 0 bytes, it is not counted
+	Promised      *job.Needs             `protobuf:"bytes,3,opt,name=promised,proto3" json:"promised,omitempty"`  // to jobs that run
+	Jobs          int32                  `protobuf:"varint,4,opt,name=jobs,proto3" json:"jobs,omitempty"`         // with roles there
+	Cordoned      bool                   `protobuf:"varint,5,opt,name=cordoned,proto3" json:"cordoned,omitempty"` // nothing starts there
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NodeStatus) Reset() {
+	*x = NodeStatus{}
+	mi := &file_proto_rpc_rpc_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NodeStatus) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NodeStatus) ProtoMessage() {}
+
+func (x *NodeStatus) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_rpc_rpc_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NodeStatus.ProtoReflect.Descriptor instead.
+func (*NodeStatus) Descriptor() ([]byte, []int) {
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *NodeStatus) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *NodeStatus) GetHas() *job.Needs {
+	if x != nil {
+		return x.Has
+	}
+	return nil
+}
+
+func (x *NodeStatus) GetPromised() *job.Needs {
+	if x != nil {
+		return x.Promised
+	}
+	return nil
+}
+
+func (x *NodeStatus) GetJobs() int32 {
+	if x != nil {
+		return x.Jobs
+	}
+	return 0
+}
+
+func (x *NodeStatus) GetCordoned() bool {
+	if x != nil {
+		return x.Cordoned
+	}
+	return false
+}
+
 // ListRequest says which jobs are wanted: those that fit all that is said. An empty one wants all jobs.
 type ListRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -695,7 +904,7 @@ type ListRequest struct {
 
 func (x *ListRequest) Reset() {
 	*x = ListRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[9]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -707,7 +916,7 @@ func (x *ListRequest) String() string {
 func (*ListRequest) ProtoMessage() {}
 
 func (x *ListRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[9]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -720,7 +929,7 @@ func (x *ListRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRequest.ProtoReflect.Descriptor instead.
 func (*ListRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{9}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ListRequest) GetStates() []job.State {
@@ -767,7 +976,7 @@ type ListResponse struct {
 
 func (x *ListResponse) Reset() {
 	*x = ListResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[10]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -779,7 +988,7 @@ func (x *ListResponse) String() string {
 func (*ListResponse) ProtoMessage() {}
 
 func (x *ListResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[10]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -792,7 +1001,7 @@ func (x *ListResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListResponse.ProtoReflect.Descriptor instead.
 func (*ListResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{10}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ListResponse) GetJobs() []*job.JobStatus {
@@ -814,7 +1023,7 @@ type LogsRequest struct {
 
 func (x *LogsRequest) Reset() {
 	*x = LogsRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[11]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -826,7 +1035,7 @@ func (x *LogsRequest) String() string {
 func (*LogsRequest) ProtoMessage() {}
 
 func (x *LogsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[11]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -839,7 +1048,7 @@ func (x *LogsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogsRequest.ProtoReflect.Descriptor instead.
 func (*LogsRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{11}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *LogsRequest) GetJob() string {
@@ -881,7 +1090,7 @@ type LogLine struct {
 
 func (x *LogLine) Reset() {
 	*x = LogLine{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[12]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -893,7 +1102,7 @@ func (x *LogLine) String() string {
 func (*LogLine) ProtoMessage() {}
 
 func (x *LogLine) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[12]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -906,7 +1115,7 @@ func (x *LogLine) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogLine.ProtoReflect.Descriptor instead.
 func (*LogLine) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{12}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *LogLine) GetRole() string {
@@ -940,7 +1149,7 @@ type WhyResponse struct {
 
 func (x *WhyResponse) Reset() {
 	*x = WhyResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[13]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -952,7 +1161,7 @@ func (x *WhyResponse) String() string {
 func (*WhyResponse) ProtoMessage() {}
 
 func (x *WhyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[13]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -965,7 +1174,7 @@ func (x *WhyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhyResponse.ProtoReflect.Descriptor instead.
 func (*WhyResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{13}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *WhyResponse) GetStatus() *job.JobStatus {
@@ -993,7 +1202,7 @@ type ScaleRequest struct {
 
 func (x *ScaleRequest) Reset() {
 	*x = ScaleRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[14]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1005,7 +1214,7 @@ func (x *ScaleRequest) String() string {
 func (*ScaleRequest) ProtoMessage() {}
 
 func (x *ScaleRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[14]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1018,7 +1227,7 @@ func (x *ScaleRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScaleRequest.ProtoReflect.Descriptor instead.
 func (*ScaleRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{14}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ScaleRequest) GetJob() string {
@@ -1058,7 +1267,7 @@ type JobDetails struct {
 
 func (x *JobDetails) Reset() {
 	*x = JobDetails{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[15]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1070,7 +1279,7 @@ func (x *JobDetails) String() string {
 func (*JobDetails) ProtoMessage() {}
 
 func (x *JobDetails) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[15]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1083,7 +1292,7 @@ func (x *JobDetails) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobDetails.ProtoReflect.Descriptor instead.
 func (*JobDetails) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{15}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *JobDetails) GetStatus() *job.JobStatus {
@@ -1154,7 +1363,7 @@ type Programs struct {
 
 func (x *Programs) Reset() {
 	*x = Programs{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[16]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1166,7 +1375,7 @@ func (x *Programs) String() string {
 func (*Programs) ProtoMessage() {}
 
 func (x *Programs) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[16]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1179,7 +1388,7 @@ func (x *Programs) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Programs.ProtoReflect.Descriptor instead.
 func (*Programs) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{16}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Programs) GetUser() []byte {
@@ -1221,7 +1430,7 @@ type TableUse struct {
 
 func (x *TableUse) Reset() {
 	*x = TableUse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[17]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1233,7 +1442,7 @@ func (x *TableUse) String() string {
 func (*TableUse) ProtoMessage() {}
 
 func (x *TableUse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[17]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1246,7 +1455,7 @@ func (x *TableUse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TableUse.ProtoReflect.Descriptor instead.
 func (*TableUse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{17}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *TableUse) GetName() string {
@@ -1328,7 +1537,7 @@ type RoleTimes struct {
 
 func (x *RoleTimes) Reset() {
 	*x = RoleTimes{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[18]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1340,7 +1549,7 @@ func (x *RoleTimes) String() string {
 func (*RoleTimes) ProtoMessage() {}
 
 func (x *RoleTimes) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[18]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1353,7 +1562,7 @@ func (x *RoleTimes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RoleTimes.ProtoReflect.Descriptor instead.
 func (*RoleTimes) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{18}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *RoleTimes) GetRole() job.Role {
@@ -1416,7 +1625,7 @@ type FinishRequest struct {
 
 func (x *FinishRequest) Reset() {
 	*x = FinishRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[19]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1428,7 +1637,7 @@ func (x *FinishRequest) String() string {
 func (*FinishRequest) ProtoMessage() {}
 
 func (x *FinishRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[19]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1441,7 +1650,7 @@ func (x *FinishRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FinishRequest.ProtoReflect.Descriptor instead.
 func (*FinishRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{19}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *FinishRequest) GetJob() string {
@@ -1476,7 +1685,7 @@ type AcknowledgeRequest struct {
 
 func (x *AcknowledgeRequest) Reset() {
 	*x = AcknowledgeRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[20]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1488,7 +1697,7 @@ func (x *AcknowledgeRequest) String() string {
 func (*AcknowledgeRequest) ProtoMessage() {}
 
 func (x *AcknowledgeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[20]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1501,7 +1710,7 @@ func (x *AcknowledgeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AcknowledgeRequest.ProtoReflect.Descriptor instead.
 func (*AcknowledgeRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{20}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *AcknowledgeRequest) GetJob() string {
@@ -1533,7 +1742,7 @@ type AcknowledgeResponse struct {
 
 func (x *AcknowledgeResponse) Reset() {
 	*x = AcknowledgeResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[21]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1545,7 +1754,7 @@ func (x *AcknowledgeResponse) String() string {
 func (*AcknowledgeResponse) ProtoMessage() {}
 
 func (x *AcknowledgeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[21]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1558,7 +1767,7 @@ func (x *AcknowledgeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AcknowledgeResponse.ProtoReflect.Descriptor instead.
 func (*AcknowledgeResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{21}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{25}
 }
 
 // StateValues are variables of a state. All of them together are a whole state where the message comes from WriteState.
@@ -1572,7 +1781,7 @@ type StateValues struct {
 
 func (x *StateValues) Reset() {
 	*x = StateValues{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[22]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1584,7 +1793,7 @@ func (x *StateValues) String() string {
 func (*StateValues) ProtoMessage() {}
 
 func (x *StateValues) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[22]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1597,7 +1806,7 @@ func (x *StateValues) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StateValues.ProtoReflect.Descriptor instead.
 func (*StateValues) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{22}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *StateValues) GetProgress() *job.Progress {
@@ -1624,7 +1833,7 @@ type ReadStateRequest struct {
 
 func (x *ReadStateRequest) Reset() {
 	*x = ReadStateRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[23]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1636,7 +1845,7 @@ func (x *ReadStateRequest) String() string {
 func (*ReadStateRequest) ProtoMessage() {}
 
 func (x *ReadStateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[23]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1649,7 +1858,7 @@ func (x *ReadStateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadStateRequest.ProtoReflect.Descriptor instead.
 func (*ReadStateRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{23}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ReadStateRequest) GetState() string {
@@ -1675,7 +1884,7 @@ type WriteStateResponse struct {
 
 func (x *WriteStateResponse) Reset() {
 	*x = WriteStateResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[24]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1687,7 +1896,7 @@ func (x *WriteStateResponse) String() string {
 func (*WriteStateResponse) ProtoMessage() {}
 
 func (x *WriteStateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[24]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1700,7 +1909,7 @@ func (x *WriteStateResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WriteStateResponse.ProtoReflect.Descriptor instead.
 func (*WriteStateResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{24}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *WriteStateResponse) GetState() string {
@@ -1719,7 +1928,7 @@ type ReleaseStateRequest struct {
 
 func (x *ReleaseStateRequest) Reset() {
 	*x = ReleaseStateRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[25]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1731,7 +1940,7 @@ func (x *ReleaseStateRequest) String() string {
 func (*ReleaseStateRequest) ProtoMessage() {}
 
 func (x *ReleaseStateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[25]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1744,7 +1953,7 @@ func (x *ReleaseStateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseStateRequest.ProtoReflect.Descriptor instead.
 func (*ReleaseStateRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{25}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ReleaseStateRequest) GetState() string {
@@ -1762,7 +1971,7 @@ type ReleaseStateResponse struct {
 
 func (x *ReleaseStateResponse) Reset() {
 	*x = ReleaseStateResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[26]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1774,7 +1983,7 @@ func (x *ReleaseStateResponse) String() string {
 func (*ReleaseStateResponse) ProtoMessage() {}
 
 func (x *ReleaseStateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[26]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1787,7 +1996,7 @@ func (x *ReleaseStateResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseStateResponse.ProtoReflect.Descriptor instead.
 func (*ReleaseStateResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{26}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{30}
 }
 
 type StepRun struct {
@@ -1803,7 +2012,7 @@ type StepRun struct {
 
 func (x *StepRun) Reset() {
 	*x = StepRun{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[27]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1815,7 +2024,7 @@ func (x *StepRun) String() string {
 func (*StepRun) ProtoMessage() {}
 
 func (x *StepRun) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[27]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1828,7 +2037,7 @@ func (x *StepRun) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepRun.ProtoReflect.Descriptor instead.
 func (*StepRun) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{27}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *StepRun) GetFeed() []*job.Value {
@@ -1879,7 +2088,7 @@ type StepDone struct {
 
 func (x *StepDone) Reset() {
 	*x = StepDone{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[28]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1891,7 +2100,7 @@ func (x *StepDone) String() string {
 func (*StepDone) ProtoMessage() {}
 
 func (x *StepDone) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[28]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1904,7 +2113,7 @@ func (x *StepDone) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepDone.ProtoReflect.Descriptor instead.
 func (*StepDone) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{28}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *StepDone) GetStep() *job.Step {
@@ -1939,7 +2148,7 @@ type StartRoleChunk struct {
 
 func (x *StartRoleChunk) Reset() {
 	*x = StartRoleChunk{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[29]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1951,7 +2160,7 @@ func (x *StartRoleChunk) String() string {
 func (*StartRoleChunk) ProtoMessage() {}
 
 func (x *StartRoleChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[29]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1964,7 +2173,7 @@ func (x *StartRoleChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartRoleChunk.ProtoReflect.Descriptor instead.
 func (*StartRoleChunk) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{29}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *StartRoleChunk) GetPiece() []byte {
@@ -1985,7 +2194,7 @@ type RoleEvent struct {
 
 func (x *RoleEvent) Reset() {
 	*x = RoleEvent{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[30]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1997,7 +2206,7 @@ func (x *RoleEvent) String() string {
 func (*RoleEvent) ProtoMessage() {}
 
 func (x *RoleEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[30]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2010,7 +2219,7 @@ func (x *RoleEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RoleEvent.ProtoReflect.Descriptor instead.
 func (*RoleEvent) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{30}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *RoleEvent) GetLog() *LogLine {
@@ -2042,7 +2251,7 @@ type AttendRequest struct {
 
 func (x *AttendRequest) Reset() {
 	*x = AttendRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[31]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2054,7 +2263,7 @@ func (x *AttendRequest) String() string {
 func (*AttendRequest) ProtoMessage() {}
 
 func (x *AttendRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[31]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2067,7 +2276,7 @@ func (x *AttendRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AttendRequest.ProtoReflect.Descriptor instead.
 func (*AttendRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{31}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{35}
 }
 
 type KeeperState struct {
@@ -2082,7 +2291,7 @@ type KeeperState struct {
 
 func (x *KeeperState) Reset() {
 	*x = KeeperState{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[32]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2094,7 +2303,7 @@ func (x *KeeperState) String() string {
 func (*KeeperState) ProtoMessage() {}
 
 func (x *KeeperState) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[32]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2107,7 +2316,7 @@ func (x *KeeperState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeeperState.ProtoReflect.Descriptor instead.
 func (*KeeperState) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{32}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *KeeperState) GetId() string {
@@ -2148,7 +2357,7 @@ type KeptStart struct {
 
 func (x *KeptStart) Reset() {
 	*x = KeptStart{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[33]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2160,7 +2369,7 @@ func (x *KeptStart) String() string {
 func (*KeptStart) ProtoMessage() {}
 
 func (x *KeptStart) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[33]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2173,7 +2382,7 @@ func (x *KeptStart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeptStart.ProtoReflect.Descriptor instead.
 func (*KeptStart) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{33}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *KeptStart) GetRun() string {
@@ -2202,7 +2411,7 @@ type KeptRole struct {
 
 func (x *KeptRole) Reset() {
 	*x = KeptRole{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[34]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2214,7 +2423,7 @@ func (x *KeptRole) String() string {
 func (*KeptRole) ProtoMessage() {}
 
 func (x *KeptRole) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[34]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2227,7 +2436,7 @@ func (x *KeptRole) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeptRole.ProtoReflect.Descriptor instead.
 func (*KeptRole) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{34}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *KeptRole) GetRun() string {
@@ -2262,7 +2471,7 @@ type LinesRequest struct {
 
 func (x *LinesRequest) Reset() {
 	*x = LinesRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[35]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2274,7 +2483,7 @@ func (x *LinesRequest) String() string {
 func (*LinesRequest) ProtoMessage() {}
 
 func (x *LinesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[35]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2287,7 +2496,7 @@ func (x *LinesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LinesRequest.ProtoReflect.Descriptor instead.
 func (*LinesRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{35}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *LinesRequest) GetRun() string {
@@ -2321,7 +2530,7 @@ type EndRoleRequest struct {
 
 func (x *EndRoleRequest) Reset() {
 	*x = EndRoleRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[36]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2333,7 +2542,7 @@ func (x *EndRoleRequest) String() string {
 func (*EndRoleRequest) ProtoMessage() {}
 
 func (x *EndRoleRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[36]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2346,7 +2555,7 @@ func (x *EndRoleRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndRoleRequest.ProtoReflect.Descriptor instead.
 func (*EndRoleRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{36}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *EndRoleRequest) GetRole() *KeptRole {
@@ -2371,7 +2580,7 @@ type EndRoleResponse struct {
 
 func (x *EndRoleResponse) Reset() {
 	*x = EndRoleResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[37]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2383,7 +2592,7 @@ func (x *EndRoleResponse) String() string {
 func (*EndRoleResponse) ProtoMessage() {}
 
 func (x *EndRoleResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[37]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2396,7 +2605,7 @@ func (x *EndRoleResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndRoleResponse.ProtoReflect.Descriptor instead.
 func (*EndRoleResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{37}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{41}
 }
 
 type ReleaseRequest struct {
@@ -2408,7 +2617,7 @@ type ReleaseRequest struct {
 
 func (x *ReleaseRequest) Reset() {
 	*x = ReleaseRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[38]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2420,7 +2629,7 @@ func (x *ReleaseRequest) String() string {
 func (*ReleaseRequest) ProtoMessage() {}
 
 func (x *ReleaseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[38]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2433,7 +2642,7 @@ func (x *ReleaseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseRequest.ProtoReflect.Descriptor instead.
 func (*ReleaseRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{38}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *ReleaseRequest) GetRun() string {
@@ -2451,7 +2660,7 @@ type ReleaseResponse struct {
 
 func (x *ReleaseResponse) Reset() {
 	*x = ReleaseResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[39]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2463,7 +2672,7 @@ func (x *ReleaseResponse) String() string {
 func (*ReleaseResponse) ProtoMessage() {}
 
 func (x *ReleaseResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[39]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2476,7 +2685,7 @@ func (x *ReleaseResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseResponse.ProtoReflect.Descriptor instead.
 func (*ReleaseResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{39}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{43}
 }
 
 type DismissRequest struct {
@@ -2487,7 +2696,7 @@ type DismissRequest struct {
 
 func (x *DismissRequest) Reset() {
 	*x = DismissRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[40]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2499,7 +2708,7 @@ func (x *DismissRequest) String() string {
 func (*DismissRequest) ProtoMessage() {}
 
 func (x *DismissRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[40]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2512,7 +2721,7 @@ func (x *DismissRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DismissRequest.ProtoReflect.Descriptor instead.
 func (*DismissRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{40}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{44}
 }
 
 type DismissResponse struct {
@@ -2523,7 +2732,7 @@ type DismissResponse struct {
 
 func (x *DismissResponse) Reset() {
 	*x = DismissResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[41]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2535,7 +2744,7 @@ func (x *DismissResponse) String() string {
 func (*DismissResponse) ProtoMessage() {}
 
 func (x *DismissResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[41]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2548,7 +2757,7 @@ func (x *DismissResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DismissResponse.ProtoReflect.Descriptor instead.
 func (*DismissResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{41}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{45}
 }
 
 // Identity stands in every message that changes state, so that duplicates, zombies and messages of another job are refused.
@@ -2567,7 +2776,7 @@ type Identity struct {
 
 func (x *Identity) Reset() {
 	*x = Identity{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[42]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2579,7 +2788,7 @@ func (x *Identity) String() string {
 func (*Identity) ProtoMessage() {}
 
 func (x *Identity) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[42]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2592,7 +2801,7 @@ func (x *Identity) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Identity.ProtoReflect.Descriptor instead.
 func (*Identity) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{42}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *Identity) GetJob() string {
@@ -2654,7 +2863,7 @@ type MoveRequest struct {
 
 func (x *MoveRequest) Reset() {
 	*x = MoveRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[43]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2666,7 +2875,7 @@ func (x *MoveRequest) String() string {
 func (*MoveRequest) ProtoMessage() {}
 
 func (x *MoveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[43]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2679,7 +2888,7 @@ func (x *MoveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MoveRequest.ProtoReflect.Descriptor instead.
 func (*MoveRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{43}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *MoveRequest) GetId() *Identity {
@@ -2707,7 +2916,7 @@ type MoveResponse struct {
 
 func (x *MoveResponse) Reset() {
 	*x = MoveResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[44]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2719,7 +2928,7 @@ func (x *MoveResponse) String() string {
 func (*MoveResponse) ProtoMessage() {}
 
 func (x *MoveResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[44]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2732,7 +2941,7 @@ func (x *MoveResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MoveResponse.ProtoReflect.Descriptor instead.
 func (*MoveResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{44}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *MoveResponse) GetFailure() *job.Failure {
@@ -2766,7 +2975,7 @@ type PlacementRequest struct {
 
 func (x *PlacementRequest) Reset() {
 	*x = PlacementRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[45]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2778,7 +2987,7 @@ func (x *PlacementRequest) String() string {
 func (*PlacementRequest) ProtoMessage() {}
 
 func (x *PlacementRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[45]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2791,7 +3000,7 @@ func (x *PlacementRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlacementRequest.ProtoReflect.Descriptor instead.
 func (*PlacementRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{45}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *PlacementRequest) GetId() *Identity {
@@ -2820,7 +3029,7 @@ type JoinRequest struct {
 
 func (x *JoinRequest) Reset() {
 	*x = JoinRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[46]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2832,7 +3041,7 @@ func (x *JoinRequest) String() string {
 func (*JoinRequest) ProtoMessage() {}
 
 func (x *JoinRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[46]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2845,7 +3054,7 @@ func (x *JoinRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JoinRequest.ProtoReflect.Descriptor instead.
 func (*JoinRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{46}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *JoinRequest) GetId() *Identity {
@@ -2897,7 +3106,7 @@ type JoinResponse struct {
 
 func (x *JoinResponse) Reset() {
 	*x = JoinResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[47]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2909,7 +3118,7 @@ func (x *JoinResponse) String() string {
 func (*JoinResponse) ProtoMessage() {}
 
 func (x *JoinResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[47]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2922,7 +3131,7 @@ func (x *JoinResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JoinResponse.ProtoReflect.Descriptor instead.
 func (*JoinResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{47}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *JoinResponse) GetTrainers() uint32 {
@@ -3019,7 +3228,7 @@ type NewsRequest struct {
 
 func (x *NewsRequest) Reset() {
 	*x = NewsRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[48]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3031,7 +3240,7 @@ func (x *NewsRequest) String() string {
 func (*NewsRequest) ProtoMessage() {}
 
 func (x *NewsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[48]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3044,7 +3253,7 @@ func (x *NewsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NewsRequest.ProtoReflect.Descriptor instead.
 func (*NewsRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{48}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *NewsRequest) GetId() *Identity {
@@ -3070,7 +3279,7 @@ type NewsResponse struct {
 
 func (x *NewsResponse) Reset() {
 	*x = NewsResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[49]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3082,7 +3291,7 @@ func (x *NewsResponse) String() string {
 func (*NewsResponse) ProtoMessage() {}
 
 func (x *NewsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[49]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3095,7 +3304,7 @@ func (x *NewsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NewsResponse.ProtoReflect.Descriptor instead.
 func (*NewsResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{49}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *NewsResponse) GetPlacement() uint64 {
@@ -3119,7 +3328,7 @@ type Segment struct {
 
 func (x *Segment) Reset() {
 	*x = Segment{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[50]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3131,7 +3340,7 @@ func (x *Segment) String() string {
 func (*Segment) ProtoMessage() {}
 
 func (x *Segment) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[50]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3144,7 +3353,7 @@ func (x *Segment) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Segment.ProtoReflect.Descriptor instead.
 func (*Segment) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{50}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *Segment) GetPass() int32 {
@@ -3189,7 +3398,7 @@ type DataFile struct {
 
 func (x *DataFile) Reset() {
 	*x = DataFile{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[51]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3201,7 +3410,7 @@ func (x *DataFile) String() string {
 func (*DataFile) ProtoMessage() {}
 
 func (x *DataFile) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[51]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3214,7 +3423,7 @@ func (x *DataFile) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DataFile.ProtoReflect.Descriptor instead.
 func (*DataFile) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{51}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *DataFile) GetPath() string {
@@ -3262,7 +3471,7 @@ type Dataset struct {
 
 func (x *Dataset) Reset() {
 	*x = Dataset{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[52]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3274,7 +3483,7 @@ func (x *Dataset) String() string {
 func (*Dataset) ProtoMessage() {}
 
 func (x *Dataset) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[52]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3287,7 +3496,7 @@ func (x *Dataset) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Dataset.ProtoReflect.Descriptor instead.
 func (*Dataset) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{52}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *Dataset) GetName() string {
@@ -3314,7 +3523,7 @@ type ReportDatasetRequest struct {
 
 func (x *ReportDatasetRequest) Reset() {
 	*x = ReportDatasetRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[53]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3326,7 +3535,7 @@ func (x *ReportDatasetRequest) String() string {
 func (*ReportDatasetRequest) ProtoMessage() {}
 
 func (x *ReportDatasetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[53]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3339,7 +3548,7 @@ func (x *ReportDatasetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportDatasetRequest.ProtoReflect.Descriptor instead.
 func (*ReportDatasetRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{53}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *ReportDatasetRequest) GetId() *Identity {
@@ -3364,7 +3573,7 @@ type ReportDatasetResponse struct {
 
 func (x *ReportDatasetResponse) Reset() {
 	*x = ReportDatasetResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[54]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3376,7 +3585,7 @@ func (x *ReportDatasetResponse) String() string {
 func (*ReportDatasetResponse) ProtoMessage() {}
 
 func (x *ReportDatasetResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[54]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3389,7 +3598,7 @@ func (x *ReportDatasetResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportDatasetResponse.ProtoReflect.Descriptor instead.
 func (*ReportDatasetResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{54}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{58}
 }
 
 // RecordRange is [from, to) in the global numbering of a dataset.
@@ -3403,7 +3612,7 @@ type RecordRange struct {
 
 func (x *RecordRange) Reset() {
 	*x = RecordRange{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[55]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3415,7 +3624,7 @@ func (x *RecordRange) String() string {
 func (*RecordRange) ProtoMessage() {}
 
 func (x *RecordRange) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[55]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3428,7 +3637,7 @@ func (x *RecordRange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordRange.ProtoReflect.Descriptor instead.
 func (*RecordRange) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{55}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *RecordRange) GetFrom() int64 {
@@ -3462,7 +3671,7 @@ type Task struct {
 
 func (x *Task) Reset() {
 	*x = Task{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[56]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3474,7 +3683,7 @@ func (x *Task) String() string {
 func (*Task) ProtoMessage() {}
 
 func (x *Task) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[56]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3487,7 +3696,7 @@ func (x *Task) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Task.ProtoReflect.Descriptor instead.
 func (*Task) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{56}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *Task) GetId() int64 {
@@ -3555,7 +3764,7 @@ type GetTaskRequest struct {
 
 func (x *GetTaskRequest) Reset() {
 	*x = GetTaskRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[57]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3567,7 +3776,7 @@ func (x *GetTaskRequest) String() string {
 func (*GetTaskRequest) ProtoMessage() {}
 
 func (x *GetTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[57]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3580,7 +3789,7 @@ func (x *GetTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetTaskRequest.ProtoReflect.Descriptor instead.
 func (*GetTaskRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{57}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *GetTaskRequest) GetId() *Identity {
@@ -3654,7 +3863,7 @@ type GetTaskResponse struct {
 
 func (x *GetTaskResponse) Reset() {
 	*x = GetTaskResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[58]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3666,7 +3875,7 @@ func (x *GetTaskResponse) String() string {
 func (*GetTaskResponse) ProtoMessage() {}
 
 func (x *GetTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[58]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3679,7 +3888,7 @@ func (x *GetTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetTaskResponse.ProtoReflect.Descriptor instead.
 func (*GetTaskResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{58}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *GetTaskResponse) GetTask() *Task {
@@ -3742,7 +3951,7 @@ type TaskFailedRequest struct {
 
 func (x *TaskFailedRequest) Reset() {
 	*x = TaskFailedRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[59]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3754,7 +3963,7 @@ func (x *TaskFailedRequest) String() string {
 func (*TaskFailedRequest) ProtoMessage() {}
 
 func (x *TaskFailedRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[59]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3767,7 +3976,7 @@ func (x *TaskFailedRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskFailedRequest.ProtoReflect.Descriptor instead.
 func (*TaskFailedRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{59}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *TaskFailedRequest) GetId() *Identity {
@@ -3799,7 +4008,7 @@ type TaskFailedResponse struct {
 
 func (x *TaskFailedResponse) Reset() {
 	*x = TaskFailedResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[60]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3811,7 +4020,7 @@ func (x *TaskFailedResponse) String() string {
 func (*TaskFailedResponse) ProtoMessage() {}
 
 func (x *TaskFailedResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[60]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3824,7 +4033,7 @@ func (x *TaskFailedResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskFailedResponse.ProtoReflect.Descriptor instead.
 func (*TaskFailedResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{60}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{64}
 }
 
 type SaveModelRequest struct {
@@ -3836,7 +4045,7 @@ type SaveModelRequest struct {
 
 func (x *SaveModelRequest) Reset() {
 	*x = SaveModelRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[61]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3848,7 +4057,7 @@ func (x *SaveModelRequest) String() string {
 func (*SaveModelRequest) ProtoMessage() {}
 
 func (x *SaveModelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[61]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3861,7 +4070,7 @@ func (x *SaveModelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SaveModelRequest.ProtoReflect.Descriptor instead.
 func (*SaveModelRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{61}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *SaveModelRequest) GetId() *Identity {
@@ -3882,7 +4091,7 @@ type SaveModelResponse struct {
 
 func (x *SaveModelResponse) Reset() {
 	*x = SaveModelResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[62]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3894,7 +4103,7 @@ func (x *SaveModelResponse) String() string {
 func (*SaveModelResponse) ProtoMessage() {}
 
 func (x *SaveModelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[62]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3907,7 +4116,7 @@ func (x *SaveModelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SaveModelResponse.ProtoReflect.Descriptor instead.
 func (*SaveModelResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{62}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *SaveModelResponse) GetGranted() bool {
@@ -3942,7 +4151,7 @@ type TrainerSteps struct {
 
 func (x *TrainerSteps) Reset() {
 	*x = TrainerSteps{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[63]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3954,7 +4163,7 @@ func (x *TrainerSteps) String() string {
 func (*TrainerSteps) ProtoMessage() {}
 
 func (x *TrainerSteps) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[63]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3967,7 +4176,7 @@ func (x *TrainerSteps) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TrainerSteps.ProtoReflect.Descriptor instead.
 func (*TrainerSteps) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{63}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *TrainerSteps) GetId() *Identity {
@@ -4005,7 +4214,7 @@ type TrainerStep struct {
 
 func (x *TrainerStep) Reset() {
 	*x = TrainerStep{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[64]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4017,7 +4226,7 @@ func (x *TrainerStep) String() string {
 func (*TrainerStep) ProtoMessage() {}
 
 func (x *TrainerStep) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[64]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4030,7 +4239,7 @@ func (x *TrainerStep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TrainerStep.ProtoReflect.Descriptor instead.
 func (*TrainerStep) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{64}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *TrainerStep) GetId() *Identity {
@@ -4111,7 +4320,7 @@ type ReportStepsResponse struct {
 
 func (x *ReportStepsResponse) Reset() {
 	*x = ReportStepsResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[65]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4123,7 +4332,7 @@ func (x *ReportStepsResponse) String() string {
 func (*ReportStepsResponse) ProtoMessage() {}
 
 func (x *ReportStepsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[65]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4136,7 +4345,7 @@ func (x *ReportStepsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportStepsResponse.ProtoReflect.Descriptor instead.
 func (*ReportStepsResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{65}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{69}
 }
 
 // NextFeedRequest says by its item that the trainer has done those before it. Items are numbered from 0 on in each generation.
@@ -4150,7 +4359,7 @@ type NextFeedRequest struct {
 
 func (x *NextFeedRequest) Reset() {
 	*x = NextFeedRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[66]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4162,7 +4371,7 @@ func (x *NextFeedRequest) String() string {
 func (*NextFeedRequest) ProtoMessage() {}
 
 func (x *NextFeedRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[66]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4175,7 +4384,7 @@ func (x *NextFeedRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NextFeedRequest.ProtoReflect.Descriptor instead.
 func (*NextFeedRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{66}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *NextFeedRequest) GetId() *Identity {
@@ -4203,7 +4412,7 @@ type FinishDataRequest struct {
 
 func (x *FinishDataRequest) Reset() {
 	*x = FinishDataRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[67]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4215,7 +4424,7 @@ func (x *FinishDataRequest) String() string {
 func (*FinishDataRequest) ProtoMessage() {}
 
 func (x *FinishDataRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[67]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4228,7 +4437,7 @@ func (x *FinishDataRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FinishDataRequest.ProtoReflect.Descriptor instead.
 func (*FinishDataRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{67}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *FinishDataRequest) GetId() *Identity {
@@ -4261,7 +4470,7 @@ type FinishDataResponse struct {
 
 func (x *FinishDataResponse) Reset() {
 	*x = FinishDataResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[68]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4273,7 +4482,7 @@ func (x *FinishDataResponse) String() string {
 func (*FinishDataResponse) ProtoMessage() {}
 
 func (x *FinishDataResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[68]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4286,7 +4495,7 @@ func (x *FinishDataResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FinishDataResponse.ProtoReflect.Descriptor instead.
 func (*FinishDataResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{68}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *FinishDataResponse) GetSteps() uint64 {
@@ -4305,7 +4514,7 @@ type PermitRequest struct {
 
 func (x *PermitRequest) Reset() {
 	*x = PermitRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[69]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4317,7 +4526,7 @@ func (x *PermitRequest) String() string {
 func (*PermitRequest) ProtoMessage() {}
 
 func (x *PermitRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[69]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4330,7 +4539,7 @@ func (x *PermitRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PermitRequest.ProtoReflect.Descriptor instead.
 func (*PermitRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{69}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *PermitRequest) GetId() *Identity {
@@ -4350,7 +4559,7 @@ type PermitResponse struct {
 
 func (x *PermitResponse) Reset() {
 	*x = PermitResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[70]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4362,7 +4571,7 @@ func (x *PermitResponse) String() string {
 func (*PermitResponse) ProtoMessage() {}
 
 func (x *PermitResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[70]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4375,7 +4584,7 @@ func (x *PermitResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PermitResponse.ProtoReflect.Descriptor instead.
 func (*PermitResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{70}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *PermitResponse) GetUntil() uint64 {
@@ -4409,7 +4618,7 @@ type FeedShare struct {
 
 func (x *FeedShare) Reset() {
 	*x = FeedShare{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[71]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4421,7 +4630,7 @@ func (x *FeedShare) String() string {
 func (*FeedShare) ProtoMessage() {}
 
 func (x *FeedShare) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[71]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4434,7 +4643,7 @@ func (x *FeedShare) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FeedShare.ProtoReflect.Descriptor instead.
 func (*FeedShare) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{71}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *FeedShare) GetStep() uint64 {
@@ -4498,7 +4707,7 @@ type LeaveRequest struct {
 
 func (x *LeaveRequest) Reset() {
 	*x = LeaveRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[72]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4510,7 +4719,7 @@ func (x *LeaveRequest) String() string {
 func (*LeaveRequest) ProtoMessage() {}
 
 func (x *LeaveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[72]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4523,7 +4732,7 @@ func (x *LeaveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaveRequest.ProtoReflect.Descriptor instead.
 func (*LeaveRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{72}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *LeaveRequest) GetId() *Identity {
@@ -4555,7 +4764,7 @@ type LeaveResponse struct {
 
 func (x *LeaveResponse) Reset() {
 	*x = LeaveResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[73]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4567,7 +4776,7 @@ func (x *LeaveResponse) String() string {
 func (*LeaveResponse) ProtoMessage() {}
 
 func (x *LeaveResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[73]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4580,7 +4789,7 @@ func (x *LeaveResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaveResponse.ProtoReflect.Descriptor instead.
 func (*LeaveResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{73}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{77}
 }
 
 // WatchRequest says where the watcher is. For another coordinator than the one that answers the position means nothing: that one begins with the first event.
@@ -4595,7 +4804,7 @@ type WatchRequest struct {
 
 func (x *WatchRequest) Reset() {
 	*x = WatchRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[74]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4607,7 +4816,7 @@ func (x *WatchRequest) String() string {
 func (*WatchRequest) ProtoMessage() {}
 
 func (x *WatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[74]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4620,7 +4829,7 @@ func (x *WatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchRequest.ProtoReflect.Descriptor instead.
 func (*WatchRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{74}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *WatchRequest) GetJob() string {
@@ -4658,7 +4867,7 @@ type WatchResponse struct {
 
 func (x *WatchResponse) Reset() {
 	*x = WatchResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[75]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4670,7 +4879,7 @@ func (x *WatchResponse) String() string {
 func (*WatchResponse) ProtoMessage() {}
 
 func (x *WatchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[75]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4683,7 +4892,7 @@ func (x *WatchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchResponse.ProtoReflect.Descriptor instead.
 func (*WatchResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{75}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *WatchResponse) GetEvents() []*job.Event {
@@ -4725,7 +4934,7 @@ type GoBackRequest struct {
 
 func (x *GoBackRequest) Reset() {
 	*x = GoBackRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[76]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4737,7 +4946,7 @@ func (x *GoBackRequest) String() string {
 func (*GoBackRequest) ProtoMessage() {}
 
 func (x *GoBackRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[76]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4750,7 +4959,7 @@ func (x *GoBackRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GoBackRequest.ProtoReflect.Descriptor instead.
 func (*GoBackRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{76}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *GoBackRequest) GetId() *Identity {
@@ -4778,7 +4987,7 @@ type GoBackResponse struct {
 
 func (x *GoBackResponse) Reset() {
 	*x = GoBackResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[77]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4790,7 +4999,7 @@ func (x *GoBackResponse) String() string {
 func (*GoBackResponse) ProtoMessage() {}
 
 func (x *GoBackResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[77]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4803,7 +5012,7 @@ func (x *GoBackResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GoBackResponse.ProtoReflect.Descriptor instead.
 func (*GoBackResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{77}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *GoBackResponse) GetProgress() *job.Progress {
@@ -4832,7 +5041,7 @@ type QueuesRequest struct {
 
 func (x *QueuesRequest) Reset() {
 	*x = QueuesRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[78]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4844,7 +5053,7 @@ func (x *QueuesRequest) String() string {
 func (*QueuesRequest) ProtoMessage() {}
 
 func (x *QueuesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[78]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4857,7 +5066,7 @@ func (x *QueuesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueuesRequest.ProtoReflect.Descriptor instead.
 func (*QueuesRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{78}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *QueuesRequest) GetJob() string {
@@ -4909,7 +5118,7 @@ type QueueStatus struct {
 
 func (x *QueueStatus) Reset() {
 	*x = QueueStatus{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[79]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4921,7 +5130,7 @@ func (x *QueueStatus) String() string {
 func (*QueueStatus) ProtoMessage() {}
 
 func (x *QueueStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[79]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4934,7 +5143,7 @@ func (x *QueueStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueueStatus.ProtoReflect.Descriptor instead.
 func (*QueueStatus) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{79}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *QueueStatus) GetDataset() string {
@@ -5039,7 +5248,7 @@ type PassDiscards struct {
 
 func (x *PassDiscards) Reset() {
 	*x = PassDiscards{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[80]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5051,7 +5260,7 @@ func (x *PassDiscards) String() string {
 func (*PassDiscards) ProtoMessage() {}
 
 func (x *PassDiscards) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[80]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5064,7 +5273,7 @@ func (x *PassDiscards) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PassDiscards.ProtoReflect.Descriptor instead.
 func (*PassDiscards) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{80}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *PassDiscards) GetPass() int32 {
@@ -5101,7 +5310,7 @@ type DiscardedTask struct {
 
 func (x *DiscardedTask) Reset() {
 	*x = DiscardedTask{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[81]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5113,7 +5322,7 @@ func (x *DiscardedTask) String() string {
 func (*DiscardedTask) ProtoMessage() {}
 
 func (x *DiscardedTask) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[81]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5126,7 +5335,7 @@ func (x *DiscardedTask) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DiscardedTask.ProtoReflect.Descriptor instead.
 func (*DiscardedTask) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{81}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *DiscardedTask) GetId() int64 {
@@ -5173,7 +5382,7 @@ type CheckpointRequest struct {
 
 func (x *CheckpointRequest) Reset() {
 	*x = CheckpointRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[82]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5185,7 +5394,7 @@ func (x *CheckpointRequest) String() string {
 func (*CheckpointRequest) ProtoMessage() {}
 
 func (x *CheckpointRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[82]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5198,7 +5407,7 @@ func (x *CheckpointRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckpointRequest.ProtoReflect.Descriptor instead.
 func (*CheckpointRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{82}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{86}
 }
 
 func (x *CheckpointRequest) GetJob() string {
@@ -5228,7 +5437,7 @@ type QueuesResponse struct {
 
 func (x *QueuesResponse) Reset() {
 	*x = QueuesResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[83]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5240,7 +5449,7 @@ func (x *QueuesResponse) String() string {
 func (*QueuesResponse) ProtoMessage() {}
 
 func (x *QueuesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[83]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5253,7 +5462,7 @@ func (x *QueuesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueuesResponse.ProtoReflect.Descriptor instead.
 func (*QueuesResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{83}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{87}
 }
 
 func (x *QueuesResponse) GetQueues() []*QueueStatus {
@@ -5358,7 +5567,7 @@ type VariableChunk struct {
 
 func (x *VariableChunk) Reset() {
 	*x = VariableChunk{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[84]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5370,7 +5579,7 @@ func (x *VariableChunk) String() string {
 func (*VariableChunk) ProtoMessage() {}
 
 func (x *VariableChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[84]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5383,7 +5592,7 @@ func (x *VariableChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VariableChunk.ProtoReflect.Descriptor instead.
 func (*VariableChunk) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{84}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{88}
 }
 
 func (x *VariableChunk) GetId() *Identity {
@@ -5451,7 +5660,7 @@ type SendResponse struct {
 
 func (x *SendResponse) Reset() {
 	*x = SendResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[85]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[89]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5463,7 +5672,7 @@ func (x *SendResponse) String() string {
 func (*SendResponse) ProtoMessage() {}
 
 func (x *SendResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[85]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[89]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5476,7 +5685,7 @@ func (x *SendResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SendResponse.ProtoReflect.Descriptor instead.
 func (*SendResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{85}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{89}
 }
 
 func (x *SendResponse) GetDuplicate() bool {
@@ -5499,7 +5708,7 @@ type RowsRequest struct {
 
 func (x *RowsRequest) Reset() {
 	*x = RowsRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[86]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[90]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5511,7 +5720,7 @@ func (x *RowsRequest) String() string {
 func (*RowsRequest) ProtoMessage() {}
 
 func (x *RowsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[86]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[90]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5524,7 +5733,7 @@ func (x *RowsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RowsRequest.ProtoReflect.Descriptor instead.
 func (*RowsRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{86}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{90}
 }
 
 func (x *RowsRequest) GetId() *Identity {
@@ -5567,7 +5776,7 @@ type OpenDataRequest struct {
 
 func (x *OpenDataRequest) Reset() {
 	*x = OpenDataRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[87]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[91]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5579,7 +5788,7 @@ func (x *OpenDataRequest) String() string {
 func (*OpenDataRequest) ProtoMessage() {}
 
 func (x *OpenDataRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[87]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[91]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5592,7 +5801,7 @@ func (x *OpenDataRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenDataRequest.ProtoReflect.Descriptor instead.
 func (*OpenDataRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{87}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{91}
 }
 
 func (x *OpenDataRequest) GetId() *Identity {
@@ -5631,7 +5840,7 @@ type OpenDataResponse struct {
 
 func (x *OpenDataResponse) Reset() {
 	*x = OpenDataResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[88]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[92]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5643,7 +5852,7 @@ func (x *OpenDataResponse) String() string {
 func (*OpenDataResponse) ProtoMessage() {}
 
 func (x *OpenDataResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[88]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[92]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5656,7 +5865,7 @@ func (x *OpenDataResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenDataResponse.ProtoReflect.Descriptor instead.
 func (*OpenDataResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{88}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{92}
 }
 
 func (x *OpenDataResponse) GetToken() []byte {
@@ -5721,7 +5930,7 @@ type SliceInfo struct {
 
 func (x *SliceInfo) Reset() {
 	*x = SliceInfo{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[89]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[93]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5733,7 +5942,7 @@ func (x *SliceInfo) String() string {
 func (*SliceInfo) ProtoMessage() {}
 
 func (x *SliceInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[89]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[93]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5746,7 +5955,7 @@ func (x *SliceInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SliceInfo.ProtoReflect.Descriptor instead.
 func (*SliceInfo) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{89}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{93}
 }
 
 func (x *SliceInfo) GetDtype() int32 {
@@ -5801,7 +6010,7 @@ type BarrierRequest struct {
 
 func (x *BarrierRequest) Reset() {
 	*x = BarrierRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[90]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[94]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5813,7 +6022,7 @@ func (x *BarrierRequest) String() string {
 func (*BarrierRequest) ProtoMessage() {}
 
 func (x *BarrierRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[90]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[94]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5826,7 +6035,7 @@ func (x *BarrierRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BarrierRequest.ProtoReflect.Descriptor instead.
 func (*BarrierRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{90}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{94}
 }
 
 func (x *BarrierRequest) GetId() *Identity {
@@ -5900,7 +6109,7 @@ type BarrierResponse struct {
 
 func (x *BarrierResponse) Reset() {
 	*x = BarrierResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[91]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[95]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5912,7 +6121,7 @@ func (x *BarrierResponse) String() string {
 func (*BarrierResponse) ProtoMessage() {}
 
 func (x *BarrierResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[91]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[95]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5925,7 +6134,7 @@ func (x *BarrierResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BarrierResponse.ProtoReflect.Descriptor instead.
 func (*BarrierResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{91}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{95}
 }
 
 type CountedRequest struct {
@@ -5937,7 +6146,7 @@ type CountedRequest struct {
 
 func (x *CountedRequest) Reset() {
 	*x = CountedRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[92]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[96]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5949,7 +6158,7 @@ func (x *CountedRequest) String() string {
 func (*CountedRequest) ProtoMessage() {}
 
 func (x *CountedRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[92]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[96]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5962,7 +6171,7 @@ func (x *CountedRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CountedRequest.ProtoReflect.Descriptor instead.
 func (*CountedRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{92}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{96}
 }
 
 func (x *CountedRequest) GetId() *Identity {
@@ -5985,7 +6194,7 @@ type CountedResponse struct {
 
 func (x *CountedResponse) Reset() {
 	*x = CountedResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[93]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[97]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5997,7 +6206,7 @@ func (x *CountedResponse) String() string {
 func (*CountedResponse) ProtoMessage() {}
 
 func (x *CountedResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[93]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[97]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6010,7 +6219,7 @@ func (x *CountedResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CountedResponse.ProtoReflect.Descriptor instead.
 func (*CountedResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{93}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{97}
 }
 
 func (x *CountedResponse) GetRound() uint64 {
@@ -6049,7 +6258,7 @@ type CutRequest struct {
 
 func (x *CutRequest) Reset() {
 	*x = CutRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[94]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[98]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6061,7 +6270,7 @@ func (x *CutRequest) String() string {
 func (*CutRequest) ProtoMessage() {}
 
 func (x *CutRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[94]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[98]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6074,7 +6283,7 @@ func (x *CutRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CutRequest.ProtoReflect.Descriptor instead.
 func (*CutRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{94}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{98}
 }
 
 func (x *CutRequest) GetId() *Identity {
@@ -6130,7 +6339,7 @@ type StepBound struct {
 
 func (x *StepBound) Reset() {
 	*x = StepBound{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[95]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[99]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6142,7 +6351,7 @@ func (x *StepBound) String() string {
 func (*StepBound) ProtoMessage() {}
 
 func (x *StepBound) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[95]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[99]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6155,7 +6364,7 @@ func (x *StepBound) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepBound.ProtoReflect.Descriptor instead.
 func (*StepBound) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{95}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{99}
 }
 
 func (x *StepBound) GetRank() uint32 {
@@ -6187,7 +6396,7 @@ type CutResponse struct {
 
 func (x *CutResponse) Reset() {
 	*x = CutResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[96]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[100]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6199,7 +6408,7 @@ func (x *CutResponse) String() string {
 func (*CutResponse) ProtoMessage() {}
 
 func (x *CutResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[96]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[100]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6212,7 +6421,7 @@ func (x *CutResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CutResponse.ProtoReflect.Descriptor instead.
 func (*CutResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{96}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{100}
 }
 
 func (x *CutResponse) GetPast() bool {
@@ -6276,7 +6485,7 @@ type HoldRequest struct {
 
 func (x *HoldRequest) Reset() {
 	*x = HoldRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[97]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[101]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6288,7 +6497,7 @@ func (x *HoldRequest) String() string {
 func (*HoldRequest) ProtoMessage() {}
 
 func (x *HoldRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[97]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[101]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6301,7 +6510,7 @@ func (x *HoldRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoldRequest.ProtoReflect.Descriptor instead.
 func (*HoldRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{97}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{101}
 }
 
 func (x *HoldRequest) GetId() *Identity {
@@ -6336,7 +6545,7 @@ type HoldResponse struct {
 
 func (x *HoldResponse) Reset() {
 	*x = HoldResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[98]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[102]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6348,7 +6557,7 @@ func (x *HoldResponse) String() string {
 func (*HoldResponse) ProtoMessage() {}
 
 func (x *HoldResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[98]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[102]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6361,7 +6570,7 @@ func (x *HoldResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoldResponse.ProtoReflect.Descriptor instead.
 func (*HoldResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{98}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{102}
 }
 
 func (x *HoldResponse) GetBegun() []*StepBound {
@@ -6404,7 +6613,7 @@ type RestoreRequest struct {
 
 func (x *RestoreRequest) Reset() {
 	*x = RestoreRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[99]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[103]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6416,7 +6625,7 @@ func (x *RestoreRequest) String() string {
 func (*RestoreRequest) ProtoMessage() {}
 
 func (x *RestoreRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[99]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[103]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6429,7 +6638,7 @@ func (x *RestoreRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RestoreRequest.ProtoReflect.Descriptor instead.
 func (*RestoreRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{99}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{103}
 }
 
 func (x *RestoreRequest) GetId() *Identity {
@@ -6491,7 +6700,7 @@ type RestoreResponse struct {
 
 func (x *RestoreResponse) Reset() {
 	*x = RestoreResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[100]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[104]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6503,7 +6712,7 @@ func (x *RestoreResponse) String() string {
 func (*RestoreResponse) ProtoMessage() {}
 
 func (x *RestoreResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[100]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[104]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6516,7 +6725,7 @@ func (x *RestoreResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RestoreResponse.ProtoReflect.Descriptor instead.
 func (*RestoreResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{100}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{104}
 }
 
 func (x *RestoreResponse) GetRecords() int64 {
@@ -6543,7 +6752,7 @@ type PrepareRequest struct {
 
 func (x *PrepareRequest) Reset() {
 	*x = PrepareRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[101]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[105]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6555,7 +6764,7 @@ func (x *PrepareRequest) String() string {
 func (*PrepareRequest) ProtoMessage() {}
 
 func (x *PrepareRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[101]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[105]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6568,7 +6777,7 @@ func (x *PrepareRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PrepareRequest.ProtoReflect.Descriptor instead.
 func (*PrepareRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{101}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{105}
 }
 
 func (x *PrepareRequest) GetId() *Identity {
@@ -6593,7 +6802,7 @@ type PrepareResponse struct {
 
 func (x *PrepareResponse) Reset() {
 	*x = PrepareResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[102]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[106]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6605,7 +6814,7 @@ func (x *PrepareResponse) String() string {
 func (*PrepareResponse) ProtoMessage() {}
 
 func (x *PrepareResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[102]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[106]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6618,7 +6827,7 @@ func (x *PrepareResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PrepareResponse.ProtoReflect.Descriptor instead.
 func (*PrepareResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{102}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{106}
 }
 
 type ArrivedRequest struct {
@@ -6632,7 +6841,7 @@ type ArrivedRequest struct {
 
 func (x *ArrivedRequest) Reset() {
 	*x = ArrivedRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[103]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[107]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6644,7 +6853,7 @@ func (x *ArrivedRequest) String() string {
 func (*ArrivedRequest) ProtoMessage() {}
 
 func (x *ArrivedRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[103]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[107]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6657,7 +6866,7 @@ func (x *ArrivedRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ArrivedRequest.ProtoReflect.Descriptor instead.
 func (*ArrivedRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{103}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{107}
 }
 
 func (x *ArrivedRequest) GetId() *Identity {
@@ -6691,7 +6900,7 @@ type ArrivedResponse struct {
 
 func (x *ArrivedResponse) Reset() {
 	*x = ArrivedResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[104]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[108]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6703,7 +6912,7 @@ func (x *ArrivedResponse) String() string {
 func (*ArrivedResponse) ProtoMessage() {}
 
 func (x *ArrivedResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[104]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[108]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6716,7 +6925,7 @@ func (x *ArrivedResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ArrivedResponse.ProtoReflect.Descriptor instead.
 func (*ArrivedResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{104}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{108}
 }
 
 func (x *ArrivedResponse) GetBytes() int64 {
@@ -6744,7 +6953,7 @@ type FreezeRequest struct {
 
 func (x *FreezeRequest) Reset() {
 	*x = FreezeRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[105]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[109]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6756,7 +6965,7 @@ func (x *FreezeRequest) String() string {
 func (*FreezeRequest) ProtoMessage() {}
 
 func (x *FreezeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[105]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[109]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6769,7 +6978,7 @@ func (x *FreezeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FreezeRequest.ProtoReflect.Descriptor instead.
 func (*FreezeRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{105}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{109}
 }
 
 func (x *FreezeRequest) GetId() *Identity {
@@ -6801,7 +7010,7 @@ type FreezeResponse struct {
 
 func (x *FreezeResponse) Reset() {
 	*x = FreezeResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[106]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[110]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6813,7 +7022,7 @@ func (x *FreezeResponse) String() string {
 func (*FreezeResponse) ProtoMessage() {}
 
 func (x *FreezeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[106]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[110]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6826,7 +7035,7 @@ func (x *FreezeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FreezeResponse.ProtoReflect.Descriptor instead.
 func (*FreezeResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{106}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{110}
 }
 
 func (x *FreezeResponse) GetGeneration() uint64 {
@@ -6895,7 +7104,7 @@ type Declared struct {
 
 func (x *Declared) Reset() {
 	*x = Declared{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[107]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[111]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6907,7 +7116,7 @@ func (x *Declared) String() string {
 func (*Declared) ProtoMessage() {}
 
 func (x *Declared) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[107]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[111]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6920,7 +7129,7 @@ func (x *Declared) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Declared.ProtoReflect.Descriptor instead.
 func (*Declared) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{107}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{111}
 }
 
 func (x *Declared) GetRank() uint32 {
@@ -6977,7 +7186,7 @@ type Member struct {
 
 func (x *Member) Reset() {
 	*x = Member{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[108]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[112]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6989,7 +7198,7 @@ func (x *Member) String() string {
 func (*Member) ProtoMessage() {}
 
 func (x *Member) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[108]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[112]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7002,7 +7211,7 @@ func (x *Member) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Member.ProtoReflect.Descriptor instead.
 func (*Member) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{108}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{112}
 }
 
 func (x *Member) GetRank() uint32 {
@@ -7039,7 +7248,7 @@ type ResumeRequest struct {
 
 func (x *ResumeRequest) Reset() {
 	*x = ResumeRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[109]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[113]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7051,7 +7260,7 @@ func (x *ResumeRequest) String() string {
 func (*ResumeRequest) ProtoMessage() {}
 
 func (x *ResumeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[109]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[113]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7064,7 +7273,7 @@ func (x *ResumeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeRequest.ProtoReflect.Descriptor instead.
 func (*ResumeRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{109}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{113}
 }
 
 func (x *ResumeRequest) GetId() *Identity {
@@ -7103,7 +7312,7 @@ type ResumeResponse struct {
 
 func (x *ResumeResponse) Reset() {
 	*x = ResumeResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[110]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[114]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7115,7 +7324,7 @@ func (x *ResumeResponse) String() string {
 func (*ResumeResponse) ProtoMessage() {}
 
 func (x *ResumeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[110]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[114]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7128,7 +7337,7 @@ func (x *ResumeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeResponse.ProtoReflect.Descriptor instead.
 func (*ResumeResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{110}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{114}
 }
 
 // FollowRequest comes from a standby. start rises from one process of the standby to the next.
@@ -7143,7 +7352,7 @@ type FollowRequest struct {
 
 func (x *FollowRequest) Reset() {
 	*x = FollowRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[111]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[115]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7155,7 +7364,7 @@ func (x *FollowRequest) String() string {
 func (*FollowRequest) ProtoMessage() {}
 
 func (x *FollowRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[111]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[115]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7168,7 +7377,7 @@ func (x *FollowRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowRequest.ProtoReflect.Descriptor instead.
 func (*FollowRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{111}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{115}
 }
 
 func (x *FollowRequest) GetId() *Identity {
@@ -7203,7 +7412,7 @@ type FollowResponse struct {
 
 func (x *FollowResponse) Reset() {
 	*x = FollowResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[112]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[116]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7215,7 +7424,7 @@ func (x *FollowResponse) String() string {
 func (*FollowResponse) ProtoMessage() {}
 
 func (x *FollowResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[112]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[116]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7228,7 +7437,7 @@ func (x *FollowResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowResponse.ProtoReflect.Descriptor instead.
 func (*FollowResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{112}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{116}
 }
 
 func (x *FollowResponse) GetToken() []byte {
@@ -7281,7 +7490,7 @@ type Standing struct {
 
 func (x *Standing) Reset() {
 	*x = Standing{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[113]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[117]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7293,7 +7502,7 @@ func (x *Standing) String() string {
 func (*Standing) ProtoMessage() {}
 
 func (x *Standing) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[113]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[117]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7306,7 +7515,7 @@ func (x *Standing) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Standing.ProtoReflect.Descriptor instead.
 func (*Standing) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{113}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{117}
 }
 
 func (x *Standing) GetKind() Standing_Kind {
@@ -7449,7 +7658,7 @@ type Pushed struct {
 
 func (x *Pushed) Reset() {
 	*x = Pushed{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[114]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[118]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7461,7 +7670,7 @@ func (x *Pushed) String() string {
 func (*Pushed) ProtoMessage() {}
 
 func (x *Pushed) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[114]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[118]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7474,7 +7683,7 @@ func (x *Pushed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Pushed.ProtoReflect.Descriptor instead.
 func (*Pushed) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{114}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{118}
 }
 
 func (x *Pushed) GetRank() uint32 {
@@ -7526,7 +7735,7 @@ type Clock struct {
 
 func (x *Clock) Reset() {
 	*x = Clock{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[115]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[119]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7538,7 +7747,7 @@ func (x *Clock) String() string {
 func (*Clock) ProtoMessage() {}
 
 func (x *Clock) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[115]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[119]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7551,7 +7760,7 @@ func (x *Clock) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Clock.ProtoReflect.Descriptor instead.
 func (*Clock) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{115}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{119}
 }
 
 func (x *Clock) GetRank() uint32 {
@@ -7599,7 +7808,7 @@ type TakeOverRequest struct {
 
 func (x *TakeOverRequest) Reset() {
 	*x = TakeOverRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[116]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[120]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7611,7 +7820,7 @@ func (x *TakeOverRequest) String() string {
 func (*TakeOverRequest) ProtoMessage() {}
 
 func (x *TakeOverRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[116]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[120]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7624,7 +7833,7 @@ func (x *TakeOverRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TakeOverRequest.ProtoReflect.Descriptor instead.
 func (*TakeOverRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{116}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{120}
 }
 
 func (x *TakeOverRequest) GetId() *Identity {
@@ -7650,7 +7859,7 @@ type TakeOverResponse struct {
 
 func (x *TakeOverResponse) Reset() {
 	*x = TakeOverResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[117]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[121]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7662,7 +7871,7 @@ func (x *TakeOverResponse) String() string {
 func (*TakeOverResponse) ProtoMessage() {}
 
 func (x *TakeOverResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[117]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[121]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7675,7 +7884,7 @@ func (x *TakeOverResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TakeOverResponse.ProtoReflect.Descriptor instead.
 func (*TakeOverResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{117}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{121}
 }
 
 func (x *TakeOverResponse) GetRound() uint64 {
@@ -7697,7 +7906,7 @@ type LedgerRequest struct {
 
 func (x *LedgerRequest) Reset() {
 	*x = LedgerRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[118]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[122]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7709,7 +7918,7 @@ func (x *LedgerRequest) String() string {
 func (*LedgerRequest) ProtoMessage() {}
 
 func (x *LedgerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[118]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[122]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7722,7 +7931,7 @@ func (x *LedgerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerRequest.ProtoReflect.Descriptor instead.
 func (*LedgerRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{118}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{122}
 }
 
 func (x *LedgerRequest) GetJob() string {
@@ -7765,7 +7974,7 @@ type PassLedger struct {
 
 func (x *PassLedger) Reset() {
 	*x = PassLedger{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[119]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[123]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7777,7 +7986,7 @@ func (x *PassLedger) String() string {
 func (*PassLedger) ProtoMessage() {}
 
 func (x *PassLedger) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[119]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[123]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7790,7 +7999,7 @@ func (x *PassLedger) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PassLedger.ProtoReflect.Descriptor instead.
 func (*PassLedger) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{119}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{123}
 }
 
 func (x *PassLedger) GetPass() int32 {
@@ -7831,7 +8040,7 @@ type LedgerResponse struct {
 
 func (x *LedgerResponse) Reset() {
 	*x = LedgerResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[120]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[124]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7843,7 +8052,7 @@ func (x *LedgerResponse) String() string {
 func (*LedgerResponse) ProtoMessage() {}
 
 func (x *LedgerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[120]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[124]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7856,7 +8065,7 @@ func (x *LedgerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerResponse.ProtoReflect.Descriptor instead.
 func (*LedgerResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{120}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{124}
 }
 
 func (x *LedgerResponse) GetPasses() []*PassLedger {
@@ -7891,7 +8100,7 @@ type GetRequest struct {
 
 func (x *GetRequest) Reset() {
 	*x = GetRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[121]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[125]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7903,7 +8112,7 @@ func (x *GetRequest) String() string {
 func (*GetRequest) ProtoMessage() {}
 
 func (x *GetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[121]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[125]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7916,7 +8125,7 @@ func (x *GetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRequest.ProtoReflect.Descriptor instead.
 func (*GetRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{121}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{125}
 }
 
 func (x *GetRequest) GetId() *Identity {
@@ -7998,7 +8207,7 @@ type CopyRequest struct {
 
 func (x *CopyRequest) Reset() {
 	*x = CopyRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[122]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[126]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8010,7 +8219,7 @@ func (x *CopyRequest) String() string {
 func (*CopyRequest) ProtoMessage() {}
 
 func (x *CopyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[122]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[126]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8023,7 +8232,7 @@ func (x *CopyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CopyRequest.ProtoReflect.Descriptor instead.
 func (*CopyRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{122}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{126}
 }
 
 func (x *CopyRequest) GetId() *Identity {
@@ -8085,7 +8294,7 @@ type CopyResponse struct {
 
 func (x *CopyResponse) Reset() {
 	*x = CopyResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[123]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[127]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8097,7 +8306,7 @@ func (x *CopyResponse) String() string {
 func (*CopyResponse) ProtoMessage() {}
 
 func (x *CopyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[123]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[127]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8110,7 +8319,7 @@ func (x *CopyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CopyResponse.ProtoReflect.Descriptor instead.
 func (*CopyResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{123}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{127}
 }
 
 func (x *CopyResponse) GetBlocks() []uint32 {
@@ -8139,7 +8348,7 @@ type PaceRequest struct {
 
 func (x *PaceRequest) Reset() {
 	*x = PaceRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[124]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[128]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8151,7 +8360,7 @@ func (x *PaceRequest) String() string {
 func (*PaceRequest) ProtoMessage() {}
 
 func (x *PaceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[124]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[128]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8164,7 +8373,7 @@ func (x *PaceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PaceRequest.ProtoReflect.Descriptor instead.
 func (*PaceRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{124}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{128}
 }
 
 func (x *PaceRequest) GetId() *Identity {
@@ -8196,7 +8405,7 @@ type PaceResponse struct {
 
 func (x *PaceResponse) Reset() {
 	*x = PaceResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[125]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[129]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8208,7 +8417,7 @@ func (x *PaceResponse) String() string {
 func (*PaceResponse) ProtoMessage() {}
 
 func (x *PaceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[125]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[129]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8221,7 +8430,7 @@ func (x *PaceResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PaceResponse.ProtoReflect.Descriptor instead.
 func (*PaceResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{125}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{129}
 }
 
 type CompleteRequest struct {
@@ -8233,7 +8442,7 @@ type CompleteRequest struct {
 
 func (x *CompleteRequest) Reset() {
 	*x = CompleteRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[126]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[130]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8245,7 +8454,7 @@ func (x *CompleteRequest) String() string {
 func (*CompleteRequest) ProtoMessage() {}
 
 func (x *CompleteRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[126]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[130]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8258,7 +8467,7 @@ func (x *CompleteRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompleteRequest.ProtoReflect.Descriptor instead.
 func (*CompleteRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{126}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{130}
 }
 
 func (x *CompleteRequest) GetId() *Identity {
@@ -8276,7 +8485,7 @@ type CompleteResponse struct {
 
 func (x *CompleteResponse) Reset() {
 	*x = CompleteResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[127]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[131]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8288,7 +8497,7 @@ func (x *CompleteResponse) String() string {
 func (*CompleteResponse) ProtoMessage() {}
 
 func (x *CompleteResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[127]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[131]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8301,7 +8510,7 @@ func (x *CompleteResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompleteResponse.ProtoReflect.Descriptor instead.
 func (*CompleteResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{127}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{131}
 }
 
 type StatusRequest struct {
@@ -8313,7 +8522,7 @@ type StatusRequest struct {
 
 func (x *StatusRequest) Reset() {
 	*x = StatusRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[128]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[132]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8325,7 +8534,7 @@ func (x *StatusRequest) String() string {
 func (*StatusRequest) ProtoMessage() {}
 
 func (x *StatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[128]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[132]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8338,7 +8547,7 @@ func (x *StatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusRequest.ProtoReflect.Descriptor instead.
 func (*StatusRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{128}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{132}
 }
 
 func (x *StatusRequest) GetJob() string {
@@ -8363,7 +8572,7 @@ type StatusResponse struct {
 
 func (x *StatusResponse) Reset() {
 	*x = StatusResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[129]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[133]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8375,7 +8584,7 @@ func (x *StatusResponse) String() string {
 func (*StatusResponse) ProtoMessage() {}
 
 func (x *StatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[129]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[133]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8388,7 +8597,7 @@ func (x *StatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusResponse.ProtoReflect.Descriptor instead.
 func (*StatusResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{129}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{133}
 }
 
 func (x *StatusResponse) GetRound() uint64 {
@@ -8484,7 +8693,20 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\bprograms\x18\t \x01(\bR\bprograms\"H\n" +
 	"\x06Events\x12&\n" +
 	"\x06events\x18\x01 \x03(\v2\x0e.edl.job.EventR\x06events\x12\x16\n" +
-	"\x06number\x18\x02 \x01(\x04R\x06number\"\xea\x01\n" +
+	"\x06number\x18\x02 \x01(\x04R\x06number\"\x0e\n" +
+	"\fNodesRequest\":\n" +
+	"\rNodesResponse\x12)\n" +
+	"\x05nodes\x18\x01 \x03(\v2\x13.edl.rpc.NodeStatusR\x05nodes\"C\n" +
+	"\x11CordonNodeRequest\x12\x12\n" +
+	"\x04node\x18\x01 \x01(\tR\x04node\x12\x1a\n" +
+	"\buncordon\x18\x02 \x01(\bR\buncordon\"\x9e\x01\n" +
+	"\n" +
+	"NodeStatus\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12 \n" +
+	"\x03has\x18\x02 \x01(\v2\x0e.edl.job.NeedsR\x03has\x12*\n" +
+	"\bpromised\x18\x03 \x01(\v2\x0e.edl.job.NeedsR\bpromised\x12\x12\n" +
+	"\x04jobs\x18\x04 \x01(\x05R\x04jobs\x12\x1a\n" +
+	"\bcordoned\x18\x05 \x01(\bR\bcordoned\"\xea\x01\n" +
 	"\vListRequest\x12&\n" +
 	"\x06states\x18\x01 \x03(\x0e2\x0e.edl.job.StateR\x06states\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x128\n" +
@@ -9093,7 +9315,7 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\x04NONE\x10\x00\x12\x0e\n" +
 	"\n" +
 	"CATCHES_UP\x10\x01\x12\v\n" +
-	"\aIN_STEP\x10\x022\xcc\b\n" +
+	"\aIN_STEP\x10\x022\xc6\t\n" +
 	"\bListener\x12?\n" +
 	"\bDescribe\x12\x18.edl.rpc.DescribeRequest\x1a\x19.edl.rpc.DescribeResponse\x12;\n" +
 	"\x06Submit\x12\x16.edl.rpc.SubmitRequest\x1a\x17.edl.rpc.SubmitResponse(\x01\x121\n" +
@@ -9114,7 +9336,10 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\x05Scale\x12\x15.edl.rpc.ScaleRequest\x1a\x12.edl.job.JobStatus\x12<\n" +
 	"\n" +
 	"Checkpoint\x12\x13.edl.rpc.JobRequest\x1a\x19.edl.job.CheckpointStatus\x12B\n" +
-	"\tResumeJob\x12\x19.edl.rpc.ResumeJobRequest\x1a\x1a.edl.rpc.ResumeJobResponse\x12<\n" +
+	"\tResumeJob\x12\x19.edl.rpc.ResumeJobRequest\x1a\x1a.edl.rpc.ResumeJobResponse\x126\n" +
+	"\x05Nodes\x12\x15.edl.rpc.NodesRequest\x1a\x16.edl.rpc.NodesResponse\x12@\n" +
+	"\n" +
+	"CordonNode\x12\x1a.edl.rpc.CordonNodeRequest\x1a\x16.edl.rpc.NodesResponse\x12<\n" +
 	"\tStartRole\x12\x17.edl.rpc.StartRoleChunk\x1a\x12.edl.rpc.RoleEvent(\x010\x012\x91\x03\n" +
 	"\x06Keeper\x128\n" +
 	"\x06Attend\x12\x16.edl.rpc.AttendRequest\x1a\x14.edl.rpc.KeeperState0\x01\x12,\n" +
@@ -9181,7 +9406,7 @@ func file_proto_rpc_rpc_proto_rawDescGZIP() []byte {
 }
 
 var file_proto_rpc_rpc_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_proto_rpc_rpc_proto_msgTypes = make([]protoimpl.MessageInfo, 135)
+var file_proto_rpc_rpc_proto_msgTypes = make([]protoimpl.MessageInfo, 139)
 var file_proto_rpc_rpc_proto_goTypes = []any{
 	(Standing_Kind)(0),            // 0: edl.rpc.Standing.Kind
 	(StatusResponse_Standby)(0),   // 1: edl.rpc.StatusResponse.Standby
@@ -9194,408 +9419,420 @@ var file_proto_rpc_rpc_proto_goTypes = []any{
 	(*ResumeJobResponse)(nil),     // 8: edl.rpc.ResumeJobResponse
 	(*JobRequest)(nil),            // 9: edl.rpc.JobRequest
 	(*Events)(nil),                // 10: edl.rpc.Events
-	(*ListRequest)(nil),           // 11: edl.rpc.ListRequest
-	(*ListResponse)(nil),          // 12: edl.rpc.ListResponse
-	(*LogsRequest)(nil),           // 13: edl.rpc.LogsRequest
-	(*LogLine)(nil),               // 14: edl.rpc.LogLine
-	(*WhyResponse)(nil),           // 15: edl.rpc.WhyResponse
-	(*ScaleRequest)(nil),          // 16: edl.rpc.ScaleRequest
-	(*JobDetails)(nil),            // 17: edl.rpc.JobDetails
-	(*Programs)(nil),              // 18: edl.rpc.Programs
-	(*TableUse)(nil),              // 19: edl.rpc.TableUse
-	(*RoleTimes)(nil),             // 20: edl.rpc.RoleTimes
-	(*FinishRequest)(nil),         // 21: edl.rpc.FinishRequest
-	(*AcknowledgeRequest)(nil),    // 22: edl.rpc.AcknowledgeRequest
-	(*AcknowledgeResponse)(nil),   // 23: edl.rpc.AcknowledgeResponse
-	(*StateValues)(nil),           // 24: edl.rpc.StateValues
-	(*ReadStateRequest)(nil),      // 25: edl.rpc.ReadStateRequest
-	(*WriteStateResponse)(nil),    // 26: edl.rpc.WriteStateResponse
-	(*ReleaseStateRequest)(nil),   // 27: edl.rpc.ReleaseStateRequest
-	(*ReleaseStateResponse)(nil),  // 28: edl.rpc.ReleaseStateResponse
-	(*StepRun)(nil),               // 29: edl.rpc.StepRun
-	(*StepDone)(nil),              // 30: edl.rpc.StepDone
-	(*StartRoleChunk)(nil),        // 31: edl.rpc.StartRoleChunk
-	(*RoleEvent)(nil),             // 32: edl.rpc.RoleEvent
-	(*AttendRequest)(nil),         // 33: edl.rpc.AttendRequest
-	(*KeeperState)(nil),           // 34: edl.rpc.KeeperState
-	(*KeptStart)(nil),             // 35: edl.rpc.KeptStart
-	(*KeptRole)(nil),              // 36: edl.rpc.KeptRole
-	(*LinesRequest)(nil),          // 37: edl.rpc.LinesRequest
-	(*EndRoleRequest)(nil),        // 38: edl.rpc.EndRoleRequest
-	(*EndRoleResponse)(nil),       // 39: edl.rpc.EndRoleResponse
-	(*ReleaseRequest)(nil),        // 40: edl.rpc.ReleaseRequest
-	(*ReleaseResponse)(nil),       // 41: edl.rpc.ReleaseResponse
-	(*DismissRequest)(nil),        // 42: edl.rpc.DismissRequest
-	(*DismissResponse)(nil),       // 43: edl.rpc.DismissResponse
-	(*Identity)(nil),              // 44: edl.rpc.Identity
-	(*MoveRequest)(nil),           // 45: edl.rpc.MoveRequest
-	(*MoveResponse)(nil),          // 46: edl.rpc.MoveResponse
-	(*PlacementRequest)(nil),      // 47: edl.rpc.PlacementRequest
-	(*JoinRequest)(nil),           // 48: edl.rpc.JoinRequest
-	(*JoinResponse)(nil),          // 49: edl.rpc.JoinResponse
-	(*NewsRequest)(nil),           // 50: edl.rpc.NewsRequest
-	(*NewsResponse)(nil),          // 51: edl.rpc.NewsResponse
-	(*Segment)(nil),               // 52: edl.rpc.Segment
-	(*DataFile)(nil),              // 53: edl.rpc.DataFile
-	(*Dataset)(nil),               // 54: edl.rpc.Dataset
-	(*ReportDatasetRequest)(nil),  // 55: edl.rpc.ReportDatasetRequest
-	(*ReportDatasetResponse)(nil), // 56: edl.rpc.ReportDatasetResponse
-	(*RecordRange)(nil),           // 57: edl.rpc.RecordRange
-	(*Task)(nil),                  // 58: edl.rpc.Task
-	(*GetTaskRequest)(nil),        // 59: edl.rpc.GetTaskRequest
-	(*GetTaskResponse)(nil),       // 60: edl.rpc.GetTaskResponse
-	(*TaskFailedRequest)(nil),     // 61: edl.rpc.TaskFailedRequest
-	(*TaskFailedResponse)(nil),    // 62: edl.rpc.TaskFailedResponse
-	(*SaveModelRequest)(nil),      // 63: edl.rpc.SaveModelRequest
-	(*SaveModelResponse)(nil),     // 64: edl.rpc.SaveModelResponse
-	(*TrainerSteps)(nil),          // 65: edl.rpc.TrainerSteps
-	(*TrainerStep)(nil),           // 66: edl.rpc.TrainerStep
-	(*ReportStepsResponse)(nil),   // 67: edl.rpc.ReportStepsResponse
-	(*NextFeedRequest)(nil),       // 68: edl.rpc.NextFeedRequest
-	(*FinishDataRequest)(nil),     // 69: edl.rpc.FinishDataRequest
-	(*FinishDataResponse)(nil),    // 70: edl.rpc.FinishDataResponse
-	(*PermitRequest)(nil),         // 71: edl.rpc.PermitRequest
-	(*PermitResponse)(nil),        // 72: edl.rpc.PermitResponse
-	(*FeedShare)(nil),             // 73: edl.rpc.FeedShare
-	(*LeaveRequest)(nil),          // 74: edl.rpc.LeaveRequest
-	(*LeaveResponse)(nil),         // 75: edl.rpc.LeaveResponse
-	(*WatchRequest)(nil),          // 76: edl.rpc.WatchRequest
-	(*WatchResponse)(nil),         // 77: edl.rpc.WatchResponse
-	(*GoBackRequest)(nil),         // 78: edl.rpc.GoBackRequest
-	(*GoBackResponse)(nil),        // 79: edl.rpc.GoBackResponse
-	(*QueuesRequest)(nil),         // 80: edl.rpc.QueuesRequest
-	(*QueueStatus)(nil),           // 81: edl.rpc.QueueStatus
-	(*PassDiscards)(nil),          // 82: edl.rpc.PassDiscards
-	(*DiscardedTask)(nil),         // 83: edl.rpc.DiscardedTask
-	(*CheckpointRequest)(nil),     // 84: edl.rpc.CheckpointRequest
-	(*QueuesResponse)(nil),        // 85: edl.rpc.QueuesResponse
-	(*VariableChunk)(nil),         // 86: edl.rpc.VariableChunk
-	(*SendResponse)(nil),          // 87: edl.rpc.SendResponse
-	(*RowsRequest)(nil),           // 88: edl.rpc.RowsRequest
-	(*OpenDataRequest)(nil),       // 89: edl.rpc.OpenDataRequest
-	(*OpenDataResponse)(nil),      // 90: edl.rpc.OpenDataResponse
-	(*SliceInfo)(nil),             // 91: edl.rpc.SliceInfo
-	(*BarrierRequest)(nil),        // 92: edl.rpc.BarrierRequest
-	(*BarrierResponse)(nil),       // 93: edl.rpc.BarrierResponse
-	(*CountedRequest)(nil),        // 94: edl.rpc.CountedRequest
-	(*CountedResponse)(nil),       // 95: edl.rpc.CountedResponse
-	(*CutRequest)(nil),            // 96: edl.rpc.CutRequest
-	(*StepBound)(nil),             // 97: edl.rpc.StepBound
-	(*CutResponse)(nil),           // 98: edl.rpc.CutResponse
-	(*HoldRequest)(nil),           // 99: edl.rpc.HoldRequest
-	(*HoldResponse)(nil),          // 100: edl.rpc.HoldResponse
-	(*RestoreRequest)(nil),        // 101: edl.rpc.RestoreRequest
-	(*RestoreResponse)(nil),       // 102: edl.rpc.RestoreResponse
-	(*PrepareRequest)(nil),        // 103: edl.rpc.PrepareRequest
-	(*PrepareResponse)(nil),       // 104: edl.rpc.PrepareResponse
-	(*ArrivedRequest)(nil),        // 105: edl.rpc.ArrivedRequest
-	(*ArrivedResponse)(nil),       // 106: edl.rpc.ArrivedResponse
-	(*FreezeRequest)(nil),         // 107: edl.rpc.FreezeRequest
-	(*FreezeResponse)(nil),        // 108: edl.rpc.FreezeResponse
-	(*Declared)(nil),              // 109: edl.rpc.Declared
-	(*Member)(nil),                // 110: edl.rpc.Member
-	(*ResumeRequest)(nil),         // 111: edl.rpc.ResumeRequest
-	(*ResumeResponse)(nil),        // 112: edl.rpc.ResumeResponse
-	(*FollowRequest)(nil),         // 113: edl.rpc.FollowRequest
-	(*FollowResponse)(nil),        // 114: edl.rpc.FollowResponse
-	(*Standing)(nil),              // 115: edl.rpc.Standing
-	(*Pushed)(nil),                // 116: edl.rpc.Pushed
-	(*Clock)(nil),                 // 117: edl.rpc.Clock
-	(*TakeOverRequest)(nil),       // 118: edl.rpc.TakeOverRequest
-	(*TakeOverResponse)(nil),      // 119: edl.rpc.TakeOverResponse
-	(*LedgerRequest)(nil),         // 120: edl.rpc.LedgerRequest
-	(*PassLedger)(nil),            // 121: edl.rpc.PassLedger
-	(*LedgerResponse)(nil),        // 122: edl.rpc.LedgerResponse
-	(*GetRequest)(nil),            // 123: edl.rpc.GetRequest
-	(*CopyRequest)(nil),           // 124: edl.rpc.CopyRequest
-	(*CopyResponse)(nil),          // 125: edl.rpc.CopyResponse
-	(*PaceRequest)(nil),           // 126: edl.rpc.PaceRequest
-	(*PaceResponse)(nil),          // 127: edl.rpc.PaceResponse
-	(*CompleteRequest)(nil),       // 128: edl.rpc.CompleteRequest
-	(*CompleteResponse)(nil),      // 129: edl.rpc.CompleteResponse
-	(*StatusRequest)(nil),         // 130: edl.rpc.StatusRequest
-	(*StatusResponse)(nil),        // 131: edl.rpc.StatusResponse
-	nil,                           // 132: edl.rpc.DescribeResponse.OpsEntry
-	nil,                           // 133: edl.rpc.ListRequest.LabelsEntry
-	nil,                           // 134: edl.rpc.QueuesResponse.EntriesEntry
-	nil,                           // 135: edl.rpc.QueuesResponse.DroppedEntry
-	nil,                           // 136: edl.rpc.StatusResponse.RefusedEntry
-	(*job.Progress)(nil),          // 137: edl.job.Progress
-	(*job.Event)(nil),             // 138: edl.job.Event
-	(job.State)(0),                // 139: edl.job.State
-	(*job.JobStatus)(nil),         // 140: edl.job.JobStatus
-	(*job.Wait)(nil),              // 141: edl.job.Wait
-	(*job.JobSpec)(nil),           // 142: edl.job.JobSpec
-	(job.Role)(0),                 // 143: edl.job.Role
-	(*job.RoundTimes)(nil),        // 144: edl.job.RoundTimes
-	(*job.Value)(nil),             // 145: edl.job.Value
-	(*job.Step)(nil),              // 146: edl.job.Step
-	(*job.RoleStatus)(nil),        // 147: edl.job.RoleStatus
-	(*job.RoleReport)(nil),        // 148: edl.job.RoleReport
-	(*job.RoleSpec)(nil),          // 149: edl.job.RoleSpec
-	(*job.Placement)(nil),         // 150: edl.job.Placement
-	(*job.Failure)(nil),           // 151: edl.job.Failure
-	(*job.CheckpointStatus)(nil),  // 152: edl.job.CheckpointStatus
-	(*job.Shard)(nil),             // 153: edl.job.Shard
+	(*NodesRequest)(nil),          // 11: edl.rpc.NodesRequest
+	(*NodesResponse)(nil),         // 12: edl.rpc.NodesResponse
+	(*CordonNodeRequest)(nil),     // 13: edl.rpc.CordonNodeRequest
+	(*NodeStatus)(nil),            // 14: edl.rpc.NodeStatus
+	(*ListRequest)(nil),           // 15: edl.rpc.ListRequest
+	(*ListResponse)(nil),          // 16: edl.rpc.ListResponse
+	(*LogsRequest)(nil),           // 17: edl.rpc.LogsRequest
+	(*LogLine)(nil),               // 18: edl.rpc.LogLine
+	(*WhyResponse)(nil),           // 19: edl.rpc.WhyResponse
+	(*ScaleRequest)(nil),          // 20: edl.rpc.ScaleRequest
+	(*JobDetails)(nil),            // 21: edl.rpc.JobDetails
+	(*Programs)(nil),              // 22: edl.rpc.Programs
+	(*TableUse)(nil),              // 23: edl.rpc.TableUse
+	(*RoleTimes)(nil),             // 24: edl.rpc.RoleTimes
+	(*FinishRequest)(nil),         // 25: edl.rpc.FinishRequest
+	(*AcknowledgeRequest)(nil),    // 26: edl.rpc.AcknowledgeRequest
+	(*AcknowledgeResponse)(nil),   // 27: edl.rpc.AcknowledgeResponse
+	(*StateValues)(nil),           // 28: edl.rpc.StateValues
+	(*ReadStateRequest)(nil),      // 29: edl.rpc.ReadStateRequest
+	(*WriteStateResponse)(nil),    // 30: edl.rpc.WriteStateResponse
+	(*ReleaseStateRequest)(nil),   // 31: edl.rpc.ReleaseStateRequest
+	(*ReleaseStateResponse)(nil),  // 32: edl.rpc.ReleaseStateResponse
+	(*StepRun)(nil),               // 33: edl.rpc.StepRun
+	(*StepDone)(nil),              // 34: edl.rpc.StepDone
+	(*StartRoleChunk)(nil),        // 35: edl.rpc.StartRoleChunk
+	(*RoleEvent)(nil),             // 36: edl.rpc.RoleEvent
+	(*AttendRequest)(nil),         // 37: edl.rpc.AttendRequest
+	(*KeeperState)(nil),           // 38: edl.rpc.KeeperState
+	(*KeptStart)(nil),             // 39: edl.rpc.KeptStart
+	(*KeptRole)(nil),              // 40: edl.rpc.KeptRole
+	(*LinesRequest)(nil),          // 41: edl.rpc.LinesRequest
+	(*EndRoleRequest)(nil),        // 42: edl.rpc.EndRoleRequest
+	(*EndRoleResponse)(nil),       // 43: edl.rpc.EndRoleResponse
+	(*ReleaseRequest)(nil),        // 44: edl.rpc.ReleaseRequest
+	(*ReleaseResponse)(nil),       // 45: edl.rpc.ReleaseResponse
+	(*DismissRequest)(nil),        // 46: edl.rpc.DismissRequest
+	(*DismissResponse)(nil),       // 47: edl.rpc.DismissResponse
+	(*Identity)(nil),              // 48: edl.rpc.Identity
+	(*MoveRequest)(nil),           // 49: edl.rpc.MoveRequest
+	(*MoveResponse)(nil),          // 50: edl.rpc.MoveResponse
+	(*PlacementRequest)(nil),      // 51: edl.rpc.PlacementRequest
+	(*JoinRequest)(nil),           // 52: edl.rpc.JoinRequest
+	(*JoinResponse)(nil),          // 53: edl.rpc.JoinResponse
+	(*NewsRequest)(nil),           // 54: edl.rpc.NewsRequest
+	(*NewsResponse)(nil),          // 55: edl.rpc.NewsResponse
+	(*Segment)(nil),               // 56: edl.rpc.Segment
+	(*DataFile)(nil),              // 57: edl.rpc.DataFile
+	(*Dataset)(nil),               // 58: edl.rpc.Dataset
+	(*ReportDatasetRequest)(nil),  // 59: edl.rpc.ReportDatasetRequest
+	(*ReportDatasetResponse)(nil), // 60: edl.rpc.ReportDatasetResponse
+	(*RecordRange)(nil),           // 61: edl.rpc.RecordRange
+	(*Task)(nil),                  // 62: edl.rpc.Task
+	(*GetTaskRequest)(nil),        // 63: edl.rpc.GetTaskRequest
+	(*GetTaskResponse)(nil),       // 64: edl.rpc.GetTaskResponse
+	(*TaskFailedRequest)(nil),     // 65: edl.rpc.TaskFailedRequest
+	(*TaskFailedResponse)(nil),    // 66: edl.rpc.TaskFailedResponse
+	(*SaveModelRequest)(nil),      // 67: edl.rpc.SaveModelRequest
+	(*SaveModelResponse)(nil),     // 68: edl.rpc.SaveModelResponse
+	(*TrainerSteps)(nil),          // 69: edl.rpc.TrainerSteps
+	(*TrainerStep)(nil),           // 70: edl.rpc.TrainerStep
+	(*ReportStepsResponse)(nil),   // 71: edl.rpc.ReportStepsResponse
+	(*NextFeedRequest)(nil),       // 72: edl.rpc.NextFeedRequest
+	(*FinishDataRequest)(nil),     // 73: edl.rpc.FinishDataRequest
+	(*FinishDataResponse)(nil),    // 74: edl.rpc.FinishDataResponse
+	(*PermitRequest)(nil),         // 75: edl.rpc.PermitRequest
+	(*PermitResponse)(nil),        // 76: edl.rpc.PermitResponse
+	(*FeedShare)(nil),             // 77: edl.rpc.FeedShare
+	(*LeaveRequest)(nil),          // 78: edl.rpc.LeaveRequest
+	(*LeaveResponse)(nil),         // 79: edl.rpc.LeaveResponse
+	(*WatchRequest)(nil),          // 80: edl.rpc.WatchRequest
+	(*WatchResponse)(nil),         // 81: edl.rpc.WatchResponse
+	(*GoBackRequest)(nil),         // 82: edl.rpc.GoBackRequest
+	(*GoBackResponse)(nil),        // 83: edl.rpc.GoBackResponse
+	(*QueuesRequest)(nil),         // 84: edl.rpc.QueuesRequest
+	(*QueueStatus)(nil),           // 85: edl.rpc.QueueStatus
+	(*PassDiscards)(nil),          // 86: edl.rpc.PassDiscards
+	(*DiscardedTask)(nil),         // 87: edl.rpc.DiscardedTask
+	(*CheckpointRequest)(nil),     // 88: edl.rpc.CheckpointRequest
+	(*QueuesResponse)(nil),        // 89: edl.rpc.QueuesResponse
+	(*VariableChunk)(nil),         // 90: edl.rpc.VariableChunk
+	(*SendResponse)(nil),          // 91: edl.rpc.SendResponse
+	(*RowsRequest)(nil),           // 92: edl.rpc.RowsRequest
+	(*OpenDataRequest)(nil),       // 93: edl.rpc.OpenDataRequest
+	(*OpenDataResponse)(nil),      // 94: edl.rpc.OpenDataResponse
+	(*SliceInfo)(nil),             // 95: edl.rpc.SliceInfo
+	(*BarrierRequest)(nil),        // 96: edl.rpc.BarrierRequest
+	(*BarrierResponse)(nil),       // 97: edl.rpc.BarrierResponse
+	(*CountedRequest)(nil),        // 98: edl.rpc.CountedRequest
+	(*CountedResponse)(nil),       // 99: edl.rpc.CountedResponse
+	(*CutRequest)(nil),            // 100: edl.rpc.CutRequest
+	(*StepBound)(nil),             // 101: edl.rpc.StepBound
+	(*CutResponse)(nil),           // 102: edl.rpc.CutResponse
+	(*HoldRequest)(nil),           // 103: edl.rpc.HoldRequest
+	(*HoldResponse)(nil),          // 104: edl.rpc.HoldResponse
+	(*RestoreRequest)(nil),        // 105: edl.rpc.RestoreRequest
+	(*RestoreResponse)(nil),       // 106: edl.rpc.RestoreResponse
+	(*PrepareRequest)(nil),        // 107: edl.rpc.PrepareRequest
+	(*PrepareResponse)(nil),       // 108: edl.rpc.PrepareResponse
+	(*ArrivedRequest)(nil),        // 109: edl.rpc.ArrivedRequest
+	(*ArrivedResponse)(nil),       // 110: edl.rpc.ArrivedResponse
+	(*FreezeRequest)(nil),         // 111: edl.rpc.FreezeRequest
+	(*FreezeResponse)(nil),        // 112: edl.rpc.FreezeResponse
+	(*Declared)(nil),              // 113: edl.rpc.Declared
+	(*Member)(nil),                // 114: edl.rpc.Member
+	(*ResumeRequest)(nil),         // 115: edl.rpc.ResumeRequest
+	(*ResumeResponse)(nil),        // 116: edl.rpc.ResumeResponse
+	(*FollowRequest)(nil),         // 117: edl.rpc.FollowRequest
+	(*FollowResponse)(nil),        // 118: edl.rpc.FollowResponse
+	(*Standing)(nil),              // 119: edl.rpc.Standing
+	(*Pushed)(nil),                // 120: edl.rpc.Pushed
+	(*Clock)(nil),                 // 121: edl.rpc.Clock
+	(*TakeOverRequest)(nil),       // 122: edl.rpc.TakeOverRequest
+	(*TakeOverResponse)(nil),      // 123: edl.rpc.TakeOverResponse
+	(*LedgerRequest)(nil),         // 124: edl.rpc.LedgerRequest
+	(*PassLedger)(nil),            // 125: edl.rpc.PassLedger
+	(*LedgerResponse)(nil),        // 126: edl.rpc.LedgerResponse
+	(*GetRequest)(nil),            // 127: edl.rpc.GetRequest
+	(*CopyRequest)(nil),           // 128: edl.rpc.CopyRequest
+	(*CopyResponse)(nil),          // 129: edl.rpc.CopyResponse
+	(*PaceRequest)(nil),           // 130: edl.rpc.PaceRequest
+	(*PaceResponse)(nil),          // 131: edl.rpc.PaceResponse
+	(*CompleteRequest)(nil),       // 132: edl.rpc.CompleteRequest
+	(*CompleteResponse)(nil),      // 133: edl.rpc.CompleteResponse
+	(*StatusRequest)(nil),         // 134: edl.rpc.StatusRequest
+	(*StatusResponse)(nil),        // 135: edl.rpc.StatusResponse
+	nil,                           // 136: edl.rpc.DescribeResponse.OpsEntry
+	nil,                           // 137: edl.rpc.ListRequest.LabelsEntry
+	nil,                           // 138: edl.rpc.QueuesResponse.EntriesEntry
+	nil,                           // 139: edl.rpc.QueuesResponse.DroppedEntry
+	nil,                           // 140: edl.rpc.StatusResponse.RefusedEntry
+	(*job.Progress)(nil),          // 141: edl.job.Progress
+	(*job.Event)(nil),             // 142: edl.job.Event
+	(*job.Needs)(nil),             // 143: edl.job.Needs
+	(job.State)(0),                // 144: edl.job.State
+	(*job.JobStatus)(nil),         // 145: edl.job.JobStatus
+	(*job.Wait)(nil),              // 146: edl.job.Wait
+	(*job.JobSpec)(nil),           // 147: edl.job.JobSpec
+	(job.Role)(0),                 // 148: edl.job.Role
+	(*job.RoundTimes)(nil),        // 149: edl.job.RoundTimes
+	(*job.Value)(nil),             // 150: edl.job.Value
+	(*job.Step)(nil),              // 151: edl.job.Step
+	(*job.RoleStatus)(nil),        // 152: edl.job.RoleStatus
+	(*job.RoleReport)(nil),        // 153: edl.job.RoleReport
+	(*job.RoleSpec)(nil),          // 154: edl.job.RoleSpec
+	(*job.Placement)(nil),         // 155: edl.job.Placement
+	(*job.Failure)(nil),           // 156: edl.job.Failure
+	(*job.CheckpointStatus)(nil),  // 157: edl.job.CheckpointStatus
+	(*job.Shard)(nil),             // 158: edl.job.Shard
 }
 var file_proto_rpc_rpc_proto_depIdxs = []int32{
-	44,  // 0: edl.rpc.Piece.id:type_name -> edl.rpc.Identity
-	132, // 1: edl.rpc.DescribeResponse.ops:type_name -> edl.rpc.DescribeResponse.OpsEntry
-	137, // 2: edl.rpc.ResumeJobResponse.progress:type_name -> edl.job.Progress
-	138, // 3: edl.rpc.Events.events:type_name -> edl.job.Event
-	139, // 4: edl.rpc.ListRequest.states:type_name -> edl.job.State
-	133, // 5: edl.rpc.ListRequest.labels:type_name -> edl.rpc.ListRequest.LabelsEntry
-	140, // 6: edl.rpc.ListResponse.jobs:type_name -> edl.job.JobStatus
-	140, // 7: edl.rpc.WhyResponse.status:type_name -> edl.job.JobStatus
-	141, // 8: edl.rpc.WhyResponse.waits:type_name -> edl.job.Wait
-	140, // 9: edl.rpc.JobDetails.status:type_name -> edl.job.JobStatus
-	142, // 10: edl.rpc.JobDetails.spec:type_name -> edl.job.JobSpec
-	85,  // 11: edl.rpc.JobDetails.queues:type_name -> edl.rpc.QueuesResponse
-	122, // 12: edl.rpc.JobDetails.ledger:type_name -> edl.rpc.LedgerResponse
-	20,  // 13: edl.rpc.JobDetails.times:type_name -> edl.rpc.RoleTimes
-	19,  // 14: edl.rpc.JobDetails.tables:type_name -> edl.rpc.TableUse
-	141, // 15: edl.rpc.JobDetails.waits:type_name -> edl.job.Wait
-	18,  // 16: edl.rpc.JobDetails.programs:type_name -> edl.rpc.Programs
-	143, // 17: edl.rpc.RoleTimes.role:type_name -> edl.job.Role
-	144, // 18: edl.rpc.RoleTimes.rounds:type_name -> edl.job.RoundTimes
-	137, // 19: edl.rpc.StateValues.progress:type_name -> edl.job.Progress
-	145, // 20: edl.rpc.StateValues.values:type_name -> edl.job.Value
-	145, // 21: edl.rpc.StepRun.feed:type_name -> edl.job.Value
-	146, // 22: edl.rpc.StepDone.step:type_name -> edl.job.Step
-	137, // 23: edl.rpc.StepDone.progress:type_name -> edl.job.Progress
-	14,  // 24: edl.rpc.RoleEvent.log:type_name -> edl.rpc.LogLine
-	147, // 25: edl.rpc.RoleEvent.status:type_name -> edl.job.RoleStatus
-	148, // 26: edl.rpc.RoleEvent.report:type_name -> edl.job.RoleReport
-	149, // 27: edl.rpc.KeptStart.spec:type_name -> edl.job.RoleSpec
-	36,  // 28: edl.rpc.EndRoleRequest.role:type_name -> edl.rpc.KeptRole
-	44,  // 29: edl.rpc.MoveRequest.id:type_name -> edl.rpc.Identity
-	150, // 30: edl.rpc.MoveRequest.to:type_name -> edl.job.Placement
-	151, // 31: edl.rpc.MoveResponse.failure:type_name -> edl.job.Failure
-	44,  // 32: edl.rpc.PlacementRequest.id:type_name -> edl.rpc.Identity
-	44,  // 33: edl.rpc.JoinRequest.id:type_name -> edl.rpc.Identity
-	52,  // 34: edl.rpc.JoinResponse.segment:type_name -> edl.rpc.Segment
-	44,  // 35: edl.rpc.NewsRequest.id:type_name -> edl.rpc.Identity
-	57,  // 36: edl.rpc.Segment.skip:type_name -> edl.rpc.RecordRange
-	53,  // 37: edl.rpc.Dataset.files:type_name -> edl.rpc.DataFile
-	44,  // 38: edl.rpc.ReportDatasetRequest.id:type_name -> edl.rpc.Identity
-	54,  // 39: edl.rpc.ReportDatasetRequest.dataset:type_name -> edl.rpc.Dataset
-	57,  // 40: edl.rpc.Task.records:type_name -> edl.rpc.RecordRange
-	53,  // 41: edl.rpc.Task.files:type_name -> edl.rpc.DataFile
-	57,  // 42: edl.rpc.Task.within:type_name -> edl.rpc.RecordRange
-	44,  // 43: edl.rpc.GetTaskRequest.id:type_name -> edl.rpc.Identity
-	58,  // 44: edl.rpc.GetTaskRequest.finished:type_name -> edl.rpc.Task
-	58,  // 45: edl.rpc.GetTaskResponse.task:type_name -> edl.rpc.Task
-	58,  // 46: edl.rpc.GetTaskResponse.next:type_name -> edl.rpc.Task
-	52,  // 47: edl.rpc.GetTaskResponse.segment:type_name -> edl.rpc.Segment
-	44,  // 48: edl.rpc.TaskFailedRequest.id:type_name -> edl.rpc.Identity
-	58,  // 49: edl.rpc.TaskFailedRequest.task:type_name -> edl.rpc.Task
-	44,  // 50: edl.rpc.SaveModelRequest.id:type_name -> edl.rpc.Identity
-	137, // 51: edl.rpc.SaveModelResponse.progress:type_name -> edl.job.Progress
-	44,  // 52: edl.rpc.TrainerSteps.id:type_name -> edl.rpc.Identity
-	66,  // 53: edl.rpc.TrainerSteps.steps:type_name -> edl.rpc.TrainerStep
-	44,  // 54: edl.rpc.TrainerStep.id:type_name -> edl.rpc.Identity
-	145, // 55: edl.rpc.TrainerStep.fetched:type_name -> edl.job.Value
-	57,  // 56: edl.rpc.TrainerStep.records:type_name -> edl.rpc.RecordRange
-	44,  // 57: edl.rpc.NextFeedRequest.id:type_name -> edl.rpc.Identity
-	44,  // 58: edl.rpc.FinishDataRequest.id:type_name -> edl.rpc.Identity
-	44,  // 59: edl.rpc.PermitRequest.id:type_name -> edl.rpc.Identity
-	145, // 60: edl.rpc.FeedShare.feed:type_name -> edl.job.Value
-	44,  // 61: edl.rpc.LeaveRequest.id:type_name -> edl.rpc.Identity
-	151, // 62: edl.rpc.LeaveRequest.failure:type_name -> edl.job.Failure
-	138, // 63: edl.rpc.WatchResponse.events:type_name -> edl.job.Event
-	44,  // 64: edl.rpc.GoBackRequest.id:type_name -> edl.rpc.Identity
-	137, // 65: edl.rpc.GoBackResponse.progress:type_name -> edl.job.Progress
-	83,  // 66: edl.rpc.QueueStatus.discarded_tasks:type_name -> edl.rpc.DiscardedTask
-	82,  // 67: edl.rpc.QueueStatus.discards:type_name -> edl.rpc.PassDiscards
-	57,  // 68: edl.rpc.DiscardedTask.records:type_name -> edl.rpc.RecordRange
-	81,  // 69: edl.rpc.QueuesResponse.queues:type_name -> edl.rpc.QueueStatus
-	141, // 70: edl.rpc.QueuesResponse.waits:type_name -> edl.job.Wait
-	134, // 71: edl.rpc.QueuesResponse.entries:type_name -> edl.rpc.QueuesResponse.EntriesEntry
-	152, // 72: edl.rpc.QueuesResponse.checkpoint:type_name -> edl.job.CheckpointStatus
-	54,  // 73: edl.rpc.QueuesResponse.datasets:type_name -> edl.rpc.Dataset
-	135, // 74: edl.rpc.QueuesResponse.dropped:type_name -> edl.rpc.QueuesResponse.DroppedEntry
-	44,  // 75: edl.rpc.VariableChunk.id:type_name -> edl.rpc.Identity
-	44,  // 76: edl.rpc.RowsRequest.id:type_name -> edl.rpc.Identity
-	44,  // 77: edl.rpc.OpenDataRequest.id:type_name -> edl.rpc.Identity
-	91,  // 78: edl.rpc.OpenDataResponse.send:type_name -> edl.rpc.SliceInfo
-	91,  // 79: edl.rpc.OpenDataResponse.receive:type_name -> edl.rpc.SliceInfo
-	44,  // 80: edl.rpc.BarrierRequest.id:type_name -> edl.rpc.Identity
-	57,  // 81: edl.rpc.BarrierRequest.records:type_name -> edl.rpc.RecordRange
-	109, // 82: edl.rpc.BarrierRequest.group:type_name -> edl.rpc.Declared
-	109, // 83: edl.rpc.BarrierRequest.counted:type_name -> edl.rpc.Declared
-	44,  // 84: edl.rpc.CountedRequest.id:type_name -> edl.rpc.Identity
-	109, // 85: edl.rpc.CountedResponse.declared:type_name -> edl.rpc.Declared
-	44,  // 86: edl.rpc.CutRequest.id:type_name -> edl.rpc.Identity
-	97,  // 87: edl.rpc.CutRequest.below:type_name -> edl.rpc.StepBound
-	153, // 88: edl.rpc.CutResponse.shard:type_name -> edl.job.Shard
-	153, // 89: edl.rpc.CutResponse.base:type_name -> edl.job.Shard
-	44,  // 90: edl.rpc.HoldRequest.id:type_name -> edl.rpc.Identity
-	97,  // 91: edl.rpc.HoldResponse.begun:type_name -> edl.rpc.StepBound
-	97,  // 92: edl.rpc.HoldResponse.ledger:type_name -> edl.rpc.StepBound
-	44,  // 93: edl.rpc.RestoreRequest.id:type_name -> edl.rpc.Identity
-	44,  // 94: edl.rpc.PrepareRequest.id:type_name -> edl.rpc.Identity
-	150, // 95: edl.rpc.PrepareRequest.to:type_name -> edl.job.Placement
-	44,  // 96: edl.rpc.ArrivedRequest.id:type_name -> edl.rpc.Identity
-	44,  // 97: edl.rpc.FreezeRequest.id:type_name -> edl.rpc.Identity
-	109, // 98: edl.rpc.FreezeResponse.declared:type_name -> edl.rpc.Declared
-	109, // 99: edl.rpc.FreezeResponse.applied:type_name -> edl.rpc.Declared
-	57,  // 100: edl.rpc.Declared.records:type_name -> edl.rpc.RecordRange
-	44,  // 101: edl.rpc.ResumeRequest.id:type_name -> edl.rpc.Identity
-	110, // 102: edl.rpc.ResumeRequest.members:type_name -> edl.rpc.Member
-	109, // 103: edl.rpc.ResumeRequest.commit:type_name -> edl.rpc.Declared
-	44,  // 104: edl.rpc.FollowRequest.id:type_name -> edl.rpc.Identity
-	91,  // 105: edl.rpc.FollowResponse.slices:type_name -> edl.rpc.SliceInfo
-	0,   // 106: edl.rpc.Standing.kind:type_name -> edl.rpc.Standing.Kind
-	110, // 107: edl.rpc.Standing.members:type_name -> edl.rpc.Member
-	109, // 108: edl.rpc.Standing.applied:type_name -> edl.rpc.Declared
-	116, // 109: edl.rpc.Standing.pushed:type_name -> edl.rpc.Pushed
-	117, // 110: edl.rpc.Standing.clocks:type_name -> edl.rpc.Clock
-	44,  // 111: edl.rpc.TakeOverRequest.id:type_name -> edl.rpc.Identity
-	57,  // 112: edl.rpc.PassLedger.committed:type_name -> edl.rpc.RecordRange
-	121, // 113: edl.rpc.LedgerResponse.passes:type_name -> edl.rpc.PassLedger
-	44,  // 114: edl.rpc.GetRequest.id:type_name -> edl.rpc.Identity
-	44,  // 115: edl.rpc.CopyRequest.id:type_name -> edl.rpc.Identity
-	44,  // 116: edl.rpc.PaceRequest.id:type_name -> edl.rpc.Identity
-	44,  // 117: edl.rpc.CompleteRequest.id:type_name -> edl.rpc.Identity
-	136, // 118: edl.rpc.StatusResponse.refused:type_name -> edl.rpc.StatusResponse.RefusedEntry
-	141, // 119: edl.rpc.StatusResponse.waits:type_name -> edl.job.Wait
-	1,   // 120: edl.rpc.StatusResponse.standby:type_name -> edl.rpc.StatusResponse.Standby
-	19,  // 121: edl.rpc.StatusResponse.tables:type_name -> edl.rpc.TableUse
-	3,   // 122: edl.rpc.Listener.Describe:input_type -> edl.rpc.DescribeRequest
-	5,   // 123: edl.rpc.Listener.Submit:input_type -> edl.rpc.SubmitRequest
-	9,   // 124: edl.rpc.Listener.Status:input_type -> edl.rpc.JobRequest
-	11,  // 125: edl.rpc.Listener.List:input_type -> edl.rpc.ListRequest
-	9,   // 126: edl.rpc.Listener.Watch:input_type -> edl.rpc.JobRequest
-	13,  // 127: edl.rpc.Listener.Logs:input_type -> edl.rpc.LogsRequest
-	9,   // 128: edl.rpc.Listener.Stop:input_type -> edl.rpc.JobRequest
-	21,  // 129: edl.rpc.Listener.Finish:input_type -> edl.rpc.FinishRequest
-	22,  // 130: edl.rpc.Listener.Acknowledge:input_type -> edl.rpc.AcknowledgeRequest
-	25,  // 131: edl.rpc.Listener.ReadState:input_type -> edl.rpc.ReadStateRequest
-	2,   // 132: edl.rpc.Listener.WriteState:input_type -> edl.rpc.Piece
-	27,  // 133: edl.rpc.Listener.ReleaseState:input_type -> edl.rpc.ReleaseStateRequest
-	2,   // 134: edl.rpc.Listener.RunStep:input_type -> edl.rpc.Piece
-	9,   // 135: edl.rpc.Listener.Why:input_type -> edl.rpc.JobRequest
-	9,   // 136: edl.rpc.Listener.Show:input_type -> edl.rpc.JobRequest
-	16,  // 137: edl.rpc.Listener.Scale:input_type -> edl.rpc.ScaleRequest
-	9,   // 138: edl.rpc.Listener.Checkpoint:input_type -> edl.rpc.JobRequest
-	7,   // 139: edl.rpc.Listener.ResumeJob:input_type -> edl.rpc.ResumeJobRequest
-	31,  // 140: edl.rpc.Listener.StartRole:input_type -> edl.rpc.StartRoleChunk
-	33,  // 141: edl.rpc.Keeper.Attend:input_type -> edl.rpc.AttendRequest
-	2,   // 142: edl.rpc.Keeper.Start:input_type -> edl.rpc.Piece
-	36,  // 143: edl.rpc.Keeper.Follow:input_type -> edl.rpc.KeptRole
-	37,  // 144: edl.rpc.Keeper.Lines:input_type -> edl.rpc.LinesRequest
-	38,  // 145: edl.rpc.Keeper.EndRole:input_type -> edl.rpc.EndRoleRequest
-	40,  // 146: edl.rpc.Keeper.Release:input_type -> edl.rpc.ReleaseRequest
-	42,  // 147: edl.rpc.Keeper.Dismiss:input_type -> edl.rpc.DismissRequest
-	48,  // 148: edl.rpc.Coordinator.Join:input_type -> edl.rpc.JoinRequest
-	50,  // 149: edl.rpc.Coordinator.News:input_type -> edl.rpc.NewsRequest
-	2,   // 150: edl.rpc.Coordinator.ReportDataset:input_type -> edl.rpc.Piece
-	59,  // 151: edl.rpc.Coordinator.GetTask:input_type -> edl.rpc.GetTaskRequest
-	61,  // 152: edl.rpc.Coordinator.TaskFailed:input_type -> edl.rpc.TaskFailedRequest
-	63,  // 153: edl.rpc.Coordinator.RequestSaveModel:input_type -> edl.rpc.SaveModelRequest
-	2,   // 154: edl.rpc.Coordinator.ReportSteps:input_type -> edl.rpc.Piece
-	68,  // 155: edl.rpc.Coordinator.NextFeed:input_type -> edl.rpc.NextFeedRequest
-	2,   // 156: edl.rpc.Coordinator.Feed:input_type -> edl.rpc.Piece
-	69,  // 157: edl.rpc.Coordinator.Finish:input_type -> edl.rpc.FinishDataRequest
-	22,  // 158: edl.rpc.Coordinator.Acknowledge:input_type -> edl.rpc.AcknowledgeRequest
-	71,  // 159: edl.rpc.Coordinator.Permit:input_type -> edl.rpc.PermitRequest
-	74,  // 160: edl.rpc.Coordinator.Leave:input_type -> edl.rpc.LeaveRequest
-	76,  // 161: edl.rpc.Coordinator.Watch:input_type -> edl.rpc.WatchRequest
-	84,  // 162: edl.rpc.Coordinator.Checkpoint:input_type -> edl.rpc.CheckpointRequest
-	80,  // 163: edl.rpc.Coordinator.Queues:input_type -> edl.rpc.QueuesRequest
-	78,  // 164: edl.rpc.Coordinator.GoBack:input_type -> edl.rpc.GoBackRequest
-	2,   // 165: edl.rpc.Coordinator.Move:input_type -> edl.rpc.Piece
-	47,  // 166: edl.rpc.Coordinator.Placement:input_type -> edl.rpc.PlacementRequest
-	86,  // 167: edl.rpc.ParameterServer.SendVariable:input_type -> edl.rpc.VariableChunk
-	92,  // 168: edl.rpc.ParameterServer.SendBarrier:input_type -> edl.rpc.BarrierRequest
-	123, // 169: edl.rpc.ParameterServer.GetVariable:input_type -> edl.rpc.GetRequest
-	88,  // 170: edl.rpc.ParameterServer.GetRows:input_type -> edl.rpc.RowsRequest
-	124, // 171: edl.rpc.ParameterServer.CopyRows:input_type -> edl.rpc.CopyRequest
-	89,  // 172: edl.rpc.ParameterServer.OpenData:input_type -> edl.rpc.OpenDataRequest
-	107, // 173: edl.rpc.ParameterServer.Freeze:input_type -> edl.rpc.FreezeRequest
-	111, // 174: edl.rpc.ParameterServer.Resume:input_type -> edl.rpc.ResumeRequest
-	120, // 175: edl.rpc.ParameterServer.Ledger:input_type -> edl.rpc.LedgerRequest
-	96,  // 176: edl.rpc.ParameterServer.Cut:input_type -> edl.rpc.CutRequest
-	99,  // 177: edl.rpc.ParameterServer.Hold:input_type -> edl.rpc.HoldRequest
-	101, // 178: edl.rpc.ParameterServer.Restore:input_type -> edl.rpc.RestoreRequest
-	126, // 179: edl.rpc.ParameterServer.Pace:input_type -> edl.rpc.PaceRequest
-	94,  // 180: edl.rpc.ParameterServer.Counted:input_type -> edl.rpc.CountedRequest
-	2,   // 181: edl.rpc.ParameterServer.Prepare:input_type -> edl.rpc.Piece
-	105, // 182: edl.rpc.ParameterServer.Arrived:input_type -> edl.rpc.ArrivedRequest
-	128, // 183: edl.rpc.ParameterServer.Complete:input_type -> edl.rpc.CompleteRequest
-	113, // 184: edl.rpc.ParameterServer.Follow:input_type -> edl.rpc.FollowRequest
-	118, // 185: edl.rpc.ParameterServer.TakeOver:input_type -> edl.rpc.TakeOverRequest
-	130, // 186: edl.rpc.ParameterServer.Status:input_type -> edl.rpc.StatusRequest
-	4,   // 187: edl.rpc.Listener.Describe:output_type -> edl.rpc.DescribeResponse
-	6,   // 188: edl.rpc.Listener.Submit:output_type -> edl.rpc.SubmitResponse
-	140, // 189: edl.rpc.Listener.Status:output_type -> edl.job.JobStatus
-	12,  // 190: edl.rpc.Listener.List:output_type -> edl.rpc.ListResponse
-	10,  // 191: edl.rpc.Listener.Watch:output_type -> edl.rpc.Events
-	14,  // 192: edl.rpc.Listener.Logs:output_type -> edl.rpc.LogLine
-	140, // 193: edl.rpc.Listener.Stop:output_type -> edl.job.JobStatus
-	140, // 194: edl.rpc.Listener.Finish:output_type -> edl.job.JobStatus
-	23,  // 195: edl.rpc.Listener.Acknowledge:output_type -> edl.rpc.AcknowledgeResponse
-	2,   // 196: edl.rpc.Listener.ReadState:output_type -> edl.rpc.Piece
-	26,  // 197: edl.rpc.Listener.WriteState:output_type -> edl.rpc.WriteStateResponse
-	28,  // 198: edl.rpc.Listener.ReleaseState:output_type -> edl.rpc.ReleaseStateResponse
-	2,   // 199: edl.rpc.Listener.RunStep:output_type -> edl.rpc.Piece
-	15,  // 200: edl.rpc.Listener.Why:output_type -> edl.rpc.WhyResponse
-	2,   // 201: edl.rpc.Listener.Show:output_type -> edl.rpc.Piece
-	140, // 202: edl.rpc.Listener.Scale:output_type -> edl.job.JobStatus
-	152, // 203: edl.rpc.Listener.Checkpoint:output_type -> edl.job.CheckpointStatus
-	8,   // 204: edl.rpc.Listener.ResumeJob:output_type -> edl.rpc.ResumeJobResponse
-	32,  // 205: edl.rpc.Listener.StartRole:output_type -> edl.rpc.RoleEvent
-	34,  // 206: edl.rpc.Keeper.Attend:output_type -> edl.rpc.KeeperState
-	36,  // 207: edl.rpc.Keeper.Start:output_type -> edl.rpc.KeptRole
-	32,  // 208: edl.rpc.Keeper.Follow:output_type -> edl.rpc.RoleEvent
-	14,  // 209: edl.rpc.Keeper.Lines:output_type -> edl.rpc.LogLine
-	39,  // 210: edl.rpc.Keeper.EndRole:output_type -> edl.rpc.EndRoleResponse
-	41,  // 211: edl.rpc.Keeper.Release:output_type -> edl.rpc.ReleaseResponse
-	43,  // 212: edl.rpc.Keeper.Dismiss:output_type -> edl.rpc.DismissResponse
-	49,  // 213: edl.rpc.Coordinator.Join:output_type -> edl.rpc.JoinResponse
-	51,  // 214: edl.rpc.Coordinator.News:output_type -> edl.rpc.NewsResponse
-	56,  // 215: edl.rpc.Coordinator.ReportDataset:output_type -> edl.rpc.ReportDatasetResponse
-	60,  // 216: edl.rpc.Coordinator.GetTask:output_type -> edl.rpc.GetTaskResponse
-	62,  // 217: edl.rpc.Coordinator.TaskFailed:output_type -> edl.rpc.TaskFailedResponse
-	64,  // 218: edl.rpc.Coordinator.RequestSaveModel:output_type -> edl.rpc.SaveModelResponse
-	67,  // 219: edl.rpc.Coordinator.ReportSteps:output_type -> edl.rpc.ReportStepsResponse
-	2,   // 220: edl.rpc.Coordinator.NextFeed:output_type -> edl.rpc.Piece
-	2,   // 221: edl.rpc.Coordinator.Feed:output_type -> edl.rpc.Piece
-	70,  // 222: edl.rpc.Coordinator.Finish:output_type -> edl.rpc.FinishDataResponse
-	23,  // 223: edl.rpc.Coordinator.Acknowledge:output_type -> edl.rpc.AcknowledgeResponse
-	72,  // 224: edl.rpc.Coordinator.Permit:output_type -> edl.rpc.PermitResponse
-	75,  // 225: edl.rpc.Coordinator.Leave:output_type -> edl.rpc.LeaveResponse
-	77,  // 226: edl.rpc.Coordinator.Watch:output_type -> edl.rpc.WatchResponse
-	152, // 227: edl.rpc.Coordinator.Checkpoint:output_type -> edl.job.CheckpointStatus
-	2,   // 228: edl.rpc.Coordinator.Queues:output_type -> edl.rpc.Piece
-	79,  // 229: edl.rpc.Coordinator.GoBack:output_type -> edl.rpc.GoBackResponse
-	46,  // 230: edl.rpc.Coordinator.Move:output_type -> edl.rpc.MoveResponse
-	2,   // 231: edl.rpc.Coordinator.Placement:output_type -> edl.rpc.Piece
-	87,  // 232: edl.rpc.ParameterServer.SendVariable:output_type -> edl.rpc.SendResponse
-	93,  // 233: edl.rpc.ParameterServer.SendBarrier:output_type -> edl.rpc.BarrierResponse
-	86,  // 234: edl.rpc.ParameterServer.GetVariable:output_type -> edl.rpc.VariableChunk
-	86,  // 235: edl.rpc.ParameterServer.GetRows:output_type -> edl.rpc.VariableChunk
-	125, // 236: edl.rpc.ParameterServer.CopyRows:output_type -> edl.rpc.CopyResponse
-	90,  // 237: edl.rpc.ParameterServer.OpenData:output_type -> edl.rpc.OpenDataResponse
-	108, // 238: edl.rpc.ParameterServer.Freeze:output_type -> edl.rpc.FreezeResponse
-	112, // 239: edl.rpc.ParameterServer.Resume:output_type -> edl.rpc.ResumeResponse
-	2,   // 240: edl.rpc.ParameterServer.Ledger:output_type -> edl.rpc.Piece
-	98,  // 241: edl.rpc.ParameterServer.Cut:output_type -> edl.rpc.CutResponse
-	100, // 242: edl.rpc.ParameterServer.Hold:output_type -> edl.rpc.HoldResponse
-	102, // 243: edl.rpc.ParameterServer.Restore:output_type -> edl.rpc.RestoreResponse
-	127, // 244: edl.rpc.ParameterServer.Pace:output_type -> edl.rpc.PaceResponse
-	95,  // 245: edl.rpc.ParameterServer.Counted:output_type -> edl.rpc.CountedResponse
-	104, // 246: edl.rpc.ParameterServer.Prepare:output_type -> edl.rpc.PrepareResponse
-	106, // 247: edl.rpc.ParameterServer.Arrived:output_type -> edl.rpc.ArrivedResponse
-	129, // 248: edl.rpc.ParameterServer.Complete:output_type -> edl.rpc.CompleteResponse
-	114, // 249: edl.rpc.ParameterServer.Follow:output_type -> edl.rpc.FollowResponse
-	119, // 250: edl.rpc.ParameterServer.TakeOver:output_type -> edl.rpc.TakeOverResponse
-	131, // 251: edl.rpc.ParameterServer.Status:output_type -> edl.rpc.StatusResponse
-	187, // [187:252] is the sub-list for method output_type
-	122, // [122:187] is the sub-list for method input_type
-	122, // [122:122] is the sub-list for extension type_name
-	122, // [122:122] is the sub-list for extension extendee
-	0,   // [0:122] is the sub-list for field type_name
+	48,  // 0: edl.rpc.Piece.id:type_name -> edl.rpc.Identity
+	136, // 1: edl.rpc.DescribeResponse.ops:type_name -> edl.rpc.DescribeResponse.OpsEntry
+	141, // 2: edl.rpc.ResumeJobResponse.progress:type_name -> edl.job.Progress
+	142, // 3: edl.rpc.Events.events:type_name -> edl.job.Event
+	14,  // 4: edl.rpc.NodesResponse.nodes:type_name -> edl.rpc.NodeStatus
+	143, // 5: edl.rpc.NodeStatus.has:type_name -> edl.job.Needs
+	143, // 6: edl.rpc.NodeStatus.promised:type_name -> edl.job.Needs
+	144, // 7: edl.rpc.ListRequest.states:type_name -> edl.job.State
+	137, // 8: edl.rpc.ListRequest.labels:type_name -> edl.rpc.ListRequest.LabelsEntry
+	145, // 9: edl.rpc.ListResponse.jobs:type_name -> edl.job.JobStatus
+	145, // 10: edl.rpc.WhyResponse.status:type_name -> edl.job.JobStatus
+	146, // 11: edl.rpc.WhyResponse.waits:type_name -> edl.job.Wait
+	145, // 12: edl.rpc.JobDetails.status:type_name -> edl.job.JobStatus
+	147, // 13: edl.rpc.JobDetails.spec:type_name -> edl.job.JobSpec
+	89,  // 14: edl.rpc.JobDetails.queues:type_name -> edl.rpc.QueuesResponse
+	126, // 15: edl.rpc.JobDetails.ledger:type_name -> edl.rpc.LedgerResponse
+	24,  // 16: edl.rpc.JobDetails.times:type_name -> edl.rpc.RoleTimes
+	23,  // 17: edl.rpc.JobDetails.tables:type_name -> edl.rpc.TableUse
+	146, // 18: edl.rpc.JobDetails.waits:type_name -> edl.job.Wait
+	22,  // 19: edl.rpc.JobDetails.programs:type_name -> edl.rpc.Programs
+	148, // 20: edl.rpc.RoleTimes.role:type_name -> edl.job.Role
+	149, // 21: edl.rpc.RoleTimes.rounds:type_name -> edl.job.RoundTimes
+	141, // 22: edl.rpc.StateValues.progress:type_name -> edl.job.Progress
+	150, // 23: edl.rpc.StateValues.values:type_name -> edl.job.Value
+	150, // 24: edl.rpc.StepRun.feed:type_name -> edl.job.Value
+	151, // 25: edl.rpc.StepDone.step:type_name -> edl.job.Step
+	141, // 26: edl.rpc.StepDone.progress:type_name -> edl.job.Progress
+	18,  // 27: edl.rpc.RoleEvent.log:type_name -> edl.rpc.LogLine
+	152, // 28: edl.rpc.RoleEvent.status:type_name -> edl.job.RoleStatus
+	153, // 29: edl.rpc.RoleEvent.report:type_name -> edl.job.RoleReport
+	154, // 30: edl.rpc.KeptStart.spec:type_name -> edl.job.RoleSpec
+	40,  // 31: edl.rpc.EndRoleRequest.role:type_name -> edl.rpc.KeptRole
+	48,  // 32: edl.rpc.MoveRequest.id:type_name -> edl.rpc.Identity
+	155, // 33: edl.rpc.MoveRequest.to:type_name -> edl.job.Placement
+	156, // 34: edl.rpc.MoveResponse.failure:type_name -> edl.job.Failure
+	48,  // 35: edl.rpc.PlacementRequest.id:type_name -> edl.rpc.Identity
+	48,  // 36: edl.rpc.JoinRequest.id:type_name -> edl.rpc.Identity
+	56,  // 37: edl.rpc.JoinResponse.segment:type_name -> edl.rpc.Segment
+	48,  // 38: edl.rpc.NewsRequest.id:type_name -> edl.rpc.Identity
+	61,  // 39: edl.rpc.Segment.skip:type_name -> edl.rpc.RecordRange
+	57,  // 40: edl.rpc.Dataset.files:type_name -> edl.rpc.DataFile
+	48,  // 41: edl.rpc.ReportDatasetRequest.id:type_name -> edl.rpc.Identity
+	58,  // 42: edl.rpc.ReportDatasetRequest.dataset:type_name -> edl.rpc.Dataset
+	61,  // 43: edl.rpc.Task.records:type_name -> edl.rpc.RecordRange
+	57,  // 44: edl.rpc.Task.files:type_name -> edl.rpc.DataFile
+	61,  // 45: edl.rpc.Task.within:type_name -> edl.rpc.RecordRange
+	48,  // 46: edl.rpc.GetTaskRequest.id:type_name -> edl.rpc.Identity
+	62,  // 47: edl.rpc.GetTaskRequest.finished:type_name -> edl.rpc.Task
+	62,  // 48: edl.rpc.GetTaskResponse.task:type_name -> edl.rpc.Task
+	62,  // 49: edl.rpc.GetTaskResponse.next:type_name -> edl.rpc.Task
+	56,  // 50: edl.rpc.GetTaskResponse.segment:type_name -> edl.rpc.Segment
+	48,  // 51: edl.rpc.TaskFailedRequest.id:type_name -> edl.rpc.Identity
+	62,  // 52: edl.rpc.TaskFailedRequest.task:type_name -> edl.rpc.Task
+	48,  // 53: edl.rpc.SaveModelRequest.id:type_name -> edl.rpc.Identity
+	141, // 54: edl.rpc.SaveModelResponse.progress:type_name -> edl.job.Progress
+	48,  // 55: edl.rpc.TrainerSteps.id:type_name -> edl.rpc.Identity
+	70,  // 56: edl.rpc.TrainerSteps.steps:type_name -> edl.rpc.TrainerStep
+	48,  // 57: edl.rpc.TrainerStep.id:type_name -> edl.rpc.Identity
+	150, // 58: edl.rpc.TrainerStep.fetched:type_name -> edl.job.Value
+	61,  // 59: edl.rpc.TrainerStep.records:type_name -> edl.rpc.RecordRange
+	48,  // 60: edl.rpc.NextFeedRequest.id:type_name -> edl.rpc.Identity
+	48,  // 61: edl.rpc.FinishDataRequest.id:type_name -> edl.rpc.Identity
+	48,  // 62: edl.rpc.PermitRequest.id:type_name -> edl.rpc.Identity
+	150, // 63: edl.rpc.FeedShare.feed:type_name -> edl.job.Value
+	48,  // 64: edl.rpc.LeaveRequest.id:type_name -> edl.rpc.Identity
+	156, // 65: edl.rpc.LeaveRequest.failure:type_name -> edl.job.Failure
+	142, // 66: edl.rpc.WatchResponse.events:type_name -> edl.job.Event
+	48,  // 67: edl.rpc.GoBackRequest.id:type_name -> edl.rpc.Identity
+	141, // 68: edl.rpc.GoBackResponse.progress:type_name -> edl.job.Progress
+	87,  // 69: edl.rpc.QueueStatus.discarded_tasks:type_name -> edl.rpc.DiscardedTask
+	86,  // 70: edl.rpc.QueueStatus.discards:type_name -> edl.rpc.PassDiscards
+	61,  // 71: edl.rpc.DiscardedTask.records:type_name -> edl.rpc.RecordRange
+	85,  // 72: edl.rpc.QueuesResponse.queues:type_name -> edl.rpc.QueueStatus
+	146, // 73: edl.rpc.QueuesResponse.waits:type_name -> edl.job.Wait
+	138, // 74: edl.rpc.QueuesResponse.entries:type_name -> edl.rpc.QueuesResponse.EntriesEntry
+	157, // 75: edl.rpc.QueuesResponse.checkpoint:type_name -> edl.job.CheckpointStatus
+	58,  // 76: edl.rpc.QueuesResponse.datasets:type_name -> edl.rpc.Dataset
+	139, // 77: edl.rpc.QueuesResponse.dropped:type_name -> edl.rpc.QueuesResponse.DroppedEntry
+	48,  // 78: edl.rpc.VariableChunk.id:type_name -> edl.rpc.Identity
+	48,  // 79: edl.rpc.RowsRequest.id:type_name -> edl.rpc.Identity
+	48,  // 80: edl.rpc.OpenDataRequest.id:type_name -> edl.rpc.Identity
+	95,  // 81: edl.rpc.OpenDataResponse.send:type_name -> edl.rpc.SliceInfo
+	95,  // 82: edl.rpc.OpenDataResponse.receive:type_name -> edl.rpc.SliceInfo
+	48,  // 83: edl.rpc.BarrierRequest.id:type_name -> edl.rpc.Identity
+	61,  // 84: edl.rpc.BarrierRequest.records:type_name -> edl.rpc.RecordRange
+	113, // 85: edl.rpc.BarrierRequest.group:type_name -> edl.rpc.Declared
+	113, // 86: edl.rpc.BarrierRequest.counted:type_name -> edl.rpc.Declared
+	48,  // 87: edl.rpc.CountedRequest.id:type_name -> edl.rpc.Identity
+	113, // 88: edl.rpc.CountedResponse.declared:type_name -> edl.rpc.Declared
+	48,  // 89: edl.rpc.CutRequest.id:type_name -> edl.rpc.Identity
+	101, // 90: edl.rpc.CutRequest.below:type_name -> edl.rpc.StepBound
+	158, // 91: edl.rpc.CutResponse.shard:type_name -> edl.job.Shard
+	158, // 92: edl.rpc.CutResponse.base:type_name -> edl.job.Shard
+	48,  // 93: edl.rpc.HoldRequest.id:type_name -> edl.rpc.Identity
+	101, // 94: edl.rpc.HoldResponse.begun:type_name -> edl.rpc.StepBound
+	101, // 95: edl.rpc.HoldResponse.ledger:type_name -> edl.rpc.StepBound
+	48,  // 96: edl.rpc.RestoreRequest.id:type_name -> edl.rpc.Identity
+	48,  // 97: edl.rpc.PrepareRequest.id:type_name -> edl.rpc.Identity
+	155, // 98: edl.rpc.PrepareRequest.to:type_name -> edl.job.Placement
+	48,  // 99: edl.rpc.ArrivedRequest.id:type_name -> edl.rpc.Identity
+	48,  // 100: edl.rpc.FreezeRequest.id:type_name -> edl.rpc.Identity
+	113, // 101: edl.rpc.FreezeResponse.declared:type_name -> edl.rpc.Declared
+	113, // 102: edl.rpc.FreezeResponse.applied:type_name -> edl.rpc.Declared
+	61,  // 103: edl.rpc.Declared.records:type_name -> edl.rpc.RecordRange
+	48,  // 104: edl.rpc.ResumeRequest.id:type_name -> edl.rpc.Identity
+	114, // 105: edl.rpc.ResumeRequest.members:type_name -> edl.rpc.Member
+	113, // 106: edl.rpc.ResumeRequest.commit:type_name -> edl.rpc.Declared
+	48,  // 107: edl.rpc.FollowRequest.id:type_name -> edl.rpc.Identity
+	95,  // 108: edl.rpc.FollowResponse.slices:type_name -> edl.rpc.SliceInfo
+	0,   // 109: edl.rpc.Standing.kind:type_name -> edl.rpc.Standing.Kind
+	114, // 110: edl.rpc.Standing.members:type_name -> edl.rpc.Member
+	113, // 111: edl.rpc.Standing.applied:type_name -> edl.rpc.Declared
+	120, // 112: edl.rpc.Standing.pushed:type_name -> edl.rpc.Pushed
+	121, // 113: edl.rpc.Standing.clocks:type_name -> edl.rpc.Clock
+	48,  // 114: edl.rpc.TakeOverRequest.id:type_name -> edl.rpc.Identity
+	61,  // 115: edl.rpc.PassLedger.committed:type_name -> edl.rpc.RecordRange
+	125, // 116: edl.rpc.LedgerResponse.passes:type_name -> edl.rpc.PassLedger
+	48,  // 117: edl.rpc.GetRequest.id:type_name -> edl.rpc.Identity
+	48,  // 118: edl.rpc.CopyRequest.id:type_name -> edl.rpc.Identity
+	48,  // 119: edl.rpc.PaceRequest.id:type_name -> edl.rpc.Identity
+	48,  // 120: edl.rpc.CompleteRequest.id:type_name -> edl.rpc.Identity
+	140, // 121: edl.rpc.StatusResponse.refused:type_name -> edl.rpc.StatusResponse.RefusedEntry
+	146, // 122: edl.rpc.StatusResponse.waits:type_name -> edl.job.Wait
+	1,   // 123: edl.rpc.StatusResponse.standby:type_name -> edl.rpc.StatusResponse.Standby
+	23,  // 124: edl.rpc.StatusResponse.tables:type_name -> edl.rpc.TableUse
+	3,   // 125: edl.rpc.Listener.Describe:input_type -> edl.rpc.DescribeRequest
+	5,   // 126: edl.rpc.Listener.Submit:input_type -> edl.rpc.SubmitRequest
+	9,   // 127: edl.rpc.Listener.Status:input_type -> edl.rpc.JobRequest
+	15,  // 128: edl.rpc.Listener.List:input_type -> edl.rpc.ListRequest
+	9,   // 129: edl.rpc.Listener.Watch:input_type -> edl.rpc.JobRequest
+	17,  // 130: edl.rpc.Listener.Logs:input_type -> edl.rpc.LogsRequest
+	9,   // 131: edl.rpc.Listener.Stop:input_type -> edl.rpc.JobRequest
+	25,  // 132: edl.rpc.Listener.Finish:input_type -> edl.rpc.FinishRequest
+	26,  // 133: edl.rpc.Listener.Acknowledge:input_type -> edl.rpc.AcknowledgeRequest
+	29,  // 134: edl.rpc.Listener.ReadState:input_type -> edl.rpc.ReadStateRequest
+	2,   // 135: edl.rpc.Listener.WriteState:input_type -> edl.rpc.Piece
+	31,  // 136: edl.rpc.Listener.ReleaseState:input_type -> edl.rpc.ReleaseStateRequest
+	2,   // 137: edl.rpc.Listener.RunStep:input_type -> edl.rpc.Piece
+	9,   // 138: edl.rpc.Listener.Why:input_type -> edl.rpc.JobRequest
+	9,   // 139: edl.rpc.Listener.Show:input_type -> edl.rpc.JobRequest
+	20,  // 140: edl.rpc.Listener.Scale:input_type -> edl.rpc.ScaleRequest
+	9,   // 141: edl.rpc.Listener.Checkpoint:input_type -> edl.rpc.JobRequest
+	7,   // 142: edl.rpc.Listener.ResumeJob:input_type -> edl.rpc.ResumeJobRequest
+	11,  // 143: edl.rpc.Listener.Nodes:input_type -> edl.rpc.NodesRequest
+	13,  // 144: edl.rpc.Listener.CordonNode:input_type -> edl.rpc.CordonNodeRequest
+	35,  // 145: edl.rpc.Listener.StartRole:input_type -> edl.rpc.StartRoleChunk
+	37,  // 146: edl.rpc.Keeper.Attend:input_type -> edl.rpc.AttendRequest
+	2,   // 147: edl.rpc.Keeper.Start:input_type -> edl.rpc.Piece
+	40,  // 148: edl.rpc.Keeper.Follow:input_type -> edl.rpc.KeptRole
+	41,  // 149: edl.rpc.Keeper.Lines:input_type -> edl.rpc.LinesRequest
+	42,  // 150: edl.rpc.Keeper.EndRole:input_type -> edl.rpc.EndRoleRequest
+	44,  // 151: edl.rpc.Keeper.Release:input_type -> edl.rpc.ReleaseRequest
+	46,  // 152: edl.rpc.Keeper.Dismiss:input_type -> edl.rpc.DismissRequest
+	52,  // 153: edl.rpc.Coordinator.Join:input_type -> edl.rpc.JoinRequest
+	54,  // 154: edl.rpc.Coordinator.News:input_type -> edl.rpc.NewsRequest
+	2,   // 155: edl.rpc.Coordinator.ReportDataset:input_type -> edl.rpc.Piece
+	63,  // 156: edl.rpc.Coordinator.GetTask:input_type -> edl.rpc.GetTaskRequest
+	65,  // 157: edl.rpc.Coordinator.TaskFailed:input_type -> edl.rpc.TaskFailedRequest
+	67,  // 158: edl.rpc.Coordinator.RequestSaveModel:input_type -> edl.rpc.SaveModelRequest
+	2,   // 159: edl.rpc.Coordinator.ReportSteps:input_type -> edl.rpc.Piece
+	72,  // 160: edl.rpc.Coordinator.NextFeed:input_type -> edl.rpc.NextFeedRequest
+	2,   // 161: edl.rpc.Coordinator.Feed:input_type -> edl.rpc.Piece
+	73,  // 162: edl.rpc.Coordinator.Finish:input_type -> edl.rpc.FinishDataRequest
+	26,  // 163: edl.rpc.Coordinator.Acknowledge:input_type -> edl.rpc.AcknowledgeRequest
+	75,  // 164: edl.rpc.Coordinator.Permit:input_type -> edl.rpc.PermitRequest
+	78,  // 165: edl.rpc.Coordinator.Leave:input_type -> edl.rpc.LeaveRequest
+	80,  // 166: edl.rpc.Coordinator.Watch:input_type -> edl.rpc.WatchRequest
+	88,  // 167: edl.rpc.Coordinator.Checkpoint:input_type -> edl.rpc.CheckpointRequest
+	84,  // 168: edl.rpc.Coordinator.Queues:input_type -> edl.rpc.QueuesRequest
+	82,  // 169: edl.rpc.Coordinator.GoBack:input_type -> edl.rpc.GoBackRequest
+	2,   // 170: edl.rpc.Coordinator.Move:input_type -> edl.rpc.Piece
+	51,  // 171: edl.rpc.Coordinator.Placement:input_type -> edl.rpc.PlacementRequest
+	90,  // 172: edl.rpc.ParameterServer.SendVariable:input_type -> edl.rpc.VariableChunk
+	96,  // 173: edl.rpc.ParameterServer.SendBarrier:input_type -> edl.rpc.BarrierRequest
+	127, // 174: edl.rpc.ParameterServer.GetVariable:input_type -> edl.rpc.GetRequest
+	92,  // 175: edl.rpc.ParameterServer.GetRows:input_type -> edl.rpc.RowsRequest
+	128, // 176: edl.rpc.ParameterServer.CopyRows:input_type -> edl.rpc.CopyRequest
+	93,  // 177: edl.rpc.ParameterServer.OpenData:input_type -> edl.rpc.OpenDataRequest
+	111, // 178: edl.rpc.ParameterServer.Freeze:input_type -> edl.rpc.FreezeRequest
+	115, // 179: edl.rpc.ParameterServer.Resume:input_type -> edl.rpc.ResumeRequest
+	124, // 180: edl.rpc.ParameterServer.Ledger:input_type -> edl.rpc.LedgerRequest
+	100, // 181: edl.rpc.ParameterServer.Cut:input_type -> edl.rpc.CutRequest
+	103, // 182: edl.rpc.ParameterServer.Hold:input_type -> edl.rpc.HoldRequest
+	105, // 183: edl.rpc.ParameterServer.Restore:input_type -> edl.rpc.RestoreRequest
+	130, // 184: edl.rpc.ParameterServer.Pace:input_type -> edl.rpc.PaceRequest
+	98,  // 185: edl.rpc.ParameterServer.Counted:input_type -> edl.rpc.CountedRequest
+	2,   // 186: edl.rpc.ParameterServer.Prepare:input_type -> edl.rpc.Piece
+	109, // 187: edl.rpc.ParameterServer.Arrived:input_type -> edl.rpc.ArrivedRequest
+	132, // 188: edl.rpc.ParameterServer.Complete:input_type -> edl.rpc.CompleteRequest
+	117, // 189: edl.rpc.ParameterServer.Follow:input_type -> edl.rpc.FollowRequest
+	122, // 190: edl.rpc.ParameterServer.TakeOver:input_type -> edl.rpc.TakeOverRequest
+	134, // 191: edl.rpc.ParameterServer.Status:input_type -> edl.rpc.StatusRequest
+	4,   // 192: edl.rpc.Listener.Describe:output_type -> edl.rpc.DescribeResponse
+	6,   // 193: edl.rpc.Listener.Submit:output_type -> edl.rpc.SubmitResponse
+	145, // 194: edl.rpc.Listener.Status:output_type -> edl.job.JobStatus
+	16,  // 195: edl.rpc.Listener.List:output_type -> edl.rpc.ListResponse
+	10,  // 196: edl.rpc.Listener.Watch:output_type -> edl.rpc.Events
+	18,  // 197: edl.rpc.Listener.Logs:output_type -> edl.rpc.LogLine
+	145, // 198: edl.rpc.Listener.Stop:output_type -> edl.job.JobStatus
+	145, // 199: edl.rpc.Listener.Finish:output_type -> edl.job.JobStatus
+	27,  // 200: edl.rpc.Listener.Acknowledge:output_type -> edl.rpc.AcknowledgeResponse
+	2,   // 201: edl.rpc.Listener.ReadState:output_type -> edl.rpc.Piece
+	30,  // 202: edl.rpc.Listener.WriteState:output_type -> edl.rpc.WriteStateResponse
+	32,  // 203: edl.rpc.Listener.ReleaseState:output_type -> edl.rpc.ReleaseStateResponse
+	2,   // 204: edl.rpc.Listener.RunStep:output_type -> edl.rpc.Piece
+	19,  // 205: edl.rpc.Listener.Why:output_type -> edl.rpc.WhyResponse
+	2,   // 206: edl.rpc.Listener.Show:output_type -> edl.rpc.Piece
+	145, // 207: edl.rpc.Listener.Scale:output_type -> edl.job.JobStatus
+	157, // 208: edl.rpc.Listener.Checkpoint:output_type -> edl.job.CheckpointStatus
+	8,   // 209: edl.rpc.Listener.ResumeJob:output_type -> edl.rpc.ResumeJobResponse
+	12,  // 210: edl.rpc.Listener.Nodes:output_type -> edl.rpc.NodesResponse
+	12,  // 211: edl.rpc.Listener.CordonNode:output_type -> edl.rpc.NodesResponse
+	36,  // 212: edl.rpc.Listener.StartRole:output_type -> edl.rpc.RoleEvent
+	38,  // 213: edl.rpc.Keeper.Attend:output_type -> edl.rpc.KeeperState
+	40,  // 214: edl.rpc.Keeper.Start:output_type -> edl.rpc.KeptRole
+	36,  // 215: edl.rpc.Keeper.Follow:output_type -> edl.rpc.RoleEvent
+	18,  // 216: edl.rpc.Keeper.Lines:output_type -> edl.rpc.LogLine
+	43,  // 217: edl.rpc.Keeper.EndRole:output_type -> edl.rpc.EndRoleResponse
+	45,  // 218: edl.rpc.Keeper.Release:output_type -> edl.rpc.ReleaseResponse
+	47,  // 219: edl.rpc.Keeper.Dismiss:output_type -> edl.rpc.DismissResponse
+	53,  // 220: edl.rpc.Coordinator.Join:output_type -> edl.rpc.JoinResponse
+	55,  // 221: edl.rpc.Coordinator.News:output_type -> edl.rpc.NewsResponse
+	60,  // 222: edl.rpc.Coordinator.ReportDataset:output_type -> edl.rpc.ReportDatasetResponse
+	64,  // 223: edl.rpc.Coordinator.GetTask:output_type -> edl.rpc.GetTaskResponse
+	66,  // 224: edl.rpc.Coordinator.TaskFailed:output_type -> edl.rpc.TaskFailedResponse
+	68,  // 225: edl.rpc.Coordinator.RequestSaveModel:output_type -> edl.rpc.SaveModelResponse
+	71,  // 226: edl.rpc.Coordinator.ReportSteps:output_type -> edl.rpc.ReportStepsResponse
+	2,   // 227: edl.rpc.Coordinator.NextFeed:output_type -> edl.rpc.Piece
+	2,   // 228: edl.rpc.Coordinator.Feed:output_type -> edl.rpc.Piece
+	74,  // 229: edl.rpc.Coordinator.Finish:output_type -> edl.rpc.FinishDataResponse
+	27,  // 230: edl.rpc.Coordinator.Acknowledge:output_type -> edl.rpc.AcknowledgeResponse
+	76,  // 231: edl.rpc.Coordinator.Permit:output_type -> edl.rpc.PermitResponse
+	79,  // 232: edl.rpc.Coordinator.Leave:output_type -> edl.rpc.LeaveResponse
+	81,  // 233: edl.rpc.Coordinator.Watch:output_type -> edl.rpc.WatchResponse
+	157, // 234: edl.rpc.Coordinator.Checkpoint:output_type -> edl.job.CheckpointStatus
+	2,   // 235: edl.rpc.Coordinator.Queues:output_type -> edl.rpc.Piece
+	83,  // 236: edl.rpc.Coordinator.GoBack:output_type -> edl.rpc.GoBackResponse
+	50,  // 237: edl.rpc.Coordinator.Move:output_type -> edl.rpc.MoveResponse
+	2,   // 238: edl.rpc.Coordinator.Placement:output_type -> edl.rpc.Piece
+	91,  // 239: edl.rpc.ParameterServer.SendVariable:output_type -> edl.rpc.SendResponse
+	97,  // 240: edl.rpc.ParameterServer.SendBarrier:output_type -> edl.rpc.BarrierResponse
+	90,  // 241: edl.rpc.ParameterServer.GetVariable:output_type -> edl.rpc.VariableChunk
+	90,  // 242: edl.rpc.ParameterServer.GetRows:output_type -> edl.rpc.VariableChunk
+	129, // 243: edl.rpc.ParameterServer.CopyRows:output_type -> edl.rpc.CopyResponse
+	94,  // 244: edl.rpc.ParameterServer.OpenData:output_type -> edl.rpc.OpenDataResponse
+	112, // 245: edl.rpc.ParameterServer.Freeze:output_type -> edl.rpc.FreezeResponse
+	116, // 246: edl.rpc.ParameterServer.Resume:output_type -> edl.rpc.ResumeResponse
+	2,   // 247: edl.rpc.ParameterServer.Ledger:output_type -> edl.rpc.Piece
+	102, // 248: edl.rpc.ParameterServer.Cut:output_type -> edl.rpc.CutResponse
+	104, // 249: edl.rpc.ParameterServer.Hold:output_type -> edl.rpc.HoldResponse
+	106, // 250: edl.rpc.ParameterServer.Restore:output_type -> edl.rpc.RestoreResponse
+	131, // 251: edl.rpc.ParameterServer.Pace:output_type -> edl.rpc.PaceResponse
+	99,  // 252: edl.rpc.ParameterServer.Counted:output_type -> edl.rpc.CountedResponse
+	108, // 253: edl.rpc.ParameterServer.Prepare:output_type -> edl.rpc.PrepareResponse
+	110, // 254: edl.rpc.ParameterServer.Arrived:output_type -> edl.rpc.ArrivedResponse
+	133, // 255: edl.rpc.ParameterServer.Complete:output_type -> edl.rpc.CompleteResponse
+	118, // 256: edl.rpc.ParameterServer.Follow:output_type -> edl.rpc.FollowResponse
+	123, // 257: edl.rpc.ParameterServer.TakeOver:output_type -> edl.rpc.TakeOverResponse
+	135, // 258: edl.rpc.ParameterServer.Status:output_type -> edl.rpc.StatusResponse
+	192, // [192:259] is the sub-list for method output_type
+	125, // [125:192] is the sub-list for method input_type
+	125, // [125:125] is the sub-list for extension type_name
+	125, // [125:125] is the sub-list for extension extendee
+	0,   // [0:125] is the sub-list for field type_name
 }
 
 func init() { file_proto_rpc_rpc_proto_init() }
@@ -9603,18 +9840,18 @@ func file_proto_rpc_rpc_proto_init() {
 	if File_proto_rpc_rpc_proto != nil {
 		return
 	}
-	file_proto_rpc_rpc_proto_msgTypes[19].OneofWrappers = []any{}
-	file_proto_rpc_rpc_proto_msgTypes[47].OneofWrappers = []any{}
-	file_proto_rpc_rpc_proto_msgTypes[58].OneofWrappers = []any{}
-	file_proto_rpc_rpc_proto_msgTypes[67].OneofWrappers = []any{}
-	file_proto_rpc_rpc_proto_msgTypes[108].OneofWrappers = []any{}
+	file_proto_rpc_rpc_proto_msgTypes[23].OneofWrappers = []any{}
+	file_proto_rpc_rpc_proto_msgTypes[51].OneofWrappers = []any{}
+	file_proto_rpc_rpc_proto_msgTypes[62].OneofWrappers = []any{}
+	file_proto_rpc_rpc_proto_msgTypes[71].OneofWrappers = []any{}
+	file_proto_rpc_rpc_proto_msgTypes[112].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_rpc_rpc_proto_rawDesc), len(file_proto_rpc_rpc_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   135,
+			NumMessages:   139,
 			NumExtensions: 0,
 			NumServices:   4,
 		},

@@ -41,6 +41,8 @@ const (
 	Listener_Scale_FullMethodName        = "/edl.rpc.Listener/Scale"
 	Listener_Checkpoint_FullMethodName   = "/edl.rpc.Listener/Checkpoint"
 	Listener_ResumeJob_FullMethodName    = "/edl.rpc.Listener/ResumeJob"
+	Listener_Nodes_FullMethodName        = "/edl.rpc.Listener/Nodes"
+	Listener_CordonNode_FullMethodName   = "/edl.rpc.Listener/CordonNode"
 	Listener_StartRole_FullMethodName    = "/edl.rpc.Listener/StartRole"
 )
 
@@ -86,6 +88,10 @@ type ListenerClient interface {
 	Checkpoint(ctx context.Context, in *JobRequest, opts ...grpc.CallOption) (*job.CheckpointStatus, error)
 	// ResumeJob starts a job again that has ended before its time, from its last checkpoint, as another job.
 	ResumeJob(ctx context.Context, in *ResumeJobRequest, opts ...grpc.CallOption) (*ResumeJobResponse, error)
+	// Nodes tells what the machines that run roles have, and what jobs take of them.
+	Nodes(ctx context.Context, in *NodesRequest, opts ...grpc.CallOption) (*NodesResponse, error)
+	// CordonNode lets nothing start on a node, or lets roles start there again. What runs there goes on.
+	CordonNode(ctx context.Context, in *CordonNodeRequest, opts ...grpc.CallOption) (*NodesResponse, error)
 	// StartRole runs one role program on this node; the stream ends with the role.
 	StartRole(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[StartRoleChunk, RoleEvent], error)
 }
@@ -323,6 +329,26 @@ func (c *listenerClient) ResumeJob(ctx context.Context, in *ResumeJobRequest, op
 	return out, nil
 }
 
+func (c *listenerClient) Nodes(ctx context.Context, in *NodesRequest, opts ...grpc.CallOption) (*NodesResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(NodesResponse)
+	err := c.cc.Invoke(ctx, Listener_Nodes_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *listenerClient) CordonNode(ctx context.Context, in *CordonNodeRequest, opts ...grpc.CallOption) (*NodesResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(NodesResponse)
+	err := c.cc.Invoke(ctx, Listener_CordonNode_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *listenerClient) StartRole(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[StartRoleChunk, RoleEvent], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	stream, err := c.cc.NewStream(ctx, &Listener_ServiceDesc.Streams[7], Listener_StartRole_FullMethodName, cOpts...)
@@ -378,6 +404,10 @@ type ListenerServer interface {
 	Checkpoint(context.Context, *JobRequest) (*job.CheckpointStatus, error)
 	// ResumeJob starts a job again that has ended before its time, from its last checkpoint, as another job.
 	ResumeJob(context.Context, *ResumeJobRequest) (*ResumeJobResponse, error)
+	// Nodes tells what the machines that run roles have, and what jobs take of them.
+	Nodes(context.Context, *NodesRequest) (*NodesResponse, error)
+	// CordonNode lets nothing start on a node, or lets roles start there again. What runs there goes on.
+	CordonNode(context.Context, *CordonNodeRequest) (*NodesResponse, error)
 	// StartRole runs one role program on this node; the stream ends with the role.
 	StartRole(grpc.BidiStreamingServer[StartRoleChunk, RoleEvent]) error
 	mustEmbedUnimplementedListenerServer()
@@ -443,6 +473,12 @@ func (UnimplementedListenerServer) Checkpoint(context.Context, *JobRequest) (*jo
 }
 func (UnimplementedListenerServer) ResumeJob(context.Context, *ResumeJobRequest) (*ResumeJobResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ResumeJob not implemented")
+}
+func (UnimplementedListenerServer) Nodes(context.Context, *NodesRequest) (*NodesResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Nodes not implemented")
+}
+func (UnimplementedListenerServer) CordonNode(context.Context, *CordonNodeRequest) (*NodesResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method CordonNode not implemented")
 }
 func (UnimplementedListenerServer) StartRole(grpc.BidiStreamingServer[StartRoleChunk, RoleEvent]) error {
 	return status.Error(codes.Unimplemented, "method StartRole not implemented")
@@ -731,6 +767,42 @@ func _Listener_ResumeJob_Handler(srv interface{}, ctx context.Context, dec func(
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Listener_Nodes_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(NodesRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ListenerServer).Nodes(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Listener_Nodes_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ListenerServer).Nodes(ctx, req.(*NodesRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Listener_CordonNode_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(CordonNodeRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ListenerServer).CordonNode(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Listener_CordonNode_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ListenerServer).CordonNode(ctx, req.(*CordonNodeRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _Listener_StartRole_Handler(srv interface{}, stream grpc.ServerStream) error {
 	return srv.(ListenerServer).StartRole(&grpc.GenericServerStream[StartRoleChunk, RoleEvent]{ServerStream: stream})
 }
@@ -788,6 +860,14 @@ var Listener_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ResumeJob",
 			Handler:    _Listener_ResumeJob_Handler,
+		},
+		{
+			MethodName: "Nodes",
+			Handler:    _Listener_Nodes_Handler,
+		},
+		{
+			MethodName: "CordonNode",
+			Handler:    _Listener_CordonNode_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{

@@ -1471,6 +1471,7 @@ type Queue struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Used          map[string]float64     `protobuf:"bytes,1,rep,name=used,proto3" json:"used,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"fixed64,2,opt,name=value"` // core seconds, each of which counts less the older it is
 	AtMs          int64                  `protobuf:"varint,2,opt,name=at_ms,json=atMs,proto3" json:"at_ms,omitempty"`                                                                // since 1970: when that was
+	Cordoned      []string               `protobuf:"bytes,3,rep,name=cordoned,proto3" json:"cordoned,omitempty"`                                                                     // nodes on which nothing starts
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1517,6 +1518,13 @@ func (x *Queue) GetAtMs() int64 {
 		return x.AtMs
 	}
 	return 0
+}
+
+func (x *Queue) GetCordoned() []string {
+	if x != nil {
+		return x.Cordoned
+	}
+	return nil
 }
 
 // RunningJob is what a listener writes before it runs a job, so that the listener after it can go on with the job.
@@ -2612,10 +2620,11 @@ const file_proto_state_state_proto_rawDesc = "" +
 	"\town_store\x18\x04 \x01(\bR\bownStore\x12\x1c\n" +
 	"\tcontinues\x18\x05 \x01(\tR\tcontinues\x12\x14\n" +
 	"\x05owner\x18\x06 \x01(\tR\x05owner\x12(\n" +
-	"\x05ended\x18\x0f \x01(\v2\x12.edl.job.JobStatusR\x05endedJ\x04\b\x03\x10\x04\"\x85\x01\n" +
+	"\x05ended\x18\x0f \x01(\v2\x12.edl.job.JobStatusR\x05endedJ\x04\b\x03\x10\x04\"\xa1\x01\n" +
 	"\x05Queue\x12.\n" +
 	"\x04used\x18\x01 \x03(\v2\x1a.edl.state.Queue.UsedEntryR\x04used\x12\x13\n" +
-	"\x05at_ms\x18\x02 \x01(\x03R\x04atMs\x1a7\n" +
+	"\x05at_ms\x18\x02 \x01(\x03R\x04atMs\x12\x1a\n" +
+	"\bcordoned\x18\x03 \x03(\tR\bcordoned\x1a7\n" +
 	"\tUsedEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x01R\x05value:\x028\x01\"\x8e\x01\n" +

@@ -13,7 +13,7 @@ import (
 // states of its own only; an admin acts on all.
 var methodAccess = map[string]credential.Access{
 	"Describe": credential.Viewer, "List": credential.Viewer, "Status": credential.Viewer, "Watch": credential.Viewer, "Logs": credential.Viewer,
-	"Why": credential.Viewer, "Show": credential.Viewer,
+	"Why": credential.Viewer, "Show": credential.Viewer, "Nodes": credential.Viewer, "CordonNode": credential.Admin,
 	"Submit": credential.Submitter, "ResumeJob": credential.Submitter, "Stop": credential.Submitter, "Finish": credential.Submitter, "Scale": credential.Submitter,
 	"Checkpoint": credential.Submitter, "Acknowledge": credential.Submitter, "RunStep": credential.Submitter,
 	"ReadState": credential.Submitter, "WriteState": credential.Submitter, "ReleaseState": credential.Submitter,

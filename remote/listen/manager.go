@@ -11,7 +11,7 @@
 //   - data.go: Data, what outlives a listener: jobs that can be resumed, and their checkpoints; recall.go: those jobs are listed; checkpoints.go: from a checkpoint to the start of an attempt
 //   - plan.go: from a JobSpec to role programs; jobstate.go: what a job starts with and leaves; states.go: the states that the listener holds between jobs
 //   - job.go: Job, its calls; finish.go: its end in good order; record.go: what is known of a job; history.go: the jobs that have ended
-//   - queue.go: queue, which jobs wait and which run; needs.go: what roles take
+//   - queue.go: queue, which jobs wait and which run; needs.go: what roles take; nodes.go: the machines that they share
 //   - run.go: jobRun, the roles of a job and the reason of its end; roles.go: one role, from start to end; scale.go: another number of pservers; wishes.go: such a change that waits
 //   - watch.go: events of the coordinator, final reports, acknowledgements; followers.go: whether somebody acknowledges; servers.go: regular reports of the servers; why.go: what the job waits for; times.go: where
 //     the time of rounds went
@@ -67,6 +67,7 @@ type Config struct {
 	MaxRoles      int                   // of all jobs that have not ended; 0: 1024
 	Cores         int64                 // thousandths of cores that jobs share; 0: they are not counted
 	Memory        int64                 // bytes that jobs share; 0: they are not counted
+	Node          string                // name of this machine, among the nodes; empty: that of the system
 	Sharing       schedule.Policy       // how they share; the zero value: schedule.DefaultPolicy
 	MaxJobs       int                   // jobs that are remembered, when the oldest have ended; 0: 100
 	MaxJobBytes   int64                 // of jobs that have ended, in the data folder; 0: 4 GiB

@@ -2,8 +2,10 @@ package listen
 
 import (
 	"context"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -39,6 +41,8 @@ type queue struct {
 	jobs    map[string]*queued
 	timer   *time.Timer
 	closed  bool
+	nodes   []schedule.Node // without what the machine knows better
+	off     map[string]bool // nodes that are cordoned
 }
 
 // A queued is a job that waits or runs.
@@ -61,12 +65,13 @@ func newQueue(cfg *Config) *queue {
 		sharing = schedule.DefaultPolicy()
 	}
 	capacity := schedule.Resources{Cores: cfg.Cores, Memory: cfg.Memory}
-	q := &queue{counts: capacity != schedule.Resources{}, grows: cfg.Cores > 0, began: time.Now(), jobs: map[string]*queued{},
-		machine: schedule.New(sharing, schedule.Node{Has: capacity}),
-		warn:    func(text string, err error) { cfg.Log.Warn(text, "error", err) }}
+	q := &queue{counts: capacity != schedule.Resources{}, grows: cfg.Cores > 0, began: time.Now(), jobs: map[string]*queued{}, off: map[string]bool{},
+		nodes: []schedule.Node{{Name: nodeName(cfg), Has: capacity}},
+		warn:  func(text string, err error) { cfg.Log.Warn(text, "error", err) }}
+	q.machine = schedule.New(sharing, q.nodes...)
 	q.timer = time.AfterFunc(time.Hour, func() { _ = q.step(schedule.Tick{}) })
 	q.timer.Stop()
-	if cfg.Data == nil || !q.counts {
+	if cfg.Data == nil {
 		return q
 	}
 	q.file = filepath.Join(cfg.Data.dir, queueFile)
@@ -97,7 +102,10 @@ func (q *queue) load() error {
 		return fault.File(fault.Corrupt, q.file, err)
 	}
 	schedule.SetUses(q.machine, m.Used, time.Since(time.UnixMilli(m.AtMs)))
-	return nil
+	for _, name := range m.Cordoned {
+		q.off[name] = true
+	}
+	return q.setNodes(q.nodes)
 }
 
 // save writes what owners have used. mu is held.
@@ -105,7 +113,7 @@ func (q *queue) save() {
 	if q.file == "" {
 		return
 	}
-	b, err := proto.Marshal(&state.Queue{Used: schedule.Uses(q.machine), AtMs: time.Now().UnixMilli()})
+	b, err := proto.Marshal(&state.Queue{Used: schedule.Uses(q.machine), AtMs: time.Now().UnixMilli(), Cordoned: slices.Sorted(maps.Keys(q.off))})
 	if err == nil {
 		err = os.WriteFile(q.file+".new", b, 0o600)
 	}

@@ -180,10 +180,11 @@ func CoresText(n int64) string {
 	if n == 1000 {
 		return "1 core"
 	}
-	return coresNumber(n) + " cores"
+	return CoresNumber(n) + " cores"
 }
 
-func coresNumber(n int64) string { return strconv.FormatFloat(float64(n)/1000, 'f', -1, 64) }
+// CoresNumber writes thousandths of a core without a unit.
+func CoresNumber(n int64) string { return strconv.FormatFloat(float64(n)/1000, 'f', -1, 64) }
 
 // MemoryText writes bytes in MiB or GiB.
 func MemoryText(n int64) string {

@@ -48,7 +48,7 @@ func (r Reason) String() string {
 		text = MemoryText(r.Needs.Memory)
 	}
 	if r.Has.Cores > 0 && r.Needs.Cores > 0 {
-		text += fmt.Sprintf("; free: %s of %s", coresNumber(r.Free.Cores), CoresText(r.Has.Cores))
+		text += fmt.Sprintf("; free: %s of %s", CoresNumber(r.Free.Cores), CoresText(r.Has.Cores))
 	}
 	if r.Has.Memory > 0 && r.Needs.Memory > 0 {
 		text += fmt.Sprintf("; free: %s of %s", MemoryText(r.Free.Memory), MemoryText(r.Has.Memory))
