@@ -3,6 +3,8 @@ package edlcmd
 import (
 	"bytes"
 	"context"
+	"encoding/base64"
+	"encoding/pem"
 	"flag"
 	"fmt"
 	"io"
@@ -55,7 +57,8 @@ func loseListeners(t *testing.T, edl string, seed uint64) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	env := append(os.Environ(), "XDG_RUNTIME_DIR="+t.TempDir(), "TMPDIR="+scratch)
+	authority := filepath.Join(t.TempDir(), "authority.pem")
+	env := append(os.Environ(), "XDG_RUNTIME_DIR="+t.TempDir(), "TMPDIR="+scratch, "EDL_AUTHORITY="+authority)
 	folder := filepath.Join(dir, "kept")
 	t.Cleanup(func() { dismissKeeper(t, folder) })
 	growingJob(t, dir)
@@ -92,6 +95,9 @@ func loseListeners(t *testing.T, edl string, seed uint64) {
 		if file == filesOfJob-1 {
 			break
 		}
+		if file == 0 {
+			checkSecrets(t, authority, env, dir, scratch)
+		}
 		signal := []os.Signal{os.Kill, syscall.SIGTERM}[random.IntN(4)/3]
 		if err := listener.Process.Signal(signal); err != nil {
 			t.Fatal(err)
@@ -127,6 +133,68 @@ func loseListeners(t *testing.T, edl string, seed uint64) {
 		t.Fatalf("%v: %s", err, said)
 	}
 	sameFiles(t, filepath.Join(dir, "model"), filepath.Join(dir, "reference"))
+}
+
+// checkSecrets looks for private keys, that of the authority and any other, where they must not be: in the command lines and environments of all processes with the
+// environment of the test, and in files below some folders.
+func checkSecrets(t *testing.T, authority string, env []string, folders ...string) {
+	t.Helper()
+	text, err := os.ReadFile(authority)
+	if err != nil {
+		t.Fatal(err)
+	}
+	secrets := [][]byte{[]byte("PRIVATE KEY")}
+	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
+		if block.Type == "PRIVATE KEY" {
+			secrets = append(secrets, block.Bytes, []byte(base64.StdEncoding.EncodeToString(block.Bytes)[:40]))
+		}
+	}
+	if len(secrets) == 1 {
+		t.Fatalf("%s has no key", authority)
+	}
+	check := func(where string) {
+		b, err := os.ReadFile(where)
+		if err != nil { // a process that has ended, or a file of one
+			return
+		}
+		for _, secret := range secrets {
+			if bytes.Contains(b, secret) {
+				t.Errorf("%s has a private key", where)
+			}
+		}
+	}
+	processes := 0
+	all, err := filepath.Glob("/proc/[0-9]*/environ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range all {
+		b, err := os.ReadFile(file)
+		if err != nil || !bytes.Contains(b, []byte(env[len(env)-1])) {
+			continue
+		}
+		processes++
+		check(file)
+		check(filepath.Join(filepath.Dir(file), "cmdline"))
+	}
+	if processes < 7 { // listener, keeper, client, coordinator, trainers, pservers: some may be starting
+		t.Errorf("%d processes were looked at", processes)
+	}
+	for _, folder := range folders {
+		_ = filepath.WalkDir(folder, func(path string, d fs.DirEntry, err error) error {
+			if err != nil || !d.Type().IsRegular() {
+				return nil
+			}
+			if filepath.Base(filepath.Dir(path)) == "etcd-keys" { // of the keeper's etcd, which reads its key from a file
+				if info, err := d.Info(); err == nil && info.Mode().Perm() != 0o600 {
+					t.Errorf("%s has mode %v", path, info.Mode().Perm())
+				}
+				return nil
+			}
+			check(path)
+			return nil
+		})
+	}
 }
 
 // growingJob writes a program, the folder "all" with its data, and an empty folder "grows".
