@@ -135,7 +135,7 @@ func (h *hub) want(ctx context.Context, id string) error {
 		if t != nil {
 			t.wanted = true
 		}
-		whole := t != nil && t.details != nil && (t.steps.all && t.last || !view.Ended(t.status) && t.steps.trained >= t.status.Steps)
+		whole := t != nil && t.details != nil && (t.steps.all && t.last || !view.Ended(t.status) && t.steps.trained >= view.Steps(t.status))
 		h.asked = time.Now()
 		h.mu.Unlock()
 		if t == nil {
@@ -293,7 +293,7 @@ func (h *hub) follow(ctx context.Context, group *sync.WaitGroup) {
 	}
 }
 
-// known calls do with all jobs, the youngest first, those that run before those that have ended. hub.mu is held meanwhile.
+// known calls do with all jobs, the youngest first: those that run, then those that wait in line, then those that have ended. hub.mu is held meanwhile.
 func (h *hub) known(do func(t *tracked)) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -308,7 +308,10 @@ func (h *hub) known(do func(t *tracked)) {
 }
 
 func order(t *tracked) int {
-	if view.Ended(t.status) {
+	switch {
+	case view.Ended(t.status):
+		return 2
+	case t.status.State == job.State_WAITING:
 		return 1
 	}
 	return 0

@@ -50,7 +50,7 @@ type row struct {
 	State    string     `json:"state"`
 	Ended    bool       `json:"ended"`
 	Mode     string     `json:"mode"`
-	Pass     int32      `json:"pass"`
+	Pass     int32      `json:"pass"` // how many are trained whole
 	Passes   int32      `json:"passes"`
 	Steps    uint64     `json:"steps"`
 	Records  int64      `json:"records"`
@@ -63,7 +63,8 @@ type row struct {
 	Name     string     `json:"name,omitempty"`  // of value
 	Spark    []*float64 `json:"spark,omitempty"` // how value has changed
 	Stalled  bool       `json:"stalled"`
-	Why      string     `json:"why"` // one sentence
+	Since    int64      `json:"since,omitempty"` // when the cause began, in milliseconds since 1970
+	Why      string     `json:"why"`             // one sentence
 }
 
 // maxSpark is how many points of a series stand in a row.
@@ -107,6 +108,9 @@ func (t *tracked) row(order int, now time.Time) row {
 	}
 	h := t.held(now)
 	r.Stalled, r.Why = h.stalled, h.text
+	if !h.since.IsZero() {
+		r.Since = h.since.UnixMilli()
+	}
 	return r
 }
 

@@ -119,7 +119,8 @@ func failure(f *job.Failure) string {
 // held is whether a job goes on, and who holds it up.
 type held struct {
 	stalled bool
-	text    string            // one sentence; empty: it goes on, or has ended well
+	since   time.Time         // when the wait began that is the cause; zero: not known
+	text    string            // one sentence, which stays the same as long as the cause does; empty: the job goes on, or has ended well
 	waits   []string          // all waits as sentences, the cause first
 	waiting map[string]string // what each member waits for
 	by      map[string]string // who waits for each member, where the job is stalled
@@ -132,10 +133,15 @@ const stallTime = 3 * time.Second
 func (t *tracked) held(now time.Time) held {
 	s, d := t.status, t.details
 	h := held{waits: []string{}, waiting: map[string]string{}, by: map[string]string{}}
-	if view.Ended(s) {
-		if s.Failure != nil {
-			h.text = failure(s.Failure)
+	switch {
+	case view.Ended(s):
+		h.text = failure(s.Failure)
+		if s.Resumable {
+			h.text = strings.TrimSpace(fmt.Sprintf("%s (\"edl jobs resume %s\" goes on with it)", h.text, s.Job))
 		}
+		return h
+	case s.State == job.State_WAITING:
+		h.text = s.Waiting
 		return h
 	}
 	if d == nil {
@@ -163,8 +169,14 @@ func (t *tracked) held(now time.Time) held {
 	if !h.stalled {
 		return h
 	}
-	if s.Paused == "" && len(h.waits) > 0 {
-		h.text += ": " + h.waits[0]
+	if len(d.Waits) > 0 {
+		cause := d.Waits[0]
+		if s.Paused == "" { // without the times in it, which change all the time
+			h.text += ": " + sentence(&job.Wait{Who: cause.Who, What: cause.What, By: cause.By}, now)
+		}
+		if cause.Since != nil {
+			h.since = cause.Since.AsTime()
+		}
 	}
 	for _, w := range d.Waits {
 		for _, name := range w.By {

@@ -326,7 +326,7 @@ func TestDashboard(t *testing.T) {
 	b.shoot("stalled-light", 1280, 400, "light")
 	b.click(".why a", "digits")
 	b.until(s, "the row of the trainer", says(".roles tbody tr:first-child th", "trainer-1"), says(".roles tbody tr:first-child .held", "wait"))
-	b.shoot("stalled-dark", 1280, 900, "dark")
+	b.shoot("stalled-dark", 1280, 1230, "dark")
 	if err := syscall.Kill(pid, syscall.SIGCONT); err != nil {
 		t.Fatal(err)
 	}

@@ -65,6 +65,11 @@ export function when(ms) {
   return ms ? new Date(ms).toLocaleString("sv") : "";
 }
 
+// clock writes the time of day of milliseconds since 1970.
+export function clock(ms) {
+  return new Date(ms).toLocaleTimeString("sv");
+}
+
 // grid makes a table: columns are [title, cell, class], where cell makes the content for a row. The first column heads its rows.
 export function grid(caption, columns, rows, none) {
   if (!rows || rows.length === 0) return el("p", { class: "soft" }, none);

@@ -1,4 +1,4 @@
-import { el, svg, setText, count, short, span, size, when, grid } from "./dom.js";
+import { el, svg, setText, count, short, span, size, when, clock, grid } from "./dom.js";
 import { spark, bar, legend, strips, words } from "./charts.js";
 
 // badge is the state of a job in a word.
@@ -43,16 +43,19 @@ export function facts() {
 
 // whyBox says whether a job goes on, and why it does not.
 export function whyBox() {
-  const first = el("p"), list = el("ul");
+  const first = el("p"), since = el("p", { class: "soft", "aria-live": "off" }), list = el("ul");
   const more = el("details", { hidden: true }, el("summary", {}, "All waits"), list);
-  const node = el("div", { class: "why", role: "status", "aria-live": "polite" }, first, more);
+  const node = el("div", { class: "why", role: "status", "aria-live": "polite" }, first, since, more);
   return { node, update(h) {
     node.classList.toggle("stalled", h.stalled || h.state === "failed");
     let text = h.why;
     if (!text) text = h.ended ? `The job has ended: ${h.state}.` : h.state === "running" ? "The job goes on." : `The job is ${h.state}.`;
+    else if (h.state === "waiting") text = `The job stands in line: ${text}`;
     else if (h.stalled) text = `The job does not go on: ${text}`;
     setText(first, text);
+    setText(since, h.stalled && h.since ? `Since ${clock(h.since)}.` : "");
     more.hidden = h.waits.length === 0;
+    list.setAttribute("aria-live", "off"); // their times change all the time
     const said = [...list.children].map((c) => c.textContent).join("\n");
     if (said !== h.waits.join("\n")) list.replaceChildren(...h.waits.map((w) => el("li", {}, w)));
   } };
