@@ -11,20 +11,23 @@ import (
 	"github.com/edl-go/edl/executor"
 )
 
+// Both networks learn the forms. The usual test trains one of them, on a third of the pictures, until it is clearly better than chance (0.1).
 func TestNetworksLearnForms(t *testing.T) {
-	for net, filters := range map[string]int64{"vgg": 8, "resnet": 4} {
-		if net == "vgg" && os.Getenv("EDL_LONG") == "" {
-			continue // takes most of the time; TestLaw trains some steps of both
-		}
+	nets, pictures, want := map[string]int64{"resnet": 4}, 1000, 0.2
+	if os.Getenv("EDL_LONG") != "" {
+		nets, pictures, want = map[string]int64{"vgg": 8, "resnet": 4}, 3000, 0.45
+	}
+	for net, filters := range nets {
 		out := t.TempDir()
-		if err := write(out, net, filters, "", 3000); err != nil {
+		if err := write(out, net, filters, "", pictures); err != nil {
 			t.Fatal(err)
 		}
 		local := executor.New(executor.WithWorkers(2))
 		defer local.Close()
 		exampletest.Train(t, local, out, 4, "loss")
-		if accuracy := exampletest.Mean(exampletest.Test(t, out, "accuracy")); accuracy < 0.45 {
-			t.Errorf("%s: accuracy is %g", net, accuracy)
+		accuracy := exampletest.Mean(exampletest.Test(t, out, "accuracy"))
+		if t.Logf("%s: accuracy is %g", net, accuracy); accuracy < want {
+			t.Errorf("want %g", want)
 		}
 	}
 }
