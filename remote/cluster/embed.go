@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"sync"
 
+	"go.etcd.io/etcd/client/pkg/v3/tlsutil"
 	"go.etcd.io/etcd/client/pkg/v3/transport"
 	"go.etcd.io/etcd/server/v3/embed"
 	"go.uber.org/zap"
@@ -68,7 +69,7 @@ func start(ctx context.Context, dir string, log *slog.Logger, own *credential.Cr
 		if err != nil {
 			return nil, err
 		}
-		free[0].Scheme = "https"
+		free[0].Scheme, c.TlsMinVersion = "https", string(tlsutil.TLSVersion13) // it takes the place of MinVersion of the keys
 		c.ClientTLSInfo, c.PeerTLSInfo = keys, keys
 	}
 	c.InitialCluster = c.InitialClusterFromName(c.Name)

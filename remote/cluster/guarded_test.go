@@ -1,7 +1,9 @@
 package cluster
 
 import (
+	"crypto/tls"
 	"errors"
+	"net/url"
 	"path/filepath"
 	"testing"
 	"time"
@@ -39,5 +41,15 @@ func TestEmbeddedServerAsksWhoCalls(t *testing.T) {
 		} else if !errors.Is(err, fault.InvalidArgument) {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+	// It speaks no version of TLS before 1.3.
+	endpoint, err := url.Parse(server.Endpoints()[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err := tls.Dial("tcp", endpoint.Host, &tls.Config{MaxVersion: tls.VersionTLS12, InsecureSkipVerify: true})
+	if err == nil {
+		conn.Close()
+		t.Errorf("the server speaks TLS version %x", conn.ConnectionState().Version)
 	}
 }

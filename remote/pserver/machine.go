@@ -106,11 +106,11 @@ type (
 	Applied struct{ Rank id.Rank }
 )
 
-func (Frozen) event()    {}
-func (Resumed) event()   {}
-func (Restored) event()  {}
-func (Moved) event()     {}
-func (Applied) event()   {}
+func (Frozen) event()   {}
+func (Resumed) event()  {}
+func (Restored) event() {}
+func (Moved) event()    {}
+func (Applied) event()  {}
 
 // senderOf returns who has sent a trainer's message, and the zero Sender for other events. A method of Event could tell it as well, but would move every
 // event to the heap.
