@@ -10,6 +10,7 @@ import (
 	"syscall"
 
 	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/internal/bucket"
 	"github.com/edl-go/edl/internal/diskfree"
 	"github.com/edl-go/edl/ops/sparse"
 	"github.com/edl-go/edl/program"
@@ -59,6 +60,10 @@ func PrepareSave(dir string, p *program.Program) error { return Files{}.PrepareS
 
 // PrepareSave is the function PrepareSave.
 func (f Files) PrepareSave(dir string, p *program.Program) error {
+	if bucket.IsURL(dir) {
+		return fault.E(fault.Unsupported, fault.At("cannot save to "+dir), fault.Got("a URL"), fault.Want("a folder of this machine"),
+			fault.Hint("save to a folder and copy it, or let checkpoints go to the bucket: they are read with --params URL, too"))
+	}
 	if err := f.allowed.CheckWrite(dir); err != nil {
 		return err
 	}

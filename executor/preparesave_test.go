@@ -45,6 +45,9 @@ func TestPrepareSaveComparesBytes(t *testing.T) {
 			t.Errorf("the check leaves %v", left)
 		}
 	}
+	if err := PrepareSave("s3://bucket/model", p); !errors.Is(err, fault.Unsupported) { // not a folder named s3:
+		t.Error(err)
+	}
 	huge := program.New()
 	huge.Global().EnsureVar(program.Var{Name: "w", Kind: program.LoDTensor, DType: tensor.Float32, Dims: []int64{math.MaxInt64, math.MaxInt64}, Persistable: true})
 	if got := StateBytes(huge); got < math.MaxInt64/4 {
