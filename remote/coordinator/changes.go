@@ -15,6 +15,7 @@ import (
 	"github.com/edl-go/edl/proto/state"
 	"github.com/edl-go/edl/remote/cluster"
 	"github.com/edl-go/edl/remote/coordinator/generation"
+	"github.com/edl-go/edl/remote/coordinator/queue"
 	"github.com/edl-go/edl/remote/id"
 	"github.com/edl-go/edl/remote/timing"
 	"github.com/edl-go/edl/remote/waits"
@@ -245,7 +246,7 @@ func (c *changes) unfinished() (err error) {
 			err = left("coordinator", "no dataset that one of them has reported")
 		}
 		for name, q := range c.store.queues {
-			if q.Unread() {
+			if queue.Unread(q) {
 				err = left("dataset "+fault.Quote(name), fmt.Sprintf("passes that nobody has begun: %d of %d have", q.Pass()-c.cfg.start().Pass+1, max(c.cfg.Passes, 1)))
 			}
 		}

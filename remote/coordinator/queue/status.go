@@ -63,7 +63,7 @@ func (q *Queue) Exhausted() bool {
 func (q *Queue) Ended() bool { return q.ended }
 
 // Unread reports whether passes are to come that no trainer has begun, or files of a folder that grows. It is false for a queue that was stopped.
-func (q *Queue) Unread() bool {
+func Unread(q *Queue) bool {
 	return !q.ended && !q.stopped && (q.open() || q.pass < q.policy.lastPass())
 }
 
