@@ -22,6 +22,7 @@ const (
 	tick      = time.Second      // between two looks at all jobs
 	awakeTime = 30 * time.Second // how long it goes on after somebody has asked
 	rateTime  = 10 * time.Second // over which records a second are counted
+	wholeTime = 10 * time.Second // between two questions for jobs that have ended, of which a listener looks at files
 )
 
 // maxAsked is how many questions about jobs are under way at a time.
@@ -40,6 +41,7 @@ type hub struct {
 	mu      sync.Mutex
 	jobs    map[string]*tracked
 	order   []string      // of jobs, the oldest first
+	whole   time.Time     // when all jobs were asked for last
 	err     error         // of the last look
 	looked  time.Time     // when it ended; zero: never
 	asked   time.Time     // when somebody asked last
@@ -166,10 +168,14 @@ func (h *hub) rouse() {
 func (h *hub) look(ctx context.Context, group *sync.WaitGroup) {
 	bounded, cancel := awaited(ctx)
 	defer cancel()
-	list, err := h.source.Jobs(bounded)
+	list, err := h.source.Jobs(bounded, true)
+	whole := err == nil && h.wantsAll(list, time.Now())
+	if whole {
+		list, err = h.source.Jobs(bounded, false)
+	}
 	var ids []string
 	if err == nil {
-		ids = h.enter(list, time.Now())
+		ids = h.enter(list, whole, time.Now())
 	}
 	limit := make(chan struct{}, maxAsked)
 	var asking sync.WaitGroup
@@ -194,12 +200,32 @@ func (h *hub) look(ctx context.Context, group *sync.WaitGroup) {
 	h.changed = make(chan struct{})
 }
 
-// enter takes over the list of jobs, and returns those whose details are to be asked for.
-func (h *hub) enter(list []*job.JobStatus, now time.Time) (ids []string) {
+// wantsAll reports whether all jobs are to be asked for, and not only those that have not ended: some time has passed, or one has ended.
+func (h *hub) wantsAll(live []*job.JobStatus, now time.Time) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.order = h.order[:0]
+	goes := 0
+	for _, t := range h.jobs {
+		if !view.Ended(t.status) {
+			goes++
+		}
+	}
+	for _, s := range live {
+		if t := h.jobs[s.Job]; t != nil && !view.Ended(t.status) {
+			goes--
+		}
+	}
+	return goes > 0 || now.Sub(h.whole) >= wholeTime
+}
+
+// enter takes over a list of jobs: all, or those that have not ended. It returns those whose details are to be asked for.
+func (h *hub) enter(list []*job.JobStatus, whole bool, now time.Time) (ids []string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	there := map[string]bool{}
+	if whole {
+		h.order, h.whole = h.order[:0], now
+	}
 	for _, s := range list {
 		t := h.jobs[s.Job]
 		if t == nil || restarted(t.status, s) {
@@ -212,14 +238,16 @@ func (h *hub) enter(list []*job.JobStatus, now time.Time) (ids []string) {
 		t.status = s
 		t.sample(now)
 		there[s.Job] = true
-		h.order = append(h.order, s.Job)
-		if !view.Ended(s) || t.wanted && !t.last {
-			ids = append(ids, s.Job)
+		if whole || !slices.Contains(h.order, s.Job) {
+			h.order = append(h.order, s.Job)
 		}
 	}
-	for id := range h.jobs {
-		if !there[id] {
+	for id, t := range h.jobs {
+		switch {
+		case whole && !there[id]:
 			delete(h.jobs, id)
+		case !view.Ended(t.status) || t.wanted && !t.last:
+			ids = append(ids, id)
 		}
 	}
 	return ids

@@ -18,6 +18,7 @@ import (
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/credential"
+	"github.com/edl-go/edl/remote/view"
 	"github.com/edl-go/edl/tensor"
 )
 
@@ -37,12 +38,14 @@ func (f *fakeSource) change(do func()) {
 	do()
 }
 
-func (f *fakeSource) Jobs(context.Context) (all []*job.JobStatus, err error) {
+func (f *fakeSource) Jobs(_ context.Context, live bool) (all []*job.JobStatus, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.asked++
 	for _, d := range f.jobs {
-		all = append(all, proto.CloneOf(d.Status))
+		if !live || !view.Ended(d.Status) {
+			all = append(all, proto.CloneOf(d.Status))
+		}
 	}
 	return all, f.broken
 }

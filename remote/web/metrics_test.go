@@ -148,7 +148,7 @@ func TestThousandRoles(t *testing.T) {
 	}
 	s := New(Config{Source: f, Tokens: credential.OpenTokens("")})
 	now := time.Now()
-	s.hub.enter([]*job.JobStatus{d.Status}, now)
+	s.hub.enter([]*job.JobStatus{d.Status}, true, now)
 	s.hub.enterDetails("digits", d)
 	before, after := page{}, page{}
 	s.jobPage(before, "digits", now)

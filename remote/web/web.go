@@ -40,7 +40,8 @@ import (
 
 // Source is what a listener tells. Its methods are those of package remote with the same names.
 type Source interface {
-	Jobs(ctx context.Context) ([]*job.JobStatus, error)
+	// Jobs returns the jobs that the listener remembers, those that were submitted first before the others; with live, only those that have not ended.
+	Jobs(ctx context.Context, live bool) ([]*job.JobStatus, error)
 	Known(ctx context.Context, id string) (*rpc.JobDetails, error)
 	Programs(ctx context.Context, id string) (*rpc.Programs, error)
 	WatchScalars(ctx context.Context, id string, from uint64, each func(number uint64, events []*job.Event) error) error
@@ -51,6 +52,14 @@ type Source interface {
 func Of(c *remote.Client) Source { return source{c} }
 
 type source struct{ *remote.Client }
+
+func (s source) Jobs(ctx context.Context, live bool) ([]*job.JobStatus, error) {
+	var f remote.JobFilter
+	if live {
+		f.States = []job.State{job.State_PENDING, job.State_WAITING, job.State_STARTING, job.State_RUNNING}
+	}
+	return remote.FindJobs(ctx, s.Client, f)
+}
 
 func (s source) Known(ctx context.Context, id string) (*rpc.JobDetails, error) {
 	return remote.Known(ctx, s.Client, id)

@@ -17,6 +17,8 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/remote/credential"
 )
@@ -271,6 +273,50 @@ func TestJobThatHasEnded(t *testing.T) {
 	if a := s.get(t, "/api/jobs/none", "Bearer "+s.tokens.Lend("me", credential.Viewer)); a.StatusCode != http.StatusNotFound {
 		t.Errorf("a job that there is not: %d", a.StatusCode)
 	}
+}
+
+// A job that starts, ends, takes the name of another one, or is forgotten, is known as such after a look or some.
+func TestJobsComeAndGo(t *testing.T) {
+	f := newFake(t)
+	s := newSite(t, f, false)
+	token := s.tokens.Lend("me", credential.Viewer)
+	rows := func() (all []string) {
+		t.Helper()
+		p := page{}
+		if err := json.Unmarshal(recorded(s.Server, "/api/jobs", token).Body.Bytes(), &p); err != nil {
+			t.Fatal(err)
+		}
+		for key := range p {
+			var r row
+			unpack(t, p, key, &r)
+			if id, ok := strings.CutPrefix(key, "row/"); ok && id != hostileName {
+				all = append(all, fmt.Sprintf("%d %s %s", r.Order, id, r.State))
+			}
+		}
+		slices.Sort(all)
+		return all
+	}
+	check := func(want ...string) {
+		t.Helper()
+		if got := rows(); !slices.Equal(got, want) {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+	check("0 digits running", "2 over succeeded")
+	f.change(func() {
+		d := proto.CloneOf(f.jobs[2])
+		d.Status.Job, d.Status.State, d.Status.Waiting = "next", job.State_WAITING, "cores"
+		f.jobs = append(f.jobs, d)
+	})
+	s.lookAgain(t)
+	check("0 digits running", "1 next waiting", "3 over succeeded")
+	f.change(func() { f.jobs[2].Status.State, f.jobs[2].Status.Seconds = job.State_STOPPED, 61 })
+	s.lookAgain(t)
+	check("0 next waiting", "1 digits stopped", "3 over succeeded")
+	f.change(func() { f.jobs = f.jobs[3:] })
+	s.hub.change(func() { s.hub.whole = time.Time{} })
+	s.lookAgain(t)
+	check("0 next waiting")
 }
 
 // Nobody asks the listener while nobody looks.
