@@ -99,6 +99,9 @@ func serveJobs(cmd *cobra.Command, c *console, f *listenFlags) (err error) {
 	if err != nil {
 		return err
 	}
+	if f.spread && cores+memory > 0 {
+		return fault.E(fault.InvalidArgument, fault.At("listen"), fault.Got("--cores or --memory of a listener whose roles run on other machines"), fault.Want("it at those that offer them, with --node"))
+	}
 	if f.history.jobs < 1 {
 		return tooFew("--keep-jobs", int64(f.history.jobs))
 	}

@@ -312,6 +312,13 @@ func TestWhatUsersMayDo(t *testing.T) {
 		t.Errorf("bob submits a job of the name of another one: %v", err)
 	}
 
+	// Nor does he let his jobs come before those of others.
+	urgent := proto.CloneOf(spec)
+	urgent.Name, urgent.Priority = "urgent", 1
+	if _, err := bob.Submit(bounded(t), urgent); !errors.Is(err, fault.Denied) || !strings.Contains(err.Error(), "the priority 1") {
+		t.Errorf("bob submits a job of a high priority: %v", err)
+	}
+
 	// The audit log has what was done and what was refused.
 	log, err := os.ReadFile(filepath.Join(data, "audit.jsonl"))
 	if err != nil {

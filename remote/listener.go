@@ -46,6 +46,7 @@ type Listener struct {
 	data     *listen.Data
 	unsweep  context.CancelFunc // ends sweeping; nil: there is none
 	sweeping sync.WaitGroup
+	looking  sync.WaitGroup // for nodes, until stop is called
 	once     sync.Once
 	err      error
 }
@@ -107,7 +108,7 @@ func Listen(ctx context.Context, options ...Option) (_ *Listener, err error) {
 	}
 	here := config.Launcher
 	if o.spread {
-		config.Launcher = &launch.Nodes{Directory: l.nodes, Side: toOthers}
+		config.Launcher, config.Spread = &launch.Nodes{Directory: uncordoned{l}, Side: toOthers}, true
 	}
 	port, err := wire.Listen(ctx, o.address)
 	if err != nil {
@@ -131,6 +132,9 @@ func Listen(ctx context.Context, options ...Option) (_ *Listener, err error) {
 	l.stop = stop
 	go func() { l.served <- wire.Serve(serving, service, port, stopGrace) }()
 	go l.watchBreak(serving)
+	if o.spread {
+		l.looking.Go(func() { watchNodes(serving, l, toOthers, o.log) })
+	}
 	if o.node == "" {
 		return l, nil
 	}
@@ -198,6 +202,7 @@ func (l *Listener) Close() error {
 			l.err = errors.Join(l.err, l.nodes.Close())
 		}
 		l.stop()
+		l.looking.Wait()
 		if l.address != "" {
 			l.err = errors.Join(l.err, <-l.served)
 		}

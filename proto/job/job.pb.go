@@ -972,6 +972,7 @@ type RoleSpec struct {
 	History           uint64                 `protobuf:"varint,25,opt,name=history,proto3" json:"history,omitempty"`                                                                  // of a pserver in the place of a lost one: it waits for the state of the checkpoint that this history begins with. Of a coordinator: the job goes
 	// back, and begins no generation before this history. Else 0
 	Avoid           string     `protobuf:"bytes,26,opt,name=avoid,proto3" json:"avoid,omitempty"`                                            // a node that the role should not run on, if there is another: a standby is of use where its pserver is not
+	Node            string     `protobuf:"bytes,35,opt,name=node,proto3" json:"node,omitempty"`                                              // that should run the role, if it answers; empty: any
 	Hosts           uint32     `protobuf:"varint,19,opt,name=hosts,proto3" json:"hosts,omitempty"`                                           // over how many hosts the roles of the job are spread; 0: one
 	Placed          *Placement `protobuf:"bytes,28,opt,name=placed,proto3" json:"placed,omitempty"`                                          // that the programs belong to, without them. Of a pserver with before: it takes its state from other pservers
 	Next            *Placement `protobuf:"bytes,29,opt,name=next,proto3" json:"next,omitempty"`                                              // of the coordinator: a placement that the job may have changed to; absent: none
@@ -1185,6 +1186,13 @@ func (x *RoleSpec) GetHistory() uint64 {
 func (x *RoleSpec) GetAvoid() string {
 	if x != nil {
 		return x.Avoid
+	}
+	return ""
+}
+
+func (x *RoleSpec) GetNode() string {
+	if x != nil {
+		return x.Node
 	}
 	return ""
 }
@@ -3314,7 +3322,7 @@ const file_proto_job_job_proto_rawDesc = "" +
 	"\x04pass\x18\x02 \x01(\x05R\x04pass\x12\x14\n" +
 	"\x05batch\x18\x03 \x01(\x04R\x05batch\x12\x16\n" +
 	"\x06reader\x18\x04 \x01(\tR\x06reader\x12\x18\n" +
-	"\atrained\x18\x05 \x01(\tR\atrained\"\xdc\b\n" +
+	"\atrained\x18\x05 \x01(\tR\atrained\"\xf0\b\n" +
 	"\bRoleSpec\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12!\n" +
 	"\x04role\x18\x02 \x01(\x0e2\r.edl.job.RoleR\x04role\x12\x14\n" +
@@ -3342,7 +3350,8 @@ const file_proto_job_job_proto_rawDesc = "" +
 	"\x06ledger\x18\x15 \x01(\fR\x06ledger\x12\x19\n" +
 	"\bkeep_dir\x18\x11 \x01(\tR\akeepDir\x12\x18\n" +
 	"\ahistory\x18\x19 \x01(\x04R\ahistory\x12\x14\n" +
-	"\x05avoid\x18\x1a \x01(\tR\x05avoid\x12\x14\n" +
+	"\x05avoid\x18\x1a \x01(\tR\x05avoid\x12\x12\n" +
+	"\x04node\x18# \x01(\tR\x04node\x12\x14\n" +
 	"\x05hosts\x18\x13 \x01(\rR\x05hosts\x12*\n" +
 	"\x06placed\x18\x1c \x01(\v2\x12.edl.job.PlacementR\x06placed\x12&\n" +
 	"\x04next\x18\x1d \x01(\v2\x12.edl.job.PlacementR\x04next\x12 \n" +

@@ -235,6 +235,7 @@ type DescribeResponse struct {
 	Node          string                 `protobuf:"bytes,3,opt,name=node,proto3" json:"node,omitempty"`
 	Ops           map[string]string      `protobuf:"bytes,4,rep,name=ops,proto3" json:"ops,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"` // hash of each op by its type: says what differs when the fingerprints do
 	Now           int64                  `protobuf:"varint,5,opt,name=now,proto3" json:"now,omitempty"`                                                                          // nanoseconds since 1970, by the clock of the listener's machine
+	Offers        *job.Needs             `protobuf:"bytes,7,opt,name=offers,proto3" json:"offers,omitempty"`                                                                     // what jobs share on its machine; without millicores, or with 0 bytes, it is not counted
 	Durable       bool                   `protobuf:"varint,6,opt,name=durable,proto3" json:"durable,omitempty"`                                                                  // its jobs go on without it, and the next listener at this address has them
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -303,6 +304,13 @@ func (x *DescribeResponse) GetNow() int64 {
 		return x.Now
 	}
 	return 0
+}
+
+func (x *DescribeResponse) GetOffers() *job.Needs {
+	if x != nil {
+		return x.Offers
+	}
+	return nil
 }
 
 func (x *DescribeResponse) GetDurable() bool {
@@ -8657,13 +8665,14 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\x05Piece\x12\x14\n" +
 	"\x05piece\x18\x01 \x01(\fR\x05piece\x12!\n" +
 	"\x02id\x18\x02 \x01(\v2\x11.edl.rpc.IdentityR\x02id\"\x11\n" +
-	"\x0fDescribeRequest\"\xf6\x01\n" +
+	"\x0fDescribeRequest\"\x9e\x02\n" +
 	"\x10DescribeResponse\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\tR\aversion\x12\x1a\n" +
 	"\bregistry\x18\x02 \x01(\tR\bregistry\x12\x12\n" +
 	"\x04node\x18\x03 \x01(\tR\x04node\x124\n" +
 	"\x03ops\x18\x04 \x03(\v2\".edl.rpc.DescribeResponse.OpsEntryR\x03ops\x12\x10\n" +
-	"\x03now\x18\x05 \x01(\x03R\x03now\x12\x18\n" +
+	"\x03now\x18\x05 \x01(\x03R\x03now\x12&\n" +
+	"\x06offers\x18\a \x01(\v2\x0e.edl.job.NeedsR\x06offers\x12\x18\n" +
 	"\adurable\x18\x06 \x01(\bR\adurable\x1a6\n" +
 	"\bOpsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
@@ -9549,9 +9558,9 @@ var file_proto_rpc_rpc_proto_goTypes = []any{
 	nil,                           // 138: edl.rpc.QueuesResponse.EntriesEntry
 	nil,                           // 139: edl.rpc.QueuesResponse.DroppedEntry
 	nil,                           // 140: edl.rpc.StatusResponse.RefusedEntry
-	(*job.Progress)(nil),          // 141: edl.job.Progress
-	(*job.Event)(nil),             // 142: edl.job.Event
-	(*job.Needs)(nil),             // 143: edl.job.Needs
+	(*job.Needs)(nil),             // 141: edl.job.Needs
+	(*job.Progress)(nil),          // 142: edl.job.Progress
+	(*job.Event)(nil),             // 143: edl.job.Event
 	(job.State)(0),                // 144: edl.job.State
 	(*job.JobStatus)(nil),         // 145: edl.job.JobStatus
 	(*job.Wait)(nil),              // 146: edl.job.Wait
@@ -9571,268 +9580,269 @@ var file_proto_rpc_rpc_proto_goTypes = []any{
 var file_proto_rpc_rpc_proto_depIdxs = []int32{
 	48,  // 0: edl.rpc.Piece.id:type_name -> edl.rpc.Identity
 	136, // 1: edl.rpc.DescribeResponse.ops:type_name -> edl.rpc.DescribeResponse.OpsEntry
-	141, // 2: edl.rpc.ResumeJobResponse.progress:type_name -> edl.job.Progress
-	142, // 3: edl.rpc.Events.events:type_name -> edl.job.Event
-	14,  // 4: edl.rpc.NodesResponse.nodes:type_name -> edl.rpc.NodeStatus
-	143, // 5: edl.rpc.NodeStatus.has:type_name -> edl.job.Needs
-	143, // 6: edl.rpc.NodeStatus.promised:type_name -> edl.job.Needs
-	144, // 7: edl.rpc.ListRequest.states:type_name -> edl.job.State
-	137, // 8: edl.rpc.ListRequest.labels:type_name -> edl.rpc.ListRequest.LabelsEntry
-	145, // 9: edl.rpc.ListResponse.jobs:type_name -> edl.job.JobStatus
-	145, // 10: edl.rpc.WhyResponse.status:type_name -> edl.job.JobStatus
-	146, // 11: edl.rpc.WhyResponse.waits:type_name -> edl.job.Wait
-	145, // 12: edl.rpc.JobDetails.status:type_name -> edl.job.JobStatus
-	147, // 13: edl.rpc.JobDetails.spec:type_name -> edl.job.JobSpec
-	89,  // 14: edl.rpc.JobDetails.queues:type_name -> edl.rpc.QueuesResponse
-	126, // 15: edl.rpc.JobDetails.ledger:type_name -> edl.rpc.LedgerResponse
-	24,  // 16: edl.rpc.JobDetails.times:type_name -> edl.rpc.RoleTimes
-	23,  // 17: edl.rpc.JobDetails.tables:type_name -> edl.rpc.TableUse
-	146, // 18: edl.rpc.JobDetails.waits:type_name -> edl.job.Wait
-	22,  // 19: edl.rpc.JobDetails.programs:type_name -> edl.rpc.Programs
-	148, // 20: edl.rpc.RoleTimes.role:type_name -> edl.job.Role
-	149, // 21: edl.rpc.RoleTimes.rounds:type_name -> edl.job.RoundTimes
-	141, // 22: edl.rpc.StateValues.progress:type_name -> edl.job.Progress
-	150, // 23: edl.rpc.StateValues.values:type_name -> edl.job.Value
-	150, // 24: edl.rpc.StepRun.feed:type_name -> edl.job.Value
-	151, // 25: edl.rpc.StepDone.step:type_name -> edl.job.Step
-	141, // 26: edl.rpc.StepDone.progress:type_name -> edl.job.Progress
-	18,  // 27: edl.rpc.RoleEvent.log:type_name -> edl.rpc.LogLine
-	152, // 28: edl.rpc.RoleEvent.status:type_name -> edl.job.RoleStatus
-	153, // 29: edl.rpc.RoleEvent.report:type_name -> edl.job.RoleReport
-	154, // 30: edl.rpc.KeptStart.spec:type_name -> edl.job.RoleSpec
-	40,  // 31: edl.rpc.EndRoleRequest.role:type_name -> edl.rpc.KeptRole
-	48,  // 32: edl.rpc.MoveRequest.id:type_name -> edl.rpc.Identity
-	155, // 33: edl.rpc.MoveRequest.to:type_name -> edl.job.Placement
-	156, // 34: edl.rpc.MoveResponse.failure:type_name -> edl.job.Failure
-	48,  // 35: edl.rpc.PlacementRequest.id:type_name -> edl.rpc.Identity
-	48,  // 36: edl.rpc.JoinRequest.id:type_name -> edl.rpc.Identity
-	56,  // 37: edl.rpc.JoinResponse.segment:type_name -> edl.rpc.Segment
-	48,  // 38: edl.rpc.NewsRequest.id:type_name -> edl.rpc.Identity
-	61,  // 39: edl.rpc.Segment.skip:type_name -> edl.rpc.RecordRange
-	57,  // 40: edl.rpc.Dataset.files:type_name -> edl.rpc.DataFile
-	48,  // 41: edl.rpc.ReportDatasetRequest.id:type_name -> edl.rpc.Identity
-	58,  // 42: edl.rpc.ReportDatasetRequest.dataset:type_name -> edl.rpc.Dataset
-	61,  // 43: edl.rpc.Task.records:type_name -> edl.rpc.RecordRange
-	57,  // 44: edl.rpc.Task.files:type_name -> edl.rpc.DataFile
-	61,  // 45: edl.rpc.Task.within:type_name -> edl.rpc.RecordRange
-	48,  // 46: edl.rpc.GetTaskRequest.id:type_name -> edl.rpc.Identity
-	62,  // 47: edl.rpc.GetTaskRequest.finished:type_name -> edl.rpc.Task
-	62,  // 48: edl.rpc.GetTaskResponse.task:type_name -> edl.rpc.Task
-	62,  // 49: edl.rpc.GetTaskResponse.next:type_name -> edl.rpc.Task
-	56,  // 50: edl.rpc.GetTaskResponse.segment:type_name -> edl.rpc.Segment
-	48,  // 51: edl.rpc.TaskFailedRequest.id:type_name -> edl.rpc.Identity
-	62,  // 52: edl.rpc.TaskFailedRequest.task:type_name -> edl.rpc.Task
-	48,  // 53: edl.rpc.SaveModelRequest.id:type_name -> edl.rpc.Identity
-	141, // 54: edl.rpc.SaveModelResponse.progress:type_name -> edl.job.Progress
-	48,  // 55: edl.rpc.TrainerSteps.id:type_name -> edl.rpc.Identity
-	70,  // 56: edl.rpc.TrainerSteps.steps:type_name -> edl.rpc.TrainerStep
-	48,  // 57: edl.rpc.TrainerStep.id:type_name -> edl.rpc.Identity
-	150, // 58: edl.rpc.TrainerStep.fetched:type_name -> edl.job.Value
-	61,  // 59: edl.rpc.TrainerStep.records:type_name -> edl.rpc.RecordRange
-	48,  // 60: edl.rpc.NextFeedRequest.id:type_name -> edl.rpc.Identity
-	48,  // 61: edl.rpc.FinishDataRequest.id:type_name -> edl.rpc.Identity
-	48,  // 62: edl.rpc.PermitRequest.id:type_name -> edl.rpc.Identity
-	150, // 63: edl.rpc.FeedShare.feed:type_name -> edl.job.Value
-	48,  // 64: edl.rpc.LeaveRequest.id:type_name -> edl.rpc.Identity
-	156, // 65: edl.rpc.LeaveRequest.failure:type_name -> edl.job.Failure
-	142, // 66: edl.rpc.WatchResponse.events:type_name -> edl.job.Event
-	48,  // 67: edl.rpc.GoBackRequest.id:type_name -> edl.rpc.Identity
-	141, // 68: edl.rpc.GoBackResponse.progress:type_name -> edl.job.Progress
-	87,  // 69: edl.rpc.QueueStatus.discarded_tasks:type_name -> edl.rpc.DiscardedTask
-	86,  // 70: edl.rpc.QueueStatus.discards:type_name -> edl.rpc.PassDiscards
-	61,  // 71: edl.rpc.DiscardedTask.records:type_name -> edl.rpc.RecordRange
-	85,  // 72: edl.rpc.QueuesResponse.queues:type_name -> edl.rpc.QueueStatus
-	146, // 73: edl.rpc.QueuesResponse.waits:type_name -> edl.job.Wait
-	138, // 74: edl.rpc.QueuesResponse.entries:type_name -> edl.rpc.QueuesResponse.EntriesEntry
-	157, // 75: edl.rpc.QueuesResponse.checkpoint:type_name -> edl.job.CheckpointStatus
-	58,  // 76: edl.rpc.QueuesResponse.datasets:type_name -> edl.rpc.Dataset
-	139, // 77: edl.rpc.QueuesResponse.dropped:type_name -> edl.rpc.QueuesResponse.DroppedEntry
-	48,  // 78: edl.rpc.VariableChunk.id:type_name -> edl.rpc.Identity
-	48,  // 79: edl.rpc.RowsRequest.id:type_name -> edl.rpc.Identity
-	48,  // 80: edl.rpc.OpenDataRequest.id:type_name -> edl.rpc.Identity
-	95,  // 81: edl.rpc.OpenDataResponse.send:type_name -> edl.rpc.SliceInfo
-	95,  // 82: edl.rpc.OpenDataResponse.receive:type_name -> edl.rpc.SliceInfo
-	48,  // 83: edl.rpc.BarrierRequest.id:type_name -> edl.rpc.Identity
-	61,  // 84: edl.rpc.BarrierRequest.records:type_name -> edl.rpc.RecordRange
-	113, // 85: edl.rpc.BarrierRequest.group:type_name -> edl.rpc.Declared
-	113, // 86: edl.rpc.BarrierRequest.counted:type_name -> edl.rpc.Declared
-	48,  // 87: edl.rpc.CountedRequest.id:type_name -> edl.rpc.Identity
-	113, // 88: edl.rpc.CountedResponse.declared:type_name -> edl.rpc.Declared
-	48,  // 89: edl.rpc.CutRequest.id:type_name -> edl.rpc.Identity
-	101, // 90: edl.rpc.CutRequest.below:type_name -> edl.rpc.StepBound
-	158, // 91: edl.rpc.CutResponse.shard:type_name -> edl.job.Shard
-	158, // 92: edl.rpc.CutResponse.base:type_name -> edl.job.Shard
-	48,  // 93: edl.rpc.HoldRequest.id:type_name -> edl.rpc.Identity
-	101, // 94: edl.rpc.HoldResponse.begun:type_name -> edl.rpc.StepBound
-	101, // 95: edl.rpc.HoldResponse.ledger:type_name -> edl.rpc.StepBound
-	48,  // 96: edl.rpc.RestoreRequest.id:type_name -> edl.rpc.Identity
-	48,  // 97: edl.rpc.PrepareRequest.id:type_name -> edl.rpc.Identity
-	155, // 98: edl.rpc.PrepareRequest.to:type_name -> edl.job.Placement
-	48,  // 99: edl.rpc.ArrivedRequest.id:type_name -> edl.rpc.Identity
-	48,  // 100: edl.rpc.FreezeRequest.id:type_name -> edl.rpc.Identity
-	113, // 101: edl.rpc.FreezeResponse.declared:type_name -> edl.rpc.Declared
-	113, // 102: edl.rpc.FreezeResponse.applied:type_name -> edl.rpc.Declared
-	61,  // 103: edl.rpc.Declared.records:type_name -> edl.rpc.RecordRange
-	48,  // 104: edl.rpc.ResumeRequest.id:type_name -> edl.rpc.Identity
-	114, // 105: edl.rpc.ResumeRequest.members:type_name -> edl.rpc.Member
-	113, // 106: edl.rpc.ResumeRequest.commit:type_name -> edl.rpc.Declared
-	48,  // 107: edl.rpc.FollowRequest.id:type_name -> edl.rpc.Identity
-	95,  // 108: edl.rpc.FollowResponse.slices:type_name -> edl.rpc.SliceInfo
-	0,   // 109: edl.rpc.Standing.kind:type_name -> edl.rpc.Standing.Kind
-	114, // 110: edl.rpc.Standing.members:type_name -> edl.rpc.Member
-	113, // 111: edl.rpc.Standing.applied:type_name -> edl.rpc.Declared
-	120, // 112: edl.rpc.Standing.pushed:type_name -> edl.rpc.Pushed
-	121, // 113: edl.rpc.Standing.clocks:type_name -> edl.rpc.Clock
-	48,  // 114: edl.rpc.TakeOverRequest.id:type_name -> edl.rpc.Identity
-	61,  // 115: edl.rpc.PassLedger.committed:type_name -> edl.rpc.RecordRange
-	125, // 116: edl.rpc.LedgerResponse.passes:type_name -> edl.rpc.PassLedger
-	48,  // 117: edl.rpc.GetRequest.id:type_name -> edl.rpc.Identity
-	48,  // 118: edl.rpc.CopyRequest.id:type_name -> edl.rpc.Identity
-	48,  // 119: edl.rpc.PaceRequest.id:type_name -> edl.rpc.Identity
-	48,  // 120: edl.rpc.CompleteRequest.id:type_name -> edl.rpc.Identity
-	140, // 121: edl.rpc.StatusResponse.refused:type_name -> edl.rpc.StatusResponse.RefusedEntry
-	146, // 122: edl.rpc.StatusResponse.waits:type_name -> edl.job.Wait
-	1,   // 123: edl.rpc.StatusResponse.standby:type_name -> edl.rpc.StatusResponse.Standby
-	23,  // 124: edl.rpc.StatusResponse.tables:type_name -> edl.rpc.TableUse
-	3,   // 125: edl.rpc.Listener.Describe:input_type -> edl.rpc.DescribeRequest
-	5,   // 126: edl.rpc.Listener.Submit:input_type -> edl.rpc.SubmitRequest
-	9,   // 127: edl.rpc.Listener.Status:input_type -> edl.rpc.JobRequest
-	15,  // 128: edl.rpc.Listener.List:input_type -> edl.rpc.ListRequest
-	9,   // 129: edl.rpc.Listener.Watch:input_type -> edl.rpc.JobRequest
-	17,  // 130: edl.rpc.Listener.Logs:input_type -> edl.rpc.LogsRequest
-	9,   // 131: edl.rpc.Listener.Stop:input_type -> edl.rpc.JobRequest
-	25,  // 132: edl.rpc.Listener.Finish:input_type -> edl.rpc.FinishRequest
-	26,  // 133: edl.rpc.Listener.Acknowledge:input_type -> edl.rpc.AcknowledgeRequest
-	29,  // 134: edl.rpc.Listener.ReadState:input_type -> edl.rpc.ReadStateRequest
-	2,   // 135: edl.rpc.Listener.WriteState:input_type -> edl.rpc.Piece
-	31,  // 136: edl.rpc.Listener.ReleaseState:input_type -> edl.rpc.ReleaseStateRequest
-	2,   // 137: edl.rpc.Listener.RunStep:input_type -> edl.rpc.Piece
-	9,   // 138: edl.rpc.Listener.Why:input_type -> edl.rpc.JobRequest
-	9,   // 139: edl.rpc.Listener.Show:input_type -> edl.rpc.JobRequest
-	20,  // 140: edl.rpc.Listener.Scale:input_type -> edl.rpc.ScaleRequest
-	9,   // 141: edl.rpc.Listener.Checkpoint:input_type -> edl.rpc.JobRequest
-	7,   // 142: edl.rpc.Listener.ResumeJob:input_type -> edl.rpc.ResumeJobRequest
-	11,  // 143: edl.rpc.Listener.Nodes:input_type -> edl.rpc.NodesRequest
-	13,  // 144: edl.rpc.Listener.CordonNode:input_type -> edl.rpc.CordonNodeRequest
-	35,  // 145: edl.rpc.Listener.StartRole:input_type -> edl.rpc.StartRoleChunk
-	37,  // 146: edl.rpc.Keeper.Attend:input_type -> edl.rpc.AttendRequest
-	2,   // 147: edl.rpc.Keeper.Start:input_type -> edl.rpc.Piece
-	40,  // 148: edl.rpc.Keeper.Follow:input_type -> edl.rpc.KeptRole
-	41,  // 149: edl.rpc.Keeper.Lines:input_type -> edl.rpc.LinesRequest
-	42,  // 150: edl.rpc.Keeper.EndRole:input_type -> edl.rpc.EndRoleRequest
-	44,  // 151: edl.rpc.Keeper.Release:input_type -> edl.rpc.ReleaseRequest
-	46,  // 152: edl.rpc.Keeper.Dismiss:input_type -> edl.rpc.DismissRequest
-	52,  // 153: edl.rpc.Coordinator.Join:input_type -> edl.rpc.JoinRequest
-	54,  // 154: edl.rpc.Coordinator.News:input_type -> edl.rpc.NewsRequest
-	2,   // 155: edl.rpc.Coordinator.ReportDataset:input_type -> edl.rpc.Piece
-	63,  // 156: edl.rpc.Coordinator.GetTask:input_type -> edl.rpc.GetTaskRequest
-	65,  // 157: edl.rpc.Coordinator.TaskFailed:input_type -> edl.rpc.TaskFailedRequest
-	67,  // 158: edl.rpc.Coordinator.RequestSaveModel:input_type -> edl.rpc.SaveModelRequest
-	2,   // 159: edl.rpc.Coordinator.ReportSteps:input_type -> edl.rpc.Piece
-	72,  // 160: edl.rpc.Coordinator.NextFeed:input_type -> edl.rpc.NextFeedRequest
-	2,   // 161: edl.rpc.Coordinator.Feed:input_type -> edl.rpc.Piece
-	73,  // 162: edl.rpc.Coordinator.Finish:input_type -> edl.rpc.FinishDataRequest
-	26,  // 163: edl.rpc.Coordinator.Acknowledge:input_type -> edl.rpc.AcknowledgeRequest
-	75,  // 164: edl.rpc.Coordinator.Permit:input_type -> edl.rpc.PermitRequest
-	78,  // 165: edl.rpc.Coordinator.Leave:input_type -> edl.rpc.LeaveRequest
-	80,  // 166: edl.rpc.Coordinator.Watch:input_type -> edl.rpc.WatchRequest
-	88,  // 167: edl.rpc.Coordinator.Checkpoint:input_type -> edl.rpc.CheckpointRequest
-	84,  // 168: edl.rpc.Coordinator.Queues:input_type -> edl.rpc.QueuesRequest
-	82,  // 169: edl.rpc.Coordinator.GoBack:input_type -> edl.rpc.GoBackRequest
-	2,   // 170: edl.rpc.Coordinator.Move:input_type -> edl.rpc.Piece
-	51,  // 171: edl.rpc.Coordinator.Placement:input_type -> edl.rpc.PlacementRequest
-	90,  // 172: edl.rpc.ParameterServer.SendVariable:input_type -> edl.rpc.VariableChunk
-	96,  // 173: edl.rpc.ParameterServer.SendBarrier:input_type -> edl.rpc.BarrierRequest
-	127, // 174: edl.rpc.ParameterServer.GetVariable:input_type -> edl.rpc.GetRequest
-	92,  // 175: edl.rpc.ParameterServer.GetRows:input_type -> edl.rpc.RowsRequest
-	128, // 176: edl.rpc.ParameterServer.CopyRows:input_type -> edl.rpc.CopyRequest
-	93,  // 177: edl.rpc.ParameterServer.OpenData:input_type -> edl.rpc.OpenDataRequest
-	111, // 178: edl.rpc.ParameterServer.Freeze:input_type -> edl.rpc.FreezeRequest
-	115, // 179: edl.rpc.ParameterServer.Resume:input_type -> edl.rpc.ResumeRequest
-	124, // 180: edl.rpc.ParameterServer.Ledger:input_type -> edl.rpc.LedgerRequest
-	100, // 181: edl.rpc.ParameterServer.Cut:input_type -> edl.rpc.CutRequest
-	103, // 182: edl.rpc.ParameterServer.Hold:input_type -> edl.rpc.HoldRequest
-	105, // 183: edl.rpc.ParameterServer.Restore:input_type -> edl.rpc.RestoreRequest
-	130, // 184: edl.rpc.ParameterServer.Pace:input_type -> edl.rpc.PaceRequest
-	98,  // 185: edl.rpc.ParameterServer.Counted:input_type -> edl.rpc.CountedRequest
-	2,   // 186: edl.rpc.ParameterServer.Prepare:input_type -> edl.rpc.Piece
-	109, // 187: edl.rpc.ParameterServer.Arrived:input_type -> edl.rpc.ArrivedRequest
-	132, // 188: edl.rpc.ParameterServer.Complete:input_type -> edl.rpc.CompleteRequest
-	117, // 189: edl.rpc.ParameterServer.Follow:input_type -> edl.rpc.FollowRequest
-	122, // 190: edl.rpc.ParameterServer.TakeOver:input_type -> edl.rpc.TakeOverRequest
-	134, // 191: edl.rpc.ParameterServer.Status:input_type -> edl.rpc.StatusRequest
-	4,   // 192: edl.rpc.Listener.Describe:output_type -> edl.rpc.DescribeResponse
-	6,   // 193: edl.rpc.Listener.Submit:output_type -> edl.rpc.SubmitResponse
-	145, // 194: edl.rpc.Listener.Status:output_type -> edl.job.JobStatus
-	16,  // 195: edl.rpc.Listener.List:output_type -> edl.rpc.ListResponse
-	10,  // 196: edl.rpc.Listener.Watch:output_type -> edl.rpc.Events
-	18,  // 197: edl.rpc.Listener.Logs:output_type -> edl.rpc.LogLine
-	145, // 198: edl.rpc.Listener.Stop:output_type -> edl.job.JobStatus
-	145, // 199: edl.rpc.Listener.Finish:output_type -> edl.job.JobStatus
-	27,  // 200: edl.rpc.Listener.Acknowledge:output_type -> edl.rpc.AcknowledgeResponse
-	2,   // 201: edl.rpc.Listener.ReadState:output_type -> edl.rpc.Piece
-	30,  // 202: edl.rpc.Listener.WriteState:output_type -> edl.rpc.WriteStateResponse
-	32,  // 203: edl.rpc.Listener.ReleaseState:output_type -> edl.rpc.ReleaseStateResponse
-	2,   // 204: edl.rpc.Listener.RunStep:output_type -> edl.rpc.Piece
-	19,  // 205: edl.rpc.Listener.Why:output_type -> edl.rpc.WhyResponse
-	2,   // 206: edl.rpc.Listener.Show:output_type -> edl.rpc.Piece
-	145, // 207: edl.rpc.Listener.Scale:output_type -> edl.job.JobStatus
-	157, // 208: edl.rpc.Listener.Checkpoint:output_type -> edl.job.CheckpointStatus
-	8,   // 209: edl.rpc.Listener.ResumeJob:output_type -> edl.rpc.ResumeJobResponse
-	12,  // 210: edl.rpc.Listener.Nodes:output_type -> edl.rpc.NodesResponse
-	12,  // 211: edl.rpc.Listener.CordonNode:output_type -> edl.rpc.NodesResponse
-	36,  // 212: edl.rpc.Listener.StartRole:output_type -> edl.rpc.RoleEvent
-	38,  // 213: edl.rpc.Keeper.Attend:output_type -> edl.rpc.KeeperState
-	40,  // 214: edl.rpc.Keeper.Start:output_type -> edl.rpc.KeptRole
-	36,  // 215: edl.rpc.Keeper.Follow:output_type -> edl.rpc.RoleEvent
-	18,  // 216: edl.rpc.Keeper.Lines:output_type -> edl.rpc.LogLine
-	43,  // 217: edl.rpc.Keeper.EndRole:output_type -> edl.rpc.EndRoleResponse
-	45,  // 218: edl.rpc.Keeper.Release:output_type -> edl.rpc.ReleaseResponse
-	47,  // 219: edl.rpc.Keeper.Dismiss:output_type -> edl.rpc.DismissResponse
-	53,  // 220: edl.rpc.Coordinator.Join:output_type -> edl.rpc.JoinResponse
-	55,  // 221: edl.rpc.Coordinator.News:output_type -> edl.rpc.NewsResponse
-	60,  // 222: edl.rpc.Coordinator.ReportDataset:output_type -> edl.rpc.ReportDatasetResponse
-	64,  // 223: edl.rpc.Coordinator.GetTask:output_type -> edl.rpc.GetTaskResponse
-	66,  // 224: edl.rpc.Coordinator.TaskFailed:output_type -> edl.rpc.TaskFailedResponse
-	68,  // 225: edl.rpc.Coordinator.RequestSaveModel:output_type -> edl.rpc.SaveModelResponse
-	71,  // 226: edl.rpc.Coordinator.ReportSteps:output_type -> edl.rpc.ReportStepsResponse
-	2,   // 227: edl.rpc.Coordinator.NextFeed:output_type -> edl.rpc.Piece
-	2,   // 228: edl.rpc.Coordinator.Feed:output_type -> edl.rpc.Piece
-	74,  // 229: edl.rpc.Coordinator.Finish:output_type -> edl.rpc.FinishDataResponse
-	27,  // 230: edl.rpc.Coordinator.Acknowledge:output_type -> edl.rpc.AcknowledgeResponse
-	76,  // 231: edl.rpc.Coordinator.Permit:output_type -> edl.rpc.PermitResponse
-	79,  // 232: edl.rpc.Coordinator.Leave:output_type -> edl.rpc.LeaveResponse
-	81,  // 233: edl.rpc.Coordinator.Watch:output_type -> edl.rpc.WatchResponse
-	157, // 234: edl.rpc.Coordinator.Checkpoint:output_type -> edl.job.CheckpointStatus
-	2,   // 235: edl.rpc.Coordinator.Queues:output_type -> edl.rpc.Piece
-	83,  // 236: edl.rpc.Coordinator.GoBack:output_type -> edl.rpc.GoBackResponse
-	50,  // 237: edl.rpc.Coordinator.Move:output_type -> edl.rpc.MoveResponse
-	2,   // 238: edl.rpc.Coordinator.Placement:output_type -> edl.rpc.Piece
-	91,  // 239: edl.rpc.ParameterServer.SendVariable:output_type -> edl.rpc.SendResponse
-	97,  // 240: edl.rpc.ParameterServer.SendBarrier:output_type -> edl.rpc.BarrierResponse
-	90,  // 241: edl.rpc.ParameterServer.GetVariable:output_type -> edl.rpc.VariableChunk
-	90,  // 242: edl.rpc.ParameterServer.GetRows:output_type -> edl.rpc.VariableChunk
-	129, // 243: edl.rpc.ParameterServer.CopyRows:output_type -> edl.rpc.CopyResponse
-	94,  // 244: edl.rpc.ParameterServer.OpenData:output_type -> edl.rpc.OpenDataResponse
-	112, // 245: edl.rpc.ParameterServer.Freeze:output_type -> edl.rpc.FreezeResponse
-	116, // 246: edl.rpc.ParameterServer.Resume:output_type -> edl.rpc.ResumeResponse
-	2,   // 247: edl.rpc.ParameterServer.Ledger:output_type -> edl.rpc.Piece
-	102, // 248: edl.rpc.ParameterServer.Cut:output_type -> edl.rpc.CutResponse
-	104, // 249: edl.rpc.ParameterServer.Hold:output_type -> edl.rpc.HoldResponse
-	106, // 250: edl.rpc.ParameterServer.Restore:output_type -> edl.rpc.RestoreResponse
-	131, // 251: edl.rpc.ParameterServer.Pace:output_type -> edl.rpc.PaceResponse
-	99,  // 252: edl.rpc.ParameterServer.Counted:output_type -> edl.rpc.CountedResponse
-	108, // 253: edl.rpc.ParameterServer.Prepare:output_type -> edl.rpc.PrepareResponse
-	110, // 254: edl.rpc.ParameterServer.Arrived:output_type -> edl.rpc.ArrivedResponse
-	133, // 255: edl.rpc.ParameterServer.Complete:output_type -> edl.rpc.CompleteResponse
-	118, // 256: edl.rpc.ParameterServer.Follow:output_type -> edl.rpc.FollowResponse
-	123, // 257: edl.rpc.ParameterServer.TakeOver:output_type -> edl.rpc.TakeOverResponse
-	135, // 258: edl.rpc.ParameterServer.Status:output_type -> edl.rpc.StatusResponse
-	192, // [192:259] is the sub-list for method output_type
-	125, // [125:192] is the sub-list for method input_type
-	125, // [125:125] is the sub-list for extension type_name
-	125, // [125:125] is the sub-list for extension extendee
-	0,   // [0:125] is the sub-list for field type_name
+	141, // 2: edl.rpc.DescribeResponse.offers:type_name -> edl.job.Needs
+	142, // 3: edl.rpc.ResumeJobResponse.progress:type_name -> edl.job.Progress
+	143, // 4: edl.rpc.Events.events:type_name -> edl.job.Event
+	14,  // 5: edl.rpc.NodesResponse.nodes:type_name -> edl.rpc.NodeStatus
+	141, // 6: edl.rpc.NodeStatus.has:type_name -> edl.job.Needs
+	141, // 7: edl.rpc.NodeStatus.promised:type_name -> edl.job.Needs
+	144, // 8: edl.rpc.ListRequest.states:type_name -> edl.job.State
+	137, // 9: edl.rpc.ListRequest.labels:type_name -> edl.rpc.ListRequest.LabelsEntry
+	145, // 10: edl.rpc.ListResponse.jobs:type_name -> edl.job.JobStatus
+	145, // 11: edl.rpc.WhyResponse.status:type_name -> edl.job.JobStatus
+	146, // 12: edl.rpc.WhyResponse.waits:type_name -> edl.job.Wait
+	145, // 13: edl.rpc.JobDetails.status:type_name -> edl.job.JobStatus
+	147, // 14: edl.rpc.JobDetails.spec:type_name -> edl.job.JobSpec
+	89,  // 15: edl.rpc.JobDetails.queues:type_name -> edl.rpc.QueuesResponse
+	126, // 16: edl.rpc.JobDetails.ledger:type_name -> edl.rpc.LedgerResponse
+	24,  // 17: edl.rpc.JobDetails.times:type_name -> edl.rpc.RoleTimes
+	23,  // 18: edl.rpc.JobDetails.tables:type_name -> edl.rpc.TableUse
+	146, // 19: edl.rpc.JobDetails.waits:type_name -> edl.job.Wait
+	22,  // 20: edl.rpc.JobDetails.programs:type_name -> edl.rpc.Programs
+	148, // 21: edl.rpc.RoleTimes.role:type_name -> edl.job.Role
+	149, // 22: edl.rpc.RoleTimes.rounds:type_name -> edl.job.RoundTimes
+	142, // 23: edl.rpc.StateValues.progress:type_name -> edl.job.Progress
+	150, // 24: edl.rpc.StateValues.values:type_name -> edl.job.Value
+	150, // 25: edl.rpc.StepRun.feed:type_name -> edl.job.Value
+	151, // 26: edl.rpc.StepDone.step:type_name -> edl.job.Step
+	142, // 27: edl.rpc.StepDone.progress:type_name -> edl.job.Progress
+	18,  // 28: edl.rpc.RoleEvent.log:type_name -> edl.rpc.LogLine
+	152, // 29: edl.rpc.RoleEvent.status:type_name -> edl.job.RoleStatus
+	153, // 30: edl.rpc.RoleEvent.report:type_name -> edl.job.RoleReport
+	154, // 31: edl.rpc.KeptStart.spec:type_name -> edl.job.RoleSpec
+	40,  // 32: edl.rpc.EndRoleRequest.role:type_name -> edl.rpc.KeptRole
+	48,  // 33: edl.rpc.MoveRequest.id:type_name -> edl.rpc.Identity
+	155, // 34: edl.rpc.MoveRequest.to:type_name -> edl.job.Placement
+	156, // 35: edl.rpc.MoveResponse.failure:type_name -> edl.job.Failure
+	48,  // 36: edl.rpc.PlacementRequest.id:type_name -> edl.rpc.Identity
+	48,  // 37: edl.rpc.JoinRequest.id:type_name -> edl.rpc.Identity
+	56,  // 38: edl.rpc.JoinResponse.segment:type_name -> edl.rpc.Segment
+	48,  // 39: edl.rpc.NewsRequest.id:type_name -> edl.rpc.Identity
+	61,  // 40: edl.rpc.Segment.skip:type_name -> edl.rpc.RecordRange
+	57,  // 41: edl.rpc.Dataset.files:type_name -> edl.rpc.DataFile
+	48,  // 42: edl.rpc.ReportDatasetRequest.id:type_name -> edl.rpc.Identity
+	58,  // 43: edl.rpc.ReportDatasetRequest.dataset:type_name -> edl.rpc.Dataset
+	61,  // 44: edl.rpc.Task.records:type_name -> edl.rpc.RecordRange
+	57,  // 45: edl.rpc.Task.files:type_name -> edl.rpc.DataFile
+	61,  // 46: edl.rpc.Task.within:type_name -> edl.rpc.RecordRange
+	48,  // 47: edl.rpc.GetTaskRequest.id:type_name -> edl.rpc.Identity
+	62,  // 48: edl.rpc.GetTaskRequest.finished:type_name -> edl.rpc.Task
+	62,  // 49: edl.rpc.GetTaskResponse.task:type_name -> edl.rpc.Task
+	62,  // 50: edl.rpc.GetTaskResponse.next:type_name -> edl.rpc.Task
+	56,  // 51: edl.rpc.GetTaskResponse.segment:type_name -> edl.rpc.Segment
+	48,  // 52: edl.rpc.TaskFailedRequest.id:type_name -> edl.rpc.Identity
+	62,  // 53: edl.rpc.TaskFailedRequest.task:type_name -> edl.rpc.Task
+	48,  // 54: edl.rpc.SaveModelRequest.id:type_name -> edl.rpc.Identity
+	142, // 55: edl.rpc.SaveModelResponse.progress:type_name -> edl.job.Progress
+	48,  // 56: edl.rpc.TrainerSteps.id:type_name -> edl.rpc.Identity
+	70,  // 57: edl.rpc.TrainerSteps.steps:type_name -> edl.rpc.TrainerStep
+	48,  // 58: edl.rpc.TrainerStep.id:type_name -> edl.rpc.Identity
+	150, // 59: edl.rpc.TrainerStep.fetched:type_name -> edl.job.Value
+	61,  // 60: edl.rpc.TrainerStep.records:type_name -> edl.rpc.RecordRange
+	48,  // 61: edl.rpc.NextFeedRequest.id:type_name -> edl.rpc.Identity
+	48,  // 62: edl.rpc.FinishDataRequest.id:type_name -> edl.rpc.Identity
+	48,  // 63: edl.rpc.PermitRequest.id:type_name -> edl.rpc.Identity
+	150, // 64: edl.rpc.FeedShare.feed:type_name -> edl.job.Value
+	48,  // 65: edl.rpc.LeaveRequest.id:type_name -> edl.rpc.Identity
+	156, // 66: edl.rpc.LeaveRequest.failure:type_name -> edl.job.Failure
+	143, // 67: edl.rpc.WatchResponse.events:type_name -> edl.job.Event
+	48,  // 68: edl.rpc.GoBackRequest.id:type_name -> edl.rpc.Identity
+	142, // 69: edl.rpc.GoBackResponse.progress:type_name -> edl.job.Progress
+	87,  // 70: edl.rpc.QueueStatus.discarded_tasks:type_name -> edl.rpc.DiscardedTask
+	86,  // 71: edl.rpc.QueueStatus.discards:type_name -> edl.rpc.PassDiscards
+	61,  // 72: edl.rpc.DiscardedTask.records:type_name -> edl.rpc.RecordRange
+	85,  // 73: edl.rpc.QueuesResponse.queues:type_name -> edl.rpc.QueueStatus
+	146, // 74: edl.rpc.QueuesResponse.waits:type_name -> edl.job.Wait
+	138, // 75: edl.rpc.QueuesResponse.entries:type_name -> edl.rpc.QueuesResponse.EntriesEntry
+	157, // 76: edl.rpc.QueuesResponse.checkpoint:type_name -> edl.job.CheckpointStatus
+	58,  // 77: edl.rpc.QueuesResponse.datasets:type_name -> edl.rpc.Dataset
+	139, // 78: edl.rpc.QueuesResponse.dropped:type_name -> edl.rpc.QueuesResponse.DroppedEntry
+	48,  // 79: edl.rpc.VariableChunk.id:type_name -> edl.rpc.Identity
+	48,  // 80: edl.rpc.RowsRequest.id:type_name -> edl.rpc.Identity
+	48,  // 81: edl.rpc.OpenDataRequest.id:type_name -> edl.rpc.Identity
+	95,  // 82: edl.rpc.OpenDataResponse.send:type_name -> edl.rpc.SliceInfo
+	95,  // 83: edl.rpc.OpenDataResponse.receive:type_name -> edl.rpc.SliceInfo
+	48,  // 84: edl.rpc.BarrierRequest.id:type_name -> edl.rpc.Identity
+	61,  // 85: edl.rpc.BarrierRequest.records:type_name -> edl.rpc.RecordRange
+	113, // 86: edl.rpc.BarrierRequest.group:type_name -> edl.rpc.Declared
+	113, // 87: edl.rpc.BarrierRequest.counted:type_name -> edl.rpc.Declared
+	48,  // 88: edl.rpc.CountedRequest.id:type_name -> edl.rpc.Identity
+	113, // 89: edl.rpc.CountedResponse.declared:type_name -> edl.rpc.Declared
+	48,  // 90: edl.rpc.CutRequest.id:type_name -> edl.rpc.Identity
+	101, // 91: edl.rpc.CutRequest.below:type_name -> edl.rpc.StepBound
+	158, // 92: edl.rpc.CutResponse.shard:type_name -> edl.job.Shard
+	158, // 93: edl.rpc.CutResponse.base:type_name -> edl.job.Shard
+	48,  // 94: edl.rpc.HoldRequest.id:type_name -> edl.rpc.Identity
+	101, // 95: edl.rpc.HoldResponse.begun:type_name -> edl.rpc.StepBound
+	101, // 96: edl.rpc.HoldResponse.ledger:type_name -> edl.rpc.StepBound
+	48,  // 97: edl.rpc.RestoreRequest.id:type_name -> edl.rpc.Identity
+	48,  // 98: edl.rpc.PrepareRequest.id:type_name -> edl.rpc.Identity
+	155, // 99: edl.rpc.PrepareRequest.to:type_name -> edl.job.Placement
+	48,  // 100: edl.rpc.ArrivedRequest.id:type_name -> edl.rpc.Identity
+	48,  // 101: edl.rpc.FreezeRequest.id:type_name -> edl.rpc.Identity
+	113, // 102: edl.rpc.FreezeResponse.declared:type_name -> edl.rpc.Declared
+	113, // 103: edl.rpc.FreezeResponse.applied:type_name -> edl.rpc.Declared
+	61,  // 104: edl.rpc.Declared.records:type_name -> edl.rpc.RecordRange
+	48,  // 105: edl.rpc.ResumeRequest.id:type_name -> edl.rpc.Identity
+	114, // 106: edl.rpc.ResumeRequest.members:type_name -> edl.rpc.Member
+	113, // 107: edl.rpc.ResumeRequest.commit:type_name -> edl.rpc.Declared
+	48,  // 108: edl.rpc.FollowRequest.id:type_name -> edl.rpc.Identity
+	95,  // 109: edl.rpc.FollowResponse.slices:type_name -> edl.rpc.SliceInfo
+	0,   // 110: edl.rpc.Standing.kind:type_name -> edl.rpc.Standing.Kind
+	114, // 111: edl.rpc.Standing.members:type_name -> edl.rpc.Member
+	113, // 112: edl.rpc.Standing.applied:type_name -> edl.rpc.Declared
+	120, // 113: edl.rpc.Standing.pushed:type_name -> edl.rpc.Pushed
+	121, // 114: edl.rpc.Standing.clocks:type_name -> edl.rpc.Clock
+	48,  // 115: edl.rpc.TakeOverRequest.id:type_name -> edl.rpc.Identity
+	61,  // 116: edl.rpc.PassLedger.committed:type_name -> edl.rpc.RecordRange
+	125, // 117: edl.rpc.LedgerResponse.passes:type_name -> edl.rpc.PassLedger
+	48,  // 118: edl.rpc.GetRequest.id:type_name -> edl.rpc.Identity
+	48,  // 119: edl.rpc.CopyRequest.id:type_name -> edl.rpc.Identity
+	48,  // 120: edl.rpc.PaceRequest.id:type_name -> edl.rpc.Identity
+	48,  // 121: edl.rpc.CompleteRequest.id:type_name -> edl.rpc.Identity
+	140, // 122: edl.rpc.StatusResponse.refused:type_name -> edl.rpc.StatusResponse.RefusedEntry
+	146, // 123: edl.rpc.StatusResponse.waits:type_name -> edl.job.Wait
+	1,   // 124: edl.rpc.StatusResponse.standby:type_name -> edl.rpc.StatusResponse.Standby
+	23,  // 125: edl.rpc.StatusResponse.tables:type_name -> edl.rpc.TableUse
+	3,   // 126: edl.rpc.Listener.Describe:input_type -> edl.rpc.DescribeRequest
+	5,   // 127: edl.rpc.Listener.Submit:input_type -> edl.rpc.SubmitRequest
+	9,   // 128: edl.rpc.Listener.Status:input_type -> edl.rpc.JobRequest
+	15,  // 129: edl.rpc.Listener.List:input_type -> edl.rpc.ListRequest
+	9,   // 130: edl.rpc.Listener.Watch:input_type -> edl.rpc.JobRequest
+	17,  // 131: edl.rpc.Listener.Logs:input_type -> edl.rpc.LogsRequest
+	9,   // 132: edl.rpc.Listener.Stop:input_type -> edl.rpc.JobRequest
+	25,  // 133: edl.rpc.Listener.Finish:input_type -> edl.rpc.FinishRequest
+	26,  // 134: edl.rpc.Listener.Acknowledge:input_type -> edl.rpc.AcknowledgeRequest
+	29,  // 135: edl.rpc.Listener.ReadState:input_type -> edl.rpc.ReadStateRequest
+	2,   // 136: edl.rpc.Listener.WriteState:input_type -> edl.rpc.Piece
+	31,  // 137: edl.rpc.Listener.ReleaseState:input_type -> edl.rpc.ReleaseStateRequest
+	2,   // 138: edl.rpc.Listener.RunStep:input_type -> edl.rpc.Piece
+	9,   // 139: edl.rpc.Listener.Why:input_type -> edl.rpc.JobRequest
+	9,   // 140: edl.rpc.Listener.Show:input_type -> edl.rpc.JobRequest
+	20,  // 141: edl.rpc.Listener.Scale:input_type -> edl.rpc.ScaleRequest
+	9,   // 142: edl.rpc.Listener.Checkpoint:input_type -> edl.rpc.JobRequest
+	7,   // 143: edl.rpc.Listener.ResumeJob:input_type -> edl.rpc.ResumeJobRequest
+	11,  // 144: edl.rpc.Listener.Nodes:input_type -> edl.rpc.NodesRequest
+	13,  // 145: edl.rpc.Listener.CordonNode:input_type -> edl.rpc.CordonNodeRequest
+	35,  // 146: edl.rpc.Listener.StartRole:input_type -> edl.rpc.StartRoleChunk
+	37,  // 147: edl.rpc.Keeper.Attend:input_type -> edl.rpc.AttendRequest
+	2,   // 148: edl.rpc.Keeper.Start:input_type -> edl.rpc.Piece
+	40,  // 149: edl.rpc.Keeper.Follow:input_type -> edl.rpc.KeptRole
+	41,  // 150: edl.rpc.Keeper.Lines:input_type -> edl.rpc.LinesRequest
+	42,  // 151: edl.rpc.Keeper.EndRole:input_type -> edl.rpc.EndRoleRequest
+	44,  // 152: edl.rpc.Keeper.Release:input_type -> edl.rpc.ReleaseRequest
+	46,  // 153: edl.rpc.Keeper.Dismiss:input_type -> edl.rpc.DismissRequest
+	52,  // 154: edl.rpc.Coordinator.Join:input_type -> edl.rpc.JoinRequest
+	54,  // 155: edl.rpc.Coordinator.News:input_type -> edl.rpc.NewsRequest
+	2,   // 156: edl.rpc.Coordinator.ReportDataset:input_type -> edl.rpc.Piece
+	63,  // 157: edl.rpc.Coordinator.GetTask:input_type -> edl.rpc.GetTaskRequest
+	65,  // 158: edl.rpc.Coordinator.TaskFailed:input_type -> edl.rpc.TaskFailedRequest
+	67,  // 159: edl.rpc.Coordinator.RequestSaveModel:input_type -> edl.rpc.SaveModelRequest
+	2,   // 160: edl.rpc.Coordinator.ReportSteps:input_type -> edl.rpc.Piece
+	72,  // 161: edl.rpc.Coordinator.NextFeed:input_type -> edl.rpc.NextFeedRequest
+	2,   // 162: edl.rpc.Coordinator.Feed:input_type -> edl.rpc.Piece
+	73,  // 163: edl.rpc.Coordinator.Finish:input_type -> edl.rpc.FinishDataRequest
+	26,  // 164: edl.rpc.Coordinator.Acknowledge:input_type -> edl.rpc.AcknowledgeRequest
+	75,  // 165: edl.rpc.Coordinator.Permit:input_type -> edl.rpc.PermitRequest
+	78,  // 166: edl.rpc.Coordinator.Leave:input_type -> edl.rpc.LeaveRequest
+	80,  // 167: edl.rpc.Coordinator.Watch:input_type -> edl.rpc.WatchRequest
+	88,  // 168: edl.rpc.Coordinator.Checkpoint:input_type -> edl.rpc.CheckpointRequest
+	84,  // 169: edl.rpc.Coordinator.Queues:input_type -> edl.rpc.QueuesRequest
+	82,  // 170: edl.rpc.Coordinator.GoBack:input_type -> edl.rpc.GoBackRequest
+	2,   // 171: edl.rpc.Coordinator.Move:input_type -> edl.rpc.Piece
+	51,  // 172: edl.rpc.Coordinator.Placement:input_type -> edl.rpc.PlacementRequest
+	90,  // 173: edl.rpc.ParameterServer.SendVariable:input_type -> edl.rpc.VariableChunk
+	96,  // 174: edl.rpc.ParameterServer.SendBarrier:input_type -> edl.rpc.BarrierRequest
+	127, // 175: edl.rpc.ParameterServer.GetVariable:input_type -> edl.rpc.GetRequest
+	92,  // 176: edl.rpc.ParameterServer.GetRows:input_type -> edl.rpc.RowsRequest
+	128, // 177: edl.rpc.ParameterServer.CopyRows:input_type -> edl.rpc.CopyRequest
+	93,  // 178: edl.rpc.ParameterServer.OpenData:input_type -> edl.rpc.OpenDataRequest
+	111, // 179: edl.rpc.ParameterServer.Freeze:input_type -> edl.rpc.FreezeRequest
+	115, // 180: edl.rpc.ParameterServer.Resume:input_type -> edl.rpc.ResumeRequest
+	124, // 181: edl.rpc.ParameterServer.Ledger:input_type -> edl.rpc.LedgerRequest
+	100, // 182: edl.rpc.ParameterServer.Cut:input_type -> edl.rpc.CutRequest
+	103, // 183: edl.rpc.ParameterServer.Hold:input_type -> edl.rpc.HoldRequest
+	105, // 184: edl.rpc.ParameterServer.Restore:input_type -> edl.rpc.RestoreRequest
+	130, // 185: edl.rpc.ParameterServer.Pace:input_type -> edl.rpc.PaceRequest
+	98,  // 186: edl.rpc.ParameterServer.Counted:input_type -> edl.rpc.CountedRequest
+	2,   // 187: edl.rpc.ParameterServer.Prepare:input_type -> edl.rpc.Piece
+	109, // 188: edl.rpc.ParameterServer.Arrived:input_type -> edl.rpc.ArrivedRequest
+	132, // 189: edl.rpc.ParameterServer.Complete:input_type -> edl.rpc.CompleteRequest
+	117, // 190: edl.rpc.ParameterServer.Follow:input_type -> edl.rpc.FollowRequest
+	122, // 191: edl.rpc.ParameterServer.TakeOver:input_type -> edl.rpc.TakeOverRequest
+	134, // 192: edl.rpc.ParameterServer.Status:input_type -> edl.rpc.StatusRequest
+	4,   // 193: edl.rpc.Listener.Describe:output_type -> edl.rpc.DescribeResponse
+	6,   // 194: edl.rpc.Listener.Submit:output_type -> edl.rpc.SubmitResponse
+	145, // 195: edl.rpc.Listener.Status:output_type -> edl.job.JobStatus
+	16,  // 196: edl.rpc.Listener.List:output_type -> edl.rpc.ListResponse
+	10,  // 197: edl.rpc.Listener.Watch:output_type -> edl.rpc.Events
+	18,  // 198: edl.rpc.Listener.Logs:output_type -> edl.rpc.LogLine
+	145, // 199: edl.rpc.Listener.Stop:output_type -> edl.job.JobStatus
+	145, // 200: edl.rpc.Listener.Finish:output_type -> edl.job.JobStatus
+	27,  // 201: edl.rpc.Listener.Acknowledge:output_type -> edl.rpc.AcknowledgeResponse
+	2,   // 202: edl.rpc.Listener.ReadState:output_type -> edl.rpc.Piece
+	30,  // 203: edl.rpc.Listener.WriteState:output_type -> edl.rpc.WriteStateResponse
+	32,  // 204: edl.rpc.Listener.ReleaseState:output_type -> edl.rpc.ReleaseStateResponse
+	2,   // 205: edl.rpc.Listener.RunStep:output_type -> edl.rpc.Piece
+	19,  // 206: edl.rpc.Listener.Why:output_type -> edl.rpc.WhyResponse
+	2,   // 207: edl.rpc.Listener.Show:output_type -> edl.rpc.Piece
+	145, // 208: edl.rpc.Listener.Scale:output_type -> edl.job.JobStatus
+	157, // 209: edl.rpc.Listener.Checkpoint:output_type -> edl.job.CheckpointStatus
+	8,   // 210: edl.rpc.Listener.ResumeJob:output_type -> edl.rpc.ResumeJobResponse
+	12,  // 211: edl.rpc.Listener.Nodes:output_type -> edl.rpc.NodesResponse
+	12,  // 212: edl.rpc.Listener.CordonNode:output_type -> edl.rpc.NodesResponse
+	36,  // 213: edl.rpc.Listener.StartRole:output_type -> edl.rpc.RoleEvent
+	38,  // 214: edl.rpc.Keeper.Attend:output_type -> edl.rpc.KeeperState
+	40,  // 215: edl.rpc.Keeper.Start:output_type -> edl.rpc.KeptRole
+	36,  // 216: edl.rpc.Keeper.Follow:output_type -> edl.rpc.RoleEvent
+	18,  // 217: edl.rpc.Keeper.Lines:output_type -> edl.rpc.LogLine
+	43,  // 218: edl.rpc.Keeper.EndRole:output_type -> edl.rpc.EndRoleResponse
+	45,  // 219: edl.rpc.Keeper.Release:output_type -> edl.rpc.ReleaseResponse
+	47,  // 220: edl.rpc.Keeper.Dismiss:output_type -> edl.rpc.DismissResponse
+	53,  // 221: edl.rpc.Coordinator.Join:output_type -> edl.rpc.JoinResponse
+	55,  // 222: edl.rpc.Coordinator.News:output_type -> edl.rpc.NewsResponse
+	60,  // 223: edl.rpc.Coordinator.ReportDataset:output_type -> edl.rpc.ReportDatasetResponse
+	64,  // 224: edl.rpc.Coordinator.GetTask:output_type -> edl.rpc.GetTaskResponse
+	66,  // 225: edl.rpc.Coordinator.TaskFailed:output_type -> edl.rpc.TaskFailedResponse
+	68,  // 226: edl.rpc.Coordinator.RequestSaveModel:output_type -> edl.rpc.SaveModelResponse
+	71,  // 227: edl.rpc.Coordinator.ReportSteps:output_type -> edl.rpc.ReportStepsResponse
+	2,   // 228: edl.rpc.Coordinator.NextFeed:output_type -> edl.rpc.Piece
+	2,   // 229: edl.rpc.Coordinator.Feed:output_type -> edl.rpc.Piece
+	74,  // 230: edl.rpc.Coordinator.Finish:output_type -> edl.rpc.FinishDataResponse
+	27,  // 231: edl.rpc.Coordinator.Acknowledge:output_type -> edl.rpc.AcknowledgeResponse
+	76,  // 232: edl.rpc.Coordinator.Permit:output_type -> edl.rpc.PermitResponse
+	79,  // 233: edl.rpc.Coordinator.Leave:output_type -> edl.rpc.LeaveResponse
+	81,  // 234: edl.rpc.Coordinator.Watch:output_type -> edl.rpc.WatchResponse
+	157, // 235: edl.rpc.Coordinator.Checkpoint:output_type -> edl.job.CheckpointStatus
+	2,   // 236: edl.rpc.Coordinator.Queues:output_type -> edl.rpc.Piece
+	83,  // 237: edl.rpc.Coordinator.GoBack:output_type -> edl.rpc.GoBackResponse
+	50,  // 238: edl.rpc.Coordinator.Move:output_type -> edl.rpc.MoveResponse
+	2,   // 239: edl.rpc.Coordinator.Placement:output_type -> edl.rpc.Piece
+	91,  // 240: edl.rpc.ParameterServer.SendVariable:output_type -> edl.rpc.SendResponse
+	97,  // 241: edl.rpc.ParameterServer.SendBarrier:output_type -> edl.rpc.BarrierResponse
+	90,  // 242: edl.rpc.ParameterServer.GetVariable:output_type -> edl.rpc.VariableChunk
+	90,  // 243: edl.rpc.ParameterServer.GetRows:output_type -> edl.rpc.VariableChunk
+	129, // 244: edl.rpc.ParameterServer.CopyRows:output_type -> edl.rpc.CopyResponse
+	94,  // 245: edl.rpc.ParameterServer.OpenData:output_type -> edl.rpc.OpenDataResponse
+	112, // 246: edl.rpc.ParameterServer.Freeze:output_type -> edl.rpc.FreezeResponse
+	116, // 247: edl.rpc.ParameterServer.Resume:output_type -> edl.rpc.ResumeResponse
+	2,   // 248: edl.rpc.ParameterServer.Ledger:output_type -> edl.rpc.Piece
+	102, // 249: edl.rpc.ParameterServer.Cut:output_type -> edl.rpc.CutResponse
+	104, // 250: edl.rpc.ParameterServer.Hold:output_type -> edl.rpc.HoldResponse
+	106, // 251: edl.rpc.ParameterServer.Restore:output_type -> edl.rpc.RestoreResponse
+	131, // 252: edl.rpc.ParameterServer.Pace:output_type -> edl.rpc.PaceResponse
+	99,  // 253: edl.rpc.ParameterServer.Counted:output_type -> edl.rpc.CountedResponse
+	108, // 254: edl.rpc.ParameterServer.Prepare:output_type -> edl.rpc.PrepareResponse
+	110, // 255: edl.rpc.ParameterServer.Arrived:output_type -> edl.rpc.ArrivedResponse
+	133, // 256: edl.rpc.ParameterServer.Complete:output_type -> edl.rpc.CompleteResponse
+	118, // 257: edl.rpc.ParameterServer.Follow:output_type -> edl.rpc.FollowResponse
+	123, // 258: edl.rpc.ParameterServer.TakeOver:output_type -> edl.rpc.TakeOverResponse
+	135, // 259: edl.rpc.ParameterServer.Status:output_type -> edl.rpc.StatusResponse
+	193, // [193:260] is the sub-list for method output_type
+	126, // [126:193] is the sub-list for method input_type
+	126, // [126:126] is the sub-list for extension type_name
+	126, // [126:126] is the sub-list for extension extendee
+	0,   // [0:126] is the sub-list for field type_name
 }
 
 func init() { file_proto_rpc_rpc_proto_init() }

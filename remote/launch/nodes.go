@@ -21,7 +21,8 @@ import (
 	"github.com/edl-go/edl/remote/wire"
 )
 
-// Nodes starts roles on the listeners of a cluster, in turns. It passes over a node that does not answer, and over one that a role should avoid.
+// Nodes starts roles on the listeners of a cluster: each on the node that its spec wants, or else in turns. It passes over a node that does not answer, and over one
+// that a role should avoid.
 //
 // One stream of Listener.StartRole goes with each role, for as long as the role runs:
 //
@@ -64,6 +65,10 @@ func (n *Nodes) Start(ctx context.Context, spec *job.RoleSpec, log io.Writer) (H
 	if i := slices.IndexFunc(nodes, func(n cluster.Node) bool { return n.ID == spec.Avoid }); i >= 0 {
 		last := nodes[i]
 		nodes = append(slices.Delete(nodes, i, i+1), last)
+	}
+	if i := slices.IndexFunc(nodes, func(n cluster.Node) bool { return n.ID == spec.Node }); i > 0 {
+		wanted := nodes[i]
+		nodes = slices.Insert(slices.Delete(nodes, i, i+1), 0, wanted)
 	}
 	for _, node := range nodes {
 		h, err := n.startOn(ctx, node, spec, log)

@@ -68,6 +68,7 @@ type Config struct {
 	Cores         int64                 // thousandths of cores that jobs share; 0: they are not counted
 	Memory        int64                 // bytes that jobs share; 0: they are not counted
 	Node          string                // name of this machine, among the nodes; empty: that of the system
+	Spread        bool                  // roles run on nodes, which SetNodes names, and not on this machine
 	Sharing       schedule.Policy       // how they share; the zero value: schedule.DefaultPolicy
 	MaxJobs       int                   // jobs that are remembered, when the oldest have ended; 0: 100
 	MaxJobBytes   int64                 // of jobs that have ended, in the data folder; 0: 4 GiB

@@ -9,6 +9,7 @@ import (
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
+	"github.com/edl-go/edl/remote/cluster"
 	"github.com/edl-go/edl/remote/listen/schedule"
 )
 
@@ -75,4 +76,61 @@ func (s *Server) CordonNode(_ context.Context, m *rpc.CordonNodeRequest) (*rpc.N
 		return nil, err
 	}
 	return s.Manager.queue.usages(), nil
+}
+
+// offersOf is what jobs share on this machine; nil: nothing is counted, or it is not this machine that runs roles.
+func offersOf(q *queue) *job.Needs {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.spread || q.nodes[0].Has == (schedule.Resources{}) {
+		return nil
+	}
+	n := &job.Needs{Memory: q.nodes[0].Has.Memory}
+	if q.nodes[0].Has.Cores > 0 {
+		n.Millicores = new(q.nodes[0].Has.Cores)
+	}
+	return n
+}
+
+// SetNodes says on which nodes the roles of a manager with Config.Spread run, and what they offer.
+func SetNodes(m *Manager, list []schedule.Node) error {
+	m.queue.mu.Lock()
+	defer m.queue.mu.Unlock()
+	return m.queue.setNodes(list)
+}
+
+// Cordoned reports whether nothing starts on a node.
+func Cordoned(m *Manager, node string) bool {
+	m.queue.mu.Lock()
+	defer m.queue.mu.Unlock()
+	return m.queue.off[node]
+}
+
+// nodeFor is the node that a role of a job has cores on; empty: it has none, or that node does not count them.
+func (q *queue) nodeFor(j *Job, m cluster.Member) string {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	x := q.jobs[j.ID]
+	if !q.spread || x == nil {
+		return ""
+	}
+	nodes, at, takes := x.nodes, m.Index, j.needs.trainer
+	if m.Role != job.Role_TRAINER {
+		nodes, at = x.servers, 0
+		if each := 1 + int(j.spec.Standby); m.Role != job.Role_COORDINATOR {
+			at = 1 + m.Index*each
+		}
+		if m.Role == job.Role_STANDBY {
+			at++
+		}
+		if at >= len(j.needs.servers) {
+			return ""
+		}
+		takes = j.needs.servers[at]
+	}
+	counted := func(n schedule.Node) bool { return n.Name == nodes[at] && n.Has.Cores > 0 }
+	if takes.Cores == 0 || at >= len(nodes) || !slices.ContainsFunc(q.nodes, counted) {
+		return ""
+	}
+	return nodes[at]
 }

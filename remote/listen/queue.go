@@ -30,7 +30,7 @@ import (
 //
 // What waits, and what runs, is in the journals of the jobs. What owners have used is in a file of the data folder.
 type queue struct {
-	counts bool // cores or memory are bounded
+	spread bool // roles run on nodes
 	grows  bool // elastic jobs get what is free
 	file   string
 	warn   func(text string, err error)
@@ -51,6 +51,8 @@ type queued struct {
 	changed  chan struct{} // holds a value when trainers has changed since the start
 	trainers int           // that it is to have; guarded by the mutex of the queue
 	has      int           // trainers that have not ended, as they were told last
+	servers  []string      // the node of each server
+	nodes    []string      // the node of each trainer
 }
 
 // queueFile is the file of the data folder with what owners have used.
@@ -65,9 +67,12 @@ func newQueue(cfg *Config) *queue {
 		sharing = schedule.DefaultPolicy()
 	}
 	capacity := schedule.Resources{Cores: cfg.Cores, Memory: cfg.Memory}
-	q := &queue{counts: capacity != schedule.Resources{}, grows: cfg.Cores > 0, began: time.Now(), jobs: map[string]*queued{}, off: map[string]bool{},
+	q := &queue{spread: cfg.Spread, grows: cfg.Cores > 0 || cfg.Spread, began: time.Now(), jobs: map[string]*queued{}, off: map[string]bool{},
 		nodes: []schedule.Node{{Name: nodeName(cfg), Has: capacity}},
 		warn:  func(text string, err error) { cfg.Log.Warn(text, "error", err) }}
+	if q.spread {
+		q.nodes = nil
+	}
 	q.machine = schedule.New(sharing, q.nodes...)
 	q.timer = time.AfterFunc(time.Hour, func() { _ = q.step(schedule.Tick{}) })
 	q.timer.Stop()
@@ -152,12 +157,12 @@ func (q *queue) stepLocked(e schedule.Event) error {
 	}
 	for _, s := range out.Start {
 		x := q.jobs[s.ID]
-		x.trainers = s.Trainers
+		x.trainers, x.servers, x.nodes = s.Trainers, s.Servers, s.Nodes
 		close(x.started)
 	}
 	for _, s := range out.Scale {
 		x := q.jobs[s.ID]
-		x.trainers = s.Trainers
+		x.trainers, x.nodes = s.Trainers, s.Nodes
 		select {
 		case x.changed <- struct{}{}:
 		default:

@@ -34,7 +34,7 @@ type Server struct {
 // Describe tells what this listener can run.
 func (s *Server) Describe(context.Context, *rpc.DescribeRequest) (*rpc.DescribeResponse, error) {
 	return &rpc.DescribeResponse{Version: s.Version, Registry: ops.Fingerprint(), Ops: ops.Hashes(), Node: s.Node, Now: time.Now().UnixNano(),
-		Durable: s.Manager.cfg.Kept != nil}, nil
+		Durable: s.Manager.cfg.Kept != nil, Offers: offersOf(s.Manager.queue)}, nil
 }
 
 // Submit takes a job. If the answer cannot be delivered, nobody knows the id of the job, and it is stopped.

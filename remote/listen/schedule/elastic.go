@@ -29,7 +29,11 @@ func (m *Machine) grow(out *Effects) {
 		})
 		grown := false
 		for _, x := range list {
-			if n := m.free().take(x.Trainer); n != nil {
+			r := m.free()
+			if !x.asked {
+				r = slices.DeleteFunc(r, func(s space) bool { return s.Has.Cores == 0 })
+			}
+			if n := r.take(x.Trainer); n != nil {
 				n.used = n.used.plus(x.Trainer)
 				x.held = append(x.held, n)
 				m.scale(x, x.want+1, out)

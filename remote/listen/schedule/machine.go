@@ -19,7 +19,7 @@
 //
 // # Elastic jobs
 //
-// An elastic job starts with the fewest trainers. When nobody waits, it gets more, as long as there is room. When the first job in line does not fit, and would if
+// An elastic job starts with the fewest trainers. When nobody waits, it gets more, as long as there is room on nodes that count cores; on others when its user asks. When the first job in line does not fit, and would if
 // elastic jobs gave trainers back, they do: those of lower priority first, then of the owner that has used the most. A trainer that is given back ends its round before
 // (Has), and until then nobody passes the job that waits for it.
 //
@@ -153,6 +153,7 @@ type entry struct {
 	number  uint64 // in the order in which jobs came
 	runs    bool
 	since   time.Duration // when it came, or started
+	asked   bool          // the user has said how many trainers it may have
 	passed  time.Duration // when another job passed it first while it was the first in line; 0: none has
 	want    int           // trainers that it is to have
 	servers []*node       // where they are
@@ -225,6 +226,10 @@ func (e Runs) apply(m *Machine, _ *Effects) error {
 	x := m.jobs[e.ID]
 	x.want = min(max(e.Trainers, 1), maxRoles)
 	free := m.free()
+	if len(free) == 0 { // they are not known yet
+		m.nodes = append(m.nodes, &node{gone: true})
+		free = m.free()
+	}
 	for _, s := range x.Servers {
 		x.servers = append(x.servers, free.orAny(s))
 	}
@@ -257,7 +262,7 @@ func (e Asked) apply(m *Machine, out *Effects) error {
 	if e.Most < 1 || e.Most > maxRoles {
 		return fault.E(fault.InvalidArgument, fault.At("job "+e.ID), fault.Gotf("%d trainers", e.Most), fault.Wantf("1 to %d", maxRoles))
 	}
-	x.Most, x.Least, m.calm = e.Most, min(x.Least, e.Most), min(m.calm, m.now-m.policy.Calm) // who asks does not wait for calm
+	x.asked, x.Most, x.Least, m.calm = true, e.Most, min(x.Least, e.Most), min(m.calm, m.now-m.policy.Calm) // who asks does not wait for calm
 	if x.runs && x.want > x.Most {
 		m.scale(x, x.Most, out)
 	}

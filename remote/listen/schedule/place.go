@@ -146,7 +146,7 @@ func (m *Machine) fitsAtAll(j *Job) error {
 		r = append(r, space{&open, n.Has})
 		has = has.plus(n.Has)
 	}
-	if _, _, ok := r.place(j, j.Least); ok {
+	if _, _, ok := r.place(j, j.Least); ok || len(r) == 0 { // without nodes it waits for some
 		return nil
 	}
 	where := "this machine"
