@@ -34,6 +34,22 @@ func TestReportsKnowTheLastCheckpoint(t *testing.T) {
 	}
 }
 
+// Of a job that has ended well, the ledger says how many records were trained: reports of a lost role may be missing, or come twice.
+func TestRecordsAreThoseOfTheLedger(t *testing.T) {
+	ledger := &rpc.LedgerResponse{Passes: []*rpc.PassLedger{{Pass: 0, Records: 100}, {Pass: 1, Records: 100, Again: 7}}}
+	for _, c := range []struct {
+		spec    *job.JobSpec
+		earlier int64
+		ledger  *rpc.LedgerResponse
+		want    int64
+	}{{&job.JobSpec{}, 0, ledger, 207}, {&job.JobSpec{}, 60, ledger, 147}, {&job.JobSpec{Fed: true}, 0, ledger, 190}, {&job.JobSpec{}, 0, nil, 190}, {&job.JobSpec{}, 0, &rpc.LedgerResponse{}, 190}} {
+		j := &Job{spec: c.spec, state: &jobState{earlier: c.earlier}, record: record{status: &job.JobStatus{Records: 190}}}
+		if countRecords(j, c.ledger); j.status.Records != c.want {
+			t.Errorf("%d records, %d of them before, want %d", j.status.Records, c.earlier, c.want)
+		}
+	}
+}
+
 // Why a job does not go on is told without a reason that nobody knows: a standby that has taken the place of its pserver has not failed. A job that starts over
 // says from where.
 func TestPausedSaysWhy(t *testing.T) {

@@ -175,6 +175,8 @@ type finalReports struct {
 	peers *peers
 	group *sync.WaitGroup // of the goroutines that call
 	asked map[cluster.Member]finalCall
+
+	ledger *rpc.LedgerResponse // the last one; nil: it is not known. Guarded by job.mu
 }
 
 // A finalCall is the call to one process.
@@ -203,7 +205,7 @@ func (l *finalReports) starts(m cluster.Member) {
 				return nil, err
 			}
 			ledger, err := wire.Ledger(ctx, m.String(), first, &rpc.LedgerRequest{Job: l.job.ID, Final: true})
-			return func() { l.job.reports.ledger = ledger }, err
+			return func() { l.job.reports.ledger, l.ledger = ledger, ledger }, err
 		})
 	}
 }
@@ -241,6 +243,7 @@ func (l *finalReports) forget() {
 		q.cancel()
 	}
 	clear(l.asked)
+	l.ledger = nil
 }
 
 // wait waits for the answers of the last processes, or until done is closed.
