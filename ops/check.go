@@ -132,6 +132,8 @@ func (s *Shapes) checkTensors() error {
 				return fault.E(kind, append(fields, fault.On(s.op), fault.Var(name), fault.Gotf("%s %v", slot.Name, m))...)
 			}
 			switch {
+			case m.Kind == program.SelectedRows && !slot.Rows && slot.Stored:
+				return wrong(fault.TypeMismatch, fault.Want("a dense tensor, or a persistable variable of known dims [rows, width] in a file, which has a row for each id"))
 			case m.Kind == program.SelectedRows && !slot.Rows:
 				return wrong(fault.TypeMismatch, fault.Want("a dense tensor"),
 					fault.Hint("this op takes no sparse gradient: look the table up without layers.Sparse"))

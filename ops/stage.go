@@ -120,6 +120,10 @@ func (r stageRule) checkOp(stage program.Stage, b *program.Block, def *Def) *fau
 
 // checkTranspiled refuses ops of a program that a transpiler has divided, where a whole program is wanted. Fluid writes such programs, too; they are not wrong.
 func (r stageRule) checkTranspiled(stage program.Stage, op *program.Op, def *Def) *fault.Fault {
+	if op.Type == "lookup_sparse_table" && len(op.Inputs["Keys"]) == 0 { // ours has them
+		return fault.E(fault.Unsupported, fault.On(op), fault.Got("a table that grows while it is read, which a transpiler has made of lookup_table"),
+			fault.Want("lookup_table, or a table of layers.SparseEmbedding"), fault.Hint(beforeTranspiled))
+	}
 	if def.Class != Dist && def.Class != Serve || stage != program.StageLocal && stage != program.StageStartup && stage != program.StageInference {
 		return nil
 	}

@@ -55,6 +55,7 @@ func Decode(data []byte, limits Limits) (*Program, error) {
 	renameAliases(p)
 	moveToUpdate(p)
 	splitFused(p)
+	readTables(p)
 	feedReaders(p)
 	if p.Startup != nil {
 		feedReaders(p.Startup)

@@ -1,12 +1,51 @@
 package program_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/tensor"
 )
+
+// TestTablesOfPServersAreTensors reads tables that Fluid declares as rows with their numbers. One that has not all rows stays what it is, and so does everything else.
+func TestTablesOfPServersAreTensors(t *testing.T) {
+	build := func(kind program.VarKind, persistable bool, op string, dims ...int64) *program.Program {
+		p := program.New()
+		for _, b := range []*program.Block{p.Global(), p.Startup.Global()} {
+			b.EnsureVar(program.Var{Name: "w", Kind: kind, DType: tensor.Float32, Dims: dims, Persistable: persistable})
+		}
+		b := p.Global()
+		b.EnsureVar(program.Var{Name: "ids", Kind: program.LoDTensor, DType: tensor.Int64, Dims: []int64{-1, 1}})
+		b.EnsureVar(program.Var{Name: "out", Kind: program.LoDTensor, DType: tensor.Float32, Dims: []int64{-1, 4}})
+		b.Append(&program.Op{Type: op, Inputs: map[string][]string{"W": {"w"}, "Ids": {"ids"}}, Outputs: map[string][]string{"Out": {"out"}}})
+		return p
+	}
+	for _, c := range []struct {
+		name        string
+		persistable bool
+		op          string
+		dims        []int64
+		becomes     program.VarKind
+	}{
+		{"a table", true, "lookup_table", []int64{9, 4}, program.LoDTensor},
+		{"a table of later programs", true, "lookup_table_v2", []int64{9, 4}, program.LoDTensor},
+		{"rows that nothing counts", true, "lookup_table", []int64{-1, 4}, program.SelectedRows},
+		{"a gradient", false, "lookup_table", []int64{9, 4}, program.SelectedRows},
+		{"what no lookup reads", true, "scale", []int64{9, 4}, program.SelectedRows},
+	} {
+		read := decode(t, encode(t, build(program.SelectedRows, c.persistable, c.op, c.dims...)))
+		for _, b := range []*program.Block{read.Global(), read.Startup.Global()} {
+			if w, _ := b.Var("w"); w.Kind != c.becomes || !slices.Equal(w.Dims, c.dims) {
+				t.Errorf("%s is read as %v", c.name, w)
+			}
+		}
+		if string(encode(t, read)) != string(encode(t, build(c.becomes, c.persistable, c.op, c.dims...))) {
+			t.Errorf("%s is written otherwise than what it is read as", c.name)
+		}
+	}
+}
 
 // TestQueuesOfFluidAreFed reads a program that takes its batches from a queue of Python, made in its startup program or in itself.
 func TestQueuesOfFluidAreFed(t *testing.T) {

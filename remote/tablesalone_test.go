@@ -9,6 +9,7 @@ import (
 	"github.com/edl-go/edl/internal/testkit"
 	"github.com/edl-go/edl/layers"
 	"github.com/edl-go/edl/optimizer"
+	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/remote"
 	"github.com/edl-go/edl/tensor"
@@ -33,9 +34,9 @@ func TestTableAlone(t *testing.T) {
 		return []*tensor.Tensor{id}
 	})
 	l := listener(t)
-	train := func(e executor.Executor, save string) {
+	train := func(e executor.Executor, p *program.Program, save string) {
 		t.Helper()
-		if _, err := e.Train(bounded(t), model.Program, executor.TrainOptions{Data: data, Passes: passes, Save: save}, nil); err != nil {
+		if _, err := e.Train(bounded(t), p, executor.TrainOptions{Data: data, Passes: passes, Save: save}, nil); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -44,14 +45,19 @@ func TestTableAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer oracle.Close()
-	train(oracle, "")
+	train(oracle, model.Program, "")
+	declared := asSelectedRows(t, model.Program, row)
 	want := testkit.Persistables(oracle.Scope(), model.Program)
 	for _, mode := range []job.Mode{job.Mode_SYNC, job.Mode_ASYNC} {
 		for servers := int32(1); servers <= 2; servers++ {
 			for _, transport := range []job.Transport{job.Transport_GRPC, job.Transport_TCP, job.Transport_SHM} {
 				t.Run(fmt.Sprint(mode, servers, transport), func(t *testing.T) {
 					save := t.TempDir()
-					train(executorOf(t, l, &remote.JobSpec{Trainers: 2, Pservers: servers, MinBlockSize: 4, Mode: mode, Transport: transport, RecordsPerTask: 10}), save)
+					p := model.Program
+					if transport == job.Transport_TCP {
+						p = declared
+					}
+					train(executorOf(t, l, &remote.JobSpec{Trainers: 2, Pservers: servers, MinBlockSize: 4, Mode: mode, Transport: transport, RecordsPerTask: 10}), p, save)
 					if err := testkit.Difference(testkit.Saved(t, save, model.Program), want); mode == job.Mode_SYNC && err != nil {
 						t.Error(err)
 					}
@@ -68,4 +74,31 @@ func TestTableAlone(t *testing.T) {
 			}
 		}
 	}
+}
+
+// asSelectedRows is a program in whose file the table of a lookup is declared as Fluid declares tables of pservers.
+func asSelectedRows(t *testing.T, p *program.Program, row layers.Variable) *program.Program {
+	p = p.Clone()
+	var table string
+	for _, op := range p.Global().Ops {
+		if op.Type == "lookup_table" && op.Out("Out") == row.Name() {
+			table = op.In("W")
+		}
+	}
+	for _, whole := range []*program.Program{p, p.Startup} {
+		v, ok := whole.Global().Var(table)
+		if !ok {
+			t.Fatalf("no table %q of %s", table, row.Name())
+		}
+		v.Kind = program.SelectedRows
+	}
+	file, err := p.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	read, err := program.Decode(file, program.DefaultLimits())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return read
 }
