@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"math"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -36,6 +37,27 @@ func TestDifferencesAreThoseOfBits(t *testing.T) {
 	got := compare("n", vector(t, []int64{1 << 60}, 1), vector(t, []int64{1<<60 + 1}, 1))
 	if got.Differing != 1 {
 		t.Errorf("whole numbers: %+v", got)
+	}
+}
+
+// Large tensors are compared where they are, however many elements differ: a copy would use the memory of a table that has room for many rows.
+func TestComparingTakesNoMemory(t *testing.T) {
+	const n = 1<<20 + 5
+	x, y := make([]float32, n), make([]float32, n)
+	for _, i := range []int{0, comparedTogether, n - 1} {
+		y[i] = float32(i) + 1
+	}
+	a, b := vector(t, x, n), vector(t, y, n)
+	var got difference
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	got = compare("w", a, b)
+	runtime.ReadMemStats(&after)
+	if got.Differing != 3 || got.Largest != n || got.Elements != n {
+		t.Errorf("%+v", got)
+	}
+	if taken := after.TotalAlloc - before.TotalAlloc; taken >= n {
+		t.Errorf("comparing %d elements allocates %d bytes", n, taken)
 	}
 }
 

@@ -139,11 +139,16 @@ func Write(dir string, inference *program.Program, format Format, value func(nam
 	if format != Safetensors {
 		inference = widened(inference)
 	}
+	_, missing := os.Lstat(dir)
 	w, err := executor.NewStateWriter(dir)
 	if err != nil {
 		return 0, err
 	}
-	defer func() { err = errors.Join(err, w.Close()) }()
+	defer func() {
+		if err = errors.Join(err, w.Close()); err != nil && errors.Is(missing, fs.ErrNotExist) {
+			_ = os.Remove(dir) // which was made for the model; what is not empty stays
+		}
+	}()
 	if err := w.Begin(); err != nil {
 		return 0, err
 	}
