@@ -4,7 +4,8 @@ package pages
 
 import "github.com/edl-go/edl/fault"
 
-// An Area is memory that begins with zeros and takes nothing before it is written. Its methods may not be called at the same time.
+// An Area is memory that begins with zeros and takes nothing before it is written. Nobody may use it during
+// Close or after it; Populate may run while others use it.
 type Area struct {
 	memory []byte
 	all    []byte // of the system; nil where the collector has it

@@ -11,6 +11,9 @@ func TestArea(t *testing.T) {
 				t.Fatal(err)
 			}
 			b := a.Bytes()
+			if large {
+				a.Populate()
+			}
 			if len(b) != bytes {
 				t.Fatalf("%d bytes, want %d", len(b), bytes)
 			}

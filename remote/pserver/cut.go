@@ -178,6 +178,13 @@ func (cs *cuts) due(c *core) *cut {
 	return k
 }
 
+// comes reports whether a cut is due after the next round.
+func (cs *cuts) comes(c *core) bool {
+	c.Lock()
+	defer c.Unlock()
+	return cs.current != nil && !cs.current.begun && c.rounds != nil && cs.current.round == c.rounds.Round()+1
+}
+
 // begin freezes the slices of a cut, and writes them on another goroutine of group. No update is being applied, but the next one may be when begin has returned.
 func (cs *cuts) begin(ctx context.Context, group *sync.WaitGroup, c *core, k *cut) {
 	ctx, cancel := context.WithTimeout(ctx, c.cfg.CutDeadline)

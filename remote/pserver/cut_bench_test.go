@@ -1,11 +1,20 @@
 package pserver_test
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/edl-go/edl/internal/compress"
+	"github.com/edl-go/edl/ops"
+	"github.com/edl-go/edl/ops/comm"
+	"github.com/edl-go/edl/ops/kernel"
 	"github.com/edl-go/edl/remote/checkpoint"
 	"github.com/edl-go/edl/remote/dataplane"
 	"github.com/edl-go/edl/remote/internal/pstest"
@@ -17,18 +26,64 @@ import (
 //	ms/round     a round, where no checkpoint is made
 //	ms/held      how long rounds wait, together, until what they change is kept of a cut
 //	ms/slower    how much longer a round takes while a cut is kept, summed up and written
+//	MB/more      the most memory that the process has meanwhile, beyond what it has before
+//	MB/stays     how much of that it has afterwards
 //	MB/s         from the cut until the server's part is durable
 //	MB/s-plain   a file of as many bytes, written and synced by one goroutine at the same place, as dd does
+//
+// Rounds change all of it, or 2^13 random rows of a table.
 func BenchmarkCut(b *testing.B) {
 	for _, computing := range []time.Duration{0, 50 * time.Millisecond} {
-		b.Run(computing.String(), func(b *testing.B) { benchmarkCut(b, computing) })
+		b.Run(computing.String(), func(b *testing.B) { benchmarkCut(b, computing, false) })
 	}
+	b.Run("table", func(b *testing.B) { benchmarkCut(b, 0, true) })
 }
 
-func benchmarkCut(b *testing.B, computing time.Duration) {
-	const parameters, each = 16, 100e6 / 4 / 16
-	sizes := slices.Repeat([]int64{each}, parameters)
-	s := pstest.Start(b, pstest.WithData(b, pstest.Config(1)), pstest.SGD(0, true, 1e-3, sizes...))
+// withTable is a program with a table of rows of 16 numbers, of which each round changes some.
+func withTable(b *testing.B, rows int64, touched int) *pstest.Program {
+	const width = 16
+	p := pstest.SGD(0, true, 1e-3, 4)
+	table, err := tensor.New(tensor.Float32, rows, width)
+	arrived, wrong := tensor.New(tensor.Int32, compress.RowsDims(rows, width)...)
+	if err != nil || wrong != nil {
+		b.Fatal(err, wrong)
+	}
+	kernel.Fill(table.Float32s(), 1)
+	p.Variables["table"], p.Variables["arrived"], p.ByRows = table, arrived, map[string]string{"table": "arrived"}
+	p.Service.Slices = append(p.Service.Slices, comm.Slice{Name: "table", Origin: "table", Rows: rows, TotalRows: rows})
+	p.Uses[1] = append(p.Uses[1], "table", "arrived")
+	form, _ := compress.RowsOf(arrived)
+	draw, sgd := rand.New(rand.NewPCG(1, 2)), p.Blocks[1]
+	bring := func() {
+		numbers, _ := form.Begin(touched)
+		for i := range numbers {
+			numbers[i] = draw.Int32N(int32(rows))
+		}
+	}
+	bring()
+	p.Blocks[1] = func(ctx context.Context, step ops.Step) error {
+		numbers, _, err := form.Used()
+		for _, row := range numbers {
+			for i := range width {
+				table.Float32s()[int(row)*width+i]++
+			}
+		}
+		bring()
+		return errors.Join(err, sgd(ctx, step))
+	}
+	return p
+}
+
+func benchmarkCut(b *testing.B, computing time.Duration, table bool) {
+	parameters, each := 16, int64(100e6/4/16)
+	if table {
+		parameters, each = 1, 4
+	}
+	p := pstest.SGD(0, true, 1e-3, slices.Repeat([]int64{each}, parameters)...)
+	if table {
+		p = withTable(b, 100e6/4/16, 1<<13)
+	}
+	s := pstest.Start(b, pstest.WithData(b, pstest.Config(1)), p)
 	send, receive := pstest.Names(parameters)
 	line, err := pstest.Trainer{Client: s.Client, Carrier: dataplane.Shared}.Open(b.Context(), 0, send, receive, nil)
 	if err != nil {
@@ -64,26 +119,44 @@ func benchmarkCut(b *testing.B, computing time.Duration) {
 	c := cutter{s, b.TempDir()}
 	var alone, held, slower []time.Duration
 	var writing, plain time.Duration
-	cut := func() { // asked for while no round runs, so the cut begins before the next one
-		name := checkpoint.NewName("job", number)
-		began := time.Now()
-		answer := c.start(b.Context(), number, name)
+	var more, stays int64
+	ahead := uint64(2)
+	var cut func()
+	cut = func() { // asked for a little ahead, as a coordinator does
+		at := number + ahead
+		name := checkpoint.NewName("job", at)
+		before := residentMemory(b, "VmRSS")
+		if err := os.WriteFile("/proc/self/clear_refs", []byte("5"), 0); err != nil { // the most from now on
+			b.Skip(err)
+		}
+		answer := c.start(b.Context(), at, name)
+		var began time.Time
 		for {
-			slower = append(slower, round())
+			if took := round(); number > at {
+				slower = append(slower, took)
+			} else if began = time.Now(); number == at {
+				continue
+			}
 			select {
 			case a := <-answer:
-				if a.err != nil || a.Past {
-					b.Fatal(a.CutResponse, a.err)
+				if a.err != nil {
+					b.Fatal(a.err)
+				}
+				if a.Past {
+					ahead *= 2
+					cut()
+					return
 				}
 				writing += time.Since(began)
 				held = append(held, s.Held())
+				more, stays = max(more, residentMemory(b, "VmHWM")-before), residentMemory(b, "VmRSS")-before
 				return
 			default:
 			}
 		}
 	}
 	cut() // the first one comes into a store that is not there yet
-	held, slower, writing = nil, nil, 0
+	held, slower, writing, more = nil, nil, 0, 0
 	for b.Loop() {
 		for range 20 {
 			alone = append(alone, round())
@@ -100,8 +173,24 @@ func benchmarkCut(b *testing.B, computing time.Duration) {
 	b.ReportMetric(ms(usual), "ms/round")
 	b.ReportMetric(ms(median(held)), "ms/held")
 	b.ReportMetric(ms(median(slower)-usual), "ms/slower")
+	b.ReportMetric(float64(more)/1e6, "MB/more")
+	b.ReportMetric(float64(stays)/1e6, "MB/stays")
 	b.ReportMetric(100*float64(b.N)/writing.Seconds(), "MB/s")
 	b.ReportMetric(100*float64(b.N)/plain.Seconds(), "MB/s-plain")
+}
+
+// residentMemory reads how much memory the system has given to this process (Linux).
+func residentMemory(b *testing.B, field string) (bytes int64) {
+	b.Helper()
+	status, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		b.Skip(err)
+	}
+	_, rest, _ := strings.Cut(string(status), field+":")
+	if _, err := fmt.Sscan(rest, &bytes); err != nil {
+		b.Skip(err)
+	}
+	return bytes << 10
 }
 
 // writePlain writes 100 MB to a new file, waits until they are on the disk, and removes it.

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/edl-go/edl/internal/pages"
 	"github.com/edl-go/edl/ops"
 	"github.com/edl-go/edl/ops/comm"
 	"github.com/edl-go/edl/program"
@@ -30,12 +31,20 @@ type freezer struct {
 	hasRoom func(slice comm.Slice) bool   // a slice most of which may never have been in use
 	portion int                           // bytes of the portions of slices
 	cut     atomic.Pointer[frozenCut]     // that is being written; nil: none
+	ready   *readyAreas                   // for the next cut; nil: none. It belongs to the goroutine that applies rounds
+}
+
+// readyAreas have memory for what the next rounds will change, before the cut: to get it from the system takes longer than to copy.
+type readyAreas struct {
+	areas     []*pages.Area // by slice; nil: none
+	populated chan struct{} // closed when they have it
 }
 
 // A frozenCut is the slices of one cut.
 type frozenCut struct {
 	all     []*frozen        // by slice
 	tensors []*tensor.Tensor // the slices, whose types and dims count
+	ready   *readyAreas      // that are in use; nil: there were none
 
 	mu      sync.Mutex
 	waiting int // updates that wait for what is being kept
@@ -68,18 +77,78 @@ func newFreezer(service *comm.Service, v *values, sums *blockSums) (*freezer, er
 	return f, nil
 }
 
+// changesAll lists the slices that blocks may change from end to end, all of which is in use.
+func (f *freezer) changesAll() []int {
+	changes := make([]bool, len(f.slices))
+	for _, named := range f.named {
+		for _, i := range named {
+			changes[i] = true
+		}
+	}
+	var list []int
+	for i, slice := range f.slices {
+		if (changes[i] || f.named == nil) && f.by[slice.Name] == "" && !f.hasRoom(slice) {
+			list = append(list, i)
+		}
+	}
+	return list
+}
+
+// prepare makes memory ready for a cut that comes after the next round, on a goroutine of group. Without a cut, it gives it back.
+func (f *freezer) prepare(group *sync.WaitGroup, comes bool) {
+	switch {
+	case !comes && f.ready != nil:
+		unused := f.ready
+		f.ready = nil
+		group.Go(unused.close)
+	case comes && f.ready == nil && f.cut.Load() == nil: // else there would be three copies
+		f.ready = &readyAreas{make([]*pages.Area, len(f.slices)), make(chan struct{})}
+		for _, i := range f.changesAll() {
+			if t, ok := f.values.Variable(f.slices[i].Name); ok && t.Bytes() >= int64(f.portion) {
+				f.ready.areas[i], _ = pages.New(int(t.Bytes()), true) // else when it is needed
+			}
+		}
+		group.Go(f.ready.populate)
+	}
+}
+
+func (r *readyAreas) populate() {
+	defer close(r.populated)
+	for _, area := range slices.Backward(r.areas) { // the last is kept first
+		if area != nil {
+			area.Populate()
+		}
+	}
+}
+
+// close gives what is not in use back. It may be called for nil.
+func (r *readyAreas) close() {
+	if r == nil {
+		return
+	}
+	<-r.populated
+	for _, area := range r.areas {
+		if area != nil {
+			area.Close()
+		}
+	}
+}
+
 // freeze freezes all slices, between two updates.
 func (f *freezer) freeze() (*frozenCut, error) {
 	f.values.Lock()
 	defer f.values.Unlock()
-	cut := &frozenCut{all: make([]*frozen, len(f.slices)), tensors: make([]*tensor.Tensor, len(f.slices))}
+	cut := &frozenCut{all: make([]*frozen, len(f.slices)), tensors: make([]*tensor.Tensor, len(f.slices)), ready: f.ready}
+	f.ready = nil
 	for i, slice := range f.slices {
 		t, ok := f.values.Variable(slice.Name)
 		if !ok {
+			cut.ready.close()
 			return nil, noTensor(slice.Name)
 		}
 		memory, err := wire.Memory(t)
 		if err != nil {
+			cut.ready.close()
 			return nil, err
 		}
 		rows := int64(1)
@@ -88,6 +157,9 @@ func (f *freezer) freeze() (*frozenCut, error) {
 		}
 		cut.tensors[i], cut.all[i] = t, freezeSlice(memory, rows, f.by[slice.Name], f.portion)
 		cut.all[i].large = !f.hasRoom(slice)
+		if cut.ready != nil {
+			cut.all[i].area = cut.ready.areas[i]
+		}
 	}
 	f.cut.Store(cut)
 	return cut, nil
@@ -96,6 +168,9 @@ func (f *freezer) freeze() (*frozenCut, error) {
 // thaw ends the use of a cut.
 func (f *freezer) thaw(cut *frozenCut) {
 	f.cut.CompareAndSwap(cut, nil)
+	if cut.ready != nil {
+		<-cut.ready.populated
+	}
 	for _, one := range cut.all {
 		one.close()
 	}
@@ -155,16 +230,8 @@ func (f *freezer) replaced() {
 
 // ahead keeps what the next updates will change from end to end, so that they need not wait: the last first, since a cut is written from the front.
 func (f *freezer) ahead(ctx context.Context, cut *frozenCut) {
-	changes := make([]bool, len(cut.all))
-	for _, named := range f.named {
-		for _, i := range named {
-			changes[i] = true
-		}
-	}
-	for i, one := range slices.Backward(cut.all) {
-		if one.by != "" || f.named != nil && !changes[i] {
-			continue
-		}
+	for _, i := range slices.Backward(f.changesAll()) {
+		one := cut.all[i]
 		for ctx.Err() == nil && !one.done.Load() && one.keepOne() {
 		}
 	}

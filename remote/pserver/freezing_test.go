@@ -183,13 +183,16 @@ func TestCutHasTheBytesOfACopy(t *testing.T) {
 					update(block)
 				}
 			}
+			var group sync.WaitGroup
+			if rapid.Bool().Draw(r, "prepared") {
+				v.freezer.prepare(&group, true)
+			}
 			frozen, err := v.freezer.freeze()
 			if err != nil {
 				r.Fatal(err)
 			}
 			want := copiesOf(r, cs, frozen)
 			tokens := make(chan struct{})
-			var group sync.WaitGroup
 			rounds, together, during := rapid.IntRange(0, 30).Draw(r, "rounds"), rapid.Bool().Draw(r, "side by side"), blocks.Draw(r, "blocks")
 			group.Go(func() {
 				defer close(tokens)
@@ -314,6 +317,41 @@ func checkSums(r *rapid.T, copies []checkpoint.Piece, sums [][]uint64) {
 		if !slices.Equal(sums[i], want) {
 			r.Fatalf("the sums of the %d blocks of %s differ from those of its copy", len(want), p.Variable)
 		}
+	}
+}
+
+// What is made ready for a cut is used once, and goes when no cut comes.
+func TestPrepare(t *testing.T) {
+	p := newChangingProgram(t, 1)
+	service := &comm.Service{Optimize: []program.BlockIndex{1}, Global: comm.NoBlock, LRDecay: comm.NoBlock,
+		Slices: []comm.Slice{{Name: "dense", Rows: 700}, {Name: "table", Rows: frozenRows}, {Name: "constant", Rows: 33}}}
+	v := &values{BlockRunner: p}
+	f, err := newFreezer(service, v, newSums(service, v))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.portion = 64
+	var group sync.WaitGroup
+	f.prepare(&group, true)
+	first := f.ready
+	f.prepare(&group, true)
+	if f.ready != first || first.areas[0] == nil || first.areas[1] != nil || first.areas[2] != nil {
+		t.Fatalf("ready for a cut: %v, then %v, want what is for the slice that changes from end to end", first, f.ready)
+	}
+	cut, err := f.freeze()
+	if err != nil || cut.all[0].area != first.areas[0] || f.ready != nil {
+		t.Fatalf("the cut uses %v, %v is left, %v", cut.all[0].area, f.ready, err)
+	}
+	if f.prepare(&group, true); f.ready != nil {
+		t.Error("memory for another cut while one is written")
+	}
+	f.thaw(cut)
+	f.prepare(&group, true)
+	unused := f.ready
+	f.prepare(&group, false)
+	group.Wait()
+	if f.ready != nil || unused.areas[0].Bytes() != nil {
+		t.Error("memory for a cut that does not come is kept")
 	}
 }
 

@@ -54,6 +54,7 @@ const (
 const (
 	portionBytes = 2 << 20 // of a portion, unless one row has more
 	unitBytes    = 64      // of a unit at least, so a portion has less than 1<<16
+	lockedBytes  = 1 << 16 // that are read while updates wait
 )
 
 // freezeSlice returns a slice of so many rows as it is now, in memory, in portions of so many bytes, or more. by is the variable that has the rows which updates change.
@@ -174,30 +175,35 @@ func (f *frozen) keepRows(rows []int32) bool {
 }
 
 // ReadAt implements io.ReaderAt within the bounds of the slice, of what has not passed.
-func (f *frozen) ReadAt(p []byte, offset int64) (int, error) {
+func (f *frozen) ReadAt(p []byte, offset int64) (n int, err error) {
+	for n < len(p) && err == nil {
+		var got int
+		got, err = f.readSome(p[n:min(len(p), n+lockedBytes)], int(offset)+n)
+		n += got
+	}
+	return n, err
+}
+
+// readSome reads what one portion has of to.
+func (f *frozen) readSome(to []byte, at int) (int, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.lost != nil {
+	portion := at / f.size
+	_, end := f.bounds(portion)
+	to = to[:min(len(to), end-at)]
+	switch {
+	case f.lost != nil:
 		return 0, f.lost
+	case f.closed || f.state[portion] == passed:
+		return 0, fault.E(fault.Internal, fault.Got("a part of a slice that is read again"))
+	case f.state[portion] == kept:
+		copy(to, f.area.Bytes()[at:])
+	case f.units[portion] == 0:
+		copy(to, f.memory[at:])
+	default:
+		f.gather(to, portion, at)
 	}
-	for n := 0; n < len(p); {
-		at := int(offset) + n
-		portion := at / f.size
-		_, end := f.bounds(portion)
-		to := p[n:min(len(p), n+end-at)]
-		switch {
-		case f.closed || f.state[portion] == passed:
-			return n, fault.E(fault.Internal, fault.Got("a part of a slice that is read again"))
-		case f.state[portion] == kept:
-			copy(to, f.area.Bytes()[at:])
-		case f.units[portion] == 0:
-			copy(to, f.memory[at:])
-		default:
-			f.gather(to, portion, at)
-		}
-		n += len(to)
-	}
-	return len(p), nil
+	return len(to), nil
 }
 
 // gather reads bytes of a portion of which units are kept. What has changed since may be changing, so it is not even read.

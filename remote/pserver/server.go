@@ -234,8 +234,10 @@ func applyRounds(ctx context.Context, s *Server, group *sync.WaitGroup, by *step
 			c.Unlock()
 		}
 	}
+	defer s.values.freezer.prepare(group, false)
 	for {
 		cut()
+		s.values.freezer.prepare(group, s.cuts.comes(c))
 		told := func(context.Context) error { return nil }
 		if c.rounds != nil {
 			told = c.mirror.catchUp()
