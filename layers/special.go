@@ -193,3 +193,29 @@ func SetValue(x, values Variable, axes []int, starts, ends []int64, opts ...Opti
 	l := start("set_value", opts, nil, x, values)
 	return l.result(l.op("set_value", In{"Input": {x}, "ValueTensor": {values}}, Attrs{"axes": axes, "starts": starts, "ends": ends, "dtype": x.DType()}, "Out"))
 }
+
+// Frame cuts signals [..., samples] into frames of so many samples, each of which begins hop samples after the one before. The result is [..., length, frames]. With Axis(0)
+// x is [samples, ...], and the result [frames, length, ...].
+//
+// Options: Axis, Name. Op: frame.
+func Frame(x Variable, length, hop int64, opts ...Option) Variable {
+	l := start("frame", opts, []string{"Axis"}, x)
+	return l.result(l.op("frame", In{"X": {x}}, Attrs{"frame_length": length, "hop_length": hop, "axis": l.axis}, "Out"))
+}
+
+// OverlapAdd adds up frames [..., length, frames] to signals, each of which begins hop samples after the one before. With Axis(0) x is [frames, length, ...].
+//
+// Options: Axis, Name. Op: overlap_add.
+func OverlapAdd(x Variable, hop int64, opts ...Option) Variable {
+	l := start("overlap_add", opts, []string{"Axis"}, x)
+	return l.result(l.op("overlap_add", In{"X": {x}}, Attrs{"hop_length": hop, "axis": l.axis}, "Out"))
+}
+
+// Eigh is the decomposition of symmetric matrices on the last two axes of x, of which it reads the lower triangle: the eigenvalues in ascending order, and the eigenvectors as columns.
+//
+// Options: Name (of values). Op: eigh.
+func Eigh(x Variable, opts ...Option) (values, vectors Variable) {
+	l := start("eigh", opts, nil, x)
+	out := l.multi("eigh", In{"X": {x}}, nil, "Eigenvalues", "Eigenvectors")
+	return l.result(out[0]), out[1]
+}

@@ -27,7 +27,7 @@ var introduced = []struct{ releases, ops string }{
 		sequence_reshape shape sin slice split_byref split_ids split_selected_rows squeeze stack target_assign transpose2
 		truncated_gaussian_random uniform_random_batch_size_like unsqueeze unstack warpctc anchor_generator generate_proposals
 		generate_proposal_labels generate_mask_labels flatten`},
-	{"1.0-1.8", `acos assert equal_all add_position_encoding addmm affine_channel affine_grid allclose asin atan attention_lstm bce_loss bicubic_interp bmm bpr_loss
+	{"1.0-1.8", `acos assert equal_all add_position_encoding addmm affine_channel affine_grid allclose asin atan attention_lstm batch_fc bce_loss bicubic_interp bmm bpr_loss
 		box_clip box_decoder_and_assign center_loss cholesky clip_by_norm coalesce_tensor collect_fpn_proposals conv2d_fusion cosh crop_tensor cross
 		cross_entropy2 cudnn_lstm cvm data_norm deformable_conv deformable_conv_v1 deformable_psroi_pooling dequantize dgc dgc_clip_by_norm
 		dgc_momentum diag diag_embed diag_v2 dist distribute_fpn_proposals dot dpsgd elementwise_floordiv elementwise_mod erf expand_as expand_as_v2
@@ -38,7 +38,7 @@ var introduced = []struct{ releases, ops string }{
 		instance_norm inverse isfinite kldiv_loss kron lamb lars_momentum linear_interp linspace locality_aware_nms log1p log_softmax logsumexp
 		lookup_table_v2 masked_select match_matrix_tensor matrix_nms merge_selected_rows meshgrid mish moving_average_abs_max_scale multiclass_nms2
 		nearest_interp nll_loss one_hot_v2 p_norm partial_concat partial_sum pixel_shuffle prroi_pool psroi_pool pull_box_sparse py_func
-		quantize randint randperm range reduce_all reduce_any requantize retinanet_detection_output retinanet_target_assign rnn roi_align
+		quantize randint randperm range rank_attention reduce_all reduce_any requantize retinanet_detection_output retinanet_target_assign rnn roi_align
 		roi_perspective_transform roll rsqrt run_program sample_logits scatter_nd_add sequence_enumerate sequence_reverse sequence_scatter
 		sequence_topk_avg_pooling sequence_unpad shard_index shuffle_batch shuffle_channel sigmoid_focal_loss similarity_focus sinh size
 		space_to_depth spectral_norm sqrt squeeze2 strided_slice sync_batch_norm tan tdm_child tdm_sampler teacher_student_sigmoid_loss

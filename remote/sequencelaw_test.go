@@ -34,6 +34,15 @@ var sequenceModels = map[string]func(m *layers.Model, words layers.Variable) lay
 		best := layers.SequenceTopKAvgPooling(grids, x, y, []int{1, 3}, 3)
 		return scored(layers.SPP(layers.Reshape(best, []int64{-1, 1, 2, 3}), 2))
 	},
+	"tree_conv frame overlap_add eigh": func(_ *layers.Model, words layers.Variable) layers.Variable {
+		ones := layers.Scale(words, 0, 1)
+		edges := layers.Reshape(layers.Cast(layers.CumSum(ones, layers.Axis(1)), tensor.Int32), []int64{-1, 2, 2}) // 1 to 2, and 3 to 4
+		nodes := layers.Reshape(layers.FC(words, 10), []int64{-1, 5, 2})
+		trees := layers.Reshape(layers.TreeConv(nodes, edges, 2, 1, 2, layers.Act("tanh")), []int64{-1, 10})
+		signal := layers.OverlapAdd(layers.Square(layers.Frame(trees, 4, 3)), 2)
+		values, _ := layers.Eigh(layers.Reshape(layers.FC(words, 4), []int64{-1, 2, 2}))
+		return scored(layers.Concat([]layers.Variable{signal, values}, 1))
+	},
 	"linear_chain_crf": tagged,
 	"fused_embedding_seq_pool": func(m *layers.Model, words layers.Variable) layers.Variable {
 		tags := layers.Data(m, "tags", layers.Dims(1), layers.DType(tensor.Int64), layers.LoD(1))

@@ -11,5 +11,5 @@ import (
 func TestLaws(t *testing.T) {
 	gradcheck.Laws(t, slices.Concat(fillCases, moveCases, arithmeticCases, broadcastCases, unaryCases, curveCases, productCases,
 		reduceCases, normCases, logicCases, viewCases, sliceCases, extentCases, expandCases, padCases, flipCases, stackCases,
-		gatherCases, rangeCases, mutualCases, orderCases, vectorNormCases, finiteCases, spreadCases, unfoldCases, distanceCases, linearCases, specialCases, setCases, partialCases, printCases))
+		gatherCases, rangeCases, mutualCases, orderCases, vectorNormCases, finiteCases, spreadCases, unfoldCases, distanceCases, linearCases, specialCases, setCases, partialCases, printCases, frameCases))
 }
