@@ -64,6 +64,9 @@ func dial(ctx context.Context, address string, sameOps bool, options []Option) (
 	}
 	c := &Client{address: "listener " + address, conn: conn, service: rpc.NewListenerClient(prompt{conn}), notice: o.notice}
 	d, err := c.service.Describe(ctx, &rpc.DescribeRequest{})
+	for try := 1; try < greetings && wire.Silent(err) && ctx.Err() == nil; try++ {
+		d, err = c.service.Describe(ctx, &rpc.DescribeRequest{})
+	}
 	if err == nil && sameOps && d.Registry != ops.Fingerprint() {
 		err = fault.E(fault.Unsupported, fault.At(c.address), fault.Got("a build with other ops, of version "+d.Version),
 			fault.Want("the ops of this build"), fault.Hint(cmp.Or(ops.Difference(d.Ops), "it has the ops "+d.Registry+", and this build "+ops.Fingerprint())+
@@ -76,6 +79,9 @@ func dial(ctx context.Context, address string, sameOps bool, options []Option) (
 	c.durable = d.Durable
 	return c, nil
 }
+
+// greetings is how often a client tries to speak to a listener that takes connections and does not greet: a busy machine may have to let it wait for seconds.
+const greetings = 3
 
 // userLife is how long the credentials are valid that a client issues for itself: as long as one of its processes may run.
 const userLife = 400 * 24 * time.Hour

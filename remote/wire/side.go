@@ -142,6 +142,17 @@ func (s heardStream) RecvMsg(m any) error {
 	return checkSpeaker(s.Context(), m)
 }
 
+// Silent reports whether a call has failed because its peer took the connection and did not greet in time: it is paused, or has too much to do.
+func Silent(err error) bool {
+	var f *fault.Fault
+	if !errors.As(err, &f) || f.Kind != fault.Unavailable || f.Err == nil {
+		return false
+	}
+	text := f.Err.Error()
+	return strings.Contains(text, "error reading server preface") ||
+		strings.Contains(text, "authentication handshake failed: ") && (strings.Contains(text, "deadline exceeded") || strings.Contains(text, "timeout"))
+}
+
 // Refused turns the error of a call into a fault.Denied if the two ends did not accept each other's certificates. It is for clients of a listener. Roles
 // try again: where a role was, another process may listen meanwhile.
 func Refused(err error) error {

@@ -30,3 +30,17 @@ func TestRefused(t *testing.T) {
 		}
 	}
 }
+
+// A peer that took the connection and did not greet in time may only be busy; one that is not there, or speaks otherwise, is not.
+func TestSilent(t *testing.T) {
+	for text, want := range map[string]bool{
+		`connection error: desc = "error reading server preface: read tcp 127.0.0.1:1->127.0.0.1:2: use of closed network connection"`: true,
+		`connection error: desc = "transport: authentication handshake failed: context deadline exceeded"`:                             true,
+		`connection error: desc = "transport: authentication handshake failed: tls: first record does not look like a TLS handshake"`:  false,
+		`connection error: desc = "transport: Error while dialing: dial tcp 127.0.0.1:1: connect: connection refused"`:                 false,
+	} {
+		if got := Silent(fault.E(fault.Unavailable, fault.Cause(errors.New(text)))); got != want {
+			t.Errorf("%s: %t", text, got)
+		}
+	}
+}
