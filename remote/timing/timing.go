@@ -31,7 +31,7 @@ const (
 	Compute              // run the program
 	Send                 // wait until every server has the contribution
 	Await                // declared: wait for the first byte of the parameters
-	Receive              // wait for the rest of them
+	Receive              // wait for the rest of them, and for rows of tables that only servers have
 	Other                // until the next round begins
 )
 
@@ -87,7 +87,8 @@ type Recorder struct {
 	open     round // the round under way
 	running  bool  // there is one
 	phase    Phase
-	at       time.Duration     // when phase began
+	aside    Phase             // that time counts for until Back, while phase stays; -1: none
+	at       time.Duration     // since when time is not counted yet
 	mark     time.Duration     // when the last phase ended, as Mark has said; 0: it has not
 	over     map[string]uint32 // transports, by name; replaced as a whole
 	ring     [Kept]round
@@ -97,7 +98,7 @@ type Recorder struct {
 
 // New returns a Recorder for a role with these phases. It keeps all of the rounds from the given number on, up to profile of them, for a trace.
 func New(phases []string, from uint64, profile int) *Recorder {
-	return &Recorder{phases: phases, epoch: time.Now(), from: from, to: from + uint64(profile), profiled: make([]round, 0, profile)}
+	return &Recorder{phases: phases, epoch: time.Now(), aside: -1, from: from, to: from + uint64(profile), profiled: make([]round, 0, profile)}
 }
 
 // Begin ends the round under way, if there is one, and begins another one in its first phase. If Mark was called in the last phase of the round under
@@ -113,6 +114,7 @@ func (r *Recorder) Begin(number uint64) {
 		at = r.end(at)
 	}
 	r.open, r.running, r.phase, r.at, r.mark = round{number: number, start: at, last: -1}, true, 0, at, 0
+	r.aside = -1
 }
 
 // Number says which round is under way, where Begin could not know that.
@@ -136,8 +138,44 @@ func (r *Recorder) Enter(p Phase) {
 		return
 	}
 	now := r.now()
-	r.open.took[r.phase] += now - r.at
-	r.phase, r.at, r.mark = p, now, 0
+	r.spend(now)
+	r.phase, r.aside, r.mark = p, -1, 0
+}
+
+// Aside says that the time until Back counts for another phase, in the middle of the one under way. Enter ends it, too. It does nothing if no round is under way.
+func (r *Recorder) Aside(p Phase) {
+	if r == nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.running {
+		r.spend(r.now())
+		r.aside = p
+	}
+}
+
+// Back ends what Aside has begun, if that is under way.
+func (r *Recorder) Back() {
+	if r == nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.running && r.aside >= 0 {
+		r.spend(r.now())
+		r.aside = -1
+	}
+}
+
+// spend counts the time until now. r.mu is held.
+func (r *Recorder) spend(now time.Duration) {
+	p := r.phase
+	if r.aside >= 0 {
+		p = r.aside
+	}
+	r.open.took[p] += now - r.at
+	r.at = now
 }
 
 // Mark says that the last phase has ended now, unless another Mark follows before the next Begin or End. In other phases it does nothing.
@@ -190,7 +228,7 @@ func (r *Recorder) end(now time.Duration) time.Duration {
 	if r.mark > 0 {
 		now = r.mark
 	}
-	r.open.took[r.phase] += now - r.at
+	r.spend(now)
 	r.ring[r.count%Kept] = r.open
 	r.count++
 	if r.open.number >= r.from && r.open.number < r.to && len(r.profiled) < cap(r.profiled) { // a round may be trained twice

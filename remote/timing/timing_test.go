@@ -93,6 +93,36 @@ func TestPhasesAreEnteredOnce(t *testing.T) {
 	})
 }
 
+// What happens aside counts for its phase, and the phase under way goes on after it. The next phase ends it, too.
+func TestTimeAside(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := New(Trainer, 0, 0)
+		r.Aside(Receive) // no round is under way
+		r.Begin(0)
+		r.Number(7)
+		r.Enter(Compute)
+		for range 2 { // two lookups
+			after(2 * ms)
+			r.Aside(Receive)
+			after(5 * ms)
+			r.Back()
+			r.Back()
+		}
+		after(ms)
+		r.Enter(Send)
+		after(3 * ms)
+		r.Aside(Receive)
+		after(ms)
+		r.Enter(Await)
+		after(4 * ms)
+		r.Back()
+		after(2 * ms)
+		r.Enter(Other)
+		r.End()
+		expectPhases(t, r.Times(), "sum", (*job.PhaseTime).GetTotal, 0, 5, 3, 6, 11, 0)
+	})
+}
+
 // The push of a pserver ends when the last trainer has the parameters; it waits from then on.
 func TestTimesOfAPServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

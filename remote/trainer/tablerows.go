@@ -32,8 +32,8 @@ func (c *Comm) FetchRows(ctx context.Context, from []ops.RowsMessage) error {
 	if err := c.ledger.await(); err != nil { // async: what this trainer has contributed is applied or in a queue
 		return err
 	}
-	c.Times.Enter(timing.Receive)
-	defer c.Times.Enter(timing.Compute)
+	c.Times.Aside(timing.Receive)
+	defer c.Times.Back()
 	asks, err := requestsOf(c.ahead.take(c.round(), from), len(c.Servers))
 	if err != nil {
 		return err
