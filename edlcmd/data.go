@@ -69,6 +69,9 @@ func (f *dataFlags) writeDatasets(c *console, source string, names []string, fil
 	if f.layout.value == recordio.Plain.String() {
 		options.Layout = recordio.Plain
 	}
+	if err := f.noOthers(names); err != nil {
+		return err
+	}
 	var datasets []*datasetFile
 	defer func() {
 		for _, d := range slices.Backward(datasets) { // the first made the directory, and removes it
@@ -93,6 +96,29 @@ func (f *dataFlags) writeDatasets(c *console, source string, names []string, fil
 			return err
 		}
 		fmt.Fprintf(c.out, "%d records in %s; read them with --data %s='%s'\n", d.records, f.dir, d.name, f.glob(d.name))
+	}
+	return nil
+}
+
+// noOthers refuses a directory with files of a training or test set that this run does not replace: whoever reads the set would read them, too.
+func (f *dataFlags) noOthers(names []string) error {
+	here := map[string]bool{}
+	for _, name := range names {
+		for i := range f.shards {
+			here[dataset.ShardName(name, i, f.shards)] = true
+		}
+	}
+	for _, set := range []string{trainSet, testSet} {
+		files, err := filepath.Glob(filepath.Join(f.dir, set+"-[0-9]*-of-[0-9]*"))
+		if err != nil { // a directory with such signs
+			return nil
+		}
+		for _, file := range files {
+			if !here[filepath.Base(file)] {
+				return fault.E(fault.InvalidArgument, fault.At("-o "+f.dir), fault.Gotf("%s, which this run does not replace", file), fault.Want("a directory without other files of these sets"),
+					fault.Hintf("remove them (%s*), or name another directory", filepath.Join(f.dir, set+"-")))
+			}
+		}
 	}
 	return nil
 }

@@ -130,6 +130,10 @@ func newCSVConverter(row []string, w dataset.RecordWriter, options CSVOptions) (
 	if c.keyColumns, err = c.names.findAll(options.Keys); err != nil {
 		return nil, err
 	}
+	if slices.Contains(slices.Concat(c.featureColumns, c.keyColumns), c.labelColumn) {
+		return nil, fault.E(fault.InvalidArgument, fault.Got("the column of the label, "+fault.Quote(c.names[c.labelColumn])+", as a feature or key"),
+			fault.Want("columns that are known before the label is"))
+	}
 	for i := range row {
 		if options.Features == nil && i != c.labelColumn && !slices.Contains(c.keyColumns, i) {
 			c.featureColumns = append(c.featureColumns, i)
@@ -169,7 +173,21 @@ func (c columns) find(name string) (int, error) {
 		return i, nil
 	}
 	return 0, fault.E(fault.NotFound, fault.At(atLine(1)), fault.Got("no column "+fault.Quote(name)),
-		fault.Wantf("one of %d columns", len(c)))
+		fault.Wantf("one of %d columns: %s", len(c), c.list()))
+}
+
+// list names the first columns, for a message.
+func (c columns) list() string {
+	const most = 20
+	names := make([]string, 0, most+1)
+	for i, name := range c {
+		if i == most {
+			names = append(names, "...")
+			break
+		}
+		names = append(names, fault.Quote(name))
+	}
+	return strings.Join(names, ", ")
 }
 
 // findAll finds several columns.
