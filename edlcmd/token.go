@@ -1,7 +1,10 @@
 package edlcmd
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"text/tabwriter"
 	"time"
 
@@ -19,7 +22,7 @@ func (f *tokenFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.data, "data-dir", "", "the data folder `DIR` of the listener, if it was started with one")
 }
 
-// open finds the tokens of the listener. It need not run.
+// open finds the tokens of the listener. It need not run, but must have.
 func (f *tokenFlags) open() (*credential.Tokens, error) {
 	if err := checkAddress("--addr", f.address); err != nil {
 		return nil, err
@@ -30,6 +33,10 @@ func (f *tokenFlags) open() (*credential.Tokens, error) {
 	}
 	if data == "" {
 		return nil, fault.E(fault.InvalidArgument, fault.At("--addr"), fault.Got("a listener without a data folder"), fault.Want("--data-dir DIR"))
+	}
+	if _, err := os.Stat(data); errors.Is(err, fs.ErrNotExist) {
+		return nil, fault.E(fault.NotFound, fault.At("--addr "+f.address), fault.Got("no data folder of a listener at "+data), fault.Want("the address of a listener that runs or has run"),
+			fault.Hint("name it with --addr, or its folder with --data-dir"))
 	}
 	return credential.OpenTokens(tokenFile(data)), nil
 }

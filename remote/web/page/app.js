@@ -85,7 +85,7 @@ async function follow(path) {
 
 function show(...nodes) {
   view = null;
-  main.replaceChildren(...nodes);
+  main.replaceChildren(...nodes.filter((n) => n != null));
 }
 
 // askToken lets the user paste a token.
