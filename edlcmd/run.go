@@ -137,6 +137,11 @@ func runProgram(cmd *cobra.Command, c *console, f *runFlags, args []string) erro
 			return err
 		}
 	}
+	if f.where.remote && f.where.address == "" { // its cluster is on this machine
+		if err := checkFiles(spec); err != nil {
+			return err
+		}
+	}
 	if len(f.lod) > 0 && len(f.feed) == 0 {
 		return fault.E(fault.InvalidArgument, fault.At("--lod"), fault.Got("no --feed"), fault.Want("--feed NAME=FILE of the same variable"))
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"io/fs"
 	"log/slog"
 	"net"
 	"os"
@@ -318,6 +319,10 @@ func (o *listening) allowed() (a listen.Allowed, err error) {
 				err = os.MkdirAll(place, policy.FolderMode)
 			} else {
 				_, err = os.ReadDir(place)
+			}
+			if errors.Is(err, fs.ErrNotExist) {
+				return a, fault.E(fault.InvalidArgument, fault.At(of.flag+" "+place), fault.Got("no such folder"), fault.Want("one that is there"),
+					fault.Hint("make it, or name the folder that has the data of jobs"))
 			}
 			if err != nil {
 				return a, fault.File(fault.InvalidArgument, of.flag+" "+place, err)
