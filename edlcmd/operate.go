@@ -138,7 +138,7 @@ func newScale(c *console) *cobra.Command {
 		Long: `Change how many trainers an elastic job wants, within the bounds that it was started with (--trainers MIN:MAX). Trainers that are
 missing are started. Those that are too many finish their round, give their tasks back, and end.
 
-Or change how many pservers a sync job has, within the bounds if it was started with some (--pservers MIN:MAX). The job goes on between two rounds, when the state has moved to where it belongs then. No round is trained
+Or change how many pservers a job has, within the bounds if it was started with some (--pservers MIN:MAX). The job goes on between two rounds, when the state has moved to where it belongs then. No round is trained
 twice, and the result is the same, bit for bit. The command ends when the job has the new number.`,
 		Example: "  edl scale mnist --trainers 5\n  edl scale mnist --pservers 4",
 		Args:    cobra.ExactArgs(1),

@@ -112,7 +112,10 @@ func (t *Tokens) List() ([]Token, error) {
 // none of its tokens counts.
 func (t *Tokens) Check(secret string) (Name, error) {
 	denied := fault.E(fault.Denied, fault.Got("a token that is not known"), fault.Want("a token of this listener"), fault.Hint("\"edl token create NAME --role viewer\" makes one"))
-	if secret == "" || len(secret) > maxToken {
+	if secret == "" {
+		return Name{}, fault.E(fault.Denied, fault.Got("no token"), fault.Want("a token of this listener"), fault.Hint("\"edl token create NAME --role viewer\" makes one"))
+	}
+	if len(secret) > maxToken {
 		return Name{}, denied
 	}
 	sum := sumOf(secret)

@@ -116,7 +116,8 @@ func (d *Data) write(id string, b []byte) error {
 
 // read returns what is kept of a job.
 func (d *Data) read(id string) (*state.KeptJob, error) {
-	unknown := fault.E(fault.NotFound, fault.Got("job "+fault.Quote(id)), fault.Want("a job in the data folder "+d.dir))
+	unknown := fault.E(fault.NotFound, fault.Got("job "+fault.Quote(id)), fault.Want("a job in the data folder "+d.dir),
+		fault.Hint("it keeps jobs that have not succeeded, and made checkpoints there; what a job has saved is read with --params"))
 	if !jobspec.IsName(id) {
 		return nil, unknown
 	}
