@@ -242,6 +242,15 @@ func newKeeper(c *console) *cobra.Command {
 // defaultData is the data folder of a listener whose user names none: below the place of the system for what programs keep. A listener has none whose address
 // no later one has, whose machines may not share a folder, or who cannot write there.
 func defaultData(address string, spread bool) string {
+	dir := dataOf(address, spread)
+	if dir == "" || os.MkdirAll(dir, 0o700) != nil {
+		return ""
+	}
+	return dir
+}
+
+// dataOf is where defaultData is.
+func dataOf(address string, spread bool) string {
 	if _, port, _ := net.SplitHostPort(address); spread || port == "0" {
 		return ""
 	}
@@ -249,11 +258,7 @@ func defaultData(address string, spread bool) string {
 	if err != nil {
 		return ""
 	}
-	dir := filepath.Join(base, strings.NewReplacer(":", "_", "/", "_").Replace(address))
-	if os.MkdirAll(dir, 0o700) != nil {
-		return ""
-	}
-	return dir
+	return filepath.Join(base, strings.NewReplacer(":", "_", "/", "_").Replace(address))
 }
 
 // childLauncher is the name of the launcher that starts child processes.

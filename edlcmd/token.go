@@ -29,7 +29,7 @@ func (f *tokenFlags) open() (*credential.Tokens, error) {
 	}
 	data := f.data
 	if data == "" {
-		data = defaultData(f.address, false)
+		data = dataOf(f.address, false)
 	}
 	if data == "" {
 		return nil, fault.E(fault.InvalidArgument, fault.At("--addr"), fault.Got("a listener without a data folder"), fault.Want("--data-dir DIR"))

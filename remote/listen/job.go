@@ -315,7 +315,7 @@ func (j *Job) setState(state job.State, err error) {
 	s := proto.Clone(j.status).(*job.JobStatus)
 	j.manager.queue.tell(s)
 	j.mu.Unlock()
-	tell(j, false, &job.Event{What: &job.Event_Status{Status: s}})
+	_ = tell(j, false, &job.Event{What: &job.Event_Status{Status: s}})
 	j.telling.Unlock()
 	log := j.manager.cfg.Log.With("job", j.ID, "state", state)
 	if err != nil {

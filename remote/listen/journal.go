@@ -28,8 +28,12 @@ import (
 // A journal is what a listener writes of a job that runs, for the listener after it:
 //
 //	runs/NAME/job          a state.RunningJob, before anything starts
-//	runs/NAME/journal.N    state.JobRecords, each before anybody hears of it; the next file begins when one is full, and the oldest ones are removed
+//	runs/NAME/journal.N    state.JobRecords, each before anybody hears of it; each listener begins a file with what it writes first, and the next when one is full. The
+//	                       oldest are removed when the others have as many bytes as watchers can read
 //	runs/NAME/log          the last lines of a job that has ended
+//	runs/NAME/torn         takes the place of job while records are missing, as on a full disk: the next listener cannot go on with the job
+//
+// The first record that can be written after missing ones says everything, and job is there again.
 //
 // A record is a frame: length and CRC-32 (IEEE) as little-endian uint32, then the message. A listener that was killed may leave a part of a last frame, which
 // nobody has heard of. Nothing is synced: who loses the machine loses the roles, too.
@@ -37,22 +41,23 @@ type journal struct {
 	dir string
 
 	mu      sync.Mutex
-	file    *os.File
-	segment int
-	bytes   int64
-	broken  bool // what is written no more is not complete
+	file    *os.File // nil: the next record begins one
+	segment int      // its number, or that of the last one
+	bytes   int64    // of file
+	torn    bool     // records are missing
+	closed  bool
 }
 
-// Bounds of a journal: bytes of a file, and how many files stay. As many events as watchers can still read fit into them.
+// Bounds of a journal: bytes of a file, and of one record.
 const (
 	segmentBytes = 64 << 20
-	segments     = maxEventBytes/segmentBytes + 1
 	maxRecord    = maxEventBytes + 64<<20
 )
 
 // Files of a job in its folder of runs.
 const (
 	runFile     = "job"
+	tornFile    = "torn"
 	journalFile = "journal."
 	logFile     = "log"
 )
@@ -73,8 +78,7 @@ func (d *Data) beginRun(id string, r *state.RunningJob) (*journal, error) {
 	if err := d.writeRun(id, r); err != nil {
 		return nil, err
 	}
-	j := &journal{dir: dir}
-	return j, j.next()
+	return &journal{dir: dir}, nil
 }
 
 // writeRun replaces what is written of a job before it runs.
@@ -97,56 +101,86 @@ func (d *Data) writeRun(id string, r *state.RunningJob) error {
 func (j *journal) full() bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return j.bytes == 0 || j.bytes >= segmentBytes
+	return j.file == nil || j.torn || j.bytes >= segmentBytes
 }
 
-// write appends a record. After an error nothing is written any more: the next listener would miss what is between.
+// write appends a record. The error is that of the first of several that cannot be written; the others are missing, too, until one can.
 func (j *journal) write(r *state.JobRecord) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if j.broken || j.file == nil {
+	if j.closed {
 		return nil
 	}
 	b, err := appendFrame(nil, r)
-	if err == nil && j.bytes >= segmentBytes {
+	if err == nil && (j.file == nil || j.torn || j.bytes >= segmentBytes) {
 		err = j.next()
 	}
 	if err == nil {
 		_, err = j.file.Write(b)
 		j.bytes += int64(len(b))
 	}
-	if err != nil {
-		j.broken = true
-		_ = os.Remove(filepath.Join(j.dir, runFile))
-		return fault.File(fault.Unavailable, j.dir, err)
+	run, torn := filepath.Join(j.dir, runFile), filepath.Join(j.dir, tornFile)
+	switch {
+	case err == nil && !j.torn:
+		return nil
+	case err == nil:
+		if err = os.Rename(torn, run); err == nil {
+			j.torn = false
+			return nil
+		}
+		return nil // it has said so before
+	case j.torn:
+		return nil
 	}
-	return nil
+	j.torn = true
+	return fault.File(fault.Unavailable, j.dir, errors.Join(err, os.Rename(run, torn)))
 }
 
-// next begins a file, and removes the oldest one.
+// next begins a file, and removes old ones that watchers do not need.
 func (j *journal) next() error {
 	if j.file != nil {
 		_ = j.file.Close()
+		j.file = nil
 	}
 	j.segment++
-	f, err := os.OpenFile(j.path(j.segment), os.O_CREATE|os.O_WRONLY|os.O_EXCL, 0o600)
+	f, err := os.OpenFile(j.path(j.segment), os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
 	if err != nil {
 		return fault.File(fault.Unavailable, j.dir, err)
 	}
 	j.file, j.bytes = f, 0
-	_ = os.Remove(j.path(j.segment - segments))
-	return nil
+	numbers, err := j.numbers()
+	for bytes := int64(0); err == nil && len(numbers) > 0; numbers = numbers[:len(numbers)-1] {
+		path := j.path(numbers[len(numbers)-1])
+		if bytes >= maxEventBytes {
+			_ = os.Remove(path)
+		} else if info, err := os.Stat(path); err == nil {
+			bytes += info.Size()
+		}
+	}
+	return err
 }
 
 func (j *journal) path(segment int) string {
 	return filepath.Join(j.dir, journalFile+strconv.Itoa(segment))
 }
 
+// numbers lists the files that are there, the oldest first.
+func (j *journal) numbers() (list []int, err error) {
+	files, err := filepath.Glob(filepath.Join(j.dir, journalFile+"*"))
+	for _, f := range files {
+		if n, err := strconv.Atoi(strings.TrimPrefix(filepath.Base(f), journalFile)); err == nil {
+			list = append(list, n)
+		}
+	}
+	slices.Sort(list)
+	return list, fault.Wrap(fault.Internal, j.dir, err)
+}
+
 // close ends the journal. What is written later is nowhere.
 func (j *journal) close() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if j.file != nil {
+	if j.closed = true; j.file != nil {
 		_ = j.file.Close()
 		j.file = nil
 	}
@@ -198,47 +232,46 @@ type leftRun struct {
 	journal *journal // goes on in a file of its own
 }
 
-// leftRuns returns the jobs of earlier listeners, the oldest first. Folders that cannot be read are removed: their jobs have not begun.
-func (d *Data) leftRuns() (list []leftRun, err error) {
+// leftRuns returns the jobs of earlier listeners, the oldest first, and those of which records are missing. Folders that cannot be read are removed: their jobs have not
+// begun.
+func (d *Data) leftRuns() (list, torn []leftRun, err error) {
 	entries, err := os.ReadDir(filepath.Join(d.dir, "runs"))
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
+		return nil, nil, nil
 	}
 	if err != nil {
-		return nil, fault.File(fault.Unavailable, d.dir, err)
+		return nil, nil, fault.File(fault.Unavailable, d.dir, err)
+	}
+	read := func(id, file string) (leftRun, bool) {
+		b, err := os.ReadFile(filepath.Join(d.runFolder(id), file))
+		m := &state.RunningJob{}
+		if err == nil {
+			err = proto.Unmarshal(b, m)
+		}
+		return leftRun{id, m, &journal{dir: d.runFolder(id)}}, err == nil && m.Job.GetSpec() != nil
 	}
 	for _, e := range entries {
 		if !jobspec.IsName(e.Name()) {
 			continue
 		}
-		b, err := os.ReadFile(filepath.Join(d.runFolder(e.Name()), runFile))
-		m := &state.RunningJob{}
-		if err == nil {
-			err = proto.Unmarshal(b, m)
-		}
-		if err != nil || m.Job.GetSpec() == nil {
+		if l, ok := read(e.Name(), runFile); ok {
+			list = append(list, l)
+		} else if l, ok := read(e.Name(), tornFile); ok {
+			torn = append(torn, l)
+		} else {
 			_ = os.RemoveAll(d.runFolder(e.Name()))
-			continue
 		}
-		list = append(list, leftRun{e.Name(), m, &journal{dir: d.runFolder(e.Name())}})
 	}
 	slices.SortStableFunc(list, func(a, b leftRun) int { return cmp.Compare(a.BeganNs, b.BeganNs) })
-	return list, nil
+	return list, torn, nil
 }
 
-// read calls each with the records of the journal, and makes it ready to go on.
+// read calls each with the records of the journal, and makes it ready to go on in a file of its own.
 func (j *journal) read(each func(*state.JobRecord)) error {
-	files, err := filepath.Glob(filepath.Join(j.dir, journalFile+"*"))
+	numbers, err := j.numbers()
 	if err != nil {
-		return fault.Wrap(fault.Internal, j.dir, err)
+		return err
 	}
-	var numbers []int
-	for _, f := range files {
-		if n, err := strconv.Atoi(strings.TrimPrefix(filepath.Base(f), journalFile)); err == nil {
-			numbers = append(numbers, n)
-		}
-	}
-	slices.Sort(numbers)
 	for _, n := range numbers {
 		j.segment = n
 		if err := readFrames(j.path(n), func(b []byte) error {
@@ -252,7 +285,7 @@ func (j *journal) read(each func(*state.JobRecord)) error {
 			return err
 		}
 	}
-	return j.next()
+	return nil
 }
 
 // writeLines writes the lines of a log to a file.

@@ -39,7 +39,7 @@ func TestJournal(t *testing.T) {
 	}
 	left := func() (leftRun, *inheritance) {
 		t.Helper()
-		list, err := d.leftRuns()
+		list, _, err := d.leftRuns()
 		if err != nil || len(list) != 1 {
 			t.Fatalf("%d jobs are left: %v", len(list), err)
 		}
@@ -70,7 +70,7 @@ func TestJournal(t *testing.T) {
 			t.Fatal(err)
 		}
 		l, h := func() (leftRun, *inheritance) {
-			list, _ := d.leftRuns()
+			list, _, _ := d.leftRuns()
 			h, err := list[0].read()
 			if cut > 100 && err != nil {
 				t.Fatal(err)
@@ -78,9 +78,6 @@ func TestJournal(t *testing.T) {
 			return list[0], h
 		}()
 		l.journal.close()
-		if err := os.Remove(l.journal.path(2)); err != nil {
-			t.Fatal(err)
-		}
 		if len(h.events) > 5 || cut == len(whole) && len(h.events) != 5 {
 			t.Errorf("cut at %d: %d events", cut, len(h.events))
 		}
@@ -97,25 +94,79 @@ func TestJournal(t *testing.T) {
 	number = 5
 	write(l.journal, &state.JobRecord{Position: h.Position, Supervision: &state.Supervision{Wanted: 4}, Begin: h.Begin}, 1)
 	l.journal.close()
-	if l, h = left(); len(h.events) != 6 || h.Supervision.GetWanted() != 4 || l.journal.segment != 3 {
+	if l, h = left(); len(h.events) != 6 || h.Supervision.GetWanted() != 4 || l.journal.segment != 2 {
 		t.Errorf("%d events, %v, file %d", len(h.events), h.Supervision, l.journal.segment)
 	}
 	l.journal.close()
 
-	// Old files go when others have come.
-	for range segments {
-		l.journal.bytes = segmentBytes
-		if err := l.journal.next(); err != nil {
+	// Listeners that come and go without a record to write change nothing.
+	for range 20 {
+		l, _ := left()
+		l.journal.close()
+	}
+	if _, h = left(); len(h.events) != 6 {
+		t.Errorf("%d events after 20 listeners", len(h.events))
+	}
+	if files, _ := l.journal.numbers(); len(files) != 2 {
+		t.Errorf("files %v", files)
+	}
+
+	// Old files go when the others have as much as watchers can read.
+	l, h = left()
+	for i := range maxEventBytes/segmentBytes + 3 {
+		write(l.journal, &state.JobRecord{Position: h.Position, Supervision: &state.Supervision{Wanted: 4}, Begin: h.Begin}, 1)
+		if err := os.Truncate(l.journal.path(3+i), segmentBytes); err != nil {
 			t.Fatal(err)
 		}
+		l.journal.bytes = segmentBytes
 	}
 	l.journal.close()
-	if files, _ := filepath.Glob(filepath.Join(l.journal.dir, journalFile+"*")); len(files) != segments {
-		t.Errorf("files %v, want %d", files, segments)
+	if files, _ := l.journal.numbers(); len(files) != maxEventBytes/segmentBytes+1 {
+		t.Errorf("files %v", files)
 	}
 	_ = os.Remove(filepath.Join(d.runFolder("a"), runFile))
-	if list, err := d.leftRuns(); err != nil || len(list) != 0 {
+	if list, _, err := d.leftRuns(); err != nil || len(list) != 0 {
 		t.Errorf("a folder without a job gives %v, %v", list, err)
+	}
+}
+
+// While records are missing, the next listener knows that it cannot go on with the job. The first that can be written says everything, and the job is there again.
+func TestTornJournal(t *testing.T) {
+	d, err := OpenData(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	j, err := d.beginRun("a", &state.RunningJob{Job: &state.KeptJob{Spec: &job.JobSpec{Name: "a"}, Run: "a-1"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	record := func(number uint64) *state.JobRecord {
+		return &state.JobRecord{Number: number, Status: &job.JobStatus{Job: "a"}, Supervision: &state.Supervision{Wanted: int32(number)},
+			Events: []*job.Event{{What: &job.Event_Step{Step: &job.Step{Step: number}}}}}
+	}
+	if err := j.write(record(0)); err != nil {
+		t.Fatal(err)
+	}
+	_ = j.file.Close() // as a disk that takes nothing more
+	if err := j.write(record(1)); err == nil || !j.full() {
+		t.Errorf("a record that cannot be written: %v, full %t", err, j.full())
+	}
+	list, torn, err := d.leftRuns()
+	if err != nil || len(list) != 0 || len(torn) != 1 || torn[0].Job.Run != "a-1" {
+		t.Fatalf("while records are missing: %d jobs, %d torn, %v", len(list), len(torn), err)
+	}
+	if err := j.write(record(2)); err != nil || j.full() {
+		t.Errorf("the next record: %v, full %t", err, j.full())
+	}
+	j.close()
+	list, torn, err = d.leftRuns()
+	if err != nil || len(list) != 1 || len(torn) != 0 {
+		t.Fatalf("afterwards: %d jobs, %d torn, %v", len(list), len(torn), err)
+	}
+	h, err := list[0].read()
+	if err != nil || h.first != 2 || len(h.events) != 1 || h.Supervision.Wanted != 2 {
+		t.Errorf("%v from event %d on, %d events, %v", h, h.first, len(h.events), err)
 	}
 }
 

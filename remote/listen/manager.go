@@ -263,8 +263,11 @@ func (m *Manager) add(j *Job, kept *state.KeptJob, access credential.Access) err
 		return err
 	}
 	m.forget(1)
+	if err := beginRun(m, j, kept); err != nil {
+		m.queue.left(j.ID)
+		return err
+	}
 	m.remember(j, kept)
-	beginRun(m, j, kept)
 	dropTraces(m.list())
 	enter(m, j)
 	beginJob(m, j)

@@ -80,19 +80,20 @@ func orAway(ctx context.Context, err error) error {
 }
 
 // tell appends events to those of the job, after they are in the journal with all that is known of the job now. decided says that the machine has changed.
-// j.telling is held.
-func tell(j *Job, decided bool, events ...*job.Event) {
+// j.telling is held. The error is why the record is missing, of the first of several that are.
+func tell(j *Job, decided bool, events ...*job.Event) (err error) {
 	if j.journal != nil {
 		whole := j.journal.full()
 		var r *state.JobRecord
 		j.withLock(func() { r = entry(j, decided || whole, whole) })
 		r.Events = events
-		if err := j.journal.write(r); err != nil {
-			j.manager.cfg.Log.Warn("the job will end with this listener: what it does cannot be written", "job", j.ID, "error", err)
+		if err = j.journal.write(r); err != nil {
+			j.manager.cfg.Log.Warn("the job would end with this listener: what it does cannot be written now", "job", j.ID, "error", err)
 		}
 	}
 	j.events.Add(events...)
 	j.number += uint64(len(events))
+	return err
 }
 
 // entry is a record of the journal without events. j.mu is held.
@@ -142,22 +143,26 @@ func stateOf(b *state.JobBegin) *jobState {
 // goesOn reports whether a job can be taken over. What a fed job is fed is known to its client alone, and kept states go with their listener.
 func goesOn(spec *job.JobSpec) bool { return !spec.Fed && !spec.KeepState && spec.State == "" }
 
-// beginRun makes the journal of a job that begins. m.mu is held.
-func beginRun(m *Manager, j *Job, kept *state.KeptJob) {
+// beginRun makes the journal of a job that begins, or returns why it cannot be written. m.mu is held.
+func beginRun(m *Manager, j *Job, kept *state.KeptJob) error {
 	if m.cfg.Kept == nil || m.cfg.Data == nil {
-		return
+		return nil
 	}
 	kept.Run = j.name
 	var err error
 	j.journal, err = m.cfg.Data.beginRun(j.ID, &state.RunningJob{Job: kept, Keeper: m.cfg.Kept.Keeper, BeganNs: j.began.UnixNano(), Policy: jobspec.PolicyMessage(j.allowed)})
+	if err == nil {
+		j.telling.Lock()
+		defer j.telling.Unlock()
+		err = tell(j, false) // from here on the next listener runs the job
+	}
 	if err != nil {
 		j.journal = nil
-		m.cfg.Log.Warn("the job will end with this listener: what it does cannot be written", "job", j.ID, "error", err)
-		return
+		forgetRun(m, j.ID)
+		return fault.E(fault.Unavailable, fault.At("job "+j.ID), fault.Got("a job that could not outlive this listener"), fault.Cause(err),
+			fault.Hint("make room in its data folder, and submit the job again"))
 	}
-	j.telling.Lock()
-	defer j.telling.Unlock()
-	tell(j, false) // from here on the next listener runs the job
+	return nil
 }
 
 // forgetRun removes the journal of a job that is not remembered any more. m.mu is held.
@@ -240,9 +245,14 @@ func TakeOver(ctx context.Context, m *Manager) error {
 	if m.cfg.Kept == nil || m.cfg.Data == nil {
 		return nil
 	}
-	left, err := m.cfg.Data.leftRuns()
+	left, torn, err := m.cfg.Data.leftRuns()
 	if err != nil {
 		return err
+	}
+	for _, l := range torn {
+		m.cfg.Log.Warn("a job of an earlier listener is lost, and its roles are ended: what it did could not be written", "job", l.id)
+		_ = m.cfg.Kept.Launcher.Release(ctx, l.Job.Run)
+		forgetRun(m, l.id)
 	}
 	var wait []func() // to be begun after the jobs that run, which have their places in the queue
 	for _, l := range left {

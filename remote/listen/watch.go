@@ -120,7 +120,7 @@ func (w *watcher) take(ctx context.Context, m *rpc.WatchResponse) error {
 		j.manager.cfg.Log.Info("job", "job", j.ID, "state", s.State)
 	}
 	if len(m.Events) > 0 {
-		tell(j, false, told...)
+		_ = tell(j, false, told...)
 	}
 	if end != nil {
 		j.withLock(func() {
