@@ -105,7 +105,7 @@ func showOneJob(cmd *cobra.Command, c *console, f *jobsShowFlags, args []string)
 		}
 	}
 	if f.ledger {
-		if err := writeLedger(c.out, ledger); err != nil {
+		if err := writeLedger(c.out, d.Status, ledger); err != nil {
 			return err
 		}
 	}
@@ -212,8 +212,12 @@ func writeRoles(w io.Writer, d *rpc.JobDetails) error {
 	return t.Flush()
 }
 
-func writeLedger(w io.Writer, sums []view.PassSum) error {
+func writeLedger(w io.Writer, s *job.JobStatus, sums []view.PassSum) error {
 	fmt.Fprintln(w)
+	if len(sums) == 0 && view.Ended(s) && s.Records > 0 {
+		fmt.Fprintf(w, "ledger: it went with the listener that had the job; %d records were trained\n", s.Records)
+		return nil
+	}
 	if len(sums) == 0 {
 		fmt.Fprintln(w, "ledger: no record has been trained")
 		return nil

@@ -72,6 +72,7 @@ func recalled(m *Manager, id string, k *state.KeptJob) *Job {
 		j.status.State = job.State_STOPPED
 		j.status.Failure = wire.FailureOf(fault.E(fault.Canceled, fault.At("job "+id), fault.Got("the end of its listener")))
 	}
+	j.events.Add(&job.Event{What: &job.Event_Status{Status: proto.CloneOf(j.status)}}) // who watches is told how it has ended
 	j.events.End()
 	j.logs.End()
 	close(j.done)

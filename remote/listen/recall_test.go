@@ -58,6 +58,14 @@ func TestRecall(t *testing.T) {
 		if s.State != want || s.Resumable != (s.Job != "young") || s.Owner != "eve" || s.Job == "failed" && s.Steps != 9 {
 			t.Errorf("%v", s)
 		}
+		j, err := m.Job(s.Job)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var last *job.Event
+		if err := j.events.Read(t.Context(), 0, true, func(_ uint64, e *job.Event) error { last = e; return nil }); err != nil || last.GetStatus().GetState() != want {
+			t.Errorf("who watches job %s is told %v, %v", s.Job, last, err)
+		}
 	}
 	j, err := m.Job("failed")
 	if err != nil {
