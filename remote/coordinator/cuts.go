@@ -110,6 +110,9 @@ func (c *cuts) keep() {
 		case errors.Is(err, fault.Stale): // the job has no such round: its trainers have completed before it, and the store has not failed
 			c.plan.failed(c.now())
 			c.cfg.Log.Info("no checkpoint behind the last step", "round", round)
+		case errors.Is(err, fault.Superseded): // a server has other state now, or was asked for another cut: the store has not failed
+			c.plan.failed(c.now())
+			c.cfg.Log.Info("a checkpoint gives way to a later one", "round", round, "reason", err.Error())
 		default:
 			c.plan.failed(c.now())
 			c.note(nil, err)

@@ -93,11 +93,11 @@ type Server struct {
 
 // Bounds of what callers may hold.
 const (
-	maxConnections = 256
+	maxConnections = 1024
 	maxStreams     = 64
 	maxHeader      = 16 << 10
-	headerTime     = 10 * time.Second
-	idleTime       = 2 * time.Minute
+	headerTime     = 5 * time.Second
+	idleTime       = 30 * time.Second
 	writeTime      = 10 * time.Second // for one message of a stream, and for any other answer
 	profileTime    = 2 * time.Minute  // for a profile
 )
