@@ -149,7 +149,7 @@ func writeJobStatus(w io.Writer, d *rpc.JobDetails) error {
 	row("steps", r.Steps)
 	row("records", r.Records)
 	if k := d.Queues.GetCheckpoint(); k != nil {
-		row("checkpoint", checkpointText(k))
+		row("checkpoint", checkpointText(k, d.Status.GetEarlierSteps()))
 	} else if k := d.Spec.GetCheckpoints(); k != nil {
 		row("checkpoint", "in "+k.Store)
 	}
@@ -160,10 +160,13 @@ func writeJobStatus(w io.Writer, d *rpc.JobDetails) error {
 	return t.Flush()
 }
 
-// checkpointText says which checkpoint is the last, and why there is no later one.
-func checkpointText(k *job.CheckpointStatus) string {
+// checkpointText says which checkpoint is the last, and why there is no later one. The job has begun after so many steps.
+func checkpointText(k *job.CheckpointStatus, begun uint64) string {
 	text := "none yet in " + k.Store
-	if k.Name != "" {
+	switch {
+	case k.Name == "" && begun > 0:
+		text = fmt.Sprintf("none since the job began after %d steps, in %s", begun, k.Store)
+	case k.Name != "":
 		text = fmt.Sprintf("after %d steps, %d bytes, in %s", k.Steps, k.Bytes, k.Store)
 	}
 	if k.FailingSinceMs > 0 {

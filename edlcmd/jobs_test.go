@@ -78,8 +78,11 @@ func TestCheckpointOfAJob(t *testing.T) {
 			Failure: wire.FailureOf(fault.E(fault.Unavailable, fault.At("pserver 1"), fault.Got("no room"), fault.Want("2 GB"), fault.Hint("free some")))},
 		"none yet in ckpt; fails since 1970-01-01T00:00:05Z": {Store: "ckpt", FailingSinceMs: 5000},
 	} {
-		if got := checkpointText(status); got != want {
+		if got := checkpointText(status, 0); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
+	}
+	if got := checkpointText(&job.CheckpointStatus{Store: "ckpt"}, 7); got != "none since the job began after 7 steps, in ckpt" {
+		t.Error(got)
 	}
 }
