@@ -374,7 +374,7 @@ func (j *Job) ShowEntries(ctx context.Context) (*rpc.JobDetails, error) {
 func (j *Job) Scale(ctx context.Context, trainers int32) error {
 	where := "job " + j.ID
 	if j.Ended() {
-		return fault.E(fault.Unavailable, fault.At(where), fault.Got("a job that has ended"), fault.Want("one that waits or runs"))
+		return fault.E(fault.InvalidArgument, fault.At(where), fault.Got("a job that has ended"), fault.Want("one that waits or runs"))
 	}
 	if j.spec.TrainersMax == j.spec.Trainers {
 		return fault.E(fault.InvalidArgument, fault.At(where), fault.Gotf("%d trainers for a job that always has %d", trainers, j.spec.Trainers),
