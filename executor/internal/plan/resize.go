@@ -345,8 +345,11 @@ func (m *making) bind(n *node) bool {
 	}
 	n.boundIn = m.in.walks
 	if loops == nil {
+		if len(n.bound) != 1 || n.bound[0].isLoop() { // as where there is nothing to compute now
+			return false
+		}
 		n.bound[0].kernel, n.bound[0].cost = kernel, n.cost
-		return len(n.bound) == 1 && !n.bound[0].isLoop()
+		return true
 	}
 	if len(loops) != len(n.bound) {
 		return false
