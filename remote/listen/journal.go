@@ -112,24 +112,29 @@ func (j *journal) write(r *state.JobRecord) error {
 		return nil
 	}
 	b, err := appendFrame(nil, r)
+	begun := false
 	if err == nil && (j.file == nil || j.torn || j.bytes >= segmentBytes) {
 		err = j.next()
+		begun = err == nil
 	}
 	if err == nil {
 		_, err = j.file.Write(b)
 		j.bytes += int64(len(b))
+	}
+	if err != nil && begun { // the next record tries again with this number
+		_ = j.file.Close()
+		_ = os.Remove(j.path(j.segment))
+		j.file = nil
+		j.segment--
 	}
 	run, torn := filepath.Join(j.dir, runFile), filepath.Join(j.dir, tornFile)
 	switch {
 	case err == nil && !j.torn:
 		return nil
 	case err == nil:
-		if err = os.Rename(torn, run); err == nil {
-			j.torn = false
-			return nil
-		}
-		return nil // it has said so before
-	case j.torn:
+		j.torn = os.Rename(torn, run) != nil
+		return nil
+	case j.torn: // it has said so before
 		return nil
 	}
 	j.torn = true
@@ -142,12 +147,12 @@ func (j *journal) next() error {
 		_ = j.file.Close()
 		j.file = nil
 	}
-	j.segment++
-	f, err := os.OpenFile(j.path(j.segment), os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+	f, err := os.OpenFile(j.path(j.segment+1), os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
 	if err != nil {
 		return fault.File(fault.Unavailable, j.dir, err)
 	}
 	j.file, j.bytes = f, 0
+	j.segment++
 	numbers, err := j.numbers()
 	for bytes := int64(0); err == nil && len(numbers) > 0; numbers = numbers[:len(numbers)-1] {
 		path := j.path(numbers[len(numbers)-1])

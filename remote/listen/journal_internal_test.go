@@ -152,6 +152,17 @@ func TestTornJournal(t *testing.T) {
 	if err := j.write(record(1)); err == nil || !j.full() {
 		t.Errorf("a record that cannot be written: %v, full %t", err, j.full())
 	}
+	if err := os.Mkdir(j.path(2), 0o700); err != nil { // no file of that name can be made
+		t.Fatal(err)
+	}
+	for range 3 {
+		if err := j.write(record(1)); err != nil {
+			t.Errorf("a further record that cannot be written: %v", err)
+		}
+	}
+	if err := os.Remove(j.path(2)); err != nil || j.segment != 1 {
+		t.Errorf("%v, file %d", err, j.segment)
+	}
 	list, torn, err := d.leftRuns()
 	if err != nil || len(list) != 0 || len(torn) != 1 || torn[0].Job.Run != "a-1" {
 		t.Fatalf("while records are missing: %d jobs, %d torn, %v", len(list), len(torn), err)
