@@ -56,11 +56,13 @@ func firstTensor(ts []*tensor.Tensor) *tensor.Tensor {
 // iteration writes only elements that it owns. It reads only elements that it owns, except in the slots of Whole. A loop of no iterations does not
 // run.
 type Loop struct {
-	N      int      // iterations, at least 0
-	Least  int      // the shortest range worth a run of its own, because each range has a fixed cost; 0 counts as 1
-	Reads  []string // input slots that the loop reads; nil: all
-	Whole  []string // input slots that every iteration may read as a whole
-	Writes []string // output slots that the loop writes; nil: all
+	N     int      // iterations, at least 0
+	Least int      // the shortest range worth a run of its own, because each range has a fixed cost; 0 counts as 1
+	Reads []string // input slots that the loop reads; nil: all
+	Whole []string // input slots that every iteration may read as a whole
+	// Writes are output slots that the loop writes; nil: all. An executor leaves a loop out that writes nothing which anybody reads, and does not know of scratch memory:
+	// a loop that fills some for a later one of the op writes nil.
+	Writes []string
 	// Apart says that iterations own disjoint parts of the tensors, but not equal shares. All may still read the slots of Whole. An executor cannot
 	// know what a range touches, so it runs such a loop after all loops before it and before all loops after it.
 	Apart bool
