@@ -373,7 +373,7 @@ func (j *Job) ShowEntries(ctx context.Context) (*rpc.JobDetails, error) {
 // yet, the job begins with that number.
 func (j *Job) Scale(ctx context.Context, trainers int32) error {
 	where := "job " + j.ID
-	if j.Ended() {
+	if j.spec.TrainersMax == j.spec.Trainers && j.Ended() {
 		return fault.E(fault.InvalidArgument, fault.At(where), fault.Got("a job that has ended"), fault.Want("one that waits or runs"))
 	}
 	if j.spec.TrainersMax == j.spec.Trainers {
