@@ -18,7 +18,7 @@ import (
 // maxMeasured is how many jobs have metrics of their own: those that run first, then those that were started last.
 const maxMeasured = 50
 
-// A metric is a name that Prometheus reads, with its labels after that of the job.
+// A metric is a name that Prometheus reads, with its labels.
 type metric struct {
 	desc *prometheus.Desc
 	kind prometheus.ValueType
@@ -55,7 +55,7 @@ var (
 	checkpointFails = gauge("edl_checkpoint_failing", "1 if the last attempt to make a checkpoint has failed, else 0.", "job")
 )
 
-// all lists the metrics for Describe, in the order of their declaration.
+// described are the metrics in the order of their declaration, for Describe.
 var described []metric
 
 func gauge(name, help string, labels ...string) metric {
