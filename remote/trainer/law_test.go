@@ -148,7 +148,7 @@ func (l lawCase) ofGenerations(t *testing.T) {
 	calls := l.run(t, 0, nil, 0, false)
 	seeds := uint64(lawSeeds)
 	if testing.Short() {
-		seeds /= 4
+		seeds = 2 // one that breaks connections and kills nobody, one that kills
 	}
 	for seed := range seeds {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
