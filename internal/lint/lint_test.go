@@ -136,7 +136,7 @@ var rooms = [][]string{
 	{"bench"},
 	{"remote"},
 	{"transpiler", "executor", "layers", "optimizer"},
-	{"ops"},
+	{"ops", "metrics"},
 	{"program", "dataset"},
 	{"proto", "tensor"},
 	{"fault"},
