@@ -53,6 +53,12 @@ func ExampleRandPerm() {
 	// Output: [1] [0]
 }
 
+func ExampleGumbelSoftmax() {
+	s := newSketch()
+	s.print(layers.GumbelSoftmax(s.numbers("x", 3, -100, 0, -100), 0.5, true))
+	// Output: [1 3] [0 1 0]
+}
+
 func ExampleBernoulli() {
 	s := newSketch()
 	s.print(layers.Bernoulli(s.numbers("p", 2, 0, 1)))

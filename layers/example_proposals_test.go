@@ -92,6 +92,25 @@ func ExamplePSRoiPool() {
 	// Output: [1 1 1 2] [2 7]
 }
 
+func ExampleDeformableRoiPool() {
+	s := newSketch()
+	image := layers.Reshape(s.numbers("pixels", 6, 1, 2, 3, 4, 5, 6), []int64{0, 1, 2, 3})
+	moves := layers.Reshape(s.numbers("moves", 2, 2, 0.5), []int64{0, 2, 1, 1})
+	s.print(layers.DeformableRoiPool(image, s.boxes("regions", 0, 0, 1, 1), moves, layers.Deformation{Points: 2, Strength: 0.25}))
+	// Output: [1 1 1 1] [3.12]
+}
+
+func ExampleRoiPerspectiveTransform() {
+	s := newSketch()
+	image := layers.Reshape(s.numbers("pixels", 9, 1, 2, 3, 4, 5, 6, 7, 8, 9), []int64{0, 1, 3, 3})
+	corners := layers.LoDResetTo(s.numbers("corners", 8, 2, 0, 2, 2, 0, 2, 0, 0), []int{0, 1}) // a square on its right side
+	out, mask, _ := layers.RoiPerspectiveTransform(image, corners, 3, 3, 1)
+	s.print(out, mask)
+	// Output:
+	// [1 1 3 3] [3 6 9 2 5 8 1 4 7]
+	// [1 1 3 3] [1 1 1 1 1 1 1 1 1]
+}
+
 func ExamplePRRoiPool() {
 	s := newSketch()
 	image := layers.Reshape(s.numbers("pixels", 6, 0, 2, 4, 10, 12, 14), []int64{0, 1, 2, 3})

@@ -1,6 +1,11 @@
 package layers
 
-import "math"
+import (
+	"cmp"
+	"math"
+
+	"github.com/edl-go/edl/fault"
+)
 
 // How many rows the results of most of these layers have is known only when their ops have run, as for MulticlassNMS.
 
@@ -123,6 +128,53 @@ func PRRoiPool(x, regions Variable, height, width int, scale float64, opts ...Op
 	l := start("prroi_pool", opts, nil, x, regions)
 	l.image(x)
 	return l.result(l.op("prroi_pool", In{"X": {x}, "ROIs": {regions}}, Attrs{"pooled_height": height, "pooled_width": width, "spatial_scale": scale}, "Out"))
+}
+
+// A Deformation says how DeformableRoiPool divides regions. What is 0 counts as 1.
+type Deformation struct {
+	Height, Width     int // of what a region becomes
+	Groups            [2]int
+	Points            int     // of a bin along each axis
+	Scale             float64 // size of x over that of the images
+	Strength          float64 // factor of moves; 0 is 0.1
+	PositionSensitive bool    // whether each bin has channels of its own, as in PSRoiPool
+}
+
+// DeformableRoiPool is RoiAlign whose bins move: moves [regions, 2, Height, Width] says how far each goes to the right and down, in sizes of the region and times Strength. With
+// moves of more channels, classes of channels of x move apart. (Fluid: deformable_roi_pooling.)
+//
+// Options: Name. Op: deformable_psroi_pooling.
+func DeformableRoiPool(x, regions, moves Variable, d Deformation, opts ...Option) Variable {
+	l := start("deformable_psroi_pooling", opts, nil, x, regions, moves)
+	l.image(x)
+	if l.failed {
+		return l.fail()
+	}
+	for _, n := range []*int{&d.Height, &d.Width, &d.Groups[0], &d.Groups[1], &d.Points} {
+		*n = cmp.Or(*n, 1)
+	}
+	channels := x.v.Dims[1]
+	if d.PositionSensitive {
+		d.Groups = [2]int{d.Height, d.Width}
+	}
+	groups := int64(d.Groups[0]) * int64(d.Groups[1])
+	if groups < 1 || channels%groups != 0 {
+		return l.mistake(fault.E(fault.InvalidArgument, fault.Gotf("%d channels in %d groups", channels, groups), fault.Want("groups that divide the channels")))
+	}
+	return l.result(l.multi("deformable_psroi_pooling", In{"Input": {x}, "ROIs": {regions}, "Trans": {moves}},
+		Attrs{"no_trans": false, "spatial_scale": cmp.Or(d.Scale, 1), "output_dim": channels / groups, "group_size": d.Groups[:], "pooled_height": d.Height, "pooled_width": d.Width,
+			"part_size": []int{d.Height, d.Width}, "sample_per_part": d.Points, "trans_std": cmp.Or(d.Strength, 0.1)}, "Output", "TopCount")[0])
+}
+
+// RoiPerspectiveTransform turns quadrilaterals of x into rectangles: regions [rows, 8] has x and y of their corners, from the upper left one clockwise. The results are the rectangles
+// [rows, channels, height, width], which are 0 beyond the region; where they are not, int32 [rows, 1, height, width]; and the matrices [rows, 9] that take places of a rectangle to those of x.
+//
+// Options: Name. Op: roi_perspective_transform.
+func RoiPerspectiveTransform(x, regions Variable, height, width int, scale float64, opts ...Option) (out, mask, matrix Variable) {
+	l := start("roi_perspective_transform", opts, nil, x, regions)
+	l.image(x)
+	made := l.multi("roi_perspective_transform", In{"X": {x}, "ROIs": {regions}}, Attrs{"transformed_height": height, "transformed_width": width, "spatial_scale": scale}, "Out", "Mask", "TransformMatrix")
+	return l.result(made[0]), made[1], made[2]
 }
 
 // DeformableConv is Conv2D whose window reads beside its places: offset [batch, 2*size*size, height, width of the result] has how far down and to the right for each

@@ -53,3 +53,16 @@ func noise(opType string, x Variable, dims []int64, attrs Attrs, opts []Option) 
 	attrs["shape"], attrs["seed"], attrs["dtype"] = dims, l.model.seed, l.dtype
 	return l.result(l.op(opType, In{"Input": {x}}, attrs, "Out"))
 }
+
+// GumbelSoftmax draws a class for each row of the last axis of x, which holds logarithms of weights, in a form that has a gradient: softmax((x + g)/temperature) with Gumbel noise g, new
+// in each step. With hard the result is 1 for one class and 0 for the others, and its gradient is that of the softmax.
+//
+// Options: Name. Op: gumbel_softmax.
+func GumbelSoftmax(x Variable, temperature float64, hard bool, opts ...Option) Variable {
+	l := start("gumbel_softmax", opts, nil, x)
+	slots := []string{"Out"}
+	if hard {
+		slots = append(slots, "Soft")
+	}
+	return l.result(l.multi("gumbel_softmax", In{"X": {x}}, Attrs{"temperature": temperature, "hard": hard}, slots...)[0])
+}

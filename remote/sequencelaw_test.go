@@ -136,11 +136,19 @@ var sequenceModels = map[string]func(m *layers.Model, words layers.Variable) lay
 		kind := layers.Cast(layers.ReduceSum(layers.Scale(words, 0, 0.25), layers.Axes(1), layers.KeepDims()), tensor.Int64) // 1
 		return layers.CenterLoss(layers.FC(words, 3), kind, 2, 0.5)
 	},
-	"psroi_pool prroi_pool": func(_ *layers.Model, words layers.Variable) layers.Variable {
+	"regions": func(_ *layers.Model, words layers.Variable) layers.Variable {
 		image := layers.Reshape(layers.FC(layers.SequencePool(words, "sum"), 128, layers.Act("tanh")), []int64{-1, 8, 4, 4})
 		regions := layers.Scale(layers.FC(words, 4, layers.Act("sigmoid")), 3, 0)
 		precise, shared := layers.PRRoiPool(image, regions, 2, 2, 1), layers.PSRoiPool(image, regions, 2, 2, 2, 1)
-		return layers.Add(scored(layers.Reshape(precise, []int64{-1, 32})), scored(layers.Reshape(shared, []int64{-1, 8})))
+		moved := layers.DeformableRoiPool(image, regions, layers.Reshape(layers.FC(words, 8), []int64{-1, 2, 2, 2}), layers.Deformation{Height: 2, Width: 2, Points: 2})
+		h := layers.FC(words, 8, layers.Act("sigmoid"))
+		column := func(from, to int64, shift float64) layers.Variable {
+			return layers.Scale(layers.Slice(h, []int{1}, []int64{from}, []int64{to}), 1, shift)
+		}
+		corners := layers.Concat([]layers.Variable{column(0, 2, 0), column(2, 3, 2), column(3, 4, 0), column(4, 6, 2), column(6, 7, 0), column(7, 8, 2)}, 1)
+		turned, _, _ := layers.RoiPerspectiveTransform(image, corners, 2, 2, 1)
+		chosen := layers.GumbelSoftmax(layers.Reshape(layers.Add(moved, turned), []int64{-1, 32}), 0.5, true)
+		return layers.Add(layers.Add(scored(layers.Reshape(precise, []int64{-1, 32})), scored(layers.Reshape(shared, []int64{-1, 8}))), scored(chosen))
 	},
 	"warpctc": func(m *layers.Model, words layers.Variable) layers.Variable {
 		text := layers.Data(m, "text", layers.Dims(1), layers.DType(tensor.Int64), layers.LoD(1))

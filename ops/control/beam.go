@@ -53,7 +53,7 @@ func init() {
 			}},
 			{Name: "is_accumulated", Doc: "scores are those of whole prefixes; else probabilities of the last word, whose logarithm is added to pre_scores", Default: true}},
 		Infer: func(s *ops.Shapes) error {
-			for slot, dtype := range map[string]tensor.DType{"pre_ids": tensor.Int64, "pre_scores": tensor.Float32, "ids": tensor.Int64, "scores": tensor.Float32} {
+			for slot, dtype := range opkit.InOrder(map[string]tensor.DType{"pre_ids": tensor.Int64, "pre_scores": tensor.Float32, "ids": tensor.Int64, "scores": tensor.Float32}) {
 				if m := s.In(slot); s.Has(slot) && (m.Kind != program.LoDTensor || m.DType != dtype) {
 					return s.Errorf(slot, "%v", dtype)
 				}

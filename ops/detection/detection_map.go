@@ -77,7 +77,7 @@ func inferDetectionMAP(s *ops.Shapes) error {
 	if c := label.Dims[1]; c >= 0 && c != 6 && c != 5 {
 		return s.Errorf("Label", "6 columns, or 5")
 	}
-	for slot, n := range map[string]int64{"HasState": 1, "PosCount": classes} {
+	for slot, n := range opkit.InOrder(map[string]int64{"HasState": 1, "PosCount": classes}) {
 		if m := s.In(slot); s.Has(slot) && (m.Kind != program.LoDTensor || m.DType != tensor.Int32 || ops.Product(m.Dims) >= 0 && ops.Product(m.Dims) != n) {
 			return s.Errorf(slot, "%d numbers int32", n)
 		}

@@ -1,6 +1,7 @@
 package detection_test
 
 import (
+	"maps"
 	"math"
 	"testing"
 
@@ -127,10 +128,32 @@ var (
 		{Type: "yolov3_loss", Name: "images", Inputs: slots{"X": One(Spread(1, 2, 14, 3, 3)), "GTBox": One(Floats(dims{2, 2, 4}, .4, .3, .2, .3, .45, .35, .1, .4, .9, .1, .3, .2, .2, .7, .05, .05)),
 			"GTLabel": One(Int32s(dims{2, 2}, 0, 1, 1, 5)), "GTScore": One(Floats(dims{2, 2}, .5, 1, .75, 1))}, Constant: []string{"GTBox", "GTScore"}, Loss: []string{"Loss"},
 			Attrs: attrs{"anchors": []int32{10, 20, 30, 20, 5, 5}, "anchor_mask": []int32{0, 2}, "class_num": int32(2), "ignore_thresh": float32(0.2), "scale_x_y": float32(1.1)}},
+		deformedCase("", Floats(dims{1, 2, 1, 1}, make([]float64, 2)...), attrs{"no_trans": true}, slots{"Output": One(Floats(dims{1, 1, 1, 1}, 2)), "TopCount": One(Floats(dims{1, 1, 1, 1}, 4))}),
+		// The points of the bin lie at -1/2 and 1/2 along both axes; they move to the right by 1 and down by 1/4. What lies beyond the first row counts as in it.
+		deformedCase("moved", Floats(dims{1, 2, 1, 1}, 2, 0.5), nil, slots{"Output": One(Floats(dims{1, 1, 1, 1}, 3.125))}),
+		{Type: "deformable_psroi_pooling", Name: "images", Inputs: slots{"Input": One(Spread(1, 2, 8, 5, 4)), "ROIs": One(twoOf(1, 2, 6, 7, 2, 1, 5, 30)), "Trans": One(Spread(3, 2, 4, 2, 2))},
+			Attrs: attrs{"no_trans": false, "spatial_scale": float32(0.5), "output_dim": int32(2), "group_size": []int32{2, 2}, "pooled_height": int32(3), "pooled_width": int32(2), "part_size": []int32{2, 2},
+				"sample_per_part": int32(2), "trans_std": float32(0.3)}, Constant: []string{"ROIs"}, Loss: []string{"Output"}},
+		// A rectangle of 2 x 3 places stays as it is.
+		{Type: "roi_perspective_transform", Inputs: slots{"X": One(Floats(dims{1, 1, 2, 3}, 1, 2, 3, 4, 5, 6)), "ROIs": One(of(Floats(dims{1, 8}, 0, 0, 2, 0, 2, 1, 0, 1), 0, 1))},
+			Attrs: attrs{"transformed_height": int32(2), "transformed_width": int32(4)}, Constant: []string{"ROIs"}, Outputs: map[string]int{"Out2InIdx": 0, "Out2InWeights": 0}, Loss: []string{"Out"},
+			Want: slots{"Out": One(Floats(dims{1, 1, 2, 4}, 1, 2, 3, 0, 4, 5, 6, 0)), "Mask": One(Int32s(dims{1, 1, 2, 4}, 1, 1, 1, 0, 1, 1, 1, 0)), "TransformMatrix": One(Floats(dims{1, 9}, 1, 0, 0, 0, 1, 0, 0, 0, 1))}},
+		{Type: "roi_perspective_transform", Name: "images", Inputs: slots{"X": One(Spread(2, 2, 2, 4, 5)), "ROIs": One(of(Floats(dims{2, 8}, 1, 0, 9, 3, 7, 8, 0, 6, -4, -4, 3, 1, 5, 9, 1, 4), 0, 1, 2))},
+			Attrs: attrs{"transformed_height": int32(4), "transformed_width": int32(5), "spatial_scale": float32(0.5)}, Constant: []string{"ROIs"}, Loss: []string{"Out"}},
 		{Type: "roi_align", Name: "numbers", Inputs: slots{"X": One(Spread(2, 2, 1, 4, 3)), "ROIs": One(Floats(dims{2, 4}, 0, 0, 2, 3, 1, 1, 20, 2)),
 			"RoisNum": One(Int32s(dims{2}, 1, 1))}, Constant: []string{"ROIs"}, Attrs: pool2},
 	}
 )
+
+// deformedCase pools one bin of 2 x 2 points over a map of 2 x 3 places.
+func deformedCase(name string, trans *tensor.Tensor, own attrs, want slots) Case {
+	c := Case{Type: "deformable_psroi_pooling", Name: name, Inputs: slots{"Input": One(Floats(dims{1, 1, 2, 3}, 1, 2, 3, 4, 5, 6)), "ROIs": One(of(Floats(dims{1, 4}, 0, 0, 1, 1), 0, 1)), "Trans": One(trans)},
+		Constant: []string{"ROIs"}, Loss: []string{"Output"}, Want: want,
+		Attrs: attrs{"no_trans": false, "spatial_scale": float32(1), "output_dim": int32(1), "group_size": []int32{1, 1}, "pooled_height": int32(1), "pooled_width": int32(1), "part_size": []int32{1, 1},
+			"sample_per_part": int32(2), "trans_std": float32(0.25)}}
+	maps.Copy(c.Attrs, own)
+	return c
+}
 
 func TestLaws(t *testing.T) { Laws(t, append(boxCases, regionCases...)) }
 

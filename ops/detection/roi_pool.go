@@ -28,22 +28,27 @@ const mostPooled = 1 << 12
 
 // inferRegions returns the dims of the output, R regions of the channels of X.
 func inferRegions(s *ops.Shapes) ([]int64, error) {
-	if err := s.IsFloat("X"); err != nil {
-		return nil, err
-	}
-	if err := s.Rank("X", 4); err != nil {
-		return nil, err
-	}
 	if err := boxesOf(s, "ROIs"); err != nil {
 		return nil, err
 	}
-	if err := s.SameType("X", "ROIs"); err != nil {
+	return inferRegionsOf(s, "X", "pooled")
+}
+
+// inferRegionsOf is inferRegions for maps in a slot and for attributes with another name, but leaves it to its caller to check what a row of ROIs is.
+func inferRegionsOf(s *ops.Shapes, maps, made string) ([]int64, error) {
+	if err := s.IsFloat(maps); err != nil {
 		return nil, err
 	}
-	x, rois := s.In("X"), s.In("ROIs")
+	if err := s.Rank(maps, 4); err != nil {
+		return nil, err
+	}
+	if err := s.SameType(maps, "ROIs"); err != nil {
+		return nil, err
+	}
+	x, rois := s.In(maps), s.In("ROIs")
 	for _, extent := range x.Dims[2:] {
 		if extent == 0 {
-			return nil, s.Errorf("X", "maps with places")
+			return nil, s.Errorf(maps, "maps with places")
 		}
 	}
 	images := x.Dims[0]
@@ -57,10 +62,10 @@ func inferRegions(s *ops.Shapes) ([]int64, error) {
 	} else if n, err := s.CountSequences("ROIs"); err != nil {
 		return nil, err
 	} else if !opkit.Agree(n, images) {
-		return nil, s.Errorf("ROIs", "%d sequences, one for each image of X", images)
+		return nil, s.Errorf("ROIs", "%d sequences, one for each image of %s", images, maps)
 	}
 	dims := []int64{rois.Dims[0], x.Dims[1], 0, 0}
-	for i, name := range []string{"pooled_height", "pooled_width"} {
+	for i, name := range []string{made + "_height", made + "_width"} {
 		if dims[2+i] = s.Int(name); dims[2+i] < 1 || dims[2+i] > mostPooled {
 			return nil, opkit.BadAttr(s, name, "1 to %d", mostPooled)
 		}

@@ -48,7 +48,7 @@ func init() {
 			if err := checkYoloLoss(s); err != nil {
 				return err
 			}
-			for slot, want := range map[string][]int64{"Loss@GRAD": s.In("X").Dims[:1], "ObjectnessMask": yoloMask(s), "GTMatchMask": s.In("GTBox").Dims[:2]} {
+			for slot, want := range opkit.InOrder(map[string][]int64{"Loss@GRAD": s.In("X").Dims[:1], "ObjectnessMask": yoloMask(s), "GTMatchMask": s.In("GTBox").Dims[:2]}) {
 				if !ops.Compatible(s.In(slot).Dims, want) {
 					return s.Errorf(slot, "dims %v", want)
 				}

@@ -18,7 +18,7 @@ import (
 // attempts is the number of mutated ops that hostile tries.
 const attempts = 30000
 
-// hostile mutates the ops of the cases and their gradients. Inference must return. If it accepts a small op, the op must bind and run; a kernel may
+// hostile mutates the ops of the cases and their gradients. Inference must return, with the same error each time. If it accepts a small op, the op must bind and run; a kernel may
 // return an error for its data. Every run makes the same mutations.
 func hostile(t *testing.T, cases []Case) {
 	type seed struct {
@@ -59,8 +59,12 @@ func survives(op *program.Op, metas map[string]ops.Meta, m mutator) (err error) 
 			err = fmt.Errorf("inputs %v: panic: %v\n%s", metas, p, debug.Stack())
 		}
 	}()
-	shapes, refused := ops.Infer(op, func(name string) (ops.Meta, bool) { v, ok := metas[name]; return v, ok })
+	given := func(name string) (ops.Meta, bool) { v, ok := metas[name]; return v, ok }
+	shapes, refused := ops.Infer(op, given)
 	if refused != nil {
+		if _, again := ops.Infer(op, given); again == nil || again.Error() != refused.Error() {
+			return fmt.Errorf("inputs %v: refused with %q, and again with %q", metas, refused, again)
+		}
 		return nil
 	}
 	if err := costs(shapes); err != nil {

@@ -120,3 +120,11 @@ func DropoutUpscale[T tensor.Float](out, x, mask []T, probability float64) {
 		out[i] = x[i] * mask[i] / keep
 	}
 }
+
+// AddGumbel computes out[i] = (x[i] + g)/temperature, where g has the standard Gumbel distribution: -log(-log(u)) of a uniform number u. out may be x.
+func AddGumbel[T tensor.Float](out, x []T, temperature float64, seed int64, stream, firstIndex uint64) {
+	x = x[:len(out)]
+	for i := range out {
+		out[i] = T((float64(x[i]) - math.Log(-math.Log(uniform(seed, stream, firstIndex+uint64(i))))) / temperature)
+	}
+}

@@ -213,3 +213,25 @@ func scatterColumn[T tensor.Float](x, column []T, inner int) {
 		x[i*inner] = v
 	}
 }
+
+// OneAtLargest sets the largest number of each column to 1 and the others to 0. x has rows of classes of inner numbers, and a column has a number of each class. Of equal
+// numbers the first counts.
+func OneAtLargest[T tensor.Float](x []T, rows, classes, inner int) {
+	if classes == 0 {
+		return
+	}
+	for row := range rows {
+		for column := range inner {
+			values, best := x[row*classes*inner+column:], 0
+			for c := 1; c < classes; c++ {
+				if values[c*inner] > values[best*inner] {
+					best = c
+				}
+			}
+			for c := range classes {
+				values[c*inner] = 0
+			}
+			values[best*inner] = 1
+		}
+	}
+}

@@ -148,7 +148,7 @@ func (f matmulForm) infer(s *ops.Shapes) error {
 		return err
 	}
 	x, y := s.In("X").Dims, s.In(f.y).Dims
-	for slot, ranks := range map[string][2]int{"X": f.ranks(0), f.y: f.ranks(1)} {
+	for slot, ranks := range opkit.InOrder(map[string][2]int{"X": f.ranks(0), f.y: f.ranks(1)}) {
 		if n := len(s.In(slot).Dims); n < ranks[0] || n > ranks[1] {
 			return s.Errorf(slot, "a rank from %d to %d", ranks[0], ranks[1])
 		}

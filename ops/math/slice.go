@@ -63,7 +63,7 @@ func sliceSpans(a attributes, strides string, x []int64) ([]span, error) {
 	if strides != "" {
 		steps = a.Ints(strides)
 	}
-	for name, list := range map[string][]int64{"starts": starts, "ends": ends, strides: steps} {
+	for name, list := range opkit.InOrder(map[string][]int64{"starts": starts, "ends": ends, strides: steps}) {
 		if len(list) != len(axes) {
 			return nil, opkit.BadAttr(a, name, "%d numbers, one for each of axes", len(axes))
 		}

@@ -45,10 +45,10 @@ func inferUnfold(s *ops.Shapes) error {
 	if err := s.Rank("X", 4); err != nil {
 		return err
 	}
-	for name, rule := range map[string]struct {
+	for name, rule := range opkit.InOrder(map[string]struct {
 		n     int
 		least int64
-	}{"kernel_sizes": {2, 1}, "strides": {2, 1}, "paddings": {4, 0}, "dilations": {2, 1}} {
+	}{"kernel_sizes": {2, 1}, "strides": {2, 1}, "paddings": {4, 0}, "dilations": {2, 1}}) {
 		values := s.Ints(name)
 		ok := len(values) == rule.n
 		for _, v := range values {

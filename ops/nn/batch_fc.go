@@ -37,7 +37,7 @@ func inferBatchFC(s *ops.Shapes) error {
 	if err := s.SameType("Input", "W", "Bias"); err != nil {
 		return err
 	}
-	for slot, rank := range map[string]int{"Input": 3, "W": 3, "Bias": 2} {
+	for slot, rank := range opkit.InOrder(map[string]int{"Input": 3, "W": 3, "Bias": 2}) {
 		if err := s.Rank(slot, rank); err != nil {
 			return err
 		}

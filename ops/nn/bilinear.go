@@ -38,7 +38,7 @@ func inferBilinear(s *ops.Shapes) error {
 	if err := s.SameType("X", "Y", "Weight", "Bias"); err != nil {
 		return err
 	}
-	for slot, rank := range map[string]int{"X": 2, "Y": 2, "Weight": 3} {
+	for slot, rank := range opkit.InOrder(map[string]int{"X": 2, "Y": 2, "Weight": 3}) {
 		if err := s.Rank(slot, rank); err != nil {
 			return err
 		}

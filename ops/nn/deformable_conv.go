@@ -71,7 +71,7 @@ func inferDeformable(s *ops.Shapes) error {
 		return opkit.BadAttr(s, "deformable_groups", "a number that divides the channels of Input %v", x)
 	}
 	places := []int64{program.Unknown, program.Unknown}
-	for name, least := range map[string]int64{"strides": 1, "paddings": 0, "dilations": 1} {
+	for name, least := range opkit.InOrder(map[string]int64{"strides": 1, "paddings": 0, "dilations": 1}) {
 		list := s.Ints(name)
 		if len(list) != 2 || min(list[0], list[1]) < least || max(list[0], list[1]) > mostWindow {
 			return opkit.BadAttr(s, name, "two numbers from %d to %d", least, mostWindow)
@@ -87,7 +87,7 @@ func inferDeformable(s *ops.Shapes) error {
 		}
 	}
 	window := ops.Product(f[2:])
-	for slot, numbers := range map[string]int64{"Offset": 2, "Mask": 1} {
+	for slot, numbers := range opkit.InOrder(map[string]int64{"Offset": 2, "Mask": 1}) {
 		want := []int64{x[0], ops.Product([]int64{own, window, numbers}), places[0], places[1]}
 		if s.Has(slot) && !ops.Compatible(s.In(slot).Dims, want) {
 			return s.Errorf(slot, "dims %v", want)

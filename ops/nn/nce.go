@@ -108,7 +108,7 @@ func checkSampler(s *ops.Shapes, classes int64) error {
 	if kind != kernel.ListedClasses {
 		return nil
 	}
-	for slot, want := range map[string]tensor.DType{"CustomDistProbs": tensor.Float32, "CustomDistAlias": tensor.Int32, "CustomDistAliasProbs": tensor.Float32} {
+	for slot, want := range opkit.InOrder(map[string]tensor.DType{"CustomDistProbs": tensor.Float32, "CustomDistAlias": tensor.Int32, "CustomDistAliasProbs": tensor.Float32}) {
 		if !s.Has(slot) {
 			return fault.E(fault.InvalidArgument, fault.On(s.Op()), fault.Gotf("sampler 2 without %s", slot), fault.Want("the distribution"))
 		}

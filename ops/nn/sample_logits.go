@@ -80,7 +80,7 @@ func inferSampleLogits(s *ops.Shapes) error {
 		dims[1] = labels.Dims[1] + samples
 	}
 	if custom {
-		for slot, want := range map[string]tensor.DType{"CustomizedSamples": tensor.Int64, "CustomizedProbabilities": x.DType} {
+		for slot, want := range opkit.InOrder(map[string]tensor.DType{"CustomizedSamples": tensor.Int64, "CustomizedProbabilities": x.DType}) {
 			if !s.Has(slot) {
 				return fault.E(fault.InvalidArgument, fault.On(s.Op()), fault.Got("use_customized_samples without "+slot), fault.Want("both Customized slots"))
 			}

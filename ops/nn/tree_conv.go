@@ -44,7 +44,7 @@ func inferTreeConv(s *ops.Shapes) error {
 	if err := s.SameType("NodesVector", "Filter"); err != nil {
 		return err
 	}
-	for slot, rank := range map[string]int{"NodesVector": 3, "EdgeSet": 3, "Filter": 4} {
+	for slot, rank := range opkit.InOrder(map[string]int{"NodesVector": 3, "EdgeSet": 3, "Filter": 4}) {
 		if err := s.Rank(slot, rank); err != nil {
 			return err
 		}

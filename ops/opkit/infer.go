@@ -1,6 +1,10 @@
 package opkit
 
 import (
+	"iter"
+	"maps"
+	"slices"
+
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/ops"
 	"github.com/edl-go/edl/program"
@@ -128,5 +132,16 @@ func PerElement(flops int64) func(*ops.Shapes) ops.Cost {
 			}
 		}
 		return ops.Cost{Flops: flops * largest, Bytes: Bytes(s)}
+	}
+}
+
+// InOrder ranges over a map in the order of its keys. An inference that checks what a map lists reports the same fault of several in every run.
+func InOrder[V any](m map[string]V) iter.Seq2[string, V] {
+	return func(yield func(string, V) bool) {
+		for _, key := range slices.Sorted(maps.Keys(m)) {
+			if !yield(key, m[key]) {
+				return
+			}
+		}
 	}
 }

@@ -122,7 +122,7 @@ func inferInitialState(s *ops.Shapes, width, fed int64) error {
 	if s.Has("H0") != s.Has("C0") {
 		return s.Errorf("H0", "H0 and C0, or neither")
 	}
-	for slot, columns := range map[string]int64{"H0": fed, "C0": width} {
+	for slot, columns := range opkit.InOrder(map[string]int64{"H0": fed, "C0": width}) {
 		if s.Has(slot) && !ops.Compatible(s.In(slot).Dims, []int64{sequences, columns}) {
 			return s.Errorf(slot, "dims [%d, %d], a row for each sequence", sequences, columns)
 		}

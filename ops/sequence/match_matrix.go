@@ -44,7 +44,7 @@ func inferMatchMatrix(s *ops.Shapes) error {
 	if err := s.SameType("X", "Y", "W"); err != nil {
 		return err
 	}
-	for slot, rank := range map[string]int{"X": 2, "Y": 2, "W": 3} {
+	for slot, rank := range opkit.InOrder(map[string]int{"X": 2, "Y": 2, "W": 3}) {
 		if err := s.Rank(slot, rank); err != nil {
 			return err
 		}
