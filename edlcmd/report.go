@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/edl-go/edl/executor"
+	"github.com/edl-go/edl/metrics"
 	"github.com/edl-go/edl/tensor"
 	"github.com/vbauerster/mpb/v8"
 	"github.com/vbauerster/mpb/v8/cwriter"
@@ -21,8 +22,8 @@ type reporter interface {
 	value(name string, t *tensor.Tensor) error
 	// step is called after a step of training.
 	step(s executor.StepResult) error
-	// done is called when the last step is over, with the means of what was fetched.
-	done(s executor.Summary, m *means) error
+	// done is called when the last step is over, with the means of what was fetched, and the metrics.
+	done(s executor.Summary, m *means, scored []metrics.Result) error
 	// close ends what the reporter started, also after an error.
 	close()
 }
@@ -131,11 +132,28 @@ func (r *textReporter) show(s executor.StepResult) error {
 	return err
 }
 
-func (r *textReporter) done(s executor.Summary, m *means) error {
+func (r *textReporter) done(s executor.Summary, m *means, scored []metrics.Result) error {
 	if err := r.some.flush(); err != nil {
 		return err
 	}
-	return writeSummary(r.w, s, r.watch, m)
+	if err := writeSummary(r.w, s, r.watch, m); err != nil {
+		return err
+	}
+	for _, result := range scored {
+		if _, err := fmt.Fprintf(r.w, "metric  %s\n", textResult(result)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// textResult is a metric as text: auc 0.912345, with the bound of its error where it has one.
+func textResult(r metrics.Result) string {
+	text := fmt.Sprintf("%s %.6g", r.Name, r.Value)
+	if r.Bound > 0 {
+		text += fmt.Sprintf(" (within %.1g)", r.Bound)
+	}
+	return text
 }
 
 func (r *textReporter) close() {}
@@ -217,10 +235,10 @@ func (r *barReporter) step(s executor.StepResult) error {
 	return nil
 }
 
-func (r *barReporter) done(s executor.Summary, m *means) error {
+func (r *barReporter) done(s executor.Summary, m *means, scored []metrics.Result) error {
 	r.bar.SetTotal(-1, true)
 	r.progress.Wait()
-	return r.textReporter.done(s, m)
+	return r.textReporter.done(s, m, scored)
 }
 
 // close takes an unfinished bar from the screen.

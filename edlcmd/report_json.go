@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/edl-go/edl/executor"
+	"github.com/edl-go/edl/metrics"
 	"github.com/edl-go/edl/tensor"
 )
 
@@ -37,6 +38,7 @@ type (
 		Records int64                 `json:"records"`
 		Seconds float64               `json:"seconds"`
 		Mean    map[string]jsonNumber `json:"mean,omitempty"`
+		Metrics map[string]jsonNumber `json:"metrics,omitempty"`
 	}
 )
 
@@ -82,7 +84,7 @@ func (r *jsonReporter) show(s executor.StepResult) error {
 	return writeJSON(r.w, e)
 }
 
-func (r *jsonReporter) done(s executor.Summary, m *means) error {
+func (r *jsonReporter) done(s executor.Summary, m *means, scored []metrics.Result) error {
 	if err := r.some.flush(); err != nil {
 		return err
 	}
@@ -95,7 +97,17 @@ func (r *jsonReporter) done(s executor.Summary, m *means) error {
 			}
 		}
 	}
+	e.Metrics = jsonResults(scored)
 	return writeJSON(r.w, e)
+}
+
+// jsonResults returns metrics by name.
+func jsonResults(scored []metrics.Result) map[string]jsonNumber {
+	values := map[string]jsonNumber{}
+	for _, result := range scored {
+		values[result.Name] = jsonNumber(result.Value)
+	}
+	return values
 }
 
 func (r *jsonReporter) close() {}

@@ -32,6 +32,7 @@ type runFlags struct {
 	start   startFlags
 	startup startupFlag
 	export  runExport
+	metrics []string
 	output  *choice
 	trace   string
 }
@@ -73,6 +74,7 @@ the fetched variables depend on is computed, as it is after training.`,
 	flags.StringVar(&f.where.address, "remote", "", "run on the cluster of the listener at `ADDR`, the host:port that its \"edl listen\" prints; without ADDR on processes of this machine")
 	flags.Lookup("remote").NoOptDefVal = onThisMachine
 	flags.Lookup("params").Usage += ", or a checkpoint STORE[@STEPS]"
+	metricFlag(cmd, &f.metrics)
 	f.start.add(cmd)
 	f.startup.add(cmd)
 	f.cluster.add(cmd)
@@ -213,11 +215,18 @@ func runToEnd(cmd *cobra.Command, c *console, f *runFlags, spec *job.JobSpec, p 
 		return err
 	}
 	f.where.keep = exported != nil
-	what := watchOf(p, spec.Fetch, f.every)
-	if err := what.check(spec, p); err != nil {
+	scored, err := newScoring(f.metrics, p)
+	if err != nil {
 		return err
 	}
-	run := executor.TrainOptions{Data: bindings(spec), Passes: int(spec.Passes), Fetch: what.names, Save: spec.Save, Ahead: -1}
+	if err := scored.refuseTraining(p); err != nil {
+		return err
+	}
+	what := watchOf(p, spec.Fetch, f.every)
+	if err := what.check(spec, p); err != nil && len(scored.specs) == 0 {
+		return err
+	}
+	run := executor.TrainOptions{Data: bindings(spec), Passes: int(spec.Passes), Fetch: scored.fetch(what.names), Save: spec.Save, Ahead: -1}
 	begins, said, err := f.start.begins(spec, p)
 	if err != nil {
 		return err
@@ -239,7 +248,14 @@ func runToEnd(cmd *cobra.Command, c *console, f *runFlags, spec *job.JobSpec, p 
 		said = nil
 		if s.Attempt != attempt { // the job has lost a server and starts over
 			attempt, result.means = s.Attempt, means{}
+			if err := scored.reset(); err != nil {
+				return err
+			}
 		}
+		if err := scored.add(s.Fetched); err != nil {
+			return err
+		}
+		s.Fetched = s.Fetched[:len(what.names)]
 		result.means.add(what.names, s)
 		return r.step(s)
 	})
@@ -252,7 +268,11 @@ func runToEnd(cmd *cobra.Command, c *console, f *runFlags, spec *job.JobSpec, p 
 	if c.ran != nil {
 		c.ran(result)
 	}
-	return r.done(result.summary, &result.means)
+	results, err := scored.set.Results()
+	if err != nil {
+		return err
+	}
+	return r.done(result.summary, &result.means, results)
 }
 
 // startFlags say with which state a run begins.

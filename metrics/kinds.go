@@ -178,13 +178,18 @@ func Kinds() []string {
 	return slices.Sorted(slices.Values(append(slices.Collect(maps.Keys(kinds)), "top-K")))
 }
 
-// Better reports whether a value of a metric is that of better predictions than another. NaN is never better, and every number is better than NaN.
-func Better(metric string, value, than float64) bool {
+// Loss is the kind of a Result that is the mean of a loss. It is none of Kinds: no prediction and label belong to it.
+const Loss = "loss"
+
+// Better reports whether a value of a kind of metric is that of better predictions than another. NaN is never better, and every number is better than NaN.
+func Better(kind string, value, than float64) bool {
 	if math.IsNaN(value) || math.IsNaN(than) {
-		return !math.IsNaN(value)
+		return !math.IsNaN(value) && math.IsNaN(than)
 	}
-	k, err := kindOf(metric)
+	k, err := kindOf(kind)
 	switch {
+	case kind == Loss:
+		return value < than
 	case err != nil:
 		return false
 	case k.better == smaller:

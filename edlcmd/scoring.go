@@ -1,0 +1,82 @@
+package edlcmd
+
+import (
+	"slices"
+
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/metrics"
+	"github.com/edl-go/edl/program"
+	"github.com/edl-go/edl/tensor"
+	"github.com/spf13/cobra"
+)
+
+// A scoring computes the metrics of --metric of what a run fetches.
+type scoring struct {
+	specs []metrics.Spec
+	set   *metrics.Set
+	at    []int // places of the variables of set among those that are fetched
+}
+
+// metricFlag adds --metric.
+func metricFlag(cmd *cobra.Command, texts *[]string) {
+	cmd.Flags().StringArrayVar(texts, "metric", nil, "with an evaluation: compute a metric, as `KIND=PREDICTION,LABEL[,WEIGHT]`, such as auc=prediction,label; "+
+		"KIND alone takes the variables from the loss; repeatable")
+	_ = cmd.RegisterFlagCompletionFunc("metric", cobra.FixedCompletions(metrics.Kinds(), cobra.ShellCompDirectiveNoFileComp))
+}
+
+// newScoring reads the values of --metric for the program that is evaluated.
+func newScoring(texts []string, p *program.Program) (*scoring, error) {
+	s := &scoring{}
+	for _, text := range texts {
+		spec, err := metrics.ParseSpec(text)
+		if err == nil {
+			spec, err = spec.Fill(p)
+		}
+		if err != nil {
+			return nil, inFile("--metric", err)
+		}
+		s.specs = append(s.specs, spec)
+	}
+	if err := s.reset(); err != nil {
+		return nil, inFile("--metric", err)
+	}
+	return s, nil
+}
+
+// reset forgets all rows.
+func (s *scoring) reset() (err error) {
+	s.set, err = metrics.Of(s.specs...)
+	return err
+}
+
+// fetch returns names, and behind them the variables that the metrics need in addition.
+func (s *scoring) fetch(names []string) []string {
+	all := slices.Clone(names)
+	s.at = nil
+	for _, name := range s.set.Names() {
+		i := slices.Index(all, name)
+		if i < 0 {
+			i = len(all)
+			all = append(all, name)
+		}
+		s.at = append(s.at, i)
+	}
+	return all
+}
+
+// add adds the rows of a step that has fetched what fetch returned.
+func (s *scoring) add(fetched []*tensor.Tensor) error {
+	values := make([]*tensor.Tensor, len(s.at))
+	for i, at := range s.at {
+		values[i] = fetched[at]
+	}
+	return s.set.Add(values)
+}
+
+// refuseTraining refuses metrics of a program that trains: its predictions are those of other parameters in each step.
+func (s *scoring) refuseTraining(p *program.Program) error {
+	if len(s.specs) == 0 || !trains(p) {
+		return nil
+	}
+	return fault.E(fault.InvalidArgument, fault.At("--metric"), fault.Got("a program that trains"), fault.Want("one that only evaluates, such as a clone for test"))
+}
