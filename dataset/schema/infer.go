@@ -1,0 +1,323 @@
+package schema
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/bits"
+	"slices"
+	"strings"
+
+	"github.com/edl-go/edl/dataset/internal/interrupt"
+	"github.com/edl-go/edl/fault"
+)
+
+// InferOptions says what a schema is inferred from besides the rows.
+type InferOptions struct {
+	// Label is the column to predict. Empty: the last one; "none": no column.
+	Label string
+	// Split becomes that of the schema. What is learned is learned from the rows for training alone.
+	Split *Split
+	// From is a schema whose columns and split are kept: only statistics and vocabularies that are empty are learned. Label and Split must be empty.
+	From *Schema
+}
+
+// What an inferred schema takes for what.
+const (
+	inferCategory = 1000    // a column of at most so many different texts is a category, of more a hash
+	inferClasses  = 1000    // a label of at most so many whole numbers from 0 on is a class
+	inferDistinct = 100_000 // texts of a column that are counted
+	inferWords    = 3       // a column of more words a row, in the mean, is text
+	defaultField  = "numbers"
+)
+
+// missingTexts stand for no value in an inferred schema.
+var missingTexts = []string{"", "?", "NA", "N/A", "NaN", "nan", "null", "NULL"}
+
+// Infer reads tables to their end and returns a schema for them: numbers are scaled by mean and deviation and joined in the field "numbers", columns of texts become
+// categories or hashes, dates their parts. Each column of all tables is there. The result is a proposal, which a person should read.
+func Infer(ctx context.Context, tables []*Table, options InferOptions) (*Schema, error) {
+	s := options.From
+	if s == nil {
+		s = &Schema{Version: Version, Missing: missingTexts, Split: options.Split}
+		for _, t := range tables {
+			for _, name := range t.Columns() {
+				if s.column(name) == nil {
+					s.Columns = append(s.Columns, Column{Name: name})
+				}
+			}
+		}
+		label := options.Label
+		if label == "" {
+			label = s.Columns[len(s.Columns)-1].Name
+		}
+		if c := s.column(label); c != nil {
+			c.Role = Label
+		} else if label != "none" {
+			return nil, noColumn(label, s.names())
+		}
+	}
+	missing := map[string]bool{}
+	for _, text := range s.Missing {
+		missing[text] = true
+	}
+	learners := make([]*learner, len(s.Columns))
+	for i := range s.Columns {
+		learners[i] = newLearner(&s.Columns[i])
+	}
+	rows := int64(0)
+	for _, t := range tables {
+		n, err := learnTable(ctx, s, t, learners, missing)
+		if rows += n; err != nil {
+			return nil, err
+		}
+	}
+	if rows == 0 {
+		return nil, fault.E(fault.Corrupt, fault.Got("no row for training"), fault.Want("at least one"))
+	}
+	for _, l := range learners {
+		l.missing = rows - l.values
+		if options.From == nil {
+			l.decide()
+		}
+		if err := l.keep(); err != nil {
+			return nil, err
+		}
+	}
+	return s, s.Check()
+}
+
+func (s *Schema) column(name string) *Column {
+	for i := range s.Columns {
+		if s.Columns[i].Name == name {
+			return &s.Columns[i]
+		}
+	}
+	return nil
+}
+
+func (s *Schema) names() []string {
+	names := make([]string, len(s.Columns))
+	for i := range s.Columns {
+		names[i] = s.Columns[i].Name
+	}
+	return names
+}
+
+// learnTable shows the rows for training of a table to the learners of its columns, and returns how many there are.
+func learnTable(ctx context.Context, s *Schema, t *Table, learners []*learner, missing map[string]bool) (rows int64, err error) {
+	split, err := splitterOf(s, t.Columns())
+	if err != nil {
+		return 0, t.placed(err)
+	}
+	places := make([]int, len(learners))
+	for i := range learners {
+		if places[i] = slices.Index(t.Columns(), s.Columns[i].Name); places[i] < 0 && s.Columns[i].Type != Skip {
+			return 0, t.placed(noColumn(s.Columns[i].Name, t.Columns()))
+		}
+	}
+	for {
+		if err := interrupt.Check(ctx, "table"); err != nil {
+			return rows, err
+		}
+		row, err := t.Next()
+		if errors.Is(err, io.EOF) {
+			return rows, nil
+		}
+		if err != nil {
+			return rows, err
+		}
+		test, err := split.test(row)
+		if err != nil {
+			return rows, t.placed(err)
+		}
+		if test {
+			continue
+		}
+		rows++
+		for i, l := range learners {
+			if places[i] < 0 {
+				continue
+			}
+			if f := l.add(row.Cells[places[i]], missing); f != nil {
+				f.Where, f.Variable = row.Place, l.Name
+				return rows, t.placed(f)
+			}
+		}
+	}
+}
+
+// A learner sees the values of a column.
+type learner struct {
+	*Column
+	values, missing, lists int64
+	texts                  *counter
+	numbers                moments
+	words                  int64 // of all values
+	long                   bool  // a text is too long for a vocabulary
+	// what all values are
+	integers, floats, dates, times bool
+}
+
+func newLearner(c *Column) *learner {
+	most := inferDistinct
+	if c.Type == Category {
+		most = maxWords
+	}
+	return &learner{Column: c, texts: newCounter(most), integers: true, floats: true, dates: true}
+}
+
+// add takes the value of a row.
+func (l *learner) add(cell Cell, missing map[string]bool) *fault.Fault {
+	switch {
+	case l.Type == Skip, cell.Kind == Nothing, cell.Kind == Text && missing[cell.Text]:
+		return nil
+	case cell.Kind == List:
+		l.lists++
+		for _, text := range cell.List {
+			l.addText(text)
+		}
+	case l.Separator == Words:
+		for _, text := range wordsOf(cell.Text) {
+			l.addText(text)
+		}
+	case l.Separator != "":
+		for text := range strings.SplitSeq(cell.Text, l.Separator) {
+			if text = strings.TrimSpace(text); !missing[text] {
+				l.addText(text)
+			}
+		}
+	case l.Type == Number: // of a schema that is given
+		x, f := parseFloat(cell.Text)
+		if f != nil {
+			return f
+		}
+		l.numbers.add(l.clipped(x))
+	default:
+		l.addText(cell.Text)
+	}
+	l.values++
+	return nil
+}
+
+func (l *learner) addText(text string) {
+	if l.Type == "" {
+		if l.integers {
+			_, f := parseInt(text)
+			l.integers = f == nil
+		}
+		if l.floats {
+			x, f := parseFloat(text)
+			if l.floats = f == nil; l.floats {
+				l.numbers.add(x)
+			}
+		}
+		if l.dates {
+			t, f := parseDate(text, "")
+			l.dates = f == nil
+			l.times = l.times || t.Hour() != 0 || t.Minute() != 0
+		}
+		if !l.floats && !l.dates {
+			l.words += int64(1 + strings.Count(text, " "))
+		}
+	}
+	l.long = l.long || len(text) > maxText
+	if l.Type == "" || l.Type == Category {
+		l.texts.add(text)
+	}
+}
+
+// decide chooses a type.
+func (l *learner) decide() {
+	c, distinct := l.Column, len(l.texts.counts)
+	name := strings.ToLower(c.Name)
+	identifies := name == "id" || strings.HasSuffix(name, "_id") || strings.HasSuffix(c.Name, "Id") || strings.HasSuffix(c.Name, "ID")
+	few := !l.texts.over && distinct <= inferCategory && !l.long
+	if l.lists > 0 {
+		c.Separator = ","
+	}
+	switch {
+	case l.values == 0, c.Role == "" && !l.texts.over && distinct == 1: // which says nothing
+		c.Type = Skip
+	case c.Role == Label:
+		l.decideLabel(few)
+	case l.lists > 0 && few:
+		c.Type = Category
+	case l.lists > 0, l.floats && identifies && !few:
+		c.Type, c.Size = Hash, l.tableSize()
+	case l.floats && identifies:
+		c.Type = Category
+	case l.floats:
+		c.Type, c.Field, c.Scale = Number, defaultField, Standard
+		if l.missing > 0 {
+			c.Missing = "mean"
+		}
+	case l.dates:
+		c.Type, c.Parts = Date, []string{"month", "weekday"}
+		if l.times {
+			c.Parts = append(c.Parts, "hour")
+		}
+		if l.missing > 0 {
+			c.Missing = "0"
+		}
+	case few:
+		c.Type = Category
+	case l.words > inferWords*l.values:
+		c.Type, c.Separator, c.Size = Hash, Words, 1<<17
+	default:
+		c.Type, c.Size = Hash, l.tableSize()
+	}
+}
+
+func (l *learner) decideLabel(few bool) {
+	distinct := len(l.texts.counts)
+	switch {
+	case l.integers && few && distinct <= inferClasses && l.numbers.min == 0 && l.numbers.max == float64(distinct-1):
+		l.Type = Integer
+	case l.floats:
+		l.Type = Number
+	default:
+		l.Type = Category
+	}
+}
+
+// tableSize is the size of a hash in which few texts meet: four times as many as there are, as a power of two from 2^12 to 2^20.
+func (l *learner) tableSize() int64 {
+	n := inferDistinct
+	if !l.texts.over {
+		n = len(l.texts.counts)
+	}
+	return 1 << min(max(bits.Len(uint(4*n-1)), 12), 20)
+}
+
+// keep writes what was learned into the column.
+func (l *learner) keep() error {
+	if l.Type == Skip {
+		return nil
+	}
+	s := &Statistics{Values: l.values, Missing: l.missing}
+	if !l.texts.over {
+		s.Distinct = int64(len(l.texts.counts))
+	}
+	if l.Type == Number && l.numbers.n > 0 {
+		s.Min, s.Max, s.Mean, s.Deviation = l.numbers.min, l.numbers.max, l.numbers.mean, l.numbers.deviation()
+	}
+	l.Statistics = s
+	if l.Type != Category || len(l.Vocabulary) > 0 {
+		return nil
+	}
+	if l.texts.over || l.long || len(l.texts.counts) == 0 {
+		got := fmt.Sprintf("more than %d different texts", l.texts.most)
+		if !l.texts.over {
+			got = "no text, or one that is too long"
+		}
+		return fault.E(fault.TooLarge, fault.Var(l.Name), fault.Got(got), fault.Wantf("1 to %d of at most %d bytes", l.texts.most, maxText), fault.Hint("give the column the type hash or key"))
+	}
+	if l.Role == Label {
+		l.Vocabulary = l.texts.inOrder()
+	} else {
+		l.Vocabulary = l.texts.byFrequency()
+	}
+	return nil
+}

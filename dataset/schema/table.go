@@ -1,0 +1,356 @@
+package schema
+
+import (
+	"bufio"
+	"compress/gzip"
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/edl-go/edl/fault"
+)
+
+// maxRow bounds the bytes of a row, and the values of one cell.
+const maxRow = 1 << 20
+
+// A Cell is what a row has in a column, as text. Numbers are in decimal, exactly, as the table has them.
+type Cell struct {
+	Text string
+	List []string // of an array
+	Kind CellKind
+}
+
+// A CellKind says which part of a Cell counts.
+type CellKind uint8
+
+// Kinds of cells.
+const (
+	Nothing CellKind = iota // null, or not there
+	Text
+	List
+)
+
+// A Row is one row of a table.
+type Row struct {
+	Place string // for messages: "line 7"
+	Cells []Cell // in the order of Table.Columns; they stay as they are
+	table *Table // for messages; nil: none
+}
+
+// A Table gives the rows of a file. One goroutine reads it.
+type Table struct {
+	columns []string
+	next    func() (Row, error) // io.EOF at the end
+	close   []io.Closer
+	path    string
+}
+
+// Columns returns the names of the columns. Those of JSON lines are the members of the first objects.
+func (t *Table) Columns() []string { return t.columns }
+
+// Next returns the next row, or io.EOF.
+func (t *Table) Next() (Row, error) {
+	row, err := t.next()
+	if err != nil && !errors.Is(err, io.EOF) {
+		return row, t.placed(err)
+	}
+	return row, err
+}
+
+// placed names the file in an error.
+func (t *Table) placed(err error) error {
+	var f *fault.Fault
+	if errors.As(err, &f) {
+		return f.In(t.path, ", ")
+	}
+	return fault.File(fault.Unavailable, t.path, err)
+}
+
+// Close closes the file.
+func (t *Table) Close() error {
+	var err error
+	for _, c := range slices.Backward(t.close) {
+		err = errors.Join(err, c.Close())
+	}
+	return err
+}
+
+// formats are the formats of tables by the end of the file's name.
+var formats = map[string]func(t *Table, r io.Reader) error{
+	".csv":    func(t *Table, r io.Reader) error { return t.openCSV(r, ',') },
+	".data":   func(t *Table, r io.Reader) error { return t.openCSV(r, ',') },
+	".tsv":    func(t *Table, r io.Reader) error { return t.openCSV(r, '\t') },
+	".jsonl":  (*Table).openJSON,
+	".ndjson": (*Table).openJSON,
+}
+
+// Open opens a table: .csv, .tsv and .data (which is CSV) with the names of columns in the first row, .jsonl and .ndjson, all of them also with .gz
+// behind, and .parquet. f is closed with the table. size is that of the file.
+func Open(f *os.File, size int64) (_ *Table, err error) {
+	t := &Table{path: f.Name(), close: []io.Closer{f}}
+	defer func() {
+		if err != nil {
+			t.Close()
+			err = t.placed(err)
+		}
+	}()
+	name := strings.ToLower(t.path)
+	if strings.HasSuffix(name, ".parquet") {
+		return t, t.openParquet(f, size)
+	}
+	var r io.Reader = bufio.NewReaderSize(f, 256<<10)
+	if before, packed := strings.CutSuffix(name, ".gz"); packed {
+		name = before
+		z, err := gzip.NewReader(r)
+		if err != nil {
+			return nil, fault.E(fault.Corrupt, fault.Got("a file that is not compressed with gzip"), fault.Want("one that is, or a name without .gz"), fault.Cause(err))
+		}
+		r, t.close = z, append(t.close, z)
+	}
+	for end, open := range formats {
+		if strings.HasSuffix(name, end) {
+			return t, open(t, r)
+		}
+	}
+	return nil, fault.E(fault.InvalidArgument, fault.Got("a table of an unknown format"), fault.Want("a name that ends in .csv, .tsv, .data, .jsonl, .ndjson, these with .gz, or .parquet"))
+}
+
+// named checks the names of columns.
+func (t *Table) named(names []string) error {
+	if len(names) > maxColumns {
+		return fault.E(fault.TooLarge, fault.Gotf("%d columns", len(names)), fault.Wantf("at most %d", maxColumns))
+	}
+	seen := map[string]bool{}
+	for i, name := range names {
+		if name == "" || seen[name] {
+			return fault.E(fault.Corrupt, fault.At("line 1"), fault.Gotf("%s as the name of column %d", fault.Quote(name), i+1), fault.Want("a first row that names each column once"))
+		}
+		seen[name] = true
+	}
+	t.columns = names
+	return nil
+}
+
+func (t *Table) openCSV(r io.Reader, comma rune) error {
+	guard := &rowGuard{r: r}
+	rows := csv.NewReader(guard)
+	rows.Comma, rows.TrimLeadingSpace, rows.ReuseRecord = comma, comma != '\t', true
+	header, err := rows.Read()
+	if errors.Is(err, io.EOF) {
+		return fault.E(fault.Corrupt, fault.Got("an empty file"), fault.Want("a first row with the names of the columns"))
+	}
+	if err != nil {
+		return csvError(err, 0, 0)
+	}
+	names := make([]string, len(header))
+	for i, name := range header {
+		names[i] = strings.Clone(strings.TrimSpace(strings.TrimPrefix(name, "\ufeff")))
+	}
+	if err := t.named(names); err != nil {
+		return err
+	}
+	t.next = func() (Row, error) {
+		guard.read = 0
+		record, err := rows.Read()
+		if err != nil {
+			return Row{}, csvError(err, len(record), len(names))
+		}
+		line, _ := rows.FieldPos(0)
+		row := Row{Place: fmt.Sprintf("line %d", line), Cells: make([]Cell, len(record))}
+		for i, text := range record {
+			row.Cells[i] = Cell{Text: strings.TrimSpace(text), Kind: Text}
+		}
+		return row, nil
+	}
+	return nil
+}
+
+func csvError(err error, columns, want int) error {
+	var parse *csv.ParseError
+	switch {
+	case errors.Is(err, io.EOF):
+		return io.EOF
+	case errors.Is(err, csv.ErrFieldCount) && errors.As(err, &parse):
+		return fault.E(fault.Corrupt, fault.Atf("line %d", parse.Line), fault.Gotf("%d columns", columns), fault.Wantf("%d, as in the first row", want))
+	case errors.As(err, &parse):
+		return fault.E(fault.Corrupt, fault.Atf("line %d, column %d", parse.Line, parse.Column), fault.Cause(parse.Err))
+	}
+	return err
+}
+
+// A rowGuard fails if a row has more than maxRow bytes, before the CSV reader has to keep them. That reader sets read to 0 at each row.
+type rowGuard struct {
+	r    io.Reader
+	read int
+}
+
+func (g *rowGuard) Read(b []byte) (int, error) {
+	if g.read > maxRow {
+		return 0, fault.E(fault.TooLarge, fault.Got("a row of more bytes"), fault.Wantf("at most %d", maxRow))
+	}
+	n, err := g.r.Read(b)
+	g.read += n
+	return n, err
+}
+
+// firstObjects is how many JSON objects show the names of columns.
+const firstObjects = 1000
+
+func (t *Table) openJSON(r io.Reader) error {
+	lines := bufio.NewScanner(r)
+	lines.Buffer(make([]byte, 64<<10), maxRow)
+	number := 0
+	type object struct {
+		members []member
+		place   string
+	}
+	read := func() (object, error) {
+		for lines.Scan() {
+			number++
+			line := lines.Bytes()
+			if len(strings.TrimSpace(string(line))) == 0 {
+				continue
+			}
+			place := fmt.Sprintf("line %d", number)
+			members, err := parseObject(line)
+			if err != nil {
+				var f *fault.Fault
+				if errors.As(err, &f) && f.Where == "" {
+					f.Where = place
+				}
+				return object{}, err
+			}
+			return object{members, place}, nil
+		}
+		switch err := lines.Err(); {
+		case errors.Is(err, bufio.ErrTooLong):
+			return object{}, fault.E(fault.TooLarge, fault.Atf("line %d", number+1), fault.Got("a longer line"), fault.Wantf("at most %d bytes", maxRow))
+		case err != nil:
+			return object{}, err
+		}
+		return object{}, io.EOF
+	}
+	var ahead []object
+	var failed error
+	index := map[string]int{}
+	var names []string
+	for len(ahead) < firstObjects {
+		o, err := read()
+		if err != nil {
+			failed = err
+			break
+		}
+		for _, m := range o.members {
+			if _, there := index[m.name]; !there {
+				index[m.name] = len(names)
+				names = append(names, m.name)
+			}
+		}
+		ahead = append(ahead, o)
+	}
+	if len(ahead) == 0 {
+		if failed != nil && !errors.Is(failed, io.EOF) {
+			return failed
+		}
+		return fault.E(fault.Corrupt, fault.Got("an empty file"), fault.Want("a JSON object in each line"))
+	}
+	if err := t.named(names); err != nil {
+		return err
+	}
+	t.next = func() (Row, error) {
+		var o object
+		var err error
+		switch {
+		case len(ahead) > 0:
+			o, ahead = ahead[0], ahead[1:]
+		case failed != nil:
+			err = failed
+		default:
+			o, err = read()
+		}
+		if err != nil {
+			return Row{}, err
+		}
+		row := Row{Place: o.place, Cells: make([]Cell, len(names))}
+		for _, m := range o.members {
+			if i, there := index[m.name]; there {
+				row.Cells[i] = m.cell
+			}
+		}
+		return row, nil
+	}
+	return nil
+}
+
+// A member of a JSON object.
+type member struct {
+	name string
+	cell Cell
+}
+
+// parseObject reads a JSON object in the order of its members.
+func parseObject(line []byte) ([]member, error) {
+	d := json.NewDecoder(strings.NewReader(string(line)))
+	d.UseNumber()
+	notObject := func(err error) error {
+		return fault.E(fault.Corrupt, fault.Got("a line that is no JSON object"), fault.Want("one object in each line"), fault.Cause(err))
+	}
+	if open, err := d.Token(); err != nil || open != json.Delim('{') {
+		return nil, notObject(err)
+	}
+	var members []member
+	for d.More() {
+		key, err := d.Token()
+		if err != nil {
+			return nil, notObject(err)
+		}
+		var value any
+		if err := d.Decode(&value); err != nil {
+			return nil, notObject(err)
+		}
+		name, _ := key.(string)
+		cell, err := CellOf(value)
+		if err != nil {
+			var f *fault.Fault
+			if errors.As(err, &f) {
+				f.Variable = name
+			}
+			return nil, err
+		}
+		members = append(members, member{name, cell})
+	}
+	if _, err := d.Token(); err != nil || d.More() {
+		return nil, notObject(err)
+	}
+	return members, nil
+}
+
+// CellOf returns the cell of a JSON value as encoding/json decodes it, with json.Number: null, a text, a number, true or false, or an array of these.
+func CellOf(value any) (Cell, error) {
+	switch v := value.(type) {
+	case nil:
+		return Cell{}, nil
+	case string:
+		return Cell{Text: v, Kind: Text}, nil
+	case json.Number:
+		return Cell{Text: v.String(), Kind: Text}, nil
+	case bool:
+		return Cell{Text: fmt.Sprint(v), Kind: Text}, nil
+	case []any:
+		list := make([]string, len(v))
+		for i, one := range v {
+			c, err := CellOf(one)
+			if err != nil || c.Kind != Text {
+				return Cell{}, fault.E(fault.Corrupt, fault.Gotf("an array with null, an array or an object, at %d", i), fault.Want("texts and numbers"))
+			}
+			list[i] = c.Text
+		}
+		return Cell{List: list, Kind: List}, nil
+	}
+	return Cell{}, fault.E(fault.Corrupt, fault.Gotf("%T", value), fault.Want("a text, a number, true, false, null, or an array of these"))
+}
