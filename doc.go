@@ -9,6 +9,7 @@
 //
 //   - [github.com/edl-go/edl/executor]: on this machine; its Executor has the contract of both
 //   - [github.com/edl-go/edl/remote]: on a cluster
+//   - [github.com/edl-go/edl/serving]: in a service that answers requests
 //
 // docs/architecture.md is the map of the rest.
 package edl

@@ -124,12 +124,7 @@ func isParameters(path string, p *program.Program) bool {
 
 // valuesOfFile reads the parameters of an inference program. trained is the program whose parameters are in a combined file.
 func valuesOfFile(path string, trained, inference *program.Program) (func(string) (*tensor.Tensor, error), error) {
-	scope, err := executor.NewScope(), error(nil)
-	if info, wrong := os.Stat(path); wrong == nil && info.Mode().IsRegular() && filepath.Ext(path) != filepath.Ext(export.SafetensorsFile) {
-		err = executor.LoadCombined(scope, path, trained)
-	} else {
-		err = executor.LoadParams(scope, path, inference)
-	}
+	scope, err := export.LoadParams(path, trained, inference)
 	return valuesOfScope(scope), err
 }
 

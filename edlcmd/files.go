@@ -34,7 +34,7 @@ func openRegular(path string) (*os.File, int64, error) {
 }
 
 // wantedProgram is what loadProgram wants.
-const wantedProgram = "a program file, or a directory with " + modelFile + ", model or *" + modelExt
+const wantedProgram = "a program file, or a directory with " + modelFile + ", model or *" + export.PairedExt
 
 // placeOf says where files that are no programs belong.
 var placeOf = map[fileKind]string{
@@ -86,7 +86,7 @@ func loadProgram(path string) (p *program.Program, params string, err error) {
 	if err != nil {
 		return nil, "", err
 	}
-	return p, paramsOf(path), nil
+	return p, export.ParamsOf(path), nil
 }
 
 // A fileKind is what a file holds.
@@ -138,7 +138,7 @@ func kindOf(path string) (fileKind, error) {
 	if filepath.Base(path) == executor.ProgressFile {
 		return progressFile, nil
 	}
-	if filepath.Ext(path) == textExt {
+	if filepath.Ext(path) == export.TextExt {
 		return programFile, nil
 	}
 	head := make([]byte, min(size, 512))

@@ -10,6 +10,7 @@ import (
 	"github.com/edl-go/edl/edlcmd/internal/feedfile"
 	"github.com/edl-go/edl/executor"
 	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/ops/sparse"
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/tensor"
@@ -149,13 +150,8 @@ func readFeeds(p, whole *program.Program, values, offsets []string) (executor.Fe
 
 // keysOf tells which variables a program looks up in tables that grow.
 func keysOf(p *program.Program) feedfile.Keys {
-	keys := map[string]bool{}
-	for _, op := range p.Global().Ops {
-		if op.Type == "lookup_sparse_table" {
-			keys[op.In("Ids")] = true
-		}
-	}
-	return func(name string) bool { return keys[name] }
+	keys := sparse.KeyFields(p)
+	return func(name string) bool { return slices.Contains(keys, name) }
 }
 
 // unneeded lists the fed variables that p does not declare.

@@ -228,6 +228,20 @@ func (p *Prepared) Run(ctx context.Context, feed Feed) ([]*tensor.Tensor, error)
 	return p.plan.Fetched(), s.run(ctx, p.plan, feed, s.next(feed))
 }
 
+// Feed gives variables values for the next Run, which may leave them out. After it the program holds no tensor of an earlier step in their place.
+func (p *Prepared) Feed(ctx context.Context, feed Feed) error {
+	if err := p.local.lock.acquire(ctx); err != nil {
+		return err
+	}
+	defer p.local.lock.release()
+	for name, t := range feed {
+		if err := p.plan.Feed(name, t); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // RunStep is Run for a caller that knows the number of the step and the rows of the trainer. A program that does not train may change the variables
 // that it writes.
 func (p *Prepared) RunStep(ctx context.Context, step ops.Step, feed Feed) ([]*tensor.Tensor, error) {

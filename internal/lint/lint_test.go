@@ -134,6 +134,7 @@ var rooms = [][]string{
 	{"cmd", "examples", "docs", "internal"},
 	{"edlcmd"},
 	{"bench"},
+	{"serving"},
 	{"remote"},
 	{"transpiler", "executor", "layers", "optimizer"},
 	{"ops", "metrics"},
