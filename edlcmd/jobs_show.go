@@ -264,7 +264,7 @@ func writeQueues(w io.Writer, d *rpc.JobDetails) error {
 		if q.Following {
 			records += " and growing"
 		}
-		fmt.Fprintf(t, "%s\t%d of %d\t%d\t%d\t%d\t%d\t%s\t%d\n", q.Dataset, q.Pass, q.Passes, q.Todo, q.Pending, q.Done, q.Discarded, records, q.Retried)
+		fmt.Fprintf(t, "%s\t%d of %d\t%d\t%d\t%d\t%d\t%s\t%d\n", q.Dataset, view.CompletePasses(q), q.Passes, q.Todo, q.Pending, q.Done, q.Discarded, records, q.Retried)
 	}
 	return t.Flush()
 }

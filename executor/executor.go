@@ -151,7 +151,7 @@ type StepResult struct {
 	// Dropped are the trainers, by position, whose contributions do not count, in a job with backup trainers. Rows has none of their rows: they are trained
 	// in later steps.
 	Dropped []int
-	// Attempt counts how often the call has started over on a cluster, because parameters were lost: 0 for the first attempt.
+	// Attempt counts how often the call has started over on a cluster, because parameters were lost, or the number of pservers of an async job has changed: 0 for the first attempt.
 	Attempt int
 	// Repeated says that an earlier attempt has already reported a step of this number. That report does not count any more.
 	Repeated bool

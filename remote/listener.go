@@ -492,8 +492,12 @@ func (l *Listener) findEtcd(ctx context.Context, config *listen.Config, o *liste
 		l.sweeping.Go(func() { removeAbandoned(sweeping, o) })
 	}
 	config.Registry = func(ctx context.Context, spec *job.RoleSpec) (cluster.Registry, error) {
+		side, err := listen.SideOf(o.authority, spec.Job)
+		if err != nil {
+			return nil, err
+		}
 		return cluster.Open(ctx, cluster.Config{Endpoints: spec.Etcd, Prefix: spec.Prefix, Lease: spec.Spec.Lease.AsDuration(), Access: o.access,
-			Own: own, Log: o.log})
+			Own: own, Log: o.log, Answers: side.Answers})
 	}
 	if config.Launcher == nil {
 		config.Launcher = goroutines(config.Registry)

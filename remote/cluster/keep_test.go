@@ -168,3 +168,77 @@ func (s *interrupted) commit(ctx context.Context, t txn) (int64, bool, error) {
 	}
 	return s.store.commit(ctx, t)
 }
+
+// cutOff is a store that gives no leases while it is cut.
+type cutOff struct {
+	store
+	cut atomic.Bool
+}
+
+func (s *cutOff) grant(ctx context.Context) (lease, error) {
+	if s.cut.Load() {
+		return nil, fault.New(fault.Unavailable, "cut off")
+	}
+	return s.store.grant(ctx)
+}
+
+// A member without its key keeps its place while its process answers, and for a bounded time. It was too busy to renew its lease, or cannot reach the store.
+func testAnswers(h *home) {
+	asked := make(chan string)
+	var hangs atomic.Bool
+	watcher := h.open().(*registry)
+	watcher.lease, watcher.answers = longLease, func(ctx context.Context, address string) bool {
+		select {
+		case asked <- address:
+		case <-ctx.Done():
+		}
+		return !hangs.Load()
+	}
+	lost, err := watcher.WatchLost(h.Context())
+	h.ok(err)
+	gone := h.open()
+	h.member(gone.JoinTrainer(h.Context(), 0))
+	h.ok(gone.Close())
+	expect(h.T, lost) // and so the watcher sees what follows
+	r := h.openWith(watchful).(*registry)
+	link := &cutOff{store: r.store}
+	r.store = link
+	m := h.member(r.JoinServer(h.Context(), 0, "host:7"))
+	for _, hung := range []bool{false, true} {
+		link.cut.Store(true)
+		h.lapse(h.prefix, server0)
+		if at := expect(h.T, asked); at != "host:7" {
+			h.Fatalf("somebody at %q is asked", at)
+		}
+		if hangs.Store(hung); hung {
+			break
+		}
+		expect(h.T, asked) // again, because it has answered
+		link.cut.Store(false)
+		eventually(h.T, "the key again", func() bool {
+			select {
+			case <-asked:
+			default:
+			}
+			live, err := r.Live(bounded(h.T))
+			h.ok(err)
+			return live[server0] == m.Incarnation()
+		})
+	}
+	go func() { // it may be asked once more before it hangs
+		for h.Context().Err() == nil {
+			select {
+			case <-asked:
+			case <-h.Context().Done():
+			}
+		}
+	}()
+	if who := expect(h.T, lost); who != server0 {
+		h.Fatalf("%v is lost", who)
+	}
+	expectClosed(h.T, m.Done())
+	watcher.lease = 0
+	if lives := answering(watcher, "host:7"); lives(h.Context()) {
+		h.Error("a member that answers has more time than its leases")
+	}
+}

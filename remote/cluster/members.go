@@ -26,6 +26,9 @@ type registry struct {
 	err    error // of closing
 	// patience is how long members wait for the listener of their job when etcd has lost its data.
 	patience time.Duration
+	// answers reports whether the process at an address answers; nil: nobody is asked. lease is that of members.
+	answers func(ctx context.Context, address string) bool
+	lease   time.Duration
 
 	mu     sync.Mutex
 	counts map[string]string // what SetDesired and SetTrainers have written last, by key
@@ -34,7 +37,7 @@ type registry struct {
 var _ Registry = (*registry)(nil)
 
 func newRegistry(s store, prefix string) *registry {
-	r := &registry{reader: reader{store: s, prefix: prefix}, patience: rebuildPatience, counts: map[string]string{}}
+	r := &registry{reader: reader{store: s, prefix: prefix}, patience: rebuildPatience, lease: DefaultLease, counts: map[string]string{}}
 	r.ctx, r.cancel = context.WithCancelCause(context.Background())
 	return r
 }

@@ -31,9 +31,13 @@ type Config struct {
 	Lease     time.Duration // after which a member that does not renew is lost; rounded up to seconds; 0: DefaultLease
 	// Patience is how long a member waits for the listener of its job when etcd has lost its data; 0: 2 minutes.
 	Patience time.Duration
-	Access   Access                  // what etcd asks for; the zero value: what the environment of this process says, see AccessFrom
-	Own      *credential.Credentials // for an etcd that Embed has started with credentials of the same authority; it takes the place of Access. nil: none
-	Log      *slog.Logger            // nil: discarded
+	// Answers asks the process at an address whether it lives. A member whose lease has ended keeps its place while its process answers, for 4 leases at
+	// most, so that it can take its key anew: it may be that its machine is overloaded. nil: nobody is asked.
+	Answers func(ctx context.Context, address string) bool
+
+	Access Access                  // what etcd asks for; the zero value: what the environment of this process says, see AccessFrom
+	Own    *credential.Credentials // for an etcd that Embed has started with credentials of the same authority; it takes the place of Access. nil: none
+	Log    *slog.Logger            // nil: discarded
 
 	renewEvery time.Duration            // of leases; 0: a third of their duration
 	getenv     func(name string) string // nil: os.Getenv
@@ -71,7 +75,7 @@ func Open(ctx context.Context, c Config) (Registry, error) {
 	if err == nil {
 		if _, err = s.list(ctx, c.Prefix+"/", view{}); err == nil {
 			r := newRegistry(s, c.Prefix)
-			r.patience = cmp.Or(c.Patience, r.patience)
+			r.patience, r.answers, r.lease = cmp.Or(c.Patience, r.patience), c.Answers, c.Lease
 			return r, nil
 		}
 		_ = s.close()

@@ -174,6 +174,7 @@ var suite = []struct {
 	{"an attempt that is forgotten", "forget", testForget},
 	{"a lease that ends although its member lives", "anew", testAnew},
 	{"a member without its key, and who takes it for lost", "contest", testContest},
+	{"a member without its key that answers", "answers", testAnswers},
 	{"a member that leaves without its key", "leaves", testLeaveWithoutKey},
 	{"a member that is declared lost while it takes its key anew", "declared", testDeclaredMeanwhile},
 	{"a job that has ended leaves nothing", "remove", testRemove},

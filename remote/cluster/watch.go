@@ -195,8 +195,8 @@ func watch[T comparable](ctx context.Context, r *reader, key string, value func(
 	return values, nil
 }
 
-// WatchLost compares loss records with keys. A member that is recorded as joined and has no key may take it anew for as long as the store was silent;
-// then it is declared lost. Records count losses, so a loss is reported even if the member has joined again before this process looked.
+// WatchLost compares loss records with keys. A member that is recorded as joined and has no key may take it anew for as long as the store was silent, or as
+// the member answers; then it is declared lost. Records count losses, so a loss is reported even if the member has joined again before this process looked.
 func (r *registry) WatchLost(ctx context.Context) (<-chan Member, error) {
 	ctx, cancel := r.scope(ctx)
 	if ctx.Err() != nil {
@@ -217,9 +217,9 @@ func (r *registry) WatchLost(ctx context.Context) (<-chan Member, error) {
 			var declaring sync.WaitGroup
 			defer declaring.Wait()
 			defer cancel()
-			watch := &lossWatch{prefix: r.prefix, report: report, suspected: map[Member]int64{}}
-			watch.suspect = func(m Member, record int64) {
-				declaring.Go(func() { declare(ctx, r, m, record) })
+			watch := &lossWatch{prefix: r.prefix, report: report, suspected: map[Member]int64{}, addresses: map[Member]string{}}
+			watch.suspect = func(m Member, record int64, address string) {
+				declaring.Go(func() { declare(ctx, r, m, record, answering(r, address)) })
 			}
 			_ = r.store.follow(ctx, r.prefix+key, watch.see) // the closed channel reports the error
 		})
@@ -232,9 +232,29 @@ func (r *registry) WatchLost(ctx context.Context) (<-chan Member, error) {
 	return lost, nil
 }
 
-// declare declares a member lost that has no key, with the loss record of that revision, once the time to take its key anew is over. It does nothing if
-// the member has its key again by then, or its record has changed. It tries until ctx ends.
-func declare(ctx context.Context, r *registry, m Member, record int64) {
+// answering is how declare asks the process at an address whether it lives; nil: it cannot be asked.
+func answering(r *registry, address string) func(context.Context) bool {
+	if r.answers == nil || address == "" {
+		return nil
+	}
+	until := time.Now().Add(heedLeases * r.lease)
+	return func(ctx context.Context) bool {
+		if time.Now().After(until) {
+			return false
+		}
+		ctx, cancel := context.WithTimeout(ctx, r.lease/2)
+		defer cancel()
+		return r.answers(ctx, address)
+	}
+}
+
+// heedLeases bounds how long a member keeps its place that answers and does not take its key anew, in leases: etcd may be cut off from it alone.
+const heedLeases = 4
+
+// declare declares a member lost that has no key, with the loss record of that revision, once the time to take its key anew is over, and lives does not
+// say that its process answers; nil: that cannot be known. It does nothing if the member has its key again by then, or its record has changed. It tries until
+// ctx ends.
+func declare(ctx context.Context, r *registry, m Member, record int64, lives func(context.Context) bool) {
 	key, recordKey := r.prefix+memberKey(m), r.prefix+lossKey(m)
 	for pause := r.store.contact().grace(); ; pause = max(renewPause, r.store.contact().grace()) {
 		timer := time.NewTimer(pause)
@@ -251,6 +271,9 @@ func declare(ctx context.Context, r *registry, m Member, record int64) {
 		if err == nil && (v[key].created != 0 || v[recordKey].modified != record) {
 			return
 		}
+		if err == nil && lives != nil && lives(ctx) {
+			continue
+		}
 		if err == nil {
 			_, err = declareLost(ctx, r, m, entry{}, v[recordKey]) // where it changes nothing, a later view shows why
 		}
@@ -264,9 +287,10 @@ func declare(ctx context.Context, r *registry, m Member, record int64) {
 type lossWatch struct {
 	prefix    string
 	report    func(Member)
-	suspect   func(m Member, record int64) // is told of a member without a key that has not left, and the revision of its record
-	suspected map[Member]int64             // revisions of the records of those that are without a key now
-	known     map[Member]int               // losses that were reported, or had been followed by another holder when the first view was seen; nil before
+	suspect   func(m Member, record int64, address string) // is told of a member without a key that has not left, the revision of its record, and where it was
+	suspected map[Member]int64                             // revisions of the records of those that are without a key now
+	addresses map[Member]string                            // that members had last
+	known     map[Member]int                               // losses that were reported, or had been followed by another holder when the first view was seen; nil before
 }
 
 func (l *lossWatch) see(v view) bool {
@@ -284,11 +308,15 @@ func (l *lossWatch) see(v view) bool {
 		if record.how == recordLost {
 			total = record.total()
 		}
-		if _, lives := v[l.prefix+memberKey(m)]; lives || !record.joined() {
+		held, lives := v[l.prefix+memberKey(m)]
+		if lives {
+			l.addresses[m] = held.value
+		}
+		if lives || !record.joined() {
 			delete(l.suspected, m)
 		} else if l.suspected[m] != e.modified {
 			l.suspected[m] = e.modified
-			l.suspect(m, e.modified)
+			l.suspect(m, e.modified, l.addresses[m])
 		}
 		if first || total < l.known[m] { // fewer than before: Forget removed the record, and the next attempt began another
 			l.known[m] = record.losses

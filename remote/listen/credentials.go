@@ -18,15 +18,18 @@ func OwnCredentials(a *credential.Authority) (*credential.Credentials, error) {
 }
 
 // sideOf is how the listener speaks to the roles of a job.
-func sideOf(j *Job) (*wire.Side, error) {
-	if j.manager.cfg.Authority == nil {
+func sideOf(j *Job) (*wire.Side, error) { return SideOf(j.manager.cfg.Authority, j.ID) }
+
+// SideOf is how a listener with an authority speaks to the roles of a job; without one in clear text.
+func SideOf(authority *credential.Authority, job string) (*wire.Side, error) {
+	if authority == nil {
 		return nil, nil
 	}
-	own, err := OwnCredentials(j.manager.cfg.Authority)
+	own, err := OwnCredentials(authority)
 	if err != nil {
 		return nil, err
 	}
-	return wire.OfJob(own, j.ID), nil
+	return wire.OfJob(own, job), nil
 }
 
 // giveCredentials gives a role credentials of its own: for the other roles, and for the etcd of the listener.

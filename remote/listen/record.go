@@ -80,18 +80,20 @@ func (r *record) roleRuns(m cluster.Member, h launch.Handle) {
 	r.reports.handles[m] = h
 }
 
-// roleEnds notes how a role has ended. A role that ends because another one is lost, for the next attempt of the job, has not failed. It takes mu.
+// roleEnds notes how a role has ended. A role that ends because another one is lost, for the next attempt of the job, or because the job has fewer pservers now,
+// has not failed. It takes mu.
 func (r *record) roleEnds(m cluster.Member, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	s := r.role(m)
 	s.Pid, s.InStep = 0, false
-	var another error
+	expected := false
 	if r.roles != nil {
-		_, another = r.roles.machine.Restarting()
+		_, another := r.roles.machine.Restarting()
+		expected = another != nil || supervise.Surplus(r.roles.machine, m)
 	}
 	switch {
-	case err != nil && another != nil:
+	case err != nil && expected:
 		s.State, s.ExitCode = job.State_STOPPED, 0 // the last failure stays
 		return
 	case err == nil:
@@ -213,7 +215,9 @@ func (r *record) paused() string {
 	if r.roles == nil {
 		return ""
 	}
-	if _, cause := r.roles.machine.Restarting(); cause != nil {
+	if _, cause := r.roles.machine.Restarting(); supervise.Resizes(cause) {
+		return fmt.Sprintf("the job starts again %s, with another number of pservers", r.restartsFrom())
+	} else if cause != nil {
 		return fmt.Sprintf("the job starts over %s, because parameters are lost: %v", r.restartsFrom(), cause)
 	}
 	if cause := r.roles.machine.GoesBack(); cause != nil {

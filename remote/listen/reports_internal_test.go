@@ -34,18 +34,26 @@ func TestReportsKnowTheLastCheckpoint(t *testing.T) {
 	}
 }
 
-// Of a job that has ended well, the ledger says how many records were trained: reports of a lost role may be missing, or come twice.
-func TestRecordsAreThoseOfTheLedger(t *testing.T) {
-	ledger := &rpc.LedgerResponse{Passes: []*rpc.PassLedger{{Pass: 0, Records: 100}, {Pass: 1, Records: 100, Again: 7}}}
+// Of a job that has ended well, the ledger says how many records were trained, and in async mode how many steps: reports of a lost role may be missing, or records
+// come twice. With pushes of several steps it does not know the steps.
+func TestCountsAreThoseOfTheLedger(t *testing.T) {
+	ledger := &rpc.LedgerResponse{Passes: []*rpc.PassLedger{{Pass: 0, Records: 100}, {Pass: 1, Records: 100, Again: 7}}, Pushes: 30}
+	async := &job.JobSpec{Mode: job.Mode_ASYNC}
 	for _, c := range []struct {
 		spec    *job.JobSpec
 		earlier int64
 		ledger  *rpc.LedgerResponse
-		want    int64
-	}{{&job.JobSpec{}, 0, ledger, 207}, {&job.JobSpec{}, 60, ledger, 147}, {&job.JobSpec{Fed: true}, 0, ledger, 190}, {&job.JobSpec{}, 0, nil, 190}, {&job.JobSpec{}, 0, &rpc.LedgerResponse{}, 190}} {
-		j := &Job{spec: c.spec, state: &jobState{earlier: c.earlier}, record: record{status: &job.JobStatus{Records: 190}}}
-		if countRecords(j, c.ledger); j.status.Records != c.want {
-			t.Errorf("%d records, %d of them before, want %d", j.status.Records, c.earlier, c.want)
+		records int64
+		steps   uint64
+	}{
+		{&job.JobSpec{}, 0, ledger, 207, 16}, {&job.JobSpec{}, 60, ledger, 147, 16}, {&job.JobSpec{Fed: true}, 0, ledger, 190, 16},
+		{&job.JobSpec{}, 0, nil, 190, 16}, {&job.JobSpec{}, 0, &rpc.LedgerResponse{}, 190, 16},
+		{async, 0, ledger, 207, 20}, {async, 0, nil, 190, 16}, {&job.JobSpec{Mode: job.Mode_ASYNC, PushEvery: 3}, 0, ledger, 207, 16},
+		{&job.JobSpec{Mode: job.Mode_ASYNC, Fed: true}, 0, ledger, 190, 16},
+	} {
+		j := &Job{spec: c.spec, state: &jobState{earlier: c.earlier}, record: record{status: &job.JobStatus{Records: 190, Steps: 16}, begin: 10, next: 26}}
+		if countLedger(j, c.ledger); j.status.Records != c.records || j.status.Steps != c.steps {
+			t.Errorf("%d records and %d steps, %d records before, want %d and %d", j.status.Records, j.status.Steps, c.earlier, c.records, c.steps)
 		}
 	}
 }

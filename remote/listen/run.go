@@ -77,7 +77,7 @@ func runRoles(ctx context.Context, j *Job) error {
 	if err = c.run(ctx); err == nil {
 		c.awaitFinals(ctx)
 		countLast(ctx, c)
-		c.job.withLock(func() { countRecords(c.job, c.finals.ledger) })
+		c.job.withLock(func() { countLedger(c.job, c.finals.ledger) })
 	}
 	return err
 }
@@ -197,9 +197,9 @@ func countLast(ctx context.Context, c *jobRun) {
 	c.job.withLock(func() { c.job.countTo(last.Steps) })
 }
 
-// countRecords makes the records of a job that has ended well those of its last ledger: of steps that a lost role has not reported, or has reported twice, only the
-// ledger knows. job.mu is held.
-func countRecords(j *Job, last *rpc.LedgerResponse) {
+// countLedger makes the records of a job that has ended well those of its last ledger, and in async mode its steps, where each is a push of its own: of steps
+// that a lost role has not reported, or has reported twice, only the ledger knows. job.mu is held.
+func countLedger(j *Job, last *rpc.LedgerResponse) {
 	if len(last.GetPasses()) == 0 || j.spec.Fed { // of an evaluation there is none
 		return
 	}
@@ -208,6 +208,9 @@ func countRecords(j *Job, last *rpc.LedgerResponse) {
 		records += p.Records + p.Again
 	}
 	j.status.Records = records
+	if j.spec.Mode != job.Mode_SYNC && j.spec.PushEvery <= 1 {
+		j.countTo(last.Pushes)
+	}
 }
 
 // A jobRun is the roles of a job that runs. It tells the supervision policy what happens, and carries out what the policy decides. The goroutine of

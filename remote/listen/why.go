@@ -89,7 +89,11 @@ func (c *jobRun) waits() (waits []*job.Wait) {
 	}
 	begin, cause := c.machine.Restarting()
 	if cause != nil {
-		waits = append(waits, &job.Wait{Who: supervisor, What: "the next attempt of the job, because parameters are lost",
+		why := "because parameters are lost"
+		if supervise.Resizes(cause) {
+			why = "with another number of pservers"
+		}
+		waits = append(waits, &job.Wait{Who: supervisor, What: "the next attempt of the job, " + why,
 			Until: timestamppb.New(c.at(begin)), LastError: cause.Error()})
 	}
 	if lost := c.machine.GoesBack(); lost != nil {

@@ -245,6 +245,10 @@ func (s *Server) Ledger(m *rpc.LedgerRequest, stream grpc.ServerStreamingServer[
 	round, ledger := c.version(), c.ledger
 	var counts []PassCount
 	var committed ranges.Set
+	pushes := id.Round(0)
+	if c.updates != nil {
+		pushes = c.updates.steps
+	}
 	if ledger != nil {
 		counts = ledger.Counts()
 		if m.Ranges {
@@ -255,7 +259,7 @@ func (s *Server) Ledger(m *rpc.LedgerRequest, stream grpc.ServerStreamingServer[
 	if ledger == nil {
 		return fault.E(fault.NotFound, fault.At(c.Where), fault.Got("a request for the ledger"), fault.Want("pserver 0, which keeps it"))
 	}
-	r := &rpc.LedgerResponse{Round: uint64(round)}
+	r := &rpc.LedgerResponse{Round: uint64(round), Pushes: uint64(pushes)}
 	for _, p := range counts {
 		pass := &rpc.PassLedger{Pass: p.Pass, Records: p.Records, Again: p.Again}
 		if p.Pass == m.Pass {

@@ -155,7 +155,7 @@ func (r *runner) openRegistry(ctx context.Context) (cluster.Registry, error) {
 	defer wait.End()
 	for {
 		registry, err := cluster.Open(ctx, cluster.Config{Endpoints: r.spec.Etcd, Prefix: r.spec.Prefix, Lease: r.deadlines.Lease,
-			Patience: r.deadlines.Start, Own: r.etcd, Log: r.log})
+			Patience: r.deadlines.Start, Own: r.etcd, Log: r.log, Answers: r.side.Answers})
 		if err == nil || fault.KindOf(err) != fault.Unavailable {
 			return registry, err
 		}

@@ -52,3 +52,11 @@ func discardedBy(q *rpc.QueuesResponse, pass int32) (records int64) {
 	}
 	return records
 }
+
+// CompletePasses is how many passes of a dataset are over. Of the last one the queue is not told to begin another: it is over when nothing of it is left.
+func CompletePasses(q *rpc.QueueStatus) int32 {
+	if q.Todo+q.Pending == 0 && q.Done+q.Discarded > 0 && !q.Following && q.Pass+1 == q.Passes {
+		return q.Passes
+	}
+	return q.Pass
+}

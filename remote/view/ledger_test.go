@@ -28,3 +28,23 @@ func TestLedgerSums(t *testing.T) {
 		t.Errorf("a record that was trained and given up: %+v", s)
 	}
 }
+
+// The last pass of a dataset is over when nothing of it is left to train, and only then.
+func TestCompletePasses(t *testing.T) {
+	for _, c := range []struct {
+		q    *rpc.QueueStatus
+		want int32
+	}{
+		{&rpc.QueueStatus{Pass: 2, Passes: 3, Done: 4}, 3},
+		{&rpc.QueueStatus{Pass: 2, Passes: 3, Done: 3, Discarded: 1}, 3},
+		{&rpc.QueueStatus{Pass: 2, Passes: 3, Todo: 1, Done: 3}, 2},
+		{&rpc.QueueStatus{Pass: 2, Passes: 3, Pending: 1, Done: 3}, 2},
+		{&rpc.QueueStatus{Pass: 1, Passes: 3, Done: 4}, 1},
+		{&rpc.QueueStatus{Pass: 0, Passes: 1}, 0},
+		{&rpc.QueueStatus{Pass: 0, Passes: 1, Done: 4, Following: true}, 0},
+	} {
+		if got := CompletePasses(c.q); got != c.want {
+			t.Errorf("%v: %d passes, want %d", c.q, got, c.want)
+		}
+	}
+}

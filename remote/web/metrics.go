@@ -37,7 +37,7 @@ var (
 	jobRecords      = counter("edl_records_total", "Records that a job has trained, as its steps tell. It falls when the job goes back to a checkpoint.", "job")
 	jobRate         = gauge("edl_records_per_second", "Records that a job trains in a second, over the last 10 seconds.", "job")
 	jobLoss         = gauge("edl_loss", "The first value that the steps of a job fetch, of the last step.", "job")
-	jobAttempts     = counter("edl_job_attempts_total", "How often a job has gone back, because parameters were lost.", "job")
+	jobAttempts     = counter("edl_job_attempts_total", "How often a job has begun again at a checkpoint or its beginning: parameters were lost, or an async job got another number of pservers.", "job")
 	jobGeneration   = gauge("edl_member_epoch", "Number of the generation of trainers.", "job")
 	members         = gauge("edl_members", "Roles of a job, by role and state.", "job", "role", "state")
 	restarts        = counter("edl_role_restarts_total", "How often roles of a job were started again.", "job", "role")

@@ -199,7 +199,7 @@ type queueRow struct {
 func queues(d *rpc.JobDetails) []queueRow {
 	all := []queueRow{}
 	for _, q := range d.Queues.GetQueues() {
-		all = append(all, queueRow{q.Dataset, q.Pass, q.Passes, q.Todo, q.Pending, q.Done, q.Discarded, q.Records, q.Retried, q.Following})
+		all = append(all, queueRow{q.Dataset, view.CompletePasses(q), q.Passes, q.Todo, q.Pending, q.Done, q.Discarded, q.Records, q.Retried, q.Following})
 	}
 	return all
 }

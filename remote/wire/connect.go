@@ -30,6 +30,7 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/keepalive"
 
 	"github.com/edl-go/edl/fault"
@@ -60,6 +61,27 @@ const greeting = 5 * time.Second
 // Dial prepares a connection to a server of this package. It does not block: each call waits for the server until its own deadline.
 func Dial(address string, side *Side) (*grpc.ClientConn, error) {
 	return dial(scheme+address, side, func() string { return address })
+}
+
+// Answers reports whether the process at an address answers before ctx ends: not its machine alone, which accepts connections for a process that hangs.
+func (s *Side) Answers(ctx context.Context, address string) bool {
+	conn, err := Dial(address, s)
+	if err != nil {
+		return false
+	}
+	defer conn.Close()
+	for conn.Connect(); ; {
+		state := conn.GetState()
+		switch state {
+		case connectivity.Ready: // the other end has spoken TLS and HTTP/2
+			return true
+		case connectivity.TransientFailure:
+			return false
+		}
+		if !conn.WaitForStateChange(ctx, state) {
+			return false
+		}
+	}
 }
 
 // dial connects to target; address names the peer in errors.

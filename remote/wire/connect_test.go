@@ -42,6 +42,32 @@ func TestNameOfThePeer(t *testing.T) {
 	}
 }
 
+// A process answers that speaks, and not one whose machine alone accepts connections.
+func TestAnswers(t *testing.T) {
+	_, speaks := start(t, failing(func() error { return nil }))
+	if !(*wire.Side)(nil).Answers(t.Context(), speaks) {
+		t.Error("a server that runs does not answer")
+	}
+	port := listen(t)
+	defer port.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	accepted := make(chan net.Conn, 1)
+	go func() {
+		if conn, err := port.Accept(); err == nil {
+			accepted <- conn
+		}
+		cancel() // as long as anybody waits
+	}()
+	if (*wire.Side)(nil).Answers(ctx, port.Addr().String()) {
+		t.Error("a process that hangs answers")
+	}
+	(<-accepted).Close()
+	port.Close()
+	if (*wire.Side)(nil).Answers(t.Context(), port.Addr().String()) {
+		t.Error("nobody answers")
+	}
+}
+
 // The error of a connection that fails has the reason of the system, once.
 func TestNoConnection(t *testing.T) {
 	port, err := wire.Listen(t.Context(), "127.0.0.1:0")

@@ -1,6 +1,7 @@
 package supervise
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -73,7 +74,7 @@ func (e Scaled) apply(m *Machine, now time.Duration, out *Effects) error {
 		for i := range e.Servers {
 			m.role(server(i))
 		}
-		m.startOver(now, fault.E(fault.Canceled, fault.Gotf("a change to %d pservers", e.Servers)), out)
+		m.startOver(now, fault.E(fault.Canceled, fault.At(resizing), fault.Gotf("a change to %d pservers", e.Servers)), out)
 		m.again, m.pause, m.beginAt = max(0, m.again-1), 0, now
 		return nil
 	}
@@ -148,6 +149,20 @@ func renewStandbys(m *Machine, now time.Duration, out *Effects) {
 		}
 	}
 	m.tick(now, out)
+}
+
+// Resizes reports whether a job begins its next attempt because it has got another number of pservers: nothing is lost.
+func Resizes(cause error) bool {
+	var f *fault.Fault
+	return errors.As(cause, &f) && f.Kind == fault.Canceled && f.Where == resizing
+}
+
+const resizing = "the number of pservers"
+
+// Surplus reports whether a role is a pserver that the job does not have now, or the standby of one: that it ends is no failure.
+func Surplus(m *Machine, of cluster.Member) bool {
+	r := m.find(of)
+	return r != nil && extra(m, r)
 }
 
 // extra reports whether a role is a pserver that the job does not have, or does not have yet, or the standby of one.
