@@ -232,6 +232,7 @@ type listening struct {
 	address     string
 	launcher    launch.Launcher
 	processes   bool // roles are processes, so they need etcd to find each other
+	elsewhere   bool // and run on machines that reach this one by the host of its address
 	etcd        []string
 	access      cluster.Access
 	node        string
@@ -262,6 +263,10 @@ func WithAddress(address string) Option { return func(o *listening) { o.address 
 func WithLauncher(l launch.Launcher) Option {
 	return func(o *listening) { o.launcher, o.processes = l, true }
 }
+
+// WithRolesElsewhere says that the launcher starts roles on other machines, such as pods: the etcd inside of this process, if there is one, listens on the host of
+// WithAddress.
+func WithRolesElsewhere() Option { return func(o *listening) { o.elsewhere = true } }
 
 // WithEtcd uses a real etcd cluster instead of one inside of this process.
 func WithEtcd(endpoints ...string) Option { return func(o *listening) { o.etcd = endpoints } }
@@ -479,7 +484,13 @@ func (l *Listener) findEtcd(ctx context.Context, config *listen.Config, o *liste
 		if own, err = listen.OwnCredentials(config.EtcdAuthority); err != nil {
 			return err
 		}
-		if l.etcd, err = cluster.Embed(ctx, filepath.Join(l.runDir, "etcd"), o.log, own); err != nil {
+		embed := cluster.Embed
+		if host, _ := o.host(); o.elsewhere {
+			embed = func(ctx context.Context, dir string, log *slog.Logger, own *credential.Credentials) (*cluster.Embedded, error) {
+				return cluster.EmbedOn(ctx, host, dir, log, own)
+			}
+		}
+		if l.etcd, err = embed(ctx, filepath.Join(l.runDir, "etcd"), o.log, own); err != nil {
 			return err
 		}
 		config.Etcd = l.etcd.Endpoints()

@@ -980,6 +980,7 @@ type RoleSpec struct {
 	Lingers         bool       `protobuf:"varint,34,opt,name=lingers,proto3" json:"lingers,omitempty"`                                       // of the coordinator: its listener may be away when the job ends, so the last steps wait for it
 	EtcdCredentials []byte     `protobuf:"bytes,31,opt,name=etcd_credentials,json=etcdCredentials,proto3" json:"etcd_credentials,omitempty"` // that etcd asks for, in the same form; empty: it asks for what the environment says
 	ClearData       bool       `protobuf:"varint,32,opt,name=clear_data,json=clearData,proto3" json:"clear_data,omitempty"`                  // gradients and parameters may travel between machines in clear text; the listener's user has said so
+	Needs           *Needs     `protobuf:"bytes,36,opt,name=needs,proto3" json:"needs,omitempty"`                                            // what the role takes, as the listener counts it; absent: not known
 	Policy          *Policy    `protobuf:"bytes,33,opt,name=policy,proto3" json:"policy,omitempty"`                                          // what the role may read and write on behalf of the submitter; absent: what its process may
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
@@ -1244,6 +1245,13 @@ func (x *RoleSpec) GetClearData() bool {
 		return x.ClearData
 	}
 	return false
+}
+
+func (x *RoleSpec) GetNeeds() *Needs {
+	if x != nil {
+		return x.Needs
+	}
+	return nil
 }
 
 func (x *RoleSpec) GetPolicy() *Policy {
@@ -3322,7 +3330,7 @@ const file_proto_job_job_proto_rawDesc = "" +
 	"\x04pass\x18\x02 \x01(\x05R\x04pass\x12\x14\n" +
 	"\x05batch\x18\x03 \x01(\x04R\x05batch\x12\x16\n" +
 	"\x06reader\x18\x04 \x01(\tR\x06reader\x12\x18\n" +
-	"\atrained\x18\x05 \x01(\tR\atrained\"\xf0\b\n" +
+	"\atrained\x18\x05 \x01(\tR\atrained\"\x96\t\n" +
 	"\bRoleSpec\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12!\n" +
 	"\x04role\x18\x02 \x01(\x0e2\r.edl.job.RoleR\x04role\x12\x14\n" +
@@ -3359,7 +3367,8 @@ const file_proto_job_job_proto_rawDesc = "" +
 	"\alingers\x18\" \x01(\bR\alingers\x12)\n" +
 	"\x10etcd_credentials\x18\x1f \x01(\fR\x0fetcdCredentials\x12\x1d\n" +
 	"\n" +
-	"clear_data\x18  \x01(\bR\tclearData\x12'\n" +
+	"clear_data\x18  \x01(\bR\tclearData\x12$\n" +
+	"\x05needs\x18$ \x01(\v2\x0e.edl.job.NeedsR\x05needs\x12'\n" +
 	"\x06policy\x18! \x01(\v2\x0f.edl.job.PolicyR\x06policy\x1a6\n" +
 	"\bOpsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
@@ -3662,41 +3671,42 @@ var file_proto_job_job_proto_depIdxs = []int32{
 	32, // 17: edl.job.RoleSpec.ops:type_name -> edl.job.RoleSpec.OpsEntry
 	12, // 18: edl.job.RoleSpec.placed:type_name -> edl.job.Placement
 	12, // 19: edl.job.RoleSpec.next:type_name -> edl.job.Placement
-	10, // 20: edl.job.RoleSpec.policy:type_name -> edl.job.Policy
-	11, // 21: edl.job.Policy.read:type_name -> edl.job.Places
-	11, // 22: edl.job.Policy.write:type_name -> edl.job.Places
-	13, // 23: edl.job.Placement.before:type_name -> edl.job.Held
-	2,  // 24: edl.job.RoleStatus.role:type_name -> edl.job.Role
-	3,  // 25: edl.job.RoleStatus.state:type_name -> edl.job.State
-	14, // 26: edl.job.RoleStatus.failure:type_name -> edl.job.Failure
-	37, // 27: edl.job.Wait.since:type_name -> google.protobuf.Timestamp
-	37, // 28: edl.job.Wait.until:type_name -> google.protobuf.Timestamp
-	16, // 29: edl.job.RoleReport.waits:type_name -> edl.job.Wait
-	14, // 30: edl.job.RoleReport.failure:type_name -> edl.job.Failure
-	18, // 31: edl.job.RoleReport.rounds:type_name -> edl.job.RoundTimes
-	19, // 32: edl.job.RoundTimes.phases:type_name -> edl.job.PhaseTime
-	33, // 33: edl.job.RoundTimes.last_declared:type_name -> edl.job.RoundTimes.LastDeclaredEntry
-	34, // 34: edl.job.RoundTimes.transports:type_name -> edl.job.RoundTimes.TransportsEntry
-	21, // 35: edl.job.Trace.rounds:type_name -> edl.job.TracedRound
-	22, // 36: edl.job.Trace.kernels:type_name -> edl.job.TracedKernel
-	3,  // 37: edl.job.JobStatus.state:type_name -> edl.job.State
-	0,  // 38: edl.job.JobStatus.mode:type_name -> edl.job.Mode
-	15, // 39: edl.job.JobStatus.roles:type_name -> edl.job.RoleStatus
-	14, // 40: edl.job.JobStatus.failure:type_name -> edl.job.Failure
-	24, // 41: edl.job.JobStatus.placement:type_name -> edl.job.ServerLoad
-	8,  // 42: edl.job.JobStatus.progress:type_name -> edl.job.Progress
-	35, // 43: edl.job.JobStatus.labels:type_name -> edl.job.JobStatus.LabelsEntry
-	6,  // 44: edl.job.JobStatus.promised:type_name -> edl.job.Needs
-	27, // 45: edl.job.Event.step:type_name -> edl.job.Step
-	23, // 46: edl.job.Event.status:type_name -> edl.job.JobStatus
-	25, // 47: edl.job.Step.fetched:type_name -> edl.job.Value
-	14, // 48: edl.job.CheckpointStatus.failure:type_name -> edl.job.Failure
-	30, // 49: edl.job.Shard.pieces:type_name -> edl.job.Piece
-	50, // [50:50] is the sub-list for method output_type
-	50, // [50:50] is the sub-list for method input_type
-	50, // [50:50] is the sub-list for extension type_name
-	50, // [50:50] is the sub-list for extension extendee
-	0,  // [0:50] is the sub-list for field type_name
+	6,  // 20: edl.job.RoleSpec.needs:type_name -> edl.job.Needs
+	10, // 21: edl.job.RoleSpec.policy:type_name -> edl.job.Policy
+	11, // 22: edl.job.Policy.read:type_name -> edl.job.Places
+	11, // 23: edl.job.Policy.write:type_name -> edl.job.Places
+	13, // 24: edl.job.Placement.before:type_name -> edl.job.Held
+	2,  // 25: edl.job.RoleStatus.role:type_name -> edl.job.Role
+	3,  // 26: edl.job.RoleStatus.state:type_name -> edl.job.State
+	14, // 27: edl.job.RoleStatus.failure:type_name -> edl.job.Failure
+	37, // 28: edl.job.Wait.since:type_name -> google.protobuf.Timestamp
+	37, // 29: edl.job.Wait.until:type_name -> google.protobuf.Timestamp
+	16, // 30: edl.job.RoleReport.waits:type_name -> edl.job.Wait
+	14, // 31: edl.job.RoleReport.failure:type_name -> edl.job.Failure
+	18, // 32: edl.job.RoleReport.rounds:type_name -> edl.job.RoundTimes
+	19, // 33: edl.job.RoundTimes.phases:type_name -> edl.job.PhaseTime
+	33, // 34: edl.job.RoundTimes.last_declared:type_name -> edl.job.RoundTimes.LastDeclaredEntry
+	34, // 35: edl.job.RoundTimes.transports:type_name -> edl.job.RoundTimes.TransportsEntry
+	21, // 36: edl.job.Trace.rounds:type_name -> edl.job.TracedRound
+	22, // 37: edl.job.Trace.kernels:type_name -> edl.job.TracedKernel
+	3,  // 38: edl.job.JobStatus.state:type_name -> edl.job.State
+	0,  // 39: edl.job.JobStatus.mode:type_name -> edl.job.Mode
+	15, // 40: edl.job.JobStatus.roles:type_name -> edl.job.RoleStatus
+	14, // 41: edl.job.JobStatus.failure:type_name -> edl.job.Failure
+	24, // 42: edl.job.JobStatus.placement:type_name -> edl.job.ServerLoad
+	8,  // 43: edl.job.JobStatus.progress:type_name -> edl.job.Progress
+	35, // 44: edl.job.JobStatus.labels:type_name -> edl.job.JobStatus.LabelsEntry
+	6,  // 45: edl.job.JobStatus.promised:type_name -> edl.job.Needs
+	27, // 46: edl.job.Event.step:type_name -> edl.job.Step
+	23, // 47: edl.job.Event.status:type_name -> edl.job.JobStatus
+	25, // 48: edl.job.Step.fetched:type_name -> edl.job.Value
+	14, // 49: edl.job.CheckpointStatus.failure:type_name -> edl.job.Failure
+	30, // 50: edl.job.Shard.pieces:type_name -> edl.job.Piece
+	51, // [51:51] is the sub-list for method output_type
+	51, // [51:51] is the sub-list for method input_type
+	51, // [51:51] is the sub-list for extension type_name
+	51, // [51:51] is the sub-list for extension extendee
+	0,  // [0:51] is the sub-list for field type_name
 }
 
 func init() { file_proto_job_job_proto_init() }

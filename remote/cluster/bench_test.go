@@ -10,7 +10,7 @@ import (
 func BenchmarkCommit(b *testing.B) {
 	for name, synced := range map[string]bool{"embedded": false, "synced": true} {
 		b.Run(name, func(b *testing.B) {
-			server, err := start(b.Context(), filepath.Join(b.TempDir(), "etcd"), nil, nil, synced)
+			server, err := start(b.Context(), "127.0.0.1", filepath.Join(b.TempDir(), "etcd"), nil, nil, synced)
 			if err != nil {
 				b.Fatal(err)
 			}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"log/slog"
+	"net"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -44,10 +45,19 @@ type Embedded struct {
 //
 // With own, clients must show certificates of the same authority. nil: the server answers everybody who reaches it.
 func Embed(ctx context.Context, dir string, log *slog.Logger, own *credential.Credentials) (*Embedded, error) {
-	return start(ctx, dir, log, own, false)
+	return start(ctx, "127.0.0.1", dir, log, own, false)
 }
 
-func start(ctx context.Context, dir string, log *slog.Logger, own *credential.Credentials, synced bool) (*Embedded, error) {
+// EmbedOn is Embed with a server that listens for clients on a host of this machine, such as the address of a pod, so that roles on other machines reach it. It must
+// have own.
+func EmbedOn(ctx context.Context, host, dir string, log *slog.Logger, own *credential.Credentials) (*Embedded, error) {
+	if own == nil {
+		return nil, fault.E(fault.InvalidArgument, fault.At(where(dir)), fault.Got("an etcd on "+host+" that answers everybody"), fault.Want("credentials of an authority"))
+	}
+	return start(ctx, host, dir, log, own, false)
+}
+
+func start(ctx context.Context, host, dir string, log *slog.Logger, own *credential.Credentials, synced bool) (*Embedded, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fault.E(contextKind(ctx), fault.At("embedded etcd"), fault.Cause(context.Cause(ctx)))
 	}
@@ -62,14 +72,14 @@ func start(ctx context.Context, dir string, log *slog.Logger, own *credential.Cr
 	c.AutoCompactionMode, c.AutoCompactionRetention, c.QuotaBackendBytes = embed.CompactorModePeriodic, "1m", quota
 	c.EnableGRPCGateway = false
 	// The server listens on ports that the system chooses. With no peers nobody reads what it advertises.
-	free := []url.URL{{Scheme: "http", Host: "127.0.0.1:0"}}
-	c.ListenPeerUrls, c.AdvertisePeerUrls, c.ListenClientUrls, c.AdvertiseClientUrls = free, free, free, free
+	free, clients := []url.URL{{Scheme: "http", Host: "127.0.0.1:0"}}, []url.URL{{Scheme: "http", Host: net.JoinHostPort(host, "0")}}
+	c.ListenPeerUrls, c.AdvertisePeerUrls, c.ListenClientUrls, c.AdvertiseClientUrls = free, free, clients, clients
 	if own != nil {
 		keys, err := writeKeys(dir+"-keys", own)
 		if err != nil {
 			return nil, err
 		}
-		free[0].Scheme, c.TlsMinVersion = "https", string(tlsutil.TLSVersion13) // it takes the place of MinVersion of the keys
+		free[0].Scheme, clients[0].Scheme, c.TlsMinVersion = "https", "https", string(tlsutil.TLSVersion13) // it takes the place of MinVersion of the keys
 		c.ClientTLSInfo, c.PeerTLSInfo = keys, keys
 	}
 	c.InitialCluster = c.InitialClusterFromName(c.Name)

@@ -180,6 +180,15 @@ func nameInRun(spec *job.RoleSpec) string {
 	return fmt.Sprintf("%s/%d", memberOf(spec).ID(), spec.Start)
 }
 
+// Launch starts a role of a run that no listener has asked for yet, or finds it.
+func (k *Keeper) Launch(run string, spec *job.RoleSpec) (Handle, error) {
+	r, err := k.start(run, spec)
+	if err != nil {
+		return nil, err
+	}
+	return r.handle, nil
+}
+
 // start starts a role that was not started.
 func (k *Keeper) start(name string, spec *job.RoleSpec) (*keptRole, error) {
 	k.mu.Lock()

@@ -83,12 +83,19 @@ type keptHandle struct {
 	cancel  context.CancelFunc
 	stopped atomic.Bool // Stop was called
 	left    atomic.Bool // Leave was called
+	broken  atomic.Bool // the connection has ended, and not the role
 	done    chan struct{}
 	err     error // valid when done is closed
 }
 
 // ErrLeft is the error of Wait of a role that goes on without this process.
 var ErrLeft = fault.New(fault.Canceled, "the role goes on without this listener")
+
+// Broken reports whether a handle of Kept has ended because the Keeper does not answer: its role may run.
+func Broken(h Handle) bool {
+	k, ok := h.(*keptHandle)
+	return ok && k.broken.Load()
+}
 
 // run follows the role to its end.
 func (h *keptHandle) run(ctx context.Context) {
@@ -123,6 +130,7 @@ func (h *keptHandle) outcome(last *job.RoleStatus, err error) error {
 	case h.stopped.Load():
 		return fault.E(fault.Canceled, fault.At(h.where), fault.Got("a role that was stopped and did not say how it ended"), fault.Cause(err))
 	}
+	h.broken.Store(true)
 	return fault.E(fault.LostMember, fault.At(h.where), fault.Got("the end of the keeper of the listener's processes"), fault.Cause(err))
 }
 

@@ -148,7 +148,7 @@ func (h *process) outcome(err error) error {
 	if told := h.failure(); told != nil && state.ExitCode() > 0 {
 		return named(h.name, h.member, fault.Kind(told.Kind), wire.FaultOf(told))
 	}
-	f := fault.E(kindOfExit(state.ExitCode()), fault.At(h.name), fault.Got(state.String()), fault.Want("exit status 0"))
+	f := fault.E(KindOfExit(state.ExitCode()), fault.At(h.name), fault.Got(state.String()), fault.Want("exit status 0"))
 	if h.stopped.Load() && state.ExitCode() < 0 {
 		f.Kind = fault.Canceled
 	}
@@ -164,9 +164,9 @@ func (h *process) outcome(err error) error {
 // after a mistake of its user. But a role reports why it failed, so a role that exits with this code and reports nothing has crashed.
 const crashStatus = 2
 
-// kindOfExit returns the kind of the exit code of a role that has not reported why it failed. A code that no kind has, that of a crash, and -1, which
+// KindOfExit returns the kind of the exit code of a role that has not reported why it failed. A code that no kind has, that of a crash, and -1, which
 // stands for a signal, make a lost member: the role may be started again.
-func kindOfExit(code int) fault.Kind {
+func KindOfExit(code int) fault.Kind {
 	for _, kind := range []fault.Kind{fault.Internal, fault.VerifyFailed, fault.Canceled, fault.Fenced, fault.Drained} {
 		if kind.ExitCode() == code {
 			return kind

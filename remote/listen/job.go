@@ -265,7 +265,7 @@ func (j *Job) roleSpec(m cluster.Member, start int) *job.RoleSpec {
 	case job.Role_TRAINER:
 		s.SaveProgram = p.plan.save
 	}
-	s.Node = j.manager.queue.nodeFor(j, m)
+	s.Node, s.Needs = j.manager.queue.nodeFor(j, m), needsMessage(j.needs.of(m, j.spec.Standby))
 	j.state.give(s)
 	s.Policy = jobspec.PolicyMessage(j.allowed.Also(s.StateDir, s.KeepDir, j.state.unpacked))
 	return s

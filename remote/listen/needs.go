@@ -6,6 +6,7 @@ import (
 	"github.com/edl-go/edl/ops/reader"
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/proto/job"
+	"github.com/edl-go/edl/remote/cluster"
 	"github.com/edl-go/edl/remote/listen/schedule"
 )
 
@@ -33,6 +34,38 @@ func needsOf(spec *job.JobSpec, p *plan) needs {
 	}
 	n.servers[0].Memory = processBytes
 	return n
+}
+
+// of is what a role takes. It is false for a server that the plan did not have.
+func (n needs) of(m cluster.Member, standbys int32) (schedule.Resources, bool) {
+	if m.Role == job.Role_TRAINER {
+		return n.trainer, true
+	}
+	at := serverPlace(m, standbys)
+	if at >= len(n.servers) {
+		return schedule.Resources{}, false
+	}
+	return n.servers[at], true
+}
+
+// serverPlace is the place of a coordinator, pserver or standby among the servers of needs, where each pserver has so many standbys.
+func serverPlace(m cluster.Member, standbys int32) int {
+	switch each := 1 + int(standbys); m.Role {
+	case job.Role_COORDINATOR:
+		return 0
+	case job.Role_STANDBY:
+		return 2 + m.Index*each
+	default:
+		return 1 + m.Index*each
+	}
+}
+
+// needsMessage is what a role is told of what it takes.
+func needsMessage(r schedule.Resources, known bool) *job.Needs {
+	if !known {
+		return nil
+	}
+	return &job.Needs{Millicores: &r.Cores, Memory: r.Memory}
 }
 
 // said is what a spec says of a role, and otherwise where it does not.

@@ -114,19 +114,13 @@ func (q *queue) nodeFor(j *Job, m cluster.Member) string {
 	if !q.spread || x == nil {
 		return ""
 	}
-	nodes, at, takes := x.nodes, m.Index, j.needs.trainer
+	nodes, at := x.nodes, m.Index
 	if m.Role != job.Role_TRAINER {
-		nodes, at = x.servers, 0
-		if each := 1 + int(j.spec.Standby); m.Role != job.Role_COORDINATOR {
-			at = 1 + m.Index*each
-		}
-		if m.Role == job.Role_STANDBY {
-			at++
-		}
-		if at >= len(j.needs.servers) {
-			return ""
-		}
-		takes = j.needs.servers[at]
+		nodes, at = x.servers, serverPlace(m, j.spec.Standby)
+	}
+	takes, known := j.needs.of(m, j.spec.Standby)
+	if !known {
+		return ""
 	}
 	counted := func(n schedule.Node) bool { return n.Name == nodes[at] && n.Has.Cores > 0 }
 	if takes.Cores == 0 || at >= len(nodes) || !slices.ContainsFunc(q.nodes, counted) {
