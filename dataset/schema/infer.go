@@ -188,7 +188,7 @@ func (l *learner) add(cell Cell, missing map[string]bool) *fault.Fault {
 				l.addText(text)
 			}
 		}
-	case l.Type == Number: // of a schema that is given
+	case l.Type == Number, l.Type == Integer: // of a schema that is given
 		x, f := parseFloat(cell.Text)
 		if f != nil {
 			return f
@@ -300,7 +300,7 @@ func (l *learner) keep() error {
 	if !l.texts.over {
 		s.Distinct = int64(len(l.texts.counts))
 	}
-	if l.Type == Number && l.numbers.n > 0 {
+	if (l.Type == Number || l.Type == Integer) && l.numbers.n > 0 {
 		s.Min, s.Max, s.Mean, s.Deviation = l.numbers.min, l.numbers.max, l.numbers.mean, l.numbers.deviation()
 	}
 	l.Statistics = s

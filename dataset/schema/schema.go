@@ -323,6 +323,8 @@ func (c *Column) Values() int64 {
 		return c.Size
 	case c.Type == Bucket:
 		return int64(len(c.Boundaries)) + 2
+	case c.Type == Integer && c.Role == Label && c.Statistics != nil && c.Statistics.Min >= 0 && c.Statistics.Max < maxWords: // classes
+		return int64(c.Statistics.Max) + 1
 	}
 	return 0
 }
