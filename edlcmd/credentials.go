@@ -14,6 +14,22 @@ import (
 	"github.com/edl-go/edl/remote/credential"
 )
 
+// tellExpiry warns who speaks to a listener with credentials that soon expire. Of credentials that cannot be used the connection tells.
+func tellExpiry(cmd *cobra.Command, c *console) {
+	at := cmd.Flags().Lookup("listener")
+	if at == nil {
+		at = cmd.Flags().Lookup("remote")
+	}
+	if at == nil || at.Name == "remote" && !at.Changed {
+		return
+	}
+	own, err := credential.OpenUser()
+	if err != nil || own == nil || time.Until(own.Expires()) > soonExpired {
+		return
+	}
+	fmt.Fprintf(c.err, "edl: your %s expire on %s: ask the user of the listener for others\n", own, own.Expires().Format(time.DateTime))
+}
+
 // maxDays bounds how long credentials of a user are valid.
 const maxDays = 400
 

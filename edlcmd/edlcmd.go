@@ -117,6 +117,7 @@ comes first, then the environment, then the job file given with -f, then the def
 				return err
 			}
 			c.parsed = true
+			tellExpiry(cmd, c)
 			return nil
 		},
 	}

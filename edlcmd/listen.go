@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -21,6 +22,7 @@ import (
 	"github.com/edl-go/edl/remote/credential"
 	"github.com/edl-go/edl/remote/jobspec"
 	"github.com/edl-go/edl/remote/launch"
+	"github.com/edl-go/edl/remote/listen"
 )
 
 // listenFlags are the flags of "edl listen".
@@ -37,6 +39,7 @@ type listenFlags struct {
 		mib  int64
 	}
 	drain    bool
+	life     time.Duration
 	maxRoles int
 	cores    string
 	memory   string
@@ -76,6 +79,7 @@ others, and --spread starts the roles of jobs on all machines that are offered.`
 	flags.IntVar(&f.history.jobs, "keep-jobs", 100, "remember the last `N` jobs, with those that have ended")
 	flags.Int64Var(&f.history.mib, "keep-mib", 4096, "forget the oldest jobs that have ended when what is kept of them is more than `N` MiB")
 	f.launcher = c.launcherFlag(cmd)
+	flags.DurationVar(&f.life, "credential-life", listen.CredentialLife, "let certificates of roles and of this listener be valid for `TIME`; others take their place when a third of it is over")
 	flags.BoolVar(&f.drain, "drain", false, "end the jobs, each after a last checkpoint, when this process is terminated, instead of leaving them to the next listener")
 	flags.BoolVar(&f.quiet, "quiet", false, "do not log")
 	f.web.add(cmd)
@@ -102,6 +106,9 @@ func serveJobs(cmd *cobra.Command, c *console, f *listenFlags) (err error) {
 	if f.spread && cores+memory > 0 {
 		return fault.E(fault.InvalidArgument, fault.At("listen"), fault.Got("--cores or --memory of a listener whose roles run on other machines"), fault.Want("it at those that offer them, with --node"))
 	}
+	if f.life < leastLife || f.life > maxDays*24*time.Hour {
+		return fault.E(fault.InvalidArgument, fault.At("--credential-life"), fault.Gotf("%v", f.life), fault.Wantf("%v to %d days", leastLife, maxDays))
+	}
 	if f.history.jobs < 1 {
 		return tooFew("--keep-jobs", int64(f.history.jobs))
 	}
@@ -115,7 +122,7 @@ func serveJobs(cmd *cobra.Command, c *console, f *listenFlags) (err error) {
 	if err != nil {
 		return err
 	}
-	options := append(etcd, remote.WithAddress(f.address), remote.WithLauncher(launcher), remote.WithVersion(c.currentVersion().Version))
+	options := append(etcd, remote.WithAddress(f.address), remote.WithLauncher(launcher), remote.WithVersion(c.currentVersion().Version), remote.WithCredentialLife(f.life))
 	if f.node != "" {
 		options = append(options, remote.WithNode(f.node))
 	}
@@ -175,6 +182,9 @@ func serveJobs(cmd *cobra.Command, c *console, f *listenFlags) (err error) {
 	}
 	return err
 }
+
+// leastLife bounds --credential-life: clocks of machines differ, and a machine that is busy renews late.
+const leastLife = time.Minute
 
 // automatic is the value of --cores and --memory for what the machine has.
 const automatic = "auto"

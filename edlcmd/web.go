@@ -7,13 +7,13 @@ import (
 	"log/slog"
 	"net"
 	"path/filepath"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/remote"
 	"github.com/edl-go/edl/remote/credential"
+	"github.com/edl-go/edl/remote/listen"
 	"github.com/edl-go/edl/remote/web"
 )
 
@@ -72,7 +72,7 @@ func (f *webFlags) serve(ctx context.Context, c *console, l *remote.Listener, da
 	if err != nil {
 		return nil, err
 	}
-	own, err := authority.Issue(credential.Name{Kind: credential.User, User: webUser, Access: credential.Viewer}, maxDays*24*time.Hour)
+	own, err := authority.IssueRenewing(credential.Name{Kind: credential.User, User: webUser, Access: credential.Viewer}, listen.CredentialLife)
 	if err != nil {
 		return nil, err
 	}

@@ -83,9 +83,6 @@ func dial(ctx context.Context, address string, sameOps bool, options []Option) (
 // greetings is how often a client tries to speak to a listener that takes connections and does not greet: a busy machine may have to let it wait for seconds.
 const greetings = 3
 
-// userLife is how long the credentials are valid that a client issues for itself: as long as one of its processes may run.
-const userLife = 400 * 24 * time.Hour
-
 // ofUser returns the credentials of a client.
 func (o *listening) ofUser() (*credential.Credentials, error) {
 	if o.own != nil {
@@ -107,7 +104,7 @@ func (o *listening) ofUser() (*credential.Credentials, error) {
 			return nil, err
 		}
 	}
-	return authority.Issue(credential.Name{Kind: credential.User, User: credential.UserName(), Access: credential.Admin}, userLife)
+	return authority.IssueRenewing(credential.Name{Kind: credential.User, User: credential.UserName(), Access: credential.Admin}, listen.CredentialLife)
 }
 
 // prompt is a connection whose calls fail at once when there is no listener. Another listener that comes later may not know their jobs.

@@ -2,6 +2,7 @@ package remote_test
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"os"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/dynamicpb"
@@ -95,10 +97,14 @@ func TestEveryMethodAsksWhoCalls(t *testing.T) {
 	strangers := map[string]*credential.Credentials{
 		"nobody":               nil,
 		"of another authority": foreign,
-		"expired":              issue(credential.Name{Kind: credential.Listener}, -time.Minute),
 		"of another job":       issue(trainer("other"), time.Hour),
 	}
 	ofJob := func(c *credential.Credentials) *wire.Side { return wire.OfJob(c, "asks") }
+	old := map[string]*credential.Credentials{
+		"an expired listener": issue(credential.Name{Kind: credential.Listener}, -time.Minute),
+		"an expired role":     issue(trainer("asks"), -time.Minute),
+		"an expired user":     issue(userName("u", credential.Admin), -time.Minute),
+	}
 	methods := 0
 	for _, s := range []struct {
 		address string
@@ -114,13 +120,18 @@ func TestEveryMethodAsksWhoCalls(t *testing.T) {
 		if d == nil {
 			t.Fatalf("there is no service %s", s.service)
 		}
-		for _, group := range []map[string]*credential.Credentials{strangers, s.extra} {
+		for i, group := range []map[string]*credential.Credentials{strangers, s.extra, old} {
 			for who, c := range group {
 				var side *wire.Side
 				if c != nil {
 					side = s.side(c)
 				}
-				conn, err := wire.Dial(s.address, side)
+				var conn *grpc.ClientConn
+				if i < 2 {
+					conn, err = wire.Dial(s.address, side)
+				} else {
+					conn, err = grpc.NewClient("passthrough:///"+s.address, grpc.WithTransportCredentials(credentials.NewTLS(showing(c))))
+				}
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -189,6 +200,71 @@ func TestEveryMethodAsksWhoCalls(t *testing.T) {
 	if err := wire.FromStatus("coordinator", err); !errors.Is(err, fault.Denied) || !strings.Contains(err.Error(), "trainer/1") {
 		t.Errorf("trainer 1 says that trainer 0 leaves: %v", err)
 	}
+}
+
+// showing is the configuration of a client that shows its certificate whether it is valid or not.
+func showing(c *credential.Credentials) *tls.Config {
+	config := c.Client(func(credential.Name) error { return nil })
+	config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return c.Certificate(nil) }
+	return config
+}
+
+// A job goes on when the credentials that its roles began with have expired, and so does a role that connects to the others then.
+func TestCredentialsAreRenewed(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds until credentials have expired")
+	}
+	t.Parallel()
+	r := newRig(t)
+	l := listener(t, remote.WithLauncher(r), remote.WithEtcd(r.etcd...), remote.WithCredentialLife(6*time.Second))
+	fed := testkit.Fed(t, optimizer.SGD(0.1))
+	e := executorOf(t, l, &remote.JobSpec{Name: "renewed", Trainers: 1, Pservers: 1})
+	step := func() {
+		t.Helper()
+		if _, err := e.Run(bounded(t), fed.Program, testkit.Batch(t, fed.Program, 1, 4), fed.Loss); err != nil {
+			t.Fatal(err)
+		}
+	}
+	step()
+	registry, err := cluster.Open(bounded(t), cluster.Config{Endpoints: r.etcd, Prefix: cluster.Prefix("renewed")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer registry.Close()
+	server, err := registry.Server(bounded(t), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	coordinator, err := registry.Coordinator(bounded(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	asking := credentialtest.Listener(t)
+	shown := func(address string) time.Time { // until when the certificate is valid that a server shows
+		t.Helper()
+		config := showing(asking)
+		config.VerifyConnection = nil
+		conn, err := (&tls.Dialer{Config: config}).DialContext(bounded(t), "tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		return conn.(*tls.Conn).ConnectionState().PeerCertificates[0].NotAfter
+	}
+	first := []time.Time{shown(server), shown(coordinator), shown(l.Address())}
+	for _, end := range first {
+		<-time.After(time.Until(end) + time.Millisecond)
+	}
+	step()
+	for i, address := range []string{server, coordinator, l.Address()} {
+		if now := shown(address); !now.After(first[i]) {
+			t.Errorf("%s still shows what was valid until %v", address, now)
+		}
+	}
+	began := r.handle("trainer-0")
+	began.Kill()
+	r.await("the next trainer", func() bool { return r.handles["trainer-0"] != began })
+	step()
 }
 
 // roleMethods is who may call each method of a role.

@@ -123,7 +123,7 @@ func keptEtcd(ctx context.Context, about *rpc.KeeperState, log *slog.Logger) (*c
 	if err != nil {
 		return nil, err
 	}
-	own, err := listen.OwnCredentials(authority)
+	own, err := listen.EtcdCredentials(authority)
 	if err != nil {
 		return nil, err
 	}

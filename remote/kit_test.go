@@ -294,6 +294,15 @@ func (h *later) Kill() {
 	}
 }
 
+// Renew waits for the launch.
+func (h *later) Renew(m *job.RoleRenewal) error {
+	<-h.started
+	if h.inner == nil {
+		return h.err
+	}
+	return h.inner.Renew(m)
+}
+
 // Waits is nothing until the role is launched.
 func (h *later) Waits() (list []*job.Wait, changed <-chan struct{}) {
 	select {

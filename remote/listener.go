@@ -80,7 +80,7 @@ func Listen(ctx context.Context, options ...Option) (_ *Listener, err error) {
 		return nil, err
 	}
 	config := listen.Config{Allowed: allowed, MaxRoles: o.maxRoles, Launcher: o.launcher, Host: host, ClearData: o.insecure, StateDir: o.stateDir, Log: o.log, Authority: o.authority,
-		MaxJobs: o.maxJobs, MaxJobBytes: o.maxJobBytes, Cores: o.cores, Memory: o.memory}
+		CredentialLife: o.credentialLife, MaxJobs: o.maxJobs, MaxJobBytes: o.maxJobBytes, Cores: o.cores, Memory: o.memory}
 	if o.dataDir != "" {
 		if l.data, err = listen.OpenData(o.dataDir); err != nil {
 			return nil, err
@@ -253,6 +253,8 @@ type listening struct {
 	save        []string                // places that jobs may write
 	notice      func(text string)       // of a client
 	maxRoles    int                     // of all jobs that run
+	// credentialLife is how long credentials of roles and the listener are valid; 0: listen.CredentialLife
+	credentialLife time.Duration
 }
 
 // WithAddress makes the listener listen on host:port. The default is a free port of the loopback interface.
@@ -358,6 +360,12 @@ func WithKeeper(command ...string) Option { return func(o *listening) { o.keeper
 // WithMaxRoles bounds the roles of all jobs that run at a time; the default is 1024. Jobs of a user who is no admin may have half of them.
 func WithMaxRoles(n int) Option { return func(o *listening) { o.maxRoles = n } }
 
+// WithCredentialLife says how long the credentials of roles and of the listener are valid; the default is 24 hours. Others take their place when a third of it is
+// over, and connections that stand go on. A machine that is away for two thirds of it, and then comes back, may have to wait up to a minute for the next ones.
+func WithCredentialLife(life time.Duration) Option {
+	return func(o *listening) { o.credentialLife = life }
+}
+
 // WithoutSecurity lets gradients and parameters travel between machines in clear text, which costs less than TLS, and takes an etcd of another machine that
 // answers everybody. It is for networks that nobody else reaches.
 func WithoutSecurity() Option { return func(o *listening) { o.insecure = true } }
@@ -383,7 +391,7 @@ func (o *listening) sides() (asking, toOthers *wire.Side, err error) {
 			return nil, nil, err
 		}
 	}
-	own, err := listen.OwnCredentials(o.authority)
+	own, err := listen.OwnCredentials(o.authority, o.credentialLife)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -473,7 +481,7 @@ func (l *Listener) findEtcd(ctx context.Context, config *listen.Config, o *liste
 		if config.EtcdAuthority, err = credential.ParseAuthority(l.keeper.about.Authority); err != nil {
 			return err
 		}
-		if own, err = listen.OwnCredentials(config.EtcdAuthority); err != nil {
+		if own, err = listen.OwnCredentials(config.EtcdAuthority, o.credentialLife); err != nil {
 			return err
 		}
 	case len(o.etcd) == 0:
@@ -481,7 +489,11 @@ func (l *Listener) findEtcd(ctx context.Context, config *listen.Config, o *liste
 		if config.EtcdAuthority, err = credential.NewAuthority(); err != nil {
 			return err
 		}
-		if own, err = listen.OwnCredentials(config.EtcdAuthority); err != nil {
+		server, err := listen.EtcdCredentials(config.EtcdAuthority)
+		if err != nil {
+			return err
+		}
+		if own, err = listen.OwnCredentials(config.EtcdAuthority, o.credentialLife); err != nil {
 			return err
 		}
 		embed := cluster.Embed
@@ -490,7 +502,7 @@ func (l *Listener) findEtcd(ctx context.Context, config *listen.Config, o *liste
 				return cluster.EmbedOn(ctx, host, dir, log, own)
 			}
 		}
-		if l.etcd, err = embed(ctx, filepath.Join(l.runDir, "etcd"), o.log, own); err != nil {
+		if l.etcd, err = embed(ctx, filepath.Join(l.runDir, "etcd"), o.log, server); err != nil {
 			return err
 		}
 		config.Etcd = l.etcd.Endpoints()
@@ -503,7 +515,7 @@ func (l *Listener) findEtcd(ctx context.Context, config *listen.Config, o *liste
 		l.sweeping.Go(func() { removeAbandoned(sweeping, o) })
 	}
 	config.Registry = func(ctx context.Context, spec *job.RoleSpec) (cluster.Registry, error) {
-		side, err := listen.SideOf(o.authority, spec.Job)
+		side, err := listen.SideOf(o.authority, spec.Job, o.credentialLife)
 		if err != nil {
 			return nil, err
 		}
@@ -576,7 +588,7 @@ func goroutines(open func(ctx context.Context, spec *job.RoleSpec) (cluster.Regi
 		}
 		defer registry.Close()
 		return role.Run(ctx, spec, role.Options{Registry: registry, Log: slog.New(slog.NewTextHandler(log, nil)),
-			Report: launch.ReportOf(ctx)})
+			Report: launch.ReportOf(ctx), Renewals: launch.RenewalsOf(ctx)})
 	})
 }
 
@@ -589,7 +601,7 @@ func RunChild(ctx context.Context, stdin io.Reader, log io.Writer) (err error) {
 	signal.Ignore(syscall.SIGPIPE) // nobody reads the log of a parent that is gone: the signal would end this process before it has removed anything
 	reporter := launch.OpenReporter()
 	defer func() { reporter.Close(err) }()
-	spec, lost, err := launch.ChildSpec(stdin)
+	spec, renewed, lost, err := launch.ChildSpec(stdin)
 	if err != nil {
 		return err
 	}
@@ -601,7 +613,7 @@ func RunChild(ctx context.Context, stdin io.Reader, log io.Writer) (err error) {
 	defer cancel(nil)
 	ended := make(chan error, 1)
 	go func() {
-		ended <- role.Run(ctx, spec, role.Options{Log: text, Report: reporter})
+		ended <- role.Run(ctx, spec, role.Options{Log: text, Report: reporter, Renewals: renewed})
 	}()
 	select {
 	case err := <-ended:

@@ -1872,6 +1872,59 @@ func (x *Wait) GetLastError() string {
 	return ""
 }
 
+// RoleRenewal takes the place of the credentials that a role has. Those of RoleSpec have the same form.
+type RoleRenewal struct {
+	state           protoimpl.MessageState `protogen:"open.v1"`
+	Credentials     []byte                 `protobuf:"bytes,1,opt,name=credentials,proto3" json:"credentials,omitempty"`                                // empty: the role has none
+	EtcdCredentials []byte                 `protobuf:"bytes,2,opt,name=etcd_credentials,json=etcdCredentials,proto3" json:"etcd_credentials,omitempty"` // likewise
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
+}
+
+func (x *RoleRenewal) Reset() {
+	*x = RoleRenewal{}
+	mi := &file_proto_job_job_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RoleRenewal) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RoleRenewal) ProtoMessage() {}
+
+func (x *RoleRenewal) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_job_job_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RoleRenewal.ProtoReflect.Descriptor instead.
+func (*RoleRenewal) Descriptor() ([]byte, []int) {
+	return file_proto_job_job_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *RoleRenewal) GetCredentials() []byte {
+	if x != nil {
+		return x.Credentials
+	}
+	return nil
+}
+
+func (x *RoleRenewal) GetEtcdCredentials() []byte {
+	if x != nil {
+		return x.EtcdCredentials
+	}
+	return nil
+}
+
 // RoleReport is what a role tells whoever started it. Each replaces the one before.
 type RoleReport struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1885,7 +1938,7 @@ type RoleReport struct {
 
 func (x *RoleReport) Reset() {
 	*x = RoleReport{}
-	mi := &file_proto_job_job_proto_msgTypes[13]
+	mi := &file_proto_job_job_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1897,7 +1950,7 @@ func (x *RoleReport) String() string {
 func (*RoleReport) ProtoMessage() {}
 
 func (x *RoleReport) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[13]
+	mi := &file_proto_job_job_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1910,7 +1963,7 @@ func (x *RoleReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RoleReport.ProtoReflect.Descriptor instead.
 func (*RoleReport) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{13}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *RoleReport) GetWaits() []*Wait {
@@ -1958,7 +2011,7 @@ type RoundTimes struct {
 
 func (x *RoundTimes) Reset() {
 	*x = RoundTimes{}
-	mi := &file_proto_job_job_proto_msgTypes[14]
+	mi := &file_proto_job_job_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1970,7 +2023,7 @@ func (x *RoundTimes) String() string {
 func (*RoundTimes) ProtoMessage() {}
 
 func (x *RoundTimes) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[14]
+	mi := &file_proto_job_job_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1983,7 +2036,7 @@ func (x *RoundTimes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RoundTimes.ProtoReflect.Descriptor instead.
 func (*RoundTimes) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{14}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *RoundTimes) GetFirst() uint64 {
@@ -2055,7 +2108,7 @@ type PhaseTime struct {
 
 func (x *PhaseTime) Reset() {
 	*x = PhaseTime{}
-	mi := &file_proto_job_job_proto_msgTypes[15]
+	mi := &file_proto_job_job_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2067,7 +2120,7 @@ func (x *PhaseTime) String() string {
 func (*PhaseTime) ProtoMessage() {}
 
 func (x *PhaseTime) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[15]
+	mi := &file_proto_job_job_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2080,7 +2133,7 @@ func (x *PhaseTime) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PhaseTime.ProtoReflect.Descriptor instead.
 func (*PhaseTime) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{15}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *PhaseTime) GetName() string {
@@ -2130,7 +2183,7 @@ type Trace struct {
 
 func (x *Trace) Reset() {
 	*x = Trace{}
-	mi := &file_proto_job_job_proto_msgTypes[16]
+	mi := &file_proto_job_job_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2142,7 +2195,7 @@ func (x *Trace) String() string {
 func (*Trace) ProtoMessage() {}
 
 func (x *Trace) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[16]
+	mi := &file_proto_job_job_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2155,7 +2208,7 @@ func (x *Trace) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Trace.ProtoReflect.Descriptor instead.
 func (*Trace) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{16}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Trace) GetClock() int64 {
@@ -2241,7 +2294,7 @@ type TracedRound struct {
 
 func (x *TracedRound) Reset() {
 	*x = TracedRound{}
-	mi := &file_proto_job_job_proto_msgTypes[17]
+	mi := &file_proto_job_job_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2253,7 +2306,7 @@ func (x *TracedRound) String() string {
 func (*TracedRound) ProtoMessage() {}
 
 func (x *TracedRound) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[17]
+	mi := &file_proto_job_job_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2266,7 +2319,7 @@ func (x *TracedRound) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TracedRound.ProtoReflect.Descriptor instead.
 func (*TracedRound) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{17}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *TracedRound) GetRound() uint64 {
@@ -2310,7 +2363,7 @@ type TracedKernel struct {
 
 func (x *TracedKernel) Reset() {
 	*x = TracedKernel{}
-	mi := &file_proto_job_job_proto_msgTypes[18]
+	mi := &file_proto_job_job_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2322,7 +2375,7 @@ func (x *TracedKernel) String() string {
 func (*TracedKernel) ProtoMessage() {}
 
 func (x *TracedKernel) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[18]
+	mi := &file_proto_job_job_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2335,7 +2388,7 @@ func (x *TracedKernel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TracedKernel.ProtoReflect.Descriptor instead.
 func (*TracedKernel) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{18}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *TracedKernel) GetName() string {
@@ -2406,7 +2459,7 @@ type JobStatus struct {
 
 func (x *JobStatus) Reset() {
 	*x = JobStatus{}
-	mi := &file_proto_job_job_proto_msgTypes[19]
+	mi := &file_proto_job_job_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2418,7 +2471,7 @@ func (x *JobStatus) String() string {
 func (*JobStatus) ProtoMessage() {}
 
 func (x *JobStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[19]
+	mi := &file_proto_job_job_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2431,7 +2484,7 @@ func (x *JobStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobStatus.ProtoReflect.Descriptor instead.
 func (*JobStatus) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{19}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *JobStatus) GetJob() string {
@@ -2663,7 +2716,7 @@ type ServerLoad struct {
 
 func (x *ServerLoad) Reset() {
 	*x = ServerLoad{}
-	mi := &file_proto_job_job_proto_msgTypes[20]
+	mi := &file_proto_job_job_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2675,7 +2728,7 @@ func (x *ServerLoad) String() string {
 func (*ServerLoad) ProtoMessage() {}
 
 func (x *ServerLoad) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[20]
+	mi := &file_proto_job_job_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2688,7 +2741,7 @@ func (x *ServerLoad) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ServerLoad.ProtoReflect.Descriptor instead.
 func (*ServerLoad) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{20}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ServerLoad) GetServer() uint32 {
@@ -2723,7 +2776,7 @@ type Value struct {
 
 func (x *Value) Reset() {
 	*x = Value{}
-	mi := &file_proto_job_job_proto_msgTypes[21]
+	mi := &file_proto_job_job_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2735,7 +2788,7 @@ func (x *Value) String() string {
 func (*Value) ProtoMessage() {}
 
 func (x *Value) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[21]
+	mi := &file_proto_job_job_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2748,7 +2801,7 @@ func (x *Value) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Value.ProtoReflect.Descriptor instead.
 func (*Value) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{21}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Value) GetName() string {
@@ -2779,7 +2832,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_proto_job_job_proto_msgTypes[22]
+	mi := &file_proto_job_job_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2791,7 +2844,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[22]
+	mi := &file_proto_job_job_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2804,7 +2857,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{22}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Event) GetWhat() isEvent_What {
@@ -2865,7 +2918,7 @@ type Step struct {
 
 func (x *Step) Reset() {
 	*x = Step{}
-	mi := &file_proto_job_job_proto_msgTypes[23]
+	mi := &file_proto_job_job_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2877,7 +2930,7 @@ func (x *Step) String() string {
 func (*Step) ProtoMessage() {}
 
 func (x *Step) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[23]
+	mi := &file_proto_job_job_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2890,7 +2943,7 @@ func (x *Step) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Step.ProtoReflect.Descriptor instead.
 func (*Step) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{23}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Step) GetPass() int32 {
@@ -2965,7 +3018,7 @@ type CheckpointStatus struct {
 
 func (x *CheckpointStatus) Reset() {
 	*x = CheckpointStatus{}
-	mi := &file_proto_job_job_proto_msgTypes[24]
+	mi := &file_proto_job_job_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2977,7 +3030,7 @@ func (x *CheckpointStatus) String() string {
 func (*CheckpointStatus) ProtoMessage() {}
 
 func (x *CheckpointStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[24]
+	mi := &file_proto_job_job_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2990,7 +3043,7 @@ func (x *CheckpointStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckpointStatus.ProtoReflect.Descriptor instead.
 func (*CheckpointStatus) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{24}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *CheckpointStatus) GetStore() string {
@@ -3057,7 +3110,7 @@ type Shard struct {
 
 func (x *Shard) Reset() {
 	*x = Shard{}
-	mi := &file_proto_job_job_proto_msgTypes[25]
+	mi := &file_proto_job_job_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3069,7 +3122,7 @@ func (x *Shard) String() string {
 func (*Shard) ProtoMessage() {}
 
 func (x *Shard) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[25]
+	mi := &file_proto_job_job_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3082,7 +3135,7 @@ func (x *Shard) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Shard.ProtoReflect.Descriptor instead.
 func (*Shard) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{25}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Shard) GetName() string {
@@ -3146,7 +3199,7 @@ type Piece struct {
 
 func (x *Piece) Reset() {
 	*x = Piece{}
-	mi := &file_proto_job_job_proto_msgTypes[26]
+	mi := &file_proto_job_job_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3158,7 +3211,7 @@ func (x *Piece) String() string {
 func (*Piece) ProtoMessage() {}
 
 func (x *Piece) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[26]
+	mi := &file_proto_job_job_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3171,7 +3224,7 @@ func (x *Piece) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Piece.ProtoReflect.Descriptor instead.
 func (*Piece) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{26}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Piece) GetVariable() string {
@@ -3427,7 +3480,10 @@ const file_proto_job_job_proto_rawDesc = "" +
 	"\x05since\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x120\n" +
 	"\x05until\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x05until\x12\x1d\n" +
 	"\n" +
-	"last_error\x18\x06 \x01(\tR\tlastError\"\xa0\x01\n" +
+	"last_error\x18\x06 \x01(\tR\tlastError\"Z\n" +
+	"\vRoleRenewal\x12 \n" +
+	"\vcredentials\x18\x01 \x01(\fR\vcredentials\x12)\n" +
+	"\x10etcd_credentials\x18\x02 \x01(\fR\x0fetcdCredentials\"\xa0\x01\n" +
 	"\n" +
 	"RoleReport\x12#\n" +
 	"\x05waits\x18\x01 \x03(\v2\r.edl.job.WaitR\x05waits\x12*\n" +
@@ -3609,7 +3665,7 @@ func file_proto_job_job_proto_rawDescGZIP() []byte {
 }
 
 var file_proto_job_job_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_proto_job_job_proto_msgTypes = make([]protoimpl.MessageInfo, 32)
+var file_proto_job_job_proto_msgTypes = make([]protoimpl.MessageInfo, 33)
 var file_proto_job_job_proto_goTypes = []any{
 	(Mode)(0),                     // 0: edl.job.Mode
 	(Transport)(0),                // 1: edl.job.Transport
@@ -3628,47 +3684,48 @@ var file_proto_job_job_proto_goTypes = []any{
 	(*Failure)(nil),               // 14: edl.job.Failure
 	(*RoleStatus)(nil),            // 15: edl.job.RoleStatus
 	(*Wait)(nil),                  // 16: edl.job.Wait
-	(*RoleReport)(nil),            // 17: edl.job.RoleReport
-	(*RoundTimes)(nil),            // 18: edl.job.RoundTimes
-	(*PhaseTime)(nil),             // 19: edl.job.PhaseTime
-	(*Trace)(nil),                 // 20: edl.job.Trace
-	(*TracedRound)(nil),           // 21: edl.job.TracedRound
-	(*TracedKernel)(nil),          // 22: edl.job.TracedKernel
-	(*JobStatus)(nil),             // 23: edl.job.JobStatus
-	(*ServerLoad)(nil),            // 24: edl.job.ServerLoad
-	(*Value)(nil),                 // 25: edl.job.Value
-	(*Event)(nil),                 // 26: edl.job.Event
-	(*Step)(nil),                  // 27: edl.job.Step
-	(*CheckpointStatus)(nil),      // 28: edl.job.CheckpointStatus
-	(*Shard)(nil),                 // 29: edl.job.Shard
-	(*Piece)(nil),                 // 30: edl.job.Piece
-	nil,                           // 31: edl.job.JobSpec.LabelsEntry
-	nil,                           // 32: edl.job.RoleSpec.OpsEntry
-	nil,                           // 33: edl.job.RoundTimes.LastDeclaredEntry
-	nil,                           // 34: edl.job.RoundTimes.TransportsEntry
-	nil,                           // 35: edl.job.JobStatus.LabelsEntry
-	(*durationpb.Duration)(nil),   // 36: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 37: google.protobuf.Timestamp
+	(*RoleRenewal)(nil),           // 17: edl.job.RoleRenewal
+	(*RoleReport)(nil),            // 18: edl.job.RoleReport
+	(*RoundTimes)(nil),            // 19: edl.job.RoundTimes
+	(*PhaseTime)(nil),             // 20: edl.job.PhaseTime
+	(*Trace)(nil),                 // 21: edl.job.Trace
+	(*TracedRound)(nil),           // 22: edl.job.TracedRound
+	(*TracedKernel)(nil),          // 23: edl.job.TracedKernel
+	(*JobStatus)(nil),             // 24: edl.job.JobStatus
+	(*ServerLoad)(nil),            // 25: edl.job.ServerLoad
+	(*Value)(nil),                 // 26: edl.job.Value
+	(*Event)(nil),                 // 27: edl.job.Event
+	(*Step)(nil),                  // 28: edl.job.Step
+	(*CheckpointStatus)(nil),      // 29: edl.job.CheckpointStatus
+	(*Shard)(nil),                 // 30: edl.job.Shard
+	(*Piece)(nil),                 // 31: edl.job.Piece
+	nil,                           // 32: edl.job.JobSpec.LabelsEntry
+	nil,                           // 33: edl.job.RoleSpec.OpsEntry
+	nil,                           // 34: edl.job.RoundTimes.LastDeclaredEntry
+	nil,                           // 35: edl.job.RoundTimes.TransportsEntry
+	nil,                           // 36: edl.job.JobStatus.LabelsEntry
+	(*durationpb.Duration)(nil),   // 37: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 38: google.protobuf.Timestamp
 }
 var file_proto_job_job_proto_depIdxs = []int32{
 	4,  // 0: edl.job.JobSpec.data:type_name -> edl.job.DataBinding
 	0,  // 1: edl.job.JobSpec.mode:type_name -> edl.job.Mode
-	36, // 2: edl.job.JobSpec.start_deadline:type_name -> google.protobuf.Duration
-	36, // 3: edl.job.JobSpec.round_deadline:type_name -> google.protobuf.Duration
-	36, // 4: edl.job.JobSpec.lease:type_name -> google.protobuf.Duration
-	36, // 5: edl.job.JobSpec.min_task_timeout:type_name -> google.protobuf.Duration
-	36, // 6: edl.job.JobSpec.max_task_timeout:type_name -> google.protobuf.Duration
+	37, // 2: edl.job.JobSpec.start_deadline:type_name -> google.protobuf.Duration
+	37, // 3: edl.job.JobSpec.round_deadline:type_name -> google.protobuf.Duration
+	37, // 4: edl.job.JobSpec.lease:type_name -> google.protobuf.Duration
+	37, // 5: edl.job.JobSpec.min_task_timeout:type_name -> google.protobuf.Duration
+	37, // 6: edl.job.JobSpec.max_task_timeout:type_name -> google.protobuf.Duration
 	1,  // 7: edl.job.JobSpec.transport:type_name -> edl.job.Transport
 	7,  // 8: edl.job.JobSpec.checkpoints:type_name -> edl.job.Checkpoints
-	31, // 9: edl.job.JobSpec.labels:type_name -> edl.job.JobSpec.LabelsEntry
+	32, // 9: edl.job.JobSpec.labels:type_name -> edl.job.JobSpec.LabelsEntry
 	6,  // 10: edl.job.JobSpec.trainer_needs:type_name -> edl.job.Needs
 	6,  // 11: edl.job.JobSpec.pserver_needs:type_name -> edl.job.Needs
-	36, // 12: edl.job.Checkpoints.every:type_name -> google.protobuf.Duration
+	37, // 12: edl.job.Checkpoints.every:type_name -> google.protobuf.Duration
 	2,  // 13: edl.job.RoleSpec.role:type_name -> edl.job.Role
 	5,  // 14: edl.job.RoleSpec.spec:type_name -> edl.job.JobSpec
-	24, // 15: edl.job.RoleSpec.placement:type_name -> edl.job.ServerLoad
+	25, // 15: edl.job.RoleSpec.placement:type_name -> edl.job.ServerLoad
 	8,  // 16: edl.job.RoleSpec.begin:type_name -> edl.job.Progress
-	32, // 17: edl.job.RoleSpec.ops:type_name -> edl.job.RoleSpec.OpsEntry
+	33, // 17: edl.job.RoleSpec.ops:type_name -> edl.job.RoleSpec.OpsEntry
 	12, // 18: edl.job.RoleSpec.placed:type_name -> edl.job.Placement
 	12, // 19: edl.job.RoleSpec.next:type_name -> edl.job.Placement
 	6,  // 20: edl.job.RoleSpec.needs:type_name -> edl.job.Needs
@@ -3679,29 +3736,29 @@ var file_proto_job_job_proto_depIdxs = []int32{
 	2,  // 25: edl.job.RoleStatus.role:type_name -> edl.job.Role
 	3,  // 26: edl.job.RoleStatus.state:type_name -> edl.job.State
 	14, // 27: edl.job.RoleStatus.failure:type_name -> edl.job.Failure
-	37, // 28: edl.job.Wait.since:type_name -> google.protobuf.Timestamp
-	37, // 29: edl.job.Wait.until:type_name -> google.protobuf.Timestamp
+	38, // 28: edl.job.Wait.since:type_name -> google.protobuf.Timestamp
+	38, // 29: edl.job.Wait.until:type_name -> google.protobuf.Timestamp
 	16, // 30: edl.job.RoleReport.waits:type_name -> edl.job.Wait
 	14, // 31: edl.job.RoleReport.failure:type_name -> edl.job.Failure
-	18, // 32: edl.job.RoleReport.rounds:type_name -> edl.job.RoundTimes
-	19, // 33: edl.job.RoundTimes.phases:type_name -> edl.job.PhaseTime
-	33, // 34: edl.job.RoundTimes.last_declared:type_name -> edl.job.RoundTimes.LastDeclaredEntry
-	34, // 35: edl.job.RoundTimes.transports:type_name -> edl.job.RoundTimes.TransportsEntry
-	21, // 36: edl.job.Trace.rounds:type_name -> edl.job.TracedRound
-	22, // 37: edl.job.Trace.kernels:type_name -> edl.job.TracedKernel
+	19, // 32: edl.job.RoleReport.rounds:type_name -> edl.job.RoundTimes
+	20, // 33: edl.job.RoundTimes.phases:type_name -> edl.job.PhaseTime
+	34, // 34: edl.job.RoundTimes.last_declared:type_name -> edl.job.RoundTimes.LastDeclaredEntry
+	35, // 35: edl.job.RoundTimes.transports:type_name -> edl.job.RoundTimes.TransportsEntry
+	22, // 36: edl.job.Trace.rounds:type_name -> edl.job.TracedRound
+	23, // 37: edl.job.Trace.kernels:type_name -> edl.job.TracedKernel
 	3,  // 38: edl.job.JobStatus.state:type_name -> edl.job.State
 	0,  // 39: edl.job.JobStatus.mode:type_name -> edl.job.Mode
 	15, // 40: edl.job.JobStatus.roles:type_name -> edl.job.RoleStatus
 	14, // 41: edl.job.JobStatus.failure:type_name -> edl.job.Failure
-	24, // 42: edl.job.JobStatus.placement:type_name -> edl.job.ServerLoad
+	25, // 42: edl.job.JobStatus.placement:type_name -> edl.job.ServerLoad
 	8,  // 43: edl.job.JobStatus.progress:type_name -> edl.job.Progress
-	35, // 44: edl.job.JobStatus.labels:type_name -> edl.job.JobStatus.LabelsEntry
+	36, // 44: edl.job.JobStatus.labels:type_name -> edl.job.JobStatus.LabelsEntry
 	6,  // 45: edl.job.JobStatus.promised:type_name -> edl.job.Needs
-	27, // 46: edl.job.Event.step:type_name -> edl.job.Step
-	23, // 47: edl.job.Event.status:type_name -> edl.job.JobStatus
-	25, // 48: edl.job.Step.fetched:type_name -> edl.job.Value
+	28, // 46: edl.job.Event.step:type_name -> edl.job.Step
+	24, // 47: edl.job.Event.status:type_name -> edl.job.JobStatus
+	26, // 48: edl.job.Step.fetched:type_name -> edl.job.Value
 	14, // 49: edl.job.CheckpointStatus.failure:type_name -> edl.job.Failure
-	30, // 50: edl.job.Shard.pieces:type_name -> edl.job.Piece
+	31, // 50: edl.job.Shard.pieces:type_name -> edl.job.Piece
 	51, // [51:51] is the sub-list for method output_type
 	51, // [51:51] is the sub-list for method input_type
 	51, // [51:51] is the sub-list for extension type_name
@@ -3716,7 +3773,7 @@ func file_proto_job_job_proto_init() {
 	}
 	file_proto_job_job_proto_msgTypes[1].OneofWrappers = []any{}
 	file_proto_job_job_proto_msgTypes[2].OneofWrappers = []any{}
-	file_proto_job_job_proto_msgTypes[22].OneofWrappers = []any{
+	file_proto_job_job_proto_msgTypes[23].OneofWrappers = []any{
 		(*Event_Step)(nil),
 		(*Event_Status)(nil),
 	}
@@ -3726,7 +3783,7 @@ func file_proto_job_job_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_job_job_proto_rawDesc), len(file_proto_job_job_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   32,
+			NumMessages:   33,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

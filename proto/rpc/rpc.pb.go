@@ -86,7 +86,7 @@ func (x Standing_Kind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Standing_Kind.Descriptor instead.
 func (Standing_Kind) EnumDescriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{117, 0}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{119, 0}
 }
 
 type StatusResponse_Standby int32
@@ -135,7 +135,7 @@ func (x StatusResponse_Standby) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use StatusResponse_Standby.Descriptor instead.
 func (StatusResponse_Standby) EnumDescriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{133, 0}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{135, 0}
 }
 
 // Piece is a part of a message that may be larger than one of the transport: all pieces of one direction of a call, one after the other, are the message
@@ -2145,11 +2145,12 @@ func (x *StepDone) GetProgress() *job.Progress {
 	return nil
 }
 
-// StartRoleChunk carries a RoleSpec in pieces, ended by an empty one. Closing the sending side afterwards asks the role to end in order, another piece kills it; a
-// broken stream ends it.
+// StartRoleChunk carries a RoleSpec in pieces, ended by an empty one. Afterwards a chunk with a renewal passes that on, and one without kills the role; closing the
+// sending side asks the role to end in order, and a broken stream ends it.
 type StartRoleChunk struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Piece         []byte                 `protobuf:"bytes,1,opt,name=piece,proto3" json:"piece,omitempty"`
+	Renewal       *job.RoleRenewal       `protobuf:"bytes,2,opt,name=renewal,proto3" json:"renewal,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2187,6 +2188,13 @@ func (*StartRoleChunk) Descriptor() ([]byte, []int) {
 func (x *StartRoleChunk) GetPiece() []byte {
 	if x != nil {
 		return x.Piece
+	}
+	return nil
+}
+
+func (x *StartRoleChunk) GetRenewal() *job.RoleRenewal {
+	if x != nil {
+		return x.Renewal
 	}
 	return nil
 }
@@ -2616,6 +2624,94 @@ func (*EndRoleResponse) Descriptor() ([]byte, []int) {
 	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{41}
 }
 
+type RenewRoleRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Role          *KeptRole              `protobuf:"bytes,1,opt,name=role,proto3" json:"role,omitempty"`
+	Renewal       *job.RoleRenewal       `protobuf:"bytes,2,opt,name=renewal,proto3" json:"renewal,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RenewRoleRequest) Reset() {
+	*x = RenewRoleRequest{}
+	mi := &file_proto_rpc_rpc_proto_msgTypes[42]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RenewRoleRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RenewRoleRequest) ProtoMessage() {}
+
+func (x *RenewRoleRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_rpc_rpc_proto_msgTypes[42]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RenewRoleRequest.ProtoReflect.Descriptor instead.
+func (*RenewRoleRequest) Descriptor() ([]byte, []int) {
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{42}
+}
+
+func (x *RenewRoleRequest) GetRole() *KeptRole {
+	if x != nil {
+		return x.Role
+	}
+	return nil
+}
+
+func (x *RenewRoleRequest) GetRenewal() *job.RoleRenewal {
+	if x != nil {
+		return x.Renewal
+	}
+	return nil
+}
+
+type RenewRoleResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RenewRoleResponse) Reset() {
+	*x = RenewRoleResponse{}
+	mi := &file_proto_rpc_rpc_proto_msgTypes[43]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RenewRoleResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RenewRoleResponse) ProtoMessage() {}
+
+func (x *RenewRoleResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_rpc_rpc_proto_msgTypes[43]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RenewRoleResponse.ProtoReflect.Descriptor instead.
+func (*RenewRoleResponse) Descriptor() ([]byte, []int) {
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{43}
+}
+
 type ReleaseRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Run           string                 `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
@@ -2625,7 +2721,7 @@ type ReleaseRequest struct {
 
 func (x *ReleaseRequest) Reset() {
 	*x = ReleaseRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[42]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2637,7 +2733,7 @@ func (x *ReleaseRequest) String() string {
 func (*ReleaseRequest) ProtoMessage() {}
 
 func (x *ReleaseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[42]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2650,7 +2746,7 @@ func (x *ReleaseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseRequest.ProtoReflect.Descriptor instead.
 func (*ReleaseRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{42}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *ReleaseRequest) GetRun() string {
@@ -2668,7 +2764,7 @@ type ReleaseResponse struct {
 
 func (x *ReleaseResponse) Reset() {
 	*x = ReleaseResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[43]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2680,7 +2776,7 @@ func (x *ReleaseResponse) String() string {
 func (*ReleaseResponse) ProtoMessage() {}
 
 func (x *ReleaseResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[43]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2693,7 +2789,7 @@ func (x *ReleaseResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseResponse.ProtoReflect.Descriptor instead.
 func (*ReleaseResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{43}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{45}
 }
 
 type DismissRequest struct {
@@ -2704,7 +2800,7 @@ type DismissRequest struct {
 
 func (x *DismissRequest) Reset() {
 	*x = DismissRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[44]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2716,7 +2812,7 @@ func (x *DismissRequest) String() string {
 func (*DismissRequest) ProtoMessage() {}
 
 func (x *DismissRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[44]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2729,7 +2825,7 @@ func (x *DismissRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DismissRequest.ProtoReflect.Descriptor instead.
 func (*DismissRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{44}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{46}
 }
 
 type DismissResponse struct {
@@ -2740,7 +2836,7 @@ type DismissResponse struct {
 
 func (x *DismissResponse) Reset() {
 	*x = DismissResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[45]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2752,7 +2848,7 @@ func (x *DismissResponse) String() string {
 func (*DismissResponse) ProtoMessage() {}
 
 func (x *DismissResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[45]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2765,7 +2861,7 @@ func (x *DismissResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DismissResponse.ProtoReflect.Descriptor instead.
 func (*DismissResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{45}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{47}
 }
 
 // Identity stands in every message that changes state, so that duplicates, zombies and messages of another job are refused.
@@ -2784,7 +2880,7 @@ type Identity struct {
 
 func (x *Identity) Reset() {
 	*x = Identity{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[46]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2796,7 +2892,7 @@ func (x *Identity) String() string {
 func (*Identity) ProtoMessage() {}
 
 func (x *Identity) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[46]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2809,7 +2905,7 @@ func (x *Identity) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Identity.ProtoReflect.Descriptor instead.
 func (*Identity) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{46}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *Identity) GetJob() string {
@@ -2871,7 +2967,7 @@ type MoveRequest struct {
 
 func (x *MoveRequest) Reset() {
 	*x = MoveRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[47]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2883,7 +2979,7 @@ func (x *MoveRequest) String() string {
 func (*MoveRequest) ProtoMessage() {}
 
 func (x *MoveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[47]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2896,7 +2992,7 @@ func (x *MoveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MoveRequest.ProtoReflect.Descriptor instead.
 func (*MoveRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{47}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *MoveRequest) GetId() *Identity {
@@ -2924,7 +3020,7 @@ type MoveResponse struct {
 
 func (x *MoveResponse) Reset() {
 	*x = MoveResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[48]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2936,7 +3032,7 @@ func (x *MoveResponse) String() string {
 func (*MoveResponse) ProtoMessage() {}
 
 func (x *MoveResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[48]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2949,7 +3045,7 @@ func (x *MoveResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MoveResponse.ProtoReflect.Descriptor instead.
 func (*MoveResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{48}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *MoveResponse) GetFailure() *job.Failure {
@@ -2983,7 +3079,7 @@ type PlacementRequest struct {
 
 func (x *PlacementRequest) Reset() {
 	*x = PlacementRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[49]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2995,7 +3091,7 @@ func (x *PlacementRequest) String() string {
 func (*PlacementRequest) ProtoMessage() {}
 
 func (x *PlacementRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[49]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3008,7 +3104,7 @@ func (x *PlacementRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlacementRequest.ProtoReflect.Descriptor instead.
 func (*PlacementRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{49}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *PlacementRequest) GetId() *Identity {
@@ -3037,7 +3133,7 @@ type JoinRequest struct {
 
 func (x *JoinRequest) Reset() {
 	*x = JoinRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[50]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3049,7 +3145,7 @@ func (x *JoinRequest) String() string {
 func (*JoinRequest) ProtoMessage() {}
 
 func (x *JoinRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[50]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3062,7 +3158,7 @@ func (x *JoinRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JoinRequest.ProtoReflect.Descriptor instead.
 func (*JoinRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{50}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *JoinRequest) GetId() *Identity {
@@ -3114,7 +3210,7 @@ type JoinResponse struct {
 
 func (x *JoinResponse) Reset() {
 	*x = JoinResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[51]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3126,7 +3222,7 @@ func (x *JoinResponse) String() string {
 func (*JoinResponse) ProtoMessage() {}
 
 func (x *JoinResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[51]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3139,7 +3235,7 @@ func (x *JoinResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JoinResponse.ProtoReflect.Descriptor instead.
 func (*JoinResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{51}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *JoinResponse) GetTrainers() uint32 {
@@ -3236,7 +3332,7 @@ type NewsRequest struct {
 
 func (x *NewsRequest) Reset() {
 	*x = NewsRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[52]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3248,7 +3344,7 @@ func (x *NewsRequest) String() string {
 func (*NewsRequest) ProtoMessage() {}
 
 func (x *NewsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[52]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3261,7 +3357,7 @@ func (x *NewsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NewsRequest.ProtoReflect.Descriptor instead.
 func (*NewsRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{52}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *NewsRequest) GetId() *Identity {
@@ -3287,7 +3383,7 @@ type NewsResponse struct {
 
 func (x *NewsResponse) Reset() {
 	*x = NewsResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[53]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3299,7 +3395,7 @@ func (x *NewsResponse) String() string {
 func (*NewsResponse) ProtoMessage() {}
 
 func (x *NewsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[53]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3312,7 +3408,7 @@ func (x *NewsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NewsResponse.ProtoReflect.Descriptor instead.
 func (*NewsResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{53}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *NewsResponse) GetPlacement() uint64 {
@@ -3336,7 +3432,7 @@ type Segment struct {
 
 func (x *Segment) Reset() {
 	*x = Segment{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[54]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3348,7 +3444,7 @@ func (x *Segment) String() string {
 func (*Segment) ProtoMessage() {}
 
 func (x *Segment) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[54]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3361,7 +3457,7 @@ func (x *Segment) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Segment.ProtoReflect.Descriptor instead.
 func (*Segment) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{54}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *Segment) GetPass() int32 {
@@ -3406,7 +3502,7 @@ type DataFile struct {
 
 func (x *DataFile) Reset() {
 	*x = DataFile{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[55]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3418,7 +3514,7 @@ func (x *DataFile) String() string {
 func (*DataFile) ProtoMessage() {}
 
 func (x *DataFile) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[55]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3431,7 +3527,7 @@ func (x *DataFile) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DataFile.ProtoReflect.Descriptor instead.
 func (*DataFile) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{55}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *DataFile) GetPath() string {
@@ -3479,7 +3575,7 @@ type Dataset struct {
 
 func (x *Dataset) Reset() {
 	*x = Dataset{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[56]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3491,7 +3587,7 @@ func (x *Dataset) String() string {
 func (*Dataset) ProtoMessage() {}
 
 func (x *Dataset) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[56]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3504,7 +3600,7 @@ func (x *Dataset) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Dataset.ProtoReflect.Descriptor instead.
 func (*Dataset) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{56}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *Dataset) GetName() string {
@@ -3531,7 +3627,7 @@ type ReportDatasetRequest struct {
 
 func (x *ReportDatasetRequest) Reset() {
 	*x = ReportDatasetRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[57]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3543,7 +3639,7 @@ func (x *ReportDatasetRequest) String() string {
 func (*ReportDatasetRequest) ProtoMessage() {}
 
 func (x *ReportDatasetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[57]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3556,7 +3652,7 @@ func (x *ReportDatasetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportDatasetRequest.ProtoReflect.Descriptor instead.
 func (*ReportDatasetRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{57}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *ReportDatasetRequest) GetId() *Identity {
@@ -3581,7 +3677,7 @@ type ReportDatasetResponse struct {
 
 func (x *ReportDatasetResponse) Reset() {
 	*x = ReportDatasetResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[58]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3593,7 +3689,7 @@ func (x *ReportDatasetResponse) String() string {
 func (*ReportDatasetResponse) ProtoMessage() {}
 
 func (x *ReportDatasetResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[58]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3606,7 +3702,7 @@ func (x *ReportDatasetResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportDatasetResponse.ProtoReflect.Descriptor instead.
 func (*ReportDatasetResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{58}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{60}
 }
 
 // RecordRange is [from, to) in the global numbering of a dataset.
@@ -3620,7 +3716,7 @@ type RecordRange struct {
 
 func (x *RecordRange) Reset() {
 	*x = RecordRange{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[59]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3632,7 +3728,7 @@ func (x *RecordRange) String() string {
 func (*RecordRange) ProtoMessage() {}
 
 func (x *RecordRange) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[59]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3645,7 +3741,7 @@ func (x *RecordRange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordRange.ProtoReflect.Descriptor instead.
 func (*RecordRange) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{59}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *RecordRange) GetFrom() int64 {
@@ -3679,7 +3775,7 @@ type Task struct {
 
 func (x *Task) Reset() {
 	*x = Task{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[60]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3691,7 +3787,7 @@ func (x *Task) String() string {
 func (*Task) ProtoMessage() {}
 
 func (x *Task) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[60]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3704,7 +3800,7 @@ func (x *Task) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Task.ProtoReflect.Descriptor instead.
 func (*Task) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{60}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *Task) GetId() int64 {
@@ -3772,7 +3868,7 @@ type GetTaskRequest struct {
 
 func (x *GetTaskRequest) Reset() {
 	*x = GetTaskRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[61]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3784,7 +3880,7 @@ func (x *GetTaskRequest) String() string {
 func (*GetTaskRequest) ProtoMessage() {}
 
 func (x *GetTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[61]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3797,7 +3893,7 @@ func (x *GetTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetTaskRequest.ProtoReflect.Descriptor instead.
 func (*GetTaskRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{61}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *GetTaskRequest) GetId() *Identity {
@@ -3871,7 +3967,7 @@ type GetTaskResponse struct {
 
 func (x *GetTaskResponse) Reset() {
 	*x = GetTaskResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[62]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3883,7 +3979,7 @@ func (x *GetTaskResponse) String() string {
 func (*GetTaskResponse) ProtoMessage() {}
 
 func (x *GetTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[62]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3896,7 +3992,7 @@ func (x *GetTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetTaskResponse.ProtoReflect.Descriptor instead.
 func (*GetTaskResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{62}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *GetTaskResponse) GetTask() *Task {
@@ -3959,7 +4055,7 @@ type TaskFailedRequest struct {
 
 func (x *TaskFailedRequest) Reset() {
 	*x = TaskFailedRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[63]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3971,7 +4067,7 @@ func (x *TaskFailedRequest) String() string {
 func (*TaskFailedRequest) ProtoMessage() {}
 
 func (x *TaskFailedRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[63]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3984,7 +4080,7 @@ func (x *TaskFailedRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskFailedRequest.ProtoReflect.Descriptor instead.
 func (*TaskFailedRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{63}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *TaskFailedRequest) GetId() *Identity {
@@ -4016,7 +4112,7 @@ type TaskFailedResponse struct {
 
 func (x *TaskFailedResponse) Reset() {
 	*x = TaskFailedResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[64]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4028,7 +4124,7 @@ func (x *TaskFailedResponse) String() string {
 func (*TaskFailedResponse) ProtoMessage() {}
 
 func (x *TaskFailedResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[64]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4041,7 +4137,7 @@ func (x *TaskFailedResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskFailedResponse.ProtoReflect.Descriptor instead.
 func (*TaskFailedResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{64}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{66}
 }
 
 type SaveModelRequest struct {
@@ -4053,7 +4149,7 @@ type SaveModelRequest struct {
 
 func (x *SaveModelRequest) Reset() {
 	*x = SaveModelRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[65]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4065,7 +4161,7 @@ func (x *SaveModelRequest) String() string {
 func (*SaveModelRequest) ProtoMessage() {}
 
 func (x *SaveModelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[65]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4078,7 +4174,7 @@ func (x *SaveModelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SaveModelRequest.ProtoReflect.Descriptor instead.
 func (*SaveModelRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{65}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *SaveModelRequest) GetId() *Identity {
@@ -4099,7 +4195,7 @@ type SaveModelResponse struct {
 
 func (x *SaveModelResponse) Reset() {
 	*x = SaveModelResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[66]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4111,7 +4207,7 @@ func (x *SaveModelResponse) String() string {
 func (*SaveModelResponse) ProtoMessage() {}
 
 func (x *SaveModelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[66]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4124,7 +4220,7 @@ func (x *SaveModelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SaveModelResponse.ProtoReflect.Descriptor instead.
 func (*SaveModelResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{66}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *SaveModelResponse) GetGranted() bool {
@@ -4159,7 +4255,7 @@ type TrainerSteps struct {
 
 func (x *TrainerSteps) Reset() {
 	*x = TrainerSteps{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[67]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4171,7 +4267,7 @@ func (x *TrainerSteps) String() string {
 func (*TrainerSteps) ProtoMessage() {}
 
 func (x *TrainerSteps) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[67]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4184,7 +4280,7 @@ func (x *TrainerSteps) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TrainerSteps.ProtoReflect.Descriptor instead.
 func (*TrainerSteps) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{67}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *TrainerSteps) GetId() *Identity {
@@ -4222,7 +4318,7 @@ type TrainerStep struct {
 
 func (x *TrainerStep) Reset() {
 	*x = TrainerStep{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[68]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4234,7 +4330,7 @@ func (x *TrainerStep) String() string {
 func (*TrainerStep) ProtoMessage() {}
 
 func (x *TrainerStep) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[68]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4247,7 +4343,7 @@ func (x *TrainerStep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TrainerStep.ProtoReflect.Descriptor instead.
 func (*TrainerStep) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{68}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *TrainerStep) GetId() *Identity {
@@ -4328,7 +4424,7 @@ type ReportStepsResponse struct {
 
 func (x *ReportStepsResponse) Reset() {
 	*x = ReportStepsResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[69]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4340,7 +4436,7 @@ func (x *ReportStepsResponse) String() string {
 func (*ReportStepsResponse) ProtoMessage() {}
 
 func (x *ReportStepsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[69]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4353,7 +4449,7 @@ func (x *ReportStepsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportStepsResponse.ProtoReflect.Descriptor instead.
 func (*ReportStepsResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{69}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{71}
 }
 
 // NextFeedRequest says by its item that the trainer has done those before it. Items are numbered from 0 on in each generation.
@@ -4367,7 +4463,7 @@ type NextFeedRequest struct {
 
 func (x *NextFeedRequest) Reset() {
 	*x = NextFeedRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[70]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4379,7 +4475,7 @@ func (x *NextFeedRequest) String() string {
 func (*NextFeedRequest) ProtoMessage() {}
 
 func (x *NextFeedRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[70]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4392,7 +4488,7 @@ func (x *NextFeedRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NextFeedRequest.ProtoReflect.Descriptor instead.
 func (*NextFeedRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{70}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *NextFeedRequest) GetId() *Identity {
@@ -4420,7 +4516,7 @@ type FinishDataRequest struct {
 
 func (x *FinishDataRequest) Reset() {
 	*x = FinishDataRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[71]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4432,7 +4528,7 @@ func (x *FinishDataRequest) String() string {
 func (*FinishDataRequest) ProtoMessage() {}
 
 func (x *FinishDataRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[71]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4445,7 +4541,7 @@ func (x *FinishDataRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FinishDataRequest.ProtoReflect.Descriptor instead.
 func (*FinishDataRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{71}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *FinishDataRequest) GetId() *Identity {
@@ -4478,7 +4574,7 @@ type FinishDataResponse struct {
 
 func (x *FinishDataResponse) Reset() {
 	*x = FinishDataResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[72]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4490,7 +4586,7 @@ func (x *FinishDataResponse) String() string {
 func (*FinishDataResponse) ProtoMessage() {}
 
 func (x *FinishDataResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[72]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4503,7 +4599,7 @@ func (x *FinishDataResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FinishDataResponse.ProtoReflect.Descriptor instead.
 func (*FinishDataResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{72}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *FinishDataResponse) GetSteps() uint64 {
@@ -4522,7 +4618,7 @@ type PermitRequest struct {
 
 func (x *PermitRequest) Reset() {
 	*x = PermitRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[73]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4534,7 +4630,7 @@ func (x *PermitRequest) String() string {
 func (*PermitRequest) ProtoMessage() {}
 
 func (x *PermitRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[73]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4547,7 +4643,7 @@ func (x *PermitRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PermitRequest.ProtoReflect.Descriptor instead.
 func (*PermitRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{73}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *PermitRequest) GetId() *Identity {
@@ -4567,7 +4663,7 @@ type PermitResponse struct {
 
 func (x *PermitResponse) Reset() {
 	*x = PermitResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[74]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4579,7 +4675,7 @@ func (x *PermitResponse) String() string {
 func (*PermitResponse) ProtoMessage() {}
 
 func (x *PermitResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[74]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4592,7 +4688,7 @@ func (x *PermitResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PermitResponse.ProtoReflect.Descriptor instead.
 func (*PermitResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{74}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *PermitResponse) GetUntil() uint64 {
@@ -4626,7 +4722,7 @@ type FeedShare struct {
 
 func (x *FeedShare) Reset() {
 	*x = FeedShare{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[75]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4638,7 +4734,7 @@ func (x *FeedShare) String() string {
 func (*FeedShare) ProtoMessage() {}
 
 func (x *FeedShare) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[75]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4651,7 +4747,7 @@ func (x *FeedShare) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FeedShare.ProtoReflect.Descriptor instead.
 func (*FeedShare) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{75}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *FeedShare) GetStep() uint64 {
@@ -4715,7 +4811,7 @@ type LeaveRequest struct {
 
 func (x *LeaveRequest) Reset() {
 	*x = LeaveRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[76]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4727,7 +4823,7 @@ func (x *LeaveRequest) String() string {
 func (*LeaveRequest) ProtoMessage() {}
 
 func (x *LeaveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[76]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4740,7 +4836,7 @@ func (x *LeaveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaveRequest.ProtoReflect.Descriptor instead.
 func (*LeaveRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{76}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *LeaveRequest) GetId() *Identity {
@@ -4772,7 +4868,7 @@ type LeaveResponse struct {
 
 func (x *LeaveResponse) Reset() {
 	*x = LeaveResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[77]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4784,7 +4880,7 @@ func (x *LeaveResponse) String() string {
 func (*LeaveResponse) ProtoMessage() {}
 
 func (x *LeaveResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[77]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4797,7 +4893,7 @@ func (x *LeaveResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaveResponse.ProtoReflect.Descriptor instead.
 func (*LeaveResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{77}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{79}
 }
 
 // WatchRequest says where the watcher is. For another coordinator than the one that answers the position means nothing: that one begins with the first event.
@@ -4812,7 +4908,7 @@ type WatchRequest struct {
 
 func (x *WatchRequest) Reset() {
 	*x = WatchRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[78]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4824,7 +4920,7 @@ func (x *WatchRequest) String() string {
 func (*WatchRequest) ProtoMessage() {}
 
 func (x *WatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[78]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4837,7 +4933,7 @@ func (x *WatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchRequest.ProtoReflect.Descriptor instead.
 func (*WatchRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{78}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *WatchRequest) GetJob() string {
@@ -4875,7 +4971,7 @@ type WatchResponse struct {
 
 func (x *WatchResponse) Reset() {
 	*x = WatchResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[79]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4887,7 +4983,7 @@ func (x *WatchResponse) String() string {
 func (*WatchResponse) ProtoMessage() {}
 
 func (x *WatchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[79]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4900,7 +4996,7 @@ func (x *WatchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchResponse.ProtoReflect.Descriptor instead.
 func (*WatchResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{79}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *WatchResponse) GetEvents() []*job.Event {
@@ -4942,7 +5038,7 @@ type GoBackRequest struct {
 
 func (x *GoBackRequest) Reset() {
 	*x = GoBackRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[80]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4954,7 +5050,7 @@ func (x *GoBackRequest) String() string {
 func (*GoBackRequest) ProtoMessage() {}
 
 func (x *GoBackRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[80]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4967,7 +5063,7 @@ func (x *GoBackRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GoBackRequest.ProtoReflect.Descriptor instead.
 func (*GoBackRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{80}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *GoBackRequest) GetId() *Identity {
@@ -4995,7 +5091,7 @@ type GoBackResponse struct {
 
 func (x *GoBackResponse) Reset() {
 	*x = GoBackResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[81]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5007,7 +5103,7 @@ func (x *GoBackResponse) String() string {
 func (*GoBackResponse) ProtoMessage() {}
 
 func (x *GoBackResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[81]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5020,7 +5116,7 @@ func (x *GoBackResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GoBackResponse.ProtoReflect.Descriptor instead.
 func (*GoBackResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{81}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *GoBackResponse) GetProgress() *job.Progress {
@@ -5049,7 +5145,7 @@ type QueuesRequest struct {
 
 func (x *QueuesRequest) Reset() {
 	*x = QueuesRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[82]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5061,7 +5157,7 @@ func (x *QueuesRequest) String() string {
 func (*QueuesRequest) ProtoMessage() {}
 
 func (x *QueuesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[82]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5074,7 +5170,7 @@ func (x *QueuesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueuesRequest.ProtoReflect.Descriptor instead.
 func (*QueuesRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{82}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *QueuesRequest) GetJob() string {
@@ -5126,7 +5222,7 @@ type QueueStatus struct {
 
 func (x *QueueStatus) Reset() {
 	*x = QueueStatus{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[83]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5138,7 +5234,7 @@ func (x *QueueStatus) String() string {
 func (*QueueStatus) ProtoMessage() {}
 
 func (x *QueueStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[83]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5151,7 +5247,7 @@ func (x *QueueStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueueStatus.ProtoReflect.Descriptor instead.
 func (*QueueStatus) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{83}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *QueueStatus) GetDataset() string {
@@ -5256,7 +5352,7 @@ type PassDiscards struct {
 
 func (x *PassDiscards) Reset() {
 	*x = PassDiscards{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[84]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5268,7 +5364,7 @@ func (x *PassDiscards) String() string {
 func (*PassDiscards) ProtoMessage() {}
 
 func (x *PassDiscards) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[84]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5281,7 +5377,7 @@ func (x *PassDiscards) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PassDiscards.ProtoReflect.Descriptor instead.
 func (*PassDiscards) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{84}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{86}
 }
 
 func (x *PassDiscards) GetPass() int32 {
@@ -5318,7 +5414,7 @@ type DiscardedTask struct {
 
 func (x *DiscardedTask) Reset() {
 	*x = DiscardedTask{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[85]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5330,7 +5426,7 @@ func (x *DiscardedTask) String() string {
 func (*DiscardedTask) ProtoMessage() {}
 
 func (x *DiscardedTask) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[85]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5343,7 +5439,7 @@ func (x *DiscardedTask) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DiscardedTask.ProtoReflect.Descriptor instead.
 func (*DiscardedTask) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{85}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{87}
 }
 
 func (x *DiscardedTask) GetId() int64 {
@@ -5390,7 +5486,7 @@ type CheckpointRequest struct {
 
 func (x *CheckpointRequest) Reset() {
 	*x = CheckpointRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[86]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5402,7 +5498,7 @@ func (x *CheckpointRequest) String() string {
 func (*CheckpointRequest) ProtoMessage() {}
 
 func (x *CheckpointRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[86]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5415,7 +5511,7 @@ func (x *CheckpointRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckpointRequest.ProtoReflect.Descriptor instead.
 func (*CheckpointRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{86}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{88}
 }
 
 func (x *CheckpointRequest) GetJob() string {
@@ -5445,7 +5541,7 @@ type QueuesResponse struct {
 
 func (x *QueuesResponse) Reset() {
 	*x = QueuesResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[87]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[89]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5457,7 +5553,7 @@ func (x *QueuesResponse) String() string {
 func (*QueuesResponse) ProtoMessage() {}
 
 func (x *QueuesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[87]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[89]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5470,7 +5566,7 @@ func (x *QueuesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueuesResponse.ProtoReflect.Descriptor instead.
 func (*QueuesResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{87}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{89}
 }
 
 func (x *QueuesResponse) GetQueues() []*QueueStatus {
@@ -5575,7 +5671,7 @@ type VariableChunk struct {
 
 func (x *VariableChunk) Reset() {
 	*x = VariableChunk{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[88]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[90]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5587,7 +5683,7 @@ func (x *VariableChunk) String() string {
 func (*VariableChunk) ProtoMessage() {}
 
 func (x *VariableChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[88]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[90]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5600,7 +5696,7 @@ func (x *VariableChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VariableChunk.ProtoReflect.Descriptor instead.
 func (*VariableChunk) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{88}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{90}
 }
 
 func (x *VariableChunk) GetId() *Identity {
@@ -5668,7 +5764,7 @@ type SendResponse struct {
 
 func (x *SendResponse) Reset() {
 	*x = SendResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[89]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[91]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5680,7 +5776,7 @@ func (x *SendResponse) String() string {
 func (*SendResponse) ProtoMessage() {}
 
 func (x *SendResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[89]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[91]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5693,7 +5789,7 @@ func (x *SendResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SendResponse.ProtoReflect.Descriptor instead.
 func (*SendResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{89}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{91}
 }
 
 func (x *SendResponse) GetDuplicate() bool {
@@ -5716,7 +5812,7 @@ type RowsRequest struct {
 
 func (x *RowsRequest) Reset() {
 	*x = RowsRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[90]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[92]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5728,7 +5824,7 @@ func (x *RowsRequest) String() string {
 func (*RowsRequest) ProtoMessage() {}
 
 func (x *RowsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[90]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[92]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5741,7 +5837,7 @@ func (x *RowsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RowsRequest.ProtoReflect.Descriptor instead.
 func (*RowsRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{90}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{92}
 }
 
 func (x *RowsRequest) GetId() *Identity {
@@ -5784,7 +5880,7 @@ type OpenDataRequest struct {
 
 func (x *OpenDataRequest) Reset() {
 	*x = OpenDataRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[91]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[93]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5796,7 +5892,7 @@ func (x *OpenDataRequest) String() string {
 func (*OpenDataRequest) ProtoMessage() {}
 
 func (x *OpenDataRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[91]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[93]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5809,7 +5905,7 @@ func (x *OpenDataRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenDataRequest.ProtoReflect.Descriptor instead.
 func (*OpenDataRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{91}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{93}
 }
 
 func (x *OpenDataRequest) GetId() *Identity {
@@ -5848,7 +5944,7 @@ type OpenDataResponse struct {
 
 func (x *OpenDataResponse) Reset() {
 	*x = OpenDataResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[92]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[94]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5860,7 +5956,7 @@ func (x *OpenDataResponse) String() string {
 func (*OpenDataResponse) ProtoMessage() {}
 
 func (x *OpenDataResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[92]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[94]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5873,7 +5969,7 @@ func (x *OpenDataResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenDataResponse.ProtoReflect.Descriptor instead.
 func (*OpenDataResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{92}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{94}
 }
 
 func (x *OpenDataResponse) GetToken() []byte {
@@ -5938,7 +6034,7 @@ type SliceInfo struct {
 
 func (x *SliceInfo) Reset() {
 	*x = SliceInfo{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[93]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[95]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5950,7 +6046,7 @@ func (x *SliceInfo) String() string {
 func (*SliceInfo) ProtoMessage() {}
 
 func (x *SliceInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[93]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[95]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5963,7 +6059,7 @@ func (x *SliceInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SliceInfo.ProtoReflect.Descriptor instead.
 func (*SliceInfo) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{93}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{95}
 }
 
 func (x *SliceInfo) GetDtype() int32 {
@@ -6018,7 +6114,7 @@ type BarrierRequest struct {
 
 func (x *BarrierRequest) Reset() {
 	*x = BarrierRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[94]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[96]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6030,7 +6126,7 @@ func (x *BarrierRequest) String() string {
 func (*BarrierRequest) ProtoMessage() {}
 
 func (x *BarrierRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[94]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[96]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6043,7 +6139,7 @@ func (x *BarrierRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BarrierRequest.ProtoReflect.Descriptor instead.
 func (*BarrierRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{94}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{96}
 }
 
 func (x *BarrierRequest) GetId() *Identity {
@@ -6117,7 +6213,7 @@ type BarrierResponse struct {
 
 func (x *BarrierResponse) Reset() {
 	*x = BarrierResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[95]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[97]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6129,7 +6225,7 @@ func (x *BarrierResponse) String() string {
 func (*BarrierResponse) ProtoMessage() {}
 
 func (x *BarrierResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[95]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[97]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6142,7 +6238,7 @@ func (x *BarrierResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BarrierResponse.ProtoReflect.Descriptor instead.
 func (*BarrierResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{95}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{97}
 }
 
 type CountedRequest struct {
@@ -6154,7 +6250,7 @@ type CountedRequest struct {
 
 func (x *CountedRequest) Reset() {
 	*x = CountedRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[96]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[98]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6166,7 +6262,7 @@ func (x *CountedRequest) String() string {
 func (*CountedRequest) ProtoMessage() {}
 
 func (x *CountedRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[96]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[98]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6179,7 +6275,7 @@ func (x *CountedRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CountedRequest.ProtoReflect.Descriptor instead.
 func (*CountedRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{96}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{98}
 }
 
 func (x *CountedRequest) GetId() *Identity {
@@ -6202,7 +6298,7 @@ type CountedResponse struct {
 
 func (x *CountedResponse) Reset() {
 	*x = CountedResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[97]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[99]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6214,7 +6310,7 @@ func (x *CountedResponse) String() string {
 func (*CountedResponse) ProtoMessage() {}
 
 func (x *CountedResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[97]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[99]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6227,7 +6323,7 @@ func (x *CountedResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CountedResponse.ProtoReflect.Descriptor instead.
 func (*CountedResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{97}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{99}
 }
 
 func (x *CountedResponse) GetRound() uint64 {
@@ -6266,7 +6362,7 @@ type CutRequest struct {
 
 func (x *CutRequest) Reset() {
 	*x = CutRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[98]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[100]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6278,7 +6374,7 @@ func (x *CutRequest) String() string {
 func (*CutRequest) ProtoMessage() {}
 
 func (x *CutRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[98]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[100]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6291,7 +6387,7 @@ func (x *CutRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CutRequest.ProtoReflect.Descriptor instead.
 func (*CutRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{98}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{100}
 }
 
 func (x *CutRequest) GetId() *Identity {
@@ -6347,7 +6443,7 @@ type StepBound struct {
 
 func (x *StepBound) Reset() {
 	*x = StepBound{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[99]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[101]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6359,7 +6455,7 @@ func (x *StepBound) String() string {
 func (*StepBound) ProtoMessage() {}
 
 func (x *StepBound) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[99]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[101]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6372,7 +6468,7 @@ func (x *StepBound) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepBound.ProtoReflect.Descriptor instead.
 func (*StepBound) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{99}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{101}
 }
 
 func (x *StepBound) GetRank() uint32 {
@@ -6404,7 +6500,7 @@ type CutResponse struct {
 
 func (x *CutResponse) Reset() {
 	*x = CutResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[100]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[102]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6416,7 +6512,7 @@ func (x *CutResponse) String() string {
 func (*CutResponse) ProtoMessage() {}
 
 func (x *CutResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[100]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[102]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6429,7 +6525,7 @@ func (x *CutResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CutResponse.ProtoReflect.Descriptor instead.
 func (*CutResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{100}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{102}
 }
 
 func (x *CutResponse) GetPast() bool {
@@ -6493,7 +6589,7 @@ type HoldRequest struct {
 
 func (x *HoldRequest) Reset() {
 	*x = HoldRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[101]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[103]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6505,7 +6601,7 @@ func (x *HoldRequest) String() string {
 func (*HoldRequest) ProtoMessage() {}
 
 func (x *HoldRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[101]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[103]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6518,7 +6614,7 @@ func (x *HoldRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoldRequest.ProtoReflect.Descriptor instead.
 func (*HoldRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{101}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{103}
 }
 
 func (x *HoldRequest) GetId() *Identity {
@@ -6553,7 +6649,7 @@ type HoldResponse struct {
 
 func (x *HoldResponse) Reset() {
 	*x = HoldResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[102]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[104]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6565,7 +6661,7 @@ func (x *HoldResponse) String() string {
 func (*HoldResponse) ProtoMessage() {}
 
 func (x *HoldResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[102]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[104]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6578,7 +6674,7 @@ func (x *HoldResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoldResponse.ProtoReflect.Descriptor instead.
 func (*HoldResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{102}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{104}
 }
 
 func (x *HoldResponse) GetBegun() []*StepBound {
@@ -6621,7 +6717,7 @@ type RestoreRequest struct {
 
 func (x *RestoreRequest) Reset() {
 	*x = RestoreRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[103]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[105]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6633,7 +6729,7 @@ func (x *RestoreRequest) String() string {
 func (*RestoreRequest) ProtoMessage() {}
 
 func (x *RestoreRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[103]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[105]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6646,7 +6742,7 @@ func (x *RestoreRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RestoreRequest.ProtoReflect.Descriptor instead.
 func (*RestoreRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{103}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{105}
 }
 
 func (x *RestoreRequest) GetId() *Identity {
@@ -6708,7 +6804,7 @@ type RestoreResponse struct {
 
 func (x *RestoreResponse) Reset() {
 	*x = RestoreResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[104]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[106]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6720,7 +6816,7 @@ func (x *RestoreResponse) String() string {
 func (*RestoreResponse) ProtoMessage() {}
 
 func (x *RestoreResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[104]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[106]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6733,7 +6829,7 @@ func (x *RestoreResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RestoreResponse.ProtoReflect.Descriptor instead.
 func (*RestoreResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{104}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{106}
 }
 
 func (x *RestoreResponse) GetRecords() int64 {
@@ -6760,7 +6856,7 @@ type PrepareRequest struct {
 
 func (x *PrepareRequest) Reset() {
 	*x = PrepareRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[105]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[107]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6772,7 +6868,7 @@ func (x *PrepareRequest) String() string {
 func (*PrepareRequest) ProtoMessage() {}
 
 func (x *PrepareRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[105]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[107]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6785,7 +6881,7 @@ func (x *PrepareRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PrepareRequest.ProtoReflect.Descriptor instead.
 func (*PrepareRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{105}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{107}
 }
 
 func (x *PrepareRequest) GetId() *Identity {
@@ -6810,7 +6906,7 @@ type PrepareResponse struct {
 
 func (x *PrepareResponse) Reset() {
 	*x = PrepareResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[106]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[108]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6822,7 +6918,7 @@ func (x *PrepareResponse) String() string {
 func (*PrepareResponse) ProtoMessage() {}
 
 func (x *PrepareResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[106]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[108]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6835,7 +6931,7 @@ func (x *PrepareResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PrepareResponse.ProtoReflect.Descriptor instead.
 func (*PrepareResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{106}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{108}
 }
 
 type ArrivedRequest struct {
@@ -6849,7 +6945,7 @@ type ArrivedRequest struct {
 
 func (x *ArrivedRequest) Reset() {
 	*x = ArrivedRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[107]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[109]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6861,7 +6957,7 @@ func (x *ArrivedRequest) String() string {
 func (*ArrivedRequest) ProtoMessage() {}
 
 func (x *ArrivedRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[107]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[109]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6874,7 +6970,7 @@ func (x *ArrivedRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ArrivedRequest.ProtoReflect.Descriptor instead.
 func (*ArrivedRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{107}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{109}
 }
 
 func (x *ArrivedRequest) GetId() *Identity {
@@ -6908,7 +7004,7 @@ type ArrivedResponse struct {
 
 func (x *ArrivedResponse) Reset() {
 	*x = ArrivedResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[108]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[110]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6920,7 +7016,7 @@ func (x *ArrivedResponse) String() string {
 func (*ArrivedResponse) ProtoMessage() {}
 
 func (x *ArrivedResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[108]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[110]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6933,7 +7029,7 @@ func (x *ArrivedResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ArrivedResponse.ProtoReflect.Descriptor instead.
 func (*ArrivedResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{108}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{110}
 }
 
 func (x *ArrivedResponse) GetBytes() int64 {
@@ -6961,7 +7057,7 @@ type FreezeRequest struct {
 
 func (x *FreezeRequest) Reset() {
 	*x = FreezeRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[109]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[111]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6973,7 +7069,7 @@ func (x *FreezeRequest) String() string {
 func (*FreezeRequest) ProtoMessage() {}
 
 func (x *FreezeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[109]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[111]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6986,7 +7082,7 @@ func (x *FreezeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FreezeRequest.ProtoReflect.Descriptor instead.
 func (*FreezeRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{109}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{111}
 }
 
 func (x *FreezeRequest) GetId() *Identity {
@@ -7018,7 +7114,7 @@ type FreezeResponse struct {
 
 func (x *FreezeResponse) Reset() {
 	*x = FreezeResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[110]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[112]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7030,7 +7126,7 @@ func (x *FreezeResponse) String() string {
 func (*FreezeResponse) ProtoMessage() {}
 
 func (x *FreezeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[110]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[112]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7043,7 +7139,7 @@ func (x *FreezeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FreezeResponse.ProtoReflect.Descriptor instead.
 func (*FreezeResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{110}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{112}
 }
 
 func (x *FreezeResponse) GetGeneration() uint64 {
@@ -7112,7 +7208,7 @@ type Declared struct {
 
 func (x *Declared) Reset() {
 	*x = Declared{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[111]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[113]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7124,7 +7220,7 @@ func (x *Declared) String() string {
 func (*Declared) ProtoMessage() {}
 
 func (x *Declared) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[111]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[113]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7137,7 +7233,7 @@ func (x *Declared) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Declared.ProtoReflect.Descriptor instead.
 func (*Declared) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{111}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{113}
 }
 
 func (x *Declared) GetRank() uint32 {
@@ -7194,7 +7290,7 @@ type Member struct {
 
 func (x *Member) Reset() {
 	*x = Member{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[112]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[114]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7206,7 +7302,7 @@ func (x *Member) String() string {
 func (*Member) ProtoMessage() {}
 
 func (x *Member) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[112]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[114]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7219,7 +7315,7 @@ func (x *Member) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Member.ProtoReflect.Descriptor instead.
 func (*Member) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{112}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{114}
 }
 
 func (x *Member) GetRank() uint32 {
@@ -7256,7 +7352,7 @@ type ResumeRequest struct {
 
 func (x *ResumeRequest) Reset() {
 	*x = ResumeRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[113]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[115]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7268,7 +7364,7 @@ func (x *ResumeRequest) String() string {
 func (*ResumeRequest) ProtoMessage() {}
 
 func (x *ResumeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[113]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[115]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7281,7 +7377,7 @@ func (x *ResumeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeRequest.ProtoReflect.Descriptor instead.
 func (*ResumeRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{113}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{115}
 }
 
 func (x *ResumeRequest) GetId() *Identity {
@@ -7320,7 +7416,7 @@ type ResumeResponse struct {
 
 func (x *ResumeResponse) Reset() {
 	*x = ResumeResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[114]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[116]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7332,7 +7428,7 @@ func (x *ResumeResponse) String() string {
 func (*ResumeResponse) ProtoMessage() {}
 
 func (x *ResumeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[114]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[116]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7345,7 +7441,7 @@ func (x *ResumeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeResponse.ProtoReflect.Descriptor instead.
 func (*ResumeResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{114}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{116}
 }
 
 // FollowRequest comes from a standby. start rises from one process of the standby to the next.
@@ -7360,7 +7456,7 @@ type FollowRequest struct {
 
 func (x *FollowRequest) Reset() {
 	*x = FollowRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[115]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[117]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7372,7 +7468,7 @@ func (x *FollowRequest) String() string {
 func (*FollowRequest) ProtoMessage() {}
 
 func (x *FollowRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[115]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[117]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7385,7 +7481,7 @@ func (x *FollowRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowRequest.ProtoReflect.Descriptor instead.
 func (*FollowRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{115}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{117}
 }
 
 func (x *FollowRequest) GetId() *Identity {
@@ -7420,7 +7516,7 @@ type FollowResponse struct {
 
 func (x *FollowResponse) Reset() {
 	*x = FollowResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[116]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[118]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7432,7 +7528,7 @@ func (x *FollowResponse) String() string {
 func (*FollowResponse) ProtoMessage() {}
 
 func (x *FollowResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[116]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[118]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7445,7 +7541,7 @@ func (x *FollowResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowResponse.ProtoReflect.Descriptor instead.
 func (*FollowResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{116}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{118}
 }
 
 func (x *FollowResponse) GetToken() []byte {
@@ -7498,7 +7594,7 @@ type Standing struct {
 
 func (x *Standing) Reset() {
 	*x = Standing{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[117]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[119]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7510,7 +7606,7 @@ func (x *Standing) String() string {
 func (*Standing) ProtoMessage() {}
 
 func (x *Standing) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[117]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[119]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7523,7 +7619,7 @@ func (x *Standing) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Standing.ProtoReflect.Descriptor instead.
 func (*Standing) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{117}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{119}
 }
 
 func (x *Standing) GetKind() Standing_Kind {
@@ -7666,7 +7762,7 @@ type Pushed struct {
 
 func (x *Pushed) Reset() {
 	*x = Pushed{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[118]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[120]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7678,7 +7774,7 @@ func (x *Pushed) String() string {
 func (*Pushed) ProtoMessage() {}
 
 func (x *Pushed) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[118]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[120]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7691,7 +7787,7 @@ func (x *Pushed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Pushed.ProtoReflect.Descriptor instead.
 func (*Pushed) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{118}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{120}
 }
 
 func (x *Pushed) GetRank() uint32 {
@@ -7743,7 +7839,7 @@ type Clock struct {
 
 func (x *Clock) Reset() {
 	*x = Clock{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[119]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[121]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7755,7 +7851,7 @@ func (x *Clock) String() string {
 func (*Clock) ProtoMessage() {}
 
 func (x *Clock) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[119]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[121]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7768,7 +7864,7 @@ func (x *Clock) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Clock.ProtoReflect.Descriptor instead.
 func (*Clock) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{119}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{121}
 }
 
 func (x *Clock) GetRank() uint32 {
@@ -7816,7 +7912,7 @@ type TakeOverRequest struct {
 
 func (x *TakeOverRequest) Reset() {
 	*x = TakeOverRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[120]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[122]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7828,7 +7924,7 @@ func (x *TakeOverRequest) String() string {
 func (*TakeOverRequest) ProtoMessage() {}
 
 func (x *TakeOverRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[120]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[122]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7841,7 +7937,7 @@ func (x *TakeOverRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TakeOverRequest.ProtoReflect.Descriptor instead.
 func (*TakeOverRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{120}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{122}
 }
 
 func (x *TakeOverRequest) GetId() *Identity {
@@ -7867,7 +7963,7 @@ type TakeOverResponse struct {
 
 func (x *TakeOverResponse) Reset() {
 	*x = TakeOverResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[121]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[123]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7879,7 +7975,7 @@ func (x *TakeOverResponse) String() string {
 func (*TakeOverResponse) ProtoMessage() {}
 
 func (x *TakeOverResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[121]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[123]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7892,7 +7988,7 @@ func (x *TakeOverResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TakeOverResponse.ProtoReflect.Descriptor instead.
 func (*TakeOverResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{121}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{123}
 }
 
 func (x *TakeOverResponse) GetRound() uint64 {
@@ -7914,7 +8010,7 @@ type LedgerRequest struct {
 
 func (x *LedgerRequest) Reset() {
 	*x = LedgerRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[122]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[124]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7926,7 +8022,7 @@ func (x *LedgerRequest) String() string {
 func (*LedgerRequest) ProtoMessage() {}
 
 func (x *LedgerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[122]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[124]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7939,7 +8035,7 @@ func (x *LedgerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerRequest.ProtoReflect.Descriptor instead.
 func (*LedgerRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{122}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{124}
 }
 
 func (x *LedgerRequest) GetJob() string {
@@ -7982,7 +8078,7 @@ type PassLedger struct {
 
 func (x *PassLedger) Reset() {
 	*x = PassLedger{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[123]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[125]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7994,7 +8090,7 @@ func (x *PassLedger) String() string {
 func (*PassLedger) ProtoMessage() {}
 
 func (x *PassLedger) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[123]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[125]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8007,7 +8103,7 @@ func (x *PassLedger) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PassLedger.ProtoReflect.Descriptor instead.
 func (*PassLedger) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{123}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{125}
 }
 
 func (x *PassLedger) GetPass() int32 {
@@ -8049,7 +8145,7 @@ type LedgerResponse struct {
 
 func (x *LedgerResponse) Reset() {
 	*x = LedgerResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[124]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[126]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8061,7 +8157,7 @@ func (x *LedgerResponse) String() string {
 func (*LedgerResponse) ProtoMessage() {}
 
 func (x *LedgerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[124]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[126]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8074,7 +8170,7 @@ func (x *LedgerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerResponse.ProtoReflect.Descriptor instead.
 func (*LedgerResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{124}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{126}
 }
 
 func (x *LedgerResponse) GetPasses() []*PassLedger {
@@ -8116,7 +8212,7 @@ type GetRequest struct {
 
 func (x *GetRequest) Reset() {
 	*x = GetRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[125]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[127]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8128,7 +8224,7 @@ func (x *GetRequest) String() string {
 func (*GetRequest) ProtoMessage() {}
 
 func (x *GetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[125]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[127]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8141,7 +8237,7 @@ func (x *GetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRequest.ProtoReflect.Descriptor instead.
 func (*GetRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{125}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{127}
 }
 
 func (x *GetRequest) GetId() *Identity {
@@ -8223,7 +8319,7 @@ type CopyRequest struct {
 
 func (x *CopyRequest) Reset() {
 	*x = CopyRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[126]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[128]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8235,7 +8331,7 @@ func (x *CopyRequest) String() string {
 func (*CopyRequest) ProtoMessage() {}
 
 func (x *CopyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[126]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[128]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8248,7 +8344,7 @@ func (x *CopyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CopyRequest.ProtoReflect.Descriptor instead.
 func (*CopyRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{126}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{128}
 }
 
 func (x *CopyRequest) GetId() *Identity {
@@ -8310,7 +8406,7 @@ type CopyResponse struct {
 
 func (x *CopyResponse) Reset() {
 	*x = CopyResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[127]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[129]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8322,7 +8418,7 @@ func (x *CopyResponse) String() string {
 func (*CopyResponse) ProtoMessage() {}
 
 func (x *CopyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[127]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[129]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8335,7 +8431,7 @@ func (x *CopyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CopyResponse.ProtoReflect.Descriptor instead.
 func (*CopyResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{127}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{129}
 }
 
 func (x *CopyResponse) GetBlocks() []uint32 {
@@ -8364,7 +8460,7 @@ type PaceRequest struct {
 
 func (x *PaceRequest) Reset() {
 	*x = PaceRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[128]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[130]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8376,7 +8472,7 @@ func (x *PaceRequest) String() string {
 func (*PaceRequest) ProtoMessage() {}
 
 func (x *PaceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[128]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[130]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8389,7 +8485,7 @@ func (x *PaceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PaceRequest.ProtoReflect.Descriptor instead.
 func (*PaceRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{128}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{130}
 }
 
 func (x *PaceRequest) GetId() *Identity {
@@ -8421,7 +8517,7 @@ type PaceResponse struct {
 
 func (x *PaceResponse) Reset() {
 	*x = PaceResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[129]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[131]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8433,7 +8529,7 @@ func (x *PaceResponse) String() string {
 func (*PaceResponse) ProtoMessage() {}
 
 func (x *PaceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[129]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[131]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8446,7 +8542,7 @@ func (x *PaceResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PaceResponse.ProtoReflect.Descriptor instead.
 func (*PaceResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{129}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{131}
 }
 
 type CompleteRequest struct {
@@ -8458,7 +8554,7 @@ type CompleteRequest struct {
 
 func (x *CompleteRequest) Reset() {
 	*x = CompleteRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[130]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[132]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8470,7 +8566,7 @@ func (x *CompleteRequest) String() string {
 func (*CompleteRequest) ProtoMessage() {}
 
 func (x *CompleteRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[130]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[132]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8483,7 +8579,7 @@ func (x *CompleteRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompleteRequest.ProtoReflect.Descriptor instead.
 func (*CompleteRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{130}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{132}
 }
 
 func (x *CompleteRequest) GetId() *Identity {
@@ -8501,7 +8597,7 @@ type CompleteResponse struct {
 
 func (x *CompleteResponse) Reset() {
 	*x = CompleteResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[131]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[133]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8513,7 +8609,7 @@ func (x *CompleteResponse) String() string {
 func (*CompleteResponse) ProtoMessage() {}
 
 func (x *CompleteResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[131]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[133]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8526,7 +8622,7 @@ func (x *CompleteResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompleteResponse.ProtoReflect.Descriptor instead.
 func (*CompleteResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{131}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{133}
 }
 
 type StatusRequest struct {
@@ -8538,7 +8634,7 @@ type StatusRequest struct {
 
 func (x *StatusRequest) Reset() {
 	*x = StatusRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[132]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[134]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8550,7 +8646,7 @@ func (x *StatusRequest) String() string {
 func (*StatusRequest) ProtoMessage() {}
 
 func (x *StatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[132]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[134]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8563,7 +8659,7 @@ func (x *StatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusRequest.ProtoReflect.Descriptor instead.
 func (*StatusRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{132}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{134}
 }
 
 func (x *StatusRequest) GetJob() string {
@@ -8588,7 +8684,7 @@ type StatusResponse struct {
 
 func (x *StatusResponse) Reset() {
 	*x = StatusResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[133]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[135]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8600,7 +8696,7 @@ func (x *StatusResponse) String() string {
 func (*StatusResponse) ProtoMessage() {}
 
 func (x *StatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[133]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[135]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8613,7 +8709,7 @@ func (x *StatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusResponse.ProtoReflect.Descriptor instead.
 func (*StatusResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{133}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{135}
 }
 
 func (x *StatusResponse) GetRound() uint64 {
@@ -8816,9 +8912,10 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\bStepDone\x12!\n" +
 	"\x04step\x18\x01 \x01(\v2\r.edl.job.StepR\x04step\x12\x14\n" +
 	"\x05steps\x18\x02 \x01(\x04R\x05steps\x12-\n" +
-	"\bprogress\x18\x03 \x01(\v2\x11.edl.job.ProgressR\bprogress\"&\n" +
+	"\bprogress\x18\x03 \x01(\v2\x11.edl.job.ProgressR\bprogress\"V\n" +
 	"\x0eStartRoleChunk\x12\x14\n" +
-	"\x05piece\x18\x01 \x01(\fR\x05piece\"\x89\x01\n" +
+	"\x05piece\x18\x01 \x01(\fR\x05piece\x12.\n" +
+	"\arenewal\x18\x02 \x01(\v2\x14.edl.job.RoleRenewalR\arenewal\"\x89\x01\n" +
 	"\tRoleEvent\x12\"\n" +
 	"\x03log\x18\x01 \x01(\v2\x10.edl.rpc.LogLineR\x03log\x12+\n" +
 	"\x06status\x18\x02 \x01(\v2\x13.edl.job.RoleStatusR\x06status\x12+\n" +
@@ -8843,7 +8940,11 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\x0eEndRoleRequest\x12%\n" +
 	"\x04role\x18\x01 \x01(\v2\x11.edl.rpc.KeptRoleR\x04role\x12\x19\n" +
 	"\bgrace_ms\x18\x02 \x01(\x03R\agraceMs\"\x11\n" +
-	"\x0fEndRoleResponse\"\"\n" +
+	"\x0fEndRoleResponse\"i\n" +
+	"\x10RenewRoleRequest\x12%\n" +
+	"\x04role\x18\x01 \x01(\v2\x11.edl.rpc.KeptRoleR\x04role\x12.\n" +
+	"\arenewal\x18\x02 \x01(\v2\x14.edl.job.RoleRenewalR\arenewal\"\x13\n" +
+	"\x11RenewRoleResponse\"\"\n" +
 	"\x0eReleaseRequest\x12\x10\n" +
 	"\x03run\x18\x01 \x01(\tR\x03run\"\x11\n" +
 	"\x0fReleaseResponse\"\x10\n" +
@@ -9358,13 +9459,14 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\x05Nodes\x12\x15.edl.rpc.NodesRequest\x1a\x16.edl.rpc.NodesResponse\x12@\n" +
 	"\n" +
 	"CordonNode\x12\x1a.edl.rpc.CordonNodeRequest\x1a\x16.edl.rpc.NodesResponse\x12<\n" +
-	"\tStartRole\x12\x17.edl.rpc.StartRoleChunk\x1a\x12.edl.rpc.RoleEvent(\x010\x012\x91\x03\n" +
+	"\tStartRole\x12\x17.edl.rpc.StartRoleChunk\x1a\x12.edl.rpc.RoleEvent(\x010\x012\xd5\x03\n" +
 	"\x06Keeper\x128\n" +
 	"\x06Attend\x12\x16.edl.rpc.AttendRequest\x1a\x14.edl.rpc.KeeperState0\x01\x12,\n" +
 	"\x05Start\x12\x0e.edl.rpc.Piece\x1a\x11.edl.rpc.KeptRole(\x01\x121\n" +
 	"\x06Follow\x12\x11.edl.rpc.KeptRole\x1a\x12.edl.rpc.RoleEvent0\x01\x122\n" +
 	"\x05Lines\x12\x15.edl.rpc.LinesRequest\x1a\x10.edl.rpc.LogLine0\x01\x12<\n" +
-	"\aEndRole\x12\x17.edl.rpc.EndRoleRequest\x1a\x18.edl.rpc.EndRoleResponse\x12<\n" +
+	"\aEndRole\x12\x17.edl.rpc.EndRoleRequest\x1a\x18.edl.rpc.EndRoleResponse\x12B\n" +
+	"\tRenewRole\x12\x19.edl.rpc.RenewRoleRequest\x1a\x1a.edl.rpc.RenewRoleResponse\x12<\n" +
 	"\aRelease\x12\x17.edl.rpc.ReleaseRequest\x1a\x18.edl.rpc.ReleaseResponse\x12<\n" +
 	"\aDismiss\x12\x17.edl.rpc.DismissRequest\x1a\x18.edl.rpc.DismissResponse2\x86\t\n" +
 	"\vCoordinator\x123\n" +
@@ -9424,7 +9526,7 @@ func file_proto_rpc_rpc_proto_rawDescGZIP() []byte {
 }
 
 var file_proto_rpc_rpc_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_proto_rpc_rpc_proto_msgTypes = make([]protoimpl.MessageInfo, 139)
+var file_proto_rpc_rpc_proto_msgTypes = make([]protoimpl.MessageInfo, 141)
 var file_proto_rpc_rpc_proto_goTypes = []any{
 	(Standing_Kind)(0),            // 0: edl.rpc.Standing.Kind
 	(StatusResponse_Standby)(0),   // 1: edl.rpc.StatusResponse.Standby
@@ -9470,388 +9572,396 @@ var file_proto_rpc_rpc_proto_goTypes = []any{
 	(*LinesRequest)(nil),          // 41: edl.rpc.LinesRequest
 	(*EndRoleRequest)(nil),        // 42: edl.rpc.EndRoleRequest
 	(*EndRoleResponse)(nil),       // 43: edl.rpc.EndRoleResponse
-	(*ReleaseRequest)(nil),        // 44: edl.rpc.ReleaseRequest
-	(*ReleaseResponse)(nil),       // 45: edl.rpc.ReleaseResponse
-	(*DismissRequest)(nil),        // 46: edl.rpc.DismissRequest
-	(*DismissResponse)(nil),       // 47: edl.rpc.DismissResponse
-	(*Identity)(nil),              // 48: edl.rpc.Identity
-	(*MoveRequest)(nil),           // 49: edl.rpc.MoveRequest
-	(*MoveResponse)(nil),          // 50: edl.rpc.MoveResponse
-	(*PlacementRequest)(nil),      // 51: edl.rpc.PlacementRequest
-	(*JoinRequest)(nil),           // 52: edl.rpc.JoinRequest
-	(*JoinResponse)(nil),          // 53: edl.rpc.JoinResponse
-	(*NewsRequest)(nil),           // 54: edl.rpc.NewsRequest
-	(*NewsResponse)(nil),          // 55: edl.rpc.NewsResponse
-	(*Segment)(nil),               // 56: edl.rpc.Segment
-	(*DataFile)(nil),              // 57: edl.rpc.DataFile
-	(*Dataset)(nil),               // 58: edl.rpc.Dataset
-	(*ReportDatasetRequest)(nil),  // 59: edl.rpc.ReportDatasetRequest
-	(*ReportDatasetResponse)(nil), // 60: edl.rpc.ReportDatasetResponse
-	(*RecordRange)(nil),           // 61: edl.rpc.RecordRange
-	(*Task)(nil),                  // 62: edl.rpc.Task
-	(*GetTaskRequest)(nil),        // 63: edl.rpc.GetTaskRequest
-	(*GetTaskResponse)(nil),       // 64: edl.rpc.GetTaskResponse
-	(*TaskFailedRequest)(nil),     // 65: edl.rpc.TaskFailedRequest
-	(*TaskFailedResponse)(nil),    // 66: edl.rpc.TaskFailedResponse
-	(*SaveModelRequest)(nil),      // 67: edl.rpc.SaveModelRequest
-	(*SaveModelResponse)(nil),     // 68: edl.rpc.SaveModelResponse
-	(*TrainerSteps)(nil),          // 69: edl.rpc.TrainerSteps
-	(*TrainerStep)(nil),           // 70: edl.rpc.TrainerStep
-	(*ReportStepsResponse)(nil),   // 71: edl.rpc.ReportStepsResponse
-	(*NextFeedRequest)(nil),       // 72: edl.rpc.NextFeedRequest
-	(*FinishDataRequest)(nil),     // 73: edl.rpc.FinishDataRequest
-	(*FinishDataResponse)(nil),    // 74: edl.rpc.FinishDataResponse
-	(*PermitRequest)(nil),         // 75: edl.rpc.PermitRequest
-	(*PermitResponse)(nil),        // 76: edl.rpc.PermitResponse
-	(*FeedShare)(nil),             // 77: edl.rpc.FeedShare
-	(*LeaveRequest)(nil),          // 78: edl.rpc.LeaveRequest
-	(*LeaveResponse)(nil),         // 79: edl.rpc.LeaveResponse
-	(*WatchRequest)(nil),          // 80: edl.rpc.WatchRequest
-	(*WatchResponse)(nil),         // 81: edl.rpc.WatchResponse
-	(*GoBackRequest)(nil),         // 82: edl.rpc.GoBackRequest
-	(*GoBackResponse)(nil),        // 83: edl.rpc.GoBackResponse
-	(*QueuesRequest)(nil),         // 84: edl.rpc.QueuesRequest
-	(*QueueStatus)(nil),           // 85: edl.rpc.QueueStatus
-	(*PassDiscards)(nil),          // 86: edl.rpc.PassDiscards
-	(*DiscardedTask)(nil),         // 87: edl.rpc.DiscardedTask
-	(*CheckpointRequest)(nil),     // 88: edl.rpc.CheckpointRequest
-	(*QueuesResponse)(nil),        // 89: edl.rpc.QueuesResponse
-	(*VariableChunk)(nil),         // 90: edl.rpc.VariableChunk
-	(*SendResponse)(nil),          // 91: edl.rpc.SendResponse
-	(*RowsRequest)(nil),           // 92: edl.rpc.RowsRequest
-	(*OpenDataRequest)(nil),       // 93: edl.rpc.OpenDataRequest
-	(*OpenDataResponse)(nil),      // 94: edl.rpc.OpenDataResponse
-	(*SliceInfo)(nil),             // 95: edl.rpc.SliceInfo
-	(*BarrierRequest)(nil),        // 96: edl.rpc.BarrierRequest
-	(*BarrierResponse)(nil),       // 97: edl.rpc.BarrierResponse
-	(*CountedRequest)(nil),        // 98: edl.rpc.CountedRequest
-	(*CountedResponse)(nil),       // 99: edl.rpc.CountedResponse
-	(*CutRequest)(nil),            // 100: edl.rpc.CutRequest
-	(*StepBound)(nil),             // 101: edl.rpc.StepBound
-	(*CutResponse)(nil),           // 102: edl.rpc.CutResponse
-	(*HoldRequest)(nil),           // 103: edl.rpc.HoldRequest
-	(*HoldResponse)(nil),          // 104: edl.rpc.HoldResponse
-	(*RestoreRequest)(nil),        // 105: edl.rpc.RestoreRequest
-	(*RestoreResponse)(nil),       // 106: edl.rpc.RestoreResponse
-	(*PrepareRequest)(nil),        // 107: edl.rpc.PrepareRequest
-	(*PrepareResponse)(nil),       // 108: edl.rpc.PrepareResponse
-	(*ArrivedRequest)(nil),        // 109: edl.rpc.ArrivedRequest
-	(*ArrivedResponse)(nil),       // 110: edl.rpc.ArrivedResponse
-	(*FreezeRequest)(nil),         // 111: edl.rpc.FreezeRequest
-	(*FreezeResponse)(nil),        // 112: edl.rpc.FreezeResponse
-	(*Declared)(nil),              // 113: edl.rpc.Declared
-	(*Member)(nil),                // 114: edl.rpc.Member
-	(*ResumeRequest)(nil),         // 115: edl.rpc.ResumeRequest
-	(*ResumeResponse)(nil),        // 116: edl.rpc.ResumeResponse
-	(*FollowRequest)(nil),         // 117: edl.rpc.FollowRequest
-	(*FollowResponse)(nil),        // 118: edl.rpc.FollowResponse
-	(*Standing)(nil),              // 119: edl.rpc.Standing
-	(*Pushed)(nil),                // 120: edl.rpc.Pushed
-	(*Clock)(nil),                 // 121: edl.rpc.Clock
-	(*TakeOverRequest)(nil),       // 122: edl.rpc.TakeOverRequest
-	(*TakeOverResponse)(nil),      // 123: edl.rpc.TakeOverResponse
-	(*LedgerRequest)(nil),         // 124: edl.rpc.LedgerRequest
-	(*PassLedger)(nil),            // 125: edl.rpc.PassLedger
-	(*LedgerResponse)(nil),        // 126: edl.rpc.LedgerResponse
-	(*GetRequest)(nil),            // 127: edl.rpc.GetRequest
-	(*CopyRequest)(nil),           // 128: edl.rpc.CopyRequest
-	(*CopyResponse)(nil),          // 129: edl.rpc.CopyResponse
-	(*PaceRequest)(nil),           // 130: edl.rpc.PaceRequest
-	(*PaceResponse)(nil),          // 131: edl.rpc.PaceResponse
-	(*CompleteRequest)(nil),       // 132: edl.rpc.CompleteRequest
-	(*CompleteResponse)(nil),      // 133: edl.rpc.CompleteResponse
-	(*StatusRequest)(nil),         // 134: edl.rpc.StatusRequest
-	(*StatusResponse)(nil),        // 135: edl.rpc.StatusResponse
-	nil,                           // 136: edl.rpc.DescribeResponse.OpsEntry
-	nil,                           // 137: edl.rpc.ListRequest.LabelsEntry
-	nil,                           // 138: edl.rpc.QueuesResponse.EntriesEntry
-	nil,                           // 139: edl.rpc.QueuesResponse.DroppedEntry
-	nil,                           // 140: edl.rpc.StatusResponse.RefusedEntry
-	(*job.Needs)(nil),             // 141: edl.job.Needs
-	(*job.Progress)(nil),          // 142: edl.job.Progress
-	(*job.Event)(nil),             // 143: edl.job.Event
-	(job.State)(0),                // 144: edl.job.State
-	(*job.JobStatus)(nil),         // 145: edl.job.JobStatus
-	(*job.Wait)(nil),              // 146: edl.job.Wait
-	(*job.JobSpec)(nil),           // 147: edl.job.JobSpec
-	(job.Role)(0),                 // 148: edl.job.Role
-	(*job.RoundTimes)(nil),        // 149: edl.job.RoundTimes
-	(*job.Value)(nil),             // 150: edl.job.Value
-	(*job.Step)(nil),              // 151: edl.job.Step
-	(*job.RoleStatus)(nil),        // 152: edl.job.RoleStatus
-	(*job.RoleReport)(nil),        // 153: edl.job.RoleReport
-	(*job.RoleSpec)(nil),          // 154: edl.job.RoleSpec
-	(*job.Placement)(nil),         // 155: edl.job.Placement
-	(*job.Failure)(nil),           // 156: edl.job.Failure
-	(*job.CheckpointStatus)(nil),  // 157: edl.job.CheckpointStatus
-	(*job.Shard)(nil),             // 158: edl.job.Shard
+	(*RenewRoleRequest)(nil),      // 44: edl.rpc.RenewRoleRequest
+	(*RenewRoleResponse)(nil),     // 45: edl.rpc.RenewRoleResponse
+	(*ReleaseRequest)(nil),        // 46: edl.rpc.ReleaseRequest
+	(*ReleaseResponse)(nil),       // 47: edl.rpc.ReleaseResponse
+	(*DismissRequest)(nil),        // 48: edl.rpc.DismissRequest
+	(*DismissResponse)(nil),       // 49: edl.rpc.DismissResponse
+	(*Identity)(nil),              // 50: edl.rpc.Identity
+	(*MoveRequest)(nil),           // 51: edl.rpc.MoveRequest
+	(*MoveResponse)(nil),          // 52: edl.rpc.MoveResponse
+	(*PlacementRequest)(nil),      // 53: edl.rpc.PlacementRequest
+	(*JoinRequest)(nil),           // 54: edl.rpc.JoinRequest
+	(*JoinResponse)(nil),          // 55: edl.rpc.JoinResponse
+	(*NewsRequest)(nil),           // 56: edl.rpc.NewsRequest
+	(*NewsResponse)(nil),          // 57: edl.rpc.NewsResponse
+	(*Segment)(nil),               // 58: edl.rpc.Segment
+	(*DataFile)(nil),              // 59: edl.rpc.DataFile
+	(*Dataset)(nil),               // 60: edl.rpc.Dataset
+	(*ReportDatasetRequest)(nil),  // 61: edl.rpc.ReportDatasetRequest
+	(*ReportDatasetResponse)(nil), // 62: edl.rpc.ReportDatasetResponse
+	(*RecordRange)(nil),           // 63: edl.rpc.RecordRange
+	(*Task)(nil),                  // 64: edl.rpc.Task
+	(*GetTaskRequest)(nil),        // 65: edl.rpc.GetTaskRequest
+	(*GetTaskResponse)(nil),       // 66: edl.rpc.GetTaskResponse
+	(*TaskFailedRequest)(nil),     // 67: edl.rpc.TaskFailedRequest
+	(*TaskFailedResponse)(nil),    // 68: edl.rpc.TaskFailedResponse
+	(*SaveModelRequest)(nil),      // 69: edl.rpc.SaveModelRequest
+	(*SaveModelResponse)(nil),     // 70: edl.rpc.SaveModelResponse
+	(*TrainerSteps)(nil),          // 71: edl.rpc.TrainerSteps
+	(*TrainerStep)(nil),           // 72: edl.rpc.TrainerStep
+	(*ReportStepsResponse)(nil),   // 73: edl.rpc.ReportStepsResponse
+	(*NextFeedRequest)(nil),       // 74: edl.rpc.NextFeedRequest
+	(*FinishDataRequest)(nil),     // 75: edl.rpc.FinishDataRequest
+	(*FinishDataResponse)(nil),    // 76: edl.rpc.FinishDataResponse
+	(*PermitRequest)(nil),         // 77: edl.rpc.PermitRequest
+	(*PermitResponse)(nil),        // 78: edl.rpc.PermitResponse
+	(*FeedShare)(nil),             // 79: edl.rpc.FeedShare
+	(*LeaveRequest)(nil),          // 80: edl.rpc.LeaveRequest
+	(*LeaveResponse)(nil),         // 81: edl.rpc.LeaveResponse
+	(*WatchRequest)(nil),          // 82: edl.rpc.WatchRequest
+	(*WatchResponse)(nil),         // 83: edl.rpc.WatchResponse
+	(*GoBackRequest)(nil),         // 84: edl.rpc.GoBackRequest
+	(*GoBackResponse)(nil),        // 85: edl.rpc.GoBackResponse
+	(*QueuesRequest)(nil),         // 86: edl.rpc.QueuesRequest
+	(*QueueStatus)(nil),           // 87: edl.rpc.QueueStatus
+	(*PassDiscards)(nil),          // 88: edl.rpc.PassDiscards
+	(*DiscardedTask)(nil),         // 89: edl.rpc.DiscardedTask
+	(*CheckpointRequest)(nil),     // 90: edl.rpc.CheckpointRequest
+	(*QueuesResponse)(nil),        // 91: edl.rpc.QueuesResponse
+	(*VariableChunk)(nil),         // 92: edl.rpc.VariableChunk
+	(*SendResponse)(nil),          // 93: edl.rpc.SendResponse
+	(*RowsRequest)(nil),           // 94: edl.rpc.RowsRequest
+	(*OpenDataRequest)(nil),       // 95: edl.rpc.OpenDataRequest
+	(*OpenDataResponse)(nil),      // 96: edl.rpc.OpenDataResponse
+	(*SliceInfo)(nil),             // 97: edl.rpc.SliceInfo
+	(*BarrierRequest)(nil),        // 98: edl.rpc.BarrierRequest
+	(*BarrierResponse)(nil),       // 99: edl.rpc.BarrierResponse
+	(*CountedRequest)(nil),        // 100: edl.rpc.CountedRequest
+	(*CountedResponse)(nil),       // 101: edl.rpc.CountedResponse
+	(*CutRequest)(nil),            // 102: edl.rpc.CutRequest
+	(*StepBound)(nil),             // 103: edl.rpc.StepBound
+	(*CutResponse)(nil),           // 104: edl.rpc.CutResponse
+	(*HoldRequest)(nil),           // 105: edl.rpc.HoldRequest
+	(*HoldResponse)(nil),          // 106: edl.rpc.HoldResponse
+	(*RestoreRequest)(nil),        // 107: edl.rpc.RestoreRequest
+	(*RestoreResponse)(nil),       // 108: edl.rpc.RestoreResponse
+	(*PrepareRequest)(nil),        // 109: edl.rpc.PrepareRequest
+	(*PrepareResponse)(nil),       // 110: edl.rpc.PrepareResponse
+	(*ArrivedRequest)(nil),        // 111: edl.rpc.ArrivedRequest
+	(*ArrivedResponse)(nil),       // 112: edl.rpc.ArrivedResponse
+	(*FreezeRequest)(nil),         // 113: edl.rpc.FreezeRequest
+	(*FreezeResponse)(nil),        // 114: edl.rpc.FreezeResponse
+	(*Declared)(nil),              // 115: edl.rpc.Declared
+	(*Member)(nil),                // 116: edl.rpc.Member
+	(*ResumeRequest)(nil),         // 117: edl.rpc.ResumeRequest
+	(*ResumeResponse)(nil),        // 118: edl.rpc.ResumeResponse
+	(*FollowRequest)(nil),         // 119: edl.rpc.FollowRequest
+	(*FollowResponse)(nil),        // 120: edl.rpc.FollowResponse
+	(*Standing)(nil),              // 121: edl.rpc.Standing
+	(*Pushed)(nil),                // 122: edl.rpc.Pushed
+	(*Clock)(nil),                 // 123: edl.rpc.Clock
+	(*TakeOverRequest)(nil),       // 124: edl.rpc.TakeOverRequest
+	(*TakeOverResponse)(nil),      // 125: edl.rpc.TakeOverResponse
+	(*LedgerRequest)(nil),         // 126: edl.rpc.LedgerRequest
+	(*PassLedger)(nil),            // 127: edl.rpc.PassLedger
+	(*LedgerResponse)(nil),        // 128: edl.rpc.LedgerResponse
+	(*GetRequest)(nil),            // 129: edl.rpc.GetRequest
+	(*CopyRequest)(nil),           // 130: edl.rpc.CopyRequest
+	(*CopyResponse)(nil),          // 131: edl.rpc.CopyResponse
+	(*PaceRequest)(nil),           // 132: edl.rpc.PaceRequest
+	(*PaceResponse)(nil),          // 133: edl.rpc.PaceResponse
+	(*CompleteRequest)(nil),       // 134: edl.rpc.CompleteRequest
+	(*CompleteResponse)(nil),      // 135: edl.rpc.CompleteResponse
+	(*StatusRequest)(nil),         // 136: edl.rpc.StatusRequest
+	(*StatusResponse)(nil),        // 137: edl.rpc.StatusResponse
+	nil,                           // 138: edl.rpc.DescribeResponse.OpsEntry
+	nil,                           // 139: edl.rpc.ListRequest.LabelsEntry
+	nil,                           // 140: edl.rpc.QueuesResponse.EntriesEntry
+	nil,                           // 141: edl.rpc.QueuesResponse.DroppedEntry
+	nil,                           // 142: edl.rpc.StatusResponse.RefusedEntry
+	(*job.Needs)(nil),             // 143: edl.job.Needs
+	(*job.Progress)(nil),          // 144: edl.job.Progress
+	(*job.Event)(nil),             // 145: edl.job.Event
+	(job.State)(0),                // 146: edl.job.State
+	(*job.JobStatus)(nil),         // 147: edl.job.JobStatus
+	(*job.Wait)(nil),              // 148: edl.job.Wait
+	(*job.JobSpec)(nil),           // 149: edl.job.JobSpec
+	(job.Role)(0),                 // 150: edl.job.Role
+	(*job.RoundTimes)(nil),        // 151: edl.job.RoundTimes
+	(*job.Value)(nil),             // 152: edl.job.Value
+	(*job.Step)(nil),              // 153: edl.job.Step
+	(*job.RoleRenewal)(nil),       // 154: edl.job.RoleRenewal
+	(*job.RoleStatus)(nil),        // 155: edl.job.RoleStatus
+	(*job.RoleReport)(nil),        // 156: edl.job.RoleReport
+	(*job.RoleSpec)(nil),          // 157: edl.job.RoleSpec
+	(*job.Placement)(nil),         // 158: edl.job.Placement
+	(*job.Failure)(nil),           // 159: edl.job.Failure
+	(*job.CheckpointStatus)(nil),  // 160: edl.job.CheckpointStatus
+	(*job.Shard)(nil),             // 161: edl.job.Shard
 }
 var file_proto_rpc_rpc_proto_depIdxs = []int32{
-	48,  // 0: edl.rpc.Piece.id:type_name -> edl.rpc.Identity
-	136, // 1: edl.rpc.DescribeResponse.ops:type_name -> edl.rpc.DescribeResponse.OpsEntry
-	141, // 2: edl.rpc.DescribeResponse.offers:type_name -> edl.job.Needs
-	142, // 3: edl.rpc.ResumeJobResponse.progress:type_name -> edl.job.Progress
-	143, // 4: edl.rpc.Events.events:type_name -> edl.job.Event
+	50,  // 0: edl.rpc.Piece.id:type_name -> edl.rpc.Identity
+	138, // 1: edl.rpc.DescribeResponse.ops:type_name -> edl.rpc.DescribeResponse.OpsEntry
+	143, // 2: edl.rpc.DescribeResponse.offers:type_name -> edl.job.Needs
+	144, // 3: edl.rpc.ResumeJobResponse.progress:type_name -> edl.job.Progress
+	145, // 4: edl.rpc.Events.events:type_name -> edl.job.Event
 	14,  // 5: edl.rpc.NodesResponse.nodes:type_name -> edl.rpc.NodeStatus
-	141, // 6: edl.rpc.NodeStatus.has:type_name -> edl.job.Needs
-	141, // 7: edl.rpc.NodeStatus.promised:type_name -> edl.job.Needs
-	144, // 8: edl.rpc.ListRequest.states:type_name -> edl.job.State
-	137, // 9: edl.rpc.ListRequest.labels:type_name -> edl.rpc.ListRequest.LabelsEntry
-	145, // 10: edl.rpc.ListResponse.jobs:type_name -> edl.job.JobStatus
-	145, // 11: edl.rpc.WhyResponse.status:type_name -> edl.job.JobStatus
-	146, // 12: edl.rpc.WhyResponse.waits:type_name -> edl.job.Wait
-	145, // 13: edl.rpc.JobDetails.status:type_name -> edl.job.JobStatus
-	147, // 14: edl.rpc.JobDetails.spec:type_name -> edl.job.JobSpec
-	89,  // 15: edl.rpc.JobDetails.queues:type_name -> edl.rpc.QueuesResponse
-	126, // 16: edl.rpc.JobDetails.ledger:type_name -> edl.rpc.LedgerResponse
+	143, // 6: edl.rpc.NodeStatus.has:type_name -> edl.job.Needs
+	143, // 7: edl.rpc.NodeStatus.promised:type_name -> edl.job.Needs
+	146, // 8: edl.rpc.ListRequest.states:type_name -> edl.job.State
+	139, // 9: edl.rpc.ListRequest.labels:type_name -> edl.rpc.ListRequest.LabelsEntry
+	147, // 10: edl.rpc.ListResponse.jobs:type_name -> edl.job.JobStatus
+	147, // 11: edl.rpc.WhyResponse.status:type_name -> edl.job.JobStatus
+	148, // 12: edl.rpc.WhyResponse.waits:type_name -> edl.job.Wait
+	147, // 13: edl.rpc.JobDetails.status:type_name -> edl.job.JobStatus
+	149, // 14: edl.rpc.JobDetails.spec:type_name -> edl.job.JobSpec
+	91,  // 15: edl.rpc.JobDetails.queues:type_name -> edl.rpc.QueuesResponse
+	128, // 16: edl.rpc.JobDetails.ledger:type_name -> edl.rpc.LedgerResponse
 	24,  // 17: edl.rpc.JobDetails.times:type_name -> edl.rpc.RoleTimes
 	23,  // 18: edl.rpc.JobDetails.tables:type_name -> edl.rpc.TableUse
-	146, // 19: edl.rpc.JobDetails.waits:type_name -> edl.job.Wait
+	148, // 19: edl.rpc.JobDetails.waits:type_name -> edl.job.Wait
 	22,  // 20: edl.rpc.JobDetails.programs:type_name -> edl.rpc.Programs
-	148, // 21: edl.rpc.RoleTimes.role:type_name -> edl.job.Role
-	149, // 22: edl.rpc.RoleTimes.rounds:type_name -> edl.job.RoundTimes
-	142, // 23: edl.rpc.StateValues.progress:type_name -> edl.job.Progress
-	150, // 24: edl.rpc.StateValues.values:type_name -> edl.job.Value
-	150, // 25: edl.rpc.StepRun.feed:type_name -> edl.job.Value
-	151, // 26: edl.rpc.StepDone.step:type_name -> edl.job.Step
-	142, // 27: edl.rpc.StepDone.progress:type_name -> edl.job.Progress
-	18,  // 28: edl.rpc.RoleEvent.log:type_name -> edl.rpc.LogLine
-	152, // 29: edl.rpc.RoleEvent.status:type_name -> edl.job.RoleStatus
-	153, // 30: edl.rpc.RoleEvent.report:type_name -> edl.job.RoleReport
-	154, // 31: edl.rpc.KeptStart.spec:type_name -> edl.job.RoleSpec
-	40,  // 32: edl.rpc.EndRoleRequest.role:type_name -> edl.rpc.KeptRole
-	48,  // 33: edl.rpc.MoveRequest.id:type_name -> edl.rpc.Identity
-	155, // 34: edl.rpc.MoveRequest.to:type_name -> edl.job.Placement
-	156, // 35: edl.rpc.MoveResponse.failure:type_name -> edl.job.Failure
-	48,  // 36: edl.rpc.PlacementRequest.id:type_name -> edl.rpc.Identity
-	48,  // 37: edl.rpc.JoinRequest.id:type_name -> edl.rpc.Identity
-	56,  // 38: edl.rpc.JoinResponse.segment:type_name -> edl.rpc.Segment
-	48,  // 39: edl.rpc.NewsRequest.id:type_name -> edl.rpc.Identity
-	61,  // 40: edl.rpc.Segment.skip:type_name -> edl.rpc.RecordRange
-	57,  // 41: edl.rpc.Dataset.files:type_name -> edl.rpc.DataFile
-	48,  // 42: edl.rpc.ReportDatasetRequest.id:type_name -> edl.rpc.Identity
-	58,  // 43: edl.rpc.ReportDatasetRequest.dataset:type_name -> edl.rpc.Dataset
-	61,  // 44: edl.rpc.Task.records:type_name -> edl.rpc.RecordRange
-	57,  // 45: edl.rpc.Task.files:type_name -> edl.rpc.DataFile
-	61,  // 46: edl.rpc.Task.within:type_name -> edl.rpc.RecordRange
-	48,  // 47: edl.rpc.GetTaskRequest.id:type_name -> edl.rpc.Identity
-	62,  // 48: edl.rpc.GetTaskRequest.finished:type_name -> edl.rpc.Task
-	62,  // 49: edl.rpc.GetTaskResponse.task:type_name -> edl.rpc.Task
-	62,  // 50: edl.rpc.GetTaskResponse.next:type_name -> edl.rpc.Task
-	56,  // 51: edl.rpc.GetTaskResponse.segment:type_name -> edl.rpc.Segment
-	48,  // 52: edl.rpc.TaskFailedRequest.id:type_name -> edl.rpc.Identity
-	62,  // 53: edl.rpc.TaskFailedRequest.task:type_name -> edl.rpc.Task
-	48,  // 54: edl.rpc.SaveModelRequest.id:type_name -> edl.rpc.Identity
-	142, // 55: edl.rpc.SaveModelResponse.progress:type_name -> edl.job.Progress
-	48,  // 56: edl.rpc.TrainerSteps.id:type_name -> edl.rpc.Identity
-	70,  // 57: edl.rpc.TrainerSteps.steps:type_name -> edl.rpc.TrainerStep
-	48,  // 58: edl.rpc.TrainerStep.id:type_name -> edl.rpc.Identity
-	150, // 59: edl.rpc.TrainerStep.fetched:type_name -> edl.job.Value
-	61,  // 60: edl.rpc.TrainerStep.records:type_name -> edl.rpc.RecordRange
-	48,  // 61: edl.rpc.NextFeedRequest.id:type_name -> edl.rpc.Identity
-	48,  // 62: edl.rpc.FinishDataRequest.id:type_name -> edl.rpc.Identity
-	48,  // 63: edl.rpc.PermitRequest.id:type_name -> edl.rpc.Identity
-	150, // 64: edl.rpc.FeedShare.feed:type_name -> edl.job.Value
-	48,  // 65: edl.rpc.LeaveRequest.id:type_name -> edl.rpc.Identity
-	156, // 66: edl.rpc.LeaveRequest.failure:type_name -> edl.job.Failure
-	143, // 67: edl.rpc.WatchResponse.events:type_name -> edl.job.Event
-	48,  // 68: edl.rpc.GoBackRequest.id:type_name -> edl.rpc.Identity
-	142, // 69: edl.rpc.GoBackResponse.progress:type_name -> edl.job.Progress
-	87,  // 70: edl.rpc.QueueStatus.discarded_tasks:type_name -> edl.rpc.DiscardedTask
-	86,  // 71: edl.rpc.QueueStatus.discards:type_name -> edl.rpc.PassDiscards
-	61,  // 72: edl.rpc.DiscardedTask.records:type_name -> edl.rpc.RecordRange
-	85,  // 73: edl.rpc.QueuesResponse.queues:type_name -> edl.rpc.QueueStatus
-	146, // 74: edl.rpc.QueuesResponse.waits:type_name -> edl.job.Wait
-	138, // 75: edl.rpc.QueuesResponse.entries:type_name -> edl.rpc.QueuesResponse.EntriesEntry
-	157, // 76: edl.rpc.QueuesResponse.checkpoint:type_name -> edl.job.CheckpointStatus
-	58,  // 77: edl.rpc.QueuesResponse.datasets:type_name -> edl.rpc.Dataset
-	139, // 78: edl.rpc.QueuesResponse.dropped:type_name -> edl.rpc.QueuesResponse.DroppedEntry
-	48,  // 79: edl.rpc.VariableChunk.id:type_name -> edl.rpc.Identity
-	48,  // 80: edl.rpc.RowsRequest.id:type_name -> edl.rpc.Identity
-	48,  // 81: edl.rpc.OpenDataRequest.id:type_name -> edl.rpc.Identity
-	95,  // 82: edl.rpc.OpenDataResponse.send:type_name -> edl.rpc.SliceInfo
-	95,  // 83: edl.rpc.OpenDataResponse.receive:type_name -> edl.rpc.SliceInfo
-	48,  // 84: edl.rpc.BarrierRequest.id:type_name -> edl.rpc.Identity
-	61,  // 85: edl.rpc.BarrierRequest.records:type_name -> edl.rpc.RecordRange
-	113, // 86: edl.rpc.BarrierRequest.group:type_name -> edl.rpc.Declared
-	113, // 87: edl.rpc.BarrierRequest.counted:type_name -> edl.rpc.Declared
-	48,  // 88: edl.rpc.CountedRequest.id:type_name -> edl.rpc.Identity
-	113, // 89: edl.rpc.CountedResponse.declared:type_name -> edl.rpc.Declared
-	48,  // 90: edl.rpc.CutRequest.id:type_name -> edl.rpc.Identity
-	101, // 91: edl.rpc.CutRequest.below:type_name -> edl.rpc.StepBound
-	158, // 92: edl.rpc.CutResponse.shard:type_name -> edl.job.Shard
-	158, // 93: edl.rpc.CutResponse.base:type_name -> edl.job.Shard
-	48,  // 94: edl.rpc.HoldRequest.id:type_name -> edl.rpc.Identity
-	101, // 95: edl.rpc.HoldResponse.begun:type_name -> edl.rpc.StepBound
-	101, // 96: edl.rpc.HoldResponse.ledger:type_name -> edl.rpc.StepBound
-	48,  // 97: edl.rpc.RestoreRequest.id:type_name -> edl.rpc.Identity
-	48,  // 98: edl.rpc.PrepareRequest.id:type_name -> edl.rpc.Identity
-	155, // 99: edl.rpc.PrepareRequest.to:type_name -> edl.job.Placement
-	48,  // 100: edl.rpc.ArrivedRequest.id:type_name -> edl.rpc.Identity
-	48,  // 101: edl.rpc.FreezeRequest.id:type_name -> edl.rpc.Identity
-	113, // 102: edl.rpc.FreezeResponse.declared:type_name -> edl.rpc.Declared
-	113, // 103: edl.rpc.FreezeResponse.applied:type_name -> edl.rpc.Declared
-	61,  // 104: edl.rpc.Declared.records:type_name -> edl.rpc.RecordRange
-	48,  // 105: edl.rpc.ResumeRequest.id:type_name -> edl.rpc.Identity
-	114, // 106: edl.rpc.ResumeRequest.members:type_name -> edl.rpc.Member
-	113, // 107: edl.rpc.ResumeRequest.commit:type_name -> edl.rpc.Declared
-	48,  // 108: edl.rpc.FollowRequest.id:type_name -> edl.rpc.Identity
-	95,  // 109: edl.rpc.FollowResponse.slices:type_name -> edl.rpc.SliceInfo
-	0,   // 110: edl.rpc.Standing.kind:type_name -> edl.rpc.Standing.Kind
-	114, // 111: edl.rpc.Standing.members:type_name -> edl.rpc.Member
-	113, // 112: edl.rpc.Standing.applied:type_name -> edl.rpc.Declared
-	120, // 113: edl.rpc.Standing.pushed:type_name -> edl.rpc.Pushed
-	121, // 114: edl.rpc.Standing.clocks:type_name -> edl.rpc.Clock
-	48,  // 115: edl.rpc.TakeOverRequest.id:type_name -> edl.rpc.Identity
-	61,  // 116: edl.rpc.PassLedger.committed:type_name -> edl.rpc.RecordRange
-	125, // 117: edl.rpc.LedgerResponse.passes:type_name -> edl.rpc.PassLedger
-	48,  // 118: edl.rpc.GetRequest.id:type_name -> edl.rpc.Identity
-	48,  // 119: edl.rpc.CopyRequest.id:type_name -> edl.rpc.Identity
-	48,  // 120: edl.rpc.PaceRequest.id:type_name -> edl.rpc.Identity
-	48,  // 121: edl.rpc.CompleteRequest.id:type_name -> edl.rpc.Identity
-	140, // 122: edl.rpc.StatusResponse.refused:type_name -> edl.rpc.StatusResponse.RefusedEntry
-	146, // 123: edl.rpc.StatusResponse.waits:type_name -> edl.job.Wait
-	1,   // 124: edl.rpc.StatusResponse.standby:type_name -> edl.rpc.StatusResponse.Standby
-	23,  // 125: edl.rpc.StatusResponse.tables:type_name -> edl.rpc.TableUse
-	3,   // 126: edl.rpc.Listener.Describe:input_type -> edl.rpc.DescribeRequest
-	5,   // 127: edl.rpc.Listener.Submit:input_type -> edl.rpc.SubmitRequest
-	9,   // 128: edl.rpc.Listener.Status:input_type -> edl.rpc.JobRequest
-	15,  // 129: edl.rpc.Listener.List:input_type -> edl.rpc.ListRequest
-	9,   // 130: edl.rpc.Listener.Watch:input_type -> edl.rpc.JobRequest
-	17,  // 131: edl.rpc.Listener.Logs:input_type -> edl.rpc.LogsRequest
-	9,   // 132: edl.rpc.Listener.Stop:input_type -> edl.rpc.JobRequest
-	25,  // 133: edl.rpc.Listener.Finish:input_type -> edl.rpc.FinishRequest
-	26,  // 134: edl.rpc.Listener.Acknowledge:input_type -> edl.rpc.AcknowledgeRequest
-	29,  // 135: edl.rpc.Listener.ReadState:input_type -> edl.rpc.ReadStateRequest
-	2,   // 136: edl.rpc.Listener.WriteState:input_type -> edl.rpc.Piece
-	31,  // 137: edl.rpc.Listener.ReleaseState:input_type -> edl.rpc.ReleaseStateRequest
-	2,   // 138: edl.rpc.Listener.RunStep:input_type -> edl.rpc.Piece
-	9,   // 139: edl.rpc.Listener.Why:input_type -> edl.rpc.JobRequest
-	9,   // 140: edl.rpc.Listener.Show:input_type -> edl.rpc.JobRequest
-	20,  // 141: edl.rpc.Listener.Scale:input_type -> edl.rpc.ScaleRequest
-	9,   // 142: edl.rpc.Listener.Checkpoint:input_type -> edl.rpc.JobRequest
-	7,   // 143: edl.rpc.Listener.ResumeJob:input_type -> edl.rpc.ResumeJobRequest
-	11,  // 144: edl.rpc.Listener.Nodes:input_type -> edl.rpc.NodesRequest
-	13,  // 145: edl.rpc.Listener.CordonNode:input_type -> edl.rpc.CordonNodeRequest
-	35,  // 146: edl.rpc.Listener.StartRole:input_type -> edl.rpc.StartRoleChunk
-	37,  // 147: edl.rpc.Keeper.Attend:input_type -> edl.rpc.AttendRequest
-	2,   // 148: edl.rpc.Keeper.Start:input_type -> edl.rpc.Piece
-	40,  // 149: edl.rpc.Keeper.Follow:input_type -> edl.rpc.KeptRole
-	41,  // 150: edl.rpc.Keeper.Lines:input_type -> edl.rpc.LinesRequest
-	42,  // 151: edl.rpc.Keeper.EndRole:input_type -> edl.rpc.EndRoleRequest
-	44,  // 152: edl.rpc.Keeper.Release:input_type -> edl.rpc.ReleaseRequest
-	46,  // 153: edl.rpc.Keeper.Dismiss:input_type -> edl.rpc.DismissRequest
-	52,  // 154: edl.rpc.Coordinator.Join:input_type -> edl.rpc.JoinRequest
-	54,  // 155: edl.rpc.Coordinator.News:input_type -> edl.rpc.NewsRequest
-	2,   // 156: edl.rpc.Coordinator.ReportDataset:input_type -> edl.rpc.Piece
-	63,  // 157: edl.rpc.Coordinator.GetTask:input_type -> edl.rpc.GetTaskRequest
-	65,  // 158: edl.rpc.Coordinator.TaskFailed:input_type -> edl.rpc.TaskFailedRequest
-	67,  // 159: edl.rpc.Coordinator.RequestSaveModel:input_type -> edl.rpc.SaveModelRequest
-	2,   // 160: edl.rpc.Coordinator.ReportSteps:input_type -> edl.rpc.Piece
-	72,  // 161: edl.rpc.Coordinator.NextFeed:input_type -> edl.rpc.NextFeedRequest
-	2,   // 162: edl.rpc.Coordinator.Feed:input_type -> edl.rpc.Piece
-	73,  // 163: edl.rpc.Coordinator.Finish:input_type -> edl.rpc.FinishDataRequest
-	26,  // 164: edl.rpc.Coordinator.Acknowledge:input_type -> edl.rpc.AcknowledgeRequest
-	75,  // 165: edl.rpc.Coordinator.Permit:input_type -> edl.rpc.PermitRequest
-	78,  // 166: edl.rpc.Coordinator.Leave:input_type -> edl.rpc.LeaveRequest
-	80,  // 167: edl.rpc.Coordinator.Watch:input_type -> edl.rpc.WatchRequest
-	88,  // 168: edl.rpc.Coordinator.Checkpoint:input_type -> edl.rpc.CheckpointRequest
-	84,  // 169: edl.rpc.Coordinator.Queues:input_type -> edl.rpc.QueuesRequest
-	82,  // 170: edl.rpc.Coordinator.GoBack:input_type -> edl.rpc.GoBackRequest
-	2,   // 171: edl.rpc.Coordinator.Move:input_type -> edl.rpc.Piece
-	51,  // 172: edl.rpc.Coordinator.Placement:input_type -> edl.rpc.PlacementRequest
-	90,  // 173: edl.rpc.ParameterServer.SendVariable:input_type -> edl.rpc.VariableChunk
-	96,  // 174: edl.rpc.ParameterServer.SendBarrier:input_type -> edl.rpc.BarrierRequest
-	127, // 175: edl.rpc.ParameterServer.GetVariable:input_type -> edl.rpc.GetRequest
-	92,  // 176: edl.rpc.ParameterServer.GetRows:input_type -> edl.rpc.RowsRequest
-	128, // 177: edl.rpc.ParameterServer.CopyRows:input_type -> edl.rpc.CopyRequest
-	93,  // 178: edl.rpc.ParameterServer.OpenData:input_type -> edl.rpc.OpenDataRequest
-	111, // 179: edl.rpc.ParameterServer.Freeze:input_type -> edl.rpc.FreezeRequest
-	115, // 180: edl.rpc.ParameterServer.Resume:input_type -> edl.rpc.ResumeRequest
-	124, // 181: edl.rpc.ParameterServer.Ledger:input_type -> edl.rpc.LedgerRequest
-	100, // 182: edl.rpc.ParameterServer.Cut:input_type -> edl.rpc.CutRequest
-	103, // 183: edl.rpc.ParameterServer.Hold:input_type -> edl.rpc.HoldRequest
-	105, // 184: edl.rpc.ParameterServer.Restore:input_type -> edl.rpc.RestoreRequest
-	130, // 185: edl.rpc.ParameterServer.Pace:input_type -> edl.rpc.PaceRequest
-	98,  // 186: edl.rpc.ParameterServer.Counted:input_type -> edl.rpc.CountedRequest
-	2,   // 187: edl.rpc.ParameterServer.Prepare:input_type -> edl.rpc.Piece
-	109, // 188: edl.rpc.ParameterServer.Arrived:input_type -> edl.rpc.ArrivedRequest
-	132, // 189: edl.rpc.ParameterServer.Complete:input_type -> edl.rpc.CompleteRequest
-	117, // 190: edl.rpc.ParameterServer.Follow:input_type -> edl.rpc.FollowRequest
-	122, // 191: edl.rpc.ParameterServer.TakeOver:input_type -> edl.rpc.TakeOverRequest
-	134, // 192: edl.rpc.ParameterServer.Status:input_type -> edl.rpc.StatusRequest
-	4,   // 193: edl.rpc.Listener.Describe:output_type -> edl.rpc.DescribeResponse
-	6,   // 194: edl.rpc.Listener.Submit:output_type -> edl.rpc.SubmitResponse
-	145, // 195: edl.rpc.Listener.Status:output_type -> edl.job.JobStatus
-	16,  // 196: edl.rpc.Listener.List:output_type -> edl.rpc.ListResponse
-	10,  // 197: edl.rpc.Listener.Watch:output_type -> edl.rpc.Events
-	18,  // 198: edl.rpc.Listener.Logs:output_type -> edl.rpc.LogLine
-	145, // 199: edl.rpc.Listener.Stop:output_type -> edl.job.JobStatus
-	145, // 200: edl.rpc.Listener.Finish:output_type -> edl.job.JobStatus
-	27,  // 201: edl.rpc.Listener.Acknowledge:output_type -> edl.rpc.AcknowledgeResponse
-	2,   // 202: edl.rpc.Listener.ReadState:output_type -> edl.rpc.Piece
-	30,  // 203: edl.rpc.Listener.WriteState:output_type -> edl.rpc.WriteStateResponse
-	32,  // 204: edl.rpc.Listener.ReleaseState:output_type -> edl.rpc.ReleaseStateResponse
-	2,   // 205: edl.rpc.Listener.RunStep:output_type -> edl.rpc.Piece
-	19,  // 206: edl.rpc.Listener.Why:output_type -> edl.rpc.WhyResponse
-	2,   // 207: edl.rpc.Listener.Show:output_type -> edl.rpc.Piece
-	145, // 208: edl.rpc.Listener.Scale:output_type -> edl.job.JobStatus
-	157, // 209: edl.rpc.Listener.Checkpoint:output_type -> edl.job.CheckpointStatus
-	8,   // 210: edl.rpc.Listener.ResumeJob:output_type -> edl.rpc.ResumeJobResponse
-	12,  // 211: edl.rpc.Listener.Nodes:output_type -> edl.rpc.NodesResponse
-	12,  // 212: edl.rpc.Listener.CordonNode:output_type -> edl.rpc.NodesResponse
-	36,  // 213: edl.rpc.Listener.StartRole:output_type -> edl.rpc.RoleEvent
-	38,  // 214: edl.rpc.Keeper.Attend:output_type -> edl.rpc.KeeperState
-	40,  // 215: edl.rpc.Keeper.Start:output_type -> edl.rpc.KeptRole
-	36,  // 216: edl.rpc.Keeper.Follow:output_type -> edl.rpc.RoleEvent
-	18,  // 217: edl.rpc.Keeper.Lines:output_type -> edl.rpc.LogLine
-	43,  // 218: edl.rpc.Keeper.EndRole:output_type -> edl.rpc.EndRoleResponse
-	45,  // 219: edl.rpc.Keeper.Release:output_type -> edl.rpc.ReleaseResponse
-	47,  // 220: edl.rpc.Keeper.Dismiss:output_type -> edl.rpc.DismissResponse
-	53,  // 221: edl.rpc.Coordinator.Join:output_type -> edl.rpc.JoinResponse
-	55,  // 222: edl.rpc.Coordinator.News:output_type -> edl.rpc.NewsResponse
-	60,  // 223: edl.rpc.Coordinator.ReportDataset:output_type -> edl.rpc.ReportDatasetResponse
-	64,  // 224: edl.rpc.Coordinator.GetTask:output_type -> edl.rpc.GetTaskResponse
-	66,  // 225: edl.rpc.Coordinator.TaskFailed:output_type -> edl.rpc.TaskFailedResponse
-	68,  // 226: edl.rpc.Coordinator.RequestSaveModel:output_type -> edl.rpc.SaveModelResponse
-	71,  // 227: edl.rpc.Coordinator.ReportSteps:output_type -> edl.rpc.ReportStepsResponse
-	2,   // 228: edl.rpc.Coordinator.NextFeed:output_type -> edl.rpc.Piece
-	2,   // 229: edl.rpc.Coordinator.Feed:output_type -> edl.rpc.Piece
-	74,  // 230: edl.rpc.Coordinator.Finish:output_type -> edl.rpc.FinishDataResponse
-	27,  // 231: edl.rpc.Coordinator.Acknowledge:output_type -> edl.rpc.AcknowledgeResponse
-	76,  // 232: edl.rpc.Coordinator.Permit:output_type -> edl.rpc.PermitResponse
-	79,  // 233: edl.rpc.Coordinator.Leave:output_type -> edl.rpc.LeaveResponse
-	81,  // 234: edl.rpc.Coordinator.Watch:output_type -> edl.rpc.WatchResponse
-	157, // 235: edl.rpc.Coordinator.Checkpoint:output_type -> edl.job.CheckpointStatus
-	2,   // 236: edl.rpc.Coordinator.Queues:output_type -> edl.rpc.Piece
-	83,  // 237: edl.rpc.Coordinator.GoBack:output_type -> edl.rpc.GoBackResponse
-	50,  // 238: edl.rpc.Coordinator.Move:output_type -> edl.rpc.MoveResponse
-	2,   // 239: edl.rpc.Coordinator.Placement:output_type -> edl.rpc.Piece
-	91,  // 240: edl.rpc.ParameterServer.SendVariable:output_type -> edl.rpc.SendResponse
-	97,  // 241: edl.rpc.ParameterServer.SendBarrier:output_type -> edl.rpc.BarrierResponse
-	90,  // 242: edl.rpc.ParameterServer.GetVariable:output_type -> edl.rpc.VariableChunk
-	90,  // 243: edl.rpc.ParameterServer.GetRows:output_type -> edl.rpc.VariableChunk
-	129, // 244: edl.rpc.ParameterServer.CopyRows:output_type -> edl.rpc.CopyResponse
-	94,  // 245: edl.rpc.ParameterServer.OpenData:output_type -> edl.rpc.OpenDataResponse
-	112, // 246: edl.rpc.ParameterServer.Freeze:output_type -> edl.rpc.FreezeResponse
-	116, // 247: edl.rpc.ParameterServer.Resume:output_type -> edl.rpc.ResumeResponse
-	2,   // 248: edl.rpc.ParameterServer.Ledger:output_type -> edl.rpc.Piece
-	102, // 249: edl.rpc.ParameterServer.Cut:output_type -> edl.rpc.CutResponse
-	104, // 250: edl.rpc.ParameterServer.Hold:output_type -> edl.rpc.HoldResponse
-	106, // 251: edl.rpc.ParameterServer.Restore:output_type -> edl.rpc.RestoreResponse
-	131, // 252: edl.rpc.ParameterServer.Pace:output_type -> edl.rpc.PaceResponse
-	99,  // 253: edl.rpc.ParameterServer.Counted:output_type -> edl.rpc.CountedResponse
-	108, // 254: edl.rpc.ParameterServer.Prepare:output_type -> edl.rpc.PrepareResponse
-	110, // 255: edl.rpc.ParameterServer.Arrived:output_type -> edl.rpc.ArrivedResponse
-	133, // 256: edl.rpc.ParameterServer.Complete:output_type -> edl.rpc.CompleteResponse
-	118, // 257: edl.rpc.ParameterServer.Follow:output_type -> edl.rpc.FollowResponse
-	123, // 258: edl.rpc.ParameterServer.TakeOver:output_type -> edl.rpc.TakeOverResponse
-	135, // 259: edl.rpc.ParameterServer.Status:output_type -> edl.rpc.StatusResponse
-	193, // [193:260] is the sub-list for method output_type
-	126, // [126:193] is the sub-list for method input_type
-	126, // [126:126] is the sub-list for extension type_name
-	126, // [126:126] is the sub-list for extension extendee
-	0,   // [0:126] is the sub-list for field type_name
+	150, // 21: edl.rpc.RoleTimes.role:type_name -> edl.job.Role
+	151, // 22: edl.rpc.RoleTimes.rounds:type_name -> edl.job.RoundTimes
+	144, // 23: edl.rpc.StateValues.progress:type_name -> edl.job.Progress
+	152, // 24: edl.rpc.StateValues.values:type_name -> edl.job.Value
+	152, // 25: edl.rpc.StepRun.feed:type_name -> edl.job.Value
+	153, // 26: edl.rpc.StepDone.step:type_name -> edl.job.Step
+	144, // 27: edl.rpc.StepDone.progress:type_name -> edl.job.Progress
+	154, // 28: edl.rpc.StartRoleChunk.renewal:type_name -> edl.job.RoleRenewal
+	18,  // 29: edl.rpc.RoleEvent.log:type_name -> edl.rpc.LogLine
+	155, // 30: edl.rpc.RoleEvent.status:type_name -> edl.job.RoleStatus
+	156, // 31: edl.rpc.RoleEvent.report:type_name -> edl.job.RoleReport
+	157, // 32: edl.rpc.KeptStart.spec:type_name -> edl.job.RoleSpec
+	40,  // 33: edl.rpc.EndRoleRequest.role:type_name -> edl.rpc.KeptRole
+	40,  // 34: edl.rpc.RenewRoleRequest.role:type_name -> edl.rpc.KeptRole
+	154, // 35: edl.rpc.RenewRoleRequest.renewal:type_name -> edl.job.RoleRenewal
+	50,  // 36: edl.rpc.MoveRequest.id:type_name -> edl.rpc.Identity
+	158, // 37: edl.rpc.MoveRequest.to:type_name -> edl.job.Placement
+	159, // 38: edl.rpc.MoveResponse.failure:type_name -> edl.job.Failure
+	50,  // 39: edl.rpc.PlacementRequest.id:type_name -> edl.rpc.Identity
+	50,  // 40: edl.rpc.JoinRequest.id:type_name -> edl.rpc.Identity
+	58,  // 41: edl.rpc.JoinResponse.segment:type_name -> edl.rpc.Segment
+	50,  // 42: edl.rpc.NewsRequest.id:type_name -> edl.rpc.Identity
+	63,  // 43: edl.rpc.Segment.skip:type_name -> edl.rpc.RecordRange
+	59,  // 44: edl.rpc.Dataset.files:type_name -> edl.rpc.DataFile
+	50,  // 45: edl.rpc.ReportDatasetRequest.id:type_name -> edl.rpc.Identity
+	60,  // 46: edl.rpc.ReportDatasetRequest.dataset:type_name -> edl.rpc.Dataset
+	63,  // 47: edl.rpc.Task.records:type_name -> edl.rpc.RecordRange
+	59,  // 48: edl.rpc.Task.files:type_name -> edl.rpc.DataFile
+	63,  // 49: edl.rpc.Task.within:type_name -> edl.rpc.RecordRange
+	50,  // 50: edl.rpc.GetTaskRequest.id:type_name -> edl.rpc.Identity
+	64,  // 51: edl.rpc.GetTaskRequest.finished:type_name -> edl.rpc.Task
+	64,  // 52: edl.rpc.GetTaskResponse.task:type_name -> edl.rpc.Task
+	64,  // 53: edl.rpc.GetTaskResponse.next:type_name -> edl.rpc.Task
+	58,  // 54: edl.rpc.GetTaskResponse.segment:type_name -> edl.rpc.Segment
+	50,  // 55: edl.rpc.TaskFailedRequest.id:type_name -> edl.rpc.Identity
+	64,  // 56: edl.rpc.TaskFailedRequest.task:type_name -> edl.rpc.Task
+	50,  // 57: edl.rpc.SaveModelRequest.id:type_name -> edl.rpc.Identity
+	144, // 58: edl.rpc.SaveModelResponse.progress:type_name -> edl.job.Progress
+	50,  // 59: edl.rpc.TrainerSteps.id:type_name -> edl.rpc.Identity
+	72,  // 60: edl.rpc.TrainerSteps.steps:type_name -> edl.rpc.TrainerStep
+	50,  // 61: edl.rpc.TrainerStep.id:type_name -> edl.rpc.Identity
+	152, // 62: edl.rpc.TrainerStep.fetched:type_name -> edl.job.Value
+	63,  // 63: edl.rpc.TrainerStep.records:type_name -> edl.rpc.RecordRange
+	50,  // 64: edl.rpc.NextFeedRequest.id:type_name -> edl.rpc.Identity
+	50,  // 65: edl.rpc.FinishDataRequest.id:type_name -> edl.rpc.Identity
+	50,  // 66: edl.rpc.PermitRequest.id:type_name -> edl.rpc.Identity
+	152, // 67: edl.rpc.FeedShare.feed:type_name -> edl.job.Value
+	50,  // 68: edl.rpc.LeaveRequest.id:type_name -> edl.rpc.Identity
+	159, // 69: edl.rpc.LeaveRequest.failure:type_name -> edl.job.Failure
+	145, // 70: edl.rpc.WatchResponse.events:type_name -> edl.job.Event
+	50,  // 71: edl.rpc.GoBackRequest.id:type_name -> edl.rpc.Identity
+	144, // 72: edl.rpc.GoBackResponse.progress:type_name -> edl.job.Progress
+	89,  // 73: edl.rpc.QueueStatus.discarded_tasks:type_name -> edl.rpc.DiscardedTask
+	88,  // 74: edl.rpc.QueueStatus.discards:type_name -> edl.rpc.PassDiscards
+	63,  // 75: edl.rpc.DiscardedTask.records:type_name -> edl.rpc.RecordRange
+	87,  // 76: edl.rpc.QueuesResponse.queues:type_name -> edl.rpc.QueueStatus
+	148, // 77: edl.rpc.QueuesResponse.waits:type_name -> edl.job.Wait
+	140, // 78: edl.rpc.QueuesResponse.entries:type_name -> edl.rpc.QueuesResponse.EntriesEntry
+	160, // 79: edl.rpc.QueuesResponse.checkpoint:type_name -> edl.job.CheckpointStatus
+	60,  // 80: edl.rpc.QueuesResponse.datasets:type_name -> edl.rpc.Dataset
+	141, // 81: edl.rpc.QueuesResponse.dropped:type_name -> edl.rpc.QueuesResponse.DroppedEntry
+	50,  // 82: edl.rpc.VariableChunk.id:type_name -> edl.rpc.Identity
+	50,  // 83: edl.rpc.RowsRequest.id:type_name -> edl.rpc.Identity
+	50,  // 84: edl.rpc.OpenDataRequest.id:type_name -> edl.rpc.Identity
+	97,  // 85: edl.rpc.OpenDataResponse.send:type_name -> edl.rpc.SliceInfo
+	97,  // 86: edl.rpc.OpenDataResponse.receive:type_name -> edl.rpc.SliceInfo
+	50,  // 87: edl.rpc.BarrierRequest.id:type_name -> edl.rpc.Identity
+	63,  // 88: edl.rpc.BarrierRequest.records:type_name -> edl.rpc.RecordRange
+	115, // 89: edl.rpc.BarrierRequest.group:type_name -> edl.rpc.Declared
+	115, // 90: edl.rpc.BarrierRequest.counted:type_name -> edl.rpc.Declared
+	50,  // 91: edl.rpc.CountedRequest.id:type_name -> edl.rpc.Identity
+	115, // 92: edl.rpc.CountedResponse.declared:type_name -> edl.rpc.Declared
+	50,  // 93: edl.rpc.CutRequest.id:type_name -> edl.rpc.Identity
+	103, // 94: edl.rpc.CutRequest.below:type_name -> edl.rpc.StepBound
+	161, // 95: edl.rpc.CutResponse.shard:type_name -> edl.job.Shard
+	161, // 96: edl.rpc.CutResponse.base:type_name -> edl.job.Shard
+	50,  // 97: edl.rpc.HoldRequest.id:type_name -> edl.rpc.Identity
+	103, // 98: edl.rpc.HoldResponse.begun:type_name -> edl.rpc.StepBound
+	103, // 99: edl.rpc.HoldResponse.ledger:type_name -> edl.rpc.StepBound
+	50,  // 100: edl.rpc.RestoreRequest.id:type_name -> edl.rpc.Identity
+	50,  // 101: edl.rpc.PrepareRequest.id:type_name -> edl.rpc.Identity
+	158, // 102: edl.rpc.PrepareRequest.to:type_name -> edl.job.Placement
+	50,  // 103: edl.rpc.ArrivedRequest.id:type_name -> edl.rpc.Identity
+	50,  // 104: edl.rpc.FreezeRequest.id:type_name -> edl.rpc.Identity
+	115, // 105: edl.rpc.FreezeResponse.declared:type_name -> edl.rpc.Declared
+	115, // 106: edl.rpc.FreezeResponse.applied:type_name -> edl.rpc.Declared
+	63,  // 107: edl.rpc.Declared.records:type_name -> edl.rpc.RecordRange
+	50,  // 108: edl.rpc.ResumeRequest.id:type_name -> edl.rpc.Identity
+	116, // 109: edl.rpc.ResumeRequest.members:type_name -> edl.rpc.Member
+	115, // 110: edl.rpc.ResumeRequest.commit:type_name -> edl.rpc.Declared
+	50,  // 111: edl.rpc.FollowRequest.id:type_name -> edl.rpc.Identity
+	97,  // 112: edl.rpc.FollowResponse.slices:type_name -> edl.rpc.SliceInfo
+	0,   // 113: edl.rpc.Standing.kind:type_name -> edl.rpc.Standing.Kind
+	116, // 114: edl.rpc.Standing.members:type_name -> edl.rpc.Member
+	115, // 115: edl.rpc.Standing.applied:type_name -> edl.rpc.Declared
+	122, // 116: edl.rpc.Standing.pushed:type_name -> edl.rpc.Pushed
+	123, // 117: edl.rpc.Standing.clocks:type_name -> edl.rpc.Clock
+	50,  // 118: edl.rpc.TakeOverRequest.id:type_name -> edl.rpc.Identity
+	63,  // 119: edl.rpc.PassLedger.committed:type_name -> edl.rpc.RecordRange
+	127, // 120: edl.rpc.LedgerResponse.passes:type_name -> edl.rpc.PassLedger
+	50,  // 121: edl.rpc.GetRequest.id:type_name -> edl.rpc.Identity
+	50,  // 122: edl.rpc.CopyRequest.id:type_name -> edl.rpc.Identity
+	50,  // 123: edl.rpc.PaceRequest.id:type_name -> edl.rpc.Identity
+	50,  // 124: edl.rpc.CompleteRequest.id:type_name -> edl.rpc.Identity
+	142, // 125: edl.rpc.StatusResponse.refused:type_name -> edl.rpc.StatusResponse.RefusedEntry
+	148, // 126: edl.rpc.StatusResponse.waits:type_name -> edl.job.Wait
+	1,   // 127: edl.rpc.StatusResponse.standby:type_name -> edl.rpc.StatusResponse.Standby
+	23,  // 128: edl.rpc.StatusResponse.tables:type_name -> edl.rpc.TableUse
+	3,   // 129: edl.rpc.Listener.Describe:input_type -> edl.rpc.DescribeRequest
+	5,   // 130: edl.rpc.Listener.Submit:input_type -> edl.rpc.SubmitRequest
+	9,   // 131: edl.rpc.Listener.Status:input_type -> edl.rpc.JobRequest
+	15,  // 132: edl.rpc.Listener.List:input_type -> edl.rpc.ListRequest
+	9,   // 133: edl.rpc.Listener.Watch:input_type -> edl.rpc.JobRequest
+	17,  // 134: edl.rpc.Listener.Logs:input_type -> edl.rpc.LogsRequest
+	9,   // 135: edl.rpc.Listener.Stop:input_type -> edl.rpc.JobRequest
+	25,  // 136: edl.rpc.Listener.Finish:input_type -> edl.rpc.FinishRequest
+	26,  // 137: edl.rpc.Listener.Acknowledge:input_type -> edl.rpc.AcknowledgeRequest
+	29,  // 138: edl.rpc.Listener.ReadState:input_type -> edl.rpc.ReadStateRequest
+	2,   // 139: edl.rpc.Listener.WriteState:input_type -> edl.rpc.Piece
+	31,  // 140: edl.rpc.Listener.ReleaseState:input_type -> edl.rpc.ReleaseStateRequest
+	2,   // 141: edl.rpc.Listener.RunStep:input_type -> edl.rpc.Piece
+	9,   // 142: edl.rpc.Listener.Why:input_type -> edl.rpc.JobRequest
+	9,   // 143: edl.rpc.Listener.Show:input_type -> edl.rpc.JobRequest
+	20,  // 144: edl.rpc.Listener.Scale:input_type -> edl.rpc.ScaleRequest
+	9,   // 145: edl.rpc.Listener.Checkpoint:input_type -> edl.rpc.JobRequest
+	7,   // 146: edl.rpc.Listener.ResumeJob:input_type -> edl.rpc.ResumeJobRequest
+	11,  // 147: edl.rpc.Listener.Nodes:input_type -> edl.rpc.NodesRequest
+	13,  // 148: edl.rpc.Listener.CordonNode:input_type -> edl.rpc.CordonNodeRequest
+	35,  // 149: edl.rpc.Listener.StartRole:input_type -> edl.rpc.StartRoleChunk
+	37,  // 150: edl.rpc.Keeper.Attend:input_type -> edl.rpc.AttendRequest
+	2,   // 151: edl.rpc.Keeper.Start:input_type -> edl.rpc.Piece
+	40,  // 152: edl.rpc.Keeper.Follow:input_type -> edl.rpc.KeptRole
+	41,  // 153: edl.rpc.Keeper.Lines:input_type -> edl.rpc.LinesRequest
+	42,  // 154: edl.rpc.Keeper.EndRole:input_type -> edl.rpc.EndRoleRequest
+	44,  // 155: edl.rpc.Keeper.RenewRole:input_type -> edl.rpc.RenewRoleRequest
+	46,  // 156: edl.rpc.Keeper.Release:input_type -> edl.rpc.ReleaseRequest
+	48,  // 157: edl.rpc.Keeper.Dismiss:input_type -> edl.rpc.DismissRequest
+	54,  // 158: edl.rpc.Coordinator.Join:input_type -> edl.rpc.JoinRequest
+	56,  // 159: edl.rpc.Coordinator.News:input_type -> edl.rpc.NewsRequest
+	2,   // 160: edl.rpc.Coordinator.ReportDataset:input_type -> edl.rpc.Piece
+	65,  // 161: edl.rpc.Coordinator.GetTask:input_type -> edl.rpc.GetTaskRequest
+	67,  // 162: edl.rpc.Coordinator.TaskFailed:input_type -> edl.rpc.TaskFailedRequest
+	69,  // 163: edl.rpc.Coordinator.RequestSaveModel:input_type -> edl.rpc.SaveModelRequest
+	2,   // 164: edl.rpc.Coordinator.ReportSteps:input_type -> edl.rpc.Piece
+	74,  // 165: edl.rpc.Coordinator.NextFeed:input_type -> edl.rpc.NextFeedRequest
+	2,   // 166: edl.rpc.Coordinator.Feed:input_type -> edl.rpc.Piece
+	75,  // 167: edl.rpc.Coordinator.Finish:input_type -> edl.rpc.FinishDataRequest
+	26,  // 168: edl.rpc.Coordinator.Acknowledge:input_type -> edl.rpc.AcknowledgeRequest
+	77,  // 169: edl.rpc.Coordinator.Permit:input_type -> edl.rpc.PermitRequest
+	80,  // 170: edl.rpc.Coordinator.Leave:input_type -> edl.rpc.LeaveRequest
+	82,  // 171: edl.rpc.Coordinator.Watch:input_type -> edl.rpc.WatchRequest
+	90,  // 172: edl.rpc.Coordinator.Checkpoint:input_type -> edl.rpc.CheckpointRequest
+	86,  // 173: edl.rpc.Coordinator.Queues:input_type -> edl.rpc.QueuesRequest
+	84,  // 174: edl.rpc.Coordinator.GoBack:input_type -> edl.rpc.GoBackRequest
+	2,   // 175: edl.rpc.Coordinator.Move:input_type -> edl.rpc.Piece
+	53,  // 176: edl.rpc.Coordinator.Placement:input_type -> edl.rpc.PlacementRequest
+	92,  // 177: edl.rpc.ParameterServer.SendVariable:input_type -> edl.rpc.VariableChunk
+	98,  // 178: edl.rpc.ParameterServer.SendBarrier:input_type -> edl.rpc.BarrierRequest
+	129, // 179: edl.rpc.ParameterServer.GetVariable:input_type -> edl.rpc.GetRequest
+	94,  // 180: edl.rpc.ParameterServer.GetRows:input_type -> edl.rpc.RowsRequest
+	130, // 181: edl.rpc.ParameterServer.CopyRows:input_type -> edl.rpc.CopyRequest
+	95,  // 182: edl.rpc.ParameterServer.OpenData:input_type -> edl.rpc.OpenDataRequest
+	113, // 183: edl.rpc.ParameterServer.Freeze:input_type -> edl.rpc.FreezeRequest
+	117, // 184: edl.rpc.ParameterServer.Resume:input_type -> edl.rpc.ResumeRequest
+	126, // 185: edl.rpc.ParameterServer.Ledger:input_type -> edl.rpc.LedgerRequest
+	102, // 186: edl.rpc.ParameterServer.Cut:input_type -> edl.rpc.CutRequest
+	105, // 187: edl.rpc.ParameterServer.Hold:input_type -> edl.rpc.HoldRequest
+	107, // 188: edl.rpc.ParameterServer.Restore:input_type -> edl.rpc.RestoreRequest
+	132, // 189: edl.rpc.ParameterServer.Pace:input_type -> edl.rpc.PaceRequest
+	100, // 190: edl.rpc.ParameterServer.Counted:input_type -> edl.rpc.CountedRequest
+	2,   // 191: edl.rpc.ParameterServer.Prepare:input_type -> edl.rpc.Piece
+	111, // 192: edl.rpc.ParameterServer.Arrived:input_type -> edl.rpc.ArrivedRequest
+	134, // 193: edl.rpc.ParameterServer.Complete:input_type -> edl.rpc.CompleteRequest
+	119, // 194: edl.rpc.ParameterServer.Follow:input_type -> edl.rpc.FollowRequest
+	124, // 195: edl.rpc.ParameterServer.TakeOver:input_type -> edl.rpc.TakeOverRequest
+	136, // 196: edl.rpc.ParameterServer.Status:input_type -> edl.rpc.StatusRequest
+	4,   // 197: edl.rpc.Listener.Describe:output_type -> edl.rpc.DescribeResponse
+	6,   // 198: edl.rpc.Listener.Submit:output_type -> edl.rpc.SubmitResponse
+	147, // 199: edl.rpc.Listener.Status:output_type -> edl.job.JobStatus
+	16,  // 200: edl.rpc.Listener.List:output_type -> edl.rpc.ListResponse
+	10,  // 201: edl.rpc.Listener.Watch:output_type -> edl.rpc.Events
+	18,  // 202: edl.rpc.Listener.Logs:output_type -> edl.rpc.LogLine
+	147, // 203: edl.rpc.Listener.Stop:output_type -> edl.job.JobStatus
+	147, // 204: edl.rpc.Listener.Finish:output_type -> edl.job.JobStatus
+	27,  // 205: edl.rpc.Listener.Acknowledge:output_type -> edl.rpc.AcknowledgeResponse
+	2,   // 206: edl.rpc.Listener.ReadState:output_type -> edl.rpc.Piece
+	30,  // 207: edl.rpc.Listener.WriteState:output_type -> edl.rpc.WriteStateResponse
+	32,  // 208: edl.rpc.Listener.ReleaseState:output_type -> edl.rpc.ReleaseStateResponse
+	2,   // 209: edl.rpc.Listener.RunStep:output_type -> edl.rpc.Piece
+	19,  // 210: edl.rpc.Listener.Why:output_type -> edl.rpc.WhyResponse
+	2,   // 211: edl.rpc.Listener.Show:output_type -> edl.rpc.Piece
+	147, // 212: edl.rpc.Listener.Scale:output_type -> edl.job.JobStatus
+	160, // 213: edl.rpc.Listener.Checkpoint:output_type -> edl.job.CheckpointStatus
+	8,   // 214: edl.rpc.Listener.ResumeJob:output_type -> edl.rpc.ResumeJobResponse
+	12,  // 215: edl.rpc.Listener.Nodes:output_type -> edl.rpc.NodesResponse
+	12,  // 216: edl.rpc.Listener.CordonNode:output_type -> edl.rpc.NodesResponse
+	36,  // 217: edl.rpc.Listener.StartRole:output_type -> edl.rpc.RoleEvent
+	38,  // 218: edl.rpc.Keeper.Attend:output_type -> edl.rpc.KeeperState
+	40,  // 219: edl.rpc.Keeper.Start:output_type -> edl.rpc.KeptRole
+	36,  // 220: edl.rpc.Keeper.Follow:output_type -> edl.rpc.RoleEvent
+	18,  // 221: edl.rpc.Keeper.Lines:output_type -> edl.rpc.LogLine
+	43,  // 222: edl.rpc.Keeper.EndRole:output_type -> edl.rpc.EndRoleResponse
+	45,  // 223: edl.rpc.Keeper.RenewRole:output_type -> edl.rpc.RenewRoleResponse
+	47,  // 224: edl.rpc.Keeper.Release:output_type -> edl.rpc.ReleaseResponse
+	49,  // 225: edl.rpc.Keeper.Dismiss:output_type -> edl.rpc.DismissResponse
+	55,  // 226: edl.rpc.Coordinator.Join:output_type -> edl.rpc.JoinResponse
+	57,  // 227: edl.rpc.Coordinator.News:output_type -> edl.rpc.NewsResponse
+	62,  // 228: edl.rpc.Coordinator.ReportDataset:output_type -> edl.rpc.ReportDatasetResponse
+	66,  // 229: edl.rpc.Coordinator.GetTask:output_type -> edl.rpc.GetTaskResponse
+	68,  // 230: edl.rpc.Coordinator.TaskFailed:output_type -> edl.rpc.TaskFailedResponse
+	70,  // 231: edl.rpc.Coordinator.RequestSaveModel:output_type -> edl.rpc.SaveModelResponse
+	73,  // 232: edl.rpc.Coordinator.ReportSteps:output_type -> edl.rpc.ReportStepsResponse
+	2,   // 233: edl.rpc.Coordinator.NextFeed:output_type -> edl.rpc.Piece
+	2,   // 234: edl.rpc.Coordinator.Feed:output_type -> edl.rpc.Piece
+	76,  // 235: edl.rpc.Coordinator.Finish:output_type -> edl.rpc.FinishDataResponse
+	27,  // 236: edl.rpc.Coordinator.Acknowledge:output_type -> edl.rpc.AcknowledgeResponse
+	78,  // 237: edl.rpc.Coordinator.Permit:output_type -> edl.rpc.PermitResponse
+	81,  // 238: edl.rpc.Coordinator.Leave:output_type -> edl.rpc.LeaveResponse
+	83,  // 239: edl.rpc.Coordinator.Watch:output_type -> edl.rpc.WatchResponse
+	160, // 240: edl.rpc.Coordinator.Checkpoint:output_type -> edl.job.CheckpointStatus
+	2,   // 241: edl.rpc.Coordinator.Queues:output_type -> edl.rpc.Piece
+	85,  // 242: edl.rpc.Coordinator.GoBack:output_type -> edl.rpc.GoBackResponse
+	52,  // 243: edl.rpc.Coordinator.Move:output_type -> edl.rpc.MoveResponse
+	2,   // 244: edl.rpc.Coordinator.Placement:output_type -> edl.rpc.Piece
+	93,  // 245: edl.rpc.ParameterServer.SendVariable:output_type -> edl.rpc.SendResponse
+	99,  // 246: edl.rpc.ParameterServer.SendBarrier:output_type -> edl.rpc.BarrierResponse
+	92,  // 247: edl.rpc.ParameterServer.GetVariable:output_type -> edl.rpc.VariableChunk
+	92,  // 248: edl.rpc.ParameterServer.GetRows:output_type -> edl.rpc.VariableChunk
+	131, // 249: edl.rpc.ParameterServer.CopyRows:output_type -> edl.rpc.CopyResponse
+	96,  // 250: edl.rpc.ParameterServer.OpenData:output_type -> edl.rpc.OpenDataResponse
+	114, // 251: edl.rpc.ParameterServer.Freeze:output_type -> edl.rpc.FreezeResponse
+	118, // 252: edl.rpc.ParameterServer.Resume:output_type -> edl.rpc.ResumeResponse
+	2,   // 253: edl.rpc.ParameterServer.Ledger:output_type -> edl.rpc.Piece
+	104, // 254: edl.rpc.ParameterServer.Cut:output_type -> edl.rpc.CutResponse
+	106, // 255: edl.rpc.ParameterServer.Hold:output_type -> edl.rpc.HoldResponse
+	108, // 256: edl.rpc.ParameterServer.Restore:output_type -> edl.rpc.RestoreResponse
+	133, // 257: edl.rpc.ParameterServer.Pace:output_type -> edl.rpc.PaceResponse
+	101, // 258: edl.rpc.ParameterServer.Counted:output_type -> edl.rpc.CountedResponse
+	110, // 259: edl.rpc.ParameterServer.Prepare:output_type -> edl.rpc.PrepareResponse
+	112, // 260: edl.rpc.ParameterServer.Arrived:output_type -> edl.rpc.ArrivedResponse
+	135, // 261: edl.rpc.ParameterServer.Complete:output_type -> edl.rpc.CompleteResponse
+	120, // 262: edl.rpc.ParameterServer.Follow:output_type -> edl.rpc.FollowResponse
+	125, // 263: edl.rpc.ParameterServer.TakeOver:output_type -> edl.rpc.TakeOverResponse
+	137, // 264: edl.rpc.ParameterServer.Status:output_type -> edl.rpc.StatusResponse
+	197, // [197:265] is the sub-list for method output_type
+	129, // [129:197] is the sub-list for method input_type
+	129, // [129:129] is the sub-list for extension type_name
+	129, // [129:129] is the sub-list for extension extendee
+	0,   // [0:129] is the sub-list for field type_name
 }
 
 func init() { file_proto_rpc_rpc_proto_init() }
@@ -9860,17 +9970,17 @@ func file_proto_rpc_rpc_proto_init() {
 		return
 	}
 	file_proto_rpc_rpc_proto_msgTypes[23].OneofWrappers = []any{}
-	file_proto_rpc_rpc_proto_msgTypes[51].OneofWrappers = []any{}
-	file_proto_rpc_rpc_proto_msgTypes[62].OneofWrappers = []any{}
-	file_proto_rpc_rpc_proto_msgTypes[71].OneofWrappers = []any{}
-	file_proto_rpc_rpc_proto_msgTypes[112].OneofWrappers = []any{}
+	file_proto_rpc_rpc_proto_msgTypes[53].OneofWrappers = []any{}
+	file_proto_rpc_rpc_proto_msgTypes[64].OneofWrappers = []any{}
+	file_proto_rpc_rpc_proto_msgTypes[73].OneofWrappers = []any{}
+	file_proto_rpc_rpc_proto_msgTypes[114].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_rpc_rpc_proto_rawDesc), len(file_proto_rpc_rpc_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   139,
+			NumMessages:   141,
 			NumExtensions: 0,
 			NumServices:   4,
 		},

@@ -918,13 +918,14 @@ var Listener_ServiceDesc = grpc.ServiceDesc{
 }
 
 const (
-	Keeper_Attend_FullMethodName  = "/edl.rpc.Keeper/Attend"
-	Keeper_Start_FullMethodName   = "/edl.rpc.Keeper/Start"
-	Keeper_Follow_FullMethodName  = "/edl.rpc.Keeper/Follow"
-	Keeper_Lines_FullMethodName   = "/edl.rpc.Keeper/Lines"
-	Keeper_EndRole_FullMethodName = "/edl.rpc.Keeper/EndRole"
-	Keeper_Release_FullMethodName = "/edl.rpc.Keeper/Release"
-	Keeper_Dismiss_FullMethodName = "/edl.rpc.Keeper/Dismiss"
+	Keeper_Attend_FullMethodName    = "/edl.rpc.Keeper/Attend"
+	Keeper_Start_FullMethodName     = "/edl.rpc.Keeper/Start"
+	Keeper_Follow_FullMethodName    = "/edl.rpc.Keeper/Follow"
+	Keeper_Lines_FullMethodName     = "/edl.rpc.Keeper/Lines"
+	Keeper_EndRole_FullMethodName   = "/edl.rpc.Keeper/EndRole"
+	Keeper_RenewRole_FullMethodName = "/edl.rpc.Keeper/RenewRole"
+	Keeper_Release_FullMethodName   = "/edl.rpc.Keeper/Release"
+	Keeper_Dismiss_FullMethodName   = "/edl.rpc.Keeper/Dismiss"
 )
 
 // KeeperClient is the client API for Keeper service.
@@ -943,6 +944,8 @@ type KeeperClient interface {
 	Lines(ctx context.Context, in *LinesRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[LogLine], error)
 	// EndRole ends a role, and returns when it has ended.
 	EndRole(ctx context.Context, in *EndRoleRequest, opts ...grpc.CallOption) (*EndRoleResponse, error)
+	// RenewRole gives a role the next credentials.
+	RenewRole(ctx context.Context, in *RenewRoleRequest, opts ...grpc.CallOption) (*RenewRoleResponse, error)
 	// Release kills what is left of a run, and forgets it.
 	Release(ctx context.Context, in *ReleaseRequest, opts ...grpc.CallOption) (*ReleaseResponse, error)
 	// Dismiss ends the keeper with everything that it owns.
@@ -1037,6 +1040,16 @@ func (c *keeperClient) EndRole(ctx context.Context, in *EndRoleRequest, opts ...
 	return out, nil
 }
 
+func (c *keeperClient) RenewRole(ctx context.Context, in *RenewRoleRequest, opts ...grpc.CallOption) (*RenewRoleResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(RenewRoleResponse)
+	err := c.cc.Invoke(ctx, Keeper_RenewRole_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *keeperClient) Release(ctx context.Context, in *ReleaseRequest, opts ...grpc.CallOption) (*ReleaseResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ReleaseResponse)
@@ -1073,6 +1086,8 @@ type KeeperServer interface {
 	Lines(*LinesRequest, grpc.ServerStreamingServer[LogLine]) error
 	// EndRole ends a role, and returns when it has ended.
 	EndRole(context.Context, *EndRoleRequest) (*EndRoleResponse, error)
+	// RenewRole gives a role the next credentials.
+	RenewRole(context.Context, *RenewRoleRequest) (*RenewRoleResponse, error)
 	// Release kills what is left of a run, and forgets it.
 	Release(context.Context, *ReleaseRequest) (*ReleaseResponse, error)
 	// Dismiss ends the keeper with everything that it owns.
@@ -1101,6 +1116,9 @@ func (UnimplementedKeeperServer) Lines(*LinesRequest, grpc.ServerStreamingServer
 }
 func (UnimplementedKeeperServer) EndRole(context.Context, *EndRoleRequest) (*EndRoleResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method EndRole not implemented")
+}
+func (UnimplementedKeeperServer) RenewRole(context.Context, *RenewRoleRequest) (*RenewRoleResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method RenewRole not implemented")
 }
 func (UnimplementedKeeperServer) Release(context.Context, *ReleaseRequest) (*ReleaseResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Release not implemented")
@@ -1187,6 +1205,24 @@ func _Keeper_EndRole_Handler(srv interface{}, ctx context.Context, dec func(inte
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Keeper_RenewRole_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RenewRoleRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(KeeperServer).RenewRole(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Keeper_RenewRole_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(KeeperServer).RenewRole(ctx, req.(*RenewRoleRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _Keeper_Release_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ReleaseRequest)
 	if err := dec(in); err != nil {
@@ -1233,6 +1269,10 @@ var Keeper_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "EndRole",
 			Handler:    _Keeper_EndRole_Handler,
+		},
+		{
+			MethodName: "RenewRole",
+			Handler:    _Keeper_RenewRole_Handler,
 		},
 		{
 			MethodName: "Release",

@@ -115,6 +115,16 @@ func (a *Authority) Issue(name Name, life time.Duration) (*Credentials, error) {
 	return newCredentials(certificate, encoded, a.certificate.Raw)
 }
 
+// IssueRenewing is Issue. Whenever a third of their life is over, the credentials issue others in their place, at the next connection.
+func (a *Authority) IssueRenewing(name Name, life time.Duration) (*Credentials, error) {
+	c, err := a.Issue(name, life)
+	if err != nil {
+		return nil, err
+	}
+	c.next, c.due = func() (*Credentials, error) { return a.Issue(name, life) }, dueAfter(c)
+	return c, nil
+}
+
 // sign makes a certificate with a serial number of its own.
 func sign(template, parent *x509.Certificate, public crypto.PublicKey, key crypto.Signer) ([]byte, error) {
 	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 120))

@@ -1,7 +1,8 @@
 // Package credential says who is who: each listener, user and role of a job has a certificate, and shows it to whoever it speaks to.
 //
-// Files in reading order: credential.go has names, certificates, and what the two ends of a connection check; authority.go issues certificates; file.go
-// keeps the authority of a user in a file; token.go has bearer tokens, for who cannot show a certificate.
+// Files in reading order: credential.go has names and how certificates are written; held.go has certificates that others take the place of, and what the two ends
+// of a connection check; authority.go issues certificates; file.go keeps the authority of a user in a file; token.go has bearer tokens, for who cannot show a
+// certificate.
 //
 // All certificates come from one authority, which the listener has:
 //
@@ -15,16 +16,13 @@
 package credential
 
 import (
-	"bytes"
 	"crypto/tls"
-	"crypto/x509"
 	"encoding/pem"
 	"fmt"
 	"net/url"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/edl-go/edl/fault"
 )
@@ -117,31 +115,6 @@ func NameOf(state tls.ConnectionState) (Name, error) {
 	return parseName(state.PeerCertificates[0].URIs[0].Opaque)
 }
 
-// Credentials are a certificate, its key, and the authority that others must have theirs from. They are safe for concurrent use.
-type Credentials struct {
-	own   tls.Certificate
-	roots *x509.CertPool
-	name  Name
-	pem   [3][]byte // certificate, key, authority
-}
-
-// Name is whom the certificate was issued to.
-func (c *Credentials) Name() Name { return c.name }
-
-// Expires is when the certificate is not valid any more.
-func (c *Credentials) Expires() time.Time { return c.own.Leaf.NotAfter }
-
-// PEM returns what Parse reads: the certificate, its key, and the certificate of the authority. Who has it is the one that it names: it must not be shown.
-func (c *Credentials) PEM() []byte { return bytes.Join(c.pem[:], nil) }
-
-// Parts are the three of PEM, for a program that reads them from files.
-func (c *Credentials) Parts() (certificate, key, authority []byte) {
-	return c.pem[0], c.pem[1], c.pem[2]
-}
-
-// String does not show the key.
-func (c *Credentials) String() string { return "credentials of " + c.name.String() }
-
 // maxPEM bounds what is parsed.
 const maxPEM = 64 << 10
 
@@ -194,52 +167,4 @@ const (
 
 func corrupt(got string) error {
 	return fault.E(fault.Corrupt, fault.At("credentials"), fault.Got(got), fault.Want("a certificate, its key, and the certificate of the authority, as PEM"))
-}
-
-func newCredentials(certificate, key, authority []byte) (*Credentials, error) {
-	own, err := x509.ParseCertificate(certificate)
-	if err != nil {
-		return nil, corrupt("a certificate that does not decode")
-	}
-	signer, err := x509.ParsePKCS8PrivateKey(key)
-	if err != nil {
-		return nil, corrupt("a key that does not decode")
-	}
-	root, err := x509.ParseCertificate(authority)
-	if err != nil {
-		return nil, corrupt("an authority that does not decode")
-	}
-	c := &Credentials{own: tls.Certificate{Certificate: [][]byte{certificate}, PrivateKey: signer, Leaf: own}, roots: x509.NewCertPool()}
-	c.roots.AddCert(root)
-	if c.name, err = NameOf(tls.ConnectionState{PeerCertificates: []*x509.Certificate{own}}); err != nil {
-		return nil, err
-	}
-	for i, b := range []*pem.Block{{Type: certificateBlock, Bytes: certificate}, {Type: keyBlock, Bytes: key}, {Type: certificateBlock, Bytes: authority}} {
-		c.pem[i] = pem.EncodeToMemory(b)
-	}
-	return c, nil
-}
-
-// Host stands in every certificate in place of a host: what identifies a peer is its Name, wherever it runs.
-const Host = "edl"
-
-// Server is the configuration of the side that accepts connections. Only peers that accept accepts get through the handshake.
-func (c *Credentials) Server(accept func(Name) error) *tls.Config {
-	return &tls.Config{MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{c.own}, ClientCAs: c.roots, ClientAuth: tls.RequireAndVerifyClientCert,
-		VerifyConnection: verify(accept)}
-}
-
-// Client is the configuration of the side that opens connections. It hangs up on peers that accept does not accept.
-func (c *Credentials) Client(accept func(Name) error) *tls.Config {
-	return &tls.Config{MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{c.own}, RootCAs: c.roots, ServerName: Host, VerifyConnection: verify(accept)}
-}
-
-func verify(accept func(Name) error) func(tls.ConnectionState) error {
-	return func(state tls.ConnectionState) error {
-		name, err := NameOf(state)
-		if err == nil {
-			err = accept(name)
-		}
-		return err
-	}
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/edl-go/edl/fault"
@@ -81,7 +82,8 @@ func TestHandshakes(t *testing.T) {
 		"of another authority":   {anybody, issued(t, other, trainer, time.Hour).Client(anybody), false},
 		"of another name":        {onlyTrainer, issued(t, a, Name{Kind: User, User: "u", Access: Admin}, time.Hour).Client(anybody), false},
 		"expired":                {anybody, issued(t, a, trainer, -time.Minute).Client(anybody), false},
-		"without a certificate":  {anybody, &tls.Config{RootCAs: server.roots, ServerName: Host}, false},
+		"expired, yet shown":     {anybody, shown(issued(t, a, trainer, -time.Minute)), false},
+		"without a certificate":  {anybody, &tls.Config{RootCAs: server.current().roots, ServerName: Host}, false},
 		"that wants another one": {anybody, issued(t, a, trainer, time.Hour).Client(onlyTrainer), false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -91,6 +93,77 @@ func TestHandshakes(t *testing.T) {
 			}
 		})
 	}
+}
+
+// shown is the configuration of a client that shows its certificate whether it is valid or not.
+func shown(c *Credentials) *tls.Config {
+	config := c.Client(anybody)
+	config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return c.Certificate(nil) }
+	return config
+}
+
+// An end that shows or sees a certificate that has expired says whose it is, since when, and what to do.
+func TestExpired(t *testing.T) {
+	a := authority(t)
+	trainer := Name{Kind: Role, Job: "j", Role: "trainer", Index: 3}
+	good, old := issued(t, a, Name{Kind: Listener}, time.Hour), issued(t, a, trainer, -time.Minute)
+	_, ofOwn := shake(good.Server(anybody), old.Client(anybody))
+	_, ofPeer := shake(old.Server(anybody), good.Client(anybody))
+	for at, err := range map[string]error{"its client": ofOwn, "its peer": ofPeer} {
+		for _, want := range []string{"job/j/trainer/3", "valid until 2", "renews it"} {
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s says %v, without %q", at, err, want)
+			}
+		}
+	}
+}
+
+// Credentials take the place of others in both ends, also those of another authority, without new configurations.
+func TestRenew(t *testing.T) {
+	a, other := authority(t), authority(t)
+	server, client := issued(t, a, Name{Kind: Listener}, -time.Minute), issued(t, a, Name{Kind: User, User: "u", Access: Admin}, -time.Minute)
+	atServer, atClient := server.Server(anybody), client.Client(anybody)
+	works := func() bool {
+		one, two := shake(atServer, atClient)
+		return one == nil && two == nil
+	}
+	for _, step := range []struct {
+		of   *Credentials
+		from *Authority
+		good bool
+	}{{server, a, false}, {client, a, true}, {server, other, false}, {client, other, true}} {
+		if err := step.of.Renew(issued(t, step.from, step.of.Name(), time.Hour)); err != nil {
+			t.Fatal(err)
+		}
+		if works() != step.good {
+			t.Errorf("after new %v it works: %t", step.of, !step.good)
+		}
+	}
+	if err := client.Renew(issued(t, other, Name{Kind: Listener}, time.Hour)); !errors.Is(err, fault.Denied) || !works() {
+		t.Errorf("credentials of another name: %v", err)
+	}
+}
+
+// Credentials that renew themselves do so when a third of their life is over, and not before.
+func TestIssueRenewing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := authority(t)
+		c, err := a.IssueRenewing(Name{Kind: Listener}, 3*time.Hour)
+		if err != nil {
+			t.Fatal(err)
+		}
+		first, began := c.Expires(), time.Now()
+		time.Sleep(59 * time.Minute)
+		if c.Expires() != first {
+			t.Error("new ones came before their time")
+		}
+		for range 4 {
+			time.Sleep(2 * time.Hour)
+			if left := time.Until(c.Expires()); left < 3*time.Hour-time.Second {
+				t.Errorf("%v after the beginning they are valid for %v", time.Since(began), left)
+			}
+		}
+	})
 }
 
 func TestNames(t *testing.T) {

@@ -64,9 +64,8 @@ func OpenUser() (*Credentials, error) {
 	if err != nil {
 		return nil, inFile(file, err, "ask its owner for another one: \"edl credentials NAME -o FILE\" writes it")
 	}
-	if end := c.Expires(); time.Now().After(end) {
-		return nil, fault.E(fault.Denied, fault.At(file), fault.Gotf("credentials that were valid until %s", end.Format(time.DateTime)), fault.Want("valid ones"),
-			fault.Hint("the user of the listener writes others: \"edl credentials NAME -o FILE\""))
+	if time.Now().After(c.Expires()) {
+		return nil, inFile(file, expired(c.name, c.held.Load().own.Leaf), "")
 	}
 	return c, nil
 }

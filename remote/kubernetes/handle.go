@@ -265,6 +265,15 @@ func (h *handle) Kill() {
 	<-h.done
 }
 
+// Renew implements launch.Handle. A pod that does not run yet has what its Secret says.
+func (h *handle) Renew(m *job.RoleRenewal) error {
+	role := h.connected()
+	if role == nil {
+		return fault.E(fault.Unavailable, fault.At(h.where), fault.Got("new credentials for a pod that does not run yet"))
+	}
+	return role.Renew(m)
+}
+
 // Waits implements launch.Handle.
 func (h *handle) Waits() (list []*job.Wait, changed <-chan struct{}) {
 	h.mu.Lock()

@@ -60,7 +60,7 @@ func Run(ctx context.Context, p Pod, log *slog.Logger) (err error) {
 	if err != nil {
 		return err
 	}
-	one := &onlyRole{pod: p, secret: credentials, started: make(chan struct{})}
+	one := &onlyRole{pod: p, secret: credentials, own: own, started: make(chan struct{})}
 	k := launch.NewKeeper(one, &rpc.KeeperState{Id: p.Address})
 	defer k.End(nil)
 	serving, stop := context.WithCancel(context.Background())
@@ -157,6 +157,7 @@ func (p Pod) spec() (*job.RoleSpec, error) {
 type onlyRole struct {
 	pod    Pod
 	secret secret
+	own    *credential.Credentials // of the server of the pod: those of its role
 
 	mu      sync.Mutex
 	started chan struct{} // closed when handle is known
@@ -177,7 +178,22 @@ func (o *onlyRole) Start(ctx context.Context, spec *job.RoleSpec, log io.Writer)
 	if err != nil {
 		return nil, err
 	}
+	h = renewed{h, o.own}
 	o.handle, o.grace = h, jobspec.DeadlinesOf(spec.Spec).NodeStop
 	close(o.started)
 	return h, nil
+}
+
+// renewed is a role whose next credentials are those of the server of its pod, too.
+type renewed struct {
+	launch.Handle
+	own *credential.Credentials
+}
+
+func (r renewed) Renew(m *job.RoleRenewal) error {
+	next, err := credential.Parse(m.Credentials)
+	if err == nil {
+		err = r.own.Renew(next)
+	}
+	return errors.Join(err, r.Handle.Renew(m))
 }

@@ -84,7 +84,7 @@ func (r *podRig) run(ctx context.Context) <-chan error {
 // attend connects to the pod as a listener of an authority does, and waits until it answers or refuses.
 func (r *podRig) attend(t *testing.T, authority *credential.Authority) (launch.Kept, error) {
 	t.Helper()
-	own, err := listen.OwnCredentials(authority)
+	own, err := listen.OwnCredentials(authority, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

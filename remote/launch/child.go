@@ -25,7 +25,7 @@ import (
 	"github.com/edl-go/edl/remote/wire"
 )
 
-// What passes between a launcher and its child process: one job.RoleSpec down, job.RoleReports up. Each is a frame: the length as a little-endian
+// What passes between a launcher and its child process: one job.RoleSpec and then job.RoleRenewals down, job.RoleReports up. Each is a frame: the length as a little-endian
 // uint32, then the message.
 
 // MaxSpec bounds an encoded job.RoleSpec in bytes, and MaxReport an encoded job.RoleReport.
@@ -82,22 +82,23 @@ func encodeSpec(spec *job.RoleSpec) ([]byte, error) {
 	return b, fault.Wrap(fault.InvalidArgument, nameOf(spec), err)
 }
 
-// ChildSpec is a child's side of Processes: it reads the spec from r, which is its standard input. lost is closed when r ends, which it does when the
-// parent is gone: the child must then end. Nobody else may read r; what follows the spec is skipped.
-func ChildSpec(r io.Reader) (spec *job.RoleSpec, lost <-chan struct{}, err error) {
+// ChildSpec is a child's side of Processes: it reads the spec from r, which is its standard input, and then renewals. Of several that were not taken the last counts.
+// lost is closed when r ends, which it does when the parent is gone: the child must then end. Nobody else may read r.
+func ChildSpec(r io.Reader) (spec *job.RoleSpec, renewed <-chan *job.RoleRenewal, lost <-chan struct{}, err error) {
 	spec = &job.RoleSpec{}
 	if err := readFrame(r, stdin, MaxSpec, spec); errors.Is(err, io.EOF) {
-		return nil, nil, fault.E(fault.Corrupt, fault.At(stdin), fault.Got("nothing"), fault.Want("a role spec"), fault.Cause(io.ErrUnexpectedEOF),
+		return nil, nil, nil, fault.E(fault.Corrupt, fault.At(stdin), fault.Got("nothing"), fault.Want("a role spec"), fault.Cause(io.ErrUnexpectedEOF),
 			fault.Hint("roles are started by edl itself, not by hand"))
 	} else if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
-	ended := make(chan struct{})
+	ended, next := make(chan struct{}), newRenewals()
 	go func() {
 		defer close(ended)
+		next.read(r)
 		_, _ = io.CopyN(io.Discard, r, math.MaxInt64) // any error means as much as the end
 	}()
-	return spec, ended, nil
+	return spec, next, ended, nil
 }
 
 // reportEnv tells a child where its end of the pipe for reports is: the number of a file descriptor or, on Windows, of a handle.

@@ -29,7 +29,7 @@ func TestChildSpecUntilParentIsLost(t *testing.T) {
 	}
 	r, w := io.Pipe()
 	go func() { _, _ = w.Write(message) }()
-	got, lost, err := ChildSpec(r)
+	got, _, lost, err := ChildSpec(r)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,12 +53,12 @@ func TestChildSpecRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	for n := range message {
-		if _, _, err := ChildSpec(bytes.NewReader(message[:n])); !errors.Is(err, fault.Corrupt) {
+		if _, _, _, err := ChildSpec(bytes.NewReader(message[:n])); !errors.Is(err, fault.Corrupt) {
 			t.Errorf("cut at %d of %d: %v", n, len(message), err)
 		}
 	}
 	huge := binary.LittleEndian.AppendUint32(nil, MaxSpec+1)
-	if _, _, err := ChildSpec(bytes.NewReader(huge)); !errors.Is(err, fault.TooLarge) {
+	if _, _, _, err := ChildSpec(bytes.NewReader(huge)); !errors.Is(err, fault.TooLarge) {
 		t.Errorf("%d bytes announced: %v", MaxSpec+1, err)
 	}
 }
@@ -73,7 +73,7 @@ func FuzzChildSpec(f *testing.F) {
 	f.Add([]byte{0xff, 0xff, 0xff, 0xff, 1})
 	f.Add([]byte{1, 0, 0, 0, 0xff})
 	f.Fuzz(func(t *testing.T, b []byte) {
-		spec, lost, err := ChildSpec(bytes.NewReader(b))
+		spec, _, lost, err := ChildSpec(bytes.NewReader(b))
 		if err != nil {
 			if k := fault.KindOf(err); k != fault.Corrupt && k != fault.TooLarge {
 				t.Fatalf("kind %v: %v", k, err)
@@ -85,7 +85,7 @@ func FuzzChildSpec(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if back, _, err := ChildSpec(bytes.NewReader(again)); err != nil || !proto.Equal(back, spec) {
+		if back, _, _, err := ChildSpec(bytes.NewReader(again)); err != nil || !proto.Equal(back, spec) {
 			t.Fatalf("%v comes back as %v: %v", spec, back, err)
 		}
 	})

@@ -27,8 +27,9 @@ func (run goroutines) Start(ctx context.Context, spec *job.RoleSpec, log io.Writ
 		return nil, fault.E(fault.Canceled, fault.At(nameOf(spec)), fault.Cause(context.Cause(ctx)))
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
-	h := &goroutine{name: nameOf(spec), member: memberOf(spec), killTime: jobspec.DeadlinesOf(spec.Spec).LauncherKill, cancel: cancel, done: make(chan struct{})}
-	ctx = context.WithValue(ctx, reportsKey{}, &h.reports)
+	h := &goroutine{name: nameOf(spec), member: memberOf(spec), killTime: jobspec.DeadlinesOf(spec.Spec).LauncherKill, cancel: cancel, done: make(chan struct{}),
+		renewals: newRenewals()}
+	ctx = context.WithValue(context.WithValue(ctx, reportsKey{}, &h.reports), renewalsKey{}, h.renewals)
 	out := newLines(log)
 	go func() {
 		defer cancel(nil)
@@ -57,6 +58,8 @@ type goroutine struct {
 	killTime time.Duration // for which Kill waits
 	cancel   context.CancelCauseFunc
 	once     sync.Once
+	renewing sync.Mutex // renewals.put
+	renewals renewals
 	done     chan struct{}
 	err      error
 }

@@ -25,7 +25,7 @@ import (
 //	listener ---Start, EndRole, Release---> Keeper ---pipes of Processes---> roles
 //	         <--Attend, Follow, Lines------
 //
-// Its methods are those of the service rpc.Keeper, but for Await and End.
+// RenewRole passes the next credentials on. Its methods are those of the service rpc.Keeper, but for Await and End.
 type Keeper struct {
 	rpc.UnimplementedKeeperServer
 	launcher Launcher
@@ -290,6 +290,21 @@ func (k *Keeper) EndRole(_ context.Context, m *rpc.EndRoleRequest) (*rpc.EndRole
 	}
 	<-r.done
 	return &rpc.EndRoleResponse{}, nil
+}
+
+// RenewRole implements rpc.KeeperServer.
+func (k *Keeper) RenewRole(_ context.Context, m *rpc.RenewRoleRequest) (*rpc.RenewRoleResponse, error) {
+	r, err := k.role(m.Role)
+	if err == nil && m.Renewal == nil {
+		err = fault.E(fault.Corrupt, fault.At("keeper"), fault.Got("a renewal without credentials"))
+	}
+	if err == nil {
+		err = r.handle.Renew(m.Renewal)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &rpc.RenewRoleResponse{}, nil
 }
 
 // Release implements rpc.KeeperServer.

@@ -142,6 +142,21 @@ func (h *keptHandle) Wait() error {
 func (h *keptHandle) Node() string { return "" }
 func (h *keptHandle) Pid() int     { return int(h.role.Pid) }
 
+// Renew lets the Keeper pass the renewal on.
+func (h *keptHandle) Renew(m *job.RoleRenewal) error {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	go func() {
+		select {
+		case <-h.done:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	_, err := h.keeper.RenewRole(ctx, &rpc.RenewRoleRequest{Role: h.role, Renewal: m}, grpc.WaitForReady(false))
+	return wire.FromStatus(h.where, err)
+}
+
 // Stop asks the Keeper to end the role.
 func (h *keptHandle) Stop(grace time.Duration) {
 	if h.left.Load() {

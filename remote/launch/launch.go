@@ -3,12 +3,13 @@
 //
 // Files in reading order: launch.go has Launcher and Handle, and cuts what a role writes into lines; goroutines.go, processes.go and nodes.go are the
 // three launchers; keeper.go owns processes for listeners that come and go, and kept.go is the launcher of such a listener; threads.go, threads_linux.go and threads_other.go divide the cores of a host among child processes, and save wake-ups; child.go is
-// what passes between a launcher and its child process; serve.go is a node's side of nodes.go; rundir.go is the directory of a cluster of one machine.
+// what passes between a launcher and its child process; renew.go gives a role the next credentials; serve.go is a node's side of nodes.go; rundir.go is the directory of a cluster of one machine.
 //
 // Three pipes join a launcher and its child:
 //
 //	launcher                                     child
-//	   |-- standard input: job.RoleSpec ----------->|   stays open; its end means that the launcher is gone, however it died, and the child ends
+//	   |-- standard input: job.RoleSpec ----------->|   stays open; its end means that the launcher is gone, however it died, and the child ends.
+//	   |                   then job.RoleRenewals     |   Meanwhile each frame has the next credentials of the role
 //	   |<- standard output and error: the log ------|   lines for people; the last one, or the first ones of a crash, are part of the error of a role
 //	   |<- a further pipe: job.RoleReport, framed --|   what the role waits for and how long its rounds take, at most once a second; at its end
 //	                                                |   the trace of a job that is profiled, and why the role failed
@@ -57,6 +58,9 @@ type Handle interface {
 	Stop(grace time.Duration)
 	// Kill makes the role end at once, and returns as Stop does.
 	Kill()
+	// Renew gives the role the next credentials, which connections of it show from then on. It may wait for a role that is paused, until that ends. An error
+	// means that the role does not have them.
+	Renew(m *job.RoleRenewal) error
 	// Waits returns what the role said last that it waits for, without Who, and a channel that is closed when the role says something else. The list is
 	// not to be changed. It stays when the role hangs, and when the role has ended.
 	Waits() (list []*job.Wait, changed <-chan struct{})

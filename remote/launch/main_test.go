@@ -47,7 +47,7 @@ func child(behaviour string) int {
 		fmt.Println("did not read")
 		return 3
 	}
-	spec, lost, err := launch.ChildSpec(os.Stdin)
+	spec, renewed, lost, err := launch.ChildSpec(os.Stdin)
 	if err != nil {
 		fmt.Println(err)
 		return 1
@@ -59,6 +59,13 @@ func child(behaviour string) int {
 	case "work":
 		fmt.Printf("%v is %v %d and has %d bytes\n", os.Args[1:], spec.Role, spec.Index, len(spec.Program))
 		fmt.Fprint(os.Stderr, "no end of line")
+		return 0
+	case "renewed":
+		fmt.Println("ready")
+		for range 2 {
+			m := <-renewed
+			fmt.Printf("has %s and %s\n", m.Credentials, m.EtcdCredentials)
+		}
 		return 0
 	case "fail":
 		fmt.Println("first line\nout of data")

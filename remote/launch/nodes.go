@@ -29,6 +29,7 @@ import (
 //	client                                          node
 //	   |-- pieces of the RoleSpec, an empty piece --->|   starts the role
 //	   |<- RoleEvent: status, log lines, reports -----|
+//	   |-- a renewal -------------------------------->|   passes the next credentials on
 //	   |-- end of the client's side ----------------->|   asks the role to end
 //	   |-- a further piece -------------------------->|   kills the role
 //	   |   the stream breaks                          |   the role is stopped
@@ -252,6 +253,19 @@ func (h *remoteRole) Wait() error {
 
 func (h *remoteRole) Node() string { return h.node }
 func (h *remoteRole) Pid() int     { return 0 }
+
+// Renew sends the renewal to the node. A node that is paused takes it when it goes on.
+func (h *remoteRole) Renew(m *job.RoleRenewal) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.asked || h.stream == nil {
+		return ended(h.where, errAsked)
+	}
+	if err := h.stream.Send(&rpc.StartRoleChunk{Renewal: m}); err != nil {
+		return ended(h.where, err)
+	}
+	return nil
+}
 
 // Kill tells the node to kill the role. When the node does not answer soon, the stream is broken, and then the node ends the role.
 func (h *remoteRole) Kill() {

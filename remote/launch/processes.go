@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -42,15 +43,17 @@ func (p Processes) Start(ctx context.Context, spec *job.RoleSpec, log io.Writer)
 	h.cmd.Stdout, h.cmd.Stderr = h.out, h.out
 	h.cmd.WaitDelay = limits.Output
 	ownGroup(h.cmd)
-	stdin, reported, err := h.begin()
+	reported, err := h.begin()
 	if err != nil {
 		return nil, fault.Wrap(fault.InvalidArgument, nameOf(spec), err)
 	}
 	// The pipe stays open until Wait closes it. When the child ends before it has read its spec, its exit is reported and not the error of this Write.
 	written := make(chan struct{})
+	h.writing.Lock()
 	go func() {
 		defer close(written)
-		_, _ = stdin.Write(message)
+		defer h.writing.Unlock()
+		_, _ = h.stdin.Write(message)
 	}()
 	read := make(chan struct{})
 	go func() {
@@ -75,17 +78,17 @@ func (p Processes) Start(ctx context.Context, spec *job.RoleSpec, log io.Writer)
 	return h, nil
 }
 
-// begin starts the process. It returns the pipe to its standard input and the pipe from which its reports come.
-func (h *process) begin() (stdin io.WriteCloser, reported *os.File, err error) {
+// begin starts the process. It returns the pipe from which its reports come.
+func (h *process) begin() (reported *os.File, err error) {
 	reported, ours, err := os.Pipe()
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	defer ours.Close() // the child has its own
 	number, err := pass(h.cmd, ours)
 	if err == nil {
 		h.cmd.Env = append(h.cmd.Env, reportEnv+"="+number)
-		stdin, err = h.cmd.StdinPipe()
+		h.stdin, err = h.cmd.StdinPipe()
 	}
 	if err == nil {
 		err = startWithSlack(h.cmd)
@@ -93,7 +96,7 @@ func (h *process) begin() (stdin io.WriteCloser, reported *os.File, err error) {
 	if err != nil {
 		_ = reported.Close()
 	}
-	return stdin, reported, err
+	return reported, err
 }
 
 type process struct {
@@ -102,6 +105,8 @@ type process struct {
 	member  cluster.Member
 	cmd     *exec.Cmd
 	out     *lines
+	writing sync.Mutex // to stdin
+	stdin   io.WriteCloser
 	stopped atomic.Bool
 	done    chan struct{}
 	err     error // valid when done is closed

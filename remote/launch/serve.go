@@ -2,6 +2,7 @@ package launch
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -47,10 +48,15 @@ func ServeRole(stream grpc.BidiStreamingServer[rpc.StartRoleChunk, rpc.RoleEvent
 	passing.Go(func() { e.passReports(h, ended) })
 	go func() {
 		for {
-			if _, err := stream.Recv(); err != nil { // at the latest when this call has ended
+			m, err := stream.Recv()
+			if err != nil { // at the latest when this call has ended
 				break
 			}
-			h.Kill()
+			if m.Renewal == nil {
+				h.Kill()
+			} else if err := h.Renew(m.Renewal); err != nil {
+				fmt.Fprintln(e, err)
+			}
 		}
 		h.Stop(jobspec.DeadlinesOf(spec.Spec).NodeStop)
 	}()

@@ -3,6 +3,7 @@ package listen
 import (
 	"context"
 	"path"
+	"time"
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/remote/credential"
@@ -40,7 +41,10 @@ func mayCall(ctx context.Context, method string) error {
 		return nil
 	}
 	needs, known := methodAccess[path.Base(method)]
-	switch {
+	switch end := wire.CallerUntil(ctx); {
+	case name.Kind == credential.User && time.Now().After(end): // the connection is older
+		return fault.E(fault.Denied, fault.Gotf("a call of %s, whose certificate was valid until %s", name, end.UTC().Format(time.RFC3339)), fault.Want("one with a valid one"),
+			fault.Hint("the user of the listener writes others with \"edl credentials NAME -o FILE\""))
 	case !known:
 		return fault.E(fault.Denied, fault.Got(path.Base(method)+" from "+name.String()), fault.Want("a call from another listener"))
 	case name.Kind != credential.User || !name.Access.Covers(needs):

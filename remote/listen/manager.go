@@ -42,6 +42,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/internal/policy"
@@ -79,9 +80,11 @@ type Config struct {
 	MaxStateBytes int64                 // of all of them together; 0: 64 GiB
 	Allowed       Allowed               // what jobs may read and write
 	Authority     *credential.Authority // issues the credentials of listener and roles; nil: they have none, and ask for none
-	Kept          *Keeping              // what outlives the listener with the jobs; nil: they end with it
-	Data          *Data                 // for jobs that are resumed, and for checkpoints of jobs that name no place; nil: none. The caller closes it
-	Log           *slog.Logger
+	// CredentialLife is how long the credentials are valid that the authorities issue for the listener and roles; others take their place in time. 0: CredentialLife.
+	CredentialLife time.Duration
+	Kept           *Keeping // what outlives the listener with the jobs; nil: they end with it
+	Data           *Data    // for jobs that are resumed, and for checkpoints of jobs that name no place; nil: none. The caller closes it
+	Log            *slog.Logger
 }
 
 // Manager runs jobs. Close ends them all.

@@ -44,11 +44,12 @@ func (c *jobRun) start(ctx context.Context, m cluster.Member, before int) {
 	if before > 0 {
 		c.job.manager.cfg.Log.Info("role starts again", "job", c.job.ID, "role", m.ID(), "starts", before+1)
 	}
-	follow(ctx, c, m, supervise.Start{Member: m, Before: before})
+	follow(ctx, c, m, supervise.Start{Member: m, Before: before}, false)
 }
 
-// follow starts the process of a role, unless an earlier listener has started it, and follows it to its end. The process may be that of a standby.
-func follow(ctx context.Context, c *jobRun, m cluster.Member, process supervise.Start) {
+// follow starts the process of a role, unless an earlier listener has started it, and follows it to its end. The process may be that of a standby. earlier says that
+// it may have been an earlier listener.
+func follow(ctx context.Context, c *jobRun, m cluster.Member, process supervise.Start, earlier bool) {
 	spec := c.job.roleSpec(process.Member, process.Before)
 	c.job.withLock(func() {
 		if (m.Role == job.Role_PSERVER || m.Role == job.Role_COORDINATOR) && c.machine.GoesBack() != nil {
@@ -64,20 +65,26 @@ func follow(ctx context.Context, c *jobRun, m cluster.Member, process supervise.
 	c.finals.starts(m)
 	c.group.Go(func() {
 		defer cancel()
-		if err := giveCredentials(c.job.manager.cfg, spec); err != nil {
+		cfg := c.job.manager.cfg
+		own, err := credentialsOf(cfg, spec)
+		if err != nil {
 			close(l.ready)
 			c.ended(ctx, l, err)
 			return
 		}
+		spec.Credentials, spec.EtcdCredentials = own.Credentials, own.EtcdCredentials
 		if m.Role == job.Role_STANDBY && beside != nil {
 			spec.Avoid = nodeOf(starting, beside)
 		}
-		h, err := c.job.manager.cfg.Launcher.Start(starting, spec, lineWriter{c.job.logs, role.Name(spec)})
+		h, err := cfg.Launcher.Start(starting, spec, lineWriter{c.job.logs, role.Name(spec)})
 		l.handle = h
 		close(l.ready)
 		if err == nil {
 			c.job.roleRuns(m, h)
+			running, over := context.WithCancel(starting)
+			c.group.Go(func() { renew(running, cfg, spec, h, earlier) })
 			err = h.Wait()
+			over()
 		}
 		c.ended(ctx, l, err)
 	})

@@ -453,7 +453,7 @@ func goOn(ctx context.Context, c *jobRun) (supervise.Effects, error) {
 		}
 	}
 	for m, process := range processes {
-		follow(ctx, c, m, process)
+		follow(ctx, c, m, process, true)
 	}
 	if owed.Back != nil {
 		c.went = owed.Back

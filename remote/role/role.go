@@ -12,7 +12,7 @@
 //
 // Files in reading order: role.go has Run and how a role ends; trainer.go, pserver.go and coordinator.go have a role each; placements.go changes the number
 // of pservers under them; params.go
-// loads the state that a job starts with; recording.go notes where the time of rounds goes.
+// loads the state that a job starts with; renew.go takes the next credentials; recording.go notes where the time of rounds goes.
 package role
 
 import (
@@ -50,6 +50,8 @@ type Options struct {
 	// Report receives what the role has waited for longer than 3 seconds and where the time of its last rounds went, whenever that has changed, at most
 	// once a second; and at the end the trace of a job that is profiled. May be nil.
 	Report Report
+	// Renewals are the credentials that take the place of those of the RoleSpec, in their order; nil: there are none.
+	Renewals <-chan *job.RoleRenewal
 
 	listen func(ctx context.Context, address string) (net.Listener, error) // nil: wire.Listen
 }
@@ -68,7 +70,8 @@ type runner struct {
 	registry  cluster.Registry
 	log       *slog.Logger
 	identity  wire.Identity
-	side      *wire.Side                                                      // nil: the job has no credentials
+	own       *credential.Credentials                                         // nil: the job has none
+	side      *wire.Side                                                      // likewise
 	etcd      *credential.Credentials                                         // that etcd asks for; nil: what the environment says
 	open      func(ctx context.Context, address string) (net.Listener, error) // a port
 	waits     waits.Board
@@ -94,11 +97,10 @@ func Run(ctx context.Context, spec *job.RoleSpec, options Options) (err error) {
 	r := &runner{spec: spec, deadlines: jobspec.DeadlinesOf(spec.Spec), registry: options.Registry, log: options.Log, open: options.listen,
 		identity: wire.Identity{Job: spec.Job, Program: spec.ProgramHash}}
 	if len(spec.Credentials) > 0 {
-		own, err := credential.Parse(spec.Credentials)
-		if err != nil {
+		if r.own, err = credential.Parse(spec.Credentials); err != nil {
 			return err
 		}
-		if r.side = wire.OfJob(own, spec.Job); spec.ClearData {
+		if r.side = wire.OfJob(r.own, spec.Job); spec.ClearData {
 			r.side = r.side.ClearData()
 		}
 	}
@@ -115,6 +117,7 @@ func Run(ctx context.Context, spec *job.RoleSpec, options Options) (err error) {
 	}
 	r.log = r.log.With("job", spec.Job, "role", name)
 	ctx = confined(ctx, r)
+	defer renew(r, options.Renewals)()
 	r.recording = newRecording(spec)
 	defer r.recording.tell(options.Report)
 	defer r.report(options.Report)()

@@ -140,17 +140,12 @@ func (s *Server) Serve(ctx context.Context, l net.Listener, secret *tls.Config) 
 // Secret is the TLS configuration of a server that shows a certificate of the listener's authority: browsers and Prometheus check it against that authority, and
 // the name credential.Host.
 func Secret(a *credential.Authority) (*tls.Config, error) {
-	own, err := a.Issue(credential.Name{Kind: credential.Listener}, certificateLife)
+	own, err := a.IssueRenewing(credential.Name{Kind: credential.Listener}, certificateLife)
 	if err != nil {
 		return nil, err
 	}
-	certificate, key, _ := own.Parts()
-	pair, err := tls.X509KeyPair(certificate, key)
-	if err != nil {
-		return nil, fault.Wrap(fault.Internal, "web", err)
-	}
-	return &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}}, nil
+	return &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: own.Certificate}, nil
 }
 
-// certificateLife is how long the certificate of a server is valid: as long as one of its processes may run.
-const certificateLife = 400 * 24 * time.Hour
+// certificateLife is how long a certificate of a server is valid. Others take its place in time.
+const certificateLife = 24 * time.Hour

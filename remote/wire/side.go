@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"strings"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
@@ -110,6 +111,16 @@ func Caller(ctx context.Context) (credential.Name, bool) {
 	}
 	name, err := credential.NameOf(info.State) // which the handshake has checked
 	return name, err == nil
+}
+
+// CallerUntil is when the certificate of who made a call is not valid any more; a connection may outlive it. It is zero where Caller is false.
+func CallerUntil(ctx context.Context) time.Time {
+	if from, ok := peer.FromContext(ctx); ok {
+		if info, ok := from.AuthInfo.(credentials.TLSInfo); ok && len(info.State.PeerCertificates) > 0 {
+			return info.State.PeerCertificates[0].NotAfter
+		}
+	}
+	return time.Time{}
 }
 
 // checkSpeaker refuses a message of a trainer that names another trainer as its sender, or another job.
