@@ -5,6 +5,7 @@ import (
 	"math"
 	"testing"
 
+	"github.com/edl-go/edl/executor/compilecheck"
 	"github.com/edl-go/edl/fault"
 	_ "github.com/edl-go/edl/ops/detection"
 	. "github.com/edl-go/edl/ops/gradcheck"
@@ -155,7 +156,13 @@ func deformedCase(name string, trans *tensor.Tensor, own attrs, want slots) Case
 	return c
 }
 
-func TestLaws(t *testing.T) { Laws(t, append(boxCases, regionCases...)) }
+func allCases() []Case {
+	return append(boxCases, regionCases...)
+}
+
+func TestLaws(t *testing.T) { Laws(t, allCases()) }
+
+func TestCompiledOpsHaveTheBitsOfSingleOnes(t *testing.T) { compilecheck.Law(t, allCases()) }
 
 func TestDetectionsThatDoNotFit(t *testing.T) {
 	prior := func(name string, a attrs) Case {

@@ -4,12 +4,17 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/edl-go/edl/executor/compilecheck"
 	"github.com/edl-go/edl/ops/gradcheck"
 	_ "github.com/edl-go/edl/ops/math"
 )
 
-func TestLaws(t *testing.T) {
-	gradcheck.Laws(t, slices.Concat(fillCases, moveCases, arithmeticCases, broadcastCases, unaryCases, curveCases, productCases,
+func allCases() []gradcheck.Case {
+	return slices.Concat(fillCases, moveCases, arithmeticCases, broadcastCases, unaryCases, curveCases, productCases,
 		reduceCases, normCases, logicCases, viewCases, sliceCases, extentCases, expandCases, padCases, flipCases, stackCases,
-		gatherCases, rangeCases, mutualCases, orderCases, vectorNormCases, finiteCases, spreadCases, unfoldCases, distanceCases, linearCases, specialCases, setCases, partialCases, printCases, frameCases))
+		gatherCases, rangeCases, mutualCases, orderCases, vectorNormCases, finiteCases, spreadCases, unfoldCases, distanceCases, linearCases, specialCases, setCases, partialCases, printCases, frameCases)
 }
+
+func TestLaws(t *testing.T) { gradcheck.Laws(t, allCases()) }
+
+func TestCompiledOpsHaveTheBitsOfSingleOnes(t *testing.T) { compilecheck.Law(t, allCases()) }

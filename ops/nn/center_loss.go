@@ -99,6 +99,7 @@ func bindCenterLoss[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 			return nil
 		}})...)
 	}
+	loops[0].Apart, loops[0].Writes = true, nil // the centers move by diff, also where nobody reads the loss
 	counts, moves := b.Scratch(tensor.Int64, classes), b.Scratch(tensor.Of[T](), centers.Len())
 	reads = append(reads, "CenterUpdateRate")
 	return b.Loops(append(loops,

@@ -269,6 +269,7 @@ func bindQuantize[T tensor.Float](q quantizing) opkit.Binder {
 				s[0] = largest(tensor.Data[T](x))
 			case isTest:
 				s[0] = tensor.Data[T](b.In("InScale"))[0]
+				stay[T](b)
 			default:
 				s[0] = follow(b, rate)
 			}
@@ -295,6 +296,15 @@ func follow[T tensor.Float](b *ops.Binding, rate T) T {
 		tensor.Data[T](to)[0] = state
 	}
 	return accum / state
+}
+
+// stay leaves the state of a moving average as it is. In a program that gives no state, Fluid does not write it either.
+func stay[T tensor.Float](b *ops.Binding) {
+	for _, pair := range [...][2]string{{"InAccum", "OutAccum"}, {"InState", "OutState"}} {
+		if from, to := b.In(pair[0]), b.Out(pair[1]); from != nil && to != nil {
+			tensor.Data[T](to)[0] = tensor.Data[T](from)[0]
+		}
+	}
 }
 
 // numberOr0 returns the number of a tensor, 0 if there is none.
@@ -340,6 +350,7 @@ func bindMovingScale[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 			copy(tensor.Data[T](out), tensor.Data[T](x))
 		}
 		if isTest {
+			stay[T](b)
 			return nil
 		}
 		if s := follow(b, rate); scale != nil {

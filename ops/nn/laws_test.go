@@ -4,6 +4,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/edl-go/edl/executor/compilecheck"
 	"github.com/edl-go/edl/ops/gradcheck"
 	_ "github.com/edl-go/edl/ops/nn"
 	"github.com/edl-go/edl/program"
@@ -16,6 +17,10 @@ type (
 	dims  = []int64
 )
 
-func TestLaws(t *testing.T) {
-	gradcheck.Laws(t, slices.Concat(dataNormCases, simCases, cvmCases, lossCases, imageCases, convCases, normCases, dropoutCases, lookupCases, classifyCases, activationCases, pointLossCases, imageNormCases, rearrangeCases, poolCases, interpolateCases, gridCases, productCases, spectralCases, rowLossCases(), iouCases, treeCases(), nceCases(), sampledCases, likelihoodCases, deformableCases, networkCases, quantizeCases, drawnCases, cropCases, pairCases, forestCases, gumbelCases))
+func allCases() []gradcheck.Case {
+	return slices.Concat(dataNormCases, simCases, cvmCases, lossCases, imageCases, convCases, normCases, dropoutCases, lookupCases, classifyCases, activationCases, pointLossCases, imageNormCases, rearrangeCases, poolCases, interpolateCases, gridCases, productCases, spectralCases, rowLossCases(), iouCases, treeCases(), nceCases(), sampledCases, likelihoodCases, deformableCases, networkCases, quantizeCases, drawnCases, cropCases, pairCases, forestCases, gumbelCases)
 }
+
+func TestLaws(t *testing.T) { gradcheck.Laws(t, allCases()) }
+
+func TestCompiledOpsHaveTheBitsOfSingleOnes(t *testing.T) { compilecheck.Law(t, allCases()) }

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/edl-go/edl/executor/compilecheck"
 	"github.com/edl-go/edl/ops/gradcheck"
 	_ "github.com/edl-go/edl/ops/sequence"
 	"github.com/edl-go/edl/program"
@@ -16,9 +17,13 @@ type (
 	dims  = []int64
 )
 
-func TestLaws(t *testing.T) {
-	gradcheck.Laws(t, slices.Concat(pickCases(), padCases(), lstmCases(), lstmpCases(), poolCases, gruCases(), unitCases(), convCases(), softmaxCases, crfCases(), chunkCases(), distanceCases, ctcCases(), fusedCases(), pairingCases(), filterCases()))
+func allCases() []gradcheck.Case {
+	return slices.Concat(pickCases(), padCases(), lstmCases(), lstmpCases(), poolCases, gruCases(), unitCases(), convCases(), softmaxCases, crfCases(), chunkCases(), distanceCases, ctcCases(), fusedCases(), pairingCases(), filterCases())
 }
+
+func TestLaws(t *testing.T) { gradcheck.Laws(t, allCases()) }
+
+func TestCompiledOpsHaveTheBitsOfSingleOnes(t *testing.T) { compilecheck.Law(t, allCases()) }
 
 // ragged makes rows of sequences of these lengths.
 func ragged(seed int, width int64, lengths ...int64) *tensor.Tensor {
