@@ -53,7 +53,7 @@ func TestNumbersOfTrainers(t *testing.T) {
 }
 
 func TestOneDatasetTakesSeveralGlobs(t *testing.T) {
-	data, err := parseData([]string{"train=a-*", "test=b", "train=c-*"})
+	data, err := parseData("--data", []string{"train=a-*", "test=b", "train=c-*"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -201,7 +201,7 @@ func (f *jobFlags) spec(cmd *cobra.Command, args []string) (*job.JobSpec, string
 func (f *jobFlags) override(flags *pflag.FlagSet, spec *job.JobSpec) error {
 	given := func(name string) bool { return flags.Changed(name) }
 	if given("data") {
-		data, err := parseData(f.data)
+		data, err := parseData("--data", f.data)
 		if err != nil {
 			return err
 		}
@@ -397,14 +397,14 @@ func tooFew(flag string, n int64) error {
 	return fault.E(fault.InvalidArgument, fault.At(flag), fault.Got(strconv.FormatInt(n, 10)), fault.Want("1 or more"))
 }
 
-// parseData reads the values of --data. Several may name one dataset.
-func parseData(values []string) ([]*job.DataBinding, error) {
+// parseData reads the values of a flag such as --data. Several may name one dataset.
+func parseData(flag string, values []string) ([]*job.DataBinding, error) {
 	var data []*job.DataBinding
 	byName := map[string]*job.DataBinding{}
 	for _, value := range values {
 		name, glob, ok := strings.Cut(value, "=")
 		if !ok || name == "" || glob == "" {
-			return nil, fault.E(fault.InvalidArgument, fault.At("--data"), fault.Got(fault.Quote(value)),
+			return nil, fault.E(fault.InvalidArgument, fault.At(flag), fault.Got(fault.Quote(value)),
 				fault.Want("NAME=GLOB, such as train='data/train-*'"))
 		}
 		if byName[name] == nil {

@@ -22,10 +22,19 @@ type reporter interface {
 	value(name string, t *tensor.Tensor) error
 	// step is called after a step of training.
 	step(s executor.StepResult) error
-	// done is called when the last step is over, with the means of what was fetched, and the metrics.
-	done(s executor.Summary, m *means, scored []metrics.Result) error
+	// evaluated is called after each evaluation of a run that trains.
+	evaluated(e evaluation) error
+	// done is called when the last step is over, with the means of what was fetched.
+	done(s executor.Summary, m *means, o outcome) error
 	// close ends what the reporter started, also after an error.
 	close()
+}
+
+// An outcome is what a run is worth, as far as it was asked for.
+type outcome struct {
+	metrics []metrics.Result // of an evaluation, or the last one of a run that trains
+	best    *evaluation      // by --keep-best; nil: none
+	stopped string           // the rule that has ended training
 }
 
 // A watch says which of the fetched variables are the loss and what they are called.
@@ -132,19 +141,42 @@ func (r *textReporter) show(s executor.StepResult) error {
 	return err
 }
 
-func (r *textReporter) done(s executor.Summary, m *means, scored []metrics.Result) error {
+func (r *textReporter) evaluated(e evaluation) error {
+	_, err := fmt.Fprintln(r.w, e.line())
+	return err
+}
+
+func (r *textReporter) done(s executor.Summary, m *means, o outcome) error {
 	if err := r.some.flush(); err != nil {
 		return err
 	}
 	if err := writeSummary(r.w, s, r.watch, m); err != nil {
 		return err
 	}
-	for _, result := range scored {
+	for _, result := range o.metrics {
 		if _, err := fmt.Fprintf(r.w, "metric  %s\n", textResult(result)); err != nil {
 			return err
 		}
 	}
+	if o.best != nil {
+		if _, err := fmt.Fprintf(r.w, "best  pass %d  step %d  %s\n", o.best.pass, o.best.step, textResults(o.best.results)); err != nil {
+			return err
+		}
+	}
+	if o.stopped != "" {
+		if _, err := fmt.Fprintln(r.w, "stopped ", o.stopped); err != nil {
+			return err
+		}
+	}
 	return nil
+}
+
+func textResults(results []metrics.Result) string {
+	var parts []string
+	for _, r := range results {
+		parts = append(parts, textResult(r))
+	}
+	return strings.Join(parts, "  ")
 }
 
 // textResult is a metric as text: auc 0.912345, with the bound of its error where it has one.
@@ -235,10 +267,16 @@ func (r *barReporter) step(s executor.StepResult) error {
 	return nil
 }
 
-func (r *barReporter) done(s executor.Summary, m *means, scored []metrics.Result) error {
+// evaluated writes above the bar.
+func (r *barReporter) evaluated(e evaluation) error {
+	_, err := fmt.Fprintln(r.progress, e.line())
+	return err
+}
+
+func (r *barReporter) done(s executor.Summary, m *means, o outcome) error {
 	r.bar.SetTotal(-1, true)
 	r.progress.Wait()
-	return r.textReporter.done(s, m, scored)
+	return r.textReporter.done(s, m, o)
 }
 
 // close takes an unfinished bar from the screen.

@@ -31,6 +31,15 @@ type (
 		Dropped    []int          `json:"dropped,omitempty"`    // trainers, by position, whose rows do not count in the step
 		Fetch      map[string]any `json:"fetch"`
 	}
+	evalEvent struct {
+		Event   string                `json:"event"`
+		Pass    int                   `json:"pass"`
+		Step    uint64                `json:"step"` // that was trained last
+		Records int64                 `json:"records"`
+		Seconds float64               `json:"seconds"`
+		Metrics map[string]jsonNumber `json:"metrics"`
+		Best    bool                  `json:"best,omitempty"`
+	}
 	doneEvent struct {
 		Event   string                `json:"event"`
 		Passes  int                   `json:"passes"`
@@ -39,6 +48,8 @@ type (
 		Seconds float64               `json:"seconds"`
 		Mean    map[string]jsonNumber `json:"mean,omitempty"`
 		Metrics map[string]jsonNumber `json:"metrics,omitempty"`
+		Best    *evalEvent            `json:"best,omitempty"`
+		Stopped string                `json:"stopped,omitempty"` // the rule of --stop-when
 	}
 )
 
@@ -84,7 +95,13 @@ func (r *jsonReporter) show(s executor.StepResult) error {
 	return writeJSON(r.w, e)
 }
 
-func (r *jsonReporter) done(s executor.Summary, m *means, scored []metrics.Result) error {
+func (r *jsonReporter) evaluated(e evaluation) error { return writeJSON(r.w, newEvalEvent(e)) }
+
+func newEvalEvent(e evaluation) *evalEvent {
+	return &evalEvent{"eval", e.pass, e.step, e.records, seconds(e.elapsed), jsonResults(e.results), e.best}
+}
+
+func (r *jsonReporter) done(s executor.Summary, m *means, o outcome) error {
 	if err := r.some.flush(); err != nil {
 		return err
 	}
@@ -97,7 +114,10 @@ func (r *jsonReporter) done(s executor.Summary, m *means, scored []metrics.Resul
 			}
 		}
 	}
-	e.Metrics = jsonResults(scored)
+	e.Metrics, e.Stopped = jsonResults(o.metrics), o.stopped
+	if o.best != nil {
+		e.Best = newEvalEvent(*o.best)
+	}
 	return writeJSON(r.w, e)
 }
 

@@ -84,7 +84,7 @@ func steps(t *testing.T, r reporter) {
 			t.Fatal(err)
 		}
 	}
-	if err := r.done(executor.Summary{Passes: 1, Steps: 3, Records: 12, Elapsed: 2 * time.Second}, &m, nil); err != nil {
+	if err := r.done(executor.Summary{Passes: 1, Steps: 3, Records: 12, Elapsed: 2 * time.Second}, &m, outcome{}); err != nil {
 		t.Fatal(err)
 	}
 	r.close()

@@ -33,6 +33,7 @@ type runFlags struct {
 	startup startupFlag
 	export  runExport
 	metrics []string
+	eval    evalFlags
 	output  *choice
 	trace   string
 }
@@ -75,6 +76,7 @@ the fetched variables depend on is computed, as it is after training.`,
 	flags.Lookup("remote").NoOptDefVal = onThisMachine
 	flags.Lookup("params").Usage += ", or a checkpoint STORE[@STEPS]"
 	metricFlag(cmd, &f.metrics)
+	f.eval.add(cmd)
 	f.start.add(cmd)
 	f.startup.add(cmd)
 	f.cluster.add(cmd)
@@ -214,19 +216,23 @@ func runToEnd(cmd *cobra.Command, c *console, f *runFlags, spec *job.JobSpec, p 
 	if err != nil {
 		return err
 	}
-	f.where.keep = exported != nil
-	scored, err := newScoring(f.metrics, p)
+	evaluates, err := f.eval.prepare(cmd.Flags(), f.metrics, spec, p, exported != nil)
 	if err != nil {
 		return err
 	}
-	if err := scored.refuseTraining(p); err != nil {
+	scored, err := f.scoring(evaluates, spec, p)
+	if err != nil {
 		return err
 	}
+	f.where.keep = exported != nil || evaluates != nil
 	what := watchOf(p, spec.Fetch, f.every)
 	if err := what.check(spec, p); err != nil && len(scored.specs) == 0 {
 		return err
 	}
 	run := executor.TrainOptions{Data: bindings(spec), Passes: int(spec.Passes), Fetch: scored.fetch(what.names), Save: spec.Save, Ahead: -1}
+	if evaluates != nil {
+		run.Ahead = 0 // an evaluation is that of one step
+	}
 	begins, said, err := f.start.begins(spec, p)
 	if err != nil {
 		return err
@@ -241,6 +247,21 @@ func runToEnd(cmd *cobra.Command, c *console, f *runFlags, spec *job.JobSpec, p 
 	}
 	run.Params = params
 	defer closeExecutor(e, &err)
+	if evaluates != nil {
+		evaluates.show, evaluates.say = r.evaluated, func(format string, values ...any) { fmt.Fprintf(c.err, format, values...) }
+		evaluates.keep = func(ctx context.Context) error { return f.keepBest(ctx, c, e, spec, p, exported) }
+		if evaluates.best != "" {
+			run.Save = "" // the best evaluation has saved
+		}
+		if err := evaluates.attach(ctx, e, f.where, spec, p, run.Data, begins); err != nil {
+			return err
+		}
+		defer func() {
+			if closed := evaluates.close(); err == nil {
+				err = closed
+			}
+		}()
+	}
 	result.summary, err = e.Train(ctx, p, run, func(s executor.StepResult) error {
 		for _, line := range said {
 			fmt.Fprintln(c.err, line)
@@ -257,22 +278,62 @@ func runToEnd(cmd *cobra.Command, c *console, f *runFlags, spec *job.JobSpec, p 
 		}
 		s.Fetched = s.Fetched[:len(what.names)]
 		result.means.add(what.names, s)
-		return r.step(s)
+		if err := r.step(s); err != nil || evaluates == nil {
+			return err
+		}
+		return evaluates.after(ctx, s)
 	})
 	if err != nil {
 		return err
 	}
-	if err := f.export.write(ctx, c, e, exported); err != nil {
+	var came outcome
+	if evaluates == nil {
+		came.metrics, err = scored.set.Results()
+	} else if err = evaluates.finish(ctx); err == nil {
+		came = evaluates.outcome()
+	}
+	if err != nil {
 		return err
+	}
+	if f.eval.best == "" {
+		if err := f.export.write(ctx, c, e, exported); err != nil {
+			return err
+		}
 	}
 	if c.ran != nil {
 		c.ran(result)
 	}
-	results, err := scored.set.Results()
-	if err != nil {
-		return err
+	return r.done(result.summary, &result.means, came)
+}
+
+// scoring returns the metrics of the program that runs: none if it trains. It refuses what evaluations of a run that trains cannot do.
+func (f *runFlags) scoring(evaluates *evaluator, spec *job.JobSpec, p *program.Program) (*scoring, error) {
+	if evaluates == nil {
+		if len(f.metrics) > 0 && trains(p) {
+			return nil, fault.E(fault.InvalidArgument, fault.At("--metric"), fault.Got("a program that trains"),
+				fault.Want("it together with --eval-data NAME=GLOB, or a program that only evaluates, such as a clone for test"))
+		}
+		return newScoring(f.metrics, p)
 	}
-	return r.done(result.summary, &result.means, results)
+	if f.where.remote && spec.Mode == job.Mode_ASYNC {
+		return nil, fault.E(fault.Unsupported, fault.At("--eval-data"), fault.Got("an async job, which does not wait for evaluations"), fault.Want("--mode sync, or evaluations after the job"))
+	}
+	if evaluates.best != "" && spec.Save != "" {
+		if err := executor.PrepareSave(spec.Save, p); err != nil {
+			return nil, err
+		}
+	}
+	return newScoring(nil, p)
+}
+
+// keepBest writes what --save and --export name, with the parameters of now. The older files are replaced as a whole.
+func (f *runFlags) keepBest(ctx context.Context, c *console, e executor.Executor, spec *job.JobSpec, p, exported *program.Program) error {
+	if spec.Save != "" {
+		if err := e.Save(ctx, spec.Save, p); err != nil {
+			return err
+		}
+	}
+	return f.export.write(ctx, c, e, exported)
 }
 
 // startFlags say with which state a run begins.

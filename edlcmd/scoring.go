@@ -3,7 +3,6 @@ package edlcmd
 import (
 	"slices"
 
-	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/metrics"
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/tensor"
@@ -19,7 +18,7 @@ type scoring struct {
 
 // metricFlag adds --metric.
 func metricFlag(cmd *cobra.Command, texts *[]string) {
-	cmd.Flags().StringArrayVar(texts, "metric", nil, "with an evaluation: compute a metric, as `KIND=PREDICTION,LABEL[,WEIGHT]`, such as auc=prediction,label; "+
+	cmd.Flags().StringArrayVar(texts, "metric", nil, "of an evaluation, or with --eval-data: compute a metric, as `KIND=PREDICTION,LABEL[,WEIGHT]`, such as auc=prediction,label; "+
 		"KIND alone takes the variables from the loss; repeatable")
 	_ = cmd.RegisterFlagCompletionFunc("metric", cobra.FixedCompletions(metrics.Kinds(), cobra.ShellCompDirectiveNoFileComp))
 }
@@ -71,12 +70,4 @@ func (s *scoring) add(fetched []*tensor.Tensor) error {
 		values[i] = fetched[at]
 	}
 	return s.set.Add(values)
-}
-
-// refuseTraining refuses metrics of a program that trains: its predictions are those of other parameters in each step.
-func (s *scoring) refuseTraining(p *program.Program) error {
-	if len(s.specs) == 0 || !trains(p) {
-		return nil
-	}
-	return fault.E(fault.InvalidArgument, fault.At("--metric"), fault.Got("a program that trains"), fault.Want("one that only evaluates, such as a clone for test"))
 }

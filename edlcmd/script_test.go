@@ -158,10 +158,9 @@ func writeProgram(ts *testscript.TestScript, _ bool, args []string) {
 		batch := read("train")
 		cost := layers.SquareErrorCost(layers.FC(network(batch[0]), 1, layers.Name("head")), batch[1])
 		optimizer.SGD(0.25).Minimize(layers.Mean(cost, layers.Name("loss")))
-	case "clicks": // two classes, evaluated under other data as its clone for test
-		batch := read("train", layers.DType(tensor.Int64))
-		click := layers.FC(batch[0], 2, layers.Act("softmax"), layers.Param(layers.ParamAttr{Initializer: zero}), layers.Name("click"))
-		optimizer.SGD(0.5).Minimize(layers.Mean(layers.CrossEntropy(click, batch[1]), layers.Name("loss")))
+	case "other": // evaluates a layer that line does not have
+		batch := read("train")
+		layers.Mean(layers.SquareErrorCost(layers.FC(network(batch[0]), 1, layers.Name("head")), batch[1]), layers.Name("loss"))
 	case "diverging":
 		optimizer.SGD(1e30).Minimize(loss("train"))
 	case "infinite": // fetches values that are no numbers

@@ -197,5 +197,5 @@ func attachJob(ctx context.Context, c *console, f *findFlags, output string, eve
 	if err != nil {
 		return fellSilent(err)
 	}
-	return r.done(summary, result, nil)
+	return r.done(summary, result, outcome{})
 }

@@ -272,6 +272,15 @@ func (s *FileSource) Done() int64 {
 	return s.NumRecords() - s.left.Count() + int64(s.batch)*int64(s.Rows())
 }
 
+// Left returns how many records of the pass are in the batches from the next one on.
+func (s *FileSource) Left() int64 {
+	records := s.left.Count()
+	if s.pipeline.DropLast {
+		records -= records % int64(s.Rows())
+	}
+	return records - int64(s.batch)*int64(s.Rows())
+}
+
 func (s *FileSource) batchesPerPass() uint64 {
 	records, rows := uint64(s.left.Count()), uint64(s.Rows())
 	if s.pipeline.DropLast {

@@ -43,6 +43,17 @@ func ParseRule(text string) (Rule, error) {
 	return Rule{}, badRule(text, "")
 }
 
+// String returns the rule as ParseRule takes it.
+func (r Rule) String() string {
+	switch {
+	case r.Turns > 0:
+		return r.Metric + " not better for " + strconv.Itoa(r.Turns)
+	case r.Above:
+		return r.Metric + " above " + strconv.FormatFloat(r.Limit, 'g', -1, 64)
+	}
+	return r.Metric + " below " + strconv.FormatFloat(r.Limit, 'g', -1, 64)
+}
+
 func badRule(text, hint string) error {
 	return fault.E(fault.InvalidArgument, fault.Got(fault.Quote(text)), fault.Want(ruleForms), fault.Hint(hint))
 }

@@ -30,6 +30,9 @@ func TestRules(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		if again, err := ParseRule(rule.String()); err != nil || again != rule {
+			t.Errorf("%q is written %q", c.rule, rule)
+		}
 		var now Trend
 		at := slices.IndexFunc(c.values, func(v float64) (ends bool) {
 			now, ends = rule.Step(now, Result{Name: rule.Metric, Kind: c.kind, Value: v})
