@@ -34,6 +34,7 @@ type runFlags struct {
 	export  runExport
 	metrics []string
 	eval    evalFlags
+	change  overrides
 	output  *choice
 	trace   string
 }
@@ -77,6 +78,7 @@ the fetched variables depend on is computed, as it is after training.`,
 	flags.Lookup("params").Usage += ", or a checkpoint STORE[@STEPS]"
 	metricFlag(cmd, &f.metrics)
 	f.eval.add(cmd)
+	f.change.add(cmd)
 	f.start.add(cmd)
 	f.startup.add(cmd)
 	f.cluster.add(cmd)
@@ -195,6 +197,9 @@ type runResult struct {
 func runToEnd(cmd *cobra.Command, c *console, f *runFlags, spec *job.JobSpec, p *program.Program) (err error) {
 	ctx := cmd.Context()
 	if err := f.start.check(cmd.Flags(), spec, p); err != nil {
+		return err
+	}
+	if err := f.change.apply(cmd.Flags(), spec, p, spec.Params != "" && !f.start.anew); err != nil {
 		return err
 	}
 	if spec.Save != "" {
