@@ -241,27 +241,42 @@ func recordRate(s executor.Summary) float64 {
 	return float64(s.Records) / s.Elapsed.Seconds()
 }
 
-// barReporter shows a progress bar with the live loss on a terminal, and writes values and the summary like textReporter.
+// barReporter shows a progress bar with pass, step, speed and live values on a terminal, and writes evaluations and the summary like textReporter.
 type barReporter struct {
 	*textReporter
 	progress *mpb.Progress
 	bar      *mpb.Bar
+	of       extent
+	place    atomic.Pointer[string] // pass and step
 	line     atomic.Pointer[string]
 }
 
-// newBarReporter draws on screen. total is the number of records of the whole run, 0 when it is not known.
-func newBarReporter(screen, out io.Writer, what watch, total int64) *barReporter {
-	r := &barReporter{textReporter: newTextReporter(out, what)}
+// newBarReporter draws on screen. of is how much the run reads; where that is not known, the bar only counts.
+func newBarReporter(screen, out io.Writer, what watch, of extent) *barReporter {
+	r := &barReporter{textReporter: newTextReporter(out, what), of: of}
+	r.place.Store(new(string))
 	r.line.Store(new(string))
 	r.progress = mpb.New(mpb.WithOutput(screen), mpb.WithWidth(40))
-	r.bar = r.progress.AddBar(total,
-		mpb.PrependDecorators(decor.CountersNoUnit("%d / %d records")),
-		mpb.AppendDecorators(decor.AverageETA(decor.ET_STYLE_GO), decor.Any(func(decor.Statistics) string { return "  " + *r.line.Load() })))
+	text := func(from *atomic.Pointer[string]) decor.Decorator {
+		return decor.Any(func(decor.Statistics) string { return *from.Load() })
+	}
+	count := decor.CountersNoUnit("%d / %d records")
+	left := []decor.Decorator{decor.AverageETA(decor.ET_STYLE_GO), decor.Name(" left  ")}
+	if of.records == 0 {
+		count, left = decor.CurrentNoUnit("%d records"), nil
+	}
+	r.bar = r.progress.AddBar(of.records, mpb.PrependDecorators(text(&r.place), count),
+		mpb.AppendDecorators(append(left, decor.AverageSpeed(0, "%.0f records/s"), text(&r.line))...))
 	return r
 }
 
 func (r *barReporter) step(s executor.StepResult) error {
-	text := r.watch.line(s)
+	place := fmt.Sprintf("pass %d  step %d  ", s.Pass, s.Step)
+	if r.of.passes > 0 {
+		place = fmt.Sprintf("pass %d (to %d)  step %d  ", s.Pass, r.of.passes-1, s.Step)
+	}
+	text := "  " + r.watch.line(s)
+	r.place.Store(&place)
 	r.line.Store(&text)
 	r.bar.IncrInt64(s.Rows)
 	return nil

@@ -6,12 +6,15 @@ import (
 	"errors"
 	"io"
 	"math"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/edl-go/edl/executor"
 	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/tensor"
 )
 
@@ -102,9 +105,53 @@ func TestLastStepIsAlwaysReported(t *testing.T) {
 
 func TestBarEndsWithTheSummary(t *testing.T) {
 	var screen, out bytes.Buffer
-	steps(t, newBarReporter(&screen, &out, watch{names: []string{"loss"}, loss: "loss", every: 1}, 12))
+	steps(t, newBarReporter(&screen, &out, watch{names: []string{"loss"}, loss: "loss", every: 1}, extent{12, 1}))
 	if want := "done  passes 1  steps 3  records 12  seconds 2.00  records/s 6\n"; out.String() != want {
 		t.Errorf("got %q, want %q", out.String(), want)
+	}
+}
+
+// A bar says where the run is, and in which pass it ends if that is known.
+func TestBarSaysWhereTheRunIs(t *testing.T) {
+	for of, want := range map[extent]string{{12, 4}: "pass 2 (to 3)  step 7  ", {}: "pass 2  step 7  "} {
+		r := newBarReporter(io.Discard, io.Discard, watch{names: []string{"loss"}, loss: "loss", every: 1}, of)
+		if err := r.step(executor.StepResult{Pass: 2, Step: 7, Rows: 4, Fetched: []*tensor.Tensor{vector(t, []float32{0.5}, 1)}}); err != nil {
+			t.Fatal(err)
+		}
+		if *r.place.Load() != want || *r.line.Load() != "  loss 0.5" {
+			t.Errorf("%q and %q, want %q", *r.place.Load(), *r.line.Load(), want)
+		}
+		r.close()
+	}
+}
+
+// How much a run reads follows from where it begins: to the last record of its last batch.
+func TestExtent(t *testing.T) {
+	dir := t.TempDir()
+	table := filepath.Join(dir, "table.csv")
+	if err := os.WriteFile(table, []byte("a,b,y\n1,0,3\n0,1,1\n1,1,4\n2,1,7\n2,2,8\n0,0,0\n3,0,9\n"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	data := filepath.Join(dir, "data")
+	if code := run(t.Context(), []string{"data", "csv", table, "-o", data, "--label-type", "float32"}, strings.NewReader(""), io.Discard, io.Discard); code != 0 {
+		t.Fatal(code)
+	}
+	p := chanced(t, 1, 2, 4, 0.5)
+	options := executor.TrainOptions{Data: map[string][]string{"train": {filepath.Join(data, "train-*")}}, Passes: 3}
+	begun := executor.Progress{Steps: 3, Pass: 1, Batch: 1, Reader: executor.ReaderHash(p)}
+	for _, c := range []struct {
+		spec   *job.JobSpec
+		begins executor.Progress
+		want   extent
+	}{
+		{&job.JobSpec{}, executor.Progress{}, extent{21, 3}},
+		{&job.JobSpec{}, begun, extent{17, 4}},
+		{&job.JobSpec{Resume: "ckpt"}, executor.Progress{}, extent{}},
+		{&job.JobSpec{Data: []*job.DataBinding{{Dataset: "train", Follow: true}}}, executor.Progress{}, extent{}},
+	} {
+		if got := extentOf(t.Context(), c.spec, p, options, c.begins); got != c.want {
+			t.Errorf("from %+v: %+v, want %+v", c.begins, got, c.want)
+		}
 	}
 }
 
@@ -145,7 +192,7 @@ func TestUnreportedRows(t *testing.T) {
 
 // A run that fails takes its bar away without waiting for the rest.
 func TestBarOfFailedRunIsClosed(t *testing.T) {
-	r := newBarReporter(io.Discard, io.Discard, watch{every: 1}, 1000)
+	r := newBarReporter(io.Discard, io.Discard, watch{every: 1}, extent{1000, 1})
 	r.close()
 }
 

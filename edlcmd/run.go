@@ -35,6 +35,7 @@ type runFlags struct {
 	metrics []string
 	eval    evalFlags
 	change  overrides
+	curves  string
 	output  *choice
 	trace   string
 }
@@ -79,6 +80,7 @@ the fetched variables depend on is computed, as it is after training.`,
 	metricFlag(cmd, &f.metrics)
 	f.eval.add(cmd)
 	f.change.add(cmd)
+	flags.StringVar(&f.curves, "tensorboard", "", "write the values of reported steps and of evaluations to the directory `DIR`, for TensorBoard")
 	f.start.add(cmd)
 	f.startup.add(cmd)
 	f.cluster.add(cmd)
@@ -242,7 +244,10 @@ func runToEnd(cmd *cobra.Command, c *console, f *runFlags, spec *job.JobSpec, p 
 	if err != nil {
 		return err
 	}
-	r := newReporter(c, f.output.value, what, func() int64 { return recordsOf(ctx, p, run, begins) })
+	r, err := withCurves(newReporter(c, f.output.value, what, func() extent { return extentOf(ctx, spec, p, run, begins) }), f.curves, what)
+	if err != nil {
+		return err
+	}
 	defer r.close()
 	result := &runResult{}
 	attempt := 0
@@ -483,28 +488,38 @@ func (w watch) check(spec *job.JobSpec, p *program.Program) error {
 		fault.Want("--fetch NAME,..."), fault.Hint("\"edl show PROGRAM\" lists the variables"))
 }
 
-// newReporter chooses how a run is shown. total counts the records of the run for a progress bar; nil when there is none to show.
-func newReporter(c *console, output string, what watch, total func() int64) reporter {
+// newReporter chooses how a run is shown. of says how much a run reads, for a progress bar; nil when there is none to show.
+func newReporter(c *console, output string, what watch, of func() extent) reporter {
 	switch {
 	case output == "json":
 		return newJSONReporter(c.out, what)
-	case total != nil && isTerminal(c.out) && isTerminal(c.err):
-		return newBarReporter(c.err, c.out, what, total())
+	case of != nil && isTerminal(c.out) && isTerminal(c.err):
+		return newBarReporter(c.err, c.out, what, of())
 	}
 	return newTextReporter(c.out, what)
 }
 
-// recordsOf counts the records that a run will read when it begins with a progress. It returns 0 when the number is not known.
-func recordsOf(ctx context.Context, p *program.Program, run executor.TrainOptions, begins executor.Progress) int64 {
+// An extent is how much a run reads.
+type extent struct {
+	records int64 // 0: not known, as of data that grows
+	passes  int   // 1 more than the number of the last pass; 0: not known
+}
+
+// extentOf returns what a run reads when it begins with a progress.
+func extentOf(ctx context.Context, spec *job.JobSpec, p *program.Program, run executor.TrainOptions, begins executor.Progress) extent {
+	if slices.ContainsFunc(spec.Data, func(d *job.DataBinding) bool { return d.Follow }) || spec.Resume != "" {
+		return extent{}
+	}
 	source, err := executor.OpenFiles(ctx, p, run.Data, run.Passes)
 	if err != nil {
-		return 0
+		return extent{}
 	}
 	defer source.Close()
 	passes := run.Passes
 	if passes == 0 {
 		passes = source.Passes()
 	}
+	whole := source.Left()
 	source.GoOn(begins)
-	return source.NumRecords()*int64(passes) - source.Done()
+	return extent{records: source.Left() + int64(passes-1)*whole, passes: source.Position(0).Pass + passes}
 }
