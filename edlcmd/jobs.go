@@ -81,7 +81,7 @@ submitted them and how they have ended. Flags that say which jobs are wanted cho
 	flags.StringVar(&f.owner, "owner", "", "only jobs that `USER` has submitted")
 	flags.Int32Var(&f.limit, "limit", 0, "only the `N` jobs that were submitted last")
 	f.output = outputFlag(cmd)
-	cmd.AddCommand(newJobsShow(c), newJobsResume(c))
+	cmd.AddCommand(newJobsShow(c), newJobsSuspend(c), newJobsResume(c))
 	return cmd
 }
 

@@ -189,14 +189,44 @@ func scaleJob(ctx context.Context, c *console, f *findFlags, name string, number
 	return err
 }
 
+func newJobsSuspend(c *console) *cobra.Command {
+	f := &findFlags{}
+	cmd := &cobra.Command{
+		Use:   "suspend JOB",
+		Short: "Let a job make a checkpoint, end its processes, and wait for edl jobs resume",
+		Long: `Let a job make a checkpoint, end its processes, and wait until "edl jobs resume" lets it go on from there. It is the same job: who follows its
+steps goes on to. A job that waits in line waits until then. A job that cannot make a checkpoint within a minute goes on.`,
+		Example: "  edl jobs suspend mnist",
+		Args:    cobra.ExactArgs(1),
+		RunE:    func(cmd *cobra.Command, args []string) error { return suspendJob(cmd.Context(), c, f, args[0]) },
+	}
+	f.add(cmd)
+	return cmd
+}
+
+func suspendJob(ctx context.Context, c *console, f *findFlags, name string) error {
+	client, err := f.open(ctx, name)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	ctx, cancel := context.WithTimeout(ctx, 2*stopTime) // for a checkpoint, and for the end of its roles
+	defer cancel()
+	if err := remote.Suspend(ctx, client, name); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(c.out, "job %s is suspended; \"edl jobs resume %s\" lets it go on\n", name, name)
+	return err
+}
+
 func newJobsResume(c *console) *cobra.Command {
 	f := &findFlags{}
 	var trainers string
 	var pservers int32
 	cmd := &cobra.Command{
 		Use:   "resume JOB",
-		Short: "Go on with a job that was stopped or has failed, from its last checkpoint",
-		Long: `Start a job of a listener again that was stopped, or has failed, as a new job: with its program, its data and its settings, from its
+		Short: "Go on with a job that was suspended, was stopped or has failed, from its last checkpoint",
+		Long: `Let a job go on that "edl jobs suspend" has suspended: it stands in line again. Or start a job of a listener again that was stopped, or has failed, as a new job: with its program, its data and its settings, from its
 last checkpoint. The listener may have been started again since. Nobody follows the steps of the new job: "edl jobs" and "edl logs" show it.`,
 		Example: "  edl stop mnist --save && edl jobs resume mnist --pservers 4",
 		Args:    cobra.ExactArgs(1),

@@ -411,7 +411,13 @@ func Checkpoint(ctx context.Context, c *Client, id string) (*job.CheckpointStatu
 	return last, c.at(err)
 }
 
-// Resume starts a job again that was stopped or has failed, from its last checkpoint, as another job. It returns the id of that job, and how many steps it
+// Suspend lets a job that runs make a checkpoint, end its roles, and wait until Resume. It returns when no role is left.
+func Suspend(ctx context.Context, c *Client, id string) error {
+	_, err := c.service.SuspendJob(ctx, &rpc.JobRequest{Job: id})
+	return c.at(err)
+}
+
+// Resume lets a job go on that a user has suspended. It starts a job again that was stopped or has failed, from its last checkpoint, as another job. It returns the id of that job, and how many steps it
 // goes on after. A listener without a data folder resumes none. Numbers of roles that are 0 are those of the job.
 func Resume(ctx context.Context, c *Client, id string, trainers, trainersMax, pservers int) (started string, steps uint64, err error) {
 	r, err := c.service.ResumeJob(ctx, &rpc.ResumeJobRequest{Job: id, Trainers: int32(trainers), TrainersMax: int32(trainersMax), Pservers: int32(pservers)})

@@ -291,7 +291,7 @@ var listenerMethods = map[protoreflect.Name]struct {
 	"Logs": {credential.Viewer, false}, "Why": {credential.Viewer, false}, "Show": {credential.Viewer, false},
 	"Submit": {credential.Submitter, false}, "WriteState": {credential.Submitter, false},
 	"ReadState": {credential.Submitter, true}, "ReleaseState": {credential.Submitter, true}, "RunStep": {credential.Submitter, true},
-	"Acknowledge": {credential.Submitter, true}, "Checkpoint": {credential.Submitter, true}, "Scale": {credential.Submitter, true},
+	"Acknowledge": {credential.Submitter, true}, "Checkpoint": {credential.Submitter, true}, "SuspendJob": {credential.Submitter, true}, "Scale": {credential.Submitter, true},
 	"Stop": {credential.Submitter, true}, "Finish": {credential.Submitter, true}, "ResumeJob": {credential.Submitter, true},
 	"Nodes": {credential.Viewer, false}, "CordonNode": {credential.Admin, false},
 	"StartRole": {},

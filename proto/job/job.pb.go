@@ -2448,6 +2448,7 @@ type JobStatus struct {
 	Priority       int32                  `protobuf:"varint,24,opt,name=priority,proto3" json:"priority,omitempty"`                                                                      // as in its spec
 	Waiting        string                 `protobuf:"bytes,25,opt,name=waiting,proto3" json:"waiting,omitempty"`                                                                         // of a job that waits: for what, and how many jobs are before it
 	Before         int32                  `protobuf:"varint,26,opt,name=before,proto3" json:"before,omitempty"`                                                                          // how many jobs those are
+	Suspended      bool                   `protobuf:"varint,28,opt,name=suspended,proto3" json:"suspended,omitempty"`                                                                    // of a job that waits: a user has suspended it, or the listener for another job
 	Promised       *Needs                 `protobuf:"bytes,27,opt,name=promised,proto3" json:"promised,omitempty"`                                                                       // what its roles take now, as the listener counts it
 	Resumable      bool                   `protobuf:"varint,31,opt,name=resumable,proto3" json:"resumable,omitempty"`                                                                    // it has ended before its time, and ResumeJob would go on with it; told by List and Show
 	EarlierSteps   uint64                 `protobuf:"varint,32,opt,name=earlier_steps,json=earlierSteps,proto3" json:"earlier_steps,omitempty"`                                          // of the training that it goes on with, before its own first step
@@ -2667,6 +2668,13 @@ func (x *JobStatus) GetBefore() int32 {
 		return x.Before
 	}
 	return 0
+}
+
+func (x *JobStatus) GetSuspended() bool {
+	if x != nil {
+		return x.Suspended
+	}
+	return false
 }
 
 func (x *JobStatus) GetPromised() *Needs {
@@ -3536,7 +3544,7 @@ const file_proto_job_job_proto_rawDesc = "" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04line\x18\x02 \x01(\tR\x04line\x12\x14\n" +
 	"\x05flops\x18\x03 \x01(\x03R\x05flops\x12\x14\n" +
-	"\x05bytes\x18\x04 \x01(\x03R\x05bytes\"\xa9\b\n" +
+	"\x05bytes\x18\x04 \x01(\x03R\x05bytes\"\xc7\b\n" +
 	"\tJobStatus\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12$\n" +
 	"\x05state\x18\x02 \x01(\x0e2\x0e.edl.job.StateR\x05state\x12!\n" +
@@ -3565,7 +3573,8 @@ const file_proto_job_job_proto_rawDesc = "" +
 	"\bended_ms\x18\x17 \x01(\x03R\aendedMs\x12\x1a\n" +
 	"\bpriority\x18\x18 \x01(\x05R\bpriority\x12\x18\n" +
 	"\awaiting\x18\x19 \x01(\tR\awaiting\x12\x16\n" +
-	"\x06before\x18\x1a \x01(\x05R\x06before\x12*\n" +
+	"\x06before\x18\x1a \x01(\x05R\x06before\x12\x1c\n" +
+	"\tsuspended\x18\x1c \x01(\bR\tsuspended\x12*\n" +
 	"\bpromised\x18\x1b \x01(\v2\x0e.edl.job.NeedsR\bpromised\x12\x1c\n" +
 	"\tresumable\x18\x1f \x01(\bR\tresumable\x12#\n" +
 	"\rearlier_steps\x18  \x01(\x04R\fearlierSteps\x12'\n" +

@@ -9434,7 +9434,7 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\x04NONE\x10\x00\x12\x0e\n" +
 	"\n" +
 	"CATCHES_UP\x10\x01\x12\v\n" +
-	"\aIN_STEP\x10\x022\xc6\t\n" +
+	"\aIN_STEP\x10\x022\xfd\t\n" +
 	"\bListener\x12?\n" +
 	"\bDescribe\x12\x18.edl.rpc.DescribeRequest\x1a\x19.edl.rpc.DescribeResponse\x12;\n" +
 	"\x06Submit\x12\x16.edl.rpc.SubmitRequest\x1a\x17.edl.rpc.SubmitResponse(\x01\x121\n" +
@@ -9454,7 +9454,9 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\x04Show\x12\x13.edl.rpc.JobRequest\x1a\x0e.edl.rpc.Piece0\x01\x122\n" +
 	"\x05Scale\x12\x15.edl.rpc.ScaleRequest\x1a\x12.edl.job.JobStatus\x12<\n" +
 	"\n" +
-	"Checkpoint\x12\x13.edl.rpc.JobRequest\x1a\x19.edl.job.CheckpointStatus\x12B\n" +
+	"Checkpoint\x12\x13.edl.rpc.JobRequest\x1a\x19.edl.job.CheckpointStatus\x125\n" +
+	"\n" +
+	"SuspendJob\x12\x13.edl.rpc.JobRequest\x1a\x12.edl.job.JobStatus\x12B\n" +
 	"\tResumeJob\x12\x19.edl.rpc.ResumeJobRequest\x1a\x1a.edl.rpc.ResumeJobResponse\x126\n" +
 	"\x05Nodes\x12\x15.edl.rpc.NodesRequest\x1a\x16.edl.rpc.NodesResponse\x12@\n" +
 	"\n" +
@@ -9838,127 +9840,129 @@ var file_proto_rpc_rpc_proto_depIdxs = []int32{
 	9,   // 143: edl.rpc.Listener.Show:input_type -> edl.rpc.JobRequest
 	20,  // 144: edl.rpc.Listener.Scale:input_type -> edl.rpc.ScaleRequest
 	9,   // 145: edl.rpc.Listener.Checkpoint:input_type -> edl.rpc.JobRequest
-	7,   // 146: edl.rpc.Listener.ResumeJob:input_type -> edl.rpc.ResumeJobRequest
-	11,  // 147: edl.rpc.Listener.Nodes:input_type -> edl.rpc.NodesRequest
-	13,  // 148: edl.rpc.Listener.CordonNode:input_type -> edl.rpc.CordonNodeRequest
-	35,  // 149: edl.rpc.Listener.StartRole:input_type -> edl.rpc.StartRoleChunk
-	37,  // 150: edl.rpc.Keeper.Attend:input_type -> edl.rpc.AttendRequest
-	2,   // 151: edl.rpc.Keeper.Start:input_type -> edl.rpc.Piece
-	40,  // 152: edl.rpc.Keeper.Follow:input_type -> edl.rpc.KeptRole
-	41,  // 153: edl.rpc.Keeper.Lines:input_type -> edl.rpc.LinesRequest
-	42,  // 154: edl.rpc.Keeper.EndRole:input_type -> edl.rpc.EndRoleRequest
-	44,  // 155: edl.rpc.Keeper.RenewRole:input_type -> edl.rpc.RenewRoleRequest
-	46,  // 156: edl.rpc.Keeper.Release:input_type -> edl.rpc.ReleaseRequest
-	48,  // 157: edl.rpc.Keeper.Dismiss:input_type -> edl.rpc.DismissRequest
-	54,  // 158: edl.rpc.Coordinator.Join:input_type -> edl.rpc.JoinRequest
-	56,  // 159: edl.rpc.Coordinator.News:input_type -> edl.rpc.NewsRequest
-	2,   // 160: edl.rpc.Coordinator.ReportDataset:input_type -> edl.rpc.Piece
-	65,  // 161: edl.rpc.Coordinator.GetTask:input_type -> edl.rpc.GetTaskRequest
-	67,  // 162: edl.rpc.Coordinator.TaskFailed:input_type -> edl.rpc.TaskFailedRequest
-	69,  // 163: edl.rpc.Coordinator.RequestSaveModel:input_type -> edl.rpc.SaveModelRequest
-	2,   // 164: edl.rpc.Coordinator.ReportSteps:input_type -> edl.rpc.Piece
-	74,  // 165: edl.rpc.Coordinator.NextFeed:input_type -> edl.rpc.NextFeedRequest
-	2,   // 166: edl.rpc.Coordinator.Feed:input_type -> edl.rpc.Piece
-	75,  // 167: edl.rpc.Coordinator.Finish:input_type -> edl.rpc.FinishDataRequest
-	26,  // 168: edl.rpc.Coordinator.Acknowledge:input_type -> edl.rpc.AcknowledgeRequest
-	77,  // 169: edl.rpc.Coordinator.Permit:input_type -> edl.rpc.PermitRequest
-	80,  // 170: edl.rpc.Coordinator.Leave:input_type -> edl.rpc.LeaveRequest
-	82,  // 171: edl.rpc.Coordinator.Watch:input_type -> edl.rpc.WatchRequest
-	90,  // 172: edl.rpc.Coordinator.Checkpoint:input_type -> edl.rpc.CheckpointRequest
-	86,  // 173: edl.rpc.Coordinator.Queues:input_type -> edl.rpc.QueuesRequest
-	84,  // 174: edl.rpc.Coordinator.GoBack:input_type -> edl.rpc.GoBackRequest
-	2,   // 175: edl.rpc.Coordinator.Move:input_type -> edl.rpc.Piece
-	53,  // 176: edl.rpc.Coordinator.Placement:input_type -> edl.rpc.PlacementRequest
-	92,  // 177: edl.rpc.ParameterServer.SendVariable:input_type -> edl.rpc.VariableChunk
-	98,  // 178: edl.rpc.ParameterServer.SendBarrier:input_type -> edl.rpc.BarrierRequest
-	129, // 179: edl.rpc.ParameterServer.GetVariable:input_type -> edl.rpc.GetRequest
-	94,  // 180: edl.rpc.ParameterServer.GetRows:input_type -> edl.rpc.RowsRequest
-	130, // 181: edl.rpc.ParameterServer.CopyRows:input_type -> edl.rpc.CopyRequest
-	95,  // 182: edl.rpc.ParameterServer.OpenData:input_type -> edl.rpc.OpenDataRequest
-	113, // 183: edl.rpc.ParameterServer.Freeze:input_type -> edl.rpc.FreezeRequest
-	117, // 184: edl.rpc.ParameterServer.Resume:input_type -> edl.rpc.ResumeRequest
-	126, // 185: edl.rpc.ParameterServer.Ledger:input_type -> edl.rpc.LedgerRequest
-	102, // 186: edl.rpc.ParameterServer.Cut:input_type -> edl.rpc.CutRequest
-	105, // 187: edl.rpc.ParameterServer.Hold:input_type -> edl.rpc.HoldRequest
-	107, // 188: edl.rpc.ParameterServer.Restore:input_type -> edl.rpc.RestoreRequest
-	132, // 189: edl.rpc.ParameterServer.Pace:input_type -> edl.rpc.PaceRequest
-	100, // 190: edl.rpc.ParameterServer.Counted:input_type -> edl.rpc.CountedRequest
-	2,   // 191: edl.rpc.ParameterServer.Prepare:input_type -> edl.rpc.Piece
-	111, // 192: edl.rpc.ParameterServer.Arrived:input_type -> edl.rpc.ArrivedRequest
-	134, // 193: edl.rpc.ParameterServer.Complete:input_type -> edl.rpc.CompleteRequest
-	119, // 194: edl.rpc.ParameterServer.Follow:input_type -> edl.rpc.FollowRequest
-	124, // 195: edl.rpc.ParameterServer.TakeOver:input_type -> edl.rpc.TakeOverRequest
-	136, // 196: edl.rpc.ParameterServer.Status:input_type -> edl.rpc.StatusRequest
-	4,   // 197: edl.rpc.Listener.Describe:output_type -> edl.rpc.DescribeResponse
-	6,   // 198: edl.rpc.Listener.Submit:output_type -> edl.rpc.SubmitResponse
-	147, // 199: edl.rpc.Listener.Status:output_type -> edl.job.JobStatus
-	16,  // 200: edl.rpc.Listener.List:output_type -> edl.rpc.ListResponse
-	10,  // 201: edl.rpc.Listener.Watch:output_type -> edl.rpc.Events
-	18,  // 202: edl.rpc.Listener.Logs:output_type -> edl.rpc.LogLine
-	147, // 203: edl.rpc.Listener.Stop:output_type -> edl.job.JobStatus
-	147, // 204: edl.rpc.Listener.Finish:output_type -> edl.job.JobStatus
-	27,  // 205: edl.rpc.Listener.Acknowledge:output_type -> edl.rpc.AcknowledgeResponse
-	2,   // 206: edl.rpc.Listener.ReadState:output_type -> edl.rpc.Piece
-	30,  // 207: edl.rpc.Listener.WriteState:output_type -> edl.rpc.WriteStateResponse
-	32,  // 208: edl.rpc.Listener.ReleaseState:output_type -> edl.rpc.ReleaseStateResponse
-	2,   // 209: edl.rpc.Listener.RunStep:output_type -> edl.rpc.Piece
-	19,  // 210: edl.rpc.Listener.Why:output_type -> edl.rpc.WhyResponse
-	2,   // 211: edl.rpc.Listener.Show:output_type -> edl.rpc.Piece
-	147, // 212: edl.rpc.Listener.Scale:output_type -> edl.job.JobStatus
-	160, // 213: edl.rpc.Listener.Checkpoint:output_type -> edl.job.CheckpointStatus
-	8,   // 214: edl.rpc.Listener.ResumeJob:output_type -> edl.rpc.ResumeJobResponse
-	12,  // 215: edl.rpc.Listener.Nodes:output_type -> edl.rpc.NodesResponse
-	12,  // 216: edl.rpc.Listener.CordonNode:output_type -> edl.rpc.NodesResponse
-	36,  // 217: edl.rpc.Listener.StartRole:output_type -> edl.rpc.RoleEvent
-	38,  // 218: edl.rpc.Keeper.Attend:output_type -> edl.rpc.KeeperState
-	40,  // 219: edl.rpc.Keeper.Start:output_type -> edl.rpc.KeptRole
-	36,  // 220: edl.rpc.Keeper.Follow:output_type -> edl.rpc.RoleEvent
-	18,  // 221: edl.rpc.Keeper.Lines:output_type -> edl.rpc.LogLine
-	43,  // 222: edl.rpc.Keeper.EndRole:output_type -> edl.rpc.EndRoleResponse
-	45,  // 223: edl.rpc.Keeper.RenewRole:output_type -> edl.rpc.RenewRoleResponse
-	47,  // 224: edl.rpc.Keeper.Release:output_type -> edl.rpc.ReleaseResponse
-	49,  // 225: edl.rpc.Keeper.Dismiss:output_type -> edl.rpc.DismissResponse
-	55,  // 226: edl.rpc.Coordinator.Join:output_type -> edl.rpc.JoinResponse
-	57,  // 227: edl.rpc.Coordinator.News:output_type -> edl.rpc.NewsResponse
-	62,  // 228: edl.rpc.Coordinator.ReportDataset:output_type -> edl.rpc.ReportDatasetResponse
-	66,  // 229: edl.rpc.Coordinator.GetTask:output_type -> edl.rpc.GetTaskResponse
-	68,  // 230: edl.rpc.Coordinator.TaskFailed:output_type -> edl.rpc.TaskFailedResponse
-	70,  // 231: edl.rpc.Coordinator.RequestSaveModel:output_type -> edl.rpc.SaveModelResponse
-	73,  // 232: edl.rpc.Coordinator.ReportSteps:output_type -> edl.rpc.ReportStepsResponse
-	2,   // 233: edl.rpc.Coordinator.NextFeed:output_type -> edl.rpc.Piece
-	2,   // 234: edl.rpc.Coordinator.Feed:output_type -> edl.rpc.Piece
-	76,  // 235: edl.rpc.Coordinator.Finish:output_type -> edl.rpc.FinishDataResponse
-	27,  // 236: edl.rpc.Coordinator.Acknowledge:output_type -> edl.rpc.AcknowledgeResponse
-	78,  // 237: edl.rpc.Coordinator.Permit:output_type -> edl.rpc.PermitResponse
-	81,  // 238: edl.rpc.Coordinator.Leave:output_type -> edl.rpc.LeaveResponse
-	83,  // 239: edl.rpc.Coordinator.Watch:output_type -> edl.rpc.WatchResponse
-	160, // 240: edl.rpc.Coordinator.Checkpoint:output_type -> edl.job.CheckpointStatus
-	2,   // 241: edl.rpc.Coordinator.Queues:output_type -> edl.rpc.Piece
-	85,  // 242: edl.rpc.Coordinator.GoBack:output_type -> edl.rpc.GoBackResponse
-	52,  // 243: edl.rpc.Coordinator.Move:output_type -> edl.rpc.MoveResponse
-	2,   // 244: edl.rpc.Coordinator.Placement:output_type -> edl.rpc.Piece
-	93,  // 245: edl.rpc.ParameterServer.SendVariable:output_type -> edl.rpc.SendResponse
-	99,  // 246: edl.rpc.ParameterServer.SendBarrier:output_type -> edl.rpc.BarrierResponse
-	92,  // 247: edl.rpc.ParameterServer.GetVariable:output_type -> edl.rpc.VariableChunk
-	92,  // 248: edl.rpc.ParameterServer.GetRows:output_type -> edl.rpc.VariableChunk
-	131, // 249: edl.rpc.ParameterServer.CopyRows:output_type -> edl.rpc.CopyResponse
-	96,  // 250: edl.rpc.ParameterServer.OpenData:output_type -> edl.rpc.OpenDataResponse
-	114, // 251: edl.rpc.ParameterServer.Freeze:output_type -> edl.rpc.FreezeResponse
-	118, // 252: edl.rpc.ParameterServer.Resume:output_type -> edl.rpc.ResumeResponse
-	2,   // 253: edl.rpc.ParameterServer.Ledger:output_type -> edl.rpc.Piece
-	104, // 254: edl.rpc.ParameterServer.Cut:output_type -> edl.rpc.CutResponse
-	106, // 255: edl.rpc.ParameterServer.Hold:output_type -> edl.rpc.HoldResponse
-	108, // 256: edl.rpc.ParameterServer.Restore:output_type -> edl.rpc.RestoreResponse
-	133, // 257: edl.rpc.ParameterServer.Pace:output_type -> edl.rpc.PaceResponse
-	101, // 258: edl.rpc.ParameterServer.Counted:output_type -> edl.rpc.CountedResponse
-	110, // 259: edl.rpc.ParameterServer.Prepare:output_type -> edl.rpc.PrepareResponse
-	112, // 260: edl.rpc.ParameterServer.Arrived:output_type -> edl.rpc.ArrivedResponse
-	135, // 261: edl.rpc.ParameterServer.Complete:output_type -> edl.rpc.CompleteResponse
-	120, // 262: edl.rpc.ParameterServer.Follow:output_type -> edl.rpc.FollowResponse
-	125, // 263: edl.rpc.ParameterServer.TakeOver:output_type -> edl.rpc.TakeOverResponse
-	137, // 264: edl.rpc.ParameterServer.Status:output_type -> edl.rpc.StatusResponse
-	197, // [197:265] is the sub-list for method output_type
-	129, // [129:197] is the sub-list for method input_type
+	9,   // 146: edl.rpc.Listener.SuspendJob:input_type -> edl.rpc.JobRequest
+	7,   // 147: edl.rpc.Listener.ResumeJob:input_type -> edl.rpc.ResumeJobRequest
+	11,  // 148: edl.rpc.Listener.Nodes:input_type -> edl.rpc.NodesRequest
+	13,  // 149: edl.rpc.Listener.CordonNode:input_type -> edl.rpc.CordonNodeRequest
+	35,  // 150: edl.rpc.Listener.StartRole:input_type -> edl.rpc.StartRoleChunk
+	37,  // 151: edl.rpc.Keeper.Attend:input_type -> edl.rpc.AttendRequest
+	2,   // 152: edl.rpc.Keeper.Start:input_type -> edl.rpc.Piece
+	40,  // 153: edl.rpc.Keeper.Follow:input_type -> edl.rpc.KeptRole
+	41,  // 154: edl.rpc.Keeper.Lines:input_type -> edl.rpc.LinesRequest
+	42,  // 155: edl.rpc.Keeper.EndRole:input_type -> edl.rpc.EndRoleRequest
+	44,  // 156: edl.rpc.Keeper.RenewRole:input_type -> edl.rpc.RenewRoleRequest
+	46,  // 157: edl.rpc.Keeper.Release:input_type -> edl.rpc.ReleaseRequest
+	48,  // 158: edl.rpc.Keeper.Dismiss:input_type -> edl.rpc.DismissRequest
+	54,  // 159: edl.rpc.Coordinator.Join:input_type -> edl.rpc.JoinRequest
+	56,  // 160: edl.rpc.Coordinator.News:input_type -> edl.rpc.NewsRequest
+	2,   // 161: edl.rpc.Coordinator.ReportDataset:input_type -> edl.rpc.Piece
+	65,  // 162: edl.rpc.Coordinator.GetTask:input_type -> edl.rpc.GetTaskRequest
+	67,  // 163: edl.rpc.Coordinator.TaskFailed:input_type -> edl.rpc.TaskFailedRequest
+	69,  // 164: edl.rpc.Coordinator.RequestSaveModel:input_type -> edl.rpc.SaveModelRequest
+	2,   // 165: edl.rpc.Coordinator.ReportSteps:input_type -> edl.rpc.Piece
+	74,  // 166: edl.rpc.Coordinator.NextFeed:input_type -> edl.rpc.NextFeedRequest
+	2,   // 167: edl.rpc.Coordinator.Feed:input_type -> edl.rpc.Piece
+	75,  // 168: edl.rpc.Coordinator.Finish:input_type -> edl.rpc.FinishDataRequest
+	26,  // 169: edl.rpc.Coordinator.Acknowledge:input_type -> edl.rpc.AcknowledgeRequest
+	77,  // 170: edl.rpc.Coordinator.Permit:input_type -> edl.rpc.PermitRequest
+	80,  // 171: edl.rpc.Coordinator.Leave:input_type -> edl.rpc.LeaveRequest
+	82,  // 172: edl.rpc.Coordinator.Watch:input_type -> edl.rpc.WatchRequest
+	90,  // 173: edl.rpc.Coordinator.Checkpoint:input_type -> edl.rpc.CheckpointRequest
+	86,  // 174: edl.rpc.Coordinator.Queues:input_type -> edl.rpc.QueuesRequest
+	84,  // 175: edl.rpc.Coordinator.GoBack:input_type -> edl.rpc.GoBackRequest
+	2,   // 176: edl.rpc.Coordinator.Move:input_type -> edl.rpc.Piece
+	53,  // 177: edl.rpc.Coordinator.Placement:input_type -> edl.rpc.PlacementRequest
+	92,  // 178: edl.rpc.ParameterServer.SendVariable:input_type -> edl.rpc.VariableChunk
+	98,  // 179: edl.rpc.ParameterServer.SendBarrier:input_type -> edl.rpc.BarrierRequest
+	129, // 180: edl.rpc.ParameterServer.GetVariable:input_type -> edl.rpc.GetRequest
+	94,  // 181: edl.rpc.ParameterServer.GetRows:input_type -> edl.rpc.RowsRequest
+	130, // 182: edl.rpc.ParameterServer.CopyRows:input_type -> edl.rpc.CopyRequest
+	95,  // 183: edl.rpc.ParameterServer.OpenData:input_type -> edl.rpc.OpenDataRequest
+	113, // 184: edl.rpc.ParameterServer.Freeze:input_type -> edl.rpc.FreezeRequest
+	117, // 185: edl.rpc.ParameterServer.Resume:input_type -> edl.rpc.ResumeRequest
+	126, // 186: edl.rpc.ParameterServer.Ledger:input_type -> edl.rpc.LedgerRequest
+	102, // 187: edl.rpc.ParameterServer.Cut:input_type -> edl.rpc.CutRequest
+	105, // 188: edl.rpc.ParameterServer.Hold:input_type -> edl.rpc.HoldRequest
+	107, // 189: edl.rpc.ParameterServer.Restore:input_type -> edl.rpc.RestoreRequest
+	132, // 190: edl.rpc.ParameterServer.Pace:input_type -> edl.rpc.PaceRequest
+	100, // 191: edl.rpc.ParameterServer.Counted:input_type -> edl.rpc.CountedRequest
+	2,   // 192: edl.rpc.ParameterServer.Prepare:input_type -> edl.rpc.Piece
+	111, // 193: edl.rpc.ParameterServer.Arrived:input_type -> edl.rpc.ArrivedRequest
+	134, // 194: edl.rpc.ParameterServer.Complete:input_type -> edl.rpc.CompleteRequest
+	119, // 195: edl.rpc.ParameterServer.Follow:input_type -> edl.rpc.FollowRequest
+	124, // 196: edl.rpc.ParameterServer.TakeOver:input_type -> edl.rpc.TakeOverRequest
+	136, // 197: edl.rpc.ParameterServer.Status:input_type -> edl.rpc.StatusRequest
+	4,   // 198: edl.rpc.Listener.Describe:output_type -> edl.rpc.DescribeResponse
+	6,   // 199: edl.rpc.Listener.Submit:output_type -> edl.rpc.SubmitResponse
+	147, // 200: edl.rpc.Listener.Status:output_type -> edl.job.JobStatus
+	16,  // 201: edl.rpc.Listener.List:output_type -> edl.rpc.ListResponse
+	10,  // 202: edl.rpc.Listener.Watch:output_type -> edl.rpc.Events
+	18,  // 203: edl.rpc.Listener.Logs:output_type -> edl.rpc.LogLine
+	147, // 204: edl.rpc.Listener.Stop:output_type -> edl.job.JobStatus
+	147, // 205: edl.rpc.Listener.Finish:output_type -> edl.job.JobStatus
+	27,  // 206: edl.rpc.Listener.Acknowledge:output_type -> edl.rpc.AcknowledgeResponse
+	2,   // 207: edl.rpc.Listener.ReadState:output_type -> edl.rpc.Piece
+	30,  // 208: edl.rpc.Listener.WriteState:output_type -> edl.rpc.WriteStateResponse
+	32,  // 209: edl.rpc.Listener.ReleaseState:output_type -> edl.rpc.ReleaseStateResponse
+	2,   // 210: edl.rpc.Listener.RunStep:output_type -> edl.rpc.Piece
+	19,  // 211: edl.rpc.Listener.Why:output_type -> edl.rpc.WhyResponse
+	2,   // 212: edl.rpc.Listener.Show:output_type -> edl.rpc.Piece
+	147, // 213: edl.rpc.Listener.Scale:output_type -> edl.job.JobStatus
+	160, // 214: edl.rpc.Listener.Checkpoint:output_type -> edl.job.CheckpointStatus
+	147, // 215: edl.rpc.Listener.SuspendJob:output_type -> edl.job.JobStatus
+	8,   // 216: edl.rpc.Listener.ResumeJob:output_type -> edl.rpc.ResumeJobResponse
+	12,  // 217: edl.rpc.Listener.Nodes:output_type -> edl.rpc.NodesResponse
+	12,  // 218: edl.rpc.Listener.CordonNode:output_type -> edl.rpc.NodesResponse
+	36,  // 219: edl.rpc.Listener.StartRole:output_type -> edl.rpc.RoleEvent
+	38,  // 220: edl.rpc.Keeper.Attend:output_type -> edl.rpc.KeeperState
+	40,  // 221: edl.rpc.Keeper.Start:output_type -> edl.rpc.KeptRole
+	36,  // 222: edl.rpc.Keeper.Follow:output_type -> edl.rpc.RoleEvent
+	18,  // 223: edl.rpc.Keeper.Lines:output_type -> edl.rpc.LogLine
+	43,  // 224: edl.rpc.Keeper.EndRole:output_type -> edl.rpc.EndRoleResponse
+	45,  // 225: edl.rpc.Keeper.RenewRole:output_type -> edl.rpc.RenewRoleResponse
+	47,  // 226: edl.rpc.Keeper.Release:output_type -> edl.rpc.ReleaseResponse
+	49,  // 227: edl.rpc.Keeper.Dismiss:output_type -> edl.rpc.DismissResponse
+	55,  // 228: edl.rpc.Coordinator.Join:output_type -> edl.rpc.JoinResponse
+	57,  // 229: edl.rpc.Coordinator.News:output_type -> edl.rpc.NewsResponse
+	62,  // 230: edl.rpc.Coordinator.ReportDataset:output_type -> edl.rpc.ReportDatasetResponse
+	66,  // 231: edl.rpc.Coordinator.GetTask:output_type -> edl.rpc.GetTaskResponse
+	68,  // 232: edl.rpc.Coordinator.TaskFailed:output_type -> edl.rpc.TaskFailedResponse
+	70,  // 233: edl.rpc.Coordinator.RequestSaveModel:output_type -> edl.rpc.SaveModelResponse
+	73,  // 234: edl.rpc.Coordinator.ReportSteps:output_type -> edl.rpc.ReportStepsResponse
+	2,   // 235: edl.rpc.Coordinator.NextFeed:output_type -> edl.rpc.Piece
+	2,   // 236: edl.rpc.Coordinator.Feed:output_type -> edl.rpc.Piece
+	76,  // 237: edl.rpc.Coordinator.Finish:output_type -> edl.rpc.FinishDataResponse
+	27,  // 238: edl.rpc.Coordinator.Acknowledge:output_type -> edl.rpc.AcknowledgeResponse
+	78,  // 239: edl.rpc.Coordinator.Permit:output_type -> edl.rpc.PermitResponse
+	81,  // 240: edl.rpc.Coordinator.Leave:output_type -> edl.rpc.LeaveResponse
+	83,  // 241: edl.rpc.Coordinator.Watch:output_type -> edl.rpc.WatchResponse
+	160, // 242: edl.rpc.Coordinator.Checkpoint:output_type -> edl.job.CheckpointStatus
+	2,   // 243: edl.rpc.Coordinator.Queues:output_type -> edl.rpc.Piece
+	85,  // 244: edl.rpc.Coordinator.GoBack:output_type -> edl.rpc.GoBackResponse
+	52,  // 245: edl.rpc.Coordinator.Move:output_type -> edl.rpc.MoveResponse
+	2,   // 246: edl.rpc.Coordinator.Placement:output_type -> edl.rpc.Piece
+	93,  // 247: edl.rpc.ParameterServer.SendVariable:output_type -> edl.rpc.SendResponse
+	99,  // 248: edl.rpc.ParameterServer.SendBarrier:output_type -> edl.rpc.BarrierResponse
+	92,  // 249: edl.rpc.ParameterServer.GetVariable:output_type -> edl.rpc.VariableChunk
+	92,  // 250: edl.rpc.ParameterServer.GetRows:output_type -> edl.rpc.VariableChunk
+	131, // 251: edl.rpc.ParameterServer.CopyRows:output_type -> edl.rpc.CopyResponse
+	96,  // 252: edl.rpc.ParameterServer.OpenData:output_type -> edl.rpc.OpenDataResponse
+	114, // 253: edl.rpc.ParameterServer.Freeze:output_type -> edl.rpc.FreezeResponse
+	118, // 254: edl.rpc.ParameterServer.Resume:output_type -> edl.rpc.ResumeResponse
+	2,   // 255: edl.rpc.ParameterServer.Ledger:output_type -> edl.rpc.Piece
+	104, // 256: edl.rpc.ParameterServer.Cut:output_type -> edl.rpc.CutResponse
+	106, // 257: edl.rpc.ParameterServer.Hold:output_type -> edl.rpc.HoldResponse
+	108, // 258: edl.rpc.ParameterServer.Restore:output_type -> edl.rpc.RestoreResponse
+	133, // 259: edl.rpc.ParameterServer.Pace:output_type -> edl.rpc.PaceResponse
+	101, // 260: edl.rpc.ParameterServer.Counted:output_type -> edl.rpc.CountedResponse
+	110, // 261: edl.rpc.ParameterServer.Prepare:output_type -> edl.rpc.PrepareResponse
+	112, // 262: edl.rpc.ParameterServer.Arrived:output_type -> edl.rpc.ArrivedResponse
+	135, // 263: edl.rpc.ParameterServer.Complete:output_type -> edl.rpc.CompleteResponse
+	120, // 264: edl.rpc.ParameterServer.Follow:output_type -> edl.rpc.FollowResponse
+	125, // 265: edl.rpc.ParameterServer.TakeOver:output_type -> edl.rpc.TakeOverResponse
+	137, // 266: edl.rpc.ParameterServer.Status:output_type -> edl.rpc.StatusResponse
+	198, // [198:267] is the sub-list for method output_type
+	129, // [129:198] is the sub-list for method input_type
 	129, // [129:129] is the sub-list for extension type_name
 	129, // [129:129] is the sub-list for extension extendee
 	0,   // [0:129] is the sub-list for field type_name

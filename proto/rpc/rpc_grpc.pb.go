@@ -40,6 +40,7 @@ const (
 	Listener_Show_FullMethodName         = "/edl.rpc.Listener/Show"
 	Listener_Scale_FullMethodName        = "/edl.rpc.Listener/Scale"
 	Listener_Checkpoint_FullMethodName   = "/edl.rpc.Listener/Checkpoint"
+	Listener_SuspendJob_FullMethodName   = "/edl.rpc.Listener/SuspendJob"
 	Listener_ResumeJob_FullMethodName    = "/edl.rpc.Listener/ResumeJob"
 	Listener_Nodes_FullMethodName        = "/edl.rpc.Listener/Nodes"
 	Listener_CordonNode_FullMethodName   = "/edl.rpc.Listener/CordonNode"
@@ -86,7 +87,10 @@ type ListenerClient interface {
 	Scale(ctx context.Context, in *ScaleRequest, opts ...grpc.CallOption) (*job.JobStatus, error)
 	// Checkpoint makes a checkpoint of a job that runs, and returns when it is complete. The job goes on.
 	Checkpoint(ctx context.Context, in *JobRequest, opts ...grpc.CallOption) (*job.CheckpointStatus, error)
-	// ResumeJob starts a job again that has ended before its time, from its last checkpoint, as another job.
+	// SuspendJob lets a job that runs make a checkpoint, end its roles, and wait until ResumeJob. It answers when no role is left. A job that waits goes on waiting until
+	// then.
+	SuspendJob(ctx context.Context, in *JobRequest, opts ...grpc.CallOption) (*job.JobStatus, error)
+	// ResumeJob starts a job again that has ended before its time, from its last checkpoint, as another job. A job that was suspended goes on itself.
 	ResumeJob(ctx context.Context, in *ResumeJobRequest, opts ...grpc.CallOption) (*ResumeJobResponse, error)
 	// Nodes tells what the machines that run roles have, and what jobs take of them.
 	Nodes(ctx context.Context, in *NodesRequest, opts ...grpc.CallOption) (*NodesResponse, error)
@@ -319,6 +323,16 @@ func (c *listenerClient) Checkpoint(ctx context.Context, in *JobRequest, opts ..
 	return out, nil
 }
 
+func (c *listenerClient) SuspendJob(ctx context.Context, in *JobRequest, opts ...grpc.CallOption) (*job.JobStatus, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(job.JobStatus)
+	err := c.cc.Invoke(ctx, Listener_SuspendJob_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *listenerClient) ResumeJob(ctx context.Context, in *ResumeJobRequest, opts ...grpc.CallOption) (*ResumeJobResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ResumeJobResponse)
@@ -402,7 +416,10 @@ type ListenerServer interface {
 	Scale(context.Context, *ScaleRequest) (*job.JobStatus, error)
 	// Checkpoint makes a checkpoint of a job that runs, and returns when it is complete. The job goes on.
 	Checkpoint(context.Context, *JobRequest) (*job.CheckpointStatus, error)
-	// ResumeJob starts a job again that has ended before its time, from its last checkpoint, as another job.
+	// SuspendJob lets a job that runs make a checkpoint, end its roles, and wait until ResumeJob. It answers when no role is left. A job that waits goes on waiting until
+	// then.
+	SuspendJob(context.Context, *JobRequest) (*job.JobStatus, error)
+	// ResumeJob starts a job again that has ended before its time, from its last checkpoint, as another job. A job that was suspended goes on itself.
 	ResumeJob(context.Context, *ResumeJobRequest) (*ResumeJobResponse, error)
 	// Nodes tells what the machines that run roles have, and what jobs take of them.
 	Nodes(context.Context, *NodesRequest) (*NodesResponse, error)
@@ -470,6 +487,9 @@ func (UnimplementedListenerServer) Scale(context.Context, *ScaleRequest) (*job.J
 }
 func (UnimplementedListenerServer) Checkpoint(context.Context, *JobRequest) (*job.CheckpointStatus, error) {
 	return nil, status.Error(codes.Unimplemented, "method Checkpoint not implemented")
+}
+func (UnimplementedListenerServer) SuspendJob(context.Context, *JobRequest) (*job.JobStatus, error) {
+	return nil, status.Error(codes.Unimplemented, "method SuspendJob not implemented")
 }
 func (UnimplementedListenerServer) ResumeJob(context.Context, *ResumeJobRequest) (*ResumeJobResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ResumeJob not implemented")
@@ -749,6 +769,24 @@ func _Listener_Checkpoint_Handler(srv interface{}, ctx context.Context, dec func
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Listener_SuspendJob_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(JobRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ListenerServer).SuspendJob(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Listener_SuspendJob_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ListenerServer).SuspendJob(ctx, req.(*JobRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _Listener_ResumeJob_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ResumeJobRequest)
 	if err := dec(in); err != nil {
@@ -856,6 +894,10 @@ var Listener_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Checkpoint",
 			Handler:    _Listener_Checkpoint_Handler,
+		},
+		{
+			MethodName: "SuspendJob",
+			Handler:    _Listener_SuspendJob_Handler,
 		},
 		{
 			MethodName: "ResumeJob",

@@ -1613,6 +1613,7 @@ type JobRecord struct {
 	Placement     uint64                 `protobuf:"varint,11,opt,name=placement,proto3" json:"placement,omitempty"`   // number of the placement that the roles have
 	Pservers      int32                  `protobuf:"varint,12,opt,name=pservers,proto3" json:"pservers,omitempty"`     // of that placement
 	Placements    uint64                 `protobuf:"varint,13,opt,name=placements,proto3" json:"placements,omitempty"` // number of the last placement that was tried
+	Suspension    *Suspension            `protobuf:"bytes,14,opt,name=suspension,proto3" json:"suspension,omitempty"`  // of a job that waits and was suspended; always that of the last entry
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1738,6 +1739,66 @@ func (x *JobRecord) GetPlacements() uint64 {
 	return 0
 }
 
+func (x *JobRecord) GetSuspension() *Suspension {
+	if x != nil {
+		return x.Suspension
+	}
+	return nil
+}
+
+// Suspension is why a job does not go on that has run.
+type Suspension struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	For           string                 `protobuf:"bytes,1,opt,name=for,proto3" json:"for,omitempty"`    // the job that it was suspended for; empty: none
+	Held          bool                   `protobuf:"varint,2,opt,name=held,proto3" json:"held,omitempty"` // by a user
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Suspension) Reset() {
+	*x = Suspension{}
+	mi := &file_proto_state_state_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Suspension) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Suspension) ProtoMessage() {}
+
+func (x *Suspension) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_state_state_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Suspension.ProtoReflect.Descriptor instead.
+func (*Suspension) Descriptor() ([]byte, []int) {
+	return file_proto_state_state_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *Suspension) GetFor() string {
+	if x != nil {
+		return x.For
+	}
+	return ""
+}
+
+func (x *Suspension) GetHeld() bool {
+	if x != nil {
+		return x.Held
+	}
+	return false
+}
+
 // Position is how far a listener has read the events of the coordinators of a job.
 type Position struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1751,7 +1812,7 @@ type Position struct {
 
 func (x *Position) Reset() {
 	*x = Position{}
-	mi := &file_proto_state_state_proto_msgTypes[22]
+	mi := &file_proto_state_state_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1763,7 +1824,7 @@ func (x *Position) String() string {
 func (*Position) ProtoMessage() {}
 
 func (x *Position) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_state_state_proto_msgTypes[22]
+	mi := &file_proto_state_state_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1776,7 +1837,7 @@ func (x *Position) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Position.ProtoReflect.Descriptor instead.
 func (*Position) Descriptor() ([]byte, []int) {
-	return file_proto_state_state_proto_rawDescGZIP(), []int{22}
+	return file_proto_state_state_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Position) GetHistory() uint64 {
@@ -1819,7 +1880,7 @@ type Wish struct {
 
 func (x *Wish) Reset() {
 	*x = Wish{}
-	mi := &file_proto_state_state_proto_msgTypes[23]
+	mi := &file_proto_state_state_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1831,7 +1892,7 @@ func (x *Wish) String() string {
 func (*Wish) ProtoMessage() {}
 
 func (x *Wish) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_state_state_proto_msgTypes[23]
+	mi := &file_proto_state_state_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1844,7 +1905,7 @@ func (x *Wish) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Wish.ProtoReflect.Descriptor instead.
 func (*Wish) Descriptor() ([]byte, []int) {
-	return file_proto_state_state_proto_rawDescGZIP(), []int{23}
+	return file_proto_state_state_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Wish) GetAfterStep() uint64 {
@@ -1879,7 +1940,7 @@ type Owed struct {
 
 func (x *Owed) Reset() {
 	*x = Owed{}
-	mi := &file_proto_state_state_proto_msgTypes[24]
+	mi := &file_proto_state_state_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1891,7 +1952,7 @@ func (x *Owed) String() string {
 func (*Owed) ProtoMessage() {}
 
 func (x *Owed) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_state_state_proto_msgTypes[24]
+	mi := &file_proto_state_state_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1904,7 +1965,7 @@ func (x *Owed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Owed.ProtoReflect.Descriptor instead.
 func (*Owed) Descriptor() ([]byte, []int) {
-	return file_proto_state_state_proto_rawDescGZIP(), []int{24}
+	return file_proto_state_state_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Owed) GetForget() bool {
@@ -1942,7 +2003,7 @@ type JobBegin struct {
 
 func (x *JobBegin) Reset() {
 	*x = JobBegin{}
-	mi := &file_proto_state_state_proto_msgTypes[25]
+	mi := &file_proto_state_state_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1954,7 +2015,7 @@ func (x *JobBegin) String() string {
 func (*JobBegin) ProtoMessage() {}
 
 func (x *JobBegin) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_state_state_proto_msgTypes[25]
+	mi := &file_proto_state_state_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1967,7 +2028,7 @@ func (x *JobBegin) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobBegin.ProtoReflect.Descriptor instead.
 func (*JobBegin) Descriptor() ([]byte, []int) {
-	return file_proto_state_state_proto_rawDescGZIP(), []int{25}
+	return file_proto_state_state_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *JobBegin) GetBegin() *job.Progress {
@@ -2072,18 +2133,19 @@ type Supervision struct {
 	Back          int32                  `protobuf:"varint,13,opt,name=back,proto3" json:"back,omitempty"` // how often the job was to go back to a checkpoint
 	Why           *job.Failure           `protobuf:"bytes,14,opt,name=why,proto3" json:"why,omitempty"`    // why it goes back now
 	More          bool                   `protobuf:"varint,15,opt,name=more,proto3" json:"more,omitempty"`
-	Asked         int32                  `protobuf:"varint,16,opt,name=asked,proto3" json:"asked,omitempty"`     // how often a standby was asked to take over
-	Under         []*TakeOver            `protobuf:"bytes,17,rep,name=under,proto3" json:"under,omitempty"`      // that were not answered
-	Scaling       int32                  `protobuf:"varint,18,opt,name=scaling,proto3" json:"scaling,omitempty"` // pservers that the job changes to; 0: none
-	Moves         int32                  `protobuf:"varint,19,opt,name=moves,proto3" json:"moves,omitempty"`     // how often the state was to move
-	Now           int64                  `protobuf:"varint,20,opt,name=now,proto3" json:"now,omitempty"`         // when this was written
+	Asked         int32                  `protobuf:"varint,16,opt,name=asked,proto3" json:"asked,omitempty"`         // how often a standby was asked to take over
+	Under         []*TakeOver            `protobuf:"bytes,17,rep,name=under,proto3" json:"under,omitempty"`          // that were not answered
+	Scaling       int32                  `protobuf:"varint,18,opt,name=scaling,proto3" json:"scaling,omitempty"`     // pservers that the job changes to; 0: none
+	Moves         int32                  `protobuf:"varint,19,opt,name=moves,proto3" json:"moves,omitempty"`         // how often the state was to move
+	Now           int64                  `protobuf:"varint,20,opt,name=now,proto3" json:"now,omitempty"`             // when this was written
+	Suspended     bool                   `protobuf:"varint,21,opt,name=suspended,proto3" json:"suspended,omitempty"` // no attempt begins until the job is resumed
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Supervision) Reset() {
 	*x = Supervision{}
-	mi := &file_proto_state_state_proto_msgTypes[26]
+	mi := &file_proto_state_state_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2095,7 +2157,7 @@ func (x *Supervision) String() string {
 func (*Supervision) ProtoMessage() {}
 
 func (x *Supervision) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_state_state_proto_msgTypes[26]
+	mi := &file_proto_state_state_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2108,7 +2170,7 @@ func (x *Supervision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Supervision.ProtoReflect.Descriptor instead.
 func (*Supervision) Descriptor() ([]byte, []int) {
-	return file_proto_state_state_proto_rawDescGZIP(), []int{26}
+	return file_proto_state_state_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Supervision) GetPservers() int32 {
@@ -2251,6 +2313,13 @@ func (x *Supervision) GetNow() int64 {
 	return 0
 }
 
+func (x *Supervision) GetSuspended() bool {
+	if x != nil {
+		return x.Suspended
+	}
+	return false
+}
+
 type SupervisedRole struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Role          job.Role               `protobuf:"varint,1,opt,name=role,proto3,enum=edl.job.Role" json:"role,omitempty"`
@@ -2275,7 +2344,7 @@ type SupervisedRole struct {
 
 func (x *SupervisedRole) Reset() {
 	*x = SupervisedRole{}
-	mi := &file_proto_state_state_proto_msgTypes[27]
+	mi := &file_proto_state_state_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2287,7 +2356,7 @@ func (x *SupervisedRole) String() string {
 func (*SupervisedRole) ProtoMessage() {}
 
 func (x *SupervisedRole) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_state_state_proto_msgTypes[27]
+	mi := &file_proto_state_state_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2300,7 +2369,7 @@ func (x *SupervisedRole) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SupervisedRole.ProtoReflect.Descriptor instead.
 func (*SupervisedRole) Descriptor() ([]byte, []int) {
-	return file_proto_state_state_proto_rawDescGZIP(), []int{27}
+	return file_proto_state_state_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *SupervisedRole) GetRole() job.Role {
@@ -2427,7 +2496,7 @@ type TakeOver struct {
 
 func (x *TakeOver) Reset() {
 	*x = TakeOver{}
-	mi := &file_proto_state_state_proto_msgTypes[28]
+	mi := &file_proto_state_state_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2439,7 +2508,7 @@ func (x *TakeOver) String() string {
 func (*TakeOver) ProtoMessage() {}
 
 func (x *TakeOver) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_state_state_proto_msgTypes[28]
+	mi := &file_proto_state_state_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2452,7 +2521,7 @@ func (x *TakeOver) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TakeOver.ProtoReflect.Descriptor instead.
 func (*TakeOver) Descriptor() ([]byte, []int) {
-	return file_proto_state_state_proto_rawDescGZIP(), []int{28}
+	return file_proto_state_state_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *TakeOver) GetIndex() int32 {
@@ -2633,7 +2702,7 @@ const file_proto_state_state_proto_rawDesc = "" +
 	"\x03job\x18\x01 \x01(\v2\x12.edl.state.KeptJobR\x03job\x12\x16\n" +
 	"\x06keeper\x18\x02 \x01(\tR\x06keeper\x12\x19\n" +
 	"\bbegan_ns\x18\x03 \x01(\x03R\abeganNs\x12'\n" +
-	"\x06policy\x18\x04 \x01(\v2\x0f.edl.job.PolicyR\x06policy\"\xdd\x03\n" +
+	"\x06policy\x18\x04 \x01(\v2\x0f.edl.job.PolicyR\x06policy\"\x94\x04\n" +
 	"\tJobRecord\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\x12&\n" +
 	"\x06events\x18\x02 \x03(\v2\x0e.edl.job.EventR\x06events\x12*\n" +
@@ -2650,7 +2719,14 @@ const file_proto_state_state_proto_rawDesc = "" +
 	"\bpservers\x18\f \x01(\x05R\bpservers\x12\x1e\n" +
 	"\n" +
 	"placements\x18\r \x01(\x04R\n" +
-	"placements\"`\n" +
+	"placements\x125\n" +
+	"\n" +
+	"suspension\x18\x0e \x01(\v2\x15.edl.state.SuspensionR\n" +
+	"suspension\"2\n" +
+	"\n" +
+	"Suspension\x12\x10\n" +
+	"\x03for\x18\x01 \x01(\tR\x03for\x12\x12\n" +
+	"\x04held\x18\x02 \x01(\bR\x04held\"`\n" +
 	"\bPosition\x12\x18\n" +
 	"\ahistory\x18\x01 \x01(\x04R\ahistory\x12\x14\n" +
 	"\x05fence\x18\x02 \x01(\x04R\x05fence\x12\x12\n" +
@@ -2678,7 +2754,7 @@ const file_proto_state_state_proto_rawDesc = "" +
 	"\bunpacked\x18\n" +
 	" \x01(\tR\bunpacked\x12\x1a\n" +
 	"\bexported\x18\v \x01(\tR\bexported\x12\x10\n" +
-	"\x03dir\x18\f \x01(\tR\x03dir\"\xa8\x04\n" +
+	"\x03dir\x18\f \x01(\tR\x03dir\"\xc6\x04\n" +
 	"\vSupervision\x12\x1a\n" +
 	"\bpservers\x18\x01 \x01(\x05R\bpservers\x12\x16\n" +
 	"\x06wanted\x18\x02 \x01(\x05R\x06wanted\x12/\n" +
@@ -2700,7 +2776,8 @@ const file_proto_state_state_proto_rawDesc = "" +
 	"\x05under\x18\x11 \x03(\v2\x13.edl.state.TakeOverR\x05under\x12\x18\n" +
 	"\ascaling\x18\x12 \x01(\x05R\ascaling\x12\x14\n" +
 	"\x05moves\x18\x13 \x01(\x05R\x05moves\x12\x10\n" +
-	"\x03now\x18\x14 \x01(\x03R\x03now\"\xa0\x03\n" +
+	"\x03now\x18\x14 \x01(\x03R\x03now\x12\x1c\n" +
+	"\tsuspended\x18\x15 \x01(\bR\tsuspended\"\xa0\x03\n" +
 	"\x0eSupervisedRole\x12!\n" +
 	"\x04role\x18\x01 \x01(\x0e2\r.edl.job.RoleR\x04role\x12\x14\n" +
 	"\x05index\x18\x02 \x01(\x05R\x05index\x12\x14\n" +
@@ -2738,7 +2815,7 @@ func file_proto_state_state_proto_rawDescGZIP() []byte {
 }
 
 var file_proto_state_state_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_proto_state_state_proto_msgTypes = make([]protoimpl.MessageInfo, 31)
+var file_proto_state_state_proto_msgTypes = make([]protoimpl.MessageInfo, 32)
 var file_proto_state_state_proto_goTypes = []any{
 	(Task_Place)(0),            // 0: edl.state.Task.Place
 	(*Head)(nil),               // 1: edl.state.Head
@@ -2763,70 +2840,72 @@ var file_proto_state_state_proto_goTypes = []any{
 	(*Queue)(nil),              // 20: edl.state.Queue
 	(*RunningJob)(nil),         // 21: edl.state.RunningJob
 	(*JobRecord)(nil),          // 22: edl.state.JobRecord
-	(*Position)(nil),           // 23: edl.state.Position
-	(*Wish)(nil),               // 24: edl.state.Wish
-	(*Owed)(nil),               // 25: edl.state.Owed
-	(*JobBegin)(nil),           // 26: edl.state.JobBegin
-	(*Supervision)(nil),        // 27: edl.state.Supervision
-	(*SupervisedRole)(nil),     // 28: edl.state.SupervisedRole
-	(*TakeOver)(nil),           // 29: edl.state.TakeOver
-	nil,                        // 30: edl.state.Snapshot.EntriesEntry
-	nil,                        // 31: edl.state.Queue.UsedEntry
-	(*rpc.DataFile)(nil),       // 32: edl.rpc.DataFile
-	(*job.Progress)(nil),       // 33: edl.job.Progress
-	(job.Mode)(0),              // 34: edl.job.Mode
-	(*job.Shard)(nil),          // 35: edl.job.Shard
-	(*rpc.Dataset)(nil),        // 36: edl.rpc.Dataset
-	(*job.JobSpec)(nil),        // 37: edl.job.JobSpec
-	(*job.JobStatus)(nil),      // 38: edl.job.JobStatus
-	(*job.Policy)(nil),         // 39: edl.job.Policy
-	(*job.Event)(nil),          // 40: edl.job.Event
-	(*rpc.GoBackResponse)(nil), // 41: edl.rpc.GoBackResponse
-	(*job.Failure)(nil),        // 42: edl.job.Failure
-	(job.Role)(0),              // 43: edl.job.Role
+	(*Suspension)(nil),         // 23: edl.state.Suspension
+	(*Position)(nil),           // 24: edl.state.Position
+	(*Wish)(nil),               // 25: edl.state.Wish
+	(*Owed)(nil),               // 26: edl.state.Owed
+	(*JobBegin)(nil),           // 27: edl.state.JobBegin
+	(*Supervision)(nil),        // 28: edl.state.Supervision
+	(*SupervisedRole)(nil),     // 29: edl.state.SupervisedRole
+	(*TakeOver)(nil),           // 30: edl.state.TakeOver
+	nil,                        // 31: edl.state.Snapshot.EntriesEntry
+	nil,                        // 32: edl.state.Queue.UsedEntry
+	(*rpc.DataFile)(nil),       // 33: edl.rpc.DataFile
+	(*job.Progress)(nil),       // 34: edl.job.Progress
+	(job.Mode)(0),              // 35: edl.job.Mode
+	(*job.Shard)(nil),          // 36: edl.job.Shard
+	(*rpc.Dataset)(nil),        // 37: edl.rpc.Dataset
+	(*job.JobSpec)(nil),        // 38: edl.job.JobSpec
+	(*job.JobStatus)(nil),      // 39: edl.job.JobStatus
+	(*job.Policy)(nil),         // 40: edl.job.Policy
+	(*job.Event)(nil),          // 41: edl.job.Event
+	(*rpc.GoBackResponse)(nil), // 42: edl.rpc.GoBackResponse
+	(*job.Failure)(nil),        // 43: edl.job.Failure
+	(job.Role)(0),              // 44: edl.job.Role
 }
 var file_proto_state_state_proto_depIdxs = []int32{
-	32, // 0: edl.state.File.file:type_name -> edl.rpc.DataFile
+	33, // 0: edl.state.File.file:type_name -> edl.rpc.DataFile
 	0,  // 1: edl.state.Task.place:type_name -> edl.state.Task.Place
 	5,  // 2: edl.state.Rank.granted:type_name -> edl.state.Dispatch
 	5,  // 3: edl.state.Rank.finished:type_name -> edl.state.Dispatch
 	8,  // 4: edl.state.Generation.members:type_name -> edl.state.Member
-	33, // 5: edl.state.Back.progress:type_name -> edl.job.Progress
-	30, // 6: edl.state.Snapshot.entries:type_name -> edl.state.Snapshot.EntriesEntry
-	34, // 7: edl.state.Checkpoint.mode:type_name -> edl.job.Mode
-	33, // 8: edl.state.Checkpoint.progress:type_name -> edl.job.Progress
-	35, // 9: edl.state.Checkpoint.shards:type_name -> edl.job.Shard
-	36, // 10: edl.state.Checkpoint.data:type_name -> edl.rpc.Dataset
-	36, // 11: edl.state.Datasets.datasets:type_name -> edl.rpc.Dataset
-	37, // 12: edl.state.KeptJob.spec:type_name -> edl.job.JobSpec
-	38, // 13: edl.state.KeptJob.ended:type_name -> edl.job.JobStatus
-	31, // 14: edl.state.Queue.used:type_name -> edl.state.Queue.UsedEntry
+	34, // 5: edl.state.Back.progress:type_name -> edl.job.Progress
+	31, // 6: edl.state.Snapshot.entries:type_name -> edl.state.Snapshot.EntriesEntry
+	35, // 7: edl.state.Checkpoint.mode:type_name -> edl.job.Mode
+	34, // 8: edl.state.Checkpoint.progress:type_name -> edl.job.Progress
+	36, // 9: edl.state.Checkpoint.shards:type_name -> edl.job.Shard
+	37, // 10: edl.state.Checkpoint.data:type_name -> edl.rpc.Dataset
+	37, // 11: edl.state.Datasets.datasets:type_name -> edl.rpc.Dataset
+	38, // 12: edl.state.KeptJob.spec:type_name -> edl.job.JobSpec
+	39, // 13: edl.state.KeptJob.ended:type_name -> edl.job.JobStatus
+	32, // 14: edl.state.Queue.used:type_name -> edl.state.Queue.UsedEntry
 	19, // 15: edl.state.RunningJob.job:type_name -> edl.state.KeptJob
-	39, // 16: edl.state.RunningJob.policy:type_name -> edl.job.Policy
-	40, // 17: edl.state.JobRecord.events:type_name -> edl.job.Event
-	38, // 18: edl.state.JobRecord.status:type_name -> edl.job.JobStatus
-	23, // 19: edl.state.JobRecord.position:type_name -> edl.state.Position
-	27, // 20: edl.state.JobRecord.supervision:type_name -> edl.state.Supervision
-	26, // 21: edl.state.JobRecord.begin:type_name -> edl.state.JobBegin
-	24, // 22: edl.state.JobRecord.wishes:type_name -> edl.state.Wish
-	25, // 23: edl.state.JobRecord.owed:type_name -> edl.state.Owed
-	41, // 24: edl.state.Owed.back:type_name -> edl.rpc.GoBackResponse
-	33, // 25: edl.state.JobBegin.begin:type_name -> edl.job.Progress
-	33, // 26: edl.state.JobBegin.restart:type_name -> edl.job.Progress
-	36, // 27: edl.state.JobBegin.datasets:type_name -> edl.rpc.Dataset
-	28, // 28: edl.state.Supervision.roles:type_name -> edl.state.SupervisedRole
-	42, // 29: edl.state.Supervision.cause:type_name -> edl.job.Failure
-	42, // 30: edl.state.Supervision.why:type_name -> edl.job.Failure
-	29, // 31: edl.state.Supervision.under:type_name -> edl.state.TakeOver
-	43, // 32: edl.state.SupervisedRole.role:type_name -> edl.job.Role
-	42, // 33: edl.state.SupervisedRole.last:type_name -> edl.job.Failure
-	43, // 34: edl.state.SupervisedRole.as:type_name -> edl.job.Role
-	42, // 35: edl.state.TakeOver.cause:type_name -> edl.job.Failure
-	36, // [36:36] is the sub-list for method output_type
-	36, // [36:36] is the sub-list for method input_type
-	36, // [36:36] is the sub-list for extension type_name
-	36, // [36:36] is the sub-list for extension extendee
-	0,  // [0:36] is the sub-list for field type_name
+	40, // 16: edl.state.RunningJob.policy:type_name -> edl.job.Policy
+	41, // 17: edl.state.JobRecord.events:type_name -> edl.job.Event
+	39, // 18: edl.state.JobRecord.status:type_name -> edl.job.JobStatus
+	24, // 19: edl.state.JobRecord.position:type_name -> edl.state.Position
+	28, // 20: edl.state.JobRecord.supervision:type_name -> edl.state.Supervision
+	27, // 21: edl.state.JobRecord.begin:type_name -> edl.state.JobBegin
+	25, // 22: edl.state.JobRecord.wishes:type_name -> edl.state.Wish
+	26, // 23: edl.state.JobRecord.owed:type_name -> edl.state.Owed
+	23, // 24: edl.state.JobRecord.suspension:type_name -> edl.state.Suspension
+	42, // 25: edl.state.Owed.back:type_name -> edl.rpc.GoBackResponse
+	34, // 26: edl.state.JobBegin.begin:type_name -> edl.job.Progress
+	34, // 27: edl.state.JobBegin.restart:type_name -> edl.job.Progress
+	37, // 28: edl.state.JobBegin.datasets:type_name -> edl.rpc.Dataset
+	29, // 29: edl.state.Supervision.roles:type_name -> edl.state.SupervisedRole
+	43, // 30: edl.state.Supervision.cause:type_name -> edl.job.Failure
+	43, // 31: edl.state.Supervision.why:type_name -> edl.job.Failure
+	30, // 32: edl.state.Supervision.under:type_name -> edl.state.TakeOver
+	44, // 33: edl.state.SupervisedRole.role:type_name -> edl.job.Role
+	43, // 34: edl.state.SupervisedRole.last:type_name -> edl.job.Failure
+	44, // 35: edl.state.SupervisedRole.as:type_name -> edl.job.Role
+	43, // 36: edl.state.TakeOver.cause:type_name -> edl.job.Failure
+	37, // [37:37] is the sub-list for method output_type
+	37, // [37:37] is the sub-list for method input_type
+	37, // [37:37] is the sub-list for extension type_name
+	37, // [37:37] is the sub-list for extension extendee
+	0,  // [0:37] is the sub-list for field type_name
 }
 
 func init() { file_proto_state_state_proto_init() }
@@ -2834,14 +2913,14 @@ func file_proto_state_state_proto_init() {
 	if File_proto_state_state_proto != nil {
 		return
 	}
-	file_proto_state_state_proto_msgTypes[23].OneofWrappers = []any{}
+	file_proto_state_state_proto_msgTypes[24].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_state_state_proto_rawDesc), len(file_proto_state_state_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   31,
+			NumMessages:   32,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -16,7 +16,7 @@ var methodAccess = map[string]credential.Access{
 	"Describe": credential.Viewer, "List": credential.Viewer, "Status": credential.Viewer, "Watch": credential.Viewer, "Logs": credential.Viewer,
 	"Why": credential.Viewer, "Show": credential.Viewer, "Nodes": credential.Viewer, "CordonNode": credential.Admin,
 	"Submit": credential.Submitter, "ResumeJob": credential.Submitter, "Stop": credential.Submitter, "Finish": credential.Submitter, "Scale": credential.Submitter,
-	"Checkpoint": credential.Submitter, "Acknowledge": credential.Submitter, "RunStep": credential.Submitter,
+	"Checkpoint": credential.Submitter, "SuspendJob": credential.Submitter, "Acknowledge": credential.Submitter, "RunStep": credential.Submitter,
 	"ReadState": credential.Submitter, "WriteState": credential.Submitter, "ReleaseState": credential.Submitter,
 }
 

@@ -54,7 +54,7 @@ func (m *Manager) saveAll() {
 	for _, j := range m.Jobs() {
 		begun := false
 		j.withLock(func() { begun = j.hasBegun() })
-		if !begun || j.Ended() || j.spec.Checkpoints == nil {
+		if !begun || isIn(j, job.State_WAITING) || j.Ended() || j.spec.Checkpoints == nil {
 			continue
 		}
 		group.Go(func() {
@@ -74,7 +74,7 @@ func save(ctx context.Context, j *Job) (*job.CheckpointStatus, error) {
 		return nil, fault.E(fault.InvalidArgument, fault.At("job "+j.ID), fault.Got("a job without checkpoints"), fault.Want("one that was started with --checkpoint STORE"))
 	}
 	if isIn(j, job.State_WAITING) {
-		return nil, fault.E(fault.InvalidArgument, fault.At("job "+j.ID), fault.Got("a job that waits, and has trained nothing"), fault.Want("one that has started"))
+		return nil, fault.E(fault.InvalidArgument, fault.At("job "+j.ID), fault.Got("a job that waits"), fault.Want("one that runs"))
 	}
 	c, err := j.coordinator(ctx)
 	if err != nil {

@@ -261,9 +261,17 @@ func (m *Manager) rememberServers(j *Job, servers int) {
 	}
 }
 
-// Resume starts a job again that has ended before its time, as another job, from its last checkpoint; where it has made none, from the one that it began with.
+// Resume lets a job go on that a user has suspended. It starts a job again that has ended before its time, as another job, from its last checkpoint; where it has made none, from the one that it began with.
 // Numbers of roles that are not 0 replace those of the job.
 func (m *Manager) Resume(ctx context.Context, id string, trainers, trainersMax, pservers int32) (*Job, error) {
+	if j, err := m.Job(id); err == nil && !j.Ended() {
+		if err := callerOf(ctx).mayAct(j.owner, "job "+id); err != nil {
+			return nil, err
+		}
+		if trainers+trainersMax+pservers == 0 && resumeHeld(j) {
+			return j, nil
+		}
+	}
 	if m.cfg.Data == nil {
 		return nil, fault.E(fault.InvalidArgument, fault.At("job "+id), fault.Got("a listener without a data folder"), fault.Want("one with --data-dir"),
 			fault.Hint("submit the job again, with --resume STORE"))
@@ -274,7 +282,8 @@ func (m *Manager) Resume(ctx context.Context, id string, trainers, trainersMax, 
 		}
 	}
 	if m.runs(id) {
-		return nil, fault.E(fault.InvalidArgument, fault.At("job "+id), fault.Got("a job that runs"), fault.Want("one that was stopped or has failed"))
+		return nil, fault.E(fault.InvalidArgument, fault.At("job "+id), fault.Got("a job that runs, or stands in line"), fault.Want("one that was stopped, has failed, or was suspended by a user"),
+			fault.Hint("one that was suspended goes on with as many roles as it has: give no numbers"))
 	}
 	k, err := m.cfg.Data.read(id)
 	if err == nil {

@@ -33,13 +33,29 @@ func (noKeeper) Release(context.Context, *rpc.ReleaseRequest, ...grpc.CallOption
 // durable is a manager with a data folder, whose processes are those of a keeper of a name.
 func durable(t *testing.T, folder, keeper string, config listen.Config, instead func(name string) run) *harness {
 	t.Helper()
+	return durableIn(t, &harness{store: cluster.NewMemory()}, folder, keeper, config, instead)
+}
+
+// durableIn is durable for a harness that has its store.
+func durableIn(t *testing.T, h *harness, folder, keeper string, config listen.Config, instead func(name string) run) *harness {
+	t.Helper()
 	data, err := listen.OpenData(folder)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { data.Close() })
 	config.Data, config.Kept = data, &listen.Keeping{Launcher: launch.Kept{Keeper: noKeeper{}}, Keeper: keeper}
-	return newHarness(t, config, instead)
+	return newHarnessIn(t, h, config, instead)
+}
+
+// copied is a data folder whose listener has gone without closing it.
+func copied(t *testing.T, folder string) string {
+	t.Helper()
+	left := filepath.Join(t.TempDir(), "left")
+	if err := os.CopyFS(left, os.DirFS(folder)); err != nil {
+		t.Fatal(err)
+	}
+	return left
 }
 
 // A job that was accepted is run, also if its listener dies before it has done anything for it, and its keeper with it. A job that was running then is lost.

@@ -159,7 +159,7 @@ func (j *Job) run(ctx context.Context) {
 	j.mu.Unlock()
 	err := j.manager.queue.await(ctx, j)
 	if err == nil {
-		if isIn(j, job.State_PENDING) || isIn(j, job.State_WAITING) {
+		if !inheritsSuspension(j) && (isIn(j, job.State_PENDING) || isIn(j, job.State_WAITING)) {
 			j.setState(job.State_STARTING, nil)
 		}
 		err = runRoles(ctx, j)

@@ -47,8 +47,10 @@ type queue struct {
 
 // A queued is a job that waits or runs.
 type queued struct {
-	started  chan struct{} // closed when it may start
+	started  chan struct{} // closed when it may start, or go on after it was suspended
 	changed  chan struct{} // holds a value when trainers has changed since the start
+	leaves   chan struct{} // holds a value when it is to be suspended
+	leaving  *leaving      // that wish, until it is answered; guarded by the mutex of the queue
 	trainers int           // that it is to have; guarded by the mutex of the queue
 	has      int           // trainers that have not ended, as they were told last
 	servers  []string      // the node of each server
@@ -163,10 +165,12 @@ func (q *queue) stepLocked(e schedule.Event) error {
 	for _, s := range out.Scale {
 		x := q.jobs[s.ID]
 		x.trainers, x.nodes = s.Trainers, s.Nodes
-		select {
-		case x.changed <- struct{}{}:
-		default:
-		}
+		poke(x.changed)
+	}
+	for _, id := range out.Suspend {
+		x := q.jobs[id]
+		x.leaving = &leaving{known: make(chan struct{})}
+		poke(x.leaves)
 	}
 	if at, ok := q.machine.Next(); ok {
 		q.timer.Reset(max(0, at-time.Since(q.began)))
@@ -181,7 +185,7 @@ func (q *queue) enter(id string, e schedule.Event) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	before := q.jobs[id]
-	q.jobs[id] = &queued{started: make(chan struct{}), changed: make(chan struct{}, 1)}
+	q.jobs[id] = &queued{started: make(chan struct{}), changed: make(chan struct{}, 1), leaves: make(chan struct{}, 1)}
 	err := q.stepLocked(e)
 	if err != nil {
 		if delete(q.jobs, id); before != nil {
@@ -233,7 +237,8 @@ func (q *queue) why(id string) (r schedule.Reason, since time.Time, ok bool) {
 
 // jobOf is what the queue knows of a job.
 func (q *queue) jobOf(j *Job) schedule.Job {
-	s := schedule.Job{ID: j.ID, Owner: j.owner, Priority: int(j.spec.Priority), Trainer: j.needs.trainer, Servers: j.needs.servers, Least: int(j.spec.Trainers), Most: int(j.spec.Trainers)}
+	s := schedule.Job{ID: j.ID, Owner: j.owner, Priority: int(j.spec.Priority), Trainer: j.needs.trainer, Servers: j.needs.servers, Least: int(j.spec.Trainers), Most: int(j.spec.Trainers),
+		Yields: maySuspend(j.spec) == nil}
 	if q.grows {
 		s.Most = int(max(j.spec.TrainersMax, j.spec.Trainers))
 	}
@@ -243,6 +248,9 @@ func (q *queue) jobOf(j *Job) schedule.Job {
 // await returns when the job may start, with the number of trainers that it has then. If it has to wait, its state says so.
 func (q *queue) await(ctx context.Context, j *Job) error {
 	x := q.of(j.ID)
+	if inheritsSuspension(j) { // suspends waits
+		return nil
+	}
 	select {
 	case <-x.started:
 	default:
@@ -303,9 +311,10 @@ func (q *queue) has(c *jobRun) {
 func (q *queue) tell(s *job.JobStatus) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	s.Waiting, s.Before, s.Suspended = "", 0, false
 	if s.State == job.State_WAITING {
 		if r, ok := schedule.Why(q.machine, s.Job); ok {
-			s.Waiting, s.Before = r.String(), int32(r.Before)
+			s.Waiting, s.Before, s.Suspended = r.String(), int32(r.Before), r.Suspension != (schedule.Suspension{})
 		}
 		return
 	}

@@ -215,6 +215,12 @@ func (r *record) paused() string {
 	if r.roles == nil {
 		return ""
 	}
+	if suspended, _ := supervise.IsSuspended(r.roles.machine); suspended {
+		if r.status.State == job.State_WAITING {
+			return ""
+		}
+		return "the job is being suspended"
+	}
 	if _, cause := r.roles.machine.Restarting(); supervise.Resizes(cause) {
 		return fmt.Sprintf("the job starts again %s, with another number of pservers", r.restartsFrom())
 	} else if cause != nil {

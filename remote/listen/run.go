@@ -71,6 +71,7 @@ func runRoles(ctx context.Context, j *Job) error {
 	if q := j.manager.queue; q.grows {
 		group.Go(func() { q.follow(watching, j, registry) })
 	}
+	group.Go(func() { suspends(watching, c) })
 	group.Go(func() { j.finishing.passOn(watching, peers.coordinator) })
 	group.Go(func() { probeRegularly(watching, j, peers) })
 

@@ -14,7 +14,6 @@ import (
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/credential"
-	"github.com/edl-go/edl/remote/jobspec"
 	"github.com/edl-go/edl/remote/launch"
 	"github.com/edl-go/edl/remote/wire"
 )
@@ -166,7 +165,7 @@ func (s *Server) ResumeJob(ctx context.Context, m *rpc.ResumeJobRequest) (*rpc.R
 	if err != nil {
 		return nil, err
 	}
-	return &rpc.ResumeJobResponse{Job: j.ID, Progress: jobspec.ProgressMessage(j.state.begin)}, nil
+	return &rpc.ResumeJobResponse{Job: j.ID, Progress: goesOnFrom(j)}, nil
 }
 
 // Why tells what a job waits for.

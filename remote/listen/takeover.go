@@ -100,6 +100,7 @@ func tell(j *Job, decided bool, events ...*job.Event) (err error) {
 func entry(j *Job, decided, whole bool) *state.JobRecord {
 	r := &state.JobRecord{Number: j.number, Status: proto.CloneOf(j.status), Next: j.next, Told: j.told, Placement: j.placing.now.number,
 		Pservers: int32(len(j.placing.now.pservers)), Placements: j.placing.numbers}
+	r.Suspension = suspensionIn(j.manager.queue, j.ID)
 	if f := j.finishing; f.wishes > 0 {
 		r.Wishes = []*state.Wish{{AfterStep: f.after, WithoutSave: f.withoutSave, Promised: f.promised}}
 	}
@@ -364,8 +365,8 @@ func takeOver(ctx context.Context, m *Manager, l leftRun) (later func(), _ error
 		m.cfg.Log.Info("the job goes on with this listener", "job", l.id, "steps", h.Status.Steps)
 		j.inherited = h
 		now := m.queue.jobOf(j)
-		if !ran(j) {
-			return func() { goOnWith(m, j, schedule.Waited{Job: now}) }, nil
+		if !ran(j) || h.Supervision.Suspended {
+			return func() { goOnWith(m, j, schedule.Waited{Job: now, Suspension: suspensionOf(h.Suspension)}) }, nil
 		}
 		goOnWith(m, j, schedule.Runs{Job: now, Trainers: int(h.Supervision.Wanted)})
 	}

@@ -32,7 +32,7 @@ func waitsOf(j *Job) (all []*job.Wait) {
 	all = j.manager.queue.waits(j)
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if j.roles != nil {
+	if j.roles != nil && j.status.State != job.State_WAITING { // what roles said last is not what a job waits for that is suspended
 		var told []*job.Wait
 		if _, silent := j.reports.silent[cluster.Member{Role: job.Role_COORDINATOR}]; !silent {
 			told = slices.Clone(j.reports.queues.GetWaits())
@@ -88,7 +88,7 @@ func (c *jobRun) waits() (waits []*job.Wait) {
 			Since: timestamppb.New(away), LastError: reason.Error()})
 	}
 	begin, cause := c.machine.Restarting()
-	if cause != nil {
+	if suspended, _ := supervise.IsSuspended(c.machine); cause != nil && !suspended {
 		why := "because parameters are lost"
 		if supervise.Resizes(cause) {
 			why = "with another number of pservers"

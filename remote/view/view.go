@@ -17,6 +17,9 @@ func State(s *job.JobStatus) string {
 	if s.GetPaused() != "" && s.GetState() == job.State_RUNNING {
 		return "paused"
 	}
+	if s.GetSuspended() && s.GetState() == job.State_WAITING {
+		return "suspended"
+	}
 	return strings.ToLower(s.GetState().String())
 }
 

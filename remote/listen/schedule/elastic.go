@@ -23,7 +23,7 @@ func (m *Machine) grow(out *Effects) {
 	}
 	for {
 		shares := m.shares()
-		list := slices.DeleteFunc(running(m), func(x *entry) bool { return x.want >= x.Most || x.want < len(x.held) })
+		list := slices.DeleteFunc(running(m), func(x *entry) bool { return x.want >= x.Most || x.want < len(x.held) || x.leaving })
 		slices.SortStableFunc(list, func(a, b *entry) int {
 			return cmp.Or(cmp.Compare(b.Priority, a.Priority), cmp.Compare(shares[a.Owner], shares[b.Owner]), cmp.Compare(a.want, b.want))
 		})
@@ -49,7 +49,7 @@ func (m *Machine) grow(out *Effects) {
 
 // giveBack lets elastic jobs give trainers back if a job fits then, and reports whether it will. Only jobs of the same priority or a lower one give.
 func (m *Machine) giveBack(needs *entry, out *Effects) bool {
-	list := running(m)
+	list := slices.DeleteFunc(running(m), func(x *entry) bool { return x.leaving })
 	if !slices.ContainsFunc(list, func(x *entry) bool { return x.want < len(x.held) || x.want > x.Least }) {
 		return false
 	}

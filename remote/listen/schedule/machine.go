@@ -7,6 +7,7 @@
 //	share.go     what owners have used
 //	place.go     which nodes have room
 //	elastic.go   trainers that elastic jobs take and give back
+//	suspend.go   jobs that let others run before they go on
 //
 // # The line
 //
@@ -22,6 +23,12 @@
 // An elastic job starts with the fewest trainers. When nobody waits, it gets more, as long as there is room on nodes that count cores; on others when its user asks. When the first job in line does not fit, and would if
 // elastic jobs gave trainers back, they do: those of lower priority first, then of the owner that has used the most. A trainer that is given back ends its round before
 // (Has), and until then nobody passes the job that waits for it.
+//
+// # Suspended jobs
+//
+// When a job does not fit, also if trainers were given back, jobs of a lower priority are suspended for it (Suspend): those of the lowest priority first, then of the
+// owner that has used the most. The caller lets them make a checkpoint, ends their roles, and says so (Left). They stand in line again, and start like others. A job that has started or gone on is
+// not suspended for Policy.Turn, so that it gets further each time. A user may suspend a job, too (Hold), until somebody releases it.
 //
 // # Example
 //
@@ -77,6 +84,7 @@ type Job struct {
 	Trainer  Resources   // of each trainer
 	Least    int         // trainers with which it starts
 	Most     int         // that it may have
+	Yields   bool        // it can be suspended for a job of a higher priority
 }
 
 // A Policy is how jobs share.
@@ -84,13 +92,14 @@ type Policy struct {
 	HalfLife    time.Duration // of what owners have used
 	PassTime    time.Duration // for which others pass a job that does not fit
 	Calm        time.Duration // after which elastic jobs get more trainers: since the last start, and since the last trainer was given back
+	Turn        time.Duration // for which a job runs at least before it is suspended for another one
 	MostWaiting int           // jobs that wait, in all
 	MostOwned   int           // of one owner
 }
 
 // DefaultPolicy is that of a listener.
 func DefaultPolicy() Policy {
-	return Policy{HalfLife: time.Hour, PassTime: 2 * time.Minute, Calm: 10 * time.Second, MostWaiting: 1000, MostOwned: 200}
+	return Policy{HalfLife: time.Hour, PassTime: 2 * time.Minute, Calm: 10 * time.Second, Turn: 5 * time.Minute, MostWaiting: 1000, MostOwned: 200}
 }
 
 // An Event is what happens: one of the types below.
@@ -102,7 +111,10 @@ type (
 	// Submitted brings a job. It is refused when it can never fit, and when too many wait.
 	Submitted struct{ Job }
 	// Waited brings a job that has waited at an earlier listener, or has gone on waiting: nothing refuses it.
-	Waited struct{ Job }
+	Waited struct {
+		Job
+		Suspension
+	}
 	// Runs brings a job that runs already, with so many trainers. It has what it takes, whether there is room or not.
 	Runs struct {
 		Job
@@ -118,6 +130,14 @@ type (
 		ID   string
 		Most int
 	}
+	// Left says that a job that was to be suspended has: its roles have ended.
+	Left struct{ ID string }
+	// Stays says that a job that was to be suspended cannot be now. It is not asked again for Policy.Turn.
+	Stays struct{ ID string }
+	// Hold suspends a job until it is released. A job that waits does not start meanwhile.
+	Hold struct{ ID string }
+	// Release lets a job that is held stand in line.
+	Release struct{ ID string }
 	// Ended says that a job has ended, or does not wait any more.
 	Ended struct{ ID string }
 	// Nodes says which nodes there are. What jobs have on one that is not there stays theirs.
@@ -128,8 +148,9 @@ type (
 
 // Effects are what the caller does after an event, in this order.
 type Effects struct {
-	Start []Start
-	Scale []Scale
+	Start   []Start
+	Scale   []Scale
+	Suspend []string // jobs that are to make a checkpoint and to end their roles. Left or Stays answers
 }
 
 // A Start starts a job.
@@ -158,6 +179,8 @@ type entry struct {
 	want    int           // trainers that it is to have
 	servers []*node       // where they are
 	held    []*node       // where its trainers are: those that it is to have, and those that have not ended yet
+	pause   Suspension
+	leaving bool // it runs, and is to be suspended
 }
 
 // takes is what the job has now.
@@ -213,7 +236,11 @@ func (e Waited) apply(m *Machine, _ *Effects) error {
 	if err := m.check(&e.Job); err != nil {
 		return err
 	}
-	return m.add(e.Job, false)
+	if err := m.add(e.Job, false); err != nil {
+		return err
+	}
+	m.jobs[e.ID].pause = e.Suspension
+	return nil
 }
 
 func (e Runs) apply(m *Machine, _ *Effects) error {
@@ -275,12 +302,7 @@ func (e Ended) apply(m *Machine, _ *Effects) error {
 		return nil
 	}
 	if x.runs {
-		for i, n := range x.servers {
-			n.used = n.used.minus(x.Servers[i])
-		}
-		for _, n := range x.held {
-			n.used = n.used.minus(x.Trainer)
-		}
+		leave(x)
 	}
 	delete(m.jobs, e.ID)
 	forgetNodes(m)
@@ -338,7 +360,18 @@ func (m *Machine) begin(x *entry) {
 	for _, n := range x.held {
 		n.used = n.used.plus(x.Trainer)
 	}
-	x.runs, x.since, m.calm = true, m.now, m.now
+	x.runs, x.since, x.pause, m.calm = true, m.now, Suspension{}, m.now
+}
+
+// leave gives back what a job has that runs.
+func leave(x *entry) {
+	for i, n := range x.servers {
+		n.used = n.used.minus(x.Servers[i])
+	}
+	for _, n := range x.held {
+		n.used = n.used.minus(x.Trainer)
+	}
+	x.servers, x.held, x.runs, x.leaving = nil, nil, false, false
 }
 
 // settle starts what can start, and moves trainers of elastic jobs.
@@ -364,7 +397,7 @@ func (m *Machine) startOne(out *Effects) bool {
 			out.Start = append(out.Start, Start{x.ID, x.want, namesOf(servers), namesOf(trainers)})
 			return true
 		}
-		if m.giveBack(x, out) || m.overdue(x) {
+		if m.giveBack(x, out) || suspendFor(m, x, out) || m.overdue(x) {
 			return false
 		}
 		if first == nil {
@@ -381,7 +414,7 @@ func (m *Machine) overdue(x *entry) bool { return x.passed > 0 && m.now-x.passed
 func (m *Machine) line() []*entry {
 	var line []*entry
 	for _, x := range m.jobs {
-		if !x.runs {
+		if !x.runs && !x.pause.Held {
 			line = append(line, x)
 		}
 	}
@@ -410,16 +443,19 @@ func (m *Machine) Next() (at time.Duration, ok bool) {
 			sooner(x.passed + m.policy.PassTime)
 		}
 	}
+	if first := lastTurn(m); first > 0 {
+		sooner(first)
+	}
 	if !waits(m) && slices.ContainsFunc(running(m), func(x *entry) bool { return x.want < x.Most }) {
 		sooner(m.calm + m.policy.Calm)
 	}
 	return at, ok
 }
 
-// waits reports whether any job waits.
+// waits reports whether any job stands in line.
 func waits(m *Machine) bool {
 	for _, x := range m.jobs {
-		if !x.runs {
+		if !x.runs && !x.pause.Held {
 			return true
 		}
 	}

@@ -17,10 +17,13 @@ import (
 // TestScripts tells the stories of lines of jobs. Time goes on by "after=" of each command.
 //
 //	new cores=N memory=MIB                       one node; nodes=a:4,b:2 names nodes and their cores
-//	submit ID owner=O trainers=N:M servers=N     a job; each=CORES of a trainer, server=CORES, memory=MIB of each role, priority=P
+//	submit ID owner=O trainers=N:M servers=N     a job; each=CORES of a trainer, server=CORES, memory=MIB of each role, priority=P, yields=yes
+//	waited ID for=JOB held=yes ...               one that an earlier listener has suspended
 //	runs ID trainers=N ...                       one that runs already
 //	has ID N                                     trainers of a job that have not ended
 //	asked ID N                                   by the user
+//	left ID, stays ID                            the answers to "suspend"
+//	hold ID, release ID                          by the user
 //	end ID
 //	nodes a:4,b:2,c:1-                           other nodes; - is cordoned
 //	tick                                         nothing but time
@@ -64,6 +67,16 @@ func TestScripts(t *testing.T) {
 			case "asked":
 				n, _ := strconv.Atoi(c.Args[1])
 				return step(schedule.Asked{ID: c.Args[0], Most: n})
+			case "waited":
+				return step(schedule.Waited{Job: jobOf(t, c), Suspension: schedule.Suspension{For: c.Arg("for", ""), Held: c.Arg("held", "no") == "yes"}})
+			case "left":
+				return step(schedule.Left{ID: c.Args[0]})
+			case "stays":
+				return step(schedule.Stays{ID: c.Args[0]})
+			case "hold":
+				return step(schedule.Hold{ID: c.Args[0]})
+			case "release":
+				return step(schedule.Release{ID: c.Args[0]})
 			case "end":
 				return step(schedule.Ended{ID: c.Args[0]})
 			case "nodes":
@@ -118,7 +131,7 @@ func jobOf(t *testing.T, c scripttest.Command) schedule.Job {
 	least, _ := strconv.Atoi(first)
 	to, _ := strconv.Atoi(most)
 	memory := number(t, c, "memory", 0) << 20
-	j := schedule.Job{ID: c.Args[0], Owner: c.Arg("owner", "u"), Priority: int(number(t, c, "priority", 0)), Least: least, Most: to,
+	j := schedule.Job{ID: c.Args[0], Owner: c.Arg("owner", "u"), Priority: int(number(t, c, "priority", 0)), Least: least, Most: to, Yields: c.Arg("yields", "no") == "yes",
 		Trainer: schedule.Resources{Cores: number(t, c, "each", 1) * 1000, Memory: memory}}
 	for range number(t, c, "servers", 0) {
 		j.Servers = append(j.Servers, schedule.Resources{Cores: number(t, c, "server", 0) * 1000, Memory: memory})
@@ -140,6 +153,9 @@ func told(out schedule.Effects) string {
 	}
 	for _, s := range out.Scale {
 		lines = append(lines, fmt.Sprintf("scale %s to %d%s", s.ID, s.Trainers, named("on", s.Nodes)))
+	}
+	for _, id := range out.Suspend {
+		lines = append(lines, "suspend "+id)
 	}
 	if len(lines) == 0 {
 		return "nothing"

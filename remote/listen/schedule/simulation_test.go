@@ -20,6 +20,9 @@ type simulated struct {
 	trainers int // that work; those that are given back leave later
 	want     int
 	leaves   time.Duration // when those that are too many have left; 0: none are
+	saved    time.Duration // when it has left that is being suspended; 0: it is not
+	times    int           // that it was suspended
+	waited   time.Duration // before its first start
 }
 
 // A simulation is many jobs on a machine whose time is not that of a clock.
@@ -32,6 +35,7 @@ type simulation struct {
 	cores    map[string]int64   // of nodes
 	worst    time.Duration      // that a job has waited
 	contends float64            // seconds in which all owners had jobs that waited
+	stays    *rand.Rand         // lets some jobs stay that are to be suspended; nil: none does
 }
 
 func (s *simulation) find(id string) *simulated {
@@ -51,8 +55,11 @@ func (s *simulation) step(e schedule.Event) {
 		if j.started > 0 || start.Trainers != j.Least || len(start.Nodes) != j.Least || len(start.Servers) != len(j.Servers) {
 			s.t.Fatalf("%+v of %+v", start, j)
 		}
-		j.started, j.trainers, j.want = s.now, start.Trainers, start.Trainers
-		s.worst = max(s.worst, s.now-j.comes)
+		if j.times == 0 {
+			j.waited = s.now - j.comes
+			s.worst = max(s.worst, j.waited)
+		}
+		j.started, j.trainers, j.want, j.leaves = s.now, start.Trainers, start.Trainers, 0
 	}
 	for _, scale := range out.Scale {
 		j := s.find(scale.ID)
@@ -64,6 +71,13 @@ func (s *simulation) step(e schedule.Event) {
 		} else {
 			j.trainers, j.leaves = j.want, 0
 		}
+	}
+	for _, id := range out.Suspend {
+		j := s.find(id)
+		if !s.runs(j) || !j.Yields || j.saved > 0 || s.now-j.started < schedule.DefaultPolicy().Turn {
+			s.t.Fatalf("at %v %+v is to be suspended", s.now, j)
+		}
+		j.saved = s.now + 3*time.Second
 	}
 	for _, u := range schedule.Usages(s.m) {
 		if u.Used.Cores > s.cores[u.Name]*1000 || u.Used.Cores < 0 || u.Used.Memory < 0 {
@@ -94,6 +108,9 @@ func (s *simulation) run(owners int) {
 				if j.leaves > 0 {
 					earlier(j.leaves)
 				}
+				if j.saved > 0 {
+					earlier(j.saved)
+				}
 			}
 		}
 		if !ok {
@@ -122,6 +139,15 @@ func (s *simulation) run(owners int) {
 				j.ended = s.now
 				left--
 				s.step(schedule.Ended{ID: j.ID})
+			case s.runs(j) && j.saved > 0 && j.saved <= s.now:
+				if j.saved = 0; s.stays != nil && s.stays.IntN(4) == 0 {
+					j.started = s.now // its turn begins anew
+					s.step(schedule.Stays{ID: j.ID})
+					break
+				}
+				j.started = 0
+				j.times++
+				s.step(schedule.Left{ID: j.ID})
 			case s.runs(j) && j.leaves > 0 && j.leaves <= s.now:
 				j.trainers, j.leaves = j.want, 0
 				s.step(schedule.Has{ID: j.ID, Trainers: j.want})
@@ -202,4 +228,42 @@ func TestNobodyStarves(t *testing.T) {
 			t.Errorf("seed %d: the large job waits for %v", seed, wait)
 		}
 	}
+}
+
+// Jobs of a higher priority come again and again. They start soon, since others are suspended for them, and those end, too: each has its turn, and no node has more in
+// use than it has.
+func TestSuspension(t *testing.T) {
+	suspended, worst := 0, time.Duration(0)
+	for seed := range uint64(10) {
+		random := rand.New(rand.NewPCG(seed, 9))
+		s := &simulation{t: t, m: schedule.New(schedule.DefaultPolicy(), schedule.Node{Name: "a", Has: schedule.Resources{Cores: 4000}},
+			schedule.Node{Name: "b", Has: schedule.Resources{Cores: 4000}}), used: map[string]float64{}, cores: map[string]int64{"a": 4, "b": 4}, stays: random}
+		for i := range 60 {
+			j := &simulated{comes: time.Duration(1+random.IntN(3600)) * time.Second, work: float64(300 + random.IntN(900))}
+			j.ID, j.Owner, j.Trainer.Cores = fmt.Sprint("j", i), fmt.Sprint("u", random.IntN(4)), 1000
+			j.Least, j.Yields = 1+random.IntN(3), random.IntN(5) > 0
+			if j.Most = j.Least; random.IntN(3) == 0 {
+				j.Most += random.IntN(4)
+			}
+			if i%4 == 0 {
+				j.Priority, j.work = 1+random.IntN(2), j.work/4
+			}
+			j.work *= float64(j.Least)
+			s.jobs = append(s.jobs, j)
+		}
+		s.run(5)
+		for _, j := range s.jobs {
+			suspended += j.times
+			if j.Priority == 2 {
+				if j.times > 0 {
+					t.Errorf("seed %d: %+v was suspended, and nothing comes before it", seed, j)
+				}
+				worst = max(worst, j.waited)
+			}
+		}
+	}
+	if suspended < 50 || worst > 30*time.Minute {
+		t.Errorf("%d times a job was suspended, and a job of the highest priority has waited for %v", suspended, worst)
+	}
+	t.Logf("%d times a job was suspended; the longest wait of a job of the highest priority: %v", suspended, worst)
 }

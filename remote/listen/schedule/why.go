@@ -3,6 +3,7 @@ package schedule
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -13,17 +14,22 @@ type Reason struct {
 	Free    Resources // on nodes where jobs may start
 	Has     Resources // of these nodes
 	Returns int       // trainers that elastic jobs are giving back
-	Since   time.Duration
+	Leaving []string  // jobs that are being suspended
+	Suspension
+	Since time.Duration
 }
 
 // Why tells why a job waits. ok is false for one that does not.
 func Why(m *Machine, id string) (r Reason, ok bool) {
+	if x := m.jobs[id]; x != nil && x.pause.Held {
+		return Reason{Suspension: x.pause, Since: x.since}, !x.runs
+	}
 	line := m.line()
 	at := slices.IndexFunc(line, func(x *entry) bool { return x.ID == id })
 	if at < 0 {
 		return r, false
 	}
-	r = Reason{Before: at, Needs: line[at].needs(), Since: line[at].since}
+	r = Reason{Before: at, Needs: line[at].needs(), Since: line[at].since, Suspension: line[at].pause}
 	for _, s := range m.free() {
 		if !s.gone && !s.Cordoned {
 			r.Has, r.Free = r.Has.plus(s.Has), r.Free.plus(Resources{max(0, s.left.Cores), max(0, s.left.Memory)})
@@ -37,12 +43,18 @@ func Why(m *Machine, id string) (r Reason, ok bool) {
 	}
 	for _, x := range running(m) {
 		r.Returns += max(0, len(x.held)-x.want)
+		if x.leaving && x.pause.For == id {
+			r.Leaving = append(r.Leaving, x.ID)
+		}
 	}
 	return r, true
 }
 
 // String says what the job waits for: "4 cores; free: 1 of 2 cores; 2 jobs are before it".
 func (r Reason) String() string {
+	if r.Held {
+		return "somebody to let it go on: a user has suspended it"
+	}
 	text := r.Needs.String()
 	if r.Needs.Cores == 0 && r.Needs.Memory != 0 {
 		text = MemoryText(r.Needs.Memory)
@@ -60,8 +72,22 @@ func (r Reason) String() string {
 		text += fmt.Sprintf("; %d jobs are before it", r.Before)
 	case r.Returns > 0:
 		text += fmt.Sprintf("; elastic jobs give %d trainers back", r.Returns)
+	case len(r.Leaving) > 0:
+		text += "; suspended for it: " + listed(r.Leaving)
+	}
+	if r.For != "" {
+		text += "; suspended for job " + r.For
 	}
 	return text
+}
+
+// listed writes the first of some names.
+func listed(names []string) string {
+	const most = 3
+	if len(names) > most {
+		return fmt.Sprintf("%s and %d others", strings.Join(names[:most], ", "), len(names)-most)
+	}
+	return strings.Join(names, ", ")
 }
 
 // Takes returns what a job that runs has. ok is false for one that does not run.

@@ -172,12 +172,18 @@ func (m *Machine) startOver(now time.Duration, cause error, out *Effects) {
 		m.end(exhausted("the job from its beginning", m.again, cause), out)
 		return
 	}
-	m.scaling.giveUp(fault.E(fault.LostMember, fault.Got("a job that starts over"), fault.Want("one that goes on while it is scaled"), fault.Cause(cause)), out)
+	m.again++
 	m.pause = pauseAfter(m.pause)
+	endAttempt(m, now, cause, out)
+	m.beginAt = now + m.pause
+}
+
+// endAttempt ends all roles. The next attempt may begin when the last one has ended.
+func endAttempt(m *Machine, now time.Duration, cause error, out *Effects) {
+	m.scaling.giveUp(fault.E(fault.LostMember, fault.Got("a job that starts over"), fault.Want("one that goes on while it is scaled"), fault.Cause(cause)), out)
 	clear(m.under)
 	m.attempt++
-	m.again++
-	m.clearing, m.cause, m.beginAt, m.why, m.more = true, cause, now+m.pause, nil, false
+	m.clearing, m.cause, m.beginAt, m.why, m.more = true, cause, now, nil, false
 	for _, other := range m.roles {
 		if other.live() {
 			other.killed = true

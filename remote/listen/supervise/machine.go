@@ -6,6 +6,7 @@
 //	machine.go   policy, events, effects; the roles of a job and what is due
 //	exit.go      what follows from the end of a role
 //	scale.go     another number of pservers
+//	suspend.go   an attempt that ends so that others can run
 //	saved.go     a machine that outlives its process
 //
 // # A role
@@ -207,18 +208,19 @@ func (r *Role) enter(s State, now time.Duration) {
 
 // A Machine supervises the roles of one job. Its times are those of one clock of its caller, which never goes back. It is not for concurrent use.
 type Machine struct {
-	policy   Policy
-	wanted   int // trainers
-	roles    []*Role
-	attempt  int           // from 0
-	again    int           // attempts since the last one that has run for GoodRun
-	clearing bool          // an attempt has ended, and the next has not begun
-	beginAt  time.Duration // of the next attempt
-	pause    time.Duration // before this attempt
-	began    time.Duration // of this attempt
-	cause    error         // of the end of the last attempt
-	ended    bool
-	steps    uint64 // of the job, as far as they were told
+	policy    Policy
+	wanted    int // trainers
+	roles     []*Role
+	attempt   int           // from 0
+	again     int           // attempts since the last one that has run for GoodRun
+	clearing  bool          // an attempt has ended, and the next has not begun
+	beginAt   time.Duration // of the next attempt
+	suspended bool          // it does not begin until the job is resumed
+	pause     time.Duration // before this attempt
+	began     time.Duration // of this attempt
+	cause     error         // of the end of the last attempt
+	ended     bool
+	steps     uint64 // of the job, as far as they were told
 	back
 	takeovers
 	scaling scaling
@@ -253,7 +255,7 @@ func (m *Machine) Next() (at time.Duration, ok bool) {
 		return 0, false
 	}
 	if m.clearing {
-		return m.beginAt, !anyLive(m.roles)
+		return m.beginAt, !anyLive(m.roles) && !m.suspended
 	}
 	for _, r := range m.roles {
 		if r.Due != 0 && !r.killed && (r.State == Down || r.live()) && (!ok || r.Due < at) {
@@ -374,7 +376,7 @@ func (m *Machine) tick(now time.Duration, out *Effects) {
 		return
 	}
 	if m.clearing {
-		if anyLive(m.roles) || now < m.beginAt {
+		if anyLive(m.roles) || m.suspended || now < m.beginAt {
 			return
 		}
 		m.beginAttempt(now, out)
@@ -425,7 +427,8 @@ func (m *Machine) StartsOf(member cluster.Member) int {
 // Attempt returns how often the job has started over.
 func (m *Machine) Attempt() int { return m.attempt }
 
-// Restarting tells of an attempt that has ended: when the next one begins at the earliest, and why. It returns nil when there is none.
+// Restarting tells of an attempt that has ended: when the next one begins at the earliest, and why. It returns nil when there is none. Of a job that is suspended it
+// tells why once that is resumed.
 func (m *Machine) Restarting() (at time.Duration, cause error) {
 	if !m.clearing {
 		return 0, nil

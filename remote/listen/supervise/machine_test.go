@@ -38,6 +38,8 @@ func nameOf(m cluster.Member) string { return strings.ReplaceAll(m.String(), " "
 //	want N                                 another number of trainers
 //	back [number=N] [failed=KIND]          the answer to "go back"
 //	taken index=N number=N [failed=KIND]   the answer to "take over"
+//	suspend                                end the attempt, until
+//	resume N                               with so many trainers
 //	step                                   the job makes one
 //	tick                                   nothing but time
 //	roles                                  what is known of them
@@ -115,6 +117,14 @@ func TestScripts(t *testing.T) {
 					t.Fatal(err)
 				}
 				return step(supervise.Wanted{Trainers: n})
+			case "suspend":
+				return step(supervise.Suspended{})
+			case "resume":
+				n, err := strconv.Atoi(c.Args[0])
+				if err != nil {
+					t.Fatal(err)
+				}
+				return step(supervise.Resumed{Trainers: n})
 			case "step":
 				return step(supervise.Progressed{})
 			case "tick":

@@ -27,6 +27,7 @@ func TestProperties(t *testing.T) {
 		attempt, goodAttempts := 0, 0
 		ended, backs, goingBack := false, 0, false
 		moves, moving := 0, false
+		suspensions := 0
 		do := func(e supervise.Event) {
 			if rapid.IntRange(0, 9).Draw(t, "saved") == 0 { // and another process goes on
 				restored, err := supervise.Restore(policy, supervise.Save(m, now))
@@ -41,7 +42,8 @@ func TestProperties(t *testing.T) {
 				m = restored
 			}
 			out, err := m.Step(now, e)
-			if _, scales := e.(supervise.Scaled); err != nil && !scales {
+			_, scales := e.(supervise.Scaled)
+			if _, suspends := e.(supervise.Suspended); err != nil && !scales && !suspends {
 				t.Fatalf("%T: %v", e, err)
 			}
 			if ended && (out.Move > 0 || out.Placed || out.Stays != nil) || out.Move > 0 && (moving || out.Move <= moves) || (out.Placed || out.Stays != nil) && !moving ||
@@ -58,6 +60,9 @@ func TestProperties(t *testing.T) {
 				if !running[member] {
 					t.Fatalf("%v does not run, and is to end: %+v", member, out)
 				}
+			}
+			if waits, _ := supervise.IsSuspended(m); waits && len(out.Start) > 0 {
+				t.Fatalf("%+v while the job is suspended", out)
 			}
 			if out.Forget && len(running) > 0 {
 				t.Fatalf("an attempt is forgotten while %v run", running)
@@ -108,7 +113,14 @@ func TestProperties(t *testing.T) {
 		for range rapid.IntRange(0, 60).Draw(t, "events") {
 			now += time.Duration(rapid.IntRange(0, 70_000).Draw(t, "ms")) * time.Millisecond
 			member := some()
-			switch rapid.IntRange(0, 7).Draw(t, "event") {
+			switch rapid.IntRange(0, 9).Draw(t, "event") {
+			case 8:
+				do(supervise.Suspended{})
+				if waits, _ := supervise.IsSuspended(m); waits {
+					suspensions++
+				}
+			case 9:
+				do(supervise.Resumed{Trainers: rapid.IntRange(1, 4).Draw(t, "wanted")})
 			case 0, 1:
 				if member != (cluster.Member{}) {
 					kind := rapid.SampledFrom([]fault.Kind{fault.LostMember, fault.Fenced, fault.Internal, fault.Drained}).Draw(t, "kind")
@@ -138,6 +150,7 @@ func TestProperties(t *testing.T) {
 				do(e)
 			}
 		}
+		do(supervise.Resumed{Trainers: 2})
 		for range 200 {
 			for _, r := range m.Roles() {
 				if running[r.Member] && r.Role == job.Role_TRAINER {
@@ -157,7 +170,7 @@ func TestProperties(t *testing.T) {
 			t.Fatalf("the job does not end: %+v", m.Roles())
 		}
 		for member, n := range starts {
-			most := (policy.MaxRestarts + 1) * (policy.MaxRestarts + 1)
+			most := (policy.MaxRestarts + 1) * (policy.MaxRestarts + 1) * (suspensions + 1)
 			if policy.MaxRestarts > 0 {
 				most *= (good[member] + 1) * (goodAttempts + 1)
 			}

@@ -74,8 +74,8 @@ func (e Scaled) apply(m *Machine, now time.Duration, out *Effects) error {
 		for i := range e.Servers {
 			m.role(server(i))
 		}
-		m.startOver(now, fault.E(fault.Canceled, fault.At(resizing), fault.Gotf("a change to %d pservers", e.Servers)), out)
-		m.again, m.pause, m.beginAt = max(0, m.again-1), 0, now
+		endAttempt(m, now, fault.E(fault.Canceled, fault.At(resizing), fault.Gotf("a change to %d pservers", e.Servers)), out)
+		m.pause = 0
 		return nil
 	}
 	m.scaling = scaling{to: e.Servers, number: m.scaling.number + 1, starts: map[int]int{}}
