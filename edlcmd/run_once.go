@@ -183,7 +183,7 @@ func divide(feed executor.Feed, offsets []string) error {
 		case len(feed[name].LoD()) > 0:
 			return wrong(name, "a value that has offsets already", "offsets in the file, or in one --lod")
 		}
-		lod, err := feedfile.ParseLoD(text)
+		lod, err := tensor.ParseLoD(text)
 		if err == nil {
 			feed[name].SetLoD(lod)
 			err = tensor.CheckLoD(feed[name])

@@ -4,8 +4,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -37,9 +39,13 @@ func TestMain(m *testing.M) {
 }
 
 // TestScripts runs the command as users do. "go test -update" writes what it prints into the scripts.
-func TestScripts(t *testing.T) {
+func TestScripts(t *testing.T) { runScripts(t, "testdata/script") }
+
+// runScripts runs the scripts of a folder, and files.
+func runScripts(t *testing.T, dir string, files ...string) {
 	testscript.Run(t, testscript.Params{
-		Dir:           "testdata/script",
+		Dir:           dir,
+		Files:         files,
 		UpdateScripts: os.Getenv("UPDATE_SCRIPTS") != "",
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("EDL_TESTDATA", os.Getenv("EDL_TESTDATA"))
@@ -67,6 +73,7 @@ func TestScripts(t *testing.T) {
 			"gone":    gone,
 			"table":   table,
 			"damage":  damage,
+			"ask":     ask,
 		},
 	})
 }
@@ -232,6 +239,30 @@ func until(ts *testscript.TestScript, _ bool, args []string) {
 			return fmt.Errorf("%v does not match %q", args[1:], args[0])
 		}
 		return nil
+	})
+}
+
+// ask sends a request until the answer has a status and matches: ask 200 PATTERN URL, or ask 200 PATTERN URL FILE to post a file.
+func ask(ts *testscript.TestScript, _ bool, args []string) {
+	want, err := regexp.Compile(args[1])
+	ts.Check(err)
+	await(ts, func() error {
+		var response *http.Response
+		var err error
+		if len(args) < 4 {
+			response, err = http.Get(args[2])
+		} else {
+			response, err = http.Post(args[2], "application/json", strings.NewReader(ts.ReadFile(args[3])))
+		}
+		if err != nil {
+			return err
+		}
+		defer response.Body.Close()
+		body, err := io.ReadAll(response.Body)
+		if err == nil && (fmt.Sprint(response.StatusCode) != args[0] || !want.Match(body)) {
+			err = fmt.Errorf("status %d, want %s and %q:\n%s", response.StatusCode, args[0], args[1], body)
+		}
+		return err
 	})
 }
 

@@ -2,6 +2,7 @@
 // one .proto file or more and the Go code generated from them, and nothing else:
 //
 //   - framework: the program format, with Fluid's field numbers
+//   - inference: requests to a model that is served, as the KServe v2 protocol has them
 //   - job: what a user submits and what comes back
 //   - rpc: the services between trainers, parameter servers and coordinators
 //   - state: what a coordinator keeps in the store

@@ -47,6 +47,9 @@ func (m *Model) state() files {
 // Reload reads the files of the model again, for requests that begin from now on. If it fails, the model stays as it is.
 func (m *Model) Reload(ctx context.Context) error {
 	err := m.read(ctx)
+	if fault.KindOf(err) == fault.Unavailable {
+		return err // the files are being replaced now
+	}
 	if err != nil {
 		m.settings.log.WarnContext(ctx, "the model was not read again", "path", m.path, "error", err)
 	} else {

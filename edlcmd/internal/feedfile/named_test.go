@@ -187,18 +187,6 @@ func TestLargeArray(t *testing.T) {
 	}
 }
 
-func TestParseLoD(t *testing.T) {
-	got, err := feedfile.ParseLoD("0,2, 3/0,1,1,4")
-	if err != nil || !reflect.DeepEqual(got, [][]int64{{0, 2, 3}, {0, 1, 1, 4}}) {
-		t.Errorf("got %v, %v", got, err)
-	}
-	for _, text := range []string{"", "0,", "0/", "a", "0.5", strings.Repeat("0/", 8) + "0"} {
-		if got, err := feedfile.ParseLoD(text); !errors.Is(err, fault.InvalidArgument) {
-			t.Errorf("%q: %v, %v", text, got, err)
-		}
-	}
-}
-
 func FuzzArchive(f *testing.F) {
 	f.Add(archive(f, zip.Store, entry{"words.npy", int64s(5, 6)}, entry{"words.lod0.npy", int64s(0, 2)}))
 	f.Add(archive(f, zip.Deflate, entry{"x.npy", array("|u1", "False", "(2, 2)", []byte{1, 2, 3, 4})}))

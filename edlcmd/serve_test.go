@@ -1,0 +1,53 @@
+package edlcmd
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// The commands of docs/serving.md print what the page says, at a free address in place of its own.
+func TestThePageOfServing(t *testing.T) {
+	if _, err := exec.LookPath("curl"); err != nil {
+		t.Skip("the page has commands of curl, which is not here")
+	}
+	page, err := os.ReadFile(filepath.Join("..", "docs", "serving.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	free, err := freeAddress()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var script, answers strings.Builder
+	script.WriteString("program line program.pb\nexec edl data csv table.csv -o data --label-type float32\n" +
+		"exec edl run program.pb --data 'train=data/train-*' --export served --export-fetch prediction\n")
+	commands := 0
+	for i, block := range strings.Split(strings.ReplaceAll(string(page), defaultServing, free), "```") {
+		kind, text, _ := strings.Cut(block, "\n")
+		switch {
+		case i%2 == 0:
+		case kind == "json":
+			fmt.Fprintf(&script, "cmp stdout answer%d\n", i)
+			fmt.Fprintf(&answers, "-- answer%d --\n%s", i, text)
+		case kind == "sh" && strings.HasPrefix(text, "edl serve "):
+			fmt.Fprintf(&script, "! exec %s &server&\nask 200 ready http://%s/v2/health/ready\n", strings.TrimSpace(text), free)
+			commands++
+		case kind == "sh":
+			fmt.Fprintf(&script, "exec %s\n", strings.TrimSpace(text))
+			commands++
+		}
+	}
+	if commands != 3 {
+		t.Errorf("the page has %d commands, want 3", commands)
+	}
+	script.WriteString("kill -INT server\nwait server\n-- table.csv --\na,b,y\n1,0,3\n0,1,1\n1,1,4\n-1,0,-3\n")
+	path := filepath.Join(t.TempDir(), "page.txtar")
+	if err := os.WriteFile(path, []byte(script.String()+answers.String()), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	runScripts(t, "", path)
+}
