@@ -7,12 +7,14 @@ import (
 	"log/slog"
 	"net"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/remote"
 	"github.com/edl-go/edl/remote/credential"
+	"github.com/edl-go/edl/remote/credential/issuer"
 	"github.com/edl-go/edl/remote/listen"
 	"github.com/edl-go/edl/remote/web"
 )
@@ -22,6 +24,8 @@ type webFlags struct {
 	address          string
 	debug            bool
 	certificate, key string
+	issuer           issuer.Config
+	roles            []string // of groups of the issuer, as GROUP=ROLE
 }
 
 // anyPort is where pages are served that nobody has named an address for.
@@ -33,28 +37,49 @@ func (f *webFlags) add(cmd *cobra.Command) {
 	flags.Lookup("web").NoOptDefVal = anyPort
 	flags.StringVar(&f.certificate, "web-cert", "", "with --web: show the certificate in this `FILE`, and not one of the listener's authority")
 	flags.StringVar(&f.key, "web-key", "", "the `FILE` with the key of --web-cert")
+	flags.StringVar(&f.issuer.URL, "oidc-issuer", "", "with --web: take tokens of the OpenID Connect issuer at `URL`, too")
+	flags.StringVar(&f.issuer.Audience, "oidc-audience", "", "the `AUDIENCE` that these tokens are for: what the issuer calls this listener")
+	flags.StringArrayVar(&f.roles, "oidc-role", nil, "`GROUP=ROLE`: users of this group of the issuer are viewer, submitter or admin; * is each group; may be repeated")
+	flags.StringVar(&f.issuer.UserClaim, "oidc-user-claim", "sub", "the `CLAIM` of tokens that names the user")
+	flags.StringVar(&f.issuer.GroupsClaim, "oidc-groups-claim", "groups", "the `CLAIM` of tokens that has the groups of the user")
 	flags.BoolVar(&f.debug, "web-debug", false, "with --web: let admins read profiles of the process, at /debug/pprof/")
 }
 
 // check refuses flags that do not go together.
 func (f *webFlags) check(cmd *cobra.Command) error {
 	if f.address == "" {
-		return refuseIdle(cmd.Flags(), []string{"web-cert", "web-key", "web-debug"}, "a listener without pages", "--web")
+		return refuseIdle(cmd.Flags(), append([]string{"web-cert", "web-key", "web-debug"}, issuerFlags...), "a listener without pages", "--web")
 	}
 	if (f.certificate == "") != (f.key == "") {
 		return fault.E(fault.InvalidArgument, fault.At("--web-cert"), fault.Got("one of a certificate and its key"), fault.Want("both"))
 	}
+	if f.issuer.URL == "" {
+		if err := refuseIdle(cmd.Flags(), issuerFlags[1:], "no issuer", "--oidc-issuer URL"); err != nil {
+			return err
+		}
+	}
+	f.issuer.Roles = map[string]credential.Access{}
+	for _, text := range f.roles {
+		i := strings.LastIndex(text, "=")
+		if i < 1 {
+			return fault.E(fault.InvalidArgument, fault.At("--oidc-role"), fault.Got(fault.Quote(text)), fault.Want("GROUP=ROLE, such as ml=viewer"))
+		}
+		f.issuer.Roles[text[:i]] = credential.Access(text[i+1:])
+	}
 	return checkAddress("--web", f.address)
 }
+
+// issuerFlags are the flags about tokens of an issuer.
+var issuerFlags = []string{"oidc-issuer", "oidc-audience", "oidc-role", "oidc-user-claim", "oidc-groups-claim"}
 
 // secret is the TLS configuration of the pages; nil at a loopback address, unless there is a certificate.
 func (f *webFlags) secret(a *credential.Authority) (*tls.Config, error) {
 	if f.certificate != "" {
-		pair, err := tls.LoadX509KeyPair(f.certificate, f.key)
-		if err != nil {
+		files := &pairFiles{certificate: f.certificate, key: f.key}
+		if err := files.load(); err != nil {
 			return nil, fault.File(fault.InvalidArgument, f.certificate, err)
 		}
-		return &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}}, nil
+		return &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: files.get}, nil
 	}
 	if remote.Loopback(f.address) {
 		return nil, nil
@@ -82,6 +107,12 @@ func (f *webFlags) serve(ctx context.Context, c *console, l *remote.Listener, da
 	}
 	asking, cancelAsking := context.WithTimeout(ctx, callTime)
 	defer cancelAsking()
+	var others web.Issuer
+	if f.issuer.URL != "" {
+		if others, err = issuer.Open(asking, f.issuer); err != nil {
+			return nil, err
+		}
+	}
 	client, err := remote.Attach(asking, l.Address(), remote.WithCredentials(own))
 	if err != nil {
 		return nil, err
@@ -92,7 +123,7 @@ func (f *webFlags) serve(ctx context.Context, c *console, l *remote.Listener, da
 		return nil, fault.Wrap(fault.Unavailable, "--web "+f.address, err)
 	}
 	tokens := credential.OpenTokens(tokenFile(data))
-	cfg := web.Config{Source: web.Of(client), Tokens: tokens, Address: l.Address(), Version: c.currentVersion().Version, Debug: f.debug}
+	cfg := web.Config{Source: web.Of(client), Tokens: tokens, Issuer: others, Address: l.Address(), Version: c.currentVersion().Version, Debug: f.debug}
 	if !quiet {
 		cfg.Log = slog.New(slog.NewTextHandler(c.err, nil))
 	}

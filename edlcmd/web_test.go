@@ -2,16 +2,22 @@ package edlcmd
 
 import (
 	"bufio"
+	"bytes"
 	"context"
+	"crypto/tls"
+	"encoding/pem"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/edl-go/edl/remote/credential"
+	"github.com/edl-go/edl/remote/credential/credentialtest"
 )
 
 // A listener serves pages to who shows the token that it prints, or one that "edl token" makes, until that is revoked.
@@ -111,4 +117,68 @@ func TestPagesBeyondLoopbackAreSecret(t *testing.T) {
 			t.Errorf("%s: TLS is %v, %v", address, secret != nil, err)
 		}
 	}
+}
+
+// The pages show the certificate of --web-cert, the next one as soon as both files have it, and the last one while they do not go together.
+func TestCertificateOfPages(t *testing.T) {
+	dir := t.TempDir()
+	f := &webFlags{address: "127.0.0.1:0", certificate: filepath.Join(dir, "cert.pem"), key: filepath.Join(dir, "key.pem")}
+	if _, err := f.secret(nil); err == nil {
+		t.Error("files that are not there are taken")
+	}
+	write := func(path string, b []byte) {
+		t.Helper()
+		if err := os.WriteFile(path, b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var pairs [2]struct{ certificate, key []byte }
+	for i := range pairs {
+		own := credentialtest.Issue(t, credential.Name{Kind: credential.User, User: strings.Repeat("a", 1+i), Access: credential.Viewer}, time.Hour)
+		pairs[i].certificate, pairs[i].key, _ = own.Parts()
+	}
+	write(f.certificate, pairs[0].certificate)
+	write(f.key, pairs[0].key)
+	secret, err := f.secret(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	port, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	defer func() { port.Close(); <-ended }()
+	go func() {
+		defer close(ended)
+		for {
+			conn, err := port.Accept()
+			if err != nil {
+				return
+			}
+			_ = tls.Server(conn, secret).HandshakeContext(t.Context()) // the client says whether it is well
+			conn.Close()
+		}
+	}()
+	expect := func(when string, want []byte) {
+		t.Helper()
+		conn, err := (&tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}}).DialContext(t.Context(), "tcp", port.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		block, _ := pem.Decode(want)
+		if got := conn.(*tls.Conn).ConnectionState().PeerCertificates[0].Raw; !bytes.Equal(got, block.Bytes) {
+			t.Errorf("%s they show another certificate", when)
+		}
+	}
+	expect("first", pairs[0].certificate)
+	write(f.certificate, pairs[1].certificate)
+	expect("with the key of another one", pairs[0].certificate)
+	write(f.key, pairs[1].key)
+	expect("with both new files", pairs[1].certificate)
+	if err := os.Remove(f.key); err != nil {
+		t.Fatal(err)
+	}
+	expect("without the file of the key", pairs[1].certificate)
 }

@@ -95,7 +95,11 @@ func (s *Server) caller(q *http.Request) (credential.Name, error) {
 	if !strings.EqualFold(scheme, "Bearer") {
 		token = ""
 	}
-	return s.cfg.Tokens.Check(strings.TrimSpace(token))
+	token = strings.TrimSpace(token)
+	if s.cfg.Issuer != nil && strings.Count(token, ".") == 2 { // as a JWT has, and no token of the listener
+		return s.cfg.Issuer.Check(q.Context(), token)
+	}
+	return s.cfg.Tokens.Check(token)
 }
 
 // refuse answers with an error, as text.

@@ -73,10 +73,16 @@ func (s source) WatchScalars(ctx context.Context, id string, from uint64, each f
 	return remote.WatchScalars(ctx, s.Client, id, from, each)
 }
 
+// An Issuer checks tokens that it did not make: package issuer has one.
+type Issuer interface {
+	Check(ctx context.Context, token string) (credential.Name, error)
+}
+
 // Config is what a Server works with.
 type Config struct {
 	Source  Source
 	Tokens  *credential.Tokens // who may read
+	Issuer  Issuer             // whose tokens count, too; nil: none
 	Address string             // of the listener, for people
 	Version string             // of edl
 	Debug   bool               // admins may read profiles of the process

@@ -11,6 +11,7 @@ import (
 	"math"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"regexp"
 	"slices"
 	"strings"
@@ -19,6 +20,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/remote/credential"
 )
@@ -453,5 +455,43 @@ func TestPagesOverTLS(t *testing.T) {
 	}
 	if code, err := get("http", nil); code == 200 {
 		t.Errorf("in clear text: %d, %v", code, err)
+	}
+}
+
+// lenient is an issuer whose tokens name a role.
+type lenient struct{}
+
+func (lenient) Check(_ context.Context, token string) (credential.Name, error) {
+	role, _, _ := strings.Cut(token, ".")
+	if !slices.Contains(credential.Accesses(), credential.Access(role)) {
+		return credential.Name{}, fault.E(fault.Denied, fault.Got("a token of nobody"))
+	}
+	return credential.Name{Kind: credential.User, User: "ann", Access: credential.Access(role)}, nil
+}
+
+// Tokens of an issuer count beside those of the listener, where there is an issuer, and only for what their role may.
+func TestTokensOfAnIssuerCount(t *testing.T) {
+	tokens := credential.OpenTokens("")
+	own := tokens.Lend("ann", credential.Viewer)
+	gone, cancel := context.WithCancel(t.Context())
+	cancel() // so that nobody waits for an answer of the listener
+	ask := func(issuer Issuer, path, token string) int {
+		q := httptest.NewRequestWithContext(gone, http.MethodGet, path, nil)
+		q.Header.Set("Authorization", "Bearer "+token)
+		w := httptest.NewRecorder()
+		New(Config{Source: newFake(t), Tokens: tokens, Issuer: issuer, Debug: true}).handler.ServeHTTP(w, q)
+		return w.Code
+	}
+	for _, c := range []struct {
+		issuer      Issuer
+		path, token string
+		may         bool
+	}{
+		{lenient{}, "/api/jobs", "viewer.x.y", true}, {lenient{}, "/api/jobs", own, true}, {lenient{}, "/api/jobs", "nobody.x.y", false},
+		{lenient{}, "/debug/pprof/", "viewer.x.y", false}, {lenient{}, "/debug/pprof/", "admin.x.y", true}, {nil, "/api/jobs", "admin.x.y", false},
+	} {
+		if got := ask(c.issuer, c.path, c.token); (got != http.StatusUnauthorized) != c.may {
+			t.Errorf("%s with %s: %d, it may: %t", c.path, c.token, got, c.may)
+		}
 	}
 }
