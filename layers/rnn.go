@@ -57,3 +57,30 @@ func RNN(x Variable, mode string, hidden int64, depth int, both bool, opts ...Op
 	}
 	return l.result(Transpose(out["Out"][0], []int{1, 0, 2}))
 }
+
+// LSTM reads sequences x [steps, batch, width] with layers of lstm, from the first states h and c [layers, batch, hidden]. With both, each layer reads forwards and backwards, gives both states
+// side by side, and has two first states. The results are h of each step of the last layer [steps, batch, hidden or 2*hidden], and the last states as h and c. The weights of all layers are one
+// parameter, in the order of cuDNN. Trainers of a cluster cannot divide its batch. (Fluid: lstm.)
+//
+// Options: Param, Name. Op: cudnn_lstm.
+func LSTM(x, h, c Variable, both bool, opts ...Option) (out, lastH, lastC Variable) {
+	l := start("cudnn_lstm", opts, []string{"Param"}, x, h, c)
+	if l.failed {
+		v := l.fail()
+		return v, v, v
+	}
+	directions := int64(1)
+	if both {
+		directions = 2
+	}
+	if len(x.v.Dims) != 3 || len(h.v.Dims) != 3 || h.v.Dims[0] < 1 || h.v.Dims[0]%directions != 0 || h.v.Dims[2] < 1 || x.v.Dims[2] < 0 {
+		v := l.mistake(fault.E(fault.ShapeMismatch, fault.Gotf("%v and first states %v", x, h), fault.Want("x [steps, batch, width], and for each layer and direction a first state [batch, hidden]")))
+		return v, v, v
+	}
+	hidden, depth := h.v.Dims[2], h.v.Dims[0]/directions
+	size := directions * 4 * hidden * (x.v.Dims[2] + hidden + 2 + (depth-1)*((directions+1)*hidden+2))
+	bound := 1 / math.Sqrt(float64(hidden))
+	w := l.parameter("w", l.param, x.DType(), []int64{size}, Uniform(-bound, bound))
+	made := l.multi("cudnn_lstm", In{"Input": {x}, "InitH": {h}, "InitC": {c}, "W": {w}}, Attrs{"hidden_size": hidden, "num_layers": depth, "is_bidirec": both}, "Out", "LastH", "LastC", "Reserve")
+	return l.result(made[0]), made[1], made[2]
+}

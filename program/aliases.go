@@ -13,6 +13,23 @@ func renameAliases(p *Program) {
 			if name, ok := aliases[op.Type]; ok {
 				op.Type = name
 			}
+			if op.Type == "cudnn_lstm" || op.Type == "cudnn_lstm_grad" {
+				renameSlots(op.Inputs)
+				renameSlots(op.Outputs)
+			}
+		}
+	}
+}
+
+// renameSlots gives slots that Fluid before 2.0 has under another name the name of today.
+func renameSlots(slots map[string][]string) {
+	for _, pair := range [...][2]string{{"last_h", "LastH"}, {"last_c", "LastC"}} {
+		for _, suffix := range []string{"", GradSuffix} {
+			old, name := pair[0]+suffix, pair[1]+suffix
+			if list, ok := slots[old]; ok && slots[name] == nil {
+				slots[name] = list
+				delete(slots, old)
+			}
 		}
 	}
 }

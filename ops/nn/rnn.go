@@ -3,6 +3,7 @@ package nn
 import (
 	"errors"
 	"math"
+	"slices"
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/ops"
@@ -43,21 +44,18 @@ func init() {
 			{Name: "is_bidirec", Doc: "whether each layer reads backwards too: the halves of what it gives are those of both directions", Default: false},
 			{Name: "dropout_prob", Doc: "share of what a layer gives to the next that is dropped in training", Default: float32(0)},
 			{Name: "is_test", Doc: "whether nothing is dropped", Default: false}, {Name: "seed", Doc: "key of what is dropped", Default: int32(0)}},
-		Infer:     inferRNN,
-		MixesRows: opkit.Mixes, // the batch is the second axis
-		Cost: func(s *ops.Shapes) ops.Cost {
-			size := int64(0)
-			for _, m := range s.Ins("WeightList") {
-				size += opkit.Size(m.Dims)
-			}
-			return ops.Cost{Flops: opkit.Size([]int64{2, opkit.Size(s.In("Input").Dims[:min(2, len(s.In("Input").Dims))]), size}), Bytes: opkit.Bytes(s)}
+		Infer: func(s *ops.Shapes) error {
+			s.Set("DropoutState", s.In("Input").DType, 1)
+			return rnnForm.infer(s)
 		},
-		Bind: opkit.BindFloats("Input", bindRNN[float32], bindRNN[float64]),
+		MixesRows: opkit.Mixes, // the batch is the second axis
+		Cost:      rnnForm.cost,
+		Bind:      opkit.BindFloats("Input", bindRNN[float32](rnnForm), bindRNN[float64](rnnForm)),
 	}, opkit.Gradient{
 		Doc:    "backpropagation through the steps of each layer, the last one first.",
 		Inputs: []string{"Input", "PreState", "WeightList", "SequenceLength"}, Outputs: []string{"Out", "Reserve"}, From: []string{"Out", "State"},
 		Wrt:  []string{"Input", "PreState", "WeightList"},
-		Bind: opkit.BindFloats("Input", bindRNNGrad[float32], bindRNNGrad[float64]),
+		Bind: opkit.BindFloats("Input", bindRNNGrad[float32](rnnForm), bindRNNGrad[float64](rnnForm)),
 	})
 }
 
@@ -70,10 +68,9 @@ type network struct {
 
 func networkOf(a interface {
 	Int(string) int64
-	Str(string) string
 	Bool(string) bool
-}, input []int64) network {
-	n := network{mode: a.Str("mode"), steps: int(input[0]), batch: int(input[1]), input: int(input[2]), hidden: int(a.Int("hidden_size")), layers: int(a.Int("num_layers")), directions: 1}
+}, mode string, input []int64) network {
+	n := network{mode: mode, steps: int(input[0]), batch: int(input[1]), input: int(input[2]), hidden: int(a.Int("hidden_size")), layers: int(a.Int("num_layers")), directions: 1}
 	n.gates = gatesOf[n.mode] * n.hidden
 	if a.Bool("is_bidirec") {
 		n.directions = 2
@@ -103,11 +100,94 @@ func (n *network) each() int { return n.steps * n.batch * (n.gates + n.hidden) }
 // between is the part of Reserve of what a layer gives to the next.
 func (n *network) between() int { return n.steps * n.batch * n.directions * n.hidden }
 
-func inferRNN(s *ops.Shapes) error {
+// A networkForm is how an op names what all networks have.
+type networkForm struct {
+	mode        string   // "" where an attribute says it
+	first, last []string // slots of the states: one for all kinds, or one for each
+	weights     []string // slots of the weights
+}
+
+var rnnForm = &networkForm{first: []string{"PreState"}, last: []string{"State"}, weights: []string{"WeightList"}}
+
+func (f *networkForm) modeOf(a interface{ Str(string) string }) string {
+	if f.mode != "" {
+		return f.mode
+	}
+	return a.Str("mode")
+}
+
+// checkStates checks the first states, and that there are no more last states than kinds.
+func (f *networkForm) checkStates(s *ops.Shapes, n *network, state []int64) error {
+	var have, names []string
+	for _, slot := range f.first {
+		names = append(names, s.Op().Inputs[slot]...)
+	}
+	for _, slot := range f.last {
+		have = append(have, s.Op().Outputs[slot]...)
+	}
+	if len(names) != n.states() || len(have) > n.states() {
+		return fault.E(fault.InvalidProgram, fault.On(s.Op()), fault.Gotf("%d first states and %d last ones", len(names), len(have)), fault.Wantf("%d for %s", n.states(), n.mode))
+	}
+	for _, slot := range f.first {
+		for i, m := range s.Ins(slot) {
+			if !ops.Compatible(m.Dims, state) {
+				return fault.E(fault.ShapeMismatch, fault.On(s.Op()), fault.Var(s.Op().Inputs[slot][i]), fault.Gotf("%s %v", slot, m), fault.Wantf("dims %v", state))
+			}
+		}
+	}
+	return nil
+}
+
+// checkWeights checks the list of weights, or one vector of all.
+func (f *networkForm) checkWeights(s *ops.Shapes, n *network) error {
+	all, open := n.layers*n.directions, s.In("Input").Dims[2]
+	dimsOf := func(i int) []int64 {
+		want := []int64{int64(n.gates)}
+		if i < 2*all {
+			want = []int64{int64(n.gates), int64(n.hidden)}
+			if layer := i / 2 / n.directions; i%2 == 0 {
+				want[1] = int64(n.width(layer))
+				if layer == 0 {
+					want[1] = open
+				}
+			}
+		}
+		return want
+	}
+	if len(f.weights) > 1 && s.Has(f.weights[1]) {
+		if s.Has(f.weights[0]) {
+			return s.Errorf(f.weights[1], "weights in %s or in %s", f.weights[0], f.weights[1])
+		}
+		size := int64(0)
+		for i := range 4 * all {
+			if each := ops.Product(dimsOf(i)); each < 0 || size < 0 {
+				size = program.Unknown
+			} else {
+				size += each
+			}
+		}
+		if !opkit.Agree(ops.Product(s.In(f.weights[1]).Dims), size) {
+			return s.Errorf(f.weights[1], "%d numbers", size)
+		}
+		return nil
+	}
+	list := f.weights[0]
+	if len(s.Ins(list)) != 4*all {
+		return fault.E(fault.InvalidProgram, fault.On(s.Op()), fault.Gotf("%d variables in %s", len(s.Ins(list)), list), fault.Wantf("%d, four for each layer and direction", 4*all))
+	}
+	for i, m := range s.Ins(list) {
+		if want := dimsOf(i); !ops.Compatible(m.Dims, want) {
+			return fault.E(fault.ShapeMismatch, fault.On(s.Op()), fault.Var(s.Op().Inputs[list][i]), fault.Gotf("weight %d %v", i, m), fault.Wantf("dims %v", want))
+		}
+	}
+	return nil
+}
+
+func (f *networkForm) infer(s *ops.Shapes) error {
 	if err := s.IsFloat("Input"); err != nil {
 		return err
 	}
-	if err := s.SameType("Input", "PreState", "WeightList"); err != nil {
+	if err := s.SameType(slices.Concat([]string{"Input"}, f.first, f.weights)...); err != nil {
 		return err
 	}
 	if err := s.Rank("Input", 3); err != nil {
@@ -121,36 +201,16 @@ func inferRNN(s *ops.Shapes) error {
 		return opkit.BadAttr(s, "num_layers", "1 to %d", mostLayers)
 	}
 	if s.Float("dropout_prob") != 0 && !s.Bool("is_test") && s.Int("num_layers") > 1 {
-		return opkit.UnsupportedAttr(s, "dropout_prob", "0 while it trains several layers: put dropout between rnn ops of one layer")
+		return opkit.UnsupportedAttr(s, "dropout_prob", "0 while it trains several layers: put dropout between ops of one layer")
 	}
-	n := networkOf(s, x.Dims)
-	all, hidden, gates := n.layers*n.directions, int64(n.hidden), int64(n.gates)
+	n := networkOf(s, f.modeOf(s), x.Dims)
+	all, hidden := n.layers*n.directions, int64(n.hidden)
 	state := []int64{int64(all), x.Dims[1], hidden}
-	if len(s.Ins("PreState")) != n.states() || len(s.Outs("State")) > n.states() {
-		return fault.E(fault.InvalidProgram, fault.On(s.Op()), fault.Gotf("%d variables in PreState and %d in State", len(s.Ins("PreState")), len(s.Outs("State"))), fault.Wantf("%d for %s", n.states(), n.mode))
+	if err := f.checkStates(s, &n, state); err != nil {
+		return err
 	}
-	for i, m := range s.Ins("PreState") {
-		if !ops.Compatible(m.Dims, state) {
-			return fault.E(fault.ShapeMismatch, fault.On(s.Op()), fault.Var(s.Op().Inputs["PreState"][i]), fault.Gotf("PreState %v", m), fault.Wantf("dims %v", state))
-		}
-	}
-	if len(s.Ins("WeightList")) != 4*all {
-		return fault.E(fault.InvalidProgram, fault.On(s.Op()), fault.Gotf("%d variables in WeightList", len(s.Ins("WeightList"))), fault.Wantf("%d, four for each layer and direction", 4*all))
-	}
-	for i, m := range s.Ins("WeightList") {
-		want := []int64{gates}
-		if i < 2*all {
-			want = []int64{gates, hidden}
-			if i%2 == 0 {
-				want[1] = int64(n.width(i / 2 / n.directions))
-				if i/2/n.directions == 0 {
-					want[1] = x.Dims[2]
-				}
-			}
-		}
-		if !ops.Compatible(m.Dims, want) {
-			return fault.E(fault.ShapeMismatch, fault.On(s.Op()), fault.Var(s.Op().Inputs["WeightList"][i]), fault.Gotf("weight %d %v", i, m), fault.Wantf("dims %v", want))
-		}
+	if err := f.checkWeights(s, &n); err != nil {
+		return err
 	}
 	if s.Has("SequenceLength") {
 		length := s.In("SequenceLength")
@@ -162,28 +222,58 @@ func inferRNN(s *ops.Shapes) error {
 		}
 	}
 	s.Set("Out", x.DType, x.Dims[0], x.Dims[1], int64(n.directions)*hidden)
-	s.Set("State", x.DType, state...)
-	s.Set("DropoutState", x.DType, 1)
+	for _, slot := range f.last {
+		s.Set(slot, x.DType, state...)
+	}
 	reserve := int64(program.Unknown)
 	if places := ops.Product(x.Dims[:2]); places >= 0 {
-		reserve = ops.Product([]int64{places, int64(all)*(gates+hidden) + int64(n.layers-1)*int64(n.directions)*hidden})
+		reserve = ops.Product([]int64{places, int64(all)*(int64(n.gates)+hidden) + int64(n.layers-1)*int64(n.directions)*hidden})
 	}
 	s.Set("Reserve", x.DType, reserve)
 	return nil
 }
 
-// A reading is an rnn bound to tensors.
+func (f *networkForm) cost(s *ops.Shapes) ops.Cost {
+	size := int64(0)
+	for _, slot := range f.weights {
+		for _, m := range s.Ins(slot) {
+			size += opkit.Size(m.Dims)
+		}
+	}
+	return ops.Cost{Flops: opkit.Size([]int64{2, opkit.Size(s.In("Input").Dims[:min(2, len(s.In("Input").Dims))]), size}), Bytes: opkit.Bytes(s)}
+}
+
+// tensorsOf returns the tensors of slots: of the one slot, or one of each.
+func tensorsOf(slots []string, suffix string, of func(slot string) []*tensor.Tensor) []*tensor.Tensor {
+	if len(slots) == 1 {
+		return of(slots[0] + suffix)
+	}
+	list := make([]*tensor.Tensor, len(slots))
+	for i, slot := range slots {
+		if t := of(slot + suffix); len(t) > 0 {
+			list[i] = t[0]
+		}
+	}
+	return list
+}
+
+// A reading is a network bound to tensors.
 type reading[T tensor.Float] struct {
 	network
 	b             *ops.Binding
 	input, length *tensor.Tensor
-	first         []*tensor.Tensor // PreState
-	weights       []*tensor.Tensor
+	first         []*tensor.Tensor // states of each kind
+	weights       []*tensor.Tensor // one for each weight, or one of all where they are packed
+	packed        string           // the slot of the vector of all weights, "" for a list
 	out, reserve  *tensor.Tensor
 }
 
-func readingOf[T tensor.Float](b *ops.Binding, out, reserve *tensor.Tensor) *reading[T] {
-	r := &reading[T]{network: networkOf(b, b.In("Input").Dims()), b: b, input: b.In("Input"), length: b.In("SequenceLength"), first: b.Ins("PreState"), weights: b.Ins("WeightList"), out: out, reserve: reserve}
+func readingOf[T tensor.Float](b *ops.Binding, f *networkForm, out, reserve *tensor.Tensor) *reading[T] {
+	r := &reading[T]{network: networkOf(b, f.modeOf(b), b.In("Input").Dims()), b: b, input: b.In("Input"), length: b.In("SequenceLength"), first: tensorsOf(f.first, "", b.Ins),
+		weights: b.Ins(f.weights[0]), out: out, reserve: reserve}
+	if len(f.weights) > 1 && b.In(f.weights[1]) != nil {
+		r.packed, r.weights = f.weights[1], b.Ins(f.weights[1])
+	}
 	if r.out == nil {
 		r.out = b.Scratch(tensor.Of[T](), r.between())
 	}
@@ -243,11 +333,43 @@ func (r *reading[T]) read(layer int) []T {
 	return r.given(layer - 1)
 }
 
-func (r *reading[T]) weight(index, k int) []T {
-	if k < 2 {
-		return tensor.Data[T](r.weights[2*index+k])
+func (r *reading[T]) weight(index, k int) []T { return r.weightIn(r.weights, index, k) }
+
+// weightIn returns weight k of a layer and direction in tensors that are ordered as the weights are. It is nil if there is none.
+func (r *reading[T]) weightIn(list []*tensor.Tensor, index, k int) []T {
+	if r.packed != "" {
+		if len(list) == 0 || list[0] == nil {
+			return nil
+		}
+		from, size := r.placeOf(index, k)
+		return tensor.Data[T](list[0])[from:][:size]
 	}
-	return tensor.Data[T](r.weights[2*r.layers*r.directions+2*index+k-2])
+	at := 2*index + k
+	if k >= 2 {
+		at = 2*r.layers*r.directions + 2*index + k - 2
+	}
+	if at >= len(list) || list[at] == nil {
+		return nil
+	}
+	return tensor.Data[T](list[at])
+}
+
+// placeOf returns where a weight begins in the vector of all, and how many numbers it has: the matrices of all layers and directions come first, and then all biases.
+func (r *reading[T]) placeOf(index, k int) (from, size int) {
+	matrices := func(until int) (n int) {
+		for i := range until {
+			n += r.gates * (r.width(i/r.directions) + r.hidden)
+		}
+		return n
+	}
+	if k >= 2 {
+		return matrices(r.layers*r.directions) + (2*index+k-2)*r.gates, r.gates
+	}
+	from, size = matrices(index), r.gates*r.hidden
+	if k == 1 {
+		return from + r.gates*r.width(index/r.directions), size
+	}
+	return from, r.gates * r.width(index/r.directions)
 }
 
 // hidden0 returns the first state of kind k.
@@ -292,9 +414,15 @@ func (r *reading[T]) step(g, b, bias, more, h, c []T) {
 	}
 }
 
-func bindRNN[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
-	r := readingOf[T](b, b.Out("Out"), b.Out("Reserve"))
-	last := b.Outs("State")
+func bindRNN[T tensor.Float](f *networkForm) opkit.Binder {
+	return func(b *ops.Binding) (ops.Kernel, error) {
+		return b.Loops(readingOf[T](b, f, b.Out("Out"), b.Out("Reserve")).forward(tensorsOf(f.last, "", b.Outs))...)
+	}
+}
+
+// forward returns the loops that read the sequences. They write the last states of each kind to last.
+func (r *reading[T]) forward(last []*tensor.Tensor) (loops []ops.Loop) {
+	b := r.b
 	dtype := tensor.Of[T]()
 	size := r.batch * r.hidden
 	h, c, product := b.Scratch(dtype, size), b.Scratch(dtype, size), b.Scratch(dtype, r.batch*r.gates)
@@ -303,7 +431,6 @@ func bindRNN[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 		work = max(work, kernel.GemmWorkspace(max(r.steps, 1)*r.batch, r.gates, max(r.width(layer), r.hidden)))
 	}
 	memory := b.Scratch(dtype, b.Parts()*work)
-	var loops []ops.Loop
 	for index := range r.layers * r.directions {
 		layer, direction := index/r.directions, index%r.directions
 		width := r.width(layer)
@@ -351,5 +478,5 @@ func bindRNN[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 			return nil
 		}})
 	}
-	return b.Loops(loops...)
+	return loops
 }

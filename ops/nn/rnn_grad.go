@@ -1,8 +1,12 @@
 package nn
 
 import (
+	"cmp"
+
 	"github.com/edl-go/edl/ops"
 	"github.com/edl-go/edl/ops/kernel"
+	"github.com/edl-go/edl/ops/opkit"
+	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/tensor"
 )
 
@@ -44,10 +48,23 @@ func (r *reading[T]) back(g, more, h, c, dh, dc, da, db []T) {
 	}
 }
 
-func bindRNNGrad[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
-	r := readingOf[T](b, b.In("Out"), b.In("Reserve"))
-	dtype, places := tensor.Of[T](), r.steps*r.batch
-	dout, dlast, dinput, dfirst, dweights := b.In("Out@GRAD"), b.Ins("State@GRAD"), b.Out("Input@GRAD"), b.Outs("PreState@GRAD"), b.Outs("WeightList@GRAD")
+func bindRNNGrad[T tensor.Float](f *networkForm) opkit.Binder {
+	return func(b *ops.Binding) (ops.Kernel, error) {
+		if reserve := b.In("Reserve"); reserve != nil {
+			r := readingOf[T](b, f, b.In("Out"), reserve)
+			return b.Loops(r.backward(f)...)
+		}
+		r := readingOf[T](b, f, nil, nil) // which computes it again
+		return b.Loops(append(r.forward(nil), r.backward(f)...)...)
+	}
+}
+
+// backward returns the loops that go back through the layers.
+func (r *reading[T]) backward(f *networkForm) []ops.Loop {
+	const grad = program.GradSuffix
+	b, dtype, places := r.b, tensor.Of[T](), r.steps*r.batch
+	dout, dlast, dinput, dfirst := b.In("Out"+grad), tensorsOf(f.last, grad, b.Ins), b.Out("Input"+grad), tensorsOf(f.first, grad, b.Outs)
+	dweights := b.Outs(cmp.Or(r.packed, f.weights[0]) + grad)
 	u := unrolled{b.Scratch(dtype, places*r.gates), b.Scratch(dtype, places*r.gates), b.Scratch(dtype, places*r.hidden)}
 	dh, dc, through := b.Scratch(dtype, r.batch*r.hidden), b.Scratch(dtype, r.batch*r.hidden), b.Scratch(dtype, r.batch*r.hidden)
 	step := b.Scratch(dtype, r.batch*r.gates)
@@ -75,15 +92,15 @@ func bindRNNGrad[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 				space := ops.Part(tensor.Data[T](memory), part, work)
 				da, db := tensor.Data[T](u.ofInput), tensor.Data[T](u.ofState)
 				for k, from := range [][]T{da, db, da, db} {
-					t := r.wanted(dweights, index, k)
+					to := r.weightIn(dweights, index, k)
 					switch {
-					case t == nil:
+					case to == nil:
 					case k == 0:
-						kernel.Gemm(true, false, r.gates, width, places, 1, from, r.gates, r.read(layer), width, 0, tensor.Data[T](t), width, space)
+						kernel.Gemm(true, false, r.gates, width, places, 1, from, r.gates, r.read(layer), width, 0, to, width, space)
 					case k == 1:
-						kernel.Gemm(true, false, r.gates, r.hidden, places, 1, from, r.gates, tensor.Data[T](u.before), r.hidden, 0, tensor.Data[T](t), r.hidden, space)
+						kernel.Gemm(true, false, r.gates, r.hidden, places, 1, from, r.gates, tensor.Data[T](u.before), r.hidden, 0, to, r.hidden, space)
 					default:
-						sumOfRows(tensor.Data[T](t), from)
+						sumOfRows(to, from)
 					}
 				}
 				var to []T
@@ -99,7 +116,7 @@ func bindRNNGrad[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 			}})
 		}
 	}
-	return b.Loops(loops...)
+	return loops
 }
 
 // sumOfRows adds up the rows of a matrix.
@@ -110,18 +127,6 @@ func sumOfRows[T tensor.Float](to, rows []T) {
 			to[k] += v
 		}
 	}
-}
-
-// wanted returns where the gradient of weight k of a layer and direction goes, nil if nobody wants it.
-func (r *reading[T]) wanted(all []*tensor.Tensor, index, k int) *tensor.Tensor {
-	at := 2*index + k
-	if k >= 2 {
-		at = 2*r.layers*r.directions + 2*index + k - 2
-	}
-	if at >= len(all) {
-		return nil
-	}
-	return all[at]
 }
 
 // unroll goes back through the steps of rows [from, to) of a layer and direction. dgiven is the gradient of what the layer gives.

@@ -18,7 +18,7 @@ type (
 )
 
 func allCases() []gradcheck.Case {
-	return slices.Concat(pickCases(), padCases(), lstmCases(), lstmpCases(), poolCases, gruCases(), unitCases(), convCases(), softmaxCases, crfCases(), chunkCases(), distanceCases, ctcCases(), fusedCases(), pairingCases(), filterCases())
+	return slices.Concat(pickCases(), padCases(), lstmCases(), lstmpCases(), poolCases, gruCases(), unitCases(), convCases(), softmaxCases, crfCases(), chunkCases(), distanceCases, ctcCases(), fusedCases(), pairingCases(), filterCases(), attentionCases())
 }
 
 func TestLaws(t *testing.T) { gradcheck.Laws(t, allCases()) }
