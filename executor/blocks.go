@@ -3,7 +3,6 @@ package executor
 import (
 	"context"
 	"maps"
-	"slices"
 	"sync"
 
 	"github.com/edl-go/edl/executor/internal/plan"
@@ -20,6 +19,8 @@ type blocks struct {
 	scope   *Scope
 	profile *Profile // nil: none
 
+	watch func(variable string) func(row int) // nil: no rows are watched
+
 	mu    sync.Mutex
 	plans map[program.BlockIndex]*blockPlan
 }
@@ -35,7 +36,7 @@ var _ ops.BlockRunner = (*blocks)(nil)
 
 func newBlocks(p *program.Program, scope *Scope, env ops.Env, profile *Profile) *blocks {
 	b := &blocks{program: p, env: env, scope: scope.NewChild(), profile: profile, plans: map[program.BlockIndex]*blockPlan{}}
-	b.env.Blocks = b
+	b.env.Blocks, b.env.Rows = b, b
 	return b
 }
 
@@ -128,69 +129,4 @@ func (b *blocks) ReadByUpdate() map[string]bool {
 	}
 	maps.DeleteFunc(only, func(_ string, is bool) bool { return !is })
 	return only
-}
-
-// ChangedByRows returns variables of the global block of which the blocks change no more than the rows of one sparse gradient, and for each the variable in which
-// these rows arrive: the input of get_selected_rows.
-func (b *blocks) ChangedByRows() map[string]string {
-	writers, by := map[string]int{}, map[string]string{}
-	for _, block := range b.program.Blocks {
-		for _, op := range block.Ops {
-			if def, known := ops.Lookup(op.Type); known && def.Class == ops.Serve { // writes what the blocks do that it runs
-				continue
-			}
-			_, writes := block.Touches(op)
-			for name := range writes {
-				writers[name]++
-			}
-		}
-	}
-	for _, block := range b.program.Blocks {
-		for _, op := range block.Ops {
-			def, known := ops.Lookup(op.Type)
-			if !known || def.TouchesRows == nil || !def.TouchesRows(op) {
-				continue
-			}
-			param, _ := block.Find(op.In("Param"))
-			rows := arrivesAs(block, op.In("Grad"), writers)
-			for slot := range op.Outputs {
-				name := op.Out(slot)
-				out, ok := block.Find(name)
-				if ok && rows != "" && writers[name] == 1 && op.In(def.InPlace[slot]) == name && len(out.Dims) > 0 && len(param.Dims) > 0 && out.Dims[0] == param.Dims[0] {
-					by[name] = rows
-				}
-			}
-		}
-	}
-	return by
-}
-
-// arrivesAs returns the variable that the rows of a sparse gradient of a block come from; "" where they may come from several, or from elsewhere. Ops between
-// the two keep the rows of the only sparse gradient that they read.
-func arrivesAs(block *program.Block, name string, writers map[string]int) string {
-	for range block.Ops {
-		v, ok := block.Find(name)
-		at := slices.IndexFunc(block.Ops, func(op *program.Op) bool { _, writes := block.Touches(op); return writes[name] })
-		if !ok || v.Kind != program.SelectedRows || at < 0 || writers[name] != 1 {
-			return ""
-		}
-		op := block.Ops[at]
-		switch op.Type {
-		case "get_selected_rows":
-			return op.In("X")
-		case "lookup_sparse_table_rows": // what arrives are keys, and it finds their rows
-			return ""
-		}
-		reads, _ := block.Touches(op)
-		name = ""
-		for read := range reads {
-			if v, ok := block.Find(read); ok && v.Kind == program.SelectedRows {
-				if name != "" {
-					return ""
-				}
-				name = read
-			}
-		}
-	}
-	return ""
 }

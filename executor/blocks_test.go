@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"sync"
 	"testing"
@@ -208,12 +209,17 @@ func TestServingEndsWithItsContext(t *testing.T) {
 }
 
 // A round changes only some rows of a variable if one update op alone writes it, by a sparse gradient that comes from what has arrived: the parameter and what
-// has as many rows, and not the parameter of a dense gradient, one that another op writes, too, or one whose update touches all rows.
+// has as many rows, and not the parameter of a dense gradient, one that another op writes, too, or one whose update touches all rows. Where keys arrive, the op that
+// finds their rows tells them.
 func TestChangedByRows(t *testing.T) {
 	serve := func(_ context.Context, blocks ops.BlockRunner) error {
 		got := blocks.(interface{ ChangedByRows() map[string]string }).ChangedByRows()
 		if want := map[string]string{"w0": "x0", "m0": "x0", "w1": "x1"}; !maps.Equal(got, want) {
 			t.Errorf("changed by rows: %v, want %v", got, want)
+		}
+		told := blocks.(interface{ ToldRows() map[string][]string }).ToldRows()
+		if want := map[string][]string{"w5": {"found"}}; !reflect.DeepEqual(told, want) {
+			t.Errorf("the rows are told of %v, want %v", told, want)
 		}
 		return nil
 	}

@@ -71,6 +71,10 @@ type Def struct {
 	// are updated in place. Nil: never.
 	TouchesRows func(*program.Op) bool
 
+	// TellsRows lists slots: inputs, updated in place, of which the op tells Env.Rows each row before it changes it, and outputs that are sparse gradients, of
+	// which it tells each row of the table that it finds.
+	TellsRows []string
+
 	// InPlace maps an output slot to the input slot whose buffer it may share.
 	InPlace map[string]string
 

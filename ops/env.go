@@ -22,6 +22,15 @@ type Env struct {
 	// Blocks runs single blocks of the program over the scope of the run. The executor sets it for pserver programs, where listen_and_serv hands it
 	// to Server.
 	Blocks BlockRunner
+	// Rows is told which rows of variables change, by ops whose Def says so (TellsRows). The executor sets it for pserver programs.
+	Rows RowWatcher
+}
+
+// A RowWatcher keeps rows of variables as they are before ops change them.
+type RowWatcher interface {
+	// Changing returns what an op calls in this run for each row of a variable before it changes it, or for each row that it finds for a sparse gradient by which
+	// an update will change rows. Nil: nobody keeps any now.
+	Changing(variable string) func(row int)
 }
 
 // LevelPrint is the level of what a program prints: above what an executor tells of itself, below warnings.

@@ -217,6 +217,9 @@ type KeyWriter struct {
 	KeyTable
 	Stamp int64 // that seen keys get, from 1 to Stamps
 
+	// KeyChanges, IndexChanges and CountChanges are told each place of Keys, Index and Counts before it changes. Nil: nobody is.
+	KeyChanges, IndexChanges, CountChanges func(at int)
+
 	region           keyRegion // where it works
 	rows, candidates int       // in it
 }
@@ -237,8 +240,32 @@ func (w *KeyWriter) enter(number int) bool {
 // first is the row of the table with which the region begins.
 func (w *KeyWriter) first() int { return (w.region.number - w.First) * w.Region }
 
+// setKey changes a key of the region.
+func (w *KeyWriter) setKey(row int, key int64) {
+	if w.KeyChanges != nil {
+		w.KeyChanges(w.first() + row)
+	}
+	w.region.keys[row] = key
+}
+
+// setEntry changes an entry of the region's index.
+func (w *KeyWriter) setEntry(at int, entry uint32) {
+	if w.IndexChanges != nil {
+		w.IndexChanges(w.first() + at)
+	}
+	w.region.index[at] = int32(entry)
+}
+
+// setCount changes a count of the region.
+func (w *KeyWriter) setCount(row int, count int32) {
+	if w.CountChanges != nil {
+		w.CountChanges(w.first() + row)
+	}
+	w.region.counts[row] = count
+}
+
 // put gives a row of the region a mixed key.
-func (w *KeyWriter) put(row int, mixed int64) { w.region.keys[row] = mixed<<stampBits | w.Stamp }
+func (w *KeyWriter) put(row int, mixed int64) { w.setKey(row, mixed<<stampBits|w.Stamp) }
 
 // See stamps a mixed key. It returns its row, or -1 and how often it was counted as a candidate.
 func (w *KeyWriter) See(mixed int64) (row int, count int64) {
@@ -251,6 +278,9 @@ func (w *KeyWriter) See(mixed int64) (row int, count int64) {
 		return -1, 0
 	}
 	at := int(e&entryRow) - 1
+	if w.KeyChanges != nil {
+		w.KeyChanges((r.number-w.First)*w.Region + at)
+	}
 	r.keys[at] = mixed<<stampBits | w.Stamp
 	if e&isCandidate == 0 {
 		return (r.number-w.First)*w.Region + at, 0
@@ -278,7 +308,7 @@ func (w *KeyWriter) Insert(mixed int64) (row int, added bool) {
 	row = w.rows
 	w.rows++
 	w.put(row, mixed)
-	w.region.index[at] = int32(uint32(row+1) | tagOf(mixed))
+	w.setEntry(at, uint32(row+1)|tagOf(mixed))
 	return w.first() + row, true
 }
 
@@ -298,11 +328,11 @@ func (w *KeyWriter) Count(mixed int64) bool {
 		}
 		w.candidates++
 		row = len(w.region.keys) - w.candidates
-		w.region.counts[row] = 0
-		w.region.index[at] = int32(uint32(row+1) | tagOf(mixed) | isCandidate)
+		w.setCount(row, 0)
+		w.setEntry(at, uint32(row+1)|tagOf(mixed)|isCandidate)
 	}
 	w.put(row, mixed)
-	w.region.counts[row] += min(1, math.MaxInt32-w.region.counts[row])
+	w.setCount(row, w.region.counts[row]+min(1, math.MaxInt32-w.region.counts[row]))
 	return true
 }
 
@@ -310,7 +340,8 @@ func (w *KeyWriter) Count(mixed int64) bool {
 func (w *KeyWriter) dropCandidate(row int) {
 	last := len(w.region.keys) - w.candidates
 	w.moveKey(last, row)
-	w.region.counts[row], w.region.counts[last] = w.region.counts[last], 0
+	w.setCount(row, w.region.counts[last])
+	w.setCount(last, 0)
 	w.candidates--
 }
 
@@ -319,15 +350,16 @@ func (w *KeyWriter) moveKey(from, to int) {
 	r := w.region
 	if from != to {
 		if at, e := r.find(r.mixed(from)); e != 0 {
-			r.index[at] = int32(e&^entryRow | uint32(to+1))
+			w.setEntry(at, e&^entryRow|uint32(to+1))
 		}
-		r.keys[to] = r.keys[from]
+		w.setKey(to, r.keys[from])
 	}
-	r.keys[from] = 0
+	w.setKey(from, 0)
 }
 
 // forget takes a mixed key from the index, and moves entries to where searches find them.
-func (r keyRegion) forget(mixed int64) {
+func (w *KeyWriter) forget(mixed int64) {
+	r := w.region
 	hole, e := r.find(mixed)
 	if e == 0 {
 		return
@@ -347,11 +379,11 @@ func (r keyRegion) forget(mixed int64) {
 		}
 		home := r.home(r.mixed(row))
 		if between := hole < home && home <= at || at < hole && (hole < home || home <= at); !between {
-			r.index[hole] = int32(e)
+			w.setEntry(hole, e)
 			hole = at
 		}
 	}
-	r.index[hole] = 0
+	w.setEntry(hole, 0)
 }
 
 // age is how many time spans ago the key of a row was seen.
@@ -389,19 +421,19 @@ func (w *KeyWriter) Evict(number int, age int64, keep int, move func(from, to in
 			some--
 			return true
 		case age > oldest:
-			r.keys[row] = r.keys[row]&^Stamps | ((w.Stamp-1-oldest+Stamps)%Stamps + 1)
+			w.setKey(row, r.keys[row]&^Stamps|((w.Stamp-1-oldest+Stamps)%Stamps+1))
 		}
 		return false
 	}
 	for row := len(r.keys) - w.candidates; row < len(r.keys); row++ {
 		if goes(row) {
-			r.forget(r.mixed(row))
+			w.forget(r.mixed(row))
 			w.dropCandidate(row)
 		}
 	}
 	for row := w.rows - 1; row >= 0; row-- {
 		if goes(row) {
-			r.forget(r.mixed(row))
+			w.forget(r.mixed(row))
 			w.rows--
 			w.moveKey(w.rows, row)
 			move(w.first()+w.rows, w.first()+row)

@@ -83,22 +83,48 @@ func (s *state) inRegion(number int) (list []int64) {
 	return list
 }
 
-// writer is what changes the table now.
-func (s *state) writer() *kernel.KeyWriter {
-	return &kernel.KeyWriter{KeyTable: s.table, Stamp: s.now%kernel.Stamps + 1}
+// write changes the table. Whoever keeps the places that it tells, as they are then, has the table as it was.
+func (s *state) write(change func(w *kernel.KeyWriter)) {
+	keys, index, counts := slices.Clone(s.table.Keys), slices.Clone(s.table.Index), slices.Clone(s.table.Counts)
+	keptKeys, keptIndex, keptCounts := map[int]int64{}, map[int]int32{}, map[int]int32{}
+	change(&kernel.KeyWriter{KeyTable: s.table, Stamp: s.now%kernel.Stamps + 1, KeyChanges: keeping(keptKeys, s.table.Keys),
+		IndexChanges: keeping(keptIndex, s.table.Index), CountChanges: keeping(keptCounts, s.table.Counts)})
+	if !wasAs(keys, s.table.Keys, keptKeys) || !wasAs(index, s.table.Index, keptIndex) || !wasAs(counts, s.table.Counts, keptCounts) {
+		s.Fatal("something changes that was not told before")
+	}
+}
+
+// keeping keeps places of a list before they change.
+func keeping[N int32 | int64](kept map[int]N, list []N) func(at int) {
+	return func(at int) {
+		if _, again := kept[at]; !again {
+			kept[at] = list[at]
+		}
+	}
+}
+
+// wasAs reports whether a list was as another one before what is kept has changed.
+func wasAs[N int32 | int64](was, list []N, kept map[int]N) bool {
+	list = slices.Clone(list)
+	for at, value := range kept {
+		list[at] = value
+	}
+	return slices.Equal(was, list)
 }
 
 // next begins a time span.
 func (s *state) next() {
 	s.now++
-	w := s.writer()
-	for number := w.First; number < w.First+w.Regions(); number++ {
-		w.Evict(number, math.MaxInt64, w.Region, nil)
-	}
+	s.write(func(w *kernel.KeyWriter) {
+		for number := w.First; number < w.First+w.Regions(); number++ {
+			w.Evict(number, math.MaxInt64, w.Region, nil)
+		}
+	})
 }
 
-func (s *state) change(c change) {
-	w := s.writer()
+func (s *state) change(c change) { s.write(func(w *kernel.KeyWriter) { s.changeBy(w, c) }) }
+
+func (s *state) changeBy(w *kernel.KeyWriter, c change) {
 	mixed := kernel.MixKey(c.key)
 	number := kernel.RegionOf(mixed)
 	k, is := s.keys[mixed]

@@ -35,6 +35,7 @@ func init() {
 		Bind:      bindInsert,
 		RowSliced: true,
 		InPlace:   map[string]string{"ParamOut": "Param", "KeysOut": "Keys", "IndexOut": "Index", "CountsOut": "Counts"},
+		TellsRows: []string{"Param", "Keys", "Index", "Counts"},
 	})
 }
 
@@ -76,12 +77,16 @@ type update struct {
 	height int64
 	width  int
 	table  func() kernel.KeyTable
-	rounds *tensor.Tensor // nil for a table that does not count them
-	fresh  *tensor.Tensor // room for the keys of the gradient
+	rounds *tensor.Tensor  // nil for a table that does not count them
+	fresh  *tensor.Tensor  // room for the keys of the gradient
+	watch  ops.RowWatcher  // nil: nobody is told which rows change
+	values []string        // variables with a row for each key, of which the op changes rows
+	told   []func(row int) // about these, in this run
 }
 
 func bindUpdate(b *ops.Binding) (*update, error) {
-	u := &update{op: b.Op(), param: b.Out("ParamOut"), grad: b.In("Grad"), rounds: b.In("Rounds")}
+	u := &update{op: b.Op(), param: b.Out("ParamOut"), grad: b.In("Grad"), rounds: b.In("Rounds"), watch: b.Env.Rows}
+	u.values = append([]string{u.op.In("Param")}, u.op.Outputs["MomentsOut"]...)
 	var err error
 	if u.rule, err = ruleOf(b); err != nil {
 		return nil, err
@@ -119,7 +124,27 @@ func (u *update) writer() (w kernel.KeyWriter, round int64) {
 		round = u.rounds.Int64s()[0]
 		w.Stamp = u.stamp(round)
 	}
+	u.told = u.told[:0]
+	if u.watch == nil {
+		return w, round
+	}
+	for _, name := range u.values {
+		if tell := u.watch.Changing(name); tell != nil {
+			u.told = append(u.told, tell)
+		}
+	}
+	w.KeyChanges, w.IndexChanges = u.watch.Changing(u.op.In("Keys")), u.watch.Changing(u.op.In("Index"))
+	if u.counts() {
+		w.CountChanges = u.watch.Changing(u.op.In("Counts"))
+	}
 	return w, round
+}
+
+// changes says that a row of values is about to change.
+func (u *update) changes(row int) {
+	for _, tell := range u.told {
+		tell(row)
+	}
 }
 
 // without returns the keys of the gradient that have no row, in order and each once. With see it stamps those that the table knows.
@@ -195,6 +220,7 @@ func bindInsert(b *ops.Binding) (ops.Kernel, error) {
 			row, added := w.Insert(key)
 			switch {
 			case added:
+				u.changes(row)
 				fill(row, key)
 				pages.uses(row)
 			case row < 0 && fails:

@@ -28,6 +28,7 @@ func init() {
 		RowSliced: true,
 		InPlace: map[string]string{"ParamOut": "Param", "KeysOut": "Keys", "IndexOut": "Index", "CountsOut": "Counts", "RoundsOut": "Rounds",
 			"MomentsOut": "Moments"},
+		TellsRows: []string{"Param", "Keys", "Index", "Counts", "Moments"},
 	})
 }
 
@@ -65,6 +66,8 @@ func bindShrink(b *ops.Binding) (ops.Kernel, error) {
 		}
 	}
 	move := func(from, to int) {
+		u.changes(from)
+		u.changes(to)
 		moveRow(u.param, u.width, from, to, 0)
 		for i, m := range moments {
 			moveRow(m, u.width, from, to, float32(initial[i]))

@@ -80,6 +80,7 @@ func init() {
 		Cost:      opkit.PerElement(1),
 		Bind:      bindKeyRows,
 		RowSliced: true,
+		TellsRows: []string{"Out"},
 	})
 }
 
@@ -224,13 +225,19 @@ func bindKeyRows(b *ops.Binding) (ops.Kernel, error) {
 	if !x.IsSelected() || numbers == nil || tall != height || to.Len() != x.Len() || height != int64(b.In("Keys").Len()) {
 		return nil, fault.E(fault.ShapeMismatch, fault.Gotf("%v of %v", to, x), fault.Want("sparse gradients of one table"))
 	}
-	width := int(x.Dims()[1])
+	width, watch, out := int(x.Dims()[1]), b.Env.Rows, b.Op().Out("Out")
 	return func(context.Context) error {
 		t, rows, n := table(), numbers.Int64s(), 0
 		from, into := x.Float32s(), to.Float32s()
+		var tell func(row int)
+		if watch != nil {
+			tell = watch.Changing(out)
+		}
 		for i, number := range tensor.UsedRows(x) {
 			if row := t.Find(kernel.KeyOfRow(number, height)); row >= 0 {
-				rows[n] = int64(row)
+				if rows[n] = int64(row); tell != nil {
+					tell(row)
+				}
 				copy(into[n*width:][:width], from[i*width:][:width])
 				n++
 			}

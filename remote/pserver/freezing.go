@@ -18,6 +18,7 @@ import (
 // A freezer freezes the slices of a server at a cut, and has them kept before they change. All that changes slices passes it:
 //
 //	a block of the program runs         values.RunBlock: the slices that the block names, or of a slice that it changes by rows, these rows
+//	an op changes a table that grows    changingRows: the rows that it tells, one by one
 //	state of the forward pass merges    changing
 //	another state takes their place     replaced: what is not kept of the cut is lost
 //
@@ -27,7 +28,9 @@ type freezer struct {
 	slices  []comm.Slice
 	by      map[string]string             // by slice: the variable with the rows that a round changes, and no others
 	rowsIn  func(variable string) []int32 // of a merge that is there; nil: it does not say
-	named   map[program.BlockIndex][]int  // the slices that blocks name; nil: any block may change any slice
+	told    map[string]bool               // the slices whose rows are told before they change
+	tells   map[string][]int              // by the names with which they are told
+	named   map[program.BlockIndex][]int  // the other slices that blocks name; nil: any block may change any slice
 	hasRoom func(slice comm.Slice) bool   // a slice most of which may never have been in use
 	portion int                           // bytes of the portions of slices
 	cut     atomic.Pointer[frozenCut]     // that is being written; nil: none
@@ -59,7 +62,16 @@ func newFreezer(service *comm.Service, v *values, sums *blockSums) (*freezer, er
 	if !ok {
 		return f, nil
 	}
-	f.named = map[program.BlockIndex][]int{}
+	f.named, f.told, f.tells = map[program.BlockIndex][]int{}, map[string]bool{}, map[string][]int{}
+	if tells, ok := v.BlockRunner.(rowTeller); ok {
+		told := tells.ToldRows()
+		for i, slice := range service.Slices {
+			for _, name := range told[slice.Name] {
+				f.told[slice.Name], f.tells[name] = true, append(f.tells[name], i)
+			}
+		}
+		tells.WatchRows(f.changingRows)
+	}
 	for _, block := range slices.Concat(service.Prepare, service.Optimize, []program.BlockIndex{service.Global, service.LRDecay}) {
 		if block == comm.NoBlock {
 			continue
@@ -69,12 +81,23 @@ func newFreezer(service *comm.Service, v *values, sums *blockSums) (*freezer, er
 			return nil, err
 		}
 		for i, slice := range service.Slices {
-			if names[slice.Name] {
+			if names[slice.Name] && !f.told[slice.Name] {
 				f.named[block] = append(f.named[block], i)
 			}
 		}
 	}
 	return f, nil
+}
+
+// A rowTeller runs blocks that tell, of some variables, each row before it changes.
+type rowTeller interface {
+	ToldRows() map[string][]string
+	WatchRows(watch func(variable string) (changing func(row int)))
+}
+
+// byRows reports whether it is known which rows of a slice change, before they do.
+func (f *freezer) byRows(slice string) bool {
+	return f.told[slice] || f.by[slice] != ""
 }
 
 // changesAll lists the slices that blocks may change from end to end, all of which is in use.
@@ -87,7 +110,7 @@ func (f *freezer) changesAll() []int {
 	}
 	var list []int
 	for i, slice := range f.slices {
-		if (changes[i] || f.named == nil) && f.by[slice.Name] == "" && !f.hasRoom(slice) {
+		if (changes[i] || f.named == nil) && !f.byRows(slice.Name) && !f.hasRoom(slice) {
 			list = append(list, i)
 		}
 	}
@@ -155,7 +178,7 @@ func (f *freezer) freeze() (*frozenCut, error) {
 		if dims := t.Dims(); len(dims) > 0 {
 			rows = dims[0]
 		}
-		cut.tensors[i], cut.all[i] = t, freezeSlice(memory, rows, f.by[slice.Name], f.portion)
+		cut.tensors[i], cut.all[i] = t, freezeSlice(memory, rows, f.byRows(slice.Name), f.portion)
 		cut.all[i].large = !f.hasRoom(slice)
 		if cut.ready != nil {
 			cut.all[i].area = cut.ready.areas[i]
@@ -211,12 +234,36 @@ func (f *freezer) keep(cut *frozenCut, i int) {
 		return
 	}
 	defer cut.wait()()
-	if one.by != "" {
-		if rows := f.rowsIn(one.by); rows != nil && one.keepRows(rows) {
+	if by := f.by[f.slices[i].Name]; by != "" {
+		if rows := f.rowsIn(by); rows != nil && one.keepRows(rows) {
 			return
 		}
 	}
 	one.keepAll()
+}
+
+// changingRows returns what has kept the row of each slice whose rows are told by a name; nil where there is nothing to keep.
+func (f *freezer) changingRows(name string) (changing func(row int)) {
+	cut := f.cut.Load()
+	if cut == nil || !slices.ContainsFunc(f.tells[name], func(i int) bool { return !cut.all[i].done.Load() }) {
+		return nil
+	}
+	return func(row int) {
+		for _, i := range f.tells[name] {
+			cut.keepRow(cut.all[i], row)
+		}
+	}
+}
+
+// keepRow keeps a row of a slice. It notes that an update waits only where somebody else keeps or reads the slice at this moment: there are many rows.
+func (c *frozenCut) keepRow(one *frozen, row int) {
+	if !one.mu.TryLock() {
+		end := c.wait()
+		one.mu.Lock()
+		end()
+	}
+	defer one.mu.Unlock()
+	one.keepRow(row)
 }
 
 // replaced says that the slices are about to have other values.

@@ -165,7 +165,6 @@ func TestCutHasTheBytesOfACopy(t *testing.T) {
 		}
 		v.freezer.portion = rapid.SampledFrom([]int{512, 3000, portionBytes}).Draw(r, "portion")
 		cs := newCuts(service, v.freezer)
-		base := []checkpoint.Piece{} // copies of the last part that was written whole
 		update := func(block program.BlockIndex) {
 			if block == 5 {
 				v.freezer.changing("state")
@@ -177,53 +176,59 @@ func TestCutHasTheBytesOfACopy(t *testing.T) {
 			}
 		}
 		blocks := rapid.SampledFrom([][]program.BlockIndex{{1, 2, 3, 4, 5}, {2}, {2, 3, 5}, {4}, nil})
-		for range 3 {
-			for range rapid.IntRange(0, 2).Draw(r, "rounds before") {
-				for _, block := range blocks.Draw(r, "blocks before") {
-					update(block)
-				}
-			}
-			var group sync.WaitGroup
-			if rapid.Bool().Draw(r, "prepared") {
-				v.freezer.prepare(&group, true)
-			}
-			frozen, err := v.freezer.freeze()
-			if err != nil {
-				r.Fatal(err)
-			}
-			want := copiesOf(r, cs, frozen)
-			tokens := make(chan struct{})
-			rounds, together, during := rapid.IntRange(0, 30).Draw(r, "rounds"), rapid.Bool().Draw(r, "side by side"), blocks.Draw(r, "blocks")
-			group.Go(func() {
-				defer close(tokens)
-				for range rounds {
-					var running sync.WaitGroup
-					for _, block := range during {
-						if together {
-							running.Go(func() { update(block) })
-						} else {
-							update(block)
-						}
-					}
-					running.Wait()
-					p.bring(p.random[0])
-					select {
-					case tokens <- struct{}{}:
-					default: // nobody reads now
-					}
-				}
-			})
-			if rapid.Bool().Draw(r, "ahead") {
-				group.Go(func() { v.freezer.ahead(t.Context(), frozen) })
-			}
-			got, wanted := writeSlowly(r, store, cs, frozen, want, &base, tokens)
-			group.Wait()
-			v.freezer.thaw(frozen)
-			if !proto.Equal(got, wanted) {
-				r.Fatalf("the cut is %v, its copy %v", got, wanted)
+		checkCuts(t, r, store, cs, blocks, update, func() { p.bring(p.random[0]) })
+	})
+}
+
+// checkCuts compares cuts with copies of them while updates go on. Each round, which brings something new, updates by some blocks.
+func checkCuts(t *testing.T, r *rapid.T, store *checkpoint.Store, cs *cuts, blocks *rapid.Generator[[]program.BlockIndex], update func(program.BlockIndex), bring func()) {
+	base := []checkpoint.Piece{} // copies of the last part that was written whole
+	for range 3 {
+		for range rapid.IntRange(0, 2).Draw(r, "rounds before") {
+			for _, block := range blocks.Draw(r, "blocks before") {
+				update(block)
 			}
 		}
-	})
+		var group sync.WaitGroup
+		if rapid.Bool().Draw(r, "prepared") {
+			cs.freezer.prepare(&group, true)
+		}
+		frozen, err := cs.freezer.freeze()
+		if err != nil {
+			r.Fatal(err)
+		}
+		want := copiesOf(r, cs, frozen)
+		tokens := make(chan struct{})
+		rounds, together, during := rapid.IntRange(0, 30).Draw(r, "rounds"), rapid.Bool().Draw(r, "side by side"), blocks.Draw(r, "blocks")
+		group.Go(func() {
+			defer close(tokens)
+			for range rounds {
+				var running sync.WaitGroup
+				for _, block := range during {
+					if together {
+						running.Go(func() { update(block) })
+					} else {
+						update(block)
+					}
+				}
+				running.Wait()
+				bring()
+				select {
+				case tokens <- struct{}{}:
+				default: // nobody reads now
+				}
+			}
+		})
+		if rapid.Bool().Draw(r, "ahead") {
+			group.Go(func() { cs.freezer.ahead(t.Context(), frozen) })
+		}
+		got, wanted := writeSlowly(r, store, cs, frozen, want, &base, tokens)
+		group.Wait()
+		cs.freezer.thaw(frozen)
+		if !proto.Equal(got, wanted) {
+			r.Fatalf("the cut is %v, its copy %v", got, wanted)
+		}
+	}
 }
 
 // copiesOf lists copies of the slices of a cut.
@@ -358,7 +363,7 @@ func TestPrepare(t *testing.T) {
 // A cut gives its memory back, and what a writer reads after that fails.
 func TestThaw(t *testing.T) {
 	memory := bytes.Repeat([]byte{7}, 1<<20)
-	f := freezeSlice(memory, 1, "", 4096)
+	f := freezeSlice(memory, 1, false, 4096)
 	f.keepAll()
 	if f.area == nil {
 		t.Fatal("nothing was kept")

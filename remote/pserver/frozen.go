@@ -22,11 +22,11 @@ import (
 //
 // It is a checkpoint.Source.
 type frozen struct {
-	by    string // the variable with the rows that a round changes; empty: it may change all
-	large bool   // the slice is in use from end to end
-	row   int    // bytes
-	unit  int    // bytes
-	size  int    // bytes of a portion
+	byRows bool // it is known which rows an update changes; else it may change all
+	large  bool // the slice is in use from end to end
+	row    int  // bytes
+	unit   int  // bytes
+	size   int  // bytes of a portion
 
 	done atomic.Bool // no portion is live
 
@@ -57,15 +57,15 @@ const (
 	lockedBytes  = 1 << 16 // that are read while updates wait
 )
 
-// freezeSlice returns a slice of so many rows as it is now, in memory, in portions of so many bytes, or more. by is the variable that has the rows which updates change.
-func freezeSlice(memory []byte, rows int64, by string, portion int) *frozen {
-	f := &frozen{by: by, row: len(memory), size: portion, memory: memory}
+// freezeSlice returns a slice of so many rows as it is now, in memory, in portions of so many bytes, or more. byRows says that updates tell the rows that they change.
+func freezeSlice(memory []byte, rows int64, byRows bool, portion int) *frozen {
+	f := &frozen{byRows: byRows, row: len(memory), size: portion, memory: memory}
 	if rows > 0 {
 		f.row = len(memory) / int(rows)
 	}
 	f.row = max(1, f.row)
 	f.unit = f.row * max(1, (unitBytes+f.row-1)/f.row)
-	if by != "" {
+	if byRows {
 		f.size = f.unit * max(1, portion/f.unit)
 	}
 	n := (len(memory) + f.size - 1) / f.size
@@ -91,11 +91,11 @@ func (f *frozen) room() bool {
 		return true
 	}
 	bytes, n := len(f.memory), 0
-	if f.by != "" {
+	if f.byRows {
 		n = (len(f.memory) + f.unit - 1) / f.unit
 		bytes = (n*f.unit + 7) &^ 7 // the last unit may have fewer bytes, and any place
 	}
-	area, err := pages.New(bytes+2*n, f.large && f.by == "")
+	area, err := pages.New(bytes+2*n, f.large && !f.byRows)
 	if err != nil {
 		f.lose(err)
 		return false
@@ -159,17 +159,25 @@ func (f *frozen) keepRows(rows []int32) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, row := range rows {
-		at := int(row) * f.row
-		if row < 0 || at >= len(f.memory) {
+		if !f.keepRow(int(row)) {
 			return false
 		}
-		portion := at / f.size
-		if f.closed || f.state[portion] != live || !f.room() {
-			continue
-		}
-		if unit := at % f.size / f.unit; f.unitsOf(portion)[unit] == 0 {
-			f.keepUnit(portion, unit)
-		}
+	}
+	return true
+}
+
+// keepRow keeps a row that is about to change. It reports whether that is a row of the slice. The lock is held.
+func (f *frozen) keepRow(row int) bool {
+	at := row * f.row
+	if row < 0 || at >= len(f.memory) {
+		return false
+	}
+	portion := at / f.size
+	if f.closed || f.state[portion] != live || !f.room() {
+		return true
+	}
+	if unit := at % f.size / f.unit; f.unitsOf(portion)[unit] == 0 {
+		f.keepUnit(portion, unit)
 	}
 	return true
 }

@@ -18,15 +18,15 @@ func TestFrozenSliceStays(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		row, rows := rapid.IntRange(1, 150).Draw(t, "bytes of a row"), rapid.IntRange(0, 200).Draw(t, "rows")
 		memory := rapid.SliceOfN(rapid.Byte(), row*rows, row*rows).Draw(t, "memory")
-		by := rapid.SampledFrom([]string{"", "rows"}).Draw(t, "by")
+		byRows := rapid.Bool().Draw(t, "by rows")
 		was := bytes.Clone(memory)
-		f := freezeSlice(memory, int64(rows), by, rapid.SampledFrom([]int{64, 500, 5000}).Draw(t, "portion"))
+		f := freezeSlice(memory, int64(rows), byRows, rapid.SampledFrom([]int{64, 500, 5000}).Draw(t, "portion"))
 		defer f.close()
 		front := 0
 		for range rapid.IntRange(0, 12).Draw(t, "steps") {
 			switch rapid.SampledFrom([]string{"rows", "all", "one", "read", "done"}).Draw(t, "step") {
 			case "rows":
-				if by == "" || rows == 0 {
+				if !byRows || rows == 0 {
 					continue
 				}
 				touched := rapid.SliceOfN(rapid.Int32Range(0, int32(rows-1)), 0, 20).Draw(t, "touched")
@@ -65,7 +65,7 @@ func TestFrozenSliceStays(t *testing.T) {
 
 // Rows that the slice does not have are none of those that an update may change: all has to be kept.
 func TestFrozenSliceHasNoOtherRows(t *testing.T) {
-	f := freezeSlice(make([]byte, 400), 100, "rows", portionBytes)
+	f := freezeSlice(make([]byte, 400), 100, true, portionBytes)
 	defer f.close()
 	if f.keepRows([]int32{3, 100}) || f.keepRows([]int32{-1}) || !f.keepRows([]int32{99}) {
 		t.Error("row 99 is the last of 100")
@@ -75,23 +75,23 @@ func TestFrozenSliceHasNoOtherRows(t *testing.T) {
 // Updates may change a slice while it is read, and while it is kept ahead. What is replaced cannot be read any more, unless all of it was kept.
 func TestFrozenSliceIsReadWhileItChanges(t *testing.T) {
 	const row, rows, portion = 64, 3000, 4096
-	for _, by := range []string{"", "rows"} {
+	for _, byRows := range []bool{false, true} {
 		memory := make([]byte, row*rows)
 		for i := range memory {
 			memory[i] = byte(i / row)
 		}
 		was := bytes.Clone(memory)
-		f := freezeSlice(memory, rows, by, portion)
+		f := freezeSlice(memory, rows, byRows, portion)
 		defer f.close()
 		var group sync.WaitGroup
-		if by == "" {
+		if !byRows {
 			group.Go(f.keepAll)
 		}
 		group.Go(func() {
 			r := rand.New(rand.NewPCG(1, 2))
 			for range 200 {
 				touched := []int32{r.Int32N(rows), r.Int32N(rows), r.Int32N(rows)}
-				if by == "" {
+				if !byRows {
 					f.keepAll()
 				} else {
 					f.keepRows(touched)
@@ -111,7 +111,7 @@ func TestFrozenSliceIsReadWhileItChanges(t *testing.T) {
 		}
 		group.Wait()
 		f.replace()
-		if _, err := f.ReadAt(make([]byte, 1), 0); errors.Is(err, fault.Superseded) != (by != "") {
+		if _, err := f.ReadAt(make([]byte, 1), 0); errors.Is(err, fault.Superseded) != byRows {
 			t.Errorf("what was replaced: %v", err)
 		}
 	}
