@@ -3112,6 +3112,7 @@ type Shard struct {
 	Pieces        []*Piece               `protobuf:"bytes,4,rep,name=pieces,proto3" json:"pieces,omitempty"`
 	Checkpoint    string                 `protobuf:"bytes,5,opt,name=checkpoint,proto3" json:"checkpoint,omitempty"` // an earlier one of the run, which has the object; empty: that of the manifest
 	Changes       bool                   `protobuf:"varint,6,opt,name=changes,proto3" json:"changes,omitempty"`      // its pieces take the place of rows that other shards have
+	Part          int64                  `protobuf:"varint,7,opt,name=part,proto3" json:"part,omitempty"`            // sha256 is that of the SHA-256 of its parts of so many bytes, one after the other; 0: of its bytes
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3186,6 +3187,13 @@ func (x *Shard) GetChanges() bool {
 		return x.Changes
 	}
 	return false
+}
+
+func (x *Shard) GetPart() int64 {
+	if x != nil {
+		return x.Part
+	}
+	return 0
 }
 
 // Piece is a variable of the user's program, or some rows of one.
@@ -3614,7 +3622,7 @@ const file_proto_job_job_proto_rawDesc = "" +
 	"\n" +
 	"created_ms\x18\x05 \x01(\x03R\tcreatedMs\x12(\n" +
 	"\x10failing_since_ms\x18\x06 \x01(\x03R\x0efailingSinceMs\x12*\n" +
-	"\afailure\x18\a \x01(\v2\x10.edl.job.FailureR\afailure\"\xab\x01\n" +
+	"\afailure\x18\a \x01(\v2\x10.edl.job.FailureR\afailure\"\xbf\x01\n" +
 	"\x05Shard\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05bytes\x18\x02 \x01(\x03R\x05bytes\x12\x16\n" +
@@ -3623,7 +3631,8 @@ const file_proto_job_job_proto_rawDesc = "" +
 	"\n" +
 	"checkpoint\x18\x05 \x01(\tR\n" +
 	"checkpoint\x12\x18\n" +
-	"\achanges\x18\x06 \x01(\bR\achanges\"\xf4\x01\n" +
+	"\achanges\x18\x06 \x01(\bR\achanges\x12\x12\n" +
+	"\x04part\x18\a \x01(\x03R\x04part\"\xf4\x01\n" +
 	"\x05Piece\x12\x1a\n" +
 	"\bvariable\x18\x01 \x01(\tR\bvariable\x12\x14\n" +
 	"\x05dtype\x18\x02 \x01(\x05R\x05dtype\x12\x12\n" +

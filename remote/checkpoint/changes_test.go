@@ -76,7 +76,7 @@ func TestChanges(t *testing.T) {
 		if err := errors.Join(c.Verify(t.Context()), c.Export(t.Context(), dir)); err != nil {
 			t.Errorf("%s: %v", kind, err)
 		}
-		if progress, ok, err := executor.ReadProgress(dir); err != nil || !ok || progress.Steps != 200 || c.Manifest.Version != 2 {
+		if progress, ok, err := executor.ReadProgress(dir); err != nil || !ok || progress.Steps != 200 || c.Manifest.Version != version {
 			t.Errorf("%s: the progress is %+v, %v, %v, of version %d", kind, progress, ok, err, c.Manifest.Version)
 		}
 	}

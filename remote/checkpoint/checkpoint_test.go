@@ -415,6 +415,7 @@ func TestManifest(t *testing.T) {
 		"a shard of another":     func(m *state.Checkpoint) { m.Shards[0].Name = "../shard-0" },
 		"a shard twice":          func(m *state.Checkpoint) { m.Shards[1].Name = "shard-0" },
 		"a shard without a sum":  func(m *state.Checkpoint) { m.Shards[0].Sha256 = nil },
+		"sums of odd parts":      func(m *state.Checkpoint) { m.Shards[0].Part = 512 },
 		"a piece elsewhere":      func(m *state.Checkpoint) { m.Shards[0].Pieces[1].Offset = 0 },
 		"no name":                func(m *state.Checkpoint) { m.Shards[1].Pieces[2].Variable = "" },
 		"no progress":            func(m *state.Checkpoint) { m.Progress = nil },
@@ -450,6 +451,11 @@ func FuzzManifest(f *testing.F) {
 	body := b[len(magic) : len(b)-32]
 	f.Add(body)
 	f.Add(body[:len(body)-3])
+	m.Shards[0].Part = partBytes
+	if b, err = encodeManifest(m); err != nil {
+		f.Fatal(err)
+	}
+	f.Add(b[len(magic) : len(b)-32])
 	f.Fuzz(func(t *testing.T, body []byte) {
 		m := &state.Checkpoint{}
 		if proto.Unmarshal(body, m) != nil || checkManifest(m) != nil {

@@ -6,6 +6,7 @@
 //	manifest.go  the manifest: what a checkpoint consists of, and its encoding
 //	store.go     objects in a folder, each there whole or not at all
 //	bucket.go    the same in a bucket
+//	summing.go   the sums of shards, by parts, on several cores
 //	write.go     shards, the manifest, and the removal of what is old, which keeps bases
 //	read.go      checkpoints are listed, checked, read, and exported to a directory
 //

@@ -19,10 +19,10 @@ import (
 	"github.com/edl-go/edl/tensor"
 )
 
-// Version 4 has pieces in short form. Version 3 has tables in the order of stripes. Version 2 has shards of earlier checkpoints, and changes to them. A manifest
+// Version 5 has sums of parts of shards. Version 4 has pieces in short form. Version 3 has tables in the order of stripes. Version 2 has shards of earlier checkpoints, and changes to them. A manifest
 // without those is of version 1.
 const (
-	version = 4
+	version = 5
 	magic   = "EDLckpt\n"
 
 	maxManifest = 256 << 20 // bytes
@@ -93,6 +93,9 @@ func checkManifest(m *state.Checkpoint) error {
 	for _, s := range m.Shards {
 		if !shardName.MatchString(s.Name) || seen[s.Checkpoint+"/"+s.Name] || s.Bytes < 0 || len(s.Sha256) != sha256.Size {
 			return corrupt("shard "+fault.Quote(s.Name)+", which is named twice or wrongly, or has no sum", "shards, each once")
+		}
+		if s.Part != 0 && s.Part != partBytes {
+			return corrupt(fmt.Sprintf("sums of parts of %d bytes", s.Part), fmt.Sprintf("of %d, or of all", partBytes))
 		}
 		if of := s.Checkpoint; of != "" && (!isName(of) || of == m.Name || isName(m.Name) && runOf(of) != runOf(m.Name)) {
 			return corrupt("a shard of the checkpoint "+fault.Quote(of), "one of an earlier checkpoint of the run")

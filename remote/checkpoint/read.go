@@ -364,16 +364,19 @@ func (c *Checkpoint) load(ctx context.Context, variable string, striped bool, fi
 	return nil
 }
 
+// readBytes is how much is read at once: so a reader sees soon that its context has ended.
+const readBytes = 1 << 20
+
 // loadPiece puts what begins at offset in a piece into b. Where much of a piece is zeros, as of a table with room for more rows, memory that was never used is not used
 // after it either.
 func (c *Checkpoint) loadPiece(ctx context.Context, p placed, offset int64, b []byte) error {
 	var room []byte
-	if len(b) > writeBytes {
-		room = make([]byte, writeBytes)
+	if len(b) > readBytes {
+		room = make([]byte, readBytes)
 	}
 	return c.readPiece(ctx, p, func(in io.Reader) error {
 		_, err := io.CopyN(io.Discard, in, offset)
-		for part := range slices.Chunk(b, writeBytes) {
+		for part := range slices.Chunk(b, readBytes) {
 			switch {
 			case err != nil || ctx.Err() != nil:
 			case room == nil:
@@ -393,7 +396,7 @@ func (c *Checkpoint) reorderPiece(ctx context.Context, p placed, order func(row 
 	if each == 0 || p.Rows == 0 {
 		return nil
 	}
-	room := make([]byte, min(p.Rows, max(1, writeBytes/each))*each)
+	room := make([]byte, min(p.Rows, max(1, readBytes/each))*each)
 	return c.readPiece(ctx, p, func(in io.Reader) error {
 		for left := each * p.Rows; left > 0 && ctx.Err() == nil; left -= int64(len(room)) {
 			room = room[:min(left, int64(len(room)))]
@@ -474,16 +477,25 @@ func (c *Checkpoint) verify(ctx context.Context, shard *job.Shard) error {
 		return err
 	}
 	defer r.Close()
-	sum := sha256.New()
-	n, err := io.Copy(&bounded{ctx, sum}, io.LimitReader(r, shard.Bytes+1))
+	sumOf := wholeSum
+	if shard.Part != 0 {
+		sumOf = sumOfParts
+	}
+	n, sum, err := sumOf(ctx, io.LimitReader(r, shard.Bytes+1))
 	if err != nil {
 		return fault.E(fault.KindOf(err), fault.At(where), fault.Cause(err))
 	}
-	if n != shard.Bytes || !bytes.Equal(sum.Sum(nil), shard.Sha256) {
-		return fault.E(fault.Corrupt, fault.At(where), fault.Gotf("%d bytes with the SHA-256 %x", n, sum.Sum(nil)),
-			fault.Wantf("%d bytes with %x", shard.Bytes, shard.Sha256))
+	if n != shard.Bytes || !bytes.Equal(sum, shard.Sha256) {
+		return fault.E(fault.Corrupt, fault.At(where), fault.Gotf("%d bytes with the sum %x", n, sum), fault.Wantf("%d bytes with %x", shard.Bytes, shard.Sha256))
 	}
 	return nil
+}
+
+// wholeSum is the SHA-256 of what is read.
+func wholeSum(ctx context.Context, from io.Reader) (n int64, sum []byte, err error) {
+	whole := sha256.New()
+	n, err = io.Copy(&bounded{ctx, whole}, from)
+	return n, whole.Sum(nil), err
 }
 
 // Export writes the state to a directory, as executor.SaveState does: a file for each variable, and the progress. It replaces what an earlier Save has left

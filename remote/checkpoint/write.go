@@ -70,8 +70,9 @@ func (s *Store) WriteShard(ctx context.Context, checkpoint string, index int, pi
 				return fault.E(fault.KindOf(err), fault.Var(m.Variable), fault.Cause(err))
 			}
 		}
-		shard.Bytes, shard.Sha256 = w.bytes, w.end()
-		return nil
+		err := w.flush()
+		shard.Bytes, shard.Part, shard.Sha256 = w.bytes, partBytes, w.end()
+		return err
 	})
 	return shard, err
 }
@@ -103,13 +104,14 @@ func (p Piece) write(to *summing, m *job.Piece) error {
 			return shortform.WriteFrom(to, p.From, m.Bytes, size)
 		}
 		for at := int64(0); at < m.Bytes; {
-			b := to.room()[:min(writeBytes, m.Bytes-at)]
+			b := to.room()
+			b = b[:min(int64(len(b)), m.Bytes-at)]
 			if _, err := p.From.ReadAt(b, at); err != nil {
 				return err
 			}
 			at += int64(len(b))
 			p.From.Done(at)
-			if err := to.give(b); err != nil {
+			if err := to.take(len(b)); err != nil {
 				return err
 			}
 		}
@@ -122,16 +124,9 @@ func (p Piece) write(to *summing, m *job.Piece) error {
 	case p.Short:
 		return shortform.Write(to, b, size)
 	}
-	for part := range slices.Chunk(b, writeBytes) {
-		if _, err := to.Write(part); err != nil {
-			return err
-		}
-	}
-	return nil
+	_, err = to.Write(b)
+	return err
 }
-
-// writeBytes is how much is written at once: so a writer sees soon that its context has ended.
-const writeBytes = 1 << 20
 
 // Publish writes the manifest of a checkpoint, whose shards are durable. From then on it is complete.
 func (s *Store) Publish(ctx context.Context, checkpoint string, m *state.Checkpoint) error {
@@ -147,6 +142,9 @@ func (s *Store) Publish(ctx context.Context, checkpoint string, m *state.Checkpo
 			m.Version = max(m.Version, 3)
 		}
 		if slices.ContainsFunc(s.Pieces, func(p *job.Piece) bool { return p.Short }) {
+			m.Version = max(m.Version, 4)
+		}
+		if s.Part != 0 {
 			m.Version = version
 		}
 	}
