@@ -43,3 +43,35 @@ func TestDeclarationsOfTemporariesDoNotDecide(t *testing.T) {
 		t.Errorf("the largest are %v", n)
 	}
 }
+
+// A program that is fed with bytes, as the files of Fluid have it, takes the same numbers as int32.
+func TestBytesAreFedAsIntegers(t *testing.T) {
+	p := program.New()
+	b := p.Global()
+	b.EnsureVar(program.Var{Name: "pixels", Kind: program.LoDTensor, DType: tensor.UInt8, Dims: []int64{program.Unknown, 3}})
+	b.EnsureVar(program.Var{Name: "numbers", Kind: program.LoDTensor, DType: tensor.Float32, Dims: []int64{program.Unknown, 3}})
+	cast := b.Append(&program.Op{Type: "cast", Inputs: map[string][]string{"X": {"pixels"}}, Outputs: map[string][]string{"Out": {"numbers"}}})
+	cast.SetAttr("in_dtype", int32(tensor.UInt8))
+	cast.SetAttr("out_dtype", int32(tensor.Float32))
+	bytes, err := p.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	read, err := program.Decode(bytes, program.Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := executor.New()
+	defer e.Close()
+	x, err := tensor.FromSlice([]int32{0, 7, 255}, 1, 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := e.Run(t.Context(), read, executor.Feed{"pixels": x}, "numbers")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := got[0].Float32s(); len(n) != 3 || n[0] != 0 || n[1] != 7 || n[2] != 255 {
+		t.Errorf("got %v", n)
+	}
+}

@@ -16,6 +16,7 @@ func renameAliases(p *Program) {
 			if op.Type == "cudnn_lstm" || op.Type == "cudnn_lstm_grad" {
 				renameSlots(op.Inputs)
 				renameSlots(op.Outputs)
+				delete(op.Inputs, "Cache") // memory of a GPU, of no type that kernels know
 			}
 		}
 	}

@@ -56,6 +56,7 @@ func Decode(data []byte, limits Limits) (*Program, error) {
 	moveToUpdate(p)
 	splitFused(p)
 	readTables(p)
+	widenFeeds(p)
 	feedReaders(p)
 	if p.Startup != nil {
 		feedReaders(p.Startup)

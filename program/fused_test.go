@@ -102,13 +102,13 @@ func TestMergedOpsAreReadAsTheirParts(t *testing.T) {
 // Before 2.0, Fluid calls the last states of cudnn_lstm otherwise.
 func TestSlotsOfOldNames(t *testing.T) {
 	p := program.New()
-	for _, name := range []string{"x", "out", "h", "dh"} {
+	for _, name := range []string{"x", "out", "h", "dh", "cache"} {
 		p.Global().EnsureVar(program.Var{Name: name, Kind: program.LoDTensor, DType: tensor.Float32})
 	}
-	p.Global().Append(&program.Op{Type: "cudnn_lstm", Inputs: map[string][]string{"Input": {"x"}}, Outputs: map[string][]string{"Out": {"out"}, "last_h": {"h"}}})
+	p.Global().Append(&program.Op{Type: "cudnn_lstm", Inputs: map[string][]string{"Input": {"x"}, "Cache": {"cache"}}, Outputs: map[string][]string{"Out": {"out"}, "last_h": {"h"}}})
 	p.Global().Append(&program.Op{Type: "cudnn_lstm_grad", Inputs: map[string][]string{"Out": {"out"}, "last_h": {"h"}, "last_h@GRAD": {"dh"}}, Outputs: map[string][]string{}})
 	list := decode(t, encode(t, p)).Global().Ops
-	if list[0].Out("LastH") != "h" || list[1].In("LastH") != "h" || list[1].In("LastH@GRAD") != "dh" || len(list[0].Outputs["last_h"])+len(list[1].Inputs["last_h@GRAD"]) > 0 {
+	if list[0].Out("LastH") != "h" || list[1].In("LastH") != "h" || list[1].In("LastH@GRAD") != "dh" || len(list[0].Outputs["last_h"])+len(list[1].Inputs["last_h@GRAD"])+len(list[0].Inputs["Cache"]) > 0 {
 		t.Errorf("got %v and %v", list[0], list[1])
 	}
 }

@@ -148,8 +148,8 @@ func (f matmulForm) infer(s *ops.Shapes) error {
 		return err
 	}
 	x, y := s.In("X").Dims, s.In(f.y).Dims
-	for slot, ranks := range opkit.InOrder(map[string][2]int{"X": f.ranks(0), f.y: f.ranks(1)}) {
-		if n := len(s.In(slot).Dims); n < ranks[0] || n > ranks[1] {
+	for i, slot := range [...]string{"X", f.y} {
+		if n, ranks := len(s.In(slot).Dims), f.ranks(i); n < ranks[0] || n > ranks[1] {
 			return s.Errorf(slot, "a rank from %d to %d", ranks[0], ranks[1])
 		}
 	}
