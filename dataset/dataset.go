@@ -52,10 +52,7 @@ type Chunk struct {
 // driver the program has registered with gocloud.dev/blob. The driver of file:// is always registered.
 func Open(ctx context.Context, globs []string) (*Dataset, error) {
 	d := &Dataset{}
-	files, err := d.sources.expand(ctx, globs, func(glob string) error {
-		return fault.E(fault.NotFound, fault.Got("no file for dataset glob "+fault.Quote(glob)), fault.Want("at least one record file"),
-			fault.Hint("a relative glob starts in the working directory"))
-	})
+	files, err := d.sources.expand(ctx, globs, missing)
 	for _, f := range files {
 		if err = interrupt.Check(ctx, "dataset"); err != nil {
 			break

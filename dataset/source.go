@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"path/filepath"
+	"slices"
 
 	"github.com/edl-go/edl/dataset/recordio"
 	"github.com/edl-go/edl/fault"
@@ -45,6 +46,20 @@ func (s *sources) expand(ctx context.Context, globs []string, missing func(glob 
 		}
 	}
 	return files, nil
+}
+
+// missing is the error of a glob that nothing matches.
+func missing(glob string) error {
+	return fault.E(fault.NotFound, fault.Got("no file for dataset glob "+fault.Quote(glob)), fault.Want("at least one record file"),
+		fault.Hint("a relative glob starts in the working directory"))
+}
+
+// CheckFiles fails with NotFound if a glob matches no file of this machine, so that a job need not begin to find out. It does not look into buckets: they may
+// ask for credentials that only trainers have.
+func CheckFiles(ctx context.Context, globs []string) error {
+	globs = slices.DeleteFunc(slices.Clone(globs), bucket.IsURL)
+	_, err := new(sources).expand(ctx, globs, missing)
+	return err
 }
 
 // match returns the files that match one glob. Files of this machine have no size and time.

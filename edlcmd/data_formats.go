@@ -27,7 +27,7 @@ func newDataCSV(c *console) *cobra.Command {
 		Short: "Convert a table of numbers",
 		Long: `Convert a table of numbers: each row becomes a record of features float32[columns] and a label [1].
 Columns are named as in the first row, or numbered from 0 with --no-header. Columns of --keys become keys of tables that
-grow: a whole number is its own key, any other text has a hash (XXH64). A record then is features, an int64[1] for each
+grow: a whole number is its own key, any other text has a hash (XXH64). -1 is no key, nor is an empty cell. A record then is features, an int64[1] for each
 column of --keys in their order, and a label; without features where all other columns are keys.`,
 		Example: "  edl data csv iris.csv -o data --label species --test 30\n  edl data csv seen.csv -o data --keys user,film --label rating --label-type float32",
 		Args:    cobra.ExactArgs(1),

@@ -16,6 +16,7 @@ import (
 	"github.com/edl-go/edl/metrics"
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/proto/job"
+	"github.com/edl-go/edl/remote/jobspec"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
@@ -90,7 +91,7 @@ type evaluator struct {
 }
 
 // prepare checks the flags and returns the evaluator of a run that trains p, without what it takes from an executor. It is nil if nothing is held back.
-func (f *evalFlags) prepare(flags *pflag.FlagSet, texts []string, spec *job.JobSpec, p *program.Program, exports bool) (*evaluator, error) {
+func (f *evalFlags) prepare(ctx context.Context, flags *pflag.FlagSet, texts []string, spec *job.JobSpec, p *program.Program, exports bool) (*evaluator, error) {
 	if len(f.data) == 0 {
 		return nil, refuseIdle(flags, heldBackFlags, "a run without held-back data", "it together with --eval-data NAME=GLOB")
 	}
@@ -124,7 +125,7 @@ func (f *evalFlags) prepare(flags *pflag.FlagSet, texts []string, spec *job.JobS
 	if err := executor.CheckRun(v.program, executor.TrainOptions{Data: v.data, Fetch: v.scored.fetch(v.names)}); err != nil {
 		return nil, ofHeldBack(err)
 	}
-	if err := checkFiles(&job.JobSpec{Data: bound}); err != nil {
+	if err := jobspec.CheckFiles(ctx, &job.JobSpec{Data: bound}); err != nil {
 		return nil, inFile("--eval-data", err)
 	}
 	if f.every != "pass" {

@@ -53,7 +53,8 @@ func (f *findFlags) open(ctx context.Context, name string) (*remote.Client, erro
 	case 0:
 		want := "--listener ADDR"
 		if name != "" {
-			return nil, fault.E(fault.NotFound, fault.Got("no listener on this machine that has job "+fault.Quote(name)), fault.Want(want))
+			return nil, fault.E(fault.NotFound, fault.Got("no listener on this machine that has job "+fault.Quote(name)), fault.Want(want),
+				fault.Hint("if it has ended, start \"edl listen\" again as before: it takes over the jobs of its data folder"))
 		}
 		return nil, fault.E(fault.NotFound, fault.Got("no listener on this machine"), fault.Want(want),
 			fault.Hint("\"edl run --remote\" and \"edl listen\" start one"))

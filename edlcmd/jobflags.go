@@ -9,7 +9,6 @@ import (
 
 	"github.com/edl-go/edl/dataset"
 	"github.com/edl-go/edl/fault"
-	"github.com/edl-go/edl/internal/bucket"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/remote/jobspec"
 	"github.com/spf13/cobra"
@@ -433,25 +432,6 @@ func bindings(spec *job.JobSpec) map[string][]string {
 		data[d.Dataset] = d.Globs
 	}
 	return data
-}
-
-// checkFiles refuses a glob of this machine that no file matches, before a job begins for it. Files of a dataset that grows may come later.
-func checkFiles(spec *job.JobSpec) error {
-	for _, d := range spec.Data {
-		for _, glob := range d.Globs {
-			if d.Follow || bucket.IsURL(glob) {
-				continue
-			}
-			files, err := filepath.Glob(glob)
-			if err != nil {
-				return fault.Wrap(fault.InvalidArgument, "glob "+fault.Quote(glob), err)
-			}
-			if len(files) == 0 {
-				return fault.E(fault.NotFound, fault.Gotf("no file for glob %s of dataset %s", fault.Quote(glob), fault.Quote(d.Dataset)), fault.Want("at least one record file"))
-			}
-		}
-	}
-	return nil
 }
 
 // absolutePaths makes the paths of a job mean the same in a listener that works in another directory.

@@ -17,6 +17,7 @@ import (
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/remote/checkpoint"
+	"github.com/edl-go/edl/remote/jobspec"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
@@ -146,7 +147,7 @@ func runProgram(cmd *cobra.Command, c *console, f *runFlags, args []string) erro
 		}
 	}
 	if f.where.remote && f.where.address == "" { // its cluster is on this machine
-		if err := checkFiles(spec); err != nil {
+		if err := jobspec.CheckFiles(cmd.Context(), spec); err != nil {
 			return err
 		}
 	}
@@ -223,7 +224,7 @@ func runToEnd(cmd *cobra.Command, c *console, f *runFlags, spec *job.JobSpec, p 
 	if err != nil {
 		return err
 	}
-	evaluates, err := f.eval.prepare(cmd.Flags(), f.metrics, spec, p, exported != nil)
+	evaluates, err := f.eval.prepare(cmd.Context(), cmd.Flags(), f.metrics, spec, p, exported != nil)
 	if err != nil {
 		return err
 	}

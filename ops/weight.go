@@ -1,6 +1,7 @@
 package ops
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -63,6 +64,12 @@ func WeightOf(p *program.Program, fetch []string) (Weight, error) {
 		return Weight{}, err
 	}
 	return Weight{r.weight, r.values[r.weight]}, nil
+}
+
+// NoMean is the error of a step whose batch has weights that are all 0. It is the same wherever the step is trained, and whether numbers are checked or not.
+func NoMean(step uint64) *fault.Fault {
+	return fault.E(fault.NotFinite, fault.At(fmt.Sprintf("step %d", step)), fault.Got("a batch whose weights are all 0, of which there is no mean"),
+		fault.Want("a weight that is not 0"), fault.Hint("leave such batches out"))
 }
 
 // weigh takes the rows that a scalar averages over as the weight, or compares them with it.

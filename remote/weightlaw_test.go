@@ -142,7 +142,7 @@ func TestLawOfPartsWithoutWeight(t *testing.T) {
 }
 
 // A batch whose weights are all 0 has no mean. Whoever trains it says so and changes nothing: one machine, the reference, and jobs whose trainers or devices each
-// have a part of it. Then training goes on.
+// have a part of it, also where nobody checks numbers. Then training goes on.
 func TestBatchWithoutWeight(t *testing.T) {
 	comparesValues(t)
 	l := listener(t)
@@ -157,9 +157,16 @@ func TestBatchWithoutWeight(t *testing.T) {
 	}
 	defer oracle.Close()
 	oracle.CheckFinite()
-	all := map[string]executor.Executor{"alone": alone, "reference": oracle}
-	for name, spec := range map[string]*remote.JobSpec{"trainers": {Trainers: 3}, "devices": {Trainers: 1, Devices: 3}, "both": {Trainers: 2, Devices: 2},
-		"async devices": {Trainers: 1, Devices: 2, Mode: job.Mode_ASYNC}, "async": {Trainers: 1, Mode: job.Mode_ASYNC}} {
+	unchecked := executor.New(executor.WithoutFiniteCheck())
+	defer unchecked.Close()
+	uncheckedOracle, err := reference.New(s.Program, 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer uncheckedOracle.Close()
+	all := map[string]executor.Executor{"alone": alone, "reference": oracle, "alone, unchecked": unchecked, "reference, unchecked": uncheckedOracle}
+	for name, spec := range map[string]*remote.JobSpec{"trainers": {Trainers: 3}, "devices": {Trainers: 1, Devices: 3, NoFiniteCheck: true}, "both": {Trainers: 2, Devices: 2},
+		"async devices": {Trainers: 1, Devices: 2, Mode: job.Mode_ASYNC}, "async": {Trainers: 1, Mode: job.Mode_ASYNC, NoFiniteCheck: true}} {
 		spec.Pservers = 2
 		all[name] = executorOf(t, l, spec)
 	}

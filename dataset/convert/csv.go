@@ -218,7 +218,11 @@ func (c *csvConverter) convert(row []string, line int) error {
 		c.samples.features.Float32s()[i] = float32(v)
 	}
 	for i, column := range c.keyColumns {
-		c.samples.keys[i].Int64s()[0] = keyOf(row[column])
+		key, f := keyOf(row[column])
+		if f != nil {
+			return wrong(f, column)
+		}
+		c.samples.keys[i].Int64s()[0] = key
 	}
 	label := c.samples.label
 	if label.DType() == tensor.Int64 {

@@ -123,7 +123,7 @@ func (c *jsonConverter) convert(line string) (sample []*tensor.Tensor, err error
 	for _, f := range c.Fields {
 		value, ok := object[f.Name]
 		if !ok {
-			return nil, fault.E(fault.NotFound, fault.Var(f.Name), fault.Got("an object without it"), fault.Want("all fields in each object"))
+			return nil, fault.E(fault.NotFound, fault.Var(f.Name), fault.Got("an object without "+fault.Quote(f.Name)), fault.Want("all fields in each object"))
 		}
 		t, err := c.tensorOf(f, value)
 		if err != nil {
@@ -165,7 +165,11 @@ func (c *jsonConverter) tensorOf(f JSONField, value any) (*tensor.Tensor, error)
 			if text, ok := v.(string); ok && f.Keys {
 				return Key(text), nil
 			}
-			return c.integer(v, 64)
+			n, err := c.integer(v, 64)
+			if err == nil && f.Keys && n == noKey {
+				return 0, errNoKey(fmt.Sprint(n))
+			}
+			return n, err
 		})
 	case tensor.Int32:
 		return flattened(f, value, func(v any) (int32, error) {

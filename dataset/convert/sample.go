@@ -75,13 +75,24 @@ func parseFloat(text string, bits int) (float64, *fault.Fault) {
 	return v, nil
 }
 
-// keyOf is the key of a text of a table: a whole number is its own key.
-func keyOf(text string) int64 {
+// noKey is no key of a table that grows.
+const noKey = -1
+
+func errNoKey(got string) *fault.Fault {
+	return fault.E(fault.Corrupt, fault.Got(fault.Quote(got)), fault.Want("a text, or a whole number but -1, which is no key"), fault.Hint("leave the record out, or write a text for what is missing"))
+}
+
+// keyOf is the key of a cell of a table: a whole number is its own key. An empty cell has none.
+func keyOf(text string) (int64, *fault.Fault) {
 	text = strings.TrimSpace(text)
-	if v, err := strconv.ParseInt(text, 10, 64); err == nil {
-		return v
+	v, err := strconv.ParseInt(text, 10, 64)
+	switch {
+	case text == "" || err == nil && v == noKey:
+		return 0, errNoKey(text)
+	case err == nil:
+		return v, nil
 	}
-	return Key(text)
+	return Key(text), nil
 }
 
 // parseInt reads a decimal integer.

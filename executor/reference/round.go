@@ -61,6 +61,9 @@ func (e *Executor) runRound(ctx context.Context, s *split, number uint64, feed e
 			rows += s.rows
 		}
 	}
+	if err == nil && weighed.Value && r.trains() && !slices.ContainsFunc(shares, func(s share) bool { return s.weight != 0 }) {
+		err = ops.NoMean(number)
+	}
 	if err == nil && r.finite && r.trains() {
 		err = checkFinite(shares, fetch)
 	}
@@ -94,9 +97,6 @@ func (e *Executor) runRound(ctx context.Context, s *split, number uint64, feed e
 
 // checkFinite refuses a round in which a rank has computed a fetched value that is not finite.
 func checkFinite(shares []share, fetch []string) error {
-	if !slices.ContainsFunc(shares, func(s share) bool { return !s.void }) {
-		return fault.E(fault.NotFinite, fault.Got("a batch whose weights are all 0"), fault.Want("a weight that is not 0"))
-	}
 	for _, s := range shares {
 		if s.void {
 			continue

@@ -194,7 +194,7 @@ const (
 	State_SUCCEEDED State = 3
 	State_FAILED    State = 4
 	State_STOPPED   State = 5
-	State_WAITING   State = 6 // in line for cores or memory: no role runs
+	State_WAITING   State = 6 // in the job queue for cores or memory: no role runs
 )
 
 // Enum value maps for State.

@@ -3,6 +3,7 @@ package jobspec
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"math"
 	"regexp"
@@ -13,6 +14,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/edl-go/edl/dataset"
 	"github.com/edl-go/edl/executor"
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/internal/compress"
@@ -314,4 +316,17 @@ func Begin(p executor.Progress, reader string, fed bool) executor.Progress {
 		return executor.Progress{Steps: p.Steps, Reader: reader}
 	}
 	return p
+}
+
+// CheckFiles refuses data of which this machine has no file, before a job begins for them. Files of a dataset that grows may come later.
+func CheckFiles(ctx context.Context, s *job.JobSpec) error {
+	for _, d := range s.Data {
+		if d.Follow {
+			continue
+		}
+		if err := dataset.CheckFiles(ctx, d.Globs); err != nil {
+			return err
+		}
+	}
+	return nil
 }

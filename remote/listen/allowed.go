@@ -1,12 +1,14 @@
 package listen
 
 import (
+	"context"
 	"path/filepath"
 
 	"github.com/edl-go/edl/internal/policy"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/remote/checkpoint"
 	"github.com/edl-go/edl/remote/credential"
+	"github.com/edl-go/edl/remote/jobspec"
 )
 
 // Allowed is what a listener lets jobs read and write.
@@ -71,6 +73,16 @@ func checkPlaces(allowed *policy.Policy, spec *job.JobSpec, resumed bool) error 
 		return nil
 	}
 	return allowed.CheckRead(checkpoint.StoreOf(spec.Resume))
+}
+
+// checkFiles refuses a job whose data are not there, where its roles run on this machine, so that it tells the same. It looks at nothing that the caller's jobs may
+// not read.
+func checkFiles(ctx context.Context, m *Manager, spec *job.JobSpec) error {
+	allowed := m.cfg.Allowed.of(callerOf(ctx))
+	if m.cfg.Spread || checkPlaces(allowed, spec, false) != nil { // Start says what it may not name
+		return nil
+	}
+	return jobspec.CheckFiles(policy.With(ctx, allowed), spec)
 }
 
 // jobs is where the data folder has what jobs leave.

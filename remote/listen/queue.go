@@ -323,7 +323,7 @@ func (q *queue) tell(s *job.JobStatus) {
 	}
 }
 
-// waits is what a job waits for that stands in line.
+// waits is what a job waits for that stands in the job queue.
 func (q *queue) waits(j *Job) (waits []*job.Wait) {
 	if r, since, ok := q.why(j.ID); ok {
 		waits = append(waits, &job.Wait{Who: "job " + j.ID, What: r.String(), Since: timestamppb.New(since)})

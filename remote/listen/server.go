@@ -51,6 +51,9 @@ func (s *Server) Submit(stream grpc.ClientStreamingServer[rpc.SubmitRequest, rpc
 	if err != nil {
 		return err
 	}
+	if err := checkFiles(stream.Context(), s.Manager, spec); err != nil {
+		return err
+	}
 	j, err := s.Manager.Start(stream.Context(), spec)
 	if err != nil {
 		return err

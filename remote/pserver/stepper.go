@@ -2,7 +2,6 @@ package pserver
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"sync/atomic"
 
@@ -61,8 +60,7 @@ func (s *stepper) apply(ctx context.Context, round id.Round, from []Declaration)
 		step.Rows += d.Rows
 	}
 	if isVoid(from) {
-		return fault.E(fault.NotFinite, fault.At(fmt.Sprintf("step %d", round)), fault.Got("a batch whose weights are all 0, of which there is no mean"),
-			fault.Want("a weight that is not 0"), fault.Hint("leave such batches out"))
+		return ops.NoMean(uint64(round))
 	}
 	s.inbox.elements.RLock()
 	err := s.merge(ctx, from)

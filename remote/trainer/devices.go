@@ -2,7 +2,6 @@ package trainer
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"sync"
 
@@ -249,9 +248,8 @@ func (d *devices) MergeDevices(ctx context.Context, step *ops.Step, all []ops.De
 		now.Weight += v.weight
 		void = void && v.void
 	}
-	if void && !d.partial && d.Comm.CheckFinite {
-		return fault.E(fault.NotFinite, fault.At(fmt.Sprintf("step %d", now.Round)), fault.Got("a batch whose weights are all 0, of which there is no mean"),
-			fault.Want("a weight that is not 0"), fault.Hint("leave such batches out"))
+	if void && !d.partial {
+		return ops.NoMean(now.Round)
 	}
 	now.Void = void && d.partial
 	step.Weight, step.Void = now.Weight, now.Void

@@ -321,7 +321,7 @@ func (h *hub) follow(ctx context.Context, group *sync.WaitGroup) {
 	}
 }
 
-// known calls do with all jobs, the youngest first: those that run, then those that wait in line, then those that have ended. hub.mu is held meanwhile.
+// known calls do with all jobs, the youngest first: those that run, then those that wait in the job queue, then those that have ended. hub.mu is held meanwhile.
 func (h *hub) known(do func(t *tracked)) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

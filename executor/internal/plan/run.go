@@ -64,6 +64,9 @@ func RunToUpdate(ctx context.Context, p *Plan, pool *Pool) error {
 		return err
 	}
 	if !p.weight.isVoid(&p.step) {
+		if p.trains && p.weight.lacksMean(&p.step) {
+			return ops.NoMean(p.step.Round)
+		}
 		if err := p.finite.beforeUpdate(ctx); err != nil {
 			return err
 		}

@@ -69,8 +69,13 @@ func (w *weight) tell(step, caller *ops.Step) (err error) {
 }
 
 // isVoid reports whether the weights of a part of a batch add up to 0. What has been divided by them is no number, and the part counts for nothing.
-func (w *weight) isVoid(step *ops.Step) bool {
-	if w.sum == nil || !step.Part {
+func (w *weight) isVoid(step *ops.Step) bool { return step.Part && w.isZero(step) }
+
+// lacksMean reports whether the weights of a whole batch add up to 0. Nothing can be made of it, whether numbers must be finite or not.
+func (w *weight) lacksMean(step *ops.Step) bool { return !step.Part && w.isZero(step) }
+
+func (w *weight) isZero(step *ops.Step) bool {
+	if w.sum == nil {
 		return false
 	}
 	sum, err := w.value(step)

@@ -11,7 +11,7 @@
 //
 // # The line
 //
-// A job that does not fit waits. Jobs that wait stand in line: by priority, then by what their owners have used of late, the least first, then in the order in which
+// A job that does not fit waits. Jobs that wait stand in the job queue: by priority, then by what their owners have used of late, the least first, then in the order in which
 // they came. What an owner has used are cores times seconds. It halves every Policy.HalfLife.
 //
 // A job starts whole or not at all: there must be room for all its servers and for the fewest trainers that it may have. A job that fits may start before one that
@@ -175,7 +175,7 @@ type entry struct {
 	runs    bool
 	since   time.Duration // when it came, or started
 	asked   bool          // the user has said how many trainers it may have
-	passed  time.Duration // when another job passed it first while it was the first in line; 0: none has
+	passed  time.Duration // when another job passed it first while it was the first of the queue; 0: none has
 	want    int           // trainers that it is to have
 	servers []*node       // where they are
 	held    []*node       // where its trainers are: those that it is to have, and those that have not ended yet
@@ -383,7 +383,7 @@ func (m *Machine) settle(out *Effects) {
 	}
 }
 
-// startOne starts the first job in line that fits and may start.
+// startOne starts the first job of the queue that fits and may start.
 func (m *Machine) startOne(out *Effects) bool {
 	var first *entry // that does not fit
 	for _, x := range m.line() {

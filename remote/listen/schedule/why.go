@@ -9,7 +9,7 @@ import (
 
 // A Reason is why a job waits.
 type Reason struct {
-	Before  int // jobs that stand before it in line
+	Before  int // jobs that stand before it in the queue
 	Needs   Resources
 	Free    Resources // on nodes where jobs may start
 	Has     Resources // of these nodes

@@ -50,7 +50,7 @@ export function whyBox() {
     node.classList.toggle("stalled", h.stalled || h.state === "failed");
     let text = h.why;
     if (!text) text = h.ended ? `The job has ended: ${h.state}.` : h.state === "running" ? "The job goes on." : `The job is ${h.state}.`;
-    else if (h.state === "waiting") text = `The job stands in line: ${text}`;
+    else if (h.state === "waiting") text = `The job stands in the job queue: ${text}`;
     else if (h.stalled) text = `The job does not go on: ${text}`;
     setText(first, text);
     setText(since, h.stalled && h.since ? `Since ${clock(h.since)}.` : "");
