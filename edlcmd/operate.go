@@ -226,7 +226,7 @@ func newJobsResume(c *console) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "resume JOB",
 		Short: "Go on with a job that was suspended, was stopped or has failed, from its last checkpoint",
-		Long: `Let a job go on that "edl jobs suspend" has suspended: it stands in line again. Or start a job of a listener again that was stopped, or has failed, as a new job: with its program, its data and its settings, from its
+		Long: `Let a job go on that "edl jobs suspend" has suspended: it stands in the job queue again. Or start a job of a listener again that was stopped, or has failed, as a new job: with its program, its data and its settings, from its
 last checkpoint. The listener may have been started again since. Nobody follows the steps of the new job: "edl jobs" and "edl logs" show it.`,
 		Example: "  edl stop mnist --save && edl jobs resume mnist --pservers 4",
 		Args:    cobra.ExactArgs(1),

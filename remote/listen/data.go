@@ -282,7 +282,7 @@ func (m *Manager) Resume(ctx context.Context, id string, trainers, trainersMax, 
 		}
 	}
 	if m.runs(id) {
-		return nil, fault.E(fault.InvalidArgument, fault.At("job "+id), fault.Got("a job that runs, or stands in line"), fault.Want("one that was stopped, has failed, or was suspended by a user"),
+		return nil, fault.E(fault.InvalidArgument, fault.At("job "+id), fault.Got("a job that runs, or stands in the job queue"), fault.Want("one that was stopped, has failed, or was suspended by a user"),
 			fault.Hint("one that was suspended goes on with as many roles as it has: give no numbers"))
 	}
 	k, err := m.cfg.Data.read(id)

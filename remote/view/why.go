@@ -20,7 +20,7 @@ func Headline(s *job.JobStatus, waits []*job.Wait, now time.Time) string {
 		}
 		return text
 	case s.GetState() == job.State_WAITING && Steps(s) > 0:
-		return fmt.Sprintf("job %s does not go on, after %d steps: it stands in line\n", s.Job, Steps(s))
+		return fmt.Sprintf("job %s does not go on, after %d steps: it stands in the job queue\n", s.Job, Steps(s))
 	case s.GetState() == job.State_WAITING:
 		return fmt.Sprintf("job %s has not started: it stands in the job queue\n", s.Job)
 	case s.GetPaused() != "":

@@ -27,7 +27,7 @@
 // # Suspended jobs
 //
 // When a job does not fit, also if trainers were given back, jobs of a lower priority are suspended for it (Suspend): those of the lowest priority first, then of the
-// owner that has used the most. The caller lets them make a checkpoint, ends their roles, and says so (Left). They stand in line again, and start like others. A job that has started or gone on is
+// owner that has used the most. The caller lets them make a checkpoint, ends their roles, and says so (Left). They stand in the job queue again, and start like others. A job that has started or gone on is
 // not suspended for Policy.Turn, so that it gets further each time. A user may suspend a job, too (Hold), until somebody releases it.
 //
 // # Example
@@ -136,7 +136,7 @@ type (
 	Stays struct{ ID string }
 	// Hold suspends a job until it is released. A job that waits does not start meanwhile.
 	Hold struct{ ID string }
-	// Release lets a job that is held stand in line.
+	// Release lets a job that is held stand in the job queue.
 	Release struct{ ID string }
 	// Ended says that a job has ended, or does not wait any more.
 	Ended struct{ ID string }
@@ -452,7 +452,7 @@ func (m *Machine) Next() (at time.Duration, ok bool) {
 	return at, ok
 }
 
-// waits reports whether any job stands in line.
+// waits reports whether any job stands in the job queue.
 func waits(m *Machine) bool {
 	for _, x := range m.jobs {
 		if !x.runs && !x.pause.Held {
