@@ -170,7 +170,7 @@ var (
 	etcdTLSFlags = []string{"etcd-ca", "etcd-cert", "etcd-key"}
 	// readingFlags are for programs that read their own data. A role of any other job is not started again.
 	readingFlags = []string{"data", "passes", "every", "follow", "max-restarts", "max-task-failures", "metric", "eval-data", "eval", "eval-every", "stop-when", "keep-best",
-		"learning-rate", "batch-size", "seed", "tensorboard"}
+		"learning-rate", "batch-size", "seed", "tensorboard", "plot"}
 )
 
 // refuseIdle refuses the first of these flags that is on the command line, because it would have no effect. got says why, and want when it has an

@@ -36,7 +36,7 @@ type runFlags struct {
 	metrics []string
 	eval    evalFlags
 	change  overrides
-	curves  string
+	curves  curveFlags
 	output  *choice
 	trace   string
 }
@@ -81,7 +81,7 @@ the fetched variables depend on is computed, as it is after training.`,
 	metricFlag(cmd, &f.metrics)
 	f.eval.add(cmd)
 	f.change.add(cmd)
-	flags.StringVar(&f.curves, "tensorboard", "", "write the values of reported steps and of evaluations to the directory `DIR`, for TensorBoard")
+	f.curves.add(cmd)
 	f.start.add(cmd)
 	f.startup.add(cmd)
 	f.cluster.add(cmd)
@@ -245,11 +245,11 @@ func runToEnd(cmd *cobra.Command, c *console, f *runFlags, spec *job.JobSpec, p 
 	if err != nil {
 		return err
 	}
-	r, err := withCurves(newReporter(c, f.output.value, what, func() extent { return extentOf(ctx, spec, p, run, begins) }), f.curves, what)
-	if err != nil {
+	r := newReporter(c, f.output.value, what, func() extent { return extentOf(ctx, spec, p, run, begins) })
+	defer func() { r.close() }()
+	if r, err = f.curves.wrap(r, what); err != nil {
 		return err
 	}
-	defer r.close()
 	result := &runResult{}
 	attempt := 0
 	e, params, err := f.start.open(ctx, c, f.where, spec, p)
