@@ -32,7 +32,7 @@ var (
 	handoverSeed = flag.Uint64("handovers.seed", 1, "seed of the first of them")
 )
 
-// A listener that is killed, or terminated, at any moment costs no job: the next one goes on with it, the client is told each step once, and the model has the bits
+// A listener that is killed, or terminated, at any moment costs no job: the next one, which waits for that or comes later, goes on with it, the client is told each step once, and the model has the bits
 // of a run whose listener has lived.
 func TestListenerIsKilled(t *testing.T) {
 	edl := edlFile(t)
@@ -68,12 +68,14 @@ func loseListeners(t *testing.T, edl string, seed uint64) {
 		cmd.Dir, cmd.Env, cmd.Stderr = dir, env, said
 		return cmd, said
 	}
-	listen := func() (*exec.Cmd, *bytes.Buffer) {
-		cmd, said := command("listen", "--addr", address, "--data-dir", folder)
-		if line := firstLine(t, cmd); line != "listening on "+address {
-			t.Fatalf("the listener says %q, %s", line, said)
+	listen := func(more ...string) (cmd *exec.Cmd, said *bytes.Buffer, ready func()) {
+		cmd, said = command(append([]string{"listen", "--addr", address, "--data-dir", folder}, more...)...)
+		first := startForLine(t, cmd)
+		return cmd, said, func() {
+			if line := first(); line != "listening on "+address {
+				t.Fatalf("the listener says %q, %s", line, said)
+			}
 		}
-		return cmd, said
 	}
 	flags := []string{"--trainers", "2", "--pservers", "2", "--every", "1"}
 	if seed%2 == 0 {
@@ -82,7 +84,8 @@ func loseListeners(t *testing.T, edl string, seed uint64) {
 	train := func(data, model string, more ...string) (*exec.Cmd, *bytes.Buffer) {
 		return command(append(append([]string{"run", "program.pb", "--data", "train=" + data + "/train-*", "--save", model}, flags...), more...)...)
 	}
-	listener, listenerSaid := listen()
+	listener, listenerSaid, ready := listen()
+	ready()
 	run, runSaid := train("grows", "model", "--follow", "train", "--remote="+address)
 	steps := newToldSteps()
 	run.Stdout = steps
@@ -98,12 +101,20 @@ func loseListeners(t *testing.T, edl string, seed uint64) {
 		if file == 0 {
 			checkSecrets(t, authority, env, dir, scratch)
 		}
+		next, nextSaid := (*exec.Cmd)(nil), (*bytes.Buffer)(nil)
+		if seed%2 == 1 { // it waits for the end of the last one
+			next, nextSaid, ready = listen("--wait")
+		}
 		signal := []os.Signal{os.Kill, syscall.SIGTERM}[random.IntN(4)/3]
 		if err := listener.Process.Signal(signal); err != nil {
 			t.Fatal(err)
 		}
 		_ = listener.Wait()
-		listener, listenerSaid = listen()
+		if next == nil {
+			next, nextSaid, ready = listen()
+		}
+		ready()
+		listener, listenerSaid = next, nextSaid
 	}
 	if err := os.WriteFile(filepath.Join(dir, "grows", "_END"), nil, 0o666); err != nil {
 		t.Fatal(err)

@@ -40,6 +40,7 @@ type listenFlags struct {
 	}
 	drain    bool
 	life     time.Duration
+	waits    bool
 	maxRoles int
 	cores    string
 	memory   string
@@ -81,6 +82,7 @@ others, and --spread starts the roles of jobs on all machines that are offered.`
 	f.launcher = c.launcherFlag(cmd)
 	flags.DurationVar(&f.life, "credential-life", listen.CredentialLife, "let certificates of roles and of this listener be valid for `TIME`; others take their place when a third of it is over")
 	flags.BoolVar(&f.drain, "drain", false, "end the jobs, each after a last checkpoint, when this process is terminated, instead of leaving them to the next listener")
+	flags.BoolVar(&f.waits, "wait", false, "if another listener has the data folder, wait until it has gone, and go on with its jobs")
 	flags.BoolVar(&f.quiet, "quiet", false, "do not log")
 	f.web.add(cmd)
 	return cmd
@@ -145,6 +147,9 @@ func serveJobs(cmd *cobra.Command, c *console, f *listenFlags) (err error) {
 	options = append(options, remote.WithDataDir(f.data), remote.WithHistory(f.history.jobs, min(f.history.mib, 1<<40)<<20), remote.WithResources(cores, memory))
 	if p, ok := launcher.(launch.Processes); ok && !f.spread && f.node == "" {
 		options = append(options, remote.WithKeeper(keeperCommand(p.Binary, len(f.endpoints) == 0)...))
+	}
+	if f.waits {
+		options = append(options, remote.WithWaiting())
 	}
 	if f.insecure {
 		options = append(options, remote.WithoutSecurity())

@@ -167,6 +167,12 @@ func TestTerminatedListenerEndsItsRoles(t *testing.T) {
 // firstLine starts a command and returns the first line that it prints; the rest is thrown away. The process ends with the test.
 func firstLine(t *testing.T, cmd *exec.Cmd) string {
 	t.Helper()
+	return startForLine(t, cmd)()
+}
+
+// startForLine starts a process, and returns what waits for the first line that it prints.
+func startForLine(t *testing.T, cmd *exec.Cmd) func() string {
+	t.Helper()
 	out := &firstLineOf{line: make(chan string, 1)}
 	cmd.Stdout = out
 	if err := cmd.Start(); err != nil {
@@ -178,12 +184,15 @@ func firstLine(t *testing.T, cmd *exec.Cmd) string {
 			_ = cmd.Wait()
 		}
 	})
-	select {
-	case line := <-out.line:
-		return line
-	case <-time.After(patience):
-		t.Fatalf("%v prints nothing", cmd.Args)
-		return ""
+	return func() string {
+		t.Helper()
+		select {
+		case line := <-out.line:
+			return line
+		case <-time.After(patience):
+			t.Fatalf("%v prints nothing", cmd.Args)
+			return ""
+		}
 	}
 }
 

@@ -79,10 +79,13 @@ func Listen(ctx context.Context, options ...Option) (_ *Listener, err error) {
 	if err != nil {
 		return nil, err
 	}
+	if o.waits && o.dataDir == "" {
+		return nil, fault.E(fault.InvalidArgument, fault.Got("a listener that waits, without a data folder"), fault.Want("the folder of the listener that it waits for"))
+	}
 	config := listen.Config{Allowed: allowed, MaxRoles: o.maxRoles, Launcher: o.launcher, Host: host, ClearData: o.insecure, StateDir: o.stateDir, Log: o.log, Authority: o.authority,
 		CredentialLife: o.credentialLife, MaxJobs: o.maxJobs, MaxJobBytes: o.maxJobBytes, Cores: o.cores, Memory: o.memory}
 	if o.dataDir != "" {
-		if l.data, err = listen.OpenData(o.dataDir); err != nil {
+		if l.data, err = openData(ctx, &o); err != nil {
 			return nil, err
 		}
 		config.Data = l.data
@@ -240,6 +243,7 @@ type listening struct {
 	insecure    bool
 	stateDir    string
 	dataDir     string
+	waits       bool     // for the data folder
 	maxJobs     int      // that the listener remembers; 0: as listen.Config has it
 	maxJobBytes int64    // likewise
 	cores       int64    // thousandths of cores that jobs share; 0: they are not counted
@@ -290,6 +294,20 @@ func WithStateDir(dir string) Option { return func(o *listening) { o.stateDir = 
 // WithDataDir gives the listener a folder that outlives it: for checkpoints of jobs that name no place for them, and for what is needed to resume a job by its
 // name. No other listener may use it. Where roles run on other machines, these must reach it under the same path. The default is no such folder.
 func WithDataDir(dir string) Option { return func(o *listening) { o.dataDir = dir } }
+
+// WithWaiting lets Listen wait while another listener of this machine has the data folder, however long, and go on with its jobs when that has gone. The address is
+// not open before. With it, a listener needs a data folder.
+func WithWaiting() Option { return func(o *listening) { o.waits = true } }
+
+// openData opens the data folder of a listener.
+func openData(ctx context.Context, o *listening) (*listen.Data, error) {
+	if !o.waits {
+		return listen.OpenData(o.dataDir)
+	}
+	return listen.AwaitData(ctx, o.dataDir, func() {
+		o.log.Info("another listener has the data folder: this one waits until it has gone", "folder", o.dataDir)
+	})
+}
 
 // WithAllowedData bounds what jobs may read: to folders, with all that is below them, and to buckets or folders in them, such as s3://bucket/folder. The query of
 // a URL, such as an endpoint, is part of it. With this option or WithAllowedSave, jobs read and write nothing else. Without both, jobs of admins may do what the

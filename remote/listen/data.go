@@ -48,6 +48,39 @@ const jobFile = "job"
 
 // OpenData opens the data folder of a listener, and makes it where it is missing. Another listener cannot open it until Close.
 func OpenData(dir string) (*Data, error) {
+	return openData(dir, func(*os.File) error {
+		return fault.E(fault.InvalidArgument, fault.At(dir), fault.Got("the data folder of another listener that runs"), fault.Want("a folder of its own"),
+			fault.Hint("name one with --data-dir, or wait for the end of the other with --wait"))
+	})
+}
+
+// lockPause is how often a listener that waits tries to lock its data folder.
+const lockPause = 100 * time.Millisecond
+
+// AwaitData is OpenData for a listener that waits while another one has the folder, however long. It calls waits once if it has to.
+func AwaitData(ctx context.Context, dir string, waits func()) (*Data, error) {
+	return openData(dir, func(f *os.File) error {
+		if !filelock.Supported {
+			return fault.E(fault.Unsupported, fault.At(dir), fault.Got("a system without locks of files"), fault.Want("one where a listener can wait for another"))
+		}
+		waits()
+		every := time.NewTicker(lockPause)
+		defer every.Stop()
+		for {
+			select {
+			case <-every.C:
+			case <-ctx.Done():
+				return fault.Wrap(fault.KindOf(context.Cause(ctx)), dir, context.Cause(ctx))
+			}
+			if filelock.Try(f) == nil {
+				return nil
+			}
+		}
+	})
+}
+
+// openData opens a data folder. When another listener has it, it asks locked, which returns nil once it has locked the file.
+func openData(dir string, locked func(*os.File) error) (*Data, error) {
 	dir, err := filepath.Abs(dir)
 	if err == nil {
 		err = os.MkdirAll(filepath.Join(dir, jobsFolder), 0o700)
@@ -59,10 +92,9 @@ func OpenData(dir string) (*Data, error) {
 	if err != nil {
 		return nil, fault.File(fault.Unavailable, dir, err)
 	}
-	if filelock.Supported {
-		if err := filelock.Try(f); err != nil {
-			return nil, errors.Join(fault.E(fault.InvalidArgument, fault.At(dir), fault.Got("the data folder of another listener that runs"),
-				fault.Want("a folder of its own"), fault.Hint("name one with --data-dir")), f.Close())
+	if filelock.Supported && filelock.Try(f) != nil {
+		if err := locked(f); err != nil {
+			return nil, errors.Join(err, f.Close())
 		}
 	}
 	a, err := openAudit(dir)
