@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/ops"
 )
 
@@ -28,8 +29,16 @@ func newVersion(c *console) *cobra.Command {
 		Args:  cobra.NoArgs,
 	}
 	output := outputFlag(cmd)
+	sbom := cmd.Flags().Bool("sbom", false, "print the modules of this build as a bill of materials, as JSON of CycloneDX")
 	cmd.RunE = func(*cobra.Command, []string) error {
 		v := c.currentVersion()
+		if *sbom {
+			info, ok := debug.ReadBuildInfo()
+			if !ok {
+				return fault.E(fault.Unsupported, fault.At("--sbom"), fault.Got("a binary without a list of its modules"), fault.Want("one that was built with modules"))
+			}
+			return writeJSON(c.out, bomOf(info, v.Version))
+		}
 		if output.value == "json" {
 			return writeJSON(c.out, v)
 		}
