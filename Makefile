@@ -9,7 +9,7 @@ CHAOS    ?= -chaos.runs 10 -chaos.faults 8
 KILLS    ?= 100
 HANDOVERS ?= 20
 
-.PHONY: help build test race lint generate check fuzz models bench bench-peers bench-rounds compare examples chaos handovers recovery dashboard demo ci
+.PHONY: help build test race lint generate check fuzz models bench bench-peers bench-rounds compare examples chaos handovers recovery dashboard kubernetes demo ci
 .DEFAULT_GOAL := help
 
 help: ## List the verbs
@@ -71,6 +71,9 @@ recovery: ## Measure how soon jobs go on after KILLS (100) kills of each kind
 
 dashboard: ## Look at the pages of a listener in chromium: SCREENSHOTS=folder keeps pictures
 	go -C remote/web/browser test -count 1 -v .
+
+kubernetes: ## Build the control plane of Kubernetes, once, and train on a cluster of it
+	folder=$$(tools/kubernetes/build) && EDL_KUBERNETES=$$folder go test ./remote/kubernetes -run TestCluster -count 1 -v -timeout 30m
 
 demo: ## Run the examples that match EXAMPLE (all)
 	@for folder in examples/$(EXAMPLE)/; do \

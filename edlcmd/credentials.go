@@ -48,7 +48,7 @@ where "edl listen --allow-data" and "--allow-save" let them. An admin may do wit
 		Example: "  edl credentials alice --days 30 -o alice.pem",
 		Args:    cobra.ExactArgs(1),
 	}
-	cmd.Flags().StringVarP(&file, "out", "o", "", "write `FILE`, which must not be there yet")
+	cmd.Flags().StringVarP(&file, "out", "o", "", "write `FILE`, which must not be there yet; - prints the credentials and nothing else")
 	cmd.Flags().IntVar(&days, "days", 90, "how many days the credentials are valid, at most 400")
 	access = choiceFlag(cmd, "role", "what the user may do at your listeners", accessNames()...)
 	cmd.RunE = func(_ *cobra.Command, args []string) error {
@@ -70,6 +70,10 @@ where "edl listen --allow-data" and "--allow-save" let them. An admin may do wit
 		}
 		own, err := a.Issue(credential.Name{Kind: credential.User, User: args[0], Access: credential.Access(access.value)}, time.Duration(days)*24*time.Hour)
 		if err != nil {
+			return err
+		}
+		if file == "-" {
+			_, err = c.out.Write(own.PEM())
 			return err
 		}
 		f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)

@@ -46,6 +46,7 @@ type listenFlags struct {
 	memory   string
 	quiet    bool
 	launcher *choice
+	cluster  kubernetesFlags
 	web      webFlags
 }
 
@@ -81,6 +82,7 @@ others, and --spread starts the roles of jobs on all machines that are offered.`
 	flags.Int64Var(&f.history.mib, "keep-mib", 4096, "forget the oldest jobs that have ended when what is kept of them is more than `N` MiB")
 	f.launcher = c.launcherFlag(cmd)
 	flags.DurationVar(&f.life, "credential-life", listen.CredentialLife, "let certificates of roles and of this listener be valid for `TIME`; others take their place when a third of it is over")
+	f.cluster.add(cmd)
 	flags.BoolVar(&f.drain, "drain", false, "end the jobs, each after a last checkpoint, when this process is terminated, instead of leaving them to the next listener")
 	flags.BoolVar(&f.waits, "wait", false, "if another listener has the data folder, wait until it has gone, and go on with its jobs")
 	flags.BoolVar(&f.quiet, "quiet", false, "do not log")
@@ -105,6 +107,9 @@ func serveJobs(cmd *cobra.Command, c *console, f *listenFlags) (err error) {
 	if err != nil {
 		return err
 	}
+	if f.cluster.on && (f.spread || f.node != "" || cores+memory > 0) {
+		return fault.E(fault.InvalidArgument, fault.At("listen"), fault.Got("--kubernetes with --spread, --node, --cores or --memory"), fault.Want("one of them: the cluster shares its nodes among pods"))
+	}
 	if f.spread && cores+memory > 0 {
 		return fault.E(fault.InvalidArgument, fault.At("listen"), fault.Got("--cores or --memory of a listener whose roles run on other machines"), fault.Want("it at those that offer them, with --node"))
 	}
@@ -120,8 +125,21 @@ func serveJobs(cmd *cobra.Command, c *console, f *listenFlags) (err error) {
 	if err := f.web.check(cmd); err != nil {
 		return err
 	}
-	launcher, err := c.launcherOf(f.launcher, "", f.access)
-	if err != nil {
+	log := slog.New(slog.DiscardHandler)
+	if !f.quiet {
+		log = slog.New(slog.NewTextHandler(c.err, nil))
+	}
+	var launcher launch.Launcher
+	if f.cluster.on {
+		pods, more, err := f.cluster.launcher(ctx, f, log)
+		if err != nil {
+			return err
+		}
+		defer pods.Close()
+		launcher, etcd = pods, append(etcd, more...)
+	} else if err := refuseIdle(cmd.Flags(), kubernetesFlagNames, "roles that are processes", "them together with --kubernetes"); err != nil {
+		return err
+	} else if launcher, err = c.launcherOf(f.launcher, "", f.access); err != nil {
 		return err
 	}
 	options := append(etcd, remote.WithAddress(f.address), remote.WithLauncher(launcher), remote.WithVersion(c.currentVersion().Version), remote.WithCredentialLife(f.life))
@@ -155,7 +173,7 @@ func serveJobs(cmd *cobra.Command, c *console, f *listenFlags) (err error) {
 		options = append(options, remote.WithoutSecurity())
 	}
 	if !f.quiet {
-		options = append(options, remote.WithLogger(slog.New(slog.NewTextHandler(c.err, nil))))
+		options = append(options, remote.WithLogger(log))
 	}
 	l, err := remote.Listen(ctx, options...)
 	if err != nil {

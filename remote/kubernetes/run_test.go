@@ -209,7 +209,14 @@ func TestPodRefusesStrangers(t *testing.T) {
 	if _, err := r.attend(t, other); err == nil || !strings.Contains(err.Error(), "certificate") {
 		t.Errorf("a stranger is told %v", err)
 	}
+	h, err := kept.Start(t.Context(), r.spec, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
 	close(end)
+	if err := h.Wait(); err != nil {
+		t.Error(err)
+	}
 	if _, err := kept.Keeper.Dismiss(t.Context(), &rpc.DismissRequest{}); err != nil {
 		t.Error(err)
 	}

@@ -1,0 +1,251 @@
+//go:build unix
+
+package kubetest
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/health/grpc_health_v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// A pod runs the first container of its object, once.
+type pod struct {
+	kubelet *Kubelet
+	object  *corev1.Pod
+	address string
+	dir     string
+	ended   chan struct{} // closed when the process has ended, or does not begin
+	gone    chan struct{} // closed when the status says so, too
+
+	mu      sync.Mutex
+	process *os.Process
+	asked   bool
+}
+
+// run runs the pod to its end.
+func (p *pod) run(ctx context.Context) {
+	defer close(p.gone)
+	code, reason, message := p.container(ctx)
+	close(p.ended)
+	final := corev1.PodSucceeded
+	if code != 0 {
+		final = corev1.PodFailed
+	}
+	c := p.object.Spec.Containers[0]
+	p.tell(ctx, final, false, corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: int32(code), Reason: reason, Message: message, FinishedAt: metav1.Now()}}, c)
+	p.mu.Lock()
+	asked := p.asked
+	p.mu.Unlock()
+	if asked {
+		remove(ctx, p.kubelet, p.object)
+	}
+}
+
+// container makes the files of the container, and runs its process.
+func (p *pod) container(ctx context.Context) (code int, reason, message string) {
+	c := p.object.Spec.Containers[0]
+	binary, known := p.kubelet.images[c.Image]
+	if !known {
+		p.tell(ctx, corev1.PodPending, false, corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ErrImagePull", Message: "no image " + c.Image}}, c)
+		<-p.stopping(ctx)
+		return 137, "Error", ""
+	}
+	mounts, err := p.mount(ctx, c)
+	if err != nil {
+		return 128, "ContainerCannotRun", err.Error()
+	}
+	termination := filepath.Join(p.dir, "termination")
+	mounts = append(mounts, mounted{c.TerminationMessagePath, termination})
+	log, err := os.Create(filepath.Join(p.dir, "log"))
+	if err != nil {
+		return 128, "ContainerCannotRun", err.Error()
+	}
+	defer log.Close()
+	cmd := exec.Command(binary)
+	for _, a := range c.Args {
+		cmd.Args = append(cmd.Args, inHost(a, mounts))
+	}
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + p.dir}
+	for _, e := range c.Env {
+		value := inHost(e.Value, mounts)
+		if e.ValueFrom != nil && e.ValueFrom.FieldRef != nil && e.ValueFrom.FieldRef.FieldPath == "status.podIP" {
+			value = p.address
+		}
+		cmd.Env = append(cmd.Env, e.Name+"="+value)
+	}
+	cmd.Dir, cmd.Stdout, cmd.Stderr = p.dir, log, log
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	p.mu.Lock()
+	if p.asked {
+		p.mu.Unlock()
+		return 137, "Error", ""
+	}
+	if err = cmd.Start(); err == nil {
+		p.process = cmd.Process
+	}
+	p.mu.Unlock()
+	if err != nil {
+		return 128, "ContainerCannotRun", err.Error()
+	}
+	probing, stop := context.WithCancel(ctx)
+	var group sync.WaitGroup
+	group.Go(func() { p.probe(probing, c) })
+	err = cmd.Wait()
+	stop()
+	group.Wait()
+	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // a container has no process without its first
+	b, failed := os.ReadFile(termination)
+	if failed != nil && !errors.Is(failed, fs.ErrNotExist) {
+		p.kubelet.log("pod %s: %v", p.object.Name, failed)
+	}
+	if err == nil {
+		return 0, "Completed", string(b)
+	}
+	if code = cmd.ProcessState.ExitCode(); code < 0 {
+		code = 128 + int(cmd.ProcessState.Sys().(syscall.WaitStatus).Signal())
+	}
+	return code, "Error", string(b)
+}
+
+// stopping is closed when the pod is to end.
+func (p *pod) stopping(ctx context.Context) <-chan struct{} {
+	c := make(chan struct{})
+	go func() {
+		defer close(c)
+		ticker := time.NewTicker(50 * time.Millisecond)
+		defer ticker.Stop()
+		for {
+			p.mu.Lock()
+			asked := p.asked
+			p.mu.Unlock()
+			if asked {
+				return
+			}
+			select {
+			case <-ticker.C:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return c
+}
+
+// end asks the process to end, and kills it after a while.
+func (p *pod) end(grace time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	first := !p.asked
+	p.asked = true
+	if p.process == nil {
+		return
+	}
+	kill := func() { _ = syscall.Kill(-p.process.Pid, syscall.SIGKILL) }
+	if grace <= 0 {
+		kill()
+		return
+	}
+	if first {
+		_ = p.process.Signal(syscall.SIGTERM)
+		time.AfterFunc(grace, func() {
+			select {
+			case <-p.ended:
+			default:
+				kill()
+			}
+		})
+	}
+}
+
+// probe asks the container whether it is ready, and tells the API server when that changes. One that is not alive for FailureThreshold times is killed.
+func (p *pod) probe(ctx context.Context, c corev1.Container) {
+	p.tell(ctx, corev1.PodRunning, c.ReadinessProbe == nil, running(), c)
+	ticker := time.NewTicker(time.Second)
+	defer ticker.Stop()
+	dead, was := int32(0), false
+	for {
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return
+		}
+		if c.ReadinessProbe != nil {
+			if is := p.serves(ctx, c.ReadinessProbe); is != was && ctx.Err() == nil {
+				was = is
+				p.tell(ctx, corev1.PodRunning, is, running(), c)
+			}
+		}
+		if c.LivenessProbe != nil && was {
+			if dead++; p.serves(ctx, c.LivenessProbe) {
+				dead = 0
+			}
+			if dead >= c.LivenessProbe.FailureThreshold*c.LivenessProbe.PeriodSeconds {
+				p.end(0)
+			}
+		}
+	}
+}
+
+func running() corev1.ContainerState {
+	return corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.Now()}}
+}
+
+// serves asks grpc_health_v1, in clear text as a kubelet does.
+func (p *pod) serves(ctx context.Context, probe *corev1.Probe) bool {
+	ctx, cancel := context.WithTimeout(ctx, time.Duration(probe.TimeoutSeconds)*time.Second)
+	defer cancel()
+	conn, err := grpc.NewClient("passthrough:///"+p.address+":"+strconv.Itoa(int(probe.GRPC.Port)), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		return false
+	}
+	defer conn.Close()
+	answer, err := grpc_health_v1.NewHealthClient(conn).Check(ctx, &grpc_health_v1.HealthCheckRequest{Service: *probe.GRPC.Service})
+	return err == nil && answer.Status == grpc_health_v1.HealthCheckResponse_SERVING
+}
+
+// tell writes the status of the pod. A pod that is gone has none.
+func (p *pod) tell(ctx context.Context, phase corev1.PodPhase, ready bool, state corev1.ContainerState, c corev1.Container) {
+	truth := corev1.ConditionFalse
+	if ready {
+		truth = corev1.ConditionTrue
+	}
+	for ctx.Err() == nil {
+		now := &corev1.Pod{}
+		err := p.kubelet.core.Get().Namespace(p.object.Namespace).Resource("pods").Name(p.object.Name).Do(ctx).Into(now)
+		if err != nil || now.UID != p.object.UID {
+			return
+		}
+		now.Status.Phase, now.Status.PodIP, now.Status.HostIP = phase, p.address, "127.0.0.1"
+		now.Status.PodIPs = []corev1.PodIP{{IP: p.address}}
+		now.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: c.Name, Image: c.Image, ImageID: c.Image, Ready: ready, State: state}}
+		conditions := []corev1.PodCondition{{Type: corev1.PodReady, Status: truth, LastTransitionTime: metav1.Now()}, {Type: corev1.ContainersReady, Status: truth, LastTransitionTime: metav1.Now()}}
+		for _, have := range now.Status.Conditions {
+			if have.Type != corev1.PodReady && have.Type != corev1.ContainersReady {
+				conditions = append(conditions, have)
+			}
+		}
+		now.Status.Conditions = conditions
+		if p.kubelet.core.Put().Namespace(now.Namespace).Resource("pods").Name(now.Name).SubResource("status").Body(now).Do(ctx).Error() == nil {
+			return
+		}
+		timer := time.NewTimer(20 * time.Millisecond)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+		}
+	}
+}

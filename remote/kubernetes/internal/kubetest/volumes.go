@@ -1,0 +1,103 @@
+//go:build unix
+
+package kubetest
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// A mounted volume has a path in the container and one on the host. Containers are processes that see the files of the host, so paths of mounts in their arguments and in their environment are
+// replaced by those on the host.
+type mounted struct{ inside, host string }
+
+// inHost replaces the path of a mount at the begin of a text.
+func inHost(text string, mounts []mounted) string {
+	for _, m := range mounts {
+		if text == m.inside || strings.HasPrefix(text, m.inside+"/") {
+			return m.host + text[len(m.inside):]
+		}
+	}
+	return text
+}
+
+// mount makes the files of all mounts of a container. It waits for objects that are not there yet, as kubelets do.
+func (p *pod) mount(ctx context.Context, c corev1.Container) (mounts []mounted, _ error) {
+	for _, m := range c.VolumeMounts {
+		for _, v := range p.object.Spec.Volumes {
+			if v.Name != m.Name {
+				continue
+			}
+			host := filepath.Join(p.dir, v.Name)
+			if err := os.MkdirAll(host, 0o700); err != nil {
+				return nil, err
+			}
+			for {
+				err := p.fill(ctx, v, &host)
+				if err == nil {
+					break
+				}
+				timer := time.NewTimer(100 * time.Millisecond)
+				select {
+				case <-timer.C:
+				case <-ctx.Done():
+					timer.Stop()
+					return nil, err
+				}
+			}
+			mounts = append(mounts, mounted{m.MountPath, host})
+		}
+	}
+	return mounts, nil
+}
+
+// fill writes the files of a volume. host is changed to where the volume is, if it is elsewhere.
+func (p *pod) fill(ctx context.Context, v corev1.Volume, host *string) error {
+	get := p.kubelet.core.Get().Namespace(p.object.Namespace)
+	files := map[string][]byte{}
+	switch {
+	case v.ConfigMap != nil:
+		m := &corev1.ConfigMap{}
+		if err := get.Resource("configmaps").Name(v.ConfigMap.Name).Do(ctx).Into(m); err != nil {
+			return err
+		}
+		for name, b := range m.BinaryData {
+			files[name] = b
+		}
+		for name, text := range m.Data {
+			files[name] = []byte(text)
+		}
+	case v.Secret != nil:
+		s := &corev1.Secret{}
+		if err := get.Resource("secrets").Name(v.Secret.SecretName).Do(ctx).Into(s); err != nil {
+			return err
+		}
+		files = s.Data
+	case v.PersistentVolumeClaim != nil:
+		claim, volume := &corev1.PersistentVolumeClaim{}, &corev1.PersistentVolume{}
+		if err := get.Resource("persistentvolumeclaims").Name(v.PersistentVolumeClaim.ClaimName).Do(ctx).Into(claim); err != nil {
+			return err
+		}
+		if err := p.kubelet.core.Get().Resource("persistentvolumes").Name(claim.Spec.VolumeName).Do(ctx).Into(volume); err != nil {
+			return err
+		}
+		if volume.Spec.HostPath == nil {
+			return fmt.Errorf("volume %s is no folder of the host", volume.Name)
+		}
+		*host = volume.Spec.HostPath.Path
+	case v.EmptyDir == nil:
+		return fmt.Errorf("volume %s is of a kind that this kubelet does not have", v.Name)
+	}
+	for name, b := range files {
+		if err := os.WriteFile(filepath.Join(*host, name), b, 0o600); err != nil {
+			return err
+		}
+	}
+	return nil
+}
