@@ -28,7 +28,7 @@ const defaultServing = "127.0.0.1:8500"
 // serveFlags are the flags of "edl serve".
 type serveFlags struct {
 	address, calls                       string
-	name, params                         string
+	name, params, schema                 string
 	fetch                                []string
 	workers, maxBatch, maxQueue, maxConn int
 	maxWait, reload, drain               time.Duration
@@ -57,6 +57,7 @@ GET /metrics is for Prometheus.`,
 	flags.StringVar(&f.name, "name", "", "the `NAME` of the model in requests (default: the last part of the path of MODEL)")
 	flags.StringVar(&f.params, "params", "", "the parameters are in `PATH`, a directory or a file")
 	flags.StringSliceVar(&f.fetch, "fetch", nil, "compute the variables `NAME,...` (default: what the program's fetch ops name)")
+	flags.StringVar(&f.schema, "schema", "", "take rows of the table that the model was trained on, too, and encode them by the schema `FILE` of \"edl data table\"")
 	flags.IntVar(&f.workers, "workers", runtime.GOMAXPROCS(0), "run the model `N` times at once, each on one core (default: the cores of the machine)")
 	flags.IntVar(&f.maxBatch, "max-batch", 64, "compute at most `N` rows, or sequences, in one run; requests with more run in pieces")
 	flags.DurationVar(&f.maxWait, "max-wait", 0, "let a request wait for `TIME`, such as 1ms, for others to share its run")
@@ -153,6 +154,11 @@ func serveModel(ctx context.Context, c *console, f *serveFlags, path string) err
 		return fault.E(fault.InvalidArgument, fault.At("--name"), fault.Got(fault.Quote(f.name)), fault.Want("a name without /"))
 	}
 	config := kserve.Config{Name: f.name, Version: c.currentVersion().Version, MaxRequest: f.maxRequest << 10, MaxConnections: f.maxConn, DrainTime: f.drain}
+	if f.schema != "" {
+		if config.Rows, err = readSchema(f.schema); err != nil {
+			return err
+		}
+	}
 	server, err := kserve.New(config, func(options ...serving.Option) (*serving.Model, error) {
 		options = append(options, serving.WithWorkers(f.workers), serving.WithMaxBatch(f.maxBatch), serving.WithMaxWait(f.maxWait), serving.WithMaxQueue(f.maxQueue),
 			serving.WithReload(f.reload), serving.WithParams(f.params), serving.WithFetch(f.fetch...))

@@ -51,3 +51,62 @@ func TestThePageOfServing(t *testing.T) {
 	}
 	runScripts(t, "", path)
 }
+
+// The commands of docs/tutorial.md lead from a table to an answer, as the page says, at a free address in place of its own.
+func TestThePageOfTheTutorial(t *testing.T) {
+	root := os.Getenv("EDL_TESTDATA")
+	if _, err := exec.LookPath("curl"); err != nil || root == "" {
+		t.Skip("the page has commands of curl, and a census that is in EDL_TESTDATA: one of the two is not here")
+	}
+	page, err := os.ReadFile(filepath.Join("..", "docs", "tutorial.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	free, err := freeAddress()
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder := t.TempDir()
+	example := filepath.Join(folder, "table")
+	build := exec.Command("go", "build", "-o", example, "./examples/table")
+	build.Dir = ".."
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	var script, files strings.Builder
+	fmt.Fprintf(&script, "cp %s adult.csv\n", filepath.Join(root, "adult", "adult.data"))
+	wanted := map[string]string{"--metric auc --metric accuracy": `metric  auc 0\.91[012]`, "--stop-when": `best  pass .* auc 0\.91[123]`, "--params data/remote": `metric  auc 0\.91[012]`,
+		"curl": `"shape":\[1,2\],"data":\[0\.0[0-9]+,0\.9[0-9]+\]`}
+	for i, block := range strings.Split(strings.ReplaceAll(string(page), defaultServing, free), "```") {
+		kind, text, _ := strings.Cut(block, "\n")
+		if kind == "json" && i%2 == 1 {
+			fmt.Fprintf(&files, "-- person.json --\n%s", text)
+		}
+		if kind != "sh" || i%2 == 0 {
+			continue
+		}
+		for command := range strings.Lines(text) {
+			command = strings.Replace(strings.TrimSpace(command), "go run ./examples/table", example, 1)
+			if strings.HasPrefix(command, "edl serve ") {
+				fmt.Fprintf(&script, "! exec %s &server&\nask 200 ready http://%s/v2/health/ready\n", command, free)
+				continue
+			}
+			fmt.Fprintf(&script, "exec %s\n", command)
+			for part, answer := range wanted {
+				if strings.Contains(command, part) {
+					fmt.Fprintf(&script, "stdout '%s'\n", answer)
+					delete(wanted, part)
+				}
+			}
+		}
+	}
+	if len(wanted) > 0 {
+		t.Errorf("the page has no commands with %v", wanted)
+	}
+	script.WriteString("kill -INT server\nwait server\n")
+	path := filepath.Join(folder, "page.txtar")
+	if err := os.WriteFile(path, []byte(script.String()+files.String()), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	runScripts(t, "", path)
+}

@@ -2,12 +2,14 @@ package schema
 
 import (
 	"bufio"
+	"bytes"
 	"compress/gzip"
 	"encoding/csv"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -352,5 +354,42 @@ func CellOf(value any) (Cell, error) {
 		}
 		return Cell{List: list, Kind: List}, nil
 	}
-	return Cell{}, fault.E(fault.Corrupt, fault.Gotf("%T", value), fault.Want("a text, a number, true, false, null, or an array of these"))
+	return Cell{}, fault.E(fault.Corrupt, fault.Got("an object"), fault.Want("a text, a number, true, false, null, or an array of these"))
+}
+
+// RowOf returns the row of a JSON object with the given columns of a schema. A column that the object lacks has no value. Other columns of the schema are left out: labels, weights, and
+// what is skipped. A member that is no column of the schema is an error, because it is probably misspelt.
+func (s *Schema) RowOf(columns []string, object map[string]json.RawMessage) (Row, error) {
+	row := Row{Cells: make([]Cell, len(columns))}
+	known := 0
+	for i, name := range columns {
+		text, there := object[name]
+		if !there {
+			continue
+		}
+		known++
+		d := json.NewDecoder(bytes.NewReader(text))
+		d.UseNumber()
+		var value any
+		err := d.Decode(&value)
+		if err == nil {
+			row.Cells[i], err = CellOf(value)
+		}
+		if err != nil {
+			var f *fault.Fault
+			if errors.As(err, &f) {
+				f.Variable = name
+			}
+			return row, err
+		}
+	}
+	if known == len(object) {
+		return row, nil
+	}
+	for _, name := range slices.Sorted(maps.Keys(object)) {
+		if s.column(name) == nil {
+			return row, fault.E(fault.InvalidArgument, fault.Var(name), fault.Got("a value that is no column of the schema"), fault.Wantf("some of %d columns", len(s.Columns)), fault.DidYouMean(name, s.names()))
+		}
+	}
+	return row, nil
 }

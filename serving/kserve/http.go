@@ -27,6 +27,9 @@ func (s *Server) handler() http.Handler {
 		mux.HandleFunc("GET "+path, s.ofModel(s.describeModel))
 		mux.HandleFunc("GET "+path+"/ready", s.ofModel(s.tellReady))
 		mux.HandleFunc("POST "+path+"/infer", s.ofModel(s.infer))
+		if s.rows != nil {
+			mux.HandleFunc("POST "+path+"/rows", s.ofModel(s.serveRows))
+		}
 	}
 	mux.Handle("GET /metrics", promhttp.HandlerFor(s.metrics.registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4, Timeout: requestTime}))
 	return mux
@@ -96,14 +99,22 @@ func giveBack(b *bytes.Buffer) {
 // infer answers a request for predictions.
 func (s *Server) infer(w http.ResponseWriter, q *http.Request) {
 	began := time.Now()
-	err := s.inferFrom(w, q)
+	err := s.withBody(q, 1, func(body []byte) error {
+		schema := s.model.Schema()
+		r, err := readRequest(body, &schema)
+		if err != nil {
+			return err
+		}
+		return s.predict(w, q, r, &schema)
+	})
 	if err != nil {
 		refuse(w, err)
 	}
 	s.metrics.answered("http", err, time.Since(began))
 }
 
-func (s *Server) inferFrom(w http.ResponseWriter, q *http.Request) error {
+// withBody calls f with the body of a request, while the memory for it is counted: so many times its bytes.
+func (s *Server) withBody(q *http.Request, times int64, f func(body []byte) error) error {
 	size := q.ContentLength
 	if size > s.cfg.MaxRequest {
 		return tooLarge(size, s.cfg.MaxRequest)
@@ -111,10 +122,10 @@ func (s *Server) inferFrom(w http.ResponseWriter, q *http.Request) error {
 	if size < 0 {
 		size = s.cfg.MaxRequest // it does not say
 	}
-	if !s.hold(size) {
+	if !s.hold(size * times) {
 		return errFull()
 	}
-	defer s.drop(size)
+	defer s.drop(size * times)
 	body := bodies.Get().(*bytes.Buffer)
 	defer giveBack(body)
 	if _, err := body.ReadFrom(io.LimitReader(q.Body, size+1)); err != nil { // memory grows with what arrives
@@ -123,18 +134,18 @@ func (s *Server) inferFrom(w http.ResponseWriter, q *http.Request) error {
 	if int64(body.Len()) > size {
 		return tooLarge(int64(body.Len()), size)
 	}
-	schema := s.model.Schema()
-	r, err := readRequest(body.Bytes(), &schema)
-	if err != nil {
-		return err
-	}
+	return f(body.Bytes())
+}
+
+// predict answers with what the model predicts.
+func (s *Server) predict(w http.ResponseWriter, q *http.Request, r *request, schema *serving.Schema) error {
 	outputs, err := s.model.Predict(q.Context(), r.inputs)
 	if err != nil {
 		return err
 	}
 	response := bodies.Get().(*bytes.Buffer)
 	defer giveBack(response)
-	response.Write(appendResponse(response.AvailableBuffer(), s.cfg.Name, s.version(), r, &schema, outputs))
+	response.Write(appendResponse(response.AvailableBuffer(), s.cfg.Name, s.version(), r, schema, outputs))
 	w.Header().Set("Content-Type", "application/json")
 	_, _ = w.Write(response.Bytes()) // an error is one of the connection
 	return nil

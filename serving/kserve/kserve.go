@@ -3,7 +3,7 @@
 // Its files in reading order:
 //
 //   - kserve.go: Server, its bounds, and its life
-//   - http.go: routes, bodies and answers; json.go, request.go and response.go: requests and responses as JSON
+//   - http.go: routes, bodies and answers; json.go, request.go and response.go: requests and responses as JSON; rows.go: rows of a table as requests
 //   - grpc.go: the same as protobuf; datatype.go: what both have of tensors
 //   - metrics.go: what Prometheus reads
 //
@@ -27,6 +27,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 
+	"github.com/edl-go/edl/dataset/schema"
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/proto/inference"
 	"github.com/edl-go/edl/serving"
@@ -36,6 +37,8 @@ import (
 type Config struct {
 	Name    string // of the model, in paths and requests
 	Version string // of edl, for people
+	// Rows is the schema of the table that the model was trained on. With it the server also takes rows of that table, at /v2/models/NAME/rows; nil: it does not.
+	Rows *schema.Schema
 	// MaxRequest bounds the bytes of one request; 4 MiB by default. Requests of HTTP that are in memory have at most 64 times as many together,
 	// and there are at most 256 calls of gRPC; others are refused.
 	MaxRequest int64
@@ -61,6 +64,7 @@ const (
 type Server struct {
 	cfg     Config
 	model   *serving.Model
+	rows    *rowReader // nil: rows are not taken
 	metrics *metrics
 	bytes   atomic.Int64 // of requests that are in memory
 	calls   atomic.Int64 // gRPC calls that have begun
@@ -85,6 +89,11 @@ func New(cfg Config, open func(...serving.Option) (*serving.Model, error)) (*Ser
 	s := &Server{cfg: cfg}
 	s.metrics = newMetrics(s)
 	var err error
+	if cfg.Rows != nil {
+		if s.rows, err = newRowReader(cfg.Rows); err != nil {
+			return nil, err
+		}
+	}
 	s.model, err = open(serving.WithObserver(s.metrics.ran), serving.WithReloadObserver(s.metrics.reloaded))
 	return s, err
 }

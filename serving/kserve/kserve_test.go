@@ -33,11 +33,17 @@ func written(t testing.TB) string {
 	n := layers.Scale(layers.Data(m, "n", layers.Dims(1), layers.DType(tensor.Int64)), -1, 0, layers.Name("less"))
 	words := layers.Scale(layers.Data(m, "words", layers.Dims(1), layers.LoD(1)), 2, 0, layers.Name("twice"))
 	sum := layers.SequencePool(words, "sum", layers.Name("sum"))
+	return exported(t, m, x, n, words, sum)
+}
+
+// exported exports a model without parameters that computes variables.
+func exported(t testing.TB, m *layers.Model, fetch ...layers.Variable) string {
+	t.Helper()
 	whole, err := m.Program()
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := export.Program(whole, nil, layers.Names(x, n, words, sum))
+	p, err := export.Program(whole, nil, layers.Names(fetch...))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,8 +63,12 @@ type served struct {
 
 func serve(t testing.TB, cfg kserve.Config, options ...serving.Option) served {
 	t.Helper()
+	return serveFrom(t, written(t), cfg, options...)
+}
+
+func serveFrom(t testing.TB, dir string, cfg kserve.Config, options ...serving.Option) served {
+	t.Helper()
 	cfg.Name = "m"
-	dir := written(t)
 	s, err := kserve.New(cfg, func(own ...serving.Option) (*serving.Model, error) {
 		return serving.Open(dir, append(append(own, serving.WithWorkers(1)), options...)...)
 	})
