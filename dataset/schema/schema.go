@@ -308,9 +308,6 @@ func (c *Column) width() int64 {
 // sequence reports whether a row may have several values.
 func (c *Column) sequence() bool { return c.Separator != "" }
 
-// served reports whether rows have the column when a trained model is used.
-func (c *Column) served() bool { return c.Role == "" }
-
 // Values returns how many different numbers a column of int64 may have, 0 to Values-1: the rows of its table of embeddings, or the classes of a label. It is
 // 0 if there is no such bound.
 func (c *Column) Values() int64 {
