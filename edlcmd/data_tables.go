@@ -67,6 +67,9 @@ they learn from data is learned anew: statistics, and vocabularies that are empt
 		if err := s.Write(&text); err != nil {
 			return err
 		}
+		if left := leftOut(s); len(left) > 0 && from == "" {
+			fmt.Fprintf(c.err, "left out, since they have one value, none, or another one in nearly each row: %s\n", shortList(left))
+		}
 		if to == "" {
 			_, err := c.out.Write(text.Bytes())
 			return err
@@ -118,7 +121,13 @@ a record as layers.OpenDataset takes them.`,
 			if len(to) > 1 {
 				test = to[1]
 			}
-			return schema.Convert(cmd.Context(), s, tables, runtime.GOMAXPROCS(0), to[0].Write, test.Write)
+			if err := schema.Convert(cmd.Context(), s, tables, runtime.GOMAXPROCS(0), to[0].Write, test.Write); err != nil {
+				return err
+			}
+			if to[0].records == 0 && test.records > 0 {
+				return fault.E(fault.InvalidArgument, fault.At(from), fault.Gotf("a split that keeps all %d rows for the test", test.records), fault.Want("rows for training, too"))
+			}
+			return nil
 		})
 		if err != nil {
 			return err
@@ -137,6 +146,16 @@ a record as layers.OpenDataset takes them.`,
 		return nil
 	}
 	return cmd
+}
+
+// leftOut names the columns that become nothing.
+func leftOut(s *schema.Schema) (names []string) {
+	for i := range s.Columns {
+		if s.Columns[i].Type == schema.Skip {
+			names = append(names, s.Columns[i].Name)
+		}
+	}
+	return names
 }
 
 // fieldInGo is a field as a program in Go declares it.

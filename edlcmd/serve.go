@@ -16,6 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/edl-go/edl/dataset/schema"
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/remote"
 	"github.com/edl-go/edl/serving"
@@ -155,9 +156,7 @@ func serveModel(ctx context.Context, c *console, f *serveFlags, path string) err
 	}
 	config := kserve.Config{Name: f.name, Version: c.currentVersion().Version, MaxRequest: f.maxRequest << 10, MaxConnections: f.maxConn, DrainTime: f.drain}
 	if f.schema != "" {
-		if config.Rows, err = readSchema(f.schema); err != nil {
-			return err
-		}
+		config.Rows = func() (*schema.Schema, error) { return readSchema(f.schema) }
 	}
 	server, err := kserve.New(config, func(options ...serving.Option) (*serving.Model, error) {
 		options = append(options, serving.WithWorkers(f.workers), serving.WithMaxBatch(f.maxBatch), serving.WithMaxWait(f.maxWait), serving.WithMaxQueue(f.maxQueue),

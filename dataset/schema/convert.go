@@ -2,7 +2,6 @@ package schema
 
 import (
 	"context"
-	"errors"
 	"io"
 
 	"golang.org/x/sync/errgroup"
@@ -75,6 +74,9 @@ func Convert(ctx context.Context, s *Schema, tables []*Table, workers int, train
 
 // readBlocks reads a table.
 func readBlocks(ctx context.Context, s *Schema, t *Table, todo, inOrder chan<- *block) error {
+	if t.more != nil { // columns may come in any row
+		t.more(s.names())
+	}
 	encoder, err := NewEncoder(s, t.Columns(), false)
 	if err != nil {
 		return t.placed(err)
@@ -89,7 +91,7 @@ func readBlocks(ctx context.Context, s *Schema, t *Table, todo, inOrder chan<- *
 		for len(b.rows) < blockRows {
 			row, err := t.Next()
 			if err != nil {
-				if end = errors.Is(err, io.EOF); !end {
+				if end = err == io.EOF; !end {
 					failed = err
 				}
 				break

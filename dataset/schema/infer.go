@@ -2,7 +2,6 @@ package schema
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"math/bits"
@@ -68,7 +67,7 @@ func Infer(ctx context.Context, tables []*Table, options InferOptions) (*Schema,
 	}
 	rows := int64(0)
 	for _, t := range tables {
-		n, err := learnTable(ctx, s, t, learners, missing)
+		n, err := learnTable(ctx, s, t, learners, missing, options.From != nil)
 		if rows += n; err != nil {
 			return nil, err
 		}
@@ -106,7 +105,12 @@ func (s *Schema) names() []string {
 }
 
 // learnTable shows the rows for training of a table to the learners of its columns, and returns how many there are.
-func learnTable(ctx context.Context, s *Schema, t *Table, learners []*learner, missing map[string]bool) (rows int64, err error) {
+// known says that the schema was given.
+func learnTable(ctx context.Context, s *Schema, t *Table, learners []*learner, missing map[string]bool, known bool) (rows int64, err error) {
+	if t.more != nil && known {
+		t.more(s.names())
+	}
+	t.strict = !known
 	split, err := splitterOf(s, t.Columns())
 	if err != nil {
 		return 0, t.placed(err)
@@ -122,7 +126,7 @@ func learnTable(ctx context.Context, s *Schema, t *Table, learners []*learner, m
 			return rows, err
 		}
 		row, err := t.Next()
-		if errors.Is(err, io.EOF) {
+		if err == io.EOF {
 			return rows, nil
 		}
 		if err != nil {
@@ -240,6 +244,8 @@ func (l *learner) decide() {
 	switch {
 	case l.values == 0, c.Role == "" && !l.texts.over && distinct == 1: // which says nothing
 		c.Type = Skip
+	case c.Role == "" && l.unique(identifies): // which says nothing of other rows
+		c.Type = Skip
 	case c.Role == Label:
 		l.decideLabel(few)
 	case l.lists > 0 && few:
@@ -268,6 +274,13 @@ func (l *learner) decide() {
 	default:
 		c.Type, c.Size = Hash, l.tableSize()
 	}
+}
+
+// unique reports whether nearly each row has a value of its own, in a column that names rows, or of texts that are no sentences.
+func (l *learner) unique(identifies bool) bool {
+	own := int64(len(l.texts.counts))
+	return l.lists == 0 && l.values > 100 && (l.texts.over && l.values < 2*inferDistinct || !l.texts.over && own > l.values-l.values/100) &&
+		(identifies || !l.floats && !l.dates && l.words <= inferWords*l.values)
 }
 
 func (l *learner) decideLabel(few bool) {

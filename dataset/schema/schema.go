@@ -20,6 +20,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -134,10 +135,21 @@ func Read(r io.Reader) (*Schema, error) {
 		if errors.Is(err, io.EOF) {
 			err = errors.New("the file is empty")
 		}
+		if unknown := unknownMember.FindStringSubmatch(err.Error()); unknown != nil {
+			return nil, fault.E(fault.InvalidArgument, fault.At("line "+unknown[1]), fault.Got("the member "+fault.Quote(unknown[2])+", which a schema does not have"), fault.Want("those of docs/data.md"),
+				fault.DidYouMean(unknown[2], members))
+		}
 		return nil, fault.E(fault.InvalidArgument, fault.Got("a file that is no schema"), fault.Want("version, missing and columns, as \"edl data infer\" writes them"), fault.Cause(err))
 	}
 	return &s, s.Check()
 }
+
+// unknownMember is what package yaml says of a member that a type does not have.
+var unknownMember = regexp.MustCompile(`line ([0-9]+): field (\S+) not found`)
+
+// members are those of a schema, its columns and its split.
+var members = []string{"version", "missing", "split", "columns", "name", "field", "type", "role", "separator", "scale", "clip", "size", "boundaries", "layout", "parts", "vocabulary", "statistics",
+	"test", "by", "seed", "after"}
 
 // Write writes a schema file.
 func (s *Schema) Write(w io.Writer) error {
@@ -274,6 +286,10 @@ func (c *Column) checkVocabulary(wrong func(at, got, want string)) {
 	}
 	seen := make(map[string]bool, len(c.Vocabulary))
 	for _, word := range c.Vocabulary {
+		if c.Separator != "" && c.Separator != Words && strings.Contains(word, c.Separator) {
+			wrong("vocabulary", fmt.Sprintf("%s, which the separator %s divides", fault.Quote(word), fault.Quote(c.Separator)), "the parts; leave the vocabulary out, and \"edl data infer TABLE --schema FILE -o FILE\" learns it anew")
+			return
+		}
 		if len(word) > maxText || seen[word] {
 			wrong("vocabulary", fault.Quote(word), fmt.Sprintf("each text once, and at most %d bytes", maxText))
 		}

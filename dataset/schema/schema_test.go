@@ -338,7 +338,7 @@ func TestInfer(t *testing.T) {
 	for _, c := range s.Columns {
 		got = append(got, fmt.Sprintf("%s %s %s%s %d %d %v", c.Name, c.Type, c.Scale, c.Separator, c.Size, len(c.Vocabulary), c.Parts))
 	}
-	want := []string{"id hash  8192 0 []", "price number standard 0 0 []", "kind category  0 2 []", "when date  0 0 [month weekday hour]", "text hash words 131072 0 []",
+	want := []string{"id skip  0 0 []", "price number standard 0 0 []", "kind category  0 2 []", "when date  0 0 [month weekday hour]", "text hash words 131072 0 []",
 		"same skip  0 0 []", "label integer  0 0 []"}
 	if !slices.Equal(got, want) {
 		t.Errorf("got  %q\nwant %q", got, want)
@@ -418,7 +418,7 @@ columns:
 	for text, want := range map[string]string{
 		"":        "the file is empty",
 		"columns": "no schema",
-		"version: 1\nmissing: []\ncolumns: [{name: a, typ: number}]\n":                                                     "typ not found",
+		"version: 1\nmissing: []\ncolumns: [{name: a, typ: number}]\n":                                                     `line 3: invalid argument: got the member "typ", which a schema does not have, want those of docs/data.md; did you mean "type"?`,
 		"version: 1\nmissing: []\ncolumns: [{name: a, type: skip}]\n":                                                      "no column that becomes a field",
 		"version: 1\nmissing: []\ncolumns: [{name: a, type: number, field: f}, {name: b, type: integer, field: f}]\n":      "field f",
 		"version: 1\nmissing: []\ncolumns: [{name: a, type: key, field: f, separator: x}, {name: b, type: key, field: f}]": "a field of its own",
@@ -433,6 +433,54 @@ columns:
 	}
 	if _, err := schema.NewEncoder(learned(t), []string{"age", "born", "cty"}, false); err == nil || !strings.Contains(err.Error(), `"city"`) || !strings.Contains(err.Error(), `did you mean "cty"`) {
 		t.Errorf("a table without a column: %v", err)
+	}
+}
+
+// A file that is broken or cut is an error wherever it is, and never a shorter table.
+func TestBrokenTables(t *testing.T) {
+	var packed bytes.Buffer
+	z := gzip.NewWriter(&packed)
+	for i := range 1000 {
+		fmt.Fprintf(z, "{\"a\": %d, \"b\": \"text %d\", \"y\": %d}\n", i, i*i, i%2)
+	}
+	z.Close()
+	cut := map[string]string{
+		"broken.jsonl": "{\"a\":1,\"y\":0}\n{\"a\":2,\"y\"\n{\"a\":3,\"y\":1}\n{\"a\":4,\"y\":1}\n", "last.jsonl": "{\"a\":1,\"y\":0}\n{\"a\":2,\"y\"",
+		"quote.csv": "a,y\n1,0\n\"2,1\n", "short.csv": "a,y\n1,0\n2", "numbers.csv": "1,2\n3,4\n", "twice.csv": "a,a\n1,2\n", "empty.csv": "",
+		"late.jsonl": strings.Repeat("{\"a\":1,\"y\":0}\n", 1200) + "{\"a\":1,\"y\":1,\"late\":2}\n",
+	}
+	for at := 0; at < packed.Len()-1; at += packed.Len() / 20 {
+		cut[fmt.Sprintf("cut%d.jsonl.gz", at)] = packed.String()[:at]
+	}
+	for name, content := range cut {
+		path := write(t, name, content)
+		table, err := tryOpen(path)
+		if err == nil {
+			_, err = schema.Infer(t.Context(), []*schema.Table{table}, schema.InferOptions{})
+			table.Close()
+		}
+		if err == nil || !strings.Contains(err.Error(), path) {
+			t.Errorf("%s: got %v, want an error that names the file", name, err)
+		}
+	}
+}
+
+// A column of JSON lines may come in any row where a schema has it. Columns of CSV are divided by the sign of the first line.
+func TestLateColumnsAndOtherCommas(t *testing.T) {
+	s := parse(t, "version: 1\nmissing: [\"\"]\ncolumns: [{name: a, type: integer}, {name: late, type: hash, size: 9}]\n")
+	rows, _ := records(t, s, 1, open(t, write(t, "t.jsonl", strings.Repeat("{\"a\":1}\n", 1200)+"{\"a\":1,\"late\":2}\n")))
+	if len(rows) != 1201 || bytes.Equal(rows[0], rows[1200]) {
+		t.Errorf("%d records, the last one like the first: %v", len(rows), bytes.Equal(rows[0], rows[len(rows)-1]))
+	}
+	for _, comma := range []string{",", ";", "\t", "|"} {
+		other, _ := records(t, s, 1, open(t, write(t, "t.csv", strings.ReplaceAll("a,late\n1,\n1,2\n", ",", comma))))
+		if len(other) != 2 || !bytes.Equal(other[0], rows[0]) || !bytes.Equal(other[1], rows[1200]) {
+			t.Errorf("columns between %q: %d records, or others", comma, len(other))
+		}
+	}
+	_, err := schema.Read(strings.NewReader("version: 1\nmissing: []\ncolumns: [{name: a, type: category, separator: \"|\", vocabulary: [x, x|y]}]\n"))
+	if err == nil || !strings.Contains(err.Error(), `"x|y", which the separator "|" divides`) {
+		t.Errorf("a vocabulary of before the separator: %v", err)
 	}
 }
 

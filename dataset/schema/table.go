@@ -47,7 +47,9 @@ type Row struct {
 // A Table gives the rows of a file. One goroutine reads it.
 type Table struct {
 	columns []string
-	next    func() (Row, error) // io.EOF at the end
+	next    func() (Row, error)  // io.EOF itself at the end
+	more    func(names []string) // adds columns that may come later; nil: there are none
+	strict  bool                 // a column that comes later is an error
 	close   []io.Closer
 	path    string
 }
@@ -58,7 +60,7 @@ func (t *Table) Columns() []string { return t.columns }
 // Next returns the next row, or io.EOF.
 func (t *Table) Next() (Row, error) {
 	row, err := t.next()
-	if err != nil && !errors.Is(err, io.EOF) {
+	if err != nil && err != io.EOF { // another error may wrap it, as that of a file that is cut
 		return row, t.placed(err)
 	}
 	return row, err
@@ -84,8 +86,8 @@ func (t *Table) Close() error {
 
 // formats are the formats of tables by the end of the file's name.
 var formats = map[string]func(t *Table, r io.Reader) error{
-	".csv":    func(t *Table, r io.Reader) error { return t.openCSV(r, ',') },
-	".data":   func(t *Table, r io.Reader) error { return t.openCSV(r, ',') },
+	".csv":    func(t *Table, r io.Reader) error { return t.openCSV(r, 0) },
+	".data":   func(t *Table, r io.Reader) error { return t.openCSV(r, 0) },
 	".tsv":    func(t *Table, r io.Reader) error { return t.openCSV(r, '\t') },
 	".jsonl":  (*Table).openJSON,
 	".ndjson": (*Table).openJSON,
@@ -139,6 +141,10 @@ func (t *Table) named(names []string) error {
 }
 
 func (t *Table) openCSV(r io.Reader, comma rune) error {
+	if comma == 0 {
+		buffered := bufio.NewReaderSize(r, 64<<10)
+		r, comma = buffered, commaOf(buffered)
+	}
 	guard := &rowGuard{r: r}
 	rows := csv.NewReader(guard)
 	rows.Comma, rows.TrimLeadingSpace, rows.ReuseRecord = comma, comma != '\t', true
@@ -156,6 +162,9 @@ func (t *Table) openCSV(r io.Reader, comma rune) error {
 	if err := t.named(names); err != nil {
 		return err
 	}
+	if !slices.ContainsFunc(names, func(name string) bool { _, f := parseFloat(name); return f != nil }) {
+		return fault.E(fault.Corrupt, fault.At("line 1"), fault.Got("numbers alone"), fault.Want("a first row with the names of the columns"))
+	}
 	t.next = func() (Row, error) {
 		guard.read = 0
 		record, err := rows.Read()
@@ -172,10 +181,23 @@ func (t *Table) openCSV(r io.Reader, comma rune) error {
 	return nil
 }
 
+// commaOf is what stands between the columns of the first line: a comma, or that of ; tab and | of which it has the most where it has no comma.
+func commaOf(r *bufio.Reader) rune {
+	head, _ := r.Peek(r.Size()) // an error comes again
+	head, _, _ = bytes.Cut(head, []byte("\n"))
+	comma := ','
+	for _, other := range ";\t|" {
+		if !bytes.ContainsRune(head, ',') && bytes.Count(head, []byte(string(other))) > bytes.Count(head, []byte(string(comma))) {
+			comma = other
+		}
+	}
+	return comma
+}
+
 func csvError(err error, columns, want int) error {
 	var parse *csv.ParseError
 	switch {
-	case errors.Is(err, io.EOF):
+	case err == io.EOF:
 		return io.EOF
 	case errors.Is(err, csv.ErrFieldCount) && errors.As(err, &parse):
 		return fault.E(fault.Corrupt, fault.Atf("line %d", parse.Line), fault.Gotf("%d columns", columns), fault.Wantf("%d, as in the first row", want))
@@ -256,13 +278,22 @@ func (t *Table) openJSON(r io.Reader) error {
 		ahead = append(ahead, o)
 	}
 	if len(ahead) == 0 {
-		if failed != nil && !errors.Is(failed, io.EOF) {
+		if failed != nil && failed != io.EOF {
 			return failed
 		}
 		return fault.E(fault.Corrupt, fault.Got("an empty file"), fault.Want("a JSON object in each line"))
 	}
 	if err := t.named(names); err != nil {
 		return err
+	}
+	t.more = func(list []string) {
+		for _, name := range list {
+			if _, there := index[name]; !there {
+				index[name] = len(names)
+				names = append(names, name)
+			}
+		}
+		t.columns = names
 	}
 	t.next = func() (Row, error) {
 		var o object
@@ -282,6 +313,9 @@ func (t *Table) openJSON(r io.Reader) error {
 		for _, m := range o.members {
 			if i, there := index[m.name]; there {
 				row.Cells[i] = m.cell
+			} else if t.strict {
+				return Row{}, fault.E(fault.Corrupt, fault.At(o.place), fault.Var(m.name), fault.Gotf("a member that none of the first %d objects has", firstObjects),
+					fault.Want("each member in one of them"), fault.Hint("move such an object to the front, or write the column into a schema and give that with --schema"))
 			}
 		}
 		return row, nil
@@ -300,6 +334,9 @@ func parseObject(line []byte) ([]member, error) {
 	d := json.NewDecoder(strings.NewReader(string(line)))
 	d.UseNumber()
 	notObject := func(err error) error {
+		if err != nil {
+			err = errors.New(err.Error()) // it may be io.EOF, which is the end of a table
+		}
 		return fault.E(fault.Corrupt, fault.Got("a line that is no JSON object"), fault.Want("one object in each line"), fault.Cause(err))
 	}
 	if open, err := d.Token(); err != nil || open != json.Delim('{') {

@@ -27,9 +27,7 @@ func (s *Server) handler() http.Handler {
 		mux.HandleFunc("GET "+path, s.ofModel(s.describeModel))
 		mux.HandleFunc("GET "+path+"/ready", s.ofModel(s.tellReady))
 		mux.HandleFunc("POST "+path+"/infer", s.ofModel(s.infer))
-		if s.rows != nil {
-			mux.HandleFunc("POST "+path+"/rows", s.ofModel(s.serveRows))
-		}
+		mux.HandleFunc("POST "+path+"/rows", s.ofModel(s.serveRows))
 	}
 	mux.Handle("GET /metrics", promhttp.HandlerFor(s.metrics.registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4, Timeout: requestTime}))
 	return mux

@@ -37,8 +37,9 @@ import (
 type Config struct {
 	Name    string // of the model, in paths and requests
 	Version string // of edl, for people
-	// Rows is the schema of the table that the model was trained on. With it the server also takes rows of that table, at /v2/models/NAME/rows; nil: it does not.
-	Rows *schema.Schema
+	// Rows reads the schema of the table that the model was trained on: at the start, and when the model was read again. With it the server also takes rows of that table, at
+	// /v2/models/NAME/rows; nil: it does not.
+	Rows func() (*schema.Schema, error)
 	// MaxRequest bounds the bytes of one request; 4 MiB by default. Requests of HTTP that are in memory have at most 64 times as many together,
 	// and there are at most 256 calls of gRPC; others are refused.
 	MaxRequest int64
@@ -64,7 +65,7 @@ const (
 type Server struct {
 	cfg     Config
 	model   *serving.Model
-	rows    *rowReader // nil: rows are not taken
+	rows    *rowReaders // nil: rows are not taken
 	metrics *metrics
 	bytes   atomic.Int64 // of requests that are in memory
 	calls   atomic.Int64 // gRPC calls that have begun
@@ -89,13 +90,14 @@ func New(cfg Config, open func(...serving.Option) (*serving.Model, error)) (*Ser
 	s := &Server{cfg: cfg}
 	s.metrics = newMetrics(s)
 	var err error
-	if cfg.Rows != nil {
-		if s.rows, err = newRowReader(cfg.Rows); err != nil {
-			return nil, err
-		}
+	if s.model, err = open(serving.WithObserver(s.metrics.ran), serving.WithReloadObserver(s.metrics.reloaded)); err != nil || cfg.Rows == nil {
+		return s, err
 	}
-	s.model, err = open(serving.WithObserver(s.metrics.ran), serving.WithReloadObserver(s.metrics.reloaded))
-	return s, err
+	s.rows = &rowReaders{read: cfg.Rows}
+	if _, err = s.rows.of(s.model); err != nil {
+		return nil, errors.Join(err, s.model.Close())
+	}
+	return s, nil
 }
 
 // Model is what the server serves.

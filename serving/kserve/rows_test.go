@@ -6,6 +6,7 @@ import (
 
 	"github.com/edl-go/edl/dataset/schema"
 	"github.com/edl-go/edl/layers"
+	"github.com/edl-go/edl/serving"
 	"github.com/edl-go/edl/serving/kserve"
 	"github.com/edl-go/edl/tensor"
 )
@@ -30,7 +31,7 @@ columns:
 		t.Fatal(err)
 	}
 	s.Columns[3] = schema.Column{Name: "tags", Type: schema.Category, Vocabulary: []string{"a", "b"}, Separator: "|"}
-	at := serveFrom(t, exported(t, m, numbers, city, tags), kserve.Config{Rows: s, MaxRequest: 1 << 10})
+	at := serveFrom(t, exported(t, m, numbers, city, tags), kserve.Config{Rows: func() (*schema.Schema, error) { return s, nil }, MaxRequest: 1 << 10})
 	for _, c := range []struct {
 		body string
 		code int
@@ -54,7 +55,13 @@ columns:
 			t.Errorf("%s: %d %s, want %d %s", c.body, code, answer, c.code, c.want)
 		}
 	}
-	if code, answer := serve(t, kserve.Config{}).ask(t, "/v2/models/m/rows", `{"rows":[{}]}`); code != 404 {
+	if code, answer := serve(t, kserve.Config{}).ask(t, "/v2/models/m/rows", `{"rows":[{}]}`); code != 404 || !strings.Contains(answer, "--schema") {
 		t.Errorf("without a schema: %d %s", code, answer)
+	}
+	s.Columns = s.Columns[1:] // another schema than that of the model
+	dir := exported(t, m, numbers, city, tags)
+	_, err = kserve.New(kserve.Config{Name: "m", Rows: func() (*schema.Schema, error) { return s, nil }}, func(own ...serving.Option) (*serving.Model, error) { return serving.Open(dir, own...) })
+	if err == nil || !strings.Contains(err.Error(), `schema, variable "numbers": invalid argument: got a field float32[1] with 0 LoD levels, want float32[2] with 0`) {
+		t.Errorf("another schema: %v", err)
 	}
 }
