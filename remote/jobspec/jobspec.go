@@ -325,7 +325,7 @@ func CheckFiles(ctx context.Context, s *job.JobSpec) error {
 			continue
 		}
 		if err := dataset.CheckFiles(ctx, d.Globs); err != nil {
-			return err
+			return fault.Wrap(fault.KindOf(err), "--data "+d.Dataset, err)
 		}
 	}
 	return nil
