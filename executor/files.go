@@ -101,9 +101,9 @@ func (f Files) IsDir(path string) (bool, error) {
 	return info.IsDir(), nil
 }
 
-// inRoot opens dir as the border that no name from a program can cross, making it when create is set.
+// inRoot opens dir as the border that no name from a program can cross, making it when create is set. Where it reads, the caller has asked for the file with CheckRead.
 func (f Files) inRoot(dir string, create bool, do func(*os.Root) error) error {
-	open := f.allowed.OpenRoot
+	open := f.allowed.OpenFolder
 	if create {
 		open = f.allowed.MakeRoot
 	}

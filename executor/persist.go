@@ -172,6 +172,9 @@ const loadPart = "to load the variables that fit and initialise the others: --pa
 
 // readCombined reads the persistable tensors of p from one file.
 func (f Files) readCombined(path string, p *program.Program) (values []namedTensor, err error) {
+	if err := f.allowed.CheckRead(path); err != nil {
+		return nil, err
+	}
 	err = f.inRoot(filepath.Dir(path), false, func(root *os.Root) error {
 		return readFile(root, filepath.Base(path), func(r *tensorReader) error {
 			for _, name := range Persistables(p) {

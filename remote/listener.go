@@ -82,14 +82,16 @@ func Listen(ctx context.Context, options ...Option) (_ *Listener, err error) {
 	if o.waits && o.dataDir == "" {
 		return nil, fault.E(fault.InvalidArgument, fault.Got("a listener that waits, without a data folder"), fault.Want("the folder of the listener that it waits for"))
 	}
-	config := listen.Config{Allowed: allowed, MaxRoles: o.maxRoles, Launcher: o.launcher, Host: host, ClearData: o.insecure, StateDir: o.stateDir, Log: o.log, Authority: o.authority,
+	config := listen.Config{MaxRoles: o.maxRoles, Launcher: o.launcher, Host: host, ClearData: o.insecure, StateDir: o.stateDir, Log: o.log, Authority: o.authority,
 		CredentialLife: o.credentialLife, MaxJobs: o.maxJobs, MaxJobBytes: o.maxJobBytes, Cores: o.cores, Memory: o.memory}
 	if o.dataDir != "" {
 		if l.data, err = openData(ctx, &o); err != nil {
 			return nil, err
 		}
 		config.Data = l.data
+		allowed.Guarded = append(allowed.Guarded, l.data.Dir()) // also against roles of other listeners
 	}
+	config.Allowed = allowed
 	if len(o.keeper) > 0 && o.dataDir != "" && keepers {
 		if l.keeper, err = findKeeper(ctx, l.data.Dir(), o.keeper, o.access.Environment()); err != nil {
 			return nil, err
@@ -324,6 +326,7 @@ func WithAllowedSave(places ...string) Option {
 // allowed is what jobs may read and write at the listener.
 func (o *listening) allowed() (a listen.Allowed, err error) {
 	a.Exposed = !Loopback(o.address)
+	a.Guarded = o.secrets()
 	for _, of := range []struct {
 		flag string
 		list []string
@@ -356,6 +359,17 @@ func (o *listening) allowed() (a listen.Allowed, err error) {
 		*of.to = &places
 	}
 	return a, nil
+}
+
+// secrets are the files with which somebody is the listener, or its user: that of the authority, credentials, and what the etcd asks for.
+func (o *listening) secrets() (files []string) {
+	authority, _ := credential.File() // a listener that needs it has failed without it
+	for _, file := range []string{authority, credential.UserFile(), o.access.CA, o.access.Certificate, o.access.Key} {
+		if absolute, err := filepath.Abs(file); file != "" && err == nil {
+			files = append(files, absolute)
+		}
+	}
+	return files
 }
 
 // WithHistory says how many jobs the listener remembers, those that have ended among them, and how many bytes of those that have ended may stay in its data
@@ -474,10 +488,12 @@ func (h hosted) Start(ctx context.Context, spec *job.RoleSpec, log io.Writer) (l
 	}
 	spec = proto.Clone(spec).(*job.RoleSpec)
 	spec.Advertise, spec.RunDir = h.host, ""
-	if p := h.allowed.Bounds(); p != nil {
-		p.Own = spec.Policy.GetOwn()
-		spec.Policy = jobspec.PolicyMessage(p)
+	p := jobspec.PolicyOf(spec.Policy)
+	if bounds := h.allowed.Bounds(); bounds != nil {
+		bounds.Own, bounds.Guarded = spec.Policy.GetOwn(), spec.Policy.GetGuarded()
+		p = bounds
 	}
+	spec.Policy = jobspec.PolicyMessage(p.Guard(h.allowed.Guarded...))
 	return h.Launcher.Start(ctx, spec, log)
 }
 

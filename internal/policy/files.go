@@ -1,6 +1,8 @@
 package policy
 
 import (
+	"errors"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -48,8 +50,26 @@ func left(root *os.Root, path, flag string, err error) error {
 		fault.Want("a path without such a link"), fault.Hint("who runs the listener allows another place with \""+flag+" PLACE\""))
 }
 
+// guarded opens what is not guarded. It looks again afterwards: meanwhile a link may have taken its place.
+func guarded[F io.Closer](p *Policy, path, verb string, whole bool, open func() (F, error)) (f F, err error) {
+	var none F
+	if err := p.guard(path, verb, whole); err != nil {
+		return none, err
+	}
+	if f, err = open(); err != nil {
+		return none, err
+	}
+	if err := p.guard(path, verb, whole); err != nil {
+		return none, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
 // Stat is os.Stat of a path that may be read.
 func (p *Policy) Stat(path string) (fs.FileInfo, error) {
+	if err := p.guard(path, "read", false); err != nil {
+		return nil, err
+	}
 	if p.readsAll() {
 		return os.Stat(path)
 	}
@@ -64,6 +84,15 @@ func (p *Policy) Stat(path string) (fs.FileInfo, error) {
 
 // Open is regularfile.Open of a path that may be read.
 func (p *Policy) Open(kind fault.Kind, path string) (*os.File, int64, error) {
+	size := int64(0)
+	f, err := guarded(p, path, "read", false, func() (f *os.File, err error) {
+		f, size, err = openFile(p, kind, path)
+		return f, err
+	})
+	return f, size, err
+}
+
+func openFile(p *Policy, kind fault.Kind, path string) (*os.File, int64, error) {
 	if p.readsAll() {
 		return regularfile.Open(kind, path)
 	}
@@ -78,6 +107,9 @@ func (p *Policy) Open(kind fault.Kind, path string) (*os.File, int64, error) {
 
 // ReadDir is os.ReadDir of a folder that may be read.
 func (p *Policy) ReadDir(dir string) ([]fs.DirEntry, error) {
+	if err := p.guard(dir, "read", false); err != nil {
+		return nil, err
+	}
 	if p.readsAll() {
 		return os.ReadDir(dir)
 	}
@@ -90,8 +122,17 @@ func (p *Policy) ReadDir(dir string) ([]fs.DirEntry, error) {
 	return entries, left(root, dir, ReadFlag, err)
 }
 
-// OpenRoot is os.OpenRoot of a folder that may be read. What is done in it stays in it.
-func (p *Policy) OpenRoot(dir string) (*os.Root, error) {
+// OpenRoot is os.OpenRoot of a folder that may be read, and in which nothing guarded lies. What is done in it stays in it.
+func (p *Policy) OpenRoot(dir string) (*os.Root, error) { return readRoot(p, dir, true) }
+
+// OpenFolder is OpenRoot, also of a folder in which something guarded lies: the caller opens there only files that CheckRead allows.
+func (p *Policy) OpenFolder(dir string) (*os.Root, error) { return readRoot(p, dir, false) }
+
+func readRoot(p *Policy, dir string, whole bool) (*os.Root, error) {
+	return guarded(p, dir, "read", whole, func() (*os.Root, error) { return openRoot(p, dir) })
+}
+
+func openRoot(p *Policy, dir string) (*os.Root, error) {
 	if p.readsAll() {
 		return os.OpenRoot(dir)
 	}
@@ -111,6 +152,10 @@ func (p *Policy) WriteRoot(dir string) (*os.Root, error) { return p.writeRoot(di
 func (p *Policy) MakeRoot(dir string) (*os.Root, error) { return p.writeRoot(dir, true) }
 
 func (p *Policy) writeRoot(dir string, create bool) (*os.Root, error) {
+	return guarded(p, dir, "write", true, func() (*os.Root, error) { return makeRoot(p, dir, create) })
+}
+
+func makeRoot(p *Policy, dir string, create bool) (*os.Root, error) {
 	if p == nil || p.Write.All {
 		if create {
 			if err := os.MkdirAll(dir, FolderMode); err != nil {
@@ -150,6 +195,9 @@ const maxLooked = 1 << 20
 func (p *Policy) Glob(pattern string) ([]string, error) { return p.glob(pattern, maxLooked) }
 
 func (p *Policy) glob(pattern string, most int) ([]string, error) {
+	if err := p.guard(pattern, "read", false); err != nil {
+		return nil, err
+	}
 	if p.readsAll() {
 		paths, err := filepath.Glob(pattern)
 		slices.Sort(paths)

@@ -1,6 +1,6 @@
 // Package policy says which files, folders and buckets a job may read and write, and opens them so that no link leads anywhere else.
 //
-// Files in reading order: policy.go has what is allowed; files.go opens it.
+// Files in reading order: policy.go has what is allowed; guard.go what never is; files.go opens it.
 //
 // A policy belongs to a listener. It travels with the context of a job, and with the RoleSpec of each of its roles: what opens a file that a submitter has named asks
 // the policy of its context. Without a policy a job may do what its process may.
@@ -34,6 +34,8 @@ type Policy struct {
 	Read  Places
 	Write Places
 	Own   []string // folders that the listener itself has named, such as the one for checkpoints of the job. Both is allowed there
+	// Guarded are folders and files of the listener, absolute: its data folder, its authority. Neither is allowed there, whatever the rest says, but in Own below them.
+	Guarded []string
 }
 
 // The flags of the listener, as errors name them.
@@ -99,20 +101,22 @@ func (p *Policy) Also(folders ...string) *Policy {
 
 // CheckRead refuses a path, pattern or URL that a job may not read (fault.Denied).
 func (p *Policy) CheckRead(name string) error {
-	if p == nil || p.Read.All || p.Write.All {
-		return nil
+	if !p.readsAll() {
+		if _, err := p.find(name, ReadFlag, "read", p.Read.List, p.Write.List, p.Own); err != nil {
+			return err
+		}
 	}
-	_, err := p.find(name, ReadFlag, "read", p.Read.List, p.Write.List, p.Own)
-	return err
+	return p.guard(name, "read", false)
 }
 
 // CheckWrite refuses a path or URL that a job may not write (fault.Denied).
 func (p *Policy) CheckWrite(name string) error {
-	if p == nil || p.Write.All {
-		return nil
+	if p != nil && !p.Write.All {
+		if _, err := p.find(name, WriteFlag, "write", p.Write.List, p.Own); err != nil {
+			return err
+		}
 	}
-	_, err := p.find(name, WriteFlag, "write", p.Write.List, p.Own)
-	return err
+	return p.guard(name, "write", true)
 }
 
 // find returns the place that a name lies in.

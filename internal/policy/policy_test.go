@@ -113,6 +113,89 @@ func TestNoLinkLeadsOut(t *testing.T) {
 	}
 }
 
+// What is guarded stays closed, whatever the policy allows: by its name, behind links and "..", and as a folder in which it lies where names below are those of variables.
+func TestNothingOpensWhatIsGuarded(t *testing.T) {
+	p, in, _ := tree(t)
+	keeps, secret := filepath.Join(in, "edl"), filepath.Join(in, "keys", "authority.pem")
+	own, theirs := filepath.Join(keeps, "jobs", "mine"), filepath.Join(keeps, "jobs", "theirs")
+	for _, err := range []error{
+		os.MkdirAll(own, 0o755), os.MkdirAll(theirs, 0o755), os.Mkdir(filepath.Dir(secret), 0o755), os.WriteFile(secret, []byte("secret"), 0o600),
+		os.WriteFile(filepath.Join(keeps, "audit.jsonl"), []byte("secret"), 0o600), os.WriteFile(filepath.Join(own, "x"), []byte("mine"), 0o600),
+		os.Symlink("edl", filepath.Join(in, "linked")), os.Symlink("edl/jobs/new", filepath.Join(in, "dangling")), os.Symlink("keys/authority.pem", filepath.Join(in, "key")),
+		os.Symlink("../theirs", filepath.Join(own, "other")), os.Symlink(".", filepath.Join(in, "same")),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	denied := func(what string, err error) {
+		t.Helper()
+		if !errors.Is(err, fault.Denied) || !strings.Contains(err.Error(), "the listener itself keeps") || !strings.Contains(err.Error(), in) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	for name, p := range map[string]*Policy{"some": p.Guard(keeps, secret, "").Also(own), "all": (*Policy)(nil).Guard(keeps, secret).Also(own)} {
+		all := name == "all"
+		for _, file := range []string{"edl/audit.jsonl", "linked/audit.jsonl", "keys/authority.pem", "key", "same/edl/audit.jsonl", "same/key"} {
+			path := filepath.Join(in, file)
+			_, _, err := p.Open(fault.Unavailable, path)
+			denied(name+": Open of "+file, err)
+			_, err = p.Stat(path)
+			denied(name+": Stat of "+file, err)
+			denied(name+": CheckRead of "+file, p.CheckRead(path))
+			denied(name+": CheckWrite of "+file, p.CheckWrite(path))
+		}
+		for _, dir := range []string{"edl", "edl/jobs", "edl/jobs/theirs", "edl/jobs/new/deep", "linked", "linked/jobs/new", "dangling", "dangling/deep", "edl/jobs/mine/other"} {
+			path := filepath.Join(in, dir)
+			denied(name+": CheckRead of "+dir, p.CheckRead(path))
+			denied(name+": CheckRead in "+dir, p.CheckRead(path+"/a*/*"))
+			_, err := p.Glob(path + "/*")
+			denied(name+": Glob in "+dir, err)
+			_, err = p.ReadDir(path)
+			denied(name+": ReadDir of "+dir, err)
+		}
+		for _, dir := range []string{"edl", "edl/jobs", "edl/jobs/theirs", "edl/jobs/new/deep", "linked/jobs/new", "dangling", "edl/jobs/mine/other", "", "same", "keys"} {
+			path := filepath.Join(in, dir)
+			denied(name+": CheckWrite of "+dir, p.CheckWrite(path))
+			for what, open := range map[string]func(string) (*os.Root, error){"OpenRoot": p.OpenRoot, "WriteRoot": p.WriteRoot, "MakeRoot": p.MakeRoot} {
+				_, err := open(path)
+				denied(name+": "+what+" of "+dir, err)
+			}
+		}
+		if all {
+			denied("a URL", p.CheckRead("file://"+keeps+"/*"))
+			denied("behind ..", p.CheckWrite(in+"/new/../edl/jobs"))
+			denied("above a link", p.CheckWrite(own+"/other/../theirs/new"))
+		}
+		f, _, err := p.Open(fault.Unavailable, filepath.Join(own, "x"))
+		if err != nil {
+			t.Fatalf("%s: its own file: %v", name, err)
+		}
+		f.Close()
+		for _, dir := range []string{filepath.Join(own, "deep"), filepath.Join(in, "models")} {
+			root, err := p.MakeRoot(dir)
+			if err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			root.Close()
+		}
+		root, err := p.OpenFolder(in)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		root.Close()
+		if err := errors.Join(p.CheckRead(filepath.Join(in, "*", "x")), p.CheckRead(in), p.CheckRead("mem://edl")); all && err != nil {
+			t.Error(err)
+		}
+	}
+	if _, err := os.Lstat(filepath.Join(keeps, "jobs", "new")); err == nil {
+		t.Error("a folder was made in what is guarded")
+	}
+	if (*Policy)(nil).Guard("") != nil {
+		t.Error("a policy without bounds is one")
+	}
+}
+
 func TestGlob(t *testing.T) {
 	p, in, _ := tree(t)
 	for pattern, want := range map[string][]string{"*/x": {"a/x", "loop1/x", "loop2/x", "near/x"}, "far/*": nil, "a/[": nil, "a/x": {"a/x"}} {

@@ -1266,7 +1266,8 @@ type Policy struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Read          *Places                `protobuf:"bytes,1,opt,name=read,proto3" json:"read,omitempty"`
 	Write         *Places                `protobuf:"bytes,2,opt,name=write,proto3" json:"write,omitempty"`
-	Own           []string               `protobuf:"bytes,3,rep,name=own,proto3" json:"own,omitempty"` // folders that the listener has named itself: both is allowed there
+	Own           []string               `protobuf:"bytes,3,rep,name=own,proto3" json:"own,omitempty"`         // folders that the listener has named itself: both is allowed there
+	Guarded       []string               `protobuf:"bytes,4,rep,name=guarded,proto3" json:"guarded,omitempty"` // folders and files of the listener: neither is allowed there, but in folders of own below them
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1318,6 +1319,13 @@ func (x *Policy) GetWrite() *Places {
 func (x *Policy) GetOwn() []string {
 	if x != nil {
 		return x.Own
+	}
+	return nil
+}
+
+func (x *Policy) GetGuarded() []string {
+	if x != nil {
+		return x.Guarded
 	}
 	return nil
 }
@@ -3441,11 +3449,12 @@ const file_proto_job_job_proto_rawDesc = "" +
 	"\x06policy\x18! \x01(\v2\x0f.edl.job.PolicyR\x06policy\x1a6\n" +
 	"\bOpsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"f\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x80\x01\n" +
 	"\x06Policy\x12#\n" +
 	"\x04read\x18\x01 \x01(\v2\x0f.edl.job.PlacesR\x04read\x12%\n" +
 	"\x05write\x18\x02 \x01(\v2\x0f.edl.job.PlacesR\x05write\x12\x10\n" +
-	"\x03own\x18\x03 \x03(\tR\x03own\".\n" +
+	"\x03own\x18\x03 \x03(\tR\x03own\x12\x18\n" +
+	"\aguarded\x18\x04 \x03(\tR\aguarded\".\n" +
 	"\x06Places\x12\x10\n" +
 	"\x03all\x18\x01 \x01(\bR\x03all\x12\x12\n" +
 	"\x04list\x18\x02 \x03(\tR\x04list\"\xbd\x01\n" +

@@ -49,10 +49,13 @@ func Folder() (string, error) {
 	return filepath.Join(base, "edl"), nil
 }
 
+// UserFile is the file that the environment variable EDL_CREDENTIALS names; empty: none.
+func UserFile() string { return os.Getenv(userEnv) }
+
 // OpenUser reads the credentials in the file that the environment variable EDL_CREDENTIALS names: those of a user who does not have the authority of the
 // listener. It returns nil if there is no such variable.
 func OpenUser() (*Credentials, error) {
-	file := os.Getenv(userEnv)
+	file := UserFile()
 	if file == "" {
 		return nil, nil
 	}

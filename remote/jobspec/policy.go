@@ -11,7 +11,7 @@ func PolicyMessage(p *policy.Policy) *job.Policy {
 		return nil
 	}
 	places := func(p policy.Places) *job.Places { return &job.Places{All: p.All, List: p.List} }
-	return &job.Policy{Read: places(p.Read), Write: places(p.Write), Own: p.Own}
+	return &job.Policy{Read: places(p.Read), Write: places(p.Write), Own: p.Own, Guarded: p.Guarded}
 }
 
 // PolicyOf is the inverse of PolicyMessage.
@@ -20,5 +20,5 @@ func PolicyOf(m *job.Policy) *policy.Policy {
 		return nil
 	}
 	places := func(m *job.Places) policy.Places { return policy.Places{All: m.GetAll(), List: m.GetList()} }
-	return &policy.Policy{Read: places(m.Read), Write: places(m.Write), Own: m.Own}
+	return &policy.Policy{Read: places(m.Read), Write: places(m.Write), Own: m.Own, Guarded: m.Guarded}
 }

@@ -18,10 +18,14 @@ type Allowed struct {
 	Data, Save *policy.Places
 	// Exposed says that other machines reach the listener: admins are bounded as others are.
 	Exposed bool
+	// Guarded are files and folders of the listener that no job reads or writes, such as that of its authority. The data folder is one without being named.
+	Guarded []string
 }
 
 // of returns what a job of a caller may read and write; nil: all that the listener may.
-func (a Allowed) of(c caller) *policy.Policy {
+func (a Allowed) of(c caller) *policy.Policy { return a.unguarded(c).Guard(a.Guarded...) }
+
+func (a Allowed) unguarded(c caller) *policy.Policy {
 	if a.Data == nil && a.Save == nil && !a.Exposed && c.access.Covers(credential.Admin) {
 		return nil
 	}
@@ -31,7 +35,7 @@ func (a Allowed) of(c caller) *policy.Policy {
 	return &policy.Policy{}
 }
 
-// Bounds is what all jobs may read and write; nil: that depends on who submits them.
+// Bounds is what all jobs may read and write, less what is guarded; nil: that depends on who submits them.
 func (a Allowed) Bounds() *policy.Policy {
 	if a.Data == nil && a.Save == nil {
 		return nil

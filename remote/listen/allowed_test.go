@@ -177,3 +177,48 @@ func TestAnExposedListenerAllowsNothing(t *testing.T) {
 		t.Errorf("a model in the data folder: %v", err)
 	}
 }
+
+// A listener that allows the folder in which its own data folder lies keeps that, and the file of its authority, from jobs: also from those of admins without bounds.
+func TestTheDataFolderIsTheListenersOwn(t *testing.T) {
+	top := t.TempDir()
+	dir, key := filepath.Join(top, "edl"), filepath.Join(top, "keys", "authority.pem")
+	data, err := listen.OpenData(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer data.Close()
+	err = errors.Join(os.Mkdir(filepath.Dir(key), 0o700), os.WriteFile(key, []byte("theirs"), 0o600), os.Symlink("edl", filepath.Join(top, "link")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	places := &policy.Places{List: []string{top}}
+	for kind, allowed := range map[string]listen.Allowed{"with bounds": {Data: places, Save: places}, "without bounds": {}} {
+		allowed.Guarded = []string{key}
+		h := newHarness(t, listen.Config{Data: data, Allowed: allowed}, nil)
+		for name, change := range map[string]func(*job.JobSpec){
+			"save":               func(s *job.JobSpec) { s.Save = dir },
+			"save to jobs":       func(s *job.JobSpec) { s.Save = filepath.Join(dir, "jobs") },
+			"save above":         func(s *job.JobSpec) { s.Save = top },
+			"save behind a link": func(s *job.JobSpec) { s.Save = filepath.Join(top, "link", "new") },
+			"save beside a key":  func(s *job.JobSpec) { s.Save = filepath.Dir(key) },
+			"checkpoint":         func(s *job.JobSpec) { s.Checkpoints = &job.Checkpoints{Store: filepath.Join(dir, "jobs", "zzz")} },
+			"resume":             func(s *job.JobSpec) { s.Resume = filepath.Join(dir, "jobs", "zzz", "checkpoints") + "@3" },
+			"params":             func(s *job.JobSpec) { s.Params = key },
+			"data":               func(s *job.JobSpec) { s.Data[0].Globs = []string{filepath.Join(dir, "audit*")} },
+		} {
+			spec := samples(t, reading(t), top)
+			change(spec)
+			if _, err := h.Start(bounded(t), spec); !errors.Is(err, fault.Denied) || !strings.Contains(err.Error(), "the listener itself keeps") {
+				t.Errorf("%s, %s: %v", kind, name, err)
+			}
+		}
+		spec := samples(t, reading(t), top)
+		spec.Save, spec.Checkpoints = filepath.Join(top, "model"), &job.Checkpoints{Rounds: 1}
+		if err := h.begin(t, spec).Wait(bounded(t)); err != nil {
+			t.Errorf("%s, a job with checkpoints in the data folder: %v", kind, err)
+		}
+	}
+	if entries, err := os.ReadDir(filepath.Join(dir, "jobs")); err != nil || len(entries) > 0 {
+		t.Errorf("in the data folder there are %v, %v", entries, err)
+	}
+}

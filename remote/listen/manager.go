@@ -110,6 +110,9 @@ func NewManager(cfg Config) *Manager {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
+	if cfg.Data != nil {
+		cfg.Allowed.Guarded = append(slices.Clone(cfg.Allowed.Guarded), cfg.Data.Dir())
+	}
 	cfg.MaxRoles = cmp.Or(cfg.MaxRoles, maxRoles)
 	cfg.MaxJobs, cfg.MaxJobBytes = cmp.Or(cfg.MaxJobs, 100), cmp.Or(cfg.MaxJobBytes, defaultJobBytes)
 	ctx, cancel := context.WithCancelCause(context.Background())

@@ -342,7 +342,7 @@ func takeOver(ctx context.Context, m *Manager, l leftRun) (later func(), _ error
 	}
 	j := newJob(m, l.id, l.Job.Spec, p, begin)
 	j.name, j.continues, j.began, j.journal = l.Job.Run, l.Job.Continues, time.Unix(0, l.BeganNs), l.journal
-	j.owner, j.allowed = l.Job.Owner, jobspec.PolicyOf(l.Policy)
+	j.owner, j.allowed = l.Job.Owner, jobspec.PolicyOf(l.Policy).Guard(m.cfg.Allowed.Guarded...)
 	inherit(j, h)
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -388,7 +388,11 @@ func goOnWith(m *Manager, j *Job, place schedule.Event) {
 // beginAgain makes ready what a job starts with whose roles were never started: what the earlier listener had made ready has gone with its keeper. From here on the
 // job is one of the keeper that there is now.
 func beginAgain(ctx context.Context, m *Manager, l leftRun, spec *job.JobSpec, p *plan) (*jobState, error) {
-	ctx = policy.With(ctx, jobspec.PolicyOf(l.Policy))
+	allowed := jobspec.PolicyOf(l.Policy).Guard(m.cfg.Allowed.Guarded...)
+	if l.Job.Continues != "" { // as when it was submitted
+		allowed = allowed.Also(m.cfg.Data.jobs())
+	}
+	ctx = policy.With(ctx, allowed)
 	begin, err := m.openState(ctx, l.id, spec, p.user)
 	if err == nil {
 		l.Keeper = m.cfg.Kept.Keeper
