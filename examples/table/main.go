@@ -18,7 +18,7 @@ import (
 	"github.com/edl-go/edl/tensor"
 )
 
-// network reads records of the schema and returns the loss. The variable "probability" has the probability of each class.
+// network reads records of the schema and returns the loss. The variable "probability" has the probability of each class, for those who use the model.
 func network(m *layers.Model, s *schema.Schema, data string) layers.Variable {
 	var declared []layers.FieldSpec
 	for _, f := range s.Fields() {
@@ -44,8 +44,10 @@ func network(m *layers.Model, s *schema.Schema, data string) layers.Variable {
 	}
 	hidden := layers.FC(layers.Concat(known, 1), 64, layers.Act("relu"))
 	hidden = layers.FC(hidden, 32, layers.Act("relu"))
-	probability := layers.FC(hidden, classes, layers.Act("softmax"), layers.Name("probability"))
-	return layers.Mean(layers.CrossEntropy(probability, label), layers.Name("loss"))
+	score := layers.FC(hidden, classes)
+	layers.Softmax(score, layers.Name("probability"))
+	loss, _ := layers.SoftmaxWithCrossEntropy(score, label) // which stays finite when a probability does not differ from 0
+	return layers.Mean(loss, layers.Name("loss"))
 }
 
 // vectors looks up vectors of 8 numbers. Keys without a bound grow a table.

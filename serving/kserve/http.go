@@ -111,7 +111,7 @@ func (s *Server) infer(w http.ResponseWriter, q *http.Request) {
 	s.metrics.answered("http", err, time.Since(began))
 }
 
-// withBody calls f with the body of a request, while the memory for it is counted: so many times its bytes.
+// withBody calls f with the body of a request, while the memory for it is counted: so many times the bytes that have arrived.
 func (s *Server) withBody(q *http.Request, times int64, f func(body []byte) error) error {
 	size := q.ContentLength
 	if size > s.cfg.MaxRequest {
@@ -120,13 +120,14 @@ func (s *Server) withBody(q *http.Request, times int64, f func(body []byte) erro
 	if size < 0 {
 		size = s.cfg.MaxRequest // it does not say
 	}
-	if !s.hold(size * times) {
-		return errFull()
-	}
-	defer s.drop(size * times)
+	counted := &countedBody{r: io.LimitReader(q.Body, size+1), server: s, times: times}
+	defer func() { s.drop(counted.held) }()
 	body := bodies.Get().(*bytes.Buffer)
 	defer giveBack(body)
-	if _, err := body.ReadFrom(io.LimitReader(q.Body, size+1)); err != nil { // memory grows with what arrives
+	if _, err := body.ReadFrom(counted); err != nil {
+		if errors.Is(err, serving.ErrBusy) {
+			return err
+		}
 		return fault.E(fault.Unavailable, fault.At("the body of the request"), fault.Cause(err))
 	}
 	if int64(body.Len()) > size {
@@ -135,12 +136,43 @@ func (s *Server) withBody(q *http.Request, times int64, f func(body []byte) erro
 	return f(body.Bytes())
 }
 
+// A countedBody counts the bytes of a body as they come: a client that says that it sends much, and sends nothing, holds nothing.
+type countedBody struct {
+	r           io.Reader
+	server      *Server
+	times, held int64
+}
+
+// Read implements io.Reader.
+func (c *countedBody) Read(b []byte) (int, error) {
+	n, err := c.r.Read(b)
+	if n > 0 {
+		if !c.server.hold(int64(n) * c.times) {
+			return 0, errFull()
+		}
+		c.held += int64(n) * c.times
+	}
+	return n, err
+}
+
+// elementBytes is about what an element takes in a response as JSON.
+const elementBytes = 12
+
 // predict answers with what the model predicts.
 func (s *Server) predict(w http.ResponseWriter, q *http.Request, r *request, schema *serving.Schema) error {
 	outputs, err := s.model.Predict(q.Context(), r.inputs)
 	if err != nil {
 		return err
 	}
+	size := int64(0)
+	r.wanted(schema, func(f *serving.Field) { size += elementBytes * int64(outputs[f.Name].Len()) })
+	if most := requestsInMemory * s.cfg.MaxRequest; size > most {
+		return fault.E(fault.TooLarge, fault.Gotf("a response of about %d bytes", size), fault.Wantf("at most %d", most), fault.Hint("ask for fewer rows or outputs"))
+	}
+	if !s.hold(size) {
+		return errFull()
+	}
+	defer s.drop(size)
 	response := bodies.Get().(*bytes.Buffer)
 	defer giveBack(response)
 	response.Write(appendResponse(response.AvailableBuffer(), s.cfg.Name, s.version(), r, schema, outputs))

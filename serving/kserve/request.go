@@ -57,7 +57,10 @@ func readRequest(body []byte, schema *serving.Schema) (*request, error) {
 
 // checkOutputs checks that the model has the outputs that are asked for.
 func (r *request) checkOutputs(schema *serving.Schema) error {
-	for _, name := range r.outputs {
+	for i, name := range r.outputs {
+		if slices.Contains(r.outputs[:min(i, len(schema.Outputs))], name) { // there are no more without one that is there twice, or unknown
+			return fault.E(fault.InvalidArgument, fault.Var(name), fault.Got("the output again"), fault.Want("each output once"))
+		}
 		if !slices.ContainsFunc(schema.Outputs, func(f serving.Field) bool { return f.Name == name }) {
 			return unknown("output", name, schema.Outputs)
 		}

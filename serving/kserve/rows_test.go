@@ -1,6 +1,8 @@
 package kserve_test
 
 import (
+	"io"
+	"net"
 	"strings"
 	"testing"
 
@@ -46,6 +48,7 @@ columns:
 		{`{"rows":[{"height":{}}]}`, 400, `row 0: variable \"height\": corrupt data: got an object`},
 		{`{"rows":[{"height":1e300}]}`, 400, `fits into float32`},
 		{`{"rows":[{"height":1}],"outputs":[{"name":"plac"}]}`, 400, `did you mean \"place\"`},
+		{`{"rows":[{"height":1}],"outputs":[{"name":"place"},{"name":"marks"},{"name":"place"}]}`, 400, `got the output again`},
 		{`{"rows":[]}`, 400, `got no row`},
 		{`{"rows":[1]}`, 400, `no JSON object with rows`},
 		{`{"rows":[{}]} {}`, 400, `got more behind the object`},
@@ -63,5 +66,25 @@ columns:
 	_, err = kserve.New(kserve.Config{Name: "m", Rows: func() (*schema.Schema, error) { return s, nil }}, func(own ...serving.Option) (*serving.Model, error) { return serving.Open(dir, own...) })
 	if err == nil || !strings.Contains(err.Error(), `schema, variable "numbers": invalid argument: got a field float32[1] with 0 LoD levels, want float32[2] with 0`) {
 		t.Errorf("another schema: %v", err)
+	}
+}
+
+// Clients that say that they send much, and send nothing, keep nobody out.
+func TestSlowClients(t *testing.T) {
+	s := serve(t, kserve.Config{MaxRequest: 1 << 10})
+	for range 80 {
+		conn, err := net.Dial("tcp", strings.TrimPrefix(s.http, "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { conn.Close() })
+		if _, err := io.WriteString(conn, "POST /v2/models/m/infer HTTP/1.1\r\nHost: m\r\nContent-Length: 1024\r\n\r\n{"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 20 { // some of them after the server has read what the others have sent
+		if code, answer := s.ask(t, "/v2/models/m/infer", inputs(inputX, inputN, inputW)); code != 200 {
+			t.Fatalf("%d %s", code, answer)
+		}
 	}
 }
