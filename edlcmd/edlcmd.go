@@ -98,7 +98,7 @@ func run(parent context.Context, args []string, in io.Reader, out, err io.Writer
 	}()
 	root := newRoot(c)
 	root.SetArgs(args)
-	return c.report(ctx, root.ExecuteContext(ctx))
+	return c.report(ctx, commandFault(root, args, root.ExecuteContext(ctx)))
 }
 
 func newRoot(c *console) *cobra.Command {
@@ -124,7 +124,6 @@ comes first, then the environment, then the job file given with -f, then the def
 	root.SetIn(c.in)
 	root.SetOut(c.out)
 	root.SetErr(c.err)
-	root.SuggestionsMinimumDistance = 2
 	root.SetFlagErrorFunc(flagFault)
 	root.AddCommand(newRun(c), newData(c), newShow(c), newTranspile(c), newVerify(c), newDemo(c), newVersion(c), newRole(c), newKeeper(c), newPod(c))
 	root.AddCommand(newListen(c), newSubmit(c), newAttach(c), newTop(c), newNode(c), newJobs(c), newWhy(c), newLogs(c), newStop(c), newScale(c), newCheckpoint(c), newExport(c), newCredentials(c), newToken(c), newJobReport(c), newDoctor(c), newServe(c))

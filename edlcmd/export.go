@@ -77,6 +77,9 @@ func exportModel(ctx context.Context, c *console, f *exportFlags, from string) e
 	if params == "" {
 		params = ofModel
 	}
+	if len(f.fetch) == 0 && len(p.Targets()) == 0 {
+		return fault.E(fault.InvalidArgument, fault.At(path), fault.Got("a program without fetch ops"), fault.Want("--fetch NAME,..., the variables that the model computes"))
+	}
 	inference, err := export.Program(p, f.feed, f.fetch)
 	if err != nil {
 		return err
@@ -85,7 +88,12 @@ func exportModel(ctx context.Context, c *console, f *exportFlags, from string) e
 		return fault.E(fault.InvalidArgument, fault.At("-o "+f.dir), fault.Got("the directory that is exported"), fault.Want("another one"))
 	}
 	write := func(value func(string) (*tensor.Tensor, error)) error {
-		return c.writeExport(f.dir, inference, format, value)
+		said, err := writeExport(f.dir, inference, format, value)
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Fprintln(c.err, said)
+		return err
 	}
 	if isParameters(params, inference) {
 		value, err := valuesOfFile(params, p, inference)
@@ -137,11 +145,11 @@ func valuesOfScope(scope *executor.Scope) func(string) (*tensor.Tensor, error) {
 	}
 }
 
-// writeExport writes a model, and says what it takes and computes.
-func (c *console) writeExport(dir string, inference *program.Program, format export.Format, value func(string) (*tensor.Tensor, error)) error {
+// writeExport writes a model, and returns a line that says what it takes and computes.
+func writeExport(dir string, inference *program.Program, format export.Format, value func(string) (*tensor.Tensor, error)) (said string, err error) {
 	bytes, err := export.Write(dir, inference, format, value)
 	if err != nil {
-		return err
+		return "", err
 	}
 	of := func(names []string) string {
 		var all []string
@@ -151,14 +159,14 @@ func (c *console) writeExport(dir string, inference *program.Program, format exp
 		}
 		return strings.Join(all, ", ")
 	}
-	_, err = fmt.Fprintf(c.err, "exported %s to %s: from %s it computes %s\n", humanBytes(bytes), dir, of(inference.Feeds()), of(inference.Targets()))
-	return err
+	return fmt.Sprintf("exported %s to %s: from %s it computes %s", humanBytes(bytes), dir, of(inference.Feeds()), of(inference.Targets())), nil
 }
 
 // runExport is the export at the end of "edl run".
 type runExport struct {
 	dir     string
 	targets []string
+	said    string // of the last write; empty: none
 }
 
 // program returns the program that is exported, before the run: nil when nothing is. It checks the directory, too.
@@ -201,7 +209,10 @@ func (x *runExport) write(ctx context.Context, c *console, e executor.Executor, 
 			return err
 		}
 	}
-	return executor.RetrySave(ctx, func() error { return c.writeExport(x.dir, inference, export.Fluid, value) }, func(err error, pause time.Duration) {
+	return executor.RetrySave(ctx, func() (err error) {
+		x.said, err = writeExport(x.dir, inference, export.Fluid, value)
+		return err
+	}, func(err error, pause time.Duration) {
 		fmt.Fprintf(c.err, "edl: %v; next try after %v\n", err, pause)
 	})
 }

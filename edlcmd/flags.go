@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,6 +14,9 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
+
+// otherNames are what other systems call flags of edl.
+var otherNames = map[string]string{"epochs": "passes", "epoch": "passes", "num-epochs": "passes"}
 
 // flagFault says what the parser of flags found, and how to list the flags of the command.
 func flagFault(cmd *cobra.Command, err error) error {
@@ -26,7 +30,14 @@ func flagFault(cmd *cobra.Command, err error) error {
 	if errors.As(err, &unknown) && len(unknown.GetSpecifiedShortnames()) == 0 {
 		var names []string
 		cmd.Flags().VisitAll(func(flag *pflag.Flag) { names = append(names, flag.Name) })
-		meant := fault.E(f.Kind, fault.DidYouMean(unknown.GetSpecifiedName(), names)).Hint
+		name := unknown.GetSpecifiedName()
+		if other := otherNames[name]; slices.Contains(names, other) {
+			name = other
+		}
+		meant := fault.E(f.Kind, fault.DidYouMean(name, names)).Hint
+		if cmd.Name() == "submit" && slices.Contains(append([]string{"eval-data", "metric"}, heldBackFlags...), name) {
+			meant = `only "edl run" evaluates while a program trains;`
+		}
 		f.Hint = strings.TrimSpace(meant + " " + f.Hint)
 	}
 	return f
@@ -96,6 +107,34 @@ func argumentsFault(cmd *cobra.Command, args []string, none bool) error {
 		f.Got, f.Want = fmt.Sprintf("%d arguments", len(args)), takes
 	}
 	return f
+}
+
+// commandFault adds to the error of a command line whose first word is no command of root which one was probably meant. It returns other errors as they are.
+func commandFault(root *cobra.Command, args []string, err error) error {
+	found, _, unknown := root.Find(args)
+	if err == nil || unknown == nil || found != root {
+		return err
+	}
+	at := slices.IndexFunc(args, func(arg string) bool { return !strings.HasPrefix(arg, "-") })
+	if at < 0 {
+		return err
+	}
+	names, others := []string{}, map[string]string{}
+	for _, sub := range root.Commands() {
+		if sub.IsAvailableCommand() {
+			names = append(names, sub.Name())
+		}
+		for _, other := range sub.SuggestFor {
+			others[other] = sub.Name()
+		}
+	}
+	meant := fault.E(fault.InvalidArgument, fault.DidYouMean(args[at], names)).Hint
+	for _, other := range slices.Sorted(maps.Keys(others)) {
+		if meant == "" && fault.E(fault.InvalidArgument, fault.DidYouMean(args[at], []string{other})).Hint != "" {
+			meant = fault.E(fault.InvalidArgument, fault.DidYouMean(others[other], names)).Hint
+		}
+	}
+	return fault.E(fault.InvalidArgument, fault.At("edl"), fault.Got("unknown command "+fault.Quote(args[at])), fault.Hint(strings.TrimSpace(meant+" "+seeHelp(root))))
 }
 
 // strictBuiltins makes the commands that the library adds refuse what they do not know, as the others do.

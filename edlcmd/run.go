@@ -44,8 +44,9 @@ type runFlags struct {
 func newRun(c *console) *cobra.Command {
 	f := &runFlags{}
 	cmd := &cobra.Command{
-		Use:   "run [PROGRAM]",
-		Short: "Run a program: once on what is fed, or to the end of its data",
+		Use:        "run [PROGRAM]",
+		SuggestFor: []string{"train", "fit", "evaluate"},
+		Short:      "Run a program: once on what is fed, or to the end of its data",
 		Long: `Run a program, which is a file, or a directory that holds ` + modelFile + ` and parameters.
 
 A program that reads its own data runs until its passes are done; --data says where the data is, and --save where
@@ -310,6 +311,9 @@ func runToEnd(cmd *cobra.Command, c *console, f *runFlags, spec *job.JobSpec, p 
 		if err := f.export.write(ctx, c, e, exported); err != nil {
 			return err
 		}
+	}
+	if f.export.said != "" {
+		fmt.Fprintln(c.err, f.export.said)
 	}
 	if c.ran != nil {
 		c.ran(result)

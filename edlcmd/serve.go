@@ -72,7 +72,7 @@ GET /metrics is for Prometheus.`,
 	flags.StringVar(&f.clients, "client-ca", "", "with --tls-cert: serve only clients that show a certificate of the authority in `FILE`")
 	flags.BoolVar(&f.insecure, "insecure", false, "serve beyond the loopback interface in clear text")
 	flags.BoolVar(&f.quiet, "quiet", false, "do not log")
-	flags.Lookup("workers").DefValue = ""
+	flags.Lookup("workers").DefValue = "0" // prints no default
 	return cmd
 }
 

@@ -26,7 +26,8 @@ func pruneInPlace(p *Program, targets, given []string) error {
 	}
 	for _, name := range targets {
 		if _, ok := b.Var(name); !ok {
-			return fault.E(fault.NotFound, fault.Var(name), fault.Got("no such variable in the global block"), fault.Want("a variable to prune to"))
+			return fault.E(fault.NotFound, fault.Var(name), fault.Got("no such variable in the global block"), fault.Want("a variable to prune to"),
+				fault.DidYouMean(name, namesOf(b)))
 		}
 		needed[name] = !cut[name]
 	}
@@ -46,6 +47,14 @@ func pruneInPlace(p *Program, targets, given []string) error {
 	dropUnreachableBlocks(p)
 	dropUnusedVars(p, func(v *Var) bool { return slices.Contains(targets, v.Name) || cut[v.Name] })
 	return pruneStartup(p)
+}
+
+// namesOf returns the names of the variables of a block.
+func namesOf(b *Block) (names []string) {
+	for _, v := range b.Vars() {
+		names = append(names, v.Name)
+	}
+	return names
 }
 
 func anyOf(names, among map[string]bool) bool {

@@ -100,7 +100,7 @@ func (f *follower) take(ctx context.Context, e *job.Event) error {
 	if s := e.GetStatus(); s.GetState() == job.State_STARTING {
 		f.attempt, f.begin, f.summary, f.done = s.Attempt, s.Progress, executor.Summary{}, 0 // the first attempt, or a new one
 	}
-	if s := e.GetStatus(); s.GetState() == job.State_WAITING && f.job.client.notice != nil {
+	if s := e.GetStatus(); s.GetState() == job.State_WAITING && s.Waiting != "" && f.job.client.notice != nil { // none: it goes on at once
 		f.job.client.notice("job " + f.job.ID + " waits for " + s.Waiting)
 	}
 	step := e.GetStep()

@@ -62,7 +62,11 @@ func (m *Model) load() (*program.Program, *executor.Scope, error) {
 	}
 	p, err := export.Program(whole, nil, m.settings.fetch)
 	if err != nil {
-		return nil, nil, fault.E(fault.KindOf(err), fault.At(path), fault.Cause(err))
+		var hint fault.Hint
+		if len(m.settings.fetch) == 0 && len(whole.Targets()) == 0 {
+			hint = "WithFetch or --fetch NAME,... says what the model computes"
+		}
+		return nil, nil, fault.E(fault.KindOf(err), fault.At(path), fault.Cause(err), hint)
 	}
 	if err := ops.Verify(p, program.StageLocal); err != nil {
 		return nil, nil, err

@@ -198,7 +198,11 @@ func findLast(ctx context.Context, j *Job) error {
 		}
 		if err == nil {
 			j.state.ledger = c.Manifest.Ledger
-			j.withLock(func() { j.datasets = c.Manifest.Data })
+			last := &job.CheckpointStatus{Store: j.spec.Checkpoints.Store, Name: e.Name, Steps: e.Steps, CreatedMs: c.Manifest.CreatedMs}
+			for _, s := range c.Manifest.Shards {
+				last.Bytes += s.Bytes
+			}
+			j.withLock(func() { j.datasets, j.state.last = c.Manifest.Data, last })
 			log.Info("the job goes back to its last checkpoint", "job", j.ID, "checkpoint", e.Name, "steps", e.Steps)
 			return nil
 		}

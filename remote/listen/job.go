@@ -289,6 +289,7 @@ func (j *Job) startOver(cause error, servers ...interface{ forget() }) {
 	j.withLock(func() {
 		j.roles.owed.Forget, j.newBegin = false, true
 		j.record.startOver(jobspec.ProgressMessage(j.state.restart), j.state.records())
+		j.reports.saved = j.state.last // the coordinator of the attempt does not know it
 		for _, s := range servers {
 			s.forget()
 		}

@@ -27,18 +27,19 @@ import (
 //	it leaves        spec.save, files of the user      and  a kept state, if keep_state is set
 type jobState struct {
 	begin    executor.Progress
-	restart  executor.Progress // where the attempt begins: begin, or a checkpoint of the job after it
-	first    int               // pass in which the job began, or the one whose checkpoint it has resumed
-	passes   int               // from first on; of a job that reads data
-	ledger   []byte            // of that checkpoint, or of the pass in which an async job has ended; empty: nothing is trained yet
-	origins  []string          // runs whose checkpoints this job goes on with, the last one last
-	datasets []*rpc.Dataset    // that were read before that checkpoint, if the job goes on in them
-	earlier  int64             // records in it that a job before this one has trained, whose checkpoint or state this one has gone on with
-	dir      string            // directory of the kept state that the roles start with; empty: params, or the startup program
-	params   string            // directory of parameters that the roles start with; empty: dir, or the startup program
-	unpacked string            // directory that a combined file of parameters was unpacked into; empty: none
-	exported string            // directory that a checkpoint was exported to; empty: none
-	done     func()            // with the kept state; nil: there is none
+	restart  executor.Progress     // where the attempt begins: begin, or a checkpoint of the job after it
+	last     *job.CheckpointStatus // the checkpoint of the job at restart; nil: none
+	first    int                   // pass in which the job began, or the one whose checkpoint it has resumed
+	passes   int                   // from first on; of a job that reads data
+	ledger   []byte                // of that checkpoint, or of the pass in which an async job has ended; empty: nothing is trained yet
+	origins  []string              // runs whose checkpoints this job goes on with, the last one last
+	datasets []*rpc.Dataset        // that were read before that checkpoint, if the job goes on in them
+	earlier  int64                 // records in it that a job before this one has trained, whose checkpoint or state this one has gone on with
+	dir      string                // directory of the kept state that the roles start with; empty: params, or the startup program
+	params   string                // directory of parameters that the roles start with; empty: dir, or the startup program
+	unpacked string                // directory that a combined file of parameters was unpacked into; empty: none
+	exported string                // directory that a checkpoint was exported to; empty: none
+	done     func()                // with the kept state; nil: there is none
 	keep     *expected
 }
 

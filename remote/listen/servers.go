@@ -101,7 +101,7 @@ func askServer(ctx context.Context, j *Job, p *peers, m cluster.Member) (enter f
 // reports are the last reports of the servers of a job. They outlive the servers.
 type reports struct {
 	queues  *rpc.QueuesResponse
-	saved   *job.CheckpointStatus // the last checkpoint that the listener has asked for
+	saved   *job.CheckpointStatus // the last checkpoint that the listener has asked for, or gone back to
 	ledger  *rpc.LedgerResponse
 	servers map[int]*rpc.StatusResponse
 	refused map[int]uint64 // messages, by pserver
@@ -109,11 +109,14 @@ type reports struct {
 	handles map[cluster.Member]launch.Handle // of the last process of each role, which knows what the role says that it waits for
 }
 
-// enterQueues enters an answer of the coordinator. It may be older than the answer to the last request for a checkpoint, and says less of it then.
+// enterQueues enters an answer of the coordinator. It may be older than the answer to the last request for a checkpoint, or be that of
+// the coordinator of a new attempt, and says less of checkpoints then.
 func (r *reports) enterQueues(q *rpc.QueuesResponse) {
 	if q != nil && q.Checkpoint.GetSteps() < r.saved.GetSteps() {
 		q = proto.CloneOf(q)
-		q.Checkpoint = r.saved
+		known := q.Checkpoint
+		q.Checkpoint = proto.CloneOf(r.saved)
+		q.Checkpoint.FailingSinceMs, q.Checkpoint.Failure = known.GetFailingSinceMs(), known.GetFailure()
 	}
 	r.queues = q
 }

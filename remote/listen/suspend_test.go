@@ -167,6 +167,10 @@ func TestSuspendedJobGoesOn(t *testing.T) {
 	}
 	w.states = nil
 	w.to(job.State_SUCCEEDED, len(w.steps)+2)
+	eventually(t, func() bool { // it went on from a checkpoint, which is told
+		k := w.j.Show(bounded(t)).Queues.GetCheckpoint()
+		return k.GetName() != "" && k.GetSteps() > 0 && k.GetBytes() > 0
+	})
 	last := slices.Max(w.steps) + 3 // of all attempts: what was told is trained
 	w.end(last)
 	d := w.j.Show(bounded(t))
