@@ -13,6 +13,7 @@ type Reason struct {
 	Needs   Resources
 	Free    Resources // on nodes where jobs may start
 	Has     Resources // of these nodes
+	Closed  bool      // there is no such node
 	Returns int       // trainers that elastic jobs are giving back
 	Leaving []string  // jobs that are being suspended
 	Suspension
@@ -29,9 +30,10 @@ func Why(m *Machine, id string) (r Reason, ok bool) {
 	if at < 0 {
 		return r, false
 	}
-	r = Reason{Before: at, Needs: line[at].needs(), Since: line[at].since, Suspension: line[at].pause}
+	r = Reason{Before: at, Needs: line[at].needs(), Since: line[at].since, Suspension: line[at].pause, Closed: true}
 	for _, s := range m.free() {
 		if !s.gone && !s.Cordoned {
+			r.Closed = false
 			r.Has, r.Free = r.Has.plus(s.Has), r.Free.plus(Resources{max(0, s.left.Cores), max(0, s.left.Memory)})
 		}
 	}
@@ -54,6 +56,13 @@ func Why(m *Machine, id string) (r Reason, ok bool) {
 func (r Reason) String() string {
 	if r.Held {
 		return "somebody to let it go on: a user has suspended it"
+	}
+	if r.Closed {
+		text := "a node where jobs may start: all are cordoned or gone"
+		if r.For != "" {
+			text += "; suspended for job " + r.For
+		}
+		return text
 	}
 	text := r.Needs.String()
 	if r.Needs.Cores == 0 && r.Needs.Memory != 0 {
