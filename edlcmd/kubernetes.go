@@ -40,6 +40,10 @@ var kubernetesFlagNames = []string{"kubeconfig", "namespace", "image", "kubernet
 
 // launcher connects to the cluster. The options are for the listener that uses it.
 func (f *kubernetesFlags) launcher(ctx context.Context, l *listenFlags, log *slog.Logger) (*kubernetes.Launcher, []remote.Option, error) {
+	if f.image == "" {
+		return nil, nil, fault.E(fault.InvalidArgument, fault.At("listen --kubernetes"), fault.Got("no image"), fault.Want("--image IMAGE, which pods run"),
+			fault.Hint("it has the same build of edl as this listener"))
+	}
 	if host, _, _ := net.SplitHostPort(l.address); host == "" || net.ParseIP(host).IsUnspecified() {
 		return nil, nil, fault.E(fault.InvalidArgument, fault.At("--addr"), fault.Got(fault.Quote(l.address)), fault.Want("the address of this host or pod, which pods reach"))
 	}
