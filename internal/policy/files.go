@@ -38,8 +38,8 @@ func (p *Policy) writable(path string) (*os.Root, string, error) {
 	return p.within(path, WriteFlag, "write", p.Write.List, p.Own)
 }
 
-// readsAll reports whether the policy sets no bound to what is read.
-func (p *Policy) readsAll() bool { return p == nil || p.Read.All || p.Write.All }
+// ReadsAll reports whether the policy sets no bound to what is read, but what is guarded.
+func (p *Policy) ReadsAll() bool { return p == nil || p.Read.All || p.Write.All }
 
 // left turns the error of a path that leads out of its folder into a refusal. Others stay what they are, for fault.File.
 func left(root *os.Root, path, flag string, err error) error {
@@ -70,7 +70,7 @@ func (p *Policy) Stat(path string) (fs.FileInfo, error) {
 	if err := p.guard(path, "read", false); err != nil {
 		return nil, err
 	}
-	if p.readsAll() {
+	if p.ReadsAll() {
 		return os.Stat(path)
 	}
 	root, name, err := p.readable(path)
@@ -93,7 +93,7 @@ func (p *Policy) Open(kind fault.Kind, path string) (*os.File, int64, error) {
 }
 
 func openFile(p *Policy, kind fault.Kind, path string) (*os.File, int64, error) {
-	if p.readsAll() {
+	if p.ReadsAll() {
 		return regularfile.Open(kind, path)
 	}
 	root, name, err := p.readable(path)
@@ -110,7 +110,7 @@ func (p *Policy) ReadDir(dir string) ([]fs.DirEntry, error) {
 	if err := p.guard(dir, "read", false); err != nil {
 		return nil, err
 	}
-	if p.readsAll() {
+	if p.ReadsAll() {
 		return os.ReadDir(dir)
 	}
 	root, name, err := p.readable(dir)
@@ -133,7 +133,7 @@ func readRoot(p *Policy, dir string, whole bool) (*os.Root, error) {
 }
 
 func openRoot(p *Policy, dir string) (*os.Root, error) {
-	if p.readsAll() {
+	if p.ReadsAll() {
 		return os.OpenRoot(dir)
 	}
 	root, name, err := p.readable(dir)
@@ -198,7 +198,7 @@ func (p *Policy) glob(pattern string, most int) ([]string, error) {
 	if err := p.guard(pattern, "read", false); err != nil {
 		return nil, err
 	}
-	if p.readsAll() {
+	if p.ReadsAll() {
 		paths, err := filepath.Glob(pattern)
 		slices.Sort(paths)
 		return paths, err

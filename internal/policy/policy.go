@@ -101,7 +101,7 @@ func (p *Policy) Also(folders ...string) *Policy {
 
 // CheckRead refuses a path, pattern or URL that a job may not read (fault.Denied).
 func (p *Policy) CheckRead(name string) error {
-	if !p.readsAll() {
+	if !p.ReadsAll() {
 		if _, err := p.find(name, ReadFlag, "read", p.Read.List, p.Write.List, p.Own); err != nil {
 			return err
 		}

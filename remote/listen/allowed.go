@@ -79,11 +79,25 @@ func checkPlaces(allowed *policy.Policy, spec *job.JobSpec, resumed bool) error 
 	return allowed.CheckRead(checkpoint.StoreOf(spec.Resume))
 }
 
+// beginsWithOurs reports whether a job begins with what a job has left in the data folder: one that is resumed by its name, or one without bounds that names such a store.
+func beginsWithOurs(m *Manager, allowed *policy.Policy, spec *job.JobSpec, continues string) bool {
+	if continues != "" || spec.Resume == "" || m.cfg.Data == nil || !allowed.ReadsAll() {
+		return continues != ""
+	}
+	return isOurStore(m, checkpoint.StoreOf(spec.Resume))
+}
+
+// isOurStore reports whether a path is where a job has its checkpoints that names no place for them.
+func isOurStore(m *Manager, path string) bool {
+	store, err := filepath.Abs(path)
+	return err == nil && path != "" && m.cfg.Data != nil && store == m.cfg.Data.store(filepath.Base(filepath.Dir(store)))
+}
+
 // checkFiles refuses a job whose data are not there, where its roles run on this machine, so that it tells the same. It looks at nothing that the caller's jobs may
 // not read.
 func checkFiles(ctx context.Context, m *Manager, spec *job.JobSpec) error {
 	allowed := m.cfg.Allowed.of(callerOf(ctx))
-	if m.cfg.Spread || checkPlaces(allowed, spec, false) != nil { // Start says what it may not name
+	if m.cfg.Spread || checkPlaces(allowed, spec, beginsWithOurs(m, allowed, spec, "")) != nil { // Start says what it may not name
 		return nil
 	}
 	return jobspec.CheckFiles(policy.With(ctx, allowed), spec)

@@ -202,7 +202,7 @@ func TestTheDataFolderIsTheListenersOwn(t *testing.T) {
 			"save behind a link": func(s *job.JobSpec) { s.Save = filepath.Join(top, "link", "new") },
 			"save beside a key":  func(s *job.JobSpec) { s.Save = filepath.Dir(key) },
 			"checkpoint":         func(s *job.JobSpec) { s.Checkpoints = &job.Checkpoints{Store: filepath.Join(dir, "jobs", "zzz")} },
-			"resume":             func(s *job.JobSpec) { s.Resume = filepath.Join(dir, "jobs", "zzz", "checkpoints") + "@3" },
+			"resume":             func(s *job.JobSpec) { s.Resume = filepath.Join(dir, "jobs", "zzz") + "@3" },
 			"params":             func(s *job.JobSpec) { s.Params = key },
 			"data":               func(s *job.JobSpec) { s.Data[0].Globs = []string{filepath.Join(dir, "audit*")} },
 		} {

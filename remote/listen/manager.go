@@ -165,7 +165,11 @@ func (m *Manager) start(ctx context.Context, spec *job.JobSpec, continues string
 		return nil, fault.E(fault.Denied, fault.Gotf("the priority %d of a job of the %s %s", spec.Priority, by.access, fault.Quote(by.user)), fault.Want("0 or less: an admin decides who comes before others"))
 	}
 	allowed := m.cfg.Allowed.of(by)
-	if err := checkPlaces(allowed, spec, continues != ""); err != nil {
+	if store := spec.Checkpoints.GetStore(); allowed.ReadsAll() && isOurStore(m, store) { // one without bounds may go on in the store of another job
+		allowed = allowed.Also(store)
+	}
+	left := beginsWithOurs(m, allowed, spec, continues)
+	if err := checkPlaces(allowed, spec, left); err != nil {
 		return nil, err
 	}
 	plan, err := planInTurn(ctx, m, spec)
@@ -190,7 +194,7 @@ func (m *Manager) start(ctx context.Context, spec *job.JobSpec, continues string
 		return nil, err
 	}
 	kept := &state.KeptJob{OwnStore: own, Spec: spec, Continues: continues, Owner: by.user}
-	if continues != "" { // it may begin with what another job has left in the data folder
+	if left { // it may begin with what another job has left in the data folder
 		ctx = policy.With(ctx, allowed.Also(m.cfg.Data.jobs()))
 	}
 	begin, err := m.openState(ctx, id, spec, plan.user) // before the lock, because it takes as long as the files are large

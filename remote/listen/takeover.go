@@ -389,7 +389,7 @@ func goOnWith(m *Manager, j *Job, place schedule.Event) {
 // job is one of the keeper that there is now.
 func beginAgain(ctx context.Context, m *Manager, l leftRun, spec *job.JobSpec, p *plan) (*jobState, error) {
 	allowed := jobspec.PolicyOf(l.Policy).Guard(m.cfg.Allowed.Guarded...)
-	if l.Job.Continues != "" { // as when it was submitted
+	if beginsWithOurs(m, allowed, spec, l.Job.Continues) { // as when it was submitted
 		allowed = allowed.Also(m.cfg.Data.jobs())
 	}
 	ctx = policy.With(ctx, allowed)
