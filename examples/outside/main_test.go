@@ -45,8 +45,8 @@ func TestTheREADMEMakesAModule(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, text, _ := strings.Cut(string(readme), "`go mod init ")
-	text, _, ok := strings.Cut(text, "`")
+	_, text, _ := strings.Cut(string(readme), "\n    go mod init ")
+	text, _, ok := strings.Cut(text, "\n")
 	if !ok {
 		t.Fatal("the README has no go mod init")
 	}
