@@ -51,7 +51,10 @@ func Infer(ctx context.Context, tables []*Table, options InferOptions) (*Schema,
 		if label == "" {
 			label = s.Columns[len(s.Columns)-1].Name
 		}
-		if c := s.column(label); c != nil {
+		if c := s.column(label); c != nil && len(s.Columns) == 1 {
+			return nil, tables[0].placed(fault.E(fault.Corrupt, fault.Got("one column, "+fault.Quote(shortened(label))), fault.Want("a label and at least one column to predict it from"),
+				fault.Hint("columns stand between commas, semicolons, tabs or bars")))
+		} else if c != nil {
 			c.Role = Label
 		} else if label != "none" {
 			return nil, noColumn(label, s.names())
@@ -73,7 +76,7 @@ func Infer(ctx context.Context, tables []*Table, options InferOptions) (*Schema,
 		}
 	}
 	if rows == 0 {
-		return nil, fault.E(fault.Corrupt, fault.Got("no row for training"), fault.Want("at least one"))
+		return nil, tables[0].placed(fault.E(fault.Corrupt, fault.Got("no row for training"), fault.Want("at least one")))
 	}
 	for _, l := range learners {
 		l.missing = rows - l.values
@@ -85,6 +88,15 @@ func Infer(ctx context.Context, tables []*Table, options InferOptions) (*Schema,
 		}
 	}
 	return s, s.Check()
+}
+
+// shortened is the beginning of a long text, for a message.
+func shortened(text string) string {
+	const most = 60
+	if len(text) > most {
+		return strings.ToValidUTF8(text[:most], "") + "..."
+	}
+	return text
 }
 
 func (s *Schema) column(name string) *Column {

@@ -139,6 +139,9 @@ func Read(r io.Reader) (*Schema, error) {
 			return nil, fault.E(fault.InvalidArgument, fault.At("line "+unknown[1]), fault.Got("the member "+fault.Quote(unknown[2])+", which a schema does not have"), fault.Want("those of docs/data.md"),
 				fault.DidYouMean(unknown[2], members))
 		}
+		if wrong := new(yaml.TypeError); errors.As(err, &wrong) {
+			err = nil // it speaks of types of Go
+		}
 		return nil, fault.E(fault.InvalidArgument, fault.Got("a file that is no schema"), fault.Want("version, missing and columns, as \"edl data infer\" writes them"), fault.Cause(err))
 	}
 	return &s, s.Check()
