@@ -113,11 +113,11 @@ func (f *serveFlags) secret() (*tls.Config, error) {
 	if f.certificate == "" {
 		return nil, nil
 	}
-	pair, err := tls.LoadX509KeyPair(f.certificate, f.key)
-	if err != nil {
+	pair := &pairFiles{certificate: f.certificate, key: f.key}
+	if err := pair.load(); err != nil {
 		return nil, fault.File(fault.InvalidArgument, f.certificate, err)
 	}
-	secret := &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}}
+	secret := &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: pair.get}
 	if f.clients != "" {
 		b, err := os.ReadFile(f.clients)
 		if err != nil {
