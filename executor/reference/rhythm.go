@@ -9,8 +9,8 @@ import (
 )
 
 // Rhythm makes Train compute what an async job of one trainer computes that adds up the gradients of push steps before it sends them, and receives
-// parameters after every pull steps. What is left at the end of a pass is sent. Learning-rate schedules count what is sent. Run knows no rhythm, as in a
-// job that is fed.
+// parameters after every pull steps. Rows of tables that no trainer holds are those of each step. What is left at the end of a pass is sent. Learning-rate
+// schedules count what is sent. Run knows no rhythm, as in a job that is fed.
 //
 // The state is that of the servers. Fetched values of the update are missing where nothing is sent. Gradients are clipped when they are added up; so a
 // job differs that clips by the norm of all gradients, because there the trainer clips those of each step.

@@ -20,7 +20,7 @@ type split struct {
 	forward    *program.Program  // forward and backward ops, fed with rows of the batch
 	update     *program.Program  // learning rate and optimizer ops, fed with what crosses
 	crosses    []string          // what the update reads of the forward half, sorted
-	parameters []string          // persistable variables that the update writes and trainers have, sorted
+	parameters []string          // persistable variables that the update writes and trainers hold, sorted
 	state      []state           // persistable variables that the forward half writes
 	updated    map[string]bool   // variables that the update writes
 	byRows     map[string]string // sparse gradients that cross: the variable in which their rows do
@@ -88,19 +88,37 @@ func splitByRole(p *program.Program) (*split, error) {
 	return s, err
 }
 
-// findParameters lists the parameters that the update writes: those that are declared as such, and those that the forward half reads.
+// findParameters lists the parameters that the update writes and trainers hold: those that are declared as such, and those that the forward half reads, without
+// tables that are looked up where they are.
 func (s *split) findParameters() {
-	read := map[string]bool{}
+	read, held := map[string]bool{}, map[string]bool{}
 	for _, op := range s.forward.Global().Ops {
 		reads, _ := s.forward.Global().Touches(op)
 		maps.Copy(read, reads)
+		if !looksUp(op) {
+			maps.Copy(held, reads)
+		}
 	}
 	for name := range s.updated {
-		if v, ok := s.program.Global().Find(name); ok && v.Persistable && (v.IsParameter || read[name]) {
+		if v, ok := s.program.Global().Find(name); ok && v.Persistable && (held[name] || v.IsParameter && !read[name]) {
 			s.parameters = append(s.parameters, name)
 		}
 	}
 	slices.Sort(s.parameters)
+}
+
+// looksUp reports whether an op reads rows of a table that no trainer holds, or makes the gradient of one: a distributed table, or one that grows. A trainer asks for
+// these rows in each step, so they are those of the state.
+func looksUp(op *program.Op) bool {
+	switch op.Type {
+	case "lookup_sparse_table":
+		return true
+	case "lookup_table", "lookup_table_v2", "lookup_table_grad", "lookup_table_v2_grad":
+		sparse, _ := op.Bool("is_sparse")
+		distributed, _ := op.Bool("is_distributed")
+		return sparse && distributed
+	}
+	return false
 }
 
 func isUpdate(op *program.Op) bool {

@@ -21,7 +21,8 @@ const (
 	mostRowBytes = 64 << 20
 )
 
-// GetRows sends rows of a table: in sync mode as they are after the rounds below id.round, in async mode as they are now.
+// GetRows sends rows of a table: in sync mode as they are after the rounds below id.round, in async mode as they are when all contributions of this trainer are
+// applied.
 //
 // In sync mode the rows stay as they are while they are read: the table changes when this trainer has declared the round, which it does after it has
 // received them, or when its generation has ended. Then nothing counts that the trainer makes of them.
@@ -31,11 +32,7 @@ func (s *Server) GetRows(m *rpc.RowsRequest, stream grpc.ServerStreamingServer[r
 	if err != nil {
 		return err
 	}
-	var e Event = Read{from}
-	if c.rounds == nil {
-		e = ReadAny{from}
-	}
-	if _, err := c.decide(ctx, e); err != nil {
+	if _, err := c.decide(ctx, Read{from}); err != nil {
 		return err
 	}
 	table, err := tableOf(s, m.Name)

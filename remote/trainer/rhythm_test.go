@@ -29,17 +29,18 @@ func TestLawOfTheRhythm(t *testing.T) {
 		"schedule": func(t testing.TB) testkit.Model {
 			return testkit.Reading(t, 5, optimizer.Momentum(optimizer.Exponential(0.05, 3, 0.5, false), 0.9))
 		},
-		"sparse":     embedded,
+		"sparse":     func(t testing.TB) testkit.Model { return embedded(t) },
+		"tables":     func(t testing.TB) testkit.Model { return embedded(t, layers.Distributed()) },
 		"statistics": func(t testing.TB) testkit.Model { return normalizing(t, 5) },
 	}
 	overEach(t, func(t *testing.T, transport string) {
 		for name, model := range models {
 			for i, rhythm := range rhythms {
-				if testing.Short() && i > 2 {
+				if testing.Short() && i > 2 || name == "tables" && (i < 2 || i > 4) { // some of them, that have all cases
 					continue
 				}
 				l := lawCase{model: model(t), data: testkit.Samples(t, t.TempDir(), 48), records: 48, passes: 2}
-				if name == "sparse" {
+				if name == "sparse" || name == "tables" {
 					l.data = lookups(t, 48)
 				}
 				spec := &job.JobSpec{Trainers: 1, Pservers: 2, Mode: job.Mode_ASYNC, Save: t.TempDir(), Fetch: []string{l.model.Loss},
@@ -47,7 +48,7 @@ func TestLawOfTheRhythm(t *testing.T) {
 				if i%2 == 1 { // which changes no bit of a job of one trainer
 					spec.Staleness = new(int32)
 				}
-				if rhythm[0] == 1 {
+				if rhythm[0] == 1 && name != "tables" {
 					spec.CompressParameters = "bf16"
 				}
 				c := newTestJob(t, l.model, l.data, spec, queue.Policy{Passes: l.passes, RecordsPerTask: 48, MaxFailures: 3})
@@ -82,12 +83,15 @@ func TestLawOfTheRhythm(t *testing.T) {
 	})
 }
 
-// embedded looks up rows of a table, whose gradients are sparse, by the ids of lookups.
-func embedded(t testing.TB) testkit.Model {
+// embedded looks up rows of a table, whose gradients are sparse, by the ids of lookups. With layers.Distributed they are also the keys of a table that grows.
+func embedded(t testing.TB, options ...layers.Option) testkit.Model {
 	m := layers.NewModel().Seed(3)
 	r := layers.OpenDataset(m, testkit.Dataset, layers.Field("id", layers.Dims(1), layers.DType(tensor.Int64)), layers.Field("y", layers.Dims(1)))
 	v := layers.Read(layers.DoubleBuffer(layers.Batch(r, 5)))
-	h := layers.Embedding(v[0], 40, 4, layers.Sparse())
+	h := layers.Embedding(v[0], 40, 4, append(options, layers.Sparse())...)
+	if len(options) > 0 {
+		h = layers.Add(h, layers.SparseEmbedding(v[0], 512, 4, layers.EvictUnseen(2)))
+	}
 	loss := layers.Mean(layers.SquareErrorCost(layers.FC(h, 1), v[1]), layers.Name("loss"))
 	optimizer.Adagrad(0.05).Minimize(loss)
 	return testkit.Built(t, m, loss)
