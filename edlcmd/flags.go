@@ -205,7 +205,7 @@ func writeJSON(w io.Writer, value any) error {
 var (
 	clusterFlags = []string{"trainers", "pservers", "mode", "min-block-size", "no-slice", "split-method", "transport", "devices", "merge-hosts", "push-every", "pull-every", "staleness", "standby", "backup-trainers", "compress-gradients",
 		"compress-parameters", "max-restarts", "max-task-failures", "follow", "checkpoint", "checkpoint-every", "keep", "resume", "name", "label",
-		"priority", "trainer-cores", "trainer-mib", "pserver-cores", "pserver-mib"}
+		"priority", "trainer-cores", "trainer-mib", "pserver-cores", "pserver-mib", "max-time"}
 	etcdTLSFlags = []string{"etcd-ca", "etcd-cert", "etcd-key"}
 	// readingFlags are for programs that read their own data. A role of any other job is not started again.
 	readingFlags = []string{"data", "passes", "every", "follow", "max-restarts", "max-task-failures", "metric", "eval-data", "eval", "eval-every", "stop-when", "keep-best",

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/edl-go/edl/dataset"
 	"github.com/edl-go/edl/fault"
@@ -13,6 +14,7 @@ import (
 	"github.com/edl-go/edl/remote/jobspec"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"google.golang.org/protobuf/types/known/durationpb"
 )
 
 // jobFlags are the flags of a job. Commands that share them read one JobSpec from them: the job file given with -f, with the fields that
@@ -52,6 +54,7 @@ type jobFlags struct {
 	labels    []string
 	priority  int32
 	needs     [2]needsFlags // of trainers and of pservers
+	maxTime   time.Duration
 
 	compressGradients  string // checked with the other fields of a JobSpec
 	compressParameters *choice
@@ -130,6 +133,7 @@ type needsFlags struct {
 func (f *jobFlags) addNeeds(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.Int32Var(&f.priority, "priority", 0, "of jobs that wait, those with the highest `P` start first: -100 to 100, above 0 for admins only")
+	flags.DurationVar(&f.maxTime, "max-time", 0, "end the job when it has run for `TIME`, such as 90m, without the time in which it waits (default: as long as its listener lets it)")
 	for i, role := range []string{"trainer", "pserver"} {
 		flags.Float64Var(&f.needs[i].cores, role+"-cores", []float64{1, 0}[i], "a "+role+" takes `N` cores of a listener that counts them; it may be a part, such as 0.5")
 		flags.Int64Var(&f.needs[i].mib, role+"-mib", 0, "a "+role+" takes `N` MiB of a listener that counts memory (default: what follows from the program)")
@@ -140,6 +144,9 @@ func (f *jobFlags) addNeeds(cmd *cobra.Command) {
 func (f *jobFlags) overrideNeeds(given func(name string) bool, spec *job.JobSpec) error {
 	if given("priority") {
 		spec.Priority = f.priority
+	}
+	if given("max-time") {
+		spec.MaxTime = durationpb.New(f.maxTime)
 	}
 	for i, of := range []struct {
 		role string

@@ -44,6 +44,11 @@ type listenFlags struct {
 	maxRoles int
 	cores    string
 	memory   string
+	cgroup   string
+	bounds   struct {
+		running time.Duration
+		mib     int64
+	}
 	quiet    bool
 	launcher *choice
 	cluster  kubernetesFlags
@@ -78,6 +83,9 @@ others, and --spread starts the roles of jobs on all machines that are offered.`
 	flags.IntVar(&f.maxRoles, "max-roles", 1024, "refuse a job if all jobs that run would have more than `N` roles, which are processes")
 	flags.StringVar(&f.cores, "cores", "", "let jobs share `N` cores, or auto: those of this machine; jobs that do not fit wait (default: cores are not counted)")
 	flags.StringVar(&f.memory, "memory", "", "let jobs share `N` MiB of memory, or auto: what is free now; jobs that do not fit wait (default: memory is not counted)")
+	flags.StringVar(&f.cgroup, "cgroup", "", "with --cores or --memory: give each role a group of its own in the control group (version 2) of the folder `DIR`, which this user may change and which has no process")
+	flags.DurationVar(&f.bounds.running, "max-job-time", 0, "end a job that has run for `TIME`, without the time in which it waits; it can be resumed (default: none)")
+	flags.Int64Var(&f.bounds.mib, "max-job-disk", 0, "end a job that has more than `N` MiB in the data folder, with its checkpoints there (default: none)")
 	flags.IntVar(&f.history.jobs, "keep-jobs", 100, "remember the last `N` jobs, with those that have ended")
 	flags.Int64Var(&f.history.mib, "keep-mib", 4096, "forget the oldest jobs that have ended when what is kept of them is more than `N` MiB")
 	f.launcher = c.launcherFlag(cmd)
@@ -113,6 +121,9 @@ func serveJobs(cmd *cobra.Command, c *console, f *listenFlags) (err error) {
 	if f.spread && cores+memory > 0 {
 		return fault.E(fault.InvalidArgument, fault.At("listen"), fault.Got("--cores or --memory of a listener whose roles run on other machines"), fault.Want("it at those that offer them, with --node"))
 	}
+	if f.cgroup != "" && cores+memory == 0 {
+		return fault.E(fault.InvalidArgument, fault.At("--cgroup"), fault.Got("a listener that counts neither cores nor memory"), fault.Want("--cores or --memory, or both"))
+	}
 	if f.life < leastLife || f.life > maxDays*24*time.Hour {
 		return fault.E(fault.InvalidArgument, fault.At("--credential-life"), fault.Gotf("%v", f.life), fault.Wantf("%v to %d days", leastLife, maxDays))
 	}
@@ -121,6 +132,12 @@ func serveJobs(cmd *cobra.Command, c *console, f *listenFlags) (err error) {
 	}
 	if f.history.mib < 1 {
 		return tooFew("--keep-mib", f.history.mib)
+	}
+	if b := f.bounds; b.running < 0 || b.running > 0 && b.running < time.Second {
+		return fault.E(fault.InvalidArgument, fault.At("--max-job-time"), fault.Gotf("%v", b.running), fault.Want("a second or more"))
+	}
+	if f.bounds.mib < 0 {
+		return tooFew("--max-job-disk", f.bounds.mib)
 	}
 	if err := f.web.check(cmd); err != nil {
 		return err
@@ -140,6 +157,9 @@ func serveJobs(cmd *cobra.Command, c *console, f *listenFlags) (err error) {
 	} else if err := refuseIdle(cmd.Flags(), kubernetesFlagNames, "roles that are processes", "them together with --kubernetes"); err != nil {
 		return err
 	} else if launcher, err = c.launcherOf(f.launcher, "", f.access); err != nil {
+		return err
+	}
+	if launcher, err = inGroup(launcher, f.cgroup); err != nil {
 		return err
 	}
 	options := append(etcd, remote.WithAddress(f.address), remote.WithLauncher(launcher), remote.WithVersion(c.currentVersion().Version), remote.WithCredentialLife(f.life))
@@ -162,9 +182,10 @@ func serveJobs(cmd *cobra.Command, c *console, f *listenFlags) (err error) {
 	if f.data == "" {
 		f.data = defaultData(f.address, f.spread)
 	}
-	options = append(options, remote.WithDataDir(f.data), remote.WithHistory(f.history.jobs, min(f.history.mib, 1<<40)<<20), remote.WithResources(cores, memory))
+	options = append(options, remote.WithDataDir(f.data), remote.WithHistory(f.history.jobs, min(f.history.mib, 1<<40)<<20), remote.WithResources(cores, memory),
+		remote.WithJobBounds(f.bounds.running, min(f.bounds.mib, 1<<40)<<20))
 	if p, ok := launcher.(launch.Processes); ok && !f.spread && f.node == "" {
-		options = append(options, remote.WithKeeper(keeperCommand(p.Binary, len(f.endpoints) == 0)...))
+		options = append(options, remote.WithKeeper(keeperCommand(p, len(f.endpoints) == 0)...))
 	}
 	if f.waits {
 		options = append(options, remote.WithWaiting())
@@ -244,17 +265,20 @@ func (f *listenFlags) resources() (millicores, memory int64, err error) {
 }
 
 // keeperCommand is how a keeper is run. The data folder follows.
-func keeperCommand(binary string, ownEtcd bool) []string {
-	command := []string{binary, "keeper"}
+func keeperCommand(p launch.Processes, ownEtcd bool) []string {
+	command := []string{p.Binary, "keeper"}
 	if ownEtcd {
 		command = append(command, "--own-etcd")
+	}
+	if p.Cgroup != nil {
+		command = append(command, "--cgroup="+p.Cgroup.Dir())
 	}
 	return append(command, "--")
 }
 
 // newKeeper is the command of the process that has the roles and the etcd of a listener. It is not for people.
 func newKeeper(c *console) *cobra.Command {
-	ownEtcd := false
+	ownEtcd, cgroup := false, ""
 	cmd := &cobra.Command{
 		Use:    "keeper DIR",
 		Short:  "Keep the processes of a listener's jobs; started by edl itself",
@@ -262,6 +286,9 @@ func newKeeper(c *console) *cobra.Command {
 		Args:   cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			launcher, err := childProcesses("", cluster.AccessFrom(os.Getenv))
+			if err == nil {
+				launcher, err = inGroup(launcher, cgroup)
+			}
 			if err != nil {
 				return err
 			}
@@ -269,7 +296,24 @@ func newKeeper(c *console) *cobra.Command {
 		},
 	}
 	cmd.Flags().BoolVar(&ownEtcd, "own-etcd", false, "start an etcd, too")
+	cmd.Flags().StringVar(&cgroup, "cgroup", "", "give each role a group of its own in the control group of the folder `DIR`")
 	return cmd
+}
+
+// inGroup lets a launcher of processes give its roles control groups in that of a folder; empty: none.
+func inGroup(l launch.Launcher, dir string) (launch.Launcher, error) {
+	if dir == "" {
+		return l, nil
+	}
+	p, ok := l.(launch.Processes)
+	if !ok {
+		return nil, fault.E(fault.InvalidArgument, fault.At("--cgroup"), fault.Got("roles that are no processes of this listener"), fault.Want("a listener that starts them itself"))
+	}
+	absolute, err := filepath.Abs(dir)
+	if err == nil {
+		p.Cgroup, err = launch.OpenCgroup(absolute)
+	}
+	return p, fault.Wrap(fault.KindOf(err), "--cgroup", err)
 }
 
 // defaultData is the data folder of a listener whose user names none: below the place of the system for what programs keep. A listener has none whose address

@@ -72,7 +72,7 @@ func Listen(ctx context.Context, options ...Option) (_ *Listener, err error) {
 		return nil, fault.E(fault.InvalidArgument, fault.Got("a listener that waits, without a data folder"), fault.Want("the folder of the listener that it waits for"))
 	}
 	config := listen.Config{MaxRoles: o.maxRoles, Launcher: o.launcher, Host: host, ClearData: o.insecure, StateDir: o.stateDir, Log: o.log, Authority: o.authority,
-		CredentialLife: o.credentialLife, MaxJobs: o.maxJobs, MaxJobBytes: o.maxJobBytes, Cores: o.cores, Memory: o.memory}
+		CredentialLife: o.credentialLife, MaxJobs: o.maxJobs, MaxJobBytes: o.maxJobBytes, MaxTime: o.maxTime, MaxDisk: o.maxDisk, Cores: o.cores, Memory: o.memory}
 	if o.dataDir != "" {
 		if l.data, err = openData(ctx, &o); err != nil {
 			return nil, err
@@ -120,7 +120,7 @@ func Listen(ctx context.Context, options ...Option) (_ *Listener, err error) {
 	server := &listen.Server{Manager: l.manager, Version: o.version, Node: o.node}
 	service := wire.NewServer(asking, wire.Around(l.manager.Around)...)
 	if o.node != "" {
-		server.Local = hosted{here, host, allowed, o.insecure}
+		server.Local = hosted{here, host, allowed, o.insecure, o.cores > 0, o.memory > 0}
 	}
 	rpc.RegisterListenerServer(service, server)
 	serving, stop := context.WithCancel(context.Background())
@@ -235,6 +235,8 @@ type hosted struct {
 	host     string
 	allowed  listen.Allowed
 	insecure bool
+	cores    bool // are counted here, so that roles keep to what they were admitted with
+	memory   bool // likewise
 }
 
 func (h hosted) Start(ctx context.Context, spec *job.RoleSpec, log io.Writer) (launch.Handle, error) {
@@ -243,7 +245,7 @@ func (h hosted) Start(ctx context.Context, spec *job.RoleSpec, log io.Writer) (l
 			fault.Hint("start the listeners of all nodes with --insecure, or none"))
 	}
 	spec = proto.Clone(spec).(*job.RoleSpec)
-	spec.Advertise, spec.RunDir = h.host, ""
+	spec.Advertise, spec.RunDir, spec.Bounds = h.host, "", jobspec.Bounds(spec, h.cores, h.memory)
 	p := jobspec.PolicyOf(spec.Policy)
 	if bounds := h.allowed.Bounds(); bounds != nil {
 		bounds.Own, bounds.Guarded = spec.Policy.GetOwn(), spec.Policy.GetGuarded()

@@ -36,12 +36,14 @@ type listening struct {
 	insecure    bool
 	stateDir    string
 	dataDir     string
-	waits       bool     // for the data folder
-	maxJobs     int      // that the listener remembers; 0: as listen.Config has it
-	maxJobBytes int64    // likewise
-	cores       int64    // thousandths of cores that jobs share; 0: they are not counted
-	memory      int64    // bytes that jobs share; 0: they are not counted
-	keeper      []string // command that runs a keeper
+	waits       bool          // for the data folder
+	maxJobs     int           // that the listener remembers; 0: as listen.Config has it
+	maxJobBytes int64         // likewise
+	maxTime     time.Duration // of each job; 0: without bound
+	maxDisk     int64         // likewise, in the data folder
+	cores       int64         // thousandths of cores that jobs share; 0: they are not counted
+	memory      int64         // bytes that jobs share; 0: they are not counted
+	keeper      []string      // command that runs a keeper
 	version     string
 	log         *slog.Logger
 	authority   *credential.Authority
@@ -173,6 +175,12 @@ func WithHistory(jobs int, bytes int64) Option {
 // without the option there is none of either.
 func WithResources(millicores, memory int64) Option {
 	return func(o *listening) { o.cores, o.memory = millicores, memory }
+}
+
+// WithJobBounds says for how long each job of a listener may run, without the time in which it waits or is suspended, and how many bytes it may have in the data folder,
+// with its checkpoints there. A job that takes more fails, and can be resumed. 0 is no bound, which is the default.
+func WithJobBounds(running time.Duration, disk int64) Option {
+	return func(o *listening) { o.maxTime, o.maxDisk = running, disk }
 }
 
 // WithKeeper lets the jobs of a listener with a data folder outlive it: the processes of their roles, and the etcd inside, are those of a process that command

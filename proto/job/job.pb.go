@@ -358,6 +358,7 @@ type JobSpec struct {
 	Priority           int32                  `protobuf:"varint,46,opt,name=priority,proto3" json:"priority,omitempty"`                                                                      // of jobs that wait, those with the highest start first; -100 to 100, and above 0 only jobs of admins
 	TrainerNeeds       *Needs                 `protobuf:"bytes,47,opt,name=trainer_needs,json=trainerNeeds,proto3" json:"trainer_needs,omitempty"`                                           // what each trainer takes of a machine whose listener counts that
 	PserverNeeds       *Needs                 `protobuf:"bytes,48,opt,name=pserver_needs,json=pserverNeeds,proto3" json:"pserver_needs,omitempty"`                                           // and each pserver, and each standby
+	MaxTime            *durationpb.Duration   `protobuf:"bytes,49,opt,name=max_time,json=maxTime,proto3" json:"max_time,omitempty"`                                                          // for which the job may run, without the time in which it waits or is suspended; then it fails. 0: as long as its listener lets it
 	unknownFields      protoimpl.UnknownFields
 	sizeCache          protoimpl.SizeCache
 }
@@ -728,6 +729,13 @@ func (x *JobSpec) GetPserverNeeds() *Needs {
 	return nil
 }
 
+func (x *JobSpec) GetMaxTime() *durationpb.Duration {
+	if x != nil {
+		return x.MaxTime
+	}
+	return nil
+}
+
 // Needs is what a role takes of its machine.
 type Needs struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -981,6 +989,7 @@ type RoleSpec struct {
 	EtcdCredentials []byte     `protobuf:"bytes,31,opt,name=etcd_credentials,json=etcdCredentials,proto3" json:"etcd_credentials,omitempty"` // that etcd asks for, in the same form; empty: it asks for what the environment says
 	ClearData       bool       `protobuf:"varint,32,opt,name=clear_data,json=clearData,proto3" json:"clear_data,omitempty"`                  // gradients and parameters may travel between machines in clear text; the listener's user has said so
 	Needs           *Needs     `protobuf:"bytes,36,opt,name=needs,proto3" json:"needs,omitempty"`                                            // what the role takes, as the listener counts it; absent: not known
+	Bounds          *Needs     `protobuf:"bytes,37,opt,name=bounds,proto3" json:"bounds,omitempty"`                                          // what its process may take at most; 0 or absent: whatever it can get
 	Policy          *Policy    `protobuf:"bytes,33,opt,name=policy,proto3" json:"policy,omitempty"`                                          // what the role may read and write on behalf of the submitter; absent: what its process may
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
@@ -1250,6 +1259,13 @@ func (x *RoleSpec) GetClearData() bool {
 func (x *RoleSpec) GetNeeds() *Needs {
 	if x != nil {
 		return x.Needs
+	}
+	return nil
+}
+
+func (x *RoleSpec) GetBounds() *Needs {
+	if x != nil {
+		return x.Bounds
 	}
 	return nil
 }
@@ -2461,6 +2477,7 @@ type JobStatus struct {
 	Resumable      bool                   `protobuf:"varint,31,opt,name=resumable,proto3" json:"resumable,omitempty"`                                                                    // it has ended before its time, and ResumeJob would go on with it; told by List and Show
 	EarlierSteps   uint64                 `protobuf:"varint,32,opt,name=earlier_steps,json=earlierSteps,proto3" json:"earlier_steps,omitempty"`                                          // of the training that it goes on with, before its own first step
 	EarlierRecords int64                  `protobuf:"varint,33,opt,name=earlier_records,json=earlierRecords,proto3" json:"earlier_records,omitempty"`                                    // that were trained in these steps, as far as the checkpoint knows that it has begun with
+	RanMs          int64                  `protobuf:"varint,35,opt,name=ran_ms,json=ranMs,proto3" json:"ran_ms,omitempty"`                                                               // for how long its roles have run, without the time in which they were suspended
 	CompletePasses int32                  `protobuf:"varint,34,opt,name=complete_passes,json=completePasses,proto3" json:"complete_passes,omitempty"`                                    // of passes: how many are trained whole, those before this job, too
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
@@ -2709,6 +2726,13 @@ func (x *JobStatus) GetEarlierSteps() uint64 {
 func (x *JobStatus) GetEarlierRecords() int64 {
 	if x != nil {
 		return x.EarlierRecords
+	}
+	return 0
+}
+
+func (x *JobStatus) GetRanMs() int64 {
+	if x != nil {
+		return x.RanMs
 	}
 	return 0
 }
@@ -3329,7 +3353,7 @@ const file_proto_job_job_proto_rawDesc = "" +
 	"\vDataBinding\x12\x18\n" +
 	"\adataset\x18\x01 \x01(\tR\adataset\x12\x14\n" +
 	"\x05globs\x18\x02 \x03(\tR\x05globs\x12\x16\n" +
-	"\x06follow\x18\x03 \x01(\bR\x06follow\"\xc6\x0e\n" +
+	"\x06follow\x18\x03 \x01(\bR\x06follow\"\xfc\x0e\n" +
 	"\aJobSpec\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aprogram\x18\x02 \x01(\fR\aprogram\x12(\n" +
@@ -3383,7 +3407,8 @@ const file_proto_job_job_proto_rawDesc = "" +
 	"\x06labels\x18- \x03(\v2\x1c.edl.job.JobSpec.LabelsEntryR\x06labels\x12\x1a\n" +
 	"\bpriority\x18. \x01(\x05R\bpriority\x123\n" +
 	"\rtrainer_needs\x18/ \x01(\v2\x0e.edl.job.NeedsR\ftrainerNeeds\x123\n" +
-	"\rpserver_needs\x180 \x01(\v2\x0e.edl.job.NeedsR\fpserverNeeds\x1a9\n" +
+	"\rpserver_needs\x180 \x01(\v2\x0e.edl.job.NeedsR\fpserverNeeds\x124\n" +
+	"\bmax_time\x181 \x01(\v2\x19.google.protobuf.DurationR\amaxTime\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\f\n" +
@@ -3407,7 +3432,7 @@ const file_proto_job_job_proto_rawDesc = "" +
 	"\x04pass\x18\x02 \x01(\x05R\x04pass\x12\x14\n" +
 	"\x05batch\x18\x03 \x01(\x04R\x05batch\x12\x16\n" +
 	"\x06reader\x18\x04 \x01(\tR\x06reader\x12\x18\n" +
-	"\atrained\x18\x05 \x01(\tR\atrained\"\x96\t\n" +
+	"\atrained\x18\x05 \x01(\tR\atrained\"\xbe\t\n" +
 	"\bRoleSpec\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12!\n" +
 	"\x04role\x18\x02 \x01(\x0e2\r.edl.job.RoleR\x04role\x12\x14\n" +
@@ -3445,7 +3470,8 @@ const file_proto_job_job_proto_rawDesc = "" +
 	"\x10etcd_credentials\x18\x1f \x01(\fR\x0fetcdCredentials\x12\x1d\n" +
 	"\n" +
 	"clear_data\x18  \x01(\bR\tclearData\x12$\n" +
-	"\x05needs\x18$ \x01(\v2\x0e.edl.job.NeedsR\x05needs\x12'\n" +
+	"\x05needs\x18$ \x01(\v2\x0e.edl.job.NeedsR\x05needs\x12&\n" +
+	"\x06bounds\x18% \x01(\v2\x0e.edl.job.NeedsR\x06bounds\x12'\n" +
 	"\x06policy\x18! \x01(\v2\x0f.edl.job.PolicyR\x06policy\x1a6\n" +
 	"\bOpsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
@@ -3561,7 +3587,7 @@ const file_proto_job_job_proto_rawDesc = "" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04line\x18\x02 \x01(\tR\x04line\x12\x14\n" +
 	"\x05flops\x18\x03 \x01(\x03R\x05flops\x12\x14\n" +
-	"\x05bytes\x18\x04 \x01(\x03R\x05bytes\"\xc7\b\n" +
+	"\x05bytes\x18\x04 \x01(\x03R\x05bytes\"\xde\b\n" +
 	"\tJobStatus\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12$\n" +
 	"\x05state\x18\x02 \x01(\x0e2\x0e.edl.job.StateR\x05state\x12!\n" +
@@ -3595,7 +3621,8 @@ const file_proto_job_job_proto_rawDesc = "" +
 	"\bpromised\x18\x1b \x01(\v2\x0e.edl.job.NeedsR\bpromised\x12\x1c\n" +
 	"\tresumable\x18\x1f \x01(\bR\tresumable\x12#\n" +
 	"\rearlier_steps\x18  \x01(\x04R\fearlierSteps\x12'\n" +
-	"\x0fearlier_records\x18! \x01(\x03R\x0eearlierRecords\x12'\n" +
+	"\x0fearlier_records\x18! \x01(\x03R\x0eearlierRecords\x12\x15\n" +
+	"\x06ran_ms\x18# \x01(\x03R\x05ranMs\x12'\n" +
 	"\x0fcomplete_passes\x18\" \x01(\x05R\x0ecompletePasses\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
@@ -3747,50 +3774,52 @@ var file_proto_job_job_proto_depIdxs = []int32{
 	32, // 9: edl.job.JobSpec.labels:type_name -> edl.job.JobSpec.LabelsEntry
 	6,  // 10: edl.job.JobSpec.trainer_needs:type_name -> edl.job.Needs
 	6,  // 11: edl.job.JobSpec.pserver_needs:type_name -> edl.job.Needs
-	37, // 12: edl.job.Checkpoints.every:type_name -> google.protobuf.Duration
-	2,  // 13: edl.job.RoleSpec.role:type_name -> edl.job.Role
-	5,  // 14: edl.job.RoleSpec.spec:type_name -> edl.job.JobSpec
-	25, // 15: edl.job.RoleSpec.placement:type_name -> edl.job.ServerLoad
-	8,  // 16: edl.job.RoleSpec.begin:type_name -> edl.job.Progress
-	33, // 17: edl.job.RoleSpec.ops:type_name -> edl.job.RoleSpec.OpsEntry
-	12, // 18: edl.job.RoleSpec.placed:type_name -> edl.job.Placement
-	12, // 19: edl.job.RoleSpec.next:type_name -> edl.job.Placement
-	6,  // 20: edl.job.RoleSpec.needs:type_name -> edl.job.Needs
-	10, // 21: edl.job.RoleSpec.policy:type_name -> edl.job.Policy
-	11, // 22: edl.job.Policy.read:type_name -> edl.job.Places
-	11, // 23: edl.job.Policy.write:type_name -> edl.job.Places
-	13, // 24: edl.job.Placement.before:type_name -> edl.job.Held
-	2,  // 25: edl.job.RoleStatus.role:type_name -> edl.job.Role
-	3,  // 26: edl.job.RoleStatus.state:type_name -> edl.job.State
-	14, // 27: edl.job.RoleStatus.failure:type_name -> edl.job.Failure
-	38, // 28: edl.job.Wait.since:type_name -> google.protobuf.Timestamp
-	38, // 29: edl.job.Wait.until:type_name -> google.protobuf.Timestamp
-	16, // 30: edl.job.RoleReport.waits:type_name -> edl.job.Wait
-	14, // 31: edl.job.RoleReport.failure:type_name -> edl.job.Failure
-	19, // 32: edl.job.RoleReport.rounds:type_name -> edl.job.RoundTimes
-	20, // 33: edl.job.RoundTimes.phases:type_name -> edl.job.PhaseTime
-	34, // 34: edl.job.RoundTimes.last_declared:type_name -> edl.job.RoundTimes.LastDeclaredEntry
-	35, // 35: edl.job.RoundTimes.transports:type_name -> edl.job.RoundTimes.TransportsEntry
-	22, // 36: edl.job.Trace.rounds:type_name -> edl.job.TracedRound
-	23, // 37: edl.job.Trace.kernels:type_name -> edl.job.TracedKernel
-	3,  // 38: edl.job.JobStatus.state:type_name -> edl.job.State
-	0,  // 39: edl.job.JobStatus.mode:type_name -> edl.job.Mode
-	15, // 40: edl.job.JobStatus.roles:type_name -> edl.job.RoleStatus
-	14, // 41: edl.job.JobStatus.failure:type_name -> edl.job.Failure
-	25, // 42: edl.job.JobStatus.placement:type_name -> edl.job.ServerLoad
-	8,  // 43: edl.job.JobStatus.progress:type_name -> edl.job.Progress
-	36, // 44: edl.job.JobStatus.labels:type_name -> edl.job.JobStatus.LabelsEntry
-	6,  // 45: edl.job.JobStatus.promised:type_name -> edl.job.Needs
-	28, // 46: edl.job.Event.step:type_name -> edl.job.Step
-	24, // 47: edl.job.Event.status:type_name -> edl.job.JobStatus
-	26, // 48: edl.job.Step.fetched:type_name -> edl.job.Value
-	14, // 49: edl.job.CheckpointStatus.failure:type_name -> edl.job.Failure
-	31, // 50: edl.job.Shard.pieces:type_name -> edl.job.Piece
-	51, // [51:51] is the sub-list for method output_type
-	51, // [51:51] is the sub-list for method input_type
-	51, // [51:51] is the sub-list for extension type_name
-	51, // [51:51] is the sub-list for extension extendee
-	0,  // [0:51] is the sub-list for field type_name
+	37, // 12: edl.job.JobSpec.max_time:type_name -> google.protobuf.Duration
+	37, // 13: edl.job.Checkpoints.every:type_name -> google.protobuf.Duration
+	2,  // 14: edl.job.RoleSpec.role:type_name -> edl.job.Role
+	5,  // 15: edl.job.RoleSpec.spec:type_name -> edl.job.JobSpec
+	25, // 16: edl.job.RoleSpec.placement:type_name -> edl.job.ServerLoad
+	8,  // 17: edl.job.RoleSpec.begin:type_name -> edl.job.Progress
+	33, // 18: edl.job.RoleSpec.ops:type_name -> edl.job.RoleSpec.OpsEntry
+	12, // 19: edl.job.RoleSpec.placed:type_name -> edl.job.Placement
+	12, // 20: edl.job.RoleSpec.next:type_name -> edl.job.Placement
+	6,  // 21: edl.job.RoleSpec.needs:type_name -> edl.job.Needs
+	6,  // 22: edl.job.RoleSpec.bounds:type_name -> edl.job.Needs
+	10, // 23: edl.job.RoleSpec.policy:type_name -> edl.job.Policy
+	11, // 24: edl.job.Policy.read:type_name -> edl.job.Places
+	11, // 25: edl.job.Policy.write:type_name -> edl.job.Places
+	13, // 26: edl.job.Placement.before:type_name -> edl.job.Held
+	2,  // 27: edl.job.RoleStatus.role:type_name -> edl.job.Role
+	3,  // 28: edl.job.RoleStatus.state:type_name -> edl.job.State
+	14, // 29: edl.job.RoleStatus.failure:type_name -> edl.job.Failure
+	38, // 30: edl.job.Wait.since:type_name -> google.protobuf.Timestamp
+	38, // 31: edl.job.Wait.until:type_name -> google.protobuf.Timestamp
+	16, // 32: edl.job.RoleReport.waits:type_name -> edl.job.Wait
+	14, // 33: edl.job.RoleReport.failure:type_name -> edl.job.Failure
+	19, // 34: edl.job.RoleReport.rounds:type_name -> edl.job.RoundTimes
+	20, // 35: edl.job.RoundTimes.phases:type_name -> edl.job.PhaseTime
+	34, // 36: edl.job.RoundTimes.last_declared:type_name -> edl.job.RoundTimes.LastDeclaredEntry
+	35, // 37: edl.job.RoundTimes.transports:type_name -> edl.job.RoundTimes.TransportsEntry
+	22, // 38: edl.job.Trace.rounds:type_name -> edl.job.TracedRound
+	23, // 39: edl.job.Trace.kernels:type_name -> edl.job.TracedKernel
+	3,  // 40: edl.job.JobStatus.state:type_name -> edl.job.State
+	0,  // 41: edl.job.JobStatus.mode:type_name -> edl.job.Mode
+	15, // 42: edl.job.JobStatus.roles:type_name -> edl.job.RoleStatus
+	14, // 43: edl.job.JobStatus.failure:type_name -> edl.job.Failure
+	25, // 44: edl.job.JobStatus.placement:type_name -> edl.job.ServerLoad
+	8,  // 45: edl.job.JobStatus.progress:type_name -> edl.job.Progress
+	36, // 46: edl.job.JobStatus.labels:type_name -> edl.job.JobStatus.LabelsEntry
+	6,  // 47: edl.job.JobStatus.promised:type_name -> edl.job.Needs
+	28, // 48: edl.job.Event.step:type_name -> edl.job.Step
+	24, // 49: edl.job.Event.status:type_name -> edl.job.JobStatus
+	26, // 50: edl.job.Step.fetched:type_name -> edl.job.Value
+	14, // 51: edl.job.CheckpointStatus.failure:type_name -> edl.job.Failure
+	31, // 52: edl.job.Shard.pieces:type_name -> edl.job.Piece
+	53, // [53:53] is the sub-list for method output_type
+	53, // [53:53] is the sub-list for method input_type
+	53, // [53:53] is the sub-list for extension type_name
+	53, // [53:53] is the sub-list for extension extendee
+	0,  // [0:53] is the sub-list for field type_name
 }
 
 func init() { file_proto_job_job_proto_init() }

@@ -242,6 +242,9 @@ func Check(s *job.JobSpec) error {
 			wrong(field, d.AsDuration().String(), "a positive duration, at most "+maxDuration.String())
 		}
 	}
+	if s.MaxTime != nil && (!s.MaxTime.IsValid() || s.MaxTime.AsDuration() < time.Second) {
+		wrong("max_time", s.MaxTime.AsDuration().String(), "a second or more")
+	}
 	if least, most := s.MinTaskTimeout.AsDuration(), s.MaxTaskTimeout.AsDuration(); least > most {
 		wrong("min_task_timeout", least.String(), "at most max_task_timeout, "+most.String())
 	}

@@ -70,6 +70,7 @@ type file struct {
 	TrainerMiB         int64             `yaml:"trainer_mib"`
 	PServerCores       *float64          `yaml:"pserver_cores"`
 	PServerMiB         int64             `yaml:"pserver_mib"`
+	MaxTime            time.Duration     `yaml:"max_time"`
 }
 
 // checkpoints is where and how often the state is saved while the job trains. Rounds come before a time.
@@ -168,7 +169,7 @@ func (y *file) spec() (*job.JobSpec, error) {
 		s.Data = append(s.Data, &job.DataBinding{Dataset: name, Globs: y.Data[name].Files, Follow: y.Data[name].Follow})
 	}
 	for to, d := range map[**durationpb.Duration]time.Duration{&s.StartDeadline: y.StartDeadline, &s.RoundDeadline: y.RoundDeadline, &s.Lease: y.Lease,
-		&s.MinTaskTimeout: y.MinTaskTimeout, &s.MaxTaskTimeout: y.MaxTaskTimeout} {
+		&s.MinTaskTimeout: y.MinTaskTimeout, &s.MaxTaskTimeout: y.MaxTaskTimeout, &s.MaxTime: y.MaxTime} {
 		if d != 0 {
 			*to = durationpb.New(d)
 		}

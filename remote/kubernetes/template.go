@@ -133,19 +133,7 @@ func requests(r *corev1.ResourceRequirements, spec *job.RoleSpec) {
 	}
 	set(&r.Requests, corev1.ResourceCPU, *resource.NewMilliQuantity(max(leastCores, spec.GetNeeds().GetMillicores()), resource.DecimalSI))
 	set(&r.Requests, corev1.ResourceMemory, *resource.NewQuantity(cmp.Or(spec.GetNeeds().GetMemory(), leastMemory), resource.BinarySI))
-	if said := saidOf(spec).GetMemory(); said > 0 {
+	if said := jobspec.Said(spec).GetMemory(); said > 0 {
 		set(&r.Limits, corev1.ResourceMemory, *resource.NewQuantity(said, resource.BinarySI))
-	}
-}
-
-// saidOf is what the user of a job has said of what a role takes.
-func saidOf(spec *job.RoleSpec) *job.Needs {
-	switch spec.Role {
-	case job.Role_TRAINER:
-		return spec.GetSpec().GetTrainerNeeds()
-	case job.Role_PSERVER, job.Role_STANDBY:
-		return spec.GetSpec().GetPserverNeeds()
-	default:
-		return nil
 	}
 }

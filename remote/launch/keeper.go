@@ -54,8 +54,16 @@ type keptRole struct {
 	err    error // valid when done is closed
 }
 
-// KeptLines bounds the lines that a Keeper remembers of a run.
-const KeptLines = 10_000
+// KeptLines bounds the lines that a Keeper, or a listener, remembers of a run, and KeptBytes what is in them.
+const (
+	KeptLines = 10_000
+	KeptBytes = 16 << 20
+)
+
+// NewLog returns a log of the roles of a run, within these bounds.
+func NewLog() *eventlog.Log[*rpc.LogLine] {
+	return eventlog.NewSized(KeptLines, KeptBytes, func(l *rpc.LogLine) int { return len(l.Line) + len(l.Role) })
+}
 
 // NewKeeper returns a Keeper that starts roles with launcher. It tells listeners about, which does not change.
 func NewKeeper(launcher Launcher, about *rpc.KeeperState) *Keeper {
@@ -198,7 +206,7 @@ func (k *Keeper) start(name string, spec *job.RoleSpec) (*keptRole, error) {
 	}
 	run := k.runs[name]
 	if run == nil {
-		run = &keptRun{lines: eventlog.New[*rpc.LogLine](KeptLines), roles: map[string]*keptRole{}}
+		run = &keptRun{lines: NewLog(), roles: map[string]*keptRole{}}
 		k.runs[name] = run
 	}
 	if r := run.roles[nameInRun(spec)]; r != nil {

@@ -1,8 +1,8 @@
 // Package launch starts the roles of a job: as goroutines of this process, as child processes, or on the nodes of a cluster. Whoever starts a role
 // does not know which.
 //
-// Files in reading order: launch.go has Launcher and Handle, and cuts what a role writes into lines; goroutines.go, processes.go and nodes.go are the
-// three launchers; keeper.go owns processes for listeners that come and go, and kept.go is the launcher of such a listener; threads.go, threads_linux.go and threads_other.go divide the cores of a host among child processes, and save wake-ups; child.go is
+// Files in reading order: launch.go has Launcher and Handle; lines.go cuts what a role writes into lines; goroutines.go, processes.go and nodes.go are the
+// three launchers; bounds.go, bounds_linux.go, bounds_other.go and cgroup.go keep a child process to what its role may take; keeper.go owns processes for listeners that come and go, and kept.go is the launcher of such a listener; threads.go, threads_linux.go and threads_other.go divide the cores of a host among child processes, and save wake-ups; child.go is
 // what passes between a launcher and its child process; renew.go gives a role the next credentials; serve.go is a node's side of nodes.go; rundir.go is the directory of a cluster of one machine.
 //
 // Three pipes join a launcher and its child:
@@ -19,13 +19,10 @@
 package launch
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"io"
-	"regexp"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/edl-go/edl/fault"
@@ -81,107 +78,6 @@ func nameOf(spec *job.RoleSpec) string {
 
 func memberOf(spec *job.RoleSpec) cluster.Member {
 	return cluster.Member{Role: spec.Role, Index: int(spec.Index)}
-}
-
-// maxLine bounds a line of a role's log in bytes; a longer line is cut.
-const maxLine = 8 << 10
-
-// lines cuts what a role writes into lines and passes on each of them in one Write. It never fails: a role must not end because of its log.
-type lines struct {
-	mu   sync.Mutex
-	to   io.Writer
-	open []byte // the line so far, at most maxLine bytes
-	cut  bool   // the line is longer
-	last string // the last line that was not empty
-	crash
-}
-
-func newLines(to io.Writer) *lines {
-	if to == nil {
-		to = io.Discard
-	}
-	return &lines{to: to}
-}
-
-// Write takes any piece of the log.
-func (l *lines) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for rest := p; len(rest) > 0; {
-		part, after, ended := bytes.Cut(rest, []byte{'\n'})
-		room := min(len(part), maxLine-len(l.open))
-		l.open = append(l.open, part[:room]...)
-		l.cut = l.cut || room < len(part)
-		if ended {
-			l.end()
-		}
-		rest = after
-	}
-	return len(p), nil
-}
-
-// Flush passes on a last line that has no end.
-func (l *lines) Flush() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if len(l.open) > 0 {
-		l.end()
-	}
-}
-
-// Last returns the last line that was not empty.
-func (l *lines) Last() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.last
-}
-
-// Crash returns the first lines of the last crash of a Go program; empty: there was none.
-func (l *lines) Crash() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return strings.Join(l.crash.lines, "; ")
-}
-
-func (l *lines) end() {
-	if l.cut {
-		l.open = append(l.open, " ..."...)
-	}
-	l.crash.next(string(l.open))
-	if text := bytes.TrimSpace(l.open); len(text) > 0 {
-		l.last = string(text)
-	}
-	_, _ = l.to.Write(append(l.open, '\n'))
-	l.open, l.cut = l.open[:0], false
-}
-
-// A crash is what the Go runtime says of why it ends a process: a few lines, an empty line, and then the stacks of all goroutines.
-type crash struct {
-	lines []string
-	open  bool // the next line may belong to it
-}
-
-// crashLines bounds the lines of a crash, and crashLine each of them in bytes.
-const (
-	crashLines = 2
-	crashLine  = 256
-)
-
-// crashBegins matches the first line of a crash.
-var crashBegins = regexp.MustCompile(`^(panic: |fatal error: |SIG[A-Z]+: )`)
-
-// next takes the next line of a log.
-func (c *crash) next(line string) {
-	begins := crashBegins.MatchString(line)
-	switch text := strings.TrimSpace(line); {
-	case begins && strings.HasPrefix(line, "SIGABRT") && len(c.lines) > 0: // the runtime ends itself by this signal if GOTRACEBACK is crash
-	case begins:
-		c.lines, c.open = []string{text[:min(len(text), crashLine)]}, true
-	case text == "" || len(c.lines) == crashLines:
-		c.open = false
-	case c.open:
-		c.lines = append(c.lines, text[:min(len(text), crashLine)])
-	}
 }
 
 // named returns err with the name of its role, once, and keeps its kind and fields. The role may have named itself, without its job.

@@ -1,6 +1,7 @@
 package launch_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"math"
@@ -72,6 +73,14 @@ func child(behaviour string) int {
 		return 3
 	case "threads":
 		fmt.Println(os.Getenv("GOMAXPROCS"))
+		return 0
+	case "bounds":
+		fmt.Println(os.Getenv("GOMAXPROCS"), os.Getenv("GOMEMLIMIT"))
+		return 0
+	case "hog": // takes 256 MiB more, and keeps it
+		taken := bytes.Repeat([]byte{1}, 256<<20)
+		<-lost
+		fmt.Println(len(taken))
 		return 0
 	case "fenced":
 		return 138

@@ -23,6 +23,7 @@ type Processes struct {
 	Binary string
 	Args   []string // the job and the role are appended, for people who look at the list of processes
 	Env    []string // added to this process's environment, as "NAME=value"
+	Cgroup *Cgroup  // in which roles that are bounded get groups of their own; nil: they get none
 }
 
 var _ Launcher = Processes{}
@@ -39,7 +40,7 @@ func (p Processes) Start(ctx context.Context, spec *job.RoleSpec, log io.Writer)
 	limits := jobspec.DeadlinesOf(spec.Spec)
 	h := &process{name: nameOf(spec), member: memberOf(spec), out: newLines(log), done: make(chan struct{})}
 	h.cmd = exec.Command(p.Binary, append(slices.Clone(p.Args), spec.Job, memberOf(spec).ID())...)
-	h.cmd.Env = slices.Concat(os.Environ(), threadsOf(spec), p.Env)
+	h.cmd.Env = slices.Concat(os.Environ(), threadsOf(spec), boundsEnv(spec), p.Env)
 	h.cmd.Stdout, h.cmd.Stderr = h.out, h.out
 	h.cmd.WaitDelay = limits.Output
 	ownGroup(h.cmd)
@@ -47,6 +48,15 @@ func (p Processes) Start(ctx context.Context, spec *job.RoleSpec, log io.Writer)
 	if err != nil {
 		return nil, fault.Wrap(fault.InvalidArgument, nameOf(spec), err)
 	}
+	endFirst(h.cmd.Process.Pid)
+	group, err := p.Cgroup.add(spec, h.cmd.Process.Pid)
+	if err != nil {
+		_ = h.cmd.Process.Kill()
+		_ = reported.Close()
+		_ = h.cmd.Wait()
+		return nil, err
+	}
+	go h.watchMemory(spec, ownMemory)
 	// The pipe stays open until Wait closes it. When the child ends before it has read its spec, its exit is reported and not the error of this Write.
 	written := make(chan struct{})
 	h.writing.Lock()
@@ -72,6 +82,9 @@ func (p Processes) Start(ctx context.Context, spec *job.RoleSpec, log io.Writer)
 		<-read
 		late.Stop()
 		h.out.Flush()
+		if took, over := group.end(); over {
+			h.over.CompareAndSwap(nil, &overBound{overMemory(spec, took)})
+		}
 		h.err = h.outcome(err)
 		close(h.done)
 	}()
@@ -108,6 +121,7 @@ type process struct {
 	writing sync.Mutex // to stdin
 	stdin   io.WriteCloser
 	stopped atomic.Bool
+	over    atomic.Pointer[overBound] // why it was ended that has taken too much; nil: it has not
 	done    chan struct{}
 	err     error // valid when done is closed
 }
@@ -149,6 +163,9 @@ func (h *process) outcome(err error) error {
 	}
 	if state.Success() {
 		return nil
+	}
+	if over := h.over.Load(); over != nil && state.ExitCode() < 0 { // it may have ended otherwise just before
+		return over.err
 	}
 	if told := h.failure(); told != nil && state.ExitCode() > 0 {
 		return named(h.name, h.member, fault.Kind(told.Kind), wire.FaultOf(told))

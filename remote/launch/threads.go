@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"strconv"
 
 	"github.com/edl-go/edl/proto/job"
 )
@@ -34,10 +35,25 @@ func threads(spec *job.RoleSpec, cores int) int {
 	return min(cores, max(cores/here, int(s.GetWorkers()), 1))
 }
 
-// threadsOf is the environment that gives a role its threads. A bound that the user has set for this process holds for its children, too.
+// boundThreads is threads for a role that may take so many thousandths of cores; 0: all. A part of a core is a thread.
+func boundThreads(n int, millicores int64) int {
+	bound := int(min((millicores+999)/1000, 1<<20))
+	if bound == 0 || n > 0 && n < bound {
+		return n
+	}
+	return bound
+}
+
+// threadsOf is the environment that gives a role its threads. A bound that the user has set for this process holds for its children, too, where theirs is not lower.
 func threadsOf(spec *job.RoleSpec) []string {
 	n := threads(spec, runtime.GOMAXPROCS(0))
-	if _, set := os.LookupEnv(threadsEnv); set || n == 0 {
+	if value, set := os.LookupEnv(threadsEnv); set {
+		n, _ = strconv.Atoi(value) // the runtime ignores what is no number, too
+		if bound := boundThreads(n, spec.GetBounds().GetMillicores()); bound == n {
+			return nil
+		}
+	}
+	if n = boundThreads(n, spec.GetBounds().GetMillicores()); n == 0 {
 		return nil
 	}
 	return []string{fmt.Sprintf("%s=%d", threadsEnv, n)}

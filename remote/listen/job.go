@@ -20,6 +20,7 @@ import (
 	"github.com/edl-go/edl/proto/state"
 	"github.com/edl-go/edl/remote/cluster"
 	"github.com/edl-go/edl/remote/jobspec"
+	"github.com/edl-go/edl/remote/launch"
 	"github.com/edl-go/edl/remote/listen/schedule"
 	"github.com/edl-go/edl/remote/wire"
 )
@@ -70,7 +71,7 @@ func newJob(m *Manager, id string, spec *job.JobSpec, p *plan, state *jobState) 
 	s := proto.Clone(spec).(*job.JobSpec)
 	s.Program, s.Params = nil, state.params
 	j := &Job{ID: id, name: newRun(id), manager: m, spec: s, limits: jobspec.DeadlinesOf(s), plan: *p, state: state,
-		events: eventlog.NewSized(maxEvents, maxEventBytes, func(e *job.Event) int { return proto.Size(e) }), logs: eventlog.New[*rpc.LogLine](maxLogLines),
+		events: eventlog.NewSized(maxEvents, maxEventBytes, func(e *job.Event) int { return proto.Size(e) }), logs: launch.NewLog(),
 		began: time.Now(), done: make(chan struct{}), rolesStarted: make(chan struct{}),
 		record: record{reports: newReports(), profiled: spec.ProfileSteps > 0, wanted: spec.Trainers, begin: state.begin.Steps, next: state.begin.Steps, datasets: state.datasets,
 			status: &job.JobStatus{Job: id, State: job.State_PENDING, ProgramHash: p.hash.String(), Mode: spec.Mode,
@@ -266,6 +267,7 @@ func (j *Job) roleSpec(m cluster.Member, start int) *job.RoleSpec {
 		s.SaveProgram = p.plan.save
 	}
 	s.Node, s.Needs = j.manager.queue.nodeFor(j, m), needsMessage(j.needs.of(m, j.spec.Standby))
+	s.Bounds = jobspec.Bounds(s, j.manager.cfg.Cores > 0, j.manager.cfg.Memory > 0)
 	j.state.give(s)
 	s.Policy = jobspec.PolicyMessage(j.allowed.Also(s.StateDir, s.KeepDir, j.state.unpacked))
 	return s

@@ -7,10 +7,10 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/edl-go/edl/internal/eventlog"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/proto/state"
+	"github.com/edl-go/edl/remote/launch"
 )
 
 // A journal gives back what was written of a job, with the last of each part and its events in order, also when the listener was killed while it wrote, and while it
@@ -183,7 +183,7 @@ func TestTornJournal(t *testing.T) {
 
 // The log of a job that has ended is read as it was written.
 func TestLinesAreKept(t *testing.T) {
-	j := &Job{logs: eventlog.New[*rpc.LogLine](maxLogLines)}
+	j := &Job{logs: launch.NewLog()}
 	for n := range uint64(3) {
 		addLine(j)(&rpc.LogLine{Role: "trainer-0", Line: fmt.Sprint("line ", n+7), Number: n + 7})
 	}

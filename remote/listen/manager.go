@@ -11,7 +11,7 @@
 //   - data.go: Data, what outlives a listener: jobs that can be resumed, and their checkpoints; recall.go: those jobs are listed; checkpoints.go: from a checkpoint to the start of an attempt
 //   - plan.go: from a JobSpec to role programs; jobstate.go: what a job starts with and leaves; states.go: the states that the listener holds between jobs
 //   - job.go: Job, its calls; finish.go: its end in good order; record.go: what is known of a job; history.go: the jobs that have ended
-//   - queue.go: queue, which jobs wait and which run; needs.go: what roles take; nodes.go: the machines that they share
+//   - queue.go: queue, which jobs wait and which run; needs.go: what roles take; bounds.go: what jobs may take of time and disk; nodes.go: the machines that they share
 //   - run.go: jobRun, the roles of a job and the reason of its end; roles.go: one role, from start to end; scale.go: another number of pservers; wishes.go: such a change that waits
 //   - watch.go: events of the coordinator, final reports, acknowledgements; followers.go: whether somebody acknowledges; servers.go: regular reports of the servers; why.go: what the job waits for; times.go: where
 //     the time of rounds went
@@ -73,6 +73,8 @@ type Config struct {
 	Sharing       schedule.Policy       // how they share; the zero value: schedule.DefaultPolicy
 	MaxJobs       int                   // jobs that are remembered, when the oldest have ended; 0: 100
 	MaxJobBytes   int64                 // of jobs that have ended, in the data folder; 0: 4 GiB
+	MaxTime       time.Duration         // for which each job may run, without the time in which it waits or is suspended; 0: without bound
+	MaxDisk       int64                 // bytes that each job may have in the data folder, with its checkpoints there; 0: without bound
 	// StateDir is the directory for kept states; empty: RunDir, else the directory for temporary files. If roles run on other machines, they must
 	// reach it under the same path.
 	StateDir      string

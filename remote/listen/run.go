@@ -74,6 +74,7 @@ func runRoles(ctx context.Context, j *Job) error {
 	group.Go(func() { suspends(watching, c) })
 	group.Go(func() { j.finishing.passOn(watching, peers.coordinator) })
 	group.Go(func() { probeRegularly(watching, j, peers) })
+	group.Go(func() { keepToBounds(watching, c) })
 
 	if err = c.run(ctx); err == nil {
 		c.awaitFinals(ctx)

@@ -162,9 +162,6 @@ func lostFirst(roles []supervise.Role) []supervise.Role {
 	return append(lost, slices.DeleteFunc(roles, isLost)...)
 }
 
-// maxLogLines bounds what is kept of a job's output.
-const maxLogLines = 10_000
-
 // lineWriter enters the lines that a launcher passes on, one a call, into a job's log.
 type lineWriter struct {
 	log  *eventlog.Log[*rpc.LogLine]
