@@ -75,11 +75,14 @@ func TestFingerprintSeesWhatAPlanDependsOn(t *testing.T) {
 			op.SetAttr("scale", float32(1))
 			op.SetAttr("bias", float32(2))
 		},
-		"an argument": func(_ *program.Program, op *program.Op) { op.Inputs["X"] = []string{"y"} },
-		"a type":      func(_ *program.Program, op *program.Op) { op.Type = "tanh" },
-		"an op":       func(p *program.Program, op *program.Op) { p.Global().Append(op.Clone()) },
-		"a block":     func(p *program.Program, _ *program.Op) { p.NewBlock(p.Global()) },
-		"a variable":  func(p *program.Program, _ *program.Op) { p.Global().EnsureVar(program.Var{Name: "z"}) },
+		"an element of a list": func(_ *program.Program, op *program.Op) { op.Attrs["names"].([]string)[1] = "c" },
+		"a name":               func(_ *program.Program, op *program.Op) { op.Inputs["X"][0] = "y" },
+		"no attribute":         func(_ *program.Program, op *program.Op) { delete(op.Attrs, "bias") },
+		"an argument":          func(_ *program.Program, op *program.Op) { op.Inputs["X"] = []string{"y"} },
+		"a type":               func(_ *program.Program, op *program.Op) { op.Type = "tanh" },
+		"an op":                func(p *program.Program, op *program.Op) { p.Global().Append(op.Clone()) },
+		"a block":              func(p *program.Program, _ *program.Op) { p.NewBlock(p.Global()) },
+		"a variable":           func(p *program.Program, _ *program.Op) { p.Global().EnsureVar(program.Var{Name: "z"}) },
 		"dims": func(p *program.Program, _ *program.Op) {
 			v, _ := p.Global().Var("x")
 			v.Dims[0] = 2
@@ -90,9 +93,17 @@ func TestFingerprintSeesWhatAPlanDependsOn(t *testing.T) {
 		},
 	} {
 		changed, op := build()
+		var known versions
+		before := known.of(changed)
+		if known.of(changed) != before || len(known.known) != 1 {
+			t.Error("a program that has not changed has another version")
+		}
 		change(changed, op)
 		if fingerprint(changed) == fingerprint(original) {
 			t.Errorf("%s does not count", name)
+		}
+		if after := known.of(changed); after == before || after.fingerprint != fingerprint(changed) {
+			t.Errorf("%s gives no other version", name)
 		}
 	}
 }

@@ -2,11 +2,8 @@ package executor
 
 import (
 	"context"
-	"encoding/binary"
 	"fmt"
-	"hash/maphash"
 	"maps"
-	"math"
 	"slices"
 	"strings"
 
@@ -18,15 +15,10 @@ import (
 // A planner compiles programs for the state of an executor, and keeps the plans that were used last. The state lock guards it.
 type planner struct {
 	*settings
-	startup *startup
-	cache   planCache
-	last    analysed // the program that was verified last: batches of sequences compile it again and again
-}
-
-// version names a program as it was at a time. A program that was changed has another fingerprint.
-type version struct {
-	program     *program.Program
-	fingerprint uint64
+	startup  *startup
+	cache    planCache
+	versions versions
+	last     analysed // the program that was verified last: batches of sequences compile it again and again
 }
 
 // analysed is a program that has no mistakes, with what follows from it alone.
@@ -41,7 +33,7 @@ func (k *planner) planFor(ctx context.Context, p *program.Program, feed Feed, fe
 	if err != nil {
 		return nil, err
 	}
-	key := planKey{version{p, fingerprint(p)}, requestKey(shapes, fetch, keep), requestKey(nil, fetch, keep)}
+	key := planKey{k.versions.of(p), requestKey(shapes, fetch, keep), requestKey(nil, fetch, keep)}
 	if compiled := k.cache.get(key); compiled != nil {
 		return compiled, nil
 	}
@@ -221,93 +213,4 @@ func (c *planCache) put(key planKey, p *plan.Plan) {
 		c.entries = slices.Delete(c.entries, 0, 1)
 	}
 	c.entries = append(c.entries, cachedPlan{key, p})
-}
-
-var fingerprintSeed = maphash.MakeSeed()
-
-// fingerprint differs when a program has changed. It covers everything that a plan depends on, and is cheap enough to be
-// taken before each run; it means nothing outside of this process.
-func fingerprint(p *program.Program) uint64 {
-	var h maphash.Hash
-	h.SetSeed(fingerprintSeed)
-	for _, b := range p.Blocks {
-		number(&h, int64(b.Parent))
-		for _, v := range b.Vars() {
-			text(&h, v.Name)
-			number(&h, int64(v.Kind), int64(v.DType), int64(v.LoDLevel), int64(len(v.Dims)))
-			number(&h, v.Dims...)
-			maphash.WriteComparable(&h, v.Persistable)
-		}
-		number(&h, int64(len(b.Ops)))
-		for _, op := range b.Ops {
-			text(&h, op.Type)
-			number(&h, int64(slotsSum(op.Inputs)), int64(slotsSum(op.Outputs)), int64(attrsSum(op.Attrs)))
-		}
-	}
-	return h.Sum64()
-}
-
-// slotsSum adds the hashes of the slots, so that the order of the map does not count.
-func slotsSum(slots map[string][]string) (sum uint64) {
-	for slot, names := range slots {
-		var h maphash.Hash
-		h.SetSeed(fingerprintSeed)
-		text(&h, slot)
-		for _, name := range names {
-			text(&h, name)
-		}
-		sum += h.Sum64()
-	}
-	return sum
-}
-
-// attrsSum does the same for attributes. The line of user code is no part of what a program computes.
-func attrsSum(attrs map[string]program.Attr) (sum uint64) {
-	for name, value := range attrs {
-		if name == program.AttrCallstack {
-			continue
-		}
-		var h maphash.Hash
-		h.SetSeed(fingerprintSeed)
-		text(&h, name)
-		attr(&h, value)
-		sum += h.Sum64()
-	}
-	return sum
-}
-
-func attr(h *maphash.Hash, value program.Attr) {
-	switch v := value.(type) {
-	case int32:
-		number(h, 1, int64(v))
-	case int64:
-		number(h, 2, v)
-	case float32:
-		number(h, 3, int64(math.Float32bits(v)))
-	case float64:
-		number(h, 4, int64(math.Float64bits(v)))
-	case string:
-		number(h, 5)
-		text(h, v)
-	case []string:
-		number(h, 6, int64(len(v)))
-		for _, s := range v {
-			text(h, s)
-		}
-	default:
-		text(h, fmt.Sprintf("%T%v", value, value))
-	}
-}
-
-func text(h *maphash.Hash, s string) {
-	number(h, int64(len(s)))
-	h.WriteString(s)
-}
-
-func number(h *maphash.Hash, values ...int64) {
-	var b [8]byte
-	for _, v := range values {
-		binary.LittleEndian.PutUint64(b[:], uint64(v))
-		h.Write(b[:])
-	}
 }

@@ -17,7 +17,8 @@ import (
 var _ Executor = (*Local)(nil)
 
 // Local runs programs in this process. Its state is a Scope and a Progress. Calls from several goroutines wait for each other. For inference on several
-// goroutines make one Local for each, over one Scope.
+// goroutines make one Local for each, over one Scope: a run of a program for inference, which reads persistable variables and computes none, writes nothing there but first
+// values that are missing.
 type Local struct {
 	settings
 	lock    stateLock
@@ -202,7 +203,7 @@ func (l *Local) Prepare(ctx context.Context, p *program.Program, example Feed, f
 	if err != nil {
 		return nil, err
 	}
-	compiled, err := l.planner.compile(ctx, version{p, fingerprint(p)}, shapes, fetch)
+	compiled, err := l.planner.compile(ctx, l.planner.versions.of(p), shapes, fetch)
 	if err != nil {
 		return nil, err
 	}

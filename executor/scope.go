@@ -113,6 +113,26 @@ func (s *Scope) MarkReady(names ...string) {
 func (s *Scope) Set(name string, t *tensor.Tensor) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	return s.set(name, t)
+}
+
+// setMissing is Set for a variable that has no value here or in a parent. It leaves one that has: another executor may have given it meanwhile, and read it.
+func (s *Scope) setMissing(name string, t *tensor.Tensor) error {
+	if s.parent != nil {
+		if _, ok := s.parent.Find(name); ok && !s.holds(name) {
+			return nil
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if v := s.vars[name]; v != nil && v.ready {
+		return nil
+	}
+	return s.set(name, t)
+}
+
+// set is Set for a caller that holds the lock.
+func (s *Scope) set(name string, t *tensor.Tensor) error {
 	v := s.vars[name]
 	if v == nil {
 		s.vars[name] = &scopeVar{value: t, ready: true}

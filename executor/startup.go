@@ -43,11 +43,8 @@ func (s *startup) run(ctx context.Context, p *program.Program) error {
 		return err
 	}
 	for _, name := range fresh.Names() {
-		if _, ok := s.scope.Find(name); ok {
-			continue
-		}
 		value, _ := fresh.Find(name)
-		if err := s.scope.Set(name, value); err != nil {
+		if err := s.scope.setMissing(name, value); err != nil {
 			return err
 		}
 	}

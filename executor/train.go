@@ -308,7 +308,7 @@ func (t *training) planFor(ctx context.Context, batch *Batch) (*plan.Plan, error
 		}
 	}
 	if compiled == nil {
-		if compiled, err = t.local.planner.compile(ctx, version{t.program, fingerprint(t.program)}, shapes, t.run.Fetch); err != nil {
+		if compiled, err = t.local.planner.compile(ctx, t.local.planner.versions.of(t.program), shapes, t.run.Fetch); err != nil {
 			return nil, err
 		}
 	}

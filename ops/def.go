@@ -78,6 +78,10 @@ type Def struct {
 	// InPlace maps an output slot to the input slot whose buffer it may share.
 	InPlace map[string]string
 
+	// Leaves maps output slots to the input slots whose variable they may be: op then leaves it as it is, as batch_norm does with its statistics when it tests. An output slot
+	// that maps to "" is not written at all. An executor counts neither as written, so several goroutines may run the op on one state. Nil: none.
+	Leaves func(op *program.Op) map[string]string
+
 	// State lists the outputs that a forward pass writes to persistable variables, and how the values of several trainers merge.
 	State map[string]Merge
 
@@ -232,6 +236,25 @@ func Unregistered(opType string, fields ...fault.Field) *fault.Fault {
 	}
 	return fault.E(fault.Unsupported, append(fields, fault.Got("an op type that is not registered"), fault.Want("an op that `edl show ops` lists"),
 		fault.DidYouMean(opType, slices.Sorted(maps.Keys(registry))))...)
+}
+
+// Changing returns op without the outputs that it leaves as they are. It is op itself if there are none.
+func (d *Def) Changing(op *program.Op) *program.Op {
+	if d.Leaves == nil {
+		return op
+	}
+	changing := op
+	for out, in := range d.Leaves(op) {
+		if names := op.Outputs[out]; len(names) == 0 || in != "" && !slices.Equal(names, op.Inputs[in]) {
+			continue
+		}
+		if changing == op {
+			c := *op
+			c.Outputs, changing = maps.Clone(op.Outputs), &c
+		}
+		delete(changing.Outputs, out)
+	}
+	return changing
 }
 
 // All returns every registered op, sorted by type.

@@ -23,7 +23,8 @@ type Opaque struct {
 	raw  []byte
 }
 
-func cloneAttr(a Attr) Attr {
+// CloneAttr returns a copy that shares no memory with a.
+func CloneAttr(a Attr) Attr {
 	switch v := a.(type) {
 	case []int32:
 		return slices.Clone(v)

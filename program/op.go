@@ -78,7 +78,7 @@ func (op *Op) Clone() *Op {
 	if op.Attrs != nil {
 		c.Attrs = make(map[string]Attr, len(op.Attrs))
 		for name, a := range op.Attrs {
-			c.Attrs[name] = cloneAttr(a)
+			c.Attrs[name] = CloneAttr(a)
 		}
 	}
 	c.rest = maps.Clone(op.rest)

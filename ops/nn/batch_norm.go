@@ -5,6 +5,7 @@ import (
 	"github.com/edl-go/edl/ops"
 	"github.com/edl-go/edl/ops/kernel"
 	"github.com/edl-go/edl/ops/opkit"
+	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/tensor"
 )
 
@@ -43,7 +44,13 @@ func registerBatchNorm(name, note string, mixes opkit.Mixing) {
 		Bind:      opkit.BindFloats("X", bindBatchNorm[float32], bindBatchNorm[float64]),
 		MixesRows: mixes,
 		InPlace:   map[string]string{"Y": "X", "MeanOut": "Mean", "VarianceOut": "Variance"},
-		State:     map[string]ops.Merge{"MeanOut": ops.MergeMean, "VarianceOut": ops.MergeMean},
+		Leaves: func(op *program.Op) map[string]string {
+			if !isTrue(op, "is_test") && !isTrue(op, "use_global_stats") {
+				return nil
+			}
+			return map[string]string{"MeanOut": "Mean", "VarianceOut": "Variance"}
+		},
+		State: map[string]ops.Merge{"MeanOut": ops.MergeMean, "VarianceOut": ops.MergeMean},
 	}, opkit.Gradient{
 		Doc: "with h = (X - mean)/sqrt(variance + epsilon) and means over the batch, dBias = sum(dY), dScale = sum(dY*h), " +
 			"dX = Scale/sqrt(variance + epsilon)*(dY - mean(dY) - h*mean(dY*h)); with given statistics dX has the first term alone.",
@@ -92,6 +99,12 @@ func inferBatchNorm(s *ops.Shapes) error {
 
 // givenStatistics reports whether the op normalises by Mean and Variance and not by the batch.
 func givenStatistics(b *ops.Binding) bool { return b.Bool("is_test") || b.Bool("use_global_stats") }
+
+// isTrue reports whether an attribute whose default is false is set.
+func isTrue(op *program.Op, attr string) bool {
+	value, _ := op.Int(attr)
+	return value != 0
+}
 
 // channelsOf returns dims as [n, c, hw].
 func channelsOf(dims []int64) (n, c, hw int) {

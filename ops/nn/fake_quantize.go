@@ -67,6 +67,8 @@ func init() {
 			return areOnes(s, "InAccum", "InState")
 		},
 		MixesRows: opkit.Mixes,
+		InPlace:   map[string]string{"Out": "X", "OutState": "InState", "OutAccum": "InAccum"},
+		Leaves:    leftIn(map[string]string{"OutScale": "", "OutState": "InState", "OutAccum": "InAccum"}),
 		Bind:      opkit.BindFloats("X", bindMovingScale[float32], bindMovingScale[float64]),
 	}, opkit.Gradient{
 		Doc: "dX = dOut.", Inputs: []string{"X"}, From: []string{"Out"}, Wrt: []string{"X"}, Cost: opkit.PerElement(1),
@@ -156,6 +158,8 @@ func (q quantizing) register() {
 		}}, testAttr)
 	}
 	if q.moving != "" {
+		def.InPlace = map[string]string{"OutScale": "InScale", "OutState": "InState", "OutAccum": "InAccum"}
+		def.Leaves = leftIn(map[string]string{"OutScale": "InScale", "OutState": "InState", "OutAccum": "InAccum", "OutScales": ""})
 		def.MixesRows = func(s *ops.Shapes, divided func(string) bool) bool {
 			return !s.Bool("is_test") || opkit.RowsOnlyIn("X")(s, divided)
 		}
@@ -304,6 +308,16 @@ func stay[T tensor.Float](b *ops.Binding) {
 		if from, to := b.In(pair[0]), b.Out(pair[1]); from != nil && to != nil {
 			tensor.Data[T](to)[0] = tensor.Data[T](from)[0]
 		}
+	}
+}
+
+// leftIn is Def.Leaves of an op that leaves variables as they are when it tests.
+func leftIn(left map[string]string) func(*program.Op) map[string]string {
+	return func(op *program.Op) map[string]string {
+		if !isTrue(op, "is_test") {
+			return nil
+		}
+		return left
 	}
 }
 

@@ -173,6 +173,7 @@ func (in *inference) types(n *node, shapes *ops.Shapes) error {
 	}
 	op := shapes.Op()
 	def, _ := ops.Lookup(op.Type)
+	op = def.Changing(op)
 	n.op, n.def, n.cost = op, def, ops.Cost{}
 	open := def.Class == ops.Control
 	if open {

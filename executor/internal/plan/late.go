@@ -56,11 +56,14 @@ func withLateOps(block *program.Block, late map[*program.Op]bool) *program.Block
 func lateBlock(block *program.Block, list []*program.Op) *program.Op {
 	inner := block.Program().NewBlock(block)
 	for _, op := range list {
+		if def, ok := ops.Lookup(op.Type); ok {
+			op = def.Changing(op)
+		}
 		inner.Append(op)
 	}
 	run := &program.Op{Type: "run_block", Inputs: map[string][]string{}, Outputs: map[string][]string{}, Attrs: map[string]program.Attr{"sub_block": program.BlockIndex(inner.Index)}}
 	reads, writes := map[string]bool{}, map[string]bool{}
-	for _, op := range list {
+	for _, op := range inner.Ops {
 		r, w := block.Touches(op)
 		for name := range r {
 			if !writes[name] && name != program.Empty {

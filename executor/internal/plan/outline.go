@@ -63,7 +63,8 @@ func (o *outline) infer(op *program.Op) error {
 	if err != nil {
 		return ops.At(op, err)
 	}
-	for slot, names := range op.Outputs {
+	def, _ := ops.Lookup(op.Type)
+	for slot, names := range def.Changing(op).Outputs {
 		for i, name := range names {
 			m := shapes.Outs(slot)[i]
 			if name == program.Empty || m.Kind == 0 && len(op.SubBlocks()) > 0 {
