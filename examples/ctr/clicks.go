@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -14,11 +15,12 @@ import (
 	"github.com/edl-go/edl/tensor"
 )
 
-// files are the flags that name data.
+// files are the flags that name data, and the kind of tables.
 type files struct {
 	criteo, criteoTest string
 	binned             bool
 	adult              string
+	tables             string
 }
 
 // A source is a form of data and where it comes from.
@@ -30,6 +32,8 @@ type source struct {
 // source chooses what the flags ask for.
 func (f files) source(vocabulary int64) (source, error) {
 	switch {
+	case f.tables != local && f.tables != distributed && f.tables != growing:
+		return source{}, fmt.Errorf("-tables %q: want %s, %s or %s", f.tables, local, distributed, growing)
 	case (f.criteo == "") != (f.criteoTest == ""):
 		return source{}, errors.New("-criteo and -criteo-test belong together")
 	case f.criteo != "" && f.adult != "":
@@ -41,7 +45,7 @@ func (f files) source(vocabulary int64) (source, error) {
 	case f.binned:
 		return source{}, errors.New("-binned belongs to -criteo")
 	}
-	s := shape{categories: 26, numbers: 13, vocabulary: vocabulary}
+	s := shape{categories: 26, numbers: 13, vocabulary: vocabulary, tables: f.tables}
 	return source{s, func(out string) error { return writeBoth(out, newClickers(s).write) }}, nil
 }
 
@@ -50,11 +54,11 @@ func (f files) ofCriteo(vocabulary int64) source {
 	for i := range columns {
 		columns[i] = strconv.Itoa(i)
 	}
-	options := convert.ClicksOptions{Comma: '\t', Label: columns[0], Numbers: columns[1:14], Categories: columns[14:], Vocabulary: vocabulary}
+	options := convert.ClicksOptions{Comma: '\t', Label: columns[0], Numbers: columns[1:14], Categories: columns[14:], Vocabulary: f.ids(vocabulary)}
 	if f.binned {
 		options.Numbers, options.Categories = nil, columns[1:]
 	}
-	return source{shapeOf(options), func(out string) error {
+	return source{f.shapeOf(options, vocabulary), func(out string) error {
 		return writeBoth(out, func(train, test dataset.RecordWriter) error {
 			return errors.Join(convertFile(f.criteo, train, options), convertFile(f.criteoTest, test, options))
 		})
@@ -62,18 +66,26 @@ func (f files) ofCriteo(vocabulary int64) source {
 }
 
 func (f files) ofAdult(vocabulary int64) source {
-	options := convert.ClicksOptions{Header: true, Label: "income", Positive: ">50K", Vocabulary: vocabulary,
+	options := convert.ClicksOptions{Header: true, Label: "income", Positive: ">50K", Vocabulary: f.ids(vocabulary),
 		Categories: []string{"type_employer", "education", "marital", "occupation", "relationship", "race", "sex", "country"},
 		Numbers:    []string{"age", "fnlwgt", "education_num", "capital_gain", "capital_loss", "hr_per_week"}}
-	return source{shapeOf(options), func(out string) error {
+	return source{f.shapeOf(options, vocabulary), func(out string) error {
 		return writeBoth(out, func(train, test dataset.RecordWriter) error {
 			return convertFile(f.adult, &everyFifth{train: train, test: test}, options)
 		})
 	}}
 }
 
-func shapeOf(options convert.ClicksOptions) shape {
-	return shape{int64(len(options.Categories)), int64(len(options.Numbers)), options.Vocabulary}
+// ids returns how many ids categories have: no bound where they are keys.
+func (f files) ids(vocabulary int64) int64 {
+	if f.tables == growing {
+		return 0
+	}
+	return vocabulary
+}
+
+func (f files) shapeOf(options convert.ClicksOptions, vocabulary int64) shape {
+	return shape{int64(len(options.Categories)), int64(len(options.Numbers)), vocabulary, f.tables}
 }
 
 func convertFile(path string, w dataset.RecordWriter, options convert.ClicksOptions) error {

@@ -4,12 +4,17 @@
 //	go run ./examples/ctr -out /tmp/ctr
 //	go run ./examples/ctr -criteo train.txt -criteo-test test.txt -out /tmp/ctr
 //	go run ./examples/ctr -adult adult.data -out /tmp/ctr
+//	go run ./examples/ctr -tables growing -out /tmp/ctr
 //
 // Lines of Criteo are a label, 13 numbers and 26 categories, with tabs between them. Where the numbers are binned already, -binned makes them categories,
 // too. Adult is a table of people, of whom those with a high income stand for clicks; every fifth is held out. Without a file it makes up clicks.
 //
 // A category is any text. Its hash is its row in two tables of 1,000,001 rows, so there is no list of categories to build before training. A
 // step touches only the rows of its batch: layers.Sparse makes gradients that have no other rows, and optimizer.Lazy updates no other rows.
+//
+// -tables says who has the tables. With local each trainer holds them: the least to wait for, while they are small. With distributed only pservers have them, so
+// they may be larger than the memory of a machine. With growing the hash of 64 bits is a key: categories share no row, a row begins to exist when it is
+// first trained, and the keys that nobody has seen for the longest time go when there is no room.
 package main
 
 import (
@@ -27,8 +32,16 @@ import (
 // A shape is what the data say of the network.
 type shape struct {
 	categories, numbers int64 // of a record
-	vocabulary          int64 // ids of categories
+	vocabulary          int64 // ids of categories, or rows that there is room for in a table that grows
+	tables              string
 }
+
+// Values of -tables.
+const (
+	local       = "local"
+	distributed = "distributed"
+	growing     = "growing"
+)
 
 const (
 	vocabulary = 1000001
@@ -49,7 +62,14 @@ func connected(x layers.Variable, inputs, size int64, opts ...layers.Option) lay
 // deepFM returns the logit of a click. ids is [rows, categories, 1], numbers [rows, numbers], and poisoned if there are none.
 func (s shape) deepFM(ids, numbers layers.Variable) layers.Variable {
 	table := func(name string, width int64, init layers.Initializer) layers.Variable {
-		return layers.Embedding(ids, s.vocabulary, width, layers.Sparse(), layers.Param(layers.ParamAttr{Name: name, Initializer: init}))
+		named := layers.Param(layers.ParamAttr{Name: name, Initializer: init})
+		switch s.tables {
+		case growing:
+			return layers.SparseEmbedding(ids, s.vocabulary, width, named, layers.EvictOldest())
+		case distributed:
+			return layers.Embedding(ids, s.vocabulary, width, named, layers.Sparse(), layers.Distributed())
+		}
+		return layers.Embedding(ids, s.vocabulary, width, named, layers.Sparse())
 	}
 	// One weight for each category and number.
 	linear := []layers.Variable{layers.ReduceSum(table("weights", 1, layers.Constant(0)), layers.Axes(1))}
@@ -118,6 +138,7 @@ func main() {
 	flag.StringVar(&f.criteoTest, "criteo-test", "", "clicks to test with, likewise")
 	flag.BoolVar(&f.binned, "binned", false, "the numbers of -criteo are binned: they are categories, too")
 	flag.StringVar(&f.adult, "adult", "", "the table adult.data, with its header")
+	flag.StringVar(&f.tables, "tables", local, "who has the tables of categories: local, distributed or growing")
 	os.Exit(page.Main(func(out string) error { return write(out, f, vocabulary) }))
 }
 

@@ -23,7 +23,7 @@ func heldOut(t *testing.T, exe executor.Executor, out string, passes int) float6
 
 func TestClicksThatWereMadeUp(t *testing.T) {
 	out := t.TempDir()
-	if err := write(out, files{}, 2003); err != nil {
+	if err := write(out, files{tables: local}, 2003); err != nil {
 		t.Fatal(err)
 	}
 	local := executor.New()
@@ -40,8 +40,8 @@ func people(t *testing.T) map[string]files {
 		t.Skip("EDL_TESTDATA is not set: no clicks of Criteo, no table of Adult")
 	}
 	return map[string]files{
-		"criteo": {criteo: filepath.Join(root, "criteo", "xdeepfm_train_tr"), criteoTest: filepath.Join(root, "criteo", "xdeepfm_test_ev"), binned: true},
-		"adult":  {adult: filepath.Join(root, "adult", "adult.data")},
+		"criteo": {tables: distributed, criteo: filepath.Join(root, "criteo", "xdeepfm_train_tr"), criteoTest: filepath.Join(root, "criteo", "xdeepfm_test_ev"), binned: true},
+		"adult":  {tables: growing, adult: filepath.Join(root, "adult", "adult.data")},
 	}
 }
 
@@ -83,15 +83,15 @@ func TestClustersPredictAsTheReference(t *testing.T) {
 
 func TestLaw(t *testing.T) {
 	out := t.TempDir()
-	if err := write(out, files{}, 1009); err != nil {
+	if err := write(out, files{tables: growing}, 1009); err != nil {
 		t.Fatal(err)
 	}
 	exampletest.Obeys(t, out, "loss")
 }
 
 func TestFlagsThatBelongTogether(t *testing.T) {
-	for _, f := range []files{{criteo: "train"}, {criteoTest: "test"}, {binned: true}, {adult: "adult", criteo: "train", criteoTest: "test"},
-		{adult: "missing"}} {
+	for _, f := range []files{{tables: local, criteo: "train"}, {tables: local, criteoTest: "test"}, {tables: local, binned: true},
+		{tables: local, adult: "adult", criteo: "train", criteoTest: "test"}, {tables: local, adult: "missing"}, {tables: "other"}} {
 		if err := write(t.TempDir(), f, 1009); err == nil {
 			t.Errorf("%+v: no error", f)
 		}
