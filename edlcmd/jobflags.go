@@ -455,7 +455,7 @@ func absolutePaths(spec *job.JobSpec) (err error) {
 		paths = append(paths, &spec.Checkpoints.Store)
 	}
 	for _, path := range paths {
-		if *path == "" || strings.Contains(*path, "://") && (path != &spec.Save && path != &spec.Params) {
+		if *path == "" || strings.Contains(*path, "://") && path != &spec.Params { // who saves refuses a URL
 			continue
 		}
 		absolute, err := filepath.Abs(*path)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/proto/job"
+	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote"
 	"github.com/edl-go/edl/remote/view"
 	"github.com/spf13/cobra"
@@ -221,17 +222,18 @@ func suspendJob(ctx context.Context, c *console, f *findFlags, name string) erro
 
 func newJobsResume(c *console) *cobra.Command {
 	f := &findFlags{}
-	var trainers string
+	var trainers, save string
 	var pservers int32
 	cmd := &cobra.Command{
 		Use:   "resume JOB",
 		Short: "Go on with a job that was suspended, was stopped or has failed, from its last checkpoint",
 		Long: `Let a job go on that "edl jobs suspend" has suspended: it stands in the job queue again. Or start a job of a listener again that was stopped, or has failed, as a new job: with its program, its data and its settings, from its
-last checkpoint. The listener may have been started again since. Nobody follows the steps of the new job: "edl jobs" and "edl logs" show it.`,
-		Example: "  edl stop mnist --save && edl jobs resume mnist --pservers 4",
+last checkpoint. The listener may have been started again since. Nobody follows the steps of the new job: "edl jobs" and "edl logs" show it.
+A job without a directory to save to ends with a checkpoint, which stays.`,
+		Example: "  edl stop mnist --save && edl jobs resume mnist --pservers 4 --save model",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			numbers := &job.JobSpec{Pservers: pservers}
+			numbers := &job.JobSpec{Pservers: pservers, Save: save}
 			if cmd.Flags().Changed("pservers") && pservers < 1 {
 				return tooFew("--pservers", int64(pservers))
 			}
@@ -240,12 +242,16 @@ last checkpoint. The listener may have been started again since. Nobody follows 
 					return err
 				}
 			}
+			if err := absolutePaths(numbers); err != nil {
+				return err
+			}
 			return resumeJob(cmd.Context(), c, f, args[0], numbers)
 		},
 	}
 	f.add(cmd)
 	cmd.Flags().StringVar(&trainers, "trainers", "", "start `N[:MAX]` trainers (default: as before)")
 	cmd.Flags().Int32Var(&pservers, "pservers", 0, "start `N` parameter servers (default: as before)")
+	cmd.Flags().StringVar(&save, "save", "", "write all persistable variables to `DIR` when the job is done (default: as before)")
 	return cmd
 }
 
@@ -262,14 +268,18 @@ func resumeJob(ctx context.Context, c *console, f *findFlags, name string, numbe
 	defer client.Close()
 	ctx, cancel := context.WithTimeout(ctx, stopTime)
 	defer cancel()
-	started, steps, err := remote.Resume(ctx, client, name, int(numbers.Trainers), int(numbers.TrainersMax), int(numbers.Pservers))
+	r, err := remote.Resume(ctx, client, &rpc.ResumeJobRequest{Job: name, Trainers: numbers.Trainers, TrainersMax: numbers.TrainersMax, Pservers: numbers.Pservers,
+		Save: numbers.Save})
 	if err != nil {
 		return err
 	}
 	as := ""
-	if started != name {
-		as = " as job " + started
+	if r.Job != name {
+		as = " as job " + r.Job
 	}
-	_, err = fmt.Fprintf(c.out, "job %s goes on%s after %d steps\n", name, as, steps)
+	if _, err = fmt.Fprintf(c.out, "job %s goes on%s after %d steps\n", name, as, r.Progress.GetSteps()); err != nil || r.Last == "" {
+		return err
+	}
+	_, err = fmt.Fprintf(c.err, "it has no directory to save to (--save): its last checkpoint will stay in %s\n", r.Last)
 	return err
 }

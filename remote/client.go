@@ -418,8 +418,8 @@ func Suspend(ctx context.Context, c *Client, id string) error {
 }
 
 // Resume lets a job go on that a user has suspended. It starts a job again that was stopped or has failed, from its last checkpoint, as another job. It returns the id of that job, and how many steps it
-// goes on after. A listener without a data folder resumes none. Numbers of roles that are 0 are those of the job.
-func Resume(ctx context.Context, c *Client, id string, trainers, trainersMax, pservers int) (started string, steps uint64, err error) {
-	r, err := c.service.ResumeJob(ctx, &rpc.ResumeJobRequest{Job: id, Trainers: int32(trainers), TrainersMax: int32(trainersMax), Pservers: int32(pservers)})
-	return r.GetJob(), r.GetProgress().GetSteps(), c.at(err)
+// goes on after. A listener without a data folder resumes none. Numbers of roles that are 0 are those of the job, and so is an empty directory to save to.
+func Resume(ctx context.Context, c *Client, r *rpc.ResumeJobRequest) (*rpc.ResumeJobResponse, error) {
+	started, err := c.service.ResumeJob(ctx, r)
+	return started, c.at(err)
 }

@@ -798,6 +798,7 @@ type Checkpoints struct {
 	Keep          int32                  `protobuf:"varint,4,opt,name=keep,proto3" json:"keep,omitempty"`     // so many of them, the newest; 0: 2
 	Passes        bool                   `protobuf:"varint,5,opt,name=passes,proto3" json:"passes,omitempty"` // at the end of each pass, instead of rounds or every
 	None          bool                   `protobuf:"varint,6,opt,name=none,proto3" json:"none,omitempty"`     // the job makes none, also not in the data folder of its listener
+	Last          bool                   `protobuf:"varint,7,opt,name=last,proto3" json:"last,omitempty"`     // a job without a directory to save to makes one when its data is read, and it stays
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -870,6 +871,13 @@ func (x *Checkpoints) GetPasses() bool {
 func (x *Checkpoints) GetNone() bool {
 	if x != nil {
 		return x.None
+	}
+	return false
+}
+
+func (x *Checkpoints) GetLast() bool {
+	if x != nil {
+		return x.Last
 	}
 	return false
 }
@@ -3419,14 +3427,15 @@ const file_proto_job_job_proto_rawDesc = "" +
 	"millicores\x18\x01 \x01(\x03H\x00R\n" +
 	"millicores\x88\x01\x01\x12\x16\n" +
 	"\x06memory\x18\x02 \x01(\x03R\x06memoryB\r\n" +
-	"\v_millicores\"\xac\x01\n" +
+	"\v_millicores\"\xc0\x01\n" +
 	"\vCheckpoints\x12\x14\n" +
 	"\x05store\x18\x01 \x01(\tR\x05store\x12\x16\n" +
 	"\x06rounds\x18\x02 \x01(\x04R\x06rounds\x12/\n" +
 	"\x05every\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x05every\x12\x12\n" +
 	"\x04keep\x18\x04 \x01(\x05R\x04keep\x12\x16\n" +
 	"\x06passes\x18\x05 \x01(\bR\x06passes\x12\x12\n" +
-	"\x04none\x18\x06 \x01(\bR\x04none\"|\n" +
+	"\x04none\x18\x06 \x01(\bR\x04none\x12\x12\n" +
+	"\x04last\x18\a \x01(\bR\x04last\"|\n" +
 	"\bProgress\x12\x14\n" +
 	"\x05steps\x18\x01 \x01(\x04R\x05steps\x12\x12\n" +
 	"\x04pass\x18\x02 \x01(\x05R\x04pass\x12\x14\n" +

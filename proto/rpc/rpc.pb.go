@@ -415,6 +415,7 @@ type ResumeJobRequest struct {
 	Trainers      int32                  `protobuf:"varint,2,opt,name=trainers,proto3" json:"trainers,omitempty"` // 0: as before
 	TrainersMax   int32                  `protobuf:"varint,3,opt,name=trainers_max,json=trainersMax,proto3" json:"trainers_max,omitempty"`
 	Pservers      int32                  `protobuf:"varint,4,opt,name=pservers,proto3" json:"pservers,omitempty"` // 0: as before
+	Save          string                 `protobuf:"bytes,5,opt,name=save,proto3" json:"save,omitempty"`          // directory for persistable variables after training; empty: as before
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -477,10 +478,18 @@ func (x *ResumeJobRequest) GetPservers() int32 {
 	return 0
 }
 
+func (x *ResumeJobRequest) GetSave() string {
+	if x != nil {
+		return x.Save
+	}
+	return ""
+}
+
 type ResumeJobResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Job           string                 `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`           // the new one
 	Progress      *job.Progress          `protobuf:"bytes,2,opt,name=progress,proto3" json:"progress,omitempty"` // where it begins
+	Last          string                 `protobuf:"bytes,3,opt,name=last,proto3" json:"last,omitempty"`         // store in which its last checkpoint stays, because it has no directory to save to; empty: it saves
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -527,6 +536,13 @@ func (x *ResumeJobResponse) GetProgress() *job.Progress {
 		return x.Progress
 	}
 	return nil
+}
+
+func (x *ResumeJobResponse) GetLast() string {
+	if x != nil {
+		return x.Last
+	}
+	return ""
 }
 
 type JobRequest struct {
@@ -8784,15 +8800,17 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\rSubmitRequest\x12\x14\n" +
 	"\x05piece\x18\x01 \x01(\fR\x05piece\"\"\n" +
 	"\x0eSubmitResponse\x12\x10\n" +
-	"\x03job\x18\x01 \x01(\tR\x03job\"\x7f\n" +
+	"\x03job\x18\x01 \x01(\tR\x03job\"\x93\x01\n" +
 	"\x10ResumeJobRequest\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12\x1a\n" +
 	"\btrainers\x18\x02 \x01(\x05R\btrainers\x12!\n" +
 	"\ftrainers_max\x18\x03 \x01(\x05R\vtrainersMax\x12\x1a\n" +
-	"\bpservers\x18\x04 \x01(\x05R\bpservers\"T\n" +
+	"\bpservers\x18\x04 \x01(\x05R\bpservers\x12\x12\n" +
+	"\x04save\x18\x05 \x01(\tR\x04save\"h\n" +
 	"\x11ResumeJobResponse\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12-\n" +
-	"\bprogress\x18\x02 \x01(\v2\x11.edl.job.ProgressR\bprogress\"\xe2\x01\n" +
+	"\bprogress\x18\x02 \x01(\v2\x11.edl.job.ProgressR\bprogress\x12\x12\n" +
+	"\x04last\x18\x03 \x01(\tR\x04last\"\xe2\x01\n" +
 	"\n" +
 	"JobRequest\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12\x18\n" +

@@ -20,6 +20,7 @@ type cutPlan struct {
 	last   id.Round      // of the last cut, or the beginning
 	lastAt time.Duration // when it was done
 	margin id.Round      // how far ahead a cut is asked for
+	moves  bool          // a server was past the last round that was asked for: rounds go on
 	fails  int           // since the last cut
 	until  time.Duration // nothing is tried again before
 }
@@ -44,15 +45,17 @@ func (p *cutPlan) when(wanted bool) time.Duration {
 	return max(p.until, p.lastAt+p.every)
 }
 
-// next is the round of the next cut, where the job has applied the rounds below at. It is never at, which a server may be past. passEnd returns the first end
-// of a pass behind a round; ok is false where there is none, or none is known yet. A cut that somebody waits for is made a little ahead; where no round is
-// applied any more it is made of the last.
+// next is the round of the next cut, where the job has applied the rounds below at. It is not at, which a server may be past, but where somebody waits for the cut: the
+// job may wait for data, or its next round may take long. If a server is past it, the next one is a little ahead. passEnd returns the first end of a pass behind a
+// round; ok is false where there is none, or none is known yet. Where no round is applied any more, the cut is made of the last.
 func (p *cutPlan) next(at id.Round, wanted, over bool, passEnd func(id.Round) (id.Round, bool)) (round id.Round, ok bool) {
 	at = max(at, p.last)
 	if over {
 		return at, wanted
 	}
 	switch ahead := p.margin - leastMargin; {
+	case wanted && !p.moves:
+		return at, true
 	case wanted:
 		return at + p.margin, true
 	case p.passes:
@@ -65,17 +68,17 @@ func (p *cutPlan) next(at id.Round, wanted, over bool, passEnd func(id.Round) (i
 
 // past notes that a server has version at, which is beyond the round that was asked for. Another one may be tried at once.
 func (p *cutPlan) past(round, at id.Round) {
-	p.margin = min(max(2*p.margin, 2*(at-min(at, round))), mostMargin)
+	p.moves, p.margin = true, min(max(2*p.margin, 2*(at-min(at, round))), mostMargin)
 }
 
 // done notes a cut.
 func (p *cutPlan) done(now time.Duration, round id.Round) {
-	p.last, p.lastAt, p.fails, p.until = round, now, 0, 0
+	p.last, p.lastAt, p.moves, p.fails, p.until = round, now, false, 0, 0
 	p.margin = max(p.margin/2, leastMargin)
 }
 
 // failed notes an attempt that has failed: the next one waits, longer each time.
 func (p *cutPlan) failed(now time.Duration) {
-	p.until = now + min(leastRetry<<min(p.fails, 10), mostRetry)
+	p.moves, p.until = false, now+min(leastRetry<<min(p.fails, 10), mostRetry)
 	p.fails++
 }

@@ -88,8 +88,17 @@ func TestCutPlan(t *testing.T) {
 	if got, ok := passes.next(21, false, true, end); ok {
 		t.Errorf("after the end, for nobody: %d", got)
 	}
-	if every := newCutPlan(Checkpoints{Every: time.Hour}, 0); every.when(true) != 0 {
+	every := newCutPlan(Checkpoints{Every: time.Hour}, 0)
+	if every.when(true) != 0 {
 		t.Errorf("somebody waits until %v", every.when(true))
+	}
+	for _, want := range []id.Round{21, 25, 29, 21} { // where the job is, because it may wait for data; ahead when a server is past that
+		if got, ok := every.next(21, true, false, end); got != want || !ok {
+			t.Errorf("somebody waits for a cut at %d (%t), want %d", got, ok, want)
+		}
+		if every.past(21, 22); want == 29 {
+			every.done(0, 17)
+		}
 	}
 	now := time.Hour
 	for _, want := range []time.Duration{1, 2, 4, 8, 16, 32, 60, 60} {
@@ -386,6 +395,17 @@ func TestCutsWhenAsked(t *testing.T) {
 				}()
 				synctest.Wait()
 			}
+			ask(time.Minute) // the servers are where the job is
+			select {
+			case err := <-asked:
+				if err != nil {
+					t.Errorf("%+v: %v", plan, err)
+				}
+			default:
+				t.Fatalf("%+v: a job that may wait for data is not cut where it is", plan)
+			}
+			s.cuts.reports(21)
+			servers[1].set(22, nil) // and goes on
 			ask(time.Minute)
 			select {
 			case err := <-asked:
@@ -393,21 +413,21 @@ func TestCutsWhenAsked(t *testing.T) {
 			default:
 			}
 			ask(time.Minute) // has the same one
-			s.cuts.reports(22)
+			s.cuts.reports(25)
 			for range 2 {
 				if err := <-asked; err != nil {
 					t.Errorf("%+v: %v", plan, err)
 				}
 			}
-			rounds := slices.DeleteFunc(servers[0].rounds(), func(r id.Round) bool { return r != 22 })
+			rounds := slices.DeleteFunc(servers[0].rounds(), func(r id.Round) bool { return r != 25 })
 			if len(rounds) != 1 {
-				t.Errorf("%+v: asked %d times for round 22", plan, len(rounds))
+				t.Errorf("%+v: asked %d times for round 25", plan, len(rounds))
 			}
-			if got := fmt.Sprint(stepsOf(t, dir)); got != "[22]" {
+			if got := fmt.Sprint(stepsOf(t, dir)); got != "[25 20]" {
 				t.Errorf("%+v: the checkpoints are %s", plan, got)
 			}
 			synctest.Wait()
-			if all := servers[0].rounds(); slices.ContainsFunc(all, func(r id.Round) bool { return r > 22 && r < 1000 }) {
+			if all := servers[0].rounds(); slices.ContainsFunc(all, func(r id.Round) bool { return r > 25 && r < 1000 }) {
 				t.Errorf("%+v: asked for %v, which nobody waits for", plan, all)
 			}
 			ask(time.Minute) // nothing was trained since

@@ -19,6 +19,7 @@ import (
 	"github.com/edl-go/edl/internal/filelock"
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/proto/job"
+	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/proto/state"
 	"github.com/edl-go/edl/remote/checkpoint"
 	"github.com/edl-go/edl/remote/jobspec"
@@ -33,8 +34,8 @@ import (
 //	runs/NAME/...               its journal, for the listener that takes it over: see journal
 //	keeper, keeper.*            the keeper of its processes, which holds a lock of its own
 //
-// A job has its folder from its start on. It is removed when the job succeeds, when another job of its name starts that does not resume it, and when it is
-// one of the oldest beyond the number of jobs that a listener remembers.
+// A job has its folder from its start on. It is removed when the job succeeds, unless its last checkpoint is all that is left of what it has trained; when another
+// job of its name starts that does not resume it; and when it is one of the oldest beyond the number of jobs that a listener remembers.
 type Data struct {
 	dir   string
 	lock  *os.File
@@ -294,13 +295,14 @@ func (m *Manager) rememberServers(j *Job, servers int) {
 }
 
 // Resume lets a job go on that a user has suspended. It starts a job again that has ended before its time, as another job, from its last checkpoint; where it has made none, from the one that it began with.
-// Numbers of roles that are not 0 replace those of the job.
-func (m *Manager) Resume(ctx context.Context, id string, trainers, trainersMax, pservers int32) (*Job, error) {
+// Numbers of roles that are not 0 replace those of the job, and so does a directory to save to. A job without one ends with a checkpoint, which stays.
+func (m *Manager) Resume(ctx context.Context, r *rpc.ResumeJobRequest) (*Job, error) {
+	id := r.Job
 	if j, err := m.Job(id); err == nil && !j.Ended() {
 		if err := callerOf(ctx).mayAct(j.owner, "job "+id); err != nil {
 			return nil, err
 		}
-		if trainers+trainersMax+pservers == 0 && resumeHeld(j) {
+		if r.Trainers == 0 && r.TrainersMax == 0 && r.Pservers == 0 && r.Save == "" && resumeHeld(j) {
 			return j, nil
 		}
 	}
@@ -315,7 +317,7 @@ func (m *Manager) Resume(ctx context.Context, id string, trainers, trainersMax, 
 	}
 	if m.runs(id) {
 		return nil, fault.E(fault.InvalidArgument, fault.At("job "+id), fault.Got("a job that runs, or stands in the job queue"), fault.Want("one that was stopped, has failed, or was suspended by a user"),
-			fault.Hint("one that was suspended goes on with as many roles as it has: give no numbers"))
+			fault.Hint("one that was suspended goes on as it is: give no numbers and no --save"))
 	}
 	k, err := m.cfg.Data.read(id)
 	if err == nil {
@@ -329,13 +331,22 @@ func (m *Manager) Resume(ctx context.Context, id string, trainers, trainersMax, 
 	if k.OwnStore {
 		store, spec.Checkpoints.Store = m.cfg.Data.store(id), ""
 	}
+	if spec.Fed {
+		return nil, fault.E(fault.InvalidArgument, fault.At("job "+id), fault.Got("a job that was fed"), fault.Want("one that reads its own data"),
+			fault.Hintf("its checkpoints are in %s: a program that feeds them goes on there", store))
+	}
+	if k.Ended.GetState() == job.State_SUCCEEDED {
+		return nil, fault.E(fault.InvalidArgument, fault.At("job "+id), fault.Got("a job that has succeeded"), fault.Want("one that was stopped or has failed"),
+			fault.Hintf("\"edl checkpoint export %s -o DIR\" writes what it has trained", store))
+	}
 	if spec.Resume, err = lastOf(ctx, store, k.Run, spec.Resume); err != nil {
 		return nil, err
 	}
-	if trainers > 0 {
-		spec.Trainers, spec.TrainersMax = trainers, max(trainers, trainersMax)
+	if r.Trainers > 0 {
+		spec.Trainers, spec.TrainersMax = r.Trainers, max(r.Trainers, r.TrainersMax)
 	}
-	spec.Pservers = cmp.Or(pservers, spec.Pservers)
+	spec.Pservers, spec.Save = cmp.Or(r.Pservers, spec.Pservers), cmp.Or(r.Save, spec.Save)
+	spec.Checkpoints.Last = spec.Save == ""
 	spec.Params, spec.State, spec.KeepState, spec.MaxAhead = "", "", false, 0 // nobody follows it
 	return m.start(ctx, spec, id)
 }

@@ -218,7 +218,7 @@ func (j *Job) end(err error) {
 	}
 	j.status.Seconds, j.status.EndedMs = time.Since(j.began).Seconds(), time.Now().UnixMilli()
 	j.mu.Unlock()
-	if j.manager.cfg.Data != nil && state == job.State_SUCCEEDED {
+	if j.manager.cfg.Data != nil && state == job.State_SUCCEEDED && !keepsLast(j) {
 		if err := j.manager.cfg.Data.remove(j.ID, j.manager.runs); err != nil {
 			j.manager.cfg.Log.Warn("data of the job are left", "job", j.ID, "error", err)
 		}

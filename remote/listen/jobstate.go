@@ -101,7 +101,7 @@ func (m *Manager) openState(ctx context.Context, id string, spec *job.JobSpec, p
 	}
 	if spec.Resume != "" && s.left() < 1 {
 		return nil, fault.E(fault.InvalidArgument, fault.At(spec.Resume), fault.Gotf("a job whose %d passes are done", s.passes), fault.Want("more passes"),
-			fault.Hint("--passes counts all passes of the job, those before the checkpoint, too"))
+			fault.Hintf("--passes counts all passes of the job, those before the checkpoint, too; \"edl checkpoint export %s -o DIR\" writes what is trained", spec.Resume))
 	}
 	if spec.KeepState {
 		s.keep, err = m.states.expect(callerOf(ctx).user, id, spec.State, base)

@@ -79,10 +79,13 @@ func recalled(m *Manager, id string, k *state.KeptJob) *Job {
 	return j
 }
 
-// rememberEnd writes how a job has ended that may be resumed.
+// keepsLast reports whether the last checkpoint of a job is all that is left of what it has trained.
+func keepsLast(j *Job) bool { return j.spec.Checkpoints.GetLast() && j.spec.Save == "" }
+
+// rememberEnd writes how a job has ended whose folder stays.
 func rememberEnd(m *Manager, j *Job) {
 	s := j.Status()
-	if m.cfg.Data == nil || j.spec.Checkpoints == nil || s.State == job.State_SUCCEEDED {
+	if m.cfg.Data == nil || j.spec.Checkpoints == nil || s.State == job.State_SUCCEEDED && !keepsLast(j) {
 		return
 	}
 	k, err := m.cfg.Data.read(j.ID)

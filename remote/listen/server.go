@@ -164,11 +164,15 @@ func (s *Server) Checkpoint(ctx context.Context, m *rpc.JobRequest) (*job.Checkp
 
 // ResumeJob starts a job again.
 func (s *Server) ResumeJob(ctx context.Context, m *rpc.ResumeJobRequest) (*rpc.ResumeJobResponse, error) {
-	j, err := s.Manager.Resume(ctx, m.Job, m.Trainers, m.TrainersMax, m.Pservers)
+	j, err := s.Manager.Resume(ctx, m)
 	if err != nil {
 		return nil, err
 	}
-	return &rpc.ResumeJobResponse{Job: j.ID, Progress: goesOnFrom(j)}, nil
+	r := &rpc.ResumeJobResponse{Job: j.ID, Progress: goesOnFrom(j)}
+	if keepsLast(j) {
+		r.Last = j.spec.Checkpoints.Store
+	}
+	return r, nil
 }
 
 // Why tells what a job waits for.

@@ -22,9 +22,10 @@ import (
 	"github.com/edl-go/edl/tensor"
 )
 
-// finish saves the state if this trainer is the one to do so, and takes leave of the servers.
+// finish saves the state, or lets a last checkpoint be made of it, if this trainer is the one to do so, and takes leave of the servers.
 func (g *generationRun) finish(ctx context.Context) error {
-	if len(g.storage.dirs) == 0 {
+	cuts := g.cfg.Spec.Checkpoints.GetLast() && g.cfg.Spec.Save == ""
+	if len(g.storage.dirs) == 0 && !cuts {
 		return g.comm.Complete(ctx)
 	}
 	var r *rpc.SaveModelResponse
@@ -38,6 +39,10 @@ func (g *generationRun) finish(ctx context.Context) error {
 	}
 	if err == nil && r.Granted && len(g.storage.dirs) > 0 {
 		err = g.save(ctx, r.Progress)
+	}
+	if err == nil && r.Granted && !r.WithoutSave && cuts && g.lastCut(ctx) == nil {
+		err = fault.E(fault.TooLarge, fault.At(fmt.Sprintf("trainer %d", g.cfg.Rank)), fault.Gotf("no checkpoint of the trained state within %v", lastCutTime),
+			fault.Wantf("a store that takes it: %s", g.cfg.Spec.Checkpoints.Store), fault.Hint(hintAfter(g.cfg.Spec, nil)))
 	}
 	if err != nil {
 		return err
@@ -78,12 +83,12 @@ func (g *generationRun) save(ctx context.Context, progress *job.Progress) error 
 // lastCutTime bounds the checkpoint that is made of what could not be saved.
 const lastCutTime = time.Minute
 
-// lastCut makes a checkpoint of the trained state, which servers lose when the job fails. It returns nil where the job makes none, or could not make this one.
+// lastCut makes a checkpoint of the trained state, which servers lose when the job ends. It returns nil where the job makes none, or could not make this one.
 func (g *generationRun) lastCut(ctx context.Context) (last *job.CheckpointStatus) {
 	if g.cfg.Spec.Checkpoints.GetStore() == "" {
 		return nil
 	}
-	target := callTarget{"coordinator", "a checkpoint of the trained state, which could not be saved"}
+	target := callTarget{"coordinator", "a checkpoint of the trained state, which is not saved elsewhere"}
 	err := g.caller.within(ctx, lastCutTime, target, func(ctx context.Context, retry id.Retry) (err error) {
 		last, err = g.cfg.Coordinator.Checkpoint(ctx, &rpc.CheckpointRequest{Job: g.id(0, retry).Job}, grpc.WaitForReady(false))
 		return err
