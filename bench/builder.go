@@ -19,7 +19,8 @@ type builder struct {
 	feeds  []executor.Feed // as many as there are batches
 	flops  int64
 	rows   map[string]int64 // looked up in a step, by the parameter of the table
-	err    error            // the first mistake in arguments
+	tables tables
+	err    error // the first mistake in arguments
 
 	// Of a model that reads its batches: the inputs by name. nil for a model that is fed.
 	inputs map[string]layers.Variable
@@ -73,10 +74,26 @@ func feed[T tensor.Element](b *builder, name string, batch int64, dims []int64, 
 	}
 }
 
-// table looks up ids in a table with sparse gradients. looked is the number of ids of a step.
+// tables says who has the tables of a model that is trained on a cluster.
+type tables int
+
+const (
+	heldTables        tables = iota // each trainer
+	distributedTables               // pservers alone
+	growingTables                   // pservers alone, for keys
+)
+
+// table looks up ids in a table with sparse gradients. looked is the number of ids of a step. A table that grows has room for all ids and a third more.
 func (b *builder) table(ids layers.Variable, name string, vocabulary, width, looked int64, init layers.Initializer) layers.Variable {
 	b.rows[name] = looked
-	return layers.Embedding(ids, vocabulary, width, layers.Sparse(), layers.Param(layers.ParamAttr{Name: name, Initializer: init}))
+	named := layers.Param(layers.ParamAttr{Name: name, Initializer: init})
+	switch b.tables {
+	case distributedTables:
+		return layers.Embedding(ids, vocabulary, width, layers.Sparse(), layers.Distributed(), named)
+	case growingTables:
+		return layers.SparseEmbedding(ids, vocabulary*4/3, width, named)
+	}
+	return layers.Embedding(ids, vocabulary, width, layers.Sparse(), named)
 }
 
 // bytes returns Workload.Bytes for an optimizer that keeps a number of values for each element of a parameter.

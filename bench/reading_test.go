@@ -11,7 +11,7 @@ import (
 
 // A program that reads trains as the one that is fed with the same batches: bit for bit.
 func TestReadingTrainsAsTheFedWorkload(t *testing.T) {
-	for _, name := range []string{"fit_a_line/sgd", "fc:4:5-7-2/adam", "flat:2:3:768/sgd", "ctr:4/adam"} {
+	for _, name := range []string{"fit_a_line/sgd", "fc:4:5-7-2/adam", "flat:2:3:768/sgd", "ctr:4/adam", "ctr_tables:4/adam", "ctr_keys:4/adam"} {
 		t.Run(name, func(t *testing.T) {
 			fed, err := New(name)
 			if err != nil {

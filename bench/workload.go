@@ -49,8 +49,13 @@ var models = map[string]func(b *builder, arguments string) layers.Variable{
 	"mlp":        mlp,
 	"conv":       conv,
 	"ctr":        ctr,
-	"word2vec":   word2vec,
-	"lstm":       lstm,
+	"ctr_tables": func(b *builder, arguments string) layers.Variable {
+		b.tables = distributedTables
+		return ctr(b, arguments)
+	},
+	"ctr_keys": func(b *builder, arguments string) layers.Variable { b.tables = growingTables; return ctr(b, arguments) },
+	"word2vec": word2vec,
+	"lstm":     lstm,
 
 	"lstm_ragged":    raggedLSTM,
 	"gru_ragged":     raggedGRU,
@@ -74,7 +79,8 @@ var rules = map[string]rule{
 	"adam": {func() *optimizer.Optimizer { return optimizer.Adam(1e-3, optimizer.Lazy()) }, 2},
 }
 
-// New builds the workload MODEL/OPTIMIZER. Models are fit_a_line, mlp, conv, ctr, word2vec, lstm, lstm_ragged, gru_ragged, sentiment_conv, transformer, vgg16, resnet32, mobilenet, conv:BATCH, ctr:BATCH, fc:BATCH:WIDTH-WIDTH-... for a
+// New builds the workload MODEL/OPTIMIZER. Models are fit_a_line, mlp, conv, ctr, word2vec, lstm, lstm_ragged, gru_ragged, sentiment_conv, transformer, vgg16, resnet32, mobilenet, conv:BATCH, ctr:BATCH, ctr_tables:BATCH whose tables are on pservers
+// alone, ctr_keys:BATCH whose tables grow, fc:BATCH:WIDTH-WIDTH-... for a
 // network of fully connected layers, and flat:BATCH:PARAMETERS:BYTES for parameters with almost no arithmetic. Optimizers are sgd and adam. sgemm:MxKxN,
 // without an optimizer, is one matrix product. A name always has the same initial values and batches.
 func New(name string) (*Workload, error) {

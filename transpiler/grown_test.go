@@ -1,7 +1,6 @@
 package transpiler_test
 
 import (
-	"maps"
 	"strings"
 	"testing"
 
@@ -31,14 +30,7 @@ func keyed(t testing.TB, o *optimizer.Optimizer, rows int64, options ...layers.O
 
 // Tables that grow train by the law, however many servers have their regions. Trainers have no variable of a table.
 func TestLawOfTablesThatGrow(t *testing.T) {
-	optimizers := map[string]*optimizer.Optimizer{
-		"sgd":       optimizer.SGD(0.1),
-		"momentum":  optimizer.Momentum(0.1, 0.9),
-		"adagrad":   optimizer.Adagrad(0.1),
-		"lazy adam": optimizer.Adam(optimizer.Exponential(0.1, 2, 0.5, false), optimizer.Lazy()),
-	}
-	maps.Copy(optimizers, limited())
-	for name, o := range optimizers {
+	for name, o := range ofTables() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := keyed(t, o, 500)

@@ -449,23 +449,35 @@ func limited() map[string]*optimizer.Optimizer {
 	}
 }
 
+// ofTables are all optimizers that take sparse gradients, and those that change them.
+func ofTables() map[string]*optimizer.Optimizer {
+	rate := optimizer.Exponential(0.1, 2, 0.5, false)
+	all := map[string]*optimizer.Optimizer{
+		"sgd":              optimizer.SGD(rate),
+		"momentum":         optimizer.Momentum(0.1, 0.9),
+		"nesterov":         optimizer.Momentum(rate, 0.9, optimizer.Nesterov()),
+		"lars":             optimizer.LarsMomentum(0.1, 0.9, 0.1),
+		"adagrad":          optimizer.Adagrad(0.1),
+		"decayed adagrad":  optimizer.DecayedAdagrad(rate),
+		"adadelta":         optimizer.Adadelta(),
+		"adam":             optimizer.Adam(rate),
+		"lazy adam":        optimizer.Adam(rate, optimizer.Lazy()),
+		"adamw":            optimizer.AdamW(rate),
+		"adamax":           optimizer.Adamax(0.1),
+		"ftrl":             optimizer.Ftrl(0.1),
+		"rmsprop":          optimizer.RMSProp(0.1, optimizer.Centered()),
+		"lamb":             optimizer.Lamb(0.1),
+		"dpsgd":            optimizer.Dpsgd(0.1, 0.5, 4, 0.01, 7),
+		"proximal":         optimizer.ProximalGD(0.1, optimizer.Penalties(0.01, 0.02)),
+		"proximal adagrad": optimizer.ProximalAdagrad(0.1, optimizer.Penalties(0.01, 0)),
+	}
+	maps.Copy(all, limited())
+	return all
+}
+
 // Of sparse gradients only the rows of a batch travel, and back come those that changed, or all.
 func TestLawOfSparseGradients(t *testing.T) {
-	rate := optimizer.Exponential(0.1, 2, 0.5, false)
-	optimizers := map[string]*optimizer.Optimizer{
-		"sgd":       optimizer.SGD(rate),
-		"momentum":  optimizer.Momentum(0.1, 0.9),
-		"adagrad":   optimizer.Adagrad(0.1),
-		"adam":      optimizer.Adam(rate),
-		"lazy adam": optimizer.Adam(rate, optimizer.Lazy()),
-		"ftrl":      optimizer.Ftrl(0.1),
-		"rmsprop":   optimizer.RMSProp(0.1, optimizer.Centered()),
-		"adamw":     optimizer.AdamW(rate),
-		"lamb":      optimizer.Lamb(0.1),
-		"proximal":  optimizer.ProximalAdagrad(0.1, optimizer.Penalties(0.01, 0)),
-	}
-	maps.Copy(optimizers, limited())
-	for name, o := range optimizers {
+	for name, o := range ofTables() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			for _, rows := range []int64{2, 9} {
@@ -488,13 +500,7 @@ func TestLawOfSparseGradients(t *testing.T) {
 
 // Tables that only servers hold train as others do. Trainers have no variable of a table.
 func TestLawOfDistributedTables(t *testing.T) {
-	optimizers := map[string]*optimizer.Optimizer{
-		"sgd":       optimizer.SGD(0.1),
-		"momentum":  optimizer.Momentum(0.1, 0.9),
-		"lazy adam": optimizer.Adam(optimizer.Exponential(0.1, 2, 0.5, false), optimizer.Lazy()),
-	}
-	maps.Copy(optimizers, limited())
-	for name, o := range optimizers {
+	for name, o := range ofTables() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			for _, rows := range []int64{2, 9} {

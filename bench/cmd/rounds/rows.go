@@ -87,6 +87,8 @@ var tables = []section{
 	{sparse, "Sparse gradients beside PyTorch: 2 trainers, 2 pservers, batches of 1,024, two tables of 1,000,001 rows; DDP with 2 processes", []row{
 		{label: "CTR (DeepFM), SGD", job: cluster(ctr+"/sgd", 2, 2), ddp: "ctr/sgd", goroutines: true, local: true},
 		{label: "CTR (DeepFM), Adam", job: cluster(ctr+"/adam", 2, 2), ddp: "ctr/adam", goroutines: true, local: true},
+		{label: "the same, tables on pservers alone", job: cluster("ctr_tables:1024/adam", 2, 2), ddp: "ctr/adam", goroutines: true, local: true},
+		{label: "the same, tables that grow", job: cluster("ctr_keys:1024/adam", 2, 2), ddp: "ctr/adam", goroutines: true, local: true},
 	}, stepLines, stepHeading},
 }
 
