@@ -87,7 +87,7 @@ type stepsOnly struct {
 }
 
 func (o *stepsOnly) step(s executor.StepResult) error {
-	if s.Step%o.every == 0 {
+	if s.Step%o.every == 0 || s.Resumed {
 		o.held = nil
 		return o.show(s)
 	}
@@ -208,7 +208,10 @@ func (w watch) line(s executor.StepResult) string {
 	if s.Unreported > 0 {
 		parts = append(parts, fmt.Sprintf("(of %d of %d rows)", s.Rows-s.Unreported, s.Rows))
 	}
-	if s.Repeated {
+	switch {
+	case s.Resumed:
+		parts = append(parts, fmt.Sprintf("(goes on from here, attempt %d)", s.Attempt+1))
+	case s.Repeated:
 		parts = append(parts, fmt.Sprintf("(again, attempt %d)", s.Attempt+1))
 	}
 	return strings.Join(parts, "  ")

@@ -24,6 +24,7 @@ type (
 		Pass       int            `json:"pass"`
 		Step       uint64         `json:"step"`
 		Attempt    int            `json:"attempt,omitempty"`  // from 0: how often the job has started over
+		Resumed    bool           `json:"resumed,omitempty"`  // the first step of an attempt that follows another one
 		Repeated   bool           `json:"repeated,omitempty"` // an earlier attempt has reported a step of this number
 		Loss       *jsonNumber    `json:"loss,omitempty"`
 		Rows       int64          `json:"rows,omitempty"`       // given where Unreported or Dropped is
@@ -75,7 +76,7 @@ func (r *jsonReporter) step(s executor.StepResult) error {
 }
 
 func (r *jsonReporter) show(s executor.StepResult) error {
-	e := stepEvent{Event: "step", Pass: s.Pass, Step: s.Step, Attempt: s.Attempt, Repeated: s.Repeated, Fetch: map[string]any{}}
+	e := stepEvent{Event: "step", Pass: s.Pass, Step: s.Step, Attempt: s.Attempt, Resumed: s.Resumed, Repeated: s.Repeated, Fetch: map[string]any{}}
 	if s.Unreported > 0 {
 		e.Rows, e.Unreported = s.Rows, s.Unreported
 	}

@@ -181,6 +181,18 @@ func TestUnreportedRows(t *testing.T) {
 	if want := `{"event":"step","pass":0,"step":7,"attempt":1,"repeated":true,"loss":0.5,"fetch":{"loss":0.5}}` + "\n"; lines.String() != want {
 		t.Errorf("%s, want %s", lines.String(), want)
 	}
+	text.Reset()
+	lines.Reset()
+	again.Resumed, what.every = true, 10 // is shown, whatever its number
+	if err := errors.Join(newTextReporter(&text, what).step(again), newJSONReporter(&lines, what).step(again)); err != nil {
+		t.Fatal(err)
+	}
+	if want := "pass 0  step 7  loss 0.5  (goes on from here, attempt 2)\n"; text.String() != want {
+		t.Errorf("%q, want %q", text.String(), want)
+	}
+	if want := `{"event":"step","pass":0,"step":7,"attempt":1,"resumed":true,"repeated":true,"loss":0.5,"fetch":{"loss":0.5}}` + "\n"; lines.String() != want {
+		t.Errorf("%s, want %s", lines.String(), want)
+	}
 	var m means
 	m.add(what.names, s)
 	s.Unreported, s.Fetched = 0, []*tensor.Tensor{vector(t, []float32{2}, 1)}

@@ -153,6 +153,9 @@ type StepResult struct {
 	Dropped []int
 	// Attempt counts how often the call has started over on a cluster, because parameters were lost, or the number of pservers of an async job has changed: 0 for the first attempt.
 	Attempt int
+	// Resumed says that this is the first step that is told of an attempt that follows another one: training has gone back to a checkpoint, or to its
+	// beginning, and what came of later steps does not count any more.
+	Resumed bool
 	// Repeated says that an earlier attempt has already reported a step of this number. That report does not count any more.
 	Repeated bool
 	Fetched  []*tensor.Tensor // valid until the callback returns

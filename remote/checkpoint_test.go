@@ -175,6 +175,9 @@ func loseServers(t *testing.T, loss serverLoss) {
 	_, err := e.Train(bounded(t), m.Program, executor.TrainOptions{Data: data, Passes: 100000, Save: save},
 		func(s executor.StepResult) error {
 			list := kept(t, dir)
+			if s.Resumed != (s.Attempt != attempt) {
+				t.Errorf("step %d of attempt %d follows one of attempt %d, resumed: %v", s.Step, s.Attempt, attempt, s.Resumed)
+			}
 			if s.Attempt != attempt {
 				if s.Step > killed+1 || !s.Repeated && s.Step <= killed {
 					t.Errorf("after step %d attempt %d goes on with step %d, repeated: %v", killed, s.Attempt, s.Step, s.Repeated)

@@ -461,10 +461,16 @@ func TestStepsThatAreToldAgain(t *testing.T) {
 		}
 	}
 	const struckAt = 9
-	next, attempt, repeated := uint64(c.PerPass), 0, 0
+	next, attempt, repeated, resumed := uint64(c.PerPass), 0, 0, 0
 	summary, err := e.Train(bounded(t), c.Program, executor.TrainOptions{Data: c.Data, Passes: 2}, func(s executor.StepResult) error {
+		if s.Resumed {
+			resumed++
+		}
 		if s.Attempt > attempt {
 			attempt, next = s.Attempt, uint64(c.PerPass)
+			if !s.Resumed {
+				t.Error("the first step of an attempt does not say that it is")
+			}
 		}
 		if s.Step != next || s.Repeated != (attempt > 0 && s.Step <= struckAt) {
 			t.Errorf("attempt %d: step %d, repeated %t; want step %d", s.Attempt, s.Step, s.Repeated, next)
@@ -477,7 +483,7 @@ func TestStepsThatAreToldAgain(t *testing.T) {
 		}
 		return nil
 	})
-	if err != nil || attempt != 1 || repeated != struckAt+1-c.PerPass || summary.Steps != uint64(2*c.PerPass) || summary.Passes != 2 {
+	if err != nil || attempt != 1 || resumed != 1 || repeated != struckAt+1-c.PerPass || summary.Steps != uint64(2*c.PerPass) || summary.Passes != 2 {
 		t.Fatalf("%+v, %v; %d attempts more, %d steps told again", summary, err, attempt, repeated)
 	}
 	if _, err := want.Train(bounded(t), c.Program, executor.TrainOptions{Data: c.Data, Passes: 2}, nil); err != nil {

@@ -91,6 +91,7 @@ type follower struct {
 	begin   *job.Progress // of the attempt
 	first   int32         // pass of the first step of the attempt; begin may lie behind the end of the pass before it
 	done    uint64        // steps of the attempt below it were acknowledged
+	resumed bool          // the first step of an attempt was not told, because nothing was fetched in it
 	last    *uint64       // number of the step that each is called with, or has ended with, where the job can end right after it
 	summary executor.Summary
 }
@@ -139,6 +140,7 @@ func (f *follower) acknowledgeAgain(ctx context.Context) func() error {
 
 // tell calls each.
 func (f *follower) tell(step *job.Step) error {
+	f.resumed = f.resumed || step.Resumed
 	if f.each == nil || len(step.Fetched) < len(f.job.fetch) {
 		return nil
 	}
@@ -150,8 +152,10 @@ func (f *follower) tell(step *job.Step) error {
 	for _, at := range step.Dropped {
 		dropped = append(dropped, int(at))
 	}
+	resumed := f.resumed
+	f.resumed = false
 	return f.each(executor.StepResult{Dropped: dropped, Pass: int(step.Pass), Step: step.Step, Rows: step.Rows, Trainers: int(step.Trainers),
-		Unreported: step.Unreported, Attempt: int(f.attempt), Repeated: step.Repeated, Fetched: fetched})
+		Unreported: step.Unreported, Attempt: int(step.Attempt), Resumed: resumed, Repeated: step.Repeated, Fetched: fetched})
 }
 
 // end completes the summary: the listener has heard of all steps that it could, also of those that came after the last one that was told.

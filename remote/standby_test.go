@@ -99,8 +99,8 @@ func (w *watched) roles() (pids map[string]int, inStep bool) {
 	return pids, inStep
 }
 
-// kill kills roles. One that is named again is killed again as soon as it has another process.
-func (w *watched) kill(names []string, pids map[string]int) {
+// kill ends roles by a signal. One that is named again is ended again as soon as it has another process.
+func (w *watched) kill(names []string, pids map[string]int, by syscall.Signal) {
 	killed, ctx := map[int]bool{}, bounded(w.t)
 	for _, name := range names {
 		for killed[pids[name]] || pids[name] == 0 {
@@ -109,14 +109,14 @@ func (w *watched) kill(names []string, pids map[string]int) {
 			}
 			pids, _ = w.roles()
 		}
-		if err := syscall.Kill(pids[name], syscall.SIGKILL); err != nil {
+		if err := syscall.Kill(pids[name], by); err != nil {
 			w.t.Error(name, err)
 		}
 		killed[pids[name]] = true
 	}
 }
 
-// loseWithStandby kills roles three times. again says that the job may begin again.
+// loseWithStandby ends roles three times. again says that the job may begin again.
 func loseWithStandby(t *testing.T, model func(*testing.T) (testkit.Model, map[string][]string), kill []string, again bool) {
 	m, data := model(t)
 	save := t.TempDir()
@@ -127,7 +127,7 @@ func loseWithStandby(t *testing.T, model func(*testing.T) (testkit.Model, map[st
 	e := executorOf(t, l, spec)
 	w := &watched{t: t, client: e.Client()}
 	times, next, passes, last := 0, uint64(0), 0, uint64(0)
-	_, err := e.Train(bounded(t), m.Program, executor.TrainOptions{Data: data, Passes: 100000, Save: save}, func(s executor.StepResult) error {
+	summary, err := e.Train(bounded(t), m.Program, executor.TrainOptions{Data: data, Passes: 100000, Save: save}, func(s executor.StepResult) error {
 		if !again && (s.Step != next || s.Attempt != 0 || s.Repeated) {
 			t.Errorf("step %d of attempt %d is told, repeated: %v; want step %d", s.Step, s.Attempt, s.Repeated, next)
 		}
@@ -136,7 +136,11 @@ func loseWithStandby(t *testing.T, model func(*testing.T) (testkit.Model, map[st
 		switch {
 		case times < 3 && s.Step > last+10 && inStep && !slices.ContainsFunc(kill, func(name string) bool { return pids[name] == 0 }):
 			times, last = times+1, s.Step
-			w.kill(kill, pids)
+			by := syscall.SIGKILL
+			if times == 2 && !again { // as on a machine that is shut down in order
+				by = syscall.SIGTERM
+			}
+			w.kill(kill, pids, by)
 		case times == 3 && s.Step > last+20 && (s.Step+1)%5 == 0:
 			passes = s.Pass + 1
 			return executor.ErrStop
@@ -145,6 +149,9 @@ func loseWithStandby(t *testing.T, model func(*testing.T) (testkit.Model, map[st
 	})
 	if err != nil {
 		t.Fatal(err)
+	}
+	if n := int64(70 * passes); summary.Records != n {
+		t.Errorf("%d records are trained in %d passes, want %d", summary.Records, passes, n)
 	}
 	want, err := reference.New(m.Program, int(spec.Trainers))
 	if err != nil {

@@ -2959,6 +2959,8 @@ type Step struct {
 	Trainers      int32                  `protobuf:"varint,5,opt,name=trainers,proto3" json:"trainers,omitempty"`      // that it was divided among, also those that had no row of it
 	Repeated      bool                   `protobuf:"varint,7,opt,name=repeated,proto3" json:"repeated,omitempty"`      // an earlier attempt of the job has reported a step with this number
 	Unreported    int64                  `protobuf:"varint,6,opt,name=unreported,proto3" json:"unreported,omitempty"`  // sync: rows that fetched does not cover, because their trainers were lost before reporting
+	Attempt       int32                  `protobuf:"varint,9,opt,name=attempt,proto3" json:"attempt,omitempty"`        // of the job, from 0
+	Resumed       bool                   `protobuf:"varint,10,opt,name=resumed,proto3" json:"resumed,omitempty"`       // the first step of an attempt that follows another one
 	Dropped       []int32                `protobuf:"varint,8,rep,packed,name=dropped,proto3" json:"dropped,omitempty"` // sync, with backup trainers: those whose contributions do not count, by position among trainers; rows has none of theirs
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3041,6 +3043,20 @@ func (x *Step) GetUnreported() int64 {
 		return x.Unreported
 	}
 	return 0
+}
+
+func (x *Step) GetAttempt() int32 {
+	if x != nil {
+		return x.Attempt
+	}
+	return 0
+}
+
+func (x *Step) GetResumed() bool {
+	if x != nil {
+		return x.Resumed
+	}
+	return false
 }
 
 func (x *Step) GetDropped() []int32 {
@@ -3647,7 +3663,7 @@ const file_proto_job_job_proto_rawDesc = "" +
 	"\x05Event\x12#\n" +
 	"\x04step\x18\x01 \x01(\v2\r.edl.job.StepH\x00R\x04step\x12,\n" +
 	"\x06status\x18\x02 \x01(\v2\x12.edl.job.JobStatusH\x00R\x06statusB\x06\n" +
-	"\x04what\"\xde\x01\n" +
+	"\x04what\"\x92\x02\n" +
 	"\x04Step\x12\x12\n" +
 	"\x04pass\x18\x01 \x01(\x05R\x04pass\x12\x12\n" +
 	"\x04step\x18\x02 \x01(\x04R\x04step\x12\x12\n" +
@@ -3658,6 +3674,9 @@ const file_proto_job_job_proto_rawDesc = "" +
 	"\n" +
 	"unreported\x18\x06 \x01(\x03R\n" +
 	"unreported\x12\x18\n" +
+	"\aattempt\x18\t \x01(\x05R\aattempt\x12\x18\n" +
+	"\aresumed\x18\n" +
+	" \x01(\bR\aresumed\x12\x18\n" +
 	"\adropped\x18\b \x03(\x05R\adropped\"\xdd\x01\n" +
 	"\x10CheckpointStatus\x12\x14\n" +
 	"\x05store\x18\x01 \x01(\tR\x05store\x12\x12\n" +

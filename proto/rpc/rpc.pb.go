@@ -8154,7 +8154,8 @@ type LedgerResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Passes        []*PassLedger          `protobuf:"bytes,1,rep,name=passes,proto3" json:"passes,omitempty"`
 	Round         uint64                 `protobuf:"varint,2,opt,name=round,proto3" json:"round,omitempty"`
-	Pushes        uint64                 `protobuf:"varint,3,opt,name=pushes,proto3" json:"pushes,omitempty"` // async: in the ledger, and the steps before the job
+	Pushes        uint64                 `protobuf:"varint,3,opt,name=pushes,proto3" json:"pushes,omitempty"`     // async: in the ledger, and the steps before the job
+	Complete      bool                   `protobuf:"varint,4,opt,name=complete,proto3" json:"complete,omitempty"` // all members have completed, so nothing is added any more
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -8208,6 +8209,13 @@ func (x *LedgerResponse) GetPushes() uint64 {
 		return x.Pushes
 	}
 	return 0
+}
+
+func (x *LedgerResponse) GetComplete() bool {
+	if x != nil {
+		return x.Complete
+	}
+	return false
 }
 
 type GetRequest struct {
@@ -9397,11 +9405,12 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\x04pass\x18\x01 \x01(\x05R\x04pass\x12\x18\n" +
 	"\arecords\x18\x02 \x01(\x03R\arecords\x12\x14\n" +
 	"\x05again\x18\x03 \x01(\x03R\x05again\x122\n" +
-	"\tcommitted\x18\x04 \x03(\v2\x14.edl.rpc.RecordRangeR\tcommitted\"k\n" +
+	"\tcommitted\x18\x04 \x03(\v2\x14.edl.rpc.RecordRangeR\tcommitted\"\x87\x01\n" +
 	"\x0eLedgerResponse\x12+\n" +
 	"\x06passes\x18\x01 \x03(\v2\x13.edl.rpc.PassLedgerR\x06passes\x12\x14\n" +
 	"\x05round\x18\x02 \x01(\x04R\x05round\x12\x16\n" +
-	"\x06pushes\x18\x03 \x01(\x04R\x06pushes\"\xfb\x01\n" +
+	"\x06pushes\x18\x03 \x01(\x04R\x06pushes\x12\x1a\n" +
+	"\bcomplete\x18\x04 \x01(\bR\bcomplete\"\xfb\x01\n" +
 	"\n" +
 	"GetRequest\x12!\n" +
 	"\x02id\x18\x01 \x01(\v2\x11.edl.rpc.IdentityR\x02id\x12\x12\n" +

@@ -132,6 +132,7 @@ func (r *record) addStep(step *job.Step) (first, told bool) {
 	r.next = step.Step + 1
 	first = r.status.State != job.State_RUNNING
 	r.status.State = job.State_RUNNING
+	step.Attempt, step.Resumed = r.status.Attempt, first && r.status.Attempt > 0
 	if r.status.Records == 0 {
 		r.status.Passes += step.Pass - r.status.FirstPass // the state may lie behind the end of its pass
 		r.status.FirstPass = step.Pass

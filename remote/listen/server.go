@@ -119,7 +119,7 @@ func scalarsOf(events []*job.Event) []*job.Event {
 			continue
 		}
 		out[i] = &job.Event{What: &job.Event_Step{Step: &job.Step{Pass: s.Pass, Step: s.Step, Rows: s.Rows, Trainers: s.Trainers, Repeated: s.Repeated,
-			Unreported: s.Unreported, Dropped: s.Dropped, Fetched: slices.DeleteFunc(slices.Clone(s.Fetched), large)}}}
+			Attempt: s.Attempt, Resumed: s.Resumed, Unreported: s.Unreported, Dropped: s.Dropped, Fetched: slices.DeleteFunc(slices.Clone(s.Fetched), large)}}}
 	}
 	return out
 }

@@ -205,6 +205,14 @@ func (l *finalReports) starts(m cluster.Member) {
 				return nil, err
 			}
 			ledger, err := wire.Ledger(ctx, m.String(), first, &rpc.LedgerRequest{Job: l.job.ID, Final: true})
+			if err == nil && !ledger.Complete {
+				l.job.withLock(func() {
+					if ctx.Err() == nil {
+						l.job.reports.ledger = ledger
+					}
+				})
+				err = fault.E(fault.Unavailable, fault.At(m.String()), fault.Got("the ledger of a process that has ended early"), fault.Want("that of one in its place"))
+			}
 			return func() { l.job.reports.ledger, l.ledger = ledger, ledger }, err
 		})
 	}

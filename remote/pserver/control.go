@@ -233,7 +233,7 @@ func (s *Server) Ledger(m *rpc.LedgerRequest, stream grpc.ServerStreamingServer[
 	}
 	if m.Final {
 		select {
-		case <-c.ended:
+		case <-c.ended: // if not in good order, another process may go on with the ledger
 			if err := failureOf(c); errors.Is(err, fault.Superseded) { // the ledger goes on in another placement
 				return fault.E(fault.Unavailable, fault.At(c.Where), fault.Cause(err))
 			}
@@ -242,7 +242,7 @@ func (s *Server) Ledger(m *rpc.LedgerRequest, stream grpc.ServerStreamingServer[
 		}
 	}
 	c.Lock()
-	round, ledger := c.version(), c.ledger
+	round, ledger, complete := c.version(), c.ledger, c.finished()
 	var counts []PassCount
 	var committed ranges.Set
 	pushes := id.Round(0)
@@ -259,7 +259,7 @@ func (s *Server) Ledger(m *rpc.LedgerRequest, stream grpc.ServerStreamingServer[
 	if ledger == nil {
 		return fault.E(fault.NotFound, fault.At(c.Where), fault.Got("a request for the ledger"), fault.Want("pserver 0, which keeps it"))
 	}
-	r := &rpc.LedgerResponse{Round: uint64(round), Pushes: uint64(pushes)}
+	r := &rpc.LedgerResponse{Round: uint64(round), Pushes: uint64(pushes), Complete: complete}
 	for _, p := range counts {
 		pass := &rpc.PassLedger{Pass: p.Pass, Records: p.Records, Again: p.Again}
 		if p.Pass == m.Pass {

@@ -2,6 +2,7 @@ package pserver
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -21,6 +22,7 @@ type core struct {
 	cfg      Config
 	name     string        // this server, in waits; changes when a standby takes over, so the lock guards it
 	ended    chan struct{} // closed when the Monitor has ended
+	canceled error         // how the server has ended, where that was the end of its context; else nil
 	released chan struct{} // closed when a coordinator knows that the server has finished, or there is none
 	toApply  chan []Declaration
 	toTake   chan *restoring // states of checkpoints
@@ -241,9 +243,16 @@ func (c *core) changed() {
 func (c *core) finished() bool { return c.Ended() && c.Err() == nil }
 
 // end ends the server, unless it has ended already: in good order with nil, else with the error that everyone who waits, and everyone who calls from
-// now on, is told.
+// now on, is told. Of a server whose context has ended they are told that it is gone.
 func (c *core) end(err error) {
-	if c.End(err) {
+	told := err
+	if errors.Is(err, fault.Canceled) {
+		told = fault.E(fault.Unavailable, fault.At(c.Where), fault.Got("its end: "+err.Error()), fault.Want("another process in its place"))
+	}
+	if c.End(told) {
+		if told != err {
+			c.canceled = err
+		}
 		close(c.ended)
 		c.watch()
 	}

@@ -123,13 +123,17 @@ func (s *Server) Exchange(ctx context.Context, name string, own *tensor.Tensor, 
 }
 
 // Serve runs listen_and_serv: it opens the service on the program's variables and returns when every member of the generation has completed. However
-// it ends, nobody waits for this server afterwards.
+// it ends, nobody waits for this server afterwards. One that ends with ctx tells others that it is gone, as a connection does that breaks: another process may
+// take its place, and they go on with that.
 func (s *Server) Serve(ctx context.Context, op *program.Op, blocks ops.BlockRunner) error {
 	if err := run(ctx, s, op, blocks); err != nil {
 		s.Fail(err)
 	}
 	s.core.Lock()
 	defer s.core.Unlock()
+	if s.core.canceled != nil {
+		return s.core.canceled
+	}
 	return s.core.Err()
 }
 
