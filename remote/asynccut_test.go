@@ -118,6 +118,7 @@ func TestLostServerOfAsyncJob(t *testing.T) {
 	for name, kill := range map[string][]string{"one": {"pserver-1"}, "that of the ledger": {"pserver-0"}, "all": {"pserver-0", "pserver-1"},
 		"with the coordinator": {"pserver-1", "coordinator"}} {
 		t.Run(name, func(t *testing.T) {
+			inShort(t, name, "that of the ledger")
 			t.Parallel()
 			m := testkit.ReadingLine(t, optimizer.Adam(optimizer.Exponential(0.02, 3, 0.9, true)))
 			data, dir := testkit.LineFiles(t, t.TempDir(), 1009), t.TempDir()

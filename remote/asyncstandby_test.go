@@ -51,6 +51,7 @@ func TestStandbyOfAsyncJob(t *testing.T) {
 		"with the coordinator": {[]string{"pserver-1", "coordinator"}, &remote.JobSpec{}},
 	} {
 		t.Run(name, func(t *testing.T) {
+			inShort(t, name, "that of the ledger", "all, between pushes")
 			t.Parallel()
 			const records = 509
 			m, data := countingUpdates(t, records)

@@ -70,7 +70,10 @@ func TestBackupTrainers(t *testing.T) {
 		"rounded gradients": {dense, samples, "bf16"},
 		"sparse gradients":  {table, rows, "none"},
 	} {
-		t.Run(name, func(t *testing.T) { trainWithoutOne(t, c.model, c.data, records, c.compress) })
+		t.Run(name, func(t *testing.T) {
+			inShort(t, name, "sparse gradients")
+			trainWithoutOne(t, c.model, c.data, records, c.compress)
+		})
 	}
 }
 
@@ -140,7 +143,7 @@ func TestBackupTrainersWhenRolesAreLost(t *testing.T) {
 		"the pserver that decides": {"pserver-0"}, "nobody, with devices": nil,
 		"nobody, with another number of pservers": {}} {
 		t.Run(name, func(t *testing.T) {
-			inShort(t, name, "a trainer", "the pserver that decides", "nobody, with devices")
+			inShort(t, name, "a trainer", "nobody, with devices")
 			trainWithBackups(t, lost, false)
 		})
 	}
@@ -225,7 +228,10 @@ func trainWithBackups(t *testing.T, lost []string, standbys bool) {
 func TestStandbyInARoundWithBackups(t *testing.T) {
 	t.Parallel()
 	for _, lost := range []string{"pserver-0", "pserver-1"} {
-		t.Run(lost, func(t *testing.T) { loseBeforeTheDecision(t, lost) })
+		t.Run(lost, func(t *testing.T) {
+			inShort(t, lost, "pserver-0")
+			loseBeforeTheDecision(t, lost)
+		})
 	}
 }
 

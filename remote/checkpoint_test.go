@@ -134,7 +134,7 @@ func TestLostServerGoesBack(t *testing.T) {
 		"one with tables":      {kill: []string{"pserver-1"}, model: tables},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inShort(t, name, "damaged", "with the coordinator", "one with tables")
+			inShort(t, name, "with the coordinator", "one with tables")
 			loseServers(t, loss)
 		})
 	}

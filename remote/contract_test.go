@@ -84,6 +84,7 @@ func TestAnySequenceOfCallsIsOneLongCall(t *testing.T) {
 		"children":                   {divided, &remote.JobSpec{Trainers: 2, Pservers: 2, MinBlockSize: 4}, true, []uint64{11}},
 	} {
 		t.Run(name, func(t *testing.T) {
+			inShort(t, name, "two by two", "children")
 			t.Parallel()
 			var l *remote.Listener
 			if c.children {

@@ -70,6 +70,7 @@ func TestPositionBehindTheEndOfItsPass(t *testing.T) {
 		"the rest is none, shuffled":   {5, true, 20, 4, 10},
 	} {
 		t.Run(name, func(t *testing.T) {
+			inShort(t, name, "at its end, one large buffer")
 			t.Parallel()
 			m := reading(t, c.dropLast, c.shuffle)
 			state := t.TempDir()

@@ -29,7 +29,7 @@ func TestStandbyTakesOver(t *testing.T) {
 		"the coordinator":    {"coordinator", "coordinator"}, // without a step in between
 	} {
 		t.Run(name, func(t *testing.T) {
-			inShort(t, name, "that of the ledger", "one and a standby")
+			inShort(t, name, "one and a standby")
 			loseWithStandby(t, dense, kill, false)
 		})
 	}
@@ -66,7 +66,10 @@ func tables(t *testing.T) (testkit.Model, map[string][]string) {
 func TestStandbyAndOthersAreLost(t *testing.T) {
 	t.Parallel()
 	for _, other := range []string{"trainer-1", "coordinator", "standby-1"} {
-		t.Run(other, func(t *testing.T) { loseWithStandby(t, dense, []string{other, "pserver-1"}, true) })
+		t.Run(other, func(t *testing.T) {
+			inShort(t, other, "coordinator")
+			loseWithStandby(t, dense, []string{other, "pserver-1"}, true)
+		})
 	}
 }
 

@@ -139,6 +139,7 @@ func TestDeathsWithoutRestarts(t *testing.T) {
 			t.Parallel()
 			spec := shortLived()
 			spec.MaxRestarts = -1
+			inShort(t, name, "pserver", "stopped coordinator")
 			s := submit(t, spec)
 			s.mustMiss(strike(s))
 		})
