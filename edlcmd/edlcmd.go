@@ -80,6 +80,7 @@ type console struct {
 	settings
 	binary string           // of edl for child processes; empty: the one that runs
 	ran    func(*runResult) // is called with the result of every run to the end; may be nil
+	again  bool             // a run goes on with one that had the same overrides
 	parsed bool             // the arguments were understood: an error from now on is not about usage
 }
 
@@ -126,7 +127,7 @@ comes first, then the environment, then the job file given with -f, then the def
 	root.SetErr(c.err)
 	root.SetFlagErrorFunc(flagFault)
 	root.AddCommand(newRun(c), newData(c), newShow(c), newTranspile(c), newVerify(c), newDemo(c), newVersion(c), newRole(c), newKeeper(c), newPod(c))
-	root.AddCommand(newListen(c), newSubmit(c), newAttach(c), newTop(c), newNode(c), newJobs(c), newWhy(c), newLogs(c), newStop(c), newScale(c), newCheckpoint(c), newExport(c), newCredentials(c), newToken(c), newJobReport(c), newDoctor(c), newServe(c))
+	root.AddCommand(newListen(c), newSubmit(c), newAttach(c), newTop(c), newNode(c), newJobs(c), newWhy(c), newLogs(c), newStop(c), newScale(c), newCheckpoint(c), newExport(c), newCredentials(c), newToken(c), newJobReport(c), newDoctor(c), newServe(c), newSweep(c))
 	strictBuiltins(root)
 	explainArguments(root)
 	return root

@@ -20,6 +20,7 @@ type overrides struct {
 	rate  float64
 	batch int32
 	seed  int64
+	again bool // the run goes on with one that had the same overrides: the learning rate is saved, and nothing is refused that had an effect there
 }
 
 func (o *overrides) add(cmd *cobra.Command) {
@@ -31,7 +32,7 @@ func (o *overrides) add(cmd *cobra.Command) {
 
 // apply changes p, which the run of spec trains. goesOn says that the learning rate of an earlier run is loaded.
 func (o *overrides) apply(flags *pflag.FlagSet, spec *job.JobSpec, p *program.Program, goesOn bool) error {
-	if flags.Changed("learning-rate") {
+	if flags.Changed("learning-rate") && !o.again {
 		if err := o.setRate(spec, p, goesOn); err != nil {
 			return err
 		}
@@ -129,7 +130,7 @@ func (o *overrides) setSeed(p *program.Program, goesOn bool) error {
 		}
 	})
 	each(p, func(*program.Op, string, int64) { drawn++ })
-	if drawn == 0 {
+	if drawn == 0 && !o.again {
 		return fault.E(fault.InvalidArgument, fault.At("--seed"), fault.Got("a run that leaves nothing to chance"), fault.Want("a program that draws initial values, dropout or shuffles"))
 	}
 	change := func(op *program.Op, name string, value int64) {

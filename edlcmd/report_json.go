@@ -139,6 +139,13 @@ type jsonNumber float64
 // MarshalJSON implements json.Marshaler.
 func (n jsonNumber) MarshalJSON() ([]byte, error) { return appendNumber(nil, float64(n)), nil }
 
+// UnmarshalJSON implements json.Unmarshaler: it reads what MarshalJSON writes.
+func (n *jsonNumber) UnmarshalJSON(b []byte) error {
+	v, err := strconv.ParseFloat(strings.Trim(string(b), `"`), 64)
+	*n = jsonNumber(v)
+	return err
+}
+
 // appendNumber appends the shortest form that reads back as v. A float32 is written as the float64 that it equals.
 func appendNumber(b []byte, v float64) []byte {
 	switch {

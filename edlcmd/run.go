@@ -203,6 +203,7 @@ func runToEnd(cmd *cobra.Command, c *console, f *runFlags, spec *job.JobSpec, p 
 	if err := f.start.check(cmd.Flags(), spec, p); err != nil {
 		return err
 	}
+	f.change.again = c.again
 	if err := f.change.apply(cmd.Flags(), spec, p, spec.Params != "" && !f.start.anew); err != nil {
 		return err
 	}
