@@ -15,7 +15,7 @@ import (
 )
 
 // errDiffer ends a command that has found differences, and has printed them. Its exit code is 1, as that of diff.
-var errDiffer = errors.New("the checkpoints differ")
+var errDiffer = errors.New("the two differ")
 
 func newCheckpointDiff(c *console) *cobra.Command {
 	var output *choice
@@ -38,15 +38,15 @@ they are in the data, their program and their ledger. The exit code is that of d
 	return cmd
 }
 
-// A checkpointDiff is what differs between two checkpoints. Its fields are those of the JSON form.
+// A checkpointDiff is what differs between two checkpoints, or models. Its fields are those of the JSON form.
 type checkpointDiff struct {
-	Equal     bool         `json:"equal"`
-	Compared  int          `json:"compared"` // variables that both have
-	Fields    []fieldDiff  `json:"fields"`
-	Variables []difference `json:"variables"` // with other values
+	Equal     bool           `json:"equal"`
+	Compared  int            `json:"compared"` // variables that both have
+	Fields    []fieldDiff    `json:"fields"`
+	Variables []variableDiff `json:"variables"` // with other values
 }
 
-// A fieldDiff is something that two checkpoints say otherwise.
+// A fieldDiff is something other than values that two checkpoints, or models, have otherwise.
 type fieldDiff struct {
 	What string `json:"what"`
 	A    string `json:"a"`
@@ -54,31 +54,11 @@ type fieldDiff struct {
 }
 
 func diffCheckpoints(ctx context.Context, c *console, a, b *checkpoint.Checkpoint, output string) error {
-	d := checkpointDiff{Fields: diffManifests(a, b), Variables: []difference{}}
-	for _, name := range a.Variables() {
-		atype, adims, _ := a.Describe(name)
-		btype, bdims, ok := b.Describe(name)
-		if !ok || atype != btype || !slices.Equal(adims, bdims) {
-			continue // it is among the fields
-		}
-		d.Compared++
-		x, err := a.Value(ctx, name)
-		if err != nil {
-			return err
-		}
-		y, err := b.Value(ctx, name)
-		if err != nil {
-			return err
-		}
-		if one := compare(name, x, y); one.Differing > 0 {
-			d.Variables = append(d.Variables, one)
-		}
-	}
-	d.Equal = len(d.Fields) == 0 && len(d.Variables) == 0
-	if err := writeDiff(c, d, output); err != nil || d.Equal {
+	d := checkpointDiff{Fields: diffManifests(a, b), Variables: []variableDiff{}}
+	if err := d.compareValues(ctx, &stored{checkpoint: a, names: a.Variables(), value: a.Value}, &stored{checkpoint: b, names: b.Variables(), value: b.Value}); err != nil {
 		return err
 	}
-	return errDiffer
+	return d.finish(c, output)
 }
 
 // diffManifests compares all but values. How a state was spread over pservers, and when, is no difference.
@@ -126,7 +106,11 @@ func writeDiff(c *console, d checkpointDiff, output string) error {
 	if output == "json" {
 		return writeJSON(c.out, d)
 	}
-	if d.Equal {
+	switch {
+	case d.Equal && d.Compared == 0: // programs
+		_, err := fmt.Fprintln(c.out, "equal")
+		return err
+	case d.Equal:
 		_, err := fmt.Fprintf(c.out, "equal: %d variables\n", d.Compared)
 		return err
 	}
@@ -141,12 +125,12 @@ func writeDiff(c *console, d checkpointDiff, output string) error {
 		return err
 	}
 	if len(d.Variables) > 0 {
-		fmt.Fprintln(t, "VARIABLE\tELEMENTS\tDIFFERENT\tLARGEST DIFFERENCE")
+		fmt.Fprintln(t, "VARIABLE\tELEMENTS\tDIFFERENT\tLARGEST DIFFERENCE\tMEAN DIFFERENCE")
 	}
 	for _, v := range d.Variables {
-		fmt.Fprintf(t, "%s\t%d\t%d\t%g\n", v.Name, v.Elements, v.Differing, float64(v.Largest))
+		fmt.Fprintf(t, "%s\t%d\t%d\t%g\t%g\n", v.Name, v.Elements, v.Differing, float64(v.Largest), float64(v.Mean))
 	}
-	if err := t.Flush(); err != nil {
+	if err := t.Flush(); err != nil || d.Compared == 0 {
 		return err
 	}
 	_, err := fmt.Fprintf(c.out, "%d of %d variables have other values\n", len(d.Variables), d.Compared)

@@ -31,6 +31,7 @@ type showFlags struct {
 	plan    bool
 	rows    int64
 	workers int
+	values  string
 }
 
 func newShow(c *console) *cobra.Command {
@@ -45,6 +46,7 @@ variables with the progress of training, and the record files. Of a checkpoint, 
   edl show program.pb --svg program.svg
   edl show model
   edl show model/fc_0.w_0
+  edl show model --values fc_0.w_0
   edl show ops conv2d`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return showFile(cmd, c, f, args[0]) },
@@ -56,6 +58,7 @@ variables with the progress of training, and the record files. Of a checkpoint, 
 	cmd.Flags().BoolVar(&f.plan, "plan", false, "show how this machine would run the program: each step with its shapes, arithmetic, memory and time")
 	cmd.Flags().Int64Var(&f.rows, "rows", 0, "with --plan: a batch of `N` rows (default: as the program reads)")
 	cmd.Flags().IntVar(&f.workers, "workers", runtime.GOMAXPROCS(0), "with --plan: run the ops of a step on `N` goroutines")
+	cmd.Flags().StringVar(&f.values, "values", "", "show the elements of the variable `NAME` of a model, of a directory of --save, or of a checkpoint, and how they are distributed")
 	cmd.AddCommand(newShowOps(c))
 	return cmd
 }
@@ -64,6 +67,9 @@ func showFile(cmd *cobra.Command, c *console, f *showFlags, path string) error {
 	ctx := cmd.Context()
 	if err := f.refuseIdle(cmd.Flags()); err != nil {
 		return err
+	}
+	if f.values != "" {
+		return showValues(ctx, c, path, f.values, f.as.value)
 	}
 	if checkpoint.IsAddress(path) {
 		return showAddress(cmd, c, f, path)
@@ -115,6 +121,11 @@ func showAddress(cmd *cobra.Command, c *console, f *showFlags, address string) e
 // refuseIdle refuses flags that are for another form of the output than what is asked for.
 func (f *showFlags) refuseIdle(flags *pflag.FlagSet) error {
 	switch {
+	case f.values != "":
+		if f.as.value == "prototext" {
+			return fault.E(fault.InvalidArgument, fault.At("--output"), fault.Got("prototext with --values"), fault.Want("table or json"))
+		}
+		return refuseIdle(flags, []string{"svg", "plan", "support", "rows", "workers", "full"}, "the values of a variable", "no --values")
 	case f.svg != "":
 		return refuseIdle(flags, []string{"plan", "support", "rows", "workers", "full", "output"}, "a picture of the program", "no --svg")
 	case f.plan:

@@ -75,23 +75,27 @@ func (t *texter) variables(b *Block) {
 		}
 	}
 	for _, name := range sortedKeys(b.vars) {
-		v := b.vars[name]
-		words := []string{t.varType(v)}
-		for _, flag := range []struct {
-			set  bool
-			word string
-		}{
-			{v.IsParameter, "parameter"},
-			{v.Persistable && !v.IsParameter, "persistable"},
-			{v.NeedCheckFeed, "data"},
-			{v.StopGradient, "stop_gradient"},
-		} {
-			if flag.set {
-				words = append(words, flag.word)
-			}
-		}
-		t.printf("  %-*s  %s\n", column, t.name(name), strings.Join(words, " "))
+		t.printf("  %-*s  %s\n", column, t.name(name), t.variable(b.vars[name]))
 	}
+}
+
+// variable is the type of a variable, and what else it is.
+func (t *texter) variable(v *Var) string {
+	words := []string{t.varType(v)}
+	for _, flag := range []struct {
+		set  bool
+		word string
+	}{
+		{v.IsParameter, "parameter"},
+		{v.Persistable && !v.IsParameter, "persistable"},
+		{v.NeedCheckFeed, "data"},
+		{v.StopGradient, "stop_gradient"},
+	} {
+		if flag.set {
+			words = append(words, flag.word)
+		}
+	}
+	return strings.Join(words, " ")
 }
 
 func (t *texter) varType(v *Var) string {
@@ -106,6 +110,14 @@ func (t *texter) varType(v *Var) string {
 }
 
 func (t *texter) op(op *Op) string {
+	if line := op.Line(); line != "" {
+		return t.call(op) + " @" + t.plain(line)
+	}
+	return t.call(op)
+}
+
+// call is an op without the line of its user.
+func (t *texter) call(op *Op) string {
 	var b strings.Builder
 	if out := t.slots(op.Outputs); out != "" {
 		b.WriteString(out + " = ")
@@ -116,9 +128,6 @@ func (t *texter) op(op *Op) string {
 	}
 	if op.IsTarget {
 		b.WriteString(" target")
-	}
-	if line := op.Line(); line != "" {
-		b.WriteString(" @" + t.plain(line))
 	}
 	return b.String()
 }
