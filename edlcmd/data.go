@@ -28,6 +28,7 @@ func newData(c *console) *cobra.Command {
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newDataDigits(c), newDataCSV(c), newDataMNIST(c), newDataHousing(c), newDataText(c), newDataJSONLines(c), newDataLibSVM(c), newDataVocabulary(c), newDataInfer(c), newDataTable(c))
+	cmd.AddCommand(newDataLook(c)...)
 	return cmd
 }
 

@@ -8,13 +8,14 @@ import (
 	"strings"
 
 	"github.com/edl-go/edl/dataset/schema"
+	"github.com/edl-go/edl/executor/export"
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/tensor"
 	"github.com/spf13/cobra"
 )
 
-// schemaFile is the schema beside the records that it has made: who serves a model of them encodes with it.
-const schemaFile = "schema.yaml"
+// schemaFile is the schema beside the records that it has made, and beside a model of them: who serves the model encodes with it.
+const schemaFile = export.SchemaFile
 
 func newDataInfer(c *console) *cobra.Command {
 	var (
@@ -59,7 +60,9 @@ they learn from data is learned anew: statistics, and vocabularies that are empt
 			return err
 		}
 		defer tables.close()
+		stop := tables.showProgress(c)
 		s, err := schema.Infer(cmd.Context(), tables, options)
+		stop()
 		if err != nil {
 			return err
 		}
@@ -121,7 +124,9 @@ a record as layers.OpenDataset takes them.`,
 			if len(to) > 1 {
 				test = to[1]
 			}
-			if err := schema.Convert(cmd.Context(), s, tables, runtime.GOMAXPROCS(0), to[0].Write, test.Write); err != nil {
+			stop := tables.showProgress(c)
+			err := schema.Convert(cmd.Context(), s, tables, runtime.GOMAXPROCS(0), to[0].Write, test.Write)
+			if stop(); err != nil {
 				return err
 			}
 			if to[0].records == 0 && test.records > 0 {

@@ -12,6 +12,7 @@ import (
 	"github.com/edl-go/edl/executor/export"
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/program"
+	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/remote/checkpoint"
 	"github.com/edl-go/edl/tensor"
 	"github.com/spf13/cobra"
@@ -25,6 +26,7 @@ type exportFlags struct {
 	dir      string
 	format   *choice
 	combined bool
+	schema   string
 }
 
 func newExport(c *console) *cobra.Command {
@@ -48,6 +50,7 @@ inference. What it is fed are the inputs that are left.`,
 	flags.StringSliceVar(&f.feed, "feed", nil, "the model is fed the variables `NAME,...`, in this order (default: all that it needs)")
 	flags.StringVarP(&f.dir, "out", "o", "", "write to the directory `DIR`")
 	flags.BoolVar(&f.combined, "combined", false, "with the format fluid: all parameters in one file, "+combinedFile)
+	flags.StringVar(&f.schema, "schema", "", "write the schema `FILE` of \"edl data table\" beside the model, by which it was trained (default: that beside MODEL)")
 	f.format = choiceFlag(cmd, "format", "how parameters are written", string(export.Fluid), string(export.Safetensors), string(export.NPZ))
 	cmd.RunE = func(cmd *cobra.Command, args []string) error { return exportModel(cmd.Context(), c, f, args[0]) }
 	return cmd
@@ -87,8 +90,17 @@ func exportModel(ctx context.Context, c *console, f *exportFlags, from string) e
 	if sameFile(params, f.dir) {
 		return fault.E(fault.InvalidArgument, fault.At("-o "+f.dir), fault.Got("the directory that is exported"), fault.Want("another one"))
 	}
+	var more []export.File
+	if f.schema == "" {
+		f.schema = schemaIn(from)
+	}
+	if f.schema != "" {
+		if more, err = schemaGiven(f.schema, inference); err != nil {
+			return err
+		}
+	}
 	write := func(value func(string) (*tensor.Tensor, error)) error {
-		said, err := writeExport(f.dir, inference, format, value)
+		said, err := writeExport(f.dir, inference, format, value, more...)
 		if err != nil {
 			return err
 		}
@@ -146,8 +158,8 @@ func valuesOfScope(scope *executor.Scope) func(string) (*tensor.Tensor, error) {
 }
 
 // writeExport writes a model, and returns a line that says what it takes and computes.
-func writeExport(dir string, inference *program.Program, format export.Format, value func(string) (*tensor.Tensor, error)) (said string, err error) {
-	bytes, err := export.Write(dir, inference, format, value)
+func writeExport(dir string, inference *program.Program, format export.Format, value func(string) (*tensor.Tensor, error), more ...export.File) (said string, err error) {
+	bytes, err := export.Write(dir, inference, format, value, more...)
 	if err != nil {
 		return "", err
 	}
@@ -167,10 +179,11 @@ type runExport struct {
 	dir     string
 	targets []string
 	said    string // of the last write; empty: none
+	more    []export.File
 }
 
-// program returns the program that is exported, before the run: nil when nothing is. It checks the directory, too.
-func (x *runExport) program(p *program.Program, fetch []string, remote bool) (*program.Program, error) {
+// program returns the program that is exported, before the run: nil when nothing is. It checks the directory, too, and looks for the schema of the data.
+func (x *runExport) program(p *program.Program, spec *job.JobSpec, remote bool) (*program.Program, error) {
 	if x.dir == "" {
 		return nil, nil
 	}
@@ -178,12 +191,20 @@ func (x *runExport) program(p *program.Program, fetch []string, remote bool) (*p
 		return nil, fault.E(fault.InvalidArgument, fault.At("--export"), fault.Got("a program that trains nothing, on a cluster"), fault.Want("one that trains"),
 			fault.Hint("\"edl export\" exports what is trained"))
 	}
+	fetch := spec.Fetch
 	if len(x.targets) > 0 {
 		fetch = x.targets
 	}
 	inference, err := export.Program(p, nil, fetch)
 	if err != nil {
 		return nil, fault.E(fault.KindOf(err), fault.At("--export"), fault.Cause(err), fault.Hint("--export-fetch NAME,... says what the model computes"))
+	}
+	var globs []string
+	for _, d := range spec.Data {
+		globs = append(globs, d.Globs...)
+	}
+	if x.more, err = schemaBeside(globs, inference); err != nil {
+		return nil, err
 	}
 	return inference, export.Prepare(x.dir, inference)
 }
@@ -210,7 +231,7 @@ func (x *runExport) write(ctx context.Context, c *console, e executor.Executor, 
 		}
 	}
 	return executor.RetrySave(ctx, func() (err error) {
-		x.said, err = writeExport(x.dir, inference, export.Fluid, value)
+		x.said, err = writeExport(x.dir, inference, export.Fluid, value, x.more...)
 		return err
 	}, func(err error, pause time.Duration) {
 		fmt.Fprintf(c.err, "edl: %v; next try after %v\n", err, pause)

@@ -208,7 +208,7 @@ var (
 		"priority", "trainer-cores", "trainer-mib", "pserver-cores", "pserver-mib", "max-time"}
 	etcdTLSFlags = []string{"etcd-ca", "etcd-cert", "etcd-key"}
 	// readingFlags are for programs that read their own data. A role of any other job is not started again.
-	readingFlags = []string{"data", "passes", "every", "follow", "max-restarts", "max-task-failures", "metric", "eval-data", "eval", "eval-every", "stop-when", "keep-best",
+	readingFlags = []string{"data", "schema", "passes", "every", "follow", "max-restarts", "max-task-failures", "metric", "eval-data", "eval", "eval-every", "stop-when", "keep-best",
 		"learning-rate", "batch-size", "seed", "tensorboard", "plot"}
 )
 

@@ -3,6 +3,7 @@ package edlcmd
 import (
 	"fmt"
 	"io"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -31,6 +32,13 @@ func (w printedWriter) Write(p []byte) (int, error) {
 		return 0, err
 	}
 	return len(p), nil
+}
+
+// printedText is a text as a printedWriter writes it, without line ends.
+func printedText(text string) string {
+	var b strings.Builder
+	_, _ = printedWriter{&b}.Write([]byte(strings.ReplaceAll(text, "\n", " ")))
+	return b.String()
 }
 
 // controls reports whether a terminal acts on a character: those of C0 and C1, and those that change the direction of text.

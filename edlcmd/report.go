@@ -278,7 +278,7 @@ func (r *barReporter) step(s executor.StepResult) error {
 	if r.of.passes > 0 {
 		place = fmt.Sprintf("pass %d (to %d)  step %d  ", s.Pass, r.of.passes-1, s.Step)
 	}
-	text := "  " + r.watch.line(s)
+	text := "  " + printedText(r.watch.line(s))
 	r.place.Store(&place)
 	r.line.Store(&text)
 	r.bar.IncrInt64(s.Rows)
@@ -287,7 +287,7 @@ func (r *barReporter) step(s executor.StepResult) error {
 
 // evaluated writes above the bar.
 func (r *barReporter) evaluated(e evaluation) error {
-	_, err := fmt.Fprintln(r.progress, e.line())
+	_, err := fmt.Fprintln(printedWriter{r.progress}, e.line())
 	return err
 }
 
@@ -303,8 +303,14 @@ func (r *barReporter) close() {
 	r.progress.Wait()
 }
 
-// isTerminal reports whether people watch what is written to w.
-func isTerminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
-	return ok && cwriter.IsTerminal(int(f.Fd()))
+// terminalOf returns the terminal that people watch behind a writer of the console, nil if there is none. What moves the cursor is written to it directly, and nothing
+// of a program.
+func terminalOf(w io.Writer) *os.File {
+	if printed, ok := w.(printedWriter); ok {
+		w = printed.to
+	}
+	if f, ok := w.(*os.File); ok && cwriter.IsTerminal(int(f.Fd())) {
+		return f
+	}
+	return nil
 }

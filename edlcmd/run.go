@@ -36,6 +36,7 @@ type runFlags struct {
 	metrics []string
 	eval    evalFlags
 	change  overrides
+	tables  tableData
 	curves  curveFlags
 	output  *choice
 	trace   string
@@ -82,6 +83,7 @@ the fetched variables depend on is computed, as it is after training.`,
 	metricFlag(cmd, &f.metrics)
 	f.eval.add(cmd)
 	f.change.add(cmd)
+	flags.StringVar(&f.tables.schema, "schema", "", "with --data NAME=TABLE: read tables (CSV, JSON lines, Parquet) by the schema `FILE` of \"edl data infer\"")
 	f.curves.add(cmd)
 	f.start.add(cmd)
 	f.startup.add(cmd)
@@ -131,6 +133,9 @@ func runProgram(cmd *cobra.Command, c *console, f *runFlags, args []string) erro
 	if err := f.startup.give(p); err != nil {
 		return err
 	}
+	if err := f.readTables(cmd.Context(), c, spec, p); err != nil {
+		return err
+	}
 	if spec.Params == "" {
 		spec.Params = params
 	}
@@ -171,6 +176,33 @@ func runProgram(cmd *cobra.Command, c *console, f *runFlags, args []string) erro
 		return write(runOnce(cmd, c, f, spec, p))
 	}
 	return write(runToEnd(cmd, c, f, spec, p))
+}
+
+// readTables makes records of the tables of --data and --eval-data. A program that trains reads the rows for training, one that evaluates those for the test.
+func (f *runFlags) readTables(ctx context.Context, c *console, spec *job.JobSpec, p *program.Program) error {
+	set := testSet
+	if trains(p) {
+		set = trainSet
+	}
+	if err := f.tables.replace(ctx, c, spec.Data, set); err != nil {
+		return err
+	}
+	if len(f.eval.data) > 0 {
+		held, err := parseData("--eval-data", f.eval.data)
+		if err != nil {
+			return err
+		}
+		if err := f.tables.replace(ctx, c, held, testSet); err != nil {
+			return err
+		}
+		f.eval.data = nil
+		for _, d := range held {
+			for _, glob := range d.Globs {
+				f.eval.data = append(f.eval.data, d.Dataset+"="+glob)
+			}
+		}
+	}
+	return f.tables.checkUsed()
 }
 
 // findCluster says which etcd the cluster uses that the run starts, if it starts one, and refuses flags for a cluster that there is not.
@@ -222,7 +254,7 @@ func runToEnd(cmd *cobra.Command, c *console, f *runFlags, spec *job.JobSpec, p 
 			return err
 		}
 	}
-	exported, err := f.export.program(p, spec.Fetch, f.where.remote)
+	exported, err := f.export.program(p, spec, f.where.remote)
 	if err != nil {
 		return err
 	}
@@ -496,11 +528,11 @@ func (w watch) check(spec *job.JobSpec, p *program.Program) error {
 
 // newReporter chooses how a run is shown. of says how much a run reads, for a progress bar; nil when there is none to show.
 func newReporter(c *console, output string, what watch, of func() extent) reporter {
-	switch {
-	case output == "json":
+	if output == "json" {
 		return newJSONReporter(c.out, what)
-	case of != nil && isTerminal(c.out) && isTerminal(c.err):
-		return newBarReporter(c.err, c.out, what, of())
+	}
+	if screen := terminalOf(c.err); of != nil && screen != nil && terminalOf(c.out) != nil {
+		return newBarReporter(screen, c.out, what, of())
 	}
 	return newTextReporter(c.out, what)
 }

@@ -58,7 +58,7 @@ GET /metrics is for Prometheus.`,
 	flags.StringVar(&f.name, "name", "", "the `NAME` of the model in requests (default: the last part of the path of MODEL)")
 	flags.StringVar(&f.params, "params", "", "the parameters are in `PATH`, a directory or a file")
 	flags.StringSliceVar(&f.fetch, "fetch", nil, "compute the variables `NAME,...` (default: what the program's fetch ops name)")
-	flags.StringVar(&f.schema, "schema", "", "take rows of the table that the model was trained on, too, and encode them by the schema `FILE` of \"edl data table\"")
+	flags.StringVar(&f.schema, "schema", "", "take rows of the table that the model was trained on, too, and encode them by the schema `FILE` of \"edl data table\" (default: that beside MODEL)")
 	flags.IntVar(&f.workers, "workers", runtime.GOMAXPROCS(0), "run the model `N` times at once, each on one core (default: the cores of the machine)")
 	flags.IntVar(&f.maxBatch, "max-batch", 64, "compute at most `N` rows, or sequences, in one run; requests with more run in pieces")
 	flags.DurationVar(&f.maxWait, "max-wait", 0, "let a request wait for `TIME`, such as 1ms, for others to share its run")
@@ -155,6 +155,9 @@ func serveModel(ctx context.Context, c *console, f *serveFlags, path string) err
 		return fault.E(fault.InvalidArgument, fault.At("--name"), fault.Got(fault.Quote(f.name)), fault.Want("a name without /"))
 	}
 	config := kserve.Config{Name: f.name, Version: c.currentVersion().Version, MaxRequest: f.maxRequest << 10, MaxConnections: f.maxConn, DrainTime: f.drain}
+	if f.schema == "" {
+		f.schema = schemaIn(path)
+	}
 	if f.schema != "" {
 		config.Rows = func() (*schema.Schema, error) { return readSchema(f.schema) }
 	}

@@ -40,11 +40,12 @@ train in a second. On a terminal it goes on until it is interrupted. Elsewhere, 
 			}
 			defer client.Close()
 			t := &topView{client: client, seen: map[string]seenJob{}}
-			if once || output.value == "json" || !isTerminal(c.out) {
+			screen := terminalOf(c.out)
+			if once || output.value == "json" || screen == nil {
 				return t.show(cmd.Context(), c.out, output.value)
 			}
 			for {
-				if _, err := io.WriteString(c.out, clearScreen); err != nil {
+				if _, err := io.WriteString(screen, clearScreen); err != nil {
 					return err
 				}
 				if err := t.show(cmd.Context(), c.out, output.value); err != nil {

@@ -169,7 +169,7 @@ type learner struct {
 	*Column
 	values, missing, lists int64
 	texts                  *counter
-	numbers                moments
+	numbers                Moments
 	words                  int64 // of all values
 	long                   bool  // a text is too long for a vocabulary
 	// what all values are
@@ -209,7 +209,7 @@ func (l *learner) add(cell Cell, missing map[string]bool) *fault.Fault {
 		if f != nil {
 			return f
 		}
-		l.numbers.add(l.clipped(x))
+		l.numbers.Add(l.clipped(x))
 	default:
 		l.addText(cell.Text)
 	}
@@ -226,7 +226,7 @@ func (l *learner) addText(text string) {
 		if l.floats {
 			x, f := parseFloat(text)
 			if l.floats = f == nil; l.floats {
-				l.numbers.add(x)
+				l.numbers.Add(x)
 			}
 		}
 		if l.dates {
@@ -298,7 +298,7 @@ func (l *learner) unique(identifies bool) bool {
 func (l *learner) decideLabel(few bool) {
 	distinct := len(l.texts.counts)
 	switch {
-	case l.integers && few && distinct <= inferClasses && l.numbers.min == 0 && l.numbers.max == float64(distinct-1):
+	case l.integers && few && distinct <= inferClasses && l.numbers.Min == 0 && l.numbers.Max == float64(distinct-1):
 		l.Type = Integer
 	case l.floats:
 		l.Type = Number
@@ -325,8 +325,8 @@ func (l *learner) keep() error {
 	if !l.texts.over {
 		s.Distinct = int64(len(l.texts.counts))
 	}
-	if (l.Type == Number || l.Type == Integer) && l.numbers.n > 0 {
-		s.Min, s.Max, s.Mean, s.Deviation = l.numbers.min, l.numbers.max, l.numbers.mean, l.numbers.deviation()
+	if (l.Type == Number || l.Type == Integer) && l.numbers.N > 0 {
+		s.Min, s.Max, s.Mean, s.Deviation = l.numbers.Min, l.numbers.Max, l.numbers.Mean, l.numbers.Deviation()
 	}
 	l.Statistics = s
 	if l.Type != Category || len(l.Vocabulary) > 0 {

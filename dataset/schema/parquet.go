@@ -55,7 +55,13 @@ func (t *Table) openParquet(f *os.File, size int64) error {
 	}
 	r := &parquetRows{groups: file.RowGroups(), want: file.NumRows(), columns: columns, buffer: make([]parquet.Row, 64)}
 	t.close = append(t.close, r)
-	t.next = r.next
+	t.next = func() (Row, error) {
+		row, err := r.next()
+		if err == nil && r.want > 0 {
+			t.read.Store(int64(float64(size) * min(float64(r.number)/float64(r.want), 1)))
+		}
+		return row, err
+	}
 	return nil
 }
 

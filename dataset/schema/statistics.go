@@ -19,28 +19,30 @@ type Statistics struct {
 	Deviation float64 `yaml:"deviation,omitempty"`
 }
 
-// Moments of numbers in one pass: the updating formulas of B. P. Welford, Note on a method for calculating corrected sums of squares and products (1962).
-type moments struct {
-	n         int64
-	min, max  float64
-	mean, sum float64 // sum of (x-mean)^2
+// Moments are those of numbers in one pass: the updating formulas of B. P. Welford, Note on a method for calculating corrected sums of squares and products (1962).
+type Moments struct {
+	N              int64
+	Min, Max, Mean float64
+	squares        float64 // sum of (x-mean)^2
 }
 
-func (m *moments) add(x float64) {
-	if m.n++; m.n == 1 {
-		m.min, m.max = x, x
+// Add adds a number.
+func (m *Moments) Add(x float64) {
+	if m.N++; m.N == 1 {
+		m.Min, m.Max = x, x
 	}
-	m.min, m.max = min(m.min, x), max(m.max, x)
-	d := x - m.mean
-	m.mean += d / float64(m.n)
-	m.sum += d * (x - m.mean)
+	m.Min, m.Max = min(m.Min, x), max(m.Max, x)
+	d := x - m.Mean
+	m.Mean += d / float64(m.N)
+	m.squares += d * (x - m.Mean)
 }
 
-func (m *moments) deviation() float64 {
-	if m.n == 0 {
+// Deviation is sqrt(mean((x-mean)^2)), and 0 without numbers.
+func (m *Moments) Deviation() float64 {
+	if m.N == 0 {
 		return 0
 	}
-	return math.Sqrt(m.sum / float64(m.n))
+	return math.Sqrt(m.squares / float64(m.N))
 }
 
 // A counter counts texts, up to a number of different ones.

@@ -13,6 +13,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/edl-go/edl/fault"
 )
@@ -52,6 +53,25 @@ type Table struct {
 	strict  bool                 // a column that comes later is an error
 	close   []io.Closer
 	path    string
+
+	size, read, rows atomic.Int64 // see Progress
+}
+
+// Progress returns how many bytes of how many of the file have been read, estimated by rows for Parquet, and how many rows Next has returned. Any goroutine may call it.
+func (t *Table) Progress() (read, size, rows int64) {
+	return t.read.Load(), t.size.Load(), t.rows.Load()
+}
+
+// A countedReader counts what is read of the file of a table.
+type countedReader struct {
+	r io.Reader
+	t *Table
+}
+
+func (c countedReader) Read(b []byte) (int, error) {
+	n, err := c.r.Read(b)
+	c.t.read.Add(int64(n))
+	return n, err
 }
 
 // Columns returns the names of the columns. Those of JSON lines are the members of the first objects.
@@ -62,6 +82,9 @@ func (t *Table) Next() (Row, error) {
 	row, err := t.next()
 	if err != nil && err != io.EOF { // another error may wrap it, as that of a file that is cut
 		return row, t.placed(err)
+	}
+	if err == nil {
+		t.rows.Add(1)
 	}
 	return row, err
 }
@@ -93,10 +116,26 @@ var formats = map[string]func(t *Table, r io.Reader) error{
 	".ndjson": (*Table).openJSON,
 }
 
+// IsTable reports whether a name ends as that of a table that Open opens.
+func IsTable(name string) bool {
+	name = strings.ToLower(name)
+	if strings.HasSuffix(name, ".parquet") {
+		return true
+	}
+	name = strings.TrimSuffix(name, ".gz")
+	for end := range formats {
+		if strings.HasSuffix(name, end) {
+			return true
+		}
+	}
+	return false
+}
+
 // Open opens a table: .csv, .tsv and .data (which is CSV) with the names of columns in the first row, .jsonl and .ndjson, all of them also with .gz
 // behind, and .parquet. f is closed with the table. size is that of the file.
 func Open(f *os.File, size int64) (_ *Table, err error) {
 	t := &Table{path: f.Name(), close: []io.Closer{f}}
+	t.size.Store(size)
 	defer func() {
 		if err != nil {
 			t.Close()
@@ -107,7 +146,7 @@ func Open(f *os.File, size int64) (_ *Table, err error) {
 	if strings.HasSuffix(name, ".parquet") {
 		return t, t.openParquet(f, size)
 	}
-	var r io.Reader = bufio.NewReaderSize(f, 256<<10)
+	var r io.Reader = bufio.NewReaderSize(countedReader{f, t}, 256<<10)
 	if before, packed := strings.CutSuffix(name, ".gz"); packed {
 		name = before
 		z, err := gzip.NewReader(r)
@@ -165,13 +204,18 @@ func (t *Table) openCSV(r io.Reader, comma rune) error {
 	if !slices.ContainsFunc(names, func(name string) bool { _, f := parseFloat(name); return f != nil }) {
 		return fault.E(fault.Corrupt, fault.At("line 1"), fault.Got("numbers alone"), fault.Want("a first row with the names of the columns"))
 	}
+	line := 1
 	t.next = func() (Row, error) {
 		guard.read = 0
 		record, err := rows.Read()
 		if err != nil {
-			return Row{}, csvError(err, len(record), len(names))
+			err = csvError(err, len(record), len(names))
+			if f := (*fault.Fault)(nil); errors.As(err, &f) && f.Where == "" { // of rowGuard
+				f.Where = fmt.Sprintf("the row after that of line %d", line)
+			}
+			return Row{}, err
 		}
-		line, _ := rows.FieldPos(0)
+		line, _ = rows.FieldPos(0)
 		row := Row{Place: fmt.Sprintf("line %d", line), Cells: make([]Cell, len(record))}
 		for i, text := range record {
 			row.Cells[i] = Cell{Text: strings.TrimSpace(text), Kind: Text}

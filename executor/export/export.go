@@ -7,6 +7,7 @@
 //	__params__           Combined: all of them in one file, in the order of their names
 //	model.safetensors    Safetensors
 //	params.npz           NPZ
+//	schema.yaml          of a model of tables: what becomes of their columns (dataset/schema), if whoever writes the model gives it
 //
 // In the last two, a table that grows has the rows in use, and beside them an array of their numbers, whose name ends with executor.RowsSuffix.
 //
@@ -36,7 +37,14 @@ const (
 	CombinedFile    = "__params__"
 	SafetensorsFile = "model" + safetensors.Extension
 	NPZFile         = "params" + npz.Extension
+	SchemaFile      = "schema.yaml"
 )
+
+// A File lies beside a model, as it is.
+type File struct {
+	Name  string
+	Bytes []byte
+}
 
 // A Format says how parameters are written.
 type Format string
@@ -129,7 +137,9 @@ func checkPlace(dir string) error {
 //
 // A table that is stored as bfloat16 and looked up by lookup_table is written as float32, with the same numbers, for Fluid and NumPy, which do not know that type.
 // Safetensors has it, and a table that grows stays what it is: keys without a row read as initial values that are rounded, too.
-func Write(dir string, inference *program.Program, format Format, value func(name string) (*tensor.Tensor, error)) (bytes int64, err error) {
+//
+// The files of more belong to the model. Without a SchemaFile among them, the one of an earlier export is removed: it may be that of another table.
+func Write(dir string, inference *program.Program, format Format, value func(name string) (*tensor.Tensor, error), more ...File) (bytes int64, err error) {
 	if err := checkPlace(dir); err != nil {
 		return 0, err
 	}
@@ -153,6 +163,9 @@ func Write(dir string, inference *program.Program, format Format, value func(nam
 		return 0, err
 	}
 	if err := write(w, inference, format, value); err != nil {
+		return 0, err
+	}
+	if err := writeMore(w, more); err != nil {
 		return 0, err
 	}
 	return w.Bytes(), w.Commit(nil)
@@ -188,6 +201,18 @@ func write(w *executor.StateWriter, inference *program.Program, format Format, v
 		}
 	}
 	return nil
+}
+
+func writeMore(w *executor.StateWriter, more []File) error {
+	for _, f := range more {
+		if err := w.SaveFile(f.Name, func(to io.Writer) error { _, err := to.Write(f.Bytes); return err }, true); err != nil {
+			return err
+		}
+	}
+	if slices.ContainsFunc(more, func(f File) bool { return f.Name == SchemaFile }) {
+		return nil
+	}
+	return w.Remove(SchemaFile)
 }
 
 // An exporter writes the parameters of one program.

@@ -61,12 +61,17 @@ type described struct {
 	Name     string  `json:"name"`
 	Datatype string  `json:"datatype"`
 	Shape    []int64 `json:"shape"`
+	// Parameters has lod_levels where rows form sequences: data is then a list of sequences, and shape that of their rows. Else it is absent.
+	Parameters map[string]int `json:"parameters,omitempty"`
 }
 
 func describe(fields []serving.Field) []described {
 	all := []described{}
 	for _, f := range fields {
-		d := described{f.Name, datatypes[f.DType], append([]int64{}, f.Dims...)}
+		d := described{f.Name, datatypes[f.DType], append([]int64{}, f.Dims...), nil}
+		if f.LoDLevel > 0 {
+			d.Parameters = map[string]int{"lod_levels": f.LoDLevel}
+		}
 		for i, n := range d.Shape {
 			if n == program.Unknown {
 				d.Shape[i] = -1

@@ -146,6 +146,7 @@ func TestRequestsOverHTTP(t *testing.T) {
 		{"/v2/models/m/versions/2/ready", "", 404, `version \"2\"`},
 		{"/v2/models/other", "", 404, `model \"other\"`},
 		{"/v2/models/m", "", 200, `{"name":"x","datatype":"FP32","shape":[-1,2]}`},
+		{"/v2/models/m", "", 200, `{"name":"words","datatype":"FP32","shape":[-1,1],"parameters":{"lod_levels":1}}`},
 		{"/v2/models/m/infer", `{"id":"q",` + inputs(inputX, inputN, inputW)[1:], 200, `{"model_name":"m","model_version":"1","id":"q","outputs":[` +
 			`{"name":"more","datatype":"FP32","shape":[2,2],"data":[2,3,4,5.5]},` +
 			`{"name":"less","datatype":"INT64","shape":[2,1],"data":[-9007199254740993,1]},` +

@@ -1,0 +1,172 @@
+package edlcmd
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/edl-go/edl/dataset"
+	"github.com/edl-go/edl/dataset/recordio"
+	"github.com/edl-go/edl/dataset/schema"
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/internal/policy"
+	"github.com/edl-go/edl/proto/job"
+)
+
+// cacheFolder is the folder beside tables with the records that were made of them.
+const cacheFolder = ".edl-records"
+
+// A tableData lets runs read tables: it makes record files of them, beside the tables, and keeps these for the next run. So a run reads records as it does
+// otherwise: trainers divide them, tasks are parts of them, and the ledger counts them.
+type tableData struct {
+	schema string // the file of --schema; empty: none
+	used   bool
+}
+
+// replace puts the globs of records in the place of those of tables. set is the part of the rows that is wanted where the schema divides them: trainSet or testSet.
+func (x *tableData) replace(ctx context.Context, c *console, data []*job.DataBinding, set string) error {
+	for _, d := range data {
+		tables := slices.DeleteFunc(slices.Clone(d.Globs), func(glob string) bool { return !schema.IsTable(glob) })
+		if len(tables) == 0 {
+			continue
+		}
+		at := fault.At("--data " + d.Dataset)
+		switch {
+		case len(tables) < len(d.Globs):
+			return fault.E(fault.InvalidArgument, at, fault.Got("tables and record files together"), fault.Want("one of the two"))
+		case x.schema == "":
+			return fault.E(fault.InvalidArgument, at, fault.Got("a table, "+tables[0]), fault.Want("--schema FILE, which says what becomes of its columns"),
+				fault.Hintf("\"edl data infer %s -o schema.yaml\" proposes one", tables[0]))
+		case d.Follow:
+			return fault.E(fault.Unsupported, at, fault.Got("tables that grow"), fault.Want("record files for --follow"), fault.Hint("\"edl data table\" makes record files"))
+		}
+		files, err := filesOf(tables)
+		if err != nil {
+			return err
+		}
+		records, err := x.records(ctx, c, files, set)
+		if err != nil {
+			return err
+		}
+		x.used, d.Globs = true, []string{records}
+	}
+	return nil
+}
+
+// checkUsed refuses a schema that nothing is read by.
+func (x *tableData) checkUsed() error {
+	if x.schema != "" && !x.used {
+		return fault.E(fault.InvalidArgument, fault.At("--schema"), fault.Got("data that are no tables"), fault.Want("--data NAME=TABLE, such as train=clicks.csv or train='part-*.parquet'"))
+	}
+	return nil
+}
+
+// filesOf lists the files of globs: globs in their order, the files of each by name.
+func filesOf(globs []string) (files []string, err error) {
+	for _, glob := range globs {
+		if strings.Contains(glob, "://") {
+			return nil, fault.E(fault.Unsupported, fault.At(glob), fault.Got("a table in a bucket"), fault.Want("a file, or record files in the bucket"), fault.Hint("\"edl data table\" makes record files"))
+		}
+		found, err := filepath.Glob(glob)
+		if err != nil {
+			return nil, fileFault(glob, err)
+		}
+		if len(found) == 0 {
+			return nil, fault.E(fault.NotFound, fault.At("--data"), fault.Gotf("no file that matches %s", fault.Quote(glob)), fault.Want("at least one"))
+		}
+		files = append(files, found...)
+	}
+	return files, nil
+}
+
+// records returns the glob of the records of tables, and makes these unless an earlier run has done so from the same files by the same schema.
+func (x *tableData) records(ctx context.Context, c *console, files []string, set string) (glob string, err error) {
+	s, err := readSchema(x.schema)
+	if err != nil {
+		return "", err
+	}
+	var text bytes.Buffer
+	if err := s.Write(&text); err != nil {
+		return "", err
+	}
+	sum := sha256.New()
+	sum.Write(text.Bytes())
+	for _, file := range files {
+		info, err := os.Stat(file)
+		if err != nil {
+			return "", fileFault(file, err)
+		}
+		fmt.Fprintf(sum, "\n%s %d %d", filepath.Base(file), info.Size(), info.ModTime().UnixNano())
+	}
+	parent := filepath.Join(filepath.Dir(files[0]), cacheFolder)
+	dir := filepath.Join(parent, hex.EncodeToString(sum.Sum(nil)[:8]))
+	if s.Split == nil {
+		set = trainSet
+	}
+	glob = filepath.Join(dir, set+"-*")
+	if _, err := os.Stat(filepath.Join(dir, schemaFile)); err == nil {
+		return glob, nil
+	}
+	rows, err := convertTables(ctx, c, s, &text, files, parent, dir)
+	if err != nil {
+		return "", err
+	}
+	fmt.Fprintf(c.err, "%s of %s are in %s, for the next run, too\n", count(rows, "row"), shortList(files), dir)
+	return glob, nil
+}
+
+// convertTables makes the directory of records as a whole or not at all. Another run may do the same at this time: then one of the two directories stays.
+func convertTables(ctx context.Context, c *console, s *schema.Schema, text *bytes.Buffer, files []string, parent, dir string) (rows int, err error) {
+	if err := os.MkdirAll(parent, policy.FolderMode); err != nil {
+		return 0, fileFault(parent, err)
+	}
+	made, err := os.MkdirTemp(parent, ".new-")
+	if err != nil {
+		return 0, fileFault(parent, err)
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(made)) }()
+	tables, err := openTables(files)
+	if err != nil {
+		return 0, err
+	}
+	defer tables.close()
+	var sets []*datasetFile
+	for _, name := range []string{trainSet, testSet} {
+		w, err := dataset.CreateShards(made, name, 1, recordio.Options{})
+		if err != nil {
+			return 0, err
+		}
+		defer w.Abort()
+		sets = append(sets, &datasetFile{name: name, writer: w})
+	}
+	stop := tables.showProgress(c)
+	err = schema.Convert(ctx, s, tables, runtime.GOMAXPROCS(0), sets[0].Write, sets[1].Write)
+	if stop(); err != nil {
+		return 0, err
+	}
+	for _, set := range sets {
+		if err := set.writer.Close(); err != nil {
+			return 0, err
+		}
+		rows += set.records
+	}
+	if err := writeLines(filepath.Join(made, schemaFile), schemaLines(text)); err != nil {
+		return 0, err
+	}
+	if err := os.Chmod(made, policy.FolderMode); err != nil { // others may run jobs, too
+		return 0, fileFault(made, err)
+	}
+	err = os.Rename(made, dir)
+	if _, there := os.Stat(filepath.Join(dir, schemaFile)); there == nil {
+		return rows, nil
+	}
+	return rows, fileFault(dir, err)
+}
