@@ -66,6 +66,36 @@ func TestLinks(t *testing.T) {
 	}
 }
 
+// excerpt is a block of Go that names the file it is a part of.
+var excerpt = regexp.MustCompile("(?ms)^```go (\\S+)\n(.*?)^```$")
+
+// Go on a page that names a file is there as it stands, but for the indentation: so the tests that run the file run what the page says.
+func TestExcerpts(t *testing.T) {
+	plain := func(text string) string {
+		var lines []string
+		for line := range strings.Lines(text) {
+			lines = append(lines, strings.TrimSpace(line))
+		}
+		return strings.Join(lines, "\n")
+	}
+	found := 0
+	for page, text := range pages(t) {
+		for _, m := range excerpt.FindAllStringSubmatch(text, -1) {
+			b, err := os.ReadFile(filepath.Join("..", m[1]))
+			if err != nil {
+				t.Errorf("%s: %v", page, err)
+				continue
+			}
+			if found++; !strings.Contains(plain(string(b)), plain(m[2])) {
+				t.Errorf("%s has Go that is not in %s:\n%s", page, m[1], m[2])
+			}
+		}
+	}
+	if found < 5 {
+		t.Errorf("found %d excerpts, want at least 5", found)
+	}
+}
+
 // sources calls f with every Go file of the project.
 func sources(t *testing.T, f func(path, text string)) {
 	t.Helper()

@@ -50,3 +50,10 @@ func runPage(t *testing.T, page, before, files string) {
 const houses = "-- houses.csv --\na,b,y\n1,0,3\n0,1,1\n1,1,4\n-1,0,-3\n1,-1,2\n0,-1,-1\n-1,1,-2\n-1,-1,-4\n1,0,3\n0,1,1\n1,1,4\n-1,0,-3\n"
 
 func TestThePageOfSweeps(t *testing.T) { runPage(t, "sweep.md", "program line program.pb\n", houses) }
+
+func TestThePageOfSizing(t *testing.T) {
+	if testing.Short() {
+		t.Skip("the page starts a cluster, as other tests do; only its commands are of interest")
+	}
+	runPage(t, "sizing.md", "program line program.pb\n", houses)
+}
