@@ -119,7 +119,7 @@ func writeHistogram(c *console, bins []bin) error {
 	fmt.Fprintln(t, "FROM\tTO\tELEMENTS")
 	for _, b := range bins {
 		bar := (b.Count*barWidth + most - 1) / most // at least one character where there is an element
-		fmt.Fprintf(t, "%.4g\t%.4g\t%d\t%s\n", float64(b.From), float64(b.To), b.Count, strings.Repeat("#", bar))
+		fmt.Fprintf(t, "%.4g\t%.4g\t%d\t|%s\n", float64(b.From), float64(b.To), b.Count, strings.Repeat("#", bar))
 	}
 	return t.Flush()
 }
