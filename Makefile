@@ -9,7 +9,7 @@ CHAOS    ?= -chaos.runs 10 -chaos.faults 8
 KILLS    ?= 100
 HANDOVERS ?= 20
 
-.PHONY: help build test race lint generate check fuzz models bench bench-peers bench-rounds compare examples chaos handovers recovery dashboard kubernetes demo ci
+.PHONY: help build test race lint generate check fuzz models bench bench-peers bench-rounds compare examples chaos handovers recovery dashboard kubernetes image chart packaging demo ci
 .DEFAULT_GOAL := help
 
 help: ## List the verbs
@@ -74,6 +74,16 @@ dashboard: ## Look at the pages of a listener in chromium: SCREENSHOTS=folder ke
 
 kubernetes: ## Build the control plane of Kubernetes, once, and train on a cluster of it
 	folder=$$(tools/kubernetes/build) && EDL_KUBERNETES=$$folder go test ./remote/kubernetes -run TestCluster -count 1 -v -timeout 30m
+
+image: ## Make the image of edl for linux/amd64 and linux/arm64 as an OCI archive in bin/, without Docker
+	@go -C tools/image run . -out ../../bin/edl-image.tar $(IMAGE)
+
+chart: ## Write the kustomize base from the chart
+	go -C tools/chart run .
+
+packaging: ## Test what makes images, and the chart beside the kustomize base
+	go -C tools/image test ./...
+	go -C tools/chart test ./...
 
 demo: ## Run the examples that match EXAMPLE (all)
 	@for folder in examples/$(EXAMPLE)/; do \

@@ -50,6 +50,9 @@ func TestVersionPrintsBillOfMaterials(t *testing.T) {
 	if b.Format != "CycloneDX" || len(b.Components) == 0 { // Go records no modules in the binary of a test
 		t.Fatalf("it prints %s", out)
 	}
+	if of, err := exec.CommandContext(t.Context(), edlFile(t), "version", "--sbom", "--binary", edlFile(t)).Output(); err != nil || !bytes.Equal(of, out) {
+		t.Errorf("of its own file it prints %s: %v", of, err)
+	}
 	if std := b.Components[0]; !strings.HasPrefix(runtime.Version(), "go"+std.Version) {
 		t.Errorf("the standard library is %s of %s", std.Version, runtime.Version())
 	}

@@ -1,6 +1,7 @@
 package edlcmd
 
 import (
+	"debug/buildinfo"
 	"fmt"
 	"runtime"
 	"runtime/debug"
@@ -30,14 +31,18 @@ func newVersion(c *console) *cobra.Command {
 	}
 	output := outputFlag(cmd)
 	sbom := cmd.Flags().Bool("sbom", false, "print the modules of this build as a bill of materials, as JSON of CycloneDX")
-	cmd.RunE = func(*cobra.Command, []string) error {
+	binary := cmd.Flags().String("binary", "", "with --sbom: print those of the binary `FILE`, which may be one for another system")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		v := c.currentVersion()
 		if *sbom {
-			info, ok := debug.ReadBuildInfo()
-			if !ok {
-				return fault.E(fault.Unsupported, fault.At("--sbom"), fault.Got("a binary without a list of its modules"), fault.Want("one that was built with modules"))
+			info, version, err := v.builtFrom(*binary)
+			if err != nil {
+				return err
 			}
-			return writeJSON(c.out, bomOf(info, v.Version))
+			return writeJSON(c.out, bomOf(info, version))
+		}
+		if err := refuseIdle(cmd.Flags(), []string{"binary"}, "no bill of materials", "it together with --sbom"); err != nil {
+			return err
 		}
 		if output.value == "json" {
 			return writeJSON(c.out, v)
@@ -59,6 +64,23 @@ func (s *settings) currentVersion() versionReport {
 		v.Version = s.version
 	}
 	return v
+}
+
+// builtFrom is what Go has recorded in a binary, and its version; empty: in this one.
+func (v versionReport) builtFrom(binary string) (info *debug.BuildInfo, version string, err error) {
+	if binary == "" {
+		info, ok := debug.ReadBuildInfo()
+		if !ok {
+			return nil, "", fault.E(fault.Unsupported, fault.At("--sbom"), fault.Got("a binary without a list of its modules"), fault.Want("one that was built with modules"))
+		}
+		return info, v.Version, nil
+	}
+	if info, err = buildinfo.ReadFile(binary); err != nil {
+		return nil, "", fault.File(fault.InvalidArgument, binary, err)
+	}
+	of := versionReport{Version: "devel"}
+	of.describe(info)
+	return info, of.Version, nil
 }
 
 // describe takes over what Go has recorded in the binary: the version of its main module, that of EDL when it is another one, and the commit.
