@@ -2,9 +2,11 @@ package edlcmd
 
 import (
 	"context"
+	"crypto/rand"
 	"log/slog"
 	"net"
 	"os"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 
@@ -31,52 +33,86 @@ func (f *kubernetesFlags) add(cmd *cobra.Command) {
 	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "reach the cluster as `FILE` says (default: as kubectl does, and in a pod by its service account)")
 	flags.StringVar(&f.namespace, "namespace", "", "make all objects in the namespace `NAME` (default: that of the cluster's context, or of this pod)")
 	flags.StringVar(&f.image, "image", "", "run roles in the image `IMAGE`, which has the same build of edl")
-	flags.StringVar(&f.name, "kubernetes-name", kubernetes.DefaultName, "be the listener `NAME` of the namespace: Jobs of an earlier one of this name are deleted")
+	flags.StringVar(&f.name, "kubernetes-name", kubernetes.DefaultName, "be the listener `NAME` of the namespace: of several that run, one works, and the others wait")
 	flags.StringVar(&f.template, "pod-template", "", "give pods what `FILE` says, a PodTemplateSpec: volumes, node selector, tolerations, service account and others")
 }
 
 // kubernetesFlagNames are the flags that mean nothing without --kubernetes.
 var kubernetesFlagNames = []string{"kubeconfig", "namespace", "image", "kubernetes-name", "pod-template"}
 
-// launcher connects to the cluster. The options are for the listener that uses it.
-func (f *kubernetesFlags) launcher(ctx context.Context, l *listenFlags, log *slog.Logger) (*kubernetes.Launcher, []remote.Option, error) {
+// keptLogs is the folder with the logs of jobs, in the data folder of a listener whose jobs outlive it.
+const keptLogs = "pods"
+
+// A listenerOfCluster is what a listener has of the cluster.
+type listenerOfCluster struct {
+	*kubernetes.Launcher
+	term    *kubernetes.Term
+	options []remote.Option
+}
+
+// Close is called when the listener has ended: the next one begins.
+func (c *listenerOfCluster) Close() {
+	c.Launcher.Close()
+	c.term.Resign()
+}
+
+// join connects to the cluster, and waits until no other listener of the name works there.
+func (f *kubernetesFlags) join(ctx context.Context, l *listenFlags, log *slog.Logger) (*listenerOfCluster, error) {
 	if f.image == "" {
-		return nil, nil, fault.E(fault.InvalidArgument, fault.At("listen --kubernetes"), fault.Got("no image"), fault.Want("--image IMAGE, which pods run"),
+		return nil, fault.E(fault.InvalidArgument, fault.At("listen --kubernetes"), fault.Got("no image"), fault.Want("--image IMAGE, which pods run"),
 			fault.Hint("it has the same build of edl as this listener"))
 	}
-	if host, _, _ := net.SplitHostPort(l.address); host == "" || net.ParseIP(host).IsUnspecified() {
-		return nil, nil, fault.E(fault.InvalidArgument, fault.At("--addr"), fault.Got(fault.Quote(l.address)), fault.Want("the address of this host or pod, which pods reach"))
+	host, _, _ := net.SplitHostPort(l.address)
+	if host == "" || net.ParseIP(host).IsUnspecified() {
+		return nil, fault.E(fault.InvalidArgument, fault.At("--addr"), fault.Got(fault.Quote(l.address)), fault.Want("the address of this host or pod, which pods reach"))
 	}
 	config, namespace, err := kubernetes.Config(f.kubeconfig)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	s := kubernetes.Settings{Namespace: f.namespace, Image: f.image, Name: f.name}
 	if s.Namespace == "" {
 		s.Namespace = namespace
 	}
 	if s.Etcd, err = kubernetes.ReadAccess(l.access); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	if f.template != "" {
 		if s.Template, err = kubernetes.ReadTemplate(f.template); err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 	}
 	file, err := credential.File()
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	authority, err := credential.OpenOrMake(file)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	own, err := listen.OwnCredentials(authority, l.life)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	launcher, err := kubernetes.NewLauncher(ctx, config, s, own, log)
-	return launcher, []remote.Option{remote.WithAuthority(authority), remote.WithRolesElsewhere()}, err
+	me, err := os.Hostname() // of a pod, its name
+	if err != nil {
+		return nil, fault.Wrap(fault.Internal, "name of this host", err)
+	}
+	c := &listenerOfCluster{options: []remote.Option{remote.WithAuthority(authority), remote.WithRolesElsewhere()}}
+	if c.term, err = kubernetes.Elect(ctx, config, s, me+"_"+rand.Text(), log); err != nil {
+		return nil, err
+	}
+	if l.data != "" && len(l.endpoints) > 0 {
+		s.Keep = filepath.Join(l.data, keptLogs)
+	}
+	if c.Launcher, err = kubernetes.NewLauncher(ctx, config, s, own, log); err != nil {
+		c.term.Resign()
+		return nil, err
+	}
+	if s.Keep != "" {
+		c.options = append(c.options, remote.WithKeeping(listen.Keeping{Launcher: c.Launcher, Keeper: "kubernetes " + s.Namespace + "/" + s.Name}))
+	}
+	return c, nil
 }
 
 // newPod is the command of pods of roles. It is not for people: what to do is mounted. Its arguments only name the role.

@@ -146,14 +146,18 @@ func serveJobs(cmd *cobra.Command, c *console, f *listenFlags) (err error) {
 	if !f.quiet {
 		log = slog.New(slog.NewTextHandler(c.err, nil))
 	}
+	if f.data == "" {
+		f.data = defaultData(f.address, f.spread)
+	}
 	var launcher launch.Launcher
+	var lost <-chan struct{} // nil: nobody takes the place of this listener
+	var inCluster *listenerOfCluster
 	if f.cluster.on {
-		pods, more, err := f.cluster.launcher(ctx, f, log)
-		if err != nil {
+		if inCluster, err = f.cluster.join(ctx, f, log); err != nil {
 			return err
 		}
-		defer pods.Close()
-		launcher, etcd = pods, append(etcd, more...)
+		defer inCluster.Close()
+		launcher, lost, etcd = inCluster.Launcher, inCluster.term.Lost(), append(etcd, inCluster.options...)
 	} else if err := refuseIdle(cmd.Flags(), kubernetesFlagNames, "roles that are processes", "them together with --kubernetes"); err != nil {
 		return err
 	} else if launcher, err = c.launcherOf(f.launcher, "", f.access); err != nil {
@@ -179,15 +183,12 @@ func serveJobs(cmd *cobra.Command, c *console, f *listenFlags) (err error) {
 	if f.allowed.save != nil {
 		options = append(options, remote.WithAllowedSave(f.allowed.save...))
 	}
-	if f.data == "" {
-		f.data = defaultData(f.address, f.spread)
-	}
 	options = append(options, remote.WithDataDir(f.data), remote.WithHistory(f.history.jobs, min(f.history.mib, 1<<40)<<20), remote.WithResources(cores, memory),
 		remote.WithJobBounds(f.bounds.running, min(f.bounds.mib, 1<<40)<<20))
 	if p, ok := launcher.(launch.Processes); ok && !f.spread && f.node == "" {
 		options = append(options, remote.WithKeeper(keeperCommand(p, len(f.endpoints) == 0)...))
 	}
-	if f.waits {
+	if f.waits || f.cluster.on && f.data != "" { // of a listener whose lease has ended the folder is free soon
 		options = append(options, remote.WithWaiting())
 	}
 	if f.insecure {
@@ -215,10 +216,12 @@ func serveJobs(cmd *cobra.Command, c *console, f *listenFlags) (err error) {
 		err = context.Cause(ctx)
 	case <-l.Broken():
 		err = l.Cause()
+	case <-lost:
+		err = inCluster.term.Cause()
 	}
 	noPages()
 	end := l.Close
-	if errors.Is(err, fault.Drained) && !f.drain {
+	if errors.Is(err, fault.Drained) && !f.drain || inCluster != nil && inCluster.term.Cause() != nil {
 		end = l.HandOver
 	}
 	if wrong := end(); wrong != nil {

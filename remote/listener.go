@@ -28,7 +28,8 @@ type Listener struct {
 	served   chan error
 	etcd     *cluster.Embedded
 	keeper   *keeperLink   // has the processes of jobs, and their etcd; nil: this process has them
-	hands    bool          // the jobs go on, for the next listener
+	keeps    bool          // jobs can go on without this listener
+	hands    bool          // they do, for the next one
 	broken   chan struct{} // of Broken
 	cause    error         // valid when broken is closed
 	nodes    cluster.Registry
@@ -81,13 +82,19 @@ func Listen(ctx context.Context, options ...Option) (_ *Listener, err error) {
 		allowed.Guarded = append(allowed.Guarded, l.data.Dir()) // also against roles of other listeners
 	}
 	config.Allowed = allowed
-	if len(o.keeper) > 0 && o.dataDir != "" && keepers {
+	switch {
+	case o.keeping != nil && o.dataDir != "" && len(o.etcd) > 0:
+		config.Launcher, config.Kept = o.keeping.Launcher, o.keeping
+	case o.keeping != nil:
+		return nil, fault.E(fault.InvalidArgument, fault.Got("roles that outlive the listener"), fault.Want("a data folder and an etcd that outlive it, too"))
+	case len(o.keeper) > 0 && o.dataDir != "" && keepers:
 		if l.keeper, err = findKeeper(ctx, l.data.Dir(), o.keeper, o.access.Environment()); err != nil {
 			return nil, err
 		}
 		kept := launch.Kept{Keeper: l.keeper.client}
 		config.Launcher, config.Kept = kept, &listen.Keeping{Launcher: kept, Keeper: l.keeper.about.Id}
 	}
+	l.keeps = config.Kept != nil
 	if o.processes || len(o.etcd) > 0 {
 		err = l.findEtcd(ctx, &config, &o)
 	} else {
@@ -174,10 +181,10 @@ func (l *Listener) watchBreak(ctx context.Context) {
 	close(l.broken)
 }
 
-// HandOver ends the listener, and leaves its jobs to the next one with the same data folder: their processes go on. Without a keeper (WithKeeper) it is Close, and
-// so it is without jobs.
+// HandOver ends the listener, and leaves its jobs to the next one with the same data folder: their roles go on. Without WithKeeper or WithKeeping it is Close,
+// and so it is without jobs.
 func (l *Listener) HandOver() error {
-	l.hands = l.keeper != nil && (l.manager == nil || listen.Busy(l.manager)) // what it has not taken over is the next one's
+	l.hands = l.keeps && (l.manager == nil || listen.Busy(l.manager)) // what it has not taken over is the next one's
 	return l.Close()
 }
 

@@ -44,6 +44,7 @@ type listening struct {
 	cores       int64         // thousandths of cores that jobs share; 0: they are not counted
 	memory      int64         // bytes that jobs share; 0: they are not counted
 	keeper      []string      // command that runs a keeper
+	keeping     *listen.Keeping
 	version     string
 	log         *slog.Logger
 	authority   *credential.Authority
@@ -187,6 +188,10 @@ func WithJobBounds(running time.Duration, disk int64) Option {
 // runs, with the path of the folder as its last argument. That process calls RunKeeper. If the listener dies, or its HandOver was called, the next listener with the
 // folder goes on with the jobs. It takes the place of WithLauncher. On a system without Unix sockets it changes nothing.
 func WithKeeper(command ...string) Option { return func(o *listening) { o.keeper = command } }
+
+// WithKeeping lets the jobs of a listener with a data folder and an etcd of the user outlive it, because its launcher starts roles that do. The next listener with the folder goes on
+// with them, if its launcher has the same id. It takes the place of WithLauncher and WithKeeper.
+func WithKeeping(k listen.Keeping) Option { return func(o *listening) { o.keeping = &k } }
 
 // WithMaxRoles bounds the roles of all jobs that run at a time; the default is 1024. Jobs of a user who is no admin may have half of them.
 func WithMaxRoles(n int) Option { return func(o *listening) { o.maxRoles = n } }

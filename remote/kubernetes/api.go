@@ -2,16 +2,19 @@ package kubernetes
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -19,10 +22,10 @@ import (
 	"github.com/edl-go/edl/fault"
 )
 
-// An api speaks to the API server about the objects of one namespace. It knows two groups, so that edl does not grow by all of them.
+// An api speaks to the API server about the objects of one namespace. It knows few groups, so that edl does not grow by all of them.
 type api struct {
-	namespace   string
-	core, batch *rest.RESTClient
+	namespace           string
+	core, batch, policy *rest.RESTClient
 }
 
 // requestTime bounds a call.
@@ -46,20 +49,26 @@ func Config(file string) (c *rest.Config, namespace string, err error) {
 }
 
 func newAPI(c *rest.Config, namespace string) (*api, error) {
+	core, err := clientOf(c, corev1.SchemeGroupVersion, corev1.AddToScheme)
+	batch, failed := clientOf(c, batchv1.SchemeGroupVersion, batchv1.AddToScheme)
+	err = errors.Join(err, failed)
+	policy, failed := clientOf(c, policyv1.SchemeGroupVersion, policyv1.AddToScheme)
+	return &api{namespace: namespace, core: core, batch: batch, policy: policy}, errors.Join(err, failed)
+}
+
+// clientOf speaks to one group of the API server.
+func clientOf(c *rest.Config, group schema.GroupVersion, types func(*runtime.Scheme) error) (*rest.RESTClient, error) {
 	scheme := runtime.NewScheme()
-	err := errors.Join(batchv1.AddToScheme(scheme), corev1.AddToScheme(scheme))
+	err := types(scheme)
 	metav1.AddToGroupVersion(scheme, schema.GroupVersion{Version: "v1"})
-	codecs := serializer.NewCodecFactory(scheme).WithoutConversion()
-	of := func(path string, group schema.GroupVersion) *rest.RESTClient {
-		own := rest.CopyConfig(c)
-		own.APIPath, own.GroupVersion, own.NegotiatedSerializer = path, &group, codecs
-		own.QPS, own.Burst = 50, 200 // a job of many roles begins at once
-		client, failed := rest.RESTClientFor(own)
-		err = errors.Join(err, failed)
-		return client
+	own := rest.CopyConfig(c)
+	own.APIPath, own.GroupVersion, own.NegotiatedSerializer = "/apis", &group, serializer.NewCodecFactory(scheme).WithoutConversion()
+	if group.Group == "" {
+		own.APIPath = "/api"
 	}
-	a := &api{namespace: namespace, core: of("/api", corev1.SchemeGroupVersion), batch: of("/apis", batchv1.SchemeGroupVersion)}
-	return a, fault.Wrap(fault.InvalidArgument, "kubernetes", err)
+	own.QPS, own.Burst = 50, 200 // a job of many roles begins at once
+	client, failed := rest.RESTClientFor(own)
+	return client, fault.Wrap(fault.InvalidArgument, "kubernetes", errors.Join(err, failed))
 }
 
 // refused is a refusal of the API server as a fault. A server that does not answer is Unavailable, as are refusals after which another try may help.
@@ -124,6 +133,29 @@ func (a *api) remove(ctx context.Context, name string, grace int64) error {
 		return nil
 	}
 	return refused(name, err)
+}
+
+// job is a Job, nil if there is none.
+func (a *api) job(ctx context.Context, name string) (*batchv1.Job, error) {
+	ctx, cancel := context.WithTimeout(ctx, requestTime)
+	defer cancel()
+	j := &batchv1.Job{}
+	err := a.batch.Get().Namespace(a.namespace).Resource("jobs").Name(name).Do(ctx).Into(j)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	return j, refused(name, err)
+}
+
+// patchSecret replaces entries of the Secret of a role. It need not be read for that.
+func (a *api) patchSecret(ctx context.Context, name string, data map[string][]byte) error {
+	ctx, cancel := context.WithTimeout(ctx, requestTime)
+	defer cancel()
+	b, err := json.Marshal(map[string]any{"data": data})
+	if err != nil {
+		return fault.Wrap(fault.Internal, name, err)
+	}
+	return refused(name, a.core.Patch(types.MergePatchType).Namespace(a.namespace).Resource("secrets").Name(name).Body(b).Do(ctx).Error())
 }
 
 // jobs lists the Jobs of a selector.

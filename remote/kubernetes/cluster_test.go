@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -22,6 +23,7 @@ import (
 	"github.com/edl-go/edl/executor"
 	"github.com/edl-go/edl/executor/reference"
 	"github.com/edl-go/edl/program"
+	"github.com/edl-go/edl/remote/cluster"
 	"github.com/edl-go/edl/remote/kubernetes"
 	"github.com/edl-go/edl/remote/kubernetes/internal/kubetest"
 )
@@ -33,6 +35,8 @@ type clusterRig struct {
 	dir      string // of everything; the claim is mounted at the same path
 	edl      string
 	template string
+	etcd     string // that outlives listeners
+	models   int    // that jobs have saved
 }
 
 const (
@@ -44,29 +48,40 @@ func newClusterRig(t *testing.T) *clusterRig {
 	t.Helper()
 	kubetest.Binaries(t)
 	dir := t.TempDir()
-	r := &clusterRig{T: t, dir: dir, edl: filepath.Join(dir, "edl"), template: filepath.Join(dir, "template.yaml")}
+	r := &clusterRig{T: t, dir: dir, edl: filepath.Join(dir, "command"), template: filepath.Join(dir, "template.yaml")}
 	r.command(exec.CommandContext(t.Context(), "go", "build", "-o", r.edl, "github.com/edl-go/edl/cmd/edl"))
 	r.command(exec.CommandContext(t.Context(), "go", "run", "github.com/edl-go/edl/examples/recognize_digits", "-out", dir))
+	etcd, err := cluster.Embed(t.Context(), filepath.Join(dir, "etcd"), nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = etcd.Close() })
+	r.etcd = strings.Join(etcd.Endpoints(), ",")
 	r.Plane = kubetest.Start(t)
-	r.Namespace(namespace)
 	for node := range 2 {
-		r.Node(1+node, map[string]string{image: r.edl})
+		r.Node(1+node, map[string]string{image: r.edl, "edl:latest": r.edl})
 	}
-	spec := corev1.PersistentVolumeSpec{Capacity: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}, AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany},
-		ClaimRef: &corev1.ObjectReference{Namespace: namespace, Name: "data"}, PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimRetain}
-	spec.HostPath = &corev1.HostPathVolumeSource{Path: dir}
-	none := ""
-	claim := corev1.PersistentVolumeClaimSpec{AccessModes: spec.AccessModes, StorageClassName: &none, VolumeName: "data", Resources: corev1.VolumeResourceRequirements{Requests: spec.Capacity}}
-	meta := metav1.ObjectMeta{Name: "data"}
-	for _, err := range []error{
-		r.Core().Post().Resource("persistentvolumes").Body(&corev1.PersistentVolume{ObjectMeta: meta, Spec: spec}).Do(t.Context()).Error(),
-		r.Core().Post().Namespace(namespace).Resource("persistentvolumeclaims").Body(&corev1.PersistentVolumeClaim{ObjectMeta: meta, Spec: claim}).Do(t.Context()).Error()} {
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
+	r.claim(namespace)
 	write(t, r.template, fmt.Appendf(nil, "spec:\n  volumes:\n  - {name: data, persistentVolumeClaim: {claimName: data}}\n  containers:\n  - name: edl\n    volumeMounts:\n    - {name: data, mountPath: %s}\n", dir))
 	return r
+}
+
+// claim makes a namespace with a claim of the data.
+func (r *clusterRig) claim(namespace string) {
+	r.Helper()
+	r.Namespace(namespace)
+	spec := corev1.PersistentVolumeSpec{Capacity: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}, AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany},
+		ClaimRef: &corev1.ObjectReference{Namespace: namespace, Name: "data"}, PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimRetain}
+	spec.HostPath = &corev1.HostPathVolumeSource{Path: r.dir}
+	none := ""
+	claim := corev1.PersistentVolumeClaimSpec{AccessModes: spec.AccessModes, StorageClassName: &none, VolumeName: namespace, Resources: corev1.VolumeResourceRequirements{Requests: spec.Capacity}}
+	for _, err := range []error{
+		r.Core().Post().Resource("persistentvolumes").Body(&corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: namespace}, Spec: spec}).Do(r.Context()).Error(),
+		r.Core().Post().Namespace(namespace).Resource("persistentvolumeclaims").Body(&corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: "data"}, Spec: claim}).Do(r.Context()).Error()} {
+		if err != nil {
+			r.Fatal(err)
+		}
+	}
 }
 
 // command runs a command to its end, and returns what it wrote.
@@ -86,13 +101,54 @@ func (r *clusterRig) run(args ...string) *exec.Cmd {
 	return cmd
 }
 
+// A listenerProcess is a listener of a test.
+type listenerProcess struct {
+	*exec.Cmd
+	said *bufio.Reader // what it writes when its port is open
+	log  *lockedText
+}
+
+// A lockedText is what a process writes while others read it.
+type lockedText struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *lockedText) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(b)
+}
+
+func (l *lockedText) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
 // listen starts a listener, and ends it with the test. It returns its address.
 func (r *clusterRig) listen(name, image string) string {
 	r.Helper()
-	cmd := r.run("listen", "--kubernetes", "--kubeconfig", r.Kubeconfig, "--namespace", namespace, "--image", image, "--kubernetes-name", name, "--pod-template", r.template,
-		"--addr", "127.77.0.1:0", "--data-dir", filepath.Join(r.dir, "listener-"+name))
-	var log bytes.Buffer
-	cmd.Stderr = &log
+	return r.listenAt("127.77.0.1:0", name, image).address(r.T)
+}
+
+// address waits until the port of the listener is open.
+func (l *listenerProcess) address(t *testing.T) string {
+	t.Helper()
+	line, err := l.said.ReadString('\n')
+	if err != nil {
+		t.Fatalf("the listener says %q: %v", line, err)
+	}
+	return strings.TrimSpace(strings.TrimPrefix(line, "listening on "))
+}
+
+// listenAt starts a listener with further flags, and ends it with the test.
+func (r *clusterRig) listenAt(address, name, image string, more ...string) *listenerProcess {
+	r.Helper()
+	cmd := r.run(append([]string{"listen", "--kubernetes", "--kubeconfig", r.Kubeconfig, "--namespace", namespace, "--image", image, "--kubernetes-name", name, "--pod-template", r.template,
+		"--addr", address, "--data-dir", filepath.Join(r.dir, "listener-"+name)}, more...)...)
+	log := &lockedText{}
+	cmd.Stderr = log
 	out, err := cmd.StdoutPipe()
 	if err == nil {
 		err = cmd.Start()
@@ -104,14 +160,10 @@ func (r *clusterRig) listen(name, image string) string {
 		_ = cmd.Process.Signal(syscall.SIGINT)
 		_ = cmd.Wait()
 		if r.Failed() {
-			r.Logf("the listener %s wrote:\n%s", name, log.Bytes())
+			r.Logf("the listener %s wrote:\n%s", name, log)
 		}
 	})
-	line, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil {
-		r.Fatalf("the listener says %q: %v\n%s", line, err, log.Bytes())
-	}
-	return strings.TrimSpace(strings.TrimPrefix(line, "listening on "))
+	return &listenerProcess{cmd, bufio.NewReader(out), log}
 }
 
 // job is how a job of 2 trainers and 2 pservers is started.
@@ -159,69 +211,135 @@ func (r *clusterRig) pods(ctx context.Context, selector string) (*corev1.PodList
 }
 
 // nothingLeft waits until the cluster has deleted all objects of all roles.
-func (r *clusterRig) nothingLeft() {
+func (r *clusterRig) nothingLeft(namespace string) {
 	r.Helper()
-	for _, resource := range []string{"pods", "configmaps", "secrets"} {
+	for _, resource := range []string{"/api/v1/namespaces/%s/pods", "/api/v1/namespaces/%s/configmaps", "/api/v1/namespaces/%s/secrets", "/apis/batch/v1/namespaces/%s/jobs", "/apis/policy/v1/namespaces/%s/poddisruptionbudgets"} {
 		r.Await("no "+resource+" are left", func(ctx context.Context) (bool, error) {
-			b, err := r.Core().Get().Namespace(namespace).Resource(resource).Param("labelSelector", kubernetes.LabelListener).Do(ctx).Raw()
+			b, err := r.Core().Get().AbsPath(fmt.Sprintf(resource, namespace)).Param("labelSelector", kubernetes.LabelListener).Do(ctx).Raw()
 			return err == nil && bytes.Contains(b, []byte(`"items":[]`)), err
 		})
 	}
+}
+
+// deletes deletes a pod.
+func (r *clusterRig) deletes(ctx context.Context, pod string) error {
+	return r.Core().Delete().Namespace(namespace).Resource("pods").Name(pod).Do(ctx).Error()
+}
+
+// evicts asks the API server to evict a pod, as a drain of its node does. It refuses while the PodDisruptionBudget does not allow that.
+func (r *clusterRig) evicts(ctx context.Context, pod string) error {
+	return r.Core().Post().Namespace(namespace).Resource("pods").Name(pod).SubResource("eviction").SetHeader("Content-Type", "application/json").MaxRetries(0).
+		Body([]byte(`{"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "` + pod + `"}}`)).Do(ctx).Error()
+}
+
+// disturbed removes the pod of a role of a job while it runs, once before was called. The job must compute the bits of the reference, and leave nothing. A job that was over by then
+// is repeated with more passes.
+func (r *clusterRig) disturbed(address, role string, before func(), remove func(ctx context.Context, pod string) error) {
+	r.Helper()
+	for passes, deleted := 4, false; !deleted; passes *= 2 {
+		r.models++
+		save := filepath.Join(r.dir, "model-"+strconv.Itoa(r.models))
+		cmd := r.job("run", address, save, passes)
+		var out bytes.Buffer
+		cmd.Stdout, cmd.Stderr = &out, &out
+		if err := cmd.Start(); err != nil {
+			r.Fatal(err)
+		}
+		over := make(chan error, 1)
+		go func() { over <- cmd.Wait() }()
+		var err error
+		ended := false
+		r.Await("a "+role+" is deleted, or its job is over", func(ctx context.Context) (bool, error) {
+			select {
+			case err = <-over:
+				ended = true
+				return true, nil
+			default:
+			}
+			list, err := r.pods(ctx, kubernetes.LabelRole+"="+role+","+kubernetes.LabelIndex+"=1")
+			if err != nil || len(list.Items) != 1 || list.Items[0].Status.Phase != corev1.PodRunning {
+				return false, err
+			}
+			before()
+			before = func() {}
+			err = remove(ctx, list.Items[0].Name)
+			deleted = err == nil
+			return deleted, err
+		})
+		if !ended {
+			err = <-over
+		}
+		if err != nil {
+			r.Fatalf("the job ends with %v\n%s", err, out.Bytes())
+		}
+		r.compare(save, passes)
+	}
+	r.nothingLeft(namespace)
+}
+
+// quota lets the namespace have no pods. It returns when the API server holds to it.
+func (r *clusterRig) quota(name string) {
+	r.Helper()
+	q := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{corev1.ResourcePods: resource.MustParse("0")}}}
+	if err := r.Core().Post().Namespace(namespace).Resource("resourcequotas").Body(q).Do(r.Context()).Error(); err != nil {
+		r.Fatal(err)
+	}
+	r.Await("the quota is known", func(ctx context.Context) (bool, error) {
+		err := r.Core().Get().Namespace(namespace).Resource("resourcequotas").Name(name).Do(ctx).Into(q)
+		return len(q.Status.Hard) > 0, err
+	})
+}
+
+// takesOver kills a listener while a job runs, and a trainer after it. The listener that waits finds the job, and starts the trainer again. A pserver of another job is evicted, which its
+// budget allows.
+func (r *clusterRig) takesOver() {
+	r.Helper()
+	more := []string{"--etcd", r.etcd}
+	first := r.listenAt("127.77.0.1:0", "lasting", image, more...)
+	address := first.address(r.T)
+	second := r.listenAt(address, "lasting", image, more...)
+	r.disturbed(address, "trainer", func() {
+		if err := first.Process.Kill(); err != nil {
+			r.Error(err)
+		}
+		_ = first.Wait()
+	}, r.deletes)
+	if got := second.address(r.T); got != address {
+		r.Errorf("the next listener is at %s, want %s", got, address)
+	}
+	r.disturbed(address, "pserver", func() {}, r.evicts)
 }
 
 // A job on a cluster trains the bits of the reference executor, and leaves nothing behind, also if pods are deleted while it runs. What keeps pods from running is told in the
 // words of the cluster.
 func TestCluster(t *testing.T) {
 	r := newClusterRig(t)
-	address := r.listen("edl", image)
+	working := r.listenAt("127.77.0.1:0", "edl", image)
+	address := working.address(t)
 
 	save := filepath.Join(r.dir, "model")
 	r.command(r.job("run", address, save, 1))
 	r.compare(save, 1)
-	r.nothingLeft()
+	r.nothingLeft(namespace)
 
-	for _, role := range []string{"trainer", "pserver"} {
-		// A pod is deleted once it runs. A job that was over by then is repeated with more passes.
-		for passes, deleted := 4, false; !deleted; passes *= 2 {
-			save := filepath.Join(r.dir, "model-"+role+strconv.Itoa(passes))
-			cmd := r.job("run", address, save, passes)
-			var out bytes.Buffer
-			cmd.Stdout, cmd.Stderr = &out, &out
-			if err := cmd.Start(); err != nil {
-				t.Fatal(err)
-			}
-			over := make(chan error, 1)
-			go func() { over <- cmd.Wait() }()
-			var err error
-			ended := false
-			r.Await("a "+role+" is deleted, or its job is over", func(ctx context.Context) (bool, error) {
-				select {
-				case err = <-over:
-					ended = true
-					return true, nil
-				default:
-				}
-				list, err := r.pods(ctx, kubernetes.LabelRole+"="+role+","+kubernetes.LabelIndex+"=1")
-				if err != nil || len(list.Items) != 1 || list.Items[0].Status.Phase != corev1.PodRunning {
-					return false, err
-				}
-				err = r.Core().Delete().Namespace(namespace).Resource("pods").Name(list.Items[0].Name).Do(ctx).Error()
-				deleted = err == nil
-				return deleted, err
+	r.disturbed(address, "pserver", func() {}, r.deletes)
+	r.takesOver()
+
+	// While the API server is away, a job goes on, and then starts its role again.
+	r.disturbed(address, "trainer", func() {
+		r.WithoutAPI(func() {
+			r.Await("the listener knows that the API server is away", func(context.Context) (bool, error) {
+				return strings.Contains(working.log.String(), "roles that run go on"), nil
 			})
-			if !ended {
-				err = <-over
-			}
-			if err != nil {
-				t.Fatalf("the job ends with %v\n%s", err, out.Bytes())
-			}
-			r.compare(save, passes)
-		}
-		r.nothingLeft()
-	}
+		})
+	}, r.deletes)
 
+	r.deployed()
 	broken := r.listen("broken", "edl:missing")
-	for _, c := range []struct{ address, name, want string }{{address, "too-large", "Insufficient cpu"}, {broken, "no-image", "ErrImagePull: no image edl:missing"}} {
+	for _, c := range []struct{ address, name, want string }{{address, "too-large", "Insufficient cpu"}, {broken, "no-image", "ErrImagePull: no image edl:missing"}, {address, "over-quota", "exceeded quota: team"}} {
+		if c.name == "over-quota" {
+			r.quota("team")
+		}
 		cmd := r.job("submit", c.address, filepath.Join(r.dir, c.name), 1)
 		cmd.Args = append(cmd.Args, "--name", c.name)
 		if c.name == "too-large" {
@@ -234,5 +352,5 @@ func TestCluster(t *testing.T) {
 		})
 		r.command(r.run("stop", c.name, "--listener="+c.address))
 	}
-	r.nothingLeft()
+	r.nothingLeft(namespace)
 }

@@ -18,6 +18,9 @@
 //
 // If the connection breaks, the listener asks for the pod: it connects again to one that runs, and tells how another has ended in the words of the cluster.
 //
+// With Settings.Keep, roles outlive their listener: each pod keeps its own role, as a launch.Keeper does, and the Job of a start stays until the run is released, so that Start finds it. Listeners of
+// one name elect one.
+//
 // Files in reading order: settings.go says what a listener gives to all pods; manifest.go makes the objects, and template.go the pod of a role; api.go speaks to the API server, and pods.go follows pods;
-// launcher.go has Launcher, handle.go a role that it has started, and state.go reads pods. run.go is the other side, inside of the pod.
+// launcher.go has Launcher, handle.go a role that it has started, and state.go reads pods; lease.go elects a listener, and lines.go keeps logs for the next one. run.go is the other side, inside of the pod.
 package kubernetes

@@ -13,6 +13,8 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/types/known/timestamppb"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/proto/job"
@@ -30,11 +32,13 @@ type handle struct {
 	spec     *job.RoleSpec
 	limits   jobspec.Deadlines
 	log      io.Writer
+	kept     *runLog            // takes the place of log where roles outlive the listener; nil: they do not
 	cancel   context.CancelFunc // gives the role up
 	done     chan struct{}
 	err      error // valid when done is closed
 	stopped  atomic.Bool
-	line     uint64 // number of the next line of the log; run's
+	left     atomic.Bool // Leave was called
+	line     uint64      // number of the next line of the log; run's
 
 	mu      sync.Mutex
 	role    launch.Handle // through the connection to the pod; nil: there was none yet
@@ -57,6 +61,13 @@ func (h *handle) run(ctx context.Context) {
 	defer h.cancel()
 	defer h.launcher.pods.forget(h.object)
 	h.err = h.follow(ctx)
+	if h.left.Load() {
+		h.err = launch.ErrLeft
+		return
+	}
+	if ctx.Err() == nil && h.kept != nil { // the next listener learns from the Job how the role has ended, until the run is released
+		return
+	}
 	grace := int64(-1)
 	if ctx.Err() != nil {
 		grace = 0 // it was given up
@@ -65,7 +76,7 @@ func (h *handle) run(ctx context.Context) {
 		}
 	}
 	// The cluster deletes what was not deleted here when keptJob has passed, and the next listener of this name before.
-	if err := h.launcher.api.remove(context.WithoutCancel(ctx), h.object, grace); err != nil {
+	if err := h.launcher.insist(h.object, func(ctx context.Context) error { return h.launcher.api.remove(ctx, h.object, grace) }); err != nil {
 		h.launcher.log.Warn("the objects of a role stay for now", "object", h.object, "error", err)
 	}
 }
@@ -113,11 +124,37 @@ func (h *handle) await(ctx context.Context) (podState, error) {
 			if s.waits == "" {
 				h.warn(ctx, seen)
 			}
+			if seen == "" {
+				if s.ended, s.err = missing(ctx, h); s.ended {
+					return s, nil
+				}
+			}
 			look.Reset(lookAgain)
 		case <-ctx.Done():
 			return s, fault.E(fault.Canceled, fault.At(h.where), fault.Got("a pod that did not run yet"), fault.Cause(context.Cause(ctx)))
 		}
 	}
+}
+
+// missing reports how a role has ended whose Job has no pod any more, as when that was deleted while no listener was there. It has not ended if it may get one.
+func missing(ctx context.Context, h *handle) (ended bool, _ error) {
+	j, err := h.launcher.api.job(ctx, h.object)
+	if pod, _ := h.launcher.pods.of(h.object); err != nil || pod != nil || !h.launcher.pods.listed() { // a cluster that does not answer says nothing
+		return false, nil
+	}
+	if j == nil {
+		return true, fault.E(fault.LostMember, fault.At(h.where), fault.Got("the end of its Job, which was deleted"))
+	}
+	for _, c := range j.Status.Conditions {
+		switch {
+		case c.Status != corev1.ConditionTrue:
+		case c.Type == batchv1.JobComplete:
+			return true, nil
+		case c.Type == batchv1.JobFailed:
+			return true, fault.E(fault.LostMember, fault.At(h.where), fault.Got("the end of its Job: "+words(c.Reason, c.Message)))
+		}
+	}
+	return false, nil
 }
 
 // warn tells what the cluster has warned of: of a pod, or of a Job that has none, as where a quota refuses it.
@@ -160,8 +197,16 @@ func (h *handle) attend(ctx context.Context, s podState) (broken bool, _ error) 
 	}
 	defer conn.Close()
 	kept := launch.Kept{Keeper: rpc.NewKeeperClient(conn)}
-	connected, cancel := context.WithCancel(ctx)
+	// The end of this context asks the pod to end the role. One that is left hears nothing.
+	connected, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
+	defer context.AfterFunc(ctx, func() {
+		if h.left.Load() {
+			_ = conn.Close()
+		} else {
+			cancel()
+		}
+	})()
 	stream, err := kept.Keeper.Attend(connected, &rpc.AttendRequest{}, grpc.WaitForReady(false))
 	if err == nil {
 		_, err = stream.Recv()
@@ -195,12 +240,21 @@ func (h *handle) attend(ctx context.Context, s podState) (broken bool, _ error) 
 // lines passes on the lines of the log that are new.
 func (h *handle) lines(ctx context.Context, kept launch.Kept, follow bool) {
 	err := kept.Lines(ctx, h.spec.CheckpointRun, h.line, follow, func(l *rpc.LogLine) {
-		_, _ = h.log.Write([]byte(l.Line + "\n"))
 		h.line = l.Number + 1
+		writeLine(h, l.Line)
 	})
-	if err != nil && ctx.Err() == nil {
-		fmt.Fprintln(h.log, "lines of the log are missing:", err)
+	if err != nil && ctx.Err() == nil && !h.left.Load() {
+		writeLine(h, fmt.Sprint("lines of the log are missing: ", err))
 	}
+}
+
+// writeLine appends a line to the log of a role.
+func writeLine(h *handle, line string) {
+	if h.kept != nil {
+		h.kept.add(startOf(h.spec), line, h.line)
+		return
+	}
+	_, _ = h.log.Write([]byte(line + "\n"))
 }
 
 // lastState is how a role has ended whose connection has broken; not ended: its pod runs, as far as the cluster knows.
@@ -265,13 +319,19 @@ func (h *handle) Kill() {
 	<-h.done
 }
 
-// Renew implements launch.Handle. A pod that does not run yet has what its Secret says.
+// Renew implements launch.Handle. A pod that does not run yet reads its Secret when it begins.
 func (h *handle) Renew(m *job.RoleRenewal) error {
-	role := h.connected()
-	if role == nil {
-		return fault.E(fault.Unavailable, fault.At(h.where), fault.Got("new credentials for a pod that does not run yet"))
+	if role := h.connected(); role != nil {
+		return role.Renew(m)
 	}
-	return role.Renew(m)
+	return h.launcher.api.patchSecret(context.Background(), h.object, map[string][]byte{credentialsKey: m.Credentials, etcdKey: m.EtcdCredentials})
+}
+
+// Leave ends this handle. The role goes on, and the next listener finds it.
+func (h *handle) Leave() {
+	h.left.Store(true)
+	h.cancel()
+	<-h.done
 }
 
 // Waits implements launch.Handle.

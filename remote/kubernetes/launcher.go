@@ -2,6 +2,7 @@ package kubernetes
 
 import (
 	"context"
+	"errors"
 	"io"
 	"log/slog"
 	"sync"
@@ -23,14 +24,18 @@ type Launcher struct {
 	api      *api
 	pods     *pods
 	log      *slog.Logger
+	ctx      context.Context // ends with the launcher
 	stop     context.CancelFunc
 	group    sync.WaitGroup
+
+	mu   sync.Mutex
+	logs map[string]*runLog // by run, where roles outlive the listener
 }
 
 var _ launch.Launcher = (*Launcher)(nil)
 
-// NewLauncher returns a Launcher. own are the credentials of the listener. It asks the cluster for Jobs of an earlier listener of the same name, and deletes them: their jobs
-// have ended with it. An error is the refusal of the API server.
+// NewLauncher returns a Launcher. own are the credentials of the listener. With Settings.Keep it finds the roles that earlier listeners of the name have started, and leaves its
+// own to the next one. Without, it asks the cluster for Jobs of an earlier listener, and deletes them: their jobs have ended with it. An error is the refusal of the API server.
 func NewLauncher(ctx context.Context, c *rest.Config, s Settings, own *credential.Credentials, log *slog.Logger) (*Launcher, error) {
 	if err := s.Check(); err != nil {
 		return nil, err
@@ -42,20 +47,16 @@ func NewLauncher(ctx context.Context, c *rest.Config, s Settings, own *credentia
 	if err != nil {
 		return nil, err
 	}
-	selector := LabelListener + "=" + s.Name
-	left, err := a.jobs(ctx, selector)
-	if err != nil {
-		return nil, err
-	}
-	for _, j := range left.Items {
-		log.Info("deletes a Job of an earlier listener", "job", j.Labels[LabelJob], "object", j.Name)
-		if err := a.remove(ctx, j.Name, -1); err != nil {
+	l := &Launcher{settings: s, own: own, api: a, pods: newPods(a, LabelListener+"="+s.Name, log), log: log, logs: map[string]*runLog{}}
+	if s.Keep == "" {
+		if err := l.deleteAll(ctx, ""); err != nil {
 			return nil, err
 		}
+	} else if _, err := a.jobs(ctx, LabelListener+"="+s.Name); err != nil { // so that a wrong cluster is known now
+		return nil, err
 	}
-	following, stop := context.WithCancel(context.Background())
-	l := &Launcher{settings: s, own: own, api: a, pods: newPods(a, selector, log), log: log, stop: stop}
-	l.group.Go(func() { l.pods.follow(following) })
+	l.ctx, l.stop = context.WithCancel(context.Background())
+	l.group.Go(func() { l.pods.follow(l.ctx) })
 	return l, nil
 }
 
@@ -65,7 +66,23 @@ func (l *Launcher) Close() {
 	l.group.Wait()
 }
 
-// Start makes the objects of a role, or finds them, and returns. What keeps the pod from running is among the waits of the handle.
+// insist does something. What the API server does not answer it does again in the background, until it is done or the launcher is closed, and it returns nil.
+func (l *Launcher) insist(object string, do func(ctx context.Context) error) error {
+	err := do(context.Background())
+	if !errors.Is(err, fault.Unavailable) {
+		return err
+	}
+	l.log.Warn("objects stay until the API server answers", "object", object, "error", err)
+	l.group.Go(func() {
+		for err := err; errors.Is(err, fault.Unavailable) && pause(l.ctx, again) == nil; {
+			err = do(l.ctx)
+		}
+	})
+	return nil
+}
+
+// Start makes the objects of a role, or finds them, and returns. What keeps the pod from running is among the waits of the handle. Where roles outlive the listener, their lines go
+// to Lines and not to log.
 func (l *Launcher) Start(ctx context.Context, spec *job.RoleSpec, log io.Writer) (launch.Handle, error) {
 	where := memberOf(spec).String() + " of job " + spec.Job
 	if len(spec.Credentials) == 0 {
@@ -81,11 +98,20 @@ func (l *Launcher) Start(ctx context.Context, spec *job.RoleSpec, log io.Writer)
 	if err := l.api.make(ctx, where, o); err != nil {
 		return nil, err
 	}
+	if l.settings.Keep != "" && spec.Role == job.Role_COORDINATOR {
+		if err := l.api.makeBudget(ctx, where, budgetOf(l.settings, spec)); err != nil {
+			return nil, errors.Join(err, l.api.remove(context.WithoutCancel(ctx), o.Job.Name, 0))
+		}
+	}
 	if log == nil {
 		log = io.Discard
 	}
 	h := &handle{launcher: l, where: where, object: o.Job.Name, spec: spec, limits: jobspec.DeadlinesOf(spec.Spec), log: log, done: make(chan struct{}),
 		changed: make(chan struct{})}
+	if l.settings.Keep != "" {
+		h.kept = l.logOf(spec.CheckpointRun)
+		h.line = h.kept.nextOf(startOf(spec))
+	}
 	h.say("a pod", "")
 	// The end of ctx asks the role to end.
 	following, cancel := context.WithCancel(context.WithoutCancel(ctx))

@@ -28,6 +28,8 @@ import (
 type launcherRig struct {
 	*server
 	launcher *kubernetes.Launcher
+	url      string // of the server
+	own      *credential.Credentials
 	spec     *job.RoleSpec
 	log      bytes.Buffer // to be read when the role has ended
 }
@@ -50,12 +52,20 @@ func newLauncherRig(t *testing.T, prepare func(s *server)) *launcherRig {
 		t.Fatal(err)
 	}
 	spec.Credentials = c.PEM()
-	l, err := kubernetes.NewLauncher(t.Context(), &rest.Config{Host: h.URL}, kubernetes.Settings{Namespace: "team-a", Image: "edl", Name: "edl"}, own, nil)
+	r := &launcherRig{server: s, url: h.URL, own: own, spec: spec}
+	r.launcher = r.listener("")
+	t.Cleanup(r.launcher.Close)
+	return r
+}
+
+// listener returns the launcher of a listener that keeps logs in a folder.
+func (r *launcherRig) listener(keep string) *kubernetes.Launcher {
+	r.t.Helper()
+	l, err := kubernetes.NewLauncher(r.t.Context(), &rest.Config{Host: r.url}, kubernetes.Settings{Namespace: "team-a", Image: "edl", Name: "edl", Keep: keep}, r.own, nil)
 	if err != nil {
-		t.Fatal(err)
+		r.t.Fatal(err)
 	}
-	t.Cleanup(l.Close)
-	return &launcherRig{server: s, launcher: l, spec: spec}
+	return l
 }
 
 func (r *launcherRig) start() launch.Handle {
@@ -241,6 +251,20 @@ func TestPodIsDeleted(t *testing.T) {
 	r.mu.Unlock()
 	if err := h.Wait(); !errors.Is(err, fault.LostMember) || !strings.Contains(err.Error(), "which was deleted") {
 		t.Errorf("the role has ended with %v", err)
+	}
+}
+
+// Objects that the API server does not delete now are deleted later, and the role need not wait for that.
+func TestObjectsAreDeletedLater(t *testing.T) {
+	r := newLauncherRig(t, func(s *server) {
+		s.state, s.away = func(p *corev1.Pod) { finish(p, 0, "Completed") }, 1
+	})
+	if err := r.start().Wait(); err != nil {
+		t.Error(err)
+	}
+	<-r.deleted
+	if left := r.left(); left != "" {
+		t.Errorf("left are %s", left)
 	}
 }
 

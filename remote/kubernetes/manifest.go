@@ -32,6 +32,7 @@ const (
 	LabelRole      = labelDomain + "role"     // coordinator, pserver, standby or trainer
 	LabelIndex     = labelDomain + "index"    // rank of a trainer, index of a pserver or of the one that a standby follows
 	LabelStart     = labelDomain + "start"    // how often the role was started before
+	LabelRun       = labelDomain + "run"      // of the job: another job of its name has another
 	LabelObject    = labelDomain + "object"   // name of the objects; each pod of the Job has it, too
 	labelManagedBy = "app.kubernetes.io/managed-by"
 )
@@ -122,11 +123,13 @@ func objectOf(spec *job.RoleSpec) string {
 }
 
 func labelsOf(s Settings, spec *job.RoleSpec) map[string]string {
-	return map[string]string{"app.kubernetes.io/name": "edl", labelManagedBy: "edl", LabelListener: s.Name, LabelJob: spec.Job, LabelRole: roleOf(spec),
+	return map[string]string{"app.kubernetes.io/name": "edl", labelManagedBy: "edl", LabelListener: s.Name, LabelJob: spec.Job, LabelRun: runLabel(spec.CheckpointRun), LabelRole: roleOf(spec),
 		LabelIndex: strconv.Itoa(int(spec.Index)), LabelStart: strconv.Itoa(int(spec.Start)), LabelObject: objectOf(spec)}
 }
 
-func roleOf(spec *job.RoleSpec) string { return strings.ToLower(spec.Role.String()) }
+func roleOf(spec *job.RoleSpec) string { return roleName(spec.Role) }
+
+func roleName(r job.Role) string { return strings.ToLower(r.String()) }
 
 // pack compresses a spec without its credentials; one that does not fit into an object has no program either: the listener sends it.
 func pack(spec *job.RoleSpec) ([]byte, error) {

@@ -19,7 +19,7 @@ type pods struct {
 	log      *slog.Logger
 
 	mu    sync.Mutex
-	by    map[string]*corev1.Pod   // the last pod of a start, by the name of its objects
+	by    map[string]*corev1.Pod   // the last pod of a start, by the name of its objects; nil: none was listed yet
 	heard map[string]chan struct{} // closed when the pod of a start changes
 }
 
@@ -27,7 +27,7 @@ type pods struct {
 const again = time.Second
 
 func newPods(a *api, selector string, log *slog.Logger) *pods {
-	return &pods{api: a, selector: selector, log: log, by: map[string]*corev1.Pod{}, heard: map[string]chan struct{}{}}
+	return &pods{api: a, selector: selector, log: log, heard: map[string]chan struct{}{}}
 }
 
 // follow keeps up with the cluster until ctx ends. What is known of pods stays while the API server does not answer.
@@ -134,6 +134,13 @@ func (p *pods) of(name string) (*corev1.Pod, <-chan struct{}) {
 		p.heard[name] = c
 	}
 	return p.by[name], c
+}
+
+// listed reports whether the cluster has said which pods there are.
+func (p *pods) listed() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.by != nil
 }
 
 // forget is called when nobody waits for a start any more.

@@ -6,17 +6,21 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/edl-go/edl/fault"
@@ -35,10 +39,13 @@ type server struct {
 	mu       sync.Mutex
 	group    sync.WaitGroup
 	refusal  *metav1.Status // of all calls that make something
+	away     int            // so many deletions of Jobs are not answered
+	deleted  chan string    // names of Jobs, for who waits for one
 	version  int
 	jobs     map[string]*batchv1.Job
 	owned    map[string]map[string]map[string][]byte // by resource and name
 	pods     map[string]*corev1.Pod
+	budgets  []*policyv1.PodDisruptionBudget
 	ends     map[string]context.CancelFunc // of pods that run
 	warning  *corev1.Event
 	watchers map[chan metav1.WatchEvent]bool
@@ -46,7 +53,7 @@ type server struct {
 
 func newServer(t *testing.T) (*server, *httptest.Server) {
 	s := &server{t: t, jobs: map[string]*batchv1.Job{}, owned: map[string]map[string]map[string][]byte{"configmaps": {}, "secrets": {}}, pods: map[string]*corev1.Pod{}, ends: map[string]context.CancelFunc{},
-		watchers: map[chan metav1.WatchEvent]bool{}}
+		watchers: map[chan metav1.WatchEvent]bool{}, deleted: make(chan string, 1)}
 	h := httptest.NewServer(s)
 	t.Cleanup(func() {
 		h.CloseClientConnections()
@@ -63,8 +70,8 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	parts := strings.Split(strings.TrimPrefix(r.URL.Path, map[bool]string{true: "/apis/batch/v1/", false: "/api/v1/"}[strings.HasPrefix(r.URL.Path, "/apis/")])+"/", "/") // namespaces NS RESOURCE NAME
-	resource, name := parts[2], parts[3]
+	parts := strings.Split(r.URL.Path[strings.Index(r.URL.Path, "/namespaces/"):]+"/", "/") // "" namespaces NS RESOURCE NAME
+	resource, name := parts[3], parts[4]
 	selector := r.URL.Query().Get("labelSelector")
 	answer := func(code int, v any) {
 		w.Header().Set("Content-Type", "application/json")
@@ -77,6 +84,14 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case r.Method == http.MethodPost && s.refusal != nil:
 		answer(int(s.refusal.Code), s.refusal)
+	case resource == "poddisruptionbudgets" && r.Method == http.MethodPost:
+		b := &policyv1.PodDisruptionBudget{}
+		s.decode(r, b)
+		s.budgets = append(s.budgets, b)
+		answer(http.StatusCreated, b)
+	case resource == "poddisruptionbudgets" && r.Method == http.MethodDelete:
+		s.budgets = slices.DeleteFunc(s.budgets, func(b *policyv1.PodDisruptionBudget) bool { return s.selects(selector, b.Labels) })
+		status(http.StatusOK, "")
 	case r.Method == http.MethodPost && resource == "jobs":
 		j := &batchv1.Job{}
 		s.decode(r, j)
@@ -93,6 +108,10 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			BinaryData, Data  map[string][]byte
 		}{}
 		s.decode(r, o)
+		if s.owned[resource][o.Name] != nil {
+			status(http.StatusConflict, metav1.StatusReasonAlreadyExists)
+			return
+		}
 		if len(o.OwnerReferences) != 1 || o.OwnerReferences[0].UID != s.jobs[o.Name].UID {
 			s.t.Errorf("%s %s has the owners %v", resource, o.Name, o.OwnerReferences)
 		}
@@ -106,7 +125,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case r.Method == http.MethodGet && resource == "jobs" && name == "":
 		list := &batchv1.JobList{TypeMeta: metav1.TypeMeta{APIVersion: "batch/v1", Kind: "JobList"}}
 		for _, j := range s.jobs {
-			if kubernetes.LabelListener+"="+j.Labels[kubernetes.LabelListener] == selector {
+			if s.selects(selector, j.Labels) {
 				list.Items = append(list.Items, *j)
 			}
 		}
@@ -123,10 +142,24 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			list.Items = append(list.Items, *s.warning)
 		}
 		answer(http.StatusOK, list)
+	case r.Method == http.MethodPatch && resource == "secrets" && s.owned[resource][name] != nil:
+		patch := &struct{ Data map[string][]byte }{}
+		s.decode(r, patch)
+		maps.Copy(s.owned[resource][name], patch.Data)
+		answer(http.StatusOK, &corev1.Secret{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"}})
 	case r.Method == http.MethodDelete && resource == "pods":
 		s.endPod(strings.TrimPrefix(selector, kubernetes.LabelObject+"="))
 		status(http.StatusOK, "")
+	case r.Method == http.MethodDelete && resource == "jobs" && s.away > 0:
+		s.away--
+		status(http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable)
 	case r.Method == http.MethodDelete && resource == "jobs" && s.jobs[name] != nil:
+		defer func() {
+			select {
+			case s.deleted <- name:
+			default:
+			}
+		}()
 		delete(s.jobs, name)
 		delete(s.owned["configmaps"], name)
 		delete(s.owned["secrets"], name)
@@ -135,6 +168,16 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	default:
 		status(http.StatusNotFound, metav1.StatusReasonNotFound)
 	}
+}
+
+// selects reports whether labels are those of a selector.
+func (s *server) selects(selector string, of map[string]string) bool {
+	want, err := labels.Parse(selector)
+	if err != nil {
+		s.t.Error(err)
+		return false
+	}
+	return want.Matches(labels.Set(of))
 }
 
 func (s *server) decode(r *http.Request, to any) {
@@ -170,9 +213,13 @@ func (s *server) begin(j *batchv1.Job) {
 	})
 	s.group.Go(func() {
 		err := kubernetes.Run(ctx, pod, slog.New(slog.DiscardHandler))
+		word, _ := os.ReadFile(pod.Termination) // none of a role that has ended well
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.tell(j.Name, func(p *corev1.Pod) { finish(p, int32(fault.KindOf(err).ExitCode()), "Error") })
+		s.tell(j.Name, func(p *corev1.Pod) {
+			finish(p, int32(fault.KindOf(err).ExitCode()), "Error")
+			p.Status.ContainerStatuses[0].State.Terminated.Message = string(word)
+		})
 	})
 }
 
@@ -253,8 +300,13 @@ func (s *server) watch(w http.ResponseWriter, r *http.Request) {
 func (s *server) left() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.jobs)+len(s.owned["configmaps"])+len(s.owned["secrets"])+len(s.pods) == 0 {
+	if len(s.jobs)+len(s.owned["configmaps"])+len(s.owned["secrets"])+len(s.pods)+len(s.budgets) == 0 {
 		return ""
 	}
-	return fmt.Sprint(len(s.jobs), " Jobs, ", len(s.owned["configmaps"]), " ConfigMaps, ", len(s.owned["secrets"]), " Secrets, ", len(s.pods), " pods")
+	return fmt.Sprint(len(s.jobs), " Jobs, ", len(s.owned["configmaps"]), " ConfigMaps, ", len(s.owned["secrets"]), " Secrets, ", len(s.pods), " pods, ", len(s.budgets), " budgets")
+}
+
+// fail is what the Job controller writes of a Job whose pod has failed.
+func fail(j *batchv1.Job, reason, message string) {
+	j.Status.Conditions = []batchv1.JobCondition{{Type: batchv1.JobFailed, Status: corev1.ConditionTrue, Reason: reason, Message: message}}
 }

@@ -64,10 +64,10 @@ func podOf(s Settings, spec *job.RoleSpec, name string, labels map[string]string
 	maps.Copy(all, labels)
 	t.Labels = all
 	p := &t.Spec
-	no, yes, id := false, true, int64(user)
+	no, yes, id, once := false, true, int64(user), corev1.FSGroupChangeOnRootMismatch // each time would let the group read private files of the volume
 	p.RestartPolicy, p.AutomountServiceAccountToken, p.EnableServiceLinks = corev1.RestartPolicyNever, &no, &no
 	if p.SecurityContext == nil {
-		p.SecurityContext = &corev1.PodSecurityContext{RunAsUser: &id, RunAsGroup: &id, FSGroup: &id}
+		p.SecurityContext = &corev1.PodSecurityContext{RunAsUser: &id, RunAsGroup: &id, FSGroup: &id, FSGroupChangePolicy: &once}
 	}
 	p.SecurityContext.RunAsNonRoot, p.SecurityContext.SeccompProfile = &yes, &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}
 	// The keeper gives a role NodeStop to end in order. The kubelet then waits a little for the keeper.

@@ -73,6 +73,9 @@ func (l Kept) Release(ctx context.Context, run string) error {
 	return wire.FromStatus("keeper", err)
 }
 
+// Only does nothing: a Keeper has no runs but those of its data folder.
+func (l Kept) Only(context.Context, []string) error { return nil }
+
 // keptHandle is a role of a Keeper.
 type keptHandle struct {
 	reports

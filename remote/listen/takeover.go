@@ -33,10 +33,22 @@ import (
 // Events and lines of logs have numbers, which stay, so a client goes on with the one after the last that it has. The coordinator keeps steps that no listener has
 // read.
 
+// A KeepingLauncher starts roles that outlive the listener. One that an earlier listener has started is the same role: Start returns a handle on it, also when it has ended. Handles
+// have a method Leave, which lets the role go on. launch.Kept is one.
+type KeepingLauncher interface {
+	launch.Launcher
+	// Lines calls each with the lines of all roles of a run from a number on. With follow it waits for more until ctx ends or the run is released.
+	Lines(ctx context.Context, run string, from uint64, follow bool, each func(*rpc.LogLine)) error
+	// Release forgets a run. Roles that are left are killed.
+	Release(ctx context.Context, run string) error
+	// Only releases all runs but these.
+	Only(ctx context.Context, runs []string) error
+}
+
 // Keeping is what outlives a listener with its jobs.
 type Keeping struct {
-	Launcher launch.Kept
-	Keeper   string // id of the keeper
+	Launcher KeepingLauncher
+	Keeper   string // id of what has the roles: a job whose roles have begun goes on only with the same
 }
 
 // errHandedOver ends the work of a listener whose jobs go on.
@@ -223,7 +235,7 @@ func endRun(j *Job) {
 }
 
 // readLines makes what the keeper has of the job's log that of the job, until ctx ends.
-func readLines(ctx context.Context, j *Job, from launch.Kept) {
+func readLines(ctx context.Context, j *Job, from KeepingLauncher) {
 	retry(ctx, j, "the log of the job", func() error {
 		if err := from.Lines(ctx, j.name, j.lines, true, addLine(j)); err != nil || ctx.Err() != nil {
 			return err
@@ -255,6 +267,7 @@ func TakeOver(ctx context.Context, m *Manager) error {
 		_ = m.cfg.Kept.Launcher.Release(ctx, l.Job.Run)
 		forgetRun(m, l.id)
 	}
+	var runs []string
 	var wait []func() // to be begun after the jobs that run, which have their places in the queue
 	for _, l := range left {
 		later, err := takeOver(ctx, m, l)
@@ -264,7 +277,12 @@ func TakeOver(ctx context.Context, m *Manager) error {
 		if err != nil {
 			m.cfg.Log.Warn("a job of an earlier listener is lost", "job", l.id, "error", err)
 			_ = m.cfg.Kept.Launcher.Release(ctx, l.Job.Run)
+		} else {
+			runs = append(runs, l.Job.Run)
 		}
+	}
+	if err := m.cfg.Kept.Launcher.Only(ctx, runs); err != nil {
+		m.cfg.Log.Warn("roles may be left of jobs that nobody knows", "error", err)
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()

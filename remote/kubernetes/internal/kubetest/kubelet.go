@@ -22,6 +22,7 @@ import (
 type Kubelet struct {
 	name   string
 	core   *rest.RESTClient
+	server string // address of the API server
 	dir    string
 	images map[string]string // the program of each image
 	subnet int
@@ -35,7 +36,7 @@ type Kubelet struct {
 // Node starts a kubelet, and ends it with the test. images are the programs of images; pods of others wait, as for an image that cannot be pulled. It returns when the node is
 // registered. number is that of the node, from 1.
 func (p *Plane) Node(number int, images map[string]string) {
-	k := &Kubelet{name: fmt.Sprintf("node-%d", number), core: p.core, dir: p.t.TempDir(), images: images, subnet: number, log: p.t.Logf, pods: map[types.UID]*pod{}}
+	k := &Kubelet{name: fmt.Sprintf("node-%d", number), core: p.core, server: p.config.Host, dir: p.t.TempDir(), images: images, subnet: number, log: p.t.Logf, pods: map[types.UID]*pod{}}
 	ctx, cancel := context.WithCancel(context.Background())
 	if err := k.register(ctx); err != nil {
 		p.t.Fatal(err)
@@ -153,7 +154,13 @@ func grace(p *corev1.Pod) time.Duration {
 // remove tells the API server that nothing of a pod is left.
 func remove(ctx context.Context, k *Kubelet, p *corev1.Pod) {
 	now := int64(0)
-	_ = k.core.Delete().Namespace(p.Namespace).Resource("pods").Name(p.Name).Body(&metav1.DeleteOptions{GracePeriodSeconds: &now, Preconditions: &metav1.Preconditions{UID: &p.UID}}).Do(ctx).Error()
+	for ctx.Err() == nil {
+		err := k.core.Delete().Namespace(p.Namespace).Resource("pods").Name(p.Name).Body(&metav1.DeleteOptions{GracePeriodSeconds: &now, Preconditions: &metav1.Preconditions{UID: &p.UID}}).Do(ctx).Error()
+		if err == nil || apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+			return
+		}
+		retry(ctx)
+	}
 }
 
 // killAll ends all processes of the node, and waits for them.

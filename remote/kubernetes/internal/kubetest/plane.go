@@ -12,6 +12,7 @@ import (
 	"crypto/rand"
 	"crypto/rsa"
 	"crypto/x509"
+	"encoding/json"
 	"encoding/pem"
 	"fmt"
 	"net"
@@ -19,6 +20,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -30,6 +32,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/client-go/rest"
+	"sigs.k8s.io/yaml"
 
 	"github.com/edl-go/edl/remote/cluster"
 )
@@ -50,6 +53,8 @@ type Plane struct {
 	t          testing.TB
 	config     *rest.Config
 	core       *rest.RESTClient
+	api        func() (stop func()) // starts the API server
+	stopAPI    func()
 }
 
 const admin = "admin-token-of-a-test"
@@ -68,21 +73,33 @@ func Start(t testing.TB) *Plane {
 	tokens := filepath.Join(dir, "tokens.csv")
 	write(t, tokens, admin+",admin,admin,system:masters\n")
 	p := &Plane{t: t, Kubeconfig: filepath.Join(dir, "kubeconfig")}
-	write(t, p.Kubeconfig, fmt.Sprintf(`{"apiVersion": "v1", "kind": "Config", "current-context": "test",
-"clusters": [{"name": "test", "cluster": {"server": "https://127.0.0.1:%d", "insecure-skip-tls-verify": true}}],
-"users": [{"name": "test", "user": {"token": %q}}],
-"contexts": [{"name": "test", "context": {"cluster": "test", "user": "test"}}]}`, port, admin))
-	p.config = &rest.Config{Host: fmt.Sprintf("https://127.0.0.1:%d", port), BearerToken: admin, TLSClientConfig: rest.TLSClientConfig{Insecure: true}, QPS: 500, Burst: 1000}
+	server := fmt.Sprintf("https://127.0.0.1:%d", port)
+	write(t, p.Kubeconfig, Kubeconfig(server, "default", admin))
+	p.config = &rest.Config{Host: server, BearerToken: admin, TLSClientConfig: rest.TLSClientConfig{Insecure: true}, QPS: 500, Burst: 1000}
 	p.core = client(t, p.config)
-	process(t, filepath.Join(bin, "kube-apiserver"), "--etcd-servers=http://"+strings.Join(etcd.Endpoints(), ",http://"), fmt.Sprintf("--secure-port=%d", port), "--bind-address=127.0.0.1",
-		"--advertise-address=127.0.0.1", "--endpoint-reconciler-type=none", "--cert-dir="+dir, "--service-account-issuer=https://kubernetes.default.svc", "--service-account-signing-key-file="+key,
-		"--service-account-key-file="+key, "--service-cluster-ip-range=10.0.0.0/24", "--authorization-mode=RBAC", "--token-auth-file="+tokens)
-	p.Await("the API server takes requests", func(ctx context.Context) (bool, error) {
-		return p.core.Get().AbsPath("/readyz").Do(ctx).Error() == nil, nil
-	})
+	p.api = func() func() {
+		return process(t, filepath.Join(bin, "kube-apiserver"), "--etcd-servers=http://"+strings.Join(etcd.Endpoints(), ",http://"), fmt.Sprintf("--secure-port=%d", port), "--bind-address=127.0.0.1",
+			"--advertise-address=127.0.0.1", "--endpoint-reconciler-type=none", "--cert-dir="+dir, "--service-account-issuer=https://kubernetes.default.svc", "--service-account-signing-key-file="+key,
+			"--service-account-key-file="+key, "--service-cluster-ip-range=10.0.0.0/24", "--authorization-mode=RBAC", "--token-auth-file="+tokens)
+	}
+	p.startAPI()
 	process(t, filepath.Join(bin, "kube-controller-manager"), "--kubeconfig="+p.Kubeconfig, "--leader-elect=false", "--secure-port=0", "--service-account-private-key-file="+key)
 	process(t, filepath.Join(bin, "kube-scheduler"), "--kubeconfig="+p.Kubeconfig, "--leader-elect=false", "--secure-port=0")
 	return p
+}
+
+func (p *Plane) startAPI() {
+	p.stopAPI = p.api()
+	p.Await("the API server takes requests", func(ctx context.Context) (bool, error) {
+		return p.core.Get().AbsPath("/readyz").Do(ctx).Error() == nil, nil
+	})
+}
+
+// WithoutAPI stops the API server, and starts it again when during has returned.
+func (p *Plane) WithoutAPI(during func()) {
+	p.stopAPI()
+	during()
+	p.startAPI()
 }
 
 // Namespace makes a namespace in which pods must hold to the standard "restricted". It returns when pods can be made there.
@@ -100,8 +117,48 @@ func (p *Plane) Namespace(name string) {
 	})
 }
 
+// Kubeconfig is a file of kubectl for who has a token.
+func Kubeconfig(server, namespace, token string) string {
+	return fmt.Sprintf(`{"apiVersion": "v1", "kind": "Config", "current-context": "test",
+"clusters": [{"name": "test", "cluster": {"server": %q, "insecure-skip-tls-verify": true}}],
+"users": [{"name": "test", "user": {"token": %q}}],
+"contexts": [{"name": "test", "context": {"cluster": "test", "user": "test", "namespace": %q}}]}`, server, token, namespace)
+}
+
+// Apply makes the objects of a YAML file in a namespace, as kubectl does. change may change each of them before.
+func (p *Plane) Apply(namespace string, file []byte, change func(kind string, object map[string]any)) {
+	p.t.Helper()
+	for _, document := range bytes.Split(file, []byte("\n---\n")) {
+		object := map[string]any{}
+		if err := yaml.Unmarshal(document, &object); err != nil {
+			p.t.Fatalf("%v:\n%s", err, document)
+		}
+		kind, group := fmt.Sprint(object["kind"]), fmt.Sprint(object["apiVersion"])
+		change(kind, object)
+		b, err := json.Marshal(object)
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		root := "/apis/" + group
+		if group == "v1" {
+			root = "/api/v1"
+		}
+		path := root + "/namespaces/" + namespace + "/" + strings.ToLower(kind) + "s"
+		if err := p.core.Post().AbsPath(path).Param("fieldValidation", "Strict").SetHeader("Content-Type", "application/json").Body(b).Do(p.t.Context()).Error(); err != nil {
+			p.t.Errorf("%s: %v\n%s", path, err, document)
+		}
+	}
+}
+
 // Core speaks to the group of pods and nodes.
 func (p *Plane) Core() *rest.RESTClient { return p.core }
+
+// As is Core of who has a token.
+func (p *Plane) As(token string) *rest.RESTClient {
+	c := rest.CopyConfig(p.config)
+	c.BearerToken = token
+	return client(p.t, c)
+}
 
 // Await waits until holds is true, for as long as the test may take. An error that lasts is told at the end.
 func (p *Plane) Await(what string, holds func(ctx context.Context) (bool, error)) {
@@ -139,8 +196,8 @@ func client(t testing.TB, c *rest.Config) *rest.RESTClient {
 	return r
 }
 
-// process starts a process, and ends it with the test. What it has written is shown if the test has failed.
-func process(t testing.TB, binary string, args ...string) {
+// process starts a process, and ends it when stop is called, or with the test. What it has written is shown if the test has failed.
+func process(t testing.TB, binary string, args ...string) (stop func()) {
 	t.Helper()
 	cmd := exec.Command(binary, args...)
 	var log bytes.Buffer
@@ -148,7 +205,7 @@ func process(t testing.TB, binary string, args ...string) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
+	stop = sync.OnceFunc(func() {
 		_ = cmd.Process.Signal(syscall.SIGTERM)
 		kill := time.AfterFunc(10*time.Second, func() { _ = cmd.Process.Kill() })
 		defer kill.Stop()
@@ -158,6 +215,8 @@ func process(t testing.TB, binary string, args ...string) {
 			t.Logf("%s wrote last:\n%s", filepath.Base(binary), b[max(0, len(b)-4000):])
 		}
 	})
+	t.Cleanup(stop)
+	return stop
 }
 
 func freePort(t testing.TB) int {

@@ -6,9 +6,11 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"sync"
 	"syscall"
@@ -18,6 +20,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/health/grpc_health_v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -75,16 +78,25 @@ func (p *pod) container(ctx context.Context) (code int, reason, message string) 
 	}
 	defer log.Close()
 	cmd := exec.Command(binary)
-	for _, a := range c.Args {
-		cmd.Args = append(cmd.Args, inHost(a, mounts))
-	}
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + p.dir}
+	env := map[string]string{}
 	for _, e := range c.Env {
 		value := inHost(e.Value, mounts)
 		if e.ValueFrom != nil && e.ValueFrom.FieldRef != nil && e.ValueFrom.FieldRef.FieldPath == "status.podIP" {
 			value = p.address
 		}
+		env[e.Name] = value
 		cmd.Env = append(cmd.Env, e.Name+"="+value)
+	}
+	for _, a := range c.Args {
+		cmd.Args = append(cmd.Args, inHost(expand(a, env), mounts))
+	}
+	if slices.ContainsFunc(p.object.Spec.Volumes, func(v corev1.Volume) bool { return v.Projected != nil }) {
+		kubeconfig, err := p.tokenOf(ctx)
+		if err != nil {
+			return 128, "ContainerCannotRun", err.Error()
+		}
+		cmd.Env = append(cmd.Env, "KUBECONFIG="+kubeconfig)
 	}
 	cmd.Dir, cmd.Stdout, cmd.Stderr = p.dir, log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -113,6 +125,9 @@ func (p *pod) container(ctx context.Context) (code int, reason, message string) 
 	}
 	if err == nil {
 		return 0, "Completed", string(b)
+	}
+	if written, err := os.ReadFile(log.Name()); err == nil && len(b) == 0 && c.TerminationMessagePolicy == corev1.TerminationMessageFallbackToLogsOnError {
+		b = written[max(0, len(written)-2048):]
 	}
 	if code = cmd.ProcessState.ExitCode(); code < 0 {
 		code = 128 + int(cmd.ProcessState.Sys().(syscall.WaitStatus).Signal())
@@ -203,10 +218,23 @@ func running() corev1.ContainerState {
 	return corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.Now()}}
 }
 
-// serves asks grpc_health_v1, in clear text as a kubelet does.
+// serves asks grpc_health_v1, in clear text as a kubelet does, or opens a port.
 func (p *pod) serves(ctx context.Context, probe *corev1.Probe) bool {
 	ctx, cancel := context.WithTimeout(ctx, time.Duration(probe.TimeoutSeconds)*time.Second)
 	defer cancel()
+	if probe.TCPSocket != nil {
+		port := probe.TCPSocket.Port.IntValue()
+		for _, named := range p.object.Spec.Containers[0].Ports {
+			if named.Name == probe.TCPSocket.Port.StrVal {
+				port = int(named.ContainerPort)
+			}
+		}
+		c, err := (&net.Dialer{}).DialContext(ctx, "tcp", net.JoinHostPort(p.address, strconv.Itoa(port)))
+		if err == nil {
+			_ = c.Close()
+		}
+		return err == nil
+	}
 	conn, err := grpc.NewClient("passthrough:///"+p.address+":"+strconv.Itoa(int(probe.GRPC.Port)), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		return false
@@ -225,8 +253,12 @@ func (p *pod) tell(ctx context.Context, phase corev1.PodPhase, ready bool, state
 	for ctx.Err() == nil {
 		now := &corev1.Pod{}
 		err := p.kubelet.core.Get().Namespace(p.object.Namespace).Resource("pods").Name(p.object.Name).Do(ctx).Into(now)
-		if err != nil || now.UID != p.object.UID {
+		if apierrors.IsNotFound(err) || err == nil && now.UID != p.object.UID {
 			return
+		}
+		if err != nil {
+			retry(ctx)
+			continue
 		}
 		now.Status.Phase, now.Status.PodIP, now.Status.HostIP = phase, p.address, "127.0.0.1"
 		now.Status.PodIPs = []corev1.PodIP{{IP: p.address}}
@@ -241,11 +273,16 @@ func (p *pod) tell(ctx context.Context, phase corev1.PodPhase, ready bool, state
 		if p.kubelet.core.Put().Namespace(now.Namespace).Resource("pods").Name(now.Name).SubResource("status").Body(now).Do(ctx).Error() == nil {
 			return
 		}
-		timer := time.NewTimer(20 * time.Millisecond)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
-		}
+		retry(ctx)
+	}
+}
+
+// retry waits a little before a request is made again.
+func retry(ctx context.Context) {
+	timer := time.NewTimer(20 * time.Millisecond)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
 	}
 }

@@ -4,6 +4,7 @@ package kubetest
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -17,14 +18,41 @@ import (
 // replaced by those on the host.
 type mounted struct{ inside, host string }
 
-// inHost replaces the path of a mount at the begin of a text.
+// inHost replaces the path of a mount at the begin of a text, or of what follows the "=" of a flag. Of mounts within each other, the inner one counts.
 func inHost(text string, mounts []mounted) string {
+	best := mounted{}
 	for _, m := range mounts {
-		if text == m.inside || strings.HasPrefix(text, m.inside+"/") {
-			return m.host + text[len(m.inside):]
+		if (text == m.inside || strings.HasPrefix(text, m.inside+"/")) && len(m.inside) > len(best.inside) {
+			best = m
 		}
 	}
+	if flag, value, ok := strings.Cut(text, "="); best.inside == "" && ok && strings.HasPrefix(flag, "--") {
+		return flag + "=" + inHost(value, mounts)
+	}
+	return best.host + text[len(best.inside):]
+}
+
+// expand replaces $(NAME) by what an environment says.
+func expand(text string, env map[string]string) string {
+	for name, value := range env {
+		text = strings.ReplaceAll(text, "$("+name+")", value)
+	}
 	return text
+}
+
+// tokenOf asks the API server for the token of the service account of a pod, and writes it into a file of kubectl: a process cannot have a file at the path where pods have theirs.
+func (p *pod) tokenOf(ctx context.Context) (kubeconfig string, err error) {
+	b, err := p.kubelet.core.Post().Namespace(p.object.Namespace).Resource("serviceaccounts").Name(p.object.Spec.ServiceAccountName).SubResource("token").SetHeader("Content-Type", "application/json").
+		Body([]byte(`{"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}`)).Do(ctx).Raw()
+	answer := &struct{ Status struct{ Token string } }{}
+	if err == nil {
+		err = json.Unmarshal(b, answer)
+	}
+	if err != nil {
+		return "", err
+	}
+	kubeconfig = filepath.Join(p.dir, "kubeconfig")
+	return kubeconfig, os.WriteFile(kubeconfig, []byte(Kubeconfig(p.kubelet.server, p.object.Namespace, answer.Status.Token)), 0o600)
 }
 
 // mount makes the files of all mounts of a container. It waits for objects that are not there yet, as kubelets do.
@@ -48,6 +76,12 @@ func (p *pod) mount(ctx context.Context, c corev1.Container) (mounts []mounted, 
 				case <-timer.C:
 				case <-ctx.Done():
 					timer.Stop()
+					return nil, err
+				}
+			}
+			if m.SubPath != "" {
+				host = filepath.Join(host, m.SubPath)
+				if err := os.MkdirAll(host, 0o700); err != nil {
 					return nil, err
 				}
 			}
@@ -91,7 +125,7 @@ func (p *pod) fill(ctx context.Context, v corev1.Volume, host *string) error {
 			return fmt.Errorf("volume %s is no folder of the host", volume.Name)
 		}
 		*host = volume.Spec.HostPath.Path
-	case v.EmptyDir == nil:
+	case v.EmptyDir == nil && v.Projected == nil: // a projected one has the token of a service account
 		return fmt.Errorf("volume %s is of a kind that this kubelet does not have", v.Name)
 	}
 	for name, b := range files {

@@ -1,0 +1,146 @@
+package kubernetes_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/proto/job"
+	"github.com/edl-go/edl/proto/rpc"
+	"github.com/edl-go/edl/remote/kubernetes"
+	"github.com/edl-go/edl/remote/launch"
+)
+
+// linesOf is the log of a run as a launcher has it.
+func linesOf(t *testing.T, l *kubernetes.Launcher, run string) string {
+	t.Helper()
+	var text strings.Builder
+	if err := l.Lines(t.Context(), run, 0, false, func(m *rpc.LogLine) { fmt.Fprintf(&text, "%d %s: %s\n", m.Number, m.Role, m.Line) }); err != nil {
+		t.Error(err)
+	}
+	return text.String()
+}
+
+// begin starts the role of a rig with a launcher.
+func (r *launcherRig) begin(l *kubernetes.Launcher) launch.Handle {
+	r.t.Helper()
+	h, err := l.Start(r.t.Context(), r.spec, nil)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return h
+}
+
+// A role goes on when its listener has gone. The next one finds it, with its log, and how it ends. The one after that knows so, too, until the run is released.
+func TestRolesOutliveTheirListener(t *testing.T) {
+	ends := make(chan struct{})
+	r := newLauncherRig(t, func(s *server) {
+		s.work = func(_ context.Context, _ *job.RoleSpec, log io.Writer) error {
+			fmt.Fprintln(log, "it begins")
+			<-ends
+			fmt.Fprintln(log, "it ends")
+			return fault.New(fault.NotFound, "train.rec")
+		}
+	})
+	folder, run := t.TempDir(), r.spec.CheckpointRun
+	first := r.listener(folder)
+	h := r.begin(first)
+	connected(t, h)
+	begun := make(chan struct{})
+	reading, stop := context.WithCancel(t.Context())
+	go func() { _ = first.Lines(reading, run, 0, true, func(*rpc.LogLine) { close(begun); stop() }) }()
+	<-begun
+	h.(interface{ Leave() }).Leave()
+	if err := h.Wait(); !errors.Is(err, launch.ErrLeft) {
+		t.Errorf("a role that was left has ended with %v", err)
+	}
+	first.Close()
+
+	second := r.listener(folder)
+	if err := second.Only(t.Context(), []string{run}); err != nil {
+		t.Error(err)
+	}
+	h = r.begin(second)
+	connected(t, h)
+	close(ends)
+	if err := h.Wait(); !errors.Is(err, fault.NotFound) {
+		t.Errorf("the role has ended with %v", err)
+	}
+	second.Close()
+
+	third := r.listener(folder)
+	defer third.Close()
+	if err := r.begin(third).Wait(); !errors.Is(err, fault.NotFound) {
+		t.Errorf("a later listener says that the role has ended with %v", err)
+	}
+	if got, want := linesOf(t, third, run), "0 trainer-0: it begins\n1 trainer-0: it ends\n"; got != want {
+		t.Errorf("the log is\n%swant\n%s", got, want)
+	}
+	r.mu.Lock()
+	if len(r.jobs) != 1 {
+		t.Errorf("%d Jobs of one start", len(r.jobs))
+	}
+	r.mu.Unlock()
+	if err := third.Release(t.Context(), run); err != nil {
+		t.Error(err)
+	}
+	if left := r.left() + linesOf(t, third, run); left != "" {
+		t.Errorf("left are %s", left)
+	}
+}
+
+// A pod that was deleted while no listener was there is lost. A run that nobody knows any more leaves nothing. New credentials of a pod that does not run yet are in its Secret.
+func TestListenerFindsWhatIsLeft(t *testing.T) {
+	r := newLauncherRig(t, func(s *server) { s.state = func(*corev1.Pod) {} })
+	folder := t.TempDir()
+	first := r.listener(folder)
+	h := r.begin(first)
+	if err := h.Renew(&job.RoleRenewal{Credentials: []byte("the next")}); err != nil {
+		t.Error(err)
+	}
+	h.(interface{ Leave() }).Leave()
+	first.Close()
+	r.mu.Lock()
+	for name, j := range r.jobs {
+		if got := string(r.owned["secrets"][name]["credentials"]); got != "the next" {
+			t.Errorf("the Secret has %q", got)
+		}
+		r.endPod(name)
+		fail(j, "BackoffLimitExceeded", "Job has reached the specified backoff limit")
+	}
+	r.mu.Unlock()
+
+	second := r.listener(folder)
+	defer second.Close()
+	h = r.begin(second)
+	if err := h.Wait(); !errors.Is(err, fault.LostMember) || !strings.Contains(err.Error(), "BackoffLimitExceeded") {
+		t.Errorf("the role has ended with %v", err)
+	}
+	if err := second.Only(t.Context(), nil); err != nil {
+		t.Error(err)
+	}
+	if left := r.left(); left != "" {
+		t.Errorf("left are %s", left)
+	}
+	r.spec.Role = job.Role_COORDINATOR
+	h = r.begin(second)
+	r.mu.Lock()
+	if len(r.budgets) != 1 || r.budgets[0].Spec.MinAvailable.IntValue() != int(r.spec.Spec.Pservers) {
+		t.Errorf("the budgets of the coordinator's job are %v", r.budgets)
+	}
+	r.mu.Unlock()
+	h.Stop(time.Minute)
+	if err := second.Release(t.Context(), r.spec.CheckpointRun); err != nil {
+		t.Error(err)
+	}
+	if left := r.left(); left != "" {
+		t.Errorf("of a pod that was given up are left %s", left)
+	}
+}
