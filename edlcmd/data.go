@@ -23,11 +23,11 @@ type dataFlags struct {
 func newData(c *console) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "data",
-		Short: "Write training files: from tables by a schema, digits rendered from fonts, or converted texts, JSON lines, libsvm, MNIST and housing data",
+		Short: "Write training files: from tables by a schema, digits rendered from fonts, or converted texts, JSON lines, libsvm, pictures, MNIST and housing data",
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newDataDigits(c), newDataCSV(c), newDataMNIST(c), newDataHousing(c), newDataText(c), newDataJSONLines(c), newDataLibSVM(c), newDataVocabulary(c), newDataInfer(c), newDataTable(c))
+	cmd.AddCommand(newDataDigits(c), newDataCSV(c), newDataMNIST(c), newDataHousing(c), newDataText(c), newDataJSONLines(c), newDataLibSVM(c), newDataVocabulary(c), newDataInfer(c), newDataTable(c), newDataImages(c))
 	cmd.AddCommand(newDataLook(c)...)
 	return cmd
 }

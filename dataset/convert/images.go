@@ -1,0 +1,228 @@
+package convert
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"image"
+	_ "image/jpeg" // JPEG files
+	_ "image/png"  // PNG files
+	"io"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/cespare/xxhash/v2"
+	"github.com/edl-go/edl/dataset"
+	"github.com/edl-go/edl/dataset/internal/interrupt"
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/tensor"
+	"golang.org/x/image/draw"
+	"golang.org/x/sync/errgroup"
+)
+
+// An ImageFolder is a folder of pictures: a folder for each class, with the files of the class in it and below.
+type ImageFolder struct {
+	Root    fs.FS
+	Classes []string // names of the folders, in the order of their bytes: the label of a file is the place of its class
+	files   []imageFile
+}
+
+type imageFile struct {
+	path  string
+	label int64
+	hash  uint64 // of the path: the order of records, and which set has the file
+}
+
+// ImageOptions say what becomes of a picture.
+type ImageOptions struct {
+	Height, Width int
+	Gray          bool    // one channel, and not red, green and blue
+	Test          float64 // share of the files for the test, from 0 to less than 1, chosen by a hash of their paths
+	Workers       int     // files that are decoded at a time
+}
+
+// Bounds on pictures.
+const (
+	maxPicture = 1 << 26 // pixels of a file
+	maxScaled  = 1 << 22 // elements of a record
+	maxFile    = 1 << 28 // bytes of a file
+)
+
+// OpenImages lists the PNG and JPEG files of a folder. Other files, and those whose names begin with a dot, are left out.
+func OpenImages(root fs.FS) (*ImageFolder, error) {
+	f := &ImageFolder{Root: root}
+	classes, err := fs.ReadDir(root, ".")
+	if err != nil {
+		return nil, fault.File(fault.InvalidArgument, "images", err)
+	}
+	for _, class := range classes {
+		if !class.IsDir() || strings.HasPrefix(class.Name(), ".") {
+			continue
+		}
+		before := len(f.files)
+		err := fs.WalkDir(root, class.Name(), func(name string, entry fs.DirEntry, err error) error {
+			if err != nil {
+				return fault.File(fault.InvalidArgument, name, err)
+			}
+			switch strings.ToLower(path.Ext(name)) {
+			case ".png", ".jpg", ".jpeg":
+				if entry.Type().IsRegular() && !strings.HasPrefix(path.Base(name), ".") {
+					f.files = append(f.files, imageFile{name, int64(len(f.Classes)), xxhash.Sum64String(name)})
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+		if len(f.files) > before {
+			f.Classes = append(f.Classes, class.Name())
+		}
+	}
+	if len(f.Classes) < 2 {
+		return nil, fault.E(fault.InvalidArgument, fault.Gotf("%d folders with .png, .jpg or .jpeg files", len(f.Classes)), fault.Want("at least two, one for each class"))
+	}
+	slices.SortFunc(f.files, func(a, b imageFile) int { return cmp.Or(cmp.Compare(a.hash, b.hash), cmp.Compare(a.path, b.path)) })
+	return f, nil
+}
+
+// A picture is a file while it becomes a record.
+type picture struct {
+	imageFile
+	done   chan struct{} // is closed when record or err is there
+	record []byte
+	err    error
+}
+
+// Write converts all files into records of image float32[channels height width] and label int64[1], in an order that mixes the classes and depends on the paths alone.
+// A picture is scaled until it covers height and width, and its middle is taken. A value v of 0 to 255 becomes v/255.
+func (f *ImageFolder) Write(ctx context.Context, o ImageOptions, train, test dataset.RecordWriter) error {
+	channels := 3
+	if o.Gray {
+		channels = 1
+	}
+	if o.Height < 1 || o.Width < 1 || o.Height > maxScaled || o.Width > maxScaled/channels/o.Height {
+		return fault.E(fault.InvalidArgument, fault.Gotf("pictures of %d times %d pixels", o.Height, o.Width), fault.Wantf("at least 1 times 1, and at most %d numbers in all", maxScaled))
+	}
+	if !(o.Test >= 0 && o.Test < 1) {
+		return fault.E(fault.InvalidArgument, fault.Gotf("a share of %v for the test", o.Test), fault.Want("0 to less than 1"))
+	}
+	g, ctx := errgroup.WithContext(ctx)
+	todo, inOrder := make(chan *picture, o.Workers), make(chan *picture, 2*o.Workers)
+	g.Go(func() error {
+		defer close(todo)
+		defer close(inOrder)
+		for _, file := range f.files {
+			p := &picture{imageFile: file, done: make(chan struct{})}
+			for _, to := range []chan *picture{todo, inOrder} {
+				select {
+				case to <- p:
+				case <-ctx.Done():
+					return interrupt.Check(ctx, "images")
+				}
+			}
+		}
+		return nil
+	})
+	for range o.Workers {
+		g.Go(func() error {
+			for p := range todo {
+				p.record, p.err = f.record(p.imageFile, o, channels)
+				close(p.done)
+			}
+			return nil
+		})
+	}
+	g.Go(func() error {
+		for p := range inOrder {
+			select {
+			case <-p.done:
+			case <-ctx.Done():
+				return interrupt.Check(ctx, "images")
+			}
+			if p.err != nil {
+				return p.err
+			}
+			w := train
+			if float64(p.hash>>11)/(1<<53) < o.Test {
+				w = test
+			}
+			if err := w.Write(p.record); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return g.Wait()
+}
+
+// record reads a file. A size that the file only claims allocates nothing.
+func (f *ImageFolder) record(file imageFile, o ImageOptions, channels int) ([]byte, error) {
+	wrong := func(got, want string, err error) error {
+		return fault.E(fault.Corrupt, fault.At(file.path), fault.Got(got), fault.Want(want), fault.Cause(err))
+	}
+	open, err := f.Root.Open(file.path)
+	if err != nil {
+		return nil, fault.File(fault.InvalidArgument, file.path, err)
+	}
+	defer open.Close()
+	b, err := io.ReadAll(io.LimitReader(open, maxFile+1))
+	switch {
+	case err != nil:
+		return nil, fault.File(fault.Unavailable, file.path, err)
+	case len(b) > maxFile:
+		return nil, wrong("a larger file", fmt.Sprintf("at most %d bytes", maxFile), nil)
+	}
+	config, _, err := image.DecodeConfig(bytes.NewReader(b))
+	if err != nil {
+		return nil, wrong("a file that is no picture", "PNG or JPEG", errors.New(err.Error()))
+	}
+	if config.Width < 1 || config.Height < 1 || config.Height > maxPicture/config.Width {
+		return nil, wrong(fmt.Sprintf("%d times %d pixels", config.Height, config.Width), fmt.Sprintf("at most %d in all", maxPicture), nil)
+	}
+	decoded, _, err := image.Decode(bytes.NewReader(b))
+	if err != nil {
+		return nil, wrong("a damaged picture", "a whole one", errors.New(err.Error()))
+	}
+	return dataset.AppendRecord(nil, scaled(decoded, o, channels), classOf(file.label)), nil
+}
+
+func classOf(label int64) *tensor.Tensor {
+	t, _ := tensor.FromSlice([]int64{label}, 1) // one element is no wrong shape
+	return t
+}
+
+// scaled is the picture as float32[channels height width]. Transparent parts are on black.
+func scaled(from image.Image, o ImageOptions, channels int) *tensor.Tensor {
+	part := covered(from.Bounds(), o.Width, o.Height)
+	to := image.NewRGBA(image.Rect(0, 0, o.Width, o.Height))
+	draw.BiLinear.Scale(to, to.Bounds(), from, part, draw.Over, nil)
+	values := make([]float32, channels*o.Height*o.Width)
+	plane := o.Height * o.Width
+	for i := range plane {
+		r, g, b := float32(to.Pix[4*i]), float32(to.Pix[4*i+1]), float32(to.Pix[4*i+2])
+		if channels == 1 {
+			values[i] = (0.299*r + 0.587*g + 0.114*b) / 255 // luma of ITU-R BT.601
+			continue
+		}
+		values[i], values[plane+i], values[2*plane+i] = r/255, g/255, b/255
+	}
+	t, _ := tensor.FromSlice(values, int64(channels), int64(o.Height), int64(o.Width)) // as many as made
+	return t
+}
+
+// covered is the largest part in the middle of a picture that has the proportions of width and height.
+func covered(of image.Rectangle, width, height int) image.Rectangle {
+	w, h := of.Dx(), of.Dy()
+	if w*height > h*width {
+		w = max(1, h*width/height)
+	} else {
+		h = max(1, w*height/width)
+	}
+	x, y := of.Min.X+(of.Dx()-w)/2, of.Min.Y+(of.Dy()-h)/2
+	return image.Rect(x, y, x+w, y+h)
+}

@@ -1,0 +1,70 @@
+package edlcmd
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+
+	"github.com/edl-go/edl/dataset/convert"
+	"github.com/edl-go/edl/fault"
+	"github.com/spf13/cobra"
+)
+
+// labelsFile has the names of the classes of images, one a line: that of class 0 first.
+const labelsFile = "labels.txt"
+
+func newDataImages(c *console) *cobra.Command {
+	var (
+		f       dataFlags
+		options convert.ImageOptions
+		size    string
+	)
+	cmd := &cobra.Command{
+		Use:   "images FOLDER -o DIR",
+		Short: "Convert pictures: a folder for each class",
+		Long: `Convert PNG and JPEG files. FOLDER has a folder for each class, and the names of these, in order, are the classes 0, 1 and so on; ` + labelsFile + ` in DIR lists them. A record is
+image float32[3,height,width] from 0 to 1 (with --gray [1,height,width]) and label int64[1]. A picture is scaled until it covers the size, and its middle is taken. Records are in an order that mixes
+the classes, and --test holds back files by a hash of their paths: so a file is in the same set each time.`,
+		Example: "  edl data images flowers -o data --size 224x224 --test 0.1",
+		Args:    cobra.ExactArgs(1),
+	}
+	f.add(cmd)
+	flags := cmd.Flags()
+	flags.StringVar(&size, "size", "32x32", "`HEIGHTxWIDTH` of images in records, in pixels")
+	flags.BoolVar(&options.Gray, "gray", false, "one channel of brightness, and not red, green and blue")
+	flags.Float64Var(&options.Test, "test", 0, "hold back this `SHARE` of the files as a test set, such as 0.1")
+	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
+		height, width, ok := strings.Cut(size, "x")
+		if options.Height, err = strconv.Atoi(height); err == nil && ok {
+			options.Width, err = strconv.Atoi(width)
+		}
+		if err != nil || !ok {
+			return fault.E(fault.InvalidArgument, fault.At("--size"), fault.Got(fault.Quote(size)), fault.Want("HEIGHTxWIDTH, such as 224x224"))
+		}
+		folder, err := convert.OpenImages(os.DirFS(args[0]))
+		if err != nil {
+			return inFile(args[0], err)
+		}
+		options.Workers = runtime.GOMAXPROCS(0)
+		names := []string{trainSet}
+		if options.Test > 0 {
+			names = append(names, testSet)
+		}
+		err = f.writeDatasets(c, args[0], names, func(to []*datasetFile) error {
+			return inFile(args[0], folder.Write(cmd.Context(), options, to[0], to[len(to)-1]))
+		})
+		if err != nil {
+			return err
+		}
+		labels := filepath.Join(f.dir, labelsFile)
+		if err := writeLines(labels, folder.Classes); err != nil {
+			return err
+		}
+		_, err = fmt.Fprintf(c.out, "%d classes, which %s lists\n", len(folder.Classes), labels)
+		return err
+	}
+	return cmd
+}
