@@ -36,12 +36,15 @@ const (
 	generationKey = "job/generation"
 	settledKey    = "job/settled"
 	leftKey       = "job/left/"
-	saverKey      = "job/saver"
+	saverKey      = SaverEntry
 	stepsKey      = StepsEntry
 	finishedKey   = "job/finished"
 	backKey       = "job/back"
 	placementKey  = "job/placement"
 )
+
+// SaverEntry is there from the moment on at which a trainer was elected to save the model, a state.Saver.
+const SaverEntry = "job/saver"
 
 // StepsEntry is the durable number of steps of the job, a state.Steps.
 const StepsEntry = "job/steps"

@@ -308,3 +308,43 @@ func TestStepsThatNobodyHeard(t *testing.T) {
 		t.Errorf("left in the registry: %q, others %v, %v", left, others, err)
 	}
 }
+
+// A job that is stopped while its model is saved says so, because the user may believe it to be there.
+func TestStopWhileTheStateIsSaved(t *testing.T) {
+	h := newHarness(t, listen.Config{}, nil)
+	elected := make(chan struct{})
+	saving := func(ctx context.Context, spec *job.RoleSpec, _ io.Writer) error {
+		if spec.Role == job.Role_COORDINATOR {
+			registry, err := h.store.Open(spec.Prefix)
+			if err != nil {
+				return err
+			}
+			defer registry.Close()
+			leader, err := registry.LeadCoordinator(ctx, "127.0.0.1:1")
+			if err != nil {
+				return err
+			}
+			saver, err := proto.Marshal(&state.Saver{Rank: 0}) // no bytes
+			if err == nil {
+				err = registry.State(leader).Commit(ctx, []cluster.Change{{Key: coordinator.SaverEntry, Value: saver}})
+			}
+			if err != nil {
+				return err
+			}
+			close(elected)
+		}
+		<-ctx.Done()
+		return context.Cause(ctx)
+	}
+	spec := reading(t)
+	spec.Save = t.TempDir()
+	j := newHarnessIn(t, &harness{store: h.store}, listen.Config{}, func(string) run { return saving }).begin(t, spec)
+	<-elected
+	if err := j.Stop(bounded(t)); err != nil {
+		t.Fatal(err)
+	}
+	err := j.Wait(bounded(t))
+	if s := j.Status(); s.State != job.State_STOPPED || !errors.Is(err, fault.Canceled) || !strings.Contains(err.Error(), "stopped by the user: got a trained state that was still being saved to "+spec.Save) {
+		t.Errorf("%v: %v", s.State, err)
+	}
+}

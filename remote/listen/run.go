@@ -81,7 +81,21 @@ func runRoles(ctx context.Context, j *Job) error {
 		countLast(ctx, c)
 		c.job.withLock(func() { countLedger(c.job, c.finals.ledger) })
 	}
-	return err
+	return whileSaving(ctx, c, err)
+}
+
+// whileSaving adds to the reason of a stop that the job had trained everything, and a trainer was about to write the model.
+func whileSaving(ctx context.Context, c *jobRun, err error) error {
+	if err == nil || ctx.Err() == nil || handedOver(ctx) || c.job.spec.Save == "" {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.job.limits.Registry)
+	defer cancel()
+	if b, wrong := c.registry.Entry(ctx, coordinator.SaverEntry); wrong != nil || b == nil { // none was elected, or the registry is gone, too. That of trainer 0 has no bytes
+		return err
+	}
+	return fault.E(fault.KindOf(err), fault.Cause(err), fault.Gotf("a trained state that was still being saved to %s", c.job.spec.Save),
+		fault.Hint("that directory has what it had before, or the whole new state; \"edl stop --save\" keeps what is trained"))
 }
 
 // removeTraces removes all keys of a job whose roles have ended. What a manager has that fails does not answer, and is gone with it.

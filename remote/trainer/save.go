@@ -51,16 +51,23 @@ func (g *generationRun) finish(ctx context.Context) error {
 }
 
 // save writes the state as it is when all others have completed, and the progress. What cannot be written now is tried again for about a minute: the
-// servers keep the trained state until this trainer has completed. If only the user's directory cannot be written, the kept state is whole when save
-// returns the error.
+// servers keep the trained state until this trainer has completed. One that is to end tries nothing again, so that it leaves no files behind. If only the user's
+// directory cannot be written, the kept state is whole when save returns the error.
 func (g *generationRun) save(ctx context.Context, progress *job.Progress) error {
 	if g.in.DataEnded { // then the variables that no server holds are not there yet
 		if err := g.startup(ctx); err != nil {
 			return err
 		}
 	}
+	return g.retrySave(ctx, func() error { return g.saveOnce(ctx, progress) })
+}
+
+// retrySave is save with what one try does.
+func (g *generationRun) retrySave(ctx context.Context, try func() error) error {
 	var wait *waits.Entry
-	err := executor.RetrySave(ctx, func() error { return g.saveOnce(ctx, progress) }, func(err error, pause time.Duration) {
+	pausing, stop := g.caller.untilDrain(ctx)
+	defer stop()
+	err := executor.RetrySave(pausing, try, func(err error, pause time.Duration) {
 		g.cfg.Log.Warn("the trained state cannot be saved yet", "error", err, "next try after", pause)
 		if wait == nil {
 			wait = g.cfg.Waits.Begin(waits.Wait{What: "a directory that takes the trained state", By: []string{g.storage.waiting()}, Limit: executor.SaveLimit})
@@ -74,6 +81,9 @@ func (g *generationRun) save(ctx context.Context, progress *job.Progress) error 
 		return nil
 	}
 	kind := fault.KindOf(err)
+	if g.caller.draining() { // what follows takes longer than a trainer has that is to end
+		return fault.E(fault.Drained, fault.At(fmt.Sprintf("trainer %d", g.cfg.Rank)), fault.Cause(err))
+	}
 	if kind == fault.Unavailable && ctx.Err() == nil { // another start of this trainer would not help either
 		kind = fault.TooLarge
 	}

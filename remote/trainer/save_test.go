@@ -3,6 +3,7 @@ package trainer
 import (
 	"errors"
 	"io"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -96,4 +97,33 @@ func TestTheErrorOfASaveNamesTheCheckpoints(t *testing.T) {
 	if hint := hintAfter(&job.JobSpec{}, nil); !strings.Contains(hint, "--checkpoint") {
 		t.Error(hint)
 	}
+}
+
+// A trainer that is to end pauses no longer for a disk that is full: it would be killed, and leave files behind.
+func TestASaveIsNotTriedAgainByOneThatIsToEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		drain := make(chan struct{})
+		dir := t.TempDir()
+		s, err := openStorage(executor.Files{}, dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		g := &generationRun{Trainer: &Trainer{caller: caller{drain: drain}, storage: s, cfg: Config{Spec: &job.JobSpec{Save: dir}, Log: slog.New(slog.DiscardHandler)}}}
+		began, tries := time.Now(), 0
+		err = g.retrySave(t.Context(), func() error {
+			if tries++; tries == 2 {
+				close(drain)
+			}
+			return errors.Join(s.begin(), fault.E(fault.Unavailable, fault.Got("no space")))
+		})
+		if !errors.Is(err, fault.Drained) || tries != 2 || time.Since(began) != time.Second {
+			t.Errorf("%v after %d tries in %v", err, tries, time.Since(began))
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+		if left, err := os.ReadDir(dir); len(left) > 0 || err != nil {
+			t.Errorf("%v are left, %v", left, err)
+		}
+	})
 }
