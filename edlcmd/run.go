@@ -37,6 +37,7 @@ type runFlags struct {
 	eval    evalFlags
 	change  overrides
 	tables  tableData
+	model   string // the path of the program
 	curves  curveFlags
 	output  *choice
 	trace   string
@@ -130,6 +131,7 @@ func runProgram(cmd *cobra.Command, c *console, f *runFlags, args []string) erro
 	if err != nil {
 		return err
 	}
+	f.model = path
 	if err := f.startup.give(p); err != nil {
 		return err
 	}

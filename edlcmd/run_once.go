@@ -48,9 +48,16 @@ func runOnce(cmd *cobra.Command, c *console, f *runFlags, spec *job.JobSpec, p *
 			return err
 		}
 	}
-	feed, err := readFeeds(p, whole, f.feed, f.lod)
-	if err != nil {
-		return err
+	var feed executor.Feed
+	if len(f.feed) == 1 && len(f.lod) == 0 {
+		if feed, err = feedOfRows(ctx, f.model, f.feed[0], p); err != nil {
+			return err
+		}
+	}
+	if feed == nil {
+		if feed, err = readFeeds(p, whole, f.feed, f.lod); err != nil {
+			return err
+		}
 	}
 	for _, name := range unneeded(p, feed) {
 		delete(feed, name)
