@@ -29,7 +29,6 @@ type kubernetesFlags struct {
 
 func (f *kubernetesFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.BoolVar(&f.on, "kubernetes", false, "start roles as Jobs of a Kubernetes cluster")
 	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "reach the cluster as `FILE` says (default: as kubectl does, and in a pod by its service account)")
 	flags.StringVar(&f.namespace, "namespace", "", "make all objects in the namespace `NAME` (default: that of the cluster's context, or of this pod)")
 	flags.StringVar(&f.image, "image", "", "run roles in the image `IMAGE`, which has the same build of edl")

@@ -53,6 +53,8 @@ type listenFlags struct {
 	launcher *choice
 	cluster  kubernetesFlags
 	web      webFlags
+	// attends works at the listener while it serves; nil: nothing does. Its end is that of the listener.
+	attends func(ctx context.Context, l *remote.Listener, log *slog.Logger) error
 }
 
 // defaultAddress is where a listener listens that nobody has named an address for.
@@ -71,6 +73,13 @@ others, and --spread starts the roles of jobs on all machines that are offered.`
 		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return serveJobs(cmd, c, f) },
 	}
+	f.addTo(cmd, c)
+	cmd.Flags().BoolVar(&f.cluster.on, "kubernetes", false, "start roles as Jobs of a Kubernetes cluster")
+	return cmd
+}
+
+// addTo adds the flags to a command, but that which says where roles run.
+func (f *listenFlags) addTo(cmd *cobra.Command, c *console) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.address, "addr", defaultAddress, "`HOST:PORT` to listen on; port 0 chooses a free one")
 	flags.StringVar(&f.data, "data-dir", "", "keep checkpoints of jobs in the folder `DIR` (default: a folder of the user for this address; none with port 0 or --spread)")
@@ -95,7 +104,6 @@ others, and --spread starts the roles of jobs on all machines that are offered.`
 	flags.BoolVar(&f.waits, "wait", false, "if another listener has the data folder, wait until it has gone, and go on with its jobs")
 	flags.BoolVar(&f.quiet, "quiet", false, "do not log")
 	f.web.add(cmd)
-	return cmd
 }
 
 // serveJobs prints the address once it is open, and returns when ctx has ended and every job with it.
@@ -211,6 +219,13 @@ func serveJobs(cmd *cobra.Command, c *console, f *listenFlags) (err error) {
 			return errors.Join(err, l.HandOver())
 		}
 	}
+	attending, leave := context.WithCancel(ctx)
+	defer leave()
+	var attended chan error
+	if f.attends != nil {
+		attended = make(chan error, 1)
+		go func() { attended <- f.attends(attending, l, log) }()
+	}
 	select {
 	case <-ctx.Done():
 		err = context.Cause(ctx)
@@ -218,8 +233,13 @@ func serveJobs(cmd *cobra.Command, c *console, f *listenFlags) (err error) {
 		err = l.Cause()
 	case <-lost:
 		err = inCluster.term.Cause()
+	case err = <-attended:
+		attended = nil
 	}
 	noPages()
+	if leave(); attended != nil {
+		<-attended // it must not see how the listener ends its jobs
+	}
 	end := l.Close
 	if errors.Is(err, fault.Drained) && !f.drain || inCluster != nil && inCluster.term.Cause() != nil {
 		end = l.HandOver

@@ -262,3 +262,21 @@ func TestLabels(t *testing.T) {
 		}
 	}
 }
+
+// Whoever shows a job file to others, such as kubectl explain, finds words for each field.
+func TestFields(t *testing.T) {
+	forms := map[string]jobspec.Form{"trainers": jobspec.Span, "data": jobspec.Sources, "checkpoint": jobspec.Open, "lease": jobspec.Duration, "mode": jobspec.Text, "staleness": jobspec.Integer,
+		"trainer_cores": jobspec.Number, "no_slice": jobspec.Flag, "fetch": jobspec.Texts, "labels": jobspec.Labels, "program": jobspec.Text}
+	for _, f := range jobspec.Fields() {
+		if f.Name == "" || f.Doc == "" {
+			t.Errorf("%+v has no name, or no words", f)
+		}
+		if want, ok := forms[f.Name]; ok && f.Form != want {
+			t.Errorf("%s has the form %d, want %d", f.Name, f.Form, want)
+		}
+		delete(forms, f.Name)
+	}
+	if len(forms) > 0 {
+		t.Errorf("%v are missing", forms)
+	}
+}

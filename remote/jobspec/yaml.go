@@ -25,52 +25,53 @@ import (
 // maxFile bounds a job file.
 const maxFile = 1 << 20
 
-// file is job.yaml: those fields of JobSpec that a person sets, under their names, with the program as a path.
+// file is job.yaml: those fields of JobSpec that a person sets, under their names, with the program as a path. The tags say what Fields tells of them: doc is for people,
+// and one lists the words that a text may be.
 type file struct {
-	Name               string            `yaml:"name"`
-	Program            string            `yaml:"program"`
-	Data               map[string]source `yaml:"data"`
-	Trainers           bounds            `yaml:"trainers"`
-	TrainersMax        int32             `yaml:"trainers_max"`
-	PServers           bounds            `yaml:"pservers"`
-	Mode               mode              `yaml:"mode"`
-	Passes             int32             `yaml:"passes"`
-	Save               string            `yaml:"save"`
-	Params             string            `yaml:"params"`
-	Fetch              []string          `yaml:"fetch"`
-	MinBlockSize       int64             `yaml:"min_block_size"`
-	NoSlice            bool              `yaml:"no_slice"`
-	SplitMethod        string            `yaml:"split_method"`
-	Transport          transport         `yaml:"transport"`
-	CompressGradients  string            `yaml:"compress_gradients"`
-	CompressParameters string            `yaml:"compress_parameters"`
-	MergeHosts         bool              `yaml:"merge_hosts"`
-	Devices            int32             `yaml:"devices"`
-	PushEvery          int32             `yaml:"push_every"`
-	PullEvery          int32             `yaml:"pull_every"`
-	Staleness          *int32            `yaml:"staleness"`
-	Standby            int32             `yaml:"standby"`
-	BackupTrainers     int32             `yaml:"backup_trainers"`
-	NoFiniteCheck      bool              `yaml:"no_finite_check"`
-	StartDeadline      time.Duration     `yaml:"start_deadline"`
-	RoundDeadline      time.Duration     `yaml:"round_deadline"`
-	Lease              time.Duration     `yaml:"lease"`
-	RecordsPerTask     int64             `yaml:"records_per_task"`
-	Workers            int32             `yaml:"workers"`
-	MaxRestarts        int32             `yaml:"max_restarts"`
-	MaxTaskFailures    int32             `yaml:"max_task_failures"`
-	MinTaskTimeout     time.Duration     `yaml:"min_task_timeout"`
-	MaxTaskTimeout     time.Duration     `yaml:"max_task_timeout"`
-	ProfileSteps       int32             `yaml:"profile_steps"`
-	Checkpoint         *checkpoints      `yaml:"checkpoint"`
-	Resume             string            `yaml:"resume"`
-	Labels             map[string]string `yaml:"labels"`
-	Priority           int32             `yaml:"priority"`
-	TrainerCores       *float64          `yaml:"trainer_cores"`
-	TrainerMiB         int64             `yaml:"trainer_mib"`
-	PServerCores       *float64          `yaml:"pserver_cores"`
-	PServerMiB         int64             `yaml:"pserver_mib"`
-	MaxTime            time.Duration     `yaml:"max_time"`
+	Name               string            `yaml:"name" doc:"of the job; a TrainingJob has the name of its resource"`
+	Program            string            `yaml:"program" doc:"file of the program, or folder of a saved model"`
+	Data               map[string]source `yaml:"data" doc:"files of each dataset: a glob, a list of globs, or {files, follow}"`
+	Trainers           bounds            `yaml:"trainers" doc:"N, or N:MAX for an elastic job"`
+	TrainersMax        int32             `yaml:"trainers_max" doc:"most trainers of an elastic job, in place of N:MAX"`
+	PServers           bounds            `yaml:"pservers" doc:"N, or N:MAX, within which the job can be scaled"`
+	Mode               mode              `yaml:"mode" one:"sync async" doc:"when pservers apply gradients"`
+	Passes             int32             `yaml:"passes" doc:"how often the data is read; 0: as the program says"`
+	Save               string            `yaml:"save" doc:"folder for the model; empty: none"`
+	Params             string            `yaml:"params" doc:"folder or file of parameters to start from"`
+	Fetch              []string          `yaml:"fetch" doc:"variables that are reported with each step; none: the loss"`
+	MinBlockSize       int64             `yaml:"min_block_size" doc:"elements of the smallest slice of a parameter; 0: 8192"`
+	NoSlice            bool              `yaml:"no_slice" doc:"keep every parameter whole on one pserver"`
+	SplitMethod        string            `yaml:"split_method" one:"round_robin hash_name" doc:"how slices are dealt to pservers"`
+	Transport          transport         `yaml:"transport" one:"auto grpc tcp unix shm" doc:"how gradients and parameters travel"`
+	CompressGradients  string            `yaml:"compress_gradients" doc:"none, bf16, fp16 or topk:FRACTION"`
+	CompressParameters string            `yaml:"compress_parameters" one:"none bf16 fp16" doc:"how float32 parameters travel to trainers"`
+	MergeHosts         bool              `yaml:"merge_hosts" doc:"trainers of one host merge before they send"`
+	Devices            int32             `yaml:"devices" doc:"of each trainer, which share its rows of a batch; 0: 1"`
+	PushEvery          int32             `yaml:"push_every" doc:"async: steps whose gradients are added up before they are sent; 0: 1"`
+	PullEvery          int32             `yaml:"pull_every" doc:"async: steps after which parameters are received; 0: 1"`
+	Staleness          *int32            `yaml:"staleness" doc:"async: a trainer waits that is more pushes ahead of another one; absent: none waits"`
+	Standby            int32             `yaml:"standby" doc:"standbys of each pserver: 0 or 1"`
+	BackupTrainers     int32             `yaml:"backup_trainers" doc:"sync: a round counts without so many trainers that are late"`
+	NoFiniteCheck      bool              `yaml:"no_finite_check" doc:"go on when the loss is NaN or infinite"`
+	StartDeadline      time.Duration     `yaml:"start_deadline" doc:"for all roles to be there; default 2m"`
+	RoundDeadline      time.Duration     `yaml:"round_deadline" doc:"of a round; default 1m"`
+	Lease              time.Duration     `yaml:"lease" doc:"a role that is silent for longer is lost; default 5s"`
+	RecordsPerTask     int64             `yaml:"records_per_task" doc:"0: chosen from the dataset"`
+	Workers            int32             `yaml:"workers" doc:"goroutines of each trainer; 0: 1"`
+	MaxRestarts        int32             `yaml:"max_restarts" doc:"of each role; 0: 10, -1: none"`
+	MaxTaskFailures    int32             `yaml:"max_task_failures" doc:"a task that fails more often is discarded; 0: 3"`
+	MinTaskTimeout     time.Duration     `yaml:"min_task_timeout" doc:"a task may take at least so long"`
+	MaxTaskTimeout     time.Duration     `yaml:"max_task_timeout" doc:"and at most so long"`
+	ProfileSteps       int32             `yaml:"profile_steps" doc:"roles record what they do in so many steps"`
+	Checkpoint         *checkpoints      `yaml:"checkpoint" doc:"{store, every, rounds, keep}, or none"`
+	Resume             string            `yaml:"resume" doc:"checkpoint to go on from: STORE or STORE@STEPS"`
+	Labels             map[string]string `yaml:"labels" doc:"of the job, for edl jobs --label"`
+	Priority           int32             `yaml:"priority" doc:"of jobs that wait, those with the highest start first: -100 to 100"`
+	TrainerCores       *float64          `yaml:"trainer_cores" doc:"that a trainer takes; absent: one for each worker"`
+	TrainerMiB         int64             `yaml:"trainer_mib" doc:"memory that a trainer takes; 0: what follows from the program"`
+	PServerCores       *float64          `yaml:"pserver_cores" doc:"that a pserver takes; absent: none"`
+	PServerMiB         int64             `yaml:"pserver_mib" doc:"memory that a pserver takes; 0: what follows from the program"`
+	MaxTime            time.Duration     `yaml:"max_time" doc:"after which the job ends; 0: no bound"`
 }
 
 // checkpoints is where and how often the state is saved while the job trains. Rounds come before a time.
@@ -102,21 +103,29 @@ func Load(path string) (*File, error) {
 	if size > maxFile || len(b) > maxFile {
 		return nil, fault.E(fault.TooLarge, fault.At(path), fault.Got("a job file of more than 1 MiB"), fault.Want("a few lines of YAML"))
 	}
+	read, err := Parse("job file "+path, b)
+	if err != nil {
+		return nil, err
+	}
+	if read.Program != "" && !filepath.IsAbs(read.Program) {
+		read.Program = filepath.Join(filepath.Dir(path), read.Program)
+	}
+	return read, nil
+}
+
+// Parse reads what a job file has, as YAML or JSON. Errors name where it is from. The path of the program stays as it is written.
+func Parse(where string, b []byte) (*File, error) {
 	var y file
 	d := yaml.NewDecoder(bytes.NewReader(b))
 	d.KnownFields(true)
 	if err := d.Decode(&y); err != nil && !errors.Is(err, io.EOF) {
-		return nil, fault.Wrap(fault.InvalidArgument, "job file "+path, plain(err))
+		return nil, fault.Wrap(fault.InvalidArgument, where, plain(err))
 	}
 	spec, err := y.spec()
 	if err != nil {
-		return nil, fault.Wrap(fault.InvalidArgument, "job file "+path, err)
+		return nil, fault.Wrap(fault.InvalidArgument, where, err)
 	}
-	program := y.Program
-	if program != "" && !filepath.IsAbs(program) {
-		program = filepath.Join(filepath.Dir(path), program)
-	}
-	return &File{Spec: spec, Program: program}, nil
+	return &File{Spec: spec, Program: y.Program}, nil
 }
 
 // unknownField is how the YAML decoder reports a field that a job file does not have.
