@@ -15,6 +15,7 @@ import (
 	"github.com/edl-go/edl/remote/credential"
 	"github.com/edl-go/edl/remote/kubernetes"
 	"github.com/edl-go/edl/remote/listen"
+	"github.com/edl-go/edl/remote/listen/schedule"
 )
 
 // kubernetesFlags are the flags of a listener whose roles are pods.
@@ -25,6 +26,7 @@ type kubernetesFlags struct {
 	image      string
 	name       string
 	template   string
+	load       float64
 }
 
 func (f *kubernetesFlags) add(cmd *cobra.Command) {
@@ -34,10 +36,14 @@ func (f *kubernetesFlags) add(cmd *cobra.Command) {
 	flags.StringVar(&f.image, "image", "", "run roles in the image `IMAGE`, which has the same build of edl")
 	flags.StringVar(&f.name, "kubernetes-name", kubernetes.DefaultName, "be the listener `NAME` of the namespace: of several that run, one works, and the others wait")
 	flags.StringVar(&f.template, "pod-template", "", "give pods what `FILE` says, a PodTemplateSpec: volumes, node selector, tolerations, service account and others")
+	flags.Float64Var(&f.load, maxLoad, 0, "let jobs share the nodes of the cluster, up to `PART` of what each has, without what other pods ask for: 0.97, or 0: nodes are not counted")
 }
 
+// maxLoad is the name of a flag.
+const maxLoad = "max-load"
+
 // kubernetesFlagNames are the flags that mean nothing without --kubernetes.
-var kubernetesFlagNames = []string{"kubeconfig", "namespace", "image", "kubernetes-name", "pod-template"}
+var kubernetesFlagNames = []string{"kubeconfig", "namespace", "image", "kubernetes-name", "pod-template", maxLoad}
 
 // keptLogs is the folder with the logs of jobs, in the data folder of a listener whose jobs outlive it.
 const keptLogs = "pods"
@@ -64,6 +70,9 @@ func (f *kubernetesFlags) join(ctx context.Context, l *listenFlags, log *slog.Lo
 	host, _, _ := net.SplitHostPort(l.address)
 	if host == "" || net.ParseIP(host).IsUnspecified() {
 		return nil, fault.E(fault.InvalidArgument, fault.At("--addr"), fault.Got(fault.Quote(l.address)), fault.Want("the address of this host or pod, which pods reach"))
+	}
+	if !(f.load >= 0 && f.load <= 1) {
+		return nil, fault.E(fault.InvalidArgument, fault.At("--"+maxLoad), fault.Gotf("%v", f.load), fault.Want("a part of each node, such as 0.97, or 0"))
 	}
 	config, namespace, err := kubernetes.Config(f.kubeconfig)
 	if err != nil {
@@ -107,6 +116,11 @@ func (f *kubernetesFlags) join(ctx context.Context, l *listenFlags, log *slog.Lo
 	if c.Launcher, err = kubernetes.NewLauncher(ctx, config, s, own, log); err != nil {
 		c.term.Resign()
 		return nil, err
+	}
+	if f.load > 0 {
+		c.options = append(c.options, remote.WithRoom(func(ctx context.Context, tell func([]schedule.Node) error) {
+			kubernetes.FollowRoom(ctx, config, s, f.load, log, tell)
+		}))
 	}
 	if s.Keep != "" {
 		c.options = append(c.options, remote.WithKeeping(listen.Keeping{Launcher: c.Launcher, Keeper: "kubernetes " + s.Namespace + "/" + s.Name}))

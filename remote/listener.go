@@ -17,6 +17,7 @@ import (
 	"github.com/edl-go/edl/remote/jobspec"
 	"github.com/edl-go/edl/remote/launch"
 	"github.com/edl-go/edl/remote/listen"
+	"github.com/edl-go/edl/remote/listen/schedule"
 	"github.com/edl-go/edl/remote/wire"
 )
 
@@ -112,6 +113,7 @@ func Listen(ctx context.Context, options ...Option) (_ *Listener, err error) {
 	if o.spread {
 		config.Launcher, config.Spread = &launch.Nodes{Directory: uncordoned{l}, Side: toOthers}, true
 	}
+	config.Spread = config.Spread || o.room != nil
 	port, err := wire.Listen(ctx, o.address)
 	if err != nil {
 		return nil, err
@@ -136,6 +138,11 @@ func Listen(ctx context.Context, options ...Option) (_ *Listener, err error) {
 	go l.watchBreak(serving)
 	if o.spread {
 		l.looking.Go(func() { watchNodes(serving, l, toOthers, o.log) })
+	}
+	if o.room != nil {
+		l.looking.Go(func() {
+			o.room(serving, func(list []schedule.Node) error { return listen.SetNodes(l.manager, list) })
+		})
 	}
 	if o.node == "" {
 		return l, nil

@@ -18,6 +18,7 @@ import (
 	"github.com/edl-go/edl/remote/credential"
 	"github.com/edl-go/edl/remote/launch"
 	"github.com/edl-go/edl/remote/listen"
+	"github.com/edl-go/edl/remote/listen/schedule"
 	"github.com/edl-go/edl/remote/wire"
 )
 
@@ -33,6 +34,7 @@ type listening struct {
 	access      cluster.Access
 	node        string
 	spread      bool
+	room        func(ctx context.Context, tell func([]schedule.Node) error) // of WithRoom
 	insecure    bool
 	stateDir    string
 	dataDir     string
@@ -82,6 +84,12 @@ func WithNode(id string) Option { return func(o *listening) { o.node = id } }
 
 // WithNodes starts the roles of jobs on the nodes of the etcd cluster, in turns, instead of on this machine.
 func WithNodes() Option { return func(o *listening) { o.spread = true } }
+
+// WithRoom lets jobs share machines that the launcher knows: follow calls tell with all of them and what they have, until its context ends. Jobs that do not fit wait, and elastic jobs take and give
+// trainers. Where the launcher starts a role is its own business.
+func WithRoom(follow func(ctx context.Context, tell func([]schedule.Node) error)) Option {
+	return func(o *listening) { o.room = follow }
+}
 
 // WithStateDir says where the listener holds the states that executors leave between jobs. Where roles run on other machines, these must reach the
 // directory under the same path. The default is a scratch directory of this machine.

@@ -7,6 +7,7 @@
 //	share.go     what owners have used
 //	place.go     which nodes have room
 //	elastic.go   trainers that elastic jobs take and give back
+//	relieve.go   trainers that they give back where a node has less than before
 //	suspend.go   jobs that let others run before they go on
 //
 // # The line
@@ -376,6 +377,7 @@ func leave(x *entry) {
 
 // settle starts what can start, and moves trainers of elastic jobs.
 func (m *Machine) settle(out *Effects) {
+	relieve(m, out)
 	for m.startOne(out) {
 	}
 	if !waits(m) {

@@ -114,11 +114,11 @@ func nodesOf(t *testing.T, text string) (nodes []schedule.Node) {
 	for _, part := range strings.FieldsFunc(text, func(r rune) bool { return r == ',' }) {
 		name, cores, _ := strings.Cut(part, ":")
 		cores, cordoned := strings.CutSuffix(cores, "-")
-		n, err := strconv.ParseInt(cores, 10, 64)
+		n, err := strconv.ParseFloat(cores, 64)
 		if err != nil {
 			t.Fatal(err)
 		}
-		nodes = append(nodes, schedule.Node{Name: name, Has: schedule.Resources{Cores: n * 1000}, Cordoned: cordoned})
+		nodes = append(nodes, schedule.Node{Name: name, Has: schedule.Resources{Cores: int64(n * 1000)}, Cordoned: cordoned})
 	}
 	return nodes
 }

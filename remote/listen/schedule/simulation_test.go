@@ -35,6 +35,7 @@ type simulation struct {
 	cores    map[string]int64   // of nodes
 	worst    time.Duration      // that a job has waited
 	contends float64            // seconds in which all owners had jobs that waited
+	busy     float64            // core seconds that trainers have used
 	stays    *rand.Rand         // lets some jobs stay that are to be suspended; nil: none does
 }
 
@@ -126,6 +127,7 @@ func (s *simulation) run(owners int) {
 				continue
 			}
 			j.work -= passed.Seconds() * float64(j.trainers)
+			s.busy += passed.Seconds() * float64(j.trainers) * float64(j.Trainer.Cores) / 1000
 			if len(waiting) == owners {
 				s.used[j.Owner] += passed.Seconds() * float64(j.trainers) * float64(j.Trainer.Cores) / 1000
 			}
