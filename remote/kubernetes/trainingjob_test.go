@@ -174,7 +174,7 @@ func TestTrainingJob(t *testing.T) {
 		t.Errorf("the status is %+v", s)
 	}
 	r.compare(filepath.Join(r.dir, "models", "digits"), 1)
-	r.nothingLeft()
+	r.nothingLeft(namespace)
 
 	// What cannot be is refused when it is applied.
 	for _, c := range []struct {
@@ -222,7 +222,7 @@ func TestTrainingJob(t *testing.T) {
 			if c := conditionOf(end, operator.Running); c.Status != metav1.ConditionFalse || end.Status.Trainers != 0 {
 				t.Errorf("a suspended job: %+v", end.Status)
 			}
-			r.nothingLeft()
+			r.nothingLeft(namespace)
 			r.change(name, "", `{"spec": {"suspend": false}}`)
 		}
 		r.awaitCondition(name, operator.Complete, "Succeeded")
@@ -255,5 +255,5 @@ func TestTrainingJob(t *testing.T) {
 			return !there, err
 		})
 	}
-	r.nothingLeft()
+	r.nothingLeft(namespace)
 }

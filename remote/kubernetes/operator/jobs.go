@@ -190,7 +190,7 @@ func (js *jobs) act(ctx context.Context, name string, d Decision) error {
 	case Suspend:
 		return remote.Suspend(ctx, js.client, name)
 	case Resume, GoOn:
-		_, _, err := remote.Resume(ctx, js.client, name, 0, 0, 0)
+		_, err := remote.Resume(ctx, js.client, &rpc.ResumeJobRequest{Job: name})
 		return err
 	case Scale:
 		_, err := js.client.Scale(ctx, name, int(d.Trainers))

@@ -170,9 +170,7 @@ func (l *List) DeepCopyObject() runtime.Object {
 	return &c
 }
 
-// key is how an informer calls a resource.
-func key(namespace, name string) string { return namespace + "/" + name }
-
+// nameOf is the name of a resource that an informer calls NAMESPACE/NAME.
 func nameOf(key string) string {
 	_, name, _ := strings.Cut(key, "/")
 	return name
