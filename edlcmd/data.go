@@ -62,6 +62,9 @@ func (f *dataFlags) writeDatasets(c *console, source string, names []string, fil
 	if f.dir == "" {
 		return fault.E(fault.InvalidArgument, fault.Got("no directory to write to"), fault.Want("-o DIR"))
 	}
+	if err := folderHere("-o", f.dir); err != nil {
+		return err
+	}
 	compressor, err := recordio.ParseCompressor(f.compressor.value)
 	if err != nil {
 		return err

@@ -12,6 +12,7 @@ import (
 	"github.com/edl-go/edl/executor"
 	"github.com/edl-go/edl/executor/export"
 	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/internal/bucket"
 	"github.com/edl-go/edl/internal/regularfile"
 	"github.com/edl-go/edl/ops"
 	"github.com/edl-go/edl/program"
@@ -224,4 +225,12 @@ func roleOp(p *program.Program) *program.Op {
 		}
 	}
 	return nil
+}
+
+// folderHere refuses a URL where a command writes to a folder: it would become a folder of the name s3: here.
+func folderHere(flag, dir string) error {
+	if !bucket.IsURL(dir) {
+		return nil
+	}
+	return fault.E(fault.Unsupported, fault.At(flag), fault.Got("the URL "+dir), fault.Want("a folder of this machine"), fault.Hint("write to a folder, and copy its files to the bucket"))
 }

@@ -96,6 +96,9 @@ func runSweep(cmd *cobra.Command, c *console, f *sweepFlags) error {
 	if f.file == "" || f.dir == "" {
 		return fault.E(fault.InvalidArgument, fault.At("edl sweep"), fault.Got("no sweep file, or no directory for results"), fault.Want("-f FILE -o DIR"))
 	}
+	if err := folderHere("-o", f.dir); err != nil {
+		return err
+	}
 	file, _, err := openRegular(f.file)
 	if err != nil {
 		return err

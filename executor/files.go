@@ -21,6 +21,9 @@ func FilesOf(ctx context.Context) Files { return Files{policy.From(ctx)} }
 
 // NewStateWriter is the function NewStateWriter.
 func (f Files) NewStateWriter(dir string) (*StateWriter, error) {
+	if err := refuseURL(dir); err != nil {
+		return nil, err
+	}
 	w := &StateWriter{dir: dir, opens: f}
 	if err := w.open(); err != nil {
 		return nil, err
