@@ -114,7 +114,7 @@ func TestLSTMIsTheOneThatPeersMeasure(t *testing.T) {
 
 // BenchmarkStep is one step of each workload, with its feeding. GFLOP/s counts what Workload.Flops does.
 func BenchmarkStep(b *testing.B) {
-	for _, name := range []string{"sgemm:512x512x512", "fit_a_line/sgd", "mlp/sgd", "mlp/adam", "conv/adam", "ctr/sgd", "ctr/adam", "word2vec/sgd",
+	for _, name := range []string{"sgemm:512x512x512", "fit_a_line/sgd", "mlp/sgd", "mlp/adam", "conv/adam", "ctr/sgd", "ctr/adam", "ctr_keys/adam", "word2vec/sgd",
 		"lstm/adam", "lstm_ragged/adam", "gru_ragged/adam", "sentiment_conv/adam", "transformer/adam", "vgg16/adam", "resnet32/adam", "mobilenet/adam"} {
 		w, err := New(name)
 		if err != nil {
