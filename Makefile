@@ -9,7 +9,7 @@ CHAOS    ?= -chaos.runs 10 -chaos.faults 8
 KILLS    ?= 100
 HANDOVERS ?= 20
 
-.PHONY: help build test race lint generate check fuzz models bench bench-peers bench-rounds compare examples chaos handovers recovery dashboard kubernetes image chart packaging demo ci
+.PHONY: help build test race lint generate check fuzz sbom vulnerabilities models bench bench-peers bench-rounds compare examples chaos handovers recovery dashboard kubernetes image chart packaging demo ci
 .DEFAULT_GOAL := help
 
 help: ## List the verbs
@@ -39,6 +39,12 @@ fuzz: ## Run each fuzz target for FUZZTIME (10s)
 		echo "== $$file $${declaration#func }"; \
 		go test -run '^$$' -fuzz "^$${declaration#func }$$" -fuzztime $(FUZZTIME) "$$(dirname "$$file")" || exit 1; \
 	done
+
+sbom: build ## Write the modules of the build to bin/sbom.json, for scanners of vulnerabilities
+	bin/edl version --sbom > bin/sbom.json
+
+vulnerabilities: ## Look for known vulnerabilities that the code reaches; needs vuln.go.dev
+	go run golang.org/x/vuln/cmd/govulncheck@v1.1.4 ./...
 
 models: ## Train the models of Fluid's distributed tests in their published sizes on a cluster, and compare every bit
 	go test ./remote -run 'TestFluidModels$$' -count 1 -timeout 1h -v -whole

@@ -154,6 +154,23 @@ func (d *doctor) machine() {
 	default:
 		d.ok("memory", "%s", text)
 	}
+	for _, limit := range processLimits() {
+		switch text := fmt.Sprintf("at most %d %s", limit.most, limit.of); {
+		case limit.unlimited:
+			d.ok(limit.about, "no limit for %s", limit.of)
+		case limit.most < limit.little:
+			d.warn(limit.about, text, limit.do)
+		default:
+			d.ok(limit.about, "%s", text)
+		}
+	}
+}
+
+// A processLimit is what the system lets a process of this user have.
+type processLimit struct {
+	about, of, do string
+	most, little  uint64
+	unlimited     bool
 }
 
 // credentials checks what this user shows to listeners, and what listeners of this user ask for.

@@ -26,13 +26,13 @@ const callTime = 10 * time.Second
 type findFlags struct{ listener string }
 
 func (f *findFlags) add(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.listener, "listener", "", "`ADDR` of the listener (default: the one that runs on this machine)")
+	cmd.Flags().StringVar(&f.listener, "listener", "", "`ADDR` of the listener, or several, separated by commas, of one that others wait for (default: the one that runs on this machine)")
 }
 
 // open connects to the listener that has a job, which may be empty. Without --listener it is looked for among those of this machine.
 func (f *findFlags) open(ctx context.Context, name string) (*remote.Client, error) {
 	if f.listener != "" {
-		if err := checkAddress("--listener", f.listener); err != nil {
+		if err := checkAddresses("--listener", f.listener); err != nil {
 			return nil, err
 		}
 		ctx, cancel := context.WithTimeout(ctx, callTime)

@@ -215,6 +215,9 @@ func writeRoles(w io.Writer, d *rpc.JobDetails) error {
 	return t.Flush()
 }
 
+// shownPasses is of how many passes, the last ones, a ledger is shown. Of those before only the ones are that do not agree.
+const shownPasses = 20
+
 func writeLedger(w io.Writer, s *job.JobStatus, sums []view.PassSum) error {
 	fmt.Fprintln(w)
 	if len(sums) == 0 && view.Ended(s) && s.Records > 0 {
@@ -227,7 +230,17 @@ func writeLedger(w io.Writer, s *job.JobStatus, sums []view.PassSum) error {
 	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "PASS\tRECORDS\tONCE\tAGAIN\tDISCARDED\tNOT YET\tSUM")
-	for _, s := range sums {
+	var earlier struct {
+		passes         int
+		records, again int64
+	}
+	for i, s := range sums {
+		if s.Agrees && i < len(sums)-shownPasses {
+			earlier.passes++
+			earlier.records += s.Once
+			earlier.again += s.Again
+			continue
+		}
 		sum := "agrees"
 		if !s.Agrees {
 			sum = fmt.Sprintf("does not agree: %d records are missing", s.NotYet)
@@ -239,6 +252,9 @@ func writeLedger(w io.Writer, s *job.JobStatus, sums []view.PassSum) error {
 	}
 	if err := t.Flush(); err != nil {
 		return err
+	}
+	if earlier.passes > 0 {
+		fmt.Fprintf(w, "%d earlier passes agree: %d records once, %d again; --output json has each\n", earlier.passes, earlier.records, earlier.again)
 	}
 	_, err := fmt.Fprintf(w, "records handed out again, in all passes: %d\n", sums[0].Retried)
 	return err

@@ -292,6 +292,16 @@ func checkAddress(flag, address string) error {
 	return nil
 }
 
+// checkAddresses is checkAddress for one address, or several separated by commas.
+func checkAddresses(flag, list string) error {
+	for address := range strings.SplitSeq(list, ",") {
+		if err := checkAddress(flag, address); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // unanswered adds what to do to the error of a listener or of an etcd cluster that does not answer. endpoints are those of the cluster, none for an
 // embedded one.
 func unanswered(endpoints []string, err error) error {

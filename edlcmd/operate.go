@@ -277,7 +277,11 @@ func resumeJob(ctx context.Context, c *console, f *findFlags, name string, numbe
 	if r.Job != name {
 		as = " as job " + r.Job
 	}
-	if _, err = fmt.Fprintf(c.out, "job %s goes on%s after %d steps\n", name, as, r.Progress.GetSteps()); err != nil || r.Last == "" {
+	after := fmt.Sprintf("after %d steps", r.Progress.GetSteps())
+	if r.Progress.GetSteps() == 0 {
+		after = "from its beginning"
+	}
+	if _, err = fmt.Fprintf(c.out, "job %s goes on%s %s\n", name, as, after); err != nil || r.Last == "" {
 		return err
 	}
 	_, err = fmt.Fprintf(c.err, "it has no directory to save to (--save): its last checkpoint will stay in %s\n", r.Last)

@@ -78,7 +78,7 @@ the fetched variables depend on is computed, as it is after training.`,
 	flags.StringArrayVar(&f.feed, "feed", nil, "value of a variable, as `NAME=FILE` (.npy, .npz, .csv or .jsonl); without NAME, of the next feed op, or with .npz and .jsonl of every variable that the file names; repeatable")
 	flags.StringArrayVar(&f.lod, "lod", nil, "with --feed: the rows of a variable form sequences, as `NAME=0,2,5`; levels of sequences of sequences follow after /; repeatable")
 	flags.Uint64Var(&f.every, "every", 10, "report every `N` steps")
-	flags.StringVar(&f.where.address, "remote", "", "run on the cluster of the listener at `ADDR`, the host:port that its \"edl listen\" prints; without ADDR on processes of this machine")
+	flags.StringVar(&f.where.address, "remote", "", "run on the cluster of the listener at `ADDR`, the host:port that its \"edl listen\" prints, or several, separated by commas, of one that others wait for; without ADDR on processes of this machine")
 	flags.Lookup("remote").NoOptDefVal = onThisMachine
 	flags.Lookup("params").Usage += ", or a checkpoint STORE[@STEPS]"
 	metricFlag(cmd, &f.metrics)
@@ -109,7 +109,7 @@ func runProgram(cmd *cobra.Command, c *console, f *runFlags, args []string) erro
 		f.where.address = ""
 	}
 	if f.where.address != "" {
-		if err := checkAddress("--remote", f.where.address); err != nil {
+		if err := checkAddresses("--remote", f.where.address); err != nil {
 			return err
 		}
 	}

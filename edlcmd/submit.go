@@ -131,9 +131,9 @@ func (f *submitFlags) address(ctx context.Context) (string, error) {
 	case f.remote != "" && f.find.listener != "" && f.remote != f.find.listener:
 		return "", fault.E(fault.InvalidArgument, fault.At("--remote"), fault.Got(fault.Quote(f.remote)+", and another address with --listener"), fault.Want("one of them"))
 	case f.remote != "":
-		return f.remote, checkAddress("--remote", f.remote)
+		return f.remote, checkAddresses("--remote", f.remote)
 	case f.find.listener != "":
-		return f.find.listener, checkAddress("--listener", f.find.listener)
+		return f.find.listener, checkAddresses("--listener", f.find.listener)
 	}
 	client, err := f.find.open(ctx, "")
 	if err != nil {

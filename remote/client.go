@@ -32,7 +32,8 @@ type Client struct {
 }
 
 // Dial connects to a listener and compares the registries of ops: programs travel only between equal ones. If nobody listens at the address, Dial and
-// the calls of the client fail at once. If the listener falls silent during a call, the call fails, as package wire says.
+// the calls of the client fail at once. Several addresses, separated by commas, are those of a listener and of the ones that take its place: the first that answers is
+// spoken to, and when it is lost, the next one. If the listener falls silent during a call, the call fails, as package wire says.
 //
 // The client shows the listener the credentials of WithCredentials, or those of a user that the authority of WithAuthority issues. Without both, they come from
 // the file of the user: that of credential.UserFile, or else of credential.File.
@@ -46,9 +47,11 @@ func Attach(ctx context.Context, address string, options ...Option) (*Client, er
 }
 
 func dial(ctx context.Context, address string, sameOps bool, options []Option) (*Client, error) {
-	if host, port, err := net.SplitHostPort(address); err != nil || host == "" || port == "" {
-		return nil, fault.E(fault.InvalidArgument, fault.At("listener"), fault.Gotf("the address %s", fault.Quote(address)), fault.Want("HOST:PORT"),
-			fault.Hint("write the address that edl listen prints, such as 127.0.0.1:7164"))
+	for one := range strings.SplitSeq(address, ",") {
+		if host, port, err := net.SplitHostPort(one); err != nil || host == "" || port == "" {
+			return nil, fault.E(fault.InvalidArgument, fault.At("listener"), fault.Gotf("the address %s", fault.Quote(one)), fault.Want("HOST:PORT"),
+				fault.Hint("write the address that edl listen prints, such as 127.0.0.1:7164"))
+		}
 	}
 	var o listening
 	for _, option := range options {

@@ -56,6 +56,7 @@ func RunKeeper(ctx context.Context, dataDir string, launcher launch.Launcher, ow
 	if err := filelock.Try(lock); err != nil {
 		return fault.E(fault.InvalidArgument, fault.At(dataDir), fault.Got("a data folder whose keeper runs"), fault.Want("one keeper"))
 	}
+	removeKilled(dataDir, log)
 	runDir, err := launch.MakeRunDir("")
 	if err != nil {
 		return err
@@ -98,6 +99,17 @@ func RunKeeper(ctx context.Context, dataDir string, launcher launch.Launcher, ow
 	log.Info("the keeper ends, and the roles that are left", "reason", err)
 	k.End(err)
 	return err
+}
+
+// removeKilled removes the run directory of a keeper that was killed, with the keys of its etcd: the file with the path of its socket is still there. The lock of the keeper is held.
+func removeKilled(dataDir string, log *slog.Logger) {
+	socket, err := os.ReadFile(filepath.Join(dataDir, keeperFile))
+	if err == nil {
+		err = launch.RemoveRunDir(filepath.Dir(string(socket)))
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		log.Warn("files of a keeper that was killed are left", "error", err)
+	}
 }
 
 // awaitEnd returns when a keeper is to end, and why.

@@ -1614,6 +1614,7 @@ type JobRecord struct {
 	Pservers      int32                  `protobuf:"varint,12,opt,name=pservers,proto3" json:"pservers,omitempty"`     // of that placement
 	Placements    uint64                 `protobuf:"varint,13,opt,name=placements,proto3" json:"placements,omitempty"` // number of the last placement that was tried
 	Suspension    *Suspension            `protobuf:"bytes,14,opt,name=suspension,proto3" json:"suspension,omitempty"`  // of a job that waits and was suspended; always that of the last entry
+	Same          bool                   `protobuf:"varint,15,opt,name=same,proto3" json:"same,omitempty"`             // status is without roles, placement, labels and program_hash: they are those of the record before
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1744,6 +1745,13 @@ func (x *JobRecord) GetSuspension() *Suspension {
 		return x.Suspension
 	}
 	return nil
+}
+
+func (x *JobRecord) GetSame() bool {
+	if x != nil {
+		return x.Same
+	}
+	return false
 }
 
 // Suspension is why a job does not go on that has run.
@@ -2702,7 +2710,7 @@ const file_proto_state_state_proto_rawDesc = "" +
 	"\x03job\x18\x01 \x01(\v2\x12.edl.state.KeptJobR\x03job\x12\x16\n" +
 	"\x06keeper\x18\x02 \x01(\tR\x06keeper\x12\x19\n" +
 	"\bbegan_ns\x18\x03 \x01(\x03R\abeganNs\x12'\n" +
-	"\x06policy\x18\x04 \x01(\v2\x0f.edl.job.PolicyR\x06policy\"\x94\x04\n" +
+	"\x06policy\x18\x04 \x01(\v2\x0f.edl.job.PolicyR\x06policy\"\xa8\x04\n" +
 	"\tJobRecord\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\x12&\n" +
 	"\x06events\x18\x02 \x03(\v2\x0e.edl.job.EventR\x06events\x12*\n" +
@@ -2722,7 +2730,8 @@ const file_proto_state_state_proto_rawDesc = "" +
 	"placements\x125\n" +
 	"\n" +
 	"suspension\x18\x0e \x01(\v2\x15.edl.state.SuspensionR\n" +
-	"suspension\"2\n" +
+	"suspension\x12\x12\n" +
+	"\x04same\x18\x0f \x01(\bR\x04same\"2\n" +
 	"\n" +
 	"Suspension\x12\x10\n" +
 	"\x03for\x18\x01 \x01(\tR\x03for\x12\x12\n" +

@@ -48,10 +48,18 @@ func mayCall(ctx context.Context, method string) error {
 	case !known:
 		return fault.E(fault.Denied, fault.Got(path.Base(method)+" from "+name.String()), fault.Want("a call from another listener"))
 	case name.Kind != credential.User || !name.Access.Covers(needs):
-		return fault.E(fault.Denied, fault.Got(path.Base(method)+" from "+name.String()), fault.Want("a "+string(needs)),
+		return fault.E(fault.Denied, fault.Got(path.Base(method)+" from "+name.String()), fault.Want(article(needs)+string(needs)),
 			fault.Hint("the user of the listener writes such credentials with \"edl credentials NAME --role "+string(needs)+" -o FILE\""))
 	}
 	return nil
+}
+
+// article stands before the name of an access in a sentence.
+func article(a credential.Access) string {
+	if a == credential.Admin {
+		return "an "
+	}
+	return "a "
 }
 
 // mayAct refuses an action on what belongs to another user.

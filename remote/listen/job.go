@@ -55,11 +55,12 @@ type Job struct {
 	inherited    *inheritance  // what an earlier listener has left of a job that runs; nil: this listener has begun it
 	written      int64         // bytes in the data folder of a job that has ended; guarded by the mutex of the manager
 
-	telling  sync.Mutex // held while the record changes and this is written and told; before mu
-	journal  *journal   // nil: the job ends with its listener
-	number   uint64     // of the next event; guarded by telling
-	lines    uint64     // number of the next line of the log; of who reads lines
-	newBegin bool       // the journal does not have what the attempt starts with; guarded by mu
+	telling  sync.Mutex     // held while the record changes and this is written and told; before mu
+	journal  *journal       // nil: the job ends with its listener
+	number   uint64         // of the next event; guarded by telling
+	last     *job.JobStatus // what shorten compares the next record with; guarded by telling
+	lines    uint64         // number of the next line of the log; of who reads lines
+	newBegin bool           // the journal does not have what the attempt starts with; guarded by mu
 
 	record
 	placing placing                 // guarded by mu

@@ -5,7 +5,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
+
+	"google.golang.org/protobuf/proto"
 
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
@@ -178,6 +181,31 @@ func TestTornJournal(t *testing.T) {
 	h, err := list[0].read()
 	if err != nil || h.first != 2 || len(h.events) != 1 || h.Supervision.Wanted != 2 {
 		t.Errorf("%v from event %d on, %d events, %v", h, h.first, len(h.events), err)
+	}
+}
+
+// A record that has its roles, placement and labels from the one before is short, and is read as if it had them. A record that begins a file has all.
+func TestRecordsAreShort(t *testing.T) {
+	record := func(starts int32, steps uint64) *state.JobRecord {
+		return &state.JobRecord{Status: &job.JobStatus{Job: "digits", Steps: steps, ProgramHash: strings.Repeat("f", 64), Labels: map[string]string{"team": "vision"},
+			Roles: []*job.RoleStatus{{Starts: starts}, {Index: 1, Starts: 1}}, Placement: []*job.ServerLoad{{Bytes: 7}}}}
+	}
+	var last *job.JobStatus
+	before := &state.JobRecord{}
+	for i, c := range []struct {
+		starts      int32
+		whole, same bool
+	}{{1, true, false}, {1, false, true}, {2, false, false}, {2, false, true}, {2, true, false}, {2, false, true}} {
+		want, r := record(c.starts, uint64(i)), record(c.starts, uint64(i))
+		last = shorten(r, last, c.whole)
+		if r.Same != c.same || c.same && proto.Size(r) > 16 {
+			t.Errorf("record %d of %d bytes is %v", i, proto.Size(r), r)
+		}
+		restore(r, before)
+		before = r
+		if !proto.Equal(r.Status, want.Status) {
+			t.Errorf("record %d is read as %v, want %v", i, r.Status, want.Status)
+		}
 	}
 }
 

@@ -18,7 +18,9 @@ func TestReportsKnowTheLastCheckpoint(t *testing.T) {
 		return &rpc.QueuesResponse{Phase: "running", Checkpoint: &job.CheckpointStatus{Steps: steps}}
 	}
 	r := newReports()
-	r.enterSaved(&job.CheckpointStatus{Steps: 7})
+	if r.enterSaved(&job.CheckpointStatus{Steps: 7}); r.queues.GetCheckpoint().GetSteps() != 7 {
+		t.Errorf("before the first answer of a coordinator: %v", r.queues)
+	}
 	for i, c := range []struct {
 		answer *rpc.QueuesResponse
 		want   uint64

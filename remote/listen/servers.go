@@ -128,9 +128,12 @@ func enterDropped(r *record, q *rpc.QueuesResponse) {
 	}
 }
 
-// enterSaved enters a checkpoint that the listener has asked for.
+// enterSaved enters a checkpoint that the listener has asked for. The coordinator of a young attempt may have said nothing else yet.
 func (r *reports) enterSaved(last *job.CheckpointStatus) {
 	r.saved = last
+	if r.queues == nil && last != nil {
+		r.queues = &rpc.QueuesResponse{Checkpoint: last}
+	}
 	r.enterQueues(r.queues)
 }
 

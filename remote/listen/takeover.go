@@ -99,7 +99,8 @@ func tell(j *Job, decided bool, events ...*job.Event) (err error) {
 		var r *state.JobRecord
 		j.withLock(func() { r = entry(j, decided || whole, whole) })
 		r.Events = events
-		if err = j.journal.write(r); err != nil {
+		j.last = shorten(r, j.last, whole)
+		if err = j.journal.write(r); err != nil { // then the next one is whole
 			j.manager.cfg.Log.Warn("the job would end with this listener: what it does cannot be written now", "job", j.ID, "error", err)
 		}
 	}
@@ -127,6 +128,25 @@ func entry(j *Job, decided, whole bool) *state.JobRecord {
 		}
 	}
 	return r
+}
+
+// shorten leaves out of a record what the status has in common with that of the record before, which last is, and returns what last is for the next one. Most of a
+// status does not change with a step, and there may be hundreds of steps in a second. A whole record has all.
+func shorten(r *state.JobRecord, last *job.JobStatus, whole bool) *job.JobStatus {
+	s := r.Status
+	now := &job.JobStatus{Roles: s.Roles, Placement: s.Placement, Labels: s.Labels, ProgramHash: s.ProgramHash}
+	if !whole && proto.Equal(now, last) {
+		s.Roles, s.Placement, s.Labels, s.ProgramHash, r.Same = nil, nil, nil, "", true
+		return last
+	}
+	return now
+}
+
+// restore is the inverse of shorten.
+func restore(r, before *state.JobRecord) {
+	if from := before.GetStatus(); r.Same && r.Status != nil && from != nil {
+		r.Status.Roles, r.Status.Placement, r.Status.Labels, r.Status.ProgramHash = from.Roles, from.Placement, from.Labels, from.ProgramHash
+	}
 }
 
 // position is how far the events were read. job.mu is held.
@@ -326,6 +346,7 @@ func (l leftRun) read() (*inheritance, error) {
 		if r.Begin == nil {
 			r.Begin = before.Begin
 		}
+		restore(r, before)
 	})
 	if err == nil && h.Status == nil {
 		err = fault.E(fault.NotFound, fault.At(l.journal.dir), fault.Got("a job that had not begun"))

@@ -32,6 +32,8 @@ import (
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/resolver"
+	"google.golang.org/grpc/resolver/manual"
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/remote/id"
@@ -58,9 +60,21 @@ const (
 // greeting bounds the time in which a new connection has to speak gRPC. Then the server closes it.
 const greeting = 5 * time.Second
 
-// Dial prepares a connection to a server of this package. It does not block: each call waits for the server until its own deadline.
+// Dial prepares a connection to a server of this package. It does not block: each call waits for the server until its own deadline. Several addresses of a server that
+// moves among them are separated by commas: the connection goes to the first that answers, and when it breaks, they are tried again in order.
 func Dial(address string, side *Side) (*grpc.ClientConn, error) {
-	return dial(scheme+address, side, func() string { return address })
+	name := func() string { return address }
+	several := strings.Split(address, ",")
+	if len(several) == 1 {
+		return dial(scheme+address, side, name)
+	}
+	var list []resolver.Endpoint
+	for _, a := range several {
+		list = append(list, resolver.Endpoint{Addresses: []resolver.Address{{Addr: a}}})
+	}
+	r := manual.NewBuilderWithScheme("edl-several")
+	r.InitialState(resolver.State{Endpoints: list})
+	return dial(r.Scheme()+":///"+several[0], side, name, grpc.WithResolvers(r))
 }
 
 // Answers reports whether the process at an address answers before ctx ends: not its machine alone, which accepts connections for a process that hangs.

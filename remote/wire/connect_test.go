@@ -401,3 +401,40 @@ func TestListenOnATakenPort(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A client that knows several addresses speaks to the one at which a server answers, and when that has gone, to another.
+func TestSeveralAddresses(t *testing.T) {
+	first, second := listen(t), listen(t)
+	serve := func(l net.Listener, says error) (end func()) {
+		server := wire.NewServer(nil)
+		rpc.RegisterParameterServerServer(server, failing(func() error { return says }))
+		ctx, cancel := context.WithCancel(t.Context())
+		served := make(chan error, 1)
+		go func() { served <- wire.Serve(ctx, server, l, 0) }()
+		return func() {
+			cancel()
+			if err := <-served; err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	client := dial(t, first.Addr().String()+","+second.Addr().String())
+	call := func(want fault.Kind) {
+		t.Helper()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		for { // the connection may still be that of the server before
+			_, err := client.SendBarrier(ctx, &rpc.BarrierRequest{})
+			if err = wire.FromStatus("", err); errors.Is(err, want) {
+				return
+			} else if !errors.Is(err, fault.Unavailable) {
+				t.Fatalf("%v, want %v", err, want)
+			}
+		}
+	}
+	end := serve(first, fault.New(fault.Stale, "the first"))
+	call(fault.Stale) // the second takes connections, and does not answer yet
+	defer serve(second, fault.New(fault.Fenced, "the second"))()
+	end()
+	call(fault.Fenced)
+}
