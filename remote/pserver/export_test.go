@@ -18,3 +18,9 @@ func (s *Server) Restoring() bool {
 	defer s.core.Unlock()
 	return s.core.restoring > 0
 }
+
+// StandingOfUpdates is standingOfUpdates for tests.
+func StandingOfUpdates(u *Updates) Standing { return standingOfUpdates(u) }
+
+// CaughtUpOf is caughtUpOf for tests.
+func CaughtUpOf(told, own *Updates) CaughtUp { return caughtUpOf(told, own.steps) }
