@@ -34,6 +34,9 @@ func copied[T Bits](from []T) []T {
 	return to
 }
 
+// AreZeros reports whether all bits of the elements are 0. Reading them takes no memory where they were never in use.
+func AreZeros[T Bits](elements []T) bool { return isZeros(bytesOf(elements)) }
+
 // isZeros reports whether all bytes are 0.
 func isZeros(b []byte) bool {
 	for len(b) > usedBytes {

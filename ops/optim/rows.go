@@ -14,7 +14,8 @@ import (
 // A sparse gradient holds rows of a table. A row may occur several times: each occurrence is a place. The update first sums the places of one
 // row, in the order of the batch, which gives the bits of the dense gradient. So a row has one gradient on one machine and on a cluster, whose trainers send
 // sums. Then the rule runs on blocks of rows that fit into the cache. A rule that changes all rows runs on one block of the table after another, with zeros
-// for rows without a gradient. A lazy rule runs on blocks gathered from rows of the gradient, or steps on them in place. No memory grows with the table.
+// for rows without a gradient. Where the rule leaves zeros as they are, it leaves out blocks that are zeros: free rows of a table that grows, which then take no
+// memory. A lazy rule runs on blocks gathered from rows of the gradient, or steps on them in place. No memory grows with the table.
 
 // blockElements is about how many elements of each operand a block has. All operands of adam for one block fit into the L2 cache.
 const blockElements = 4096
@@ -42,6 +43,11 @@ type rowUpdate[T tensor.Float] struct {
 	order, spare *tensor.Tensor // of the length of rows
 	ordered      []int64        // of one of them, as kernel.OrderRows left it: an entry for each row that the gradient holds
 	parts        []rowPart[T]
+
+	// Of a rule that changes all rows: one element that is zero in all operands, and whether it stays so in this run.
+	zero  operands[T]
+	ofIt  []T // the elements of zero
+	stays bool
 }
 
 // A rowPart is the memory for one block.
@@ -76,7 +82,7 @@ func bindRows[T tensor.Float](r *rule, b *ops.Binding, bound *bound[T], update f
 		run = u.touchedRows
 	}
 	return b.Loops(append([]ops.Loop{
-		{N: 1, Reads: []string{gradSlot}, Writes: []string{}, Run: u.sort},
+		{N: 1, Reads: append(r.numberSlots(), gradSlot), Writes: []string{}, Run: u.begin},
 		{N: int(u.height), Least: block, Whole: append(r.numberSlots(), gradSlot), Writes: r.stateSlots(), Run: run},
 	}, powers...)...)
 }
@@ -93,6 +99,15 @@ func (u *rowUpdate[T]) makeParts(b *ops.Binding, accumulators, block int) {
 	most := int(u.height)
 	if u.lazy {
 		most = max(1, u.rows.Len())
+	}
+	if !u.lazy {
+		u.zero, u.ofIt = u.bound.operands(), make([]T, 2+accumulators)
+		u.zero.param, u.zero.grad = u.ofIt[:1:1], u.ofIt[1:2:2]
+		for i := range accumulators {
+			if !u.bound.updated[1+i].absent() {
+				u.zero.accumulators[i] = u.ofIt[2+i:][:1:1]
+			}
+		}
 	}
 	block = min(block, most)
 	u.parts = make([]rowPart[T], b.Parts())
@@ -113,10 +128,31 @@ func (u *rowUpdate[T]) makeParts(b *ops.Binding, accumulators, block int) {
 	}
 }
 
-// sort orders the places of the gradient by row.
-func (u *rowUpdate[T]) sort(int, int, int) error {
+// begin orders the places of the gradient by row, and finds whether zeros stay zeros in this run: that may depend on its numbers.
+func (u *rowUpdate[T]) begin(int, int, int) error {
 	u.ordered = kernel.OrderRows(u.order.Int64s(), u.spare.Int64s(), tensor.UsedRows(u.grad), u.height)
+	if u.ofIt == nil {
+		return nil
+	}
+	p, _ := u.part(0, 0, 0)
+	u.zero.rate, u.zero.numbers = p.whole.rate, p.whole.numbers
+	clear(u.ofIt)
+	u.update(&u.zero)
+	u.stays = tensor.AreZeros(u.ofIt)
 	return nil
+}
+
+// leavesOut reports whether nothing changes in a block: rows [from, to), of which param and elements [at, end) of the accumulators are zeros, without a gradient.
+func (u *rowUpdate[T]) leavesOut(o *operands[T], zeros bool, ordered []int64, from, to, at, end int) bool {
+	if !u.stays || !zeros || len(kernel.OrderedBetween(ordered, len(u.ordered), int64(from), int64(to))) > 0 {
+		return false
+	}
+	for _, a := range o.accumulators {
+		if a != nil && !tensor.AreZeros(a[at:end]) {
+			return false
+		}
+	}
+	return true
 }
 
 // checkGradient checks that a gradient is dense and like the parameter, or rows of a tensor like it.
@@ -146,6 +182,9 @@ func (u *rowUpdate[T]) allRows(part, from, to int) error {
 	sums := tensor.Data[T](p.sums)
 	for at := 0; at < len(o.param); at += len(sums) {
 		end := min(at+len(sums), len(o.param))
+		if u.leavesOut(o, tensor.AreZeros(o.param[at:end]), ordered, from+at/u.width, from+end/u.width, at, end) {
+			continue
+		}
 		b.grad = sums[:end-at]
 		clear(b.grad)
 		ordered = ordered[kernel.AddRowsFrom(b.grad, int64(from+at/u.width), ordered, n, values, u.width):]

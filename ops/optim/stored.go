@@ -114,7 +114,7 @@ func bindStored(r *rule, b *ops.Binding) (ops.Kernel, error) {
 		}
 		u.order, u.spare = b.Scratch(tensor.Int64, n), b.Scratch(tensor.Int64, n)
 		u.lazy = r.touchesRows(b.Op())
-		loops = append(loops, ops.Loop{N: 1, Reads: []string{gradSlot}, Writes: []string{}, Run: u.sort})
+		loops = append(loops, ops.Loop{N: 1, Reads: append(r.numberSlots(), gradSlot), Writes: []string{}, Run: u.begin})
 	}
 	block := max(1, blockElements/u.width)
 	u.makeParts(b, len(r.accumulators), block)
@@ -156,6 +156,9 @@ func (u *storedUpdate) allRows(part, from, to int) error {
 	room, sums := p.gathered[0].Float32s(), p.sums.Float32s()
 	for at := 0; at < len(table); at += len(room) {
 		end := min(at+len(room), len(table))
+		if u.rows != nil && u.leavesOut(o, tensor.AreZeros(table[at:end]), ordered, from+at/u.width, from+end/u.width, at, end) {
+			continue
+		}
 		if u.rows == nil {
 			b.grad = values[from*u.width:][at:end]
 		} else {

@@ -1,0 +1,50 @@
+package optim
+
+import (
+	"runtime/debug"
+	"slices"
+	"syscall"
+	"testing"
+	"unsafe"
+
+	"github.com/edl-go/edl/tensor"
+)
+
+// Rows of a table that were never in use take no memory: rules that change all rows do not write blocks that are zeros. Here the system refuses it. A rule that makes
+// something of zeros writes them, and so do those with norms.
+func TestFreeRowsAreNotWritten(t *testing.T) {
+	const width, block, height = 64, blockElements / 64, 16 * blockElements / 64
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	for _, f := range formulas {
+		if f.opType == "adamax" || slices.Contains(wholes, f.opType) {
+			continue
+		}
+		t.Run(f.name, func(t *testing.T) {
+			u := newUpdate(t, f.opType, f.attrs, tensor.Float32, 3, 4, width)
+			for out, in := range u.def.InPlace {
+				if !slices.Equal(u.in[in].Dims(), []int64{4, width}) {
+					continue
+				}
+				memory, err := syscall.Mmap(-1, 0, height*width*4, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer syscall.Munmap(memory)
+				if err := syscall.Mprotect(memory[block*width*4:], syscall.PROT_READ); err != nil {
+					t.Fatal(err)
+				}
+				x, err := tensor.FromSlice(unsafe.Slice((*float32)(unsafe.Pointer(&memory[0])), height*width), height, width)
+				if err != nil {
+					t.Fatal(err)
+				}
+				u.in[in], u.out[out] = x, x
+			}
+			grad, err := (&tensor.SelectedRows{Rows: []int64{7}, Height: height, Value: filled(t, tensor.Float32, func() float64 { return 1 }, 1, width)}).Tensor()
+			if err != nil {
+				t.Fatal(err)
+			}
+			u.in[gradSlot] = grad
+			u.run(t, 2)
+		})
+	}
+}
