@@ -80,8 +80,6 @@ var foreignAttrs = []foreignAttr{
 	{ops: "mish", names: "threshold", values: []program.Attr{float32(20)}}, // above, Fluid takes X for log(1 + e**X): the difference is below 3e-9
 	{ops: "read", names: "throw_eof_exp"},
 	{ops: "set_value", names: "fp16_values", values: []program.Attr{[]float32{}}},
-	{ops: "yolo_box", names: "iou_aware", values: []program.Attr{false}},
-	{ops: "yolo_box", names: "iou_aware_factor", unless: "iou_aware"},
 	{ops: "fill_zeros_like*", names: "dtype"}, // always the type of X
 	{ops: "load_combine", names: "model_from_memory", values: []program.Attr{false}},
 	{ops: "save_combine", names: "save_to_memory", values: []program.Attr{false}},

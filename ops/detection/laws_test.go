@@ -76,6 +76,10 @@ var (
 		{Type: "yolo_box", Inputs: slots{"X": One(Floats(dims{1, 6, 1, 2}, make([]float64, 12)...)), "ImgSize": One(Int32s(dims{1, 2}, 32, 64))},
 			Attrs: attrs{"anchors": []int32{16, 8}, "class_num": int32(1)},
 			Want:  slots{"Boxes": One(Floats(dims{1, 2, 4}, 8, 12, 24, 20, 40, 12, 56, 20)), "Scores": One(Floats(dims{1, 2, 1}, .25, .25))}},
+		// 1/2 to the powers of 1/4 and 3/4, times 1/2; the overlap of the second image is s(ln 3) = 3/4.
+		{Type: "yolo_box", Name: "overlap", Inputs: slots{"X": One(Floats(dims{2, 7, 1, 1}, 0, 0, 0, 0, 0, 0, 0, math.Log(3), 0, 0, 0, 0, 0, 0)), "ImgSize": One(Int32s(dims{2, 2}, 3, 3, 3, 3))},
+			Attrs: attrs{"anchors": []int32{1, 1}, "class_num": int32(1), "iou_aware": true, "iou_aware_factor": float32(0.75)},
+			Want:  slots{"Scores": One(Floats(dims{2, 1, 1}, 0.25, math.Pow(0.5, 0.25)*math.Pow(0.75, 0.75)/2))}},
 		{Type: "yolo_box", Name: "threshold", Inputs: slots{"X": One(Spread(1, 2, 14, 2, 1)), "ImgSize": One(Int32s(dims{2, 2}, 32, 64, 16, 16))},
 			Attrs: attrs{"anchors": []int32{16, 8, 4, 4}, "class_num": int32(2), "conf_thresh": float32(0.5), "scale_x_y": float32(1.5), "clip_bbox": false}},
 

@@ -13,15 +13,16 @@ import (
 )
 
 func init() {
-	registerNMS("multiclass_nms", "", nil)
-	index := ops.Slot{Name: "Index", Doc: "int32 [rows, 1]: which box of BBoxes each is, counted over the batch"}
-	registerNMS("multiclass_nms2", " It tells where the boxes come from.", []ops.Slot{index})
-	registerNMS("multiclass_nms3", " It tells where the boxes come from, and how many each image has.", []ops.Slot{index,
-		{Name: "NmsRoisNum", Doc: "int32 [N]: the number of rows of each image"}})
+	registerNMS("multiclass_nms", "", nil, nil)
+	index := ops.Slot{Name: "Index", Doc: "int32 [rows, 1]: which box of BBoxes each is, counted over the batch and the classes that have boxes of their own"}
+	registerNMS("multiclass_nms2", " It tells where the boxes come from.", nil, []ops.Slot{index})
+	registerNMS("multiclass_nms3", " It tells where the boxes come from, and how many each image has.",
+		[]ops.Slot{{Name: "RoisNum", Doc: "int32 [N], with boxes for each class: the number of rows of each image, in place of sequences", Dispensable: true}},
+		[]ops.Slot{index, {Name: "NmsRoisNum", Doc: "int32 [N]: the number of rows of each image"}})
 }
 
 // registerNMS adds one generation of multiclass_nms. How many rows an output has is known only when the op has run.
-func registerNMS(name, note string, more []ops.Slot) {
+func registerNMS(name, note string, counts, more []ops.Slot) {
 	empty := "; without rows [1, 1] with the number -1"
 	if more != nil {
 		empty = ""
@@ -31,7 +32,8 @@ func registerNMS(name, note string, more []ops.Slot) {
 		Doc: "Keeps the best of boxes that overlap (non-maximum suppression), for each class of each image: takes the nms_top_k boxes whose scores are largest and above " +
 			"score_threshold, in descending order, and drops a box whose overlap with one that is kept is above nms_threshold. Of what all classes keep, the keep_top_k with the " +
 			"largest scores stay." + note,
-		Inputs: []ops.Slot{{Name: "BBoxes", Doc: "float [N, M, 4], boxes"}, {Name: "Scores", Doc: "[N, classes, M]"}},
+		Inputs: append([]ops.Slot{{Name: "BBoxes", Doc: "float [N, M, 4], boxes; or [rows, classes, 4], a box for each class, of which an image has a sequence"},
+			{Name: "Scores", Doc: "[N, classes, M], or [rows, classes]"}}, counts...),
 		Outputs: append([]ops.Slot{{Name: "Out", Doc: "[rows, 6], those of an image a sequence, class by class: class, score, and the box" + empty}},
 			more...),
 		Attrs: []ops.Attr{
@@ -42,18 +44,23 @@ func registerNMS(name, note string, more []ops.Slot) {
 			{Name: "nms_eta", Doc: "what nms_threshold is multiplied by after each box that is kept, as long as it is above 0.5", Default: float32(1)},
 			{Name: "keep_top_k", Doc: "the most boxes of an image; -1 for all", Kind: int32(0)},
 			{Name: "normalized", Doc: normalizedAttr.Doc, Default: true}},
-		Infer:     inferNMS,
-		Bind:      bindNMS,
-		MixesRows: bothDivided("BBoxes", "Scores"),
+		Infer: inferNMS,
+		Bind:  bindNMS,
+		MixesRows: func(s *ops.Shapes, divided func(string) bool) bool {
+			return len(s.In("Scores").Dims) == 2 || bothDivided("BBoxes", "Scores")(s, divided)
+		},
 	})
 }
 
 func inferNMS(s *ops.Shapes) error {
 	boxes, scores := s.In("BBoxes"), s.In("Scores")
-	if len(boxes.Dims) == 3 && len(scores.Dims) == 2 {
-		return fault.E(fault.Unsupported, fault.On(s.Op()), fault.Var(s.Op().In("Scores")), fault.Gotf("scores %v", scores.Dims), fault.Want("scores [N, classes, M]"))
-	}
-	if err := nmsInputs(s); err != nil {
+	images := boxes.Dims
+	if len(scores.Dims) == 2 {
+		images = []int64{program.Unknown}
+		if err := classBoxes(s); err != nil {
+			return err
+		}
+	} else if err := nmsInputs(s); err != nil {
 		return err
 	}
 	if !(s.Float("nms_eta") > 0 && s.Float("nms_eta") <= 1) {
@@ -61,7 +68,25 @@ func inferNMS(s *ops.Shapes) error {
 	}
 	s.SetAt("Out", 0, ops.Meta{Kind: program.LoDTensor, DType: boxes.DType, Dims: []int64{program.Unknown, program.Unknown}, LoDLevel: 1})
 	s.SetAt("Index", 0, ops.Meta{Kind: program.LoDTensor, DType: tensor.Int32, Dims: []int64{program.Unknown, 1}, LoDLevel: 1})
-	s.Set("NmsRoisNum", tensor.Int32, boxes.Dims[0])
+	s.SetAt("NmsRoisNum", 0, ops.Meta{Kind: program.LoDTensor, DType: tensor.Int32, Dims: images[:1]})
+	return nil
+}
+
+// classBoxes checks boxes for each class, and their scores.
+func classBoxes(s *ops.Shapes) error {
+	if err := s.IsFloat("BBoxes"); err != nil {
+		return err
+	}
+	if err := s.SameType("BBoxes", "Scores"); err != nil {
+		return err
+	}
+	scores := s.In("Scores").Dims
+	if !ops.Compatible(s.In("BBoxes").Dims, []int64{scores[0], scores[1], 4}) {
+		return s.Errorf("BBoxes", "dims [rows, classes, 4] for scores %v", scores)
+	}
+	if counts := s.In("RoisNum"); s.Has("RoisNum") && (counts.DType != tensor.Int32 || len(counts.Dims) != 1) {
+		return s.Errorf("RoisNum", "a vector of int32")
+	}
 	return nil
 }
 
@@ -85,6 +110,7 @@ type suppression[T tensor.Float] struct {
 	normalized                     bool
 
 	candidates, kept []detection[T] // of one class, of the image
+	boxes, scores    []T            // of one class, if each has its own
 }
 
 func newSuppression[T tensor.Float](b *ops.Binding) *suppression[T] {
@@ -103,6 +129,22 @@ func (s *suppression[T]) image(boxes, scores []T, classes, count int) []detectio
 		if class != s.background {
 			s.class(boxes, scores[class*count:][:count], int32(class))
 		}
+	}
+	return s.limited()
+}
+
+// rows is image for boxes [rows, classes, 4] and scores [rows, classes].
+func (s *suppression[T]) rows(boxes, scores []T, classes int) []detection[T] {
+	s.kept = s.kept[:0]
+	for class := range classes {
+		if class == s.background {
+			continue
+		}
+		s.boxes, s.scores = s.boxes[:0], s.scores[:0]
+		for at := class; at < len(scores); at += classes {
+			s.boxes, s.scores = append(s.boxes, boxes[4*at:][:4]...), append(s.scores, scores[at])
+		}
+		s.class(s.boxes, s.scores, int32(class))
 	}
 	return s.limited()
 }
@@ -159,16 +201,45 @@ func bindSuppression[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 	var places []int32
 	offsets := []int64{0}
 	lod, size := [][]int64{nil}, []int64{0, 0}
-	return func(context.Context) error {
+	var ends []int64 // of the rows of each image, if classes have boxes of their own
+	return func(context.Context) (err error) {
 		dims := scores.Dims()
-		images, classes, count := int(dims[0]), int(dims[1]), int(dims[2])
+		images, classes, count, each := int(dims[0]), int(dims[1]), 0, len(dims) == 2
+		if !each {
+			count = int(dims[2])
+		} else if ends, err = rowsOfImages(b, ends[:0], dims[0]); err != nil {
+			return err
+		} else {
+			images = len(ends)
+		}
 		rows, places, offsets = rows[:0], places[:0], offsets[:1]
+		if size[0] = int64(images); nums != nil && !slices.Equal(nums.Dims(), size[:1]) {
+			if err := tensor.Resize(nums, tensor.Int32, size[:1]...); err != nil {
+				return err
+			}
+		}
+		first := 0
 		for i := range images {
-			image := tensor.Data[T](boxes)[i*count*4:][:count*4]
-			kept := s.image(image, tensor.Data[T](scores)[i*classes*count:][:classes*count], classes, count)
+			var kept []detection[T]
+			image := tensor.Data[T](boxes)
+			if each {
+				to := int(ends[i])
+				image = image[first*classes*4 : to*classes*4]
+				kept = s.rows(image, tensor.Data[T](scores)[first*classes:to*classes], classes)
+			} else {
+				image = image[i*count*4:][:count*4]
+				kept = s.image(image, tensor.Data[T](scores)[i*classes*count:][:classes*count], classes, count)
+			}
 			for _, k := range kept {
-				rows = append(append(rows, T(k.class), k.score), image[4*k.box:][:4]...)
-				places = append(places, int32(i*count)+k.box)
+				at, before := int(k.box), first
+				if each {
+					at, before = at*classes+int(k.class), first*classes
+				}
+				rows = append(append(rows, T(k.class), k.score), image[4*at:][:4]...)
+				places = append(places, int32(before+at))
+			}
+			if first += count; each {
+				first = int(ends[i])
 			}
 			offsets = append(offsets, int64(len(places)))
 			if nums != nil {
@@ -198,4 +269,30 @@ func bindSuppression[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 		}
 		return nil
 	}, nil
+}
+
+// rowsOfImages appends where the rows of each image end: as RoisNum says, else as the sequences of the boxes; without both they are of one image.
+func rowsOfImages(b *ops.Binding, ends []int64, rows int64) ([]int64, error) {
+	if counts := b.In("RoisNum"); counts != nil {
+		end := int64(0)
+		for _, n := range counts.Int32s() {
+			if end += int64(n); n < 0 || end > rows {
+				return nil, fault.E(fault.InvalidArgument, fault.On(b.Op()), fault.Var(b.Op().In("RoisNum")), fault.Gotf("images of %v rows", counts.Int32s()), fault.Wantf("%d in all", rows))
+			}
+			ends = append(ends, end)
+		}
+		return ends, nil
+	}
+	lod := b.In("BBoxes").LoD()
+	if len(lod) == 0 {
+		lod = b.In("Scores").LoD()
+	}
+	if len(lod) == 0 {
+		return append(ends, rows), nil
+	}
+	offsets := lod[len(lod)-1]
+	if len(offsets) == 0 || offsets[len(offsets)-1] != rows {
+		return nil, fault.E(fault.ShapeMismatch, fault.On(b.Op()), fault.Var(b.Op().In("BBoxes")), fault.Gotf("sequences that do not end at row %d", rows), fault.Want("those of the rows"))
+	}
+	return append(ends, offsets[1:]...), nil
 }

@@ -112,6 +112,41 @@ func TestMulticlassNMS(t *testing.T) {
 	}
 }
 
+// Boxes that each class has for itself: those of a sequence are an image, or as many as RoisNum says.
+func TestNMSOfBoxesForEachClass(t *testing.T) {
+	box := func(at float64) []float64 { return []float64{at, 0, at + 1, 1} }
+	boxes := floatsOf(t, slices.Concat(box(0), box(10), box(0), box(20), box(5), box(10)), 3, 2, 4)
+	scores := floatsOf(t, []float64{.9, .2, .8, .7, .3, .6}, 3, 2)
+	boxes.SetLoD([][]int64{{0, 2, 3}})
+	got := nms{"multiclass_nms3", attrs{}, boxes, scores}.run(t)
+	want := slices.Concat([]float64{0, .9}, box(0), []float64{1, .7}, box(20), []float64{1, .2}, box(10), []float64{0, .3}, box(5), []float64{1, .6}, box(10))
+	if !slices.Equal(got["Out"].Float64s(), want) || !slices.Equal(got["Out"].LoD()[0], []int64{0, 3, 5}) {
+		t.Errorf("%v %v, want %v", got["Out"].Float64s(), got["Out"].LoD(), want)
+	}
+	if !slices.Equal(got["Index"].Int32s(), []int32{0, 3, 1, 4, 5}) || !slices.Equal(got["NmsRoisNum"].Int32s(), []int32{3, 2}) {
+		t.Errorf("places %v, numbers %v", got["Index"].Int32s(), got["NmsRoisNum"].Int32s())
+	}
+	op, counts := nms{kind: "multiclass_nms3"}.op(), []int32{1, 2}
+	op.Inputs["RoisNum"] = []string{"counts"}
+	def, _ := ops.Lookup(op.Type)
+	run := func() (*tensor.Tensor, error) {
+		rois, _ := tensor.FromSlice(counts)
+		out, _ := tensor.New(tensor.Float64, 0)
+		kernel, err := def.Bind(ops.NewBinding(op, def, &ops.Env{}, slots{"BBoxes": {boxes}, "Scores": {scores}, "RoisNum": {rois}}, slots{"Out": {out}}, nil))
+		if err != nil {
+			return nil, err
+		}
+		return out, kernel(t.Context())
+	}
+	if out, err := run(); err != nil || !slices.Equal(out.LoD()[0], []int64{0, 2, 6}) {
+		t.Errorf("%v, %v", out, err)
+	}
+	counts = []int32{1, 3}
+	if _, err := run(); fault.KindOf(err) != fault.InvalidArgument {
+		t.Errorf("more rows than there are: %v", err)
+	}
+}
+
 func floatsOf(t *testing.T, values []float64, dims ...int64) *tensor.Tensor {
 	t.Helper()
 	value, err := tensor.FromSlice(values, dims...)
@@ -128,7 +163,7 @@ func TestNMSThatDoesNotFit(t *testing.T) {
 		want          fault.Kind
 	}{
 		{dims{1, 3, 8}, dims{1, 2, 3}, nil, fault.Unsupported},
-		{dims{3, 2, 4}, dims{3, 2}, nil, fault.Unsupported},
+		{dims{3, 2, 4}, dims{3, 3}, nil, fault.ShapeMismatch},
 		{dims{1, 3, 4}, dims{1, 2, 4}, nil, fault.ShapeMismatch},
 		{dims{1, 3}, dims{1, 2, 4}, nil, fault.ShapeMismatch},
 		{dims{1, 3, 4}, dims{1, 2, 3}, attrs{"nms_eta": float32(0)}, fault.InvalidArgument},
