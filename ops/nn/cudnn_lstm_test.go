@@ -82,11 +82,11 @@ func TestCudnnLSTMThatDoesNotFit(t *testing.T) {
 	short.Inputs["W"] = One(Spread(1, 47))
 	both.Inputs["WeightList"] = networkCase("", "LSTM", 1, 1).Inputs["WeightList"]
 	delete(none.Inputs, "W")
-	drops.Attrs["dropout_prob"] = float32(0.5)
+	drops.Attrs["dropout_prob"] = float32(-1)
 	for _, c := range []struct {
 		Case
 		want fault.Kind
-	}{{short, fault.ShapeMismatch}, {both, fault.ShapeMismatch}, {none, fault.InvalidProgram}, {drops, fault.Unsupported}} {
+	}{{short, fault.ShapeMismatch}, {both, fault.ShapeMismatch}, {none, fault.InvalidProgram}, {drops, fault.InvalidArgument}} {
 		if err := Golden(c.Case); fault.KindOf(err) != c.want {
 			t.Errorf("%v: %v", c.Case, err)
 		}

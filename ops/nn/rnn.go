@@ -1,6 +1,7 @@
 package nn
 
 import (
+	"cmp"
 	"errors"
 	"math"
 	"slices"
@@ -24,7 +25,8 @@ func init() {
 		Type: "rnn",
 		Doc: "Reads sequences of one length, or of lengths that SequenceLength gives, with layers of a recurrent network. With a = Wi*x + bi and b = Wh*h + bh, RNN_TANH and RNN_RELU compute " +
 			"h = f(a + b). LSTM has the gates i, f, o = sigmoid(a + b) and g = tanh(a + b), in the order i, f, g, o, and computes c = f*c + i*g and h = o*tanh(c). GRU has r, z = sigmoid(a + b) and " +
-			"n = tanh(a + r*b), in this order, and computes h = z*h + (1 - z)*n. Steps beyond the length of a sequence give 0 and leave the state.",
+			"n = tanh(a + r*b), in this order, and computes h = z*h + (1 - z)*n. Steps beyond the length of a sequence give 0 and leave the state. In training, a layer reads what the layer before gives with " +
+			"a share of dropout_prob set to 0 at random, and the rest divided by 1 - dropout_prob.",
 		Inputs: []ops.Slot{{Name: "Input", Doc: "float [steps, N, input_size]"},
 			{Name: "PreState", Doc: "the first states [layers*directions, N, hidden_size]: h, and for LSTM c", Duplicable: true},
 			{Name: "WeightList", Doc: "for each layer and direction Wi [gates*hidden_size, width] and Wh [gates*hidden_size, hidden_size], and after all of them bi and bh [gates*hidden_size] of each", Duplicable: true},
@@ -64,16 +66,21 @@ type network struct {
 	mode                               string
 	steps, batch, input, hidden, gates int // gates counts numbers: gates*hidden_size
 	layers, directions                 int
+	drops                              float64 // share of what a layer gives to the next that is dropped; 0 where nothing is
 }
 
 func networkOf(a interface {
 	Int(string) int64
 	Bool(string) bool
+	Float(string) float64
 }, mode string, input []int64) network {
 	n := network{mode: mode, steps: int(input[0]), batch: int(input[1]), input: int(input[2]), hidden: int(a.Int("hidden_size")), layers: int(a.Int("num_layers")), directions: 1}
 	n.gates = gatesOf[n.mode] * n.hidden
 	if a.Bool("is_bidirec") {
 		n.directions = 2
+	}
+	if !a.Bool("is_test") && n.layers > 1 {
+		n.drops = a.Float("dropout_prob")
 	}
 	return n
 }
@@ -99,6 +106,14 @@ func (n *network) each() int { return n.steps * n.batch * (n.gates + n.hidden) }
 
 // between is the part of Reserve of what a layer gives to the next.
 func (n *network) between() int { return n.steps * n.batch * n.directions * n.hidden }
+
+// betweens is how many parts of that size Reserve has: one for each layer but the last, and where numbers are dropped one more for the mask and one for what is left.
+func (n *network) betweens() int {
+	if n.drops > 0 {
+		return 3 * (n.layers - 1)
+	}
+	return n.layers - 1
+}
 
 // A networkForm is how an op names what all networks have.
 type networkForm struct {
@@ -200,8 +215,8 @@ func (f *networkForm) infer(s *ops.Shapes) error {
 	if l := s.Int("num_layers"); l < 1 || l > mostLayers {
 		return opkit.BadAttr(s, "num_layers", "1 to %d", mostLayers)
 	}
-	if s.Float("dropout_prob") != 0 && !s.Bool("is_test") && s.Int("num_layers") > 1 {
-		return opkit.UnsupportedAttr(s, "dropout_prob", "0 while it trains several layers: put dropout between ops of one layer")
+	if p := s.Float("dropout_prob"); !(p >= 0 && p <= 1) {
+		return opkit.BadAttr(s, "dropout_prob", "0 to 1")
 	}
 	n := networkOf(s, f.modeOf(s), x.Dims)
 	all, hidden := n.layers*n.directions, int64(n.hidden)
@@ -227,7 +242,7 @@ func (f *networkForm) infer(s *ops.Shapes) error {
 	}
 	reserve := int64(program.Unknown)
 	if places := ops.Product(x.Dims[:2]); places >= 0 {
-		reserve = ops.Product([]int64{places, int64(all)*(int64(n.gates)+hidden) + int64(n.layers-1)*int64(n.directions)*hidden})
+		reserve = ops.Product([]int64{places, int64(all)*(int64(n.gates)+hidden) + int64(n.betweens())*int64(n.directions)*hidden})
 	}
 	s.Set("Reserve", x.DType, reserve)
 	return nil
@@ -278,7 +293,7 @@ func readingOf[T tensor.Float](b *ops.Binding, f *networkForm, out, reserve *ten
 		r.out = b.Scratch(tensor.Of[T](), r.between())
 	}
 	if r.reserve == nil {
-		r.reserve = b.Scratch(tensor.Of[T](), r.layers*r.directions*r.each()+(r.layers-1)*r.between())
+		r.reserve = b.Scratch(tensor.Of[T](), r.layers*r.directions*r.each()+r.betweens()*r.between())
 	}
 	return r
 }
@@ -322,13 +337,37 @@ func (r *reading[T]) given(layer int) []T {
 	if layer == r.layers-1 {
 		return tensor.Data[T](r.out)
 	}
-	return tensor.Data[T](r.reserve)[r.layers*r.directions*r.each()+layer*r.between():][:r.between()]
+	return r.part(layer)
+}
+
+// part returns a part of Reserve behind those of the layers and directions.
+func (r *reading[T]) part(i int) []T {
+	return tensor.Data[T](r.reserve)[r.layers*r.directions*r.each()+i*r.between():][:r.between()]
+}
+
+// mask holds 0 where what a layer gives is dropped, else 1; left is what the next layer reads: left = given*mask/(1 - dropout_prob).
+func (r *reading[T]) mask(layer int) []T { return r.part(r.layers - 1 + layer) }
+
+func (r *reading[T]) left(layer int) []T { return r.part(2*(r.layers-1) + layer) }
+
+// drop returns the loop that drops numbers of what a layer gives. The gradient, which may compute them again, drops the same.
+func (r *reading[T]) drop(layer int) ops.Loop {
+	seed, name, step := r.b.Int("seed"), kernel.StreamOf("dropout", r.b.Op().In("Input"), r.b.Op().In(cmp.Or(r.packed, "WeightList"))), r.b.Env.Step
+	return ops.Loop{N: r.between(), Apart: true, Run: func(_, from, to int) error {
+		mask := r.mask(layer)[from:to]
+		kernel.DropoutMask(mask, r.drops, seed, opkit.StreamAt(name, step), uint64(layer*r.between()+from))
+		kernel.DropoutUpscale(r.left(layer)[from:to], r.given(layer)[from:to], mask, r.drops)
+		return nil
+	}}
 }
 
 // read returns what a layer reads.
 func (r *reading[T]) read(layer int) []T {
-	if layer == 0 {
+	switch {
+	case layer == 0:
 		return tensor.Data[T](r.input)
+	case r.drops > 0:
+		return r.left(layer - 1)
 	}
 	return r.given(layer - 1)
 }
@@ -477,6 +516,9 @@ func (r *reading[T]) forward(last []*tensor.Tensor) (loops []ops.Loop) {
 			}
 			return nil
 		}})
+		if r.drops > 0 && direction == r.directions-1 && layer < r.layers-1 {
+			loops = append(loops, r.drop(layer))
+		}
 	}
 	return loops
 }

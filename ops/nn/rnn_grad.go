@@ -115,6 +115,13 @@ func (r *reading[T]) backward(f *networkForm) []ops.Loop {
 				return nil
 			}})
 		}
+		if r.drops > 0 && layer > 0 {
+			loops = append(loops, ops.Loop{N: r.between(), Apart: true, Run: func(_, from, to int) error {
+				d := tensor.Data[T](grads[(layer-1)%2])[from:to]
+				kernel.DropoutUpscale(d, d, r.mask(layer - 1)[from:to], r.drops)
+				return nil
+			}})
+		}
 	}
 	return loops
 }
