@@ -52,7 +52,7 @@ var introduced = []struct{ releases, ops string }{
 		bitwise_or bitwise_xor celu atan2 kthvalue tril_indices set_value searchsorted share_data share_buffer softmax_mask_fuse
 		generate_proposals_v2 distributed_lookup_table lookup_table_dequantize uniform_random_inplace empty erfinv frame overlap_add
 		flash_attn bernoulli
-		fake_channel_wise_quantize_dequantize_abs_max fill_any gumbel_softmax merged_adamw diagonal triu_indices`},
+		quantize_linear dequantize_linear fake_channel_wise_quantize_dequantize_abs_max fill_any gumbel_softmax merged_adamw diagonal triu_indices`},
 }
 
 // Introduced returns the releases of Fluid in which an op first occurs, such as "0.12-0.15", and "" for an op that only EDL has. The gradient of an op
