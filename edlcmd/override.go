@@ -9,6 +9,7 @@ import (
 	"github.com/edl-go/edl/executor"
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/ops"
+	"github.com/edl-go/edl/ops/reader"
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/spf13/cobra"
@@ -46,6 +47,25 @@ func (o *overrides) apply(flags *pflag.FlagSet, spec *job.JobSpec, p *program.Pr
 		return o.setSeed(p, goesOn)
 	}
 	return nil
+}
+
+// attach lets a program that trains on what it is fed read the data of spec, as those do that Python has fed.
+func (o *overrides) attach(flags *pflag.FlagSet, spec *job.JobSpec, p *program.Program, feeds bool) error {
+	if feeds || reads(p) || len(spec.Data) == 0 || !trains(p) {
+		return nil
+	}
+	refuse := func(at, got, want string) error {
+		return fault.E(fault.InvalidArgument, fault.At(at), fault.Got(got), fault.Want(want))
+	}
+	switch {
+	case len(spec.Data) > 1:
+		return refuse("--data", "several datasets for a program that is fed", "one, whose records hold the variables that are fed")
+	case !flags.Changed("batch-size"):
+		return refuse("--data", "a program that is fed, which does not say how many records a batch has", "it together with --batch-size N")
+	case o.batch < 1:
+		return tooFew("--batch-size", int64(o.batch))
+	}
+	return reader.Attach(p, spec.Data[0].Dataset, o.batch)
 }
 
 // setRate replaces the constant learning rates of p, which are all equal.
