@@ -213,6 +213,10 @@ var foreign = map[string]string{
 	"py_func":                  "a Python function of the process that built the program",
 	"run_program":              "a program that lives in the memory of a Python process",
 	"create_custom_reader":     "a reader that lives in the memory of a Python process",
+	"create_ctr_reader":        "a reader that lives in the memory of a Python process",
+	"enqueue":                  "a queue that lives in the memory of a Python process",
+	"dequeue":                  "a queue that lives in the memory of a Python process",
+	"queue_generator":          "a queue that lives in the memory of a Python process",
 	"pull_box_sparse":          "a table in a server of BoxPS",
 	"pull_sparse":              "a table in a server of Fleet",
 	"pull_sparse_v2":           "a table in a server of Fleet",
@@ -222,7 +226,9 @@ var foreign = map[string]string{
 }
 
 // divided are ops that only Fluid's transpilers write, and that EDL has no use for.
-var divided = []string{"checkpoint_notify", "delete_var", "distributed_notify", "fake_init", "fl_listen_and_serv", "gen_nccl_id", "heter_listen_and_serv", "recv_save",
+var divided = []string{"allreduce", "broadcast", "c_allgather", "c_allreduce_max", "c_allreduce_min", "c_allreduce_prod", "c_allreduce_sum", "c_broadcast", "c_comm_init",
+	"c_comm_init_all", "c_gen_nccl_id", "c_reduce_max", "c_reduce_min", "c_reduce_prod", "c_reduce_sum", "c_reducescatter", "c_scatter", "c_sync_calc_stream",
+	"c_sync_comm_stream", "checkpoint_notify", "delete_var", "distributed_notify", "fake_init", "fl_listen_and_serv", "gen_nccl_id", "heter_listen_and_serv", "recv_save",
 	"ref_by_trainer_id", "send_and_recv"}
 
 // Unregistered makes the error of an op whose type Lookup does not know. The fields say where it is.

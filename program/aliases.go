@@ -4,6 +4,9 @@ package program
 var aliases = map[string]string{
 	"conditional_block_infer": "conditional_block",
 	"grad_add":                "elementwise_add",
+	"memcpy":                  "assign", // between the memories of devices
+	"memcpy_d2h":              "assign",
+	"memcpy_h2d":              "assign",
 }
 
 // renameAliases gives each of them the name of the op that it is.
@@ -12,6 +15,7 @@ func renameAliases(p *Program) {
 		for _, op := range b.Ops {
 			if name, ok := aliases[op.Type]; ok {
 				op.Type = name
+				delete(op.Attrs, "dst_place_type")
 			}
 			if op.Type == "cudnn_lstm" || op.Type == "cudnn_lstm_grad" {
 				renameSlots(op.Inputs)

@@ -54,11 +54,13 @@ func Decode(data []byte, limits Limits) (*Program, error) {
 	}
 	renameAliases(p)
 	moveToUpdate(p)
+	separate(p)
 	splitFused(p)
 	readTables(p)
-	widenFeeds(p)
+	widen(p)
 	feedReaders(p)
 	if p.Startup != nil {
+		widen(p.Startup)
 		feedReaders(p.Startup)
 	}
 	return p, nil

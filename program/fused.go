@@ -50,14 +50,28 @@ var fusedOps = map[string]func(*splitter) bool{
 	"fusion_lstm":                       splitLSTM,
 	"softmax_mask_fuse":                 splitMaskedSoftmax,
 	"fused_fc_elementwise_layernorm":    splitFCLayerNorm,
-	"fusion_transpose_flatten_concat":   splitTransposeFlattenConcat,
-	"fusion_seqpool_concat":             splitPoolConcat,
-	"fusion_seqexpand_concat_fc":        splitExpandConcatFC,
+
+	"softmax_mask_fuse_upper_triangle": splitCausalSoftmax,
+
+	"fusion_transpose_flatten_concat": splitTransposeFlattenConcat,
+	"fusion_seqpool_concat":           splitPoolConcat,
+	"fusion_seqexpand_concat_fc":      splitExpandConcatFC,
 	"merged_momentum": splitMerged("momentum", []string{"Param", "Grad", "Velocity", "LearningRate"}, []string{"ParamOut", "VelocityOut"},
 		"mu", "use_nesterov", "rescale_grad", "multi_precision"),
 	"merged_adam":          splitMerged("adam", adamInputs, adamOutputs, "beta1", "beta2", "epsilon", "multi_precision", "use_global_beta_pow"),
 	"merged_adamw":         splitMerged("adamw", adamInputs, adamOutputs, "beta1", "beta2", "epsilon", "coeff", "with_decay", "lr_ratio", "multi_precision", "use_global_beta_pow"),
 	"hierarchical_sigmoid": leaveTable,
+
+	"fused_batch_norm_act":    splitNorm("act_type"),
+	"fused_bn_add_activation": splitNorm("act_type"),
+	"inplace_abn":             splitNorm("activation"),
+
+	"reduce_sum": splitCast, "reduce_mean": splitCast, "reduce_max": splitCast, "reduce_min": splitCast, "reduce_prod": splitCast,
+	"reduce_sum_grad": leaveCast, "reduce_mean_grad": leaveCast, "reduce_max_grad": leaveCast, "reduce_min_grad": leaveCast, "reduce_prod_grad": leaveCast,
+
+	"momentum":                        splitDecay,
+	"softmax_with_cross_entropy":      splitLossAxis,
+	"softmax_with_cross_entropy_grad": splitLossAxis,
 }
 
 // A splitter makes the ops of one merged op.
@@ -91,13 +105,16 @@ func (s *splitter) dims(slot string) []int64 {
 }
 
 // between makes a variable for a result between two parts. It is declared as out, the output slot that takes the end of them: inference finds its dims.
-func (s *splitter) between(out string) string {
+func (s *splitter) between(out string) string { return s.temporary(s.op.Out(out)) }
+
+// temporary makes a variable that is declared as another one, but does not outlive a run.
+func (s *splitter) temporary(like string) string {
 	v := Var{Kind: LoDTensor}
-	if end, ok := s.block.Find(s.op.Out(out)); ok {
+	if end, ok := s.block.Find(like); ok {
 		v = end.Copy("")
 	}
 	v.Name = s.block.Program().UniqueName(s.op.Type + ".tmp")
-	v.Persistable = false
+	v.Persistable, v.IsParameter, v.NeedCheckFeed = false, false, false
 	s.block.EnsureVar(v)
 	return v.Name
 }

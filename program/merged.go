@@ -55,6 +55,16 @@ func splitMaskedSoftmax(s *splitter) bool {
 	return true
 }
 
+// splitCausalSoftmax writes a softmax over the places up to that of each row: those behind it get -1e9, whose exponential is 0.
+func splitCausalSoftmax(s *splitter) bool {
+	low, mask, sum := s.between("Out"), s.between("Out"), s.between("Out")
+	s.unary("fill_any_like", s.in("X"), low, map[string]Attr{"value": float32(-1e9), "dtype": int32(-1)})
+	s.unary("tril_triu", low, mask, map[string]Attr{"diagonal": int32(1), "lower": false})
+	s.pair("elementwise_add", s.in("X"), mask, sum, map[string]Attr{"axis": int32(-1)})
+	s.unary("softmax", sum, s.out("Out"), map[string]Attr{"axis": int32(-1)})
+	return true
+}
+
 // splitFCLayerNorm writes a product with a bias and an activation, a sum with Y, and its normalisation.
 func splitFCLayerNorm(s *splitter) bool {
 	axes, begin := int32(1), Attr(int32(1))

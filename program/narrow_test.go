@@ -7,42 +7,27 @@ import (
 	"github.com/edl-go/edl/tensor"
 )
 
-// Bytes that are fed become int32 where they are cast before anything computes with them.
-func TestFedBytesAreWiderIntegers(t *testing.T) {
-	op := func(kind, from, to string) *program.Op {
-		op := &program.Op{Type: kind, Inputs: map[string][]string{"X": {from}}, Outputs: map[string][]string{"Out": {to}}, Attrs: map[string]program.Attr{}}
-		if kind == "cast" {
-			op.Attrs["in_dtype"], op.Attrs["out_dtype"] = int32(tensor.UInt8), int32(tensor.Float32)
-		}
-		return op
+// Types of 8 and 16 bits become wider ones where somebody feeds, reads or saves a variable, with the attributes that name them.
+func TestNarrowTypesBecomeWider(t *testing.T) {
+	p := program.New()
+	for name, dtype := range map[string]tensor.DType{"fed": tensor.UInt8, "half": tensor.Float16, "saved": tensor.Int8, "mask": tensor.UInt8, "short": tensor.Int16, "stored": tensor.BFloat16} {
+		p.Global().EnsureVar(program.Var{Name: name, Kind: program.LoDTensor, DType: dtype, Dims: []int64{2, 2}, Persistable: name == "saved" || name == "stored"})
 	}
-	for name, c := range map[string]struct {
-		ops  []*program.Op
-		want tensor.DType
-	}{
-		"cast":              {[]*program.Op{op("cast", "x", "y")}, tensor.Int32},
-		"moved and cast":    {[]*program.Op{op("reshape2", "x", "m"), op("cast", "m", "y")}, tensor.Int32},
-		"cast and computed": {[]*program.Op{op("cast", "x", "y"), op("relu", "x", "m")}, tensor.UInt8},
-		"moved and fetched": {[]*program.Op{op("transpose2", "x", "m"), op("cast", "m", "y"), op("fetch", "m", "f")}, tensor.UInt8},
-		"moved in a circle": {[]*program.Op{op("assign", "x", "m"), op("assign", "m", "m")}, tensor.UInt8},
-		"written":           {[]*program.Op{op("relu", "y", "x"), op("cast", "x", "m")}, tensor.UInt8},
-	} {
-		p := program.New()
-		for _, name := range []string{"x", "y", "m"} {
-			p.Global().EnsureVar(program.Var{Name: name, Kind: program.LoDTensor, DType: tensor.UInt8, Dims: []int64{2, 2}})
+	p.Global().Append(&program.Op{Type: "cast", Inputs: map[string][]string{"X": {"fed"}}, Outputs: map[string][]string{"Out": {"half"}},
+		Attrs: map[string]program.Attr{"in_dtype": int32(tensor.UInt8), "out_dtype": int32(tensor.Float16)}})
+	p.Global().Append(&program.Op{Type: "dropout", Inputs: map[string][]string{"X": {"half"}}, Outputs: map[string][]string{"Out": {"half"}, "Mask": {"mask"}}})
+	p.Global().Append(&program.Op{Type: "scale", Inputs: map[string][]string{"X": {"short"}}, Outputs: map[string][]string{"Out": {"short"}}})
+	read := decode(t, encode(t, p))
+	for name, want := range map[string]tensor.DType{"fed": tensor.Int32, "half": tensor.Float32, "saved": tensor.Int32, "mask": tensor.UInt8, "short": tensor.Int32, "stored": tensor.BFloat16} {
+		if v, _ := read.Global().Var(name); v.DType != want {
+			t.Errorf("%s is %v, want %v", name, v.DType, want)
 		}
-		for _, op := range c.ops {
-			p.Global().Append(op)
-		}
-		read := decode(t, encode(t, p))
-		x, _ := read.Global().Var("x")
-		if x.DType != c.want {
-			t.Errorf("%s: x is %v, want %v", name, x.DType, c.want)
-		}
-		for _, op := range read.Global().Ops {
-			if from, ok := op.Int("in_dtype"); ok && tensor.DType(from) != c.want {
-				t.Errorf("%s: casts from %v, want %v", name, tensor.DType(from), c.want)
-			}
-		}
+	}
+	cast := read.Global().Ops[0]
+	if from, _ := cast.Int("in_dtype"); tensor.DType(from) != tensor.Int32 {
+		t.Errorf("casts from %v", tensor.DType(from))
+	}
+	if to, _ := cast.Int("out_dtype"); tensor.DType(to) != tensor.Float32 {
+		t.Errorf("casts to %v", tensor.DType(to))
 	}
 }

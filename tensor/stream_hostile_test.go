@@ -54,8 +54,6 @@ func TestStreamRefusals(t *testing.T) {
 		"rank":                 {goldenPlain, Limits{Rank: 1}, fault.TooLarge},
 		"bytes":                {goldenPlain, Limits{Bytes: 23}, fault.TooLarge},
 		"gigabytes":            {head + "08000000 0805 10808080800c 0000", Limits{}, fault.TooLarge},
-		"half floats":          {head + "04000000 0804 1001 003c", Limits{}, fault.Unsupported},
-		"uint8":                {head + "04000000 0814 1001 01", Limits{}, fault.Unsupported},
 		"bool of 2":            {head + "04000000 0800 1001 02", Limits{}, fault.Corrupt},
 	} {
 		b := unhex(t, c.hex)

@@ -13,7 +13,7 @@ import (
 // blockBytes is how many bytes of elements are converted at a time.
 const blockBytes = 64 << 10
 
-// AppendStream appends the LoDTensor stream of t to dst. It allocates at most once. Streams of float16 are written, for comparison, and not read: no file has them.
+// AppendStream appends the LoDTensor stream of t to dst. It allocates at most once. Read makes float32 of a stream of float16.
 func AppendStream(dst []byte, t *Tensor) []byte {
 	const versions, desc, dim = 16, 2, 11 // with the lengths that they have; at most, in bytes
 	head := versions + 8 + desc + dim*len(t.dims)
@@ -60,7 +60,7 @@ func (t *Tensor) WriteTo(w io.Writer) (int64, error) {
 	}
 }
 
-// Read reads one LoDTensor stream, or a tensor that WriteShort has written, from r and no byte after it, of short form if r is an io.ByteReader. Memory grows with
+// Read reads one LoDTensor stream, of a type that kernels do not know as one of Wider, or a tensor that WriteShort has written, from r and no byte after it, of short form if r is an io.ByteReader. Memory grows with
 // the bytes that arrive. If the bytes end inside the stream, the error is Corrupt and wraps io.ErrUnexpectedEOF.
 func Read(r io.Reader, limits Limits) (*Tensor, error) {
 	var s Stream
@@ -90,7 +90,7 @@ func Read(r io.Reader, limits Limits) (*Tensor, error) {
 // readElements reads a tensor's elements block by block.
 func readElements(src *source, dtype DType, dims []int64) (*Tensor, error) {
 	if !dtype.Storable() {
-		return nil, unsupportedElements(dtype)
+		return readWider(src, dtype, dims)
 	}
 	switch dtype {
 	case Bool:
@@ -237,7 +237,7 @@ func WriteElements(w io.Writer, t *Tensor) error {
 	return nil
 }
 
-// ReadElements reads a tensor of known dtype and dims whose elements WriteElements has written, and no byte after it. Memory grows with the bytes that
+// ReadElements reads a tensor of known dtype and dims whose elements WriteElements has written, and no byte after it; as one of Wider, if kernels do not know the dtype. Memory grows with the bytes that
 // arrive. If they end too early, the error is Corrupt and wraps io.ErrUnexpectedEOF.
 func ReadElements(r io.Reader, dtype DType, dims ...int64) (*Tensor, error) {
 	if len(dims) > MaxRank {

@@ -207,3 +207,26 @@ func TestHalves(t *testing.T) {
 		t.Errorf("float16: %v", err)
 	}
 }
+
+// Files may have elements of types that kernels do not know. They are read as wider ones, with the same values.
+func TestNarrowElementsAreReadAsWiderOnes(t *testing.T) {
+	for _, c := range []struct {
+		dtype DType
+		bytes string
+		want  string
+	}{
+		{Float16, "\x00\x3c\x00\xc0\x01\x00\x00\x7c", "float32[4]{1 -2 5.9604645e-08 +Inf}"},
+		{Int8, "\x01\xff\x80\x7f", "int32[4]{1 -1 -128 127}"},
+		{UInt8, "\x01\xff\x80\x7f", "int32[4]{1 255 128 127}"},
+		{Int16, "\x01\x00\xff\xff\x00\x80\xff\x7f", "int32[4]{1 -1 -32768 32767}"},
+	} {
+		head := appendHead(nil, &Tensor{dtype: c.dtype, dims: []int64{4}})
+		back, err := Read(bytes.NewReader(append(head, c.bytes...)), Limits{})
+		if err != nil || fmt.Sprint(back) != c.want || back.DType() != Wider(c.dtype) {
+			t.Errorf("%v is read as %v, %v", c.dtype, back, err)
+		}
+		if _, err := Read(bytes.NewReader(append(head, c.bytes[:3]...)), Limits{}); !errors.Is(err, fault.Corrupt) {
+			t.Errorf("%v, cut off: %v", c.dtype, err)
+		}
+	}
+}

@@ -65,8 +65,8 @@ func init() {
 	ops.Register(ops.Def{
 		Type:    "read_from_array",
 		Class:   ops.Control,
-		Doc:     "Copies an item of an array: Out = X[I].",
-		Inputs:  []ops.Slot{array, index, {Name: "X_W", Doc: "of an array of gradients: the array of values; no effect here", Dispensable: true}},
+		Doc:     "Copies an item of an array: Out = X[I]. With X_W, which Fluid gives it where it is the gradient of write_to_array, an empty item is zeros of the dims of X_W.",
+		Inputs:  []ops.Slot{array, index, {Name: "X_W", Doc: "of an array of gradients: the tensor that was written to the item", Dispensable: true}},
 		Outputs: []ops.Slot{{Name: "Out", Doc: "of the dims of the item"}},
 		Gradient: func(g *ops.Grad) ([]*program.Op, error) {
 			op := g.GradOp("read_from_array_grad")
@@ -85,12 +85,15 @@ func init() {
 			return oneOf(s, "I", tensor.Int64)
 		},
 		Bind: func(b *ops.Binding) (ops.Kernel, error) {
-			i, out := b.In("I"), b.Out("Out")
+			i, out, written := b.In("I"), b.Out("Out"), b.In("X_W")
 			x, err := b.ArrayIn("X")
 			return func(context.Context) error {
 				at, err := numberIn(b, "I", i)
 				if err != nil {
 					return err
+				}
+				if written != nil && out != nil && !x.Holds(at) {
+					return zerosLike(out, written, b.Op().Out("Out"))
 				}
 				item, err := x.At(at)
 				if err != nil {
@@ -212,12 +215,7 @@ func bindTake(b *ops.Binding) (ops.Kernel, error) {
 		if to == nil {
 			return nil
 		}
-		if err := tensor.Resize(to, x.DType(), x.Dims()...); err != nil {
-			return err
-		}
-		tensor.CopyLoD(to, x.LoD())
-		tensor.Zero(to)
-		return nil
+		return zerosLike(to, x, b.Op().Out("X"+program.GradSuffix))
 	}, err
 }
 

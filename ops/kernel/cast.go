@@ -89,7 +89,7 @@ func FromFloat16(out []float32, x []uint16) {
 		done = len(out) &^ 7
 	}
 	for i := done; i < len(out); i++ {
-		out[i] = float32OfFloat16(x[i])
+		out[i] = tensor.WidenHalf(x[i])
 	}
 }
 
@@ -149,17 +149,4 @@ func float16Of(x float32) uint16 {
 		return sign | uint16(math.Float32bits(m+subnormal)-math.Float32bits(subnormal))
 	}
 	return sign | uint16((size-bias+0x0fff+size>>13&1)>>13)
-}
-
-func float32OfFloat16(x uint16) float32 {
-	sign, exponent, fraction := uint32(x&0x8000)<<16, uint32(x>>10)&31, uint32(x)&0x03ff
-	switch {
-	case exponent == 0:
-		return math.Float32frombits(sign | math.Float32bits(float32(fraction)*0x1p-24))
-	case exponent < 31:
-		return math.Float32frombits(sign | (exponent+127-15)<<23 | fraction<<13)
-	case fraction != 0:
-		fraction |= 0x0200 // quiet
-	}
-	return math.Float32frombits(sign | 0x7f800000 | fraction<<13)
 }

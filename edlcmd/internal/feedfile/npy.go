@@ -45,6 +45,10 @@ func readNPY(r io.Reader, size, present int64, dtype tensor.DType) (*tensor.Tens
 		return elements(a, 4, func(b []byte) int32 { return int32(order.Uint32(b)) })
 	case "<i8", ">i8":
 		return elements(a, 8, func(b []byte) int64 { return int64(order.Uint64(b)) })
+	case "<f2", ">f2":
+		return elements(a, 2, func(b []byte) float32 { return tensor.WidenHalf(order.Uint16(b)) })
+	case "<i2", ">i2":
+		return elements(a, 2, func(b []byte) int32 { return int32(int16(order.Uint16(b))) })
 	case "|u1":
 		return elements(a, 1, func(b []byte) uint8 { return b[0] })
 	case "|i1":
@@ -55,7 +59,7 @@ func readNPY(r io.Reader, size, present int64, dtype tensor.DType) (*tensor.Tens
 		}
 		return truths(a)
 	}
-	return nil, fault.E(fault.Unsupported, fault.Got("an array of "+description), fault.Want("bool, int8, uint8, int32, int64, float32 or float64"))
+	return nil, fault.E(fault.Unsupported, fault.Got("an array of "+description), fault.Want("bool, int8, uint8, int16, int32, int64, float16, float32 or float64"))
 }
 
 // readHeader reads what stands before the elements of an array of size bytes. It returns the type, the dims and the number of bytes of elements.
