@@ -126,7 +126,7 @@ func NewManager(cfg Config) *Manager {
 func (m *Manager) Close() error {
 	m.saveAll()
 	m.mu.Lock()
-	m.cancel(fault.New(fault.Canceled, "stopped with "+itsListener))
+	m.cancel(fault.New(fault.Canceled, withListener))
 	m.mu.Unlock()
 	m.group.Wait()
 	m.queue.close()

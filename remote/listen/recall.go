@@ -71,7 +71,7 @@ func recalled(m *Manager, id string, k *state.KeptJob) *Job {
 		j.status = k.Ended
 	} else {
 		j.status.State = job.State_STOPPED
-		j.status.Failure = wire.FailureOf(fault.E(fault.Canceled, fault.At("job "+id), fault.Got("the end of "+itsListener)))
+		j.status.Failure = wire.FailureOf(fault.E(fault.Canceled, fault.At("job "+id), fault.Got(afterKill)))
 	}
 	j.events.Add(&job.Event{What: &job.Event_Status{Status: proto.CloneOf(j.status)}}) // who watches is told how it has ended
 	j.events.End()
@@ -83,12 +83,16 @@ func recalled(m *Manager, id string, k *state.KeptJob) *Job {
 // keepsLast reports whether the last checkpoint of a job is all that is left of what it has trained.
 func keepsLast(j *Job) bool { return j.spec.Checkpoints.GetLast() && j.spec.Save == "" }
 
-// itsListener is in the failure of each job that was stopped because its listener has ended.
-const itsListener = "its listener"
+// What the failure of a job says that was stopped because its listener has ended, or was killed.
+const (
+	withListener = "stopped with its listener"
+	afterKill    = "the end of its listener"
+)
 
 // EndedWithListener reports whether a job has ended for no other reason than the end of its listener.
 func EndedWithListener(s *job.JobStatus) bool {
-	return s.GetState() == job.State_STOPPED && fault.Kind(s.GetFailure().GetKind()) == fault.Canceled && strings.Contains(s.GetFailure().GetMessage(), itsListener)
+	said := s.GetFailure().GetMessage() + s.GetFailure().GetGot()
+	return s.GetState() == job.State_STOPPED && fault.Kind(s.GetFailure().GetKind()) == fault.Canceled && (strings.Contains(said, withListener) || strings.Contains(said, afterKill))
 }
 
 // rememberEnd writes how a job has ended whose folder stays.

@@ -55,7 +55,7 @@ func TestRecall(t *testing.T) {
 		if want == 0 {
 			want = job.State_STOPPED
 		}
-		if s.State != want || s.Resumable != (s.Job != "young") || s.Owner != "eve" || s.Job == "failed" && s.Steps != 9 {
+		if s.State != want || EndedWithListener(s) != (s.Job != "failed") || s.Resumable != (s.Job != "young") || s.Owner != "eve" || s.Job == "failed" && s.Steps != 9 {
 			t.Errorf("%v", s)
 		}
 		j, err := m.Job(s.Job)

@@ -15,6 +15,7 @@ import (
 	"github.com/edl-go/edl/remote/jobspec"
 	"github.com/edl-go/edl/remote/listen"
 	"github.com/edl-go/edl/remote/view"
+	"github.com/edl-go/edl/remote/wire"
 	"github.com/edl-go/edl/tensor"
 )
 
@@ -72,7 +73,7 @@ func jobOf(d *rpc.JobDetails, last *string, resumable bool) *Job {
 	}
 	switch {
 	case s.Failure != nil:
-		j.Message = s.Failure.Message
+		j.Message = wire.FaultOf(s.Failure).Error()
 	case s.State == job.State_WAITING:
 		j.Message = s.Waiting
 	case s.Paused != "":
