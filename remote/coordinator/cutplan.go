@@ -21,6 +21,7 @@ type cutPlan struct {
 	lastAt time.Duration // when it was done
 	margin id.Round      // how far ahead a cut is asked for
 	moves  bool          // a server was past the last round that was asked for: rounds go on
+	idle   bool          // no step was reported for so long as every says: rounds may not go on
 	fails  int           // since the last cut
 	until  time.Duration // nothing is tried again before
 }
@@ -45,8 +46,8 @@ func (p *cutPlan) when(wanted bool) time.Duration {
 	return max(p.until, p.lastAt+p.every)
 }
 
-// next is the round of the next cut, where the job has applied the rounds below at. It is not at, which a server may be past, but where somebody waits for the cut: the
-// job may wait for data, or its next round may take long. If a server is past it, the next one is a little ahead. passEnd returns the first end of a pass behind a
+// next is the round of the next cut, where the job has applied the rounds below at. It is not at, which a server may be past, but where somebody waits for the cut, or
+// the job is idle: it may wait for data, or its next round may take long. If a server is past it, the next one is a little ahead. passEnd returns the first end of a pass behind a
 // round; ok is false where there is none, or none is known yet. Where no round is applied any more, the cut is made of the last.
 func (p *cutPlan) next(at id.Round, wanted, over bool, passEnd func(id.Round) (id.Round, bool)) (round id.Round, ok bool) {
 	at = max(at, p.last)
@@ -54,7 +55,7 @@ func (p *cutPlan) next(at id.Round, wanted, over bool, passEnd func(id.Round) (i
 		return at, wanted
 	}
 	switch ahead := p.margin - leastMargin; {
-	case wanted && !p.moves:
+	case wanted && !p.moves, p.idle && at > p.last:
 		return at, true
 	case wanted:
 		return at + p.margin, true
@@ -68,17 +69,17 @@ func (p *cutPlan) next(at id.Round, wanted, over bool, passEnd func(id.Round) (i
 
 // past notes that a server has version at, which is beyond the round that was asked for. Another one may be tried at once.
 func (p *cutPlan) past(round, at id.Round) {
-	p.moves, p.margin = true, min(max(2*p.margin, 2*(at-min(at, round))), mostMargin)
+	p.moves, p.idle, p.margin = true, false, min(max(2*p.margin, 2*(at-min(at, round))), mostMargin)
 }
 
 // done notes a cut.
 func (p *cutPlan) done(now time.Duration, round id.Round) {
-	p.last, p.lastAt, p.moves, p.fails, p.until = round, now, false, 0, 0
+	p.last, p.lastAt, p.moves, p.idle, p.fails, p.until = round, now, false, false, 0, 0
 	p.margin = max(p.margin/2, leastMargin)
 }
 
 // failed notes an attempt that has failed: the next one waits, longer each time.
 func (p *cutPlan) failed(now time.Duration) {
-	p.moves, p.until = false, now+min(leastRetry<<min(p.fails, 10), mostRetry)
+	p.moves, p.idle, p.until = false, false, now+min(leastRetry<<min(p.fails, 10), mostRetry)
 	p.fails++
 }

@@ -95,13 +95,17 @@ func (c *cuts) keep() {
 			return
 		}
 		began := time.Now()
+		stop := c.watchIdle(giveUp)
 		version, round, bytes, err := c.cut(ctx, giveUp, round)
+		stop()
 		giveUp(nil)
 		c.locked(func() { c.reached, c.giveUp, c.abandon = time.Time{}, nil, nil })
 		switch {
 		case c.ctx.Err() != nil:
 			return
 		case errors.Is(err, errMoved):
+		case errors.Is(err, errIdle):
+			c.plan.idle = true
 		case err == nil && version > round:
 			c.plan.past(round, version)
 		case err == nil:
@@ -123,6 +127,44 @@ func (c *cuts) keep() {
 
 // errMoved ends an attempt in favour of one at another round.
 var errMoved = errors.New("another round is cut")
+
+// errIdle ends an attempt whose round may never come.
+var errIdle = errors.New("no step is made")
+
+// watchIdle ends an attempt by time whose round is not reached while no step is reported for as long as it is from one checkpoint to the next, until stop. A job that
+// waits for new files would have no checkpoint of its last rounds.
+func (c *cuts) watchIdle(giveUp context.CancelCauseFunc) (stop func()) {
+	if !c.cfg.Sync || c.plan.every == 0 {
+		return func() {}
+	}
+	var steps uint64
+	ended := make(chan struct{})
+	watch := func() {
+		every := time.NewTicker(c.plan.every)
+		defer every.Stop()
+		for {
+			select {
+			case <-every.C:
+			case <-ended:
+				return
+			}
+			idle := false
+			c.locked(func() {
+				now := c.steps.written()
+				idle, steps = now == steps && c.reached.IsZero(), now
+			})
+			if idle {
+				giveUp(errIdle)
+				return
+			}
+		}
+	}
+	c.locked(func() {
+		steps = c.steps.written()
+		c.spawn(watch)
+	})
+	return func() { close(ended) }
+}
 
 // next begins an attempt, and returns its round. It waits until that is known; ok is false when the job ends before, or goes back.
 // giveUp ends the attempt.

@@ -375,6 +375,28 @@ func TestCutsByTime(t *testing.T) {
 	})
 }
 
+// A job that makes no step for the time between two checkpoints, as one that waits for new files, is cut where it is, once.
+func TestCutsWhileIdle(t *testing.T) {
+	dir := t.TempDir()
+	withCuts(t, Checkpoints{Store: dir, Run: "digits-1", Every: time.Minute, Keep: 9}, nil, func(s *Server, servers []*cutServer) {
+		s.cuts.reports(20)
+		time.Sleep(90 * time.Second)
+		s.cuts.reports(21) // the attempt waits for round 22
+		time.Sleep(50 * time.Second)
+		if got := stepsOf(t, dir); got != nil {
+			t.Errorf("the checkpoints are %v, while steps are made", got)
+		}
+		time.Sleep(10 * time.Minute)
+		if got := fmt.Sprint(stepsOf(t, dir)); got != "[21]" {
+			t.Errorf("the checkpoints of an idle job are %s", got)
+		}
+		s.cuts.reports(23)
+		if got := fmt.Sprint(stepsOf(t, dir)); got != "[23 21]" {
+			t.Errorf("when it goes on, the checkpoints are %s", got)
+		}
+	})
+}
+
 // Whoever asks for a checkpoint has one soon, with the steps that were reported, however far the next one is. The plan goes on after it.
 func TestCutsWhenAsked(t *testing.T) {
 	for _, plan := range []Checkpoints{{Rounds: 1000}, {Every: time.Hour}, {Passes: true}} {
