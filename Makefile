@@ -9,7 +9,7 @@ CHAOS    ?= -chaos.runs 10 -chaos.faults 8
 KILLS    ?= 100
 HANDOVERS ?= 20
 
-.PHONY: help build test race lint generate check fuzz sbom vulnerabilities models bench bench-peers bench-rounds compare examples chaos handovers recovery dashboard kubernetes image chart packaging demo ci
+.PHONY: help build test race lint generate check fuzz sbom vulnerabilities models bench bench-peers bench-rounds compare examples chaos handovers recovery dashboard kubernetes image chart packaging onnx demo ci
 .DEFAULT_GOAL := help
 
 help: ## List the verbs
@@ -90,6 +90,12 @@ chart: ## Write the kustomize base from the chart
 packaging: ## Test what makes images, and the chart beside the kustomize base
 	go -C tools/image test ./...
 	go -C tools/chart test ./...
+
+ONNXRUNTIME ?= $(HOME)/.cache/edl/onnxruntime
+
+onnx: ## Compare ONNX models that are written with ONNX Runtime, which npm installs
+	@[ -d $(ONNXRUNTIME)/node_modules/onnxruntime-node ] || npm install --prefix $(ONNXRUNTIME) --ignore-scripts onnxruntime-node@1.30.0
+	EDL_ONNXRUNTIME=$(ONNXRUNTIME) go test ./executor/export/onnx -count 1
 
 demo: ## Run the examples that match EXAMPLE (all)
 	@for folder in examples/$(EXAMPLE)/; do \

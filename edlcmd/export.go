@@ -3,6 +3,7 @@ package edlcmd
 import (
 	"context"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/edl-go/edl/executor"
 	"github.com/edl-go/edl/executor/export"
+	"github.com/edl-go/edl/executor/export/onnx"
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/proto/job"
@@ -35,13 +37,15 @@ func newExport(c *console) *cobra.Command {
 		Use:   "export MODEL|CHECKPOINT",
 		Short: "Write a trained model for use: its inference program and its parameters",
 		Long: `Write the program that computes predictions, and its parameters, to a directory. MODEL is a directory that --save has written, a directory
-that holds ` + modelFile + `, or one file of parameters. CHECKPOINT is STORE or STORE@STEPS, as "edl checkpoint" takes it.
+that holds ` + modelFile + `, one file of parameters, or an ONNX model (*.onnx). CHECKPOINT is STORE or STORE@STEPS, as "edl checkpoint" takes it.
 
 The program is pruned to what --fetch needs: without labels, the loss, the optimizer and data readers; dropout and batch norm are in their form for
 inference. What it is fed are the inputs that are left.`,
 		Example: `  edl export model --program program.pb --fetch prediction -o served
   edl export s3://models/digits@12000 --program program.pb --fetch prediction -o served --format safetensors
-  edl run served --feed x=x.npy`,
+  edl run served --feed x=x.npy
+  edl export model --program program.pb --fetch prediction -o served --format onnx
+  edl export resnet.onnx -o served`,
 		Args: cobra.ExactArgs(1),
 	}
 	flags := cmd.Flags()
@@ -51,7 +55,7 @@ inference. What it is fed are the inputs that are left.`,
 	flags.StringVarP(&f.dir, "out", "o", "", "write to the directory `DIR`")
 	flags.BoolVar(&f.combined, "combined", false, "with the format fluid: all parameters in one file, "+combinedFile)
 	flags.StringVar(&f.schema, "schema", "", "write the schema `FILE` of \"edl data table\" beside the model, by which it was trained (default: that beside MODEL)")
-	f.format = choiceFlag(cmd, "format", "how parameters are written", string(export.Fluid), string(export.Safetensors), string(export.NPZ))
+	f.format = choiceFlag(cmd, "format", "how parameters are written", string(export.Fluid), string(export.Safetensors), string(export.NPZ), string(export.ONNX))
 	cmd.RunE = func(cmd *cobra.Command, args []string) error { return exportModel(cmd.Context(), c, f, args[0]) }
 	return cmd
 }
@@ -65,6 +69,9 @@ func exportModel(ctx context.Context, c *console, f *exportFlags, from string) e
 		return fault.E(fault.InvalidArgument, fault.At("--combined"), fault.Got("a format that has one file for all parameters"), fault.Want("--format fluid"))
 	case f.combined:
 		format = export.Combined
+	}
+	if filepath.Ext(from) == onnx.Extension {
+		return exportONNX(c, f, format, from)
 	}
 	path, params := f.program, from
 	if path == "" {
@@ -117,6 +124,43 @@ func exportModel(ctx context.Context, c *console, f *exportFlags, from string) e
 	return withCheckpoint(ctx, params, func(k *checkpoint.Checkpoint) error {
 		return write(func(name string) (*tensor.Tensor, error) { return k.Value(ctx, name) })
 	})
+}
+
+// mostONNX is how long the file of an ONNX model may be: as long as a message of protobuf.
+const mostONNX = math.MaxInt32
+
+// exportONNX exports a model that another system has trained.
+func exportONNX(c *console, f *exportFlags, format export.Format, from string) error {
+	if f.program != "" || f.schema != "" {
+		return fault.E(fault.InvalidArgument, fault.At("--program and --schema"), fault.Got("an ONNX model, which has its own program"), fault.Want("neither"))
+	}
+	info, err := os.Stat(from)
+	if err != nil {
+		return fault.File(fault.InvalidArgument, from, err)
+	}
+	if info.Size() > mostONNX {
+		return fault.E(fault.TooLarge, fault.At(from), fault.Gotf("%d bytes", info.Size()), fault.Wantf("at most %d", mostONNX))
+	}
+	file, err := os.ReadFile(from)
+	if err != nil {
+		return fault.File(fault.InvalidArgument, from, err)
+	}
+	m, err := onnx.Read(file)
+	if err != nil {
+		return fault.E(fault.KindOf(err), fault.At(from), fault.Cause(err))
+	}
+	inference := m.Program
+	if len(f.feed) > 0 || len(f.fetch) > 0 {
+		if inference, err = export.Program(m.Program, f.feed, f.fetch); err != nil {
+			return err
+		}
+	}
+	said, err := writeExport(f.dir, inference, format, func(name string) (*tensor.Tensor, error) { return m.Values[name], nil })
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(c.err, said)
+	return err
 }
 
 // sameFile reports whether two paths lead to one file.

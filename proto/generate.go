@@ -3,6 +3,7 @@
 //
 //   - framework: the program format, with Fluid's field numbers
 //   - inference: requests to a model that is served, as the KServe v2 protocol has them
+//   - onnx: models in the format of ONNX, as far as EDL writes and reads it
 //   - job: what a user submits and what comes back
 //   - rpc: the services between trainers, parameter servers and coordinators
 //   - state: what a coordinator keeps in the store

@@ -2,12 +2,13 @@
 //
 // It owns what lies in the directory of an exported model:
 //
-//	__model__            always: the program of Fluid's inference layout, with feed ops at its head and fetch ops at its end
+//	__model__            but for ONNX: the program of Fluid's inference layout, with feed ops at its head and fetch ops at its end
 //	fc_0.w_0, ...        Fluid: each parameter in a file of its name, as a LoDTensor stream; what is of a table that grows, in short form
 //	__params__           Combined: all of them in one file, in the order of their names
 //	model.safetensors    Safetensors
 //	params.npz           NPZ
 //	schema.yaml          of a model of tables: what becomes of their columns (dataset/schema), if whoever writes the model gives it
+//	model.onnx           ONNX: program and parameters, without __model__
 //
 // In the last two, a table that grows has the rows in use, and beside them an array of their numbers, whose name ends with executor.RowsSuffix.
 //
@@ -23,6 +24,7 @@ import (
 	"slices"
 
 	"github.com/edl-go/edl/executor"
+	"github.com/edl-go/edl/executor/export/onnx"
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/ops/sparse"
 	"github.com/edl-go/edl/program"
@@ -38,6 +40,7 @@ const (
 	SafetensorsFile = "model" + safetensors.Extension
 	NPZFile         = "params" + npz.Extension
 	SchemaFile      = "schema.yaml"
+	ONNXFile        = "model" + onnx.Extension
 )
 
 // A File lies beside a model, as it is.
@@ -55,6 +58,7 @@ const (
 	Combined    Format = "combined"    // Fluid's form of one file for all
 	Safetensors Format = "safetensors" // one file
 	NPZ         Format = "npz"         // one file, for NumPy
+	ONNX        Format = "onnx"        // one file with the program, for other engines
 )
 
 // Program returns the program that computes targets from feeds as it is after training: without the ops of training, data readers and what the targets do
@@ -173,6 +177,13 @@ func Write(dir string, inference *program.Program, format Format, value func(nam
 
 // write writes the files of a model.
 func write(w *executor.StateWriter, inference *program.Program, format Format, value func(name string) (*tensor.Tensor, error)) error {
+	e := &exporter{program: inference, value: value}
+	if format == ONNX {
+		if err := w.SaveFile(ONNXFile, func(to io.Writer) error { return onnx.Write(to, inference, e.find) }, true); err != nil {
+			return err
+		}
+		return removeOthers(w, ONNXFile)
+	}
 	model, err := inference.Encode()
 	if err != nil {
 		return err
@@ -180,7 +191,6 @@ func write(w *executor.StateWriter, inference *program.Program, format Format, v
 	if err := w.SaveFile(ModelFile, func(to io.Writer) error { _, err := to.Write(model); return err }, true); err != nil {
 		return err
 	}
-	e := &exporter{program: inference, value: value}
 	one := map[Format]string{Combined: CombinedFile, Safetensors: SafetensorsFile, NPZ: NPZFile}[format]
 	switch {
 	case one != "":
@@ -188,13 +198,18 @@ func write(w *executor.StateWriter, inference *program.Program, format Format, v
 	case format == Fluid:
 		err = e.writeEach(w)
 	default:
-		err = fault.E(fault.InvalidArgument, fault.At("the format of an export"), fault.Got(fault.Quote(string(format))), fault.Want("fluid, combined, safetensors or npz"))
+		err = fault.E(fault.InvalidArgument, fault.At("the format of an export"), fault.Got(fault.Quote(string(format))), fault.Want("fluid, combined, safetensors, npz or onnx"))
 	}
 	if err != nil {
 		return err
 	}
-	for _, other := range []string{CombinedFile, SafetensorsFile, NPZFile} { // of an earlier export: a reader would take its parameters
-		if other != one {
+	return removeOthers(w, ModelFile, one)
+}
+
+// removeOthers removes the files of an earlier export that are not among kept: a reader would take them.
+func removeOthers(w *executor.StateWriter, kept ...string) error {
+	for _, other := range []string{ModelFile, CombinedFile, SafetensorsFile, NPZFile, ONNXFile} {
+		if !slices.Contains(kept, other) {
 			if err := w.Remove(other); err != nil {
 				return err
 			}
@@ -246,7 +261,7 @@ func (e *exporter) find(name string) (*tensor.Tensor, error) {
 func (e *exporter) writeEach(w *executor.StateWriter) error {
 	grown := sparse.Grown(e.program)
 	for _, name := range executor.Persistables(e.program) {
-		if name == CombinedFile || name == SafetensorsFile || name == NPZFile || name == ModelFile {
+		if name == CombinedFile || name == SafetensorsFile || name == NPZFile || name == ModelFile || name == ONNXFile {
 			return fault.E(fault.InvalidArgument, fault.Var(name), fault.Got("the name of a file of an exported model"), fault.Want("another name"))
 		}
 		t, err := e.find(name)

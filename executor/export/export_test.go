@@ -228,7 +228,7 @@ func TestMistakesOfAnExport(t *testing.T) {
 		want   error
 	}{
 		"a training":       {saved, export.Fluid, m.value, fault.InvalidArgument},
-		"an unknown form":  {dir, "onnx", m.value, fault.InvalidArgument},
+		"an unknown form":  {dir, "parquet", m.value, fault.InvalidArgument},
 		"no value":         {dir, export.NPZ, func(string) (*tensor.Tensor, error) { return nil, fault.E(fault.NotFound) }, fault.NotFound},
 		"another shape":    {dir, export.Combined, func(string) (*tensor.Tensor, error) { return random(t, 1, 2, 2), nil }, fault.ShapeMismatch},
 		"of other rank":    {dir, export.Safetensors, func(string) (*tensor.Tensor, error) { return random(t, 1, 13), nil }, fault.ShapeMismatch},
