@@ -79,7 +79,7 @@ dashboard: ## Look at the pages of a listener in chromium: SCREENSHOTS=folder ke
 	go -C remote/web/browser test -count 1 -v .
 
 kubernetes: ## Build the control plane of Kubernetes, once, and train on a cluster of it
-	folder=$$(tools/kubernetes/build) && EDL_KUBERNETES=$$folder go test ./remote/kubernetes -run 'TestCluster|TestTrainingJob' -count 1 -v -timeout 30m
+	folder=$$(tools/kubernetes/build) && EDL_CONTROL_PLANE=$$folder go test ./remote/kubernetes -run 'TestCluster|TestTrainingJob' -count 1 -v -timeout 30m
 
 image: ## Make the image of edl for linux/amd64 and linux/arm64 as an OCI archive in bin/, without Docker
 	@go -C tools/image run . -out ../../bin/edl-image.tar $(IMAGE)

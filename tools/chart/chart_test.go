@@ -96,6 +96,11 @@ func TestValues(t *testing.T) {
 		{"claim to be read", "", "Deployment edl", "- --allow-data=/data\n", false},
 		{"roles", "roles: {nodeSelector: {pool: cpu}, tolerations: [{key: spot}], serviceAccount: reader, env: [{name: A, value: b}]}", "ConfigMap edl-pods", "pool: cpu", false},
 		{"folder of the listener", "", "ConfigMap edl-pods", "- name: hidden\n          mountPath: /data/edl\n", false},
+		{"operator", "listener: {trainingJobs: true}", "Deployment edl", "- operator\n", false},
+		{"rights of the operator", "listener: {trainingJobs: true}", "Role edl", "trainingjobs/status", false},
+		{"a listener has them not", "", "Role edl", "trainingjobs", true},
+		{"share of nodes", "listener: {maxLoad: '0.97'}", "ClusterRole edl-edl-room", "nodes", false},
+		{"its flag", "listener: {maxLoad: '0.97'}", "Deployment edl", "--max-load=0.97", false},
 		{"flags", "listener: {flags: ['--max-roles=9']}", "Deployment edl", "--max-roles=9", false},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -40,9 +40,9 @@ import (
 // Binaries returns the folder with the programs of the control plane, or skips the test: `make kubernetes` builds them.
 func Binaries(t testing.TB) string {
 	t.Helper()
-	dir := os.Getenv("EDL_KUBERNETES")
+	dir := os.Getenv("EDL_CONTROL_PLANE")
 	if dir == "" {
-		t.Skip("EDL_KUBERNETES does not name a folder with the control plane of Kubernetes: `make kubernetes` builds it and runs this test")
+		t.Skip("EDL_CONTROL_PLANE does not name a folder with the control plane of Kubernetes: `make kubernetes` builds it and runs this test")
 	}
 	return dir
 }
@@ -196,18 +196,24 @@ func client(t testing.TB, c *rest.Config) *rest.RESTClient {
 	return r
 }
 
-// process starts a process, and ends it when stop is called, or with the test. What it has written is shown if the test has failed.
+// process starts a process, and ends it when stop is called, or with the test, also with one that is killed: a shell waits for the end of its input, which the
+// test holds open. What the process has written is shown if the test has failed.
 func process(t testing.TB, binary string, args ...string) (stop func()) {
 	t.Helper()
-	cmd := exec.Command(binary, args...)
+	cmd := exec.Command("sh", append([]string{"-c", `"$@" & read -r _; kill $!; wait`, "sh", binary}, args...)...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	var log bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &log, &log
+	held, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	stop = sync.OnceFunc(func() {
-		_ = cmd.Process.Signal(syscall.SIGTERM)
-		kill := time.AfterFunc(10*time.Second, func() { _ = cmd.Process.Kill() })
+		_ = held.Close()
+		kill := time.AfterFunc(10*time.Second, func() { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) })
 		defer kill.Stop()
 		_ = cmd.Wait()
 		if t.Failed() {
