@@ -10,8 +10,14 @@ import (
 var typeAttrs = []string{"dtype", "in_dtype", "out_dtype"}
 
 // widen gives variables of types of which kernels know nothing a type that holds all their values, and with them the attributes that name types. It leaves alone masks of
-// dropout: nothing but its gradient reads them, and the declaration of a temporary variable is a hint.
+// dropout: nothing but its gradient reads them, and the declaration of a temporary variable is a hint. It leaves alone programs of roles that compress what travels: there
+// 16 bits are meant, and what a user's program had of them is wide already.
 func widen(p *Program) {
+	for _, b := range p.Blocks {
+		if slices.ContainsFunc(b.Ops, func(op *Op) bool { return op.Type == "compress" || op.Type == "decompress" }) {
+			return
+		}
+	}
 	masks := map[string]bool{}
 	for _, b := range p.Blocks {
 		for _, op := range b.Ops {

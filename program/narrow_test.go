@@ -31,3 +31,17 @@ func TestNarrowTypesBecomeWider(t *testing.T) {
 		t.Errorf("casts to %v", tensor.DType(to))
 	}
 }
+
+// Programs of roles that compress what travels mean their 16 bits.
+func TestCompressedTypesStay(t *testing.T) {
+	p := program.New()
+	p.Global().EnsureVar(program.Var{Name: "w", Kind: program.LoDTensor, DType: tensor.Float32, Dims: []int64{2}})
+	p.Global().EnsureVar(program.Var{Name: "w.fp16", Kind: program.LoDTensor, DType: tensor.Float16, Dims: []int64{2}})
+	p.Global().Append(&program.Op{Type: "compress", Inputs: map[string][]string{"X": {"w"}}, Outputs: map[string][]string{"Out": {"w.fp16"}},
+		Attrs: map[string]program.Attr{"dtype": int32(tensor.Float16)}})
+	read := decode(t, encode(t, p))
+	to, _ := read.Global().Ops[0].Int("dtype")
+	if v, _ := read.Global().Var("w.fp16"); v.DType != tensor.Float16 || tensor.DType(to) != tensor.Float16 {
+		t.Errorf("%v and %v, want float16", v.DType, tensor.DType(to))
+	}
+}

@@ -566,9 +566,11 @@ func (c *jobRun) during(err error) error {
 	}
 	lost := *f
 	s := c.job.Status()
-	if lost.Got != "" {
-		lost.Got += ", "
+	at := fmt.Sprintf("after %d steps, in pass %d", s.EarlierSteps+s.Steps, s.Pass)
+	if lost.Got == "" {
+		lost.Got = "a job that was lost " + at
+	} else {
+		lost.Got += ", " + at
 	}
-	lost.Got += fmt.Sprintf("after %d steps in pass %d", s.EarlierSteps+s.Steps, s.Pass)
 	return &lost
 }
