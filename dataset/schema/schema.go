@@ -219,7 +219,7 @@ func (c *Column) check(l *fault.List) {
 	if c.Role != "" && c.Role != Label && c.Role != Weight {
 		wrong("role", fault.Quote(c.Role), "label, weight, or none")
 	}
-	// what only some types have
+	// what only some types have; of a column that is skipped nothing counts, so that a person who skips one changes a word
 	for _, member := range []struct {
 		name  string
 		there bool
@@ -230,7 +230,7 @@ func (c *Column) check(l *fault.List) {
 		{"vocabulary", c.Vocabulary != nil, []Type{Category}}, {"separator", c.Separator != "", []Type{Category, Hash, Key}},
 		{"missing", c.Missing != "", []Type{Number, Integer, Date}},
 	} {
-		if member.there && !slices.Contains(member.types, c.Type) {
+		if member.there && c.Type != Skip && !slices.Contains(member.types, c.Type) {
 			wrong(member.name, "a column of the type "+string(c.Type), fmt.Sprintf("none for this type; it is for %v", member.types))
 		}
 	}

@@ -420,7 +420,7 @@ columns:
 		"columns": "no schema",
 		"- a":     "invalid argument: got a file that is no schema, want version",
 		"version: 1\nmissing: []\ncolumns: [{name: a, typ: number}]\n":                                                     `line 3: invalid argument: got the member "typ", which a schema does not have, want those of docs/data.md; did you mean "type"?`,
-		"version: 1\nmissing: []\ncolumns: [{name: a, type: skip}]\n":                                                      "no column that becomes a field",
+		"version: 1\nmissing: []\ncolumns: [{name: a, type: skip, field: f, scale: standard, missing: mean}]\n":            "no column that becomes a field",
 		"version: 1\nmissing: []\ncolumns: [{name: a, type: number, field: f}, {name: b, type: integer, field: f}]\n":      "field f",
 		"version: 1\nmissing: []\ncolumns: [{name: a, type: key, field: f, separator: x}, {name: b, type: key, field: f}]": "a field of its own",
 	} {
@@ -447,7 +447,7 @@ func TestBrokenTables(t *testing.T) {
 	z.Close()
 	cut := map[string]string{
 		"broken.jsonl": "{\"a\":1,\"y\":0}\n{\"a\":2,\"y\"\n{\"a\":3,\"y\":1}\n{\"a\":4,\"y\":1}\n", "last.jsonl": "{\"a\":1,\"y\":0}\n{\"a\":2,\"y\"",
-		"one.csv": "1 2 3\n4 5 6\n", "rows.csv": "a,y\n", "quote.csv": "a,y\n1,0\n\"2,1\n", "short.csv": "a,y\n1,0\n2", "numbers.csv": "1,2\n3,4\n", "twice.csv": "a,a\n1,2\n", "empty.csv": "",
+		"one.csv": "1 2 3\n4 5 6\n", "rows.csv": "a,y\n", "quote.csv": "a,y\n1,0\n\"2,1\n", "short.csv": "a,y\n1,0\n2", "numbers.csv": "1,2\n3,4\n", "twice.csv": "a,a\n1,2\n", "again.csv": "a,y\na,y\n1,0\n", "empty.csv": "",
 		"late.jsonl": strings.Repeat("{\"a\":1,\"y\":0}\n", 1200) + "{\"a\":1,\"y\":1,\"late\":2}\n",
 	}
 	for at := 0; at < packed.Len()-1; at += packed.Len() / 20 {

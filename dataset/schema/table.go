@@ -216,6 +216,9 @@ func (t *Table) openCSV(r io.Reader, comma rune) error {
 			return Row{}, err
 		}
 		line, _ = rows.FieldPos(0)
+		if len(names) > 1 && slices.EqualFunc(record, names, func(text, name string) bool { return strings.TrimSpace(text) == name }) {
+			return Row{}, fault.E(fault.Corrupt, fault.Atf("line %d", line), fault.Got("the names of the columns again"), fault.Want("a row"), fault.Hint("delete the line"))
+		}
 		row := Row{Place: fmt.Sprintf("line %d", line), Cells: make([]Cell, len(record))}
 		for i, text := range record {
 			row.Cells[i] = Cell{Text: strings.TrimSpace(text), Kind: Text}

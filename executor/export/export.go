@@ -10,7 +10,7 @@
 //	schema.yaml          of a model of tables: what becomes of their columns (dataset/schema), if whoever writes the model gives it
 //	model.onnx           ONNX: program and parameters, without __model__
 //
-// In the last two, a table that grows has the rows in use, and beside them an array of their numbers, whose name ends with executor.RowsSuffix.
+// In Safetensors and NPZ, a table that grows has the rows in use, and beside them an array of their numbers, whose name ends with executor.RowsSuffix.
 //
 // Files in reading order: export.go, stored.go (tables of bfloat16). The formats of parameters are in executor, tensor/safetensors and tensor/npz.
 package export
