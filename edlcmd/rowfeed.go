@@ -29,9 +29,12 @@ func feedOfRows(ctx context.Context, model, path string, p *program.Program) (ex
 	}
 	defer tables.close()
 	columns := tables[0].Columns()
-	named := func(name string) bool { return slices.Contains(columns, name) }
-	if slices.ContainsFunc(p.Feeds(), named) || !slices.ContainsFunc(s.Columns, func(c schema.Column) bool { return named(c.Name) }) {
+	if !areRows(s, columns, p) {
 		return nil, nil
+	}
+	if lacking := slices.DeleteFunc(s.InputColumns(), func(name string) bool { return slices.Contains(columns, name) }); len(lacking) > 0 {
+		return nil, fault.E(fault.NotFound, fault.At(path), fault.Gotf("rows of a table without %s", shortList(lacking)),
+			fault.Wantf("all columns that %s makes inputs of: %s", from, strings.Join(s.InputColumns(), ", ")), fault.Hint("with --feed NAME=FILE a file has the values of one variable"))
 	}
 	encoder, err := schema.NewEncoder(s, columns, true)
 	if err != nil {
@@ -67,4 +70,13 @@ func feedOfRows(ctx context.Context, model, path string, p *program.Program) (ex
 		}
 	}
 	return feed, nil
+}
+
+// areRows reports whether a table has rows of the table that a model was trained on, and not the values of variables, as without a schema. A category is a column and an
+// input of the same name, so names of inputs alone say nothing. A table with every column is one of rows, and so is one with some of them, unless it names all inputs.
+func areRows(s *schema.Schema, columns []string, p *program.Program) bool {
+	named := func(name string) bool { return slices.Contains(columns, name) }
+	unnamed := func(name string) bool { return !named(name) }
+	known := s.InputColumns()
+	return !slices.ContainsFunc(known, unnamed) || slices.ContainsFunc(known, named) && slices.ContainsFunc(p.Feeds(), unnamed)
 }

@@ -194,6 +194,13 @@ func writeProgram(ts *testscript.TestScript, _ bool, args []string) {
 		ads := layers.SparseEmbedding(batch[2], 640, 1, layers.Param(layers.ParamAttr{Name: "ads"}))
 		cost := layers.SquareErrorCost(layers.Add(layers.Add(users, ads), batch[0]), batch[3])
 		optimizer.SGD(0.1).Minimize(layers.Mean(cost, layers.Name("loss")))
+	case "people": // looks up two categories, and has a number beside them
+		code := []layers.Option{layers.Dims(1), layers.DType(tensor.Int64)}
+		table := layers.OpenDataset(m, "train", layers.Field("numbers", layers.Dims(1)), layers.Field("city", code...), layers.Field("tags", code...), layers.Field("income", code...))
+		batch := layers.Read(layers.Batch(table, 4))
+		known := layers.Concat([]layers.Variable{batch[0], layers.Embedding(batch[1], 3, 2), layers.Embedding(batch[2], 3, 2)}, 1)
+		cost, _ := layers.SoftmaxWithCrossEntropy(layers.FC(known, 2, layers.Name("score")), batch[3])
+		optimizer.SGD(0.25).Minimize(layers.Mean(cost, layers.Name("loss")))
 	case "lookup": // fetches rows of a table that grows
 		key := layers.Data(m, "user", layers.Dims(1), layers.DType(tensor.Int64))
 		layers.SparseEmbedding(key, 640, 2, layers.Name("vector"))

@@ -345,6 +345,16 @@ func (c *Column) Values() int64 {
 	return 0
 }
 
+// InputColumns names the columns that are known where a model is used: all that become fields but labels and weights.
+func (s *Schema) InputColumns() (names []string) {
+	for i := range s.Columns {
+		if c := &s.Columns[i]; c.Role == "" && c.Type != Skip {
+			names = append(names, c.Name)
+		}
+	}
+	return names
+}
+
 // A Field is one tensor of a record.
 type Field struct {
 	dataset.Field

@@ -50,12 +50,7 @@ type rowReader struct {
 }
 
 func newRowReader(s *schema.Schema, inputs []serving.Field) (*rowReader, error) {
-	r := &rowReader{schema: s}
-	for i := range s.Columns {
-		if c := &s.Columns[i]; c.Role == "" && c.Type != schema.Skip {
-			r.columns = append(r.columns, c.Name)
-		}
-	}
+	r := &rowReader{schema: s, columns: s.InputColumns()}
 	var err error
 	if r.encoder, err = schema.NewEncoder(s, r.columns, true); err != nil {
 		return nil, err
