@@ -3,15 +3,20 @@ package edlcmd
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
+	"github.com/edl-go/edl/dataset"
 	"github.com/edl-go/edl/dataset/schema"
+	"github.com/edl-go/edl/executor"
 	"github.com/edl-go/edl/executor/export"
 	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/ops/reader"
 	"github.com/edl-go/edl/program"
 )
 
@@ -70,6 +75,47 @@ func misfit(s *schema.Schema, inference *program.Program) string {
 		}
 	}
 	return ""
+}
+
+// fitReader checks that the program in a file reads what the schema in another makes of rows: as many fields, each of its type and at its place. Where a program shares names
+// with the schema, these must agree, too: two categories in another order have the same types. Names that Fluid has made share none.
+func fitReader(path string, s *schema.Schema, model string, p *program.Program) error {
+	if !reads(p) {
+		return nil
+	}
+	read, err := executor.ReadOp(p)
+	if err != nil {
+		return err
+	}
+	pipeline, err := reader.PipelineOf(p.Global(), read)
+	if err != nil {
+		return err
+	}
+	made := s.Fields()
+	of := make([]string, len(made))
+	for i, f := range made {
+		of[i] = f.Name
+	}
+	wanted := read.Outputs["Out"]
+	named := slices.ContainsFunc(wanted, func(name string) bool { return slices.Contains(of, name) })
+	wrong := func(got, want string) error {
+		return fault.E(fault.InvalidArgument, fault.At(path), fault.Got(got), fault.Wantf("%s, as %s reads records", want, model),
+			fault.Hintf("the schema makes %s; the program reads %s", shortList(of), shortList(wanted)))
+	}
+	if len(made) != len(pipeline.Fields) {
+		return wrong(fmt.Sprintf("a schema of %d fields", len(made)), strconv.Itoa(len(pipeline.Fields)))
+	}
+	for i, want := range pipeline.Fields {
+		got := made[i]
+		declared := dataset.Field{DType: want.DType, Dims: want.Dims, LoDLevel: want.LoDLevel}
+		fits := got.DType == want.DType && got.LoDLevel == want.LoDLevel && (want.LoDLevel > 0 || slices.Equal(got.Dims, want.Dims))
+		if !fits || named && got.Name != want.Name {
+			unnamed := got.Field
+			unnamed.Name = ""
+			return wrong(fmt.Sprintf("%s %v as field %d", got.Name, unnamed, i), fmt.Sprintf("%s %v", want.Name, declared))
+		}
+	}
+	return nil
 }
 
 // schemaIn is the schema in the directory of a model; empty: there is none.

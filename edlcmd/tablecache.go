@@ -31,17 +31,19 @@ type tableData struct {
 	used   bool
 }
 
-// replace puts the globs of records in the place of those of tables. set is the part of the rows that is wanted where the schema divides them: trainSet or testSet.
-func (x *tableData) replace(ctx context.Context, c *console, data []*job.DataBinding, set string) error {
+// replace puts the globs of records in the place of those of tables, which flag has named. set is the part of the rows that is wanted where the schema divides them:
+// trainSet or testSet. fits checks before that the schema makes what is read.
+func (x *tableData) replace(ctx context.Context, c *console, flag string, data []*job.DataBinding, set string, fits func(*schema.Schema) error) error {
 	for _, d := range data {
 		tables := slices.DeleteFunc(slices.Clone(d.Globs), func(glob string) bool { return !schema.IsTable(glob) })
 		if len(tables) == 0 {
 			continue
 		}
-		at := fault.At("--data " + d.Dataset)
+		at := fault.At(flag + " " + d.Dataset)
 		switch {
 		case len(tables) < len(d.Globs):
-			return fault.E(fault.InvalidArgument, at, fault.Got("tables and record files together"), fault.Want("one of the two"))
+			record := slices.IndexFunc(d.Globs, func(glob string) bool { return !schema.IsTable(glob) })
+			return fault.E(fault.InvalidArgument, at, fault.Gotf("tables and record files together: %s, %s", tables[0], d.Globs[record]), fault.Want("one of the two"))
 		case x.schema == "":
 			return fault.E(fault.InvalidArgument, at, fault.Got("a table, "+tables[0]), fault.Want("--schema FILE, which says what becomes of its columns"),
 				fault.Hintf("\"edl data infer %s -o schema.yaml\" proposes one", tables[0]))
@@ -52,7 +54,14 @@ func (x *tableData) replace(ctx context.Context, c *console, data []*job.DataBin
 		if err != nil {
 			return err
 		}
-		records, err := x.records(ctx, c, files, set)
+		s, err := readSchema(x.schema)
+		if err != nil {
+			return err
+		}
+		if err := fits(s); err != nil {
+			return err
+		}
+		records, err := x.records(ctx, c, s, files, set)
 		if err != nil {
 			return err
 		}
@@ -61,12 +70,26 @@ func (x *tableData) replace(ctx context.Context, c *console, data []*job.DataBin
 	return nil
 }
 
-// checkUsed refuses a schema that nothing is read by.
-func (x *tableData) checkUsed() error {
-	if x.schema != "" && !x.used {
-		return fault.E(fault.InvalidArgument, fault.At("--schema"), fault.Got("data that are no tables"), fault.Want("--data NAME=TABLE, such as train=clicks.csv or train='part-*.parquet'"))
+// checkUsed refuses a schema that nothing is read by: not data, and not the files that are fed.
+func (x *tableData) checkUsed(data []*job.DataBinding, fed []string) error {
+	if x.schema == "" || x.used {
+		return nil
 	}
-	return nil
+	want := fault.Want("--data NAME=TABLE, such as train=clicks.csv or train='part-*.parquet'")
+	wrong := func(got string, more ...fault.Field) error {
+		return fault.E(fault.InvalidArgument, append(more, fault.At("--schema"), fault.Got(got), want)...)
+	}
+	if len(fed) > 0 {
+		return wrong("the values of --feed: "+shortList(fed), fault.Hint("--feed reads rows of a table by the schema beside the model, where \"edl export --schema\" puts it"))
+	}
+	var globs []string
+	for _, d := range data {
+		globs = append(globs, d.Globs...)
+	}
+	if len(globs) == 0 {
+		return wrong("no data")
+	}
+	return wrong("data that are no tables: "+shortList(globs), fault.Hint("names of tables end with "+strings.Join(schema.Extensions(), ", ")))
 }
 
 // filesOf lists the files of globs: globs in their order, the files of each by name.
@@ -88,11 +111,7 @@ func filesOf(globs []string) (files []string, err error) {
 }
 
 // records returns the glob of the records of tables, and makes these unless an earlier run has done so from the same files by the same schema.
-func (x *tableData) records(ctx context.Context, c *console, files []string, set string) (glob string, err error) {
-	s, err := readSchema(x.schema)
-	if err != nil {
-		return "", err
-	}
+func (x *tableData) records(ctx context.Context, c *console, s *schema.Schema, files []string, set string) (glob string, err error) {
 	var text bytes.Buffer
 	if err := s.Write(&text); err != nil {
 		return "", err

@@ -116,6 +116,11 @@ var formats = map[string]func(t *Table, r io.Reader) error{
 	".ndjson": (*Table).openJSON,
 }
 
+// Extensions are the ends of the names of tables, in order. All but .parquet may have .gz behind.
+func Extensions() []string {
+	return append(slices.Sorted(maps.Keys(formats)), ".parquet")
+}
+
 // IsTable reports whether a name ends as that of a table that Open opens.
 func IsTable(name string) bool {
 	name = strings.ToLower(name)
