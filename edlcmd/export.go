@@ -3,7 +3,6 @@ package edlcmd
 import (
 	"context"
 	"fmt"
-	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,7 +10,6 @@ import (
 
 	"github.com/edl-go/edl/executor"
 	"github.com/edl-go/edl/executor/export"
-	"github.com/edl-go/edl/executor/export/onnx"
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/proto/job"
@@ -37,7 +35,7 @@ func newExport(c *console) *cobra.Command {
 		Use:   "export MODEL|CHECKPOINT",
 		Short: "Write a trained model for use: its inference program and its parameters",
 		Long: `Write the program that computes predictions, and its parameters, to a directory. MODEL is a directory that --save has written, a directory
-that holds ` + modelFile + `, one file of parameters, or an ONNX model (*.onnx). CHECKPOINT is STORE or STORE@STEPS, as "edl checkpoint" takes it.
+that holds ` + modelFile + `, one file of parameters, or an ONNX model: *.onnx, or a directory that holds ` + export.ONNXFile + `. CHECKPOINT is STORE or STORE@STEPS, as "edl checkpoint" takes it.
 
 The program is pruned to what --fetch needs: without labels, the loss, the optimizer and data readers; dropout and batch norm are in their form for
 inference. What it is fed are the inputs that are left.`,
@@ -70,8 +68,8 @@ func exportModel(ctx context.Context, c *console, f *exportFlags, from string) e
 	case f.combined:
 		format = export.Combined
 	}
-	if filepath.Ext(from) == onnx.Extension {
-		return exportONNX(c, f, format, from)
+	if model := onnxOf(from); model != "" {
+		return exportONNX(c, f, format, from, model)
 	}
 	path, params := f.program, from
 	if path == "" {
@@ -124,43 +122,6 @@ func exportModel(ctx context.Context, c *console, f *exportFlags, from string) e
 	return withCheckpoint(ctx, params, func(k *checkpoint.Checkpoint) error {
 		return write(func(name string) (*tensor.Tensor, error) { return k.Value(ctx, name) })
 	})
-}
-
-// mostONNX is how long the file of an ONNX model may be: as long as a message of protobuf.
-const mostONNX = math.MaxInt32
-
-// exportONNX exports a model that another system has trained.
-func exportONNX(c *console, f *exportFlags, format export.Format, from string) error {
-	if f.program != "" || f.schema != "" {
-		return fault.E(fault.InvalidArgument, fault.At("--program and --schema"), fault.Got("an ONNX model, which has its own program"), fault.Want("neither"))
-	}
-	info, err := os.Stat(from)
-	if err != nil {
-		return fault.File(fault.InvalidArgument, from, err)
-	}
-	if info.Size() > mostONNX {
-		return fault.E(fault.TooLarge, fault.At(from), fault.Gotf("%d bytes", info.Size()), fault.Wantf("at most %d", mostONNX))
-	}
-	file, err := os.ReadFile(from)
-	if err != nil {
-		return fault.File(fault.InvalidArgument, from, err)
-	}
-	m, err := onnx.Read(file)
-	if err != nil {
-		return fault.E(fault.KindOf(err), fault.At(from), fault.Cause(err))
-	}
-	inference := m.Program
-	if len(f.feed) > 0 || len(f.fetch) > 0 {
-		if inference, err = export.Program(m.Program, f.feed, f.fetch); err != nil {
-			return err
-		}
-	}
-	said, err := writeExport(f.dir, inference, format, func(name string) (*tensor.Tensor, error) { return m.Values[name], nil })
-	if err != nil {
-		return err
-	}
-	_, err = fmt.Fprintln(c.err, said)
-	return err
 }
 
 // sameFile reports whether two paths lead to one file.

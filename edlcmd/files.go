@@ -11,6 +11,7 @@ import (
 	"github.com/edl-go/edl/dataset/recordio"
 	"github.com/edl-go/edl/executor"
 	"github.com/edl-go/edl/executor/export"
+	"github.com/edl-go/edl/executor/export/onnx"
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/internal/bucket"
 	"github.com/edl-go/edl/internal/regularfile"
@@ -79,6 +80,9 @@ func loadProgram(path string) (p *program.Program, params string, err error) {
 	if err != nil {
 		return nil, "", err
 	}
+	if kind == onnxFile {
+		return nil, "", export.RefuseONNX(path)
+	}
 	if kind != programFile {
 		return nil, "", fault.E(fault.InvalidArgument, fault.At(path), fault.Got(kind.String()), fault.Want(wantedProgram),
 			fault.Hint(placeOf[kind]))
@@ -100,6 +104,7 @@ const (
 	jobFile
 	queueFile
 	progressFile
+	onnxFile
 	directory   // without a program
 	unknownFile // none of these
 )
@@ -107,12 +112,12 @@ const (
 // String names what is in the file.
 func (k fileKind) String() string {
 	return [...]string{programFile: "a program", tensorFile: "parameters", recordFile: "records", jobFile: "a job file",
-		queueFile: "a snapshot of task queues", progressFile: "the progress of training", directory: "a directory without " + modelFile,
+		queueFile: "a snapshot of task queues", progressFile: "the progress of training", onnxFile: "an ONNX model", directory: "a directory without " + modelFile,
 		unknownFile: "a file of a kind that edl does not know"}[k]
 }
 
 // wantedKinds is what edl shows.
-const wantedKinds = "a program, parameters, records, a snapshot of task queues, or a job file (.yaml or .yml)"
+const wantedKinds = "a program, an ONNX model (.onnx), parameters, records, a snapshot of task queues, or a job file (.yaml or .yml)"
 
 // kindOf tells the kind of a file from its name or its first bytes.
 func kindOf(path string) (fileKind, error) {
@@ -139,8 +144,11 @@ func kindOf(path string) (fileKind, error) {
 	if filepath.Base(path) == executor.ProgressFile {
 		return progressFile, nil
 	}
-	if filepath.Ext(path) == export.TextExt {
+	switch filepath.Ext(path) {
+	case export.TextExt:
 		return programFile, nil
+	case onnx.Extension:
+		return onnxFile, nil
 	}
 	head := make([]byte, min(size, 512))
 	if _, err := io.ReadFull(f, head); err != nil {

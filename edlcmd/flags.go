@@ -18,8 +18,14 @@ import (
 // otherNames are what other systems call flags of edl.
 var otherNames = map[string]string{"epochs": "passes", "epoch": "passes", "num-epochs": "passes"}
 
-// flagFault says what the parser of flags found, and how to list the flags of the command.
+// flagFault says what the parser of flags found, and how to list the flags of the command. If a word before the flag is no command below cmd, that is
+// what is wrong: the flags are of the command that was meant.
 func flagFault(cmd *cobra.Command, err error) error {
+	if before := cmd.Flags().Args(); len(before) > 0 && cmd.HasAvailableSubCommands() && cmd.Args != nil {
+		if wrong := cmd.Args(cmd, before); wrong != nil {
+			return wrong
+		}
+	}
 	f := fault.E(fault.InvalidArgument, fault.At(cmd.CommandPath()), fault.Cause(errors.New(oneLine(err.Error()))))
 	var wrong *pflag.InvalidValueError
 	if errors.As(err, &wrong) {
@@ -99,6 +105,7 @@ func argumentsFault(cmd *cobra.Command, args []string, none bool) error {
 			}
 		}
 		f.Got, f.Want = "unknown command "+fault.Quote(args[0]), "one of "+strings.Join(names, ", ")
+		f.Hint = strings.TrimSpace(meantCommand(cmd, args[0]) + " " + f.Hint)
 	case none:
 		f.Got, f.Want = "the argument "+fault.Quote(args[0]), "none"
 	case len(args) == 1:
@@ -107,6 +114,26 @@ func argumentsFault(cmd *cobra.Command, args []string, none bool) error {
 		f.Got, f.Want = fmt.Sprintf("%d arguments", len(args)), takes
 	}
 	return f
+}
+
+// meantCommand is the hint that names the command below cmd that was probably meant by a name, or by what others call it; empty: none is close.
+func meantCommand(cmd *cobra.Command, name string) string {
+	names, others := []string{}, map[string]string{}
+	for _, sub := range cmd.Commands() {
+		if sub.IsAvailableCommand() {
+			names = append(names, sub.Name())
+		}
+		for _, other := range sub.SuggestFor {
+			others[other] = sub.Name()
+		}
+	}
+	meant := fault.E(fault.InvalidArgument, fault.DidYouMean(name, names)).Hint
+	for _, other := range slices.Sorted(maps.Keys(others)) {
+		if meant == "" && fault.E(fault.InvalidArgument, fault.DidYouMean(name, []string{other})).Hint != "" {
+			meant = fault.E(fault.InvalidArgument, fault.DidYouMean(others[other], names)).Hint
+		}
+	}
+	return meant
 }
 
 // commandFault adds to the error of a command line whose first word is no command of root which one was probably meant. It returns other errors as they are.
@@ -119,22 +146,7 @@ func commandFault(root *cobra.Command, args []string, err error) error {
 	if at < 0 {
 		return err
 	}
-	names, others := []string{}, map[string]string{}
-	for _, sub := range root.Commands() {
-		if sub.IsAvailableCommand() {
-			names = append(names, sub.Name())
-		}
-		for _, other := range sub.SuggestFor {
-			others[other] = sub.Name()
-		}
-	}
-	meant := fault.E(fault.InvalidArgument, fault.DidYouMean(args[at], names)).Hint
-	for _, other := range slices.Sorted(maps.Keys(others)) {
-		if meant == "" && fault.E(fault.InvalidArgument, fault.DidYouMean(args[at], []string{other})).Hint != "" {
-			meant = fault.E(fault.InvalidArgument, fault.DidYouMean(others[other], names)).Hint
-		}
-	}
-	return fault.E(fault.InvalidArgument, fault.At("edl"), fault.Got("unknown command "+fault.Quote(args[at])), fault.Hint(strings.TrimSpace(meant+" "+seeHelp(root))))
+	return fault.E(fault.InvalidArgument, fault.At("edl"), fault.Got("unknown command "+fault.Quote(args[at])), fault.Hint(strings.TrimSpace(meantCommand(root, args[at])+" "+seeHelp(root))))
 }
 
 // strictBuiltins makes the commands that the library adds refuse what they do not know, as the others do.

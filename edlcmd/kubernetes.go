@@ -64,7 +64,7 @@ func (c *listenerOfCluster) Close() {
 // join connects to the cluster, and waits until no other listener of the name works there.
 func (f *kubernetesFlags) join(ctx context.Context, l *listenFlags, log *slog.Logger) (*listenerOfCluster, error) {
 	if f.image == "" {
-		return nil, fault.E(fault.InvalidArgument, fault.At("listen --kubernetes"), fault.Got("no image"), fault.Want("--image IMAGE, which pods run"),
+		return nil, fault.E(fault.InvalidArgument, fault.At(l.command()), fault.Got("no image"), fault.Want("--image IMAGE, which pods run"),
 			fault.Hint("it has the same build of edl as this listener"))
 	}
 	host, _, _ := net.SplitHostPort(l.address)

@@ -106,6 +106,14 @@ func (f *listenFlags) addTo(cmd *cobra.Command, c *console) {
 	f.web.add(cmd)
 }
 
+// command is the command whose roles are pods, for messages.
+func (f *listenFlags) command() string {
+	if f.attends != nil {
+		return "operator"
+	}
+	return "listen --kubernetes"
+}
+
 // serveJobs prints the address once it is open, and returns when ctx has ended and every job with it.
 func serveJobs(cmd *cobra.Command, c *console, f *listenFlags) (err error) {
 	ctx := cmd.Context()
@@ -124,7 +132,7 @@ func serveJobs(cmd *cobra.Command, c *console, f *listenFlags) (err error) {
 		return err
 	}
 	if f.cluster.on && (f.spread || f.node != "" || cores+memory > 0) {
-		return fault.E(fault.InvalidArgument, fault.At("listen"), fault.Got("--kubernetes with --spread, --node, --cores or --memory"), fault.Want("one of them: the cluster shares its nodes among pods"))
+		return fault.E(fault.InvalidArgument, fault.At(f.command()), fault.Got("roles that are pods, and --spread, --node, --cores or --memory"), fault.Want("none of these: the cluster shares its nodes among pods"))
 	}
 	if f.spread && cores+memory > 0 {
 		return fault.E(fault.InvalidArgument, fault.At("listen"), fault.Got("--cores or --memory of a listener whose roles run on other machines"), fault.Want("it at those that offer them, with --node"))

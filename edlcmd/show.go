@@ -9,6 +9,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/edl-go/edl/dataset/schema"
 	"github.com/edl-go/edl/executor"
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/ops/reader"
@@ -39,7 +40,7 @@ func newShow(c *console) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show FILE",
 		Short: "Show a program, parameters, records, a job file or task queues",
-		Long: `Show what is in a file: a program, saved parameters, training records, a job file, or a snapshot of task queues. The kind of the file follows
+		Long: `Show what is in a file: a program, an ONNX model, saved parameters, training records, a job file, or a snapshot of task queues. The kind of the file follows
 from its content; a job file is one whose name ends in .yaml or .yml. Of a directory with ` + modelFile + ` show the program, of any other the saved
 variables with the progress of training, and the record files. Of a checkpoint, STORE[@STEPS], show the variables.`,
 		Example: `  edl show program.pb
@@ -78,7 +79,16 @@ func showFile(cmd *cobra.Command, c *console, f *showFlags, path string) error {
 	if err != nil {
 		return err
 	}
-	if kind == unknownFile {
+	switch model := onnxOf(path); {
+	case model != "":
+		m, err := readONNX(model)
+		if err != nil {
+			return err
+		}
+		return showProgram(ctx, c, f, m.Program)
+	case schema.IsTable(path) && kind == unknownFile:
+		return fault.E(fault.InvalidArgument, fault.At(path), fault.Got("a table"), fault.Want(wantedKinds), fault.Hintf("\"edl data show %s\" shows its columns", path))
+	case kind == unknownFile:
 		return fault.E(fault.InvalidArgument, fault.At(path), fault.Got(kind.String()), fault.Want(wantedKinds))
 	}
 	if kind != programFile {
@@ -104,7 +114,11 @@ func showFile(cmd *cobra.Command, c *console, f *showFlags, path string) error {
 	case directory:
 		return showDirectory(ctx, c, path, f.as.value)
 	}
-	return showProgram(ctx, c, f, path)
+	p, _, err := loadProgram(path)
+	if err != nil {
+		return err
+	}
+	return showProgram(ctx, c, f, p)
 }
 
 // showAddress shows a checkpoint.
@@ -156,11 +170,7 @@ func humanBytes(n int64) string {
 }
 
 // showProgram writes a program in the form that is asked for. It need not be one that would run.
-func showProgram(ctx context.Context, c *console, f *showFlags, path string) error {
-	p, _, err := loadProgram(path)
-	if err != nil {
-		return err
-	}
+func showProgram(ctx context.Context, c *console, f *showFlags, p *program.Program) error {
 	if f.svg != "" {
 		return drawProgram(ctx, c, p, f.svg)
 	}
@@ -230,6 +240,10 @@ func batchOf(p *program.Program) int64 {
 func showJob(c *console, path, output string) error {
 	file, err := jobspec.Load(path)
 	if err != nil {
+		if _, other := readSchema(path); other == nil {
+			return fault.E(fault.InvalidArgument, fault.At(path), fault.Got("a schema of tables"), fault.Want(wantedKinds),
+				fault.Hintf("a schema is a text to read and to change; \"edl data table TABLE --schema %s -o DIR\" makes records by it", path))
+		}
 		return err
 	}
 	spec := file.Spec

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -20,7 +21,7 @@ import (
 	"github.com/edl-go/edl/tensor"
 )
 
-// A stored is what a path has of a model: a program, values by name, or both. A directory, a checkpoint, a program and a file of parameters are all of this kind.
+// A stored is what a path has of a model: a program, values by name, or both. A directory, a checkpoint, a program, a file of parameters and an ONNX model are all of this kind.
 type stored struct {
 	path       string
 	program    *program.Program       // nil: none
@@ -37,6 +38,15 @@ func openStored(ctx context.Context, path string) (s *stored, err error) {
 			return nil, err
 		}
 		s.names, s.value = s.checkpoint.Variables(), s.checkpoint.Value
+		return s, nil
+	}
+	if model := onnxOf(path); model != "" {
+		m, err := readONNX(model)
+		if err != nil {
+			return nil, err
+		}
+		s.program, s.names = m.Program, slices.Sorted(maps.Keys(m.Values))
+		s.value = func(_ context.Context, name string) (*tensor.Tensor, error) { return m.Values[name], nil }
 		return s, nil
 	}
 	kind, err := kindOf(path)

@@ -61,6 +61,7 @@ func TestEachMistakeSaysWhatIsWrong(t *testing.T) {
 		{"flatten dims", func(m *layers.Model, x layers.Variable) { layers.FC(x, 1, layers.NumFlattenDims(2)) }, fault.ShapeMismatch, "NumFlattenDims"},
 		{"open columns", func(m *layers.Model, x layers.Variable) { layers.FC(layers.Data(m, "open", layers.Dims(-1)), 1) }, fault.ShapeMismatch,
 			"dims [-1 1]"},
+		{"whole numbers for weights", func(m *layers.Model, x layers.Variable) { layers.FC(layers.Data(m, "ids", int64Column...), 3) }, fault.TypeMismatch, "layers.Embedding"},
 		{"float ids", func(m *layers.Model, x layers.Variable) { layers.Embedding(x, 10, 2) }, fault.TypeMismatch, "int64"},
 		{"a dense gradient of bfloat16", func(m *layers.Model, x layers.Variable) {
 			layers.Embedding(layers.Data(m, "ids", int64Column...), 10, 2, layers.StoreBFloat16())

@@ -30,6 +30,10 @@ func FCs(xs []Variable, size int64, opts ...Option) Variable {
 			return l.mistake(fault.E(fault.ShapeMismatch, fault.Var(x.Name()), fault.Got(x.String()),
 				fault.Wantf("a rank above NumFlattenDims = %d, which is at least 1", l.flatten)))
 		}
+		if !x.DType().IsFloat() {
+			return l.mistake(fault.E(fault.TypeMismatch, fault.Var(x.Name()), fault.Got(x.String()), fault.Want("numbers of floats, which weights multiply"),
+				fault.Hint("layers.Cast makes floats of numbers, and layers.Embedding vectors of ids")))
+		}
 		attr := l.param
 		if i > 0 {
 			attr.Name = ""

@@ -97,7 +97,7 @@ func programOf(path string) (string, error) {
 		return "", fault.File(fault.InvalidArgument, path, err)
 	}
 	if !info.IsDir() {
-		return path, nil
+		return path, export.RefuseONNX(path)
 	}
 	if err := executor.CheckComplete(path); err != nil {
 		return "", err

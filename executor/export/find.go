@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/edl-go/edl/executor"
+	"github.com/edl-go/edl/executor/export/onnx"
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/tensor/safetensors"
@@ -19,8 +20,8 @@ const (
 	TextExt    = ".pbtxt"     // a program as text
 )
 
-// ProgramIn returns the path of the program in a directory of a saved model, "" if there is none. Of several that may be meant, it asks for one. isProgram
-// tells whether a file that may be a program or parameters is a program.
+// ProgramIn returns the path of the program in a directory of a saved model, "" if there is none. Of several that may be meant, it asks for one, and it refuses
+// an ONNX model without a program. isProgram tells whether a file that may be a program or parameters is a program.
 func ProgramIn(dir string, isProgram func(path string) bool) (string, error) {
 	for _, name := range []string{ModelFile, namedModel} {
 		path := filepath.Join(dir, name)
@@ -47,7 +48,19 @@ func ProgramIn(dir string, isProgram func(path string) bool) (string, error) {
 			return filepath.Join(dir, found[0]), nil
 		}
 	}
+	if path := filepath.Join(dir, ONNXFile); isFile(path) {
+		return "", RefuseONNX(path)
+	}
 	return "", nil
+}
+
+// RefuseONNX returns an error if the name of a file is that of an ONNX model, for those who read programs: package onnx makes a program of it.
+func RefuseONNX(path string) error {
+	if filepath.Ext(path) != onnx.Extension {
+		return nil
+	}
+	return fault.E(fault.InvalidArgument, fault.At(path), fault.Got("an ONNX model"), fault.Want("a program"),
+		fault.Hintf("\"edl export %s -o DIR\" makes a program of it, with its parameters", path))
 }
 
 // ParamsOf returns where the parameters of the program at path are: a file with all of them, or the directory of a saved model. It returns "" if the
