@@ -128,7 +128,7 @@ func writeDiff(c *console, d checkpointDiff, output string) error {
 		fmt.Fprintln(t, "VARIABLE\tELEMENTS\tDIFFERENT\tLARGEST DIFFERENCE\tMEAN DIFFERENCE")
 	}
 	for _, v := range d.Variables {
-		fmt.Fprintf(t, "%s\t%d\t%d\t%g\t%g\n", v.Name, v.Elements, v.Differing, float64(v.Largest), float64(v.Mean))
+		fmt.Fprintf(t, "%s\t%d\t%d\t%.4g\t%.4g\n", v.Name, v.Elements, v.Differing, float64(v.Largest), float64(v.Mean))
 	}
 	if err := t.Flush(); err != nil || d.Compared == 0 {
 		return err

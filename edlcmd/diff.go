@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/tensor"
@@ -70,7 +71,7 @@ func orDash(text string) string {
 	return text
 }
 
-// compareValues compares the values that both have, and lists those that one of them lacks or has of another shape.
+// compareValues compares the values that both have, parameters first, and lists those that one of them lacks or has of another shape.
 func (d *checkpointDiff) compareValues(ctx context.Context, a, b *stored) error {
 	names := slices.Concat(a.names, b.names)
 	slices.Sort(names)
@@ -99,6 +100,7 @@ func (d *checkpointDiff) compareValues(ctx context.Context, a, b *stored) error 
 		}
 		d.compare(name, x, y)
 	}
+	d.parametersFirst(a, b)
 	return nil
 }
 
@@ -125,6 +127,39 @@ func (d *checkpointDiff) compare(name string, x, y *tensor.Tensor) {
 		sum = math.Inf(1)
 	}
 	d.Variables = append(d.Variables, variableDiff{one, jsonNumber(sum / float64(x.Len()))})
+}
+
+// parametersFirst brings the variables that differ into the order in which people read them: first the parameters, then what optimizers remember of them and other
+// state. A program says which is which. Without one, what is remembered has the name of its parameter and more.
+func (d *checkpointDiff) parametersFirst(a, b *stored) {
+	names := map[string]bool{}
+	for _, name := range slices.Concat(a.names, b.names) {
+		names[name] = true
+	}
+	other := func(name string) bool {
+		for _, s := range []*stored{a, b} {
+			if s.program != nil {
+				if v, ok := s.program.Global().Var(name); ok {
+					return !v.IsParameter
+				}
+			}
+		}
+		for i, sign := range name {
+			if sign == '_' && names[name[:i]] {
+				return true
+			}
+		}
+		return strings.HasPrefix(name, "learning_rate")
+	}
+	slices.SortStableFunc(d.Variables, func(x, y variableDiff) int {
+		switch first, second := other(x.Name), other(y.Name); {
+		case first == second:
+			return 0
+		case second:
+			return -1
+		}
+		return 1
+	})
 }
 
 // finish prints what differs. The exit code says whether anything does.

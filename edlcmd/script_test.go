@@ -150,6 +150,8 @@ func writeProgram(ts *testscript.TestScript, _ bool, args []string) {
 		loss("test")
 	case "slow": // line with another learning rate
 		optimizer.SGD(0.0625).Minimize(loss("train"))
+	case "adam": // line with an optimizer that remembers
+		optimizer.Adam(0.25).Minimize(loss("train"))
 	case "clone": // line for test
 		optimizer.SGD(0.25).Minimize(loss("train"))
 	case "fed":
