@@ -257,6 +257,35 @@ func byRuntime(t *testing.T, folder, model string, feed executor.Feed) map[strin
 	return answer
 }
 
+// A transformer that PyTorch 1.13 has traced, whose batch is open, predicts what it predicted there. Its reshapes take extents that the model computes.
+func TestTracedModel(t *testing.T) {
+	file, err := os.ReadFile("testdata/traced.onnx")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := onnx.Read(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := os.ReadFile("testdata/traced.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wanted struct {
+		X []int64   `json:"x"`
+		Y []float64 `json:"y"`
+	}
+	if err := json.Unmarshal(b, &wanted); err != nil {
+		t.Fatal(err)
+	}
+	got := predict(t, m.Program, func(name string) (*tensor.Tensor, error) { return m.Values[name], nil }, executor.Feed{"x": numbers(t, wanted.X, 3, 7)})
+	for i, want := range wanted.Y {
+		if g := float64(got[0].Float32s()[i]); math.Abs(g-want) > 1e-5 {
+			t.Fatalf("element %d is %v, want %v", i, g, want)
+		}
+	}
+}
+
 // What has no equal is named, all of it at once, and nothing is written.
 func TestOpsWithoutAnEqualAreNamed(t *testing.T) {
 	s := subject{func(m *layers.Model) []layers.Variable {
@@ -282,6 +311,11 @@ func FuzzRead(f *testing.F) {
 		f.Add(file.Bytes())
 		f.Add(file.Bytes()[:file.Len()/2])
 	}
+	traced, err := os.ReadFile("testdata/traced.onnx")
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(traced)
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, file []byte) {
 		m, err := onnx.Read(file)

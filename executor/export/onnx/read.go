@@ -1,6 +1,7 @@
 package onnx
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -36,7 +37,7 @@ func Read(file []byte) (*Model, error) {
 	if err := proto.Unmarshal(file, m); err != nil || m.Graph == nil {
 		return nil, fault.E(fault.Corrupt, fault.At("the ONNX model"), fault.Got("bytes that are no model, or one without a graph"), fault.Want("a file .onnx"))
 	}
-	r := &reader{graph: m.Graph, names: map[string]string{}, taken: map[string]bool{}, metas: map[string]ops.Meta{}, values: map[string]*tensor.Tensor{}}
+	r := &reader{graph: m.Graph, names: map[string]string{}, taken: map[string]bool{}, metas: map[string]ops.Meta{}, values: map[string]*tensor.Tensor{}, known: map[string][]int64{}}
 	for _, set := range m.OpsetImport {
 		if set.Domain == "" || set.Domain == "ai.onnx" {
 			r.opset = set.Version
@@ -99,6 +100,9 @@ type reader struct {
 	taken  map[string]bool   // names of variables
 	metas  map[string]ops.Meta
 	values map[string]*tensor.Tensor // constants so far, by the name of the variable
+	known  map[string][]int64        // extents that nodes compute, by the name of the value
+
+	openExtents int // names of open extents of inputs
 	node
 	err error // of the node
 }
@@ -117,6 +121,7 @@ func (r *reader) read() (*Model, error) {
 		r.keep(m.GetName(), t)
 	}
 	var feeds, targets []string
+	params := map[string]bool{}
 	for _, in := range r.graph.Input {
 		if _, ok := r.names[in.GetName()]; ok {
 			continue // old models list their initializers, too
@@ -125,13 +130,22 @@ func (r *reader) read() (*Model, error) {
 			return nil, err
 		}
 		feeds = append(feeds, r.names[in.GetName()])
+		for i, d := range in.GetType().GetTensorType().GetShape().GetDim() {
+			if _, known := d.Value.(*onnx.TensorShapeProto_Dimension_DimValue); !known {
+				params[cmp.Or(d.GetDimParam(), fmt.Sprintf("%s/%d", in.GetName(), i))] = true
+			}
+		}
 	}
+	r.openExtents = len(params)
 	if err := r.check(); err != nil {
 		return nil, err
 	}
 	for _, n := range r.graph.Node {
 		r.node = node{n}
-		err := sources[n.GetOpType()](r)
+		done, err := r.fold()
+		if err == nil && !done {
+			err = r.convert()
+		}
 		if err == nil {
 			err = r.err
 		}
@@ -159,6 +173,15 @@ func (r *reader) read() (*Model, error) {
 	return &Model{inference, values}, nil
 }
 
+// convert makes ops of the node.
+func (r *reader) convert() error {
+	source := sources[r.node.GetOpType()]
+	if source == nil {
+		return unsupported("extents that the model computes, as elements", "extents as shapes of others alone")
+	}
+	return source(r)
+}
+
 // check lists all ops that have no equal.
 func (r *reader) check() error {
 	counts := map[string]int{}
@@ -168,7 +191,7 @@ func (r *reader) check() error {
 		if d := n.GetDomain(); d != "" && d != "ai.onnx" {
 			kind = d + "." + kind
 		}
-		if sources[kind] != nil {
+		if sources[kind] != nil || kind == "Shape" {
 			continue
 		}
 		if counts[kind]++; counts[kind] == 1 {
@@ -291,7 +314,9 @@ func (r *reader) in(i int) string {
 		return ""
 	}
 	name, ok := r.names[r.node.Input[i]]
-	if !ok && r.err == nil {
+	if _, extents := r.known[r.node.Input[i]]; extents && r.err == nil {
+		r.err = unsupported("extents that the model computes, as elements", "extents as shapes of others alone")
+	} else if !ok && r.err == nil {
 		r.err = fault.E(fault.InvalidArgument, fault.Var(r.node.Input[i]), fault.Got("an input that nothing before has computed"), fault.Want("nodes in the order in which values are made"))
 	}
 	return name
@@ -310,6 +335,11 @@ func (r *reader) out(i int) string {
 
 // list returns the integers of a constant input; ok is false if it is absent. Otherwise the error of the node says what is missing.
 func (r *reader) list(i int) (values []int64, ok bool) {
+	if i < len(r.node.Input) {
+		if list, ok := r.known[r.node.Input[i]]; ok && !slices.ContainsFunc(list, func(n int64) bool { return n < 0 }) {
+			return list, true
+		}
+	}
 	name := r.in(i)
 	if name == "" {
 		return nil, false

@@ -16,8 +16,15 @@ func readFlatten(r *reader) error {
 }
 
 func readReshape(r *reader) error {
-	shape, ok := r.list(1)
-	if !ok {
+	var shape []int64
+	if len(r.node.Input) == 2 {
+		shape = r.known[r.node.Input[1]]
+	}
+	if shape != nil {
+		shape = r.reshaped(r.in(0), shape)
+	} else if list, ok := r.list(1); ok {
+		shape = list
+	} else {
 		return r.err
 	}
 	if r.integer("allowzero", 0) != 0 && slices.Contains(shape, 0) {
