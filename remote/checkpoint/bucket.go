@@ -83,7 +83,7 @@ func (b *bucket) list(ctx context.Context) ([]object, error) {
 			return nil, fault.E(fault.TooLarge, fault.At(b.where), fault.Gotf("more than %d objects", maxListed), fault.Want("a folder of its own"))
 		}
 		if dir, base := path.Split(o.Key); base != "" && isName(strings.TrimSuffix(dir, "/")) {
-			list = append(list, object{o.Key, o.ModTime})
+			list = append(list, object{o.Key, o.ModTime, o.Size})
 		}
 	}
 }

@@ -3,7 +3,9 @@ package checkpoint
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -310,6 +312,32 @@ func TestPrune(t *testing.T) {
 		expect(t, s, all[3], all[2], other)
 	}
 }
+
+// A checkpoint that is damaged does not count: the newest that a job can go on from stays.
+func TestPruneKeepsWholeOnes(t *testing.T) {
+	damage := map[string]func(s *Store, name string) error{
+		"no manifest": func(s *Store, name string) error { return s.objects.create(t.Context(), name+"/"+manifestName, empty) },
+		"a shard is missing": func(s *Store, name string) error {
+			return s.objects.remove(t.Context(), name, []string{"shard-0"})
+		},
+		"a shard is cut": func(s *Store, name string) error { return s.objects.create(t.Context(), name+"/shard-0", empty) },
+	}
+	for kind, s := range stores(t) {
+		for i, how := range slices.Sorted(maps.Keys(damage)) {
+			run := fmt.Sprintf("digits-%d", i)
+			oldest, good, bad := save(t, s, run, 100), save(t, s, run, 200), save(t, s, run, 300)
+			if err := damage[how](s, bad); err != nil {
+				t.Fatal(kind, how, err)
+			}
+			removed, err := s.Remove(t.Context(), run, 1)
+			if err != nil || !slices.Equal(removed, []string{oldest}) {
+				t.Errorf("%s, %s: removed %v, %v; want %s, and %s to stay", kind, how, removed, err, oldest, good)
+			}
+		}
+	}
+}
+
+func empty(io.Writer) error { return nil }
 
 // expect checks the list of a store.
 func expect(t *testing.T, s *Store, want ...string) {

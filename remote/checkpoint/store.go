@@ -42,6 +42,7 @@ type objects interface {
 type object struct {
 	name    string
 	changed time.Time
+	bytes   int64
 }
 
 func byName(a, b object) int { return strings.Compare(a.name, b.name) }
@@ -196,7 +197,7 @@ func (f *folder) list(context.Context) ([]object, error) {
 	var list []object
 	add := func(name string, e fs.DirEntry) {
 		if info, err := e.Info(); err == nil { // another process may remove it
-			list = append(list, object{name, info.ModTime()})
+			list = append(list, object{name, info.ModTime(), info.Size()})
 		}
 	}
 	for _, e := range entries {

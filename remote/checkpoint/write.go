@@ -223,15 +223,18 @@ func (s *Store) bases(ctx context.Context, list []Entry) (map[string]bool, error
 	return bases, nil
 }
 
-// Remove removes checkpoints of a run until so many complete ones are left, besides those that these have shards of, and returns their names. Incomplete ones
-// stay: a job may be writing them.
+// Remove removes checkpoints of a run that are older than its newest keep whole ones, besides those that these have shards of, and returns their names. Incomplete ones
+// stay: a job may be writing them. So do damaged ones that are newer than the oldest that is kept: they do not count, because nothing can go on from them.
 func (s *Store) Remove(ctx context.Context, run string, keep int) (removed []string, err error) {
 	list, err := s.List(ctx)
 	if err != nil {
 		return nil, err
 	}
 	list = slices.DeleteFunc(list, func(e Entry) bool { return e.Run != run || !e.Complete })
-	keep = min(max(keep, 0), len(list))
+	keep, err = s.newest(ctx, list, keep)
+	if err != nil {
+		return nil, err
+	}
 	bases, err := s.bases(ctx, list[:keep])
 	if err != nil {
 		return nil, err
@@ -246,6 +249,38 @@ func (s *Store) Remove(ctx context.Context, run string, keep int) (removed []str
 		removed = append(removed, e.Name)
 	}
 	return removed, nil
+}
+
+// newest returns how many of the first checkpoints of a list have keep whole ones among them: all, if there are fewer. A whole one has a manifest that can be read, and all
+// shards in their length. What is in them is not read, as Verify does.
+func (s *Store) newest(ctx context.Context, list []Entry, keep int) (int, error) {
+	objects, err := s.objects.list(ctx)
+	if err != nil {
+		return 0, err
+	}
+	lengths := map[string]int64{}
+	for _, o := range objects {
+		lengths[o.name] = o.bytes
+	}
+	for i, e := range list {
+		if keep <= 0 {
+			return i, nil
+		}
+		c, err := s.Read(ctx, e.Name)
+		switch {
+		case errors.Is(err, fault.Corrupt), errors.Is(err, fault.NotFound), errors.Is(err, fault.InvalidArgument):
+			continue
+		case err != nil:
+			return 0, err
+		}
+		if !slices.ContainsFunc(c.Manifest.Shards, func(shard *job.Shard) bool {
+			n, ok := lengths[c.object(shard)]
+			return !ok || n != shard.Bytes
+		}) {
+			keep--
+		}
+	}
+	return len(list), nil
 }
 
 // Discard removes the manifest of a checkpoint that cannot be read: it is not complete any more, and the next Prune removes the rest.
