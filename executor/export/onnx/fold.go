@@ -13,26 +13,29 @@ import (
 const (
 	open    = program.Unknown     // an open extent of an input
 	derived = program.Unknown - 1 // a number that is computed from one
+
+	// mostFolded is how many numbers of its inputs a node may take together: lists that are joined with themselves would grow beyond the file.
+	mostFolded = 64
 )
 
 // fold computes the node if it is arithmetic of extents. It reports whether it has done so.
-func (r *reader) fold() (bool, error) {
+func fold(r *reader) (bool, error) {
 	if r.node.GetOpType() == "Shape" && len(r.node.Input) == 1 && len(r.node.Attribute) == 0 {
 		x := r.in(0)
 		if r.err != nil {
 			return false, r.err
 		}
-		return true, r.learn(slices.Clone(r.dims(x)))
+		return true, learn(r, slices.Clone(r.dims(x)))
 	}
 	var lists [][]int64
-	fromShape := false
+	fromShape, numbers := false, 0
 	for _, name := range r.node.Input {
 		list, ok := r.known[name]
 		fromShape = fromShape || ok
 		if t := r.values[r.names[name]]; !ok && t != nil && t.DType() == tensor.Int64 && len(t.Dims()) <= 1 {
 			list, ok = t.Int64s(), true
 		}
-		if !ok {
+		if numbers += len(list); !ok || numbers > mostFolded {
 			return false, nil
 		}
 		lists = append(lists, list)
@@ -42,21 +45,21 @@ func (r *reader) fold() (bool, error) {
 	}
 	switch kind := r.node.GetOpType(); {
 	case slices.Contains([]string{"Identity", "Unsqueeze", "Squeeze"}, kind):
-		return true, r.learn(lists[0])
+		return true, learn(r, lists[0])
 	case kind == "Cast" && r.integer("to", 0) == int64(elementTypes[tensor.Int64]):
-		return true, r.learn(lists[0])
+		return true, learn(r, lists[0])
 	case kind == "Concat":
-		return true, r.learn(slices.Concat(lists...))
+		return true, learn(r, slices.Concat(lists...))
 	case kind == "Gather" && len(lists) == 2:
-		return true, r.pick(lists[0], lists[1])
+		return true, pick(r, lists[0], lists[1])
 	case kind == "Slice" && len(lists) >= 3 && len(lists[1]) == 1 && len(lists[2]) == 1 && (len(lists) < 5 || slices.Equal(lists[4], []int64{1})):
 		n := int64(len(lists[0]))
 		from, to := place(lists[1][0], n), place(lists[2][0], n)
-		return true, r.learn(lists[0][min(from, to):to])
+		return true, learn(r, lists[0][min(from, to):to])
 	case len(lists) == 2 && len(lists[0]) == 1 && len(lists[1]) == 1:
 		v, ok := calculate(kind, lists[0][0], lists[1][0])
 		if ok {
-			return true, r.learn([]int64{v})
+			return true, learn(r, []int64{v})
 		}
 	}
 	return false, nil
@@ -70,7 +73,7 @@ func place(at, n int64) int64 {
 	return min(max(at, 0), n)
 }
 
-func (r *reader) pick(list, places []int64) error {
+func pick(r *reader, list, places []int64) error {
 	var chosen []int64
 	for _, p := range places {
 		if p < 0 {
@@ -81,7 +84,7 @@ func (r *reader) pick(list, places []int64) error {
 		}
 		chosen = append(chosen, list[p])
 	}
-	return r.learn(chosen)
+	return learn(r, chosen)
 }
 
 // calculate computes with two extents. What follows from an open one is open, too, but is not the same number.
@@ -107,7 +110,7 @@ func calculate(kind string, a, b int64) (v int64, ok bool) {
 }
 
 // learn remembers the list that the node computes.
-func (r *reader) learn(list []int64) error {
+func learn(r *reader, list []int64) error {
 	if len(r.node.Output) != 1 {
 		return fault.E(fault.InvalidArgument, fault.Gotf("%d outputs", len(r.node.Output)), fault.Want("one"))
 	}
@@ -116,7 +119,7 @@ func (r *reader) learn(list []int64) error {
 }
 
 // reshaped gives a known list the form of Reshape's attribute: 0 for an open extent that stays where it was, and -1 for one number that follows from the others.
-func (r *reader) reshaped(x string, list []int64) []int64 {
+func reshaped(r *reader, x string, list []int64) []int64 {
 	list = slices.Clone(list)
 	dims := r.dims(x)
 	unknown := 0

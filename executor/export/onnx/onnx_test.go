@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math"
 	"os"
 	"os/exec"
@@ -19,7 +20,9 @@ import (
 	"github.com/edl-go/edl/layers"
 	"github.com/edl-go/edl/ops"
 	"github.com/edl-go/edl/program"
+	format "github.com/edl-go/edl/proto/onnx"
 	"github.com/edl-go/edl/tensor"
+	"google.golang.org/protobuf/proto"
 )
 
 // runtimeEnv names a folder in whose node_modules onnxruntime-node is (make onnx). Without it models are compared with their own reading.
@@ -297,6 +300,28 @@ func TestOpsWithoutAnEqualAreNamed(t *testing.T) {
 	err := onnx.Write(&file, p, values)
 	if !errors.Is(err, fault.Unsupported) || !strings.Contains(err.Error(), "2 expm1") || !strings.Contains(err.Error(), "1 maxout") || file.Len() > 0 {
 		t.Errorf("%v, and %d bytes", err, file.Len())
+	}
+}
+
+// A list of extents that is joined with itself again and again, so that a small file would take all memory, is an error.
+func TestExtentsDoNotGrow(t *testing.T) {
+	name := func(i int) string { return fmt.Sprint("list", i) }
+	extent := &format.TensorShapeProto_Dimension{Value: &format.TensorShapeProto_Dimension_DimValue{DimValue: 4}}
+	float := &format.TypeProto_Tensor{ElemType: int32(format.TensorProto_FLOAT), Shape: &format.TensorShapeProto{Dim: []*format.TensorShapeProto_Dimension{extent, extent}}}
+	kind := &format.TypeProto{Value: &format.TypeProto_TensorType{TensorType: float}}
+	g := &format.GraphProto{Input: []*format.ValueInfoProto{{Name: "x", Type: kind}}, Output: []*format.ValueInfoProto{{Name: "y", Type: kind}}}
+	g.Node = append(g.Node, &format.NodeProto{OpType: "Shape", Input: []string{"x"}, Output: []string{name(0)}})
+	for i := range 50 {
+		g.Node = append(g.Node, &format.NodeProto{OpType: "Concat", Input: []string{name(i), name(i)}, Output: []string{name(i + 1)},
+			Attribute: []*format.AttributeProto{{Name: "axis", Type: format.AttributeProto_INT, I: 0}}})
+	}
+	g.Node = append(g.Node, &format.NodeProto{OpType: "Relu", Input: []string{"x"}, Output: []string{"y"}})
+	file, err := proto.Marshal(&format.ModelProto{IrVersion: 8, OpsetImport: []*format.OperatorSetIdProto{{Version: 17}}, Graph: g})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := onnx.Read(file); err == nil || !strings.Contains(err.Error(), "Concat") {
+		t.Errorf("got %v, want an error that names the node", err)
 	}
 }
 

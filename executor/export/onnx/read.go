@@ -142,7 +142,7 @@ func (r *reader) read() (*Model, error) {
 	}
 	for _, n := range r.graph.Node {
 		r.node = node{n}
-		done, err := r.fold()
+		done, err := fold(r)
 		if err == nil && !done {
 			err = r.convert()
 		}

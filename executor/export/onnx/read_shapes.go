@@ -21,7 +21,7 @@ func readReshape(r *reader) error {
 		shape = r.known[r.node.Input[1]]
 	}
 	if shape != nil {
-		shape = r.reshaped(r.in(0), shape)
+		shape = reshaped(r, r.in(0), shape)
 	} else if list, ok := r.list(1); ok {
 		shape = list
 	} else {
