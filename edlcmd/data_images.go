@@ -8,8 +8,11 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/edl-go/edl/dataset"
 	"github.com/edl-go/edl/dataset/convert"
+	"github.com/edl-go/edl/dataset/schema"
 	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/tensor"
 	"github.com/spf13/cobra"
 )
 
@@ -27,7 +30,8 @@ func newDataImages(c *console) *cobra.Command {
 		Short: "Convert pictures: a folder for each class",
 		Long: `Convert PNG and JPEG files. FOLDER has a folder for each class, and the names of these, in order, are the classes 0, 1 and so on; ` + labelsFile + ` in DIR lists them. A record is
 image float32[3,height,width] from 0 to 1 (with --gray [1,height,width]) and label int64[1]. A picture is scaled until it covers the size, and its middle is taken. Records are in an order that mixes
-the classes, and --test holds back files by a hash of their paths: so a file is in the same set each time.`,
+the classes, and --test holds back files by a hash of their paths: so a file is in the same set each time. The command prints the fields of a record as layers.OpenDataset
+takes them.`,
 		Example: "  edl data images flowers -o data --size 224x224 --test 0.1",
 		Args:    cobra.ExactArgs(1),
 	}
@@ -63,8 +67,26 @@ the classes, and --test holds back files by a hash of their paths: so a file is 
 		if err := writeLines(labels, folder.Classes); err != nil {
 			return err
 		}
-		_, err = fmt.Fprintf(c.out, "%d classes, which %s lists\n", len(folder.Classes), labels)
-		return err
+		fmt.Fprintf(c.out, "%d classes, which %s lists\n", len(folder.Classes), labels)
+		channels := int64(3)
+		if options.Gray {
+			channels = 1
+		}
+		fmt.Fprintln(c.out, "fields of a record, for layers.OpenDataset:")
+		for _, field := range imageFields(channels, int64(options.Height), int64(options.Width), int64(len(folder.Classes))) {
+			if _, err := fmt.Fprintf(c.out, "  %s\n", fieldInGo(field)); err != nil {
+				return err
+			}
+		}
+		return nil
 	}
 	return cmd
+}
+
+// imageFields are the fields of a record of a picture.
+func imageFields(channels, height, width, classes int64) []schema.Field {
+	return []schema.Field{
+		{Field: dataset.Field{Name: "image", DType: tensor.Float32, Dims: []int64{channels, height, width}}},
+		{Field: dataset.Field{Name: "label", DType: tensor.Int64, Dims: []int64{1}}, Role: schema.Label, Values: classes},
+	}
 }

@@ -8,6 +8,7 @@ import (
 	"io"
 	"math"
 	"math/rand/v2"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -250,7 +251,8 @@ func eachRecord(ctx context.Context, paths []string, f func(path string, tensors
 	return nil
 }
 
-// fieldNames are the names of the fields of records: those of the schema beside a file that has as many, else their numbers.
+// fieldNames are the names of the fields of records: those of the schema beside a file that has as many, those of pictures beside the list of their classes, else their
+// numbers.
 func fieldNames(path string, n int) []string {
 	if s, err := readSchema(filepath.Join(filepath.Dir(path), schemaFile)); err == nil && len(s.Fields()) == n {
 		var names []string
@@ -258,6 +260,9 @@ func fieldNames(path string, n int) []string {
 			names = append(names, f.Name)
 		}
 		return names
+	}
+	if _, err := os.Stat(filepath.Join(filepath.Dir(path), labelsFile)); err == nil && n == 2 {
+		return []string{"image", "label"}
 	}
 	names := make([]string, n)
 	for i := range names {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 
 	"github.com/edl-go/edl/dataset/schema"
@@ -166,7 +167,11 @@ func leftOut(s *schema.Schema) (names []string) {
 // fieldInGo is a field as a program in Go declares it.
 func fieldInGo(f schema.Field) string {
 	options := []string{fmt.Sprintf("%q", f.Name)}
-	options = append(options, fmt.Sprintf("layers.Dims(%d)", f.Dims[0]))
+	dims := make([]string, len(f.Dims))
+	for i, d := range f.Dims {
+		dims[i] = strconv.FormatInt(d, 10)
+	}
+	options = append(options, "layers.Dims("+strings.Join(dims, ", ")+")")
 	if f.DType == tensor.Int64 {
 		options = append(options, "layers.DType(tensor.Int64)")
 	}

@@ -52,7 +52,8 @@ const (
 	maxFile    = 1 << 28 // bytes of a file
 )
 
-// OpenImages lists the PNG and JPEG files of a folder. Other files, and those whose names begin with a dot, are left out.
+// OpenImages lists the PNG and JPEG files of a folder. Other files, and those whose names begin with a dot, are left out. A folder is no class if it is empty, and an error if
+// it has other files alone: without it the classes behind it would have other labels.
 func OpenImages(root fs.FS) (*ImageFolder, error) {
 	f := &ImageFolder{Root: root}
 	classes, err := fs.ReadDir(root, ".")
@@ -63,24 +64,31 @@ func OpenImages(root fs.FS) (*ImageFolder, error) {
 		if !class.IsDir() || strings.HasPrefix(class.Name(), ".") {
 			continue
 		}
-		before := len(f.files)
+		before, others := len(f.files), 0
 		err := fs.WalkDir(root, class.Name(), func(name string, entry fs.DirEntry, err error) error {
 			if err != nil {
 				return fault.File(fault.InvalidArgument, name, err)
 			}
+			if !entry.Type().IsRegular() || strings.HasPrefix(path.Base(name), ".") {
+				return nil
+			}
 			switch strings.ToLower(path.Ext(name)) {
 			case ".png", ".jpg", ".jpeg":
-				if entry.Type().IsRegular() && !strings.HasPrefix(path.Base(name), ".") {
-					f.files = append(f.files, imageFile{name, int64(len(f.Classes)), xxhash.Sum64String(name)})
-				}
+				f.files = append(f.files, imageFile{name, int64(len(f.Classes)), xxhash.Sum64String(name)})
+			default:
+				others++
 			}
 			return nil
 		})
 		if err != nil {
 			return nil, err
 		}
-		if len(f.files) > before {
+		switch {
+		case len(f.files) > before:
 			f.Classes = append(f.Classes, class.Name())
+		case others > 0:
+			return nil, fault.E(fault.InvalidArgument, fault.At(class.Name()), fault.Gotf("a folder without .png, .jpg or .jpeg files, and with %d others", others),
+				fault.Want("pictures of a class"), fault.Hint("convert pictures of other formats, or move the folder away"))
 		}
 	}
 	if len(f.Classes) < 2 {

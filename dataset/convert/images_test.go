@@ -66,7 +66,7 @@ func TestImages(t *testing.T) {
 		"dogs/clear.png":   {Data: stripes(t, 4, 4, clear)},
 		"dogs/notes.txt":   {Data: []byte("no picture")},
 		"dogs/.hidden.png": {Data: []byte("no picture")},
-		"empty/notes.txt":  {Data: []byte("no class")},
+		"empty/.notes.txt": {Data: []byte("no class")},
 		"notes.txt":        {Data: []byte("no class")},
 	}
 	f, train, test, err := writeImages(root, convert.ImageOptions{Height: 2, Width: 2, Workers: 1})
@@ -133,5 +133,8 @@ func TestImagesAreRefused(t *testing.T) {
 	}
 	if _, err := convert.OpenImages(fstest.MapFS{"a/x.png": {Data: good}}); err == nil || !strings.Contains(err.Error(), "want at least two") {
 		t.Errorf("one class: %v", err)
+	}
+	if _, err := convert.OpenImages(fstest.MapFS{"a/x.png": {Data: good}, "b/y.gif": {Data: good}, "c/z.png": {Data: good}}); err == nil || !strings.Contains(err.Error(), "b: invalid argument: got a folder without .png") {
+		t.Errorf("a class without pictures: %v", err)
 	}
 }
