@@ -3,6 +3,7 @@ package dataset
 import (
 	"fmt"
 	"iter"
+	"strings"
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/internal/ranges"
@@ -213,8 +214,7 @@ func (b *Batcher) decode(record Record, row int) (err error) {
 		return fault.Wrap(fault.KindOf(err), record.place(), err)
 	}
 	if len(b.streams) != len(b.options.Fields) {
-		return fault.E(fault.ShapeMismatch, fault.At(record.place()), fault.Gotf("%d tensors", len(b.streams)),
-			fault.Want(fmt.Sprint(len(b.options.Fields))))
+		return b.otherRecord(record)
 	}
 	s := &b.slots[b.next]
 	for i, f := range b.options.Fields {
@@ -234,6 +234,20 @@ func (b *Batcher) decode(record Record, row int) (err error) {
 	}
 	s.batch.Records = appendRecord(s.batch.Records, record.Number)
 	return nil
+}
+
+// otherRecord is the error of a record with more or fewer tensors than there are fields.
+func (b *Batcher) otherRecord(record Record) error {
+	const most = 8
+	var fields []string
+	for i, f := range b.options.Fields[:min(most, len(b.options.Fields))] {
+		fields = append(fields, fmt.Sprintf("%s %v", f.label(i), f))
+	}
+	if more := len(b.options.Fields) - most; more > 0 {
+		fields = append(fields, fmt.Sprintf("and %d more", more))
+	}
+	return fault.E(fault.ShapeMismatch, fault.At(record.place()), fault.Gotf("%d tensors", len(b.streams)),
+		fault.Wantf("%d, the fields that are read: %s", len(b.options.Fields), strings.Join(fields, ", ")))
 }
 
 // A slot is the memory of one batch.

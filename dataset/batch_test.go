@@ -93,7 +93,7 @@ func TestBatchNamesTheWrongRecord(t *testing.T) {
 			`variable "image": type mismatch: got float32[3], want float64[3]`},
 		"dims": {[]Field{sampleFields[0], {"", tensor.Int64, []int64{2}, 0}}, fault.ShapeMismatch,
 			`variable "field 1": shape mismatch: got int64[1], want int64[2]`},
-		"count": {sampleFields[:1], fault.ShapeMismatch, "got 2 tensors, want 1"},
+		"count": {sampleFields[:1], fault.ShapeMismatch, "got 2 tensors, want 1, the fields that are read: image float32[3]"},
 	} {
 		for _, part := range []Part{{}, {0, 2}} {
 			b := newBatcher(t, BatchOptions{Fields: c.fields, Rows: 4})

@@ -88,8 +88,10 @@ func (s *sweeper) trial(ctx context.Context, r sweep.Run) (*trialResult, error) 
 	}
 	last, err := s.command(ctx, r)
 	switch {
-	case err != nil && (ctx.Err() != nil || fault.KindOf(err) != fault.NotFinite):
+	case err != nil && ctx.Err() != nil:
 		return nil, err
+	case err != nil && fault.KindOf(err) != fault.NotFinite:
+		return nil, inFile(s.programOf(s.trials[r.Trial]), err)
 	case err != nil:
 		result.Error = oneLine(err.Error())
 	default:
