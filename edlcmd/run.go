@@ -14,6 +14,7 @@ import (
 
 	"github.com/edl-go/edl/dataset/schema"
 	"github.com/edl-go/edl/executor"
+	"github.com/edl-go/edl/executor/export"
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/proto/job"
@@ -133,6 +134,11 @@ func runProgram(cmd *cobra.Command, c *console, f *runFlags, args []string) erro
 		return err
 	}
 	f.model = path
+	if spec.Save != "" && f.where.address == "" { // a listener checks what it writes
+		if err := export.CheckSave(cmd.Context(), spec.Save); err != nil {
+			return err
+		}
+	}
 	if err := f.startup.give(p); err != nil {
 		return err
 	}

@@ -16,6 +16,7 @@
 package export
 
 import (
+	"context"
 	"errors"
 	"io"
 	"io/fs"
@@ -26,6 +27,7 @@ import (
 	"github.com/edl-go/edl/executor"
 	"github.com/edl-go/edl/executor/export/onnx"
 	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/internal/policy"
 	"github.com/edl-go/edl/ops/sparse"
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/tensor"
@@ -134,6 +136,47 @@ func checkPlace(dir string) error {
 		return nil
 	}
 	return fault.File(fault.InvalidArgument, dir, err)
+}
+
+// CheckSave refuses to save a training to a directory that Write has written, which somebody may serve: its parameters would change, and its program would stay. A
+// directory with a program that trains is no such directory, and none with executor.ProgressFile is. What cannot be looked at, executor.PrepareSave reports.
+func CheckSave(ctx context.Context, dir string) error {
+	allowed := policy.From(ctx)
+	there := func(name string) bool {
+		_, err := allowed.Stat(filepath.Join(dir, name))
+		return err == nil
+	}
+	exported := ""
+	switch {
+	case there(executor.ProgressFile):
+	case there(ONNXFile):
+		exported = ONNXFile
+	case there(ModelFile) && !holdsTraining(allowed, filepath.Join(dir, ModelFile)):
+		exported = ModelFile
+	}
+	if exported == "" {
+		return nil
+	}
+	return fault.E(fault.InvalidArgument, fault.At("cannot save to "+dir), fault.Got("the directory of an exported model, with "+exported), fault.Want("another directory"),
+		fault.Hint("--export writes a trained model there"))
+}
+
+// holdsTraining reports whether a file has a program that trains.
+func holdsTraining(allowed *policy.Policy, path string) bool {
+	file, size, err := allowed.Open(fault.InvalidArgument, path)
+	if err != nil {
+		return false
+	}
+	defer file.Close()
+	if size > program.DefaultLimits().Bytes {
+		return false
+	}
+	data, err := io.ReadAll(io.LimitReader(file, size))
+	if err != nil {
+		return false
+	}
+	p, err := program.Decode(data, program.Limits{})
+	return err == nil && executor.Trains(p)
 }
 
 // Write writes a program that Program has made, and its parameters, to dir, which is made if need be. It replaces an exported model there as a whole or not at

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/edl-go/edl/executor"
+	"github.com/edl-go/edl/executor/export"
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/internal/ranges"
 	"github.com/edl-go/edl/ops/reader"
@@ -56,6 +57,9 @@ func (m *Manager) openState(ctx context.Context, id string, spec *job.JobSpec, p
 	}
 	if spec.Save != "" && launch.Here(m.cfg.Launcher) {
 		if err := executor.FilesOf(ctx).PrepareSave(spec.Save, p); err != nil {
+			return nil, err
+		}
+		if err := export.CheckSave(ctx, spec.Save); err != nil {
 			return nil, err
 		}
 	}
