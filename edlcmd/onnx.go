@@ -2,6 +2,7 @@ package edlcmd
 
 import (
 	"fmt"
+	"io"
 	"math"
 	"os"
 	"path/filepath"
@@ -9,6 +10,7 @@ import (
 	"github.com/edl-go/edl/executor/export"
 	"github.com/edl-go/edl/executor/export/onnx"
 	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/internal/regularfile"
 	"github.com/edl-go/edl/tensor"
 )
 
@@ -32,15 +34,16 @@ func onnxOf(path string) string {
 
 // readONNX reads an ONNX model: its inference program, and its parameters.
 func readONNX(path string) (*onnx.Model, error) {
-	info, err := os.Stat(path)
+	f, size, err := regularfile.Open(fault.InvalidArgument, path)
 	if err != nil {
-		return nil, fault.File(fault.InvalidArgument, path, err)
+		return nil, err
 	}
-	if info.Size() > mostONNX {
-		return nil, fault.E(fault.TooLarge, fault.At(path), fault.Gotf("%d bytes", info.Size()), fault.Wantf("at most %d", mostONNX))
+	defer f.Close()
+	if size > mostONNX {
+		return nil, fault.E(fault.TooLarge, fault.At(path), fault.Gotf("%d bytes", size), fault.Wantf("at most %d", mostONNX))
 	}
-	file, err := os.ReadFile(path)
-	if err != nil {
+	file := make([]byte, size)
+	if _, err := io.ReadFull(f, file); err != nil {
 		return nil, fault.File(fault.InvalidArgument, path, err)
 	}
 	m, err := onnx.Read(file)

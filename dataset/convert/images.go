@@ -61,7 +61,16 @@ func OpenImages(root fs.FS) (*ImageFolder, error) {
 		return nil, fault.File(fault.InvalidArgument, "images", err)
 	}
 	for _, class := range classes {
-		if !class.IsDir() || strings.HasPrefix(class.Name(), ".") {
+		if strings.HasPrefix(class.Name(), ".") {
+			continue
+		}
+		if err := noLink(class.Name(), class); err != nil {
+			return nil, err
+		}
+		if !class.IsDir() {
+			if isPicture(class.Name()) {
+				return nil, fault.E(fault.InvalidArgument, fault.At(class.Name()), fault.Got("a picture beside the folders of classes"), fault.Want("it in the folder of its class"))
+			}
 			continue
 		}
 		before, others := len(f.files), 0
@@ -69,11 +78,14 @@ func OpenImages(root fs.FS) (*ImageFolder, error) {
 			if err != nil {
 				return fault.File(fault.InvalidArgument, name, err)
 			}
-			if !entry.Type().IsRegular() || strings.HasPrefix(path.Base(name), ".") {
+			if strings.HasPrefix(path.Base(name), ".") {
 				return nil
 			}
-			switch strings.ToLower(path.Ext(name)) {
-			case ".png", ".jpg", ".jpeg":
+			if err := noLink(name, entry); err != nil || !entry.Type().IsRegular() {
+				return err
+			}
+			switch {
+			case isPicture(name):
 				f.files = append(f.files, imageFile{name, int64(len(f.Classes)), xxhash.Sum64String(name)})
 			default:
 				others++
@@ -96,6 +108,18 @@ func OpenImages(root fs.FS) (*ImageFolder, error) {
 	}
 	slices.SortFunc(f.files, func(a, b imageFile) int { return cmp.Or(cmp.Compare(a.hash, b.hash), cmp.Compare(a.path, b.path)) })
 	return f, nil
+}
+
+func isPicture(name string) bool {
+	return slices.Contains([]string{".png", ".jpg", ".jpeg"}, strings.ToLower(path.Ext(name)))
+}
+
+// noLink refuses a symbolic link: left out it would be missed, and followed it may lead out of the folder.
+func noLink(name string, entry fs.DirEntry) error {
+	if entry.Type()&fs.ModeSymlink == 0 {
+		return nil
+	}
+	return fault.E(fault.InvalidArgument, fault.At(name), fault.Got("a symbolic link"), fault.Want("files and folders"), fault.Hint("\"cp -rL\" copies what links lead to; hard links are fine, too"))
 }
 
 // A picture is a file while it becomes a record.

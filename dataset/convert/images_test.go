@@ -7,6 +7,7 @@ import (
 	"image/color"
 	"image/jpeg"
 	"image/png"
+	"io/fs"
 	"slices"
 	"strings"
 	"testing"
@@ -133,6 +134,15 @@ func TestImagesAreRefused(t *testing.T) {
 	}
 	if _, err := convert.OpenImages(fstest.MapFS{"a/x.png": {Data: good}}); err == nil || !strings.Contains(err.Error(), "want at least two") {
 		t.Errorf("one class: %v", err)
+	}
+	for name, files := range map[string]fstest.MapFS{
+		"a/l.png: invalid argument: got a symbolic link": {"a/x.png": {Data: good}, "a/l.png": {Data: []byte("x.png"), Mode: fs.ModeSymlink}, "b/y.png": {Data: good}},
+		"c: invalid argument: got a symbolic link":       {"a/x.png": {Data: good}, "b/y.png": {Data: good}, "c": {Data: []byte("a"), Mode: fs.ModeSymlink}},
+		"z.png: invalid argument: got a picture beside":  {"a/x.png": {Data: good}, "b/y.png": {Data: good}, "z.png": {Data: good}},
+	} {
+		if _, err := convert.OpenImages(files); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%v, want %s", err, name)
+		}
 	}
 	if _, err := convert.OpenImages(fstest.MapFS{"a/x.png": {Data: good}, "b/y.gif": {Data: good}, "c/z.png": {Data: good}}); err == nil || !strings.Contains(err.Error(), "b: invalid argument: got a folder without .png") {
 		t.Errorf("a class without pictures: %v", err)

@@ -81,13 +81,17 @@ func checkDisk(j *Job) error {
 	if checkpoints+written <= limit {
 		return nil
 	}
+	hint := "let it keep fewer checkpoints (--keep), or name another place for them (--checkpoint)"
+	if written > checkpoints {
+		hint = "its events have what --fetch names, for each step: fetch less"
+	}
 	return fault.E(fault.TooLarge, fault.Gotf("%d MiB on disk: %d of checkpoints, %d of its events", (checkpoints+written)>>20, checkpoints>>20, written>>20),
-		fault.Wantf("at most %d MiB in the data folder of its listener: --max-job-disk", limit>>20), fault.Hint("let it keep fewer checkpoints (--keep), or name another place for them (--checkpoint)"+goOnFrom(j)))
+		fault.Wantf("at most %d MiB in the data folder of its listener: --max-job-disk", limit>>20), fault.Hint(hint+goOnFrom(j)))
 }
 
 // goOnFrom says how a job goes on whose data folder has a checkpoint of it.
 func goOnFrom(j *Job) string {
-	if j.manager.cfg.Data == nil || !j.manager.cfg.Data.keeps(j.ID) {
+	if d := j.manager.cfg.Data; d == nil || !d.keeps(j.ID) || bytesBelow(d.folder(j.ID)) == 0 {
 		return ""
 	}
 	return fmt.Sprintf("; \"edl jobs resume %s\" goes on from its last checkpoint", j.ID)
