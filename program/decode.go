@@ -57,11 +57,16 @@ func Decode(data []byte, limits Limits) (*Program, error) {
 	separate(p)
 	splitFused(p)
 	readTables(p)
-	widen(p)
-	feedReaders(p)
+	both := []*Program{p}
 	if p.Startup != nil {
-		widen(p.Startup)
-		feedReaders(p.Startup)
+		both = append(both, p.Startup)
+	}
+	roles := ofRole(p)
+	for _, p := range both {
+		if !roles {
+			widen(p)
+		}
+		feedReaders(p)
 	}
 	return p, nil
 }

@@ -10,14 +10,9 @@ import (
 var typeAttrs = []string{"dtype", "in_dtype", "out_dtype"}
 
 // widen gives variables of types of which kernels know nothing a type that holds all their values, and with them the attributes that name types. It leaves alone masks of
-// dropout: nothing but its gradient reads them, and the declaration of a temporary variable is a hint. It leaves alone programs of roles that compress what travels: there
-// 16 bits are meant, and what a user's program had of them is wide already.
+// dropout: nothing but its gradient reads them, and the declaration of a temporary variable is a hint.
+// It is not for programs of roles: there 16 bits are what travels, and what a user's program had of them is wide already.
 func widen(p *Program) {
-	for _, b := range p.Blocks {
-		if slices.ContainsFunc(b.Ops, func(op *Op) bool { return op.Type == "compress" || op.Type == "decompress" }) {
-			return
-		}
-	}
 	masks := map[string]bool{}
 	for _, b := range p.Blocks {
 		for _, op := range b.Ops {
@@ -39,4 +34,17 @@ func widen(p *Program) {
 			}
 		}
 	}
+}
+
+// roleOps are ops that only programs of trainers and pservers have.
+var roleOps = []string{"send", "recv", "listen_and_serv", "compress", "decompress"}
+
+// ofRole reports whether a program, or the startup program that belongs to it, is that of a role of a job.
+func ofRole(p *Program) bool {
+	for _, b := range p.Blocks {
+		if slices.ContainsFunc(b.Ops, func(op *Op) bool { return slices.Contains(roleOps, op.Type) }) {
+			return true
+		}
+	}
+	return p.Startup != nil && ofRole(p.Startup)
 }
