@@ -53,7 +53,8 @@ func (s *sweeper) place(r sweep.Run, kind string) string {
 	return filepath.Join(s.dir, fmt.Sprintf("trial-%04d", r.Trial), fmt.Sprintf("%s-%d%s", strings.TrimSuffix(kind, filepath.Ext(kind)), r.Rung, filepath.Ext(kind)))
 }
 
-// known returns the result of a run that an earlier process has ended, or nil.
+// known returns the result of a run that an earlier process has ended, or nil: also when its model has gone since, without which the next rung cannot begin. Models are found
+// where they are now, so that a directory may be moved.
 func (s *sweeper) known(r sweep.Run) (*trialResult, error) {
 	path := s.place(r, "result.json")
 	b, err := os.ReadFile(path)
@@ -65,7 +66,14 @@ func (s *sweeper) known(r sweep.Run) (*trialResult, error) {
 		err = json.Unmarshal(b, result)
 	}
 	if err != nil {
-		return nil, fileFault(path, err)
+		return nil, fault.E(fault.Corrupt, fault.At(path), fault.Cause(err), fault.Want("the result of a trial"), fault.Hint("remove the file, and the trial runs again"))
+	}
+	if result.Score == nil {
+		return result, nil
+	}
+	result.Model = s.place(r, "model")
+	if _, err := os.Stat(result.Model); errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
 	}
 	return result, nil
 }

@@ -74,7 +74,7 @@ func count(b []byte, of *layout, have int) (int, error) {
 		b = b[n:]
 		size := protowire.ConsumeFieldValue(number, kind, b)
 		if size < 0 {
-			return 0, fault.E(fault.Corrupt, fault.At("the ONNX model"), fault.Got("a message that is cut"), fault.Want("a whole file .onnx"))
+			return 0, fault.E(fault.Corrupt, fault.At("the ONNX model"), fault.Got("bytes that are no ONNX model, or one that is cut"), fault.Want("a whole file .onnx"))
 		}
 		if have++; have > mostMessages {
 			return 0, fault.E(fault.TooLarge, fault.At("the ONNX model"), fault.Gotf("more than %d fields", mostMessages), fault.Want("fewer"))
