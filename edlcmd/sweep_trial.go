@@ -117,7 +117,8 @@ func (s *sweeper) trial(ctx context.Context, r sweep.Run) (*trialResult, error) 
 	return result, replaceFile(s.place(r, "result.json"), append(b, '\n'))
 }
 
-// endJob ends the job that a process which was killed has left of the run: its name is taken while it goes on. What is wrong with the listener, the run says.
+// endJob ends the job that a process which was killed has left of the run, and lets the listener forget its state: both have the name that the run needs. What is wrong with the
+// listener, the run says.
 func (s *sweeper) endJob(ctx context.Context, r sweep.Run) {
 	client, err := (&findFlags{s.address}).open(ctx, s.job(r))
 	if err != nil {
@@ -127,6 +128,7 @@ func (s *sweeper) endJob(ctx context.Context, r sweep.Run) {
 	ctx, cancel := context.WithTimeout(ctx, stopTime)
 	defer cancel()
 	_ = client.Stop(ctx, s.job(r))
+	_ = client.ReleaseState(ctx, s.job(r)) // a job that has ended well may have left one
 }
 
 // job is the name of the job of a run.
