@@ -1,28 +1,27 @@
 package executor
 
 import (
-	"encoding/binary"
-	"fmt"
-	"hash/maphash"
 	"math"
+	"reflect"
 	"slices"
 
 	"github.com/edl-go/edl/program"
 )
 
-// version names a program as it was at a time. A program that was changed has another fingerprint.
+// version names a program as it was at a time. A program that was changed has another number, in the same executor.
 type version struct {
-	program     *program.Program
-	fingerprint uint64
+	program *program.Program
+	number  uint64
 }
 
-// A versions knows the programs that were run last as they were then, so that a program that has not changed is compared and not hashed again. Users may change
-// every field of a program between two runs, so there is no counter to trust; a comparison costs about a fifth of a hash.
+// A versions knows the programs that were run last as they were then. Users may change every field of a program between two runs, so what it has to trust is a
+// comparison.
 type versions struct {
 	known []remembered // the one that was used last at the end
+	last  uint64       // number that was given
 }
 
-// A remembered is a program as it was when its fingerprint was taken.
+// A remembered is a program as it was when its number was given.
 type remembered struct {
 	version
 	blocks []blockThen
@@ -63,7 +62,7 @@ func (v *versions) of(p *program.Program) version {
 			v.known = append(slices.Delete(v.known, i, i+1), r)
 		}
 		if !r.isStill(p) {
-			r = remember(p)
+			r = v.remember(p)
 			v.known[len(v.known)-1] = r
 		}
 		return r.version
@@ -71,12 +70,13 @@ func (v *versions) of(p *program.Program) version {
 	if len(v.known) == cachedPlans {
 		v.known = slices.Delete(v.known, 0, 1)
 	}
-	v.known = append(v.known, remember(p))
+	v.known = append(v.known, v.remember(p))
 	return v.known[len(v.known)-1].version
 }
 
-func remember(p *program.Program) remembered {
-	r := remembered{version: version{p, fingerprint(p)}, blocks: make([]blockThen, len(p.Blocks))}
+func (v *versions) remember(p *program.Program) remembered {
+	v.last++
+	r := remembered{version: version{p, v.last}, blocks: make([]blockThen, len(p.Blocks))}
 	for i, b := range p.Blocks {
 		then := &r.blocks[i]
 		then.parent = b.Parent
@@ -107,7 +107,7 @@ func attrsThen(attrs map[string]program.Attr) (list []attrThen) {
 	return list
 }
 
-// isStill reports whether nothing that fingerprint covers has changed.
+// isStill reports whether nothing has changed that a plan depends on. The line of user code is no part of what a program computes.
 func (r *remembered) isStill(p *program.Program) bool {
 	if len(p.Blocks) != len(r.blocks) {
 		return false
@@ -179,107 +179,17 @@ func sameAttr(a, b program.Attr) bool {
 		return sameList(a, b)
 	case []bool:
 		return sameList(a, b)
+	case []float32:
+		v, ok := a.([]float32)
+		return ok && slices.EqualFunc(v, b, func(a, b float32) bool { return math.Float32bits(a) == math.Float32bits(b) })
+	case []float64:
+		v, ok := a.([]float64)
+		return ok && slices.EqualFunc(v, b, func(a, b float64) bool { return math.Float64bits(a) == math.Float64bits(b) })
 	}
-	return hashOf(a) == hashOf(b)
+	return reflect.DeepEqual(a, b)
 }
 
 func sameList[T comparable](a program.Attr, b []T) bool {
 	v, ok := a.([]T)
 	return ok && slices.Equal(v, b)
-}
-
-func hashOf(value program.Attr) uint64 {
-	var h maphash.Hash
-	h.SetSeed(fingerprintSeed)
-	attr(&h, value)
-	return h.Sum64()
-}
-
-var fingerprintSeed = maphash.MakeSeed()
-
-// fingerprint differs when a program has changed. It covers everything that a plan depends on, and is cheap enough to be
-// taken before each run; it means nothing outside of this process.
-func fingerprint(p *program.Program) uint64 {
-	var h maphash.Hash
-	h.SetSeed(fingerprintSeed)
-	for _, b := range p.Blocks {
-		number(&h, int64(b.Parent))
-		for _, v := range b.Vars() {
-			text(&h, v.Name)
-			number(&h, int64(v.Kind), int64(v.DType), int64(v.LoDLevel), int64(len(v.Dims)))
-			number(&h, v.Dims...)
-			maphash.WriteComparable(&h, v.Persistable)
-		}
-		number(&h, int64(len(b.Ops)))
-		for _, op := range b.Ops {
-			text(&h, op.Type)
-			number(&h, int64(slotsSum(op.Inputs)), int64(slotsSum(op.Outputs)), int64(attrsSum(op.Attrs)))
-		}
-	}
-	return h.Sum64()
-}
-
-// slotsSum adds the hashes of the slots, so that the order of the map does not count.
-func slotsSum(slots map[string][]string) (sum uint64) {
-	for slot, names := range slots {
-		var h maphash.Hash
-		h.SetSeed(fingerprintSeed)
-		text(&h, slot)
-		for _, name := range names {
-			text(&h, name)
-		}
-		sum += h.Sum64()
-	}
-	return sum
-}
-
-// attrsSum does the same for attributes. The line of user code is no part of what a program computes.
-func attrsSum(attrs map[string]program.Attr) (sum uint64) {
-	for name, value := range attrs {
-		if name == program.AttrCallstack {
-			continue
-		}
-		var h maphash.Hash
-		h.SetSeed(fingerprintSeed)
-		text(&h, name)
-		attr(&h, value)
-		sum += h.Sum64()
-	}
-	return sum
-}
-
-func attr(h *maphash.Hash, value program.Attr) {
-	switch v := value.(type) {
-	case int32:
-		number(h, 1, int64(v))
-	case int64:
-		number(h, 2, v)
-	case float32:
-		number(h, 3, int64(math.Float32bits(v)))
-	case float64:
-		number(h, 4, int64(math.Float64bits(v)))
-	case string:
-		number(h, 5)
-		text(h, v)
-	case []string:
-		number(h, 6, int64(len(v)))
-		for _, s := range v {
-			text(h, s)
-		}
-	default:
-		text(h, fmt.Sprintf("%T%v", value, value))
-	}
-}
-
-func text(h *maphash.Hash, s string) {
-	number(h, int64(len(s)))
-	h.WriteString(s)
-}
-
-func number(h *maphash.Hash, values ...int64) {
-	var b [8]byte
-	for _, v := range values {
-		binary.LittleEndian.PutUint64(b[:], uint64(v))
-		h.Write(b[:])
-	}
 }
