@@ -47,7 +47,7 @@ func SmallPages(t *Tensor) {
 	// Zeros that were only read are one large page for all of them. The kernel makes a large page of it when it is written, whatever the advice. So it must go, too.
 	for at := 0; at < len(whole); {
 		end := at
-		for end < len(whole) && isZeros(whole[end:end+giveBack]) {
+		for end < len(whole) && ZeroBytes(whole[end:end+giveBack]) {
 			end += giveBack
 		}
 		if end > at {

@@ -77,7 +77,7 @@ func readShort(src *source, limits Limits) (*Tensor, error) {
 		if err != nil {
 			return nil, src.failed(err, int64(got), int64(n*s.DType.Size()), "elements in short form")
 		}
-		if src.offset += int64(got); isZeros(block[:got]) {
+		if src.offset += int64(got); ZeroBytes(block[:got]) {
 			continue
 		}
 		if err := decodeBlock(t, at, n, block[:got]); err != nil {
@@ -100,9 +100,9 @@ func RowsInUse(t *Tensor) (numbers, rows *Tensor, err error) {
 		each = len(memory) / int(t.dims[0])
 	}
 	for row := int64(0); row < t.dims[0] && each > 0; row++ {
-		if at := int(row) * each; at%usedBytes < each && len(memory)-at >= usedBytes && isZeros(memory[at:at+usedBytes]) {
+		if at := int(row) * each; at%usedBytes < each && len(memory)-at >= usedBytes && ZeroBytes(memory[at:at+usedBytes]) {
 			row += int64(max(usedBytes/each, 1)) - 1
-		} else if !isZeros(memory[at : at+each]) {
+		} else if !ZeroBytes(memory[at : at+each]) {
 			used = append(used, row)
 		}
 	}

@@ -142,7 +142,7 @@ func decodeElements(t *Tensor, offset, n int, b []byte) error {
 
 // decodeBlock is decodeElements for a block.
 func decodeBlock(t *Tensor, offset, n int, b []byte) error {
-	if len(b) == blockBytes && isZeros(b) && isZeros(memoryOf(t)[offset*t.dtype.Size():][:blockBytes]) {
+	if len(b) == blockBytes && ZeroBytes(b) && ZeroBytes(memoryOf(t)[offset*t.dtype.Size():][:blockBytes]) {
 		return nil
 	}
 	switch d := t.data.(type) {

@@ -35,10 +35,10 @@ func copied[T Bits](from []T) []T {
 }
 
 // AreZeros reports whether all bits of the elements are 0. Reading them takes no memory where they were never in use.
-func AreZeros[T Bits](elements []T) bool { return isZeros(bytesOf(elements)) }
+func AreZeros[T Bits](elements []T) bool { return ZeroBytes(bytesOf(elements)) }
 
-// isZeros reports whether all bytes are 0.
-func isZeros(b []byte) bool {
+// ZeroBytes reports whether all bytes are 0.
+func ZeroBytes(b []byte) bool {
 	for len(b) > usedBytes {
 		if !bytes.Equal(b[:usedBytes], noBytes[:]) {
 			return false

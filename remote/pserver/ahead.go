@@ -1,7 +1,6 @@
 package pserver
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"math"
@@ -307,20 +306,6 @@ func (one *stretch) put(answer *rpc.CopyResponse) error {
 		return bad("too many bytes")
 	}
 	return nil
-}
-
-var zeros [blockBytes]byte
-
-// areZeros reports whether all bytes are 0.
-func areZeros(b []byte) bool {
-	for len(b) > 0 {
-		n := min(len(b), len(zeros))
-		if !bytes.Equal(b[:n], zeros[:n]) {
-			return false
-		}
-		b = b[n:]
-	}
-	return true
 }
 
 // A lender answers servers of the next placement.

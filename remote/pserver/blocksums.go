@@ -185,7 +185,7 @@ func (k *blockSums) compare(s stretchOf, rows *tensor.Tensor, have []uint64) (di
 		part := memory[block*each : min((block+1)*each, len(memory))]
 		first := s.first + int64(block)*height
 		known := e.after > 0 && changes != nil && changes.since(first, min(first+height, s.first+s.rows)) <= e.after
-		zeros := len(have) == 0 && areZeros(part)
+		zeros := len(have) == 0 && tensor.ZeroBytes(part)
 		if !known {
 			e.sums[block] = sumOf(part)
 		}
