@@ -17,11 +17,10 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 	"github.com/edl-go/edl/dataset"
-	"github.com/edl-go/edl/dataset/internal/interrupt"
+	"github.com/edl-go/edl/dataset/internal/ordered"
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/tensor"
 	"golang.org/x/image/draw"
-	"golang.org/x/sync/errgroup"
 )
 
 // An ImageFolder is a folder of pictures: a folder for each class, with the files of the class in it and below.
@@ -125,7 +124,6 @@ func noLink(name string, entry fs.DirEntry) error {
 // A picture is a file while it becomes a record.
 type picture struct {
 	imageFile
-	done   chan struct{} // is closed when record or err is there
 	record []byte
 	err    error
 }
@@ -143,53 +141,22 @@ func (f *ImageFolder) Write(ctx context.Context, o ImageOptions, train, test dat
 	if !(o.Test >= 0 && o.Test < 1) {
 		return fault.E(fault.InvalidArgument, fault.Gotf("a share of %v for the test", o.Test), fault.Want("0 to less than 1"))
 	}
-	g, ctx := errgroup.WithContext(ctx)
-	todo, inOrder := make(chan *picture, o.Workers), make(chan *picture, 2*o.Workers)
-	g.Go(func() error {
-		defer close(todo)
-		defer close(inOrder)
+	return ordered.Run(ctx, "images", o.Workers, func(put func(*picture) error) error {
 		for _, file := range f.files {
-			p := &picture{imageFile: file, done: make(chan struct{})}
-			for _, to := range []chan *picture{todo, inOrder} {
-				select {
-				case to <- p:
-				case <-ctx.Done():
-					return interrupt.Check(ctx, "images")
-				}
-			}
-		}
-		return nil
-	})
-	for range o.Workers {
-		g.Go(func() error {
-			for p := range todo {
-				p.record, p.err = f.record(p.imageFile, o, channels)
-				close(p.done)
-			}
-			return nil
-		})
-	}
-	g.Go(func() error {
-		for p := range inOrder {
-			select {
-			case <-p.done:
-			case <-ctx.Done():
-				return interrupt.Check(ctx, "images")
-			}
-			if p.err != nil {
-				return p.err
-			}
-			w := train
-			if float64(p.hash>>11)/(1<<53) < o.Test {
-				w = test
-			}
-			if err := w.Write(p.record); err != nil {
+			if err := put(&picture{imageFile: file}); err != nil {
 				return err
 			}
 		}
 		return nil
+	}, func(p *picture) { p.record, p.err = f.record(p.imageFile, o, channels) }, func(p *picture) error {
+		switch {
+		case p.err != nil:
+			return p.err
+		case float64(p.hash>>11)/(1<<53) < o.Test:
+			return test.Write(p.record)
+		}
+		return train.Write(p.record)
 	})
-	return g.Wait()
 }
 
 // record reads a file. A size that the file only claims allocates nothing.

@@ -4,9 +4,7 @@ import (
 	"context"
 	"io"
 
-	"golang.org/x/sync/errgroup"
-
-	"github.com/edl-go/edl/dataset/internal/interrupt"
+	"github.com/edl-go/edl/dataset/internal/ordered"
 )
 
 // blockRows is how many rows a worker encodes at once.
@@ -20,60 +18,34 @@ type block struct {
 	records [][]byte
 	test    []bool
 	err     error // after records
-	done    chan struct{}
 }
 
 // Convert writes a record for each row of the tables, in their order, to train or test as the schema splits them. Workers of the given number encode; memory is
 // bounded by the rows that they have in hand. Records before one that fails are written.
 func Convert(ctx context.Context, s *Schema, tables []*Table, workers int, train, test func(record []byte) error) error {
-	g, ctx := errgroup.WithContext(ctx)
-	todo, inOrder := make(chan *block, workers), make(chan *block, 2*workers)
-	g.Go(func() error {
-		defer close(todo)
-		defer close(inOrder)
+	return ordered.Run(ctx, "table", workers, func(put func(*block) error) error {
 		for _, t := range tables {
-			if err := readBlocks(ctx, s, t, todo, inOrder); err != nil {
+			if err := readBlocks(s, t, put); err != nil {
 				return err
 			}
 		}
 		return nil
-	})
-	for range workers {
-		g.Go(func() error {
-			for b := range todo {
-				b.encode()
-				close(b.done)
+	}, (*block).encode, func(b *block) error {
+		for i, record := range b.records {
+			write := train
+			if b.test[i] {
+				write = test
 			}
-			return nil
-		})
-	}
-	g.Go(func() error {
-		for b := range inOrder {
-			select {
-			case <-b.done:
-			case <-ctx.Done():
-				return interrupt.Check(ctx, "table")
-			}
-			for i, record := range b.records {
-				write := train
-				if b.test[i] {
-					write = test
-				}
-				if err := write(record); err != nil {
-					return err
-				}
-			}
-			if b.err != nil {
-				return b.err
+			if err := write(record); err != nil {
+				return err
 			}
 		}
-		return nil
+		return b.err
 	})
-	return g.Wait()
 }
 
 // readBlocks reads a table.
-func readBlocks(ctx context.Context, s *Schema, t *Table, todo, inOrder chan<- *block) error {
+func readBlocks(s *Schema, t *Table, put func(*block) error) error {
 	if t.more != nil { // columns may come in any row
 		t.more(s.names())
 	}
@@ -86,7 +58,7 @@ func readBlocks(ctx context.Context, s *Schema, t *Table, todo, inOrder chan<- *
 		if err != nil {
 			return t.placed(err)
 		}
-		b := &block{encoder: encoder, split: split, rows: make([]Row, 0, blockRows), done: make(chan struct{})}
+		b := &block{encoder: encoder, split: split, rows: make([]Row, 0, blockRows)}
 		var failed error
 		for len(b.rows) < blockRows {
 			row, err := t.Next()
@@ -102,12 +74,8 @@ func readBlocks(ctx context.Context, s *Schema, t *Table, todo, inOrder chan<- *
 		if b.err = failed; failed != nil {
 			end = true
 		}
-		for _, to := range []chan<- *block{inOrder, todo} {
-			select {
-			case to <- b:
-			case <-ctx.Done():
-				return interrupt.Check(ctx, "table")
-			}
+		if err := put(b); err != nil {
+			return err
 		}
 		if failed != nil {
 			return nil // who writes tells
