@@ -18,34 +18,88 @@ import (
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/ops/reader"
 	"github.com/edl-go/edl/program"
+	"github.com/edl-go/edl/proto/job"
 )
 
 // schemaBeside returns the schema of the records that a model is trained on, for its export: the file beside them that "edl data table" has made. There is none
 // if the folders of the data have none, have different ones, or are in a bucket, or if the model is fed what is no field of it: then it is that of other records.
 func schemaBeside(globs []string, inference *program.Program) ([]export.File, error) {
-	var found []byte
-	for _, glob := range globs {
-		if strings.Contains(glob, "://") || strings.ContainsAny(filepath.Dir(glob), "*?[") {
-			return nil, nil
-		}
-		b, err := os.ReadFile(filepath.Join(filepath.Dir(glob), schemaFile))
-		switch {
-		case errors.Is(err, fs.ErrNotExist):
-			return nil, nil
-		case err != nil:
-			return nil, fileFault(filepath.Dir(glob), err)
-		case found != nil && !bytes.Equal(found, b):
-			return nil, nil
-		}
-		found = b
-	}
-	if found == nil {
-		return nil, nil
+	_, found, err := besideRecords(globs)
+	if err != nil || found == nil {
+		return nil, err
 	}
 	if s, err := schema.Read(bytes.NewReader(found)); err != nil || misfit(s, inference) != "" {
 		return nil, nil
 	}
 	return []export.File{{Name: schemaFile, Bytes: found}}, nil
+}
+
+// besideRecords returns the schema that lies in all folders of record files; nil: there is none, or they have different ones.
+func besideRecords(globs []string) (path string, found []byte, err error) {
+	for _, glob := range globs {
+		if strings.Contains(glob, "://") || strings.ContainsAny(filepath.Dir(glob), "*?[") {
+			return "", nil, nil
+		}
+		path = filepath.Join(filepath.Dir(glob), schemaFile)
+		b, err := os.ReadFile(path)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return "", nil, nil
+		case err != nil:
+			return "", nil, fileFault(path, err)
+		case found != nil && !bytes.Equal(found, b):
+			return "", nil, nil
+		}
+		found = b
+	}
+	return path, found, nil
+}
+
+// fitRecords refuses record files in which two fields that a program reads stand in each other's place, by the schema beside them. Their types may be the same, as those of two
+// categories are, and then training would go on with the wrong columns. A program may read fields under names of its own.
+func fitRecords(data []*job.DataBinding, model string, p *program.Program) error {
+	if !reads(p) {
+		return nil
+	}
+	read, err := executor.ReadOp(p)
+	if err != nil {
+		return err
+	}
+	wanted := read.Outputs["Out"]
+	for _, d := range data {
+		path, b, err := besideRecords(d.Globs)
+		if err != nil {
+			return err
+		}
+		if b == nil {
+			continue
+		}
+		s, err := schema.Read(bytes.NewReader(b))
+		if err != nil {
+			return nil // a file of that name that is no schema
+		}
+		made := namesOf(s.Fields())
+		for i, name := range wanted[:min(len(wanted), len(made))] {
+			if at := slices.Index(made, name); at >= 0 && at != i && slices.Contains(wanted, made[i]) {
+				return otherFields(path, made, model, wanted, made[i]+" as field "+strconv.Itoa(i), name)
+			}
+		}
+	}
+	return nil
+}
+
+func namesOf(fields []schema.Field) []string {
+	names := make([]string, len(fields))
+	for i, f := range fields {
+		names[i] = f.Name
+	}
+	return names
+}
+
+// otherFields is the error of a schema that does not make what a program reads.
+func otherFields(path string, made []string, model string, wanted []string, got, want string) error {
+	return fault.E(fault.InvalidArgument, fault.At(path), fault.Got(got), fault.Wantf("%s, as %s reads records", want, model),
+		fault.Hintf("the schema makes %s; the program reads %s", shortList(made), shortList(wanted)))
 }
 
 // schemaGiven returns the schema in a file that a user has named. It must have the inputs of the model as fields.
@@ -92,16 +146,10 @@ func fitReader(path string, s *schema.Schema, model string, p *program.Program) 
 		return err
 	}
 	made := s.Fields()
-	of := make([]string, len(made))
-	for i, f := range made {
-		of[i] = f.Name
-	}
+	of := namesOf(made)
 	wanted := read.Outputs["Out"]
 	named := slices.ContainsFunc(wanted, func(name string) bool { return slices.Contains(of, name) })
-	wrong := func(got, want string) error {
-		return fault.E(fault.InvalidArgument, fault.At(path), fault.Got(got), fault.Wantf("%s, as %s reads records", want, model),
-			fault.Hintf("the schema makes %s; the program reads %s", shortList(of), shortList(wanted)))
-	}
+	wrong := func(got, want string) error { return otherFields(path, of, model, wanted, got, want) }
 	if len(made) != len(pipeline.Fields) {
 		return wrong(fmt.Sprintf("a schema of %d fields", len(made)), strconv.Itoa(len(pipeline.Fields)))
 	}

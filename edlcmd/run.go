@@ -205,6 +205,9 @@ func (f *runFlags) readTables(ctx context.Context, c *console, spec *job.JobSpec
 			return err
 		}
 	}
+	if err := fitRecords(spec.Data, f.model, p); err != nil {
+		return err
+	}
 	fits := func(s *schema.Schema) error { return fitReader(f.tables.schema, s, f.model, p) }
 	if err := f.tables.replace(ctx, c, "--data", spec.Data, set, fits); err != nil {
 		return err
