@@ -2,7 +2,7 @@
 // engines run. Read makes a program and its parameters of a model, to serve it or to train it further.
 //
 // One op becomes one node or a few. Values have the names of the variables, so that what a model takes and returns is called the same in both. Both directions refuse
-// what has no equal, and name the op: a model is whole or it is not written. Numbers agree to rounding, because engines add up in different orders.
+// a model with ops that have no counterpart, and name these ops. Numbers agree to rounding, because engines add up in different orders.
 //
 // Files in reading order: onnx.go, tensors.go, write.go with the ops in write_ops.go and write_shapes.go, read.go with read_ops.go and read_shapes.go, and fold.go.
 package onnx

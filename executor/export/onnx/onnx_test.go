@@ -56,7 +56,7 @@ func numbers(t testing.TB, list []int64, dims ...int64) *tensor.Tensor {
 	return v
 }
 
-// subjects have every op that has an equal at least once, with attributes that are not the defaults of the other side.
+// subjects have every op that has a counterpart at least once, with attributes that are not the defaults of the other side.
 func subjects(t testing.TB) map[string]subject {
 	return map[string]subject{
 		"images": {func(m *layers.Model) []layers.Variable {
@@ -289,8 +289,8 @@ func TestTracedModel(t *testing.T) {
 	}
 }
 
-// What has no equal is named, all of it at once, and nothing is written.
-func TestOpsWithoutAnEqualAreNamed(t *testing.T) {
+// Ops without a counterpart are named, all at once, and nothing is written.
+func TestOpsWithoutACounterpartAreNamed(t *testing.T) {
 	s := subject{func(m *layers.Model) []layers.Variable {
 		x := layers.Data(m, "x", layers.Dims(4))
 		return []layers.Variable{layers.Expm1(layers.Maxout(layers.Reshape(layers.Expm1(x), []int64{-1, 4, 1, 1}), 2))}

@@ -24,10 +24,10 @@ type Model struct {
 	Values  map[string]*tensor.Tensor
 }
 
-// Read makes a program of an ONNX model. Inputs and outputs keep their names; a name that no file can have gets "_" for each sign that is in the way. Parameters of floats are trained by an
-// optimizer that is added later.
+// Read makes a program of an ONNX model. Inputs and outputs keep their names, in which characters that a file name cannot have become "_". An optimizer that is added later trains the float
+// parameters.
 //
-// Errors: fault.Corrupt for what is no ONNX model, fault.Unsupported for ops, types and attributes that have no equal here, all ops at once, and fault.InvalidArgument
+// Errors: fault.Corrupt for what is no ONNX model, fault.Unsupported for ops, types and attributes that have no counterpart here, all ops at once, and fault.InvalidArgument
 // for a model that contradicts itself. The memory that it takes is in proportion to the file.
 func Read(file []byte) (*Model, error) {
 	if _, err := count(file, &modelLayout, 0); err != nil {
@@ -175,14 +175,14 @@ func (r *reader) read() (*Model, error) {
 
 // convert makes ops of the node.
 func (r *reader) convert() error {
-	source := sources[r.node.GetOpType()]
+	source := readers[r.node.GetOpType()]
 	if source == nil {
 		return unsupported("extents that the model computes, as elements", "extents as shapes of others alone")
 	}
 	return source(r)
 }
 
-// check lists all ops that have no equal.
+// check lists all ops that have no counterpart.
 func (r *reader) check() error {
 	counts := map[string]int{}
 	var order []string
@@ -191,7 +191,7 @@ func (r *reader) check() error {
 		if d := n.GetDomain(); d != "" && d != "ai.onnx" {
 			kind = d + "." + kind
 		}
-		if sources[kind] != nil || kind == "Shape" {
+		if readers[kind] != nil || kind == "Shape" {
 			continue
 		}
 		if counts[kind]++; counts[kind] == 1 {
@@ -206,7 +206,7 @@ func (r *reader) check() error {
 	for _, kind := range order[:min(len(order), 20)] {
 		said = append(said, fmt.Sprintf("%d %s", counts[kind], fault.Quote(kind)))
 	}
-	return fault.E(fault.Unsupported, fault.At("the ONNX model"), fault.Got("ops without an equal here: "+strings.Join(said, ", ")), fault.Want("a model without them"))
+	return fault.E(fault.Unsupported, fault.At("the ONNX model"), fault.Got("ops without a counterpart here: "+strings.Join(said, ", ")), fault.Want("a model without them"))
 }
 
 // variable returns the name of the variable of a value, which it makes.

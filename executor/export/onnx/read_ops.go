@@ -12,11 +12,11 @@ import (
 
 type attrs = map[string]program.Attr
 
-// sources make ops of each kind of node that has an equal.
-var sources map[string]func(*reader) error
+// readers make the ops of each kind of node that has a counterpart.
+var readers map[string]func(*reader) error
 
 func init() {
-	sources = map[string]func(*reader) error{
+	readers = map[string]func(*reader) error{
 		"Relu": same("relu"), "Sigmoid": same("sigmoid"), "Tanh": same("tanh"), "Exp": same("exp"), "Log": same("log"), "Sqrt": same("sqrt"), "Abs": same("abs"),
 		"Floor": same("floor"), "Ceil": same("ceil"), "Reciprocal": same("reciprocal"), "Softsign": same("softsign"), "Sin": same("sin"), "Cos": same("cos"),
 		"Identity": same("assign"), "Not": same("logical_not"), "Erf": same("erf"), "Softplus": same("softplus"), "Dropout": same("assign"),

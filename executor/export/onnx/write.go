@@ -23,7 +23,7 @@ const mostBytes = math.MaxInt32
 // Write writes an inference program, as export.Program makes them, and its parameters as an ONNX model. value returns the parameters by name. An open extent of an input
 // stays open: the first one of each is called batch.
 //
-// Errors: fault.Unsupported for an op, a type or an attribute that opset 17 has no equal for, all of them at once; what value returns; and what to returns.
+// Errors: fault.Unsupported for an op, a type or an attribute that opset 17 has no counterpart for, all of them at once; what value returns; and what to returns.
 func Write(to io.Writer, p *program.Program, value func(name string) (*tensor.Tensor, error)) error {
 	w := &writer{
 		program: p, graph: &onnx.GraphProto{Name: "edl"}, metas: map[string]ops.Meta{}, names: map[string]string{}, taken: map[string]bool{}, value: value,
@@ -124,11 +124,11 @@ func (w *writer) parameters(block *program.Block) error {
 	return nil
 }
 
-// check lists all ops that have no equal, before the first of them.
+// check lists all ops that have no counterpart, before the first of them.
 func (w *writer) check(block *program.Block) error {
 	counts, first := map[string]int{}, map[string]*program.Op{}
 	for _, op := range block.Ops {
-		if _, ok := equals[op.Type]; ok || op.Type == "feed" || op.Type == "fetch" {
+		if _, ok := writers[op.Type]; ok || op.Type == "feed" || op.Type == "fetch" {
 			continue
 		}
 		if counts[op.Type]++; counts[op.Type] == 1 {
@@ -146,7 +146,7 @@ func (w *writer) check(block *program.Block) error {
 		}
 		said = append(said, fmt.Sprintf("%d %s%s", counts[name], name, line))
 	}
-	return fault.E(fault.Unsupported, fault.At("the ONNX model"), fault.Got("ops without an equal in ONNX: "+strings.Join(said, "; ")),
+	return fault.E(fault.Unsupported, fault.At("the ONNX model"), fault.Got("ops without a counterpart in ONNX: "+strings.Join(said, "; ")),
 		fault.Want("another format, or a model without them"))
 }
 
@@ -218,7 +218,7 @@ func (w *writer) op(op *program.Op) error {
 		return err
 	}
 	c := &call{writer: w, Shapes: s, op: op}
-	if err := errors.Join(equals[op.Type](c), c.err); err != nil {
+	if err := errors.Join(writers[op.Type](c), c.err); err != nil {
 		return err
 	}
 	for slot, names := range op.Outputs {
@@ -321,7 +321,7 @@ func (c *call) constant(t *tensor.Tensor, err error) string {
 	return name
 }
 
-// refuse makes the error of an op that has no equal with this attribute or input.
+// refuse makes the error of an op that has no counterpart with this attribute or input.
 func (c *call) refuse(got, want string) error {
 	return fault.E(fault.Unsupported, fault.Got(got), fault.Want(want+" in an ONNX model"))
 }

@@ -11,11 +11,11 @@ import (
 	"github.com/edl-go/edl/tensor"
 )
 
-// equals writes each op that has an equal: its inputs are values by then. Op round has none: ONNX takes halves to even numbers.
-var equals map[string]func(c *call) error
+// writers write the nodes of each op that has a counterpart. Its inputs have values by then. The op round has none, because ONNX rounds halves to even numbers.
+var writers map[string]func(c *call) error
 
 func init() {
-	equals = map[string]func(*call) error{
+	writers = map[string]func(*call) error{
 		"relu": unary("Relu"), "sigmoid": unary("Sigmoid"), "tanh": unary("Tanh"), "exp": unary("Exp"), "log": unary("Log"), "sqrt": unary("Sqrt"), "abs": unary("Abs"),
 		"floor": unary("Floor"), "ceil": unary("Ceil"), "reciprocal": unary("Reciprocal"), "softsign": unary("Softsign"), "sin": unary("Sin"), "cos": unary("Cos"),
 		"assign": unary("Identity"), "logical_not": unary("Not"), "erf": unary("Erf"),
@@ -34,7 +34,7 @@ func init() {
 		"reduce_sum": reduce("ReduceSum"), "reduce_mean": reduce("ReduceMean"), "reduce_max": reduce("ReduceMax"), "reduce_min": reduce("ReduceMin"), "reduce_prod": reduce("ReduceProd"),
 	}
 	for name, write := range shapeOps {
-		equals[name] = write
+		writers[name] = write
 	}
 }
 
