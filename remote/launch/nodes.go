@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"io"
 	"slices"
 	"sync"
@@ -21,8 +22,9 @@ import (
 	"github.com/edl-go/edl/remote/wire"
 )
 
-// Nodes starts roles on the listeners of a cluster: each on the node that its spec wants, or else in turns. It passes over a node that does not answer, and over one
-// that a role should avoid.
+// Nodes starts roles on the listeners of a cluster: each on the node that its spec wants, or else in turns: trainer 0 on one node, trainer 1 on the next, and pservers likewise, so that
+// those of a job are spread evenly. Another start of a role comes to the next node, and another job begins with another one. Nodes passes over a node that does not
+// answer, and over one that a role should avoid.
 //
 // One stream of Listener.StartRole goes with each role, for as long as the role runs:
 //
@@ -39,8 +41,6 @@ type Nodes struct {
 		Nodes(ctx context.Context) ([]cluster.Node, error)
 	}
 	Side *wire.Side // of this listener, when it calls others
-
-	next atomic.Uint64
 }
 
 var _ Launcher = (*Nodes)(nil)
@@ -61,7 +61,7 @@ func (n *Nodes) Start(ctx context.Context, spec *job.RoleSpec, log io.Writer) (H
 	spec = proto.Clone(spec).(*job.RoleSpec)
 	spec.Hosts = uint32(len(nodes))
 	var failures []error
-	turn := int((n.next.Add(1) - 1) % uint64(len(nodes)))
+	turn := turnOf(spec) % len(nodes)
 	nodes = slices.Concat(nodes[turn:], nodes[:turn])
 	if i := slices.IndexFunc(nodes, func(n cluster.Node) bool { return n.ID == spec.Avoid }); i >= 0 {
 		last := nodes[i]
@@ -83,6 +83,17 @@ func (n *Nodes) Start(ctx context.Context, spec *job.RoleSpec, log io.Writer) (H
 	}
 	return nil, fault.E(fault.Unavailable, fault.At(nameOf(spec)), fault.Gotf("%d nodes that do not answer", len(nodes)),
 		fault.Cause(errors.Join(failures...)))
+}
+
+// turnOf is where in the list of nodes the search for one begins. A standby begins one place behind its pserver.
+func turnOf(spec *job.RoleSpec) int {
+	h := fnv.New32a()
+	_, _ = io.WriteString(h, spec.Job)
+	turn := int(h.Sum32()>>1) + int(spec.Index) + int(spec.Start)
+	if spec.Role == job.Role_STANDBY {
+		turn++
+	}
+	return turn
 }
 
 // startOn starts the role on one node. It returns when the node has said that the role runs.

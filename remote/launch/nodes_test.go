@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -93,19 +94,39 @@ func TestNodesTakeTurns(t *testing.T) {
 	all.addDead(t, "b")
 	all.add(t, "c", works)
 	l := &launch.Nodes{Directory: &all}
-	var ran []string
-	for range 4 {
-		h, log := start(t, l)
+	on := func(role job.Role, index, before uint32) string {
+		t.Helper()
+		log := newTranscript()
+		h, err := l.Start(t.Context(), &job.RoleSpec{Job: "digits", Role: role, Index: index, Start: before, Program: make([]byte, 1<<20)}, log)
+		if err != nil {
+			t.Fatal(err)
+		}
 		if err := h.Wait(); err != nil {
 			t.Fatal(err)
 		}
-		ran = append(ran, h.Node())
-		if want := []string{"1048576 bytes \uFFFD on one of 3 hosts\n"}; !slices.Equal(log.rest(), want) {
+		if want := []string{fmt.Sprintf("1048576 bytes \uFFFD on one of %d hosts\n", len(all))}; !slices.Equal(log.rest(), want) {
 			t.Fatalf("the log is not %q", want)
 		}
+		return h.Node()
 	}
-	if want := []string{"a", "c", "c", "a"}; !slices.Equal(ran, want) {
-		t.Fatalf("ran on %v, want %v", ran, want)
+	// Node b is dead, and c takes its turn.
+	var ran, again, servers []string
+	for i := range uint32(6) {
+		ran = append(ran, on(job.Role_TRAINER, i, 0))
+		again = append(again, on(job.Role_TRAINER, 0, i))
+		servers = append(servers, on(job.Role_PSERVER, i, 0))
+	}
+	if want := slices.Concat(ran[3:], ran[:3]); !slices.Equal(ran, want) || strings.Count(strings.Join(ran, ""), "a") != 2 {
+		t.Errorf("trainers run on %v, want every third on a", ran)
+	}
+	if !slices.Equal(again, ran) || !slices.Equal(servers, ran) {
+		t.Errorf("starts of one trainer are on %v, pservers on %v; want %v", again, servers, ran)
+	}
+	all = slices.Delete(all, 1, 2)
+	for i := range uint32(4) {
+		if p, s := on(job.Role_PSERVER, i, 0), on(job.Role_STANDBY, i, 0); p == s {
+			t.Errorf("pserver %d and its standby are on %s", i, p)
+		}
 	}
 }
 
