@@ -18,6 +18,7 @@ import (
 	"github.com/edl-go/edl/dataset/schema"
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/internal/policy"
+	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/proto/job"
 )
 
@@ -188,4 +189,103 @@ func convertTables(ctx context.Context, c *console, s *schema.Schema, text *byte
 		return rows, nil
 	}
 	return rows, fileFault(dir, err)
+}
+
+// readTables makes records of the tables of --data and --eval-data. A program that trains reads the rows for training, one that evaluates those for the test.
+func (f *runFlags) readTables(ctx context.Context, c *console, spec *job.JobSpec, p *program.Program) error {
+	set := testSet
+	if trains(p) {
+		set = trainSet
+	}
+	held, err := parseData("--eval-data", f.eval.data)
+	if err != nil {
+		return err
+	}
+	if trains(p) {
+		if err := f.warnOfShared(c, spec.Data, held); err != nil {
+			return err
+		}
+	}
+	if err := fitRecords(spec.Data, f.model, p); err != nil {
+		return err
+	}
+	fits := func(s *schema.Schema) error { return fitReader(f.tables.schema, s, f.model, p) }
+	if err := f.tables.replace(ctx, c, "--data", spec.Data, set, fits); err != nil {
+		return err
+	}
+	evaluates := func(s *schema.Schema) error {
+		if f.eval.program == "" {
+			return fits(s)
+		}
+		program, _, err := loadWhole(f.eval.program)
+		if err != nil {
+			return err
+		}
+		return fitReader(f.tables.schema, s, f.eval.program, program)
+	}
+	if err := f.tables.replace(ctx, c, "--eval-data", held, testSet, evaluates); err != nil {
+		return err
+	}
+	f.eval.data = nil
+	for _, d := range held {
+		for _, glob := range d.Globs {
+			f.eval.data = append(f.eval.data, d.Dataset+"="+glob)
+		}
+	}
+	return f.tables.checkUsed(append(spec.Data, held...), f.feed)
+}
+
+// warnOfShared says which files are read both to train and to evaluate, so that evaluations tell nothing about other rows. A schema that divides the rows of tables
+// shares none.
+func (f *runFlags) warnOfShared(c *console, data, held []*job.DataBinding) error {
+	divided := false
+	if f.tables.schema != "" {
+		s, err := readSchema(f.tables.schema)
+		if err != nil {
+			return err
+		}
+		divided = s.Split != nil
+	}
+	train := map[string]bool{}
+	for _, file := range filesBound(data) {
+		train[resolved(file)] = true
+	}
+	var shared []string
+	for _, file := range filesBound(held) {
+		if train[resolved(file)] && !(divided && schema.IsTable(file)) {
+			shared = append(shared, file)
+		}
+	}
+	if len(shared) > 0 {
+		fmt.Fprintf(c.err, "warning: --eval-data evaluates on rows that train, since --data has the same files: %s\n", shortList(shared))
+	}
+	return nil
+}
+
+// filesBound lists the files of data that are here, and globs as they are where none is. Errors in globs, who reads them reports.
+func filesBound(data []*job.DataBinding) (files []string) {
+	for _, d := range data {
+		for _, glob := range d.Globs {
+			found, err := filepath.Glob(glob)
+			if err != nil || len(found) == 0 {
+				found = []string{glob}
+			}
+			files = append(files, found...)
+		}
+	}
+	return files
+}
+
+// resolved is a path that is the same for all names of a file; a URL as it is.
+func resolved(path string) string {
+	if strings.Contains(path, "://") {
+		return path
+	}
+	if absolute, err := filepath.Abs(path); err == nil {
+		path = absolute
+	}
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		path = real
+	}
+	return path
 }
