@@ -25,6 +25,7 @@ import (
 	"github.com/edl-go/edl/internal/freememory"
 	"github.com/edl-go/edl/metrics"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // sweepFlags are the flags of "edl sweep".
@@ -145,12 +146,11 @@ var ownFlags = []string{"data", "eval-data", "metric", "passes", "params", "save
 // checkRun refuses flags of trials that "edl run" does not have, or that a trial cannot have.
 func (s *sweeper) checkRun(file string) error {
 	var names []string
-	known := newRun(s.console).Flags()
-	for name := range kindsOfFlags(known) {
-		if !slices.Contains(ownFlags, name) {
-			names = append(names, name)
+	newRun(s.console).Flags().VisitAll(func(f *pflag.Flag) {
+		if !slices.Contains(ownFlags, f.Name) {
+			names = append(names, f.Name)
 		}
-	}
+	})
 	for _, name := range slices.Sorted(maps.Keys(s.spec.Run)) {
 		if slices.Contains(ownFlags, name) {
 			return fault.E(fault.InvalidArgument, fault.At(file+", run"), fault.Got("the flag "+fault.Quote(name)+", which the sweep gives to each trial"), fault.Want("other flags of \"edl run\""))

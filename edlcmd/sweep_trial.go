@@ -20,15 +20,7 @@ import (
 	"github.com/edl-go/edl/edlcmd/internal/sweep"
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/metrics"
-	"github.com/spf13/pflag"
 )
-
-// kindsOfFlags returns the types of flags by name.
-func kindsOfFlags(flags *pflag.FlagSet) map[string]string {
-	kinds := map[string]string{}
-	flags.VisitAll(func(f *pflag.Flag) { kinds[f.Name] = f.Value.Type() })
-	return kinds
-}
 
 // programOf is the path of the program of a trial. Relative ones are taken from the folder of the sweep file, as those of a job file are.
 func (s *sweeper) programOf(t sweep.Trial) string {

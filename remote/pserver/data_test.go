@@ -64,6 +64,20 @@ func untilMissing(t *testing.T, s *pstest.Server, names ...string) {
 	}
 }
 
+// untilDuplicates returns when the server has refused n messages because it had them.
+func untilDuplicates(t *testing.T, s *pstest.Server, n uint64) {
+	t.Helper()
+	for start := time.Now(); ; {
+		status, err := s.Client.Status(t.Context(), &rpc.StatusRequest{Job: pstest.Identity.Job})
+		if err == nil && status.Refused[fault.Duplicate.String()] == n {
+			return
+		}
+		if err != nil || time.Since(start) > pstest.Patience {
+			t.Fatalf("refused %v, %v; want %d duplicates", status.GetRefused(), err, n)
+		}
+	}
+}
+
 // all fails the test with the errors that there are.
 func all(t *testing.T, errs ...error) {
 	t.Helper()
@@ -137,8 +151,10 @@ func TestDataAgain(t *testing.T) {
 	all(t, a.Contribute(0, 1, 4, 1))
 	a = open(t, s, pstest.Trainer{}, 0, 2)
 	all(t, a.Contribute(0, 50, 4, 1), a.Declare(0, 1, 2)) // the first one counts
+	untilMissing(t, s, "trainer 1")                       // the next connection ends this one: what the server has not read by then is lost
 	a = open(t, s, pstest.Trainer{}, 0, 2)
 	all(t, a.Contribute(0, 60, 4, 1), a.Declare(0, 9, 2)) // it is declared
+	untilDuplicates(t, s, 2*2+1)
 	all(t, b.Contribute(0, 3, 4, 1), b.Declare(0, 1, 2), values(b, 1, -2), values(a, 1, -2))
 	all(t, a.Declare(0, 1, 2), values(a, 1, -2), b.Declare(0, 1, 2), values(b, 1, -2)) // it is applied
 	a = open(t, s, pstest.Trainer{}, 0, 2)
