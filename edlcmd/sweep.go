@@ -266,59 +266,50 @@ func (s *sweeper) run(ctx context.Context, parallel int) error {
 		err    error
 	}
 	ends := make(chan ended)
-	var running sync.WaitGroup
-	defer running.Wait()
-	m := sweep.New(s.rungs, s.better)
-	take := func(e ended) error {
-		s.results[e.run.Trial] = e.result
-		s.ended++
-		return m.Ended(e.run, e.result.outcome())
-	}
-	n := 0
-	var failure error
-	begin := func() error {
-		for n < parallel {
-			r, ok := m.Next()
-			if !ok {
-				return nil
-			}
-			known, err := s.known(r)
-			if err == nil && known != nil {
-				err = take(ended{run: r, result: known})
-			}
+	var trials sync.WaitGroup
+	defer trials.Wait()
+	m := sweep.New(s.rungs, parallel, s.better)
+	running := 0
+	step := func(event sweep.Event) error {
+		todo := []sweep.Event{event}
+		for len(todo) > 0 {
+			f, err := m.Step(todo[0])
 			if err != nil {
 				return err
 			}
-			if known != nil {
-				continue
+			todo = todo[1:]
+			for _, r := range f.Runs {
+				known, err := s.known(r)
+				if err != nil {
+					return err
+				}
+				if known != nil {
+					todo = append(todo, s.take(r, known))
+					continue
+				}
+				running++
+				trials.Go(func() {
+					result, err := s.trial(ctx, r)
+					ends <- ended{r, result, err}
+				})
 			}
-			n++
-			running.Go(func() {
-				result, err := s.trial(ctx, r)
-				ends <- ended{r, result, err}
-			})
 		}
 		return nil
 	}
-	for {
-		if failure == nil {
-			failure = begin()
-		}
+	failure := step(sweep.Begin{})
+	for running > 0 {
 		if failure != nil {
 			cancel() // what runs ends soon, and is waited for
 		}
-		if n == 0 {
-			break
-		}
 		e := <-ends
-		n--
+		running--
 		if failure != nil {
 			continue
 		}
 		if failure = e.err; failure != nil {
 			continue
 		}
-		if failure = take(e); failure == nil {
+		if failure = step(s.take(e.run, e.result)); failure == nil {
 			s.tell(e.result)
 		}
 	}
@@ -329,6 +320,13 @@ func (s *sweeper) run(ctx context.Context, parallel int) error {
 		return fault.E(fault.NotFinite, fault.Gotf("no trial whose loss stays finite; trial %d: %s", best.Trial, best.Error), fault.Want("parameters with which the program trains"))
 	}
 	return nil
+}
+
+// take keeps the result of a run.
+func (s *sweeper) take(r sweep.Run, result *trialResult) sweep.Ended {
+	s.results[r.Trial] = result
+	s.ended++
+	return sweep.Ended{Run: r, Outcome: result.outcome()}
 }
 
 // kind is that of the metric by which trials are compared.

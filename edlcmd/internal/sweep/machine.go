@@ -38,11 +38,12 @@ type Outcome struct {
 	Failed bool
 }
 
-// A Machine decides which runs follow from the outcomes so far. It is pure: the same events give the same runs, and which trials go on does not depend on the
-// order in which runs end. New makes one.
+// A Machine decides which runs begin. It is pure: the same events give the same effects. Time plays no part, so its events have none. Which trials go on does not
+// depend on the order in which runs end. New makes one.
 type Machine struct {
-	rungs  []Rung
-	better func(value, than float64) bool
+	rungs    []Rung
+	better   func(value, than float64) bool
+	parallel int
 
 	rung    int
 	waiting []int // trials of the rung that have not begun, in order
@@ -50,36 +51,61 @@ type Machine struct {
 	ended   map[int]Outcome // of the rung, by trial
 }
 
-// New returns the machine of a sweep whose rungs are not empty. better compares scores.
-func New(rungs []Rung, better func(value, than float64) bool) *Machine {
-	m := &Machine{rungs: rungs, better: better, running: map[int]bool{}, ended: map[int]Outcome{}}
+// An Event is what a machine is told: Begin, once, and Ended.
+type Event interface{ event() }
+
+// Begin says that the sweep begins.
+type Begin struct{}
+
+// Ended is the outcome of a run that an effect has begun.
+type Ended struct {
+	Run     Run
+	Outcome Outcome
+}
+
+func (Begin) event() {}
+func (Ended) event() {}
+
+// Effects are what the caller carries out.
+type Effects struct {
+	Runs []Run // begin now
+	Done bool  // no run is left, and none runs
+}
+
+// New returns the machine of a sweep whose rungs are not empty. better compares scores. At most parallel runs, 1 or more, go on at a time.
+func New(rungs []Rung, parallel int, better func(value, than float64) bool) *Machine {
+	m := &Machine{rungs: rungs, parallel: parallel, better: better, running: map[int]bool{}, ended: map[int]Outcome{}}
 	for t := range rungs[0].Trials {
 		m.waiting = append(m.waiting, t)
 	}
 	return m
 }
 
-// Next returns the run that begins now, and false while there is none: since all that can begin runs, or since the sweep is at its end.
-func (m *Machine) Next() (Run, bool) {
-	if len(m.waiting) == 0 {
-		return Run{}, false
+// Step takes an event. It refuses the end of what does not run, and changes nothing then.
+func (m *Machine) Step(e Event) (Effects, error) {
+	if e, ok := e.(Ended); ok {
+		if e.Run.Rung != m.rung || !m.running[e.Run.Trial] {
+			return Effects{}, fault.E(fault.Internal, fault.Gotf("the end of trial %d on rung %d, which does not run", e.Run.Trial, e.Run.Rung))
+		}
+		delete(m.running, e.Run.Trial)
+		m.ended[e.Run.Trial] = e.Outcome
+		if len(m.running)+len(m.waiting) == 0 && m.rung+1 < len(m.rungs) {
+			m.climb()
+		}
 	}
-	t := m.waiting[0]
-	m.waiting = m.waiting[1:]
-	m.running[t] = true
-	return Run{t, m.rung}, true
+	var f Effects
+	for len(m.waiting) > 0 && len(m.running) < m.parallel {
+		t := m.waiting[0]
+		m.waiting = m.waiting[1:]
+		m.running[t] = true
+		f.Runs = append(f.Runs, Run{t, m.rung})
+	}
+	f.Done = len(m.running) == 0
+	return f, nil
 }
 
-// Ended takes the outcome of a run that Next has returned. When it was the last one of its rung, the best trials go on.
-func (m *Machine) Ended(r Run, o Outcome) error {
-	if r.Rung != m.rung || !m.running[r.Trial] {
-		return fault.E(fault.Internal, fault.Gotf("the end of trial %d on rung %d, which does not run", r.Trial, r.Rung))
-	}
-	delete(m.running, r.Trial)
-	m.ended[r.Trial] = o
-	if len(m.running)+len(m.waiting) > 0 || m.rung+1 == len(m.rungs) {
-		return nil
-	}
+// climb lets the best trials of a rung on to the next one.
+func (m *Machine) climb() {
 	m.rung++
 	best := m.ranked(m.ended)
 	for _, t := range best[:min(m.rungs[m.rung].Trials, len(best))] {
@@ -89,11 +115,7 @@ func (m *Machine) Ended(r Run, o Outcome) error {
 	}
 	slices.Sort(m.waiting)
 	m.ended = map[int]Outcome{}
-	return nil
 }
-
-// Done reports whether no run is left and none runs.
-func (m *Machine) Done() bool { return len(m.waiting)+len(m.running) == 0 }
 
 // ranked returns trials, the best first. Of equal ones the one with the smaller number counts as better.
 func (m *Machine) ranked(of map[int]Outcome) []int {

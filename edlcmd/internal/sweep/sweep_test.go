@@ -3,6 +3,7 @@ package sweep_test
 import (
 	"math"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -89,43 +90,50 @@ func TestHalving(t *testing.T) {
 	larger := func(a, b float64) bool { return a > b || !math.IsNaN(a) && math.IsNaN(b) }
 	for _, parallel := range []int{1, 2, 5} {
 		for _, newest := range []bool{false, true} { // the run that ends first
-			m := sweep.New(rungs, larger)
+			m := sweep.New(rungs, parallel, larger)
+			f, err := m.Step(sweep.Begin{})
 			var running, all []sweep.Run
-			for !m.Done() {
-				for len(running) < parallel {
-					r, ok := m.Next()
-					if !ok {
-						break
-					}
-					running, all = append(running, r), append(all, r)
+			for ; err == nil; f, err = m.Step(ended(t, m, &running, newest, outcomes)) {
+				running, all = append(running, f.Runs...), append(all, f.Runs...)
+				if len(running) > parallel || f.Done != (len(running) == 0) {
+					t.Fatalf("%d at a time: %v run, done %v", parallel, running, f.Done)
 				}
-				i := 0
-				if newest {
-					i = len(running) - 1
-				}
-				r := running[i]
-				running = append(running[:i:i], running[i+1:]...)
-				o, known := outcomes[r]
-				if !known {
-					t.Fatalf("%d at a time: run %v, which must not be", parallel, r)
-				}
-				if err := m.Ended(r, o); err != nil {
-					t.Fatal(err)
-				}
-				if err := m.Ended(r, o); err == nil {
-					t.Fatalf("run %v ended twice", r)
+				if f.Done {
+					break
 				}
 			}
-			if len(all) != len(outcomes) {
-				t.Errorf("%d at a time: runs %v, want %d", parallel, all, len(outcomes))
+			if err != nil || len(all) != len(outcomes) {
+				t.Errorf("%d at a time: runs %v, want %d, %v", parallel, all, len(outcomes), err)
 			}
 		}
 	}
-	m := sweep.New([]sweep.Rung{{1, 1}, {1, 2}}, larger)
-	r, _ := m.Next()
-	if err := m.Ended(r, sweep.Outcome{Failed: true}); err != nil || !m.Done() {
-		t.Errorf("a sweep goes on with a trial that has failed: %v", err)
+	m := sweep.New([]sweep.Rung{{1, 1}, {1, 2}}, 1, larger)
+	f, err := m.Step(sweep.Begin{})
+	if err != nil || len(f.Runs) != 1 {
+		t.Fatalf("%+v, %v", f, err)
 	}
+	if f, err = m.Step(sweep.Ended{Run: f.Runs[0], Outcome: sweep.Outcome{Failed: true}}); err != nil || !f.Done || len(f.Runs) > 0 {
+		t.Errorf("a sweep goes on with a trial that has failed: %+v, %v", f, err)
+	}
+}
+
+// ended takes the newest or the oldest run, and returns its end. A run of which no outcome is known must not be. A run that has ended before does not end again.
+func ended(t *testing.T, m *sweep.Machine, running *[]sweep.Run, newest bool, outcomes map[sweep.Run]sweep.Outcome) sweep.Ended {
+	t.Helper()
+	i := 0
+	if newest {
+		i = len(*running) - 1
+	}
+	r := (*running)[i]
+	*running = slices.Delete(*running, i, i+1)
+	o, known := outcomes[r]
+	if !known {
+		t.Fatalf("run %v, which must not be", r)
+	}
+	if _, err := m.Step(sweep.Ended{Run: sweep.Run{Trial: r.Trial, Rung: r.Rung + 1}, Outcome: o}); err == nil {
+		t.Fatalf("trial %d ended on a rung on which it does not run", r.Trial)
+	}
+	return sweep.Ended{Run: r, Outcome: o}
 }
 
 // What has no meaning is refused, and the message says what has.
