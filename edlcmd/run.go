@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 
 	"github.com/edl-go/edl/executor"
@@ -13,6 +14,7 @@ import (
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/remote/checkpoint"
 	"github.com/edl-go/edl/remote/jobspec"
+	"github.com/edl-go/edl/tensor"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
@@ -32,7 +34,8 @@ type runFlags struct {
 	eval    evalFlags
 	change  overrides
 	tables  tableData
-	model   string // the path of the program
+	model   string                    // the path of the program
+	values  map[string]*tensor.Tensor // the parameters of an ONNX model
 	curves  curveFlags
 	output  *choice
 	trace   string
@@ -122,11 +125,10 @@ func runProgram(cmd *cobra.Command, c *console, f *runFlags, args []string) erro
 	if err != nil {
 		return err
 	}
-	p, params, err := loadWhole(path)
+	p, params, err := f.load(path)
 	if err != nil {
 		return err
 	}
-	f.model = path
 	if spec.Save != "" && f.where.address == "" { // a listener checks what it writes
 		if err := export.CheckSave(cmd.Context(), spec.Save); err != nil {
 			return err
@@ -181,6 +183,23 @@ func runProgram(cmd *cobra.Command, c *console, f *runFlags, args []string) erro
 		return write(runOnce(cmd, c, f, spec, p))
 	}
 	return write(runToEnd(cmd, c, f, spec, p))
+}
+
+// load reads the program at a path, or an ONNX model with its parameters.
+func (f *runFlags) load(path string) (p *program.Program, params string, err error) {
+	file := onnxOf(path)
+	if f.model = path; file == "" {
+		return loadWhole(path)
+	}
+	if f.params != "" {
+		return nil, "", fault.E(fault.InvalidArgument, fault.At("--params"), fault.Got("an ONNX model, which has its own parameters"), fault.Want("no --params"))
+	}
+	m, err := readONNX(file)
+	if err != nil {
+		return nil, "", err
+	}
+	f.model, f.values, f.start.own = filepath.Dir(file), m.Values, true
+	return m.Program, "", nil
 }
 
 // findCluster says which etcd the cluster uses that the run starts, if it starts one, and refuses flags for a cluster that there is not.

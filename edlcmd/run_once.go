@@ -74,9 +74,16 @@ func runOnce(cmd *cobra.Command, c *console, f *runFlags, spec *job.JobSpec, p *
 		return err
 	}
 	defer closeExecutor(e, &err)
-	if _, ok := e.(*executor.Local); ok && params != "" {
-		if _, err := e.Load(ctx, params, p, f.start.options()); err != nil {
-			return err
+	if local, ok := e.(*executor.Local); ok {
+		if params != "" {
+			if _, err := e.Load(ctx, params, p, f.start.options()); err != nil {
+				return err
+			}
+		}
+		for name, value := range f.values {
+			if err := local.Scope().Set(name, value); err != nil {
+				return err
+			}
 		}
 	}
 	values, err := e.Run(ctx, p, feed, fetch...)

@@ -25,6 +25,7 @@ import (
 type startFlags struct {
 	initial, partial, anew bool
 	same                   bool // what the checkpoint lacks is what the startup program makes
+	own                    bool // the model has its parameters with it
 }
 
 func (f *startFlags) add(cmd *cobra.Command) {
@@ -75,6 +76,9 @@ func (f *startFlags) check(flags *pflag.FlagSet, spec *job.JobSpec, p *program.P
 	}
 	if err := refuseIdle(flags, []string{"from-start"}, "a program that trains nothing", "one that trains"); err != nil {
 		return err
+	}
+	if f.own {
+		return refuseIdle(flags, []string{"init"}, "a model that has its own parameters", "a program")
 	}
 	if spec.Params == "" && !f.initial && len(executor.Persistables(p)) > 0 {
 		return fault.E(fault.InvalidArgument, fault.Got("no parameters for a program that trains nothing"),

@@ -23,8 +23,12 @@ type JSONField struct {
 	Keys          bool // the values are texts, of which the field has the keys (Key), or whole numbers; the field is of int64
 }
 
-// Key is the key of a text for a table that grows (layers.SparseEmbedding): XXH64 of its bytes, with the seed 0. It is never -1, which is no key.
+// Key is the key of a text for a table that grows (layers.SparseEmbedding): of a whole number in decimal digits the number itself, so that "7" and 7 have one row, of any
+// other text XXH64 of its bytes, with the seed 0. It is never -1, which is no key.
 func Key(text string) int64 {
+	if n, err := strconv.ParseInt(text, 10, 64); err == nil && n != noKey {
+		return n
+	}
 	if h := int64(xxhash.Sum64String(text)); h != -1 {
 		return h
 	}
@@ -163,6 +167,9 @@ func (c *jsonConverter) tensorOf(f JSONField, value any) (*tensor.Tensor, error)
 	case tensor.Int64:
 		return flattened(f, value, func(v any) (int64, error) {
 			if text, ok := v.(string); ok && f.Keys {
+				if IsNoKey(text) {
+					return 0, errNoKey(text)
+				}
 				return Key(text), nil
 			}
 			n, err := c.integer(v, 64)

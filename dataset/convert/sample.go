@@ -78,6 +78,12 @@ func parseFloat(text string, bits int) (float64, *fault.Fault) {
 // noKey is no key of a table that grows.
 const noKey = -1
 
+// IsNoKey reports whether a text is the number -1, which is no key.
+func IsNoKey(text string) bool {
+	n, err := strconv.ParseInt(text, 10, 64)
+	return err == nil && n == noKey
+}
+
 func errNoKey(got string) *fault.Fault {
 	return fault.E(fault.Corrupt, fault.Got(fault.Quote(got)), fault.Want("a text, or a whole number but -1, which is no key"), fault.Hint("leave the record out, or write a text for what is missing"))
 }
@@ -85,12 +91,8 @@ func errNoKey(got string) *fault.Fault {
 // keyOf is the key of a cell of a table: a whole number is its own key. An empty cell has none.
 func keyOf(text string) (int64, *fault.Fault) {
 	text = strings.TrimSpace(text)
-	v, err := strconv.ParseInt(text, 10, 64)
-	switch {
-	case text == "" || err == nil && v == noKey:
+	if text == "" || IsNoKey(text) {
 		return 0, errNoKey(text)
-	case err == nil:
-		return v, nil
 	}
 	return Key(text), nil
 }

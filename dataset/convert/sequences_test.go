@@ -195,11 +195,11 @@ func TestJSONLines(t *testing.T) {
 	}
 }
 
-// Texts become keys by XXH64, whose hash of "abc" is 0x44bc2cf5ad770999. Whole numbers are keys as they are.
+// Texts become keys by XXH64, whose hash of "abc" is 0x44bc2cf5ad770999. Whole numbers are keys as they are, also as texts.
 func TestKeysOfTexts(t *testing.T) {
 	options := JSONLinesOptions{Fields: fields(t, "user:key", "tags:key[1]/1", "pair:key[2]")}
 	var got shown
-	if _, err := JSONLines(background, strings.NewReader(`{"user": "abc", "tags": ["", "abc", -5], "pair": ["abc", 7]}`), &got, options); err != nil {
+	if _, err := JSONLines(background, strings.NewReader(`{"user": "abc", "tags": ["", "abc", -5], "pair": ["abc", "7"]}`), &got, options); err != nil {
 		t.Fatal(err)
 	}
 	abc, none := int64(0x44bc2cf5ad770999), int64(-1205034819632174695) // 0xef46db3751d8e999
@@ -222,8 +222,8 @@ func TestKeysOfColumnsAndWords(t *testing.T) {
 			return CSV(background, strings.NewReader("abc,0.5\n"), w, CSVOptions{Keys: []string{"0"}, LabelDType: tensor.Float32})
 		}, []string{fmt.Sprintf("int64[1][%d] float32[1][0.5]", abc)}},
 		"words": {func(w *shown) (int, error) {
-			return Text(background, strings.NewReader("1\tABC abc\n0\t"), w, TextOptions{Keys: true, Lower: true})
-		}, []string{fmt.Sprintf("int64[2 1][%d %d][[0 2]] int64[1][1]", abc, abc), "int64[0 1][][[0 0]] int64[1][0]"}},
+			return Text(background, strings.NewReader("1\tABC 7\n0\t"), w, TextOptions{Keys: true, Lower: true})
+		}, []string{fmt.Sprintf("int64[2 1][%d %d][[0 2]] int64[1][1]", abc, 7), "int64[0 1][][[0 0]] int64[1][0]"}},
 		"words of one length": {func(w *shown) (int, error) {
 			return Text(background, strings.NewReader("1\tabc"), w, TextOptions{Keys: true, Length: 3, Pad: "<pad>"})
 		}, []string{fmt.Sprintf("int64[3 1][%d -1 -1] int64[1][1]", abc)}},
@@ -260,6 +260,7 @@ func TestJSONLinesFaults(t *testing.T) {
 		`{"x": [4]}`:           {"x:int64[1]/2", "an array, of LoD level 2 of 2"},
 		`{"x": 0}`:             {"x:bool", "true or false"},
 		`{"x": 1.5} `:          {"x:key", "a whole number of 64 bits"},
+		`{"x": "-1"}`:          {"x:key", "which is no key"},
 		`{"x": true}`:          {"x:key", "a whole number of 64 bits"},
 	} {
 		_, err := JSONLines(background, strings.NewReader("\n"+line), &shown{}, JSONLinesOptions{Fields: fields(t, c.field)})

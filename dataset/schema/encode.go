@@ -252,8 +252,8 @@ func (c *encodedColumn) integer(cell Cell) (int64, *fault.Fault) {
 		if !there {
 			return -1, nil
 		}
-		if v, err := strconv.ParseInt(cell.Text, 10, 64); err == nil {
-			return v, nil
+		if convert.IsNoKey(cell.Text) {
+			return -1, nil
 		}
 		return convert.Key(cell.Text), nil
 	}

@@ -11,7 +11,6 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/grpc/tap"
 
-	"github.com/edl-go/edl/dataset/convert"
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/proto/inference"
 	"github.com/edl-go/edl/serving"
@@ -201,7 +200,11 @@ func fromContents(f *serving.Field, in *inference.ModelInferRequest_InferInputTe
 	case in.Datatype == texts:
 		keys := make([]int64, len(c.BytesContents))
 		for i, b := range c.BytesContents {
-			keys[i] = convert.Key(string(b))
+			key, err := keyOf(string(b))
+			if err != nil {
+				return nil, of(f, err)
+			}
+			keys[i] = key
 		}
 		return made(f, keys, shape, nil, offsets)
 	case f.DType == tensor.Bool:

@@ -16,8 +16,8 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 
+	"github.com/edl-go/edl/executor"
 	"github.com/edl-go/edl/executor/export"
-	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/layers"
 	"github.com/edl-go/edl/proto/inference"
 	"github.com/edl-go/edl/serving"
@@ -36,7 +36,7 @@ func written(t testing.TB) string {
 	return exported(t, m, x, n, words, sum)
 }
 
-// exported exports a model without parameters that computes variables.
+// exported exports a model with its initial parameters that computes variables.
 func exported(t testing.TB, m *layers.Model, fetch ...layers.Variable) string {
 	t.Helper()
 	whole, err := m.Program()
@@ -47,8 +47,16 @@ func exported(t testing.TB, m *layers.Model, fetch ...layers.Variable) string {
 	if err != nil {
 		t.Fatal(err)
 	}
+	initial := executor.New()
+	defer initial.Close()
+	if err := initial.Startup(t.Context(), whole); err != nil {
+		t.Fatal(err)
+	}
 	dir := t.TempDir()
-	if _, err := export.Write(dir, p, export.Fluid, func(string) (*tensor.Tensor, error) { return nil, fault.New(fault.NotFound, "a parameter") }); err != nil {
+	if _, err := export.Write(dir, p, export.Fluid, func(name string) (*tensor.Tensor, error) {
+		value, _ := initial.Scope().Find(name)
+		return value, nil
+	}); err != nil {
 		t.Fatal(err)
 	}
 	return dir
@@ -269,5 +277,32 @@ func TestTooManyRequestsAndTheEnd(t *testing.T) {
 	}
 	if len(ran) != 0 {
 		t.Error("a request ran that its client gave up")
+	}
+}
+
+// A key means the same row as a number and as a text, in both protocols. The text of -1, which is no key, is refused.
+func TestAKeyIsTheSameAsNumberAndText(t *testing.T) {
+	m := layers.NewModel()
+	user := layers.Data(m, "user", layers.Dims(1), layers.DType(tensor.Int64))
+	s := serveFrom(t, exported(t, m, layers.SparseEmbedding(user, 640, 2, layers.Name("vector")), layers.Scale(user, 1, 0, layers.Name("key"))), kserve.Config{})
+	for _, input := range []string{`"datatype":"INT64","data":[7]`, `"datatype":"BYTES","data":["7"]`} {
+		code, answer := s.ask(t, "/v2/models/m/infer", `{"inputs":[{"name":"user","shape":[1,1],`+input+`}],"outputs":[{"name":"key"}]}`)
+		if code != 200 || !strings.Contains(answer, `"data":[7]`) {
+			t.Errorf("%s: %d %s", input, code, answer)
+		}
+	}
+	if code, answer := s.ask(t, "/v2/models/m/infer", `{"inputs":[{"name":"user","shape":[1,1],"datatype":"BYTES","data":["-1"]}]}`); code != 400 || !strings.Contains(answer, "no key") {
+		t.Errorf("the text -1: %d %s", code, answer)
+	}
+	ask := func(text string) (*inference.ModelInferResponse, error) {
+		return s.calls.ModelInfer(t.Context(), &inference.ModelInferRequest{ModelName: "m", Inputs: []*inference.ModelInferRequest_InferInputTensor{{Name: "user", Datatype: "BYTES",
+			Shape: []int64{1, 1}, Contents: &inference.InferTensorContents{BytesContents: [][]byte{[]byte(text)}}}},
+			Outputs: []*inference.ModelInferRequest_InferRequestedOutputTensor{{Name: "key"}}})
+	}
+	if r, err := ask("7"); err != nil || r.Outputs[0].Contents.GetInt64Contents()[0] != 7 {
+		t.Errorf("the text 7 over gRPC: %v %v", r, err)
+	}
+	if _, err := ask("-1"); err == nil || !strings.Contains(err.Error(), "no key") {
+		t.Errorf("the text -1 over gRPC: %v", err)
 	}
 }

@@ -287,7 +287,19 @@ func (e *elements) key() (int64, error) {
 		return e.whole(64)
 	}
 	text, err := e.text()
-	return convert.Key(text), err
+	if err != nil {
+		return 0, err
+	}
+	return keyOf(text)
+}
+
+// keyOf is the key of a text: a whole number means the same as text and as number.
+func keyOf(text string) (int64, error) {
+	if convert.IsNoKey(text) {
+		return 0, fault.E(fault.InvalidArgument, fault.Got("the text "+fault.Quote(text)), fault.Want("a text, or a whole number but -1, which is no key"),
+			fault.Hint("the number -1 stands for a row without a key"))
+	}
+	return convert.Key(text), nil
 }
 
 // float reads a number, or one of the texts that stand for numbers which JSON does not have.

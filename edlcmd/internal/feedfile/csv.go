@@ -23,8 +23,8 @@ const maxRow = 1 << 20
 func readCSV(f io.Reader, dtype tensor.DType, keys bool) (*tensor.Tensor, error) {
 	if keys {
 		return readTable(f, func(field string) (int64, bool) {
-			if v, ok := integer.Parse(field, 64); ok {
-				return v, true
+			if convert.IsNoKey(field) {
+				return -1, true
 			}
 			return convert.Key(field), true
 		})

@@ -133,6 +133,9 @@ func newColumn(v *program.Var, keys bool) (column, error) {
 	case tensor.Int64:
 		return &values[int64]{sequences: s, parse: func(v json.Token) (int64, error) {
 			if text, ok := v.(string); ok && keys {
+				if convert.IsNoKey(text) {
+					return -1, nil
+				}
 				return convert.Key(text), nil
 			}
 			return parseInteger(v, 64)
