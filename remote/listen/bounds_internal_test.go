@@ -30,17 +30,54 @@ func TestCheckDisk(t *testing.T) {
 	}
 	write(filepath.Join(d.store("digits"), "8", "w"))
 	write(filepath.Join(d.store("other"), "8", "w"))
-	if err := checkDisk(j); err != nil {
-		t.Error(err)
+	if left, err := checkDisk(j); err != nil || left != 1<<20 {
+		t.Errorf("%d bytes left: %v", left, err)
 	}
 	write(filepath.Join(d.runFolder("digits"), "journal.1"))
-	err := checkDisk(j)
+	_, err := checkDisk(j)
 	if !errors.Is(err, fault.TooLarge) || !strings.Contains(err.Error(), "got 4 MiB on disk: 2 of checkpoints, 2 of its events, want at most 3 MiB") {
 		t.Error(err)
 	}
 	j.manager.cfg.MaxDisk = 0
-	if err := checkDisk(j); err != nil {
-		t.Errorf("without a bound: %v", err)
+	if (&diskWatch{job: j}).bounded() {
+		t.Error("a job without a bound is looked at")
+	}
+}
+
+// The files of a job are added up soon when its disk fills, and otherwise seldom: a large tree is not walked all the time.
+func TestDiskIsLookedAtAsItFills(t *testing.T) {
+	const mib = 1 << 20
+	began := time.Now()
+	for name, c := range map[string]struct {
+		took    time.Duration // by the last look, which found 20 MiB left
+		after   time.Duration
+		filled  []int64 // MiB by which the file system has filled, one after the other
+		unknown bool
+		want    bool
+	}{
+		"nothing is written":           {after: 9 * time.Second, filled: []int64{0, 0}},
+		"ten seconds are over":         {after: 10 * time.Second, want: true},
+		"it fills":                     {after: 100 * time.Millisecond, filled: []int64{2, 3}, want: true},
+		"it fills slowly":              {after: 9 * time.Second, filled: []int64{2, 2}},
+		"space is given back as well":  {after: time.Second, filled: []int64{3, -100, 2}, want: true},
+		"a large tree":                 {took: time.Second, after: 9 * time.Second, filled: []int64{50}},
+		"a tree that takes very long":  {took: time.Minute, after: time.Minute, filled: []int64{50}},
+		"nobody knows how full it is":  {after: 100 * time.Millisecond, unknown: true, want: true},
+		"nor for a large tree at once": {took: time.Second, after: time.Second, unknown: true},
+	} {
+		free := int64(1000 * mib)
+		w := &diskWatch{looked: began, took: c.took, last: free, left: 20 * mib}
+		due := false
+		for _, n := range append(c.filled, 0) {
+			free -= n * mib
+			due = w.due(began.Add(c.after), free, !c.unknown)
+		}
+		if due != c.want {
+			t.Errorf("%s: looked at %t, want %t", name, due, c.want)
+		}
+	}
+	if !(&diskWatch{}).due(began, 0, false) {
+		t.Error("the first look does not come at once")
 	}
 }
 
@@ -64,7 +101,7 @@ func TestCountTime(t *testing.T) {
 			t.Errorf("%v: after 11 seconds %v", c, err)
 		}
 		err := countTime(run, time.Hour) // of sleep
-		if c.want == "" && err != nil || c.want != "" && (!errors.Is(err, fault.DeadlineExceeded) || !strings.Contains(err.Error(), c.want)) {
+		if c.want == "" && err != nil || c.want != "" && (!errors.Is(err, fault.TooLarge) || !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%v: %v, want %q", c, err, c.want)
 		}
 	}

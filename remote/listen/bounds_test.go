@@ -19,7 +19,7 @@ func TestJobRunsForTooLong(t *testing.T) {
 	spec.MaxTime = durationpb.New(time.Second)
 	j := h.begin(t, spec)
 	err := j.Wait(bounded(t))
-	if s := j.Status(); fault.KindOf(err) != fault.DeadlineExceeded || s.State != job.State_FAILED || s.RanMs < 1000 || !strings.Contains(err.Error(), "--max-time") {
+	if s := j.Status(); fault.KindOf(err).ExitCode() != 2 || s.State != job.State_FAILED || s.RanMs < 1000 || !strings.Contains(err.Error(), "--max-time") {
 		t.Errorf("%v after %d ms: %v", s.State, s.RanMs, err)
 	}
 }
