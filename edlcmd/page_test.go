@@ -57,3 +57,17 @@ func TestThePageOfSizing(t *testing.T) {
 	}
 	runPage(t, "sizing.md", "program line program.pb\n", houses)
 }
+
+// The page begins with a model and with a program that Fluid itself has saved.
+func TestThePageOfFluid(t *testing.T) {
+	data := os.Getenv("EDL_TESTDATA")
+	if data == "" {
+		t.Skip("EDL_TESTDATA is not set: there are no files of Fluid")
+	}
+	if testing.Short() {
+		t.Skip("the page starts a cluster, as other tests do; only its commands are of interest")
+	}
+	models := filepath.Join(data, "models")
+	runPage(t, "fluid.md", fmt.Sprintf("exec cp -r %s/uci_housing housing\nexec cp %s/fit_a_line_sgd/main_program.reconstructed.bin main.pb\nexec cp %s/fit_a_line_sgd/startup_program.bin startup.pb\nexec cp %s/housing/housing.data .\n",
+		models, models, models, data), "-- x.csv --\n0.0137,-0.1136,0.2553,-0.0692,0.0582,-0.0727,-0.1583,-0.0584,0.6283,0.4919,0.1856,0.0795,-0.0332\n")
+}

@@ -62,6 +62,9 @@ func Decode(data []byte, limits Limits) (*Program, error) {
 		both = append(both, p.Startup)
 	}
 	roles := ofRole(p)
+	if !roles {
+		unmark(p)
+	}
 	for _, p := range both {
 		if !roles {
 			widen(p)
