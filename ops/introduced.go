@@ -27,7 +27,7 @@ var introduced = []struct{ releases, ops string }{
 		sequence_reshape shape sin slice split_byref split_ids split_selected_rows squeeze stack target_assign transpose2
 		truncated_gaussian_random uniform_random_batch_size_like unsqueeze unstack warpctc anchor_generator generate_proposals
 		generate_proposal_labels generate_mask_labels flatten`},
-	{"1.0-1.8", `acos assert equal_all add_position_encoding addmm affine_channel affine_grid allclose asin atan attention_lstm batch_fc bce_loss bicubic_interp bmm bpr_loss
+	{"1.0-1.8", `acos amp_check_finite_and_scale assert equal_all add_position_encoding addmm affine_channel affine_grid allclose asin atan attention_lstm batch_fc bce_loss bicubic_interp bmm bpr_loss
 		box_clip box_decoder_and_assign center_loss cholesky clip_by_norm coalesce_tensor collect_fpn_proposals conv2d_fusion cosh crop_tensor cross
 		cross_entropy2 cudnn_lstm cvm data_norm deformable_conv deformable_conv_v1 deformable_psroi_pooling dequantize dgc dgc_clip_by_norm
 		dgc_momentum diag diag_embed diag_v2 dist distribute_fpn_proposals dot dpsgd elementwise_floordiv elementwise_mod erf expand_as expand_as_v2
@@ -45,7 +45,7 @@ var introduced = []struct{ releases, ops string }{
 		temporal_shift top_k_v2 trace tree_conv tril_triu trilinear_interp unbind unfold unique unique_with_counts unsqueeze2 var_conv_2d where
 		where_index yolo_box yolov3_loss argsort isinf isnan isfinite_v2 isinf_v2 isnan_v2 silu frobenius_norm
 		seed select_input select_output tensor_array_to_tensor merge_lod_tensor_infer fake_quantize_dequantize_abs_max`},
-	{"2.x", `adamw bicubic_interp_v2 bilinear_interp_v2 bincount broadcast_tensors clip_by_norm conj cumprod determinant digamma eigh
+	{"2.x", `adamw check_finite_and_unscale update_loss_scaling bicubic_interp_v2 bilinear_interp_v2 bincount broadcast_tensors clip_by_norm conj cumprod determinant digamma eigh
 		elementwise_fmax elementwise_fmin expm1 fill_diagonal fused_attention fused_feedforward hard_swish i0 label_smooth lerp lgamma linear_interp_v2
 		log10 log2 logit matmul_v2 matrix_power merged_adam merged_momentum mode multiclass_nms3 multinomial mv nearest_interp_v2 pad3d
 		put_along_axis sparse_momentum take_along_axis tile trilinear_interp_v2 trunc unique_consecutive viterbi_decode bitwise_and bitwise_not

@@ -3,6 +3,7 @@ package optimizer_test
 import (
 	"context"
 	"fmt"
+	"math"
 
 	"github.com/edl-go/edl/executor"
 	"github.com/edl-go/edl/layers"
@@ -315,4 +316,32 @@ func ExampleLinearWarmup() {
 	// step 5: 0.25
 	// step 10: 0.5
 	// step 20: 0.5
+}
+
+// A step whose gradients are not finite changes nothing but the scale.
+func ExampleScaleLoss() {
+	m := layers.NewModel()
+	x := layers.Data(m, "x", layers.Dims(1))
+	price := layers.FC(x, 1, layers.Param(layers.ParamAttr{Name: "w", Initializer: layers.Constant(1)}), layers.NoBias())
+	optimizer.ScaleLoss(optimizer.SGD(0.5), optimizer.LossScaling{Initial: 8, DropAfter: 1}).Minimize(layers.Mean(price))
+	p, err := m.Program()
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	exe := executor.New()
+	defer exe.Close()
+	for _, value := range []float32{1, float32(math.Inf(1)), 1} {
+		batch, _ := tensor.FromSlice([]float32{value}, 1, 1)
+		fetched, err := exe.Run(context.Background(), p, executor.Feed{"x": batch}, "w", "loss_scaling_0")
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		fmt.Println("w", executor.Scalar(fetched[0]), "scale", fetched[1].Float32s()[0])
+	}
+	// Output:
+	// w 0.5 scale 8
+	// w 0.5 scale 6.4
+	// w 0 scale 6.4
 }

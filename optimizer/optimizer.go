@@ -18,6 +18,7 @@ type Optimizer struct {
 	noRate bool // the rule does not read the learning rate
 	settings
 	every   int          // steps whose gradients make one update; below 2 for each (merge.go)
+	scaling *LossScaling // nil for a loss without a scale (scaling.go)
 	mistake *fault.Fault // of the constructor call; Minimize and Apply report it
 }
 
@@ -58,7 +59,12 @@ func (o *Optimizer) Minimize(loss layers.Variable, parameters ...layers.Variable
 		loss.Model().Report(o.mistake)
 		return nil
 	}
-	pairs := AppendBackward(loss, parameters...)
+	var pairs []Pair
+	if o.scaling != nil {
+		pairs = o.scaling.scaled(loss, parameters)
+	} else {
+		pairs = AppendBackward(loss, parameters...)
+	}
 	o.Apply(pairs)
 	return pairs
 }

@@ -9,6 +9,9 @@ import (
 	"github.com/edl-go/edl/program"
 )
 
+// gradientChecks are ops that look at all gradients of a step.
+var gradientChecks = []string{"check_finite_and_unscale", "amp_check_finite_and_scale", "update_loss_scaling"}
+
 // classify gives every op of the global block a duty by its role. Ops of the learning-rate schedule and of updates go to servers. All others stay
 // on trainers.
 func classify(s *state) error {
@@ -19,6 +22,10 @@ func classify(s *state) error {
 			n.duty = dutyRate
 		case role.Has(program.RoleOptimize):
 			n.duty = dutyUpdate
+		}
+		if n.duty == dutyTrainer && slices.Contains(gradientChecks, op.Type) {
+			return unsupported(n, "", "a check of gradients in the backward pass, where each trainer has gradients of its own rows alone", "a check with the role of an update, on the gradients of all trainers",
+				"build it with op_role Optimize, as mixed_precision.decorate does")
 		}
 		if n.duty == dutyUpdate && len(op.SubBlocks()) > 0 {
 			return unsupported(n, "", "an update op with a sub-block", "update ops without control flow", "")

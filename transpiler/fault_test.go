@@ -123,6 +123,14 @@ func TestUnsupported(t *testing.T) {
 				u.Op("elementwise_mul", layers.In{"X": {u.Param}, "Y": {layers.SquaredNorm(u.Grad)}}, nil, layers.In{"Out": {u.Param}})
 			}).Minimize(r.loss)
 		}, transpiler.Async, []string{"op elementwise_mul", "use sync mode"}},
+		"check of gradients by one trainer": {func(r regression) {
+			pairs := optimizer.AppendBackward(r.loss)
+			grad, found := []layers.Variable{pairs[0].Grad}, layers.NewVariables(r.Model, "found", 1)
+			r.As(program.RoleBackward, nil, func() {
+				layers.OpInto(r.Model, "check_finite_and_unscale", layers.In{"X": grad, "Scale": {layers.FillConstant(r.Model, 2, []int64{1})}}, nil, layers.In{"Out": grad, "FoundInfinite": found})
+			})
+			optimizer.SGD(0.1).Apply(pairs)
+		}, transpiler.Sync, []string{"op check_finite_and_unscale", "op_role Optimize"}},
 		"update of no loss": {func(r regression) {
 			r.As(update, nil, func() { layers.Increment(r.State("n", tensor.Int64, []int64{1}, layers.Constant(0)), 1) })
 		}, transpiler.Sync, []string{"without the gradient of a loss"}},

@@ -39,6 +39,8 @@ func TestLaw(t *testing.T) {
 		"ftrl from 0":     optimizer.Ftrl(optimizer.LinearWarmup(0.1, 2, 0, 0.1)),
 		"l2, by value":    optimizer.Momentum(0.1, 0.9, optimizer.Regularize(layers.L2(0.1)), optimizer.ClipGradients(optimizer.ByValue(-0.1, 0.1))),
 		"l1, by norm":     optimizer.SGD(rate, optimizer.Regularize(layers.L1(0.1)), optimizer.ClipGradients(optimizer.ByNorm(0.1))),
+		"scaled loss":     optimizer.ScaleLoss(optimizer.Adam(rate, optimizer.Regularize(layers.L2(0.1))), optimizer.LossScaling{GrowAfter: 1}),
+		"overflow":        optimizer.ScaleLoss(optimizer.Momentum(0.1, 0.9), optimizer.LossScaling{Initial: 3e38, DropAfter: 1, Drop: 1e-6, GrowAfter: 2}),
 		"cases":           optimizer.Momentum(optimizer.Schedule(byCases(false)), 0.9),
 		"lasting cases":   optimizer.Adam(optimizer.Schedule(byCases(true)), optimizer.Regularize(layers.L2(0.1))),
 		"global norm":     optimizer.Adam(rate, optimizer.Regularize(layers.L2(0.1)), optimizer.ClipGradients(optimizer.ByGlobalNorm(0.1))),
@@ -470,6 +472,7 @@ func ofTables() map[string]*optimizer.Optimizer {
 		"dpsgd":            optimizer.Dpsgd(0.1, 0.5, 4, 0.01, 7),
 		"proximal":         optimizer.ProximalGD(0.1, optimizer.Penalties(0.01, 0.02)),
 		"proximal adagrad": optimizer.ProximalAdagrad(0.1, optimizer.Penalties(0.01, 0)),
+		"scaled loss":      optimizer.ScaleLoss(optimizer.SGD(rate), optimizer.LossScaling{GrowAfter: 1}),
 	}
 	maps.Copy(all, limited())
 	return all

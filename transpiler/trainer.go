@@ -23,6 +23,13 @@ func buildTrainer(s *state) error {
 	w := newTrainerWriter(s, b)
 	originals := b.Ops
 	b.Ops = nil
+	if dropsGradients(s) {
+		for _, op := range originals {
+			if role := op.Role(); role.Has(program.RoleLoss) && !role.Has(program.RoleBackward) {
+				op.SetRole(role &^ program.RoleLoss) // executors refuse a loss that is not finite
+			}
+		}
+	}
 	last := exchangeAt(s)
 	if s.cfg.Devices && last >= 0 {
 		if err := w.mergeDevices(originals); err != nil {
@@ -47,6 +54,11 @@ func buildTrainer(s *state) error {
 	forgetTables(s, b)
 	s.result.Trainer = t
 	return nil
+}
+
+// dropsGradients reports whether the update drops gradients that are not finite, of a loss that is too large.
+func dropsGradients(s *state) bool {
+	return slices.ContainsFunc(s.nodes, func(n *node) bool { return n.op.Type == "update_loss_scaling" })
 }
 
 // write appends what trainers run of a node, whose op is a copy of the user's.

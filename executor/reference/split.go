@@ -78,6 +78,9 @@ func splitByRole(p *program.Program) (*split, error) {
 	if err := s.splitRows(); err != nil {
 		return nil, err
 	}
+	for name := range crosses {
+		s.separate(name)
+	}
 	s.forward.DropUnreachable() // blocks whose op is in the other half
 	s.update.DropUnreachable()
 	s.crosses = slices.Sorted(maps.Keys(crosses))
@@ -86,6 +89,21 @@ func splitByRole(p *program.Program) (*split, error) {
 		s.merge, err = ops.GradientMerge(p)
 	}
 	return s, err
+}
+
+// separate gives what the update half makes of a fed variable in place another name there: nobody may write what is fed.
+func (s *split) separate(name string) {
+	b := s.update.Global()
+	first := slices.IndexFunc(b.Ops, func(op *program.Op) bool { return slices.Contains(op.OutputNames(), name) })
+	if v, ok := b.Find(name); ok && first >= 0 {
+		c := v.Copy(s.update.UniqueName(name + "@VALUE"))
+		b.EnsureVar(c)
+		b.Ops[first].RenameOutput(name, c.Name)
+		for _, later := range b.Ops[first+1:] {
+			later.RenameInput(name, c.Name)
+			later.RenameOutput(name, c.Name)
+		}
+	}
 }
 
 // findParameters lists the parameters that the update writes and trainers hold: those that are declared as such, and those that the forward half reads, without

@@ -1,6 +1,6 @@
 // Package optim registers the ops that update parameters: sgd, momentum, adagrad, decayed_adagrad, adadelta, adam, adamw, adamax, rmsprop, ftrl,
 // proximal_gd, proximal_adagrad, lars_momentum, lamb and dpsgd, with the slots, attributes, defaults and arithmetic of Fluid, and average_accumulates, which
-// keeps means of parameters.
+// keeps means of parameters. check_finite_and_unscale and update_loss_scaling belong to training with a scaled loss, as Fluid's mixed precision has it.
 //
 // An update reads a parameter, its gradient, its accumulators (state tensors with the dims of the parameter) and numbers of one element, such as
 // the learning rate. It writes the new parameter and the new accumulators, in place if the program names the same variables on both sides, as
@@ -17,5 +17,5 @@
 // An op is one rule: a declaration of accumulators, numbers and attributes, and a function that calls a loop of ops/kernel. All share shape
 // inference and binding.
 //
-// Files: rules.go and proximal.go (the ops), rule.go (what they share), rows.go (sparse gradients), stored.go (tables of bfloat16), whole.go (rules with norms), average.go.
+// Files: rules.go and proximal.go (the ops), rule.go (what they share), rows.go (sparse gradients), stored.go (tables of bfloat16), whole.go (rules with norms), average.go, loss_scaling.go.
 package optim

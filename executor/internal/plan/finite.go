@@ -13,7 +13,8 @@ import (
 )
 
 // chooseChecks decides what must be finite: the loss and everything that is fetched. The loss gets memory of its own, because its value must still
-// be there when the check looks at it. A program without an update is not checked.
+// be there when the check looks at it. A program without an update is not checked. The loss of one that drops gradients which are not finite may be so, too: its
+// update lowers the scale.
 func (in *inference) chooseChecks() {
 	update := slices.IndexFunc(in.nodes, func(n node) bool { return isUpdate(n.op, n.def) })
 	if !in.CheckFinite || update < 0 {
@@ -24,7 +25,11 @@ func (in *inference) chooseChecks() {
 			in.checks = append(in.checks, v)
 		}
 	}
+	drops := slices.ContainsFunc(in.nodes, func(n node) bool { return n.op.Type == "update_loss_scaling" })
 	for _, n := range in.nodes[:update] {
+		if drops {
+			break
+		}
 		if role := n.op.Role(); !role.Has(program.RoleLoss) || role.Has(program.RoleBackward) {
 			continue
 		}
