@@ -20,8 +20,12 @@ import (
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/remote"
 	"github.com/edl-go/edl/serving"
+	following "github.com/edl-go/edl/serving/follow"
 	"github.com/edl-go/edl/serving/kserve"
 )
+
+// leastTable is how many bytes a table has at least that lies in a file when checkpoints are followed.
+const leastTable = 64 << 20
 
 // defaultServing is where a model is served that nobody has named an address for.
 const defaultServing = "127.0.0.1:8500"
@@ -31,6 +35,7 @@ type serveFlags struct {
 	address, calls                       string
 	name, params, schema                 string
 	fetch                                []string
+	follow, tables                       string
 	workers, maxBatch, maxQueue, maxConn int
 	maxWait, reload, drain               time.Duration
 	maxRequest                           int64
@@ -44,11 +49,14 @@ func newServe(c *console) *cobra.Command {
 		Use:   "serve MODEL",
 		Short: "Answer requests with a trained model, over HTTP and gRPC",
 		Long: `Answer requests for predictions in the KServe v2 inference protocol until interrupted. MODEL is a directory that "edl export" or Fluid has
-written, or a program file with --params. When the directory is replaced, the model is read again, and no request fails for it. Requests that wait share runs of the model.
-GET /metrics is for Prometheus.`,
+written, or a program file with --params or --follow. When the directory is replaced, the model is read again, and no request fails for it. Requests that wait share runs of the model.
+GET /metrics is for Prometheus.
+
+With --follow the parameters are those of the newest checkpoint of a job, while it trains. Of each new checkpoint, what has changed is read. Tables of 64 MiB and more lie in files, and may be larger than memory.`,
 		Example: `  edl serve served
   edl serve served --addr 0.0.0.0:8500 --tls-cert cert.pem --tls-key key.pem --grpc 0.0.0.0:8501
-  edl serve program.pb --params model --fetch prediction`,
+  edl serve program.pb --params model --fetch prediction
+  edl serve served --follow s3://models/clicks`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return serveModel(cmd.Context(), c, f, args[0]) },
 	}
@@ -57,6 +65,8 @@ GET /metrics is for Prometheus.`,
 	flags.StringVar(&f.calls, "grpc", "", "`HOST:PORT` of gRPC (default: no gRPC)")
 	flags.StringVar(&f.name, "name", "", "the `NAME` of the model in requests (default: the last part of the path of MODEL)")
 	flags.StringVar(&f.params, "params", "", "the parameters are in `PATH`, a directory or a file")
+	flags.StringVar(&f.follow, "follow", "", "take the parameters of the newest checkpoint of `STORE[@JOB]`, as a job writes them; until there is one, those of MODEL")
+	flags.StringVar(&f.tables, "tables", "", "with --follow: keep tables in files in `DIR`, which needs twice their size (default: the directory for temporary files)")
 	flags.StringSliceVar(&f.fetch, "fetch", nil, "compute the variables `NAME,...` (default: what the program's fetch ops name)")
 	flags.StringVar(&f.schema, "schema", "", "take rows of the table that the model was trained on, too, and encode them by the schema `FILE` of \"edl data table\" (default: that beside MODEL)")
 	flags.IntVar(&f.workers, "workers", runtime.GOMAXPROCS(0), "run the model `N` times at once, each on one core (default: the cores of the machine)")
@@ -95,6 +105,15 @@ func (f *serveFlags) check() error {
 	}
 	if f.clients != "" && f.certificate == "" {
 		return fault.E(fault.InvalidArgument, fault.At("--client-ca"), fault.Got("no TLS"), fault.Want("--tls-cert and --tls-key"))
+	}
+	if f.tables != "" && f.follow == "" {
+		return fault.E(fault.InvalidArgument, fault.At("--tables"), fault.Got("no --follow"), fault.Want("--follow STORE, whose tables lie there"))
+	}
+	if f.follow != "" && f.params != "" {
+		return fault.E(fault.InvalidArgument, fault.At("--follow"), fault.Got("--params, too"), fault.Want("one of the two"))
+	}
+	if f.follow != "" && f.reload <= 0 {
+		return fault.E(fault.InvalidArgument, fault.At("--follow"), fault.Gotf("--reload %v", f.reload), fault.Want("a time above 0, after which it looks for a new checkpoint"))
 	}
 	if f.maxRequest < 1 || f.maxRequest > 1<<20 {
 		return fault.E(fault.InvalidArgument, fault.At("--max-request"), fault.Gotf("%d", f.maxRequest), fault.Want("1 to 1048576 KiB"))
@@ -161,8 +180,17 @@ func serveModel(ctx context.Context, c *console, f *serveFlags, path string) err
 	if f.schema != "" {
 		config.Rows = func() (*schema.Schema, error) { return readSchema(f.schema) }
 	}
+	var more []serving.Option
+	if f.follow != "" {
+		source, err := following.Checkpoints(ctx, f.follow)
+		if err != nil {
+			return err
+		}
+		defer source.Close()
+		more = append(more, serving.WithSource(source), serving.WithTables(f.tables, leastTable))
+	}
 	server, err := kserve.New(config, func(options ...serving.Option) (*serving.Model, error) {
-		options = append(options, serving.WithWorkers(f.workers), serving.WithMaxBatch(f.maxBatch), serving.WithMaxWait(f.maxWait), serving.WithMaxQueue(f.maxQueue),
+		options = append(append(options, more...), serving.WithWorkers(f.workers), serving.WithMaxBatch(f.maxBatch), serving.WithMaxWait(f.maxWait), serving.WithMaxQueue(f.maxQueue),
 			serving.WithReload(f.reload), serving.WithParams(f.params), serving.WithFetch(f.fetch...))
 		if !f.quiet {
 			options = append(options, serving.WithLogger(slog.New(slog.NewTextHandler(c.err, nil))))

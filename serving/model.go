@@ -12,6 +12,7 @@
 //   - version.go: one state of the files of a model, and its workers; read.go: how it is read
 //   - worker.go: one executor, and how it runs a batch; ladder.go: its plans for fixed numbers of rows
 //   - watch.go: how a model notices that its files have changed
+//   - source.go: parameters that come from elsewhere, such as checkpoints of a job that trains on; tables.go: large ones in files
 //
 // # Memory
 //
@@ -45,6 +46,8 @@ const (
 
 type settings struct {
 	params   string
+	source   Source
+	tables   tablesOf
 	fetch    []string
 	workers  int
 	maxBatch int
@@ -106,6 +109,7 @@ type Model struct {
 	current  atomic.Pointer[version]
 	reading  sync.Mutex // held while files are read
 	seen     files      // that were read last; reading guards it
+	tables   *tables
 	stop     context.CancelFunc
 	watching sync.WaitGroup
 	versions sync.WaitGroup // that have not ended
@@ -115,7 +119,7 @@ type Model struct {
 // Open reads a model: a directory that "edl export", Fluid or Paddle has written, or a program file. It makes ready for requests, so no Predict is slower
 // than the others. Close ends what it starts.
 func Open(path string, options ...Option) (*Model, error) {
-	s := settings{workers: runtime.GOMAXPROCS(0), maxBatch: defaultMaxBatch, maxQueue: defaultQueue, log: slog.New(slog.DiscardHandler)}
+	s := settings{workers: runtime.GOMAXPROCS(0), maxBatch: defaultMaxBatch, maxQueue: defaultQueue, tables: tablesOf{least: leastTable}, log: slog.New(slog.DiscardHandler)}
 	for _, o := range options {
 		o(&s)
 	}
@@ -131,7 +135,7 @@ func Open(path string, options ...Option) (*Model, error) {
 		return nil, fault.E(fault.InvalidArgument, fault.At(path), fault.Gotf("a wait of %v and a look each %v", s.maxWait, s.interval), fault.Want("times that are not negative"))
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	m := &Model{path: path, settings: s, stop: cancel}
+	m := &Model{path: path, settings: s, stop: cancel, tables: &tables{tablesOf: s.tables}}
 	if err := m.read(ctx); err != nil {
 		cancel()
 		return nil, err
@@ -199,6 +203,7 @@ func (m *Model) Close() error {
 	v := m.current.Load()
 	v.release() // that of the model
 	m.versions.Wait()
+	m.tables.close()
 	return v.err
 }
 

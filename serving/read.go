@@ -2,6 +2,7 @@ package serving
 
 import (
 	"context"
+	"errors"
 	"os"
 
 	"github.com/edl-go/edl/executor"
@@ -22,23 +23,24 @@ func (m *Model) read(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	p, params, err := m.load()
+	old := m.current.Load()
+	p, params, err := m.load(ctx, old)
 	if err != nil {
 		return err
 	}
 	again, err := m.look()
+	if err == nil && !again.equal(seen) {
+		err = fault.E(fault.Unavailable, fault.At(m.path), fault.Got("files that change while they are read"), fault.Want("a model that stays, or is replaced at once"))
+	}
 	if err != nil {
+		params.end()
 		return err
 	}
-	if !again.equal(seen) {
-		return fault.E(fault.Unavailable, fault.At(m.path), fault.Got("files that change while they are read"), fault.Want("a model that stays, or is replaced at once"))
-	}
 	number := 1
-	old := m.current.Load()
 	if old != nil {
 		number = old.number + 1
 	}
-	v, err := newVersion(ctx, p, params, number, &m.settings, &m.versions)
+	v, err := newVersion(ctx, p, params, number, &m.settings, &m.versions) // which ends params
 	if err != nil {
 		return err
 	}
@@ -50,36 +52,46 @@ func (m *Model) read(ctx context.Context) error {
 	return nil
 }
 
-// load reads the inference program and its parameters.
-func (m *Model) load() (*program.Program, *executor.Scope, error) {
-	path, err := programOf(m.path)
+// load reads the inference program and its parameters. old is the version before, if any.
+func (m *Model) load(ctx context.Context, old *version) (*program.Program, *parameters, error) {
+	path, whole, p, err := m.loadProgram()
 	if err != nil {
 		return nil, nil, err
 	}
-	whole, err := program.Load(path, program.DefaultLimits())
-	if err != nil {
-		return nil, nil, err
-	}
-	p, err := export.Program(whole, nil, m.settings.fetch)
-	if err != nil {
-		var hint fault.Hint
-		if len(m.settings.fetch) == 0 && len(whole.Targets()) == 0 {
-			hint = "WithFetch or --fetch NAME,... says what the model computes"
+	if m.settings.source != nil {
+		params, err := m.loadSource(ctx, p, old)
+		if !errors.Is(err, fault.NotFound) || m.paramsOf(path) == "" {
+			return p, params, err
 		}
-		return nil, nil, fault.E(fault.KindOf(err), fault.At(path), fault.Cause(err), hint)
-	}
-	if err := ops.Verify(p, program.StageLocal); err != nil {
-		return nil, nil, err
+		m.settings.log.InfoContext(ctx, "there is no state to follow yet, so the model has the parameters beside its program", "path", path)
 	}
 	params := m.paramsOf(path)
 	if params == "" {
 		if len(executor.Persistables(p)) > 0 {
 			return nil, nil, fault.E(fault.NotFound, fault.At(path), fault.Got("a program whose name does not say where its parameters are"), fault.Want("their path (WithParams, --params)"))
 		}
-		return p, executor.NewScope(), nil
+		return p, &parameters{scope: executor.NewScope()}, nil
 	}
 	scope, err := export.LoadParams(params, whole, p)
-	return p, scope, err
+	return p, &parameters{scope: scope}, err
+}
+
+// loadProgram reads the program at the path of the model, whole and as it is served.
+func (m *Model) loadProgram() (path string, whole, p *program.Program, err error) {
+	if path, err = programOf(m.path); err != nil {
+		return "", nil, nil, err
+	}
+	if whole, err = program.Load(path, program.DefaultLimits()); err != nil {
+		return "", nil, nil, err
+	}
+	if p, err = export.Program(whole, nil, m.settings.fetch); err != nil {
+		var hint fault.Hint
+		if len(m.settings.fetch) == 0 && len(whole.Targets()) == 0 {
+			hint = "WithFetch or --fetch NAME,... says what the model computes"
+		}
+		return "", nil, nil, fault.E(fault.KindOf(err), fault.At(path), fault.Cause(err), hint)
+	}
+	return path, whole, p, ops.Verify(p, program.StageLocal)
 }
 
 // paramsOf returns the path of the parameters of the program at path, "" for none.

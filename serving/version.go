@@ -16,6 +16,7 @@ type version struct {
 	schema  Schema
 	number  int // 1 for the first
 	since   time.Time
+	params  *parameters
 	queue   *queue
 	workers []*worker
 
@@ -25,21 +26,21 @@ type version struct {
 	err   error           // of its end
 }
 
-// newVersion makes the workers of a version, and lets each try what it will run.
-func newVersion(ctx context.Context, p *program.Program, scope *executor.Scope, number int, s *settings, live *sync.WaitGroup) (made *version, err error) {
-	v := &version{program: p, number: number, since: time.Now(), users: 1, live: live}
-	if v.schema, err = schemaOf(p); err != nil {
-		return nil, err
-	}
-	v.queue = newQueue(s.workers)
+// newVersion makes the workers of a version, and lets each try what it will run. The version ends its parameters, also if newVersion fails.
+func newVersion(ctx context.Context, p *program.Program, params *parameters, number int, s *settings, live *sync.WaitGroup) (made *version, err error) {
+	v := &version{program: p, params: params, number: number, since: time.Now(), users: 1, live: live}
 	live.Add(1)
 	defer func() {
 		if err != nil {
 			v.release()
 		}
 	}()
+	if v.schema, err = schemaOf(p); err != nil {
+		return nil, err
+	}
+	v.queue = newQueue(s.workers)
 	for range s.workers {
-		own, err := scopeOfWorker(p, scope)
+		own, err := scopeOfWorker(p, params.scope)
 		if err != nil {
 			return nil, err
 		}
@@ -97,5 +98,6 @@ func (v *version) release() {
 	for _, w := range v.workers {
 		v.err = errors.Join(v.err, w.exe.Close())
 	}
+	v.params.end()
 	v.live.Done()
 }

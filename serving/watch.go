@@ -11,12 +11,13 @@ import (
 	"github.com/edl-go/edl/fault"
 )
 
-// watch reads the files again whenever they have changed, and have stayed for one look.
+// watch reads the files again whenever they have changed, and have stayed for one look, or when the source has another state.
 func (m *Model) watch(ctx context.Context) {
 	ticker := time.NewTicker(m.settings.interval)
 	defer ticker.Stop()
 	var failed files
 	last := m.state()
+	behind := false // the source may have a state that the model has not tried
 	for {
 		select {
 		case <-ctx.Done():
@@ -27,14 +28,47 @@ func (m *Model) watch(ctx context.Context) {
 		if err != nil {
 			continue // a directory that is being replaced is away for a moment
 		}
-		if now.equal(last) && !now.equal(m.state()) && !now.equal(failed) {
-			err := m.Reload(ctx)
-			if failed = nil; err != nil && fault.KindOf(err) != fault.Unavailable {
-				failed = now // no other try with the same files
+		if m.settings.source != nil {
+			changed, err := m.settings.source.Changed(ctx)
+			if err != nil {
+				m.settings.log.WarnContext(ctx, "the source of parameters cannot be looked at", "path", m.path, "error", err)
 			}
+			behind = behind || changed
 		}
+		stayed := now.equal(last)
 		last = now
+		other := stayed && !now.equal(m.state()) && !now.equal(failed)
+		if !other && behind && stayed {
+			behind, other = m.newState(ctx)
+		}
+		if !other {
+			continue
+		}
+		err = m.Reload(ctx)
+		if fault.KindOf(err) == fault.Unavailable {
+			continue // the next look tries again
+		}
+		if behind, failed = false, nil; err != nil {
+			failed = now // no other try with the same files
+		}
 	}
+}
+
+// newState reports whether the source has another state than the model, or may have one that cannot be found now.
+func (m *Model) newState(ctx context.Context) (maybe, has bool) {
+	state, err := m.settings.source.Newest(ctx)
+	switch fault.KindOf(err) {
+	case fault.Unavailable:
+		return true, false
+	case fault.NotFound:
+		return false, false
+	}
+	if err != nil {
+		return true, true // Reload tells what is wrong
+	}
+	own := m.current.Load().params.state
+	has = own == nil || own.Name() != state.Name()
+	return has, has
 }
 
 // state is that of the files that were read last.

@@ -10,11 +10,10 @@ import (
 
 // widened returns a program with tables of float32 in place of those of bfloat16 that nothing but lookups by row numbers reads.
 func widened(p *program.Program) *program.Program {
-	lookups := []string{"lookup_table", "lookup_table_v2"}
 	wide, block := p, p.Global()
-	for name, use := range block.Uses() {
+	for name := range block.Uses() {
 		v, ok := block.Var(name)
-		if !ok || v.DType != tensor.BFloat16 || slices.ContainsFunc(use.Readers, func(at int) bool { return !slices.Contains(lookups, block.Ops[at].Type) }) {
+		if !ok || v.DType != tensor.BFloat16 || !OnlyLookedUp(p, name) {
 			continue
 		}
 		if wide == p {
@@ -24,6 +23,14 @@ func widened(p *program.Program) *program.Program {
 		other.DType = tensor.Float32
 	}
 	return wide
+}
+
+// OnlyLookedUp reports whether nothing but lookups by row numbers reads a variable. It may be stored as float32 or as bfloat16: the program computes the same if it is declared so.
+func OnlyLookedUp(p *program.Program, name string) bool {
+	block := p.Global()
+	return !slices.ContainsFunc(block.Uses()[name].Readers, func(at int) bool {
+		return block.Ops[at].Type != "lookup_table" && block.Ops[at].Type != "lookup_table_v2"
+	})
 }
 
 // wide returns a copy of a tensor of bfloat16 as float32, which is exact.

@@ -19,5 +19,15 @@ func New(bytes int, large bool) (*Area, error) {
 	return newArea(bytes, large)
 }
 
+// InFile returns an area of so many bytes whose memory is that of a file in dir, which nobody else can open: it has no name, and goes with the area. The system may
+// write pages to the disk and take their memory, so an area may be larger than memory. All of it has its place on the disk when InFile returns: a disk that fills up later does
+// not matter. Pages are read one by one, as lookups in a table need them. An area of files has no Release, and where the system has no such files the collector has it.
+func InFile(dir string, bytes int) (*Area, error) {
+	if bytes < 0 {
+		return nil, fault.E(fault.InvalidArgument, fault.At(dir), fault.Gotf("an area of %d bytes", bytes), fault.Want("none or more"))
+	}
+	return newFile(dir, bytes)
+}
+
 // Bytes is the memory. Nobody may use it after Close.
 func (a *Area) Bytes() []byte { return a.memory }

@@ -4,6 +4,8 @@ package pages
 
 func newArea(bytes int, _ bool) (*Area, error) { return &Area{memory: make([]byte, bytes)}, nil }
 
+func newFile(_ string, bytes int) (*Area, error) { return newArea(bytes, false) }
+
 // Populate takes the memory of all of it now. Here it does nothing.
 func (a *Area) Populate() {}
 

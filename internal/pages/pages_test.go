@@ -1,6 +1,10 @@
 package pages
 
-import "testing"
+import (
+	"os"
+	"runtime"
+	"testing"
+)
 
 // Memory begins with zeros, belongs to its user until it is closed, and what is before and behind a released part stays.
 func TestArea(t *testing.T) {
@@ -36,5 +40,30 @@ func TestArea(t *testing.T) {
 	}
 	if _, err := New(-1, false); err == nil {
 		t.Error("an area of less than no bytes")
+	}
+}
+
+// An area in a file has zeros first, keeps what is written, and leaves no name behind. One that has no room is refused.
+func TestInFile(t *testing.T) {
+	dir := t.TempDir()
+	a, err := InFile(dir, 3<<20+5)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Close()
+	b := a.Bytes()
+	if len(b) != 3<<20+5 || b[0] != 0 || b[len(b)-1] != 0 {
+		t.Fatalf("%d bytes, the first %d and the last %d", len(b), b[0], b[len(b)-1])
+	}
+	b[0], b[len(b)-1] = 1, 2
+	if b := a.Bytes(); b[0] != 1 || b[len(b)-1] != 2 {
+		t.Error("what was written is not there")
+	}
+	if names, err := os.ReadDir(dir); err != nil || len(names) != 0 {
+		t.Errorf("the folder has %v, %v", names, err)
+	}
+	if a, err := InFile(dir+"/none", 1); err == nil && runtime.GOOS == "linux" {
+		a.Close()
+		t.Error("a file in a folder that is not there")
 	}
 }

@@ -9,6 +9,7 @@
 //	summing.go   the sums of shards, by parts, on several cores
 //	write.go     shards, the manifest, and the removal of what is old, which keeps bases
 //	read.go      checkpoints are listed, checked, read, and exported to a directory
+//	follow.go    the newest checkpoint while a job writes further ones, and what has changed in it
 //
 // # A checkpoint
 //

@@ -315,15 +315,16 @@ func (c *Checkpoint) Value(ctx context.Context, variable string) (*tensor.Tensor
 
 // Load reads rows of a variable into a tensor, which has these rows. It checks each piece that it reads.
 func (c *Checkpoint) Load(ctx context.Context, variable string, first int64, into *tensor.Tensor) error {
-	return c.load(ctx, variable, false, first, into)
+	return c.loadPieces(ctx, variable, slices.Concat(c.pieces[variable], c.changes[variable]), false, first, into)
 }
 
 // LoadStriped is Load for rows of the variable in the order of stripes (kernel.Stripes).
 func (c *Checkpoint) LoadStriped(ctx context.Context, variable string, first int64, into *tensor.Tensor) error {
-	return c.load(ctx, variable, true, first, into)
+	return c.loadPieces(ctx, variable, slices.Concat(c.pieces[variable], c.changes[variable]), true, first, into)
 }
 
-func (c *Checkpoint) load(ctx context.Context, variable string, striped bool, first int64, into *tensor.Tensor) error {
+// loadPieces puts those rows of pieces of a variable into a tensor that it has.
+func (c *Checkpoint) loadPieces(ctx context.Context, variable string, pieces []placed, striped bool, first int64, into *tensor.Tensor) error {
 	where := c.store.where + "/" + c.Name
 	dtype, dims, ok := c.Describe(variable)
 	if !ok {
@@ -341,7 +342,7 @@ func (c *Checkpoint) load(ctx context.Context, variable string, striped bool, fi
 		return err
 	}
 	stripes := kernel.StripesOf(rowsOf(dims))
-	for _, p := range slices.Concat(c.pieces[variable], c.changes[variable]) {
+	for _, p := range pieces {
 		if p.Striped != striped {
 			order := stripes.Row
 			if striped {
