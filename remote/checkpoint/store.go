@@ -132,7 +132,9 @@ func (f *folder) create(ctx context.Context, name string, write func(io.Writer) 
 			_ = root.Remove(temporary)
 		}
 	}()
-	if err = write(&bounded{ctx, to}); err == nil {
+	w := &early{to: to}
+	err = write(&bounded{ctx, w})
+	if w.end(); err == nil {
 		err = to.Sync()
 	}
 	if err = errors.Join(err, to.Close()); err == nil {
