@@ -26,6 +26,7 @@ type kubernetesFlags struct {
 	image      string
 	name       string
 	template   string
+	allowed    []string
 	load       float64
 }
 
@@ -36,14 +37,18 @@ func (f *kubernetesFlags) add(cmd *cobra.Command) {
 	flags.StringVar(&f.image, "image", "", "run roles in the image `IMAGE`, which has the same build of edl")
 	flags.StringVar(&f.name, "kubernetes-name", kubernetes.DefaultName, "be the listener `NAME` of the namespace: of several that run, one works, and the others wait")
 	flags.StringVar(&f.template, "pod-template", "", "give pods what `FILE` says, a PodTemplateSpec: volumes, node selector, tolerations, service account and others")
+	flags.StringArrayVar(&f.allowed, allowPods, nil, "let jobs give their pods what `KIND=PATTERN` says, such as claim=data-*, image=registry.example/*, or one of serviceaccount, priorityclass, secret, configmap, annotation, toleration; repeatable")
 	flags.Float64Var(&f.load, maxLoad, 0, "let jobs share the nodes of the cluster, up to `PART` of what each has, without what other pods ask for: 0.97, or 0: nodes are not counted")
 }
 
-// maxLoad is the name of a flag.
-const maxLoad = "max-load"
+// Names of flags.
+const (
+	maxLoad   = "max-load"
+	allowPods = "allow-pods"
+)
 
 // kubernetesFlagNames are the flags that mean nothing without --kubernetes.
-var kubernetesFlagNames = []string{"kubeconfig", "namespace", "image", "kubernetes-name", "pod-template", maxLoad}
+var kubernetesFlagNames = []string{"kubeconfig", "namespace", "image", "kubernetes-name", "pod-template", allowPods, maxLoad}
 
 // keptLogs is the folder with the logs of jobs, in the data folder of a listener whose jobs outlive it.
 const keptLogs = "pods"
@@ -83,6 +88,9 @@ func (f *kubernetesFlags) join(ctx context.Context, l *listenFlags, log *slog.Lo
 		s.Namespace = namespace
 	}
 	if s.Etcd, err = kubernetes.ReadAccess(l.access); err != nil {
+		return nil, err
+	}
+	if s.Allowed, err = kubernetes.ParseAllowedPods(f.allowed); err != nil {
 		return nil, err
 	}
 	if f.template != "" {

@@ -359,6 +359,10 @@ type JobSpec struct {
 	TrainerNeeds       *Needs                 `protobuf:"bytes,47,opt,name=trainer_needs,json=trainerNeeds,proto3" json:"trainer_needs,omitempty"`                                           // what each trainer takes of a machine whose listener counts that
 	PserverNeeds       *Needs                 `protobuf:"bytes,48,opt,name=pserver_needs,json=pserverNeeds,proto3" json:"pserver_needs,omitempty"`                                           // and each pserver, and each standby
 	MaxTime            *durationpb.Duration   `protobuf:"bytes,49,opt,name=max_time,json=maxTime,proto3" json:"max_time,omitempty"`                                                          // for which the job may run, without the time in which it waits or is suspended; then it fails. 0: as long as its listener lets it
+	Pod                *Pod                   `protobuf:"bytes,50,opt,name=pod,proto3" json:"pod,omitempty"`                                                                                 // what pods of the job have beside those of its listener; only for listeners whose roles are pods
+	TrainerPod         *Pod                   `protobuf:"bytes,51,opt,name=trainer_pod,json=trainerPod,proto3" json:"trainer_pod,omitempty"`                                                 // what pods of trainers have beside that, or in its place
+	PserverPod         *Pod                   `protobuf:"bytes,52,opt,name=pserver_pod,json=pserverPod,proto3" json:"pserver_pod,omitempty"`                                                 // and those of pservers and standbys
+	Queue              string                 `protobuf:"bytes,53,opt,name=queue,proto3" json:"queue,omitempty"`                                                                             // that admits a TrainingJob before it begins; listeners have no queues of others
 	unknownFields      protoimpl.UnknownFields
 	sizeCache          protoimpl.SizeCache
 }
@@ -736,6 +740,321 @@ func (x *JobSpec) GetMaxTime() *durationpb.Duration {
 	return nil
 }
 
+func (x *JobSpec) GetPod() *Pod {
+	if x != nil {
+		return x.Pod
+	}
+	return nil
+}
+
+func (x *JobSpec) GetTrainerPod() *Pod {
+	if x != nil {
+		return x.TrainerPod
+	}
+	return nil
+}
+
+func (x *JobSpec) GetPserverPod() *Pod {
+	if x != nil {
+		return x.PserverPod
+	}
+	return nil
+}
+
+func (x *JobSpec) GetQueue() string {
+	if x != nil {
+		return x.Queue
+	}
+	return ""
+}
+
+// Pod is what a pod of a role has beside what its listener gives it. The names are those of Kubernetes. The listener says which of it jobs may have.
+type Pod struct {
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	Image          string                 `protobuf:"bytes,1,opt,name=image,proto3" json:"image,omitempty"` // with the same build of edl; empty: that of the listener
+	NodeSelector   map[string]string      `protobuf:"bytes,2,rep,name=node_selector,json=nodeSelector,proto3" json:"node_selector,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	Tolerations    []*Toleration          `protobuf:"bytes,3,rep,name=tolerations,proto3" json:"tolerations,omitempty"`
+	Affinity       string                 `protobuf:"bytes,4,opt,name=affinity,proto3" json:"affinity,omitempty"` // an Affinity as JSON; empty: none
+	PriorityClass  string                 `protobuf:"bytes,5,opt,name=priority_class,json=priorityClass,proto3" json:"priority_class,omitempty"`
+	ServiceAccount string                 `protobuf:"bytes,6,opt,name=service_account,json=serviceAccount,proto3" json:"service_account,omitempty"`
+	Annotations    map[string]string      `protobuf:"bytes,7,rep,name=annotations,proto3" json:"annotations,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	Env            map[string]string      `protobuf:"bytes,8,rep,name=env,proto3" json:"env,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"` // of the role
+	EnvFrom        []string               `protobuf:"bytes,9,rep,name=env_from,json=envFrom,proto3" json:"env_from,omitempty"`                                                    // secret/NAME or configmap/NAME, whose entries become its environment
+	Volumes        []*PodVolume           `protobuf:"bytes,10,rep,name=volumes,proto3" json:"volumes,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *Pod) Reset() {
+	*x = Pod{}
+	mi := &file_proto_job_job_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Pod) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Pod) ProtoMessage() {}
+
+func (x *Pod) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_job_job_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Pod.ProtoReflect.Descriptor instead.
+func (*Pod) Descriptor() ([]byte, []int) {
+	return file_proto_job_job_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *Pod) GetImage() string {
+	if x != nil {
+		return x.Image
+	}
+	return ""
+}
+
+func (x *Pod) GetNodeSelector() map[string]string {
+	if x != nil {
+		return x.NodeSelector
+	}
+	return nil
+}
+
+func (x *Pod) GetTolerations() []*Toleration {
+	if x != nil {
+		return x.Tolerations
+	}
+	return nil
+}
+
+func (x *Pod) GetAffinity() string {
+	if x != nil {
+		return x.Affinity
+	}
+	return ""
+}
+
+func (x *Pod) GetPriorityClass() string {
+	if x != nil {
+		return x.PriorityClass
+	}
+	return ""
+}
+
+func (x *Pod) GetServiceAccount() string {
+	if x != nil {
+		return x.ServiceAccount
+	}
+	return ""
+}
+
+func (x *Pod) GetAnnotations() map[string]string {
+	if x != nil {
+		return x.Annotations
+	}
+	return nil
+}
+
+func (x *Pod) GetEnv() map[string]string {
+	if x != nil {
+		return x.Env
+	}
+	return nil
+}
+
+func (x *Pod) GetEnvFrom() []string {
+	if x != nil {
+		return x.EnvFrom
+	}
+	return nil
+}
+
+func (x *Pod) GetVolumes() []*PodVolume {
+	if x != nil {
+		return x.Volumes
+	}
+	return nil
+}
+
+// Toleration lets a pod on nodes with a taint.
+type Toleration struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Key           string                 `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`           // empty: every key, with Exists
+	Operator      string                 `protobuf:"bytes,2,opt,name=operator,proto3" json:"operator,omitempty"` // Equal (default) or Exists
+	Value         string                 `protobuf:"bytes,3,opt,name=value,proto3" json:"value,omitempty"`
+	Effect        string                 `protobuf:"bytes,4,opt,name=effect,proto3" json:"effect,omitempty"`          // empty: every effect
+	Seconds       *int64                 `protobuf:"varint,5,opt,name=seconds,proto3,oneof" json:"seconds,omitempty"` // for which it stays when the taint is NoExecute; absent: for ever
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Toleration) Reset() {
+	*x = Toleration{}
+	mi := &file_proto_job_job_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Toleration) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Toleration) ProtoMessage() {}
+
+func (x *Toleration) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_job_job_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Toleration.ProtoReflect.Descriptor instead.
+func (*Toleration) Descriptor() ([]byte, []int) {
+	return file_proto_job_job_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *Toleration) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+func (x *Toleration) GetOperator() string {
+	if x != nil {
+		return x.Operator
+	}
+	return ""
+}
+
+func (x *Toleration) GetValue() string {
+	if x != nil {
+		return x.Value
+	}
+	return ""
+}
+
+func (x *Toleration) GetEffect() string {
+	if x != nil {
+		return x.Effect
+	}
+	return ""
+}
+
+func (x *Toleration) GetSeconds() int64 {
+	if x != nil && x.Seconds != nil {
+		return *x.Seconds
+	}
+	return 0
+}
+
+// PodVolume is a folder of a pod. It has one of claim, config_map, secret and scratch.
+type PodVolume struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Claim         string                 `protobuf:"bytes,1,opt,name=claim,proto3" json:"claim,omitempty"` // a persistent volume claim
+	ConfigMap     string                 `protobuf:"bytes,2,opt,name=config_map,json=configMap,proto3" json:"config_map,omitempty"`
+	Secret        string                 `protobuf:"bytes,3,opt,name=secret,proto3" json:"secret,omitempty"`
+	Scratch       int64                  `protobuf:"varint,4,opt,name=scratch,proto3" json:"scratch,omitempty"` // bytes of an empty folder, which goes with the pod
+	MountPath     string                 `protobuf:"bytes,5,opt,name=mount_path,json=mountPath,proto3" json:"mount_path,omitempty"`
+	SubPath       string                 `protobuf:"bytes,6,opt,name=sub_path,json=subPath,proto3" json:"sub_path,omitempty"` // folder of the claim; empty: all of it
+	ReadOnly      bool                   `protobuf:"varint,7,opt,name=read_only,json=readOnly,proto3" json:"read_only,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PodVolume) Reset() {
+	*x = PodVolume{}
+	mi := &file_proto_job_job_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PodVolume) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PodVolume) ProtoMessage() {}
+
+func (x *PodVolume) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_job_job_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PodVolume.ProtoReflect.Descriptor instead.
+func (*PodVolume) Descriptor() ([]byte, []int) {
+	return file_proto_job_job_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *PodVolume) GetClaim() string {
+	if x != nil {
+		return x.Claim
+	}
+	return ""
+}
+
+func (x *PodVolume) GetConfigMap() string {
+	if x != nil {
+		return x.ConfigMap
+	}
+	return ""
+}
+
+func (x *PodVolume) GetSecret() string {
+	if x != nil {
+		return x.Secret
+	}
+	return ""
+}
+
+func (x *PodVolume) GetScratch() int64 {
+	if x != nil {
+		return x.Scratch
+	}
+	return 0
+}
+
+func (x *PodVolume) GetMountPath() string {
+	if x != nil {
+		return x.MountPath
+	}
+	return ""
+}
+
+func (x *PodVolume) GetSubPath() string {
+	if x != nil {
+		return x.SubPath
+	}
+	return ""
+}
+
+func (x *PodVolume) GetReadOnly() bool {
+	if x != nil {
+		return x.ReadOnly
+	}
+	return false
+}
+
 // Needs is what a role takes of its machine.
 type Needs struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -747,7 +1066,7 @@ type Needs struct {
 
 func (x *Needs) Reset() {
 	*x = Needs{}
-	mi := &file_proto_job_job_proto_msgTypes[2]
+	mi := &file_proto_job_job_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -759,7 +1078,7 @@ func (x *Needs) String() string {
 func (*Needs) ProtoMessage() {}
 
 func (x *Needs) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[2]
+	mi := &file_proto_job_job_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -772,7 +1091,7 @@ func (x *Needs) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Needs.ProtoReflect.Descriptor instead.
 func (*Needs) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{2}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Needs) GetMillicores() int64 {
@@ -805,7 +1124,7 @@ type Checkpoints struct {
 
 func (x *Checkpoints) Reset() {
 	*x = Checkpoints{}
-	mi := &file_proto_job_job_proto_msgTypes[3]
+	mi := &file_proto_job_job_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -817,7 +1136,7 @@ func (x *Checkpoints) String() string {
 func (*Checkpoints) ProtoMessage() {}
 
 func (x *Checkpoints) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[3]
+	mi := &file_proto_job_job_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -830,7 +1149,7 @@ func (x *Checkpoints) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Checkpoints.ProtoReflect.Descriptor instead.
 func (*Checkpoints) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{3}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Checkpoints) GetStore() string {
@@ -896,7 +1215,7 @@ type Progress struct {
 
 func (x *Progress) Reset() {
 	*x = Progress{}
-	mi := &file_proto_job_job_proto_msgTypes[4]
+	mi := &file_proto_job_job_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -908,7 +1227,7 @@ func (x *Progress) String() string {
 func (*Progress) ProtoMessage() {}
 
 func (x *Progress) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[4]
+	mi := &file_proto_job_job_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -921,7 +1240,7 @@ func (x *Progress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Progress.ProtoReflect.Descriptor instead.
 func (*Progress) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{4}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Progress) GetSteps() uint64 {
@@ -1005,7 +1324,7 @@ type RoleSpec struct {
 
 func (x *RoleSpec) Reset() {
 	*x = RoleSpec{}
-	mi := &file_proto_job_job_proto_msgTypes[5]
+	mi := &file_proto_job_job_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1017,7 +1336,7 @@ func (x *RoleSpec) String() string {
 func (*RoleSpec) ProtoMessage() {}
 
 func (x *RoleSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[5]
+	mi := &file_proto_job_job_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1030,7 +1349,7 @@ func (x *RoleSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RoleSpec.ProtoReflect.Descriptor instead.
 func (*RoleSpec) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{5}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *RoleSpec) GetJob() string {
@@ -1298,7 +1617,7 @@ type Policy struct {
 
 func (x *Policy) Reset() {
 	*x = Policy{}
-	mi := &file_proto_job_job_proto_msgTypes[6]
+	mi := &file_proto_job_job_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1310,7 +1629,7 @@ func (x *Policy) String() string {
 func (*Policy) ProtoMessage() {}
 
 func (x *Policy) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[6]
+	mi := &file_proto_job_job_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1323,7 +1642,7 @@ func (x *Policy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Policy.ProtoReflect.Descriptor instead.
 func (*Policy) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{6}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Policy) GetRead() *Places {
@@ -1365,7 +1684,7 @@ type Places struct {
 
 func (x *Places) Reset() {
 	*x = Places{}
-	mi := &file_proto_job_job_proto_msgTypes[7]
+	mi := &file_proto_job_job_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1377,7 +1696,7 @@ func (x *Places) String() string {
 func (*Places) ProtoMessage() {}
 
 func (x *Places) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[7]
+	mi := &file_proto_job_job_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1390,7 +1709,7 @@ func (x *Places) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Places.ProtoReflect.Descriptor instead.
 func (*Places) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{7}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Places) GetAll() bool {
@@ -1422,7 +1741,7 @@ type Placement struct {
 
 func (x *Placement) Reset() {
 	*x = Placement{}
-	mi := &file_proto_job_job_proto_msgTypes[8]
+	mi := &file_proto_job_job_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1434,7 +1753,7 @@ func (x *Placement) String() string {
 func (*Placement) ProtoMessage() {}
 
 func (x *Placement) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[8]
+	mi := &file_proto_job_job_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1447,7 +1766,7 @@ func (x *Placement) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Placement.ProtoReflect.Descriptor instead.
 func (*Placement) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{8}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Placement) GetNumber() uint64 {
@@ -1507,7 +1826,7 @@ type Held struct {
 
 func (x *Held) Reset() {
 	*x = Held{}
-	mi := &file_proto_job_job_proto_msgTypes[9]
+	mi := &file_proto_job_job_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1519,7 +1838,7 @@ func (x *Held) String() string {
 func (*Held) ProtoMessage() {}
 
 func (x *Held) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[9]
+	mi := &file_proto_job_job_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1532,7 +1851,7 @@ func (x *Held) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Held.ProtoReflect.Descriptor instead.
 func (*Held) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{9}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Held) GetServer() uint32 {
@@ -1595,7 +1914,7 @@ type Failure struct {
 
 func (x *Failure) Reset() {
 	*x = Failure{}
-	mi := &file_proto_job_job_proto_msgTypes[10]
+	mi := &file_proto_job_job_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1607,7 +1926,7 @@ func (x *Failure) String() string {
 func (*Failure) ProtoMessage() {}
 
 func (x *Failure) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[10]
+	mi := &file_proto_job_job_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1620,7 +1939,7 @@ func (x *Failure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Failure.ProtoReflect.Descriptor instead.
 func (*Failure) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{10}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Failure) GetKind() int32 {
@@ -1707,7 +2026,7 @@ type RoleStatus struct {
 
 func (x *RoleStatus) Reset() {
 	*x = RoleStatus{}
-	mi := &file_proto_job_job_proto_msgTypes[11]
+	mi := &file_proto_job_job_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1719,7 +2038,7 @@ func (x *RoleStatus) String() string {
 func (*RoleStatus) ProtoMessage() {}
 
 func (x *RoleStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[11]
+	mi := &file_proto_job_job_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1732,7 +2051,7 @@ func (x *RoleStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RoleStatus.ProtoReflect.Descriptor instead.
 func (*RoleStatus) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{11}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *RoleStatus) GetRole() Role {
@@ -1834,7 +2153,7 @@ type Wait struct {
 
 func (x *Wait) Reset() {
 	*x = Wait{}
-	mi := &file_proto_job_job_proto_msgTypes[12]
+	mi := &file_proto_job_job_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1846,7 +2165,7 @@ func (x *Wait) String() string {
 func (*Wait) ProtoMessage() {}
 
 func (x *Wait) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[12]
+	mi := &file_proto_job_job_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1859,7 +2178,7 @@ func (x *Wait) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Wait.ProtoReflect.Descriptor instead.
 func (*Wait) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{12}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Wait) GetWho() string {
@@ -1915,7 +2234,7 @@ type RoleRenewal struct {
 
 func (x *RoleRenewal) Reset() {
 	*x = RoleRenewal{}
-	mi := &file_proto_job_job_proto_msgTypes[13]
+	mi := &file_proto_job_job_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1927,7 +2246,7 @@ func (x *RoleRenewal) String() string {
 func (*RoleRenewal) ProtoMessage() {}
 
 func (x *RoleRenewal) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[13]
+	mi := &file_proto_job_job_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1940,7 +2259,7 @@ func (x *RoleRenewal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RoleRenewal.ProtoReflect.Descriptor instead.
 func (*RoleRenewal) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{13}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *RoleRenewal) GetCredentials() []byte {
@@ -1970,7 +2289,7 @@ type RoleReport struct {
 
 func (x *RoleReport) Reset() {
 	*x = RoleReport{}
-	mi := &file_proto_job_job_proto_msgTypes[14]
+	mi := &file_proto_job_job_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1982,7 +2301,7 @@ func (x *RoleReport) String() string {
 func (*RoleReport) ProtoMessage() {}
 
 func (x *RoleReport) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[14]
+	mi := &file_proto_job_job_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1995,7 +2314,7 @@ func (x *RoleReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RoleReport.ProtoReflect.Descriptor instead.
 func (*RoleReport) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{14}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *RoleReport) GetWaits() []*Wait {
@@ -2043,7 +2362,7 @@ type RoundTimes struct {
 
 func (x *RoundTimes) Reset() {
 	*x = RoundTimes{}
-	mi := &file_proto_job_job_proto_msgTypes[15]
+	mi := &file_proto_job_job_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2055,7 +2374,7 @@ func (x *RoundTimes) String() string {
 func (*RoundTimes) ProtoMessage() {}
 
 func (x *RoundTimes) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[15]
+	mi := &file_proto_job_job_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2068,7 +2387,7 @@ func (x *RoundTimes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RoundTimes.ProtoReflect.Descriptor instead.
 func (*RoundTimes) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{15}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *RoundTimes) GetFirst() uint64 {
@@ -2140,7 +2459,7 @@ type PhaseTime struct {
 
 func (x *PhaseTime) Reset() {
 	*x = PhaseTime{}
-	mi := &file_proto_job_job_proto_msgTypes[16]
+	mi := &file_proto_job_job_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2152,7 +2471,7 @@ func (x *PhaseTime) String() string {
 func (*PhaseTime) ProtoMessage() {}
 
 func (x *PhaseTime) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[16]
+	mi := &file_proto_job_job_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2165,7 +2484,7 @@ func (x *PhaseTime) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PhaseTime.ProtoReflect.Descriptor instead.
 func (*PhaseTime) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{16}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *PhaseTime) GetName() string {
@@ -2215,7 +2534,7 @@ type Trace struct {
 
 func (x *Trace) Reset() {
 	*x = Trace{}
-	mi := &file_proto_job_job_proto_msgTypes[17]
+	mi := &file_proto_job_job_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2227,7 +2546,7 @@ func (x *Trace) String() string {
 func (*Trace) ProtoMessage() {}
 
 func (x *Trace) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[17]
+	mi := &file_proto_job_job_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2240,7 +2559,7 @@ func (x *Trace) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Trace.ProtoReflect.Descriptor instead.
 func (*Trace) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{17}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Trace) GetClock() int64 {
@@ -2326,7 +2645,7 @@ type TracedRound struct {
 
 func (x *TracedRound) Reset() {
 	*x = TracedRound{}
-	mi := &file_proto_job_job_proto_msgTypes[18]
+	mi := &file_proto_job_job_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2338,7 +2657,7 @@ func (x *TracedRound) String() string {
 func (*TracedRound) ProtoMessage() {}
 
 func (x *TracedRound) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[18]
+	mi := &file_proto_job_job_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2351,7 +2670,7 @@ func (x *TracedRound) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TracedRound.ProtoReflect.Descriptor instead.
 func (*TracedRound) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{18}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *TracedRound) GetRound() uint64 {
@@ -2395,7 +2714,7 @@ type TracedKernel struct {
 
 func (x *TracedKernel) Reset() {
 	*x = TracedKernel{}
-	mi := &file_proto_job_job_proto_msgTypes[19]
+	mi := &file_proto_job_job_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2407,7 +2726,7 @@ func (x *TracedKernel) String() string {
 func (*TracedKernel) ProtoMessage() {}
 
 func (x *TracedKernel) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[19]
+	mi := &file_proto_job_job_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2420,7 +2739,7 @@ func (x *TracedKernel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TracedKernel.ProtoReflect.Descriptor instead.
 func (*TracedKernel) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{19}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *TracedKernel) GetName() string {
@@ -2493,7 +2812,7 @@ type JobStatus struct {
 
 func (x *JobStatus) Reset() {
 	*x = JobStatus{}
-	mi := &file_proto_job_job_proto_msgTypes[20]
+	mi := &file_proto_job_job_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2505,7 +2824,7 @@ func (x *JobStatus) String() string {
 func (*JobStatus) ProtoMessage() {}
 
 func (x *JobStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[20]
+	mi := &file_proto_job_job_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2518,7 +2837,7 @@ func (x *JobStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobStatus.ProtoReflect.Descriptor instead.
 func (*JobStatus) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{20}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *JobStatus) GetJob() string {
@@ -2764,7 +3083,7 @@ type ServerLoad struct {
 
 func (x *ServerLoad) Reset() {
 	*x = ServerLoad{}
-	mi := &file_proto_job_job_proto_msgTypes[21]
+	mi := &file_proto_job_job_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2776,7 +3095,7 @@ func (x *ServerLoad) String() string {
 func (*ServerLoad) ProtoMessage() {}
 
 func (x *ServerLoad) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[21]
+	mi := &file_proto_job_job_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2789,7 +3108,7 @@ func (x *ServerLoad) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ServerLoad.ProtoReflect.Descriptor instead.
 func (*ServerLoad) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{21}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ServerLoad) GetServer() uint32 {
@@ -2824,7 +3143,7 @@ type Value struct {
 
 func (x *Value) Reset() {
 	*x = Value{}
-	mi := &file_proto_job_job_proto_msgTypes[22]
+	mi := &file_proto_job_job_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2836,7 +3155,7 @@ func (x *Value) String() string {
 func (*Value) ProtoMessage() {}
 
 func (x *Value) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[22]
+	mi := &file_proto_job_job_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2849,7 +3168,7 @@ func (x *Value) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Value.ProtoReflect.Descriptor instead.
 func (*Value) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{22}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Value) GetName() string {
@@ -2880,7 +3199,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_proto_job_job_proto_msgTypes[23]
+	mi := &file_proto_job_job_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2892,7 +3211,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[23]
+	mi := &file_proto_job_job_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2905,7 +3224,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{23}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Event) GetWhat() isEvent_What {
@@ -2968,7 +3287,7 @@ type Step struct {
 
 func (x *Step) Reset() {
 	*x = Step{}
-	mi := &file_proto_job_job_proto_msgTypes[24]
+	mi := &file_proto_job_job_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2980,7 +3299,7 @@ func (x *Step) String() string {
 func (*Step) ProtoMessage() {}
 
 func (x *Step) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[24]
+	mi := &file_proto_job_job_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2993,7 +3312,7 @@ func (x *Step) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Step.ProtoReflect.Descriptor instead.
 func (*Step) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{24}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Step) GetPass() int32 {
@@ -3082,7 +3401,7 @@ type CheckpointStatus struct {
 
 func (x *CheckpointStatus) Reset() {
 	*x = CheckpointStatus{}
-	mi := &file_proto_job_job_proto_msgTypes[25]
+	mi := &file_proto_job_job_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3094,7 +3413,7 @@ func (x *CheckpointStatus) String() string {
 func (*CheckpointStatus) ProtoMessage() {}
 
 func (x *CheckpointStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[25]
+	mi := &file_proto_job_job_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3107,7 +3426,7 @@ func (x *CheckpointStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckpointStatus.ProtoReflect.Descriptor instead.
 func (*CheckpointStatus) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{25}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *CheckpointStatus) GetStore() string {
@@ -3175,7 +3494,7 @@ type Shard struct {
 
 func (x *Shard) Reset() {
 	*x = Shard{}
-	mi := &file_proto_job_job_proto_msgTypes[26]
+	mi := &file_proto_job_job_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3187,7 +3506,7 @@ func (x *Shard) String() string {
 func (*Shard) ProtoMessage() {}
 
 func (x *Shard) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[26]
+	mi := &file_proto_job_job_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3200,7 +3519,7 @@ func (x *Shard) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Shard.ProtoReflect.Descriptor instead.
 func (*Shard) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{26}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Shard) GetName() string {
@@ -3271,7 +3590,7 @@ type Piece struct {
 
 func (x *Piece) Reset() {
 	*x = Piece{}
-	mi := &file_proto_job_job_proto_msgTypes[27]
+	mi := &file_proto_job_job_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3283,7 +3602,7 @@ func (x *Piece) String() string {
 func (*Piece) ProtoMessage() {}
 
 func (x *Piece) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[27]
+	mi := &file_proto_job_job_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3296,7 +3615,7 @@ func (x *Piece) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Piece.ProtoReflect.Descriptor instead.
 func (*Piece) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{27}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Piece) GetVariable() string {
@@ -3377,7 +3696,7 @@ const file_proto_job_job_proto_rawDesc = "" +
 	"\vDataBinding\x12\x18\n" +
 	"\adataset\x18\x01 \x01(\tR\adataset\x12\x14\n" +
 	"\x05globs\x18\x02 \x03(\tR\x05globs\x12\x16\n" +
-	"\x06follow\x18\x03 \x01(\bR\x06follow\"\xfc\x0e\n" +
+	"\x06follow\x18\x03 \x01(\bR\x06follow\"\x90\x10\n" +
 	"\aJobSpec\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aprogram\x18\x02 \x01(\fR\aprogram\x12(\n" +
@@ -3432,12 +3751,58 @@ const file_proto_job_job_proto_rawDesc = "" +
 	"\bpriority\x18. \x01(\x05R\bpriority\x123\n" +
 	"\rtrainer_needs\x18/ \x01(\v2\x0e.edl.job.NeedsR\ftrainerNeeds\x123\n" +
 	"\rpserver_needs\x180 \x01(\v2\x0e.edl.job.NeedsR\fpserverNeeds\x124\n" +
-	"\bmax_time\x181 \x01(\v2\x19.google.protobuf.DurationR\amaxTime\x1a9\n" +
+	"\bmax_time\x181 \x01(\v2\x19.google.protobuf.DurationR\amaxTime\x12\x1e\n" +
+	"\x03pod\x182 \x01(\v2\f.edl.job.PodR\x03pod\x12-\n" +
+	"\vtrainer_pod\x183 \x01(\v2\f.edl.job.PodR\n" +
+	"trainerPod\x12-\n" +
+	"\vpserver_pod\x184 \x01(\v2\f.edl.job.PodR\n" +
+	"pserverPod\x12\x14\n" +
+	"\x05queue\x185 \x01(\tR\x05queue\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\f\n" +
 	"\n" +
-	"_staleness\"S\n" +
+	"_staleness\"\xef\x04\n" +
+	"\x03Pod\x12\x14\n" +
+	"\x05image\x18\x01 \x01(\tR\x05image\x12C\n" +
+	"\rnode_selector\x18\x02 \x03(\v2\x1e.edl.job.Pod.NodeSelectorEntryR\fnodeSelector\x125\n" +
+	"\vtolerations\x18\x03 \x03(\v2\x13.edl.job.TolerationR\vtolerations\x12\x1a\n" +
+	"\baffinity\x18\x04 \x01(\tR\baffinity\x12%\n" +
+	"\x0epriority_class\x18\x05 \x01(\tR\rpriorityClass\x12'\n" +
+	"\x0fservice_account\x18\x06 \x01(\tR\x0eserviceAccount\x12?\n" +
+	"\vannotations\x18\a \x03(\v2\x1d.edl.job.Pod.AnnotationsEntryR\vannotations\x12'\n" +
+	"\x03env\x18\b \x03(\v2\x15.edl.job.Pod.EnvEntryR\x03env\x12\x19\n" +
+	"\benv_from\x18\t \x03(\tR\aenvFrom\x12,\n" +
+	"\avolumes\x18\n" +
+	" \x03(\v2\x12.edl.job.PodVolumeR\avolumes\x1a?\n" +
+	"\x11NodeSelectorEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a>\n" +
+	"\x10AnnotationsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a6\n" +
+	"\bEnvEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x93\x01\n" +
+	"\n" +
+	"Toleration\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x1a\n" +
+	"\boperator\x18\x02 \x01(\tR\boperator\x12\x14\n" +
+	"\x05value\x18\x03 \x01(\tR\x05value\x12\x16\n" +
+	"\x06effect\x18\x04 \x01(\tR\x06effect\x12\x1d\n" +
+	"\aseconds\x18\x05 \x01(\x03H\x00R\aseconds\x88\x01\x01B\n" +
+	"\n" +
+	"\b_seconds\"\xc9\x01\n" +
+	"\tPodVolume\x12\x14\n" +
+	"\x05claim\x18\x01 \x01(\tR\x05claim\x12\x1d\n" +
+	"\n" +
+	"config_map\x18\x02 \x01(\tR\tconfigMap\x12\x16\n" +
+	"\x06secret\x18\x03 \x01(\tR\x06secret\x12\x18\n" +
+	"\ascratch\x18\x04 \x01(\x03R\ascratch\x12\x1d\n" +
+	"\n" +
+	"mount_path\x18\x05 \x01(\tR\tmountPath\x12\x19\n" +
+	"\bsub_path\x18\x06 \x01(\tR\asubPath\x12\x1b\n" +
+	"\tread_only\x18\a \x01(\bR\breadOnly\"S\n" +
 	"\x05Needs\x12#\n" +
 	"\n" +
 	"millicores\x18\x01 \x01(\x03H\x00R\n" +
@@ -3747,7 +4112,7 @@ func file_proto_job_job_proto_rawDescGZIP() []byte {
 }
 
 var file_proto_job_job_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_proto_job_job_proto_msgTypes = make([]protoimpl.MessageInfo, 33)
+var file_proto_job_job_proto_msgTypes = make([]protoimpl.MessageInfo, 39)
 var file_proto_job_job_proto_goTypes = []any{
 	(Mode)(0),                     // 0: edl.job.Mode
 	(Transport)(0),                // 1: edl.job.Transport
@@ -3755,99 +4120,113 @@ var file_proto_job_job_proto_goTypes = []any{
 	(State)(0),                    // 3: edl.job.State
 	(*DataBinding)(nil),           // 4: edl.job.DataBinding
 	(*JobSpec)(nil),               // 5: edl.job.JobSpec
-	(*Needs)(nil),                 // 6: edl.job.Needs
-	(*Checkpoints)(nil),           // 7: edl.job.Checkpoints
-	(*Progress)(nil),              // 8: edl.job.Progress
-	(*RoleSpec)(nil),              // 9: edl.job.RoleSpec
-	(*Policy)(nil),                // 10: edl.job.Policy
-	(*Places)(nil),                // 11: edl.job.Places
-	(*Placement)(nil),             // 12: edl.job.Placement
-	(*Held)(nil),                  // 13: edl.job.Held
-	(*Failure)(nil),               // 14: edl.job.Failure
-	(*RoleStatus)(nil),            // 15: edl.job.RoleStatus
-	(*Wait)(nil),                  // 16: edl.job.Wait
-	(*RoleRenewal)(nil),           // 17: edl.job.RoleRenewal
-	(*RoleReport)(nil),            // 18: edl.job.RoleReport
-	(*RoundTimes)(nil),            // 19: edl.job.RoundTimes
-	(*PhaseTime)(nil),             // 20: edl.job.PhaseTime
-	(*Trace)(nil),                 // 21: edl.job.Trace
-	(*TracedRound)(nil),           // 22: edl.job.TracedRound
-	(*TracedKernel)(nil),          // 23: edl.job.TracedKernel
-	(*JobStatus)(nil),             // 24: edl.job.JobStatus
-	(*ServerLoad)(nil),            // 25: edl.job.ServerLoad
-	(*Value)(nil),                 // 26: edl.job.Value
-	(*Event)(nil),                 // 27: edl.job.Event
-	(*Step)(nil),                  // 28: edl.job.Step
-	(*CheckpointStatus)(nil),      // 29: edl.job.CheckpointStatus
-	(*Shard)(nil),                 // 30: edl.job.Shard
-	(*Piece)(nil),                 // 31: edl.job.Piece
-	nil,                           // 32: edl.job.JobSpec.LabelsEntry
-	nil,                           // 33: edl.job.RoleSpec.OpsEntry
-	nil,                           // 34: edl.job.RoundTimes.LastDeclaredEntry
-	nil,                           // 35: edl.job.RoundTimes.TransportsEntry
-	nil,                           // 36: edl.job.JobStatus.LabelsEntry
-	(*durationpb.Duration)(nil),   // 37: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 38: google.protobuf.Timestamp
+	(*Pod)(nil),                   // 6: edl.job.Pod
+	(*Toleration)(nil),            // 7: edl.job.Toleration
+	(*PodVolume)(nil),             // 8: edl.job.PodVolume
+	(*Needs)(nil),                 // 9: edl.job.Needs
+	(*Checkpoints)(nil),           // 10: edl.job.Checkpoints
+	(*Progress)(nil),              // 11: edl.job.Progress
+	(*RoleSpec)(nil),              // 12: edl.job.RoleSpec
+	(*Policy)(nil),                // 13: edl.job.Policy
+	(*Places)(nil),                // 14: edl.job.Places
+	(*Placement)(nil),             // 15: edl.job.Placement
+	(*Held)(nil),                  // 16: edl.job.Held
+	(*Failure)(nil),               // 17: edl.job.Failure
+	(*RoleStatus)(nil),            // 18: edl.job.RoleStatus
+	(*Wait)(nil),                  // 19: edl.job.Wait
+	(*RoleRenewal)(nil),           // 20: edl.job.RoleRenewal
+	(*RoleReport)(nil),            // 21: edl.job.RoleReport
+	(*RoundTimes)(nil),            // 22: edl.job.RoundTimes
+	(*PhaseTime)(nil),             // 23: edl.job.PhaseTime
+	(*Trace)(nil),                 // 24: edl.job.Trace
+	(*TracedRound)(nil),           // 25: edl.job.TracedRound
+	(*TracedKernel)(nil),          // 26: edl.job.TracedKernel
+	(*JobStatus)(nil),             // 27: edl.job.JobStatus
+	(*ServerLoad)(nil),            // 28: edl.job.ServerLoad
+	(*Value)(nil),                 // 29: edl.job.Value
+	(*Event)(nil),                 // 30: edl.job.Event
+	(*Step)(nil),                  // 31: edl.job.Step
+	(*CheckpointStatus)(nil),      // 32: edl.job.CheckpointStatus
+	(*Shard)(nil),                 // 33: edl.job.Shard
+	(*Piece)(nil),                 // 34: edl.job.Piece
+	nil,                           // 35: edl.job.JobSpec.LabelsEntry
+	nil,                           // 36: edl.job.Pod.NodeSelectorEntry
+	nil,                           // 37: edl.job.Pod.AnnotationsEntry
+	nil,                           // 38: edl.job.Pod.EnvEntry
+	nil,                           // 39: edl.job.RoleSpec.OpsEntry
+	nil,                           // 40: edl.job.RoundTimes.LastDeclaredEntry
+	nil,                           // 41: edl.job.RoundTimes.TransportsEntry
+	nil,                           // 42: edl.job.JobStatus.LabelsEntry
+	(*durationpb.Duration)(nil),   // 43: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 44: google.protobuf.Timestamp
 }
 var file_proto_job_job_proto_depIdxs = []int32{
 	4,  // 0: edl.job.JobSpec.data:type_name -> edl.job.DataBinding
 	0,  // 1: edl.job.JobSpec.mode:type_name -> edl.job.Mode
-	37, // 2: edl.job.JobSpec.start_deadline:type_name -> google.protobuf.Duration
-	37, // 3: edl.job.JobSpec.round_deadline:type_name -> google.protobuf.Duration
-	37, // 4: edl.job.JobSpec.lease:type_name -> google.protobuf.Duration
-	37, // 5: edl.job.JobSpec.min_task_timeout:type_name -> google.protobuf.Duration
-	37, // 6: edl.job.JobSpec.max_task_timeout:type_name -> google.protobuf.Duration
+	43, // 2: edl.job.JobSpec.start_deadline:type_name -> google.protobuf.Duration
+	43, // 3: edl.job.JobSpec.round_deadline:type_name -> google.protobuf.Duration
+	43, // 4: edl.job.JobSpec.lease:type_name -> google.protobuf.Duration
+	43, // 5: edl.job.JobSpec.min_task_timeout:type_name -> google.protobuf.Duration
+	43, // 6: edl.job.JobSpec.max_task_timeout:type_name -> google.protobuf.Duration
 	1,  // 7: edl.job.JobSpec.transport:type_name -> edl.job.Transport
-	7,  // 8: edl.job.JobSpec.checkpoints:type_name -> edl.job.Checkpoints
-	32, // 9: edl.job.JobSpec.labels:type_name -> edl.job.JobSpec.LabelsEntry
-	6,  // 10: edl.job.JobSpec.trainer_needs:type_name -> edl.job.Needs
-	6,  // 11: edl.job.JobSpec.pserver_needs:type_name -> edl.job.Needs
-	37, // 12: edl.job.JobSpec.max_time:type_name -> google.protobuf.Duration
-	37, // 13: edl.job.Checkpoints.every:type_name -> google.protobuf.Duration
-	2,  // 14: edl.job.RoleSpec.role:type_name -> edl.job.Role
-	5,  // 15: edl.job.RoleSpec.spec:type_name -> edl.job.JobSpec
-	25, // 16: edl.job.RoleSpec.placement:type_name -> edl.job.ServerLoad
-	8,  // 17: edl.job.RoleSpec.begin:type_name -> edl.job.Progress
-	33, // 18: edl.job.RoleSpec.ops:type_name -> edl.job.RoleSpec.OpsEntry
-	12, // 19: edl.job.RoleSpec.placed:type_name -> edl.job.Placement
-	12, // 20: edl.job.RoleSpec.next:type_name -> edl.job.Placement
-	6,  // 21: edl.job.RoleSpec.needs:type_name -> edl.job.Needs
-	6,  // 22: edl.job.RoleSpec.bounds:type_name -> edl.job.Needs
-	10, // 23: edl.job.RoleSpec.policy:type_name -> edl.job.Policy
-	11, // 24: edl.job.Policy.read:type_name -> edl.job.Places
-	11, // 25: edl.job.Policy.write:type_name -> edl.job.Places
-	13, // 26: edl.job.Placement.before:type_name -> edl.job.Held
-	2,  // 27: edl.job.RoleStatus.role:type_name -> edl.job.Role
-	3,  // 28: edl.job.RoleStatus.state:type_name -> edl.job.State
-	14, // 29: edl.job.RoleStatus.failure:type_name -> edl.job.Failure
-	38, // 30: edl.job.Wait.since:type_name -> google.protobuf.Timestamp
-	38, // 31: edl.job.Wait.until:type_name -> google.protobuf.Timestamp
-	16, // 32: edl.job.RoleReport.waits:type_name -> edl.job.Wait
-	14, // 33: edl.job.RoleReport.failure:type_name -> edl.job.Failure
-	19, // 34: edl.job.RoleReport.rounds:type_name -> edl.job.RoundTimes
-	20, // 35: edl.job.RoundTimes.phases:type_name -> edl.job.PhaseTime
-	34, // 36: edl.job.RoundTimes.last_declared:type_name -> edl.job.RoundTimes.LastDeclaredEntry
-	35, // 37: edl.job.RoundTimes.transports:type_name -> edl.job.RoundTimes.TransportsEntry
-	22, // 38: edl.job.Trace.rounds:type_name -> edl.job.TracedRound
-	23, // 39: edl.job.Trace.kernels:type_name -> edl.job.TracedKernel
-	3,  // 40: edl.job.JobStatus.state:type_name -> edl.job.State
-	0,  // 41: edl.job.JobStatus.mode:type_name -> edl.job.Mode
-	15, // 42: edl.job.JobStatus.roles:type_name -> edl.job.RoleStatus
-	14, // 43: edl.job.JobStatus.failure:type_name -> edl.job.Failure
-	25, // 44: edl.job.JobStatus.placement:type_name -> edl.job.ServerLoad
-	8,  // 45: edl.job.JobStatus.progress:type_name -> edl.job.Progress
-	36, // 46: edl.job.JobStatus.labels:type_name -> edl.job.JobStatus.LabelsEntry
-	6,  // 47: edl.job.JobStatus.promised:type_name -> edl.job.Needs
-	28, // 48: edl.job.Event.step:type_name -> edl.job.Step
-	24, // 49: edl.job.Event.status:type_name -> edl.job.JobStatus
-	26, // 50: edl.job.Step.fetched:type_name -> edl.job.Value
-	14, // 51: edl.job.CheckpointStatus.failure:type_name -> edl.job.Failure
-	31, // 52: edl.job.Shard.pieces:type_name -> edl.job.Piece
-	53, // [53:53] is the sub-list for method output_type
-	53, // [53:53] is the sub-list for method input_type
-	53, // [53:53] is the sub-list for extension type_name
-	53, // [53:53] is the sub-list for extension extendee
-	0,  // [0:53] is the sub-list for field type_name
+	10, // 8: edl.job.JobSpec.checkpoints:type_name -> edl.job.Checkpoints
+	35, // 9: edl.job.JobSpec.labels:type_name -> edl.job.JobSpec.LabelsEntry
+	9,  // 10: edl.job.JobSpec.trainer_needs:type_name -> edl.job.Needs
+	9,  // 11: edl.job.JobSpec.pserver_needs:type_name -> edl.job.Needs
+	43, // 12: edl.job.JobSpec.max_time:type_name -> google.protobuf.Duration
+	6,  // 13: edl.job.JobSpec.pod:type_name -> edl.job.Pod
+	6,  // 14: edl.job.JobSpec.trainer_pod:type_name -> edl.job.Pod
+	6,  // 15: edl.job.JobSpec.pserver_pod:type_name -> edl.job.Pod
+	36, // 16: edl.job.Pod.node_selector:type_name -> edl.job.Pod.NodeSelectorEntry
+	7,  // 17: edl.job.Pod.tolerations:type_name -> edl.job.Toleration
+	37, // 18: edl.job.Pod.annotations:type_name -> edl.job.Pod.AnnotationsEntry
+	38, // 19: edl.job.Pod.env:type_name -> edl.job.Pod.EnvEntry
+	8,  // 20: edl.job.Pod.volumes:type_name -> edl.job.PodVolume
+	43, // 21: edl.job.Checkpoints.every:type_name -> google.protobuf.Duration
+	2,  // 22: edl.job.RoleSpec.role:type_name -> edl.job.Role
+	5,  // 23: edl.job.RoleSpec.spec:type_name -> edl.job.JobSpec
+	28, // 24: edl.job.RoleSpec.placement:type_name -> edl.job.ServerLoad
+	11, // 25: edl.job.RoleSpec.begin:type_name -> edl.job.Progress
+	39, // 26: edl.job.RoleSpec.ops:type_name -> edl.job.RoleSpec.OpsEntry
+	15, // 27: edl.job.RoleSpec.placed:type_name -> edl.job.Placement
+	15, // 28: edl.job.RoleSpec.next:type_name -> edl.job.Placement
+	9,  // 29: edl.job.RoleSpec.needs:type_name -> edl.job.Needs
+	9,  // 30: edl.job.RoleSpec.bounds:type_name -> edl.job.Needs
+	13, // 31: edl.job.RoleSpec.policy:type_name -> edl.job.Policy
+	14, // 32: edl.job.Policy.read:type_name -> edl.job.Places
+	14, // 33: edl.job.Policy.write:type_name -> edl.job.Places
+	16, // 34: edl.job.Placement.before:type_name -> edl.job.Held
+	2,  // 35: edl.job.RoleStatus.role:type_name -> edl.job.Role
+	3,  // 36: edl.job.RoleStatus.state:type_name -> edl.job.State
+	17, // 37: edl.job.RoleStatus.failure:type_name -> edl.job.Failure
+	44, // 38: edl.job.Wait.since:type_name -> google.protobuf.Timestamp
+	44, // 39: edl.job.Wait.until:type_name -> google.protobuf.Timestamp
+	19, // 40: edl.job.RoleReport.waits:type_name -> edl.job.Wait
+	17, // 41: edl.job.RoleReport.failure:type_name -> edl.job.Failure
+	22, // 42: edl.job.RoleReport.rounds:type_name -> edl.job.RoundTimes
+	23, // 43: edl.job.RoundTimes.phases:type_name -> edl.job.PhaseTime
+	40, // 44: edl.job.RoundTimes.last_declared:type_name -> edl.job.RoundTimes.LastDeclaredEntry
+	41, // 45: edl.job.RoundTimes.transports:type_name -> edl.job.RoundTimes.TransportsEntry
+	25, // 46: edl.job.Trace.rounds:type_name -> edl.job.TracedRound
+	26, // 47: edl.job.Trace.kernels:type_name -> edl.job.TracedKernel
+	3,  // 48: edl.job.JobStatus.state:type_name -> edl.job.State
+	0,  // 49: edl.job.JobStatus.mode:type_name -> edl.job.Mode
+	18, // 50: edl.job.JobStatus.roles:type_name -> edl.job.RoleStatus
+	17, // 51: edl.job.JobStatus.failure:type_name -> edl.job.Failure
+	28, // 52: edl.job.JobStatus.placement:type_name -> edl.job.ServerLoad
+	11, // 53: edl.job.JobStatus.progress:type_name -> edl.job.Progress
+	42, // 54: edl.job.JobStatus.labels:type_name -> edl.job.JobStatus.LabelsEntry
+	9,  // 55: edl.job.JobStatus.promised:type_name -> edl.job.Needs
+	31, // 56: edl.job.Event.step:type_name -> edl.job.Step
+	27, // 57: edl.job.Event.status:type_name -> edl.job.JobStatus
+	29, // 58: edl.job.Step.fetched:type_name -> edl.job.Value
+	17, // 59: edl.job.CheckpointStatus.failure:type_name -> edl.job.Failure
+	34, // 60: edl.job.Shard.pieces:type_name -> edl.job.Piece
+	61, // [61:61] is the sub-list for method output_type
+	61, // [61:61] is the sub-list for method input_type
+	61, // [61:61] is the sub-list for extension type_name
+	61, // [61:61] is the sub-list for extension extendee
+	0,  // [0:61] is the sub-list for field type_name
 }
 
 func init() { file_proto_job_job_proto_init() }
@@ -3856,8 +4235,9 @@ func file_proto_job_job_proto_init() {
 		return
 	}
 	file_proto_job_job_proto_msgTypes[1].OneofWrappers = []any{}
-	file_proto_job_job_proto_msgTypes[2].OneofWrappers = []any{}
-	file_proto_job_job_proto_msgTypes[23].OneofWrappers = []any{
+	file_proto_job_job_proto_msgTypes[3].OneofWrappers = []any{}
+	file_proto_job_job_proto_msgTypes[5].OneofWrappers = []any{}
+	file_proto_job_job_proto_msgTypes[26].OneofWrappers = []any{
 		(*Event_Step)(nil),
 		(*Event_Status)(nil),
 	}
@@ -3867,7 +4247,7 @@ func file_proto_job_job_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_job_job_proto_rawDesc), len(file_proto_job_job_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   33,
+			NumMessages:   39,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

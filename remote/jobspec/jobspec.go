@@ -114,6 +114,14 @@ func Check(s *job.JobSpec) error {
 		faults.Add(err)
 	}
 	within("priority", int64(s.Priority), -maxPriority, maxPriority)
+	if s.Queue != "" && !objectName.MatchString(s.Queue) {
+		wrong("queue", fault.Quote(s.Queue), "the name of an object of Kubernetes")
+	}
+	for field, p := range podsOf(s) {
+		if err := wrongPod(field, p); err != nil {
+			faults.Add(err)
+		}
+	}
 	for field, n := range map[string]*job.Needs{"trainer": s.TrainerNeeds, "pserver": s.PserverNeeds} {
 		within(field+"_cores, in thousandths,", n.GetMillicores(), 0, maxMillicores)
 		within(field+" memory, in bytes,", n.GetMemory(), 0, maxMemory)

@@ -266,7 +266,8 @@ func TestLabels(t *testing.T) {
 // Whoever shows a job file to others, such as kubectl explain, finds words for each field.
 func TestFields(t *testing.T) {
 	forms := map[string]jobspec.Form{"trainers": jobspec.Span, "data": jobspec.Sources, "checkpoint": jobspec.Open, "lease": jobspec.Duration, "mode": jobspec.Text, "staleness": jobspec.Integer,
-		"trainer_cores": jobspec.Number, "no_slice": jobspec.Flag, "fetch": jobspec.Texts, "labels": jobspec.Labels, "program": jobspec.Text}
+		"trainer_cores": jobspec.Number, "no_slice": jobspec.Flag, "fetch": jobspec.Texts, "labels": jobspec.Labels, "program": jobspec.Text,
+		"pod": jobspec.Object}
 	for _, f := range jobspec.Fields() {
 		if f.Name == "" || f.Doc == "" {
 			t.Errorf("%+v has no name, or no words", f)

@@ -72,6 +72,10 @@ type file struct {
 	PServerCores       *float64          `yaml:"pserver_cores" doc:"that a pserver takes; absent: none"`
 	PServerMiB         int64             `yaml:"pserver_mib" doc:"memory that a pserver takes; 0: what follows from the program"`
 	MaxTime            time.Duration     `yaml:"max_time" doc:"after which the job ends; 0: no bound"`
+	Pod                *pod              `yaml:"pod" doc:"what all pods of the job have beside those of its listener, on Kubernetes"`
+	TrainerPod         *pod              `yaml:"trainer_pod" doc:"what pods of trainers have beside that, or in its place"`
+	PServerPod         *pod              `yaml:"pserver_pod" doc:"what pods of pservers and standbys have beside that, or in its place"`
+	Queue              string            `yaml:"queue" doc:"that admits a TrainingJob, such as one of Kueue: the job begins suspended"`
 }
 
 // checkpoints is where and how often the state is saved while the job trains. Rounds come before a time.
@@ -154,8 +158,13 @@ func (y *file) spec() (*job.JobSpec, error) {
 		Transport: job.Transport(y.Transport), CompressGradients: y.CompressGradients, CompressParameters: y.CompressParameters,
 		PushEvery: y.PushEvery, PullEvery: y.PullEvery, Staleness: y.Staleness,
 		Devices: y.Devices, MergeHosts: y.MergeHosts, Standby: y.Standby, BackupTrainers: y.BackupTrainers, NoFiniteCheck: y.NoFiniteCheck, RecordsPerTask: y.RecordsPerTask, Workers: y.Workers,
-		MaxRestarts: y.MaxRestarts, MaxTaskFailures: y.MaxTaskFailures, ProfileSteps: y.ProfileSteps, Labels: y.Labels, Priority: y.Priority}
+		MaxRestarts: y.MaxRestarts, MaxTaskFailures: y.MaxTaskFailures, ProfileSteps: y.ProfileSteps, Labels: y.Labels, Priority: y.Priority, Queue: y.Queue}
 	var err error
+	for to, p := range map[**job.Pod]*pod{&s.Pod: y.Pod, &s.TrainerPod: y.TrainerPod, &s.PserverPod: y.PServerPod} {
+		if *to, err = p.message(); err != nil {
+			return nil, err
+		}
+	}
 	if s.TrainerNeeds, err = Needs(y.TrainerCores, y.TrainerMiB); err == nil {
 		s.PserverNeeds, err = Needs(y.PServerCores, y.PServerMiB)
 	}

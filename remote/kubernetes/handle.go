@@ -65,6 +65,11 @@ func (h *handle) run(ctx context.Context) {
 		h.err = launch.ErrLeft
 		return
 	}
+	if h.err == nil { // one that has failed starts again
+		if err := h.launcher.serves(ctx, h.where, h.spec, false); err != nil {
+			h.launcher.log.Warn("drains of nodes are bounded by another number of servers than the job has", "object", h.object, "error", err)
+		}
+	}
 	if ctx.Err() == nil && h.kept != nil { // the next listener learns from the Job how the role has ended, until the run is released
 		return
 	}

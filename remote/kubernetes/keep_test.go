@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/proto"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/edl-go/edl/fault"
@@ -142,5 +144,38 @@ func TestListenerFindsWhatIsLeft(t *testing.T) {
 	}
 	if left := r.left(); left != "" {
 		t.Errorf("of a pod that was given up are left %s", left)
+	}
+}
+
+// The budget of a job follows its number of pservers: one that starts beside the others counts, and one that has ended does not.
+func TestBudgetFollowsServers(t *testing.T) {
+	r := newLauncherRig(t, func(s *server) {
+		s.state = func(p *corev1.Pod) {
+			if p.Labels[kubernetes.LabelRole] == "pserver" {
+				finish(p, 0, "Completed")
+			}
+		}
+	})
+	l := r.listener(t.TempDir())
+	defer l.Close()
+	r.spec.Role, r.spec.Index = job.Role_COORDINATOR, 0
+	coordinator := r.begin(l)
+	third := proto.CloneOf(r.spec)
+	third.Role, third.Index = job.Role_PSERVER, 2
+	r.spec = third
+	if err := r.begin(l).Wait(); err != nil {
+		t.Error(err)
+	}
+	r.mu.Lock()
+	if want := []int{3, 2}; len(r.budgets) != 1 || !slices.Equal(r.least, want) {
+		t.Errorf("%d budgets, which were changed to %v, want %v", len(r.budgets), r.least, want)
+	}
+	r.mu.Unlock()
+	coordinator.Stop(time.Minute)
+	if err := l.Release(t.Context(), third.CheckpointRun); err != nil {
+		t.Error(err)
+	}
+	if left := r.left(); left != "" {
+		t.Errorf("left are %s", left)
 	}
 }

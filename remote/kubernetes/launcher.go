@@ -12,6 +12,7 @@ import (
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/proto/job"
+	"github.com/edl-go/edl/remote/cluster"
 	"github.com/edl-go/edl/remote/credential"
 	"github.com/edl-go/edl/remote/jobspec"
 	"github.com/edl-go/edl/remote/launch"
@@ -28,8 +29,10 @@ type Launcher struct {
 	stop     context.CancelFunc
 	group    sync.WaitGroup
 
-	mu   sync.Mutex
-	logs map[string]*runLog // by run, where roles outlive the listener
+	budgets sync.Mutex // held while one is changed, so that the last number is that of now; before mu
+	mu      sync.Mutex
+	logs    map[string]*runLog                 // by run, where roles outlive the listener
+	servers map[string]map[cluster.Member]bool // likewise: what the budget of a run counts
 }
 
 var _ launch.Launcher = (*Launcher)(nil)
@@ -47,7 +50,8 @@ func NewLauncher(ctx context.Context, c *rest.Config, s Settings, own *credentia
 	if err != nil {
 		return nil, err
 	}
-	l := &Launcher{settings: s, own: own, api: a, pods: newPods(a, LabelListener+"="+s.Name, log), log: log, logs: map[string]*runLog{}}
+	l := &Launcher{settings: s, own: own, api: a, pods: newPods(a, LabelListener+"="+s.Name, log), log: log, logs: map[string]*runLog{},
+		servers: map[string]map[cluster.Member]bool{}}
 	if s.Keep == "" {
 		if err := l.deleteAll(ctx, ""); err != nil {
 			return nil, err
@@ -98,10 +102,8 @@ func (l *Launcher) Start(ctx context.Context, spec *job.RoleSpec, log io.Writer)
 	if err := l.api.make(ctx, where, o); err != nil {
 		return nil, err
 	}
-	if l.settings.Keep != "" && spec.Role == job.Role_COORDINATOR {
-		if err := l.api.makeBudget(ctx, where, budgetOf(l.settings, spec)); err != nil {
-			return nil, errors.Join(err, l.api.remove(context.WithoutCancel(ctx), o.Job.Name, 0))
-		}
+	if err := l.serves(ctx, where, spec, true); err != nil {
+		return nil, errors.Join(err, l.api.remove(context.WithoutCancel(ctx), o.Job.Name, 0))
 	}
 	if log == nil {
 		log = io.Discard

@@ -222,6 +222,7 @@ func (l *Launcher) Release(_ context.Context, run string) error {
 	l.mu.Lock()
 	log := l.logs[run]
 	delete(l.logs, run)
+	delete(l.servers, run)
 	l.mu.Unlock()
 	if log != nil {
 		log.mu.Lock()

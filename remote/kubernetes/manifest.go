@@ -61,6 +61,10 @@ type Objects struct {
 func NewObjects(s Settings, spec *job.RoleSpec) (*Objects, error) {
 	name, labels := objectOf(spec), labelsOf(s, spec)
 	meta := metav1.ObjectMeta{Name: name, Namespace: s.Namespace, Labels: labels}
+	pod, err := podOf(s, spec, name, labels)
+	if err != nil {
+		return nil, err
+	}
 	packed, err := pack(spec)
 	if err != nil {
 		return nil, err
@@ -77,7 +81,7 @@ func NewObjects(s Settings, spec *job.RoleSpec) (*Objects, error) {
 		Parallelism: &one, Completions: &one, BackoffLimit: &none, TTLSecondsAfterFinished: &keep, PodReplacementPolicy: &replace,
 		PodFailurePolicy: &batchv1.PodFailurePolicy{Rules: []batchv1.PodFailurePolicyRule{{Action: batchv1.PodFailurePolicyActionFailJob,
 			OnExitCodes: &batchv1.PodFailurePolicyOnExitCodesRequirement{ContainerName: proto.String(container), Operator: batchv1.PodFailurePolicyOnExitCodesOpIn, Values: permanentExits()}}}},
-		Template: podOf(s, spec, name, labels)}}
+		Template: pod}}
 	return o, nil
 }
 

@@ -38,11 +38,19 @@ func TestObjects(t *testing.T) {
 	plain := kubernetes.Settings{Namespace: "team-a", Image: "registry.example/edl:1", Name: "edl"}
 	dressed := plain
 	dressed.Template, dressed.Etcd = template, map[string][]byte{"etcd-user": []byte("edl"), "etcd-password": []byte("secret")}
+	asking := specOf(job.Role_TRAINER, 0)
+	asking.Spec.Pod = &job.Pod{NodeSelector: map[string]string{"kubernetes.io/arch": "arm64", "pool": "spot"}, Env: map[string]string{"AWS_REGION": "mars", "COST": "$(POD) $5"},
+		Affinity: `{"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "preference": {"matchExpressions": [{"key": "disk", "operator": "In", "values": ["ssd"]}]}}]}}`}
+	seconds := int64(60)
+	asking.Spec.TrainerPod = &job.Pod{Image: "registry.example/edl-avx:1", Annotations: map[string]string{"example.org/team": "b", "example.org/job": "digits"}, ServiceAccount: "reader", PriorityClass: "high",
+		Tolerations: []*job.Toleration{{Key: "spot", Operator: "Exists", Effect: "NoExecute", Seconds: &seconds}}, EnvFrom: []string{"secret/bucket", "configmap/settings"},
+		Volumes: []*job.PodVolume{{Claim: "records", MountPath: "/mnt/records", SubPath: "a", ReadOnly: true}, {Scratch: 1 << 30, MountPath: "/mnt/cache"}, {Secret: "bucket", MountPath: "/mnt/keys"}, {ConfigMap: "settings", MountPath: "/srv/settings"}}}
 	for _, c := range []struct {
 		name     string
 		settings kubernetes.Settings
 		spec     *job.RoleSpec
 	}{
+		{"trainer-asks", allowing(t, dressed, "image=registry.example/*", "annotation=example.org/*", "serviceaccount=reader", "priorityclass=high", "toleration=spot", "secret=bucket", "configmap=settings", "claim=rec*"), asking},
 		{"trainer", plain, specOf(job.Role_TRAINER, 1)},
 		{"pserver-template", dressed, specOf(job.Role_PSERVER, 0)},
 	} {
@@ -74,6 +82,70 @@ func TestObjects(t *testing.T) {
 				t.Errorf("%s differs; -update writes it anew. Got:\n%s", path, got)
 			}
 		})
+	}
+}
+
+// allowing lets jobs give their pods something.
+func allowing(t *testing.T, s kubernetes.Settings, entries ...string) kubernetes.Settings {
+	t.Helper()
+	var err error
+	if s.Allowed, err = kubernetes.ParseAllowedPods(entries); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// What a job may give its pods is what the listener allows, and none of it takes the place of what the role or the template has.
+func TestAllowedPods(t *testing.T) {
+	plain := kubernetes.Settings{Namespace: "a", Image: "edl:1", Name: "edl", Template: &corev1.PodTemplateSpec{Spec: corev1.PodSpec{Affinity: &corev1.Affinity{},
+		Containers: []corev1.Container{{Name: "edl", VolumeMounts: []corev1.VolumeMount{{Name: "data", MountPath: "/data"}}}}}}}
+	for _, c := range []struct {
+		pod   *job.Pod
+		allow string
+		want  fault.Kind
+		says  string
+	}{
+		{&job.Pod{Image: "edl:1"}, "", 0, ""},
+		{&job.Pod{Image: "other:1"}, "", fault.Denied, "--allow-pods image=other:1"},
+		{&job.Pod{Image: "reg/a/b:1"}, "image=reg/*", 0, ""},
+		{&job.Pod{Image: "evil/reg/b:1"}, "image=reg/*", fault.Denied, "image"},
+		{&job.Pod{ServiceAccount: "admin"}, "serviceaccount=reader", fault.Denied, `serviceaccount "admin"`},
+		{&job.Pod{PriorityClass: "system-node-critical"}, "", fault.Denied, "priorityclass"},
+		{&job.Pod{Annotations: map[string]string{"iam.example.org/role": "x"}}, "", fault.Denied, "annotation"},
+		{&job.Pod{EnvFrom: []string{"secret/edl-etcd"}}, "configmap=*", fault.Denied, `secret "edl-etcd"`},
+		{&job.Pod{Volumes: []*job.PodVolume{{Secret: "edl-etcd", MountPath: "/mnt/a"}}}, "claim=*", fault.Denied, `secret "edl-etcd"`},
+		{&job.Pod{Volumes: []*job.PodVolume{{Claim: "data", MountPath: "/mnt/a"}}}, "claim=data-*", fault.Denied, `claim "data"`},
+		{&job.Pod{Volumes: []*job.PodVolume{{Claim: "data-1", MountPath: "/mnt/a"}}}, "claim=data-*", 0, ""},
+		{&job.Pod{Tolerations: []*job.Toleration{{Operator: "Exists"}}}, "toleration=spot", fault.Denied, `toleration "*"`},
+		{&job.Pod{Volumes: []*job.PodVolume{{Scratch: 1, MountPath: "/data/edl"}}}, "", fault.InvalidArgument, "where pods have one at /data"},
+		{&job.Pod{Affinity: `{}`}, "", fault.Denied, "affinity"},
+	} {
+		s := plain
+		if c.allow != "" {
+			s = allowing(t, plain, c.allow)
+		}
+		spec := specOf(job.Role_PSERVER, 0)
+		spec.Spec.PserverPod = c.pod
+		_, err := kubernetes.NewObjects(s, spec)
+		if (err == nil) != (c.says == "") || err != nil && (!errors.Is(err, c.want) || !strings.Contains(err.Error(), c.says)) {
+			t.Errorf("%v with %q: %v, want %v", c.pod, c.allow, err, c.want)
+		}
+		other := specOf(job.Role_TRAINER, 0)
+		other.Spec.PserverPod = c.pod
+		if _, err := kubernetes.NewObjects(s, other); err != nil {
+			t.Errorf("the pod of a trainer whose job says %v of pservers: %v", c.pod, err)
+		}
+	}
+	plain.Template = nil
+	spec := specOf(job.Role_COORDINATOR, 0)
+	spec.Spec.Pod = &job.Pod{Affinity: `{"nodeAffinty": {}}`}
+	if _, err := kubernetes.NewObjects(plain, spec); !errors.Is(err, fault.InvalidArgument) || !strings.Contains(err.Error(), "nodeAffinty") {
+		t.Errorf("a misspelt affinity: %v", err)
+	}
+	for _, entry := range []string{"hostpath=/", "claim", "claim=", "image=[", "=x"} {
+		if _, err := kubernetes.ParseAllowedPods([]string{entry}); !errors.Is(err, fault.InvalidArgument) {
+			t.Errorf("%q: %v", entry, err)
+		}
 	}
 }
 

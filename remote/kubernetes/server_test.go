@@ -46,6 +46,7 @@ type server struct {
 	owned    map[string]map[string]map[string][]byte // by resource and name
 	pods     map[string]*corev1.Pod
 	budgets  []*policyv1.PodDisruptionBudget
+	least    []int                         // what budgets were changed to
 	ends     map[string]context.CancelFunc // of pods that run
 	warning  *corev1.Event
 	watchers map[chan metav1.WatchEvent]bool
@@ -89,6 +90,16 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.decode(r, b)
 		s.budgets = append(s.budgets, b)
 		answer(http.StatusCreated, b)
+	case resource == "poddisruptionbudgets" && r.Method == http.MethodPatch:
+		for _, b := range s.budgets {
+			if b.Name == name {
+				s.decode(r, b)
+				s.least = append(s.least, b.Spec.MinAvailable.IntValue())
+				answer(http.StatusOK, b)
+				return
+			}
+		}
+		status(http.StatusNotFound, metav1.StatusReasonNotFound)
 	case resource == "poddisruptionbudgets" && r.Method == http.MethodDelete:
 		s.budgets = slices.DeleteFunc(s.budgets, func(b *policyv1.PodDisruptionBudget) bool { return s.selects(selector, b.Labels) })
 		status(http.StatusOK, "")

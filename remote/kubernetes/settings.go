@@ -20,6 +20,7 @@ type Settings struct {
 	// container named "edl" is for the role: environment, mounts, resources. nil: nothing.
 	Template *corev1.PodTemplateSpec
 	Etcd     map[string][]byte // of ReadAccess
+	Allowed  AllowedPods       // what jobs may give their pods
 	// Keep is a folder of the listener for the logs of its jobs, with which roles outlive it: the next listener of the name finds them. Empty: they end with it.
 	Keep string
 }

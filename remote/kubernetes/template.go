@@ -51,9 +51,13 @@ const (
 	leastCores  = 50       // thousandths: a server that computes nothing still answers
 )
 
-// podOf is the pod of a role: what the template of the settings says, and over it what the role needs. It holds to the Pod Security Standard "restricted".
-func podOf(s Settings, spec *job.RoleSpec, name string, labels map[string]string) corev1.PodTemplateSpec {
+// podOf is the pod of a role: what the template of the settings says, what the job asks for, and over both what the role needs. It holds to the Pod Security Standard "restricted".
+func podOf(s Settings, spec *job.RoleSpec, name string, labels map[string]string) (corev1.PodTemplateSpec, error) {
 	t := corev1.PodTemplateSpec{}
+	asked := jobspec.PodOf(spec)
+	if err := s.Allowed.check(asked, s.Image); err != nil {
+		return t, err
+	}
 	if s.Template != nil {
 		t = *s.Template.DeepCopy()
 	}
@@ -77,16 +81,20 @@ func podOf(s Settings, spec *job.RoleSpec, name string, labels map[string]string
 		p.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{spread(labels[LabelJob])}
 	}
 	mode := int32(0o440)
-	p.Volumes = append(p.Volumes,
-		corev1.Volume{Name: "role", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: name}}}},
-		corev1.Volume{Name: "secret", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: name, DefaultMode: &mode}}},
-		corev1.Volume{Name: "scratch", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}})
 	at := slices.IndexFunc(p.Containers, func(c corev1.Container) bool { return c.Name == container })
 	if at < 0 {
 		p.Containers, at = slices.Insert(p.Containers, 0, corev1.Container{Name: container}), 0
 	}
-	roleIn(&p.Containers[at], s.Image, spec)
-	return t
+	image := cmp.Or(asked.Image, s.Image)
+	if err := dress(&t, &p.Containers[at], asked); err != nil {
+		return t, err
+	}
+	p.Volumes = append(p.Volumes,
+		corev1.Volume{Name: "role", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: name}}}},
+		corev1.Volume{Name: "secret", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: name, DefaultMode: &mode}}},
+		corev1.Volume{Name: "scratch", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}})
+	roleIn(&p.Containers[at], image, spec)
+	return t, nil
 }
 
 // spread lets the scheduler put the pods of a job on different nodes, where it can.

@@ -162,6 +162,9 @@ func (m *Manager) start(ctx context.Context, spec *job.JobSpec, continues string
 	if err := jobspec.Check(spec); err != nil {
 		return nil, err
 	}
+	if err := checkPods(m.cfg.Launcher, spec); err != nil {
+		return nil, err
+	}
 	by := callerOf(ctx)
 	if spec.Priority > 0 && !by.access.Covers(credential.Admin) {
 		return nil, fault.E(fault.Denied, fault.Gotf("the priority %d of a job of the %s %s", spec.Priority, by.access, fault.Quote(by.user)), fault.Want("0 or less: an admin decides who comes before others"))

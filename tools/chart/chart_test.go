@@ -101,6 +101,7 @@ func TestValues(t *testing.T) {
 		{"a listener has them not", "", "Role edl", "trainingjobs", true},
 		{"share of nodes", "listener: {maxLoad: '0.97'}", "ClusterRole edl-edl-room", "nodes", false},
 		{"its flag", "listener: {maxLoad: '0.97'}", "Deployment edl", "--max-load=0.97", false},
+		{"what jobs give their pods", "roles: {allow: ['claim=data-*']}", "Deployment edl", "--allow-pods=claim=data-*", false},
 		{"flags", "listener: {flags: ['--max-roles=9']}", "Deployment edl", "--max-roles=9", false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -130,7 +131,7 @@ func TestValues(t *testing.T) {
 
 // Values that no listener can have are refused before anything is made.
 func TestValuesAreChecked(t *testing.T) {
-	for _, values := range []string{"etcd: {replicas: 2}", "listener: {name: A_B}", "listener: {replica: 3}", "data: {path: data}", "data: {write: [edl]}", "data: {write: ['']}", "image: {repository: ''}", "other: 1"} {
+	for _, values := range []string{"etcd: {replicas: 2}", "listener: {name: A_B}", "listener: {replica: 3}", "data: {path: data}", "data: {write: [edl]}", "data: {write: ['']}", "image: {repository: ''}", "other: 1", "roles: {allow: ['hostpath=/']}"} {
 		if _, err := renderWith(values); err == nil {
 			t.Errorf("%s is taken", values)
 		}

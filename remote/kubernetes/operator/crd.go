@@ -58,6 +58,7 @@ const (
 	maxText  = 1024
 	maxTexts = 1024
 	maxNames = 32
+	maxValue = 4096 // of texts by name
 )
 
 // Definition returns the CustomResourceDefinition of TrainingJobs as YAML: the fields of the job file as package jobspec has them, and those of Spec and Status.
@@ -99,7 +100,7 @@ func specSchema() schema3 {
 			continue
 		}
 		s.Properties[f.Name] = formSchema(f)
-		if f.Form != jobspec.Sources && f.Form != jobspec.Open && f.Form != jobspec.Labels { // rules do not see values of several types
+		if f.Form != jobspec.Sources && f.Form != jobspec.Open && f.Form != jobspec.Labels && f.Form != jobspec.Object { // rules do not see values of several types
 			fixed = append(fixed, f.Name)
 		}
 	}
@@ -140,7 +141,7 @@ func formSchema(f jobspec.Field) schema3 {
 	case jobspec.Texts:
 		s.Type, s.MaxItems, s.Items = "array", maxTexts, &schema3{Type: "string", MaxLength: maxText}
 	case jobspec.Labels:
-		s.Type, s.MaxFields, s.Additional = "object", maxNames, &schema3{Type: "string", MaxLength: 63}
+		s.Type, s.MaxFields, s.Additional = "object", maxNames, &schema3{Type: "string", MaxLength: maxValue}
 	case jobspec.Integer:
 		s.Type, s.Format = "integer", "int64"
 	case jobspec.Number:
@@ -157,8 +158,20 @@ func formSchema(f jobspec.Field) schema3 {
 		s.Type, s.MaxFields, s.Additional = "object", maxTexts, &schema3{Open: true}
 	case jobspec.Open:
 		s.Open = true
+	case jobspec.Object:
+		s.Type, s.Properties = "object", propertiesOf(f.Fields)
+	case jobspec.Objects:
+		s.Type, s.MaxItems, s.Items = "array", maxNames, &schema3{Type: "object", Properties: propertiesOf(f.Fields)}
 	}
 	return s
+}
+
+func propertiesOf(fields []jobspec.Field) map[string]schema3 {
+	all := map[string]schema3{}
+	for _, f := range fields {
+		all[f.Name] = formSchema(f)
+	}
+	return all
 }
 
 // statusSchema is that of Status.

@@ -79,7 +79,7 @@ func Decide(o Observed) Decision {
 		return afterEnd(o, ours)
 	case !ours:
 		return Decision{Verb: Protect}
-	case t.Labels[QueueLabel] != "" && !t.Spec.Suspend && t.Status.condition(Created) == nil && t.Status.condition(Suspended) == nil:
+	case t.queue() != "" && !t.Spec.Suspend && t.Status.condition(Created) == nil && t.Status.condition(Suspended) == nil:
 		return Decision{Verb: Hold}
 	}
 	d := Decision{After: lookSoon}
@@ -227,7 +227,7 @@ func suspender(t *TrainingJob) string {
 	switch {
 	case !t.Spec.Suspend:
 		return makesRoom
-	case t.Labels[QueueLabel] != "":
+	case t.queue() != "":
 		return "Queued"
 	}
 	return "Asked"

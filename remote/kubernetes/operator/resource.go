@@ -1,6 +1,7 @@
 package operator
 
 import (
+	"cmp"
 	"encoding/json"
 	"maps"
 	"strings"
@@ -118,12 +119,21 @@ func (t *TrainingJob) Job() (*jobspec.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	f.Spec.Name = t.Name
+	f.Spec.Name, f.Spec.Queue = t.Name, "" // a queue admits the resource
 	labels := map[string]string{LabelUID: string(t.UID)}
 	maps.Copy(labels, f.Spec.Labels)
 	labels[LabelUID] = string(t.UID)
 	f.Spec.Labels = labels
 	return f, nil
+}
+
+// queue names the queue that admits a TrainingJob; empty: none does.
+func (t *TrainingJob) queue() string {
+	var named struct {
+		Queue string `json:"queue"`
+	}
+	_ = json.Unmarshal(t.Spec.File, &named) // Job says what is wrong with it
+	return cmp.Or(t.Labels[QueueLabel], named.Queue)
 }
 
 // A Status is how far the job of a TrainingJob is. Fields without a value are null, so that a patch removes them.

@@ -75,3 +75,18 @@ func TestJobOfResource(t *testing.T) {
 		}
 	}
 }
+
+// A queue in the spec admits a resource as one in its label does, and the job of the listener has none.
+func TestQueueOfSpec(t *testing.T) {
+	var tj operator.TrainingJob
+	if err := json.Unmarshal([]byte(`{"metadata": {"name": "digits", "uid": "u1", "finalizers": ["`+operator.Finalizer+`"]}, "spec": {"program": "p", "queue": "main", "pod": {"env": {"A": "1"}}}}`), &tj); err != nil {
+		t.Fatal(err)
+	}
+	if d := operator.Decide(operator.Observed{Resource: &tj}); d.Verb != operator.Hold {
+		t.Errorf("it is to %q", d.Verb)
+	}
+	f, err := tj.Job()
+	if err != nil || f.Spec.Queue != "" || f.Spec.Pod.GetEnv()["A"] != "1" {
+		t.Errorf("the job %v, %v", f, err)
+	}
+}
