@@ -37,19 +37,22 @@ func splitFused(p *Program) {
 
 // fusedOps says of merged ops what they are made of. A function returns false for a form that it does not know.
 var fusedOps = map[string]func(*splitter) bool{
-	"fc":                                splitFC,
-	"conv2d_fusion":                     splitConv,
-	"fused_elemwise_activation":         splitElementwise,
-	"skip_layernorm":                    splitSkipLayerNorm,
-	"fused_embedding_eltwise_layernorm": splitEmbeddingLayerNorm,
-	"multihead_matmul":                  splitMultihead,
-	"fusion_squared_mat_sub":            splitSquaredMatSub,
-	"fusion_repeated_fc_relu":           splitRepeatedFC,
-	"fusion_seqconv_eltadd_relu":        splitSequenceConv,
-	"fusion_gru":                        splitGRU,
-	"fusion_lstm":                       splitLSTM,
-	"softmax_mask_fuse":                 splitMaskedSoftmax,
-	"fused_fc_elementwise_layernorm":    splitFCLayerNorm,
+	"fc":                                 splitFC,
+	"conv2d_fusion":                      splitConv,
+	"fused_elemwise_activation":          splitElementwise,
+	"fused_elemwise_activation_grad":     splitElementwiseGrad,
+	"fused_elemwise_add_activation":      splitElementwise,
+	"fused_elemwise_add_activation_grad": splitElementwiseGrad,
+	"skip_layernorm":                     splitSkipLayerNorm,
+	"fused_embedding_eltwise_layernorm":  splitEmbeddingLayerNorm,
+	"multihead_matmul":                   splitMultihead,
+	"fusion_squared_mat_sub":             splitSquaredMatSub,
+	"fusion_repeated_fc_relu":            splitRepeatedFC,
+	"fusion_seqconv_eltadd_relu":         splitSequenceConv,
+	"fusion_gru":                         splitGRU,
+	"fusion_lstm":                        splitLSTM,
+	"softmax_mask_fuse":                  splitMaskedSoftmax,
+	"fused_fc_elementwise_layernorm":     splitFCLayerNorm,
 
 	"softmax_mask_fuse_upper_triangle": splitCausalSoftmax,
 
@@ -65,6 +68,9 @@ var fusedOps = map[string]func(*splitter) bool{
 	"fused_batch_norm_act":    splitNorm("act_type"),
 	"fused_bn_add_activation": splitNorm("act_type"),
 	"inplace_abn":             splitNorm("activation"),
+
+	"fused_batch_norm_act_grad":    splitNormGrad,
+	"fused_bn_add_activation_grad": splitNormGrad,
 
 	"reduce_sum": splitCast, "reduce_mean": splitCast, "reduce_max": splitCast, "reduce_min": splitCast, "reduce_prod": splitCast,
 	"reduce_sum_grad": leaveCast, "reduce_mean_grad": leaveCast, "reduce_max_grad": leaveCast, "reduce_min_grad": leaveCast, "reduce_prod_grad": leaveCast,
@@ -221,17 +227,11 @@ func splitElementwise(s *splitter) bool {
 	if len(functions) != 2 {
 		return false
 	}
-	attrs := func(function string) map[string]Attr {
-		all := map[string]Attr{}
-		if axis, ok := s.op.Attrs["axis"]; ok && strings.HasPrefix(function, "elementwise_") {
-			all["axis"] = axis
-		}
-		if scale, ok := s.op.Attrs["scale"]; ok && function == "scale" {
-			all["scale"] = scale
-		}
-		return all
+	attrs := s.functionAttrs
+	first, second, end, middle := functions[0], functions[1], s.out("Out"), s.op.Out("IntermediateOut")
+	if middle == "" || middle == Empty {
+		middle = s.between("Out")
 	}
-	first, second, end, middle := functions[0], functions[1], s.out("Out"), s.between("Out")
 	switch isPair := strings.HasPrefix(first, "elementwise_"); {
 	case isPair == strings.HasPrefix(second, "elementwise_"):
 		return false

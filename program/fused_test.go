@@ -1,6 +1,7 @@
 package program_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -20,7 +21,14 @@ func split(t *testing.T, op *program.Op, w ...int64) string {
 	p.Global().Append(&program.Op{Type: "after"})
 	var types []string
 	read := decode(t, encode(t, p))
+	known := op.InputNames()
 	for _, made := range read.Global().Ops {
+		for _, name := range made.InputNames() {
+			if !slices.Contains(known, name) {
+				t.Errorf("%s reads %q, which no part has written", made.Type, name)
+			}
+		}
+		known = append(known, made.OutputNames()...)
 		types = append(types, made.Type)
 		for _, name := range append(made.InputNames(), made.OutputNames()...) {
 			if !read.Global().Declares(name) {
@@ -76,6 +84,20 @@ func TestMergedOpsAreReadAsTheirParts(t *testing.T) {
 		{"convolution", program.Op{Type: "conv2d_fusion", Inputs: one("Input", "Filter", "Bias"), Outputs: one("Output")}, nil, "conv2d elementwise_add relu"},
 		{"two unary functions", program.Op{Type: "fused_elemwise_activation", Inputs: one("X", "Y"), Outputs: one("Out"),
 			Attrs: map[string]program.Attr{"functor_list": []string{"relu", "tanh"}}}, nil, "fused_elemwise_activation"},
+		{"a function of a sum", program.Op{Type: "fused_elemwise_activation", Inputs: one("X", "Y"), Outputs: one("Out", "IntermediateOut"),
+			Attrs: map[string]program.Attr{"functor_list": []string{"relu", "elementwise_add"}, "save_intermediate_out": true}}, nil, "elementwise_add relu"},
+		{"its gradient", program.Op{Type: "fused_elemwise_activation_grad", Inputs: one("X", "Y", "Out", "IntermediateOut", "Out@GRAD"), Outputs: one("X@GRAD", "Y@GRAD"),
+			Attrs: map[string]program.Attr{"functor_list": []string{"relu_grad", "elementwise_add_grad"}}}, nil, "relu_grad elementwise_add_grad"},
+		{"the gradient of a product with a function", program.Op{Type: "fused_elemwise_activation_grad", Inputs: one("X", "Y", "Out", "Out@GRAD"), Outputs: one("X@GRAD", "Y@GRAD"),
+			Attrs: map[string]program.Attr{"functor_list": []string{"elementwise_mul_grad", "scale_grad"}, "scale": float32(2)}}, nil, "scale elementwise_mul_grad scale"},
+		{"of the other factor alone", program.Op{Type: "fused_elemwise_activation_grad", Inputs: one("X", "Y", "Out", "Out@GRAD"), Outputs: one("X@GRAD"),
+			Attrs: map[string]program.Attr{"functor_list": []string{"elementwise_mul_grad", "tanh_grad"}}}, nil, "tanh elementwise_mul_grad"},
+		{"without the first factor", program.Op{Type: "fused_elemwise_activation_grad", Inputs: one("Y", "Out", "Out@GRAD"), Outputs: one("Y@GRAD"),
+			Attrs: map[string]program.Attr{"functor_list": []string{"elementwise_mul_grad", "tanh_grad"}}}, nil, "fused_elemwise_activation_grad"},
+		{"the gradient of a sum that is normalised", program.Op{Type: "fused_bn_add_activation_grad", Inputs: one("X", "Y", "Scale", "Bias", "SavedMean", "SavedVariance", "Y@GRAD"),
+			Outputs: one("X@GRAD", "Z@GRAD", "Scale@GRAD", "Bias@GRAD"), Attrs: map[string]program.Attr{"act_type": "relu"}}, nil, "relu_grad batch_norm_grad"},
+		{"of another activation", program.Op{Type: "fused_batch_norm_act_grad", Inputs: one("X", "Y", "Scale", "Bias", "SavedMean", "SavedVariance", "Y@GRAD"),
+			Outputs: one("X@GRAD"), Attrs: map[string]program.Attr{"act_type": "tanh"}}, nil, "fused_batch_norm_act_grad"},
 		{"lookups", program.Op{Type: "fused_embedding_eltwise_layernorm", Inputs: map[string][]string{"Ids": {"a", "b"}, "Embs": {"u", "v"}, "Scale": {"s"}, "Bias": {"t"}},
 			Outputs: one("Out")}, []int64{2, 3, 1}, "lookup_table lookup_table sum layer_norm"},
 		{"lookups of ids without a last 1", program.Op{Type: "fused_embedding_eltwise_layernorm", Inputs: map[string][]string{"Ids": {"a"}, "Embs": {"u"}, "Scale": {"s"}, "Bias": {"t"}},
