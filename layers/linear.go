@@ -16,6 +16,14 @@ func AddMM(input, x, y Variable, alpha, beta float64, opts ...Option) Variable {
 	return l.result(l.op("addmm", In{"Input": {input}, "X": {x}, "Y": {y}}, Attrs{"Alpha": alpha, "Beta": beta}, "Out"))
 }
 
+// MV multiplies a matrix x [m, k] by a vector [k]: [m].
+//
+// Options: Name. Op: mv.
+func MV(x, vector Variable, opts ...Option) Variable {
+	l := start("mv", opts, nil, x, vector)
+	return l.result(l.op("mv", In{"X": {x}, "Vec": {vector}}, nil, "Out"))
+}
+
 // Inverse is the inverse of the matrices on the last two axes. A matrix that has none ends the run.
 //
 // Options: Name. Op: inverse.

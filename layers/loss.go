@@ -28,6 +28,14 @@ func CrossEntropy(probabilities, label Variable, opts ...Option) Variable {
 	return l.result(l.op("cross_entropy", In{"X": {probabilities}, "Label": {label}}, Attrs{"soft_label": l.softLabel, "ignore_index": l.ignore}, "Y"))
 }
 
+// LabelSmooth makes distributions of labels less certain: (1 - epsilon)*label + epsilon/classes. They are on the last axis, as OneHot makes them.
+//
+// Options: Name. Op: label_smooth.
+func LabelSmooth(label Variable, epsilon float64, opts ...Option) Variable {
+	l := start("label_smooth", opts, nil, label)
+	return l.result(l.op("label_smooth", In{"X": {label}}, Attrs{"epsilon": epsilon}, "Out"))
+}
+
 // SoftmaxWithCrossEntropy is CrossEntropy(Softmax(logits), label) in one op that does not lose precision. The second result is the softmax.
 //
 // Options: SoftLabel, IgnoreIndex, Name (of the loss).

@@ -3,6 +3,7 @@ package layers
 import (
 	"slices"
 
+	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/tensor"
 )
 
@@ -156,6 +157,33 @@ func Increment(x Variable, step float64) Variable {
 func FillConstant(m *Model, value float64, dims []int64, opts ...Option) Variable {
 	l := begin(m, "fill_constant", opts, "DType")
 	return l.result(l.op("fill_constant", nil, Attrs{"shape": dims, "dtype": l.dtype, "value": value}, "Out"))
+}
+
+// AssignValue is a variable with the elements of value, which are part of the program: bool, int32, int64 or float32. (Fluid: assign of an array.)
+//
+// Options: Name. Op: assign_value.
+func AssignValue(m *Model, value *tensor.Tensor, opts ...Option) Variable {
+	l := begin(m, "assign_value", opts)
+	attrs := Attrs{"shape": value.Dims(), "dtype": value.DType()}
+	switch value.DType() {
+	case tensor.Bool:
+		bits := make([]int32, value.Len())
+		for i, v := range value.Bools() {
+			if v {
+				bits[i] = 1
+			}
+		}
+		attrs["bool_values"] = bits
+	case tensor.Int32:
+		attrs["int32_values"] = slices.Clone(value.Int32s())
+	case tensor.Int64:
+		attrs["int64_values"] = slices.Clone(value.Int64s())
+	case tensor.Float32:
+		attrs["fp32_values"] = slices.Clone(value.Float32s())
+	default:
+		l.mistake(fault.E(fault.Unsupported, fault.Gotf("elements of %v", value.DType()), fault.Want("bool, int32, int64 or float32")))
+	}
+	return l.result(l.op("assign_value", nil, attrs, "Out"))
 }
 
 // The elementwise layers combine two variables element by element. If the dims differ, y is broadcast over x: the axes of y match
