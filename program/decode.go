@@ -54,6 +54,7 @@ func Decode(data []byte, limits Limits) (*Program, error) {
 	}
 	renameAliases(p)
 	moveToUpdate(p)
+	useMasters(p)
 	separate(p)
 	splitFused(p)
 	readTables(p)
