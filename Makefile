@@ -9,7 +9,7 @@ CHAOS    ?= -chaos.runs 10 -chaos.faults 8
 KILLS    ?= 100
 HANDOVERS ?= 20
 
-.PHONY: help build test race lint generate check fuzz sbom vulnerabilities models bench bench-peers bench-rounds compare examples chaos handovers recovery dashboard kubernetes image chart packaging onnx demo ci
+.PHONY: help build test race lint generate check fuzz sbom vulnerabilities models bench bench-peers bench-rounds compare examples chaos handovers recovery dashboard kubernetes image chart packaging onnx site demo ci
 .DEFAULT_GOAL := help
 
 help: ## List the verbs
@@ -87,7 +87,11 @@ image: ## Make the image of edl for linux/amd64 and linux/arm64 as an OCI archiv
 chart: ## Write the kustomize base from the chart
 	go -C tools/chart run .
 
-packaging: ## Test what makes images, and the chart beside the kustomize base
+site: ## Write the documentation as a static site to bin/site: pages, examples of the DSL with what they print, search
+	@go -C tools/site run . -root $(CURDIR) -out $(CURDIR)/bin/site
+
+packaging: ## Test what makes images and the site, and the chart beside the kustomize base
+	go -C tools/site test ./...
 	go -C tools/image test ./...
 	go -C tools/chart test ./...
 
