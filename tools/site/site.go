@@ -178,7 +178,9 @@ func (a *anchors) Generate(value []byte, _ ast.NodeKind) []byte {
 // Put notes a fragment that the text of a page names itself.
 func (a *anchors) Put(value []byte) { a.used[string(value)]++ }
 
-func code(text string) string { return "<pre><code>" + template.HTMLEscapeString(text) + "</code></pre>" }
+func code(text string) string {
+	return "<pre><code>" + template.HTMLEscapeString(text) + "</code></pre>"
+}
 
 // tags are what is no word of a page.
 var tags = regexp.MustCompile("[`*|#>\\[\\]()-]+|https?://\\S+")
