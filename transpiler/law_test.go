@@ -98,6 +98,11 @@ func asFluidCompresses(t *testing.T, p *program.Program) *program.Program {
 			op.Inputs["Grad"], op.Outputs["Grad_out"] = []string{grad}, []string{grad}
 		}
 	}
+	return readBack(t, p)
+}
+
+// readBack writes a program as a file and reads it, which brings what Fluid has written into the form of EDL.
+func readBack(t testing.TB, p *program.Program) *program.Program {
 	data, err := p.Encode()
 	if err != nil {
 		t.Fatal(err)
@@ -107,6 +112,32 @@ func asFluidCompresses(t *testing.T, p *program.Program) *program.Program {
 		t.Fatal(err)
 	}
 	return read
+}
+
+// Parameters that Paddle keeps twice are updated as masters, on the servers and in slices, and trainers get the copies.
+func TestLawOfMasters(t *testing.T) {
+	p := perceptron(t, optimizer.Momentum(0.1, 0.9))
+	for _, op := range p.Global().Ops {
+		if op.Type != "momentum" {
+			continue
+		}
+		param := op.In("Param")
+		v, _ := p.Global().Find(param)
+		master := v.Copy(param + "_fp32_master_0")
+		master.IsParameter = false
+		p.Global().EnsureVar(master)
+		p.Startup.Global().EnsureVar(master)
+		p.Startup.Global().Append(&program.Op{Type: "cast", Inputs: map[string][]string{"X": {param}}, Outputs: map[string][]string{"Out": {master.Name}},
+			Attrs: map[string]program.Attr{"in_dtype": int32(tensor.Float32), "out_dtype": int32(tensor.Float32)}})
+		op.Inputs["MasterParam"], op.Outputs["MasterParamOut"] = []string{master.Name}, []string{master.Name}
+		op.SetAttr("multi_precision", true)
+	}
+	p = readBack(t, p)
+	for _, cfg := range []transpiler.Config{{Trainers: 1, PServers: 1}, {Trainers: 3, PServers: 2, MinBlockSize: 4}} {
+		if err := checkLaw(t, p, cfg, "loss", "fc_0.w_0"); err != nil {
+			t.Errorf("%+v: %v", cfg, err)
+		}
+	}
 }
 
 // The means of parameters are kept beside them, on the servers and in slices.
