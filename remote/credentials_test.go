@@ -105,6 +105,7 @@ func TestEveryMethodAsksWhoCalls(t *testing.T) {
 		"an expired role":     issue(trainer("asks"), -time.Minute),
 		"an expired user":     issue(userName("u", credential.Admin), -time.Minute),
 	}
+	node := listener(t, remote.WithEtcd(r.etcd...), remote.WithNode("asked"))
 	methods := 0
 	for _, s := range []struct {
 		address string
@@ -113,6 +114,7 @@ func TestEveryMethodAsksWhoCalls(t *testing.T) {
 		extra   map[string]*credential.Credentials
 	}{
 		{l.Address(), "Listener", wire.ToListener, map[string]*credential.Credentials{"a role of a job": issue(trainer("asks"), time.Hour)}},
+		{node.Address(), "Keeper", wire.ToListener, map[string]*credential.Credentials{"a role of a job": issue(trainer("asks"), time.Hour), "a user": issue(userName("u", credential.Admin), time.Hour)}},
 		{server, "ParameterServer", ofJob, map[string]*credential.Credentials{"a user": issue(userName("u", credential.Admin), time.Hour)}},
 		{coordinator, "Coordinator", ofJob, map[string]*credential.Credentials{"a user": issue(userName("u", credential.Admin), time.Hour)}},
 	} {

@@ -268,7 +268,8 @@ func attendTo(ctx context.Context, dataDir string) (_ *keeperLink, err error) {
 	}
 	go func() {
 		_, err := stream.Recv()
-		l.cause = fault.E(fault.Unavailable, fault.At("keeper of "+dataDir), fault.Got("its end, and that of all roles"), fault.Cause(wire.FromStatus("keeper", err)))
+		l.cause = fault.E(fault.Unavailable, fault.At("keeper of "+dataDir), fault.Got("its end, and that of all roles"), fault.Cause(wire.FromStatus("keeper", err)),
+			fault.Hint("start the listener again: \"edl jobs resume JOB\" goes on from the last checkpoint of a job"))
 		close(l.gone)
 	}()
 	return l, nil

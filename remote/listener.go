@@ -28,11 +28,13 @@ type Listener struct {
 	stop     context.CancelFunc
 	served   chan error
 	etcd     *cluster.Embedded
-	keeper   *keeperLink   // has the processes of jobs, and their etcd; nil: this process has them
-	keeps    bool          // jobs can go on without this listener
-	hands    bool          // they do, for the next one
-	broken   chan struct{} // of Broken
-	cause    error         // valid when broken is closed
+	keeper   *keeperLink    // has the processes of jobs, and their etcd; nil: this process has them
+	keeps    bool           // jobs can go on without this listener
+	node     bool           // roles of other listeners are here
+	hosts    *launch.Keeper // has them, where this listener has no keeper; nil: it has, or is no node
+	hands    bool           // they do, for the next one
+	broken   chan struct{}  // of Broken
+	cause    error          // valid when broken is closed
 	nodes    cluster.Registry
 	runDir   string
 	data     *listen.Data
@@ -88,14 +90,13 @@ func Listen(ctx context.Context, options ...Option) (_ *Listener, err error) {
 		config.Launcher, config.Kept = o.keeping.Launcher, o.keeping
 	case o.keeping != nil:
 		return nil, fault.E(fault.InvalidArgument, fault.Got("roles that outlive the listener"), fault.Want("a data folder and an etcd that outlive it, too"))
-	case len(o.keeper) > 0 && o.dataDir != "" && keepers:
+	case len(o.keeper) > 0 && o.dataDir != "" && keepers && (!o.spread || o.node != ""):
 		if l.keeper, err = findKeeper(ctx, l.data.Dir(), o.keeper, o.access.Environment()); err != nil {
 			return nil, err
 		}
 		kept := launch.Kept{Keeper: l.keeper.client}
 		config.Launcher, config.Kept = kept, &listen.Keeping{Launcher: kept, Keeper: l.keeper.about.Id}
 	}
-	l.keeps = config.Kept != nil
 	if o.processes || len(o.etcd) > 0 {
 		err = l.findEtcd(ctx, &config, &o)
 	} else {
@@ -110,15 +111,26 @@ func Listen(ctx context.Context, options ...Option) (_ *Listener, err error) {
 		}
 	}
 	here := config.Launcher
-	if o.spread {
-		config.Launcher, config.Spread = &launch.Nodes{Directory: uncordoned{l}, Side: toOthers}, true
+	if l.keeper != nil { // a role that ends with its listener is none of the keeper
+		here = o.launcher
 	}
+	if o.spread {
+		if err = l.spread(&config, toOthers); err != nil {
+			return nil, err
+		}
+	}
+	l.keeps, l.node = config.Kept != nil, o.node != ""
 	config.Spread = config.Spread || o.room != nil
 	port, err := wire.Listen(ctx, o.address)
 	if err != nil {
 		return nil, err
 	}
 	l.manager = listen.NewManager(config)
+	var nodes *watchedNodes
+	if o.spread {
+		nodes = newWatchedNodes(l, toOthers, o.log)
+		nodes.look(ctx) // jobs that are taken over have cores there
+	}
 	if err = listen.TakeOver(ctx, l.manager); err == nil {
 		err = listen.Recall(l.manager)
 	}
@@ -129,7 +141,9 @@ func Listen(ctx context.Context, options ...Option) (_ *Listener, err error) {
 	server := &listen.Server{Manager: l.manager, Version: o.version, Node: o.node}
 	service := wire.NewServer(asking, wire.Around(l.manager.Around)...)
 	if o.node != "" {
-		server.Local = hosted{here, host, allowed, o.insecure, o.cores > 0, o.memory > 0}
+		local := hosted{here, host, allowed, o.insecure, o.cores > 0, o.memory > 0}
+		server.Local = local
+		rpc.RegisterKeeperServer(service, l.keeperFor(local))
 	}
 	rpc.RegisterListenerServer(service, server)
 	serving, stop := context.WithCancel(context.Background())
@@ -137,7 +151,7 @@ func Listen(ctx context.Context, options ...Option) (_ *Listener, err error) {
 	go func() { l.served <- wire.Serve(serving, service, port, stopGrace) }()
 	go l.watchBreak(serving)
 	if o.spread {
-		l.looking.Go(func() { watchNodes(serving, l, toOthers, o.log) })
+		l.looking.Go(func() { nodes.watch(serving) })
 	}
 	if o.room != nil {
 		l.looking.Go(func() {
@@ -147,8 +161,7 @@ func Listen(ctx context.Context, options ...Option) (_ *Listener, err error) {
 	if o.node == "" {
 		return l, nil
 	}
-	_, err = l.nodes.RegisterNode(ctx, o.node, l.address)
-	return l, err
+	return l, l.register(ctx, o.node)
 }
 
 // Address is where the listener listens.
@@ -188,10 +201,10 @@ func (l *Listener) watchBreak(ctx context.Context) {
 	close(l.broken)
 }
 
-// HandOver ends the listener, and leaves its jobs to the next one with the same data folder: their roles go on. Without WithKeeper or WithKeeping it is Close,
-// and so it is without jobs.
+// HandOver ends the listener, and leaves its jobs to the next one with the same data folder: their roles go on, and so do those of other listeners on this node. Without WithKeeper,
+// WithKeeping or WithNodes it is Close, and so it is without jobs, unless it is a node.
 func (l *Listener) HandOver() error {
-	l.hands = l.keeps && (l.manager == nil || listen.Busy(l.manager)) // what it has not taken over is the next one's
+	l.hands = l.keeps && (l.manager == nil || listen.Busy(l.manager) || l.node && l.keeper != nil) // what it has not taken over is the next one's
 	return l.Close()
 }
 
@@ -206,6 +219,9 @@ func (l *Listener) Close() error {
 			l.err = listen.HandOver(l.manager)
 		} else if l.manager != nil {
 			l.err = l.manager.Close()
+		}
+		if l.hosts != nil {
+			l.hosts.End(fault.E(fault.Canceled, fault.At("keeper"), fault.Got("the end of the listener of the node")))
 		}
 		if l.nodes != nil {
 			l.err = errors.Join(l.err, l.nodes.Close())
@@ -254,6 +270,15 @@ type hosted struct {
 }
 
 func (h hosted) Start(ctx context.Context, spec *job.RoleSpec, log io.Writer) (launch.Handle, error) {
+	spec, err := h.change(spec)
+	if err != nil {
+		return nil, err
+	}
+	return h.Launcher.Start(ctx, spec, log)
+}
+
+// change makes of a role that another listener sends one of this node.
+func (h hosted) change(spec *job.RoleSpec) (*job.RoleSpec, error) {
 	if spec.ClearData && !h.insecure {
 		return nil, fault.E(fault.Denied, fault.Got("a role whose tensors travel in clear text, for a listener with --insecure"), fault.Want("one over TLS"),
 			fault.Hint("start the listeners of all nodes with --insecure, or none"))
@@ -266,5 +291,5 @@ func (h hosted) Start(ctx context.Context, spec *job.RoleSpec, log io.Writer) (l
 		p = bounds
 	}
 	spec.Policy = jobspec.PolicyMessage(p.Guard(h.allowed.Guarded...))
-	return h.Launcher.Start(ctx, spec, log)
+	return spec, nil
 }

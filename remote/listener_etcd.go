@@ -3,7 +3,9 @@ package remote
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"time"
 
@@ -24,6 +26,11 @@ func (l *Listener) findEtcd(ctx context.Context, config *listen.Config, o *liste
 			return err
 		}
 		config.RunDir = l.runDir
+		if l.data != nil {
+			if err = replaceRunDir(l.data.Dir(), l.runDir); err != nil {
+				return err
+			}
+		}
 	}
 	var own *credential.Credentials // for etcd
 	switch {
@@ -121,4 +128,19 @@ func sweep(ctx context.Context, o *listening) (others bool, err error) {
 		o.log.Info("removed from etcd what killed listeners have left", "jobs", removed)
 	}
 	return others, errors.Join(err, registry.Close())
+}
+
+// runDirFile is the file of the data folder with the path of the run directory of a listener that has no keeper.
+const runDirFile = "rundir"
+
+// replaceRunDir notes a run directory in the data folder, and removes that of an earlier listener which was killed.
+func replaceRunDir(dataDir, runDir string) error {
+	known := filepath.Join(dataDir, runDirFile)
+	earlier, err := os.ReadFile(known)
+	if err == nil {
+		err = launch.RemoveRunDir(string(earlier))
+	} else if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	return errors.Join(err, replaceFile(known, []byte(runDir)))
 }

@@ -2,12 +2,17 @@ package remote
 
 import (
 	"context"
+	"crypto/rand"
+	"errors"
 	"log/slog"
+	"path/filepath"
 	"slices"
 	"time"
 
+	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/cluster"
+	"github.com/edl-go/edl/remote/launch"
 	"github.com/edl-go/edl/remote/listen"
 	"github.com/edl-go/edl/remote/listen/schedule"
 	"github.com/edl-go/edl/remote/wire"
@@ -41,34 +46,23 @@ const (
 	offerTime = 2 * time.Second
 )
 
-// watchNodes tells the jobs of a listener which nodes there are and what they offer, until ctx ends. A node that does not answer is none.
-func watchNodes(ctx context.Context, l *Listener, side *wire.Side, log *slog.Logger) {
-	offers := map[cluster.Node]schedule.Resources{}
-	silent := map[cluster.Node]bool{}
+// watchedNodes tells the jobs of a listener which nodes there are and what they offer. A node that does not answer is none.
+type watchedNodes struct {
+	listener *Listener
+	side     *wire.Side
+	log      *slog.Logger
+	offers   map[cluster.Node]schedule.Resources
+	silent   map[cluster.Node]bool
+}
+
+func newWatchedNodes(l *Listener, side *wire.Side, log *slog.Logger) *watchedNodes {
+	return &watchedNodes{listener: l, side: side, log: log, offers: map[cluster.Node]schedule.Resources{}, silent: map[cluster.Node]bool{}}
+}
+
+// watch looks again and again until ctx ends.
+func (w *watchedNodes) watch(ctx context.Context) {
 	for {
-		list, err := l.nodes.Nodes(ctx)
-		if err == nil {
-			known, nodes := map[cluster.Node]schedule.Resources{}, []schedule.Node(nil)
-			for _, n := range list {
-				has, ok := offers[n]
-				if !ok {
-					if has, err = offerOf(ctx, n, side); err != nil {
-						if !silent[n] && ctx.Err() == nil {
-							log.Warn("a node does not say what it offers, and gets no roles", "node", n.ID, "address", n.Address, "error", err)
-						}
-						silent[n] = true
-						continue
-					}
-				}
-				delete(silent, n)
-				known[n] = has
-				nodes = append(nodes, schedule.Node{Name: n.ID, Has: has})
-			}
-			offers = known
-			if err := listen.SetNodes(l.manager, nodes); err != nil {
-				log.Warn("the nodes of the cluster are not known", "error", err)
-			}
-		}
+		w.look(ctx)
 		timer := time.NewTimer(nodeLook)
 		select {
 		case <-timer.C:
@@ -76,6 +70,34 @@ func watchNodes(ctx context.Context, l *Listener, side *wire.Side, log *slog.Log
 			timer.Stop()
 			return
 		}
+	}
+}
+
+// look asks the nodes that have not said yet what they offer.
+func (w *watchedNodes) look(ctx context.Context) {
+	list, err := w.listener.nodes.Nodes(ctx)
+	if err != nil {
+		return
+	}
+	known, nodes := map[cluster.Node]schedule.Resources{}, []schedule.Node(nil)
+	for _, n := range list {
+		has, ok := w.offers[n]
+		if !ok {
+			if has, err = offerOf(ctx, n, w.side); err != nil {
+				if !w.silent[n] && ctx.Err() == nil {
+					w.log.Warn("a node does not say what it offers, and gets no roles", "node", n.ID, "address", n.Address, "error", err)
+				}
+				w.silent[n] = true
+				continue
+			}
+		}
+		delete(w.silent, n)
+		known[n] = has
+		nodes = append(nodes, schedule.Node{Name: n.ID, Has: has})
+	}
+	w.offers = known
+	if err := listen.SetNodes(w.listener.manager, nodes); err != nil {
+		w.log.Warn("the nodes of the cluster are not known", "error", err)
 	}
 }
 
@@ -90,6 +112,41 @@ func offerOf(ctx context.Context, n cluster.Node, side *wire.Side) (schedule.Res
 	defer conn.Close()
 	d, err := rpc.NewListenerClient(conn).Describe(ctx, &rpc.DescribeRequest{})
 	return schedule.Resources{Cores: d.GetOffers().GetMillicores(), Memory: d.GetOffers().GetMemory()}, wire.FromStatus("node "+n.ID, err)
+}
+
+// spread lets roles of jobs start on the nodes of the cluster. With a data folder they outlive this listener.
+func (l *Listener) spread(config *listen.Config, side *wire.Side) error {
+	config.Spread = true
+	if l.data == nil {
+		config.Launcher = &launch.Nodes{Directory: uncordoned{l}, Side: side}
+		return nil
+	}
+	kept, err := launch.NewKeptNodes(l.nodes, uncordoned{l}, side, filepath.Join(l.data.Dir(), "nodes"), config.Log)
+	if err == nil {
+		config.Launcher, config.Kept = kept, &listen.Keeping{Launcher: kept, Keeper: "nodes"} // each place of a role names the keeper of its node
+	}
+	return err
+}
+
+// keeperFor answers other listeners for the keeper of this node. Roles of a listener without one end with it.
+func (l *Listener) keeperFor(local hosted) rpc.KeeperServer {
+	if l.keeper != nil {
+		return &launch.NodeKeeper{Keeper: l.keeper.client, ID: l.keeper.about.Id, Change: local.change}
+	}
+	l.hosts = launch.NewKeeper(local, &rpc.KeeperState{Id: rand.Text()})
+	return launch.ForNodes(l.hosts)
+}
+
+// register makes this listener a node of the cluster. A listener that was killed on another port may hold the name until its lease has ended.
+func (l *Listener) register(ctx context.Context, id string) error {
+	ctx, cancel := context.WithTimeout(ctx, lastLeases)
+	defer cancel()
+	for {
+		_, err := l.nodes.RegisterNode(ctx, id, l.address)
+		if !errors.Is(err, fault.Fenced) || !sleep(ctx, dialPause) {
+			return err
+		}
+	}
 }
 
 // uncordoned is the nodes of a listener where roles may start: all, if every one is cordoned, for a role of a job that runs.

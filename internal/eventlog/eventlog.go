@@ -63,6 +63,13 @@ func (l *Log[T]) Skip(number uint64) {
 	}
 }
 
+// Next is the number of the next entry.
+func (l *Log[T]) Next() uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.dropped + uint64(len(l.entries))
+}
+
 // over reports whether End was called. l.mu is held.
 func (l *Log[T]) over() bool {
 	select {

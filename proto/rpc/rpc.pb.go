@@ -2497,6 +2497,7 @@ type LinesRequest struct {
 	Run           string                 `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
 	From          uint64                 `protobuf:"varint,2,opt,name=from,proto3" json:"from,omitempty"`
 	Follow        bool                   `protobuf:"varint,3,opt,name=follow,proto3" json:"follow,omitempty"`
+	Start         string                 `protobuf:"bytes,4,opt,name=start,proto3" json:"start,omitempty"` // the lines of this start alone, by its name in KeptRole; empty: those of all roles
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2550,6 +2551,13 @@ func (x *LinesRequest) GetFollow() bool {
 		return x.Follow
 	}
 	return false
+}
+
+func (x *LinesRequest) GetStart() string {
+	if x != nil {
+		return x.Start
+	}
+	return ""
 }
 
 type EndRoleRequest struct {
@@ -8958,11 +8966,12 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\bKeptRole\x12\x10\n" +
 	"\x03run\x18\x01 \x01(\tR\x03run\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x10\n" +
-	"\x03pid\x18\x03 \x01(\x05R\x03pid\"L\n" +
+	"\x03pid\x18\x03 \x01(\x05R\x03pid\"b\n" +
 	"\fLinesRequest\x12\x10\n" +
 	"\x03run\x18\x01 \x01(\tR\x03run\x12\x12\n" +
 	"\x04from\x18\x02 \x01(\x04R\x04from\x12\x16\n" +
-	"\x06follow\x18\x03 \x01(\bR\x06follow\"R\n" +
+	"\x06follow\x18\x03 \x01(\bR\x06follow\x12\x14\n" +
+	"\x05start\x18\x04 \x01(\tR\x05start\"R\n" +
 	"\x0eEndRoleRequest\x12%\n" +
 	"\x04role\x18\x01 \x01(\v2\x11.edl.rpc.KeptRoleR\x04role\x12\x19\n" +
 	"\bgrace_ms\x18\x02 \x01(\x03R\agraceMs\"\x11\n" +

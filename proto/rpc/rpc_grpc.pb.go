@@ -975,6 +975,7 @@ const (
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
 // Keeper owns the processes of a listener's jobs, and the etcd of these jobs. It outlives the listener. It decides nothing.
+// A node answers these calls for its keeper to other listeners, but for Dismiss, and tells them its id alone.
 type KeeperClient interface {
 	// Attend tells where the etcd is. It lasts as long as the listener that calls it, and ends before if the keeper has lost its etcd.
 	Attend(ctx context.Context, in *AttendRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[KeeperState], error)
@@ -1117,6 +1118,7 @@ func (c *keeperClient) Dismiss(ctx context.Context, in *DismissRequest, opts ...
 // for forward compatibility.
 //
 // Keeper owns the processes of a listener's jobs, and the etcd of these jobs. It outlives the listener. It decides nothing.
+// A node answers these calls for its keeper to other listeners, but for Dismiss, and tells them its id alone.
 type KeeperServer interface {
 	// Attend tells where the etcd is. It lasts as long as the listener that calls it, and ends before if the keeper has lost its etcd.
 	Attend(*AttendRequest, grpc.ServerStreamingServer[KeeperState]) error

@@ -1466,6 +1466,67 @@ func (x *KeptJob) GetEnded() *job.JobStatus {
 	return nil
 }
 
+// PlacedRole is what a listener keeps of a start of a role before it asks a node for it.
+type PlacedRole struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Start         string                 `protobuf:"bytes,1,opt,name=start,proto3" json:"start,omitempty"` // "trainer-0/1": the second start of trainer 0
+	Node          string                 `protobuf:"bytes,2,opt,name=node,proto3" json:"node,omitempty"`
+	Keeper        string                 `protobuf:"bytes,3,opt,name=keeper,proto3" json:"keeper,omitempty"` // id of the keeper of the node
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PlacedRole) Reset() {
+	*x = PlacedRole{}
+	mi := &file_proto_state_state_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PlacedRole) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PlacedRole) ProtoMessage() {}
+
+func (x *PlacedRole) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_state_state_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PlacedRole.ProtoReflect.Descriptor instead.
+func (*PlacedRole) Descriptor() ([]byte, []int) {
+	return file_proto_state_state_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *PlacedRole) GetStart() string {
+	if x != nil {
+		return x.Start
+	}
+	return ""
+}
+
+func (x *PlacedRole) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *PlacedRole) GetKeeper() string {
+	if x != nil {
+		return x.Keeper
+	}
+	return ""
+}
+
 // Queue is what a listener keeps of owners of jobs, so that those that have used much wait for the others.
 type Queue struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1478,7 +1539,7 @@ type Queue struct {
 
 func (x *Queue) Reset() {
 	*x = Queue{}
-	mi := &file_proto_state_state_proto_msgTypes[19]
+	mi := &file_proto_state_state_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1490,7 +1551,7 @@ func (x *Queue) String() string {
 func (*Queue) ProtoMessage() {}
 
 func (x *Queue) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_state_state_proto_msgTypes[19]
+	mi := &file_proto_state_state_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1503,7 +1564,7 @@ func (x *Queue) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Queue.ProtoReflect.Descriptor instead.
 func (*Queue) Descriptor() ([]byte, []int) {
-	return file_proto_state_state_proto_rawDescGZIP(), []int{19}
+	return file_proto_state_state_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Queue) GetUsed() map[string]float64 {
@@ -1540,7 +1601,7 @@ type RunningJob struct {
 
 func (x *RunningJob) Reset() {
 	*x = RunningJob{}
-	mi := &file_proto_state_state_proto_msgTypes[20]
+	mi := &file_proto_state_state_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1552,7 +1613,7 @@ func (x *RunningJob) String() string {
 func (*RunningJob) ProtoMessage() {}
 
 func (x *RunningJob) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_state_state_proto_msgTypes[20]
+	mi := &file_proto_state_state_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1565,7 +1626,7 @@ func (x *RunningJob) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunningJob.ProtoReflect.Descriptor instead.
 func (*RunningJob) Descriptor() ([]byte, []int) {
-	return file_proto_state_state_proto_rawDescGZIP(), []int{20}
+	return file_proto_state_state_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *RunningJob) GetJob() *KeptJob {
@@ -1621,7 +1682,7 @@ type JobRecord struct {
 
 func (x *JobRecord) Reset() {
 	*x = JobRecord{}
-	mi := &file_proto_state_state_proto_msgTypes[21]
+	mi := &file_proto_state_state_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1633,7 +1694,7 @@ func (x *JobRecord) String() string {
 func (*JobRecord) ProtoMessage() {}
 
 func (x *JobRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_state_state_proto_msgTypes[21]
+	mi := &file_proto_state_state_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1646,7 +1707,7 @@ func (x *JobRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobRecord.ProtoReflect.Descriptor instead.
 func (*JobRecord) Descriptor() ([]byte, []int) {
-	return file_proto_state_state_proto_rawDescGZIP(), []int{21}
+	return file_proto_state_state_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *JobRecord) GetNumber() uint64 {
@@ -1765,7 +1826,7 @@ type Suspension struct {
 
 func (x *Suspension) Reset() {
 	*x = Suspension{}
-	mi := &file_proto_state_state_proto_msgTypes[22]
+	mi := &file_proto_state_state_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1777,7 +1838,7 @@ func (x *Suspension) String() string {
 func (*Suspension) ProtoMessage() {}
 
 func (x *Suspension) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_state_state_proto_msgTypes[22]
+	mi := &file_proto_state_state_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1790,7 +1851,7 @@ func (x *Suspension) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Suspension.ProtoReflect.Descriptor instead.
 func (*Suspension) Descriptor() ([]byte, []int) {
-	return file_proto_state_state_proto_rawDescGZIP(), []int{22}
+	return file_proto_state_state_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Suspension) GetFor() string {
@@ -1820,7 +1881,7 @@ type Position struct {
 
 func (x *Position) Reset() {
 	*x = Position{}
-	mi := &file_proto_state_state_proto_msgTypes[23]
+	mi := &file_proto_state_state_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1832,7 +1893,7 @@ func (x *Position) String() string {
 func (*Position) ProtoMessage() {}
 
 func (x *Position) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_state_state_proto_msgTypes[23]
+	mi := &file_proto_state_state_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1845,7 +1906,7 @@ func (x *Position) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Position.ProtoReflect.Descriptor instead.
 func (*Position) Descriptor() ([]byte, []int) {
-	return file_proto_state_state_proto_rawDescGZIP(), []int{23}
+	return file_proto_state_state_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Position) GetHistory() uint64 {
@@ -1888,7 +1949,7 @@ type Wish struct {
 
 func (x *Wish) Reset() {
 	*x = Wish{}
-	mi := &file_proto_state_state_proto_msgTypes[24]
+	mi := &file_proto_state_state_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1900,7 +1961,7 @@ func (x *Wish) String() string {
 func (*Wish) ProtoMessage() {}
 
 func (x *Wish) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_state_state_proto_msgTypes[24]
+	mi := &file_proto_state_state_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1913,7 +1974,7 @@ func (x *Wish) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Wish.ProtoReflect.Descriptor instead.
 func (*Wish) Descriptor() ([]byte, []int) {
-	return file_proto_state_state_proto_rawDescGZIP(), []int{24}
+	return file_proto_state_state_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Wish) GetAfterStep() uint64 {
@@ -1948,7 +2009,7 @@ type Owed struct {
 
 func (x *Owed) Reset() {
 	*x = Owed{}
-	mi := &file_proto_state_state_proto_msgTypes[25]
+	mi := &file_proto_state_state_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1960,7 +2021,7 @@ func (x *Owed) String() string {
 func (*Owed) ProtoMessage() {}
 
 func (x *Owed) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_state_state_proto_msgTypes[25]
+	mi := &file_proto_state_state_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1973,7 +2034,7 @@ func (x *Owed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Owed.ProtoReflect.Descriptor instead.
 func (*Owed) Descriptor() ([]byte, []int) {
-	return file_proto_state_state_proto_rawDescGZIP(), []int{25}
+	return file_proto_state_state_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Owed) GetForget() bool {
@@ -2011,7 +2072,7 @@ type JobBegin struct {
 
 func (x *JobBegin) Reset() {
 	*x = JobBegin{}
-	mi := &file_proto_state_state_proto_msgTypes[26]
+	mi := &file_proto_state_state_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2023,7 +2084,7 @@ func (x *JobBegin) String() string {
 func (*JobBegin) ProtoMessage() {}
 
 func (x *JobBegin) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_state_state_proto_msgTypes[26]
+	mi := &file_proto_state_state_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2036,7 +2097,7 @@ func (x *JobBegin) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobBegin.ProtoReflect.Descriptor instead.
 func (*JobBegin) Descriptor() ([]byte, []int) {
-	return file_proto_state_state_proto_rawDescGZIP(), []int{26}
+	return file_proto_state_state_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *JobBegin) GetBegin() *job.Progress {
@@ -2153,7 +2214,7 @@ type Supervision struct {
 
 func (x *Supervision) Reset() {
 	*x = Supervision{}
-	mi := &file_proto_state_state_proto_msgTypes[27]
+	mi := &file_proto_state_state_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2165,7 +2226,7 @@ func (x *Supervision) String() string {
 func (*Supervision) ProtoMessage() {}
 
 func (x *Supervision) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_state_state_proto_msgTypes[27]
+	mi := &file_proto_state_state_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2178,7 +2239,7 @@ func (x *Supervision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Supervision.ProtoReflect.Descriptor instead.
 func (*Supervision) Descriptor() ([]byte, []int) {
-	return file_proto_state_state_proto_rawDescGZIP(), []int{27}
+	return file_proto_state_state_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Supervision) GetPservers() int32 {
@@ -2352,7 +2413,7 @@ type SupervisedRole struct {
 
 func (x *SupervisedRole) Reset() {
 	*x = SupervisedRole{}
-	mi := &file_proto_state_state_proto_msgTypes[28]
+	mi := &file_proto_state_state_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2364,7 +2425,7 @@ func (x *SupervisedRole) String() string {
 func (*SupervisedRole) ProtoMessage() {}
 
 func (x *SupervisedRole) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_state_state_proto_msgTypes[28]
+	mi := &file_proto_state_state_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2377,7 +2438,7 @@ func (x *SupervisedRole) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SupervisedRole.ProtoReflect.Descriptor instead.
 func (*SupervisedRole) Descriptor() ([]byte, []int) {
-	return file_proto_state_state_proto_rawDescGZIP(), []int{28}
+	return file_proto_state_state_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *SupervisedRole) GetRole() job.Role {
@@ -2504,7 +2565,7 @@ type TakeOver struct {
 
 func (x *TakeOver) Reset() {
 	*x = TakeOver{}
-	mi := &file_proto_state_state_proto_msgTypes[29]
+	mi := &file_proto_state_state_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2516,7 +2577,7 @@ func (x *TakeOver) String() string {
 func (*TakeOver) ProtoMessage() {}
 
 func (x *TakeOver) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_state_state_proto_msgTypes[29]
+	mi := &file_proto_state_state_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2529,7 +2590,7 @@ func (x *TakeOver) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TakeOver.ProtoReflect.Descriptor instead.
 func (*TakeOver) Descriptor() ([]byte, []int) {
-	return file_proto_state_state_proto_rawDescGZIP(), []int{29}
+	return file_proto_state_state_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *TakeOver) GetIndex() int32 {
@@ -2697,7 +2758,12 @@ const file_proto_state_state_proto_rawDesc = "" +
 	"\town_store\x18\x04 \x01(\bR\bownStore\x12\x1c\n" +
 	"\tcontinues\x18\x05 \x01(\tR\tcontinues\x12\x14\n" +
 	"\x05owner\x18\x06 \x01(\tR\x05owner\x12(\n" +
-	"\x05ended\x18\x0f \x01(\v2\x12.edl.job.JobStatusR\x05endedJ\x04\b\x03\x10\x04\"\xa1\x01\n" +
+	"\x05ended\x18\x0f \x01(\v2\x12.edl.job.JobStatusR\x05endedJ\x04\b\x03\x10\x04\"N\n" +
+	"\n" +
+	"PlacedRole\x12\x14\n" +
+	"\x05start\x18\x01 \x01(\tR\x05start\x12\x12\n" +
+	"\x04node\x18\x02 \x01(\tR\x04node\x12\x16\n" +
+	"\x06keeper\x18\x03 \x01(\tR\x06keeper\"\xa1\x01\n" +
 	"\x05Queue\x12.\n" +
 	"\x04used\x18\x01 \x03(\v2\x1a.edl.state.Queue.UsedEntryR\x04used\x12\x13\n" +
 	"\x05at_ms\x18\x02 \x01(\x03R\x04atMs\x12\x1a\n" +
@@ -2824,7 +2890,7 @@ func file_proto_state_state_proto_rawDescGZIP() []byte {
 }
 
 var file_proto_state_state_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_proto_state_state_proto_msgTypes = make([]protoimpl.MessageInfo, 32)
+var file_proto_state_state_proto_msgTypes = make([]protoimpl.MessageInfo, 33)
 var file_proto_state_state_proto_goTypes = []any{
 	(Task_Place)(0),            // 0: edl.state.Task.Place
 	(*Head)(nil),               // 1: edl.state.Head
@@ -2846,70 +2912,71 @@ var file_proto_state_state_proto_goTypes = []any{
 	(*Checkpoint)(nil),         // 17: edl.state.Checkpoint
 	(*Datasets)(nil),           // 18: edl.state.Datasets
 	(*KeptJob)(nil),            // 19: edl.state.KeptJob
-	(*Queue)(nil),              // 20: edl.state.Queue
-	(*RunningJob)(nil),         // 21: edl.state.RunningJob
-	(*JobRecord)(nil),          // 22: edl.state.JobRecord
-	(*Suspension)(nil),         // 23: edl.state.Suspension
-	(*Position)(nil),           // 24: edl.state.Position
-	(*Wish)(nil),               // 25: edl.state.Wish
-	(*Owed)(nil),               // 26: edl.state.Owed
-	(*JobBegin)(nil),           // 27: edl.state.JobBegin
-	(*Supervision)(nil),        // 28: edl.state.Supervision
-	(*SupervisedRole)(nil),     // 29: edl.state.SupervisedRole
-	(*TakeOver)(nil),           // 30: edl.state.TakeOver
-	nil,                        // 31: edl.state.Snapshot.EntriesEntry
-	nil,                        // 32: edl.state.Queue.UsedEntry
-	(*rpc.DataFile)(nil),       // 33: edl.rpc.DataFile
-	(*job.Progress)(nil),       // 34: edl.job.Progress
-	(job.Mode)(0),              // 35: edl.job.Mode
-	(*job.Shard)(nil),          // 36: edl.job.Shard
-	(*rpc.Dataset)(nil),        // 37: edl.rpc.Dataset
-	(*job.JobSpec)(nil),        // 38: edl.job.JobSpec
-	(*job.JobStatus)(nil),      // 39: edl.job.JobStatus
-	(*job.Policy)(nil),         // 40: edl.job.Policy
-	(*job.Event)(nil),          // 41: edl.job.Event
-	(*rpc.GoBackResponse)(nil), // 42: edl.rpc.GoBackResponse
-	(*job.Failure)(nil),        // 43: edl.job.Failure
-	(job.Role)(0),              // 44: edl.job.Role
+	(*PlacedRole)(nil),         // 20: edl.state.PlacedRole
+	(*Queue)(nil),              // 21: edl.state.Queue
+	(*RunningJob)(nil),         // 22: edl.state.RunningJob
+	(*JobRecord)(nil),          // 23: edl.state.JobRecord
+	(*Suspension)(nil),         // 24: edl.state.Suspension
+	(*Position)(nil),           // 25: edl.state.Position
+	(*Wish)(nil),               // 26: edl.state.Wish
+	(*Owed)(nil),               // 27: edl.state.Owed
+	(*JobBegin)(nil),           // 28: edl.state.JobBegin
+	(*Supervision)(nil),        // 29: edl.state.Supervision
+	(*SupervisedRole)(nil),     // 30: edl.state.SupervisedRole
+	(*TakeOver)(nil),           // 31: edl.state.TakeOver
+	nil,                        // 32: edl.state.Snapshot.EntriesEntry
+	nil,                        // 33: edl.state.Queue.UsedEntry
+	(*rpc.DataFile)(nil),       // 34: edl.rpc.DataFile
+	(*job.Progress)(nil),       // 35: edl.job.Progress
+	(job.Mode)(0),              // 36: edl.job.Mode
+	(*job.Shard)(nil),          // 37: edl.job.Shard
+	(*rpc.Dataset)(nil),        // 38: edl.rpc.Dataset
+	(*job.JobSpec)(nil),        // 39: edl.job.JobSpec
+	(*job.JobStatus)(nil),      // 40: edl.job.JobStatus
+	(*job.Policy)(nil),         // 41: edl.job.Policy
+	(*job.Event)(nil),          // 42: edl.job.Event
+	(*rpc.GoBackResponse)(nil), // 43: edl.rpc.GoBackResponse
+	(*job.Failure)(nil),        // 44: edl.job.Failure
+	(job.Role)(0),              // 45: edl.job.Role
 }
 var file_proto_state_state_proto_depIdxs = []int32{
-	33, // 0: edl.state.File.file:type_name -> edl.rpc.DataFile
+	34, // 0: edl.state.File.file:type_name -> edl.rpc.DataFile
 	0,  // 1: edl.state.Task.place:type_name -> edl.state.Task.Place
 	5,  // 2: edl.state.Rank.granted:type_name -> edl.state.Dispatch
 	5,  // 3: edl.state.Rank.finished:type_name -> edl.state.Dispatch
 	8,  // 4: edl.state.Generation.members:type_name -> edl.state.Member
-	34, // 5: edl.state.Back.progress:type_name -> edl.job.Progress
-	31, // 6: edl.state.Snapshot.entries:type_name -> edl.state.Snapshot.EntriesEntry
-	35, // 7: edl.state.Checkpoint.mode:type_name -> edl.job.Mode
-	34, // 8: edl.state.Checkpoint.progress:type_name -> edl.job.Progress
-	36, // 9: edl.state.Checkpoint.shards:type_name -> edl.job.Shard
-	37, // 10: edl.state.Checkpoint.data:type_name -> edl.rpc.Dataset
-	37, // 11: edl.state.Datasets.datasets:type_name -> edl.rpc.Dataset
-	38, // 12: edl.state.KeptJob.spec:type_name -> edl.job.JobSpec
-	39, // 13: edl.state.KeptJob.ended:type_name -> edl.job.JobStatus
-	32, // 14: edl.state.Queue.used:type_name -> edl.state.Queue.UsedEntry
+	35, // 5: edl.state.Back.progress:type_name -> edl.job.Progress
+	32, // 6: edl.state.Snapshot.entries:type_name -> edl.state.Snapshot.EntriesEntry
+	36, // 7: edl.state.Checkpoint.mode:type_name -> edl.job.Mode
+	35, // 8: edl.state.Checkpoint.progress:type_name -> edl.job.Progress
+	37, // 9: edl.state.Checkpoint.shards:type_name -> edl.job.Shard
+	38, // 10: edl.state.Checkpoint.data:type_name -> edl.rpc.Dataset
+	38, // 11: edl.state.Datasets.datasets:type_name -> edl.rpc.Dataset
+	39, // 12: edl.state.KeptJob.spec:type_name -> edl.job.JobSpec
+	40, // 13: edl.state.KeptJob.ended:type_name -> edl.job.JobStatus
+	33, // 14: edl.state.Queue.used:type_name -> edl.state.Queue.UsedEntry
 	19, // 15: edl.state.RunningJob.job:type_name -> edl.state.KeptJob
-	40, // 16: edl.state.RunningJob.policy:type_name -> edl.job.Policy
-	41, // 17: edl.state.JobRecord.events:type_name -> edl.job.Event
-	39, // 18: edl.state.JobRecord.status:type_name -> edl.job.JobStatus
-	24, // 19: edl.state.JobRecord.position:type_name -> edl.state.Position
-	28, // 20: edl.state.JobRecord.supervision:type_name -> edl.state.Supervision
-	27, // 21: edl.state.JobRecord.begin:type_name -> edl.state.JobBegin
-	25, // 22: edl.state.JobRecord.wishes:type_name -> edl.state.Wish
-	26, // 23: edl.state.JobRecord.owed:type_name -> edl.state.Owed
-	23, // 24: edl.state.JobRecord.suspension:type_name -> edl.state.Suspension
-	42, // 25: edl.state.Owed.back:type_name -> edl.rpc.GoBackResponse
-	34, // 26: edl.state.JobBegin.begin:type_name -> edl.job.Progress
-	34, // 27: edl.state.JobBegin.restart:type_name -> edl.job.Progress
-	37, // 28: edl.state.JobBegin.datasets:type_name -> edl.rpc.Dataset
-	29, // 29: edl.state.Supervision.roles:type_name -> edl.state.SupervisedRole
-	43, // 30: edl.state.Supervision.cause:type_name -> edl.job.Failure
-	43, // 31: edl.state.Supervision.why:type_name -> edl.job.Failure
-	30, // 32: edl.state.Supervision.under:type_name -> edl.state.TakeOver
-	44, // 33: edl.state.SupervisedRole.role:type_name -> edl.job.Role
-	43, // 34: edl.state.SupervisedRole.last:type_name -> edl.job.Failure
-	44, // 35: edl.state.SupervisedRole.as:type_name -> edl.job.Role
-	43, // 36: edl.state.TakeOver.cause:type_name -> edl.job.Failure
+	41, // 16: edl.state.RunningJob.policy:type_name -> edl.job.Policy
+	42, // 17: edl.state.JobRecord.events:type_name -> edl.job.Event
+	40, // 18: edl.state.JobRecord.status:type_name -> edl.job.JobStatus
+	25, // 19: edl.state.JobRecord.position:type_name -> edl.state.Position
+	29, // 20: edl.state.JobRecord.supervision:type_name -> edl.state.Supervision
+	28, // 21: edl.state.JobRecord.begin:type_name -> edl.state.JobBegin
+	26, // 22: edl.state.JobRecord.wishes:type_name -> edl.state.Wish
+	27, // 23: edl.state.JobRecord.owed:type_name -> edl.state.Owed
+	24, // 24: edl.state.JobRecord.suspension:type_name -> edl.state.Suspension
+	43, // 25: edl.state.Owed.back:type_name -> edl.rpc.GoBackResponse
+	35, // 26: edl.state.JobBegin.begin:type_name -> edl.job.Progress
+	35, // 27: edl.state.JobBegin.restart:type_name -> edl.job.Progress
+	38, // 28: edl.state.JobBegin.datasets:type_name -> edl.rpc.Dataset
+	30, // 29: edl.state.Supervision.roles:type_name -> edl.state.SupervisedRole
+	44, // 30: edl.state.Supervision.cause:type_name -> edl.job.Failure
+	44, // 31: edl.state.Supervision.why:type_name -> edl.job.Failure
+	31, // 32: edl.state.Supervision.under:type_name -> edl.state.TakeOver
+	45, // 33: edl.state.SupervisedRole.role:type_name -> edl.job.Role
+	44, // 34: edl.state.SupervisedRole.last:type_name -> edl.job.Failure
+	45, // 35: edl.state.SupervisedRole.as:type_name -> edl.job.Role
+	44, // 36: edl.state.TakeOver.cause:type_name -> edl.job.Failure
 	37, // [37:37] is the sub-list for method output_type
 	37, // [37:37] is the sub-list for method input_type
 	37, // [37:37] is the sub-list for extension type_name
@@ -2922,14 +2989,14 @@ func file_proto_state_state_proto_init() {
 	if File_proto_state_state_proto != nil {
 		return
 	}
-	file_proto_state_state_proto_msgTypes[24].OneofWrappers = []any{}
+	file_proto_state_state_proto_msgTypes[25].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_state_state_proto_rawDesc), len(file_proto_state_state_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   32,
+			NumMessages:   33,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -138,11 +138,14 @@ func (r *registry) LeadCoordinator(ctx context.Context, address string) (Members
 	}
 }
 
-// RegisterNode announces a listener.
+// RegisterNode announces a listener. A listener that was killed does not keep the next one at its address away.
 func (r *registry) RegisterNode(ctx context.Context, id, address string) (Membership, error) {
 	if !legalID.MatchString(id) {
 		return nil, fault.E(fault.InvalidArgument, fault.At("cluster"), fault.Got("node id "+fault.Quote(id)),
 			fault.Want("1 to 128 letters, digits, '.', '_', ':' and '-'"))
+	}
+	if err := forgetNode(ctx, r, id, address); err != nil {
+		return nil, err
 	}
 	node, err := acquire(ctx, r, Member{}, nodesPrefix+id, address)
 	if node == nil && err == nil {
@@ -150,6 +153,18 @@ func (r *registry) RegisterNode(ctx context.Context, id, address string) (Member
 			fault.Hint("give every listener an id of its own"))
 	}
 	return membershipOf(node, err)
+}
+
+// forgetNode removes the key of a listener that was at an address where another one is now: the port is free only when a process has gone.
+func forgetNode(ctx context.Context, r *registry, id, address string) error {
+	ctx, cancel := r.scope(ctx)
+	defer cancel()
+	key := nodesPrefix + id
+	now, err := r.store.get(ctx, key)
+	if held, taken := now[key]; err == nil && taken && held.value == address {
+		_, _, err = r.commit(ctx, txn{when: []condition{changed(key, held.modified)}, deletes: []string{key}}, nil)
+	}
+	return r.storeFault(ctx, key, err)
 }
 
 // Nodes lists the listeners.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/remote/cluster"
+	"github.com/edl-go/edl/remote/launch"
 )
 
 // serverRoles are those whose loss costs a job more than a round.
@@ -33,7 +34,7 @@ func serversOf(spec *job.RoleSpec) map[cluster.Member]bool {
 // budgetOf lets drains of nodes take one pod of the servers of a job at a time. Their number is that of the job now: Kubernetes takes no other bound for pods whose owner has no number of
 // replicas.
 func budgetOf(s Settings, spec *job.RoleSpec, servers int) *policyv1.PodDisruptionBudget {
-	run := runLabel(spec.CheckpointRun)
+	run := launch.RunLabel(spec.CheckpointRun)
 	var roles []string
 	for _, r := range serverRoles {
 		roles = append(roles, roleName(r))

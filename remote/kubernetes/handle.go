@@ -32,7 +32,7 @@ type handle struct {
 	spec     *job.RoleSpec
 	limits   jobspec.Deadlines
 	log      io.Writer
-	kept     *runLog            // takes the place of log where roles outlive the listener; nil: they do not
+	kept     *launch.RunLog     // takes the place of log where roles outlive the listener; nil: they do not
 	cancel   context.CancelFunc // gives the role up
 	done     chan struct{}
 	err      error // valid when done is closed
@@ -256,7 +256,7 @@ func (h *handle) lines(ctx context.Context, kept launch.Kept, follow bool) {
 // writeLine appends a line to the log of a role.
 func writeLine(h *handle, line string) {
 	if h.kept != nil {
-		h.kept.add(startOf(h.spec), line, h.line)
+		h.kept.Add(launch.StartOf(h.spec), line, h.line)
 		return
 	}
 	_, _ = h.log.Write([]byte(line + "\n"))

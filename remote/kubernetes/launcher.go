@@ -5,6 +5,8 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"slices"
+	"strings"
 	"sync"
 
 	"google.golang.org/protobuf/proto"
@@ -12,6 +14,7 @@ import (
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/proto/job"
+	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/cluster"
 	"github.com/edl-go/edl/remote/credential"
 	"github.com/edl-go/edl/remote/jobspec"
@@ -28,11 +31,11 @@ type Launcher struct {
 	ctx      context.Context // ends with the launcher
 	stop     context.CancelFunc
 	group    sync.WaitGroup
+	logs     *launch.RunLogs // where roles outlive the listener
 
 	budgets sync.Mutex // held while one is changed, so that the last number is that of now; before mu
 	mu      sync.Mutex
-	logs    map[string]*runLog                 // by run, where roles outlive the listener
-	servers map[string]map[cluster.Member]bool // likewise: what the budget of a run counts
+	servers map[string]map[cluster.Member]bool // by run, where roles outlive the listener: what the budget of a run counts
 }
 
 var _ launch.Launcher = (*Launcher)(nil)
@@ -50,7 +53,7 @@ func NewLauncher(ctx context.Context, c *rest.Config, s Settings, own *credentia
 	if err != nil {
 		return nil, err
 	}
-	l := &Launcher{settings: s, own: own, api: a, pods: newPods(a, LabelListener+"="+s.Name, log), log: log, logs: map[string]*runLog{},
+	l := &Launcher{settings: s, own: own, api: a, pods: newPods(a, LabelListener+"="+s.Name, log), log: log, logs: launch.NewRunLogs(s.Keep, log),
 		servers: map[string]map[cluster.Member]bool{}}
 	if s.Keep == "" {
 		if err := l.deleteAll(ctx, ""); err != nil {
@@ -111,8 +114,8 @@ func (l *Launcher) Start(ctx context.Context, spec *job.RoleSpec, log io.Writer)
 	h := &handle{launcher: l, where: where, object: o.Job.Name, spec: spec, limits: jobspec.DeadlinesOf(spec.Spec), log: log, done: make(chan struct{}),
 		changed: make(chan struct{})}
 	if l.settings.Keep != "" {
-		h.kept = l.logOf(spec.CheckpointRun)
-		h.line = h.kept.nextOf(startOf(spec))
+		h.kept = l.logs.Of(spec.CheckpointRun)
+		h.line = h.kept.NextOf(launch.StartOf(spec))
 	}
 	h.say("a pod", "")
 	// The end of ctx asks the role to end.
@@ -122,4 +125,46 @@ func (l *Launcher) Start(ctx context.Context, spec *job.RoleSpec, log io.Writer)
 	unwatch := context.AfterFunc(ctx, func() { h.Stop(h.limits.LauncherStop) })
 	context.AfterFunc(following, func() { unwatch() })
 	return h, nil
+}
+
+// Lines calls each with the lines of a run from a number on. With follow it waits for more until ctx ends or the run is released.
+func (l *Launcher) Lines(ctx context.Context, run string, from uint64, follow bool, each func(*rpc.LogLine)) error {
+	return l.logs.Lines(ctx, run, from, follow, each)
+}
+
+// Release deletes what the cluster and the listener have of a run. Roles that are left are killed.
+func (l *Launcher) Release(_ context.Context, run string) error {
+	l.mu.Lock()
+	delete(l.servers, run)
+	l.mu.Unlock()
+	objects := LabelRun + "=" + launch.RunLabel(run)
+	return errors.Join(l.insist(objects, func(ctx context.Context) error { return l.deleteAll(ctx, objects) }), l.logs.Release(run))
+}
+
+// Only releases all runs but those that are named: an earlier listener may have left them, and its data folder may be gone.
+func (l *Launcher) Only(ctx context.Context, runs []string) error {
+	keep := make([]string, len(runs))
+	for i, run := range runs {
+		keep[i] = launch.RunLabel(run)
+	}
+	slices.Sort(keep)
+	selector := ""
+	if len(keep) > 0 {
+		selector = LabelRun + " notin (" + strings.Join(keep, ",") + ")"
+	}
+	return errors.Join(l.deleteAll(ctx, selector), l.logs.Only(runs))
+}
+
+// deleteAll deletes what this listener, or an earlier one of its name, has made, as far as a further selector names it.
+func (l *Launcher) deleteAll(ctx context.Context, selector string) error {
+	selector = strings.Trim(LabelListener+"="+l.settings.Name+","+selector, ",")
+	list, err := l.api.jobs(ctx, selector)
+	if err != nil {
+		return err
+	}
+	for _, j := range list.Items {
+		l.log.Info("deletes a Job", "job", j.Labels[LabelJob], "object", j.Name)
+		err = errors.Join(err, l.api.remove(ctx, j.Name, -1))
+	}
+	return errors.Join(err, l.api.removeBudgets(ctx, selector))
 }

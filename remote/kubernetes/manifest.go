@@ -127,7 +127,7 @@ func objectOf(spec *job.RoleSpec) string {
 }
 
 func labelsOf(s Settings, spec *job.RoleSpec) map[string]string {
-	return map[string]string{"app.kubernetes.io/name": "edl", labelManagedBy: "edl", LabelListener: s.Name, LabelJob: spec.Job, LabelRun: runLabel(spec.CheckpointRun), LabelRole: roleOf(spec),
+	return map[string]string{"app.kubernetes.io/name": "edl", labelManagedBy: "edl", LabelListener: s.Name, LabelJob: spec.Job, LabelRun: launch.RunLabel(spec.CheckpointRun), LabelRole: roleOf(spec),
 		LabelIndex: strconv.Itoa(int(spec.Index)), LabelStart: strconv.Itoa(int(spec.Start)), LabelObject: objectOf(spec)}
 }
 

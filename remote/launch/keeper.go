@@ -19,7 +19,7 @@ import (
 )
 
 // A Keeper owns roles for a listener, and goes on when the listener dies. It is small, and decides nothing, so that it has few reasons to end. It knows roles by
-// the run of their job and by their name in it (nameInRun): a name is started once, however often a listener asks. What a role wrote, reported last, and how it
+// the run of their job and by their name in it (StartOf): a name is started once, however often a listener asks. What a role wrote, reported last, and how it
 // ended, it remembers until the run is released.
 //
 //	listener ---Start, EndRole, Release---> Keeper ---pipes of Processes---> roles
@@ -42,14 +42,17 @@ type Keeper struct {
 
 // A keptRun is the roles of a run, by name.
 type keptRun struct {
-	lines *eventlog.Log[*rpc.LogLine]
-	roles map[string]*keptRole
+	lines     *eventlog.Log[*rpc.LogLine]
+	roles     map[string]*keptRole
+	followers int       // calls of Follow
+	alone     time.Time // when the last of them ended, or the run began
 }
 
 // A keptRole is a role that was started.
 type keptRole struct {
 	member cluster.Member
 	handle Handle
+	first  uint64 // number of the first line of the run that it may have written
 	done   chan struct{}
 	err    error // valid when done is closed
 }
@@ -72,13 +75,16 @@ func NewKeeper(launcher Launcher, about *rpc.KeeperState) *Keeper {
 	return k
 }
 
-// A Patience says when a Keeper ends that no listener attends to: after Idle if no role runs, and after Alone if some do.
+// A Patience says when a Keeper ends that no listener attends to: after Idle if no role runs, and after Alone if some do. Roles of a run that nobody has followed for
+// Alone end, too.
 type Patience struct{ Idle, Alone time.Duration }
 
 // Await returns when the Keeper is to end: nil when nobody needs it any more, else why.
 func (k *Keeper) Await(ctx context.Context, p Patience) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
+	look := time.NewTicker(max(time.Second, p.Alone/abandonedChecks))
+	defer look.Stop()
 	var since time.Time // when the last listener went; zero while there is one
 	for {
 		k.mu.Lock()
@@ -105,6 +111,8 @@ func (k *Keeper) Await(ctx context.Context, p Patience) error {
 		select {
 		case <-k.changed:
 		case <-timer.C:
+		case now := <-look.C:
+			k.endAbandoned(now.Add(-p.Alone))
 		case <-k.ctx.Done():
 			if why := context.Cause(k.ctx); !errors.Is(why, errDismissed) {
 				return why
@@ -112,6 +120,23 @@ func (k *Keeper) Await(ctx context.Context, p Patience) error {
 			return nil
 		case <-ctx.Done():
 			return context.Cause(ctx)
+		}
+	}
+}
+
+// abandonedChecks is how often a Keeper looks within Patience.Alone for runs that nobody follows.
+const abandonedChecks = 12
+
+// endAbandoned kills the roles of runs that nobody has followed since before a time: their listener, perhaps of another machine, does not come back. How they have ended stays known.
+func (k *Keeper) endAbandoned(before time.Time) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, run := range k.runs {
+		if run.followers > 0 || !run.alone.Before(before) {
+			continue
+		}
+		for _, r := range run.roles {
+			k.group.Go(r.handle.Kill)
 		}
 	}
 }
@@ -180,11 +205,11 @@ func (k *Keeper) Start(stream grpc.ClientStreamingServer[rpc.Piece, rpc.KeptRole
 	if err != nil {
 		return err
 	}
-	return stream.SendAndClose(&rpc.KeptRole{Run: m.Run, Name: nameInRun(m.Spec), Pid: int32(r.handle.Pid())})
+	return stream.SendAndClose(&rpc.KeptRole{Run: m.Run, Name: StartOf(m.Spec), Pid: int32(r.handle.Pid())})
 }
 
-// nameInRun tells the starts of the roles of a run apart: "pserver-1/0" is the first of pserver 1.
-func nameInRun(spec *job.RoleSpec) string {
+// StartOf tells the starts of the roles of a run apart: "pserver-1/0" is the first of pserver 1.
+func StartOf(spec *job.RoleSpec) string {
 	return fmt.Sprintf("%s/%d", memberOf(spec).ID(), spec.Start)
 }
 
@@ -206,19 +231,19 @@ func (k *Keeper) start(name string, spec *job.RoleSpec) (*keptRole, error) {
 	}
 	run := k.runs[name]
 	if run == nil {
-		run = &keptRun{lines: NewLog(), roles: map[string]*keptRole{}}
+		run = &keptRun{lines: NewLog(), roles: map[string]*keptRole{}, alone: time.Now()}
 		k.runs[name] = run
 	}
-	if r := run.roles[nameInRun(spec)]; r != nil {
+	if r := run.roles[StartOf(spec)]; r != nil {
 		return r, nil
 	}
-	member := memberOf(spec)
+	member, first := memberOf(spec), run.lines.Next()
 	h, err := k.launcher.Start(k.ctx, spec, keptLines{run.lines, member.ID()})
 	if err != nil {
 		return nil, err
 	}
-	r := &keptRole{member: member, handle: h, done: make(chan struct{})}
-	run.roles[nameInRun(spec)] = r
+	r := &keptRole{member: member, handle: h, first: first, done: make(chan struct{})}
+	run.roles[StartOf(spec)] = r
 	k.group.Go(func() {
 		r.err = h.Wait()
 		close(r.done)
@@ -240,20 +265,33 @@ func (w keptLines) Write(line []byte) (int, error) {
 
 // role finds a role that was started.
 func (k *Keeper) role(m *rpc.KeptRole) (*keptRole, error) {
+	_, r, err := k.find(m)
+	return r, err
+}
+
+func (k *Keeper) find(m *rpc.KeptRole) (*keptRun, *keptRole, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if run := k.runs[m.GetRun()]; run != nil && run.roles[m.Name] != nil {
-		return run.roles[m.Name], nil
+		return run, run.roles[m.Name], nil
 	}
-	return nil, fault.E(fault.NotFound, fault.At("keeper"), fault.Got(m.GetRun()+" "+m.GetName()), fault.Want("a role that was started"))
+	return nil, nil, fault.E(fault.NotFound, fault.At("keeper"), fault.Got(m.GetRun()+" "+m.GetName()), fault.Want("a role that was started"))
 }
 
 // Follow implements rpc.KeeperServer.
 func (k *Keeper) Follow(m *rpc.KeptRole, stream grpc.ServerStreamingServer[rpc.RoleEvent]) error {
-	r, err := k.role(m)
+	run, r, err := k.find(m)
 	if err != nil {
 		return err
 	}
+	follow := func(by int) {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		run.followers += by
+		run.alone = time.Now()
+	}
+	follow(+1)
+	defer follow(-1)
 	e := &events{stream: stream, member: r.member}
 	defer e.end()
 	over := make(chan struct{})
@@ -272,15 +310,25 @@ func (k *Keeper) Follow(m *rpc.KeptRole, stream grpc.ServerStreamingServer[rpc.R
 	return nil
 }
 
-// Lines implements rpc.KeeperServer. A run that is not known has no lines.
+// Lines implements rpc.KeeperServer. A run or a start that is not known has no lines.
 func (k *Keeper) Lines(m *rpc.LinesRequest, stream grpc.ServerStreamingServer[rpc.LogLine]) error {
 	k.mu.Lock()
-	run := k.runs[m.Run]
+	run, from, role := k.runs[m.Run], m.From, ""
+	if run != nil && m.Start != "" {
+		if r := run.roles[m.Start]; r != nil {
+			from, role = max(from, r.first), r.member.ID()
+		} else {
+			run = nil
+		}
+	}
 	k.mu.Unlock()
 	if run == nil {
 		return nil
 	}
-	return run.lines.Read(stream.Context(), m.From, m.Follow, func(number uint64, l *rpc.LogLine) error {
+	return run.lines.Read(stream.Context(), from, m.Follow, func(number uint64, l *rpc.LogLine) error {
+		if role != "" && l.Role != role {
+			return nil
+		}
 		return stream.Send(&rpc.LogLine{Role: l.Role, Line: l.Line, Number: number})
 	})
 }

@@ -54,7 +54,11 @@ func (l Kept) Start(ctx context.Context, spec *job.RoleSpec, _ io.Writer) (Handl
 
 // Lines calls each with the lines of a run from a number on. With follow it waits for more until ctx ends or the run is released.
 func (l Kept) Lines(ctx context.Context, run string, from uint64, follow bool, each func(*rpc.LogLine)) error {
-	stream, err := l.Keeper.Lines(ctx, &rpc.LinesRequest{Run: run, From: from, Follow: follow}, grpc.WaitForReady(false))
+	return l.lines(ctx, &rpc.LinesRequest{Run: run, From: from, Follow: follow}, each)
+}
+
+func (l Kept) lines(ctx context.Context, m *rpc.LinesRequest, each func(*rpc.LogLine)) error {
+	stream, err := l.Keeper.Lines(ctx, m, grpc.WaitForReady(false))
 	for err == nil {
 		var line *rpc.LogLine
 		if line, err = stream.Recv(); err == nil {

@@ -37,10 +37,13 @@ import (
 //	   |   the stream breaks                          |   the role is stopped
 //	   |<- RoleEvent: how the role ended; io.EOF -----|
 type Nodes struct {
-	Directory interface {
-		Nodes(ctx context.Context) ([]cluster.Node, error)
-	}
-	Side *wire.Side // of this listener, when it calls others
+	Directory Directory
+	Side      *wire.Side // of this listener, when it calls others
+}
+
+// A Directory lists nodes.
+type Directory interface {
+	Nodes(ctx context.Context) ([]cluster.Node, error)
 }
 
 var _ Launcher = (*Nodes)(nil)
@@ -55,22 +58,12 @@ func (n *Nodes) Start(ctx context.Context, spec *job.RoleSpec, log io.Writer) (H
 		return nil, err
 	}
 	if len(nodes) == 0 {
-		return nil, fault.E(fault.Unavailable, fault.At(nameOf(spec)), fault.Got("no node to run it on"),
-			fault.Hint("start listeners that join the cluster"))
+		return nil, noNode(spec)
 	}
 	spec = proto.Clone(spec).(*job.RoleSpec)
 	spec.Hosts = uint32(len(nodes))
+	nodes = inTurn(nodes, spec)
 	var failures []error
-	turn := turnOf(spec) % len(nodes)
-	nodes = slices.Concat(nodes[turn:], nodes[:turn])
-	if i := slices.IndexFunc(nodes, func(n cluster.Node) bool { return n.ID == spec.Avoid }); i >= 0 {
-		last := nodes[i]
-		nodes = append(slices.Delete(nodes, i, i+1), last)
-	}
-	if i := slices.IndexFunc(nodes, func(n cluster.Node) bool { return n.ID == spec.Node }); i > 0 {
-		wanted := nodes[i]
-		nodes = slices.Insert(slices.Delete(nodes, i, i+1), 0, wanted)
-	}
 	for _, node := range nodes {
 		h, err := n.startOn(ctx, node, spec, log)
 		if err == nil {
@@ -81,8 +74,32 @@ func (n *Nodes) Start(ctx context.Context, spec *job.RoleSpec, log io.Writer) (H
 		}
 		failures = append(failures, err)
 	}
-	return nil, fault.E(fault.Unavailable, fault.At(nameOf(spec)), fault.Gotf("%d nodes that do not answer", len(nodes)),
-		fault.Cause(errors.Join(failures...)))
+	return nil, noneAnswers(spec, failures)
+}
+
+// noNode is why a role of a cluster without nodes does not start.
+func noNode(spec *job.RoleSpec) error {
+	return fault.E(fault.Unavailable, fault.At(nameOf(spec)), fault.Got("no node to run it on"), fault.Hint("start listeners that join the cluster"))
+}
+
+// inTurn orders nodes: first the one that a role wants or whose turn it is, last the one that it should avoid.
+func inTurn(nodes []cluster.Node, spec *job.RoleSpec) []cluster.Node {
+	turn := turnOf(spec) % len(nodes)
+	nodes = slices.Concat(nodes[turn:], nodes[:turn])
+	if i := slices.IndexFunc(nodes, func(n cluster.Node) bool { return n.ID == spec.Avoid }); i >= 0 {
+		last := nodes[i]
+		nodes = append(slices.Delete(nodes, i, i+1), last)
+	}
+	if i := slices.IndexFunc(nodes, func(n cluster.Node) bool { return n.ID == spec.Node }); i > 0 {
+		wanted := nodes[i]
+		nodes = slices.Insert(slices.Delete(nodes, i, i+1), 0, wanted)
+	}
+	return nodes
+}
+
+// noneAnswers is why no node starts a role.
+func noneAnswers(spec *job.RoleSpec, failures []error) error {
+	return fault.E(fault.Unavailable, fault.At(nameOf(spec)), fault.Gotf("%d nodes that do not answer", len(failures)), fault.Cause(errors.Join(failures...)))
 }
 
 // turnOf is where in the list of nodes the search for one begins. A standby begins one place behind its pserver.

@@ -1,4 +1,4 @@
-package kubernetes
+package launch
 
 import (
 	"bufio"
@@ -6,10 +6,8 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"io/fs"
 	"log/slog"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -21,15 +19,13 @@ import (
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/internal/eventlog"
-	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
-	"github.com/edl-go/edl/remote/launch"
 )
 
-// A runLog is the log of all roles of a run, in files of the listener, because pods go and listeners, too. Each listener begins a file, and the next when one has as much as a log keeps.
+// A RunLog is the log of all roles of a run, in files of the listener, because roles that outlive a listener may be of several keepers. Each listener begins a file, and the next when one has as much as a log keeps.
 // A file is delimited rpc.LogLines. The first has the number in the run of the line after it. In all others, Role is the start ("trainer-0/1"), and Number that of
 // the line of this start which comes next. Of two files and more, the oldest are removed when the others have enough lines.
-type runLog struct {
+type RunLog struct {
 	dir string
 	log *slog.Logger
 
@@ -48,7 +44,7 @@ type runLog struct {
 type content struct{ lines, bytes int }
 
 // enough reports whether it is as much as a log keeps.
-func (c content) enough() bool { return c.lines >= launch.KeptLines || c.bytes >= launch.KeptBytes }
+func (c content) enough() bool { return c.lines >= KeptLines || c.bytes >= KeptBytes }
 
 func (c content) plus(lines, bytes int) content { return content{c.lines + lines, c.bytes + bytes} }
 
@@ -56,8 +52,8 @@ func (c content) plus(lines, bytes int) content { return content{c.lines + lines
 const maxLogFrame = 64 << 10
 
 // openLog opens the log of a run, with what earlier listeners have written of it.
-func openLog(dir string, log *slog.Logger) *runLog {
-	l := &runLog{dir: dir, log: log, lines: launch.NewLog(), next: map[string]uint64{}, has: map[int]content{}}
+func openLog(dir string, log *slog.Logger) *RunLog {
+	l := &RunLog{dir: dir, log: log, lines: NewLog(), next: map[string]uint64{}, has: map[int]content{}}
 	entries, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		l.complain(err)
@@ -75,7 +71,7 @@ func openLog(dir string, log *slog.Logger) *runLog {
 }
 
 // read reads a file. A listener that was killed may leave a part of a last line.
-func (l *runLog) read(n int) {
+func (l *RunLog) read(n int) {
 	f, err := os.Open(l.path(n))
 	if err != nil {
 		l.complain(err)
@@ -99,15 +95,15 @@ func (l *runLog) read(n int) {
 }
 
 // enter appends a line. l.mu is held, or nobody else knows l.
-func (l *runLog) enter(m *rpc.LogLine) {
+func (l *RunLog) enter(m *rpc.LogLine) {
 	role, _, _ := strings.Cut(m.Role, "/")
 	l.next[m.Role] = m.Number
 	l.lines.Add(&rpc.LogLine{Role: role, Line: m.Line, Number: l.number})
 	l.number++
 }
 
-// add appends a line of a start, of which the one with the number next follows.
-func (l *runLog) add(start, line string, next uint64) {
+// Add appends a line of a start, of which the one with the number next follows.
+func (l *RunLog) Add(start, line string, next uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.released {
@@ -120,14 +116,14 @@ func (l *runLog) add(start, line string, next uint64) {
 	l.enter(m)
 }
 
-// nextOf is the number of the line of a start that was not read yet.
-func (l *runLog) nextOf(start string) uint64 {
+// NextOf is the number of the line of a start that was not read yet.
+func (l *RunLog) NextOf(start string) uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.next[start]
 }
 
-func (l *runLog) write(m *rpc.LogLine) error {
+func (l *RunLog) write(m *rpc.LogLine) error {
 	if l.file == nil || l.has[l.files[len(l.files)-1]].enough() {
 		if err := l.begin(); err != nil {
 			return err
@@ -140,7 +136,7 @@ func (l *runLog) write(m *rpc.LogLine) error {
 }
 
 // begin begins a file.
-func (l *runLog) begin() error {
+func (l *RunLog) begin() error {
 	l.close()
 	if err := os.MkdirAll(l.dir, 0o700); err != nil {
 		return err
@@ -168,10 +164,10 @@ func (l *runLog) begin() error {
 	return err
 }
 
-func (l *runLog) path(n int) string { return filepath.Join(l.dir, strconv.Itoa(n)) }
+func (l *RunLog) path(n int) string { return filepath.Join(l.dir, strconv.Itoa(n)) }
 
 // complain says once that lines cannot be kept: they are told all the same.
-func (l *runLog) complain(err error) {
+func (l *RunLog) complain(err error) {
 	if !l.silenced {
 		l.silenced = true
 		l.log.Warn("the next listener will not know all lines of a job's log", "error", err)
@@ -179,35 +175,58 @@ func (l *runLog) complain(err error) {
 }
 
 // close closes the file. The next line begins another.
-func (l *runLog) close() {
+func (l *RunLog) close() {
 	if l.file != nil {
 		_ = l.file.Close()
 		l.file = nil
 	}
 }
 
-// startOf names a start of a role in the log of its run.
-func startOf(spec *job.RoleSpec) string { return fmt.Sprintf("%s/%d", memberOf(spec).ID(), spec.Start) }
+// release forgets what is kept.
+func (l *RunLog) release() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.released = true
+	l.close()
+	l.lines.End()
+}
 
-// runLabel is a run as a label of objects, and the folder of its log: a run may have letters that neither may have.
-func runLabel(run string) string {
+// RunLogs are the logs of the runs of a listener, each in a folder of its own below one folder.
+type RunLogs struct {
+	dir string
+	log *slog.Logger
+
+	mu   sync.Mutex
+	runs map[string]*RunLog
+}
+
+// NewRunLogs returns the logs below a folder, with what earlier listeners have written. It says in log what cannot be kept.
+func NewRunLogs(dir string, log *slog.Logger) *RunLogs {
+	return &RunLogs{dir: dir, log: log, runs: map[string]*RunLog{}}
+}
+
+// RunLabel is a run as the name of a folder, or as a label: a run may have letters that neither may have.
+func RunLabel(run string) string {
 	sum := sha256.Sum256([]byte(run))
 	return hex.EncodeToString(sum[:10])
 }
 
-// logOf returns the log of a run.
-func (l *Launcher) logOf(run string) *runLog {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.logs[run] == nil {
-		l.logs[run] = openLog(filepath.Join(l.settings.Keep, runLabel(run)), l.log)
+// folder is where the log of a run is.
+func (r *RunLogs) folder(run string) string { return filepath.Join(r.dir, RunLabel(run)) }
+
+// Of returns the log of a run.
+func (r *RunLogs) Of(run string) *RunLog {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.runs[run] == nil {
+		r.runs[run] = openLog(r.folder(run), r.log)
 	}
-	return l.logs[run]
+	return r.runs[run]
 }
 
 // Lines calls each with the lines of a run from a number on. With follow it waits for more until ctx ends or the run is released.
-func (l *Launcher) Lines(ctx context.Context, run string, from uint64, follow bool, each func(*rpc.LogLine)) error {
-	err := l.logOf(run).lines.Read(ctx, from, follow, func(number uint64, m *rpc.LogLine) error {
+func (r *RunLogs) Lines(ctx context.Context, run string, from uint64, follow bool, each func(*rpc.LogLine)) error {
+	err := r.Of(run).lines.Read(ctx, from, follow, func(number uint64, m *rpc.LogLine) error {
 		each(&rpc.LogLine{Role: m.Role, Line: m.Line, Number: number})
 		return nil
 	})
@@ -217,57 +236,37 @@ func (l *Launcher) Lines(ctx context.Context, run string, from uint64, follow bo
 	return err
 }
 
-// Release deletes what the cluster and the listener have of a run. Roles that are left are killed.
-func (l *Launcher) Release(_ context.Context, run string) error {
-	l.mu.Lock()
-	log := l.logs[run]
-	delete(l.logs, run)
-	delete(l.servers, run)
-	l.mu.Unlock()
+// Release forgets the log of a run, and removes its folder.
+func (r *RunLogs) Release(run string) error {
+	r.mu.Lock()
+	log := r.runs[run]
+	delete(r.runs, run)
+	r.mu.Unlock()
 	if log != nil {
-		log.mu.Lock()
-		log.released = true
-		log.close()
-		log.lines.End()
-		log.mu.Unlock()
+		log.release()
 	}
-	objects := LabelRun + "=" + runLabel(run)
-	return errors.Join(l.insist(objects, func(ctx context.Context) error { return l.deleteAll(ctx, objects) }), os.RemoveAll(filepath.Join(l.settings.Keep, runLabel(run))))
+	return os.RemoveAll(r.folder(run))
 }
 
-// Only releases all runs but those that are named: an earlier listener may have left them, and its data folder may be gone.
-func (l *Launcher) Only(ctx context.Context, runs []string) error {
-	keep := map[string]bool{}
-	for _, run := range runs {
-		keep[runLabel(run)] = true
-	}
-	selector := ""
-	if len(keep) > 0 {
-		selector = LabelRun + " notin (" + strings.Join(slices.Sorted(maps.Keys(keep)), ",") + ")"
-	}
-	err := l.deleteAll(ctx, selector)
-	folders, failed := os.ReadDir(l.settings.Keep)
-	if errors.Is(failed, fs.ErrNotExist) {
-		failed = nil
+// Labels lists the runs that have folders, by their labels.
+func (r *RunLogs) Labels() (list []string, err error) {
+	folders, err := os.ReadDir(r.dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
 	}
 	for _, f := range folders {
-		if !keep[f.Name()] {
-			failed = errors.Join(failed, os.RemoveAll(filepath.Join(l.settings.Keep, f.Name())))
-		}
+		list = append(list, f.Name())
 	}
-	return errors.Join(err, failed)
+	return list, err
 }
 
-// deleteAll deletes what this listener, or an earlier one of its name, has made, as far as a further selector names it.
-func (l *Launcher) deleteAll(ctx context.Context, selector string) error {
-	selector = strings.Trim(LabelListener+"="+l.settings.Name+","+selector, ",")
-	list, err := l.api.jobs(ctx, selector)
-	if err != nil {
-		return err
+// Only removes the folders of all runs but these.
+func (r *RunLogs) Only(runs []string) error {
+	labels, err := r.Labels()
+	for _, label := range labels {
+		if !slices.ContainsFunc(runs, func(run string) bool { return RunLabel(run) == label }) {
+			err = errors.Join(err, os.RemoveAll(filepath.Join(r.dir, label)))
+		}
 	}
-	for _, j := range list.Items {
-		l.log.Info("deletes a Job", "job", j.Labels[LabelJob], "object", j.Name)
-		err = errors.Join(err, l.api.remove(ctx, j.Name, -1))
-	}
-	return errors.Join(err, l.api.removeBudgets(ctx, selector))
+	return err
 }
