@@ -23,6 +23,7 @@ type submitFlags struct {
 	start   startFlags
 	startup startupFlag
 	output  *choice
+	cluster clusterFlagsOfSubmit
 }
 
 func newSubmit(c *console) *cobra.Command {
@@ -47,8 +48,17 @@ without this command. "edl attach" follows its steps, and "edl jobs", "edl why" 
 	flags.StringVar(&f.remote, "remote", "", "the same as --listener, as in \"edl run\"")
 	flags.BoolVar(&f.start.initial, "init", false, "evaluate with initial parameters, which nothing has trained")
 	f.startup.add(cmd)
+	f.cluster.add(cmd)
 	f.output = outputFlag(cmd)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error { return submitJob(cmd, c, f, args) }
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if f.cluster.on {
+			return submitResource(cmd, c, f, args)
+		}
+		if err := refuseIdle(cmd.Flags(), f.cluster.names(), "a job for a listener", "it together with --kubernetes"); err != nil {
+			return err
+		}
+		return submitJob(cmd, c, f, args)
+	}
 	return cmd
 }
 
