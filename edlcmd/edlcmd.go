@@ -99,7 +99,7 @@ func run(parent context.Context, args []string, in io.Reader, out, err io.Writer
 	}()
 	root := newRoot(c)
 	root.SetArgs(args)
-	return c.report(ctx, commandFault(root, args, root.ExecuteContext(ctx)))
+	return c.report(ctx, pathFault(args, commandFault(root, args, root.ExecuteContext(ctx))))
 }
 
 func newRoot(c *console) *cobra.Command {

@@ -119,6 +119,11 @@ func exportModel(ctx context.Context, c *console, f *exportFlags, from string) e
 		}
 		return write(value)
 	}
+	if store := checkpoint.StoreOf(params); !strings.Contains(store, "://") {
+		if _, err := os.Stat(store); err != nil {
+			return fault.File(fault.InvalidArgument, store, err)
+		}
+	}
 	return withCheckpoint(ctx, params, func(k *checkpoint.Checkpoint) error {
 		return write(func(name string) (*tensor.Tensor, error) { return k.Value(ctx, name) })
 	})

@@ -101,7 +101,7 @@ func (f *serveFlags) check() error {
 		}
 	}
 	if (f.certificate == "") != (f.key == "") {
-		return fault.E(fault.InvalidArgument, fault.At("--tls-cert"), fault.Got("one of a certificate and its key"), fault.Want("both"))
+		return fault.E(fault.InvalidArgument, fault.At("--tls-cert"), fault.Got("one of a certificate and its key"), fault.Want("--tls-cert and --tls-key"))
 	}
 	if f.clients != "" && f.certificate == "" {
 		return fault.E(fault.InvalidArgument, fault.At("--client-ca"), fault.Got("no TLS"), fault.Want("--tls-cert and --tls-key"))
@@ -134,7 +134,7 @@ func (f *serveFlags) secret() (*tls.Config, error) {
 	}
 	pair := &pairFiles{certificate: f.certificate, key: f.key}
 	if err := pair.load(); err != nil {
-		return nil, fault.File(fault.InvalidArgument, f.certificate, err)
+		return nil, fault.E(fault.InvalidArgument, fault.At("--tls-cert "+f.certificate), fault.Cause(err), fault.Want("a certificate in --tls-cert and its key in --tls-key, both as PEM"))
 	}
 	secret := &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: pair.get}
 	if f.clients != "" {
@@ -222,7 +222,7 @@ func (f *serveFlags) listen(ctx context.Context, c *console, secret *tls.Config)
 	open := func(flag, address string) (net.Listener, error) {
 		l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 		if err != nil {
-			return nil, fault.Wrap(fault.Unavailable, flag+" "+address, err)
+			return nil, fault.E(fault.Unavailable, fault.At(flag+" "+address), fault.Cause(err), fault.Hint("name another address or port, or end what listens there; port 0 chooses a free one"))
 		}
 		return l, nil
 	}

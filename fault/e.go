@@ -83,14 +83,14 @@ func (o on) set(f *Fault) { f.Op, f.Line = o.op.FaultSource() }
 // DidYouMean is the hint that names what a wrong name probably stands for: the candidate with the fewest edits to it, the first of several. It says
 // nothing if none is close.
 func DidYouMean(name string, candidates []string) Field {
-	if meant := closest(name, candidates); meant != "" {
+	if meant := Closest(name, candidates); meant != "" {
 		return Hint("did you mean " + Quote(meant) + "?")
 	}
 	return Hint("")
 }
 
-// closest returns the candidate with the fewest edits to name, the first of several. It returns "" if none is close enough.
-func closest(name string, candidates []string) string {
+// Closest returns the candidate with the fewest edits to name, the first of several. It returns "" if none is close enough.
+func Closest(name string, candidates []string) string {
 	if name == "" {
 		return ""
 	}

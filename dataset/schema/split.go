@@ -2,9 +2,11 @@ package schema
 
 import (
 	"encoding/binary"
+	"fmt"
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/cespare/xxhash/v2"
 
@@ -105,5 +107,16 @@ func (p *splitter) cell(c Cell) {
 }
 
 func noColumn(name string, columns []string) error {
-	return fault.E(fault.NotFound, fault.Got("no column "+fault.Quote(name)), fault.Wantf("one of the %d columns of the table", len(columns)), fault.DidYouMean(name, columns))
+	want := fmt.Sprintf("one of the %d columns of the table", len(columns))
+	if len(columns) <= maxNamed {
+		quoted := make([]string, len(columns))
+		for i, c := range columns {
+			quoted[i] = fault.Quote(c)
+		}
+		want = "one of the columns of the table: " + strings.Join(quoted, ", ")
+	}
+	return fault.E(fault.NotFound, fault.Got("no column "+fault.Quote(name)), fault.Want(want), fault.DidYouMean(name, columns))
 }
+
+// maxNamed bounds the columns that an error names.
+const maxNamed = 12

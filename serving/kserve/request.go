@@ -23,6 +23,9 @@ type request struct {
 func readRequest(body []byte, schema *serving.Schema) (*request, error) {
 	r := &request{inputs: map[string]*tensor.Tensor{}}
 	s := &scanner{b: body}
+	if s.peek() != '{' {
+		return nil, s.wrong(`a request such as {"inputs": [{"name": "x", "datatype": "FP32", "shape": [1, 2], "data": [1, 2]}]}`)
+	}
 	err := s.object(func(key string) (err error) {
 		switch key {
 		case "id":
