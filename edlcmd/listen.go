@@ -23,6 +23,7 @@ import (
 	"github.com/edl-go/edl/remote/jobspec"
 	"github.com/edl-go/edl/remote/launch"
 	"github.com/edl-go/edl/remote/listen"
+	"github.com/edl-go/edl/remote/tracing"
 )
 
 // listenFlags are the flags of "edl listen".
@@ -53,6 +54,7 @@ type listenFlags struct {
 	launcher *choice
 	cluster  kubernetesFlags
 	web      webFlags
+	traces   traceFlags
 	// attends works at the listener while it serves; nil: nothing does. Its end is that of the listener.
 	attends func(ctx context.Context, l *remote.Listener, log *slog.Logger) error
 }
@@ -104,6 +106,7 @@ func (f *listenFlags) addTo(cmd *cobra.Command, c *console) {
 	flags.BoolVar(&f.waits, "wait", false, "if another listener has the data folder, wait until it has gone, and go on with its jobs")
 	flags.BoolVar(&f.quiet, "quiet", false, "do not log")
 	f.web.add(cmd)
+	f.traces.add(cmd)
 }
 
 // command is the command whose roles are pods, for messages.
@@ -158,6 +161,9 @@ func serveJobs(cmd *cobra.Command, c *console, f *listenFlags) (err error) {
 	if err := f.web.check(cmd); err != nil {
 		return err
 	}
+	if err := f.traces.check(cmd); err != nil {
+		return err
+	}
 	log := slog.New(slog.DiscardHandler)
 	if !f.quiet {
 		log = slog.New(slog.NewTextHandler(c.err, nil))
@@ -207,6 +213,9 @@ func serveJobs(cmd *cobra.Command, c *console, f *listenFlags) (err error) {
 	if f.waits || f.cluster.on && f.data != "" { // of a listener whose lease has ended the folder is free soon
 		options = append(options, remote.WithWaiting())
 	}
+	if f.traces.on() {
+		options = append(options, remote.WithTracedRounds(uint64(f.traces.every)))
+	}
 	if f.insecure {
 		options = append(options, remote.WithoutSecurity())
 	}
@@ -221,9 +230,18 @@ func serveJobs(cmd *cobra.Command, c *console, f *listenFlags) (err error) {
 	if _, err := fmt.Fprintln(c.out, "listening on", l.Address()); err != nil {
 		return err
 	}
+	noTraces := func() {}
+	if f.traces.on() {
+		var t *tracing.Tracer
+		if t, noTraces, err = f.traces.begin(ctx, c, l, log); err != nil {
+			return errors.Join(err, l.HandOver())
+		}
+		f.web.metrics = t.Metrics()
+	}
 	noPages := func() {}
 	if f.web.address != "" {
 		if noPages, err = f.web.serve(ctx, c, l, f.data, f.quiet); err != nil {
+			noTraces()
 			return errors.Join(err, l.HandOver())
 		}
 	}
@@ -245,6 +263,7 @@ func serveJobs(cmd *cobra.Command, c *console, f *listenFlags) (err error) {
 		attended = nil
 	}
 	noPages()
+	noTraces()
 	if leave(); attended != nil {
 		<-attended // it must not see how the listener ends its jobs
 	}

@@ -74,6 +74,9 @@ func runScripts(t *testing.T, dir string, files ...string) {
 			"table":   table,
 			"damage":  damage,
 			"ask":     ask,
+
+			"collector": startCollector,
+			"spans":     spans,
 		},
 	})
 }

@@ -9,13 +9,13 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/remote"
 	"github.com/edl-go/edl/remote/credential"
 	"github.com/edl-go/edl/remote/credential/issuer"
-	"github.com/edl-go/edl/remote/listen"
 	"github.com/edl-go/edl/remote/web"
 )
 
@@ -25,7 +25,8 @@ type webFlags struct {
 	debug            bool
 	certificate, key string
 	issuer           issuer.Config
-	roles            []string // of groups of the issuer, as GROUP=ROLE
+	roles            []string               // of groups of the issuer, as GROUP=ROLE
+	metrics          []prometheus.Collector // beside those of the pages
 }
 
 // anyPort is where pages are served that nobody has named an address for.
@@ -89,41 +90,33 @@ func (f *webFlags) secret(a *credential.Authority) (*tls.Config, error) {
 
 // serve serves the pages of a listener, prints where they are, and returns what ends them.
 func (f *webFlags) serve(ctx context.Context, c *console, l *remote.Listener, data string, quiet bool) (stop func(), err error) {
-	file, err := credential.File()
+	client, authority, err := attachAsViewer(ctx, l)
 	if err != nil {
 		return nil, err
 	}
-	authority, err := credential.OpenOrMake(file)
-	if err != nil {
-		return nil, err
-	}
-	own, err := authority.IssueRenewing(credential.Name{Kind: credential.User, User: webUser, Access: credential.Viewer}, listen.CredentialLife)
-	if err != nil {
-		return nil, err
-	}
+	defer func() {
+		if err != nil {
+			client.Close()
+		}
+	}()
 	secret, err := f.secret(authority)
 	if err != nil {
 		return nil, err
 	}
-	asking, cancelAsking := context.WithTimeout(ctx, callTime)
-	defer cancelAsking()
 	var others web.Issuer
 	if f.issuer.URL != "" {
+		asking, cancel := context.WithTimeout(ctx, callTime)
+		defer cancel()
 		if others, err = issuer.Open(asking, f.issuer); err != nil {
 			return nil, err
 		}
 	}
-	client, err := remote.Attach(asking, l.Address(), remote.WithCredentials(own))
-	if err != nil {
-		return nil, err
-	}
 	port, err := (&net.ListenConfig{}).Listen(ctx, "tcp", f.address)
 	if err != nil {
-		client.Close()
 		return nil, fault.Wrap(fault.Unavailable, "--web "+f.address, err)
 	}
 	tokens := credential.OpenTokens(tokenFile(data))
-	cfg := web.Config{Source: web.Of(client), Tokens: tokens, Issuer: others, Address: l.Address(), Version: c.currentVersion().Version, Debug: f.debug}
+	cfg := web.Config{Source: web.Of(client), Tokens: tokens, Issuer: others, Address: l.Address(), Version: c.currentVersion().Version, Debug: f.debug, Metrics: f.metrics}
 	if !quiet {
 		cfg.Log = slog.New(slog.NewTextHandler(c.err, nil))
 	}

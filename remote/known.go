@@ -16,6 +16,11 @@ func Known(ctx context.Context, c *Client, id string) (*rpc.JobDetails, error) {
 	return wire.Show(ctx, c.address, c.service, &rpc.JobRequest{Job: id, Known: true, Rounds: true})
 }
 
+// Sampled returns what the listener knows of a job with the last rounds that it traces, of all roles; see WithTracedRounds. Like Known it costs the job nothing.
+func Sampled(ctx context.Context, c *Client, id string) (*rpc.JobDetails, error) {
+	return wire.Show(ctx, c.address, c.service, &rpc.JobRequest{Job: id, Known: true, Rounds: true, Sampled: true})
+}
+
 // Programs returns the programs of a job that runs, encoded; nil after its end.
 func Programs(ctx context.Context, c *Client, id string) (*rpc.Programs, error) {
 	d, err := wire.Show(ctx, c.address, c.service, &rpc.JobRequest{Job: id, Known: true, Programs: true})

@@ -43,6 +43,7 @@ type listening struct {
 	maxJobBytes int64         // likewise
 	maxTime     time.Duration // of each job; 0: without bound
 	maxDisk     int64         // likewise, in the data folder
+	traceRounds uint64        // of which roles tell: those whose number is a multiple of it; 0: none
 	cores       int64         // thousandths of cores that jobs share; 0: they are not counted
 	memory      int64         // bytes that jobs share; 0: they are not counted
 	keeper      []string      // command that runs a keeper
@@ -191,6 +192,10 @@ func WithResources(millicores, memory int64) Option {
 func WithJobBounds(running time.Duration, disk int64) Option {
 	return func(o *listening) { o.maxTime, o.maxDisk = running, disk }
 }
+
+// WithTracedRounds makes roles tell the listener of each round whose number is a multiple of every, at most 16 a second of each role. Package tracing makes traces of them.
+// With 0, the default, roles tell of none.
+func WithTracedRounds(every uint64) Option { return func(o *listening) { o.traceRounds = every } }
 
 // WithKeeper lets the jobs of a listener with a data folder outlive it: the processes of their roles, and the etcd inside, are those of a process that command
 // runs, with the path of the folder as its last argument. That process calls RunKeeper. If the listener dies, or its HandOver was called, the next listener with the

@@ -1317,6 +1317,7 @@ type RoleSpec struct {
 	ClearData       bool       `protobuf:"varint,32,opt,name=clear_data,json=clearData,proto3" json:"clear_data,omitempty"`                  // gradients and parameters may travel between machines in clear text; the listener's user has said so
 	Needs           *Needs     `protobuf:"bytes,36,opt,name=needs,proto3" json:"needs,omitempty"`                                            // what the role takes, as the listener counts it; absent: not known
 	Bounds          *Needs     `protobuf:"bytes,37,opt,name=bounds,proto3" json:"bounds,omitempty"`                                          // what its process may take at most; 0 or absent: whatever it can get
+	TraceRounds     uint64     `protobuf:"varint,38,opt,name=trace_rounds,json=traceRounds,proto3" json:"trace_rounds,omitempty"`            // each round whose number is a multiple of this is told to the listener, for traces; 0: none
 	Policy          *Policy    `protobuf:"bytes,33,opt,name=policy,proto3" json:"policy,omitempty"`                                          // what the role may read and write on behalf of the submitter; absent: what its process may
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
@@ -1595,6 +1596,13 @@ func (x *RoleSpec) GetBounds() *Needs {
 		return x.Bounds
 	}
 	return nil
+}
+
+func (x *RoleSpec) GetTraceRounds() uint64 {
+	if x != nil {
+		return x.TraceRounds
+	}
+	return 0
 }
 
 func (x *RoleSpec) GetPolicy() *Policy {
@@ -2356,6 +2364,7 @@ type RoundTimes struct {
 	Phases        []*PhaseTime           `protobuf:"bytes,6,rep,name=phases,proto3" json:"phases,omitempty"`                                                                                                             // in the order in which a round has them
 	LastDeclared  map[uint32]uint32      `protobuf:"bytes,7,rep,name=last_declared,json=lastDeclared,proto3" json:"last_declared,omitempty" protobuf_key:"varint,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"` // of a pserver: in how many of the rounds each trainer was the last to declare
 	Transports    map[string]uint32      `protobuf:"bytes,8,rep,name=transports,proto3" json:"transports,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`                          // of a trainer: with how many pservers, or leaders, it exchanges slices over each transport
+	Sampled       *SampledRounds         `protobuf:"bytes,9,opt,name=sampled,proto3" json:"sampled,omitempty"`                                                                                                           // the last rounds that the listener traces; absent: it traces none, or there was none yet
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2446,6 +2455,82 @@ func (x *RoundTimes) GetTransports() map[string]uint32 {
 	return nil
 }
 
+func (x *RoundTimes) GetSampled() *SampledRounds {
+	if x != nil {
+		return x.Sampled
+	}
+	return nil
+}
+
+// SampledRounds are the last rounds of a role that its listener traces. Times are nanoseconds since clock.
+type SampledRounds struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Clock         int64                  `protobuf:"varint,1,opt,name=clock,proto3" json:"clock,omitempty"` // nanoseconds since 1970, by the clock of the process's machine; of each process it is another
+	Phases        []string               `protobuf:"bytes,2,rep,name=phases,proto3" json:"phases,omitempty"`
+	Number        uint64                 `protobuf:"varint,3,opt,name=number,proto3" json:"number,omitempty"` // of the first of them among all that the process has sampled, from 0 on
+	Rounds        []*TracedRound         `protobuf:"bytes,4,rep,name=rounds,proto3" json:"rounds,omitempty"`  // at most 16
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SampledRounds) Reset() {
+	*x = SampledRounds{}
+	mi := &file_proto_job_job_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SampledRounds) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SampledRounds) ProtoMessage() {}
+
+func (x *SampledRounds) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_job_job_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SampledRounds.ProtoReflect.Descriptor instead.
+func (*SampledRounds) Descriptor() ([]byte, []int) {
+	return file_proto_job_job_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *SampledRounds) GetClock() int64 {
+	if x != nil {
+		return x.Clock
+	}
+	return 0
+}
+
+func (x *SampledRounds) GetPhases() []string {
+	if x != nil {
+		return x.Phases
+	}
+	return nil
+}
+
+func (x *SampledRounds) GetNumber() uint64 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *SampledRounds) GetRounds() []*TracedRound {
+	if x != nil {
+		return x.Rounds
+	}
+	return nil
+}
+
 // PhaseTime is how long one phase took in the rounds of a RoundTimes.
 type PhaseTime struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -2459,7 +2544,7 @@ type PhaseTime struct {
 
 func (x *PhaseTime) Reset() {
 	*x = PhaseTime{}
-	mi := &file_proto_job_job_proto_msgTypes[19]
+	mi := &file_proto_job_job_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2471,7 +2556,7 @@ func (x *PhaseTime) String() string {
 func (*PhaseTime) ProtoMessage() {}
 
 func (x *PhaseTime) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[19]
+	mi := &file_proto_job_job_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2484,7 +2569,7 @@ func (x *PhaseTime) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PhaseTime.ProtoReflect.Descriptor instead.
 func (*PhaseTime) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{19}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *PhaseTime) GetName() string {
@@ -2534,7 +2619,7 @@ type Trace struct {
 
 func (x *Trace) Reset() {
 	*x = Trace{}
-	mi := &file_proto_job_job_proto_msgTypes[20]
+	mi := &file_proto_job_job_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2546,7 +2631,7 @@ func (x *Trace) String() string {
 func (*Trace) ProtoMessage() {}
 
 func (x *Trace) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[20]
+	mi := &file_proto_job_job_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2559,7 +2644,7 @@ func (x *Trace) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Trace.ProtoReflect.Descriptor instead.
 func (*Trace) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{20}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Trace) GetClock() int64 {
@@ -2638,14 +2723,14 @@ type TracedRound struct {
 	Round         uint64                 `protobuf:"varint,1,opt,name=round,proto3" json:"round,omitempty"`
 	Start         int64                  `protobuf:"varint,2,opt,name=start,proto3" json:"start,omitempty"`
 	Took          []int64                `protobuf:"varint,3,rep,packed,name=took,proto3" json:"took,omitempty"` // by phase
-	Last          int32                  `protobuf:"zigzag32,4,opt,name=last,proto3" json:"last,omitempty"`      // the trainer that was the last to declare; -1: not known
+	Last          int32                  `protobuf:"zigzag32,4,opt,name=last,proto3" json:"last,omitempty"`      // the trainer that was the last to declare, or which the phase is for; -1: not known
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *TracedRound) Reset() {
 	*x = TracedRound{}
-	mi := &file_proto_job_job_proto_msgTypes[21]
+	mi := &file_proto_job_job_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2657,7 +2742,7 @@ func (x *TracedRound) String() string {
 func (*TracedRound) ProtoMessage() {}
 
 func (x *TracedRound) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[21]
+	mi := &file_proto_job_job_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2670,7 +2755,7 @@ func (x *TracedRound) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TracedRound.ProtoReflect.Descriptor instead.
 func (*TracedRound) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{21}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *TracedRound) GetRound() uint64 {
@@ -2714,7 +2799,7 @@ type TracedKernel struct {
 
 func (x *TracedKernel) Reset() {
 	*x = TracedKernel{}
-	mi := &file_proto_job_job_proto_msgTypes[22]
+	mi := &file_proto_job_job_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2726,7 +2811,7 @@ func (x *TracedKernel) String() string {
 func (*TracedKernel) ProtoMessage() {}
 
 func (x *TracedKernel) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[22]
+	mi := &file_proto_job_job_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2739,7 +2824,7 @@ func (x *TracedKernel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TracedKernel.ProtoReflect.Descriptor instead.
 func (*TracedKernel) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{22}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *TracedKernel) GetName() string {
@@ -2812,7 +2897,7 @@ type JobStatus struct {
 
 func (x *JobStatus) Reset() {
 	*x = JobStatus{}
-	mi := &file_proto_job_job_proto_msgTypes[23]
+	mi := &file_proto_job_job_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2824,7 +2909,7 @@ func (x *JobStatus) String() string {
 func (*JobStatus) ProtoMessage() {}
 
 func (x *JobStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[23]
+	mi := &file_proto_job_job_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2837,7 +2922,7 @@ func (x *JobStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobStatus.ProtoReflect.Descriptor instead.
 func (*JobStatus) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{23}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *JobStatus) GetJob() string {
@@ -3083,7 +3168,7 @@ type ServerLoad struct {
 
 func (x *ServerLoad) Reset() {
 	*x = ServerLoad{}
-	mi := &file_proto_job_job_proto_msgTypes[24]
+	mi := &file_proto_job_job_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3095,7 +3180,7 @@ func (x *ServerLoad) String() string {
 func (*ServerLoad) ProtoMessage() {}
 
 func (x *ServerLoad) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[24]
+	mi := &file_proto_job_job_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3108,7 +3193,7 @@ func (x *ServerLoad) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ServerLoad.ProtoReflect.Descriptor instead.
 func (*ServerLoad) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{24}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ServerLoad) GetServer() uint32 {
@@ -3143,7 +3228,7 @@ type Value struct {
 
 func (x *Value) Reset() {
 	*x = Value{}
-	mi := &file_proto_job_job_proto_msgTypes[25]
+	mi := &file_proto_job_job_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3155,7 +3240,7 @@ func (x *Value) String() string {
 func (*Value) ProtoMessage() {}
 
 func (x *Value) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[25]
+	mi := &file_proto_job_job_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3168,7 +3253,7 @@ func (x *Value) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Value.ProtoReflect.Descriptor instead.
 func (*Value) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{25}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Value) GetName() string {
@@ -3199,7 +3284,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_proto_job_job_proto_msgTypes[26]
+	mi := &file_proto_job_job_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3211,7 +3296,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[26]
+	mi := &file_proto_job_job_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3224,7 +3309,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{26}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Event) GetWhat() isEvent_What {
@@ -3287,7 +3372,7 @@ type Step struct {
 
 func (x *Step) Reset() {
 	*x = Step{}
-	mi := &file_proto_job_job_proto_msgTypes[27]
+	mi := &file_proto_job_job_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3299,7 +3384,7 @@ func (x *Step) String() string {
 func (*Step) ProtoMessage() {}
 
 func (x *Step) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[27]
+	mi := &file_proto_job_job_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3312,7 +3397,7 @@ func (x *Step) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Step.ProtoReflect.Descriptor instead.
 func (*Step) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{27}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Step) GetPass() int32 {
@@ -3401,7 +3486,7 @@ type CheckpointStatus struct {
 
 func (x *CheckpointStatus) Reset() {
 	*x = CheckpointStatus{}
-	mi := &file_proto_job_job_proto_msgTypes[28]
+	mi := &file_proto_job_job_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3413,7 +3498,7 @@ func (x *CheckpointStatus) String() string {
 func (*CheckpointStatus) ProtoMessage() {}
 
 func (x *CheckpointStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[28]
+	mi := &file_proto_job_job_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3426,7 +3511,7 @@ func (x *CheckpointStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckpointStatus.ProtoReflect.Descriptor instead.
 func (*CheckpointStatus) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{28}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *CheckpointStatus) GetStore() string {
@@ -3494,7 +3579,7 @@ type Shard struct {
 
 func (x *Shard) Reset() {
 	*x = Shard{}
-	mi := &file_proto_job_job_proto_msgTypes[29]
+	mi := &file_proto_job_job_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3506,7 +3591,7 @@ func (x *Shard) String() string {
 func (*Shard) ProtoMessage() {}
 
 func (x *Shard) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[29]
+	mi := &file_proto_job_job_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3519,7 +3604,7 @@ func (x *Shard) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Shard.ProtoReflect.Descriptor instead.
 func (*Shard) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{29}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Shard) GetName() string {
@@ -3590,7 +3675,7 @@ type Piece struct {
 
 func (x *Piece) Reset() {
 	*x = Piece{}
-	mi := &file_proto_job_job_proto_msgTypes[30]
+	mi := &file_proto_job_job_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3602,7 +3687,7 @@ func (x *Piece) String() string {
 func (*Piece) ProtoMessage() {}
 
 func (x *Piece) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[30]
+	mi := &file_proto_job_job_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3615,7 +3700,7 @@ func (x *Piece) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Piece.ProtoReflect.Descriptor instead.
 func (*Piece) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{30}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Piece) GetVariable() string {
@@ -3822,7 +3907,7 @@ const file_proto_job_job_proto_rawDesc = "" +
 	"\x04pass\x18\x02 \x01(\x05R\x04pass\x12\x14\n" +
 	"\x05batch\x18\x03 \x01(\x04R\x05batch\x12\x16\n" +
 	"\x06reader\x18\x04 \x01(\tR\x06reader\x12\x18\n" +
-	"\atrained\x18\x05 \x01(\tR\atrained\"\xbe\t\n" +
+	"\atrained\x18\x05 \x01(\tR\atrained\"\xe1\t\n" +
 	"\bRoleSpec\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12!\n" +
 	"\x04role\x18\x02 \x01(\x0e2\r.edl.job.RoleR\x04role\x12\x14\n" +
@@ -3861,7 +3946,8 @@ const file_proto_job_job_proto_rawDesc = "" +
 	"\n" +
 	"clear_data\x18  \x01(\bR\tclearData\x12$\n" +
 	"\x05needs\x18$ \x01(\v2\x0e.edl.job.NeedsR\x05needs\x12&\n" +
-	"\x06bounds\x18% \x01(\v2\x0e.edl.job.NeedsR\x06bounds\x12'\n" +
+	"\x06bounds\x18% \x01(\v2\x0e.edl.job.NeedsR\x06bounds\x12!\n" +
+	"\ftrace_rounds\x18& \x01(\x04R\vtraceRounds\x12'\n" +
 	"\x06policy\x18! \x01(\v2\x0f.edl.job.PolicyR\x06policy\x1a6\n" +
 	"\bOpsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
@@ -3930,7 +4016,7 @@ const file_proto_job_job_proto_rawDesc = "" +
 	"\x05waits\x18\x01 \x03(\v2\r.edl.job.WaitR\x05waits\x12*\n" +
 	"\afailure\x18\x02 \x01(\v2\x10.edl.job.FailureR\afailure\x12+\n" +
 	"\x06rounds\x18\x03 \x01(\v2\x13.edl.job.RoundTimesR\x06rounds\x12\x14\n" +
-	"\x05trace\x18\x04 \x01(\fR\x05trace\"\xb9\x03\n" +
+	"\x05trace\x18\x04 \x01(\fR\x05trace\"\xeb\x03\n" +
 	"\n" +
 	"RoundTimes\x12\x14\n" +
 	"\x05first\x18\x01 \x01(\x04R\x05first\x12\x12\n" +
@@ -3942,13 +4028,19 @@ const file_proto_job_job_proto_rawDesc = "" +
 	"\rlast_declared\x18\a \x03(\v2%.edl.job.RoundTimes.LastDeclaredEntryR\flastDeclared\x12C\n" +
 	"\n" +
 	"transports\x18\b \x03(\v2#.edl.job.RoundTimes.TransportsEntryR\n" +
-	"transports\x1a?\n" +
+	"transports\x120\n" +
+	"\asampled\x18\t \x01(\v2\x16.edl.job.SampledRoundsR\asampled\x1a?\n" +
 	"\x11LastDeclaredEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\rR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\rR\x05value:\x028\x01\x1a=\n" +
 	"\x0fTransportsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\rR\x05value:\x028\x01\"c\n" +
+	"\x05value\x18\x02 \x01(\rR\x05value:\x028\x01\"\x83\x01\n" +
+	"\rSampledRounds\x12\x14\n" +
+	"\x05clock\x18\x01 \x01(\x03R\x05clock\x12\x16\n" +
+	"\x06phases\x18\x02 \x03(\tR\x06phases\x12\x16\n" +
+	"\x06number\x18\x03 \x01(\x04R\x06number\x12,\n" +
+	"\x06rounds\x18\x04 \x03(\v2\x14.edl.job.TracedRoundR\x06rounds\"c\n" +
 	"\tPhaseTime\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06median\x18\x02 \x01(\x03R\x06median\x12\x14\n" +
@@ -4112,7 +4204,7 @@ func file_proto_job_job_proto_rawDescGZIP() []byte {
 }
 
 var file_proto_job_job_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_proto_job_job_proto_msgTypes = make([]protoimpl.MessageInfo, 39)
+var file_proto_job_job_proto_msgTypes = make([]protoimpl.MessageInfo, 40)
 var file_proto_job_job_proto_goTypes = []any{
 	(Mode)(0),                     // 0: edl.job.Mode
 	(Transport)(0),                // 1: edl.job.Transport
@@ -4137,57 +4229,58 @@ var file_proto_job_job_proto_goTypes = []any{
 	(*RoleRenewal)(nil),           // 20: edl.job.RoleRenewal
 	(*RoleReport)(nil),            // 21: edl.job.RoleReport
 	(*RoundTimes)(nil),            // 22: edl.job.RoundTimes
-	(*PhaseTime)(nil),             // 23: edl.job.PhaseTime
-	(*Trace)(nil),                 // 24: edl.job.Trace
-	(*TracedRound)(nil),           // 25: edl.job.TracedRound
-	(*TracedKernel)(nil),          // 26: edl.job.TracedKernel
-	(*JobStatus)(nil),             // 27: edl.job.JobStatus
-	(*ServerLoad)(nil),            // 28: edl.job.ServerLoad
-	(*Value)(nil),                 // 29: edl.job.Value
-	(*Event)(nil),                 // 30: edl.job.Event
-	(*Step)(nil),                  // 31: edl.job.Step
-	(*CheckpointStatus)(nil),      // 32: edl.job.CheckpointStatus
-	(*Shard)(nil),                 // 33: edl.job.Shard
-	(*Piece)(nil),                 // 34: edl.job.Piece
-	nil,                           // 35: edl.job.JobSpec.LabelsEntry
-	nil,                           // 36: edl.job.Pod.NodeSelectorEntry
-	nil,                           // 37: edl.job.Pod.AnnotationsEntry
-	nil,                           // 38: edl.job.Pod.EnvEntry
-	nil,                           // 39: edl.job.RoleSpec.OpsEntry
-	nil,                           // 40: edl.job.RoundTimes.LastDeclaredEntry
-	nil,                           // 41: edl.job.RoundTimes.TransportsEntry
-	nil,                           // 42: edl.job.JobStatus.LabelsEntry
-	(*durationpb.Duration)(nil),   // 43: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 44: google.protobuf.Timestamp
+	(*SampledRounds)(nil),         // 23: edl.job.SampledRounds
+	(*PhaseTime)(nil),             // 24: edl.job.PhaseTime
+	(*Trace)(nil),                 // 25: edl.job.Trace
+	(*TracedRound)(nil),           // 26: edl.job.TracedRound
+	(*TracedKernel)(nil),          // 27: edl.job.TracedKernel
+	(*JobStatus)(nil),             // 28: edl.job.JobStatus
+	(*ServerLoad)(nil),            // 29: edl.job.ServerLoad
+	(*Value)(nil),                 // 30: edl.job.Value
+	(*Event)(nil),                 // 31: edl.job.Event
+	(*Step)(nil),                  // 32: edl.job.Step
+	(*CheckpointStatus)(nil),      // 33: edl.job.CheckpointStatus
+	(*Shard)(nil),                 // 34: edl.job.Shard
+	(*Piece)(nil),                 // 35: edl.job.Piece
+	nil,                           // 36: edl.job.JobSpec.LabelsEntry
+	nil,                           // 37: edl.job.Pod.NodeSelectorEntry
+	nil,                           // 38: edl.job.Pod.AnnotationsEntry
+	nil,                           // 39: edl.job.Pod.EnvEntry
+	nil,                           // 40: edl.job.RoleSpec.OpsEntry
+	nil,                           // 41: edl.job.RoundTimes.LastDeclaredEntry
+	nil,                           // 42: edl.job.RoundTimes.TransportsEntry
+	nil,                           // 43: edl.job.JobStatus.LabelsEntry
+	(*durationpb.Duration)(nil),   // 44: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 45: google.protobuf.Timestamp
 }
 var file_proto_job_job_proto_depIdxs = []int32{
 	4,  // 0: edl.job.JobSpec.data:type_name -> edl.job.DataBinding
 	0,  // 1: edl.job.JobSpec.mode:type_name -> edl.job.Mode
-	43, // 2: edl.job.JobSpec.start_deadline:type_name -> google.protobuf.Duration
-	43, // 3: edl.job.JobSpec.round_deadline:type_name -> google.protobuf.Duration
-	43, // 4: edl.job.JobSpec.lease:type_name -> google.protobuf.Duration
-	43, // 5: edl.job.JobSpec.min_task_timeout:type_name -> google.protobuf.Duration
-	43, // 6: edl.job.JobSpec.max_task_timeout:type_name -> google.protobuf.Duration
+	44, // 2: edl.job.JobSpec.start_deadline:type_name -> google.protobuf.Duration
+	44, // 3: edl.job.JobSpec.round_deadline:type_name -> google.protobuf.Duration
+	44, // 4: edl.job.JobSpec.lease:type_name -> google.protobuf.Duration
+	44, // 5: edl.job.JobSpec.min_task_timeout:type_name -> google.protobuf.Duration
+	44, // 6: edl.job.JobSpec.max_task_timeout:type_name -> google.protobuf.Duration
 	1,  // 7: edl.job.JobSpec.transport:type_name -> edl.job.Transport
 	10, // 8: edl.job.JobSpec.checkpoints:type_name -> edl.job.Checkpoints
-	35, // 9: edl.job.JobSpec.labels:type_name -> edl.job.JobSpec.LabelsEntry
+	36, // 9: edl.job.JobSpec.labels:type_name -> edl.job.JobSpec.LabelsEntry
 	9,  // 10: edl.job.JobSpec.trainer_needs:type_name -> edl.job.Needs
 	9,  // 11: edl.job.JobSpec.pserver_needs:type_name -> edl.job.Needs
-	43, // 12: edl.job.JobSpec.max_time:type_name -> google.protobuf.Duration
+	44, // 12: edl.job.JobSpec.max_time:type_name -> google.protobuf.Duration
 	6,  // 13: edl.job.JobSpec.pod:type_name -> edl.job.Pod
 	6,  // 14: edl.job.JobSpec.trainer_pod:type_name -> edl.job.Pod
 	6,  // 15: edl.job.JobSpec.pserver_pod:type_name -> edl.job.Pod
-	36, // 16: edl.job.Pod.node_selector:type_name -> edl.job.Pod.NodeSelectorEntry
+	37, // 16: edl.job.Pod.node_selector:type_name -> edl.job.Pod.NodeSelectorEntry
 	7,  // 17: edl.job.Pod.tolerations:type_name -> edl.job.Toleration
-	37, // 18: edl.job.Pod.annotations:type_name -> edl.job.Pod.AnnotationsEntry
-	38, // 19: edl.job.Pod.env:type_name -> edl.job.Pod.EnvEntry
+	38, // 18: edl.job.Pod.annotations:type_name -> edl.job.Pod.AnnotationsEntry
+	39, // 19: edl.job.Pod.env:type_name -> edl.job.Pod.EnvEntry
 	8,  // 20: edl.job.Pod.volumes:type_name -> edl.job.PodVolume
-	43, // 21: edl.job.Checkpoints.every:type_name -> google.protobuf.Duration
+	44, // 21: edl.job.Checkpoints.every:type_name -> google.protobuf.Duration
 	2,  // 22: edl.job.RoleSpec.role:type_name -> edl.job.Role
 	5,  // 23: edl.job.RoleSpec.spec:type_name -> edl.job.JobSpec
-	28, // 24: edl.job.RoleSpec.placement:type_name -> edl.job.ServerLoad
+	29, // 24: edl.job.RoleSpec.placement:type_name -> edl.job.ServerLoad
 	11, // 25: edl.job.RoleSpec.begin:type_name -> edl.job.Progress
-	39, // 26: edl.job.RoleSpec.ops:type_name -> edl.job.RoleSpec.OpsEntry
+	40, // 26: edl.job.RoleSpec.ops:type_name -> edl.job.RoleSpec.OpsEntry
 	15, // 27: edl.job.RoleSpec.placed:type_name -> edl.job.Placement
 	15, // 28: edl.job.RoleSpec.next:type_name -> edl.job.Placement
 	9,  // 29: edl.job.RoleSpec.needs:type_name -> edl.job.Needs
@@ -4199,34 +4292,36 @@ var file_proto_job_job_proto_depIdxs = []int32{
 	2,  // 35: edl.job.RoleStatus.role:type_name -> edl.job.Role
 	3,  // 36: edl.job.RoleStatus.state:type_name -> edl.job.State
 	17, // 37: edl.job.RoleStatus.failure:type_name -> edl.job.Failure
-	44, // 38: edl.job.Wait.since:type_name -> google.protobuf.Timestamp
-	44, // 39: edl.job.Wait.until:type_name -> google.protobuf.Timestamp
+	45, // 38: edl.job.Wait.since:type_name -> google.protobuf.Timestamp
+	45, // 39: edl.job.Wait.until:type_name -> google.protobuf.Timestamp
 	19, // 40: edl.job.RoleReport.waits:type_name -> edl.job.Wait
 	17, // 41: edl.job.RoleReport.failure:type_name -> edl.job.Failure
 	22, // 42: edl.job.RoleReport.rounds:type_name -> edl.job.RoundTimes
-	23, // 43: edl.job.RoundTimes.phases:type_name -> edl.job.PhaseTime
-	40, // 44: edl.job.RoundTimes.last_declared:type_name -> edl.job.RoundTimes.LastDeclaredEntry
-	41, // 45: edl.job.RoundTimes.transports:type_name -> edl.job.RoundTimes.TransportsEntry
-	25, // 46: edl.job.Trace.rounds:type_name -> edl.job.TracedRound
-	26, // 47: edl.job.Trace.kernels:type_name -> edl.job.TracedKernel
-	3,  // 48: edl.job.JobStatus.state:type_name -> edl.job.State
-	0,  // 49: edl.job.JobStatus.mode:type_name -> edl.job.Mode
-	18, // 50: edl.job.JobStatus.roles:type_name -> edl.job.RoleStatus
-	17, // 51: edl.job.JobStatus.failure:type_name -> edl.job.Failure
-	28, // 52: edl.job.JobStatus.placement:type_name -> edl.job.ServerLoad
-	11, // 53: edl.job.JobStatus.progress:type_name -> edl.job.Progress
-	42, // 54: edl.job.JobStatus.labels:type_name -> edl.job.JobStatus.LabelsEntry
-	9,  // 55: edl.job.JobStatus.promised:type_name -> edl.job.Needs
-	31, // 56: edl.job.Event.step:type_name -> edl.job.Step
-	27, // 57: edl.job.Event.status:type_name -> edl.job.JobStatus
-	29, // 58: edl.job.Step.fetched:type_name -> edl.job.Value
-	17, // 59: edl.job.CheckpointStatus.failure:type_name -> edl.job.Failure
-	34, // 60: edl.job.Shard.pieces:type_name -> edl.job.Piece
-	61, // [61:61] is the sub-list for method output_type
-	61, // [61:61] is the sub-list for method input_type
-	61, // [61:61] is the sub-list for extension type_name
-	61, // [61:61] is the sub-list for extension extendee
-	0,  // [0:61] is the sub-list for field type_name
+	24, // 43: edl.job.RoundTimes.phases:type_name -> edl.job.PhaseTime
+	41, // 44: edl.job.RoundTimes.last_declared:type_name -> edl.job.RoundTimes.LastDeclaredEntry
+	42, // 45: edl.job.RoundTimes.transports:type_name -> edl.job.RoundTimes.TransportsEntry
+	23, // 46: edl.job.RoundTimes.sampled:type_name -> edl.job.SampledRounds
+	26, // 47: edl.job.SampledRounds.rounds:type_name -> edl.job.TracedRound
+	26, // 48: edl.job.Trace.rounds:type_name -> edl.job.TracedRound
+	27, // 49: edl.job.Trace.kernels:type_name -> edl.job.TracedKernel
+	3,  // 50: edl.job.JobStatus.state:type_name -> edl.job.State
+	0,  // 51: edl.job.JobStatus.mode:type_name -> edl.job.Mode
+	18, // 52: edl.job.JobStatus.roles:type_name -> edl.job.RoleStatus
+	17, // 53: edl.job.JobStatus.failure:type_name -> edl.job.Failure
+	29, // 54: edl.job.JobStatus.placement:type_name -> edl.job.ServerLoad
+	11, // 55: edl.job.JobStatus.progress:type_name -> edl.job.Progress
+	43, // 56: edl.job.JobStatus.labels:type_name -> edl.job.JobStatus.LabelsEntry
+	9,  // 57: edl.job.JobStatus.promised:type_name -> edl.job.Needs
+	32, // 58: edl.job.Event.step:type_name -> edl.job.Step
+	28, // 59: edl.job.Event.status:type_name -> edl.job.JobStatus
+	30, // 60: edl.job.Step.fetched:type_name -> edl.job.Value
+	17, // 61: edl.job.CheckpointStatus.failure:type_name -> edl.job.Failure
+	35, // 62: edl.job.Shard.pieces:type_name -> edl.job.Piece
+	63, // [63:63] is the sub-list for method output_type
+	63, // [63:63] is the sub-list for method input_type
+	63, // [63:63] is the sub-list for extension type_name
+	63, // [63:63] is the sub-list for extension extendee
+	0,  // [0:63] is the sub-list for field type_name
 }
 
 func init() { file_proto_job_job_proto_init() }
@@ -4237,7 +4332,7 @@ func file_proto_job_job_proto_init() {
 	file_proto_job_job_proto_msgTypes[1].OneofWrappers = []any{}
 	file_proto_job_job_proto_msgTypes[3].OneofWrappers = []any{}
 	file_proto_job_job_proto_msgTypes[5].OneofWrappers = []any{}
-	file_proto_job_job_proto_msgTypes[26].OneofWrappers = []any{
+	file_proto_job_job_proto_msgTypes[27].OneofWrappers = []any{
 		(*Event_Step)(nil),
 		(*Event_Status)(nil),
 	}
@@ -4247,7 +4342,7 @@ func file_proto_job_job_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_job_job_proto_rawDesc), len(file_proto_job_job_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   39,
+			NumMessages:   40,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

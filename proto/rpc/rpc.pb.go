@@ -556,6 +556,7 @@ type JobRequest struct {
 	Known         bool                   `protobuf:"varint,7,opt,name=known,proto3" json:"known,omitempty"`       // Show: as last known, with the waits; no server of the job is asked
 	Scalars       bool                   `protobuf:"varint,8,opt,name=scalars,proto3" json:"scalars,omitempty"`   // Watch: of what steps have fetched, only values of at most 128 bytes
 	Programs      bool                   `protobuf:"varint,9,opt,name=programs,proto3" json:"programs,omitempty"` // Show: with the programs of a job that runs
+	Sampled       bool                   `protobuf:"varint,10,opt,name=sampled,proto3" json:"sampled,omitempty"`  // Show, with rounds: also of the coordinator, if the listener traces rounds
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -649,6 +650,13 @@ func (x *JobRequest) GetScalars() bool {
 func (x *JobRequest) GetPrograms() bool {
 	if x != nil {
 		return x.Programs
+	}
+	return false
+}
+
+func (x *JobRequest) GetSampled() bool {
+	if x != nil {
+		return x.Sampled
 	}
 	return false
 }
@@ -8826,7 +8834,7 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\x11ResumeJobResponse\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12-\n" +
 	"\bprogress\x18\x02 \x01(\v2\x11.edl.job.ProgressR\bprogress\x12\x12\n" +
-	"\x04last\x18\x03 \x01(\tR\x04last\"\xe2\x01\n" +
+	"\x04last\x18\x03 \x01(\tR\x04last\"\xfc\x01\n" +
 	"\n" +
 	"JobRequest\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12\x18\n" +
@@ -8837,7 +8845,9 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\x04from\x18\x06 \x01(\x04R\x04from\x12\x14\n" +
 	"\x05known\x18\a \x01(\bR\x05known\x12\x18\n" +
 	"\ascalars\x18\b \x01(\bR\ascalars\x12\x1a\n" +
-	"\bprograms\x18\t \x01(\bR\bprograms\"H\n" +
+	"\bprograms\x18\t \x01(\bR\bprograms\x12\x18\n" +
+	"\asampled\x18\n" +
+	" \x01(\bR\asampled\"H\n" +
 	"\x06Events\x12&\n" +
 	"\x06events\x18\x01 \x03(\v2\x0e.edl.job.EventR\x06events\x12\x16\n" +
 	"\x06number\x18\x02 \x01(\x04R\x06number\"\x0e\n" +

@@ -17,6 +17,7 @@ import (
 	"github.com/edl-go/edl/remote/coordinator/generation"
 	"github.com/edl-go/edl/remote/coordinator/queue"
 	"github.com/edl-go/edl/remote/id"
+	"github.com/edl-go/edl/remote/timing"
 	"github.com/edl-go/edl/remote/wire"
 	"github.com/edl-go/edl/tensor"
 )
@@ -63,6 +64,7 @@ type Config struct {
 	// Merge makes one list of values of what several trainers fetched in one step.
 	Merge func(reports []*rpc.TrainerStep) ([]*job.Value, error)
 	Log   *slog.Logger
+	Times *timing.Recorder // notes what is handed out in rounds that the listener traces; may be nil
 }
 
 // Lead is the lock that a coordinator holds.

@@ -192,7 +192,12 @@ func (s *Server) GetTask(ctx context.Context, m *rpc.GetTaskRequest) (*rpc.GetTa
 	if err := s.members.admit(ctx, m.Id); err != nil {
 		return nil, err
 	}
-	return s.dispatch.getTask(ctx, m)
+	began := time.Now()
+	r, err := s.dispatch.getTask(ctx, m)
+	if err == nil && !m.ReportOnly {
+		s.cfg.Times.HandedOut(m.Id.Round, began, int(m.Id.Rank))
+	}
+	return r, err
 }
 
 // TaskFailed takes a task back that a trainer cannot do.
@@ -233,10 +238,12 @@ func (s *Server) NextFeed(m *rpc.NextFeedRequest, stream grpc.ServerStreamingSer
 	if err := s.members.admit(stream.Context(), m.Id); err != nil {
 		return err
 	}
+	began := time.Now()
 	share, err := s.feeds.next(stream.Context(), m)
 	if err != nil {
 		return err
 	}
+	s.cfg.Times.HandedOut(m.Id.Round, began, int(m.Id.Rank))
 	return wire.Send(stream, share)
 }
 

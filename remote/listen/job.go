@@ -252,7 +252,7 @@ func (j *Job) roleSpec(m cluster.Member, start int) *job.RoleSpec {
 	p := j.placing.of(m)
 	s := &job.RoleSpec{Job: j.ID, Role: m.Role, Index: uint32(m.Index), Spec: p.spec(j.spec), Program: p.plan.trainer, ProgramHash: j.plan.hash[:],
 		Registry: ops.Fingerprint(), Ops: ops.Hashes(), Start: uint32(start), Etcd: j.manager.cfg.Etcd, Prefix: cluster.Prefix(j.ID),
-		Lingers: j.manager.cfg.Kept != nil, RunDir: j.manager.cfg.RunDir, Advertise: j.manager.cfg.Host, ClearData: j.manager.cfg.ClearData, Placement: p.plan.loads, CheckpointRun: j.name, CheckpointOrigins: j.state.origins,
+		Lingers: j.manager.cfg.Kept != nil, RunDir: j.manager.cfg.RunDir, Advertise: j.manager.cfg.Host, ClearData: j.manager.cfg.ClearData, TraceRounds: j.manager.cfg.TraceRounds, Placement: p.plan.loads, CheckpointRun: j.name, CheckpointOrigins: j.state.origins,
 		Placed: &job.Placement{Number: p.number, Pservers: int32(len(p.plan.pservers))}}
 	switch m.Role {
 	case job.Role_COORDINATOR:

@@ -74,6 +74,7 @@ type Config struct {
 	MaxJobs       int                   // jobs that are remembered, when the oldest have ended; 0: 100
 	MaxJobBytes   int64                 // of jobs that have ended, in the data folder; 0: 4 GiB
 	MaxTime       time.Duration         // for which each job may run, without the time in which it waits or is suspended; 0: without bound
+	TraceRounds   uint64                // roles tell the listener of each round whose number is a multiple of this; 0: of none
 	MaxDisk       int64                 // bytes that each job may have in the data folder, with its checkpoints there; 0: without bound
 	// StateDir is the directory for kept states; empty: RunDir, else the directory for temporary files. If roles run on other machines, they must
 	// reach it under the same path.

@@ -206,7 +206,7 @@ func (s *Server) Show(m *rpc.JobRequest, stream grpc.ServerStreamingServer[rpc.P
 		return err
 	}
 	if m.Rounds || m.Traces {
-		d.Times = j.Times(m.Rounds, m.Traces)
+		d.Times = j.Times(m.Rounds, m.Traces, m.Sampled)
 	}
 	if m.Programs {
 		d.Programs = programsOf(j)

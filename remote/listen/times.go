@@ -8,18 +8,26 @@ import (
 )
 
 // Times returns what is known of the times of each pserver and trainer: with rounds, where the time of its last rounds went, and with traces, what
-// it recorded of the steps that the job profiles. A role that runs has told its rounds at most a second ago, and its trace not yet.
-func (j *Job) Times(rounds, traces bool) (all []*rpc.RoleTimes) {
+// it recorded of the steps that the job profiles. A role that runs has told its rounds at most a second ago, and its trace not yet. With sampled, rounds that the listener
+// traces are told with the clock of the role, and the coordinator is there, too, once it has told any.
+func (j *Job) Times(rounds, traces, sampled bool) (all []*rpc.RoleTimes) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	for _, r := range j.status.Roles {
-		if r.Role == job.Role_COORDINATOR {
-			continue
-		}
 		m := &rpc.RoleTimes{Role: r.Role, Index: r.Index, Node: r.Node}
 		h := j.reports.handles[cluster.Member{Role: r.Role, Index: int(r.Index)}]
 		if h != nil && rounds {
 			m.Rounds = h.Rounds()
+		}
+		if h != nil && sampled {
+			_, ahead := h.Trace()
+			m.Clock = int64(ahead)
+		}
+		if r.Role == job.Role_COORDINATOR {
+			if sampled && m.Rounds.GetSampled() != nil {
+				all = append(all, m)
+			}
+			continue
 		}
 		if traces {
 			m.Trace, m.Clock, m.Missing = traceOf(r, h)

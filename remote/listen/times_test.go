@@ -28,7 +28,7 @@ func TestMissingTraces(t *testing.T) {
 	}
 	expect := func(j *listen.Job, pserver, trainer string) {
 		t.Helper()
-		for _, m := range j.Times(false, true) {
+		for _, m := range j.Times(false, true, false) {
 			want := trainer
 			if m.Role == job.Role_PSERVER {
 				want = pserver

@@ -127,7 +127,7 @@ func (r *runner) newCoordinator(known *placements, peers *cluster.Peers, placed 
 		LedgerDeadline: r.deadlines.Ledger,
 		Servers:        servers, Save: save, Constant: r.start().constant(p), Constants: constantNames(p), Checkpoints: checkpointsOf(r),
 		Awaits: r.spec.History, Back: back, Placement: placement, Placed: placed, Offer: known.add, Peer: peers.Server,
-		Live: r.registry.Live, Follow: following(spec), Log: r.log,
+		Live: r.registry.Live, Follow: following(spec), Log: r.log, Times: r.recording.times,
 		Merge: func(reports []*rpc.TrainerStep) ([]*job.Value, error) { return mergeReports(p, loss, same, reports) },
 	}), nil
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/edl-go/edl/remote/timing"
 )
 
-// A recording is what a pserver or trainer notes of its rounds. That of a coordinator, which takes part in none, is zero.
+// A recording is what a pserver or trainer notes of its rounds. A coordinator takes part in none, and notes what it hands out in those that the listener traces.
 type recording struct {
 	times   *timing.Recorder
 	kernels *executor.Profile // nil: the job profiles no steps
@@ -24,12 +24,18 @@ func newRecording(spec *job.RoleSpec) recording {
 	case job.Role_PSERVER, job.Role_STANDBY:
 		phases = timing.PServer
 	case job.Role_COORDINATOR:
-		return recording{}
+		if spec.TraceRounds == 0 {
+			return recording{}
+		}
+		r := recording{times: timing.New(timing.Coordinator, 0, 0)}
+		r.times.Sample(spec.TraceRounds)
+		return r
 	}
 	s := spec.Spec
 	r := recording{roles: int(s.Pservers*(1+s.Standby)) + int(max(s.Trainers, s.TrainersMax))}
 	first, steps := spec.Begin.GetSteps(), min(int(s.ProfileSteps), timing.RoundsOf(r.roles))
 	r.times = timing.New(phases, first, steps)
+	r.times.Sample(spec.TraceRounds)
 	if steps > 0 {
 		r.kernels = &executor.Profile{Before: first + uint64(steps)}
 	}

@@ -7,7 +7,7 @@ import (
 	"github.com/edl-go/edl/proto/job"
 )
 
-// Times summarizes the last rounds, at most Kept of them; nil before the first has ended.
+// Times summarizes the last rounds, at most Kept of them, and has the last ones that the listener traces; nil before the first has ended.
 func (r *Recorder) Times() *job.RoundTimes {
 	if r == nil {
 		return nil
@@ -15,15 +15,19 @@ func (r *Recorder) Times() *job.RoundTimes {
 	r.mu.Lock()
 	ring, n, over := r.ring, int(min(r.count, Kept)), r.over
 	oldest := int(r.count) - n
+	sampled := r.sampledRounds()
 	r.mu.Unlock()
-	if n == 0 {
+	switch {
+	case n == 0 && sampled == nil:
 		return nil
+	case n == 0:
+		return &job.RoundTimes{Sampled: sampled}
 	}
 	rounds := make([]round, n)
 	for i := range rounds {
 		rounds[i] = ring[(oldest+i)%Kept]
 	}
-	m := &job.RoundTimes{First: rounds[0].number, Last: rounds[n-1].number, Rounds: uint32(n), Transports: over}
+	m := &job.RoundTimes{First: rounds[0].number, Last: rounds[n-1].number, Rounds: uint32(n), Transports: over, Sampled: sampled}
 	m.Median, m.Worst, _ = spread(rounds, (*round).total)
 	for i, name := range r.phases {
 		p := &job.PhaseTime{Name: name}
@@ -61,7 +65,13 @@ func Check(m *job.RoundTimes) bool {
 	if m == nil {
 		return true
 	}
-	ok := m.Rounds > 0 && m.Rounds <= Kept && m.Median >= 0 && m.Worst >= m.Median && len(m.Phases) <= maxPhases && len(m.LastDeclared) <= Kept
+	if !checkSampled(m.Sampled) {
+		return false
+	}
+	if m.Rounds == 0 { // a coordinator tells nothing else
+		return m.Sampled != nil && len(m.Phases)+len(m.LastDeclared)+len(m.Transports) == 0
+	}
+	ok := m.Rounds <= Kept && m.Median >= 0 && m.Worst >= m.Median && len(m.Phases) <= maxPhases && len(m.LastDeclared) <= Kept
 	for _, p := range m.Phases {
 		ok = ok && p != nil && len(p.Name) <= maxName && p.Median >= 0 && p.Worst >= p.Median && p.Total >= 0
 	}

@@ -3,7 +3,7 @@
 // listener collects these traces when the roles end, and Write makes one file of them.
 //
 // Files in reading order: timing.go has the Recorder; summary.go makes a job.RoundTimes of the last rounds; trace.go makes a job.Trace of one role;
-// chrome.go joins the traces of all roles on one clock.
+// chrome.go joins the traces of all roles on one clock; sampled.go keeps the last of those rounds that a listener traces.
 //
 // The phases of a trainer's round follow each other without gaps:
 //
@@ -51,6 +51,9 @@ type Phase int
 var (
 	Trainer = []string{"read", "compute", "send", "wait", "receive", "other"}
 	PServer = []string{"wait", "receive", "merge", "apply", "push"}
+	// Coordinator names the one phase that a coordinator notes of the rounds that its listener traces: a task, or a feed, for a trainer. Tasks for several trainers
+	// are handed out at the same time.
+	Coordinator = []string{"hand out"}
 )
 
 const (
@@ -94,6 +97,7 @@ type Recorder struct {
 	ring     [Kept]round
 	count    uint64 // rounds that have ended
 	profiled []round
+	sampled  sample
 }
 
 // New returns a Recorder for a role with these phases. It keeps all of the rounds from the given number on, up to profile of them, for a trace.
@@ -231,6 +235,7 @@ func (r *Recorder) end(now time.Duration) time.Duration {
 	r.spend(now)
 	r.ring[r.count%Kept] = r.open
 	r.count++
+	r.sampled.take(&r.open)
 	if r.open.number >= r.from && r.open.number < r.to && len(r.profiled) < cap(r.profiled) { // a round may be trained twice
 		r.profiled = append(r.profiled, r.open)
 	}
@@ -241,12 +246,12 @@ func (r *Recorder) inLast() bool { return int(r.phase) == len(r.phases)-1 }
 
 func (r *Recorder) now() time.Duration { return time.Since(r.epoch) }
 
-// Count is how many rounds have ended.
+// Count counts the rounds that have ended, and those that are kept for traces: it changes when there is something to tell.
 func (r *Recorder) Count() uint64 {
 	if r == nil {
 		return 0
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.count
+	return r.count + r.sampled.count
 }

@@ -33,12 +33,7 @@ func (r *Recorder) Trace(runs []executor.KernelRun, lost, most int) *job.Trace {
 	defer r.mu.Unlock()
 	m := &job.Trace{Clock: r.epoch.UnixNano(), Phases: r.phases, Lost: uint64(lost)}
 	for i := range r.profiled {
-		one := &r.profiled[i]
-		t := &job.TracedRound{Round: one.number, Start: int64(one.start), Last: one.last}
-		for phase := range r.phases {
-			t.Took = append(t.Took, int64(one.took[phase]))
-		}
-		m.Rounds = append(m.Rounds, t)
+		m.Rounds = append(m.Rounds, traced(&r.profiled[i], len(r.phases)))
 	}
 	index := map[kernel]uint32{}
 	if len(runs) > most {

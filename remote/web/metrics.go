@@ -76,7 +76,8 @@ func describe(kind prometheus.ValueType, name, help string, labels []string) met
 func (s *Server) metrics() http.HandlerFunc {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collector{s}, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	handler := promhttp.HandlerFor(registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4, Timeout: writeTime})
+	registry.MustRegister(s.cfg.Metrics...)
+	handler := promhttp.HandlerFor(registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4, Timeout: writeTime, EnableOpenMetrics: true})
 	return func(w http.ResponseWriter, q *http.Request) {
 		_ = s.hub.ask(q.Context()) // an error is the metric listenerUp
 		handler.ServeHTTP(w, q)

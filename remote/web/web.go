@@ -29,6 +29,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/net/netutil"
 
 	"github.com/edl-go/edl/fault"
@@ -81,12 +82,13 @@ type Issuer interface {
 // Config is what a Server works with.
 type Config struct {
 	Source  Source
-	Tokens  *credential.Tokens // who may read
-	Issuer  Issuer             // whose tokens count, too; nil: none
-	Address string             // of the listener, for people
-	Version string             // of edl
-	Debug   bool               // admins may read profiles of the process
-	Log     *slog.Logger       // nil: none
+	Tokens  *credential.Tokens     // who may read
+	Issuer  Issuer                 // whose tokens count, too; nil: none
+	Address string                 // of the listener, for people
+	Version string                 // of edl
+	Metrics []prometheus.Collector // beside those of this package; registered once
+	Debug   bool                   // admins may read profiles of the process
+	Log     *slog.Logger           // nil: none
 }
 
 // Server serves the pages of one listener.
