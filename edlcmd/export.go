@@ -11,6 +11,7 @@ import (
 	"github.com/edl-go/edl/executor"
 	"github.com/edl-go/edl/executor/export"
 	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/internal/bucket"
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/remote/checkpoint"
@@ -27,6 +28,8 @@ type exportFlags struct {
 	format   *choice
 	combined bool
 	schema   string
+
+	overwrite bool
 }
 
 func newExport(c *console) *cobra.Command {
@@ -50,7 +53,8 @@ inference. What it is fed are the inputs that are left.`,
 	flags.StringVar(&f.program, "program", "", "the program `FILE` that was trained; needed unless MODEL holds "+modelFile)
 	flags.StringSliceVar(&f.fetch, "fetch", nil, "the model computes the variables `NAME,...` (default: what the program's fetch ops name)")
 	flags.StringSliceVar(&f.feed, "feed", nil, "the model is fed the variables `NAME,...`, in this order (default: all that it needs)")
-	flags.StringVarP(&f.dir, "out", "o", "", "write to the directory `DIR`")
+	flags.StringVarP(&f.dir, "out", "o", "", "write to the directory `DIR`, or to a URL such as s3://bucket/folder")
+	flags.BoolVar(&f.overwrite, "overwrite", false, "replace another model there")
 	flags.BoolVar(&f.combined, "combined", false, "with the format fluid: all parameters in one file, "+combinedFile)
 	flags.StringVar(&f.schema, "schema", "", "write the schema `FILE` of \"edl data table\" beside the model, by which it was trained (default: that beside MODEL)")
 	f.format = choiceFlag(cmd, "format", "how parameters are written", string(export.Fluid), string(export.Safetensors), string(export.NPZ), string(export.ONNX))
@@ -68,8 +72,18 @@ func exportModel(ctx context.Context, c *console, f *exportFlags, from string) e
 	case f.combined:
 		format = export.Combined
 	}
+	if bucket.IsURL(from) {
+		dir, found, done, err := fetchModel(ctx, from)
+		if err != nil && f.program == "" { // else a checkpoint, whose errors say more
+			return err
+		}
+		if found {
+			defer done()
+			from = dir
+		}
+	}
 	if model := onnxOf(from); model != "" {
-		return exportONNX(c, f, format, from, model)
+		return exportONNX(ctx, c, f, format, from, model)
 	}
 	path, params := f.program, from
 	if path == "" {
@@ -94,6 +108,9 @@ func exportModel(ctx context.Context, c *console, f *exportFlags, from string) e
 	}
 	if sameFile(params, f.dir) {
 		return fault.E(fault.InvalidArgument, fault.At("-o "+f.dir), fault.Got("the directory that is exported"), fault.Want("another one"))
+	}
+	if err := export.CheckModel(ctx, f.dir, inference, f.overwrite); err != nil {
+		return err
 	}
 	var more []export.File
 	if f.schema == "" {
@@ -193,7 +210,7 @@ type runExport struct {
 }
 
 // program returns the program that is exported, before the run: nil when nothing is. It checks the directory, too, and looks for the schema of the data.
-func (x *runExport) program(p *program.Program, spec *job.JobSpec, remote bool) (*program.Program, error) {
+func (x *runExport) program(ctx context.Context, p *program.Program, spec *job.JobSpec, remote bool) (*program.Program, error) {
 	if x.dir == "" {
 		return nil, nil
 	}
@@ -216,7 +233,7 @@ func (x *runExport) program(p *program.Program, spec *job.JobSpec, remote bool) 
 	if x.more, err = schemaBeside(globs, inference); err != nil {
 		return nil, err
 	}
-	return inference, export.Prepare(x.dir, inference)
+	return inference, export.Prepare(ctx, x.dir, inference, spec.Overwrite)
 }
 
 // write exports what an executor has trained. The state of a cluster comes here in a directory for temporary files.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/edl-go/edl/dataset"
 	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/internal/bucket"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/remote/jobspec"
 	"github.com/spf13/cobra"
@@ -24,6 +25,7 @@ type jobFlags struct {
 	data      []string
 	passes    int32
 	save      string
+	overwrite bool
 	params    string
 	fetch     []string
 	workers   int32
@@ -65,7 +67,7 @@ func (f *jobFlags) addTraining(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringArrayVar(&f.data, "data", nil, "record files of a dataset of the program, as `NAME=GLOB`; repeatable")
 	flags.Int32Var(&f.passes, "passes", 0, "read the dataset `N` times (default: as the program says)")
-	flags.StringVar(&f.params, "params", "", "start from the parameters at `PATH`: a directory, or one file that holds all")
+	flags.StringVar(&f.params, "params", "", "start from the parameters at `PATH`: a directory, one file that holds all, or a URL such as s3://bucket/folder")
 	flags.Int32Var(&f.workers, "workers", 0, "run the ops of a step on `N` goroutines (default: every core for a run without --remote, else 1)")
 	flags.BoolVar(&f.noFinite, "no-finite-check", false, "go on when the loss is NaN or infinite")
 }
@@ -114,7 +116,8 @@ func (f *jobFlags) addResults(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringSliceVar(&f.fetch, "fetch", nil, "report the variables `NAME,...` (default: the loss, or what the program's fetch ops name)")
 	flags.StringSliceVar(&f.follow, "follow", nil, "datasets `NAME,...` grow while the job runs, until a file named _END appears in their folder")
-	flags.StringVar(&f.save, "save", "", "save persistable variables to the directory `DIR` when the run is done")
+	flags.StringVar(&f.save, "save", "", "save persistable variables to the directory `DIR`, or to a URL such as s3://bucket/folder, when the run is done")
+	flags.BoolVar(&f.overwrite, "overwrite", false, "with --save or --export: replace another model there")
 }
 
 // addNames adds the flags by which a job is found again.
@@ -228,6 +231,7 @@ func (f *jobFlags) override(flags *pflag.FlagSet, spec *job.JobSpec) error {
 	if given("save") {
 		spec.Save = f.save
 	}
+	spec.Params, spec.Save, spec.Overwrite = bucket.LocalPath(spec.Params), bucket.LocalPath(spec.Save), f.overwrite
 	if given("workers") {
 		if f.workers < 1 {
 			return tooFew("--workers", int64(f.workers))

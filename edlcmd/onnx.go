@@ -1,6 +1,7 @@
 package edlcmd
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"math"
@@ -55,7 +56,7 @@ func readONNX(path string) (*onnx.Model, error) {
 
 // exportONNX exports the ONNX model in a file, which another system has trained. from is what the user has named. The schema beside the file is that of the
 // model if it makes the inputs of the model.
-func exportONNX(c *console, f *exportFlags, format export.Format, from, file string) error {
+func exportONNX(ctx context.Context, c *console, f *exportFlags, format export.Format, from, file string) error {
 	if f.program != "" {
 		return fault.E(fault.InvalidArgument, fault.At("--program"), fault.Got("an ONNX model, which has its own program"), fault.Want("no --program"))
 	}
@@ -71,6 +72,9 @@ func exportONNX(c *console, f *exportFlags, format export.Format, from, file str
 		if inference, err = export.Program(m.Program, f.feed, f.fetch); err != nil {
 			return err
 		}
+	}
+	if err := export.CheckModel(ctx, f.dir, inference, f.overwrite); err != nil {
+		return err
 	}
 	var more []export.File
 	if f.schema != "" {

@@ -10,6 +10,7 @@ import (
 	"github.com/edl-go/edl/executor"
 	"github.com/edl-go/edl/executor/export"
 	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/internal/bucket"
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/remote/checkpoint"
@@ -71,7 +72,7 @@ the fetched variables depend on is computed, as it is after training.`,
 	f.addNeeds(cmd)
 	f.addResults(cmd)
 	flags := cmd.Flags()
-	flags.StringVar(&f.export.dir, "export", "", "write the trained model for use to the directory `DIR` of this machine when the run is done")
+	flags.StringVar(&f.export.dir, "export", "", "write the trained model for use to the directory `DIR` of this machine, or to a URL such as s3://bucket/folder, when the run is done")
 	flags.StringSliceVar(&f.export.targets, "export-fetch", nil, "with --export: the model computes the variables `NAME,...` (default: those of --fetch)")
 	flags.StringArrayVar(&f.feed, "feed", nil, "value of a variable, as `NAME=FILE` (.npy, .npz, .csv or .jsonl); without NAME, of the next feed op, or with .npz and .jsonl of every variable that the file names; repeatable")
 	flags.StringArrayVar(&f.lod, "lod", nil, "with --feed: the rows of a variable form sequences, as `NAME=0,2,5`; levels of sequences of sequences follow after /; repeatable")
@@ -125,12 +126,17 @@ func runProgram(cmd *cobra.Command, c *console, f *runFlags, args []string) erro
 	if err != nil {
 		return err
 	}
+	path, fetched, err := localModel(cmd.Context(), path)
+	if err != nil {
+		return err
+	}
+	defer fetched()
 	p, params, err := f.load(path)
 	if err != nil {
 		return err
 	}
 	if spec.Save != "" && f.where.address == "" { // a listener checks what it writes
-		if err := export.CheckSave(cmd.Context(), spec.Save); err != nil {
+		if err := export.CheckSave(cmd.Context(), spec.Save, p, spec.Overwrite); err != nil {
 			return err
 		}
 	}
@@ -142,6 +148,16 @@ func runProgram(cmd *cobra.Command, c *console, f *runFlags, args []string) erro
 	}
 	if spec.Params == "" {
 		spec.Params = params
+	}
+	if bucket.IsURL(spec.Params) {
+		dir, found, done, err := fetchModel(cmd.Context(), spec.Params)
+		if err != nil {
+			return err
+		}
+		if found {
+			defer done()
+			spec.Params = dir
+		}
 	}
 	if checkpoint.IsAddress(spec.Params) {
 		dir, err := f.start.unpack(cmd.Context(), spec.Params, p, f.where.notices)
@@ -246,12 +262,17 @@ func runToEnd(cmd *cobra.Command, c *console, f *runFlags, spec *job.JobSpec, p 
 			return err
 		}
 	}
+	if spec.Save == "" && f.export.dir == "" {
+		if err := refuseIdle(cmd.Flags(), []string{"overwrite"}, "a run that writes no model", "it together with --save or --export"); err != nil {
+			return err
+		}
+	}
 	if f.export.dir == "" {
 		if err := refuseIdle(cmd.Flags(), []string{"export-fetch"}, "a run that exports no model", "it together with --export DIR"); err != nil {
 			return err
 		}
 	}
-	exported, err := f.export.program(p, spec, f.where.remote)
+	exported, err := f.export.program(cmd.Context(), p, spec, f.where.remote)
 	if err != nil {
 		return err
 	}

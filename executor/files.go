@@ -8,23 +8,31 @@ import (
 	"path/filepath"
 
 	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/internal/bucket"
 	"github.com/edl-go/edl/internal/policy"
 	"github.com/edl-go/edl/program"
 )
 
 // Files opens saved states on behalf of a job whose listener bounds what it may read and write. What the listener does not allow is fault.Denied. The zero Files may do
 // what the process may, as the functions of the same names.
-type Files struct{ allowed *policy.Policy }
+type Files struct {
+	allowed *policy.Policy
+	ctx     context.Context // of what is written to buckets; nil: that of the process
+}
 
-// FilesOf returns the Files of a job whose policy is in a context.
-func FilesOf(ctx context.Context) Files { return Files{policy.From(ctx)} }
+// FilesOf returns the Files of a job whose policy is in a context. What is written to buckets ends with the context.
+func FilesOf(ctx context.Context) Files { return Files{policy.From(ctx), ctx} }
+
+func (f Files) context() context.Context {
+	if f.ctx == nil {
+		return context.Background()
+	}
+	return f.ctx
+}
 
 // NewStateWriter is the function NewStateWriter.
 func (f Files) NewStateWriter(dir string) (*StateWriter, error) {
-	if err := refuseURL(dir); err != nil {
-		return nil, err
-	}
-	w := &StateWriter{dir: dir, opens: f}
+	w := &StateWriter{dir: bucket.LocalPath(dir), opens: f}
 	if err := w.open(); err != nil {
 		return nil, err
 	}

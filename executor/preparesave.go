@@ -52,15 +52,6 @@ func declaredBytes(v *program.Var) int64 {
 // free tells how much a disk can take; a test replaces it.
 var free = diskfree.Of
 
-// refuseURL refuses what would become a folder of the name s3: here.
-func refuseURL(dir string) error {
-	if !bucket.IsURL(dir) {
-		return nil
-	}
-	return fault.E(fault.Unsupported, fault.At("cannot save to "+dir), fault.Got("a URL"), fault.Want("a folder of this machine"),
-		fault.Hint("save to a folder and copy it, or let checkpoints go to the bucket: they are read with --params URL, too"))
-}
-
 // PrepareSave checks, before a training, that the state of p can be saved to dir: it makes dir, finishes or removes what an interrupted Save has left,
 // writes and renames a file, and compares the bytes that a Save needs with those that are free. While a Save replaces a state, both have their room.
 // What trains for hours should not learn this at its end. A disk
@@ -69,8 +60,8 @@ func PrepareSave(dir string, p *program.Program) error { return Files{}.PrepareS
 
 // PrepareSave is the function PrepareSave.
 func (f Files) PrepareSave(dir string, p *program.Program) error {
-	if err := refuseURL(dir); err != nil {
-		return err
+	if dir = bucket.LocalPath(dir); bucket.IsURL(dir) {
+		return f.prepareBucket(dir, p)
 	}
 	if err := f.allowed.CheckWrite(dir); err != nil {
 		return err

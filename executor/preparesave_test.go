@@ -45,7 +45,7 @@ func TestPrepareSaveComparesBytes(t *testing.T) {
 			t.Errorf("the check leaves %v", left)
 		}
 	}
-	if err := PrepareSave("s3://bucket/model", p); !errors.Is(err, fault.Unsupported) { // not a folder named s3:
+	if err := PrepareSave("what://bucket/model", p); !errors.Is(err, fault.InvalidArgument) { // not a folder named what:
 		t.Error(err)
 	}
 	huge := program.New()

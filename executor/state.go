@@ -18,11 +18,12 @@ func (l *Local) Save(ctx context.Context, dir string, p *program.Program) error 
 		return err
 	}
 	defer l.lock.release()
-	if err := PrepareSave(dir, p); err != nil {
+	files := FilesOf(ctx)
+	if err := files.PrepareSave(dir, p); err != nil {
 		return err
 	}
 	progress := l.stepper.progress
-	return SaveState(l.scope, dir, p, &progress)
+	return files.saveState(l.scope, dir, p, &progress)
 }
 
 // Load implements Executor.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/internal/bucket"
 	"github.com/edl-go/edl/internal/filelock"
 	"github.com/edl-go/edl/internal/policy"
 	"github.com/edl-go/edl/ops"
@@ -32,9 +33,13 @@ import (
 // CheckComplete, which every Load calls, and Begin move the other files. This works where a directory cannot be renamed, such as the top of a volume.
 //
 // It is used by one goroutine. Files that do not belong to the new state stay.
+//
+// A directory may be the URL of a bucket, s3://bucket/folder: then the new state is in a folder of its own below it, and counts when Commit has written the list of its
+// files (bucket.Whole). Files that do not belong to it are gone with the older state.
 type StateWriter struct {
 	dir    string
 	opens  Files
+	bucket *bucketWriter // of a URL; nil: dir is a directory
 	root   *os.Root
 	folder string   // of this Save; empty before Begin
 	lock   *os.File // of the folder
@@ -55,7 +60,13 @@ var _ ops.Storage = (*StateWriter)(nil)
 // NewStateWriter opens dir, making it if need be. The caller ends it with Close.
 func NewStateWriter(dir string) (*StateWriter, error) { return Files{}.NewStateWriter(dir) }
 
-func (w *StateWriter) open() error {
+func (w *StateWriter) open() (err error) {
+	if bucket.IsURL(w.dir) {
+		if w.bucket == nil {
+			w.bucket, err = w.opens.openBucket(w.dir)
+		}
+		return err
+	}
 	root, err := w.opens.allowed.MakeRoot(w.dir)
 	if err != nil {
 		return fault.File(fault.InvalidArgument, w.dir, err)
@@ -69,6 +80,9 @@ func (w *StateWriter) Dir() string { return w.dir }
 
 // Bytes is how many bytes were written since Begin.
 func (w *StateWriter) Bytes() (bytes int64) {
+	if w.bucket != nil {
+		return w.bucket.files.Bytes()
+	}
 	for _, f := range w.files {
 		bytes += f.bytes
 	}
@@ -78,6 +92,10 @@ func (w *StateWriter) Bytes() (bytes int64) {
 // Begin begins a state. What was saved since an earlier Begin without Commit is dropped. It opens the directory again: somebody may have replaced it
 // since. It finishes or removes what Saves have left that were killed.
 func (w *StateWriter) Begin() error {
+	if w.bucket != nil {
+		w.bucket.files.Begin(w.bucket.ctx)
+		return nil
+	}
 	w.discard()
 	_ = w.root.Close()
 	if err := w.open(); err != nil {
@@ -164,6 +182,9 @@ func (w *StateWriter) SaveFile(name string, write func(io.Writer) error, overwri
 		return err
 	}
 	name = filepath.Clean(name)
+	if w.bucket != nil {
+		return w.bucket.save(name, write, overwrite)
+	}
 	again := slices.IndexFunc(w.files, func(f stagedFile) bool { return f.name == name })
 	if _, err := w.root.Lstat(name); (err == nil || again >= 0) && !overwrite {
 		return existing(w.where(name))
@@ -205,6 +226,9 @@ func (w *StateWriter) stage(name string, write func(io.Writer) error) error {
 // Commit makes what was saved since Begin the state in the directory, with a Progress; nil: its progress is not known. When it fails, the directory has
 // the older state or the new one, which Begin, Load and CheckComplete bring to its place.
 func (w *StateWriter) Commit(p *Progress) error {
+	if w.bucket != nil {
+		return w.bucket.commit(p)
+	}
 	if err := w.stageProgress(p); err != nil {
 		return err
 	}
@@ -246,6 +270,9 @@ func (w *StateWriter) Commit(p *Progress) error {
 
 // Remove says that the new state does not have a file, which Commit removes if it is there.
 func (w *StateWriter) Remove(name string) error {
+	if w.bucket != nil {
+		return nil // the new state has nothing of the older one
+	}
 	mark := filepath.Join(w.folder, saveRemoved, name)
 	if name != ProgressFile {
 		if err := checkName(name); err != nil {
@@ -317,6 +344,9 @@ func (w *StateWriter) discard() {
 
 // Close drops a state without Commit, and ends the use of the directory.
 func (w *StateWriter) Close() error {
+	if w.bucket != nil {
+		return w.bucket.files.Close(w.bucket.ctx)
+	}
 	w.discard()
 	return w.root.Close()
 }
@@ -361,11 +391,16 @@ func RetrySave(ctx context.Context, save func() error, retry func(err error, pau
 
 // SaveState writes the persistable tensors of p and a Progress, which may be nil, to dir. It replaces the state in dir as a StateWriter does.
 func SaveState(s *Scope, dir string, p *program.Program, progress *Progress) error {
+	return Files{}.saveState(s, dir, p, progress)
+}
+
+// saveState is the function SaveState.
+func (f Files) saveState(s *Scope, dir string, p *program.Program, progress *Progress) error {
 	values, err := valuesOf(s, Persistables(p))
 	if err != nil {
 		return err
 	}
-	w, err := NewStateWriter(dir)
+	w, err := f.NewStateWriter(dir)
 	if err != nil {
 		return err
 	}

@@ -15,7 +15,6 @@ import (
 	"context"
 	"errors"
 	"math"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -24,6 +23,7 @@ import (
 	"github.com/edl-go/edl/dataset"
 	"github.com/edl-go/edl/executor"
 	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/internal/bucket"
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/remote/credential"
@@ -352,11 +352,10 @@ func absolute(paths ...*string) error {
 		if *p == "" {
 			continue
 		}
-		abs, err := filepath.Abs(*p)
-		if err != nil {
-			return fault.Wrap(fault.InvalidArgument, *p, err)
+		var err error
+		if *p, err = dataset.Absolute(bucket.LocalPath(*p)); err != nil {
+			return err
 		}
-		*p = abs
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package tensor
 import (
 	"bytes"
 	"io"
+	"math"
 	"slices"
 
 	"github.com/edl-go/edl/fault"
@@ -151,4 +152,19 @@ func beginsShort(src *source) (bool, error) {
 		return err == nil, err
 	}
 	return false, checkVersion(word, 0, what)
+}
+
+// Head reads what comes before the elements of a tensor in a file, which begins with these bytes: a LoDTensor stream, or a tensor in short form.
+func Head(b []byte) (DType, []int64, error) {
+	var s Stream
+	src, limits := source{b: b}, Limits{Bytes: math.MaxInt64}.withDefaults()
+	short, err := beginsShort(&src)
+	switch {
+	case err != nil:
+	case short:
+		err = s.parseTensorHead(&src, limits)
+	default:
+		_, err = s.parseBody(&src, limits)
+	}
+	return s.DType, slices.Clone(s.Dims), err
 }

@@ -12,22 +12,20 @@
 //
 // In Safetensors and NPZ, a table that grows has the rows in use, and beside them an array of their numbers, whose name ends with executor.RowsSuffix.
 //
-// Files in reading order: export.go, stored.go (tables of bfloat16). The formats of parameters are in executor, tensor/safetensors and tensor/npz.
+// Files in reading order: export.go, place.go (what may be replaced), stored.go (tables of bfloat16). The formats of parameters are in executor, tensor/safetensors and tensor/npz.
 package export
 
 import (
-	"context"
 	"errors"
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
 
 	"github.com/edl-go/edl/executor"
 	"github.com/edl-go/edl/executor/export/onnx"
 	"github.com/edl-go/edl/fault"
-	"github.com/edl-go/edl/internal/policy"
+	"github.com/edl-go/edl/internal/bucket"
 	"github.com/edl-go/edl/ops/sparse"
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/tensor"
@@ -118,67 +116,6 @@ func neededFeeds(p *program.Program, targets []string) ([]string, error) {
 	return feeds, nil
 }
 
-// Prepare checks, before a training, that Write can write to dir.
-func Prepare(dir string, inference *program.Program) error {
-	if err := checkPlace(dir); err != nil {
-		return err
-	}
-	return executor.PrepareSave(dir, widened(inference))
-}
-
-// checkPlace refuses a directory that Save has written: an export of other variables would make it useless.
-func checkPlace(dir string) error {
-	_, err := os.Lstat(filepath.Join(dir, executor.ProgressFile))
-	if err == nil {
-		return fault.E(fault.InvalidArgument, fault.At(dir), fault.Got("the directory of a training, with "+executor.ProgressFile), fault.Want("another directory"))
-	}
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	return fault.File(fault.InvalidArgument, dir, err)
-}
-
-// CheckSave refuses to save a training to a directory that Write has written, which somebody may serve: its parameters would change, and its program would stay. A
-// directory with a program that trains is no such directory, and none with executor.ProgressFile is. What cannot be looked at, executor.PrepareSave reports.
-func CheckSave(ctx context.Context, dir string) error {
-	allowed := policy.From(ctx)
-	there := func(name string) bool {
-		_, err := allowed.Stat(filepath.Join(dir, name))
-		return err == nil
-	}
-	exported := ""
-	switch {
-	case there(executor.ProgressFile):
-	case there(ONNXFile):
-		exported = ONNXFile
-	case there(ModelFile) && !holdsTraining(allowed, filepath.Join(dir, ModelFile)):
-		exported = ModelFile
-	}
-	if exported == "" {
-		return nil
-	}
-	return fault.E(fault.InvalidArgument, fault.At("cannot save to "+dir), fault.Got("the directory of an exported model, with "+exported), fault.Want("another directory"),
-		fault.Hint("--export writes a trained model there"))
-}
-
-// holdsTraining reports whether a file has a program that trains.
-func holdsTraining(allowed *policy.Policy, path string) bool {
-	file, size, err := allowed.Open(fault.InvalidArgument, path)
-	if err != nil {
-		return false
-	}
-	defer file.Close()
-	if size > program.DefaultLimits().Bytes {
-		return false
-	}
-	data, err := io.ReadAll(io.LimitReader(file, size))
-	if err != nil {
-		return false
-	}
-	p, err := program.Decode(data, program.Limits{})
-	return err == nil && executor.Trains(p)
-}
-
 // Write writes a program that Program has made, and its parameters, to dir, which is made if need be. It replaces an exported model there as a whole or not at
 // all, as executor.StateWriter says. value returns the parameters by name, each once. It returns how many bytes it has written.
 //
@@ -187,8 +124,10 @@ func holdsTraining(allowed *policy.Policy, path string) bool {
 //
 // The files of more belong to the model. Without a SchemaFile among them, the one of an earlier export is removed: it may be that of another table.
 func Write(dir string, inference *program.Program, format Format, value func(name string) (*tensor.Tensor, error), more ...File) (bytes int64, err error) {
-	if err := checkPlace(dir); err != nil {
-		return 0, err
+	if dir = bucket.LocalPath(dir); !bucket.IsURL(dir) {
+		if err := checkPlace(dir); err != nil {
+			return 0, err
+		}
 	}
 	if err := executor.CheckNames(inference); err != nil {
 		return 0, err

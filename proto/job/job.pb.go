@@ -363,6 +363,7 @@ type JobSpec struct {
 	TrainerPod         *Pod                   `protobuf:"bytes,51,opt,name=trainer_pod,json=trainerPod,proto3" json:"trainer_pod,omitempty"`                                                 // what pods of trainers have beside that, or in its place
 	PserverPod         *Pod                   `protobuf:"bytes,52,opt,name=pserver_pod,json=pserverPod,proto3" json:"pserver_pod,omitempty"`                                                 // and those of pservers and standbys
 	Queue              string                 `protobuf:"bytes,53,opt,name=queue,proto3" json:"queue,omitempty"`                                                                             // that admits a TrainingJob before it begins; listeners have no queues of others
+	Overwrite          bool                   `protobuf:"varint,60,opt,name=overwrite,proto3" json:"overwrite,omitempty"`                                                                    // save may replace another model; false: such a job is refused
 	unknownFields      protoimpl.UnknownFields
 	sizeCache          protoimpl.SizeCache
 }
@@ -766,6 +767,13 @@ func (x *JobSpec) GetQueue() string {
 		return x.Queue
 	}
 	return ""
+}
+
+func (x *JobSpec) GetOverwrite() bool {
+	if x != nil {
+		return x.Overwrite
+	}
+	return false
 }
 
 // Pod is what a pod of a role has beside what its listener gives it. The names are those of Kubernetes. The listener says which of it jobs may have.
@@ -3781,7 +3789,7 @@ const file_proto_job_job_proto_rawDesc = "" +
 	"\vDataBinding\x12\x18\n" +
 	"\adataset\x18\x01 \x01(\tR\adataset\x12\x14\n" +
 	"\x05globs\x18\x02 \x03(\tR\x05globs\x12\x16\n" +
-	"\x06follow\x18\x03 \x01(\bR\x06follow\"\x90\x10\n" +
+	"\x06follow\x18\x03 \x01(\bR\x06follow\"\xae\x10\n" +
 	"\aJobSpec\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aprogram\x18\x02 \x01(\fR\aprogram\x12(\n" +
@@ -3842,7 +3850,8 @@ const file_proto_job_job_proto_rawDesc = "" +
 	"trainerPod\x12-\n" +
 	"\vpserver_pod\x184 \x01(\v2\f.edl.job.PodR\n" +
 	"pserverPod\x12\x14\n" +
-	"\x05queue\x185 \x01(\tR\x05queue\x1a9\n" +
+	"\x05queue\x185 \x01(\tR\x05queue\x12\x1c\n" +
+	"\toverwrite\x18< \x01(\bR\toverwrite\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\f\n" +

@@ -76,6 +76,7 @@ func TestPlacesOutsideAreRefused(t *testing.T) {
 		"params behind a link":   {func(s *job.JobSpec) { s.Params = filepath.Join(f.in, "link") }, "through a link"},
 		"params in a link":       {func(s *job.JobSpec) { s.Params = filepath.Join(f.in, "linked") }, "through a link"},
 		"save":                   {func(s *job.JobSpec) { s.Save = f.out }, "--allow-save"},
+		"save to a bucket":       {func(s *job.JobSpec) { s.Save = "s3://models/digits" }, "--allow-save"},
 		"save where it may read": {func(s *job.JobSpec) { s.Save = filepath.Join(f.in, "x") }, "--allow-save"},
 		"save to a link":         {func(s *job.JobSpec) { s.Save = filepath.Join(f.in, "models", "link") }, "through a link"},
 		"save behind a link":     {func(s *job.JobSpec) { s.Save = filepath.Join(f.in, "models", "link", "new") }, "through a link"},

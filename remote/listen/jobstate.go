@@ -59,7 +59,7 @@ func (m *Manager) openState(ctx context.Context, id string, spec *job.JobSpec, p
 		if err := executor.FilesOf(ctx).PrepareSave(spec.Save, p); err != nil {
 			return nil, err
 		}
-		if err := export.CheckSave(ctx, spec.Save); err != nil {
+		if err := export.CheckSave(ctx, spec.Save, p, spec.Overwrite); err != nil {
 			return nil, err
 		}
 	}

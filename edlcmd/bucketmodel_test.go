@@ -1,0 +1,113 @@
+package edlcmd
+
+import (
+	"bytes"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/johannesboyne/gofakes3"
+	"github.com/johannesboyne/gofakes3/backend/s3mem"
+
+	"github.com/edl-go/edl/internal/testkit"
+	"github.com/edl-go/edl/layers"
+	"github.com/edl-go/edl/optimizer"
+)
+
+// A model goes to a bucket and comes back from it as it does from a directory. Another one in its place is refused without --overwrite, in a bucket and in a directory.
+func TestModelsInBuckets(t *testing.T) {
+	t.Setenv("AWS_ACCESS_KEY_ID", "key")
+	t.Setenv("AWS_SECRET_ACCESS_KEY", "secret")
+	backend := s3mem.New()
+	server := httptest.NewServer(gofakes3.New(backend).Server())
+	defer server.Close()
+	if err := backend.CreateBucket("models"); err != nil {
+		t.Fatal(err)
+	}
+	at := func(folder string) string {
+		return "s3://models/" + folder + "?region=us-east-1&use_path_style=true&endpoint=" + url.QueryEscape(server.URL)
+	}
+	dir := t.TempDir()
+	path := func(name string) string { return filepath.Join(dir, name) }
+	if err := testkit.Reading(t, 8, optimizer.SGD(0.1)).Program.Save(path("program.pb")); err != nil {
+		t.Fatal(err)
+	}
+	m := layers.NewModel()
+	r := layers.OpenDataset(m, testkit.Dataset, layers.Field("x", layers.Dims(testkit.Width)), layers.Field("y", layers.Dims(1)))
+	batch := layers.Read(layers.Batch(r, 8))
+	loss := layers.Mean(layers.SquareErrorCost(layers.FC(layers.FC(batch[0], 7), 1, layers.Name("prediction")), batch[1]), layers.Name("loss"))
+	optimizer.SGD(0.1).Minimize(loss)
+	if err := testkit.Built(t, m, loss).Program.Save(path("other.pb")); err != nil {
+		t.Fatal(err)
+	}
+	data := "train=" + testkit.Samples(t, path("data"), 100)[testkit.Dataset][0]
+	edl := func(want int, says string, args ...string) string {
+		t.Helper()
+		var out, diagnostics bytes.Buffer
+		if code := run(t.Context(), args, strings.NewReader(""), &out, &diagnostics); code != want || !strings.Contains(diagnostics.String(), says) {
+			t.Fatalf("edl %s ended with %d: %s", strings.Join(args, " "), code, diagnostics.String())
+		}
+		return out.String()
+	}
+	train := func(want int, says string, args ...string) {
+		t.Helper()
+		edl(want, says, append([]string{"run", path("program.pb"), "--data", data}, args...)...)
+	}
+	same := func(a, b string) {
+		t.Helper()
+		if edl(0, "", "diff", a, b) == "" {
+			t.Errorf("no comparison of %s and %s", a, b)
+		}
+	}
+	train(0, "", "--save", path("here"))
+	edl(0, "", "run", path("other.pb"), "--data", data, "--save", path("other"))
+	train(0, "", "--save", at("there"))
+	train(0, "goes on at pass 1", "--params", at("there"), "--save", "file://"+path("went"))
+	train(0, "goes on at pass 1", "--params", path("here"), "--save", path("on"))
+	same(path("went"), path("on"))
+	if !testing.Short() { // the trainer that saves writes to the bucket
+		cluster := exec.CommandContext(t.Context(), edlFile(t), "run", path("program.pb"), "--data", data, "--params", path("here"), "--save", at("cluster"), "--remote", "--trainers", "1", "--pservers", "1")
+		if out, err := cluster.CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		train(0, "goes on at pass 2", "--params", at("cluster"))
+	}
+	if entries, err := os.ReadDir("."); err != nil {
+		t.Error(err)
+	} else {
+		for _, e := range entries {
+			if strings.HasPrefix(e.Name(), "s3:") || strings.HasPrefix(e.Name(), "file:") {
+				t.Errorf("a folder named %s", e.Name())
+			}
+		}
+	}
+
+	// An exported model runs from where it is, and is exported from a saved one.
+	row := strings.TrimSuffix(strings.Repeat("0.5,", testkit.Width), ",") + "\n"
+	if err := os.WriteFile(path("x.csv"), []byte(row), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	train(0, "", "--export", at("served"), "--export-fetch", "prediction")
+	edl(0, "", "export", at("there"), "--program", path("program.pb"), "--fetch", "prediction", "-o", path("served"))
+	if got, want := edl(0, "", "run", at("served"), "--feed", path("x.csv")), edl(0, "", "run", path("served"), "--feed", path("x.csv")); got != want || got == "" {
+		t.Errorf("%q from a bucket, %q from a directory", got, want)
+	}
+
+	// Another model there is replaced with --overwrite only, the same one without.
+	for _, place := range []struct{ saved, exported string }{{at("there"), at("served")}, {path("here"), path("served")}} {
+		other := []string{"run", path("other.pb"), "--data", data}
+		train(0, "", "--save", place.saved, "--export", place.exported, "--export-fetch", "prediction")
+		edl(2, "--overwrite", append(other, "--save", place.saved)...)
+		edl(2, "--overwrite", append(other, "--export", place.exported, "--export-fetch", "prediction")...)
+		edl(2, "--overwrite", "export", path("other"), "--program", path("other.pb"), "--fetch", "prediction", "-o", place.exported, "--format", "onnx")
+		edl(0, "", append(other, "--save", place.saved, "--export", place.exported, "--export-fetch", "prediction", "--overwrite")...)
+		edl(0, "", append(other, "--save", place.saved, "--params", place.saved)...)
+		edl(2, "--overwrite", "run", path("program.pb"), "--data", data, "--save", place.saved)
+		edl(0, "", "run", place.exported, "--feed", path("x.csv"))
+	}
+	train(2, "--save", "--overwrite")
+}
