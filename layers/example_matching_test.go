@@ -46,3 +46,13 @@ func ExampleRandomCrop() {
 	s.print(layers.RandomCrop(s.numbers("x", 2, 7, 7, 8, 8), []int64{1}))
 	// Output: [2 1] [7 8]
 }
+
+func ExampleRandomFlip() {
+	s := newSketch()
+	rows := s.numbers("x", 3, 1, 2, 3, 1, 2, 3, 1, 2, 3, 1, 2, 3, 1, 2, 3, 1, 2, 3)
+	s.print(layers.RandomFlip(rows, []int{1}, 0.5))
+	s.print(layers.RandomFlip(rows, []int{1}, 0.5, layers.IsTest()))
+	// Output:
+	// [6 3] [1 2 3 1 2 3 3 2 1 1 2 3 3 2 1 3 2 1]
+	// [6 3] [1 2 3 1 2 3 1 2 3 1 2 3 1 2 3 1 2 3]
+}

@@ -1,6 +1,9 @@
 package layers
 
-import "github.com/edl-go/edl/tensor"
+import (
+	"github.com/edl-go/edl/program"
+	"github.com/edl-go/edl/tensor"
+)
 
 // GatherTree reads the sequences that a beam search has found back from their ends: ids and parents [steps, batch, beams], where a parent is the beam of the step before that a
 // beam goes on from.
@@ -69,4 +72,23 @@ func RandomCrop(x Variable, extents []int64, opts ...Option) Variable {
 	}
 	seed := l.op("fill_constant", nil, Attrs{"shape": []int64{1}, "dtype": tensor.Int64, "value": 0}, "Out")
 	return l.result(l.multi("random_crop", In{"X": {x}, "Seed": {seed}}, Attrs{"shape": extents, "startup_seed": int32(l.model.seed)}, "SeedOut", "Out")[1])
+}
+
+// RandomFlip turns each record of x around with a probability, along axes, of which 0 is that of records: []int{3} swaps left and right of images [rows, channels, height,
+// width]. The choice is that of Dropout: it follows from the model's seed, the op, the step and the place in the global batch, so a batch that is split over machines is
+// flipped in the same places. In testing nothing is flipped.
+//
+// Options: IsTest, Name. Ops: fill_constant_batch_size_like, dropout, cast, reverse, multiplex.
+func RandomFlip(x Variable, axes []int, probability float64, opts ...Option) Variable {
+	l := start("multiplex", opts, []string{"IsTest"}, x)
+	if l.failed {
+		return l.fail()
+	}
+	ones := l.op("fill_constant_batch_size_like", In{"Input": {x}}, Attrs{"shape": []int64{program.Unknown, 1}, "dtype": tensor.Float32, "value": 1.0}, "Out")
+	kept := l.multi("dropout", In{"X": {ones}}, Attrs{"dropout_prob": probability, "is_test": l.isTest, "seed": l.model.seed, "fix_seed": true,
+		"dropout_implementation": "upscale_in_train"}, "Out", "Mask")[0]
+	stays := l.op("cast", In{"X": {kept}}, Attrs{"in_dtype": tensor.Float32, "out_dtype": tensor.Bool}, "Out")
+	index := l.op("cast", In{"X": {stays}}, Attrs{"in_dtype": tensor.Bool, "out_dtype": tensor.Int32}, "Out")
+	flipped := l.op("reverse", In{"X": {x}}, Attrs{"axis": axes}, "Out")
+	return l.result(l.op("multiplex", In{"X": {flipped, x}, "Ids": {index}}, nil, "Out"))
 }
