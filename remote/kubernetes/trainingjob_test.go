@@ -170,11 +170,27 @@ func TestTrainingJob(t *testing.T) {
 
 	apply("digits", 1, "trainers: 2")
 	done := r.awaitCondition("digits", operator.Complete, "Succeeded")
-	if s := done.Status; s.Progress == nil || *s.Progress != 100 || s.Loss == nil || s.Records == 0 || s.Steps == 0 || s.CompletionTime == nil || s.Job != "digits" || len(done.Finalizers) > 0 {
+	if s := done.Status; s.Progress == nil || *s.Progress != 100 || s.Loss == nil || s.Records == 0 || s.Steps == 0 || s.CompletionTime == nil || s.Job != "digits" {
 		t.Errorf("the status is %+v", s)
 	}
+	r.awaitJob("digits", "is protected no more", func(t operator.TrainingJob) bool { return len(t.Finalizers) == 0 }) // it is so soon after the status
 	r.compare(filepath.Join(r.dir, "models", "digits"), 1)
 	r.nothingLeft(namespace)
+
+	// So does a job file that is submitted. Its program goes with it.
+	file := filepath.Join(r.dir, "job.yaml")
+	write(t, file, fmt.Appendf(nil, "name: submitted\nprogram: program.pb\ndata: {train: %q}\ntrainers: 2\npservers: 2\npasses: 1\nsave: %s\npod: {env: {COST: 5}, nodeSelector: {kubernetes.io/hostname: node-1}}\n",
+		filepath.Join(r.dir, "train-*"), filepath.Join(r.dir, "models", "submitted")))
+	r.command(r.run("submit", "-f", file, "--kubernetes", "--kubeconfig", r.Kubeconfig, "--namespace", namespace))
+	r.awaitCondition("submitted", operator.Complete, "Succeeded")
+	r.compare(filepath.Join(r.dir, "models", "submitted"), 1)
+	if err := r.Core().Delete().AbsPath(trainingJobs + "submitted").Do(t.Context()).Error(); err != nil {
+		t.Fatal(err)
+	}
+	r.Await("its program is gone", func(ctx context.Context) (bool, error) {
+		err := r.Core().Get().Namespace(namespace).Resource("configmaps").Name("submitted-program").Do(ctx).Error()
+		return apierrors.IsNotFound(err), err
+	})
 
 	// What cannot be is refused when it is applied.
 	for _, c := range []struct {
@@ -200,6 +216,10 @@ func TestTrainingJob(t *testing.T) {
 	// What the listener refuses has failed, with its words.
 	apply("no-program", 1, "-program", "programFrom: {configMap: nobody, key: program.pb}")
 	if c := conditionOf(r.awaitCondition("no-program", operator.Failed, "Refused"), operator.Failed); !strings.Contains(c.Message, "nobody") {
+		t.Errorf("the condition is %+v", c)
+	}
+	apply("account", 1, "pod: {serviceAccountName: admin}")
+	if c := conditionOf(r.awaitCondition("account", operator.Failed, "Refused"), operator.Failed); !strings.Contains(c.Message, "--allow-pods") {
 		t.Errorf("the condition is %+v", c)
 	}
 	apply("outside", 1, "-program", "program: /etc/passwd")

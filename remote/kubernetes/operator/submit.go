@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/remote/jobspec"
 )
 
@@ -48,6 +49,14 @@ func NewSubmission(namespace string, file, program []byte) (*Submission, error) 
 	if err := yaml.Unmarshal(file, &spec); err != nil {
 		return nil, fault.Wrap(fault.InvalidArgument, "job file", err)
 	}
+	asTexts(spec, "labels", read.Spec.Labels)
+	for field, p := range map[string]*job.Pod{"pod": read.Spec.Pod, "trainer_pod": read.Spec.TrainerPod, "pserver_pod": read.Spec.PserverPod} {
+		if of, ok := spec[field].(map[string]any); ok {
+			asTexts(of, "env", p.GetEnv())
+			asTexts(of, "nodeSelector", p.GetNodeSelector())
+			asTexts(of, "annotations", p.GetAnnotations())
+		}
+	}
 	delete(spec, "name")
 	delete(spec, "program")
 	m := &corev1.ConfigMap{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}, ObjectMeta: metav1.ObjectMeta{Name: name + "-program", Namespace: namespace},
@@ -58,6 +67,13 @@ func NewSubmission(namespace string, file, program []byte) (*Submission, error) 
 		meta["namespace"] = namespace
 	}
 	return &Submission{Name: name, ConfigMap: m, Job: map[string]any{"apiVersion": Group + "/" + Version, "kind": Kind, "metadata": meta, "spec": spec}}, nil
+}
+
+// asTexts gives a field the texts that a job file has for it. A number is a text there, and not for the API server.
+func asTexts(of map[string]any, field string, texts map[string]string) {
+	if of[field] != nil {
+		of[field] = texts
+	}
 }
 
 // YAML writes the objects as kubectl reads them.
@@ -84,7 +100,7 @@ func (s *Submission) Create(ctx context.Context, c *rest.Config, namespace strin
 	}
 	ctx, cancel := context.WithTimeout(ctx, requestTime)
 	defer cancel()
-	job, err := json.Marshal(s.Job)
+	resource, err := json.Marshal(s.Job)
 	if err != nil {
 		return fault.Wrap(fault.Internal, s.Name, err)
 	}
@@ -100,7 +116,7 @@ func (s *Submission) Create(ctx context.Context, c *rest.Config, namespace strin
 	}
 	one := a.client.Delete().AbsPath(append(maps, m.Name)...)
 	var made TrainingJob
-	if err := a.client.Post().Namespace(namespace).Resource(Resource).Param("fieldValidation", "Strict").Body(job).Do(ctx).Into(&made); err != nil {
+	if err := a.client.Post().Namespace(namespace).Resource(Resource).Param("fieldValidation", "Strict").Body(resource).Do(ctx).Into(&made); err != nil {
 		_ = one.Do(context.WithoutCancel(ctx)).Error() // the refusal of the job says more
 		return notMade(Kind+" "+s.Name, err)
 	}

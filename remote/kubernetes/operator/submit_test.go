@@ -23,7 +23,7 @@ func TestSubmission(t *testing.T) {
 		t.Fatal(err)
 	}
 	text, err := s.YAML()
-	if err != nil || !strings.Contains(string(text), "name: digits-program") || !strings.Contains(string(text), "program.pb: cHJvZ3JhbQ==") || strings.Contains(string(text), "p.pb\n") {
+	if err != nil || !strings.Contains(string(text), "name: digits-program") || !strings.Contains(string(text), `A: "1"`) || !strings.Contains(string(text), "program.pb: cHJvZ3JhbQ==") || strings.Contains(string(text), "p.pb\n") {
 		t.Errorf("%v:\n%s", err, text)
 	}
 	b, err := json.Marshal(s.Job)
