@@ -87,6 +87,9 @@ func drawModel(t *rapid.T, reader func(layers.Reader) layers.Reader, kinds ...st
 	case "sequences":
 		h = drawSequences(t, m, drawTables(t, h, &s), s.pooled)
 	case "image":
+		if rapid.Bool().Draw(t, "augmented") {
+			h = layers.RandomFlip(layers.RandomCrop(h, []int64{4, 5}), []int{3}, 0.5)
+		}
 		h = drawImage(t, layers.Conv2D(h, 4, 3, layers.Padding(1, 1), layers.Act("relu")))
 	}
 	h = drawLayers(t, m, h)
