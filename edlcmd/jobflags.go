@@ -24,6 +24,7 @@ type jobFlags struct {
 	file      string
 	data      []string
 	passes    int32
+	dayRounds int64
 	save      string
 	overwrite bool
 	params    string
@@ -69,6 +70,7 @@ func (f *jobFlags) addTraining(cmd *cobra.Command) {
 	flags.Int32Var(&f.passes, "passes", 0, "read the dataset `N` times (default: as the program says)")
 	flags.StringVar(&f.params, "params", "", "start from the parameters at `PATH`: a directory, one file that holds all, or a URL such as s3://bucket/folder")
 	flags.Int32Var(&f.workers, "workers", 0, "run the ops of a step on `N` goroutines (default: every core for a run without --remote, else 1)")
+	flags.Int64Var(&f.dayRounds, "day-rounds", 0, "let a day take `N` rounds, for tables that evict by days (default: the clock says the day)")
 	flags.BoolVar(&f.noFinite, "no-finite-check", false, "go on when the loss is NaN or infinite")
 }
 
@@ -218,6 +220,12 @@ func (f *jobFlags) override(flags *pflag.FlagSet, spec *job.JobSpec) error {
 	}
 	if given("fetch") {
 		spec.Fetch = f.fetch
+	}
+	if given("day-rounds") {
+		if f.dayRounds < 1 {
+			return tooFew("--day-rounds", f.dayRounds)
+		}
+		spec.DayRounds = f.dayRounds
 	}
 	if given("passes") {
 		if f.passes < 1 {

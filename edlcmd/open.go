@@ -61,7 +61,7 @@ func openExecutor(where place, spec *job.JobSpec) (executor.Executor, error) {
 }
 
 func localOptions(spec *job.JobSpec) []executor.Option {
-	options := []executor.Option{executor.WithWorkers(int(spec.Workers))}
+	options := []executor.Option{executor.WithWorkers(int(spec.Workers)), executor.WithDayRounds(spec.DayRounds)}
 	if spec.NoFiniteCheck {
 		options = append(options, executor.WithoutFiniteCheck())
 	}

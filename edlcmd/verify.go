@@ -72,6 +72,9 @@ func verifyProgram(cmd *cobra.Command, c *console, f *verifyFlags, args []string
 		return fault.E(fault.InvalidArgument, fault.At("--backup-trainers"), fault.Got(fmt.Sprint(spec.BackupTrainers)),
 			fault.Want("0: which contributions count depends on who is late, so another run computes something else"))
 	}
+	if spec.DayRounds == 0 {
+		spec.DayRounds = 24 // an hour for each round: the clock is another one when the second run trains
+	}
 	p, _, err := loadWhole(path)
 	if err != nil {
 		return err

@@ -40,6 +40,7 @@ type settings struct {
 	log         *slog.Logger
 	store       *plan.Store  // of the temporaries of all plans, of which the lock lets one run at a time
 	memory      func() int64 // bytes that a new plan may need; 0 is no bound
+	dayRounds   int64        // steps that a day takes; 0: 24 hours of the clock
 }
 
 // New returns an executor for this machine. Close ends its goroutines.
@@ -54,6 +55,7 @@ func New(options ...Option) *Local {
 	if l.workers > 1 {
 		l.stepper.pool = plan.NewPool(l.workers)
 	}
+	l.stepper.dayRounds = l.dayRounds
 	l.startup = startup{&l.settings, l.stepper.pool}
 	l.planner = planner{settings: &l.settings, startup: &l.startup}
 	return l
@@ -148,6 +150,10 @@ func WithScope(s *Scope) Option { return func(l *Local) { l.scope = s } }
 // WithWorkers lets n goroutines, one of them the caller's, run the ops of a step. Each op runs as soon as its inputs are ready; large ops are
 // divided. A program that is too small to gain from it runs on the caller's alone. Results are the same bits for every n. The default is 1.
 func WithWorkers(n int) Option { return func(l *Local) { l.workers = n } }
+
+// WithDayRounds makes a day take n steps, for ops that count days (layers.EvictUnseenDays): a run over the records of past days, or one that is to be the same each
+// time. With 0, the default, the clock of the machine says the day.
+func WithDayRounds(n int64) Option { return func(l *Local) { l.dayRounds = n } }
 
 // WithMemory refuses a program, before anything is allocated, if one plan of it needs more than n bytes; 0 refuses none. The default is what the
 // machine or the control group of the process has free, where the system says.

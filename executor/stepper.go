@@ -15,6 +15,8 @@ type stepper struct {
 	pool     *plan.Pool // nil for one worker
 	progress Progress   // of the state
 	now      ops.Step   // that runs, or ran last
+
+	dayRounds int64 // see WithDayRounds
 }
 
 // next says which step comes next.
@@ -49,9 +51,15 @@ func (s *stepper) feed(compiled *plan.Plan, feed Feed, step ops.Step) error {
 			return err
 		}
 	}
-	s.now = step
-	compiled.SetStep(&s.now)
+	s.begin(compiled, step)
 	return nil
+}
+
+// begin notes which step a plan runs, and its hour.
+func (s *stepper) begin(compiled *plan.Plan, step ops.Step) {
+	s.now = step
+	s.now.Hour = ops.HourOf(step.Round, s.dayRounds)
+	compiled.SetStep(&s.now)
 }
 
 // runToUpdate feeds a plan, and runs what comes before its update.
@@ -64,8 +72,7 @@ func (s *stepper) runToUpdate(ctx context.Context, compiled *plan.Plan, feed Fee
 
 // runEmpty runs a step without rows.
 func (s *stepper) runEmpty(ctx context.Context, compiled *plan.Plan, step ops.Step) error {
-	s.now = step
-	compiled.SetStep(&s.now)
+	s.begin(compiled, step)
 	return compiled.RunFromBarrier(ctx)
 }
 

@@ -34,6 +34,7 @@ type settings struct {
 	atBound     string // SparseEmbedding
 	entry       string
 	unseen      int64
+	unseenDays  int64
 	distributed bool
 	halves      bool // tables of bfloat16
 	combine     string

@@ -26,6 +26,13 @@ func EvictUnseen(steps int64) Option {
 	return Option{"EvictUnseen", func(s *settings) { s.unseen = steps }}
 }
 
+// EvictUnseenDays makes a table of SparseEmbedding evict keys that no step has trained for so many days, and at most a 24th as many more. The day of a step is that of
+// the clock of the machine, or follows from its number (executor.WithDayRounds, edl run --day-rounds). On a cluster it is the same for all servers. An evicted
+// key is as one that was never trained. It contradicts EvictUnseen. (Paddle 2: delete_after_unseen_days.)
+func EvictUnseenDays(days int64) Option {
+	return Option{"EvictUnseenDays", func(s *settings) { s.unseenDays = days }}
+}
+
 // CountFilterEntry makes a table of SparseEmbedding give a key its row in the nth step that trains it. Before, the key reads as its initial value, takes a place of
 // the table, and is evicted like others. (Paddle 2: CountFilterEntry.)
 func CountFilterEntry(n int64) Option {
@@ -57,16 +64,16 @@ func entry[N int64 | float64](form string, number N) string {
 // On a cluster only pservers hold the table, and each has keys of all kinds. Layers whose Param names the same parameter share a table, and the options of the
 // first count. The initializer of Param is Uniform or Constant; by default Uniform between ±1/sqrt(width). This is sparse_embedding of Paddle 2.
 //
-// Refuse and EvictOldest contradict each other, and so do CountFilterEntry and ProbabilityEntry.
+// Refuse and EvictOldest contradict each other, and so do EvictUnseen and EvictUnseenDays, and CountFilterEntry and ProbabilityEntry.
 //
-// Options: Param, PaddingIndex, StoreBFloat16, Combine, Refuse, EvictOldest, EvictUnseen, CountFilterEntry, ProbabilityEntry, Name. Ops: lookup_sparse_table; with Combine those of
-// Embedding. The optimizer adds lookup_sparse_table_insert, lookup_sparse_table_rows and, where keys may go or an entry decides, lookup_sparse_table_shrink.
+// Options: Param, PaddingIndex, StoreBFloat16, Combine, Refuse, EvictOldest, EvictUnseen, EvictUnseenDays, CountFilterEntry, ProbabilityEntry, Name. Ops: lookup_sparse_table; with
+// Combine those of Embedding. The optimizer adds lookup_sparse_table_insert, lookup_sparse_table_rows and, where keys may go or an entry decides, lookup_sparse_table_shrink.
 func SparseEmbedding(keys Variable, rows, width int64, opts ...Option) Variable {
-	l := start("sparse_embedding", opts, []string{"Param", "PaddingIndex", "StoreBFloat16", "Combine", "Refuse", "EvictOldest", "EvictUnseen", "CountFilterEntry", "ProbabilityEntry"}, keys)
+	l := start("sparse_embedding", opts, []string{"Param", "PaddingIndex", "StoreBFloat16", "Combine", "Refuse", "EvictOldest", "EvictUnseen", "EvictUnseenDays", "CountFilterEntry", "ProbabilityEntry"}, keys)
 	if l.failed {
 		return l.fail()
 	}
-	for _, pair := range [][2]string{{"Refuse", "EvictOldest"}, {"CountFilterEntry", "ProbabilityEntry"}} {
+	for _, pair := range [][2]string{{"Refuse", "EvictOldest"}, {"EvictUnseen", "EvictUnseenDays"}, {"CountFilterEntry", "ProbabilityEntry"}} {
 		if given(opts, pair[0]) && given(opts, pair[1]) {
 			return l.mistake(fault.E(fault.InvalidArgument, fault.Gotf("the options %s and %s, which contradict each other", pair[0], pair[1]), fault.Want("one of the two")))
 		}
@@ -118,7 +125,8 @@ func grownTable(l *layer, dims []int64) (In, Attrs) {
 		limit := 1 / math.Sqrt(float64(dims[1]))
 		initial = Uniform(-limit, limit)
 	}
-	attrs := Attrs{"table_name": w.Name(), "seed": m.seed, "at_bound": cmp.Or(l.atBound, "error"), "entry": cmp.Or(l.entry, "none"), "evict_unseen": l.unseen}
+	attrs := Attrs{"table_name": w.Name(), "seed": m.seed, "at_bound": cmp.Or(l.atBound, "error"), "entry": cmp.Or(l.entry, "none"), "evict_unseen": l.unseen,
+		"evict_unseen_days": l.unseenDays}
 	switch op := initial(Target{DType: tensor.Float32, Dims: dims, Seed: m.seed}); {
 	case op != nil && op.Type == "uniform_random":
 		attrs["min"], attrs["max"] = op.Attrs["min"], op.Attrs["max"]
@@ -136,8 +144,11 @@ func grownTable(l *layer, dims []int64) (In, Attrs) {
 	if strings.HasPrefix(l.entry, "count") {
 		m.State(w.Name()+".counts", tensor.Int32, dims[:1], Constant(0))
 	}
-	if attrs["entry"] != "none" || l.unseen != 0 || l.atBound == "evict" {
+	if attrs["entry"] != "none" || l.unseen != 0 || l.unseenDays != 0 || l.atBound == "evict" {
 		m.State(w.Name()+".rounds", tensor.Int64, []int64{1}, Constant(0))
+	}
+	if l.unseenDays != 0 {
+		m.State(w.Name()+".hours", tensor.Int64, []int64{2}, Constant(0))
 	}
 	return In{"W": {w}, "Keys": {keys}, "Index": {index}}, attrs
 }
@@ -145,7 +156,7 @@ func grownTable(l *layer, dims []int64) (In, Attrs) {
 // initialAttrs are the attributes of a lookup that say what the rows of its table are at first, and what happens when it is full.
 func initialAttrs(lookup *program.Op) Attrs {
 	attrs := Attrs{}
-	for _, name := range []string{"table_name", "seed", "min", "max", "at_bound", "entry", "evict_unseen"} {
+	for _, name := range []string{"table_name", "seed", "min", "max", "at_bound", "entry", "evict_unseen", "evict_unseen_days"} {
 		if value, ok := lookup.Attrs[name]; ok {
 			attrs[name] = value
 		}

@@ -49,6 +49,7 @@ type Step struct {
 	// run says so, with Weight.
 	Void      bool
 	Iteration uint64 // tells runs of a block within the step apart; 0 outside of blocks that ops run
+	Hour      int64  // of the round: see HourOf
 }
 
 // A Message names one variable that a trainer sends or receives.

@@ -28,12 +28,12 @@ func grownOf(p Pair) *grown {
 		}
 		t := &grown{in: layers.In{"Param": one(p.Param), "Grad": one(p.Grad)}, out: layers.In{"ParamOut": one(p.Param)},
 			attrs: layers.Attrs{"region_rows": p.Param.Dims()[0] / kernel.KeyRegions}}
-		for slot, suffix := range map[string]string{"Keys": ".keys", "Index": ".index", "Counts": ".counts", "Rounds": ".rounds"} {
+		for slot, suffix := range map[string]string{"Keys": ".keys", "Index": ".index", "Counts": ".counts", "Rounds": ".rounds", "Hours": ".hours"} {
 			if v, ok := m.Variable(p.Param.Name() + suffix); ok {
 				t.in[slot], t.out[slot+"Out"] = one(v), one(v)
 			}
 		}
-		for _, name := range []string{"table_name", "seed", "min", "max", "at_bound", "entry", "evict_unseen"} {
+		for _, name := range []string{"table_name", "seed", "min", "max", "at_bound", "entry", "evict_unseen", "evict_unseen_days"} {
 			if value, ok := lookup.Attrs[name]; ok {
 				t.attrs[name] = value
 			}
@@ -94,10 +94,13 @@ func (t *grown) end(u *Update) {
 // refuseGrown reports a table whose rows move, where something keeps a value for each row that would stay where it is.
 func refuseGrown(p Pair, what string) bool {
 	t := grownOf(p)
-	if t == nil || t.attrs["evict_unseen"] == int64(0) && t.attrs["at_bound"] != "evict" {
+	if t == nil || evictsNothing(t.attrs["evict_unseen"]) && evictsNothing(t.attrs["evict_unseen_days"]) && t.attrs["at_bound"] != "evict" {
 		return false
 	}
 	p.Param.Model().Report(fault.E(fault.Unsupported, fault.At(what), fault.Var(p.Param.Name()), fault.Got("a table that evicts keys"),
 		fault.Want("parameters whose rows stay where they are"), fault.Hint("give "+what+" the other pairs"), fault.Line(program.CallerLine("github.com/edl-go/edl/optimizer"))))
 	return true
 }
+
+// evictsNothing reports whether a period after which keys go is none: 0, or absent as in programs that were written before there was one.
+func evictsNothing(period any) bool { return period == nil || period == int64(0) }

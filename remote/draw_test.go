@@ -168,7 +168,7 @@ func drawTables(t *rapid.T, words layers.Variable, s *subject) layers.Variable {
 			s.stored = true
 		}
 	}
-	rule := rapid.SampledFrom([][]layers.Option{nil, {layers.EvictUnseen(1)}, {layers.CountFilterEntry(2), layers.EvictUnseen(3)}, {layers.ProbabilityEntry(0.7)},
+	rule := rapid.SampledFrom([][]layers.Option{nil, {layers.EvictUnseen(1)}, {layers.EvictUnseenDays(1)}, {layers.CountFilterEntry(2), layers.EvictUnseen(3)}, {layers.ProbabilityEntry(0.7)},
 		{layers.EvictOldest()}}).Draw(t, "rule of keys")
 	table := func(name string, rows int64) layers.Variable {
 		if grows {

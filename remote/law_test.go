@@ -39,6 +39,7 @@ func drawCluster(t *rapid.T, s subject) *remote.JobSpec {
 		SplitMethod:   rapid.SampledFrom([]string{transpiler.RoundRobin, transpiler.HashName}).Draw(t, "split method"),
 		Workers:       rapid.Int32Range(1, 2).Draw(t, "workers"),
 		Transport:     transport,
+		DayRounds:     rapid.Int64Range(1, 4).Draw(t, "rounds of a day"),
 		RoundDeadline: durationpb.New(patience),
 		NoFiniteCheck: true, // a random model may diverge; then it does so everywhere
 
@@ -56,7 +57,7 @@ func drawCluster(t *rapid.T, s subject) *remote.JobSpec {
 
 // oracleFor is the reference executor that trains as a cluster of a spec does.
 func oracleFor(p *program.Program, spec *remote.JobSpec) (*reference.Executor, error) {
-	e, err := reference.New(p, int(spec.Trainers))
+	e, err := reference.New(p, int(spec.Trainers), executor.WithDayRounds(spec.DayRounds))
 	if err != nil {
 		return nil, err
 	}

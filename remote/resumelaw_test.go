@@ -44,6 +44,7 @@ func checkResumedJobs(t *testing.T, kinds ...string) {
 		first.CompressGradients = rapid.SampledFrom([]string{"none", "bf16", "fp16"}).Draw(r, "rounded gradients")
 		first.MergeHosts, second.MergeHosts = false, second.MergeHosts && first.CompressGradients == "none" && first.CompressParameters == "none"
 		second.CompressGradients, second.CompressParameters = first.CompressGradients, first.CompressParameters
+		second.DayRounds = first.DayRounds
 		dir := scratch(r)
 		first.Checkpoints = &job.Checkpoints{Store: filepath.Join(dir, "cuts"), Rounds: rapid.Uint64Range(1, 7).Draw(r, "every"), Keep: 100}
 		data := testkit.Records(r, dir, rapid.IntRange(1, 45).Draw(r, "records"), func(i int) []*tensor.Tensor {

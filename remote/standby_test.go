@@ -49,7 +49,7 @@ func tables(t *testing.T) (testkit.Model, map[string][]string) {
 	v := layers.Read(layers.DoubleBuffer(layers.Batch(r, 16)))
 	held := layers.Embedding(v[0], 40, 4, layers.Sparse(), layers.Combine("mean"))
 	rows := layers.Add(held, layers.Embedding(v[0], 40, 4, layers.Sparse(), layers.Distributed(), layers.StoreBFloat16(), layers.Combine("sqrt")))
-	rows = layers.Add(rows, layers.SparseEmbedding(v[0], 2000, 4, layers.StoreBFloat16(), layers.Combine("sum"), layers.CountFilterEntry(2), layers.EvictUnseen(2)))
+	rows = layers.Add(rows, layers.SparseEmbedding(v[0], 2000, 4, layers.StoreBFloat16(), layers.Combine("sum"), layers.CountFilterEntry(2), layers.EvictUnseenDays(1)))
 	loss := layers.Mean(layers.SquareErrorCost(layers.FC(rows, 1), v[1]), layers.Name("loss"))
 	optimizer.Adam(0.02, optimizer.Lazy()).Minimize(loss)
 	data := testkit.Records(t, t.TempDir(), 70, func(i int) []*tensor.Tensor {
@@ -125,7 +125,7 @@ func loseWithStandby(t *testing.T, model func(*testing.T) (testkit.Model, map[st
 	save := t.TempDir()
 	r := newRig(t)
 	spec := shortLived()
-	spec.Standby = 1
+	spec.Standby, spec.DayRounds = 1, 2
 	l := r.listener()
 	e := executorOf(t, l, spec)
 	w := &watched{t: t, client: e.Client()}
@@ -156,7 +156,7 @@ func loseWithStandby(t *testing.T, model func(*testing.T) (testkit.Model, map[st
 	if n := int64(70 * passes); summary.Records != n {
 		t.Errorf("%d records are trained in %d passes, want %d", summary.Records, passes, n)
 	}
-	want, err := reference.New(m.Program, int(spec.Trainers))
+	want, err := reference.New(m.Program, int(spec.Trainers), executor.WithDayRounds(spec.DayRounds))
 	if err != nil {
 		t.Fatal(err)
 	}

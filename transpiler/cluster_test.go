@@ -110,7 +110,7 @@ func (c *cluster) advance() error {
 	for _, n := range c.declared {
 		rows += n
 	}
-	step := ops.Step{Round: c.round, Rows: rows}
+	step := ops.Step{Round: c.round, Rows: rows, Hour: ops.HourOf(c.round, dayRounds)}
 	for _, s := range c.servers {
 		if err := s.merge(); err != nil {
 			return err

@@ -74,6 +74,7 @@ func TestLawOfTablesWithRules(t *testing.T) {
 		"counted and unseen":     {500, []layers.Option{layers.CountFilterEntry(2), layers.EvictUnseen(2)}},
 		"by chance":              {500, []layers.Option{layers.ProbabilityEntry(0.5)}},
 		"by chance, at a bound":  {128, []layers.Option{layers.ProbabilityEntry(0.8), layers.EvictOldest()}},
+		"days":                   {500, []layers.Option{layers.CountFilterEntry(2), layers.EvictUnseenDays(1)}},
 		"refused":                {64, []layers.Option{layers.Refuse(), layers.EvictUnseen(1)}},
 		"all but chance, bounds": {128, []layers.Option{layers.CountFilterEntry(2), layers.EvictUnseen(30), layers.EvictOldest()}},
 	}

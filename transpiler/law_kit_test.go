@@ -50,6 +50,9 @@ func same(a, b *tensor.Tensor) bool {
 	return a != nil && b != nil && bytes.Equal(tensor.AppendStream(nil, a), tensor.AppendStream(nil, b))
 }
 
+// dayRounds are the rounds of a day, for tables that evict by days.
+const dayRounds = 2
+
 // checkLaw trains p for some steps in the reference executor and on a cluster, and returns the first difference in what
 // is fetched or saved.
 func checkLaw(t testing.TB, p *program.Program, cfg transpiler.Config, fetch ...string) error {
@@ -58,7 +61,7 @@ func checkLaw(t testing.TB, p *program.Program, cfg transpiler.Config, fetch ...
 	if err != nil {
 		return err
 	}
-	oracle, err := reference.New(p, cfg.Trainers)
+	oracle, err := reference.New(p, cfg.Trainers, executor.WithDayRounds(dayRounds))
 	if err != nil {
 		return err
 	}

@@ -20,7 +20,7 @@ type ruled struct {
 	vars          tensors // as in- and outputs of the ops
 	rows          map[int64]float32
 	seen, counted map[int64]int64 // the round that has seen a key last, and how many have seen a candidate
-	round         int64
+	round, hour   int64
 }
 
 // newRuled makes a table.
@@ -28,8 +28,8 @@ func newRuled(t *rapid.T, region int64, attrs map[string]program.Attr) *ruled {
 	height, width := region*kernel.KeyRegions, int64(2)
 	r := &ruled{t, map[string]program.Attr{"table_name": "w", "seed": int64(5), "min": float32(1), "max": float32(2), "region_rows": region}, region, width,
 		tensors{"Param": {zeros(t, tensor.Float32, height, width)}, "Keys": {zeros(t, tensor.Int64, height)}, "Index": {zeros(t, tensor.Int32, height)},
-			"Counts": {zeros(t, tensor.Int32, height)}, "Rounds": {zeros(t, tensor.Int64, 1)}, "Moments": {zeros(t, tensor.Float32, height, width)}},
-		map[int64]float32{}, map[int64]int64{}, map[int64]int64{}, 0}
+			"Counts": {zeros(t, tensor.Int32, height)}, "Rounds": {zeros(t, tensor.Int64, 1)}, "Hours": {zeros(t, tensor.Int64, 2)}, "Moments": {zeros(t, tensor.Float32, height, width)}},
+		map[int64]float32{}, map[int64]int64{}, map[int64]int64{}, 0, 0}
 	for name, value := range attrs {
 		r.attrs[name] = value
 	}
@@ -43,7 +43,7 @@ func (r *ruled) step(batch []int64) {
 	vars := func(names ...string) (in, out tensors) {
 		in, out = tensors{}, tensors{}
 		for _, name := range names {
-			if name == "Counts" && fmt.Sprint(r.attrs["entry"])[0] != 'c' {
+			if name == "Counts" && fmt.Sprint(r.attrs["entry"])[0] != 'c' || name == "Hours" && r.attrs["evict_unseen_days"] == nil {
 				continue
 			}
 			in[name], out[name+"Out"] = r.vars[name], r.vars[name]
@@ -53,9 +53,9 @@ func (r *ruled) step(batch []int64) {
 	height := r.region * kernel.KeyRegions
 	grad := gradient(t, batch, height, r.width, 1)
 	in, out := vars("Param", "Keys", "Index", "Counts")
-	in["Rounds"], in["Grad"] = r.vars["Rounds"], []*tensor.Tensor{grad}
+	in["Rounds"], in["Hours"], in["Grad"] = r.vars["Rounds"], r.vars["Hours"], []*tensor.Tensor{grad}
 	for range 2 { // a round with global norms inserts twice
-		if err := run(t, "lookup_sparse_table_insert", r.attrs, in, out); err != nil {
+		if err := runAt(t, r.hour, "lookup_sparse_table_insert", r.attrs, in, out); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -65,13 +65,13 @@ func (r *ruled) step(batch []int64) {
 			r.vars["Param"][0].Float32s()[int64(row)*r.width]++
 		}
 	}
-	in, out = vars("Param", "Keys", "Index", "Counts", "Rounds", "Moments")
+	in, out = vars("Param", "Keys", "Index", "Counts", "Rounds", "Hours", "Moments")
 	in["Grad"] = []*tensor.Tensor{grad}
 	attrs := map[string]program.Attr{"moments_initial": []float32{7}}
 	for name, value := range r.attrs {
 		attrs[name] = value
 	}
-	if err := run(t, "lookup_sparse_table_shrink", attrs, in, out); err != nil {
+	if err := runAt(t, r.hour, "lookup_sparse_table_shrink", attrs, in, out); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -146,6 +146,47 @@ func TestEntryAndEviction(t *testing.T) {
 			for key, seen := range r.seen {
 				region := int64(kernel.RegionOf(kernel.MixKey(key)))
 				if unseen > 0 && r.round-seen >= unseen && region%unseen == r.round%unseen {
+					delete(r.rows, key)
+					delete(r.counted, key)
+					delete(r.seen, key)
+				}
+			}
+			r.check()
+			r.round++
+		}
+	})
+}
+
+// A key stays for n days in which no round sees it, and goes in the first round of the 25th time span after that which has seen it, if spans have n hours. Pauses of
+// any length make no key look younger than it is, and hours that go back change nothing.
+func TestEvictionByDays(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		days := rapid.Int64Range(1, 3).Draw(t, "days")
+		r := newRuled(t, 64, map[string]program.Attr{"entry": rapid.SampledFrom([]string{"none", "count_filter_entry:2"}).Draw(t, "entry"), "evict_unseen_days": days})
+		latest := int64(0)
+		for range rapid.IntRange(1, 40).Draw(t, "rounds") {
+			r.hour = max(0, latest+rapid.SampledFrom([]int64{0, 1, 2, 7, 24, 25, 60, 1000, -3, -1000}).Draw(t, "hours go by"))
+			batch := keysOfRound(t, 20)
+			r.step(batch)
+			begins := max(r.hour, latest)/days != latest/days
+			latest = max(latest, r.hour)
+			for _, key := range different(batch) {
+				r.seen[key] = latest
+				if _, has := r.rows[key]; !has {
+					if r.counted[key]++; r.counted[key] < 2 && r.attrs["entry"] != "none" {
+						continue
+					}
+					r.rows[key] = initial(key)
+					delete(r.counted, key)
+				}
+			}
+			for _, key := range batch {
+				if _, has := r.rows[key]; has {
+					r.rows[key]++
+				}
+			}
+			for key, seen := range r.seen {
+				if begins && latest/days-seen/days >= 25 {
 					delete(r.rows, key)
 					delete(r.counted, key)
 					delete(r.seen, key)

@@ -78,6 +78,8 @@ type update struct {
 	width  int
 	table  func() kernel.KeyTable
 	rounds *tensor.Tensor  // nil for a table that does not count them
+	hours  *tensor.Tensor  // nil for a table that counts no days
+	step   *ops.Step       // that runs
 	fresh  *tensor.Tensor  // room for the keys of the gradient
 	watch  ops.RowWatcher  // nil: nobody is told which rows change
 	values []string        // variables with a row for each key, of which the op changes rows
@@ -85,7 +87,7 @@ type update struct {
 }
 
 func bindUpdate(b *ops.Binding) (*update, error) {
-	u := &update{op: b.Op(), param: b.Out("ParamOut"), grad: b.In("Grad"), rounds: b.In("Rounds"), watch: b.Env.Rows}
+	u := &update{op: b.Op(), param: b.Out("ParamOut"), grad: b.In("Grad"), rounds: b.In("Rounds"), hours: b.In("Hours"), step: b.Env.Step, watch: b.Env.Rows}
 	u.values = append([]string{u.op.In("Param")}, u.op.Outputs["MomentsOut"]...)
 	var err error
 	if u.rule, err = ruleOf(b); err != nil {
@@ -97,6 +99,9 @@ func bindUpdate(b *ops.Binding) (*update, error) {
 	}
 	if u.table, err = viewOf(b.Out("KeysOut"), b.Out("IndexOut"), counts, int(b.Int("first_region")), int(b.Int("region_rows"))); err != nil {
 		return nil, err
+	}
+	if u.days > 0 && (u.hours == nil || u.hours.Len() != 2 || u.step == nil) {
+		return nil, fault.E(fault.ShapeMismatch, fault.Gotf("Hours %v", u.hours), fault.Want("int64 [2], and a step that has an hour"))
 	}
 	rows, height := u.grad.Selected()
 	if rows == nil || !sameMemory(u.param, b.In("Param")) || b.Out("KeysOut").Len() != int(u.param.Dims()[0]) || height != u.param.Dims()[0] {
@@ -123,6 +128,10 @@ func (u *update) writer() (w kernel.KeyWriter, round int64) {
 	if u.rounds != nil {
 		round = u.rounds.Int64s()[0]
 		w.Stamp = u.stamp(round)
+	}
+	if u.days > 0 {
+		_, span := u.at(u.hours.Int64s(), u.step.Hour)
+		w.Stamp = stampOf(span)
 	}
 	u.told = u.told[:0]
 	if u.watch == nil {

@@ -19,6 +19,7 @@ func init() {
 			"The last row takes the place of one that goes, in Param and in Moments. In Paddle 2, shrink is a call of its own.",
 		Inputs: slices.Concat(tableSlots, []ops.Slot{{Name: "Moments", Doc: "the state of the optimizer that has a row for each row of Param", Duplicable: true, Dispensable: true}}),
 		Outputs: slices.Concat(outSlots, []ops.Slot{{Name: "RoundsOut", Doc: "the variable of Rounds"},
+			{Name: "HoursOut", Doc: "the variable of Hours", Dispensable: true},
 			{Name: "MomentsOut", Doc: "the variables of Moments", Duplicable: true, Dispensable: true}}),
 		Attrs: slices.Concat(regionAttrs, initialAttrs, []ops.Attr{{Name: "moments_initial", Default: []float32{}, Doc: "what each of Moments has in a row that is free"}}),
 		Infer: inferShrink,
@@ -26,7 +27,7 @@ func init() {
 		Bind:  bindShrink,
 
 		RowSliced: true,
-		InPlace: map[string]string{"ParamOut": "Param", "KeysOut": "Keys", "IndexOut": "Index", "CountsOut": "Counts", "RoundsOut": "Rounds",
+		InPlace: map[string]string{"ParamOut": "Param", "KeysOut": "Keys", "IndexOut": "Index", "CountsOut": "Counts", "RoundsOut": "Rounds", "HoursOut": "Hours",
 			"MomentsOut": "Moments"},
 		TellsRows: []string{"Param", "Keys", "Index", "Counts", "Moments"},
 	})
@@ -40,6 +41,9 @@ func inferShrink(s *ops.Shapes) error {
 		return s.Errorf("Rounds", "a table that counts rounds")
 	}
 	s.Like("RoundsOut", "Rounds")
+	if s.Has("Hours") {
+		s.Like("HoursOut", "Hours")
+	}
 	initial, _ := s.Op().Floats("moments_initial")
 	if len(initial) != len(s.Ins("Moments")) {
 		return opkit.BadAttr(s, "moments_initial", "%d numbers, one for each of Moments", len(s.Ins("Moments")))
@@ -55,10 +59,13 @@ func bindShrink(b *ops.Binding) (ops.Kernel, error) {
 	if err != nil {
 		return nil, err
 	}
-	rounds, moments := b.Out("RoundsOut"), b.Outs("MomentsOut")
+	rounds, hoursOut, moments := b.Out("RoundsOut"), b.Out("HoursOut"), b.Outs("MomentsOut")
 	initial, _ := u.op.Floats("moments_initial")
 	if u.rounds == nil || rounds == nil || rounds.Len() != 1 || len(initial) != len(moments) {
 		return nil, fault.E(fault.ShapeMismatch, fault.Gotf("%d of Moments with %d first values", len(moments), len(initial)), fault.Want("one for each, and Rounds"))
+	}
+	if u.days > 0 && (hoursOut == nil || hoursOut.Len() != 2) {
+		return nil, fault.E(fault.ShapeMismatch, fault.Gotf("HoursOut %v", hoursOut), fault.Want("the variable of Hours"))
 	}
 	for _, m := range moments {
 		if m.DType() != tensor.Float32 || m.Len() != u.param.Len() {
@@ -83,12 +90,19 @@ func bindShrink(b *ops.Binding) (ops.Kernel, error) {
 				}
 			}
 		}
+		begins := false // another time span of hours
+		if u.days > 0 {
+			hours := hoursOut.Int64s()
+			latest, span := u.at(hours, u.step.Hour)
+			begins = span != hours[1]
+			hours[0], hours[1] = latest, span
+		}
 		keep := w.Region
 		if u.evict {
 			keep = w.Keep()
 		}
 		for region := w.First; region < w.First+w.Regions(); region++ {
-			if u.due(round, region) || u.evict && w.Full(region) {
+			if begins || u.due(round, region) || u.evict && w.Full(region) {
 				w.Evict(region, u.age(), keep, move)
 			}
 		}

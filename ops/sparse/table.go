@@ -45,6 +45,7 @@ var initialAttrs = []ops.Attr{
 	{Name: "entry", Default: "none", Doc: "when a key gets a row: none, when it is first trained; count_filter_entry:N, in the Nth round that trains it; " +
 		"probability_entry:P, in each round that trains it with probability P"},
 	{Name: "evict_unseen", Default: int64(0), Doc: "rounds after which a key that no round has trained is evicted; 0: never"},
+	{Name: "evict_unseen_days", Default: int64(0), Doc: "days after which a key that no round has trained is evicted; 0: never"},
 }
 
 func init() {

@@ -23,6 +23,12 @@ type tensors = map[string][]*tensor.Tensor
 // run binds an op and runs it once.
 func run(t rapid.TB, opType string, attrs map[string]program.Attr, in, out tensors) error {
 	t.Helper()
+	return runAt(t, 0, opType, attrs, in, out)
+}
+
+// runAt runs it in a round of an hour.
+func runAt(t rapid.TB, hour int64, opType string, attrs map[string]program.Attr, in, out tensors) error {
+	t.Helper()
 	op := &program.Op{Type: opType, Attrs: attrs, Inputs: map[string][]string{}, Outputs: map[string][]string{}}
 	for slot := range in {
 		op.Inputs[slot] = []string{slot}
@@ -31,7 +37,7 @@ func run(t rapid.TB, opType string, attrs map[string]program.Attr, in, out tenso
 		op.Outputs[slot] = []string{slot}
 	}
 	def, _ := ops.Lookup(opType)
-	k, err := def.Bind(ops.NewBinding(op, def, &ops.Env{Step: &ops.Step{}}, in, out, func(dtype tensor.DType, n int) *tensor.Tensor { return zeros(t, dtype, int64(n)) }))
+	k, err := def.Bind(ops.NewBinding(op, def, &ops.Env{Step: &ops.Step{Hour: hour}}, in, out, func(dtype tensor.DType, n int) *tensor.Tensor { return zeros(t, dtype, int64(n)) }))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -212,6 +218,11 @@ func TestTablesThatCannotBe(t *testing.T) {
 		"a chance of two":         {"lookup_sparse_table", map[string]program.Attr{"shape": []int64{128, 4}, "entry": "probability_entry:2"}, map[string]ops.Meta{"W": table, "Keys": keys, "Ids": ids}},
 		"less than no rounds":     {"lookup_sparse_table", map[string]program.Attr{"shape": []int64{128, 4}, "evict_unseen": int64(-1)}, map[string]ops.Meta{"W": table, "Keys": keys, "Ids": ids}},
 		"an index of other rows":  {"lookup_sparse_table", map[string]program.Attr{"shape": []int64{128, 4}}, map[string]ops.Meta{"W": table, "Keys": keys, "Index": dims(index, 64), "Ids": ids}},
+		"less than no days":       {"lookup_sparse_table", map[string]program.Attr{"shape": []int64{128, 4}, "evict_unseen_days": int64(-1)}, map[string]ops.Meta{"W": table, "Keys": keys, "Ids": ids}},
+		"rounds and days":         {"lookup_sparse_table", map[string]program.Attr{"shape": []int64{128, 4}, "evict_unseen": int64(1), "evict_unseen_days": int64(1)}, map[string]ops.Meta{"W": table, "Keys": keys, "Ids": ids}},
+		"no hours":                {"lookup_sparse_table_insert", map[string]program.Attr{"region_rows": int64(2), "evict_unseen_days": int64(2)}, map[string]ops.Meta{"Param": table, "Keys": keys, "Rounds": rounds, "Grad": grad}},
+		"hours of nothing":        {"lookup_sparse_table_insert", map[string]program.Attr{"region_rows": int64(2), "evict_unseen": int64(2)}, map[string]ops.Meta{"Param": table, "Keys": keys, "Rounds": rounds, "Hours": rounds, "Grad": grad}},
+		"an hour alone":           {"lookup_sparse_table_insert", map[string]program.Attr{"region_rows": int64(2), "evict_unseen_days": int64(2)}, map[string]ops.Meta{"Param": table, "Keys": keys, "Rounds": rounds, "Hours": rounds, "Grad": grad}},
 		"no counts":               {"lookup_sparse_table_insert", map[string]program.Attr{"region_rows": int64(2), "entry": "count_filter_entry:2"}, map[string]ops.Meta{"Param": table, "Keys": keys, "Rounds": rounds, "Grad": grad}},
 		"no rounds":               {"lookup_sparse_table_insert", map[string]program.Attr{"region_rows": int64(2), "evict_unseen": int64(2)}, map[string]ops.Meta{"Param": table, "Keys": keys, "Grad": grad}},
 		"rounds of nothing":       {"lookup_sparse_table_shrink", map[string]program.Attr{"region_rows": int64(2)}, map[string]ops.Meta{"Param": table, "Keys": keys, "Rounds": rounds, "Grad": grad}},

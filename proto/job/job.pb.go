@@ -364,6 +364,7 @@ type JobSpec struct {
 	PserverPod         *Pod                   `protobuf:"bytes,52,opt,name=pserver_pod,json=pserverPod,proto3" json:"pserver_pod,omitempty"`                                                 // and those of pservers and standbys
 	Queue              string                 `protobuf:"bytes,53,opt,name=queue,proto3" json:"queue,omitempty"`                                                                             // that admits a TrainingJob before it begins; listeners have no queues of others
 	Overwrite          bool                   `protobuf:"varint,60,opt,name=overwrite,proto3" json:"overwrite,omitempty"`                                                                    // save may replace another model; false: such a job is refused
+	DayRounds          int64                  `protobuf:"varint,61,opt,name=day_rounds,json=dayRounds,proto3" json:"day_rounds,omitempty"`                                                   // rounds that a day takes, for ops that count days; 0: the clocks of trainers say the day
 	unknownFields      protoimpl.UnknownFields
 	sizeCache          protoimpl.SizeCache
 }
@@ -774,6 +775,13 @@ func (x *JobSpec) GetOverwrite() bool {
 		return x.Overwrite
 	}
 	return false
+}
+
+func (x *JobSpec) GetDayRounds() int64 {
+	if x != nil {
+		return x.DayRounds
+	}
+	return 0
 }
 
 // Pod is what a pod of a role has beside what its listener gives it. The names are those of Kubernetes. The listener says which of it jobs may have.
@@ -3789,7 +3797,7 @@ const file_proto_job_job_proto_rawDesc = "" +
 	"\vDataBinding\x12\x18\n" +
 	"\adataset\x18\x01 \x01(\tR\adataset\x12\x14\n" +
 	"\x05globs\x18\x02 \x03(\tR\x05globs\x12\x16\n" +
-	"\x06follow\x18\x03 \x01(\bR\x06follow\"\xae\x10\n" +
+	"\x06follow\x18\x03 \x01(\bR\x06follow\"\xcd\x10\n" +
 	"\aJobSpec\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aprogram\x18\x02 \x01(\fR\aprogram\x12(\n" +
@@ -3851,7 +3859,9 @@ const file_proto_job_job_proto_rawDesc = "" +
 	"\vpserver_pod\x184 \x01(\v2\f.edl.job.PodR\n" +
 	"pserverPod\x12\x14\n" +
 	"\x05queue\x185 \x01(\tR\x05queue\x12\x1c\n" +
-	"\toverwrite\x18< \x01(\bR\toverwrite\x1a9\n" +
+	"\toverwrite\x18< \x01(\bR\toverwrite\x12\x1d\n" +
+	"\n" +
+	"day_rounds\x18= \x01(\x03R\tdayRounds\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\f\n" +

@@ -6139,6 +6139,7 @@ type BarrierRequest struct {
 	Group         []*Declared            `protobuf:"bytes,6,rep,name=group,proto3" json:"group,omitempty"`     // from the leader of a group: what each trainer of the group that has not completed has contributed, in rank order; rows and weight are the sums
 	Weight        int64                  `protobuf:"varint,7,opt,name=weight,proto3" json:"weight,omitempty"`  // of the contribution in a mean, as in Declared
 	Void          bool                   `protobuf:"varint,9,opt,name=void,proto3" json:"void,omitempty"`      // as in Declared
+	Hour          int64                  `protobuf:"varint,10,opt,name=hour,proto3" json:"hour,omitempty"`     // as in Declared; of a group that of each trainer is in group
 	Counted       []*Declared            `protobuf:"bytes,8,rep,name=counted,proto3" json:"counted,omitempty"` // with backup trainers, to other servers than 0: what server 0 has decided that the round is made of, without records
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -6228,6 +6229,13 @@ func (x *BarrierRequest) GetVoid() bool {
 		return x.Void
 	}
 	return false
+}
+
+func (x *BarrierRequest) GetHour() int64 {
+	if x != nil {
+		return x.Hour
+	}
+	return 0
 }
 
 func (x *BarrierRequest) GetCounted() []*Declared {
@@ -7225,6 +7233,7 @@ func (x *FreezeResponse) GetLacks() bool {
 
 // Declared is the barrier of one trainer.
 // Declared: weight is how many rows the loss averages over, where that is not rows, such as the tokens of sequences; 0 in all of a round where it is rows.
+// hour is when the trainer trains, in hours since 1970: the hour of a round is the earliest of contributions with rows.
 // The weight may be a sum of weights. void says that this sum is 0: the contribution is no number, and counts only beside others that weigh something.
 type Declared struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -7234,6 +7243,7 @@ type Declared struct {
 	Records       []*RecordRange         `protobuf:"bytes,4,rep,name=records,proto3" json:"records,omitempty"`
 	Weight        int64                  `protobuf:"varint,5,opt,name=weight,proto3" json:"weight,omitempty"`
 	Void          bool                   `protobuf:"varint,6,opt,name=void,proto3" json:"void,omitempty"`
+	Hour          int64                  `protobuf:"varint,7,opt,name=hour,proto3" json:"hour,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -7308,6 +7318,13 @@ func (x *Declared) GetVoid() bool {
 		return x.Void
 	}
 	return false
+}
+
+func (x *Declared) GetHour() int64 {
+	if x != nil {
+		return x.Hour
+	}
+	return 0
 }
 
 // Member: since is the generation in which it joined; leader is the rank that contributes for it, absent where that is its own.
@@ -7620,6 +7637,7 @@ type Standing struct {
 	Rank          uint32    `protobuf:"varint,16,opt,name=rank,proto3" json:"rank,omitempty"`     // UPDATE and LEARNING_RATE: of the trainer
 	Since         uint64    `protobuf:"varint,17,opt,name=since,proto3" json:"since,omitempty"`   // UPDATE, LEARNING_RATE and ENTERED: generation in which the process of the trainer joined
 	Update        uint32    `protobuf:"varint,18,opt,name=update,proto3" json:"update,omitempty"` // UPDATE: which of the server's updates
+	Hour          int64     `protobuf:"varint,19,opt,name=hour,proto3" json:"hour,omitempty"`     // UPDATE: of the update
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -7776,6 +7794,13 @@ func (x *Standing) GetSince() uint64 {
 func (x *Standing) GetUpdate() uint32 {
 	if x != nil {
 		return x.Update
+	}
+	return 0
+}
+
+func (x *Standing) GetHour() int64 {
+	if x != nil {
+		return x.Hour
 	}
 	return 0
 }
@@ -9258,7 +9283,7 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\x04dims\x18\x02 \x03(\x03R\x04dims\x12\x14\n" +
 	"\x05bytes\x18\x03 \x01(\x03R\x05bytes\x12\x14\n" +
 	"\x05merge\x18\x04 \x01(\x05R\x05merge\x12\x12\n" +
-	"\x04rows\x18\x05 \x01(\bR\x04rows\"\xab\x02\n" +
+	"\x04rows\x18\x05 \x01(\bR\x04rows\"\xbf\x02\n" +
 	"\x0eBarrierRequest\x12!\n" +
 	"\x02id\x18\x01 \x01(\v2\x11.edl.rpc.IdentityR\x02id\x12\x12\n" +
 	"\x04rows\x18\x02 \x01(\x03R\x04rows\x12\x1c\n" +
@@ -9267,7 +9292,9 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\x04pass\x18\x05 \x01(\x05R\x04pass\x12'\n" +
 	"\x05group\x18\x06 \x03(\v2\x11.edl.rpc.DeclaredR\x05group\x12\x16\n" +
 	"\x06weight\x18\a \x01(\x03R\x06weight\x12\x12\n" +
-	"\x04void\x18\t \x01(\bR\x04void\x12+\n" +
+	"\x04void\x18\t \x01(\bR\x04void\x12\x12\n" +
+	"\x04hour\x18\n" +
+	" \x01(\x03R\x04hour\x12+\n" +
 	"\acounted\x18\b \x03(\v2\x11.edl.rpc.DeclaredR\acounted\"\x11\n" +
 	"\x0fBarrierResponse\"3\n" +
 	"\x0eCountedRequest\x12!\n" +
@@ -9337,14 +9364,15 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\aapplied\x18\x04 \x03(\v2\x11.edl.rpc.DeclaredR\aapplied\x12\x1c\n" +
 	"\tcompleted\x18\x05 \x03(\rR\tcompleted\x12\x18\n" +
 	"\ahistory\x18\x06 \x01(\x04R\ahistory\x12\x14\n" +
-	"\x05lacks\x18\a \x01(\bR\x05lacks\"\xa2\x01\n" +
+	"\x05lacks\x18\a \x01(\bR\x05lacks\"\xb6\x01\n" +
 	"\bDeclared\x12\x12\n" +
 	"\x04rank\x18\x01 \x01(\rR\x04rank\x12\x12\n" +
 	"\x04rows\x18\x02 \x01(\x03R\x04rows\x12\x12\n" +
 	"\x04pass\x18\x03 \x01(\x05R\x04pass\x12.\n" +
 	"\arecords\x18\x04 \x03(\v2\x14.edl.rpc.RecordRangeR\arecords\x12\x16\n" +
 	"\x06weight\x18\x05 \x01(\x03R\x06weight\x12\x12\n" +
-	"\x04void\x18\x06 \x01(\bR\x04void\"Z\n" +
+	"\x04void\x18\x06 \x01(\bR\x04void\x12\x12\n" +
+	"\x04hour\x18\a \x01(\x03R\x04hour\"Z\n" +
 	"\x06Member\x12\x12\n" +
 	"\x04rank\x18\x01 \x01(\rR\x04rank\x12\x14\n" +
 	"\x05since\x18\x02 \x01(\x04R\x05since\x12\x1b\n" +
@@ -9363,7 +9391,7 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\x0eFollowResponse\x12\x14\n" +
 	"\x05token\x18\x01 \x01(\fR\x05token\x12\x18\n" +
 	"\aaddress\x18\x02 \x01(\tR\aaddress\x12*\n" +
-	"\x06slices\x18\x03 \x03(\v2\x12.edl.rpc.SliceInfoR\x06slices\"\xfe\x04\n" +
+	"\x06slices\x18\x03 \x03(\v2\x12.edl.rpc.SliceInfoR\x06slices\"\x92\x05\n" +
 	"\bStanding\x12*\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x16.edl.rpc.Standing.KindR\x04kind\x12\x1e\n" +
 	"\n" +
@@ -9385,7 +9413,8 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\x06clocks\x18\x0f \x03(\v2\x0e.edl.rpc.ClockR\x06clocks\x12\x12\n" +
 	"\x04rank\x18\x10 \x01(\rR\x04rank\x12\x14\n" +
 	"\x05since\x18\x11 \x01(\x04R\x05since\x12\x16\n" +
-	"\x06update\x18\x12 \x01(\rR\x06update\"i\n" +
+	"\x06update\x18\x12 \x01(\rR\x06update\x12\x12\n" +
+	"\x04hour\x18\x13 \x01(\x03R\x04hour\"i\n" +
 	"\x04Kind\x12\t\n" +
 	"\x05BEGIN\x10\x00\x12\t\n" +
 	"\x05STATE\x10\x01\x12\n" +

@@ -160,6 +160,7 @@ func Check(s *job.JobSpec) error {
 	if _, ok := job.Transport_name[int32(s.Transport)]; !ok {
 		wrong("transport", fmt.Sprint(s.Transport), "one of "+strings.Join(Transports(), ", "))
 	}
+	within("day_rounds", s.DayRounds, 0, 1<<40)
 	within("push_every", int64(s.PushEvery), 0, maxEvery)
 	within("pull_every", int64(s.PullEvery), 0, maxEvery)
 	for field, every := range map[string]int32{"push_every": s.PushEvery, "pull_every": s.PullEvery} {

@@ -50,6 +50,7 @@ type file struct {
 	PushEvery          int32             `yaml:"push_every" doc:"async: steps whose gradients are added up before they are sent; 0: 1"`
 	PullEvery          int32             `yaml:"pull_every" doc:"async: steps after which parameters are received; 0: 1"`
 	Staleness          *int32            `yaml:"staleness" doc:"async: a trainer waits that is more pushes ahead of another one; absent: none waits"`
+	DayRounds          int64             `yaml:"day_rounds" doc:"rounds that a day takes, for tables that evict by days; 0: clocks say the day"`
 	Standby            int32             `yaml:"standby" doc:"standbys of each pserver: 0 or 1"`
 	BackupTrainers     int32             `yaml:"backup_trainers" doc:"sync: a round counts without so many trainers that are late"`
 	NoFiniteCheck      bool              `yaml:"no_finite_check" doc:"go on when the loss is NaN or infinite"`
@@ -156,7 +157,7 @@ func (y *file) spec() (*job.JobSpec, error) {
 	s := &job.JobSpec{Name: y.Name, Trainers: y.Trainers.least, TrainersMax: most, Pservers: y.PServers.least, Mode: job.Mode(y.Mode), Passes: y.Passes,
 		Save: y.Save, Params: y.Params, Fetch: y.Fetch, MinBlockSize: y.MinBlockSize, NoSlice: y.NoSlice, SplitMethod: y.SplitMethod,
 		Transport: job.Transport(y.Transport), CompressGradients: y.CompressGradients, CompressParameters: y.CompressParameters,
-		PushEvery: y.PushEvery, PullEvery: y.PullEvery, Staleness: y.Staleness,
+		DayRounds: y.DayRounds, PushEvery: y.PushEvery, PullEvery: y.PullEvery, Staleness: y.Staleness,
 		Devices: y.Devices, MergeHosts: y.MergeHosts, Standby: y.Standby, BackupTrainers: y.BackupTrainers, NoFiniteCheck: y.NoFiniteCheck, RecordsPerTask: y.RecordsPerTask, Workers: y.Workers,
 		MaxRestarts: y.MaxRestarts, MaxTaskFailures: y.MaxTaskFailures, ProfileSteps: y.ProfileSteps, Labels: y.Labels, Priority: y.Priority, Queue: y.Queue}
 	var err error

@@ -75,14 +75,14 @@ func (m asyncMirror) learningRate(from Sender) {
 
 // update begins to tell the standby of an update, whose contributions are in their targets, and which is about to be applied. The lock of values is held
 // shared. wait returns when the standby has it; until then the targets must not change.
-func (m asyncMirror) update(u *updater, from Sender) (wait func(ctx context.Context) error) {
+func (m asyncMirror) update(u *updater, from Sender, hour int64) (wait func(ctx context.Context) error) {
 	none := func(context.Context) error { return nil }
 	if m.mirror == nil {
 		return none
 	}
 	m.core.Lock()
 	defer m.core.Unlock()
-	f, number := m.tellOf(Updated{from, u.names}, from, &rpc.Standing{Kind: rpc.Standing_UPDATE, Update: uint32(u.place)}, u.targets)
+	f, number := m.tellOf(Updated{from, u.names}, from, &rpc.Standing{Kind: rpc.Standing_UPDATE, Update: uint32(u.place), Hour: hour}, u.targets)
 	if f == nil {
 		return none
 	}
@@ -255,5 +255,5 @@ func (b mirrored) update(ctx context.Context, u *updater, from Sender) error {
 			return err
 		}
 	}
-	return b.runBlock(ctx, u, from)
+	return b.runBlock(ctx, u, from, b.what.Hour)
 }

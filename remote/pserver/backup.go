@@ -148,7 +148,7 @@ func (p pacer) Counted(ctx context.Context, m *rpc.CountedRequest) (*rpc.Counted
 		}
 		r = &rpc.CountedResponse{Round: uint64(c.rounds.committed()), Dropped: c.rounds.places}
 		for _, d := range c.rounds.lastApplied {
-			r.Declared = append(r.Declared, &rpc.Declared{Rank: uint32(d.Rank), Rows: d.Rows, Weight: d.Weight, Void: d.Void, Pass: d.Pass})
+			r.Declared = append(r.Declared, &rpc.Declared{Rank: uint32(d.Rank), Rows: d.Rows, Weight: d.Weight, Void: d.Void, Pass: d.Pass, Hour: d.Hour})
 		}
 		return true, nil
 	})

@@ -214,7 +214,7 @@ func (c *cluster) launch(rank id.Rank) {
 // simShare is what a member declares: its rows of the batch, as records. Where a trainer names the pass it names its generation.
 func simShare(round id.Round, generation id.Generation, rank id.Rank, position, members int) pserver.Declaration {
 	from, to := int64(simRows*position/members), int64(simRows*(position+1)/members)
-	d := pserver.Declaration{Rank: rank, Rows: to - from, Pass: int32(generation)}
+	d := pserver.Declaration{Rank: rank, Rows: to - from, Pass: int32(generation), Hour: int64(round)*7%11 + int64(generation)*5%7 + int64(rank)*3%5}
 	if to > from {
 		first := int64(round) * simRows
 		d.Records = []ranges.Range{{From: first + from, To: first + to}}

@@ -257,7 +257,7 @@ func (s *simServer) check(c *cluster, from []pserver.Declaration) {
 		if c.backup > 0 && s.index > 0 { // a decision has no records
 			d.Records = nil
 		}
-		return fmt.Sprint(d.Pass, ":", d.Rank, ":", d.Rows, ":", d.Records)
+		return fmt.Sprint(d.Pass, ":", d.Rank, ":", d.Rows, ":", d.Hour, ":", d.Records)
 	}
 	counts := map[id.Rank]bool{}
 	for _, m := range s.machine.State().Applied {
@@ -279,6 +279,9 @@ func (s *simServer) check(c *cluster, from []pserver.Declaration) {
 	}
 	if fmt.Sprint(r.shares) != fmt.Sprint(want) {
 		c.Errorf("server %d applies round %d made of %v, want %v", s.index, s.machine.Round(), r.shares, want)
+	}
+	if applied, contributed := pserver.HourOf(s.machine.State().Applied), pserver.HourOf(from); applied != contributed {
+		c.Errorf("server %d applies round %d in hour %d, its standby in hour %d", s.index, s.machine.Round(), contributed, applied)
 	}
 	for _, share := range from {
 		for _, name := range s.names {

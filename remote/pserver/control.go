@@ -177,7 +177,7 @@ func leaders(members []Member) (n int) {
 // declarationsOf reads declarations, and refuses what are no records.
 func declarationsOf(list []*rpc.Declared) (out []Declaration, err error) {
 	for _, d := range list {
-		declared := Declaration{Rank: id.Rank(d.GetRank()), Rows: d.GetRows(), Weight: d.GetWeight(), Void: d.GetVoid(), Pass: d.GetPass(), Records: wire.RangesOf(d.GetRecords())}
+		declared := Declaration{Rank: id.Rank(d.GetRank()), Rows: d.GetRows(), Weight: d.GetWeight(), Void: d.GetVoid(), Pass: d.GetPass(), Records: wire.RangesOf(d.GetRecords()), Hour: d.GetHour()}
 		if err := checkRecords(declared.Pass, declared.Records); err != nil {
 			return nil, err
 		}
@@ -189,7 +189,7 @@ func declarationsOf(list []*rpc.Declared) (out []Declaration, err error) {
 func declaredMessages(list []Declaration) []*rpc.Declared {
 	out := make([]*rpc.Declared, len(list))
 	for i, d := range list {
-		out[i] = &rpc.Declared{Rank: uint32(d.Rank), Rows: d.Rows, Weight: d.Weight, Void: d.Void, Pass: d.Pass, Records: wire.Ranges(d.Records)}
+		out[i] = &rpc.Declared{Rank: uint32(d.Rank), Rows: d.Rows, Weight: d.Weight, Void: d.Void, Pass: d.Pass, Records: wire.Ranges(d.Records), Hour: d.Hour}
 	}
 	return out
 }

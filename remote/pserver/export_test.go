@@ -12,6 +12,9 @@ func (s *Server) Held() time.Duration { return time.Duration(s.cuts.held.Load())
 // NextSteps is nextSteps for tests.
 func (u *Updates) NextSteps() (begun, ledger map[id.Rank]id.Round) { return u.nextSteps() }
 
+// HourOf is hourOf for tests.
+func HourOf(list []Declaration) int64 { return hourOf(list) }
+
 // Restoring reports whether a state of a checkpoint is about to be taken.
 func (s *Server) Restoring() bool {
 	s.core.Lock()

@@ -154,6 +154,7 @@ type Declaration struct {
 	Void    bool  // Weight is a sum of weights, and 0: the contribution is no number, and no round may be made of such ones alone
 	Pass    int32
 	Records []ranges.Range
+	Hour    int64 // that the trainer has read for the round: see ops.HourOf
 }
 
 // Effects is what the server has to do because of an event, in the order of the fields. The zero value asks for nothing: the event counts, and that
@@ -165,7 +166,7 @@ type Effects struct {
 	Commit       []Declaration // enter these in the ledger
 	Drop         bool          // sync: free all contributions that have arrived; they count in no round
 	Apply        bool          // sync: apply the round that Contributors have sent, then tell Applied
-	Contributors []Declaration // those with rows, in rank order: ranks and rows only; a group is one, with the rank of its leader
+	Contributors []Declaration // those with rows, in rank order: without records; a group is one, with the rank of its leader
 	Finished     bool          // every member has completed; nothing follows
 	Cut          bool          // async: the server has exactly what a cut is to have: copy it, then tell LetGo
 }

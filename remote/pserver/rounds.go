@@ -235,7 +235,7 @@ func (ms members) contributors(list []Declaration) []Declaration {
 			d.Rank = m.leader.rank
 		}
 		of := sums[d.Rank]
-		sums[d.Rank] = Declaration{Rank: d.Rank, Rows: of.Rows + d.Rows, Weight: of.Weight + d.Weight, Void: of.Void || d.Void}
+		sums[d.Rank] = Declaration{Rank: d.Rank, Rows: of.Rows + d.Rows, Weight: of.Weight + d.Weight, Void: of.Void || d.Void, Hour: hourOf([]Declaration{of, d})}
 	}
 	var out []Declaration
 	for _, rank := range slices.Sorted(maps.Keys(sums)) {
@@ -244,6 +244,17 @@ func (ms members) contributors(list []Declaration) []Declaration {
 		}
 	}
 	return out
+}
+
+// hourOf is the hour of a round that is made of these declarations: the earliest of those that have rows.
+func hourOf(list []Declaration) (hour int64) {
+	any := false
+	for _, d := range list {
+		if d.Rows > 0 && (!any || d.Hour < hour) {
+			hour, any = d.Hour, true
+		}
+	}
+	return hour
 }
 
 // applied opens the next round.

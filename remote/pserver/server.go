@@ -47,6 +47,8 @@ type Config struct {
 	Data          *dataplane.Acceptor                                // of contributions and parameters; nil: they come over gRPC
 	// Backup is how many contributions a round may lack. Sync mode, with Data, without groups.
 	Backup int
+	// DayRounds is how many steps of a trainer take a day, in async mode; 0: the clock says the hour of an update. See ops.HourOf.
+	DayRounds int64
 	// Standby says that the server has a standby. With Data.
 	Standby bool
 	Follows *Follows         // the server is the standby of another process, which is the server Index of the job; nil: it is the server itself

@@ -279,8 +279,12 @@ func standingIn(m *rpc.Standing) Standing {
 
 // applyMerged applies a round whose merges are here.
 func applyMerged(ctx context.Context, s *Server, by *stepper, room []*tensor.Tensor, m *rpc.Standing) error {
-	step := ops.Step{Round: m.Round}
-	for _, d := range m.Applied {
+	made, err := declarationsOf(m.Applied)
+	if err != nil {
+		return err
+	}
+	step := ops.Step{Round: m.Round, Hour: hourOf(made)}
+	for _, d := range made {
 		step.Rows += d.Rows
 	}
 	if step.Rows > 0 {

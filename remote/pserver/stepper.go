@@ -55,7 +55,7 @@ const worthSharing = 1 << 20
 func (s *stepper) apply(ctx context.Context, round id.Round, from []Declaration) error {
 	s.values.RLock()
 	defer s.values.RUnlock()
-	step := ops.Step{Round: uint64(round)}
+	step := ops.Step{Round: uint64(round), Hour: hourOf(from)}
 	for _, d := range from {
 		step.Rows += d.Rows
 	}

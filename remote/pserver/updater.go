@@ -75,12 +75,12 @@ func newUpdaters(ctx context.Context, c *core, v *values, service *comm.Service)
 			return nil
 		}
 		asyncMirror{us.core.mirror}.learningRate(from)
-		return v.RunBlock(ctx, service.LRDecay, stepOf(from))
+		return v.RunBlock(ctx, service.LRDecay, stepOf(from, 0))
 	}
 	us.schedule = func(ctx context.Context, from Sender) error {
 		v.Lock()
 		defer v.Unlock()
-		return v.RunBlock(ctx, service.LRDecay, stepOf(from))
+		return v.RunBlock(ctx, service.LRDecay, stepOf(from, 0))
 	}
 	return us
 }
@@ -102,9 +102,9 @@ func (us *updaters) over(from Sender) bool {
 	return us.core.updates.over(from.Generation)
 }
 
-// stepOf tells a block which step of which trainer it runs for.
-func stepOf(from Sender) ops.Step {
-	return ops.Step{Round: uint64(from.Round), Lane: uint64(from.Rank)}
+// stepOf tells a block which step of which trainer it runs for, and the hour of the update, which blocks of the learning rate do not read.
+func stepOf(from Sender, hour int64) ops.Step {
+	return ops.Step{Round: uint64(from.Round), Lane: uint64(from.Rank), Hour: hour}
 }
 
 // run applies what is in the queue of an updater until ctx ends.
@@ -155,16 +155,17 @@ func (us *updaters) update(ctx context.Context, u *updater, d delivery) (told fu
 			return nil, err
 		}
 	}
-	told = asyncMirror{us.core.mirror}.update(u, d.from)
-	return told, us.runBlock(ctx, u, d.from)
+	hour := ops.HourOf(uint64(d.from.Round), us.core.cfg.DayRounds)
+	told = asyncMirror{us.core.mirror}.update(u, d.from, hour)
+	return told, us.runBlock(ctx, u, d.from, hour)
 }
 
 // runBlock runs the block of an update. Contributions are in their targets, and the lock of values is held shared.
-func (us *updaters) runBlock(ctx context.Context, u *updater, from Sender) error {
+func (us *updaters) runBlock(ctx context.Context, u *updater, from Sender, hour int64) error {
 	if u.block == comm.NoBlock {
 		return nil
 	}
-	return us.values.RunBlock(ctx, u.block, stepOf(from))
+	return us.values.RunBlock(ctx, u.block, stepOf(from, hour))
 }
 
 // deliver enters a contribution that has arrived. It waits while the queue is full.

@@ -48,7 +48,7 @@ func (r *runner) serve(ctx context.Context) error {
 	config := pserver.Config{
 		Identity: r.identity, Index: int(r.spec.Index), MaxTrainers: int(max(spec.Trainers, spec.TrainersMax)),
 		Start: id.Round(r.spec.Begin.GetSteps()), History: r.spec.History, StartDeadline: r.deadlines.Idle, RoundDeadline: r.deadlines.Round,
-		Workers: min(runtime.GOMAXPROCS(0), int(spec.Workers)), Peer: peers.Server, Backup: jobspec.Backups(spec), Standby: spec.Standby > 0, Ledger: ledger, Data: data,
+		Workers: min(runtime.GOMAXPROCS(0), int(spec.Workers)), Peer: peers.Server, Backup: jobspec.Backups(spec), DayRounds: spec.DayRounds, Standby: spec.Standby > 0, Ledger: ledger, Data: data,
 		Times: r.recording.times, Log: r.log,
 	}
 	if r.spec.Role == job.Role_STANDBY {

@@ -216,7 +216,7 @@ func (c *Comm) SendBarrier(ctx context.Context) error {
 	}
 	c.ahead.settle()
 	if c.Now != nil {
-		c.step.Weight, c.step.Void = c.Now.Weight, c.Now.Void
+		c.step.Weight, c.step.Void, c.step.Hour = c.Now.Weight, c.Now.Void, c.Now.Hour
 	}
 	if c.group != nil {
 		err := c.group.gather(ctx)
@@ -427,7 +427,7 @@ func (c *Comm) declaration(server int) *rpc.BarrierRequest {
 	if !c.Sync {
 		return c.rhythm.declaration(c.sent[server])
 	}
-	m := &rpc.BarrierRequest{Rows: c.step.Rows, Weight: c.step.Weight, Void: c.step.Void && c.CheckFinite, Variables: c.sent[server], Pass: c.pass, Records: c.records}
+	m := &rpc.BarrierRequest{Rows: c.step.Rows, Weight: c.step.Weight, Void: c.step.Void && c.CheckFinite, Variables: c.sent[server], Pass: c.pass, Records: c.records, Hour: c.step.Hour}
 	if answer := c.verdicts.decided(); answer != nil && server > 0 {
 		m.Counted = answer.Declared
 	}

@@ -119,7 +119,8 @@ func (t *Trainer) runFrom(ctx context.Context, in *generation) (err error) {
 
 func (t *Trainer) newGenerationRun(in *generation) *generationRun {
 	options := []executor.Option{executor.WithComm(t.comm), executor.WithLogger(t.cfg.Log)}
-	training := append(options[1:2:2], executor.WithWorkers(max(1, int(t.cfg.Spec.Workers))), executor.WithStage(program.StageTrainer))
+	training := append(options[1:2:2], executor.WithWorkers(max(1, int(t.cfg.Spec.Workers))), executor.WithStage(program.StageTrainer),
+		executor.WithDayRounds(t.cfg.Spec.DayRounds))
 	if t.cfg.Spec.NoFiniteCheck {
 		training = append(training, executor.WithoutFiniteCheck())
 	}

@@ -228,7 +228,7 @@ func (g *group) gather(ctx context.Context) error {
 			return err
 		}
 	}
-	own := &rpc.Declared{Rank: uint32(c.Rank), Rows: c.step.Rows, Weight: c.step.Weight, Void: c.step.Void && c.CheckFinite, Pass: c.pass, Records: c.records}
+	own := &rpc.Declared{Rank: uint32(c.Rank), Rows: c.step.Rows, Weight: c.step.Weight, Void: c.step.Void && c.CheckFinite, Pass: c.pass, Records: c.records, Hour: c.step.Hour}
 	if _, err := g.tell(declaring{c.round(), own}); err != nil {
 		return err
 	}

@@ -117,7 +117,7 @@ func (l *groupLine) declare(ctx context.Context, conn *dataplane.Conn, h datapla
 	g.Lock()
 	l.answering = true
 	g.Unlock()
-	e := declaring{h.Round, &rpc.Declared{Rank: uint32(l.rank), Rows: m.Rows, Weight: m.Weight, Void: m.Void, Pass: m.Pass, Records: m.Records}}
+	e := declaring{h.Round, &rpc.Declared{Rank: uint32(l.rank), Rows: m.Rows, Weight: m.Weight, Void: m.Void, Pass: m.Pass, Records: m.Records, Hour: m.Hour}}
 	if _, err := g.tell(e); err != nil {
 		return err
 	}
