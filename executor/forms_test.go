@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/edl-go/edl/executor"
+	"github.com/edl-go/edl/internal/fluidtext"
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/tensor"
 )
@@ -57,8 +58,13 @@ func TestFormsThatAreReadInParts(t *testing.T) {
 			for _, name := range []string{"l", "s"} {
 				p.Global().EnsureVar(program.Var{Name: name, Kind: program.LoDTensor, DType: tensor.Float32, Dims: []int64{-1, -1, -1, -1}})
 			}
-			addLines(t, p.Global(), c.lines)
-			p = again(t, p)
+			if err := fluidtext.Append(p.Global(), c.lines); err != nil {
+				t.Fatal(err)
+			}
+			p, err := fluidtext.Again(p)
+			if err != nil {
+				t.Fatal(err)
+			}
 			l := executor.New()
 			defer l.Close()
 			for name, value := range map[string]*tensor.Tensor{"p": values(t, []float32{1, 1, 1, 1}, 2, 2), "v": values(t, []float32{0, 0, 0, 0}, 2, 2), "r": values(t, []float32{1}, 1),

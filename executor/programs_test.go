@@ -1,30 +1,20 @@
 package executor_test
 
 import (
-	"encoding/json"
-	"fmt"
 	"math"
 	"os"
 	"path/filepath"
-	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/edl-go/edl/executor"
+	"github.com/edl-go/edl/internal/fluidtext"
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/tensor"
 )
 
 // The files of testdata/programs are programs as Paddle writes them for models that people use, with all attributes, and with the declarations that temporary variables
-// get there. Each line is a variable, an op, a block or the fetches:
-//
-//	var NAME DTYPE [DIMS] [param] [lod=N] [KIND] [feed=[DIMS] [offsets=[LOD]]]
-//	TYPE SLOT=NAME,... -> SLOT=NAME,... | ATTRIBUTE=VALUE ...
-//	block INDEX PARENT
-//	fetch NAME,...
-//
-// A variable without a line is a float32 tensor of dims [].
+// get there (package fluidtext).
 
 // TestProgramsOfPaddleRun runs each of them, once it has been written and read, on small numbers.
 func TestProgramsOfPaddleRun(t *testing.T) {
@@ -84,149 +74,18 @@ func readProgram(t *testing.T, path string) (p *program.Program, feed executor.F
 	if err != nil {
 		t.Fatal(err)
 	}
-	p = program.New()
-	b, offsets := p.Global(), map[string][][]int64{}
-	feeds := map[string][]int64{}
-	for line := range strings.Lines(string(text)) {
-		words := strings.Fields(line)
-		switch words[0] {
-		case "fetch":
-			fetch = strings.Split(words[1], ",")
-		case "block":
-			parent, _ := strconv.Atoi(words[2])
-			b = p.NewBlock(p.Blocks[parent])
-		case "var":
-			dtype, _ := tensor.ParseDType(words[2])
-			v := program.Var{Name: words[1], Kind: program.LoDTensor, DType: dtype}
-			fromJSON(t, words[3], &v.Dims)
-			for _, word := range words[4:] {
-				key, value, _ := strings.Cut(word, "=")
-				switch key {
-				case "param":
-					v.Persistable = true
-				case "lod":
-					v.LoDLevel, _ = strconv.Atoi(value)
-				case "array":
-					v.Kind = program.LoDTensorArray
-				case "ranktable":
-					v.Kind = program.LoDRankTable
-				case "scopes":
-					v.Kind = program.StepScopes
-				case "feed":
-					var dims []int64
-					fromJSON(t, value, &dims)
-					feeds[v.Name], v.NeedCheckFeed = dims, true
-				case "offsets":
-					var lod [][]int64
-					fromJSON(t, value, &lod)
-					offsets[v.Name] = lod
-				}
-			}
-			b.EnsureVar(v)
-		default:
-			addLines(t, b, line)
-		}
+	m, err := fluidtext.Read(string(text))
+	if err != nil {
+		t.Fatal(err)
 	}
-	p = again(t, p)
 	feed = executor.Feed{}
-	for name, dims := range feeds {
-		v, _ := p.Global().Var(name)
-		x := smallNumbers(t, v.DType, dims)
-		if lod := offsets[name]; lod != nil {
-			x.SetLoD(lod)
+	for name, f := range m.Feeds {
+		v, _ := m.Program.Global().Var(name)
+		x := smallNumbers(t, v.DType, f.Dims)
+		if f.Offsets != nil {
+			x.SetLoD(f.Offsets)
 		}
 		feed[name] = x
 	}
-	return p, feed, fetch
-}
-
-// again returns a program as it is when it has been written and read.
-func again(t *testing.T, p *program.Program) *program.Program {
-	t.Helper()
-	encoded, err := p.Encode()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if p, err = program.Decode(encoded, program.Limits{}); err != nil {
-		t.Fatal(err)
-	}
-	return p
-}
-
-// addLines appends ops to a block, and declares the variables that it does not know.
-func addLines(t *testing.T, b *program.Block, lines string) {
-	t.Helper()
-	for line := range strings.Lines(lines) {
-		op := opOfLine(t, strings.TrimSpace(line))
-		for _, name := range slices.Concat(op.InputNames(), op.OutputNames()) {
-			if _, known := b.Find(name); !known {
-				b.EnsureVar(program.Var{Name: name, Kind: program.LoDTensor, DType: tensor.Float32})
-			}
-		}
-		b.Append(op)
-	}
-}
-
-func opOfLine(t *testing.T, line string) *program.Op {
-	t.Helper()
-	slots, attrs, _ := strings.Cut(line, " |")
-	ins, outs, _ := strings.Cut(slots, " -> ")
-	op := &program.Op{Type: strings.Fields(ins)[0], Inputs: map[string][]string{}, Outputs: map[string][]string{}, Attrs: map[string]program.Attr{"op_role": int32(0), "op_namescope": "/"}}
-	for to, text := range map[*map[string][]string]string{&op.Inputs: ins[len(op.Type):], &op.Outputs: outs} {
-		for _, word := range strings.Fields(text) {
-			slot, names, _ := strings.Cut(word, "=")
-			(*to)[slot] = strings.Split(names, ",")
-		}
-	}
-	for _, word := range strings.Fields(attrs) {
-		name, value, _ := strings.Cut(word, "=")
-		op.Attrs[name] = attrOf(t, value)
-	}
-	return op
-}
-
-// attrOf reads a value: 1 is INT, 1L LONG, 1.0f FLOAT, block:1 BLOCK, and lists have the type of their elements.
-func attrOf(t *testing.T, value string) program.Attr {
-	t.Helper()
-	switch {
-	case value == "true" || value == "false":
-		return value == "true"
-	case strings.HasPrefix(value, `"`):
-		return strings.Trim(value, `"`)
-	case strings.HasPrefix(value, "block:"):
-		n, _ := strconv.Atoi(value[len("block:"):])
-		return program.BlockIndex(n)
-	case strings.HasPrefix(value, `["`):
-		return listOf[string](t, value)
-	case strings.HasPrefix(value, "[") && strings.Contains(value, "f"):
-		return listOf[float32](t, strings.ReplaceAll(value, "f", ""))
-	case strings.HasPrefix(value, "[") && strings.Contains(value, "L"):
-		return listOf[int64](t, strings.ReplaceAll(value, "L", ""))
-	case strings.HasPrefix(value, "["):
-		return listOf[int32](t, value)
-	case strings.HasSuffix(value, "f"):
-		x, _ := strconv.ParseFloat(value[:len(value)-1], 32)
-		return float32(x)
-	case strings.HasSuffix(value, "L"):
-		n, _ := strconv.ParseInt(value[:len(value)-1], 10, 64)
-		return n
-	}
-	n, err := strconv.ParseInt(value, 10, 32)
-	if err != nil {
-		t.Fatal(fmt.Errorf("attribute %s: %w", value, err))
-	}
-	return int32(n)
-}
-
-func listOf[T any](t *testing.T, value string) (list []T) {
-	t.Helper()
-	fromJSON(t, value, &list)
-	return list
-}
-
-func fromJSON(t *testing.T, text string, into any) {
-	t.Helper()
-	if err := json.Unmarshal([]byte(text), into); err != nil {
-		t.Fatalf("%s: %v", text, err)
-	}
+	return m.Program, feed, m.Fetch
 }

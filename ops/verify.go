@@ -32,6 +32,31 @@ func Verify(p *program.Program, stage program.Stage) error {
 }
 
 func verifyOne(p *program.Program, stage program.Stage, rule stageRule) fault.List {
+	_, faults := verifyTypes(p, stage, rule)
+	return faults
+}
+
+// Redeclare returns a program that Verify accepts with the types that its temporary variables have: Fluid has often declared them wrongly, and what divides a program
+// goes by declarations. It returns p itself if they are right, and otherwise a copy.
+func Redeclare(p *program.Program) *program.Program {
+	inferred, _ := verifyTypes(p, program.StageLocal, stages[program.StageLocal])
+	if len(inferred) == 0 {
+		return p
+	}
+	c := p.Clone()
+	for i, b := range p.Blocks {
+		for _, v := range b.Vars() {
+			if m, ok := inferred[v]; ok {
+				to, _ := c.Blocks[i].Var(v.Name)
+				to.DType, to.Dims, to.LoDLevel = m.DType, slices.Clone(m.Dims), m.LoDLevel
+			}
+		}
+	}
+	return c
+}
+
+// verifyTypes also returns the types of temporary variables whose declarations are wrong.
+func verifyTypes(p *program.Program, stage program.Stage, rule stageRule) (map[*program.Var]Meta, fault.List) {
 	rules := registryRules{stage: stage, rule: rule, bound: boundVars(p), inferred: map[*program.Var]Meta{}, once: WrittenOnce(p), values: map[*program.Var]*tensor.Tensor{}}
 	spec := program.Spec{Ops: rules, Fed: rule.fed, Shape: rule.checkShape, Linked: func(op *program.Op) (given, left []string) {
 		steps, _ := StepsOf(op)
@@ -43,7 +68,7 @@ func verifyOne(p *program.Program, stage program.Stage, rule stageRule) fault.Li
 	err := program.Verify(p, spec)
 	var faults fault.List
 	errors.As(err, &faults)
-	return faults
+	return rules.inferred, faults
 }
 
 // registryRules answers the questions of program.Verify from the registry and one row of the table of stages.

@@ -65,6 +65,7 @@ func Decode(data []byte, limits Limits) (*Program, error) {
 	roles := ofRole(p)
 	if !roles {
 		unmark(p)
+		findRoles(p)
 	}
 	for _, p := range both {
 		if !roles {

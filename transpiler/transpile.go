@@ -184,7 +184,7 @@ type Pass struct {
 
 // passes is the table, in the order in which they run.
 var passes = []Pass{
-	{"verify input", "Checks the user's program, so that later passes can rely on its form.", nil, verifyInput},
+	{"verify input", "Checks the user's program, and corrects declarations of temporary variables, so that later passes can rely on its form.", nil, verifyInput},
 	{"classify", "Gives each op a duty by its role.", []string{"verify input"}, classify},
 	{"global part", "Finds scalars that connect updates of parameters, as in global-norm clipping.", []string{"classify"}, findGlobalPart},
 	{"groups", "Joins update ops that must run on one server.", []string{"global part"}, formGroups},
@@ -260,4 +260,10 @@ func (s *state) verify(verified map[*program.Program]bool) error {
 	return nil
 }
 
-func verifyInput(s *state) error { return ops.Verify(s.source, program.StageLocal) }
+func verifyInput(s *state) error {
+	if err := ops.Verify(s.source, program.StageLocal); err != nil {
+		return err
+	}
+	s.source = ops.Redeclare(s.source)
+	return nil
+}

@@ -41,7 +41,7 @@ func (all splits) of(p *program.Program) (*split, error) {
 	if err := ops.Verify(p, program.StageLocal); err != nil {
 		return nil, err
 	}
-	s, err := splitByRole(p)
+	s, err := splitByRole(ops.Redeclare(p))
 	if err == nil {
 		all[p] = s
 	}

@@ -1,0 +1,194 @@
+package program
+
+import (
+	"slices"
+	"strings"
+)
+
+// findRoles gives ops the roles that the first releases of Fluid did not write: what of a program is the backward pass, what a schedule, and what the update. Ops of
+// later programs keep their roles, but for those that work on the gradient of a whole parameter before the update, such as a clip that a user has written between
+// append_backward and apply_gradients. They belong to the update: on a cluster a trainer has the gradient of its rows alone.
+func findRoles(p *Program) {
+	b := p.Global()
+	var updates []*Op
+	marked := false
+	for _, op := range b.Ops {
+		_, has := op.Attrs[AttrRole]
+		marked = marked || has
+		if isUpdate(op) {
+			updates = append(updates, op)
+		}
+	}
+	if len(updates) == 0 {
+		return
+	}
+	if !marked {
+		deriveRoles(b, updates)
+	}
+	moveChanges(b, updates)
+}
+
+// isUpdate reports whether an op changes a parameter by its gradient.
+func isUpdate(op *Op) bool {
+	return op.In("Param") != "" && op.In("Grad") != "" && op.In("Param") == op.Out("ParamOut")
+}
+
+// isBackward reports whether an op is one that append_backward writes: a gradient op, or the sum of the gradients of a variable that several ops read.
+func isBackward(op *Op) bool {
+	return strings.HasSuffix(op.Type, "_grad") || slices.ContainsFunc(op.InputNames(), func(name string) bool { return strings.Contains(name, "@GRAD@RENAME") })
+}
+
+// deriveRoles gives roles to ops that stand in the order in which Fluid has always appended them: forward, backward, what changes gradients, updates.
+func deriveRoles(b *Block, updates []*Op) {
+	first, last := len(b.Ops), -1
+	for i, op := range b.Ops {
+		if isBackward(op) {
+			first, last = min(first, i), i
+		}
+	}
+	if last < 0 {
+		return
+	}
+	rates := map[string]bool{}
+	for _, op := range updates {
+		rates[op.In("LearningRate")] = true
+	}
+	delete(rates, "")
+	writer := map[string]*Op{}
+	for i, op := range b.Ops {
+		outs := op.OutputNames()
+		switch {
+		case i > last:
+			op.SetRole(RoleOptimize)
+		case len(outs) > 0 && strings.HasSuffix(outs[0], "@GRAD") && len(op.InputNames()) == 0: // of the loss, a constant
+			op.SetRole(RoleBackward | RoleLoss)
+			if loss := writer[strings.TrimSuffix(outs[0], "@GRAD")]; loss != nil {
+				loss.SetRole(RoleForward | RoleLoss)
+			}
+		case i >= first:
+			op.SetRole(RoleBackward)
+		}
+		for _, name := range outs {
+			writer[name] = op
+		}
+	}
+	for _, op := range slices.Backward(b.Ops[:first]) {
+		if op.Role() == RoleForward && slices.ContainsFunc(op.OutputNames(), func(name string) bool { return rates[name] }) {
+			op.SetRole(RoleLRSched)
+			for _, name := range op.InputNames() {
+				rates[name] = true
+			}
+		}
+	}
+}
+
+// moveChanges gives the role of updates to ops outside of it on which updates depend, that work on gradients of whole parameters, and that read nothing else that
+// depends on the batch.
+func moveChanges(b *Block, updates []*Op) {
+	changed := map[string]bool{} // gradients of parameters, and what follows from them
+	for _, op := range updates {
+		changed[op.In("Param")+"@GRAD"] = true
+	}
+	needed := neededBy(b, func(op *Op) bool { return op.Role().Has(RoleOptimize) })
+	fixed := map[string]bool{}   // written by ops outside of the update, from parameters and constants alone
+	written := map[string]bool{} // by ops outside of the update
+	moved := map[string]bool{}   // read by the ops that move
+	for _, op := range b.Ops {
+		if op.Role().Has(RoleOptimize) {
+			continue
+		}
+		changes, depends := false, isBackward(op) || len(op.SubBlocks()) > 0
+		for _, name := range op.InputNames() {
+			v, ok := b.Find(name)
+			changes = changes || changed[name]
+			depends = depends || !ok || !changed[name] && !fixed[name] && (written[name] || !v.Persistable)
+		}
+		moves := changes && !depends && slices.ContainsFunc(op.OutputNames(), func(name string) bool { return needed[name] })
+		for _, name := range op.OutputNames() {
+			if moves {
+				changed[name] = true
+			} else {
+				written[name], fixed[name] = true, !depends && !changes
+			}
+		}
+		if moves {
+			op.SetRole(RoleOptimize)
+			for _, name := range op.InputNames() {
+				moved[name] = fixed[name]
+			}
+		}
+	}
+	moveFixed(b, fixed, moved)
+}
+
+// neededBy returns the names on which some ops depend.
+func neededBy(b *Block, of func(*Op) bool) map[string]bool {
+	needed := map[string]bool{}
+	for _, op := range slices.Backward(b.Ops) {
+		if of(op) || slices.ContainsFunc(op.OutputNames(), func(name string) bool { return needed[name] }) {
+			for _, name := range op.InputNames() {
+				needed[name] = true
+			}
+		}
+	}
+	return needed
+}
+
+// moveFixed makes ops whose results the update reads part of it, or copies of those whose results others read, too. fixed has all results that may move, moved those that
+// the update reads.
+func moveFixed(b *Block, fixed, moved map[string]bool) {
+	shared := map[string]bool{} // read by others
+	for _, op := range slices.Backward(b.Ops) {
+		if op.Role().Has(RoleOptimize) {
+			continue
+		}
+		moves, stays := false, false
+		for _, name := range op.OutputNames() {
+			moves, stays = moves || moved[name], stays || shared[name]
+		}
+		if moves {
+			for _, name := range op.InputNames() {
+				moved[name] = fixed[name]
+			}
+		}
+		if moves && !stays {
+			op.SetRole(RoleOptimize)
+			continue
+		}
+		for _, name := range op.InputNames() {
+			shared[name] = true
+		}
+	}
+	var all []*Op
+	copied := map[string]string{}
+	for _, op := range b.Ops {
+		all = append(all, op)
+		if op.Role().Has(RoleOptimize) {
+			for _, name := range op.InputNames() {
+				if own := copied[name]; own != "" {
+					op.RenameInput(name, own)
+				}
+			}
+			continue
+		}
+		if !slices.ContainsFunc(op.OutputNames(), func(name string) bool { return moved[name] }) {
+			continue
+		}
+		c := op.Clone()
+		c.SetRole(RoleOptimize)
+		for _, name := range c.InputNames() {
+			if own := copied[name]; own != "" {
+				c.RenameInput(name, own)
+			}
+		}
+		for _, name := range op.OutputNames() {
+			if v, ok := b.Find(name); ok {
+				copied[name] = name + "@UPDATE"
+				b.EnsureVar(v.Copy(copied[name]))
+				c.RenameOutput(name, copied[name])
+			}
+		}
+		all = append(all, c)
+	}
+	b.Ops = all
+}
