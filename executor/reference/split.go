@@ -179,7 +179,7 @@ func (s *split) crossByRows(reader *program.Op, v *program.Var) (string, error) 
 			fault.Want("sparse gradients of float32 tables of rank 2, in what trainers share")))
 	}
 	form, numbers := v.Name+".rows", tensor.Int32
-	if hasKeys(reader) {
+	if s.hasKeys(v.Name) {
 		numbers = tensor.Int64
 	}
 	for _, taken := s.program.Global().Find(form); taken; _, taken = s.program.Global().Find(form) {
@@ -194,9 +194,11 @@ func (s *split) crossByRows(reader *program.Op, v *program.Var) (string, error) 
 	return form, nil
 }
 
-// hasKeys reports whether an op reads the gradient of a table that grows, whose rows have keys.
-func hasKeys(op *program.Op) bool {
-	return op.Type == "lookup_sparse_table_insert" || op.Type == "lookup_sparse_table_rows" || op.Type == "lookup_sparse_table_shrink"
+// hasKeys reports whether a sparse gradient is that of a table that grows, whose rows have keys.
+func (s *split) hasKeys(gradient string) bool {
+	return slices.ContainsFunc(s.program.Global().Ops, func(op *program.Op) bool {
+		return slices.Contains([]string{"lookup_sparse_table_insert", "lookup_sparse_table_rows", "lookup_sparse_table_shrink"}, op.Type) && slices.Contains(op.InputNames(), gradient)
+	})
 }
 
 // splitRows ends the forward half with the ops that make what crosses.
