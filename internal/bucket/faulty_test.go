@@ -1,6 +1,7 @@
 package bucket
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -92,4 +93,49 @@ func numbers(n int) []byte {
 
 func (f *faulty) object(ctx context.Context) *Object {
 	return &Object{ctx: ctx, bucket: blob.NewBucket(f), key: "key", size: int64(len(f.content)), patience: time.Hour}
+}
+
+// deaf is the driver of a bucket that does what it is told, and loses the answer to each write of one object.
+type deaf struct {
+	driver.Bucket
+	objects map[string][]byte
+	lost    string
+}
+
+func (d *deaf) ErrorCode(err error) gcerrors.ErrorCode { return (*faulty)(nil).ErrorCode(err) }
+
+func (d *deaf) Close() error { return nil }
+
+func (d *deaf) NewTypedWriter(_ context.Context, key, _ string, _ *driver.WriterOptions) (driver.Writer, error) {
+	return &deafWriter{bucket: d, key: key}, nil
+}
+
+func (d *deaf) NewRangeReader(ctx context.Context, key string, offset, length int64, o *driver.ReaderOptions) (driver.Reader, error) {
+	content, ok := d.objects[key]
+	if !ok {
+		return nil, errGone
+	}
+	if length < 0 || length > int64(len(content))-offset {
+		length = int64(len(content)) - offset
+	}
+	return (&faulty{content: content}).NewRangeReader(ctx, key, offset, length, o)
+}
+
+func (d *deaf) Delete(_ context.Context, key string, _ *driver.DeleteOptions) error {
+	delete(d.objects, key)
+	return nil
+}
+
+type deafWriter struct {
+	bytes.Buffer
+	bucket *deaf
+	key    string
+}
+
+func (w *deafWriter) Close() error {
+	w.bucket.objects[w.key] = w.Bytes()
+	if w.key == w.bucket.lost {
+		return errBroke
+	}
+	return nil
 }

@@ -153,7 +153,7 @@ func (w *Whole) put(ctx context.Context, key string, write func(io.Writer) error
 }
 
 // Commit makes what was written since Begin the files that count, and removes those that counted before, and what writers have left that ended a day ago or earlier.
-// Of several writers the last one counts. After an error the older files count, or the new ones.
+// Of several writers the last one counts. After an error the older files count, or the new ones, and all of both stay.
 func (w *Whole) Commit(ctx context.Context) error {
 	before, err := w.Index(ctx)
 	if err != nil && !errors.Is(err, fault.NotFound) {
@@ -163,11 +163,11 @@ func (w *Whole) Commit(ctx context.Context) error {
 	if err != nil {
 		return fault.Wrap(fault.Internal, w.where, err)
 	}
+	now := w.folder
+	w.folder, w.files = "", nil // also after an error: a list whose answer was lost may be there, and its files count then
 	if err := w.put(ctx, indexName, func(to io.Writer) error { _, err := to.Write(text); return err }); err != nil {
 		return err
 	}
-	now := w.folder
-	w.folder, w.files = "", nil
 	if before != nil && before.Folder != now {
 		_ = w.remove(ctx, before.Folder, before.Files) // what stays, another Commit removes
 	}

@@ -108,6 +108,20 @@ func TestWholeReplacesAllFilesOrNone(t *testing.T) {
 	}
 }
 
+// A list may be written although its writer has heard of an error: the files that it names stay.
+func TestWholeStaysWhenAnswersAreLost(t *testing.T) {
+	w := &Whole{where: "mem://models", blobs: blob.NewBucket(&deaf{objects: map[string][]byte{}, lost: indexName})}
+	files := map[string]string{"a": "1", "deep/b": "2"}
+	written(t, w, files, false)
+	if err := w.Commit(t.Context()); !errors.Is(err, fault.Unavailable) {
+		t.Fatalf("a lost answer: %v", err)
+	}
+	w.discard(t.Context()) // as Close does
+	if got := fetched(t, w); !maps.Equal(got, files) {
+		t.Errorf("got %v, want %v", got, files)
+	}
+}
+
 // What is damaged or hostile is refused, and nothing is written outside of the directory.
 func TestWholeRefusesOtherFiles(t *testing.T) {
 	w := &Whole{where: "mem://models", blobs: memblob.OpenBucket(nil)}
