@@ -8,8 +8,6 @@ import (
 
 	"github.com/edl-go/edl/executor"
 	"github.com/edl-go/edl/fault"
-	"github.com/edl-go/edl/ops"
-	"github.com/edl-go/edl/ops/reader"
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/spf13/cobra"
@@ -19,7 +17,7 @@ import (
 // overrides are the flags that replace what a program declares. Each is refused where it would change nothing.
 type overrides struct {
 	rate  float64
-	batch int32
+	batch batchFlag
 	seed  int64
 	again bool // the run goes on with one that had the same overrides: the learning rate is saved, and nothing is refused that had an effect there
 }
@@ -27,7 +25,7 @@ type overrides struct {
 func (o *overrides) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.Float64Var(&o.rate, "learning-rate", 0, "train with the constant learning rate `X`, not with that of the program")
-	flags.Int32Var(&o.batch, "batch-size", 0, "read global batches of `N` records, not of as many as the program says")
+	o.batch.add(cmd)
 	flags.Int64Var(&o.seed, "seed", 0, "draw initial values, dropout, shuffles and other chance as a program with the seed `N` does")
 }
 
@@ -38,34 +36,13 @@ func (o *overrides) apply(flags *pflag.FlagSet, spec *job.JobSpec, p *program.Pr
 			return err
 		}
 	}
-	if flags.Changed("batch-size") {
-		if err := o.setBatch(p); err != nil {
-			return err
-		}
+	if err := o.batch.set(flags, p); err != nil {
+		return err
 	}
 	if flags.Changed("seed") {
 		return o.setSeed(p, goesOn)
 	}
 	return nil
-}
-
-// attach lets a program that trains on what it is fed read the data of spec, as those do that Python has fed.
-func (o *overrides) attach(flags *pflag.FlagSet, spec *job.JobSpec, p *program.Program, feeds bool) error {
-	if feeds || reads(p) || len(spec.Data) == 0 || !trains(p) {
-		return nil
-	}
-	refuse := func(at, got, want string) error {
-		return fault.E(fault.InvalidArgument, fault.At(at), fault.Got(got), fault.Want(want))
-	}
-	switch {
-	case len(spec.Data) > 1:
-		return refuse("--data", "several datasets for a program that is fed", "one, whose records hold the variables that are fed")
-	case !flags.Changed("batch-size"):
-		return refuse("--data", "a program that is fed, which does not say how many records a batch has", "it together with --batch-size N")
-	case o.batch < 1:
-		return tooFew("--batch-size", int64(o.batch))
-	}
-	return reader.Attach(p, spec.Data[0].Dataset, o.batch)
 }
 
 // setRate replaces the constant learning rates of p, which are all equal.
@@ -94,28 +71,6 @@ func (o *overrides) setRate(spec *job.JobSpec, p *program.Program, goesOn bool) 
 		if _, ok := rates[op.Out("Out")]; ok && op.Type == "fill_constant" {
 			op.SetAttr("value", float32(o.rate))
 		}
-	}
-	return nil
-}
-
-// setBatch replaces the size of global batches.
-func (o *overrides) setBatch(p *program.Program) error {
-	if o.batch < 1 {
-		return tooFew("--batch-size", int64(o.batch))
-	}
-	found := false
-	for _, op := range p.Global().Ops {
-		switch {
-		case op.Type == "create_batch_reader":
-			op.SetAttr("batch_size", o.batch)
-			found = true
-		case op.Type == "dpsgd":
-			return ops.At(op, fault.E(fault.InvalidArgument, fault.At("--batch-size"), fault.Got("an update whose noise depends on the size of batches"),
-				fault.Want("the size in the program, for both")))
-		}
-	}
-	if !found {
-		return fault.E(fault.InvalidArgument, fault.At("--batch-size"), fault.Got("a program that does not divide its data into batches"), fault.Want("one that reads batches"))
 	}
 	return nil
 }

@@ -180,8 +180,10 @@ func runProgram(cmd *cobra.Command, c *console, f *runFlags, args []string) erro
 	if len(f.lod) > 0 && len(f.feed) == 0 {
 		return fault.E(fault.InvalidArgument, fault.At("--lod"), fault.Got("no --feed"), fault.Want("--feed NAME=FILE of the same variable"))
 	}
-	if err := f.change.attach(cmd.Flags(), spec, p, len(f.feed) > 0); err != nil {
-		return err
+	if len(f.feed) == 0 {
+		if err := f.change.batch.attach(cmd.Flags(), spec, p); err != nil {
+			return err
+		}
 	}
 	once := len(f.feed) > 0 || len(p.Feeds()) > 0 || !reads(p)
 	if once && f.trace != "" && f.where.remote {

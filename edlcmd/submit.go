@@ -22,6 +22,7 @@ type submitFlags struct {
 	remote  string
 	start   startFlags
 	startup startupFlag
+	batch   batchFlag
 	output  *choice
 	cluster clusterFlagsOfSubmit
 }
@@ -48,6 +49,7 @@ without this command. "edl attach" follows its steps, and "edl jobs", "edl why" 
 	flags.StringVar(&f.remote, "remote", "", "the same as --listener, as in \"edl run\"")
 	flags.BoolVar(&f.start.initial, "init", false, "evaluate with initial parameters, which nothing has trained")
 	f.startup.add(cmd)
+	f.batch.add(cmd)
 	f.cluster.add(cmd)
 	f.output = outputFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -74,6 +76,9 @@ func submitJob(cmd *cobra.Command, c *console, f *submitFlags, args []string) (e
 		return err
 	}
 	if err := f.startup.give(p); err != nil {
+		return err
+	}
+	if err := f.batch.give(cmd.Flags(), spec, p); err != nil {
 		return err
 	}
 	if spec.Params == "" {
@@ -115,7 +120,7 @@ func (f *submitFlags) training(cmd *cobra.Command, spec *job.JobSpec, p *program
 			fault.Want("--resume STORE[@STEPS], or a model that \"edl checkpoint export\" has written"))
 	case len(p.Feeds()) > 0 || !reads(p):
 		return executor.TrainOptions{}, fault.E(fault.InvalidArgument, fault.Got("a program that is run once, on what it is fed"),
-			fault.Want("one that reads its own data"), fault.Hint("\"edl run\" runs it"))
+			fault.Want("one that reads its own data, or trains on --data NAME=GLOB with --batch-size N"), fault.Hint("\"edl run\" runs it"))
 	}
 	if err := f.start.check(cmd.Flags(), spec, p); err != nil {
 		return executor.TrainOptions{}, err

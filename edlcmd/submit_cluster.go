@@ -34,12 +34,12 @@ func (f *clusterFlagsOfSubmit) names() []string {
 	return []string{"kubeconfig", "namespace", "dry-run"}
 }
 
-// submitResource makes a TrainingJob of a job file. Whatever the job is, its file says: flags of it have no effect on a resource.
+// submitResource makes a TrainingJob of a job file. Whatever the job is, its file says: flags of it have no effect on a resource. Flags that complete the program have.
 func submitResource(cmd *cobra.Command, c *console, f *submitFlags, args []string) error {
 	var idle []string
 	cmd.LocalFlags().VisitAll(func(flag *pflag.Flag) {
 		switch flag.Name {
-		case "file", "kubernetes", "kubeconfig", "namespace", "dry-run", "output", "help":
+		case "file", "startup", "batch-size", "kubernetes", "kubeconfig", "namespace", "dry-run", "output", "help":
 		default:
 			idle = append(idle, flag.Name)
 		}
@@ -71,6 +71,12 @@ func submitResource(cmd *cobra.Command, c *console, f *submitFlags, args []strin
 	}
 	if params != "" && file.Spec.Params == "" {
 		return fault.E(fault.Unsupported, fault.At(path), fault.Got("a saved model, whose parameters are on this machine"), fault.Want("its program file, and params in the job file: a path of the pods"))
+	}
+	if err := f.startup.give(p); err != nil {
+		return err
+	}
+	if err := f.batch.give(cmd.Flags(), file.Spec, p); err != nil {
+		return err
 	}
 	encoded, err := p.Encode()
 	if err != nil {

@@ -30,6 +30,7 @@ import (
 type verifyFlags struct {
 	jobFlags
 	startup startupFlag
+	batch   batchFlag
 	steps   int
 	all     bool
 	output  *choice
@@ -51,6 +52,7 @@ differences are to be expected.`,
 	f.addCluster(cmd)
 	f.addSupervision(cmd)
 	f.startup.add(cmd)
+	f.batch.add(cmd)
 	cmd.Flags().IntVar(&f.steps, "steps", 0, "train on the first `N` batches only")
 	cmd.Flags().BoolVar(&f.all, "all", false, "also list the variables that do not differ")
 	f.output = outputFlag(cmd)
@@ -80,6 +82,9 @@ func verifyProgram(cmd *cobra.Command, c *console, f *verifyFlags, args []string
 		return err
 	}
 	if err := f.startup.give(p); err != nil {
+		return err
+	}
+	if err := f.batch.give(cmd.Flags(), spec, p); err != nil {
 		return err
 	}
 	dir, err := os.MkdirTemp("", "edl-verify-")
