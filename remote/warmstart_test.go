@@ -62,11 +62,10 @@ func TestStateOutlivesAFailedSave(t *testing.T) {
 	m := testkit.Reading(t, 5, optimizer.Momentum(0.05, 0.9))
 	run := executor.TrainOptions{Data: testkit.Samples(t, t.TempDir(), 20), Save: t.TempDir()}
 	parameter := executor.Persistables(m.Program)
-	if err := os.MkdirAll(filepath.Join(run.Save, parameter[0], "in the way"), 0o700); err != nil {
-		t.Fatal(err)
-	}
 	e := executorOf(t, listener(t), &remote.JobSpec{Trainers: 2, Pservers: 2, MinBlockSize: 4, MaxRestarts: -1})
-	_, err := e.Train(bounded(t), m.Program, run, nil)
+	_, err := e.Train(bounded(t), m.Program, run, func(executor.StepResult) error { // a directory that is wrong before is refused at once
+		return os.MkdirAll(filepath.Join(run.Save, parameter[0], "in the way"), 0o700)
+	})
 	if err == nil || !strings.Contains(err.Error(), "trainer ") || !strings.Contains(err.Error(), parameter[0]) {
 		t.Errorf("the error of Train is %v", err)
 	}
