@@ -83,7 +83,7 @@ func RunKeeper(ctx context.Context, dataDir string, launcher launch.Launcher, ow
 		return fault.File(fault.Unavailable, socket, err)
 	}
 	k := launch.NewKeeper(launcher, about)
-	service := wire.NewServer(nil)
+	service := wire.NewServer(nil, wire.OfThisMachine())
 	rpc.RegisterKeeperServer(service, k)
 	serving, stop := context.WithCancel(context.Background())
 	served := make(chan error, 1)

@@ -18,6 +18,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"net"
 	"path/filepath"
@@ -57,6 +58,15 @@ const (
 	peerAnswer  = 3 * time.Second
 )
 
+// unix begins the address of a socket of this machine. Its kernel tells the end of a peer, so silence means only that one side is paused, as the whole machine may be, and
+// the connection stays: it has no limits of silence.
+const unix = "unix:"
+
+// OfThisMachine is the option of a server that listens on a socket of this machine alone: peers may be silent for ever.
+func OfThisMachine() grpc.ServerOption {
+	return grpc.KeepaliveParams(keepalive.ServerParameters{Time: math.MaxInt64, Timeout: peerAnswer})
+}
+
 // greeting bounds the time in which a new connection has to speak gRPC. Then the server closes it.
 const greeting = 5 * time.Second
 
@@ -65,6 +75,9 @@ const greeting = 5 * time.Second
 func Dial(address string, side *Side) (*grpc.ClientConn, error) {
 	name := func() string { return address }
 	several := strings.Split(address, ",")
+	if strings.HasPrefix(address, unix) {
+		return dial(scheme+address, side, name, silently)
+	}
 	if len(several) == 1 {
 		return dial(scheme+address, side, name)
 	}
@@ -98,21 +111,24 @@ func (s *Side) Answers(ctx context.Context, address string) bool {
 	}
 }
 
+// silently lets the server be silent for ever.
+var silently = grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: math.MaxInt64, Timeout: peerAnswer})
+
 // dial connects to target; address names the peer in errors.
 func dial(target string, side *Side, address func() string, more ...grpc.DialOption) (*grpc.ClientConn, error) {
 	named := func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 		return fromAddress(address(), invoke(ctx, method, req, reply, cc, opts...))
 	}
-	conn, err := grpc.NewClient(target, append(more,
+	conn, err := grpc.NewClient(target, append([]grpc.DialOption{
 		grpc.WithTransportCredentials(side.client()),
 		grpc.WithDefaultCallOptions(grpc.ForceCodecV2(codec{}), grpc.WaitForReady(true), grpc.MaxCallRecvMsgSize(maxMessage),
 			grpc.MaxCallSendMsgSize(maxMessage)),
-		grpc.WithInitialWindowSize(window), grpc.WithInitialConnWindowSize(2*window),
-		grpc.WithWriteBufferSize(256<<10), grpc.WithReadBufferSize(256<<10),
+		grpc.WithInitialWindowSize(window), grpc.WithInitialConnWindowSize(2 * window),
+		grpc.WithWriteBufferSize(256 << 10), grpc.WithReadBufferSize(256 << 10),
 		grpc.WithConnectParams(grpc.ConnectParams{MinConnectTimeout: 2 * time.Second,
 			Backoff: backoff.Config{BaseDelay: 20 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: time.Second}}),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: peerSilence, Timeout: peerAnswer}),
-		grpc.WithChainUnaryInterceptor(named), grpc.WithDisableServiceConfig())...)
+		grpc.WithChainUnaryInterceptor(named), grpc.WithDisableServiceConfig()}, more...)...)
 	if err != nil {
 		return nil, fault.E(fault.InvalidArgument, fault.At(address()), fault.Cause(err))
 	}

@@ -318,6 +318,77 @@ func TestSilentPeerIsNoticed(t *testing.T) {
 	})
 }
 
+// A machine that sleeps for an hour wakes both sides of a socket at once, and calls under way go on: neither takes the silence for the end of the other.
+func TestSilenceOnThisMachine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		entered, awake := make(chan struct{}), make(chan struct{})
+		server := wire.NewServer(nil, wire.OfThisMachine())
+		rpc.RegisterParameterServerServer(server, &service{barrier: func(ctx context.Context, _ *rpc.BarrierRequest) (*rpc.BarrierResponse, error) {
+			close(entered)
+			select {
+			case <-awake:
+				return &rpc.BarrierResponse{}, nil
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			}
+		}})
+		l := bufconn.Listen(1 << 20)
+		ctx, stop := context.WithCancel(t.Context())
+		served := make(chan error, 1)
+		go func() { served <- wire.Serve(ctx, server, l, 0) }()
+		sleeps, wakes := make(chan struct{}), make(chan struct{})
+		conn, err := wire.DialWith(wire.Silently, grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
+			c, err := l.DialContext(ctx)
+			return &sleeper{c, sleeps, wakes}, err
+		}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ended := make(chan error, 1)
+		go func() {
+			_, err := rpc.NewParameterServerClient(conn).SendBarrier(t.Context(), &rpc.BarrierRequest{})
+			ended <- err
+		}()
+		<-entered
+		synctest.Wait()
+		close(sleeps)
+		time.Sleep(time.Hour) // by the clock of the test
+		close(wakes)
+		close(awake)
+		if err := <-ended; err != nil {
+			t.Errorf("the call: %v", err)
+		}
+		conn.Close()
+		stop()
+		<-served
+	})
+}
+
+// sleeper is a connection that delivers nothing in either direction between two events, and then all.
+type sleeper struct {
+	net.Conn
+	sleeps, wakes chan struct{}
+}
+
+func (s *sleeper) await() {
+	select {
+	case <-s.sleeps:
+		<-s.wakes
+	default:
+	}
+}
+
+func (s *sleeper) Read(b []byte) (int, error) {
+	n, err := s.Conn.Read(b)
+	s.await()
+	return n, err
+}
+
+func (s *sleeper) Write(b []byte) (int, error) {
+	s.await()
+	return s.Conn.Write(b)
+}
+
 // mute is a connection that delivers nothing in either direction once silent is closed.
 type mute struct {
 	net.Conn

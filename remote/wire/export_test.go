@@ -17,6 +17,9 @@ const (
 	PeerAnswer  = peerAnswer
 )
 
+// Silently is the option of connections to sockets of this machine.
+var Silently = silently
+
 // DialWith is Dial with further options, for connections that are no TCP.
 func DialWith(more ...grpc.DialOption) (*grpc.ClientConn, error) {
 	return dial(scheme+"test", nil, func() string { return "test" }, more...)
