@@ -18,6 +18,7 @@ func (m *Model) watch(ctx context.Context) {
 	var failed files
 	last := m.state()
 	behind := false // the source may have a state that the model has not tried
+	looks, reads := lasting{after: 1}, lasting{after: 3}
 	for {
 		select {
 		case <-ctx.Done():
@@ -30,8 +31,11 @@ func (m *Model) watch(ctx context.Context) {
 		}
 		if m.settings.source != nil {
 			changed, err := m.settings.source.Changed(ctx)
-			if err != nil {
-				m.settings.log.WarnContext(ctx, "the source of parameters cannot be looked at", "path", m.path, "error", err)
+			switch begins, ends := looks.saw(err); {
+			case begins:
+				m.settings.log.WarnContext(ctx, "the source of parameters cannot be looked at; the model stays as it is", "path", m.path, "error", err)
+			case ends:
+				m.settings.log.InfoContext(ctx, "the source of parameters can be looked at again", "path", m.path)
 			}
 			behind = behind || changed
 		}
@@ -45,13 +49,33 @@ func (m *Model) watch(ctx context.Context) {
 			continue
 		}
 		err = m.Reload(ctx)
-		if fault.KindOf(err) == fault.Unavailable {
-			continue // the next look tries again
+		if fault.KindOf(err) == fault.Unavailable { // the next look tries again
+			if begins, _ := reads.saw(err); begins {
+				m.settings.log.WarnContext(ctx, "the model cannot be read again for now; it stays as it is", "path", m.path, "error", err)
+				if m.settings.reloaded != nil {
+					m.settings.reloaded(err)
+				}
+			}
+			continue
 		}
+		reads.saw(nil)
 		if behind, failed = false, nil; err != nil {
 			failed = now // no other try with the same files
 		}
 	}
+}
+
+// A lasting error is told once when it has come so many times in a row, and once when it is over.
+type lasting struct{ after, times int }
+
+// saw takes the result of another try.
+func (l *lasting) saw(err error) (begins, ends bool) {
+	if err == nil {
+		ends, l.times = l.times >= l.after, 0
+		return false, ends
+	}
+	l.times++
+	return l.times == l.after, false
 }
 
 // newState reports whether the source has another state than the model, or may have one that cannot be found now.
