@@ -83,7 +83,7 @@ func deriveRoles(b *Block, updates []*Op) {
 }
 
 // moveChanges gives the role of updates to ops outside of it on which updates depend, that work on gradients of whole parameters, and that read nothing else that
-// depends on the batch.
+// depends on the batch. If others read what one of them makes, as a loss of gradients does, all stay.
 func moveChanges(b *Block, updates []*Op) {
 	changed := map[string]bool{} // gradients of parameters, and what follows from them
 	for _, op := range updates {
@@ -92,33 +92,63 @@ func moveChanges(b *Block, updates []*Op) {
 	needed := neededBy(b, func(op *Op) bool { return op.Role().Has(RoleOptimize) })
 	fixed := map[string]bool{}   // written by ops outside of the update, from parameters and constants alone
 	written := map[string]bool{} // by ops outside of the update
-	moved := map[string]bool{}   // read by the ops that move
+	var moves []*Op
 	for _, op := range b.Ops {
 		if op.Role().Has(RoleOptimize) {
 			continue
 		}
-		changes, depends := false, isBackward(op) || len(op.SubBlocks()) > 0
+		changes, depends := false, isBackward(op) || len(op.SubBlocks()) > 0 || op.Role().Has(RoleLRSched)
 		for _, name := range op.InputNames() {
 			v, ok := b.Find(name)
 			changes = changes || changed[name]
 			depends = depends || !ok || !changed[name] && !fixed[name] && (written[name] || !v.Persistable)
 		}
-		moves := changes && !depends && slices.ContainsFunc(op.OutputNames(), func(name string) bool { return needed[name] })
-		for _, name := range op.OutputNames() {
-			if moves {
+		if changes && !depends && slices.ContainsFunc(op.OutputNames(), func(name string) bool { return needed[name] }) {
+			moves = append(moves, op)
+			for _, name := range op.OutputNames() {
 				changed[name] = true
-			} else {
-				written[name], fixed[name] = true, !depends && !changes
 			}
+			continue
 		}
-		if moves {
-			op.SetRole(RoleOptimize)
-			for _, name := range op.InputNames() {
-				moved[name] = fixed[name]
-			}
+		for _, name := range op.OutputNames() {
+			v, ok := b.Find(name)
+			written[name], fixed[name] = true, !depends && !changes && ok && !v.Persistable
+		}
+	}
+	if len(moves) == 0 || staysNeeded(b, moves) {
+		return
+	}
+	moved := map[string]bool{} // fixed, and read by the ops that move
+	for _, op := range moves {
+		op.SetRole(RoleOptimize)
+		for _, name := range op.InputNames() {
+			moved[name] = fixed[name]
 		}
 	}
 	moveFixed(b, fixed, moved)
+}
+
+// staysNeeded reports whether an op outside of the update, and none of those that move, reads what one of those makes.
+func staysNeeded(b *Block, moves []*Op) bool {
+	moving := map[*Op]bool{}
+	for _, op := range moves {
+		moving[op] = true
+	}
+	read := map[string]bool{}
+	for _, op := range slices.Backward(b.Ops) {
+		switch {
+		case moving[op]:
+			if slices.ContainsFunc(op.OutputNames(), func(name string) bool { return read[name] }) {
+				return true
+			}
+		case !op.Role().Has(RoleOptimize):
+			reads, _ := b.Touches(op)
+			for name := range reads {
+				read[name] = true
+			}
+		}
+	}
+	return false
 }
 
 // neededBy returns the names on which some ops depend.

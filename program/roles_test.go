@@ -56,6 +56,31 @@ func TestChangesOfGradientsAreOfTheUpdate(t *testing.T) {
 	}
 }
 
+// A step of a schedule is not taken twice, and what a loss reads of gradients stays where it is.
+func TestGradientsThatOthersReadStay(t *testing.T) {
+	for name, lines := range map[string]string{
+		"read by the forward pass": "clip X=w@GRAD -> Out=clipped | min=-0.1f max=0.1f\nelementwise_add X=clipped Y=cost -> Out=penalty | axis=-1\nsgd Param=w Grad=clipped LearningRate=rate -> ParamOut=w | op_role=2\n",
+		"times a schedule": `increment X=rate -> Out=rate | step=1.0f op_role=16
+scale X=rate -> Out=now | scale=2.0f op_role=16
+elementwise_mul X=w@GRAD Y=now -> Out=clipped | axis=-1
+sgd Param=w Grad=clipped LearningRate=rate -> ParamOut=w | op_role=2
+`} {
+		t.Run(name, func(t *testing.T) {
+			text, _, _ := strings.Cut(step, "square X=")
+			m, err := fluidtext.Read(text + lines)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := rolesOf(m.Program)["clipped"]; got != program.RoleForward {
+				t.Errorf("the role is %d", got)
+			}
+			if n := len(m.Program.Global().Ops); n != strings.Count(text+lines, " -> ") {
+				t.Errorf("%d ops", n)
+			}
+		})
+	}
+}
+
 // Programs of the first releases have no roles. They follow from the order of the ops and from what reads what.
 func TestRolesOfTheFirstReleases(t *testing.T) {
 	m, err := fluidtext.Read(step)
