@@ -16,7 +16,7 @@ import (
 )
 
 // otherNames are what other systems call flags of edl.
-var otherNames = map[string]string{"epochs": "passes", "epoch": "passes", "num-epochs": "passes"}
+var otherNames = map[string]string{"epochs": "passes", "epoch": "passes", "num-epochs": "passes", "remote": "listener"}
 
 // flagFault says what the parser of flags found, and how to list the flags of the command. If a word before the flag is no command below cmd, that is
 // what is wrong: the flags are of the command that was meant.

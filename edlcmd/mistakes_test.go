@@ -150,6 +150,8 @@ func TestMistakesOfANewUser(t *testing.T) {
 		{"run served --feed x=y.csv", `got a feed of float32\[1 3\], want float32\[-1 2\]`},
 		{"run served --feed x=z.npy", `^edl: z.npy: no such file or directory`},
 		// In service.
+		{"attach digits --remote=127.0.0.1:7164", `unknown flag: --remote; did you mean "listener"\?`},
+		{"run program.pb --data train=houses/train-* --save s3:/models/houses", `want s3://models/houses, or \./s3:/models/houses for a folder`},
 		{"serve servd", `^edl: servd: .*did you mean "served"\?`},
 		{"serve model", `want a model that was exported; "edl export" writes one`},
 		{"serve program.pb", `--fetch NAME,... says what the model computes`},

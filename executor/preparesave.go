@@ -60,6 +60,9 @@ func PrepareSave(dir string, p *program.Program) error { return Files{}.PrepareS
 
 // PrepareSave is the function PrepareSave.
 func (f Files) PrepareSave(dir string, p *program.Program) error {
+	if err := bucket.CheckPlace(dir); err != nil {
+		return err
+	}
 	if dir = bucket.LocalPath(dir); bucket.IsURL(dir) {
 		return f.prepareBucket(dir, p)
 	}

@@ -30,6 +30,9 @@ func OpenTarget(where string) (*Target, error) { return Files{}.OpenTarget(where
 
 // OpenTarget is the function OpenTarget.
 func (f Files) OpenTarget(where string) (t *Target, err error) {
+	if err := bucket.CheckPlace(where); err != nil {
+		return nil, err
+	}
 	t = &Target{where: bucket.LocalPath(where), files: f}
 	if !bucket.IsURL(t.where) {
 		t.root, err = f.allowed.OpenRoot(t.where)

@@ -6,8 +6,9 @@ import "slices"
 // parameter is its rounded copy. Here both are float32, so the update is that of the master, and the parameter is a copy.
 func useMasters(p *Program) {
 	for _, b := range p.Blocks {
-		for i := 0; i < len(b.Ops); i++ {
-			op := b.Ops[i]
+		var all []*Op
+		for _, op := range b.Ops {
+			all = append(all, op)
 			param, master := op.Inputs["Param"], op.Inputs["MasterParam"]
 			if on, _ := op.Bool("multi_precision"); !on || len(param) != 1 || len(master) != 1 ||
 				!slices.Equal(op.Outputs["ParamOut"], param) || !slices.Equal(op.Outputs["MasterParamOut"], master) {
@@ -22,8 +23,8 @@ func useMasters(p *Program) {
 			if stack, ok := op.Attrs[AttrCallstack]; ok {
 				copied.SetAttr(AttrCallstack, stack)
 			}
-			i++
-			b.Ops = slices.Insert(b.Ops, i, copied)
+			all = append(all, copied)
 		}
+		b.Ops = all
 	}
 }

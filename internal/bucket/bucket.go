@@ -36,6 +36,15 @@ func IsURL(name string) bool {
 	return true
 }
 
+// CheckPlace refuses a path such as s3:/bucket, which is a URL with a slash too few: a folder "s3:" would be made of it.
+func CheckPlace(name string) error {
+	scheme, rest, ok := strings.Cut(name, ":/")
+	if ok && !strings.HasPrefix(rest, "/") && slices.Contains([]string{"s3", "gs", "azblob", "file"}, scheme) {
+		return fault.E(fault.InvalidArgument, fault.At(name), fault.Gotf("%s:/ with one slash", scheme), fault.Wantf("%s://%s, or ./%s for a folder", scheme, rest, name))
+	}
+	return nil
+}
+
 // A Cache opens buckets and keeps them open, with their connections. The zero Cache is empty. It is safe for concurrent use.
 type Cache struct {
 	mu   sync.Mutex

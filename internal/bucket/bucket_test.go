@@ -65,3 +65,12 @@ func TestBeside(t *testing.T) {
 		}
 	}
 }
+
+// A URL with a slash too few is no folder. A folder of that name has its way to say so.
+func TestPlacesThatMissASlash(t *testing.T) {
+	for place, fine := range map[string]bool{"s3:/b/model": false, "file:/tmp/model": false, "s3://b/model": true, "./s3:/b": true, "model": true, "c:/model": true, "/a/s3:/b": true} {
+		if err := CheckPlace(place); (err == nil) != fine {
+			t.Errorf("%s: %v", place, err)
+		}
+	}
+}
