@@ -133,7 +133,7 @@ func hasOf(s *schema.Summary) string {
 }
 
 func summaries(ctx context.Context, c *console, paths []string) (int64, []*schema.Summary, error) {
-	tables, err := openTables(paths)
+	tables, err := openTables(paths, schema.Open)
 	if err != nil {
 		return 0, nil, err
 	}
@@ -362,7 +362,7 @@ func dataSample(ctx context.Context, c *console, paths []string, most int, rando
 }
 
 func sampleTables(ctx context.Context, paths []string, r *reservoir) error {
-	tables, err := openTables(paths)
+	tables, err := openTables(paths, schema.Open)
 	if err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package edlcmd
 import (
 	"bytes"
 	"fmt"
+	"os"
 	"path/filepath"
 	"runtime"
 	"strconv"
@@ -23,6 +24,7 @@ func newDataInfer(c *console) *cobra.Command {
 		options  schema.InferOptions
 		split    schema.Split
 		from, to string
+		unnamed  bool
 	)
 	cmd := &cobra.Command{
 		Use:   "infer TABLE...",
@@ -35,6 +37,8 @@ they learn from data is learned anew: statistics, and vocabularies that are empt
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&options.Label, "label", "", "`COLUMN` to predict (default: the last one); none: no column")
+	flags.Var(&columnTypes{&options.Types}, "type", "`TYPE=COLUMN,...` says what columns are, whatever they look like; c* is each column whose name begins with c")
+	flags.BoolVar(&unnamed, "no-header", false, "the first row of CSV or TSV has no names: the columns are c1, c2 and so on")
 	flags.StringVar(&from, "schema", "", "keep the columns of the schema `FILE`, and learn what they need")
 	flags.StringVarP(&to, "out", "o", "", "write the schema to `FILE`, which it replaces")
 	flags.Float64Var(&split.Test, "test", 0, "`SHARE` of the rows for the test, such as 0.2, chosen by a hash of the row")
@@ -46,7 +50,7 @@ they learn from data is learned anew: statistics, and vocabularies that are empt
 			options.Split = &split
 		}
 		if from != "" {
-			if err := refuseIdle(flags, []string{"label", "test", "split-by", "split-after", "seed"}, "a schema that says it", "no --schema"); err != nil {
+			if err := refuseIdle(flags, []string{"label", "type", "no-header", "test", "split-by", "split-after", "seed"}, "a schema that says it", "no --schema"); err != nil {
 				return err
 			}
 			var err error
@@ -56,7 +60,13 @@ they learn from data is learned anew: statistics, and vocabularies that are empt
 		} else if split.Test == 0 && split.After == "" && options.Split != nil {
 			return fault.E(fault.InvalidArgument, fault.Got("--split-by or --seed alone"), fault.Want("--test SHARE, or --split-after WHEN, too"))
 		}
-		tables, err := openTables(args)
+		open := schema.Open
+		if unnamed {
+			open = schema.OpenUnnamed
+		} else if options.From != nil {
+			open = options.From.Open
+		}
+		tables, err := openTables(args, open)
 		if err != nil {
 			return err
 		}
@@ -111,7 +121,7 @@ a record as layers.OpenDataset takes them.`,
 		if err != nil {
 			return err
 		}
-		tables, err := openTables(args)
+		tables, err := openTables(args, s.Open)
 		if err != nil {
 			return err
 		}
@@ -153,6 +163,25 @@ a record as layers.OpenDataset takes them.`,
 	}
 	return cmd
 }
+
+// columnTypes is the flag --type.
+type columnTypes struct{ types *[]schema.ColumnType }
+
+// Set implements pflag.Value.
+func (f *columnTypes) Set(text string) error {
+	name, columns, ok := strings.Cut(text, "=")
+	if !ok || columns == "" {
+		return fault.E(fault.InvalidArgument, fault.Got(fault.Quote(text)), fault.Want("TYPE=COLUMN,..., such as key=user,film"))
+	}
+	*f.types = append(*f.types, schema.ColumnType{Type: schema.Type(name), Columns: strings.Split(columns, ",")})
+	return nil
+}
+
+// String implements pflag.Value.
+func (f *columnTypes) String() string { return "" }
+
+// Type implements pflag.Value.
+func (f *columnTypes) Type() string { return "TYPE=COLUMN,..." }
 
 // leftOut names the columns that become nothing.
 func leftOut(s *schema.Schema) (names []string) {
@@ -212,14 +241,14 @@ func readSchema(path string) (*schema.Schema, error) {
 // openedTables are tables that one command reads one after another.
 type openedTables []*schema.Table
 
-func openTables(paths []string) (tables openedTables, err error) {
+func openTables(paths []string, open func(*os.File, int64) (*schema.Table, error)) (tables openedTables, err error) {
 	for _, path := range paths {
 		file, size, err := openRegular(path)
 		if err != nil {
 			tables.close()
 			return nil, err
 		}
-		t, err := schema.Open(file, size)
+		t, err := open(file, size)
 		if err != nil {
 			tables.close()
 			return nil, err

@@ -23,7 +23,7 @@ func feedOfRows(ctx context.Context, model, path string, p *program.Program) (ex
 	if err != nil {
 		return nil, err
 	}
-	tables, err := openTables([]string{path})
+	tables, err := openTables([]string{path}, s.Open)
 	if err != nil {
 		return nil, nil // numbers without names; what is wrong with other files, whoever reads them says
 	}

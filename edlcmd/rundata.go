@@ -153,7 +153,7 @@ func convertTables(ctx context.Context, c *console, s *schema.Schema, text *byte
 		return 0, fileFault(parent, err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(made)) }()
-	tables, err := openTables(files)
+	tables, err := openTables(files, s.Open)
 	if err != nil {
 		return 0, err
 	}

@@ -52,13 +52,37 @@ func TestThePageOfServing(t *testing.T) {
 	runScripts(t, "", path)
 }
 
-// The commands of docs/tutorial.md lead from a table to an answer, as the page says, at a free address in place of its own.
+// The commands of docs/tutorial.md lead from a table to an answer, as the page says.
 func TestThePageOfTheTutorial(t *testing.T) {
 	root := os.Getenv("EDL_TESTDATA")
-	if _, err := exec.LookPath("curl"); err != nil || root == "" {
-		t.Skip("the page has commands of curl, and a census that is in EDL_TESTDATA: one of the two is not here")
+	if root == "" {
+		t.Skip("EDL_TESTDATA is not set: the census of the page is not here")
 	}
-	page, err := os.ReadFile(filepath.Join("..", "docs", "tutorial.md"))
+	runTablePage(t, "tutorial.md", map[string]string{"adult.csv": filepath.Join(root, "adult", "adult.data")}, "person.json", map[string]string{
+		"--metric auc --metric accuracy": `metric  auc 0\.91[012]`, "--stop-when": `best  pass .* auc 0\.91[123]`, "--params data/remote": `metric  auc 0\.91[012]`,
+		"curl": `"shape":\[1,2\],"data":\[0\.0[0-9]+,0\.9[0-9]+\]`})
+}
+
+// The commands of docs/clicks.md lead from a log without names of columns to an answer, as the page says.
+func TestThePageOfClicks(t *testing.T) {
+	root := os.Getenv("EDL_TESTDATA")
+	if root == "" {
+		t.Skip("EDL_TESTDATA is not set: the clicks of the page are not here")
+	}
+	if testing.Short() {
+		t.Skip("the page starts clusters, as that of the tutorial does; the rest is tested in dataset/schema and examples/table")
+	}
+	runTablePage(t, "clicks.md", map[string]string{"clicks.tsv": filepath.Join(root, "criteo", "xdeepfm_train_tr"), "later.tsv": filepath.Join(root, "criteo", "xdeepfm_test_ev")}, "click.json",
+		map[string]string{"--stop-when": `best  pass 2 .* auc 0\.74`, "--params data/remote": `metric  auc 0\.7[34]`, "curl": `"shape":\[1,2\],"data":\[0\.6[0-9]+,0\.3[0-9]+\]`})
+}
+
+// runTablePage runs the commands of a page that goes from tables to a server, at a free address in place of its own. The tables are copied from where copies says; the
+// block of JSON is the file question, which the page asks the server. wanted has what commands print, by a part of the command.
+func runTablePage(t *testing.T, name string, copies map[string]string, question string, wanted map[string]string) {
+	if _, err := exec.LookPath("curl"); err != nil {
+		t.Skip("the page has commands of curl, which is not here")
+	}
+	page, err := os.ReadFile(filepath.Join("..", "docs", name))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,13 +98,13 @@ func TestThePageOfTheTutorial(t *testing.T) {
 		t.Fatalf("%v: %s", err, out)
 	}
 	var script, files strings.Builder
-	fmt.Fprintf(&script, "cp %s adult.csv\n", filepath.Join(root, "adult", "adult.data"))
-	wanted := map[string]string{"--metric auc --metric accuracy": `metric  auc 0\.91[012]`, "--stop-when": `best  pass .* auc 0\.91[123]`, "--params data/remote": `metric  auc 0\.91[012]`,
-		"curl": `"shape":\[1,2\],"data":\[0\.0[0-9]+,0\.9[0-9]+\]`}
+	for to, from := range copies {
+		fmt.Fprintf(&script, "cp %s %s\n", from, to)
+	}
 	for i, block := range strings.Split(strings.ReplaceAll(string(page), defaultServing, free), "```") {
 		kind, text, _ := strings.Cut(block, "\n")
 		if kind == "json" && i%2 == 1 {
-			fmt.Fprintf(&files, "-- person.json --\n%s", text)
+			fmt.Fprintf(&files, "-- %s --\n%s", question, text)
 		}
 		if kind != "sh" || i%2 == 0 {
 			continue

@@ -41,7 +41,7 @@ func pairsOf(p *program.Program) []pair {
 		of, ok := lossPairs[op.Type]
 		soft, _ := op.Bool("soft_label")
 		if ok && !soft {
-			found := pair{prediction: op.In(of.prediction), label: op.In(of.label), is: of.is}
+			found := pair{prediction: op.In(of.prediction), label: uncast(block, made, op.In(of.label)), is: of.is}
 			switch op.Type {
 			case "softmax_with_cross_entropy":
 				found.prediction = op.Out("Softmax")
@@ -81,6 +81,20 @@ func readerOf(block *program.Block, name string, types ...string) *program.Op {
 func isData(made map[string]*program.Op, name string) bool {
 	op := made[name]
 	return op == nil || op.Type == "read" || op.Type == "feed"
+}
+
+// uncast returns the field of which a variable is a cast from whole numbers to floating-point, which has the same values, or else the variable.
+func uncast(block *program.Block, made map[string]*program.Op, name string) string {
+	op := made[name]
+	if op == nil || op.Type != "cast" || !isData(made, op.In("X")) {
+		return name
+	}
+	from, ok := block.Find(op.In("X"))
+	to, declared := block.Find(name)
+	if ok && declared && to.DType.IsFloat() && !from.DType.IsFloat() {
+		return from.Name
+	}
+	return name
 }
 
 // serves reports whether a metric can be computed of a pair.

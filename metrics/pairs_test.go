@@ -47,6 +47,11 @@ func TestFill(t *testing.T) {
 			layers.Sigmoid(logit, layers.Name("p"))
 			layers.SigmoidCrossEntropyWithLogits(logit, z)
 		}, map[string]string{"auc": "p,z", "log_loss": "p,z", "calibration": "p,z", "rmse": "no loss"}},
+		{"a class as a number", func(x, y, _, _ layers.Variable) {
+			logit := layers.FC(x, 1)
+			layers.AUC(layers.Sigmoid(logit, layers.Name("p")), y)
+			layers.SigmoidCrossEntropyWithLogits(logit, layers.Cast(y, tensor.Float32))
+		}, map[string]string{"auc": "p,y", "log_loss": "p,y"}},
 		{"regression", func(x, _, _, target layers.Variable) {
 			layers.Mean(layers.SquareErrorCost(layers.FC(x, 1, layers.Name("price")), target))
 		}, map[string]string{"rmse": "price,t", "r2": "price,t", "auc": "no loss"}},

@@ -120,7 +120,7 @@ func forge(ctx context.Context, server rpc.ParameterServerClient, header *rpc.Va
 	if err != nil {
 		return false, err
 	}
-	_ = wire.SendVariable(stream, header, value) // a refusal ends the stream, and is the answer
+	_ = wire.SendVariable(stream, header, value, wire.Keep) // a refusal ends the stream, and is the answer
 	answer, err := stream.CloseAndRecv()
 	return answer.GetDuplicate(), wire.FromStatus("pserver", err)
 }

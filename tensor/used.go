@@ -24,6 +24,17 @@ func CopyUsed(to, from []byte) {
 	}
 }
 
+// ClearUsed makes zeros of all bytes. Blocks of 4096 bytes that are zeros are not written.
+func ClearUsed(b []byte) {
+	for len(b) > 0 {
+		n := min(len(b), usedBytes)
+		if !bytes.Equal(b[:n], noBytes[:n]) {
+			clear(b[:n])
+		}
+		b = b[n:]
+	}
+}
+
 // copied returns a copy.
 func copied[T Bits](from []T) []T {
 	if bytes := len(from) * int(unsafe.Sizeof(*new(T))); bytes < hugeLeast {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"math/bits"
+	"path"
 	"slices"
 	"strings"
 
@@ -18,9 +19,20 @@ type InferOptions struct {
 	Label string
 	// Split becomes that of the schema. What is learned is learned from the rows for training alone.
 	Split *Split
-	// From is a schema whose columns and split are kept: only statistics and vocabularies that are empty are learned. Label and Split must be empty.
+	// Types are what columns are, whatever their values look like. Of several for one column the last counts. They do not count for the label.
+	Types []ColumnType
+	// From is a schema whose columns and split are kept: only statistics and vocabularies that are empty are learned. Label, Split and Types must be empty.
 	From *Schema
 }
+
+// A ColumnType says what some columns are.
+type ColumnType struct {
+	Type    Type
+	Columns []string // names, or patterns as of path.Match, such as "c*"
+}
+
+// inferable are the types that need nothing but values to be learned from.
+var inferable = []Type{Number, Integer, Category, Hash, Key, Date, Skip}
 
 // What an inferred schema takes for what.
 const (
@@ -41,6 +53,9 @@ func Infer(ctx context.Context, tables []*Table, options InferOptions) (*Schema,
 	if s == nil {
 		s = &Schema{Version: Version, Missing: missingTexts, Split: options.Split}
 		for _, t := range tables {
+			if t.unnamed {
+				s.Header = noHeader
+			}
 			for _, name := range t.Columns() {
 				if s.column(name) == nil {
 					s.Columns = append(s.Columns, Column{Name: name})
@@ -68,6 +83,9 @@ func Infer(ctx context.Context, tables []*Table, options InferOptions) (*Schema,
 	for i := range s.Columns {
 		learners[i] = newLearner(&s.Columns[i])
 	}
+	if err := choose(learners, options.Types); err != nil {
+		return nil, err
+	}
 	rows := int64(0)
 	for _, t := range tables {
 		n, err := learnTable(ctx, s, t, learners, missing, options.From != nil)
@@ -82,12 +100,47 @@ func Infer(ctx context.Context, tables []*Table, options InferOptions) (*Schema,
 		l.missing = rows - l.values
 		if options.From == nil {
 			l.decide()
+			if err := l.agrees(); err != nil {
+				return nil, err
+			}
 		}
 		if err := l.keep(); err != nil {
 			return nil, err
 		}
 	}
 	return s, s.Check()
+}
+
+// choose gives learners the types of their columns.
+func choose(learners []*learner, types []ColumnType) error {
+	for _, t := range types {
+		if !slices.Contains(inferable, t.Type) {
+			names := make([]string, len(inferable))
+			for i, known := range inferable {
+				names[i] = string(known)
+			}
+			return fault.E(fault.InvalidArgument, fault.At("type"), fault.Got(fault.Quote(string(t.Type))), fault.Want("one of "+strings.Join(names, ", ")), fault.DidYouMean(string(t.Type), names))
+		}
+		for _, pattern := range t.Columns {
+			found := false
+			var names []string
+			for _, l := range learners {
+				names = append(names, l.Name)
+				match, err := path.Match(pattern, l.Name)
+				if err != nil {
+					return fault.E(fault.InvalidArgument, fault.At("type "+string(t.Type)), fault.Got(fault.Quote(pattern)), fault.Want("a name, or a pattern such as c*"), fault.Cause(err))
+				}
+				if match = match || pattern == l.Name; match && l.Role == "" {
+					l.chosen = t.Type
+				}
+				found = found || match
+			}
+			if !found {
+				return noColumn(pattern, names)
+			}
+		}
+	}
+	return nil
 }
 
 // shortened is the beginning of a long text, for a message.
@@ -171,6 +224,7 @@ type learner struct {
 	texts                  *counter
 	numbers                Moments
 	words                  int64 // of all values
+	chosen                 Type  // what the column is, whatever its values look like; empty: decide
 	long                   bool  // a text is too long for a vocabulary
 	// what all values are
 	integers, floats, dates, times bool
@@ -254,6 +308,16 @@ func (l *learner) decide() {
 		c.Separator = ","
 	}
 	switch {
+	case l.chosen == Skip:
+		c.Type = Skip
+	case l.chosen == Number:
+		l.becomeNumber()
+	case l.chosen == Date:
+		l.becomeDate()
+	case l.chosen == Hash:
+		c.Type, c.Size = Hash, l.tableSize()
+	case l.chosen != "":
+		c.Type = l.chosen
 	case l.values == 0, c.Role == "" && !l.texts.over && distinct == 1: // which says nothing
 		c.Type = Skip
 	case c.Role == "" && l.unique(identifies): // which says nothing of other rows
@@ -267,18 +331,9 @@ func (l *learner) decide() {
 	case l.floats && identifies:
 		c.Type = Category
 	case l.floats:
-		c.Type, c.Field, c.Scale = Number, defaultField, Standard
-		if l.missing > 0 {
-			c.Missing = "mean"
-		}
+		l.becomeNumber()
 	case l.dates:
-		c.Type, c.Parts = Date, []string{"month", "weekday"}
-		if l.times {
-			c.Parts = append(c.Parts, "hour")
-		}
-		if l.missing > 0 {
-			c.Missing = "0"
-		}
+		l.becomeDate()
 	case few:
 		c.Type = Category
 	case l.words > inferWords*l.values:
@@ -286,6 +341,39 @@ func (l *learner) decide() {
 	default:
 		c.Type, c.Size = Hash, l.tableSize()
 	}
+}
+
+func (l *learner) becomeNumber() {
+	if l.Type, l.Field, l.Scale = Number, defaultField, Standard; l.missing > 0 {
+		l.Missing = "mean"
+	}
+}
+
+func (l *learner) becomeDate() {
+	if l.Type, l.Parts = Date, []string{"month", "weekday"}; l.times {
+		l.Parts = append(l.Parts, "hour")
+	}
+	if l.missing > 0 {
+		l.Missing = "0"
+	}
+}
+
+// agrees checks that the values are of the type that was chosen for them.
+func (l *learner) agrees() error {
+	of, ok := "", true
+	switch l.chosen {
+	case Number:
+		of, ok = "numbers", l.floats && l.lists == 0
+	case Integer:
+		of, ok = "whole numbers", l.integers && l.lists == 0
+	case Date:
+		of, ok = "dates, such as 2006-01-02", l.dates && l.lists == 0
+	}
+	if l.values == 0 || ok {
+		return nil
+	}
+	return fault.E(fault.InvalidArgument, fault.Var(l.Name), fault.Got("other values"), fault.Wantf("%s alone, as its type %s asks for", of, l.chosen),
+		fault.Hint("write texts that stand for no value into the member missing of the schema"))
 }
 
 // unique reports whether nearly each row has a value of its own, in a column that names rows, or of texts that are no sentences.

@@ -79,6 +79,9 @@ var parts = []string{"year", "month", "day", "weekday", "hour", "minute", "secon
 // Words is the separator that takes the words of a text: between spaces and punctuation, in lower case.
 const Words = "words"
 
+// noHeader is the Header of tables without names.
+const noHeader = "none"
+
 // A Column is what becomes of one column of a table.
 type Column struct {
 	Name string `yaml:"name"`
@@ -115,6 +118,8 @@ type Split struct {
 type Schema struct {
 	Version int      `yaml:"version"`
 	Missing []string `yaml:"missing,flow"` // texts that stand for no value, such as "" and "?"
+	// Header is "none" where files of CSV and TSV have no names in their first row: their columns are Columns, in this order. By default their first row has the names.
+	Header  string   `yaml:"header,omitempty"`
 	Split   *Split   `yaml:"split,omitempty,flow"`
 	Columns []Column `yaml:"columns"`
 }
@@ -151,7 +156,7 @@ func Read(r io.Reader) (*Schema, error) {
 var unknownMember = regexp.MustCompile(`line ([0-9]+): field (\S+) not found`)
 
 // members are those of a schema, its columns and its split.
-var members = []string{"version", "missing", "split", "columns", "name", "field", "type", "role", "separator", "scale", "clip", "size", "boundaries", "layout", "parts", "vocabulary", "statistics",
+var members = []string{"version", "missing", "header", "split", "columns", "name", "field", "type", "role", "separator", "scale", "clip", "size", "boundaries", "layout", "parts", "vocabulary", "statistics",
 	"test", "by", "seed", "after"}
 
 // Write writes a schema file.
@@ -173,6 +178,9 @@ func (s *Schema) Check() error {
 	if len(s.Columns) == 0 || len(s.Columns) > maxColumns {
 		l.Add(fault.E(fault.InvalidArgument, fault.At("columns"), fault.Gotf("%d columns", len(s.Columns)), fault.Wantf("1 to %d", maxColumns)))
 		return l.Err()
+	}
+	if s.Header != "" && s.Header != noHeader {
+		l.Add(fault.E(fault.InvalidArgument, fault.At("header"), fault.Got(fault.Quote(s.Header)), fault.Want(noHeader+", or no member header where tables name their columns")))
 	}
 	seen := map[string]bool{}
 	for i := range s.Columns {

@@ -54,6 +54,9 @@ type Table struct {
 	close   []io.Closer
 	path    string
 
+	unnamed bool     // the first row has no names of columns
+	names   []string // of the columns of an unnamed table; nil: they are numbered
+
 	size, read, rows atomic.Int64 // see Progress
 }
 
@@ -138,8 +141,21 @@ func IsTable(name string) bool {
 
 // Open opens a table: .csv, .tsv and .data (which is CSV) with the names of columns in the first row, .jsonl and .ndjson, all of them also with .gz
 // behind, and .parquet. f is closed with the table. size is that of the file.
-func Open(f *os.File, size int64) (_ *Table, err error) {
-	t := &Table{path: f.Name(), close: []io.Closer{f}}
+func Open(f *os.File, size int64) (*Table, error) { return open(f, size, &Table{}) }
+
+// OpenUnnamed opens a table of CSV or TSV whose first row has no names: its columns are c1, c2 and so on.
+func OpenUnnamed(f *os.File, size int64) (*Table, error) { return open(f, size, &Table{unnamed: true}) }
+
+// Open opens a table whose columns are those of the schema. Where Header says that they have no names in the file, their order is that of Columns.
+func (s *Schema) Open(f *os.File, size int64) (*Table, error) {
+	if s.Header != noHeader {
+		return Open(f, size)
+	}
+	return open(f, size, &Table{unnamed: true, names: s.names()})
+}
+
+func open(f *os.File, size int64, t *Table) (_ *Table, err error) {
+	t.path, t.close = f.Name(), []io.Closer{f}
 	t.size.Store(size)
 	defer func() {
 		if err != nil {
@@ -149,6 +165,9 @@ func Open(f *os.File, size int64) (_ *Table, err error) {
 	}()
 	name := strings.ToLower(t.path)
 	if strings.HasSuffix(name, ".parquet") {
+		if t.unnamed {
+			return nil, namesThemselves("Parquet")
+		}
 		return t, t.openParquet(f, size)
 	}
 	var r io.Reader = bufio.NewReaderSize(countedReader{f, t}, 256<<10)
@@ -166,6 +185,11 @@ func Open(f *os.File, size int64) (_ *Table, err error) {
 		}
 	}
 	return nil, fault.E(fault.InvalidArgument, fault.Got("a table of an unknown format"), fault.Want("a name that ends in .csv, .tsv, .data, .jsonl, .ndjson, these with .gz, or .parquet"))
+}
+
+// namesThemselves refuses a format as an unnamed table.
+func namesThemselves(format string) error {
+	return fault.E(fault.InvalidArgument, fault.Got("a file of "+format+" as a table without names"), fault.Want("CSV or TSV; files of "+format+" name their columns"))
 }
 
 // named checks the names of columns.
@@ -192,27 +216,29 @@ func (t *Table) openCSV(r io.Reader, comma rune) error {
 	guard := &rowGuard{r: r}
 	rows := csv.NewReader(guard)
 	rows.Comma, rows.TrimLeadingSpace, rows.ReuseRecord = comma, comma != '\t', true
-	header, err := rows.Read()
+	first, err := rows.Read()
 	if errors.Is(err, io.EOF) {
 		return fault.E(fault.Corrupt, fault.Got("an empty file"), fault.Want("a first row with the names of the columns"))
 	}
 	if err != nil {
 		return csvError(err, 0, 0)
 	}
-	names := make([]string, len(header))
-	for i, name := range header {
-		names[i] = strings.Clone(strings.TrimSpace(strings.TrimPrefix(name, "\ufeff")))
-	}
-	if err := t.named(names); err != nil {
+	names, err := t.namesOf(first)
+	if err != nil {
 		return err
 	}
-	if !slices.ContainsFunc(names, func(name string) bool { _, f := parseFloat(name); return f != nil }) {
-		return fault.E(fault.Corrupt, fault.At("line 1"), fault.Got("numbers alone"), fault.Want("a first row with the names of the columns"))
+	ahead := t.unnamed // first is a row
+	if ahead {
+		first[0] = strings.TrimPrefix(first[0], "\ufeff")
 	}
 	line := 1
 	t.next = func() (Row, error) {
 		guard.read = 0
-		record, err := rows.Read()
+		record, err := first, error(nil)
+		if !ahead {
+			record, err = rows.Read()
+		}
+		ahead = false
 		if err != nil {
 			err = csvError(err, len(record), len(names))
 			if f := (*fault.Fault)(nil); errors.As(err, &f) && f.Where == "" { // of rowGuard
@@ -221,7 +247,7 @@ func (t *Table) openCSV(r io.Reader, comma rune) error {
 			return Row{}, err
 		}
 		line, _ = rows.FieldPos(0)
-		if len(names) > 1 && slices.EqualFunc(record, names, func(text, name string) bool { return strings.TrimSpace(text) == name }) {
+		if !t.unnamed && len(names) > 1 && slices.EqualFunc(record, names, func(text, name string) bool { return strings.TrimSpace(text) == name }) {
 			return Row{}, fault.E(fault.Corrupt, fault.Atf("line %d", line), fault.Got("the names of the columns again"), fault.Want("a row"), fault.Hint("delete the line"))
 		}
 		row := Row{Place: fmt.Sprintf("line %d", line), Cells: make([]Cell, len(record))}
@@ -231,6 +257,31 @@ func (t *Table) openCSV(r io.Reader, comma rune) error {
 		return row, nil
 	}
 	return nil
+}
+
+// namesOf returns the names of columns: those in the first row, or those that an unnamed table was given.
+func (t *Table) namesOf(first []string) ([]string, error) {
+	names := make([]string, len(first))
+	for i, name := range first {
+		if t.unnamed {
+			name = fmt.Sprintf("c%d", i+1)
+		}
+		names[i] = strings.Clone(strings.TrimSpace(strings.TrimPrefix(name, "\ufeff")))
+	}
+	if t.names != nil {
+		if len(t.names) != len(first) {
+			return nil, fault.E(fault.Corrupt, fault.At("line 1"), fault.Gotf("%d columns", len(first)), fault.Wantf("%d, as the schema has, which says that there are no names", len(t.names)))
+		}
+		names = t.names
+	}
+	if err := t.named(names); err != nil {
+		return nil, err
+	}
+	if !t.unnamed && !slices.ContainsFunc(names, func(name string) bool { _, f := parseFloat(name); return f != nil }) {
+		return nil, fault.E(fault.Corrupt, fault.At("line 1"), fault.Got("numbers alone"), fault.Want("a first row with the names of the columns"),
+			fault.Hint("\"edl data infer --no-header\" reads tables without names"))
+	}
+	return names, nil
 }
 
 // commaOf is what stands between the columns of the first line: a comma, or that of ; tab and | of which it has the most where it has no comma.
@@ -278,6 +329,9 @@ func (g *rowGuard) Read(b []byte) (int, error) {
 const firstObjects = 1000
 
 func (t *Table) openJSON(r io.Reader) error {
+	if t.unnamed {
+		return namesThemselves("JSON lines")
+	}
 	lines := bufio.NewScanner(r)
 	lines.Buffer(make([]byte, 64<<10), maxRow)
 	number := 0

@@ -65,7 +65,7 @@ func write(out, file string) error {
 	}
 	err = page.Save(out, "program.pb", func() (*program.Program, error) {
 		m := layers.NewModel().Seed(1)
-		optimizer.Adam(0.001).Minimize(network(m, s, "train"))
+		optimizer.Adam(0.001, optimizer.Lazy()).Minimize(network(m, s, "train"))
 		return m.Program()
 	})
 	if err != nil {

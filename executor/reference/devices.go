@@ -52,7 +52,10 @@ func (r *round) ofDevices(name string, of []share, rows int64) (*tensor.Tensor, 
 		return of[0].values[name], nil
 	}
 	if slices.Contains(r.crosses, name) {
-		merged := of[0].values[name].Clone()
+		merged, err := r.forms.copyOf(name, of[0].values[name])
+		if err != nil {
+			return nil, err
+		}
 		if err := merge.Gradients(merged, sharesOf(of, name), r.merge); err != nil {
 			return nil, fault.E(fault.KindOf(err), fault.Var(name), fault.Cause(err))
 		}

@@ -44,6 +44,7 @@ type Executor struct {
 	slices   func(gradient string) []int64
 	begins   func(round uint64) bool
 	residual map[residualOf]*tensor.Tensor
+	forms    forms
 	params   compress.Form // of parameters on their way to the forward half
 
 	pushEvery, pullEvery int       // of Rhythm; 0: 1

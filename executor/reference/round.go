@@ -52,6 +52,7 @@ func (e *Executor) runRound(ctx context.Context, s *split, number uint64, feed e
 		return nil, err
 	}
 	wanted := r.wantedFromForward(fetch)
+	e.forms.begin()
 	shares, old, err := r.runRanks(ctx, feed, rows, wanted, weighed.Value)
 	if err == nil && e.drops != nil && r.trains() {
 		if rows = 0; len(shares) == 0 {
@@ -185,7 +186,9 @@ func (r *round) runRanks(ctx context.Context, feed executor.Feed, rows int64, wa
 		}
 		s := share{trainer: int(t / d), rows: to - from, weight: weight, void: byValue && weight == 0 && to-from < rows, values: r.snapshot()}
 		for i, name := range wanted {
-			s.values[name] = out[i].Clone()
+			if s.values[name], err = r.forms.copyOf(name, out[i]); err != nil {
+				return nil, old, err
+			}
 		}
 		shares = append(shares, s)
 	}
@@ -362,7 +365,10 @@ func (s state) of(shares []share, old map[string]*tensor.Tensor) (*tensor.Tensor
 
 // gradient merges what the ranks computed of a variable that crosses to the update.
 func (r *round) gradient(name string, shares []share) (*tensor.Tensor, error) {
-	merged := shares[0].values[name].Clone()
+	merged, err := r.forms.copyOf(name, shares[0].values[name])
+	if err != nil {
+		return nil, err
+	}
 	if rows := r.selects(name, merged); rows != nil {
 		return merged, r.selected(merged, name, rows, shares)
 	}

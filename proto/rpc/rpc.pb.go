@@ -5697,6 +5697,7 @@ type VariableChunk struct {
 	Offset        int64                  `protobuf:"varint,6,opt,name=offset,proto3" json:"offset,omitempty"`   // of data in it
 	Version       uint64                 `protobuf:"varint,7,opt,name=version,proto3" json:"version,omitempty"` // of GetVariable: rounds (sync) or updates (async) applied
 	Data          []byte                 `protobuf:"bytes,8,opt,name=data,proto3" json:"data,omitempty"`        // row-major elements, little-endian
+	Zeros         int64                  `protobuf:"varint,9,opt,name=zeros,proto3" json:"zeros,omitempty"`     // so many bytes from offset on are zeros, in place of data; only where the receiver has asked for it
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -5785,6 +5786,13 @@ func (x *VariableChunk) GetData() []byte {
 		return x.Data
 	}
 	return nil
+}
+
+func (x *VariableChunk) GetZeros() int64 {
+	if x != nil {
+		return x.Zeros
+	}
+	return 0
 }
 
 type SendResponse struct {
@@ -8271,6 +8279,7 @@ type GetRequest struct {
 	FirstRow      int64  `protobuf:"varint,7,opt,name=first_row,json=firstRow,proto3" json:"first_row,omitempty"` // of moves: within the slice
 	Rows          int64  `protobuf:"varint,8,opt,name=rows,proto3" json:"rows,omitempty"`                         // of moves
 	Placement     uint64 `protobuf:"varint,9,opt,name=placement,proto3" json:"placement,omitempty"`               // of moves: number of the placement that has the slice
+	Zeros         bool   `protobuf:"varint,10,opt,name=zeros,proto3" json:"zeros,omitempty"`                      // the caller takes VariableChunk.zeros
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -8366,6 +8375,13 @@ func (x *GetRequest) GetPlacement() uint64 {
 		return x.Placement
 	}
 	return 0
+}
+
+func (x *GetRequest) GetZeros() bool {
+	if x != nil {
+		return x.Zeros
+	}
+	return false
 }
 
 // CopyRequest names rows of a slice in blocks of at least 4096 bytes: see remote/pserver/ahead.go.
@@ -9249,7 +9265,7 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\fR\x05value:\x028\x01\x1a:\n" +
 	"\fDroppedEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\rR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\"\xcc\x01\n" +
+	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\"\xe2\x01\n" +
 	"\rVariableChunk\x12!\n" +
 	"\x02id\x18\x01 \x01(\v2\x11.edl.rpc.IdentityR\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x14\n" +
@@ -9258,7 +9274,8 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\x05bytes\x18\x05 \x01(\x03R\x05bytes\x12\x16\n" +
 	"\x06offset\x18\x06 \x01(\x03R\x06offset\x12\x18\n" +
 	"\aversion\x18\a \x01(\x04R\aversion\x12\x12\n" +
-	"\x04data\x18\b \x01(\fR\x04data\",\n" +
+	"\x04data\x18\b \x01(\fR\x04data\x12\x14\n" +
+	"\x05zeros\x18\t \x01(\x03R\x05zeros\",\n" +
 	"\fSendResponse\x12\x1c\n" +
 	"\tduplicate\x18\x01 \x01(\bR\tduplicate\"l\n" +
 	"\vRowsRequest\x12!\n" +
@@ -9458,7 +9475,7 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\x06passes\x18\x01 \x03(\v2\x13.edl.rpc.PassLedgerR\x06passes\x12\x14\n" +
 	"\x05round\x18\x02 \x01(\x04R\x05round\x12\x16\n" +
 	"\x06pushes\x18\x03 \x01(\x04R\x06pushes\x12\x1a\n" +
-	"\bcomplete\x18\x04 \x01(\bR\bcomplete\"\xfb\x01\n" +
+	"\bcomplete\x18\x04 \x01(\bR\bcomplete\"\x91\x02\n" +
 	"\n" +
 	"GetRequest\x12!\n" +
 	"\x02id\x18\x01 \x01(\v2\x11.edl.rpc.IdentityR\x02id\x12\x12\n" +
@@ -9470,7 +9487,9 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\x05moves\x18\x06 \x01(\bR\x05moves\x12\x1b\n" +
 	"\tfirst_row\x18\a \x01(\x03R\bfirstRow\x12\x12\n" +
 	"\x04rows\x18\b \x01(\x03R\x04rows\x12\x1c\n" +
-	"\tplacement\x18\t \x01(\x04R\tplacement\"\xbd\x01\n" +
+	"\tplacement\x18\t \x01(\x04R\tplacement\x12\x14\n" +
+	"\x05zeros\x18\n" +
+	" \x01(\bR\x05zeros\"\xbd\x01\n" +
 	"\vCopyRequest\x12!\n" +
 	"\x02id\x18\x01 \x01(\v2\x11.edl.rpc.IdentityR\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x1b\n" +

@@ -153,7 +153,7 @@ func (x *exchange) answer(ctx context.Context, m *rpc.GetRequest, stream grpc.Se
 	if refused != nil {
 		return c.refuse(refused)
 	}
-	return wire.SendVariable(stream, &rpc.VariableChunk{Name: m.Name}, value)
+	return wire.SendVariable(stream, &rpc.VariableChunk{Name: m.Name}, value, wire.Keep)
 }
 
 // unpublished says what the partial sums wait for that another server asks for. That server is applying the round, so all contributions are here.

@@ -213,7 +213,7 @@ func (s mover) take(ctx context.Context, who *rpc.Identity, p part, into *tensor
 		from := wire.SenderOf(who)
 		own := cfg.Identity
 		own.Generation, own.Fence = from.Generation, from.Fence
-		stream, err := client.GetVariable(call, &rpc.GetRequest{Id: own.Of(0, from.Round, retry), Name: p.of.Name, Moves: true, FirstRow: p.from, Rows: p.rows,
+		stream, err := client.GetVariable(call, &rpc.GetRequest{Id: own.Of(0, from.Round, retry), Name: p.of.Name, Moves: true, Zeros: true, FirstRow: p.from, Rows: p.rows,
 			Placement: cfg.After})
 		if err == nil {
 			_, err = wire.ReceiveVariable(stream, func(*rpc.VariableChunk) (*tensor.Tensor, error) { return into, nil })
@@ -242,7 +242,7 @@ func hand(s *Server, m *rpc.GetRequest, stream grpc.ServerStreamingServer[rpc.Va
 	if err != nil {
 		return s.core.refuse(err)
 	}
-	return wire.SendVariable(stream, &rpc.VariableChunk{Name: m.Name}, t)
+	return wire.SendVariable(stream, &rpc.VariableChunk{Name: m.Name}, t, wire.Zeros(m.Zeros))
 }
 
 // reaches waits until the rounds below one are applied here. It fails where later ones are.

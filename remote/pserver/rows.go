@@ -106,7 +106,7 @@ func (r *rowsAnswer) gather(s *Server, m *rpc.RowsRequest, table *tensor.Tensor)
 	if err != nil {
 		return nil, err
 	}
-	return wire.Snap(&rpc.VariableChunk{Name: m.Name}, out)
+	return wire.Snap(&rpc.VariableChunk{Name: m.Name}, out, wire.Keep)
 }
 
 // grownTable returns the table that a request names, nil if it does not grow, and what finds its keys. A request has keys if the table grows, else row numbers.

@@ -193,9 +193,9 @@ func (s *Server) GetVariable(m *rpc.GetRequest, stream grpc.ServerStreamingServe
 		// The value stays as it is until the asking trainer has declared the next round, which it does after it has received the value, or until its
 		// generation has ended. Two answers may mix values of two versions: one to a call that its sender has given up, and one to a trainer of an
 		// ended generation. Nobody reads the first, and nothing that the second trainer makes of it counts.
-		return wire.SendVariable(stream, header, t)
+		return wire.SendVariable(stream, header, t, wire.Keep)
 	}
-	snapshot, err := s.values.snapshot(header, t)
+	snapshot, err := s.values.snapshot(header, t, wire.Zeros(m.Zeros))
 	if err != nil {
 		return err
 	}

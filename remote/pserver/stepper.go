@@ -31,10 +31,10 @@ func noTensor(slice string) error {
 }
 
 // snapshot copies a variable while nobody changes it.
-func (v *values) snapshot(header *rpc.VariableChunk, t *tensor.Tensor) (*wire.Snapshot, error) {
+func (v *values) snapshot(header *rpc.VariableChunk, t *tensor.Tensor, z wire.Zeros) (*wire.Snapshot, error) {
 	v.Lock()
 	defer v.Unlock()
-	return wire.Snap(header, t)
+	return wire.Snap(header, t, z)
 }
 
 // A stepper makes one version of the parameters out of the one before and the contributions of a round.

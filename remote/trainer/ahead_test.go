@@ -51,7 +51,7 @@ func (s *rowServer) GetRows(m *rpc.RowsRequest, stream grpc.ServerStreamingServe
 	for i := range out.Float32s() {
 		out.Float32s()[i] = float32(1000*m.Id.Round) + float32(m.Rows[int64(i)/width])
 	}
-	return wire.SendVariable(stream, &rpc.VariableChunk{Name: m.Name}, out)
+	return wire.SendVariable(stream, &rpc.VariableChunk{Name: m.Name}, out, wire.Keep)
 }
 
 // take returns the requests since the last call, sorted.

@@ -308,8 +308,14 @@ func startReceiving(ctx context.Context, c *Comm, m ops.Message, round id.Round,
 	c.recvs.start(ctx, c.slots, func(ctx context.Context) error {
 		return c.call(ctx, m.Server, fmt.Sprintf("%s of round %d", m.Name, round),
 			func(ctx context.Context, from rpc.ParameterServerClient, retry id.Retry) error {
-				return receive(ctx, from, &rpc.GetRequest{Id: identity.Of(c.Rank, round, retry), Name: m.Name, Final: last, AnyVersion: now},
-					func() *tensor.Tensor { c.Times.Enter(timing.Receive); c.torn.Store(true); return m.Value })
+				return receive(ctx, from, &rpc.GetRequest{Id: identity.Of(c.Rank, round, retry), Name: m.Name, Final: last, AnyVersion: now, Zeros: last},
+					func() *tensor.Tensor {
+						c.Times.Enter(timing.Receive)
+						if c.torn.Store(true); last { // of a table that grows, most of it may be zeros that take no memory
+							tensor.SmallPages(m.Value)
+						}
+						return m.Value
+					})
 			})
 	})
 }
@@ -471,7 +477,7 @@ func send(ctx context.Context, to rpc.ParameterServerClient, header *rpc.Variabl
 	if err != nil {
 		return err
 	}
-	if err := wire.SendVariable(stream, header, t); err != nil {
+	if err := wire.SendVariable(stream, header, t, wire.Keep); err != nil {
 		if _, answer := stream.CloseAndRecv(); answer != nil {
 			return answer // the server ended the call and says why
 		}

@@ -31,7 +31,7 @@ func benchmarkWire(b *testing.B, size int64) {
 		return s.SendAndClose(&rpc.SendResponse{})
 	}})
 	upload(b, client, size, func(s rpc.ParameterServer_SendVariableClient) error {
-		return wire.SendVariable(s, &rpc.VariableChunk{Name: "w"}, sent)
+		return wire.SendVariable(s, &rpc.VariableChunk{Name: "w"}, sent, wire.Keep)
 	})
 }
 

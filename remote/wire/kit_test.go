@@ -87,6 +87,14 @@ func (p *pipe) SendMsg(m any) error {
 	return err
 }
 
+// bytes is the size of the messages on their way.
+func (p *pipe) bytes() (n int) {
+	for _, m := range p.messages {
+		n += m.Len()
+	}
+	return n
+}
+
 func makeTensor(t testing.TB, dtype tensor.DType, dims ...int64) *tensor.Tensor {
 	x, err := tensor.New(dtype, dims...)
 	if err != nil {

@@ -19,46 +19,96 @@ type Sender interface {
 	SendMsg(m any) error // as of grpc.ClientStream and grpc.ServerStream
 }
 
+// Zeros says whether zeros of a large variable may be left out: those of a table that grows are memory that was never written, at either end.
+type Zeros bool
+
+// LeaveOut is for a receiver that has asked for it, Keep for all others.
+const (
+	Keep     Zeros = false
+	LeaveOut Zeros = true
+)
+
+const (
+	leastLeftOut = 64 << 10 // bytes of zeros that are worth a message of their own
+	leastLooked  = 4 << 20  // bytes of a variable in which zeros are looked for
+)
+
+// parts calls each with the parts of data that travel in a message of their own, at most ChunkBytes long, or, with zeros, of any length.
+func (z Zeros) parts(data []byte, each func(part []byte, zeros bool) error) error {
+	if len(data) < leastLooked {
+		z = Keep
+	}
+	for first := true; first || len(data) > 0; first = false {
+		n, zeros := min(ChunkBytes, len(data)), false
+		if z {
+			zeros = tensor.ZeroBytes(data[:min(leastLeftOut, len(data))])
+			n = min(leastLeftOut, len(data))
+			for n < len(data) && (zeros || n < ChunkBytes) {
+				next := min(leastLeftOut, len(data)-n)
+				if tensor.ZeroBytes(data[n:n+next]) != zeros {
+					break
+				}
+				n += next
+			}
+		}
+		if err := each(data[:n], zeros); err != nil {
+			return err
+		}
+		data = data[n:]
+	}
+	return nil
+}
+
 // SendVariable sends t in chunks; the first one carries header. t must not be written until the call has ended.
-func SendVariable(s Sender, header *rpc.VariableChunk, t *tensor.Tensor) error {
+func SendVariable(s Sender, header *rpc.VariableChunk, t *tensor.Tensor, z Zeros) error {
 	data, err := Memory(t)
 	if err != nil {
 		return err
 	}
 	header.Dtype, header.Dims, header.Bytes = int32(t.DType()), t.Dims(), int64(len(data))
-	for offset := 0; ; {
-		n := min(ChunkBytes, len(data)-offset)
-		if err := s.SendMsg(&Outgoing{Header: header, Data: data[offset : offset+n]}); err != nil {
+	offset := 0
+	return z.parts(data, func(part []byte, zeros bool) error {
+		out := &Outgoing{Header: header, Data: part}
+		if zeros {
+			header.Zeros, out.Data = int64(len(part)), nil
+		}
+		if err := s.SendMsg(out); err != nil {
 			return err
 		}
-		if offset += n; offset >= len(data) {
-			return nil
-		}
+		offset += len(part)
 		header = &rpc.VariableChunk{Offset: int64(offset)}
-	}
+		return nil
+	})
 }
 
 // A Snapshot is a copy of a variable's elements in buffers of the transport. The variable may change while the copy is sent.
 type Snapshot struct {
 	header *rpc.VariableChunk
-	chunks []mem.Buffer
+	chunks []chunk
+}
+
+// A chunk is a part of a variable: a copy, or so many zeros.
+type chunk struct {
+	copied mem.Buffer
+	zeros  int
 }
 
 // Snap copies t. The caller must Send or Free the result.
-func Snap(header *rpc.VariableChunk, t *tensor.Tensor) (*Snapshot, error) {
+func Snap(header *rpc.VariableChunk, t *tensor.Tensor, z Zeros) (*Snapshot, error) {
 	data, err := Memory(t)
 	if err != nil {
 		return nil, err
 	}
 	header.Dtype, header.Dims, header.Bytes = int32(t.DType()), t.Dims(), int64(len(data))
 	s := &Snapshot{header: header}
-	for {
-		n := min(ChunkBytes, len(data))
-		s.chunks = append(s.chunks, mem.Copy(data[:n], mem.DefaultBufferPool()))
-		if data = data[n:]; len(data) == 0 {
-			return s, nil
+	return s, z.parts(data, func(part []byte, zeros bool) error {
+		if zeros {
+			s.chunks = append(s.chunks, chunk{zeros: len(part)})
+		} else {
+			s.chunks = append(s.chunks, chunk{copied: mem.Copy(part, mem.DefaultBufferPool())})
 		}
-	}
+		return nil
+	})
 }
 
 // Send sends the copy and gives its buffers back.
@@ -66,10 +116,13 @@ func (s *Snapshot) Send(to Sender) error {
 	defer s.Free()
 	header, offset := s.header, 0
 	for len(s.chunks) > 0 {
-		chunk := s.chunks[0]
+		c := s.chunks[0]
 		s.chunks = s.chunks[1:]
-		n := chunk.Len()
-		if err := to.SendMsg(&Outgoing{Header: header, Buffer: chunk}); err != nil {
+		out, n := &Outgoing{Header: header, Buffer: c.copied}, c.zeros
+		if header.Zeros = int64(c.zeros); c.zeros == 0 {
+			n = c.copied.Len()
+		}
+		if err := to.SendMsg(out); err != nil {
 			return err
 		}
 		offset += n
@@ -81,7 +134,9 @@ func (s *Snapshot) Send(to Sender) error {
 // Free gives back what was not sent.
 func (s *Snapshot) Free() {
 	for _, c := range s.chunks {
-		c.Free()
+		if c.copied != nil {
+			c.copied.Free()
+		}
 	}
 	s.chunks = nil
 }
@@ -132,9 +187,12 @@ func (a *assembly) place(h *rpc.VariableChunk, n int) ([]byte, error) {
 			return nil, err
 		}
 		a.header = h
-	} else if n == 0 {
+	} else if n == 0 && h.Zeros == 0 {
 		return nil, fault.E(fault.Corrupt, fault.Var(a.header.Name), fault.Gotf("a chunk without data at offset %d", h.Offset),
 			fault.Want("at least one byte"))
+	}
+	if h.Zeros != 0 {
+		return nil, a.skip(h, n)
 	}
 	if h.Offset != int64(a.at) || n > len(a.room)-a.at {
 		return nil, fault.E(fault.Corrupt, fault.Var(a.header.Name), fault.Gotf("%d bytes at offset %d", n, h.Offset),
@@ -142,6 +200,17 @@ func (a *assembly) place(h *rpc.VariableChunk, n int) ([]byte, error) {
 	}
 	a.at += n
 	return a.room[a.at-n : a.at], nil
+}
+
+// skip makes zeros of bytes that were left out.
+func (a *assembly) skip(h *rpc.VariableChunk, n int) error {
+	if left := int64(len(a.room) - a.at); n != 0 || h.Offset != int64(a.at) || h.Zeros < 0 || h.Zeros > left {
+		return fault.E(fault.Corrupt, fault.Var(a.header.Name), fault.Gotf("%d zeros and %d bytes at offset %d", h.Zeros, n, h.Offset),
+			fault.Wantf("at most %d zeros, or bytes, at offset %d", left, a.at))
+	}
+	tensor.ClearUsed(a.room[a.at:][:h.Zeros])
+	a.at += int(h.Zeros)
+	return nil
 }
 
 // complete checks that the stream has ended with the last byte of the variable.

@@ -24,11 +24,11 @@ func TestVariableRoundTrip(t *testing.T) {
 			t.Run(fmt.Sprint(dtype, dims), func(t *testing.T) {
 				x := countUp(t, makeTensor(t, dtype, dims...))
 				p := &pipe{codec: wire.Codec()}
-				if err := wire.SendVariable(p, &rpc.VariableChunk{Name: "w", Version: 9}, x); err != nil {
+				if err := wire.SendVariable(p, &rpc.VariableChunk{Name: "w", Version: 9}, x, wire.Keep); err != nil {
 					t.Fatal(err)
 				}
 				receive(t, p, x)
-				s, err := wire.Snap(&rpc.VariableChunk{Name: "w", Version: 9}, x)
+				s, err := wire.Snap(&rpc.VariableChunk{Name: "w", Version: 9}, x, wire.Keep)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -40,6 +40,73 @@ func TestVariableRoundTrip(t *testing.T) {
 				}
 				receive(t, p, want)
 			})
+		}
+	}
+}
+
+// Zeros of a large variable are left out on their way, and arrive where other elements were. What travels has the size of the rest.
+func TestZerosAreLeftOut(t *testing.T) {
+	const elements = 3 << 20
+	for name, used := range map[string][][2]int{
+		"nothing": nil, "the first element": {{0, 1}}, "the last element": {{elements - 1, elements}}, "two regions": {{5000, 6000}, {2 << 20, 2<<20 + 300000}}, "all": {{0, elements}},
+	} {
+		x, most := makeTensor(t, tensor.Float32, elements), 200
+		for _, part := range used {
+			for i := part[0]; i < part[1]; i++ {
+				x.Float32s()[i] = float32(i + 1)
+			}
+			most += 4*(part[1]-part[0]) + 3*wire.ChunkBytes/16 + 4*(part[1]-part[0])/1000
+		}
+		sent, snapped := &pipe{codec: wire.Codec()}, &pipe{codec: wire.Codec()}
+		if err := wire.SendVariable(sent, &rpc.VariableChunk{Name: "w", Version: 9}, x, wire.LeaveOut); err != nil {
+			t.Fatal(err)
+		}
+		s, err := wire.Snap(&rpc.VariableChunk{Name: "w", Version: 9}, x, wire.LeaveOut)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Send(snapped); err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range []*pipe{sent, snapped} {
+			if got := p.bytes(); got > most {
+				t.Errorf("%s: %d bytes travel, want at most %d", name, got, most)
+			}
+			got := countUp(t, makeTensor(t, tensor.Float32, elements)) // not zeros before
+			if _, err := wire.ReceiveVariable(p, func(*rpc.VariableChunk) (*tensor.Tensor, error) { return got, nil }); err != nil {
+				t.Fatal(err)
+			}
+			a, _ := wire.Memory(got)
+			b, _ := wire.Memory(x)
+			if !bytes.Equal(a, b) {
+				t.Errorf("%s: other elements arrived", name)
+			}
+		}
+	}
+}
+
+// Zeros that do not fit into the variable, or come with data, are refused.
+func TestWrongZeros(t *testing.T) {
+	for name, chunks := range map[string][]*wire.Outgoing{
+		"more than there is":  {{Header: &rpc.VariableChunk{Zeros: 81}}},
+		"fewer than none":     {{Header: &rpc.VariableChunk{Zeros: -8}}},
+		"more than is left":   {{Header: &rpc.VariableChunk{}, Data: make([]byte, 40)}, {Header: &rpc.VariableChunk{Offset: 40, Zeros: 41}}},
+		"at another place":    {{Header: &rpc.VariableChunk{}, Data: make([]byte, 40)}, {Header: &rpc.VariableChunk{Offset: 48, Zeros: 8}}},
+		"with data":           {{Header: &rpc.VariableChunk{Zeros: 40}, Data: make([]byte, 40)}},
+		"before the variable": {{Header: &rpc.VariableChunk{Zeros: 40}}},
+	} {
+		p := &pipe{codec: wire.Codec()}
+		x := makeTensor(t, tensor.Float32, 20)
+		for i, c := range chunks {
+			if i == 0 {
+				c.Header.Name, c.Header.Dtype, c.Header.Dims, c.Header.Bytes = "w", int32(x.DType()), x.Dims(), x.Bytes()
+			}
+			if err := p.SendMsg(c); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := wire.ReceiveVariable(p, func(*rpc.VariableChunk) (*tensor.Tensor, error) { return x, nil }); !errors.Is(err, fault.Corrupt) {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }
@@ -92,10 +159,10 @@ func receive(t *testing.T, p *pipe, want *tensor.Tensor) {
 
 func TestBoolDoesNotTravel(t *testing.T) {
 	x := makeTensor(t, tensor.Bool, 3)
-	if err := wire.SendVariable(&pipe{codec: wire.Codec()}, &rpc.VariableChunk{}, x); !errors.Is(err, fault.Unsupported) {
+	if err := wire.SendVariable(&pipe{codec: wire.Codec()}, &rpc.VariableChunk{}, x, wire.Keep); !errors.Is(err, fault.Unsupported) {
 		t.Error(err)
 	}
-	if _, err := wire.Snap(&rpc.VariableChunk{}, x); !errors.Is(err, fault.Unsupported) {
+	if _, err := wire.Snap(&rpc.VariableChunk{}, x, wire.Keep); !errors.Is(err, fault.Unsupported) {
 		t.Error(err)
 	}
 }
@@ -167,14 +234,14 @@ func TestRefusalKeepsItsKind(t *testing.T) {
 			return err
 		},
 		get: func(_ *rpc.GetRequest, s grpc.ServerStreamingServer[rpc.VariableChunk]) error {
-			return wire.SendVariable(s, &rpc.VariableChunk{Name: "w"}, x)
+			return wire.SendVariable(s, &rpc.VariableChunk{Name: "w"}, x, wire.Keep)
 		},
 	})
 	send, err := client.SendVariable(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	_ = wire.SendVariable(send, &rpc.VariableChunk{Name: "w"}, x) // may end early
+	_ = wire.SendVariable(send, &rpc.VariableChunk{Name: "w"}, x, wire.Keep) // may end early
 	if _, err = send.CloseAndRecv(); fault.KindOf(wire.FromStatus("peer", err)) != fault.Stale {
 		t.Errorf("got %v, want %v", err, stale)
 	}

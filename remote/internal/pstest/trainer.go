@@ -40,7 +40,7 @@ func (t Trainer) SendAs(ctx context.Context, id *rpc.Identity, name string, valu
 	if err != nil {
 		return false, wire.FromStatus("pserver", err)
 	}
-	_ = wire.SendVariable(stream, &rpc.VariableChunk{Id: id, Name: name}, value) // the answer says why it failed
+	_ = wire.SendVariable(stream, &rpc.VariableChunk{Id: id, Name: name}, value, wire.Keep) // the answer says why it failed
 	r, err := stream.CloseAndRecv()
 	return r.GetDuplicate(), wire.FromStatus("pserver", err)
 }
