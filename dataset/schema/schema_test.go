@@ -437,6 +437,78 @@ columns:
 	}
 }
 
+// A table without names has numbered columns, which the schema names anew; each row counts. A chosen type is kept where values are of it.
+func TestTablesWithoutNames(t *testing.T) {
+	path := write(t, "clicks.tsv", "\ufeff1\t7\tu5\n0\t8\tu6\n1\t7\t\n")
+	s, err := schema.Infer(t.Context(), []*schema.Table{openAs(t, path, schema.OpenUnnamed)},
+		schema.InferOptions{Label: "c1", Types: []schema.ColumnType{{Type: schema.Key, Columns: []string{"c*"}}, {Type: schema.Category, Columns: []string{"c2"}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, c := range s.Columns {
+		got = append(got, fmt.Sprint(c.Name, " ", c.Type, c.Role, c.Vocabulary, c.Statistics.Values))
+	}
+	if want := []string{"c1 integerlabel[] 3", "c2 category[7 8] 3", "c3 key[] 2"}; !slices.Equal(got, want) || s.Header != "none" {
+		t.Errorf("got %q, header %q", got, s.Header)
+	}
+	s.Columns[1].Name = "film"
+	var records [][]byte
+	keep := func(record []byte) error { records = append(records, slices.Clone(record)); return nil }
+	if err := schema.Convert(t.Context(), s, []*schema.Table{openAs(t, path, s.Open)}, 1, keep, keep); err != nil || len(records) != 3 {
+		t.Errorf("%d records, %v; want one of each row", len(records), err)
+	}
+	for content, want := range map[string]string{"1\t2\n": "3, as the schema has", "": "empty file"} {
+		if err := tryOpenAs(write(t, "other.tsv", content), s.Open); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %s", content, err, want)
+		}
+	}
+	if err := tryOpenAs(write(t, "rows.jsonl", "{}"), s.Open); err == nil || !strings.Contains(err.Error(), "name their columns") {
+		t.Errorf("JSON lines without names: %v", err)
+	}
+	for _, c := range []struct {
+		columns schema.ColumnType
+		want    string
+	}{{schema.ColumnType{Type: schema.Date, Columns: []string{"c2"}}, `variable "c2"`}, {schema.ColumnType{Type: schema.Number, Columns: []string{"c3"}}, "numbers alone"},
+		{schema.ColumnType{Type: "kay", Columns: []string{"c3"}}, `did you mean "key"`}, {schema.ColumnType{Type: schema.Key, Columns: []string{"d"}}, `no column "d"`},
+		{schema.ColumnType{Type: schema.Bucket, Columns: []string{"c2"}}, "one of number"}, {schema.ColumnType{Type: schema.Key, Columns: []string{"[c"}}, "a pattern"}} {
+		_, err := schema.Infer(t.Context(), []*schema.Table{openAs(t, path, schema.OpenUnnamed)}, schema.InferOptions{Label: "c1", Types: []schema.ColumnType{c.columns}})
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%v: %v, want %s", c.columns, err, c.want)
+		}
+	}
+	if _, err := schema.Read(strings.NewReader("version: 1\nmissing: []\nheader: no\ncolumns: [{name: a, type: number}]\n")); err == nil || !strings.Contains(err.Error(), "want none") {
+		t.Errorf("another header: %v", err)
+	}
+}
+
+func openAs(t testing.TB, path string, as func(*os.File, int64) (*schema.Table, error)) *schema.Table {
+	t.Helper()
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	table, err := as(f, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { table.Close() })
+	return table
+}
+
+// tryOpenAs returns why a table cannot be opened.
+func tryOpenAs(path string, as func(*os.File, int64) (*schema.Table, error)) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	table, err := as(f, 0)
+	if err == nil {
+		err = table.Close()
+	}
+	return err
+}
+
 // A file that is broken or cut is an error wherever it is, and never a shorter table.
 func TestBrokenTables(t *testing.T) {
 	var packed bytes.Buffer
