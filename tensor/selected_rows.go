@@ -55,6 +55,16 @@ func UsedRows(t *Tensor) []int64 {
 	return numbers
 }
 
+// A RowRange is the rows [From, To) of a tensor.
+type RowRange struct{ From, To int64 }
+
+// SetLive says which rows of the tall tensor are in use, if t is a sparse gradient of a table that grows: ascending ranges, which have all rows of t. All other rows are
+// zeros, and so is what an optimizer keeps for them. It holds until t is computed again. Nil: nothing is known.
+func SetLive(t *Tensor, rows []RowRange) { t.live = rows }
+
+// Live returns what SetLive has said.
+func Live(t *Tensor) []RowRange { return t.live }
+
 // IsSelected reports whether t holds some rows of a tall tensor.
 func (t *Tensor) IsSelected() bool { return t.rows != nil }
 

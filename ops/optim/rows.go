@@ -1,6 +1,7 @@
 package optim
 
 import (
+	"cmp"
 	"context"
 	"slices"
 
@@ -142,6 +143,21 @@ func (u *rowUpdate[T]) begin(int, int, int) error {
 	return nil
 }
 
+// next returns the next rows to update at once: at most n rows from row on, before end. It leaves out rows that are known to be free, if zeros stay zeros. There are
+// none left where from is end.
+func (u *rowUpdate[T]) next(row, n, end int) (from, to int) {
+	live := tensor.Live(u.grad)
+	if live == nil || !u.stays {
+		return row, min(row+n, end)
+	}
+	at, _ := slices.BinarySearchFunc(live, int64(row), func(r tensor.RowRange, row int64) int { return cmp.Compare(r.To, row+1) })
+	if at == len(live) || live[at].From >= int64(end) {
+		return end, end
+	}
+	from = max(row, int(live[at].From))
+	return from, min(from+n, end, int(live[at].To))
+}
+
 // leavesOut reports whether nothing changes in a block: rows [from, to), of which param and elements [at, end) of the accumulators are zeros, without a gradient.
 func (u *rowUpdate[T]) leavesOut(o *operands[T], zeros bool, ordered []int64, from, to, at, end int) bool {
 	if !u.stays || !zeros || len(kernel.OrderedBetween(ordered, len(u.ordered), int64(from), int64(to))) > 0 {
@@ -180,14 +196,17 @@ func (u *rowUpdate[T]) allRows(part, from, to int) error {
 	p, ordered := u.part(part, from, to)
 	o, b, n, values := &p.whole, &p.block, len(u.ordered), tensor.Data[T](u.grad)
 	sums := tensor.Data[T](p.sums)
-	for at := 0; at < len(o.param); at += len(sums) {
-		end := min(at+len(sums), len(o.param))
-		if u.leavesOut(o, tensor.AreZeros(o.param[at:end]), ordered, from+at/u.width, from+end/u.width, at, end) {
+	for row, till := from, 0; ; row = till {
+		if row, till = u.next(row, len(sums)/u.width, to); row >= to {
+			return nil
+		}
+		at, end := (row-from)*u.width, (till-from)*u.width
+		if u.leavesOut(o, tensor.AreZeros(o.param[at:end]), ordered, row, till, at, end) {
 			continue
 		}
 		b.grad = sums[:end-at]
 		clear(b.grad)
-		ordered = ordered[kernel.AddRowsFrom(b.grad, int64(from+at/u.width), ordered, n, values, u.width):]
+		ordered = ordered[kernel.AddRowsFrom(b.grad, int64(row), ordered, n, values, u.width):]
 		b.param = o.param[at:end]
 		for i, a := range o.accumulators {
 			if a != nil {
@@ -196,7 +215,6 @@ func (u *rowUpdate[T]) allRows(part, from, to int) error {
 		}
 		u.update(b)
 	}
-	return nil
 }
 
 // touchedRows updates the rows of the gradient that lie in rows [from, to) of the table.

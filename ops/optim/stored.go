@@ -154,9 +154,12 @@ func (u *storedUpdate) allRows(part, from, to int) error {
 	p, ordered, table := u.table(part, from, to)
 	o, b, values := &p.whole, &p.block, u.grad.Float32s()
 	room, sums := p.gathered[0].Float32s(), p.sums.Float32s()
-	for at := 0; at < len(table); at += len(room) {
-		end := min(at+len(room), len(table))
-		if u.rows != nil && u.leavesOut(o, tensor.AreZeros(table[at:end]), ordered, from+at/u.width, from+end/u.width, at, end) {
+	for row, till := from, 0; ; row = till {
+		if row, till = u.next(row, len(room)/u.width, to); row >= to {
+			return nil
+		}
+		at, end := (row-from)*u.width, (till-from)*u.width
+		if u.rows != nil && u.leavesOut(o, tensor.AreZeros(table[at:end]), ordered, row, till, at, end) {
 			continue
 		}
 		if u.rows == nil {
@@ -164,7 +167,7 @@ func (u *storedUpdate) allRows(part, from, to int) error {
 		} else {
 			b.grad = sums[:end-at]
 			clear(b.grad)
-			ordered = ordered[kernel.AddRowsFrom(b.grad, int64(from+at/u.width), ordered, len(u.ordered), values, u.width):]
+			ordered = ordered[kernel.AddRowsFrom(b.grad, int64(row), ordered, len(u.ordered), values, u.width):]
 		}
 		b.param = room[:end-at]
 		kernel.FromBFloat16(b.param, table[at:end])
@@ -174,9 +177,8 @@ func (u *storedUpdate) allRows(part, from, to int) error {
 			}
 		}
 		u.update(b)
-		u.store(table[at:end], b.param, from+at/u.width)
+		u.store(table[at:end], b.param, row)
 	}
-	return nil
 }
 
 // touchedRows updates the rows of the gradient that lie in rows [from, to) of the table.

@@ -203,6 +203,16 @@ func viewOf(keys, index, counts *tensor.Tensor, first, region int) (func() kerne
 	return view, nil
 }
 
+// liveRows appends the rows of a table that are in use.
+func liveRows(to []tensor.RowRange, t kernel.KeyTable) []tensor.RowRange {
+	for i := range t.Regions() {
+		if used := t.UsedOf(t.First + i); used > 0 {
+			to = append(to, tensor.RowRange{From: int64(i * t.Region), To: int64(i*t.Region + used)})
+		}
+	}
+	return to
+}
+
 func inferKeyRows(s *ops.Shapes) error {
 	x := s.In("X")
 	if x.Kind != program.SelectedRows {
@@ -227,8 +237,11 @@ func bindKeyRows(b *ops.Binding) (ops.Kernel, error) {
 		return nil, fault.E(fault.ShapeMismatch, fault.Gotf("%v of %v", to, x), fault.Want("sparse gradients of one table"))
 	}
 	width, watch, out := int(x.Dims()[1]), b.Env.Rows, b.Op().Out("Out")
+	var live []tensor.RowRange
 	return func(context.Context) error {
 		t, rows, n := table(), numbers.Int64s(), 0
+		live = liveRows(live[:0], t)
+		tensor.SetLive(to, live)
 		from, into := x.Float32s(), to.Float32s()
 		var tell func(row int)
 		if watch != nil {
