@@ -15,7 +15,9 @@ import (
 func TestFreeRowsAreNotWritten(t *testing.T) { guardFreeRows(t, syscall.PROT_READ, nil) }
 
 // Rows that are known to be free are not even read: a table that grows may have room for many.
-func TestFreeRowsAreNotRead(t *testing.T) { guardFreeRows(t, syscall.PROT_NONE, []tensor.RowRange{{From: 7, To: 8}}) }
+func TestFreeRowsAreNotRead(t *testing.T) {
+	guardFreeRows(t, syscall.PROT_NONE, []tensor.RowRange{{From: 7, To: 8}})
+}
 
 // guardFreeRows runs each rule on a table whose rows after the first block are zeros that the system guards.
 func guardFreeRows(t *testing.T, guard int, live []tensor.RowRange) {
