@@ -319,7 +319,7 @@ func (e *elements) float(bits int) (float64, error) {
 		return 0, e.wrong("a number")
 	}
 	word := e.number()
-	v, err := strconv.ParseFloat(string(word), bits)
+	v, err := parseFloat(word, bits)
 	if err != nil || math.IsNaN(v) || math.IsInf(v, 0) {
 		e.at -= len(word)
 		return 0, e.wrong("a number that fits in " + strconv.Itoa(bits) + " bits")
