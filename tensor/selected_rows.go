@@ -58,12 +58,17 @@ func UsedRows(t *Tensor) []int64 {
 // A RowRange is the rows [From, To) of a tensor.
 type RowRange struct{ From, To int64 }
 
-// SetLive says which rows of the tall tensor are in use, if t is a sparse gradient of a table that grows: ascending ranges, which have all rows of t. All other rows are
-// zeros, and so is what an optimizer keeps for them. It holds until t is computed again. Nil: nothing is known.
-func SetLive(t *Tensor, rows []RowRange) { t.live = rows }
+// SetLive says which rows of the tall tensor are in use, if t is a sparse gradient of a table that grows: rows returns ascending ranges, which have all rows of t. All
+// other rows are zeros, and so is what an optimizer keeps for them. It holds until the table changes again. Nil: nothing is known.
+func SetLive(t *Tensor, rows func() []RowRange) { t.live = rows }
 
-// Live returns what SetLive has said.
-func Live(t *Tensor) []RowRange { return t.live }
+// Live returns the rows that SetLive has told of, nil if nothing is known. They are good until the next call for t.
+func Live(t *Tensor) []RowRange {
+	if t.live == nil {
+		return nil
+	}
+	return t.live()
+}
 
 // IsSelected reports whether t holds some rows of a tall tensor.
 func (t *Tensor) IsSelected() bool { return t.rows != nil }

@@ -26,10 +26,10 @@ type Tensor struct {
 	rows   *Tensor // row numbers, if t holds rows of a tensor of height rows; nil for an ordinary tensor
 	height int64
 
-	room  *room      // memory of a tensor whose dims change; nil for most
-	fixed uint32     // not 0: dims must not change; atomic
-	small bool       // SmallPages was called for its memory
-	live  []RowRange // see SetLive
+	room  *room             // memory of a tensor whose dims change; nil for most
+	fixed uint32            // not 0: dims must not change; atomic
+	small bool              // SmallPages was called for its memory
+	live  func() []RowRange // see SetLive
 }
 
 // MaxRank bounds the number of dims of a tensor, here and in programs.

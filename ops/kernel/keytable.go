@@ -293,13 +293,16 @@ func (w *KeyWriter) See(mixed int64) (row int, count int64) {
 
 // Insert returns the row of a mixed key, and gives it one if it has none. The row is -1 if the region is full or not here.
 func (w *KeyWriter) Insert(mixed int64) (row int, added bool) {
-	if mixed == 0 || !w.enter(RegionOf(mixed)) {
+	r, ok := w.KeyTable.region(RegionOf(mixed))
+	if !ok || mixed == 0 {
 		return -1, false
 	}
-	at, e := w.region.find(mixed)
+	at, e := r.find(mixed)
+	if e != 0 && e&isCandidate == 0 {
+		return (r.number-w.First)*w.Region + int(e&entryRow) - 1, false
+	}
+	w.enter(r.number) // which looks for the end of its rows
 	switch {
-	case e != 0 && e&isCandidate == 0:
-		return w.first() + int(e&entryRow) - 1, false
 	case e != 0 && w.candidates > 0:
 		w.dropCandidate(int(e&entryRow) - 1)
 	case e != 0 || at < 0 || w.rows+w.candidates >= w.region.room():

@@ -49,6 +49,7 @@ type rowUpdate[T tensor.Float] struct {
 	zero  operands[T]
 	ofIt  []T // the elements of zero
 	stays bool
+	live  []tensor.RowRange // rows in use, in this run; nil: all
 }
 
 // A rowPart is the memory for one block.
@@ -139,23 +140,22 @@ func (u *rowUpdate[T]) begin(int, int, int) error {
 	u.zero.rate, u.zero.numbers = p.whole.rate, p.whole.numbers
 	clear(u.ofIt)
 	u.update(&u.zero)
-	u.stays = tensor.AreZeros(u.ofIt)
+	u.stays, u.live = tensor.AreZeros(u.ofIt), tensor.Live(u.grad)
 	return nil
 }
 
 // next returns the next rows to update at once: at most n rows from row on, before end. It leaves out rows that are known to be free, if zeros stay zeros. There are
 // none left where from is end.
 func (u *rowUpdate[T]) next(row, n, end int) (from, to int) {
-	live := tensor.Live(u.grad)
-	if live == nil || !u.stays {
+	if u.live == nil || !u.stays {
 		return row, min(row+n, end)
 	}
-	at, _ := slices.BinarySearchFunc(live, int64(row), func(r tensor.RowRange, row int64) int { return cmp.Compare(r.To, row+1) })
-	if at == len(live) || live[at].From >= int64(end) {
+	at, _ := slices.BinarySearchFunc(u.live, int64(row), func(r tensor.RowRange, row int64) int { return cmp.Compare(r.To, row+1) })
+	if at == len(u.live) || u.live[at].From >= int64(end) {
 		return end, end
 	}
-	from = max(row, int(live[at].From))
-	return from, min(from+n, end, int(live[at].To))
+	from = max(row, int(u.live[at].From))
+	return from, min(from+n, end, int(u.live[at].To))
 }
 
 // leavesOut reports whether nothing changes in a block: rows [from, to), of which param and elements [at, end) of the accumulators are zeros, without a gradient.

@@ -238,10 +238,13 @@ func bindKeyRows(b *ops.Binding) (ops.Kernel, error) {
 	}
 	width, watch, out := int(x.Dims()[1]), b.Env.Rows, b.Op().Out("Out")
 	var live []tensor.RowRange
+	inUse := func() []tensor.RowRange {
+		live = liveRows(live[:0], table())
+		return live
+	}
 	return func(context.Context) error {
 		t, rows, n := table(), numbers.Int64s(), 0
-		live = liveRows(live[:0], t)
-		tensor.SetLive(to, live)
+		tensor.SetLive(to, inUse)
 		from, into := x.Float32s(), to.Float32s()
 		var tell func(row int)
 		if watch != nil {
