@@ -17,6 +17,9 @@ type Follower struct {
 	store *Store
 	which string
 	seen  []string // the complete checkpoints of the last look
+
+	last  *Checkpoint // that Newest has returned
+	older []string    // checkpoints that were there when it was the newest
 }
 
 // Follow returns a follower of an address, as Find takes it. Close closes its store.
@@ -29,30 +32,47 @@ func Follow(ctx context.Context, address string) (*Follower, error) {
 	return &Follower{store: s, which: which}, nil
 }
 
-// Newest returns the checkpoint that Find would return: fault.NotFound if there is none yet. The store stays open.
+// Newest returns the checkpoint that Find would return: fault.NotFound if there is none yet. The store stays open. Where the last one that it has returned is gone, it
+// returns no older one but that one again, which can be read no more: a store that somebody removes, or that is away in parts, takes nobody back.
 func (f *Follower) Newest(ctx context.Context) (*Checkpoint, error) {
+	there, err := f.complete(ctx)
+	if err != nil {
+		return nil, err
+	}
 	c, err := f.store.find(ctx, f.which)
 	if errors.Is(err, fault.NotFound) { // a job may have removed what was just listed
 		c, err = f.store.find(ctx, f.which)
 	}
-	return c, err
+	if err != nil {
+		return nil, err
+	}
+	if f.last != nil && slices.Contains(f.older, c.Name) {
+		return f.last, nil
+	}
+	f.last, f.older = c, slices.DeleteFunc(there, func(name string) bool { return name == c.Name })
+	return c, nil
 }
 
 // Changed reports whether the store has other complete checkpoints than at the last call. It reads no manifest, so it may be called each second.
 func (f *Follower) Changed(ctx context.Context) (bool, error) {
-	list, err := f.store.List(ctx)
+	names, err := f.complete(ctx)
 	if err != nil {
 		return false, err
 	}
-	var names []string
+	changed := !slices.Equal(names, f.seen)
+	f.seen = names
+	return changed, nil
+}
+
+// complete names the complete checkpoints of the store.
+func (f *Follower) complete(ctx context.Context) (names []string, err error) {
+	list, err := f.store.List(ctx)
 	for _, e := range list {
 		if e.Complete {
 			names = append(names, e.Name)
 		}
 	}
-	changed := !slices.Equal(names, f.seen)
-	f.seen = names
-	return changed, nil
+	return names, err
 }
 
 // Close closes the store.

@@ -107,3 +107,27 @@ func TestFollow(t *testing.T) {
 		}
 	}
 }
+
+// When the newest checkpoint goes away first, as where somebody removes the store, a follower does not go back to an older one. It takes what is written later.
+func TestFollowNeverGoesBack(t *testing.T) {
+	dir := t.TempDir()
+	f, err := Follow(t.Context(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	save(t, f.store, "digits-1", 1)
+	newest := save(t, f.store, "digits-1", 2)
+	for _, want := range []string{"before", "after it was removed"} {
+		if c, err := f.Newest(t.Context()); err != nil || c.Name != newest {
+			t.Errorf("%s: %v, %v; want %s", want, c, err, newest)
+		}
+		if err := os.Remove(filepath.Join(dir, newest, manifestName)); err != nil && want == "before" {
+			t.Fatal(err)
+		}
+	}
+	later := save(t, f.store, "digits-1", 3)
+	if c, err := f.Newest(t.Context()); err != nil || c.Name != later {
+		t.Errorf("a later one: %v, %v; want %s", c, err, later)
+	}
+}
