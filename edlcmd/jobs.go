@@ -52,13 +52,14 @@ const lastEnded = 20
 // jobsFlags are the flags of "edl jobs".
 type jobsFlags struct {
 	findFlags
-	all    bool
-	state  *choice
-	name   string
-	labels []string
-	owner  string
-	limit  int32
-	output *choice
+	cluster resourceFlags
+	all     bool
+	state   *choice
+	name    string
+	labels  []string
+	owner   string
+	limit   int32
+	output  *choice
 }
 
 func newJobs(c *console) *cobra.Command {
@@ -70,9 +71,18 @@ func newJobs(c *console) *cobra.Command {
 submitted them and how they have ended. Flags that say which jobs are wanted choose among all.`, lastEnded),
 		Example: "  edl jobs --all --state failed --label team=vision --name 'digits-*'",
 		Args:    cobra.NoArgs,
-		RunE:    func(cmd *cobra.Command, _ []string) error { return listJobs(cmd.Context(), c, f) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			switch err := f.cluster.check(cmd, "all", "state", "owner", "limit"); {
+			case err != nil:
+				return err
+			case f.cluster.on:
+				return listResources(cmd.Context(), c, f)
+			}
+			return listJobs(cmd.Context(), c, f)
+		},
 	}
 	f.add(cmd)
+	f.cluster.add(cmd, "list the TrainingJobs of a Kubernetes namespace")
 	flags := cmd.Flags()
 	flags.BoolVar(&f.all, "all", false, "list all jobs that the listener remembers, with owner and outcome")
 	f.state = choiceFlag(cmd, "state", "only jobs in this state", append([]string{anyState}, stateNames()...)...)

@@ -20,20 +20,18 @@ import (
 
 // kubernetesFlags are the flags of a listener whose roles are pods.
 type kubernetesFlags struct {
-	on         bool
-	kubeconfig string
-	namespace  string
-	image      string
-	name       string
-	template   string
-	allowed    []string
-	load       float64
+	placeFlags
+	on       bool
+	image    string
+	name     string
+	template string
+	allowed  []string
+	load     float64
 }
 
 func (f *kubernetesFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "reach the cluster as `FILE` says (default: as kubectl does, and in a pod by its service account)")
-	flags.StringVar(&f.namespace, "namespace", "", "make all objects in the namespace `NAME` (default: that of the cluster's context, or of this pod)")
+	f.placeFlags.add(cmd)
 	flags.StringVar(&f.image, "image", "", "run roles in the image `IMAGE`, which has the same build of edl")
 	flags.StringVar(&f.name, "kubernetes-name", kubernetes.DefaultName, "be the listener `NAME` of the namespace: of several that run, one works, and the others wait")
 	flags.StringVar(&f.template, "pod-template", "", "give pods what `FILE` says, a PodTemplateSpec: volumes, node selector, tolerations, service account and others")
@@ -48,7 +46,7 @@ const (
 )
 
 // kubernetesFlagNames are the flags that mean nothing without --kubernetes.
-var kubernetesFlagNames = []string{"kubeconfig", "namespace", "image", "kubernetes-name", "pod-template", allowPods, maxLoad}
+var kubernetesFlagNames = append([]string{"image", "kubernetes-name", "pod-template", allowPods, maxLoad}, placeFlagNames...)
 
 // keptLogs is the folder with the logs of jobs, in the data folder of a listener whose jobs outlive it.
 const keptLogs = "pods"
@@ -79,14 +77,11 @@ func (f *kubernetesFlags) join(ctx context.Context, l *listenFlags, log *slog.Lo
 	if !(f.load >= 0 && f.load <= 1) {
 		return nil, fault.E(fault.InvalidArgument, fault.At("--"+maxLoad), fault.Gotf("%v", f.load), fault.Want("a part of each node, such as 0.97, or 0"))
 	}
-	config, namespace, err := kubernetes.Config(f.kubeconfig)
+	config, namespace, err := f.reach()
 	if err != nil {
 		return nil, err
 	}
-	s := kubernetes.Settings{Namespace: f.namespace, Image: f.image, Name: f.name}
-	if s.Namespace == "" {
-		s.Namespace = namespace
-	}
+	s := kubernetes.Settings{Namespace: namespace, Image: f.image, Name: f.name}
 	if s.Etcd, err = kubernetes.ReadAccess(l.access); err != nil {
 		return nil, err
 	}

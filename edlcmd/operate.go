@@ -19,15 +19,25 @@ import (
 
 func newLogs(c *console) *cobra.Command {
 	f := &findFlags{}
+	cluster := &resourceFlags{}
 	var follow bool
 	cmd := &cobra.Command{
 		Use:     "logs [JOB [ROLE]]",
 		Short:   "Print what the roles of a job wrote",
 		Example: "  edl logs mnist trainer-1 --follow",
 		Args:    cobra.MaximumNArgs(2),
-		RunE:    func(cmd *cobra.Command, args []string) error { return printLogs(cmd.Context(), c, f, follow, args) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			switch err := cluster.check(cmd); {
+			case err != nil:
+				return err
+			case cluster.on:
+				return printPodLogs(cmd.Context(), c, cluster, follow, args)
+			}
+			return printLogs(cmd.Context(), c, f, follow, args)
+		},
 	}
 	f.add(cmd)
+	cluster.add(cmd, "print what the pods of a TrainingJob of a Kubernetes namespace wrote; of pods that are gone, the listener has it")
 	cmd.Flags().BoolVar(&follow, "follow", false, "wait for more until the job has ended")
 	return cmd
 }
@@ -81,14 +91,24 @@ const stopTime = time.Minute
 
 func newStop(c *console) *cobra.Command {
 	f := &findFlags{}
+	cluster := &resourceFlags{}
 	var save bool
 	cmd := &cobra.Command{
 		Use:   "stop JOB",
 		Short: "End a job before its time",
 		Args:  cobra.ExactArgs(1),
-		RunE:  func(cmd *cobra.Command, args []string) error { return stopJob(cmd.Context(), c, f, args[0], save) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			switch err := cluster.check(cmd, "save"); {
+			case err != nil:
+				return err
+			case cluster.on:
+				return stopResource(cmd.Context(), c, cluster, args[0])
+			}
+			return stopJob(cmd.Context(), c, f, args[0], save)
+		},
 	}
 	f.add(cmd)
+	cluster.add(cmd, "stop the job of a TrainingJob of a Kubernetes namespace, and delete that, as \"kubectl delete\" does")
 	cmd.Flags().BoolVar(&save, "save", false, "make a checkpoint before; a job that cannot make one within a minute goes on")
 	return cmd
 }
@@ -132,6 +152,7 @@ func stopJob(ctx context.Context, c *console, f *findFlags, name string, save bo
 
 func newScale(c *console) *cobra.Command {
 	f := &findFlags{}
+	cluster := &resourceFlags{}
 	var numbers job.JobSpec
 	cmd := &cobra.Command{
 		Use:   "scale JOB --trainers N | --pservers N",
@@ -152,10 +173,17 @@ twice, and the result is the same, bit for bit. The command ends when the job ha
 					return tooFew("--"+flag.name, int64(flag.n))
 				}
 			}
+			switch err := cluster.check(cmd, "pservers"); {
+			case err != nil:
+				return err
+			case cluster.on:
+				return scaleResource(cmd.Context(), c, cluster, args[0], numbers.Trainers)
+			}
 			return scaleJob(cmd.Context(), c, f, args[0], &numbers)
 		},
 	}
 	f.add(cmd)
+	cluster.add(cmd, "change spec.replicas of a TrainingJob of a Kubernetes namespace, as \"kubectl scale\" does")
 	cmd.Flags().Int32Var(&numbers.Trainers, "trainers", 0, "let the job have `N` trainers")
 	cmd.Flags().Int32Var(&numbers.Pservers, "pservers", 0, "let the job have `N` pservers")
 	return cmd

@@ -13,7 +13,6 @@ import (
 	"github.com/edl-go/edl/remote"
 	"github.com/edl-go/edl/remote/credential"
 	"github.com/edl-go/edl/remote/jobspec"
-	"github.com/edl-go/edl/remote/kubernetes"
 	"github.com/edl-go/edl/remote/kubernetes/operator"
 	"github.com/edl-go/edl/remote/listen"
 )
@@ -51,12 +50,9 @@ and "kubectl delete tj/NAME" stops it.`,
 
 // operate runs the TrainingJobs of the namespace at a listener, until ctx ends.
 func (f *listenFlags) operate(ctx context.Context, l *remote.Listener, log *slog.Logger) error {
-	config, namespace, err := kubernetes.Config(f.cluster.kubeconfig)
+	config, namespace, err := f.cluster.reach()
 	if err != nil {
 		return err
-	}
-	if f.cluster.namespace != "" {
-		namespace = f.cluster.namespace
 	}
 	file, err := credential.File()
 	if err != nil {

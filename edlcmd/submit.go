@@ -24,7 +24,7 @@ type submitFlags struct {
 	startup startupFlag
 	batch   batchFlag
 	output  *choice
-	cluster clusterFlagsOfSubmit
+	cluster resourceFlagsOfSubmit
 }
 
 func newSubmit(c *console) *cobra.Command {

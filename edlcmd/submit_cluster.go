@@ -9,29 +9,23 @@ import (
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/remote/jobspec"
-	"github.com/edl-go/edl/remote/kubernetes"
 	"github.com/edl-go/edl/remote/kubernetes/operator"
 )
 
-// clusterFlagsOfSubmit are the flags of a job that becomes a TrainingJob of a cluster.
-type clusterFlagsOfSubmit struct {
-	on         bool
-	kubeconfig string
-	namespace  string
-	dry        bool
+// resourceFlagsOfSubmit are the flags of a job that becomes a TrainingJob of a cluster.
+type resourceFlagsOfSubmit struct {
+	resourceFlags
+	dry bool
 }
 
-func (f *clusterFlagsOfSubmit) add(cmd *cobra.Command) {
-	flags := cmd.Flags()
-	flags.BoolVar(&f.on, "kubernetes", false, "make a TrainingJob of the job file, for the \"edl operator\" of a Kubernetes namespace")
-	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "reach the cluster as `FILE` says (default: as kubectl does)")
-	flags.StringVar(&f.namespace, "namespace", "", "make the TrainingJob in the namespace `NAME` (default: that of the cluster's context)")
-	flags.BoolVar(&f.dry, "dry-run", false, "print the TrainingJob and the ConfigMap with its program, for kubectl, and make nothing")
+func (f *resourceFlagsOfSubmit) add(cmd *cobra.Command) {
+	f.resourceFlags.add(cmd, "make a TrainingJob of the job file, for the \"edl operator\" of a Kubernetes namespace")
+	cmd.Flags().BoolVar(&f.dry, "dry-run", false, "print the TrainingJob and the ConfigMap with its program, for kubectl, and make nothing")
 }
 
 // names are the flags that mean nothing without --kubernetes.
-func (f *clusterFlagsOfSubmit) names() []string {
-	return []string{"kubeconfig", "namespace", "dry-run"}
+func (f *resourceFlagsOfSubmit) names() []string {
+	return append([]string{"dry-run"}, placeFlagNames...)
 }
 
 // submitResource makes a TrainingJob of a job file. Whatever the job is, its file says: flags of it have no effect on a resource. Flags that complete the program have.
@@ -39,7 +33,7 @@ func submitResource(cmd *cobra.Command, c *console, f *submitFlags, args []strin
 	var idle []string
 	cmd.LocalFlags().VisitAll(func(flag *pflag.Flag) {
 		switch flag.Name {
-		case "file", "startup", "batch-size", "kubernetes", "kubeconfig", "namespace", "dry-run", "output", "help":
+		case "file", "startup", "batch-size", "kubernetes", "kubeconfig", "context", "namespace", "dry-run", "output", "help":
 		default:
 			idle = append(idle, flag.Name)
 		}
@@ -97,12 +91,9 @@ func submitResource(cmd *cobra.Command, c *console, f *submitFlags, args []strin
 		}
 		return err
 	}
-	config, namespace, err := kubernetes.Config(f.cluster.kubeconfig)
+	config, namespace, err := f.cluster.reach()
 	if err != nil {
 		return err
-	}
-	if f.cluster.namespace != "" {
-		namespace = f.cluster.namespace
 	}
 	if err := s.Create(cmd.Context(), config, namespace); err != nil {
 		return err

@@ -15,6 +15,7 @@ import (
 
 func newWhy(c *console) *cobra.Command {
 	f := &findFlags{}
+	cluster := &resourceFlags{}
 	var output *choice
 	cmd := &cobra.Command{
 		Use:   "why [JOB]",
@@ -23,9 +24,18 @@ func newWhy(c *console) *cobra.Command {
 matter comes first: a role that is down or has lost its lease, then a server that does not answer, then what the others wait for.
 Without JOB it is the job that runs, or the one that was started last where none runs.`,
 		Args: cobra.MaximumNArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error { return tellWhy(cmd.Context(), c, f, output.value, args) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			switch err := cluster.check(cmd); {
+			case err != nil:
+				return err
+			case cluster.on:
+				return tellWhyResource(cmd.Context(), c, cluster, output.value, args)
+			}
+			return tellWhy(cmd.Context(), c, f, output.value, args)
+		},
 	}
 	f.add(cmd)
+	cluster.add(cmd, "tell it of a TrainingJob of a Kubernetes namespace")
 	output = outputFlag(cmd)
 	return cmd
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"strconv"
+	"strings"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -31,19 +33,23 @@ type api struct {
 // requestTime bounds a call.
 const requestTime = 10 * time.Second
 
-// Config reads how to reach a cluster: from a file of kubectl, or, for "", from the environment as kubectl does, and in a pod from its service account. namespace is
-// that of its context.
-func Config(file string) (c *rest.Config, namespace string, err error) {
+// Config reads how to reach a cluster: from a file of kubectl, or, for "", from the environment as kubectl does, and in a pod from its service account. context names one of
+// the file; for "" it is the current one. namespace is that of the context.
+func Config(file, context string) (c *rest.Config, namespace string, err error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	if file != "" {
 		rules.ExplicitPath = file
 	}
-	from := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, nil)
+	from := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: context})
 	if c, err = from.ClientConfig(); err == nil {
 		namespace, _, err = from.Namespace()
 	}
 	if err != nil {
-		return nil, "", fault.E(fault.InvalidArgument, fault.At("--kubeconfig"), fault.Cause(err), fault.Want("a file of kubectl, or a pod with a service account"))
+		where := "--kubeconfig"
+		if context != "" && strings.Contains(err.Error(), strconv.Quote(context)) {
+			where = "--context"
+		}
+		return nil, "", fault.E(fault.InvalidArgument, fault.At(where), fault.Cause(err), fault.Want("a file of kubectl, or a pod with a service account"))
 	}
 	return c, namespace, nil
 }

@@ -46,7 +46,7 @@ func renderWith(values string) ([]string, error) {
 	if err := yaml.Unmarshal([]byte(values), &v); err != nil {
 		return nil, err
 	}
-	return render(v)
+	return render(v, "edl")
 }
 
 // What kustomize makes of the base is what helm makes of the chart, object by object.
@@ -98,6 +98,9 @@ func TestValues(t *testing.T) {
 		{"folder of the listener", "", "ConfigMap edl-pods", "- name: hidden\n          mountPath: /data/edl\n", false},
 		{"operator", "listener: {trainingJobs: true}", "Deployment edl", "- operator\n", false},
 		{"rights of the operator", "listener: {trainingJobs: true}", "Role edl", "trainingjobs/status", false},
+		{"rights of who looks at its jobs", "listener: {trainingJobs: true}", "Role edl-viewer", "pods/log", false},
+		{"who looks stops none", "listener: {trainingJobs: true}", "Role edl-viewer", "delete", true},
+		{"rights of who submits", "listener: {trainingJobs: true}", "Role edl-submitter", "trainingjobs/scale", false},
 		{"a listener has them not", "", "Role edl", "trainingjobs", true},
 		{"share of nodes", "listener: {maxLoad: '0.97'}", "ClusterRole edl-edl-room", "nodes", false},
 		{"its flag", "listener: {maxLoad: '0.97'}", "Deployment edl", "--max-load=0.97", false},

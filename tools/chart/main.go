@@ -2,6 +2,10 @@
 //
 //	go -C tools/chart run .           # writes deploy/kustomize/base/edl.yaml
 //	go -C tools/chart run . -check    # fails if it is not what the chart renders
+//
+// Or it prints what the chart renders with the values of a file, as "helm template" does:
+//
+//	go -C tools/chart run . -values FILE -namespace NAME
 package main
 
 import (
@@ -9,6 +13,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -32,8 +37,16 @@ func baseValues() map[string]any {
 
 func main() {
 	check := flag.Bool("check", false, "write nothing, and fail if the base is not what the chart renders")
+	values := flag.String("values", "", "print what the chart renders with the values of `FILE`, and write nothing")
+	namespace := flag.String("namespace", "edl", "render for the namespace `NAME`, together with -values")
 	flag.Parse()
-	if err := run(*check); err != nil {
+	var err error
+	if *values != "" {
+		err = show(os.Stdout, *values, *namespace)
+	} else {
+		err = run(*check)
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "chart:", err)
 		os.Exit(1)
 	}
@@ -55,22 +68,36 @@ func run(check bool) error {
 	return err
 }
 
+// show writes what the chart renders with the values of a file.
+func show(w io.Writer, file, namespace string) error {
+	values, err := chartutil.ReadValuesFile(file)
+	if err != nil {
+		return err
+	}
+	documents, err := render(values, namespace)
+	if err != nil {
+		return err
+	}
+	_, err = io.WriteString(w, strings.Join(documents, "---\n"))
+	return err
+}
+
 // base is the content of the base.
 func base() ([]byte, error) {
-	documents, err := render(baseValues())
+	documents, err := render(baseValues(), "edl")
 	if err != nil {
 		return nil, err
 	}
 	return []byte("# Written by tools/chart from deploy/chart. Do not edit it: use an overlay.\n" + strings.Join(documents, "---\n")), nil
 }
 
-// render renders the chart as `helm template edl deploy/chart` does, and returns its documents, in the order of their files.
-func render(values map[string]any) ([]string, error) {
+// render renders the chart as `helm template edl deploy/chart` does for a namespace, and returns its documents, in the order of their files.
+func render(values map[string]any, namespace string) ([]string, error) {
 	chart, err := loader.LoadDir(chartDir)
 	if err != nil {
 		return nil, err
 	}
-	all, err := chartutil.ToRenderValues(chart, values, chartutil.ReleaseOptions{Name: "edl", Namespace: "edl", IsInstall: true, Revision: 1}, nil)
+	all, err := chartutil.ToRenderValues(chart, values, chartutil.ReleaseOptions{Name: "edl", Namespace: namespace, IsInstall: true, Revision: 1}, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -24,3 +24,16 @@ app.kubernetes.io/instance: {{ .Values.listener.name }}
 {{- define "edl.place" -}}
 {{- if contains "://" .place }}{{ .place }}{{ else }}{{ trimSuffix "/" (printf "%s/%s" .root .place) }}{{ end }}
 {{- end }}
+
+{{/* Rights of who looks at TrainingJobs. */}}
+{{- define "edl.viewer" }}
+- apiGroups: [edl-go.github.io]
+  resources: [trainingjobs]
+  verbs: [get, list, watch]
+- apiGroups: [""]
+  resources: [pods]
+  verbs: [list]
+- apiGroups: [""]
+  resources: [pods/log]
+  verbs: [get]
+{{- end }}

@@ -48,8 +48,7 @@ func (a *api) check(ctx context.Context) error {
 	case err == nil:
 		return nil
 	case apierrors.IsNotFound(err):
-		return fault.E(fault.NotFound, fault.At("namespace "+a.namespace), fault.Got("a cluster without the resource "+Kind), fault.Want("its definition"),
-			fault.Hint("edl operator --crd | kubectl apply -f -"))
+		return noDefinition(a.namespace)
 	case apierrors.IsForbidden(err), apierrors.IsUnauthorized(err):
 		return fault.E(fault.Denied, fault.At("namespace "+a.namespace), fault.Cause(err), fault.Want("a service account that may read "+Resource))
 	}

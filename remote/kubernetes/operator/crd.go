@@ -182,7 +182,11 @@ func statusSchema() schema3 {
 	condition := schema3{Type: "object", Required: []string{"type", "status", "reason", "lastTransitionTime"}, Properties: map[string]schema3{
 		"type": {Type: "string"}, "status": {Type: "string", Enum: []string{"True", "False", "Unknown"}}, "reason": {Type: "string"}, "message": {Type: "string"},
 		"observedGeneration": {Type: "integer", Format: "int64"}, "lastTransitionTime": {Type: "string", Format: "date-time"}}}
+	word := schema3{Type: "string"}
+	wait := schema3{Type: "object", Required: []string{"who", "what"}, Properties: map[string]schema3{"who": word, "what": word, "by": {Type: "array", Items: &word},
+		"since": {Type: "string", Format: "date-time"}, "lastError": said(word, "of the last attempt to end the wait, or the words of the cluster")}}
 	return schema3{Type: "object", Properties: map[string]schema3{
+		"waits":              {Type: "array", Items: &wait, Nullable: true, Description: "what roles wait for, as edl why tells it; the root of the matter first"},
 		"state":              said(text, "one word: that of edl jobs, or Pending, Suspended, Complete or Failed"),
 		"conditions":         {Type: "array", Items: &condition, ListType: "map", ListKeys: []string{"type"}, Description: "Created, Running, Suspended, Complete and Failed"},
 		"observedGeneration": number,

@@ -23,6 +23,7 @@ type Job struct {
 	TimeLeft  *string
 	Loss      *string
 	Message   string // what it waits for, or why it has ended before its time
+	Waits     []Wait
 	Submitted time.Time
 	Ends      time.Time
 }
@@ -157,10 +158,10 @@ func status(o Observed) *Status {
 		if at.IsZero() {
 			done = now
 		}
-		s.CompletionTime, s.Trainers, s.TimeLeft, s.State = &done, 0, nil, of
+		s.CompletionTime, s.Trainers, s.TimeLeft, s.Waits, s.State = &done, 0, nil, nil, of
 	}
 	if j == nil {
-		s.Trainers, s.TimeLeft, s.State, s.Message = 0, nil, "Pending", text(o.Refusal)
+		s.Trainers, s.TimeLeft, s.Waits, s.State, s.Message = 0, nil, nil, "Pending", text(o.Refusal)
 		switch {
 		case o.Refused:
 			end(Failed, "Refused", o.Refusal, o.Now)
@@ -180,6 +181,7 @@ func status(o Observed) *Status {
 	}
 	s.Job, s.Trainers, s.Steps, s.Records = j.Name, j.Running, j.Steps, j.Records
 	s.Progress, s.TimeLeft, s.State, s.Message = j.Progress, j.TimeLeft, j.State, text(cmp.Or(j.Message, o.Refusal))
+	s.Waits = j.Waits
 	if j.Loss != nil {
 		s.Loss = j.Loss
 	}
@@ -248,10 +250,15 @@ func worthTelling(have, next *Status, now time.Time) bool {
 		return true
 	}
 	numbers := have.Steps != next.Steps || have.Records != next.Records || !same(have.Progress, next.Progress) || !same(have.TimeLeft, next.TimeLeft) ||
-		!same(have.Loss, next.Loss) || !same(have.Message, next.Message)
+		!same(have.Loss, next.Loss) || !same(have.Message, next.Message) || !slices.EqualFunc(have.Waits, next.Waits, Wait.equal)
 	return numbers && (have.UpdateTime == nil || now.Sub(have.UpdateTime.Time) >= tellSoon)
 }
 
 func same[T comparable](a, b *T) bool {
 	return a == b || a != nil && b != nil && *a == *b
+}
+
+// equal reports whether a wait goes on. Its begin is not compared: the API server keeps whole seconds.
+func (w Wait) equal(o Wait) bool {
+	return w.Who == o.Who && w.What == o.What && w.LastError == o.LastError && slices.Equal(w.By, o.By)
 }

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/edl-go/edl/executor"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
@@ -82,7 +84,32 @@ func jobOf(d *rpc.JobDetails, last *string, resumable bool) *Job {
 		j.Message = waitText(d.Waits[0])
 	}
 	j.Progress, j.TimeLeft = progress(d)
+	if !j.Ended {
+		j.Waits = waitsOf(d.Waits, time.Now())
+	}
 	return j
+}
+
+// maxWaits is how many waits a status has: those of more roles have the same cause.
+const maxWaits = 8
+
+// waitsOf are the waits of a status: those that have lasted. Others, as of each round that goes on, are over when somebody reads them.
+func waitsOf(waits []*job.Wait, now time.Time) (list []Wait) {
+	for _, w := range waits {
+		if len(list) == maxWaits {
+			break
+		}
+		one := Wait{Who: shortened(w.Who), What: shortened(w.What), By: w.By[:min(len(w.By), maxWaits)], LastError: shortened(w.LastError)}
+		if w.Since != nil {
+			if now.Sub(w.Since.AsTime()) < lookSoon {
+				continue
+			}
+			at := metav1.NewTime(w.Since.AsTime().Truncate(time.Second))
+			one.Since = &at
+		}
+		list = append(list, one)
+	}
+	return list
 }
 
 func waitText(w *job.Wait) string {

@@ -150,9 +150,19 @@ type Status struct {
 	TimeLeft           *string            `json:"timeLeft"`  // such as 1m20s; nil: not known
 	Loss               *string            `json:"loss"`      // of the last step that was heard of
 	Message            *string            `json:"message"`   // what the job waits for, or why it has failed
+	Waits              []Wait             `json:"waits"`     // of its roles, as the listener knows them; the root of the matter first
 	StartTime          *metav1.Time       `json:"startTime"` // when the listener has taken the job
 	CompletionTime     *metav1.Time       `json:"completionTime"`
 	UpdateTime         *metav1.Time       `json:"updateTime"` // of this status
+}
+
+// A Wait says what a role of a job waits for, as edl why does.
+type Wait struct {
+	Who       string       `json:"who"`
+	What      string       `json:"what"`
+	By        []string     `json:"by,omitempty"` // who is waited for
+	Since     *metav1.Time `json:"since,omitempty"`
+	LastError string       `json:"lastError,omitempty"` // of the last attempt to end the wait, or the words of the cluster
 }
 
 // DeepCopyObject copies a TrainingJob. What is behind its pointers is never changed, so they are shared.

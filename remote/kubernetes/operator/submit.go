@@ -112,13 +112,13 @@ func (s *Submission) Create(ctx context.Context, c *rest.Config, namespace strin
 	}
 	maps := []string{"/api/v1/namespaces", namespace, "configmaps"}
 	if err := a.client.Post().AbsPath(maps...).SetHeader("Content-Type", "application/json").Body(program).Do(ctx).Error(); err != nil {
-		return notMade("ConfigMap "+m.Name, err)
+		return notMade(namespace, "ConfigMap "+m.Name, err)
 	}
 	one := a.client.Delete().AbsPath(append(maps, m.Name)...)
 	var made TrainingJob
 	if err := a.client.Post().Namespace(namespace).Resource(Resource).Param("fieldValidation", "Strict").Body(resource).Do(ctx).Into(&made); err != nil {
 		_ = one.Do(context.WithoutCancel(ctx)).Error() // the refusal of the job says more
-		return notMade(Kind+" "+s.Name, err)
+		return notMade(namespace, Kind+" "+s.Name, err)
 	}
 	owned := fmt.Appendf(nil, `{"metadata": {"ownerReferences": [{"apiVersion": "%s/%s", "kind": %q, "name": %q, "uid": %q}]}}`, Group, Version, Kind, s.Name, made.UID)
 	if err := a.client.Patch(types.MergePatchType).AbsPath(append(maps, m.Name)...).Body(owned).Do(ctx).Error(); err != nil {
@@ -128,9 +128,11 @@ func (s *Submission) Create(ctx context.Context, c *rest.Config, namespace strin
 }
 
 // notMade is why an object was refused, in the words of the API server.
-func notMade(what string, err error) error {
+func notMade(namespace, what string, err error) error {
 	kind := fault.Unavailable
 	switch {
+	case apierrors.IsNotFound(err):
+		return missingNamespace(namespace)
 	case apierrors.IsForbidden(err), apierrors.IsUnauthorized(err):
 		kind = fault.Denied
 	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsAlreadyExists(err):

@@ -1,4 +1,4 @@
-//go:build unix
+//go:build linux
 
 package kubetest
 
@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"sync"
+	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -26,7 +27,9 @@ type Kubelet struct {
 	dir    string
 	images map[string]string // the program of each image
 	subnet int
-	log    func(format string, args ...any)
+	port   int    // where it answers for logs
+	names  *names // nil: pods know no names
+	t      testing.TB
 
 	mu   sync.Mutex
 	pods map[types.UID]*pod
@@ -36,7 +39,8 @@ type Kubelet struct {
 // Node starts a kubelet, and ends it with the test. images are the programs of images; pods of others wait, as for an image that cannot be pulled. It returns when the node is
 // registered. number is that of the node, from 1.
 func (p *Plane) Node(number int, images map[string]string) {
-	k := &Kubelet{name: fmt.Sprintf("node-%d", number), core: p.core, server: p.config.Host, dir: p.t.TempDir(), images: images, subnet: number, log: p.t.Logf, pods: map[types.UID]*pod{}}
+	k := &Kubelet{name: fmt.Sprintf("node-%d", number), core: p.core, server: p.config.Host, dir: p.t.TempDir(), images: images, subnet: number, names: p.names, t: p.t, pods: map[types.UID]*pod{}}
+	k.port = k.serve()
 	ctx, cancel := context.WithCancel(context.Background())
 	if err := k.register(ctx); err != nil {
 		p.t.Fatal(err)
@@ -68,6 +72,8 @@ func (k *Kubelet) status(ctx context.Context) error {
 	}
 	room := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("16"), corev1.ResourceMemory: resource.MustParse("16Gi"), corev1.ResourcePods: resource.MustParse("100")}
 	node.Status.Capacity, node.Status.Allocatable = room, room
+	node.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "127.0.0.1"}}
+	node.Status.DaemonEndpoints.KubeletEndpoint.Port = int32(k.port)
 	now := metav1.Now()
 	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "KubeletReady", LastHeartbeatTime: now, LastTransitionTime: now}}
 	err := k.core.Put().Resource("nodes").Name(k.name).SubResource("status").Body(node).Do(ctx).Error()
@@ -84,7 +90,7 @@ func (k *Kubelet) beat(ctx context.Context) {
 		select {
 		case <-ticker.C:
 			if err := k.status(ctx); err != nil && ctx.Err() == nil {
-				k.log("%s: %v", k.name, err)
+				k.t.Logf("%s: %v", k.name, err)
 			}
 		case <-ctx.Done():
 			return

@@ -1,9 +1,9 @@
-//go:build unix
+//go:build linux
 
 // Package kubetest is a Kubernetes cluster for tests: the real API server, controller manager and scheduler, as processes of this machine, and a small kubelet that runs
 // containers as processes. Nothing of it is a fake: what the control plane refuses is refused.
 //
-// plane.go starts the control plane, kubelet.go is a node, pod.go runs a pod, and volumes.go makes its files.
+// plane.go starts the control plane, kubelet.go is a node, pod.go runs a pod, volumes.go makes its files, names.go lets pods find each other, and logs.go shows what it writes.
 package kubetest
 
 import (
@@ -55,6 +55,7 @@ type Plane struct {
 	core       *rest.RESTClient
 	api        func() (stop func()) // starts the API server
 	stopAPI    func()
+	names      *names // nil: pods know no names
 }
 
 const admin = "admin-token-of-a-test"

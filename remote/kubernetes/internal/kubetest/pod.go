@@ -1,4 +1,4 @@
-//go:build unix
+//go:build linux
 
 package kubetest
 
@@ -7,11 +7,13 @@ import (
 	"errors"
 	"io/fs"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -22,6 +24,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
 // A pod runs the first container of its object, once.
@@ -78,18 +81,23 @@ func (p *pod) container(ctx context.Context) (code int, reason, message string) 
 	}
 	defer log.Close()
 	cmd := exec.Command(binary)
+	if n := p.kubelet.names; n != nil {
+		n.set(p.kubelet.t, p.object, p.address)
+		cmd = n.command(binary)
+	}
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + p.dir}
 	env := map[string]string{}
 	for _, e := range c.Env {
 		value := inHost(e.Value, mounts)
-		if e.ValueFrom != nil && e.ValueFrom.FieldRef != nil && e.ValueFrom.FieldRef.FieldPath == "status.podIP" {
-			value = p.address
+		if e.ValueFrom != nil && e.ValueFrom.FieldRef != nil {
+			value = map[string]string{"status.podIP": p.address, "metadata.name": p.object.Name}[e.ValueFrom.FieldRef.FieldPath]
 		}
 		env[e.Name] = value
 		cmd.Env = append(cmd.Env, e.Name+"="+value)
 	}
 	for _, a := range c.Args {
-		cmd.Args = append(cmd.Args, inHost(expand(a, env), mounts))
+		// All addresses of a pod are one: pods share the loopback interface.
+		cmd.Args = append(cmd.Args, inHost(strings.ReplaceAll(expand(a, env), "//0.0.0.0:", "//"+p.address+":"), mounts))
 	}
 	if slices.ContainsFunc(p.object.Spec.Volumes, func(v corev1.Volume) bool { return v.Projected != nil }) {
 		kubeconfig, err := p.tokenOf(ctx)
@@ -99,7 +107,9 @@ func (p *pod) container(ctx context.Context) (code int, reason, message string) 
 		cmd.Env = append(cmd.Env, "KUBECONFIG="+kubeconfig)
 	}
 	cmd.Dir, cmd.Stdout, cmd.Stderr = p.dir, log, log
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if cmd.SysProcAttr == nil {
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	}
 	p.mu.Lock()
 	if p.asked {
 		p.mu.Unlock()
@@ -121,7 +131,7 @@ func (p *pod) container(ctx context.Context) (code int, reason, message string) 
 	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // a container has no process without its first
 	b, failed := os.ReadFile(termination)
 	if failed != nil && !errors.Is(failed, fs.ErrNotExist) {
-		p.kubelet.log("pod %s: %v", p.object.Name, failed)
+		p.kubelet.t.Logf("pod %s: %v", p.object.Name, failed)
 	}
 	if err == nil {
 		return 0, "Completed", string(b)
@@ -218,22 +228,28 @@ func running() corev1.ContainerState {
 	return corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.Now()}}
 }
 
-// serves asks grpc_health_v1, in clear text as a kubelet does, or opens a port.
+// serves asks grpc_health_v1 or HTTP, in clear text as a kubelet does, or opens a port.
 func (p *pod) serves(ctx context.Context, probe *corev1.Probe) bool {
 	ctx, cancel := context.WithTimeout(ctx, time.Duration(probe.TimeoutSeconds)*time.Second)
 	defer cancel()
 	if probe.TCPSocket != nil {
-		port := probe.TCPSocket.Port.IntValue()
-		for _, named := range p.object.Spec.Containers[0].Ports {
-			if named.Name == probe.TCPSocket.Port.StrVal {
-				port = int(named.ContainerPort)
-			}
-		}
-		c, err := (&net.Dialer{}).DialContext(ctx, "tcp", net.JoinHostPort(p.address, strconv.Itoa(port)))
+		c, err := (&net.Dialer{}).DialContext(ctx, "tcp", p.port(probe.TCPSocket.Port))
 		if err == nil {
 			_ = c.Close()
 		}
 		return err == nil
+	}
+	if probe.HTTPGet != nil {
+		r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+p.port(probe.HTTPGet.Port)+probe.HTTPGet.Path, nil)
+		if err != nil {
+			return false
+		}
+		answer, err := http.DefaultClient.Do(r)
+		if err != nil {
+			return false
+		}
+		_ = answer.Body.Close()
+		return answer.StatusCode < http.StatusBadRequest
 	}
 	conn, err := grpc.NewClient("passthrough:///"+p.address+":"+strconv.Itoa(int(probe.GRPC.Port)), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
@@ -242,6 +258,17 @@ func (p *pod) serves(ctx context.Context, probe *corev1.Probe) bool {
 	defer conn.Close()
 	answer, err := grpc_health_v1.NewHealthClient(conn).Check(ctx, &grpc_health_v1.HealthCheckRequest{Service: *probe.GRPC.Service})
 	return err == nil && answer.Status == grpc_health_v1.HealthCheckResponse_SERVING
+}
+
+// port is the address of a port, which may have a name.
+func (p *pod) port(of intstr.IntOrString) string {
+	number := of.IntValue()
+	for _, named := range p.object.Spec.Containers[0].Ports {
+		if of.Type == intstr.String && named.Name == of.StrVal {
+			number = int(named.ContainerPort)
+		}
+	}
+	return net.JoinHostPort(p.address, strconv.Itoa(number))
 }
 
 // tell writes the status of the pod. A pod that is gone has none.

@@ -1,0 +1,53 @@
+package edlcmd
+
+import (
+	"cmp"
+
+	"github.com/spf13/cobra"
+	"k8s.io/client-go/rest"
+
+	"github.com/edl-go/edl/remote/kubernetes"
+)
+
+// placeFlags say which namespace of which Kubernetes cluster is meant.
+type placeFlags struct {
+	kubeconfig string
+	context    string
+	namespace  string
+}
+
+// placeFlagNames are the names of placeFlags.
+var placeFlagNames = []string{"kubeconfig", "context", "namespace"}
+
+func (f *placeFlags) add(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "reach the Kubernetes cluster as `FILE` says (default: as kubectl does, and in a pod by its service account)")
+	flags.StringVar(&f.context, "context", "", "reach the Kubernetes cluster of the context `NAME` (default: the current one)")
+	flags.StringVar(&f.namespace, "namespace", "", "the namespace `NAME` of the Kubernetes cluster (default: that of the context, or of this pod)")
+}
+
+// reach reads how to reach the cluster, and which namespace is meant.
+func (f *placeFlags) reach() (c *rest.Config, namespace string, err error) {
+	c, namespace, err = kubernetes.Config(f.kubeconfig, f.context)
+	return c, cmp.Or(f.namespace, namespace), err
+}
+
+// resourceFlags turn a command to the TrainingJobs of a namespace, in place of the jobs of a listener.
+type resourceFlags struct {
+	placeFlags
+	on bool
+}
+
+// add adds the flags. does says what the command does with TrainingJobs.
+func (f *resourceFlags) add(cmd *cobra.Command, does string) {
+	cmd.Flags().BoolVar(&f.on, "kubernetes", false, does)
+	f.placeFlags.add(cmd)
+}
+
+// check refuses flags that mean nothing for what the command is turned to. idle are those that mean nothing for TrainingJobs.
+func (f *resourceFlags) check(cmd *cobra.Command, idle ...string) error {
+	if f.on {
+		return refuseIdle(cmd.Flags(), append(idle, "listener"), "TrainingJobs of a cluster", "it without --kubernetes, for jobs of a listener")
+	}
+	return refuseIdle(cmd.Flags(), placeFlagNames, "jobs of a listener", "it together with --kubernetes")
+}
