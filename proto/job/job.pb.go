@@ -1332,6 +1332,7 @@ type RoleSpec struct {
 	EtcdCredentials []byte     `protobuf:"bytes,31,opt,name=etcd_credentials,json=etcdCredentials,proto3" json:"etcd_credentials,omitempty"` // that etcd asks for, in the same form; empty: it asks for what the environment says
 	ClearData       bool       `protobuf:"varint,32,opt,name=clear_data,json=clearData,proto3" json:"clear_data,omitempty"`                  // gradients and parameters may travel between machines in clear text; the listener's user has said so
 	Needs           *Needs     `protobuf:"bytes,36,opt,name=needs,proto3" json:"needs,omitempty"`                                            // what the role takes, as the listener counts it; absent: not known
+	PlannedMemory   int64      `protobuf:"varint,39,opt,name=planned_memory,json=plannedMemory,proto3" json:"planned_memory,omitempty"`      // bytes: the least that the role can take, as it follows from its program, whatever needs say; 0: not known
 	Bounds          *Needs     `protobuf:"bytes,37,opt,name=bounds,proto3" json:"bounds,omitempty"`                                          // what its process may take at most; 0 or absent: whatever it can get
 	TraceRounds     uint64     `protobuf:"varint,38,opt,name=trace_rounds,json=traceRounds,proto3" json:"trace_rounds,omitempty"`            // each round whose number is a multiple of this is told to the listener, for traces; 0: none
 	Policy          *Policy    `protobuf:"bytes,33,opt,name=policy,proto3" json:"policy,omitempty"`                                          // what the role may read and write on behalf of the submitter; absent: what its process may
@@ -1605,6 +1606,13 @@ func (x *RoleSpec) GetNeeds() *Needs {
 		return x.Needs
 	}
 	return nil
+}
+
+func (x *RoleSpec) GetPlannedMemory() int64 {
+	if x != nil {
+		return x.PlannedMemory
+	}
+	return 0
 }
 
 func (x *RoleSpec) GetBounds() *Needs {
@@ -3926,7 +3934,8 @@ const file_proto_job_job_proto_rawDesc = "" +
 	"\x04pass\x18\x02 \x01(\x05R\x04pass\x12\x14\n" +
 	"\x05batch\x18\x03 \x01(\x04R\x05batch\x12\x16\n" +
 	"\x06reader\x18\x04 \x01(\tR\x06reader\x12\x18\n" +
-	"\atrained\x18\x05 \x01(\tR\atrained\"\xe1\t\n" +
+	"\atrained\x18\x05 \x01(\tR\atrained\"\x88\n" +
+	"\n" +
 	"\bRoleSpec\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12!\n" +
 	"\x04role\x18\x02 \x01(\x0e2\r.edl.job.RoleR\x04role\x12\x14\n" +
@@ -3964,7 +3973,8 @@ const file_proto_job_job_proto_rawDesc = "" +
 	"\x10etcd_credentials\x18\x1f \x01(\fR\x0fetcdCredentials\x12\x1d\n" +
 	"\n" +
 	"clear_data\x18  \x01(\bR\tclearData\x12$\n" +
-	"\x05needs\x18$ \x01(\v2\x0e.edl.job.NeedsR\x05needs\x12&\n" +
+	"\x05needs\x18$ \x01(\v2\x0e.edl.job.NeedsR\x05needs\x12%\n" +
+	"\x0eplanned_memory\x18' \x01(\x03R\rplannedMemory\x12&\n" +
 	"\x06bounds\x18% \x01(\v2\x0e.edl.job.NeedsR\x06bounds\x12!\n" +
 	"\ftrace_rounds\x18& \x01(\x04R\vtraceRounds\x12'\n" +
 	"\x06policy\x18! \x01(\v2\x0f.edl.job.PolicyR\x06policy\x1a6\n" +

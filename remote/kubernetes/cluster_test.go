@@ -6,7 +6,9 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -44,7 +46,8 @@ const (
 	image     = "edl:test"
 )
 
-func newClusterRig(t *testing.T) *clusterRig {
+// newClusterRig starts a cluster of two nodes. more prepares it before they start, and returns the programs of further images; nil: there are none.
+func newClusterRig(t *testing.T, more func(r *clusterRig) map[string]string) *clusterRig {
 	t.Helper()
 	kubetest.Binaries(t)
 	dir := t.TempDir()
@@ -58,8 +61,12 @@ func newClusterRig(t *testing.T) *clusterRig {
 	t.Cleanup(func() { _ = etcd.Close() })
 	r.etcd = strings.Join(etcd.Endpoints(), ",")
 	r.Plane = kubetest.Start(t)
+	images := map[string]string{image: r.edl, "edl:latest": r.edl}
+	if more != nil {
+		maps.Copy(images, more(r))
+	}
 	for node := range 2 {
-		r.Node(1+node, map[string]string{image: r.edl, "edl:latest": r.edl})
+		r.Node(1+node, images)
 	}
 	r.claim(namespace)
 	write(t, r.template, fmt.Appendf(nil, "spec:\n  volumes:\n  - {name: data, persistentVolumeClaim: {claimName: data}}\n  containers:\n  - name: edl\n    volumeMounts:\n    - {name: data, mountPath: %s}\n", dir))
@@ -69,19 +76,49 @@ func newClusterRig(t *testing.T) *clusterRig {
 // claim makes a namespace with a claim of the data.
 func (r *clusterRig) claim(namespace string) {
 	r.Helper()
+	r.claimOf(namespace, r.dir)
+}
+
+// claimOf makes a namespace with a claim of a folder.
+func (r *clusterRig) claimOf(namespace, dir string) {
+	r.Helper()
 	r.Namespace(namespace)
-	spec := corev1.PersistentVolumeSpec{Capacity: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}, AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany},
-		ClaimRef: &corev1.ObjectReference{Namespace: namespace, Name: "data"}, PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimRetain}
-	spec.HostPath = &corev1.HostPathVolumeSource{Path: r.dir}
 	none := ""
-	claim := corev1.PersistentVolumeClaimSpec{AccessModes: spec.AccessModes, StorageClassName: &none, VolumeName: namespace, Resources: corev1.VolumeResourceRequirements{Requests: spec.Capacity}}
-	for _, err := range []error{
-		r.Core().Post().Resource("persistentvolumes").Body(&corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: namespace}, Spec: spec}).Do(r.Context()).Error(),
-		r.Core().Post().Namespace(namespace).Resource("persistentvolumeclaims").Body(&corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: "data"}, Spec: claim}).Do(r.Context()).Error()} {
-		if err != nil {
-			r.Fatal(err)
-		}
+	size := corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}
+	r.volume(namespace, dir, &corev1.ObjectReference{Namespace: namespace, Name: "data"}, corev1.ReadWriteMany)
+	claim := corev1.PersistentVolumeClaimSpec{AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany}, StorageClassName: &none, VolumeName: namespace, Resources: corev1.VolumeResourceRequirements{Requests: size}}
+	if err := r.Core().Post().Namespace(namespace).Resource("persistentvolumeclaims").Body(&corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: "data"}, Spec: claim}).Do(r.Context()).Error(); err != nil {
+		r.Fatal(err)
 	}
+}
+
+// volume makes a volume of a folder, for a claim.
+func (r *clusterRig) volume(name, dir string, claim *corev1.ObjectReference, mode corev1.PersistentVolumeAccessMode) {
+	r.Helper()
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		r.Fatal(err)
+	}
+	spec := corev1.PersistentVolumeSpec{Capacity: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("10Gi")}, AccessModes: []corev1.PersistentVolumeAccessMode{mode},
+		ClaimRef: claim, PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimRetain}
+	spec.HostPath = &corev1.HostPathVolumeSource{Path: dir}
+	if err := r.Core().Post().Resource("persistentvolumes").Body(&corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: spec}).Do(r.Context()).Error(); err != nil {
+		r.Fatal(err)
+	}
+}
+
+// tokenOf is a token of a service account.
+func (r *clusterRig) tokenOf(namespace, account string) string {
+	r.Helper()
+	token := &struct{ Status struct{ Token string } }{}
+	b, err := r.Core().Post().Namespace(namespace).Resource("serviceaccounts").Name(account).SubResource("token").SetHeader("Content-Type", "application/json").
+		Body([]byte(`{"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}`)).Do(r.Context()).Raw()
+	if err == nil {
+		err = json.Unmarshal(b, token)
+	}
+	if err != nil {
+		r.Fatal(err)
+	}
+	return token.Status.Token
 }
 
 // command runs a command to its end, and returns what it wrote.
@@ -313,7 +350,7 @@ func (r *clusterRig) takesOver() {
 // A job on a cluster trains the bits of the reference executor, and leaves nothing behind, also if pods are deleted while it runs. What keeps pods from running is told in the
 // words of the cluster.
 func TestCluster(t *testing.T) {
-	r := newClusterRig(t)
+	r := newClusterRig(t, nil)
 	working := r.listenAt("127.77.0.1:0", "edl", image)
 	address := working.address(t)
 

@@ -54,16 +54,7 @@ func (r *clusterRig) deployed() {
 		return err == nil, err
 	})
 
-	token := &struct{ Status struct{ Token string } }{}
-	b, err := r.Core().Post().Namespace(namespace).Resource("serviceaccounts").Name("edl").SubResource("token").SetHeader("Content-Type", "application/json").
-		Body([]byte(`{"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}`)).Do(r.Context()).Raw()
-	if err == nil {
-		err = json.Unmarshal(b, token)
-	}
-	if err != nil {
-		r.Fatal(err)
-	}
-	account := r.As(token.Status.Token)
+	account := r.As(r.tokenOf(namespace, "edl"))
 	for _, path := range []string{"/api/v1/namespaces/" + namespace + "/secrets", "/api/v1/namespaces/team-a/pods", "/apis/batch/v1/namespaces/team-a/jobs", "/api/v1/nodes"} {
 		if err := account.Get().AbsPath(path).Do(r.Context()).Error(); !apierrors.IsForbidden(err) {
 			r.Errorf("the listener of %s reads %s: %v", namespace, path, err)

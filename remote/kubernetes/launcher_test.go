@@ -203,7 +203,7 @@ func TestPodsThatEnd(t *testing.T) {
 		want  fault.Kind
 		words string
 	}{
-		{"out of memory", func(p *corev1.Pod) { finish(p, 137, "OOMKilled") }, fault.LostMember, "OOMKilled), want at most its limit of 1Gi; the plan of the program counts 1Gi"},
+		{"out of memory", func(p *corev1.Pod) { finish(p, 137, "OOMKilled") }, fault.LostMember, "OOMKilled), want at most its limit of 1Gi; the plan of the program counts at least 300Mi"},
 		{"evicted", func(p *corev1.Pod) {
 			p.Status.Phase, p.Status.Reason, p.Status.Message = corev1.PodFailed, "Evicted", "The node was low on resource: memory."
 		}, fault.LostMember, "Evicted: The node was low on resource: memory."},

@@ -37,6 +37,9 @@ const (
 	labelManagedBy = "app.kubernetes.io/managed-by"
 )
 
+// annotationPlanned is an annotation of pods: the least memory that the role can take, as it follows from its program.
+const annotationPlanned = labelDomain + "planned-memory"
+
 // Names of what the objects hold.
 const (
 	specKey        = "role.pb.gz" // a job.RoleSpec without credentials

@@ -26,7 +26,7 @@ func specOf(role job.Role, index uint32) *job.RoleSpec {
 	cores := int64(2000)
 	return &job.RoleSpec{Job: "digits", Role: role, Index: index, Start: 1, CheckpointRun: "digits-20260102T030405", Program: []byte("program"), Credentials: []byte("secret"),
 		EtcdCredentials: []byte("another secret"), Spec: &job.JobSpec{Trainers: 2, Pservers: 2, TrainerNeeds: &job.Needs{Memory: 1 << 30}},
-		Needs: &job.Needs{Millicores: &cores, Memory: 1 << 30}}
+		Needs: &job.Needs{Millicores: &cores, Memory: 1 << 30}, PlannedMemory: 300<<20 - 1}
 }
 
 // The objects of a role are as the golden files say, which a person has read.

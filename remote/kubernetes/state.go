@@ -1,7 +1,6 @@
 package kubernetes
 
 import (
-	"fmt"
 	"strings"
 
 	"google.golang.org/protobuf/encoding/protojson"
@@ -95,7 +94,7 @@ func failureOf(where string, p *corev1.Pod, t *corev1.ContainerStateTerminated) 
 	switch {
 	case t.Reason == "OOMKilled":
 		e.Kind, e.Got = fault.LostMember, "the end of pod "+p.Name+", killed for lack of memory (OOMKilled)"
-		e.Want, e.Hint = "at most "+memoryOf(p), "give the role more memory"
+		e.Want, e.Hint = "at most "+memoryOf(p), "give the role more memory (trainer_mib, pserver_mib)"
 	case disrupted != "":
 		e.Got += ": " + disrupted
 	case t.Reason != "" && t.Reason != "Error":
@@ -106,17 +105,16 @@ func failureOf(where string, p *corev1.Pod, t *corev1.ContainerStateTerminated) 
 	return e
 }
 
-// memoryOf says how much memory a pod may take.
+// memoryOf says how much memory a pod may take, and how much its program takes at least.
 func memoryOf(p *corev1.Pod) string {
+	most := "what the node has"
 	for _, c := range p.Spec.Containers {
-		if c.Name != container {
-			continue
+		if limit := c.Resources.Limits.Memory(); c.Name == container && !limit.IsZero() {
+			most = "its limit of " + limit.String()
 		}
-		request, limit := c.Resources.Requests.Memory(), c.Resources.Limits.Memory()
-		if limit.IsZero() {
-			return fmt.Sprintf("what the node has; the plan of the program counts %s", request)
-		}
-		return fmt.Sprintf("its limit of %s; the plan of the program counts %s", limit, request)
 	}
-	return "what the node has"
+	if planned := p.Annotations[annotationPlanned]; planned != "" {
+		most += "; the plan of the program counts at least " + planned
+	}
+	return most
 }

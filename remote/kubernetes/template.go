@@ -93,9 +93,15 @@ func podOf(s Settings, spec *job.RoleSpec, name string, labels map[string]string
 		corev1.Volume{Name: "role", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: name}}}},
 		corev1.Volume{Name: "secret", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: name, DefaultMode: &mode}}},
 		corev1.Volume{Name: "scratch", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}})
+	if spec.PlannedMemory > 0 {
+		t.Annotations = under(map[string]string{annotationPlanned: resource.NewQuantity(mebibytes(spec.PlannedMemory), resource.BinarySI).String()}, t.Annotations)
+	}
 	roleIn(&p.Containers[at], image, spec)
 	return t, nil
 }
+
+// mebibytes rounds bytes up to whole MiB, so that people can read them.
+func mebibytes(n int64) int64 { return (n + 1<<20 - 1) &^ (1<<20 - 1) }
 
 // spread lets the scheduler put the pods of a job on different nodes, where it can.
 func spread(job string) corev1.TopologySpreadConstraint {

@@ -96,8 +96,8 @@ func (r *operatorRig) awaitCondition(name, of, reason string) operator.TrainingJ
 	})
 }
 
-// operate installs the definition of the resource, and starts an operator, which ends with the test. It returns a channel that is closed when the operator has ended.
-func (r *operatorRig) operate() <-chan struct{} {
+// define installs the definition of the resource.
+func (r *clusterRig) define() {
 	r.Helper()
 	definition, err := operator.Definition()
 	if err == nil {
@@ -110,6 +110,11 @@ func (r *operatorRig) operate() <-chan struct{} {
 		err := r.Core().Get().AbsPath(trainingJobs).Do(ctx).Error()
 		return err == nil, err
 	})
+}
+
+// operate starts an operator, which ends with the test. It returns a channel that is closed when the operator has ended.
+func (r *operatorRig) operate() <-chan struct{} {
+	r.Helper()
 	cmd := r.run("operator", "--kubeconfig", r.Kubeconfig, "--namespace", namespace, "--image", image, "--pod-template", r.template, "--addr", "127.77.0.2:0",
 		"--data-dir", filepath.Join(r.dir, "operator"), "--allow-data", r.dir, "--allow-save", filepath.Join(r.dir, "models"))
 	var log bytes.Buffer
@@ -149,10 +154,11 @@ func (r *clusterRig) manifest(name string, passes int, more ...string) []byte {
 // A TrainingJob that is applied runs to its end and computes the bits of the reference executor, also if it is suspended on the way. The API server refuses what cannot be.
 // Its trainers are scaled, and who deletes it stops it.
 func TestTrainingJob(t *testing.T) {
-	r := &operatorRig{clusterRig: newClusterRig(t)}
+	r := &operatorRig{clusterRig: newClusterRig(t, nil)}
 	if err := os.Mkdir(filepath.Join(r.dir, "models"), 0o700); err != nil {
 		t.Fatal(err)
 	}
+	r.define()
 	ended := r.operate()
 	r.alive = func() {
 		select {

@@ -268,6 +268,7 @@ func (j *Job) roleSpec(m cluster.Member, start int) *job.RoleSpec {
 		s.SaveProgram = p.plan.save
 	}
 	s.Node, s.Needs = j.manager.queue.nodeFor(j, m), needsMessage(j.needs.of(m, j.spec.Standby))
+	s.PlannedMemory = j.needs.planned(m, p.plan)
 	s.Bounds = jobspec.Bounds(s, j.manager.cfg.Cores > 0, j.manager.cfg.Memory > 0)
 	j.state.give(s)
 	s.Policy = jobspec.PolicyMessage(j.allowed.Also(s.StateDir, s.KeepDir, j.state.unpacked))

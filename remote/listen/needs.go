@@ -13,6 +13,7 @@ import (
 // needs is what the roles of a job take.
 type needs struct {
 	trainer schedule.Resources
+	least   int64                // bytes that follow from the program for a trainer, whatever the spec says
 	servers []schedule.Resources // the coordinator, the pservers, and their standbys
 }
 
@@ -25,15 +26,29 @@ const processBytes = 64 << 20
 //	trainer   its variables twice, for values and gradients, and the temporaries of the op where these are most
 //	pserver   its slices with their accumulators twice, for values and contributions; so does its standby
 func needsOf(spec *job.JobSpec, p *plan) needs {
-	trainer := schedule.Resources{Cores: 1000 * int64(max(1, spec.Workers)), Memory: processBytes + trainerBytes(p.user, int(spec.Trainers))}
-	n := needs{trainer: said(spec.TrainerNeeds, trainer), servers: []schedule.Resources{said(spec.PserverNeeds, schedule.Resources{Memory: processBytes})}}
+	trainer := schedule.Resources{Cores: 1000 * int64(max(1, spec.Workers)), Memory: add(processBytes, trainerBytes(p.user, int(spec.Trainers)))}
+	n := needs{trainer: said(spec.TrainerNeeds, trainer), least: trainer.Memory, servers: []schedule.Resources{said(spec.PserverNeeds, schedule.Resources{Memory: processBytes})}}
 	n.servers[0].Cores = 0 // the coordinator computes nothing
-	for _, load := range p.loads {
-		pserver := said(spec.PserverNeeds, schedule.Resources{Memory: processBytes + 2*load.Bytes})
+	for i := range p.loads {
+		pserver := said(spec.PserverNeeds, schedule.Resources{Memory: serverBytes(p, i)})
 		n.servers = append(n.servers, slices.Repeat([]schedule.Resources{pserver}, 1+int(spec.Standby))...)
 	}
 	n.servers[0].Memory = processBytes
 	return n
+}
+
+// serverBytes is the least memory that a pserver of a plan can take.
+func serverBytes(p *plan, index int) int64 { return processBytes + 2*p.loads[index].Bytes }
+
+// planned is the least memory that a role can take in bytes, as it follows from the program, whatever the spec says. p is the plan that it belongs to.
+func (n needs) planned(m cluster.Member, p *plan) int64 {
+	switch {
+	case m.Role == job.Role_TRAINER:
+		return n.least
+	case m.Role == job.Role_COORDINATOR || m.Index >= len(p.loads):
+		return processBytes
+	}
+	return serverBytes(p, m.Index)
 }
 
 // of is what a role takes. It is false for a server that the plan did not have.

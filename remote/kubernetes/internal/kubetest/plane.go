@@ -3,7 +3,7 @@
 // Package kubetest is a Kubernetes cluster for tests: the real API server, controller manager and scheduler, as processes of this machine, and a small kubelet that runs
 // containers as processes. Nothing of it is a fake: what the control plane refuses is refused.
 //
-// plane.go starts the control plane, kubelet.go is a node, pod.go runs a pod, volumes.go makes its files, names.go lets pods find each other, and logs.go shows what it writes.
+// plane.go starts the control plane, kubelet.go is a node, pod.go runs a pod, volumes.go makes its files, memory.go holds it to its limit, names.go lets pods find each other, and logs.go shows what it writes.
 package kubetest
 
 import (
@@ -126,6 +126,11 @@ func Kubeconfig(server, namespace, token string) string {
 "contexts": [{"name": "test", "context": {"cluster": "test", "user": "test", "namespace": %q}}]}`, server, token, namespace)
 }
 
+// KubeconfigOf is a file of kubectl for who has a token, with a context "test" for a namespace.
+func (p *Plane) KubeconfigOf(namespace, token string) string {
+	return Kubeconfig(p.config.Host, namespace, token)
+}
+
 // Apply makes the objects of a YAML file in a namespace, as kubectl does. change may change each of them before.
 func (p *Plane) Apply(namespace string, file []byte, change func(kind string, object map[string]any)) {
 	p.t.Helper()
@@ -144,7 +149,10 @@ func (p *Plane) Apply(namespace string, file []byte, change func(kind string, ob
 		if group == "v1" {
 			root = "/api/v1"
 		}
-		path := root + "/namespaces/" + namespace + "/" + strings.ToLower(kind) + "s"
+		if !strings.HasPrefix(kind, "Cluster") {
+			root += "/namespaces/" + namespace
+		}
+		path := root + "/" + strings.ToLower(kind) + "s"
 		if err := p.core.Post().AbsPath(path).Param("fieldValidation", "Strict").SetHeader("Content-Type", "application/json").Body(b).Do(p.t.Context()).Error(); err != nil {
 			p.t.Errorf("%s: %v\n%s", path, err, document)
 		}

@@ -124,7 +124,9 @@ func (p *pod) container(ctx context.Context) (code int, reason, message string) 
 	}
 	probing, stop := context.WithCancel(ctx)
 	var group sync.WaitGroup
+	killed := false
 	group.Go(func() { p.probe(probing, c) })
+	group.Go(func() { killed = p.watchMemory(probing, c.Resources.Limits.Memory().Value()) })
 	err = cmd.Wait()
 	stop()
 	group.Wait()
@@ -135,6 +137,9 @@ func (p *pod) container(ctx context.Context) (code int, reason, message string) 
 	}
 	if err == nil {
 		return 0, "Completed", string(b)
+	}
+	if killed {
+		return 137, "OOMKilled", string(b)
 	}
 	if written, err := os.ReadFile(log.Name()); err == nil && len(b) == 0 && c.TerminationMessagePolicy == corev1.TerminationMessageFallbackToLogsOnError {
 		b = written[max(0, len(written)-2048):]

@@ -1,0 +1,223 @@
+//go:build linux
+
+package kubernetes_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// etcdImage is that of the chart's values.
+const etcdImage = "gcr.io/etcd-development/etcd:v3.6.6"
+
+// A release is the chart in a namespace of its own, with data of its own.
+type release struct {
+	*clusterRig
+	namespace string
+	dir       string // of the claim; the same path in pods
+}
+
+// install renders the chart with values, and applies it. It returns when one listener is ready.
+func (r *clusterRig) install(namespace string, members int, values string) *release {
+	r.Helper()
+	c := &release{r, namespace, filepath.Join(r.dir, namespace)}
+	if err := os.MkdirAll(filepath.Join(c.dir, "models"), 0o700); err != nil {
+		r.Fatal(err)
+	}
+	records, err := filepath.Glob(filepath.Join(r.dir, "train-*"))
+	if err != nil || len(records) == 0 {
+		r.Fatalf("%d files of records, %v", len(records), err)
+	}
+	for _, file := range append(records, filepath.Join(r.dir, "program.pb")) {
+		if err := os.Link(file, filepath.Join(c.dir, filepath.Base(file))); err != nil {
+			r.Fatal(err)
+		}
+	}
+	r.claimOf(namespace, c.dir)
+	for i := range members {
+		r.volume(fmt.Sprintf("%s-etcd-%d", namespace, i), filepath.Join(c.dir, fmt.Sprint("etcd-", i)), &corev1.ObjectReference{Namespace: namespace, Name: fmt.Sprint("state-edl-etcd-", i)}, corev1.ReadWriteOnce)
+	}
+	file := filepath.Join(r.dir, namespace+".yaml")
+	write(r.T, file, fmt.Appendf(nil, "image: {repository: edl, tag: test}\ndata: {path: %s}\n%s", c.dir, values))
+	rendered := exec.CommandContext(r.Context(), "go", "-C", filepath.Join("..", "..", "tools", "chart"), "run", ".", "-values", file, "-namespace", namespace)
+	rendered.Stderr = os.Stderr
+	manifests, err := rendered.Output()
+	if err != nil {
+		r.Fatal(err)
+	}
+	r.Apply(namespace, manifests, func(string, map[string]any) {})
+	return c
+}
+
+// ready waits until so many pods of a component are ready, and returns the last of them.
+func (c *release) ready(component string, pods int) (last corev1.Pod) {
+	c.Helper()
+	c.Await(fmt.Sprint(pods, " pods are ready: ", component), func(ctx context.Context) (bool, error) {
+		list := &corev1.PodList{}
+		if err := c.Core().Get().Namespace(c.namespace).Resource("pods").Param("labelSelector", "app.kubernetes.io/component="+component).Do(ctx).Into(list); err != nil {
+			return false, err
+		}
+		ready, state := 0, ""
+		for _, p := range list.Items {
+			if p.Status.Phase == corev1.PodFailed {
+				c.Fatalf("pod %s has failed: %+v", p.Name, p.Status.ContainerStatuses)
+			}
+			state += fmt.Sprintf("%s %s %v; ", p.Name, p.Status.Phase, p.Status.Conditions)
+			for _, s := range p.Status.Conditions {
+				if s.Type == corev1.PodReady && s.Status == corev1.ConditionTrue {
+					ready, last = ready+1, p
+				}
+			}
+		}
+		return ready == pods, fmt.Errorf("%s", state)
+	})
+	return last
+}
+
+// user makes an account of the namespace with a Role of the chart, and returns flags with which edl is that user.
+func (c *release) user(name, role string) []string {
+	c.Helper()
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	if err := c.Core().Post().Namespace(c.namespace).Resource("serviceaccounts").Body(account).Do(c.Context()).Error(); err != nil {
+		c.Fatal(err)
+	}
+	binding := fmt.Sprintf("apiVersion: rbac.authorization.k8s.io/v1\nkind: RoleBinding\nmetadata: {name: %s}\nroleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: %s}\nsubjects: [{kind: ServiceAccount, name: %s}]\n", name, role, name)
+	c.Apply(c.namespace, []byte(binding), func(string, map[string]any) {})
+	file := filepath.Join(c.clusterRig.dir, c.namespace+"-"+name)
+	write(c.T, file, []byte(c.KubeconfigOf(c.namespace, c.tokenOf(c.namespace, name))))
+	return []string{"--kubernetes", "--kubeconfig", file, "--context", "test"}
+}
+
+// edl runs a command of edl as a user of the cluster, who has no credentials of a listener.
+func (c *release) edl(user []string, args ...string) (string, error) {
+	out, err := c.run(append(args, user...)...).CombinedOutput()
+	return string(out), err
+}
+
+// does runs a command that must succeed, and write what is wanted.
+func (c *release) does(user []string, want string, args ...string) string {
+	c.Helper()
+	out, err := c.edl(user, args...)
+	if err != nil || !strings.Contains(out, want) {
+		c.Fatalf("edl %v: %v, want %q\n%s", args, err, want, out)
+	}
+	return out
+}
+
+// refuses runs a command that must fail, and say what is wanted.
+func (c *release) refuses(user []string, want string, args ...string) {
+	c.Helper()
+	if out, err := c.edl(user, args...); err == nil || !strings.Contains(out, want) || strings.Count(out, "\n") != 1 {
+		c.Errorf("edl %v: %v, want a line with %q\n%s", args, err, want, out)
+	}
+}
+
+// awaits runs a command until it writes what is wanted.
+func (c *release) awaits(user []string, want string, args ...string) {
+	c.Helper()
+	c.Await(fmt.Sprintf("edl %v says %q", args, want), func(context.Context) (bool, error) {
+		out, err := c.edl(user, args...)
+		return err == nil && strings.Contains(out, want), fmt.Errorf("%v: %s", err, out)
+	})
+}
+
+// submits makes a TrainingJob of a job file.
+func (c *release) submits(user []string, name, more string) {
+	c.Helper()
+	file := filepath.Join(c.dir, name+".yaml")
+	write(c.T, file, fmt.Appendf(nil, "name: %s\nprogram: program.pb\ndata: {train: %q}\npservers: 2\nsave: %s\n%s\n", name, filepath.Join(c.dir, "train-*"), filepath.Join(c.dir, "models", name), more))
+	c.does(user, name, "submit", "-f", file)
+}
+
+// The chart runs as it is: with an etcd of its own over TLS, of three members or of one, as operator that counts nodes or as listener. Users of the cluster submit, list, explain, scale and stop TrainingJobs by
+// kubectl's file alone, as far as their Role lets them.
+func TestClusterChart(t *testing.T) {
+	r := newClusterRig(t, func(r *clusterRig) map[string]string {
+		etcd := filepath.Join(r.dir, "etcd-command")
+		r.command(exec.CommandContext(r.Context(), "go", "build", "-o", etcd, "go.etcd.io/etcd/server/v3"))
+		r.Names()
+		return map[string]string{etcdImage: etcd}
+	})
+	admin := []string{"--kubernetes", "--kubeconfig", r.Kubeconfig, "--namespace", "team-c"}
+	r.Namespace("nobodys")
+	(&release{clusterRig: r}).refuses([]string{"--kubernetes", "--kubeconfig", r.Kubeconfig, "--namespace", "nobodys"}, "edl operator --crd | kubectl apply -f -", "jobs")
+	r.define()
+	c := r.install("team-c", 3, "listener: {trainingJobs: true, maxLoad: '0.9'}\netcd: {replicas: 3}\n")
+	c.ready("etcd", 3)
+	c.ready("listener", 1)
+	viewer, submitter := c.user("ann", "edl-viewer"), c.user("bob", "edl-submitter")
+
+	// What there is not, and what is not allowed, is told with what to do.
+	c.does(viewer, "JOB  STATE", "jobs")
+	c.refuses(viewer, "got a namespace without a TrainingJob", "why")
+	c.refuses(viewer, "none of that name in the namespace team-c", "logs", "missing")
+	c.refuses([]string{"--kubernetes", "--kubeconfig", r.Kubeconfig, "--namespace", "nowhere"}, "kubectl create namespace nowhere", "jobs")
+	c.refuses([]string{"--kubernetes", "--kubeconfig", r.Kubeconfig, "--namespace", "nowhere"}, "kubectl create namespace nowhere", "why", "missing")
+	c.refuses(append([]string{"--namespace", "team-a"}, viewer...), "edl-viewer", "jobs")
+	c.refuses([]string{"--kubernetes", "--kubeconfig", r.Kubeconfig, "--context", "other"}, "--context", "jobs")
+
+	c.submits(submitter, "whole", "trainers: 2\npasses: 1")
+	c.awaits(viewer, "Complete", "jobs", "--name", "whole")
+	r.compare(filepath.Join(c.dir, "models", "whole"), 1)
+	c.does(viewer, "Complete for", "why", "whole")
+	c.refuses(viewer, "edl logs whole --listener ADDR", "logs", "whole")
+	c.refuses(submitter, "kubectl delete tj/whole", "stop", "whole")
+
+	// A job whose roles no node has room for waits, because the operator counts nodes. One that runs is looked at, scaled and stopped; a member of etcd is lost meanwhile.
+	c.submits(submitter, "wide", "trainers: 2\ntrainer_cores: 15\npasses: 1")
+	c.awaits(viewer, "cores", "why", "wide")
+	c.does(submitter, "stopped", "stop", "wide")
+	c.submits(submitter, "long", "trainers: 1:3\npasses: 1000000")
+	c.awaits(viewer, "job long is running", "why")
+	if err := c.Core().Delete().Namespace(c.namespace).Resource("pods").Name("edl-etcd-1").Do(t.Context()).Error(); err != nil {
+		t.Fatal(err)
+	}
+	c.does(submitter, "job long wants 3 trainers", "scale", "long", "--trainers", "3")
+	c.Await("3 trainers run", func(context.Context) (bool, error) {
+		out, err := c.run(append([]string{"jobs", "--output", "json"}, viewer...)...).Output()
+		var all struct{ Jobs []struct{ Trainers int } }
+		if err == nil {
+			err = json.Unmarshal(out, &all)
+		}
+		return err == nil && len(all.Jobs) == 2 && all.Jobs[1].Trainers == 3, fmt.Errorf("%w: %s", err, out)
+	})
+	c.refuses(submitter, "more than the trainers that the job may have", "scale", "long", "--trainers", "9")
+	c.refuses(viewer, "edl-submitter", "stop", "long")
+	c.refuses(viewer, "edl-submitter", "scale", "long", "--trainers", "2")
+	c.does(viewer, "trainer-2 | ", "logs", "long")
+	c.refuses(viewer, `got role "trainer-7"`, "logs", "long", "trainer-7")
+	follows := c.run(append([]string{"logs", "long", "pserver-1", "--follow"}, viewer...)...)
+	var followed lockedText
+	follows.Stdout, follows.Stderr = &followed, &followed
+	if err := follows.Start(); err != nil {
+		t.Fatal(err)
+	}
+	c.ready("etcd", 3)
+	c.does(submitter, "stopped", "stop", "long")
+	if err := follows.Wait(); err != nil || followed.String() == "" {
+		t.Errorf("edl logs --follow ends with %v after\n%s", err, followed.String())
+	}
+	if out := c.does(admin, "JOB  STATE", "jobs", "--label", "team=none"); strings.Contains(out, "whole") {
+		t.Errorf("jobs of another label are listed:\n%s", out)
+	}
+	r.nothingLeft(c.namespace)
+
+	// A listener with an etcd of one member.
+	d := r.install("team-d", 1, "listener: {replicas: 1}\n")
+	pod := d.ready("listener", 1)
+	save := filepath.Join(d.dir, "models", "deployed")
+	cmd := r.run("run", filepath.Join(d.dir, "program.pb"), "--data", "train="+filepath.Join(d.dir, "train-*"), "--save", save, "--remote="+pod.Status.PodIP+":7164", "--trainers", "2", "--pservers", "2")
+	cmd.Env = append(cmd.Env, "EDL_AUTHORITY="+filepath.Join(d.dir, "edl", "authority.pem"))
+	r.command(cmd)
+	r.compare(save, 1)
+	r.nothingLeft(d.namespace)
+}
