@@ -27,6 +27,7 @@ type kubernetesFlags struct {
 	template string
 	allowed  []string
 	load     float64
+	dry      string // a job file
 }
 
 func (f *kubernetesFlags) add(cmd *cobra.Command) {
@@ -36,6 +37,7 @@ func (f *kubernetesFlags) add(cmd *cobra.Command) {
 	flags.StringVar(&f.name, "kubernetes-name", kubernetes.DefaultName, "be the listener `NAME` of the namespace: of several that run, one works, and the others wait")
 	flags.StringVar(&f.template, "pod-template", "", "give pods what `FILE` says, a PodTemplateSpec: volumes, node selector, tolerations, service account and others")
 	flags.StringArrayVar(&f.allowed, allowPods, nil, "let jobs give their pods what `KIND=PATTERN` says, such as claim=data-*, image=registry.example/*, or one of serviceaccount, priorityclass, secret, configmap, annotation, toleration; repeatable")
+	flags.StringVar(&f.dry, dryRun, "", "print the objects that the roles of the job file `FILE` would be, without credentials, and start nothing")
 	flags.Float64Var(&f.load, maxLoad, 0, "let jobs share the nodes of the cluster, up to `PART` of what each has, without what other pods ask for: 0.97, or 0: nodes are not counted")
 }
 
@@ -43,10 +45,11 @@ func (f *kubernetesFlags) add(cmd *cobra.Command) {
 const (
 	maxLoad   = "max-load"
 	allowPods = "allow-pods"
+	dryRun    = "dry-run"
 )
 
 // kubernetesFlagNames are the flags that mean nothing without --kubernetes.
-var kubernetesFlagNames = append([]string{"image", "kubernetes-name", "pod-template", allowPods, maxLoad}, placeFlagNames...)
+var kubernetesFlagNames = append([]string{"image", "kubernetes-name", "pod-template", allowPods, maxLoad, dryRun}, placeFlagNames...)
 
 // keptLogs is the folder with the logs of jobs, in the data folder of a listener whose jobs outlive it.
 const keptLogs = "pods"
@@ -64,11 +67,29 @@ func (c *listenerOfCluster) Close() {
 	c.term.Resign()
 }
 
+// settings are what the pods of the listener have in common, but what etcd asks for.
+func (f *kubernetesFlags) settings(l *listenFlags, namespace string) (s kubernetes.Settings, err error) {
+	if f.image == "" {
+		return s, fault.E(fault.InvalidArgument, fault.At(l.command()), fault.Got("no image"), fault.Want("--image IMAGE, which pods run"),
+			fault.Hint("it has the same build of edl as this listener"))
+	}
+	s = kubernetes.Settings{Namespace: namespace, Image: f.image, Name: f.name}
+	if s.Allowed, err = kubernetes.ParseAllowedPods(f.allowed); err != nil {
+		return s, err
+	}
+	if f.template != "" {
+		if s.Template, err = kubernetes.ReadTemplate(f.template); err != nil {
+			return s, err
+		}
+	}
+	return s, s.Check()
+}
+
 // join connects to the cluster, and waits until no other listener of the name works there.
 func (f *kubernetesFlags) join(ctx context.Context, l *listenFlags, log *slog.Logger) (*listenerOfCluster, error) {
-	if f.image == "" {
-		return nil, fault.E(fault.InvalidArgument, fault.At(l.command()), fault.Got("no image"), fault.Want("--image IMAGE, which pods run"),
-			fault.Hint("it has the same build of edl as this listener"))
+	if f.image == "" { // before the cluster is looked for
+		_, err := f.settings(l, "")
+		return nil, err
 	}
 	host, _, _ := net.SplitHostPort(l.address)
 	if host == "" || net.ParseIP(host).IsUnspecified() {
@@ -81,17 +102,12 @@ func (f *kubernetesFlags) join(ctx context.Context, l *listenFlags, log *slog.Lo
 	if err != nil {
 		return nil, err
 	}
-	s := kubernetes.Settings{Namespace: namespace, Image: f.image, Name: f.name}
+	s, err := f.settings(l, namespace)
+	if err != nil {
+		return nil, err
+	}
 	if s.Etcd, err = kubernetes.ReadAccess(l.access); err != nil {
 		return nil, err
-	}
-	if s.Allowed, err = kubernetes.ParseAllowedPods(f.allowed); err != nil {
-		return nil, err
-	}
-	if f.template != "" {
-		if s.Template, err = kubernetes.ReadTemplate(f.template); err != nil {
-			return nil, err
-		}
 	}
 	file, err := credential.File()
 	if err != nil {

@@ -164,6 +164,9 @@ func serveJobs(cmd *cobra.Command, c *console, f *listenFlags) (err error) {
 	if err := f.traces.check(cmd); err != nil {
 		return err
 	}
+	if f.cluster.on && f.cluster.dry != "" {
+		return f.rehearse(ctx, c)
+	}
 	log := slog.New(slog.DiscardHandler)
 	if !f.quiet {
 		log = slog.New(slog.NewTextHandler(c.err, nil))

@@ -20,12 +20,12 @@ type resourceFlagsOfSubmit struct {
 
 func (f *resourceFlagsOfSubmit) add(cmd *cobra.Command) {
 	f.resourceFlags.add(cmd, "make a TrainingJob of the job file, for the \"edl operator\" of a Kubernetes namespace")
-	cmd.Flags().BoolVar(&f.dry, "dry-run", false, "print the TrainingJob and the ConfigMap with its program, for kubectl, and make nothing")
+	cmd.Flags().BoolVar(&f.dry, dryRun, false, "print the TrainingJob and the ConfigMap with its program, for kubectl, and make nothing")
 }
 
 // names are the flags that mean nothing without --kubernetes.
 func (f *resourceFlagsOfSubmit) names() []string {
-	return append([]string{"dry-run"}, placeFlagNames...)
+	return append([]string{dryRun}, placeFlagNames...)
 }
 
 // submitResource makes a TrainingJob of a job file. Whatever the job is, its file says: flags of it have no effect on a resource. Flags that complete the program have.
@@ -33,7 +33,7 @@ func submitResource(cmd *cobra.Command, c *console, f *submitFlags, args []strin
 	var idle []string
 	cmd.LocalFlags().VisitAll(func(flag *pflag.Flag) {
 		switch flag.Name {
-		case "file", "startup", "batch-size", "kubernetes", "kubeconfig", "context", "namespace", "dry-run", "output", "help":
+		case "file", "startup", "batch-size", "kubernetes", "kubeconfig", "context", "namespace", dryRun, "output", "help":
 		default:
 			idle = append(idle, flag.Name)
 		}

@@ -172,12 +172,13 @@ func TestClusterChart(t *testing.T) {
 	c.refuses(viewer, "edl logs whole --listener ADDR", "logs", "whole")
 	c.refuses(submitter, "kubectl delete tj/whole", "stop", "whole")
 
-	// A job whose roles no node has room for waits, because the operator counts nodes. One that runs is looked at, scaled and stopped; a member of etcd is lost meanwhile.
-	c.submits(submitter, "wide", "trainers: 2\ntrainer_cores: 15\npasses: 1")
-	c.awaits(viewer, "cores", "why", "wide")
-	c.does(submitter, "stopped", "stop", "wide")
+	// A job that fits on the nodes alone waits for another one, because the operator counts nodes. The one that runs is looked at, scaled and stopped; a member of etcd is lost meanwhile.
 	c.submits(submitter, "long", "trainers: 1:3\npasses: 1000000")
 	c.awaits(viewer, "job long is running", "why")
+	c.submits(submitter, "wide", "trainers: 2\ntrainer_cores: 14\npasses: 1")
+	c.awaits(viewer, "cores", "why", "wide")
+	c.refuses(viewer, "several TrainingJobs that have not ended: long, wide", "logs")
+	c.does(submitter, "stopped", "stop", "wide")
 	if err := c.Core().Delete().Namespace(c.namespace).Resource("pods").Name("edl-etcd-1").Do(t.Context()).Error(); err != nil {
 		t.Fatal(err)
 	}

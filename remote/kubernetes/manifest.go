@@ -115,6 +115,30 @@ func (o *Objects) YAML() ([]byte, error) {
 	return bytes.Join(all, []byte("---\n")), nil
 }
 
+// Manifests writes the objects that a listener makes for the roles of a job, as kubectl reads them. specs are those of all roles at their first start. Credentials are left out. With lasting,
+// jobs outlive the listener.
+func Manifests(s Settings, specs []*job.RoleSpec, lasting bool) ([]byte, error) {
+	var all [][]byte
+	for _, spec := range specs {
+		o, err := NewObjects(s, spec)
+		if err != nil {
+			return nil, err
+		}
+		b, err := o.YAML()
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, b)
+		if lasting && spec.Role == job.Role_COORDINATOR {
+			if b, err = yaml.Marshal(budgetOf(s, spec, len(serversOf(spec)))); err != nil {
+				return nil, fault.Wrap(fault.Internal, spec.Job, err)
+			}
+			all = append(all, b)
+		}
+	}
+	return bytes.Join(all, []byte("---\n")), nil
+}
+
 // memberOf is which role of its job a spec starts.
 func memberOf(spec *job.RoleSpec) cluster.Member {
 	return cluster.Member{Role: spec.Role, Index: int(spec.Index)}

@@ -8,16 +8,19 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/edl-go/edl/remote/kubernetes"
 	"github.com/edl-go/edl/remote/kubernetes/operator"
 )
 
@@ -26,7 +29,7 @@ const trainingJobs = "/apis/" + operator.Group + "/" + operator.Version + "/name
 // An operatorRig is a cluster with an operator.
 type operatorRig struct {
 	*clusterRig
-	alive func() // fails the test if the operator has ended
+	operator *operatorProcess // the last that was started
 }
 
 // apply sends what kubectl apply --server-side sends.
@@ -112,29 +115,71 @@ func (r *clusterRig) define() {
 	})
 }
 
-// operate starts an operator, which ends with the test. It returns a channel that is closed when the operator has ended.
-func (r *operatorRig) operate() <-chan struct{} {
+// An operatorProcess is an operator of a test.
+type operatorProcess struct {
+	*exec.Cmd
+	ended chan struct{} // closed when it has
+	log   *lockedText
+}
+
+// operate starts an operator, whose jobs outlive it, and which ends with the test. Of several, one works.
+func (r *operatorRig) operate() *operatorProcess {
 	r.Helper()
-	cmd := r.run("operator", "--kubeconfig", r.Kubeconfig, "--namespace", namespace, "--image", image, "--pod-template", r.template, "--addr", "127.77.0.2:0",
+	cmd := r.run("operator", "--kubeconfig", r.Kubeconfig, "--namespace", namespace, "--image", image, "--pod-template", r.template, "--addr", "127.77.0.2:7164", "--etcd", r.etcd,
 		"--data-dir", filepath.Join(r.dir, "operator"), "--allow-data", r.dir, "--allow-save", filepath.Join(r.dir, "models"))
-	var log bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &log, &log
+	o := &operatorProcess{cmd, make(chan struct{}), &lockedText{}}
+	cmd.Stdout, cmd.Stderr = o.log, o.log
 	if err := cmd.Start(); err != nil {
 		r.Fatal(err)
 	}
-	ended := make(chan struct{})
 	go func() {
-		defer close(ended)
+		defer close(o.ended)
 		_ = cmd.Wait()
 	}()
 	r.Cleanup(func() {
 		_ = cmd.Process.Signal(syscall.SIGINT)
-		<-ended
+		<-o.ended
 		if r.Failed() {
-			r.Logf("the operator wrote:\n%s", log.Bytes())
+			r.Logf("the operator wrote:\n%s", o.log)
 		}
 	})
-	return ended
+	r.operator = o
+	return o
+}
+
+// alive fails the test if the operator has ended.
+func (r *operatorRig) alive() {
+	r.Helper()
+	select {
+	case <-r.operator.ended:
+		r.Fatal("the operator has ended")
+	default:
+	}
+}
+
+// survives disturbs a job that trains. It must end with the bits of the reference executor, and leave nothing. One that was over by then is repeated with more passes.
+func (r *operatorRig) survives(name string, disturb func(ctx context.Context) error) {
+	r.Helper()
+	for passes, disturbed := 4, false; !disturbed; passes *= 2 {
+		job := fmt.Sprint(name, passes)
+		if err := r.apply(trainingJobs+job, r.manifest(job, passes, "trainers: 2")); err != nil {
+			r.Fatal(err)
+		}
+		r.Await(job+" is disturbed, or over", func(ctx context.Context) (bool, error) {
+			t, _, err := r.trainingJob(ctx, job)
+			if err != nil || conditionOf(t, operator.Complete).Type != "" {
+				return err == nil, err
+			}
+			if t.Status.Trainers < 2 {
+				return false, fmt.Errorf("%+v", t.Status)
+			}
+			disturbed = true
+			return true, disturb(ctx)
+		})
+		r.awaitCondition(job, operator.Complete, "Succeeded")
+		r.compare(filepath.Join(r.dir, "models", job), passes)
+	}
+	r.nothingLeft(namespace)
 }
 
 // manifest writes a TrainingJob of recognize_digits.
@@ -159,14 +204,7 @@ func TestTrainingJob(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.define()
-	ended := r.operate()
-	r.alive = func() {
-		select {
-		case <-ended:
-			t.Fatal("the operator has ended")
-		default:
-		}
-	}
+	first := r.operate()
 	apply := func(name string, passes int, more ...string) {
 		t.Helper()
 		if err := r.apply(trainingJobs+name, r.manifest(name, passes, more...)); err != nil {
@@ -254,6 +292,38 @@ func TestTrainingJob(t *testing.T) {
 		r.awaitCondition(name, operator.Complete, "Succeeded")
 		r.compare(filepath.Join(r.dir, "models", name), passes)
 	}
+
+	// A role that is killed for lack of memory is named with its limit, and with what its program takes.
+	apply("hungry", 1, "trainers: 2", "trainer_mib: 8")
+	r.awaitJob("hungry", "says why", func(t operator.TrainingJob) bool {
+		b, err := json.Marshal(t.Status)
+		return err == nil && strings.Contains(string(b), "(OOMKilled), want at most its limit of 8Mi; the plan of the program counts at least 6")
+	})
+	if err := r.Core().Delete().AbsPath(trainingJobs + "hungry").Do(t.Context()).Error(); err != nil {
+		t.Fatal(err)
+	}
+	r.nothingLeft(namespace)
+
+	// A job goes on while the API server is away for so long that the operator notices, and when the operator is killed and a trainer is lost before the next one works.
+	r.survives("outage", func(context.Context) error {
+		r.WithoutAPIFor(10 * time.Second)
+		return nil
+	})
+	if !strings.Contains(first.log.String(), "does not say what becomes of TrainingJobs") {
+		t.Error("the operator has not noticed the outage")
+	}
+	r.operate()
+	r.survives("killed", func(ctx context.Context) error {
+		if err := first.Process.Kill(); err != nil {
+			return err
+		}
+		<-first.ended
+		list, err := r.pods(ctx, kubernetes.LabelRole+"=trainer,"+kubernetes.LabelIndex+"=1")
+		if err == nil && len(list.Items) > 0 {
+			err = r.deletes(ctx, list.Items[0].Name)
+		}
+		return err
+	})
 
 	// A job of a queue begins suspended, whatever it says, and begins when the queue lets it. Its trainers are scaled by the scale subresource.
 	queued := bytes.Replace(r.manifest("queued", 1_000_000, "trainers: 1:3"), []byte("team: vision"), []byte(operator.QueueLabel+": main"), 1)

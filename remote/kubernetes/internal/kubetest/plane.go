@@ -103,6 +103,18 @@ func (p *Plane) WithoutAPI(during func()) {
 	p.startAPI()
 }
 
+// WithoutAPIFor lets the API server be away for a time, which is the fault that a test is about.
+func (p *Plane) WithoutAPIFor(d time.Duration) {
+	p.WithoutAPI(func() {
+		timer := time.NewTimer(d)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-p.t.Context().Done():
+		}
+	})
+}
+
 // Namespace makes a namespace in which pods must hold to the standard "restricted". It returns when pods can be made there.
 func (p *Plane) Namespace(name string) {
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"pod-security.kubernetes.io/enforce": "restricted"}}}
