@@ -81,7 +81,8 @@ func (h *handle) run(ctx context.Context) {
 		}
 	}
 	// The cluster deletes what was not deleted here when keptJob has passed, and the next listener of this name before.
-	if err := h.launcher.insist(h.object, func(ctx context.Context) error { return h.launcher.api.remove(ctx, h.object, grace) }); err != nil {
+	remove := func(ctx context.Context) error { return h.launcher.api.remove(ctx, h.object, grace) }
+	if err := h.launcher.insist(h.object, func(ctx context.Context) error { return h.launcher.inTurn(ctx, h.where, remove) }); err != nil {
 		h.launcher.log.Warn("the objects of a role stay for now", "object", h.object, "error", err)
 	}
 }
@@ -126,6 +127,10 @@ func (h *handle) await(ctx context.Context) (podState, error) {
 		select {
 		case <-changed:
 		case <-look.C:
+			look.Reset(lookAgain)
+			if !h.launcher.looks.TryAccept() {
+				continue
+			}
 			if s.waits == "" {
 				h.warn(ctx, seen)
 			}
@@ -134,7 +139,6 @@ func (h *handle) await(ctx context.Context) (podState, error) {
 					return s, nil
 				}
 			}
-			look.Reset(lookAgain)
 		case <-ctx.Done():
 			return s, fault.E(fault.Canceled, fault.At(h.where), fault.Got("a pod that did not run yet"), fault.Cause(context.Cause(ctx)))
 		}

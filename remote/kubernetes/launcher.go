@@ -11,6 +11,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/flowcontrol"
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/proto/job"
@@ -31,7 +32,9 @@ type Launcher struct {
 	ctx      context.Context // ends with the launcher
 	stop     context.CancelFunc
 	group    sync.WaitGroup
-	logs     *launch.RunLogs // where roles outlive the listener
+	logs     *launch.RunLogs                // where roles outlive the listener
+	turns    chan struct{}                  // a place for each role whose objects are made or deleted
+	looks    flowcontrol.PassiveRateLimiter // asks about pods that do not run: of all roles together
 
 	budgets sync.Mutex // held while one is changed, so that the last number is that of now; before mu
 	mu      sync.Mutex
@@ -54,7 +57,7 @@ func NewLauncher(ctx context.Context, c *rest.Config, s Settings, own *credentia
 		return nil, err
 	}
 	l := &Launcher{settings: s, own: own, api: a, pods: newPods(a, LabelListener+"="+s.Name, log), log: log, logs: launch.NewRunLogs(s.Keep, log),
-		servers: map[string]map[cluster.Member]bool{}}
+		turns: make(chan struct{}, rolesAtATime), looks: flowcontrol.NewTokenBucketPassiveRateLimiter(looksPerSecond, looksPerSecond), servers: map[string]map[cluster.Member]bool{}}
 	if s.Keep == "" {
 		if err := l.deleteAll(ctx, ""); err != nil {
 			return nil, err
@@ -66,6 +69,14 @@ func NewLauncher(ctx context.Context, c *rest.Config, s Settings, own *credentia
 	l.group.Go(func() { l.pods.follow(l.ctx) })
 	return l, nil
 }
+
+// Bounds of the calls of the API server for a job of many roles. A call has requestTime from when it is begun, with its turn among the calls that api lets out in a second, so roles take turns before that. A role
+// whose pod does not run asks for the reason every lookAgain, and gives way to others when all roles have asked looksPerSecond times: a thousand pods that wait for the same do not keep the API
+// server from starting others.
+const (
+	rolesAtATime   = 16
+	looksPerSecond = 10
+)
 
 // Close waits for the roles that were started, which the caller has stopped, and ends the connection to the cluster.
 func (l *Launcher) Close() {
@@ -102,7 +113,7 @@ func (l *Launcher) Start(ctx context.Context, spec *job.RoleSpec, log io.Writer)
 	if err != nil {
 		return nil, err
 	}
-	if err := l.api.make(ctx, where, o); err != nil {
+	if err := l.inTurn(ctx, where, func(ctx context.Context) error { return l.api.make(ctx, where, o) }); err != nil {
 		return nil, err
 	}
 	if err := l.serves(ctx, where, spec, true); err != nil {
@@ -125,6 +136,17 @@ func (l *Launcher) Start(ctx context.Context, spec *job.RoleSpec, log io.Writer)
 	unwatch := context.AfterFunc(ctx, func() { h.Stop(h.limits.LauncherStop) })
 	context.AfterFunc(following, func() { unwatch() })
 	return h, nil
+}
+
+// inTurn makes or deletes the objects of a role when it is its turn.
+func (l *Launcher) inTurn(ctx context.Context, where string, do func(ctx context.Context) error) error {
+	select {
+	case l.turns <- struct{}{}:
+	case <-ctx.Done():
+		return fault.E(fault.Canceled, fault.At(where), fault.Got("a role whose turn had not come"), fault.Cause(context.Cause(ctx)))
+	}
+	defer func() { <-l.turns }()
+	return do(ctx)
 }
 
 // Lines calls each with the lines of a run from a number on. With follow it waits for more until ctx ends or the run is released.

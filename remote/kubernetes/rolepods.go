@@ -12,7 +12,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
 	"github.com/edl-go/edl/fault"
@@ -90,8 +89,7 @@ const maxLogLine = 64 << 10
 
 // Log calls each with the lines that a pod has written. With follow it waits for more, until the pod or ctx ends. A pod that has not begun, or is gone, has written nothing.
 func (r *PodReader) Log(ctx context.Context, pod string, follow bool, each func(line string) error) error {
-	stream, err := r.api.core.Get().Namespace(r.api.namespace).Resource("pods").Name(pod).SubResource("log").
-		VersionedParams(&corev1.PodLogOptions{Container: container, Follow: follow}, metav1.ParameterCodec).Stream(ctx)
+	stream, err := r.api.core.Get().Namespace(r.api.namespace).Resource("pods").Name(pod).SubResource("log").Param("container", container).Param("follow", strconv.FormatBool(follow)).Stream(ctx)
 	switch {
 	case apierrors.IsNotFound(err), apierrors.IsBadRequest(err): // its container waits
 		return nil

@@ -26,10 +26,12 @@ type Kubelet struct {
 	server string // address of the API server
 	dir    string
 	images map[string]string // the program of each image
-	subnet int
-	port   int    // where it answers for logs
-	names  *names // nil: pods know no names
-	t      testing.TB
+	// simulated takes the place of programs; nil: containers are processes
+	simulated Simulated
+	subnet    int
+	port      int    // where it answers for logs
+	names     *names // nil: pods know no names
+	t         testing.TB
 
 	mu   sync.Mutex
 	pods map[types.UID]*pod
@@ -39,7 +41,12 @@ type Kubelet struct {
 // Node starts a kubelet, and ends it with the test. images are the programs of images; pods of others wait, as for an image that cannot be pulled. It returns when the node is
 // registered. number is that of the node, from 1.
 func (p *Plane) Node(number int, images map[string]string) {
-	k := &Kubelet{name: fmt.Sprintf("node-%d", number), core: p.core, server: p.config.Host, dir: p.t.TempDir(), images: images, subnet: number, names: p.names, t: p.t, pods: map[types.UID]*pod{}}
+	p.node(&Kubelet{images: images, subnet: number})
+}
+
+// node starts a kubelet.
+func (p *Plane) node(k *Kubelet) {
+	k.name, k.core, k.server, k.dir, k.names, k.t, k.pods = fmt.Sprintf("node-%d", k.subnet), p.core, p.config.Host, p.t.TempDir(), p.names, p.t, map[types.UID]*pod{}
 	k.port = k.serve()
 	ctx, cancel := context.WithCancel(context.Background())
 	if err := k.register(ctx); err != nil {

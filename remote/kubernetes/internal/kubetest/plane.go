@@ -3,7 +3,8 @@
 // Package kubetest is a Kubernetes cluster for tests: the real API server, controller manager and scheduler, as processes of this machine, and a small kubelet that runs
 // containers as processes. Nothing of it is a fake: what the control plane refuses is refused.
 //
-// plane.go starts the control plane, kubelet.go is a node, pod.go runs a pod, volumes.go makes its files, memory.go holds it to its limit, names.go lets pods find each other, and logs.go shows what it writes.
+// plane.go starts the control plane, kubelet.go is a node, pod.go runs a pod, volumes.go makes its files, memory.go holds it to its limit, names.go lets pods find each other, and logs.go shows what it writes. simulate.go is for nodes whose
+// containers are goroutines.
 package kubetest
 
 import (
@@ -173,6 +174,9 @@ func (p *Plane) Apply(namespace string, file []byte, change func(kind string, ob
 
 // Core speaks to the group of pods and nodes.
 func (p *Plane) Core() *rest.RESTClient { return p.core }
+
+// Config says how to reach the API server, as who may do everything.
+func (p *Plane) Config() *rest.Config { return rest.CopyConfig(p.config) }
 
 // As is Core of who has a token.
 func (p *Plane) As(token string) *rest.RESTClient {

@@ -64,7 +64,7 @@ func (p *pod) run(ctx context.Context) {
 func (p *pod) container(ctx context.Context) (code int, reason, message string) {
 	c := p.object.Spec.Containers[0]
 	binary, known := p.kubelet.images[c.Image]
-	if !known {
+	if !known && p.kubelet.simulated == nil {
 		p.tell(ctx, corev1.PodPending, false, corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ErrImagePull", Message: "no image " + c.Image}}, c)
 		<-p.stopping(ctx)
 		return 137, "Error", ""
@@ -72,6 +72,9 @@ func (p *pod) container(ctx context.Context) (code int, reason, message string) 
 	mounts, err := p.mount(ctx, c)
 	if err != nil {
 		return 128, "ContainerCannotRun", err.Error()
+	}
+	if p.kubelet.simulated != nil {
+		return p.simulate(ctx, c, mounts), "Completed", ""
 	}
 	termination := filepath.Join(p.dir, "termination")
 	mounts = append(mounts, mounted{c.TerminationMessagePath, termination})
@@ -202,7 +205,7 @@ func (p *pod) end(grace time.Duration) {
 
 // probe asks the container whether it is ready, and tells the API server when that changes. One that is not alive for FailureThreshold times is killed.
 func (p *pod) probe(ctx context.Context, c corev1.Container) {
-	p.tell(ctx, corev1.PodRunning, c.ReadinessProbe == nil, running(), c)
+	p.tell(ctx, corev1.PodRunning, c.ReadinessProbe == nil, containerRuns(), c)
 	ticker := time.NewTicker(time.Second)
 	defer ticker.Stop()
 	dead, was := int32(0), false
@@ -215,7 +218,7 @@ func (p *pod) probe(ctx context.Context, c corev1.Container) {
 		if c.ReadinessProbe != nil {
 			if is := p.serves(ctx, c.ReadinessProbe); is != was && ctx.Err() == nil {
 				was = is
-				p.tell(ctx, corev1.PodRunning, is, running(), c)
+				p.tell(ctx, corev1.PodRunning, is, containerRuns(), c)
 			}
 		}
 		if c.LivenessProbe != nil && was {
@@ -229,7 +232,7 @@ func (p *pod) probe(ctx context.Context, c corev1.Container) {
 	}
 }
 
-func running() corev1.ContainerState {
+func containerRuns() corev1.ContainerState {
 	return corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.Now()}}
 }
 
