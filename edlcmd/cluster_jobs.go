@@ -159,18 +159,31 @@ func tellWhyResource(ctx context.Context, c *console, f *resourceFlags, output s
 	if err != nil {
 		return err
 	}
-	pods, err := f.podsOf(ctx, t)
-	if err != nil {
-		return err
+	var pods []kubernetes.RolePod
+	if !t.Suspended() && !t.Ended() { // pods of such jobs have ended as they should
+		if pods, err = f.podsOf(ctx, t); err != nil {
+			return err
+		}
 	}
 	row := rowOfResource(t)
 	why := resourceWhy{Job: t.Name, State: row.State, Message: row.Message, Conditions: t.Status.Conditions, Waits: t.Status.Waits,
-		Pods: slices.DeleteFunc(pods, func(p kubernetes.RolePod) bool { return p.State == kubernetes.PodRuns || p.Words == "" })}
+		Pods: telling(pods)}
 	if output == "json" {
 		return writeJSON(c.out, why)
 	}
 	_, err = fmt.Fprint(c.out, answerWhyResource(&why, t, time.Now()))
 	return err
+}
+
+// telling are the pods that say why a job does not go on: those that wait, and those that have failed and have no other in their place.
+func telling(pods []kubernetes.RolePod) (list []kubernetes.RolePod) {
+	for i, p := range pods { // the starts of a role follow each other
+		last := i+1 == len(pods) || pods[i+1].Role != p.Role
+		if p.Words != "" && (p.State == kubernetes.PodWaits || p.State == kubernetes.PodEnded && last) {
+			list = append(list, p)
+		}
+	}
+	return list
 }
 
 // answerWhyResource writes an answer for people.

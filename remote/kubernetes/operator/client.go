@@ -159,3 +159,6 @@ func Chosen(list []TrainingJob) (*TrainingJob, error) {
 
 // Ended reports whether the job of a TrainingJob has ended.
 func (t *TrainingJob) Ended() bool { return t.Status.finished() }
+
+// Suspended reports whether the job of a TrainingJob waits without pods that run.
+func (t *TrainingJob) Suspended() bool { return t.Status.is(Suspended) }
