@@ -45,11 +45,10 @@ func Config(file, context string) (c *rest.Config, namespace string, err error) 
 		namespace, _, err = from.Namespace()
 	}
 	if err != nil {
-		where := "--kubeconfig"
 		if context != "" && strings.Contains(err.Error(), strconv.Quote(context)) {
-			where = "--context"
+			return nil, "", fault.E(fault.InvalidArgument, fault.At("--context"), fault.Cause(err), fault.Want("one of the file of kubectl"))
 		}
-		return nil, "", fault.E(fault.InvalidArgument, fault.At(where), fault.Cause(err), fault.Want("a file of kubectl, or a pod with a service account"))
+		return nil, "", fault.E(fault.InvalidArgument, fault.At("--kubeconfig"), fault.Cause(err), fault.Want("a file of kubectl, or a pod with a service account"))
 	}
 	return c, namespace, nil
 }

@@ -119,6 +119,9 @@ func (c *Client) refused(ctx context.Context, name string, err error) error {
 	case apierrors.IsConflict(err):
 		return fault.E(fault.Unavailable, fault.At(where), fault.Cause(err), fault.Hint("it was changed meanwhile: try again"))
 	}
+	if !errors.As(err, &status) {
+		return fault.E(fault.Unavailable, fault.At(where), fault.Got("an API server that does not answer"), fault.Cause(err), fault.Hint("--kubeconfig and --context say which it is"))
+	}
 	return fault.E(fault.Unavailable, fault.At(where), fault.Cause(err))
 }
 

@@ -5,6 +5,7 @@ package kubetest
 import (
 	"context"
 	"fmt"
+	"os"
 	"path/filepath"
 	"sync"
 	"testing"
@@ -141,8 +142,7 @@ func (k *Kubelet) take(ctx context.Context, change watch.EventType, object *core
 	p := k.pods[object.UID]
 	switch {
 	case p == nil && change != watch.Deleted && object.Status.Phase == corev1.PodPending:
-		k.next++
-		p = &pod{kubelet: k, object: object.DeepCopy(), address: fmt.Sprintf("127.77.%d.%d", k.subnet, k.next), dir: filepath.Join(k.dir, string(object.UID)), ended: make(chan struct{}), gone: make(chan struct{})}
+		p = &pod{kubelet: k, object: object.DeepCopy(), address: k.address(), dir: filepath.Join(k.dir, string(object.UID)), ended: make(chan struct{}), gone: make(chan struct{})}
 		k.pods[object.UID] = p
 		go p.run(ctx)
 		if object.DeletionTimestamp != nil {
@@ -155,6 +155,12 @@ func (k *Kubelet) take(ctx context.Context, change watch.EventType, object *core
 	case p == nil && object.DeletionTimestamp != nil && change != watch.Deleted: // it had ended before
 		go remove(ctx, k, object)
 	}
+}
+
+// address is one for the next pod. Tests of other processes have others, and one of a pod comes again when that has ended long since. k.mu is held.
+func (k *Kubelet) address() string {
+	k.next++
+	return fmt.Sprintf("127.%d.%d.%d", 100+os.Getpid()%150, k.subnet, 1+(k.next-1)%254)
 }
 
 func grace(p *corev1.Pod) time.Duration {
