@@ -165,7 +165,7 @@ func serveJobs(cmd *cobra.Command, c *console, f *listenFlags) (err error) {
 		return err
 	}
 	if f.cluster.on && f.cluster.dry != "" {
-		return f.rehearse(ctx, c)
+		return f.dryRun(ctx, c)
 	}
 	log := slog.New(slog.DiscardHandler)
 	if !f.quiet {

@@ -22,5 +22,5 @@
 // one name elect one.
 //
 // Files in reading order: settings.go says what a listener gives to all pods; manifest.go makes the objects, and template.go the pod of a role; api.go speaks to the API server, and pods.go follows pods;
-// launcher.go has Launcher, handle.go a role that it has started, and state.go reads pods; lease.go elects a listener, and lines.go keeps logs for the next one. run.go is the other side, inside of the pod.
+// launcher.go has Launcher, handle.go a role that it has started, and state.go reads pods; lease.go elects a listener, and lines.go keeps logs for the next one. rolepods.go shows pods to users of the cluster. run.go is the other side, inside of the pod.
 package kubernetes

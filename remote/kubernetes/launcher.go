@@ -75,7 +75,7 @@ func NewLauncher(ctx context.Context, c *rest.Config, s Settings, own *credentia
 // server from starting others.
 const (
 	rolesAtATime   = 16
-	looksPerSecond = 10
+	looksPerSecond = 5
 )
 
 // Close waits for the roles that were started, which the caller has stopped, and ends the connection to the cluster.

@@ -148,8 +148,8 @@ func TestClusterOfManyPods(t *testing.T) {
 			t.Errorf("%d times %s, want %d", starting[made], made, n)
 		}
 	}
-	// Roles whose pods wait ask at most ten times a second, all together: for warnings, and for a Job without a pod.
-	if asks, most := sum(starting)-3*n, 2*10*(int(took.Seconds())+2); asks > most {
+	// Roles whose pods wait ask at most five times a second, all together: for warnings, and for a Job without a pod.
+	if asks, most := sum(starting)-3*n, 2*5*(int(took.Seconds())+2); asks > most {
 		t.Errorf("%d calls while pods waited, want at most %d: %v", asks, most, starting)
 	}
 

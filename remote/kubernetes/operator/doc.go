@@ -9,6 +9,8 @@
 //
 // A TrainingJob has a finalizer while its job may run: who deletes it stops the job first. The job has the name of its resource, and its uid as a label, by which it is found.
 //
+// Client is for users of TrainingJobs, who speak to the API server alone.
+//
 // Files in reading order: resource.go has the types, crd.go the definition for the API server, conditions.go and decide.go what to do, operator.go the loop around it, and api.go the
-// calls of the API server.
+// calls of the API server. submit.go makes a TrainingJob of a job file, and client.go lists, scales and stops them.
 package operator

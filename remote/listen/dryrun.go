@@ -9,12 +9,12 @@ import (
 	"github.com/edl-go/edl/remote/jobspec"
 )
 
-// rehearsed is the run of a job that is not run: its roles have the same specifications each time.
-const rehearsed = "-rehearsed"
+// dryRun is the run of a job that is not run: its roles have the same specifications each time.
+const dryRun = "-dry-run"
 
-// Rehearse returns what each role of a job is given when a manager of cfg starts it, the coordinator first, and runs nothing. Credentials, parameters and a place of the listener for
+// DryRun returns what each role of a job is given when a manager of cfg starts it, the coordinator first, and runs nothing. Credentials, parameters and a place of the listener for
 // checkpoints are left out: they are made for a job that runs. It needs no registry and no launcher.
-func Rehearse(ctx context.Context, cfg Config, spec *job.JobSpec) ([]*job.RoleSpec, error) {
+func DryRun(ctx context.Context, cfg Config, spec *job.JobSpec) ([]*job.RoleSpec, error) {
 	jobspec.Complete(spec)
 	if err := jobspec.Check(spec); err != nil {
 		return nil, err
@@ -27,7 +27,7 @@ func Rehearse(ctx context.Context, cfg Config, spec *job.JobSpec) ([]*job.RoleSp
 	m := NewManager(cfg)
 	defer m.Close()
 	j := newJob(m, cmp.Or(spec.Name, "job"), spec, plan, &jobState{})
-	j.name = j.ID + rehearsed
+	j.name = j.ID + dryRun
 	members := []cluster.Member{{Role: job.Role_COORDINATOR}}
 	for _, of := range []struct {
 		role job.Role

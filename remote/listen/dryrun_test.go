@@ -11,18 +11,18 @@ import (
 	"github.com/edl-go/edl/remote/listen"
 )
 
-// A rehearsal gives each role what a listener would give it, the same each time, and runs nothing.
-func TestRehearse(t *testing.T) {
+// A dry run gives each role what a listener would give it, the same each time, and runs nothing.
+func TestDryRun(t *testing.T) {
 	spec := func() *job.JobSpec {
 		s := fed(t)
 		s.Name, s.Trainers, s.Pservers, s.Standby = "digits", 2, 2, 1
 		return s
 	}
-	roles, err := listen.Rehearse(t.Context(), listen.Config{}, spec())
+	roles, err := listen.DryRun(t.Context(), listen.Config{}, spec())
 	if err != nil {
 		t.Fatal(err)
 	}
-	again, err := listen.Rehearse(t.Context(), listen.Config{}, spec())
+	again, err := listen.DryRun(t.Context(), listen.Config{}, spec())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,7 +40,7 @@ func TestRehearse(t *testing.T) {
 	}
 	wrong := spec()
 	wrong.Program = []byte("nothing")
-	if _, err := listen.Rehearse(t.Context(), listen.Config{}, wrong); fault.KindOf(err) == fault.OK || errors.Is(err, fault.Internal) {
+	if _, err := listen.DryRun(t.Context(), listen.Config{}, wrong); fault.KindOf(err) == fault.OK || errors.Is(err, fault.Internal) {
 		t.Errorf("a program that is none: %v", err)
 	}
 }

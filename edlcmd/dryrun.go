@@ -9,8 +9,8 @@ import (
 	"github.com/edl-go/edl/remote/listen"
 )
 
-// rehearse prints the objects that a listener of these flags would make for the roles of a job file. It calls neither the cluster nor etcd.
-func (f *listenFlags) rehearse(ctx context.Context, c *console) error {
+// dryRun prints the objects that a listener of these flags would make for the roles of a job file. It calls neither the cluster nor etcd.
+func (f *listenFlags) dryRun(ctx context.Context, c *console) error {
 	namespace := f.cluster.namespace
 	if namespace == "" {
 		var err error
@@ -36,7 +36,7 @@ func (f *listenFlags) rehearse(ctx context.Context, c *console) error {
 	if file.Spec.Program, err = p.Encode(); err != nil {
 		return err
 	}
-	specs, err := listen.Rehearse(ctx, listen.Config{Etcd: f.endpoints, ClearData: f.insecure, TraceRounds: uint64(f.traces.every)}, file.Spec)
+	specs, err := listen.DryRun(ctx, listen.Config{Etcd: f.endpoints, ClearData: f.insecure, TraceRounds: uint64(f.traces.every)}, file.Spec)
 	if err != nil {
 		return err
 	}
