@@ -104,10 +104,11 @@ func (p *Plane) WithoutAPI(during func()) {
 	p.startAPI()
 }
 
-// WithoutAPIFor lets the API server be away for a time, which is the fault that a test is about.
+// WithoutAPIFor lets the API server be away for a time, which is the fault that a test is about, and for as long as it takes to start again.
 func (p *Plane) WithoutAPIFor(d time.Duration) {
+	stopped := time.Now() // it takes no more requests while it ends
 	p.WithoutAPI(func() {
-		timer := time.NewTimer(d)
+		timer := time.NewTimer(d - time.Since(stopped))
 		defer timer.Stop()
 		select {
 		case <-timer.C:
