@@ -7,10 +7,14 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/proto"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -294,4 +298,52 @@ func TestEarlierListener(t *testing.T) {
 	if r.jobs["edl"] != nil || r.jobs["other"] == nil {
 		t.Errorf("the Jobs are %v", r.jobs)
 	}
+}
+
+// Many roles that start at a time are made in turns, so that no call of one waits behind those of all others until its time is over.
+func TestRolesTakeTurns(t *testing.T) {
+	const roles, most = 40, 16
+	r := newLauncherRig(t, func(s *server) { s.state = func(*corev1.Pod) {} })
+	var now, peak, arrived atomic.Int32
+	crowd := make(chan struct{}) // closed when as many calls are under way as there are places
+	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		if q.Method == http.MethodPost && strings.HasSuffix(q.URL.Path, "/jobs") {
+			defer now.Add(-1)
+			for n, high := now.Add(1), peak.Load(); n > high && !peak.CompareAndSwap(high, n); high = peak.Load() {
+			}
+			if arrived.Add(1) == most {
+				close(crowd)
+			}
+			select {
+			case <-crowd:
+			case <-q.Context().Done():
+			}
+		}
+		r.ServeHTTP(w, q)
+	}))
+	defer front.Close()
+	r.url = front.URL
+	l := r.listener("")
+	defer l.Close()
+	var group sync.WaitGroup
+	for i := range roles {
+		spec := proto.CloneOf(r.spec)
+		spec.Index = uint32(i)
+		group.Go(func() {
+			h, err := l.Start(t.Context(), spec, io.Discard)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			h.Stop(time.Minute)
+		})
+	}
+	group.Wait()
+	if n := peak.Load(); n > most {
+		t.Errorf("%d roles were made at a time, want at most %d", n, most)
+	}
+	if left := r.left(); left != "" {
+		t.Errorf("left are %s", left)
+	}
+	front.CloseClientConnections()
 }
