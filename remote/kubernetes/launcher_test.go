@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -317,6 +318,9 @@ func TestRolesTakeTurns(t *testing.T) {
 			select {
 			case <-crowd:
 			case <-q.Context().Done():
+			}
+			for range 10_000 { // lets come who would come
+				runtime.Gosched()
 			}
 		}
 		r.ServeHTTP(w, q)
