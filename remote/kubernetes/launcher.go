@@ -74,7 +74,7 @@ func NewLauncher(ctx context.Context, c *rest.Config, s Settings, own *credentia
 // whose pod does not run asks for the reason every lookAgain, and gives way to others when all roles have asked looksPerSecond times: a thousand pods that wait for the same do not keep the API
 // server from starting others.
 const (
-	rolesAtATime   = 16
+	rolesAtATime   = 8
 	looksPerSecond = 5
 )
 

@@ -303,7 +303,7 @@ func TestEarlierListener(t *testing.T) {
 
 // Many roles that start at a time are made in turns, so that no call of one waits behind those of all others until its time is over.
 func TestRolesTakeTurns(t *testing.T) {
-	const roles, most = 40, 16
+	const roles, most = 40, 8
 	r := newLauncherRig(t, func(s *server) { s.state = func(*corev1.Pod) {} })
 	var now, peak, arrived atomic.Int32
 	crowd := make(chan struct{}) // closed when as many calls are under way as there are places
