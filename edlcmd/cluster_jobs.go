@@ -165,14 +165,18 @@ func tellWhyResource(ctx context.Context, c *console, f *resourceFlags, output s
 			return err
 		}
 	}
-	row := rowOfResource(t)
-	why := resourceWhy{Job: t.Name, State: row.State, Message: row.Message, Conditions: t.Status.Conditions, Waits: t.Status.Waits,
-		Pods: telling(pods)}
+	why := whyOf(t, pods)
 	if output == "json" {
 		return writeJSON(c.out, why)
 	}
-	_, err = fmt.Fprint(c.out, answerWhyResource(&why, t, time.Now()))
+	_, err = fmt.Fprint(c.out, answerWhyResource(why, t, time.Now()))
 	return err
+}
+
+// whyOf is the answer about a TrainingJob with these pods.
+func whyOf(t *operator.TrainingJob, pods []kubernetes.RolePod) *resourceWhy {
+	row := rowOfResource(t)
+	return &resourceWhy{Job: t.Name, State: row.State, Message: row.Message, Conditions: t.Status.Conditions, Waits: t.Status.Waits, Pods: telling(pods)}
 }
 
 // telling are the pods that say why a job does not go on: those that wait, and those that have failed and have no other in their place.
