@@ -21,7 +21,7 @@ import (
 //	new label=QUEUE ttl=SECONDS            a resource that somebody has applied
 //	spec suspend=yes|no replicas=N         what somebody changes
 //	delete                                 somebody does
-//	job STATE running=N steps=N loss=X     the job as the listener has it; suspended=yes, restarts=yes, name=OTHER, says=WORDS
+//	job STATE running=N steps=N loss=X     the job as the listener has it; suspended=yes, restarts=yes, name=OTHER, says=WORDS, waits=WORDS
 //	forget                                 the listener does not know it any more
 //	refuse WORDS, fail WORDS               the last submit was refused for good, or failed for now; ok: it is tried again
 //	look                                   what Decide says, and the status that it writes
@@ -90,6 +90,10 @@ func (s *story) do(c scripttest.Command) string {
 		if loss := c.Arg("loss", ""); loss != "" {
 			j.Loss = &loss
 		}
+		if what := c.Arg("waits", ""); what != "" {
+			since := metav1.NewTime(s.now)
+			j.Waits = []operator.Wait{{Who: "trainer 1", What: strings.ReplaceAll(what, "_", " "), Since: &since}}
+		}
 		s.seen.Job = j
 	case "forget":
 		s.seen.Job = nil
@@ -153,6 +157,9 @@ func told(s *operator.Status) string {
 	}
 	if s.Message != nil {
 		parts = append(parts, "says "+*s.Message)
+	}
+	for _, w := range s.Waits {
+		parts = append(parts, w.Who+" waits for "+w.What)
 	}
 	for _, c := range s.Conditions {
 		parts = append(parts, fmt.Sprintf("%s %s %s", c.Type, c.Status, c.Reason))
