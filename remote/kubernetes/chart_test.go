@@ -171,6 +171,8 @@ func TestClusterChart(t *testing.T) {
 	c.does(viewer, "Complete for", "why", "whole")
 	c.refuses(viewer, "edl logs whole --listener ADDR", "logs", "whole")
 	c.refuses(submitter, "kubectl delete tj/whole", "stop", "whole")
+	c.refuses(submitter, "kubectl delete tj/NAME", "submit", "-f", filepath.Join(c.dir, "whole.yaml"))
+	c.refuses([]string{"--kubernetes", "--kubeconfig", r.Kubeconfig, "--namespace", "nowhere"}, "kubectl create namespace nowhere", "submit", "-f", filepath.Join(c.dir, "whole.yaml"))
 
 	// A job that fits on the nodes alone waits for another one, because the operator counts nodes. The one that runs is looked at, scaled and stopped; a member of etcd is lost meanwhile.
 	c.submits(submitter, "long", "trainers: 1:3\npasses: 1000000")

@@ -133,9 +133,11 @@ func notMade(namespace, what string, err error) error {
 	switch {
 	case apierrors.IsNotFound(err):
 		return missingNamespace(namespace)
+	case apierrors.IsAlreadyExists(err):
+		return fault.E(fault.InvalidArgument, fault.At(what), fault.Cause(err), fault.Want("another name"), fault.Hint("\"kubectl delete tj/NAME\" removes a job of the name, with its program"))
 	case apierrors.IsForbidden(err), apierrors.IsUnauthorized(err):
 		kind = fault.Denied
-	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsAlreadyExists(err):
+	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err):
 		kind = fault.InvalidArgument
 	}
 	return fault.E(kind, fault.At(what), fault.Cause(err))
