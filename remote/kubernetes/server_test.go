@@ -35,6 +35,7 @@ type server struct {
 	t     *testing.T
 	work  func(ctx context.Context, spec *job.RoleSpec, log io.Writer) error // of the role of each pod; nil: pods do not run
 	state func(p *corev1.Pod)                                                // of pods that do not run
+	dir   string                                                             // of the files of pods
 
 	mu       sync.Mutex
 	group    sync.WaitGroup
@@ -53,10 +54,10 @@ type server struct {
 }
 
 func newServer(t *testing.T) (*server, *httptest.Server) {
-	s := &server{t: t, jobs: map[string]*batchv1.Job{}, owned: map[string]map[string]map[string][]byte{"configmaps": {}, "secrets": {}}, pods: map[string]*corev1.Pod{}, ends: map[string]context.CancelFunc{},
+	s := &server{t: t, dir: t.TempDir(), jobs: map[string]*batchv1.Job{}, owned: map[string]map[string]map[string][]byte{"configmaps": {}, "secrets": {}}, pods: map[string]*corev1.Pod{}, ends: map[string]context.CancelFunc{},
 		watchers: map[chan metav1.WatchEvent]bool{}, deleted: make(chan string, 1)}
 	h := httptest.NewServer(s)
-	t.Cleanup(func() {
+	t.Cleanup(func() { // before the files of pods are removed, which write until they have ended
 		h.CloseClientConnections()
 		h.Close()
 		s.group.Wait()
@@ -209,7 +210,10 @@ func (s *server) begin(j *batchv1.Job) {
 	if s.work == nil {
 		return
 	}
-	dir := s.t.TempDir()
+	dir := filepath.Join(s.dir, j.Name)
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		s.t.Error(err)
+	}
 	for _, files := range s.owned {
 		for name, b := range files[j.Name] {
 			write(s.t, filepath.Join(dir, name), b)
