@@ -456,10 +456,8 @@ func bindings(spec *job.JobSpec) map[string][]string {
 // absolutePaths makes the paths of a job mean the same in a listener that works in another directory.
 func absolutePaths(spec *job.JobSpec) (err error) {
 	for _, d := range spec.Data {
-		for i, glob := range d.Globs {
-			if d.Globs[i], err = dataset.Absolute(glob); err != nil {
-				return err
-			}
+		if err := absoluteGlobs(d.Globs); err != nil {
+			return err
 		}
 	}
 	paths := []*string{&spec.Save, &spec.Params, &spec.Resume}
@@ -475,6 +473,16 @@ func absolutePaths(spec *job.JobSpec) (err error) {
 			return fileFault(*path, err)
 		}
 		*path = absolute
+	}
+	return nil
+}
+
+// absoluteGlobs makes globs mean the same in processes with other working directories.
+func absoluteGlobs(globs []string) (err error) {
+	for i, glob := range globs {
+		if globs[i], err = dataset.Absolute(glob); err != nil {
+			return err
+		}
 	}
 	return nil
 }

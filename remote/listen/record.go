@@ -143,6 +143,17 @@ func (r *record) addStep(step *job.Step) (first, told bool) {
 	return first, true
 }
 
+// addEvaluated takes over the outcome of an evaluation, and reports whether watchers are told of it: a coordinator that was started again may evaluate once more
+// what was told.
+func (r *record) addEvaluated(v *job.Evaluated) (told bool) {
+	if last := r.status.Evaluated; last != nil && v.Step <= last.Step {
+		return false
+	}
+	v.Attempt = r.status.Attempt
+	r.status.Evaluated = v
+	return true
+}
+
 // miss counts steps that nobody can report any more. In sync mode the number of the next step shows them.
 func (r *record) miss(steps uint64) {
 	if r.status.Mode != job.Mode_SYNC {
@@ -170,6 +181,7 @@ func (r *record) goBack(restart *job.Progress, records int64) {
 	r.told = max(r.told, r.next)
 	r.next, r.reported = max(r.begin, restart.GetSteps()), nil
 	r.status.Attempt++
+	r.status.Evaluated, r.status.Last = nil, nil
 	r.status.Progress = restart
 	r.status.Steps, r.status.Records, r.status.Pass, r.status.CompletePasses = r.next-r.begin, records, restart.GetPass(), restart.GetPass()
 }
