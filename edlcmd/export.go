@@ -154,13 +154,15 @@ func exportModel(ctx context.Context, c *console, f *exportFlags, from string) e
 // write writes a model, folded if the user says so.
 func (f *exportFlags) write(ctx context.Context, c *console, m export.Model, format export.Format, more []export.File) error {
 	if f.fold {
-		var err error
-		if m, err = f.folded(ctx, c, m); err != nil {
+		folded, said, err := f.folded(ctx, m)
+		if err == nil {
+			err = export.CheckModel(ctx, f.dir, folded.Program, f.overwrite)
+		}
+		if err != nil {
 			return err
 		}
-		if err := export.CheckModel(ctx, f.dir, m.Program, f.overwrite); err != nil {
-			return err
-		}
+		fmt.Fprintln(c.err, said)
+		m = folded
 	}
 	said, err := writeExport(f.dir, m.Program, format, m.Value, more...)
 	if err != nil {
@@ -174,35 +176,33 @@ func (f *exportFlags) write(ctx context.Context, c *console, m export.Model, for
 // of some hundred layers.
 const mostFolded = 1e-3
 
-// folded folds a model, and compares what both compute.
-func (f *exportFlags) folded(ctx context.Context, c *console, m export.Model) (export.Model, error) {
+// folded folds a model, compares what both compute, and says what it has done.
+func (f *exportFlags) folded(ctx context.Context, m export.Model) (out export.Model, said string, err error) {
 	var feed executor.Feed
-	var err error
 	if len(f.samples) > 0 {
 		if feed, err = readFeeds(m.Program, m.Program, f.samples, nil); err == nil {
 			err = checkFeeds(m.Program, feed)
 		}
 		if err != nil {
-			return m, inFile("--sample", err)
+			return m, "", inFile("--sample", err)
 		}
 	} else if feed, err = export.Samples(m.Program); err != nil {
-		return m, fault.E(fault.KindOf(err), fault.At("--fold"), fault.Cause(err), fault.Hint("--sample FILE names rows to compare the models on"))
+		return m, "", fault.E(fault.KindOf(err), fault.At("--fold"), fault.Cause(err), fault.Hint("--sample FILE names rows to compare the models on"))
 	}
 	folded, err := export.Fold(ctx, m.Program, m.Value)
 	if err != nil {
-		return m, inFile("--fold", err)
+		return m, "", inFile("--fold", err)
 	}
-	out := export.Model{Program: folded.Program, Value: folded.Value}
+	out = export.Model{Program: folded.Program, Value: folded.Value}
 	d, err := export.Difference(ctx, out, m, feed)
 	if err != nil {
-		return m, fault.E(fault.KindOf(err), fault.At("--fold"), fault.Cause(err), fault.Hint("--sample FILE names rows to compare the models on"))
+		return m, "", fault.E(fault.KindOf(err), fault.At("--fold"), fault.Cause(err), fault.Hint("--sample FILE names rows to compare the models on"))
 	}
 	if d > mostFolded {
-		return m, fault.E(fault.Unsupported, fault.At("--fold"), fault.Gotf("results that differ by %.2g of the largest", d), fault.Wantf("at most %g", mostFolded),
+		return m, "", fault.E(fault.Unsupported, fault.At("--fold"), fault.Gotf("results that differ by %.2g of the largest", d), fault.Wantf("at most %g", mostFolded),
 			fault.Hint("export without --fold"))
 	}
-	fmt.Fprintf(c.err, "folded %d constants and %d batch norms; on sample rows results differ by %.2g of the largest\n", folded.Constants, folded.Norms, d)
-	return out, nil
+	return out, fmt.Sprintf("folded %d constants and %d batch norms; on sample rows results differ by %.2g of the largest", folded.Constants, folded.Norms, d), nil
 }
 
 // sameFile reports whether two paths lead to one file.
