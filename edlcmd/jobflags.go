@@ -239,7 +239,10 @@ func (f *jobFlags) override(flags *pflag.FlagSet, spec *job.JobSpec) error {
 	if given("save") {
 		spec.Save = f.save
 	}
-	spec.Params, spec.Save, spec.Overwrite = bucket.LocalPath(spec.Params), bucket.LocalPath(spec.Save), f.overwrite
+	if given("overwrite") {
+		spec.Overwrite = f.overwrite
+	}
+	spec.Params, spec.Save = bucket.LocalPath(spec.Params), bucket.LocalPath(spec.Save)
 	if given("workers") {
 		if f.workers < 1 {
 			return tooFew("--workers", int64(f.workers))
