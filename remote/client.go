@@ -213,10 +213,11 @@ func (c *Client) Finish(ctx context.Context, id string, after *uint64) (*job.Job
 
 // Acknowledge tells a job with max_ahead that its follower is done with all steps of an attempt below a number.
 func (c *Client) Acknowledge(ctx context.Context, id string, attempt int32, steps uint64) error {
-	return c.acknowledge(ctx, &rpc.AcknowledgeRequest{Job: id, Steps: steps, Attempt: attempt})
+	return acknowledge(ctx, c, &rpc.AcknowledgeRequest{Job: id, Steps: steps, Attempt: attempt})
 }
 
-func (c *Client) acknowledge(ctx context.Context, m *rpc.AcknowledgeRequest) error {
+// acknowledge tells a job how far its follower is.
+func acknowledge(ctx context.Context, c *Client, m *rpc.AcknowledgeRequest) error {
 	return follow(ctx, c, func(bool) (bool, error, error) {
 		_, err := c.service.Acknowledge(ctx, m)
 		return false, nil, err

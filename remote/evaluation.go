@@ -65,7 +65,7 @@ func (f *follower) acknowledge(ctx context.Context) error {
 	if f.job.ahead {
 		m.Steps = f.done
 	}
-	return f.job.client.acknowledge(ctx, m)
+	return acknowledge(ctx, f.job.client, m)
 }
 
 // needsFollower reports whether a job waits for its follower, after each step or each evaluation.
