@@ -83,4 +83,3 @@ func TestClassWeights(t *testing.T) {
 	}
 	train(2, "--class-weight", "numbers.pb", "wrong", "--class-weight", "1=2")
 }
-
