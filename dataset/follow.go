@@ -60,7 +60,7 @@ func (f *Follower) List(ctx context.Context) (l Listing, err error) {
 	if l.Ended, err = f.ended(ctx); err != nil { // before the files, so that no file older than the marker is missed
 		return Listing{}, err
 	}
-	files, err := f.sources.expand(ctx, f.globs, func(string) error { return nil })
+	files, err := f.sources.expand(ctx, f.globs, func(context.Context, string) error { return nil })
 	if err != nil {
 		return Listing{}, err
 	}

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/edl-go/edl/dataset/recordio"
 	"github.com/edl-go/edl/fault"
@@ -21,7 +22,7 @@ type sources struct {
 
 // expand returns the files that match globs: globs in order, files sorted within each, none twice. It calls missing for a glob that matches
 // nothing.
-func (s *sources) expand(ctx context.Context, globs []string, missing func(glob string) error) ([]bucket.File, error) {
+func (s *sources) expand(ctx context.Context, globs []string, missing func(ctx context.Context, glob string) error) ([]bucket.File, error) {
 	var files []bucket.File
 	seen := map[string]bool{}
 	for _, glob := range globs {
@@ -30,7 +31,7 @@ func (s *sources) expand(ctx context.Context, globs []string, missing func(glob 
 			return nil, err
 		}
 		if len(matches) == 0 {
-			if err := missing(glob); err != nil {
+			if err := missing(ctx, glob); err != nil {
 				return nil, err
 			}
 		}
@@ -49,9 +50,48 @@ func (s *sources) expand(ctx context.Context, globs []string, missing func(glob 
 }
 
 // missing is the error of a glob that nothing matches.
-func missing(glob string) error {
-	return fault.E(fault.NotFound, fault.Got("no file for dataset glob "+fault.Quote(glob)), fault.Want("at least one record file"),
-		fault.Hint("a relative glob starts in the working directory"))
+func missing(ctx context.Context, glob string) error {
+	hint := "a relative glob starts in the working directory"
+	if meant := meant(ctx, glob); meant != "" {
+		hint = "did you mean " + fault.Quote(meant) + "?"
+	}
+	return fault.E(fault.NotFound, fault.Got("no file for dataset glob "+fault.Quote(glob)), fault.Want("at least one record file"), fault.Hint(hint))
+}
+
+// meant returns the path that is closest to a glob which nothing matches: that of a folder, where the glob names one that is not there, or of a file whose name begins nearly
+// as the pattern does. It looks where the job may read, and returns "" if nothing is close.
+func meant(ctx context.Context, glob string) string {
+	if bucket.IsURL(glob) {
+		return ""
+	}
+	dir, pattern := filepath.Split(filepath.Clean(glob))
+	for {
+		if paths, err := policy.From(ctx).Glob(filepath.Join(dir, "*")); err != nil || len(paths) > 0 || dir == "" || filepath.Clean(dir) == string(filepath.Separator) {
+			if err != nil {
+				return ""
+			}
+			return closest(pattern, paths)
+		}
+		dir, pattern = filepath.Split(filepath.Clean(dir)) // which is not there, or is empty
+	}
+}
+
+// closest returns the first path whose name begins most nearly as a pattern does before its first star; "" if none is close.
+func closest(pattern string, paths []string) string {
+	begin := pattern
+	if i := strings.IndexAny(pattern, `*?[\`); i >= 0 {
+		begin = pattern[:i]
+	}
+	begins := make([]string, len(paths))
+	for i, path := range paths {
+		if begins[i] = filepath.Base(path); begin != pattern {
+			begins[i] = begins[i][:min(len(begin), len(begins[i]))]
+		}
+	}
+	if at := slices.Index(begins, fault.Closest(begin, begins)); at >= 0 {
+		return paths[at]
+	}
+	return ""
 }
 
 // CheckFiles fails with NotFound if a glob matches no file of this machine, so that a job need not begin to find out. It does not look into buckets: they may

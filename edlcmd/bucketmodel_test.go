@@ -68,6 +68,9 @@ func TestModelsInBuckets(t *testing.T) {
 	train(0, "", "--save", at("there"))
 	train(0, "goes on at pass 1", "--params", at("there"), "--save", "file://"+path("went"))
 	train(0, "goes on at pass 1", "--params", path("here"), "--save", path("on"))
+	if got, want := edl(0, "", "show", at("there")), edl(0, "", "show", path("here")); got == "" || got != want {
+		t.Errorf("edl show tells of a model in a bucket:\n%s\nand of the same in a directory:\n%s", got, want)
+	}
 	same(path("went"), path("on"))
 	if !testing.Short() { // the trainer that saves writes to the bucket
 		cluster := exec.CommandContext(t.Context(), edlFile(t), "run", path("program.pb"), "--data", data, "--params", path("here"), "--save", at("cluster"), "--remote", "--trainers", "1", "--pservers", "1")

@@ -30,6 +30,9 @@ type exportFlags struct {
 	schema   string
 
 	overwrite bool
+
+	fold    bool
+	samples []string
 }
 
 func newExport(c *console) *cobra.Command {
@@ -57,6 +60,8 @@ inference. What it is fed are the inputs that are left.`,
 	flags.BoolVar(&f.overwrite, "overwrite", false, "replace another model there")
 	flags.BoolVar(&f.combined, "combined", false, "with the format fluid: all parameters in one file, "+combinedFile)
 	flags.StringVar(&f.schema, "schema", "", "write the schema `FILE` of \"edl data table\" beside the model, by which it was trained (default: that beside MODEL)")
+	flags.BoolVar(&f.fold, "fold", false, "compute constants once, and make batch norms part of the weights before them; results differ by rounding, and are compared on sample rows")
+	flags.StringArrayVar(&f.samples, "sample", nil, "with --fold: compare on the rows of a `FILE`, given as to the flag --feed of \"edl run\"; repeatable (default: rows that are made up)")
 	f.format = choiceFlag(cmd, "format", "how parameters are written", string(export.Fluid), string(export.Safetensors), string(export.NPZ), string(export.ONNX))
 	cmd.RunE = func(cmd *cobra.Command, args []string) error { return exportModel(cmd.Context(), c, f, args[0]) }
 	return cmd
@@ -71,6 +76,9 @@ func exportModel(ctx context.Context, c *console, f *exportFlags, from string) e
 		return fault.E(fault.InvalidArgument, fault.At("--combined"), fault.Got("a format that has one file for all parameters"), fault.Want("--format fluid"))
 	case f.combined:
 		format = export.Combined
+	}
+	if len(f.samples) > 0 && !f.fold {
+		return fault.E(fault.InvalidArgument, fault.At("--sample"), fault.Got("an export that changes no bit"), fault.Want("it together with --fold"))
 	}
 	if bucket.IsURL(from) {
 		dir, found, done, err := fetchModel(ctx, from)
@@ -109,8 +117,10 @@ func exportModel(ctx context.Context, c *console, f *exportFlags, from string) e
 	if sameFile(params, f.dir) {
 		return fault.E(fault.InvalidArgument, fault.At("-o "+f.dir), fault.Got("the directory that is exported"), fault.Want("another one"))
 	}
-	if err := export.CheckModel(ctx, f.dir, inference, f.overwrite); err != nil {
-		return err
+	if !f.fold { // else the parameters are others
+		if err := export.CheckModel(ctx, f.dir, inference, f.overwrite); err != nil {
+			return err
+		}
 	}
 	var more []export.File
 	if f.schema == "" {
@@ -122,12 +132,7 @@ func exportModel(ctx context.Context, c *console, f *exportFlags, from string) e
 		}
 	}
 	write := func(value func(string) (*tensor.Tensor, error)) error {
-		said, err := writeExport(f.dir, inference, format, value, more...)
-		if err != nil {
-			return err
-		}
-		_, err = fmt.Fprintln(c.err, said)
-		return err
+		return f.write(ctx, c, export.Model{Program: inference, Value: value}, format, more)
 	}
 	if isParameters(params, inference) {
 		value, err := valuesOfFile(params, p, inference)
@@ -144,6 +149,60 @@ func exportModel(ctx context.Context, c *console, f *exportFlags, from string) e
 	return withCheckpoint(ctx, params, func(k *checkpoint.Checkpoint) error {
 		return write(func(name string) (*tensor.Tensor, error) { return k.Value(ctx, name) })
 	})
+}
+
+// write writes a model, folded if the user says so.
+func (f *exportFlags) write(ctx context.Context, c *console, m export.Model, format export.Format, more []export.File) error {
+	if f.fold {
+		folded, said, err := f.folded(ctx, m)
+		if err == nil {
+			err = export.CheckModel(ctx, f.dir, folded.Program, f.overwrite)
+		}
+		if err != nil {
+			return err
+		}
+		fmt.Fprintln(c.err, said)
+		m = folded
+	}
+	said, err := writeExport(f.dir, m.Program, format, m.Value, more...)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(c.err, said)
+	return err
+}
+
+// mostFolded is by how much results of a folded model may differ from those of the model, as a part of the largest of them. Rounding of float32 makes 1e-7 in each
+// of some hundred layers.
+const mostFolded = 1e-3
+
+// folded folds a model, compares what both compute, and says what it has done.
+func (f *exportFlags) folded(ctx context.Context, m export.Model) (out export.Model, said string, err error) {
+	var feed executor.Feed
+	if len(f.samples) > 0 {
+		if feed, err = readFeeds(m.Program, m.Program, f.samples, nil); err == nil {
+			err = checkFeeds(m.Program, feed)
+		}
+		if err != nil {
+			return m, "", inFile("--sample", err)
+		}
+	} else if feed, err = export.Samples(m.Program); err != nil {
+		return m, "", fault.E(fault.KindOf(err), fault.At("--fold"), fault.Cause(err), fault.Hint("--sample FILE names rows to compare the models on"))
+	}
+	folded, err := export.Fold(ctx, m.Program, m.Value)
+	if err != nil {
+		return m, "", inFile("--fold", err)
+	}
+	out = export.Model{Program: folded.Program, Value: folded.Value}
+	d, err := export.Difference(ctx, out, m, feed)
+	if err != nil {
+		return m, "", fault.E(fault.KindOf(err), fault.At("--fold"), fault.Cause(err), fault.Hint("--sample FILE names rows to compare the models on"))
+	}
+	if d > mostFolded {
+		return m, "", fault.E(fault.Unsupported, fault.At("--fold"), fault.Gotf("results that differ by %.2g of the largest", d), fault.Wantf("at most %g", mostFolded),
+			fault.Hint("export without --fold"))
+	}
+	return out, fmt.Sprintf("folded %d constants and %d batch norms; on sample rows results differ by %.2g of the largest", folded.Constants, folded.Norms, d), nil
 }
 
 // sameFile reports whether two paths lead to one file.

@@ -35,12 +35,12 @@ func flagFault(cmd *cobra.Command, err error) error {
 	var unknown *pflag.NotExistError
 	if errors.As(err, &unknown) && len(unknown.GetSpecifiedShortnames()) == 0 {
 		var names []string
-		cmd.Flags().VisitAll(func(flag *pflag.Flag) { names = append(names, flag.Name) })
+		cmd.Flags().VisitAll(func(flag *pflag.Flag) { names = append(names, "--"+flag.Name) })
 		name := unknown.GetSpecifiedName()
-		if other := otherNames[name]; slices.Contains(names, other) {
+		if other := otherNames[name]; slices.Contains(names, "--"+other) {
 			name = other
 		}
-		meant := fault.E(f.Kind, fault.DidYouMean(name, names)).Hint
+		meant := fault.E(f.Kind, fault.DidYouMean("--"+name, names)).Hint
 		if cmd.Name() == "submit" && slices.Contains(append([]string{"eval-data", "metric"}, heldBackFlags...), name) {
 			meant = `only "edl run" evaluates while a program trains;`
 		}

@@ -239,7 +239,10 @@ func (f *jobFlags) override(flags *pflag.FlagSet, spec *job.JobSpec) error {
 	if given("save") {
 		spec.Save = f.save
 	}
-	spec.Params, spec.Save, spec.Overwrite = bucket.LocalPath(spec.Params), bucket.LocalPath(spec.Save), f.overwrite
+	if given("overwrite") {
+		spec.Overwrite = f.overwrite
+	}
+	spec.Params, spec.Save = bucket.LocalPath(spec.Params), bucket.LocalPath(spec.Save)
 	if given("workers") {
 		if f.workers < 1 {
 			return tooFew("--workers", int64(f.workers))
@@ -456,10 +459,8 @@ func bindings(spec *job.JobSpec) map[string][]string {
 // absolutePaths makes the paths of a job mean the same in a listener that works in another directory.
 func absolutePaths(spec *job.JobSpec) (err error) {
 	for _, d := range spec.Data {
-		for i, glob := range d.Globs {
-			if d.Globs[i], err = dataset.Absolute(glob); err != nil {
-				return err
-			}
+		if err := absoluteGlobs(d.Globs); err != nil {
+			return err
 		}
 	}
 	paths := []*string{&spec.Save, &spec.Params, &spec.Resume}
@@ -475,6 +476,16 @@ func absolutePaths(spec *job.JobSpec) (err error) {
 			return fileFault(*path, err)
 		}
 		*path = absolute
+	}
+	return nil
+}
+
+// absoluteGlobs makes globs mean the same in processes with other working directories.
+func absoluteGlobs(globs []string) (err error) {
+	for i, glob := range globs {
+		if globs[i], err = dataset.Absolute(glob); err != nil {
+			return err
+		}
 	}
 	return nil
 }

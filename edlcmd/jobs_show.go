@@ -148,6 +148,15 @@ func writeJobStatus(w io.Writer, d *rpc.JobDetails) error {
 	row("pass", fmt.Sprintf("%d of %d", r.Pass, r.Passes))
 	row("steps", r.Steps)
 	row("records", r.Records)
+	if last := d.Status.GetLast(); len(last) > 0 {
+		row("last step", numbersText(last))
+	}
+	if text := d.Queues.GetEvaluating(); text != "" && !view.Ended(d.Status) {
+		row("evaluates", text)
+	}
+	if e := d.Status.GetEvaluated(); e != nil {
+		row("evaluated", fmt.Sprintf("after pass %d, step %d: %s", e.Pass, e.Step, numbersText(e.Values)))
+	}
 	if k := d.Queues.GetCheckpoint(); k != nil {
 		row("checkpoint", checkpointText(k, d.Status.GetEarlierSteps()))
 	} else if k := d.Spec.GetCheckpoints(); k != nil {
@@ -158,6 +167,15 @@ func writeJobStatus(w io.Writer, d *rpc.JobDetails) error {
 	}
 	row("age", age(r.Seconds))
 	return t.Flush()
+}
+
+// numbersText writes numbers with their names.
+func numbersText(values []*job.MetricValue) string {
+	var words []string
+	for _, v := range values {
+		words = append(words, fmt.Sprintf("%s %.6g", v.Name, v.Value))
+	}
+	return strings.Join(words, "  ")
 }
 
 // checkpointText says which checkpoint is the last, and why there is no later one. The job has begun after so many steps.

@@ -2,7 +2,6 @@ package edlcmd
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"math"
 	"os"
@@ -73,8 +72,10 @@ func exportONNX(ctx context.Context, c *console, f *exportFlags, format export.F
 			return err
 		}
 	}
-	if err := export.CheckModel(ctx, f.dir, inference, f.overwrite); err != nil {
-		return err
+	if !f.fold {
+		if err := export.CheckModel(ctx, f.dir, inference, f.overwrite); err != nil {
+			return err
+		}
 	}
 	var more []export.File
 	if f.schema != "" {
@@ -85,10 +86,5 @@ func exportONNX(ctx context.Context, c *console, f *exportFlags, format export.F
 	if err != nil {
 		return err
 	}
-	said, err := writeExport(f.dir, inference, format, func(name string) (*tensor.Tensor, error) { return m.Values[name], nil }, more...)
-	if err != nil {
-		return err
-	}
-	_, err = fmt.Fprintln(c.err, said)
-	return err
+	return f.write(ctx, c, export.Model{Program: inference, Value: func(name string) (*tensor.Tensor, error) { return m.Values[name], nil }}, format, more)
 }

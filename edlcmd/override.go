@@ -19,6 +19,7 @@ type overrides struct {
 	rate  float64
 	batch batchFlag
 	seed  int64
+	class []string
 	again bool // the run goes on with one that had the same overrides: the learning rate is saved, and nothing is refused that had an effect there
 }
 
@@ -26,6 +27,7 @@ func (o *overrides) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.Float64Var(&o.rate, "learning-rate", 0, "train with the constant learning rate `X`, not with that of the program")
 	o.batch.add(cmd)
+	flags.StringSliceVar(&o.class, "class-weight", nil, "the loss of a row counts as often as its class says, as `CLASS=WEIGHT,...`; other classes count once")
 	flags.Int64Var(&o.seed, "seed", 0, "draw initial values, dropout, shuffles and other chance as a program with the seed `N` does")
 }
 
@@ -38,6 +40,11 @@ func (o *overrides) apply(flags *pflag.FlagSet, spec *job.JobSpec, p *program.Pr
 	}
 	if err := o.batch.set(flags, p); err != nil {
 		return err
+	}
+	if flags.Changed("class-weight") {
+		if err := setClassWeights(p, o.class); err != nil {
+			return err
+		}
 	}
 	if flags.Changed("seed") {
 		return o.setSeed(p, goesOn)

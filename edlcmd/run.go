@@ -278,7 +278,7 @@ func runToEnd(cmd *cobra.Command, c *console, f *runFlags, spec *job.JobSpec, p 
 	if err != nil {
 		return err
 	}
-	evaluates, err := f.eval.prepare(cmd.Context(), cmd.Flags(), f.metrics, spec, p, exported != nil)
+	evaluates, err := f.eval.prepare(cmd.Context(), cmd.Flags(), f.metrics, f.where, spec, p, exported != nil)
 	if err != nil {
 		return err
 	}
@@ -292,7 +292,7 @@ func runToEnd(cmd *cobra.Command, c *console, f *runFlags, spec *job.JobSpec, p 
 		return err
 	}
 	run := executor.TrainOptions{Data: bindings(spec), Passes: int(spec.Passes), Fetch: scored.fetch(what.names), Save: spec.Save, Ahead: -1}
-	if evaluates != nil {
+	if evaluates != nil && evaluates.byTrainers == nil {
 		run.Ahead = 0 // an evaluation is that of one step
 	}
 	begins, said, err := f.start.begins(spec, p)
@@ -343,7 +343,7 @@ func runToEnd(cmd *cobra.Command, c *console, f *runFlags, spec *job.JobSpec, p 
 		}
 		s.Fetched = s.Fetched[:len(what.names)]
 		result.means.add(what.names, s)
-		if err := r.step(s); err != nil || evaluates == nil {
+		if err := r.step(s); err != nil || evaluates == nil || evaluates.byTrainers != nil {
 			return err
 		}
 		return evaluates.after(ctx, s)

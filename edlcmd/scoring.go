@@ -26,6 +26,18 @@ func metricFlag(cmd *cobra.Command, texts *[]string) {
 // newScoring reads the values of --metric for the program that is evaluated.
 func newScoring(texts []string, p *program.Program) (*scoring, error) {
 	s := &scoring{}
+	var err error
+	if s.specs, err = metricSpecs(texts, p); err != nil {
+		return nil, err
+	}
+	if err := s.reset(); err != nil {
+		return nil, inFile("--metric", err)
+	}
+	return s, nil
+}
+
+// metricSpecs reads the values of --metric, with the variables of a program that they leave out.
+func metricSpecs(texts []string, p *program.Program) (specs []metrics.Spec, err error) {
 	for _, text := range texts {
 		spec, err := metrics.ParseSpec(text)
 		if err == nil {
@@ -34,12 +46,9 @@ func newScoring(texts []string, p *program.Program) (*scoring, error) {
 		if err != nil {
 			return nil, inFile("--metric", err)
 		}
-		s.specs = append(s.specs, spec)
+		specs = append(specs, spec)
 	}
-	if err := s.reset(); err != nil {
-		return nil, inFile("--metric", err)
-	}
-	return s, nil
+	return specs, nil
 }
 
 // reset forgets all rows.

@@ -170,6 +170,10 @@ func writeProgram(ts *testscript.TestScript, _ bool, args []string) {
 		batch := read("train")
 		cost := layers.SquareErrorCost(layers.FC(network(batch[0]), 1, layers.Name("head")), batch[1])
 		optimizer.SGD(0.25).Minimize(layers.Mean(cost, layers.Name("loss")))
+	case "normed": // predicts by a product with a batch norm
+		batch := read("train")
+		hidden := layers.BatchNorm(layers.FC(batch[0], 4, layers.Name("hidden")), layers.Act("relu"))
+		optimizer.SGD(0.25).Minimize(layers.Mean(layers.SquareErrorCost(network(hidden), batch[1]), layers.Name("loss")))
 	case "other": // evaluates a layer that line does not have
 		batch := read("train")
 		layers.Mean(layers.SquareErrorCost(layers.FC(network(batch[0]), 1, layers.Name("head")), batch[1]), layers.Name("loss"))

@@ -170,6 +170,14 @@ func serveModel(ctx context.Context, c *console, f *serveFlags, path string) err
 	if f.name == "" {
 		f.name = nameOf(path)
 	}
+	for _, place := range []*string{&path, &f.params} {
+		local, done, err := localModel(ctx, *place)
+		if err != nil {
+			return err
+		}
+		defer done()
+		*place = local
+	}
 	if strings.Contains(f.name, "/") {
 		return fault.E(fault.InvalidArgument, fault.At("--name"), fault.Got(fault.Quote(f.name)), fault.Want("a name without /"))
 	}

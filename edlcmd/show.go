@@ -12,6 +12,7 @@ import (
 	"github.com/edl-go/edl/dataset/schema"
 	"github.com/edl-go/edl/executor"
 	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/internal/bucket"
 	"github.com/edl-go/edl/ops/reader"
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/program/draw"
@@ -71,6 +72,13 @@ func showFile(cmd *cobra.Command, c *console, f *showFlags, path string) error {
 	}
 	if f.values != "" {
 		return showValues(ctx, c, path, f.values, f.as.value)
+	}
+	if bucket.IsURL(path) {
+		dir, found, done, err := fetchModel(ctx, path)
+		if err == nil && found {
+			defer done()
+			path = dir
+		}
 	}
 	if checkpoint.IsAddress(path) {
 		return showAddress(cmd, c, f, path)

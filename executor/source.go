@@ -212,6 +212,7 @@ type FileSource struct {
 	left  ranges.Set                           // records of the pass, without those in skip
 	skip  string                               // Progress.Trained
 	batch uint64                               // number of the next batch in its pass
+	until uint64                               // the first batch that is not delivered; 0: there is none
 	round uint64                               // of the next batch
 	next  func() (*dataset.Batch, error, bool) // of the pass that is open, else nil
 	stop  func()
@@ -246,6 +247,17 @@ func (s *FileSource) GoOn(from Progress) {
 	}
 	s.first = s.pass
 }
+
+// Only lets the source deliver the batches of the first pass from one number to another, without the last, and then io.EOF. The number of a batch is that of its
+// step. It may be called again, also between two batches, so that several processes divide a pass that one would run: the batches are the same.
+func (s *FileSource) Only(from, to uint64) {
+	s.leave()
+	s.begin(0, "")
+	s.first, s.batch, s.round, s.until = 0, from, from, to
+}
+
+// BatchesPerPass is how many batches a pass has.
+func (s *FileSource) BatchesPerPass() uint64 { return s.batchesPerPass() }
 
 // Position returns where a run goes on with the next batch, after so many steps. Behind the last batch of a pass that is the first of the next pass.
 func (s *FileSource) Position(steps uint64) Progress {
@@ -292,6 +304,10 @@ func (s *FileSource) batchesPerPass() uint64 {
 // Next implements BatchSource.
 func (s *FileSource) Next(ctx context.Context) (*Batch, error) {
 	for s.pass-s.first < s.passes {
+		if s.until > 0 && s.batch >= s.until {
+			s.leave()
+			return nil, io.EOF
+		}
 		if s.next == nil {
 			s.next, s.stop = iter.Pull2(s.batches(ctx))
 		}

@@ -101,3 +101,16 @@ func ExampleMeanIOU() {
 	// [1] [0.5]
 	// [2] [1 1]
 }
+
+func ExampleWeightRows() {
+	s := newSketch()
+	s.print(layers.WeightRows(s.numbers("cost", 1, 2, 3), s.numbers("weight", 1, 0.5, 2)))
+	// Output: [2 1] [1 6]
+}
+
+func ExampleClassWeights() {
+	s := newSketch()
+	label := layers.Cast(s.numbers("label", 1, 0, 2, 2), tensor.Int64)
+	s.print(layers.ClassWeights(label, []float64{1, 5, 0.25}))
+	// Output: [3 1] [1 0.25 0.25]
+}

@@ -1,6 +1,7 @@
 package layers
 
 import (
+	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/tensor"
 )
@@ -83,6 +84,15 @@ func RandomFlip(x Variable, axes []int, probability float64, opts ...Option) Var
 	l := start("multiplex", opts, []string{"IsTest"}, x)
 	if l.failed {
 		return l.fail()
+	}
+	for _, axis := range axes {
+		at, ok := l.resolveAxis(x, axis)
+		if !ok {
+			return l.fail()
+		}
+		if at == 0 {
+			return l.mistake(fault.E(fault.InvalidArgument, fault.Var(x.Name()), fault.Gotf("axis %d, that of records, which would change places", axis), fault.Want("axes of a record, such as 3, the width of images")))
+		}
 	}
 	ones := l.op("fill_constant_batch_size_like", In{"Input": {x}}, Attrs{"shape": []int64{program.Unknown, 1}, "dtype": tensor.Float32, "value": 1.0}, "Out")
 	kept := l.multi("dropout", In{"X": {ones}}, Attrs{"dropout_prob": probability, "is_test": l.isTest, "seed": l.model.seed, "fix_seed": true,

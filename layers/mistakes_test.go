@@ -57,6 +57,7 @@ func TestEachMistakeSaysWhatIsWrong(t *testing.T) {
 		{"name that leaves its directory", func(m *layers.Model, x layers.Variable) {
 			layers.FC(x, 1, layers.Param(layers.ParamAttr{Name: "../evil"}))
 		}, fault.InvalidArgument, "../evil"},
+		{"flip that moves records", func(m *layers.Model, x layers.Variable) { layers.RandomFlip(x, []int{1, -2}, 0.5) }, fault.InvalidArgument, "axis -2, that of records"},
 		{"size of fc", func(m *layers.Model, x layers.Variable) { layers.FC(x, -1) }, fault.InvalidArgument, "size -1"},
 		{"flatten dims", func(m *layers.Model, x layers.Variable) { layers.FC(x, 1, layers.NumFlattenDims(2)) }, fault.ShapeMismatch, "NumFlattenDims"},
 		{"open columns", func(m *layers.Model, x layers.Variable) { layers.FC(layers.Data(m, "open", layers.Dims(-1)), 1) }, fault.ShapeMismatch,

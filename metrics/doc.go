@@ -16,6 +16,6 @@
 //		fmt.Println(r.Name, r.Value)
 //	}
 //
-// Files in reading order: set.go (Spec, Set), pairs.go (what a program predicts), rule.go (when training ends), metric.go (Metric), kinds.go (the table of metrics), rows.go (what is read
+// Files in reading order: set.go (Spec, Set), pairs.go (what a program predicts), rule.go (when training ends), score.go (Score), state.go (how the score of a part travels), metric.go (Metric), kinds.go (the table of metrics), rows.go (what is read
 // and refused), ranking.go (AUC), sum.go (exact sums).
 package metrics

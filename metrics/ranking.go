@@ -104,12 +104,14 @@ func (r *ranking) merge(other *ranking) error {
 	return nil
 }
 
+func byKey(a, b bin) int { return cmp.Compare(a.key, b.key) }
+
 // settle sorts pending rows in.
 func (r *ranking) settle() error {
 	if len(r.pending) == 0 {
 		return nil
 	}
-	slices.SortFunc(r.pending, func(a, b bin) int { return cmp.Compare(a.key, b.key) })
+	slices.SortFunc(r.pending, byKey)
 	all := make([]bin, 0, len(r.bins)+len(r.pending))
 	for i, j := 0, 0; i < len(r.bins) || j < len(r.pending); {
 		var next bin

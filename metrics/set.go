@@ -40,6 +40,14 @@ func ParseSpec(text string) (Spec, error) {
 	return s, nil
 }
 
+// String is the text that ParseSpec reads.
+func (s Spec) String() string {
+	if s.Prediction == "" {
+		return s.Kind
+	}
+	return strings.TrimSuffix(s.Kind+"="+s.Prediction+","+s.Label+","+s.Weight, ",")
+}
+
 // A Result is the value of one metric of a Set.
 type Result struct {
 	Name  string  // of Labels: auc, or auc(click) where the Set has several of the kind

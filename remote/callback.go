@@ -19,12 +19,13 @@ import (
 // A training is a job of Train that trains. While its callback runs, the job waits for the acknowledgement of the step, so that calls can read the state
 // after that step from the job.
 type training struct {
-	client  *Client
-	job     *Job
-	program *program.Program
-	attempt int             // of the step that the callback was given
-	step    uint64          // its number
-	initial *executor.Scope // what the startup program computes; nil: not computed yet
+	client    *Client
+	job       *Job
+	program   *program.Program
+	attempt   int             // of the step that the callback was given
+	step      uint64          // its number
+	evaluated bool            // the callback is that of an evaluation
+	initial   *executor.Scope // what the startup program computes; nil: not computed yet
 }
 
 // tell makes a callback that notes which step the one inside is given.
@@ -47,7 +48,7 @@ func (t *training) has(name string) bool {
 // read calls take with those of the named variables that the job has, and returns the Progress of the state that all of them are of. A variable that no
 // server holds does not change: if the job did not begin with a value of it, the startup program makes it here.
 func (t *training) read(ctx context.Context, s *state, names []string, take func(name string, value *tensor.Tensor) error) (executor.Progress, error) {
-	if !t.job.sync || !t.job.ahead {
+	if !t.job.sync || !t.job.ahead && !(t.evaluated && t.job.waits) {
 		return executor.Progress{}, fault.E(fault.InvalidArgument, fault.At("remote executor"),
 			fault.Got("a call from the callback of Train to a job that does not wait for the callback"),
 			fault.Want("a sync job, and TrainOptions.Ahead of 0 or more"), fault.Hint("or train pass by pass, and call between the passes"))

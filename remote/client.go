@@ -213,8 +213,13 @@ func (c *Client) Finish(ctx context.Context, id string, after *uint64) (*job.Job
 
 // Acknowledge tells a job with max_ahead that its follower is done with all steps of an attempt below a number.
 func (c *Client) Acknowledge(ctx context.Context, id string, attempt int32, steps uint64) error {
+	return acknowledge(ctx, c, &rpc.AcknowledgeRequest{Job: id, Steps: steps, Attempt: attempt})
+}
+
+// acknowledge tells a job how far its follower is.
+func acknowledge(ctx context.Context, c *Client, m *rpc.AcknowledgeRequest) error {
 	return follow(ctx, c, func(bool) (bool, error, error) {
-		_, err := c.service.Acknowledge(ctx, &rpc.AcknowledgeRequest{Job: id, Steps: steps, Attempt: attempt})
+		_, err := c.service.Acknowledge(ctx, m)
 		return false, nil, err
 	})
 }

@@ -272,7 +272,7 @@ func TestCredentialsAreRenewed(t *testing.T) {
 // roleMethods is who may call each method of a role.
 var roleMethods = map[protoreflect.Name]string{
 	"Coordinator.Join": "trainer", "Coordinator.News": "trainer", "Coordinator.ReportDataset": "trainer", "Coordinator.GetTask": "trainer",
-	"Coordinator.TaskFailed": "trainer", "Coordinator.RequestSaveModel": "trainer", "Coordinator.ReportSteps": "trainer", "Coordinator.NextFeed": "trainer",
+	"Coordinator.TaskFailed": "trainer", "Coordinator.RequestSaveModel": "trainer", "Coordinator.ReportSteps": "trainer", "Coordinator.NextFeed": "trainer", "Coordinator.Evaluate": "trainer",
 	"Coordinator.Permit": "trainer", "Coordinator.Leave": "trainer", "Coordinator.Placement": "trainer", "Coordinator.Checkpoint": "trainer listener",
 	"Coordinator.Feed": "listener", "Coordinator.Finish": "listener", "Coordinator.Acknowledge": "listener", "Coordinator.Watch": "listener",
 	"Coordinator.Queues": "listener", "Coordinator.GoBack": "listener", "Coordinator.Move": "listener",

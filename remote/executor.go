@@ -57,11 +57,12 @@ type Executor struct {
 	turns     *turns
 
 	// Of the call whose turn it is.
-	state  state
-	fed    feeder
-	local  *executor.Local // runs programs that train nothing; nil: none has run
-	read   map[string]int  // variables of local, by the version of the kept state that they are of
-	trains *training       // the job of Train that trains, for calls from its callback; nil: none does
+	state     state
+	fed       feeder
+	local     *executor.Local // runs programs that train nothing; nil: none has run
+	read      map[string]int  // variables of local, by the version of the kept state that they are of
+	evaluates evaluating
+	trains    *training // the job of Train that trains, for calls from its callback; nil: none does
 }
 
 var _ executor.Executor = (*Executor)(nil)
@@ -222,7 +223,7 @@ func (e *Executor) Train(ctx context.Context, p *program.Program, run executor.T
 			err = errors.Join(err, wrong)
 		}
 	}()
-	each = e.turns.during(each)
+	each = during(e.turns, each)
 	if executor.Trains(p) {
 		summary, err = e.train(ctx, p, run, each)
 	} else {
@@ -243,6 +244,7 @@ func (e *Executor) train(ctx context.Context, p *program.Program, run executor.T
 	if spec.Mode == job.Mode_SYNC && each != nil && run.Ahead >= 0 {
 		spec.MaxAhead = int32(min(run.Ahead, math.MaxInt32-1)) + 1
 	}
+	e.evaluates.give(spec)
 	j, err := submit(ctx, e.client, e.spec, spec, p, run)
 	if err != nil {
 		return executor.Summary{}, err
@@ -252,6 +254,7 @@ func (e *Executor) train(ctx context.Context, p *program.Program, run executor.T
 		e.submitted(j.ID)
 	}
 	e.trains = &training{client: e.client, job: j, program: p}
+	j.evaluated = e.trains.tellEvaluated(e.turns, e.evaluates.each)
 	defer func() { e.trains = nil }()
 	defer e.adopt(ctx, j.ID) // also when each panics
 	return j.Follow(ctx, e.trains.tell(each))
@@ -338,7 +341,7 @@ func submit(ctx context.Context, c *Client, template, spec *JobSpec, p *program.
 	if err != nil {
 		return nil, err
 	}
-	return &Job{ID: id, client: c, fetch: run.Fetch, sync: spec.Mode == job.Mode_SYNC, ahead: spec.MaxAhead > 0}, nil
+	return &Job{ID: id, client: c, fetch: run.Fetch, sync: spec.Mode == job.Mode_SYNC, ahead: spec.MaxAhead > 0, waits: spec.Evaluation.GetWaits()}, nil
 }
 
 // follows reports whether the template of jobs says that a dataset grows.

@@ -17,13 +17,15 @@ import (
 
 // Job is a job that was submitted.
 type Job struct {
-	ID       string
-	client   *Client
-	fetch    []string
-	sync     bool
-	ahead    bool // the job waits for the acknowledgement of steps
-	gentle   bool // also an error of the follower ends the job in good order, so that its state is kept; its model is not saved
-	detached bool // the job goes on without its follower
+	ID        string
+	client    *Client
+	fetch     []string
+	sync      bool
+	ahead     bool                       // the job waits for the acknowledgement of steps
+	waits     bool                       // and of evaluations
+	evaluated func(*job.Evaluated) error // is told of evaluations; may be nil
+	gentle    bool                       // also an error of the follower ends the job in good order, so that its state is kept; its model is not saved
+	detached  bool                       // the job goes on without its follower
 }
 
 // stopTime bounds the stopping of a job whose follower has given up.
@@ -45,7 +47,7 @@ func (j *Job) Follow(ctx context.Context, each func(executor.StepResult) error) 
 			f.giveUp(ctx)
 		}
 	}()
-	status, err := j.client.watch(ctx, &rpc.JobRequest{Job: j.ID, Follows: j.ahead}, f.acknowledgeAgain(ctx), func(e *job.Event) error { return f.take(ctx, e) })
+	status, err := j.client.watch(ctx, &rpc.JobRequest{Job: j.ID, Follows: j.needsFollower()}, f.acknowledgeAgain(ctx), func(e *job.Event) error { return f.take(ctx, e) })
 	unwinds = false
 	if errors.Is(err, executor.ErrStop) {
 		if status, err = j.client.Finish(ctx, j.ID, f.last); err == nil {
@@ -91,6 +93,7 @@ type follower struct {
 	begin   *job.Progress // of the attempt
 	first   int32         // pass of the first step of the attempt; begin may lie behind the end of the pass before it
 	done    uint64        // steps of the attempt below it were acknowledged
+	judged  uint64        // the evaluation of the attempt after so many steps was acknowledged; 0: none
 	resumed bool          // the first step of an attempt was not told, because nothing was fetched in it
 	last    *uint64       // number of the step that each is called with, or has ended with, where the job can end right after it
 	summary executor.Summary
@@ -99,10 +102,13 @@ type follower struct {
 // take takes one event.
 func (f *follower) take(ctx context.Context, e *job.Event) error {
 	if s := e.GetStatus(); s.GetState() == job.State_STARTING {
-		f.attempt, f.begin, f.summary, f.done = s.Attempt, s.Progress, executor.Summary{}, 0 // the first attempt, or a new one
+		f.attempt, f.begin, f.summary, f.done, f.judged = s.Attempt, s.Progress, executor.Summary{}, 0, 0 // the first attempt, or a new one
 	}
 	if s := e.GetStatus(); s.GetState() == job.State_WAITING && s.Waiting != "" && f.job.client.notice != nil { // none: it goes on at once
 		f.job.client.notice("job " + f.job.ID + " waits for " + s.Waiting)
+	}
+	if v := e.GetEvaluated(); v != nil {
+		return f.takeEvaluated(ctx, v)
 	}
 	step := e.GetStep()
 	if step == nil {
@@ -123,7 +129,7 @@ func (f *follower) take(ctx context.Context, e *job.Event) error {
 	f.last = nil
 	if f.job.ahead {
 		f.done = step.Step + 1
-		return f.job.client.Acknowledge(ctx, f.job.ID, f.attempt, f.done)
+		return f.acknowledge(ctx)
 	}
 	return nil
 }
@@ -131,10 +137,10 @@ func (f *follower) take(ctx context.Context, e *job.Event) error {
 // acknowledgeAgain returns what tells the next listener how far the follower has come, as the one before may not have passed it on.
 func (f *follower) acknowledgeAgain(ctx context.Context) func() error {
 	return func() error {
-		if !f.job.ahead || f.done == 0 {
+		if !f.job.needsFollower() || f.done == 0 && f.judged == 0 {
 			return nil
 		}
-		return f.job.client.Acknowledge(ctx, f.job.ID, f.attempt, f.done)
+		return f.acknowledge(ctx)
 	}
 }
 

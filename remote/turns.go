@@ -133,11 +133,11 @@ func (t *turns) close() *turn {
 }
 
 // during makes a callback of Train one that other calls see.
-func (t *turns) during(each func(executor.StepResult) error) func(executor.StepResult) error {
+func during[R any](t *turns, each func(R) error) func(R) error {
 	if each == nil {
 		return nil
 	}
-	return func(s executor.StepResult) error {
+	return func(s R) error {
 		t.mu.Lock()
 		t.change(func() { t.callback = true })
 		t.mu.Unlock()

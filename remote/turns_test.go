@@ -28,7 +28,7 @@ func TestTurnsDuringACallback(t *testing.T) {
 		}()
 		synctest.Wait()
 		over := false
-		each := turns.during(func(executor.StepResult) error {
+		each := during(turns, func(executor.StepResult) error {
 			if _, err := turns.enter(t.Context(), "Load", false); !errors.Is(err, fault.InvalidArgument) {
 				t.Errorf("a change: %v", err)
 			}
@@ -71,7 +71,7 @@ func TestCloseDuringACallback(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = turns.during(func(executor.StepResult) error {
+	err = during(turns, func(executor.StepResult) error {
 		for range 2 {
 			if turns.close() != nil {
 				t.Error("the callback ends the executor")

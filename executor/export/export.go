@@ -12,7 +12,7 @@
 //
 // In Safetensors and NPZ, a table that grows has the rows in use, and beside them an array of their numbers, whose name ends with executor.RowsSuffix.
 //
-// Files in reading order: export.go, place.go (what may be replaced), stored.go (tables of bfloat16). The formats of parameters are in executor, tensor/safetensors and tensor/npz.
+// Files in reading order: export.go, place.go (what may be replaced), stored.go (tables of bfloat16), fold.go (fewer ops, to rounding), compare.go (whether two models compute the same). The formats of parameters are in executor, tensor/safetensors and tensor/npz.
 package export
 
 import (

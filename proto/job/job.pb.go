@@ -364,6 +364,7 @@ type JobSpec struct {
 	PserverPod         *Pod                   `protobuf:"bytes,52,opt,name=pserver_pod,json=pserverPod,proto3" json:"pserver_pod,omitempty"`                                                 // and those of pservers and standbys
 	Queue              string                 `protobuf:"bytes,53,opt,name=queue,proto3" json:"queue,omitempty"`                                                                             // that admits a TrainingJob before it begins; listeners have no queues of others
 	Overwrite          bool                   `protobuf:"varint,60,opt,name=overwrite,proto3" json:"overwrite,omitempty"`                                                                    // save may replace another model; false: such a job is refused
+	Evaluation         *Evaluation            `protobuf:"bytes,82,opt,name=evaluation,proto3" json:"evaluation,omitempty"`                                                                   // sync, reading data: of held-back data while the job trains, by its trainers; absent: none
 	DayRounds          int64                  `protobuf:"varint,61,opt,name=day_rounds,json=dayRounds,proto3" json:"day_rounds,omitempty"`                                                   // rounds that a day takes, for ops that count days; 0: the clocks of trainers say the day
 	unknownFields      protoimpl.UnknownFields
 	sizeCache          protoimpl.SizeCache
@@ -775,6 +776,13 @@ func (x *JobSpec) GetOverwrite() bool {
 		return x.Overwrite
 	}
 	return false
+}
+
+func (x *JobSpec) GetEvaluation() *Evaluation {
+	if x != nil {
+		return x.Evaluation
+	}
+	return nil
 }
 
 func (x *JobSpec) GetDayRounds() int64 {
@@ -1217,6 +1225,245 @@ func (x *Checkpoints) GetLast() bool {
 	return false
 }
 
+// Evaluation says how a job is evaluated while it trains. At some round boundaries the trainers divide held-back data by batches, and no round begins before
+// all batches are done.
+type Evaluation struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Program       []byte                 `protobuf:"bytes,1,opt,name=program,proto3" json:"program,omitempty"` // ProgramDesc that reads the held-back data and updates nothing; it shares parameters by name with that of the job
+	Data          []*DataBinding         `protobuf:"bytes,2,rep,name=data,proto3" json:"data,omitempty"`
+	Every         uint64                 `protobuf:"varint,3,opt,name=every,proto3" json:"every,omitempty"`    // steps between two evaluations; 0: one after each pass. There is one after the last step in any case
+	Loss          string                 `protobuf:"bytes,4,opt,name=loss,proto3" json:"loss,omitempty"`       // variable of program whose mean over the rows is reported; empty: none
+	Metrics       []string               `protobuf:"bytes,5,rep,name=metrics,proto3" json:"metrics,omitempty"` // as KIND=PREDICTION,LABEL[,WEIGHT]
+	Waits         bool                   `protobuf:"varint,6,opt,name=waits,proto3" json:"waits,omitempty"`    // no round begins either before the follower of the job has acknowledged the evaluation
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Evaluation) Reset() {
+	*x = Evaluation{}
+	mi := &file_proto_job_job_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Evaluation) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Evaluation) ProtoMessage() {}
+
+func (x *Evaluation) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_job_job_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Evaluation.ProtoReflect.Descriptor instead.
+func (*Evaluation) Descriptor() ([]byte, []int) {
+	return file_proto_job_job_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *Evaluation) GetProgram() []byte {
+	if x != nil {
+		return x.Program
+	}
+	return nil
+}
+
+func (x *Evaluation) GetData() []*DataBinding {
+	if x != nil {
+		return x.Data
+	}
+	return nil
+}
+
+func (x *Evaluation) GetEvery() uint64 {
+	if x != nil {
+		return x.Every
+	}
+	return 0
+}
+
+func (x *Evaluation) GetLoss() string {
+	if x != nil {
+		return x.Loss
+	}
+	return ""
+}
+
+func (x *Evaluation) GetMetrics() []string {
+	if x != nil {
+		return x.Metrics
+	}
+	return nil
+}
+
+func (x *Evaluation) GetWaits() bool {
+	if x != nil {
+		return x.Waits
+	}
+	return false
+}
+
+// Evaluated is the outcome of one evaluation.
+type Evaluated struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Pass          int32                  `protobuf:"varint,1,opt,name=pass,proto3" json:"pass,omitempty"`               // of the last step that was trained
+	Step          uint64                 `protobuf:"varint,2,opt,name=step,proto3" json:"step,omitempty"`               // its number
+	Records       int64                  `protobuf:"varint,3,opt,name=records,proto3" json:"records,omitempty"`         // of the held-back data
+	Nanoseconds   int64                  `protobuf:"varint,4,opt,name=nanoseconds,proto3" json:"nanoseconds,omitempty"` // from the first batch to the last
+	Values        []*MetricValue         `protobuf:"bytes,5,rep,name=values,proto3" json:"values,omitempty"`
+	Attempt       int32                  `protobuf:"varint,6,opt,name=attempt,proto3" json:"attempt,omitempty"` // of the job
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Evaluated) Reset() {
+	*x = Evaluated{}
+	mi := &file_proto_job_job_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Evaluated) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Evaluated) ProtoMessage() {}
+
+func (x *Evaluated) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_job_job_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Evaluated.ProtoReflect.Descriptor instead.
+func (*Evaluated) Descriptor() ([]byte, []int) {
+	return file_proto_job_job_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *Evaluated) GetPass() int32 {
+	if x != nil {
+		return x.Pass
+	}
+	return 0
+}
+
+func (x *Evaluated) GetStep() uint64 {
+	if x != nil {
+		return x.Step
+	}
+	return 0
+}
+
+func (x *Evaluated) GetRecords() int64 {
+	if x != nil {
+		return x.Records
+	}
+	return 0
+}
+
+func (x *Evaluated) GetNanoseconds() int64 {
+	if x != nil {
+		return x.Nanoseconds
+	}
+	return 0
+}
+
+func (x *Evaluated) GetValues() []*MetricValue {
+	if x != nil {
+		return x.Values
+	}
+	return nil
+}
+
+func (x *Evaluated) GetAttempt() int32 {
+	if x != nil {
+		return x.Attempt
+	}
+	return 0
+}
+
+type MetricValue struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Kind          string                 `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"`
+	Value         float64                `protobuf:"fixed64,3,opt,name=value,proto3" json:"value,omitempty"`
+	Bound         float64                `protobuf:"fixed64,4,opt,name=bound,proto3" json:"bound,omitempty"` // how far value may be from that of the exact scores
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MetricValue) Reset() {
+	*x = MetricValue{}
+	mi := &file_proto_job_job_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MetricValue) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MetricValue) ProtoMessage() {}
+
+func (x *MetricValue) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_job_job_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MetricValue.ProtoReflect.Descriptor instead.
+func (*MetricValue) Descriptor() ([]byte, []int) {
+	return file_proto_job_job_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *MetricValue) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *MetricValue) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *MetricValue) GetValue() float64 {
+	if x != nil {
+		return x.Value
+	}
+	return 0
+}
+
+func (x *MetricValue) GetBound() float64 {
+	if x != nil {
+		return x.Bound
+	}
+	return 0
+}
+
 // Progress is the part of a state that is not a variable: how far training is.
 type Progress struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1231,7 +1478,7 @@ type Progress struct {
 
 func (x *Progress) Reset() {
 	*x = Progress{}
-	mi := &file_proto_job_job_proto_msgTypes[7]
+	mi := &file_proto_job_job_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1243,7 +1490,7 @@ func (x *Progress) String() string {
 func (*Progress) ProtoMessage() {}
 
 func (x *Progress) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[7]
+	mi := &file_proto_job_job_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1256,7 +1503,7 @@ func (x *Progress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Progress.ProtoReflect.Descriptor instead.
 func (*Progress) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{7}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Progress) GetSteps() uint64 {
@@ -1342,7 +1589,7 @@ type RoleSpec struct {
 
 func (x *RoleSpec) Reset() {
 	*x = RoleSpec{}
-	mi := &file_proto_job_job_proto_msgTypes[8]
+	mi := &file_proto_job_job_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1354,7 +1601,7 @@ func (x *RoleSpec) String() string {
 func (*RoleSpec) ProtoMessage() {}
 
 func (x *RoleSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[8]
+	mi := &file_proto_job_job_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1367,7 +1614,7 @@ func (x *RoleSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RoleSpec.ProtoReflect.Descriptor instead.
 func (*RoleSpec) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{8}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *RoleSpec) GetJob() string {
@@ -1649,7 +1896,7 @@ type Policy struct {
 
 func (x *Policy) Reset() {
 	*x = Policy{}
-	mi := &file_proto_job_job_proto_msgTypes[9]
+	mi := &file_proto_job_job_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1661,7 +1908,7 @@ func (x *Policy) String() string {
 func (*Policy) ProtoMessage() {}
 
 func (x *Policy) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[9]
+	mi := &file_proto_job_job_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1674,7 +1921,7 @@ func (x *Policy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Policy.ProtoReflect.Descriptor instead.
 func (*Policy) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{9}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Policy) GetRead() *Places {
@@ -1716,7 +1963,7 @@ type Places struct {
 
 func (x *Places) Reset() {
 	*x = Places{}
-	mi := &file_proto_job_job_proto_msgTypes[10]
+	mi := &file_proto_job_job_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1728,7 +1975,7 @@ func (x *Places) String() string {
 func (*Places) ProtoMessage() {}
 
 func (x *Places) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[10]
+	mi := &file_proto_job_job_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1741,7 +1988,7 @@ func (x *Places) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Places.ProtoReflect.Descriptor instead.
 func (*Places) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{10}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Places) GetAll() bool {
@@ -1773,7 +2020,7 @@ type Placement struct {
 
 func (x *Placement) Reset() {
 	*x = Placement{}
-	mi := &file_proto_job_job_proto_msgTypes[11]
+	mi := &file_proto_job_job_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1785,7 +2032,7 @@ func (x *Placement) String() string {
 func (*Placement) ProtoMessage() {}
 
 func (x *Placement) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[11]
+	mi := &file_proto_job_job_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1798,7 +2045,7 @@ func (x *Placement) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Placement.ProtoReflect.Descriptor instead.
 func (*Placement) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{11}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Placement) GetNumber() uint64 {
@@ -1858,7 +2105,7 @@ type Held struct {
 
 func (x *Held) Reset() {
 	*x = Held{}
-	mi := &file_proto_job_job_proto_msgTypes[12]
+	mi := &file_proto_job_job_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1870,7 +2117,7 @@ func (x *Held) String() string {
 func (*Held) ProtoMessage() {}
 
 func (x *Held) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[12]
+	mi := &file_proto_job_job_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1883,7 +2130,7 @@ func (x *Held) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Held.ProtoReflect.Descriptor instead.
 func (*Held) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{12}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Held) GetServer() uint32 {
@@ -1946,7 +2193,7 @@ type Failure struct {
 
 func (x *Failure) Reset() {
 	*x = Failure{}
-	mi := &file_proto_job_job_proto_msgTypes[13]
+	mi := &file_proto_job_job_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1958,7 +2205,7 @@ func (x *Failure) String() string {
 func (*Failure) ProtoMessage() {}
 
 func (x *Failure) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[13]
+	mi := &file_proto_job_job_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1971,7 +2218,7 @@ func (x *Failure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Failure.ProtoReflect.Descriptor instead.
 func (*Failure) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{13}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Failure) GetKind() int32 {
@@ -2058,7 +2305,7 @@ type RoleStatus struct {
 
 func (x *RoleStatus) Reset() {
 	*x = RoleStatus{}
-	mi := &file_proto_job_job_proto_msgTypes[14]
+	mi := &file_proto_job_job_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2070,7 +2317,7 @@ func (x *RoleStatus) String() string {
 func (*RoleStatus) ProtoMessage() {}
 
 func (x *RoleStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[14]
+	mi := &file_proto_job_job_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2083,7 +2330,7 @@ func (x *RoleStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RoleStatus.ProtoReflect.Descriptor instead.
 func (*RoleStatus) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{14}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *RoleStatus) GetRole() Role {
@@ -2185,7 +2432,7 @@ type Wait struct {
 
 func (x *Wait) Reset() {
 	*x = Wait{}
-	mi := &file_proto_job_job_proto_msgTypes[15]
+	mi := &file_proto_job_job_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2197,7 +2444,7 @@ func (x *Wait) String() string {
 func (*Wait) ProtoMessage() {}
 
 func (x *Wait) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[15]
+	mi := &file_proto_job_job_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2210,7 +2457,7 @@ func (x *Wait) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Wait.ProtoReflect.Descriptor instead.
 func (*Wait) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{15}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Wait) GetWho() string {
@@ -2266,7 +2513,7 @@ type RoleRenewal struct {
 
 func (x *RoleRenewal) Reset() {
 	*x = RoleRenewal{}
-	mi := &file_proto_job_job_proto_msgTypes[16]
+	mi := &file_proto_job_job_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2278,7 +2525,7 @@ func (x *RoleRenewal) String() string {
 func (*RoleRenewal) ProtoMessage() {}
 
 func (x *RoleRenewal) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[16]
+	mi := &file_proto_job_job_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2291,7 +2538,7 @@ func (x *RoleRenewal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RoleRenewal.ProtoReflect.Descriptor instead.
 func (*RoleRenewal) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{16}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *RoleRenewal) GetCredentials() []byte {
@@ -2321,7 +2568,7 @@ type RoleReport struct {
 
 func (x *RoleReport) Reset() {
 	*x = RoleReport{}
-	mi := &file_proto_job_job_proto_msgTypes[17]
+	mi := &file_proto_job_job_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2333,7 +2580,7 @@ func (x *RoleReport) String() string {
 func (*RoleReport) ProtoMessage() {}
 
 func (x *RoleReport) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[17]
+	mi := &file_proto_job_job_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2346,7 +2593,7 @@ func (x *RoleReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RoleReport.ProtoReflect.Descriptor instead.
 func (*RoleReport) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{17}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *RoleReport) GetWaits() []*Wait {
@@ -2395,7 +2642,7 @@ type RoundTimes struct {
 
 func (x *RoundTimes) Reset() {
 	*x = RoundTimes{}
-	mi := &file_proto_job_job_proto_msgTypes[18]
+	mi := &file_proto_job_job_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2407,7 +2654,7 @@ func (x *RoundTimes) String() string {
 func (*RoundTimes) ProtoMessage() {}
 
 func (x *RoundTimes) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[18]
+	mi := &file_proto_job_job_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2420,7 +2667,7 @@ func (x *RoundTimes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RoundTimes.ProtoReflect.Descriptor instead.
 func (*RoundTimes) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{18}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *RoundTimes) GetFirst() uint64 {
@@ -2499,7 +2746,7 @@ type SampledRounds struct {
 
 func (x *SampledRounds) Reset() {
 	*x = SampledRounds{}
-	mi := &file_proto_job_job_proto_msgTypes[19]
+	mi := &file_proto_job_job_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2511,7 +2758,7 @@ func (x *SampledRounds) String() string {
 func (*SampledRounds) ProtoMessage() {}
 
 func (x *SampledRounds) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[19]
+	mi := &file_proto_job_job_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2524,7 +2771,7 @@ func (x *SampledRounds) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SampledRounds.ProtoReflect.Descriptor instead.
 func (*SampledRounds) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{19}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *SampledRounds) GetClock() int64 {
@@ -2568,7 +2815,7 @@ type PhaseTime struct {
 
 func (x *PhaseTime) Reset() {
 	*x = PhaseTime{}
-	mi := &file_proto_job_job_proto_msgTypes[20]
+	mi := &file_proto_job_job_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2580,7 +2827,7 @@ func (x *PhaseTime) String() string {
 func (*PhaseTime) ProtoMessage() {}
 
 func (x *PhaseTime) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[20]
+	mi := &file_proto_job_job_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2593,7 +2840,7 @@ func (x *PhaseTime) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PhaseTime.ProtoReflect.Descriptor instead.
 func (*PhaseTime) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{20}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *PhaseTime) GetName() string {
@@ -2643,7 +2890,7 @@ type Trace struct {
 
 func (x *Trace) Reset() {
 	*x = Trace{}
-	mi := &file_proto_job_job_proto_msgTypes[21]
+	mi := &file_proto_job_job_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2655,7 +2902,7 @@ func (x *Trace) String() string {
 func (*Trace) ProtoMessage() {}
 
 func (x *Trace) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[21]
+	mi := &file_proto_job_job_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2668,7 +2915,7 @@ func (x *Trace) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Trace.ProtoReflect.Descriptor instead.
 func (*Trace) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{21}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Trace) GetClock() int64 {
@@ -2754,7 +3001,7 @@ type TracedRound struct {
 
 func (x *TracedRound) Reset() {
 	*x = TracedRound{}
-	mi := &file_proto_job_job_proto_msgTypes[22]
+	mi := &file_proto_job_job_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2766,7 +3013,7 @@ func (x *TracedRound) String() string {
 func (*TracedRound) ProtoMessage() {}
 
 func (x *TracedRound) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[22]
+	mi := &file_proto_job_job_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2779,7 +3026,7 @@ func (x *TracedRound) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TracedRound.ProtoReflect.Descriptor instead.
 func (*TracedRound) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{22}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *TracedRound) GetRound() uint64 {
@@ -2823,7 +3070,7 @@ type TracedKernel struct {
 
 func (x *TracedKernel) Reset() {
 	*x = TracedKernel{}
-	mi := &file_proto_job_job_proto_msgTypes[23]
+	mi := &file_proto_job_job_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2835,7 +3082,7 @@ func (x *TracedKernel) String() string {
 func (*TracedKernel) ProtoMessage() {}
 
 func (x *TracedKernel) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[23]
+	mi := &file_proto_job_job_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2848,7 +3095,7 @@ func (x *TracedKernel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TracedKernel.ProtoReflect.Descriptor instead.
 func (*TracedKernel) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{23}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *TracedKernel) GetName() string {
@@ -2914,6 +3161,8 @@ type JobStatus struct {
 	EarlierSteps   uint64                 `protobuf:"varint,32,opt,name=earlier_steps,json=earlierSteps,proto3" json:"earlier_steps,omitempty"`                                          // of the training that it goes on with, before its own first step
 	EarlierRecords int64                  `protobuf:"varint,33,opt,name=earlier_records,json=earlierRecords,proto3" json:"earlier_records,omitempty"`                                    // that were trained in these steps, as far as the checkpoint knows that it has begun with
 	RanMs          int64                  `protobuf:"varint,35,opt,name=ran_ms,json=ranMs,proto3" json:"ran_ms,omitempty"`                                                               // for how long its roles have run, without the time in which they were suspended
+	Evaluated      *Evaluated             `protobuf:"bytes,36,opt,name=evaluated,proto3" json:"evaluated,omitempty"`                                                                     // the last evaluation of this attempt; absent: none yet
+	Last           []*MetricValue         `protobuf:"bytes,37,rep,name=last,proto3" json:"last,omitempty"`                                                                               // the numbers that the last step has fetched: name and value, at most 16
 	CompletePasses int32                  `protobuf:"varint,34,opt,name=complete_passes,json=completePasses,proto3" json:"complete_passes,omitempty"`                                    // of passes: how many are trained whole, those before this job, too
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
@@ -2921,7 +3170,7 @@ type JobStatus struct {
 
 func (x *JobStatus) Reset() {
 	*x = JobStatus{}
-	mi := &file_proto_job_job_proto_msgTypes[24]
+	mi := &file_proto_job_job_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2933,7 +3182,7 @@ func (x *JobStatus) String() string {
 func (*JobStatus) ProtoMessage() {}
 
 func (x *JobStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[24]
+	mi := &file_proto_job_job_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2946,7 +3195,7 @@ func (x *JobStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobStatus.ProtoReflect.Descriptor instead.
 func (*JobStatus) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{24}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *JobStatus) GetJob() string {
@@ -3173,6 +3422,20 @@ func (x *JobStatus) GetRanMs() int64 {
 	return 0
 }
 
+func (x *JobStatus) GetEvaluated() *Evaluated {
+	if x != nil {
+		return x.Evaluated
+	}
+	return nil
+}
+
+func (x *JobStatus) GetLast() []*MetricValue {
+	if x != nil {
+		return x.Last
+	}
+	return nil
+}
+
 func (x *JobStatus) GetCompletePasses() int32 {
 	if x != nil {
 		return x.CompletePasses
@@ -3192,7 +3455,7 @@ type ServerLoad struct {
 
 func (x *ServerLoad) Reset() {
 	*x = ServerLoad{}
-	mi := &file_proto_job_job_proto_msgTypes[25]
+	mi := &file_proto_job_job_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3204,7 +3467,7 @@ func (x *ServerLoad) String() string {
 func (*ServerLoad) ProtoMessage() {}
 
 func (x *ServerLoad) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[25]
+	mi := &file_proto_job_job_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3217,7 +3480,7 @@ func (x *ServerLoad) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ServerLoad.ProtoReflect.Descriptor instead.
 func (*ServerLoad) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{25}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ServerLoad) GetServer() uint32 {
@@ -3252,7 +3515,7 @@ type Value struct {
 
 func (x *Value) Reset() {
 	*x = Value{}
-	mi := &file_proto_job_job_proto_msgTypes[26]
+	mi := &file_proto_job_job_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3264,7 +3527,7 @@ func (x *Value) String() string {
 func (*Value) ProtoMessage() {}
 
 func (x *Value) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[26]
+	mi := &file_proto_job_job_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3277,7 +3540,7 @@ func (x *Value) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Value.ProtoReflect.Descriptor instead.
 func (*Value) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{26}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Value) GetName() string {
@@ -3301,6 +3564,7 @@ type Event struct {
 	//
 	//	*Event_Step
 	//	*Event_Status
+	//	*Event_Evaluated
 	What          isEvent_What `protobuf_oneof:"what"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3308,7 +3572,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_proto_job_job_proto_msgTypes[27]
+	mi := &file_proto_job_job_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3320,7 +3584,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[27]
+	mi := &file_proto_job_job_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3333,7 +3597,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{27}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Event) GetWhat() isEvent_What {
@@ -3361,6 +3625,15 @@ func (x *Event) GetStatus() *JobStatus {
 	return nil
 }
 
+func (x *Event) GetEvaluated() *Evaluated {
+	if x != nil {
+		if x, ok := x.What.(*Event_Evaluated); ok {
+			return x.Evaluated
+		}
+	}
+	return nil
+}
+
 type isEvent_What interface {
 	isEvent_What()
 }
@@ -3373,9 +3646,15 @@ type Event_Status struct {
 	Status *JobStatus `protobuf:"bytes,2,opt,name=status,proto3,oneof"` // the state changed; the last event of a job
 }
 
+type Event_Evaluated struct {
+	Evaluated *Evaluated `protobuf:"bytes,3,opt,name=evaluated,proto3,oneof"` // between the last step before it and the next one
+}
+
 func (*Event_Step) isEvent_What() {}
 
 func (*Event_Status) isEvent_What() {}
+
+func (*Event_Evaluated) isEvent_What() {}
 
 // Step is one finished round (sync) or one update (async).
 type Step struct {
@@ -3396,7 +3675,7 @@ type Step struct {
 
 func (x *Step) Reset() {
 	*x = Step{}
-	mi := &file_proto_job_job_proto_msgTypes[28]
+	mi := &file_proto_job_job_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3408,7 +3687,7 @@ func (x *Step) String() string {
 func (*Step) ProtoMessage() {}
 
 func (x *Step) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[28]
+	mi := &file_proto_job_job_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3421,7 +3700,7 @@ func (x *Step) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Step.ProtoReflect.Descriptor instead.
 func (*Step) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{28}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Step) GetPass() int32 {
@@ -3510,7 +3789,7 @@ type CheckpointStatus struct {
 
 func (x *CheckpointStatus) Reset() {
 	*x = CheckpointStatus{}
-	mi := &file_proto_job_job_proto_msgTypes[29]
+	mi := &file_proto_job_job_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3522,7 +3801,7 @@ func (x *CheckpointStatus) String() string {
 func (*CheckpointStatus) ProtoMessage() {}
 
 func (x *CheckpointStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[29]
+	mi := &file_proto_job_job_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3535,7 +3814,7 @@ func (x *CheckpointStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckpointStatus.ProtoReflect.Descriptor instead.
 func (*CheckpointStatus) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{29}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *CheckpointStatus) GetStore() string {
@@ -3603,7 +3882,7 @@ type Shard struct {
 
 func (x *Shard) Reset() {
 	*x = Shard{}
-	mi := &file_proto_job_job_proto_msgTypes[30]
+	mi := &file_proto_job_job_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3615,7 +3894,7 @@ func (x *Shard) String() string {
 func (*Shard) ProtoMessage() {}
 
 func (x *Shard) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[30]
+	mi := &file_proto_job_job_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3628,7 +3907,7 @@ func (x *Shard) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Shard.ProtoReflect.Descriptor instead.
 func (*Shard) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{30}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Shard) GetName() string {
@@ -3699,7 +3978,7 @@ type Piece struct {
 
 func (x *Piece) Reset() {
 	*x = Piece{}
-	mi := &file_proto_job_job_proto_msgTypes[31]
+	mi := &file_proto_job_job_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3711,7 +3990,7 @@ func (x *Piece) String() string {
 func (*Piece) ProtoMessage() {}
 
 func (x *Piece) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[31]
+	mi := &file_proto_job_job_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3724,7 +4003,7 @@ func (x *Piece) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Piece.ProtoReflect.Descriptor instead.
 func (*Piece) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{31}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Piece) GetVariable() string {
@@ -3805,7 +4084,7 @@ const file_proto_job_job_proto_rawDesc = "" +
 	"\vDataBinding\x12\x18\n" +
 	"\adataset\x18\x01 \x01(\tR\adataset\x12\x14\n" +
 	"\x05globs\x18\x02 \x03(\tR\x05globs\x12\x16\n" +
-	"\x06follow\x18\x03 \x01(\bR\x06follow\"\xcd\x10\n" +
+	"\x06follow\x18\x03 \x01(\bR\x06follow\"\x82\x11\n" +
 	"\aJobSpec\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aprogram\x18\x02 \x01(\fR\aprogram\x12(\n" +
@@ -3867,7 +4146,10 @@ const file_proto_job_job_proto_rawDesc = "" +
 	"\vpserver_pod\x184 \x01(\v2\f.edl.job.PodR\n" +
 	"pserverPod\x12\x14\n" +
 	"\x05queue\x185 \x01(\tR\x05queue\x12\x1c\n" +
-	"\toverwrite\x18< \x01(\bR\toverwrite\x12\x1d\n" +
+	"\toverwrite\x18< \x01(\bR\toverwrite\x123\n" +
+	"\n" +
+	"evaluation\x18R \x01(\v2\x13.edl.job.EvaluationR\n" +
+	"evaluation\x12\x1d\n" +
 	"\n" +
 	"day_rounds\x18= \x01(\x03R\tdayRounds\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
@@ -3928,7 +4210,27 @@ const file_proto_job_job_proto_rawDesc = "" +
 	"\x04keep\x18\x04 \x01(\x05R\x04keep\x12\x16\n" +
 	"\x06passes\x18\x05 \x01(\bR\x06passes\x12\x12\n" +
 	"\x04none\x18\x06 \x01(\bR\x04none\x12\x12\n" +
-	"\x04last\x18\a \x01(\bR\x04last\"|\n" +
+	"\x04last\x18\a \x01(\bR\x04last\"\xaa\x01\n" +
+	"\n" +
+	"Evaluation\x12\x18\n" +
+	"\aprogram\x18\x01 \x01(\fR\aprogram\x12(\n" +
+	"\x04data\x18\x02 \x03(\v2\x14.edl.job.DataBindingR\x04data\x12\x14\n" +
+	"\x05every\x18\x03 \x01(\x04R\x05every\x12\x12\n" +
+	"\x04loss\x18\x04 \x01(\tR\x04loss\x12\x18\n" +
+	"\ametrics\x18\x05 \x03(\tR\ametrics\x12\x14\n" +
+	"\x05waits\x18\x06 \x01(\bR\x05waits\"\xb7\x01\n" +
+	"\tEvaluated\x12\x12\n" +
+	"\x04pass\x18\x01 \x01(\x05R\x04pass\x12\x12\n" +
+	"\x04step\x18\x02 \x01(\x04R\x04step\x12\x18\n" +
+	"\arecords\x18\x03 \x01(\x03R\arecords\x12 \n" +
+	"\vnanoseconds\x18\x04 \x01(\x03R\vnanoseconds\x12,\n" +
+	"\x06values\x18\x05 \x03(\v2\x14.edl.job.MetricValueR\x06values\x12\x18\n" +
+	"\aattempt\x18\x06 \x01(\x05R\aattempt\"a\n" +
+	"\vMetricValue\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
+	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x14\n" +
+	"\x05value\x18\x03 \x01(\x01R\x05value\x12\x14\n" +
+	"\x05bound\x18\x04 \x01(\x01R\x05bound\"|\n" +
 	"\bProgress\x12\x14\n" +
 	"\x05steps\x18\x01 \x01(\x04R\x05steps\x12\x12\n" +
 	"\x04pass\x18\x02 \x01(\x05R\x04pass\x12\x14\n" +
@@ -4098,7 +4400,7 @@ const file_proto_job_job_proto_rawDesc = "" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04line\x18\x02 \x01(\tR\x04line\x12\x14\n" +
 	"\x05flops\x18\x03 \x01(\x03R\x05flops\x12\x14\n" +
-	"\x05bytes\x18\x04 \x01(\x03R\x05bytes\"\xde\b\n" +
+	"\x05bytes\x18\x04 \x01(\x03R\x05bytes\"\xba\t\n" +
 	"\tJobStatus\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12$\n" +
 	"\x05state\x18\x02 \x01(\x0e2\x0e.edl.job.StateR\x05state\x12!\n" +
@@ -4133,7 +4435,9 @@ const file_proto_job_job_proto_rawDesc = "" +
 	"\tresumable\x18\x1f \x01(\bR\tresumable\x12#\n" +
 	"\rearlier_steps\x18  \x01(\x04R\fearlierSteps\x12'\n" +
 	"\x0fearlier_records\x18! \x01(\x03R\x0eearlierRecords\x12\x15\n" +
-	"\x06ran_ms\x18# \x01(\x03R\x05ranMs\x12'\n" +
+	"\x06ran_ms\x18# \x01(\x03R\x05ranMs\x120\n" +
+	"\tevaluated\x18$ \x01(\v2\x12.edl.job.EvaluatedR\tevaluated\x12(\n" +
+	"\x04last\x18% \x03(\v2\x14.edl.job.MetricValueR\x04last\x12'\n" +
 	"\x0fcomplete_passes\x18\" \x01(\x05R\x0ecompletePasses\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
@@ -4145,10 +4449,11 @@ const file_proto_job_job_proto_rawDesc = "" +
 	"\x06slices\x18\x03 \x01(\x05R\x06slices\"3\n" +
 	"\x05Value\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
-	"\x06stream\x18\x02 \x01(\fR\x06stream\"b\n" +
+	"\x06stream\x18\x02 \x01(\fR\x06stream\"\x96\x01\n" +
 	"\x05Event\x12#\n" +
 	"\x04step\x18\x01 \x01(\v2\r.edl.job.StepH\x00R\x04step\x12,\n" +
-	"\x06status\x18\x02 \x01(\v2\x12.edl.job.JobStatusH\x00R\x06statusB\x06\n" +
+	"\x06status\x18\x02 \x01(\v2\x12.edl.job.JobStatusH\x00R\x06status\x122\n" +
+	"\tevaluated\x18\x03 \x01(\v2\x12.edl.job.EvaluatedH\x00R\tevaluatedB\x06\n" +
 	"\x04what\"\x92\x02\n" +
 	"\x04Step\x12\x12\n" +
 	"\x04pass\x18\x01 \x01(\x05R\x04pass\x12\x12\n" +
@@ -4233,7 +4538,7 @@ func file_proto_job_job_proto_rawDescGZIP() []byte {
 }
 
 var file_proto_job_job_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_proto_job_job_proto_msgTypes = make([]protoimpl.MessageInfo, 40)
+var file_proto_job_job_proto_msgTypes = make([]protoimpl.MessageInfo, 43)
 var file_proto_job_job_proto_goTypes = []any{
 	(Mode)(0),                     // 0: edl.job.Mode
 	(Transport)(0),                // 1: edl.job.Transport
@@ -4246,111 +4551,120 @@ var file_proto_job_job_proto_goTypes = []any{
 	(*PodVolume)(nil),             // 8: edl.job.PodVolume
 	(*Needs)(nil),                 // 9: edl.job.Needs
 	(*Checkpoints)(nil),           // 10: edl.job.Checkpoints
-	(*Progress)(nil),              // 11: edl.job.Progress
-	(*RoleSpec)(nil),              // 12: edl.job.RoleSpec
-	(*Policy)(nil),                // 13: edl.job.Policy
-	(*Places)(nil),                // 14: edl.job.Places
-	(*Placement)(nil),             // 15: edl.job.Placement
-	(*Held)(nil),                  // 16: edl.job.Held
-	(*Failure)(nil),               // 17: edl.job.Failure
-	(*RoleStatus)(nil),            // 18: edl.job.RoleStatus
-	(*Wait)(nil),                  // 19: edl.job.Wait
-	(*RoleRenewal)(nil),           // 20: edl.job.RoleRenewal
-	(*RoleReport)(nil),            // 21: edl.job.RoleReport
-	(*RoundTimes)(nil),            // 22: edl.job.RoundTimes
-	(*SampledRounds)(nil),         // 23: edl.job.SampledRounds
-	(*PhaseTime)(nil),             // 24: edl.job.PhaseTime
-	(*Trace)(nil),                 // 25: edl.job.Trace
-	(*TracedRound)(nil),           // 26: edl.job.TracedRound
-	(*TracedKernel)(nil),          // 27: edl.job.TracedKernel
-	(*JobStatus)(nil),             // 28: edl.job.JobStatus
-	(*ServerLoad)(nil),            // 29: edl.job.ServerLoad
-	(*Value)(nil),                 // 30: edl.job.Value
-	(*Event)(nil),                 // 31: edl.job.Event
-	(*Step)(nil),                  // 32: edl.job.Step
-	(*CheckpointStatus)(nil),      // 33: edl.job.CheckpointStatus
-	(*Shard)(nil),                 // 34: edl.job.Shard
-	(*Piece)(nil),                 // 35: edl.job.Piece
-	nil,                           // 36: edl.job.JobSpec.LabelsEntry
-	nil,                           // 37: edl.job.Pod.NodeSelectorEntry
-	nil,                           // 38: edl.job.Pod.AnnotationsEntry
-	nil,                           // 39: edl.job.Pod.EnvEntry
-	nil,                           // 40: edl.job.RoleSpec.OpsEntry
-	nil,                           // 41: edl.job.RoundTimes.LastDeclaredEntry
-	nil,                           // 42: edl.job.RoundTimes.TransportsEntry
-	nil,                           // 43: edl.job.JobStatus.LabelsEntry
-	(*durationpb.Duration)(nil),   // 44: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 45: google.protobuf.Timestamp
+	(*Evaluation)(nil),            // 11: edl.job.Evaluation
+	(*Evaluated)(nil),             // 12: edl.job.Evaluated
+	(*MetricValue)(nil),           // 13: edl.job.MetricValue
+	(*Progress)(nil),              // 14: edl.job.Progress
+	(*RoleSpec)(nil),              // 15: edl.job.RoleSpec
+	(*Policy)(nil),                // 16: edl.job.Policy
+	(*Places)(nil),                // 17: edl.job.Places
+	(*Placement)(nil),             // 18: edl.job.Placement
+	(*Held)(nil),                  // 19: edl.job.Held
+	(*Failure)(nil),               // 20: edl.job.Failure
+	(*RoleStatus)(nil),            // 21: edl.job.RoleStatus
+	(*Wait)(nil),                  // 22: edl.job.Wait
+	(*RoleRenewal)(nil),           // 23: edl.job.RoleRenewal
+	(*RoleReport)(nil),            // 24: edl.job.RoleReport
+	(*RoundTimes)(nil),            // 25: edl.job.RoundTimes
+	(*SampledRounds)(nil),         // 26: edl.job.SampledRounds
+	(*PhaseTime)(nil),             // 27: edl.job.PhaseTime
+	(*Trace)(nil),                 // 28: edl.job.Trace
+	(*TracedRound)(nil),           // 29: edl.job.TracedRound
+	(*TracedKernel)(nil),          // 30: edl.job.TracedKernel
+	(*JobStatus)(nil),             // 31: edl.job.JobStatus
+	(*ServerLoad)(nil),            // 32: edl.job.ServerLoad
+	(*Value)(nil),                 // 33: edl.job.Value
+	(*Event)(nil),                 // 34: edl.job.Event
+	(*Step)(nil),                  // 35: edl.job.Step
+	(*CheckpointStatus)(nil),      // 36: edl.job.CheckpointStatus
+	(*Shard)(nil),                 // 37: edl.job.Shard
+	(*Piece)(nil),                 // 38: edl.job.Piece
+	nil,                           // 39: edl.job.JobSpec.LabelsEntry
+	nil,                           // 40: edl.job.Pod.NodeSelectorEntry
+	nil,                           // 41: edl.job.Pod.AnnotationsEntry
+	nil,                           // 42: edl.job.Pod.EnvEntry
+	nil,                           // 43: edl.job.RoleSpec.OpsEntry
+	nil,                           // 44: edl.job.RoundTimes.LastDeclaredEntry
+	nil,                           // 45: edl.job.RoundTimes.TransportsEntry
+	nil,                           // 46: edl.job.JobStatus.LabelsEntry
+	(*durationpb.Duration)(nil),   // 47: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 48: google.protobuf.Timestamp
 }
 var file_proto_job_job_proto_depIdxs = []int32{
 	4,  // 0: edl.job.JobSpec.data:type_name -> edl.job.DataBinding
 	0,  // 1: edl.job.JobSpec.mode:type_name -> edl.job.Mode
-	44, // 2: edl.job.JobSpec.start_deadline:type_name -> google.protobuf.Duration
-	44, // 3: edl.job.JobSpec.round_deadline:type_name -> google.protobuf.Duration
-	44, // 4: edl.job.JobSpec.lease:type_name -> google.protobuf.Duration
-	44, // 5: edl.job.JobSpec.min_task_timeout:type_name -> google.protobuf.Duration
-	44, // 6: edl.job.JobSpec.max_task_timeout:type_name -> google.protobuf.Duration
+	47, // 2: edl.job.JobSpec.start_deadline:type_name -> google.protobuf.Duration
+	47, // 3: edl.job.JobSpec.round_deadline:type_name -> google.protobuf.Duration
+	47, // 4: edl.job.JobSpec.lease:type_name -> google.protobuf.Duration
+	47, // 5: edl.job.JobSpec.min_task_timeout:type_name -> google.protobuf.Duration
+	47, // 6: edl.job.JobSpec.max_task_timeout:type_name -> google.protobuf.Duration
 	1,  // 7: edl.job.JobSpec.transport:type_name -> edl.job.Transport
 	10, // 8: edl.job.JobSpec.checkpoints:type_name -> edl.job.Checkpoints
-	36, // 9: edl.job.JobSpec.labels:type_name -> edl.job.JobSpec.LabelsEntry
+	39, // 9: edl.job.JobSpec.labels:type_name -> edl.job.JobSpec.LabelsEntry
 	9,  // 10: edl.job.JobSpec.trainer_needs:type_name -> edl.job.Needs
 	9,  // 11: edl.job.JobSpec.pserver_needs:type_name -> edl.job.Needs
-	44, // 12: edl.job.JobSpec.max_time:type_name -> google.protobuf.Duration
+	47, // 12: edl.job.JobSpec.max_time:type_name -> google.protobuf.Duration
 	6,  // 13: edl.job.JobSpec.pod:type_name -> edl.job.Pod
 	6,  // 14: edl.job.JobSpec.trainer_pod:type_name -> edl.job.Pod
 	6,  // 15: edl.job.JobSpec.pserver_pod:type_name -> edl.job.Pod
-	37, // 16: edl.job.Pod.node_selector:type_name -> edl.job.Pod.NodeSelectorEntry
-	7,  // 17: edl.job.Pod.tolerations:type_name -> edl.job.Toleration
-	38, // 18: edl.job.Pod.annotations:type_name -> edl.job.Pod.AnnotationsEntry
-	39, // 19: edl.job.Pod.env:type_name -> edl.job.Pod.EnvEntry
-	8,  // 20: edl.job.Pod.volumes:type_name -> edl.job.PodVolume
-	44, // 21: edl.job.Checkpoints.every:type_name -> google.protobuf.Duration
-	2,  // 22: edl.job.RoleSpec.role:type_name -> edl.job.Role
-	5,  // 23: edl.job.RoleSpec.spec:type_name -> edl.job.JobSpec
-	29, // 24: edl.job.RoleSpec.placement:type_name -> edl.job.ServerLoad
-	11, // 25: edl.job.RoleSpec.begin:type_name -> edl.job.Progress
-	40, // 26: edl.job.RoleSpec.ops:type_name -> edl.job.RoleSpec.OpsEntry
-	15, // 27: edl.job.RoleSpec.placed:type_name -> edl.job.Placement
-	15, // 28: edl.job.RoleSpec.next:type_name -> edl.job.Placement
-	9,  // 29: edl.job.RoleSpec.needs:type_name -> edl.job.Needs
-	9,  // 30: edl.job.RoleSpec.bounds:type_name -> edl.job.Needs
-	13, // 31: edl.job.RoleSpec.policy:type_name -> edl.job.Policy
-	14, // 32: edl.job.Policy.read:type_name -> edl.job.Places
-	14, // 33: edl.job.Policy.write:type_name -> edl.job.Places
-	16, // 34: edl.job.Placement.before:type_name -> edl.job.Held
-	2,  // 35: edl.job.RoleStatus.role:type_name -> edl.job.Role
-	3,  // 36: edl.job.RoleStatus.state:type_name -> edl.job.State
-	17, // 37: edl.job.RoleStatus.failure:type_name -> edl.job.Failure
-	45, // 38: edl.job.Wait.since:type_name -> google.protobuf.Timestamp
-	45, // 39: edl.job.Wait.until:type_name -> google.protobuf.Timestamp
-	19, // 40: edl.job.RoleReport.waits:type_name -> edl.job.Wait
-	17, // 41: edl.job.RoleReport.failure:type_name -> edl.job.Failure
-	22, // 42: edl.job.RoleReport.rounds:type_name -> edl.job.RoundTimes
-	24, // 43: edl.job.RoundTimes.phases:type_name -> edl.job.PhaseTime
-	41, // 44: edl.job.RoundTimes.last_declared:type_name -> edl.job.RoundTimes.LastDeclaredEntry
-	42, // 45: edl.job.RoundTimes.transports:type_name -> edl.job.RoundTimes.TransportsEntry
-	23, // 46: edl.job.RoundTimes.sampled:type_name -> edl.job.SampledRounds
-	26, // 47: edl.job.SampledRounds.rounds:type_name -> edl.job.TracedRound
-	26, // 48: edl.job.Trace.rounds:type_name -> edl.job.TracedRound
-	27, // 49: edl.job.Trace.kernels:type_name -> edl.job.TracedKernel
-	3,  // 50: edl.job.JobStatus.state:type_name -> edl.job.State
-	0,  // 51: edl.job.JobStatus.mode:type_name -> edl.job.Mode
-	18, // 52: edl.job.JobStatus.roles:type_name -> edl.job.RoleStatus
-	17, // 53: edl.job.JobStatus.failure:type_name -> edl.job.Failure
-	29, // 54: edl.job.JobStatus.placement:type_name -> edl.job.ServerLoad
-	11, // 55: edl.job.JobStatus.progress:type_name -> edl.job.Progress
-	43, // 56: edl.job.JobStatus.labels:type_name -> edl.job.JobStatus.LabelsEntry
-	9,  // 57: edl.job.JobStatus.promised:type_name -> edl.job.Needs
-	32, // 58: edl.job.Event.step:type_name -> edl.job.Step
-	28, // 59: edl.job.Event.status:type_name -> edl.job.JobStatus
-	30, // 60: edl.job.Step.fetched:type_name -> edl.job.Value
-	17, // 61: edl.job.CheckpointStatus.failure:type_name -> edl.job.Failure
-	35, // 62: edl.job.Shard.pieces:type_name -> edl.job.Piece
-	63, // [63:63] is the sub-list for method output_type
-	63, // [63:63] is the sub-list for method input_type
-	63, // [63:63] is the sub-list for extension type_name
-	63, // [63:63] is the sub-list for extension extendee
-	0,  // [0:63] is the sub-list for field type_name
+	11, // 16: edl.job.JobSpec.evaluation:type_name -> edl.job.Evaluation
+	40, // 17: edl.job.Pod.node_selector:type_name -> edl.job.Pod.NodeSelectorEntry
+	7,  // 18: edl.job.Pod.tolerations:type_name -> edl.job.Toleration
+	41, // 19: edl.job.Pod.annotations:type_name -> edl.job.Pod.AnnotationsEntry
+	42, // 20: edl.job.Pod.env:type_name -> edl.job.Pod.EnvEntry
+	8,  // 21: edl.job.Pod.volumes:type_name -> edl.job.PodVolume
+	47, // 22: edl.job.Checkpoints.every:type_name -> google.protobuf.Duration
+	4,  // 23: edl.job.Evaluation.data:type_name -> edl.job.DataBinding
+	13, // 24: edl.job.Evaluated.values:type_name -> edl.job.MetricValue
+	2,  // 25: edl.job.RoleSpec.role:type_name -> edl.job.Role
+	5,  // 26: edl.job.RoleSpec.spec:type_name -> edl.job.JobSpec
+	32, // 27: edl.job.RoleSpec.placement:type_name -> edl.job.ServerLoad
+	14, // 28: edl.job.RoleSpec.begin:type_name -> edl.job.Progress
+	43, // 29: edl.job.RoleSpec.ops:type_name -> edl.job.RoleSpec.OpsEntry
+	18, // 30: edl.job.RoleSpec.placed:type_name -> edl.job.Placement
+	18, // 31: edl.job.RoleSpec.next:type_name -> edl.job.Placement
+	9,  // 32: edl.job.RoleSpec.needs:type_name -> edl.job.Needs
+	9,  // 33: edl.job.RoleSpec.bounds:type_name -> edl.job.Needs
+	16, // 34: edl.job.RoleSpec.policy:type_name -> edl.job.Policy
+	17, // 35: edl.job.Policy.read:type_name -> edl.job.Places
+	17, // 36: edl.job.Policy.write:type_name -> edl.job.Places
+	19, // 37: edl.job.Placement.before:type_name -> edl.job.Held
+	2,  // 38: edl.job.RoleStatus.role:type_name -> edl.job.Role
+	3,  // 39: edl.job.RoleStatus.state:type_name -> edl.job.State
+	20, // 40: edl.job.RoleStatus.failure:type_name -> edl.job.Failure
+	48, // 41: edl.job.Wait.since:type_name -> google.protobuf.Timestamp
+	48, // 42: edl.job.Wait.until:type_name -> google.protobuf.Timestamp
+	22, // 43: edl.job.RoleReport.waits:type_name -> edl.job.Wait
+	20, // 44: edl.job.RoleReport.failure:type_name -> edl.job.Failure
+	25, // 45: edl.job.RoleReport.rounds:type_name -> edl.job.RoundTimes
+	27, // 46: edl.job.RoundTimes.phases:type_name -> edl.job.PhaseTime
+	44, // 47: edl.job.RoundTimes.last_declared:type_name -> edl.job.RoundTimes.LastDeclaredEntry
+	45, // 48: edl.job.RoundTimes.transports:type_name -> edl.job.RoundTimes.TransportsEntry
+	26, // 49: edl.job.RoundTimes.sampled:type_name -> edl.job.SampledRounds
+	29, // 50: edl.job.SampledRounds.rounds:type_name -> edl.job.TracedRound
+	29, // 51: edl.job.Trace.rounds:type_name -> edl.job.TracedRound
+	30, // 52: edl.job.Trace.kernels:type_name -> edl.job.TracedKernel
+	3,  // 53: edl.job.JobStatus.state:type_name -> edl.job.State
+	0,  // 54: edl.job.JobStatus.mode:type_name -> edl.job.Mode
+	21, // 55: edl.job.JobStatus.roles:type_name -> edl.job.RoleStatus
+	20, // 56: edl.job.JobStatus.failure:type_name -> edl.job.Failure
+	32, // 57: edl.job.JobStatus.placement:type_name -> edl.job.ServerLoad
+	14, // 58: edl.job.JobStatus.progress:type_name -> edl.job.Progress
+	46, // 59: edl.job.JobStatus.labels:type_name -> edl.job.JobStatus.LabelsEntry
+	9,  // 60: edl.job.JobStatus.promised:type_name -> edl.job.Needs
+	12, // 61: edl.job.JobStatus.evaluated:type_name -> edl.job.Evaluated
+	13, // 62: edl.job.JobStatus.last:type_name -> edl.job.MetricValue
+	35, // 63: edl.job.Event.step:type_name -> edl.job.Step
+	31, // 64: edl.job.Event.status:type_name -> edl.job.JobStatus
+	12, // 65: edl.job.Event.evaluated:type_name -> edl.job.Evaluated
+	33, // 66: edl.job.Step.fetched:type_name -> edl.job.Value
+	20, // 67: edl.job.CheckpointStatus.failure:type_name -> edl.job.Failure
+	38, // 68: edl.job.Shard.pieces:type_name -> edl.job.Piece
+	69, // [69:69] is the sub-list for method output_type
+	69, // [69:69] is the sub-list for method input_type
+	69, // [69:69] is the sub-list for extension type_name
+	69, // [69:69] is the sub-list for extension extendee
+	0,  // [0:69] is the sub-list for field type_name
 }
 
 func init() { file_proto_job_job_proto_init() }
@@ -4361,9 +4675,10 @@ func file_proto_job_job_proto_init() {
 	file_proto_job_job_proto_msgTypes[1].OneofWrappers = []any{}
 	file_proto_job_job_proto_msgTypes[3].OneofWrappers = []any{}
 	file_proto_job_job_proto_msgTypes[5].OneofWrappers = []any{}
-	file_proto_job_job_proto_msgTypes[27].OneofWrappers = []any{
+	file_proto_job_job_proto_msgTypes[30].OneofWrappers = []any{
 		(*Event_Step)(nil),
 		(*Event_Status)(nil),
+		(*Event_Evaluated)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -4371,7 +4686,7 @@ func file_proto_job_job_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_job_job_proto_rawDesc), len(file_proto_job_job_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   40,
+			NumMessages:   43,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

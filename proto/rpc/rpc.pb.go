@@ -86,7 +86,7 @@ func (x Standing_Kind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Standing_Kind.Descriptor instead.
 func (Standing_Kind) EnumDescriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{119, 0}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{122, 0}
 }
 
 type StatusResponse_Standby int32
@@ -135,7 +135,7 @@ func (x StatusResponse_Standby) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use StatusResponse_Standby.Descriptor instead.
 func (StatusResponse_Standby) EnumDescriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{135, 0}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{138, 0}
 }
 
 // Piece is a part of a message that may be larger than one of the transport: all pieces of one direction of a call, one after the other, are the message
@@ -1709,8 +1709,9 @@ func (x *FinishRequest) GetWithoutSave() bool {
 type AcknowledgeRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Job           string                 `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
-	Steps         uint64                 `protobuf:"varint,2,opt,name=steps,proto3" json:"steps,omitempty"`     // the steps below this number are acknowledged
-	Attempt       int32                  `protobuf:"varint,3,opt,name=attempt,proto3" json:"attempt,omitempty"` // of the job, in which they were told; what was told in an earlier one says nothing
+	Steps         uint64                 `protobuf:"varint,2,opt,name=steps,proto3" json:"steps,omitempty"`         // the steps below this number are acknowledged
+	Attempt       int32                  `protobuf:"varint,3,opt,name=attempt,proto3" json:"attempt,omitempty"`     // of the job, in which they were told; what was told in an earlier one says nothing
+	Evaluated     uint64                 `protobuf:"varint,4,opt,name=evaluated,proto3" json:"evaluated,omitempty"` // likewise the evaluation after so many steps, and those before; 0: none
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1762,6 +1763,13 @@ func (x *AcknowledgeRequest) GetSteps() uint64 {
 func (x *AcknowledgeRequest) GetAttempt() int32 {
 	if x != nil {
 		return x.Attempt
+	}
+	return 0
+}
+
+func (x *AcknowledgeRequest) GetEvaluated() uint64 {
+	if x != nil {
+		return x.Evaluated
 	}
 	return 0
 }
@@ -3101,6 +3109,188 @@ func (x *MoveResponse) GetNanoseconds() int64 {
 	return 0
 }
 
+// EvaluateRequest asks for batches of the held-back data of a job.
+type EvaluateRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Pass          int32                  `protobuf:"varint,1,opt,name=pass,proto3" json:"pass,omitempty"`       // of the last round
+	Batches       int64                  `protobuf:"varint,2,opt,name=batches,proto3" json:"batches,omitempty"` // of the data, as the trainer finds it: all must find the same
+	Done          *EvaluatedPart         `protobuf:"bytes,3,opt,name=done,proto3" json:"done,omitempty"`        // absent in the first request of an evaluation
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EvaluateRequest) Reset() {
+	*x = EvaluateRequest{}
+	mi := &file_proto_rpc_rpc_proto_msgTypes[51]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EvaluateRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EvaluateRequest) ProtoMessage() {}
+
+func (x *EvaluateRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_rpc_rpc_proto_msgTypes[51]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EvaluateRequest.ProtoReflect.Descriptor instead.
+func (*EvaluateRequest) Descriptor() ([]byte, []int) {
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{51}
+}
+
+func (x *EvaluateRequest) GetPass() int32 {
+	if x != nil {
+		return x.Pass
+	}
+	return 0
+}
+
+func (x *EvaluateRequest) GetBatches() int64 {
+	if x != nil {
+		return x.Batches
+	}
+	return 0
+}
+
+func (x *EvaluateRequest) GetDone() *EvaluatedPart {
+	if x != nil {
+		return x.Done
+	}
+	return nil
+}
+
+// EvaluatedPart is the outcome of the batches from one number to another, without the last.
+type EvaluatedPart struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	From          int64                  `protobuf:"varint,1,opt,name=from,proto3" json:"from,omitempty"`
+	To            int64                  `protobuf:"varint,2,opt,name=to,proto3" json:"to,omitempty"`
+	Score         []byte                 `protobuf:"bytes,3,opt,name=score,proto3" json:"score,omitempty"` // what package metrics has added up
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EvaluatedPart) Reset() {
+	*x = EvaluatedPart{}
+	mi := &file_proto_rpc_rpc_proto_msgTypes[52]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EvaluatedPart) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EvaluatedPart) ProtoMessage() {}
+
+func (x *EvaluatedPart) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_rpc_rpc_proto_msgTypes[52]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EvaluatedPart.ProtoReflect.Descriptor instead.
+func (*EvaluatedPart) Descriptor() ([]byte, []int) {
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{52}
+}
+
+func (x *EvaluatedPart) GetFrom() int64 {
+	if x != nil {
+		return x.From
+	}
+	return 0
+}
+
+func (x *EvaluatedPart) GetTo() int64 {
+	if x != nil {
+		return x.To
+	}
+	return 0
+}
+
+func (x *EvaluatedPart) GetScore() []byte {
+	if x != nil {
+		return x.Score
+	}
+	return nil
+}
+
+type EvaluateResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	From          int64                  `protobuf:"varint,1,opt,name=from,proto3" json:"from,omitempty"`
+	To            int64                  `protobuf:"varint,2,opt,name=to,proto3" json:"to,omitempty"`                                   // 0: the evaluation is over
+	EndRound      *uint64                `protobuf:"varint,3,opt,name=end_round,json=endRound,proto3,oneof" json:"end_round,omitempty"` // the job ends early, before this round; absent: it ends with its data
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EvaluateResponse) Reset() {
+	*x = EvaluateResponse{}
+	mi := &file_proto_rpc_rpc_proto_msgTypes[53]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EvaluateResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EvaluateResponse) ProtoMessage() {}
+
+func (x *EvaluateResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_rpc_rpc_proto_msgTypes[53]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EvaluateResponse.ProtoReflect.Descriptor instead.
+func (*EvaluateResponse) Descriptor() ([]byte, []int) {
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{53}
+}
+
+func (x *EvaluateResponse) GetFrom() int64 {
+	if x != nil {
+		return x.From
+	}
+	return 0
+}
+
+func (x *EvaluateResponse) GetTo() int64 {
+	if x != nil {
+		return x.To
+	}
+	return 0
+}
+
+func (x *EvaluateResponse) GetEndRound() uint64 {
+	if x != nil && x.EndRound != nil {
+		return *x.EndRound
+	}
+	return 0
+}
+
 type PlacementRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            *Identity              `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -3111,7 +3301,7 @@ type PlacementRequest struct {
 
 func (x *PlacementRequest) Reset() {
 	*x = PlacementRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[51]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3123,7 +3313,7 @@ func (x *PlacementRequest) String() string {
 func (*PlacementRequest) ProtoMessage() {}
 
 func (x *PlacementRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[51]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3136,7 +3326,7 @@ func (x *PlacementRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlacementRequest.ProtoReflect.Descriptor instead.
 func (*PlacementRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{51}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *PlacementRequest) GetId() *Identity {
@@ -3165,7 +3355,7 @@ type JoinRequest struct {
 
 func (x *JoinRequest) Reset() {
 	*x = JoinRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[52]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3177,7 +3367,7 @@ func (x *JoinRequest) String() string {
 func (*JoinRequest) ProtoMessage() {}
 
 func (x *JoinRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[52]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3190,7 +3380,7 @@ func (x *JoinRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JoinRequest.ProtoReflect.Descriptor instead.
 func (*JoinRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{52}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *JoinRequest) GetId() *Identity {
@@ -3242,7 +3432,7 @@ type JoinResponse struct {
 
 func (x *JoinResponse) Reset() {
 	*x = JoinResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[53]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3254,7 +3444,7 @@ func (x *JoinResponse) String() string {
 func (*JoinResponse) ProtoMessage() {}
 
 func (x *JoinResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[53]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3267,7 +3457,7 @@ func (x *JoinResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JoinResponse.ProtoReflect.Descriptor instead.
 func (*JoinResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{53}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *JoinResponse) GetTrainers() uint32 {
@@ -3364,7 +3554,7 @@ type NewsRequest struct {
 
 func (x *NewsRequest) Reset() {
 	*x = NewsRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[54]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3376,7 +3566,7 @@ func (x *NewsRequest) String() string {
 func (*NewsRequest) ProtoMessage() {}
 
 func (x *NewsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[54]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3389,7 +3579,7 @@ func (x *NewsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NewsRequest.ProtoReflect.Descriptor instead.
 func (*NewsRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{54}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *NewsRequest) GetId() *Identity {
@@ -3415,7 +3605,7 @@ type NewsResponse struct {
 
 func (x *NewsResponse) Reset() {
 	*x = NewsResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[55]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3427,7 +3617,7 @@ func (x *NewsResponse) String() string {
 func (*NewsResponse) ProtoMessage() {}
 
 func (x *NewsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[55]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3440,7 +3630,7 @@ func (x *NewsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NewsResponse.ProtoReflect.Descriptor instead.
 func (*NewsResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{55}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *NewsResponse) GetPlacement() uint64 {
@@ -3464,7 +3654,7 @@ type Segment struct {
 
 func (x *Segment) Reset() {
 	*x = Segment{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[56]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3476,7 +3666,7 @@ func (x *Segment) String() string {
 func (*Segment) ProtoMessage() {}
 
 func (x *Segment) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[56]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3489,7 +3679,7 @@ func (x *Segment) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Segment.ProtoReflect.Descriptor instead.
 func (*Segment) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{56}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *Segment) GetPass() int32 {
@@ -3534,7 +3724,7 @@ type DataFile struct {
 
 func (x *DataFile) Reset() {
 	*x = DataFile{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[57]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3546,7 +3736,7 @@ func (x *DataFile) String() string {
 func (*DataFile) ProtoMessage() {}
 
 func (x *DataFile) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[57]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3559,7 +3749,7 @@ func (x *DataFile) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DataFile.ProtoReflect.Descriptor instead.
 func (*DataFile) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{57}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *DataFile) GetPath() string {
@@ -3607,7 +3797,7 @@ type Dataset struct {
 
 func (x *Dataset) Reset() {
 	*x = Dataset{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[58]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3619,7 +3809,7 @@ func (x *Dataset) String() string {
 func (*Dataset) ProtoMessage() {}
 
 func (x *Dataset) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[58]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3632,7 +3822,7 @@ func (x *Dataset) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Dataset.ProtoReflect.Descriptor instead.
 func (*Dataset) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{58}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *Dataset) GetName() string {
@@ -3659,7 +3849,7 @@ type ReportDatasetRequest struct {
 
 func (x *ReportDatasetRequest) Reset() {
 	*x = ReportDatasetRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[59]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3671,7 +3861,7 @@ func (x *ReportDatasetRequest) String() string {
 func (*ReportDatasetRequest) ProtoMessage() {}
 
 func (x *ReportDatasetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[59]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3684,7 +3874,7 @@ func (x *ReportDatasetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportDatasetRequest.ProtoReflect.Descriptor instead.
 func (*ReportDatasetRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{59}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *ReportDatasetRequest) GetId() *Identity {
@@ -3709,7 +3899,7 @@ type ReportDatasetResponse struct {
 
 func (x *ReportDatasetResponse) Reset() {
 	*x = ReportDatasetResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[60]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3721,7 +3911,7 @@ func (x *ReportDatasetResponse) String() string {
 func (*ReportDatasetResponse) ProtoMessage() {}
 
 func (x *ReportDatasetResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[60]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3734,7 +3924,7 @@ func (x *ReportDatasetResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportDatasetResponse.ProtoReflect.Descriptor instead.
 func (*ReportDatasetResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{60}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{63}
 }
 
 // RecordRange is [from, to) in the global numbering of a dataset.
@@ -3748,7 +3938,7 @@ type RecordRange struct {
 
 func (x *RecordRange) Reset() {
 	*x = RecordRange{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[61]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3760,7 +3950,7 @@ func (x *RecordRange) String() string {
 func (*RecordRange) ProtoMessage() {}
 
 func (x *RecordRange) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[61]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3773,7 +3963,7 @@ func (x *RecordRange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordRange.ProtoReflect.Descriptor instead.
 func (*RecordRange) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{61}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *RecordRange) GetFrom() int64 {
@@ -3807,7 +3997,7 @@ type Task struct {
 
 func (x *Task) Reset() {
 	*x = Task{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[62]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3819,7 +4009,7 @@ func (x *Task) String() string {
 func (*Task) ProtoMessage() {}
 
 func (x *Task) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[62]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3832,7 +4022,7 @@ func (x *Task) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Task.ProtoReflect.Descriptor instead.
 func (*Task) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{62}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *Task) GetId() int64 {
@@ -3900,7 +4090,7 @@ type GetTaskRequest struct {
 
 func (x *GetTaskRequest) Reset() {
 	*x = GetTaskRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[63]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3912,7 +4102,7 @@ func (x *GetTaskRequest) String() string {
 func (*GetTaskRequest) ProtoMessage() {}
 
 func (x *GetTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[63]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3925,7 +4115,7 @@ func (x *GetTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetTaskRequest.ProtoReflect.Descriptor instead.
 func (*GetTaskRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{63}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *GetTaskRequest) GetId() *Identity {
@@ -3999,7 +4189,7 @@ type GetTaskResponse struct {
 
 func (x *GetTaskResponse) Reset() {
 	*x = GetTaskResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[64]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4011,7 +4201,7 @@ func (x *GetTaskResponse) String() string {
 func (*GetTaskResponse) ProtoMessage() {}
 
 func (x *GetTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[64]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4024,7 +4214,7 @@ func (x *GetTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetTaskResponse.ProtoReflect.Descriptor instead.
 func (*GetTaskResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{64}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *GetTaskResponse) GetTask() *Task {
@@ -4087,7 +4277,7 @@ type TaskFailedRequest struct {
 
 func (x *TaskFailedRequest) Reset() {
 	*x = TaskFailedRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[65]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4099,7 +4289,7 @@ func (x *TaskFailedRequest) String() string {
 func (*TaskFailedRequest) ProtoMessage() {}
 
 func (x *TaskFailedRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[65]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4112,7 +4302,7 @@ func (x *TaskFailedRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskFailedRequest.ProtoReflect.Descriptor instead.
 func (*TaskFailedRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{65}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *TaskFailedRequest) GetId() *Identity {
@@ -4144,7 +4334,7 @@ type TaskFailedResponse struct {
 
 func (x *TaskFailedResponse) Reset() {
 	*x = TaskFailedResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[66]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4156,7 +4346,7 @@ func (x *TaskFailedResponse) String() string {
 func (*TaskFailedResponse) ProtoMessage() {}
 
 func (x *TaskFailedResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[66]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4169,7 +4359,7 @@ func (x *TaskFailedResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskFailedResponse.ProtoReflect.Descriptor instead.
 func (*TaskFailedResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{66}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{69}
 }
 
 type SaveModelRequest struct {
@@ -4181,7 +4371,7 @@ type SaveModelRequest struct {
 
 func (x *SaveModelRequest) Reset() {
 	*x = SaveModelRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[67]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4193,7 +4383,7 @@ func (x *SaveModelRequest) String() string {
 func (*SaveModelRequest) ProtoMessage() {}
 
 func (x *SaveModelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[67]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4206,7 +4396,7 @@ func (x *SaveModelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SaveModelRequest.ProtoReflect.Descriptor instead.
 func (*SaveModelRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{67}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *SaveModelRequest) GetId() *Identity {
@@ -4227,7 +4417,7 @@ type SaveModelResponse struct {
 
 func (x *SaveModelResponse) Reset() {
 	*x = SaveModelResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[68]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4239,7 +4429,7 @@ func (x *SaveModelResponse) String() string {
 func (*SaveModelResponse) ProtoMessage() {}
 
 func (x *SaveModelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[68]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4252,7 +4442,7 @@ func (x *SaveModelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SaveModelResponse.ProtoReflect.Descriptor instead.
 func (*SaveModelResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{68}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *SaveModelResponse) GetGranted() bool {
@@ -4287,7 +4477,7 @@ type TrainerSteps struct {
 
 func (x *TrainerSteps) Reset() {
 	*x = TrainerSteps{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[69]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4299,7 +4489,7 @@ func (x *TrainerSteps) String() string {
 func (*TrainerSteps) ProtoMessage() {}
 
 func (x *TrainerSteps) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[69]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4312,7 +4502,7 @@ func (x *TrainerSteps) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TrainerSteps.ProtoReflect.Descriptor instead.
 func (*TrainerSteps) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{69}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *TrainerSteps) GetId() *Identity {
@@ -4350,7 +4540,7 @@ type TrainerStep struct {
 
 func (x *TrainerStep) Reset() {
 	*x = TrainerStep{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[70]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4362,7 +4552,7 @@ func (x *TrainerStep) String() string {
 func (*TrainerStep) ProtoMessage() {}
 
 func (x *TrainerStep) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[70]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4375,7 +4565,7 @@ func (x *TrainerStep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TrainerStep.ProtoReflect.Descriptor instead.
 func (*TrainerStep) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{70}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *TrainerStep) GetId() *Identity {
@@ -4456,7 +4646,7 @@ type ReportStepsResponse struct {
 
 func (x *ReportStepsResponse) Reset() {
 	*x = ReportStepsResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[71]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4468,7 +4658,7 @@ func (x *ReportStepsResponse) String() string {
 func (*ReportStepsResponse) ProtoMessage() {}
 
 func (x *ReportStepsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[71]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4481,7 +4671,7 @@ func (x *ReportStepsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportStepsResponse.ProtoReflect.Descriptor instead.
 func (*ReportStepsResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{71}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{74}
 }
 
 // NextFeedRequest says by its item that the trainer has done those before it. Items are numbered from 0 on in each generation.
@@ -4495,7 +4685,7 @@ type NextFeedRequest struct {
 
 func (x *NextFeedRequest) Reset() {
 	*x = NextFeedRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[72]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4507,7 +4697,7 @@ func (x *NextFeedRequest) String() string {
 func (*NextFeedRequest) ProtoMessage() {}
 
 func (x *NextFeedRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[72]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4520,7 +4710,7 @@ func (x *NextFeedRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NextFeedRequest.ProtoReflect.Descriptor instead.
 func (*NextFeedRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{72}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *NextFeedRequest) GetId() *Identity {
@@ -4548,7 +4738,7 @@ type FinishDataRequest struct {
 
 func (x *FinishDataRequest) Reset() {
 	*x = FinishDataRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[73]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4560,7 +4750,7 @@ func (x *FinishDataRequest) String() string {
 func (*FinishDataRequest) ProtoMessage() {}
 
 func (x *FinishDataRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[73]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4573,7 +4763,7 @@ func (x *FinishDataRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FinishDataRequest.ProtoReflect.Descriptor instead.
 func (*FinishDataRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{73}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *FinishDataRequest) GetId() *Identity {
@@ -4606,7 +4796,7 @@ type FinishDataResponse struct {
 
 func (x *FinishDataResponse) Reset() {
 	*x = FinishDataResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[74]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4618,7 +4808,7 @@ func (x *FinishDataResponse) String() string {
 func (*FinishDataResponse) ProtoMessage() {}
 
 func (x *FinishDataResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[74]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4631,7 +4821,7 @@ func (x *FinishDataResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FinishDataResponse.ProtoReflect.Descriptor instead.
 func (*FinishDataResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{74}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *FinishDataResponse) GetSteps() uint64 {
@@ -4650,7 +4840,7 @@ type PermitRequest struct {
 
 func (x *PermitRequest) Reset() {
 	*x = PermitRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[75]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4662,7 +4852,7 @@ func (x *PermitRequest) String() string {
 func (*PermitRequest) ProtoMessage() {}
 
 func (x *PermitRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[75]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4675,7 +4865,7 @@ func (x *PermitRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PermitRequest.ProtoReflect.Descriptor instead.
 func (*PermitRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{75}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *PermitRequest) GetId() *Identity {
@@ -4695,7 +4885,7 @@ type PermitResponse struct {
 
 func (x *PermitResponse) Reset() {
 	*x = PermitResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[76]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4707,7 +4897,7 @@ func (x *PermitResponse) String() string {
 func (*PermitResponse) ProtoMessage() {}
 
 func (x *PermitResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[76]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4720,7 +4910,7 @@ func (x *PermitResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PermitResponse.ProtoReflect.Descriptor instead.
 func (*PermitResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{76}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *PermitResponse) GetUntil() uint64 {
@@ -4754,7 +4944,7 @@ type FeedShare struct {
 
 func (x *FeedShare) Reset() {
 	*x = FeedShare{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[77]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4766,7 +4956,7 @@ func (x *FeedShare) String() string {
 func (*FeedShare) ProtoMessage() {}
 
 func (x *FeedShare) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[77]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4779,7 +4969,7 @@ func (x *FeedShare) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FeedShare.ProtoReflect.Descriptor instead.
 func (*FeedShare) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{77}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *FeedShare) GetStep() uint64 {
@@ -4843,7 +5033,7 @@ type LeaveRequest struct {
 
 func (x *LeaveRequest) Reset() {
 	*x = LeaveRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[78]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4855,7 +5045,7 @@ func (x *LeaveRequest) String() string {
 func (*LeaveRequest) ProtoMessage() {}
 
 func (x *LeaveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[78]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4868,7 +5058,7 @@ func (x *LeaveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaveRequest.ProtoReflect.Descriptor instead.
 func (*LeaveRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{78}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *LeaveRequest) GetId() *Identity {
@@ -4900,7 +5090,7 @@ type LeaveResponse struct {
 
 func (x *LeaveResponse) Reset() {
 	*x = LeaveResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[79]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4912,7 +5102,7 @@ func (x *LeaveResponse) String() string {
 func (*LeaveResponse) ProtoMessage() {}
 
 func (x *LeaveResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[79]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4925,7 +5115,7 @@ func (x *LeaveResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaveResponse.ProtoReflect.Descriptor instead.
 func (*LeaveResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{79}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{82}
 }
 
 // WatchRequest says where the watcher is. For another coordinator than the one that answers the position means nothing: that one begins with the first event.
@@ -4940,7 +5130,7 @@ type WatchRequest struct {
 
 func (x *WatchRequest) Reset() {
 	*x = WatchRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[80]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4952,7 +5142,7 @@ func (x *WatchRequest) String() string {
 func (*WatchRequest) ProtoMessage() {}
 
 func (x *WatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[80]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4965,7 +5155,7 @@ func (x *WatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchRequest.ProtoReflect.Descriptor instead.
 func (*WatchRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{80}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *WatchRequest) GetJob() string {
@@ -5003,7 +5193,7 @@ type WatchResponse struct {
 
 func (x *WatchResponse) Reset() {
 	*x = WatchResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[81]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5015,7 +5205,7 @@ func (x *WatchResponse) String() string {
 func (*WatchResponse) ProtoMessage() {}
 
 func (x *WatchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[81]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5028,7 +5218,7 @@ func (x *WatchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchResponse.ProtoReflect.Descriptor instead.
 func (*WatchResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{81}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *WatchResponse) GetEvents() []*job.Event {
@@ -5070,7 +5260,7 @@ type GoBackRequest struct {
 
 func (x *GoBackRequest) Reset() {
 	*x = GoBackRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[82]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5082,7 +5272,7 @@ func (x *GoBackRequest) String() string {
 func (*GoBackRequest) ProtoMessage() {}
 
 func (x *GoBackRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[82]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5095,7 +5285,7 @@ func (x *GoBackRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GoBackRequest.ProtoReflect.Descriptor instead.
 func (*GoBackRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{82}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *GoBackRequest) GetId() *Identity {
@@ -5123,7 +5313,7 @@ type GoBackResponse struct {
 
 func (x *GoBackResponse) Reset() {
 	*x = GoBackResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[83]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5135,7 +5325,7 @@ func (x *GoBackResponse) String() string {
 func (*GoBackResponse) ProtoMessage() {}
 
 func (x *GoBackResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[83]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5148,7 +5338,7 @@ func (x *GoBackResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GoBackResponse.ProtoReflect.Descriptor instead.
 func (*GoBackResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{83}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{86}
 }
 
 func (x *GoBackResponse) GetProgress() *job.Progress {
@@ -5177,7 +5367,7 @@ type QueuesRequest struct {
 
 func (x *QueuesRequest) Reset() {
 	*x = QueuesRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[84]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5189,7 +5379,7 @@ func (x *QueuesRequest) String() string {
 func (*QueuesRequest) ProtoMessage() {}
 
 func (x *QueuesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[84]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5202,7 +5392,7 @@ func (x *QueuesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueuesRequest.ProtoReflect.Descriptor instead.
 func (*QueuesRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{84}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{87}
 }
 
 func (x *QueuesRequest) GetJob() string {
@@ -5254,7 +5444,7 @@ type QueueStatus struct {
 
 func (x *QueueStatus) Reset() {
 	*x = QueueStatus{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[85]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5266,7 +5456,7 @@ func (x *QueueStatus) String() string {
 func (*QueueStatus) ProtoMessage() {}
 
 func (x *QueueStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[85]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5279,7 +5469,7 @@ func (x *QueueStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueueStatus.ProtoReflect.Descriptor instead.
 func (*QueueStatus) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{85}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{88}
 }
 
 func (x *QueueStatus) GetDataset() string {
@@ -5384,7 +5574,7 @@ type PassDiscards struct {
 
 func (x *PassDiscards) Reset() {
 	*x = PassDiscards{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[86]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[89]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5396,7 +5586,7 @@ func (x *PassDiscards) String() string {
 func (*PassDiscards) ProtoMessage() {}
 
 func (x *PassDiscards) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[86]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[89]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5409,7 +5599,7 @@ func (x *PassDiscards) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PassDiscards.ProtoReflect.Descriptor instead.
 func (*PassDiscards) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{86}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{89}
 }
 
 func (x *PassDiscards) GetPass() int32 {
@@ -5446,7 +5636,7 @@ type DiscardedTask struct {
 
 func (x *DiscardedTask) Reset() {
 	*x = DiscardedTask{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[87]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[90]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5458,7 +5648,7 @@ func (x *DiscardedTask) String() string {
 func (*DiscardedTask) ProtoMessage() {}
 
 func (x *DiscardedTask) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[87]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[90]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5471,7 +5661,7 @@ func (x *DiscardedTask) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DiscardedTask.ProtoReflect.Descriptor instead.
 func (*DiscardedTask) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{87}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{90}
 }
 
 func (x *DiscardedTask) GetId() int64 {
@@ -5518,7 +5708,7 @@ type CheckpointRequest struct {
 
 func (x *CheckpointRequest) Reset() {
 	*x = CheckpointRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[88]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[91]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5530,7 +5720,7 @@ func (x *CheckpointRequest) String() string {
 func (*CheckpointRequest) ProtoMessage() {}
 
 func (x *CheckpointRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[88]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[91]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5543,7 +5733,7 @@ func (x *CheckpointRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckpointRequest.ProtoReflect.Descriptor instead.
 func (*CheckpointRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{88}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{91}
 }
 
 func (x *CheckpointRequest) GetJob() string {
@@ -5566,6 +5756,7 @@ type QueuesResponse struct {
 	Entries       map[string][]byte      `protobuf:"bytes,9,rep,name=entries,proto3" json:"entries,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`    // by key below /edl/<job>/task_queues/, when asked for
 	Checkpoint    *job.CheckpointStatus  `protobuf:"bytes,11,opt,name=checkpoint,proto3" json:"checkpoint,omitempty"`                                                                       // absent: the job makes none
 	Datasets      []*Dataset             `protobuf:"bytes,12,rep,name=datasets,proto3" json:"datasets,omitempty"`                                                                           // with their files, when asked for; those that follow a folder are left out
+	Evaluating    string                 `protobuf:"bytes,15,opt,name=evaluating,proto3" json:"evaluating,omitempty"`                                                                       // how far the evaluation on held-back data is that is under way; empty: none is
 	Dropped       map[uint32]uint64      `protobuf:"bytes,13,rep,name=dropped,proto3" json:"dropped,omitempty" protobuf_key:"varint,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"` // with backup trainers: how many rounds count without the contribution of a trainer, by rank, as this coordinator has heard
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -5573,7 +5764,7 @@ type QueuesResponse struct {
 
 func (x *QueuesResponse) Reset() {
 	*x = QueuesResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[89]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[92]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5585,7 +5776,7 @@ func (x *QueuesResponse) String() string {
 func (*QueuesResponse) ProtoMessage() {}
 
 func (x *QueuesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[89]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[92]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5598,7 +5789,7 @@ func (x *QueuesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueuesResponse.ProtoReflect.Descriptor instead.
 func (*QueuesResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{89}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{92}
 }
 
 func (x *QueuesResponse) GetQueues() []*QueueStatus {
@@ -5678,6 +5869,13 @@ func (x *QueuesResponse) GetDatasets() []*Dataset {
 	return nil
 }
 
+func (x *QueuesResponse) GetEvaluating() string {
+	if x != nil {
+		return x.Evaluating
+	}
+	return ""
+}
+
 func (x *QueuesResponse) GetDropped() map[uint32]uint64 {
 	if x != nil {
 		return x.Dropped
@@ -5704,7 +5902,7 @@ type VariableChunk struct {
 
 func (x *VariableChunk) Reset() {
 	*x = VariableChunk{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[90]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[93]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5716,7 +5914,7 @@ func (x *VariableChunk) String() string {
 func (*VariableChunk) ProtoMessage() {}
 
 func (x *VariableChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[90]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[93]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5729,7 +5927,7 @@ func (x *VariableChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VariableChunk.ProtoReflect.Descriptor instead.
 func (*VariableChunk) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{90}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{93}
 }
 
 func (x *VariableChunk) GetId() *Identity {
@@ -5804,7 +6002,7 @@ type SendResponse struct {
 
 func (x *SendResponse) Reset() {
 	*x = SendResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[91]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[94]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5816,7 +6014,7 @@ func (x *SendResponse) String() string {
 func (*SendResponse) ProtoMessage() {}
 
 func (x *SendResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[91]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[94]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5829,7 +6027,7 @@ func (x *SendResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SendResponse.ProtoReflect.Descriptor instead.
 func (*SendResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{91}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{94}
 }
 
 func (x *SendResponse) GetDuplicate() bool {
@@ -5852,7 +6050,7 @@ type RowsRequest struct {
 
 func (x *RowsRequest) Reset() {
 	*x = RowsRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[92]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[95]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5864,7 +6062,7 @@ func (x *RowsRequest) String() string {
 func (*RowsRequest) ProtoMessage() {}
 
 func (x *RowsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[92]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[95]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5877,7 +6075,7 @@ func (x *RowsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RowsRequest.ProtoReflect.Descriptor instead.
 func (*RowsRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{92}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{95}
 }
 
 func (x *RowsRequest) GetId() *Identity {
@@ -5920,7 +6118,7 @@ type OpenDataRequest struct {
 
 func (x *OpenDataRequest) Reset() {
 	*x = OpenDataRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[93]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[96]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5932,7 +6130,7 @@ func (x *OpenDataRequest) String() string {
 func (*OpenDataRequest) ProtoMessage() {}
 
 func (x *OpenDataRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[93]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[96]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5945,7 +6143,7 @@ func (x *OpenDataRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenDataRequest.ProtoReflect.Descriptor instead.
 func (*OpenDataRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{93}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{96}
 }
 
 func (x *OpenDataRequest) GetId() *Identity {
@@ -5984,7 +6182,7 @@ type OpenDataResponse struct {
 
 func (x *OpenDataResponse) Reset() {
 	*x = OpenDataResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[94]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[97]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5996,7 +6194,7 @@ func (x *OpenDataResponse) String() string {
 func (*OpenDataResponse) ProtoMessage() {}
 
 func (x *OpenDataResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[94]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[97]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6009,7 +6207,7 @@ func (x *OpenDataResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenDataResponse.ProtoReflect.Descriptor instead.
 func (*OpenDataResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{94}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{97}
 }
 
 func (x *OpenDataResponse) GetToken() []byte {
@@ -6074,7 +6272,7 @@ type SliceInfo struct {
 
 func (x *SliceInfo) Reset() {
 	*x = SliceInfo{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[95]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[98]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6086,7 +6284,7 @@ func (x *SliceInfo) String() string {
 func (*SliceInfo) ProtoMessage() {}
 
 func (x *SliceInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[95]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[98]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6099,7 +6297,7 @@ func (x *SliceInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SliceInfo.ProtoReflect.Descriptor instead.
 func (*SliceInfo) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{95}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{98}
 }
 
 func (x *SliceInfo) GetDtype() int32 {
@@ -6155,7 +6353,7 @@ type BarrierRequest struct {
 
 func (x *BarrierRequest) Reset() {
 	*x = BarrierRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[96]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[99]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6167,7 +6365,7 @@ func (x *BarrierRequest) String() string {
 func (*BarrierRequest) ProtoMessage() {}
 
 func (x *BarrierRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[96]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[99]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6180,7 +6378,7 @@ func (x *BarrierRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BarrierRequest.ProtoReflect.Descriptor instead.
 func (*BarrierRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{96}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{99}
 }
 
 func (x *BarrierRequest) GetId() *Identity {
@@ -6261,7 +6459,7 @@ type BarrierResponse struct {
 
 func (x *BarrierResponse) Reset() {
 	*x = BarrierResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[97]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[100]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6273,7 +6471,7 @@ func (x *BarrierResponse) String() string {
 func (*BarrierResponse) ProtoMessage() {}
 
 func (x *BarrierResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[97]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[100]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6286,7 +6484,7 @@ func (x *BarrierResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BarrierResponse.ProtoReflect.Descriptor instead.
 func (*BarrierResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{97}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{100}
 }
 
 type CountedRequest struct {
@@ -6298,7 +6496,7 @@ type CountedRequest struct {
 
 func (x *CountedRequest) Reset() {
 	*x = CountedRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[98]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[101]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6310,7 +6508,7 @@ func (x *CountedRequest) String() string {
 func (*CountedRequest) ProtoMessage() {}
 
 func (x *CountedRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[98]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[101]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6323,7 +6521,7 @@ func (x *CountedRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CountedRequest.ProtoReflect.Descriptor instead.
 func (*CountedRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{98}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{101}
 }
 
 func (x *CountedRequest) GetId() *Identity {
@@ -6346,7 +6544,7 @@ type CountedResponse struct {
 
 func (x *CountedResponse) Reset() {
 	*x = CountedResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[99]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[102]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6358,7 +6556,7 @@ func (x *CountedResponse) String() string {
 func (*CountedResponse) ProtoMessage() {}
 
 func (x *CountedResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[99]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[102]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6371,7 +6569,7 @@ func (x *CountedResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CountedResponse.ProtoReflect.Descriptor instead.
 func (*CountedResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{99}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{102}
 }
 
 func (x *CountedResponse) GetRound() uint64 {
@@ -6410,7 +6608,7 @@ type CutRequest struct {
 
 func (x *CutRequest) Reset() {
 	*x = CutRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[100]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[103]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6422,7 +6620,7 @@ func (x *CutRequest) String() string {
 func (*CutRequest) ProtoMessage() {}
 
 func (x *CutRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[100]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[103]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6435,7 +6633,7 @@ func (x *CutRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CutRequest.ProtoReflect.Descriptor instead.
 func (*CutRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{100}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{103}
 }
 
 func (x *CutRequest) GetId() *Identity {
@@ -6491,7 +6689,7 @@ type StepBound struct {
 
 func (x *StepBound) Reset() {
 	*x = StepBound{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[101]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[104]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6503,7 +6701,7 @@ func (x *StepBound) String() string {
 func (*StepBound) ProtoMessage() {}
 
 func (x *StepBound) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[101]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[104]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6516,7 +6714,7 @@ func (x *StepBound) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepBound.ProtoReflect.Descriptor instead.
 func (*StepBound) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{101}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{104}
 }
 
 func (x *StepBound) GetRank() uint32 {
@@ -6548,7 +6746,7 @@ type CutResponse struct {
 
 func (x *CutResponse) Reset() {
 	*x = CutResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[102]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[105]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6560,7 +6758,7 @@ func (x *CutResponse) String() string {
 func (*CutResponse) ProtoMessage() {}
 
 func (x *CutResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[102]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[105]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6573,7 +6771,7 @@ func (x *CutResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CutResponse.ProtoReflect.Descriptor instead.
 func (*CutResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{102}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{105}
 }
 
 func (x *CutResponse) GetPast() bool {
@@ -6637,7 +6835,7 @@ type HoldRequest struct {
 
 func (x *HoldRequest) Reset() {
 	*x = HoldRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[103]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[106]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6649,7 +6847,7 @@ func (x *HoldRequest) String() string {
 func (*HoldRequest) ProtoMessage() {}
 
 func (x *HoldRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[103]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[106]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6662,7 +6860,7 @@ func (x *HoldRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoldRequest.ProtoReflect.Descriptor instead.
 func (*HoldRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{103}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{106}
 }
 
 func (x *HoldRequest) GetId() *Identity {
@@ -6697,7 +6895,7 @@ type HoldResponse struct {
 
 func (x *HoldResponse) Reset() {
 	*x = HoldResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[104]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[107]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6709,7 +6907,7 @@ func (x *HoldResponse) String() string {
 func (*HoldResponse) ProtoMessage() {}
 
 func (x *HoldResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[104]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[107]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6722,7 +6920,7 @@ func (x *HoldResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoldResponse.ProtoReflect.Descriptor instead.
 func (*HoldResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{104}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{107}
 }
 
 func (x *HoldResponse) GetBegun() []*StepBound {
@@ -6765,7 +6963,7 @@ type RestoreRequest struct {
 
 func (x *RestoreRequest) Reset() {
 	*x = RestoreRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[105]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[108]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6777,7 +6975,7 @@ func (x *RestoreRequest) String() string {
 func (*RestoreRequest) ProtoMessage() {}
 
 func (x *RestoreRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[105]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[108]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6790,7 +6988,7 @@ func (x *RestoreRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RestoreRequest.ProtoReflect.Descriptor instead.
 func (*RestoreRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{105}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{108}
 }
 
 func (x *RestoreRequest) GetId() *Identity {
@@ -6852,7 +7050,7 @@ type RestoreResponse struct {
 
 func (x *RestoreResponse) Reset() {
 	*x = RestoreResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[106]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[109]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6864,7 +7062,7 @@ func (x *RestoreResponse) String() string {
 func (*RestoreResponse) ProtoMessage() {}
 
 func (x *RestoreResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[106]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[109]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6877,7 +7075,7 @@ func (x *RestoreResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RestoreResponse.ProtoReflect.Descriptor instead.
 func (*RestoreResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{106}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{109}
 }
 
 func (x *RestoreResponse) GetRecords() int64 {
@@ -6904,7 +7102,7 @@ type PrepareRequest struct {
 
 func (x *PrepareRequest) Reset() {
 	*x = PrepareRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[107]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[110]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6916,7 +7114,7 @@ func (x *PrepareRequest) String() string {
 func (*PrepareRequest) ProtoMessage() {}
 
 func (x *PrepareRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[107]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[110]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6929,7 +7127,7 @@ func (x *PrepareRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PrepareRequest.ProtoReflect.Descriptor instead.
 func (*PrepareRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{107}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{110}
 }
 
 func (x *PrepareRequest) GetId() *Identity {
@@ -6954,7 +7152,7 @@ type PrepareResponse struct {
 
 func (x *PrepareResponse) Reset() {
 	*x = PrepareResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[108]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[111]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6966,7 +7164,7 @@ func (x *PrepareResponse) String() string {
 func (*PrepareResponse) ProtoMessage() {}
 
 func (x *PrepareResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[108]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[111]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6979,7 +7177,7 @@ func (x *PrepareResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PrepareResponse.ProtoReflect.Descriptor instead.
 func (*PrepareResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{108}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{111}
 }
 
 type ArrivedRequest struct {
@@ -6993,7 +7191,7 @@ type ArrivedRequest struct {
 
 func (x *ArrivedRequest) Reset() {
 	*x = ArrivedRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[109]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[112]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7005,7 +7203,7 @@ func (x *ArrivedRequest) String() string {
 func (*ArrivedRequest) ProtoMessage() {}
 
 func (x *ArrivedRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[109]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[112]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7018,7 +7216,7 @@ func (x *ArrivedRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ArrivedRequest.ProtoReflect.Descriptor instead.
 func (*ArrivedRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{109}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{112}
 }
 
 func (x *ArrivedRequest) GetId() *Identity {
@@ -7052,7 +7250,7 @@ type ArrivedResponse struct {
 
 func (x *ArrivedResponse) Reset() {
 	*x = ArrivedResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[110]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[113]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7064,7 +7262,7 @@ func (x *ArrivedResponse) String() string {
 func (*ArrivedResponse) ProtoMessage() {}
 
 func (x *ArrivedResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[110]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[113]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7077,7 +7275,7 @@ func (x *ArrivedResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ArrivedResponse.ProtoReflect.Descriptor instead.
 func (*ArrivedResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{110}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{113}
 }
 
 func (x *ArrivedResponse) GetBytes() int64 {
@@ -7105,7 +7303,7 @@ type FreezeRequest struct {
 
 func (x *FreezeRequest) Reset() {
 	*x = FreezeRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[111]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[114]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7117,7 +7315,7 @@ func (x *FreezeRequest) String() string {
 func (*FreezeRequest) ProtoMessage() {}
 
 func (x *FreezeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[111]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[114]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7130,7 +7328,7 @@ func (x *FreezeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FreezeRequest.ProtoReflect.Descriptor instead.
 func (*FreezeRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{111}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{114}
 }
 
 func (x *FreezeRequest) GetId() *Identity {
@@ -7162,7 +7360,7 @@ type FreezeResponse struct {
 
 func (x *FreezeResponse) Reset() {
 	*x = FreezeResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[112]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[115]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7174,7 +7372,7 @@ func (x *FreezeResponse) String() string {
 func (*FreezeResponse) ProtoMessage() {}
 
 func (x *FreezeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[112]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[115]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7187,7 +7385,7 @@ func (x *FreezeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FreezeResponse.ProtoReflect.Descriptor instead.
 func (*FreezeResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{112}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{115}
 }
 
 func (x *FreezeResponse) GetGeneration() uint64 {
@@ -7258,7 +7456,7 @@ type Declared struct {
 
 func (x *Declared) Reset() {
 	*x = Declared{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[113]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[116]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7270,7 +7468,7 @@ func (x *Declared) String() string {
 func (*Declared) ProtoMessage() {}
 
 func (x *Declared) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[113]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[116]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7283,7 +7481,7 @@ func (x *Declared) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Declared.ProtoReflect.Descriptor instead.
 func (*Declared) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{113}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{116}
 }
 
 func (x *Declared) GetRank() uint32 {
@@ -7347,7 +7545,7 @@ type Member struct {
 
 func (x *Member) Reset() {
 	*x = Member{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[114]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[117]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7359,7 +7557,7 @@ func (x *Member) String() string {
 func (*Member) ProtoMessage() {}
 
 func (x *Member) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[114]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[117]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7372,7 +7570,7 @@ func (x *Member) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Member.ProtoReflect.Descriptor instead.
 func (*Member) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{114}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{117}
 }
 
 func (x *Member) GetRank() uint32 {
@@ -7409,7 +7607,7 @@ type ResumeRequest struct {
 
 func (x *ResumeRequest) Reset() {
 	*x = ResumeRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[115]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[118]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7421,7 +7619,7 @@ func (x *ResumeRequest) String() string {
 func (*ResumeRequest) ProtoMessage() {}
 
 func (x *ResumeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[115]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[118]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7434,7 +7632,7 @@ func (x *ResumeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeRequest.ProtoReflect.Descriptor instead.
 func (*ResumeRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{115}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{118}
 }
 
 func (x *ResumeRequest) GetId() *Identity {
@@ -7473,7 +7671,7 @@ type ResumeResponse struct {
 
 func (x *ResumeResponse) Reset() {
 	*x = ResumeResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[116]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[119]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7485,7 +7683,7 @@ func (x *ResumeResponse) String() string {
 func (*ResumeResponse) ProtoMessage() {}
 
 func (x *ResumeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[116]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[119]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7498,7 +7696,7 @@ func (x *ResumeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeResponse.ProtoReflect.Descriptor instead.
 func (*ResumeResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{116}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{119}
 }
 
 // FollowRequest comes from a standby. start rises from one process of the standby to the next.
@@ -7513,7 +7711,7 @@ type FollowRequest struct {
 
 func (x *FollowRequest) Reset() {
 	*x = FollowRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[117]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[120]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7525,7 +7723,7 @@ func (x *FollowRequest) String() string {
 func (*FollowRequest) ProtoMessage() {}
 
 func (x *FollowRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[117]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[120]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7538,7 +7736,7 @@ func (x *FollowRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowRequest.ProtoReflect.Descriptor instead.
 func (*FollowRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{117}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{120}
 }
 
 func (x *FollowRequest) GetId() *Identity {
@@ -7573,7 +7771,7 @@ type FollowResponse struct {
 
 func (x *FollowResponse) Reset() {
 	*x = FollowResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[118]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[121]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7585,7 +7783,7 @@ func (x *FollowResponse) String() string {
 func (*FollowResponse) ProtoMessage() {}
 
 func (x *FollowResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[118]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[121]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7598,7 +7796,7 @@ func (x *FollowResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowResponse.ProtoReflect.Descriptor instead.
 func (*FollowResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{118}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{121}
 }
 
 func (x *FollowResponse) GetToken() []byte {
@@ -7652,7 +7850,7 @@ type Standing struct {
 
 func (x *Standing) Reset() {
 	*x = Standing{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[119]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[122]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7664,7 +7862,7 @@ func (x *Standing) String() string {
 func (*Standing) ProtoMessage() {}
 
 func (x *Standing) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[119]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[122]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7677,7 +7875,7 @@ func (x *Standing) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Standing.ProtoReflect.Descriptor instead.
 func (*Standing) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{119}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{122}
 }
 
 func (x *Standing) GetKind() Standing_Kind {
@@ -7827,7 +8025,7 @@ type Pushed struct {
 
 func (x *Pushed) Reset() {
 	*x = Pushed{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[120]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[123]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7839,7 +8037,7 @@ func (x *Pushed) String() string {
 func (*Pushed) ProtoMessage() {}
 
 func (x *Pushed) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[120]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[123]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7852,7 +8050,7 @@ func (x *Pushed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Pushed.ProtoReflect.Descriptor instead.
 func (*Pushed) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{120}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{123}
 }
 
 func (x *Pushed) GetRank() uint32 {
@@ -7904,7 +8102,7 @@ type Clock struct {
 
 func (x *Clock) Reset() {
 	*x = Clock{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[121]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[124]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7916,7 +8114,7 @@ func (x *Clock) String() string {
 func (*Clock) ProtoMessage() {}
 
 func (x *Clock) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[121]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[124]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7929,7 +8127,7 @@ func (x *Clock) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Clock.ProtoReflect.Descriptor instead.
 func (*Clock) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{121}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{124}
 }
 
 func (x *Clock) GetRank() uint32 {
@@ -7977,7 +8175,7 @@ type TakeOverRequest struct {
 
 func (x *TakeOverRequest) Reset() {
 	*x = TakeOverRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[122]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[125]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7989,7 +8187,7 @@ func (x *TakeOverRequest) String() string {
 func (*TakeOverRequest) ProtoMessage() {}
 
 func (x *TakeOverRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[122]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[125]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8002,7 +8200,7 @@ func (x *TakeOverRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TakeOverRequest.ProtoReflect.Descriptor instead.
 func (*TakeOverRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{122}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{125}
 }
 
 func (x *TakeOverRequest) GetId() *Identity {
@@ -8028,7 +8226,7 @@ type TakeOverResponse struct {
 
 func (x *TakeOverResponse) Reset() {
 	*x = TakeOverResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[123]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[126]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8040,7 +8238,7 @@ func (x *TakeOverResponse) String() string {
 func (*TakeOverResponse) ProtoMessage() {}
 
 func (x *TakeOverResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[123]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[126]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8053,7 +8251,7 @@ func (x *TakeOverResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TakeOverResponse.ProtoReflect.Descriptor instead.
 func (*TakeOverResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{123}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{126}
 }
 
 func (x *TakeOverResponse) GetRound() uint64 {
@@ -8075,7 +8273,7 @@ type LedgerRequest struct {
 
 func (x *LedgerRequest) Reset() {
 	*x = LedgerRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[124]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[127]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8087,7 +8285,7 @@ func (x *LedgerRequest) String() string {
 func (*LedgerRequest) ProtoMessage() {}
 
 func (x *LedgerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[124]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[127]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8100,7 +8298,7 @@ func (x *LedgerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerRequest.ProtoReflect.Descriptor instead.
 func (*LedgerRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{124}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{127}
 }
 
 func (x *LedgerRequest) GetJob() string {
@@ -8143,7 +8341,7 @@ type PassLedger struct {
 
 func (x *PassLedger) Reset() {
 	*x = PassLedger{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[125]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[128]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8155,7 +8353,7 @@ func (x *PassLedger) String() string {
 func (*PassLedger) ProtoMessage() {}
 
 func (x *PassLedger) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[125]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[128]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8168,7 +8366,7 @@ func (x *PassLedger) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PassLedger.ProtoReflect.Descriptor instead.
 func (*PassLedger) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{125}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{128}
 }
 
 func (x *PassLedger) GetPass() int32 {
@@ -8211,7 +8409,7 @@ type LedgerResponse struct {
 
 func (x *LedgerResponse) Reset() {
 	*x = LedgerResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[126]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[129]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8223,7 +8421,7 @@ func (x *LedgerResponse) String() string {
 func (*LedgerResponse) ProtoMessage() {}
 
 func (x *LedgerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[126]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[129]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8236,7 +8434,7 @@ func (x *LedgerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerResponse.ProtoReflect.Descriptor instead.
 func (*LedgerResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{126}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{129}
 }
 
 func (x *LedgerResponse) GetPasses() []*PassLedger {
@@ -8286,7 +8484,7 @@ type GetRequest struct {
 
 func (x *GetRequest) Reset() {
 	*x = GetRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[127]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[130]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8298,7 +8496,7 @@ func (x *GetRequest) String() string {
 func (*GetRequest) ProtoMessage() {}
 
 func (x *GetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[127]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[130]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8311,7 +8509,7 @@ func (x *GetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRequest.ProtoReflect.Descriptor instead.
 func (*GetRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{127}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{130}
 }
 
 func (x *GetRequest) GetId() *Identity {
@@ -8400,7 +8598,7 @@ type CopyRequest struct {
 
 func (x *CopyRequest) Reset() {
 	*x = CopyRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[128]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[131]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8412,7 +8610,7 @@ func (x *CopyRequest) String() string {
 func (*CopyRequest) ProtoMessage() {}
 
 func (x *CopyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[128]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[131]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8425,7 +8623,7 @@ func (x *CopyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CopyRequest.ProtoReflect.Descriptor instead.
 func (*CopyRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{128}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{131}
 }
 
 func (x *CopyRequest) GetId() *Identity {
@@ -8487,7 +8685,7 @@ type CopyResponse struct {
 
 func (x *CopyResponse) Reset() {
 	*x = CopyResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[129]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[132]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8499,7 +8697,7 @@ func (x *CopyResponse) String() string {
 func (*CopyResponse) ProtoMessage() {}
 
 func (x *CopyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[129]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[132]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8512,7 +8710,7 @@ func (x *CopyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CopyResponse.ProtoReflect.Descriptor instead.
 func (*CopyResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{129}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{132}
 }
 
 func (x *CopyResponse) GetBlocks() []uint32 {
@@ -8541,7 +8739,7 @@ type PaceRequest struct {
 
 func (x *PaceRequest) Reset() {
 	*x = PaceRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[130]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[133]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8553,7 +8751,7 @@ func (x *PaceRequest) String() string {
 func (*PaceRequest) ProtoMessage() {}
 
 func (x *PaceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[130]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[133]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8566,7 +8764,7 @@ func (x *PaceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PaceRequest.ProtoReflect.Descriptor instead.
 func (*PaceRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{130}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{133}
 }
 
 func (x *PaceRequest) GetId() *Identity {
@@ -8598,7 +8796,7 @@ type PaceResponse struct {
 
 func (x *PaceResponse) Reset() {
 	*x = PaceResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[131]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[134]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8610,7 +8808,7 @@ func (x *PaceResponse) String() string {
 func (*PaceResponse) ProtoMessage() {}
 
 func (x *PaceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[131]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[134]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8623,7 +8821,7 @@ func (x *PaceResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PaceResponse.ProtoReflect.Descriptor instead.
 func (*PaceResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{131}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{134}
 }
 
 type CompleteRequest struct {
@@ -8635,7 +8833,7 @@ type CompleteRequest struct {
 
 func (x *CompleteRequest) Reset() {
 	*x = CompleteRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[132]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[135]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8647,7 +8845,7 @@ func (x *CompleteRequest) String() string {
 func (*CompleteRequest) ProtoMessage() {}
 
 func (x *CompleteRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[132]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[135]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8660,7 +8858,7 @@ func (x *CompleteRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompleteRequest.ProtoReflect.Descriptor instead.
 func (*CompleteRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{132}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{135}
 }
 
 func (x *CompleteRequest) GetId() *Identity {
@@ -8678,7 +8876,7 @@ type CompleteResponse struct {
 
 func (x *CompleteResponse) Reset() {
 	*x = CompleteResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[133]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[136]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8690,7 +8888,7 @@ func (x *CompleteResponse) String() string {
 func (*CompleteResponse) ProtoMessage() {}
 
 func (x *CompleteResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[133]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[136]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8703,7 +8901,7 @@ func (x *CompleteResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompleteResponse.ProtoReflect.Descriptor instead.
 func (*CompleteResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{133}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{136}
 }
 
 type StatusRequest struct {
@@ -8715,7 +8913,7 @@ type StatusRequest struct {
 
 func (x *StatusRequest) Reset() {
 	*x = StatusRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[134]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[137]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8727,7 +8925,7 @@ func (x *StatusRequest) String() string {
 func (*StatusRequest) ProtoMessage() {}
 
 func (x *StatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[134]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[137]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8740,7 +8938,7 @@ func (x *StatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusRequest.ProtoReflect.Descriptor instead.
 func (*StatusRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{134}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{137}
 }
 
 func (x *StatusRequest) GetJob() string {
@@ -8765,7 +8963,7 @@ type StatusResponse struct {
 
 func (x *StatusResponse) Reset() {
 	*x = StatusResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[135]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[138]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8777,7 +8975,7 @@ func (x *StatusResponse) String() string {
 func (*StatusResponse) ProtoMessage() {}
 
 func (x *StatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[135]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[138]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8790,7 +8988,7 @@ func (x *StatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusResponse.ProtoReflect.Descriptor instead.
 func (*StatusResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{135}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{138}
 }
 
 func (x *StatusResponse) GetRound() uint64 {
@@ -8971,11 +9169,12 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\n" +
 	"after_step\x18\x02 \x01(\x04H\x00R\tafterStep\x88\x01\x01\x12!\n" +
 	"\fwithout_save\x18\x03 \x01(\bR\vwithoutSaveB\r\n" +
-	"\v_after_step\"V\n" +
+	"\v_after_step\"t\n" +
 	"\x12AcknowledgeRequest\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12\x14\n" +
 	"\x05steps\x18\x02 \x01(\x04R\x05steps\x12\x18\n" +
-	"\aattempt\x18\x03 \x01(\x05R\aattempt\"\x15\n" +
+	"\aattempt\x18\x03 \x01(\x05R\aattempt\x12\x1c\n" +
+	"\tevaluated\x18\x04 \x01(\x04R\tevaluated\"\x15\n" +
 	"\x13AcknowledgeResponse\"d\n" +
 	"\vStateValues\x12-\n" +
 	"\bprogress\x18\x01 \x01(\v2\x11.edl.job.ProgressR\bprogress\x12&\n" +
@@ -9052,7 +9251,21 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\fMoveResponse\x12*\n" +
 	"\afailure\x18\x01 \x01(\v2\x10.edl.job.FailureR\afailure\x12\x14\n" +
 	"\x05bytes\x18\x02 \x01(\x03R\x05bytes\x12 \n" +
-	"\vnanoseconds\x18\x03 \x01(\x03R\vnanoseconds\"M\n" +
+	"\vnanoseconds\x18\x03 \x01(\x03R\vnanoseconds\"k\n" +
+	"\x0fEvaluateRequest\x12\x12\n" +
+	"\x04pass\x18\x01 \x01(\x05R\x04pass\x12\x18\n" +
+	"\abatches\x18\x02 \x01(\x03R\abatches\x12*\n" +
+	"\x04done\x18\x03 \x01(\v2\x16.edl.rpc.EvaluatedPartR\x04done\"I\n" +
+	"\rEvaluatedPart\x12\x12\n" +
+	"\x04from\x18\x01 \x01(\x03R\x04from\x12\x0e\n" +
+	"\x02to\x18\x02 \x01(\x03R\x02to\x12\x14\n" +
+	"\x05score\x18\x03 \x01(\fR\x05score\"f\n" +
+	"\x10EvaluateResponse\x12\x12\n" +
+	"\x04from\x18\x01 \x01(\x03R\x04from\x12\x0e\n" +
+	"\x02to\x18\x02 \x01(\x03R\x02to\x12 \n" +
+	"\tend_round\x18\x03 \x01(\x04H\x00R\bendRound\x88\x01\x01B\f\n" +
+	"\n" +
+	"_end_round\"M\n" +
 	"\x10PlacementRequest\x12!\n" +
 	"\x02id\x18\x01 \x01(\v2\x11.edl.rpc.IdentityR\x02id\x12\x16\n" +
 	"\x06number\x18\x02 \x01(\x04R\x06number\"\x80\x01\n" +
@@ -9241,7 +9454,7 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\bfailures\x18\x04 \x01(\rR\bfailures\x12\x16\n" +
 	"\x06reason\x18\x05 \x01(\tR\x06reason\"%\n" +
 	"\x11CheckpointRequest\x12\x10\n" +
-	"\x03job\x18\x01 \x01(\tR\x03job\"\xda\x04\n" +
+	"\x03job\x18\x01 \x01(\tR\x03job\"\xfa\x04\n" +
 	"\x0eQueuesResponse\x12,\n" +
 	"\x06queues\x18\x01 \x03(\v2\x14.edl.rpc.QueueStatusR\x06queues\x12#\n" +
 	"\x05waits\x18\x03 \x03(\v2\r.edl.job.WaitR\x05waits\x12\x1e\n" +
@@ -9258,7 +9471,10 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\n" +
 	"checkpoint\x18\v \x01(\v2\x19.edl.job.CheckpointStatusR\n" +
 	"checkpoint\x12,\n" +
-	"\bdatasets\x18\f \x03(\v2\x10.edl.rpc.DatasetR\bdatasets\x12>\n" +
+	"\bdatasets\x18\f \x03(\v2\x10.edl.rpc.DatasetR\bdatasets\x12\x1e\n" +
+	"\n" +
+	"evaluating\x18\x0f \x01(\tR\n" +
+	"evaluating\x12>\n" +
 	"\adropped\x18\r \x03(\v2$.edl.rpc.QueuesResponse.DroppedEntryR\adropped\x1a:\n" +
 	"\fEntriesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
@@ -9564,7 +9780,7 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\aEndRole\x12\x17.edl.rpc.EndRoleRequest\x1a\x18.edl.rpc.EndRoleResponse\x12B\n" +
 	"\tRenewRole\x12\x19.edl.rpc.RenewRoleRequest\x1a\x1a.edl.rpc.RenewRoleResponse\x12<\n" +
 	"\aRelease\x12\x17.edl.rpc.ReleaseRequest\x1a\x18.edl.rpc.ReleaseResponse\x12<\n" +
-	"\aDismiss\x12\x17.edl.rpc.DismissRequest\x1a\x18.edl.rpc.DismissResponse2\x86\t\n" +
+	"\aDismiss\x12\x17.edl.rpc.DismissRequest\x1a\x18.edl.rpc.DismissResponse2\xbf\t\n" +
 	"\vCoordinator\x123\n" +
 	"\x04Join\x12\x14.edl.rpc.JoinRequest\x1a\x15.edl.rpc.JoinResponse\x123\n" +
 	"\x04News\x12\x14.edl.rpc.NewsRequest\x1a\x15.edl.rpc.NewsResponse\x12A\n" +
@@ -9573,7 +9789,8 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\n" +
 	"TaskFailed\x12\x1a.edl.rpc.TaskFailedRequest\x1a\x1b.edl.rpc.TaskFailedResponse\x12I\n" +
 	"\x10RequestSaveModel\x12\x19.edl.rpc.SaveModelRequest\x1a\x1a.edl.rpc.SaveModelResponse\x12=\n" +
-	"\vReportSteps\x12\x0e.edl.rpc.Piece\x1a\x1c.edl.rpc.ReportStepsResponse(\x01\x126\n" +
+	"\vReportSteps\x12\x0e.edl.rpc.Piece\x1a\x1c.edl.rpc.ReportStepsResponse(\x01\x127\n" +
+	"\bEvaluate\x12\x0e.edl.rpc.Piece\x1a\x19.edl.rpc.EvaluateResponse(\x01\x126\n" +
 	"\bNextFeed\x12\x18.edl.rpc.NextFeedRequest\x1a\x0e.edl.rpc.Piece0\x01\x12*\n" +
 	"\x04Feed\x12\x0e.edl.rpc.Piece\x1a\x0e.edl.rpc.Piece(\x010\x01\x12A\n" +
 	"\x06Finish\x12\x1a.edl.rpc.FinishDataRequest\x1a\x1b.edl.rpc.FinishDataResponse\x12H\n" +
@@ -9622,7 +9839,7 @@ func file_proto_rpc_rpc_proto_rawDescGZIP() []byte {
 }
 
 var file_proto_rpc_rpc_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_proto_rpc_rpc_proto_msgTypes = make([]protoimpl.MessageInfo, 141)
+var file_proto_rpc_rpc_proto_msgTypes = make([]protoimpl.MessageInfo, 144)
 var file_proto_rpc_rpc_proto_goTypes = []any{
 	(Standing_Kind)(0),            // 0: edl.rpc.Standing.Kind
 	(StatusResponse_Standby)(0),   // 1: edl.rpc.StatusResponse.Standby
@@ -9677,389 +9894,395 @@ var file_proto_rpc_rpc_proto_goTypes = []any{
 	(*Identity)(nil),              // 50: edl.rpc.Identity
 	(*MoveRequest)(nil),           // 51: edl.rpc.MoveRequest
 	(*MoveResponse)(nil),          // 52: edl.rpc.MoveResponse
-	(*PlacementRequest)(nil),      // 53: edl.rpc.PlacementRequest
-	(*JoinRequest)(nil),           // 54: edl.rpc.JoinRequest
-	(*JoinResponse)(nil),          // 55: edl.rpc.JoinResponse
-	(*NewsRequest)(nil),           // 56: edl.rpc.NewsRequest
-	(*NewsResponse)(nil),          // 57: edl.rpc.NewsResponse
-	(*Segment)(nil),               // 58: edl.rpc.Segment
-	(*DataFile)(nil),              // 59: edl.rpc.DataFile
-	(*Dataset)(nil),               // 60: edl.rpc.Dataset
-	(*ReportDatasetRequest)(nil),  // 61: edl.rpc.ReportDatasetRequest
-	(*ReportDatasetResponse)(nil), // 62: edl.rpc.ReportDatasetResponse
-	(*RecordRange)(nil),           // 63: edl.rpc.RecordRange
-	(*Task)(nil),                  // 64: edl.rpc.Task
-	(*GetTaskRequest)(nil),        // 65: edl.rpc.GetTaskRequest
-	(*GetTaskResponse)(nil),       // 66: edl.rpc.GetTaskResponse
-	(*TaskFailedRequest)(nil),     // 67: edl.rpc.TaskFailedRequest
-	(*TaskFailedResponse)(nil),    // 68: edl.rpc.TaskFailedResponse
-	(*SaveModelRequest)(nil),      // 69: edl.rpc.SaveModelRequest
-	(*SaveModelResponse)(nil),     // 70: edl.rpc.SaveModelResponse
-	(*TrainerSteps)(nil),          // 71: edl.rpc.TrainerSteps
-	(*TrainerStep)(nil),           // 72: edl.rpc.TrainerStep
-	(*ReportStepsResponse)(nil),   // 73: edl.rpc.ReportStepsResponse
-	(*NextFeedRequest)(nil),       // 74: edl.rpc.NextFeedRequest
-	(*FinishDataRequest)(nil),     // 75: edl.rpc.FinishDataRequest
-	(*FinishDataResponse)(nil),    // 76: edl.rpc.FinishDataResponse
-	(*PermitRequest)(nil),         // 77: edl.rpc.PermitRequest
-	(*PermitResponse)(nil),        // 78: edl.rpc.PermitResponse
-	(*FeedShare)(nil),             // 79: edl.rpc.FeedShare
-	(*LeaveRequest)(nil),          // 80: edl.rpc.LeaveRequest
-	(*LeaveResponse)(nil),         // 81: edl.rpc.LeaveResponse
-	(*WatchRequest)(nil),          // 82: edl.rpc.WatchRequest
-	(*WatchResponse)(nil),         // 83: edl.rpc.WatchResponse
-	(*GoBackRequest)(nil),         // 84: edl.rpc.GoBackRequest
-	(*GoBackResponse)(nil),        // 85: edl.rpc.GoBackResponse
-	(*QueuesRequest)(nil),         // 86: edl.rpc.QueuesRequest
-	(*QueueStatus)(nil),           // 87: edl.rpc.QueueStatus
-	(*PassDiscards)(nil),          // 88: edl.rpc.PassDiscards
-	(*DiscardedTask)(nil),         // 89: edl.rpc.DiscardedTask
-	(*CheckpointRequest)(nil),     // 90: edl.rpc.CheckpointRequest
-	(*QueuesResponse)(nil),        // 91: edl.rpc.QueuesResponse
-	(*VariableChunk)(nil),         // 92: edl.rpc.VariableChunk
-	(*SendResponse)(nil),          // 93: edl.rpc.SendResponse
-	(*RowsRequest)(nil),           // 94: edl.rpc.RowsRequest
-	(*OpenDataRequest)(nil),       // 95: edl.rpc.OpenDataRequest
-	(*OpenDataResponse)(nil),      // 96: edl.rpc.OpenDataResponse
-	(*SliceInfo)(nil),             // 97: edl.rpc.SliceInfo
-	(*BarrierRequest)(nil),        // 98: edl.rpc.BarrierRequest
-	(*BarrierResponse)(nil),       // 99: edl.rpc.BarrierResponse
-	(*CountedRequest)(nil),        // 100: edl.rpc.CountedRequest
-	(*CountedResponse)(nil),       // 101: edl.rpc.CountedResponse
-	(*CutRequest)(nil),            // 102: edl.rpc.CutRequest
-	(*StepBound)(nil),             // 103: edl.rpc.StepBound
-	(*CutResponse)(nil),           // 104: edl.rpc.CutResponse
-	(*HoldRequest)(nil),           // 105: edl.rpc.HoldRequest
-	(*HoldResponse)(nil),          // 106: edl.rpc.HoldResponse
-	(*RestoreRequest)(nil),        // 107: edl.rpc.RestoreRequest
-	(*RestoreResponse)(nil),       // 108: edl.rpc.RestoreResponse
-	(*PrepareRequest)(nil),        // 109: edl.rpc.PrepareRequest
-	(*PrepareResponse)(nil),       // 110: edl.rpc.PrepareResponse
-	(*ArrivedRequest)(nil),        // 111: edl.rpc.ArrivedRequest
-	(*ArrivedResponse)(nil),       // 112: edl.rpc.ArrivedResponse
-	(*FreezeRequest)(nil),         // 113: edl.rpc.FreezeRequest
-	(*FreezeResponse)(nil),        // 114: edl.rpc.FreezeResponse
-	(*Declared)(nil),              // 115: edl.rpc.Declared
-	(*Member)(nil),                // 116: edl.rpc.Member
-	(*ResumeRequest)(nil),         // 117: edl.rpc.ResumeRequest
-	(*ResumeResponse)(nil),        // 118: edl.rpc.ResumeResponse
-	(*FollowRequest)(nil),         // 119: edl.rpc.FollowRequest
-	(*FollowResponse)(nil),        // 120: edl.rpc.FollowResponse
-	(*Standing)(nil),              // 121: edl.rpc.Standing
-	(*Pushed)(nil),                // 122: edl.rpc.Pushed
-	(*Clock)(nil),                 // 123: edl.rpc.Clock
-	(*TakeOverRequest)(nil),       // 124: edl.rpc.TakeOverRequest
-	(*TakeOverResponse)(nil),      // 125: edl.rpc.TakeOverResponse
-	(*LedgerRequest)(nil),         // 126: edl.rpc.LedgerRequest
-	(*PassLedger)(nil),            // 127: edl.rpc.PassLedger
-	(*LedgerResponse)(nil),        // 128: edl.rpc.LedgerResponse
-	(*GetRequest)(nil),            // 129: edl.rpc.GetRequest
-	(*CopyRequest)(nil),           // 130: edl.rpc.CopyRequest
-	(*CopyResponse)(nil),          // 131: edl.rpc.CopyResponse
-	(*PaceRequest)(nil),           // 132: edl.rpc.PaceRequest
-	(*PaceResponse)(nil),          // 133: edl.rpc.PaceResponse
-	(*CompleteRequest)(nil),       // 134: edl.rpc.CompleteRequest
-	(*CompleteResponse)(nil),      // 135: edl.rpc.CompleteResponse
-	(*StatusRequest)(nil),         // 136: edl.rpc.StatusRequest
-	(*StatusResponse)(nil),        // 137: edl.rpc.StatusResponse
-	nil,                           // 138: edl.rpc.DescribeResponse.OpsEntry
-	nil,                           // 139: edl.rpc.ListRequest.LabelsEntry
-	nil,                           // 140: edl.rpc.QueuesResponse.EntriesEntry
-	nil,                           // 141: edl.rpc.QueuesResponse.DroppedEntry
-	nil,                           // 142: edl.rpc.StatusResponse.RefusedEntry
-	(*job.Needs)(nil),             // 143: edl.job.Needs
-	(*job.Progress)(nil),          // 144: edl.job.Progress
-	(*job.Event)(nil),             // 145: edl.job.Event
-	(job.State)(0),                // 146: edl.job.State
-	(*job.JobStatus)(nil),         // 147: edl.job.JobStatus
-	(*job.Wait)(nil),              // 148: edl.job.Wait
-	(*job.JobSpec)(nil),           // 149: edl.job.JobSpec
-	(job.Role)(0),                 // 150: edl.job.Role
-	(*job.RoundTimes)(nil),        // 151: edl.job.RoundTimes
-	(*job.Value)(nil),             // 152: edl.job.Value
-	(*job.Step)(nil),              // 153: edl.job.Step
-	(*job.RoleRenewal)(nil),       // 154: edl.job.RoleRenewal
-	(*job.RoleStatus)(nil),        // 155: edl.job.RoleStatus
-	(*job.RoleReport)(nil),        // 156: edl.job.RoleReport
-	(*job.RoleSpec)(nil),          // 157: edl.job.RoleSpec
-	(*job.Placement)(nil),         // 158: edl.job.Placement
-	(*job.Failure)(nil),           // 159: edl.job.Failure
-	(*job.CheckpointStatus)(nil),  // 160: edl.job.CheckpointStatus
-	(*job.Shard)(nil),             // 161: edl.job.Shard
+	(*EvaluateRequest)(nil),       // 53: edl.rpc.EvaluateRequest
+	(*EvaluatedPart)(nil),         // 54: edl.rpc.EvaluatedPart
+	(*EvaluateResponse)(nil),      // 55: edl.rpc.EvaluateResponse
+	(*PlacementRequest)(nil),      // 56: edl.rpc.PlacementRequest
+	(*JoinRequest)(nil),           // 57: edl.rpc.JoinRequest
+	(*JoinResponse)(nil),          // 58: edl.rpc.JoinResponse
+	(*NewsRequest)(nil),           // 59: edl.rpc.NewsRequest
+	(*NewsResponse)(nil),          // 60: edl.rpc.NewsResponse
+	(*Segment)(nil),               // 61: edl.rpc.Segment
+	(*DataFile)(nil),              // 62: edl.rpc.DataFile
+	(*Dataset)(nil),               // 63: edl.rpc.Dataset
+	(*ReportDatasetRequest)(nil),  // 64: edl.rpc.ReportDatasetRequest
+	(*ReportDatasetResponse)(nil), // 65: edl.rpc.ReportDatasetResponse
+	(*RecordRange)(nil),           // 66: edl.rpc.RecordRange
+	(*Task)(nil),                  // 67: edl.rpc.Task
+	(*GetTaskRequest)(nil),        // 68: edl.rpc.GetTaskRequest
+	(*GetTaskResponse)(nil),       // 69: edl.rpc.GetTaskResponse
+	(*TaskFailedRequest)(nil),     // 70: edl.rpc.TaskFailedRequest
+	(*TaskFailedResponse)(nil),    // 71: edl.rpc.TaskFailedResponse
+	(*SaveModelRequest)(nil),      // 72: edl.rpc.SaveModelRequest
+	(*SaveModelResponse)(nil),     // 73: edl.rpc.SaveModelResponse
+	(*TrainerSteps)(nil),          // 74: edl.rpc.TrainerSteps
+	(*TrainerStep)(nil),           // 75: edl.rpc.TrainerStep
+	(*ReportStepsResponse)(nil),   // 76: edl.rpc.ReportStepsResponse
+	(*NextFeedRequest)(nil),       // 77: edl.rpc.NextFeedRequest
+	(*FinishDataRequest)(nil),     // 78: edl.rpc.FinishDataRequest
+	(*FinishDataResponse)(nil),    // 79: edl.rpc.FinishDataResponse
+	(*PermitRequest)(nil),         // 80: edl.rpc.PermitRequest
+	(*PermitResponse)(nil),        // 81: edl.rpc.PermitResponse
+	(*FeedShare)(nil),             // 82: edl.rpc.FeedShare
+	(*LeaveRequest)(nil),          // 83: edl.rpc.LeaveRequest
+	(*LeaveResponse)(nil),         // 84: edl.rpc.LeaveResponse
+	(*WatchRequest)(nil),          // 85: edl.rpc.WatchRequest
+	(*WatchResponse)(nil),         // 86: edl.rpc.WatchResponse
+	(*GoBackRequest)(nil),         // 87: edl.rpc.GoBackRequest
+	(*GoBackResponse)(nil),        // 88: edl.rpc.GoBackResponse
+	(*QueuesRequest)(nil),         // 89: edl.rpc.QueuesRequest
+	(*QueueStatus)(nil),           // 90: edl.rpc.QueueStatus
+	(*PassDiscards)(nil),          // 91: edl.rpc.PassDiscards
+	(*DiscardedTask)(nil),         // 92: edl.rpc.DiscardedTask
+	(*CheckpointRequest)(nil),     // 93: edl.rpc.CheckpointRequest
+	(*QueuesResponse)(nil),        // 94: edl.rpc.QueuesResponse
+	(*VariableChunk)(nil),         // 95: edl.rpc.VariableChunk
+	(*SendResponse)(nil),          // 96: edl.rpc.SendResponse
+	(*RowsRequest)(nil),           // 97: edl.rpc.RowsRequest
+	(*OpenDataRequest)(nil),       // 98: edl.rpc.OpenDataRequest
+	(*OpenDataResponse)(nil),      // 99: edl.rpc.OpenDataResponse
+	(*SliceInfo)(nil),             // 100: edl.rpc.SliceInfo
+	(*BarrierRequest)(nil),        // 101: edl.rpc.BarrierRequest
+	(*BarrierResponse)(nil),       // 102: edl.rpc.BarrierResponse
+	(*CountedRequest)(nil),        // 103: edl.rpc.CountedRequest
+	(*CountedResponse)(nil),       // 104: edl.rpc.CountedResponse
+	(*CutRequest)(nil),            // 105: edl.rpc.CutRequest
+	(*StepBound)(nil),             // 106: edl.rpc.StepBound
+	(*CutResponse)(nil),           // 107: edl.rpc.CutResponse
+	(*HoldRequest)(nil),           // 108: edl.rpc.HoldRequest
+	(*HoldResponse)(nil),          // 109: edl.rpc.HoldResponse
+	(*RestoreRequest)(nil),        // 110: edl.rpc.RestoreRequest
+	(*RestoreResponse)(nil),       // 111: edl.rpc.RestoreResponse
+	(*PrepareRequest)(nil),        // 112: edl.rpc.PrepareRequest
+	(*PrepareResponse)(nil),       // 113: edl.rpc.PrepareResponse
+	(*ArrivedRequest)(nil),        // 114: edl.rpc.ArrivedRequest
+	(*ArrivedResponse)(nil),       // 115: edl.rpc.ArrivedResponse
+	(*FreezeRequest)(nil),         // 116: edl.rpc.FreezeRequest
+	(*FreezeResponse)(nil),        // 117: edl.rpc.FreezeResponse
+	(*Declared)(nil),              // 118: edl.rpc.Declared
+	(*Member)(nil),                // 119: edl.rpc.Member
+	(*ResumeRequest)(nil),         // 120: edl.rpc.ResumeRequest
+	(*ResumeResponse)(nil),        // 121: edl.rpc.ResumeResponse
+	(*FollowRequest)(nil),         // 122: edl.rpc.FollowRequest
+	(*FollowResponse)(nil),        // 123: edl.rpc.FollowResponse
+	(*Standing)(nil),              // 124: edl.rpc.Standing
+	(*Pushed)(nil),                // 125: edl.rpc.Pushed
+	(*Clock)(nil),                 // 126: edl.rpc.Clock
+	(*TakeOverRequest)(nil),       // 127: edl.rpc.TakeOverRequest
+	(*TakeOverResponse)(nil),      // 128: edl.rpc.TakeOverResponse
+	(*LedgerRequest)(nil),         // 129: edl.rpc.LedgerRequest
+	(*PassLedger)(nil),            // 130: edl.rpc.PassLedger
+	(*LedgerResponse)(nil),        // 131: edl.rpc.LedgerResponse
+	(*GetRequest)(nil),            // 132: edl.rpc.GetRequest
+	(*CopyRequest)(nil),           // 133: edl.rpc.CopyRequest
+	(*CopyResponse)(nil),          // 134: edl.rpc.CopyResponse
+	(*PaceRequest)(nil),           // 135: edl.rpc.PaceRequest
+	(*PaceResponse)(nil),          // 136: edl.rpc.PaceResponse
+	(*CompleteRequest)(nil),       // 137: edl.rpc.CompleteRequest
+	(*CompleteResponse)(nil),      // 138: edl.rpc.CompleteResponse
+	(*StatusRequest)(nil),         // 139: edl.rpc.StatusRequest
+	(*StatusResponse)(nil),        // 140: edl.rpc.StatusResponse
+	nil,                           // 141: edl.rpc.DescribeResponse.OpsEntry
+	nil,                           // 142: edl.rpc.ListRequest.LabelsEntry
+	nil,                           // 143: edl.rpc.QueuesResponse.EntriesEntry
+	nil,                           // 144: edl.rpc.QueuesResponse.DroppedEntry
+	nil,                           // 145: edl.rpc.StatusResponse.RefusedEntry
+	(*job.Needs)(nil),             // 146: edl.job.Needs
+	(*job.Progress)(nil),          // 147: edl.job.Progress
+	(*job.Event)(nil),             // 148: edl.job.Event
+	(job.State)(0),                // 149: edl.job.State
+	(*job.JobStatus)(nil),         // 150: edl.job.JobStatus
+	(*job.Wait)(nil),              // 151: edl.job.Wait
+	(*job.JobSpec)(nil),           // 152: edl.job.JobSpec
+	(job.Role)(0),                 // 153: edl.job.Role
+	(*job.RoundTimes)(nil),        // 154: edl.job.RoundTimes
+	(*job.Value)(nil),             // 155: edl.job.Value
+	(*job.Step)(nil),              // 156: edl.job.Step
+	(*job.RoleRenewal)(nil),       // 157: edl.job.RoleRenewal
+	(*job.RoleStatus)(nil),        // 158: edl.job.RoleStatus
+	(*job.RoleReport)(nil),        // 159: edl.job.RoleReport
+	(*job.RoleSpec)(nil),          // 160: edl.job.RoleSpec
+	(*job.Placement)(nil),         // 161: edl.job.Placement
+	(*job.Failure)(nil),           // 162: edl.job.Failure
+	(*job.CheckpointStatus)(nil),  // 163: edl.job.CheckpointStatus
+	(*job.Shard)(nil),             // 164: edl.job.Shard
 }
 var file_proto_rpc_rpc_proto_depIdxs = []int32{
 	50,  // 0: edl.rpc.Piece.id:type_name -> edl.rpc.Identity
-	138, // 1: edl.rpc.DescribeResponse.ops:type_name -> edl.rpc.DescribeResponse.OpsEntry
-	143, // 2: edl.rpc.DescribeResponse.offers:type_name -> edl.job.Needs
-	144, // 3: edl.rpc.ResumeJobResponse.progress:type_name -> edl.job.Progress
-	145, // 4: edl.rpc.Events.events:type_name -> edl.job.Event
+	141, // 1: edl.rpc.DescribeResponse.ops:type_name -> edl.rpc.DescribeResponse.OpsEntry
+	146, // 2: edl.rpc.DescribeResponse.offers:type_name -> edl.job.Needs
+	147, // 3: edl.rpc.ResumeJobResponse.progress:type_name -> edl.job.Progress
+	148, // 4: edl.rpc.Events.events:type_name -> edl.job.Event
 	14,  // 5: edl.rpc.NodesResponse.nodes:type_name -> edl.rpc.NodeStatus
-	143, // 6: edl.rpc.NodeStatus.has:type_name -> edl.job.Needs
-	143, // 7: edl.rpc.NodeStatus.promised:type_name -> edl.job.Needs
-	146, // 8: edl.rpc.ListRequest.states:type_name -> edl.job.State
-	139, // 9: edl.rpc.ListRequest.labels:type_name -> edl.rpc.ListRequest.LabelsEntry
-	147, // 10: edl.rpc.ListResponse.jobs:type_name -> edl.job.JobStatus
-	147, // 11: edl.rpc.WhyResponse.status:type_name -> edl.job.JobStatus
-	148, // 12: edl.rpc.WhyResponse.waits:type_name -> edl.job.Wait
-	147, // 13: edl.rpc.JobDetails.status:type_name -> edl.job.JobStatus
-	149, // 14: edl.rpc.JobDetails.spec:type_name -> edl.job.JobSpec
-	91,  // 15: edl.rpc.JobDetails.queues:type_name -> edl.rpc.QueuesResponse
-	128, // 16: edl.rpc.JobDetails.ledger:type_name -> edl.rpc.LedgerResponse
+	146, // 6: edl.rpc.NodeStatus.has:type_name -> edl.job.Needs
+	146, // 7: edl.rpc.NodeStatus.promised:type_name -> edl.job.Needs
+	149, // 8: edl.rpc.ListRequest.states:type_name -> edl.job.State
+	142, // 9: edl.rpc.ListRequest.labels:type_name -> edl.rpc.ListRequest.LabelsEntry
+	150, // 10: edl.rpc.ListResponse.jobs:type_name -> edl.job.JobStatus
+	150, // 11: edl.rpc.WhyResponse.status:type_name -> edl.job.JobStatus
+	151, // 12: edl.rpc.WhyResponse.waits:type_name -> edl.job.Wait
+	150, // 13: edl.rpc.JobDetails.status:type_name -> edl.job.JobStatus
+	152, // 14: edl.rpc.JobDetails.spec:type_name -> edl.job.JobSpec
+	94,  // 15: edl.rpc.JobDetails.queues:type_name -> edl.rpc.QueuesResponse
+	131, // 16: edl.rpc.JobDetails.ledger:type_name -> edl.rpc.LedgerResponse
 	24,  // 17: edl.rpc.JobDetails.times:type_name -> edl.rpc.RoleTimes
 	23,  // 18: edl.rpc.JobDetails.tables:type_name -> edl.rpc.TableUse
-	148, // 19: edl.rpc.JobDetails.waits:type_name -> edl.job.Wait
+	151, // 19: edl.rpc.JobDetails.waits:type_name -> edl.job.Wait
 	22,  // 20: edl.rpc.JobDetails.programs:type_name -> edl.rpc.Programs
-	150, // 21: edl.rpc.RoleTimes.role:type_name -> edl.job.Role
-	151, // 22: edl.rpc.RoleTimes.rounds:type_name -> edl.job.RoundTimes
-	144, // 23: edl.rpc.StateValues.progress:type_name -> edl.job.Progress
-	152, // 24: edl.rpc.StateValues.values:type_name -> edl.job.Value
-	152, // 25: edl.rpc.StepRun.feed:type_name -> edl.job.Value
-	153, // 26: edl.rpc.StepDone.step:type_name -> edl.job.Step
-	144, // 27: edl.rpc.StepDone.progress:type_name -> edl.job.Progress
-	154, // 28: edl.rpc.StartRoleChunk.renewal:type_name -> edl.job.RoleRenewal
+	153, // 21: edl.rpc.RoleTimes.role:type_name -> edl.job.Role
+	154, // 22: edl.rpc.RoleTimes.rounds:type_name -> edl.job.RoundTimes
+	147, // 23: edl.rpc.StateValues.progress:type_name -> edl.job.Progress
+	155, // 24: edl.rpc.StateValues.values:type_name -> edl.job.Value
+	155, // 25: edl.rpc.StepRun.feed:type_name -> edl.job.Value
+	156, // 26: edl.rpc.StepDone.step:type_name -> edl.job.Step
+	147, // 27: edl.rpc.StepDone.progress:type_name -> edl.job.Progress
+	157, // 28: edl.rpc.StartRoleChunk.renewal:type_name -> edl.job.RoleRenewal
 	18,  // 29: edl.rpc.RoleEvent.log:type_name -> edl.rpc.LogLine
-	155, // 30: edl.rpc.RoleEvent.status:type_name -> edl.job.RoleStatus
-	156, // 31: edl.rpc.RoleEvent.report:type_name -> edl.job.RoleReport
-	157, // 32: edl.rpc.KeptStart.spec:type_name -> edl.job.RoleSpec
+	158, // 30: edl.rpc.RoleEvent.status:type_name -> edl.job.RoleStatus
+	159, // 31: edl.rpc.RoleEvent.report:type_name -> edl.job.RoleReport
+	160, // 32: edl.rpc.KeptStart.spec:type_name -> edl.job.RoleSpec
 	40,  // 33: edl.rpc.EndRoleRequest.role:type_name -> edl.rpc.KeptRole
 	40,  // 34: edl.rpc.RenewRoleRequest.role:type_name -> edl.rpc.KeptRole
-	154, // 35: edl.rpc.RenewRoleRequest.renewal:type_name -> edl.job.RoleRenewal
+	157, // 35: edl.rpc.RenewRoleRequest.renewal:type_name -> edl.job.RoleRenewal
 	50,  // 36: edl.rpc.MoveRequest.id:type_name -> edl.rpc.Identity
-	158, // 37: edl.rpc.MoveRequest.to:type_name -> edl.job.Placement
-	159, // 38: edl.rpc.MoveResponse.failure:type_name -> edl.job.Failure
-	50,  // 39: edl.rpc.PlacementRequest.id:type_name -> edl.rpc.Identity
-	50,  // 40: edl.rpc.JoinRequest.id:type_name -> edl.rpc.Identity
-	58,  // 41: edl.rpc.JoinResponse.segment:type_name -> edl.rpc.Segment
-	50,  // 42: edl.rpc.NewsRequest.id:type_name -> edl.rpc.Identity
-	63,  // 43: edl.rpc.Segment.skip:type_name -> edl.rpc.RecordRange
-	59,  // 44: edl.rpc.Dataset.files:type_name -> edl.rpc.DataFile
-	50,  // 45: edl.rpc.ReportDatasetRequest.id:type_name -> edl.rpc.Identity
-	60,  // 46: edl.rpc.ReportDatasetRequest.dataset:type_name -> edl.rpc.Dataset
-	63,  // 47: edl.rpc.Task.records:type_name -> edl.rpc.RecordRange
-	59,  // 48: edl.rpc.Task.files:type_name -> edl.rpc.DataFile
-	63,  // 49: edl.rpc.Task.within:type_name -> edl.rpc.RecordRange
-	50,  // 50: edl.rpc.GetTaskRequest.id:type_name -> edl.rpc.Identity
-	64,  // 51: edl.rpc.GetTaskRequest.finished:type_name -> edl.rpc.Task
-	64,  // 52: edl.rpc.GetTaskResponse.task:type_name -> edl.rpc.Task
-	64,  // 53: edl.rpc.GetTaskResponse.next:type_name -> edl.rpc.Task
-	58,  // 54: edl.rpc.GetTaskResponse.segment:type_name -> edl.rpc.Segment
-	50,  // 55: edl.rpc.TaskFailedRequest.id:type_name -> edl.rpc.Identity
-	64,  // 56: edl.rpc.TaskFailedRequest.task:type_name -> edl.rpc.Task
-	50,  // 57: edl.rpc.SaveModelRequest.id:type_name -> edl.rpc.Identity
-	144, // 58: edl.rpc.SaveModelResponse.progress:type_name -> edl.job.Progress
-	50,  // 59: edl.rpc.TrainerSteps.id:type_name -> edl.rpc.Identity
-	72,  // 60: edl.rpc.TrainerSteps.steps:type_name -> edl.rpc.TrainerStep
-	50,  // 61: edl.rpc.TrainerStep.id:type_name -> edl.rpc.Identity
-	152, // 62: edl.rpc.TrainerStep.fetched:type_name -> edl.job.Value
-	63,  // 63: edl.rpc.TrainerStep.records:type_name -> edl.rpc.RecordRange
-	50,  // 64: edl.rpc.NextFeedRequest.id:type_name -> edl.rpc.Identity
-	50,  // 65: edl.rpc.FinishDataRequest.id:type_name -> edl.rpc.Identity
-	50,  // 66: edl.rpc.PermitRequest.id:type_name -> edl.rpc.Identity
-	152, // 67: edl.rpc.FeedShare.feed:type_name -> edl.job.Value
-	50,  // 68: edl.rpc.LeaveRequest.id:type_name -> edl.rpc.Identity
-	159, // 69: edl.rpc.LeaveRequest.failure:type_name -> edl.job.Failure
-	145, // 70: edl.rpc.WatchResponse.events:type_name -> edl.job.Event
-	50,  // 71: edl.rpc.GoBackRequest.id:type_name -> edl.rpc.Identity
-	144, // 72: edl.rpc.GoBackResponse.progress:type_name -> edl.job.Progress
-	89,  // 73: edl.rpc.QueueStatus.discarded_tasks:type_name -> edl.rpc.DiscardedTask
-	88,  // 74: edl.rpc.QueueStatus.discards:type_name -> edl.rpc.PassDiscards
-	63,  // 75: edl.rpc.DiscardedTask.records:type_name -> edl.rpc.RecordRange
-	87,  // 76: edl.rpc.QueuesResponse.queues:type_name -> edl.rpc.QueueStatus
-	148, // 77: edl.rpc.QueuesResponse.waits:type_name -> edl.job.Wait
-	140, // 78: edl.rpc.QueuesResponse.entries:type_name -> edl.rpc.QueuesResponse.EntriesEntry
-	160, // 79: edl.rpc.QueuesResponse.checkpoint:type_name -> edl.job.CheckpointStatus
-	60,  // 80: edl.rpc.QueuesResponse.datasets:type_name -> edl.rpc.Dataset
-	141, // 81: edl.rpc.QueuesResponse.dropped:type_name -> edl.rpc.QueuesResponse.DroppedEntry
-	50,  // 82: edl.rpc.VariableChunk.id:type_name -> edl.rpc.Identity
-	50,  // 83: edl.rpc.RowsRequest.id:type_name -> edl.rpc.Identity
-	50,  // 84: edl.rpc.OpenDataRequest.id:type_name -> edl.rpc.Identity
-	97,  // 85: edl.rpc.OpenDataResponse.send:type_name -> edl.rpc.SliceInfo
-	97,  // 86: edl.rpc.OpenDataResponse.receive:type_name -> edl.rpc.SliceInfo
-	50,  // 87: edl.rpc.BarrierRequest.id:type_name -> edl.rpc.Identity
-	63,  // 88: edl.rpc.BarrierRequest.records:type_name -> edl.rpc.RecordRange
-	115, // 89: edl.rpc.BarrierRequest.group:type_name -> edl.rpc.Declared
-	115, // 90: edl.rpc.BarrierRequest.counted:type_name -> edl.rpc.Declared
-	50,  // 91: edl.rpc.CountedRequest.id:type_name -> edl.rpc.Identity
-	115, // 92: edl.rpc.CountedResponse.declared:type_name -> edl.rpc.Declared
-	50,  // 93: edl.rpc.CutRequest.id:type_name -> edl.rpc.Identity
-	103, // 94: edl.rpc.CutRequest.below:type_name -> edl.rpc.StepBound
-	161, // 95: edl.rpc.CutResponse.shard:type_name -> edl.job.Shard
-	161, // 96: edl.rpc.CutResponse.base:type_name -> edl.job.Shard
-	50,  // 97: edl.rpc.HoldRequest.id:type_name -> edl.rpc.Identity
-	103, // 98: edl.rpc.HoldResponse.begun:type_name -> edl.rpc.StepBound
-	103, // 99: edl.rpc.HoldResponse.ledger:type_name -> edl.rpc.StepBound
-	50,  // 100: edl.rpc.RestoreRequest.id:type_name -> edl.rpc.Identity
-	50,  // 101: edl.rpc.PrepareRequest.id:type_name -> edl.rpc.Identity
-	158, // 102: edl.rpc.PrepareRequest.to:type_name -> edl.job.Placement
-	50,  // 103: edl.rpc.ArrivedRequest.id:type_name -> edl.rpc.Identity
-	50,  // 104: edl.rpc.FreezeRequest.id:type_name -> edl.rpc.Identity
-	115, // 105: edl.rpc.FreezeResponse.declared:type_name -> edl.rpc.Declared
-	115, // 106: edl.rpc.FreezeResponse.applied:type_name -> edl.rpc.Declared
-	63,  // 107: edl.rpc.Declared.records:type_name -> edl.rpc.RecordRange
-	50,  // 108: edl.rpc.ResumeRequest.id:type_name -> edl.rpc.Identity
-	116, // 109: edl.rpc.ResumeRequest.members:type_name -> edl.rpc.Member
-	115, // 110: edl.rpc.ResumeRequest.commit:type_name -> edl.rpc.Declared
-	50,  // 111: edl.rpc.FollowRequest.id:type_name -> edl.rpc.Identity
-	97,  // 112: edl.rpc.FollowResponse.slices:type_name -> edl.rpc.SliceInfo
-	0,   // 113: edl.rpc.Standing.kind:type_name -> edl.rpc.Standing.Kind
-	116, // 114: edl.rpc.Standing.members:type_name -> edl.rpc.Member
-	115, // 115: edl.rpc.Standing.applied:type_name -> edl.rpc.Declared
-	122, // 116: edl.rpc.Standing.pushed:type_name -> edl.rpc.Pushed
-	123, // 117: edl.rpc.Standing.clocks:type_name -> edl.rpc.Clock
-	50,  // 118: edl.rpc.TakeOverRequest.id:type_name -> edl.rpc.Identity
-	63,  // 119: edl.rpc.PassLedger.committed:type_name -> edl.rpc.RecordRange
-	127, // 120: edl.rpc.LedgerResponse.passes:type_name -> edl.rpc.PassLedger
-	50,  // 121: edl.rpc.GetRequest.id:type_name -> edl.rpc.Identity
-	50,  // 122: edl.rpc.CopyRequest.id:type_name -> edl.rpc.Identity
-	50,  // 123: edl.rpc.PaceRequest.id:type_name -> edl.rpc.Identity
-	50,  // 124: edl.rpc.CompleteRequest.id:type_name -> edl.rpc.Identity
-	142, // 125: edl.rpc.StatusResponse.refused:type_name -> edl.rpc.StatusResponse.RefusedEntry
-	148, // 126: edl.rpc.StatusResponse.waits:type_name -> edl.job.Wait
-	1,   // 127: edl.rpc.StatusResponse.standby:type_name -> edl.rpc.StatusResponse.Standby
-	23,  // 128: edl.rpc.StatusResponse.tables:type_name -> edl.rpc.TableUse
-	3,   // 129: edl.rpc.Listener.Describe:input_type -> edl.rpc.DescribeRequest
-	5,   // 130: edl.rpc.Listener.Submit:input_type -> edl.rpc.SubmitRequest
-	9,   // 131: edl.rpc.Listener.Status:input_type -> edl.rpc.JobRequest
-	15,  // 132: edl.rpc.Listener.List:input_type -> edl.rpc.ListRequest
-	9,   // 133: edl.rpc.Listener.Watch:input_type -> edl.rpc.JobRequest
-	17,  // 134: edl.rpc.Listener.Logs:input_type -> edl.rpc.LogsRequest
-	9,   // 135: edl.rpc.Listener.Stop:input_type -> edl.rpc.JobRequest
-	25,  // 136: edl.rpc.Listener.Finish:input_type -> edl.rpc.FinishRequest
-	26,  // 137: edl.rpc.Listener.Acknowledge:input_type -> edl.rpc.AcknowledgeRequest
-	29,  // 138: edl.rpc.Listener.ReadState:input_type -> edl.rpc.ReadStateRequest
-	2,   // 139: edl.rpc.Listener.WriteState:input_type -> edl.rpc.Piece
-	31,  // 140: edl.rpc.Listener.ReleaseState:input_type -> edl.rpc.ReleaseStateRequest
-	2,   // 141: edl.rpc.Listener.RunStep:input_type -> edl.rpc.Piece
-	9,   // 142: edl.rpc.Listener.Why:input_type -> edl.rpc.JobRequest
-	9,   // 143: edl.rpc.Listener.Show:input_type -> edl.rpc.JobRequest
-	20,  // 144: edl.rpc.Listener.Scale:input_type -> edl.rpc.ScaleRequest
-	9,   // 145: edl.rpc.Listener.Checkpoint:input_type -> edl.rpc.JobRequest
-	9,   // 146: edl.rpc.Listener.SuspendJob:input_type -> edl.rpc.JobRequest
-	7,   // 147: edl.rpc.Listener.ResumeJob:input_type -> edl.rpc.ResumeJobRequest
-	11,  // 148: edl.rpc.Listener.Nodes:input_type -> edl.rpc.NodesRequest
-	13,  // 149: edl.rpc.Listener.CordonNode:input_type -> edl.rpc.CordonNodeRequest
-	35,  // 150: edl.rpc.Listener.StartRole:input_type -> edl.rpc.StartRoleChunk
-	37,  // 151: edl.rpc.Keeper.Attend:input_type -> edl.rpc.AttendRequest
-	2,   // 152: edl.rpc.Keeper.Start:input_type -> edl.rpc.Piece
-	40,  // 153: edl.rpc.Keeper.Follow:input_type -> edl.rpc.KeptRole
-	41,  // 154: edl.rpc.Keeper.Lines:input_type -> edl.rpc.LinesRequest
-	42,  // 155: edl.rpc.Keeper.EndRole:input_type -> edl.rpc.EndRoleRequest
-	44,  // 156: edl.rpc.Keeper.RenewRole:input_type -> edl.rpc.RenewRoleRequest
-	46,  // 157: edl.rpc.Keeper.Release:input_type -> edl.rpc.ReleaseRequest
-	48,  // 158: edl.rpc.Keeper.Dismiss:input_type -> edl.rpc.DismissRequest
-	54,  // 159: edl.rpc.Coordinator.Join:input_type -> edl.rpc.JoinRequest
-	56,  // 160: edl.rpc.Coordinator.News:input_type -> edl.rpc.NewsRequest
-	2,   // 161: edl.rpc.Coordinator.ReportDataset:input_type -> edl.rpc.Piece
-	65,  // 162: edl.rpc.Coordinator.GetTask:input_type -> edl.rpc.GetTaskRequest
-	67,  // 163: edl.rpc.Coordinator.TaskFailed:input_type -> edl.rpc.TaskFailedRequest
-	69,  // 164: edl.rpc.Coordinator.RequestSaveModel:input_type -> edl.rpc.SaveModelRequest
-	2,   // 165: edl.rpc.Coordinator.ReportSteps:input_type -> edl.rpc.Piece
-	74,  // 166: edl.rpc.Coordinator.NextFeed:input_type -> edl.rpc.NextFeedRequest
-	2,   // 167: edl.rpc.Coordinator.Feed:input_type -> edl.rpc.Piece
-	75,  // 168: edl.rpc.Coordinator.Finish:input_type -> edl.rpc.FinishDataRequest
-	26,  // 169: edl.rpc.Coordinator.Acknowledge:input_type -> edl.rpc.AcknowledgeRequest
-	77,  // 170: edl.rpc.Coordinator.Permit:input_type -> edl.rpc.PermitRequest
-	80,  // 171: edl.rpc.Coordinator.Leave:input_type -> edl.rpc.LeaveRequest
-	82,  // 172: edl.rpc.Coordinator.Watch:input_type -> edl.rpc.WatchRequest
-	90,  // 173: edl.rpc.Coordinator.Checkpoint:input_type -> edl.rpc.CheckpointRequest
-	86,  // 174: edl.rpc.Coordinator.Queues:input_type -> edl.rpc.QueuesRequest
-	84,  // 175: edl.rpc.Coordinator.GoBack:input_type -> edl.rpc.GoBackRequest
-	2,   // 176: edl.rpc.Coordinator.Move:input_type -> edl.rpc.Piece
-	53,  // 177: edl.rpc.Coordinator.Placement:input_type -> edl.rpc.PlacementRequest
-	92,  // 178: edl.rpc.ParameterServer.SendVariable:input_type -> edl.rpc.VariableChunk
-	98,  // 179: edl.rpc.ParameterServer.SendBarrier:input_type -> edl.rpc.BarrierRequest
-	129, // 180: edl.rpc.ParameterServer.GetVariable:input_type -> edl.rpc.GetRequest
-	94,  // 181: edl.rpc.ParameterServer.GetRows:input_type -> edl.rpc.RowsRequest
-	130, // 182: edl.rpc.ParameterServer.CopyRows:input_type -> edl.rpc.CopyRequest
-	95,  // 183: edl.rpc.ParameterServer.OpenData:input_type -> edl.rpc.OpenDataRequest
-	113, // 184: edl.rpc.ParameterServer.Freeze:input_type -> edl.rpc.FreezeRequest
-	117, // 185: edl.rpc.ParameterServer.Resume:input_type -> edl.rpc.ResumeRequest
-	126, // 186: edl.rpc.ParameterServer.Ledger:input_type -> edl.rpc.LedgerRequest
-	102, // 187: edl.rpc.ParameterServer.Cut:input_type -> edl.rpc.CutRequest
-	105, // 188: edl.rpc.ParameterServer.Hold:input_type -> edl.rpc.HoldRequest
-	107, // 189: edl.rpc.ParameterServer.Restore:input_type -> edl.rpc.RestoreRequest
-	132, // 190: edl.rpc.ParameterServer.Pace:input_type -> edl.rpc.PaceRequest
-	100, // 191: edl.rpc.ParameterServer.Counted:input_type -> edl.rpc.CountedRequest
-	2,   // 192: edl.rpc.ParameterServer.Prepare:input_type -> edl.rpc.Piece
-	111, // 193: edl.rpc.ParameterServer.Arrived:input_type -> edl.rpc.ArrivedRequest
-	134, // 194: edl.rpc.ParameterServer.Complete:input_type -> edl.rpc.CompleteRequest
-	119, // 195: edl.rpc.ParameterServer.Follow:input_type -> edl.rpc.FollowRequest
-	124, // 196: edl.rpc.ParameterServer.TakeOver:input_type -> edl.rpc.TakeOverRequest
-	136, // 197: edl.rpc.ParameterServer.Status:input_type -> edl.rpc.StatusRequest
-	4,   // 198: edl.rpc.Listener.Describe:output_type -> edl.rpc.DescribeResponse
-	6,   // 199: edl.rpc.Listener.Submit:output_type -> edl.rpc.SubmitResponse
-	147, // 200: edl.rpc.Listener.Status:output_type -> edl.job.JobStatus
-	16,  // 201: edl.rpc.Listener.List:output_type -> edl.rpc.ListResponse
-	10,  // 202: edl.rpc.Listener.Watch:output_type -> edl.rpc.Events
-	18,  // 203: edl.rpc.Listener.Logs:output_type -> edl.rpc.LogLine
-	147, // 204: edl.rpc.Listener.Stop:output_type -> edl.job.JobStatus
-	147, // 205: edl.rpc.Listener.Finish:output_type -> edl.job.JobStatus
-	27,  // 206: edl.rpc.Listener.Acknowledge:output_type -> edl.rpc.AcknowledgeResponse
-	2,   // 207: edl.rpc.Listener.ReadState:output_type -> edl.rpc.Piece
-	30,  // 208: edl.rpc.Listener.WriteState:output_type -> edl.rpc.WriteStateResponse
-	32,  // 209: edl.rpc.Listener.ReleaseState:output_type -> edl.rpc.ReleaseStateResponse
-	2,   // 210: edl.rpc.Listener.RunStep:output_type -> edl.rpc.Piece
-	19,  // 211: edl.rpc.Listener.Why:output_type -> edl.rpc.WhyResponse
-	2,   // 212: edl.rpc.Listener.Show:output_type -> edl.rpc.Piece
-	147, // 213: edl.rpc.Listener.Scale:output_type -> edl.job.JobStatus
-	160, // 214: edl.rpc.Listener.Checkpoint:output_type -> edl.job.CheckpointStatus
-	147, // 215: edl.rpc.Listener.SuspendJob:output_type -> edl.job.JobStatus
-	8,   // 216: edl.rpc.Listener.ResumeJob:output_type -> edl.rpc.ResumeJobResponse
-	12,  // 217: edl.rpc.Listener.Nodes:output_type -> edl.rpc.NodesResponse
-	12,  // 218: edl.rpc.Listener.CordonNode:output_type -> edl.rpc.NodesResponse
-	36,  // 219: edl.rpc.Listener.StartRole:output_type -> edl.rpc.RoleEvent
-	38,  // 220: edl.rpc.Keeper.Attend:output_type -> edl.rpc.KeeperState
-	40,  // 221: edl.rpc.Keeper.Start:output_type -> edl.rpc.KeptRole
-	36,  // 222: edl.rpc.Keeper.Follow:output_type -> edl.rpc.RoleEvent
-	18,  // 223: edl.rpc.Keeper.Lines:output_type -> edl.rpc.LogLine
-	43,  // 224: edl.rpc.Keeper.EndRole:output_type -> edl.rpc.EndRoleResponse
-	45,  // 225: edl.rpc.Keeper.RenewRole:output_type -> edl.rpc.RenewRoleResponse
-	47,  // 226: edl.rpc.Keeper.Release:output_type -> edl.rpc.ReleaseResponse
-	49,  // 227: edl.rpc.Keeper.Dismiss:output_type -> edl.rpc.DismissResponse
-	55,  // 228: edl.rpc.Coordinator.Join:output_type -> edl.rpc.JoinResponse
-	57,  // 229: edl.rpc.Coordinator.News:output_type -> edl.rpc.NewsResponse
-	62,  // 230: edl.rpc.Coordinator.ReportDataset:output_type -> edl.rpc.ReportDatasetResponse
-	66,  // 231: edl.rpc.Coordinator.GetTask:output_type -> edl.rpc.GetTaskResponse
-	68,  // 232: edl.rpc.Coordinator.TaskFailed:output_type -> edl.rpc.TaskFailedResponse
-	70,  // 233: edl.rpc.Coordinator.RequestSaveModel:output_type -> edl.rpc.SaveModelResponse
-	73,  // 234: edl.rpc.Coordinator.ReportSteps:output_type -> edl.rpc.ReportStepsResponse
-	2,   // 235: edl.rpc.Coordinator.NextFeed:output_type -> edl.rpc.Piece
-	2,   // 236: edl.rpc.Coordinator.Feed:output_type -> edl.rpc.Piece
-	76,  // 237: edl.rpc.Coordinator.Finish:output_type -> edl.rpc.FinishDataResponse
-	27,  // 238: edl.rpc.Coordinator.Acknowledge:output_type -> edl.rpc.AcknowledgeResponse
-	78,  // 239: edl.rpc.Coordinator.Permit:output_type -> edl.rpc.PermitResponse
-	81,  // 240: edl.rpc.Coordinator.Leave:output_type -> edl.rpc.LeaveResponse
-	83,  // 241: edl.rpc.Coordinator.Watch:output_type -> edl.rpc.WatchResponse
-	160, // 242: edl.rpc.Coordinator.Checkpoint:output_type -> edl.job.CheckpointStatus
-	2,   // 243: edl.rpc.Coordinator.Queues:output_type -> edl.rpc.Piece
-	85,  // 244: edl.rpc.Coordinator.GoBack:output_type -> edl.rpc.GoBackResponse
-	52,  // 245: edl.rpc.Coordinator.Move:output_type -> edl.rpc.MoveResponse
-	2,   // 246: edl.rpc.Coordinator.Placement:output_type -> edl.rpc.Piece
-	93,  // 247: edl.rpc.ParameterServer.SendVariable:output_type -> edl.rpc.SendResponse
-	99,  // 248: edl.rpc.ParameterServer.SendBarrier:output_type -> edl.rpc.BarrierResponse
-	92,  // 249: edl.rpc.ParameterServer.GetVariable:output_type -> edl.rpc.VariableChunk
-	92,  // 250: edl.rpc.ParameterServer.GetRows:output_type -> edl.rpc.VariableChunk
-	131, // 251: edl.rpc.ParameterServer.CopyRows:output_type -> edl.rpc.CopyResponse
-	96,  // 252: edl.rpc.ParameterServer.OpenData:output_type -> edl.rpc.OpenDataResponse
-	114, // 253: edl.rpc.ParameterServer.Freeze:output_type -> edl.rpc.FreezeResponse
-	118, // 254: edl.rpc.ParameterServer.Resume:output_type -> edl.rpc.ResumeResponse
-	2,   // 255: edl.rpc.ParameterServer.Ledger:output_type -> edl.rpc.Piece
-	104, // 256: edl.rpc.ParameterServer.Cut:output_type -> edl.rpc.CutResponse
-	106, // 257: edl.rpc.ParameterServer.Hold:output_type -> edl.rpc.HoldResponse
-	108, // 258: edl.rpc.ParameterServer.Restore:output_type -> edl.rpc.RestoreResponse
-	133, // 259: edl.rpc.ParameterServer.Pace:output_type -> edl.rpc.PaceResponse
-	101, // 260: edl.rpc.ParameterServer.Counted:output_type -> edl.rpc.CountedResponse
-	110, // 261: edl.rpc.ParameterServer.Prepare:output_type -> edl.rpc.PrepareResponse
-	112, // 262: edl.rpc.ParameterServer.Arrived:output_type -> edl.rpc.ArrivedResponse
-	135, // 263: edl.rpc.ParameterServer.Complete:output_type -> edl.rpc.CompleteResponse
-	120, // 264: edl.rpc.ParameterServer.Follow:output_type -> edl.rpc.FollowResponse
-	125, // 265: edl.rpc.ParameterServer.TakeOver:output_type -> edl.rpc.TakeOverResponse
-	137, // 266: edl.rpc.ParameterServer.Status:output_type -> edl.rpc.StatusResponse
-	198, // [198:267] is the sub-list for method output_type
-	129, // [129:198] is the sub-list for method input_type
-	129, // [129:129] is the sub-list for extension type_name
-	129, // [129:129] is the sub-list for extension extendee
-	0,   // [0:129] is the sub-list for field type_name
+	161, // 37: edl.rpc.MoveRequest.to:type_name -> edl.job.Placement
+	162, // 38: edl.rpc.MoveResponse.failure:type_name -> edl.job.Failure
+	54,  // 39: edl.rpc.EvaluateRequest.done:type_name -> edl.rpc.EvaluatedPart
+	50,  // 40: edl.rpc.PlacementRequest.id:type_name -> edl.rpc.Identity
+	50,  // 41: edl.rpc.JoinRequest.id:type_name -> edl.rpc.Identity
+	61,  // 42: edl.rpc.JoinResponse.segment:type_name -> edl.rpc.Segment
+	50,  // 43: edl.rpc.NewsRequest.id:type_name -> edl.rpc.Identity
+	66,  // 44: edl.rpc.Segment.skip:type_name -> edl.rpc.RecordRange
+	62,  // 45: edl.rpc.Dataset.files:type_name -> edl.rpc.DataFile
+	50,  // 46: edl.rpc.ReportDatasetRequest.id:type_name -> edl.rpc.Identity
+	63,  // 47: edl.rpc.ReportDatasetRequest.dataset:type_name -> edl.rpc.Dataset
+	66,  // 48: edl.rpc.Task.records:type_name -> edl.rpc.RecordRange
+	62,  // 49: edl.rpc.Task.files:type_name -> edl.rpc.DataFile
+	66,  // 50: edl.rpc.Task.within:type_name -> edl.rpc.RecordRange
+	50,  // 51: edl.rpc.GetTaskRequest.id:type_name -> edl.rpc.Identity
+	67,  // 52: edl.rpc.GetTaskRequest.finished:type_name -> edl.rpc.Task
+	67,  // 53: edl.rpc.GetTaskResponse.task:type_name -> edl.rpc.Task
+	67,  // 54: edl.rpc.GetTaskResponse.next:type_name -> edl.rpc.Task
+	61,  // 55: edl.rpc.GetTaskResponse.segment:type_name -> edl.rpc.Segment
+	50,  // 56: edl.rpc.TaskFailedRequest.id:type_name -> edl.rpc.Identity
+	67,  // 57: edl.rpc.TaskFailedRequest.task:type_name -> edl.rpc.Task
+	50,  // 58: edl.rpc.SaveModelRequest.id:type_name -> edl.rpc.Identity
+	147, // 59: edl.rpc.SaveModelResponse.progress:type_name -> edl.job.Progress
+	50,  // 60: edl.rpc.TrainerSteps.id:type_name -> edl.rpc.Identity
+	75,  // 61: edl.rpc.TrainerSteps.steps:type_name -> edl.rpc.TrainerStep
+	50,  // 62: edl.rpc.TrainerStep.id:type_name -> edl.rpc.Identity
+	155, // 63: edl.rpc.TrainerStep.fetched:type_name -> edl.job.Value
+	66,  // 64: edl.rpc.TrainerStep.records:type_name -> edl.rpc.RecordRange
+	50,  // 65: edl.rpc.NextFeedRequest.id:type_name -> edl.rpc.Identity
+	50,  // 66: edl.rpc.FinishDataRequest.id:type_name -> edl.rpc.Identity
+	50,  // 67: edl.rpc.PermitRequest.id:type_name -> edl.rpc.Identity
+	155, // 68: edl.rpc.FeedShare.feed:type_name -> edl.job.Value
+	50,  // 69: edl.rpc.LeaveRequest.id:type_name -> edl.rpc.Identity
+	162, // 70: edl.rpc.LeaveRequest.failure:type_name -> edl.job.Failure
+	148, // 71: edl.rpc.WatchResponse.events:type_name -> edl.job.Event
+	50,  // 72: edl.rpc.GoBackRequest.id:type_name -> edl.rpc.Identity
+	147, // 73: edl.rpc.GoBackResponse.progress:type_name -> edl.job.Progress
+	92,  // 74: edl.rpc.QueueStatus.discarded_tasks:type_name -> edl.rpc.DiscardedTask
+	91,  // 75: edl.rpc.QueueStatus.discards:type_name -> edl.rpc.PassDiscards
+	66,  // 76: edl.rpc.DiscardedTask.records:type_name -> edl.rpc.RecordRange
+	90,  // 77: edl.rpc.QueuesResponse.queues:type_name -> edl.rpc.QueueStatus
+	151, // 78: edl.rpc.QueuesResponse.waits:type_name -> edl.job.Wait
+	143, // 79: edl.rpc.QueuesResponse.entries:type_name -> edl.rpc.QueuesResponse.EntriesEntry
+	163, // 80: edl.rpc.QueuesResponse.checkpoint:type_name -> edl.job.CheckpointStatus
+	63,  // 81: edl.rpc.QueuesResponse.datasets:type_name -> edl.rpc.Dataset
+	144, // 82: edl.rpc.QueuesResponse.dropped:type_name -> edl.rpc.QueuesResponse.DroppedEntry
+	50,  // 83: edl.rpc.VariableChunk.id:type_name -> edl.rpc.Identity
+	50,  // 84: edl.rpc.RowsRequest.id:type_name -> edl.rpc.Identity
+	50,  // 85: edl.rpc.OpenDataRequest.id:type_name -> edl.rpc.Identity
+	100, // 86: edl.rpc.OpenDataResponse.send:type_name -> edl.rpc.SliceInfo
+	100, // 87: edl.rpc.OpenDataResponse.receive:type_name -> edl.rpc.SliceInfo
+	50,  // 88: edl.rpc.BarrierRequest.id:type_name -> edl.rpc.Identity
+	66,  // 89: edl.rpc.BarrierRequest.records:type_name -> edl.rpc.RecordRange
+	118, // 90: edl.rpc.BarrierRequest.group:type_name -> edl.rpc.Declared
+	118, // 91: edl.rpc.BarrierRequest.counted:type_name -> edl.rpc.Declared
+	50,  // 92: edl.rpc.CountedRequest.id:type_name -> edl.rpc.Identity
+	118, // 93: edl.rpc.CountedResponse.declared:type_name -> edl.rpc.Declared
+	50,  // 94: edl.rpc.CutRequest.id:type_name -> edl.rpc.Identity
+	106, // 95: edl.rpc.CutRequest.below:type_name -> edl.rpc.StepBound
+	164, // 96: edl.rpc.CutResponse.shard:type_name -> edl.job.Shard
+	164, // 97: edl.rpc.CutResponse.base:type_name -> edl.job.Shard
+	50,  // 98: edl.rpc.HoldRequest.id:type_name -> edl.rpc.Identity
+	106, // 99: edl.rpc.HoldResponse.begun:type_name -> edl.rpc.StepBound
+	106, // 100: edl.rpc.HoldResponse.ledger:type_name -> edl.rpc.StepBound
+	50,  // 101: edl.rpc.RestoreRequest.id:type_name -> edl.rpc.Identity
+	50,  // 102: edl.rpc.PrepareRequest.id:type_name -> edl.rpc.Identity
+	161, // 103: edl.rpc.PrepareRequest.to:type_name -> edl.job.Placement
+	50,  // 104: edl.rpc.ArrivedRequest.id:type_name -> edl.rpc.Identity
+	50,  // 105: edl.rpc.FreezeRequest.id:type_name -> edl.rpc.Identity
+	118, // 106: edl.rpc.FreezeResponse.declared:type_name -> edl.rpc.Declared
+	118, // 107: edl.rpc.FreezeResponse.applied:type_name -> edl.rpc.Declared
+	66,  // 108: edl.rpc.Declared.records:type_name -> edl.rpc.RecordRange
+	50,  // 109: edl.rpc.ResumeRequest.id:type_name -> edl.rpc.Identity
+	119, // 110: edl.rpc.ResumeRequest.members:type_name -> edl.rpc.Member
+	118, // 111: edl.rpc.ResumeRequest.commit:type_name -> edl.rpc.Declared
+	50,  // 112: edl.rpc.FollowRequest.id:type_name -> edl.rpc.Identity
+	100, // 113: edl.rpc.FollowResponse.slices:type_name -> edl.rpc.SliceInfo
+	0,   // 114: edl.rpc.Standing.kind:type_name -> edl.rpc.Standing.Kind
+	119, // 115: edl.rpc.Standing.members:type_name -> edl.rpc.Member
+	118, // 116: edl.rpc.Standing.applied:type_name -> edl.rpc.Declared
+	125, // 117: edl.rpc.Standing.pushed:type_name -> edl.rpc.Pushed
+	126, // 118: edl.rpc.Standing.clocks:type_name -> edl.rpc.Clock
+	50,  // 119: edl.rpc.TakeOverRequest.id:type_name -> edl.rpc.Identity
+	66,  // 120: edl.rpc.PassLedger.committed:type_name -> edl.rpc.RecordRange
+	130, // 121: edl.rpc.LedgerResponse.passes:type_name -> edl.rpc.PassLedger
+	50,  // 122: edl.rpc.GetRequest.id:type_name -> edl.rpc.Identity
+	50,  // 123: edl.rpc.CopyRequest.id:type_name -> edl.rpc.Identity
+	50,  // 124: edl.rpc.PaceRequest.id:type_name -> edl.rpc.Identity
+	50,  // 125: edl.rpc.CompleteRequest.id:type_name -> edl.rpc.Identity
+	145, // 126: edl.rpc.StatusResponse.refused:type_name -> edl.rpc.StatusResponse.RefusedEntry
+	151, // 127: edl.rpc.StatusResponse.waits:type_name -> edl.job.Wait
+	1,   // 128: edl.rpc.StatusResponse.standby:type_name -> edl.rpc.StatusResponse.Standby
+	23,  // 129: edl.rpc.StatusResponse.tables:type_name -> edl.rpc.TableUse
+	3,   // 130: edl.rpc.Listener.Describe:input_type -> edl.rpc.DescribeRequest
+	5,   // 131: edl.rpc.Listener.Submit:input_type -> edl.rpc.SubmitRequest
+	9,   // 132: edl.rpc.Listener.Status:input_type -> edl.rpc.JobRequest
+	15,  // 133: edl.rpc.Listener.List:input_type -> edl.rpc.ListRequest
+	9,   // 134: edl.rpc.Listener.Watch:input_type -> edl.rpc.JobRequest
+	17,  // 135: edl.rpc.Listener.Logs:input_type -> edl.rpc.LogsRequest
+	9,   // 136: edl.rpc.Listener.Stop:input_type -> edl.rpc.JobRequest
+	25,  // 137: edl.rpc.Listener.Finish:input_type -> edl.rpc.FinishRequest
+	26,  // 138: edl.rpc.Listener.Acknowledge:input_type -> edl.rpc.AcknowledgeRequest
+	29,  // 139: edl.rpc.Listener.ReadState:input_type -> edl.rpc.ReadStateRequest
+	2,   // 140: edl.rpc.Listener.WriteState:input_type -> edl.rpc.Piece
+	31,  // 141: edl.rpc.Listener.ReleaseState:input_type -> edl.rpc.ReleaseStateRequest
+	2,   // 142: edl.rpc.Listener.RunStep:input_type -> edl.rpc.Piece
+	9,   // 143: edl.rpc.Listener.Why:input_type -> edl.rpc.JobRequest
+	9,   // 144: edl.rpc.Listener.Show:input_type -> edl.rpc.JobRequest
+	20,  // 145: edl.rpc.Listener.Scale:input_type -> edl.rpc.ScaleRequest
+	9,   // 146: edl.rpc.Listener.Checkpoint:input_type -> edl.rpc.JobRequest
+	9,   // 147: edl.rpc.Listener.SuspendJob:input_type -> edl.rpc.JobRequest
+	7,   // 148: edl.rpc.Listener.ResumeJob:input_type -> edl.rpc.ResumeJobRequest
+	11,  // 149: edl.rpc.Listener.Nodes:input_type -> edl.rpc.NodesRequest
+	13,  // 150: edl.rpc.Listener.CordonNode:input_type -> edl.rpc.CordonNodeRequest
+	35,  // 151: edl.rpc.Listener.StartRole:input_type -> edl.rpc.StartRoleChunk
+	37,  // 152: edl.rpc.Keeper.Attend:input_type -> edl.rpc.AttendRequest
+	2,   // 153: edl.rpc.Keeper.Start:input_type -> edl.rpc.Piece
+	40,  // 154: edl.rpc.Keeper.Follow:input_type -> edl.rpc.KeptRole
+	41,  // 155: edl.rpc.Keeper.Lines:input_type -> edl.rpc.LinesRequest
+	42,  // 156: edl.rpc.Keeper.EndRole:input_type -> edl.rpc.EndRoleRequest
+	44,  // 157: edl.rpc.Keeper.RenewRole:input_type -> edl.rpc.RenewRoleRequest
+	46,  // 158: edl.rpc.Keeper.Release:input_type -> edl.rpc.ReleaseRequest
+	48,  // 159: edl.rpc.Keeper.Dismiss:input_type -> edl.rpc.DismissRequest
+	57,  // 160: edl.rpc.Coordinator.Join:input_type -> edl.rpc.JoinRequest
+	59,  // 161: edl.rpc.Coordinator.News:input_type -> edl.rpc.NewsRequest
+	2,   // 162: edl.rpc.Coordinator.ReportDataset:input_type -> edl.rpc.Piece
+	68,  // 163: edl.rpc.Coordinator.GetTask:input_type -> edl.rpc.GetTaskRequest
+	70,  // 164: edl.rpc.Coordinator.TaskFailed:input_type -> edl.rpc.TaskFailedRequest
+	72,  // 165: edl.rpc.Coordinator.RequestSaveModel:input_type -> edl.rpc.SaveModelRequest
+	2,   // 166: edl.rpc.Coordinator.ReportSteps:input_type -> edl.rpc.Piece
+	2,   // 167: edl.rpc.Coordinator.Evaluate:input_type -> edl.rpc.Piece
+	77,  // 168: edl.rpc.Coordinator.NextFeed:input_type -> edl.rpc.NextFeedRequest
+	2,   // 169: edl.rpc.Coordinator.Feed:input_type -> edl.rpc.Piece
+	78,  // 170: edl.rpc.Coordinator.Finish:input_type -> edl.rpc.FinishDataRequest
+	26,  // 171: edl.rpc.Coordinator.Acknowledge:input_type -> edl.rpc.AcknowledgeRequest
+	80,  // 172: edl.rpc.Coordinator.Permit:input_type -> edl.rpc.PermitRequest
+	83,  // 173: edl.rpc.Coordinator.Leave:input_type -> edl.rpc.LeaveRequest
+	85,  // 174: edl.rpc.Coordinator.Watch:input_type -> edl.rpc.WatchRequest
+	93,  // 175: edl.rpc.Coordinator.Checkpoint:input_type -> edl.rpc.CheckpointRequest
+	89,  // 176: edl.rpc.Coordinator.Queues:input_type -> edl.rpc.QueuesRequest
+	87,  // 177: edl.rpc.Coordinator.GoBack:input_type -> edl.rpc.GoBackRequest
+	2,   // 178: edl.rpc.Coordinator.Move:input_type -> edl.rpc.Piece
+	56,  // 179: edl.rpc.Coordinator.Placement:input_type -> edl.rpc.PlacementRequest
+	95,  // 180: edl.rpc.ParameterServer.SendVariable:input_type -> edl.rpc.VariableChunk
+	101, // 181: edl.rpc.ParameterServer.SendBarrier:input_type -> edl.rpc.BarrierRequest
+	132, // 182: edl.rpc.ParameterServer.GetVariable:input_type -> edl.rpc.GetRequest
+	97,  // 183: edl.rpc.ParameterServer.GetRows:input_type -> edl.rpc.RowsRequest
+	133, // 184: edl.rpc.ParameterServer.CopyRows:input_type -> edl.rpc.CopyRequest
+	98,  // 185: edl.rpc.ParameterServer.OpenData:input_type -> edl.rpc.OpenDataRequest
+	116, // 186: edl.rpc.ParameterServer.Freeze:input_type -> edl.rpc.FreezeRequest
+	120, // 187: edl.rpc.ParameterServer.Resume:input_type -> edl.rpc.ResumeRequest
+	129, // 188: edl.rpc.ParameterServer.Ledger:input_type -> edl.rpc.LedgerRequest
+	105, // 189: edl.rpc.ParameterServer.Cut:input_type -> edl.rpc.CutRequest
+	108, // 190: edl.rpc.ParameterServer.Hold:input_type -> edl.rpc.HoldRequest
+	110, // 191: edl.rpc.ParameterServer.Restore:input_type -> edl.rpc.RestoreRequest
+	135, // 192: edl.rpc.ParameterServer.Pace:input_type -> edl.rpc.PaceRequest
+	103, // 193: edl.rpc.ParameterServer.Counted:input_type -> edl.rpc.CountedRequest
+	2,   // 194: edl.rpc.ParameterServer.Prepare:input_type -> edl.rpc.Piece
+	114, // 195: edl.rpc.ParameterServer.Arrived:input_type -> edl.rpc.ArrivedRequest
+	137, // 196: edl.rpc.ParameterServer.Complete:input_type -> edl.rpc.CompleteRequest
+	122, // 197: edl.rpc.ParameterServer.Follow:input_type -> edl.rpc.FollowRequest
+	127, // 198: edl.rpc.ParameterServer.TakeOver:input_type -> edl.rpc.TakeOverRequest
+	139, // 199: edl.rpc.ParameterServer.Status:input_type -> edl.rpc.StatusRequest
+	4,   // 200: edl.rpc.Listener.Describe:output_type -> edl.rpc.DescribeResponse
+	6,   // 201: edl.rpc.Listener.Submit:output_type -> edl.rpc.SubmitResponse
+	150, // 202: edl.rpc.Listener.Status:output_type -> edl.job.JobStatus
+	16,  // 203: edl.rpc.Listener.List:output_type -> edl.rpc.ListResponse
+	10,  // 204: edl.rpc.Listener.Watch:output_type -> edl.rpc.Events
+	18,  // 205: edl.rpc.Listener.Logs:output_type -> edl.rpc.LogLine
+	150, // 206: edl.rpc.Listener.Stop:output_type -> edl.job.JobStatus
+	150, // 207: edl.rpc.Listener.Finish:output_type -> edl.job.JobStatus
+	27,  // 208: edl.rpc.Listener.Acknowledge:output_type -> edl.rpc.AcknowledgeResponse
+	2,   // 209: edl.rpc.Listener.ReadState:output_type -> edl.rpc.Piece
+	30,  // 210: edl.rpc.Listener.WriteState:output_type -> edl.rpc.WriteStateResponse
+	32,  // 211: edl.rpc.Listener.ReleaseState:output_type -> edl.rpc.ReleaseStateResponse
+	2,   // 212: edl.rpc.Listener.RunStep:output_type -> edl.rpc.Piece
+	19,  // 213: edl.rpc.Listener.Why:output_type -> edl.rpc.WhyResponse
+	2,   // 214: edl.rpc.Listener.Show:output_type -> edl.rpc.Piece
+	150, // 215: edl.rpc.Listener.Scale:output_type -> edl.job.JobStatus
+	163, // 216: edl.rpc.Listener.Checkpoint:output_type -> edl.job.CheckpointStatus
+	150, // 217: edl.rpc.Listener.SuspendJob:output_type -> edl.job.JobStatus
+	8,   // 218: edl.rpc.Listener.ResumeJob:output_type -> edl.rpc.ResumeJobResponse
+	12,  // 219: edl.rpc.Listener.Nodes:output_type -> edl.rpc.NodesResponse
+	12,  // 220: edl.rpc.Listener.CordonNode:output_type -> edl.rpc.NodesResponse
+	36,  // 221: edl.rpc.Listener.StartRole:output_type -> edl.rpc.RoleEvent
+	38,  // 222: edl.rpc.Keeper.Attend:output_type -> edl.rpc.KeeperState
+	40,  // 223: edl.rpc.Keeper.Start:output_type -> edl.rpc.KeptRole
+	36,  // 224: edl.rpc.Keeper.Follow:output_type -> edl.rpc.RoleEvent
+	18,  // 225: edl.rpc.Keeper.Lines:output_type -> edl.rpc.LogLine
+	43,  // 226: edl.rpc.Keeper.EndRole:output_type -> edl.rpc.EndRoleResponse
+	45,  // 227: edl.rpc.Keeper.RenewRole:output_type -> edl.rpc.RenewRoleResponse
+	47,  // 228: edl.rpc.Keeper.Release:output_type -> edl.rpc.ReleaseResponse
+	49,  // 229: edl.rpc.Keeper.Dismiss:output_type -> edl.rpc.DismissResponse
+	58,  // 230: edl.rpc.Coordinator.Join:output_type -> edl.rpc.JoinResponse
+	60,  // 231: edl.rpc.Coordinator.News:output_type -> edl.rpc.NewsResponse
+	65,  // 232: edl.rpc.Coordinator.ReportDataset:output_type -> edl.rpc.ReportDatasetResponse
+	69,  // 233: edl.rpc.Coordinator.GetTask:output_type -> edl.rpc.GetTaskResponse
+	71,  // 234: edl.rpc.Coordinator.TaskFailed:output_type -> edl.rpc.TaskFailedResponse
+	73,  // 235: edl.rpc.Coordinator.RequestSaveModel:output_type -> edl.rpc.SaveModelResponse
+	76,  // 236: edl.rpc.Coordinator.ReportSteps:output_type -> edl.rpc.ReportStepsResponse
+	55,  // 237: edl.rpc.Coordinator.Evaluate:output_type -> edl.rpc.EvaluateResponse
+	2,   // 238: edl.rpc.Coordinator.NextFeed:output_type -> edl.rpc.Piece
+	2,   // 239: edl.rpc.Coordinator.Feed:output_type -> edl.rpc.Piece
+	79,  // 240: edl.rpc.Coordinator.Finish:output_type -> edl.rpc.FinishDataResponse
+	27,  // 241: edl.rpc.Coordinator.Acknowledge:output_type -> edl.rpc.AcknowledgeResponse
+	81,  // 242: edl.rpc.Coordinator.Permit:output_type -> edl.rpc.PermitResponse
+	84,  // 243: edl.rpc.Coordinator.Leave:output_type -> edl.rpc.LeaveResponse
+	86,  // 244: edl.rpc.Coordinator.Watch:output_type -> edl.rpc.WatchResponse
+	163, // 245: edl.rpc.Coordinator.Checkpoint:output_type -> edl.job.CheckpointStatus
+	2,   // 246: edl.rpc.Coordinator.Queues:output_type -> edl.rpc.Piece
+	88,  // 247: edl.rpc.Coordinator.GoBack:output_type -> edl.rpc.GoBackResponse
+	52,  // 248: edl.rpc.Coordinator.Move:output_type -> edl.rpc.MoveResponse
+	2,   // 249: edl.rpc.Coordinator.Placement:output_type -> edl.rpc.Piece
+	96,  // 250: edl.rpc.ParameterServer.SendVariable:output_type -> edl.rpc.SendResponse
+	102, // 251: edl.rpc.ParameterServer.SendBarrier:output_type -> edl.rpc.BarrierResponse
+	95,  // 252: edl.rpc.ParameterServer.GetVariable:output_type -> edl.rpc.VariableChunk
+	95,  // 253: edl.rpc.ParameterServer.GetRows:output_type -> edl.rpc.VariableChunk
+	134, // 254: edl.rpc.ParameterServer.CopyRows:output_type -> edl.rpc.CopyResponse
+	99,  // 255: edl.rpc.ParameterServer.OpenData:output_type -> edl.rpc.OpenDataResponse
+	117, // 256: edl.rpc.ParameterServer.Freeze:output_type -> edl.rpc.FreezeResponse
+	121, // 257: edl.rpc.ParameterServer.Resume:output_type -> edl.rpc.ResumeResponse
+	2,   // 258: edl.rpc.ParameterServer.Ledger:output_type -> edl.rpc.Piece
+	107, // 259: edl.rpc.ParameterServer.Cut:output_type -> edl.rpc.CutResponse
+	109, // 260: edl.rpc.ParameterServer.Hold:output_type -> edl.rpc.HoldResponse
+	111, // 261: edl.rpc.ParameterServer.Restore:output_type -> edl.rpc.RestoreResponse
+	136, // 262: edl.rpc.ParameterServer.Pace:output_type -> edl.rpc.PaceResponse
+	104, // 263: edl.rpc.ParameterServer.Counted:output_type -> edl.rpc.CountedResponse
+	113, // 264: edl.rpc.ParameterServer.Prepare:output_type -> edl.rpc.PrepareResponse
+	115, // 265: edl.rpc.ParameterServer.Arrived:output_type -> edl.rpc.ArrivedResponse
+	138, // 266: edl.rpc.ParameterServer.Complete:output_type -> edl.rpc.CompleteResponse
+	123, // 267: edl.rpc.ParameterServer.Follow:output_type -> edl.rpc.FollowResponse
+	128, // 268: edl.rpc.ParameterServer.TakeOver:output_type -> edl.rpc.TakeOverResponse
+	140, // 269: edl.rpc.ParameterServer.Status:output_type -> edl.rpc.StatusResponse
+	200, // [200:270] is the sub-list for method output_type
+	130, // [130:200] is the sub-list for method input_type
+	130, // [130:130] is the sub-list for extension type_name
+	130, // [130:130] is the sub-list for extension extendee
+	0,   // [0:130] is the sub-list for field type_name
 }
 
 func init() { file_proto_rpc_rpc_proto_init() }
@@ -10069,16 +10292,17 @@ func file_proto_rpc_rpc_proto_init() {
 	}
 	file_proto_rpc_rpc_proto_msgTypes[23].OneofWrappers = []any{}
 	file_proto_rpc_rpc_proto_msgTypes[53].OneofWrappers = []any{}
-	file_proto_rpc_rpc_proto_msgTypes[64].OneofWrappers = []any{}
-	file_proto_rpc_rpc_proto_msgTypes[73].OneofWrappers = []any{}
-	file_proto_rpc_rpc_proto_msgTypes[114].OneofWrappers = []any{}
+	file_proto_rpc_rpc_proto_msgTypes[56].OneofWrappers = []any{}
+	file_proto_rpc_rpc_proto_msgTypes[67].OneofWrappers = []any{}
+	file_proto_rpc_rpc_proto_msgTypes[76].OneofWrappers = []any{}
+	file_proto_rpc_rpc_proto_msgTypes[117].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_rpc_rpc_proto_rawDesc), len(file_proto_rpc_rpc_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   141,
+			NumMessages:   144,
 			NumExtensions: 0,
 			NumServices:   4,
 		},

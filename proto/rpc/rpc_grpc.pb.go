@@ -1360,6 +1360,7 @@ const (
 	Coordinator_TaskFailed_FullMethodName       = "/edl.rpc.Coordinator/TaskFailed"
 	Coordinator_RequestSaveModel_FullMethodName = "/edl.rpc.Coordinator/RequestSaveModel"
 	Coordinator_ReportSteps_FullMethodName      = "/edl.rpc.Coordinator/ReportSteps"
+	Coordinator_Evaluate_FullMethodName         = "/edl.rpc.Coordinator/Evaluate"
 	Coordinator_NextFeed_FullMethodName         = "/edl.rpc.Coordinator/NextFeed"
 	Coordinator_Feed_FullMethodName             = "/edl.rpc.Coordinator/Feed"
 	Coordinator_Finish_FullMethodName           = "/edl.rpc.Coordinator/Finish"
@@ -1393,6 +1394,9 @@ type CoordinatorClient interface {
 	RequestSaveModel(ctx context.Context, in *SaveModelRequest, opts ...grpc.CallOption) (*SaveModelResponse, error)
 	// ReportSteps delivers what a trainer fetched in one or more steps, in the pieces of a TrainerSteps. The steps are taken all or not at all.
 	ReportSteps(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[Piece, ReportStepsResponse], error)
+	// Evaluate returns the batches of held-back data that a trainer is to evaluate next, before the round of id, and takes the outcome of those before: the pieces
+	// of an EvaluateRequest. It waits while others have the rest, and while the follower of the job is to acknowledge the evaluation.
+	Evaluate(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[Piece, EvaluateResponse], error)
 	// NextFeed returns the trainer's share of the next item that a fed job is to do, in the pieces of a FeedShare; it waits until there is one.
 	NextFeed(ctx context.Context, in *NextFeedRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[Piece], error)
 	// Feed runs one fed step over all trainers and returns the merged fetches: the pieces of a StepRun and of a StepDone.
@@ -1506,9 +1510,22 @@ func (c *coordinatorClient) ReportSteps(ctx context.Context, opts ...grpc.CallOp
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Coordinator_ReportStepsClient = grpc.ClientStreamingClient[Piece, ReportStepsResponse]
 
+func (c *coordinatorClient) Evaluate(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[Piece, EvaluateResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &Coordinator_ServiceDesc.Streams[2], Coordinator_Evaluate_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[Piece, EvaluateResponse]{ClientStream: stream}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Coordinator_EvaluateClient = grpc.ClientStreamingClient[Piece, EvaluateResponse]
+
 func (c *coordinatorClient) NextFeed(ctx context.Context, in *NextFeedRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[Piece], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &Coordinator_ServiceDesc.Streams[2], Coordinator_NextFeed_FullMethodName, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &Coordinator_ServiceDesc.Streams[3], Coordinator_NextFeed_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -1527,7 +1544,7 @@ type Coordinator_NextFeedClient = grpc.ServerStreamingClient[Piece]
 
 func (c *coordinatorClient) Feed(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[Piece, Piece], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &Coordinator_ServiceDesc.Streams[3], Coordinator_Feed_FullMethodName, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &Coordinator_ServiceDesc.Streams[4], Coordinator_Feed_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -1580,7 +1597,7 @@ func (c *coordinatorClient) Leave(ctx context.Context, in *LeaveRequest, opts ..
 
 func (c *coordinatorClient) Watch(ctx context.Context, in *WatchRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchResponse], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &Coordinator_ServiceDesc.Streams[4], Coordinator_Watch_FullMethodName, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &Coordinator_ServiceDesc.Streams[5], Coordinator_Watch_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -1609,7 +1626,7 @@ func (c *coordinatorClient) Checkpoint(ctx context.Context, in *CheckpointReques
 
 func (c *coordinatorClient) Queues(ctx context.Context, in *QueuesRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[Piece], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &Coordinator_ServiceDesc.Streams[5], Coordinator_Queues_FullMethodName, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &Coordinator_ServiceDesc.Streams[6], Coordinator_Queues_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -1638,7 +1655,7 @@ func (c *coordinatorClient) GoBack(ctx context.Context, in *GoBackRequest, opts 
 
 func (c *coordinatorClient) Move(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[Piece, MoveResponse], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &Coordinator_ServiceDesc.Streams[6], Coordinator_Move_FullMethodName, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &Coordinator_ServiceDesc.Streams[7], Coordinator_Move_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -1651,7 +1668,7 @@ type Coordinator_MoveClient = grpc.ClientStreamingClient[Piece, MoveResponse]
 
 func (c *coordinatorClient) Placement(ctx context.Context, in *PlacementRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[Piece], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &Coordinator_ServiceDesc.Streams[7], Coordinator_Placement_FullMethodName, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &Coordinator_ServiceDesc.Streams[8], Coordinator_Placement_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -1687,6 +1704,9 @@ type CoordinatorServer interface {
 	RequestSaveModel(context.Context, *SaveModelRequest) (*SaveModelResponse, error)
 	// ReportSteps delivers what a trainer fetched in one or more steps, in the pieces of a TrainerSteps. The steps are taken all or not at all.
 	ReportSteps(grpc.ClientStreamingServer[Piece, ReportStepsResponse]) error
+	// Evaluate returns the batches of held-back data that a trainer is to evaluate next, before the round of id, and takes the outcome of those before: the pieces
+	// of an EvaluateRequest. It waits while others have the rest, and while the follower of the job is to acknowledge the evaluation.
+	Evaluate(grpc.ClientStreamingServer[Piece, EvaluateResponse]) error
 	// NextFeed returns the trainer's share of the next item that a fed job is to do, in the pieces of a FeedShare; it waits until there is one.
 	NextFeed(*NextFeedRequest, grpc.ServerStreamingServer[Piece]) error
 	// Feed runs one fed step over all trainers and returns the merged fetches: the pieces of a StepRun and of a StepDone.
@@ -1744,6 +1764,9 @@ func (UnimplementedCoordinatorServer) RequestSaveModel(context.Context, *SaveMod
 }
 func (UnimplementedCoordinatorServer) ReportSteps(grpc.ClientStreamingServer[Piece, ReportStepsResponse]) error {
 	return status.Error(codes.Unimplemented, "method ReportSteps not implemented")
+}
+func (UnimplementedCoordinatorServer) Evaluate(grpc.ClientStreamingServer[Piece, EvaluateResponse]) error {
+	return status.Error(codes.Unimplemented, "method Evaluate not implemented")
 }
 func (UnimplementedCoordinatorServer) NextFeed(*NextFeedRequest, grpc.ServerStreamingServer[Piece]) error {
 	return status.Error(codes.Unimplemented, "method NextFeed not implemented")
@@ -1905,6 +1928,13 @@ func _Coordinator_ReportSteps_Handler(srv interface{}, stream grpc.ServerStream)
 
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Coordinator_ReportStepsServer = grpc.ClientStreamingServer[Piece, ReportStepsResponse]
+
+func _Coordinator_Evaluate_Handler(srv interface{}, stream grpc.ServerStream) error {
+	return srv.(CoordinatorServer).Evaluate(&grpc.GenericServerStream[Piece, EvaluateResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Coordinator_EvaluateServer = grpc.ClientStreamingServer[Piece, EvaluateResponse]
 
 func _Coordinator_NextFeed_Handler(srv interface{}, stream grpc.ServerStream) error {
 	m := new(NextFeedRequest)
@@ -2133,6 +2163,11 @@ var Coordinator_ServiceDesc = grpc.ServiceDesc{
 		{
 			StreamName:    "ReportSteps",
 			Handler:       _Coordinator_ReportSteps_Handler,
+			ClientStreams: true,
+		},
+		{
+			StreamName:    "Evaluate",
+			Handler:       _Coordinator_Evaluate_Handler,
 			ClientStreams: true,
 		},
 		{

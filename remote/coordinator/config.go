@@ -33,9 +33,10 @@ type Config struct {
 	MergeHosts     bool // sync: members of one host form a group, whose first contributes for all
 	Fed            bool // fed by its user instead of reading its own data
 	Passes         int
-	Begin          *job.Progress // where the job begins; nil: at its first step and the first batch
-	MaxAhead       int           // sync: how many rounds may begin before the step of the first of them is acknowledged; 0: any number
-	Fetch          []string      // of every step, but for those of fed jobs
+	Begin          *job.Progress   // where the job begins; nil: at its first step and the first batch
+	MaxAhead       int             // sync: how many rounds may begin before the step of the first of them is acknowledged; 0: any number
+	Evaluation     *job.Evaluation // sync, reading data: of held-back data while the job trains; nil: none
+	Fetch          []string        // of every step, but for those of fed jobs
 	RecordsPerTask int64
 	MaxFailures    int              // of a task
 	TaskTimeout    [2]time.Duration // least and most

@@ -23,6 +23,7 @@ import (
 // No trainer ever trains a round that finish has ruled out, and all trainers end with the same round:
 //
 //	job with MaxAhead: a trainer begins a round when permit has answered for it. finish holds permit back until the end is durable.
+//	job whose evaluations wait for the follower: while one does, no trainer begins the round that follows it. finish holds the answers back, too.
 //	other sync jobs:   a trainer begins the rounds whose tasks it was given. The end lies behind all of them, and every later answer names it.
 //	async jobs:        a trainer trains the task that it has. The queue gives no more.
 //	fed jobs:          the items that were given are done. No more are accepted.
@@ -34,6 +35,8 @@ type ending struct {
 	feeds   *feeds
 
 	dispatch *dispatch
+
+	evaluations *evaluations
 
 	left         *job.Progress // what the trainer that saves was told; nil: none was
 	acknowledged id.Step       // the user has been told the steps below
@@ -90,11 +93,14 @@ func (e *ending) stop(t *txn, after *uint64) (steps uint64, err error) {
 	steps = e.steps.written()
 	trained := max(e.members.machine.Generation().Round, id.Round(steps))
 	permitted := e.permitted
+	held, isHeld := e.evaluations.heldAt()
 	e.monitor.Unlock()
 	for name, q := range t.queues {
 		end := trained
 		switch {
 		case !e.cfg.Sync:
+		case isHeld:
+			end = max(end, held)
 		case e.cfg.MaxAhead > 0:
 			end = max(end, permitted)
 		default:

@@ -25,6 +25,8 @@ type members struct {
 	store   *store
 	changes *changes
 
+	evaluations *evaluations
+
 	machine *generation.Machine // nil until core.ready
 	begun   bool                // a generation has begun with this coordinator
 	wanted  int                 // trainers; 0: nobody has said yet
@@ -177,7 +179,7 @@ func (m *members) answer(rank id.Rank, g generation.Generation) (*rpc.JoinRespon
 	r := &rpc.JoinResponse{Trainers: uint32(len(g.Members)), Generation: uint64(member.Since), Position: uint32(g.Position(rank)),
 		Fence: uint64(m.lead.Fence), DataEnded: len(m.store.queues) > 0, Placement: m.cfg.Placement.GetNumber(), History: m.cfg.Back.GetHistory()}
 	for name, q := range m.store.queues {
-		r.DataEnded = r.DataEnded && q.Ended()
+		r.DataEnded = r.DataEnded && q.Ended() && !m.evaluations.unfinished(g.Round)
 		if !m.cfg.Sync {
 			continue
 		}

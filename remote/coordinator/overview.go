@@ -20,6 +20,8 @@ type overview struct {
 	members *members
 	cuts    *cuts
 	steps   *steps
+
+	evaluations *evaluations
 }
 
 // queues tells how far the job is and what it waits for; when the final state is asked for, it waits for the end of the job itself.
@@ -40,7 +42,7 @@ func (o *overview) queues(ctx context.Context, m *rpc.QueuesRequest) (*rpc.Queue
 	}
 	o.monitor.Lock()
 	defer o.monitor.Unlock()
-	r := &rpc.QueuesResponse{Entries: entries, Waits: o.waits(), Phase: o.phase(), Fence: uint64(o.lead.Fence), Checkpoint: o.cuts.status()}
+	r := &rpc.QueuesResponse{Entries: entries, Waits: o.waits(), Phase: o.phase(), Fence: uint64(o.lead.Fence), Checkpoint: o.cuts.status(), Evaluating: o.evaluations.text()}
 	for rank, rounds := range o.steps.debts.drops {
 		if r.Dropped == nil {
 			r.Dropped = map[uint32]uint64{}

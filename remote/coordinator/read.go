@@ -14,9 +14,9 @@ import (
 	"github.com/edl-go/edl/tensor"
 )
 
-// stateReader shows the user the variables of a sync job with MaxAhead that reads its own data. It reads when nothing moves:
+// stateReader shows the user the variables of a sync job with MaxAhead, or whose evaluations wait for it, that reads its own data. It reads when nothing moves:
 //
-//	horizon   the first round that no trainer may begin. It moves when the user acknowledges a step, which a user who waits for an answer does not do
+//	horizon   the first round that no trainer may begin. It moves when the user acknowledges a step or an evaluation, which a user who waits for an answer does not do
 //	read      every server has applied all rounds below the horizon, and the horizon and the generation are the same before and after: the values are
 //	          the state after so many steps
 //	          Else stateReader tries again, until the trainers have come as far as the horizon.
@@ -26,11 +26,13 @@ type stateReader struct {
 	*core
 	members *members
 	ending  *ending
+
+	evaluations *evaluations
 }
 
 // read returns those of the variables that the job has, and the Progress of the state that they are of.
 func (r *stateReader) read(ctx context.Context, run *rpc.StepRun) (*rpc.StepDone, error) {
-	if len(run.Feed) > 0 || run.GiveUp || !r.cfg.Sync || r.cfg.MaxAhead == 0 || r.cfg.Save == nil {
+	if len(run.Feed) > 0 || run.GiveUp || !r.cfg.Sync || r.cfg.MaxAhead == 0 && !r.cfg.Evaluation.GetWaits() || r.cfg.Save == nil {
 		return nil, r.checkFed()
 	}
 	err := r.await(ctx, waitFor("the user", "the first generation"), func() (bool, error) { return r.members.begun, nil })
@@ -89,6 +91,12 @@ func (r *stateReader) look() (g generation.Generation, horizon id.Round, err err
 		}
 		g = r.members.machine.Generation()
 		horizon = max(g.Round, r.ending.permitted)
+		held, isHeld := r.evaluations.heldAt()
+		if isHeld {
+			horizon = held
+		} else if r.cfg.MaxAhead == 0 {
+			err = fault.E(fault.Unavailable, fault.At("coordinator"), fault.Got("rounds that begin without waiting for the user"))
+		}
 	})
 	return g, horizon, err
 }

@@ -23,6 +23,7 @@ type Server struct {
 	unimplemented
 	*core
 	*stateServer
+	*evaluations
 	store    *store
 	dispatch *dispatch
 	follower *follower
@@ -58,12 +59,14 @@ func New(cfg Config) *Server {
 	s.follower = &follower{core: c, store: s.store}
 	s.changes = &changes{core: c, store: s.store, members: s.members, dispatch: s.dispatch, steps: s.steps, feeds: s.feeds}
 	s.ending = &ending{core: c, store: s.store, members: s.members, steps: s.steps, feeds: s.feeds, dispatch: s.dispatch}
-	s.reader = &stateReader{core: c, members: s.members, ending: s.ending}
+	s.evaluations = &evaluations{core: c, members: s.members, steps: s.steps, ending: s.ending}
+	s.ending.evaluations, s.members.evaluations = s.evaluations, s.evaluations
+	s.reader = &stateReader{core: c, members: s.members, ending: s.ending, evaluations: s.evaluations}
 	s.cuts = &cuts{core: c, steps: s.steps, ending: s.ending, over: make(chan struct{})}
 	s.changes.mover = &mover{core: c, store: s.store, members: s.members, steps: s.steps, feeds: s.feeds, ending: s.ending}
 	back := &goBack{core: c, store: s.store, members: s.members, changes: s.changes, cuts: s.cuts}
 	s.stateServer = &stateServer{core: c, cuts: s.cuts, back: back, move: s.changes.mover}
-	s.overview = &overview{core: c, store: s.store, members: s.members, cuts: s.cuts, steps: s.steps}
+	s.overview = &overview{core: c, store: s.store, members: s.members, cuts: s.cuts, steps: s.steps, evaluations: s.evaluations}
 	s.members.store, s.members.changes = s.store, s.changes
 	s.steps.store, s.steps.members, s.steps.feeds = s.store, s.members, s.feeds
 	s.feeds.members, s.feeds.steps = s.members, s.steps
@@ -287,6 +290,7 @@ func (s *Server) Acknowledge(_ context.Context, m *rpc.AcknowledgeRequest) (*rpc
 		return nil, err
 	}
 	s.ending.acknowledge(m.Steps)
+	s.evaluations.acknowledge(m.Evaluated)
 	return &rpc.AcknowledgeResponse{}, nil
 }
 

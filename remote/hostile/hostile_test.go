@@ -135,7 +135,7 @@ func (s *stream) RecvMsg(m any) error {
 		m.Piece = s.piece(&job.RoleSpec{})
 	case *rpc.Piece:
 		s.make(m)
-		m.Piece = s.piece(map[string]proto.Message{"ReportDataset": &rpc.ReportDatasetRequest{}, "ReportSteps": &rpc.TrainerSteps{},
+		m.Piece = s.piece(map[string]proto.Message{"ReportDataset": &rpc.ReportDatasetRequest{}, "ReportSteps": &rpc.TrainerSteps{}, "Evaluate": &rpc.EvaluateRequest{},
 			"Feed": &rpc.StepRun{}, "RunStep": &rpc.StepRun{}, "WriteState": &rpc.StateValues{}, "Move": &rpc.MoveRequest{}, "Prepare": &rpc.PrepareRequest{}}[s.method])
 	case proto.Message:
 		s.make(m)

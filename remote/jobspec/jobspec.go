@@ -186,6 +186,9 @@ func Check(s *job.JobSpec) error {
 	case compresses(s):
 		wrong("merge_hosts", "with compression", "gradients and parameters that travel as float32")
 	}
+	if got, want := wrongEvaluation(s); got != "" {
+		wrong("evaluation", got, want)
+	}
 	if s.BackupTrainers < 0 || s.BackupTrainers > max(0, s.Trainers-1) {
 		wrong("backup_trainers", fmt.Sprintf("%d of %d trainers", s.BackupTrainers, s.Trainers), fmt.Sprintf("0 to %d: at least one trainer counts in each round", max(0, s.Trainers-1)))
 	}

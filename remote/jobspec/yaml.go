@@ -37,6 +37,7 @@ type file struct {
 	Mode               mode              `yaml:"mode" one:"sync async" doc:"when pservers apply gradients"`
 	Passes             int32             `yaml:"passes" doc:"how often the data is read; 0: as the program says"`
 	Save               string            `yaml:"save" doc:"folder for the model; empty: none"`
+	Overwrite          bool              `yaml:"overwrite" doc:"save may replace another model"`
 	Params             string            `yaml:"params" doc:"folder or file of parameters to start from"`
 	Fetch              []string          `yaml:"fetch" doc:"variables that are reported with each step; none: the loss"`
 	MinBlockSize       int64             `yaml:"min_block_size" doc:"elements of the smallest slice of a parameter; 0: 8192"`
@@ -158,7 +159,7 @@ func (y *file) spec() (*job.JobSpec, error) {
 		Save: y.Save, Params: y.Params, Fetch: y.Fetch, MinBlockSize: y.MinBlockSize, NoSlice: y.NoSlice, SplitMethod: y.SplitMethod,
 		Transport: job.Transport(y.Transport), CompressGradients: y.CompressGradients, CompressParameters: y.CompressParameters,
 		DayRounds: y.DayRounds, PushEvery: y.PushEvery, PullEvery: y.PullEvery, Staleness: y.Staleness,
-		Devices: y.Devices, MergeHosts: y.MergeHosts, Standby: y.Standby, BackupTrainers: y.BackupTrainers, NoFiniteCheck: y.NoFiniteCheck, RecordsPerTask: y.RecordsPerTask, Workers: y.Workers,
+		Devices: y.Devices, MergeHosts: y.MergeHosts, Standby: y.Standby, BackupTrainers: y.BackupTrainers, NoFiniteCheck: y.NoFiniteCheck, Overwrite: y.Overwrite, RecordsPerTask: y.RecordsPerTask, Workers: y.Workers,
 		MaxRestarts: y.MaxRestarts, MaxTaskFailures: y.MaxTaskFailures, ProfileSteps: y.ProfileSteps, Labels: y.Labels, Priority: y.Priority, Queue: y.Queue}
 	var err error
 	for to, p := range map[**job.Pod]*pod{&s.Pod: y.Pod, &s.TrainerPod: y.TrainerPod, &s.PserverPod: y.PServerPod} {

@@ -3,6 +3,7 @@ package listen
 import (
 	"context"
 	"path/filepath"
+	"slices"
 
 	"github.com/edl-go/edl/internal/policy"
 	"github.com/edl-go/edl/proto/job"
@@ -55,7 +56,7 @@ func checkPlaces(allowed *policy.Policy, spec *job.JobSpec, resumed bool) error 
 	if allowed == nil {
 		return nil
 	}
-	for _, d := range spec.Data {
+	for _, d := range slices.Concat(spec.Data, spec.Evaluation.GetData()) {
 		for _, glob := range d.Globs {
 			if err := allowed.CheckRead(glob); err != nil {
 				return err

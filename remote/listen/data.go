@@ -349,6 +349,9 @@ func (m *Manager) Resume(ctx context.Context, r *rpc.ResumeJobRequest) (*Job, er
 	spec.Pservers, spec.Save = cmp.Or(r.Pservers, spec.Pservers), cmp.Or(r.Save, spec.Save)
 	spec.Checkpoints.Last = spec.Save == ""
 	spec.Params, spec.State, spec.KeepState, spec.MaxAhead = "", "", false, 0 // nobody follows it
+	if spec.Evaluation != nil {
+		spec.Evaluation.Waits = false
+	}
 	return m.start(ctx, spec, id)
 }
 

@@ -11,7 +11,7 @@ import (
 )
 
 // followers knows whether the client of a job lives, if the job cannot go on without it: the client that acknowledges the steps of a job with
-// max_ahead, or that feeds a fed job. A client lives as long as it watches the job as a follower, or a step of it is under way. It may be slow or idle.
+// max_ahead, or evaluations, or that feeds a fed job. A client lives as long as it watches the job as a follower, or a step of it is under way. It may be slow or idle.
 // When it has been gone for limits.Follower, the trainers and servers would wait for ever, so the job fails:
 //
 //	client lives <--> client is gone --limits.Follower--> job with max_ahead: stopped
@@ -55,7 +55,7 @@ func (f *followers) until() (at time.Time, ok bool) {
 	if f.gone != nil {
 		return f.ending.Add(f.job.limits.Follower), true
 	}
-	return f.seen.Add(f.job.limits.Follower), (f.job.spec.MaxAhead > 0 || f.job.spec.Fed) && f.streams == 0 && !f.finishes
+	return f.seen.Add(f.job.limits.Follower), (f.job.spec.MaxAhead > 0 || f.job.spec.Evaluation.GetWaits() || f.job.spec.Fed) && f.streams == 0 && !f.finishes
 }
 
 // watch ends the job when its client has been gone for too long, with stop if it must. It works until ctx ends.
@@ -111,7 +111,7 @@ func (f *followers) missing() error {
 			fault.Hint("its client has gone without Close; raise start_deadline to give it more time"))
 	}
 	return fault.E(fault.DeadlineExceeded, fault.Gotf("no follower that acknowledges steps within %v", limit),
-		fault.Want("a follower, because the job has max_ahead"), fault.Hint("its client has gone; raise start_deadline to give it more time"))
+		fault.Want("a follower, because the job waits for its acknowledgements: of steps, by max_ahead, or of evaluations"), fault.Hint("its client has gone; raise start_deadline to give it more time"))
 }
 
 // abandoned returns why a fed job has ended in good order; nil when its client has not gone.

@@ -40,6 +40,9 @@ func newPlan(ctx context.Context, spec *job.JobSpec) (*plan, error) {
 	if err := checkBackups(p, spec); err != nil {
 		return nil, err
 	}
+	if err := jobspec.CheckEvaluation(spec); err != nil {
+		return nil, err
+	}
 	result, err := transpiler.Transpile(ctx, p, jobspec.Transpiler(spec))
 	if err != nil {
 		return nil, err

@@ -17,6 +17,7 @@ import (
 	"github.com/edl-go/edl/remote/launch"
 	"github.com/edl-go/edl/remote/listen/supervise"
 	"github.com/edl-go/edl/remote/wire"
+	"github.com/edl-go/edl/tensor"
 )
 
 // A record is what is known of a job: its status, its roles, its steps, and what its servers said last. Methods whose comment does not say otherwise
@@ -139,8 +140,34 @@ func (r *record) addStep(step *job.Step) (first, told bool) {
 	}
 	r.status.Pass, r.status.CompletePasses, r.status.Steps = step.Pass, step.Pass, r.next-r.begin
 	r.status.Records += step.Rows
+	r.status.Last = numbersOf(step)
 	_, _ = r.roles.machine.Step(r.roles.now(), supervise.Progressed{})
 	return first, true
+}
+
+// maxNumbers bounds the numbers of a step that a status has.
+const maxNumbers = 16
+
+// numbersOf returns what a step has fetched that is one number.
+func numbersOf(step *job.Step) (numbers []*job.MetricValue) {
+	var s tensor.Stream
+	for _, v := range step.Fetched {
+		if n, ok := wire.Scalar(&s, v); ok && len(numbers) < maxNumbers {
+			numbers = append(numbers, &job.MetricValue{Name: v.Name, Value: n})
+		}
+	}
+	return numbers
+}
+
+// addEvaluated takes over the outcome of an evaluation, and reports whether watchers are told of it: a coordinator that was started again may evaluate once more
+// what was told.
+func (r *record) addEvaluated(v *job.Evaluated) (told bool) {
+	if last := r.status.Evaluated; last != nil && v.Step <= last.Step {
+		return false
+	}
+	v.Attempt = r.status.Attempt
+	r.status.Evaluated = v
+	return true
 }
 
 // miss counts steps that nobody can report any more. In sync mode the number of the next step shows them.
@@ -170,6 +197,7 @@ func (r *record) goBack(restart *job.Progress, records int64) {
 	r.told = max(r.told, r.next)
 	r.next, r.reported = max(r.begin, restart.GetSteps()), nil
 	r.status.Attempt++
+	r.status.Evaluated, r.status.Last = nil, nil
 	r.status.Progress = restart
 	r.status.Steps, r.status.Records, r.status.Pass, r.status.CompletePasses = r.next-r.begin, records, restart.GetPass(), restart.GetPass()
 }

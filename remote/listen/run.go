@@ -62,10 +62,10 @@ func runRoles(ctx context.Context, j *Job) error {
 		group.Go(func() { readLines(watching, j, lines.Launcher) })
 	}
 	group.Go(func() { c.watcher.watch(watching) })
-	if j.spec.MaxAhead > 0 {
+	if j.spec.MaxAhead > 0 || j.spec.Evaluation.GetWaits() {
 		group.Go(func() { j.acks.passOn(watching, peers.coordinator) })
 	}
-	if j.spec.MaxAhead > 0 || j.spec.Fed {
+	if j.spec.MaxAhead > 0 || j.spec.Evaluation.GetWaits() || j.spec.Fed {
 		group.Go(func() { j.followers.watch(watching, j.stop) })
 	}
 	if q := j.manager.queue; q.grows {

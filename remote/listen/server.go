@@ -248,7 +248,7 @@ func (s *Server) Acknowledge(ctx context.Context, m *rpc.AcknowledgeRequest) (*r
 		return nil, err
 	}
 	j.followers.change(0, false)
-	return &rpc.AcknowledgeResponse{}, j.acks.add(m.Attempt, m.Steps)
+	return &rpc.AcknowledgeResponse{}, j.acks.add(m)
 }
 
 // StartRole runs a role that another listener sends.
@@ -276,7 +276,7 @@ func (s *Server) RunStep(stream grpc.BidiStreamingServer[rpc.Piece, rpc.Piece]) 
 	if err != nil {
 		return err
 	}
-	if !j.spec.Fed && j.spec.MaxAhead == 0 {
+	if !j.spec.Fed && j.spec.MaxAhead == 0 && !j.spec.Evaluation.GetWaits() {
 		return fault.E(fault.InvalidArgument, fault.At("job "+j.ID), fault.Got("a feed for a job that reads its own data"),
 			fault.Want("a job without data"))
 	}

@@ -108,6 +108,9 @@ func (w *watcher) take(ctx context.Context, m *rpc.WatchResponse) error {
 				told = append(told, e)
 			}
 		}
+		if v := e.GetEvaluated(); v != nil && j.addEvaluated(v) {
+			told = append(told, e)
+		}
 	}
 	j.mu.Unlock()
 	if missed > 0 {
@@ -321,18 +324,20 @@ type acknowledgements struct {
 	changed chan struct{} // holds a value when there is something to pass on
 
 	// Guarded by job.mu.
-	attempt int32
-	steps   uint64
-	cut     context.CancelFunc // ends the call that is under way; nil: none was made
+	attempt   int32
+	steps     uint64
+	evaluated uint64             // the evaluation after so many steps was acknowledged; 0: none
+	cut       context.CancelFunc // ends the call that is under way; nil: none was made
 }
 
 func newAcknowledgements(j *Job) *acknowledgements {
 	return &acknowledgements{job: j, changed: make(chan struct{}, 1)}
 }
 
-// add takes the word of the follower: of an attempt, it has been told all steps below a number. The word is refused if the attempt has not begun or the
+// add takes the word of the follower: of an attempt, it has been told all steps below a number, or the evaluation after so many. The word is refused if the attempt has not begun or the
 // steps were not told yet. What is said of an earlier attempt comes too late and changes nothing.
-func (a *acknowledgements) add(attempt int32, steps uint64) error {
+func (a *acknowledgements) add(m *rpc.AcknowledgeRequest) error {
+	attempt, steps := m.Attempt, max(m.Steps, m.Evaluated)
 	a.job.mu.Lock()
 	defer a.job.mu.Unlock()
 	where := fault.At("job " + a.job.ID)
@@ -343,8 +348,11 @@ func (a *acknowledgements) add(attempt int32, steps uint64) error {
 		return fault.E(fault.InvalidArgument, where, fault.Gotf("an acknowledgement of the steps below %d", steps),
 			fault.Wantf("at most %d, because no later step was told", a.job.next))
 	}
-	if attempt > a.attempt || attempt == a.attempt && steps > a.steps {
-		a.attempt, a.steps = attempt, steps
+	if attempt > a.attempt {
+		a.attempt, a.steps, a.evaluated = attempt, 0, 0
+	}
+	if attempt == a.attempt {
+		a.steps, a.evaluated = max(a.steps, m.Steps), max(a.evaluated, m.Evaluated)
 	}
 	a.again()
 	return nil
@@ -378,10 +386,10 @@ func (a *acknowledgements) passOn(ctx context.Context, client rpc.CoordinatorCli
 			defer cut()
 			a.job.mu.Lock()
 			a.cut = cut
-			m := &rpc.AcknowledgeRequest{Job: a.job.ID, Steps: a.steps, Attempt: a.attempt}
+			m := &rpc.AcknowledgeRequest{Job: a.job.ID, Steps: a.steps, Attempt: a.attempt, Evaluated: a.evaluated}
 			current := a.attempt == a.job.status.Attempt
 			a.job.mu.Unlock()
-			if !current || m.Steps == 0 {
+			if !current || m.Steps == 0 && m.Evaluated == 0 {
 				return nil
 			}
 			_, err := client.Acknowledge(ctx, m)

@@ -31,6 +31,7 @@ var callers = map[string][]string{
 	"Coordinator/TaskFailed":       {aTrainer},
 	"Coordinator/RequestSaveModel": {aTrainer},
 	"Coordinator/ReportSteps":      {aTrainer},
+	"Coordinator/Evaluate":         {aTrainer},
 	"Coordinator/NextFeed":         {aTrainer},
 	"Coordinator/Permit":           {aTrainer},
 	"Coordinator/Leave":            {aTrainer},

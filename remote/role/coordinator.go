@@ -107,7 +107,7 @@ func (r *runner) newCoordinator(known *placements, peers *cluster.Peers, placed 
 	}
 	same := received(p)
 	var save *program.Program
-	if spec.MaxAhead > 0 && !spec.Fed {
+	if (spec.MaxAhead > 0 || spec.Evaluation.GetWaits()) && !spec.Fed {
 		if save, err = r.program(placement.SaveProgram, program.StageSave); err != nil {
 			return nil, err
 		}
@@ -121,7 +121,7 @@ func (r *runner) newCoordinator(known *placements, peers *cluster.Peers, placed 
 		Identity: r.identity, Program: p, Trainers: int(spec.Trainers), TrainersMax: int(spec.TrainersMax), Sync: spec.Mode == job.Mode_SYNC,
 		MergeHosts: spec.MergeHosts, Backup: jobspec.Backups(spec), Standby: spec.Standby > 0,
 		Fed: spec.Fed, Passes: passes, Begin: r.spec.Begin,
-		MaxAhead: int(spec.MaxAhead), Fetch: spec.Fetch, RecordsPerTask: spec.RecordsPerTask,
+		MaxAhead: int(spec.MaxAhead), Evaluation: spec.Evaluation, Fetch: spec.Fetch, RecordsPerTask: spec.RecordsPerTask,
 		MaxFailures: int(spec.MaxTaskFailures), TaskTimeout: [2]time.Duration{r.deadlines.TaskMin, r.deadlines.TaskMax},
 		StartDeadline: r.deadlines.Gather, RejoinDeadline: r.deadlines.Rejoin, FollowEvery: r.deadlines.Follow, TellEvery: r.deadlines.Tell,
 		LedgerDeadline: r.deadlines.Ledger,

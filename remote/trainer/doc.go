@@ -13,6 +13,7 @@
 //	fedsource.go    batches of a fed job: the trainer's share of what the user feeds
 //	tasks.go        what both sources of data share: tasks, and which of them are finished
 //	records.go      the records of tasks, read by their numbers
+//	evaluate.go     evaluation of held-back data before some rounds, divided among the trainers
 //	comm.go         what send, recv and barrier ops do
 //	tablerows.go    how rows of tables that only servers hold are fetched
 //	ahead.go        how they are asked for before a step wants them

@@ -3,6 +3,7 @@ package trainer
 import (
 	"context"
 	"errors"
+	"io"
 
 	"google.golang.org/protobuf/proto"
 
@@ -35,6 +36,7 @@ type generationRun struct {
 	local   *executor.Local // runs the trainer program
 	devices *devices        // that share the trainer's rows; nil: it has one
 	saver   *executor.Local // runs the save program, on the same variables
+	tests   *evaluator      // of held-back data; nil: the job is not evaluated while it trains
 	whole   bool            // the parameters have been received, and are those before round open, unless Comm.torn
 	open    id.Round
 
@@ -78,7 +80,7 @@ func (t *Trainer) runFrom(ctx context.Context, in *generation) (err error) {
 		if g.whole {
 			t.kept = g.keep()
 		}
-		err = errors.Join(err, t.comm.ahead.close(), g.saver.Close(), g.local.Close())
+		err = errors.Join(err, t.comm.ahead.close(), g.tests.close(), g.saver.Close(), g.local.Close())
 	}()
 	if err := g.repeatReport(); err != nil {
 		return err
@@ -140,7 +142,9 @@ func (t *Trainer) newGenerationRun(in *generation) *generationRun {
 		t.comm.ahead = newAhead(t.cfg.Program, append(options[1:2:2], executor.WithStage(program.StageTrainer)))
 	}
 	saving := append(options[:2:2], executor.WithStage(program.StageSave), executor.WithScope(local.Scope()), executor.WithStorage(t.storage))
-	return &generationRun{Trainer: t, in: in, local: local, devices: devices, saver: executor.New(saving...)}
+	g := &generationRun{Trainer: t, in: in, local: local, devices: devices, saver: executor.New(saving...)}
+	g.tests = newEvaluator(g)
+	return g
 }
 
 // startup receives the parameters as they are before the first round of the generation, but for those that are here.
@@ -209,6 +213,9 @@ func (s *steps) Next(ctx context.Context) (*executor.Batch, error) {
 	s.cfg.Times.Begin(0)
 	if !s.caller.draining() {
 		batch, err := s.source.Next(s.reading)
+		if err == nil || errors.Is(err, io.EOF) {
+			batch, err = s.tests.before(s, batch, err)
+		}
 		if err == nil {
 			if err := s.comm.pace.begin(ctx, s.comm); err != nil {
 				return nil, err

@@ -155,6 +155,17 @@ func (s *syncSource) endEarly(ctx context.Context) error {
 	return io.EOF
 }
 
+// untake gives back the batch that Next has delivered last and whose step has not begun. Nobody calls Next after that.
+func (s *syncSource) untake() {
+	s.round--
+	s.batch = executor.Batch{}
+}
+
+// beginsPass reports whether the round of the batch that Next has delivered last is the first of a pass.
+func (s *syncSource) beginsPass() bool {
+	return s.batch.Step.Round == uint64(s.segment.firstRound) && s.segment.firstBatch == 0 && len(s.segment.skip) == 0
+}
+
 // noteEnd notes what an answer says about the end of the job.
 func (s *syncSource) noteEnd(round *uint64) {
 	if round != nil {

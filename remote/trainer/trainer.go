@@ -69,6 +69,7 @@ type Trainer struct {
 	reporter *reporter
 	storage  *storage // of the saved model, nil when none is saved
 	data     data
+	heldBack heldBack
 	lastFed  fedReport
 	kept     *kept        // of the last generation; nil: nothing
 	laps     *timing.Laps // from the end of a generation to the first step of the next one; nil behind that
@@ -100,6 +101,7 @@ func Run(ctx context.Context, cfg Config) error {
 	t.members.again = t.reporter.repeat
 	err = t.generations(ctx)
 	t.reporter.close()
+	t.heldBack.close()
 	if wrong := t.data.close(); wrong != nil {
 		cfg.Log.Warn("a dataset does not close", "error", wrong)
 	}

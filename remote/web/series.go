@@ -1,17 +1,11 @@
 package web
 
-import (
-	"encoding/binary"
-	"math"
-
-	"github.com/edl-go/edl/proto/job"
-	"github.com/edl-go/edl/tensor"
-)
+import "math"
 
 // Bounds of what is kept of the steps of a job.
 const (
 	maxPoints = 240 // of a series
-	maxSeries = 8   // of a job: the first that its steps fetch
+	maxSeries = 8   // of a job: the first that its steps fetch; and of its evaluations
 )
 
 // A series is how a value that steps fetch has changed. Each point stands for every steps that follow each other; when there are too many points, two
@@ -112,22 +106,4 @@ func (s *series) curve() curve {
 		c.Step, c.Mean, c.Min, c.Max, c.Odd = append(c.Step, p.bucket*s.every), append(c.Mean, mean), append(c.Min, low), append(c.Max, high), c.Odd+p.odd
 	}
 	return c
-}
-
-// scalar is the number of a fetched value. ok is false where it is not exactly one.
-func scalar(s *tensor.Stream, v *job.Value) (_ float64, ok bool) {
-	if _, err := s.Parse(v.GetStream(), tensor.Limits{Bytes: int64(len(v.GetStream()))}); err != nil {
-		return 0, false
-	}
-	switch b := s.Data; {
-	case s.DType == tensor.Float32 && len(b) == 4:
-		return float64(math.Float32frombits(binary.LittleEndian.Uint32(b))), true
-	case s.DType == tensor.Float64 && len(b) == 8:
-		return math.Float64frombits(binary.LittleEndian.Uint64(b)), true
-	case s.DType == tensor.Int64 && len(b) == 8:
-		return float64(int64(binary.LittleEndian.Uint64(b))), true
-	case s.DType == tensor.Int32 && len(b) == 4:
-		return float64(int32(binary.LittleEndian.Uint32(b))), true
-	}
-	return 0, false
 }

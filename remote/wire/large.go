@@ -76,15 +76,29 @@ func ReportSteps(ctx context.Context, c rpc.CoordinatorClient, m *rpc.TrainerSte
 	return deliver(stream, m.Id, m, err)
 }
 
+// Evaluate tells a coordinator the outcome of a part of an evaluation, and returns the next one. With grpc.WaitForReady(false) it fails when there is no coordinator.
+func Evaluate(ctx context.Context, c rpc.CoordinatorClient, id *rpc.Identity, m *rpc.EvaluateRequest, options ...grpc.CallOption) (*rpc.EvaluateResponse, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stream, err := c.Evaluate(ctx, options...)
+	return deliverFor(stream, id, m, err)
+}
+
 // deliver sends m to a coordinator and waits for its answer. err is the error of the call that opened the stream.
 func deliver[A any](stream grpc.ClientStreamingClient[rpc.Piece, A], id *rpc.Identity, m proto.Message, err error) error {
+	_, err = deliverFor(stream, id, m, err)
+	return err
+}
+
+// deliverFor is deliver with what the coordinator answers.
+func deliverFor[A any](stream grpc.ClientStreamingClient[rpc.Piece, A], id *rpc.Identity, m proto.Message, err error) (answer *A, _ error) {
 	if err == nil {
 		sendErr := SendAs(stream, id, m)
-		if _, err = stream.CloseAndRecv(); err == nil { // the answer says why pieces were not taken
+		if answer, err = stream.CloseAndRecv(); err == nil { // the answer says why pieces were not taken
 			err = sendErr
 		}
 	}
-	return FromStatus("coordinator", err)
+	return answer, FromStatus("coordinator", err)
 }
 
 // RunStep runs one fed step, or gives one up, and returns the answer. call is the method of a listener or of a coordinator; where names it in errors. Errors of

@@ -1,0 +1,229 @@
+package remote_test
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/edl-go/edl/executor"
+	"github.com/edl-go/edl/executor/reference"
+	"github.com/edl-go/edl/internal/testkit"
+	"github.com/edl-go/edl/optimizer"
+	"github.com/edl-go/edl/proto/job"
+	"github.com/edl-go/edl/remote"
+	"github.com/edl-go/edl/remote/jobspec"
+)
+
+// A judgedJob trains a model on some records, and is evaluated on others.
+type judgedJob struct {
+	model testkit.Model
+	run   executor.TrainOptions
+	spec  *job.Evaluation
+}
+
+// Records and rows of a batch of a judged job: the last batch of a pass is smaller, here and of the held-back data.
+const (
+	judgedRecords  = 60
+	heldBack       = 45
+	judgedBatch    = 8
+	judgedPasses   = 3
+	judgedEachPass = (judgedRecords + judgedBatch - 1) / judgedBatch
+)
+
+func judged(t *testing.T, every uint64, waits bool) judgedJob {
+	t.Helper()
+	m := testkit.Reading(t, judgedBatch, optimizer.Momentum(0.05, 0.9))
+	p, err := m.Program.CloneForTest().Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec := &job.Evaluation{Program: p, Every: every, Loss: m.Loss, Waits: waits}
+	for _, name := range []string{testkit.Dataset} {
+		spec.Data = append(spec.Data, &job.DataBinding{Dataset: name, Globs: testkit.Samples(t, t.TempDir(), heldBack)[name]})
+	}
+	return judgedJob{m, executor.TrainOptions{Data: testkit.Samples(t, t.TempDir(), judgedRecords), Passes: judgedPasses, Ahead: -1}, spec}
+}
+
+// outcome is an evaluation as a test compares it: every bit of its numbers.
+func outcome(step uint64, rows int64, values []*job.MetricValue) string {
+	text := fmt.Sprintf("step %d, %d rows", step, rows)
+	for _, v := range values {
+		text += fmt.Sprintf(", %s %016x", v.Name, math.Float64bits(v.Value))
+	}
+	return text
+}
+
+// want is the outcomes of one machine that trains as so many trainers do, up to a step.
+func (j judgedJob) want(t *testing.T, trainers int, last uint64) (out []string) {
+	t.Helper()
+	oracle, err := reference.New(j.model.Program, trainers)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer oracle.Close()
+	tests := executor.New(executor.WithScope(oracle.Scope().NewChild()))
+	defer tests.Close()
+	p := j.model.Program.CloneForTest()
+	run := j.run
+	run.Save = ""
+	_, err = oracle.Train(bounded(t), j.model.Program, run, func(s executor.StepResult) error {
+		n := s.Step + 1
+		if j.spec.Every == 0 && n%judgedEachPass != 0 || j.spec.Every > 0 && n%j.spec.Every != 0 && n != judgedEachPass*judgedPasses {
+			return nil
+		}
+		score, err := jobspec.EvaluationScore(j.spec)
+		if err != nil {
+			return err
+		}
+		data := executor.TrainOptions{Data: jobspec.EvaluationData(j.spec), Passes: 1, Fetch: score.Names()}
+		if _, err := tests.Train(bounded(t), p, data, func(s executor.StepResult) error { return score.Add(s.Rows, s.Fetched) }); err != nil {
+			return err
+		}
+		results, err := score.Results()
+		if err != nil {
+			return err
+		}
+		var values []*job.MetricValue
+		for _, r := range results {
+			values = append(values, &job.MetricValue{Name: r.Name, Value: r.Value})
+		}
+		if out = append(out, outcome(s.Step, score.Rows(), values)); s.Step == last {
+			return executor.ErrStop
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+const noLast = math.MaxUint64
+
+// The trainers of a sync job evaluate to the bits of one machine, however many they are, after passes and after steps, and whether the job waits for its follower or not.
+func TestTrainersEvaluate(t *testing.T) {
+	l := listener(t)
+	for _, c := range []struct {
+		trainers, devices int32
+		every             uint64
+		waits             bool
+	}{{1, 1, 0, false}, {2, 1, 0, true}, {3, 1, 5, false}, {1, 2, 4, true}, {4, 1, 1, false}} {
+		t.Run(fmt.Sprint(c), func(t *testing.T) {
+			j := judged(t, c.every, c.waits)
+			e := executorOf(t, l, &remote.JobSpec{Trainers: c.trainers, Devices: c.devices, Pservers: 2, MinBlockSize: 4})
+			var got []string
+			steps := uint64(0)
+			e.EvaluateWith(j.spec, func(v *job.Evaluated) error {
+				if v.Step+1 != steps {
+					t.Errorf("the evaluation after step %d is told behind %d steps", v.Step, steps)
+				}
+				got = append(got, outcome(v.Step, v.Records, v.Values))
+				return nil
+			})
+			_, err := e.Train(bounded(t), j.model.Program, j.run, func(s executor.StepResult) error { steps = s.Step + 1; return nil })
+			if err != nil {
+				t.Fatal(err)
+			}
+			if want := j.want(t, int(c.trainers*c.devices), noLast); !slices.Equal(got, want) {
+				t.Errorf("the job is evaluated to %q\nwant %q", got, want)
+			}
+		})
+	}
+}
+
+// While a job waits for its follower, the follower reads the state after that step, and ends the job with it.
+func TestEvaluationEndsTraining(t *testing.T) {
+	j := judged(t, 5, true)
+	j.run.Save = t.TempDir()
+	e := executorOf(t, listener(t), &remote.JobSpec{Trainers: 2, Pservers: 2, MinBlockSize: 4})
+	const last = 14
+	read, got := t.TempDir(), []string{}
+	e.EvaluateWith(j.spec, func(v *job.Evaluated) error {
+		got = append(got, outcome(v.Step, v.Records, v.Values))
+		if v.Step < last {
+			return nil
+		}
+		if err := e.Save(bounded(t), read, j.model.Program); err != nil {
+			t.Error(err)
+		}
+		return executor.ErrStop
+	})
+	summary, err := e.Train(bounded(t), j.model.Program, j.run, nil)
+	if err != nil || !summary.Stopped || summary.Steps != last+1 {
+		t.Fatalf("%+v, %v", summary, err)
+	}
+	if want := j.want(t, 2, last); !slices.Equal(got, want) {
+		t.Errorf("the job is evaluated to %q\nwant %q", got, want)
+	}
+	if err := testkit.Difference(testkit.Saved(t, read, j.model.Program), testkit.Saved(t, j.run.Save, j.model.Program)); err != nil {
+		t.Errorf("what the follower has read is not what the job has saved: %v", err)
+	}
+	status, err := remote.FindJobs(bounded(t), e.Client(), remote.JobFilter{})
+	if err != nil || len(status) != 1 || status[0].Evaluated.GetStep() != last {
+		t.Errorf("%v, %v", status, err)
+	}
+}
+
+// Roles that are killed while a job is evaluated change nothing: no outcome is told twice, none is left out, and each has all rows once.
+func TestRolesDieWhileTrainersEvaluate(t *testing.T) {
+	for _, victims := range [][]string{{"trainer-1", "trainer-0", "trainer-1"}, {"coordinator", "trainer-0", "coordinator"}} {
+		t.Run(victims[0], func(t *testing.T) {
+			inShort(t, victims[0], "trainer-1")
+			j := judged(t, 0, true)
+			r := newRig(t)
+			e := executorOf(t, r.listener(), &remote.JobSpec{Trainers: 2, Pservers: 2, MinBlockSize: 4, Lease: durationpb.New(3 * time.Second)})
+			var got []string
+			e.EvaluateWith(j.spec, func(v *job.Evaluated) error {
+				if victim := victims[len(got)]; len(got) < len(victims)-1 {
+					began := r.handle(victim)
+					r.signal(victim, syscall.SIGKILL)
+					r.await("the next "+victim, func() bool { return r.handles[victim] != began })
+				}
+				got = append(got, outcome(v.Step, v.Records, v.Values))
+				return nil
+			})
+			if _, err := e.Train(bounded(t), j.model.Program, j.run, nil); err != nil {
+				t.Fatal(err)
+			}
+			if want := j.want(t, 2, noLast); !slices.Equal(got, want) {
+				t.Errorf("the job is evaluated to %q\nwant %q", got, want)
+			}
+		})
+	}
+}
+
+// What trainers cannot evaluate is refused before anything starts, with what to do.
+func TestEvaluationsThatTrainersCannotDo(t *testing.T) {
+	l := listener(t)
+	for name, c := range map[string]struct {
+		spec   *remote.JobSpec
+		change func(*job.Evaluation)
+		want   string
+	}{
+		"async":       {&remote.JobSpec{Mode: job.Mode_ASYNC}, nil, "evaluation of an async job"},
+		"backup":      {&remote.JobSpec{Trainers: 3, BackupTrainers: 1}, nil, "evaluation with backup_trainers"},
+		"compressed":  {&remote.JobSpec{CompressParameters: "bf16"}, nil, "evaluation with compress_parameters bf16"},
+		"no program":  {&remote.JobSpec{}, func(e *job.Evaluation) { e.Program = []byte("none") }, "the evaluation of the job"},
+		"no data":     {&remote.JobSpec{}, func(e *job.Evaluation) { e.Data = nil }, "evaluation without data"},
+		"no variable": {&remote.JobSpec{}, func(e *job.Evaluation) { e.Metrics = []string{"rmse=nothing,y"} }, "nothing"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			j := judged(t, 0, false)
+			if c.change != nil {
+				c.change(j.spec)
+			}
+			e := executorOf(t, l, c.spec)
+			e.EvaluateWith(j.spec, nil)
+			_, err := e.Train(bounded(t), j.model.Program, j.run, nil)
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%v, want an error about %q", err, c.want)
+			}
+		})
+	}
+}
