@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -617,5 +618,25 @@ func TestSameDataset(t *testing.T) {
 		if err := d.sameAsBefore("d", files); !errors.Is(err, fault.InvalidArgument) || !strings.Contains(err.Error(), says) {
 			t.Errorf("%v, want something of %s", err, says)
 		}
+	}
+}
+
+// The steps of an async cut are those of the ledger, and of each push that has begun somewhere and is not in the ledger: from where its trainer began, or from its
+// push before.
+func TestStepsOfAnAsyncCut(t *testing.T) {
+	held := []*rpc.HoldResponse{
+		{Steps: 100, Ledger: []*rpc.StepBound{{Rank: 0, Below: 46}, {Rank: 1, Below: 43}}, Begun: []*rpc.StepBound{{Rank: 0, Below: 46}, {Rank: 1, Below: 46}}},
+		{Begun: []*rpc.StepBound{{Rank: 0, Below: 49}, {Rank: 2, Below: 42}}},
+	}
+	below, steps := boundsOf(held, 40)
+	if want := id.Round(100 + 3 + 3 + 2); steps != want {
+		t.Errorf("%d steps, want %d", steps, want)
+	}
+	got := map[uint32]uint64{}
+	for _, b := range below {
+		got[b.Rank] = b.Below
+	}
+	if want := map[uint32]uint64{0: 49, 1: 46, 2: 42}; !maps.Equal(got, want) {
+		t.Errorf("the cut has the steps below %v, want %v", got, want)
 	}
 }

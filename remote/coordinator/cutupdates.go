@@ -72,7 +72,7 @@ func (c *cuts) cutUpdates(ctx context.Context, giveUp context.CancelCauseFunc, n
 	}
 	m := &rpc.CutRequest{Id: who, Store: c.cfg.Checkpoints.Store, Hold: hold, Bases: c.bases}
 	steps := id.Round(0)
-	m.Below, steps = boundsOf(held)
+	m.Below, steps = boundsOf(held, c.cfg.start().Round)
 	m.Name = name(steps)
 	answers, err = askEach(ctx, c.core, func(ctx context.Context, s rpc.ParameterServerClient) (a *rpc.CutResponse, err error) {
 		_ = wire.Retry(ctx, func(id.Retry) error {
@@ -89,9 +89,9 @@ func (c *cuts) cutUpdates(ctx context.Context, giveUp context.CancelCauseFunc, n
 	return answers, err
 }
 
-// boundsOf returns the first step of each trainer that has begun nowhere, and how many steps there are before. Of each trainer at most one step has begun that
-// the ledger does not have yet.
-func boundsOf(held []*rpc.HoldResponse) (below []*rpc.StepBound, steps id.Round) {
+// boundsOf returns the first step of each trainer that no push that has begun anywhere has, and how many steps there are before. Of each trainer at most one
+// push has begun that the ledger does not have yet. Trainers number their steps from first on, without gaps, so two numbers tell how many steps it has.
+func boundsOf(held []*rpc.HoldResponse, first id.Round) (below []*rpc.StepBound, steps id.Round) {
 	bounds, entered := map[uint32]uint64{}, map[uint32]uint64{}
 	for _, h := range held {
 		for _, b := range h.Begun {
@@ -104,8 +104,8 @@ func boundsOf(held []*rpc.HoldResponse) (below []*rpc.StepBound, steps id.Round)
 	steps = id.Round(held[0].Steps)
 	for rank, bound := range bounds {
 		below = append(below, &rpc.StepBound{Rank: rank, Below: bound})
-		if bound > entered[rank] {
-			steps++
+		if from := max(entered[rank], uint64(first)); bound > from {
+			steps += id.Round(bound - from)
 		}
 	}
 	return below, steps

@@ -37,9 +37,9 @@ func TestReportsKnowTheLastCheckpoint(t *testing.T) {
 }
 
 // Of a job that has ended well, the ledger says how many records were trained, and in async mode how many steps: reports of a lost role may be missing, or records
-// come twice. With pushes of several steps it does not know the steps.
+// come twice.
 func TestCountsAreThoseOfTheLedger(t *testing.T) {
-	ledger := &rpc.LedgerResponse{Passes: []*rpc.PassLedger{{Pass: 0, Records: 100}, {Pass: 1, Records: 100, Again: 7}}, Pushes: 30}
+	ledger := &rpc.LedgerResponse{Passes: []*rpc.PassLedger{{Pass: 0, Records: 100}, {Pass: 1, Records: 100, Again: 7}}, Steps: 30}
 	async := &job.JobSpec{Mode: job.Mode_ASYNC}
 	for _, c := range []struct {
 		spec    *job.JobSpec
@@ -50,7 +50,7 @@ func TestCountsAreThoseOfTheLedger(t *testing.T) {
 	}{
 		{&job.JobSpec{}, 0, ledger, 207, 16}, {&job.JobSpec{}, 60, ledger, 147, 16}, {&job.JobSpec{Fed: true}, 0, ledger, 190, 16},
 		{&job.JobSpec{}, 0, nil, 190, 16}, {&job.JobSpec{}, 0, &rpc.LedgerResponse{}, 190, 16},
-		{async, 0, ledger, 207, 20}, {async, 0, nil, 190, 16}, {&job.JobSpec{Mode: job.Mode_ASYNC, PushEvery: 3}, 0, ledger, 207, 16},
+		{async, 0, ledger, 207, 20}, {async, 0, nil, 190, 16}, {&job.JobSpec{Mode: job.Mode_ASYNC, PushEvery: 3}, 0, ledger, 207, 20},
 		{&job.JobSpec{Mode: job.Mode_ASYNC, Fed: true}, 0, ledger, 190, 16},
 	} {
 		j := &Job{spec: c.spec, state: &jobState{earlier: c.earlier}, record: record{status: &job.JobStatus{Records: 190, Steps: 16}, begin: 10, next: 26}}
