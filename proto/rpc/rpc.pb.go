@@ -3597,10 +3597,13 @@ func (x *DataFile) GetFingerprint() uint64 {
 	return 0
 }
 
+// Dataset: of one that follows a folder, as a checkpoint has it, grows is set, and groups are the numbers of files with which a group of tasks begins.
 type Dataset struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	Files         []*DataFile            `protobuf:"bytes,3,rep,name=files,proto3" json:"files,omitempty"`
+	Grows         bool                   `protobuf:"varint,4,opt,name=grows,proto3" json:"grows,omitempty"`
+	Groups        []int64                `protobuf:"varint,5,rep,packed,name=groups,proto3" json:"groups,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3645,6 +3648,20 @@ func (x *Dataset) GetName() string {
 func (x *Dataset) GetFiles() []*DataFile {
 	if x != nil {
 		return x.Files
+	}
+	return nil
+}
+
+func (x *Dataset) GetGrows() bool {
+	if x != nil {
+		return x.Grows
+	}
+	return false
+}
+
+func (x *Dataset) GetGroups() []int64 {
+	if x != nil {
+		return x.Groups
 	}
 	return nil
 }
@@ -9114,10 +9131,12 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\ffirst_record\x18\x02 \x01(\x03R\vfirstRecord\x12\x18\n" +
 	"\arecords\x18\x03 \x01(\x03R\arecords\x12\x14\n" +
 	"\x05bytes\x18\x04 \x01(\x03R\x05bytes\x12 \n" +
-	"\vfingerprint\x18\x05 \x01(\x06R\vfingerprint\"F\n" +
+	"\vfingerprint\x18\x05 \x01(\x06R\vfingerprint\"t\n" +
 	"\aDataset\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12'\n" +
-	"\x05files\x18\x03 \x03(\v2\x11.edl.rpc.DataFileR\x05files\"e\n" +
+	"\x05files\x18\x03 \x03(\v2\x11.edl.rpc.DataFileR\x05files\x12\x14\n" +
+	"\x05grows\x18\x04 \x01(\bR\x05grows\x12\x16\n" +
+	"\x06groups\x18\x05 \x03(\x03R\x06groups\"e\n" +
 	"\x14ReportDatasetRequest\x12!\n" +
 	"\x02id\x18\x01 \x01(\v2\x11.edl.rpc.IdentityR\x02id\x12*\n" +
 	"\adataset\x18\x02 \x01(\v2\x10.edl.rpc.DatasetR\adataset\"\x17\n" +
