@@ -127,10 +127,12 @@ func (c Config) before(name string) *rpc.Dataset {
 	return nil
 }
 
-// recordsOf is how many records files have.
+// recordsOf is how many records files have. Numbers that no files have count as none: a queue refuses such files.
 func recordsOf(files []*rpc.DataFile) (n int64) {
 	for _, f := range files {
-		n += f.GetRecords()
+		if records := f.GetRecords(); records > 0 && records < math.MaxInt64-n {
+			n += records
+		}
 	}
 	return n
 }

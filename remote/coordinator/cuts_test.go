@@ -192,6 +192,9 @@ func withCuts(t *testing.T, c Checkpoints, constants map[string]*tensor.Tensor, 
 	synctest.Test(t, func(t *testing.T) {
 		servers := []*cutServer{{}, {index: 1}}
 		cfg := Config{Sync: true, Servers: []rpc.ParameterServerClient{servers[0], servers[1]}, Begin: &job.Progress{Steps: 10}, Checkpoints: c}
+		if c.Idle > 0 {
+			cfg.Follow = map[string][]string{"d": nil}
+		}
 		for name := range constants {
 			cfg.Constants = append(cfg.Constants, name)
 		}
@@ -396,6 +399,33 @@ func TestCutsWhileIdle(t *testing.T) {
 			t.Errorf("when it goes on, the checkpoints are %s", got)
 		}
 	})
+}
+
+// A job that waits for new files is cut where it is, once, however far the round of its next checkpoint is. One with a time between two checkpoints need not let
+// all of it pass.
+func TestCutsWhileDry(t *testing.T) {
+	for name, c := range map[string]Checkpoints{"by rounds": {Rounds: 1000}, "by time": {Every: 10 * time.Minute}} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			c.Store, c.Run, c.Keep, c.Idle = dir, "digits-1", 9, time.Minute
+			withCuts(t, c, nil, func(s *Server, servers []*cutServer) {
+				s.cuts.reports(20)
+				time.Sleep(c.Every + 50*time.Second)
+				if got := stepsOf(t, dir); got != nil {
+					t.Errorf("the checkpoints are %v, before a minute has passed", got)
+				}
+				time.Sleep(3 * time.Minute)
+				asked := len(servers[0].rounds())
+				time.Sleep(10 * time.Minute)
+				if got := fmt.Sprint(stepsOf(t, dir)); got != "[20]" {
+					t.Errorf("the checkpoints are %s", got)
+				}
+				if again := len(servers[0].rounds()); again > asked+1 {
+					t.Errorf("servers were asked %d times more while nothing was new", again-asked)
+				}
+			})
+		})
+	}
 }
 
 // Whoever asks for a checkpoint has one soon, with the steps that were reported, however far the next one is. The plan goes on after it.
@@ -604,11 +634,17 @@ func TestSameDataset(t *testing.T) {
 	}
 	longer := file("/a/y", 2)
 	longer.Records++
+	more := []*rpc.DataFile{file("/a/x", 1), file("/a/y", 2), file("/a/z", 3)}
+	d.cfg.Datasets[0].Grows = true
+	if err := d.sameAsBefore("d", more); err != nil {
+		t.Errorf("more files of a folder that was followed: %v", err)
+	}
+	d.cfg.Datasets[0].Grows = false
 	larger := file("/a/y", 2)
 	larger.Bytes++
 	for says, files := range map[string][]*rpc.DataFile{
 		`without "/a/y"`:      {file("/a/x", 1)},
-		`with "/a/z"`:         {file("/a/x", 1), file("/a/y", 2), file("/a/z", 3)},
+		`with "/a/z"`:         more,
 		`"/a/z" of 10`:        {file("/a/x", 1), file("/a/z", 2)},
 		"0000000000000003":    {file("/a/x", 1), file("/a/y", 3)},
 		"11 records":          {file("/a/x", 1), longer},

@@ -134,7 +134,9 @@ func (f *follower) readd(name string, files *dataset.Follower, listing dataset.L
 	}
 	places := map[string][]string{}                                   // by name without folder
 	for _, p := range slices.Concat(listing.Files, listing.Writing) { // one of an older layout shows only later that it is complete, and it was
-		places[path.Base(p)] = append(places[path.Base(p)], p)
+		if !slices.ContainsFunc(q.Files(), func(f *rpc.DataFile) bool { return f.Path == p }) {
+			places[path.Base(p)] = append(places[path.Base(p)], p)
+		}
 	}
 	left := f.cfg.queuePolicy(f.epoch).Left(recordsOf(was.Files))
 	first := recordsOf(was.Files[:from])
@@ -144,14 +146,14 @@ func (f *follower) readd(name string, files *dataset.Follower, listing dataset.L
 		if err != nil {
 			return err
 		}
-		records := ranges.Range{From: first, To: first + before.Records}
+		records := ranges.Range{From: first, To: first + recordsOf([]*rpc.DataFile{before})}
 		first = records.To
 		if file == nil && len(left.Intersect(ranges.Set{records})) > 0 {
 			return fault.E(fault.InvalidArgument, fault.At("dataset "+fault.Quote(name)), fault.Got("no file "+fault.Quote(before.Path)),
 				fault.Want(describeFile(before)+", of which the job has not trained all records"),
 				fault.Hint("put it back; or begin anew, with --params STORE in place of --resume STORE"))
 		}
-		if len(add.Files) == filesAtOnce || slices.Contains(was.Groups, int64(from+i)) {
+		if len(add.Files) == filesAtOnce || len(add.Files) > 0 && slices.Contains(was.Groups, int64(from+i)) {
 			if err := f.store.step(name, add); err != nil {
 				return err
 			}
