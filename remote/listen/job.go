@@ -66,6 +66,7 @@ type Job struct {
 	placing placing                 // guarded by mu
 	stop    context.CancelCauseFunc // guarded by mu
 	stopped bool                    // by a user; guarded by mu
+	resumes resumption              // guarded by mu
 }
 
 func newJob(m *Manager, id string, spec *job.JobSpec, p *plan, state *jobState) *Job {
