@@ -306,6 +306,9 @@ func (j *Job) startOver(cause error, servers ...interface{ forget() }) {
 func wentBack(j *Job, p *job.Progress, records int64, servers ...interface{ forget() }) {
 	j.withLock(func() {
 		j.record.goBack(p, records-j.state.earlier)
+		if j.reports.saved.GetSteps() > p.GetSteps() { // it was damaged, and an older one was taken
+			j.reports.saved = nil
+		}
 		for _, s := range servers {
 			s.forget()
 		}

@@ -12,10 +12,11 @@ import (
 	"github.com/edl-go/edl/remote/listen/supervise"
 )
 
-// An answer of the coordinator that was under way while a checkpoint was made does not hide it, and a newer checkpoint does.
+// An answer of the coordinator that was under way while a checkpoint was made does not hide it, and neither does the next coordinator, which has made none. A newer
+// checkpoint does.
 func TestReportsKnowTheLastCheckpoint(t *testing.T) {
 	at := func(steps uint64) *rpc.QueuesResponse {
-		return &rpc.QueuesResponse{Phase: "running", Checkpoint: &job.CheckpointStatus{Steps: steps}}
+		return &rpc.QueuesResponse{Phase: "running", Checkpoint: &job.CheckpointStatus{Name: "one", Steps: steps}}
 	}
 	r := newReports()
 	if r.enterSaved(&job.CheckpointStatus{Steps: 7}); r.queues.GetCheckpoint().GetSteps() != 7 {
@@ -24,7 +25,7 @@ func TestReportsKnowTheLastCheckpoint(t *testing.T) {
 	for i, c := range []struct {
 		answer *rpc.QueuesResponse
 		want   uint64
-	}{{&rpc.QueuesResponse{Phase: "running"}, 7}, {at(3), 7}, {at(7), 7}, {at(9), 9}, {at(9), 9}} {
+	}{{&rpc.QueuesResponse{Phase: "running"}, 7}, {at(3), 7}, {at(7), 7}, {at(9), 9}, {at(9), 9}, {&rpc.QueuesResponse{Phase: "running", Checkpoint: &job.CheckpointStatus{Store: "s"}}, 9}} {
 		if r.enterQueues(c.answer); r.queues.Phase != "running" || r.queues.Checkpoint.GetSteps() != c.want {
 			t.Errorf("answer %d: %v, want %d steps", i, r.queues, c.want)
 		}
