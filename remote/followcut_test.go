@@ -137,7 +137,9 @@ func TestFollowedJobGoesOnFromItsCheckpoint(t *testing.T) {
 			one.Checkpoints = &job.Checkpoints{Store: store, Rounds: 1000, Keep: 2} // far more than there are
 			id := submitFollowing(t, client, m, first, one)
 			first.add("part-1", 0, 100)
-			reaches(t, client, id, func(l *rpc.LedgerResponse, _ *job.CheckpointStatus) bool { return len(l.Passes) > 0 && l.Passes[0].Records >= 90 })
+			reaches(t, client, id, func(l *rpc.LedgerResponse, _ *job.CheckpointStatus) bool {
+				return len(l.Passes) > 0 && l.Passes[0].Records >= 90
+			})
 			first.add("part-3", 100, 200)
 			reaches(t, client, id, func(l *rpc.LedgerResponse, last *job.CheckpointStatus) bool {
 				return len(l.Passes) > 0 && l.Passes[0].Records >= 190 && last.GetSteps() == steps(l)
