@@ -50,7 +50,7 @@ func (c *cuts) watchIdle(idle func()) (stop func()) {
 						steps, since = now, time.Now()
 					}
 					quiet := time.Since(since)
-					over = now > c.covered && c.reached.IsZero() && (always > 0 && quiet >= always || dry > 0 && quiet >= dry && c.isDry())
+					over = now > c.covered && c.reached.IsZero() && (always > 0 && quiet >= always || dry > 0 && quiet >= dry && allDry(c.ending.store.queues))
 				})
 				if over {
 					idle()
@@ -62,9 +62,9 @@ func (c *cuts) watchIdle(idle func()) (stop func()) {
 	return func() { close(ended) }
 }
 
-// isDry reports whether the job waits for new files, and for nothing else that it knows of. The monitor is held.
-func (c *cuts) isDry() bool {
-	for _, q := range c.ending.store.queues {
+// allDry reports whether a job with these queues waits for new files, and for nothing else that it knows of.
+func allDry(queues map[string]*queue.Queue) bool {
+	for _, q := range queues {
 		if !queue.Dry(q) {
 			return false
 		}
