@@ -203,6 +203,12 @@ func writeProgram(ts *testscript.TestScript, _ bool, args []string) {
 		ads := layers.SparseEmbedding(batch[2], 640, 1, layers.Param(layers.ParamAttr{Name: "ads"}))
 		cost := layers.SquareErrorCost(layers.Add(layers.Add(users, ads), batch[0]), batch[3])
 		optimizer.SGD(0.1).Minimize(layers.Mean(cost, layers.Name("loss")))
+	case "visits": // trains a table that grows, and forgets keys that were unseen for a day
+		table := layers.OpenDataset(m, "train", layers.Field("age", layers.Dims(1)), layers.Field("user", layers.Dims(1), layers.DType(tensor.Int64)), layers.Field("y", layers.Dims(1)))
+		batch := layers.Read(layers.Batch(table, 2))
+		users := layers.SparseEmbedding(batch[1], 640, 1, layers.EvictUnseenDays(1), layers.Param(layers.ParamAttr{Name: "users"}))
+		cost := layers.SquareErrorCost(layers.Add(users, batch[0]), batch[2])
+		optimizer.SGD(0.1).Minimize(layers.Mean(cost, layers.Name("loss")))
 	case "people": // looks up two categories, and has a number beside them
 		code := []layers.Option{layers.Dims(1), layers.DType(tensor.Int64)}
 		table := layers.OpenDataset(m, "train", layers.Field("numbers", layers.Dims(1)), layers.Field("city", code...), layers.Field("tags", code...), layers.Field("income", code...))

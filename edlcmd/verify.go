@@ -44,7 +44,7 @@ func newVerify(c *console) *cobra.Command {
 		Long: `Train a program twice on the same data: by a cluster of processes on this machine, and by the reference executor. The
 reference executor runs in one process: it divides each batch among the trainers, and sums in the order of their ranks. Print the largest difference of
 each saved variable that differs. In sync mode any difference at all is a failure, with exit code 3; in async mode
-differences are to be expected.`,
+differences are to be expected, and it says why.`,
 		Example: "  edl verify program.pb --data train='data/train-*' --trainers 2 --pservers 2 --steps 20",
 		Args:    cobra.MaximumNArgs(1),
 	}
@@ -111,7 +111,7 @@ func verifyProgram(cmd *cobra.Command, c *console, f *verifyFlags, args []string
 	if err != nil {
 		return err
 	}
-	return reportDifferences(c, f, spec, summary, differences)
+	return reportDifferences(c, f, spec, summary, differences, asyncReasons(spec, p))
 }
 
 // trainTwice trains p by the reference and by a cluster, and compares what both saved.
@@ -174,10 +174,28 @@ type verifyReport struct {
 	Steps       uint64       `json:"steps"`
 	Equal       bool         `json:"equal"` // bit for bit
 	Variables   []difference `json:"variables"`
+	Reasons     []string     `json:"reasons,omitempty"` // async: why other bits are to be expected, where they are others
 }
 
-func reportDifferences(c *console, f *verifyFlags, spec *job.JobSpec, s executor.Summary, differences []difference) error {
-	r := verifyReport{modeName(spec), compression(spec), spec.Trainers, spec.Pservers, s.Steps, true, differences}
+// asyncReasons says why an async job computes something else than the reference: one process that reads all records in the order of the program.
+func asyncReasons(spec *job.JobSpec, p *program.Program) (list []string) {
+	if spec.Mode != job.Mode_ASYNC {
+		return nil
+	}
+	if read, err := executor.ReadOp(p); err == nil {
+		if pipeline, err := reader.PipelineOf(p.Global(), read); err == nil && pipeline.ShuffleBuffer > 1 {
+			list = append(list, fmt.Sprintf("the program shuffles %d records at a time, and async trainers shuffle within each task: batches have other records than those of the reference",
+				pipeline.ShuffleBuffer))
+		}
+	}
+	if spec.Trainers > 1 || spec.TrainersMax > 1 {
+		list = append(list, fmt.Sprintf("%s update parameters one after the other, in the order in which they come", count(int(max(spec.Trainers, spec.TrainersMax)), "trainer")))
+	}
+	return list
+}
+
+func reportDifferences(c *console, f *verifyFlags, spec *job.JobSpec, s executor.Summary, differences []difference, reasons []string) error {
+	r := verifyReport{modeName(spec), compression(spec), spec.Trainers, spec.Pservers, s.Steps, true, differences, nil}
 	worst := difference{}
 	for _, d := range differences {
 		if d.Differing > 0 {
@@ -186,6 +204,9 @@ func reportDifferences(c *console, f *verifyFlags, spec *job.JobSpec, s executor
 		if d.Differing > 0 && (worst.Name == "" || d.Largest > worst.Largest) {
 			worst = d
 		}
+	}
+	if !r.Equal {
+		r.Reasons = reasons
 	}
 	if err := writeVerifyReport(c, f, r); err != nil {
 		return err
@@ -226,8 +247,11 @@ func writeVerifyReport(c *console, f *verifyFlags, r verifyReport) error {
 	if r.Compression != "" {
 		line = append(line, "compressed: "+r.Compression)
 	}
-	_, err := fmt.Fprintf(c.out, "%s after %s: %s\n", verdict, count(int(r.Steps), "step"), strings.Join(line, ", "))
-	return err
+	fmt.Fprintf(c.out, "%s after %s: %s\n", verdict, count(int(r.Steps), "step"), strings.Join(line, ", "))
+	for _, reason := range r.Reasons {
+		fmt.Fprintln(c.out, "as is to be expected in async mode: "+reason)
+	}
+	return nil
 }
 
 // verifyChunks is into how many chunks the records of a shortened run are cut, so that there is work to divide.

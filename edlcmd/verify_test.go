@@ -83,7 +83,7 @@ func TestVerdict(t *testing.T) {
 		var out bytes.Buffer
 		spec := &job.JobSpec{Mode: test.mode, Trainers: 2, Pservers: 1}
 		flags := &verifyFlags{all: test.all, output: &choice{value: "table"}}
-		err := reportDifferences(&console{out: &out}, flags, spec, executor.Summary{Steps: 7}, test.differences)
+		err := reportDifferences(&console{out: &out}, flags, spec, executor.Summary{Steps: 7}, test.differences, nil)
 		if !strings.Contains(out.String(), test.shown) || strings.Count(out.String(), "\n") != test.lines {
 			t.Errorf("shown\n%s\nwant %d lines with\n%s", out.String(), test.lines, test.shown)
 		}

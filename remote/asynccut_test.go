@@ -31,14 +31,21 @@ func lastLedger(t *testing.T, l *remote.Listener) *rpc.LedgerResponse {
 }
 
 // An async job with one trainer is cut at any step, between two records of a task that is shuffled. A job that goes on from there, with any number of
-// pservers, ends with the bits of the job that was not interrupted: its state, its schedule, its chance and the order of its records are those.
+// pservers, ends with the bits of the job that was not interrupted: its state, its schedule, its chance and the order of its records are those. A step is a
+// batch also where several make one push: the cut lies between two pushes, and counts their steps.
 func TestAsyncResumeEqualsUndisturbed(t *testing.T) {
+	for name, push := range map[string]int32{"a push each step": 1, "a push each third step": 3} {
+		t.Run(name, func(t *testing.T) { asyncResumeEqualsUndisturbed(t, push) })
+	}
+}
+
+func asyncResumeEqualsUndisturbed(t *testing.T, push int32) {
 	m := testkit.ReadingLine(t, optimizer.Adam(optimizer.Exponential(0.02, 3, 0.9, true)))
 	data, dir := testkit.LineFiles(t, t.TempDir(), 403), t.TempDir()
 	l := listener(t)
 	const perPass = (403 + 7) / 8
 	train := func(spec *remote.JobSpec, passes int, told func(executor.StepResult) error) (string, executor.Summary) {
-		spec.Trainers, spec.Mode, spec.MinBlockSize, spec.RecordsPerTask = 1, job.Mode_ASYNC, 4, 33
+		spec.Trainers, spec.Mode, spec.MinBlockSize, spec.RecordsPerTask, spec.PushEvery = 1, job.Mode_ASYNC, 4, 33, push
 		save := t.TempDir()
 		summary, err := executorOf(t, l, spec).Train(bounded(t), m.Program, executor.TrainOptions{Data: data, Passes: passes, Save: save}, told)
 		if err != nil {
@@ -59,6 +66,9 @@ func TestAsyncResumeEqualsUndisturbed(t *testing.T) {
 	want, _ := train(&remote.JobSpec{Pservers: 2}, passes, nil)
 	for i, e := range []int{0, len(list) / 2, len(list) - 1} {
 		e := list[e]
+		if e.Steps%perPass%uint64(push) != 0 {
+			t.Errorf("a cut after %d steps, between pushes of %d", e.Steps, push)
+		}
 		saved, summary := train(&remote.JobSpec{Pservers: int32(1 + i), Resume: dir + "@" + e.Name}, passes, nil)
 		what := fmt.Sprintf("from step %d with %d pservers", e.Steps, 1+i)
 		if err := testkit.Difference(testkit.Saved(t, saved, m.Program), testkit.Saved(t, want, m.Program)); err != nil {

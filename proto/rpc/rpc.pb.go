@@ -3787,10 +3787,13 @@ func (x *DataFile) GetFingerprint() uint64 {
 	return 0
 }
 
+// Dataset: of one that follows a folder, as a checkpoint has it, grows is set, and groups are the numbers of files with which a group of tasks begins.
 type Dataset struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	Files         []*DataFile            `protobuf:"bytes,3,rep,name=files,proto3" json:"files,omitempty"`
+	Grows         bool                   `protobuf:"varint,4,opt,name=grows,proto3" json:"grows,omitempty"`
+	Groups        []int64                `protobuf:"varint,5,rep,packed,name=groups,proto3" json:"groups,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3835,6 +3838,20 @@ func (x *Dataset) GetName() string {
 func (x *Dataset) GetFiles() []*DataFile {
 	if x != nil {
 		return x.Files
+	}
+	return nil
+}
+
+func (x *Dataset) GetGrows() bool {
+	if x != nil {
+		return x.Grows
+	}
+	return false
+}
+
+func (x *Dataset) GetGroups() []int64 {
+	if x != nil {
+		return x.Groups
 	}
 	return nil
 }
@@ -6347,6 +6364,7 @@ type BarrierRequest struct {
 	Void          bool                   `protobuf:"varint,9,opt,name=void,proto3" json:"void,omitempty"`      // as in Declared
 	Hour          int64                  `protobuf:"varint,10,opt,name=hour,proto3" json:"hour,omitempty"`     // as in Declared; of a group that of each trainer is in group
 	Counted       []*Declared            `protobuf:"bytes,8,rep,name=counted,proto3" json:"counted,omitempty"` // with backup trainers, to other servers than 0: what server 0 has decided that the round is made of, without records
+	Steps         uint32                 `protobuf:"varint,11,opt,name=steps,proto3" json:"steps,omitempty"`   // async: how many steps the push has; 0: 1
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -6449,6 +6467,13 @@ func (x *BarrierRequest) GetCounted() []*Declared {
 		return x.Counted
 	}
 	return nil
+}
+
+func (x *BarrierRequest) GetSteps() uint32 {
+	if x != nil {
+		return x.Steps
+	}
+	return 0
 }
 
 type BarrierResponse struct {
@@ -7440,6 +7465,7 @@ func (x *FreezeResponse) GetLacks() bool {
 // Declared is the barrier of one trainer.
 // Declared: weight is how many rows the loss averages over, where that is not rows, such as the tokens of sequences; 0 in all of a round where it is rows.
 // hour is when the trainer trains, in hours since 1970: the hour of a round is the earliest of contributions with rows.
+// steps is, in async mode, how many steps the push has; 0: 1.
 // The weight may be a sum of weights. void says that this sum is 0: the contribution is no number, and counts only beside others that weigh something.
 type Declared struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -7450,6 +7476,7 @@ type Declared struct {
 	Weight        int64                  `protobuf:"varint,5,opt,name=weight,proto3" json:"weight,omitempty"`
 	Void          bool                   `protobuf:"varint,6,opt,name=void,proto3" json:"void,omitempty"`
 	Hour          int64                  `protobuf:"varint,7,opt,name=hour,proto3" json:"hour,omitempty"`
+	Steps         uint32                 `protobuf:"varint,8,opt,name=steps,proto3" json:"steps,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -7529,6 +7556,13 @@ func (x *Declared) GetVoid() bool {
 func (x *Declared) GetHour() int64 {
 	if x != nil {
 		return x.Hour
+	}
+	return 0
+}
+
+func (x *Declared) GetSteps() uint32 {
+	if x != nil {
+		return x.Steps
 	}
 	return 0
 }
@@ -8401,7 +8435,7 @@ type LedgerResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Passes        []*PassLedger          `protobuf:"bytes,1,rep,name=passes,proto3" json:"passes,omitempty"`
 	Round         uint64                 `protobuf:"varint,2,opt,name=round,proto3" json:"round,omitempty"`
-	Pushes        uint64                 `protobuf:"varint,3,opt,name=pushes,proto3" json:"pushes,omitempty"`     // async: in the ledger, and the steps before the job
+	Steps         uint64                 `protobuf:"varint,3,opt,name=steps,proto3" json:"steps,omitempty"`       // async: of the pushes in the ledger, and those before the job
 	Complete      bool                   `protobuf:"varint,4,opt,name=complete,proto3" json:"complete,omitempty"` // all members have completed, so nothing is added any more
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -8451,9 +8485,9 @@ func (x *LedgerResponse) GetRound() uint64 {
 	return 0
 }
 
-func (x *LedgerResponse) GetPushes() uint64 {
+func (x *LedgerResponse) GetSteps() uint64 {
 	if x != nil {
-		return x.Pushes
+		return x.Steps
 	}
 	return 0
 }
@@ -9310,10 +9344,12 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\ffirst_record\x18\x02 \x01(\x03R\vfirstRecord\x12\x18\n" +
 	"\arecords\x18\x03 \x01(\x03R\arecords\x12\x14\n" +
 	"\x05bytes\x18\x04 \x01(\x03R\x05bytes\x12 \n" +
-	"\vfingerprint\x18\x05 \x01(\x06R\vfingerprint\"F\n" +
+	"\vfingerprint\x18\x05 \x01(\x06R\vfingerprint\"t\n" +
 	"\aDataset\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12'\n" +
-	"\x05files\x18\x03 \x03(\v2\x11.edl.rpc.DataFileR\x05files\"e\n" +
+	"\x05files\x18\x03 \x03(\v2\x11.edl.rpc.DataFileR\x05files\x12\x14\n" +
+	"\x05grows\x18\x04 \x01(\bR\x05grows\x12\x16\n" +
+	"\x06groups\x18\x05 \x03(\x03R\x06groups\"e\n" +
 	"\x14ReportDatasetRequest\x12!\n" +
 	"\x02id\x18\x01 \x01(\v2\x11.edl.rpc.IdentityR\x02id\x12*\n" +
 	"\adataset\x18\x02 \x01(\v2\x10.edl.rpc.DatasetR\adataset\"\x17\n" +
@@ -9516,7 +9552,7 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\x04dims\x18\x02 \x03(\x03R\x04dims\x12\x14\n" +
 	"\x05bytes\x18\x03 \x01(\x03R\x05bytes\x12\x14\n" +
 	"\x05merge\x18\x04 \x01(\x05R\x05merge\x12\x12\n" +
-	"\x04rows\x18\x05 \x01(\bR\x04rows\"\xbf\x02\n" +
+	"\x04rows\x18\x05 \x01(\bR\x04rows\"\xd5\x02\n" +
 	"\x0eBarrierRequest\x12!\n" +
 	"\x02id\x18\x01 \x01(\v2\x11.edl.rpc.IdentityR\x02id\x12\x12\n" +
 	"\x04rows\x18\x02 \x01(\x03R\x04rows\x12\x1c\n" +
@@ -9528,7 +9564,8 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\x04void\x18\t \x01(\bR\x04void\x12\x12\n" +
 	"\x04hour\x18\n" +
 	" \x01(\x03R\x04hour\x12+\n" +
-	"\acounted\x18\b \x03(\v2\x11.edl.rpc.DeclaredR\acounted\"\x11\n" +
+	"\acounted\x18\b \x03(\v2\x11.edl.rpc.DeclaredR\acounted\x12\x14\n" +
+	"\x05steps\x18\v \x01(\rR\x05steps\"\x11\n" +
 	"\x0fBarrierResponse\"3\n" +
 	"\x0eCountedRequest\x12!\n" +
 	"\x02id\x18\x01 \x01(\v2\x11.edl.rpc.IdentityR\x02id\"p\n" +
@@ -9597,7 +9634,7 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\aapplied\x18\x04 \x03(\v2\x11.edl.rpc.DeclaredR\aapplied\x12\x1c\n" +
 	"\tcompleted\x18\x05 \x03(\rR\tcompleted\x12\x18\n" +
 	"\ahistory\x18\x06 \x01(\x04R\ahistory\x12\x14\n" +
-	"\x05lacks\x18\a \x01(\bR\x05lacks\"\xb6\x01\n" +
+	"\x05lacks\x18\a \x01(\bR\x05lacks\"\xcc\x01\n" +
 	"\bDeclared\x12\x12\n" +
 	"\x04rank\x18\x01 \x01(\rR\x04rank\x12\x12\n" +
 	"\x04rows\x18\x02 \x01(\x03R\x04rows\x12\x12\n" +
@@ -9605,7 +9642,8 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\arecords\x18\x04 \x03(\v2\x14.edl.rpc.RecordRangeR\arecords\x12\x16\n" +
 	"\x06weight\x18\x05 \x01(\x03R\x06weight\x12\x12\n" +
 	"\x04void\x18\x06 \x01(\bR\x04void\x12\x12\n" +
-	"\x04hour\x18\a \x01(\x03R\x04hour\"Z\n" +
+	"\x04hour\x18\a \x01(\x03R\x04hour\x12\x14\n" +
+	"\x05steps\x18\b \x01(\rR\x05steps\"Z\n" +
 	"\x06Member\x12\x12\n" +
 	"\x04rank\x18\x01 \x01(\rR\x04rank\x12\x14\n" +
 	"\x05since\x18\x02 \x01(\x04R\x05since\x12\x1b\n" +
@@ -9686,11 +9724,11 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\x04pass\x18\x01 \x01(\x05R\x04pass\x12\x18\n" +
 	"\arecords\x18\x02 \x01(\x03R\arecords\x12\x14\n" +
 	"\x05again\x18\x03 \x01(\x03R\x05again\x122\n" +
-	"\tcommitted\x18\x04 \x03(\v2\x14.edl.rpc.RecordRangeR\tcommitted\"\x87\x01\n" +
+	"\tcommitted\x18\x04 \x03(\v2\x14.edl.rpc.RecordRangeR\tcommitted\"\x85\x01\n" +
 	"\x0eLedgerResponse\x12+\n" +
 	"\x06passes\x18\x01 \x03(\v2\x13.edl.rpc.PassLedgerR\x06passes\x12\x14\n" +
-	"\x05round\x18\x02 \x01(\x04R\x05round\x12\x16\n" +
-	"\x06pushes\x18\x03 \x01(\x04R\x06pushes\x12\x1a\n" +
+	"\x05round\x18\x02 \x01(\x04R\x05round\x12\x14\n" +
+	"\x05steps\x18\x03 \x01(\x04R\x05steps\x12\x1a\n" +
 	"\bcomplete\x18\x04 \x01(\bR\bcomplete\"\x91\x02\n" +
 	"\n" +
 	"GetRequest\x12!\n" +

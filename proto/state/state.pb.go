@@ -1217,7 +1217,7 @@ type Checkpoint struct {
 	Ledger        []byte                 `protobuf:"bytes,8,opt,name=ledger,proto3" json:"ledger,omitempty"`    // which records the state was computed from, as pserver 0 encodes it
 	Origins       []string               `protobuf:"bytes,10,rep,name=origins,proto3" json:"origins,omitempty"` // the runs before that the run of this checkpoint goes on with, the last one last; not all where there were many
 	Name          string                 `protobuf:"bytes,11,opt,name=name,proto3" json:"name,omitempty"`       // of the checkpoint, so that a manifest is of no use in another place
-	Data          []*rpc.Dataset         `protobuf:"bytes,12,rep,name=data,proto3" json:"data,omitempty"`       // the files that were read; those of datasets that follow a folder are left out
+	Data          []*rpc.Dataset         `protobuf:"bytes,12,rep,name=data,proto3" json:"data,omitempty"`       // the files that were read, in the order in which the job has numbered their records
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }

@@ -53,7 +53,7 @@ type Config struct {
 	LedgerDeadline time.Duration       // of a question about the ledger outside of a change of members; 0: 10s
 	Checkpoints    Checkpoints
 	Backup         int                                                // sync: contributions that a round may lack
-	Datasets       []*rpc.Dataset                                     // that the job has read before, in an earlier attempt or before a checkpoint: they must be the same
+	Datasets       []*rpc.Dataset                                     // that the job has read before, in an earlier attempt or before a checkpoint: they must be the same, or grow
 	Placement      *job.Placement                                     // that the job has, with the programs of its trainers; nil: it never changes
 	Placed         *state.Placed                                      // how it was changed to, as LastPlaced returns it; nil: it is that of the start
 	Offer          func(*job.Placement)                               // takes the placement that the job may change to, before it does; needed with Peer
@@ -108,8 +108,34 @@ func (c Config) generationPolicy() generation.Policy {
 }
 
 func (c Config) queuePolicy(epoch time.Time) queue.Policy {
-	return queue.Policy{Sync: c.Sync, Backup: c.Backup > 0, Start: c.start(), Trained: trainedOf(c.Begin), Passes: max(c.Passes, 1), Reading: readingOf(c.Program), RecordsPerTask: c.RecordsPerTask,
+	p := queue.Policy{Sync: c.Sync, Backup: c.Backup > 0, Start: c.start(), Trained: trainedOf(c.Begin), Passes: max(c.Passes, 1), Reading: readingOf(c.Program), RecordsPerTask: c.RecordsPerTask,
 		Trainers: c.Trainers, MaxFailures: c.MaxFailures, MinTimeout: c.TaskTimeout[0], MaxTimeout: c.TaskTimeout[1], Epoch: epoch}
+	for name := range c.Follow {
+		if before := c.before(name); before != nil && !c.Sync && p.Start.Batch > 0 {
+			p = p.ByRecords(recordsOf(before.Files))
+		}
+	}
+	return p
+}
+
+// before returns which files of a dataset the job has read before; nil: that is not known.
+func (c Config) before(name string) *rpc.Dataset {
+	for _, d := range c.Datasets {
+		if d.GetName() == name {
+			return d
+		}
+	}
+	return nil
+}
+
+// recordsOf is how many records files have. Numbers that no files have count as none: a queue refuses such files.
+func recordsOf(files []*rpc.DataFile) (n int64) {
+	for _, f := range files {
+		if records := f.GetRecords(); records > 0 && records < math.MaxInt64-n {
+			n += records
+		}
+	}
+	return n
 }
 
 // readingOf says how a program makes batches of records. It is zero for a program that reads no data.

@@ -17,6 +17,7 @@ import (
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/proto/state"
 	"github.com/edl-go/edl/remote/checkpoint"
+	"github.com/edl-go/edl/remote/coordinator/queue"
 	"github.com/edl-go/edl/remote/id"
 	"github.com/edl-go/edl/remote/pserver"
 	"github.com/edl-go/edl/remote/waits"
@@ -25,11 +26,13 @@ import (
 
 // Checkpoints says where a coordinator keeps checkpoints of its job, and how often it makes one.
 type Checkpoints struct {
-	Store   string // as checkpoint.Open takes it; empty: none are made
-	Run     string // names those of this job
-	Rounds  uint64 // between two; 0: Every counts
-	Every   time.Duration
-	Passes  bool     // one at the end of each pass; Rounds and Every are 0
+	Store  string // as checkpoint.Open takes it; empty: none are made
+	Run    string // names those of this job
+	Rounds uint64 // between two; 0: Every counts
+	Every  time.Duration
+	Passes bool // one at the end of each pass; Rounds and Every are 0
+	// Idle is how long a job that waits for new files makes no step before it makes a checkpoint of what it has trained since the last one; 0: it makes none.
+	Idle    time.Duration
 	Keep    int      // so many complete ones stay
 	Origins []string // runs whose checkpoints this one goes on with, the last one last
 	// FirstPass is the pass in which the job began: its passes count from there.
@@ -53,6 +56,9 @@ type cuts struct {
 	attempts     int                   // so far
 	made         int                   // which of them the last one is that was made
 	reached      time.Time             // when its round was applied; zero: it is not yet
+	idle         bool                  // async: the job waits for files, and has trained since the last checkpoint
+	covered      uint64                // steps that were reported when the last cut was begun: it has them
+	covers       uint64                // likewise of the cut that is being made
 	wants        []*want               // of the calls of make that wait
 	bases        []string              // complete checkpoints that stay: the last one, and those that it has shards of
 	constant     *job.Shard            // of the variables that no server holds, as an earlier one has it; nil: none. Both belong to the goroutine of keep
@@ -80,7 +86,7 @@ func (c *cuts) stop() {
 func (c *cuts) keep() {
 	defer close(c.over)
 	c.plan = newCutPlan(c.cfg.Checkpoints, c.cfg.start().Round)
-	c.plan.lastAt, c.plan.pass = c.now(), c.cfg.start().Pass
+	c.plan.lastAt, c.plan.pass, c.covered = c.now(), c.cfg.start().Pass, uint64(c.cfg.start().Round)
 	due := func() time.Time {
 		if c.goesBack {
 			return c.epoch
@@ -95,7 +101,7 @@ func (c *cuts) keep() {
 			return
 		}
 		began := time.Now()
-		stop := c.watchIdle(giveUp)
+		stop := c.watchIdle(func() { giveUp(errIdle) })
 		version, round, bytes, err := c.cut(ctx, giveUp, round)
 		stop()
 		giveUp(nil)
@@ -128,49 +134,15 @@ func (c *cuts) keep() {
 // errMoved ends an attempt in favour of one at another round.
 var errMoved = errors.New("another round is cut")
 
-// errIdle ends an attempt whose round may never come.
-var errIdle = errors.New("no step is made")
-
-// watchIdle ends an attempt by time whose round is not reached while no step is reported for as long as it is from one checkpoint to the next, until stop. A job that
-// waits for new files would have no checkpoint of its last rounds.
-func (c *cuts) watchIdle(giveUp context.CancelCauseFunc) (stop func()) {
-	if !c.cfg.Sync || c.plan.every == 0 {
-		return func() {}
-	}
-	var steps uint64
-	ended := make(chan struct{})
-	watch := func() {
-		every := time.NewTicker(c.plan.every)
-		defer every.Stop()
-		for {
-			select {
-			case <-every.C:
-			case <-ended:
-				return
-			}
-			idle := false
-			c.locked(func() {
-				now := c.steps.written()
-				idle, steps = now == steps && c.reached.IsZero(), now
-			})
-			if idle {
-				giveUp(errIdle)
-				return
-			}
-		}
-	}
-	c.locked(func() {
-		steps = c.steps.written()
-		c.spawn(watch)
-	})
-	return func() { close(ended) }
-}
-
 // next begins an attempt, and returns its round. It waits until that is known; ok is false when the job ends before, or goes back.
 // giveUp ends the attempt.
 func (c *cuts) next(giveUp func()) (round id.Round, ok bool) {
 	c.locked(func() { c.awaitsStep++ })
 	defer c.locked(func() { c.awaitsStep-- })
+	if !c.cfg.Sync {
+		c.locked(func() { c.idle = false })
+		defer c.watchIdle(func() { c.locked(func() { c.idle = true; c.monitor.Broadcast() }) })()
+	}
 	err := c.await(c.ctx, waitFor("coordinator", "the end of a pass"), func() (bool, error) {
 		if c.goesBack {
 			return true, nil
@@ -181,7 +153,7 @@ func (c *cuts) next(giveUp func()) (round id.Round, ok bool) {
 			round, ok = c.dueNow()
 		}
 		if ok {
-			c.attempt, c.reached, c.abandon = round, time.Time{}, giveUp
+			c.attempt, c.reached, c.abandon, c.covers = round, time.Time{}, giveUp, uint64(round)
 			c.attempts++
 		}
 		if ok && !c.wanted() && c.cfg.Sync {
@@ -264,6 +236,7 @@ func (c *cuts) note(done *job.CheckpointStatus, err error) {
 	c.locked(func() {
 		if c.reason = err; err == nil {
 			c.last, c.failingSince, c.made = done, time.Time{}, c.attempts
+			c.covered = max(c.covered, c.covers)
 		} else if c.failingSince.IsZero() {
 			c.failingSince = time.Now()
 		}
@@ -368,7 +341,7 @@ func (c *cuts) cut(ctx context.Context, giveUp context.CancelCauseFunc, asked id
 		}
 	}
 	m.CreatedMs = time.Now().UnixMilli()
-	c.locked(func() { m.Data = c.datasets() })
+	c.locked(func() { m.Data = c.datasets(true) })
 	if err := store.Publish(ctx, name, m); err != nil {
 		return 0, round, 0, err
 	}
@@ -396,7 +369,7 @@ func (c *cuts) placeByLedger(m *state.Checkpoint) error {
 	}
 	c.locked(func() {
 		for _, q := range c.ending.store.queues {
-			c.ending.within(q, m.Progress, ledger.Committed(m.Progress.Pass))
+			c.ending.within(q, m.Progress, ledger.Committed(m.Progress.Pass), true)
 		}
 	})
 	return nil
@@ -412,11 +385,17 @@ func awaitPosition(ctx context.Context, position <-chan placed) (*job.Progress, 
 	}
 }
 
-// datasets are the files that the job reads, but for those of folders that it follows. The monitor is held.
-func (c *cuts) datasets() (list []*rpc.Dataset) {
+// datasets are the files that the job reads, in the order of their records. A checkpoint has also those of folders that the job follows (grown): no list of a folder tells
+// in which order they have come. The monitor is held.
+func (c *cuts) datasets(grown bool) (list []*rpc.Dataset) {
 	for _, name := range sortedNames(c.ending.store.queues) {
-		if _, follows := c.cfg.Follow[name]; !follows {
-			list = append(list, &rpc.Dataset{Name: name, Files: c.ending.store.queues[name].Files()})
+		q := c.ending.store.queues[name]
+		d := &rpc.Dataset{Name: name, Files: q.Files()}
+		if _, d.Grows = c.cfg.Follow[name]; d.Grows {
+			d.Groups = queue.Groups(q)
+		}
+		if grown || !d.Grows {
+			list = append(list, d)
 		}
 	}
 	return list

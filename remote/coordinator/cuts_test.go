@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -191,6 +192,9 @@ func withCuts(t *testing.T, c Checkpoints, constants map[string]*tensor.Tensor, 
 	synctest.Test(t, func(t *testing.T) {
 		servers := []*cutServer{{}, {index: 1}}
 		cfg := Config{Sync: true, Servers: []rpc.ParameterServerClient{servers[0], servers[1]}, Begin: &job.Progress{Steps: 10}, Checkpoints: c}
+		if c.Idle > 0 {
+			cfg.Follow = map[string][]string{"d": nil}
+		}
 		for name := range constants {
 			cfg.Constants = append(cfg.Constants, name)
 		}
@@ -395,6 +399,33 @@ func TestCutsWhileIdle(t *testing.T) {
 			t.Errorf("when it goes on, the checkpoints are %s", got)
 		}
 	})
+}
+
+// A job that waits for new files is cut where it is, once, however far the round of its next checkpoint is. One with a time between two checkpoints need not let
+// all of it pass.
+func TestCutsWhileDry(t *testing.T) {
+	for name, c := range map[string]Checkpoints{"by rounds": {Rounds: 1000}, "by time": {Every: 10 * time.Minute}} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			c.Store, c.Run, c.Keep, c.Idle = dir, "digits-1", 9, time.Minute
+			withCuts(t, c, nil, func(s *Server, servers []*cutServer) {
+				s.cuts.reports(20)
+				time.Sleep(c.Every + 50*time.Second)
+				if got := stepsOf(t, dir); got != nil {
+					t.Errorf("the checkpoints are %v, before a minute has passed", got)
+				}
+				time.Sleep(3 * time.Minute)
+				asked := len(servers[0].rounds())
+				time.Sleep(10 * time.Minute)
+				if got := fmt.Sprint(stepsOf(t, dir)); got != "[20]" {
+					t.Errorf("the checkpoints are %s", got)
+				}
+				if again := len(servers[0].rounds()); again > asked+1 {
+					t.Errorf("servers were asked %d times more while nothing was new", again-asked)
+				}
+			})
+		})
+	}
 }
 
 // Whoever asks for a checkpoint has one soon, with the steps that were reported, however far the next one is. The plan goes on after it.
@@ -603,11 +634,17 @@ func TestSameDataset(t *testing.T) {
 	}
 	longer := file("/a/y", 2)
 	longer.Records++
+	more := []*rpc.DataFile{file("/a/x", 1), file("/a/y", 2), file("/a/z", 3)}
+	d.cfg.Datasets[0].Grows = true
+	if err := d.sameAsBefore("d", more); err != nil {
+		t.Errorf("more files of a folder that was followed: %v", err)
+	}
+	d.cfg.Datasets[0].Grows = false
 	larger := file("/a/y", 2)
 	larger.Bytes++
 	for says, files := range map[string][]*rpc.DataFile{
 		`without "/a/y"`:      {file("/a/x", 1)},
-		`with "/a/z"`:         {file("/a/x", 1), file("/a/y", 2), file("/a/z", 3)},
+		`with "/a/z"`:         more,
 		`"/a/z" of 10`:        {file("/a/x", 1), file("/a/z", 2)},
 		"0000000000000003":    {file("/a/x", 1), file("/a/y", 3)},
 		"11 records":          {file("/a/x", 1), longer},
@@ -617,5 +654,25 @@ func TestSameDataset(t *testing.T) {
 		if err := d.sameAsBefore("d", files); !errors.Is(err, fault.InvalidArgument) || !strings.Contains(err.Error(), says) {
 			t.Errorf("%v, want something of %s", err, says)
 		}
+	}
+}
+
+// The steps of an async cut are those of the ledger, and of each push that has begun somewhere and is not in the ledger: from where its trainer began, or from its
+// push before.
+func TestStepsOfAnAsyncCut(t *testing.T) {
+	held := []*rpc.HoldResponse{
+		{Steps: 100, Ledger: []*rpc.StepBound{{Rank: 0, Below: 46}, {Rank: 1, Below: 43}}, Begun: []*rpc.StepBound{{Rank: 0, Below: 46}, {Rank: 1, Below: 46}}},
+		{Begun: []*rpc.StepBound{{Rank: 0, Below: 49}, {Rank: 2, Below: 42}}},
+	}
+	below, steps := boundsOf(held, 40)
+	if want := id.Round(100 + 3 + 3 + 2); steps != want {
+		t.Errorf("%d steps, want %d", steps, want)
+	}
+	got := map[uint32]uint64{}
+	for _, b := range below {
+		got[b.Rank] = b.Below
+	}
+	if want := map[uint32]uint64{0: 49, 1: 46, 2: 42}; !maps.Equal(got, want) {
+		t.Errorf("the cut has the steps below %v, want %v", got, want)
 	}
 }

@@ -21,7 +21,7 @@ import (
 // begin, and tells which have; those that have begun anywhere are in the cut, and no other. The ledger of server 0 has exactly their records, so a job that
 // goes on trains the others. Package pserver (hold.go) says why no trainer has to stop.
 //
-// A cut is due some steps or some time after the one before, or when a pass has ended. It is made at once: its number of steps is known when it is held.
+// A cut is due some steps or some time after the one before, when a pass has ended, or when the job waits for files (cutidle.go); never where nothing is new. It is made at once: its number of steps is known when it is held.
 
 // dueNow returns how many steps are reported, and whether a cut of an async job is due. While a generation is about to begin none is: servers would give it
 // up. The monitor is held.
@@ -31,6 +31,9 @@ func (c *cuts) dueNow() (at id.Round, due bool) {
 	case c.ending.members.machine.Phase() != generation.Running, len(c.ending.store.queues) == 0:
 		return at, false
 	case c.wanted():
+	case at == id.Round(c.covered): // nothing is new
+		return at, false
+	case c.idle:
 	case c.plan.passes:
 		for _, q := range c.ending.store.queues {
 			due = due || q.Pass() > c.plan.pass && !q.Ended()
@@ -50,7 +53,7 @@ func (c *cuts) cutUpdates(ctx context.Context, giveUp context.CancelCauseFunc, n
 	defer late.Stop()
 	who := c.identity(0, 0)
 	c.locked(func() {
-		who.Generation = uint64(c.ending.members.machine.Generation().Number)
+		who.Generation, c.covers = uint64(c.ending.members.machine.Generation().Number), c.steps.written()
 		for _, q := range c.ending.store.queues {
 			c.plan.pass = max(c.plan.pass, q.Pass())
 		}
@@ -72,7 +75,7 @@ func (c *cuts) cutUpdates(ctx context.Context, giveUp context.CancelCauseFunc, n
 	}
 	m := &rpc.CutRequest{Id: who, Store: c.cfg.Checkpoints.Store, Hold: hold, Bases: c.bases}
 	steps := id.Round(0)
-	m.Below, steps = boundsOf(held)
+	m.Below, steps = boundsOf(held, c.cfg.start().Round)
 	m.Name = name(steps)
 	answers, err = askEach(ctx, c.core, func(ctx context.Context, s rpc.ParameterServerClient) (a *rpc.CutResponse, err error) {
 		_ = wire.Retry(ctx, func(id.Retry) error {
@@ -89,9 +92,9 @@ func (c *cuts) cutUpdates(ctx context.Context, giveUp context.CancelCauseFunc, n
 	return answers, err
 }
 
-// boundsOf returns the first step of each trainer that has begun nowhere, and how many steps there are before. Of each trainer at most one step has begun that
-// the ledger does not have yet.
-func boundsOf(held []*rpc.HoldResponse) (below []*rpc.StepBound, steps id.Round) {
+// boundsOf returns the first step of each trainer that no push that has begun anywhere has, and how many steps there are before. Of each trainer at most one
+// push has begun that the ledger does not have yet. Trainers number their steps from first on, without gaps, so two numbers tell how many steps it has.
+func boundsOf(held []*rpc.HoldResponse, first id.Round) (below []*rpc.StepBound, steps id.Round) {
 	bounds, entered := map[uint32]uint64{}, map[uint32]uint64{}
 	for _, h := range held {
 		for _, b := range h.Begun {
@@ -104,8 +107,8 @@ func boundsOf(held []*rpc.HoldResponse) (below []*rpc.StepBound, steps id.Round)
 	steps = id.Round(held[0].Steps)
 	for rank, bound := range bounds {
 		below = append(below, &rpc.StepBound{Rank: rank, Below: bound})
-		if bound > entered[rank] {
-			steps++
+		if from := max(entered[rank], uint64(first)); bound > from {
+			steps += id.Round(bound - from)
 		}
 	}
 	return below, steps

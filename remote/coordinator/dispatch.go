@@ -141,13 +141,14 @@ func (d *dispatch) takeDataset(ctx context.Context, m *rpc.ReportDatasetRequest)
 	})
 }
 
-// sameAsBefore refuses files that are not those that the job has read before. A folder may have another place by now.
+// sameAsBefore refuses files that are not those that the job has read before. A folder may have another place by now. One that the job has followed may have more files
+// behind those.
 func (d *dispatch) sameAsBefore(name string, files []*rpc.DataFile) error {
-	i := slices.IndexFunc(d.cfg.Datasets, func(before *rpc.Dataset) bool { return before.Name == name })
-	if i < 0 {
+	was := d.cfg.before(name)
+	before := was.GetFiles()
+	if was == nil {
 		return nil
 	}
-	before := d.cfg.Datasets[i].Files
 	differ := func(got, want string) error {
 		return fault.E(fault.InvalidArgument, fault.At("dataset "+fault.Quote(name)), fault.Got(got), fault.Want(want),
 			fault.Hint("put back the files that the job began with; or begin anew, with --params STORE in place of --resume STORE"))
@@ -156,6 +157,8 @@ func (d *dispatch) sameAsBefore(name string, files []*rpc.DataFile) error {
 		switch {
 		case i >= len(files):
 			return differ(fmt.Sprintf("%d files, without %s", len(files), fault.Quote(before[i].Path)), fmt.Sprintf("the %d files that the job has read", len(before)))
+		case i >= len(before) && was.Grows:
+			return nil
 		case i >= len(before):
 			return differ(fmt.Sprintf("%d files, with %s", len(files), fault.Quote(files[i].Path)), fmt.Sprintf("the %d files that the job has read", len(before)))
 		case !sameFile(files[i], before[i]):

@@ -11,7 +11,7 @@
 //   - feeds.go, share.go: the source of a fed job; the parts of a batch
 //   - collector.go, steps.go, fetch.go: reports become steps, in order; values that only servers know
 //   - ending.go: which rounds may begin, when the job ends, who saves its model and where a later job goes on
-//   - cutplan.go, cuts.go: checkpoints; cutupdates.go: those of async jobs; goback.go: the way back to one, when a pserver is lost; move.go: another
+//   - cutplan.go, cuts.go: checkpoints; cutupdates.go: those of async jobs; cutidle.go: those of jobs that wait for files; goback.go: the way back to one, when a pserver is lost; move.go: another
 //     number of pservers
 //   - heldback.go, evaluate.go: evaluation on held-back data while the job trains
 //   - read.go: the variables of a job that waits for its user

@@ -203,7 +203,7 @@ func (e *ending) progressAfter(ctx context.Context, steps func() id.Round) (p *j
 		if err != nil {
 			return nil, err
 		}
-		e.within(q, p, committed)
+		e.within(q, p, committed, false)
 	}
 	return p, nil
 }
@@ -212,9 +212,9 @@ func (e *ending) progressAfter(ctx context.Context, steps func() id.Round) (p *j
 func (c *core) byLedger() bool { return !c.cfg.Sync || c.cfg.Backup > 0 }
 
 // within makes p the position in its pass of a dataset, of which the ledger has some records. It is the next pass where none is left, or where these are so
-// scattered that a Progress cannot name them.
-func (e *ending) within(q *queue.Queue, p *job.Progress, committed ranges.Set) {
-	trained, left := queue.Within(q, p.Pass, committed)
+// scattered that a Progress cannot name them. named says that the files of the dataset are kept with p.
+func (e *ending) within(q *queue.Queue, p *job.Progress, committed ranges.Set, named bool) {
+	trained, left := queue.Within(q, p.Pass, committed, named)
 	if p.Batch, p.Trained = 0, trained.Text(); left {
 		err := jobspec.ProgressOf(p).Check()
 		if err == nil {

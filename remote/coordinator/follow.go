@@ -1,13 +1,16 @@
 package coordinator
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"path"
 	"slices"
 	"time"
 
 	"github.com/edl-go/edl/dataset"
 	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/internal/ranges"
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/coordinator/queue"
 )
@@ -84,20 +87,23 @@ func (f *follower) unknown(name string, listing dataset.Listing) []string {
 	return slices.DeleteFunc(listing.Files, func(path string) bool { return known[path] })
 }
 
-// look appends the files that are new.
+// look appends the files that are new, behind those that the job has read before.
 func (f *follower) look(name string, files *dataset.Follower) error {
 	listing, err := files.List(f.ctx)
 	if err != nil {
 		return err
 	}
+	if err := f.readd(name, files, listing); err != nil {
+		return err
+	}
 	for paths := range slices.Chunk(f.unknown(name, listing), filesAtOnce) {
 		var add queue.FilesAdded
 		for _, path := range paths {
-			info, err := files.Stat(f.ctx, path)
+			file, err := stat(f.ctx, files, path)
 			if err != nil {
 				return err
 			}
-			add.Files = append(add.Files, &rpc.DataFile{Path: info.Path, Records: info.Records, Bytes: info.Bytes, Fingerprint: info.Fingerprint})
+			add.Files = append(add.Files, file)
 		}
 		if err := f.store.step(name, add); err != nil {
 			return err
@@ -107,6 +113,78 @@ func (f *follower) look(name string, files *dataset.Follower) error {
 		return f.store.step(name, queue.FilesEnded{})
 	}
 	return nil
+}
+
+// stat describes a file.
+func stat(ctx context.Context, files *dataset.Follower, path string) (*rpc.DataFile, error) {
+	info, err := files.Stat(ctx, path)
+	if err != nil {
+		return nil, err
+	}
+	return &rpc.DataFile{Path: info.Path, Records: info.Records, Bytes: info.Bytes, Fingerprint: info.Fingerprint}, nil
+}
+
+// readd appends the files that the job has read before it has gone on from a checkpoint, as far as they are not there yet: in their order and in their groups, so that
+// each record has the number that the checkpoint knows it by. One that is gone keeps its place if all its records are trained.
+func (f *follower) readd(name string, files *dataset.Follower, listing dataset.Listing) error {
+	was, q := f.cfg.before(name), f.store.current()[name]
+	from := len(q.Files())
+	if from >= len(was.GetFiles()) {
+		return nil
+	}
+	places := map[string][]string{}                                   // by name without folder
+	for _, p := range slices.Concat(listing.Files, listing.Writing) { // one of an older layout shows only later that it is complete, and it was
+		if !slices.ContainsFunc(q.Files(), func(f *rpc.DataFile) bool { return f.Path == p }) {
+			places[path.Base(p)] = append(places[path.Base(p)], p)
+		}
+	}
+	left := f.cfg.queuePolicy(f.epoch).Left(recordsOf(was.Files))
+	first := recordsOf(was.Files[:from])
+	var add queue.FilesAdded
+	for i, before := range was.Files[from:] {
+		file, err := f.find(files, before, places)
+		if err != nil {
+			return err
+		}
+		records := ranges.Range{From: first, To: first + recordsOf([]*rpc.DataFile{before})}
+		first = records.To
+		if file == nil && len(left.Intersect(ranges.Set{records})) > 0 {
+			return fault.E(fault.InvalidArgument, fault.At("dataset "+fault.Quote(name)), fault.Got("no file "+fault.Quote(before.Path)),
+				fault.Want(describeFile(before)+", of which the job has not trained all records"),
+				fault.Hint("put it back; or begin anew, with --params STORE in place of --resume STORE"))
+		}
+		if len(add.Files) == filesAtOnce || len(add.Files) > 0 && slices.Contains(was.Groups, int64(from+i)) {
+			if err := f.store.step(name, add); err != nil {
+				return err
+			}
+			add.Files = nil
+		}
+		add.Files = append(add.Files, cmp.Or(file, before))
+	}
+	return f.store.step(name, add)
+}
+
+// find returns the file that the job has read before, of those with its name, and takes it out of places. A folder may have another place by now. It returns nil where
+// no file has that name.
+func (f *follower) find(files *dataset.Follower, before *rpc.DataFile, places map[string][]string) (*rpc.DataFile, error) {
+	base := path.Base(before.Path)
+	var other *rpc.DataFile
+	for i, p := range places[base] {
+		file, err := stat(f.ctx, files, p)
+		if err != nil {
+			return nil, err
+		}
+		if sameFile(file, before) {
+			places[base] = slices.Delete(places[base], i, i+1)
+			return file, nil
+		}
+		other = file
+	}
+	if other == nil {
+		return nil, nil
+	}
+	return nil, fault.E(fault.InvalidArgument, fault.At("file "+fault.Quote(other.Path)), fault.Got(describeFile(other)),
+		fault.Want(describeFile(before)+", which the job has read"), fault.Hint("put back the file that the job has read; files that come have other names"))
 }
 
 // followEvery is how often datasets that grow are listed where the configuration does not say.

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -15,6 +16,7 @@ import (
 	"github.com/edl-go/edl/dataset"
 	"github.com/edl-go/edl/dataset/recordio"
 	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/cluster"
 )
@@ -160,6 +162,72 @@ func TestFollow(t *testing.T) {
 	}
 	if steps, _, err := s.watch(t.Context()); err != nil || len(steps) != 1 || steps[0].Step != 1 {
 		t.Errorf("steps %v, %v; the first was the predecessor's", steps, err)
+	}
+}
+
+// A job that goes on from a checkpoint gives the files that it has read before the places that they had there, whatever their folder and their order in a list, and new
+// ones the places behind. It refuses files that are changed, and misses only those of which records are left.
+func TestFollowOnFromACheckpoint(t *testing.T) {
+	const old = "/elsewhere/"
+	for name, c := range map[string]struct {
+		trained string
+		change  func(t *testing.T, dir string)
+		want    []string // files of the tasks in order
+		fails   string
+	}{
+		"all are there":                  {"", nil, []string{"part-b", "part-a", "part-c"}, ""},
+		"the first is trained, and gone": {"0 2", func(t *testing.T, dir string) { remove(t, dir, "part-b") }, []string{"part-a", "part-c"}, ""},
+		"one is gone":                    {"0 2", func(t *testing.T, dir string) { remove(t, dir, "part-a") }, nil, "no file \"/elsewhere/part-a\""},
+		"one is changed":                 {"", func(t *testing.T, dir string) { writeFile(t, dir, "part-a", 3) }, nil, "part-a\" of 3 records"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h, dirs := following(t, "d")
+			dir := dirs["d"]
+			before := &rpc.Dataset{Name: "d", Grows: true, Groups: []int64{1}}
+			files := dataset.NewFollower(h.cfg.Follow["d"])
+			defer files.Close()
+			for _, name := range []string{"part-b", "part-a"} {
+				writeFile(t, dir, name, 2)
+				info, err := files.Stat(t.Context(), filepath.Join(dir, name))
+				if err != nil {
+					t.Fatal(err)
+				}
+				before.Files = append(before.Files, &rpc.DataFile{Path: old + name, FirstRecord: int64(2 * len(before.Files)), Records: 2, Bytes: info.Bytes, Fingerprint: info.Fingerprint})
+			}
+			h.cfg.Datasets, h.cfg.Begin = []*rpc.Dataset{before}, &job.Progress{Steps: 7, Trained: c.trained}
+			writeFile(t, dir, "part-c", 2)
+			if c.change != nil {
+				c.change(t, dir)
+			}
+			s := h.start()
+			if c.fails != "" {
+				if err := <-s.ended; !errors.Is(err, fault.InvalidArgument) || !strings.Contains(err.Error(), c.fails) {
+					t.Errorf("%v, want something of %s", err, c.fails)
+				}
+				return
+			}
+			writeFile(t, dir, dataset.EndMarker, 0)
+			s.joinAll(0, 0)
+			var got []string
+			var done []*rpc.Task
+			for number := uint64(0); ; number++ {
+				r := s.next("d", number, true, done...)
+				if r.Task == nil {
+					break
+				}
+				got, done = append(got, filepath.Base(r.Task.Files[0].Path)), []*rpc.Task{r.Task}
+			}
+			if !slices.Equal(got, c.want) {
+				t.Errorf("the tasks have files %v, want %v", got, c.want)
+			}
+		})
+	}
+}
+
+func remove(t *testing.T, dir, name string) {
+	t.Helper()
+	if err := os.Remove(filepath.Join(dir, name)); err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -76,7 +76,7 @@ func (s *Server) List(ctx context.Context, m *rpc.ListRequest) (*rpc.ListRespons
 	r := &rpc.ListResponse{}
 	for _, j := range s.Manager.Jobs() {
 		if status := j.Status(); fits(m, status) {
-			status.Resumable = mayResume(ctx, s.Manager, j)
+			status.Resumable = mayResume(ctx, s.Manager, j, false)
 			r.Jobs = append(r.Jobs, status)
 		}
 	}

@@ -66,6 +66,7 @@ type Job struct {
 	placing placing                 // guarded by mu
 	stop    context.CancelCauseFunc // guarded by mu
 	stopped bool                    // by a user; guarded by mu
+	resumes resumption              // guarded by mu
 }
 
 func newJob(m *Manager, id string, spec *job.JobSpec, p *plan, state *jobState) *Job {
@@ -306,6 +307,9 @@ func (j *Job) startOver(cause error, servers ...interface{ forget() }) {
 func wentBack(j *Job, p *job.Progress, records int64, servers ...interface{ forget() }) {
 	j.withLock(func() {
 		j.record.goBack(p, records-j.state.earlier)
+		if j.reports.saved.GetSteps() > p.GetSteps() { // it was damaged, and an older one was taken
+			j.reports.saved = nil
+		}
 		for _, s := range servers {
 			s.forget()
 		}

@@ -114,22 +114,6 @@ func rememberEnd(m *Manager, j *Job) {
 	}
 }
 
-// mayResume reports whether a job can be resumed by its name, as far as is known without asking a bucket.
-func mayResume(ctx context.Context, m *Manager, j *Job) bool {
-	if m.cfg.Data == nil || !j.Ended() || j.spec.Checkpoints == nil || j.Status().State == job.State_SUCCEEDED || !m.cfg.Data.keeps(j.ID) {
-		return false
-	}
-	for _, other := range m.Jobs() {
-		if other.continues == j.ID && !other.Ended() {
-			return false
-		}
-	}
-	if j.spec.Resume != "" || bucket.IsURL(j.spec.Checkpoints.Store) {
-		return true
-	}
-	return len(checkpointsOf(ctx, j)) > 0
-}
-
 // keeps reports whether the folder has a job.
 func (d *Data) keeps(id string) bool {
 	_, err := os.Stat(filepath.Join(d.folder(id), jobFile))

@@ -87,7 +87,7 @@ func TestRecall(t *testing.T) {
 	}
 	details := j.Show(context.Background())
 	before := proto.CloneOf(details.Spec)
-	if hideGone(t.Context(), j, details); details.Queues.Checkpoint != nil || details.Spec.Checkpoints != nil || before.Checkpoints == nil || mayResume(t.Context(), m, j) {
+	if hideGone(t.Context(), j, details); details.Queues.Checkpoint != nil || details.Spec.Checkpoints != nil || before.Checkpoints == nil || mayResume(t.Context(), m, j, true) {
 		t.Errorf("a job whose folder is gone: %v", details)
 	}
 }

@@ -12,10 +12,11 @@ import (
 	"github.com/edl-go/edl/remote/listen/supervise"
 )
 
-// An answer of the coordinator that was under way while a checkpoint was made does not hide it, and a newer checkpoint does.
+// An answer of the coordinator that was under way while a checkpoint was made does not hide it, and neither does the next coordinator, which has made none. A newer
+// checkpoint does.
 func TestReportsKnowTheLastCheckpoint(t *testing.T) {
 	at := func(steps uint64) *rpc.QueuesResponse {
-		return &rpc.QueuesResponse{Phase: "running", Checkpoint: &job.CheckpointStatus{Steps: steps}}
+		return &rpc.QueuesResponse{Phase: "running", Checkpoint: &job.CheckpointStatus{Name: "one", Steps: steps}}
 	}
 	r := newReports()
 	if r.enterSaved(&job.CheckpointStatus{Steps: 7}); r.queues.GetCheckpoint().GetSteps() != 7 {
@@ -24,7 +25,7 @@ func TestReportsKnowTheLastCheckpoint(t *testing.T) {
 	for i, c := range []struct {
 		answer *rpc.QueuesResponse
 		want   uint64
-	}{{&rpc.QueuesResponse{Phase: "running"}, 7}, {at(3), 7}, {at(7), 7}, {at(9), 9}, {at(9), 9}} {
+	}{{&rpc.QueuesResponse{Phase: "running"}, 7}, {at(3), 7}, {at(7), 7}, {at(9), 9}, {at(9), 9}, {&rpc.QueuesResponse{Phase: "running", Checkpoint: &job.CheckpointStatus{Store: "s"}}, 9}} {
 		if r.enterQueues(c.answer); r.queues.Phase != "running" || r.queues.Checkpoint.GetSteps() != c.want {
 			t.Errorf("answer %d: %v, want %d steps", i, r.queues, c.want)
 		}
@@ -37,9 +38,9 @@ func TestReportsKnowTheLastCheckpoint(t *testing.T) {
 }
 
 // Of a job that has ended well, the ledger says how many records were trained, and in async mode how many steps: reports of a lost role may be missing, or records
-// come twice. With pushes of several steps it does not know the steps.
+// come twice.
 func TestCountsAreThoseOfTheLedger(t *testing.T) {
-	ledger := &rpc.LedgerResponse{Passes: []*rpc.PassLedger{{Pass: 0, Records: 100}, {Pass: 1, Records: 100, Again: 7}}, Pushes: 30}
+	ledger := &rpc.LedgerResponse{Passes: []*rpc.PassLedger{{Pass: 0, Records: 100}, {Pass: 1, Records: 100, Again: 7}}, Steps: 30}
 	async := &job.JobSpec{Mode: job.Mode_ASYNC}
 	for _, c := range []struct {
 		spec    *job.JobSpec
@@ -50,7 +51,7 @@ func TestCountsAreThoseOfTheLedger(t *testing.T) {
 	}{
 		{&job.JobSpec{}, 0, ledger, 207, 16}, {&job.JobSpec{}, 60, ledger, 147, 16}, {&job.JobSpec{Fed: true}, 0, ledger, 190, 16},
 		{&job.JobSpec{}, 0, nil, 190, 16}, {&job.JobSpec{}, 0, &rpc.LedgerResponse{}, 190, 16},
-		{async, 0, ledger, 207, 20}, {async, 0, nil, 190, 16}, {&job.JobSpec{Mode: job.Mode_ASYNC, PushEvery: 3}, 0, ledger, 207, 16},
+		{async, 0, ledger, 207, 20}, {async, 0, nil, 190, 16}, {&job.JobSpec{Mode: job.Mode_ASYNC, PushEvery: 3}, 0, ledger, 207, 20},
 		{&job.JobSpec{Mode: job.Mode_ASYNC, Fed: true}, 0, ledger, 190, 16},
 	} {
 		j := &Job{spec: c.spec, state: &jobState{earlier: c.earlier}, record: record{status: &job.JobStatus{Records: 190, Steps: 16}, begin: 10, next: 26}}

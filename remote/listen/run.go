@@ -213,8 +213,8 @@ func countLast(ctx context.Context, c *jobRun) {
 	c.job.withLock(func() { c.job.countTo(last.Steps) })
 }
 
-// countLedger makes the records of a job that has ended well those of its last ledger, and in async mode its steps, where each is a push of its own: of steps
-// that a lost role has not reported, or has reported twice, only the ledger knows. job.mu is held.
+// countLedger makes the records of a job that has ended well those of its last ledger, and in async mode its steps: of steps that a lost role has not
+// reported, or has reported twice, only the ledger knows. job.mu is held.
 func countLedger(j *Job, last *rpc.LedgerResponse) {
 	if len(last.GetPasses()) == 0 || j.spec.Fed { // of an evaluation there is none
 		return
@@ -224,8 +224,8 @@ func countLedger(j *Job, last *rpc.LedgerResponse) {
 		records += p.Records + p.Again
 	}
 	j.status.Records = records
-	if j.spec.Mode != job.Mode_SYNC && j.spec.PushEvery <= 1 {
-		j.countTo(last.Pushes)
+	if j.spec.Mode != job.Mode_SYNC {
+		j.countTo(last.Steps)
 	}
 }
 

@@ -199,7 +199,7 @@ func (s *Server) Show(m *rpc.JobRequest, stream grpc.ServerStreamingServer[rpc.P
 		d.Waits = waitsOf(j)
 	default:
 		d = j.Show(stream.Context())
-		d.Status.Resumable = mayResume(stream.Context(), s.Manager, j)
+		d.Status.Resumable = mayResume(stream.Context(), s.Manager, j, true)
 		hideGone(stream.Context(), j, d)
 	}
 	if err != nil {

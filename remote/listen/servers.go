@@ -101,7 +101,7 @@ func askServer(ctx context.Context, j *Job, p *peers, m cluster.Member) (enter f
 // reports are the last reports of the servers of a job. They outlive the servers.
 type reports struct {
 	queues  *rpc.QueuesResponse
-	saved   *job.CheckpointStatus // the last checkpoint that the listener has asked for, or gone back to
+	saved   *job.CheckpointStatus // the last checkpoint that the listener has heard of, or gone back to
 	ledger  *rpc.LedgerResponse
 	servers map[int]*rpc.StatusResponse
 	refused map[int]uint64 // messages, by pserver
@@ -112,6 +112,9 @@ type reports struct {
 // enterQueues enters an answer of the coordinator. It may be older than the answer to the last request for a checkpoint, or be that of
 // the coordinator of a new attempt, and says less of checkpoints then.
 func (r *reports) enterQueues(q *rpc.QueuesResponse) {
+	if c := q.GetCheckpoint(); c.GetName() != "" && c.Steps >= r.saved.GetSteps() { // the next coordinator does not know it
+		r.saved = &job.CheckpointStatus{Store: c.Store, Name: c.Name, Steps: c.Steps, Bytes: c.Bytes, CreatedMs: c.CreatedMs}
+	}
 	if q != nil && q.Checkpoint.GetSteps() < r.saved.GetSteps() {
 		q = proto.CloneOf(q)
 		known := q.Checkpoint

@@ -76,7 +76,7 @@ func followUpdates(u *Updates, e Event) (Effects, error) {
 		if m := processOf(u, e.Sender); m.since == e.Generation {
 			m.committed = e.Round + 1
 		}
-		u.steps++
+		u.steps += e.Declaration.steps()
 		u.pace.pushed(e.Rank)
 		e.Declaration.Rank = e.Rank
 		return Effects{Commit: []Declaration{e.Declaration}}, nil

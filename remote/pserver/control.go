@@ -177,7 +177,8 @@ func leaders(members []Member) (n int) {
 // declarationsOf reads declarations, and refuses what are no records.
 func declarationsOf(list []*rpc.Declared) (out []Declaration, err error) {
 	for _, d := range list {
-		declared := Declaration{Rank: id.Rank(d.GetRank()), Rows: d.GetRows(), Weight: d.GetWeight(), Void: d.GetVoid(), Pass: d.GetPass(), Records: wire.RangesOf(d.GetRecords()), Hour: d.GetHour()}
+		declared := Declaration{Rank: id.Rank(d.GetRank()), Rows: d.GetRows(), Weight: d.GetWeight(), Void: d.GetVoid(), Pass: d.GetPass(), Records: wire.RangesOf(d.GetRecords()), Hour: d.GetHour(),
+			Steps: d.GetSteps()}
 		if err := checkRecords(declared.Pass, declared.Records); err != nil {
 			return nil, err
 		}
@@ -189,7 +190,8 @@ func declarationsOf(list []*rpc.Declared) (out []Declaration, err error) {
 func declaredMessages(list []Declaration) []*rpc.Declared {
 	out := make([]*rpc.Declared, len(list))
 	for i, d := range list {
-		out[i] = &rpc.Declared{Rank: uint32(d.Rank), Rows: d.Rows, Weight: d.Weight, Void: d.Void, Pass: d.Pass, Records: wire.Ranges(d.Records), Hour: d.Hour}
+		out[i] = &rpc.Declared{Rank: uint32(d.Rank), Rows: d.Rows, Weight: d.Weight, Void: d.Void, Pass: d.Pass, Records: wire.Ranges(d.Records), Hour: d.Hour,
+			Steps: d.Steps}
 	}
 	return out
 }
@@ -245,9 +247,9 @@ func (s *Server) Ledger(m *rpc.LedgerRequest, stream grpc.ServerStreamingServer[
 	round, ledger, complete := c.version(), c.ledger, c.finished()
 	var counts []PassCount
 	var committed ranges.Set
-	pushes := id.Round(0)
+	steps := id.Round(0)
 	if c.updates != nil {
-		pushes = c.updates.steps
+		steps = c.updates.steps
 	}
 	if ledger != nil {
 		counts = ledger.Counts()
@@ -259,7 +261,7 @@ func (s *Server) Ledger(m *rpc.LedgerRequest, stream grpc.ServerStreamingServer[
 	if ledger == nil {
 		return fault.E(fault.NotFound, fault.At(c.Where), fault.Got("a request for the ledger"), fault.Want("pserver 0, which keeps it"))
 	}
-	r := &rpc.LedgerResponse{Round: uint64(round), Pushes: uint64(pushes), Complete: complete}
+	r := &rpc.LedgerResponse{Round: uint64(round), Steps: uint64(steps), Complete: complete}
 	for _, p := range counts {
 		pass := &rpc.PassLedger{Pass: p.Pass, Records: p.Records, Again: p.Again}
 		if p.Pass == m.Pass {

@@ -26,6 +26,32 @@ import (
 	"github.com/edl-go/edl/remote/wire"
 )
 
+// Pushes count by the steps that they have: the ledger of an async job, and so its cuts, say how many batches were trained. More than a trainer may add up are refused.
+func TestStepsOfPushes(t *testing.T) {
+	s := pstest.Start(t, pstest.Config(1), pstest.SGD(0, false, 1, 2))
+	a := pstest.Trainer{Client: s.Client}
+	push := func(step uint64, steps uint32) error {
+		if _, err := a.Send(t.Context(), step, "w0@GRAD", pstest.Filled(2, 1)); err != nil {
+			t.Fatal(err)
+		}
+		from := int64(step)
+		return a.Declare(t.Context(), step, &rpc.Declared{Rows: 1, Steps: steps, Records: []*rpc.RecordRange{{From: from, To: from + 1}}}, 1)
+	}
+	if err := push(2, 3); err != nil {
+		t.Fatal(err)
+	}
+	if err := push(3, 0); err != nil { // one that does not say it has one step
+		t.Fatal(err)
+	}
+	l, err := wire.Ledger(t.Context(), "pserver 0", s.Client, &rpc.LedgerRequest{Job: pstest.Identity.Job})
+	if err != nil || l.Steps != 4 {
+		t.Errorf("the ledger has %d steps, want 4: %v", l.GetSteps(), err)
+	}
+	if err := push(5000, 1001); !errors.Is(err, fault.InvalidArgument) {
+		t.Errorf("a push of 1001 steps: %v", err)
+	}
+}
+
 // A cutJob is an async job whose messages come in any order. Trainers are lost now and then.
 type cutJob struct {
 	t        *rapid.T

@@ -154,8 +154,15 @@ type Declaration struct {
 	Void    bool  // Weight is a sum of weights, and 0: the contribution is no number, and no round may be made of such ones alone
 	Pass    int32
 	Records []ranges.Range
-	Hour    int64 // that the trainer has read for the round: see ops.HourOf
+	Hour    int64  // that the trainer has read for the round: see ops.HourOf
+	Steps   uint32 // async: of the push, at most maxSteps; 0: 1
 }
+
+// maxSteps is how many steps a push may have.
+const maxSteps = 1000
+
+// steps is how many steps a push has.
+func (d Declaration) steps() id.Round { return id.Round(max(d.Steps, 1)) }
 
 // Effects is what the server has to do because of an event, in the order of the fields. The zero value asks for nothing: the event counts, and that
 // is all.

@@ -106,7 +106,8 @@ func (s *Server) SendBarrier(ctx context.Context, m *rpc.BarrierRequest) (*rpc.B
 
 // declare takes the declaration of a trainer, whose identity is checked.
 func declare(ctx context.Context, c *core, from Sender, m *rpc.BarrierRequest) error {
-	e := Declared{Sender: from, Variables: int(m.Variables), Declaration: Declaration{Rows: m.Rows, Weight: m.Weight, Void: m.Void, Pass: m.Pass, Records: wire.RangesOf(m.Records), Hour: m.Hour}}
+	e := Declared{Sender: from, Variables: int(m.Variables), Declaration: Declaration{Rows: m.Rows, Weight: m.Weight, Void: m.Void, Pass: m.Pass, Records: wire.RangesOf(m.Records), Hour: m.Hour,
+		Steps: m.Steps}}
 	err := checkRecords(e.Declaration.Pass, e.Declaration.Records)
 	if err == nil {
 		e.Group, err = declarationsOf(m.Group)

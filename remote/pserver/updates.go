@@ -17,7 +17,7 @@ type Updates struct {
 	hold
 	pace    pace
 	members map[id.Rank]*progress // with those that are gone
-	steps   id.Round              // in the ledger, and those before the job; on the server that keeps it
+	steps   id.Round              // of the pushes in the ledger, and those before the job; on the server that keeps it
 }
 
 // progress is how far one trainer is, as this server sees it.
@@ -182,8 +182,11 @@ func (u *Updates) declare(m *progress, e Declared) (Effects, error) {
 	if err := u.checkDeclared(e, received); err != nil {
 		return Effects{}, err
 	}
+	if e.Declaration.Steps > maxSteps {
+		return Effects{}, fault.E(fault.InvalidArgument, fault.Gotf("a push of %d steps of trainer %d", e.Declaration.Steps, e.Rank), fault.Wantf("at most %d", maxSteps))
+	}
 	m.committed = e.Round + 1
-	u.steps++
+	u.steps += e.Declaration.steps()
 	u.pace.pushed(e.Rank)
 	e.Declaration.Rank = e.Rank
 	return Effects{Commit: []Declaration{e.Declaration}, Cut: u.reached()}, nil

@@ -136,7 +136,7 @@ func (r *runner) newCoordinator(known *placements, peers *cluster.Peers, placed 
 func checkpointsOf(r *runner) coordinator.Checkpoints {
 	c := r.spec.Spec.Checkpoints
 	return coordinator.Checkpoints{Store: c.GetStore(), Run: r.spec.CheckpointRun, Rounds: c.GetRounds(), Every: c.GetEvery().AsDuration(),
-		Passes: c.GetPasses(), Keep: int(c.GetKeep()), FirstPass: r.spec.FirstPass, Origins: r.spec.CheckpointOrigins}
+		Passes: c.GetPasses(), Idle: r.deadlines.Round, Keep: int(c.GetKeep()), FirstPass: r.spec.FirstPass, Origins: r.spec.CheckpointOrigins}
 }
 
 // runCoordinator serves until the job has ended.

@@ -203,7 +203,7 @@ func (r *rhythm) declaration(variables int32) *rpc.BarrierRequest {
 	if whole := ranges.Of(list...); whole.Count() == ranges.Count(list) { // none of them twice
 		list = whole
 	}
-	return &rpc.BarrierRequest{Rows: r.rows, Variables: variables, Pass: r.pass, Records: wire.Ranges(list)}
+	return &rpc.BarrierRequest{Rows: r.rows, Variables: variables, Pass: r.pass, Records: wire.Ranges(list), Steps: uint32(r.unpushed)}
 }
 
 // settle pushes what the last steps have not pushed, and returns when every push is in the ledger. No step is under way.

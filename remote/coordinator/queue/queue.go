@@ -261,9 +261,21 @@ func (p Policy) within(records int64, following bool) Policy {
 	case p.Start.Batch >= p.Reading.batches(left):
 		p.Start.Pass, p.Start.Batch, p.Trained = p.Start.Pass+1, 0, nil
 	case !p.Sync:
-		p.Trained, p.Start.Batch = p.trainedBefore(p.Start.Pass, records), 0
+		p = p.ByRecords(records)
 	}
 	return p
+}
+
+// ByRecords returns the policy of an async job that begins where a sync one was in a dataset that had so many records: async mode has no batches in order, so the
+// first ones become a part of Trained.
+func (p Policy) ByRecords(records int64) Policy {
+	p.Trained, p.Start.Batch = p.trainedBefore(p.Start.Pass, records), 0
+	return p
+}
+
+// Left returns which records of the pass in which a job begins it trains, of so many records.
+func (p Policy) Left(records int64) ranges.Set {
+	return ranges.Set{{From: 0, To: records}}.Without(p.trainedBefore(p.Start.Pass, records))
 }
 
 // lastPass is the pass that the job ends with.

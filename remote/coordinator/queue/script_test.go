@@ -61,7 +61,7 @@ func (s *stage) run(c scripttest.Command) string {
 	case "changes":
 		return s.showChanges()
 	case "within":
-		trained, ok := queue.Within(s.queue, s.queue.Pass(), rangesOf(c.Arg("committed", "")))
+		trained, ok := queue.Within(s.queue, s.queue.Pass(), rangesOf(c.Arg("committed", "")), false)
 		return fmt.Sprintf("pass %d: %q, %t", s.queue.Pass(), trained.Text(), ok)
 	case "segment":
 		return showSegment(s.queue.Segment(id.Round(s.number(c, "round", "0"))))

@@ -67,6 +67,9 @@ func Unread(q *Queue) bool {
 	return !q.ended && !q.stopped && (q.open() || q.pass < q.policy.lastPass())
 }
 
+// Dry reports whether nothing is left to be given of a dataset that follows a folder, and more files may come.
+func Dry(q *Queue) bool { return q.open() && q.given == q.layout.tasks && q.returned.len == 0 }
+
 // Pass returns the current pass: the one whose ledger an event needs.
 func (q *Queue) Pass() int32 { return q.pass }
 
@@ -74,11 +77,27 @@ func (q *Queue) Pass() int32 { return q.pass }
 func (q *Queue) Name() string { return q.name }
 
 // Within returns the records of a pass that are trained, where the ledger has committed of it: in async mode and with backup trainers, what Policy.Trained of a
-// job is that goes on from here. ok is false where nothing is left of the pass but tasks that were discarded, and of a dataset that follows a folder: the next
-// job begins with another pass.
-func Within(q *Queue, pass int32, committed ranges.Set) (trained ranges.Set, ok bool) {
+// job is that goes on from here. ok is false where nothing is left of the pass but tasks that were discarded: the next job begins with another pass. So it does with
+// a dataset that follows a folder, unless it is told the files of this one (named): the numbers of records follow from the order in which files have come.
+func Within(q *Queue, pass int32, committed ranges.Set, named bool) (trained ranges.Set, ok bool) {
 	trained = committed.Union(q.policy.trainedBefore(pass, q.layout.records))
-	return trained, !q.following && len(q.layout.all().Without(trained.Union(discardedRecords(q)))) > 0
+	left := q.open() || len(q.layout.all().Without(trained.Union(discardedRecords(q)))) > 0
+	return trained, left && (named || !q.following)
+}
+
+// Groups returns the numbers of the files with which a group of tasks begins, without the first. The files of a group were reported together.
+func Groups(q *Queue) (first []int64) {
+	next := 0
+	for i, f := range q.layout.files {
+		for next < len(q.layout.groups) && q.layout.groups[next].record < f.FirstRecord {
+			next++
+		}
+		if f.Records > 0 && i > 0 && next < len(q.layout.groups) && q.layout.groups[next].record == f.FirstRecord {
+			first = append(first, int64(i))
+			next++
+		}
+	}
+	return first
 }
 
 // Files returns the files of the dataset, in order. They must not be changed.

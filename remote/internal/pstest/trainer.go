@@ -54,7 +54,7 @@ func (t Trainer) Barrier(ctx context.Context, round uint64, rows int64, variable
 // Declare is Barrier with the records that the contribution was computed from.
 func (t Trainer) Declare(ctx context.Context, round uint64, d *rpc.Declared, variables int) error {
 	_, err := t.Client.SendBarrier(ctx, &rpc.BarrierRequest{Id: t.ID(round), Rows: d.Rows, Variables: int32(variables), Pass: d.Pass,
-		Records: d.Records})
+		Records: d.Records, Steps: d.Steps})
 	return err
 }
 

@@ -1,0 +1,73 @@
+package coordinator
+
+import (
+	"errors"
+	"time"
+
+	"github.com/edl-go/edl/remote/coordinator/queue"
+)
+
+// This file cuts jobs that make no step. A sync job asks its servers for a cut at a round that is still to come, and an async job with a number of steps between two
+// cuts waits for that number: what they have trained since the last cut would be in none for as long as no files come. So such a job is cut where it is, once.
+
+// errIdle ends an attempt whose round may never come.
+var errIdle = errors.New("no step is made")
+
+// watchIdle calls idle, once, when the job has made steps since its last cut, and makes none for some time: for Idle, where it waits for new files; or, a sync job
+// with a time between two cuts, for that time, whatever it waits for. In sync mode it does not call idle once the round of the attempt is applied. stop ends the watch.
+func (c *cuts) watchIdle(idle func()) (stop func()) {
+	always := c.plan.every // of a sync job
+	if !c.cfg.Sync {
+		always = 0
+	}
+	dry := time.Duration(0)
+	if len(c.cfg.Follow) > 0 {
+		dry = c.cfg.Checkpoints.Idle
+	}
+	often := max(always, dry)
+	if always > 0 && dry > 0 {
+		often = min(always, dry)
+	}
+	if often == 0 || c.plan.passes {
+		return func() {}
+	}
+	ended := make(chan struct{})
+	c.locked(func() {
+		steps, since := c.steps.written(), time.Now()
+		c.spawn(func() {
+			ticks := time.NewTicker(often)
+			defer ticks.Stop()
+			for {
+				select {
+				case <-ticks.C:
+				case <-ended:
+					return
+				}
+				over := false
+				c.locked(func() {
+					now := c.steps.written()
+					if now != steps {
+						steps, since = now, time.Now()
+					}
+					quiet := time.Since(since)
+					over = now > c.covered && c.reached.IsZero() && (always > 0 && quiet >= always || dry > 0 && quiet >= dry && allDry(c.ending.store.queues))
+				})
+				if over {
+					idle()
+					return
+				}
+			}
+		})
+	})
+	return func() { close(ended) }
+}
+
+// allDry reports whether a job with these queues waits for new files, and for nothing else that it knows of.
+func allDry(queues map[string]*queue.Queue) bool {
+	for _, q := range queues {
+		if !queue.Dry(q) {
+			return false
+		}
+	}
+	return true
+}
