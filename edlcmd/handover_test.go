@@ -115,7 +115,6 @@ type struckCluster struct {
 	parts    []*struckPart
 	waiting  bool // another listener waits for the end of the first
 	returned int  // how often the first listener was another one
-	slept    bool // all processes were stopped for a while
 	lost     bool // all roles of a node were lost
 }
 
@@ -169,7 +168,7 @@ func handOver(t *testing.T, seed uint64, want string) {
 		t.Errorf("the run says %d times that its listener is there again, want %d: %s", n, c.returned, said)
 	}
 	if !c.lost { // else the job may have gone back to a checkpoint
-		steps.check(t, c.slept)
+		steps.check(t)
 	}
 	sameFiles(t, filepath.Join(c.dir, "model"), want)
 	if t.Failed() {
@@ -231,7 +230,6 @@ func (c *struckCluster) strike() {
 		c.signal(syscall.SIGCONT, p.cmd.Process.Pid)
 		return
 	case "sleep": // of the whole machine
-		c.slept = true
 		all := c.processes()
 		if c.etcd != nil {
 			c.etcd.Pause(0)

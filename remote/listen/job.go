@@ -288,28 +288,23 @@ func (j *Job) Status() *job.JobStatus {
 	return s
 }
 
-// startOver begins the next attempt of the job.
-func (j *Job) startOver(cause error, servers ...interface{ forget() }) {
-	j.withLock(func() {
-		j.roles.owed.Forget, j.newBegin = false, true
-		j.record.startOver(jobspec.ProgressMessage(j.state.restart), j.state.records())
-		j.reports.saved = j.state.last // the coordinator of the attempt does not know it
-		for _, s := range servers {
-			s.forget()
-		}
-	})
-	j.manager.cfg.Log.Warn("the job starts over", "job", j.ID, "from", j.state.whereFrom(), "because", cause)
-	j.setState(job.State_STARTING, nil)
+// startOver begins the next attempt of the job. mu is held.
+func (j *Job) startOver(servers ...interface{ forget() }) {
+	j.newBegin, j.status.State = true, job.State_STARTING
+	j.record.startOver(jobspec.ProgressMessage(j.state.restart), j.state.records())
+	j.reports.saved = j.state.last // the coordinator of the attempt does not know it
+	for _, s := range servers {
+		s.forget()
+	}
 }
 
-// wentBack begins the next attempt of the job where a checkpoint was made. Its processes stay.
+// wentBack begins the next attempt of the job where a checkpoint was made. Its processes stay. mu is held.
 func wentBack(j *Job, p *job.Progress, records int64, servers ...interface{ forget() }) {
-	j.withLock(func() {
-		j.record.goBack(p, records-j.state.earlier)
-		for _, s := range servers {
-			s.forget()
-		}
-	})
+	j.status.State = job.State_STARTING
+	j.record.goBack(p, records-j.state.earlier)
+	for _, s := range servers {
+		s.forget()
+	}
 }
 
 // setState enters another state and tells it.

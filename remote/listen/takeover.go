@@ -123,8 +123,8 @@ func entry(j *Job, decided, whole bool) *state.JobRecord {
 	}
 	if c := j.roles; c != nil {
 		r.Position = c.watcher.position()
-		if decided {
-			r.Supervision, r.Owed = supervise.Save(c.machine, c.now()), proto.CloneOf(c.owed)
+		if r.Owed = proto.CloneOf(c.owed); decided { // what is done must not be done again, although nothing was decided since
+			r.Supervision = supervise.Save(c.machine, c.now())
 		}
 	}
 	return r
@@ -341,7 +341,10 @@ func (l leftRun) read() (*inheritance, error) {
 			r.Position = before.Position
 		}
 		if r.Supervision == nil {
-			r.Supervision, r.Owed = before.Supervision, before.Owed
+			r.Supervision = before.Supervision
+		}
+		if r.Owed == nil {
+			r.Owed = before.Owed
 		}
 		if r.Begin == nil {
 			r.Begin = before.Begin
@@ -487,15 +490,10 @@ func inheritRoles(c *jobRun, h *inheritance) error {
 }
 
 // goOn does again what an earlier listener may not have done.
-func goOn(ctx context.Context, c *jobRun) (supervise.Effects, error) {
+func goOn(ctx context.Context, c *jobRun) supervise.Effects {
 	c.job.mu.Lock()
 	processes, again, moving, owed := supervise.Processes(c.machine), supervise.Again(c.machine), supervise.Changing(c.machine), proto.CloneOf(c.owed)
 	c.job.mu.Unlock()
-	if owed.Forget {
-		if err := c.forget(ctx); err != nil {
-			return supervise.Effects{}, err
-		}
-	}
 	for m, process := range processes {
 		follow(ctx, c, m, process, true)
 	}
@@ -504,7 +502,7 @@ func goOn(ctx context.Context, c *jobRun) (supervise.Effects, error) {
 		c.wentBack()
 	}
 	if ended, err := c.carryOut(ctx, again); ended {
-		return supervise.Effects{End: true, Err: err}, nil
+		return supervise.Effects{End: true, Err: err}
 	}
 	return c.step(func() supervise.Event {
 		if moving > 0 {
@@ -512,5 +510,5 @@ func goOn(ctx context.Context, c *jobRun) (supervise.Effects, error) {
 				Err: fault.E(fault.LostMember, fault.At("job "+c.job.ID), fault.Got("the end of the listener while the number of pservers was changing"))}
 		}
 		return supervise.Tick{}
-	}), nil
+	})
 }
