@@ -112,6 +112,7 @@ type struckCluster struct {
 	env      []string
 	etcd     *etcdtest.Cluster // nil: the listener has its own
 	random   *rand.Rand
+	client   *bytes.Buffer // what the client of the job has said
 	parts    []*struckPart
 	waiting  bool // another listener waits for the end of the first
 	returned int  // how often the first listener was another one
@@ -124,6 +125,7 @@ type struckPart struct {
 	args            []string
 	cmd             *exec.Cmd
 	said            *bytes.Buffer
+	earlier         string // what those before it have said
 }
 
 func handOver(t *testing.T, seed uint64, want string) {
@@ -147,13 +149,14 @@ func handOver(t *testing.T, seed uint64, want string) {
 	run := exec.CommandContext(t.Context(), c.edl, "run", "program.pb", "--data", "train=grows/train-*", "--follow", "train", "--save", "model", "--every", "1", "--trainers", "2",
 		"--pservers", "2", "--remote="+c.parts[0].address)
 	steps, said := newToldSteps(), &bytes.Buffer{}
+	c.client = said
 	run.Dir, run.Env, run.Stdout, run.Stderr = c.dir, c.env, steps, said
 	if err := run.Start(); err != nil {
 		t.Fatal(err)
 	}
 	for file := range filesOfJob {
 		addFile(t, c.dir, file)
-		steps.await(t, file*stepsOfFile+1+random.IntN(stepsOfFile-1), said)
+		steps.await(t, file*stepsOfFile+1+random.IntN(stepsOfFile-1), c)
 		if file < filesOfJob-1 {
 			c.strike()
 		}
@@ -162,7 +165,7 @@ func handOver(t *testing.T, seed uint64, want string) {
 		t.Fatal(err)
 	}
 	if code := exitCode(t, run); code != 0 {
-		t.Fatalf("the run has ended with %d: %s\n%s", code, said, c.words())
+		t.Fatalf("the run has ended with %d: %s\n%s", code, said, c)
 	}
 	if n := strings.Count(said.String(), "is there again"); n < c.returned {
 		t.Errorf("the run says %d times that its listener is there again, want %d: %s", n, c.returned, said)
@@ -172,7 +175,7 @@ func handOver(t *testing.T, seed uint64, want string) {
 	}
 	sameFiles(t, filepath.Join(c.dir, "model"), want)
 	if t.Failed() {
-		t.Log(c.words())
+		t.Log(c)
 	}
 	for _, p := range c.parts {
 		if err := p.cmd.Process.Signal(os.Interrupt); err != nil {
@@ -201,6 +204,9 @@ func (c *struckCluster) add(name string, args ...string) {
 
 // start starts a listener, and returns what waits until it listens.
 func (c *struckCluster) start(p *struckPart, more ...string) (ready func()) {
+	if p.said != nil {
+		p.earlier += p.said.String()
+	}
 	p.said = &bytes.Buffer{}
 	p.cmd = exec.CommandContext(context.WithoutCancel(c.t.Context()), c.edl, append(p.args, more...)...)
 	p.cmd.Dir, p.cmd.Env, p.cmd.Stderr = c.dir, c.env, p.said
@@ -304,7 +310,7 @@ func (c *struckCluster) until(what string, ok func() bool) {
 		select {
 		case <-look.C:
 		case <-limit:
-			c.t.Fatalf("%v without %s\n%s", patience, what, c.words())
+			c.t.Fatalf("%v without %s\n%s", patience, what, c)
 		}
 	}
 }
@@ -350,11 +356,20 @@ func (c *struckCluster) signal(s syscall.Signal, pids ...int) {
 	}
 }
 
-// words are the last words of the listeners.
-func (c *struckCluster) words() string {
+// String is what the client and the listeners have said, and what they say of the job now.
+func (c *struckCluster) String() string {
 	var b strings.Builder
+	fmt.Fprintf(&b, "the client: %s\n", c.client)
 	for _, p := range c.parts {
-		fmt.Fprintf(&b, "the listener at %s: %s\n", p.address, p.said)
+		fmt.Fprintf(&b, "the listener at %s: %s%s\n", p.address, p.earlier, p.said)
+	}
+	for _, args := range [][]string{{"jobs", "show"}, {"why"}, {"logs"}} {
+		ctx, cancel := context.WithTimeout(c.t.Context(), 10*time.Second)
+		cmd := exec.CommandContext(ctx, c.edl, append(args, "--listener", c.parts[0].address)...)
+		cmd.Dir, cmd.Env = c.dir, c.env
+		out, err := cmd.CombinedOutput()
+		cancel()
+		fmt.Fprintf(&b, "edl %s: %v\n%s\n", strings.Join(args, " "), err, out)
 	}
 	return b.String()
 }
