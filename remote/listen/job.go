@@ -65,7 +65,7 @@ type Job struct {
 	record
 	placing placing                 // guarded by mu
 	stop    context.CancelCauseFunc // guarded by mu
-	stopped bool                    // by a user; guarded by mu
+	stopped error                   // why it was stopped, by a user or because it cannot outlive its listener; nil: it was not; guarded by mu
 }
 
 func newJob(m *Manager, id string, spec *job.JobSpec, p *plan, state *jobState) *Job {
@@ -110,17 +110,24 @@ func (j *Job) Wait(ctx context.Context) error {
 
 // Stop ends the job before its time and waits for its roles.
 func (j *Job) Stop(ctx context.Context) error {
-	j.mu.Lock()
-	j.stopped = true
-	if j.stop != nil {
-		j.stop(fault.New(fault.Canceled, "stopped by the user"))
-	}
-	j.mu.Unlock()
+	askToStop(j, fault.New(fault.Canceled, "stopped by the user"))
 	select {
 	case <-j.done:
 		return nil
 	case <-ctx.Done():
 		return fault.Wrap(fault.Canceled, "job "+j.ID, context.Cause(ctx))
+	}
+}
+
+// askToStop is Stop without waiting. The reason counts of whoever asks first.
+func askToStop(j *Job, why error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.stopped == nil {
+		j.stopped = why
+	}
+	if j.stop != nil {
+		j.stop(j.stopped)
 	}
 }
 
@@ -155,8 +162,8 @@ func (j *Job) run(ctx context.Context) {
 	defer cancel(nil)
 	j.mu.Lock()
 	j.stop = cancel
-	if j.stopped {
-		cancel(fault.New(fault.Canceled, "stopped by the user"))
+	if j.stopped != nil {
+		cancel(j.stopped)
 	}
 	j.mu.Unlock()
 	err := j.manager.queue.await(ctx, j)
@@ -190,11 +197,11 @@ func isIn(j *Job, state job.State) bool {
 	return j.status.State == state
 }
 
-// wasStopped reports whether a user has stopped the job.
+// wasStopped reports whether the job was stopped, and not by the end of the listener alone.
 func wasStopped(j *Job) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return j.stopped
+	return j.stopped != nil
 }
 
 // isStopped reports whether a user, or the end of the listener, has stopped the job.
@@ -202,7 +209,7 @@ func (j *Job) isStopped() bool {
 	stopping := j.manager.ctx.Err() != nil && !j.manager.failing()
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return j.stopped || stopping
+	return j.stopped != nil || stopping
 }
 
 // end writes the last event.
