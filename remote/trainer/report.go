@@ -135,17 +135,14 @@ func (r *reporter) run(ctx context.Context) error {
 			return nil
 		case len(steps) > 0:
 			last = time.Now()
-			err := r.send(ctx, in, steps)
+			if err := r.send(ctx, in, steps); err != nil {
+				return err // whoever waits for the message is told with the end
+			}
 			r.mu.Lock()
 			r.sending = false
-			if err == nil {
-				r.keepTaken(in, steps)
-			}
+			r.keepTaken(in, steps)
 			r.changed.Broadcast()
 			r.mu.Unlock()
-			if err != nil {
-				return err
-			}
 			continue
 		}
 		timer.Stop()
