@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -52,13 +51,14 @@ where "edl listen --allow-data" and "--allow-save" let them. An admin may do wit
 	cmd.Flags().IntVar(&days, "days", 90, "how many days the credentials are valid, at most 400")
 	access = choiceFlag(cmd, "role", "what the user may do at your listeners", accessNames()...)
 	cmd.RunE = func(_ *cobra.Command, args []string) error {
-		switch name := args[0]; {
+		switch {
 		case file == "":
 			return fault.E(fault.InvalidArgument, fault.At("credentials"), fault.Got("no file"), fault.Want("-o FILE"))
 		case days < 1 || days > maxDays:
 			return fault.E(fault.InvalidArgument, fault.At("--days"), fault.Gotf("%d", days), fault.Wantf("1 to %d", maxDays))
-		case name == "" || len(name) > 100 || strings.ContainsFunc(name, func(r rune) bool { return r < ' ' }):
-			return fault.E(fault.InvalidArgument, fault.At("credentials"), fault.Got("name "+fault.Quote(name)), fault.Want("1 to 100 bytes without control characters"))
+		}
+		if err := credential.CheckUser(args[0]); err != nil {
+			return err
 		}
 		where, err := credential.File()
 		if err != nil {

@@ -127,7 +127,7 @@ comes first, then the environment, then the job file given with -f, then the def
 	root.SetErr(c.err)
 	root.SetFlagErrorFunc(flagFault)
 	root.AddCommand(newRun(c), newData(c), newShow(c), newTranspile(c), newVerify(c), newDemo(c), newVersion(c), newRole(c), newKeeper(c), newPod(c))
-	root.AddCommand(newListen(c), newOperator(c), newSubmit(c), newAttach(c), newTop(c), newNode(c), newJobs(c), newWhy(c), newLogs(c), newStop(c), newScale(c), newCheckpoint(c), newExport(c), newCredentials(c), newToken(c), newJobReport(c), newDoctor(c), newServe(c), newSweep(c), newDiff(c))
+	root.AddCommand(newListen(c), newOperator(c), newSubmit(c), newAttach(c), newTop(c), newNode(c), newJobs(c), newWhy(c), newLogs(c), newStop(c), newScale(c), newCheckpoint(c), newExport(c), newCredentials(c), newLogin(c), newToken(c), newJobReport(c), newDoctor(c), newServe(c), newSweep(c), newDiff(c))
 	strictBuiltins(root)
 	explainArguments(root)
 	return root

@@ -104,6 +104,85 @@ func TestKeeperIsKilled(t *testing.T) {
 	_ = p.cmd.Wait()
 }
 
+// A job that keeps its state for its caller ends with its listener, however that goes: the client ends with the reason, no role is left when the next listener says so, and the job is resumed at once
+// from its checkpoint.
+func TestKeptStateEndsWithItsListener(t *testing.T) {
+	for name, way := range map[string]struct {
+		signal syscall.Signal
+		code   int
+	}{"killed": {syscall.SIGKILL, 1}, "terminated": {syscall.SIGTERM, 130}} {
+		t.Run(name, func(t *testing.T) {
+			c := &struckCluster{t: t, edl: edlFile(t), dir: t.TempDir(), client: &bytes.Buffer{}}
+			c.env = append(os.Environ(), "TMPDIR="+t.TempDir(), "EDL_AUTHORITY="+filepath.Join(t.TempDir(), "authority.pem"), "XDG_RUNTIME_DIR="+t.TempDir())
+			growingJob(t, c.dir)
+			c.add("taker")
+			p := c.parts[0]
+			c.start(p)()
+			command := func(args ...string) *exec.Cmd {
+				cmd := exec.CommandContext(t.Context(), c.edl, args...)
+				cmd.Dir, cmd.Env, cmd.Stderr = c.dir, c.env, c.client
+				return cmd
+			}
+			train := func(data, params, save string, more ...string) *exec.Cmd {
+				args := []string{"run", "program.pb", "--data", "train=" + data + "/train-*", "--save", save, "--every", "1"}
+				if params != "" {
+					args = append(args, "--params", params, "--from-start", "--trainers", "2", "--pservers", "2")
+				}
+				return command(append(args, more...)...)
+			}
+			for _, cmd := range []*exec.Cmd{train("all", "", "first"), train("all", "first", "reference", "--remote")} {
+				if err := cmd.Run(); err != nil {
+					t.Fatalf("%v: %s", err, c)
+				}
+			}
+			addFile(t, c.dir, 0)
+			run := train("grows", "first", "model", "--follow", "train", "--name", "kept", "--checkpoint-every", "10r", "--remote="+p.address)
+			steps := newToldSteps()
+			run.Stdout = steps
+			if err := run.Start(); err != nil {
+				t.Fatal(err)
+			}
+			steps.await(t, stepsOfFile-1, c)
+			c.until("a checkpoint", func() bool {
+				made, err := filepath.Glob(filepath.Join(p.folder, "jobs", "kept", "checkpoints", "*", "manifest"))
+				return err == nil && len(made) > 0
+			})
+			c.signal(way.signal, p.cmd.Process.Pid)
+			_ = p.cmd.Wait()
+			c.start(p)()
+			if code := exitCode(t, run); code != way.code {
+				t.Errorf("the run has ended with %d, want %d", code, way.code)
+			}
+			for _, want := range []string{"the job ends with it", "a job that keeps its state for its caller", "edl jobs resume kept"} {
+				if !strings.Contains(c.client.String(), want) {
+					t.Errorf("the run does not say %q: %s", want, c.client)
+				}
+			}
+			if left := len(c.processes()); left != 2 { // the listener, and its keeper
+				t.Errorf("%d processes are left", left)
+			}
+			for file := 1; file < filesOfJob; file++ {
+				addFile(t, c.dir, file)
+			}
+			if err := os.WriteFile(filepath.Join(c.dir, "grows", "_END"), nil, 0o666); err != nil {
+				t.Fatal(err)
+			}
+			if err := command("jobs", "resume", "kept", "--listener", p.address).Run(); err != nil {
+				t.Fatalf("edl jobs resume: %v: %s", err, c)
+			}
+			c.until("the end of the job", func() bool {
+				out, err := command("jobs", "--state", "succeeded", "--listener", p.address).Output()
+				return err == nil && bytes.Contains(out, []byte("kept"))
+			})
+			sameFiles(t, filepath.Join(c.dir, "model"), filepath.Join(c.dir, "reference"))
+			if err := p.cmd.Process.Signal(os.Interrupt); err != nil {
+				t.Fatal(err)
+			}
+			_ = p.cmd.Wait()
+		})
+	}
+}
+
 // A struckCluster is the listeners of a job, and what they need.
 type struckCluster struct {
 	t        *testing.T
@@ -112,10 +191,10 @@ type struckCluster struct {
 	env      []string
 	etcd     *etcdtest.Cluster // nil: the listener has its own
 	random   *rand.Rand
+	client   *bytes.Buffer // what the client of the job has said
 	parts    []*struckPart
 	waiting  bool // another listener waits for the end of the first
 	returned int  // how often the first listener was another one
-	slept    bool // all processes were stopped for a while
 	lost     bool // all roles of a node were lost
 }
 
@@ -125,6 +204,7 @@ type struckPart struct {
 	args            []string
 	cmd             *exec.Cmd
 	said            *bytes.Buffer
+	earlier         string // what those before it have said
 }
 
 func handOver(t *testing.T, seed uint64, want string) {
@@ -148,13 +228,14 @@ func handOver(t *testing.T, seed uint64, want string) {
 	run := exec.CommandContext(t.Context(), c.edl, "run", "program.pb", "--data", "train=grows/train-*", "--follow", "train", "--save", "model", "--every", "1", "--trainers", "2",
 		"--pservers", "2", "--remote="+c.parts[0].address)
 	steps, said := newToldSteps(), &bytes.Buffer{}
+	c.client = said
 	run.Dir, run.Env, run.Stdout, run.Stderr = c.dir, c.env, steps, said
 	if err := run.Start(); err != nil {
 		t.Fatal(err)
 	}
 	for file := range filesOfJob {
 		addFile(t, c.dir, file)
-		steps.await(t, file*stepsOfFile+1+random.IntN(stepsOfFile-1), said)
+		steps.await(t, file*stepsOfFile+1+random.IntN(stepsOfFile-1), c)
 		if file < filesOfJob-1 {
 			c.strike()
 		}
@@ -163,17 +244,17 @@ func handOver(t *testing.T, seed uint64, want string) {
 		t.Fatal(err)
 	}
 	if code := exitCode(t, run); code != 0 {
-		t.Fatalf("the run has ended with %d: %s\n%s", code, said, c.words())
+		t.Fatalf("the run has ended with %d: %s\n%s", code, said, c)
 	}
 	if n := strings.Count(said.String(), "is there again"); n < c.returned {
 		t.Errorf("the run says %d times that its listener is there again, want %d: %s", n, c.returned, said)
 	}
 	if !c.lost { // else the job may have gone back to a checkpoint
-		steps.check(t, c.slept)
+		steps.check(t)
 	}
 	sameFiles(t, filepath.Join(c.dir, "model"), want)
 	if t.Failed() {
-		t.Log(c.words())
+		t.Log(c)
 	}
 	for _, p := range c.parts {
 		if err := p.cmd.Process.Signal(os.Interrupt); err != nil {
@@ -202,6 +283,9 @@ func (c *struckCluster) add(name string, args ...string) {
 
 // start starts a listener, and returns what waits until it listens.
 func (c *struckCluster) start(p *struckPart, more ...string) (ready func()) {
+	if p.said != nil {
+		p.earlier += p.said.String()
+	}
 	p.said = &bytes.Buffer{}
 	p.cmd = exec.CommandContext(context.WithoutCancel(c.t.Context()), c.edl, append(p.args, more...)...)
 	p.cmd.Dir, p.cmd.Env, p.cmd.Stderr = c.dir, c.env, p.said
@@ -231,7 +315,6 @@ func (c *struckCluster) strike() {
 		c.signal(syscall.SIGCONT, p.cmd.Process.Pid)
 		return
 	case "sleep": // of the whole machine
-		c.slept = true
 		all := c.processes()
 		if c.etcd != nil {
 			c.etcd.Pause(0)
@@ -306,7 +389,7 @@ func (c *struckCluster) until(what string, ok func() bool) {
 		select {
 		case <-look.C:
 		case <-limit:
-			c.t.Fatalf("%v without %s\n%s", patience, what, c.words())
+			c.t.Fatalf("%v without %s\n%s", patience, what, c)
 		}
 	}
 }
@@ -352,11 +435,20 @@ func (c *struckCluster) signal(s syscall.Signal, pids ...int) {
 	}
 }
 
-// words are the last words of the listeners.
-func (c *struckCluster) words() string {
+// String is what the client and the listeners have said, and what they say of the job now.
+func (c *struckCluster) String() string {
 	var b strings.Builder
+	fmt.Fprintf(&b, "the client: %s\n", c.client)
 	for _, p := range c.parts {
-		fmt.Fprintf(&b, "the listener at %s: %s\n", p.address, p.said)
+		fmt.Fprintf(&b, "the listener at %s: %s%s\n", p.address, p.earlier, p.said)
+	}
+	for _, args := range [][]string{{"jobs", "show"}, {"why"}, {"logs"}} {
+		ctx, cancel := context.WithTimeout(c.t.Context(), 10*time.Second)
+		cmd := exec.CommandContext(ctx, c.edl, append(args, "--listener", c.parts[0].address)...)
+		cmd.Dir, cmd.Env = c.dir, c.env
+		out, err := cmd.CombinedOutput()
+		cancel()
+		fmt.Fprintf(&b, "edl %s: %v\n%s\n", strings.Join(args, " "), err, out)
 	}
 	return b.String()
 }

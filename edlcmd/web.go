@@ -116,7 +116,7 @@ func (f *webFlags) serve(ctx context.Context, c *console, l *remote.Listener, da
 		return nil, fault.Wrap(fault.Unavailable, "--web "+f.address, err)
 	}
 	tokens := credential.OpenTokens(tokenFile(data))
-	cfg := web.Config{Source: web.Of(client), Tokens: tokens, Issuer: others, Address: l.Address(), Version: c.currentVersion().Version, Debug: f.debug, Metrics: f.metrics}
+	cfg := web.Config{Source: web.Of(client), Tokens: tokens, Issuer: others, Authority: authority, Address: l.Address(), Version: c.currentVersion().Version, Debug: f.debug, Metrics: f.metrics}
 	if !quiet {
 		cfg.Log = slog.New(slog.NewTextHandler(c.err, nil))
 	}

@@ -35,7 +35,7 @@ func TestListenerWithPages(t *testing.T) {
 		t.Fatal(err)
 	}
 	lines := bufio.NewReader(out)
-	var url string
+	var url, address string
 	for range 2 {
 		line, err := lines.ReadString('\n')
 		if err != nil {
@@ -43,6 +43,8 @@ func TestListenerWithPages(t *testing.T) {
 		}
 		if at, ok := strings.CutPrefix(line, "dashboard at "); ok {
 			url = strings.TrimSpace(at)
+		} else if at, ok := strings.CutPrefix(line, "listening on "); ok {
+			address = strings.TrimSpace(at)
 		}
 	}
 	base, printed, ok := strings.Cut(url, "/#token=")
@@ -86,7 +88,34 @@ func TestListenerWithPages(t *testing.T) {
 			t.Errorf("%s: %d, want %d", c.path, got, c.want)
 		}
 	}
+	// A token gives credentials, with which its user calls the listener, in the role of the token.
+	file := filepath.Join(t.TempDir(), "me.pem")
+	asUser := func(args ...string) (string, error) {
+		cmd := exec.CommandContext(ctx, edl, args...)
+		cmd.Env, cmd.Stdin = append(os.Environ(), "EDL_CREDENTIALS="+file, "EDL_AUTHORITY="+filepath.Join(t.TempDir(), "none.pem")), strings.NewReader(made+"\n")
+		b, err := cmd.CombinedOutput()
+		return string(b), err
+	}
+	for range 2 { // the second ones take the place of the first
+		if said, err := asUser("login", base, "-o", file); err != nil || !strings.Contains(said, "user/grafana/viewer") {
+			t.Fatalf("edl login: %v: %s", err, said)
+		}
+	}
+	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v, %v", info, err)
+	}
+	if said, err := asUser("jobs", "--listener", address); err != nil {
+		t.Errorf("edl jobs: %v: %s", err, said)
+	}
+	if said, err := asUser("stop", "j", "--listener", address); err == nil || !strings.Contains(said, "want a submitter") {
+		t.Errorf("edl stop of a viewer: %v: %s", err, said)
+	}
 	token("revoke", "grafana")
+	for _, c := range []struct{ url, want string }{{base, "token that is not known"}, {"http://example.org", "no URL of pages"}, {"https://user@127.0.0.1", "no URL of pages"}} {
+		if said, err := asUser("login", c.url, "-o", file); err == nil || !strings.Contains(said, c.want) {
+			t.Errorf("edl login %s: %v: %s", c.url, err, said)
+		}
+	}
 	if got := status("/metrics", made); got != 401 {
 		t.Errorf("with a token that was revoked: %d", got)
 	}

@@ -39,7 +39,11 @@ func follow(ctx context.Context, c *Client, once func(first bool) (heard bool, s
 		switch {
 		case since.IsZero():
 			since = time.Now()
-			say(c, "%s does not answer; its jobs go on, and this command waits for it for at most %v", c.address, awayTime)
+			goOn := "its jobs go on"
+			if c.behind.Load() {
+				goOn = "the job ends with it, because it is fed, or keeps its state"
+			}
+			say(c, "%s does not answer; %s, and this command waits for it for at most %v", c.address, goOn, awayTime)
 		case time.Since(since) > awayTime:
 			return err
 		}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
@@ -28,6 +29,7 @@ type Client struct {
 	conn    *grpc.ClientConn
 	service rpc.ListenerClient
 	durable bool              // the jobs of the listener outlive it
+	behind  atomic.Bool       // but for the last one that this client has submitted, which keeps its state for the client, or is fed by it
 	notice  func(text string) // of WithNotice
 }
 
@@ -229,6 +231,7 @@ func (c *Client) at(err error) error { return wire.Refused(wire.FromStatus(c.add
 
 // Submit sends a job and returns its id. When ctx ends before, no job goes on: one that has begun meanwhile is stopped.
 func (c *Client) Submit(ctx context.Context, spec *job.JobSpec) (string, error) {
+	c.behind.Store(spec.Fed || spec.KeepState || spec.State != "")
 	call, cancel := context.WithCancel(context.WithoutCancel(ctx)) // a stream that is given up ends with it
 	defer cancel()
 	sending := context.AfterFunc(ctx, cancel)

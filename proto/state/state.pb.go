@@ -2001,8 +2001,7 @@ func (x *Wish) GetPromised() uint64 {
 // Owed is what was decided and is not done yet.
 type Owed struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Forget        bool                   `protobuf:"varint,1,opt,name=forget,proto3" json:"forget,omitempty"` // the traces of an attempt that has ended are to be removed
-	Back          *rpc.GoBackResponse    `protobuf:"bytes,2,opt,name=back,proto3" json:"back,omitempty"`      // the steps of the job are told from there on
+	Back          *rpc.GoBackResponse    `protobuf:"bytes,2,opt,name=back,proto3" json:"back,omitempty"` // the steps of the job are told from there on
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2035,13 +2034,6 @@ func (x *Owed) ProtoReflect() protoreflect.Message {
 // Deprecated: Use Owed.ProtoReflect.Descriptor instead.
 func (*Owed) Descriptor() ([]byte, []int) {
 	return file_proto_state_state_proto_rawDescGZIP(), []int{26}
-}
-
-func (x *Owed) GetForget() bool {
-	if x != nil {
-		return x.Forget
-	}
-	return false
 }
 
 func (x *Owed) GetBack() *rpc.GoBackResponse {
@@ -2208,6 +2200,7 @@ type Supervision struct {
 	Moves         int32                  `protobuf:"varint,19,opt,name=moves,proto3" json:"moves,omitempty"`         // how often the state was to move
 	Now           int64                  `protobuf:"varint,20,opt,name=now,proto3" json:"now,omitempty"`             // when this was written
 	Suspended     bool                   `protobuf:"varint,21,opt,name=suspended,proto3" json:"suspended,omitempty"` // no attempt begins until the job is resumed
+	Forgets       bool                   `protobuf:"varint,22,opt,name=forgets,proto3" json:"forgets,omitempty"`     // the traces of the attempt that has ended are being removed
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2385,6 +2378,13 @@ func (x *Supervision) GetNow() int64 {
 func (x *Supervision) GetSuspended() bool {
 	if x != nil {
 		return x.Suspended
+	}
+	return false
+}
+
+func (x *Supervision) GetForgets() bool {
+	if x != nil {
+		return x.Forgets
 	}
 	return false
 }
@@ -2812,10 +2812,9 @@ const file_proto_state_state_proto_rawDesc = "" +
 	"after_step\x18\x01 \x01(\x04H\x00R\tafterStep\x88\x01\x01\x12!\n" +
 	"\fwithout_save\x18\x02 \x01(\bR\vwithoutSave\x12\x1a\n" +
 	"\bpromised\x18\x03 \x01(\x04R\bpromisedB\r\n" +
-	"\v_after_step\"K\n" +
-	"\x04Owed\x12\x16\n" +
-	"\x06forget\x18\x01 \x01(\bR\x06forget\x12+\n" +
-	"\x04back\x18\x02 \x01(\v2\x17.edl.rpc.GoBackResponseR\x04back\"\xea\x02\n" +
+	"\v_after_step\"9\n" +
+	"\x04Owed\x12+\n" +
+	"\x04back\x18\x02 \x01(\v2\x17.edl.rpc.GoBackResponseR\x04backJ\x04\b\x01\x10\x02\"\xea\x02\n" +
 	"\bJobBegin\x12'\n" +
 	"\x05begin\x18\x01 \x01(\v2\x11.edl.job.ProgressR\x05begin\x12+\n" +
 	"\arestart\x18\x02 \x01(\v2\x11.edl.job.ProgressR\arestart\x12\x14\n" +
@@ -2829,7 +2828,7 @@ const file_proto_state_state_proto_rawDesc = "" +
 	"\bunpacked\x18\n" +
 	" \x01(\tR\bunpacked\x12\x1a\n" +
 	"\bexported\x18\v \x01(\tR\bexported\x12\x10\n" +
-	"\x03dir\x18\f \x01(\tR\x03dir\"\xc6\x04\n" +
+	"\x03dir\x18\f \x01(\tR\x03dir\"\xe0\x04\n" +
 	"\vSupervision\x12\x1a\n" +
 	"\bpservers\x18\x01 \x01(\x05R\bpservers\x12\x16\n" +
 	"\x06wanted\x18\x02 \x01(\x05R\x06wanted\x12/\n" +
@@ -2852,7 +2851,8 @@ const file_proto_state_state_proto_rawDesc = "" +
 	"\ascaling\x18\x12 \x01(\x05R\ascaling\x12\x14\n" +
 	"\x05moves\x18\x13 \x01(\x05R\x05moves\x12\x10\n" +
 	"\x03now\x18\x14 \x01(\x03R\x03now\x12\x1c\n" +
-	"\tsuspended\x18\x15 \x01(\bR\tsuspended\"\xa0\x03\n" +
+	"\tsuspended\x18\x15 \x01(\bR\tsuspended\x12\x18\n" +
+	"\aforgets\x18\x16 \x01(\bR\aforgets\"\xa0\x03\n" +
 	"\x0eSupervisedRole\x12!\n" +
 	"\x04role\x18\x01 \x01(\x0e2\r.edl.job.RoleR\x04role\x12\x14\n" +
 	"\x05index\x18\x02 \x01(\x05R\x05index\x12\x14\n" +

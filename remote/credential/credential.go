@@ -23,6 +23,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/edl-go/edl/fault"
 )
@@ -77,6 +79,17 @@ func (n Name) String() string {
 		return fmt.Sprintf("%s/%s/%s/%d", Role, url.PathEscape(n.Job), url.PathEscape(n.Role), n.Index)
 	}
 	return string(n.Kind)
+}
+
+// maxUser bounds the name of a user in bytes.
+const maxUser = 100
+
+// CheckUser refuses what is no name of a user.
+func CheckUser(name string) error {
+	if name == "" || len(name) > maxUser || !utf8.ValidString(name) || strings.ContainsFunc(name, unicode.IsControl) {
+		return fault.E(fault.InvalidArgument, fault.At("credentials"), fault.Got("name "+fault.Quote(name)), fault.Wantf("1 to %d bytes without control characters", maxUser))
+	}
+	return nil
 }
 
 // parseName is the inverse of String.

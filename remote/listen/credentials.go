@@ -3,6 +3,7 @@ package listen
 import (
 	"cmp"
 	"context"
+	"log/slog"
 	"strings"
 	"time"
 
@@ -62,23 +63,27 @@ func credentialsOf(cfg Config, spec *job.RoleSpec) (*job.RoleRenewal, error) {
 	return m, nil
 }
 
-// The clock of the wall is looked at at least so often: it goes on while the machine sleeps, and timers do not. After a renewal that has failed the next try comes
-// as soon.
-const renewalPause = time.Minute
+// The clock of the wall is looked at at least each renewalPause: it goes on while the machine sleeps, and timers do not. After a renewal that has failed the next try
+// comes after renewalSoon, and each further one after twice the time, up to renewalPause; all three are no more than a tenth of the time between two renewals.
+const (
+	renewalSoon  = time.Second
+	renewalPause = time.Minute
+)
 
 // renew gives a role the next credentials each time that a third of the life of the last ones is over, until ctx ends. Of a role that an earlier listener has
-// started it is not known when that is, so it gets them at once.
+// started it is not known when that is, so it gets them at once. A renewal that fails is tried again: at first the node of a role may not have answered yet.
 func renew(ctx context.Context, cfg Config, spec *job.RoleSpec, h launch.Handle, atOnce bool) {
 	if cfg.Authority == nil && cfg.EtcdAuthority == nil {
 		return
 	}
 	every := cmp.Or(cfg.CredentialLife, CredentialLife) / credential.RenewAfter
+	most := min(renewalPause, every/10)
 	due := time.Now().Round(0) // without the clock of timers
 	if !atOnce {
 		due = due.Add(every)
 	}
-	for {
-		timer := time.NewTimer(min(renewalPause, max(0, time.Until(due))))
+	for failed := time.Duration(0); ; { // failed: the last pause after a failure; 0: there was none since the last renewal
+		timer := time.NewTimer(min(most, max(0, time.Until(due))))
 		select {
 		case <-timer.C:
 		case <-ctx.Done():
@@ -92,11 +97,18 @@ func renew(ctx context.Context, cfg Config, spec *job.RoleSpec, h launch.Handle,
 		if err == nil {
 			err = h.Renew(m)
 		}
-		pause := every
-		if err != nil && ctx.Err() == nil {
-			cfg.Log.Warn("a role keeps its credentials, which expire", "job", spec.Job, "role", spec.Role.String(), "index", spec.Index, "error", err)
-			pause = min(every, renewalPause)
+		if err == nil {
+			failed, due = 0, time.Now().Round(0).Add(every)
+			continue
 		}
-		due = time.Now().Round(0).Add(pause)
+		failed = min(most, max(renewalSoon, 2*failed))
+		due = time.Now().Round(0).Add(failed)
+		if ctx.Err() == nil {
+			level := slog.LevelInfo
+			if failed == most {
+				level = slog.LevelWarn
+			}
+			cfg.Log.Log(ctx, level, "the next credentials of a role could not be given to it; trying again", "job", spec.Job, "role", spec.Role.String(), "index", spec.Index, "in", failed, "error", err)
+		}
 	}
 }

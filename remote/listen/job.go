@@ -65,7 +65,7 @@ type Job struct {
 	record
 	placing placing                 // guarded by mu
 	stop    context.CancelCauseFunc // guarded by mu
-	stopped bool                    // by a user; guarded by mu
+	stopped error                   // why it was stopped, by a user or because it cannot outlive its listener; nil: it was not; guarded by mu
 	resumes resumption              // guarded by mu
 }
 
@@ -111,17 +111,24 @@ func (j *Job) Wait(ctx context.Context) error {
 
 // Stop ends the job before its time and waits for its roles.
 func (j *Job) Stop(ctx context.Context) error {
-	j.mu.Lock()
-	j.stopped = true
-	if j.stop != nil {
-		j.stop(fault.New(fault.Canceled, "stopped by the user"))
-	}
-	j.mu.Unlock()
+	askToStop(j, fault.New(fault.Canceled, "stopped by the user"))
 	select {
 	case <-j.done:
 		return nil
 	case <-ctx.Done():
 		return fault.Wrap(fault.Canceled, "job "+j.ID, context.Cause(ctx))
+	}
+}
+
+// askToStop is Stop without waiting. The reason counts of whoever asks first.
+func askToStop(j *Job, why error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.stopped == nil {
+		j.stopped = why
+	}
+	if j.stop != nil {
+		j.stop(j.stopped)
 	}
 }
 
@@ -156,8 +163,8 @@ func (j *Job) run(ctx context.Context) {
 	defer cancel(nil)
 	j.mu.Lock()
 	j.stop = cancel
-	if j.stopped {
-		cancel(fault.New(fault.Canceled, "stopped by the user"))
+	if j.stopped != nil {
+		cancel(j.stopped)
 	}
 	j.mu.Unlock()
 	err := j.manager.queue.await(ctx, j)
@@ -191,11 +198,11 @@ func isIn(j *Job, state job.State) bool {
 	return j.status.State == state
 }
 
-// wasStopped reports whether a user has stopped the job.
+// wasStopped reports whether the job was stopped, and not by the end of the listener alone.
 func wasStopped(j *Job) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return j.stopped
+	return j.stopped != nil
 }
 
 // isStopped reports whether a user, or the end of the listener, has stopped the job.
@@ -203,7 +210,7 @@ func (j *Job) isStopped() bool {
 	stopping := j.manager.ctx.Err() != nil && !j.manager.failing()
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return j.stopped || stopping
+	return j.stopped != nil || stopping
 }
 
 // end writes the last event.
@@ -289,31 +296,26 @@ func (j *Job) Status() *job.JobStatus {
 	return s
 }
 
-// startOver begins the next attempt of the job.
-func (j *Job) startOver(cause error, servers ...interface{ forget() }) {
-	j.withLock(func() {
-		j.roles.owed.Forget, j.newBegin = false, true
-		j.record.startOver(jobspec.ProgressMessage(j.state.restart), j.state.records())
-		j.reports.saved = j.state.last // the coordinator of the attempt does not know it
-		for _, s := range servers {
-			s.forget()
-		}
-	})
-	j.manager.cfg.Log.Warn("the job starts over", "job", j.ID, "from", j.state.whereFrom(), "because", cause)
-	j.setState(job.State_STARTING, nil)
+// startOver begins the next attempt of the job. mu is held.
+func (j *Job) startOver(servers ...interface{ forget() }) {
+	j.newBegin, j.status.State = true, job.State_STARTING
+	j.record.startOver(jobspec.ProgressMessage(j.state.restart), j.state.records())
+	j.reports.saved = j.state.last // the coordinator of the attempt does not know it
+	for _, s := range servers {
+		s.forget()
+	}
 }
 
-// wentBack begins the next attempt of the job where a checkpoint was made. Its processes stay.
+// wentBack begins the next attempt of the job where a checkpoint was made. Its processes stay. mu is held.
 func wentBack(j *Job, p *job.Progress, records int64, servers ...interface{ forget() }) {
-	j.withLock(func() {
-		j.record.goBack(p, records-j.state.earlier)
-		if j.reports.saved.GetSteps() > p.GetSteps() { // it was damaged, and an older one was taken
-			j.reports.saved = nil
-		}
-		for _, s := range servers {
-			s.forget()
-		}
-	})
+	j.status.State = job.State_STARTING
+	j.record.goBack(p, records-j.state.earlier)
+	if j.reports.saved.GetSteps() > p.GetSteps() { // it was damaged, and an older one was taken
+		j.reports.saved = nil
+	}
+	for _, s := range servers {
+		s.forget()
+	}
 }
 
 // setState enters another state and tells it.

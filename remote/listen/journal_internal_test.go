@@ -58,7 +58,7 @@ func TestJournal(t *testing.T) {
 		return list[0], h
 	}
 	write(written, &state.JobRecord{Begin: &state.JobBegin{Params: "p"}}, 2)
-	write(written, &state.JobRecord{Supervision: &state.Supervision{Wanted: 3}, Owed: &state.Owed{Forget: true}, Position: &state.Position{Fence: 7}}, 0)
+	write(written, &state.JobRecord{Supervision: &state.Supervision{Wanted: 3}, Owed: &state.Owed{Back: &rpc.GoBackResponse{Records: 9}}, Position: &state.Position{Fence: 7}}, 0)
 	write(written, &state.JobRecord{Position: &state.Position{Fence: 7, Next: 5}}, 3)
 	path := written.path(1)
 	whole, err := os.ReadFile(path)
@@ -89,16 +89,17 @@ func TestJournal(t *testing.T) {
 		t.Fatal(err)
 	}
 	l, h := left()
-	if got := fmt.Sprintln(h.first, len(h.events), h.Position.GetNext(), h.Supervision.GetWanted(), h.Owed.GetForget(), h.Begin.GetParams(), l.Job.Run, l.Keeper); got != "0 5 5 3 true p a-1 k\n" {
+	if got := fmt.Sprintln(h.first, len(h.events), h.Position.GetNext(), h.Supervision.GetWanted(), h.Owed.GetBack().GetRecords(), h.Begin.GetParams(), l.Job.Run, l.Keeper); got != "0 5 5 3 9 p a-1 k\n" {
 		t.Errorf("the next listener reads %s", got)
 	}
 
-	// The next listener goes on in a file of its own, and what it writes follows.
+	// The next listener goes on in a file of its own, and what it writes follows. What is done is not owed any more, although nothing was decided since.
 	number = 5
-	write(l.journal, &state.JobRecord{Position: h.Position, Supervision: &state.Supervision{Wanted: 4}, Begin: h.Begin}, 1)
+	write(l.journal, &state.JobRecord{Position: h.Position, Supervision: &state.Supervision{Wanted: 4}, Owed: h.Owed, Begin: h.Begin}, 0)
+	write(l.journal, &state.JobRecord{Position: h.Position, Owed: &state.Owed{}}, 1)
 	l.journal.close()
-	if l, h = left(); len(h.events) != 6 || h.Supervision.GetWanted() != 4 || l.journal.segment != 2 {
-		t.Errorf("%d events, %v, file %d", len(h.events), h.Supervision, l.journal.segment)
+	if l, h = left(); len(h.events) != 6 || h.Supervision.GetWanted() != 4 || h.Owed.Back != nil || l.journal.segment != 2 {
+		t.Errorf("%d events, %v, %v, file %d", len(h.events), h.Supervision, h.Owed, l.journal.segment)
 	}
 	l.journal.close()
 

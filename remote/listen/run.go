@@ -285,10 +285,7 @@ func (c *jobRun) run(ctx context.Context) error {
 	})
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	effects, err := begin(ctx, c)
-	if err != nil {
-		return err
-	}
+	effects := begin(ctx, c)
 	for {
 		if ended, err := c.carryOut(ctx, effects); ended {
 			return c.cause(err)
@@ -306,11 +303,11 @@ func (c *jobRun) run(ctx context.Context) error {
 }
 
 // begin starts the roles of a job that begins, or goes on with those of one that an earlier listener has begun.
-func begin(ctx context.Context, c *jobRun) (supervise.Effects, error) {
+func begin(ctx context.Context, c *jobRun) supervise.Effects {
 	if ran(c.job) {
 		return goOn(ctx, c)
 	}
-	return c.step(func() supervise.Event { return supervise.Began{} }), nil
+	return c.step(func() supervise.Event { return supervise.Began{} })
 }
 
 // now is the machine's clock.
@@ -343,7 +340,7 @@ func decide(c *jobRun, event func() supervise.Event) supervise.Effects {
 	}
 	wake(c)
 	c.job.status.Trainers = int32(c.machine.Trainers())
-	if c.owed.Forget = c.owed.Forget || effects.Forget; effects.Back {
+	if effects.Back {
 		c.owed.Back = c.went
 	}
 	return effects
@@ -389,10 +386,8 @@ func (c *jobRun) carryOut(ctx context.Context, effects supervise.Effects) (ended
 	for _, m := range effects.Kill {
 		c.kill(m)
 	}
-	if effects.Forget {
-		if err := c.forget(ctx); err != nil {
-			return true, err
-		}
+	if effects.Forget { // alone but for what is above
+		return c.carryOut(ctx, forget(ctx, c))
 	}
 	for _, s := range effects.Start {
 		c.start(ctx, s.Member, s.Before)
@@ -453,11 +448,12 @@ func (c *jobRun) wentBack() {
 	c.watcher.turn.Lock()
 	defer c.watcher.turn.Unlock()
 	p, cause := c.went.GetProgress(), lastLoss(c)
-	var before uint64
-	c.job.withLock(func() { before = c.watcher.history })
-	wentBack(c.job, p, c.went.GetRecords(), c.watcher, c.job.acks, c.job.finishing)
+	c.job.withLock(func() { // at once: what is written of it is all or nothing
+		before := c.watcher.history
+		wentBack(c.job, p, c.went.GetRecords(), c.watcher, c.job.acks, c.job.finishing)
+		c.watcher.history, c.owed.Back = before+1, nil
+	})
 	c.job.manager.cfg.Log.Warn("the job has gone back to a checkpoint", "job", c.job.ID, "steps", p.GetSteps(), "because", cause)
-	c.job.withLock(func() { c.watcher.history, c.owed.Back = before+1, nil })
 	c.job.setState(job.State_STARTING, nil)
 }
 
@@ -474,8 +470,28 @@ func lastLoss(c *jobRun) (err error) {
 	return err
 }
 
-// forget ends an attempt: every role of it has ended.
-func (c *jobRun) forget(long context.Context) error {
+// forget removes what an attempt has left whose roles have all ended, and begins the next one.
+func forget(ctx context.Context, c *jobRun) supervise.Effects {
+	err := removeAttempt(ctx, c)
+	if err == nil && c.scale.anew {
+		placed(ctx, c)
+	}
+	var cause error
+	effects := c.step(func() supervise.Event { // job.mu is held
+		if cause = c.machine.Cause(); err == nil {
+			c.job.startOver(c.watcher, c.finals, c.job.acks, c.job.finishing)
+		}
+		return supervise.Forgotten{Err: err}
+	})
+	if err == nil {
+		c.job.manager.cfg.Log.Warn("the job starts over", "job", c.job.ID, "from", c.job.state.whereFrom(), "because", cause)
+		c.job.setState(job.State_STARTING, nil)
+	}
+	return effects
+}
+
+// removeAttempt removes what the registry has of an attempt, and finds out where the next one begins. It may be repeated until roles of the next one start.
+func removeAttempt(long context.Context, c *jobRun) error {
 	ctx, cancel := context.WithTimeout(long, c.job.limits.Start) // no role can start while etcd is away
 	defer cancel()
 	if err := c.registry.Forget(ctx); err != nil {
@@ -485,13 +501,6 @@ func (c *jobRun) forget(long context.Context) error {
 		return fault.E(fault.KindOf(err), fault.At("job "+c.job.ID), fault.Cause(err),
 			fault.Hintf("its pservers are lost, and its checkpoints in %s cannot be read; when they can, go on with --resume", c.job.spec.Checkpoints.Store))
 	}
-	c.job.mu.Lock()
-	cause := c.machine.Cause()
-	c.job.mu.Unlock()
-	if c.scale.anew {
-		placed(long, c)
-	}
-	c.job.startOver(cause, c.watcher, c.finals, c.job.acks, c.job.finishing)
 	return nil
 }
 

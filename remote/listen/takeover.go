@@ -16,6 +16,7 @@ import (
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/proto/state"
+	"github.com/edl-go/edl/remote/cluster"
 	"github.com/edl-go/edl/remote/jobspec"
 	"github.com/edl-go/edl/remote/launch"
 	"github.com/edl-go/edl/remote/listen/schedule"
@@ -60,8 +61,8 @@ func handedOver(ctx context.Context) bool { return errors.Is(context.Cause(ctx),
 // before. No job starts after it. It is for a manager with Config.Kept.
 func HandOver(m *Manager) error {
 	for _, j := range m.Jobs() {
-		if !j.Ended() && (j.journal == nil || !goesOn(j.spec)) {
-			m.group.Go(func() { _ = j.Stop(context.Background()) })
+		if what := staysBehind(j.spec); !j.Ended() && (j.journal == nil || what != "") {
+			askToStop(j, fault.E(fault.Canceled, fault.Got(cmp.Or(what, "a job")+" that was "+withListener), fault.Hint(whatNow(j.ID, j.spec)))) // before the others are left
 		}
 	}
 	m.mu.Lock()
@@ -123,8 +124,8 @@ func entry(j *Job, decided, whole bool) *state.JobRecord {
 	}
 	if c := j.roles; c != nil {
 		r.Position = c.watcher.position()
-		if decided {
-			r.Supervision, r.Owed = supervise.Save(c.machine, c.now()), proto.CloneOf(c.owed)
+		if r.Owed = proto.CloneOf(c.owed); decided { // what is done must not be done again, although nothing was decided since
+			r.Supervision = supervise.Save(c.machine, c.now())
 		}
 	}
 	return r
@@ -173,8 +174,25 @@ func stateOf(b *state.JobBegin) *jobState {
 		exported: b.GetExported(), dir: b.GetDir()}
 }
 
-// goesOn reports whether a job can be taken over. What a fed job is fed is known to its client alone, and kept states go with their listener.
-func goesOn(spec *job.JobSpec) bool { return !spec.Fed && !spec.KeepState && spec.State == "" }
+// staysBehind says what a job is that ends with its listener; empty: the next listener takes it over. What a fed job is fed is known to its client alone, and kept states
+// go with their listener.
+func staysBehind(spec *job.JobSpec) string {
+	switch {
+	case spec.Fed:
+		return "a job that its caller feeds"
+	case spec.KeepState || spec.State != "":
+		return "a job that keeps its state for its caller"
+	}
+	return ""
+}
+
+// whatNow is what a user may do about a job that has ended with its listener.
+func whatNow(id string, spec *job.JobSpec) string {
+	if spec.Checkpoints != nil {
+		return "go on from its last checkpoint with \"edl jobs resume " + id + "\""
+	}
+	return "run it again"
+}
 
 // beginRun makes the journal of a job that begins, or returns why it cannot be written. m.mu is held.
 func beginRun(m *Manager, j *Job, kept *state.KeptJob) error {
@@ -233,24 +251,29 @@ func letGo(c *jobRun) {
 
 // endRun ends the journal of a job that has ended, and lets the keeper forget it.
 func endRun(j *Job) {
-	kept := j.manager.cfg.Kept
-	if kept == nil {
+	if j.manager.cfg.Kept == nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), j.limits.Registry)
 	defer cancel()
-	if err := kept.Launcher.Lines(ctx, j.name, j.lines, false, addLine(j)); err != nil {
-		j.manager.cfg.Log.Warn("the last lines of the job's log are missing", "job", j.ID, "error", err)
-	}
-	if err := kept.Launcher.Release(ctx, j.name); err != nil {
-		j.manager.cfg.Log.Warn("the keeper remembers a job that has ended", "job", j.ID, "error", err)
-	}
+	releaseRun(ctx, j)
 	if j.journal == nil {
 		return
 	}
 	j.journal.close()
 	if err := writeLines(filepath.Join(j.journal.dir, logFile), j.logs); err != nil {
 		j.manager.cfg.Log.Warn("the log of the job will be forgotten with this listener", "job", j.ID, "error", err)
+	}
+}
+
+// releaseRun reads what is left of the log of a job, ends the roles that are left, and lets the keeper forget it. It may be called again.
+func releaseRun(ctx context.Context, j *Job) {
+	kept := j.manager.cfg.Kept
+	if err := kept.Launcher.Lines(ctx, j.name, j.lines, false, addLine(j)); err != nil {
+		j.manager.cfg.Log.Warn("the last lines of the job's log are missing", "job", j.ID, "error", err)
+	}
+	if err := kept.Launcher.Release(ctx, j.name); err != nil {
+		j.manager.cfg.Log.Warn("the keeper remembers a job that has ended", "job", j.ID, "error", err)
 	}
 }
 
@@ -341,7 +364,10 @@ func (l leftRun) read() (*inheritance, error) {
 			r.Position = before.Position
 		}
 		if r.Supervision == nil {
-			r.Supervision, r.Owed = before.Supervision, before.Owed
+			r.Supervision = before.Supervision
+		}
+		if r.Owed == nil {
+			r.Owed = before.Owed
 		}
 		if r.Begin == nil {
 			r.Begin = before.Begin
@@ -396,6 +422,7 @@ func takeOver(ctx context.Context, m *Manager, l leftRun) (later func(), _ error
 		close(j.done)
 	case err != nil:
 		m.group.Go(func() {
+			abandon(m.ctx, j)
 			j.end(err)
 			noteEnd(m, j)
 		})
@@ -410,6 +437,41 @@ func takeOver(ctx context.Context, m *Manager, l leftRun) (later func(), _ error
 		goOnWith(m, j, schedule.Runs{Job: now, Trainers: int(h.Supervision.Wanted)})
 	}
 	return nil, nil
+}
+
+// abandon ends the roles of a job that does not go on with this listener, and removes what the registry has of them: the job may be resumed as soon as its end is told.
+func abandon(ctx context.Context, j *Job) {
+	ctx, cancel := context.WithTimeout(ctx, j.limits.Registry)
+	defer cancel()
+	releaseRun(ctx, j)
+	registry, err := j.manager.cfg.Registry(ctx, j.roleSpec(cluster.Member{Role: job.Role_COORDINATOR}, 0))
+	if err == nil {
+		defer registry.Close()
+		var owner cluster.Membership
+		if owner, err = claimSoon(ctx, registry); err == nil {
+			removeTraces(ctx, j, registry, owner)
+		}
+	}
+	if err != nil {
+		j.manager.cfg.Log.Warn("traces of the job are left in the registry until a listener starts", "job", j.ID, "error", err)
+	}
+}
+
+// claimSoon claims the name of a job whose listener was killed: as soon as its lease has ended, unless another listener of the cluster has the name by then.
+func claimSoon(ctx context.Context, of cluster.Registry) (cluster.Membership, error) {
+	look := time.NewTicker(retryPause)
+	defer look.Stop()
+	for {
+		owner, err := of.Claim(ctx)
+		if !errors.Is(err, fault.Fenced) {
+			return owner, err
+		}
+		select {
+		case <-look.C:
+		case <-ctx.Done():
+			return nil, err
+		}
+	}
 }
 
 // goOnWith begins a job that was taken over, at its place in the queue. m.mu is held.
@@ -446,9 +508,10 @@ func mayGoOn(m *Manager, l leftRun, h *inheritance, spec *job.JobSpec) error {
 	switch {
 	case l.Keeper != m.cfg.Kept.Keeper && h.Supervision != nil:
 		return fault.E(fault.LostMember, where, fault.Got("the end of the listener, and of the keeper of its processes"), fault.Want("a keeper that outlives it"),
-			fault.Hint("go on from its last checkpoint with \"edl jobs resume "+l.id+"\""))
-	case !goesOn(spec):
-		return fault.E(fault.LostMember, where, fault.Got("the end of the listener of a job that is fed, or keeps its state"), fault.Want("a job that reads its own data, from files to files"))
+			fault.Hint(whatNow(l.id, spec)))
+	case staysBehind(spec) != "":
+		return fault.E(fault.LostMember, where, fault.Got("the end of the listener of "+staysBehind(spec)), fault.Want("a job that reads its own data, from files to files"),
+			fault.Hint(whatNow(l.id, spec)))
 	}
 	return nil
 }
@@ -487,15 +550,10 @@ func inheritRoles(c *jobRun, h *inheritance) error {
 }
 
 // goOn does again what an earlier listener may not have done.
-func goOn(ctx context.Context, c *jobRun) (supervise.Effects, error) {
+func goOn(ctx context.Context, c *jobRun) supervise.Effects {
 	c.job.mu.Lock()
 	processes, again, moving, owed := supervise.Processes(c.machine), supervise.Again(c.machine), supervise.Changing(c.machine), proto.CloneOf(c.owed)
 	c.job.mu.Unlock()
-	if owed.Forget {
-		if err := c.forget(ctx); err != nil {
-			return supervise.Effects{}, err
-		}
-	}
 	for m, process := range processes {
 		follow(ctx, c, m, process, true)
 	}
@@ -504,7 +562,7 @@ func goOn(ctx context.Context, c *jobRun) (supervise.Effects, error) {
 		c.wentBack()
 	}
 	if ended, err := c.carryOut(ctx, again); ended {
-		return supervise.Effects{End: true, Err: err}, nil
+		return supervise.Effects{End: true, Err: err}
 	}
 	return c.step(func() supervise.Event {
 		if moving > 0 {
@@ -512,5 +570,5 @@ func goOn(ctx context.Context, c *jobRun) (supervise.Effects, error) {
 				Err: fault.E(fault.LostMember, fault.At("job "+c.job.ID), fault.Got("the end of the listener while the number of pservers was changing"))}
 		}
 		return supervise.Tick{}
-	}), nil
+	})
 }

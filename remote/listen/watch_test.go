@@ -133,7 +133,7 @@ func TestTakeOfAnEarlierAttempt(t *testing.T) {
 	if !ended(5, 2, job.State_SUCCEEDED) {
 		t.Error("the end of the first attempt was not heard")
 	}
-	w.job.startOver(fault.New(fault.LostMember, "a pserver"), w)
+	w.job.withLock(func() { w.job.startOver(w) })
 	if err := w.tell(old, 5, 3, 57); !errors.Is(err, context.Canceled) {
 		t.Errorf("a step of the first attempt: %v", err)
 	}

@@ -19,6 +19,107 @@ import (
 	"github.com/edl-go/edl/remote/wire"
 )
 
+// A trainer whose lease is lost finds the coordinator until it ends, so that it can report its last steps: its coordinator may have lost its key at the same moment, and take it anew at another
+// address.
+func TestLastReportsFindTheCoordinator(t *testing.T) {
+	store := cluster.NewMemory()
+	specs := roleSpecs(t, 1<<20)
+	ctx, cancel := context.WithCancel(bounded(t))
+	defer cancel()
+	if err := open(t, store).SetDesired(ctx, 2); err != nil {
+		t.Fatal(err)
+	}
+	gone := &goesAway{addresses: make(chan string, 1), given: make(chan context.Context, 1)}
+	untold := make(chan struct{})
+	ends := make(chan ended, len(specs))
+	for _, s := range specs {
+		registry, log := open(t, store), io.Discard
+		if s.Role == job.Role_TRAINER && s.Index == 1 {
+			gone.Registry = registry
+			registry = gone
+			log = &sees{text: "may be untold", then: func() { close(untold) }}
+		}
+		go func() {
+			ends <- ended{role.Name(s), role.Run(ctx, s, role.Options{Registry: registry, Log: slog.New(slog.NewTextHandler(log, nil))})}
+		}()
+	}
+	follows := <-gone.given
+	awaitStep(ctx, t, open(t, store), specs[0].Job)
+	gone.addresses <- "" // the coordinator stays away, so the trainer waits for it as long as it may
+	store.Expire(prefix, cluster.Member{Role: job.Role_TRAINER, Index: 1})
+	<-follows.Done()
+	select {
+	case <-untold:
+	default:
+		t.Error("the trainer has lost sight of the coordinator before it gave up its last reports")
+	}
+	for e := range ends {
+		if e.name == "trainer-1" {
+			if !errors.Is(e.err, fault.Fenced) {
+				t.Errorf("it ends with %v", e.err)
+			}
+			break
+		}
+	}
+	cancel()
+}
+
+// awaitStep waits until all trainers have reported a step.
+func awaitStep(ctx context.Context, t *testing.T, registry cluster.Registry, id string) {
+	t.Helper()
+	address, err := registry.Coordinator(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err := wire.Dial(address, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	stream, err := rpc.NewCoordinatorClient(conn).Watch(ctx, &rpc.WatchRequest{Job: id})
+	if err == nil {
+		_, err = stream.Recv()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// goesAway is a registry of which a test says where the coordinator is, once that was known.
+type goesAway struct {
+	cluster.Registry
+	addresses chan string
+	given     chan context.Context // of WatchAddress for the coordinator
+}
+
+func (r *goesAway) WatchAddress(ctx context.Context, m cluster.Member) (<-chan string, error) {
+	if m.Role != job.Role_COORDINATOR {
+		return r.Registry.WatchAddress(ctx, m)
+	}
+	address, err := r.Coordinator(ctx)
+	if err != nil {
+		return nil, err
+	}
+	r.given <- ctx
+	out := make(chan string)
+	go func() {
+		defer close(out)
+		for {
+			select {
+			case out <- address:
+			case <-ctx.Done():
+				return
+			}
+			select {
+			case address = <-r.addresses:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return out, nil
+}
+
 // A role whose Leave gets no answer sends it again.
 func TestLeaveThatIsLost(t *testing.T) {
 	store := cluster.NewMemory()

@@ -34,9 +34,11 @@ func (r *runner) train(ctx context.Context) error {
 	defer stop()
 	leased, cancel := whileMember(work, member)
 	defer cancel()
-	peers := cluster.NewPeers(leased, r.registry, r.side)
+	peers := cluster.NewPeers(context.WithoutCancel(leased), r.registry, r.side) // with a lost lease the trainer still reports its last steps
 	defer peers.Close()
-	run := peers.Context()
+	run, end := context.WithCancelCause(leased)
+	defer end(nil)
+	defer context.AfterFunc(peers.Context(), func() { end(context.Cause(peers.Context())) })()
 	servers, coordinator, err := r.connect(ctx, run, peers)
 	if err == nil {
 		var data *dataplane.Dialer

@@ -226,19 +226,19 @@ func (c *Comm) SendBarrier(ctx context.Context) error {
 	}
 	if err := c.links.contribute(ctx); err != nil {
 		if c.links.mayCount() {
-			return c.noteSuperseded(err)
+			return c.noteSuperseded(ctx, err)
 		}
 		return err
 	}
 	if c.verdicts.on {
-		return c.noteSuperseded(c.verdicts.barrier(ctx, c))
+		return c.noteSuperseded(ctx, c.verdicts.barrier(ctx, c))
 	}
 	defer c.ahead.ask(ctx, c, c.round()+1)
 	if c.links != nil && !slices.Contains(c.links, nil) {
 		c.links.declare(ctx)
 		return nil
 	}
-	return c.noteSuperseded(forEach(ctx, len(c.Servers), c.slots, func(ctx context.Context, server int) error {
+	return c.noteSuperseded(ctx, forEach(ctx, len(c.Servers), c.slots, func(ctx context.Context, server int) error {
 		if l := c.links.to(server); l != nil {
 			syncStep{l}.declare(ctx)
 			return nil
@@ -335,7 +335,7 @@ func (c *Comm) FetchBarrier(ctx context.Context) error {
 	if err == nil && c.Superseded() == nil {
 		c.Times.Enter(timing.Other)
 	}
-	if err := c.noteSuperseded(err); err != nil || c.Sync || c.version != afterStep {
+	if err := c.noteSuperseded(ctx, err); err != nil || c.Sync || c.version != afterStep {
 		return err
 	}
 	if !c.rhythm.pushes || len(c.records) == 0 {
@@ -392,9 +392,12 @@ func (c *Comm) Superseded() error {
 	return c.superseded
 }
 
-// noteSuperseded notes that the generation has ended, or that others have gone on, where err says so of a sync step that has been declared, or that counts.
-// What is still to be received of the step then stays as it was: its trainer receives everything anew before it goes on.
-func (c *Comm) noteSuperseded(err error) error {
+// noteSuperseded notes that the generation has ended, or that others have gone on, where err says so of a sync step that has been declared, or that counts. It has
+// ended for a trainer whose lease is lost, too. What is still to be received of the step then stays as it was: its trainer receives everything anew before it goes on.
+func (c *Comm) noteSuperseded(ctx context.Context, err error) error {
+	if cause := context.Cause(ctx); err != nil && errors.Is(cause, fault.Fenced) {
+		err = fault.E(fault.Superseded, fault.Cause(cause))
+	}
 	if !c.Sync || c.version != afterStep || !errors.Is(err, fault.Superseded) && !(errors.Is(err, fault.Stale) && c.verdicts.counts(c)) {
 		return err
 	}

@@ -2,12 +2,14 @@ package trainer
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"time"
 
 	"google.golang.org/grpc"
 
+	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
@@ -45,6 +47,7 @@ const (
 type reporter struct {
 	keep   bool          // for repeat; only where a coordinator knows a step by its number
 	every  time.Duration // between the beginnings of two messages; 0: a message is sent when the one before is answered
+	after  time.Duration // how long it goes on when the lease of the trainer is lost: what it has may be the only report of rounds that count
 	send   func(ctx context.Context, in *generation, steps []*rpc.TrainerStep) error
 	begin  func() (end func()) // enters and ends a wait for room in the list of waits
 	cancel context.CancelFunc
@@ -74,7 +77,7 @@ type reported struct {
 }
 
 func newReporter(ctx context.Context, t *Trainer) *reporter {
-	r := &reporter{keep: t.cfg.Sync && !t.cfg.Spec.GetFed(), every: t.cfg.Deadlines.Report, send: t.sendSteps,
+	r := &reporter{keep: t.cfg.Sync && !t.cfg.Spec.GetFed(), every: t.cfg.Deadlines.Report, after: t.cfg.Deadlines.LostLease / 2, send: t.sendSteps,
 		begin: func() func() {
 			return t.caller.begin(callTarget{"coordinator", "room for another report of a step"}, 0).end
 		}}
@@ -84,7 +87,7 @@ func newReporter(ctx context.Context, t *Trainer) *reporter {
 
 // start begins to send.
 func (r *reporter) start(ctx context.Context) {
-	ctx, r.cancel = context.WithCancel(ctx)
+	ctx, r.cancel = outlasting(ctx, r.after)
 	r.done, r.wake, r.changed = make(chan struct{}), make(chan struct{}, 1), sync.NewCond(&r.mu)
 	go func() {
 		defer close(r.done)
@@ -94,6 +97,21 @@ func (r *reporter) start(ctx context.Context) {
 		r.ended, r.err = true, err
 		r.changed.Broadcast()
 	}()
+}
+
+// outlasting returns a context that ends with ctx, or a time later where ctx ends because a lease is lost.
+func outlasting(ctx context.Context, after time.Duration) (context.Context, context.CancelFunc) {
+	out, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() {
+		cause := context.Cause(ctx)
+		if !errors.Is(cause, fault.Fenced) {
+			cancel(cause)
+			return
+		}
+		late := time.AfterFunc(after, func() { cancel(cause) })
+		context.AfterFunc(out, func() { late.Stop() })
+	})
+	return out, func() { stop(); cancel(nil) }
 }
 
 // run sends messages until the reporter is closed, or sending fails.
@@ -117,17 +135,14 @@ func (r *reporter) run(ctx context.Context) error {
 			return nil
 		case len(steps) > 0:
 			last = time.Now()
-			err := r.send(ctx, in, steps)
+			if err := r.send(ctx, in, steps); err != nil {
+				return err // whoever waits for the message is told with the end
+			}
 			r.mu.Lock()
 			r.sending = false
-			if err == nil {
-				r.keepTaken(in, steps)
-			}
+			r.keepTaken(in, steps)
 			r.changed.Broadcast()
 			r.mu.Unlock()
-			if err != nil {
-				return err
-			}
 			continue
 		}
 		timer.Stop()

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/id"
@@ -296,6 +297,47 @@ func (d *dying) Join(context.Context, *rpc.JoinRequest, ...grpc.CallOption) (*rp
 		return nil, status.Error(codes.Unavailable, "the end of this process")
 	}
 	return &rpc.JoinResponse{Generation: 7}, nil
+}
+
+// A reporter ends with its trainer, and outlives the lease of the trainer: then what is under way and what waits is sent, for a time.
+func TestReportsAfterALostLease(t *testing.T) {
+	lost := fault.New(fault.Fenced, "a lost lease")
+	for name, c := range map[string]struct {
+		cause  error
+		answer time.Duration // takes so long
+		want   string
+	}{
+		"another end":  {errors.New("interrupted"), 100 * time.Millisecond, "0ms: 0"},
+		"a lost lease": {lost, 100 * time.Millisecond, "0ms: 0, 100ms: 1 2, 200ms: 0 1 2"},
+		"no answer":    {lost, time.Hour, "0ms: 0"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			m := &messages{began: time.Now(), after: c.answer}
+			r := &reporter{keep: true, after: time.Second, send: m.send, begin: func() func() { return func() {} }}
+			ctx, end := context.WithCancelCause(t.Context())
+			r.start(ctx)
+			in := &generation{}
+			for round := range uint64(3) {
+				if err := r.report(in, stepOf(round, 0)); err != nil {
+					t.Error(err)
+				}
+				synctest.Wait()
+			}
+			time.Sleep(50 * time.Millisecond)
+			end(c.cause)
+			if err := r.flush(); (err == nil) != (c.want != "0ms: 0") {
+				t.Errorf("%s: %v", name, err)
+			}
+			if took := time.Since(m.began); took > 50*time.Millisecond+time.Second {
+				t.Errorf("%s: the end takes %v", name, took)
+			}
+			_ = r.repeat()
+			r.close()
+			if got := strings.Join(m.sent, ", "); got != c.want {
+				t.Errorf("%s: sent %q, want %q", name, got, c.want)
+			}
+		})
+	}
 }
 
 // When a message fails for good, whoever reports or waits is told why. Closing a reporter gives up what is under way.

@@ -171,7 +171,7 @@ func (c *testJob) hooks(rank uint32, conn net.Conn) func(when string, round uint
 // longDeadlines are for tests in which no deadline passes.
 var longDeadlines = jobspec.Deadlines{TrainerRound: time.Hour, Unavailable: time.Hour, Leave: time.Second, Seek: 5 * time.Second}
 
-// errKilled ends a trainer as the loss of its lease does: it sends nothing any more.
+// errKilled ends a trainer as the loss of its lease does: it sends nothing any more, but reports for half of Deadlines.LostLease, of which longDeadlines have none.
 var errKilled = fault.New(fault.Fenced, "killed")
 
 func (c *testJob) killTrainer(rank uint32) {

@@ -77,7 +77,7 @@ type Trainer struct {
 
 // Run trains until the data ends, and then returns nil or ErrNoCoordinator, or until the trainer is drained: then it returns fault.Drained, joined with
 // ErrNoCoordinator where that holds. It reports its end to the coordinator, with the reason when something went wrong. When ctx ends because the
-// trainer's lease is lost (fault.Fenced), it sends nothing.
+// trainer's lease is lost (fault.Fenced), it sends the reports of its steps, for half of Deadlines.LostLease at most, and nothing else.
 func Run(ctx context.Context, cfg Config) error {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
@@ -100,6 +100,11 @@ func Run(ctx context.Context, cfg Config) error {
 	t.reporter = newReporter(ctx, t)
 	t.members.again = t.reporter.repeat
 	err = t.generations(ctx)
+	if errors.Is(context.Cause(ctx), fault.Fenced) { // all trainers may have lost their leases at once, as on a machine that slept
+		if lost := t.reporter.repeat(); lost != nil {
+			cfg.Log.Warn("the last steps of a trainer without a lease may be untold", "error", lost)
+		}
+	}
 	t.reporter.close()
 	t.heldBack.close()
 	if wrong := t.data.close(); wrong != nil {

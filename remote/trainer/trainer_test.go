@@ -76,6 +76,50 @@ func TestStaleTrainerIsFenced(t *testing.T) {
 	}
 }
 
+// Trainers that lose their leases all at once, as on a machine that has slept, report what they have trained before they end: nobody else can tell these rounds.
+func TestLostLeasesLoseNoReport(t *testing.T) {
+	const rounds = 10
+	m := testkit.Reading(t, 5, optimizer.SGD(0.05))
+	spec := &job.JobSpec{Trainers: 2, Pservers: 2, Fetch: []string{m.Loss}}
+	c := newTestJob(t, m, testkit.Samples(t, t.TempDir(), 48), spec, queue.Policy{Passes: 1, RecordsPerTask: 7, MaxFailures: 3})
+	c.deadlines.LostLease = time.Hour
+	c.coordinator.hold = make(chan struct{}) // so that every report is still to be taken
+	ctx := bounded(t)
+	var declared [2]sync.Once
+	var all atomic.Int32
+	regrouped := make(chan error, 1)
+	c.call = func(rank uint32, _ int, when string, round uint64) {
+		if when != "before recv" || round != 4 {
+			return
+		}
+		declared[rank].Do(func() {
+			if all.Add(1) < 2 {
+				return
+			}
+			c.killTrainer(0)
+			c.killTrainer(1)
+			close(c.coordinator.hold)
+			go func() { regrouped <- c.coordinator.regroup(ctx, 0, 1) }()
+		})
+	}
+	if err := errors.Join(c.train(ctx, 2), <-regrouped); err != nil {
+		t.Fatal(err)
+	}
+	rows, global := map[uint64]int64{}, map[uint64]int64{}
+	for _, m := range c.coordinator.committed() {
+		rows[m.Id.Round] += m.Rows
+		global[m.Id.Round] = m.GlobalRows
+	}
+	for round := range uint64(rounds) {
+		if rows[round] == 0 || rows[round] != global[round] {
+			t.Errorf("reports of %d of %d rows of round %d", rows[round], global[round], round)
+		}
+	}
+	if began := c.coordinator.began; len(began) != 2 || began[1].Round < 4 || len(c.coordinator.late) > 0 {
+		t.Errorf("generations %+v, late reports %v", began, c.coordinator.late)
+	}
+}
+
 // A trainer that is drained finishes its step, reports what is finished, and leaves; the others go on without it, and the law holds.
 func TestDrain(t *testing.T) {
 	for _, mode := range []job.Mode{job.Mode_SYNC, job.Mode_ASYNC} {

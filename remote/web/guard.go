@@ -41,6 +41,9 @@ func (s *Server) routes() []route {
 	for _, name := range scripts {
 		all = append(all, route{"GET /" + name, everybody, pageFile(name, "text/javascript; charset=utf-8")})
 	}
+	if s.cfg.Authority != nil {
+		all = append(all, route{"POST /api/credentials", credential.Viewer, s.credentials})
+	}
 	if s.cfg.Debug {
 		all = append(all,
 			route{"GET /debug/pprof/", credential.Admin, long(pprof.Index)},

@@ -163,7 +163,11 @@ type site struct {
 func newSite(t *testing.T, source Source, debug bool) *site {
 	t.Helper()
 	tokens := credential.OpenTokens(filepath.Join(t.TempDir(), credential.TokenFile))
-	s := &site{Server: New(Config{Source: source, Tokens: tokens, Address: "127.0.0.1:7164", Version: "v1", Debug: debug}), tokens: tokens}
+	authority, err := credential.NewAuthority()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &site{Server: New(Config{Source: source, Tokens: tokens, Authority: authority, Address: "127.0.0.1:7164", Version: "v1", Debug: debug}), tokens: tokens}
 	s.hub.every = 20 * time.Millisecond
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -196,10 +200,16 @@ func (s *site) lookAgain(t *testing.T) {
 	}
 }
 
-// get asks for a path and returns the answer, whose body the caller closes.
+// get asks for a path and returns the answer, whose body is closed at the end of the test.
 func (s *site) get(t *testing.T, path, authorization string) *http.Response {
 	t.Helper()
-	q, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.url+path, nil)
+	return s.ask(t, http.MethodGet, path, authorization)
+}
+
+// ask is get with a method.
+func (s *site) ask(t *testing.T, method, path, authorization string) *http.Response {
+	t.Helper()
+	q, err := http.NewRequestWithContext(t.Context(), method, s.url+path, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,11 +1,12 @@
 // Package web shows the jobs of a listener to browsers and to Prometheus: a dashboard, metrics, and the report of a job as one file. Nothing here changes a job.
+// Who shows a token may also get credentials, with which it calls the listener itself.
 //
 // It knows of a listener only what a client of it can ask (Source), and asks for what the listener knows already (remote.Known). So an open page costs the
 // roles of a job nothing. It asks only while somebody looks, and once for all who do.
 //
 // Its files in reading order:
 //
-//   - web.go: Server and its connections; guard.go: routes, who may call them, and headers; token is package credential's
+//   - web.go: Server and its connections; guard.go: routes, who may call them, and headers; token is package credential's; credentials.go: credentials for a token
 //   - hub.go: what is known of the jobs, kept fresh while somebody looks; series.go: the values that steps have fetched, thinned; steps.go: how they come
 //   - pages.go: what the pages show, as keys and values; roles.go: the rows of roles; stream.go: changes of them, as server-sent events; logs.go, picture.go
 //   - metrics.go: the same for Prometheus; report.go: the same as a file
@@ -81,14 +82,16 @@ type Issuer interface {
 
 // Config is what a Server works with.
 type Config struct {
-	Source  Source
-	Tokens  *credential.Tokens     // who may read
-	Issuer  Issuer                 // whose tokens count, too; nil: none
-	Address string                 // of the listener, for people
-	Version string                 // of edl
-	Metrics []prometheus.Collector // beside those of this package; registered once
-	Debug   bool                   // admins may read profiles of the process
-	Log     *slog.Logger           // nil: none
+	Source Source
+	Tokens *credential.Tokens // who may read
+	Issuer Issuer             // whose tokens count, too; nil: none
+	// Authority issues credentials for who shows a token: POST /api/credentials. nil: nobody does.
+	Authority *credential.Authority
+	Address   string                 // of the listener, for people
+	Version   string                 // of edl
+	Metrics   []prometheus.Collector // beside those of this package; registered once
+	Debug     bool                   // admins may read profiles of the process
+	Log       *slog.Logger           // nil: none
 }
 
 // Server serves the pages of one listener.

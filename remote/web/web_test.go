@@ -46,7 +46,7 @@ func TestEveryRouteAsksForAToken(t *testing.T) {
 	}
 	open := []string{"GET /{$}", "GET /style.css", "GET /healthz", "GET /dom.js", "GET /charts.js", "GET /panels.js", "GET /app.js"}
 	for _, r := range s.routes() {
-		path := strings.NewReplacer("GET ", "", "{$}", "", "{job}", "digits").Replace(r.pattern)
+		method, path, _ := strings.Cut(strings.NewReplacer("{$}", "", "{job}", "digits").Replace(r.pattern), " ")
 		if path == "/debug/pprof/profile" || path == "/debug/pprof/trace" {
 			path += "?seconds=1"
 		}
@@ -55,7 +55,7 @@ func TestEveryRouteAsksForAToken(t *testing.T) {
 		}
 		for name, header := range map[string]string{"no": "", "an empty": "Bearer ", "a wrong": "Bearer " + tokenLike, "a revoked": "Bearer " + revoked, "an expired": "Bearer " + expired,
 			"a token of another scheme": "Basic " + tokens[credential.Admin], "a token without a scheme": tokens[credential.Admin], "a cut": "Bearer " + tokens[credential.Admin][1:]} {
-			a := s.get(t, path, header)
+			a := s.ask(t, method, path, header)
 			body, _ := io.ReadAll(io.LimitReader(a.Body, 1<<16))
 			if r.needs == everybody {
 				if a.StatusCode != http.StatusOK || strings.Contains(string(body), "alice") {
@@ -70,7 +70,7 @@ func TestEveryRouteAsksForAToken(t *testing.T) {
 			if r.needs == everybody || a.Covers(r.needs) {
 				continue
 			}
-			if answer := s.get(t, path, "Bearer "+tokens[a]); answer.StatusCode != http.StatusUnauthorized {
+			if answer := s.ask(t, method, path, "Bearer "+tokens[a]); answer.StatusCode != http.StatusUnauthorized {
 				t.Errorf("%s with the token of a %s: %d", r.pattern, a, answer.StatusCode)
 			}
 		}

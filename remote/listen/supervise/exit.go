@@ -202,7 +202,6 @@ func (m *Machine) beginAttempt(now time.Duration, out *Effects) {
 			r.enter(Drained, now)
 		}
 	}
-	out.Forget = true
 	m.adjustTrainers(now, out)
 }
 

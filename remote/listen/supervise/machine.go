@@ -48,7 +48,8 @@
 //	9.05s  Tick                         Start trainer 1: its second start.
 //	20s    LeaseLost trainer 0          It is due in one second. It ends by itself, or is killed at 21s.
 //	30s    Exited pserver 0, trained    The attempt is over. Kill coordinator and trainers. Nothing starts before all have ended.
-//	31s    Exited (the last of them)    Forget, then Start all four: the next attempt.
+//	31s    Exited (the last of them)    Forget: what the attempt has left is removed.
+//	31.1s  Forgotten                    Start all four: the next attempt.
 //
 // With GoesBack:
 //
@@ -107,6 +108,8 @@ type (
 		Member cluster.Member
 		Starts int // of the role, with the one that the lease belonged to: StartsOf
 	}
+	// Forgotten answers Effects.Forget: nothing is left of the attempt that has ended, and the next one begins. With Err the job ends, because the attempt cannot begin.
+	Forgotten struct{ Err error }
 	// WentBack answers Effects.GoBack: the job goes on from a checkpoint, or cannot when Err is not nil.
 	WentBack struct {
 		Number int // of Effects.GoBack
@@ -142,7 +145,7 @@ type Effects struct {
 	Stays  error            // why it has those that it had; nil: nothing was changing, or Placed
 	Drain  []cluster.Member // ask these trainers to end when they can
 	Kill   []cluster.Member // end these roles at once
-	Forget bool             // remove the traces of the attempt that has ended; what follows begins the next one
+	Forget bool             // remove the traces of the attempt that has ended. Nothing starts before Forgotten, which answers it: a role that runs would lose its place
 	Start  []Start
 	// TakeOver lets the standbys of pservers that are lost take their places.
 	TakeOver []TakeOver
@@ -214,6 +217,7 @@ type Machine struct {
 	attempt   int           // from 0
 	again     int           // attempts since the last one that has run for GoodRun
 	clearing  bool          // an attempt has ended, and the next has not begun
+	forgets   bool          // its traces are being removed: Forget has no answer yet
 	beginAt   time.Duration // of the next attempt
 	suspended bool          // it does not begin until the job is resumed
 	pause     time.Duration // before this attempt
@@ -255,7 +259,7 @@ func (m *Machine) Next() (at time.Duration, ok bool) {
 		return 0, false
 	}
 	if m.clearing {
-		return m.beginAt, !anyLive(m.roles) && !m.suspended
+		return m.beginAt, !anyLive(m.roles) && !m.suspended && !m.forgets
 	}
 	for _, r := range m.roles {
 		if r.Due != 0 && !r.killed && (r.State == Down || r.live()) && (!ok || r.Due < at) {
@@ -296,6 +300,19 @@ func (e Wanted) apply(m *Machine, now time.Duration, out *Effects) error {
 		m.adjustTrainers(now, out)
 		m.tick(now, out)
 	}
+	return nil
+}
+
+func (e Forgotten) apply(m *Machine, now time.Duration, out *Effects) error {
+	if !m.forgets || m.ended {
+		return nil
+	}
+	if m.forgets = false; e.Err != nil {
+		m.end(e.Err, out)
+		return nil
+	}
+	m.beginAttempt(now, out)
+	m.tick(now, out)
 	return nil
 }
 
@@ -376,10 +393,10 @@ func (m *Machine) tick(now time.Duration, out *Effects) {
 		return
 	}
 	if m.clearing {
-		if anyLive(m.roles) || m.suspended || now < m.beginAt {
-			return
+		if !anyLive(m.roles) && !m.suspended && !m.forgets && now >= m.beginAt {
+			m.forgets, out.Forget = true, true
 		}
-		m.beginAttempt(now, out)
+		return
 	}
 	for _, r := range m.roles {
 		switch {

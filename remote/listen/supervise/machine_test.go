@@ -37,6 +37,8 @@ func nameOf(m cluster.Member) string { return strings.ReplaceAll(m.String(), " "
 //	lost NAME [starts=N]                   the lease of a role, of its last start or another, is gone
 //	want N                                 another number of trainers
 //	back [number=N] [failed=KIND]          the answer to "go back"
+//	forgotten [failed=KIND]                the answer to "forget the attempt"
+//	restored                               what another process that goes on with the job does again
 //	taken index=N number=N [failed=KIND]   the answer to "take over"
 //	suspend                                end the attempt, until
 //	resume N                               with so many trainers
@@ -97,6 +99,17 @@ func TestScripts(t *testing.T) {
 					err = fault.New(kind, "no checkpoint")
 				}
 				return step(supervise.WentBack{Number: number("number", 1), Err: err})
+			case "forgotten":
+				var err error
+				if kind, ok := kinds[c.Arg("failed", "")]; ok {
+					err = fault.New(kind, "no checkpoint can be read")
+				}
+				return step(supervise.Forgotten{Err: err})
+			case "restored":
+				if s := told(supervise.Again(m)); s != "" {
+					return s
+				}
+				return "nothing again"
 			case "taken":
 				var err error
 				if kind, ok := kinds[c.Arg("failed", "")]; ok {

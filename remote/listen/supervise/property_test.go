@@ -27,7 +27,7 @@ func TestProperties(t *testing.T) {
 		attempt, goodAttempts := 0, 0
 		ended, backs, goingBack := false, 0, false
 		moves, moving := 0, false
-		suspensions := 0
+		suspensions, forgetting := 0, false
 		do := func(e supervise.Event) {
 			if rapid.IntRange(0, 9).Draw(t, "saved") == 0 { // and another process goes on
 				restored, err := supervise.Restore(policy, supervise.Save(m, now))
@@ -38,6 +38,9 @@ func TestProperties(t *testing.T) {
 					if process.Member != member || process.Before != starts[member]-1 {
 						t.Fatalf("%v is said to run in process %+v, after %d starts", member, process, starts[member])
 					}
+				}
+				if again := supervise.Again(restored); again.Forget != (forgetting && !ended) || again.Forget && len(running) > 0 {
+					t.Fatalf("%+v is done again while %v run; the attempt is being forgotten: %v", again, running, forgetting)
 				}
 				m = restored
 			}
@@ -80,9 +83,13 @@ func TestProperties(t *testing.T) {
 					goodAttempts++
 				}
 			}
-			if out.Forget {
-				began = now
+			if _, answered := e.(supervise.Forgotten); answered {
+				forgetting, began = false, now
 			}
+			if forgetting && len(out.Start) > 0 {
+				t.Fatalf("%+v while the attempt before is being forgotten", out)
+			}
+			forgetting = forgetting || out.Forget
 			if out.GoBack > 0 && (out.GoBack <= backs || goingBack && !out.Back || len(out.Kill) > 0) || out.Back && !goingBack {
 				t.Fatalf("%+v after %d times; going back: %v", out, backs, goingBack)
 			}
@@ -113,6 +120,10 @@ func TestProperties(t *testing.T) {
 		for range rapid.IntRange(0, 60).Draw(t, "events") {
 			now += time.Duration(rapid.IntRange(0, 70_000).Draw(t, "ms")) * time.Millisecond
 			member := some()
+			if forgetting && rapid.Bool().Draw(t, "forgotten") {
+				do(supervise.Forgotten{})
+				continue
+			}
 			switch rapid.IntRange(0, 9).Draw(t, "event") {
 			case 8:
 				do(supervise.Suspended{})
@@ -156,6 +167,9 @@ func TestProperties(t *testing.T) {
 				if running[r.Member] && r.Role == job.Role_TRAINER {
 					exit(r.Member, nil, false)
 				}
+			}
+			if forgetting && !ended {
+				do(supervise.Forgotten{})
 			}
 			if at, ok := m.Next(); ok {
 				now = max(now, at)

@@ -21,7 +21,7 @@ const maxSaved = 1 << 17
 func Save(m *Machine, now time.Duration) *state.Supervision {
 	s := &state.Supervision{Pservers: int32(m.policy.PServers), Wanted: int32(m.wanted), Attempt: int32(m.attempt), Again: int32(m.again), Clearing: m.clearing,
 		BeginAt: int64(m.beginAt), Pause: int64(m.pause), Began: int64(m.began), Cause: wire.FailureOf(m.cause), Ended: m.ended, Steps: m.steps,
-		Back: int32(m.number), Why: wire.FailureOf(m.why), More: m.more, Asked: int32(m.asked), Scaling: int32(m.scaling.to), Moves: int32(m.scaling.number), Now: int64(now), Suspended: m.suspended}
+		Back: int32(m.number), Why: wire.FailureOf(m.why), More: m.more, Asked: int32(m.asked), Scaling: int32(m.scaling.to), Moves: int32(m.scaling.number), Now: int64(now), Suspended: m.suspended, Forgets: m.forgets}
 	for _, r := range m.roles {
 		saved := &state.SupervisedRole{Role: r.Role, Index: int32(r.Index), State: int32(r.State), Starts: int32(r.Starts), Since: int64(r.Since), Due: int64(r.Due),
 			Lost: r.Lost, Last: wire.FailureOf(r.Last), Restarts: int32(r.restarts), Pause: int64(r.pause), Killed: r.killed, Renewed: r.renewed, Steps: r.steps,
@@ -45,6 +45,7 @@ func Restore(p Policy, s *state.Supervision) (*Machine, error) {
 	m := New(p, int(s.Wanted))
 	m.policy.PServers = int(s.Pservers)
 	m.attempt, m.again, m.clearing, m.suspended = int(s.Attempt), int(s.Again), s.Clearing, s.Clearing && s.Suspended
+	m.forgets = s.Clearing && s.Forgets
 	m.beginAt, m.pause, m.began = time.Duration(s.BeginAt), time.Duration(s.Pause), time.Duration(s.Began)
 	m.cause, m.ended, m.steps = wire.FaultOf(s.Cause), s.Ended, s.Steps
 	m.back = back{number: int(s.Back), why: wire.FaultOf(s.Why), more: s.More}
@@ -83,6 +84,7 @@ func Again(m *Machine) (out Effects) {
 			out.Drain = append(out.Drain, r.Member)
 		}
 	}
+	out.Forget = m.forgets
 	for index, t := range m.under {
 		out.TakeOver = append(out.TakeOver, TakeOver{index, t.number})
 	}

@@ -10,7 +10,7 @@ import (
 // no restart counts.
 //
 //	Suspended      Kill all roles. Left when the last one has ended
-//	Resumed 2      Forget, then Start all roles, and two trainers: the next attempt
+//	Resumed 2      Forget, and when that is answered Start all roles, with two trainers: the next attempt
 
 type (
 	// Suspended ends the attempt of a job that has just made a checkpoint. It is refused as MaySuspend says.

@@ -1,0 +1,32 @@
+package web
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/edl-go/edl/remote/credential"
+)
+
+// CredentialLife is how long credentials are valid that a user gets for a token: a working day. They outlive a token that is revoked.
+const CredentialLife = 8 * time.Hour
+
+// credentials answers with credentials of the user and the role of the token that is shown, for calls of the listener itself, which takes no tokens. So a token that counts for
+// pages counts for calls, too, and for no more.
+func (s *Server) credentials(w http.ResponseWriter, q *http.Request) {
+	name, err := s.caller(q)
+	if err == nil {
+		err = credential.CheckUser(name.User)
+	}
+	if err != nil {
+		refuse(w, err)
+		return
+	}
+	own, err := s.cfg.Authority.Issue(name, CredentialLife)
+	if err != nil {
+		refuse(w, err)
+		return
+	}
+	s.cfg.Log.Info("credentials are issued for a token", "user", name.User, "role", string(name.Access), "valid", CredentialLife)
+	w.Header().Set("Content-Type", "application/x-pem-file")
+	_, _ = w.Write(own.PEM())
+}

@@ -1,0 +1,70 @@
+package web
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/remote/credential"
+)
+
+// oneIssuer knows one token.
+type oneIssuer struct {
+	token string
+	name  credential.Name
+}
+
+func (i oneIssuer) Check(_ context.Context, token string) (credential.Name, error) {
+	if token != i.token {
+		return credential.Name{}, fault.New(fault.Denied, "no token of the issuer")
+	}
+	return i.name, nil
+}
+
+// Who shows a token gets credentials of its user and its role, and of nobody else: a token of the listener, or of an issuer. They come from the authority of the listener, and end in
+// a working day.
+func TestCredentialsForAToken(t *testing.T) {
+	s := newSite(t, newFake(t), false)
+	issued := oneIssuer{"a.b.c", credential.Name{Kind: credential.User, User: "eve@example.org", Access: credential.Submitter}}
+	s.cfg.Issuer = issued
+	for token, want := range map[string]credential.Name{
+		s.tokens.Lend("alice", credential.Viewer): {Kind: credential.User, User: "alice", Access: credential.Viewer},
+		s.tokens.Lend("bob", credential.Admin):    {Kind: credential.User, User: "bob", Access: credential.Admin},
+		issued.token:                              issued.name,
+	} {
+		a := s.ask(t, http.MethodPost, "/api/credentials", "Bearer "+token)
+		b, err := io.ReadAll(a.Body)
+		if err != nil || a.StatusCode != http.StatusOK {
+			t.Fatalf("%v: %d %s, %v", want, a.StatusCode, b, err)
+		}
+		own, err := credential.Parse(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if left := time.Until(own.Expires()); own.Name() != want || left > CredentialLife || left < CredentialLife-time.Hour {
+			t.Errorf("%v with %v left, want %v", own.Name(), left, want)
+		}
+		if a.Header.Get("Cache-Control") != "no-store" {
+			t.Errorf("headers %v", a.Header)
+		}
+	}
+	if a := s.ask(t, http.MethodGet, "/api/credentials", "Bearer "+issued.token); a.StatusCode != http.StatusMethodNotAllowed {
+		t.Errorf("with GET: %d", a.StatusCode)
+	}
+	s.cfg.Issuer = oneIssuer{"a.b.c", credential.Name{Kind: credential.User, User: strings.Repeat("x", 101), Access: credential.Viewer}}
+	if a := s.ask(t, http.MethodPost, "/api/credentials", "Bearer a.b.c"); a.StatusCode != http.StatusBadRequest {
+		t.Errorf("a name that is none: %d", a.StatusCode)
+	}
+	plain := New(Config{Source: newFake(t), Tokens: s.tokens})
+	w := httptest.NewRecorder()
+	q := httptest.NewRequest(http.MethodPost, "/api/credentials", nil)
+	q.Header.Set("Authorization", "Bearer "+s.tokens.Lend("alice", credential.Admin))
+	if plain.handler.ServeHTTP(w, q); w.Code != http.StatusNotFound {
+		t.Errorf("without an authority: %d", w.Code)
+	}
+}
