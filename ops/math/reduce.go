@@ -74,7 +74,7 @@ func init() {
 		opkit.BindFloats("X", bindReduceGrad(productSlope[float32]), bindReduceGrad(productSlope[float64])))
 	for name, all := range map[string]bool{"reduce_all": true, "reduce_any": false} {
 		def := reduction(name, "whether "+map[bool]string{true: "all elements are", false: "an element is"}[all]+" true")
-		def.Inputs = in("X", "bool")
+		def.Inputs[0].Doc = "bool"
 		def.Infer = func(s *ops.Shapes) error {
 			if err := opkit.CheckType(s, "X", s.In("X").DType == tensor.Bool, "bool"); err != nil {
 				return err
@@ -98,7 +98,7 @@ func registerReduction(name, what, gradient string, outputs []string, forward, b
 	def := reduction(name, what)
 	def.Bind = forward
 	if name == "reduce_mean" {
-		def.Inputs = in("X", "float")
+		def.Inputs[0].Doc = "float"
 		def.Infer = func(s *ops.Shapes) error {
 			if err := s.IsFloat("X"); err != nil {
 				return err
@@ -115,7 +115,7 @@ func registerReduction(name, what, gradient string, outputs []string, forward, b
 
 // reduction defines an op that reduces axes, but for its kernel.
 func reduction(name, what string) ops.Def {
-	return ops.Def{
+	return opkit.ByVariables(ops.Def{
 		Type:    name,
 		Doc:     "Takes " + what + " along the axes dim of X.",
 		Inputs:  in("X", "numbers"),
@@ -136,7 +136,7 @@ func reduction(name, what string) ops.Def {
 			reduced, _ := markReduced(axesOf(s), s.Bool("reduce_all"), len(s.In("X").Dims))
 			return len(reduced) == 0 || reduced[0]
 		},
-	}
+	}, "dim")
 }
 
 // axesOf returns the axes that a reduction removes. Some ops call the attribute axis in later releases.
