@@ -2,7 +2,9 @@ package program
 
 // aliases are ops that Paddle writes under another name where the way differs in which it runs them: for inference, or in the backward pass.
 var aliases = map[string]string{
+	"c_identity":              "assign", // what one process of a layer over several has of its input
 	"conditional_block_infer": "conditional_block",
+	"fetch_v2":                "fetch",
 	"grad_add":                "elementwise_add",
 	"memcpy":                  "assign", // between the memories of devices
 	"memcpy_d2h":              "assign",
@@ -15,7 +17,9 @@ func renameAliases(p *Program) {
 		for _, op := range b.Ops {
 			if name, ok := aliases[op.Type]; ok {
 				op.Type = name
-				delete(op.Attrs, "dst_place_type")
+				for _, attr := range []string{"dst_place_type", "deepcopy", "use_calc_stream", "use_model_parallel", "ring_id"} {
+					delete(op.Attrs, attr)
+				}
 			}
 			if op.Type == "cudnn_lstm" || op.Type == "cudnn_lstm_grad" {
 				renameSlots(op.Inputs)

@@ -181,6 +181,9 @@ func registerCurve(u curve) {
 	if !u.apart {
 		f.InPlace = map[string]string{"Out": "X"}
 	}
+	if whole := wholeCurves[u.name]; whole != nil {
+		f = alsoWhole(f, whole)
+	}
 	opkit.Register(f, g)
 }
 
