@@ -21,6 +21,12 @@ func renameAliases(p *Program) {
 					delete(op.Attrs, attr)
 				}
 			}
+			if op.Type == "einsum" || op.Type == "einsum_grad" { // what the forward op has computed on the way for its gradient, which computes it again here
+				for _, slot := range []string{"InnerCache", "XShape"} {
+					delete(op.Inputs, slot)
+					delete(op.Outputs, slot)
+				}
+			}
 			if op.Type == "cudnn_lstm" || op.Type == "cudnn_lstm_grad" {
 				renameSlots(op.Inputs)
 				renameSlots(op.Outputs)

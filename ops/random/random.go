@@ -64,9 +64,9 @@ func narrow(f fill[float32]) fill[uint16] {
 
 func register(opType, doc string, a, b ops.Attr, f32 fill[float32], f64 fill[float64], check func(*ops.Shapes) error) {
 	ops.Register(ops.Def{
-		Type:    opType,
-		Class:   ops.Random,
-		Doc:     doc + " Each depends on seed, origin and the index of the element alone.",
+		Type:  opType,
+		Class: ops.Random,
+		Doc:   doc + " Each depends on seed, origin and the index of the element alone.",
 		Inputs: []ops.Slot{{Name: "ShapeTensor", Doc: "numbers that the program computes from constants and dims, in place of shape", Dispensable: true},
 			{Name: "ShapeTensorList", Doc: "variables of one number each, in place of shape", Dispensable: true, Duplicable: true}},
 		Outputs: []ops.Slot{{Name: "Out", Doc: "the filled tensor"}},
@@ -87,7 +87,7 @@ func register(opType, doc string, a, b ops.Attr, f32 fill[float32], f64 fill[flo
 		},
 		Cost:      opkit.PerElement(flops),
 		MixesRows: opkit.Mixes,
-		Bind: opkit.BindBits("Out", binder(f32, a.Name, b.Name), binder(f64, a.Name, b.Name), nil, nil, nil, bindNarrow(f32, a.Name, b.Name)),
+		Bind:      opkit.BindBits("Out", binder(f32, a.Name, b.Name), binder(f64, a.Name, b.Name), nil, nil, nil, bindNarrow(f32, a.Name, b.Name)),
 	})
 }
 
