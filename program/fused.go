@@ -71,6 +71,8 @@ var fusedOps = map[string]func(*splitter) bool{
 
 	"fusion_transpose_flatten_concat": splitTransposeFlattenConcat,
 	"fusion_seqpool_concat":           splitPoolConcat,
+	"fusion_seqpool_cvm_concat":       splitPoolClicks,
+	"multi_dot":                       splitProducts,
 	"fusion_seqexpand_concat_fc":      splitExpandConcatFC,
 	"merged_momentum": splitMerged("momentum", []string{"Param", "Grad", "Velocity", "LearningRate"}, []string{"ParamOut", "VelocityOut"},
 		"mu", "use_nesterov", "rescale_grad", "multi_precision"),

@@ -126,6 +126,11 @@ func TestMergedOpsAreReadAsTheirParts(t *testing.T) {
 		{"truth of numbers", program.Op{Type: "logical_and", Inputs: one("X", "Y"), Outputs: one("Out")}, []int64{2}, "cast cast logical_and"},
 		{"dropout of elements", program.Op{Type: "dropout_nd", Inputs: one("X"), Outputs: one("Out"), Attrs: map[string]program.Attr{"axis": []int32{}}}, nil, "dropout"},
 		{"dropout of parts", program.Op{Type: "dropout_nd", Inputs: one("X"), Outputs: one("Out"), Attrs: map[string]program.Attr{"axis": []int32{0}}}, nil, "dropout_nd"},
+		{"pooled clicks", program.Op{Type: "fusion_seqpool_cvm_concat", Inputs: map[string][]string{"X": {"a", "b"}, "CVM": {"c"}}, Outputs: one("Out"), Attrs: map[string]program.Attr{"use_cvm": true}}, nil,
+			"sequence_pool cvm sequence_pool cvm concat"},
+		{"products", program.Op{Type: "multi_dot", Inputs: map[string][]string{"X": {"a", "b", "c"}}, Outputs: one("Out")}, nil, "matmul_v2 matmul_v2"},
+		{"one product", program.Op{Type: "multi_dot", Inputs: map[string][]string{"X": {"a"}}, Outputs: one("Out")}, nil, "multi_dot"},
+		{"shuffled channels", program.Op{Type: "channel_shuffle", Inputs: one("X"), Outputs: one("Out"), Attrs: map[string]program.Attr{"groups": int32(2)}}, nil, "shuffle_channel"},
 		{"no layers", program.Op{Type: "fusion_repeated_fc_relu", Inputs: one("X"), Outputs: one("Out")}, nil, "fusion_repeated_fc_relu"},
 	} {
 		if got := split(t, c.op.Clone(), c.w...); got != c.result {

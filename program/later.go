@@ -2,6 +2,7 @@ package program
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/edl-go/edl/proto/framework"
@@ -24,6 +25,13 @@ func readLater(p *Program) {
 			for _, name := range sortedKeys(op.Attrs) {
 				if a, ok := op.Attrs[name].(Opaque); ok {
 					readOpaque(op, name, a)
+				}
+			}
+			for _, name := range []string{"rtol", "atol"} { // allclose and isclose write them as text since 2.0
+				if text, ok := op.Str(name); ok {
+					if x, err := strconv.ParseFloat(text, 32); err == nil {
+						op.Attrs[name] = float32(x)
+					}
 				}
 			}
 			if op.Type == "assign_value" || op.Type == "set_value" {

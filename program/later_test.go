@@ -19,6 +19,7 @@ set_value Input=x -> Out=y | axes=[0L] starts=[0L] ends=[1L] steps=[1L] dtype=6 
 fill_any_like X=x -> Out=d | value=scalar:2.5 dtype=-1
 split X=x -> Out=e | num=2 axis=var:axis
 squeeze2 X=x -> Out=f XShape=g | axes=vars:axis,other
+isclose Input=x Other=x -> Out=h | rtol="1e-05" atol="0.5" equal_nan=false
 `)
 	if err != nil {
 		t.Fatal(err)
@@ -32,6 +33,7 @@ squeeze2 X=x -> Out=f XShape=g | axes=vars:axis,other
 		{attr: "fp32_values", value: []float64{1.5, 2}}, {attr: "int64_values", value: []int64{1, 2}}, {attr: "bool_values", value: []int64{1, 0}},
 		{attr: "fp64_values", value: []float64{3}}, {attr: "value", value: 2.5},
 		{attr: "axis", slot: "AxisTensor", names: []string{"axis"}}, {attr: "axes", slot: "AxesTensorList", names: []string{"axis", "other"}},
+		{attr: "atol", value: float32(0.5)},
 	} {
 		op := m.Program.Global().Ops[i]
 		if got := op.Attrs[want.attr]; !reflect.DeepEqual(got, want.value) {

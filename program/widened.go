@@ -163,3 +163,38 @@ func splitDropout(s *splitter) bool {
 	s.made = append(s.made, dropout)
 	return true
 }
+
+// splitPoolClicks writes a concatenation of pooled sequences that begin with shows and clicks.
+func splitPoolClicks(s *splitter) bool {
+	kind, ok := s.op.Str("pooltype")
+	if !ok {
+		kind = "SUM"
+	}
+	var parts []string
+	for _, x := range s.op.Inputs["X"] {
+		pooled, part := s.between("Out"), s.between("Out")
+		s.add("sequence_pool", map[string][]string{"X": {x}}, slots{"Out": pooled}, map[string]Attr{"pooltype": kind})
+		s.add("cvm", map[string][]string{"X": {pooled}, "CVM": {s.in("CVM")}}, slots{"Y": part}, nil, "use_cvm")
+		parts = append(parts, part)
+	}
+	s.add("concat", map[string][]string{"X": parts}, slots{"Out": s.out("Out")}, nil, "axis")
+	return len(parts) > 0
+}
+
+// splitProducts writes a product of several matrices from the first to the last. Paddle multiplies them in the order of the fewest operations, which rounds otherwise.
+func splitProducts(s *splitter) bool {
+	all := s.op.Inputs["X"]
+	if len(all) < 2 {
+		return false
+	}
+	product := all[0]
+	for i, x := range all[1:] {
+		to := s.out("Out")
+		if i < len(all)-2 {
+			to = s.between("Out")
+		}
+		s.pair("matmul_v2", product, x, to, nil)
+		product = to
+	}
+	return true
+}

@@ -205,7 +205,7 @@ func bindReduction[T tensor.Float](f func(plan *kernel.ReducePlan, out, x []T, f
 	return func(b *ops.Binding) (ops.Kernel, error) {
 		plan, x, to := reducePlan(b), b.In("X"), b.Out("Out")
 		n, inputToo := plan.Iterations()
-		return b.Loops(ops.Loop{N: n, Apart: !inputToo, Run: func(_, from, till int) error {
+		return b.Loops(ops.Loop{N: n, Apart: !inputToo, Reads: []string{"X"}, Run: func(_, from, till int) error {
 			f(plan, tensor.Data[T](to), tensor.Data[T](x), from, till)
 			return nil
 		}})
@@ -217,7 +217,7 @@ func bindFold[T tensor.Element](start T, fold func(folded, v T) T) opkit.Binder 
 	return func(b *ops.Binding) (ops.Kernel, error) {
 		plan, x, to := reducePlan(b), b.In("X"), b.Out("Out")
 		n, inputToo := plan.Iterations()
-		return b.Loops(ops.Loop{N: n, Apart: !inputToo, Run: func(_, from, till int) error {
+		return b.Loops(ops.Loop{N: n, Apart: !inputToo, Reads: []string{"X"}, Run: func(_, from, till int) error {
 			kernel.ReduceFold(plan, tensor.Data[T](to), tensor.Data[T](x), start, fold, from, till)
 			return nil
 		}})
@@ -229,7 +229,7 @@ func bindReduceGrad[T tensor.Float](slope func(x, out, dout T) T) opkit.Binder {
 	return func(b *ops.Binding) (ops.Kernel, error) {
 		plan, x, to, dout, dx := reducePlan(b), b.In("X"), b.In("Out"), b.In("Out@GRAD"), b.Out("X@GRAD")
 		n, whole := gradIterations(plan, "Out", "Out@GRAD")
-		return b.Loops(ops.Loop{N: n, Whole: whole, Run: func(_, from, till int) error {
+		return b.Loops(ops.Loop{N: n, Reads: []string{"X", "Out", "Out@GRAD"}, Whole: whole, Run: func(_, from, till int) error {
 			kernel.ReduceGrad(plan, tensor.Data[T](dx), tensor.Data[T](x), tensor.Data[T](to), tensor.Data[T](dout), slope, from, till)
 			return nil
 		}})
@@ -259,7 +259,7 @@ func gradIterations(plan *kernel.ReducePlan, outs ...string) (n int, whole []str
 func bindExtremeGrad[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 	plan, x, to, dout, dx := reducePlan(b), b.In("X"), b.In("Out"), b.In("Out@GRAD"), b.Out("X@GRAD")
 	n, whole := gradIterations(plan, "Out", "Out@GRAD")
-	return b.Loops(ops.Loop{N: n, Whole: whole, Run: func(_, from, till int) error {
+	return b.Loops(ops.Loop{N: n, Reads: []string{"X", "Out", "Out@GRAD"}, Whole: whole, Run: func(_, from, till int) error {
 		kernel.ReduceMaxGrad(plan, tensor.Data[T](dx), tensor.Data[T](x), tensor.Data[T](to), tensor.Data[T](dout), from, till)
 		return nil
 	}})
