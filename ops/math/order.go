@@ -171,7 +171,7 @@ func bindArgBest[T kernel.Number](b *ops.Binding) (ops.Kernel, error) {
 func argBest[T kernel.Number, I kernel.Index](b *ops.Binding) (ops.Kernel, error) {
 	x, to, largest := b.In("X"), b.Out("Out"), b.Op().Type == "arg_max"
 	l := lanesAlong(x.Dims(), b.Int("axis"), b.Bool("flatten"))
-	return b.Loops(ops.Loop{N: l.pre, Run: func(_, from, till int) error {
+	return b.Loops(ops.Loop{N: l.pre, Reads: []string{"X"}, Run: func(_, from, till int) error {
 		kernel.ArgBest(tensor.Data[I](to), tensor.Data[T](x), l.extent, l.post, largest, from, till)
 		return nil
 	}})

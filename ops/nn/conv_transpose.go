@@ -140,7 +140,7 @@ func bindTransposed[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 	n, channels, places := int(dims[0]), int(dims[1]), opkit.Count(dims[2:])
 	each := c.workspace()
 	memory := b.Scratch(x.DType(), b.Parts()*each)
-	return a.loops(ops.Loop{N: n, Whole: []string{"Filter", "Bias"}, Run: func(part, from, till int) error {
+	return a.loops(ops.Loop{N: n, Reads: []string{"Input", "Filter", "Bias"}, Whole: []string{"Filter", "Bias"}, Run: func(part, from, till int) error {
 		y := opkit.Owned[T](out, from, till, n)
 		if x.Len() == 0 {
 			clear(y)

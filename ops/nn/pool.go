@@ -167,7 +167,7 @@ func bindPooling[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 	image := imageShape(shape)
 	x, to := a.in("X"), a.out("Out")
 	largest, exclusive, lines := b.Str("pooling_type") == "max", b.Bool("exclusive"), b.Scratch(x.DType(), b.Parts()*shape.Width.In)
-	return a.loops(ops.Loop{N: volumes, Run: func(part, from, till int) error {
+	return a.loops(ops.Loop{N: volumes, Reads: []string{"X"}, Run: func(part, from, till int) error {
 		y, in := opkit.Owned[T](to, from, till, volumes), opkit.Owned[T](x, from, till, volumes)
 		line := ops.Part(tensor.Data[T](lines), part, shape.Width.In)
 		switch {
@@ -189,7 +189,7 @@ func bindPoolingGrad[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 	image := imageShape(shape)
 	x, dout, dx := a.in("X"), a.in("Out@GRAD"), a.out("X@GRAD")
 	largest, exclusive := b.Str("pooling_type") == "max", b.Bool("exclusive")
-	return a.loops(ops.Loop{N: volumes, Run: func(_, from, to int) error {
+	return a.loops(ops.Loop{N: volumes, Reads: []string{"X", "Out@GRAD"}, Run: func(_, from, to int) error {
 		din, in, g := opkit.Owned[T](dx, from, to, volumes), opkit.Owned[T](x, from, to, volumes), opkit.Owned[T](dout, from, to, volumes)
 		switch {
 		case !largest:
