@@ -60,13 +60,27 @@ func (f *batchFlag) set(flags *pflag.FlagSet, p *program.Program) error {
 		case op.Type == "create_batch_reader":
 			op.SetAttr("batch_size", f.n)
 			found = true
-		case op.Type == "dpsgd":
+		case op.Type == "dpsgd" && noiseFor(op) != float64(f.n):
 			return ops.At(op, fault.E(fault.InvalidArgument, fault.At("--batch-size"), fault.Got("an update whose noise depends on the size of batches"),
-				fault.Want("the size in the program, for both")))
+				fault.Wantf("its batch_size, %v", noiseFor(op))))
 		}
 	}
 	if !found {
 		return fault.E(fault.InvalidArgument, fault.At("--batch-size"), fault.Got("a program that does not divide its data into batches"), fault.Want("one that reads batches"))
 	}
 	return nil
+}
+
+// noiseFor returns the size of batches by which dpsgd divides its noise.
+func noiseFor(op *program.Op) float64 {
+	if n, ok := op.Float("batch_size"); ok {
+		return n
+	}
+	def, _ := ops.Lookup(op.Type)
+	for _, a := range def.Attrs {
+		if n, ok := a.Default.(float32); ok && a.Name == "batch_size" {
+			return float64(n)
+		}
+	}
+	return 0
 }

@@ -34,6 +34,7 @@ type showFlags struct {
 	rows    int64
 	workers int
 	values  string
+	startup startupFlag
 }
 
 func newShow(c *console) *cobra.Command {
@@ -61,6 +62,7 @@ variables with the progress of training, and the record files. Of a checkpoint, 
 	cmd.Flags().Int64Var(&f.rows, "rows", 0, "with --plan: a batch of `N` rows (default: as the program reads)")
 	cmd.Flags().IntVar(&f.workers, "workers", runtime.GOMAXPROCS(0), "with --plan: run the ops of a step on `N` goroutines")
 	cmd.Flags().StringVar(&f.values, "values", "", "show the elements of the variable `NAME` of a model, of a directory of --save, or of a checkpoint, and how they are distributed")
+	f.startup.add(cmd)
 	cmd.AddCommand(newShowOps(c))
 	return cmd
 }
@@ -104,6 +106,9 @@ func showFile(cmd *cobra.Command, c *console, f *showFlags, path string) error {
 			return err
 		}
 	}
+	if kind != programFile && f.startup.path != "" {
+		return fault.E(fault.InvalidArgument, fault.At("--startup"), fault.Got("a file that holds no program"), fault.Want("a program"))
+	}
 	if kind != programFile && (f.svg != "" || f.plan || f.support || f.as.value == "prototext") {
 		return fault.E(fault.InvalidArgument, fault.At(path), fault.Got("a file that holds no program"),
 			fault.Want("a program for --svg, --plan, --support and --output prototext"))
@@ -126,12 +131,15 @@ func showFile(cmd *cobra.Command, c *console, f *showFlags, path string) error {
 	if err != nil {
 		return err
 	}
+	if err := f.startup.give(p); err != nil {
+		return err
+	}
 	return showProgram(ctx, c, f, p)
 }
 
 // showAddress shows a checkpoint.
 func showAddress(cmd *cobra.Command, c *console, f *showFlags, address string) error {
-	if err := refuseIdle(cmd.Flags(), []string{"full", "svg", "plan", "support"}, "a checkpoint, which holds no program", "a program"); err != nil {
+	if err := refuseIdle(cmd.Flags(), []string{"full", "svg", "plan", "support", "startup"}, "a checkpoint, which holds no program", "a program"); err != nil {
 		return err
 	}
 	if f.as.value == "prototext" {
@@ -147,7 +155,7 @@ func (f *showFlags) refuseIdle(flags *pflag.FlagSet) error {
 		if f.as.value == "prototext" {
 			return fault.E(fault.InvalidArgument, fault.At("--output"), fault.Got("prototext with --values"), fault.Want("table or json"))
 		}
-		return refuseIdle(flags, []string{"svg", "plan", "support", "rows", "workers", "full"}, "the values of a variable", "no --values")
+		return refuseIdle(flags, []string{"svg", "plan", "support", "rows", "workers", "full", "startup"}, "the values of a variable", "no --values")
 	case f.svg != "":
 		return refuseIdle(flags, []string{"plan", "support", "rows", "workers", "full", "output"}, "a picture of the program", "no --svg")
 	case f.plan:

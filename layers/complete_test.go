@@ -18,7 +18,7 @@ var withoutLayer = map[string]string{
 		lookup_table_v2 matmul_v2 merge_lod_tensor_infer minus multiclass_nms3 one_hot_v2 pad3d reshape share_data silu squeeze top_k_v2 transpose unbind unsqueeze`,
 	"Conv2D and its like choose it by their options": "depthwise_conv2d depthwise_conv2d_transpose",
 	"batch_norm is the same on the rows of a batch":  "sync_batch_norm",
-	"functions of Paddle 2 on each element":          "isfinite_v2 isinf_v2 isnan_v2 conj empty",
+	"functions of Paddle 2 on each element":          "isclose isfinite_v2 isinf_v2 isnan_v2 conj empty",
 	"passes for quantisation write it": `dequantize_linear fake_channel_wise_dequantize_max_abs fake_channel_wise_quantize_abs_max fake_channel_wise_quantize_dequantize_abs_max
 		fake_dequantize_max_abs fake_quantize_abs_max fake_quantize_dequantize_abs_max fake_quantize_dequantize_moving_average_abs_max
 		fake_quantize_moving_average_abs_max fake_quantize_range_abs_max moving_average_abs_max_scale quantize_linear`,

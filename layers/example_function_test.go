@@ -14,6 +14,24 @@ func ExampleTan() {
 	// Output: [1 3] [-0.546 0 1.56]
 }
 
+func ExampleAsinh() {
+	s := newSketch()
+	s.print(layers.Asinh(s.numbers("x", 2, 0, 0.75)))
+	// Output: [1 2] [0 0.693]
+}
+
+func ExampleAcosh() {
+	s := newSketch()
+	s.print(layers.Acosh(s.numbers("x", 2, 1, 1.25)))
+	// Output: [1 2] [0 0.693]
+}
+
+func ExampleAtanh() {
+	s := newSketch()
+	s.print(layers.Atanh(s.numbers("x", 2, 0, 0.6)))
+	// Output: [1 2] [0 0.693]
+}
+
 func ExampleAsin() {
 	s := newSketch()
 	s.print(layers.Asin(s.numbers("x", 3, -0.5, 0, 1)))

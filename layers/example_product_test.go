@@ -22,3 +22,9 @@ func ExampleConvShift() {
 	s.print(layers.ConvShift(s.numbers("x", 4, 1, 2, 3, 4), s.numbers("y", 3, 1, 10, 100)))
 	// Output: [1 4] [214 321 432 143]
 }
+
+func ExampleEinsum() {
+	s := newSketch()
+	s.print(layers.Einsum("ij,kj->ik", []layers.Variable{s.numbers("x", 2, 1, 2, 3, 4), s.numbers("y", 2, 1, 0)}))
+	// Output: [2 1] [1 3]
+}

@@ -69,6 +69,15 @@ func Sinh(x Variable, opts ...Option) Variable { return unary("sinh", x, opts) }
 // Cosh is the hyperbolic cosine.
 func Cosh(x Variable, opts ...Option) Variable { return unary("cosh", x, opts) }
 
+// Asinh is the number whose hyperbolic sine is x.
+func Asinh(x Variable, opts ...Option) Variable { return unary("asinh", x, opts) }
+
+// Acosh is the number from 0 whose hyperbolic cosine is x, NaN below 1.
+func Acosh(x Variable, opts ...Option) Variable { return unary("acosh", x, opts) }
+
+// Atanh is the number whose hyperbolic tangent is x, NaN beyond [-1, 1].
+func Atanh(x Variable, opts ...Option) Variable { return unary("atanh", x, opts) }
+
 // Erf is the error function.
 func Erf(x Variable, opts ...Option) Variable { return unary("erf", x, opts) }
 

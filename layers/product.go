@@ -32,3 +32,12 @@ func ConvShift(x, y Variable, opts ...Option) Variable {
 	l := start("conv_shift", opts, nil, x, y)
 	return l.result(l.op("conv_shift", In{"X": {x}, "Y": {y}}, nil, "Out"))
 }
+
+// Einsum sums products of one or two variables over axes, as equation says: "bij,bkj->bik" multiplies rows of the first by rows of the second. A letter is an axis, and "..."
+// stands for the axes without a letter. Without "->" the result has the letters that occur once, in the order of the alphabet.
+//
+// Options: Name. Op: einsum.
+func Einsum(equation string, operands []Variable, opts ...Option) Variable {
+	l := start("einsum", opts, nil, operands...)
+	return l.result(l.op("einsum", In{"Operands": operands}, Attrs{"equation": equation}, "Out"))
+}

@@ -78,6 +78,7 @@ var foreignAttrs = []foreignAttr{
 	{ops: "*momentum", names: "rescale_grad", values: []program.Attr{float32(1)}},
 	{ops: "adam*", names: "use_global_beta_pow", values: []program.Attr{false}},
 	{ops: "mish", names: "threshold", values: []program.Attr{float32(20)}}, // above, Fluid takes X for log(1 + e**X): the difference is below 3e-9
+	{ops: "max_pool2d_with_index", names: "ceil_mode", values: []program.Attr{false}},
 	{ops: "read", names: "throw_eof_exp"},
 	{ops: "set_value", names: "fp16_values", values: []program.Attr{[]float32{}}},
 	{ops: "fill_zeros_like*", names: "dtype"}, // always the type of X

@@ -25,6 +25,8 @@ func (d *Def) Check(op *program.Op) fault.List {
 	for _, a := range d.Attrs {
 		value, set := op.Attrs[a.Name]
 		switch {
+		case !set && a.Default == nil && (len(op.Inputs[a.Tensor]) > 0 || len(op.Inputs[a.Tensors]) > 0):
+			continue // takeTensors sets it
 		case !set && a.Default == nil:
 			add(fault.InvalidProgram, "", "no attribute "+a.Name, fmt.Sprintf("one of type %T", a.Kind))
 			continue

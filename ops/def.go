@@ -142,6 +142,8 @@ type Attr struct {
 	// Tensor and Tensors name input slots that may give the value instead: one tensor with all numbers, or as many variables of one number each.
 	// The definition lists the slots as dispensable inputs. Infer sees the value in the attribute, ops.Open where it is not known.
 	Tensor, Tensors string
+	// Whole says that Infer needs all numbers of such a tensor: a program in which one is not known is refused.
+	Whole bool
 }
 
 // Merge says how the values that several trainers computed for one variable become one value.

@@ -83,9 +83,9 @@ func replaceAttr(s *Shapes, a *Attr, slot string, values []float64) error {
 		if len(values) != 1 {
 			return s.Errorf(slot, "one number, for the attribute %s", a.Name)
 		}
-		if n := len(s.undecided); n > 0 && s.undecided[n-1].attr == a.Name {
-			return s.Decided()
-		}
+	}
+	if n := len(s.undecided); n > 0 && s.undecided[n-1].attr == a.Name && (a.Whole || !isList(a.zero())) {
+		return s.Decided()
 	}
 	switch a.zero().(type) {
 	case int32, int64:
@@ -108,6 +108,15 @@ func replaceAttr(s *Shapes, a *Attr, slot string, values []float64) error {
 		return fault.E(fault.InvalidArgument, fault.On(op), fault.Gotf("attribute %s = %v, of %s", a.Name, value, slot), fault.Want(err.Error()))
 	}
 	return nil
+}
+
+// isList reports whether an attribute is a list of numbers.
+func isList(zero any) bool {
+	switch zero.(type) {
+	case int32, int64, bool, float32, float64:
+		return false
+	}
+	return true
 }
 
 // Decided fails if a tensor gives an attribute, and its value does not follow from constants and known dims. Executors call it once all dims are known.

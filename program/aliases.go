@@ -2,8 +2,13 @@ package program
 
 // aliases are ops that Paddle writes under another name where the way differs in which it runs them: for inference, or in the backward pass.
 var aliases = map[string]string{
+	"c_identity":              "assign", // what one process of a layer over several has of its input
 	"conditional_block_infer": "conditional_block",
+	"channel_shuffle":         "shuffle_channel",
+	"fetch_v2":                "fetch",
 	"grad_add":                "elementwise_add",
+	"reduce_amax":             "reduce_max", // the gradients differ where elements are equal
+	"reduce_amin":             "reduce_min",
 	"memcpy":                  "assign", // between the memories of devices
 	"memcpy_d2h":              "assign",
 	"memcpy_h2d":              "assign",
@@ -14,8 +19,20 @@ func renameAliases(p *Program) {
 	for _, b := range p.Blocks {
 		for _, op := range b.Ops {
 			if name, ok := aliases[op.Type]; ok {
+				if groups, has := op.Attrs["groups"]; has && op.Type == "channel_shuffle" {
+					op.Attrs["group"] = groups
+					delete(op.Attrs, "groups")
+				}
 				op.Type = name
-				delete(op.Attrs, "dst_place_type")
+				for _, attr := range []string{"dst_place_type", "deepcopy", "use_calc_stream", "use_model_parallel", "ring_id"} {
+					delete(op.Attrs, attr)
+				}
+			}
+			if op.Type == "einsum" || op.Type == "einsum_grad" { // what the forward op has computed on the way for its gradient, which computes it again here
+				for _, slot := range []string{"InnerCache", "XShape"} {
+					delete(op.Inputs, slot)
+					delete(op.Outputs, slot)
+				}
 			}
 			if op.Type == "cudnn_lstm" || op.Type == "cudnn_lstm_grad" {
 				renameSlots(op.Inputs)

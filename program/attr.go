@@ -11,7 +11,7 @@ import (
 //
 //	int32 INT, float32 FLOAT, string STRING, bool BOOLEAN, int64 LONG, float64 FLOAT64, BlockIndex BLOCK,
 //	[]int32 INTS, []float32 FLOATS, []string STRINGS, []bool BOOLEANS, []int64 LONGS, []float64 FLOAT64S,
-//	[]BlockIndex BLOCKS, and Opaque for the types of later Fluid versions, which EDL keeps but does not read.
+//	[]BlockIndex BLOCKS, and Opaque for the types of later Fluid versions. Decode reads those that it knows as one of the others (later.go) and keeps the rest.
 type Attr any
 
 // BlockIndex is the value of a BLOCK attribute: the index of a block of the same program.

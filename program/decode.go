@@ -52,11 +52,13 @@ func Decode(data []byte, limits Limits) (*Program, error) {
 	if f != formToday {
 		renameAttrs(p)
 	}
+	readLater(p)
 	renameAliases(p)
 	moveToUpdate(p)
 	useMasters(p)
 	separate(p)
 	splitFused(p)
+	giveSingleNumbers(p)
 	readTables(p)
 	both := []*Program{p}
 	if p.Startup != nil {

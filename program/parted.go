@@ -1,9 +1,6 @@
 package program
 
-import (
-	"maps"
-	"slices"
-)
+import "slices"
 
 // The functions of this file write forms of ops that EDL computes in parts. Unlike merged ops, these have a form that stays as it is: then a function returns false.
 
@@ -69,10 +66,11 @@ func splitCast(s *splitter) bool {
 		x = s.between("Out")
 		s.unary("cast", s.in("X"), x, map[string]Attr{"in_dtype": int32(from), "out_dtype": int32(to)})
 	}
-	attrs := maps.Clone(s.op.Attrs)
-	delete(attrs, "in_dtype")
-	delete(attrs, "out_dtype")
-	s.unary(s.op.Type, x, s.out("Out"), attrs)
+	reduction := s.op.Clone()
+	reduction.Inputs["X"] = []string{x}
+	delete(reduction.Attrs, "in_dtype")
+	delete(reduction.Attrs, "out_dtype")
+	s.made = append(s.made, reduction)
 	return true
 }
 

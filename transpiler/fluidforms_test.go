@@ -199,3 +199,18 @@ func TestFormsOfFluidObeyTheLaw(t *testing.T) {
 		}
 	}
 }
+
+// Since Paddle 2.5 a loss and its gradient have the dims [].
+func TestALossWithoutDimsObeysTheLaw(t *testing.T) {
+	text := strings.NewReplacer("-> Out=loss@GRAD | shape=[1L]", "-> Out=loss@GRAD | shape=[]").Replace(network)
+	m, err := fluidtext.Read("version 2005001\nvar loss float32 []\nvar cost.tmp_1 float32 [-1,1]\n" + text +
+		strings.ReplaceAll(schedules["constant"]+each(penalties["none"])+clips["none"]+updates["adam since 1.7"], "<R>", "2"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, cfg := range []transpiler.Config{{Trainers: 3, PServers: 2, MinBlockSize: 4}, {Trainers: 1, PServers: 2, MinBlockSize: 4, Mode: transpiler.Async}} {
+		if err := checkLaw(t, m.Program, cfg, "loss", "w0"); err != nil {
+			t.Error(err)
+		}
+	}
+}

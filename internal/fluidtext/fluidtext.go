@@ -4,12 +4,14 @@
 //	TYPE SLOT=NAME,... -> SLOT=NAME,... | ATTRIBUTE=VALUE ...
 //	block INDEX PARENT
 //	global
+//	version NUMBER
 //	fetch NAME,...
 //
 // A variable without a line is a float32 tensor of dims [], as Paddle often declares temporary ones. "param" makes one persistable. With value=X, or value=random, the startup
 // program gives it its first value. Lines after "block" belong to that block, and those after "global" to the global block again.
 //
-// Of attributes 1 is INT, 1L LONG, 1.0f FLOAT and block:1 BLOCK; lists have the type of their elements.
+// Of attributes 1 is INT, 1L LONG, 1.0f FLOAT and block:1 BLOCK; lists have the type of their elements. scalar:1.5 is SCALAR, scalars:[1,2.5,true] SCALARS, var:NAME VAR and
+// vars:NAME,... VARS, which later versions of Paddle write.
 package fluidtext
 
 import (
@@ -47,6 +49,8 @@ func Read(text string) (*Model, error) {
 		}
 		var err error
 		switch words[0] {
+		case "version":
+			m.Program.Version, err = strconv.ParseInt(words[1], 10, 64)
 		case "fetch":
 			m.Fetch = strings.Split(words[1], ",")
 		case "global":
@@ -65,8 +69,14 @@ func Read(text string) (*Model, error) {
 			return nil, fmt.Errorf("%s: %w", strings.TrimSpace(line), err)
 		}
 	}
-	var err error
-	m.Program, err = Again(m.Program)
+	encoded, err := m.Program.Encode()
+	if err != nil {
+		return nil, err
+	}
+	if encoded, err = writeLater(encoded); err != nil {
+		return nil, err
+	}
+	m.Program, err = program.Decode(encoded, program.Limits{})
 	return m, err
 }
 
@@ -184,6 +194,8 @@ func parseAttr(value string) (program.Attr, error) {
 		return value == "true", nil
 	case strings.HasPrefix(value, `"`):
 		return strings.Trim(value, `"`), nil
+	case slices.ContainsFunc(laterTypes, func(prefix string) bool { return strings.HasPrefix(value, prefix) }):
+		return laterMark + value, nil
 	case strings.HasPrefix(value, "block:"):
 		n, err := strconv.Atoi(value[len("block:"):])
 		return program.BlockIndex(n), err

@@ -353,7 +353,7 @@ func dependsRank(op *program.Op) bool {
 }
 
 // givingAttrs returns the variables that give op attributes: how many numbers they hold must be known. It says of each whether its value must be known, too,
-// which holds for single numbers.
+// which holds for single numbers and where Attr.Whole says so.
 func givingAttrs(op *program.Op) map[string]bool {
 	def, _ := ops.Lookup(op.Type)
 	given := map[string]bool{}
@@ -363,7 +363,7 @@ func givingAttrs(op *program.Op) map[string]bool {
 			like = a.Kind
 		}
 		for _, name := range slices.Concat(op.Inputs[a.Tensor], op.Inputs[a.Tensors]) {
-			given[name] = reflect.TypeOf(like).Kind() != reflect.Slice
+			given[name] = a.Whole || reflect.TypeOf(like).Kind() != reflect.Slice
 		}
 	}
 	return given

@@ -86,6 +86,29 @@ func eachPair[T Number](out, x, y []T, pre, n, post int, f func(x, y T) T) {
 	}
 }
 
+// PowWhole computes out = x**y of whole numbers by squaring, broadcast as [pre, n, post]. It wraps around. A negative power is 0, but for bases of 1 and -1.
+func PowWhole[T int32 | int64](out, x, y []T, pre, n, post int) {
+	eachPair(out, x, y, pre, n, post, func(base, exponent T) T {
+		if exponent < 0 {
+			switch base {
+			case 1:
+				return 1
+			case -1:
+				return 1 - 2*(exponent&1)
+			}
+			return 0
+		}
+		result := T(1)
+		for ; exponent > 0; exponent >>= 1 {
+			if exponent&1 != 0 {
+				result *= base
+			}
+			base *= base
+		}
+		return result
+	})
+}
+
 // PowGrad computes dx = dout*y*x**(y-1) and dy = sum(dout*log(x)*x**y), 0 where x is 0. It reads x and y.
 func PowGrad[T tensor.Float](dx, dy, x, y, out, dout []T, pre, n, post int) {
 	clear(dy)

@@ -179,7 +179,7 @@ func init() {
 		Inputs:  stored(in("X", "of type in_dtype")),
 		Outputs: out("Out", "of the shape of X and type out_dtype"),
 		Attrs: []ops.Attr{
-			{Name: "in_dtype", Doc: "type of X, as Fluid numbers it", Kind: int32(0)},
+			{Name: "in_dtype", Doc: "type of X, as Fluid numbers it; the type that X has counts, as in Fluid", Kind: int32(0)},
 			{Name: "out_dtype", Doc: "type of Out, as Fluid numbers it", Kind: int32(0)}},
 		Infer:     inferCast,
 		Gradient:  castGradient,
@@ -191,10 +191,6 @@ func init() {
 
 func inferCast(s *ops.Shapes) error {
 	m := s.In("X")
-	if from := tensor.DType(s.Int("in_dtype")); from != m.DType {
-		return fault.E(fault.TypeMismatch, fault.On(s.Op()), fault.Var(s.Op().In("X")), fault.Gotf("X %v", m),
-			fault.Wantf("%v, the type in in_dtype", from))
-	}
 	to := tensor.DType(s.Int("out_dtype"))
 	if m.DType == tensor.BFloat16 && to != tensor.Float32 {
 		return opkit.BadAttr(s, "out_dtype", "float32 5 for a table of bfloat16")

@@ -14,8 +14,8 @@ import (
 // transpiler checks the dims.
 
 func init() {
-	opkit.Register(elementwise("elementwise_add", "X + Y", opkit.BindNumbers("X",
-		bindAdd(kernel.Add[float32]), bindAdd(kernel.Add[float64]), bindElementwise(kernel.Add[int32]), bindElementwise(kernel.Add[int64]))),
+	opkit.Register(elementwise("elementwise_add", "X + Y, of truth values X or Y", opkit.BindElements("X",
+		bindAdd(kernel.Add[float32]), bindAdd(kernel.Add[float64]), bindElementwise(kernel.Add[int32]), bindElementwise(kernel.Add[int64]), bindPairs(kernel.LogicalOr))),
 		elementwiseGradient("dX = dOut, dY = dOut summed over the axes that Y does not have.", []string{"Y"}, nil,
 			bindElementwiseGrad(true, kernel.AddGrad[float32], kernel.AddGradChannels[float32]),
 			bindElementwiseGrad(true, kernel.AddGrad[float64], kernel.AddGradChannels[float64])))
@@ -43,13 +43,8 @@ func init() {
 		elementwiseGradient("dOut goes to dX where X < Y, else to dY.", []string{"X", "Y"}, nil,
 			bindElementwiseGrad(false, kernel.MinGrad[float32], nil), bindElementwiseGrad(false, kernel.MinGrad[float64], nil)))
 
-	pow := elementwise("elementwise_pow", "X**Y", opkit.BindFloats("X", bindElementwise(kernel.Pow[float32]), bindElementwise(kernel.Pow[float64])))
-	pow.Infer = func(s *ops.Shapes) error {
-		if err := s.IsFloat("X"); err != nil {
-			return err
-		}
-		return inferBroadcast(s)
-	}
+	pow := elementwise("elementwise_pow", "X**Y; of integers 0 where Y is negative, but for an X of 1 or -1", opkit.BindNumbers("X", bindElementwise(kernel.Pow[float32]),
+		bindElementwise(kernel.Pow[float64]), bindElementwise(kernel.PowWhole[int32]), bindElementwise(kernel.PowWhole[int64])))
 	opkit.Register(pow, elementwiseGradient("dX = dOut*Y*X**(Y - 1), dY = dOut*log(X)*X**Y, 0 where X is 0, summed over the axes that Y does not have.",
 		[]string{"X", "Y"}, nil, bindElementwiseGrad(false, kernel.PowGrad[float32], nil), bindElementwiseGrad(false, kernel.PowGrad[float64], nil)))
 	ops.Register(elementwise("elementwise_mod", "X - Y*floor(X/Y), which has the sign of Y; for integers 0 where Y is 0. No gradient flows through it", opkit.BindNumbers("X",
@@ -76,8 +71,8 @@ func elementwise(name, formula string, binder opkit.Binder) ops.Def {
 
 // multiply is elementwise_mul, which also multiplies a sparse X by one number.
 func multiply() ops.Def {
-	def := elementwise("elementwise_mul", "X * Y", opkit.BindNumbers("X", bindMultiply(kernel.Mul[float32]), bindMultiply(kernel.Mul[float64]),
-		bindElementwise(kernel.Mul[int32]), bindElementwise(kernel.Mul[int64])))
+	def := elementwise("elementwise_mul", "X * Y, of truth values X and Y", opkit.BindElements("X", bindMultiply(kernel.Mul[float32]), bindMultiply(kernel.Mul[float64]),
+		bindElementwise(kernel.Mul[int32]), bindElementwise(kernel.Mul[int64]), bindPairs(kernel.LogicalAnd)))
 	def.Doc += " A sparse X is multiplied by a Y of one element. The values of a row are summed first."
 	def.Inputs[0].Rows, def.Outputs[0].Rows = true, true
 	def.Infer = func(s *ops.Shapes) error {
@@ -107,7 +102,8 @@ func bindMultiply[T tensor.Float](f func(out, x, y []T, pre, n, post int)) opkit
 }
 
 func inferElementwise(s *ops.Shapes) error {
-	if err := opkit.CheckType(s, "X", s.In("X").DType != tensor.Bool, "numbers"); err != nil {
+	truth := s.Op().Type == "elementwise_add" || s.Op().Type == "elementwise_mul"
+	if err := opkit.CheckType(s, "X", truth || s.In("X").DType != tensor.Bool, "numbers"); err != nil {
 		return err
 	}
 	return inferBroadcast(s)

@@ -28,6 +28,10 @@ var arithmeticCases = []Case{
 	binary("div", "int64", -1, Ints(dims{3}, 7, -7, 7), Ints(dims{3}, 2, 2, 0), Ints(dims{3}, 3, -3, 0)),
 	{Type: "elementwise_mul", Name: "rows", Constant: []string{"X", "Y"}, Inputs: slots{"X": One(Rows(4, []int64{3, 0, 3}, dims{3, 2}, 1, 2, 3, 4, 5, 6)), "Y": One(Floats(dims{1}, 10))},
 		Want: slots{"Out": One(Rows(4, []int64{0, 3, 4}, dims{3, 2}, 30, 40, 60, 80, 0, 0))}},
+	binary("add", "truth", -1, Bools(dims{4}, true, true, false, false), Bools(dims{4}, true, false, true, false), Bools(dims{4}, true, true, true, false)),
+	binary("mul", "truth", -1, Bools(dims{2, 2}, true, true, false, true), Bools(dims{2}, true, false), Bools(dims{2, 2}, true, false, false, false)),
+	binary("pow", "int64", -1, Ints(dims{6}, 3, -2, 2, -1, 1, 0), Ints(dims{6}, 4, 3, -1, -3, -2, 0), Ints(dims{6}, 81, -8, 0, -1, 1, 1)),
+	binary("pow", "int32", -1, Int32s(dims{2}, 3, 5), Int32s(dims{1}, 2), Int32s(dims{2}, 9, 25)),
 	binary("max", "int32", -1, Int32s(dims{2}, 7, -7), Int32s(dims{1}, 2), Int32s(dims{2}, 7, 2)),
 }
 

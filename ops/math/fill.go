@@ -55,7 +55,7 @@ var likeTypeAttr = ops.Attr{Name: "dtype", Doc: "element type of Out, as Fluid n
 
 // registerLike registers an op that gives Out the shape of X and one value.
 func registerLike(name, doc string, attrs []ops.Attr) {
-	ops.Register(ops.Def{
+	def := ops.Def{
 		Type:    name,
 		Doc:     doc,
 		Inputs:  in("X", "tensor whose shape Out takes; its elements are not read"),
@@ -81,7 +81,11 @@ func registerLike(name, doc string, attrs []ops.Attr) {
 			return fillWith(b, v, int64(v))
 		},
 		RowSliced: true,
-	})
+	}
+	if len(attrs) > 1 {
+		def = opkit.ByVariables(def, "value")
+	}
+	ops.Register(def)
 }
 
 // fillType reads the attribute dtype: a type of kernels, or bfloat16, in which tables may be stored.

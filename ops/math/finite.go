@@ -49,13 +49,35 @@ func init() {
 			MixesRows: opkit.Mixes,
 		})
 	}
+	operands := []ops.Slot{{Name: "Input", Doc: "float"}, {Name: "Other", Doc: "of the shape and type of Input"}, tensorOf("Rtol", "rtol"), tensorOf("Atol", "atol")}
+	tolerances := []ops.Attr{{Name: "rtol", Doc: "relative tolerance", Default: float32(1e-5), Tensor: "Rtol"}, {Name: "atol", Doc: "absolute tolerance", Default: float32(1e-8), Tensor: "Atol"},
+		{Name: "equal_nan", Doc: "whether two NaN are close", Default: false}}
+	ops.Register(ops.Def{
+		Type:    "isclose",
+		Doc:     "Finds out of each element whether it is close: |Input - Other| <= atol + rtol*|Other|.",
+		Inputs:  operands,
+		Outputs: out("Out", "bool, of the shape of Input"),
+		Attrs:   tolerances,
+		Infer: func(s *ops.Shapes) error {
+			s.Like("Out", "Input")
+			m := s.Outs("Out")[0]
+			m.DType = tensor.Bool
+			s.SetAt("Out", 0, m)
+			if err := s.IsFloat("Input"); err != nil {
+				return err
+			}
+			return opkit.SameShape(s, "Input", "Other")
+		},
+		Cost:      opkit.PerElement(4),
+		Bind:      opkit.BindFloats("Input", isClose[float32], isClose[float64]),
+		MixesRows: func(_ *ops.Shapes, divided func(string) bool) bool { return !divided("Input") || !divided("Other") },
+	})
 	ops.Register(ops.Def{
 		Type:    "allclose",
 		Doc:     "Finds out whether all elements are close: |Input - Other| <= atol + rtol*|Other|.",
-		Inputs:  []ops.Slot{{Name: "Input", Doc: "float"}, {Name: "Other", Doc: "of the shape and type of Input"}},
+		Inputs:  operands,
 		Outputs: out("Out", "bool, dims [1]"),
-		Attrs: []ops.Attr{{Name: "rtol", Doc: "relative tolerance", Default: float32(1e-5)}, {Name: "atol", Doc: "absolute tolerance", Default: float32(1e-8)},
-			{Name: "equal_nan", Doc: "whether two NaN are close", Default: false}},
+		Attrs:   tolerances,
 		Infer: func(s *ops.Shapes) error {
 			s.Set("Out", tensor.Bool, 1)
 			if err := s.IsFloat("Input"); err != nil {
@@ -146,18 +168,37 @@ func bindAllClose(b *ops.Binding) (ops.Kernel, error) {
 
 func allClose[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 	x, y, to := b.In("Input"), b.In("Other"), b.Out("Out")
-	relative, absolute, nan := b.Float("rtol"), b.Float("atol"), b.Bool("equal_nan")
+	close := closeness[T](b)
 	return opkit.Loop(b, 1, func(int, int) {
 		to.Bools()[0] = true
 		for i, v := range tensor.Data[T](x) {
-			a, c := float64(v), float64(tensor.Data[T](y)[i])
-			close := a == c || math.Abs(a-c) <= absolute+relative*math.Abs(c) || nan && math.IsNaN(a) && math.IsNaN(c)
-			if !close {
+			if !close(v, tensor.Data[T](y)[i]) {
 				to.Bools()[0] = false
 				return
 			}
 		}
 	})
+}
+
+// isClose is allClose of each element.
+func isClose[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
+	x, y, to := b.In("Input"), b.In("Other"), b.Out("Out")
+	close := closeness[T](b)
+	return b.Loops(ops.Loop{N: to.Len(), Reads: []string{"Input", "Other"}, Run: func(_, from, till int) error {
+		for i := from; i < till; i++ {
+			to.Bools()[i] = close(tensor.Data[T](x)[i], tensor.Data[T](y)[i])
+		}
+		return nil
+	}})
+}
+
+// closeness returns the relation of allclose and isclose.
+func closeness[T tensor.Float](b *ops.Binding) func(x, y T) bool {
+	relative, absolute, nan := b.Float("rtol"), b.Float("atol"), b.Bool("equal_nan")
+	return func(x, y T) bool {
+		a, c := float64(x), float64(y)
+		return a == c || math.Abs(a-c) <= absolute+relative*math.Abs(c) || nan && math.IsNaN(a) && math.IsNaN(c)
+	}
 }
 
 func bindEqualAll(b *ops.Binding) (ops.Kernel, error) {

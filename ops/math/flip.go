@@ -12,7 +12,7 @@ func init() {
 	axes := ops.Attr{Name: "axis", Doc: "axes to turn around, each once; negative counts from the end", Kind: []int32(nil)}
 	flip := picking{runs: flipRuns, doc: "dX is dOut turned around."}
 	for _, name := range []string{"reverse", "flip"} {
-		flip.register(ops.Def{
+		flip.register(opkit.ByVariables(ops.Def{
 			Type:      name,
 			Doc:       "Turns axes around: position i of such an axis shows position extent-1-i of X.",
 			Inputs:    in("X", "any type"),
@@ -20,7 +20,7 @@ func init() {
 			Attrs:     []ops.Attr{axes},
 			Infer:     inferFlip,
 			MixesRows: opkit.MixesAlongAny("X", "axis"),
-		})
+		}, "axis"))
 	}
 	picking{runs: rollRuns, doc: "dX is dOut moved back."}.register(ops.Def{
 		Type: "roll",

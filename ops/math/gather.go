@@ -24,7 +24,7 @@ func init() {
 		Type:    "gather",
 		Doc:     "Gathers places of an axis: Out = X[Index] for the first axis. The gradient sums what repeated indices show, also where Fluid, with overwrite, takes the last.",
 		Inputs:  []ops.Slot{{Name: "X", Doc: "any type, rank 1 or more"}, index, tensorOf("Axis", "axis")},
-		Outputs: out("Out", "of the type of X; the axis has the extent of Index"),
+		Outputs: out("Out", "of the type of X; the axis has the extent of Index, and Out lacks it if Index is one number of dims []"),
 		Attrs: []ops.Attr{
 			{Name: "axis", Doc: "the axis; negative counts from the end", Default: int32(0), Tensor: "Axis"},
 			{Name: "overwrite", Doc: "has no effect", Default: true}},
@@ -81,7 +81,7 @@ func isIndex(s *ops.Shapes, slot string) error {
 func mixesGathered(s *ops.Shapes, divided func(string) bool, attr string) bool {
 	axis := s.Int(attr)
 	first := axis == 0 || axis == -int64(len(s.In("X").Dims))
-	return divided("X") == first || divided("Index") && !first
+	return divided("X") == first || divided("Index") && (!first || len(s.In("Index").Dims) == 0)
 }
 
 func inferGatherAxis(s *ops.Shapes, attr string) error {
@@ -90,10 +90,14 @@ func inferGatherAxis(s *ops.Shapes, attr string) error {
 	if err != nil {
 		return err
 	}
-	if len(index) != 1 && (len(index) != 2 || !opkit.Agree(index[1], 1)) {
-		return s.Errorf("Index", "[N] or [N, 1]")
+	if len(index) > 1 && (len(index) != 2 || !opkit.Agree(index[1], 1)) {
+		return s.Errorf("Index", "[N], [N, 1] or []")
 	}
 	dims := slices.Clone(x.Dims)
+	if len(index) == 0 {
+		s.Set("Out", x.DType, slices.Delete(dims, axis, axis+1)...)
+		return isIndex(s, "Index")
+	}
 	dims[axis] = index[0]
 	s.Set("Out", x.DType, dims...)
 	if axis == 0 {

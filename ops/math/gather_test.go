@@ -19,6 +19,7 @@ var gatherCases = []Case{
 	chosen("gather", "", nil, six, Ints(dims{4}, 2, 0, 0, 1), Floats(dims{4, 2}, 5, 6, 1, 2, 1, 2, 3, 4)),
 	chosen("gather", "int32 column", nil, six, Int32s(dims{2, 1}, 1, 1), Floats(dims{2, 2}, 3, 4, 3, 4)),
 	chosen("gather", "last axis", attrs{"axis": int32(-1)}, six, Ints(dims{3}, 1, 0, 1), Floats(dims{3, 3}, 2, 1, 2, 4, 3, 4, 6, 5, 6)),
+	chosen("gather", "one number", nil, six, Ints(dims{}, 2), Floats(dims{2}, 5, 6)),
 	chosen("gather", "int64", nil, Ints(dims{3}, 7, 8, 9), Ints(dims{2}, 2, 1), Ints(dims{2}, 9, 8)),
 	chosen("gather", "none", nil, six, Ints(dims{0}), Floats(dims{0, 2})),
 	{Type: "gather", Name: "axis from a tensor", Inputs: slots{"X": One(six), "Index": One(Ints(dims{1}, 1)), "Axis": One(Int32s(dims{1}, 1))},

@@ -140,16 +140,17 @@ func bindSquaredNormMerge[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 
 func init() {
 	opkit.Register(ops.Def{
-		Type:    "clip",
-		Doc:     "Limits each element: Out = min(max(X, min), max). A sparse X needs 0 in the range. The values of a row are summed first.",
-		Inputs:  rowsIn("X", "float"),
+		Type: "clip",
+		Doc: "Limits each element: Out = min(max(X, min), max). A sparse X needs 0 in the range. The values of a row are summed first. For integers the bounds are truncated. " +
+			"No gradient flows through the bounds.",
+		Inputs:  append(rowsIn("X", "numbers"), tensorOf("Min", "min"), tensorOf("Max", "max")),
 		Outputs: rowsOut("Out", "of the shape and type of X"),
 		Attrs: []ops.Attr{
-			{Name: "min", Doc: "least value, at most max", Kind: float32(0)},
-			{Name: "max", Doc: "greatest value", Kind: float32(0)}},
+			{Name: "min", Doc: "least value, at most max", Kind: float32(0), Tensor: "Min"},
+			{Name: "max", Doc: "greatest value", Kind: float32(0), Tensor: "Max"}},
 		Infer:     inferClip,
 		Cost:      opkit.PerElement(2),
-		Bind:      opkit.BindFloats("X", bindClip[float32], bindClip[float64]),
+		Bind:      opkit.BindNumbers("X", bindClip[float32], bindClip[float64], clipWhole[int32], clipWhole[int64]),
 		RowSliced: true,
 		InPlace:   map[string]string{"Out": "X"},
 	}, opkit.Gradient{
@@ -203,8 +204,11 @@ func inferClip(s *ops.Shapes) error {
 	if s.In("X").Kind == program.SelectedRows && (s.Float("min") > 0 || s.Float("max") < 0) {
 		return s.Errorf("X", "a dense tensor where 0 is not in [min, max]: rows that a sparse gradient does not hold are zeros")
 	}
-	s.Like("Out", "X")
-	return s.IsFloat("X")
+	if s.In("X").Kind == program.SelectedRows {
+		s.Like("Out", "X")
+		return s.IsFloat("X")
+	}
+	return inferNumbersLike(s)
 }
 
 func bindClip[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {

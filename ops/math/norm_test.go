@@ -26,6 +26,10 @@ func words(x ...float64) *tensor.Tensor {
 var normCases = []Case{
 	{Type: "clip", Attrs: attrs{"min": float32(-1), "max": float32(1.5)}, Inputs: slots{"X": One(Floats(dims{2, 2}, -3, 0.5, 2, 1))},
 		Want: slots{"Out": One(Floats(dims{2, 2}, -1, 0.5, 1.5, 1))}},
+	{Type: "clip", Name: "int64", Attrs: attrs{"min": float32(-1.5), "max": float32(3.4e38)}, Inputs: slots{"X": One(Ints(dims{3}, -3, 0, 1<<62))}, Want: slots{"Out": One(Ints(dims{3}, -1, 0, 1<<62))}},
+	{Type: "clip", Name: "int32", Attrs: attrs{"min": float32(-3.4e38), "max": float32(2)}, Inputs: slots{"X": One(Int32s(dims{3}, -1<<31, 2, 7))}, Want: slots{"Out": One(Int32s(dims{3}, -1<<31, 2, 2))}},
+	{Type: "clip", Name: "bounds of tensors", Inputs: slots{"X": One(Floats(dims{2, 2}, -3, 0.5, 2, 1)), "Min": One(Floats(dims{1}, -1)), "Max": One(Floats(dims{1}, 1.5))}, Constant: []string{"Min", "Max"},
+		Want: slots{"Out": One(Floats(dims{2, 2}, -1, 0.5, 1.5, 1))}},
 	{Type: "clip_by_norm", Attrs: attrs{"max_norm": float32(2.5)}, Inputs: slots{"X": One(Floats(dims{2}, 3, -4))},
 		Want: slots{"Out": One(Floats(dims{2}, 1.5, -2))}},
 	{Type: "clip_by_norm", Name: "short", Attrs: attrs{"max_norm": float32(5)}, Inputs: slots{"X": One(Floats(dims{2}, 3, -4))},

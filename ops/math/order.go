@@ -42,7 +42,7 @@ func isNumbers(s *ops.Shapes) (axis int, err error) {
 
 func init() {
 	for name, which := range map[string]string{"arg_max": "largest", "arg_min": "smallest"} {
-		ops.Register(ops.Def{
+		ops.Register(opkit.ByVariables(ops.Def{
 			Type:    name,
 			Doc:     "Finds the places of the " + which + " elements along an axis; of equal ones the first.",
 			Inputs:  in("X", "numbers, rank 1 or more, with elements along the axis"),
@@ -54,7 +54,7 @@ func init() {
 			Bind:  opkit.BindNumbers("X", bindArgBest[float32], bindArgBest[float64], bindArgBest[int32], bindArgBest[int64]),
 
 			MixesRows: mixesLanes,
-		})
+		}, "axis"))
 	}
 	opkit.Register(ops.Def{
 		Type:   "argsort",
@@ -171,7 +171,7 @@ func bindArgBest[T kernel.Number](b *ops.Binding) (ops.Kernel, error) {
 func argBest[T kernel.Number, I kernel.Index](b *ops.Binding) (ops.Kernel, error) {
 	x, to, largest := b.In("X"), b.Out("Out"), b.Op().Type == "arg_max"
 	l := lanesAlong(x.Dims(), b.Int("axis"), b.Bool("flatten"))
-	return b.Loops(ops.Loop{N: l.pre, Run: func(_, from, till int) error {
+	return b.Loops(ops.Loop{N: l.pre, Reads: []string{"X"}, Run: func(_, from, till int) error {
 		kernel.ArgBest(tensor.Data[I](to), tensor.Data[T](x), l.extent, l.post, largest, from, till)
 		return nil
 	}})
@@ -233,7 +233,7 @@ func bindOrderGrad[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 }
 
 func init() {
-	opkit.Register(ops.Def{
+	opkit.Register(opkit.ByVariables(ops.Def{
 		Type:    "cumsum",
 		Doc:     "Sums along an axis up to each place: Out[i] = X[0] + ... + X[i].",
 		Inputs:  in("X", "numbers, rank 1 or more"),
@@ -253,7 +253,7 @@ func init() {
 		Bind: opkit.BindNumbers("X", bindCumSum[float32]("X", "Out"), bindCumSum[float64]("X", "Out"), bindCumSum[int32]("X", "Out"), bindCumSum[int64]("X", "Out")),
 
 		MixesRows: mixesLanes,
-	}, opkit.Gradient{
+	}, "axis"), opkit.Gradient{
 		Doc: "dX[i] = dOut[i] + dOut[i+1] + ..., which is cumsum of dOut in the other direction.", Inputs: []string{"X"}, Wrt: []string{"X"}, Cost: opkit.PerElement(1),
 		Bind: opkit.BindFloats("Out@GRAD", bindCumSum[float32]("Out@GRAD", "X@GRAD"), bindCumSum[float64]("Out@GRAD", "X@GRAD")),
 	})

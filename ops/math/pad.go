@@ -17,7 +17,7 @@ func init() {
 	}
 	picking{fill: "pad_value", runs: func(b *ops.Binding, x, _ []int64) ([]int64, [][]kernel.Run) {
 		return padRuns(x, b.Ints("paddings"), "constant")
-	}, doc: "dX is the part of dOut that shows X."}.register(ops.Def{
+	}, doc: "dX is the part of dOut that shows X."}.register(opkit.ByVariables(ops.Def{
 		Type:    "pad",
 		Doc:     "Adds elements of one value around a tensor.",
 		Inputs:  in("X", "any type"),
@@ -26,7 +26,7 @@ func init() {
 			valueOf("pad_value")},
 		Infer:     func(s *ops.Shapes) error { return inferPad(s, s.Ints("paddings"), "constant") },
 		MixesRows: func(s *ops.Shapes, _ func(string) bool) bool { return padsRows(s.In("X").Dims, s.Ints("paddings")) },
-	})
+	}, "pad_value"))
 
 	picking{fill: "pad_value", runs: func(b *ops.Binding, x, _ []int64) ([]int64, [][]kernel.Run) {
 		return padRuns(x, imagePaddings(b, 2), b.Str("mode"))

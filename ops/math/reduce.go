@@ -74,7 +74,7 @@ func init() {
 		opkit.BindFloats("X", bindReduceGrad(productSlope[float32]), bindReduceGrad(productSlope[float64])))
 	for name, all := range map[string]bool{"reduce_all": true, "reduce_any": false} {
 		def := reduction(name, "whether "+map[bool]string{true: "all elements are", false: "an element is"}[all]+" true")
-		def.Inputs = in("X", "bool")
+		def.Inputs[0].Doc = "bool"
 		def.Infer = func(s *ops.Shapes) error {
 			if err := opkit.CheckType(s, "X", s.In("X").DType == tensor.Bool, "bool"); err != nil {
 				return err
@@ -98,7 +98,7 @@ func registerReduction(name, what, gradient string, outputs []string, forward, b
 	def := reduction(name, what)
 	def.Bind = forward
 	if name == "reduce_mean" {
-		def.Inputs = in("X", "float")
+		def.Inputs[0].Doc = "float"
 		def.Infer = func(s *ops.Shapes) error {
 			if err := s.IsFloat("X"); err != nil {
 				return err
@@ -115,7 +115,7 @@ func registerReduction(name, what, gradient string, outputs []string, forward, b
 
 // reduction defines an op that reduces axes, but for its kernel.
 func reduction(name, what string) ops.Def {
-	return ops.Def{
+	return opkit.ByVariables(ops.Def{
 		Type:    name,
 		Doc:     "Takes " + what + " along the axes dim of X.",
 		Inputs:  in("X", "numbers"),
@@ -136,7 +136,7 @@ func reduction(name, what string) ops.Def {
 			reduced, _ := markReduced(axesOf(s), s.Bool("reduce_all"), len(s.In("X").Dims))
 			return len(reduced) == 0 || reduced[0]
 		},
-	}
+	}, "dim")
 }
 
 // axesOf returns the axes that a reduction removes. Some ops call the attribute axis in later releases.
@@ -205,7 +205,7 @@ func bindReduction[T tensor.Float](f func(plan *kernel.ReducePlan, out, x []T, f
 	return func(b *ops.Binding) (ops.Kernel, error) {
 		plan, x, to := reducePlan(b), b.In("X"), b.Out("Out")
 		n, inputToo := plan.Iterations()
-		return b.Loops(ops.Loop{N: n, Apart: !inputToo, Run: func(_, from, till int) error {
+		return b.Loops(ops.Loop{N: n, Apart: !inputToo, Reads: []string{"X"}, Run: func(_, from, till int) error {
 			f(plan, tensor.Data[T](to), tensor.Data[T](x), from, till)
 			return nil
 		}})
@@ -217,7 +217,7 @@ func bindFold[T tensor.Element](start T, fold func(folded, v T) T) opkit.Binder 
 	return func(b *ops.Binding) (ops.Kernel, error) {
 		plan, x, to := reducePlan(b), b.In("X"), b.Out("Out")
 		n, inputToo := plan.Iterations()
-		return b.Loops(ops.Loop{N: n, Apart: !inputToo, Run: func(_, from, till int) error {
+		return b.Loops(ops.Loop{N: n, Apart: !inputToo, Reads: []string{"X"}, Run: func(_, from, till int) error {
 			kernel.ReduceFold(plan, tensor.Data[T](to), tensor.Data[T](x), start, fold, from, till)
 			return nil
 		}})
@@ -229,7 +229,7 @@ func bindReduceGrad[T tensor.Float](slope func(x, out, dout T) T) opkit.Binder {
 	return func(b *ops.Binding) (ops.Kernel, error) {
 		plan, x, to, dout, dx := reducePlan(b), b.In("X"), b.In("Out"), b.In("Out@GRAD"), b.Out("X@GRAD")
 		n, whole := gradIterations(plan, "Out", "Out@GRAD")
-		return b.Loops(ops.Loop{N: n, Whole: whole, Run: func(_, from, till int) error {
+		return b.Loops(ops.Loop{N: n, Reads: []string{"X", "Out", "Out@GRAD"}, Whole: whole, Run: func(_, from, till int) error {
 			kernel.ReduceGrad(plan, tensor.Data[T](dx), tensor.Data[T](x), tensor.Data[T](to), tensor.Data[T](dout), slope, from, till)
 			return nil
 		}})
@@ -259,7 +259,7 @@ func gradIterations(plan *kernel.ReducePlan, outs ...string) (n int, whole []str
 func bindExtremeGrad[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 	plan, x, to, dout, dx := reducePlan(b), b.In("X"), b.In("Out"), b.In("Out@GRAD"), b.Out("X@GRAD")
 	n, whole := gradIterations(plan, "Out", "Out@GRAD")
-	return b.Loops(ops.Loop{N: n, Whole: whole, Run: func(_, from, till int) error {
+	return b.Loops(ops.Loop{N: n, Reads: []string{"X", "Out", "Out@GRAD"}, Whole: whole, Run: func(_, from, till int) error {
 		kernel.ReduceMaxGrad(plan, tensor.Data[T](dx), tensor.Data[T](x), tensor.Data[T](to), tensor.Data[T](dout), from, till)
 		return nil
 	}})

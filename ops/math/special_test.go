@@ -28,6 +28,14 @@ func known(op, name, slot string, x *tensor.Tensor, a attrs, to string, want *te
 
 var specialCases = []Case{
 	unaryCase("trunc", []float64{-1.5, 1.25, 0.5}, -1, 1, 0),
+	known("abs", "int64", "X", Ints(dims{3}, -3, 0, 5), nil, "Out", Ints(dims{3}, 3, 0, 5)),
+	known("sign", "int32", "X", Int32s(dims{3}, -3, 0, 5), nil, "Out", Int32s(dims{3}, -1, 0, 1)),
+	known("square", "int64", "X", Ints(dims{2}, -3, 5), nil, "Out", Ints(dims{2}, 9, 25)),
+	known("relu", "int32", "X", Int32s(dims{2}, -3, 5), nil, "Out", Int32s(dims{2}, 0, 5)),
+	known("floor", "int64", "X", Ints(dims{2}, -3, 5), nil, "Out", Ints(dims{2}, -3, 5)),
+	unaryCase("asinh", []float64{-2, 0, 0.75}, math.Asinh(-2), 0, math.Ln2),
+	unaryCase("acosh", []float64{1.25, 3}, math.Ln2, math.Acosh(3)),
+	unaryCase("atanh", []float64{-0.6, 0, 0.6}, -math.Ln2, 0, math.Ln2),
 	unaryCase("lgamma", []float64{5, 0.5, -0.5}, math.Log(24), math.Log(math.Pi)/2, math.Log(4*math.Pi)/2),
 	unaryCase("digamma", []float64{1, 2, 0.5, -0.5, 30}, -eulerGamma, 1-eulerGamma, -eulerGamma-2*math.Ln2, 2-eulerGamma-2*math.Ln2, 3.384438132685525),
 	unaryCase("erfinv", []float64{0, 0.5204998778130465, -0.5204998778130465}, 0, 0.5, -0.5),

@@ -30,7 +30,7 @@ func init() {
 	squeeze.register("squeeze2", "Removes axes of extent 1.", true)
 
 	unsqueeze := view{
-		attrs: []ops.Attr{{Name: "axes", Kind: []int32(nil),
+		attrs: []ops.Attr{{Name: "axes", Default: []int32{},
 			Doc: "where in Out each new axis stands, after those before it in the list; negative counts from the end of what Out is then"}},
 		dims: unsqueezed, mixes: unsqueezeMixesRows,
 	}
@@ -81,6 +81,9 @@ func (v view) register(name, doc string, later bool) {
 		def.Gradient = ops.StandardGrad([]string{"X"}, nil, []string{"X"})
 		gradient.Inputs[0] = ops.Slot{Name: "X", Doc: "its elements are not read"}
 		gradient.Infer = inferLikeX
+	}
+	if v.attrs[0].Name == "axes" {
+		def = opkit.ByVariables(def, "axes")
 	}
 	ops.Register(def)
 	ops.Register(gradient)

@@ -100,6 +100,10 @@ var unaries = []unary{
 		func(x float64) float64 { return 1 / (1 + x*x) }),
 	mapped("sinh", "the hyperbolic sine of X", "dOut*cosh(X)", "X", 4, math.Sinh, math.Cosh),
 	mapped("cosh", "the hyperbolic cosine of X", "dOut*sinh(X)", "X", 4, math.Cosh, math.Sinh),
+	mapped("asinh", "the number whose hyperbolic sine is X", "dOut/sqrt(1 + X*X)", "X", 4, math.Asinh, func(x float64) float64 { return 1 / math.Sqrt(1+x*x) }),
+	mapped("acosh", "the number from 0 whose hyperbolic cosine is X, NaN below 1", "dOut/sqrt(X*X - 1)", "X", 4, math.Acosh,
+		func(x float64) float64 { return 1 / math.Sqrt(x*x-1) }),
+	mapped("atanh", "the number whose hyperbolic tangent is X, NaN beyond [-1, 1]", "dOut/(1 - X*X)", "X", 4, math.Atanh, func(x float64) float64 { return 1 / (1 - x*x) }),
 	mapped("erf", "the error function of X", "dOut*2/sqrt(pi)*exp(-X*X)", "X", 8, math.Erf,
 		func(x float64) float64 { return 2 / math.Sqrt(math.Pi) * math.Exp(-x*x) }),
 	mapped("expm1", "e**X - 1, precise near 0", "dOut*(Out + 1)", "Out", 4, math.Expm1, func(y float64) float64 { return y + 1 }),
@@ -180,6 +184,9 @@ func registerCurve(u curve) {
 	}
 	if !u.apart {
 		f.InPlace = map[string]string{"Out": "X"}
+	}
+	if whole := wholeCurves[u.name]; whole != nil {
+		f = alsoWhole(f, whole)
 	}
 	opkit.Register(f, g)
 }

@@ -1,6 +1,8 @@
 package nn
 
 import (
+	"slices"
+
 	"github.com/edl-go/edl/ops"
 	"github.com/edl-go/edl/ops/kernel"
 	"github.com/edl-go/edl/ops/opkit"
@@ -18,7 +20,7 @@ func init() {
 
 func registerTransposed(name string, axes int, doc string) {
 	d := imageDocs[axes]
-	opkit.Register(ops.Def{
+	opkit.Register(opkit.Open(opkit.ByVariables(ops.Def{
 		Type: name,
 		Doc:  doc,
 		Inputs: []ops.Slot{
@@ -34,7 +36,7 @@ func registerTransposed(name string, axes int, doc string) {
 		Bind:  opkit.BindFloats("Input", bindTransposed[float32], bindTransposed[float64]),
 
 		MixesRows: opkit.RowsOnlyIn("Input"),
-	}, opkit.Gradient{
+	}, "output_size")), opkit.Gradient{
 		Doc: "dInput is the convolution of dOutput with Filter; each product gives Input*dOutput to dFilter; dBias is dOutput summed over all but " +
 			"the channels.",
 		Inputs: []string{"Input", "Filter", "Bias"},
@@ -85,6 +87,9 @@ func transposedPlaces(s *ops.Shapes, w windows, image []int64) ([]int64, error) 
 		return nil, opkit.BadAttr(s, "output_padding", "%d numbers, or none", len(image))
 	}
 	places := make([]int64, len(image))
+	if opensPlaces(s, "output_size", len(image)) {
+		return slices.Repeat([]int64{program.Unknown}, len(image)), nil
+	}
 	for i, in := range image {
 		if in < 0 || w.size[i] < 0 {
 			places[i] = program.Unknown
@@ -135,7 +140,7 @@ func bindTransposed[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 	n, channels, places := int(dims[0]), int(dims[1]), opkit.Count(dims[2:])
 	each := c.workspace()
 	memory := b.Scratch(x.DType(), b.Parts()*each)
-	return a.loops(ops.Loop{N: n, Whole: []string{"Filter", "Bias"}, Run: func(part, from, till int) error {
+	return a.loops(ops.Loop{N: n, Reads: []string{"Input", "Filter", "Bias"}, Whole: []string{"Filter", "Bias"}, Run: func(part, from, till int) error {
 		y := opkit.Owned[T](out, from, till, n)
 		if x.Len() == 0 {
 			clear(y)

@@ -15,7 +15,7 @@ const (
 )
 
 func init() {
-	opkit.Register(ops.Def{
+	opkit.Register(opkit.ByVariables(ops.Def{
 		Type:  "dropout",
 		Class: ops.Random,
 		Doc: "Sets elements to zero at random: Out = X*Mask, or X*Mask/(1 - dropout_prob) with upscale_in_train. With is_test it " +
@@ -36,7 +36,7 @@ func init() {
 		Cost:    opkit.PerElement(30),
 		Bind:    opkit.BindFloats("X", bindDropout[float32], bindDropout[float64]),
 		InPlace: map[string]string{"Out": "X"},
-	}, opkit.Gradient{
+	}, "dropout_prob"), opkit.Gradient{
 		Doc:     "dX is computed from dOut as Out is from X.",
 		Outputs: []string{"Mask"},
 		From:    []string{"Out"},

@@ -44,6 +44,10 @@ var (
 	byTwo    = []int32{2, 2}
 
 	imageCases = []Case{
+		{Type: "pool2d", Name: "windows of tensors", Attrs: attrs{"pooling_type": "avg", "strides": []int32{2, 2}}, Want: slots{"Out": One(Floats(dims{2, 1, 1, 1}, 2.5, 6.5))},
+			Inputs: slots{"X": One(Floats(dims{2, 1, 2, 2}, 1, 2, 3, 4, 5, 6, 7, 8)), "KsizeTensorList": One(Int32s(dims{1}, 2), Int32s(dims{1}, 2))}},
+		{Type: "conv2d_transpose", Name: "extents of a tensor", Attrs: attrs{"strides": []int32{2, 2}}, Want: slots{"Output": One(Floats(dims{2, 1, 2, 2}, 3, 0, 0, 0, 6, 0, 0, 0))},
+			Inputs: slots{"Input": One(Floats(dims{2, 1, 1, 1}, 1, 2)), "Filter": One(Floats(dims{1, 1, 1, 1}, 3)), "OutputSizeTensor": One(Int32s(dims{2}, 2, 2))}},
 		convolution("", nil, numbered(3), diagonal, nil, Floats(dims{1, 1, 2, 2}, 6, 8, 12, 14)),
 		convolution("padded by strides", attrs{"paddings": []int32{1, 1}, "strides": byTwo}, numbered(3), diagonal, nil,
 			Floats(dims{1, 1, 2, 2}, 1, 3, 7, 14)),

@@ -2,10 +2,12 @@ package nn
 
 import (
 	"math"
+	"slices"
 
 	"github.com/edl-go/edl/ops"
 	"github.com/edl-go/edl/ops/kernel"
 	"github.com/edl-go/edl/ops/opkit"
+	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/tensor"
 )
 
@@ -33,7 +35,7 @@ func init() {
 func (p pooling) register() {
 	steps, none := make([]int32, p.axes), make([]int32, p.axes)
 	kernel.Fill(steps, 1)
-	opkit.Register(ops.Def{
+	opkit.Register(opkit.Open(opkit.ByVariables(ops.Def{
 		Type: p.name, Doc: p.doc,
 		Inputs:  []ops.Slot{{Name: "X", Doc: "float " + p.layout}},
 		Outputs: []ops.Slot{{Name: "Out", Doc: "laid out as X, of extents (extent - ksize + paddings)/strides + 1; the division rounds up with ceil_mode"}},
@@ -50,7 +52,7 @@ func (p pooling) register() {
 		Infer: p.infer,
 		Cost:  poolingCost,
 		Bind:  opkit.BindFloats("X", bindPooling[float32], bindPooling[float64]),
-	}, opkit.Gradient{
+	}, "ksize")), opkit.Gradient{
 		Doc:    "max gives dOut to the first largest element of the window, avg an equal share to each element within the image.",
 		Inputs: []string{"X"},
 		Wrt:    []string{"X"},
@@ -89,6 +91,8 @@ func poolingPlaces(s *ops.Shapes, image []int64) ([]int64, error) {
 		return nil, opkit.BadAttr(s, "adaptive", "false with global_pooling")
 	case global:
 		return ones(n), nil
+	case opensPlaces(s, "ksize", n):
+		return slices.Repeat([]int64{program.Unknown}, n), nil
 	case adaptive:
 		return someInts(s, "ksize", n, 1)
 	}
@@ -110,6 +114,12 @@ func poolingPlaces(s *ops.Shapes, image []int64) ([]int64, error) {
 		return nil, opkit.BadAttr(s, "ksize", "no larger than the padded X %v", s.In("X").Dims)
 	}
 	return places, nil
+}
+
+// opensPlaces reports whether a variable gives the n numbers of an attribute, and inference does not know them all.
+func opensPlaces(s *ops.Shapes, name string, n int) bool {
+	v := s.Ints(name)
+	return len(v) == n && slices.Contains(v, ops.Open)
 }
 
 // poolingCost counts one operation for each element of each window.
@@ -157,7 +167,7 @@ func bindPooling[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 	image := imageShape(shape)
 	x, to := a.in("X"), a.out("Out")
 	largest, exclusive, lines := b.Str("pooling_type") == "max", b.Bool("exclusive"), b.Scratch(x.DType(), b.Parts()*shape.Width.In)
-	return a.loops(ops.Loop{N: volumes, Run: func(part, from, till int) error {
+	return a.loops(ops.Loop{N: volumes, Reads: []string{"X"}, Run: func(part, from, till int) error {
 		y, in := opkit.Owned[T](to, from, till, volumes), opkit.Owned[T](x, from, till, volumes)
 		line := ops.Part(tensor.Data[T](lines), part, shape.Width.In)
 		switch {
@@ -179,7 +189,7 @@ func bindPoolingGrad[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 	image := imageShape(shape)
 	x, dout, dx := a.in("X"), a.in("Out@GRAD"), a.out("X@GRAD")
 	largest, exclusive := b.Str("pooling_type") == "max", b.Bool("exclusive")
-	return a.loops(ops.Loop{N: volumes, Run: func(_, from, to int) error {
+	return a.loops(ops.Loop{N: volumes, Reads: []string{"X", "Out@GRAD"}, Run: func(_, from, to int) error {
 		din, in, g := opkit.Owned[T](dx, from, to, volumes), opkit.Owned[T](x, from, to, volumes), opkit.Owned[T](dout, from, to, volumes)
 		switch {
 		case !largest:

@@ -202,7 +202,7 @@ func forwardOf(s *ops.Shapes, f ops.Def, source func(slot string) string) *progr
 func matches(s *ops.Shapes, slot string, want []ops.Meta) error {
 	for i, m := range s.Ins(slot) {
 		name := s.Op().Inputs[slot][i]
-		if name == program.Empty || m.DType == want[i].DType && ops.Compatible(m.Dims, want[i].Dims) {
+		if name == program.Empty || m.DType == want[i].DType && (ops.Compatible(m.Dims, want[i].Dims) || isNumber(m.Dims) && isNumber(want[i].Dims)) {
 			continue
 		}
 		return fault.E(fault.ShapeMismatch, fault.On(s.Op()), fault.Var(name), fault.Gotf("%s %v", slot, m),
@@ -210,6 +210,9 @@ func matches(s *ops.Shapes, slot string, want []ops.Meta) error {
 	}
 	return nil
 }
+
+// isNumber reports whether a tensor of these dims is one number. Paddle declares [] since 2.5 what was [1] before, a loss for example.
+func isNumber(dims []int64) bool { return len(dims) == 0 || len(dims) == 1 && dims[0] == 1 }
 
 // ofGradient replaces the forward op by the gradient op in the error of an inference.
 func ofGradient(s *ops.Shapes, err error) error {

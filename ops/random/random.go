@@ -64,12 +64,14 @@ func narrow(f fill[float32]) fill[uint16] {
 
 func register(opType, doc string, a, b ops.Attr, f32 fill[float32], f64 fill[float64], check func(*ops.Shapes) error) {
 	ops.Register(ops.Def{
-		Type:    opType,
-		Class:   ops.Random,
-		Doc:     doc + " Each depends on seed, origin and the index of the element alone.",
+		Type:  opType,
+		Class: ops.Random,
+		Doc:   doc + " Each depends on seed, origin and the index of the element alone.",
+		Inputs: []ops.Slot{{Name: "ShapeTensor", Doc: "numbers that the program computes from constants and dims, in place of shape", Dispensable: true},
+			{Name: "ShapeTensorList", Doc: "variables of one number each, in place of shape", Dispensable: true, Duplicable: true}},
 		Outputs: []ops.Slot{{Name: "Out", Doc: "the filled tensor"}},
 		Attrs: []ops.Attr{
-			{Name: shapeAttr, Kind: []int64{}, Doc: "extents of Out"},
+			{Name: shapeAttr, Kind: []int64{}, Doc: "extents of Out", Tensor: "ShapeTensor", Tensors: "ShapeTensorList"},
 			{Name: "dtype", Default: int32(tensor.Float32), Doc: "element type of Out, as Fluid numbers it: float32 5, float64 6, or bfloat16 22: the numbers of float32, rounded to nearest"},
 			a, b,
 			{Name: "seed", Default: int64(0), Doc: "key of the generator; 0 is a seed like any other"},
@@ -83,8 +85,9 @@ func register(opType, doc string, a, b ops.Attr, f32 fill[float32], f64 fill[flo
 			}
 			return inferShape(s)
 		},
-		Cost: opkit.PerElement(flops),
-		Bind: opkit.BindBits("Out", binder(f32, a.Name, b.Name), binder(f64, a.Name, b.Name), nil, nil, nil, bindNarrow(f32, a.Name, b.Name)),
+		Cost:      opkit.PerElement(flops),
+		MixesRows: opkit.Mixes,
+		Bind:      opkit.BindBits("Out", binder(f32, a.Name, b.Name), binder(f64, a.Name, b.Name), nil, nil, nil, bindNarrow(f32, a.Name, b.Name)),
 	})
 }
 
@@ -131,6 +134,15 @@ func inferShape(s *ops.Shapes) error {
 		}
 	}
 	shape := s.Ints(shapeAttr)
+	if slices.Contains(shape, ops.Open) {
+		for i, extent := range shape {
+			if extent == ops.Open {
+				shape[i] = program.Unknown
+			}
+		}
+		s.Set("Out", dtype, shape...)
+		return nil
+	}
 	n, ok := tensor.Count(shape)
 	if !ok {
 		return opkit.BadAttr(s, shapeAttr, "extents of at least 0 whose product fits into memory")
