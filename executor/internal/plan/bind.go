@@ -124,7 +124,8 @@ func (b *binder) bindOp(n *node, take func(tensor.DType, int) (*tensor.Tensor, e
 			err = cmp.Or(noScratch, panicked(r))
 		}
 	}()
-	binding := ops.NewBinding(n.op, n.def, b.env, b.variables.tensors(n.op.Inputs), b.variables.tensors(n.op.Outputs), scratch)
+	tensors := b.variables.tensorsOf(n)
+	binding := ops.NewBinding(n.op, n.def, b.env, tensors.in, tensors.out, scratch)
 	if n.def.Class == ops.Control {
 		b.surround(n, binding)
 	}
