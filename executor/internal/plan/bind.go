@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/ops"
@@ -23,7 +24,8 @@ type binder struct {
 	store     *Store
 	blanks    map[tensor.DType]*tensor.Tensor
 	block     *program.Block
-	memory    int64 // bytes that an array may take; 0 is no bound
+	memory    int64         // bytes that an array may take; 0 is no bound
+	grain     time.Duration // Request.Grain, for blocks that ops run
 	tapes     *tapes
 	pieces    []*piece
 	held      []*variable // that pieces go on using until the end of the block
