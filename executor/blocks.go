@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"sync"
+	"time"
 
 	"github.com/edl-go/edl/executor/internal/plan"
 	"github.com/edl-go/edl/ops"
@@ -17,7 +18,8 @@ type blocks struct {
 	program *program.Program
 	env     ops.Env
 	scope   *Scope
-	profile *Profile // nil: none
+	profile *Profile      // nil: none
+	grain   time.Duration // of plans
 
 	watch func(variable string) func(row int) // nil: no rows are watched
 
@@ -34,8 +36,8 @@ type blockPlan struct {
 
 var _ ops.BlockRunner = (*blocks)(nil)
 
-func newBlocks(p *program.Program, scope *Scope, env ops.Env, profile *Profile) *blocks {
-	b := &blocks{program: p, env: env, scope: scope.NewChild(), profile: profile, plans: map[program.BlockIndex]*blockPlan{}}
+func newBlocks(p *program.Program, scope *Scope, env ops.Env, grain time.Duration, profile *Profile) *blocks {
+	b := &blocks{program: p, env: env, scope: scope.NewChild(), profile: profile, grain: grain, plans: map[program.BlockIndex]*blockPlan{}}
 	b.env.Blocks, b.env.Rows = b, b
 	return b
 }
@@ -50,7 +52,7 @@ func (b *blocks) RunBlock(ctx context.Context, index program.BlockIndex, step op
 		if err != nil {
 			return err
 		}
-		if p.plan, err = plan.Compile(plan.Request{Block: block, Scope: b.scope, Env: b.env}); err != nil {
+		if p.plan, err = plan.Compile(plan.Request{Block: block, Scope: b.scope, Env: b.env, Grain: b.grain}); err != nil {
 			return err
 		}
 		if b.profile != nil {

@@ -94,7 +94,7 @@ func (k *planner) compile(ctx context.Context, of version, shapes map[string]ops
 	request := plan.Request{Block: p.Global(), Feeds: shapes, Fetch: fetch, Keep: keep, Scope: k.scope, Env: k.env,
 		Workers: k.workers, Grain: k.grain, Weight: weight, CheckFinite: k.checkFinite, Without: k.without, Store: k.store, Memory: k.memory()}
 	if len(p.Blocks) > 1 {
-		request.Env.Blocks = newBlocks(p, k.scope, request.Env, k.profile)
+		request.Env.Blocks = newBlocks(p, k.scope, request.Env, k.grain, k.profile)
 	}
 	compiled, err := plan.Compile(request)
 	if err != nil {

@@ -91,6 +91,8 @@ type Def struct {
 
 	// HoldsInputs says that the op reads its inputs even after the kernel has returned, until the next barrier.
 	HoldsInputs bool
+
+	defaults *program.Op // has the defaults as attributes; Register makes it
 }
 
 // A Kernel runs the op once on the buffers that it was bound to. One goroutine at a time calls it. It allocates nothing. A kernel that can block
@@ -201,6 +203,7 @@ func Register(d Def) {
 		}
 		seen[a.Name] = true
 	}
+	d.defaults = defaultsOf(&d)
 	registry[d.Type] = &d
 }
 

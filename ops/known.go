@@ -150,13 +150,16 @@ func evaluate(s *Shapes) {
 	if s.def.Class != Compute || s.def.State != nil || s.def.Bind == nil {
 		return
 	}
-	in, out := map[string][]*tensor.Tensor{}, map[string][]*tensor.Tensor{}
 	for slot, names := range s.op.Inputs {
 		for i, name := range names {
-			m := s.in[slot][i]
-			if name != program.Empty && m.Value == nil {
+			if name != program.Empty && s.in[slot][i].Value == nil {
 				return
 			}
+		}
+	}
+	in, out := map[string][]*tensor.Tensor{}, map[string][]*tensor.Tensor{}
+	for slot := range s.op.Inputs {
+		for _, m := range s.in[slot] {
 			in[slot] = append(in[slot], m.Value)
 		}
 	}

@@ -209,13 +209,22 @@ type attrs struct {
 	def *Def
 }
 
-func (a attrs) fallback(name string) *program.Op {
-	for _, d := range a.def.Attrs {
-		if d.Name == name && d.Default != nil {
-			return &program.Op{Attrs: map[string]program.Attr{name: d.Default}}
+// fallback returns an op that has the defaults for attributes.
+func (a attrs) fallback() *program.Op {
+	if a.def.defaults == nil { // it was not registered
+		return defaultsOf(a.def)
+	}
+	return a.def.defaults
+}
+
+func defaultsOf(d *Def) *program.Op {
+	op := &program.Op{Attrs: map[string]program.Attr{}}
+	for _, attr := range d.Attrs {
+		if attr.Default != nil {
+			op.Attrs[attr.Name] = attr.Default
 		}
 	}
-	return &program.Op{}
+	return op
 }
 
 // Op returns the op itself. Attributes that tensors give are in it (see Attr.Tensor).
@@ -242,7 +251,7 @@ func (a attrs) Strs(name string) []string { return attr(a, name, (*program.Op).S
 func attr[V any](a attrs, name string, read func(*program.Op, string) (V, bool)) V {
 	v, ok := read(a.op, name)
 	if !ok {
-		v, _ = read(a.fallback(name), name)
+		v, _ = read(a.fallback(), name)
 	}
 	return v
 }

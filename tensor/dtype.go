@@ -34,7 +34,8 @@ type Bits interface{ Element | uint16 }
 // Float lists the element types that have gradients.
 type Float interface{ float32 | float64 }
 
-var dtypes = map[DType]struct {
+// dtypes has the types by number. Others have no name.
+var dtypes = [...]struct {
 	name    string
 	size    int
 	compute bool
@@ -46,8 +47,8 @@ var dtypes = map[DType]struct {
 
 // String returns the name that Fluid's Python API uses, such as "float32".
 func (d DType) String() string {
-	if t, ok := dtypes[d]; ok {
-		return t.name
+	if d.isKnown() {
+		return dtypes[d].name
 	}
 	return fmt.Sprintf("dtype(%d)", int32(d))
 }
@@ -55,18 +56,25 @@ func (d DType) String() string {
 // ParseDType is the inverse of String.
 func ParseDType(name string) (DType, bool) {
 	for d, t := range dtypes {
-		if t.name == name {
-			return d, true
+		if t.name == name && name != "" {
+			return DType(d), true
 		}
 	}
 	return 0, false
 }
 
 // Size returns the bytes of one element, 0 for an unknown type.
-func (d DType) Size() int { return dtypes[d].size }
+func (d DType) Size() int {
+	if !d.isKnown() {
+		return 0
+	}
+	return dtypes[d].size
+}
+
+func (d DType) isKnown() bool { return d >= 0 && int(d) < len(dtypes) && dtypes[d].size > 0 }
 
 // Computable reports whether kernels compute with elements of this type.
-func (d DType) Computable() bool { return dtypes[d].compute }
+func (d DType) Computable() bool { return d.isKnown() && dtypes[d].compute }
 
 // Storable reports whether variables may have this type: Computable ones, and BFloat16, in which tables may be stored.
 func (d DType) Storable() bool { return d.Computable() || d == BFloat16 }

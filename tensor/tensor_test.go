@@ -43,13 +43,20 @@ func TestNewRefuses(t *testing.T) {
 }
 
 func TestNamesOfTypes(t *testing.T) {
-	for d := range dtypes {
+	for _, d := range []DType{Bool, Int16, Int32, Int64, Float16, Float32, Float64, UInt8, Int8, BFloat16} {
 		if parsed, ok := ParseDType(d.String()); !ok || parsed != d || d.Size() == 0 {
 			t.Errorf("%d is called %v, parsed as %v", int32(d), d, parsed)
 		}
 	}
-	if _, ok := ParseDType("float"); ok || DType(99).Size() != 0 {
-		t.Error("an unknown type has a name or a size")
+	for _, name := range []string{"", "float", "dtype(7)"} {
+		if d, ok := ParseDType(name); ok {
+			t.Errorf("%q is %v", name, d)
+		}
+	}
+	for _, d := range []DType{-1, 7, 19, 23, 99} { // a gap between known types counts as unknown
+		if d.Size() != 0 || d.Computable() || d.String() != fmt.Sprintf("dtype(%d)", int32(d)) {
+			t.Errorf("%v is known", d)
+		}
 	}
 }
 

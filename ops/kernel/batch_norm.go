@@ -17,7 +17,18 @@ const BatchNormStats = 3
 func BatchNormParts[T tensor.Float](parts []float64, x []T, n, c, hw int) {
 	for i := range n {
 		means, squares := parts[2*i*c:][:c], parts[(2*i+1)*c:][:c]
-		for ch := range c {
+		ch := 0
+		if v := vectorsFor[T](hw); v != nil {
+			for ; ch+4 <= c; ch += 4 {
+				channels, mean := singles(x[(i*c+ch)*hw:][:4*hw]), (*[4]float64)(means[ch:])
+				mean[0], mean[1], mean[2], mean[3] = v.SumFour(channels[:hw], hw)
+				for k := range mean {
+					mean[k] /= float64(hw)
+				}
+				squares[ch], squares[ch+1], squares[ch+2], squares[ch+3] = v.SumFourSquaredDeviations(channels[:hw], hw, mean)
+			}
+		}
+		for ; ch < c; ch++ {
 			v := x[(i*c+ch)*hw:][:hw]
 			mean := sum(v) / float64(hw)
 			means[ch], squares[ch] = mean, sumSquaredDeviation(v, mean)
@@ -73,7 +84,16 @@ func BatchNormImages[T tensor.Float](out, x, scale, bias []T, stats []float64, n
 func BatchNormGradParts[T tensor.Float](parts []float64, x, dout, savedMean []T, n, c, hw int) {
 	for i := range n {
 		sums, products := parts[2*i*c:][:c], parts[(2*i+1)*c:][:c]
-		for ch := range c {
+		ch := 0
+		if v := vectorsFor[T](hw); v != nil {
+			for ; ch+4 <= c; ch += 4 {
+				at, mean := (i*c+ch)*hw, [4]float64{float64(savedMean[ch]), float64(savedMean[ch+1]), float64(savedMean[ch+2]), float64(savedMean[ch+3])}
+				g, in := singles(dout[at:][:4*hw]), singles(x[at:][:4*hw])
+				sums[ch], sums[ch+1], sums[ch+2], sums[ch+3] = v.SumFour(g[:hw], hw)
+				products[ch], products[ch+1], products[ch+2], products[ch+3] = v.SumFourCentredProducts(g[:hw], in, hw, &mean)
+			}
+		}
+		for ; ch < c; ch++ {
 			at := (i*c + ch) * hw
 			sums[ch], products[ch] = sum(dout[at:][:hw]), sumCentredProduct(dout[at:][:hw], x[at:][:hw], float64(savedMean[ch]))
 		}

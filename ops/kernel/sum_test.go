@@ -62,3 +62,26 @@ func TestSumsOfRowsHaveTheBitsOfSums(t *testing.T) {
 		})
 	})
 }
+
+// The statistics of an image, whose channels are summed four at a time, have the bits of single channels, and so those of portable Go.
+func TestSumsOfChannelsHaveTheBitsOfSums(t *testing.T) {
+	g := newGuards(t, 2)
+	eachLevel(t, func(t *testing.T) {
+		rapid.Check(t, func(t *rapid.T) {
+			channels, hw := rapid.IntRange(1, 9).Draw(t, "channels"), rapid.IntRange(1, 40).Draw(t, "pixels")
+			x := guarded(g, 0, drawSpecial(t, channels*hw))
+			dout := guarded(g, 1, drawSpecial(t, channels*hw))
+			centers := drawSpecial(t, channels)
+			got, want := make([]float64, 4*channels), make([]float64, 4*channels)
+			BatchNormParts(got[:2*channels], x, 1, channels, hw)
+			BatchNormGradParts(got[2*channels:], x, dout, centers, 1, channels, hw)
+			for ch := range channels {
+				in, grad := x[ch*hw:][:hw], dout[ch*hw:][:hw]
+				mean := sum(in) / float64(hw)
+				want[ch], want[channels+ch] = mean, sumSquaredDeviation(in, mean)
+				want[2*channels+ch], want[3*channels+ch] = sum(grad), sumCentredProduct(grad, in, float64(centers[ch]))
+			}
+			sameBits(t, got, want)
+		})
+	})
+}

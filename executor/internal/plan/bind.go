@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/ops"
@@ -23,7 +24,8 @@ type binder struct {
 	store     *Store
 	blanks    map[tensor.DType]*tensor.Tensor
 	block     *program.Block
-	memory    int64 // bytes that an array may take; 0 is no bound
+	memory    int64         // bytes that an array may take; 0 is no bound
+	grain     time.Duration // Request.Grain, for blocks that ops run
 	tapes     *tapes
 	pieces    []*piece
 	held      []*variable // that pieces go on using until the end of the block
@@ -124,7 +126,8 @@ func (b *binder) bindOp(n *node, take func(tensor.DType, int) (*tensor.Tensor, e
 			err = cmp.Or(noScratch, panicked(r))
 		}
 	}()
-	binding := ops.NewBinding(n.op, n.def, b.env, b.variables.tensors(n.op.Inputs), b.variables.tensors(n.op.Outputs), scratch)
+	tensors := b.variables.tensorsOf(n)
+	binding := ops.NewBinding(n.op, n.def, b.env, tensors.in, tensors.out, scratch)
 	if n.def.Class == ops.Control {
 		b.surround(n, binding)
 	}

@@ -3,6 +3,7 @@ package plan
 import (
 	"context"
 	"slices"
+	"time"
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/ops"
@@ -38,7 +39,7 @@ func newBody(index program.BlockIndex, around *around, gradient *reversal) (*bod
 	if err != nil {
 		return nil, err
 	}
-	b := &body{frame: &frame{block: block, outer: outer, memory: around.memory, own: map[string]*holder{}, tapes: around.tapes}, outer: around.env.Step}
+	b := &body{frame: &frame{block: block, outer: outer, memory: around.memory, grain: around.grain, own: map[string]*holder{}, tapes: around.tapes}, outer: around.env.Step}
 	if gradient != nil {
 		b.frame.reverses(gradient)
 	}
@@ -195,7 +196,7 @@ func (b *body) control(op *program.Op, def *ops.Def, env *ops.Env) (*control, er
 		}
 		return t
 	})
-	kernel, err := def.Bind(binding.Within(&around{block: b.frame.block, op: op, vars: b.frame, env: env, memory: b.frame.memory, tapes: b.frame.tapes}))
+	kernel, err := def.Bind(binding.Within(&around{block: b.frame.block, op: op, vars: b.frame, env: env, memory: b.frame.memory, grain: b.frame.grain, tapes: b.frame.tapes}))
 	return &control{op: op, kernel: kernel}, err
 }
 
@@ -206,6 +207,7 @@ type around struct {
 	vars   surrounding
 	env    *ops.Env
 	memory int64
+	grain  time.Duration // of the plans of blocks
 	tapes  *tapes
 }
 
@@ -240,7 +242,7 @@ func (b *binder) surround(n *node, binding *ops.Binding) {
 			}
 		}
 	}
-	binding.Within(&around{block: b.block, op: n.op, vars: laidOut{b.variables}, env: b.env, memory: b.memory, tapes: b.tapes})
+	binding.Within(&around{block: b.block, op: n.op, vars: laidOut{b.variables}, env: b.env, memory: b.memory, grain: b.grain, tapes: b.tapes})
 }
 
 // complete adds to a piece what the blocks of its op read and write. They may leave what they write as it was, so it counts as read, too. If the op makes

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"slices"
+	"time"
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/ops"
@@ -26,8 +27,9 @@ type surrounding interface {
 type frame struct {
 	block   *program.Block
 	outer   surrounding
-	forward *frame // of a block that is a gradient: the variables of the block that it is the gradient of; nil for any other
-	memory  int64  // bytes that an array may take; 0 is no bound
+	forward *frame        // of a block that is a gradient: the variables of the block that it is the gradient of; nil for any other
+	memory  int64         // bytes that an array may take; 0 is no bound
+	grain   time.Duration // Request.Grain of the plans of the block
 	own     map[string]*holder
 	entry   map[string]*holder // copies of variables from outside, as they are when a run of the block begins; for gradients
 	links   map[string]*holder // of names that mean a variable outside

@@ -35,6 +35,7 @@ type node struct {
 	writes  []string // that its blocks write outside of them
 
 	slots   []string    // of its outputs, sorted
+	tensors *opTensors  // nil before it is bound
 	bound   []*piece    // what the binder has made of it
 	scratch []*variable // in the order in which Bind asked for it
 	again   *again      // nil before the first inference for other dims

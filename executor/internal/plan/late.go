@@ -15,6 +15,9 @@ import (
 
 // isLate reports whether an op reads a tensor whose dims are not known yet. It is an error if such an op cannot wait.
 func (in *inference) isLate(op *program.Op, def *ops.Def) (bool, error) {
+	if !in.variables.dynamic {
+		return false, nil
+	}
 	for _, name := range op.InputNames() {
 		v := in.variables.named[name]
 		if v == nil || v.place != dynamic {

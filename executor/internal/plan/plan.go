@@ -134,7 +134,7 @@ func Compile(request Request) (*Plan, error) {
 	p.env.Step, p.env.Workers = &p.step, workers
 	var spaces spaces
 	b := &binder{scope: request.Scope, env: &p.env, pace: pace, variables: variables, spaces: &spaces, store: request.Store,
-		blanks: map[tensor.DType]*tensor.Tensor{}, block: request.Block, memory: request.Memory, tapes: &tapes{}}
+		blanks: map[tensor.DType]*tensor.Tensor{}, block: request.Block, memory: request.Memory, grain: request.Grain, tapes: &tapes{}}
 	if err := b.bind(nodes); err != nil {
 		return nil, err
 	}

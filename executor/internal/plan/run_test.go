@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/edl-go/edl/executor"
 	"github.com/edl-go/edl/executor/internal/fixture"
@@ -229,5 +231,64 @@ func TestTrainerWithoutRowsKeepsInStep(t *testing.T) {
 	}
 	if len(comm.sent) != 0 || comm.sent == nil || compiled.Fetched()[0].Float32s()[0] != 14 {
 		t.Errorf("sent %v, received %v", comm.sent, compiled.Fetched()[0].Float32s())
+	}
+}
+
+// rangesRun counts the ranges that loops of test_adds_one have run over.
+var rangesRun atomic.Int64
+
+func init() {
+	ops.Register(ops.Def{Type: "test_adds_one", Doc: "Is only for tests.", Inputs: []ops.Slot{{Name: "X"}}, Outputs: []ops.Slot{{Name: "Out"}},
+		Infer: func(s *ops.Shapes) error { s.Set("Out", s.In("X").DType, s.In("X").Dims...); return nil },
+		Bind: func(b *ops.Binding) (ops.Kernel, error) {
+			x, out := b.In("X"), b.Out("Out")
+			return b.Loops(ops.Loop{N: int(x.Dims()[0]), Run: func(_, from, to int) error {
+				rangesRun.Add(1)
+				width := int(x.Dims()[1])
+				for i := from * width; i < to*width; i++ {
+					out.Float32s()[i] = x.Float32s()[i] + 1
+				}
+				return nil
+			}})
+		}})
+}
+
+// Loops of a block that an op runs go over as many rows at a time as those of the block around it: all, where they fit into the cache.
+func TestLoopsOfBlocksRunOverManyRowsAtATime(t *testing.T) {
+	const rows = 64
+	p := program.New()
+	outer := p.Global()
+	inner := p.NewBlock(outer)
+	for _, name := range []string{"x", "y", "z"} {
+		outer.EnsureVar(program.Var{Name: name, Kind: program.LoDTensor, DType: tensor.Float32, Dims: []int64{rows, 3}})
+	}
+	inner.EnsureVar(program.Var{Name: "between", Kind: program.LoDTensor, DType: tensor.Float32, Dims: []int64{rows, 3}})
+	add := func(b *program.Block, from, to string) {
+		b.Append(&program.Op{Type: "test_adds_one", Inputs: map[string][]string{"X": {from}}, Outputs: map[string][]string{"Out": {to}}})
+	}
+	add(outer, "x", "y")
+	add(inner, "y", "between")
+	add(inner, "between", "z")
+	outer.Append(&program.Op{Type: "run_block", Inputs: map[string][]string{"X": {"y"}}, Outputs: map[string][]string{"Out": {"z"}},
+		Attrs: map[string]program.Attr{"sub_block": program.BlockIndex(inner.Index)}})
+	x, _ := tensor.New(tensor.Float32, rows, 3)
+	for grain, want := range map[time.Duration]int64{2 * time.Microsecond: 3, 0: 1 + 2*rows} {
+		compiled, err := plan.Compile(plan.Request{Block: outer, Feeds: metas(map[string]*tensor.Tensor{"x": x}), Fetch: []string{"z"}, Scope: executor.NewScope(), Grain: grain})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := compiled.Feed("x", x); err != nil {
+			t.Fatal(err)
+		}
+		rangesRun.Store(0)
+		if err := compiled.Run(t.Context(), nil); err != nil {
+			t.Fatal(err)
+		}
+		if got := rangesRun.Load(); got != want {
+			t.Errorf("with a grain of %v the loops ran over %d ranges, want %d", grain, got, want)
+		}
+		if z := compiled.Fetched()[0].Float32s(); z[0] != 3 || z[3*rows-1] != 3 {
+			t.Errorf("z is %v, want 3 everywhere", z)
+		}
 	}
 }

@@ -135,7 +135,7 @@ func (s *straight) make() (*shaped, error) {
 			return c, nil
 		}
 	}
-	compiled, err := Compile(Request{Block: s.frame.block, Ops: s.ops, LoD: s.lod, Stay: s.stay, Scope: s.frame, Env: *s.env, Store: s.store, Memory: s.frame.memory})
+	compiled, err := Compile(Request{Block: s.frame.block, Ops: s.ops, LoD: s.lod, Stay: s.stay, Scope: s.frame, Env: *s.env, Store: s.store, Memory: s.frame.memory, Grain: s.frame.grain})
 	return &shaped{plan: compiled}, err
 }
 

@@ -80,6 +80,8 @@ func shareElements(t, from *tensor.Tensor) error {
 type variables struct {
 	named map[string]*variable
 	order []*variable // in the order in which ops touch them; scratch memory of an op is a variable without a name
+
+	dynamic bool // some variable has dims that are known only when the op that writes it has run
 }
 
 // add records a variable. One with an empty name is found in order only.
@@ -89,7 +91,22 @@ func (t *variables) add(name string, meta ops.Meta, where place) *variable {
 		t.named[name] = v
 	}
 	t.order = append(t.order, v)
+	t.dynamic = t.dynamic || where == dynamic
 	return v
+}
+
+// An opTensors has the tensors of the slots of an op. A variable has the same tensor for all dims, so they are found once.
+type opTensors struct {
+	op      *program.Op
+	in, out map[string][]*tensor.Tensor
+}
+
+// tensorsOf returns the tensors of the op of a node.
+func (t *variables) tensorsOf(n *node) *opTensors {
+	if n.tensors == nil || n.tensors.op != n.op {
+		n.tensors = &opTensors{n.op, t.tensors(n.op.Inputs), t.tensors(n.op.Outputs)}
+	}
+	return n.tensors
 }
 
 // tensors returns the tensors of the variables in some slots; nil for an empty name.

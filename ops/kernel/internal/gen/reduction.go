@@ -7,44 +7,71 @@ import (
 
 // reduction emits sums in float64 with element i in lane i mod 4, as package kernel's portable functions add, and maxima.
 func reduction(u *asmFile) {
-	sum(u, "sum", "The sum of x.", 1, func(in vectors, _, _ reg.VecVirtual) reg.VecVirtual { return in[0] })
+	plain := func(in vectors, _, _ reg.VecVirtual) reg.VecVirtual { return in[0] }
+	sum(u, "sum", "The sum of x.", 1, plain)
 	sum(u, "sumProduct", "The sum of x*y.", 2, func(in vectors, _, _ reg.VecVirtual) reg.VecVirtual {
 		u.VMULPD(in[1], in[0], in[0])
 		return in[0]
 	})
-	sum(u, "sumSquaredDeviation", "The sum of (x-center)*(x-center).", 1, func(in vectors, center, exists reg.VecVirtual) reg.VecVirtual {
+	squaredDeviation := func(in vectors, center, exists reg.VecVirtual) reg.VecVirtual {
 		u.VSUBPD(center, in[0], in[0])
 		if exists != nil {
 			u.VANDPD(exists, in[0], in[0])
 		}
 		u.VMULPD(in[0], in[0], in[0])
 		return in[0]
-	})
-	sum(u, "sumCentredProduct", "The sum of x*(y-center).", 2, func(in vectors, center, exists reg.VecVirtual) reg.VecVirtual {
+	}
+	centredProduct := func(in vectors, center, exists reg.VecVirtual) reg.VecVirtual {
 		u.VSUBPD(center, in[1], in[1])
 		u.VMULPD(in[1], in[0], in[0])
 		if exists != nil { // an infinite center would make NaN of a missing element
 			u.VANDPD(exists, in[0], in[0])
 		}
 		return in[0]
-	})
-	sumFour(u)
+	}
+	sum(u, "sumSquaredDeviation", "The sum of (x-center)*(x-center).", 1, squaredDeviation)
+	sum(u, "sumCentredProduct", "The sum of x*(y-center).", 2, centredProduct)
+	sumFour(u, "sumFour", "The sums of x and of three more arrays as long, step elements apart.", 1, false, plain)
+	sumFour(u, "sumFourSquaredDeviations", "sumSquaredDeviation of x and of three more arrays as long, step elements apart, each with a center of its own.", 1, true,
+		squaredDeviation)
+	sumFour(u, "sumFourCentredProducts", "sumCentredProduct of x and y, and of three more pairs of arrays as long, step elements apart, each with a center of its own.", 2, true,
+		centredProduct)
 	largest(u)
 	sumRows(u)
 }
 
-// sumFour emits four sums at a time. The additions of one sum wait for each other, those of four do not.
-func sumFour(u *asmFile) {
-	u.function("sumFour", "func(x []float32, step int) (a, b, c, d float64)", "The sums of x and of three more arrays as long, step elements apart.")
+// sumFour emits four sums at a time. The additions of one sum wait for each other, those of four do not. term is as of sum; it gets a center if the sums are centred.
+func sumFour(u *asmFile, name, doc string, arrays int, centred bool, term func(in vectors, center, exists reg.VecVirtual) reg.VecVirtual) {
+	names := []string{"x", "y"}[:arrays]
+	signature := "func(x []float32, step int) (a, b, c, d float64)"
+	switch {
+	case arrays == 2:
+		signature = "func(x, y []float32, step int, centers *[4]float64) (a, b, c, d float64)"
+	case centred:
+		signature = "func(x []float32, step int, centers *[4]float64) (a, b, c, d float64)"
+	}
+	u.function(name, signature, doc)
 	left, place, step := u.Load(u.Param("x").Len(), u.GP64()), u.GP64(), u.Load(u.Param("step"), u.GP64())
-	base := []reg.Register{u.Load(u.Param("x").Base(), u.GP64())}
-	var lanes vectors
-	for i := range 4 {
-		if i > 0 {
+	base := make([][]reg.Register, 4) // of the arrays of each sum
+	for a, n := range names {
+		base[0] = append(base[0], u.Load(u.Param(n).Base(), u.GP64()))
+		for i := 1; i < 4; i++ {
 			next := u.GP64()
-			u.LEAQ(operand.Mem{Base: base[i-1], Index: step, Scale: 4}, next)
-			base = append(base, next)
+			u.LEAQ(operand.Mem{Base: base[i-1][a], Index: step, Scale: 4}, next)
+			base[i] = append(base[i], next)
 		}
+	}
+	var lanes, center vectors
+	if centred {
+		centers := u.Load(u.Param("centers"), u.GP64())
+		for i := range 4 {
+			center = append(center, u.YMM())
+			u.VBROADCASTSD(at(centers, 8*i), center[i])
+		}
+	} else {
+		center = make(vectors, 4)
+	}
+	for i := range 4 {
 		lanes = append(lanes, u.YMM())
 		zero(u, lanes[i])
 	}
@@ -54,9 +81,13 @@ func sumFour(u *asmFile) {
 	u.CMPQ(left, operand.U8(4))
 	u.JLT(jump(tail))
 	for i := range base {
-		v := u.YMM()
-		u.VCVTPS2PD(operand.Mem{Base: base[i], Index: place, Scale: 4}, v)
-		u.VADDPD(v, lanes[i], lanes[i])
+		var in vectors
+		for _, b := range base[i] {
+			v := u.YMM()
+			u.VCVTPS2PD(operand.Mem{Base: b, Index: place, Scale: 4}, v)
+			in = append(in, v)
+		}
+		u.VADDPD(term(in, center[i], nil), lanes[i], lanes[i])
 	}
 	u.ADDQ(operand.U8(4), place)
 	u.SUBQ(operand.U8(4), left)
@@ -64,12 +95,19 @@ func sumFour(u *asmFile) {
 	u.Label(tail)
 	u.TESTQ(left, left)
 	u.JZ(jump(done))
-	mask := u.tailMask(left)
+	mask, exists := u.tailMask(left), u.YMM()
+	if centred {
+		u.VPMOVSXDQ(mask.AsX(), exists)
+	}
 	for i := range base {
-		few, v := u.XMM(), u.YMM()
-		u.VMASKMOVPS(operand.Mem{Base: base[i], Index: place, Scale: 4}, mask.AsX(), few)
-		u.VCVTPS2PD(few, v)
-		u.VADDPD(v, lanes[i], lanes[i])
+		var in vectors
+		for _, b := range base[i] {
+			few, v := u.XMM(), u.YMM()
+			u.VMASKMOVPS(operand.Mem{Base: b, Index: place, Scale: 4}, mask.AsX(), few)
+			u.VCVTPS2PD(few, v)
+			in = append(in, v)
+		}
+		u.VADDPD(term(in, center[i], exists), lanes[i], lanes[i])
 	}
 	u.Label(done)
 	for i := range base {

@@ -196,12 +196,12 @@ TEXT ·sumFour(SB), NOSPLIT, $0-64
 	MOVQ   x_len+8(FP), AX
 	MOVQ   step+24(FP), CX
 	MOVQ   x_base+0(FP), DX
-	VXORPS Y0, Y0, Y0
 	LEAQ   (DX)(CX*4), BX
-	VXORPS Y1, Y1, Y1
 	LEAQ   (BX)(CX*4), SI
-	VXORPS Y2, Y2, Y2
 	LEAQ   (SI)(CX*4), DI
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
 	XORQ   CX, CX
 
@@ -259,6 +259,212 @@ done15:
 	VZEROUPPER
 	RET
 
+// func sumFourSquaredDeviations(x []float32, step int, centers *[4]float64) (a float64, b float64, c float64, d float64)
+// Requires: AVX, AVX2, SSE2
+TEXT ·sumFourSquaredDeviations(SB), NOSPLIT, $0-72
+	MOVQ         x_len+8(FP), AX
+	MOVQ         step+24(FP), CX
+	MOVQ         x_base+0(FP), DX
+	LEAQ         (DX)(CX*4), BX
+	LEAQ         (BX)(CX*4), SI
+	LEAQ         (SI)(CX*4), DI
+	MOVQ         centers+32(FP), CX
+	VBROADCASTSD (CX), Y0
+	VBROADCASTSD 8(CX), Y1
+	VBROADCASTSD 16(CX), Y2
+	VBROADCASTSD 24(CX), Y3
+	VXORPS       Y4, Y4, Y4
+	VXORPS       Y5, Y5, Y5
+	VXORPS       Y6, Y6, Y6
+	VXORPS       Y7, Y7, Y7
+	XORQ         CX, CX
+
+vectors16:
+	CMPQ      AX, $0x04
+	JLT       tail17
+	VCVTPS2PD (DX)(CX*4), Y8
+	VSUBPD    Y0, Y8, Y8
+	VMULPD    Y8, Y8, Y8
+	VADDPD    Y8, Y4, Y4
+	VCVTPS2PD (BX)(CX*4), Y8
+	VSUBPD    Y1, Y8, Y8
+	VMULPD    Y8, Y8, Y8
+	VADDPD    Y8, Y5, Y5
+	VCVTPS2PD (SI)(CX*4), Y8
+	VSUBPD    Y2, Y8, Y8
+	VMULPD    Y8, Y8, Y8
+	VADDPD    Y8, Y6, Y6
+	VCVTPS2PD (DI)(CX*4), Y8
+	VSUBPD    Y3, Y8, Y8
+	VMULPD    Y8, Y8, Y8
+	VADDPD    Y8, Y7, Y7
+	ADDQ      $0x04, CX
+	SUBQ      $0x04, AX
+	JMP       vectors16
+
+tail17:
+	TESTQ      AX, AX
+	JZ         done18
+	LEAQ       laneWindow<>+0(SB), R8
+	NEGQ       AX
+	VMOVUPS    32(R8)(AX*4), Y8
+	VPMOVSXDQ  X8, Y9
+	VMASKMOVPS (DX)(CX*4), X8, X10
+	VCVTPS2PD  X10, Y10
+	VSUBPD     Y0, Y10, Y10
+	VANDPD     Y9, Y10, Y10
+	VMULPD     Y10, Y10, Y10
+	VADDPD     Y10, Y4, Y4
+	VMASKMOVPS (BX)(CX*4), X8, X0
+	VCVTPS2PD  X0, Y0
+	VSUBPD     Y1, Y0, Y0
+	VANDPD     Y9, Y0, Y0
+	VMULPD     Y0, Y0, Y0
+	VADDPD     Y0, Y5, Y5
+	VMASKMOVPS (SI)(CX*4), X8, X0
+	VCVTPS2PD  X0, Y0
+	VSUBPD     Y2, Y0, Y0
+	VANDPD     Y9, Y0, Y0
+	VMULPD     Y0, Y0, Y0
+	VADDPD     Y0, Y6, Y6
+	VMASKMOVPS (DI)(CX*4), X8, X0
+	VCVTPS2PD  X0, Y0
+	VSUBPD     Y3, Y0, Y0
+	VANDPD     Y9, Y0, Y0
+	VMULPD     Y0, Y0, Y0
+	VADDPD     Y0, Y7, Y7
+
+done18:
+	VHADDPD      Y4, Y4, Y4
+	VEXTRACTF128 $0x01, Y4, X0
+	VADDSD       X0, X4, X4
+	MOVSD        X4, a+40(FP)
+	VHADDPD      Y5, Y5, Y5
+	VEXTRACTF128 $0x01, Y5, X0
+	VADDSD       X0, X5, X5
+	MOVSD        X5, b+48(FP)
+	VHADDPD      Y6, Y6, Y6
+	VEXTRACTF128 $0x01, Y6, X0
+	VADDSD       X0, X6, X6
+	MOVSD        X6, c+56(FP)
+	VHADDPD      Y7, Y7, Y7
+	VEXTRACTF128 $0x01, Y7, X0
+	VADDSD       X0, X7, X7
+	MOVSD        X7, d+64(FP)
+	VZEROUPPER
+	RET
+
+// func sumFourCentredProducts(x []float32, y []float32, step int, centers *[4]float64) (a float64, b float64, c float64, d float64)
+// Requires: AVX, AVX2, SSE2
+TEXT ·sumFourCentredProducts(SB), NOSPLIT, $0-96
+	MOVQ         x_len+8(FP), AX
+	MOVQ         step+48(FP), CX
+	MOVQ         x_base+0(FP), DX
+	LEAQ         (DX)(CX*4), BX
+	LEAQ         (BX)(CX*4), SI
+	LEAQ         (SI)(CX*4), DI
+	MOVQ         y_base+24(FP), R8
+	LEAQ         (R8)(CX*4), R9
+	LEAQ         (R9)(CX*4), R10
+	LEAQ         (R10)(CX*4), R11
+	MOVQ         centers+56(FP), CX
+	VBROADCASTSD (CX), Y0
+	VBROADCASTSD 8(CX), Y1
+	VBROADCASTSD 16(CX), Y2
+	VBROADCASTSD 24(CX), Y3
+	VXORPS       Y4, Y4, Y4
+	VXORPS       Y5, Y5, Y5
+	VXORPS       Y6, Y6, Y6
+	VXORPS       Y7, Y7, Y7
+	XORQ         CX, CX
+
+vectors19:
+	CMPQ      AX, $0x04
+	JLT       tail20
+	VCVTPS2PD (DX)(CX*4), Y8
+	VCVTPS2PD (R8)(CX*4), Y9
+	VSUBPD    Y0, Y9, Y9
+	VMULPD    Y9, Y8, Y8
+	VADDPD    Y8, Y4, Y4
+	VCVTPS2PD (BX)(CX*4), Y8
+	VCVTPS2PD (R9)(CX*4), Y9
+	VSUBPD    Y1, Y9, Y9
+	VMULPD    Y9, Y8, Y8
+	VADDPD    Y8, Y5, Y5
+	VCVTPS2PD (SI)(CX*4), Y8
+	VCVTPS2PD (R10)(CX*4), Y9
+	VSUBPD    Y2, Y9, Y9
+	VMULPD    Y9, Y8, Y8
+	VADDPD    Y8, Y6, Y6
+	VCVTPS2PD (DI)(CX*4), Y8
+	VCVTPS2PD (R11)(CX*4), Y9
+	VSUBPD    Y3, Y9, Y9
+	VMULPD    Y9, Y8, Y8
+	VADDPD    Y8, Y7, Y7
+	ADDQ      $0x04, CX
+	SUBQ      $0x04, AX
+	JMP       vectors19
+
+tail20:
+	TESTQ      AX, AX
+	JZ         done21
+	LEAQ       laneWindow<>+0(SB), R12
+	NEGQ       AX
+	VMOVUPS    32(R12)(AX*4), Y8
+	VPMOVSXDQ  X8, Y9
+	VMASKMOVPS (DX)(CX*4), X8, X10
+	VCVTPS2PD  X10, Y10
+	VMASKMOVPS (R8)(CX*4), X8, X11
+	VCVTPS2PD  X11, Y11
+	VSUBPD     Y0, Y11, Y11
+	VMULPD     Y11, Y10, Y10
+	VANDPD     Y9, Y10, Y10
+	VADDPD     Y10, Y4, Y4
+	VMASKMOVPS (BX)(CX*4), X8, X0
+	VCVTPS2PD  X0, Y0
+	VMASKMOVPS (R9)(CX*4), X8, X10
+	VCVTPS2PD  X10, Y10
+	VSUBPD     Y1, Y10, Y10
+	VMULPD     Y10, Y0, Y0
+	VANDPD     Y9, Y0, Y0
+	VADDPD     Y0, Y5, Y5
+	VMASKMOVPS (SI)(CX*4), X8, X0
+	VCVTPS2PD  X0, Y0
+	VMASKMOVPS (R10)(CX*4), X8, X1
+	VCVTPS2PD  X1, Y1
+	VSUBPD     Y2, Y1, Y1
+	VMULPD     Y1, Y0, Y0
+	VANDPD     Y9, Y0, Y0
+	VADDPD     Y0, Y6, Y6
+	VMASKMOVPS (DI)(CX*4), X8, X0
+	VCVTPS2PD  X0, Y0
+	VMASKMOVPS (R11)(CX*4), X8, X1
+	VCVTPS2PD  X1, Y1
+	VSUBPD     Y3, Y1, Y1
+	VMULPD     Y1, Y0, Y0
+	VANDPD     Y9, Y0, Y0
+	VADDPD     Y0, Y7, Y7
+
+done21:
+	VHADDPD      Y4, Y4, Y4
+	VEXTRACTF128 $0x01, Y4, X0
+	VADDSD       X0, X4, X4
+	MOVSD        X4, a+64(FP)
+	VHADDPD      Y5, Y5, Y5
+	VEXTRACTF128 $0x01, Y5, X0
+	VADDSD       X0, X5, X5
+	MOVSD        X5, b+72(FP)
+	VHADDPD      Y6, Y6, Y6
+	VEXTRACTF128 $0x01, Y6, X0
+	VADDSD       X0, X6, X6
+	MOVSD        X6, c+80(FP)
+	VHADDPD      Y7, Y7, Y7
+	VEXTRACTF128 $0x01, Y7, X0
+	VADDSD       X0, X7, X7
+	MOVSD        X7, d+88(FP)
+	VZEROUPPER
+	RET
+
 // func largest(x []float32) float32
 // Requires: AVX, SSE
 TEXT ·largest(SB), NOSPLIT, $0-28
@@ -266,9 +472,9 @@ TEXT ·largest(SB), NOSPLIT, $0-28
 	MOVQ    x_len+8(FP), CX
 	VMOVUPS (AX), Y0
 
-vectors16:
+vectors22:
 	SUBQ    $0x08, CX
-	JLE     done17
+	JLE     done23
 	ADDQ    $0x20, AX
 	VMOVUPS (AX), Y1
 	VMAXPS  Y1, Y0, Y2
@@ -277,9 +483,9 @@ vectors16:
 	VANDPS  Y3, Y2, Y2
 	VORPS   Y0, Y2, Y2
 	VMOVAPS Y2, Y0
-	JMP     vectors16
+	JMP     vectors22
 
-done17:
+done23:
 	VPERM2F128 $0x01, Y0, Y0, Y1
 	VMAXPS     Y1, Y0, Y2
 	VMAXPS     Y0, Y1, Y3
@@ -314,32 +520,32 @@ TEXT ·sumRows(SB), NOSPLIT, $0-56
 	MOVQ DX, BX
 	SHLQ $0x02, BX
 
-vectors18:
+vectors24:
 	CMPQ    DX, $0x08
-	JLT     tail19
+	JLT     tail25
 	MOVQ    rows+48(FP), DI
 	MOVQ    CX, SI
 	VMOVUPS (AX), Y0
 	TESTQ   DI, DI
-	JZ      none22
+	JZ      none28
 
-row21:
+row27:
 	VMOVUPS (SI), Y1
 	VADDPS  Y1, Y0, Y0
 	ADDQ    BX, SI
 	DECQ    DI
-	JNZ     row21
+	JNZ     row27
 
-none22:
+none28:
 	VMOVUPS Y0, (AX)
 	ADDQ    $0x20, AX
 	ADDQ    $0x20, CX
 	SUBQ    $0x08, DX
-	JMP     vectors18
+	JMP     vectors24
 
-tail19:
+tail25:
 	TESTQ      DX, DX
-	JZ         done20
+	JZ         done26
 	LEAQ       laneWindow<>+0(SB), SI
 	MOVQ       DX, DI
 	NEGQ       DI
@@ -348,36 +554,36 @@ tail19:
 	MOVQ       CX, SI
 	VMASKMOVPS (AX), Y1, Y0
 	TESTQ      DI, DI
-	JZ         none24
+	JZ         none30
 
-row23:
+row29:
 	VMASKMOVPS (SI), Y1, Y2
 	VADDPS     Y2, Y0, Y0
 	ADDQ       BX, SI
 	DECQ       DI
-	JNZ        row23
+	JNZ        row29
 
-none24:
+none30:
 	VMOVAPS      Y0, Y0
 	TESTQ        $0x00000004, DX
-	JZ           two25
+	JZ           two31
 	VMOVUPS      X0, (AX)
 	VEXTRACTF128 $0x01, Y0, X0
 	ADDQ         $0x10, AX
 
-two25:
+two31:
 	TESTQ    $0x00000002, DX
-	JZ       one26
+	JZ       one32
 	VMOVLPS  X0, (AX)
 	VMOVHLPS X0, X0, X0
 	ADDQ     $0x08, AX
 
-one26:
+one32:
 	TESTQ  $0x00000001, DX
-	JZ     stored27
+	JZ     stored33
 	VMOVSS X0, (AX)
 
-stored27:
-done20:
+stored33:
+done26:
 	VZEROUPPER
 	RET

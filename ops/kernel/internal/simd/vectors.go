@@ -46,6 +46,9 @@ type Vectors struct {
 	SumCentredProduct   func(x, y []float32, center float64) float64 // of x*(y-center)
 	// SumFour returns four sums with the bits of Sum: of x, and of three arrays as long that begin step, 2*step and 3*step elements later.
 	SumFour func(x []float32, step int) (a, b, c, d float64)
+	// These do so with the bits of SumSquaredDeviation and SumCentredProduct; each sum has a center of its own.
+	SumFourSquaredDeviations func(x []float32, step int, centers *[4]float64) (a, b, c, d float64)
+	SumFourCentredProducts   func(x, y []float32, step int, centers *[4]float64) (a, b, c, d float64)
 
 	SumRows func(out, x []float32, rows int) // out += rows rows of x in turn, which are as long as out
 
