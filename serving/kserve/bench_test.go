@@ -123,9 +123,9 @@ func BenchmarkRequest(b *testing.B) {
 func jsonOf(b *testing.B, in map[string]*tensor.Tensor) []byte {
 	var list []string
 	for name, t := range in {
-		data, kind := any(t), "FP32"
+		kind, data := "FP32", any(nil)
 		if t.DType() == tensor.Int64 {
-			data, kind = t.Int64s(), "INT64"
+			kind, data = "INT64", t.Int64s()
 		} else {
 			data = t.Float32s()
 		}
