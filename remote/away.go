@@ -25,39 +25,39 @@ type outage struct {
 }
 
 // begun is how many outages have begun.
-func (c *Client) begun() int {
-	c.away.mu.Lock()
-	defer c.away.mu.Unlock()
-	return c.away.count
+func (o *outage) begun() int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.count
 }
 
-// lost says that a call has lost the listener, and returns since when the listener is away. before is how many outages had begun before the call: the call was
+// lost says that a call of c has lost the listener, and returns since when the listener is away. before is how many outages had begun before the call: the call was
 // broken by one of those after it, which may be over.
-func (c *Client) lost(before int) time.Time {
-	c.away.mu.Lock()
-	defer c.away.mu.Unlock()
-	if !c.away.since.IsZero() {
-		return c.away.since
+func (o *outage) lost(c *Client, before int) time.Time {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if !o.since.IsZero() {
+		return o.since
 	}
-	if c.away.count > before {
+	if o.count > before {
 		return time.Now()
 	}
-	c.away.since = time.Now()
-	c.away.count++
+	o.since = time.Now()
+	o.count++
 	goOn := "its jobs go on"
 	if c.behind.Load() {
 		goOn = "the job ends with it, because it is fed, or keeps its state"
 	}
 	say(c, "%s does not answer; %s, and this command waits for it for at most %v", c.address, goOn, awayTime)
-	return c.away.since
+	return o.since
 }
 
-// answered says that a listener has answered.
-func (c *Client) answered() {
-	c.away.mu.Lock()
-	defer c.away.mu.Unlock()
-	if !c.away.since.IsZero() {
-		c.away.since = time.Time{}
+// answered says that a listener has answered a call of c.
+func (o *outage) answered(c *Client) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if !o.since.IsZero() {
+		o.since = time.Time{}
 		say(c, "%s is there again", c.address)
 	}
 }
@@ -67,7 +67,7 @@ func (c *Client) answered() {
 // (stop), or how the call has ended. first is false when it was made before.
 func follow(ctx context.Context, c *Client, once func(first bool) (stop, err error)) error {
 	for first := true; ; first = false {
-		before := c.begun()
+		before := c.away.begun()
 		stop, err := once(first)
 		if stop != nil {
 			return stop
@@ -75,11 +75,11 @@ func follow(ctx context.Context, c *Client, once func(first bool) (stop, err err
 		lost := c.durable && lostIts(err)
 		if err = c.at(err); err == nil || ctx.Err() != nil || !lost {
 			if ctx.Err() == nil {
-				c.answered()
+				c.away.answered(c)
 			}
 			return err
 		}
-		if time.Since(c.lost(before)) > awayTime || !sleep(ctx, awayPause) {
+		if time.Since(c.away.lost(c, before)) > awayTime || !sleep(ctx, awayPause) {
 			return err
 		}
 	}

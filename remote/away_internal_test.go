@@ -24,11 +24,11 @@ func TestOutageIsToldOnce(t *testing.T) {
 	}
 	err := follow(context.Background(), c, func(first bool) (stop, err error) {
 		if !first {
-			c.answered()
+			c.away.answered(c)
 			told = append(told, "event 2")
 			return nil, nil
 		}
-		c.answered()
+		c.away.answered(c)
 		told = append(told, "event 1")
 		if err := follow(context.Background(), c, tries(broken, broken, nil)); err != nil {
 			t.Error(err)

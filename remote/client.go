@@ -299,7 +299,7 @@ func (c *Client) watch(ctx context.Context, m *rpc.JobRequest, again func() erro
 			if some, err = stream.Recv(); err != nil {
 				break
 			}
-			c.answered()
+			c.away.answered(c)
 			for i, e := range some.Events {
 				if s := e.GetStatus(); s != nil {
 					last = s
@@ -331,7 +331,7 @@ func (c *Client) Logs(ctx context.Context, id, role string, wait bool, each func
 			if l, err = stream.Recv(); err != nil {
 				break
 			}
-			c.answered()
+			c.away.answered(c)
 			m.From = l.Number + 1
 			if stop = each(l.Role, l.Line); stop != nil {
 				return stop, nil
